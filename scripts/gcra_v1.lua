@@ -1,0 +1,124 @@
+-- gcra v1
+--
+-- The generic cell rate algorithm: the continuously refilled token bucket, a smooth
+-- rate with a burst. Permits come back one by one, each window / limit after the last;
+-- up to burst may be taken at once. Any interval of length d holds at most
+-- burst + d * limit / window granted permits. The emission interval window / limit is an
+-- exact fraction and never rounded, so the rate does not drift. A denied call writes nothing.
+--
+-- KEYS[1]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
+--
+-- ARGV[1]     limit        int   1..10000000             permits earned in a window
+-- ARGV[2]     window       us    1000..31622400000000    length of the window
+-- ARGV[3]     burst        int   1..10000000             most permits at once, burst * window / limit up to 2^52 us
+-- ARGV[4]     permits      int   0..10000000             wanted now, up to burst; 0 only looks
+-- ARGV[5]     max_wait     us    0..60000000             books up to this far ahead
+--
+-- REPLY[1]    granted      int   0..10000000             permits granted: 0, or all that were asked for
+-- REPLY[2]    remaining    int   0..10000000             permits that could be granted now
+-- REPLY[3]    wait         us    0..                     granted: act after this; denied: they come free then
+-- REPLY[4]    reset_after  us    0..                     until the bucket is full
+-- REPLY[5]    now          time  0..                     the server's clock at the decision
+--
+-- ERROR       BADARG       an argument is not an integer in its range
+-- ERROR       WRONGTYPE    bucket holds something other than a string
+-- ERROR       BADSTATE     bucket holds a string that this script did not write
+--
+-- STATE       gcra/1       "<tat> <numerator> <limit> <written>": the theoretical arrival time is
+--                          tat + numerator / limit us; expires when it has passed
+-- COMPLEXITY  O(1)         TIME, one GET, at most one SET
+-- REDIS       5.0
+
+local function integer(text, least, most)
+  if #text > 16 or not string.find(text, "^%d+$") then return nil end
+  local n = tonumber(text)
+  if n < least or n > most then return nil end
+  return n
+end
+
+if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
+if #ARGV ~= 5 then return redis.error_reply("BADARG ARGV: want 5") end
+local bucket = KEYS[1]
+local limit = integer(ARGV[1], 1, 10000000)
+if not limit then return redis.error_reply("BADARG limit: want 1..10000000") end
+local window = integer(ARGV[2], 1000, 31622400000000)
+if not window then return redis.error_reply("BADARG window: want 1000..31622400000000") end
+local burst = integer(ARGV[3], 1, 10000000)
+if not burst then return redis.error_reply("BADARG burst: want 1..10000000") end
+local permits = integer(ARGV[4], 0, 10000000)
+if not permits then return redis.error_reply("BADARG permits: want 0..10000000") end
+local max_wait = integer(ARGV[5], 0, 60000000)
+if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
+
+-- Every length of time below is a pair: whole microseconds, and a numerator over limit.
+-- The products stay exact, for neither k nor rest is above 10^7.
+local rest = window % limit
+local whole = (window - rest) / limit
+local function intervals(k)
+  local numerator = k * rest % limit
+  return k * whole + (k * rest - numerator) / limit, numerator
+end
+
+local depth, depth_part = intervals(burst)
+if depth > 4503599627370496 then
+  return redis.error_reply("BADARG burst: want burst * window / limit up to 2^52")
+end
+if permits > burst then return redis.error_reply("BADARG permits: want up to burst") end
+
+local clock = redis.call("TIME")
+local now = clock[1] * 1000000 + clock[2]
+
+local stored = redis.pcall("GET", bucket)
+if type(stored) == "table" then return stored end
+local tat, part = now, 0
+if stored then
+  local fields = {string.match(stored, "^(%d+) (%d+) (%d+) (%d+)$")}
+  local stored_tat = integer(fields[1] or "", 0, 9007199254740991)
+  local numerator = integer(fields[2] or "", 0, 9999999)
+  local divisor = integer(fields[3] or "", 1, 10000000)
+  local written = integer(fields[4] or "", 0, 9007199254740991)
+  if not (stored_tat and numerator and divisor and written) or numerator >= divisor then
+    return redis.error_reply("BADSTATE bucket: want <tat> <numerator> <limit> <written>")
+  end
+  -- Written further ahead than a clock may step back: void. In the past: the bucket is full.
+  if written <= now + window + 60000000 and stored_tat >= now then
+    tat, part = stored_tat, numerator
+    if divisor ~= limit then
+      if part > 0 then tat = tat + 1 end
+      part = 0
+    end
+  end
+end
+
+local cost, cost_part = intervals(math.max(permits, 1))
+local next_tat, next_part = tat + cost, part + cost_part
+if next_part >= limit then next_tat, next_part = next_tat + 1, next_part - limit end
+
+local wait = next_tat - depth - now
+if next_part > depth_part then wait = wait + 1 end
+wait = math.max(wait, 0)
+
+local granted = 0
+if permits > 0 and wait <= max_wait then
+  granted, tat, part = permits, next_tat, next_part
+end
+
+local reset_after = tat - now
+if part > 0 then reset_after = reset_after + 1 end
+if granted > 0 then
+  local state = string.format("%.0f %.0f %.0f %.0f", tat, part, limit, now)
+  redis.call("SET", bucket, state, "PX", math.ceil(reset_after / 1000))
+end
+
+-- The floating-point quotient is within 10^-7 of the true one: its nearest integer is
+-- the answer or one above it.
+local left, left_part = now + depth - tat, depth_part - part
+if left_part < 0 then left, left_part = left - 1, left_part + limit end
+local remaining = 0
+if left >= 0 then
+  remaining = math.floor((left + left_part / limit) / window * limit + 0.5)
+  local used, used_part = intervals(remaining)
+  if used > left or (used == left and used_part > left_part) then remaining = remaining - 1 end
+end
+
+return {granted, remaining, wait, reset_after, now}

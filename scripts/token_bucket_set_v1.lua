@@ -1,0 +1,45 @@
+-- token_bucket_set v1
+--
+-- Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until
+-- they are set again. Permits in use stay in use: they are judged by the new rate from the
+-- next call on. Mends a config that has become unreadable.
+--
+-- KEYS[1]     config       <prefix>:<limiter>:{<subject>}:tb1
+--
+-- ARGV[1]     rate         int   1..1000000              permits in any interval
+-- ARGV[2]     interval     us    1000..31622400000000    until a permit comes back
+-- ARGV[3]     scope        int   0..1                    0: all clients together, 1: each by itself
+--
+-- REPLY[1]    rate         int   1..1000000              the rate in force
+-- REPLY[2]    interval     us    1000..31622400000000    the interval in force
+-- REPLY[3]    scope        int   0..1                    the scope in force
+--
+-- ERROR       BADARG       an argument is not an integer in its range
+-- ERROR       WRONGTYPE    config holds something other than a hash
+--
+-- STATE       tb/1         config: a hash of rate, interval and scope; never expires
+-- COMPLEXITY  O(1)         HSET, PERSIST
+-- REDIS       5.0
+
+local function integer(text, least, most)
+  if #text > 16 or not string.find(text, "^%d+$") then return nil end
+  local n = tonumber(text)
+  if n < least or n > most then return nil end
+  return n
+end
+
+if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
+if #ARGV ~= 3 then return redis.error_reply("BADARG ARGV: want 3") end
+local config = KEYS[1]
+local rate = integer(ARGV[1], 1, 1000000)
+if not rate then return redis.error_reply("BADARG rate: want 1..1000000") end
+local interval = integer(ARGV[2], 1000, 31622400000000)
+if not interval then return redis.error_reply("BADARG interval: want 1000..31622400000000") end
+local scope = integer(ARGV[3], 0, 1)
+if not scope then return redis.error_reply("BADARG scope: want 0..1") end
+
+local set = redis.pcall("HSET", config, "rate", rate, "interval", interval, "scope", scope)
+if type(set) == "table" then return set end
+redis.call("PERSIST", config)
+
+return {rate, interval, scope}

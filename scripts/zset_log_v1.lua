@@ -1,0 +1,151 @@
+-- zset_log v1
+--
+-- The sliding-window log in a ZSET: any half-open interval of length window holds at most
+-- limit granted permits, to the microsecond, and ZRANGE shows each with its moment. Takes a
+-- request id, so that a retry after a lost reply charges nothing and ZREM gives permits
+-- back. First come, first served: nobody is let in before a permit that is booked ahead.
+-- A denied call writes nothing.
+--
+-- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:zl1
+--
+-- ARGV[1]     limit        int   1..10000                permits in any window; above: list_log
+-- ARGV[2]     window       us    1000..31622400000000    length of the window
+-- ARGV[3]     permits      int   0..500                  wanted now, up to limit; 0 only looks
+-- ARGV[4]     max_wait     us    0..60000000             books up to this far ahead
+-- ARGV[5]     id           str   0..128                  the caller's request id, no "|"; empty: the script names
+--
+-- REPLY[1]    granted      int   0..500                  permits granted: 0, or all that were asked for
+-- REPLY[2]    remaining    int   0..10000                permits that could be granted now
+-- REPLY[3]    wait         us    0..                     granted: act after this; denied: they come free then
+-- REPLY[4]    reset_after  us    0..                     until nothing is live
+-- REPLY[5]    now          time  0..                     the server's clock at the decision
+--
+-- ERROR       BADARG       an argument is not in its range, or a live id asks for other permits
+-- ERROR       WRONGTYPE    log holds something other than a sorted set
+-- ERROR       BADSTATE     log holds a score that is not a moment in microseconds
+--
+-- STATE       zl/1         one member a permit, its score the moment it was granted for: the id,
+--                          then <id>||2, <id>||3, ..; without an id <us>|<k>. ZREM of all the
+--                          members of a call gives its permits back. Expires when the newest
+--                          has left the window
+-- COMPLEXITY  O(log N)     TIME, ZRANGE; a grant removes what has expired, 0.7 ms for the
+--                          largest log of 10000
+-- REDIS       5.0
+
+local function integer(text, least, most)
+  if #text > 16 or not string.find(text, "^%d+$") then return nil end
+  local n = tonumber(text)
+  if n < least or n > most then return nil end
+  return n
+end
+
+if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
+if #ARGV ~= 5 then return redis.error_reply("BADARG ARGV: want 5") end
+local log = KEYS[1]
+local limit = integer(ARGV[1], 1, 10000)
+if not limit then return redis.error_reply("BADARG limit: want 1..10000") end
+local window = integer(ARGV[2], 1000, 31622400000000)
+if not window then return redis.error_reply("BADARG window: want 1000..31622400000000") end
+local permits = integer(ARGV[3], 0, 500)
+if not permits then return redis.error_reply("BADARG permits: want 0..500") end
+local max_wait = integer(ARGV[4], 0, 60000000)
+if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
+local id = ARGV[5]
+if #id > 128 or string.find(id, "|", 1, true) then
+  return redis.error_reply("BADARG id: want up to 128 bytes without |")
+end
+if permits > limit then return redis.error_reply("BADARG permits: want up to limit") end
+
+local clock = redis.call("TIME")
+local now = clock[1] * 1000000 + clock[2]
+local expired = now - window -- permits granted for up to this moment have left the window
+
+local unreadable = false
+local function moment(score)
+  if not score then return nil end
+  local at = integer(score, 0, 9007199254740991)
+  if not at then unreadable = true end
+  return at
+end
+
+local tail = redis.pcall("ZRANGE", log, -1, -1, "WITHSCORES")
+if tail.err then return tail end
+local newest = moment(tail[2])
+-- The newest tells when none counts: all have left the window, or a clock was ahead by
+-- more than a window and 60 s (and a booking reaches 60 s further).
+if newest and (newest <= expired or newest > now + window + 120000000) then newest = nil end
+
+local wanted = math.max(permits, 1)
+local due = now
+local booked -- when the permits of this id were granted for, if they are live
+if newest then
+  -- The permit that must leave before there is room for the last of those wanted.
+  local rank = wanted - limit - 1
+  local blocker = moment(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
+  due = math.max(now, newest, blocker and blocker + window or now)
+  if permits > 0 and id ~= "" then booked = moment(redis.call("ZSCORE", log, id)) end
+  if booked and booked <= expired then booked = nil end
+end
+
+local function member_of_id(k)
+  if k == 1 then return id end
+  return id .. "||" .. k
+end
+
+local granted = 0
+if booked then
+  if not redis.call("ZSCORE", log, member_of_id(permits)) or redis.call("ZSCORE", log, member_of_id(permits + 1)) then
+    return redis.error_reply("BADARG id: want the permits it was granted before")
+  end
+  granted, due = permits, math.max(booked, now)
+elseif permits > 0 and due - now <= max_wait then
+  granted = permits
+end
+
+local live = 0
+if newest and granted == 0 and wanted == 1 and due > now then
+  live = limit -- why one permit is denied: the log is full, or booked ahead
+elseif newest then
+  live = redis.call("ZCOUNT", log, expired + 1, "+inf")
+end
+if unreadable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
+
+-- Names that no member has: at a moment that is in use they go on behind its members, and in
+-- longer and longer steps where ZREM has left gaps among those.
+local function add_named(score)
+  local missing, k = granted, 0
+  if newest == due then k = redis.call("ZCOUNT", log, score, score) end
+  while missing > 0 do
+    local members = {}
+    for i = 1, missing do
+      members[2 * i - 1], members[2 * i] = score, score .. "|" .. string.format("%.0f", k + i)
+    end
+    k = 2 * (k + missing)
+    missing = missing - redis.call("ZADD", log, "NX", unpack(members))
+  end
+end
+
+if granted > 0 and not booked then
+  if not newest then
+    if tail[1] then redis.call("UNLINK", log) end
+  else
+    redis.call("ZREMRANGEBYSCORE", log, "-inf", expired)
+  end
+  local score = string.format("%.0f", due)
+  if id == "" then
+    add_named(score)
+  else
+    local members = {}
+    for k = 1, granted do
+      members[2 * k - 1], members[2 * k] = score, member_of_id(k)
+    end
+    redis.call("ZADD", log, unpack(members))
+  end
+  redis.call("PEXPIREAT", log, math.ceil((due + window) / 1000))
+  live, newest = live + granted, due
+end
+
+if not newest then return {0, limit, 0, 0, now} end
+local remaining = 0
+if newest <= now then remaining = math.max(limit - live, 0) end
+return {granted, remaining, due - now, newest + window - now, now}
