@@ -88,7 +88,7 @@ local size, last, total = widest, current, 0
 local fresh = true
 if exists then
   if #header ~= header_bytes or number_at(header, 0) ~= slice then
-    return redis.error_reply("BADSTATE ring: want slices of " .. ARGV[1] .. " us")
+    return redis.error_reply("BADSTATE ring: want the slice it was written with")
   end
   local stored_size, stored_last = number_at(header, 1), number_at(header, 2)
   if stored_size < 1 or stored_size > 10000 then

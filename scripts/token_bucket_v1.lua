@@ -100,13 +100,14 @@ local function unpacked(member)
 end
 
 -- The entry in a reply of ZRANGE WITHSCORES: its moment, and the permits granted before and
--- after it; nil where there is none.
+-- after it; nil where there is none. Some servers print a round score with an exponent, which
+-- arithmetic reads everywhere.
 local unreadable = false
 local function entry(reply)
   local member, score = reply[1], reply[2]
   if not member then return nil end
-  local at = integer(score, 0, 9007199254740991)
-  if not at or #member ~= 12 then
+  local at = score + 0
+  if at < 0 or at > 9007199254740991 or at % 1 ~= 0 or #member ~= 12 then
     unreadable = true
     return nil
   end

@@ -60,12 +60,13 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 local expired = now - window -- permits granted for up to this moment have left the window
 
+-- Some servers print a round score with an exponent, which arithmetic reads everywhere.
 local unreadable = false
 local function moment(score)
   if not score then return nil end
-  local at = integer(score, 0, 9007199254740991)
-  if not at then unreadable = true end
-  return at
+  local at = score + 0
+  if at >= 0 and at <= 9007199254740991 and at % 1 == 0 then return at end
+  unreadable = true
 end
 
 local tail = redis.pcall("ZRANGE", log, -1, -1, "WITHSCORES")

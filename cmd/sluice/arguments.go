@@ -1,0 +1,221 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// words are the name=value arguments of try, and which of them were used.
+type words struct {
+	values map[string]string
+	used   map[string]bool
+}
+
+func parseWords(args []string) (words, error) {
+	w := words{values: map[string]string{}, used: map[string]bool{}}
+	for _, arg := range args {
+		name, value, found := strings.Cut(arg, "=")
+		if !found || name == "" {
+			return w, usagef("unexpected argument %q: want name=value", arg)
+		}
+		if _, twice := w.values[name]; twice {
+			return w, usagef("%s is given twice", name)
+		}
+		w.values[name] = value
+	}
+	return w, nil
+}
+
+// take returns the value of a name, which counts as used.
+func (w words) take(name string) (string, bool) {
+	value, found := w.values[name]
+	w.used[name] = found
+	return value, found
+}
+
+// or is take with a default.
+func (w words) or(name, otherwise string) string {
+	if value, found := w.take(name); found {
+		return value
+	}
+	return otherwise
+}
+
+// unused returns a name that nothing has asked for, "" if there is none.
+func (w words) unused() string {
+	var names []string
+	for name := range w.values {
+		if !w.used[name] {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return slices.Min(names)
+}
+
+// newAttempt fills in a script's keys and arguments from name=value arguments.
+func newAttempt(script sluice.Script, args []string) (attempt, error) {
+	w, err := parseWords(args)
+	if err != nil {
+		return attempt{}, err
+	}
+	t := attempt{script: script}
+	if t.args, err = fillArgs(script, w); err != nil {
+		return t, err
+	}
+	if t.keys, err = fillKeys(script, w, t.args); err != nil {
+		return t, err
+	}
+	if name := w.unused(); name != "" {
+		return t, usagef("%s has no %q: want %s, or key, prefix, limiter, subject, client", fullName(script), name,
+			strings.Join(append(argNames(script), keyNames(script)...), ", "))
+	}
+	return t, nil
+}
+
+// fillArgs are the script's arguments, in their order. What is not a length of time goes to the script
+// as it is: it says itself what it wants.
+func fillArgs(script sluice.Script, w words) ([]any, error) {
+	var args []any
+	var repeated []sluice.Field
+	for _, field := range script.Args {
+		if field.Repeated {
+			repeated = append(repeated, field)
+			continue
+		}
+		arg, err := fillArg(script, field, w, field.Name)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, arg)
+	}
+	for i := 1; len(repeated) > 0 && i <= script.Group.Max; i++ {
+		if i > script.Group.Min && !w.hasGroup(repeated, i) {
+			break
+		}
+		for _, field := range repeated {
+			arg, err := fillArg(script, field, w, repetition(field, i))
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, arg)
+		}
+	}
+	return args, nil
+}
+
+// repetition is the name of a repeated field's i-th occurrence.
+func repetition(field sluice.Field, i int) string {
+	return strings.TrimSuffix(field.Name, "i") + strconv.Itoa(i)
+}
+
+func (w words) hasGroup(fields []sluice.Field, i int) bool {
+	return slices.ContainsFunc(fields, func(field sluice.Field) bool {
+		_, found := w.values[repetition(field, i)]
+		return found
+	})
+}
+
+// fillArg is one argument, or what it is when it is not given.
+func fillArg(script sluice.Script, field sluice.Field, w words, name string) (any, error) {
+	value, found := w.take(name)
+	if !found && field.Repeated && strings.HasSuffix(name, "_1") {
+		value, found = w.take(strings.TrimSuffix(name, "_1"))
+	}
+	switch {
+	case found && field.Type == "us":
+		return microseconds(name, value)
+	case found:
+		return value, nil
+	case field.Name == "permits":
+		return "1", nil
+	case field.Name == "max_wait", field.Name == "scope":
+		return "0", nil
+	case field.Type == "str":
+		return "", nil
+	}
+	return nil, usagef("%s wants %s: %s (%s)", fullName(script), name, field.Text, bounds(field))
+}
+
+// bounds are the range of a field, with lengths of time in human form.
+func bounds(field sluice.Field) string {
+	least, most := strconv.FormatInt(field.Min, 10), strconv.FormatInt(field.Max, 10)
+	if field.Type == "us" {
+		least, most = length(field.Min), length(field.Max)
+	}
+	if field.Max < 0 {
+		return least + " or more"
+	}
+	return least + " to " + most
+}
+
+// microseconds reads a length of time: microseconds, or with a unit, which may be d for days. What is no
+// length of time, but looks like a number, is left to the script.
+func microseconds(name, text string) (string, error) {
+	if strings.Trim(text, "0123456789") == "" {
+		return text, nil
+	}
+	d, err := parseLength(text)
+	if err != nil {
+		return "", usagef("%s is %q: want microseconds, or a unit as in 250ms, 1m30s, 7d", name, text)
+	}
+	if d%time.Microsecond != 0 {
+		return "", usagef("%s is %q: want whole microseconds", name, text)
+	}
+	return strconv.FormatInt(d.Microseconds(), 10), nil
+}
+
+func parseLength(text string) (time.Duration, error) {
+	head, rest, found := strings.Cut(text, "d")
+	if !found {
+		return time.ParseDuration(text)
+	}
+	days, err := strconv.ParseInt(head, 10, 16)
+	if err != nil {
+		return 0, err
+	}
+	d := time.Duration(days) * 24 * time.Hour
+	if rest == "" {
+		return d, nil
+	}
+	more, err := time.ParseDuration(rest)
+	return d + more, err
+}
+
+// fillKeys are the script's keys by their patterns, or as they were given.
+func fillKeys(script sluice.Script, w words, args []any) ([]string, error) {
+	places := map[string]string{
+		"prefix": w.or("prefix", "sluice"), "limiter": w.or("limiter", "try"),
+		"subject": w.or("subject", "demo"), "client": w.or("client", "cli"),
+	}
+	for i, field := range script.Args {
+		if !field.Repeated {
+			places[field.Name] = fmt.Sprint(args[i])
+		}
+	}
+	first, whole := w.take("key")
+	var keys []string
+	for i, key := range script.Keys {
+		text, err := fillPattern(key.Pattern, places)
+		if err != nil {
+			return nil, err
+		}
+		if whole {
+			text = first + strings.TrimPrefix(text, keys0(keys, text))
+		}
+		if i == 0 && whole {
+			text = first
+		}
+		keys = append(keys, w.or(key.Name, text))
+	}
+	return keys, nil
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"crypto/x509"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// cureFor says what to do about an error, or "" where the error says all there is.
+func cureFor(err error) string {
+	var unknown *loader.OutcomeUnknownError
+	if errors.As(err, &unknown) {
+		return "it was charged once or not at all; look with permits=0 before asking again"
+	}
+	for _, cure := range cures() {
+		if strings.Contains(err.Error(), cure.word) {
+			return cure.text
+		}
+	}
+	var certificate x509.UnknownAuthorityError
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &certificate):
+		return "trust the server's certificate authority: SSL_CERT_FILE=ca.pem names its file"
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return "start a server there or name another one; sluice demo and sluice try --embedded need none"
+	}
+	return ""
+}
+
+// errorCure is what to do about errors that hold a word.
+type errorCure struct{ word, text string }
+
+func cures() []errorCure {
+	return []errorCure{
+		{"NOAUTH", "give the password: redis://:password@host:port, or REDISCLI_AUTH in the environment"},
+		{"WRONGPASS", "check user and password in the URL, or REDISCLI_AUTH in the environment"},
+		{"NOPERM", "grant this user what the error names: ACL SETUSER <name> +<command> ~<keys>"},
+		{"WRONGTYPE", "choose another subject; or look with TYPE <key> whose key it is, and remove it with UNLINK"},
+		{"BADSTATE", "choose another subject; or remove the key with UNLINK, and the permits in use with it"},
+		{"MOVED", "the server is a node of a cluster: name it with --cluster host:port"},
+		{"cluster support disabled", "the server is not a cluster: name it with --redis redis://host:port"},
+		{"READONLY", "the server is a replica: name its master, or use --sentinel"},
+		{"first record does not look like a TLS handshake", "the server speaks no TLS: use redis:// in place of rediss://"},
+		{"unknown command", "the server is too old, or an administrator has renamed the command"},
+	}
+}

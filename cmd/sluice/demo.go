@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/experiment"
+)
+
+const demoUsage = `usage: sluice demo [flags]
+
+A payment API takes 5 calls in any second, wherever that second starts. Many
+workers share it through the scripts, and through two faulty ways, all at once
+and each on a key of its own, with a miniredis in this process or on your server.
+A recorder that knows nothing of limits notes every act; then its notes are
+audited and drawn. The exit status is 1 if a script of ours breaks its promise:
+more than 5 acts booked for one second, less than 99 % of the capacity (90 % for
+slice_ring) with two permits lost at the ends, more than one call for a permit
+(not slice_ring, which cannot book).
+
+  --redis URL       redis://[user:password@]host:port[/db] or rediss://, in place
+                    of the miniredis; the keys expire by themselves
+  --duration D      whole seconds, 2s to 10m (default 12s)
+  --workers N       for each way, 5 to 200 (default 20)
+  --margin D        makes our windows longer than the second that is audited, so
+                    that a worker that is late harms nobody, as 20ms (default 0)
+  --color WHEN      auto (the default: on a terminal, unless NO_COLOR is set),
+                    always or never
+`
+
+// demoFlags are the flags of demo.
+type demoFlags struct {
+	redis    string
+	color    string
+	workers  int
+	duration time.Duration
+	margin   time.Duration
+}
+
+func parseDemo(args []string) (demoFlags, error) {
+	var f demoFlags
+	flags := newFlags("demo")
+	flags.StringVar(&f.redis, "redis", "", "")
+	flags.StringVar(&f.color, "color", "auto", "")
+	flags.IntVar(&f.workers, "workers", 20, "")
+	flags.DurationVar(&f.duration, "duration", 12*time.Second, "")
+	flags.DurationVar(&f.margin, "margin", 0, "")
+	others, err := parseFlags(flags, args)
+	switch {
+	case err != nil:
+		return f, err
+	case len(others) > 0:
+		return f, usagef("unexpected argument %q", others[0])
+	case f.workers < 5 || f.workers > 200:
+		return f, usagef("--workers is %d: want 5 to 200", f.workers)
+	case f.duration < 2*time.Second || f.duration > 10*time.Minute || f.duration%time.Second != 0:
+		return f, usagef("--duration is %v: want whole seconds, 2s to 10m", f.duration)
+	case f.margin < 0 || f.margin > time.Second || f.margin%time.Microsecond != 0:
+		return f, usagef("--margin is %v: want 0 to 1s, in whole microseconds", f.margin)
+	}
+	return f, nil
+}
+
+func (a app) demo(ctx context.Context, args []string) error {
+	f, err := parseDemo(args)
+	if err != nil {
+		return err
+	}
+	out, err := a.newScreen(a.stdout, f.color)
+	if err != nil {
+		return err
+	}
+	server, err := a.demoServer(f.redis)
+	if err != nil {
+		return err
+	}
+	defer server.close()
+
+	e, err := experiment.New(ctx, experiment.Config{
+		Connect: server.connect, Subject: "payments-" + rand.Text(),
+		Workers: f.workers, Duration: f.duration, Margin: f.margin,
+	})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+
+	out.introduce(f, server.name, e.Ways())
+	shown := out.newProgress(f.duration)
+	results, err := e.Run(ctx, shown.interval(), shown.update)
+	shown.end()
+	if err != nil {
+		return err
+	}
+	return out.report(results, f.margin)
+}
+
+// demoServer is where the experiment runs.
+type demoServer struct {
+	name    string
+	connect func() redis.UniversalClient
+	close   func()
+}
+
+// demoServer starts a miniredis, or takes the server of a URL.
+func (a app) demoServer(url string) (demoServer, error) {
+	if url != "" {
+		t, err := a.serverTarget(url)
+		if err != nil {
+			return demoServer{}, err
+		}
+		return demoServer{name: t.String(), connect: t.client, close: func() {}}, nil
+	}
+	mini, err := miniredis.Run()
+	if err != nil {
+		return demoServer{}, fmt.Errorf("starting miniredis: %w", err)
+	}
+	connect := func() redis.UniversalClient { return redis.NewClient(quiet(&redis.Options{Addr: mini.Addr()})) }
+	return demoServer{name: "an embedded miniredis", connect: connect, close: mini.Close}, nil
+}
+
+// introduce says what is going to happen.
+func (s screen) introduce(f demoFlags, server string, ways []experiment.Way) {
+	s.printf("%s\n", s.paint(bold, fmt.Sprintf("A payment API takes %d calls in any second.", experiment.Limit)))
+	s.printf("%d workers share it for %v, each way on a key of its own, on %s:\n\n", f.workers, f.duration, server)
+	for _, way := range ways {
+		s.printf("  %s%s\n", s.paint(bold, pad(way.Name, gutter)), way.Text)
+	}
+	s.printf("\n")
+}
+
+// report draws the results, and fails when one of our scripts has broken a promise.
+func (s screen) report(results []experiment.Result, margin time.Duration) error {
+	s.picture(results)
+	s.legend(results[0].Duration)
+	s.printf("\n")
+	s.comparison(results)
+	s.printf("\n")
+	s.notes(results)
+	var broken []string
+	for _, r := range results {
+		broken = append(broken, r.Broken(margin)...)
+	}
+	if len(broken) == 0 {
+		s.printf("%s\n", s.paint(green, s.either("✓", "ok:")+" our scripts kept every promise"))
+		return nil
+	}
+	for _, text := range broken {
+		s.printf("%s\n", s.paint(red, s.either("✗", "BROKEN:")+" "+text))
+	}
+	return errReported
+}
+
+// comparison is the table of all ways.
+func (s screen) comparison(results []experiment.Result) {
+	var t table
+	t.head("way", "acts", "booked", "real", "capacity", "calls", "a permit", "longest wait")
+	for _, r := range results {
+		t.add(
+			cell{text: r.Name},
+			cell{text: strconv.Itoa(len(r.Booked)), right: true},
+			cell{text: strconv.Itoa(r.MostBooked()), right: true, as: s.judged(r.MostBooked())},
+			cell{text: strconv.Itoa(r.MostReal()), right: true, as: s.judged(r.MostReal())},
+			cell{text: fmt.Sprintf("%.1f %%", 100*r.Capacity()), right: true},
+			cell{text: strconv.Itoa(r.Calls), right: true},
+			cell{text: fmt.Sprintf("%.2f", r.CallsPerPermit()), right: true},
+			cell{text: fmt.Sprintf("%.1f s", r.LongestWait.Seconds()), right: true},
+		)
+	}
+	t.print(s)
+}
+
+// judged is the style of a number of acts in a second.
+func (s screen) judged(most int) style {
+	switch {
+	case most <= experiment.Limit:
+		return green
+	case most == experiment.Limit+1:
+		return yellow
+	}
+	return red
+}
+
+// notes explain the table.
+func (s screen) notes(results []experiment.Result) {
+	s.printf("booked, real: the most acts in any half-open second [t, t + 1 s), by the moments\n" +
+		"they were booked for on the server's clock, and by those when they happened.\n")
+	s.printf("capacity: acts booked in the %v from a way's first, of %d x %d = %d.\n",
+		results[0].Duration, experiment.Limit, int(results[0].Duration/time.Second), results[0].Possible())
+	s.printf("calls: one that books a permit past the end, and is in no act, counts too.\n")
+	if lateness(results) {
+		s.printf("real is above booked where a worker woke some milliseconds late. If the other\n" +
+			"side counts hard, ask for a window a little longer: see it with --margin 20ms.\n")
+	}
+}
+
+// lateness reports whether acts of our scripts came closer together than they were booked.
+func lateness(results []experiment.Result) bool {
+	for _, r := range results {
+		if r.Kind != experiment.Faulty && r.MostReal() > experiment.Limit {
+			return true
+		}
+	}
+	return false
+}

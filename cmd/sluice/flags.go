@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"strings"
+)
+
+// newFlags is a set of flags that leaves it to the caller to report errors.
+func newFlags(name string) *flag.FlagSet {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	return flags
+}
+
+// parseFlags reads flags wherever they stand among the other arguments, and returns those others.
+func parseFlags(flags *flag.FlagSet, args []string) ([]string, error) {
+	var others []string
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, flagError(err)
+		}
+		rest := flags.Args()
+		if len(rest) == 0 {
+			return others, nil
+		}
+		others = append(others, rest[0])
+		args = rest[1:]
+	}
+}
+
+func flagError(err error) error {
+	if errors.Is(err, flag.ErrHelp) {
+		return errHelp
+	}
+	text := err.Error()
+	if name, found := strings.CutPrefix(text, "flag provided but not defined: -"); found {
+		return usagef("there is no flag --%s", name)
+	}
+	return usagef("%s", text)
+}

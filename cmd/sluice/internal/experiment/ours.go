@@ -1,0 +1,94 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// buildWay makes a way on a client of its own and puts its script on the server.
+type buildWay func(context.Context, redis.UniversalClient, Config) (Way, error)
+
+// ways are those that are tried, in the order they are shown in.
+func ways() []buildWay {
+	return []buildWay{
+		booking("list_log", "at most 5 in any second; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
+			return l.ListLog(limiterName, limit)
+		}),
+		booking("zset_log", "the same, readable with ZRANGE; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
+			return l.ZSetLog(limiterName, limit)
+		}),
+		booking("token_bucket", "a permit comes back 1 s after it was taken; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
+			return l.TokenBucket(limiterName, limit)
+		}),
+		booking("gcra", "with burst 1, so one every 200 ms; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
+			// A burst of b would let b - 1 more than the limit through in one window.
+			limit.Burst = 1
+			return l.GCRA(limiterName, limit)
+		}),
+		asking,
+		faulty("fixed", fixedWindow, newFixedWindow),
+		faulty("polling", slidingLog, newPolling),
+	}
+}
+
+// limiterName is the limiter's part of the keys.
+const limiterName = "demo"
+
+// limit is what our scripts are asked to keep.
+func (c Config) limit() loader.Limit {
+	return loader.Limit{Permits: Limit, Window: Window + c.Margin}
+}
+
+// booking is a way with a limiter that books ahead: the worker sleeps once, until its permit is due.
+func booking(name, text string, limiter func(*loader.Limits, loader.Limit) loader.Reserver) buildWay {
+	return func(ctx context.Context, rdb redis.UniversalClient, c Config) (Way, error) {
+		limits := loader.New(rdb)
+		reserver := limiter(limits, c.limit())
+		take := func(ctx context.Context) (answer, error) {
+			reservation, err := reserver.Reserve(ctx, c.Subject)
+			if err != nil {
+				return answer{}, err
+			}
+			return answerOf(reservation.Decision()), nil
+		}
+		return Way{Name: name, Text: text, Kind: Booking, take: take}, limits.Preload(ctx)
+	}
+}
+
+// asking is the way with slice_ring, which cannot book: the worker sleeps as long as it is told and asks
+// again, as the limiter's Wait does.
+func asking(ctx context.Context, rdb redis.UniversalClient, c Config) (Way, error) {
+	limits := loader.New(rdb)
+	ring := limits.SliceRing(limiterName, []loader.Limit{c.limit()})
+	take := func(ctx context.Context) (answer, error) {
+		decision, err := ring.Allow(ctx, c.Subject)
+		if err != nil {
+			return answer{}, err
+		}
+		return answerOf(decision), nil
+	}
+	text := "1 s in 60 slices, cannot book: says when to ask again"
+	return Way{Name: "slice_ring", Text: text, Kind: Asking, take: take}, limits.Preload(ctx)
+}
+
+func answerOf(d loader.Decision) answer {
+	return answer{granted: d.Granted, now: d.Now, wait: d.Wait}
+}
+
+// faulty is a way without the loader, on a key of its own.
+func faulty(state, script string, way func(redis.UniversalClient, string) Way) buildWay {
+	return func(ctx context.Context, rdb redis.UniversalClient, c Config) (Way, error) {
+		key, err := loader.Key("sluice", limiterName, c.Subject, state)
+		if err != nil {
+			return Way{}, err
+		}
+		if err := rdb.ScriptLoad(ctx, script).Err(); err != nil {
+			return Way{}, fmt.Errorf("loading scripts: %w", err)
+		}
+		return way(rdb, key), nil
+	}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-redis/sluice"
+)
+
+const listUsage = `usage: sluice list [--json] [script ...]
+
+Lists the scripts that this program carries, or those that are named (gcra for
+its newest version, gcra_v1 for that one): name, version, the SHA1 that EVALSHA
+takes, keys and arguments. A name that ends in _i comes once for every window.
+
+  --json    the same as JSON
+  --color   auto (the default), always or never
+`
+
+func (a app) list(_ context.Context, args []string) error {
+	flags := newFlags("list")
+	asJSON := flags.Bool("json", false, "")
+	color := flags.String("color", "auto", "")
+	names, err := parseFlags(flags, args)
+	if err != nil {
+		return err
+	}
+	out, err := a.newScreen(a.stdout, *color)
+	if err != nil {
+		return err
+	}
+	scripts, err := findScripts(names)
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		return writeJSON(out, scripts)
+	}
+	writeList(out, scripts)
+	return nil
+}
+
+func writeList(out screen, scripts []sluice.Script) {
+	out.printf("%s\n", out.paint(bold, fmt.Sprintf("%-18s %-8s %s", "script", "version", "sha1")))
+	for _, script := range scripts {
+		out.printf("%s %-8d %s\n", out.paint(green, fmt.Sprintf("%-18s", script.Name)), script.Version, script.SHA1)
+		out.printf("  KEYS %s  ARGV %s\n", strings.Join(keyNames(script), " "), strings.Join(argNames(script), " "))
+	}
+}
+
+// listed is a script as list --json shows it.
+type listed struct {
+	Name    string   `json:"name"`
+	Version int      `json:"version"`
+	File    string   `json:"file"`
+	SHA1    string   `json:"sha1"`
+	Keys    []string `json:"keys"`
+	Args    []string `json:"args"`
+}
+
+func writeJSON(out screen, scripts []sluice.Script) error {
+	var all []listed
+	for _, script := range scripts {
+		all = append(all, listed{
+			Name: script.Name, Version: script.Version, File: script.File, SHA1: script.SHA1,
+			Keys: keyNames(script), Args: argNames(script),
+		})
+	}
+	encoder := json.NewEncoder(out.w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(all)
+}
+
+func keyNames(script sluice.Script) []string {
+	var names []string
+	for _, key := range script.Keys {
+		names = append(names, key.Name)
+	}
+	return names
+}
+
+func argNames(script sluice.Script) []string {
+	var names []string
+	for _, arg := range script.Args {
+		names = append(names, arg.Name)
+	}
+	return names
+}
+
+// fullName is a script's name with its version, "gcra_v1".
+func fullName(script sluice.Script) string {
+	return script.Name + "_v" + strconv.Itoa(script.Version)
+}
+
+// findScripts returns the scripts that the names stand for; without names, all of them.
+func findScripts(names []string) ([]sluice.Script, error) {
+	if len(names) == 0 {
+		return sluice.All(), nil
+	}
+	var found []sluice.Script
+	for _, name := range names {
+		script, err := findScript(name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, script)
+	}
+	return found, nil
+}
+
+// findScript returns the script of a name: "gcra" is its newest version, "gcra_v1" or "gcra_v1.lua" that one.
+func findScript(name string) (sluice.Script, error) {
+	var newest sluice.Script
+	var known []string
+	for _, script := range sluice.All() {
+		if name == fullName(script) || name == script.File {
+			return script, nil
+		}
+		if name == script.Name && script.Version > newest.Version {
+			newest = script
+		}
+		known = append(known, fullName(script))
+	}
+	if newest.Version == 0 {
+		return sluice.Script{}, usagef("there is no script %q: want one of %s", name, strings.Join(known, ", "))
+	}
+	return newest, nil
+}

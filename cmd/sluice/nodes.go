@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// node is one server of a deployment.
+type node struct {
+	addr string
+	role string // "master", "replica", or "server" where it does not say
+}
+
+// nodes finds every server of the deployment, replicas too: one that is promoted has no scripts but those
+// that were loaded on it. Remarks are what else the user ought to know.
+func (t target) nodes(ctx context.Context) (all []node, remarks []string, err error) {
+	switch t.flag {
+	case "cluster":
+		all, err = t.firstToAnswer(ctx, t.clusterNodes)
+	case "sentinel":
+		all, err = t.firstToAnswer(ctx, t.sentinelNodes)
+	default:
+		return t.singleNode(ctx)
+	}
+	slices.SortFunc(all, func(a, b node) int { return strings.Compare(a.addr, b.addr) })
+	return all, nil, err
+}
+
+// firstToAnswer asks the addresses in turn.
+func (t target) firstToAnswer(ctx context.Context, ask func(context.Context, string) ([]node, error)) ([]node, error) {
+	var errs []error
+	for _, addr := range t.addrs {
+		all, err := ask(ctx, addr)
+		if err == nil {
+			return all, nil
+		}
+		errs = append(errs, fmt.Errorf("asking %s for the nodes: %w", addr, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (t target) clusterNodes(ctx context.Context, addr string) ([]node, error) {
+	rdb := t.connect(addr)
+	defer rdb.Close()
+	text, err := rdb.ClusterNodes(ctx).Result()
+	if err != nil {
+		return nil, err
+	}
+	return parseClusterNodes(text, addr, t.options.TLSConfig != nil), nil
+}
+
+// parseClusterNodes reads the reply of CLUSTER NODES. A node that does not know its own host is the one
+// that was asked. Certificates are for host names, where the nodes announce them.
+func parseClusterNodes(text, asked string, hostNames bool) []node {
+	var all []node
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 {
+			continue
+		}
+		flags := strings.Split(fields[2], ",")
+		if slices.Contains(flags, "noaddr") || slices.Contains(flags, "handshake") {
+			continue
+		}
+		n := node{addr: clusterAddr(fields[1], asked, hostNames), role: "replica"}
+		if slices.Contains(flags, "master") {
+			n.role = "master"
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// clusterAddr is host:port of "ip:port@busport,hostname".
+func clusterAddr(field, asked string, hostNames bool) string {
+	field, rest, _ := strings.Cut(field, ",")
+	name, _, _ := strings.Cut(rest, ",")
+	addr, _, _ := strings.Cut(field, "@")
+	colon := strings.LastIndex(addr, ":")
+	if colon < 0 {
+		return addr
+	}
+	host, port := addr[:colon], addr[colon+1:]
+	if hostNames && name != "" {
+		host = name
+	}
+	if host == "" {
+		host, _, _ = net.SplitHostPort(asked)
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func (t target) sentinelNodes(ctx context.Context, addr string) ([]node, error) {
+	options := *t.options
+	options.Addr, options.Username, options.Password, options.DB = addr, "", t.sentinelAuth, 0
+	options.MaxRetries = -1
+	sentinel := redis.NewSentinelClient(&options)
+	defer sentinel.Close()
+	master, err := sentinel.GetMasterAddrByName(ctx, t.master).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("it watches no master %q", t.master)
+	}
+	if err != nil {
+		return nil, err
+	}
+	replicas, err := sentinel.Replicas(ctx, t.master).Result()
+	if err != nil {
+		return nil, err
+	}
+	all := []node{{addr: net.JoinHostPort(master[0], master[1]), role: "master"}}
+	for _, replica := range replicas {
+		all = append(all, node{addr: net.JoinHostPort(replica["ip"], replica["port"]), role: "replica"})
+	}
+	return all, nil
+}
+
+// singleNode is the server that was named, with a remark where it is not alone.
+func (t target) singleNode(ctx context.Context) ([]node, []string, error) {
+	rdb := t.connect(t.addrs[0])
+	defer rdb.Close()
+	single := []node{{addr: t.addrs[0], role: "server"}}
+	text, err := rdb.Info(ctx).Result()
+	var refused redis.Error
+	if errors.As(err, &refused) && strings.HasPrefix(err.Error(), "NOPERM") {
+		return single, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	info := parseInfo(text)
+	switch info["role"] {
+	case "master":
+		single[0].role = "master"
+	case "slave":
+		single[0].role = "replica"
+	}
+	return single, remarksOn(info), checkMode(info)
+}
+
+func checkMode(info map[string]string) error {
+	if info["redis_mode"] == "sentinel" {
+		return usagef("this server is a sentinel: want --sentinel name@host:port")
+	}
+	return nil
+}
+
+func remarksOn(info map[string]string) []string {
+	var remarks []string
+	if info["redis_mode"] == "cluster" || info["cluster_enabled"] == "1" {
+		remarks = append(remarks, "this server is a node of a cluster, whose other nodes were left out: --cluster takes all")
+		return remarks
+	}
+	if n := info["connected_slaves"]; n != "" && n != "0" {
+		remarks = append(remarks, "this server has "+n+" replica(s), which have no scripts but their own: name each with --redis, or use --sentinel")
+	}
+	return remarks
+}
+
+// parseInfo reads the reply of INFO.
+func parseInfo(text string) map[string]string {
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
+			info[name] = value
+		}
+	}
+	return info
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/experiment"
+)
+
+// A time line has so many columns, behind a gutter of so many for names.
+const (
+	stripColumns = 60
+	gutter       = 15
+)
+
+// strip is a time line of one way, column by column.
+type strip struct {
+	acts  []int // acts booked for the column
+	worst []int // the most acts in any second that ends in it
+}
+
+// stripOf draws what a result holds on a time line.
+func stripOf(r experiment.Result) strip {
+	s := strip{acts: make([]int, stripColumns), worst: make([]int, stripColumns)}
+	width := r.Duration / stripColumns
+	behind := experiment.Behind(r.Booked, experiment.Window)
+	for i, at := range r.Booked {
+		column := min(int(at/width), stripColumns-1)
+		s.acts[column]++
+		s.worst[column] = max(s.worst[column], behind[i])
+	}
+	for column := range s.worst {
+		start := time.Duration(column) * width
+		s.worst[column] = max(s.worst[column], countBetween(r.Booked, start-experiment.Window, start))
+	}
+	return s
+}
+
+// countBetween counts the moments in (after, upTo].
+func countBetween(moments []time.Duration, after, upTo time.Duration) int {
+	count := 0
+	for _, at := range moments {
+		if at > after && at <= upTo {
+			count++
+		}
+	}
+	return count
+}
+
+// actLine shows how many acts each column holds.
+func (s screen) actLine(acts []int) string {
+	var line strings.Builder
+	for _, n := range acts {
+		if n == 0 {
+			line.WriteString(s.paint(faint, s.actGlyph(n)))
+			continue
+		}
+		line.WriteString(s.actGlyph(n))
+	}
+	return line.String()
+}
+
+func (s screen) actGlyph(n int) string {
+	switch {
+	case n == 0:
+		return s.either("·", ".")
+	case n > 9:
+		return "+"
+	}
+	return strconv.Itoa(n)
+}
+
+// loadLine shows how full the second is that ends in each column: a bar up to the limit, and a number
+// that stands out above it.
+func (s screen) loadLine(worst []int) string {
+	var line strings.Builder
+	for _, n := range worst {
+		line.WriteString(s.loadGlyph(n))
+	}
+	return line.String()
+}
+
+func (s screen) loadGlyph(n int) string {
+	switch {
+	case n > 9:
+		return s.paint(alarm, "X")
+	case n > experiment.Limit:
+		return s.paint(alarm, strconv.Itoa(n))
+	case n == experiment.Limit:
+		return s.paint(green, s.either("▆", "="))
+	case n == 0:
+		return " "
+	}
+	return s.paint(yellow, s.either([]string{"▁", "▂", "▃", "▄"}[n-1], "-"))
+}
+
+// either returns its first text where the locale can show it, else the second.
+func (s screen) either(unicode, ascii string) string {
+	if s.unicode {
+		return unicode
+	}
+	return ascii
+}
+
+// axis names the seconds above a time line.
+func axis(duration time.Duration) string {
+	seconds := int(duration / time.Second)
+	step := 1
+	for stripColumns*step/seconds < 5 {
+		step++
+	}
+	line := []byte(strings.Repeat(" ", stripColumns+4))
+	for second := 0; second < seconds; second += step {
+		copy(line[stripColumns*second/seconds:], fmt.Sprintf("%ds", second))
+	}
+	return strings.Repeat(" ", gutter) + strings.TrimRight(string(line), " ")
+}
+
+// picture draws every way on a time line, with what the audit says under each.
+func (s screen) picture(results []experiment.Result) {
+	s.printf("%s\n", s.paint(faint, axis(results[0].Duration)))
+	for _, r := range results {
+		line := stripOf(r)
+		s.printf("%s%s\n", s.paint(bold, pad(r.Name, gutter)), s.actLine(line.acts))
+		s.printf("%s%s\n", s.verdict(r), s.loadLine(line.worst))
+		s.printf("  %s\n", audit(r))
+	}
+}
+
+// verdict fills the gutter with whether a way kept the limit.
+func (s screen) verdict(r experiment.Result) string {
+	if r.MostBooked() > experiment.Limit {
+		return s.paint(red, pad(s.either("  ✗ broken", "  BROKEN"), gutter))
+	}
+	return s.paint(green, pad(s.either("  ✓ kept", "  kept"), gutter))
+}
+
+// audit is what the recorder's notes come to.
+func audit(r experiment.Result) string {
+	return fmt.Sprintf("most in 1 s: %d booked, %d real; %.1f %% of capacity; %d calls, %.2f a permit",
+		r.MostBooked(), r.MostReal(), 100*r.Capacity(), r.Calls, r.CallsPerPermit())
+}
+
+// legend explains the two lines of a way.
+func (s screen) legend(duration time.Duration) {
+	s.printf("\nupper line: acts booked in each %v; lower: the fullest second that ends there,\n", duration/stripColumns)
+	s.printf("%s below %d, %s exactly %d, %s above: that many (X: 10 or more)\n",
+		s.paint(yellow, s.either("▁▂▃▄", "-")), experiment.Limit,
+		s.loadGlyph(experiment.Limit), experiment.Limit, s.paint(alarm, "6..X"))
+}
+
+// pad fills text up with spaces to a width.
+func pad(text string, width int) string { return fmt.Sprintf("%-*s", width, text) }

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/experiment"
+)
+
+// progress shows an experiment while it runs.
+type progress interface {
+	interval() time.Duration // between two updates
+	update([]experiment.Result)
+	end()
+}
+
+// newProgress is a block that is drawn again and again where the screen can do that and has room, else
+// a line every two seconds.
+func (s screen) newProgress(duration time.Duration) progress {
+	if s.live && s.columns >= 80 && s.rows >= 12 {
+		return &liveProgress{screen: s, duration: duration}
+	}
+	return &plainProgress{screen: s}
+}
+
+// Sequences that move the cursor.
+const (
+	hideCursor = "\x1b[?25l"
+	showCursor = "\x1b[?25h"
+	lineUp     = "\x1b[%dA"
+	eraseLine  = "\x1b[K"
+	eraseBelow = "\x1b[J"
+)
+
+// liveProgress draws the time lines as they grow.
+type liveProgress struct {
+	screen
+	duration time.Duration
+	drawn    int // lines on the screen
+}
+
+func (p *liveProgress) interval() time.Duration { return 100 * time.Millisecond }
+
+func (p *liveProgress) update(results []experiment.Result) {
+	lines := p.lines(results)
+	var frame strings.Builder
+	if p.drawn == 0 {
+		frame.WriteString(hideCursor)
+	} else {
+		fmt.Fprintf(&frame, lineUp, p.drawn)
+	}
+	for _, line := range lines {
+		frame.WriteString(line + eraseLine + "\n")
+	}
+	p.drawn = len(lines)
+	p.printf("%s", frame.String())
+}
+
+func (p *liveProgress) lines(results []experiment.Result) []string {
+	elapsed := elapsedOf(results)
+	columns := min(1+int(elapsed*stripColumns/p.duration), stripColumns)
+	clock := fmt.Sprintf("%.1f s of %v", elapsed.Seconds(), p.duration)
+	lines := []string{p.paint(faint, axis(p.duration))}
+	for _, r := range results {
+		s := stripOf(r)
+		blank := strings.Repeat(" ", stripColumns-columns)
+		lines = append(lines, p.paint(bold, pad(r.Name, gutter))+
+			p.liveLine(s, columns)+blank+fmt.Sprintf("%4d", len(r.Booked)))
+	}
+	return append(lines, p.paint(faint, pad("", gutter)+clock))
+}
+
+// liveLine is an actLine in which those columns stand out that end a second above the limit.
+func (p *liveProgress) liveLine(s strip, columns int) string {
+	var line strings.Builder
+	for i := range columns {
+		glyph := p.actGlyph(s.acts[i])
+		if s.acts[i] > 0 && s.worst[i] > experiment.Limit {
+			glyph = p.paint(alarm, glyph)
+		}
+		line.WriteString(glyph)
+	}
+	return line.String()
+}
+
+// end makes room for what comes next in the place of the block.
+func (p *liveProgress) end() {
+	if p.drawn == 0 {
+		return
+	}
+	p.printf(lineUp+eraseBelow+showCursor, p.drawn)
+}
+
+// elapsedOf is how far the experiment has come: the last act of any way.
+func elapsedOf(results []experiment.Result) time.Duration {
+	var elapsed time.Duration
+	for _, r := range results {
+		if n := len(r.Booked); n > 0 {
+			elapsed = max(elapsed, r.Booked[n-1])
+		}
+	}
+	return elapsed
+}
+
+// plainProgress prints a row of a table now and then.
+type plainProgress struct {
+	screen
+	updates int
+}
+
+func (p *plainProgress) interval() time.Duration { return 2 * time.Second }
+
+func (p *plainProgress) update(results []experiment.Result) {
+	if p.updates == 0 {
+		p.printf("acts   %s\n", row(results, func(r experiment.Result) string { return r.Name }))
+	}
+	p.updates++
+	elapsed := time.Duration(p.updates) * p.interval()
+	p.printf("%5v  %s\n", elapsed, row(results, func(r experiment.Result) string { return fmt.Sprint(len(r.Booked)) }))
+}
+
+func row(results []experiment.Result, text func(experiment.Result) string) string {
+	var cells []string
+	for _, r := range results {
+		cells = append(cells, fmt.Sprintf("%*s", len(r.Name), text(r)))
+	}
+	return strings.Join(cells, " ")
+}
+
+func (p *plainProgress) end() {
+	if p.updates > 0 {
+		p.printf("\n")
+	}
+}

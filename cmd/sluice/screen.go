@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// screen is a place to write to and what can be shown there.
+type screen struct {
+	w       io.Writer
+	color   bool
+	unicode bool
+	live    bool // a terminal on which lines can be drawn again
+	rows    int  // 0 where it is no terminal
+	columns int
+}
+
+// newScreen looks at w and the environment; color is "auto", "always" or "never".
+func (a app) newScreen(w io.Writer, color string) (screen, error) {
+	s := screen{w: w, unicode: a.wantsUnicode()}
+	dumb := a.getenv("TERM") == "dumb"
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		s.live = !dumb
+		s.columns, s.rows, _ = term.GetSize(int(file.Fd()))
+	}
+	switch color {
+	case "auto":
+		s.color = s.live && a.getenv("NO_COLOR") == ""
+	case "always":
+		s.color = true
+	case "never":
+	default:
+		return screen{}, usagef("--color is %q: want auto, always or never", color)
+	}
+	return s, nil
+}
+
+// wantsUnicode reports whether the locale's characters are UTF-8.
+func (a app) wantsUnicode() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := strings.ToUpper(a.getenv(name)); locale != "" {
+			return strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")
+		}
+	}
+	return false
+}
+
+// style is how a piece of text stands out, as the numbers of an SGR sequence.
+type style string
+
+const (
+	plain  style = ""
+	bold   style = "1"
+	faint  style = "2"
+	green  style = "32"
+	yellow style = "33"
+	red    style = "1;31"
+	alarm  style = "1;37;41"
+)
+
+// paint returns text in a style, or just text where there is no colour.
+func (s screen) paint(as style, text string) string {
+	if !s.color || as == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(as) + "m" + text + "\x1b[0m"
+}
+
+func (s screen) printf(format string, args ...any) { fmt.Fprintf(s.w, format, args...) }

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// cell is one field of a table.
+type cell struct {
+	text  string
+	as    style
+	right bool // aligned to the right
+}
+
+// table is rows of cells in columns that are as wide as their widest cell, two spaces apart.
+type table struct{ rows [][]cell }
+
+func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
+
+// head adds the row that names the columns.
+func (t *table) head(names ...string) {
+	var cells []cell
+	for _, name := range names {
+		cells = append(cells, cell{text: name, as: bold})
+	}
+	t.add(cells...)
+}
+
+// print writes the table; a cell in the head is aligned as the one under it.
+func (t *table) print(s screen) {
+	if len(t.rows) > 1 {
+		for i := range t.rows[0] {
+			t.rows[0][i].right = t.rows[1][i].right
+		}
+	}
+	widths := t.widths()
+	for _, row := range t.rows {
+		var line strings.Builder
+		for i, c := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text))
+			last := i == len(row)-1
+			switch {
+			case c.right:
+				line.WriteString(pad + s.paint(c.as, c.text))
+			case last:
+				line.WriteString(s.paint(c.as, c.text))
+			default:
+				line.WriteString(s.paint(c.as, c.text) + pad)
+			}
+			if !last {
+				line.WriteString("  ")
+			}
+		}
+		s.printf("%s\n", line.String())
+	}
+}
+
+func (t *table) widths() []int {
+	var widths []int
+	for _, row := range t.rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+		}
+	}
+	return widths
+}

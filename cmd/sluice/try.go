@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+const tryUsage = `usage: sluice try [flags] <script> [name=value ...]
+
+Makes one decision with a script, by the names in its header, and shows the reply
+field by field. permits is 1 and max_wait is 0 unless they are given; lengths of
+time are microseconds, or have a unit: 250ms, 1m30s, 7d. Windows of slice_ring are
+slices_1=61 limit_1=5 slices_2=... and so on; slices and limit will do for one.
+
+The key is <prefix>:<limiter>:{<subject>}:<state>, with prefix=sluice,
+limiter=try, subject=demo and client=cli unless they are given; key=... sets it
+as a whole.
+
+` + targetUsage + `  --embedded        a miniredis in this process, which begins and ends empty
+  --times N         the same decision N times, as a table (default 1)
+  --color WHEN      auto (the default), always or never
+
+  sluice try --embedded --times 4 list_log limit=3 window=1m
+  sluice try gcra limit=10 window=1s burst=20 permits=5 subject=ada
+
+The exit status is 0 for a grant and a denial, 1 for an error.
+`
+
+// tryFlags are the flags of try.
+type tryFlags struct {
+	target   targetFlags
+	embedded bool
+	times    int
+	color    string
+}
+
+// attempt is a decision to make.
+type attempt struct {
+	script sluice.Script
+	keys   []string
+	args   []any
+}
+
+func parseTry(args []string) (tryFlags, attempt, error) {
+	var f tryFlags
+	flags := newFlags("try")
+	f.target.register(flags)
+	flags.BoolVar(&f.embedded, "embedded", false, "")
+	flags.IntVar(&f.times, "times", 1, "")
+	flags.StringVar(&f.color, "color", "auto", "")
+	words, err := parseFlags(flags, args)
+	switch {
+	case err != nil:
+		return f, attempt{}, err
+	case len(words) == 0:
+		return f, attempt{}, usagef("want a script: %s", scriptNames())
+	case f.times < 1 || f.times > 1000:
+		return f, attempt{}, usagef("--times is %d: want 1 to 1000", f.times)
+	case f.embedded && f.target != targetFlags{}:
+		return f, attempt{}, usagef("want --embedded or a server, not both")
+	}
+	script, err := findScript(words[0])
+	if err != nil {
+		return f, attempt{}, err
+	}
+	todo, err := newAttempt(script, words[1:])
+	return f, todo, err
+}
+
+func scriptNames() string {
+	var names []string
+	for _, script := range sluice.All() {
+		names = append(names, script.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (a app) try(ctx context.Context, args []string) error {
+	f, todo, err := parseTry(args)
+	if err != nil {
+		return err
+	}
+	out, err := a.newScreen(a.stdout, f.color)
+	if err != nil {
+		return err
+	}
+	rdb, name, closeAll, err := a.tryServer(f)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	replies, err := todo.make(ctx, loader.New(rdb), f.times)
+	if err != nil {
+		return todo.explained(err)
+	}
+	out.printf("%s on %s\n", out.paint(bold, fullName(todo.script)), name)
+	for _, key := range todo.keys {
+		out.printf("key %s\n", key)
+	}
+	out.printf("\n")
+	if f.times == 1 {
+		out.reply(todo.script, replies[0])
+		return nil
+	}
+	out.replies(todo.script, replies)
+	return nil
+}
+
+// tryServer is the server that the flags name, and how to let go of it.
+func (a app) tryServer(f tryFlags) (redis.UniversalClient, string, func(), error) {
+	if f.embedded {
+		mini, err := miniredis.Run()
+		if err != nil {
+			return nil, "", nil, fmt.Errorf("starting miniredis: %w", err)
+		}
+		rdb := redis.NewClient(quiet(&redis.Options{Addr: mini.Addr()}))
+		return rdb, "an embedded miniredis", func() { _ = rdb.Close(); mini.Close() }, nil
+	}
+	t, err := a.target(f.target)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	rdb := t.client()
+	return rdb, t.String(), func() { _ = rdb.Close() }, nil
+}
+
+// make makes the decision so many times.
+func (t attempt) make(ctx context.Context, limits *loader.Limits, times int) ([][]int64, error) {
+	var replies [][]int64
+	for range times {
+		reply, err := limits.Call(ctx, &t.script, t.keys, t.args...)
+		if err != nil {
+			return nil, err
+		}
+		replies = append(replies, reply)
+	}
+	return replies, nil
+}
+
+// explained is an error, with the header's words on the argument that it is about.
+func (t attempt) explained(err error) error {
+	var bad *loader.ArgumentError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	for _, arg := range t.script.Args {
+		if named(arg, bad.Argument) {
+			return fmt.Errorf("%w\n%s: %s", err, bad.Argument, arg.Text)
+		}
+	}
+	return err
+}
+
+// named reports whether a name is that of the argument, or that of one of its repetitions.
+func named(arg sluice.Field, name string) bool {
+	if !arg.Repeated {
+		return arg.Name == name
+	}
+	number, found := strings.CutPrefix(name, strings.TrimSuffix(arg.Name, "i"))
+	_, err := strconv.Atoi(number)
+	return found && err == nil
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/sluice-redis/sluice"
+)
+
+const versionUsage = `usage: sluice version
+
+Prints the version of this program and how many scripts it carries.
+`
+
+func (a app) version(_ context.Context, args []string) error {
+	others, err := parseFlags(newFlags("version"), args)
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 {
+		return usagef("unexpected argument %q", others[0])
+	}
+	fmt.Fprintf(a.stdout, "sluice %s, %d scripts, %s\n", moduleVersion(), len(sluice.All()), runtime.Version())
+	return nil
+}
+
+// moduleVersion is the version that the go command recorded, "(devel)" for a build from a work tree.
+func moduleVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}

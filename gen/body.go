@@ -1,0 +1,254 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// The globals that a body may read. Not among them, for good reason: error, pcall, rawset,
+// loadstring, and whatever else some server lacks.
+var allowedGlobals = []string{
+	"KEYS", "ARGV", "string", "table", "math", "tonumber", "tostring", "type", "unpack", "ipairs", "pairs",
+}
+
+// checkBody checks the body of a script against its header, and notes what it calls.
+func checkBody(file string, s *script) error {
+	tokens, err := scan(file, s.Source)
+	if err != nil {
+		return err
+	}
+	tree, err := parseLua(file, s.Source, tokens)
+	if err != nil {
+		return err
+	}
+	start := &prologue{tokens: tokens}
+	if err := start.check(s); err != nil {
+		return err
+	}
+	b := &body{script: s, tree: tree, commands: map[string]bool{}, codes: map[string]bool{}}
+	b.note(start.rest())
+	b.block(tree.statements)
+	b.ending(tokens[len(tokens)-1].at)
+	b.agreement()
+	s.Commands = slices.Sorted(maps.Keys(b.commands))
+	return errors.Join(b.refusals...)
+}
+
+// A body is walked once, from the top, with the locals in scope.
+type body struct {
+	script *script
+	tree   *chunk
+	scope  *scope
+
+	functions int // how many functions deep
+	blocks    int // how many blocks deep
+
+	commands map[string]bool
+	codes    map[string]bool // of errors
+	refusals []error
+}
+
+type scope struct {
+	locals map[string]local
+	outer  *scope
+}
+
+// A local is a key's name, or holds what redis.pcall gave, or neither.
+type local struct{ key, caught bool }
+
+func (b *body) note(err error) {
+	if err != nil {
+		b.refusals = append(b.refusals, err)
+	}
+}
+
+func (b *body) refuse(node ast.PositionHolder, format string, args ...any) {
+	b.note(refuse(b.tree.at(node), format, args...))
+}
+
+func (b *body) lookup(name string) (local, bool) {
+	for s := b.scope; s != nil; s = s.outer {
+		if l, ok := s.locals[name]; ok {
+			return l, true
+		}
+	}
+	return local{}, false
+}
+
+func (b *body) global(expr ast.Expr, name string) bool {
+	ident, ok := expr.(*ast.IdentExpr)
+	if !ok || ident.Value != name {
+		return false
+	}
+	_, isLocal := b.lookup(name)
+	return !isLocal
+}
+
+// block walks statements in a scope of their own, which begins with the names given.
+func (b *body) block(statements []ast.Stmt, names ...string) {
+	b.scoped(names, func() {
+		for _, s := range statements {
+			b.statement(s)
+		}
+	})
+}
+
+func (b *body) scoped(names []string, walk func()) {
+	b.scope = &scope{map[string]local{}, b.scope}
+	for _, name := range names {
+		b.scope.locals[name] = local{}
+	}
+	b.blocks++
+	walk()
+	b.blocks--
+	b.scope = b.scope.outer
+}
+
+func (b *body) statement(stmt ast.Stmt) {
+	switch s := stmt.(type) {
+	case *ast.LocalAssignStmt:
+		b.localAssign(s)
+	case *ast.AssignStmt:
+		b.expressions(s.Rhs...)
+		for _, target := range s.Lhs {
+			b.assigned(target)
+		}
+	case *ast.FuncCallStmt:
+		b.expression(s.Expr)
+	case *ast.DoBlockStmt:
+		b.block(s.Stmts)
+	case *ast.WhileStmt:
+		b.expression(s.Condition)
+		b.block(s.Stmts)
+	case *ast.RepeatStmt:
+		b.scoped(nil, func() {
+			for _, inner := range s.Stmts {
+				b.statement(inner)
+			}
+			b.expression(s.Condition)
+		})
+	case *ast.IfStmt:
+		b.expression(s.Condition)
+		b.block(s.Then)
+		b.block(s.Else)
+	case *ast.NumberForStmt:
+		b.expressions(s.Init, s.Limit, s.Step)
+		b.block(s.Stmts, s.Name)
+	case *ast.GenericForStmt:
+		b.expressions(s.Exprs...)
+		b.block(s.Stmts, s.Names...)
+	case *ast.FuncDefStmt:
+		b.assigned(s.Name.Func)
+		b.expression(s.Func)
+	case *ast.ReturnStmt:
+		b.returned(s)
+	case *ast.LabelStmt, *ast.GotoStmt:
+		b.refuse(s, "a goto or its label, want Lua 5.1")
+	}
+}
+
+func (b *body) localAssign(s *ast.LocalAssignStmt) {
+	if len(s.Exprs) == 1 {
+		if _, ok := s.Exprs[0].(*ast.FunctionExpr); ok { // it may call itself
+			b.scope.locals[s.Names[0]] = local{}
+		}
+	}
+	b.expressions(s.Exprs...)
+	for i, name := range s.Names {
+		var l local
+		if i < len(s.Exprs) {
+			l = local{key: b.isKey(s.Exprs[i]), caught: b.redisMember(s.Exprs[i]) == "pcall"}
+		}
+		b.scope.locals[name] = l
+	}
+}
+
+// assigned checks what is assigned to: a local that is no key, or a field of a local.
+func (b *body) assigned(target ast.Expr) {
+	root := target
+	for {
+		get, ok := root.(*ast.AttrGetExpr)
+		if !ok {
+			break
+		}
+		b.expression(get.Key)
+		root = get.Object
+	}
+	ident, ok := root.(*ast.IdentExpr)
+	if !ok {
+		b.expression(root)
+		return
+	}
+	l, isLocal := b.lookup(ident.Value)
+	if !isLocal {
+		b.refuse(target, "global %s is written, want a local", ident.Value)
+	}
+	if l.key {
+		b.refuse(target, "key %s is written, want it as it was read", ident.Value)
+	}
+}
+
+func (b *body) expressions(exprs ...ast.Expr) {
+	for _, e := range exprs {
+		b.expression(e)
+	}
+}
+
+func (b *body) expression(expr ast.Expr) {
+	switch e := expr.(type) {
+	case *ast.IdentExpr:
+		b.read(e)
+	case *ast.AttrGetExpr:
+		b.expressions(e.Object, e.Key)
+	case *ast.TableExpr:
+		for _, f := range e.Fields {
+			b.expressions(f.Key, f.Value)
+		}
+	case *ast.FuncCallExpr:
+		b.call(e)
+	case *ast.LogicalOpExpr:
+		b.expressions(e.Lhs, e.Rhs)
+	case *ast.RelationalOpExpr:
+		b.expressions(e.Lhs, e.Rhs)
+	case *ast.StringConcatOpExpr:
+		b.expressions(e.Lhs, e.Rhs)
+	case *ast.ArithmeticOpExpr:
+		b.expressions(e.Lhs, e.Rhs)
+	case *ast.UnaryMinusOpExpr:
+		b.expression(e.Expr)
+	case *ast.UnaryNotOpExpr:
+		b.expression(e.Expr)
+	case *ast.UnaryLenOpExpr:
+		b.expression(e.Expr)
+	case *ast.FunctionExpr:
+		b.functions++
+		b.block(e.Stmts, e.ParList.Names...)
+		b.functions--
+	}
+}
+
+func (b *body) read(ident *ast.IdentExpr) {
+	if _, isLocal := b.lookup(ident.Value); isLocal || slices.Contains(allowedGlobals, ident.Value) {
+		return
+	}
+	b.refuse(ident, `global %s is read, want a local, redis.<function>(..), rawget(_G, "<library>"), or one of %s`,
+		ident.Value, strings.Join(allowedGlobals, ", "))
+}
+
+// agreement checks that the body has what the header promises.
+func (b *body) agreement() {
+	for _, e := range b.script.Errors {
+		if !b.codes[e.Name] {
+			b.note(refuse(e.at, "error %s is never replied, want it in the body or its row gone", e.Name))
+		}
+	}
+	for _, f := range b.script.Reply {
+		if f.Type == "time" && !b.commands["TIME"] {
+			b.note(refuse(f.at, "%s is a time and the body never asks for it, want one redis.call(\"TIME\")", f.Name))
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// The libraries that not every server has, to be reached by rawget(_G, "struct").
+var optionalLibraries = []string{"struct", "cjson", "cmsgpack", "bit"}
+
+var commandPattern = regexp.MustCompile(`^[A-Z]+$`)
+
+func (b *body) call(e *ast.FuncCallExpr) {
+	member := b.redisMember(e)
+	switch {
+	case member == "call" || member == "pcall":
+		b.command(e, member)
+	case member != "":
+		b.noteCode(e)
+		b.refuse(e, "redis.%s, want redis.call, redis.pcall or, outside functions, return redis.error_reply(..)", member)
+	case b.global(e.Func, "rawget"):
+		b.library(e)
+		return
+	default:
+		b.expressions(e.Func, e.Receiver)
+	}
+	b.expressions(e.Args...)
+}
+
+// redisMember is the function of redis that an expression calls, or "".
+func (b *body) redisMember(expr ast.Expr) string {
+	e, ok := expr.(*ast.FuncCallExpr)
+	if !ok {
+		return ""
+	}
+	get, ok := e.Func.(*ast.AttrGetExpr)
+	if !ok || !b.global(get.Object, "redis") {
+		return ""
+	}
+	name, ok := get.Key.(*ast.StringExpr)
+	if !ok {
+		return "[..]"
+	}
+	return name.Value
+}
+
+// library checks a call of rawget.
+func (b *body) library(e *ast.FuncCallExpr) {
+	if len(e.Args) == 2 && b.global(e.Args[0], "_G") {
+		if name, ok := e.Args[1].(*ast.StringExpr); ok && slices.Contains(optionalLibraries, name.Value) {
+			return
+		}
+	}
+	b.refuse(e, `rawget of something else, want rawget(_G, "<library>") with one of %s`, strings.Join(optionalLibraries, ", "))
+}
+
+// command checks a call of a command: its name, and that it touches one of KEYS.
+func (b *body) command(e *ast.FuncCallExpr, member string) {
+	if member == "pcall" {
+		b.caught(e)
+	}
+	name := ""
+	if len(e.Args) > 0 {
+		name = literal(e.Args[0])
+	}
+	if !commandPattern.MatchString(name) {
+		b.refuse(e, "redis.%s of something else, want a command's name in capital letters", member)
+		return
+	}
+	if name == "TIME" {
+		b.time(e)
+	} else if len(e.Args) < 2 || !b.isKey(e.Args[1]) {
+		b.refuse(e, "%s of something that may be no key, want a local of KEYS, or one chosen from them", name)
+	}
+	b.commands[name] = true
+}
+
+// isKey tells whether an expression is one of KEYS, chosen by and/or at most.
+func (b *body) isKey(expr ast.Expr) bool {
+	switch e := expr.(type) {
+	case *ast.IdentExpr:
+		l, _ := b.lookup(e.Value)
+		return l.key
+	case *ast.AttrGetExpr:
+		return b.global(e.Object, "KEYS")
+	case *ast.LogicalOpExpr:
+		return b.isKey(e.Rhs) && (e.Operator == "and" || b.isKey(e.Lhs))
+	}
+	return false
+}
+
+func (b *body) caught(e ast.Expr) {
+	if !b.codes["WRONGTYPE"] && !b.declared("WRONGTYPE") {
+		b.refuse(e, "redis.pcall catches WRONGTYPE, want a row ERROR for it")
+	}
+	b.codes["WRONGTYPE"] = true
+}
+
+func (b *body) time(e ast.Expr) {
+	if b.commands["TIME"] {
+		b.refuse(e, "TIME is called again, want it once")
+	}
+	if b.blocks > 1 {
+		b.refuse(e, "TIME is called in a block, want it where it runs once and always")
+	}
+}

@@ -1,0 +1,464 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The grammar of a header. Words stand in fixed columns; a row whose first column is empty
+// continues the text above it; blocks come in this order and are separated by a line "--".
+//
+//	-- <name> v<N>
+//	--
+//	-- <3 to 6 lines of prose>
+//	--
+//	-- KEYS[1]     <name>       <pattern>                  one or more
+//	--
+//	-- GROUP[i]    <name>       <least>..<most>            at most one: of the pairs below
+//	-- ARGV[1]     <name>       <type> <range> <text>      one or more, type int, us or str
+//	-- ARGV[2i+1]  <name>_i     int    <range> <text>      with a GROUP: a pair
+//	-- ARGV[2i+2]  <name>_i     int    <range> <text>
+//	--
+//	-- REPLY[1]    <name>       <type> <range> <text>      one or more, type int, us or time
+//	-- REPLY[5+i]  <name>_i     int    <range> <text>      with a GROUP: at most one
+//	--
+//	-- ERROR       <CODE>       <text>                     one or more
+//	--
+//	-- STATE       <code>/<N>   <layout>
+//	-- COMPLEXITY  O(<order>)   <cost>
+//	-- REDIS       <version>
+const (
+	wordColumn  = 4
+	nameColumn  = 16
+	thirdColumn = 29
+	rangeColumn = 35
+	textColumn  = 59
+
+	leastProse, mostProse = 3, 6
+	mostExact             = 1<<53 - 1 // the largest number that Lua counts to by ones
+)
+
+var (
+	titlePattern   = regexp.MustCompile(`^-- ([a-z][a-z0-9]*(?:_[a-z0-9]+)*) v([1-9][0-9]*)$`)
+	namePattern    = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+	codePattern    = regexp.MustCompile(`^[A-Z]+$`)
+	rangePattern   = regexp.MustCompile(`^(0|[1-9][0-9]{0,15})\.\.(0|[1-9][0-9]{0,15})?$`)
+	statePattern   = regexp.MustCompile(`^([a-z]+)/([1-9][0-9]*)$`)
+	orderPattern   = regexp.MustCompile(`^O\([A-Za-z0-9 ^*+]+\)$`)
+	versionPattern = regexp.MustCompile(`^[1-9][0-9]*\.[0-9]+$`)
+	partsPattern   = regexp.MustCompile(`^(:([a-z]+|<[a-z]+>))*$`)
+)
+
+// parseHeader reads the header of a script; file is its path, for messages.
+func parseHeader(file, source string) (*script, error) {
+	h := &header{file: file, lines: strings.Split(source, "\n"), script: &script{Source: source}}
+	steps := []func() error{
+		h.title, h.separator, h.prose, h.separator,
+		h.keys, h.separator,
+		h.group, h.args, h.separator,
+		h.reply, h.separator,
+		h.errors, h.separator,
+		h.state, h.complexity, h.redis, h.end,
+		h.keyPatterns,
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return h.script, nil
+}
+
+type header struct {
+	file   string
+	lines  []string
+	next   int // index of the line that is read next
+	script *script
+}
+
+func (h *header) line() string {
+	if h.next >= len(h.lines) {
+		return ""
+	}
+	return h.lines[h.next]
+}
+
+// at is a place in the line that is read next.
+func (h *header) at(col int) place { return place{h.file, h.next + 1, col} }
+
+// want refuses the word that the line begins with, or the whole line where it begins otherwise.
+func (h *header) want(what string) error {
+	found, col := h.line(), 1
+	if row, ok := strings.CutPrefix(found, "-- "); ok && row[0] != ' ' {
+		found, col = strings.Fields(row)[0], wordColumn
+	}
+	return refuse(h.at(col), "found %q, want %s", found, what)
+}
+
+func (h *header) title() error {
+	id := strings.TrimSuffix(h.file[strings.LastIndex(h.file, "/")+1:], ".lua")
+	parts := titlePattern.FindStringSubmatch(h.line())
+	if parts == nil || parts[1]+"_v"+parts[2] != id {
+		v := strings.LastIndex(id, "_v")
+		return refuse(h.at(1), "first line %q, want %q, as the file is called", h.line(), "-- "+id[:v]+" "+id[v+1:])
+	}
+	h.script.Name = parts[1]
+	h.script.Version, _ = strconv.Atoi(parts[2])
+	h.next++
+	return nil
+}
+
+func (h *header) separator() error {
+	if h.line() != "--" {
+		return h.want(`"--", or more of the block that it ends`)
+	}
+	h.next++
+	return nil
+}
+
+func (h *header) prose() error {
+	first := h.next
+	for strings.HasPrefix(h.line(), "-- ") {
+		h.script.About = append(h.script.About, h.line()[3:])
+		h.next++
+	}
+	if n := h.next - first; n < leastProse || n > mostProse {
+		return refuse(place{h.file, first + 1, 1}, "%d lines of prose, want %d to %d", n, leastProse, mostProse)
+	}
+	return nil
+}
+
+func (h *header) keys() error {
+	return h.rows("KEYS", func() error {
+		cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a key pattern"})
+		if err != nil {
+			return err
+		}
+		if err := h.index("KEYS", cells[0], fmt.Sprintf("KEYS[%d]", len(h.script.Keys)+1)); err != nil {
+			return err
+		}
+		if err := h.name(cells[1], false, keyNames(h.script)); err != nil {
+			return err
+		}
+		h.script.Keys = append(h.script.Keys, key{cells[1], cells[2], h.at(thirdColumn)})
+		h.next++
+		return nil
+	})
+}
+
+func (h *header) group() error {
+	if h.word() != "GROUP" {
+		return nil
+	}
+	cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a range"})
+	if err != nil {
+		return err
+	}
+	if err := h.index("GROUP", cells[0], "GROUP[i]"); err != nil {
+		return err
+	}
+	if err := h.name(cells[1], false, keyNames(h.script)); err != nil {
+		return err
+	}
+	least, most, err := h.bounds(cells[2], thirdColumn, false)
+	if err != nil {
+		return err
+	}
+	h.script.Group = &group{cells[1], least, most}
+	h.next++
+	return nil
+}
+
+func (h *header) args() error {
+	err := h.rows("ARGV", func() error {
+		f, err := h.field(h.argIndices(), argNames(h.script), "int", "us", "str")
+		h.script.Args = append(h.script.Args, f)
+		return err
+	})
+	if err == nil && h.script.Group != nil && len(repeated(h.script.Args)) != 2 {
+		return h.want(strings.Join(h.argIndices(), " or "))
+	}
+	return err
+}
+
+// argIndices are the first columns that the next row of arguments may have.
+func (h *header) argIndices() []string {
+	alone, pair := len(plain(h.script.Args)), len(repeated(h.script.Args))
+	var indices []string
+	if pair == 0 {
+		indices = append(indices, fmt.Sprintf("ARGV[%d]", alone+1))
+	}
+	if h.script.Group != nil && alone >= 2 && alone%2 == 0 && pair < 2 {
+		indices = append(indices, fmt.Sprintf("ARGV[2i+%d]", alone-1+pair))
+	}
+	return indices
+}
+
+func (h *header) reply() error {
+	return h.rows("REPLY", func() error {
+		f, err := h.field(h.replyIndices(), fieldNames(h.script.Reply), "int", "us", "time")
+		h.script.Reply = append(h.script.Reply, f)
+		return err
+	})
+}
+
+func (h *header) replyIndices() []string {
+	alone := len(plain(h.script.Reply))
+	if len(h.script.Reply) > alone {
+		return nil
+	}
+	indices := []string{fmt.Sprintf("REPLY[%d]", alone+1)}
+	if h.script.Group != nil && alone > 0 {
+		indices = append(indices, fmt.Sprintf("REPLY[%d+i]", alone))
+	}
+	return indices
+}
+
+func (h *header) errors() error {
+	return h.rows("ERROR", func() error {
+		cells, err := h.cells(column{nameColumn, "a code"}, column{thirdColumn, "a text"})
+		if err != nil {
+			return err
+		}
+		known := func(e errorCode) bool { return e.Name == cells[1] }
+		if !codePattern.MatchString(cells[1]) || slices.ContainsFunc(h.script.Errors, known) {
+			return refuse(h.at(nameColumn), "error code %q, want a new one in capital letters", cells[1])
+		}
+		at := h.at(nameColumn)
+		text, err := h.text(cells[2], thirdColumn)
+		h.script.Errors = append(h.script.Errors, errorCode{cells[1], text, at})
+		return err
+	})
+}
+
+func (h *header) state() error {
+	cells, err := h.row("STATE", column{nameColumn, "a code/number"}, column{thirdColumn, "a layout"})
+	if err != nil {
+		return err
+	}
+	parts := statePattern.FindStringSubmatch(cells[1])
+	if parts == nil {
+		return refuse(h.at(nameColumn), "state %q, want letters, a slash and a number, as in gcra/1", cells[1])
+	}
+	text, err := h.text(cells[2], thirdColumn)
+	h.script.State = state{parts[1], parts[2], text}
+	return err
+}
+
+func (h *header) complexity() error {
+	cells, err := h.row("COMPLEXITY", column{nameColumn, "O(..)"}, column{thirdColumn, "a cost"})
+	if err != nil {
+		return err
+	}
+	if !orderPattern.MatchString(cells[1]) {
+		return refuse(h.at(nameColumn), "complexity %q, want O(..)", cells[1])
+	}
+	text, err := h.text(cells[2], thirdColumn)
+	h.script.Cost = cost{cells[1], text}
+	return err
+}
+
+func (h *header) redis() error {
+	cells, err := h.row("REDIS", column{nameColumn, "a version"})
+	if err != nil {
+		return err
+	}
+	if !versionPattern.MatchString(cells[1]) {
+		return refuse(h.at(nameColumn), "version %q, want the least of Redis that runs it, as in 5.0", cells[1])
+	}
+	h.script.Redis = cells[1]
+	h.next++
+	return nil
+}
+
+func (h *header) end() error {
+	if h.line() != "" || h.next+1 >= len(h.lines) {
+		return h.want("a blank line, which ends the header")
+	}
+	h.script.body = h.next + 2
+	return nil
+}
+
+// keyPatterns checks the patterns of keys, for which the state must be known.
+func (h *header) keyPatterns() error {
+	seen := map[string]bool{}
+	start := "<prefix>:<limiter>:{<subject>}:" + h.script.State.Code + h.script.State.Number
+	for _, k := range h.script.Keys {
+		parts, ok := strings.CutPrefix(k.Pattern, start)
+		if !ok || !partsPattern.MatchString(parts) || seen[k.Pattern] {
+			return refuse(k.at, "key pattern %q, want a new one: %s, then any of :part and :<part>", k.Pattern, start)
+		}
+		seen[k.Pattern] = true
+	}
+	return nil
+}
+
+// word is the first column of the line without its index.
+func (h *header) word() string {
+	words := strings.Fields(strings.TrimPrefix(h.line(), "--"))
+	if len(words) == 0 {
+		return ""
+	}
+	word, _, _ := strings.Cut(words[0], "[")
+	return word
+}
+
+// rows reads one row or more that begin with word.
+func (h *header) rows(word string, read func() error) error {
+	if h.word() != word {
+		return h.want("a row of " + word)
+	}
+	for h.word() == word {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *header) row(word string, columns ...column) ([]string, error) {
+	if h.word() != word {
+		return nil, h.want("a row of " + word)
+	}
+	return h.cells(columns...)
+}
+
+// A column of a row: where it begins and what stands there.
+type column struct {
+	col  int
+	what string
+}
+
+// cells cuts the line into its first column and those given.
+func (h *header) cells(columns ...column) ([]string, error) {
+	line := h.line()
+	columns = append([]column{{wordColumn, "a word"}}, columns...)
+	cells := make([]string, len(columns))
+	for i, c := range columns {
+		if len(line) < c.col {
+			return nil, refuse(h.at(len(line)+1), "the line ends, want %s in column %d", c.what, c.col)
+		}
+		if line[c.col-2] != ' ' || line[c.col-1] == ' ' {
+			return nil, refuse(h.at(c.col), "want %s to begin in column %d, behind a space", c.what, c.col)
+		}
+		end := len(line)
+		if i+1 < len(columns) {
+			end = min(end, columns[i+1].col-1)
+		}
+		cells[i] = strings.TrimRight(line[c.col-1:end], " ")
+	}
+	return cells, nil
+}
+
+// field reads a row of ARGV or REPLY.
+func (h *header) field(indices, names []string, types ...string) (f field, err error) {
+	cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a type"},
+		column{rangeColumn, "a range"}, column{textColumn, "a text"})
+	if err != nil {
+		return f, err
+	}
+	if err := h.index(h.word(), cells[0], indices...); err != nil {
+		return f, err
+	}
+	f.Repeated = strings.Contains(cells[0], "i")
+	if f.Repeated {
+		types = []string{"int"}
+	}
+	if err := h.name(cells[1], f.Repeated, names); err != nil {
+		return f, err
+	}
+	if !slices.Contains(types, cells[2]) {
+		return f, refuse(h.at(thirdColumn), "type %q, want %s", cells[2], strings.Join(types, ", "))
+	}
+	f.Name, f.Type, f.at = cells[1], cells[2], h.at(nameColumn)
+	if f.Least, f.Most, err = h.bounds(cells[3], rangeColumn, h.word() == "REPLY"); err != nil {
+		return f, err
+	}
+	f.Text, err = h.text(cells[4], textColumn)
+	return f, err
+}
+
+func (h *header) index(word, found string, wanted ...string) error {
+	if slices.Contains(wanted, found) {
+		return nil
+	}
+	if wanted == nil {
+		return refuse(h.at(wordColumn), "found %s, want no further %s", found, word)
+	}
+	return refuse(h.at(wordColumn), "found %s, want %s", found, strings.Join(wanted, " or "))
+}
+
+// name checks a name: one of a group ends in _i, and no two are the same in Go.
+func (h *header) name(name string, repeated bool, names []string) error {
+	if !namePattern.MatchString(name) {
+		return refuse(h.at(nameColumn), "name %q, want lower-case words joined by _", name)
+	}
+	if repeated != strings.HasSuffix(name, "_i") {
+		return refuse(h.at(nameColumn), "name %q, want the ending _i on what is repeated, and there only", name)
+	}
+	if slices.ContainsFunc(names, func(other string) bool { return camel(other) == camel(name) }) {
+		return refuse(h.at(nameColumn), "name %q is taken, want another", name)
+	}
+	return nil
+}
+
+func (h *header) bounds(cell string, col int, open bool) (least, most int64, err error) {
+	parts := rangePattern.FindStringSubmatch(cell)
+	if parts == nil || (parts[2] == "" && !open) {
+		return 0, 0, refuse(h.at(col), "range %q, want <least>..<most>", cell)
+	}
+	least, _ = strconv.ParseInt(parts[1], 10, 64)
+	if parts[2] == "" {
+		return least, -1, nil
+	}
+	most, _ = strconv.ParseInt(parts[2], 10, 64)
+	if least > most || most > mostExact {
+		return 0, 0, refuse(h.at(col), "range %q, want a least up to the most, and that up to %d", cell, int64(mostExact))
+	}
+	return least, most, nil
+}
+
+// text is the text that begins in the line, and what continues it, which it steps over.
+func (h *header) text(text string, col int) (string, error) {
+	h.next++
+	for strings.HasPrefix(h.line(), "--") && h.line() != "--" && strings.TrimSpace(cut(h.line(), 2, nameColumn-1)) == "" {
+		line := h.line()
+		if indent := len(line) - len(strings.TrimLeft(line[2:], " ")); indent != col-1 {
+			return "", refuse(h.at(indent+1), "the text goes on in column %d, want column %d, below its beginning", indent+1, col)
+		}
+		text += " " + line[col-1:]
+		h.next++
+	}
+	return text, nil
+}
+
+// cut is s[from:to], as far as s reaches.
+func cut(s string, from, to int) string { return s[min(from, len(s)):min(to, len(s))] }
+
+func keyNames(s *script) []string {
+	var names []string
+	for _, k := range s.Keys {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// argNames are those that would meet in the struct of arguments.
+func argNames(s *script) []string {
+	names := append(keyNames(s), fieldNames(s.Args)...)
+	if s.Group != nil {
+		names = append(names, s.Group.Name+"s")
+	}
+	return names
+}
+
+func fieldNames(fields []field) []string {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
+	return names
+}

@@ -1,0 +1,115 @@
+// Gen reads the headers of scripts/*.lua, checks them against the bodies, and writes what
+// follows from them: scripts_gen.go, the loader's bindings, scripts/SHA1SUMS,
+// scripts/manifest.json and the table in README.md. It refuses what it does not understand,
+// and then writes nothing.
+//
+// To release, append the new lines of scripts/SHA1SUMS to gen/released.txt: from then on gen
+// refuses any change of those files.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	if err := run(".", os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run brings the generated files below root up to date, and tells out which it touched.
+func run(root string, out io.Writer) error {
+	files, err := generate(os.DirFS(root))
+	if err != nil {
+		return err
+	}
+	stale, err := staleFiles(os.DirFS(root), files)
+	if err != nil {
+		return err
+	}
+	for _, f := range stale {
+		if err := f.write(root); err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "gen:", f)
+	}
+	return nil
+}
+
+// A generated file; without data it is one that no script asks for any more.
+type generated struct {
+	path string
+	data []byte
+}
+
+func (g generated) String() string {
+	if g.data == nil {
+		return "removed " + g.path
+	}
+	return "wrote " + g.path
+}
+
+func (g generated) write(root string) error {
+	path := filepath.Join(root, filepath.FromSlash(g.path))
+	if g.data == nil {
+		return os.Remove(path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, g.data, 0o644)
+}
+
+// generate makes every file from the scripts in tree.
+func generate(tree fs.FS) ([]generated, error) {
+	scripts, err := readScripts(tree)
+	if err != nil {
+		return nil, err
+	}
+	readme, err := readmeWithTable(tree, scripts)
+	if err != nil {
+		return nil, err
+	}
+	files := []generated{
+		{"README.md", readme},
+		{"scripts/SHA1SUMS", sums(scripts)},
+		{"scripts/manifest.json", manifest(scripts)},
+		{"scripts_gen.go", scriptsGo(scripts)},
+	}
+	for _, s := range scripts {
+		files = append(files, generated{"loader/" + s.File() + ".go", bindingGo(s)})
+	}
+	return files, nil
+}
+
+// staleFiles are those that differ from tree, and the bindings in it that have lost their script.
+func staleFiles(tree fs.FS, files []generated) ([]generated, error) {
+	var stale []generated
+	wanted := map[string]bool{}
+	for _, f := range files {
+		wanted[f.path] = true
+		found, err := fs.ReadFile(tree, f.path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if err != nil || string(found) != string(f.data) {
+			stale = append(stale, f)
+		}
+	}
+	bindings, err := fs.Glob(tree, "loader/*.lua.go")
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range bindings {
+		if !wanted[path] {
+			stale = append(stale, generated{path, nil})
+		}
+	}
+	return stale, nil
+}

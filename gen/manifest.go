@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// The types of scripts/manifest.json, in the order in which a reader wants them.
+type manifestFile struct {
+	Format  int               `json:"format"`
+	Types   map[string]string `json:"types"`
+	Scripts []manifestScript  `json:"scripts"`
+}
+
+type manifestScript struct {
+	Name       string          `json:"name"`
+	Version    int             `json:"version"`
+	File       string          `json:"file"`
+	SHA1       string          `json:"sha1"`
+	About      string          `json:"about"`
+	Keys       []manifestKey   `json:"keys"`
+	Arguments  []manifestField `json:"arguments"`
+	Reply      []manifestField `json:"reply"`
+	Group      *manifestGroup  `json:"group,omitempty"`
+	Errors     []manifestError `json:"errors"`
+	Commands   []string        `json:"commands"`
+	State      string          `json:"state"`
+	Layout     string          `json:"layout"`
+	Complexity string          `json:"complexity"`
+	Cost       string          `json:"cost"`
+	Redis      string          `json:"redis"`
+}
+
+type manifestKey struct {
+	Name    string `json:"name"`
+	Pattern string `json:"pattern"`
+}
+
+type manifestField struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	Min  int64  `json:"min"`
+	Max  *int64 `json:"max,omitempty"`
+	Text string `json:"text"`
+}
+
+// A manifestGroup follows the arguments and the reply, from min to max times.
+type manifestGroup struct {
+	Name      string          `json:"name"`
+	Min       int64           `json:"min"`
+	Max       int64           `json:"max"`
+	Arguments []manifestField `json:"arguments"`
+	Reply     []manifestField `json:"reply"`
+}
+
+type manifestError struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+func manifest(scripts []*script) []byte {
+	file := manifestFile{Format: 1, Types: map[string]string{
+		"int":  "an integer; as an argument 1 to 16 decimal digits and nothing else",
+		"us":   "an int: a length of time in microseconds",
+		"time": "an int: a moment, in microseconds since 1970-01-01 UTC by the server's clock",
+		"str":  "a string; min and max are of its length in bytes",
+	}}
+	for _, s := range scripts {
+		file.Scripts = append(file.Scripts, manifestOf(s))
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(file); err != nil {
+		panic(err) // strings and numbers always encode
+	}
+	return b.Bytes()
+}
+
+func manifestOf(s *script) manifestScript {
+	m := manifestScript{
+		Name: s.Name, Version: s.Version, File: s.File(), SHA1: s.SHA1(), About: s.Prose(),
+		Arguments: manifestFields(plain(s.Args)), Reply: manifestFields(plain(s.Reply)),
+		Commands: s.Commands, State: s.State.String(), Layout: s.State.Layout,
+		Complexity: s.Cost.Order, Cost: s.Cost.Text, Redis: s.Redis,
+	}
+	for _, k := range s.Keys {
+		m.Keys = append(m.Keys, manifestKey{k.Name, k.Pattern})
+	}
+	for _, e := range s.Errors {
+		m.Errors = append(m.Errors, manifestError{e.Name, e.Text})
+	}
+	if g := s.Group; g != nil {
+		args, reply := manifestFields(repeated(s.Args)), manifestFields(repeated(s.Reply))
+		m.Group = &manifestGroup{g.Name, g.Least, g.Most, args, reply}
+	}
+	return m
+}
+
+func manifestFields(fields []field) []manifestField {
+	found := []manifestField{}
+	for _, f := range fields {
+		m := manifestField{Name: f.Name, Type: f.Type, Min: f.Least, Text: f.Text}
+		if f.Most >= 0 {
+			m.Max = &f.Most
+		}
+		found = append(found, m)
+	}
+	return found
+}

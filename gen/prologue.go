@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/yuin/gopher-lua/parse"
+)
+
+// integerFunction begins every body: facts about numbers on the many servers are in it.
+const integerFunction = `local function integer(text, least, most)
+  if #text > 16 or not string.find(text, "^%d+$") then return nil end
+  local n = tonumber(text)
+  if n < least or n > most then return nil end
+  return n
+end`
+
+// A prologue is the beginning of a body. It follows from the header: the function integer, the
+// numbers of KEYS and ARGV, the keys, then each argument and its refusal, in their order.
+type prologue struct {
+	tokens []token
+	next   int
+}
+
+func (p *prologue) check(s *script) error {
+	if err := p.wantAll(integerFunction, keysCount(s), argvCount(s), keyLocals(s)); err != nil {
+		return err
+	}
+	for i, f := range plain(s.Args) {
+		if err := p.argument(f, fmt.Sprintf("ARGV[%d]", i+1)); err != nil {
+			return err
+		}
+	}
+	if s.Group == nil {
+		return nil
+	}
+	return p.group(s)
+}
+
+func keysCount(s *script) string {
+	return fmt.Sprintf(`if #KEYS ~= %d then return redis.error_reply("BADARG KEYS: want %[1]d") end`, len(s.Keys))
+}
+
+func argvCount(s *script) string {
+	alone := int64(len(plain(s.Args)))
+	if g := s.Group; g != nil {
+		return fmt.Sprintf("if #ARGV < %d or #ARGV > %d or #ARGV %% 2 == 1 then "+
+			`return redis.error_reply("BADARG ARGV: want %d and %d to %d pairs") end`,
+			alone+2*g.Least, alone+2*g.Most, alone, g.Least, g.Most)
+	}
+	return fmt.Sprintf(`if #ARGV ~= %d then return redis.error_reply("BADARG ARGV: want %[1]d") end`, alone)
+}
+
+func keyLocals(s *script) string {
+	reads := make([]string, len(s.Keys))
+	for i := range s.Keys {
+		reads[i] = fmt.Sprintf("KEYS[%d]", i+1)
+	}
+	return fmt.Sprintf("local %s = %s", strings.Join(keyNames(s), ", "), strings.Join(reads, ", "))
+}
+
+// argument is read into a local of its name, and refused where it is not in its range.
+func (p *prologue) argument(f field, read string) error {
+	if f.Type != "str" {
+		return p.wantAll(integerRead(f, read), integerError(f, f.Name))
+	}
+	tooLong := fmt.Sprintf("if #%s > %d", f.Name, f.Most)
+	if f.Least > 0 {
+		tooLong = fmt.Sprintf("if #%s < %d or #%[1]s > %[3]d", f.Name, f.Least, f.Most)
+	}
+	if err := p.wantAll(fmt.Sprintf("local %s = %s", f.Name, read), tooLong); err != nil {
+		return err
+	}
+	p.skipTo("then")
+	if err := p.want("then return redis.error_reply("); err != nil {
+		return err
+	}
+	text, wanted := p.tokens[p.next], "BADARG "+f.Name+": want "
+	if text.kind != parse.TString || !strings.HasPrefix(text.text, wanted) {
+		return refuse(text.at, "found %s, want %q and what it wants", text, wanted)
+	}
+	p.next++
+	return p.want(") end")
+}
+
+func integerRead(f field, read string) string {
+	return fmt.Sprintf("local %s = integer(%s, %d, %d)", f.Name, read, f.Least, f.Most)
+}
+
+// integerError is the refusal of an argument that messages call by name.
+func integerError(f field, name string) string {
+	return fmt.Sprintf(`if not %s then return redis.error_reply("BADARG %s: want %d..%d") end`,
+		f.Name, name, f.Least, f.Most)
+}
+
+// group is a loop over the pairs, which the script may prepare before it begins.
+func (p *prologue) group(s *script) error {
+	alone := len(plain(s.Args))
+	p.skipTo("for")
+	if err := p.want(fmt.Sprintf("for i = 1, #ARGV / 2 - %d do", alone/2)); err != nil {
+		return err
+	}
+	for i, f := range repeated(s.Args) {
+		read := fmt.Sprintf("ARGV[2 * i + %d]", alone-1+i)
+		name := strings.TrimSuffix(f.Name, "i") + `" .. i .. "`
+		if err := p.wantAll(integerRead(f, read), integerError(f, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *prologue) wantAll(codes ...string) error {
+	for _, code := range codes {
+		if err := p.want(code); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// want steps over the tokens of code, which must come next.
+func (p *prologue) want(code string) error {
+	wanted, err := scan("", code)
+	if err != nil {
+		return err
+	}
+	for _, w := range wanted[:len(wanted)-1] {
+		found := p.tokens[p.next]
+		if !found.is(w) {
+			return refuse(found.at, "found %s, want %s in: %s", found, w, strings.Join(strings.Fields(code), " "))
+		}
+		p.next++
+	}
+	return nil
+}
+
+// skipTo steps over what the header does not say, up to a word or to a read of KEYS or ARGV.
+func (p *prologue) skipTo(word string) {
+	for {
+		t := p.tokens[p.next]
+		if t.kind == parse.EOF || t.kind != parse.TString && (t.text == word || t.isRead()) {
+			return
+		}
+		p.next++
+	}
+}
+
+// rest finds reads of KEYS and ARGV behind the prologue.
+func (p *prologue) rest() error {
+	var refusals []error
+	for _, t := range p.tokens[p.next:] {
+		if t.isRead() {
+			refusals = append(refusals, refuse(t.at, "%s is read again, want each read once, at the top, into a local", t.text))
+		}
+	}
+	return errors.Join(refusals...)
+}
+
+func (t token) isRead() bool {
+	return t.kind == parse.TIdent && (t.text == "KEYS" || t.text == "ARGV")
+}

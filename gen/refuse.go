@@ -1,0 +1,24 @@
+package main
+
+import "fmt"
+
+// A place is a position in a file, lines and columns counted from 1.
+type place struct {
+	file      string
+	line, col int
+}
+
+// A refusal says what the generator will not take, where, and what it wants instead.
+type refusal struct {
+	at           place
+	format, text string
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s", r.at.file, r.at.line, r.at.col, r.text)
+}
+
+// refuse makes a refusal. A test finds every call of it, and wants a golden for each.
+func refuse(at place, format string, args ...any) error {
+	return &refusal{at, format, fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+)
+
+const releasedFile = "gen/released.txt"
+
+var sumPattern = regexp.MustCompile(`^([0-9a-f]{40})  (([a-z0-9_]+_v)([1-9][0-9]*)\.lua)$`)
+
+// sums is what sha1sum prints for the scripts.
+func sums(scripts []*script) []byte {
+	var b strings.Builder
+	for _, s := range scripts {
+		fmt.Fprintf(&b, "%s  %s\n", s.SHA1(), s.File())
+	}
+	return []byte(b.String())
+}
+
+// checkReleased compares the scripts with the list of those that were released, whose bytes
+// others have loaded, and call by SHA1.
+func checkReleased(tree fs.FS, scripts []*script) error {
+	list, err := fs.ReadFile(tree, releasedFile)
+	if err != nil {
+		return err
+	}
+	found := map[string]string{}
+	for _, s := range scripts {
+		found[s.File()] = s.SHA1()
+	}
+	var refusals []error
+	for i, line := range strings.Split(strings.TrimSuffix(string(list), "\n"), "\n") {
+		if !strings.HasPrefix(line, "#") {
+			refusals = append(refusals, checkReleasedLine(place{releasedFile, i + 1, 1}, line, found))
+		}
+	}
+	return errors.Join(refusals...)
+}
+
+func checkReleasedLine(at place, line string, found map[string]string) error {
+	parts := sumPattern.FindStringSubmatch(line)
+	if parts == nil {
+		return refuse(at, "found %q, want a line of sha1sum, or a comment that begins with #", line)
+	}
+	sha1, file := parts[1], parts[2]
+	switch found[file] {
+	case sha1:
+		return nil
+	case "":
+		return refuse(at, "scripts/%s was released and is gone, want it back: git log -- scripts/%s", file, file)
+	}
+	return refuse(place{"scripts/" + file, 1, 1},
+		"released as %s and changed since, want the released bytes here and the change in a copy under the next free %s<N>.lua",
+		sha1, parts[3])
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+var errorPattern = regexp.MustCompile(`^([A-Z]+) ([A-Za-z_?]+): want .`)
+
+// returned checks what the script replies: errors, fields as many as the header has, and what
+// redis.pcall gave.
+func (b *body) returned(s *ast.ReturnStmt) {
+	if b.functions > 0 {
+		b.expressions(s.Exprs...)
+		return
+	}
+	if len(s.Exprs) == 1 {
+		switch e := s.Exprs[0].(type) {
+		case *ast.TableExpr:
+			b.replied(e)
+			b.expression(e)
+			return
+		case *ast.FuncCallExpr:
+			if b.redisMember(e) == "error_reply" && len(e.Args) == 1 {
+				b.errorReply(e)
+				b.expressions(e.Args...)
+				return
+			}
+		case *ast.IdentExpr:
+			if l, _ := b.lookup(e.Value); l.caught {
+				return
+			}
+		}
+	}
+	b.refuse(s, "return of something else, want {..} as in the header, redis.error_reply(..) or what redis.pcall gave")
+}
+
+func (b *body) replied(e *ast.TableExpr) {
+	found, wanted := len(e.Fields), len(plain(b.script.Reply))
+	if slices.ContainsFunc(e.Fields, func(f *ast.Field) bool { return f.Key != nil }) {
+		b.refuse(e, "a reply with named fields, want them in the order of the header")
+		return
+	}
+	if len(repeated(b.script.Reply)) > 0 {
+		if found == 0 || !b.isUnpack(e.Fields[found-1].Value) {
+			b.refuse(e, "a reply without what is repeated, want unpack(..) as its last field")
+			return
+		}
+		found--
+	}
+	if found != wanted {
+		b.refuse(e, "%d fields, want the %d of the header", found, wanted)
+	}
+}
+
+func (b *body) isUnpack(expr ast.Expr) bool {
+	e, ok := expr.(*ast.FuncCallExpr)
+	return ok && b.global(e.Func, "unpack")
+}
+
+func (b *body) errorReply(e *ast.FuncCallExpr) {
+	text := e.Args[0]
+	b.noteCode(e)
+	parts := errorPattern.FindStringSubmatch(literal(text))
+	if parts == nil {
+		b.refuse(text, `error text %q, want "<CODE> <name>: want <what>"`, literal(text))
+		return
+	}
+	code, name := parts[1], parts[2]
+	if !b.declared(code) {
+		b.refuse(text, "error %s is not in the header, want a row ERROR for it", code)
+	}
+	if code == "BADARG" && !slices.Contains(b.arguments(), name) {
+		b.refuse(text, "BADARG of %s, want one of %s", name, strings.Join(b.arguments(), ", "))
+	}
+}
+
+// noteCode takes the first word of an error's text for its code.
+func (b *body) noteCode(e *ast.FuncCallExpr) {
+	if len(e.Args) > 0 {
+		code, _, _ := strings.Cut(literal(e.Args[0]), " ")
+		b.codes[code] = true
+	}
+}
+
+// literal is a text with a question mark for each part that is not in the source.
+func literal(expr ast.Expr) string {
+	switch e := expr.(type) {
+	case *ast.StringExpr:
+		return e.Value
+	case *ast.StringConcatOpExpr:
+		return literal(e.Lhs) + literal(e.Rhs)
+	}
+	return "?"
+}
+
+func (b *body) declared(code string) bool {
+	return slices.ContainsFunc(b.script.Errors, func(e errorCode) bool { return e.Name == code })
+}
+
+// arguments are the names that BADARG may have.
+func (b *body) arguments() []string {
+	names := []string{"KEYS", "ARGV"}
+	for _, f := range b.script.Args {
+		name := f.Name
+		if f.Repeated {
+			name = strings.TrimSuffix(name, "i") + "?"
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// ending wants a reply at the end of the body.
+func (b *body) ending(end place) {
+	statements := b.tree.statements
+	if len(statements) > 0 {
+		if _, ok := statements[len(statements)-1].(*ast.ReturnStmt); ok {
+			return
+		}
+	}
+	b.note(refuse(end, "the body ends without a reply, want return {..}"))
+}

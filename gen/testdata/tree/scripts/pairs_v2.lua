@@ -1,0 +1,59 @@
+-- pairs v2
+--
+-- A group of pairs with a reply for each: the generator's tests read it, and no server.
+-- It changes what v1 was, of which nothing is left, and which nobody released.
+-- It asks for no time.
+--
+-- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:pr2:<slice>
+--
+-- GROUP[i]    window       1..3
+-- ARGV[1]     first        int   1..10                   stands alone
+-- ARGV[2]     permits      int   0..10                   wanted now; 0 only looks
+-- ARGV[2i+1]  slices_i     int   1..10                   length of the window
+-- ARGV[2i+2]  limit_i      int   1..100                  permits in the window
+--
+-- REPLY[1]    granted      int   2..                     permits granted
+-- REPLY[1+i]  count_i      int   0..                     permits in the window now
+--
+-- ERROR       BADARG       an argument is not an integer in its range
+--
+-- STATE       pr/2         nothing yet
+-- COMPLEXITY  O(log N)     one STRLEN
+-- REDIS       6.2
+
+local function integer(text, least, most)
+  if #text > 16 or not string.find(text, "^%d+$") then return nil end
+  local n = tonumber(text)
+  if n < least or n > most then return nil end
+  return n
+end
+
+if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
+if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 == 1 then
+  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 pairs")
+end
+local ring = KEYS[1]
+local first = integer(ARGV[1], 1, 10)
+if not first then return redis.error_reply("BADARG first: want 1..10") end
+local permits = integer(ARGV[2], 0, 10)
+if not permits then return redis.error_reply("BADARG permits: want 0..10") end
+local counts = {}
+for i = 1, #ARGV / 2 - 1 do
+  local slices_i = integer(ARGV[2 * i + 1], 1, 10)
+  if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10") end
+  local limit_i = integer(ARGV[2 * i + 2], 1, 100)
+  if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..100") end
+  if permits > limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want permits at least") end
+  counts[i] = slices_i * limit_i
+end
+
+repeat
+  local length = redis.call("STRLEN", ring)
+  first = first + length
+until length == 0
+while first < 2 do first = first + 1 end
+do
+  local function twice(n, ...) return n * 2, -n, not n, ... end
+  for _, count in ipairs(counts) do permits = permits + twice(count) end
+end
+return {first, unpack(counts)}

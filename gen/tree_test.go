@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+var update = flag.Bool("update", false, "write the goldens")
+
+const smallProject = "testdata/tree"
+
+// The small project is a golden: whatever is generated from it lies in it.
+func TestSmallProject(t *testing.T) {
+	if *update {
+		if err := run(smallProject, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantFresh(t, smallProject, "go test ./gen -update")
+}
+
+func TestNothingIsStale(t *testing.T) {
+	wantFresh(t, "..", "go generate ./...")
+}
+
+func wantFresh(t *testing.T, root, cure string) {
+	t.Helper()
+	files, err := generate(os.DirFS(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale, err := staleFiles(os.DirFS(root), files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range stale {
+		t.Errorf("%s is stale: run %s", f.path, cure)
+	}
+}
+
+func TestRunTwiceWritesOnce(t *testing.T) {
+	root := t.TempDir()
+	for path, file := range smallTree(t) {
+		f := generated{path, file.Data}
+		if filepath.Ext(path) == ".go" || strings.HasPrefix(path, "scripts/") && filepath.Ext(path) != ".lua" {
+			continue
+		}
+		if err := f.write(root); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost := generated{"loader/lost_v1.lua.go", []byte("package loader\n")}
+	if err := lost.write(root); err != nil {
+		t.Fatal(err)
+	}
+
+	var first, second bytes.Buffer
+	if err := run(root, &first); err != nil {
+		t.Fatal(err)
+	}
+	want := "gen: wrote README.md\ngen: wrote scripts/SHA1SUMS\ngen: wrote scripts/manifest.json\n" +
+		"gen: wrote scripts_gen.go\ngen: wrote loader/pairs_v2.lua.go\ngen: wrote loader/small_v1.lua.go\n" +
+		"gen: removed loader/lost_v1.lua.go\n"
+	// The table of the small project's README is in place already.
+	if got := "gen: wrote README.md\n" + first.String(); got != want {
+		t.Errorf("the first run printed\n%swant\n%s", got, want)
+	}
+	if err := run(root, &second); err != nil || second.Len() > 0 {
+		t.Errorf("the second run: %v, printed %q, want nothing", err, second.String())
+	}
+}
+
+func TestRefusedRunWritesNothing(t *testing.T) {
+	root := t.TempDir()
+	if err := os.CopyFS(root, os.DirFS(smallProject)); err != nil {
+		t.Fatal(err)
+	}
+	bad := generated{"scripts/bad_v1.lua", []byte("return 1\n")}
+	if err := bad.write(root); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(root, "scripts_gen.go")); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(root, io.Discard); err == nil {
+		t.Fatal("no error")
+	}
+	if _, err := os.Stat(filepath.Join(root, "scripts_gen.go")); err == nil {
+		t.Error("scripts_gen.go was written")
+	}
+}
+
+func TestSHA1SumAgrees(t *testing.T) {
+	if _, err := exec.LookPath("sha1sum"); err != nil {
+		t.Skip("no sha1sum here")
+	}
+	check := exec.Command("sha1sum", "--strict", "-c", "SHA1SUMS")
+	check.Dir = "../scripts"
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("sha1sum -c SHA1SUMS in scripts/: %v\n%s", err, out)
+	}
+}
+
+// Refusals of what is not in the text of one script.
+func TestTreeRefusals(t *testing.T) {
+	for _, c := range treeCases {
+		t.Run(c.name, func(t *testing.T) {
+			tree := smallTree(t)
+			c.change(tree)
+			_, err := generate(tree)
+			if err == nil || err.Error() != c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+type treeCase struct {
+	name   string
+	change func(fstest.MapFS)
+	want   string
+}
+
+const smallScript = "scripts/small_v1.lua"
+
+// The SHA1 of other bytes than any script has.
+const otherSHA1 = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
+
+var treeCases = []treeCase{
+	{"a script without a version", func(tree fstest.MapFS) {
+		tree["scripts/small.lua"] = tree[smallScript]
+	}, "scripts/small.lua:1:1: not a script's name, want <name>_v<N>.lua in lower case"},
+	{"something else among the scripts", func(tree fstest.MapFS) {
+		tree["scripts/notes.txt"] = &fstest.MapFile{}
+	}, "scripts/notes.txt:1:1: not a script's name, want <name>_v<N>.lua in lower case"},
+	{"two scripts at fault", func(tree fstest.MapFS) {
+		edit(tree, smallScript, "-- small v1", "-- Small v1")
+		edit(tree, "scripts/pairs_v2.lua", "-- pairs v2", "-- pairs v1")
+	}, `scripts/pairs_v2.lua:1:1: first line "-- pairs v1", want "-- pairs v2", as the file is called` + "\n" +
+		`scripts/small_v1.lua:1:1: first line "-- Small v1", want "-- small v1", as the file is called`},
+	{"an empty file", func(tree fstest.MapFS) {
+		tree[smallScript] = &fstest.MapFile{}
+	}, "scripts/small_v1.lua:1:1: the file ends without a line end or with a blank line, want one LF"},
+	{"no line end at the end", func(tree fstest.MapFS) {
+		edit(tree, smallScript, "max_wait, now}\n", "max_wait, now}")
+	}, "scripts/small_v1.lua:63:1: the file ends without a line end or with a blank line, want one LF"},
+	{"a blank line at the end", func(tree fstest.MapFS) {
+		edit(tree, smallScript, "max_wait, now}\n", "max_wait, now}\n\n")
+	}, "scripts/small_v1.lua:65:1: the file ends without a line end or with a blank line, want one LF"},
+	{"a carriage return", func(tree fstest.MapFS) {
+		edit(tree, smallScript, "-- small v1\n", "-- small v1\r\n")
+	}, `scripts/small_v1.lua:1:12: the byte 0x0d, want printable ASCII and LF line ends`},
+	{"a tab", func(tree fstest.MapFS) {
+		edit(tree, smallScript, "  return {1, 0, now}", "\treturn {1, 0, now}")
+	}, `scripts/small_v1.lua:61:1: the byte 0x09, want printable ASCII and LF line ends`},
+	{"a letter beyond ASCII", func(tree fstest.MapFS) {
+		edit(tree, smallScript, "calls in a window", "calls \u00e0 window")
+	}, `scripts/small_v1.lua:10:65: the byte 0xc3, want printable ASCII and LF line ends`},
+	{"a space at the end of a line", func(tree fstest.MapFS) {
+		edit(tree, smallScript, "-- small v1\n--\n", "-- small v1\n-- \n")
+	}, "scripts/small_v1.lua:2:3: a space ends the line, want none"},
+	{"a header and nothing else", func(tree fstest.MapFS) {
+		header, _, _ := strings.Cut(string(tree[smallScript].Data), "\n\n")
+		tree[smallScript] = &fstest.MapFile{Data: []byte(header + "\n")}
+	}, `scripts/small_v1.lua:27:1: found "", want a blank line, which ends the header`},
+
+	{"a list of released scripts that is none", func(tree fstest.MapFS) {
+		tree[releasedFile] = &fstest.MapFile{Data: []byte("# a comment\nsmall_v1.lua\n")}
+	}, `gen/released.txt:2:1: found "small_v1.lua", want a line of sha1sum, or a comment that begins with #`},
+	{"a released script that changed", func(tree fstest.MapFS) {
+		tree[releasedFile] = &fstest.MapFile{Data: []byte(otherSHA1 + "  small_v1.lua\n")}
+	}, "scripts/small_v1.lua:1:1: released as " + otherSHA1 + " and changed since, " +
+		"want the released bytes here and the change in a copy under the next free small_v<N>.lua"},
+	{"a released script that is gone", func(tree fstest.MapFS) {
+		tree[releasedFile] = &fstest.MapFile{Data: []byte(otherSHA1 + "  lost_v1.lua\n")}
+	}, "gen/released.txt:1:1: scripts/lost_v1.lua was released and is gone, want it back: git log -- scripts/lost_v1.lua"},
+
+	{"a README without a place for the table", func(tree fstest.MapFS) {
+		edit(tree, readmeFile, tableEnds, "")
+	}, `README.md:1:1: the table of scripts has no place, ` +
+		`want a line "<!-- scripts: generated by go generate -->" and a line "<!-- end -->" behind it`},
+}
+
+// A released script may not change; one that has not changed may stay, and so may a new one.
+func TestReleased(t *testing.T) {
+	tree := smallTree(t)
+	sums := tree["scripts/SHA1SUMS"].Data
+	tree[releasedFile] = &fstest.MapFile{Data: append([]byte("# first release\n"), sums...)}
+	if _, err := generate(tree); err != nil {
+		t.Error(err)
+	}
+	old, _, _ := strings.Cut(string(sums), "\n")
+	tree[releasedFile] = &fstest.MapFile{Data: []byte(old + "\n")}
+	if _, err := generate(tree); err != nil {
+		t.Error(err)
+	}
+}
+
+// smallTree is a copy of the small project that a test may change.
+func smallTree(t *testing.T) fstest.MapFS {
+	t.Helper()
+	tree := fstest.MapFS{}
+	err := fs.WalkDir(os.DirFS(smallProject), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(smallProject, path))
+		tree[path] = &fstest.MapFile{Data: data}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// edit replaces old, which must be there, by a new text.
+func edit(tree fstest.MapFS, path, old, new string) {
+	text := string(tree[path].Data)
+	if strings.Count(text, old) != 1 {
+		panic(path + " holds " + old + " not once but in " + strings.Join(slices.Collect(maps.Keys(tree)), " "))
+	}
+	tree[path] = &fstest.MapFile{Data: []byte(strings.Replace(text, old, new, 1))}
+}

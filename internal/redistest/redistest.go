@@ -1,0 +1,157 @@
+// Package redistest starts real Redis and Valkey servers for tests.
+//
+// Every server is private to one test: a free loopback port, its own temporary directory, no
+// persistence, and gone when the test ends. Nothing here skips: a test that needs a server and finds
+// none fails, and says how to get one.
+package redistest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Environment is the variable that lists the server binaries to test against, separated by spaces.
+// The first one is the server that Start runs.
+const Environment = "SLUICE_SERVERS"
+
+// startTimeout is how long a server may take until it answers PING.
+const startTimeout = 10 * time.Second
+
+// attempts is how often a server is started on another port when its port was taken meanwhile.
+const attempts = 3
+
+// Server is one running server.
+type Server struct {
+	Addr   string // host:port on the loopback interface
+	Binary string // the path of the program
+	Dir    string // its working directory, removed with the test
+	PID    int
+}
+
+// Servers returns the binaries to test against: those that SLUICE_SERVERS lists, else redis-server or
+// valkey-server from PATH. It fails the test when there is none, or when a listed one is missing.
+func Servers(tb testing.TB) []string {
+	tb.Helper()
+	if listed := strings.Fields(os.Getenv(Environment)); len(listed) > 0 {
+		for _, path := range listed {
+			if _, err := exec.LookPath(path); err != nil {
+				tb.Fatalf("%s lists %s: %v", Environment, path, err)
+			}
+		}
+		return listed
+	}
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return []string{path}
+		}
+	}
+	tb.Fatalf("no redis-server or valkey-server on PATH, and %s is not set: run `make test`", Environment)
+	return nil
+}
+
+// Start runs the first of Servers and waits until it answers. extraArgs are added to its command line
+// ("--cluster-enabled", "yes"). The server is killed in the test's cleanup.
+func Start(tb testing.TB, extraArgs ...string) *Server {
+	tb.Helper()
+	return StartBinary(tb, Servers(tb)[0], extraArgs...)
+}
+
+// StartBinary is Start for a given program, for tests that go through all of Servers.
+func StartBinary(tb testing.TB, binary string, extraArgs ...string) *Server {
+	tb.Helper()
+	var err error
+	for range attempts {
+		var s *Server
+		if s, err = start(tb, binary, extraArgs); err == nil {
+			return s
+		}
+	}
+	tb.Fatalf("starting %s: %v", binary, err)
+	return nil
+}
+
+func start(tb testing.TB, binary string, extraArgs []string) (*Server, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Addr: addr, Binary: binary, Dir: tb.TempDir()}
+	log, err := os.Create(filepath.Join(s.Dir, "server.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+
+	cmd := exec.Command(binary, s.args(extraArgs)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, log, log
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.PID = cmd.Process.Pid
+	exited := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(exited) }()
+	tb.Cleanup(func() { _ = cmd.Process.Kill(); <-exited })
+
+	if err := s.await(exited); err != nil {
+		text, _ := os.ReadFile(log.Name())
+		return nil, fmt.Errorf("%w\n%s", err, text)
+	}
+	return s, nil
+}
+
+func (s *Server) args(extra []string) []string {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	return append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no",
+	}, extra...)
+}
+
+// await returns when the server answers PING, or with an error when it has ended or is too slow.
+func (s *Server) await(exited <-chan struct{}) error {
+	deadline := time.After(startTimeout)
+	for {
+		if s.answers() {
+			return nil
+		}
+		select {
+		case <-exited:
+			return fmt.Errorf("%s ended at once", s.Binary)
+		case <-deadline:
+			return fmt.Errorf("%s does not answer on %s after %s", s.Binary, s.Addr, startTimeout)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// answers reports whether the server replies to PING; "-NOAUTH" will do, "-LOADING" will not.
+func (s *Server) answers() bool {
+	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		return false
+	}
+	reply := make([]byte, 64)
+	n, err := conn.Read(reply)
+	return err == nil && !bytes.HasPrefix(reply[:n], []byte("-LOADING"))
+}
+
+// freeAddr returns a loopback address that nobody listens on at this moment.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}

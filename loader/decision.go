@@ -1,0 +1,27 @@
+package loader
+
+import "time"
+
+// Decision is what a limiter answered. Its times are the server's, in whole microseconds.
+type Decision struct {
+	// Granted says that all the permits that were asked for were granted. Peek grants nothing.
+	Granted bool
+
+	// Remaining is how many permits could be granted now. It is 0 while someone has booked ahead.
+	Remaining int64
+
+	// Wait is how long from now the permits come free if no one else asks: what an HTTP server answers as
+	// Retry-After. It is 0 when they were granted by Allow, and Never when the limit is 0. Of a Peek it is
+	// what one permit would have to wait.
+	Wait time.Duration
+
+	// ResetAfter is how long from now until the limiter is as new.
+	ResetAfter time.Duration
+
+	// Now is the server's clock at the decision, so that a log of decisions can be audited. It is zero
+	// when the limit is 0, for then no server was asked.
+	Now time.Time
+}
+
+// denial is the answer to a limit of 0.
+func denial() Decision { return Decision{Wait: Never} }

@@ -1,0 +1,122 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+var background = context.Background()
+
+// second0 is where the clocks of fakes start.
+var second0 = time.Date(2030, 1, 1, 0, 0, 1, 0, time.UTC)
+
+// options are a client's for tests, without what go-redis sends on its own.
+func options(addr string) *redis.Options {
+	return &redis.Options{
+		Addr: addr, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+func client(tb testing.TB, addr string) *redis.Client {
+	return clientOf(tb, options(addr))
+}
+
+func clientOf(tb testing.TB, opt *redis.Options) *redis.Client {
+	rdb := redis.NewClient(opt)
+	tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// real is a client of a new Redis server.
+func real(tb testing.TB) *redis.Client {
+	tb.Helper()
+	return client(tb, redistest.Start(tb).Addr)
+}
+
+// fake is a client of a new miniredis, whose clock stands still until it is set.
+func fake(tb testing.TB) (*miniredis.Miniredis, *redis.Client) {
+	tb.Helper()
+	m := miniredis.RunT(tb)
+	m.SetTime(second0)
+	return m, client(tb, m.Addr())
+}
+
+// each runs a test on a fake and on a real server.
+func each(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
+	t.Run("miniredis", func(t *testing.T) {
+		_, rdb := fake(t)
+		test(t, rdb)
+	})
+	t.Run("redis", func(t *testing.T) { test(t, real(t)) })
+}
+
+// makers make one limiter of each script.
+var makers = []struct {
+	name   string
+	script string
+	tail   string // the key's, behind the subject
+	make   func(l *loader.Limits, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter
+}{
+	{"ListLog", "list_log_v1", "ll1", func(l *loader.Limits, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		return l.ListLog("test", limit, opts...)
+	}},
+	{"ZSetLog", "zset_log_v1", "zl1", func(l *loader.Limits, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		return l.ZSetLog("test", limit, opts...)
+	}},
+	{"GCRA", "gcra_v1", "gcra1", func(l *loader.Limits, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		return l.GCRA("test", limit, opts...)
+	}},
+	{"TokenBucket", "token_bucket_v1", "tb1", func(l *loader.Limits, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		return l.TokenBucket("test", limit, opts...)
+	}},
+	{"SliceRing", "slice_ring_v1", "sr1:1000000", func(l *loader.Limits, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		return l.SliceRing("test", []loader.Limit{limit}, append(opts, loader.Slice(time.Second))...)
+	}},
+}
+
+// eachLimiter runs a test for one limiter of each script.
+func eachLimiter(t *testing.T, test func(t *testing.T, i int)) {
+	for i, m := range makers {
+		t.Run(m.name, func(t *testing.T) { test(t, i) })
+	}
+}
+
+func granted(t *testing.T, d loader.Decision, err error) {
+	t.Helper()
+	if err != nil || !d.Granted {
+		t.Fatalf("%+v, %v; want a grant", d, err)
+	}
+}
+
+func denied(t *testing.T, d loader.Decision, err error) {
+	t.Helper()
+	if err != nil || d.Granted {
+		t.Fatalf("%+v, %v; want a denial", d, err)
+	}
+}
+
+// as is the error of type E in err.
+func as[E error](t *testing.T, err error) E {
+	t.Helper()
+	e, ok := errors.AsType[E](err)
+	if !ok {
+		t.Fatalf("error %v (%T), want a %T", err, err, e)
+	}
+	return e
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}

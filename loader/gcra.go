@@ -1,0 +1,37 @@
+package loader
+
+import "context"
+
+// GCRA is a smooth rate with a burst, the continuously refilled token bucket, in one small string whatever
+// the limit: permits come back one by one, Window / Permits apart, and up to Burst may be taken at once.
+// Any interval of length d holds at most Burst + d * Permits / Window. Limit and burst go up to 10^7. The
+// zero GCRA is not ready for use: see Limits.GCRA.
+type GCRA struct{ booker }
+
+// GCRA returns the limiter of this name.
+func (l *Limits) GCRA(name string, limit Limit, opts ...LimiterOption) GCRA {
+	s := l.configure(&gcra, name, opts)
+	return GCRA{booker{core{settings: s}.with(limit)}}
+}
+
+// With returns the limiter with another limit, which applies at once to what has been granted. Cost:
+// nothing, it is a copy.
+func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
+
+var gcra = kind{code: codeGCRA, books: true, capacity: burstOf, ask: askGCRA, keys: one}
+
+// burstOf is the capacity of a GCRA.
+func burstOf(c core) int64 {
+	if c.limit.Permits == 0 {
+		return 0
+	}
+	return c.limit.burst()
+}
+
+func askGCRA(ctx context.Context, c core, key string, q question) (Decision, error) {
+	r, err := c.limits.GCRAV1(ctx, GCRAV1Args{
+		Bucket: key, Limit: c.limit.Permits, Window: c.limit.Window, Burst: c.limit.burst(),
+		Permits: q.permits, MaxWait: q.maxWait,
+	})
+	return Decision{r.Granted > 0, r.Remaining, r.Wait, r.ResetAfter, r.Now}, err
+}

@@ -1,0 +1,89 @@
+package loader
+
+import "strings"
+
+// The codes of the scripts, each with the number of its stored layout, as they stand in keys.
+const (
+	codeListLog     = "ll1"
+	codeZSetLog     = "zl1"
+	codeGCRA        = "gcra1"
+	codeTokenBucket = "tb1"
+	codeSliceRing   = "sr1"
+)
+
+// Key is the key under which a script keeps its state for a subject:
+//
+//	<prefix>:<limiter>:{<subject>}:<state>[:<part>]...
+//
+// State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1" or "sr1".
+// Parts come behind it: the slice length in microseconds for sr1; "all", or "by" and a client, for the
+// permits of tb1.
+//
+// Prefix and limiter are of letters, digits, dot, underscore and dash. In a subject and in parts "%",
+// "{" and "}" are written %25, %7B and %7D, so that the subject alone is the hash tag and a
+// limiter's keys are in one slot. Empty ones, parts apart, are an *ArgumentError. testdata/keys.json has
+// vectors for other languages.
+func Key(prefix, limiter, subject, state string, parts ...string) (string, error) {
+	if err := checkNames(prefix, limiter); err != nil {
+		return "", err
+	}
+	if err := checkName("state", state); err != nil {
+		return "", err
+	}
+	if subject == "" {
+		return "", errEmptySubject()
+	}
+	var b strings.Builder
+	b.WriteString(prefix + ":" + limiter + ":{" + escape(subject) + "}:" + state)
+	for _, part := range parts {
+		b.WriteString(":" + escape(part))
+	}
+	return b.String(), nil
+}
+
+func checkNames(prefix, limiter string) error {
+	if err := checkName("prefix", prefix); err != nil {
+		return err
+	}
+	return checkName("limiter", limiter)
+}
+
+func checkName(argument, name string) error {
+	if name == "" || strings.ContainsFunc(name, forbidden) {
+		return &ArgumentError{Argument: argument, Want: "letters, digits, dot, underscore and dash, at least one"}
+	}
+	return nil
+}
+
+func forbidden(r rune) bool {
+	switch {
+	case 'A' <= r && r <= 'Z', 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+		return false
+	}
+	return r != '.' && r != '_' && r != '-'
+}
+
+func errEmptySubject() error {
+	return &ArgumentError{Argument: "subject", Want: "at least one character"}
+}
+
+// escape writes the characters that Redis Cluster reads in keys, and the escape itself, as %XX.
+func escape(text string) string {
+	if !strings.ContainsAny(text, "%{}") {
+		return text
+	}
+	var b strings.Builder
+	for i := range len(text) {
+		switch text[i] {
+		case '%':
+			b.WriteString("%25")
+		case '{':
+			b.WriteString("%7B")
+		case '}':
+			b.WriteString("%7D")
+		default:
+			b.WriteByte(text[i])
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,173 @@
+package loader
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Limiter is what all limiters have. Subjects are never empty; permits are asked for all together or
+// not at all, and n is at least 1 and at most the limit.
+type Limiter interface {
+	// Allow asks for one permit now.
+	Allow(ctx context.Context, subject string) (Decision, error)
+
+	// AllowN asks for n permits now. More than the limit is an error that is ErrExceedsLimit.
+	AllowN(ctx context.Context, subject string, n int64) (Decision, error)
+
+	// Wait returns when it has a permit that may be used.
+	Wait(ctx context.Context, subject string) error
+
+	// WaitN is Wait for n permits. It returns a *WaitError at once if the context's deadline or MaxWait
+	// cannot be met, and the context's error as soon as the context ends.
+	WaitN(ctx context.Context, subject string, n int64) error
+
+	// Peek looks and changes nothing.
+	Peek(ctx context.Context, subject string) (Decision, error)
+
+	// Reset makes the subject's limiter as new.
+	Reset(ctx context.Context, subject string) error
+}
+
+// Reserver is a Limiter that books permits ahead: all but SliceRing.
+type Reserver interface {
+	Limiter
+
+	// Reserve books one permit for as soon as it may be used.
+	Reserve(ctx context.Context, subject string) (*Reservation, error)
+
+	// ReserveN is Reserve for n permits.
+	ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error)
+}
+
+// kind is what limiters of one script have in common.
+type kind struct {
+	code     string
+	ids      bool // a call carries an id: it may be repeated and given back
+	books    bool // a max_wait is possible
+	capacity func(core) int64
+	ask      func(ctx context.Context, c core, key string, q question) (Decision, error)
+	keys     func(s *settings, key string) []string // what Reset removes
+}
+
+// question is one call to a script.
+type question struct {
+	method  string // for errors, "AllowN"
+	permits int64  // 0 looks
+	maxWait time.Duration
+	id      string
+}
+
+// core is a limiter: what it shares with its copies, and what a copy has for itself.
+type core struct {
+	*settings
+	limit   Limit
+	windows []SliceRingV1Window // of a SliceRing, instead of limit
+	id      string
+	bad     error // what is wrong with the limit
+}
+
+// Allow asks for one permit now. Cost: one round trip.
+func (c core) Allow(ctx context.Context, subject string) (Decision, error) {
+	return c.decide(ctx, subject, question{method: "Allow", permits: 1, id: c.callID()})
+}
+
+// AllowN asks for n permits now, all or nothing. More than could ever be granted is an error that is
+// ErrExceedsLimit. Cost: one round trip.
+func (c core) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
+	if n < 1 {
+		return Decision{}, errNoPermits()
+	}
+	return c.decide(ctx, subject, question{method: "AllowN", permits: n, id: c.callID()})
+}
+
+// Peek looks and changes nothing: Remaining is what could be granted now, Wait what one permit would
+// have to wait. Cost: one round trip.
+func (c core) Peek(ctx context.Context, subject string) (Decision, error) {
+	return c.decide(ctx, subject, question{method: "Peek"})
+}
+
+// Reset makes the subject's limiter as new by removing its keys. A config that an operator set for a
+// TokenBucket stays. Cost: one round trip, UNLINK.
+func (c core) Reset(ctx context.Context, subject string) error {
+	key, err := c.key(subject)
+	if err != nil {
+		return err
+	}
+	keys := c.kind.keys(c.settings, key)
+	ctx, cancel := c.limits.bounded(ctx)
+	defer cancel()
+	return await(ctx, func() error { return c.limits.rdb.Unlink(ctx, keys...).Err() })
+}
+
+// decide asks the script, unless what is asked for needs no server to answer.
+func (c core) decide(ctx context.Context, subject string, q question) (Decision, error) {
+	key, err := c.key(subject)
+	if err != nil {
+		return Decision{}, err
+	}
+	capacity := c.kind.capacity(c)
+	if capacity == 0 {
+		return denial(), nil
+	}
+	if q.permits > capacity {
+		return Decision{}, fmt.Errorf("loader: %s(n=%d) %w %d", q.method, q.permits, ErrExceedsLimit, capacity)
+	}
+	return c.kind.ask(ctx, c, key, q)
+}
+
+// key is the subject's key, if nothing is wrong with it or with the limiter.
+func (c core) key(subject string) (string, error) {
+	switch {
+	case c.settings == nil:
+		return "", &ArgumentError{Argument: "limiter", Want: "one that a method of Limits made"}
+	case c.err != nil:
+		return "", c.err
+	case c.bad != nil:
+		return "", c.bad
+	case subject == "":
+		return "", errEmptySubject()
+	}
+	return c.head + escape(subject) + c.tail, nil
+}
+
+// callID is the id of one call: the caller's, or a new one where the script takes them.
+func (c core) callID() string {
+	if c.id != "" || c.settings == nil || !c.kind.ids {
+		return c.id
+	}
+	return newID()
+}
+
+// with is the limiter with another limit.
+func (c core) with(limit Limit) core {
+	c.limit, c.bad = limit, limit.check()
+	return c
+}
+
+// one is the only key of most limiters.
+func one(_ *settings, key string) []string { return []string{key} }
+
+// permitsOf is the capacity of a limiter that grants up to its limit at once.
+func permitsOf(c core) int64 { return c.limit.Permits }
+
+// unbounded is the capacity of a limiter whose limit only the server knows; a limit of 0 denies all
+// the same.
+func unbounded(c core) int64 {
+	if c.limit.Permits == 0 {
+		return 0
+	}
+	return math.MaxInt64
+}
+
+func errNoPermits() error { return &ArgumentError{Argument: "n", Want: "1 or more"} }
+
+// newID returns 22 characters, of 128 random bits.
+func newID() string {
+	var bits [16]byte
+	_, _ = rand.Read(bits[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(bits[:])
+}

@@ -1,0 +1,423 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+var (
+	_ loader.Reserver = loader.ListLog{}
+	_ loader.Reserver = loader.ZSetLog{}
+	_ loader.Reserver = loader.GCRA{}
+	_ loader.Reserver = loader.TokenBucket{}
+	_ loader.Limiter  = loader.SliceRing{}
+)
+
+// TestTimeLine follows each limiter of 3 permits in 30 s through a minute.
+func TestTimeLine(t *testing.T) {
+	type step struct {
+		at        time.Duration
+		do        string // "look", or permits
+		granted   bool
+		remaining int64
+		wait      time.Duration
+		reset     time.Duration
+	}
+	const s = time.Second
+	log := []step{
+		{0, "look", false, 3, 0, 0},
+		{0, "1", true, 2, 0, 30 * s},
+		{10 * s, "2", true, 0, 0, 30 * s},
+		{10 * s, "1", false, 0, 20 * s, 30 * s},
+		{10 * s, "look", false, 0, 20 * s, 30 * s},
+		{30 * s, "2", false, 1, 10 * s, 10 * s},
+		{30 * s, "1", true, 0, 0, 30 * s},
+		{60 * s, "look", false, 3, 0, 0},
+	}
+	steps := map[string][]step{
+		"ListLog":     log,
+		"ZSetLog":     log,
+		"TokenBucket": log,
+		"GCRA": {
+			{0, "look", false, 3, 0, 0},
+			{0, "1", true, 2, 0, 10 * s},
+			{10 * s, "2", true, 1, 0, 20 * s},
+			{10 * s, "2", false, 1, 10 * s, 20 * s},
+			{10 * s, "1", true, 0, 0, 30 * s},
+			{10 * s, "look", false, 0, 10 * s, 30 * s},
+			{20 * s, "1", true, 0, 0, 30 * s},
+			{60 * s, "look", false, 3, 0, 0},
+		},
+		"SliceRing": { // 31 slices of 1 s
+			{0, "look", false, 3, 0, 0},
+			{0, "1", true, 2, 0, 31 * s},
+			{10 * s, "2", true, 0, 0, 31 * s},
+			{10 * s, "1", false, 0, 21 * s, 31 * s},
+			{30 * s, "1", false, 0, 1 * s, 11 * s},
+			{31 * s, "1", true, 0, 0, 31 * s},
+			{62 * s, "look", false, 3, 0, 0},
+		},
+	}
+	eachLimiter(t, func(t *testing.T, i int) {
+		m, rdb := fake(t)
+		limiter := makers[i].make(loader.New(rdb), loader.Limit{Permits: 3, Window: 30 * s})
+		for _, step := range steps[makers[i].name] {
+			m.SetTime(second0.Add(step.at))
+			got, err := ask(limiter, step.do)
+			want := loader.Decision{
+				Granted: step.granted, Remaining: step.remaining, Wait: step.wait,
+				ResetAfter: step.reset, Now: second0.Add(step.at),
+			}
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Fatalf("%v, %s: %v\n%s", step.at, step.do, err, diff)
+			}
+		}
+		if keys := m.Keys(); len(keys) == 0 || !strings.HasPrefix(keys[0], "sluice:test:{ada}:"+makers[i].tail) {
+			t.Errorf("keys are %q", keys)
+		}
+		must(t, limiter.Reset(background, "ada"))
+		got, err := ask(limiter, "3")
+		granted(t, got, err)
+	})
+}
+
+func ask(limiter loader.Limiter, what string) (loader.Decision, error) {
+	switch what {
+	case "look":
+		return limiter.Peek(background, "ada")
+	case "1":
+		return limiter.Allow(background, "ada")
+	}
+	var n int64
+	if _, err := fmt.Sscan(what, &n); err != nil {
+		return loader.Decision{}, err
+	}
+	return limiter.AllowN(background, "ada", n)
+}
+
+func TestSubjectsDoNotMeet(t *testing.T) {
+	eachLimiter(t, func(t *testing.T, i int) {
+		_, rdb := fake(t)
+		limits := loader.New(rdb)
+		for _, subject := range []string{"a", "b", "{a}", "%7Ba%7D", "a}:x", " "} {
+			for _, prefix := range []string{"sluice", "other"} {
+				limits := loader.New(rdb, loader.Prefix(prefix))
+				d, err := makers[i].make(limits, loader.PerMinute(1)).Allow(background, subject)
+				granted(t, d, err)
+			}
+			d, err := makers[i].make(limits, loader.PerMinute(1)).Allow(background, subject)
+			denied(t, d, err)
+		}
+	})
+}
+
+// TestWith lowers and raises a limit of 4: what is there counts against the new one at once.
+func TestWith(t *testing.T) {
+	_, rdb := fake(t)
+	limits := loader.New(rdb)
+	limit := loader.PerMinute(4)
+	list, zset, gcra := limits.ListLog("x", limit), limits.ZSetLog("x", limit), limits.GCRA("x", limit)
+	ring := limits.SliceRing("x", []loader.Limit{limit})
+	with := map[string]func(n int64) loader.Limiter{
+		"ListLog":   func(n int64) loader.Limiter { return list.With(loader.PerMinute(n)) },
+		"ZSetLog":   func(n int64) loader.Limiter { return zset.With(loader.PerMinute(n)) },
+		"GCRA":      func(n int64) loader.Limiter { return gcra.With(loader.PerMinute(n)) },
+		"SliceRing": func(n int64) loader.Limiter { return ring.With(loader.PerMinute(n)) },
+	}
+	for name, limiter := range map[string]loader.Limiter{"ListLog": list, "ZSetLog": zset, "GCRA": gcra, "SliceRing": ring} {
+		t.Run(name, func(t *testing.T) {
+			d, err := limiter.AllowN(background, "ada", 3)
+			granted(t, d, err)
+			d, err = with[name](2).Allow(background, "ada")
+			denied(t, d, err)
+			d, err = limiter.AllowN(background, "ada", 2)
+			denied(t, d, err)
+			if name != "GCRA" { // whose permits come back at the rate of the plan that took them
+				d, err = with[name](6).AllowN(background, "ada", 3)
+				granted(t, d, err)
+			}
+		})
+	}
+}
+
+func TestZeroLimitDenies(t *testing.T) {
+	eachLimiter(t, func(t *testing.T, i int) {
+		limiter := makers[i].make(loader.New(nobody(t)), loader.PerHour(0))
+		for _, what := range []string{"1", "7", "look"} {
+			d, err := ask(limiter, what)
+			if diff := cmp.Diff(loader.Decision{Wait: loader.Never}, d); err != nil || diff != "" {
+				t.Errorf("%s: %v\n%s", what, err, diff)
+			}
+		}
+		e := as[*loader.WaitError](t, limiter.Wait(background, "ada"))
+		if e.Wait != loader.Never || e.Error() != "loader: Wait(n=1) would never end: the limit is 0" {
+			t.Error(e)
+		}
+		if reserver, ok := limiter.(loader.Reserver); ok {
+			r, err := reserver.Reserve(background, "ada")
+			if err != nil || r.OK() || r.Delay() != loader.Never {
+				t.Errorf("%+v, %v", r, err)
+			}
+			must(t, r.Cancel(background))
+			as[*loader.WaitError](t, r.Wait(background))
+		}
+	})
+}
+
+// TestRefusedWithoutAsking is of calls whose error needs no server: there is none.
+func TestRefusedWithoutAsking(t *testing.T) {
+	limits := loader.New(nobody(t))
+	limit := loader.PerMinute(3)
+	tests := []struct {
+		name    string
+		limiter loader.Limiter
+		subject string
+		n       int64
+		want    string
+	}{
+		{"more than the limit", limits.ListLog("x", limit), "s", 4, "loader: AllowN(n=4) exceeds limit 3"},
+		{"more than the burst", limits.GCRA("x", loader.Limit{Permits: 9, Window: time.Minute, Burst: 2}), "s", 3, "loader: AllowN(n=3) exceeds limit 2"},
+		{"more than the least window", limits.SliceRing("x", []loader.Limit{limit, loader.PerHour(2)}), "s", 3, "loader: AllowN(n=3) exceeds limit 2"},
+		{"no permits", limits.ListLog("x", limit), "s", 0, "loader: bad n: want 1 or more"},
+		{"negative permits", limits.ZSetLog("x", limit), "s", -1, "loader: bad n: want 1 or more"},
+		{"no subject", limits.GCRA("x", limit), "", 1, "loader: bad subject: want at least one character"},
+		{"name", limits.GCRA("x:y", limit), "s", 1, "loader: bad limiter: want letters, digits, dot, underscore and dash, at least one"},
+		{"prefix", loader.New(nobody(t), loader.Prefix("{p}")).GCRA("x", limit), "s", 1, "loader: bad prefix: want letters, digits, dot, underscore and dash, at least one"},
+		{"negative limit", limits.TokenBucket("x", loader.PerMinute(-1)), "s", 1, "loader: bad Limit.Permits: want 0 or more"},
+		{"negative burst", limits.GCRA("x", loader.Limit{Permits: 1, Window: time.Minute, Burst: -1}), "s", 1, "loader: bad Limit.Burst: want 0 or more"},
+		{"negative limit of a plan", limits.ZSetLog("x", limit).With(loader.PerMinute(-1)), "s", 1, "loader: bad Limit.Permits: want 0 or more"},
+		{"a fraction of a microsecond", limits.ListLog("x", loader.Limit{Permits: 1, Window: 1500 * time.Nanosecond}), "s", 1, "loader: list_log_v1: bad window: want whole microseconds, not 1.5µs"},
+		{"no windows", limits.SliceRing("x", nil), "s", 1, "loader: bad limits: want 1 to 8"},
+		{"nine windows", limits.SliceRing("x", make([]loader.Limit, 9), loader.Slice(time.Second)), "s", 1, "loader: bad limits: want 1 to 8"},
+		{"a slice too short", limits.SliceRing("x", []loader.Limit{limit}, loader.Slice(time.Microsecond)), "s", 1, "loader: bad Slice: want 1 ms or more, in whole microseconds"},
+		{"a slice with a fraction", limits.SliceRing("x", []loader.Limit{limit}, loader.Slice(time.Second+1)), "s", 1, "loader: bad Slice: want 1 ms or more, in whole microseconds"},
+		{"a window shorter than a slice", limits.SliceRing("x", []loader.Limit{limit}, loader.Slice(time.Hour)), "s", 1, "loader: bad Limit.Window: want a slice, 1h0m0s, or more"},
+		{"an option of another limiter", limits.GCRA("x", limit, loader.PerClient()), "s", 1, "loader: bad option PerClient: want a limiter that has it"},
+		{"a negative MaxWait", limits.GCRA("x", limit, loader.MaxWait(-1)), "s", 1, "loader: bad MaxWait: want 0 or more"},
+		{"the zero limiter", loader.ListLog{}, "s", 1, "loader: bad limiter: want one that a method of Limits made"},
+		{"the zero ring", loader.SliceRing{}.With(limit), "s", 1, "loader: bad limiter: want one that a method of Limits made"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := test.limiter.AllowN(background, test.subject, test.n)
+			if err == nil || err.Error() != test.want {
+				t.Errorf("AllowN: %v, want %s", err, test.want)
+			}
+			exceeds := strings.Contains(test.want, "exceeds")
+			if errors.Is(err, loader.ErrExceedsLimit) != exceeds {
+				t.Errorf("%v: ErrExceedsLimit is %v", err, !exceeds)
+			}
+			want := strings.Replace(test.want, "AllowN", "Wait", 1)
+			if err := test.limiter.WaitN(background, test.subject, test.n); err == nil || err.Error() != want {
+				t.Errorf("WaitN: %v, want %s", err, want)
+			}
+			if reserver, ok := test.limiter.(loader.Reserver); ok {
+				if r, err := reserver.ReserveN(background, test.subject, test.n); err == nil || r != nil {
+					t.Errorf("ReserveN: %v, %v", r, err)
+				}
+			}
+		})
+	}
+}
+
+func TestTokenBucketConfig(t *testing.T) {
+	m, rdb := fake(t)
+	bucket := loader.New(rdb).TokenBucket("pay", loader.PerMinute(2))
+
+	d, err := bucket.AllowN(background, "acme", 2)
+	granted(t, d, err)
+	must(t, bucket.SetLimit(background, "acme", loader.PerMinute(5)))
+	d, err = bucket.AllowN(background, "acme", 3)
+	granted(t, d, err)
+	d, err = bucket.With(loader.PerMinute(100)).Allow(background, "acme")
+	denied(t, d, err)
+
+	_, err = bucket.AllowN(background, "acme", 6)
+	if !errors.Is(err, loader.ErrExceedsLimit) {
+		t.Errorf("6 of 5: %v", err)
+	}
+	as[*loader.ArgumentError](t, err)
+
+	must(t, bucket.Reset(background, "acme"))
+	if got := m.HGet("sluice:pay:{acme}:tb1", "rate"); got != "5" {
+		t.Errorf("rate after Reset is %q", got)
+	}
+	d, err = bucket.AllowN(background, "acme", 5)
+	granted(t, d, err)
+
+	as[*loader.ArgumentError](t, bucket.SetLimit(background, "acme", loader.PerMinute(0)))
+	as[*loader.ArgumentError](t, bucket.SetLimit(background, "", loader.PerMinute(1)))
+}
+
+func TestTokenBucketPerClient(t *testing.T) {
+	m, rdb := fake(t)
+	limit := loader.PerMinute(1)
+	a := loader.New(rdb).TokenBucket("pay", limit, loader.PerClient(), loader.ClientID("a"))
+	b := loader.New(rdb).TokenBucket("pay", limit, loader.PerClient(), loader.ClientID("{b}"))
+	nameless := loader.New(rdb).TokenBucket("pay", limit, loader.PerClient())
+	for _, bucket := range []loader.TokenBucket{a, b, nameless} {
+		d, err := bucket.Allow(background, "acme")
+		granted(t, d, err)
+		d, err = bucket.Allow(background, "acme")
+		denied(t, d, err)
+	}
+	if !m.Exists("sluice:pay:{acme}:tb1:by:a") || !m.Exists("sluice:pay:{acme}:tb1:by:%7Bb%7D") {
+		t.Errorf("keys are %q", m.Keys())
+	}
+	must(t, a.Reset(background, "acme"))
+	d, err := a.Allow(background, "acme")
+	granted(t, d, err)
+	d, err = b.Allow(background, "acme")
+	denied(t, d, err)
+}
+
+func TestSliceLength(t *testing.T) {
+	tests := []struct {
+		limits []loader.Limit
+		want   string
+	}{
+		{[]loader.Limit{loader.PerMinute(1)}, "1000000"},
+		{[]loader.Limit{loader.PerMinute(1), loader.PerHour(1)}, "1000000"},
+		{[]loader.Limit{loader.PerHour(1), loader.PerMinute(1)}, "1000000"},
+		{[]loader.Limit{loader.PerSecond(1)}, "16667"},
+		{[]loader.Limit{{Permits: 1, Window: 2 * time.Millisecond}}, "1000"},
+		{[]loader.Limit{loader.PerMinute(1), loader.PerDay(1)}, "8640865"}, // 10000 slices are more than a day
+	}
+	for _, test := range tests {
+		m, rdb := fake(t)
+		ring := loader.New(rdb).SliceRing("x", test.limits)
+		d, err := ring.Allow(background, "s")
+		granted(t, d, err)
+		if got := m.Keys()[0]; got != "sluice:x:{s}:sr1:"+test.want {
+			t.Errorf("%v: key %s, want slices of %s us", test.limits, got, test.want)
+		}
+	}
+}
+
+// TestSliceRingCoversItsWindow asks at the end of a slice: a full window later the limit still holds.
+func TestSliceRingCoversItsWindow(t *testing.T) {
+	m, rdb := fake(t)
+	ring := loader.New(rdb).SliceRing("x", []loader.Limit{loader.PerMinute(5)})
+	m.SetTime(second0.Add(time.Second - time.Microsecond))
+	d, err := ring.AllowN(background, "s", 5)
+	granted(t, d, err)
+	m.SetTime(second0.Add(time.Minute))
+	d, err = ring.Allow(background, "s")
+	denied(t, d, err)
+	m.SetTime(second0.Add(time.Minute + time.Second))
+	d, err = ring.Allow(background, "s")
+	granted(t, d, err)
+}
+
+func TestWithIDChargesOnce(t *testing.T) {
+	m, rdb := fake(t)
+	log := loader.New(rdb).ZSetLog("x", loader.PerMinute(3))
+	for range 3 {
+		d, err := log.WithID("order-17").AllowN(background, "s", 2)
+		granted(t, d, err)
+		if d.Remaining != 1 {
+			t.Fatalf("remaining %d, want 1", d.Remaining)
+		}
+	}
+	e := as[*loader.ArgumentError](t, second(log.WithID("order-17").Allow(background, "s")))
+	if e.Argument != "id" {
+		t.Errorf("other permits: %v", e)
+	}
+	as[*loader.ArgumentError](t, second(log.WithID("a|b").Allow(background, "s")))
+
+	must(t, log.Cancel(background, "s", "order-17", 2))
+	if m.Exists("sluice:x:{s}:zl1") {
+		members, _ := m.ZMembers("sluice:x:{s}:zl1")
+		t.Errorf("after Cancel: %q", members)
+	}
+	must(t, log.Cancel(background, "s", "order-17", 2))
+	as[*loader.ArgumentError](t, log.Cancel(background, "s", "", 1))
+	as[*loader.ArgumentError](t, log.Cancel(background, "s", "x", 0))
+	as[*loader.ArgumentError](t, log.Cancel(background, "s", "x", 501))
+}
+
+func second(_ loader.Decision, err error) error { return err }
+
+func TestReserve(t *testing.T) {
+	for _, m := range makers {
+		if m.name == "SliceRing" {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			_, rdb := fake(t)
+			limit := loader.Limit{Permits: 1, Window: 40 * time.Second}
+			limiter := m.make(loader.New(rdb), limit).(loader.Reserver)
+			for _, want := range []time.Duration{0, 40 * time.Second} {
+				r, err := limiter.Reserve(background, "s")
+				must(t, err)
+				if !r.OK() || r.Decision().Wait != want || r.Delay() > want {
+					t.Fatalf("%+v, want a wait of %v", r.Decision(), want)
+				}
+			}
+			r, err := limiter.Reserve(background, "s")
+			must(t, err)
+			if r.OK() || r.Decision().Wait != 80*time.Second || r.Delay() != loader.Never {
+				t.Fatalf("%+v, want a denial", r.Decision())
+			}
+			e := as[*loader.WaitError](t, r.Wait(background))
+			if e.MaxWait != time.Minute {
+				t.Errorf("%v", e)
+			}
+		})
+	}
+}
+
+func TestReserveNoFurtherThanMaxWait(t *testing.T) {
+	_, rdb := fake(t)
+	log := loader.New(rdb).ListLog("x", loader.PerMinute(1), loader.MaxWait(59*time.Second))
+	d, err := log.Allow(background, "s")
+	granted(t, d, err)
+	r, err := log.Reserve(background, "s")
+	if err != nil || r.OK() {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
+func TestReservationCancel(t *testing.T) {
+	_, rdb := fake(t)
+	limits := loader.New(rdb)
+	zset, list := limits.ZSetLog("x", loader.PerMinute(3)), limits.ListLog("x", loader.PerMinute(3))
+
+	r, err := zset.ReserveN(background, "s", 3)
+	must(t, err)
+	d, err := zset.Allow(background, "s")
+	denied(t, d, err)
+	must(t, r.Wait(background))
+	must(t, r.Cancel(background))
+	d, err = zset.AllowN(background, "s", 3)
+	granted(t, d, err)
+
+	r, err = list.Reserve(background, "s")
+	must(t, err)
+	if err := r.Cancel(background); !errors.Is(err, loader.ErrCannotCancel) {
+		t.Errorf("Cancel: %v", err)
+	}
+}
+
+func TestEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	eachLimiter(t, func(t *testing.T, i int) {
+		limiter := makers[i].make(loader.New(nobody(t)), loader.PerMinute(3))
+		for name, err := range map[string]error{
+			"Allow": second(limiter.Allow(ctx, "s")), "Wait": limiter.Wait(ctx, "s"),
+			"Peek": second(limiter.Peek(ctx, "s")), "Reset": limiter.Reset(ctx, "s"),
+		} {
+			if !errors.Is(err, context.Canceled) || errors.Is(err, loader.ErrOutcomeUnknown) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}

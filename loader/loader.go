@@ -1,0 +1,166 @@
+// Package loader decides rate limits by the scripts of Sluice, on Redis and what speaks like it.
+//
+//	limits := loader.New(rdb)
+//	codes := limits.ListLog("send-code", loader.Limit{Permits: 3, Window: time.Minute})
+//
+//	d, err := codes.Allow(ctx, "ada@example.com") // may she have one now?
+//	err = codes.Wait(ctx, "ada@example.com")      // books a permit, sleeps once, returns
+//
+// A limiter is a name, a limit and a script; a subject is whom the limit is for: a user, an address, a
+// route. Most callers want Allow; those that would rather be late than refused want Wait. Limiters are
+// small values: copy them, keep them in variables or make them on the spot, and use them from any
+// number of goroutines. The same name, script and subject mean the same state in every process.
+//
+// # Which limiter
+//
+// [Limits.ListLog] is exact: no interval of one window ever holds more than the limit.
+// [Limits.ZSetLog] is as exact and takes request ids: a lost reply costs nothing, and permits can be
+// given back. [Limits.GCRA] gives a smooth rate with a burst, in a few bytes whatever the limit.
+// [Limits.SliceRing] holds several windows at once, and limits in the millions.
+// [Limits.TokenBucket] keeps its rate in Redis, where an operator changes it for everyone.
+//
+// # Errors
+//
+// An error means that there was no decision; a denial is not an error. Constructors never fail: what is
+// wrong with a name or a limit is an [*ArgumentError] of every call. A call that was sent and got no
+// reply is an [*OutcomeUnknownError]: it may have been charged, once. The loader never sends a decision
+// twice unless the first one cannot have run or carries an id.
+//
+// # Plans
+//
+// Every limiter has With, which returns it with another limit and everything else shared:
+//
+//	d, err := codes.With(planOf(user)).Allow(ctx, user)
+//
+// The new limit applies at once to what has been granted before.
+package loader
+
+import (
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Limits makes limiters and runs scripts on one Redis. It is safe for concurrent use. New makes it.
+type Limits struct {
+	rdb           redis.UniversalClient
+	prefix        string
+	clientID      string
+	timeout       time.Duration
+	preloadedOnly bool
+	readReplicas  bool
+}
+
+// Option changes what New makes.
+type Option func(*Limits)
+
+// New returns the limits kept in rdb, which is a *redis.Client, a *redis.ClusterClient, a *redis.Ring or
+// anything that wraps one of them. It sends nothing: scripts load themselves when they are first
+// needed. rdb stays the caller's to close.
+func New(rdb redis.UniversalClient, opts ...Option) *Limits {
+	l := &Limits{rdb: rdb, prefix: "sluice", clientID: newID()}
+	for _, opt := range opts {
+		opt(l)
+	}
+	return l
+}
+
+// Prefix sets what every key begins with: letters, digits, dot, underscore and dash. The default is
+// "sluice". Users with an ACL of ~prefix:* may share a Redis without meeting.
+func Prefix(prefix string) Option {
+	return func(l *Limits) { l.prefix = prefix }
+}
+
+// PreloadedOnly makes a missing script an error that is [ErrNotLoaded], where the loader would otherwise
+// load it. It is for those who grant neither SCRIPT nor EVAL, and preload with `sluice load` or Preload.
+func PreloadedOnly() Option {
+	return func(l *Limits) { l.preloadedOnly = true }
+}
+
+// ReadReplicas lets Peek read from replicas: it is sent as EVALSHA_RO, which needs Redis 7 and which
+// a ClusterClient with ReadOnly, RouteByLatency or RouteRandomly sends to one. What a replica answers
+// may be behind. Decisions always go to the master.
+func ReadReplicas() Option {
+	return func(l *Limits) { l.readReplicas = true }
+}
+
+// Timeout bounds how long one call may take, including its retries, where the caller's context does not
+// end it earlier. It does not bound the sleep in Wait. 0, the default, leaves it to the context and to
+// the timeouts of the client.
+func Timeout(d time.Duration) Option {
+	return func(l *Limits) { l.timeout = d }
+}
+
+// LimiterOption changes what a limiter's constructor makes. One that does not concern the limiter is an
+// *ArgumentError of every call.
+type LimiterOption func(*settings)
+
+// MaxWait bounds how far ahead Wait and Reserve book, and how long Wait sleeps altogether. 0, the
+// default, does not: Wait then takes as long as the context allows, and Reserve books up to the 60
+// seconds that the scripts allow.
+func MaxWait(d time.Duration) LimiterOption {
+	return func(s *settings) { s.maxWait = d }
+}
+
+// Slice sets the length of the slices of a SliceRing, from 1 ms to a day, in whole microseconds. It
+// is a part of the key: limiters with different slices do not share state. See Limits.SliceRing for
+// the default.
+func Slice(d time.Duration) LimiterOption {
+	return func(s *settings) { s.use("Slice", codeSliceRing); s.slice = d }
+}
+
+// ClientID names the client whose permits a TokenBucket counts where its scope is each client by
+// itself. The default is a random one for every Limits.
+func ClientID(id string) LimiterOption {
+	return func(s *settings) { s.use("ClientID", codeTokenBucket); s.clientID = id }
+}
+
+// PerClient gives each client of a TokenBucket the whole rate to itself, where no config is stored yet.
+// The default is that all clients share it.
+func PerClient() LimiterOption {
+	return func(s *settings) { s.use("PerClient", codeTokenBucket); s.perClient = true }
+}
+
+// settings is what all copies of a limiter share. It does not change once it is made.
+type settings struct {
+	limits    *Limits
+	kind      *kind
+	head      string // the key up to the subject
+	tail      string // and behind it
+	maxWait   time.Duration
+	slice     time.Duration
+	clientID  string
+	perClient bool
+	err       error // what is wrong with it: the error of every call
+}
+
+// use notes an option that belongs to limiters of one code only.
+func (s *settings) use(option, code string) {
+	if s.kind.code != code {
+		s.fail(&ArgumentError{Argument: "option " + option, Want: "a limiter that has it"})
+	}
+}
+
+func (s *settings) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// configure makes the settings of a limiter. Its tail is without the parts that some add.
+func (l *Limits) configure(k *kind, name string, opts []LimiterOption) *settings {
+	s := &settings{limits: l, kind: k, clientID: l.clientID}
+	for _, opt := range opts {
+		opt(s)
+	}
+	if s.maxWait < 0 {
+		s.fail(&ArgumentError{Argument: "MaxWait", Want: "0 or more"})
+	}
+	if err := checkNames(l.prefix, name); err != nil {
+		s.fail(err)
+	}
+	s.head = strings.Join([]string{l.prefix, name, "{"}, ":")
+	s.tail = "}:" + k.code
+	return s
+}

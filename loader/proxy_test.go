@@ -1,0 +1,137 @@
+package loader_test
+
+import (
+	"bytes"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// nobody is a client whose server must not be asked.
+func nobody(t *testing.T) *redis.Client {
+	opt := options("nowhere:0")
+	opt.Dialer = nil
+	rdb := clientOf(t, opt)
+	rdb.AddHook(hook{before: func(cmd redis.Cmder) { t.Errorf("%s was asked", cmd.Name()) }})
+	return rdb
+}
+
+// fault is what a proxy does with one EVALSHA or EVAL.
+type fault struct {
+	answer      string // this instead of asking the server
+	dropRequest bool   // hang up instead of asking the server
+	dropReply   bool   // hang up instead of passing on what it answered
+	silence     bool   // keep the reply and the connection
+}
+
+// proxy stands between a client and a server and does what it is told with the next decisions.
+type proxy struct {
+	addr   string
+	server string
+
+	mu     sync.Mutex
+	faults []fault
+	held   []net.Conn
+	seen   atomic.Int64 // EVALSHA and EVAL that the client sent
+}
+
+func newProxy(t *testing.T, server string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	p := &proxy{addr: l.Addr().String(), server: server}
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, conn := range p.held {
+			_ = conn.Close()
+		}
+	})
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(conn)
+		}
+	}()
+	return p
+}
+
+// next says what to do with the next decisions.
+func (p *proxy) next(faults ...fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = faults
+}
+
+func (p *proxy) fault(request []byte) fault {
+	if !bytes.Contains(request, []byte("\r\neval")) {
+		return fault{}
+	}
+	p.seen.Add(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.faults) == 0 {
+		return fault{}
+	}
+	f := p.faults[0]
+	p.faults = p.faults[1:]
+	return f
+}
+
+// serve passes requests and replies on, one after the other: a client that waits for each reply needs no
+// more. A decision fits into one segment.
+func (p *proxy) serve(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	server, err := net.Dial("tcp", p.server)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	p.mu.Lock()
+	p.held = append(p.held, client, server)
+	p.mu.Unlock()
+
+	var last atomic.Pointer[fault]
+	last.Store(&fault{})
+	go func() {
+		defer func() { _ = client.Close() }()
+		buffer := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(buffer)
+			switch f := last.Load(); {
+			case err != nil, f.dropReply:
+				return
+			case f.silence:
+				continue
+			}
+			if _, err := client.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	}()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buffer)
+		if err != nil {
+			return
+		}
+		f := p.fault(buffer[:n])
+		last.Store(&f)
+		to, bytes := server, buffer[:n]
+		switch {
+		case f.dropRequest:
+			return
+		case f.answer != "":
+			to, bytes = client, []byte(f.answer)
+		}
+		if _, err := to.Write(bytes); err != nil {
+			return
+		}
+	}
+}

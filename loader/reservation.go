@@ -1,0 +1,86 @@
+package loader
+
+import (
+	"context"
+	"time"
+)
+
+// Reservation is what Reserve booked.
+type Reservation struct {
+	limiter  core
+	subject  string
+	id       string
+	n        int64
+	decision Decision
+	at       time.Time // when the permits may be used, by the clock of this process
+}
+
+// booker is a limiter that books ahead.
+type booker struct{ core }
+
+// Reserve is ReserveN for one permit.
+func (b booker) Reserve(ctx context.Context, subject string) (*Reservation, error) {
+	return b.ReserveN(ctx, subject, 1)
+}
+
+// ReserveN books n permits for as soon as they may be used, up to MaxWait or 60 s ahead, whichever is
+// less. The reservation is not OK if they would come free later than that. First come, first served: until
+// they have been used, Allow grants nobody anything. Cost: one round trip.
+func (b booker) ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error) {
+	if n < 1 {
+		return nil, errNoPermits()
+	}
+	q := question{method: "ReserveN", permits: n, id: b.callID(), maxWait: b.furthest()}
+	d, err := b.decide(ctx, subject, q)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reservation{limiter: b.core, subject: subject, id: q.id, n: n, decision: d}
+	if d.Granted {
+		r.at = time.Now().Add(d.Wait)
+	}
+	return r, nil
+}
+
+// furthest is how far ahead one call may book.
+func (c core) furthest() time.Duration {
+	if c.settings == nil || c.maxWait == 0 {
+		return bookable
+	}
+	return min(c.maxWait, bookable)
+}
+
+// OK reports whether the permits were booked.
+func (r *Reservation) OK() bool { return r.decision.Granted }
+
+// Decision returns what the script answered. Of a reservation that is not OK, Wait says when the permits
+// would come free.
+func (r *Reservation) Decision() Decision { return r.decision }
+
+// Delay returns how long to hold off from now until the permits may be used: 0 when they may be, Never
+// when the reservation is not OK.
+func (r *Reservation) Delay() time.Duration {
+	if !r.OK() {
+		return Never
+	}
+	return max(time.Until(r.at), 0)
+}
+
+// Wait returns when the permits may be used, or the context's error as soon as the context ends; the
+// permits stay booked then. It returns a *WaitError if the reservation is not OK.
+func (r *Reservation) Wait(ctx context.Context) error {
+	if !r.OK() {
+		return &WaitError{N: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.furthest()}
+	}
+	return sleep(ctx, r.Delay())
+}
+
+// Cancel gives the permits back, for use by others; those who have booked behind them keep their
+// moments. It returns ErrCannotCancel where the script cannot do that, and nil if there is nothing to
+// give back. Cost: one round trip.
+func (r *Reservation) Cancel(ctx context.Context) error {
+	if !r.OK() {
+		return nil
+	}
+	return r.limiter.giveBack(ctx, r.subject, r.id, r.n)
+}

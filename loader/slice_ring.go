@@ -1,0 +1,100 @@
+package loader
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// SliceRing counts permits by slices of time and holds up to eight windows over them, all together or
+// none: "1000 a minute and 10000 an hour". It takes at most 8 bytes a slice however many permits there
+// are. A window is enforced on the slice that is running and on as many before it as cover the window:
+// never more than the limit in any window, and up to two slices more strictly than it says. It
+// cannot book: Wait sleeps and asks again, so it is not first come, first served. Limits go up to 10^9.
+// The zero SliceRing is not ready for use: see Limits.SliceRing.
+type SliceRing struct{ core }
+
+// The ranges of slice_ring.
+const (
+	slicesAWindow  = 60 // of the shortest window, by default
+	mostSlices     = 10000
+	shortestSlice  = time.Millisecond
+	ringResolution = time.Microsecond
+)
+
+// SliceRing returns the limiter of this name with one to eight windows. The slices are a sixtieth of the
+// shortest window long, or longer where the longest would otherwise take more than 10000; the option
+// Slice sets them. They are a part of the key, so keep the shortest and the longest window, or set
+// Slice, where several programs share a limiter.
+func (l *Limits) SliceRing(name string, limits []Limit, opts ...LimiterOption) SliceRing {
+	s := l.configure(&sliceRing, name, opts)
+	if s.slice == 0 {
+		s.slice = sliceFor(limits)
+	}
+	if s.slice < shortestSlice || s.slice%ringResolution != 0 {
+		s.fail(&ArgumentError{Argument: "Slice", Want: "1 ms or more, in whole microseconds"})
+	}
+	s.tail += ":" + strconv.FormatInt(s.slice.Microseconds(), 10)
+	return SliceRing{core{settings: s}.withWindows(limits)}
+}
+
+// With returns the limiter with other windows on the same slices, which apply at once to what has been
+// granted. A longer window than before counts from what the ring still holds. Cost: one small slice.
+func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWindows(limits)} }
+
+var sliceRing = kind{code: codeSliceRing, capacity: leastOf, ask: askSliceRing, keys: one}
+
+func askSliceRing(ctx context.Context, c core, key string, q question) (Decision, error) {
+	r, err := c.limits.SliceRingV1(ctx, SliceRingV1Args{
+		Ring: key, Slice: c.slice, Permits: q.permits, Windows: c.windows,
+	})
+	return Decision{r.Granted > 0, r.Remaining, r.Wait, r.ResetAfter, r.Now}, err
+}
+
+// leastOf is the capacity of a SliceRing.
+func leastOf(c core) int64 {
+	least := c.windows[0].Limit
+	for _, w := range c.windows[1:] {
+		least = min(least, w.Limit)
+	}
+	return least
+}
+
+// withWindows is the ring with these windows, each one slice longer than what covers it: the slice that
+// is running is never a whole one.
+func (c core) withWindows(limits []Limit) core {
+	if c.settings == nil || c.err != nil {
+		return c
+	}
+	if len(limits) < 1 || len(limits) > 8 {
+		c.bad = &ArgumentError{Argument: "limits", Want: "1 to 8"}
+		return c
+	}
+	c.windows, c.bad = make([]SliceRingV1Window, len(limits)), nil
+	for i, limit := range limits {
+		if err := limit.check(); err != nil {
+			c.bad = err
+		}
+		if limit.Window < c.slice {
+			c.bad = &ArgumentError{Argument: "Limit.Window", Want: "a slice, " + c.slice.String() + ", or more"}
+		}
+		c.windows[i] = SliceRingV1Window{Slices: slicesOf(limit.Window, c.slice) + 1, Limit: limit.Permits}
+	}
+	return c
+}
+
+// slicesOf is how many slices cover d.
+func slicesOf(d, slice time.Duration) int64 { return int64((d + slice - 1) / slice) }
+
+// sliceFor is the default length of a slice.
+func sliceFor(limits []Limit) time.Duration {
+	if len(limits) == 0 {
+		return shortestSlice
+	}
+	least, most := limits[0].Window, limits[0].Window
+	for _, limit := range limits[1:] {
+		least, most = min(least, limit.Window), max(most, limit.Window)
+	}
+	slice := max(least/slicesAWindow, most/(mostSlices-1), shortestSlice)
+	return (slice + ringResolution - 1).Truncate(ringResolution)
+}

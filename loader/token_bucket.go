@@ -1,0 +1,59 @@
+package loader
+
+import "context"
+
+// TokenBucket is a log of permits that come back one window after they were taken, whose rate is kept in
+// Redis: the limit given here is stored by the first grant and used only where none is stored, and
+// SetLimit changes it for every process at once. The continuously refilled bucket is GCRA. The limit
+// goes up to 1000000, and so do the permits of one call. The zero TokenBucket is not ready for use: see
+// Limits.TokenBucket.
+type TokenBucket struct{ booker }
+
+// TokenBucket returns the limiter of this name. Of the options, PerClient and ClientID concern it.
+func (l *Limits) TokenBucket(name string, limit Limit, opts ...LimiterOption) TokenBucket {
+	s := l.configure(&tokenBucket, name, opts)
+	return TokenBucket{booker{core{settings: s}.with(limit)}}
+}
+
+// With returns the limiter with another limit. It is used only for subjects with no limit stored: where
+// plans differ from call to call another limiter serves better. A limit of 0 denies all the same.
+// Cost: nothing, it is a copy.
+func (b TokenBucket) With(limit Limit) TokenBucket { return TokenBucket{booker{b.with(limit)}} }
+
+// SetLimit stores the subject's limit, to stay until it is set again; it applies at once to what has been
+// granted, for all processes. The scope becomes this limiter's. A lost reply is an *OutcomeUnknownError:
+// setting it again does no harm. Cost: one round trip.
+func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) error {
+	key, err := b.key(subject)
+	if err != nil {
+		return err
+	}
+	_, err = b.limits.TokenBucketSetV1(ctx, TokenBucketSetV1Args{
+		Config: key, Rate: limit.Permits, Interval: limit.Window, Scope: b.scope(),
+	})
+	return err
+}
+
+var tokenBucket = kind{code: codeTokenBucket, books: true, capacity: unbounded, ask: askTokenBucket, keys: permitKeys}
+
+func askTokenBucket(ctx context.Context, c core, key string, q question) (Decision, error) {
+	r, err := c.limits.TokenBucketV1(ctx, TokenBucketV1Args{
+		Config: key, All: key + ":all", ByClient: key + ":by:" + escape(c.clientID),
+		Rate: c.limit.Permits, Interval: c.limit.Window, Scope: c.scope(),
+		Permits: q.permits, MaxWait: q.maxWait,
+	})
+	return Decision{r.Granted > 0, r.Remaining, r.Wait, r.ResetAfter, r.Now}, err
+}
+
+// permitKeys are the keys of the permits in use, without the config.
+func permitKeys(s *settings, key string) []string {
+	return []string{key + ":all", key + ":by:" + escape(s.clientID)}
+}
+
+// scope is 1 where each client has the rate to itself.
+func (s *settings) scope() int64 {
+	if s.perClient {
+		return 1
+	}
+	return 0
+}

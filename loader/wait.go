@@ -1,0 +1,130 @@
+package loader
+
+import (
+	"context"
+	"time"
+)
+
+// bookable is how far ahead the scripts book, at most.
+const bookable = time.Minute
+
+// shortest is the least that Wait sleeps before it asks again.
+const shortest = time.Millisecond
+
+// giveBackTimeout bounds how long permits that nobody waits for any more are tried to be given back.
+const giveBackTimeout = time.Second
+
+// Wait is WaitN for one permit.
+func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(ctx, subject, 1) }
+
+// WaitN returns when it has n permits that may be used. It books them and sleeps once, first come, first
+// served; SliceRing, which cannot book, and waits of more than 60 s sleep and ask again. It returns
+// a *WaitError at once if the context's deadline or MaxWait cannot be met. When the context ends
+// while it sleeps it returns the context's error at once; ZSetLog then gives the permits back, with the
+// others they are lost. Cost: one round trip a sleep.
+func (c core) WaitN(ctx context.Context, subject string, n int64) error {
+	if n < 1 {
+		return errNoPermits()
+	}
+	p := c.patience(ctx)
+	id := c.callID()
+	for {
+		q := question{method: "Wait", permits: n, id: id}
+		if c.settings != nil && c.kind.books {
+			q.maxWait = min(p.left(), bookable)
+		}
+		d, err := c.decide(ctx, subject, q)
+		if err != nil {
+			return err
+		}
+		if d.Wait == Never || d.Wait > p.left() {
+			if d.Granted {
+				c.drop(ctx, subject, id, n)
+			}
+			return p.tooLong(n, d.Wait)
+		}
+		if d.Granted {
+			err := sleep(ctx, d.Wait)
+			if err != nil {
+				c.drop(ctx, subject, id, n)
+			}
+			return err
+		}
+		pause := d.Wait
+		if c.kind.books {
+			pause -= bookable
+		}
+		if err := sleep(ctx, max(pause, shortest)); err != nil {
+			return err
+		}
+	}
+}
+
+// drop gives permits back in the background where that can be done: whoever asked has gone.
+func (c core) drop(ctx context.Context, subject, id string, n int64) {
+	if !c.kind.ids {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
+		defer cancel()
+		_ = c.giveBack(ctx, subject, id, n)
+	}()
+}
+
+// patience is how long a Wait may take.
+type patience struct {
+	maxWait  time.Duration // 0: not bounded by the limiter
+	started  time.Time
+	deadline time.Time // zero: not bounded by the context
+}
+
+func (c core) patience(ctx context.Context) patience {
+	var p patience
+	p.deadline, _ = ctx.Deadline()
+	if c.settings != nil && c.maxWait > 0 {
+		p.maxWait, p.started = c.maxWait, time.Now()
+	}
+	return p
+}
+
+// left is what remains of it now, in whole microseconds and never below 0.
+func (p patience) left() time.Duration {
+	left := Never
+	if !p.deadline.IsZero() {
+		left = time.Until(p.deadline)
+	}
+	if p.maxWait > 0 {
+		left = min(left, p.maxWait-time.Since(p.started))
+	}
+	return max(left, 0).Truncate(time.Microsecond)
+}
+
+// tooLong is the error of a wait that patience does not allow, with the bound that is met first.
+func (p patience) tooLong(n int64, wait time.Duration) error {
+	e := &WaitError{N: n, Wait: wait, MaxWait: p.maxWait, Deadline: p.deadline}
+	switch {
+	case p.maxWait == 0, p.deadline.IsZero():
+	case p.deadline.Before(p.started.Add(p.maxWait)):
+		e.MaxWait = 0
+	default:
+		e.Deadline = time.Time{}
+	}
+	return e
+}
+
+// sleep returns after d, never earlier, or at once with the context's error when the context ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,225 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// inBubble runs a test in which nobody really sleeps: the clock of the bubble goes on when all of it
+// does, and the server's clock follows it.
+func inBubble(t *testing.T, test func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits)) {
+	m := miniredis.RunT(t)
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redis.NewClient(options(m.Addr()))
+		defer func() { _ = rdb.Close() }()
+		// Away from the bubble's midnight: moments that end in many zeros are another test's.
+		time.Sleep(1234567 * time.Microsecond)
+		rdb.AddHook(hook{before: func(redis.Cmder) { m.SetTime(time.Now()) }})
+		test(t, m, loader.New(rdb))
+	})
+}
+
+// took fails the test unless do takes exactly so long, by the clock of the bubble.
+func took(t *testing.T, want time.Duration, do func() error) {
+	t.Helper()
+	started := time.Now()
+	if err := do(); err != nil {
+		t.Fatal(err)
+	}
+	if got := time.Since(started); got != want {
+		t.Fatalf("took %v, want %v", got, want)
+	}
+}
+
+func TestWaitSleepsOnce(t *testing.T) {
+	eachLimiter(t, func(t *testing.T, i int) {
+		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+			limiter := makers[i].make(limits, loader.Limit{Permits: 2, Window: 10 * time.Second})
+			wait := func() error { return limiter.WaitN(background, "s", 2) }
+			took(t, 0, wait)
+			window := 10 * time.Second
+			if makers[i].name == "SliceRing" { // to the end of the slice that the window begins in
+				window += time.Second - 234567*time.Microsecond
+			}
+			took(t, window, wait)
+			if makers[i].name != "SliceRing" {
+				took(t, window, wait)
+			}
+		})
+	})
+}
+
+// TestWaitBooksInOrder has five processes wait at once: they are served in the order in which they asked.
+func TestWaitBooksInOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+		log := limits.ListLog("x", loader.PerSecond(1))
+		started := time.Now()
+		done := make(chan int, 5)
+		for i := range 5 {
+			go func() {
+				if err := log.Wait(background, "s"); err == nil {
+					done <- i
+				}
+			}()
+			time.Sleep(time.Millisecond)
+		}
+		for want := range 5 {
+			if got := <-done; got != want {
+				t.Fatalf("%d was served, want %d", got, want)
+			}
+			if got := time.Since(started); want > 0 && got != time.Duration(want)*time.Second {
+				t.Fatalf("%d was served after %v", want, got)
+			}
+		}
+	})
+}
+
+func TestWaitLongerThanCanBeBooked(t *testing.T) {
+	for _, script := range []string{"ListLog", "ZSetLog", "GCRA", "TokenBucket"} {
+		t.Run(script, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+				limiter := maker(script)(limits, loader.PerHour(1))
+				took(t, 0, func() error { return limiter.Wait(background, "s") })
+				took(t, time.Hour, func() error { return limiter.Wait(background, "s") })
+
+				ctx, cancel := context.WithTimeout(background, 2*time.Hour)
+				defer cancel()
+				took(t, time.Hour, func() error { return limiter.Wait(ctx, "s") })
+			})
+		})
+	}
+}
+
+func maker(name string) func(*loader.Limits, loader.Limit, ...loader.LimiterOption) loader.Limiter {
+	for _, m := range makers {
+		if m.name == name {
+			return m.make
+		}
+	}
+	return nil
+}
+
+func TestWaitFailsAtOnce(t *testing.T) {
+	eachLimiter(t, func(t *testing.T, i int) {
+		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+			limiter := makers[i].make(limits, loader.PerHour(1))
+			bounded := makers[i].make(limits, loader.PerHour(1), loader.MaxWait(10*time.Minute))
+			d, err := limiter.Allow(background, "s")
+			granted(t, d, err)
+			state := m.Dump()
+
+			ctx, cancel := context.WithTimeout(background, 30*time.Minute)
+			defer cancel()
+			deadline, _ := ctx.Deadline()
+			started := time.Now()
+			e := as[*loader.WaitError](t, limiter.Wait(ctx, "s"))
+			if e.N != 1 || e.Wait < time.Hour || !e.Deadline.Equal(deadline) || e.MaxWait != 0 {
+				t.Errorf("%+v", e)
+			}
+			e = as[*loader.WaitError](t, bounded.Wait(background, "s"))
+			if e.Wait < time.Hour || !e.Deadline.IsZero() || e.MaxWait != 10*time.Minute {
+				t.Errorf("%+v", e)
+			}
+			e = as[*loader.WaitError](t, bounded.Wait(ctx, "s"))
+			if !e.Deadline.IsZero() || e.MaxWait != 10*time.Minute {
+				t.Errorf("the nearer bound: %+v", e)
+			}
+			if time.Since(started) != 0 || m.Dump() != state {
+				t.Errorf("after %v the state is\n%s", time.Since(started), m.Dump())
+			}
+		})
+	})
+}
+
+// TestWaitIsCancelled ends the context while Wait sleeps: ZSetLog gives back what it booked, the others
+// cannot.
+func TestWaitIsCancelled(t *testing.T) {
+	eachLimiter(t, func(t *testing.T, i int) {
+		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+			limiter := makers[i].make(limits, loader.Limit{Permits: 1, Window: 10 * time.Second})
+			d, err := limiter.Allow(background, "s")
+			granted(t, d, err)
+			for range 2 {
+				ctx, cancel := context.WithCancel(background)
+				started := time.Now()
+				time.AfterFunc(3*time.Second, cancel)
+				err = limiter.Wait(ctx, "s")
+				if !errors.Is(err, context.Canceled) || time.Since(started) != 3*time.Second {
+					t.Fatalf("after %v: %v", time.Since(started), err)
+				}
+				time.Sleep(time.Millisecond) // until it is given back
+			}
+			d, err = limiter.Peek(background, "s")
+			must(t, err)
+			booked := map[string]time.Duration{"ListLog": 20 * time.Second, "GCRA": 20 * time.Second, "TokenBucket": 20 * time.Second}
+			if behind := d.Wait > 10*time.Second; behind != (booked[makers[i].name] > 0) {
+				t.Errorf("a look has to wait %v", d.Wait)
+			}
+		})
+	})
+}
+
+// TestWaitWithIDGoesOn waits for the same request twice: the second one finds it booked.
+func TestWaitWithIDGoesOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+		log := limits.ZSetLog("x", loader.Limit{Permits: 1, Window: 10 * time.Second})
+		d, err := log.Allow(background, "s")
+		granted(t, d, err)
+		r, err := log.WithID("order").Reserve(background, "s")
+		must(t, err)
+		time.Sleep(4 * time.Second)
+		took(t, 6*time.Second, func() error { return log.WithID("order").Wait(background, "s") })
+		if r.Delay() != 0 {
+			t.Errorf("delay is %v", r.Delay())
+		}
+		must(t, r.Wait(background))
+	})
+}
+
+func TestReservationWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+		log := limits.ListLog("x", loader.Limit{Permits: 1, Window: 10 * time.Second})
+		for i := range 3 {
+			r, err := log.Reserve(background, "s")
+			must(t, err)
+			want := time.Duration(i) * 10 * time.Second
+			if r.Delay() != want {
+				t.Fatalf("delay is %v, want %v", r.Delay(), want)
+			}
+			if i < 2 {
+				continue
+			}
+			time.Sleep(4 * time.Second)
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			if err := r.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+			took(t, 15*time.Second, func() error { return r.Wait(background) })
+		}
+	})
+}
+
+// TestWaitIsNeverEarly compares the moments that a real server granted with its clock after Wait.
+func TestWaitIsNeverEarly(t *testing.T) {
+	rdb := real(t)
+	log := loader.New(rdb).ListLog("x", loader.Limit{Permits: 1, Window: 20 * time.Millisecond})
+	for range 5 {
+		must(t, log.Wait(background, "s"))
+		last, err := rdb.LIndex(background, "sluice:x:{s}:ll1", -1).Result()
+		must(t, err)
+		now, err := rdb.Time(background).Result()
+		must(t, err)
+		if due, _ := strconv.ParseInt(last, 10, 64); now.UnixMicro() < due {
+			t.Fatalf("it is %d, the permit is for %d", now.UnixMicro(), due)
+		}
+	}
+}

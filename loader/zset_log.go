@@ -1,0 +1,76 @@
+package loader
+
+import (
+	"context"
+	"strconv"
+)
+
+// ZSetLog is a sliding-window log as exact as ListLog, in a sorted set that ZRANGE shows, with a request id
+// in every call: a decision whose reply was lost is asked for again and charged once, and permits can
+// be given back. A permit takes about 130 bytes. The limit goes up to 10000, the permits of one
+// call up to 500. The zero ZSetLog is not ready for use: see Limits.ZSetLog.
+type ZSetLog struct{ booker }
+
+// ZSetLog returns the limiter of this name. Every call gets a new random id of 22 characters; WithID gives
+// it the caller's own.
+func (l *Limits) ZSetLog(name string, limit Limit, opts ...LimiterOption) ZSetLog {
+	s := l.configure(&zsetLog, name, opts)
+	return ZSetLog{booker{core{settings: s}.with(limit)}}
+}
+
+// With returns the limiter with another limit, which applies at once to what has been granted. Cost:
+// nothing, it is a copy.
+func (b ZSetLog) With(limit Limit) ZSetLog { return ZSetLog{booker{b.with(limit)}} }
+
+// WithID returns the limiter with the request id that its next call carries: 1 to 128 bytes without
+// "|". However often and from wherever a subject asks with the same id, it is charged once in a window,
+// and granted what it was granted the first time. Asking for other permits than then is an
+// *ArgumentError. Use it where requests are repeated by others than the loader: by queues, browsers
+// and people. Cost: nothing, it is a copy.
+func (b ZSetLog) WithID(id string) ZSetLog {
+	b.id = id
+	return b
+}
+
+// Cancel gives back the n permits that the subject was granted with an id. It returns nil if they have
+// expired, or were never granted. Cost: one round trip, ZREM.
+func (b ZSetLog) Cancel(ctx context.Context, subject, id string, n int64) error {
+	return b.giveBack(ctx, subject, id, n)
+}
+
+var zsetLog = kind{code: codeZSetLog, ids: true, books: true, capacity: permitsOf, ask: askZSetLog, keys: one}
+
+func askZSetLog(ctx context.Context, c core, key string, q question) (Decision, error) {
+	r, err := c.limits.ZSetLogV1(ctx, ZSetLogV1Args{
+		Log: key, Limit: c.limit.Permits, Window: c.limit.Window, Permits: q.permits, MaxWait: q.maxWait, ID: q.id,
+	})
+	return Decision{r.Granted > 0, r.Remaining, r.Wait, r.ResetAfter, r.Now}, err
+}
+
+// mostPermits is how many permits zset_log grants to one id.
+const mostPermits = 500
+
+// giveBack removes the members of an id: itself, then <id>||2 and so on.
+func (c core) giveBack(ctx context.Context, subject, id string, n int64) error {
+	key, err := c.key(subject)
+	if err != nil {
+		return err
+	}
+	if !c.kind.ids {
+		return ErrCannotCancel
+	}
+	if id == "" {
+		return &ArgumentError{Argument: "id", Want: "at least one character"}
+	}
+	if n < 1 || n > mostPermits {
+		return &ArgumentError{Argument: "n", Want: "1..500"}
+	}
+	members := make([]any, n)
+	members[0] = id
+	for k := int64(2); k <= n; k++ {
+		members[k-1] = id + "||" + strconv.FormatInt(k, 10)
+	}
+	ctx, cancel := c.limits.bounded(ctx)
+	defer cancel()
+	return await(ctx, func() error { return c.limits.rdb.ZRem(ctx, key, members...).Err() })
+}

@@ -1,0 +1,115 @@
+package scripttest_test
+
+import (
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/scripttest"
+)
+
+// Every key that a grant writes expires: not before its last microsecond that matters, and within a
+// millisecond of it.
+func TestEveryKeyExpires(t *testing.T) {
+	for _, c := range []struct {
+		script  *sluice.Script
+		keys    []string
+		args    []string
+		matters int64 // microseconds from the call
+	}{
+		{&sluice.ListLogV1, listLogV1.keys, []string{"3", "10000001", "1", "0"}, 10_000_001},
+		{&sluice.ListLogV1, listLogV1.keys, []string{"1", "1000", "1", "0"}, 1000},
+		{&sluice.ZSetLogV1, zsetLogV1.keys, []string{"3", "10000001", "1", "0", ""}, 10_000_001},
+		{&sluice.ZSetLogV1, zsetLogV1.keys, []string{"3", "10000001", "2", "0", "id"}, 10_000_001},
+		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10000001", "0", "1", "0"}, 10_000_001},
+		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10000001", "1", "1", "0"}, 10_000_001},
+		{&sluice.GCRAV1, gcraV1.keys, []string{"7", "1000000", "3", "1", "0"}, 142_858},
+		{&sluice.GCRAV1, gcraV1.keys, []string{"1000000", "1000", "1", "1", "0"}, 1},
+		{&sluice.SliceRingV1, sliceRingV1.keys, []string{"1000000", "1", "3", "2"}, 3_000_000},
+		{&sluice.SliceRingV1, sliceRingV1.keys, []string{"1000000", "1", "3", "2", "7", "2"}, 7_000_000},
+	} {
+		r := scripttest.Start(t)
+		r.SetTime(epoch)
+		script := compile(t, c.script.File, c.script.Source)
+		if result := script.Run(r, c.keys, c.args); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		written := r.Snapshot()
+		r.SetTime(epoch + c.matters - 1)
+		if r.Snapshot() != written {
+			t.Errorf("%s %q: gone in its last microsecond", c.script.Name, c.args)
+		}
+		r.SetTime(epoch + c.matters + 2000)
+		if left := r.Snapshot(); left != "" {
+			t.Errorf("%s %q: 2 ms after it matters there is still %s", c.script.Name, c.args, left)
+		}
+	}
+}
+
+// A booking lives until it has left the window; a call in the same slice lives on with the ring.
+func TestLaterGrantsProlong(t *testing.T) {
+	r := scripttest.Start(t)
+	r.SetTime(epoch)
+	log := compile(t, "list_log_v1.lua", sluice.ListLogV1.Source)
+	for range 3 {
+		log.Run(r, listLogV1.keys, []string{"1", "10000000", "1", "60000000"})
+	}
+	assertTTL(t, r, listLogV1.keys[0], 30_000)
+
+	ring := compile(t, "slice_ring_v1.lua", sluice.SliceRingV1.Source)
+	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "3", "9"})
+	r.SetTime(epoch + 1_500_000)
+	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "3", "9"})
+	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "3", "9"})
+	assertTTL(t, r, sliceRingV1.keys[0], 2500)
+	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "5", "9"})
+	assertTTL(t, r, sliceRingV1.keys[0], 4500)
+}
+
+// The config of token_bucket lives as long as the longest-lived permits under it, and one that an operator
+// set lives for ever.
+func TestConfigOutlivesPermits(t *testing.T) {
+	r := scripttest.Start(t)
+	r.SetTime(epoch)
+	bucket := compile(t, "token_bucket_v1.lua", sluice.TokenBucketV1.Source)
+	set := compile(t, "token_bucket_set_v1.lua", sluice.TokenBucketSetV1.Source)
+	config, other := tokenBucketV1.keys[0], append(tokenBucketV1.keys[:2:2], "t:x:{u}:tb1:by:d")
+	take := []string{"3", "10000000", "1", "1", "60000000"}
+
+	bucket.Run(r, tokenBucketV1.keys, take)
+	assertTTL(t, r, config, 10_000)
+	r.SetTime(epoch + 5_000_000)
+	for range 4 {
+		bucket.Run(r, other, take)
+	}
+	assertTTL(t, r, config, 20_000) // the fourth permit is booked 10 s ahead
+	bucket.Run(r, tokenBucketV1.keys, take)
+	assertTTL(t, r, config, 20_000)
+
+	set.Run(r, tokenBucketV1.keys[:1], []string{"5", "10000000", "1"})
+	bucket.Run(r, tokenBucketV1.keys, take)
+	assertTTL(t, r, config, -1)
+	assertTTL(t, r, tokenBucketV1.keys[2], 10_000)
+}
+
+func assertTTL(t *testing.T, r *scripttest.Redis, key string, milliseconds int64) {
+	t.Helper()
+	if ttl, err := r.Do("PTTL", key); err != nil || ttl != milliseconds {
+		t.Errorf("PTTL %s: %v, %v; want %d", key, ttl, err, milliseconds)
+	}
+}
+
+// S0 and S1: an idle key stays for ever. The faulty way has no TTL where ours has one.
+func TestFaultNoExpiry(t *testing.T) {
+	for source, forever := range map[string]bool{
+		readFaulty(t, "s1_no_expiry"): true,
+		sluice.ListLogV1.Source:       false,
+	} {
+		r := scripttest.Start(t)
+		r.SetTime(epoch)
+		compile(t, "log.lua", source).Run(r, listLogV1.keys, []string{"3", "10000000", "1", "0"})
+		r.SetTime(epoch + 3600_000_000)
+		if left := r.Snapshot() != ""; left != forever {
+			t.Errorf("an hour later there is %q, want a key: %v", r.Snapshot(), forever)
+		}
+	}
+}

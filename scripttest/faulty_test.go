@@ -1,0 +1,170 @@
+package scripttest_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/scripttest"
+)
+
+// faults are those of seeds.md that lie in a script. Each faulty script takes the arguments of ours, answers
+// the plain time line as ours does, and fails the one that its fault breaks.
+var faults = []struct {
+	faulty   string // testdata/faulty/<faulty>.lua
+	table    table
+	timeline string
+	says     string // what the failure shows: part of what the faulty script answered
+}{
+	{"s0_walk_never_meets", sliceRingV1, "a shorter ring leaves the longer one as it is", "instructions"},
+	{"s0_lap_of_counts", sliceRingV1, "idle for seven slices, the lap of the ring in seeds.md", "0 "},
+	{"s1_member_is_time", listLogV1, "the clock stands still: permits of one microsecond all count", "1 "},
+	{"s1_refused_recorded", listLogV1, "denied calls do not count", "0 0 "},
+	{"s1_both_edges", listLogV1, "grant, deny, and grant when the oldest has left", "0 0 0"},
+	{"s1_no_wait", listLogV1, "permits of one millisecond all count", "0 0 0 0"},
+	{"s2_false_is_nil", listLogV1, "permits of one millisecond all count", "nil"},
+	{"s2_one_permit", listLogV1, "n permits together or not at all", "1 4 "},
+	{"s3_member_is_millisecond", listLogV1, "permits of one millisecond all count", "1 "},
+	{"s3_count_before_trim", listLogV1, "denied calls do not count", "0 0 "},
+	{"s3_whole_second_expiry", listLogV1, "a window of a second and a half", "1 1 0 "},
+	{"s3_fixed_window", listLogV1, "any interval, wherever it starts: no edge lets twice the limit through", "1 1 0"},
+	{"s4_random_member", tokenBucketV1, "equal calls in one moment all come back", "0 "},
+	{"s4_counter_beside_entries", tokenBucketV1, "a key beside the entries is lost: nothing extra", "2 0 0 "},
+	{"s4_counter_beside_entries", tokenBucketV1, "the entries are lost: open again, not shut for ever", "0 0 "},
+	{"s4_wait_of_oldest", tokenBucketV1, "the wait for n permits is that of the entry that holds the last of them", "0 0 6s"},
+	{"s4_assert", tokenBucketV1, "permits above the rate of the arguments, without a config", "Requested permits"},
+	{"s4_rate_change_clears", tokenBucketV1, "a changed limit applies at once", "2 3 "},
+}
+
+// plain is what a faulty script answers as ours does: its fault is not that it does nothing.
+func plain(script *sluice.Script) timeline {
+	do := map[string][2]string{
+		"list_log":     {"3 10s 1 0", "1 2 0 10s"},
+		"slice_ring":   {"1s 1 3 3", "1 2 0 3s 1"},
+		"token_bucket": {"3 10s 0 1 0", "1 2 0 10s 3 10s"},
+	}[script.Name]
+	return timeline{"plain", []line{{"0s", do[0], do[1]}}}
+}
+
+func TestFaultyScriptsFail(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fault.faulty, func(t *testing.T) {
+			ours := fault.table
+			faulty := ours.of(t, fault.faulty)
+			broken := ours.find(t, fault.timeline)
+			if failures := ours.play(startHarness(t, false), broken); failures != nil {
+				t.Errorf("ours fails %q:\n%s", broken.name, strings.Join(failures, "\n"))
+			}
+			if failures := faulty.play(lenient(t), plain(ours.script)); failures != nil {
+				t.Errorf("the faulty one fails even a plain call:\n%s", strings.Join(failures, "\n"))
+			}
+			failures := faulty.play(lenient(t), broken)
+			if len(failures) == 0 {
+				t.Fatalf("the faulty one passes %q", broken.name)
+			}
+			if !strings.Contains(failures[0], "got  "+fault.says) && !strings.Contains(failures[0], fault.says) {
+				t.Errorf("the faulty one fails otherwise than its fault explains (%q):\n%s", fault.says, failures[0])
+			}
+		})
+	}
+}
+
+func TestEveryFaultyScriptIsTested(t *testing.T) {
+	tested := map[string]bool{"s1_no_expiry": true, "s4_unpack_expired": true, "clients_clock": true, "s0_process_index": true}
+	for _, fault := range faults {
+		tested[fault.faulty] = true
+	}
+	files, err := filepath.Glob("testdata/faulty/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no faulty scripts: %v", err)
+	}
+	for _, file := range files {
+		if name := strings.TrimSuffix(filepath.Base(file), ".lua"); !tested[name] {
+			t.Errorf("%s is in no test", file)
+		}
+	}
+}
+
+// of is the table with a faulty script in the place of ours.
+func (tab table) of(t *testing.T, faulty string) table {
+	script := *tab.script
+	script.File = faulty + ".lua"
+	script.Source = readFaulty(t, faulty)
+	script.SHA1 = sha1Hex(script.Source)
+	tab.script = &script
+	return tab
+}
+
+func readFaulty(t testing.TB, name string) string {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("testdata", "faulty", name+".lua"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(source)
+}
+
+func (tab table) find(t *testing.T, name string) timeline {
+	t.Helper()
+	for _, tl := range tab.timelines {
+		if tl.name == name {
+			return tl
+		}
+	}
+	t.Fatalf("%s has no time line %q", tab.script.Name, name)
+	return timeline{}
+}
+
+// lenientHarness runs a script without holding it to what ours promise, and with a small budget.
+type lenientHarness struct{ *harness }
+
+func lenient(t *testing.T) lenientHarness { return lenientHarness{startHarness(t, false)} }
+
+func (h lenientHarness) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
+	compiled := compile(h.t, script.File, script.Source)
+	compiled.Budget = 100_000
+	result := compiled.Run(h.redis, keys, args)
+	if result.Err != nil {
+		return nil, result.Err.Error()
+	}
+	if result.Reply == nil {
+		return nil, "nil"
+	}
+	return integers(h.t, result.Reply), ""
+}
+
+// S4 near 8000 entries that have expired: the faulty way reads them all and ends with an error, ours removes
+// some and goes on.
+func TestFaultUnpackExpired(t *testing.T) {
+	const entries = 9000
+	args := []string{"10000", "10000000", "0", "1", "0"}
+	fill := func(script *scripttest.Script) (*scripttest.Redis, scripttest.Result) {
+		r := scripttest.Start(t)
+		r.NeverExpire(true)
+		r.SetTime(epoch)
+		for range entries {
+			if result := script.Run(r, tokenBucketV1.keys, args); result.Err != nil {
+				t.Fatal(result.Err)
+			}
+		}
+		r.SetTime(epoch + 9_000_000)
+		if result := script.Run(r, tokenBucketV1.keys, args); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		r.SetTime(epoch + 10_000_000)
+		return r, script.Run(r, tokenBucketV1.keys, args)
+	}
+	_, faulty := fill(compile(t, "s4_unpack_expired.lua", readFaulty(t, "s4_unpack_expired")))
+	if faulty.Err == nil || !strings.Contains(faulty.Err.Error(), "too many results to unpack") {
+		t.Errorf("the faulty way: %v, want too many results to unpack", faulty.Err)
+	}
+	r, ours := fill(compile(t, sluice.TokenBucketV1.File, sluice.TokenBucketV1.Source))
+	if ours.Err != nil || ours.Reply.([]any)[1] != int64(9998) {
+		t.Errorf("ours: %v, %v; want 9998 remaining", ours.Reply, ours.Err)
+	}
+	if left, _ := r.Do("ZCARD", tokenBucketV1.keys[1]); left != int64(entries+2-100) {
+		t.Errorf("%v entries are left, want 100 fewer than the %d there were", left, entries+2)
+	}
+}

@@ -1,0 +1,185 @@
+package scripttest_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// A malformed call is made from a script's header: one that is refused for one thing.
+type malformed struct {
+	keys, args []string
+	want       string
+}
+
+func TestMalformedCalls(t *testing.T) {
+	for _, tab := range tables {
+		t.Run(tab.script.Name, func(t *testing.T) {
+			h := startHarness(t, false)
+			h.setTime(epoch)
+			tab.grant(t, h)
+			// The harness itself holds the store against what it was before each refusal.
+			for _, m := range tab.malformedCalls() {
+				if _, got := h.call(tab.script, false, m.keys, m.args); got != m.want {
+					t.Errorf("%q %q: got %q, want %q", m.keys, m.args, got, m.want)
+				}
+			}
+		})
+	}
+}
+
+// Servers read numbers in their own ways: the same calls on a real one.
+func TestServerMalformedCalls(t *testing.T) {
+	eachServer(t, func(t *testing.T, server *redistest.Server) {
+		for _, tab := range tables {
+			r := connectServer(t, server.Addr)
+			r.do("FLUSHALL")
+			r.setTime(epoch)
+			tab.grant(t, r)
+			before := r.dump(tab.keys)
+			for _, m := range tab.malformedCalls() {
+				if _, got := r.call(tab.script, false, m.keys, m.args); got != m.want {
+					t.Errorf("%s %q %q: got %q, want %q", tab.script.Name, m.keys, m.args, got, m.want)
+				}
+			}
+			if after := r.dump(tab.keys); after != before {
+				t.Errorf("%s: refused calls changed the store from %q to %q", tab.script.Name, before, after)
+			}
+		}
+	})
+}
+
+func (r *remote) dump(keys []string) string {
+	var all strings.Builder
+	for _, key := range keys {
+		all.WriteString(r.do("DUMP", key))
+	}
+	return all.String()
+}
+
+// grant makes one call that is granted, so that there is a state to lose.
+func (tab table) grant(t *testing.T, on target) {
+	t.Helper()
+	if reply, failed := on.call(tab.script, false, tab.keys, tab.valid(1)); failed != "" || reply[0] == 0 {
+		t.Fatalf("%q: %v, %s; want a grant", tab.valid(1), reply, failed)
+	}
+}
+
+// valid are arguments of a call that is granted: each the least that its range allows, but for permits,
+// which is 1. Repeated ones come so many times.
+func (tab table) valid(groups int) []string {
+	var args []string
+	for _, field := range tab.fields(groups) {
+		switch {
+		case field.Type == "str":
+			args = append(args, "")
+		case field.Name == "permits":
+			args = append(args, "1")
+		default:
+			args = append(args, strconv.FormatInt(field.Min, 10))
+		}
+	}
+	return args
+}
+
+// fields are the arguments one by one: of repeated ones slices_1, limit_1, slices_2 and so on.
+func (tab table) fields(groups int) (fields []sluice.Field) {
+	var repeated []sluice.Field
+	for _, field := range tab.script.Args {
+		if field.Repeated {
+			repeated = append(repeated, field)
+		} else {
+			fields = append(fields, field)
+		}
+	}
+	for i := range groups {
+		for _, field := range repeated {
+			field.Name = strings.TrimSuffix(field.Name, "i") + strconv.Itoa(i+1)
+			fields = append(fields, field)
+		}
+		if len(repeated) == 0 {
+			break
+		}
+	}
+	return fields
+}
+
+func (tab table) malformedCalls() (calls []malformed) {
+	refuse := func(args []string, want string) {
+		calls = append(calls, malformed{tab.keys, args, want})
+	}
+	groups := 1
+	wantArgs := fmt.Sprintf("BADARG ARGV: want %d", len(tab.fields(1)))
+	if tab.script.Group != nil {
+		groups = tab.script.Group.Max
+		wantArgs = "BADARG ARGV: want 2 and 1 to 8 pairs"
+	}
+	most := tab.valid(groups)
+
+	wantKeys := fmt.Sprintf("BADARG KEYS: want %d", len(tab.keys))
+	for n := range tab.keys {
+		calls = append(calls, malformed{tab.keys[:n], most, wantKeys})
+	}
+	calls = append(calls,
+		malformed{append([]string{"t:x:{u}:more"}, tab.keys...), most, wantKeys},
+		malformed{nil, nil, wantKeys},
+	)
+	for n := range tab.valid(1) {
+		refuse(most[:n], wantArgs)
+	}
+	refuse(append(tab.valid(groups), "1"), wantArgs)
+	refuse(append(tab.valid(groups), "1", "1"), wantArgs)
+	if tab.script.Group != nil {
+		refuse(tab.valid(2)[:5], wantArgs)
+	}
+
+	for i, field := range tab.fields(groups) {
+		want := fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
+		if field.Type == "str" {
+			want = fmt.Sprintf("BADARG %s: want up to %d bytes without |", field.Name, field.Max)
+		}
+		for _, bad := range malformedValues(field) {
+			args := tab.valid(groups)
+			args[i] = bad
+			refuse(args, want)
+			// The first of two is named.
+			for later := i + 1; later < len(args); later++ {
+				args[later] = "x|" + strings.Repeat("x", 128)
+			}
+			refuse(args, want)
+		}
+	}
+	return calls
+}
+
+func malformedValues(field sluice.Field) []string {
+	if field.Type == "str" {
+		return []string{"|", "a|b", strings.Repeat("x", int(field.Max)+1)}
+	}
+	return []string{
+		"", " ", "x", " 1", "1 ", "+1", "-1", "-0", "1.0", "1.", ".5", "1e3", "0x10", "1\x00", "\x001", "1\n", "٣",
+		"nan", "inf", "-inf", "9007199254740993", "9999999999999999", "00000000000000001", "99999999999999999999",
+		strconv.FormatInt(field.Min-1, 10), strconv.FormatInt(field.Max+1, 10),
+	}
+}
+
+// Sixteen digits are the most that any server reads alike, and leading zeros are digits.
+func TestLeadingZerosAreDigits(t *testing.T) {
+	for _, tab := range tables {
+		h := startHarness(t, false)
+		h.setTime(epoch)
+		args := tab.valid(1)
+		for i, field := range tab.fields(1) {
+			if field.Type != "str" {
+				args[i] = fmt.Sprintf("%016s", args[i])
+			}
+		}
+		if reply, failed := h.call(tab.script, false, tab.keys, args); failed != "" || reply[0] == 0 {
+			t.Errorf("%s %q: %v, %s; want a grant", tab.script.Name, args, reply, failed)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package scripttest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// Redis is one emulated server with a store of its own and a clock that only the test moves. It is for
+// one goroutine at a time.
+type Redis struct {
+	tb     testing.TB
+	mini   *miniredis.Miniredis
+	lib    *library
+	client *client // of Do
+
+	now         int64 // microseconds since 1970
+	neverExpire bool
+	overdue     map[dbKey]int64 // keys kept past their time, with that time in milliseconds
+	databases   int             // how many of them may hold keys
+}
+
+// Start returns an empty server, whose clock stands at 1,700,000,000 s. It ends with the test.
+func Start(tb testing.TB) *Redis {
+	tb.Helper()
+	r := &Redis{tb: tb, mini: miniredis.NewMiniRedis(), overdue: map[dbKey]int64{}, databases: 1}
+	conn, err := r.mini.Dial() // starts it without a listener
+	if err != nil {
+		tb.Fatalf("starting miniredis: %v", err)
+	}
+	_ = conn.Close()
+	tb.Cleanup(r.mini.Close)
+	r.lib = newLibrary()
+	r.client = r.newClient()
+	r.SetTime(startTime)
+	return r
+}
+
+// startTime is 2023-11-14T22:13:20Z in microseconds.
+const startTime = 1_700_000_000_000_000
+
+// Do executes one command outside of any script, in database 0 unless SELECT said otherwise, and
+// returns its reply as Result.Reply has it. Arguments are strings, byte slices, integers and floats. An
+// error reply is an ErrorReply; a command that is not emulated is an *UnsupportedError.
+func (r *Redis) Do(args ...any) (any, error) {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = word(arg)
+	}
+	if len(words) == 0 {
+		return nil, ErrorReply("ERR unknown command ''")
+	}
+	reply, err := r.client.do(words)
+	if err != nil {
+		return nil, err
+	}
+	if failure, ok := reply.(ErrorReply); ok {
+		return nil, failure
+	}
+	return reply, nil
+}
+
+// FlushAll empties every database. The clock stays.
+func (r *Redis) FlushAll() {
+	r.mini.FlushAll()
+	clear(r.overdue)
+}
+
+// word is a command's argument as clients send it.
+func word(arg any) string {
+	switch arg := arg.(type) {
+	case string:
+		return arg
+	case []byte:
+		return string(arg)
+	case float64:
+		return strconv.FormatFloat(arg, 'g', -1, 64)
+	}
+	return fmt.Sprint(arg)
+}
+
+var lineBreaks = strings.NewReplacer("\r", " ", "\n", " ")

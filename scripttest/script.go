@@ -1,0 +1,90 @@
+package scripttest
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/parse"
+)
+
+// DefaultBudget is how many VM instructions a run may take when its script sets no Budget.
+const DefaultBudget = 10_000_000
+
+// chunkName is what Redis calls a script in error messages.
+const chunkName = "user_script"
+
+// Script is a compiled script. It holds no state of its runs, so one Script serves many of them, on
+// several servers at once.
+type Script struct {
+	Name   string // for messages of the test; Redis does not see it
+	Source string // byte for byte what SCRIPT LOAD would be sent
+	SHA1   string // forty lower-case hex digits, what EVALSHA takes
+	Budget int    // VM instructions a run may take; 0 is DefaultBudget
+
+	proto *lua.FunctionProto
+}
+
+// pass is one edit of a script's syntax tree. Passes see the tree as the author wrote it, before it is
+// made to compute as Redis does.
+type pass func([]ast.Stmt) []ast.Stmt
+
+// Compile makes a script ready to run. The name serves messages only. The error is an ErrorReply where
+// Redis would refuse the script too, though the parser words its syntax errors in its own way.
+func Compile(name, source string) (*Script, error) {
+	return compile(name, source)
+}
+
+func compile(name, source string, passes ...pass) (*Script, error) {
+	if strings.HasPrefix(source, "#") {
+		return nil, &UnsupportedError{What: "a first line that begins with #"}
+	}
+	proto, err := compileChunk(source, chunkName, passes...)
+	if err != nil {
+		return nil, ErrorReply("ERR Error compiling script (new function): " + err.Error())
+	}
+	return &Script{Name: name, Source: source, SHA1: sha1Hex(source), proto: proto}, nil
+}
+
+// compileChunk compiles source to a function that takes the helpers and returns the chunk proper.
+func compileChunk(source, display string, passes ...pass) (*lua.FunctionProto, error) {
+	stmts, err := parse.Parse(strings.NewReader(source), display)
+	if err != nil {
+		return nil, oneLine(err)
+	}
+	if err := refuseGoto(stmts, display); err != nil {
+		return nil, err
+	}
+	for _, edit := range passes {
+		stmts = edit(stmts)
+	}
+	proto, err := lua.Compile(asRedis(stmts), display)
+	if err != nil {
+		return nil, oneLine(err)
+	}
+	return proto, nil
+}
+
+// refuseGoto finds what gopher-lua knows and Lua 5.1 does not.
+func refuseGoto(stmts []ast.Stmt, display string) error {
+	var err error
+	walk(stmts, visitor{stmt: func(s ast.Stmt) {
+		switch s.(type) {
+		case *ast.GotoStmt, *ast.LabelStmt:
+			err = fmt.Errorf("%s:%d: goto and labels are not Lua 5.1", display, s.Line())
+		}
+	}})
+	return err
+}
+
+func oneLine(err error) error {
+	return fmt.Errorf("%s", strings.Join(strings.Fields(err.Error()), " "))
+}
+
+func sha1Hex(s string) string {
+	sum := sha1.Sum([]byte(s))
+	return hex.EncodeToString(sum[:])
+}

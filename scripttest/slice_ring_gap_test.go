@@ -1,0 +1,123 @@
+package scripttest_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/scripttest"
+)
+
+// ringInstructions is what any call of slice_ring with one window ends within: about twice what the
+// dearest of those below takes. The script has no loop over slices: the gap is cleared by string.rep.
+const ringInstructions = 1500
+
+const ringKey = "t:x:{u}:sr1:1000000"
+
+func ring(t *testing.T, permits, slices int) (*scripttest.Redis, func(slice int64) scripttest.Result) {
+	r := scripttest.Start(t)
+	r.NeverExpire(true)
+	script := compile(t, sluice.SliceRingV1.File, sluice.SliceRingV1.Source)
+	script.Budget = ringInstructions
+	return r, func(slice int64) scripttest.Result {
+		r.SetTime(epoch + slice*1_000_000)
+		return script.Run(r, []string{ringKey}, []string{"1000000", strconv.Itoa(permits), strconv.Itoa(slices), "1000000"})
+	}
+}
+
+// For every gap the call ends within the stated instructions, counts what is still in the window, and
+// nothing that is older.
+func TestRingGapEnds(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 60, 3600, 10000} {
+		for _, gap := range []int64{
+			0, 1, 2, int64(size) - 1, int64(size), int64(size) + 1, 2 * int64(size), 2*int64(size) + 1, 1_000_000_000_000 / 1000,
+			-1, -2, -int64(size), -int64(size) - 59, -int64(size) - 60, -int64(size) - 61, -4_000_000_000,
+		} {
+			t.Run(fmt.Sprintf("size %d gap %d", size, gap), func(t *testing.T) {
+				_, at := ring(t, 1, size)
+				// Every slice of the ring holds one permit, slice 0 the newest.
+				for s := -int64(min(size, 5)) + 1; s <= 0; s++ {
+					if result := at(s); result.Err != nil {
+						t.Fatal(result.Err)
+					}
+				}
+				filled := int64(min(size, 5))
+				result := at(gap)
+				if result.Err != nil {
+					t.Fatalf("%d instructions: %v", result.Instructions, result.Err)
+				}
+				if got, want := result.Reply.([]any)[5], liveAfter(gap, int64(size), filled)+1; got != want {
+					t.Errorf("count %v, want %d", got, want)
+				}
+				// And the slices that were skipped stay clear for a lap to come.
+				for s := max(gap, 0) + 1; s <= max(gap, 0)+min(int64(size), 5); s++ {
+					if result = at(s); result.Err != nil {
+						t.Fatal(result.Err)
+					}
+				}
+				if gap >= int64(size) {
+					if got, want := result.Reply.([]any)[5], min(int64(size), 5+1); got != want {
+						t.Errorf("count %v a few slices later, want %d", got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// liveAfter is how many of the filled slices, the newest of which is slice 0, a window of size slices still
+// holds after the gap. A clock that stepped back by up to a window and 60 s finds all of them; further
+// back the ring is void.
+func liveAfter(gap, size, filled int64) int64 {
+	if gap < -size-60 {
+		return 0
+	}
+	return max(0, min(filled, size-max(gap, 0)))
+}
+
+// Whatever bytes stand in the ring, a call ends: with BADSTATE and the bytes as they were, or an answer.
+func TestRingDamagedStateEnds(t *testing.T) {
+	for position := range 24 + 6*4 {
+		for _, value := range []byte{0, 1, 0x7f, 0x80, 0xff} {
+			r, at := ring(t, 1, 4)
+			for s := range int64(6) {
+				at(s)
+			}
+			stored, _ := r.Do("GET", ringKey)
+			damaged := []byte(stored.(string))
+			damaged[position] = value
+			_, _ = r.Do("SET", ringKey, damaged)
+			for _, s := range []int64{5, 6, 7, 11, -3} {
+				before := r.Snapshot()
+				result := at(s)
+				if _, refused := result.Err.(scripttest.ErrorReply); result.Err != nil && !refused {
+					t.Fatalf("byte %d = %#x, slice %d: %v", position, value, s, result.Err)
+				}
+				if result.Err != nil && r.Snapshot() != before {
+					t.Errorf("byte %d = %#x, slice %d: %v and the store changed", position, value, s, result.Err)
+				}
+			}
+		}
+	}
+}
+
+func TestRingTruncatedStateEnds(t *testing.T) {
+	for length := range 24 + 6*4 {
+		r, at := ring(t, 1, 4)
+		for s := range int64(6) {
+			at(s)
+		}
+		stored, _ := r.Do("GET", ringKey)
+		_, _ = r.Do("SET", ringKey, stored.(string)[:length])
+		for _, s := range []int64{5, 6, 7} {
+			if result := at(s); result.Err != nil {
+				if _, refused := result.Err.(scripttest.ErrorReply); !refused {
+					t.Fatalf("%d bytes, slice %d: %v", length, s, result.Err)
+				}
+			} else if length < 24 {
+				t.Errorf("%d bytes, slice %d: %v, want BADSTATE", length, s, result.Reply)
+			}
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package scripttest_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/scripttest"
+)
+
+// harness runs scripts off the server, and holds each call against what every script promises: a denial, a
+// look and an error write nothing.
+type harness struct {
+	t        *testing.T
+	redis    *scripttest.Redis
+	compiled map[string]*scripttest.Script
+}
+
+func startHarness(t *testing.T, neverExpire bool) *harness {
+	h := &harness{t: t, redis: scripttest.Start(t), compiled: map[string]*scripttest.Script{}}
+	h.redis.NeverExpire(neverExpire)
+	return h
+}
+
+func (h *harness) setTime(us int64) { h.redis.SetTime(us) }
+
+func (h *harness) call(script *sluice.Script, look bool, keys, args []string) ([]int64, string) {
+	h.t.Helper()
+	before := h.redis.Snapshot()
+	result := h.result(script, look, keys, args)
+	if after := h.redis.Snapshot(); granted(script, result) == 0 && after != before {
+		h.t.Errorf("%s %q granted nothing and changed the store\n from %s\n to   %s", script.Name, args, before, after)
+	}
+	if result.Err != nil {
+		return nil, result.Err.Error()
+	}
+	for _, command := range result.Commands {
+		if command.Write && granted(script, result) == 0 {
+			h.t.Errorf("%s %q granted nothing and wrote: %q", script.Name, args, command.Args)
+		}
+	}
+	return integers(h.t, result.Reply), ""
+}
+
+func (h *harness) result(script *sluice.Script, look bool, keys, args []string) scripttest.Result {
+	h.t.Helper()
+	compiled := h.compiled[script.SHA1]
+	if compiled == nil {
+		compiled = compile(h.t, script.File, script.Source)
+		h.compiled[script.SHA1] = compiled
+	}
+	if look {
+		return compiled.RunRO(h.redis, keys, args)
+	}
+	return compiled.Run(h.redis, keys, args)
+}
+
+func compile(t testing.TB, name, source string) *scripttest.Script {
+	t.Helper()
+	compiled, err := scripttest.Compile(name, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// granted is the reply's first field, 0 with an error. A script that decides nothing has granted.
+func granted(script *sluice.Script, result scripttest.Result) int64 {
+	if result.Err != nil {
+		return 0
+	}
+	if script.Reply[0].Name != "granted" {
+		return 1
+	}
+	n, _ := result.Reply.([]any)[0].(int64)
+	return n
+}
+
+func integers(t testing.TB, reply any) []int64 {
+	t.Helper()
+	fields, ok := reply.([]any)
+	if !ok {
+		t.Errorf("reply %v, want an array", reply)
+	}
+	numbers := make([]int64, len(fields))
+	for i, field := range fields {
+		if numbers[i], ok = field.(int64); !ok {
+			t.Errorf("reply %v, want integers only", reply)
+		}
+	}
+	return numbers
+}
+
+func (h *harness) do(args ...string) string {
+	words := make([]any, len(args))
+	for i, arg := range args {
+		words[i] = arg
+	}
+	reply, err := h.redis.Do(words...)
+	if err != nil {
+		return err.Error()
+	}
+	return rendered(reply)
+}
+
+// remote is a server that is reached through go-redis.
+type remote struct {
+	t      testing.TB
+	client *redis.Client
+	limits *loader.Limits
+	clock  func(us int64)
+	// edit is what the server's copy of a script differs in.
+	edit func(source string) string
+}
+
+func (r *remote) setTime(us int64) { r.clock(us) }
+
+func (r *remote) do(args ...string) string {
+	words := make([]any, len(args))
+	for i, arg := range args {
+		words[i] = arg
+	}
+	reply, err := r.client.Do(context.Background(), words...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err.Error()
+	}
+	return rendered(reply)
+}
+
+// startMiniredis is stock miniredis, called through the loader.
+func startMiniredis(t testing.TB) *remote {
+	m := miniredis.RunT(t)
+	client := connect(t, m.Addr())
+	return &remote{
+		t:      t,
+		client: client,
+		limits: loader.New(client),
+		clock:  func(us int64) { m.SetTime(time.UnixMicro(us)) },
+		edit:   func(source string) string { return source },
+	}
+}
+
+// clockKey holds the time of the time lines on a real server: seconds, and microseconds of the second.
+const clockKey = "sluice:test:clock"
+
+// connectServer is a real server. Its clock is not ours to set, so the scripts read a key in the place of
+// TIME there; every other byte of them is the same.
+func connectServer(t testing.TB, addr string) *remote {
+	client := connect(t, addr)
+	r := &remote{t: t, client: client, limits: loader.New(client)}
+	r.clock = func(us int64) {
+		r.do("HSET", clockKey, "s", strconv.FormatInt(us/1e6, 10), "us", strconv.FormatInt(us%1e6, 10))
+	}
+	r.edit = func(source string) string {
+		return strings.Replace(source, `redis.call("TIME")`, `redis.call("HMGET", "`+clockKey+`", "s", "us")`, 1)
+	}
+	return r
+}
+
+func connect(t testing.TB, addr string) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// call goes through the loader, so the bytes that run are loaded and named as an application does it.
+func (r *remote) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
+	words := make([]any, len(args))
+	for i, arg := range args {
+		words[i] = arg
+	}
+	edited := *script
+	if edited.Source = r.edit(script.Source); edited.Source != script.Source {
+		edited.SHA1 = sha1Hex(edited.Source)
+	}
+	reply, err := r.limits.Call(context.Background(), &edited, keys, words...)
+	r.persist(keys)
+	if err != nil {
+		return nil, serverText(err)
+	}
+	return reply, ""
+}
+
+// persist takes the TTLs away: they run by the server's clock, not by that of the time line.
+func (r *remote) persist(keys []string) {
+	for _, key := range keys {
+		r.do("PERSIST", key)
+	}
+}
+
+// serverText is the error as the server sent it, before the loader gave it a type.
+func serverText(err error) string {
+	var argument *loader.ArgumentError
+	var state *loader.StateError
+	switch {
+	case errors.As(err, &argument):
+		return "BADARG " + argument.Argument + ": want " + argument.Want
+	case errors.As(err, &state):
+		return state.Code + " " + state.Text
+	}
+	return err.Error()
+}
+
+// eachServer runs the test against every server that SLUICE_SERVERS lists, or the one that was found.
+func eachServer(t *testing.T, test func(t *testing.T, server *redistest.Server)) {
+	for _, binary := range redistest.Servers(t) {
+		t.Run(strings.ReplaceAll(strings.TrimPrefix(binary, "/"), "/", "_"), func(t *testing.T) {
+			test(t, redistest.StartBinary(t, binary))
+		})
+	}
+}

@@ -1,0 +1,195 @@
+package scripttest_test
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice"
+)
+
+// epoch is when the time lines begin: 2100-01-01 in microseconds, so that no TTL that a script sets on
+// them fires on a server whose clock is ours.
+const epoch = 4102444800000000
+
+// A line is one step of a time line.
+type line struct {
+	at   string // since the epoch, "1.5s" or "-1h"; "" is when the line before was
+	do   string // the script's arguments; or "!" and a command, in which $1 is KEYS[1], @1s the epoch + 1 s, ~ a space
+	want string // the reply without now, or the error; of a command its reply, "" if it does not matter
+}
+
+type timeline struct {
+	name  string
+	lines []line
+}
+
+// A table is what a script must answer.
+type table struct {
+	script    *sluice.Script
+	keys      []string
+	timelines []timeline
+}
+
+func (tab table) permitsArg() int {
+	for i, arg := range tab.script.Args {
+		if arg.Name == "permits" {
+			return i
+		}
+	}
+	return -1
+}
+
+// A target is something that runs scripts: the harness, miniredis, a real server.
+type target interface {
+	setTime(us int64)
+	// call returns the reply, or the error as the server words it.
+	call(script *sluice.Script, look bool, keys, args []string) ([]int64, string)
+	do(args ...string) string
+}
+
+// run holds the target against every time line; each gets a target of its own from start.
+func (tab table) run(t *testing.T, start func(t *testing.T) target) {
+	for _, tl := range tab.timelines {
+		t.Run(tl.name, func(t *testing.T) {
+			for _, failure := range tab.play(start(t), tl) {
+				t.Error(failure)
+			}
+		})
+	}
+}
+
+// play runs one time line and returns what was not as the lines want it.
+func (tab table) play(on target, tl timeline) (failures []string) {
+	now := int64(epoch)
+	for i, l := range tl.lines {
+		if l.at != "" {
+			now = epoch + microseconds(l.at)
+		}
+		on.setTime(now)
+		if got, ok := tab.step(on, l, now); !ok {
+			failures = append(failures, fmt.Sprintf("line %d, at %s: %s\n got  %s\n want %s", i+1, l.at, l.do, got, l.want))
+		}
+	}
+	return failures
+}
+
+func (tab table) step(on target, l line, now int64) (got string, ok bool) {
+	if command, isCommand := strings.CutPrefix(l.do, "!"); isCommand {
+		got = relative(on.do(tab.commandWords(command)...))
+		return got, l.want == "" || got == l.want
+	}
+	args := tab.arguments(l.do)
+	look := tab.permitsArg() >= 0 && args[tab.permitsArg()] == "0"
+	reply, failed := on.call(tab.script, look, tab.keys, args)
+	if failed != "" {
+		return failed, failed == l.want
+	}
+	return tab.compare(reply, l.want, now)
+}
+
+// arguments are the words of a line; those of type us may be written as durations.
+func (tab table) arguments(do string) []string {
+	words := strings.Fields(do)
+	for i, word := range words {
+		if word == `""` {
+			words[i] = ""
+		} else if i < len(tab.script.Args) && tab.script.Args[i].Type == "us" {
+			words[i] = inMicroseconds(word)
+		}
+	}
+	return words
+}
+
+func (tab table) commandWords(command string) []string {
+	words := strings.Fields(command)
+	for i, word := range words {
+		for k, key := range tab.keys {
+			word = strings.ReplaceAll(word, "$"+strconv.Itoa(k+1), key)
+		}
+		word = strings.ReplaceAll(strings.ReplaceAll(word, `""`, ""), "~", " ")
+		words[i] = moments.ReplaceAllStringFunc(word, func(at string) string {
+			return strconv.FormatInt(epoch+microseconds(at[1:]), 10)
+		})
+	}
+	return words
+}
+
+// compare holds a reply against the wanted words. now is not among them: it must be the clock.
+func (tab table) compare(reply []int64, want string, now int64) (got string, ok bool) {
+	var words []string
+	wanted := strings.Fields(want)
+	ok = true
+	for i, n := range reply {
+		field := tab.field(i)
+		if field.Name == "now" {
+			ok = ok && n == now
+			continue
+		}
+		word := strconv.FormatInt(n, 10)
+		at := len(words)
+		if at < len(wanted) && field.Type == "us" && inMicroseconds(wanted[at]) == word {
+			word = wanted[at]
+		}
+		ok = ok && at < len(wanted) && wanted[at] == word
+		words = append(words, word)
+	}
+	return strings.Join(words, " "), ok && len(words) == len(wanted)
+}
+
+// field is the reply's i-th; the last one of a group stands for all that follow.
+func (tab table) field(i int) sluice.Field {
+	return tab.script.Reply[min(i, len(tab.script.Reply)-1)]
+}
+
+func inMicroseconds(word string) string {
+	d, err := time.ParseDuration(word)
+	if err != nil {
+		return word
+	}
+	return strconv.FormatInt(d.Microseconds(), 10)
+}
+
+func microseconds(at string) int64 {
+	d, err := time.ParseDuration(at)
+	if err != nil {
+		panic(err)
+	}
+	return d.Microseconds()
+}
+
+var (
+	moments      = regexp.MustCompile(`@-?[0-9.]+(h|m|s|ms|us)`)
+	sixteenDigit = regexp.MustCompile(`\d{16}`)
+)
+
+// relative rewrites the moments in a rendered reply as @ and the time since the epoch.
+func relative(rendered string) string {
+	return sixteenDigit.ReplaceAllStringFunc(rendered, func(digits string) string {
+		us, _ := strconv.ParseInt(digits, 10, 64)
+		return "@" + (time.Duration(us-epoch) * time.Microsecond).String()
+	})
+}
+
+// rendered is a reply as one line of text.
+func rendered(reply any) string {
+	switch r := reply.(type) {
+	case nil:
+		return "nil"
+	case error:
+		return r.Error()
+	case []any:
+		words := make([]string, len(r))
+		for i, element := range r {
+			words[i] = rendered(element)
+		}
+		return "[" + strings.Join(words, " ") + "]"
+	case []byte:
+		return string(r)
+	default:
+		return fmt.Sprint(r)
+	}
+}

@@ -1,0 +1,118 @@
+package scripttest_test
+
+import (
+	"strings"
+
+	"github.com/sluice-redis/sluice"
+)
+
+// limit window permits max_wait id -> granted remaining wait reset_after
+var zsetLogV1 = table{
+	script: &sluice.ZSetLogV1,
+	keys:   []string{"t:x:{u}:zl1"},
+	timelines: append(logTimelines(` ""`), []timeline{
+		{"members that the script names", []line{
+			{"0s", `9 10s 2 0 ""`, "2 7 0 10s"},
+			{"0s", `9 10s 1 0 ""`, "1 6 0 10s"},
+			{"1s", `9 10s 1 0 ""`, "1 5 0 10s"},
+			{"", "!ZRANGE $1 0 -1 WITHSCORES", "[@0s|1 @0s @0s|2 @0s @0s|3 @0s @1s|1 @1s]"},
+			{"10s", `9 10s 1 0 ""`, "1 7 0 10s"},
+			{"", "!ZRANGE $1 0 -1", "[@1s|1 @10s|1]"},
+		}},
+		{"members stay apart when the clock stands still between callers' ids", []line{
+			{"0s", `9 10s 1 0 ""`, "1 8 0 10s"},
+			{"0s", `9 10s 1 0 zed`, "1 7 0 10s"},
+			{"0s", `9 10s 1 0 ""`, "1 6 0 10s"},
+			{"0s", `9 10s 2 0 alf`, "2 4 0 10s"},
+			{"0s", `9 10s 1 0 ""`, "1 3 0 10s"},
+			{"", "!ZCARD $1", "6"},
+		}},
+		{"members stay apart after a ZREM of one of them", []line{
+			{"0s", `9 10s 1 0 ""`, "1 8 0 10s"},
+			{"0s", `9 10s 1 0 ""`, "1 7 0 10s"},
+			{"0s", `9 10s 1 0 ""`, "1 6 0 10s"},
+			{"", "!ZREM $1 @0s|1 @0s|2", "2"},
+			{"0s", `9 10s 1 0 ""`, "1 7 0 10s"},
+			{"0s", `9 10s 1 0 ""`, "1 6 0 10s"},
+			{"0s", `9 10s 4 0 ""`, "4 2 0 10s"},
+			{"", "!ZCARD $1", "7"},
+		}},
+		{"a script's name and a caller's id of the same digits", []line{
+			{"0s", `9 10s 1 0 4102444800000000`, "1 8 0 10s"},
+			{"0s", `9 10s 3 0 ""`, "3 5 0 10s"},
+			{"0s", `9 10s 2 0 4102444800000001`, "2 3 0 10s"},
+			{"", "!ZCARD $1", "6"},
+		}},
+		{"asking again with a live id charges nothing", []line{
+			{"0s", `3 10s 2 0 a`, "2 1 0 10s"},
+			{"1s", `3 10s 2 0 a`, "2 1 0 9s"},
+			{"2s", `3 10s 1 0 b`, "1 0 0 10s"},
+			{"3s", `3 10s 2 0 a`, "2 0 0 9s"},
+			{"9.999999s", `3 10s 2 0 a`, "2 0 0 2.000001s"},
+			{"", "!ZRANGE $1 0 -1 WITHSCORES", "[a @0s a||2 @0s b @2s]"},
+			{"10s", `3 10s 2 0 a`, "2 0 0 10s"},
+			{"", "!ZRANGE $1 0 -1 WITHSCORES", "[b @2s a @10s a||2 @10s]"},
+		}},
+		{"asking again for a booking: what is left of its wait", []line{
+			{"0s", `1 10s 1 0 a`, "1 0 0 10s"},
+			{"1s", `1 10s 1 60s b`, "1 0 9s 19s"},
+			{"4s", `1 10s 1 60s b`, "1 0 6s 16s"},
+			{"4s", `1 10s 1 0 b`, "1 0 6s 16s"},
+			{"12s", `1 10s 1 0 b`, "1 0 0 8s"},
+			{"", "!ZCARD $1", "2"},
+		}},
+		{"a live id with other permits", []line{
+			{"0s", `9 10s 2 0 a`, "2 7 0 10s"},
+			{"1s", `9 10s 1 0 a`, "BADARG id: want the permits it was granted before"},
+			{"1s", `9 10s 3 0 a`, "BADARG id: want the permits it was granted before"},
+			{"1s", `9 10s 0 0 a`, "0 7 0 9s"},
+			{"10s", `9 10s 3 0 a`, "3 6 0 10s"},
+			{"", "!ZCARD $1", "3"},
+		}},
+		{"a denied id is not known afterwards", []line{
+			{"0s", `1 10s 1 0 a`, "1 0 0 10s"},
+			{"1s", `1 10s 1 0 b`, "0 0 9s 9s"},
+			{"10s", `1 10s 1 0 b`, "1 0 0 10s"},
+		}},
+		{"ZREM of an id's members gives its permits back", []line{
+			{"0s", `3 10s 3 0 a`, "3 0 0 10s"},
+			{"1s", `3 10s 1 0 b`, "0 0 9s 9s"},
+			{"", "!ZREM $1 a a||2 a||3", "3"},
+			{"1s", `3 10s 1 0 b`, "1 2 0 10s"},
+		}},
+		{"the longest id, and an id of a space's neighbours", []line{
+			{"0s", `9 10s 1 0 ` + strings.Repeat("i", 128), "1 8 0 10s"},
+			{"0s", `9 10s 1 0 ` + strings.Repeat("i", 129), "BADARG id: want up to 128 bytes without |"},
+			{"0s", `9 10s 1 0 a|b`, "BADARG id: want up to 128 bytes without |"},
+			{"0s", `9 10s 1 0 |`, "BADARG id: want up to 128 bytes without |"},
+			{"0s", `9 10s 2 0 %d%s`, "2 6 0 10s"},
+			{"1s", `9 10s 2 0 %d%s`, "2 6 0 9s"},
+		}},
+		{"a void log is unlinked by the next grant, and its ids are not live", []line{
+			{"0s", `3 10s 2 0 a`, "2 1 0 10s"},
+			{"-1h", `3 10s 0 0 a`, "0 3 0 0"},
+			{"", "!ZCARD $1", "2"},
+			{"-1h", `3 10s 1 0 a`, "1 2 0 10s"},
+			{"", "!ZRANGE $1 0 -1 WITHSCORES", "[a @-1h0m0s]"},
+		}},
+		{"a key of another type is left alone", []line{
+			{"0s", "!SET $1 x", "OK"},
+			{"0s", `2 10s 1 0 ""`, wrongType},
+			{"0s", `2 10s 0 0 ""`, wrongType},
+			{"", "!GET $1", "x"},
+		}},
+		{"an unreadable newest score", []line{
+			{"0s", "!ZADD $1 inf x", "1"},
+			{"0s", `2 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
+			{"", "!ZADD $1 1.5 x", "0"},
+			{"0s", `2 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
+			{"", "!ZADD $1 -1 x", "0"},
+			{"0s", `2 10s 0 0 ""`, "BADSTATE log: want scores in microseconds"},
+		}},
+		{"an unreadable score that decides", []line{
+			{"0s", "!ZADD $1 1.5 x @0s y", "2"},
+			{"0s", `2 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
+			{"0s", `3 10s 1 0 x`, "BADSTATE log: want scores in microseconds"},
+		}},
+	}...),
+}
