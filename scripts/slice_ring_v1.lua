@@ -94,10 +94,9 @@ if exists then
   if stored_size < 1 or stored_size > 10000 then
     return redis.error_reply("BADSTATE ring: want 1..10000 slices")
   end
-  -- Fresh again when its last slice has left every window, or was counted by a clock that was
+  -- Fresh again when every slice has left the ring, or the last was counted by a clock that was
   -- ahead by more than the widest window and 60 s.
-  if current - stored_last < math.max(stored_size, widest)
-    and stored_last * slice <= now + widest * slice + 60000000 then
+  if current - stored_last < stored_size and stored_last * slice <= now + widest * slice + 60000000 then
     fresh = false
     size, last, total = stored_size, stored_last, number_at(header, 3)
     -- While the clock is behind, permits count in the last slice.

@@ -83,7 +83,7 @@ func (d *jsonDecoder) nested(decode func() lua.LValue) lua.LValue {
 	d.depth++
 	defer func() { d.depth-- }()
 	if d.depth > maxJSONDepth {
-		d.call.fail("Found too many nested data structures (%d)", d.depth)
+		d.call.fail("Found too many nested data structures (%d) at character %d", d.depth, d.at)
 	}
 	return decode()
 }

@@ -3,7 +3,6 @@ package scripttest
 import (
 	"bufio"
 	"bytes"
-	"math"
 	"strconv"
 	"strings"
 
@@ -39,6 +38,12 @@ func (c *client) do(words []string) (any, error) {
 		return nil, &UnsupportedError{What: "the command " + strings.ToUpper(name)}
 	case reachesOtherDatabases(name):
 		c.redis.databases = allDatabases
+	}
+	if tooLongTTL(words) {
+		return nil, &UnsupportedError{What: "a TTL of more than 290 years"}
+	}
+	if notANumber(words) {
+		return ErrorReply("ERR value is not a valid float"), nil
 	}
 	return mend(words, c.dispatch(words)), nil
 }
@@ -115,56 +120,4 @@ func parseReply(resp []byte) (reply any, rest []byte) {
 		items[i], rest = parseReply(rest)
 	}
 	return items, rest
-}
-
-// mend makes of miniredis's reply what Redis 7.0 replies, where the two differ: scores have 17
-// digits.
-func mend(words []string, reply any) any {
-	switch strings.ToLower(words[0]) {
-	case "zscore", "zincrby":
-		return score(reply)
-	case "zadd":
-		if _, isCount := reply.(int64); !isCount {
-			return score(reply)
-		}
-	case "zmscore":
-		return scores(reply, 0, 1)
-	case "zpopmin", "zpopmax":
-		return scores(reply, 1, 2)
-	case "zrange", "zrevrange", "zrangebyscore", "zrevrangebyscore", "zinter", "zunion", "zdiff", "zrandmember":
-		if hasWord(words[1:], "withscores") {
-			return scores(reply, 1, 2)
-		}
-	}
-	return reply
-}
-
-func hasWord(words []string, want string) bool {
-	for _, w := range words {
-		if strings.EqualFold(w, want) {
-			return true
-		}
-	}
-	return false
-}
-
-// scores mends every step-th item of an array, from the first on.
-func scores(reply any, first, step int) any {
-	items, _ := reply.([]any)
-	for i := first; i < len(items); i += step {
-		items[i] = score(items[i])
-	}
-	return reply
-}
-
-func score(reply any) any {
-	text, ok := reply.(string)
-	if !ok {
-		return reply
-	}
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsInf(x, 0) {
-		return reply
-	}
-	return formatG(x, 17)
 }

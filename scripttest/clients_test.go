@@ -222,16 +222,16 @@ func TestFaultPolling(t *testing.T) {
 	}
 }
 
-const simulated = 20 // seconds
+const simulated = 60 // seconds
 
 type outcome struct {
 	acts, calls int
 	overtaken   int // acts of callers that had asked after another one who was still waiting
 }
 
-// simulate shares "5 a second" among 20 workers, who ask anew as soon as they have acted.
+// simulate shares "5 a second" among 8 workers, who ask anew as soon as they have acted.
 func simulate(t *testing.T, maxWait time.Duration) (o outcome) {
-	const workers = 20
+	const workers = 8
 	r := scripttest.Start(t)
 	script := compile(t, sluice.ListLogV1.File, sluice.ListLogV1.Source)
 	args := []string{"5", "1000000", "1", strconv.FormatInt(maxWait.Microseconds(), 10)}

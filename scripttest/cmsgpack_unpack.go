@@ -92,7 +92,7 @@ func (u *unpacker) long(code byte) lua.LValue {
 	case 0xcb:
 		return lua.LNumber(math.Float64frombits(u.uint(8)))
 	case 0xcc, 0xcd, 0xce, 0xcf:
-		return lua.LNumber(u.uint(1 << (code - 0xcc)))
+		return lua.LNumber(int64(u.uint(1 << (code - 0xcc)))) // of 64 bits, too, signed
 	case 0xd0:
 		return lua.LNumber(int8(u.uint(1)))
 	case 0xd1:
@@ -101,8 +101,6 @@ func (u *unpacker) long(code byte) lua.LValue {
 		return lua.LNumber(int32(u.uint(4)))
 	case 0xd3:
 		return lua.LNumber(int64(u.uint(8)))
-	case 0xc4, 0xc5, 0xc6:
-		return lua.LString(u.take(int(u.uint(1 << (code - 0xc4)))))
 	case 0xd9, 0xda, 0xdb:
 		return lua.LString(u.take(int(u.uint(1 << (code - 0xd9)))))
 	case 0xdc, 0xdd:

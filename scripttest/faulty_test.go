@@ -19,23 +19,23 @@ var faults = []struct {
 	says     string // what the failure shows: part of what the faulty script answered
 }{
 	{"s0_walk_never_meets", sliceRingV1, "a shorter ring leaves the longer one as it is", "instructions"},
-	{"s0_lap_of_counts", sliceRingV1, "idle for seven slices, the lap of the ring in seeds.md", "0 "},
-	{"s1_member_is_time", listLogV1, "the clock stands still: permits of one microsecond all count", "1 "},
-	{"s1_refused_recorded", listLogV1, "denied calls do not count", "0 0 "},
-	{"s1_both_edges", listLogV1, "grant, deny, and grant when the oldest has left", "0 0 0"},
-	{"s1_no_wait", listLogV1, "permits of one millisecond all count", "0 0 0 0"},
-	{"s2_false_is_nil", listLogV1, "permits of one millisecond all count", "nil"},
-	{"s2_one_permit", listLogV1, "n permits together or not at all", "1 4 "},
-	{"s3_member_is_millisecond", listLogV1, "permits of one millisecond all count", "1 "},
-	{"s3_count_before_trim", listLogV1, "denied calls do not count", "0 0 "},
-	{"s3_whole_second_expiry", listLogV1, "a window of a second and a half", "1 1 0 "},
-	{"s3_fixed_window", listLogV1, "any interval, wherever it starts: no edge lets twice the limit through", "1 1 0"},
-	{"s4_random_member", tokenBucketV1, "equal calls in one moment all come back", "0 "},
-	{"s4_counter_beside_entries", tokenBucketV1, "a key beside the entries is lost: nothing extra", "2 0 0 "},
-	{"s4_counter_beside_entries", tokenBucketV1, "the entries are lost: open again, not shut for ever", "0 0 "},
-	{"s4_wait_of_oldest", tokenBucketV1, "the wait for n permits is that of the entry that holds the last of them", "0 0 6s"},
+	{"s0_lap_of_counts", sliceRingV1, "idle for seven slices, the lap of the ring in seeds.md", "got  0 "},
+	{"s1_member_is_time", listLogV1, "the clock stands still: permits of one microsecond all count", "got  1 "},
+	{"s1_refused_recorded", listLogV1, "denied calls do not count", "got  0 0 "},
+	{"s1_both_edges", listLogV1, "grant, deny, and grant when the oldest has left", "got  0 0 0"},
+	{"s1_no_wait", listLogV1, "permits of one millisecond all count", "got  0 0 0 0"},
+	{"s2_false_is_nil", listLogV1, "permits of one millisecond all count", "got  nil"},
+	{"s2_one_permit", listLogV1, "n permits together or not at all", "got  1 4 "},
+	{"s3_member_is_millisecond", listLogV1, "permits of one millisecond all count", "got  1 "},
+	{"s3_count_before_trim", listLogV1, "grant, deny, and grant when the oldest has left", "got  0 0 "},
+	{"s3_whole_second_expiry", listLogV1, "a window of a second and a half", "got  1 1 0 "},
+	{"s3_fixed_window", listLogV1, "any interval, wherever it starts: no edge lets twice the limit through", "got  1 1 0"},
+	{"s4_random_member", tokenBucketV1, "equal calls in one moment all come back", "got  1"},
+	{"s4_counter_beside_entries", tokenBucketV1, "a key beside the entries is lost: nothing extra", "got  2 0 0 "},
+	{"s4_counter_beside_entries", tokenBucketV1, "the entries are lost: open again, not shut for ever", "got  0 0 "},
+	{"s4_wait_of_oldest", tokenBucketV1, "the wait for n permits is that of the entry that holds the last of them", "got  0 0 6000000"},
 	{"s4_assert", tokenBucketV1, "permits above the rate of the arguments, without a config", "Requested permits"},
-	{"s4_rate_change_clears", tokenBucketV1, "a changed limit applies at once", "2 3 "},
+	{"s4_rate_change_clears", tokenBucketV1, "a changed limit applies at once", "got  2 3 "},
 }
 
 // plain is what a faulty script answers as ours does: its fault is not that it does nothing.
@@ -64,7 +64,7 @@ func TestFaultyScriptsFail(t *testing.T) {
 			if len(failures) == 0 {
 				t.Fatalf("the faulty one passes %q", broken.name)
 			}
-			if !strings.Contains(failures[0], "got  "+fault.says) && !strings.Contains(failures[0], fault.says) {
+			if !strings.Contains(failures[0], fault.says) {
 				t.Errorf("the faulty one fails otherwise than its fault explains (%q):\n%s", fault.says, failures[0])
 			}
 		})

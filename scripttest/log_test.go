@@ -16,10 +16,11 @@ func logTimelines(id string) []timeline {
 			{"10s", "3 10s 1 0" + id, "0 0 1s 10s"},
 		}},
 		{"denied calls do not count", []line{
-			{"0s", "2 10s 2 0" + id, "2 0 0 10s"},
-			{"3s", "2 10s 1 0" + id, "0 0 7s 7s"},
-			{"6s", "2 10s 1 0" + id, "0 0 4s 4s"},
-			{"9s", "2 10s 1 0" + id, "0 0 1s 1s"},
+			{"0s", "2 10s 1 0" + id, "1 1 0 10s"},
+			{"1s", "2 10s 1 0" + id, "1 0 0 10s"},
+			{"3s", "2 10s 1 0" + id, "0 0 7s 8s"},
+			{"6s", "2 10s 1 0" + id, "0 0 4s 5s"},
+			{"9s", "2 10s 1 0" + id, "0 0 1s 2s"},
 			{"12s", "2 10s 1 0" + id, "1 1 0 10s"},
 		}},
 		{"any interval, wherever it starts: no edge lets twice the limit through", []line{

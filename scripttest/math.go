@@ -8,17 +8,17 @@ import (
 
 func mathFunctions() map[string]function {
 	functions := map[string]function{
-		"atan2":      binary(math.Atan2),
-		"deg":        unary(func(x float64) float64 { return x / radiansPerDegree }),
-		"fmod":       binary(math.Mod),
+		"atan2":      mathTwo(math.Atan2),
+		"deg":        mathOne(func(x float64) float64 { return x / radiansPerDegree }),
+		"fmod":       mathTwo(math.Mod),
 		"frexp":      mathFrexp,
 		"ldexp":      mathLdexp,
 		"max":        mathMax,
 		"min":        mathMin,
-		"mod":        binary(math.Mod),
+		"mod":        mathTwo(math.Mod),
 		"modf":       mathModf,
-		"pow":        binary(math.Pow),
-		"rad":        unary(func(x float64) float64 { return x * radiansPerDegree }),
+		"pow":        mathTwo(math.Pow),
+		"rad":        mathOne(func(x float64) float64 { return x * radiansPerDegree }),
 		"random":     mathRandom,
 		"randomseed": mathRandomSeed,
 	}
@@ -28,7 +28,7 @@ func mathFunctions() map[string]function {
 		"log10": math.Log10, "sin": math.Sin, "sinh": math.Sinh, "sqrt": math.Sqrt, "tan": math.Tan,
 		"tanh": math.Tanh,
 	} {
-		functions[name] = unary(f)
+		functions[name] = mathOne(f)
 	}
 	return functions
 }
@@ -39,14 +39,14 @@ func mathConstants() map[string]lua.LValue {
 	return map[string]lua.LValue{"pi": lua.LNumber(math.Pi), "huge": lua.LNumber(math.Inf(1))}
 }
 
-func unary(f func(float64) float64) function {
+func mathOne(f func(float64) float64) function {
 	return func(c call) int {
 		c.pushNumber(f(c.num(1)))
 		return 1
 	}
 }
 
-func binary(f func(a, b float64) float64) function {
+func mathTwo(f func(a, b float64) float64) function {
 	return func(c call) int {
 		c.pushNumber(f(c.num(1), c.num(2)))
 		return 1

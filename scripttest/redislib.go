@@ -90,13 +90,13 @@ func (c call) execute(words []string) lua.LValue {
 	spec, known := lookUp(words)
 	switch {
 	case !known:
-		return c.refusal("Unknown Redis command called from script")
+		return errorTable(c.LState, "ERR Unknown Redis command called from script")
 	case !spec.takes(len(words)):
-		return c.refusal("Wrong number of args calling Redis command from script")
+		return errorTable(c.LState, "ERR Wrong number of args calling Redis command from script")
 	case spec.noScript:
-		return c.refusal("This Redis command is not allowed from script")
+		return errorTable(c.LState, "ERR This Redis command is not allowed from script")
 	case spec.write && run.readOnly:
-		return c.refusal("Write commands are not allowed from read-only scripts.")
+		return errorTable(c.LState, "ERR Write commands are not allowed from read-only scripts.")
 	}
 	reply, err := run.client.do(words)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c call) execute(words []string) lua.LValue {
 	return fromReply(c.LState, reply)
 }
 
-// refusal is an error of the script engine itself.
+// refusal is the error of a call that got as far as no command.
 func (c call) refusal(text string) lua.LValue {
 	return field(c.LState, "err", "ERR "+text)
 }
@@ -175,7 +175,7 @@ func redisReplicateCommands(c call) int {
 
 func redisSetRepl(c call) int {
 	if c.GetTop() != 1 {
-		c.refuse("redis.set_repl() requires one argument.")
+		c.refuse("redis.set_repl() requires two arguments.")
 	}
 	if flags := c.num(1); flags < 0 || flags > 3 {
 		c.refuse("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
@@ -212,7 +212,7 @@ func redisACLCheck(c call) int {
 		words[i], _ = commandWord(c.Get(i + 1))
 	}
 	if len(words) == 0 {
-		c.refuse("Please specify at least one argument for this redis.acl_check_cmd() call")
+		c.refuse("Please specify at least one argument for this redis lib call")
 	}
 	if spec, known := lookUp(words); !known || !spec.takes(len(words)) {
 		c.refuse("Invalid command passed to redis.acl_check_cmd()")

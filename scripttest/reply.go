@@ -33,7 +33,7 @@ func field(L *lua.LState, name, text string) *lua.LTable {
 	return t
 }
 
-// errorTable is what redis.pcall gives for an error reply of a command.
+// errorTable is what redis.pcall gives for the error of a command.
 func errorTable(L *lua.LState, text string) *lua.LTable {
 	t := field(L, "err", text)
 	t.RawSetString("ignore_error_stats_update", lua.LTrue)

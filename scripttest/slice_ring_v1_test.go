@@ -79,13 +79,14 @@ var sliceRingV1 = table{
 			{"10s", "1s 0 10 5", "0 3 0 2s 2"},
 			{"11s", "1s 0 10 5", "0 4 0 1s 1"},
 			{"11s", "1s 1 13 5", "1 1 0 13s 4"},
-			{"14s", "1s 0 13 5 4 5", "0 2 0 10s 2 1"},
+			{"14s", "1s 0 13 5 4 5", "0 3 0 10s 2 1"},
 		}},
-		{"a longer ring after a gap that the shorter one had not seen", []line{
+		{"a ring that all slices have left is as new for a longer one", []line{
 			{"0s", "1s 2 2 5", "2 3 0 2s 2"},
-			{"5s", "1s 1 2 5 10 5", "1 2 0 10s 1 3"},
-			{"9s", "1s 0 10 5", "0 2 0 6s 3"},
-			{"10s", "1s 0 10 5", "0 4 0 5s 1"},
+			{"1.9s", "1s 0 10 5", "0 3 0 8.1s 2"},
+			{"2s", "1s 0 10 5", "0 5 0 0 0"},
+			{"5s", "1s 1 2 5 10 5", "1 4 0 10s 1 1"},
+			{"9s", "1s 0 10 5", "0 4 0 6s 1"},
 		}},
 		{"a shorter ring leaves the longer one as it is", []line{
 			{"0s", "1s 1 10 5", "1 4 0 10s 1"},
@@ -147,7 +148,7 @@ var sliceRingV1 = table{
 		}},
 		{"a ring that is longer by its header than by its bytes", []line{
 			{"0s", "1s 1 3 2", "1 1 0 3s 1"},
-			{"", "!SETRANGE $1 10 a", "42"},
+			{"", "!SETRANGE $1 11 a", "42"},
 			{"0s", "1s 1 3 2", "BADSTATE ring: want a total for each slice"},
 			{"0s", "1s 0 3 2", "BADSTATE ring: want a total for each slice"},
 		}},

@@ -91,9 +91,20 @@ func (s sorter) swap(i, j int) {
 	s.table.RawSet(lua.LNumber(j), a)
 }
 
+// lessThan is <, except that Lua gives no position to an error inside of sort.
+func (s sorter) lessThan(a, b lua.LValue) bool {
+	_, number := a.(lua.LNumber)
+	_, text := a.(lua.LString)
+	_, table := a.(*lua.LTable)
+	if a.Type() != b.Type() || !number && !text && !table {
+		s.call.raise(compareText("attempt to compare " + a.Type().String() + " with " + b.Type().String()))
+	}
+	return s.call.LessThan(a, b)
+}
+
 func (s sorter) less(a, b lua.LValue) bool {
 	if s.compare == nil {
-		return s.call.LessThan(a, b)
+		return s.lessThan(a, b)
 	}
 	callMeta(s.call.LState, s.compare, a, b)
 	result := lua.LVAsBool(s.call.Get(-1))

@@ -167,7 +167,7 @@ func connectServer(t testing.TB, addr string) *remote {
 }
 
 func connect(t testing.TB, addr string) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }

@@ -164,10 +164,16 @@ func microseconds(at string) int64 {
 var (
 	moments      = regexp.MustCompile(`@-?[0-9.]+(h|m|s|ms|us)`)
 	sixteenDigit = regexp.MustCompile(`\d{16}`)
+	roundScore   = regexp.MustCompile(`\d\.\d+e\+15`)
 )
 
-// relative rewrites the moments in a rendered reply as @ and the time since the epoch.
+// relative rewrites the moments in a rendered reply as @ and the time since the epoch, also those that
+// miniredis and later versions of Redis print with an exponent.
 func relative(rendered string) string {
+	rendered = roundScore.ReplaceAllStringFunc(rendered, func(score string) string {
+		us, _ := strconv.ParseFloat(score, 64)
+		return strconv.FormatInt(int64(us), 10)
+	})
 	return sixteenDigit.ReplaceAllStringFunc(rendered, func(digits string) string {
 		us, _ := strconv.ParseInt(digits, 10, 64)
 		return "@" + (time.Duration(us-epoch) * time.Microsecond).String()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,6 +137,8 @@ func fillArg(script sluice.Script, field sluice.Field, w words, name string) (an
 		return value, nil
 	case field.Name == "permits":
 		return "1", nil
+	case field.Name == "burst":
+		return w.values["limit"], nil
 	case field.Name == "max_wait", field.Name == "scope":
 		return "0", nil
 	case field.Type == "str":
@@ -202,20 +203,34 @@ func fillKeys(script sluice.Script, w words, args []any) ([]string, error) {
 			places[field.Name] = fmt.Sprint(args[i])
 		}
 	}
-	first, whole := w.take("key")
 	var keys []string
-	for i, key := range script.Keys {
+	for _, key := range script.Keys {
 		text, err := fillPattern(key.Pattern, places)
 		if err != nil {
-			return nil, err
+			return nil, usagef("%v", err)
 		}
-		if whole {
-			text = first + strings.TrimPrefix(text, keys0(keys, text))
+		keys = append(keys, text)
+	}
+	if first, whole := w.take("key"); whole {
+		own := keys[0]
+		for i := range keys {
+			keys[i] = first + strings.TrimPrefix(keys[i], own)
 		}
-		if i == 0 && whole {
-			text = first
-		}
-		keys = append(keys, w.or(key.Name, text))
+	}
+	for i, key := range script.Keys {
+		keys[i] = w.or(key.Name, keys[i])
 	}
 	return keys, nil
+}
+
+// fillPattern is the key of a pattern, "<prefix>:<limiter>:{<subject>}:sr1:<slice>".
+func fillPattern(pattern string, places map[string]string) (string, error) {
+	_, tail, _ := strings.Cut(pattern, "}:")
+	parts := strings.Split(tail, ":")
+	for i, part := range parts {
+		if name, found := strings.CutPrefix(part, "<"); found {
+			parts[i] = places[strings.TrimSuffix(name, ">")]
+		}
+	}
+	return loader.Key(places["prefix"], places["limiter"], places["subject"], parts[0], parts[1:]...)
 }

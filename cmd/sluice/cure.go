@@ -21,14 +21,19 @@ func cureFor(err error) string {
 		}
 	}
 	var certificate x509.UnknownAuthorityError
-	var dial *net.OpError
 	switch {
 	case errors.As(err, &certificate):
 		return "trust the server's certificate authority: SSL_CERT_FILE=ca.pem names its file"
-	case errors.As(err, &dial) && dial.Op == "dial":
-		return "start a server there or name another one; sluice demo and sluice try --embedded need none"
+	case isUnreachable(err):
+		return "start a server there, or name another; sluice demo and try --embedded need none"
 	}
 	return ""
+}
+
+// isUnreachable reports whether there was no connection to a server.
+func isUnreachable(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // errorCure is what to do about errors that hold a word.
@@ -45,6 +50,7 @@ func cures() []errorCure {
 		{"cluster support disabled", "the server is not a cluster: name it with --redis redis://host:port"},
 		{"READONLY", "the server is a replica: name its master, or use --sentinel"},
 		{"first record does not look like a TLS handshake", "the server speaks no TLS: use redis:// in place of rediss://"},
+		{"get-master-addr-by-name", "the server is no sentinel: name those after the @, or use --redis"},
 		{"unknown command", "the server is too old, or an administrator has renamed the command"},
 	}
 }

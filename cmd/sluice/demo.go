@@ -49,8 +49,8 @@ func parseDemo(args []string) (demoFlags, error) {
 	flags.StringVar(&f.redis, "redis", "", "")
 	flags.StringVar(&f.color, "color", "auto", "")
 	flags.IntVar(&f.workers, "workers", 20, "")
-	flags.DurationVar(&f.duration, "duration", 12*time.Second, "")
-	flags.DurationVar(&f.margin, "margin", 0, "")
+	lengthFlag(flags, &f.duration, "duration", 12*time.Second)
+	lengthFlag(flags, &f.margin, "margin", 0)
 	others, err := parseFlags(flags, args)
 	switch {
 	case err != nil:
@@ -127,8 +127,9 @@ func (a app) demoServer(url string) (demoServer, error) {
 
 // introduce says what is going to happen.
 func (s screen) introduce(f demoFlags, server string, ways []experiment.Way) {
-	s.printf("%s\n", s.paint(bold, fmt.Sprintf("A payment API takes %d calls in any second.", experiment.Limit)))
-	s.printf("%d workers share it for %v, each way on a key of its own, on %s:\n\n", f.workers, f.duration, server)
+	s.printf("%s\n", s.paint(bold, fmt.Sprintf("A payment API takes %d calls in any second, wherever that second starts.", experiment.Limit)))
+	s.printf("%d workers share it for %s, in each of %d ways at once.\n", f.workers, seconds(f.duration), len(ways))
+	s.printf("Server: %s\n\n", server)
 	for _, way := range ways {
 		s.printf("  %s%s\n", s.paint(bold, pad(way.Name, gutter)), way.Text)
 	}
@@ -138,11 +139,13 @@ func (s screen) introduce(f demoFlags, server string, ways []experiment.Way) {
 // report draws the results, and fails when one of our scripts has broken a promise.
 func (s screen) report(results []experiment.Result, margin time.Duration) error {
 	s.picture(results)
+	s.printf("\n")
 	s.legend(results[0].Duration)
 	s.printf("\n")
 	s.comparison(results)
 	s.printf("\n")
 	s.notes(results)
+	s.printf("\n")
 	var broken []string
 	for _, r := range results {
 		broken = append(broken, r.Broken(margin)...)
@@ -189,14 +192,18 @@ func (s screen) judged(most int) style {
 
 // notes explain the table.
 func (s screen) notes(results []experiment.Result) {
-	s.printf("booked, real: the most acts in any half-open second [t, t + 1 s), by the moments\n" +
-		"they were booked for on the server's clock, and by those when they happened.\n")
-	s.printf("capacity: acts booked in the %v from a way's first, of %d x %d = %d.\n",
-		results[0].Duration, experiment.Limit, int(results[0].Duration/time.Second), results[0].Possible())
-	s.printf("calls: one that books a permit past the end, and is in no act, counts too.\n")
+	r := results[0]
+	s.printf(`booked, real  the most acts in any half-open second [t, t + 1 s): as booked by the
+              server's clock, and as they really happened by ours
+capacity      acts booked in the %s from a way's first one, of %d x %d = %d
+calls         to Redis, for a decision; one that books past the end counts too
+longest wait  of a worker for one permit
+`, seconds(r.Duration), experiment.Limit, int(r.Duration/time.Second), r.Possible())
 	if lateness(results) {
-		s.printf("real is above booked where a worker woke some milliseconds late. If the other\n" +
-			"side counts hard, ask for a window a little longer: see it with --margin 20ms.\n")
+		s.printf(`
+Real is above booked where a worker woke some milliseconds late. If the other
+side counts that hard, ask for a window a little longer: see --margin 20ms.
+`)
 	}
 }
 

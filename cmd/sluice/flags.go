@@ -5,6 +5,7 @@ import (
 	"flag"
 	"io"
 	"strings"
+	"time"
 )
 
 // newFlags is a set of flags that leaves it to the caller to report errors.
@@ -38,5 +39,19 @@ func flagError(err error) error {
 	if name, found := strings.CutPrefix(text, "flag provided but not defined: -"); found {
 		return usagef("there is no flag --%s", name)
 	}
-	return usagef("%s", text)
+	text = strings.Replace(text, " for flag -", " for --", 1)
+	return usagef("%s", strings.Replace(text, "parse error", "want a whole number", 1))
+}
+
+// lengthFlag adds a flag that is a length of time.
+func lengthFlag(flags *flag.FlagSet, to *time.Duration, name string, otherwise time.Duration) {
+	*to = otherwise
+	flags.Func(name, "", func(text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return errors.New("want a number and its unit, as 12s or 20ms")
+		}
+		*to = d
+		return nil
+	})
 }

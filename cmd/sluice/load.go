@@ -34,7 +34,7 @@ promoted has no scripts but those that were loaded on it.
 The exit status is 1 if a script is missing somewhere.
 `
 
-// most nodes that are talked to at a time
+// atOnce is how many nodes are talked to at a time.
 const atOnce = 8
 
 func (a app) load(ctx context.Context, args []string) error { return a.deploy(ctx, "load", args) }
@@ -190,38 +190,51 @@ func styleOf(s state) style {
 
 // verdictOn sums up, and fails if a script is not where it belongs.
 func (s screen) verdictOn(all []placement, remarks []string, cure string) error {
-	nodes, missing, failed := map[string]bool{}, 0, 0
 	s.printf("\n")
-	for _, p := range all {
-		nodes[p.node.addr] = true
-		switch p.state {
-		case stateMissing:
-			missing++
-		case stateFailed:
-			failed++
-			s.printf("%s\n", s.paint(red, fmt.Sprintf("%s, %s: %v", p.node.addr, p.script, p.err)))
-			s.cure(cureFor(p.err))
-		}
-	}
+	failed := s.failures(all)
 	for _, remark := range remarks {
 		s.printf("note: %s\n", remark)
 	}
+	missing, nodes := 0, map[string]bool{}
+	for _, p := range all {
+		nodes[p.node.addr] = true
+		if p.state == stateMissing {
+			missing++
+		}
+	}
 	switch {
 	case missing > 0:
-		s.printf("%s\n", s.paint(red, fmt.Sprintf("%s missing", counted(missing, "script is", "scripts are"))))
-		s.cure(cure)
+		s.printf("%s\n", s.paint(red, counted(missing, "script is", "scripts are")+" missing"))
+		s.printf("cure: %s\n", cure)
 		return errReported
-	case failed > 0:
+	case failed:
 		return errReported
 	}
-	s.printf("%s\n", s.paint(green, fmt.Sprintf("%s on %s", counted(len(all)/len(nodes), "script", "scripts"), counted(len(nodes), "node", "nodes"))))
+	where := counted(len(nodes), "node", "nodes")
+	s.printf("%s\n", s.paint(green, counted(len(all)/len(nodes), "script", "scripts")+" on "+where))
 	return nil
 }
 
-func (s screen) cure(text string) {
-	if text != "" {
-		s.printf("cure: %s\n", text)
+// failures lists why placements failed, with their cures, and reports whether there were any.
+func (s screen) failures(all []placement) bool {
+	failed := false
+	cures := map[string]bool{}
+	for _, p := range all {
+		if p.state != stateFailed {
+			continue
+		}
+		failed = true
+		s.printf("%s\n", s.paint(red, fmt.Sprintf("%s, %s: %v", p.node.addr, p.script, p.err)))
+		cure := cureFor(p.err)
+		if isUnreachable(p.err) {
+			cure = "bring the node back, or take it out of the deployment, and run this again"
+		}
+		if cure != "" && !cures[cure] {
+			s.printf("cure: %s\n", cure)
+		}
+		cures[cure] = true
 	}
+	return failed
 }
 
 // counted is a number with its noun.

@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // What the program's exit status says.
@@ -22,6 +24,7 @@ const (
 )
 
 func main() {
+	logging.Disable() // what go-redis would say is in the errors, too
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
 	status := a.run(ctx, os.Args[1:])

@@ -12,7 +12,7 @@ import (
 // A time line has so many columns, behind a gutter of so many for names.
 const (
 	stripColumns = 60
-	gutter       = 15
+	gutter       = 14
 )
 
 // strip is a time line of one way, column by column.
@@ -139,17 +139,20 @@ func (s screen) verdict(r experiment.Result) string {
 
 // audit is what the recorder's notes come to.
 func audit(r experiment.Result) string {
-	return fmt.Sprintf("most in 1 s: %d booked, %d real; %.1f %% of capacity; %d calls, %.2f a permit",
+	return fmt.Sprintf("most in 1 s: %d booked, %d real; %.1f %% used; %d calls, %.2f a permit",
 		r.MostBooked(), r.MostReal(), 100*r.Capacity(), r.Calls, r.CallsPerPermit())
 }
 
-// legend explains the two lines of a way.
+// legend explains the lines of a way.
 func (s screen) legend(duration time.Duration) {
-	s.printf("\nupper line: acts booked in each %v; lower: the fullest second that ends there,\n", duration/stripColumns)
-	s.printf("%s below %d, %s exactly %d, %s above: that many (X: 10 or more)\n",
-		s.paint(yellow, s.either("▁▂▃▄", "-")), experiment.Limit,
-		s.loadGlyph(experiment.Limit), experiment.Limit, s.paint(alarm, "6..X"))
+	s.printf("1st line: acts booked for each %v\n", duration/stripColumns)
+	s.printf("2nd line: the fullest second that ends there: %s fewer than %d, %s exactly %d,\n",
+		s.paint(yellow, s.either("▁▂▃▄", "-")), experiment.Limit, s.loadGlyph(experiment.Limit), experiment.Limit)
+	s.printf("          %s so many (X: 10 or more)\n", s.paint(alarm, "6789X"))
 }
+
+// seconds is a length of time of whole seconds.
+func seconds(d time.Duration) string { return fmt.Sprintf("%d s", int(d/time.Second)) }
 
 // pad fills text up with spaces to a width.
 func pad(text string, width int) string { return fmt.Sprintf("%-*s", width, text) }

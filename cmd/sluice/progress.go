@@ -60,13 +60,12 @@ func (p *liveProgress) update(results []experiment.Result) {
 func (p *liveProgress) lines(results []experiment.Result) []string {
 	elapsed := elapsedOf(results)
 	columns := min(1+int(elapsed*stripColumns/p.duration), stripColumns)
-	clock := fmt.Sprintf("%.1f s of %v", elapsed.Seconds(), p.duration)
+	clock := fmt.Sprintf("%.1f of %s", elapsed.Seconds(), seconds(p.duration))
 	lines := []string{p.paint(faint, axis(p.duration))}
 	for _, r := range results {
 		s := stripOf(r)
 		blank := strings.Repeat(" ", stripColumns-columns)
-		lines = append(lines, p.paint(bold, pad(r.Name, gutter))+
-			p.liveLine(s, columns)+blank+fmt.Sprintf("%4d", len(r.Booked)))
+		lines = append(lines, p.paint(bold, pad(r.Name, gutter))+p.liveLine(s, columns)+blank+p.liveCount(r))
 	}
 	return append(lines, p.paint(faint, pad("", gutter)+clock))
 }
@@ -84,12 +83,21 @@ func (p *liveProgress) liveLine(s strip, columns int) string {
 	return line.String()
 }
 
+// liveCount is the number of acts, with a mark when there were too many in some second.
+func (p *liveProgress) liveCount(r experiment.Result) string {
+	count := fmt.Sprintf("%4d", len(r.Booked))
+	if r.MostBooked() > experiment.Limit {
+		return count + p.paint(red, "!")
+	}
+	return count
+}
+
 // end makes room for what comes next in the place of the block.
 func (p *liveProgress) end() {
 	if p.drawn == 0 {
 		return
 	}
-	p.printf(lineUp+eraseBelow+showCursor, p.drawn)
+	p.printf("\r"+lineUp+eraseBelow+showCursor, p.drawn)
 }
 
 // elapsedOf is how far the experiment has come: the last act of any way.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -160,7 +161,11 @@ func (t target) String() string {
 	if t.flag == "sentinel" {
 		scheme += t.master + "@"
 	}
-	return scheme + strings.Join(t.addrs, ",")
+	text := scheme + strings.Join(t.addrs, ",")
+	if t.options.DB != 0 {
+		text += "/" + strconv.Itoa(t.options.DB)
+	}
+	return text
 }
 
 // connect is a client of one node.
@@ -185,8 +190,8 @@ func (t target) client() redis.UniversalClient {
 		return redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: t.master, SentinelAddrs: t.addrs, SentinelPassword: t.sentinelAuth,
 			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
-			DisableIdentity: true, MaintNotificationsConfig: o.MaintNotificationsConfig,
-			DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, ContextTimeoutEnabled: true,
+			DisableIdentity: true,
+			DialTimeout:     o.DialTimeout, DialerRetries: o.DialerRetries, ContextTimeoutEnabled: true,
 		})
 	}
 	options := *o

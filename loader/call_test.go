@@ -1,0 +1,449 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+func TestScriptsLoadThemselves(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client) {
+		eachLimiter(t, func(t *testing.T, i int) {
+			limiter := makers[i].make(loader.New(rdb), loader.PerMinute(3))
+			for range 3 {
+				must(t, rdb.ScriptFlush(background).Err())
+				d, err := limiter.Allow(background, "s")
+				granted(t, d, err)
+			}
+			must(t, rdb.ScriptFlush(background).Err())
+			d, err := limiter.Allow(background, "s")
+			denied(t, d, err)
+		})
+	})
+}
+
+// TestFlushInBetween flushes the scripts right before every one of the first EVALSHAs.
+func TestFlushInBetween(t *testing.T) {
+	rdb := real(t)
+	other := client(t, rdb.Options().Addr)
+	flushes := 0
+	rdb.AddHook(hook{before: func(cmd redis.Cmder) {
+		if cmd.Name() == "evalsha" && flushes > 0 {
+			flushes--
+			must(t, other.ScriptFlush(background).Err())
+		}
+	}})
+	limiter := loader.New(rdb).ListLog("x", loader.PerMinute(1000))
+	for n := range 8 {
+		flushes = n
+		d, err := limiter.Allow(background, "s")
+		granted(t, d, err)
+	}
+	flushes = 1000
+	_, err := limiter.Allow(background, "s")
+	if !errors.Is(err, loader.ErrNotLoaded) {
+		t.Errorf("flushed for ever: %v", err)
+	}
+	if n := rdb.LLen(background, "sluice:x:{s}:ll1").Val(); n != 8 {
+		t.Errorf("%d permits, want 8", n)
+	}
+}
+
+func TestFlushAllTheTime(t *testing.T) {
+	rdb := real(t)
+	limiter := loader.New(rdb).ListLog("x", loader.PerHour(100000))
+	stop := make(chan struct{})
+	var flusher, callers sync.WaitGroup
+	flusher.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(2 * time.Millisecond):
+				must(t, rdb.ScriptFlush(background).Err())
+			}
+		}
+	})
+	const each, goroutines = 100, 4
+	for range goroutines {
+		callers.Go(func() {
+			for range each {
+				if d, err := limiter.Allow(background, "s"); err != nil || !d.Granted {
+					t.Errorf("%+v, %v", d, err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	close(stop)
+	flusher.Wait()
+	if n := rdb.LLen(background, "sluice:x:{s}:ll1").Val(); n != each*goroutines {
+		t.Errorf("%d permits, want %d", n, each*goroutines)
+	}
+}
+
+func TestPreloadedOnly(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client) {
+		limits := loader.New(rdb, loader.PreloadedOnly())
+		limiter := limits.GCRA("x", loader.PerMinute(1))
+		_, err := limiter.Allow(background, "s")
+		if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "sluice load") {
+			t.Fatal(err)
+		}
+		if loaded(t, rdb, sluice.GCRAV1) {
+			t.Fatal("it was loaded")
+		}
+		must(t, limits.Preload(background))
+		d, err := limiter.Allow(background, "s")
+		granted(t, d, err)
+	})
+}
+
+func loaded(t *testing.T, rdb redis.Scripter, script sluice.Script) bool {
+	t.Helper()
+	got, err := rdb.ScriptExists(background, script.SHA1).Result()
+	must(t, err)
+	return got[0]
+}
+
+// restricted is a client of a user who may do only what is listed.
+func restricted(t *testing.T, admin *redis.Client, rules ...any) *redis.Client {
+	t.Helper()
+	name := fmt.Sprintf("user%d", len(rules))
+	args := append([]any{"acl", "setuser", name, "reset", "on", ">pw", "~sluice:*", "+hello", "+client"}, rules...)
+	must(t, admin.Do(background, args...).Err())
+	opt := options(admin.Options().Addr)
+	opt.Username, opt.Password = name, "pw"
+	return clientOf(t, opt)
+}
+
+func TestScriptIsRefused(t *testing.T) {
+	admin := real(t)
+	inner := []any{"+time", "+get", "+set", "+evalsha"}
+
+	rdb := restricted(t, admin, append(inner, "+eval")...)
+	d, err := loader.New(rdb).GCRA("x", loader.PerMinute(1)).Allow(background, "s")
+	granted(t, d, err)
+	if !loaded(t, admin, sluice.GCRAV1) {
+		t.Error("EVAL has not left the script behind")
+	}
+
+	must(t, admin.ScriptFlush(background).Err())
+	rdb = restricted(t, admin, inner...)
+	limits := loader.New(rdb)
+	_, err = limits.GCRA("x", loader.PerMinute(1)).Allow(background, "s2")
+	if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("neither SCRIPT nor EVAL: %v", err)
+	}
+
+	must(t, loader.New(admin).Preload(background))
+	d, err = limits.GCRA("x", loader.PerMinute(1)).Allow(background, "s2")
+	granted(t, d, err)
+}
+
+func TestScriptIsUnknown(t *testing.T) {
+	rdb := client(t, redistest.Start(t, "--rename-command", "SCRIPT", "").Addr)
+	d, err := loader.New(rdb).GCRA("x", loader.PerMinute(1)).Allow(background, "s")
+	granted(t, d, err)
+}
+
+// TestTypedErrors holds the errors of the fake and the real server against each other.
+func TestTypedErrors(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client) {
+		limits := loader.New(rdb)
+		eachLimiter(t, func(t *testing.T, i int) {
+			m := makers[i]
+			limiter := m.make(limits, loader.PerMinute(3))
+			key := "sluice:test:{s}:" + m.tail
+			text := "Operation against a key holding the wrong kind of value"
+
+			must(t, rdb.SAdd(background, key, "x").Err())
+			for _, err := range []error{second(limiter.Allow(background, "s")), second(limiter.Peek(background, "s")), limiter.Wait(background, "s")} {
+				e := as[*loader.StateError](t, err)
+				want := &loader.StateError{Script: m.script, Keys: []string{key}, Code: "WRONGTYPE", Text: text}
+				if m.name == "TokenBucket" {
+					want.Keys = e.Keys
+				}
+				if diff := cmp.Diff(want, e); diff != "" {
+					t.Error(diff)
+				}
+			}
+			must(t, rdb.Del(background, key).Err())
+
+			damage := map[string]func() error{
+				"ListLog":     func() error { return rdb.RPush(background, key, "x").Err() },
+				"ZSetLog":     func() error { return rdb.ZAdd(background, key, redis.Z{Score: 0.5, Member: "x"}).Err() },
+				"GCRA":        func() error { return rdb.Set(background, key, "x", 0).Err() },
+				"TokenBucket": func() error { return rdb.HSet(background, key, "rate", "x").Err() },
+				"SliceRing":   func() error { return rdb.Set(background, key, "x", 0).Err() },
+			}
+			must(t, damage[m.name]())
+			e := as[*loader.StateError](t, second(limiter.Allow(background, "s")))
+			if e.Code != "BADSTATE" || !strings.Contains(e.Error(), key) {
+				t.Error(e)
+			}
+			must(t, rdb.Del(background, key).Err())
+
+			a := as[*loader.ArgumentError](t, second(m.make(limits, loader.Limit{Permits: 1 << 40, Window: time.Minute}).Allow(background, "s")))
+			if a.Script != m.script || a.Argument == "" || !strings.HasPrefix(a.Want, "1..") {
+				t.Errorf("%+v", a)
+			}
+			a = as[*loader.ArgumentError](t, second(m.make(limits, loader.Limit{Permits: 1, Window: 1000 * 24 * time.Hour}).Allow(background, "s")))
+			if !strings.HasPrefix(a.Want, "1") {
+				t.Errorf("%+v", a)
+			}
+		})
+	})
+}
+
+func TestCall(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client) {
+		limits := loader.New(rdb)
+		got, err := limits.Call(background, &sluice.ListLogV1, []string{"k"}, 3, "60000000", int64(2), "0")
+		must(t, err)
+		if len(got) != 5 || got[0] != 2 || got[1] != 1 {
+			t.Errorf("reply %v", got)
+		}
+		_, err = limits.Call(background, &sluice.ListLogV1, nil, 1)
+		if e := as[*loader.ArgumentError](t, err); e.Argument != "KEYS" {
+			t.Error(e)
+		}
+		_, err = limits.Call(background, &sluice.ListLogV1, []string{"k"}, 1)
+		if e := as[*loader.ArgumentError](t, err); e.Argument != "ARGV" {
+			t.Error(e)
+		}
+		must(t, rdb.ScriptFlush(background).Err())
+		_, err = limits.Call(background, &sluice.GCRAV1, nil)
+		as[*loader.ArgumentError](t, err)
+	})
+}
+
+// TestReplica asks one that becomes the master after it has refused.
+func TestReplica(t *testing.T) {
+	master, rdb := real(t), real(t)
+	host, port, _ := strings.Cut(master.Options().Addr, ":")
+	must(t, rdb.SlaveOf(background, host, port).Err())
+	limiter := loader.New(rdb).ListLog("x", loader.PerMinute(5))
+
+	_, err := limiter.Allow(background, "s")
+	if err == nil || !strings.Contains(err.Error(), "READONLY") || errors.Is(err, loader.ErrOutcomeUnknown) {
+		t.Fatalf("a replica: %v", err)
+	}
+	if _, err := limiter.Peek(background, "s"); err != nil {
+		t.Errorf("a look at a replica: %v", err)
+	}
+
+	promote := sync.OnceFunc(func() { must(t, rdb.SlaveOf(background, "no", "one").Err()) })
+	rdb.AddHook(hook{after: func(_ redis.Cmder, err error) {
+		if redis.IsReadOnlyError(err) {
+			promote()
+		}
+	}})
+	d, err := limiter.Allow(background, "s")
+	granted(t, d, err)
+	if d.Remaining != 4 {
+		t.Errorf("%d remain, want 4", d.Remaining)
+	}
+}
+
+// TestRefusalsAreRetried has a server refuse twice with what proves that nothing ran.
+func TestRefusalsAreRetried(t *testing.T) {
+	server := redistest.Start(t)
+	p := newProxy(t, server.Addr)
+	rdb := client(t, p.addr)
+	limits := loader.New(rdb)
+	must(t, limits.Preload(background))
+	for _, text := range []string{
+		"-LOADING Redis is loading the dataset in memory",
+		"-READONLY You can't write against a read only replica.",
+		"-CLUSTERDOWN The cluster is down",
+		"-TRYAGAIN Multiple keys request during rehashing of slot",
+		"-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+		"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+		"-NOREPLICAS Not enough good replicas to write.",
+		"-ERR max number of clients reached",
+	} {
+		code, _, _ := strings.Cut(text[1:], " ")
+		t.Run(code, func(t *testing.T) {
+			log := limits.ListLog("x", loader.PerMinute(5))
+			refusal := fault{answer: text + "\r\n"}
+			p.next(refusal, refusal)
+			d, err := log.Allow(background, code)
+			granted(t, d, err)
+			if d.Remaining != 4 {
+				t.Errorf("%d remain, want 4", d.Remaining)
+			}
+			p.next(refusal, refusal, refusal, refusal)
+			_, err = log.Allow(background, code)
+			if err == nil || !strings.Contains(err.Error(), text[1:]) || errors.Is(err, loader.ErrOutcomeUnknown) {
+				t.Errorf("refused for ever: %v", err)
+			}
+			p.next(refusal)
+			ctx, cancel := context.WithTimeout(background, time.Hour)
+			defer cancel()
+			d, err = log.Allow(ctx, code)
+			granted(t, d, err)
+		})
+	}
+	p.next(fault{answer: "-OOM command not allowed when used memory > 'maxmemory'.\r\n"})
+	before := p.seen.Load()
+	_, err := limits.ListLog("x", loader.PerMinute(5)).Allow(background, "oom")
+	if err == nil || !strings.Contains(err.Error(), "OOM") || p.seen.Load() != before+1 {
+		t.Errorf("%v after %d calls", err, p.seen.Load()-before)
+	}
+	p.next(fault{answer: "*2\r\n:1\r\n:2\r\n"})
+	if _, err := limits.ListLog("x", loader.PerMinute(5)).Allow(background, "short"); err == nil {
+		t.Error("a short reply was accepted")
+	}
+}
+
+func TestNoServer(t *testing.T) {
+	opt := options("127.0.0.1:1")
+	opt.DialerRetries, opt.MaxRetries = 1, -1
+	rdb := clientOf(t, opt)
+	limits := loader.New(rdb)
+	_, err := limits.ListLog("x", loader.PerMinute(5)).Allow(background, "s")
+	if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
+		t.Errorf("nothing was sent: %v", err)
+	}
+	if e := as[*loader.NodeError](t, limits.Preload(background)); e.Addr != "127.0.0.1:1" {
+		t.Error(e)
+	}
+	must(t, rdb.Close())
+	_, err = limits.ListLog("x", loader.PerMinute(5)).Allow(background, "s")
+	if !errors.Is(err, redis.ErrClosed) || errors.Is(err, loader.ErrOutcomeUnknown) {
+		t.Errorf("a closed client: %v", err)
+	}
+}
+
+// TestPoolIsExhausted has all connections taken: nothing is sent, so nothing is unknown.
+func TestPoolIsExhausted(t *testing.T) {
+	p := newProxy(t, redistest.Start(t).Addr)
+	opt := options(p.addr)
+	opt.PoolSize, opt.PoolTimeout, opt.ReadTimeout = 1, 5*time.Millisecond, 10*time.Second
+	rdb := clientOf(t, opt)
+	limits := loader.New(rdb)
+	must(t, limits.Preload(background))
+	log := limits.ListLog("x", loader.PerMinute(5))
+
+	p.next(fault{silence: true})
+	ctx, cancel := context.WithCancel(background)
+	stuck := make(chan error)
+	go func() { stuck <- second(log.Allow(ctx, "a")) }()
+	for p.seen.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	_, err := log.Allow(background, "b")
+	if !errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, loader.ErrOutcomeUnknown) {
+		t.Errorf("without a connection: %v", err)
+	}
+	cancel()
+	if err := <-stuck; !errors.Is(err, loader.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	if p.seen.Load() != 1 {
+		t.Errorf("%d decisions were sent", p.seen.Load())
+	}
+}
+
+func TestReadReplicas(t *testing.T) {
+	rdb := real(t)
+	var names []string
+	must(t, rdb.Ping(background).Err())
+	rdb.AddHook(hook{before: func(cmd redis.Cmder) { names = append(names, cmd.Name()) }})
+	log := loader.New(rdb, loader.ReadReplicas()).ListLog("x", loader.PerMinute(5))
+	for range 2 {
+		if _, err := log.Peek(background, "s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := log.Allow(background, "s")
+	must(t, err)
+	if diff := cmp.Diff([]string{"evalsha_ro", "eval_ro", "evalsha_ro", "evalsha"}, names); diff != "" {
+		t.Error(diff)
+	}
+
+	must(t, rdb.ScriptFlush(background).Err())
+	limits := loader.New(rdb, loader.ReadReplicas(), loader.PreloadedOnly())
+	_, err = limits.ListLog("x", loader.PerMinute(5)).Peek(background, "s")
+	if !errors.Is(err, loader.ErrNotLoaded) {
+		t.Errorf("neither a replica nor the master has it: %v", err)
+	}
+}
+
+// TestReadReplicasRefused is of a server or a user without EVALSHA_RO and EVAL_RO.
+func TestReadReplicasRefused(t *testing.T) {
+	admin := real(t)
+	rules := []any{"+time", "+lindex", "+llen", "+evalsha", "+script"}
+	for _, more := range [][]any{nil, {"+evalsha_ro"}} {
+		must(t, admin.ScriptFlush(background).Err())
+		rules = append(rules, more...)
+		log := loader.New(restricted(t, admin, rules...), loader.ReadReplicas()).ListLog("x", loader.PerMinute(5))
+		d, err := log.Peek(background, "s")
+		if err != nil || d.Remaining != 5 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+}
+
+// TestAllocations counts what a decision costs more than the bare EVALSHA.
+func TestAllocations(t *testing.T) {
+	rdb := real(t)
+	limits := loader.New(rdb)
+	must(t, limits.Preload(background))
+	limit := loader.PerSecond(1000000)
+	gcra := limits.GCRA("x", limit)
+	subject := "s"
+	bare := testing.AllocsPerRun(200, func() {
+		_, err := rdb.EvalSha(background, sluice.GCRAV1.SHA1, []string{"sluice:x:{" + subject + "}:gcra1"},
+			limit.Permits, limit.Window.Microseconds(), limit.Permits, int64(1), int64(0)).Int64Slice()
+		must(t, err)
+	})
+	ours := testing.AllocsPerRun(200, func() {
+		_, err := gcra.Allow(background, subject)
+		must(t, err)
+	})
+	if ours > bare+3 {
+		t.Errorf("%v allocations, the bare EVALSHA takes %v", ours, bare)
+	}
+}
+
+// TestConcurrentCallers share one limit.
+func TestConcurrentCallers(t *testing.T) {
+	rdb := real(t)
+	eachLimiter(t, func(t *testing.T, i int) {
+		limiter := makers[i].make(loader.New(rdb), loader.PerHour(50))
+		var wg sync.WaitGroup
+		var grants atomic.Int64
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		for range 8 {
+			wg.Go(func() {
+				for range 10 {
+					d, err := limiter.Allow(ctx, "s")
+					if err != nil {
+						t.Error(err)
+					}
+					if d.Granted {
+						grants.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if grants.Load() != 50 {
+			t.Errorf("%d grants, want 50", grants.Load())
+		}
+	})
+}

@@ -1,0 +1,296 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// slots is how many slots a cluster has.
+const slots = 16384
+
+// newCluster starts three masters that share the slots in thirds.
+func newCluster(t *testing.T) (nodes []*redis.Client, addrs []string) {
+	t.Helper()
+	for i := range 3 {
+		node := client(t, redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t)).Addr)
+		nodes, addrs = append(nodes, node), append(addrs, node.Options().Addr)
+		first, last := i*slots/3, (i+1)*slots/3-1
+		must(t, node.ClusterAddSlotsRange(background, first, last).Err())
+	}
+	for _, node := range nodes[1:] {
+		host, port, err := net.SplitHostPort(nodes[0].Options().Addr)
+		must(t, err)
+		bus := nodes[0].ConfigGet(background, "cluster-port").Val()["cluster-port"]
+		must(t, node.Do(background, "cluster", "meet", host, port, bus).Err())
+	}
+	for _, node := range nodes {
+		await(t, func() bool {
+			info := node.ClusterInfo(background).Val()
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3") &&
+				strings.Contains(info, "cluster_size:3")
+		})
+	}
+	return nodes, addrs
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer func() { _ = l.Close() }()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	must(t, err)
+	return port
+}
+
+// await returns when it is so.
+func await(t *testing.T, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !so(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it has not become so in 20 s")
+		}
+	}
+}
+
+// subjectOn is a subject whose keys are on a node.
+func subjectOn(t *testing.T, nodes []*redis.Client, node int, limiter string) (subject string, slot int64) {
+	t.Helper()
+	for i := range 1000 {
+		subject = fmt.Sprintf("%s-%d-%d", limiter, node, i)
+		slot = nodes[0].ClusterKeySlot(background, subject).Val()
+		if slot*3/slots == int64(node) {
+			return subject, slot
+		}
+	}
+	t.Fatal("no subject")
+	return "", 0
+}
+
+func TestCluster(t *testing.T) {
+	nodes, addrs := newCluster(t)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	limits := loader.New(rdb)
+
+	t.Run("Preload", func(t *testing.T) { testPreload(t, limits, nodes) })
+
+	t.Run("healing on every node", func(t *testing.T) {
+		eachLimiter(t, func(t *testing.T, i int) {
+			for n, node := range nodes {
+				limiter := makers[i].make(limits, loader.PerMinute(2))
+				subject, _ := subjectOn(t, nodes, n, makers[i].name)
+				must(t, node.ScriptFlush(background).Err())
+				d, err := limiter.AllowN(background, subject, 2)
+				granted(t, d, err)
+				d, err = limiter.Allow(background, subject)
+				denied(t, d, err)
+				if keys := node.Keys(background, "*{"+subject+"}*").Val(); len(keys) == 0 {
+					t.Errorf("no key of %s on node %d", subject, n)
+				}
+				must(t, limiter.Reset(background, subject))
+				d, err = limiter.Allow(background, subject)
+				granted(t, d, err)
+			}
+		})
+	})
+
+	t.Run("only the node of the key is loaded", func(t *testing.T) {
+		for _, node := range nodes {
+			must(t, node.ScriptFlush(background).Err())
+		}
+		subject, _ := subjectOn(t, nodes, 1, "one")
+		d, err := limits.GCRA("one", loader.PerMinute(2)).Allow(background, subject)
+		granted(t, d, err)
+		for n, node := range nodes {
+			if loaded(t, node, sluice.GCRAV1) != (n == 1) {
+				t.Errorf("node %d: loaded is %v", n, n != 1)
+			}
+		}
+	})
+
+	ids := make([]string, len(nodes))
+	for n, node := range nodes {
+		ids[n] = node.Do(background, "cluster", "myid").Val().(string)
+	}
+	t.Run("ASK", func(t *testing.T) {
+		subject, slot := subjectOn(t, nodes, 0, "ask")
+		must(t, nodes[1].Do(background, "cluster", "setslot", slot, "importing", ids[0]).Err())
+		must(t, nodes[0].Do(background, "cluster", "setslot", slot, "migrating", ids[1]).Err())
+		must(t, nodes[0].ScriptFlush(background).Err())
+		must(t, nodes[1].ScriptFlush(background).Err())
+		log := limits.ListLog("ask", loader.PerMinute(2))
+		for range 2 {
+			d, err := log.Allow(background, subject)
+			granted(t, d, err)
+		}
+		d, err := log.Allow(background, subject)
+		denied(t, d, err)
+		if !loaded(t, nodes[1], sluice.ListLogV1) {
+			t.Error("it was not decided on the importing node")
+		}
+	})
+	t.Run("MOVED", func(t *testing.T) {
+		subject, slot := subjectOn(t, nodes, 0, "moved")
+		for _, n := range []int{1, 0, 2} {
+			must(t, nodes[n].Do(background, "cluster", "setslot", slot, "node", ids[1]).Err())
+		}
+		must(t, nodes[1].ScriptFlush(background).Err())
+		log := limits.ListLog("moved", loader.PerMinute(2))
+		for range 2 {
+			d, err := log.Allow(background, subject)
+			granted(t, d, err)
+		}
+		d, err := log.Allow(background, subject)
+		denied(t, d, err)
+		if n := nodes[1].Keys(background, "*{"+subject+"}*").Val(); len(n) != 1 {
+			t.Errorf("the new node holds %q", n)
+		}
+	})
+
+	t.Run("a user without COMMAND and SCRIPT", func(t *testing.T) {
+		for _, node := range nodes {
+			must(t, loader.New(node).Preload(background))
+			must(t, node.Do(background, "acl", "setuser", "app", "reset", "on", ">pw", "~sluice:*",
+				"+hello", "+client", "+evalsha", "+time", "+get", "+set", "+cluster|slots", "+cluster|shards").Err())
+		}
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true, Username: "app", Password: "pw"})
+		defer func() { _ = rdb.Close() }()
+		d, err := loader.New(rdb, loader.PreloadedOnly()).GCRA("acl", loader.PerMinute(2)).Allow(background, "s")
+		granted(t, d, err)
+	})
+}
+
+func testPreload(t *testing.T, limits *loader.Limits, nodes []*redis.Client) {
+	t.Helper()
+	listed, err := limits.Nodes(background)
+	must(t, err)
+	if len(listed) != len(nodes) {
+		t.Fatalf("%d nodes, want %d", len(listed), len(nodes))
+	}
+	all := sluice.All()
+	scripts := make([]*sluice.Script, len(all))
+	for i := range all {
+		scripts[i] = &all[i]
+	}
+	for _, want := range []bool{false, true} {
+		for _, node := range listed {
+			got, err := node.Loaded(background, scripts...)
+			must(t, err)
+			for i := range got {
+				if got[i] != want {
+					t.Errorf("%s on %s: loaded is %v", all[i].File, node.Addr(), got[i])
+				}
+			}
+		}
+		must(t, limits.Preload(background))
+	}
+	for _, node := range nodes {
+		for _, script := range all {
+			if !loaded(t, node, script) {
+				t.Errorf("%s is not on %s", script.File, node.Options().Addr)
+			}
+		}
+	}
+}
+
+func TestPreloadGoesOnWhereANodeFails(t *testing.T) {
+	servers := []*redis.Client{real(t), real(t)}
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{
+			"a": servers[0].Options().Addr, "b": "127.0.0.1:1", "c": servers[1].Options().Addr,
+		},
+		DisableIdentity: true, HeartbeatFrequency: time.Hour, MaxRetries: -1,
+	})
+	t.Cleanup(func() { _ = ring.Close() })
+	limits := loader.New(ring)
+	ctx, cancel := context.WithTimeout(background, 10*time.Second)
+	defer cancel()
+	err := limits.Preload(ctx)
+	if e := as[*loader.NodeError](t, err); e.Addr != "127.0.0.1:1" || !strings.Contains(err.Error(), "loading scripts on 127.0.0.1:1") {
+		t.Error(err)
+	}
+	for _, server := range servers {
+		if !loaded(t, server, sluice.ZSetLogV1) {
+			t.Errorf("%s was not loaded", server.Options().Addr)
+		}
+	}
+}
+
+func TestRing(t *testing.T) {
+	servers := []*redis.Client{real(t), real(t)}
+	var up atomic.Bool
+	up.Store(true)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs:           map[string]string{"a": servers[0].Options().Addr, "b": servers[1].Options().Addr},
+		DisableIdentity: true, HeartbeatFrequency: 5 * time.Millisecond,
+		HeartbeatFn: func(_ context.Context, shard *redis.Client) bool {
+			return up.Load() || shard.Options().Addr != servers[1].Options().Addr
+		},
+	})
+	t.Cleanup(func() { _ = ring.Close() })
+	limits := loader.New(ring)
+
+	t.Run("Preload", func(t *testing.T) { testPreload(t, limits, servers) })
+	t.Run("healing on every shard", func(t *testing.T) {
+		eachLimiter(t, func(t *testing.T, i int) {
+			limiter := makers[i].make(limits, loader.PerMinute(2))
+			for k := range 10 {
+				for _, server := range servers {
+					must(t, server.ScriptFlush(background).Err())
+				}
+				subject := fmt.Sprintf("%s-%d", makers[i].name, k)
+				d, err := limiter.AllowN(background, subject, 2)
+				granted(t, d, err)
+				d, err = limiter.Allow(background, subject)
+				denied(t, d, err)
+			}
+		})
+		for _, server := range servers {
+			if server.DBSize(background).Val() == 0 {
+				t.Errorf("nothing is on %s", server.Options().Addr)
+			}
+		}
+	})
+	t.Run("a shard is down", func(t *testing.T) {
+		up.Store(false)
+		await(t, func() bool { return ring.Len() == 1 })
+		nodes, err := limits.Nodes(background)
+		if err != nil || len(nodes) != 2 {
+			t.Fatalf("%v, %v", nodes, err)
+		}
+		if e := as[*loader.NodeError](t, limits.Preload(background)); e.Addr != servers[1].Options().Addr {
+			t.Error(e)
+		}
+		for _, node := range nodes {
+			_, err := node.Loaded(background, &sluice.GCRAV1)
+			if (err != nil) != (node.Addr() == servers[1].Options().Addr) {
+				t.Errorf("%s: %v", node.Addr(), err)
+			}
+		}
+	})
+}
+
+// TestRingLostReply has a Ring lose a reply: it is not charged twice either.
+func TestRingLostReply(t *testing.T) {
+	p, _, direct := lossy(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": p.addr}, DisableIdentity: true})
+	t.Cleanup(func() { _ = ring.Close() })
+	p.next(fault{dropReply: true})
+	_, err := loader.New(ring).ListLog("x", loader.PerHour(5)).Allow(background, "s")
+	e := as[*loader.OutcomeUnknownError](t, err)
+	if n := direct.LLen(background, e.Keys[0]).Val(); n != 1 || !errors.Is(err, loader.ErrOutcomeUnknown) {
+		t.Errorf("charged %d times", n)
+	}
+}

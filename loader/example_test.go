@@ -1,0 +1,137 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// server is a Redis for the examples, whose clock stands still.
+func server() (addr string, close func()) {
+	m, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	m.SetTime(second0)
+	return m.Addr(), m.Close
+}
+
+func Example() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+
+	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{addr}})
+	limits := loader.New(rdb)
+	codes := limits.ListLog("send-code", loader.Limit{Permits: 3, Window: time.Minute})
+
+	for range 4 {
+		d, err := codes.Allow(ctx, "ada@example.com")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.Granted, d.Remaining, d.Wait)
+	}
+	// Output:
+	// true 2 0s
+	// true 1 0s
+	// true 0 0s
+	// false 0 1m0s
+}
+
+// An ID that the request brings along makes it safe to repeat, by anyone.
+func ExampleZSetLog_WithID() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	orders := limits.ZSetLog("orders", loader.PerHour(2))
+
+	for _, id := range []string{"order-17", "order-17", "order-18", "order-17", "order-19"} {
+		d, err := orders.WithID(id).Allow(ctx, "ada")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(id, d.Granted, d.Remaining)
+	}
+	// Output:
+	// order-17 true 1
+	// order-17 true 1
+	// order-18 true 0
+	// order-17 true 0
+	// order-19 false 0
+}
+
+// With is for limits that differ from user to user and from day to day.
+func ExampleGCRA_With() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	api := limits.GCRA("api", loader.PerSecond(1))
+	plans := map[string]loader.Limit{
+		"free": {},
+		"pro":  {Permits: 100, Window: time.Minute, Burst: 20},
+	}
+	for _, plan := range []string{"free", "pro"} {
+		d, err := api.With(plans[plan]).AllowN(ctx, "ada", 15)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(plan, d.Granted, d.Remaining)
+	}
+	// Output:
+	// free false 0
+	// pro true 5
+}
+
+// A SliceRing holds several windows together, or charges none.
+func ExampleLimits_SliceRing() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	calls := limits.SliceRing("calls", []loader.Limit{loader.PerMinute(1000), loader.PerHour(10000)})
+
+	d, err := calls.AllowN(ctx, "acme", 1000)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Granted, d.Remaining)
+	d, err = calls.Allow(ctx, "acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Granted, d.Wait)
+	// Output:
+	// true 0
+	// false 1m1s
+}
+
+// What callers branch on has a type or a value.
+func Example_errors() {
+	addr, stop := server()
+	defer stop()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	mails := limits.ListLog("mails", loader.PerDay(1))
+
+	_, err := mails.AllowN(ctx, "ada", 2)
+	fmt.Println(errors.Is(err, loader.ErrExceedsLimit), err)
+
+	fmt.Println(mails.Wait(ctx, "ada"))
+	if late, ok := errors.AsType[*loader.WaitError](mails.Wait(ctx, "ada")); ok {
+		fmt.Println("would take", late.Wait)
+	}
+	// Output:
+	// true loader: AllowN(n=2) exceeds limit 1
+	// <nil>
+	// would take 24h0m0s
+}

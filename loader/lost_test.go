@@ -1,0 +1,231 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// lossy is a client behind a proxy, and one that is not.
+func lossy(t *testing.T) (p *proxy, rdb, direct *redis.Client) {
+	t.Helper()
+	server := redistest.Start(t)
+	p = newProxy(t, server.Addr)
+	opt := options(p.addr)
+	opt.ReadTimeout = 50 * time.Millisecond
+	rdb, direct = clientOf(t, opt), client(t, server.Addr)
+	must(t, loader.New(direct).Preload(background))
+	return p, rdb, direct
+}
+
+// losses are the ways to lose one decision, and how often it was charged.
+var losses = []struct {
+	name    string
+	fault   fault
+	charged int64
+}{
+	{"reply lost", fault{dropReply: true}, 1},
+	{"request lost", fault{dropRequest: true}, 0},
+	{"no answer", fault{silence: true}, 1},
+}
+
+// TestLostReplyWithoutID reports what was lost, and never charges it twice.
+func TestLostReplyWithoutID(t *testing.T) {
+	p, rdb, direct := lossy(t)
+	limits := loader.New(rdb)
+	contexts := map[string]context.Context{"background": background}
+	ctx, cancel := context.WithTimeout(background, time.Hour)
+	defer cancel()
+	contexts["with a deadline"] = ctx
+	for _, loss := range losses {
+		for name, ctx := range contexts {
+			t.Run(loss.name+" "+name, func(t *testing.T) {
+				subject := t.Name()
+				p.next(loss.fault)
+				_, err := limits.ListLog("x", loader.PerHour(5)).Allow(ctx, subject)
+				e := as[*loader.OutcomeUnknownError](t, err)
+				if !errors.Is(err, loader.ErrOutcomeUnknown) || e.Script != "list_log_v1" || len(e.Keys) != 1 || e.ID != "" {
+					t.Errorf("%+v", e)
+				}
+				if n := direct.LLen(background, e.Keys[0]).Val(); n != loss.charged {
+					t.Errorf("charged %d times, want %d", n, loss.charged)
+				}
+			})
+		}
+	}
+}
+
+// TestLostReplyWithID asks again and is charged once, however often it is lost.
+func TestLostReplyWithID(t *testing.T) {
+	p, rdb, direct := lossy(t)
+	limits := loader.New(rdb)
+	for _, loss := range losses {
+		for lost := 1; lost <= 3; lost++ {
+			t.Run(fmt.Sprintf("%s %d times", loss.name, lost), func(t *testing.T) {
+				faults := make([]fault, lost)
+				for i := range faults {
+					faults[i] = loss.fault
+				}
+				log := limits.ZSetLog("x", loader.PerHour(5))
+				p.next(faults...)
+				d, err := log.AllowN(background, t.Name(), 2)
+				granted(t, d, err)
+				d, err = log.Peek(background, t.Name())
+				if err != nil || d.Remaining != 3 {
+					t.Errorf("%d remain, want 3 (%v)", d.Remaining, err)
+				}
+
+				p.next(faults...)
+				must(t, log.Wait(background, t.Name()))
+				d, err = log.Peek(background, t.Name())
+				if err != nil || d.Remaining != 2 {
+					t.Errorf("%d remain, want 2 (%v)", d.Remaining, err)
+				}
+			})
+		}
+	}
+	t.Run("for ever", func(t *testing.T) {
+		p.next(fault{dropReply: true}, fault{dropReply: true}, fault{dropReply: true}, fault{dropReply: true})
+		log := limits.ZSetLog("x", loader.PerHour(5))
+		_, err := log.Allow(background, "s")
+		e := as[*loader.OutcomeUnknownError](t, err)
+		if n := direct.ZCard(background, e.Keys[0]).Val(); n != 1 || e.ID == "" {
+			t.Errorf("charged %d times: %+v", n, e)
+		}
+		d, err := log.WithID(e.ID).Allow(background, "s")
+		granted(t, d, err)
+		if n := direct.ZCard(background, e.Keys[0]).Val(); n != 1 {
+			t.Errorf("charged %d times after asking with its id", n)
+		}
+	})
+	t.Run("lost, then refused", func(t *testing.T) {
+		readonly := fault{answer: "-READONLY You can't write against a read only replica.\r\n"}
+		p.next(fault{dropReply: true}, readonly, readonly, readonly)
+		_, err := limits.ZSetLog("x", loader.PerHour(5)).Allow(background, t.Name())
+		as[*loader.OutcomeUnknownError](t, err)
+	})
+}
+
+// TestLostLook asks again: it changes nothing.
+func TestLostLook(t *testing.T) {
+	p, rdb, _ := lossy(t)
+	limits := loader.New(rdb)
+	for _, loss := range losses {
+		p.next(loss.fault)
+		d, err := limits.ListLog("x", loader.PerHour(5)).Peek(background, "s")
+		if err != nil || d.Remaining != 5 {
+			t.Errorf("%s: %+v, %v", loss.name, d, err)
+		}
+		p.next(loss.fault, loss.fault, loss.fault, loss.fault)
+		if _, err := limits.ListLog("x", loader.PerHour(5)).Peek(background, "s"); err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
+			t.Errorf("%s for ever: %v", loss.name, err)
+		}
+	}
+}
+
+// TestGoRedisChargesTwice is the fault: sent plainly, one call with a lost reply is charged twice,
+// silently.
+func TestGoRedisChargesTwice(t *testing.T) {
+	p, rdb, direct := lossy(t)
+	p.next(fault{dropReply: true}, fault{dropReply: true})
+	err := rdb.EvalSha(background, sluice.ListLogV1.SHA1, []string{"k"}, 5, 60000000, 1, 0).Err()
+	if n := direct.LLen(background, "k").Val(); err != nil || n != 3 {
+		t.Errorf("charged %d times, %v: go-redis has changed, see whether NoRetry is still needed", n, err)
+	}
+}
+
+// TestDeadlineIsKept has a server keep its reply: the client would wait 10 s for it.
+func TestDeadlineIsKept(t *testing.T) {
+	p := newProxy(t, redistest.Start(t).Addr)
+	opt := options(p.addr)
+	opt.ReadTimeout = 10 * time.Second
+	rdb := clientOf(t, opt)
+	must(t, loader.New(rdb).Preload(background))
+	calls := map[string]func() error{
+		"deadline": func() error {
+			ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+			defer cancel()
+			return second(loader.New(rdb).ListLog("x", loader.PerHour(5)).Allow(ctx, "s"))
+		},
+		"cancelled": func() error {
+			ctx, cancel := context.WithCancel(background)
+			time.AfterFunc(20*time.Millisecond, cancel)
+			return loader.New(rdb).ListLog("x", loader.PerHour(5)).Wait(ctx, "s")
+		},
+		"Timeout": func() error {
+			limits := loader.New(rdb, loader.Timeout(20*time.Millisecond))
+			return second(limits.ListLog("x", loader.PerHour(5)).Allow(background, "s"))
+		},
+		"with id": func() error {
+			ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+			defer cancel()
+			return second(loader.New(rdb).ZSetLog("x", loader.PerHour(5)).Allow(ctx, "s"))
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			p.next(fault{silence: true})
+			started := time.Now()
+			err := call()
+			if elapsed := time.Since(started); elapsed > 5*time.Second {
+				t.Errorf("it took %v", elapsed)
+			}
+			as[*loader.OutcomeUnknownError](t, err)
+			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+	defer cancel()
+	p.next(fault{silence: true})
+	_, err := loader.New(rdb).ListLog("x", loader.PerHour(5)).Peek(ctx, "s")
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, loader.ErrOutcomeUnknown) {
+		t.Errorf("a look: %v", err)
+	}
+}
+
+// TestServerThatNeverAnswers accepts connections and says nothing: no decision leaves, and what was begun
+// ends by itself.
+func TestServerThatNeverAnswers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer func() { _ = l.Close() }()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+		}
+	}()
+	opt := options(l.Addr().String())
+	opt.ReadTimeout, opt.PoolSize, opt.MaxRetries = 300*time.Millisecond, 4, -1
+	rdb := redis.NewClient(opt)
+	before := runtime.NumGoroutine()
+	limiter := loader.New(rdb).ListLog("x", loader.PerHour(5))
+	for range 20 {
+		ctx, cancel := context.WithTimeout(background, 5*time.Millisecond)
+		_, err := limiter.Allow(ctx, "s")
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, loader.ErrOutcomeUnknown) {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	must(t, rdb.Close())
+	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package scripttest_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+var hammerFor = flag.Duration("hammer", 2*time.Second, "how long TestServerHammer hammers each script, in whole seconds")
+
+const (
+	hammerProcesses = 8
+	hammerLimit     = 1000 // a second
+	hammerEnv       = "SLUICE_TEST_HAMMER"
+)
+
+// hammered says for each script how it is called and audited.
+var hammered = []struct {
+	script   string
+	capacity float64 // the least share of what the limit allows
+	burst    int64   // what an interval of length 0 may hold; the logs and the ring hold limit in a window
+	ask      func(limits *loader.Limits, permits int64, maxWait time.Duration, id string) (loader.Decision, error)
+}{
+	{"list_log", 0.99, 0, func(l *loader.Limits, n int64, maxWait time.Duration, _ string) (loader.Decision, error) {
+		r, err := l.ListLogV1(context.Background(), loader.ListLogV1Args{
+			Log: "h:x:{u}:ll1", Limit: hammerLimit, Window: time.Second, Permits: n, MaxWait: maxWait,
+		})
+		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err
+	}},
+	{"zset_log", 0.99, 0, func(l *loader.Limits, n int64, maxWait time.Duration, id string) (loader.Decision, error) {
+		r, err := l.ZSetLogV1(context.Background(), loader.ZSetLogV1Args{
+			Log: "h:x:{u}:zl1", Limit: hammerLimit, Window: time.Second, Permits: n, MaxWait: maxWait, ID: id,
+		})
+		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err
+	}},
+	{"slice_ring", 0.90, 0, func(l *loader.Limits, n int64, _ time.Duration, _ string) (loader.Decision, error) {
+		r, err := l.SliceRingV1(context.Background(), loader.SliceRingV1Args{
+			Ring: "h:x:{u}:sr1:20000", Slice: 20 * time.Millisecond, Permits: n,
+			Windows: []loader.SliceRingV1Window{{Slices: 51, Limit: hammerLimit}},
+		})
+		return loader.Decision{Granted: r.Granted > 0, Now: r.Now}, err
+	}},
+	{"token_bucket", 0.99, 0, func(l *loader.Limits, n int64, maxWait time.Duration, _ string) (loader.Decision, error) {
+		r, err := l.TokenBucketV1(context.Background(), loader.TokenBucketV1Args{
+			Config: "h:x:{u}:tb1", All: "h:x:{u}:tb1:all", ByClient: "h:x:{u}:tb1:by:c",
+			Rate: hammerLimit, Interval: time.Second, Permits: n, MaxWait: maxWait,
+		})
+		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err
+	}},
+	{"gcra", 0.99, 100, func(l *loader.Limits, n int64, maxWait time.Duration, _ string) (loader.Decision, error) {
+		r, err := l.GCRAV1(context.Background(), loader.GCRAV1Args{
+			Bucket: "h:x:{u}:gcra1", Limit: hammerLimit, Window: time.Second, Burst: 100, Permits: n, MaxWait: maxWait,
+		})
+		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err
+	}},
+}
+
+// TestServerHammer has 8 processes share one key of each script, and audits every granted reply: no interval
+// holds more than the limit, and what the limit allows is used. Some calls book ahead, some ask for
+// several permits, and those of zset_log ask again with the id of a call that was answered.
+func TestServerHammer(t *testing.T) {
+	if role := os.Getenv(hammerEnv); role != "" {
+		hammer(t, role)
+		return
+	}
+	for _, h := range hammered {
+		t.Run(h.script, func(t *testing.T) {
+			server := redistest.Start(t)
+			acts, calls := gather(t, h.script, server.Addr)
+			most := mostInWindow(acts, time.Second)
+			limit := int64(hammerLimit)
+			if h.burst > 0 {
+				limit += h.burst
+				if late := conforms(acts, h.burst); late != "" {
+					t.Error(late)
+				}
+			}
+			if most > limit {
+				t.Errorf("%d permits in one second, want at most %d", most, limit)
+			}
+			used := capacity(acts, h.burst)
+			t.Logf("%d calls, most permits in one second %d of %d, capacity used %.2f %%", calls, most, limit, 100*used)
+			if used < h.capacity {
+				t.Errorf("%.2f %% of the capacity used, want %.0f %%", 100*used, 100*h.capacity)
+			}
+		})
+	}
+}
+
+// An act is permits that were granted for a moment, in microseconds.
+type act struct{ at, permits int64 }
+
+// gather runs the processes and returns what they were granted, by moment, and how often they asked.
+func gather(t *testing.T, script, addr string) (acts []act, calls int) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for process := range hammerProcesses {
+		all.Go(func() {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestServerHammer$", "-hammer="+hammerFor.String())
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", hammerEnv, script, addr, process))
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mine, asked := parseActs(bufio.NewScanner(out))
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("process %d: %v", process, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			acts, calls = append(acts, mine...), calls+asked
+		})
+	}
+	all.Wait()
+	slices.SortFunc(acts, func(a, b act) int { return int(a.at - b.at) })
+	if len(acts) == 0 {
+		t.Fatal("nothing was granted")
+	}
+	return acts, calls
+}
+
+// parseActs reads "granted <moment> <permits>" and "calls <n>"; the test runner's own lines are others.
+func parseActs(lines *bufio.Scanner) (acts []act, calls int) {
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		switch {
+		case len(words) == 3 && words[0] == "granted":
+			at, _ := strconv.ParseInt(words[1], 10, 64)
+			permits, _ := strconv.ParseInt(words[2], 10, 64)
+			acts = append(acts, act{at, permits})
+		case len(words) == 2 && words[0] == "calls":
+			calls, _ = strconv.Atoi(words[1])
+		}
+	}
+	return acts, calls
+}
+
+// hammer is one of the processes: two callers who ask as fast as they can, for longer than is audited.
+func hammer(t *testing.T, role string) {
+	words := strings.Fields(role)
+	script, addr, process := words[0], words[1], words[2]
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	calls := 0
+	for _, h := range hammered {
+		if h.script != script {
+			continue
+		}
+		limits := loader.New(connect(t, addr))
+		for caller := range 2 {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(len(process)), uint64(process[0])<<8|uint64(caller)))
+				until := time.Now().Add(*hammerFor + 2*time.Second)
+				for k := 0; time.Now().Before(until); k++ {
+					permits := 1 + random.Int64N(3)
+					maxWait := time.Duration(random.Int64N(20)) * time.Millisecond
+					id := fmt.Sprintf("%s-%d-%d", process, caller, k)
+					again := 1 + random.IntN(2)*random.IntN(2)
+					if script != "zset_log" {
+						again = 1
+					}
+					// What was granted is counted once by its id, for the moment of the first answer.
+					at := int64(0)
+					for range again {
+						d, err := h.ask(limits, permits, maxWait, id)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if d.Granted && at == 0 {
+							at = d.Now.Add(d.Wait).UnixMicro()
+						}
+					}
+					mu.Lock()
+					calls += again
+					if at != 0 {
+						fmt.Fprintf(out, "granted %d %d\n", at, permits)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	all.Wait()
+	fmt.Fprintf(out, "calls %d\n", calls)
+}
+
+// mostInWindow is the most permits in any half-open interval of the length.
+func mostInWindow(acts []act, window time.Duration) (most int64) {
+	var first int
+	var in int64
+	for _, a := range acts {
+		in += a.permits
+		for acts[first].at <= a.at-window.Microseconds() {
+			in -= acts[first].permits
+			first++
+		}
+		most = max(most, in)
+	}
+	return most
+}
+
+// conforms holds acts against a bucket of burst permits that one trickles into every 1000 us.
+func conforms(acts []act, burst int64) string {
+	const interval = 1_000_000 / hammerLimit
+	tat := acts[0].at
+	for i, a := range acts {
+		tat = max(tat, a.at) + a.permits*interval
+		if tat-a.at > burst*interval {
+			return fmt.Sprintf("act %d at %d: %d us more than the burst", i, a.at, tat-a.at-burst*interval)
+		}
+	}
+	return ""
+}
+
+// capacity is the share that was granted of what the limit allows from the first act on for the time that
+// was asked for. A log may begin every window with all of it, a bucket begins full.
+func capacity(acts []act, burst int64) float64 {
+	var granted int64
+	end := acts[0].at + hammerFor.Microseconds()
+	for _, a := range acts {
+		if a.at < end {
+			granted += a.permits
+		}
+	}
+	return float64(granted) / (float64(burst) + hammerLimit*hammerFor.Seconds())
+}
