@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -144,12 +145,14 @@ func (c *call) recover(ctx context.Context, cmd *command, err error) error {
 	case c.readOnly() && refused(code, err):
 		c.master, c.source = true, false
 		return nil
-	case errors.Is(err, redis.ErrClosed):
-		return c.unknown(err)
-	case notRun(code), !isReply(err) && (cmd.giveUp() || neverLeft(err)):
+	case notRun(code), neverLeft(err):
 		return c.again(ctx, err)
 	case isReply(err):
 		return c.final(code, err)
+	case cmd.giveUp() && isNetwork(err):
+		return c.again(ctx, err)
+	case cmd.giveUp():
+		return c.unknown(err)
 	}
 	if !c.looks {
 		c.lost = err
@@ -298,6 +301,12 @@ func neverLeft(err error) bool {
 func refused(code string, err error) bool {
 	text := strings.ToLower(err.Error())
 	return code == "NOPERM" || code == "ERR" && (strings.Contains(text, "unknown") || strings.Contains(text, "unsupported"))
+}
+
+// isNetwork reports whether a connection was lost or not made.
+func isNetwork(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // isDialError reports whether there was no connection to send anything on.

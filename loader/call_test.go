@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -324,6 +325,56 @@ func TestNoServer(t *testing.T) {
 	_, err = limits.ListLog("x", loader.PerMinute(5)).Allow(background, "s")
 	if !errors.Is(err, redis.ErrClosed) || errors.Is(err, loader.ErrOutcomeUnknown) {
 		t.Errorf("a closed client: %v", err)
+	}
+}
+
+// TestConnectionLostBeforeSending has a server hang up while the client greets it: nothing was sent.
+func TestConnectionLostBeforeSending(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer func() { _ = l.Close() }()
+	var greeted atomic.Int64
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			greeted.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	opt := options(l.Addr().String())
+	opt.MaxRetries = -1
+	_, err = loader.New(clientOf(t, opt)).ListLog("x", loader.PerMinute(5)).Allow(background, "s")
+	if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
+		t.Errorf("nothing was sent: %v", err)
+	}
+	if greeted.Load() < 2 {
+		t.Error("it was not tried again")
+	}
+}
+
+// TestHooksThatLog read the arguments before they are sent: what cannot have been sent is still known.
+func TestHooksThatLog(t *testing.T) {
+	opt := options("127.0.0.1:1")
+	opt.DialerRetries, opt.MaxRetries = 1, -1
+	rdb := clientOf(t, opt)
+	rdb.AddHook(hook{before: func(cmd redis.Cmder) { _ = cmd.Args() }})
+	_, err := loader.New(rdb).ListLog("x", loader.PerMinute(5)).Allow(background, "s")
+	if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
+		t.Errorf("nothing was sent: %v", err)
+	}
+}
+
+// TestHooksThatRefuse do not send at all, as a circuit breaker: it is not tried again.
+func TestHooksThatRefuse(t *testing.T) {
+	open, asked := errors.New("circuit open"), 0
+	rdb := client(t, "127.0.0.1:1")
+	rdb.AddHook(breaker{func() error { asked++; return open }})
+	_, err := loader.New(rdb).ListLog("x", loader.PerMinute(5)).Allow(background, "s")
+	if !errors.Is(err, open) || errors.Is(err, loader.ErrOutcomeUnknown) || asked != 1 {
+		t.Errorf("asked %d times: %v", asked, err)
 	}
 }
 

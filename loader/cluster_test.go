@@ -167,8 +167,15 @@ func TestCluster(t *testing.T) {
 		}
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true, Username: "app", Password: "pw"})
 		defer func() { _ = rdb.Close() }()
-		d, err := loader.New(rdb, loader.PreloadedOnly()).GCRA("acl", loader.PerMinute(2)).Allow(background, "s")
-		granted(t, d, err)
+		for range 2 {
+			d, err := loader.New(rdb, loader.PreloadedOnly()).GCRA("acl", loader.PerMinute(2)).Allow(background, "s")
+			granted(t, d, err)
+		}
+		for _, node := range nodes {
+			if denied := node.Do(background, "acl", "log").Val().([]any); len(denied) > 0 {
+				t.Errorf("%s refused %v", node.Options().Addr, denied)
+			}
+		}
 	})
 }
 

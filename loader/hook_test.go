@@ -30,3 +30,16 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
+
+// breaker answers commands without sending them.
+type breaker struct{ answer func() error }
+
+func (b breaker) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b breaker) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error { return b.answer() }
+}
+
+func (b breaker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

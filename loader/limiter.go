@@ -100,7 +100,11 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	keys := c.kind.keys(c.settings, key)
 	ctx, cancel := c.limits.bounded(ctx)
 	defer cancel()
-	return await(ctx, func() error { return c.limits.rdb.Unlink(ctx, keys...).Err() })
+	err = await(ctx, func() error { return c.limits.rdb.Unlink(ctx, keys...).Err() })
+	if err != nil {
+		return fmt.Errorf("loader: Reset: %w", err)
+	}
+	return nil
 }
 
 // decide asks the script, unless what is asked for needs no server to answer.

@@ -147,6 +147,15 @@ func TestWith(t *testing.T) {
 	}
 }
 
+// TestZeroLimitOfARing is of a plan without the thing, whose limit needs no window either.
+func TestZeroLimitOfARing(t *testing.T) {
+	ring := loader.New(nobody(t)).SliceRing("x", []loader.Limit{loader.PerMinute(3)})
+	d, err := ring.With(loader.PerMinute(3), loader.Limit{}).Allow(background, "s")
+	if err != nil || d.Granted || d.Wait != loader.Never {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
 func TestZeroLimitDenies(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
 		limiter := makers[i].make(loader.New(nobody(t)), loader.PerHour(0))
@@ -288,6 +297,8 @@ func TestSliceLength(t *testing.T) {
 		{[]loader.Limit{loader.PerHour(1), loader.PerMinute(1)}, "1000000"},
 		{[]loader.Limit{loader.PerSecond(1)}, "16667"},
 		{[]loader.Limit{{Permits: 1, Window: 2 * time.Millisecond}}, "1000"},
+		{[]loader.Limit{{Permits: 1, Window: time.Minute + time.Microsecond}}, "1000001"},
+		{[]loader.Limit{{Permits: 1, Window: 10 * time.Second}, {Permits: 1, Window: 10000 * time.Second}}, "1000101"},
 		{[]loader.Limit{loader.PerMinute(1), loader.PerDay(1)}, "8640865"}, // 10000 slices are more than a day
 	}
 	for _, test := range tests {

@@ -150,9 +150,12 @@ func (s *settings) fail(err error) {
 
 // configure makes the settings of a limiter. Its tail is without the parts that some add.
 func (l *Limits) configure(k *kind, name string, opts []LimiterOption) *settings {
-	s := &settings{limits: l, kind: k, clientID: l.clientID}
+	s := &settings{limits: l, kind: k}
 	for _, opt := range opts {
 		opt(s)
+	}
+	if s.clientID == "" {
+		s.clientID = l.clientID
 	}
 	if s.maxWait < 0 {
 		s.fail(&ArgumentError{Argument: "MaxWait", Want: "0 or more"})

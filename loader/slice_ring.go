@@ -75,26 +75,28 @@ func (c core) withWindows(limits []Limit) core {
 		if err := limit.check(); err != nil {
 			c.bad = err
 		}
-		if limit.Window < c.slice {
+		if limit.Window < c.slice && limit.Permits != 0 {
 			c.bad = &ArgumentError{Argument: "Limit.Window", Want: "a slice, " + c.slice.String() + ", or more"}
 		}
-		c.windows[i] = SliceRingV1Window{Slices: slicesOf(limit.Window, c.slice) + 1, Limit: limit.Permits}
+		c.windows[i] = SliceRingV1Window{Slices: pieces(limit.Window, c.slice) + 1, Limit: limit.Permits}
 	}
 	return c
 }
 
-// slicesOf is how many slices cover d.
-func slicesOf(d, slice time.Duration) int64 { return int64((d + slice - 1) / slice) }
+// pieces is how many pieces of this length cover d.
+func pieces(d, length time.Duration) int64 { return int64((d + length - 1) / length) }
 
-// sliceFor is the default length of a slice.
+// sliceFor is the default length of a slice. Limits of 0 need no window, and do not count.
 func sliceFor(limits []Limit) time.Duration {
-	if len(limits) == 0 {
+	least, most := Never, time.Duration(0)
+	for _, limit := range limits {
+		if limit.Window > 0 {
+			least, most = min(least, limit.Window), max(most, limit.Window)
+		}
+	}
+	if most == 0 {
 		return shortestSlice
 	}
-	least, most := limits[0].Window, limits[0].Window
-	for _, limit := range limits[1:] {
-		least, most = min(least, limit.Window), max(most, limit.Window)
-	}
-	slice := max(least/slicesAWindow, most/(mostSlices-1), shortestSlice)
-	return (slice + ringResolution - 1).Truncate(ringResolution)
+	slice := max(least/slicesAWindow, time.Duration(pieces(most, mostSlices-1)), shortestSlice)
+	return time.Duration(pieces(slice, ringResolution)) * ringResolution
 }

@@ -26,38 +26,35 @@ func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 	if n < 1 {
 		return errNoPermits()
 	}
-	p := c.patience(ctx)
-	id := c.callID()
+	p, id := c.patience(ctx), c.callID()
 	for {
-		q := question{method: "Wait", permits: n, id: id}
-		if c.settings != nil && c.kind.books {
-			q.maxWait = min(p.left(), bookable)
-		}
+		q := question{method: "Wait", permits: n, maxWait: min(p.left(), c.ahead()), id: id}
 		d, err := c.decide(ctx, subject, q)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case d.Wait == Never || d.Wait > p.left():
+			err = p.tooLong(n, d.Wait)
+		case d.Granted:
+			err = sleep(ctx, d.Wait)
+		default:
+			err = sleep(ctx, max(d.Wait-c.ahead(), shortest))
 		}
-		if d.Wait == Never || d.Wait > p.left() {
-			if d.Granted {
-				c.drop(ctx, subject, id, n)
-			}
-			return p.tooLong(n, d.Wait)
+		if d.Granted && err != nil {
+			c.drop(ctx, subject, id, n)
 		}
-		if d.Granted {
-			err := sleep(ctx, d.Wait)
-			if err != nil {
-				c.drop(ctx, subject, id, n)
-			}
-			return err
-		}
-		pause := d.Wait
-		if c.kind.books {
-			pause -= bookable
-		}
-		if err := sleep(ctx, max(pause, shortest)); err != nil {
+		if d.Granted || err != nil {
 			return err
 		}
 	}
+}
+
+// ahead is how far ahead the script can book.
+func (c core) ahead() time.Duration {
+	if c.settings == nil || !c.kind.books {
+		return 0
+	}
+	return bookable
 }
 
 // drop gives permits back in the background where that can be done: whoever asked has gone.

@@ -92,6 +92,11 @@ func TestWaitLongerThanCanBeBooked(t *testing.T) {
 
 				ctx, cancel := context.WithTimeout(background, 2*time.Hour)
 				defer cancel()
+				time.AfterFunc(59*time.Minute+30*time.Second, func() {
+					if d, err := limiter.Peek(ctx, "s"); err != nil || d.Wait != time.Hour+30*time.Second {
+						t.Errorf("30 s before: %+v, %v; want it to be booked", d, err)
+					}
+				})
 				took(t, time.Hour, func() error { return limiter.Wait(ctx, "s") })
 			})
 		})

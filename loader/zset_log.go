@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 )
 
@@ -72,5 +73,9 @@ func (c core) giveBack(ctx context.Context, subject, id string, n int64) error {
 	}
 	ctx, cancel := c.limits.bounded(ctx)
 	defer cancel()
-	return await(ctx, func() error { return c.limits.rdb.ZRem(ctx, key, members...).Err() })
+	err = await(ctx, func() error { return c.limits.rdb.ZRem(ctx, key, members...).Err() })
+	if err != nil {
+		return fmt.Errorf("loader: Cancel: %w", err)
+	}
+	return nil
 }

@@ -3,11 +3,12 @@ package scripttest_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/scripttest"
+	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
 // faults are those of seeds.md that lie in a script. Each faulty script takes the arguments of ours, answers
@@ -88,7 +89,7 @@ func TestEveryFaultyScriptIsTested(t *testing.T) {
 }
 
 // of is the table with a faulty script in the place of ours.
-func (tab table) of(t *testing.T, faulty string) table {
+func (tab table) of(t testing.TB, faulty string) table {
 	script := *tab.script
 	script.File = faulty + ".lua"
 	script.Source = readFaulty(t, faulty)
@@ -137,34 +138,24 @@ func (h lenientHarness) call(script *sluice.Script, _ bool, keys, args []string)
 
 // S4 near 8000 entries that have expired: the faulty way reads them all and ends with an error, ours removes
 // some and goes on.
-func TestFaultUnpackExpired(t *testing.T) {
+func TestServerFaultUnpackExpired(t *testing.T) {
 	const entries = 9000
+	r := connectServer(t, redistest.Start(t).Addr)
 	args := []string{"10000", "10000000", "0", "1", "0"}
-	fill := func(script *scripttest.Script) (*scripttest.Redis, scripttest.Result) {
-		r := scripttest.Start(t)
-		r.NeverExpire(true)
-		r.SetTime(epoch)
-		for range entries {
-			if result := script.Run(r, tokenBucketV1.keys, args); result.Err != nil {
-				t.Fatal(result.Err)
-			}
-		}
-		r.SetTime(epoch + 9_000_000)
-		if result := script.Run(r, tokenBucketV1.keys, args); result.Err != nil {
-			t.Fatal(result.Err)
-		}
-		r.SetTime(epoch + 10_000_000)
-		return r, script.Run(r, tokenBucketV1.keys, args)
+	afterExpiry := func(script *sluice.Script) ([]int64, string) {
+		r.do("FLUSHALL")
+		r.fillBucket(entries, epoch)
+		r.fillBucket(1, epoch+9_000_000)
+		r.setTime(epoch + 10_000_000)
+		return r.call(script, false, tokenBucketV1.keys, args)
 	}
-	_, faulty := fill(compile(t, "s4_unpack_expired.lua", readFaulty(t, "s4_unpack_expired")))
-	if faulty.Err == nil || !strings.Contains(faulty.Err.Error(), "too many results to unpack") {
-		t.Errorf("the faulty way: %v, want too many results to unpack", faulty.Err)
+	if _, failed := afterExpiry(tokenBucketV1.of(t, "s4_unpack_expired").script); !strings.Contains(failed, "too many results to unpack") {
+		t.Errorf("the faulty way: %q, want too many results to unpack", failed)
 	}
-	r, ours := fill(compile(t, sluice.TokenBucketV1.File, sluice.TokenBucketV1.Source))
-	if ours.Err != nil || ours.Reply.([]any)[1] != int64(9998) {
-		t.Errorf("ours: %v, %v; want 9998 remaining", ours.Reply, ours.Err)
+	if reply, failed := afterExpiry(tokenBucketV1.script); failed != "" || reply[1] != 9998 {
+		t.Errorf("ours: %v, %s; want 9998 remaining", reply, failed)
 	}
-	if left, _ := r.Do("ZCARD", tokenBucketV1.keys[1]); left != int64(entries+2-100) {
-		t.Errorf("%v entries are left, want 100 fewer than the %d there were", left, entries+2)
+	if left, want := r.do("ZCARD", tokenBucketV1.keys[1]), strconv.Itoa(entries+2-100); left != want {
+		t.Errorf("%s entries are left, want %s: 100 of the expired ones removed", left, want)
 	}
 }

@@ -1,0 +1,60 @@
+package experiment
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// bursts is so many acts at the start of each of a number of seconds.
+func bursts(seconds, acts int) []time.Duration {
+	var all []time.Duration
+	for second := range seconds {
+		for range acts {
+			all = append(all, time.Duration(second)*time.Second)
+		}
+	}
+	return all
+}
+
+func TestBroken(t *testing.T) {
+	good := Result{
+		Way: Way{Name: "list_log", Kind: Booking}, Duration: 12 * time.Second,
+		Booked: bursts(12, 5), Real: bursts(12, 5), Granted: 61, Calls: 61,
+	}
+	tests := []struct {
+		name   string
+		change func(*Result)
+		margin time.Duration
+		want   string // in the only complaint; "" for none
+	}{
+		{"good", func(*Result) {}, 0, ""},
+		{"two lost at the ends", func(r *Result) { r.Booked = r.Booked[2:] }, 0, ""},
+		{"three lost", func(r *Result) { r.Booked = r.Booked[3:] }, 0, "57 acts, below 58"},
+		{"three lost, of those that a margin costs", func(r *Result) { r.Booked = r.Booked[3:] }, 50 * time.Millisecond, ""},
+		{"slice_ring may lose more", func(r *Result) { r.Kind = Asking; r.Booked = r.Booked[8:] }, 0, ""},
+		{"but not so much", func(r *Result) { r.Kind = Asking; r.Booked = r.Booked[9:] }, 0, "51 acts, below 52"},
+		{"six in a second", func(r *Result) { r.Booked = append(r.Booked, 11*time.Second) }, 0, "booked 6 acts for one second"},
+		{"six in a second that really happened", func(r *Result) { r.Real = append(r.Real, 11*time.Second) }, 0, ""},
+		{"a call too many", func(r *Result) { r.Calls++ }, 0, "62 calls for 61 permits"},
+		{"slice_ring calls as often as it likes", func(r *Result) { r.Kind = Asking; r.Calls = 1000 }, 0, ""},
+		{"nothing at all", func(r *Result) { r.Booked = nil }, 0, "0 acts"},
+		{"faulty ways promise nothing", func(r *Result) { r.Kind = Faulty; r.Booked = bursts(12, 10); r.Calls = 1000 }, 0, ""},
+	}
+	for _, test := range tests {
+		r := good
+		r.Booked, r.Real = bursts(12, 5), bursts(12, 5)
+		test.change(&r)
+		got := strings.Join(r.Broken(test.margin), "; ")
+		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestCapacity(t *testing.T) {
+	r := Result{Duration: 12 * time.Second, Booked: bursts(12, 4), Granted: 50, Calls: 100}
+	if r.Possible() != 60 || r.Capacity() != 0.8 || r.CallsPerPermit() != 2 {
+		t.Errorf("possible %d, capacity %v, calls a permit %v", r.Possible(), r.Capacity(), r.CallsPerPermit())
+	}
+}
