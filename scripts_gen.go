@@ -16,7 +16,7 @@ const (
 	SliceRingV1SHA1      = "36b355c5788167db3692d496747dc0a5c23c809f"
 	TokenBucketSetV1SHA1 = "39953b23b5819a81a356c6876b2c35a9316c4166"
 	TokenBucketV1SHA1    = "4b5794623ef9704522a8becd5575b9e8f454beac"
-	ZSetLogV1SHA1        = "013c8e19ff16990579154ed0514d338d39e7ba3b"
+	ZSetLogV1SHA1        = "c73c63dc38e1f7dfead0069a7a8502fd996fe9f3"
 )
 
 //go:embed scripts/gcra_v1.lua
@@ -277,10 +277,10 @@ var ZSetLogV1 = Script{
 		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
 		{Code: "BADSTATE", Text: "log holds a score that is not a moment in microseconds"},
 	},
-	Commands:   []string{"PEXPIREAT", "TIME", "UNLINK", "ZADD", "ZCOUNT", "ZRANGE", "ZREMRANGEBYSCORE", "ZSCORE"},
+	Commands:   []string{"PEXPIREAT", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREMRANGEBYRANK", "ZSCORE"},
 	State:      "zl/1",
 	Layout:     "one member a permit, its score the moment it was granted for: the id, then <id>||2, <id>||3, ..; without an id <us>|<k>. ZREM of all the members of a call gives its permits back. Expires when the newest has left the window",
 	Complexity: "O(log N)",
-	Cost:       "TIME, ZRANGE; a grant removes what has expired, 0.7 ms for the largest log of 10000",
+	Cost:       "TIME, ZRANGE; a grant removes up to permits + 100 expired members",
 	Redis:      "5.0",
 }

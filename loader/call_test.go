@@ -234,7 +234,7 @@ func TestCall(t *testing.T) {
 func TestReplica(t *testing.T) {
 	master, rdb := real(t), real(t)
 	host, port, _ := strings.Cut(master.Options().Addr, ":")
-	must(t, rdb.SlaveOf(background, host, port).Err())
+	must(t, rdb.ReplicaOf(background, host, port).Err())
 	limiter := loader.New(rdb).ListLog("x", loader.PerMinute(5))
 
 	_, err := limiter.Allow(background, "s")
@@ -245,7 +245,7 @@ func TestReplica(t *testing.T) {
 		t.Errorf("a look at a replica: %v", err)
 	}
 
-	promote := sync.OnceFunc(func() { must(t, rdb.SlaveOf(background, "no", "one").Err()) })
+	promote := sync.OnceFunc(func() { must(t, rdb.ReplicaOf(background, "no", "one").Err()) })
 	rdb.AddHook(hook{after: func(_ redis.Cmder, err error) {
 		if redis.IsReadOnlyError(err) {
 			promote()

@@ -20,7 +20,7 @@ func inBubble(t *testing.T, test func(t *testing.T, m *miniredis.Miniredis, limi
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(options(m.Addr()))
 		defer func() { _ = rdb.Close() }()
-		// Away from the bubble's midnight: moments that end in many zeros are another test's.
+		// To the middle of a slice.
 		time.Sleep(1234567 * time.Microsecond)
 		rdb.AddHook(hook{before: func(redis.Cmder) { m.SetTime(time.Now()) }})
 		test(t, m, loader.New(rdb))

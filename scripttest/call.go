@@ -14,7 +14,7 @@ type function func(call) int
 // them. Checks that fail do not return.
 type call struct {
 	*lua.LState
-	name string // for messages
+	name string // the one it has in its library
 }
 
 // maxStack is Lua's LUAI_MAXCSTACK: how many values a C function may have on its stack.
@@ -31,7 +31,19 @@ func (c call) raise(text string) {
 }
 
 func (c call) argError(n int, message string) {
-	c.fail("bad argument #%d to '%s' (%s)", n, c.name, message)
+	c.fail("bad argument #%d to '%s' (%s)", n, c.calledAs(), message)
+}
+
+// calledAs is the name by which Lua code called the function; other callers know none.
+func (c call) calledAs() string {
+	if position(c.LState, 1) == "" {
+		return "?"
+	}
+	debug, _ := c.GetStack(0)
+	if _, err := c.GetInfo("n", debug, lua.LNil); err != nil || debug.Name == "?" {
+		return c.name
+	}
+	return debug.Name
 }
 
 func (c call) typeError(n int, want string) {

@@ -1,5 +1,27 @@
 package scripttest
 
+// generator is Lua that draws numbers and texts: the minimal standard generator, the same everywhere.
+const generator = `
+	local state, out = 20261120, {}
+	local function draw() state = state * 16807 % 2147483647 return state end
+	local function below(n) return draw() % n end
+	local function double() return (struct.unpack("d", struct.pack("I4I4", draw() * 2 + draw() % 2, draw() * 2 + draw() % 2))) end
+	local function small()
+		local kind = below(6)
+		if kind == 0 then return below(1000) + 1 end
+		if kind == 1 then return -(below(100000) + 1) / 8 end
+		if kind == 2 then return draw() * 1048576 + draw() end
+		if kind == 3 then return draw() * draw() * 7 end
+		if kind == 4 then return (below(100) + 1) / 7 end
+		return (draw() - 1073741824) * 1e-9
+	end
+	local function text(alphabet, most)
+		local t = {}
+		for i = 1, below(most + 1) do local k = below(#alphabet) + 1 t[i] = alphabet:sub(k, k) end
+		return table.concat(t)
+	end
+`
+
 // corpus are the fragments that run both here and on Redis. Each sees two keys (k1, k2) and three
 // arguments (a, 10, 1e3) and an empty store.
 var corpus = []struct {
@@ -160,6 +182,12 @@ var corpus = []struct {
 		`local g; pcall(function() local y = 5; g = function() y = y + 1 return y end; error() end); return {g(), g()}`,
 		`local n = 0 local function f() n = n + 1 pcall(f) end f() return n > 100`,
 		`string.rep()`,
+		`local again = string.rep again()`,
+		`local t = {again = string.rep} t.again()`,
+		`return {pcall(string.rep)}`,
+		`return string.rep()`,
+		`return {xpcall(string.rep, function(e) return e end)}`,
+		`return {pcall(table.sort, {3, 1, 2}, string.rep)}`,
 		`string.rep("x", {})`,
 		`string.rep("x")`,
 		`ipairs()`,
@@ -356,7 +384,7 @@ line"`,
 		`local t = setmetatable({}, {__newindex = function(t, k, v) rawset(t, k, v * 2) end}) t.x = 5 return t.x`,
 		`return {math.floor(-3.5), math.ceil(-3.5), math.abs(-2), math.max(1, 5, 3), math.min(4, 2), math.fmod(-7, 3), math.mod(7, 3), math.sqrt(16), math.pow(2, 10)}`,
 		`return {tostring(math.huge), tostring(-math.huge), tostring(math.pi), math.floor(2^52 + 0.5)}`,
-		`return {tostring(math.modf(3.7)), tostring(select(2, math.modf(-3.7))), tostring(select(2, math.modf(1/0))), tostring(math.frexp(8)), math.ldexp(1, 10)}`,
+		`return {tostring(math.modf(3.7)), tostring(select(2, math.modf(-3.7))), tostring(select(2, math.modf(1/0))), tostring(math.frexp(8)), tostring(math.fmod(5, 0)), tostring(math.fmod(1/0, 2)), math.ldexp(1, 10)}`,
 		`return {tostring(math.deg(1)), tostring(math.rad(90)), tostring(math.exp(0)), tostring(math.log(1)), tostring(math.log10(1000))}`,
 		`return math.floor("3.7")`,
 		`return math.floor("x")`,
@@ -616,6 +644,62 @@ line"`,
 		`return cmsgpack.unpack_limit("a", -1)`,
 		`return cmsgpack.unpack({})`,
 		`return cmsgpack.unpack()`,
+	}},
+	// Each draws its cases from the generator below, so both sides see the same ones.
+	{"drawn", []string{
+		generator + `for i = 1, 3000 do
+			local d = double()
+			out[i] = tostring(d) .. "|" .. string.format("%.17g|%g|%.3f|%e|%d|%x|%u|%5.1f|%G", d, d, d, d, d, d, d, d, d) .. "|" .. bit.tobit(d) .. "|" .. tostring(bit.tohex(d))
+		end return out`,
+		generator + `for i = 1, 3000 do
+			local a, b = small(), small()
+			out[i] = tostring(a % b) .. "|" .. tostring(a / b) .. "|" .. a * b .. "|" .. tostring(math.fmod(a, b)) .. "|" .. tostring(math.floor(a)) .. "|" .. tostring(-a)
+		end return out`,
+		generator + `for i = 1, 3000 do
+			local s = text("0123456789.eExX+- infa\0pP_", 8)
+			out[i] = s .. "=" .. tostring(tonumber(s)) .. "|" .. tostring(tonumber(s, 16)) .. "|" .. tostring(tonumber(s, 2)) .. "|" .. tostring(tonumber(s, 36))
+		end return out`,
+		generator + `for i = 1, 6000 do
+			local subject, pattern = text("ab(1.%", 12), text("ab(1.%)*+-?^$[]%a%d%b()%f[", 7)
+			local ok, from, to, one, two = pcall(string.find, subject, pattern, below(4) - 2)
+			local fine, replaced, n = pcall(string.gsub, subject, pattern, "<%0>")
+			out[i] = subject .. " ~ " .. pattern .. ": " .. tostring(ok) .. tostring(from) .. tostring(to) .. tostring(one) .. tostring(two) .. " " .. tostring(fine) .. tostring(replaced) .. tostring(n)
+		end return out`,
+		generator + `for i = 1, 3000 do
+			local format = "%" .. text("-+ #0", 3) .. text("123", 2) .. text(".05", 3) .. ("dioxXuceEfgGqs"):sub(i % 14 + 1, i % 14 + 1)
+			local ok, s = pcall(string.format, format, small())
+			out[i] = format .. ": " .. tostring(s)
+		end return out`,
+		generator + `for i = 1, 2000 do
+			local format = text("<>!bBhHiIlLfdx", 5) .. ({"", "1", "2", "3", "4", "8"})[below(6) + 1]
+			local ok, s = pcall(struct.pack, format, small(), small(), small(), small(), small(), small())
+			out[i] = format .. ": " .. tostring(s)
+			if ok then
+				local v = {pcall(struct.unpack, format, s)}
+				for k = 1, #v do out[i] = out[i] .. " " .. tostring(v[k]) end
+			end
+		end return out`,
+		generator + `for i = 1, 300 do
+			local t = {} for k = 1, below(60) do t[k] = {below(8), k} end
+			table.sort(t, function(a, b) return a[1] < b[1] end)
+			for k, v in ipairs(t) do t[k] = v[1] .. ":" .. v[2] end
+			out[i] = table.concat(t, " ")
+		end return out`,
+		generator + `for i = 1, 1500 do
+			local v = double()
+			out[i] = cmsgpack.pack(v, small(), math.floor(small())) .. tostring(cmsgpack.unpack(cmsgpack.pack(v)))
+			if v == v and v < 1/0 and v > -1/0 then out[i] = out[i] .. cjson.encode({v}) .. tostring(cjson.decode(cjson.encode({v}))[1]) end
+		end return out`,
+		generator + `for i = 1, 3000 do
+			local s = text('{}[],:"\\u00e9dtrue123.-+ null', 9)
+			local ok, v = pcall(cjson.decode, s)
+			out[i] = s .. " -> " .. (type(v) == "table" and cjson.encode(v) or tostring(v))
+		end return out`,
+		generator + `for i = 1, 1000 do
+			local v = small()
+			redis.call("SET", "k1", v) redis.call("ZADD", "k2", v, "m")
+			out[i] = redis.call("GET", "k1") .. " " .. redis.call("ZSCORE", "k2", "m")
+		end return out`,
 	}},
 	{"commands", []string{
 		`redis.call("ZADD", KEYS[1], 1732100000123456, "a", 0.1, "b", "inf", "c", -1.5, "d", 1e20, "e") return redis.call("ZRANGE", KEYS[1], 0, -1, "WITHSCORES")`,

@@ -92,7 +92,7 @@ func twoDigits(s string) (value, length int) {
 func (c call) formatArg(d directive, arg int) string {
 	switch d.verb {
 	case 'c':
-		return cString(d.pad(string([]byte{byte(c.int(arg))})))
+		return cString(d.pad(string([]byte{byte(toInt32(c.num(arg)))})))
 	case 'd', 'i':
 		return d.integer(toInt64(c.num(arg)))
 	case 'o', 'u', 'x', 'X':

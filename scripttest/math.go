@@ -10,12 +10,12 @@ func mathFunctions() map[string]function {
 	functions := map[string]function{
 		"atan2":      mathTwo(math.Atan2),
 		"deg":        mathOne(func(x float64) float64 { return x / radiansPerDegree }),
-		"fmod":       mathTwo(math.Mod),
+		"fmod":       mathTwo(fmod),
 		"frexp":      mathFrexp,
 		"ldexp":      mathLdexp,
 		"max":        mathMax,
 		"min":        mathMin,
-		"mod":        mathTwo(math.Mod),
+		"mod":        mathTwo(fmod),
 		"modf":       mathModf,
 		"pow":        mathTwo(math.Pow),
 		"rad":        mathOne(func(x float64) float64 { return x * radiansPerDegree }),
@@ -51,6 +51,15 @@ func mathTwo(f func(a, b float64) float64) function {
 		c.pushNumber(f(c.num(1), c.num(2)))
 		return 1
 	}
+}
+
+// fmod is C's; the NaN that it makes has its sign set.
+func fmod(a, b float64) float64 {
+	r := math.Mod(a, b)
+	if math.IsNaN(r) && !math.IsNaN(a) && !math.IsNaN(b) {
+		return math.Copysign(r, -1)
+	}
+	return r
 }
 
 func mathFrexp(c call) int {

@@ -211,6 +211,14 @@ func toInt64(x float64) int64 {
 	return math.MinInt64
 }
 
+// toInt32 is the same for int.
+func toInt32(x float64) int32 {
+	if x > math.MinInt32-1 && x < math.MaxInt32+1 {
+		return int32(x)
+	}
+	return math.MinInt32
+}
+
 // toUint64 is the same for unsigned long.
 func toUint64(x float64) uint64 {
 	if x >= 1<<63 {

@@ -66,3 +66,31 @@ func sha1Hex(source string) string {
 	sum := sha1.Sum([]byte(source))
 	return hex.EncodeToString(sum[:])
 }
+
+// A grant removes a bounded number of what has expired, and more than it adds.
+func TestGrantsRemoveABoundedNumber(t *testing.T) {
+	h := startHarness(t, true)
+	h.setTime(epoch)
+	key := zsetLogV1.keys[0]
+	for range 2 {
+		h.call(&sluice.ZSetLogV1, false, []string{key}, []string{"1000", "10000000", "500", "0", ""})
+	}
+	h.setTime(epoch + 9_999_999)
+	h.call(&sluice.ZSetLogV1, false, []string{key}, []string{"2000", "10000000", "1", "0", ""})
+	h.setTime(epoch + 10_000_000)
+	for _, c := range []struct {
+		permits string
+		want    string // members afterwards
+	}{
+		{"1", "901"},   // 1001 - 101 + 1
+		{"300", "801"}, // 901 - 400 + 300
+		{"1", "701"},
+		{"500", "602"}, // the last 599 expired ones and no live one are removed
+		{"1", "603"},
+	} {
+		h.call(&sluice.ZSetLogV1, false, []string{key}, []string{"2000", "10000000", c.permits, "0", ""})
+		if members := h.do("ZCARD", key); members != c.want {
+			t.Errorf("%s members after a grant of %s, want %s", members, c.permits, c.want)
+		}
+	}
+}

@@ -69,6 +69,15 @@ var zsetLogV1 = table{
 			{"10s", `9 10s 3 0 a`, "3 6 0 10s"},
 			{"", "!ZCARD $1", "3"},
 		}},
+		{"an id that was used before with more permits", []line{
+			{"0s", "!ZADD $1 @0s a @0s a||2 @0s a||3", "3"},
+			{"10s", `500 10s 400 0 b`, "400 100 0 10s"},
+			{"10s", "!ZADD $1 @0s a @0s a||2 @0s a||3", ""},
+			{"11s", `500 10s 2 0 a`, "2 98 0 10s"},
+			{"11s", "!ZADD $1 @0s a||3", ""},
+			{"12s", `500 10s 2 0 a`, "2 98 0 9s"},
+			{"12s", `500 10s 3 0 a`, "BADARG id: want the permits it was granted before"},
+		}},
 		{"a denied id is not known afterwards", []line{
 			{"0s", `1 10s 1 0 a`, "1 0 0 10s"},
 			{"1s", `1 10s 1 0 b`, "0 0 9s 9s"},
