@@ -42,10 +42,10 @@ func (c *client) do(words []string) (any, error) {
 	if tooLongTTL(words) {
 		return nil, &UnsupportedError{What: "a TTL of more than 290 years"}
 	}
-	if notANumber(words) {
-		return ErrorReply("ERR value is not a valid float"), nil
+	if failure, refused := refusedNumber(words); refused {
+		return failure, nil
 	}
-	return mend(words, c.dispatch(words)), nil
+	return mend(words, c.dispatch(instead(words))), nil
 }
 
 func known(words []string) bool {

@@ -22,6 +22,49 @@ const generator = `
 	end
 `
 
+// commandDrawer is Lua that draws commands with arguments that fit now and then.
+const commandDrawer = `
+	local templates = {
+		"SET k v", "SET k v PX ms", "SET k v EX ms", "SET k v NX", "SET k v XX PX ms", "SET k v KEEPTTL", "SET k v GET", "SET k n NX GET",
+		"GET k", "GETDEL k", "GETSET k v", "GETRANGE k n n", "SETRANGE k u v", "STRLEN k", "APPEND k v", "INCR k", "INCRBY k n", "DECRBY k n",
+		"SETNX k v", "PSETEX k ms v", "SETEX k ms v", "MGET k k", "MSET k v k v",
+		"DEL k", "UNLINK k k", "EXISTS k k", "TYPE k", "PERSIST k", "PEXPIRE k ms", "EXPIRE k ms", "PEXPIRE k ms NX", "PEXPIRE k ms GT", "TTL k", "RENAME k k",
+		"RPUSH k v", "RPUSH k v v v", "LPUSH k v v", "RPUSHX k v", "LPOP k", "RPOP k", "LPOP k u", "RPOP k u", "LLEN k", "LINDEX k n", "LSET k n v", "LRANGE k n n", "LTRIM k n n",
+		"LREM k n v", "LINSERT k BEFORE v v", "LMOVE k k LEFT RIGHT", "RPOPLPUSH k k",
+		"ZADD k s v", "ZADD k s v s v s v", "ZADD k NX s v", "ZADD k XX s v", "ZADD k GT CH s v", "ZADD k INCR s v", "ZREM k v v", "ZCARD k", "ZSCORE k v", "ZINCRBY k s v",
+		"ZRANGE k n n", "ZRANGE k n n WITHSCORES", "ZRANGE k n n REV", "ZRANGE k b b BYSCORE", "ZRANGE k b b BYSCORE LIMIT u n", "ZREVRANGE k n n", "ZRANGEBYSCORE k b b", "ZRANGEBYSCORE k b b WITHSCORES",
+		"ZRANGEBYSCORE k b b LIMIT u n", "ZREVRANGEBYSCORE k b b", "ZCOUNT k b b", "ZRANK k v", "ZREVRANK k v", "ZPOPMIN k", "ZPOPMAX k u", "ZREMRANGEBYSCORE k b b", "ZREMRANGEBYRANK k n n",
+		"ZMSCORE k v v", "HSET k v v", "HSET k v n v v", "HSETNX k v v", "HGET k v", "HMGET k v v", "HDEL k v v", "HLEN k", "HEXISTS k v", "HINCRBY k v n", "HSTRLEN k v", "HINCRBYFLOAT k v s",
+		"SADD k v v", "SREM k v", "SCARD k", "SISMEMBER k v", "SMISMEMBER k v v", "INCRBYFLOAT k s", "SETBIT k u 1", "GETBIT k u", "BITCOUNT k",
+	}
+	local bounds = {"-inf", "+inf", "(1", "(2.5", "x"}
+	local scores = {"1", "2.5", "0.1", "-3", "1e3", "inf", "1732100000123456", "x", "17.25"}
+	local values = {"a", "b", "c", "d", "1", "5", ""}
+	local kinds = {
+		k = function() return ({"k1", "k2", "k3"})[below(3) + 1] end,
+		v = function() return values[below(#values) + 1] end,
+		n = function() return tostring(below(12) - 5) end,
+		u = function() return tostring(below(6)) end,
+		s = function() return scores[below(#scores) + 1] end,
+		b = function() if below(2) == 0 then return bounds[below(#bounds) + 1] end return scores[below(#scores) + 1] end,
+		ms = function() return ({"100000", "200000", "100000", "300000", "0", "-1", "x", "1.5"})[below(8) + 1] end,
+	}
+	local function drawCommand()
+		local words = {}
+		for word in templates[below(#templates) + 1]:gmatch("%S+") do
+			words[#words + 1] = kinds[word] and kinds[word]() or word
+		end
+		return words
+	end
+	local function shown(reply)
+		if type(reply) ~= "table" then return type(reply) .. ":" .. tostring(reply) end
+		if reply.ok or reply.err then return tostring(reply.ok) .. "/" .. tostring(reply.err) end
+		local t = {}
+		for i, item in ipairs(reply) do t[i] = shown(item) end
+		return "[" .. table.concat(t, " ") .. "]"
+	end
+`
+
 // corpus are the fragments that run both here and on Redis. Each sees two keys (k1, k2) and three
 // arguments (a, 10, 1e3) and an empty store.
 var corpus = []struct {
@@ -694,6 +737,11 @@ line"`,
 			local s = text('{}[],:"\\u00e9dtrue123.-+ null', 9)
 			local ok, v = pcall(cjson.decode, s)
 			out[i] = s .. " -> " .. (type(v) == "table" and cjson.encode(v) or tostring(v))
+		end return out`,
+		generator + commandDrawer + `for i = 1, 20000 do
+			if i % 40 == 0 then redis.call("FLUSHALL") end
+			local words = drawCommand()
+			out[i] = table.concat(words, " ") .. " -> " .. shown(redis.pcall(unpack(words)))
 		end return out`,
 		generator + `for i = 1, 1000 do
 			local v = small()

@@ -135,7 +135,7 @@ func (d directive) unsigned(n uint64) string {
 	switch d.verb {
 	case 'o':
 		digits := d.atLeast(strconv.FormatUint(n, 8))
-		if d.alt && digits[:1] != "0" {
+		if d.alt && !strings.HasPrefix(digits, "0") {
 			digits = "0" + digits
 		}
 		return d.number("", digits)

@@ -1,6 +1,11 @@
 package scripttest
 
-import lua "github.com/yuin/gopher-lua"
+import (
+	"fmt"
+	"runtime"
+
+	lua "github.com/yuin/gopher-lua"
+)
 
 // library is what Redis puts into Lua before a script runs. It is made once a server and shared by its
 // runs: scripts cannot write to it, and its functions find their run in the thread that calls them.
@@ -89,9 +94,22 @@ func (lib *library) constants(module string, values map[string]lua.LValue) {
 	}
 }
 
-// bound gives a library function its name.
+// bound gives a library function its name. A fault of the function itself, as opposed to a Lua error,
+// ends the run, so that it is not taken for something the script did.
 func bound(name string, f function) lua.LGFunction {
-	return func(L *lua.LState) int { return f(call{LState: L, name: name}) }
+	return func(L *lua.LState) int {
+		defer func() {
+			switch p := recover().(type) {
+			case nil:
+			case runtime.Error:
+				runOf(L).fault = fmt.Errorf("scripttest: %s: %w", name, p)
+				panic(p)
+			default:
+				panic(p)
+			}
+		}()
+		return f(call{LState: L, name: name})
+	}
 }
 
 // newState returns a Lua state for one run, with KEYS and ARGV.

@@ -33,24 +33,35 @@ func exceeds(ttl string, milliseconds bool) bool {
 	return err == nil && n > maxTTL/1000
 }
 
-// notANumber reports whether a command gives NaN for a score, which miniredis would store.
-func notANumber(words []string) bool {
-	switch strings.ToLower(words[0]) {
-	case "zincrby":
-		return len(words) == 4 && isNaN(words[2])
-	case "zadd":
+// refusedNumber is the error of a command with a number that miniredis would take and Redis does not: NaN
+// for a score, NaN or an infinity to add.
+func refusedNumber(words []string) (ErrorReply, bool) {
+	switch name := strings.ToLower(words[0]); {
+	case name == "zadd":
 		for i := len(words) - 2; i >= 2; i -= 2 {
-			if isNaN(words[i]) {
-				return true
+			if x, ok := parseNumber(words[i]); ok && math.IsNaN(x) {
+				return "ERR value is not a valid float", true
 			}
 		}
+	case name == "zincrby" && len(words) == 4:
+		x, ok := parseNumber(words[2])
+		return "ERR value is not a valid float", ok && math.IsNaN(x)
+	case name == "hincrbyfloat" && len(words) == 4:
+		x, ok := parseNumber(words[3])
+		return "ERR value is NaN or Infinity", ok && (math.IsNaN(x) || math.IsInf(x, 0))
 	}
-	return false
+	return "", false
 }
 
-func isNaN(s string) bool {
-	x, ok := parseNumber(s)
-	return ok && math.IsNaN(x)
+// instead is the command to run in the place of one that miniredis gets wrong: SETRANGE of nothing only
+// tells the length.
+func instead(words []string) []string {
+	if len(words) == 4 && strings.EqualFold(words[0], "setrange") && words[3] == "" {
+		if offset, err := strconv.Atoi(words[2]); err == nil && offset >= 0 {
+			return []string{"STRLEN", words[1]}
+		}
+	}
+	return words
 }
 
 // mend makes of miniredis's reply what Redis 7.0 replies, where the two differ: scores have 17 digits,

@@ -17,15 +17,17 @@ const demoUsage = `usage: sluice demo [flags]
 
 A payment API takes 5 calls in any second, wherever that second starts. Many
 workers share it through the scripts, and through two faulty ways, all at once
-and each on a key of its own, with a miniredis in this process or on your server.
+and each on a key of its own, on a miniredis in this process or on your server.
 A recorder that knows nothing of limits notes every act; then its notes are
-audited and drawn. The exit status is 1 if a script of ours breaks its promise:
-more than 5 acts booked for one second, less than 99 % of the capacity (90 % for
-slice_ring) with two permits lost at the ends, more than one call for a permit
-(not slice_ring, which cannot book).
+audited and drawn.
 
-  --redis URL       redis://[user:password@]host:port[/db] or rediss://, in place
-                    of the miniredis; the keys expire by themselves
+The exit status is 1 if a script of ours breaks its promise: more than 5 acts
+booked for one second; less than 99 % of the capacity (slice_ring: 90 %), where
+two permits lost at the ends do not count; more than one call for a permit
+(except slice_ring, which cannot book).
+
+  --redis URL       redis://[user:password@]host:port[/db] or rediss://, not the
+                    miniredis; the keys expire by themselves
   --duration D      whole seconds, 2s to 10m (default 12s)
   --workers N       for each way, 5 to 200 (default 20)
   --margin D        makes our windows longer than the second that is audited, so

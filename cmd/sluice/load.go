@@ -25,9 +25,9 @@ The exit status is 1 if a node does not have every script afterwards.
 
 const verifyUsage = `usage: sluice verify [flags] [script ...]
 
-Asks every node of a deployment with SCRIPT EXISTS whether it has the scripts, or
-those that are named, and changes nothing. Replicas are asked too: one that is
-promoted has no scripts but those that were loaded on it.
+Asks every node of a deployment with SCRIPT EXISTS whether it has the scripts,
+or those that are named, and changes nothing. Replicas are asked too: one that
+is promoted has no scripts but those that were loaded on it.
 
 ` + targetUsage + `  --color WHEN      auto (the default), always or never
 

@@ -153,6 +153,6 @@ func overview() string {
 	for _, c := range commands() {
 		fmt.Fprintf(&text, "  %-9s %s\n", c.name, c.summary)
 	}
-	text.WriteString("\nsluice help <command> explains one. Nothing installed? sluice demo needs no server.\n")
+	text.WriteString("\nsluice help <command> explains one. sluice demo needs no server at all.\n")
 	return text.String()
 }

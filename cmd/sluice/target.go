@@ -18,8 +18,8 @@ const targetUsage = `  --redis URL       a server: redis://[user:password@]host:
                     for TLS, or unix://; default $SLUICE_REDIS, else
                     redis://localhost:6379
   --cluster LIST    a cluster, by some of its nodes: host:port,host:port
-  --sentinel LIST   the deployment that sentinels watch: name@host:port,host:port
-                    LIST may begin with rediss:// and user:password@
+  --sentinel LIST   what sentinels watch: name@host:port,host:port
+                    Both LISTs may begin with rediss:// and user:password@
   $REDISCLI_AUTH    the password, where the URL has none
   $SENTINEL_AUTH    the password of the sentinels themselves
 `

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// A short demo, on the embedded server and on a real one. What was booked is the scripts' doing; how much
+// of the capacity was used, and how late the workers were, is up to the machine, so it may say that this
+// promise was broken and no other.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	checkDemo(t, "an embedded miniredis")
+}
+
+func TestServerDemo(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	checkDemo(t, "redis://"+server.Addr, "--redis", "redis://"+server.Addr)
+}
+
+func checkDemo(t *testing.T, server string, flags ...string) {
+	t.Helper()
+	got := sluiceRun(nil, append([]string{"demo", "--duration=3s", "--workers=8"}, flags...)...)
+	for _, want := range []string{
+		"Server: " + server + "\n", "   2s ", "list_log  ", "BROKEN", "capacity      acts booked in the 3 s",
+	} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("no %q in the output", want)
+		}
+	}
+	for _, never := range []string{"acts for one second, above", "calls for", "\x1b"} {
+		if strings.Contains(got.stdout, never) {
+			t.Errorf("%q is in the output", never)
+		}
+	}
+	wantNarrow(t, "demo", got.stdout)
+	if t.Failed() {
+		t.Logf("status %d\n%s%s", got.status, got.stdout, got.stderr)
+	}
+}

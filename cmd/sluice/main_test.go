@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/redis/go-redis/v9/logging"
+)
+
+// outcome is what a run of the program left behind.
+type outcome struct {
+	status         int
+	stdout, stderr string
+}
+
+// sluiceRun runs the program with an environment of name=value pairs.
+func sluiceRun(env []string, args ...string) outcome {
+	var stdout, stderr bytes.Buffer
+	a := app{stdout: &stdout, stderr: &stderr, getenv: getenv(env)}
+	status := a.run(context.Background(), args)
+	return outcome{status, stdout.String(), stderr.String()}
+}
+
+func getenv(env []string) func(string) string {
+	return func(name string) string {
+		for _, pair := range env {
+			if value, found := strings.CutPrefix(pair, name+"="); found {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+func TestMain(m *testing.M) {
+	logging.Disable()
+	m.Run()
+}
+
+func TestExitStatus(t *testing.T) {
+	const nobody = "redis://127.0.0.1:1"
+	tests := []struct {
+		args string
+		want int
+		says string // on stdout for 0, else on stderr
+	}{
+		{"", 2, "usage: sluice <command>"},
+		{"help", 0, "usage: sluice <command>"},
+		{"--help", 0, "usage: sluice <command>"},
+		{"help demo", 0, "--duration"},
+		{"help nothing", 2, `there is no command "nothing"`},
+		{"help --x", 0, "usage: sluice help"},
+		{"nothing", 2, `there is no command "nothing"`},
+		{"version", 0, "6 scripts"},
+		{"version now", 2, `unexpected argument "now"`},
+		{"list", 0, "gcra"},
+		{"list --help", 0, "usage: sluice list"},
+		{"list -x", 2, "there is no flag --x"},
+		{"list leaky_bucket", 2, "want one of gcra_v1, list_log_v1"},
+		{"list --color sometimes", 2, "want auto, always or never"},
+		{"demo --workers 3", 2, "want 5 to 200"},
+		{"demo --workers many", 2, `invalid value "many" for --workers: want a whole number`},
+		{"demo --duration 1500ms", 2, "want whole seconds"},
+		{"demo --duration 12", 2, "want a number and its unit"},
+		{"demo --margin 2s", 2, "want 0 to 1s"},
+		{"demo list_log", 2, "unexpected argument"},
+		{"demo --redis " + nobody, 1, "cure: start a server there"},
+		{"demo --redis http://localhost", 2, "invalid URL scheme"},
+		{"load --redis " + nobody, 1, "cure: start a server there"},
+		{"load nothing", 2, `there is no script "nothing"`},
+		{"load --redis a --cluster b", 2, "want one of --redis, --cluster and --sentinel"},
+		{"verify --cluster 127.0.0.1:1", 1, "asking 127.0.0.1:1 for the nodes"},
+		{"verify --sentinel 127.0.0.1:1", 2, "want name@host:port"},
+		{"verify --sentinel main@127.0.0.1:1", 1, "asking 127.0.0.1:1 for the nodes"},
+		{"try", 2, "want a script: gcra, list_log"},
+		{"try --times 0 gcra", 2, "want 1 to 1000"},
+		{"try --embedded --redis " + nobody + " gcra", 2, "not both"},
+		{"try --redis " + nobody + " gcra limit=1 window=1s", 1, "cure: start a server there"},
+	}
+	for _, test := range tests {
+		t.Run(test.args, func(t *testing.T) {
+			got := sluiceRun(nil, strings.Fields(test.args)...)
+			text := got.stderr
+			if test.want == exitDone {
+				text = got.stdout
+			}
+			if got.status != test.want || !strings.Contains(text, test.says) {
+				t.Errorf("status %d, want %d\nstdout: %s\nstderr: %s\nwant in it: %s",
+					got.status, test.want, got.stdout, got.stderr, test.says)
+			}
+			if test.want == exitUsage && test.args != "" && !strings.Contains(got.stderr, "cure: see sluice help") {
+				t.Errorf("no cure:\n%s", got.stderr)
+			}
+		})
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	a := app{stdout: &stdout, stderr: &stderr, getenv: getenv(nil)}
+	if got := a.run(ctx, []string{"demo"}); got != exitInterrupted || stderr.String() != "interrupted\n" {
+		t.Errorf("status %d, stderr %q", got, stderr.String())
+	}
+}
+
+func TestUsageFits(t *testing.T) {
+	texts := map[string]string{"overview": overview()}
+	for _, c := range commands() {
+		texts[c.name] = c.usage
+		if !strings.HasPrefix(c.usage, "usage: sluice "+c.name) {
+			t.Errorf("%s: the usage text begins with %.30q", c.name, c.usage)
+		}
+	}
+	for name, text := range texts {
+		wantNarrow(t, name, text)
+	}
+}
+
+// wantNarrow fails if a line needs more than 80 columns.
+func wantNarrow(t *testing.T, name, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%s: %d columns: %s", name, n, line)
+		}
+	}
+}

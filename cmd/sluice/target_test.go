@@ -1,0 +1,126 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTarget(t *testing.T) {
+	tests := []struct {
+		name     string
+		flags    targetFlags
+		env      []string
+		addrs    string
+		user     string // user:password
+		tls      bool
+		shown    string
+		sentinel string // its password
+	}{
+		{name: "nothing said", addrs: "localhost:6379", shown: "redis://localhost:6379"},
+		{name: "environment", env: []string{"SLUICE_REDIS=redis://cache:7000"}, addrs: "cache:7000", shown: "redis://cache:7000"},
+		{
+			name: "a flag wins", flags: targetFlags{redis: "redis://a"}, env: []string{"SLUICE_REDIS=redis://cache:7000"},
+			addrs: "a:6379", shown: "redis://a:6379",
+		},
+		{name: "host and port", flags: targetFlags{redis: "a:1"}, addrs: "a:1", shown: "redis://a:1"},
+		{
+			name: "all there is", flags: targetFlags{redis: "rediss://ada:secret@a:1/3"},
+			addrs: "a:1", user: "ada:secret", tls: true, shown: "rediss://a:1/3",
+		},
+		{
+			name: "password in the environment", flags: targetFlags{redis: "redis://ada@a:1"}, env: []string{"REDISCLI_AUTH=secret"},
+			addrs: "a:1", user: "ada:secret", shown: "redis://a:1",
+		},
+		{name: "unix", flags: targetFlags{redis: "unix:///tmp/redis.sock"}, addrs: "/tmp/redis.sock", shown: "unix:///tmp/redis.sock"},
+		{name: "cluster", flags: targetFlags{cluster: "a:1,b:2,c"}, addrs: "a:1,b:2,c:6379", shown: "a:1,b:2,c:6379"},
+		{
+			name: "cluster with TLS", flags: targetFlags{cluster: "rediss://ada:secret@a:1,b:2"},
+			addrs: "a:1,b:2", user: "ada:secret", tls: true, shown: "rediss://a:1,b:2",
+		},
+		{
+			name: "sentinel", flags: targetFlags{sentinel: "main@a:1,b:2"}, env: []string{"SENTINEL_AUTH=hush"},
+			addrs: "a:1,b:2", shown: "main@a:1,b:2", sentinel: "hush",
+		},
+		{
+			name: "sentinel with TLS and a user", flags: targetFlags{sentinel: "rediss://ada:secret@main@a:1"},
+			addrs: "a:1", user: "ada:secret", tls: true, shown: "rediss://main@a:1",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			a := app{getenv: getenv(test.env)}
+			got, err := a.target(test.flags)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if addrs := strings.Join(got.addrs, ","); addrs != test.addrs {
+				t.Errorf("addresses %s, want %s", addrs, test.addrs)
+			}
+			if user := strings.Trim(got.options.Username+":"+got.options.Password, ":"); user != test.user {
+				t.Errorf("user %s, want %s", user, test.user)
+			}
+			if (got.options.TLSConfig != nil) != test.tls {
+				t.Errorf("TLS %v, want %v", got.options.TLSConfig != nil, test.tls)
+			}
+			if got.String() != test.shown {
+				t.Errorf("shown as %s, want %s", got, test.shown)
+			}
+			if got.sentinelAuth != test.sentinel {
+				t.Errorf("the sentinels' password is %q, want %q", got.sentinelAuth, test.sentinel)
+			}
+		})
+	}
+}
+
+func TestTargetErrorsHideSecrets(t *testing.T) {
+	a := app{getenv: getenv(nil)}
+	for _, flags := range []targetFlags{
+		{redis: "redis://ada:secret@a:port"},
+		{redis: "http://ada:secret@a"},
+		{redis: "redis://ada:secret@a/b/c"},
+		{redis: "redis://ada:sec%zzret@a"},
+		{cluster: "ada:secret@a:1,b:port"},
+		{sentinel: "redis://ada:secret@main@a:port"},
+	} {
+		_, err := a.target(flags)
+		if err == nil || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "sec%") {
+			t.Errorf("%+v: %v", flags, err)
+		}
+	}
+}
+
+func TestParseClusterNodes(t *testing.T) {
+	const text = `a 10.0.0.1:7000@17000,one.example myself,master - 0 0 1 connected 0-5460
+b 10.0.0.2:7000@17000,two.example slave a 0 0 2 connected
+c 10.0.0.3:7000@17000 master,fail - 0 0 3 disconnected
+d :0@0 master,noaddr - 0 0 4 disconnected
+e 10.0.0.5:7000@17000 handshake - 0 0 5 disconnected
+f :7000@17000 master - 0 0 6 connected
+g 2001:db8::7:7000@17000 slave,nofailover f 0 0 7 connected
+
+`
+	tests := []struct {
+		hostNames bool
+		want      []node
+	}{
+		{false, []node{
+			{"10.0.0.1:7000", "master"}, {"10.0.0.2:7000", "replica"}, {"10.0.0.3:7000", "master"},
+			{"asked:7000", "master"}, {"[2001:db8::7]:7000", "replica"},
+		}},
+		{true, []node{
+			{"one.example:7000", "master"}, {"two.example:7000", "replica"}, {"10.0.0.3:7000", "master"},
+			{"asked:7000", "master"}, {"[2001:db8::7]:7000", "replica"},
+		}},
+	}
+	for _, test := range tests {
+		got := parseClusterNodes(text, "asked:6379", test.hostNames)
+		if len(got) != len(test.want) {
+			t.Fatalf("%d nodes, want %d: %v", len(got), len(test.want), got)
+		}
+		for i := range got {
+			if got[i] != test.want[i] {
+				t.Errorf("node %d is %v, want %v", i, got[i], test.want[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package examples_test
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// The commands of scripts/README.md, as they stand there, on a server that has the scripts.
+func TestServerScriptsReadme(t *testing.T) {
+	cli, err := exec.LookPath("redis-cli")
+	if err != nil {
+		if cli, err = exec.LookPath("valkey-cli"); err != nil {
+			t.Fatal("no redis-cli or valkey-cli on PATH: it comes with the server that `make test` installs")
+		}
+	}
+	_, port, _ := net.SplitHostPort(redistest.Start(t).Addr)
+	run := func(command string) string {
+		cmd := exec.Command("sh", "-c", strings.ReplaceAll(command, "redis-cli", cli+" -p "+port))
+		cmd.Dir = filepath.Join("..", "scripts")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+		return string(out)
+	}
+	for _, script := range sluice.All() {
+		if loaded := run("redis-cli -x SCRIPT LOAD < " + script.File); strings.TrimSpace(loaded) != script.SHA1 {
+			t.Errorf("%s is loaded as %s, want %s", script.File, loaded, script.SHA1)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("..", "scripts", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, scripts := 0, map[string]bool{}
+	for _, line := range strings.Split(string(text), "\n") {
+		command, isCommand := strings.CutPrefix(line, "    $ ")
+		if !isCommand {
+			continue
+		}
+		commands++
+		if _, rest, called := strings.Cut(command, "sha1sum < "); called {
+			scripts[strings.Fields(rest)[0]] = true
+		}
+		first, _, _ := strings.Cut(run(command), "\n")
+		if first == "0" || first == "" || strings.ContainsAny(first, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+			t.Errorf("%s: %s, want a grant", command, first)
+		}
+	}
+	for _, script := range sluice.All() {
+		if !scripts[script.File] {
+			t.Errorf("scripts/README.md has no example of %s among its %d commands", script.File, commands)
+		}
+	}
+}
