@@ -11,12 +11,12 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1           = "b77ce1187926f8363a161c0352b99a888b6d4487"
-	ListLogV1SHA1        = "2342096b41006b5b2c8f83d1c6e302565b5f994f"
-	SliceRingV1SHA1      = "36b355c5788167db3692d496747dc0a5c23c809f"
+	GCRAV1SHA1           = "dc5a1c7f2fdc9283b045b215c4cb2f9cb94032a0"
+	ListLogV1SHA1        = "4ae45c11f7b45bf31bc62fac970cfe8022d8b20a"
+	SliceRingV1SHA1      = "ffa105bee96c7e0763e2076b7b8a1d8b58f4cc70"
 	TokenBucketSetV1SHA1 = "39953b23b5819a81a356c6876b2c35a9316c4166"
-	TokenBucketV1SHA1    = "4b5794623ef9704522a8becd5575b9e8f454beac"
-	ZSetLogV1SHA1        = "c73c63dc38e1f7dfead0069a7a8502fd996fe9f3"
+	TokenBucketV1SHA1    = "d0a7fe5211c6f93243d9c4608f047564bc6cd249"
+	ZSetLogV1SHA1        = "b0646e9425c5b288e897028bbceaddc44374e60c"
 )
 
 //go:embed scripts/gcra_v1.lua
@@ -101,9 +101,9 @@ var ListLogV1 = Script{
 	},
 	Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "RPUSH", "TIME", "UNLINK"},
 	State:      "ll/1",
-	Layout:     "one entry a permit, the moment it was granted for, oldest first; expires when the newest has left the window",
+	Layout:     "one entry a permit, the moment it was granted for, oldest first; expires when the newest has left the window; set lazyfree-lazy-expire from 1000000 entries on",
 	Complexity: "O(log N)",
-	Cost:       "TIME, LINDEX; a grant trims what has expired, LTRIM of N entries frees whole blocks: 0.4 ms at a million",
+	Cost:       "TIME, LINDEX; a grant removes up to permits + 10000 expired entries",
 	Redis:      "5.0",
 }
 
@@ -234,7 +234,7 @@ var TokenBucketV1 = Script{
 	},
 	Commands:   []string{"EXISTS", "HMGET", "HSET", "PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZREMRANGEBYRANK"},
 	State:      "tb/1",
-	Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a sorted set with an entry a grant, score the moment it was granted for, member struct.pack(\">I8I4\", permits granted before it, its permits): in use is the end of the last less the start of the first live one. All expire when the last permit has come back, a config set by token_bucket_set never",
+	Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a sorted set with an entry a grant, score the moment it was granted for, member struct.pack(\">I8I4\", permits granted before it, its permits): in use is the end of the last less the start of the first live one. All expire when the last permit has come back, a config set by token_bucket_set never; set lazyfree-lazy-expire from 10000 entries on",
 	Complexity: "O(log N)",
 	Cost:       "TIME, HMGET, ZRANGE; a grant removes up to 100 expired entries",
 	Redis:      "5.0",
@@ -279,7 +279,7 @@ var ZSetLogV1 = Script{
 	},
 	Commands:   []string{"PEXPIREAT", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREMRANGEBYRANK", "ZSCORE"},
 	State:      "zl/1",
-	Layout:     "one member a permit, its score the moment it was granted for: the id, then <id>||2, <id>||3, ..; without an id <us>|<k>. ZREM of all the members of a call gives its permits back. Expires when the newest has left the window",
+	Layout:     "one member a permit, its score the moment it was granted for: the id, then <id>||2, <id>||3, ..; without an id <us>|<k>, k from 1 on behind its number of digits: 11, 12, .., 19, 210. ZREM of all the members of a call gives its permits back. Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
 	Complexity: "O(log N)",
 	Cost:       "TIME, ZRANGE; a grant removes up to permits + 100 expired members",
 	Redis:      "5.0",

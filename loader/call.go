@@ -169,8 +169,11 @@ func (c *call) again(ctx context.Context, err error) error {
 	pause = pause/2 + rand.N(pause/2)
 	c.tries++
 	deadline, bounded := ctx.Deadline()
-	if c.tries > mostRetries || bounded && time.Until(deadline) < pause || sleep(ctx, pause) != nil {
+	if c.tries > mostRetries || bounded && time.Until(deadline) < pause {
 		return c.unknown(err)
+	}
+	if ended := sleep(ctx, pause); ended != nil {
+		return c.unknown(fmt.Errorf("%w: %w", ended, err))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -157,6 +158,100 @@ func TestScriptIsUnknown(t *testing.T) {
 	rdb := client(t, redistest.Start(t, "--rename-command", "SCRIPT", "").Addr)
 	d, err := loader.New(rdb).GCRA("x", loader.PerMinute(1)).Allow(background, "s")
 	granted(t, d, err)
+}
+
+// serverError is what a server answered.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+func (e serverError) RedisError()   {}
+
+// TestLoadingFails is of servers that cannot load a script, for a moment or for good.
+func TestLoadingFails(t *testing.T) {
+	tests := []struct {
+		name  string
+		err   error
+		times int
+		want  string // "" where the call succeeds
+	}{
+		{"for a moment", serverError("LOADING Redis is loading the dataset in memory"), 2, ""},
+		{"the connection is lost", io.EOF, 2, ""},
+		{"the connection is lost for ever", io.EOF, 100, "EOF"},
+		{"out of memory", serverError("OOM command not allowed"), 1, "OOM"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, rdb := fake(t)
+			asked := 0
+			rdb.AddHook(breaker{command: "script", answer: func() error { asked++; return test.err }})
+			other := client(t, rdb.Options().Addr)
+			rdb.AddHook(hook{before: func(cmd redis.Cmder) {
+				if cmd.Name() == "evalsha" && asked == test.times {
+					must(t, loader.New(other).Preload(background))
+				}
+			}})
+			d, err := loader.New(rdb).GCRA("x", loader.PerMinute(2)).Allow(background, "s")
+			if test.want == "" {
+				granted(t, d, err)
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, loader.ErrOutcomeUnknown) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestScriptIsAltered has something on the way change what is loaded.
+func TestScriptIsAltered(t *testing.T) {
+	_, rdb := fake(t)
+	rdb.AddHook(hook{after: func(cmd redis.Cmder, _ error) {
+		if load, ok := cmd.(*redis.StringCmd); ok && cmd.Name() == "script" {
+			load.SetVal("another")
+		}
+	}})
+	limits := loader.New(rdb)
+	as[*loader.NodeError](t, limits.Preload(background))
+	must(t, rdb.ScriptFlush(background).Err())
+	_, err := limits.GCRA("x", loader.PerMinute(2)).Allow(background, "s")
+	if err == nil || !strings.Contains(err.Error(), "SHA1 another") {
+		t.Error(err)
+	}
+}
+
+// TestPauseIsCutShort ends a context while the loader waits for another attempt.
+func TestPauseIsCutShort(t *testing.T) {
+	loading := serverError("LOADING Redis is loading the dataset in memory")
+	ctx, cancel := context.WithCancel(background)
+	rdb := client(t, "127.0.0.1:1")
+	rdb.AddHook(breaker{answer: func() error { time.AfterFunc(time.Millisecond, cancel); return loading }})
+	_, err := loader.New(rdb).GCRA("x", loader.PerMinute(2)).Allow(ctx, "s")
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, loading) || errors.Is(err, loader.ErrOutcomeUnknown) {
+		t.Error(err)
+	}
+}
+
+func TestErrorTexts(t *testing.T) {
+	deadline := second0
+	for want, err := range map[string]error{
+		"loader: gcra_v1: bad limit: want 1..10": &loader.ArgumentError{Script: "gcra_v1", Argument: "limit", Want: "1..10"},
+		"loader: gcra_v1: BADSTATE x (keys a, b)": &loader.StateError{
+			Script: "gcra_v1", Keys: []string{"a", "b"}, Code: "BADSTATE", Text: "x",
+		},
+		"loader: gcra_v1: outcome unknown: EOF": &loader.OutcomeUnknownError{Script: "gcra_v1", Err: io.EOF},
+		"loader: Wait(n=2) of 5s would exceed context deadline": &loader.WaitError{
+			N: 2, Wait: 5 * time.Second, Deadline: deadline,
+		},
+		"loader: Wait(n=2) of 5s would exceed MaxWait 1s": &loader.WaitError{N: 2, Wait: 5 * time.Second, MaxWait: time.Second},
+		"loading scripts on host:1: EOF":                  &loader.NodeError{Addr: "host:1", Err: io.EOF},
+	} {
+		if err.Error() != want {
+			t.Errorf("%s\nwant %s", err, want)
+		}
+	}
+	if !errors.Is(&loader.NodeError{Err: io.EOF}, io.EOF) || !errors.Is(&loader.OutcomeUnknownError{Err: io.EOF}, io.EOF) {
+		t.Error("the cause is not in the error")
+	}
 }
 
 // TestTypedErrors holds the errors of the fake and the real server against each other.
@@ -371,7 +466,7 @@ func TestHooksThatLog(t *testing.T) {
 func TestHooksThatRefuse(t *testing.T) {
 	open, asked := errors.New("circuit open"), 0
 	rdb := client(t, "127.0.0.1:1")
-	rdb.AddHook(breaker{func() error { asked++; return open }})
+	rdb.AddHook(breaker{answer: func() error { asked++; return open }})
 	_, err := loader.New(rdb).ListLog("x", loader.PerMinute(5)).Allow(background, "s")
 	if !errors.Is(err, open) || errors.Is(err, loader.ErrOutcomeUnknown) || asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)

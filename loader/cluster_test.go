@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -29,10 +30,7 @@ func newCluster(t *testing.T) (nodes []*redis.Client, addrs []string) {
 		must(t, node.ClusterAddSlotsRange(background, first, last).Err())
 	}
 	for _, node := range nodes[1:] {
-		host, port, err := net.SplitHostPort(nodes[0].Options().Addr)
-		must(t, err)
-		bus := nodes[0].ConfigGet(background, "cluster-port").Val()["cluster-port"]
-		must(t, node.Do(background, "cluster", "meet", host, port, bus).Err())
+		meet(t, node, nodes[0])
 	}
 	for _, node := range nodes {
 		await(t, func() bool {
@@ -42,6 +40,36 @@ func newCluster(t *testing.T) (nodes []*redis.Client, addrs []string) {
 		})
 	}
 	return nodes, addrs
+}
+
+// addReplica adds a replica of a node to a cluster.
+func addReplica(t *testing.T, nodes []*redis.Client, of *redis.Client) *redis.Client {
+	t.Helper()
+	must(t, of.ConfigSet(background, "repl-diskless-sync-delay", "0").Err())
+	replica := client(t, redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t)).Addr)
+	meet(t, replica, of)
+	id := of.Do(background, "cluster", "myid").Val().(string)
+	await(t, func() bool { return replica.ClusterReplicate(background, id).Err() == nil })
+	await(t, func() bool {
+		return strings.Contains(replica.Info(background, "replication").Val(), "master_link_status:up")
+	})
+	subject, _ := subjectOn(t, nodes, 2, "any") // CLUSTER SLOTS leaves out replicas that have got nothing
+	must(t, of.Set(background, subject, "x", 0).Err())
+	for _, node := range nodes {
+		await(t, func() bool {
+			ranges := node.Do(background, "cluster", "slots").Val().([]any)
+			return slices.ContainsFunc(ranges, func(r any) bool { return len(r.([]any)) == 4 }) // first, last, master, replica
+		})
+	}
+	return replica
+}
+
+func meet(t *testing.T, node, other *redis.Client) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(other.Options().Addr)
+	must(t, err)
+	bus := other.ConfigGet(background, "cluster-port").Val()["cluster-port"]
+	must(t, node.Do(background, "cluster", "meet", host, port, bus).Err())
 }
 
 func freePort(t *testing.T) string {
@@ -156,6 +184,29 @@ func TestCluster(t *testing.T) {
 		denied(t, d, err)
 		if n := nodes[1].Keys(background, "*{"+subject+"}*").Val(); len(n) != 1 {
 			t.Errorf("the new node holds %q", n)
+		}
+	})
+
+	t.Run("a look at a replica", func(t *testing.T) {
+		replica := addReplica(t, nodes, nodes[2])
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true, ReadOnly: true})
+		defer func() { _ = rdb.Close() }()
+		limits := loader.New(rdb, loader.ReadReplicas())
+		log := limits.ListLog("look", loader.PerMinute(2))
+		subject, _ := subjectOn(t, nodes, 2, "look")
+		d, err := log.Allow(background, subject)
+		granted(t, d, err)
+		for range 2 {
+			if _, err := log.Peek(background, subject); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stats := replica.Info(background, "commandstats").Val()
+		if !strings.Contains(stats, "cmdstat_evalsha_ro") || !strings.Contains(stats, "cmdstat_eval_ro") {
+			t.Errorf("the replica was not asked:\n%s", stats)
+		}
+		if listed, err := limits.Nodes(background); err != nil || len(listed) != 3 {
+			t.Errorf("%d nodes, want the 3 masters (%v)", len(listed), err)
 		}
 	})
 

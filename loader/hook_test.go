@@ -31,13 +31,21 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return next
 }
 
-// breaker answers commands without sending them.
-type breaker struct{ answer func() error }
+// breaker answers commands without sending them, those that it is for.
+type breaker struct {
+	command string // "" for all
+	answer  func() error
+}
 
 func (b breaker) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (b breaker) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(context.Context, redis.Cmder) error { return b.answer() }
+func (b breaker) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if b.command != "" && b.command != cmd.Name() {
+			return next(ctx, cmd)
+		}
+		return b.answer()
+	}
 }
 
 func (b breaker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {

@@ -26,6 +26,11 @@
 // reply is an [*OutcomeUnknownError]: it may have been charged, once. The loader never sends a decision
 // twice unless the first one cannot have run or carries an id.
 //
+// # Contexts
+//
+// A call returns as soon as its context ends, whatever the client's timeouts and ContextTimeoutEnabled
+// are. A context that can end costs a goroutine for as long as the round trip takes.
+//
 // # Plans
 //
 // Every limiter has With, which returns it with another limit and everything else shared:

@@ -84,6 +84,11 @@ func await(ctx context.Context, do func() error) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
+	}
+	select {
+	case err := <-done: // just in time
+		return err
+	default:
 		return ctx.Err()
 	}
 }

@@ -25,7 +25,7 @@ func (b ZSetLog) With(limit Limit) ZSetLog { return ZSetLog{booker{b.with(limit)
 
 // WithID returns the limiter with the request id that its next call carries: 1 to 128 bytes without
 // "|". However often and from wherever a subject asks with the same id, it is charged once in a window,
-// and granted what it was granted the first time. Asking for other permits than then is an
+// and granted what it was granted the first time, with what is left of its wait. Asking for other permits than then is an
 // *ArgumentError. Use it where requests are repeated by others than the loader: by queues, browsers
 // and people. Cost: nothing, it is a copy.
 func (b ZSetLog) WithID(id string) ZSetLog {

@@ -60,7 +60,7 @@ local function intervals(k)
 end
 
 local depth, depth_part = intervals(burst)
-if depth > 4503599627370496 then
+if depth > 4503599627370496 or (depth == 4503599627370496 and depth_part > 0) then
   return redis.error_reply("BADARG burst: want burst * window / limit up to 2^52")
 end
 if permits > burst then return redis.error_reply("BADARG permits: want up to burst") end
@@ -70,7 +70,7 @@ local now = clock[1] * 1000000 + clock[2]
 
 local stored = redis.pcall("GET", bucket)
 if type(stored) == "table" then return stored end
-local tat, part = now, 0
+local ahead, part = 0, 0 -- of the theoretical arrival time; a full bucket has none
 if stored then
   local fields = {string.match(stored, "^(%d+) (%d+) (%d+) (%d+)$")}
   local stored_tat = integer(fields[1] or "", 0, 9007199254740991)
@@ -82,37 +82,34 @@ if stored then
   end
   -- Written further ahead than a clock may step back: void. In the past: the bucket is full.
   if written <= now + window + 60000000 and stored_tat >= now then
-    tat, part = stored_tat, numerator
+    ahead, part = stored_tat - now, numerator
     if divisor ~= limit then
-      if part > 0 then tat = tat + 1 end
+      if part > 0 then ahead = ahead + 1 end
       part = 0
     end
   end
 end
 
 local cost, cost_part = intervals(math.max(permits, 1))
-local next_tat, next_part = tat + cost, part + cost_part
-if next_part >= limit then next_tat, next_part = next_tat + 1, next_part - limit end
-
-local wait = next_tat - depth - now
-if next_part > depth_part then wait = wait + 1 end
+local wait = ahead - depth + cost + math.ceil((part - depth_part + cost_part) / limit)
 wait = math.max(wait, 0)
 
 local granted = 0
 if permits > 0 and wait <= max_wait then
-  granted, tat, part = permits, next_tat, next_part
+  granted, ahead, part = permits, ahead + cost, part + cost_part
+  if part >= limit then ahead, part = ahead + 1, part - limit end
 end
 
-local reset_after = tat - now
+local reset_after = ahead
 if part > 0 then reset_after = reset_after + 1 end
 if granted > 0 then
-  local state = string.format("%.0f %.0f %.0f %.0f", tat, part, limit, now)
+  local state = string.format("%.0f %.0f %.0f %.0f", now + ahead, part, limit, now)
   redis.call("SET", bucket, state, "PX", math.ceil(reset_after / 1000))
 end
 
 -- The floating-point quotient is within 10^-7 of the true one: its nearest integer is
 -- the answer or one above it.
-local left, left_part = now + depth - tat, depth_part - part
+local left, left_part = depth - ahead, depth_part - part
 if left_part < 0 then left, left_part = left - 1, left_part + limit end
 local remaining = 0
 if left >= 0 then

@@ -95,8 +95,9 @@ if exists then
     return redis.error_reply("BADSTATE ring: want 1..10000 slices")
   end
   -- Fresh again when every slice has left the ring, or the last was counted by a clock that was
-  -- ahead by more than the widest window and 60 s.
-  if current - stored_last < stored_size and stored_last * slice <= now + widest * slice + 60000000 then
+  -- ahead by more than the widest window, of the ring or the call, and 60 s.
+  local ahead = math.max(stored_size, widest) * slice + 60000000
+  if current - stored_last < stored_size and stored_last * slice <= now + ahead then
     fresh = false
     size, last, total = stored_size, stored_last, number_at(header, 3)
     -- While the clock is behind, permits count in the last slice.

@@ -34,7 +34,7 @@
 --                          it was granted for, member struct.pack(">I8I4", permits granted before it, its
 --                          permits): in use is the end of the last less the start of the first live one.
 --                          All expire when the last permit has come back, a config set by
---                          token_bucket_set never
+--                          token_bucket_set never; set lazyfree-lazy-expire from 10000 entries on
 -- COMPLEXITY  O(log N)     TIME, HMGET, ZRANGE; a grant removes up to 100 expired entries
 -- REDIS       5.0
 
@@ -100,19 +100,20 @@ local function unpacked(member)
 end
 
 -- The entry in a reply of ZRANGE WITHSCORES: its moment, and the permits granted before and
--- after it; nil where there is none. Some servers print a round score with an exponent, which
--- arithmetic reads everywhere.
+-- after it; nil where there is none. Redis 7.2 prints a round score with an exponent; gopher-lua
+-- reads one only behind a point.
 local unreadable = false
 local function entry(reply)
   local member, score = reply[1], reply[2]
   if not member then return nil end
-  local at = score + 0
-  if at < 0 or at > 9007199254740991 or at % 1 ~= 0 or #member ~= 12 then
-    unreadable = true
-    return nil
+  local at = tonumber(score) or tonumber((string.gsub(score, "e", ".e")))
+  if at and at >= 0 and at <= 9007199254740991 and at % 1 == 0 and #member == 12 then
+    local before, count = unpacked(member)
+    if count > 0 and before + count <= 9007199254740991 then
+      return {at = at, before = before, after = before + count, member = member}
+    end
   end
-  local before, count = unpacked(member)
-  return {at = at, before = before, after = before + count, member = member}
+  unreadable = true
 end
 
 local tail = redis.pcall("ZRANGE", log, -1, -1, "WITHSCORES")
@@ -142,7 +143,9 @@ end
 
 local wanted = math.max(permits, 1)
 local due, live = now, 0
-if oldest then
+if oldest and oldest.before > newest.before then
+  unreadable = true
+elseif oldest then
   due, live = math.max(now, newest.at), newest.after - oldest.before
   if live + wanted > rate then
     -- The permit that must come back before there is room for the last of those wanted.

@@ -25,9 +25,10 @@
 -- ERROR       BADSTATE     log holds a score that is not a moment in microseconds
 --
 -- STATE       zl/1         one member a permit, its score the moment it was granted for: the id,
---                          then <id>||2, <id>||3, ..; without an id <us>|<k>. ZREM of all the
---                          members of a call gives its permits back. Expires when the newest
---                          has left the window
+--                          then <id>||2, <id>||3, ..; without an id <us>|<k>, k from 1 on behind
+--                          its number of digits: 11, 12, .., 19, 210. ZREM of all the members of
+--                          a call gives its permits back. Expires when the newest has left the
+--                          window; set lazyfree-lazy-expire from 10000 members on
 -- COMPLEXITY  O(log N)     TIME, ZRANGE; a grant removes up to permits + 100 expired members
 -- REDIS       5.0
 
@@ -59,12 +60,12 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 local expired = now - window -- permits granted for up to this moment have left the window
 
--- Some servers print a round score with an exponent, which arithmetic reads everywhere.
+-- Redis 7.2 prints a round score with an exponent; gopher-lua reads one only behind a point.
 local unreadable = false
 local function moment(score)
   if not score then return nil end
-  local at = score + 0
-  if at >= 0 and at <= 9007199254740991 and at % 1 == 0 then return at end
+  local at = tonumber(score) or tonumber((string.gsub(score, "e", ".e")))
+  if at and at >= 0 and at <= 9007199254740991 and at % 1 == 0 then return at end
   unreadable = true
 end
 
@@ -109,26 +110,44 @@ elseif permits > 0 and due - now <= max_wait then
 end
 
 local live = 0
-if newest and granted == 0 and wanted == 1 and due > now then
-  live = limit -- why one permit is denied: the log is full, or booked ahead
+if newest and granted == 0 and due > now and (wanted == 1 or newest > now) then
+  live = limit -- why permits are denied: the log is full, or booked ahead
 elseif newest then
   live = redis.call("ZCOUNT", log, expired + 1, "+inf")
 end
 if unreadable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
 
--- Names that no member has: at a moment that is in use they go on behind its members, and in
--- longer and longer steps where ZREM has left gaps among those.
-local function add_named(score)
-  local missing, k = granted, 0
-  if newest == due then k = redis.call("ZCOUNT", log, score, score) end
-  while missing > 0 do
-    local members = {}
-    for i = 1, missing do
-      members[2 * i - 1], members[2 * i] = score, score .. "|" .. string.format("%.0f", k + i)
-    end
-    k = 2 * (k + missing)
-    missing = missing - redis.call("ZADD", log, "NX", unpack(members))
+-- Whether Redis sorts a member before every name that could follow the script's own at this moment.
+local function sorts_before(member, bound)
+  for i = 1, #bound do
+    local a, b = string.byte(member, i) or -1, string.byte(bound, i)
+    if a ~= b then return a < b end
   end
+  return false
+end
+
+-- The last k in use at the moment of the newest members. k carries its number of digits in front, so
+-- that names sort by k and stand together; what sorts behind them are callers' ids, passed by
+-- doubling steps and halving back.
+local function last_k(score)
+  local bound = score .. "|:"
+  local function member_at(rank)
+    local reply = redis.call("ZRANGE", log, -1 - rank, -1 - rank, "WITHSCORES")
+    return reply[2] == tail[2] and reply[1] or ""
+  end
+  local rank = 0
+  if not sorts_before(tail[1], bound) then
+    local step = 1
+    while not sorts_before(member_at(rank + step), bound) do
+      rank, step = rank + step, step * 2
+    end
+    while step > 1 do
+      step = step / 2
+      if not sorts_before(member_at(rank + step), bound) then rank = rank + step end
+    end
+    rank = rank + 1
+  end
+  return tonumber((string.match(member_at(rank), "^" .. score .. "|%d(%d+)$"))) or 0
 end
 
 if granted > 0 and not booked then
@@ -140,15 +159,15 @@ if granted > 0 and not booked then
     if left > 0 then redis.call("ZREMRANGEBYRANK", log, 0, math.min(left, granted + 100) - 1) end
   end
   local score = string.format("%.0f", due)
-  if id == "" then
-    add_named(score)
-  else
-    local members = {}
-    for k = 1, granted do
-      members[2 * k - 1], members[2 * k] = score, member_of_id(k)
-    end
-    redis.call("ZADD", log, unpack(members))
+  local k = 0
+  if id == "" and newest == due then k = last_k(score) end
+  local members = {}
+  for i = 1, granted do
+    local digits = string.format("%.0f", k + i)
+    members[2 * i - 1] = score
+    members[2 * i] = id == "" and score .. "|" .. #digits .. digits or member_of_id(i)
   end
+  redis.call("ZADD", log, unpack(members))
   redis.call("PEXPIREAT", log, math.ceil((due + window) / 1000))
   live, newest = live + granted, due
 end

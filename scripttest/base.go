@@ -240,7 +240,7 @@ func baseLoad(c call) int {
 		c.Call(0, 1)
 		piece, ok := toString(c.Get(-1))
 		if !ok && c.Get(-1) != lua.LNil {
-			c.fail("reader function must return a string")
+			return c.pushAll(lua.LNil, []lua.LValue{lua.LString("reader function must return a string")})
 		}
 		c.Pop(1)
 		if piece == "" {
@@ -254,9 +254,7 @@ func baseLoad(c call) int {
 func (c call) load(source, name string) int {
 	proto, err := compileChunk(source, displayedChunk(name))
 	if err != nil {
-		c.Push(lua.LNil)
-		c.pushString(err.Error())
-		return 2
+		return c.pushAll(lua.LNil, []lua.LValue{lua.LString(err.Error())})
 	}
 	c.Push(runOf(c.LState).redis.lib.instantiate(c.LState, proto))
 	return 1

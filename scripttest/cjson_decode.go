@@ -229,7 +229,7 @@ func (d *jsonDecoder) escape(out []byte) ([]byte, string) {
 			return out, "invalid unicode escape code"
 		}
 		d.at += length
-		return appendUTF8(out, r), ""
+		return utf8.AppendRune(out, r), ""
 	}
 	i := strings.IndexByte(`btnfr"\/`, c)
 	if c == 0 || i < 0 {
@@ -270,5 +270,3 @@ func (d *jsonDecoder) hex4(n int) (rune, bool) {
 	r, err := strconv.ParseUint(digits, 16, 16)
 	return rune(r), err == nil && r <= math.MaxUint16
 }
-
-func appendUTF8(out []byte, r rune) []byte { return utf8.AppendRune(out, r) }

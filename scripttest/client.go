@@ -42,6 +42,9 @@ func (c *client) do(words []string) (any, error) {
 	if tooLongTTL(words) {
 		return nil, &UnsupportedError{What: "a TTL of more than 290 years"}
 	}
+	if infiniteIncrement(words) {
+		return nil, &UnsupportedError{What: "adding NaN or an infinity"}
+	}
 	if failure, refused := refusedNumber(words); refused {
 		return failure, nil
 	}

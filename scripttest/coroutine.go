@@ -2,7 +2,8 @@ package scripttest
 
 import lua "github.com/yuin/gopher-lua"
 
-// coroutineFunctions are gopher-lua's, save that every coroutine counts its instructions.
+// coroutineFunctions are gopher-lua's, save that every coroutine counts its instructions, and that wrap
+// raises errors as Lua 5.1 does.
 func coroutineFunctions(L *lua.LState) map[string]function {
 	L.Push(L.NewFunction(lua.OpenCoroutine))
 	L.Push(lua.LString(lua.CoroutineLibName))
@@ -15,7 +16,8 @@ func coroutineFunctions(L *lua.LState) map[string]function {
 		original := f.(*lua.LFunction).GFunction
 		functions[name.String()] = func(c call) int { return original(c.LState) }
 	})
-	create, wrap := functions["create"], functions["wrap"]
+	create, resume := functions["create"], resumeLike51(functions["resume"])
+	functions["resume"] = resume
 	functions["create"] = func(c call) int {
 		run := c.RemoveContext()
 		create(c)
@@ -24,12 +26,41 @@ func coroutineFunctions(L *lua.LState) map[string]function {
 		return 1
 	}
 	functions["wrap"] = func(c call) int {
-		run := c.RemoveContext()
-		wrap(c)
-		c.SetContext(run)
-		resume := c.Get(-1).(*lua.LFunction)
-		resume.Upvalues[0].Value().(*lua.LState).SetContext(run)
+		functions["create"](c)
+		thread := c.Get(-1)
+		c.Push(c.NewFunction(func(L *lua.LState) int { return resumeWrapped(call{LState: L}, thread, resume) }))
 		return 1
 	}
 	return functions
+}
+
+// resumeLike51 is coroutine.resume with the messages of Lua 5.1.
+func resumeLike51(resume function) function {
+	return func(c call) int {
+		if _, ok := c.Get(1).(*lua.LState); !ok {
+			c.argError(1, "coroutine expected")
+		}
+		results := resume(c)
+		if c.Get(-results) == lua.LFalse {
+			failure := lua51(c.Get(-1))
+			c.Pop(1)
+			c.Push(failure)
+		}
+		return results
+	}
+}
+
+// resumeWrapped resumes a thread and raises its error again, with one more position before it.
+func resumeWrapped(c call, thread lua.LValue, resume function) int {
+	c.Insert(thread, 1)
+	results := resume(c)
+	if c.Get(-results) != lua.LFalse {
+		return results - 1
+	}
+	v := c.Get(-1)
+	if text, ok := v.(lua.LString); ok {
+		v = lua.LString(position(c.LState, 1)) + text
+	}
+	c.Error(v, 0)
+	return 0
 }

@@ -29,19 +29,61 @@
 // # What is refused
 //
 // With an *UnsupportedError: a first line that begins with #, redis.setresp(3), changing cjson's settings,
-// string.dump, error() with a table without err (Redis 7.0 crashes), commands that miniredis does not
-// have, and streams, HyperLogLogs and TTLs of more than 290 years, which its snapshots or its clock would
-// get wrong. As a syntax error: a variable named goto, and ... outside of a function.
+// string.dump, strings beyond 256 MB, error() with a table without err (Redis 7.0 crashes), commands that
+// miniredis does not have, and what it would get wrong: streams, HyperLogLogs, TTLs of more than 290
+// years, adding infinities to strings. As a syntax error: a variable named goto, ... outside a function.
 //
 // # What differs
 //
 //   - Error texts do not name the variable: "attempt to index a nil value" where Redis says "attempt to
-//     index local 'x' (a nil value)". In a call by s:method() a bad argument's number counts s. Syntax
-//     errors are worded by gopher-lua's parser. A stack overflow comes at 4096 calls and has no line.
+//     index local 'x' (a nil value)". In a call by s:method() a bad argument's number counts s, and
+//     error("x", 2) in a tail call finds a line. Syntax errors are worded by gopher-lua's parser. A stack
+//     overflow comes at 4096 calls and has no line.
 //   - pairs goes through a table in the order of insertion, and # of an array with holes may differ.
-//   - ^, math.exp, math.sin and the like may differ in the last digit where the result is not exact.
-//   - math.random begins every run with the same seed, and a literal -0 keeps its sign.
-//   - collectgarbage and gcinfo say 0, getmetatable(_G) nil, tostring of tables shows other addresses.
-//   - Lua runs no yield across pcall or a metamethod, nor a coroutine of a function that is not Lua.
-//   - The many commands and options beyond what the tests here compare are miniredis's.
+//   - ^, math.exp, math.sin and the like may differ in the last digit where the result is not exact, and
+//     so may INCRBYFLOAT. A negative zero may lose its sign.
+//   - math.random begins every run with the same seed. TIME stands still within a run, as from Redis 7.2
+//     on. collectgarbage and gcinfo say 0, getmetatable(_G) nil.
+//   - A coroutine must be made of a Lua function.
+//   - Commands and options beyond those that the tests here compare with a server are miniredis's.
+//
+// # The faults of the scripts that everyone copies
+//
+// Sluice grew from five systems, S0 to S4: a time-slice ring in a list, a sliding window behind an
+// annotation, a global limit of 5 a second, a limit per user and action, and Redisson's RRateLimiter.
+// Each of their faults has a test in which the faulty way fails and ours passes. A faulty script is
+// testdata/faulty/<name>.lua, and TestFaultyScriptsFail shows it failing where no other test is named.
+//
+//	S0  the walk over skipped slices never ends   s0_walk_never_meets, TestRingGapEnds, TestRingDamagedStateEnds
+//	S0  idle for a lap, old counts are current    s0_lap_of_counts, TestRingGapEnds
+//	S0  each process keeps the last index         s0_process_index, TestFaultProcessKeepsTheIndex
+//	S0  initialisation races                      TestFaultInitialisationRaces
+//	S0  two keys without a common hash tag        TestKeysOfACallShareTheirSlot
+//	S0  two windows cannot be checked together    TestFaultWindowsOneByOne
+//	S0  counting and limiting are separate        TestFaultCheckThenAdd
+//	S0  S1  an idle key stays for ever            s1_no_expiry, TestFaultNoExpiry, TestEveryKeyExpires
+//	S0  S1  S2  S4  the clock is the client's     clients_clock, TestFaultClientsClock
+//	S1  the timestamp is the member               s1_member_is_time
+//	S1  the check and the add are separate        TestFaultCheckThenAdd
+//	S1  S3  a refused call is recorded            s1_refused_recorded
+//	S1  the count includes both edges             s1_both_edges
+//	S1  S2  nothing says how long to wait         s1_no_wait
+//	S1  open on failure is the only policy        TestFaultOpenOnFailure
+//	S2  polling: capacity, calls, fairness        TestFaultPolling
+//	S2  a refusal is a nil reply                  s2_false_is_nil
+//	S2  one permit a call                         s2_one_permit
+//	S2  a UUID a permit, 145 bytes                BenchmarkBytesAPermit
+//	S3  twice the limit across a window's edge    s3_fixed_window
+//	S3  the member is the millisecond             s3_member_is_millisecond
+//	S3  counts before it trims                    s3_count_before_trim
+//	S3  expiry in whole seconds                   s3_whole_second_expiry
+//	S4  check, set and acquire race               TestFaultCheckSetAcquire
+//	S4  equal random numbers are one member       s4_random_member
+//	S4  counter and entries disagree              s4_counter_beside_entries
+//	S4  too many results to unpack                s4_unpack_expired, TestServerFaultUnpackExpired
+//	S4  1.2 s of blocked server at a million      BenchmarkAfterExpiry
+//	S4  the wait of the oldest for n permits      s4_wait_of_oldest
+//	S4  assert() on a caller's mistake            s4_assert, TestMalformedCalls
+//	S4  five keys a limiter                       TestKeysOfACallShareTheirSlot
+//	S4  a changed rate clears the state           s4_rate_change_clears
 package scripttest

@@ -52,8 +52,10 @@ func asLua51(text string) string {
 		message = "attempt to index a userdata value"
 	case message == "registry overflow":
 		message = "stack overflow"
-	case message == "can not yield from outside of a coroutine":
+	case strings.HasSuffix(message, "can not yield from outside of a coroutine"):
 		position, message = "", "attempt to yield across metamethod/C-call boundary"
+	case message == "can not resume a dead thread":
+		message = "cannot resume dead coroutine"
 	case strings.HasPrefix(message, "attempt to compare "):
 		message = compareText(message)
 	}

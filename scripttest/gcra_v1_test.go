@@ -92,6 +92,15 @@ var gcraV1 = table{
 			{"0s", "1 1099511627776us 4097 1 0", "BADARG burst: want burst * window / limit up to 2^52"},
 			{"0s", "1 31622400000000us 10000000 1 0", "BADARG burst: want burst * window / limit up to 2^52"},
 		}},
+		{"a fraction of a microsecond beyond the largest bucket", []line{
+			{"0s", "69999 31524885741128us 9999956 1 0", "BADARG burst: want burst * window / limit up to 2^52"},
+			{"0s", "69999 31524885741128us 9999955 0 0", "0 9999955 0 0"},
+		}},
+		{"a wait near 2^52 is exact", []line{
+			{"-2307252800s", "1 31622399999999us 142 142 0", "142 0 0 4490380799999858us"},
+			{"-2307252800s", "1 31622399999999us 142 141 0", "0 0 4458758399999859us 4490380799999858us"},
+			{"-2307252800s", "1 31622399999999us 142 137 0", "0 0 4332268799999863us 4490380799999858us"},
+		}},
 		{"less than a microsecond a permit", []line{
 			{"0s", "10000000 1ms 10000000 10000000 0", "10000000 0 0 1ms"},
 			{"0s", "10000000 1ms 10000000 1 0", "0 0 1us 1ms"},

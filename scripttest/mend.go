@@ -26,42 +26,71 @@ func tooLongTTL(words []string) bool {
 }
 
 func exceeds(ttl string, milliseconds bool) bool {
-	n, err := strconv.ParseInt(ttl, 10, 64)
+	n, ok := integer(ttl)
 	if milliseconds {
-		return err == nil && n > maxTTL
+		return ok && n > maxTTL
 	}
-	return err == nil && n > maxTTL/1000
+	return ok && n > maxTTL/1000
 }
 
-// refusedNumber is the error of a command with a number that miniredis would take and Redis does not: NaN
-// for a score, NaN or an infinity to add.
+// refusedNumber is the error of a command with a score that miniredis would take and Redis does not.
 func refusedNumber(words []string) (ErrorReply, bool) {
 	switch name := strings.ToLower(words[0]); {
 	case name == "zadd":
 		for i := len(words) - 2; i >= 2; i -= 2 {
-			if x, ok := parseNumber(words[i]); ok && math.IsNaN(x) {
-				return "ERR value is not a valid float", true
+			if isNaN(words[i]) {
+				return notAFloat, true
 			}
 		}
 	case name == "zincrby" && len(words) == 4:
-		x, ok := parseNumber(words[2])
-		return "ERR value is not a valid float", ok && math.IsNaN(x)
-	case name == "hincrbyfloat" && len(words) == 4:
-		x, ok := parseNumber(words[3])
-		return "ERR value is NaN or Infinity", ok && (math.IsNaN(x) || math.IsInf(x, 0))
+		return notAFloat, isNaN(words[2])
 	}
 	return "", false
 }
 
-// instead is the command to run in the place of one that miniredis gets wrong: SETRANGE of nothing only
-// tells the length.
+const notAFloat = "ERR value is not a valid float"
+
+func isNaN(s string) bool {
+	x, ok := parseNumber(s)
+	return ok && math.IsNaN(x)
+}
+
+// infiniteIncrement reports whether a command adds an infinity or NaN to a string or a hash field.
+func infiniteIncrement(words []string) bool {
+	switch strings.ToLower(words[0]) {
+	case "incrbyfloat", "hincrbyfloat":
+		x, ok := parseNumber(words[len(words)-1])
+		return ok && (math.IsInf(x, 0) || math.IsNaN(x))
+	}
+	return false
+}
+
+// instead is the command to run in the place of one that miniredis gets wrong; it replies the same, and
+// changes as little: nothing.
 func instead(words []string) []string {
-	if len(words) == 4 && strings.EqualFold(words[0], "setrange") && words[3] == "" {
-		if offset, err := strconv.Atoi(words[2]); err == nil && offset >= 0 {
+	switch name := strings.ToLower(words[0]); {
+	case name == "setrange" && len(words) == 4 && words[3] == "":
+		if offset, ok := integer(words[2]); ok && offset >= 0 {
 			return []string{"STRLEN", words[1]}
+		}
+	case name == "getrange" && len(words) == 4:
+		start, okStart := integer(words[2])
+		end, okEnd := integer(words[3])
+		if okStart && okEnd && start < 0 && end < start {
+			return []string{"GETRANGE", words[1], "1", "0"}
+		}
+	case (name == "zpopmin" || name == "zpopmax") && len(words) == 3:
+		if count, ok := integer(words[2]); ok && count == 0 {
+			return []string{"ZRANGE", words[1], "1", "0"}
 		}
 	}
 	return words
+}
+
+// integer reads an integer as commands do.
+func integer(s string) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
 }
 
 // mend makes of miniredis's reply what Redis 7.0 replies, where the two differ: scores have 17 digits,
@@ -124,9 +153,14 @@ func mendError(words []string, text ErrorReply) ErrorReply {
 	if name, ok := strings.CutPrefix(string(text), expire); ok && !strings.HasPrefix(name, "'") {
 		return ErrorReply(expire + "'" + strings.ToLower(words[0]) + "' command")
 	}
-	if strings.EqualFold(words[0], "hincrby") && strings.HasPrefix(string(text), "ERR value is not an integer") {
-		if _, err := strconv.ParseInt(words[3], 10, 64); err == nil {
+	switch strings.ToLower(words[0]) {
+	case "hincrby":
+		if _, ok := integer(words[3]); ok && strings.HasPrefix(string(text), "ERR value is not an integer") {
 			return "ERR hash value is not an integer"
+		}
+	case "hincrbyfloat":
+		if _, ok := parseNumber(words[3]); ok && text == notAFloat {
+			return "ERR hash value is not a float"
 		}
 	}
 	return text

@@ -10,7 +10,7 @@ import (
 const maxCaptures = 32
 
 // maxMatchSteps ends a pattern that backtracks without end in sight.
-const maxMatchSteps = 50_000_000
+const maxMatchSteps = 5_000_000
 
 // What the length of a capture says when it is not a length.
 const (
@@ -304,9 +304,6 @@ func inClass(c, k byte) bool {
 	case 'z':
 		in = c == 0
 	default:
-		return k == c
-	}
-	if !isAlpha(k) {
 		return k == c
 	}
 	return in != isUpper(k)

@@ -44,8 +44,9 @@ func rewriteExpr(e ast.Expr) ast.Expr {
 		return rewriteConcat(e)
 	case *ast.ArithmeticOpExpr:
 		if e.Operator == "%" {
-			return helperCall(modHelper, e, e.Lhs, e.Rhs)
+			return helperCall(modHelper, e.Lhs, e.Rhs)
 		}
+		e.SetLine(e.Rhs.Line()) // Lua 5.1 blames the line of the last operand
 	}
 	return e
 }
@@ -66,7 +67,7 @@ func rewriteConcat(e *ast.StringConcatOpExpr) ast.Expr {
 	} else {
 		operands = append(operands, e.Rhs)
 	}
-	return helperCall(concatHelper, e, operands...)
+	return helperCall(concatHelper, operands...)
 }
 
 func isConcat(call *ast.FuncCallExpr) bool {
@@ -92,17 +93,20 @@ func forNumber(e ast.Expr, role string) ast.Expr {
 	if _, literal := e.(*ast.NumberExpr); literal {
 		return e
 	}
-	return helperCall(forHelper, e, single(e), &ast.StringExpr{Value: role})
+	text := &ast.StringExpr{Value: role}
+	text.SetLine(e.Line())
+	return helperCall(forHelper, e, text)
 }
 
-// helperCall is a call of a helper in the place of e, on its line, with exactly one result.
-func helperCall(helper string, e ast.Expr, args ...ast.Expr) ast.Expr {
-	args[len(args)-1] = single(args[len(args)-1])
+// helperCall is a call of a helper with exactly one result, on the line of its last argument.
+func helperCall(helper string, args ...ast.Expr) ast.Expr {
+	last := args[len(args)-1]
+	args[len(args)-1] = single(last)
 	name := &ast.IdentExpr{Value: helper}
 	call := &ast.FuncCallExpr{Func: name, Args: args, AdjustRet: true}
 	for _, node := range []ast.PositionHolder{name, call} {
-		node.SetLine(e.Line())
-		node.SetLastLine(e.LastLine())
+		node.SetLine(last.Line())
+		node.SetLastLine(last.LastLine())
 	}
 	return call
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
 )
 
@@ -75,6 +76,7 @@ func TestUnsupported(t *testing.T) {
 		`redis.call("XADD", "k", "*", "a", 1)`:              "the command XADD",
 		`redis.pcall("PFADD", "k", "a")`:                    "the command PFADD",
 		`redis.call("LCS", "a", "b")`:                       "the command LCS",
+		`redis.call("INCRBYFLOAT", "k", "inf")`:             "adding NaN or an infinity",
 		`redis.call("SET", "k", 1, "PX", 1e15)`:             "a TTL of more than 290 years",
 		`redis.call("PEXPIRE", "k", "9223372036854775807")`: "a TTL of more than 290 years",
 		`return ("x"):rep(1e9)`:                             "strings as long as that of string.rep here",
@@ -176,6 +178,20 @@ func TestPass(t *testing.T) {
 	}
 	if got := script.Run(Start(t), nil, nil); got.Reply != "under 1e+15" {
 		t.Errorf("reply %v, %v", got.Reply, got.Err)
+	}
+}
+
+// TestFaultOfALibrary lets a library function fail by itself: that must not pass for an error of the
+// script's, nor be caught by it.
+func TestFaultOfALibrary(t *testing.T) {
+	r := Start(t)
+	broken := func(call) int { return len([]string{}[1:]) }
+	r.lib.globals.RawSetString("broken", lua.NewState().NewFunction(bound("broken", broken)))
+	for _, source := range []string{`broken()`, `pcall(broken) return 1`} {
+		err := runOn(t, r, source).Err
+		if _, isReply := err.(ErrorReply); isReply || err == nil || !strings.Contains(err.Error(), "broken: runtime error") {
+			t.Errorf("%s: %v", source, err)
+		}
 	}
 }
 

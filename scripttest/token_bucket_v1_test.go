@@ -130,6 +130,17 @@ var tokenBucketV1 = table{
 			{"0s", "3 10s 0 0 0", badPermits},
 			{"20s", "3 10s 0 1 0", "1 2 0 10s 3 10s"},
 		}},
+		{"running totals that fall, count nothing or are past 2^53", []line{
+			{"0s", "!ZADD $2 @-2s \x00\x00\x00\x00\x00\x00\x002\x00\x00\x00\x08 @-1s \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01", "2"},
+			{"0s", "10 10s 0 10 0", badPermits},
+			{"0s", "10 10s 0 0 0", badPermits},
+			{"", "!DEL $2", "1"},
+			{"0s", "!ZADD $2 @-1s \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "1"},
+			{"0s", "10 10s 0 1 0", badPermits},
+			{"", "!DEL $2", "1"},
+			{"0s", "!ZADD $2 @-1s \x00\x1f\xff\xff\xff\xff\xff\xff\x00\x00\x00\x01", "1"},
+			{"0s", "10 10s 0 1 0", badPermits},
+		}},
 	}...),
 }
 

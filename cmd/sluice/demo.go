@@ -26,8 +26,10 @@ booked for one second; less than 99 % of the capacity (slice_ring: 90 %), where
 two permits lost at the ends do not count; more than one call for a permit
 (except slice_ring, which cannot book).
 
-  --redis URL       redis://[user:password@]host:port[/db] or rediss://, not the
-                    miniredis; the keys expire by themselves
+  --redis URL       on this server: redis://[user:password@]host:port[/db], or
+                    rediss:// for TLS; the keys expire by themselves
+  --cluster LIST    on a cluster, or on what sentinels watch, as in
+  --sentinel LIST   sluice help load
   --duration D      whole seconds, 2s to 10m (default 12s)
   --workers N       for each way, 5 to 200 (default 20)
   --margin D        makes our windows longer than the second that is audited, so
@@ -38,7 +40,7 @@ two permits lost at the ends do not count; more than one call for a permit
 
 // demoFlags are the flags of demo.
 type demoFlags struct {
-	redis    string
+	target   targetFlags
 	color    string
 	workers  int
 	duration time.Duration
@@ -48,7 +50,7 @@ type demoFlags struct {
 func parseDemo(args []string) (demoFlags, error) {
 	var f demoFlags
 	flags := newFlags("demo")
-	flags.StringVar(&f.redis, "redis", "", "")
+	f.target.register(flags)
 	flags.StringVar(&f.color, "color", "auto", "")
 	flags.IntVar(&f.workers, "workers", 20, "")
 	lengthFlag(flags, &f.duration, "duration", 12*time.Second)
@@ -78,7 +80,7 @@ func (a app) demo(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	server, err := a.demoServer(f.redis)
+	server, err := a.demoServer(f.target)
 	if err != nil {
 		return err
 	}
@@ -110,10 +112,11 @@ type demoServer struct {
 	close   func()
 }
 
-// demoServer starts a miniredis, or takes the server of a URL.
-func (a app) demoServer(url string) (demoServer, error) {
-	if url != "" {
-		t, err := a.serverTarget(url)
+// demoServer starts a miniredis, unless the flags name a deployment. The environment does not: the demo is
+// for those who have nothing yet.
+func (a app) demoServer(f targetFlags) (demoServer, error) {
+	if f != (targetFlags{}) {
+		t, err := a.target(f)
 		if err != nil {
 			return demoServer{}, err
 		}
@@ -131,6 +134,9 @@ func (a app) demoServer(url string) (demoServer, error) {
 func (s screen) introduce(f demoFlags, server string, ways []experiment.Way) {
 	s.printf("%s\n", s.paint(bold, fmt.Sprintf("A payment API takes %d calls in any second, wherever that second starts.", experiment.Limit)))
 	s.printf("%d workers share it for %s, in each of %d ways at once.\n", f.workers, seconds(f.duration), len(ways))
+	if f.margin > 0 {
+		s.printf("The windows of our scripts are %v long.\n", experiment.Window+f.margin)
+	}
 	s.printf("Server: %s\n\n", server)
 	for _, way := range ways {
 		s.printf("  %s%s\n", s.paint(bold, pad(way.Name, gutter)), way.Text)
@@ -195,8 +201,8 @@ func (s screen) judged(most int) style {
 // notes explain the table.
 func (s screen) notes(results []experiment.Result) {
 	r := results[0]
-	s.printf(`booked, real  the most acts in any half-open second [t, t + 1 s): as booked by the
-              server's clock, and as they really happened by ours
+	s.printf(`booked, real  the most acts in any half-open second [t, t + 1 s): as booked, by
+              the server's clock, and as they really happened, by ours
 capacity      acts booked in the %s from a way's first one, of %d x %d = %d
 calls         to Redis, for a decision; one that books past the end counts too
 longest wait  of a worker for one permit

@@ -49,51 +49,67 @@ func countBetween(moments []time.Duration, after, upTo time.Duration) int {
 	return count
 }
 
-// actLine shows how many acts each column holds.
-func (s screen) actLine(acts []int) string {
+// glyph is one column of a time line.
+type glyph struct {
+	text string
+	as   style
+}
+
+// ribbon is a row of glyphs; those of the same style stand in one sequence.
+func (s screen) ribbon(glyphs []glyph) string {
 	var line strings.Builder
-	for _, n := range acts {
-		if n == 0 {
-			line.WriteString(s.paint(faint, s.actGlyph(n)))
-			continue
+	for len(glyphs) > 0 {
+		as, text := glyphs[0].as, ""
+		for len(glyphs) > 0 && glyphs[0].as == as {
+			text += glyphs[0].text
+			glyphs = glyphs[1:]
 		}
-		line.WriteString(s.actGlyph(n))
+		line.WriteString(s.paint(as, text))
 	}
 	return line.String()
 }
 
-func (s screen) actGlyph(n int) string {
+// actLine shows how many acts each column holds.
+func (s screen) actLine(acts []int) string {
+	var glyphs []glyph
+	for _, n := range acts {
+		glyphs = append(glyphs, s.actGlyph(n))
+	}
+	return s.ribbon(glyphs)
+}
+
+func (s screen) actGlyph(n int) glyph {
 	switch {
 	case n == 0:
-		return s.either("·", ".")
+		return glyph{s.either("·", "."), faint}
 	case n > 9:
-		return "+"
+		return glyph{"+", plain}
 	}
-	return strconv.Itoa(n)
+	return glyph{strconv.Itoa(n), plain}
 }
 
 // loadLine shows how full the second is that ends in each column: a bar up to the limit, and a number
 // that stands out above it.
 func (s screen) loadLine(worst []int) string {
-	var line strings.Builder
+	var glyphs []glyph
 	for _, n := range worst {
-		line.WriteString(s.loadGlyph(n))
+		glyphs = append(glyphs, s.loadGlyph(n))
 	}
-	return line.String()
+	return s.ribbon(glyphs)
 }
 
-func (s screen) loadGlyph(n int) string {
+func (s screen) loadGlyph(n int) glyph {
 	switch {
 	case n > 9:
-		return s.paint(alarm, "X")
+		return glyph{"X", alarm}
 	case n > experiment.Limit:
-		return s.paint(alarm, strconv.Itoa(n))
+		return glyph{strconv.Itoa(n), alarm}
 	case n == experiment.Limit:
-		return s.paint(green, s.either("▆", "="))
+		return glyph{s.either("▆", "="), green}
 	case n == 0:
-		return " "
+		return glyph{" ", plain}
 	}
-	return s.paint(yellow, s.either([]string{"▁", "▂", "▃", "▄"}[n-1], "-"))
+	return glyph{s.either([]string{"▁", "▂", "▃", "▄"}[n-1], "-"), yellow}
 }
 
 // either returns its first text where the locale can show it, else the second.
@@ -145,9 +161,10 @@ func audit(r experiment.Result) string {
 
 // legend explains the lines of a way.
 func (s screen) legend(duration time.Duration) {
-	s.printf("1st line: acts booked for each %v\n", duration/stripColumns)
+	s.printf("1st line: acts booked for each %v\n", (duration / stripColumns).Round(time.Millisecond))
 	s.printf("2nd line: the fullest second that ends there: %s fewer than %d, %s exactly %d,\n",
-		s.paint(yellow, s.either("▁▂▃▄", "-")), experiment.Limit, s.loadGlyph(experiment.Limit), experiment.Limit)
+		s.paint(yellow, s.either("▁▂▃▄", "-")), experiment.Limit,
+		s.ribbon([]glyph{s.loadGlyph(experiment.Limit)}), experiment.Limit)
 	s.printf("          %s so many (X: 10 or more)\n", s.paint(alarm, "6789X"))
 }
 

@@ -166,8 +166,8 @@ func TestStrip(t *testing.T) {
 	if want := []int{2, 1, 0, 0, 0, 2, 0}; !slices.Equal(s.acts[:7], want) || s.acts[59] != 1 {
 		t.Errorf("acts %d, want %d", s.acts, want)
 	}
-	// At 1000 ms the first act has just left; at 1199 the second.
-	if want := []int{2, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 1, 0}; !slices.Equal(s.worst[:13], want) {
+	// A moment leaves exactly a second later: 0 at 1000 ms, 1000 at 2000 ms.
+	if want := []int{2, 3, 3, 3, 3, 3, 2, 2, 2, 2, 1, 0, 0}; !slices.Equal(s.worst[:13], want) {
 		t.Errorf("worst %d, want %d", s.worst[:13], want)
 	}
 }

@@ -72,15 +72,15 @@ func (p *liveProgress) lines(results []experiment.Result) []string {
 
 // liveLine is an actLine in which those columns stand out that end a second above the limit.
 func (p *liveProgress) liveLine(s strip, columns int) string {
-	var line strings.Builder
-	for i := range columns {
-		glyph := p.actGlyph(s.acts[i])
-		if s.acts[i] > 0 && s.worst[i] > experiment.Limit {
-			glyph = p.paint(alarm, glyph)
+	var glyphs []glyph
+	for i, n := range s.acts[:columns] {
+		g := p.actGlyph(n)
+		if n > 0 && s.worst[i] > experiment.Limit {
+			g.as = alarm
 		}
-		line.WriteString(glyph)
+		glyphs = append(glyphs, g)
 	}
-	return line.String()
+	return p.ribbon(glyphs)
 }
 
 // liveCount is the number of acts, with a mark when there were too many in some second.

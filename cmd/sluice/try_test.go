@@ -100,10 +100,10 @@ func TestTryTimes(t *testing.T) {
 	want := regexp.MustCompile(`^slice_ring_v1 on an embedded miniredis
 key sluice:try:\{demo\}:sr1:86400000000
 
-#  granted  remaining +wait  reset_after  count_1
-1        1          1 +0  \S+ days        1
-2        1          0 +0  \S+ days        2
-3        0          0  \S+ days  \S+ days        2
+#  granted  remaining +wait +reset_after  count_1
+1        1          1 +0 +\S+ days        1
+2        1          0 +0 +\S+ days        2
+3        0          0 +\S+ days +\S+ days        2
 $`)
 	if !want.MatchString(got.stdout) {
 		t.Errorf("got\n%s\nwant\n%s", got.stdout, want)

@@ -16,7 +16,7 @@ type Result struct {
 	Granted  int             // permits granted, those for moments past the end too
 	Calls    int             // calls to Redis that this took
 
-	LongestWait time.Duration // that a worker had to be patient for a permit, or still was at the end
+	LongestWait time.Duration // of a worker for one permit, with those that did not come before the end
 }
 
 // lostAtTheEnds is how many permits a way may miss before its share of the capacity counts against it.
