@@ -3,10 +3,13 @@ package scripttest_test
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/scripttest"
 )
 
 var tables = []table{zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1}
@@ -92,5 +95,70 @@ func TestGrantsRemoveABoundedNumber(t *testing.T) {
 		if members := h.do("ZCARD", key); members != c.want {
 			t.Errorf("%s members after a grant of %s, want %s", members, c.permits, c.want)
 		}
+	}
+}
+
+// The same of list_log, in larger steps; what remains is exact also where more has left than is removed.
+func TestListLogRemovesABoundedNumber(t *testing.T) {
+	h := startHarness(t, true)
+	key := listLogV1.keys[0]
+	fill := make([]string, 0, 1002)
+	fill = append(fill, "RPUSH", key)
+	for range 1000 {
+		fill = append(fill, strconv.FormatInt(epoch, 10))
+	}
+	for range 25 {
+		h.do(fill...)
+	}
+	h.setTime(epoch + 9_000_000)
+	for range 3 {
+		h.call(&sluice.ListLogV1, false, []string{key}, []string{"1000000", "10000000", "1", "0"})
+	}
+	h.setTime(epoch + 10_000_000)
+	for _, c := range []struct {
+		permits   string
+		remaining int64
+		want      string // entries afterwards
+	}{
+		{"0", 999_997, "25003"},
+		{"1", 999_996, "15003"},
+		{"500", 999_496, "5003"},
+		{"0", 999_496, "5003"},
+		{"1", 999_495, "505"},
+		{"1", 999_494, "506"},
+	} {
+		reply, failed := h.call(&sluice.ListLogV1, c.permits == "0", []string{key}, []string{"1000000", "10000000", c.permits, "0"})
+		if failed != "" || reply[1] != c.remaining {
+			t.Errorf("%s permits: %v, %s; want %d remaining", c.permits, reply, failed, c.remaining)
+		}
+		if entries := h.do("LLEN", key); entries != c.want {
+			t.Errorf("%s entries after %s permits, want %s", entries, c.permits, c.want)
+		}
+	}
+}
+
+// Bookings that are cancelled and made again, all for one moment: every call ends within the same
+// instructions, however often that has happened.
+func TestZSetLogNamesStayCheap(t *testing.T) {
+	h := startHarness(t, true)
+	h.setTime(epoch)
+	key := zsetLogV1.keys[0]
+	call := func(limit, permits, id string) scripttest.Result {
+		return h.result(&sluice.ZSetLogV1, false, []string{key}, []string{limit, "10000000", permits, "60000000", id})
+	}
+	call("1", "1", "")
+	call("1", "1", "zed") // books the moment that all that follow are booked for
+	call("1200", "300", "")
+	for range 3000 {
+		h.do("ZREM", key, strings.Trim(h.do("ZRANGE", key, "1", "1"), "[]"))
+		if result := call("1200", "1", ""); result.Err != nil || result.Instructions > 2500 {
+			t.Fatalf("%d instructions, %v; want at most 2500", result.Instructions, result.Err)
+		}
+	}
+	if members := h.do("ZCARD", key); members != "302" {
+		t.Errorf("%s members, want 302", members)
+	}
+	if last := h.do("ZRANGE", key, "-2", "-2"); last != "["+strconv.Itoa(epoch+10_000_000)+"|43300]" {
+		t.Errorf("the last name is %s, want k = 3300", last)
 	}
 }
