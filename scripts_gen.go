@@ -12,7 +12,7 @@ func All() []Script {
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	GCRAV1SHA1           = "dc5a1c7f2fdc9283b045b215c4cb2f9cb94032a0"
-	ListLogV1SHA1        = "4ae45c11f7b45bf31bc62fac970cfe8022d8b20a"
+	ListLogV1SHA1        = "e005b3e2c11c765d9da24b61334824327d5bd4f2"
 	SliceRingV1SHA1      = "ffa105bee96c7e0763e2076b7b8a1d8b58f4cc70"
 	TokenBucketSetV1SHA1 = "39953b23b5819a81a356c6876b2c35a9316c4166"
 	TokenBucketV1SHA1    = "d0a7fe5211c6f93243d9c4608f047564bc6cd249"
@@ -101,7 +101,7 @@ var ListLogV1 = Script{
 	},
 	Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "RPUSH", "TIME", "UNLINK"},
 	State:      "ll/1",
-	Layout:     "one entry a permit, the moment it was granted for, oldest first; expires when the newest has left the window; set lazyfree-lazy-expire from 1000000 entries on",
+	Layout:     "one entry a permit, the moment it was granted for, oldest first; expires when the newest has left the window; set lazyfree-lazy-expire where it may hold several million",
 	Complexity: "O(log N)",
 	Cost:       "TIME, LINDEX; a grant removes up to permits + 10000 expired entries",
 	Redis:      "5.0",

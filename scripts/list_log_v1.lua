@@ -24,7 +24,7 @@
 --
 -- STATE       ll/1         one entry a permit, the moment it was granted for, oldest first;
 --                          expires when the newest has left the window; set lazyfree-lazy-expire
---                          from 1000000 entries on
+--                          where it may hold several million
 -- COMPLEXITY  O(log N)     TIME, LINDEX; a grant removes up to permits + 10000 expired entries
 -- REDIS       5.0
 

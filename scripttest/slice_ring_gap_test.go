@@ -13,16 +13,16 @@ import (
 // dearest of those below takes. The script has no loop over slices: the gap is cleared by string.rep.
 const ringInstructions = 1500
 
-const ringKey = "t:x:{u}:sr1:1000000"
+const ringKey = "t:x:{u}:sr1:1000" // slices of a millisecond, the shortest
 
-func ring(t *testing.T, permits, slices int) (*scripttest.Redis, func(slice int64) scripttest.Result) {
+func ring(t *testing.T, slices int) (*scripttest.Redis, func(slice int64) scripttest.Result) {
 	r := scripttest.Start(t)
 	r.NeverExpire(true)
 	script := compile(t, sluice.SliceRingV1.File, sluice.SliceRingV1.Source)
 	script.Budget = ringInstructions
 	return r, func(slice int64) scripttest.Result {
-		r.SetTime(epoch + slice*1_000_000)
-		return script.Run(r, []string{ringKey}, []string{"1000000", strconv.Itoa(permits), strconv.Itoa(slices), "1000000"})
+		r.SetTime(epoch + slice*1000)
+		return script.Run(r, []string{ringKey}, []string{"1000", "1", strconv.Itoa(slices), "1000000"})
 	}
 }
 
@@ -31,11 +31,11 @@ func ring(t *testing.T, permits, slices int) (*scripttest.Redis, func(slice int6
 func TestRingGapEnds(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 60, 3600, 10000} {
 		for _, gap := range []int64{
-			0, 1, 2, int64(size) - 1, int64(size), int64(size) + 1, 2 * int64(size), 2*int64(size) + 1, 1_000_000_000_000 / 1000,
-			-1, -2, -int64(size), -int64(size) - 59, -int64(size) - 60, -int64(size) - 61, -4_000_000_000,
+			0, 1, 2, int64(size) - 1, int64(size), int64(size) + 1, 2 * int64(size), 2*int64(size) + 1, 1_000_000_000_000,
+			-1, -2, -int64(size), -int64(size) - 59_999, -int64(size) - 60_000, -int64(size) - 60_001, -1_000_000_000_000,
 		} {
 			t.Run(fmt.Sprintf("size %d gap %d", size, gap), func(t *testing.T) {
-				_, at := ring(t, 1, size)
+				_, at := ring(t, size)
 				// Every slice of the ring holds one permit, slice 0 the newest.
 				for s := -int64(min(size, 5)) + 1; s <= 0; s++ {
 					if result := at(s); result.Err != nil {
@@ -70,7 +70,7 @@ func TestRingGapEnds(t *testing.T) {
 // holds after the gap. A clock that stepped back by up to a window and 60 s finds all of them; further
 // back the ring is void.
 func liveAfter(gap, size, filled int64) int64 {
-	if gap < -size-60 {
+	if gap < -size-60_000 {
 		return 0
 	}
 	return max(0, min(filled, size-max(gap, 0)))
@@ -80,7 +80,7 @@ func liveAfter(gap, size, filled int64) int64 {
 func TestRingDamagedStateEnds(t *testing.T) {
 	for position := range 24 + 6*4 {
 		for _, value := range []byte{0, 1, 0x7f, 0x80, 0xff} {
-			r, at := ring(t, 1, 4)
+			r, at := ring(t, 4)
 			for s := range int64(6) {
 				at(s)
 			}
@@ -104,7 +104,7 @@ func TestRingDamagedStateEnds(t *testing.T) {
 
 func TestRingTruncatedStateEnds(t *testing.T) {
 	for length := range 24 + 6*4 {
-		r, at := ring(t, 1, 4)
+		r, at := ring(t, 4)
 		for s := range int64(6) {
 			at(s)
 		}
