@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -16,9 +17,9 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// TestAgainstRedis runs every fragment of the corpus here and on a real Redis 7.0 and compares what they
+// TestServerCorpus runs every fragment of the corpus here and on a real Redis 7.0 and compares what they
 // reply: types, texts of errors and all.
-func TestAgainstRedis(t *testing.T) {
+func TestServerCorpus(t *testing.T) {
 	server := dialRedis(t, redis70(t).Addr)
 	emulated := Start(t)
 	for _, group := range corpus {
@@ -36,8 +37,8 @@ func TestAgainstRedis(t *testing.T) {
 	}
 }
 
-// TestCommandTable holds commands.txt against the server's own COMMAND.
-func TestCommandTable(t *testing.T) {
+// TestServerCommandTable holds commands.txt against the server's own COMMAND.
+func TestServerCommandTable(t *testing.T) {
 	server := dialRedis(t, redis70(t).Addr)
 	listed := map[string]bool{}
 	for _, entry := range server.do(t, "COMMAND").([]any) {
@@ -68,8 +69,10 @@ func checkCommand(t *testing.T, entry []any, listed map[string]bool) {
 	}
 }
 
-// redis70 starts the first Redis 7.0 there is; this package words its errors as that version does.
+// redis70 starts the first Redis 7.0 there is: this package words its errors as that version does. Another
+// version is no reason to fail where that is what the platform has, except in CI, which has 7.0.
 func redis70(t *testing.T) *redistest.Server {
+	t.Helper()
 	var found []string
 	for _, binary := range append(redistest.Servers(t), "redis-server") {
 		version, err := exec.Command(binary, "--version").Output()
@@ -78,7 +81,11 @@ func redis70(t *testing.T) *redistest.Server {
 		}
 		found = append(found, strings.TrimSpace(string(version)))
 	}
-	t.Fatalf("no Redis 7.0 among %q: run `make test`", found)
+	message := fmt.Sprintf("no Redis 7.0 among %q: add one to %s", found, redistest.Environment)
+	if os.Getenv("CI") != "" {
+		t.Fatal(message)
+	}
+	t.Skip(message)
 	return nil
 }
 
