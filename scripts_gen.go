@@ -16,7 +16,7 @@ const (
 	SliceRingV1SHA1      = "ffa105bee96c7e0763e2076b7b8a1d8b58f4cc70"
 	TokenBucketSetV1SHA1 = "39953b23b5819a81a356c6876b2c35a9316c4166"
 	TokenBucketV1SHA1    = "d0a7fe5211c6f93243d9c4608f047564bc6cd249"
-	ZSetLogV1SHA1        = "b0646e9425c5b288e897028bbceaddc44374e60c"
+	ZSetLogV1SHA1        = "05dd443553b7faca8917d6e99d6bc9e23c76bb22"
 )
 
 //go:embed scripts/gcra_v1.lua

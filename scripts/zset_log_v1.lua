@@ -117,7 +117,7 @@ elseif newest then
 end
 if unreadable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
 
--- Whether Redis sorts a member before every name that could follow the script's own at this moment.
+-- Whether Redis sorts a member before the bound, byte by byte: < would go by the server's locale.
 local function sorts_before(member, bound)
   for i = 1, #bound do
     local a, b = string.byte(member, i) or -1, string.byte(bound, i)
@@ -135,19 +135,15 @@ local function last_k(score)
     local reply = redis.call("ZRANGE", log, -1 - rank, -1 - rank, "WITHSCORES")
     return reply[2] == tail[2] and reply[1] or ""
   end
-  local rank = 0
-  if not sorts_before(tail[1], bound) then
-    local step = 1
-    while not sorts_before(member_at(rank + step), bound) do
-      rank, step = rank + step, step * 2
-    end
-    while step > 1 do
-      step = step / 2
-      if not sorts_before(member_at(rank + step), bound) then rank = rank + step end
-    end
-    rank = rank + 1
+  local behind, step = 0, 1
+  while not sorts_before(member_at(behind + step - 1), bound) do
+    behind, step = behind + step, step * 2
   end
-  return tonumber((string.match(member_at(rank), "^" .. score .. "|%d(%d+)$"))) or 0
+  while step > 1 do
+    step = step / 2
+    if not sorts_before(member_at(behind + step - 1), bound) then behind = behind + step end
+  end
+  return tonumber((string.match(member_at(behind), "^" .. score .. "|%d(%d+)$"))) or 0
 end
 
 if granted > 0 and not booked then
