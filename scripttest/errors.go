@@ -12,7 +12,7 @@ func (e ErrorReply) Error() string { return string(e) }
 
 // errorReply makes an error reply of a text; on the wire it is one line.
 func errorReply(text string) ErrorReply {
-	return ErrorReply(lineBreaks.Replace(strings.Trim(text, "\r\n")))
+	return ErrorReply(lineBreaks.Replace(strings.Trim(cString(text), "\r\n")))
 }
 
 // BudgetError ends a run that took more instructions than its script may take.

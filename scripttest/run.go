@@ -139,7 +139,7 @@ func (r *run) errorOf(v lua.LValue) error {
 	if !ok {
 		return &UnsupportedError{What: "error() with a table without err, which crashes Redis 7.0"}
 	}
-	return errorReply(string(text) + " script: " + r.script.SHA1 + ", on " + displayed(t.RawGetString("source")) +
+	return errorReply(cString(string(text)) + " script: " + r.script.SHA1 + ", on " + displayed(t.RawGetString("source")) +
 		":" + displayed(t.RawGetString("line")) + ".")
 }
 
