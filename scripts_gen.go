@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1           = "dc5a1c7f2fdc9283b045b215c4cb2f9cb94032a0"
-	ListLogV1SHA1        = "e005b3e2c11c765d9da24b61334824327d5bd4f2"
+	GCRAV1SHA1           = "f8808c381f4a19c09c321401bf4e832a946e29b5"
+	ListLogV1SHA1        = "a4942e07843c5bc151f5a2098bcae3fb75c42702"
 	SliceRingV1SHA1      = "ffa105bee96c7e0763e2076b7b8a1d8b58f4cc70"
 	TokenBucketSetV1SHA1 = "39953b23b5819a81a356c6876b2c35a9316c4166"
 	TokenBucketV1SHA1    = "d0a7fe5211c6f93243d9c4608f047564bc6cd249"
@@ -25,15 +25,15 @@ var gcraV1Source string
 // GCRAV1 is gcra v1. The generic cell rate algorithm: the continuously refilled token bucket, a
 // smooth rate with a burst. Permits come back one by one, each window / limit after the last;
 // up to burst may be taken at once. Any interval of length d holds at most burst + d * limit /
-// window granted permits. The emission interval window / limit is an exact fraction and never
-// rounded, so the rate does not drift. A denied call writes nothing.
+// window granted permits, to within a microsecond. The emission interval window / limit is an
+// exact fraction and never rounded, so the rate does not drift. A denied call writes nothing.
 var GCRAV1 = Script{
 	Name:    "gcra",
 	Version: 1,
 	File:    "gcra_v1.lua",
 	SHA1:    GCRAV1SHA1,
 	Source:  gcraV1Source,
-	About:   "The generic cell rate algorithm: the continuously refilled token bucket, a smooth rate with a burst. Permits come back one by one, each window / limit after the last; up to burst may be taken at once. Any interval of length d holds at most burst + d * limit / window granted permits. The emission interval window / limit is an exact fraction and never rounded, so the rate does not drift. A denied call writes nothing.",
+	About:   "The generic cell rate algorithm: the continuously refilled token bucket, a smooth rate with a burst. Permits come back one by one, each window / limit after the last; up to burst may be taken at once. Any interval of length d holds at most burst + d * limit / window granted permits, to within a microsecond. The emission interval window / limit is an exact fraction and never rounded, so the rate does not drift. A denied call writes nothing.",
 	Keys: []Key{
 		{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1"},
 	},

@@ -39,8 +39,8 @@ type GCRAV1Reply struct {
 // The generic cell rate algorithm: the continuously refilled token bucket, a smooth rate with a
 // burst. Permits come back one by one, each window / limit after the last; up to burst may be
 // taken at once. Any interval of length d holds at most burst + d * limit / window granted
-// permits. The emission interval window / limit is an exact fraction and never rounded, so the
-// rate does not drift. A denied call writes nothing.
+// permits, to within a microsecond. The emission interval window / limit is an exact fraction
+// and never rounded, so the rate does not drift. A denied call writes nothing.
 //
 // O(1): TIME, one GET, at most one SET.
 //

@@ -104,6 +104,7 @@ elseif newest then
   live = redis.call("LLEN", log) - left
   if left == most_removed and newest <= now then
     live = run_length(function(index)
+      if index >= limit then return false end -- nothing remains, however many more there are
       local at = moment(redis.call("LINDEX", log, -1 - index))
       return at and at > expired
     end)
