@@ -207,6 +207,12 @@ capacity      acts booked in the %s from a way's first one, of %d x %d = %d
 calls         to Redis, for a decision; one that books past the end counts too
 longest wait  of a worker for one permit
 `, seconds(r.Duration), experiment.Limit, int(r.Duration/time.Second), r.Possible())
+	if r.Stalled > 0 {
+		s.printf(`
+This machine stood still for %s of the run: nobody asked for the permits of
+that time, and nobody is blamed for them.
+`, r.Stalled.Round(10*time.Millisecond))
+	}
 	if lateness(results) {
 		s.printf(`
 Real is above booked where a worker woke some milliseconds late. If the other

@@ -42,6 +42,7 @@ type Experiment struct {
 	config  Config
 	trials  []*trial
 	clients []redis.UniversalClient
+	stalls  stallWatch
 }
 
 // New connects to the server and prepares every way. Close releases what the experiment holds.
@@ -99,6 +100,7 @@ func (e *Experiment) Run(ctx context.Context, every time.Duration, watch func([]
 	running, stop := context.WithTimeout(running, e.config.Duration+overtime)
 	defer stop()
 
+	go e.stalls.run(running)
 	done := e.startWorkers(running, fail)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -151,7 +153,9 @@ func (e *Experiment) awaitMiddleOfSecond(ctx context.Context) error {
 func (e *Experiment) results() []Result {
 	var all []Result
 	for _, t := range e.trials {
-		all = append(all, t.result())
+		r := t.result()
+		r.Stalled = e.stalls.sum()
+		all = append(all, r)
 	}
 	return all
 }

@@ -17,6 +17,7 @@ type Result struct {
 	Calls    int             // calls to Redis that this took
 
 	LongestWait time.Duration // of a worker for one permit, with those that did not come before the end
+	Stalled     time.Duration // how long the machine stood still meanwhile, in stalls of 100 ms and more
 }
 
 // lostAtTheEnds is how many permits a way may miss before its share of the capacity counts against it.
@@ -51,6 +52,13 @@ func (r Result) Target(margin time.Duration) float64 {
 	return 0
 }
 
+// least is the least number of acts that keeps the promise: the target's share of what was possible while
+// the machine went on, less what may be lost at the ends.
+func (r Result) least(margin time.Duration) int {
+	share := 1 - min(1, float64(r.Stalled)/float64(r.Duration))
+	return int(math.Ceil(r.Target(margin)*float64(r.Possible())*share)) - lostAtTheEnds
+}
+
 // Broken lists the promises that a script of ours has not kept.
 func (r Result) Broken(margin time.Duration) []string {
 	if r.Kind == Faulty {
@@ -60,8 +68,7 @@ func (r Result) Broken(margin time.Duration) []string {
 	if most := r.MostBooked(); most > Limit {
 		broken = append(broken, fmt.Sprintf("%s booked %d acts for one second, above %d", r.Name, most, Limit))
 	}
-	least := int(math.Ceil(r.Target(margin)*float64(r.Possible()))) - lostAtTheEnds
-	if len(r.Booked) < least {
+	if least := r.least(margin); len(r.Booked) < least {
 		broken = append(broken, fmt.Sprintf("%s did %d acts, below %d (%.0f %% of %d, less %d at the ends)",
 			r.Name, len(r.Booked), least, 100*r.Target(margin), r.Possible(), lostAtTheEnds))
 	}

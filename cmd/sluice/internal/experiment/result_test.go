@@ -34,6 +34,8 @@ func TestBroken(t *testing.T) {
 		{"three lost, of those that a margin costs", func(r *Result) { r.Booked = r.Booked[3:] }, 50 * time.Millisecond, ""},
 		{"slice_ring may lose more", func(r *Result) { r.Kind = Asking; r.Booked = r.Booked[8:] }, 0, ""},
 		{"but not so much", func(r *Result) { r.Kind = Asking; r.Booked = r.Booked[9:] }, 0, "51 acts, below 52"},
+		{"a machine that stood still lost them", func(r *Result) { r.Stalled = time.Second; r.Kind = Asking; r.Booked = r.Booked[12:] }, 0, ""},
+		{"but not all of them", func(r *Result) { r.Stalled = time.Second; r.Kind = Asking; r.Booked = r.Booked[13:] }, 0, "47 acts, below 48"},
 		{"six in a second", func(r *Result) { r.Booked = append(r.Booked, 11*time.Second) }, 0, "booked 6 acts for one second"},
 		{"six in a second that really happened", func(r *Result) { r.Real = append(r.Real, 11*time.Second) }, 0, ""},
 		{"a call too many", func(r *Result) { r.Calls++ }, 0, "62 calls for 61 permits"},
