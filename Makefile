@@ -1,11 +1,12 @@
 # `make help` lists what there is. `make demo` needs Go alone; `make test` sees to a Redis server itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test hammer bench-scripts generate lint server clean
+.PHONY: help demo test cover mutate fuzz hammer soak-model vectors bench-scripts generate lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
 RACE := $(if $(CC_FOUND),-race,)
+FUZZ ?= 30s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 help: ## list the targets
@@ -20,8 +21,26 @@ test: server ## all tests: the scripts off the server first, then the rest again
 	go test $(RACE) -skip '^TestServer' . ./gen ./scripttest
 	go test $(RACE) ./...
 
+fuzz: ## each fuzz target for 30 s, or as long as FUZZ says: make fuzz FUZZ=5m
+	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./scripttest -run '^$$' -fuzz '^FuzzStored$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./gen -run '^$$' -fuzz '^FuzzHeader$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+
+cover: ## lines and branches of every script that the fast tests reach: a table, and tmp/coverage.html
+	go test ./scripttest -run '^TestCoverage$$' -v -count=1 -coverage-page=$(CURDIR)/tmp/coverage.html
+	@echo "The sources with their counts: $(CURDIR)/tmp/coverage.html"
+
+mutate: ## every small fault in every script, and whether the fast tests notice it (a minute)
+	go test ./scripttest -run '^TestMutants$$' -v -count=1 -mutants=all
+
 hammer: server ## 8 processes on one key of each script for 10 s each, audited
 	go test ./scripttest -run '^TestServerHammer$$' -v -count=1 -hammer=10s
+
+soak-model: server ## a million random steps of every script against the model, off the server and on one
+	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=500000
+
+vectors: ## write scripttest/vectors from the model
+	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
 
 bench-scripts: server ## the faults of memory and time in seeds.md, measured on a real server
 	go test ./scripttest -run '^$$' -bench . -benchtime 1x

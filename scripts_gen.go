@@ -15,8 +15,8 @@ const (
 	ListLogV1SHA1        = "a4942e07843c5bc151f5a2098bcae3fb75c42702"
 	SliceRingV1SHA1      = "ffa105bee96c7e0763e2076b7b8a1d8b58f4cc70"
 	TokenBucketSetV1SHA1 = "39953b23b5819a81a356c6876b2c35a9316c4166"
-	TokenBucketV1SHA1    = "d0a7fe5211c6f93243d9c4608f047564bc6cd249"
-	ZSetLogV1SHA1        = "05dd443553b7faca8917d6e99d6bc9e23c76bb22"
+	TokenBucketV1SHA1    = "86612365e4c62604d98acc05cc99bf9400bbb0b3"
+	ZSetLogV1SHA1        = "8e5336f9c9ec3aa6201a2a32baa868ff19386090"
 )
 
 //go:embed scripts/gcra_v1.lua
@@ -275,7 +275,7 @@ var ZSetLogV1 = Script{
 	Errors: []Error{
 		{Code: "BADARG", Text: "an argument is not in its range, or a live id asks for other permits"},
 		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
-		{Code: "BADSTATE", Text: "log holds a score that is not a moment in microseconds"},
+		{Code: "BADSTATE", Text: "log holds a score that is no moment in microseconds, or an unknown name"},
 	},
 	Commands:   []string{"PEXPIREAT", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREMRANGEBYRANK", "ZSCORE"},
 	State:      "zl/1",

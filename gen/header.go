@@ -92,8 +92,8 @@ func (h *header) at(col int) place { return place{h.file, h.next + 1, col} }
 // want refuses the word that the line begins with, or the whole line where it begins otherwise.
 func (h *header) want(what string) error {
 	found, col := h.line(), 1
-	if row, ok := strings.CutPrefix(found, "-- "); ok && row[0] != ' ' {
-		found, col = strings.Fields(row)[0], wordColumn
+	if words := strings.Fields(cut(found, len("-- "), len(found))); len(words) > 0 && strings.HasPrefix(found, "-- "+words[0]) {
+		found, col = words[0], wordColumn
 	}
 	return refuse(h.at(col), "found %q, want %s", found, what)
 }

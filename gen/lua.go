@@ -54,7 +54,7 @@ func syntaxError(file, source string, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	at := place{file, e.Pos.Line, e.Pos.Column}
+	at := place{file, e.Pos.Line, max(e.Pos.Column, 1)} // an unended string's column may be 0
 	if e.Pos.Line == parse.EOF {
 		at = lastLine(file, source)
 	}

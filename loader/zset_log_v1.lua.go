@@ -48,7 +48,7 @@ type ZSetLogV1Reply struct {
 //
 //   - BADARG: an argument is not in its range, or a live id asks for other permits
 //   - WRONGTYPE: log holds something other than a sorted set
-//   - BADSTATE: log holds a score that is not a moment in microseconds
+//   - BADSTATE: log holds a score that is no moment in microseconds, or an unknown name
 func (l *Limits) ZSetLogV1(ctx context.Context, args ZSetLogV1Args) (ZSetLogV1Reply, error) {
 	script := &sluice.ZSetLogV1
 	windowUS, err := microseconds(script, "window", args.Window)

@@ -138,12 +138,13 @@ local function entry_of(permit)
     local candidate = entry(redis.call("ZRANGE", log, middle, middle, "WITHSCORES"))
     if candidate and candidate.after < permit then low = middle + 1 else high = middle end
   end
-  return entry(redis.call("ZRANGE", log, low, low, "WITHSCORES"))
+  local found = entry(redis.call("ZRANGE", log, low, low, "WITHSCORES"))
+  if found and found.after >= permit and found.after <= newest.after then return found end
 end
 
 local wanted = math.max(permits, 1)
 local due, live = now, 0
-if oldest and oldest.before > newest.before then
+if oldest and (oldest.before > newest.before or oldest.after > newest.after) then
   unreadable = true
 elseif oldest then
   due, live = math.max(now, newest.at), newest.after - oldest.before
@@ -179,7 +180,8 @@ if permits > 0 and due - now <= max_wait then
   else
     redis.call("HSET", config, "rate", rate, "interval", interval, "scope", scope)
   end
-  if ttl >= 0 and math.floor(now / 1000) + ttl <= expire_at then
+  -- A TTL beyond what any step back leaves is from a clock that was far ahead.
+  if ttl >= 0 and (math.floor(now / 1000) + ttl <= expire_at or ttl * 1000 > 2 * interval + 121000000) then
     redis.call("PEXPIREAT", config, expire_at)
   end
   newest, live = {at = due}, live + granted

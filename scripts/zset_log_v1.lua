@@ -22,7 +22,7 @@
 --
 -- ERROR       BADARG       an argument is not in its range, or a live id asks for other permits
 -- ERROR       WRONGTYPE    log holds something other than a sorted set
--- ERROR       BADSTATE     log holds a score that is not a moment in microseconds
+-- ERROR       BADSTATE     log holds a score that is no moment in microseconds, or an unknown name
 --
 -- STATE       zl/1         one member a permit, its score the moment it was granted for: the id,
 --                          then <id>||2, <id>||3, ..; without an id <us>|<k>, k from 1 on behind
@@ -115,7 +115,6 @@ if newest and granted == 0 and due > now and (wanted == 1 or newest > now) then
 elseif newest then
   live = redis.call("ZCOUNT", log, expired + 1, "+inf")
 end
-if unreadable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
 
 -- Whether Redis sorts a member before the bound, byte by byte: < would go by the server's locale.
 local function sorts_before(member, bound)
@@ -143,8 +142,19 @@ local function last_k(score)
     step = step / 2
     if not sorts_before(member_at(behind + step - 1), bound) then behind = behind + step end
   end
-  return tonumber((string.match(member_at(behind), "^" .. score .. "|%d(%d+)$"))) or 0
+  local member = member_at(behind)
+  if string.sub(member, 1, #score + 1) ~= score .. "|" then return 0 end
+  local length, k = string.match(member, "|(%d)(%d+)$")
+  if k and #k == tonumber(length) then return tonumber(k) end
+  unreadable = true -- neither an id nor a name of the script's: what is to follow it?
 end
+
+local score, k
+if granted > 0 and not booked then
+  score, k = string.format("%.0f", due), 0
+  if id == "" and newest == due then k = last_k(score) end
+end
+if unreadable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
 
 if granted > 0 and not booked then
   if not newest then
@@ -154,9 +164,6 @@ if granted > 0 and not booked then
     local left = redis.call("ZCARD", log) - live
     if left > 0 then redis.call("ZREMRANGEBYRANK", log, 0, math.min(left, granted + 100) - 1) end
   end
-  local score = string.format("%.0f", due)
-  local k = 0
-  if id == "" and newest == due then k = last_k(score) end
   local members = {}
   for i = 1, granted do
     local digits = string.format("%.0f", k + i)

@@ -42,13 +42,20 @@ func (c *client) do(words []string) (any, error) {
 	if tooLongTTL(words) {
 		return nil, &UnsupportedError{What: "a TTL of more than 290 years"}
 	}
+	if tooLongString(words) {
+		return nil, &UnsupportedError{What: "strings beyond 256 MB"}
+	}
 	if infiniteIncrement(words) {
 		return nil, &UnsupportedError{What: "adding NaN or an infinity"}
 	}
 	if failure, refused := refusedNumber(words); refused {
 		return failure, nil
 	}
-	return mend(words, c.dispatch(instead(words))), nil
+	reply := c.dispatch(instead(words))
+	if c.redis.stockScores {
+		return reply, nil
+	}
+	return mend(words, reply), nil
 }
 
 func known(words []string) bool {

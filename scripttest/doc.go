@@ -20,6 +20,29 @@
 // with a *BudgetError; one that needs what is not emulated fails with an *UnsupportedError. Neither can
 // be caught by the script. A run costs some 20 us plus its commands and 50 ns an instruction.
 //
+// Whether the tests reach every line and branch, and notice every small fault, takes ten lines more. Put
+// the tests into a function of the script, check here, which makes a server, sets its clock and runs it:
+//
+//	func TestLimiterTests(t *testing.T) {
+//		var cov scripttest.Coverage
+//		script, err := cov.Compile("limiter.lua", source)
+//		if err != nil {
+//			t.Fatal(err)
+//		}
+//		check(t, script)
+//		for _, missing := range cov.Missing() {
+//			t.Error(missing) // limiter.lua:3:4: never false: n > limit
+//		}
+//		for m := range script.Mutants() {
+//			if mutant, err := m.Compile(); err != nil || scripttest.Failure(t, func(t testing.TB) { check(t, mutant) }) == "" {
+//				t.Errorf("survives: %v", m) // survives: limiter.lua:3:6: > -> >=
+//			}
+//		}
+//	}
+//
+// Coverage says what counts as covered and writes it as a table and as a page of HTML, Mutants says what
+// the faults are. LikeMiniredis tests what a script does where there is no struct library.
+//
 // What a plain gopher-lua or miniredis gets wrong is made right: numbers become strings with 14 digits
 // (tostring, .., table.concat, string functions, cjson), tonumber and arithmetic read what strtod reads,
 // % rounds as Lua 5.1's, locals are shared with closures after a caught error, unpack stops at 7999

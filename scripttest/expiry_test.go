@@ -9,7 +9,9 @@ import (
 
 // Every key that a grant writes expires: not before its last microsecond that matters, and within a
 // millisecond of it.
-func TestEveryKeyExpires(t *testing.T) {
+func TestEveryKeyExpires(t *testing.T) { checkEveryKeyExpires(t) }
+
+func checkEveryKeyExpires(t testing.TB) {
 	for _, c := range []struct {
 		script  *sluice.Script
 		keys    []string
@@ -23,6 +25,7 @@ func TestEveryKeyExpires(t *testing.T) {
 		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10000001", "0", "1", "0"}, 10_000_001},
 		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10000001", "1", "1", "0"}, 10_000_001},
 		{&sluice.GCRAV1, gcraV1.keys, []string{"7", "1000000", "3", "1", "0"}, 142_858},
+		{&sluice.GCRAV1, gcraV1.keys, []string{"10", "10000000", "5", "5", "0"}, 5_000_000},
 		{&sluice.GCRAV1, gcraV1.keys, []string{"1000000", "1000", "1", "1", "0"}, 1},
 		{&sluice.SliceRingV1, sliceRingV1.keys, []string{"1000000", "1", "3", "2"}, 3_000_000},
 		{&sluice.SliceRingV1, sliceRingV1.keys, []string{"1000000", "1", "3", "2", "7", "2"}, 7_000_000},
@@ -46,7 +49,9 @@ func TestEveryKeyExpires(t *testing.T) {
 }
 
 // A booking lives until it has left the window; a call in the same slice lives on with the ring.
-func TestLaterGrantsProlong(t *testing.T) {
+func TestLaterGrantsProlong(t *testing.T) { checkLaterGrantsProlong(t) }
+
+func checkLaterGrantsProlong(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)
 	log := compile(t, "list_log_v1.lua", sluice.ListLogV1.Source)
@@ -65,9 +70,23 @@ func TestLaterGrantsProlong(t *testing.T) {
 	assertTTL(t, r, sliceRingV1.keys[0], 4500)
 }
 
+// A clock that was far ahead leaves the config no TTL of years.
+func TestConfigForgetsAFarClock(t *testing.T) {
+	r := scripttest.Start(t)
+	bucket := compile(t, "token_bucket_v1.lua", sluice.TokenBucketV1.Source)
+	take := []string{"2", "10000000", "0", "1", "0"}
+	r.SetTime(epoch)
+	bucket.Run(r, tokenBucketV1.keys, take)
+	r.SetTime(epoch - 3600_000_000)
+	bucket.Run(r, tokenBucketV1.keys, take)
+	assertTTL(t, r, tokenBucketV1.keys[0], 10_000)
+}
+
 // The config of token_bucket lives as long as the longest-lived permits under it, and one that an operator
 // set lives for ever.
-func TestConfigOutlivesPermits(t *testing.T) {
+func TestConfigOutlivesPermits(t *testing.T) { checkConfigOutlivesPermits(t) }
+
+func checkConfigOutlivesPermits(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)
 	bucket := compile(t, "token_bucket_v1.lua", sluice.TokenBucketV1.Source)
@@ -91,7 +110,7 @@ func TestConfigOutlivesPermits(t *testing.T) {
 	assertTTL(t, r, tokenBucketV1.keys[2], 10_000)
 }
 
-func assertTTL(t *testing.T, r *scripttest.Redis, key string, milliseconds int64) {
+func assertTTL(t testing.TB, r *scripttest.Redis, key string, milliseconds int64) {
 	t.Helper()
 	if ttl, err := r.Do("PTTL", key); err != nil || ttl != milliseconds {
 		t.Errorf("PTTL %s: %v, %v; want %d", key, ttl, err, milliseconds)

@@ -6,7 +6,7 @@ import "github.com/sluice-redis/sluice"
 var gcraV1 = table{
 	script: &sluice.GCRAV1,
 	keys:   []string{"t:x:{u}:gcra1"},
-	timelines: []timeline{
+	timelines: append([]timeline{
 		{"a burst, then one permit an emission interval", []line{
 			{"0s", "10 10s 3 1 0", "1 2 0 1s"},
 			{"0s", "10 10s 3 1 0", "1 1 0 2s"},
@@ -115,7 +115,7 @@ var gcraV1 = table{
 			{"", "!LRANGE $1 0 -1", "[x]"},
 		}},
 		unreadableGCRA,
-	},
+	}, gcraV1Edges...),
 }
 
 var unreadableGCRA = timeline{"an unreadable value is left alone", func() (lines []line) {

@@ -8,7 +8,7 @@ const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of v
 var listLogV1 = table{
 	script: &sluice.ListLogV1,
 	keys:   []string{"t:x:{u}:ll1"},
-	timelines: append(logTimelines(""), []timeline{
+	timelines: append(append(logTimelines(""), listLogV1Edges...), []timeline{
 		{"one entry a permit, oldest first, and no more than are live", []line{
 			{"0s", "3 10s 2 0", "2 1 0 10s"},
 			{"1s", "3 10s 1 0", "1 0 0 10s"},

@@ -18,17 +18,19 @@ type malformed struct {
 
 func TestMalformedCalls(t *testing.T) {
 	for _, tab := range tables {
-		t.Run(tab.script.Name, func(t *testing.T) {
-			h := startHarness(t, false)
-			h.setTime(epoch)
-			tab.grant(t, h)
-			// The harness itself holds the store against what it was before each refusal.
-			for _, m := range tab.malformedCalls() {
-				if _, got := h.call(tab.script, false, m.keys, m.args); got != m.want {
-					t.Errorf("%q %q: got %q, want %q", m.keys, m.args, got, m.want)
-				}
-			}
-		})
+		t.Run(tab.script.Name, func(t *testing.T) { tab.checkMalformed(t) })
+	}
+}
+
+func (tab table) checkMalformed(t testing.TB) {
+	h := startHarness(t, false)
+	h.setTime(epoch)
+	tab.grant(t, h)
+	// The harness itself holds the store against what it was before each refusal.
+	for _, m := range tab.malformedCalls() {
+		if _, got := h.call(tab.script, false, m.keys, m.args); got != m.want {
+			t.Errorf("%q %q: got %q, want %q", m.keys, m.args, got, m.want)
+		}
 	}
 }
 
@@ -62,7 +64,7 @@ func (r *remote) dump(keys []string) string {
 }
 
 // grant makes one call that is granted, so that there is a state to lose.
-func (tab table) grant(t *testing.T, on target) {
+func (tab table) grant(t testing.TB, on target) {
 	t.Helper()
 	if reply, failed := on.call(tab.script, false, tab.keys, tab.valid(1)); failed != "" || reply[0] == 0 {
 		t.Fatalf("%q: %v, %s; want a grant", tab.valid(1), reply, failed)
@@ -170,16 +172,20 @@ func malformedValues(field sluice.Field) []string {
 // Sixteen digits are the most that any server reads alike, and leading zeros are digits.
 func TestLeadingZerosAreDigits(t *testing.T) {
 	for _, tab := range tables {
-		h := startHarness(t, false)
-		h.setTime(epoch)
-		args := tab.valid(1)
-		for i, field := range tab.fields(1) {
-			if field.Type != "str" {
-				args[i] = fmt.Sprintf("%016s", args[i])
-			}
+		tab.checkLeadingZeros(t)
+	}
+}
+
+func (tab table) checkLeadingZeros(t testing.TB) {
+	h := startHarness(t, false)
+	h.setTime(epoch)
+	args := tab.valid(1)
+	for i, field := range tab.fields(1) {
+		if field.Type != "str" {
+			args[i] = fmt.Sprintf("%016s", args[i])
 		}
-		if reply, failed := h.call(tab.script, false, tab.keys, args); failed != "" || reply[0] == 0 {
-			t.Errorf("%s %q: %v, %s; want a grant", tab.script.Name, args, reply, failed)
-		}
+	}
+	if reply, failed := h.call(tab.script, false, tab.keys, args); failed != "" || reply[0] == 0 {
+		t.Errorf("%s %q: %v, %s; want a grant", tab.script.Name, args, reply, failed)
 	}
 }

@@ -33,6 +33,22 @@ func exceeds(ttl string, milliseconds bool) bool {
 	return ok && n > maxTTL/1000
 }
 
+// tooLongString reports whether a command writes so far behind a string's end that it would only test the
+// memory. Redis refuses twice as much.
+func tooLongString(words []string) bool {
+	if len(words) != 4 {
+		return false
+	}
+	offset, ok := integer(words[2])
+	switch strings.ToLower(words[0]) {
+	case "setrange":
+		return ok && offset > maxString-int64(len(words[3]))
+	case "setbit":
+		return ok && offset/8 >= maxString
+	}
+	return false
+}
+
 // refusedNumber is the error of a command with a score that miniredis would take and Redis does not.
 func refusedNumber(words []string) (ErrorReply, bool) {
 	switch name := strings.ToLower(words[0]); {

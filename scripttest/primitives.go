@@ -78,7 +78,7 @@ func stringMeta(L *lua.LState, library *lua.LTable) *lua.LTable {
 
 // helperFunctions are what helperNames stand for, in that order.
 func helperFunctions() []lua.LGFunction {
-	return []lua.LGFunction{helpConcat, arithmeticHelper("__mod"), helpFor}
+	return []lua.LGFunction{helpConcat, arithmeticHelper("__mod"), helpFor, helpCount, helpWay}
 }
 
 // arithmeticHelper is an operator as a call: numbers at once, all else by metatable.

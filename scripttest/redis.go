@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	lua "github.com/yuin/gopher-lua"
 )
 
 // Redis is one emulated server with a store of its own and a clock that only the test moves. It is for
@@ -19,6 +20,7 @@ type Redis struct {
 
 	now         int64 // microseconds since 1970
 	neverExpire bool
+	stockScores bool            // as miniredis writes them
 	overdue     map[dbKey]int64 // keys kept past their time, with that time in milliseconds
 	databases   int             // how many of them may hold keys
 }
@@ -61,6 +63,19 @@ func (r *Redis) Do(args ...any) (any, error) {
 		return nil, failure
 	}
 	return reply, nil
+}
+
+// LikeMiniredis lets scripts find from now on what stock miniredis gives them where that differs in kind: no
+// struct, cmsgpack and bit, scores with an exponent, and a tonumber that does not read every number. It is
+// for the fallbacks of scripts that are to run there too; all else stays as Redis has it.
+func (r *Redis) LikeMiniredis() {
+	for _, library := range []string{"struct", "cmsgpack", "bit"} {
+		r.lib.globals.RawSetString(library, lua.LNil)
+	}
+	stock := lua.NewState(lua.Options{SkipOpenLibs: true})
+	lua.OpenBase(stock)
+	r.lib.globals.RawSetString("tonumber", stock.GetGlobal("tonumber"))
+	r.stockScores = true
 }
 
 // FlushAll empties every database. The clock stays.

@@ -13,10 +13,12 @@ const (
 	concatHelper = "(concat)"
 	modHelper    = "(mod)"
 	forHelper    = "(for)"
+	countHelper  = "(count)" // of instrument only, as is the next
+	wayHelper    = "(way)"
 )
 
 // helperNames is the order in which the compiled chunk takes its helpers.
-var helperNames = []string{concatHelper, modHelper, forHelper}
+var helperNames = []string{concatHelper, modHelper, forHelper, countHelper, wayHelper}
 
 // maxConcat is how many operands one call of concatHelper takes; VM registers are few.
 const maxConcat = 50

@@ -79,6 +79,8 @@ func TestUnsupported(t *testing.T) {
 		`redis.call("INCRBYFLOAT", "k", "inf")`:             "adding NaN or an infinity",
 		`redis.call("SET", "k", 1, "PX", 1e15)`:             "a TTL of more than 290 years",
 		`redis.call("PEXPIRE", "k", "9223372036854775807")`: "a TTL of more than 290 years",
+		`redis.call("SETRANGE", "k", "268435456", "x")`:     "strings beyond 256 MB",
+		`redis.call("SETBIT", "k", "2147483648", 1)`:        "strings beyond 256 MB",
 		`return ("x"):rep(1e9)`:                             "strings as long as that of string.rep here",
 	} {
 		var unsupported *UnsupportedError

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
@@ -25,7 +26,8 @@ type Script struct {
 	SHA1   string // forty lower-case hex digits, what EVALSHA takes
 	Budget int    // VM instructions a run may take; 0 is DefaultBudget
 
-	proto *lua.FunctionProto
+	proto  *lua.FunctionProto
+	counts []atomic.Int64 // where its runs went, for a Coverage; else empty
 }
 
 // pass is one edit of a script's syntax tree. Passes see the tree as the author wrote it, before it is
@@ -51,11 +53,8 @@ func compile(name, source string, passes ...pass) (*Script, error) {
 
 // compileChunk compiles source to a function that takes the helpers and returns the chunk proper.
 func compileChunk(source, display string, passes ...pass) (*lua.FunctionProto, error) {
-	stmts, err := parse.Parse(strings.NewReader(source), display)
+	stmts, err := parseChunk(source, display)
 	if err != nil {
-		return nil, oneLine(err)
-	}
-	if err := refuseGoto(stmts, display); err != nil {
 		return nil, err
 	}
 	for _, edit := range passes {
@@ -66,6 +65,15 @@ func compileChunk(source, display string, passes ...pass) (*lua.FunctionProto, e
 		return nil, oneLine(err)
 	}
 	return proto, nil
+}
+
+// parseChunk makes the syntax tree, a new one each time.
+func parseChunk(source, display string) ([]ast.Stmt, error) {
+	stmts, err := parse.Parse(strings.NewReader(source), display)
+	if err != nil {
+		return nil, oneLine(err)
+	}
+	return stmts, refuseGoto(stmts, display)
 }
 
 // refuseGoto finds what gopher-lua knows and Lua 5.1 does not.

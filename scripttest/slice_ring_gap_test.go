@@ -15,7 +15,7 @@ const ringInstructions = 1500
 
 const ringKey = "t:x:{u}:sr1:1000" // slices of a millisecond, the shortest
 
-func ring(t *testing.T, slices int) (*scripttest.Redis, func(slice int64) scripttest.Result) {
+func ring(t testing.TB, slices int) (*scripttest.Redis, func(slice int64) scripttest.Result) {
 	r := scripttest.Start(t)
 	r.NeverExpire(true)
 	script := compile(t, sluice.SliceRingV1.File, sluice.SliceRingV1.Source)
@@ -28,13 +28,15 @@ func ring(t *testing.T, slices int) (*scripttest.Redis, func(slice int64) script
 
 // For every gap the call ends within the stated instructions, counts what is still in the window, and
 // nothing that is older.
-func TestRingGapEnds(t *testing.T) {
+func TestRingGapEnds(t *testing.T) { checkRingGapEnds(t) }
+
+func checkRingGapEnds(t testing.TB) {
 	for _, size := range []int{1, 2, 3, 60, 3600, 10000} {
 		for _, gap := range []int64{
 			0, 1, 2, int64(size) - 1, int64(size), int64(size) + 1, 2 * int64(size), 2*int64(size) + 1, 1_000_000_000_000,
 			-1, -2, -int64(size), -int64(size) - 59_999, -int64(size) - 60_000, -int64(size) - 60_001, -1_000_000_000_000,
 		} {
-			t.Run(fmt.Sprintf("size %d gap %d", size, gap), func(t *testing.T) {
+			sub(t, fmt.Sprintf("size %d gap %d", size, gap), func(t testing.TB) {
 				_, at := ring(t, size)
 				// Every slice of the ring holds one permit, slice 0 the newest.
 				for s := -int64(min(size, 5)) + 1; s <= 0; s++ {
@@ -77,7 +79,9 @@ func liveAfter(gap, size, filled int64) int64 {
 }
 
 // Whatever bytes stand in the ring, a call ends: with BADSTATE and the bytes as they were, or an answer.
-func TestRingDamagedStateEnds(t *testing.T) {
+func TestRingDamagedStateEnds(t *testing.T) { checkRingDamagedStateEnds(t) }
+
+func checkRingDamagedStateEnds(t testing.TB) {
 	for position := range 24 + 6*4 {
 		for _, value := range []byte{0, 1, 0x7f, 0x80, 0xff} {
 			r, at := ring(t, 4)
@@ -102,7 +106,9 @@ func TestRingDamagedStateEnds(t *testing.T) {
 	}
 }
 
-func TestRingTruncatedStateEnds(t *testing.T) {
+func TestRingTruncatedStateEnds(t *testing.T) { checkRingTruncatedStateEnds(t) }
+
+func checkRingTruncatedStateEnds(t testing.TB) {
 	for length := range 24 + 6*4 {
 		r, at := ring(t, 4)
 		for s := range int64(6) {

@@ -6,7 +6,7 @@ import "github.com/sluice-redis/sluice"
 var sliceRingV1 = table{
 	script: &sluice.SliceRingV1,
 	keys:   []string{"t:x:{u}:sr1:1000000"},
-	timelines: []timeline{
+	timelines: append([]timeline{
 		{"grant, deny, and grant when the slice has left", []line{
 			{"0s", "1s 1 3 2", "1 1 0 3s 1"},
 			{"500ms", "1s 1 3 2", "1 0 0 2.5s 2"},
@@ -68,6 +68,23 @@ var sliceRingV1 = table{
 			{"4s", "1s 1 5 9", "1 4 0 5s 5"},
 			{"7s", "1s 1 5 9 1 9 2 9 3 9 4 9", "1 6 0 5s 3 1 1 1 2"},
 			{"8s", "1s 0 5 9 1 9 2 9 3 9 4 9", "0 7 0 4s 2 0 1 1 1"},
+		}},
+		{"a gap that goes on at the start of the ring", []line{
+			{"0s", "1s 1 5 9", "1 8 0 5s 1"},
+			{"1s", "1s 1 5 9", "1 7 0 5s 2"},
+			{"2s", "1s 1 5 9", "1 6 0 5s 3"},
+			{"3s", "1s 1 5 9", "1 5 0 5s 4"},
+			{"6s", "1s 1 5 9", "1 6 0 5s 3"},
+			{"6s", "1s 0 5 9 1 9 2 9 3 9 4 9", "0 6 0 5s 3 1 1 1 2"},
+			{"9s", "1s 0 5 9 1 9 2 9 3 9 4 9", "0 8 0 2s 1 0 0 0 1"},
+		}},
+		{"a ring that has gone round is lengthened by what it still knows", []line{
+			{"0s", "1s 1 2 9", "1 8 0 2s 1"},
+			{"1s", "1s 2 2 9", "2 6 0 2s 3"},
+			{"2s", "1s 4 2 9", "4 3 0 2s 6"},
+			{"2s", "1s 1 7 9", "1 2 0 7s 7"},
+			{"2s", "1s 0 7 9 1 9 2 9 3 9 6 9", "0 2 0 7s 7 5 7 7 7"},
+			{"8s", "1s 0 7 9", "0 4 0 1s 5"},
 		}},
 		{"a longer ring carries the counts over", []line{
 			{"0s", "1s 1 2 5", "1 4 0 2s 1"},
@@ -159,5 +176,5 @@ var sliceRingV1 = table{
 			{"0s", "1s 1 3 2", "BADSTATE ring: want a total for each slice"},
 			{"0s", "1s 0 3 2", "BADSTATE ring: want a total for each slice"},
 		}},
-	},
+	}, sliceRingV1Edges...),
 }

@@ -10,7 +10,7 @@ import (
 var tokenBucketV1 = table{
 	script: &sluice.TokenBucketV1,
 	keys:   []string{"t:x:{u}:tb1", "t:x:{u}:tb1:all", "t:x:{u}:tb1:by:c"},
-	timelines: append(asBucket(logTimelines("")), []timeline{
+	timelines: append(append(asBucket(logTimelines("")), tokenBucketV1Edges...), []timeline{
 		{"the first grant stores the config, a look and a denial do not", []line{
 			{"0s", "3 10s 0 0 0", "0 3 0 0 3 10s"},
 			{"", "!EXISTS $1", "0"},
@@ -140,6 +140,21 @@ var tokenBucketV1 = table{
 			{"", "!DEL $2", "1"},
 			{"0s", "!ZADD $2 @-1s \x00\x1f\xff\xff\xff\xff\xff\xff\x00\x00\x00\x01", "1"},
 			{"0s", "10 10s 0 1 0", badPermits},
+		}},
+		{"running totals that overlap", []line{
+			{"0s", "!ZADD $2 @-2s \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x41 @-1s \x00\x00\x00\x00\x00\x00\x00\x30\x00\x00\x00\x01", "2"},
+			{"0s", "10 10s 0 1 0", badPermits},
+			{"", "!DEL $2", "1"},
+			{"0s", "!ZADD $2 @-4s \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01 @-3s \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02 @-2s \x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01 @-1s \x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02", "4"},
+			{"0s", "3 10s 0 3 0", badPermits},
+			{"", "!DEL $2", "1"},
+			{"0s", "!ZADD $2 @-3s \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01 @-2s \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x08 @-1s \x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02", "3"},
+			{"0s", "3 10s 0 3 0", badPermits},
+		}},
+		{"a config whose TTL a far clock has set expires with the permits again", []line{
+			{"0s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
+			{"-26280h", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
+			{"", "!HMGET $1 rate interval scope", "[2 10000000 0]"},
 		}},
 	}...),
 }

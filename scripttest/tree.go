@@ -109,3 +109,47 @@ func (v visitor) children(e ast.Expr) {
 		walk(e.Stmts, v)
 	}
 }
+
+// conditionOf is the condition of an if, elseif, while or until; nil of other statements.
+func conditionOf(s ast.Stmt) ast.Expr {
+	switch s := s.(type) {
+	case *ast.IfStmt:
+		return s.Condition
+	case *ast.WhileStmt:
+		return s.Condition
+	case *ast.RepeatStmt:
+		return s.Condition
+	}
+	return nil
+}
+
+// operands visits a condition, and below and, or and not their operands.
+func operands(e ast.Expr, visit func(ast.Expr)) {
+	visit(e)
+	switch e := e.(type) {
+	case *ast.LogicalOpExpr:
+		operands(e.Lhs, visit)
+		operands(e.Rhs, visit)
+	case *ast.UnaryNotOpExpr:
+		operands(e.Expr, visit)
+	}
+}
+
+// blocksOf are the blocks right inside a statement.
+func blocksOf(s ast.Stmt) [][]ast.Stmt {
+	switch s := s.(type) {
+	case *ast.DoBlockStmt:
+		return [][]ast.Stmt{s.Stmts}
+	case *ast.WhileStmt:
+		return [][]ast.Stmt{s.Stmts}
+	case *ast.RepeatStmt:
+		return [][]ast.Stmt{s.Stmts}
+	case *ast.IfStmt:
+		return [][]ast.Stmt{s.Then, s.Else}
+	case *ast.NumberForStmt:
+		return [][]ast.Stmt{s.Stmts}
+	case *ast.GenericForStmt:
+		return [][]ast.Stmt{s.Stmts}
+	}
+	return nil
+}

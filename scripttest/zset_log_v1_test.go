@@ -10,7 +10,7 @@ import (
 var zsetLogV1 = table{
 	script: &sluice.ZSetLogV1,
 	keys:   []string{"t:x:{u}:zl1"},
-	timelines: append(logTimelines(` ""`), []timeline{
+	timelines: append(append(logTimelines(` ""`), zsetLogV1Edges...), []timeline{
 		{"members that the script names", []line{
 			{"0s", `9 10s 2 0 ""`, "2 7 0 10s"},
 			{"0s", `9 10s 1 0 ""`, "1 6 0 10s"},
@@ -136,6 +136,15 @@ var zsetLogV1 = table{
 			{"0s", `2 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
 			{"", "!ZADD $1 -1 x", "0"},
 			{"0s", `2 10s 0 0 ""`, "BADSTATE log: want scores in microseconds"},
+		}},
+		{"a name that is neither an id nor the script's", []line{
+			{"0s", "!ZADD $1 @0s @0s|1A", "1"},
+			{"0s", `3 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
+			{"0s", `3 10s 0 0 ""`, "0 2 0 10s"},
+			{"", "!DEL $1", "1"},
+			{"0s", "!ZADD $1 @0s @0s|25", "1"},
+			{"0s", `3 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
+			{"1s", `3 10s 1 0 ""`, "1 1 0 10s"},
 		}},
 		{"an unreadable score that decides", []line{
 			{"0s", "!ZADD $1 1.5 x @0s y", "2"},

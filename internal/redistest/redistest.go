@@ -1,8 +1,8 @@
 // Package redistest starts real Redis and Valkey servers for tests.
 //
 // Every server is private to one test: a free loopback port, its own temporary directory, no
-// persistence, and gone when the test ends. Nothing here skips: a test that needs a server and finds
-// none fails, and says how to get one.
+// persistence, and gone when the test ends. A test that needs a server and finds none fails, and says
+// how to get one. Only one that steps the server's clock is skipped where that cannot be done.
 package redistest
 
 import (
@@ -66,10 +66,25 @@ func Start(tb testing.TB, extraArgs ...string) *Server {
 // StartBinary is Start for a given program, for tests that go through all of Servers.
 func StartBinary(tb testing.TB, binary string, extraArgs ...string) *Server {
 	tb.Helper()
+	return launch(tb, binary, nil, extraArgs)
+}
+
+// withoutClock skips a test that steps a server's clock. In CI that is a failure, not a weaker test.
+func withoutClock(tb testing.TB, why string) {
+	tb.Helper()
+	if os.Getenv("CI") != "" {
+		tb.Fatal(why)
+	}
+	tb.Skip(why)
+}
+
+// launch starts a server with more in its environment.
+func launch(tb testing.TB, binary string, environment, extraArgs []string) *Server {
+	tb.Helper()
 	var err error
 	for range attempts {
 		var s *Server
-		if s, err = start(tb, binary, extraArgs); err == nil {
+		if s, err = start(tb, binary, environment, extraArgs); err == nil {
 			return s
 		}
 	}
@@ -77,7 +92,7 @@ func StartBinary(tb testing.TB, binary string, extraArgs ...string) *Server {
 	return nil
 }
 
-func start(tb testing.TB, binary string, extraArgs []string) (*Server, error) {
+func start(tb testing.TB, binary string, environment, extraArgs []string) (*Server, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
@@ -91,6 +106,7 @@ func start(tb testing.TB, binary string, extraArgs []string) (*Server, error) {
 
 	cmd := exec.Command(binary, s.args(extraArgs)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, log, log
+	cmd.Env = append(os.Environ(), environment...)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

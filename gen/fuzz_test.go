@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"go/format"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// FuzzHeader gives the generator any file: it refuses it at a place in the file, or takes it, and then what
+// it generates is Go and JSON, and names what the header names. It never panics.
+func FuzzHeader(f *testing.F) {
+	addSources(f)
+	f.Fuzz(func(t *testing.T, source string) {
+		const file = "scripts/small_v1.lua"
+		if s, err := parseHeader(file, source); err != nil {
+			wantPlaced(t, err, source)
+		} else {
+			wantWhole(t, s, file, source)
+		}
+		s, err := parseScript(file, source)
+		if err != nil {
+			wantPlaced(t, err, source)
+			return
+		}
+		wantGenerated(t, s)
+	})
+}
+
+// addSources are the scripts, and the small ones as their refusals change them.
+func addSources(f *testing.F) {
+	f.Helper()
+	files, err := filepath.Glob("../scripts/*.lua")
+	small, err2 := filepath.Glob(smallProject + "/scripts/*.lua")
+	if err := errors.Join(err, err2); err != nil || len(files) == 0 || len(small) == 0 {
+		f.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range append(files, small...) {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(asSmall(string(source)))
+	}
+	cases, _ := readRefusals(f)
+	for _, c := range cases {
+		f.Add(asSmall(c.source(f)))
+	}
+}
+
+// asSmall gives a script the first line that the file of this test must have.
+func asSmall(source string) string {
+	_, behind, _ := strings.Cut(source, "\n")
+	return "-- small v1\n" + behind
+}
+
+// wantPlaced: every refusal says where in the file it is.
+func wantPlaced(t *testing.T, err error, source string) {
+	t.Helper()
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			wantPlaced(t, one, source)
+		}
+		return
+	}
+	r, ok := err.(*refusal)
+	if !ok {
+		t.Fatalf("%v is no refusal", err)
+	}
+	lines := append(strings.Split(source, "\n"), "") // the place behind the last line is one
+	if r.at.line < 1 || r.at.line > len(lines) || r.at.col < 1 || r.at.col > len(lines[r.at.line-1])+1 || r.text == "" {
+		t.Errorf("%v: no place in a file of %d lines", r, len(lines)-1)
+	}
+}
+
+// wantWhole: a header that is taken says all that a script needs, and nothing of it is lost.
+func wantWhole(t *testing.T, s *script, file, source string) {
+	t.Helper()
+	if s.Name == "" || s.Version < 1 || len(s.Keys) == 0 || len(s.Args) == 0 || len(s.Reply) == 0 || len(s.Errors) == 0 ||
+		s.State.Code == "" || s.Cost.Order == "" || s.Redis == "" || s.body < 1 {
+		t.Errorf("taken, but not whole: %+v", s)
+	}
+	for _, field := range append(append([]field{}, s.Args...), s.Reply...) {
+		if !strings.Contains(source, field.Name) || field.Most >= 0 && field.Least > field.Most {
+			t.Errorf("field %+v", field)
+		}
+	}
+	if again, err := parseHeader(file, source); err != nil || !reflect.DeepEqual(s, again) {
+		t.Errorf("read again: %+v, %v; want %+v", again, err, s)
+	}
+}
+
+// wantGenerated: what is written from a script that is taken is Go and JSON.
+func wantGenerated(t *testing.T, s *script) {
+	t.Helper()
+	for name, source := range map[string][]byte{"scripts_gen.go": scriptsGo([]*script{s}), "the binding": bindingGo(s)} {
+		if _, err := format.Source(source); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, source)
+		}
+	}
+	if !json.Valid(manifest([]*script{s})) {
+		t.Errorf("no JSON: %s", manifest([]*script{s}))
+	}
+}

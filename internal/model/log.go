@@ -1,0 +1,95 @@
+package model
+
+import "slices"
+
+// ahead is how far ahead of the clock, beyond a window, permits of a log may lie: a clock may step back by a
+// window and 60 s, and a booking reaches 60 s further.
+const ahead = 120_000_000
+
+// log is a sliding-window log: what was granted, oldest first.
+type log struct {
+	granted            []grant
+	now, limit, window int64
+}
+
+// grant is permits that were granted for one moment.
+type grant struct{ at, permits int64 }
+
+// live are the permits that count: those that have not left the window, unless a clock that was far ahead
+// left them behind.
+func (l log) live() []grant {
+	n := len(l.granted)
+	if n > 0 && l.granted[n-1].at > l.now+l.window+ahead {
+		return nil
+	}
+	for i, g := range l.granted {
+		if g.at > l.now-l.window {
+			return l.granted[i:]
+		}
+	}
+	return nil
+}
+
+func count(grants []grant) (permits int64) {
+	for _, g := range grants {
+		permits += g.permits
+	}
+	return permits
+}
+
+// oldest is when the n-th oldest of the permits was granted for.
+func oldest(grants []grant, n int64) int64 {
+	for _, g := range grants {
+		if n <= g.permits {
+			return g.at
+		}
+		n -= g.permits
+	}
+	return 0
+}
+
+// due is when so many permits come free, if no one else asks.
+func (l log) due(permits int64) int64 {
+	live := l.live()
+	due := l.now
+	if n := len(live); n > 0 {
+		due = max(due, live[n-1].at)
+	}
+	if tooMany := count(live) + permits - l.limit; tooMany > 0 {
+		due = max(due, oldest(live, tooMany)+l.window)
+	}
+	return due
+}
+
+// ask decides: how many permits are granted, for when, and the log afterwards.
+func (l log) ask(permits, maxWait int64) (granted, due int64, after log) {
+	due = l.due(max(permits, 1))
+	if permits == 0 || due-l.now > maxWait {
+		return 0, due, l
+	}
+	after = l
+	after.granted = append(slices.Clone(l.live()), grant{due, permits})
+	return permits, due, after
+}
+
+// reply is the five fields, the log being what it is after the decision.
+func (l log) reply(granted, due int64) []int64 {
+	live := l.live()
+	if len(live) == 0 {
+		return []int64{granted, l.limit, due - l.now, 0, l.now}
+	}
+	newest := live[len(live)-1].at
+	remaining := max(l.limit-count(live), 0)
+	if newest > l.now {
+		remaining = 0 // someone has booked ahead
+	}
+	return []int64{granted, remaining, due - l.now, newest + l.window - l.now, l.now}
+}
+
+// one is a grant of a single permit for each moment.
+func one(moments []int64) (grants []grant) {
+	for _, at := range moments {
+		grants = append(grants, grant{at, 1})
+	}
+	return grants
+}

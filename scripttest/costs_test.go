@@ -1,0 +1,186 @@
+package scripttest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/scripttest"
+)
+
+// A cost is what a call sends to the server. What is sent beyond need changes no answer, so only counting
+// finds it.
+type cost struct {
+	name   string
+	before []line // what came before the call; nothing is asked of the replies
+	call   line   // want is the commands in their order, LINDEX*3 for three in a row
+}
+
+func costsOf(script *sluice.Script) []cost {
+	return map[*sluice.Script][]cost{
+		&sluice.ListLogV1:        listLogV1Costs,
+		&sluice.ZSetLogV1:        zsetLogV1Costs,
+		&sluice.SliceRingV1:      sliceRingV1Costs,
+		&sluice.TokenBucketV1:    tokenBucketV1Costs,
+		&sluice.TokenBucketSetV1: {{"a set", nil, line{"0s", "5 10s 0", "HSET PERSIST"}}},
+		&sluice.GCRAV1:           gcraV1Costs,
+	}[script]
+}
+
+var listLogV1Costs = []cost{
+	{"the first look", nil, line{"0s", "3 10s 0 0", "TIME LINDEX"}},
+	{"the first grant", nil, line{"0s", "3 10s 1 0", "TIME LINDEX RPUSH PEXPIREAT"}},
+	{"a grant where nothing has left", []line{{"0s", "3 10s 1 0", ""}},
+		line{"1s", "3 10s 1 0", "TIME LINDEX*3 LLEN RPUSH PEXPIREAT"}},
+	{"a grant where one has left", []line{{"0s", "3 10s 1 0", ""}, {"9s", "3 10s 1 0", ""}},
+		line{"10s", "3 10s 1 0", "TIME LINDEX*5 LLEN LTRIM RPUSH PEXPIREAT"}},
+	{"a grant where all have left in this microsecond", []line{{"0s", "3 10s 2 0", ""}},
+		line{"10s", "3 10s 1 0", "TIME LINDEX UNLINK RPUSH PEXPIREAT"}},
+	{"one permit denied", []line{{"0s", "3 10s 3 0", ""}}, line{"1s", "3 10s 1 0", "TIME LINDEX*2"}},
+	{"a look at a full log", []line{{"0s", "3 10s 3 0", ""}}, line{"1s", "3 10s 0 0", "TIME LINDEX*2"}},
+	{"one permit denied for a booking", []line{{"0s", "1 10s 1 0", ""}, {"0s", "1 10s 1 60s", ""}},
+		line{"1s", "9 10s 1 0", "TIME LINDEX*2"}},
+	{"several denied for a booking", []line{{"0s", "1 10s 1 0", ""}, {"0s", "1 10s 1 60s", ""}},
+		line{"1s", "9 10s 3 0", "TIME LINDEX*2"}},
+	{"several denied, though one is there", []line{{"0s", "3 10s 2 0", ""}},
+		line{"1s", "3 10s 2 0", "TIME LINDEX*3 LLEN"}},
+	{"several denied by what was granted right now", []line{{"0s", "3 10s 2 0", ""}},
+		line{"0s", "3 10s 2 0", "TIME LINDEX*3 LLEN"}},
+	{"more has left than is removed, and more is live than the limit", append(
+		filledLog(0, 10001), filledLog(9, 64)...),
+		line{"10s", "3 10s 2 0", "TIME LINDEX*20 LLEN LINDEX*2"}},
+	{"more has left than is removed, and little is live", append(
+		filledLog(0, 10001), filledLog(9, 64)...),
+		line{"10s", "1000000 10s 0 0", "TIME LINDEX*20 LLEN LINDEX*13"}},
+	{"more has left than is removed, and a booking is ahead", append(append(
+		filledLog(0, 10009), filledLog(9, 64)...), line{"", "!RPUSH $1 @11s", ""}),
+		line{"10s", "4 10s 2 60s", "TIME LINDEX*21 LLEN LTRIM RPUSH PEXPIREAT"}},
+}
+
+// filledLog writes so many entries of one second into a list_log.
+func filledLog(second, entries int) []line {
+	return []line{{"0s", "!RPUSH $1" + strings.Repeat(fmt.Sprintf(" @%ds", second), entries), ""}}
+}
+
+var zsetLogV1Costs = []cost{
+	{"the first look", nil, line{"0s", `3 10s 0 0 ""`, "TIME ZRANGE"}},
+	{"the first grant", nil, line{"0s", `3 10s 1 0 ""`, "TIME ZRANGE ZADD PEXPIREAT"}},
+	{"a grant where nothing has left", []line{{"0s", `3 10s 1 0 ""`, ""}},
+		line{"1s", `3 10s 1 0 ""`, "TIME ZRANGE*2 ZCOUNT ZCARD ZADD PEXPIREAT"}},
+	{"a grant where one has left", []line{{"0s", `3 10s 1 0 ""`, ""}, {"9s", `3 10s 1 0 ""`, ""}},
+		line{"10s", `3 10s 1 0 ""`, "TIME ZRANGE*2 ZCOUNT ZCARD ZREMRANGEBYRANK ZADD PEXPIREAT"}},
+	{"a grant where all have left in this microsecond", []line{{"0s", `3 10s 2 0 ""`, ""}},
+		line{"10s", `3 10s 1 0 ""`, "TIME ZRANGE UNLINK ZADD PEXPIREAT"}},
+	{"one permit denied", []line{{"0s", `3 10s 3 0 ""`, ""}}, line{"1s", `3 10s 1 0 ""`, "TIME ZRANGE*2"}},
+	{"a look at a full log", []line{{"0s", `3 10s 3 0 ""`, ""}}, line{"1s", `3 10s 0 0 ""`, "TIME ZRANGE*2"}},
+	{"one permit denied for a booking", []line{{"0s", `1 10s 1 0 ""`, ""}, {"0s", `1 10s 1 60s ""`, ""}},
+		line{"1s", `9 10s 1 0 ""`, "TIME ZRANGE*2"}},
+	{"several denied for a booking", []line{{"0s", `1 10s 1 0 ""`, ""}, {"0s", `1 10s 1 60s ""`, ""}},
+		line{"1s", `9 10s 3 0 ""`, "TIME ZRANGE*2"}},
+	{"several denied, though one is there", []line{{"0s", `3 10s 2 0 ""`, ""}},
+		line{"1s", `3 10s 2 0 ""`, "TIME ZRANGE*2 ZCOUNT"}},
+	{"several denied by what was granted right now", []line{{"0s", `3 10s 2 0 ""`, ""}},
+		line{"0s", `3 10s 2 0 ""`, "TIME ZRANGE*2 ZCOUNT"}},
+	{"an id that is new", []line{{"0s", `3 10s 1 0 ""`, ""}},
+		line{"0s", `3 10s 1 0 a`, "TIME ZRANGE*2 ZSCORE ZCOUNT ZCARD ZADD PEXPIREAT"}},
+	{"an id that is live", []line{{"0s", `3 10s 1 0 a`, ""}},
+		line{"1s", `3 10s 1 0 a`, "TIME ZRANGE*2 ZSCORE*3 ZCOUNT"}},
+	{"a second one in a microsecond", []line{{"0s", `3 10s 1 0 ""`, ""}},
+		line{"0s", `3 10s 1 0 ""`, "TIME ZRANGE*2 ZCOUNT ZRANGE*2 ZCARD ZADD PEXPIREAT"}},
+	{"one in a microsecond with 300 members of an id behind", []line{{"0s", `999 10s 1 0 ""`, ""}, {"0s", `999 10s 300 0 zed`, ""}},
+		line{"0s", `999 10s 1 0 ""`, "TIME ZRANGE*2 ZCOUNT ZRANGE*18 ZCARD ZADD PEXPIREAT"}},
+}
+
+var sliceRingV1Costs = []cost{
+	{"the first look", nil, line{"0s", "1s 0 3 2", "TIME GETRANGE EXISTS"}},
+	{"the first grant", nil, line{"0s", "1s 1 3 2", "TIME GETRANGE EXISTS SET SETRANGE PEXPIREAT"}},
+	{"a grant in the same slice", []line{{"0s", "1s 1 3 2", ""}}, line{"0s", "1s 1 3 2", "TIME GETRANGE*2 SETRANGE"}},
+	{"a grant in the next slice", []line{{"0s", "1s 1 3 2", ""}}, line{"1s", "1s 1 3 2", "TIME GETRANGE*2 SETRANGE*2 PEXPIREAT"}},
+	{"a gap across the end of the ring", []line{{"1s", "1s 1 3 2", ""}}, line{"3s", "1s 1 3 2", "TIME GETRANGE*2 SETRANGE*3 PEXPIREAT"}},
+	{"a gap that ends with the ring", []line{{"0s", "1s 1 3 2", ""}}, line{"2s", "1s 1 3 2", "TIME GETRANGE*2 SETRANGE*2 PEXPIREAT"}},
+	{"a wider window in the same slice", []line{{"0s", "1s 1 3 2", ""}}, line{"0s", "1s 1 5 2", "TIME GETRANGE*3 SET SETRANGE PEXPIREAT"}},
+	{"two windows", []line{{"0s", "1s 1 3 2 5 9", ""}}, line{"0s", "1s 1 3 2 5 9", "TIME GETRANGE*3 SETRANGE"}},
+	{"denied, with room at the next move", []line{{"0s", "1s 1 64 2", ""}, {"63s", "1s 1 64 2", ""}},
+		line{"63s", "1s 1 64 2", "TIME GETRANGE*3"}},
+	{"denied, with room at the second move", []line{{"1s", "1s 1 64 2", ""}, {"63s", "1s 1 64 2", ""}},
+		line{"63s", "1s 1 64 2", "TIME GETRANGE*5"}},
+	{"denied, with room when all have left", []line{{"0s", "1s 2 64 2", ""}}, line{"0s", "1s 1 64 2", "TIME GETRANGE*8"}},
+}
+
+var tokenBucketV1Costs = []cost{
+	{"the first look", nil, line{"0s", "3 10s 0 0 0", "TIME HMGET EXISTS ZRANGE"}},
+	{"the first grant", nil, line{"0s", "3 10s 0 1 0", "TIME HMGET EXISTS ZRANGE ZADD PEXPIREAT HSET PEXPIREAT"}},
+	{"a later grant", []line{{"0s", "3 10s 0 1 0", ""}},
+		line{"1s", "3 10s 0 1 0", "TIME HMGET ZRANGE ZRANGEBYSCORE ZCOUNT ZADD PEXPIREAT PTTL PEXPIREAT"}},
+	{"a grant where one has come back", []line{{"0s", "3 10s 0 1 0", ""}, {"9s", "3 10s 0 1 0", ""}},
+		line{"10s", "3 10s 0 1 0", "TIME HMGET ZRANGE ZRANGEBYSCORE ZCOUNT ZREMRANGEBYRANK ZADD PEXPIREAT PTTL PEXPIREAT"}},
+	{"a grant where all have come back in this microsecond", []line{{"0s", "3 10s 0 2 0", ""}},
+		line{"10s", "3 10s 0 1 0", "TIME HMGET ZRANGE UNLINK ZADD PEXPIREAT PTTL PEXPIREAT"}},
+	{"a grant under a config that was set to stay", []line{{"0s", "!HSET $1 rate 3 interval 10000000 scope 0", ""}},
+		line{"0s", "3 10s 0 1 0", "TIME HMGET ZRANGE ZADD PEXPIREAT PTTL"}},
+	{"a second grant in one moment", []line{{"0s", "3 10s 0 1 0", ""}},
+		line{"0s", "3 10s 0 1 0", "TIME HMGET ZRANGE ZRANGEBYSCORE ZCOUNT ZADD PEXPIREAT PTTL PEXPIREAT"}},
+	{"a config with a rate alone", []line{{"0s", "!HSET $1 rate 3", ""}}, line{"0s", "3 10s 0 1 0", "TIME HMGET"}},
+	{"a config with an interval alone", []line{{"0s", "!HSET $1 interval 1000", ""}}, line{"0s", "3 10s 0 1 0", "TIME HMGET"}},
+	{"a config with a scope alone", []line{{"0s", "!HSET $1 scope 0", ""}}, line{"0s", "3 10s 0 1 0", "TIME HMGET"}},
+	{"a config with none of them", []line{{"0s", "!HSET $1 other 0", ""}}, line{"0s", "3 10s 0 1 0", "TIME HMGET EXISTS"}},
+	{"denied by the oldest", []line{{"0s", "3 10s 0 3 0", ""}}, line{"1s", "3 10s 0 1 0", "TIME HMGET ZRANGE ZRANGEBYSCORE"}},
+	{"denied by the second of two", []line{{"0s", "3 10s 0 1 0", ""}, {"0s", "3 10s 0 2 0", ""}},
+		line{"1s", "3 10s 0 2 0", "TIME HMGET ZRANGE ZRANGEBYSCORE ZRANK ZRANGE"}},
+	{"denied by the third of many", bucketOfSingles(64),
+		line{"1s", "64 10s 0 3 0", "TIME HMGET ZRANGE ZRANGEBYSCORE ZRANK ZRANGE*2"}},
+	{"denied by the last of many", bucketOfSingles(64),
+		line{"1s", "64 10s 0 64 0", "TIME HMGET ZRANGE ZRANGEBYSCORE ZRANK ZRANGE*6"}},
+}
+
+// bucketOfSingles takes so many permits from a bucket, one at a time.
+func bucketOfSingles(permits int) (lines []line) {
+	for range permits {
+		lines = append(lines, line{"0s", fmt.Sprintf("%d 10s 0 1 0", permits), ""})
+	}
+	return lines
+}
+
+var gcraV1Costs = []cost{
+	{"a look", []line{{"0s", "1 1s 1 1 0", ""}}, line{"0s", "1 1s 1 0 0", "TIME GET"}},
+	{"a denial", []line{{"0s", "1 1s 1 1 0", ""}}, line{"0s", "1 1s 1 1 0", "TIME GET"}},
+	{"a grant", []line{{"0s", "2 1s 2 1 0", ""}}, line{"0s", "2 1s 2 1 0", "TIME GET SET"}},
+}
+
+// A call sends no more than it needs.
+func TestCosts(t *testing.T) {
+	for _, tab := range tables {
+		t.Run(tab.script.Name, func(t *testing.T) { tab.checkCosts(t) })
+	}
+}
+
+func (tab table) checkCosts(t testing.TB) {
+	for _, c := range costsOf(tab.script) {
+		h := startHarness(t, true)
+		tab.play(h, timeline{lines: c.before})
+		h.setTime(epoch + microseconds(c.call.at))
+		result := h.result(tab.script, false, tab.keys, tab.arguments(c.call.do))
+		if _, refused := result.Err.(scripttest.ErrorReply); result.Err != nil && !refused {
+			t.Errorf("%s, %s: %v", tab.script.Name, c.name, result.Err)
+		}
+		if got := inShort(result.Commands); got != c.call.want {
+			t.Errorf("%s, %s: %s\n got  %s\n want %s", tab.script.Name, c.name, c.call.do, got, c.call.want)
+		}
+	}
+}
+
+// inShort is the names of commands, equal ones in a row as one with their number.
+func inShort(commands []scripttest.Command) string {
+	var words []string
+	for i, n := 0, 0; i < len(commands); i += n {
+		name := commands[i].Args[0]
+		for n = 1; i+n < len(commands) && commands[i+n].Args[0] == name; n++ {
+		}
+		if n > 1 {
+			name = fmt.Sprintf("%s*%d", name, n)
+		}
+		words = append(words, name)
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,405 @@
+package scripttest_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/scripttest"
+)
+
+// Time lines of the edges: the first and last values of a range, states that only just are or are not
+// readable, counts that meet exactly. Mutants found what was missing.
+
+var listLogV1Edges = []timeline{
+	{"permits above the limit can never be granted", []line{
+		{"0s", "2 10s 3 60s", "BADARG permits: want up to limit"},
+		{"0s", "2 10s 2 0", "2 0 0 10s"},
+	}},
+	{"the first and the last moment that an entry may have", []line{
+		{"0s", "!RPUSH $1 0", "1"},
+		{"0s", "2 10s 1 0", "1 1 0 10s"},
+		{"", "!LRANGE $1 0 -1", "[@0s]"},
+		{"", "!RPUSH $1 9007199254740991", "2"},
+		{"0s", "2 10s 1 0", "1 1 0 10s"},
+		{"", "!LRANGE $1 0 -1", "[@0s]"},
+	}},
+	{"a booking of one permit trims what has left", []line{
+		{"0s", "2 10s 1 0", "1 1 0 10s"},
+		{"5s", "2 10s 1 0", "1 0 0 10s"},
+		{"12s", "1 10s 1 60s", "1 0 3s 13s"},
+		{"", "!LRANGE $1 0 -1", "[@5s @15s]"},
+	}},
+}
+
+var zsetLogV1Edges = []timeline{
+	{"permits above the limit can never be granted", []line{
+		{"0s", `2 10s 3 60s ""`, "BADARG permits: want up to limit"},
+		{"0s", `2 10s 2 0 ""`, "2 0 0 10s"},
+	}},
+	{"the first and the last moment that a member may have", []line{
+		{"0s", "!ZADD $1 0 x", "1"},
+		{"0s", `2 10s 1 0 ""`, "1 1 0 10s"},
+		{"", "!ZRANGE $1 0 -1", "[@0s|11]"},
+		{"", "!ZADD $1 9007199254740991 x", "1"},
+		{"0s", `2 10s 1 0 ""`, "1 1 0 10s"},
+		{"", "!ZRANGE $1 0 -1", "[@0s|11]"},
+		{"", "!ZADD $1 9007199254740992 x", "1"},
+		{"0s", `2 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
+	}},
+	{"a round moment, which some servers print with an exponent", []line{
+		{"-2102444800s", `3 10s 1 0 ""`, "1 2 0 10s"},
+		{"-2102444800s", `3 10s 1 0 ""`, "1 1 0 10s"},
+		{"-2102444799s", `3 10s 2 0 ""`, "0 1 9s 9s"},
+		{"-2102444799s", `3 10s 1 0 a`, "1 0 0 10s"},
+		{"", "!ZCARD $1", "3"},
+	}},
+	{"a booking of one permit trims what has left", []line{
+		{"0s", `2 10s 1 0 ""`, "1 1 0 10s"},
+		{"5s", `2 10s 1 0 ""`, "1 0 0 10s"},
+		{"12s", `1 10s 1 60s ""`, "1 0 3s 13s"},
+		{"", "!ZRANGE $1 0 -1", "[@5s|11 @15s|11]"},
+	}},
+	{"a booking under a lowered limit trims no more than what has left", []line{
+		{"0s", `4 10s 1 0 ""`, "1 3 0 10s"},
+		{"5s", `4 10s 1 0 ""`, "1 2 0 10s"},
+		{"6s", `4 10s 1 0 ""`, "1 1 0 10s"},
+		{"12s", `1 10s 1 60s ""`, "1 0 4s 14s"},
+		{"", "!ZRANGE $1 0 -1", "[@5s|11 @6s|11 @16s|11]"},
+	}},
+	{"an id whose first byte alone puts it behind the script's names", []line{
+		{"0s", `9 10s 1 0 ""`, "1 8 0 10s"},
+		{"0s", `9 10s 1 0 9`, "1 7 0 10s"},
+		{"0s", `9 10s 1 0 5!`, "1 6 0 10s"},
+		{"0s", `9 10s 1 0 ""`, "1 5 0 10s"},
+		{"", "!ZRANGE $1 0 -1", "[@0s|11 @0s|12 5! 9]"},
+	}},
+	{"a member that nobody's script wrote, right behind the script's names", []line{
+		{"0s", `9 10s 1 0 ""`, "1 8 0 10s"},
+		{"", "!ZADD $1 @0s @0s|:x", "1"},
+		{"0s", `9 10s 1 0 ""`, "1 6 0 10s"},
+		{"", "!ZRANGE $1 0 -1", "[@0s|11 @0s|12 @0s|:x]"},
+	}},
+}
+
+var gcraV1Edges = []timeline{
+	{"permits above the burst can never be granted", []line{
+		{"0s", "7 1s 4 5 60s", "BADARG permits: want up to burst"},
+		{"0s", "7 1s 4 4 0", "4 0 0 571429us"},
+	}},
+	{"a bucket one microsecond, and a third of one, beyond the largest", []line{
+		{"0s", "1 5248944497us 858001 0 0", "BADARG burst: want burst * window / limit up to 2^52"},
+		{"0s", "3 13551453241837us 997 0 0", "BADARG burst: want burst * window / limit up to 2^52"},
+		{"0s", "1 5248944497us 858000 0 0", "0 858000 0 0"},
+	}},
+	{"the first and the last values that are read", []line{
+		{"0s", "!SET $1 0~0~1~0", "OK"},
+		{"0s", "7 1s 4 0 0", "0 4 0 0"},
+		{"0s", "!SET $1 @0s~9999999~10000000~@0s", "OK"},
+		{"0s", "10000000 1s 4 0 0", "0 0 1us 1us"},
+		{"0s", "!SET $1 9007199254740991~0~1~9007199254740991", "OK"},
+		{"0s", "7 1s 4 0 0", "0 4 0 0"},
+		{"0s", "!SET $1 9007199254740991~0~1~0", "OK"},
+		{"0s", "7 1s 4 0 0", "0 0 4904754454312420us 4904754454740991us"},
+		{"0s", "!SET $1 9007199254740992~0~1~0", "OK"},
+		{"0s", "7 1s 4 0 0", "BADSTATE bucket: want <tat> <numerator> <limit> <written>"},
+	}},
+	{"fractions add up to whole microseconds", []line{
+		{"0s", "7 1s 7 3 0", "3 4 0 428572us"},
+		{"0s", "7 1s 7 3 0", "3 1 0 857143us"},
+		{"", "!GET $1", "@857.142ms 6 7 @0s"},
+		{"0s", "7 1s 7 1 0", "1 0 0 1s"},
+		{"", "!GET $1", "@1s 0 7 @0s"},
+		{"0s", "7 1s 7 3 60s", "3 0 428572us 1428572us"},
+		{"0s", "7 1s 7 5 60s", "5 0 1142858us 2142858us"},
+		{"", "!GET $1", "@2.142857s 1 7 @0s"},
+	}},
+	{"a changed limit where the stored moment is whole", []line{
+		{"0s", "2 1s 2 1 0", "1 1 0 500ms"},
+		{"0s", "7 1s 7 0 0", "0 3 0 500ms"},
+		{"0s", "7 1s 7 1 0", "1 2 0 642858us"},
+	}},
+	{"what remains of a bucket of less than a microsecond", []line{
+		{"0s", "10000000 1ms 5000 0 0", "0 5000 0 0"},
+		{"0s", "10000000 1ms 5000 1 0", "1 4999 0 1us"},
+	}},
+	{"what remains is rounded down, however little is missing", []line{
+		{"0s", "10 10s 3 3 0", "3 0 0 3s"},
+		{"500ms", "10 10s 3 0 0", "0 0 500ms 2.5s"},
+		{"1.2s", "10 10s 3 0 0", "0 1 0 1.8s"},
+		{"1.999999s", "10 10s 3 0 0", "0 1 0 1.000001s"},
+	}},
+	{"nothing remains below zero", []line{
+		{"0s", "1 1s 3 3 0", "3 0 0 3s"},
+		{"999.999ms", "1 1s 2 0 0", "0 0 1.000001s 2.000001s"},
+		{"999.999ms", "1 1s 1 0 0", "0 0 2.000001s 2.000001s"},
+		{"", "!SET $1 @142857us~2~7~@0s", "OK"},
+		{"0s", "7 1s 1 0 0", "0 0 142858us 142858us"},
+	}},
+}
+
+var tokenBucketV1Edges = []timeline{
+	{"the first and the last values that a config may have", []line{
+		{"0s", "!HSET $1 rate 1000000 interval 31622400000000 scope 1", "3"},
+		{"0s", "2 10s 0 0 0", "0 1000000 0 0 1000000 31622400000000"},
+		{"0s", "2 10s 0 1 0", "1 999999 0 31622400000000 1000000 31622400000000"},
+		{"", "!HSET $1 interval 31622400000001", "0"},
+		{"0s", "2 10s 0 0 0", "BADSTATE config: want rate, interval and scope in their ranges"},
+		{"", "!HSET $1 rate 1 interval 1000 scope 0", "0"},
+		{"0s", "2 10s 0 1 0", "1 0 0 1ms 1 1ms"},
+	}},
+	{"the first and the last moment that an entry may have", []line{
+		{"0s", "!ZADD $2 0 " + bucketEntry(0, 1), "1"},
+		{"0s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
+		{"", "!ZCARD $2", "1"},
+		{"", "!DEL $2", "1"},
+		{"", "!ZADD $2 9007199254740991 " + bucketEntry(0, 2), "1"},
+		{"0s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
+		{"", "!ZCARD $2", "1"},
+	}},
+	{"moments that an entry may not have", func() (lines []line) {
+		for _, score := range []string{"-1", "-0.5", "0.5", "9007199254740992", "inf", "-inf"} {
+			lines = append(lines,
+				line{"0s", "!ZADD $2 " + score + " " + bucketEntry(0, 1), "1"},
+				line{"0s", "2 10s 0 1 0", badPermits},
+				line{"", "!DEL $2", "1"},
+			)
+		}
+		return lines
+	}()},
+	{"a round moment, which some servers print with an exponent", []line{
+		{"-2102444800s", "3 10s 0 1 0", "1 2 0 10s 3 10s"},
+		{"-2102444800s", "3 10s 0 1 0", "1 1 0 10s 3 10s"},
+		{"-2102444799s", "3 10s 0 2 0", "0 1 9s 9s 3 10s"},
+	}},
+	{"running totals of every size", func() (lines []line) {
+		for _, before := range []int64{255, 256, 65535, 1<<24 - 1, 1<<32 + 255, 1<<40 + 3, 1<<48 - 1, 1<<52 + 12345} {
+			lines = append(lines,
+				line{"0s", "!ZADD $2 @-1s " + bucketEntry(before, 65535), "1"},
+				line{"0s", "1000000 10s 0 511 0", "511 933954 0 10s 1000000 10s"},
+				line{"", "!ZSCORE $2 " + bucketEntry(before+65535, 511), "@0s"},
+				line{"", "!DEL $2", "1"},
+			)
+		}
+		return lines
+	}()},
+	{"the largest running totals, and larger ones", []line{
+		{"0s", "!ZADD $2 @-1s " + bucketEntry(1<<53-2, 1), "1"},
+		{"0s", "9 10s 0 0 0", "0 8 0 9s 9 10s"},
+		{"", "!DEL $2", "1"},
+		{"", "!ZADD $2 @-1s " + bucketEntry(1<<56, 1), "1"},
+		{"0s", "9 10s 0 0 0", badPermits},
+		{"", "!DEL $2", "1"},
+		{"", "!ZADD $2 @-1s " + bucketEntry(0, 1<<24+1), "1"},
+		{"0s", "9 10s 0 0 0", "0 0 9s 9s 9 10s"},
+		{"", "!DEL $2", "1"},
+		{"", "!ZADD $2 @-1s " + bucketEntry(0, 1<<31), "1"},
+		{"0s", "9 10s 0 0 0", "0 0 9s 9s 9 10s"},
+	}},
+	{"the totals begin anew when every permit has come back, not a microsecond before", []line{
+		{"0s", "5 10s 0 2 0", "2 3 0 10s 5 10s"},
+		{"9.999999s", "5 10s 0 1 0", "1 2 0 10s 5 10s"},
+		{"", "!ZSCORE $2 " + bucketEntry(2, 1), "@9.999999s"},
+		{"19.999999s", "5 10s 0 3 0", "3 2 0 10s 5 10s"},
+		{"", "!ZSCORE $2 " + bucketEntry(0, 3), "@19.999999s"},
+		{"", "!ZCARD $2", "1"},
+	}},
+	{"a running total beyond the newest", []line{
+		{"0s", "!ZADD $2 @-3s " + bucketEntry(0, 1) + " @-2s " + bucketEntry(1, 100) + " @-1s " + bucketEntry(2, 1), "3"},
+		{"0s", "3 10s 0 2 0", badPermits},
+		{"0s", "3 10s 0 1 0", "0 0 7s 9s 3 10s"},
+	}},
+	{"an unreadable entry that decides", []line{
+		{"0s", "9 10s 0 1 0", "1 8 0 10s 9 10s"},
+		{"1s", "!ZADD $2 @1s unreadable", "1"},
+		{"2s", "!ZADD $2 @2s " + bucketEntry(8, 1), "1"},
+		{"3s", "9 10s 0 8 0", badPermits},
+		{"3s", "9 10s 0 1 0", "0 0 7s 9s 9 10s"},
+		{"", "!ZCARD $2", "3"},
+	}},
+}
+
+// bucketEntry is a member as token_bucket stores it.
+func bucketEntry(before, count int64) string {
+	packed := binary.BigEndian.AppendUint64(nil, uint64(before))
+	return string(binary.BigEndian.AppendUint32(packed, uint32(count)))
+}
+
+var sliceRingV1Edges = []timeline{
+	{"permits above a limit can never be granted", []line{
+		{"0s", "1s 3 3 2", "BADARG permits: want up to every limit"},
+		{"0s", "1s 3 3 4 5 2 6 4", "BADARG permits: want up to every limit"},
+		{"0s", "1s 3 3 3 5 4", "3 0 0 5s 3 3"},
+	}},
+	{"the largest limit is what remains", []line{
+		{"0s", "1s 0 3 1000000000", "0 1000000000 0 0 0"},
+	}},
+	{"totals wrap at 2^48", []line{
+		{"0s", "!SET $1 " + ringOf(3, 0, 1<<48-1, 1<<48-1, 1<<48-1, 1<<48-1), "OK"},
+		{"0s", "1s 0 3 9", "0 9 0 3s 0"},
+		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
+		{"0s", "1s 2 3 9", "2 6 0 3s 3"},
+		{"1s", "1s 2 3 9", "2 4 0 3s 5"},
+		{"3s", "1s 0 3 9", "0 7 0 1s 2"},
+		{"3s", "!SET $1 " + ringOf(3, 3, 1, 1<<48-2, 1<<48-2, 1<<48-2), "OK"},
+		{"3s", "1s 0 3 9", "0 6 0 3s 3"},
+	}},
+	{"a size that is no size", []line{
+		{"0s", "!SET $1 " + ringOf(0, 0, 0), "OK"},
+		{"0s", "1s 1 3 9", "BADSTATE ring: want 1..10000 slices"},
+		{"0s", "!SET $1 " + ringOf(10001, 0, 0), "OK"},
+		{"0s", "1s 1 3 9", "BADSTATE ring: want 1..10000 slices"},
+	}},
+	{"the totals of a ring end too soon for it to be lengthened", []line{
+		{"0s", "!SET $1 " + strings.TrimSuffix(ringOf(3, 0, 1, 0, 0, 0), "\x00"), "OK"},
+		{"0s", "1s 1 1 9", "1 7 0 1s 2"},
+		{"0s", "1s 1 1 9 4 9", "BADSTATE ring: want a total for each slice"},
+	}},
+	{"what stands behind the ring does not matter", []line{
+		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
+		{"", "!APPEND $1 xxxxxxxxxxxx", "54"},
+		{"0s", "1s 1 5 9", "1 7 0 5s 2"},
+		{"4s", "1s 1 5 9", "1 6 0 5s 3"},
+	}},
+	{"a wider window asks a ring of three slices", []line{
+		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
+		{"1s", "1s 1 3 9", "1 7 0 3s 2"},
+		{"2s", "1s 1 3 9", "1 6 0 3s 3"},
+		{"2s", "1s 0 10 9", "0 6 0 10s 3"},
+		{"3s", "1s 1 3 9", "1 6 0 3s 3"},
+		{"3s", "1s 0 10 9", "0 6 0 10s 3"},
+		{"4s", "1s 0 10 9", "0 6 0 9s 3"},
+	}},
+	{"a narrow window is empty before the ring is", []line{
+		{"0s", "1s 1 10 9", "1 8 0 10s 1"},
+		{"1.5s", "1s 0 2 9", "0 8 0 500ms 1"},
+		{"2s", "1s 0 2 9", "0 9 0 0 0"},
+		{"5s", "1s 0 2 9", "0 9 0 0 0"},
+	}},
+}
+
+// ringOf is what slice_ring stores with slices of a second; the last slice is so many behind the epoch.
+func ringOf(size, last, total int64, totals ...int64) string {
+	var bytes []byte
+	for _, n := range append([]int64{1_000_000, size, epoch/1_000_000 + last, total}, totals...) {
+		bytes = append(bytes, binary.BigEndian.AppendUint64(nil, uint64(n))[2:]...)
+	}
+	return string(bytes)
+}
+
+// The first and the last value of every argument's range is in it.
+func TestRanges(t *testing.T) {
+	for _, tab := range tables {
+		tab.checkRanges(t)
+	}
+}
+
+func (tab table) checkRanges(t testing.TB) {
+	groups := 1
+	if tab.script.Group != nil {
+		groups = tab.script.Group.Max
+	}
+	for i, field := range tab.fields(groups) {
+		if field.Type == "str" {
+			continue
+		}
+		for _, n := range []int64{field.Min, field.Max} {
+			h := startHarness(t, false)
+			h.setTime(epoch)
+			args := tab.valid(groups)
+			args[i] = strconv.FormatInt(n, 10)
+			refusal := fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
+			if _, failed := h.call(tab.script, false, tab.keys, args); failed == refusal || strings.Contains(failed, "user_script") {
+				t.Errorf("%s with %s = %d: %s", tab.script.Name, field.Name, n, failed)
+			}
+		}
+	}
+}
+
+// An unreadable entry among the live ones is found where live ones are counted, behind more that has left
+// than a grant removes.
+func TestListLogFindsUnreadable(t *testing.T) { checkListLogFindsUnreadable(t) }
+
+func checkListLogFindsUnreadable(t testing.TB) {
+	h := startHarness(t, true)
+	for _, l := range append(filledLog(0, 10_000), line{do: "!RPUSH $1 x @9s @9s"}) {
+		h.do(listLogV1.commandWords(strings.TrimPrefix(l.do, "!"))...)
+	}
+	h.setTime(epoch + 10_000_000)
+	if _, failed := h.call(&sluice.ListLogV1, true, listLogV1.keys, []string{"9", "10000000", "0", "0"}); failed != badLog {
+		t.Errorf("%q, want %q", failed, badLog)
+	}
+}
+
+const badLog = "BADSTATE log: want moments in microseconds"
+
+// token_bucket removes a bounded number of entries too, with each grant.
+func TestBucketRemovesABoundedNumber(t *testing.T) { checkBucketRemovesABoundedNumber(t) }
+
+func checkBucketRemovesABoundedNumber(t testing.TB) {
+	h := startHarness(t, true)
+	h.setTime(epoch)
+	call := func() {
+		reply, failed := h.call(&sluice.TokenBucketV1, false, tokenBucketV1.keys, []string{"1000", "10000000", "0", "1", "0"})
+		if failed != "" || reply[0] != 1 {
+			t.Errorf("%v, %s; want a grant", reply, failed)
+		}
+	}
+	for range 303 {
+		call()
+	}
+	h.setTime(epoch + 9_999_999)
+	call()
+	h.setTime(epoch + 10_000_000)
+	for _, want := range []string{"205", "106", "7", "5", "6"} { // 100, 100, 100 and the last 3 of them
+		call()
+		if entries := h.do("ZCARD", tokenBucketV1.keys[1]); entries != want {
+			t.Errorf("%s entries after a grant, want %s", entries, want)
+		}
+	}
+}
+
+// A config keeps a TTL that a booking may have set before the clock stepped back, and no longer one.
+func TestConfigTTLOfAFarClock(t *testing.T) { checkConfigTTLOfAFarClock(t) }
+
+func checkConfigTTLOfAFarClock(t testing.TB) {
+	bucket := compile(t, sluice.TokenBucketV1.File, sluice.TokenBucketV1.Source)
+	for _, c := range []struct{ stored, want int64 }{{141_000, 141_000}, {141_001, 10_000}} {
+		r := scripttest.Start(t)
+		r.SetTime(epoch)
+		if _, err := r.Do("HSET", tokenBucketV1.keys[0], "rate", 3, "interval", 10_000_000, "scope", 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Do("PEXPIRE", tokenBucketV1.keys[0], c.stored); err != nil {
+			t.Fatal(err)
+		}
+		if result := bucket.Run(r, tokenBucketV1.keys, []string{"3", "10000000", "0", "1", "0"}); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		assertTTL(t, r, tokenBucketV1.keys[0], c.want)
+	}
+}
+
+// The struct library does what it can do where it is there: by hand it takes twice the instructions.
+func TestBucketPacksWithStruct(t *testing.T) { checkBucketPacksWithStruct(t) }
+
+func checkBucketPacksWithStruct(t testing.TB) {
+	args := []string{"1000", "10000000", "0", "1", "0"}
+	instructions := func(h *harness, args []string) int {
+		h.setTime(epoch)
+		return h.result(&sluice.TokenBucketV1, false, tokenBucketV1.keys, args).Instructions
+	}
+	with, byHand := startHarness(t, false), startLikeMiniredis(t, false)
+	// The first call packs, the second reads as well, and the look only reads.
+	for _, c := range []struct {
+		args []string
+		more int
+	}{{args, 100}, {args, 200}, {[]string{"1000", "10000000", "0", "0", "0"}, 100}} {
+		if saved := instructions(byHand, c.args) - instructions(with, c.args); saved < c.more {
+			t.Errorf("%q: struct saves %d instructions, want %d", c.args, saved, c.more)
+		}
+	}
+}

@@ -1,0 +1,549 @@
+package scripttest_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/scripttest"
+)
+
+// Whatever a caller sends and whatever stands under its key, a script answers: with an error that its header
+// declares and the store as it was, or with a reply in the ranges of its header that grants no more than
+// the limit. It never hangs, raises an error, or touches another key. `make fuzz` runs these for a time;
+// `make test` runs their seeds and what is kept under testdata/fuzz.
+
+// fuzzInstructions end a call that hangs. The dearest, a grant of 1000 permits, takes a quarter of it.
+const fuzzInstructions = 100_000
+
+// separator is the byte between arguments, and between the elements of a stored value.
+const separator = "\xff"
+
+// foreign is a key beside those of the call, with their hash tag.
+const foreign = "t:x:{u}:foreign"
+
+// A fuzzed is one script on an emulated server, which all inputs share.
+type fuzzed struct {
+	table
+	compiled *scripttest.Script
+	redis    *scripttest.Redis
+}
+
+// fuzzTB is a fuzz target's F, whose Helper must not be called while an input runs.
+type fuzzTB struct{ testing.TB }
+
+func (fuzzTB) Helper() {}
+
+// fuzzedScripts are the scripts of the tables, on one server.
+func fuzzedScripts(tb testing.TB, tables ...table) []fuzzed {
+	redis := scripttest.Start(fuzzTB{tb})
+	scripts := make([]fuzzed, len(tables))
+	for i, tab := range tables {
+		compiled := compile(tb, tab.script.File, tab.script.Source)
+		compiled.Budget = fuzzInstructions
+		scripts[i] = fuzzed{tab, compiled, redis}
+	}
+	return scripts
+}
+
+// begin empties the store but for a foreign key, and sets the clock.
+func (z fuzzed) begin() {
+	z.redis.FlushAll()
+	z.redis.SetTime(epoch)
+	_, _ = z.redis.Do("SET", foreign, "theirs")
+}
+
+// fuzzTime is the epoch and the step, within three years of it.
+func fuzzTime(step int64) int64 {
+	const threeYears = 3 * 365 * 24 * 3600 * 1_000_000
+	return epoch + step%threeYears
+}
+
+// FuzzArguments calls a script with any arguments: twice in one moment on a store that begins empty, and
+// once more when the clock has stepped.
+func FuzzArguments(f *testing.F) {
+	scripts := fuzzedScripts(f, tables...)
+	for i, z := range scripts {
+		for _, args := range z.argumentSeeds() {
+			f.Add(uint8(i), uint8(0), int64(10_000_000), []byte(strings.Join(args, separator)))
+		}
+		f.Add(uint8(i), uint8(1), int64(-1), []byte(strings.Join(z.valid(1), separator)))
+	}
+	f.Fuzz(func(t *testing.T, script, keys uint8, step int64, arguments []byte) {
+		z := scripts[int(script)%len(scripts)]
+		for _, failure := range z.arguments(keys, step, arguments) {
+			t.Error(failure)
+		}
+	})
+}
+
+// argumentSeeds are the calls of the script's time lines, and valid ones with one malformed argument.
+func (z fuzzed) argumentSeeds() (seeds [][]string) {
+	for _, tl := range z.timelines {
+		for _, l := range tl.lines {
+			if !strings.HasPrefix(l.do, "!") {
+				seeds = append(seeds, z.table.arguments(l.do))
+			}
+		}
+	}
+	for i, field := range z.fields(1) {
+		for _, bad := range malformedValues(field) {
+			args := z.valid(1)
+			args[i] = bad
+			seeds = append(seeds, args)
+		}
+	}
+	return seeds
+}
+
+func (z fuzzed) arguments(keys uint8, step int64, arguments []byte) (failures []string) {
+	z.begin()
+	count := (len(z.keys) + int(keys)) % 5
+	named := append(slices.Clone(z.keys), "t:x:{u}:more1", "t:x:{u}:more2", "t:x:{u}:more3", "t:x:{u}:more4")[:count]
+	var args []string
+	if len(arguments) > 0 {
+		args = strings.Split(string(arguments), separator)
+	}
+	refused := z.refusal(count, args)
+	budget := allowance{fuzzed: z, args: args}
+	for _, now := range []int64{epoch, epoch, fuzzTime(step)} {
+		z.redis.SetTime(now)
+		reply, failed, broken := z.call(named, args, now)
+		failures = append(failures, broken...)
+		switch {
+		case failed != refused && refused != "":
+			failures = append(failures, fmt.Sprintf("%q: got %q, want %q", args, failed, refused))
+		case failed != "" && refused == "" && !z.contradicts(args):
+			failures = append(failures, fmt.Sprintf("%q: %s, of valid arguments and a state of the script's own", args, failed))
+		case failed == "" && refused == "" && z.contradicts(args):
+			failures = append(failures, fmt.Sprintf("%q: %v, of arguments that contradict each other", args, reply))
+		}
+		if failed == "" && step >= 0 {
+			failures = append(failures, budget.add(reply)...)
+		}
+	}
+	return failures
+}
+
+// refusal is the error that a call must get by the header alone, "" if none.
+func (z fuzzed) refusal(keys int, args []string) string {
+	if keys != len(z.keys) {
+		return fmt.Sprintf("BADARG KEYS: want %d", len(z.keys))
+	}
+	fields := z.fields(1)
+	if group := z.script.Group; group != nil {
+		alone := len(fields) - 2
+		if len(args) < alone+2*group.Min || len(args) > alone+2*group.Max || len(args)%2 != alone%2 {
+			return fmt.Sprintf("BADARG ARGV: want %d and %d to %d pairs", alone, group.Min, group.Max)
+		}
+		fields = z.fields((len(args) - alone) / 2)
+	}
+	if len(args) != len(fields) {
+		return fmt.Sprintf("BADARG ARGV: want %d", len(fields))
+	}
+	for i, field := range fields {
+		if !accepts(field, args[i]) && field.Type == "str" {
+			return fmt.Sprintf("BADARG %s: want up to %d bytes without |", field.Name, field.Max)
+		} else if !accepts(field, args[i]) {
+			return fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
+		}
+	}
+	return ""
+}
+
+func accepts(field sluice.Field, arg string) bool {
+	if field.Type == "str" {
+		return int64(len(arg)) <= field.Max && !strings.Contains(arg, "|")
+	}
+	if len(arg) == 0 || len(arg) > 16 || strings.Trim(arg, "0123456789") != "" {
+		return false
+	}
+	n, _ := strconv.ParseInt(arg, 10, 64)
+	return field.Min <= n && n <= field.Max
+}
+
+// named is an argument of valid ones, by its name.
+func (z fuzzed) named(args []string, name string) int64 {
+	at := slices.IndexFunc(z.script.Args, func(field sluice.Field) bool { return field.Name == name })
+	n, _ := strconv.ParseInt(args[at], 10, 64)
+	return n
+}
+
+// contradicts tells whether valid arguments may not be together.
+func (z fuzzed) contradicts(args []string) bool {
+	switch z.script.Name {
+	case "token_bucket_set":
+		return false
+	case "gcra":
+		depth := new(big.Int).Mul(big.NewInt(z.named(args, "burst")), big.NewInt(z.named(args, "window")))
+		most := new(big.Int).Lsh(big.NewInt(z.named(args, "limit")), 52)
+		return depth.Cmp(most) > 0 || z.named(args, "permits") > z.most(args)
+	}
+	return z.named(args, "permits") > z.most(args)
+}
+
+// most is what valid arguments allow at once.
+func (z fuzzed) most(args []string) int64 {
+	switch z.script.Name {
+	case "gcra":
+		return z.named(args, "burst")
+	case "token_bucket", "token_bucket_set":
+		return z.named(args, "rate")
+	case "slice_ring":
+		least := int64(1_000_000_000)
+		for i := 3; i < len(args); i += 2 {
+			limit, _ := strconv.ParseInt(args[i], 10, 64)
+			least = min(least, limit)
+		}
+		return least
+	}
+	return z.named(args, "limit")
+}
+
+// call makes one call and holds it against what every script promises.
+func (z fuzzed) call(keys, args []string, now int64) (reply []int64, failed string, broken []string) {
+	fail := func(format string, values ...any) {
+		broken = append(broken, fmt.Sprintf("%s %q at %d: ", z.script.Name, args, now)+fmt.Sprintf(format, values...))
+	}
+	run := z.compiled.Run
+	if permits := z.permitsArg(); permits >= 0 && permits < len(args) && args[permits] != "" && strings.Trim(args[permits], "0") == "" {
+		run = z.compiled.RunRO
+	}
+	before := z.redis.Snapshot()
+	result := run(z.redis, keys, args)
+	after := z.redis.Snapshot()
+	if result.Err != nil {
+		if !z.declared(result.Err) {
+			fail("%v, which the header does not declare", result.Err)
+		}
+		if after != before {
+			fail("%v, and changed the store from %s to %s", result.Err, before, after)
+		}
+		return nil, result.Err.Error(), broken
+	}
+	reply, ok := z.numbers(result.Reply, args, now)
+	if !ok {
+		fail("reply %v, want one in the ranges of the header", result.Reply)
+	}
+	if granted(z.script, result) == 0 && after != before {
+		fail("granted nothing, and changed the store from %s to %s", before, after)
+	}
+	for _, lost := range z.otherKeys(before, after) {
+		fail("%s", lost)
+	}
+	return reply, "", broken
+}
+
+// declared tells whether an error is a reply that the header lists.
+func (z fuzzed) declared(err error) bool {
+	text, isReply := err.(scripttest.ErrorReply)
+	code, _, _ := strings.Cut(string(text), " ")
+	return isReply && !strings.Contains(string(text), "user_script") &&
+		slices.ContainsFunc(z.script.Errors, func(e sluice.Error) bool { return e.Code == code })
+}
+
+// numbers are the reply's, if there are as many as the header says, each in its range, and those that a
+// decision must keep to are kept to.
+func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, ok bool) {
+	fields, ok := reply.([]any)
+	want := len(z.script.Reply)
+	if z.script.Group != nil {
+		want += (len(args)-2)/2 - 1
+	}
+	ok = ok && len(fields) == want
+	for i, field := range fields {
+		n, isNumber := field.(int64)
+		of := z.field(i)
+		ok = ok && isNumber && n >= of.Min && (of.Max < 0 || n <= of.Max) && (of.Name != "now" || n == now)
+		numbers = append(numbers, n)
+	}
+	if !ok || z.permitsArg() < 0 {
+		return numbers, ok
+	}
+	asked := z.named(args, "permits")
+	waits := int64(0)
+	switch {
+	case z.script.Name == "zset_log" && args[4] != "":
+		waits = numbers[2] // asked again by its id, it waits for what was booked, also when the clock has stepped back
+	case z.script.Name != "slice_ring":
+		waits = z.named(args, "max_wait")
+	}
+	return numbers, numbers[0] == 0 && (asked == 0 || numbers[2] > 0) || numbers[0] == asked && numbers[2] <= waits
+}
+
+// otherKeys tells what changed in a store beside the keys of the script, and what it left without a TTL.
+func (z fuzzed) otherKeys(before, after string) (failures []string) {
+	if !strings.Contains(after, fmt.Sprintf("0 %q string \"theirs\"\n", foreign)) {
+		failures = append(failures, "the foreign key is lost or changed: "+after)
+	}
+	for row := range strings.Lines(after) {
+		ours := slices.ContainsFunc(z.keys, func(key string) bool { return strings.HasPrefix(row, fmt.Sprintf("0 %q ", key)) })
+		if !ours && !strings.HasPrefix(row, fmt.Sprintf("0 %q ", foreign)) {
+			failures = append(failures, "a key of nobody's: "+row)
+		}
+		if ours && !strings.Contains(before, row) && !strings.Contains(row, " expires ") && z.script.Name != "token_bucket_set" {
+			failures = append(failures, "written without a TTL: "+row)
+		}
+	}
+	return failures
+}
+
+// An allowance sums up what was granted, by the moments it was granted for.
+type allowance struct {
+	fuzzed
+	args []string
+	acts []act
+}
+
+// add says whether more than the limit is granted for one moment, or within a window of a log.
+func (a *allowance) add(reply []int64) []string {
+	if a.permitsArg() < 0 || reply[0] == 0 || a.script.Name == "zset_log" && a.args[4] != "" {
+		return nil // an id is charged once, whenever it asks
+	}
+	a.acts = append(a.acts, act{reply[4] + reply[2], reply[0]})
+	window, most := int64(1), a.most(a.args)
+	switch a.script.Name {
+	case "list_log", "zset_log":
+		window = a.named(a.args, "window")
+	case "token_bucket":
+		window, most = reply[6], reply[5]
+	}
+	held := int64(0)
+	for _, other := range a.acts {
+		if latest := a.acts[len(a.acts)-1].at; other.at > latest-window {
+			held += other.permits
+		}
+	}
+	if held > most {
+		return []string{fmt.Sprintf("%s %q: %d permits within %d us, want at most %d", a.script.Name, a.args, held, window, most)}
+	}
+	return nil
+}
+
+// FuzzStored puts any value under a key of a script, and calls it four times in one moment, a step from the epoch,
+// and once more after some seconds. which chooses the key, kind the value's type, choice the arguments and
+// the seconds.
+func FuzzStored(f *testing.F) {
+	scripts := fuzzedScripts(f, tables...)
+	for i, z := range scripts {
+		seeds := z.storedSeeds()
+		for _, seed := range slices.Sorted(maps.Keys(seeds)) {
+			s := seeds[seed]
+			f.Add(uint8(i), s.which, s.kind, uint8(1), s.step, []byte(seed))
+			f.Add(uint8(i), s.which, s.kind, uint8(6|5<<4), s.step+9_500_000, []byte(seed))
+		}
+	}
+	f.Fuzz(func(t *testing.T, script, which, kind, choice uint8, step int64, value []byte) {
+		z := scripts[int(script)%len(scripts)]
+		for _, failure := range z.stored(which, kind, choice, step, value) {
+			t.Error(failure)
+		}
+	})
+}
+
+// kinds are the types of stored values: how they are written and read.
+var kinds = []struct{ name, write, read string }{
+	{"string", "SET", "GET"}, {"list", "RPUSH", "LRANGE"}, {"zset", "ZADD", "ZRANGE"}, {"hash", "HSET", "HGETALL"}, {"set", "SADD", "SMEMBERS"},
+}
+
+// A storedSeed says of a value under which key, of which kind and when it was there.
+type storedSeed struct {
+	which, kind uint8
+	step        int64
+}
+
+// storedSeeds are the values that the script's time lines leave, and some that are damaged.
+func (z fuzzed) storedSeeds() map[string]storedSeed {
+	seeds := map[string]storedSeed{}
+	for kind, value := range []string{"", "x", "x\xff1", "rate\xff1", "y"} {
+		for which := range z.keys {
+			seeds[value+strings.Repeat(separator, which)] = storedSeed{uint8(which), uint8(kind), 0}
+		}
+	}
+	for _, tl := range z.timelines {
+		z.begin()
+		for _, l := range tl.lines {
+			z.take(l)
+			for which := range z.keys {
+				z.addSeed(seeds, which)
+			}
+		}
+	}
+	return seeds
+}
+
+// take takes one step of a time line.
+func (z fuzzed) take(l line) {
+	if l.at != "" {
+		z.redis.SetTime(epoch + microseconds(l.at))
+	}
+	command, ok := strings.CutPrefix(l.do, "!")
+	if !ok {
+		z.compiled.Run(z.redis, z.keys, z.table.arguments(l.do))
+		return
+	}
+	var words []any
+	for _, word := range z.commandWords(command) {
+		words = append(words, word)
+	}
+	_, _ = z.redis.Do(words...)
+}
+
+func (z fuzzed) addSeed(seeds map[string]storedSeed, which int) {
+	key := z.keys[which]
+	name, _ := z.redis.Do("TYPE", key)
+	for kind, k := range kinds {
+		if fmt.Sprint(name) != k.name {
+			continue
+		}
+		read := []any{k.read, key}
+		switch k.name {
+		case "list":
+			read = append(read, 0, -1)
+		case "zset":
+			read = append(read, 0, -1, "WITHSCORES")
+		}
+		reply, _ := z.redis.Do(read...)
+		elements, isArray := reply.([]any)
+		if !isArray {
+			elements = []any{reply}
+		}
+		words := make([]string, len(elements))
+		for i, element := range elements {
+			words[i] = fmt.Sprint(element)
+		}
+		if seed := strings.Join(words, separator); len(seed) < 1000 {
+			seeds[seed] = storedSeed{uint8(which), uint8(kind), z.redis.Now() - epoch}
+		}
+	}
+}
+
+func (z fuzzed) stored(which, kind, choice uint8, step int64, value []byte) (failures []string) {
+	z.begin()
+	key := z.keys[int(which)%len(z.keys)]
+	z.store(key, kinds[int(kind)%len(kinds)].write, value)
+	_, _ = z.redis.Do("PEXPIRE", key, 600_000)
+	args := z.chosen(choice)
+	budget := allowance{fuzzed: z, args: args}
+	now := fuzzTime(step)
+	z.redis.SetTime(now)
+	for range 4 {
+		reply, failed, broken := z.call(z.keys, args, now)
+		failures = append(failures, broken...)
+		if failed == "" {
+			failures = append(failures, budget.add(reply)...)
+		}
+	}
+	now += int64(choice>>4) * 1_000_000
+	z.redis.SetTime(now)
+	_, _, broken := z.call(z.keys, args, now)
+	return append(failures, broken...)
+}
+
+// store writes a value: a string whole, of the other kinds what the separator separates, in pairs where it
+// takes pairs. A sorted set's come member first; what is no score is 0.
+func (z fuzzed) store(key, write string, value []byte) {
+	if write == "SET" {
+		_, _ = z.redis.Do("SET", key, value)
+		return
+	}
+	elements := bytes.Split(value, []byte(separator))
+	words := []any{write, key}
+	for i := range elements {
+		switch {
+		case write == "RPUSH" || write == "SADD":
+			words = append(words, elements[i])
+		case i%2 == 0:
+			continue
+		case write == "HSET":
+			words = append(words, elements[i-1], elements[i])
+		default:
+			score, err := strconv.ParseFloat(string(elements[i]), 64)
+			if err != nil || score != score {
+				score = 0
+			}
+			words = append(words, score, elements[i-1])
+		}
+	}
+	if len(words) > 2 {
+		_, _ = z.redis.Do(words...)
+	}
+}
+
+// chosen are arguments of 3 in 10 s: up to three permits, of which none only looks, booking or not, and for
+// zset_log with an id or not.
+func (z fuzzed) chosen(choice uint8) []string {
+	permits, maxWait, id := strconv.Itoa(int(choice%4)), "0", ""
+	if choice&4 != 0 {
+		maxWait = "60000000"
+	}
+	if choice&8 != 0 {
+		id = "a"
+	}
+	switch z.script.Name {
+	case "gcra":
+		return []string{"3", "10000000", "3", permits, maxWait}
+	case "token_bucket":
+		return []string{"3", "10000000", strconv.Itoa(int(choice >> 3 & 1)), permits, maxWait}
+	case "token_bucket_set":
+		return []string{"3", "10000000", "0"}
+	case "slice_ring":
+		return [][]string{{"1000000", permits, "3", "3"}, {"1000000", permits, "5", "3", "1", "3"}}[choice>>3&1]
+	case "zset_log":
+		return []string{"3", "10000000", permits, maxWait, id}
+	}
+	return []string{"3", "10000000", permits, maxWait}
+}
+
+// Copies of scripts that are broken in what the fuzz targets are for fail on a seed already.
+func TestFuzzCatches(t *testing.T) {
+	for _, c := range []struct {
+		table                 table
+		fault, old, new, says string
+	}{
+		{listLogV1, "digits and more are a number", `"^%d+$"`, `"^%d+"`, "want \"BADARG limit"},
+		{listLogV1, "a hang", "count, step = count + step, step * 2", "count, step = count, step", "is still running"},
+		{listLogV1, "a foreign key", `redis.call("PEXPIREAT", log,`, `redis.call("DEL", "` + foreign + `") redis.call("PEXPIREAT", log,`, "the foreign key"},
+		{listLogV1, "a key of nobody's", `redis.call("PEXPIREAT", log,`, `redis.call("SET", "other", 1) redis.call("PEXPIREAT", log,`, "a key of nobody's"},
+		{listLogV1, "a key of another type raises an error", `if type(tail) == "table" then return tail end`, "", "which the header does not declare"},
+		{listLogV1, "one permit more than the limit", "wanted - limit - 1)", "wanted - limit - 2)", "want at most"},
+		{zsetLogV1, "no TTL", `redis.call("PEXPIREAT", log, math.ceil((due + window) / 1000))`, "", "without a TTL"},
+		{zsetLogV1, "an undeclared error", `"BADARG KEYS: want 1"`, `"ERR KEYS: want 1"`, "which the header does not declare"},
+		{tokenBucketV1, "less than it asks for", "granted = permits\n", "granted = math.min(permits, 2)\n", "in the ranges of the header"},
+		{tokenBucketV1, "reads an entry of any length", "and at % 1 == 0 and #member == 12 then", "and at % 1 == 0 then", "which the header does not declare"},
+		{tokenBucketSetV1, "a range that is not the header's", "integer(ARGV[2], 1000,", "integer(ARGV[2], 999,", "want \"BADARG interval"},
+		{gcraV1, "a denial that writes", "if granted > 0 then\n  local state", "if permits > 0 then\n  local state", "granted nothing, and changed the store"},
+		{gcraV1, "drops what it cannot read", `    return redis.error_reply("BADSTATE`, `    redis.call("DEL", bucket) return redis.error_reply("BADSTATE`, "and changed the store"},
+		{gcraV1, "a burst of one more", "wait = math.max(wait, 0)", "wait = math.max(wait - whole, 0)", "want at most"},
+		{gcraV1, "no check of what may not be together", "if depth > 4503599627370496", "if depth > 9503599627370496", "contradict each other"},
+		{sliceRingV1, "a reply below its range", "return {granted, remaining,", "return {granted, remaining - 1,", "in the ranges of the header"},
+		{sliceRingV1, "reads behind the ring", "if #bytes ~= 6 then", "if false then", "which the header does not declare"},
+	} {
+		t.Run(c.table.script.Name+"/"+c.fault, func(t *testing.T) {
+			c.table.script = edited(t, c.table.script, c.old, c.new)
+			z := fuzzedScripts(t, c.table)[0]
+			if failures := strings.Join(z.playSeeds(), "\n"); !strings.Contains(failures, c.says) {
+				t.Errorf("no seed says %q, but %.200q", c.says, failures)
+			}
+		})
+	}
+}
+
+// playSeeds gives both fuzz targets' functions the script's seeds.
+func (z fuzzed) playSeeds() (failures []string) {
+	failures = z.arguments(1, 0, []byte(strings.Join(z.valid(1), separator)))
+	for _, args := range z.argumentSeeds() {
+		failures = append(failures, z.arguments(0, 10_000_000, []byte(strings.Join(args, separator)))...)
+	}
+	for seed, s := range z.storedSeeds() {
+		failures = append(failures, z.stored(s.which, s.kind, 1, s.step, []byte(seed))...)
+		failures = append(failures, z.stored(s.which, s.kind, 6, s.step+9_500_000, []byte(seed))...)
+	}
+	return failures
+}

@@ -1,0 +1,171 @@
+package scripttest
+
+import (
+	"strconv"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// instrument is the pass that makes a script count where it goes. It numbers the counters in the order of
+// its walk, so that the same source has the same ones whenever it is compiled.
+type instrument struct {
+	source     string
+	statements []statement
+	decisions  []decision
+	counters   int
+
+	places   *places
+	deciding map[ast.Expr]bool      // operands that decide a condition by themselves
+	inside   map[ast.Expr]bool      // and, or of conditions: their operands are counted, not they
+	turns    map[ast.Stmt]int       // of a for: the counter of its turns; the next one is that of its ends
+	exits    map[*ast.BreakStmt]int // the counter of the ends of the for that it leaves
+}
+
+// A statement is counted each time it is reached.
+type statement struct {
+	line, column int
+	counter      int
+}
+
+// A decision is counted each time it is made, its two ways apart.
+type decision struct {
+	line, column int
+	text         string
+	loop         bool // a for, which has no condition
+	counter      int  // of the first way: true, or another turn; the second way's is the next one
+}
+
+func (in *instrument) pass(tree []ast.Stmt) []ast.Stmt {
+	in.places = locate(in.source, tree)
+	in.deciding, in.inside = map[ast.Expr]bool{}, map[ast.Expr]bool{}
+	in.turns, in.exits = map[ast.Stmt]int{}, map[*ast.BreakStmt]int{}
+	walk(tree, visitor{stmt: in.mark})
+	walk(tree, visitor{expr: in.expr, stmt: in.blocks})
+	return in.counted(tree)
+}
+
+// mark notes what decides where a statement goes.
+func (in *instrument) mark(s ast.Stmt) {
+	switch s := s.(type) {
+	case *ast.NumberForStmt:
+		in.loop(s, s.Stmts)
+	case *ast.GenericForStmt:
+		in.loop(s, s.Stmts)
+	}
+	if condition := conditionOf(s); condition != nil {
+		operands(condition, func(e ast.Expr) {
+			_, logical := e.(*ast.LogicalOpExpr)
+			_, not := e.(*ast.UnaryNotOpExpr)
+			in.inside[e] = logical
+			in.deciding[e] = !logical && !not && !isConstant(e)
+		})
+	}
+}
+
+func isConstant(e ast.Expr) bool {
+	_, constant := e.(ast.ConstExpr)
+	return constant
+}
+
+func (in *instrument) loop(s ast.Stmt, body []ast.Stmt) {
+	counter := in.decide(s, in.places.firstLine(s), true)
+	in.turns[s] = counter
+	in.leaving(body, counter+1)
+}
+
+// leaving finds the breaks that leave the loop of a body.
+func (in *instrument) leaving(body []ast.Stmt, counter int) {
+	for _, s := range body {
+		switch s := s.(type) {
+		case *ast.BreakStmt:
+			in.exits[s] = counter
+		case *ast.IfStmt:
+			in.leaving(s.Then, counter)
+			in.leaving(s.Else, counter)
+		case *ast.DoBlockStmt:
+			in.leaving(s.Stmts, counter)
+		}
+	}
+}
+
+func (in *instrument) decide(node ast.PositionHolder, text string, loop bool) (counter int) {
+	line, column := in.places.at(node)
+	in.decisions = append(in.decisions, decision{line: line, column: column, text: text, loop: loop, counter: in.counters})
+	in.counters += 2
+	return in.counters - 2
+}
+
+// expr counts the ways of what decides, and the statements of functions.
+func (in *instrument) expr(e ast.Expr) ast.Expr {
+	switch e := e.(type) {
+	case *ast.FunctionExpr:
+		e.Stmts = in.counted(e.Stmts)
+	case *ast.LogicalOpExpr:
+		if !in.inside[e] && !isConstant(e.Lhs) {
+			e.Lhs = in.ways(e.Lhs)
+		}
+	}
+	if in.deciding[e] {
+		return in.ways(e)
+	}
+	return e
+}
+
+func (in *instrument) ways(e ast.Expr) ast.Expr {
+	counter := in.decide(e, in.places.text(e), false)
+	return helperCall(wayHelper, numberAt(e, counter), e)
+}
+
+// blocks counts the statements inside of a statement.
+func (in *instrument) blocks(s ast.Stmt) {
+	switch s := s.(type) {
+	case *ast.DoBlockStmt:
+		s.Stmts = in.counted(s.Stmts)
+	case *ast.WhileStmt:
+		s.Stmts = in.counted(s.Stmts)
+	case *ast.RepeatStmt:
+		s.Stmts = in.counted(s.Stmts)
+	case *ast.IfStmt:
+		s.Then, s.Else = in.counted(s.Then), in.counted(s.Else)
+	case *ast.NumberForStmt:
+		s.Stmts = append([]ast.Stmt{countAt(s, in.turns[s], 1)}, in.counted(s.Stmts)...)
+	case *ast.GenericForStmt:
+		s.Stmts = append([]ast.Stmt{countAt(s, in.turns[s], 1)}, in.counted(s.Stmts)...)
+	case *ast.FuncDefStmt:
+		s.Func.Stmts = in.counted(s.Func.Stmts)
+	}
+}
+
+// counted puts before each statement of a block what counts it. Behind a for its end is counted, and a
+// break, which ends it too and is not its own decision, takes one off that count first.
+func (in *instrument) counted(block []ast.Stmt) (out []ast.Stmt) {
+	for _, s := range block {
+		line, column := in.places.at(s)
+		in.statements = append(in.statements, statement{line: line, column: column, counter: in.counters})
+		out = append(out, countAt(s, in.counters, 1))
+		in.counters++
+		if exit, ok := s.(*ast.BreakStmt); ok {
+			if counter, ofFor := in.exits[exit]; ofFor {
+				out = append(out, countAt(s, counter, -1))
+			}
+		}
+		out = append(out, s)
+		if counter, isFor := in.turns[s]; isFor {
+			out = append(out, countAt(s, counter+1, 1))
+		}
+	}
+	return out
+}
+
+// countAt is the statement that adds to a counter.
+func countAt(where ast.PositionHolder, counter, by int) ast.Stmt {
+	s := &ast.FuncCallStmt{Expr: helperCall(countHelper, numberAt(where, counter), numberAt(where, by))}
+	s.SetLine(where.Line())
+	return s
+}
+
+func numberAt(where ast.PositionHolder, n int) *ast.NumberExpr {
+	e := &ast.NumberExpr{Value: strconv.Itoa(n)}
+	e.SetLine(where.Line())
+	return e
+}

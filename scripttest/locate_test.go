@@ -1,0 +1,73 @@
+package scripttest
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/sluice-redis/sluice"
+)
+
+// Every expression and statement of every script stands where locate says: its text alone parses to the
+// same node.
+func TestLocate(t *testing.T) {
+	sources := []string{
+		`f{a = 1, [(2)] = (3), "x"; y} f"text" f[[long]] ("s"):rep((n)) (f or g)(1)(2)`,
+		`local function g(a, ...) return (a) end function t.u.v() end function t:w(x) return self end`,
+		`if ((a)) then elseif (b) and ((c) or d) then x = -(-y) ^ 2 else if not (not z) then end end`,
+		"for i = (1), (2), (3) do break end for k, v in (pairs)(t) do end while ((x)) do end repeat local q until (q)\n",
+		"x, y[1], z.a = (f()), (f(((1)))), {(f())}\r\nreturn (function() return ((1) + 2) * (3) .. \"a\" .. (\"b\") end)()",
+		"do ; x = 1 ; y = 2 end local a local b, c = #t, 1 --[[ ( ]] -- )\nreturn",
+	}
+	for _, script := range sluice.All() {
+		sources = append(sources, script.Source)
+	}
+	for _, source := range sources {
+		tree, err := parseChunk(source, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := locate(source, tree)
+		walk(tree, visitor{
+			expr: func(e ast.Expr) ast.Expr {
+				if _, located := p.spans[e]; located {
+					sameTree(t, "return "+functionName.ReplaceAllString(p.text(e), "function("), &ast.ReturnStmt{Exprs: []ast.Expr{e}})
+				}
+				return e
+			},
+			stmt: func(s ast.Stmt) {
+				text := p.text(s)
+				if strings.HasPrefix(text, "elseif") {
+					text = text[len("else"):] + " end"
+				}
+				if strings.HasPrefix(text, "break") {
+					return
+				}
+				sameTree(t, text, s)
+				if line, _ := p.at(s); line != s.Line() {
+					t.Errorf("%s: line %d, the parser says %d", text, line, s.Line())
+				}
+			},
+		})
+	}
+}
+
+func sameTree(t *testing.T, text string, want ast.Stmt) {
+	t.Helper()
+	tree, err := parse.Parse(strings.NewReader(text), "")
+	if err != nil {
+		t.Errorf("%s: %v", text, err)
+		return
+	}
+	got, wanted := parse.Dump(tree), parse.Dump([]ast.Stmt{want})
+	if got != wanted {
+		t.Errorf("%s\n%s", text, cmp.Diff(wanted, got))
+	}
+}
+
+// functionName is how the text of a local function begins, which has a name and is an expression.
+var functionName = regexp.MustCompile(`^function \w+\(`)

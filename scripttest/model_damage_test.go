@@ -1,0 +1,123 @@
+package scripttest_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-redis/sluice/internal/model"
+)
+
+// What may happen to a stored value, script by script: each a command, of which one is drawn. What a value
+// says is damaged, never the order of its entries.
+
+var notMoments = []string{"x", "", "-1", "1.5", "1e3", "9007199254740992", "99999999999999999"}
+
+func listDamages(store model.Store, keys []string, pick int64) [][]string {
+	key := keys[0]
+	bad := notMoments[pick%int64(len(notMoments))]
+	damages := [][]string{{"SET", key, "x"}}
+	entries := store[key].List
+	switch {
+	case store[key].Type == "list":
+		for i := range entries {
+			damages = append(damages, []string{"LSET", key, strconv.Itoa(i), bad})
+		}
+		damages = append(damages, []string{"RPUSH", key, bad})
+	case store[key].Type == "":
+		damages = append(damages, []string{"RPUSH", key, bad})
+	}
+	return damages
+}
+
+func zsetDamages(store model.Store, keys []string, pick int64) [][]string {
+	key := keys[0]
+	damages := [][]string{{"SET", key, "x"}}
+	if store[key].Type == "string" {
+		return damages
+	}
+	damages = append(damages, []string{"ZADD", key, []string{"inf", "1e300", "9007199254740992"}[pick%3], "x"})
+	for _, m := range store[key].Ranked() {
+		_, more := store[key].ZSet[m.Name+"||2"]
+		if strings.Contains(m.Name, "||") || more || m.Score != float64(int64(m.Score)) {
+			continue
+		}
+		damages = append(damages, []string{"ZADD", key, strconv.FormatFloat(m.Score+0.5, 'f', 1, 64), m.Name})
+	}
+	return damages
+}
+
+func gcraDamages(store model.Store, keys []string, pick int64) [][]string {
+	key := keys[0]
+	if store[key].Type != "string" {
+		return [][]string{{"RPUSH", key, "x"}}
+	}
+	var damages [][]string
+	moment := epoch + (pick-500)*int64(1e9)
+	for _, text := range []string{
+		"", "x", "%d", "%[1]d 0 1", "%[1]d 1 1 %[1]d", "%[1]d 0 0 %[1]d", "-%[1]d 0 1 %[1]d", "%[1]d 0 1 %[1]d ", "%[1]d  0 1 %[1]d",
+		"9007199254740992 0 1 %[1]d", "%[1]d 0 10000001 %[1]d", "%[1]d 0 1 1%[1]d",
+		"%[1]d 0 1 %[1]d", "%[1]d 6 7 %[1]d", "0 0 1 0", "%[1]d 9999999 10000000 0", "0%[1]d 0 1 0", "5000000000000000 0 3 %[1]d",
+	} {
+		if strings.Contains(text, "%") {
+			text = fmt.Sprintf(text, moment)
+		}
+		damages = append(damages, []string{"SET", key, text})
+	}
+	return damages
+}
+
+func ringDamages(store model.Store, keys []string, pick int64) [][]string {
+	key := keys[0]
+	if store[key].Type != "string" {
+		return [][]string{{"RPUSH", key, "x"}}
+	}
+	text := store[key].Text
+	damages := [][]string{{"SET", key, ""}, {"SET", key, "x"}, {"SET", key, strings.Repeat("\x00", 24)}}
+	damages = append(damages, []string{"SET", key, text[:max(len(text)-1, 0)]}, []string{"SET", key, text[:len(text)/2]})
+	for at := range min(len(text), 60) {
+		for _, value := range []byte{text[at] ^ 1, text[at] ^ 0x80} {
+			damages = append(damages, []string{"SETRANGE", key, strconv.Itoa(at), string(value)})
+		}
+	}
+	return damages
+}
+
+func bucketDamages(store model.Store, keys []string, pick int64) [][]string {
+	damages := [][]string{}
+	if store[keys[0]].Type != "string" {
+		for _, fields := range []string{"rate 0", "rate 2.0", "interval 999", "scope 2", "rate x", "more 1"} {
+			damages = append(damages, append([]string{"HSET", keys[0]}, strings.Fields(fields)...))
+		}
+		damages = append(damages, []string{"SET", keys[0], "x"})
+	}
+	if store[keys[0]].Type == "hash" {
+		damages = append(damages, []string{"HDEL", keys[0], []string{"rate", "interval", "scope"}[pick%3]})
+	}
+	for _, key := range keys[1:] {
+		damages = append(damages, entryDamages(store[key], key)...)
+	}
+	return damages
+}
+
+// entryDamages name a member that no script has written, or give one a score that is no moment.
+func entryDamages(stored model.Value, key string) [][]string {
+	damages := [][]string{{"SET", key, "x"}}
+	if stored.Type == "string" {
+		return damages
+	}
+	damages = append(damages,
+		[]string{"ZADD", key, "inf", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"},
+		[]string{"ZADD", key, "8000000000000000", "x"},
+		[]string{"ZADD", key, "8000000000000000", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
+		[]string{"ZADD", key, "8000000000000000", "\x00\x1f\xff\xff\xff\xff\xff\xff\x00\x00\x00\x01"},
+	)
+	members := stored.Ranked()
+	for i, m := range members {
+		lastOfItsMoment := i+1 == len(members) || members[i+1].Score > m.Score
+		if lastOfItsMoment && m.Score == float64(int64(m.Score)) {
+			damages = append(damages, []string{"ZADD", key, strconv.FormatFloat(m.Score+0.5, 'f', 1, 64), m.Name})
+		}
+	}
+	return damages
+}

@@ -1,0 +1,349 @@
+package scripttest_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/model"
+)
+
+// A machine is what sequences are played on.
+type machine interface {
+	target
+	// reset empties it, and says whether it is to expire keys.
+	reset(expire bool)
+	// expired is told which keys are over by the model, after the clock was moved.
+	expired(keys []string)
+	// flush loses the scripts.
+	flush()
+	// differs is what it holds, if that is not the store of the model; else "".
+	differs(store model.Store, keys []string) string
+}
+
+// player plays one sequence on a machine and on the model, and compares them after every step.
+type player struct {
+	subject subject
+	on      machine
+	expire  bool
+	store   model.Store
+	start   int64
+	now     int64
+	kinds   map[string]int // of steps, with how many there were
+
+	// What edges of the clock are found by.
+	replied, granted, newest, span int64
+	wait, reset                    int64
+	grants                         []int64 // the last moments that permits were granted for
+
+	played []string // so far, as lines of a time line
+	failed string   // how the last of them was wrong
+}
+
+// play counts the steps it makes by their kinds, and returns the time line up to where machine and model
+// disagreed, or "".
+func (s subject) play(on machine, seq sequence, kinds map[string]int) (failed string) {
+	on.reset(seq.expire)
+	p := &player{
+		subject: s, on: on, expire: seq.expire, store: model.Store{}, kinds: kinds,
+		start: seq.start, now: seq.start, replied: seq.start, granted: seq.start, newest: seq.start,
+	}
+	on.setTime(seq.start)
+	for _, st := range seq.steps {
+		c := seq.configs[st.config]
+		p.span = max(p.span, s.span(c))
+		for range st.often() {
+			p.move(st, s.span(c))
+			p.act(st, c)
+			if p.failed != "" {
+				return p.failure()
+			}
+		}
+	}
+	return ""
+}
+
+// often is how often a step is made: calls may come in crowds.
+func (st step) often() int {
+	if st.do != "call" {
+		return 1
+	}
+	return st.times
+}
+
+// yearsAway is how far the clock may get from where it started.
+const yearsAway = 10
+
+const year = int64(365 * 24 * time.Hour / time.Microsecond)
+
+// move moves the clock as the step says.
+func (p *player) move(st step, span int64) {
+	to := p.now
+	switch st.move {
+	case "on by 1us":
+		to++
+	case "back by 1us":
+		to--
+	case "on within the window":
+		to += span * st.share / 1000
+	case "to an edge":
+		edges := p.edges(span)
+		to = edges[st.pick%int64(len(edges))] + st.off
+	case "on by windows":
+		to += span*(1+st.pick%4) + st.off
+	case "on by years":
+		to += year * st.share / 300
+	case "back within the window and 60s":
+		to -= (span + 60_000_000) * st.share / 1000
+	case "back by hours":
+		to -= span + 60_000_000 + 3_600_000_000*st.share/100
+	case "back by years":
+		to -= year * st.share / 300
+	}
+	if to < max(0, p.start-yearsAway*year) || to > p.start+yearsAway*year {
+		return
+	}
+	p.now = to
+	p.on.setTime(to)
+	if p.expire {
+		over := p.store.Expired(to)
+		p.store = p.store.Without(over...)
+		p.on.expired(over)
+		p.kinds["expired"] += len(over)
+	}
+}
+
+// edges are moments around which an answer changes: when permits come free, when nothing is live, and from
+// which on a clock that stepped back finds the state void.
+func (p *player) edges(span int64) []int64 {
+	const minute = 60_000_000
+	edges := []int64{
+		p.replied + p.wait,
+		p.replied + p.wait,
+		p.replied + p.reset,
+		p.newest,
+		p.newest - span - minute,
+		p.newest - span - 2*minute,
+		p.newest - p.span - minute,
+		p.granted - span - minute,
+		p.granted - span - 2*minute,
+	}
+	for _, at := range p.grants {
+		edges = append(edges, at+span)
+	}
+	return edges
+}
+
+func (p *player) act(st step, c config) {
+	keys := p.subject.keys[st.caller%len(p.subject.keys)]
+	switch st.do {
+	case "evict one":
+		p.command("DEL", keys[st.pick%int64(len(keys))])
+	case "evict all":
+		p.command(append([]string{"DEL"}, p.allKeys()...)...)
+	case "set":
+		if p.subject.script.Name == "token_bucket" {
+			p.call(&sluice.TokenBucketSetV1, keys[:1], decimals(c...), c)
+		}
+	case "remove":
+		p.remove(keys[0], st.pick)
+	case "flush":
+		p.on.flush()
+		p.kinds["flushed"]++
+	case "damage":
+		damages := p.subject.damages(p.store, keys, st.pick)
+		if len(damages) > 0 {
+			p.command(damages[st.pick%int64(len(damages))]...)
+		}
+	default:
+		permits := amount(st, p.subject.limit(c), p.subject.script)
+		p.call(p.subject.script, keys, p.subject.args(c, permits, st.maxWait, st.id), c)
+	}
+}
+
+func (p *player) allKeys() []string {
+	var keys []string
+	for _, some := range p.subject.keys {
+		keys = append(keys, some...)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// amount is how many permits a step asks for.
+func amount(st step, limit int64, script *sluice.Script) int64 {
+	limit = min(limit, largestAmount(script))
+	switch st.permits {
+	case "all":
+		return limit
+	case "all but 1":
+		return max(limit-1, 1)
+	case "some":
+		return 1 + (limit-1)*st.share/1000
+	case "too many":
+		return limit + 1
+	}
+	n, _ := strconv.ParseInt(st.permits, 10, 64)
+	return n
+}
+
+func largestAmount(script *sluice.Script) int64 {
+	for _, arg := range script.Args {
+		if arg.Name == "permits" {
+			return arg.Max
+		}
+	}
+	return 0
+}
+
+// remove gives a grant of zset_log back: a member that the script named, or all of an id.
+func (p *player) remove(key string, pick int64) {
+	if p.subject.script.Name != "zset_log" || len(p.store[key].ZSet) == 0 {
+		return
+	}
+	members := p.store[key].Ranked()
+	name := members[pick%int64(len(members))].Name
+	names := []string{"ZREM", key, name}
+	if id, _, own := strings.Cut(name, "|"); !own || strings.Contains(name, "||") {
+		names = names[:2]
+		for _, m := range members {
+			if m.Name == id || strings.HasPrefix(m.Name, id+"||") {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	p.command(names...)
+}
+
+// command changes what is stored, here and there.
+func (p *player) command(words ...string) {
+	after, err := p.store.Do(p.now, words...)
+	if err != nil {
+		panic(err)
+	}
+	p.store = after
+	p.on.do(words...)
+	p.line("!", words, "")
+	p.compare(words[0])
+}
+
+// call makes a call on the machine and on the model, and compares reply and state.
+func (p *player) call(script *sluice.Script, keys, args []string, c config) {
+	want := model.Call(script, p.store, p.now, keys, args)
+	reply, failed := p.on.call(script, looks(script, args), keys, args)
+	p.line("", args, expected(want))
+	switch {
+	case failed != "" && (failed == want.Err || failed == want.Or):
+	case failed == "" && want.Any && p.subject.plausible(reply, args, p.now):
+		// What it has made of a state without sense is nobody's business.
+		p.on.do(append([]string{"DEL"}, keys...)...)
+		p.store = p.store.Without(keys...)
+	case failed == "" && want.Err == "" && !want.Any && slices.Equal(reply, want.Reply):
+		p.remember(script, reply, c)
+	default:
+		p.failed = fmt.Sprintf("got %v %s", reply, failed)
+		return
+	}
+	kind := kindOf(script, args, reply, failed)
+	if failed == "" && !want.Any {
+		if kind == "granted" && script.Name == "zset_log" && want.After.String() == p.store.String() {
+			kind = "asked again"
+		}
+		p.store = want.After
+	}
+	p.compare(kind)
+}
+
+// kindOf is what became of a call.
+func kindOf(script *sluice.Script, args []string, reply []int64, failed string) string {
+	switch {
+	case failed != "":
+		return strings.Join(strings.Fields(failed)[:2], " ")
+	case script.Reply[0].Name != "granted":
+		return script.Name
+	case looks(script, args):
+		return "look"
+	case reply[0] == 0:
+		return "denied"
+	case reply[2] > 0:
+		return "booked"
+	}
+	return "granted"
+}
+
+// compare holds the state against the model's.
+func (p *player) compare(kind string) {
+	p.kinds[kind]++
+	if found := p.on.differs(p.store, p.allKeys()); found != "" {
+		p.failed = fmt.Sprintf("afterwards there is\n%swant\n%s", found, p.store)
+	}
+}
+
+// remember keeps what edges of the clock are found by.
+func (p *player) remember(script *sluice.Script, reply []int64, c config) {
+	if script.Reply[0].Name != "granted" {
+		return
+	}
+	p.replied, p.wait, p.reset = p.now, reply[2], reply[3]
+	p.newest = p.now + p.reset - p.subject.span(c)
+	if reply[0] > 0 {
+		p.granted = p.now
+		p.grants = append(p.grants[max(len(p.grants)-7, 0):], p.now+p.wait)
+	}
+}
+
+func looks(script *sluice.Script, args []string) bool {
+	i := table{script: script}.permitsArg()
+	return i >= 0 && i < len(args) && args[i] == "0"
+}
+
+// expected is the reply, without now, or the error; of a damaged state both may be.
+func expected(want model.Outcome) string {
+	if want.Err != "" {
+		return want.Err
+	}
+	words := []string{}
+	for i, n := range want.Reply {
+		if i != 4 {
+			words = append(words, strconv.FormatInt(n, 10))
+		}
+	}
+	if want.Any {
+		words = append(words, "anything")
+	}
+	if want.Or != "" {
+		words = append(words, "or", want.Or)
+	}
+	return strings.Join(words, " ")
+}
+
+// plausible reports whether a reply keeps to the ranges.
+func (s subject) plausible(reply []int64, args []string, now int64) bool {
+	if len(reply) < 5 || slices.Min(reply) < 0 || reply[4] != now {
+		return false
+	}
+	permits := args[table{script: s.script}.permitsArg()]
+	return reply[0] == 0 || strconv.FormatInt(reply[0], 10) == permits
+}
+
+// line notes a step as a line of a time line.
+func (p *player) line(mark string, words []string, want string) {
+	at := time.Duration(p.now-epoch) * time.Microsecond
+	written := make([]string, len(words))
+	for i, word := range words {
+		if written[i] = strings.ReplaceAll(word, " ", "~"); word == "" {
+			written[i] = `""`
+		}
+		if n := slices.Index(p.allKeys(), word); n >= 0 {
+			written[i] = "$" + strconv.Itoa(n+1)
+		}
+	}
+	p.played = append(p.played, fmt.Sprintf("{%q, %q, %q},", at.String(), mark+strings.Join(written, " "), want))
+}
+
+func (p *player) failure() string {
+	return fmt.Sprintf("expire %v, keys %q\n%s\n%s", p.expire, p.allKeys(), strings.Join(p.played, "\n"), p.failed)
+}

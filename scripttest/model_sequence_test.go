@@ -1,0 +1,243 @@
+package scripttest_test
+
+import (
+	"strconv"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/model"
+)
+
+// A sequence is what befalls one limiter. It is drawn as a whole before it is played, so that rapid can
+// shrink it; what depends on the state is left as a choice that the player makes true.
+type sequence struct {
+	start   int64 // of the clock
+	expire  bool  // TTLs fire
+	configs []config
+	steps   []step
+}
+
+// config are the arguments that stay from call to call: limit and window, say.
+type config []int64
+
+// step moves the clock and does one thing.
+type step struct {
+	move   string // of the clock: one of moves
+	share  int64  // 0..1000, of what a move may cover
+	pick   int64  // which of several: edges of the clock, keys, damages
+	off    int64  // -1..1 microseconds beside an edge
+	do     string // one of deeds
+	config int    // which of the sequence's
+
+	permits string // one of amounts
+	maxWait int64
+	id      string
+	caller  int
+	times   int // the call is made so often
+}
+
+// What comes often is drawn often, the first and the last more often still. The first is what rapid shrinks to.
+var (
+	moves = []string{
+		"stays", "stays", "stays", "on by 1us", "on by 1us", "back by 1us", "on within the window", "on within the window",
+		"on within the window", "to an edge", "to an edge", "to an edge", "to an edge", "on by windows", "on by years",
+		"back within the window and 60s", "back within the window and 60s", "back by years", "back by hours",
+		"on within the window",
+	}
+	deeds = []string{
+		"call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call",
+		"call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call",
+		"evict one", "evict one", "evict all", "evict all", "set", "set", "set", "remove", "remove", "remove", "flush", "damage", "damage",
+		"call",
+	}
+	amounts  = []string{"1", "1", "1", "0", "0", "2", "3", "all", "all", "all but 1", "too many", "some", "some"}
+	maxWaits = []int64{0, 0, 0, 1, 1000, 1_000_000, 10_000_000, 59_999_999, 60_000_000, 60_000_000}
+	ids      = []string{"", "", "", "", "", "a", "a", "a", "b", "c", "zed", "4", "4102444800000000", "%d", "\xff\x00", ""}
+	repeats  = append(append(ones(150), 2, 2, 3, 3, 5, 5, 130, 130), ones(150)...)
+)
+
+func ones(n int) []int {
+	some := make([]int, n)
+	for i := range some {
+		some[i] = 1
+	}
+	return some
+}
+
+var anyStep = rapid.Custom(func(t *rapid.T) step {
+	return step{
+		move:    rapid.SampledFrom(moves).Draw(t, "move"),
+		share:   rapid.Int64Range(0, 1000).Draw(t, "share"),
+		pick:    rapid.Int64Range(0, 999).Draw(t, "pick"),
+		off:     rapid.SampledFrom([]int64{0, -1, 1, -20, 0}).Draw(t, "off"),
+		do:      rapid.SampledFrom(deeds).Draw(t, "do"),
+		config:  rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 1, 2}).Draw(t, "config"),
+		permits: rapid.SampledFrom(amounts).Draw(t, "permits"),
+		maxWait: rapid.SampledFrom(maxWaits).Draw(t, "max_wait"),
+		id:      rapid.SampledFrom(ids).Draw(t, "id"),
+		caller:  rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "caller"),
+		times:   rapid.SampledFrom(repeats).Draw(t, "times"),
+	}
+})
+
+// starts are moments of other sizes than the epoch: a clock that was not set, its sixteenth digit, today.
+var starts = []int64{epoch, 0, 999_999_990_000_000, 1_732_100_000_123_456, epoch}
+
+// sequences draws what may befall the subject's limiter.
+func (s subject) sequences(starts ...int64) *rapid.Generator[sequence] {
+	return rapid.Custom(func(t *rapid.T) sequence {
+		drawn := sequence{start: draw(t, "start", starts...), expire: rapid.Bool().Draw(t, "expire")}
+		first := s.config(t, nil)
+		drawn.configs = []config{first, s.config(t, first), s.config(t, first)}
+		t.Repeat(map[string]func(*rapid.T){"step": func(t *rapid.T) {
+			drawn.steps = append(drawn.steps, anyStep.Draw(t, "step"))
+		}})
+		return drawn
+	})
+}
+
+// A subject is a script and how random calls of it are made.
+type subject struct {
+	script *sluice.Script
+	keys   [][]string // one set of keys a caller
+
+	config  func(t *rapid.T, first config) config // first is nil for the first one
+	span    func(c config) int64                  // how long permits count, about
+	limit   func(c config) int64                  // the most permits of a call
+	args    func(c config, permits, maxWait int64, id string) []string
+	damages func(store model.Store, keys []string, pick int64) [][]string // commands, one of which is done
+}
+
+var subjects = []subject{
+	{
+		script: &sluice.ListLogV1,
+		keys:   [][]string{listLogV1.keys},
+		config: logConfig(1_000_000),
+		span:   secondOf,
+		limit:  firstOf,
+		args: func(c config, permits, maxWait int64, _ string) []string {
+			return decimals(c[0], c[1], permits, maxWait)
+		},
+		damages: listDamages,
+	},
+	{
+		script: &sluice.ZSetLogV1,
+		keys:   [][]string{zsetLogV1.keys},
+		config: logConfig(10_000),
+		span:   secondOf,
+		limit:  firstOf,
+		args: func(c config, permits, maxWait int64, id string) []string {
+			return append(decimals(c[0], c[1], permits, maxWait), id)
+		},
+		damages: zsetDamages,
+	},
+	{
+		script: &sluice.SliceRingV1,
+		keys:   [][]string{{"t:x:{u}:sr1"}},
+		config: ringConfig,
+		span:   func(c config) int64 { return c[0] * widest(c) },
+		limit:  leastLimit,
+		args: func(c config, permits, _ int64, _ string) []string {
+			return append(decimals(c[0], permits), decimals(c[1:]...)...)
+		},
+		damages: ringDamages,
+	},
+	{
+		script: &sluice.TokenBucketV1,
+		keys:   [][]string{tokenBucketV1.keys, append(tokenBucketV1.keys[:2:2], "t:x:{u}:tb1:by:d")},
+		config: bucketConfig,
+		span:   secondOf,
+		limit:  firstOf,
+		args: func(c config, permits, maxWait int64, _ string) []string {
+			return decimals(c[0], c[1], c[2], permits, maxWait)
+		},
+		damages: bucketDamages,
+	},
+	{
+		script: &sluice.GCRAV1,
+		keys:   [][]string{gcraV1.keys},
+		config: gcraConfig,
+		span:   secondOf,
+		limit:  func(c config) int64 { return c[2] },
+		args: func(c config, permits, maxWait int64, _ string) []string {
+			return decimals(c[0], c[1], c[2], permits, maxWait)
+		},
+		damages: gcraDamages,
+	},
+}
+
+func firstOf(c config) int64  { return c[0] }
+func secondOf(c config) int64 { return c[1] }
+
+func decimals(numbers ...int64) []string {
+	words := make([]string, len(numbers))
+	for i, n := range numbers {
+		words[i] = strconv.FormatInt(n, 10)
+	}
+	return words
+}
+
+var (
+	smallLimits = []int64{3, 1, 2, 5, 10, 40}
+	windows     = []int64{10_000_000, 1000, 1001, 1_000_000, 1_500_000, 3_000_007, 60_000_000, 3_600_000_000, 31_622_400_000_000}
+)
+
+func draw(t *rapid.T, label string, from ...int64) int64 {
+	return rapid.SampledFrom(from).Draw(t, label)
+}
+
+func logConfig(most int64) func(*rapid.T, config) config {
+	return func(t *rapid.T, _ config) config {
+		return config{draw(t, "limit", append(smallLimits, most, 300, 300)...), draw(t, "window", windows...)}
+	}
+}
+
+func bucketConfig(t *rapid.T, _ config) config {
+	return config{draw(t, "rate", append(smallLimits, 1_000_000, 300, 300)...), draw(t, "interval", windows...), draw(t, "scope", 0, 1)}
+}
+
+func gcraConfig(t *rapid.T, _ config) config {
+	c := config{
+		draw(t, "limit", append(smallLimits, 7, 7, 999_983, 1_000_000, 9_999_991, 10_000_000)...),
+		draw(t, "window", append(windows, 86_400_000_000, 31_622_399_999_999)...),
+		draw(t, "burst", append(smallLimits, 7, 1000, 1_000_000, 9_999_999, 10_000_000)...),
+	}
+	for float64(c[1])/float64(c[0])*float64(c[2]) > 1<<52 {
+		c[2] = (c[2] + 1) / 2
+	}
+	return c
+}
+
+// ringConfig is a slice, then a number of slices and a limit for each window. A ring has slices of one length
+// only, and another is tried now and then.
+func ringConfig(t *rapid.T, first config) config {
+	slice := draw(t, "slice", 1_000_000, 1000, 1001, 60_000_000, 86_400_000_000)
+	if first != nil && draw(t, "same slice", 1, 1, 1, 1, 1, 0) == 1 {
+		slice = first[0]
+	}
+	c := config{slice}
+	for range draw(t, "windows", 1, 1, 1, 2, 2, 3, 8) {
+		slices := draw(t, "slices", 3, 1, 2, 4, 7, 8, 30, 60)
+		if rapid.IntRange(0, 299).Draw(t, "wide") == 299 {
+			slices = draw(t, "slices", 3600, 10_000)
+		}
+		c = append(c, slices, draw(t, "limit", append(smallLimits, 1_000_000_000)...))
+	}
+	return c
+}
+
+func widest(c config) (slices int64) {
+	for i := 1; i < len(c); i += 2 {
+		slices = max(slices, c[i])
+	}
+	return slices
+}
+
+func leastLimit(c config) int64 {
+	limit := c[2]
+	for i := 4; i < len(c); i += 2 {
+		limit = min(limit, c[i])
+	}
+	return limit
+}

@@ -1,0 +1,553 @@
+package scripttest_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// The tests of this file step the clock of a real server, and run the scripts on it as they are: TIME, TTLs
+// and active expiry are the server's own.
+
+// steppedServer is a target whose clock the test steps.
+type steppedServer struct {
+	*remote
+	clock *redistest.Clock
+}
+
+// eachSteppedServer starts every server with a clock to step.
+func eachSteppedServer(t *testing.T, test func(t *testing.T, s steppedServer)) {
+	for _, binary := range redistest.Servers(t) {
+		t.Run(strings.ReplaceAll(strings.TrimPrefix(binary, "/"), "/", "_"), func(t *testing.T) {
+			server, clock := redistest.StartWithClock(t, binary, "--hz", "100")
+			test(t, steppedServer{connectServer(t, server.Addr), clock})
+		})
+	}
+}
+
+func (s steppedServer) setTime(us int64) { s.clock.Set(time.UnixMicro(us)) }
+
+// call runs the script's own bytes and leaves its keys the TTLs that it gave them.
+func (s steppedServer) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
+	words := make([]any, len(args))
+	for i, arg := range args {
+		words[i] = arg
+	}
+	reply, err := s.limits.Call(context.Background(), script, keys, words...)
+	if err != nil {
+		return nil, serverText(err)
+	}
+	return reply, ""
+}
+
+func TestServerClockTimelines(t *testing.T) {
+	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
+		for _, tab := range tables {
+			t.Run(tab.script.Name, func(t *testing.T) {
+				tab.run(t, func(t *testing.T) target {
+					s.do("FLUSHALL")
+					return s
+				})
+			})
+		}
+	})
+}
+
+// A clocked is a script as these tests call it: clockLimit in a window.
+type clocked struct {
+	script *sluice.Script
+	keys   []string
+	args   func(window, permits, maxWait string) []string
+
+	ring     bool // it counts slices, of which clockSlices are a window, and does not book
+	trickles bool // permits come back one by one, beside a burst
+	entries  bool // it knows for when an entry was booked, which is up to 60 s after it was written
+}
+
+const (
+	clockLimit  = 5
+	clockSlices = 10
+)
+
+var clockedScripts = []clocked{
+	{script: &sluice.ListLogV1, keys: listLogV1.keys, entries: true,
+		args: func(window, permits, maxWait string) []string { return []string{"5", window, permits, maxWait} }},
+	{script: &sluice.ZSetLogV1, keys: zsetLogV1.keys, entries: true,
+		args: func(window, permits, maxWait string) []string { return []string{"5", window, permits, maxWait, ""} }},
+	{script: &sluice.TokenBucketV1, keys: tokenBucketV1.keys, entries: true,
+		args: func(window, permits, maxWait string) []string { return []string{"5", window, "0", permits, maxWait} }},
+	{script: &sluice.GCRAV1, keys: gcraV1.keys, trickles: true,
+		args: func(window, permits, maxWait string) []string { return []string{"5", window, "5", permits, maxWait} }},
+	{script: &sluice.SliceRingV1, keys: sliceRingV1.keys, ring: true,
+		args: func(window, permits, _ string) []string {
+			slice := strings.TrimSuffix(window, "0") // a tenth
+			return []string{slice, permits, strconv.Itoa(clockSlices + 1), "5"}
+		}},
+}
+
+// cycle is how long after a grant the limiter is as new.
+func (of clocked) cycle(window time.Duration) time.Duration {
+	if of.ring {
+		return window + window/clockSlices
+	}
+	return window
+}
+
+// void is how far ahead state must have been written to be dropped: the ring may be a slice late.
+func (of clocked) void(window time.Duration) time.Duration {
+	switch {
+	case of.entries:
+		return window + 120*time.Second
+	case of.ring:
+		return of.cycle(window) + window/clockSlices + 60*time.Second
+	}
+	return window + 60*time.Second
+}
+
+// A trial is one limiter on a clock that steps, and all that it was granted.
+type trial struct {
+	on       steppedServer
+	of       clocked
+	window   time.Duration
+	runs     bool // the clock runs; else it stands
+	failures []string
+
+	stepped time.Duration // the sum of all steps: how far the server's clock is off
+	byClock []act         // grants by the server's clock
+	byTruth []act         // the same by a clock that never stepped
+	voided  int64         // steps that make state void: each may let one extra limit through
+	ahead   int64         // steps on: they too, by the true clock
+	booked  int64         // permits that were granted for later
+	latest  int64         // the latest moment in byClock since state was void
+}
+
+func (tr *trial) errorf(format string, args ...any) {
+	tr.failures = append(tr.failures, fmt.Sprintf(format, args...))
+}
+
+// A said is a reply: moments are the server's.
+type said struct {
+	granted, remaining int64
+	wait, resetAfter   time.Duration
+	now                int64
+}
+
+// ready is the moment that a reply's wait ends.
+func (s said) ready() int64 { return s.now + s.wait.Microseconds() }
+
+func (tr *trial) ask(permits int64, maxWait time.Duration) said {
+	args := tr.of.args(inMicroseconds(tr.window.String()), strconv.FormatInt(permits, 10), inMicroseconds(maxWait.String()))
+	reply, failed := tr.on.call(tr.of.script, permits == 0, tr.of.keys, args)
+	if failed != "" {
+		tr.errorf("%d permits: %s", permits, failed)
+		return said{}
+	}
+	s := said{reply[0], reply[1], time.Duration(reply[2]) * time.Microsecond, time.Duration(reply[3]) * time.Microsecond, reply[4]}
+	if s.granted > 0 {
+		// While the clock is behind, the ring counts in its last slice, and the logs grant nothing.
+		tr.latest = max(tr.latest, s.ready())
+		tr.byClock = append(tr.byClock, act{tr.latest, permits})
+		tr.byTruth = append(tr.byTruth, act{s.ready() - tr.stepped.Microseconds(), permits})
+		if s.wait > 0 {
+			tr.booked += permits
+		}
+		tr.expiry(s)
+	}
+	return s
+}
+
+// fill takes permits until one is denied, and returns how many there were and the denial.
+func (tr *trial) fill() (granted int64, denial said) {
+	for range 10 * clockLimit {
+		if denial = tr.ask(1, 0); denial.granted == 0 {
+			return granted, denial
+		}
+		granted++
+	}
+	tr.errorf("%d permits and no denial", granted)
+	return granted, denial
+}
+
+// step is a step of the clock, pass the time that passes.
+func (tr *trial) step(d time.Duration) {
+	if d > 0 {
+		tr.ahead++
+	} else if tr.voids(d) {
+		tr.voided++
+		tr.latest = 0
+	}
+	tr.on.clock.Step(d)
+	tr.stepped += d
+}
+
+func (tr *trial) pass(d time.Duration) { tr.on.clock.Step(d) }
+
+// voids tells whether what was written before a step is further ahead than it may be; within, whether
+// the step must let nothing extra through.
+func (tr *trial) voids(step time.Duration) bool  { return -step > tr.window+60*time.Second }
+func (tr *trial) within(step time.Duration) bool { return step < 0 && !tr.voids(step) }
+
+// audit holds the grants against the limit. By the server's clock one extra limit may come through where
+// state is void; by the true clock, where a step passes time early too.
+func (tr *trial) audit() {
+	if over := tr.over(tr.byClock, 1+tr.voided); over != "" {
+		tr.errorf("by the server's clock: %s", over)
+	}
+	if over := tr.over(tr.byTruth, 1+tr.voided+tr.ahead); over != "" {
+		tr.errorf("by a clock that never steps: %s", over)
+	}
+}
+
+// over names an interval that holds more than so many limits. Where permits trickle they come back
+// meanwhile, and what was booked before a step trickles beside what is granted after it.
+func (tr *trial) over(acts []act, limits int64) string {
+	acts = slices.Clone(acts)
+	slices.SortFunc(acts, func(a, b act) int { return int(a.at - b.at) })
+	if !tr.of.trickles {
+		if held := mostInWindow(acts, tr.window); held > limits*clockLimit {
+			return fmt.Sprintf("%d permits in a window, want at most %d", held, limits*clockLimit)
+		}
+		return ""
+	}
+	for i := range acts {
+		most, held := limits*clockLimit, int64(0)
+		if limits > 1 {
+			most += tr.booked
+		}
+		for _, later := range acts[i:] {
+			held += later.permits
+			back := (later.at - acts[i].at) * clockLimit / tr.window.Microseconds()
+			if held > most+back {
+				return fmt.Sprintf("%d permits within %d us, want at most %d", held, later.at-acts[i].at, most+back)
+			}
+		}
+	}
+	return ""
+}
+
+// expiry holds the TTLs after a grant against point 11 of the contract: no key is gone before the limiter is
+// as new, and none stays for longer than two milliseconds. Redis drops a key when its millisecond is over.
+func (tr *trial) expiry(s said) {
+	if tr.runs {
+		tr.on.clock.Stop()
+		defer tr.on.clock.Resume()
+	}
+	now := tr.on.clock.Now().UnixMilli()
+	for _, key := range tr.of.keys {
+		ttl, _ := strconv.ParseInt(tr.on.do("PTTL", key), 10, 64)
+		late := (now+ttl+1)*1000 - (s.now + s.resetAfter.Microseconds())
+		switch {
+		case ttl == -2 && strings.Contains(key, ":by:"): // token_bucket has one key of two
+		case ttl < 0:
+			tr.errorf("%s: TTL %d after a grant", key, ttl)
+		case late < 0:
+			tr.errorf("%s expires %d us before it stops to matter", key, -late)
+		case late > 2000 && !tr.runs || late > 1_000_000: // SET counts from when it runs, not from TIME
+			tr.errorf("%s expires %v after it stops to matter", key, time.Duration(late)*time.Microsecond)
+		}
+	}
+}
+
+// clockSteps are those of the issue, and the last that may let nothing extra through.
+func clockSteps(window time.Duration) map[string]time.Duration {
+	const threeYears = 3 * 365 * 24 * time.Hour
+	return map[string]time.Duration{
+		"+1ms": time.Millisecond, "-1ms": -time.Millisecond, "+1s": time.Second, "-1s": -time.Second,
+		"+1h": time.Hour, "-1h": -time.Hour, "+3y": threeYears, "-3y": -threeYears,
+		"-(window+60s)": -(window + 60*time.Second),
+	}
+}
+
+// TestServerClockSteps has every script meet every step, on a clock that runs and on one that stands: when
+// its limit is used up, half used, and booked ahead; and then the same step the other way.
+func TestServerClockSteps(t *testing.T) {
+	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
+		steps, grants := 0, 0
+		for _, of := range clockedScripts {
+			t.Run(of.script.Name, func(t *testing.T) {
+				of.eachTrial(s, func(name string, tr *trial) {
+					steps, grants = steps+2, grants+len(tr.byClock)
+					for _, failure := range tr.failures {
+						t.Errorf("%s: %s", name, failure)
+					}
+				})
+			})
+		}
+		t.Logf("%d steps, %d grants audited", steps, grants)
+	})
+}
+
+// eachTrial is every window, step, beginning, and the clock running or standing.
+func (of clocked) eachTrial(s steppedServer, done func(name string, tr *trial)) {
+	for _, window := range []time.Duration{10 * time.Second, time.Hour} {
+		for step, d := range clockSteps(window) {
+			for beginning, use := range beginnings {
+				for _, clock := range []string{"runs", "stands"} {
+					tr := newTrial(s, of, window)
+					if tr.runs = clock == "runs"; tr.runs {
+						s.clock.Resume()
+					}
+					tr.meet(d, use(tr))
+					done(fmt.Sprintf("window %v, %s, step %s, clock %s", window, beginning, step, clock), tr)
+				}
+			}
+		}
+	}
+}
+
+// newTrial begins with an empty server, and its clock standing.
+func newTrial(s steppedServer, of clocked, window time.Duration) *trial {
+	s.do("FLUSHALL")
+	s.clock.Set(time.UnixMicro(epoch + 1))
+	return &trial{on: s, of: of, window: window}
+}
+
+// beginnings use permits of a new limiter and return what it says then: a look or a denial.
+var beginnings = map[string]func(tr *trial) said{
+	"used up": func(tr *trial) said {
+		granted, denial := tr.fill()
+		if granted != clockLimit {
+			tr.errorf("a new limiter granted %d, want its limit", granted)
+		}
+		return denial
+	},
+	"half used": func(tr *trial) said {
+		tr.ask(1, 0)
+		tr.ask(2, 0)
+		return tr.ask(0, 0)
+	},
+	"booked ahead": func(tr *trial) said {
+		tr.fill()
+		tr.pass(tr.window - min(tr.window, 5*time.Second)) // a booking reaches 60 s
+		for range 3 {
+			if s := tr.ask(1, time.Minute); !tr.of.ring && s.granted == 0 {
+				tr.errorf("not booked")
+			}
+		}
+		return tr.ask(0, 0)
+	},
+}
+
+// meet steps the clock and back, and holds what the limiter then grants against point 13 of the contract.
+func (tr *trial) meet(step time.Duration, before said) {
+	tr.check(step, before)
+	tr.check(-step, tr.ask(0, 0))
+}
+
+func (tr *trial) check(step time.Duration, before said) {
+	tr.step(step)
+	seen := tr.ask(0, 0)
+	granted, denial := tr.fill()
+	switch {
+	case granted > clockLimit:
+		tr.errorf("%d granted at once, want at most the limit", granted)
+	case -step > tr.of.void(tr.window) && granted != clockLimit:
+		tr.errorf("%d granted after a step further back than a window, want the limit: it begins afresh", granted)
+	case step > tr.of.cycle(tr.window)+time.Minute && granted != clockLimit:
+		tr.errorf("%d granted after a step on, when all permits have come back", granted)
+	case tr.within(step) && granted > before.remaining && !tr.runs: // else some come free meanwhile
+		tr.errorf("%d granted after a step back, want up to the %d that there were", granted, before.remaining)
+	case tr.within(step) && seen.ready() > max(before.ready(), seen.now):
+		tr.errorf("a permit comes free at %d, was %d: later than the step", seen.ready(), before.ready())
+	}
+	// What was announced is kept, to the microsecond where the clock stands.
+	if denial.wait > tr.of.cycle(tr.window)+time.Minute+max(0, -step) {
+		tr.errorf("a wait of %v, longer than a booking, a window and the step", denial.wait)
+	}
+	tr.pass(denial.wait)
+	if s := tr.ask(1, 0); s.granted != 1 {
+		tr.errorf("denied after the wait of %v that was announced; now %v", denial.wait, s.wait)
+	}
+	tr.audit()
+}
+
+// TestServerClockCatches is TestServerClockSteps with copies of scripts that are broken in what it is for.
+func TestServerClockCatches(t *testing.T) {
+	broken := []struct{ script, fault, old, new, says string }{
+		{"list_log", "a log from far ahead stays", " or newest > now + window + 120000000", "", "it begins afresh"},
+		{"list_log", "a log from a little ahead is dropped", "newest > now + window + 120000000", "newest > now", "want up to"},
+		{"list_log", "a TTL from now, not from what is booked", "math.ceil((due + window)", "math.ceil((now + window)", "before it stops to matter"},
+		{"list_log", "no TTL", `redis.call("PEXPIREAT", log, math.ceil((due + window) / 1000))`, "", "after a grant"},
+		{"zset_log", "a log from far ahead stays", " or newest > now + window + 120000000", "", "it begins afresh"},
+		{"zset_log", "a log from a window and 60 s ahead is dropped", "now + window + 120000000", "now + window + 59999999", "want up to"},
+		{"token_bucket", "a TTL that rounds down", "math.ceil((due + interval) / 1000)", "math.floor((due + interval) / 1000) - 1", "before it stops to matter"},
+		{"gcra", "a bucket from far ahead stays", "written <= now + window + 60000000 and ", "", "it begins afresh"},
+		{"gcra", "a bucket from a little ahead is dropped", "now + window + 60000000", "now", "want up to"},
+		{"gcra", "a TTL a second too long", "math.ceil(reset_after / 1000)", "math.ceil(reset_after / 1000) + 1000", "after it stops to matter"},
+		{"slice_ring", "a ring from far ahead stays", " and stored_last * slice <= now + ahead", "", "it begins afresh"},
+		{"slice_ring", "a clock that is behind begins afresh", "current - stored_last < stored_size", "current >= stored_last and current - stored_last < stored_size", "want up to"},
+	}
+	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
+		for _, b := range broken {
+			t.Run(b.script+"/"+b.fault, func(t *testing.T) {
+				of := clockedScripts[slices.IndexFunc(clockedScripts, func(of clocked) bool { return of.script.Name == b.script })]
+				of.script = edited(t, of.script, b.old, b.new)
+				caught := false
+				of.eachTrial(s, func(_ string, tr *trial) {
+					caught = caught || strings.Contains(strings.Join(tr.failures, "\n"), b.says)
+				})
+				if !caught {
+					t.Errorf("no trial says %q", b.says)
+				}
+			})
+		}
+	})
+}
+
+// edited is a script with one piece of its source replaced, which must stand in it once.
+func edited(t testing.TB, script *sluice.Script, old, new string) *sluice.Script {
+	t.Helper()
+	if n := strings.Count(script.Source, old); n != 1 {
+		t.Fatalf("%s holds %q %d times, want once", script.File, old, n)
+	}
+	copied := *script
+	copied.Source = strings.Replace(script.Source, old, new, 1)
+	copied.SHA1 = sha1Hex(copied.Source)
+	return &copied
+}
+
+// TestServerClockStands has a clock stand still: the limit is all that is granted, and what comes free, comes
+// free to the microsecond.
+func TestServerClockStands(t *testing.T) {
+	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
+		for _, of := range clockedScripts {
+			tr := newTrial(s, of, 10*time.Second)
+			granted, denial := tr.fill()
+			for range clockLimit {
+				if again := tr.ask(1, 0); again != denial {
+					tr.errorf("denied by %+v, then by %+v", denial, again)
+				}
+			}
+			if !of.ring {
+				for range 3 * clockLimit {
+					tr.ask(1, time.Minute)
+				}
+				denial = tr.ask(1, 0)
+			}
+			tr.pass(denial.wait - time.Microsecond)
+			if early := tr.ask(1, 0); early.granted != 0 || early.wait != time.Microsecond {
+				tr.errorf("a microsecond early: %+v", early)
+			}
+			tr.pass(time.Microsecond)
+			if tr.ask(1, 0).granted != 1 || granted != clockLimit {
+				tr.errorf("%d granted at once, want the limit, and one when the wait is over", granted)
+			}
+			tr.audit()
+			for _, failure := range tr.failures {
+				t.Errorf("%s: %s", of.script.Name, failure)
+			}
+		}
+	})
+}
+
+// TestServerClockExpires: every key is there, and the same, to the last microsecond in which the limiter is not
+// as new, and two milliseconds later it is gone: for who asks, and soon where nobody does.
+func TestServerClockExpires(t *testing.T) {
+	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
+		for _, of := range clockedScripts {
+			for beginning, use := range beginnings {
+				for _, asked := range []bool{true, false} {
+					tr := newTrial(s, of, 10*time.Second)
+					resetAfter := use(tr).resetAfter
+					left := s.dump(of.keys)
+					tr.pass(resetAfter - time.Microsecond)
+					if look := tr.ask(0, 0); look.resetAfter != time.Microsecond || s.dump(of.keys) != left {
+						tr.errorf("in its last microsecond: %+v, or another state", look)
+					}
+					tr.pass(2*time.Millisecond + time.Microsecond)
+					if gone := s.gone(of.keys, asked); !gone {
+						tr.errorf("2 ms later it is still there (asked for: %v)", asked)
+					}
+					for _, failure := range tr.failures {
+						t.Errorf("%s, %s: %s", of.script.Name, beginning, failure)
+					}
+				}
+			}
+		}
+	})
+}
+
+// gone tells whether the server has none of the keys: at once when they are asked for, or soon on a clock
+// that runs, by which servers before Redis 6.2 time their work.
+func (s steppedServer) gone(keys []string, asked bool) bool {
+	if asked {
+		return s.do(append([]string{"EXISTS"}, keys...)...) == "0"
+	}
+	s.clock.Resume()
+	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(time.Millisecond) {
+		if s.do("DBSIZE") == "0" {
+			return true
+		}
+	}
+	return false
+}
+
+// A config that an operator has set stays, whatever the clock does.
+func TestServerClockLeavesTheOperatorsConfig(t *testing.T) {
+	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
+		s.clock.Set(time.UnixMicro(epoch))
+		s.call(&sluice.TokenBucketSetV1, false, tokenBucketSetV1.keys, []string{"2", "10000000", "0"})
+		for _, step := range clockSteps(10 * time.Second) {
+			s.clock.Step(step)
+			s.call(&sluice.TokenBucketV1, false, tokenBucketV1.keys, []string{"9", "1000", "0", "1", "0"})
+			if ttl, config := s.do("PTTL", tokenBucketV1.keys[0]), s.do("HGETALL", tokenBucketV1.keys[0]); ttl != "-1" ||
+				config != "[rate 2 interval 10000000 scope 0]" {
+				t.Errorf("after a step of %v: %s, TTL %s", step, config, ttl)
+			}
+		}
+	})
+}
+
+// TestServerClockChanges: a changed limit, window or burst takes what there is into account, also after a step
+// back. The limiter is used up, steps, and is asked for as much as it gives under the changed arguments.
+func TestServerClockChanges(t *testing.T) {
+	const window = 10 * time.Second
+	changes := []struct {
+		tab  table
+		do   string
+		most int64
+	}{
+		{listLogV1, "9 10s 1 0", 4},
+		{listLogV1, "3 10s 1 0", 0},
+		{listLogV1, "5 8784h 1 0", 0},
+		{zsetLogV1, `9 10s 1 0 ""`, 4},
+		{zsetLogV1, `3 10s 1 0 ""`, 0},
+		{zsetLogV1, `5 8784h 1 0 ""`, 0},
+		{gcraV1, "5 10s 9 1 0", 4},
+		{gcraV1, "5 10s 3 1 0", 0},
+		{gcraV1, "50 10s 5 1 0", 0},
+		{gcraV1, "5 20s 5 1 0", 2},
+		{sliceRingV1, "1s 1 11 9", 4},
+		{sliceRingV1, "1s 1 11 3", 0},
+		{sliceRingV1, "1s 1 10000 5", 0},
+		{tokenBucketV1, "9 1ms 0 1 0", 0},
+	}
+	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
+		for _, c := range changes {
+			of := clockedScripts[slices.IndexFunc(clockedScripts, func(of clocked) bool { return of.script == c.tab.script })]
+			for _, step := range []time.Duration{0, -time.Millisecond, -time.Second, -window - time.Minute} {
+				tr := newTrial(s, of, window)
+				tr.fill()
+				tr.step(step)
+				granted := int64(0)
+				for range 2 * clockLimit {
+					reply, _ := s.call(of.script, false, of.keys, c.tab.arguments(c.do))
+					granted += reply[0]
+				}
+				if granted > c.most || step == 0 && granted < c.most {
+					t.Errorf("%s %s, after a step of %v: %d granted, want %d", of.script.Name, c.do, step, granted, c.most)
+				}
+				if again := tr.ask(1, 0); again.granted != 0 {
+					t.Errorf("%s %s, after a step of %v: what was used up is open again", of.script.Name, c.do, step)
+				}
+			}
+		}
+	})
+}

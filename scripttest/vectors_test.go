@@ -1,0 +1,247 @@
+package scripttest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/model"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+var updateVectors = flag.Bool("update", false, "write vectors/*.json")
+
+// The vectors are the time lines of the tables, with the model's answers; so the tables say what the model says.
+func TestVectorsAreCurrent(t *testing.T) {
+	for _, tab := range tables {
+		path := vectorPath(tab.script)
+		want := written(tab.vectors(t))
+		if *updateVectors {
+			if err := os.WriteFile(path, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the model says (%v)\ncure: make vectors", path, err)
+		}
+	}
+}
+
+func TestVectors(t *testing.T) {
+	eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
+		h := startHarness(t, true)
+		tl.play(t, h, script, h.expires)
+	})
+}
+
+// A key may be gone once it has expired: what is left is as it should be, and so is every answer.
+func TestVectorsWithExpiry(t *testing.T) {
+	eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
+		for i := range tl.Steps {
+			tl.Steps[i].State = nil
+		}
+		tl.play(t, startHarness(t, false), script, nil)
+	})
+}
+
+func TestVectorsOnMiniredis(t *testing.T) {
+	eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
+		tl.play(t, startMiniredis(t), script, nil)
+	})
+}
+
+func TestServerVectors(t *testing.T) {
+	eachServer(t, func(t *testing.T, server *redistest.Server) {
+		eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
+			on := startModelServer(t, server.Addr)
+			on.reset(false)
+			tl.play(t, on, script, nil)
+		})
+	})
+}
+
+// eachVector reads the files, so that what runs is what others run.
+func eachVector(t *testing.T, test func(t *testing.T, script *sluice.Script, tl vectorTimeline)) {
+	for _, script := range sluice.All() {
+		for _, tl := range readVectors(t, &script).Timelines {
+			t.Run(script.Name+"/"+tl.Name, func(t *testing.T) { test(t, &script, tl) })
+		}
+	}
+}
+
+func readVectors(t *testing.T, script *sluice.Script) (file vectorFile) {
+	t.Helper()
+	text, err := os.ReadFile(vectorPath(script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatalf("%s: %v", vectorPath(script), err)
+	}
+	return file
+}
+
+// vectorTarget is a target whose keys can be read.
+type vectorTarget interface {
+	target
+	reader
+}
+
+// play runs a time line and compares every reply, and what every key of a state holds. expires says when a key
+// does, where that can be known.
+func (tl vectorTimeline) play(t *testing.T, on vectorTarget, script *sluice.Script, expires func(key string) int64) {
+	holds := map[string]*vectorValue{}
+	for i, step := range tl.Steps {
+		on.setTime(step.At)
+		if step.Command != nil {
+			on.do(eachByte(step.Command)...)
+		} else {
+			keys, args := eachByte(step.Keys), eachByte(step.Args)
+			reply, failed := on.call(script, looks(script, args), keys, args)
+			if failed != step.Error || !slices.Equal(reply, step.Reply) {
+				t.Errorf("step %d, %q: got %v %q, want %v %q", i+1, args, reply, failed, step.Reply, step.Error)
+			}
+		}
+		for key, value := range step.State {
+			if value != nil && expires != nil && expires(key) != value.Expires {
+				t.Errorf("step %d: %s expires at %d, want %d", i+1, key, expires(key), value.Expires)
+			}
+		}
+		maps.Copy(holds, step.State)
+		for key, value := range holds {
+			if got, want := encoded(vectorValueOf(stored(on, bytesOf(key), ""))), encoded(value.forever()); got != want {
+				t.Errorf("step %d: %s holds %s, want %s", i+1, key, got, want)
+			}
+		}
+	}
+}
+
+// expires is the millisecond at which a key expires that does not yet; 0 if it does not.
+func (h *harness) expires(key string) int64 {
+	ttl, _ := h.raw("PTTL", key)
+	if ms := ttl.(int64); ms >= 0 {
+		return h.redis.Now()/1000 + ms
+	}
+	return 0
+}
+
+// forever is the value without when it expires.
+func (v *vectorValue) forever() *vectorValue {
+	if v == nil {
+		return nil
+	}
+	stays := *v
+	stays.Expires = 0
+	return &stays
+}
+
+// vectors are a table's time lines, answered by the model, and its malformed calls.
+func (tab table) vectors(t *testing.T) vectorFile {
+	file := vectorFile{Script: strings.TrimSuffix(tab.script.File, ".lua")}
+	for _, tl := range tab.timelines {
+		file.Timelines = append(file.Timelines, tab.vector(t, tl))
+	}
+	return vectorFile{file.Script, append(file.Timelines, tab.malformedVector())}
+}
+
+// vector is a time line, up to where its state makes no sense to the model.
+func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
+	made := vectorTimeline{Name: tl.name}
+	store, now := model.Store{}, int64(epoch)
+	for _, l := range tl.lines {
+		if l.at != "" {
+			now = epoch + microseconds(l.at)
+		}
+		command, isCommand := strings.CutPrefix(l.do, "!")
+		step, after := vectorStep{}, store
+		switch {
+		case isCommand && reads(command):
+			continue
+		case isCommand:
+			step, after = tab.vectorCommand(t, store, now, command)
+		default:
+			outcome := chosen(model.Call(tab.script, store, now, tab.keys, tab.arguments(l.do)), store, l.want)
+			if outcome.Any {
+				return made
+			}
+			if got, ok := tab.compare(outcome.Reply, l.want, now); outcome.Err != l.want && !ok {
+				t.Errorf("%s, %s: the model says %s %s, the time line %s", tl.name, l.do, got, outcome.Err, l.want)
+			}
+			step, after = vectorCall(now, tab.keys, tab.arguments(l.do), outcome), outcome.After
+		}
+		step.State = changes(store, after)
+		made.Steps, store = append(made.Steps, step), after
+	}
+	return made
+}
+
+// reads reports whether a command of a time line only looks.
+func reads(command string) bool {
+	name, _, _ := strings.Cut(command, " ")
+	return slices.Contains([]string{"EXISTS", "GET", "HMGET", "LLEN", "LRANGE", "PTTL", "ZCARD", "ZRANGE", "ZSCORE"}, name)
+}
+
+func (tab table) vectorCommand(t *testing.T, store model.Store, now int64, command string) (vectorStep, model.Store) {
+	words := tab.commandWords(command)
+	after, err := store.Do(now, words...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vectorStep{At: now, Command: eachRune(words)}, after
+}
+
+// chosen is the outcome where the model leaves a script the choice: to read what is unreadable, or not to.
+func chosen(outcome model.Outcome, before model.Store, want string) model.Outcome {
+	if outcome.Or != "" && outcome.Or == want {
+		return model.Outcome{Err: outcome.Or, After: before}
+	}
+	return outcome
+}
+
+func vectorCall(now int64, keys, args []string, outcome model.Outcome) vectorStep {
+	return vectorStep{At: now, Keys: eachRune(keys), Args: eachRune(args), Reply: outcome.Reply, Error: outcome.Err}
+}
+
+// malformedVector has of the malformed calls the first and the last that are refused for the same thing.
+func (tab table) malformedVector() vectorTimeline {
+	made := vectorTimeline{Name: "malformed calls"}
+	chosen := map[string][2]int{}
+	calls := tab.malformedCalls()
+	for i, m := range calls {
+		if first, ok := chosen[m.want]; ok {
+			chosen[m.want] = [2]int{first[0], i}
+		} else {
+			chosen[m.want] = [2]int{i, i}
+		}
+	}
+	for i, m := range calls {
+		if i == chosen[m.want][0] || i == chosen[m.want][1] {
+			outcome := model.Call(tab.script, model.Store{}, epoch, m.keys, m.args)
+			made.Steps = append(made.Steps, vectorCall(epoch, m.keys, m.args, outcome))
+		}
+	}
+	return made
+}
+
+// changes are the keys that hold something else than before.
+func changes(before, after model.Store) map[string]*vectorValue {
+	changed := map[string]*vectorValue{}
+	for key := range before {
+		if _, there := after[key]; !there {
+			changed[runesOf(key)] = nil
+		}
+	}
+	for key, value := range after {
+		if old := before[key]; value.String() != old.String() || value.Expires != old.Expires {
+			changed[runesOf(key)] = vectorValueOf(value)
+			changed[runesOf(key)].Expires = value.Expires
+		}
+	}
+	return changed
+}
