@@ -16,7 +16,7 @@ const (
 	SliceRingV1SHA1      = "ffa105bee96c7e0763e2076b7b8a1d8b58f4cc70"
 	TokenBucketSetV1SHA1 = "39953b23b5819a81a356c6876b2c35a9316c4166"
 	TokenBucketV1SHA1    = "86612365e4c62604d98acc05cc99bf9400bbb0b3"
-	ZSetLogV1SHA1        = "8e5336f9c9ec3aa6201a2a32baa868ff19386090"
+	ZSetLogV1SHA1        = "2bc93b13b976eaa4d10afa79f27da0297c8e58d6"
 )
 
 //go:embed scripts/gcra_v1.lua

@@ -51,7 +51,7 @@ if not permits then return redis.error_reply("BADARG permits: want 0..500") end
 local max_wait = integer(ARGV[4], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
 local id = ARGV[5]
-if #id > 128 or string.find(id, "|", 1, true) then
+if #id > 128 or string.find(id, "|") then
   return redis.error_reply("BADARG id: want up to 128 bytes without |")
 end
 if permits > limit then return redis.error_reply("BADARG permits: want up to limit") end
