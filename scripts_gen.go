@@ -12,11 +12,11 @@ func All() []Script {
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	GCRAV1SHA1           = "f8808c381f4a19c09c321401bf4e832a946e29b5"
-	ListLogV1SHA1        = "a4942e07843c5bc151f5a2098bcae3fb75c42702"
-	SliceRingV1SHA1      = "ffa105bee96c7e0763e2076b7b8a1d8b58f4cc70"
+	ListLogV1SHA1        = "4d542e000dabbdff18dba639f5d861fb0ba41fbe"
+	SliceRingV1SHA1      = "30fdf4e9bc55b1ba09fe14954c5761b7bd54541a"
 	TokenBucketSetV1SHA1 = "39953b23b5819a81a356c6876b2c35a9316c4166"
-	TokenBucketV1SHA1    = "86612365e4c62604d98acc05cc99bf9400bbb0b3"
-	ZSetLogV1SHA1        = "2bc93b13b976eaa4d10afa79f27da0297c8e58d6"
+	TokenBucketV1SHA1    = "120f8833d49d733c6a27cfa9a7796154f8976388"
+	ZSetLogV1SHA1        = "32d9b8cbd9176453a1fb4da0cbed09e81b9292fc"
 )
 
 //go:embed scripts/gcra_v1.lua

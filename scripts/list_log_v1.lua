@@ -52,7 +52,7 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 local expired = now - window -- entries up to this moment have left the window
 
-local unreadable = false
+local unreadable
 local function moment(text)
   if not text then return nil end
   local at = integer(text, 0, 9007199254740991)
@@ -75,7 +75,7 @@ if newest then
   due = math.max(now, newest, blocker and blocker + window or now)
 end
 local granted = 0
-if permits > 0 and due - now <= max_wait then granted = permits end
+if due - now <= max_wait then granted = permits end
 
 local function has_left(index)
   local at = moment(redis.call("LINDEX", log, index))

@@ -105,7 +105,7 @@ if exists then
   end
 end
 
-local unreadable = false
+local unreadable
 
 -- The total before slice s; before the ring's oldest slice nothing is known to have been granted.
 local function total_before(s)
@@ -125,7 +125,7 @@ local function count_after(window, moved)
 end
 
 local wanted = math.max(permits, 1)
-local counts, fits, moves = {}, true, 0
+local counts, moves = {}, 0
 
 -- The moves until the window has room, found by doubling steps and halving back: counts fall
 -- with every move, and are 0 once the last slice has left.

@@ -64,7 +64,7 @@ local now = clock[1] * 1000000 + clock[2]
 
 local stored = redis.pcall("HMGET", config, "rate", "interval", "scope")
 if stored.err then return stored end
-local configured = stored[1] or stored[2] or stored[3] or redis.call("EXISTS", config) == 1
+local configured = stored[1] or redis.call("EXISTS", config) == 1
 if configured then
   rate = integer(stored[1] or "", 1, 1000000)
   interval = integer(stored[2] or "", 1000, 31622400000000)
@@ -102,7 +102,7 @@ end
 -- The entry in a reply of ZRANGE WITHSCORES: its moment, and the permits granted before and
 -- after it; nil where there is none. Redis 7.2 prints a round score with an exponent; gopher-lua
 -- reads one only behind a point.
-local unreadable = false
+local unreadable
 local function entry(reply)
   local member, score = reply[1], reply[2]
   if not member then return nil end

@@ -61,7 +61,7 @@ local now = clock[1] * 1000000 + clock[2]
 local expired = now - window -- permits granted for up to this moment have left the window
 
 -- Redis 7.2 prints a round score with an exponent; gopher-lua reads one only behind a point.
-local unreadable = false
+local unreadable
 local function moment(score)
   if not score then return nil end
   local at = tonumber(score) or tonumber((string.gsub(score, "e", ".e")))
@@ -105,7 +105,7 @@ if booked then
     return redis.error_reply("BADARG id: want the permits it was granted before")
   end
   granted, due = permits, math.max(booked, now)
-elseif permits > 0 and due - now <= max_wait then
+elseif due - now <= max_wait then
   granted = permits
 end
 
@@ -119,7 +119,7 @@ end
 -- Whether Redis sorts a member before the bound, byte by byte: < would go by the server's locale.
 local function sorts_before(member, bound)
   for i = 1, #bound do
-    local a, b = string.byte(member, i) or -1, string.byte(bound, i)
+    local a, b = string.byte(member, i) or 0, string.byte(bound, i)
     if a ~= b then return a < b end
   end
   return false

@@ -22,7 +22,7 @@ var broken = []struct {
 	{"list_log", "waits for the oldest, not for the last wanted", "wanted - limit - 1", "-limit"},
 	{"list_log", "expires a window after now, not after the booking", "(due + window) / 1000", "(now + window) / 1000"},
 	{"list_log", "expires in milliseconds rounded down", "math.ceil((due + window) / 1000)", "math.floor((due + window) / 1000)"},
-	{"list_log", "a look writes", "if permits > 0 and due - now <= max_wait then granted = permits end", "if due - now <= max_wait then granted = wanted end"},
+	{"list_log", "a look writes", "if due - now <= max_wait then granted = permits end", "if due - now <= max_wait then granted = wanted end"},
 
 	{"zset_log", "the window holds both of its edges", "now - window -- ", "now - window - 1 -- "},
 	{"zset_log", "void a microsecond early", "newest > now + window + 120000000", "newest >= now + window + 120000000"},
