@@ -57,4 +57,4 @@ server: # find redis-server or valkey-server, or install one
 	@sh internal/redistest/install.sh
 
 clean: ## remove what the tests and examples leave behind
-	rm -rf examples/node/node_modules bin
+	rm -rf examples/node/node_modules tmp
