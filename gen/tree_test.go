@@ -102,7 +102,10 @@ func TestRefusedRunWritesNothing(t *testing.T) {
 
 func TestSHA1SumAgrees(t *testing.T) {
 	if _, err := exec.LookPath("sha1sum"); err != nil {
-		t.Skip("no sha1sum here")
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("no sha1sum here: macOS has shasum, which prints the same")
 	}
 	check := exec.Command("sha1sum", "--strict", "-c", "SHA1SUMS")
 	check.Dir = "../scripts"
