@@ -18,8 +18,9 @@ demo: ## 5 a second, shared by many workers: every script beside the faulty ways
 test: server ## all tests: the scripts off the server first, then the rest against real servers
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi
 	go vet ./...
-	go test $(RACE) -skip '^TestServer' . ./gen ./scripttest
-	go test $(RACE) ./...
+	go test $(RACE) -skip '^TestServer' ./gen ./scripttest
+	go test $(RACE) -run '^TestServer' ./scripttest
+	go test $(RACE) $$(go list ./... | grep -v -e '/gen$$' -e '/scripttest$$')
 
 fuzz: ## each fuzz target for 30 s, or as long as FUZZ says: make fuzz FUZZ=5m
 	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
