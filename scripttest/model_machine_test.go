@@ -45,13 +45,10 @@ func (m modelHarness) differs(store model.Store, _ []string) string {
 
 // modelServer plays sequences on a real server through the loader. Its keys do not expire by themselves:
 // those that are over by the clock of the sequence are deleted.
-type modelServer struct {
-	*remote
-	copies map[string]*sluice.Script // by file
-}
+type modelServer struct{ *remote }
 
 func startModelServer(t testing.TB, addr string) modelServer {
-	return modelServer{connectServer(t, addr), map[string]*sluice.Script{}}
+	return modelServer{connectServer(t, addr)}
 }
 
 func (m modelServer) reset(bool) { m.remote.do("FLUSHALL") }
@@ -61,22 +58,6 @@ func (m modelServer) expired(keys []string) {
 	if len(keys) > 0 {
 		m.remote.do(append([]string{"DEL"}, keys...)...)
 	}
-}
-
-func (m modelServer) call(script *sluice.Script, look bool, keys, args []string) ([]int64, string) {
-	return m.remote.call(m.copyOf(script), look, keys, args)
-}
-
-// copyOf is the server's copy of a script. Besides what remote changes in it the TTL of gcra, which is a length
-// of the server's time, is so long that it does not fire before it is taken away.
-func (m modelServer) copyOf(script *sluice.Script) *sluice.Script {
-	if m.copies[script.File] == nil {
-		copied := *script
-		copied.Source = strings.Replace(copied.Source, `"PX", `, `"PX", 1000000000000 + `, 1)
-		copied.SHA1 = sha1Hex(copied.Source)
-		m.copies[script.File] = &copied
-	}
-	return m.copies[script.File]
 }
 
 func (m modelServer) differs(store model.Store, keys []string) string {

@@ -157,7 +157,8 @@ func startMiniredis(t testing.TB) *remote {
 const clockKey = "sluice:test:clock"
 
 // connectServer is a real server. Its clock is not ours to set, so the scripts read a key in the place of
-// TIME there; every other byte of them is the same.
+// TIME there. The TTL of gcra, a length of the server's time, is made so long that it does not fire before
+// it is taken away. Every other byte of them is the same.
 func connectServer(t testing.TB, addr string) *remote {
 	client := connect(t, addr)
 	r := &remote{t: t, client: client, limits: loader.New(client)}
@@ -165,6 +166,7 @@ func connectServer(t testing.TB, addr string) *remote {
 		r.do("HSET", clockKey, "s", strconv.FormatInt(us/1e6, 10), "us", strconv.FormatInt(us%1e6, 10))
 	}
 	r.edit = func(source string) string {
+		source = strings.Replace(source, `"PX", `, `"PX", 1000000000000 + `, 1)
 		return strings.Replace(source, `redis.call("TIME")`, `redis.call("HMGET", "`+clockKey+`", "s", "us")`, 1)
 	}
 	return r
