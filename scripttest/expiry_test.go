@@ -70,18 +70,6 @@ func checkLaterGrantsProlong(t testing.TB) {
 	assertTTL(t, r, sliceRingV1.keys[0], 4500)
 }
 
-// A clock that was far ahead leaves the config no TTL of years.
-func TestConfigForgetsAFarClock(t *testing.T) {
-	r := scripttest.Start(t)
-	bucket := compile(t, "token_bucket_v1.lua", sluice.TokenBucketV1.Source)
-	take := []string{"2", "10000000", "0", "1", "0"}
-	r.SetTime(epoch)
-	bucket.Run(r, tokenBucketV1.keys, take)
-	r.SetTime(epoch - 3600_000_000)
-	bucket.Run(r, tokenBucketV1.keys, take)
-	assertTTL(t, r, tokenBucketV1.keys[0], 10_000)
-}
-
 // The config of token_bucket lives as long as the longest-lived permits under it, and one that an operator
 // set lives for ever.
 func TestConfigOutlivesPermits(t *testing.T) { checkConfigOutlivesPermits(t) }

@@ -151,7 +151,7 @@ var tokenBucketV1 = table{
 			{"0s", "!ZADD $2 @-3s \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01 @-2s \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x08 @-1s \x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02", "3"},
 			{"0s", "3 10s 0 3 0", badPermits},
 		}},
-		{"a config whose TTL a far clock has set expires with the permits again", []line{
+		{"a clock three years back keeps the config", []line{
 			{"0s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
 			{"-26280h", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
 			{"", "!HMGET $1 rate interval scope", "[2 10000000 0]"},
