@@ -323,10 +323,10 @@ func TestRollingDeployCatches(t *testing.T) {
 		{"list_log", "milliseconds", `entry = {}, string.format("%.0f", due)`, `entry = {}, string.format("%.0f", math.floor(due / 1000))`, "line"},
 		{"list_log", "no TTL", `redis.call("PEXPIREAT", log, math.ceil((due + window) / 1000))`, "", "the store"},
 		{"zset_log", "names without their number of digits", `"|" .. #digits .. digits`, `"|" .. digits`, "line"},
-		{"zset_log", "ids named otherwise", `return id .. "||" .. k`, `return id .. "|" .. k`, "BADARG id"},
-		{"token_bucket", "totals after a grant, not before it", "pack(before, granted)", "pack(before + granted, granted)", "line"},
-		{"gcra", "the limit is not stored", `now + ahead, part, limit, now)`, `now + ahead, part, 10000000, now)`, "line"},
-		{"slice_ring", "the current slice's total is that behind it", "six_bytes(current) ..", "six_bytes(current + 1) ..", "line"},
+		{"zset_log", "ids named otherwise", `name = id .. "||" .. i`, `name = id .. "|" .. i`, "BADARG id"},
+		{"token_bucket", "totals after a grant, not before it", "struct.pack(\">I8I4\", total, granted)", "struct.pack(\">I8I4\", total + granted, granted)", "line"},
+		{"gcra", "the limit is not stored", `struct.pack(">I8I4I4I8", now + ahead, part, limit,`, `struct.pack(">I8I4I4I8", now + ahead, part, 10000000,`, "line"},
+		{"slice_ring", "the current slice's total is that behind it", "struct.pack(\">I6I6\", current,", "struct.pack(\">I6I6\", current + 1,", "line"},
 		{"token_bucket_set", "leaves the TTL", `redis.call("PERSIST", config)`, "", "the store at the end"},
 	} {
 		t.Run(c.script+"/"+c.fault, func(t *testing.T) {

@@ -38,6 +38,7 @@ func (tab table) checks() (all []check) {
 			tab.checkTimeline(tl, ", without expiry", startForgetful),
 		)
 	}
+	all = append(all, narrower(tab.script)...)
 	return append(all, ownChecks(tab.script)...)
 }
 
@@ -61,12 +62,13 @@ func ownChecks(script *sluice.Script) []check {
 			{"gaps", checkRingGapEnds},
 			{"truncated", checkRingTruncatedStateEnds},
 			{"damaged", checkRingDamagedStateEnds},
+			{"struct", sliceRingV1.checkPacksWithStruct},
 		},
 		&sluice.TokenBucketV1: {
 			{"expiry", checkEveryKeyExpires},
 			{"config", checkConfigOutlivesPermits},
 			{"config's TTL", checkConfigTTLOfAFarClock},
-			{"struct", checkBucketPacksWithStruct},
+			{"struct", tokenBucketV1.checkPacksWithStruct},
 			{"bounded removal", checkBucketRemovesABoundedNumber},
 		},
 		&sluice.TokenBucketSetV1: {
@@ -74,6 +76,7 @@ func ownChecks(script *sluice.Script) []check {
 		},
 		&sluice.GCRAV1: {
 			{"expiry", checkEveryKeyExpires},
+			{"struct", gcraV1.checkPacksWithStruct},
 		},
 	}[script]
 }
