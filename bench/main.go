@@ -35,7 +35,7 @@ func (b *bench) matching(subjects []subject) []subject {
 }
 
 func main() {
-	rounds := flag.Int("rounds", 11, "rounds of each row")
+	rounds := flag.Int("rounds", 25, "rounds of each row")
 	match := flag.String("run", ".", "only subjects that match")
 	flag.Parse()
 	ctx := context.Background()
@@ -44,7 +44,7 @@ func main() {
 		panic(err)
 	}
 	defer s.stop()
-	b := &bench{server: s, rounds: *rounds, calls: 1000, match: regexp.MustCompile(*match)}
+	b := &bench{server: s, rounds: *rounds, calls: 400, match: regexp.MustCompile(*match)}
 	way, err := others()
 	if err != nil {
 		panic(err)

@@ -152,8 +152,10 @@ func (c *cell) measure(ctx context.Context, on *server, calls int) error {
 			return err
 		}
 	}
-	if err := c.copies(ctx, on, limiters, calls); err != nil {
-		return err
+	if c.outcome == granted || c.subject.kind == buckets || len(c.usec) == 0 {
+		if err := c.copies(ctx, on, limiters, calls); err != nil {
+			return err
+		}
 	}
 	base := floor()
 	below, err := on.run(ctx, base, limiters, each, true, func(limiter, _ int) []any {
