@@ -1,60 +1,173 @@
 // Bench measures the scripts of Sluice side by side with a floor, with the ways they grew from and with other libraries,
-// in one run on one server, and writes what it finds.
+// in one run on one server. It prints tables, and writes results.json, a picture of it, and README's section.
+//
+//	go run . [-only server|worst|bytes|go|peers] [-run regexp] [-quick] [-out directory]
+//	go run . readme    # the picture and README's section again, from results.json
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 )
 
 // A bench is one run.
 type bench struct {
 	server *server
-	rounds int
-	calls  int            // of each row in a round
 	match  *regexp.Regexp // the subjects to run
+	only   string         // the section to run; empty: all
+
+	rounds     int
+	calls      int // of a row in a round
+	mostLive   int64
+	repeats    int // of a single call
+	worstSizes []int64
+	moment     time.Duration   // of a load in a round
+	windows    []time.Duration // to audit
+
+	begun time.Time
 }
 
+// full is a run whose figures are worth keeping; quick shows that all of it works.
+func full() *bench {
+	return &bench{
+		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5, worstSizes: []int64{1e4, 1e5, 1e6},
+		moment: 150 * time.Millisecond, windows: []time.Duration{time.Second, 500 * time.Millisecond},
+	}
+}
+
+func quick() *bench {
+	return &bench{
+		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1, worstSizes: []int64{1e4},
+		moment: 5 * time.Millisecond, windows: []time.Duration{100 * time.Millisecond},
+	}
+}
+
+// progress goes to stderr, with the time since the run began.
 func (b *bench) progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
+	fmt.Fprintf(os.Stderr, "%4.0f s  "+format+"\n", append([]any{time.Since(b.begun).Seconds()}, args...)...)
 }
 
 // matching are those of the subjects that the run is about.
-func (b *bench) matching(subjects []subject) []subject {
-	var list []subject
-	for _, s := range subjects {
-		if b.match.MatchString(s.name) {
-			list = append(list, s)
+func (b *bench) matching(list []subject) []subject {
+	return slices.DeleteFunc(list, func(s subject) bool { return !b.match.MatchString(s.name) })
+}
+
+// The sections of a run.
+var sections = []string{"server", "worst", "bytes", "go", "peers"}
+
+func (b *bench) runs(section string) bool { return b.only == "" || b.only == section }
+
+// run measures what is asked for.
+func (b *bench) run(ctx context.Context) (*Results, error) {
+	b.begun = time.Now()
+	ways, err := others()
+	if err != nil {
+		return nil, err
+	}
+	list := append(ours(), ways...)
+	r, err := newResults(ctx, b, list)
+	if err != nil {
+		return nil, err
+	}
+	if b.runs("server") {
+		r.ServerTime, err = b.serverTimes(ctx, b.matching(slices.Clone(list)))
+	}
+	if err == nil && b.runs("worst") {
+		r.Worst, err = b.worsts(ctx, b.matching(slices.Concat(ours(), []subject{ring(10_000)}, slowWays(ways))))
+	}
+	if err == nil && b.runs("bytes") {
+		r.Bytes, err = b.memories(ctx, b.matching(append(slices.Clone(list), ring(720))))
+	}
+	if err == nil && b.runs("go") {
+		r.EndToEnd, err = b.endToEnd(ctx)
+		if err == nil {
+			r.Loader, err = b.loaderCosts(ctx)
 		}
 	}
-	return list
+	if err == nil && b.runs("peers") {
+		r.Peers, err = b.peers(ctx)
+	}
+	r.Targets = r.targets()
+	return r, err
 }
 
 func main() {
-	rounds := flag.Int("rounds", 25, "rounds of each row")
-	match := flag.String("run", ".", "only subjects that match")
-	flag.Parse()
-	ctx := context.Background()
-	s, err := startServer(ctx)
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	if err := command(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		cancel()
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("bench", flag.ExitOnError)
+	only := flags.String("only", "", "measure one section: "+strings.Join(sections, ", "))
+	match := flags.String("run", ".", "measure only subjects that match")
+	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
+	out := flags.String("out", "", "write results.json and results.svg to this directory (whole runs: here, and README)")
+	_ = flags.Parse(args)
+	if flags.Arg(0) == "readme" {
+		return rewrite()
+	}
+	if *only != "" && !slices.Contains(sections, *only) {
+		return fmt.Errorf("-only %s: want one of %s", *only, strings.Join(sections, ", "))
+	}
+	expression, err := regexp.Compile(*match)
 	if err != nil {
-		panic(err)
+		return fmt.Errorf("-run: %w", err)
 	}
-	defer s.stop()
-	b := &bench{server: s, rounds: *rounds, calls: 400, match: regexp.MustCompile(*match)}
-	way, err := others()
+	b := full()
+	if *short {
+		b = quick()
+	}
+	b.only, b.match = *only, expression
+	whole := *only == "" && *match == "." && !*short
+	return measure(ctx, b, *out, whole)
+}
+
+// measure runs b on a server of its own, prints the tables and writes the files. Only a whole run writes those that are
+// kept.
+func measure(ctx context.Context, b *bench, out string, whole bool) error {
+	var err error
+	if b.server, err = startServer(ctx); err != nil {
+		return err
+	}
+	defer b.server.stop()
+	r, err := b.run(ctx)
 	if err != nil {
-		panic(err)
+		return err
 	}
-	rows, err := b.serverTimes(ctx, b.matching(append(ours(), way...)))
+	if err := r.print(os.Stdout); err != nil {
+		return err
+	}
+	if out == "" && !whole {
+		return nil
+	}
+	if err := errors.Join(r.write(filepath.Join(out, "results.json")), r.draw(filepath.Join(out, "results.svg"))); err != nil {
+		return err
+	}
+	if out == "" {
+		return r.intoReadme()
+	}
+	return nil
+}
+
+// rewrite makes the picture and README's section again.
+func rewrite() error {
+	r, err := readResults("results.json")
 	if err != nil {
-		fmt.Println(err)
-		return
+		return err
 	}
-	for _, r := range rows {
-		fmt.Printf("%-20s %-8s %-8d %-10s %6.2f  %s\n", r.Subject, r.Outcome, r.Live, r.State, r.Usec.Median, r.Ratio)
-	}
+	return errors.Join(r.draw("results.svg"), r.intoReadme())
 }

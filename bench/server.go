@@ -149,6 +149,19 @@ func (s *server) commandStats(ctx context.Context) (map[string]spent, error) {
 	return stats, nil
 }
 
+// cpu is the processor time that the server has used, in microseconds.
+func (s *server) cpu(ctx context.Context) (float64, error) {
+	info, err := s.Info(ctx, "cpu").Result()
+	if err != nil {
+		return 0, err
+	}
+	user, _ := infoField(info, "used_cpu_user:")
+	system, _ := infoField(info, "used_cpu_sys:")
+	u, err1 := strconv.ParseFloat(user, 64)
+	k, err2 := strconv.ParseFloat(system, 64)
+	return (u + k) * 1e6, errors.Join(err1, err2)
+}
+
 func (s *server) resetStats(ctx context.Context) error { return s.ConfigResetStat(ctx).Err() }
 
 // memory is the sum of MEMORY USAGE over the keys that there are.

@@ -16,6 +16,7 @@ type ServerTime struct {
 	State   string `json:"state"`   // how they came: spread over the window, in one burst, up to the next slice
 	Usec    Spread `json:"usec"`
 	Ratio   Spread `json:"ratio"` // to the floor, in the same round
+	Ours    bool   `json:"ours"`
 }
 
 // The outcomes of a call.
@@ -46,12 +47,12 @@ func (c *cell) String() string {
 	return fmt.Sprintf("%s/%s/%d/%s", c.subject.name, c.outcome, c.live, c.state)
 }
 
-// cells are the rows for one subject, as far as the ranges of its header go.
-func cells(s subject) []*cell {
+// cells are the rows for one subject, as far as the ranges of its header go, and up to most permits.
+func cells(s subject, most int64) []*cell {
 	var list []*cell
 	add := func(outcome string, state string, lives ...int64) {
 		for _, live := range lives {
-			if live <= s.most {
+			if live <= min(s.most, most) {
 				list = append(list, &cell{subject: s, outcome: outcome, live: live, state: state})
 			}
 		}
@@ -133,7 +134,7 @@ func (c *cell) templateKey(calls int) string {
 
 // templateLimit is the limit that the template is filled under: any where copies get their own.
 func (c *cell) templateLimit(calls int) int64 {
-	if c.subject.stored {
+	if c.subject.stored && c.subject.ours { // S4 stores what is left of the limit, too
 		return c.subject.most
 	}
 	return c.ask(calls).limit
@@ -235,7 +236,7 @@ func (s *server) run(ctx context.Context, of subject, limiters, each int, grant 
 func (b *bench) serverTimes(ctx context.Context, subjects []subject) ([]ServerTime, error) {
 	var all []*cell
 	for _, s := range subjects {
-		all = append(all, cells(s)...)
+		all = append(all, cells(s, b.mostLive)...)
 	}
 	filled := map[string]bool{}
 	for _, c := range all {
@@ -259,7 +260,7 @@ func (b *bench) serverTimes(ctx context.Context, subjects []subject) ([]ServerTi
 	}
 	rows := make([]ServerTime, len(all))
 	for i, c := range all {
-		rows[i] = ServerTime{c.subject.name, c.outcome, c.live, c.state, spreadOf(c.usec), spreadOf(c.ratio)}
+		rows[i] = ServerTime{c.subject.name, c.outcome, c.live, c.state, spreadOf(c.usec), spreadOf(c.ratio), c.subject.ours}
 	}
 	return rows, b.server.FlushAll(ctx).Err()
 }
