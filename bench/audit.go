@@ -15,7 +15,7 @@ type Audit struct {
 	Failed int64         `json:"failed,omitempty"` // calls that were neither granted nor denied
 }
 
-// phases are how far into a window a caller comes in force: one call opens it, the rest come late and go on beyond its
+// phases are how far into a window a caller comes in force: a few calls open it, the rest come late and go on beyond its
 // end.
 var phases = []float64{0, 0.5, 0.7, 0.9}
 
@@ -47,14 +47,14 @@ func (r *peerRun) audit(ctx context.Context, on *server, windows []time.Duration
 // A grant is known to have happened between these moments.
 type grant struct{ sent, received time.Time }
 
-// attack calls from two goroutines: once, then not before the phase, then as fast as they can.
+// attack calls from four goroutines: once each, then not before the phase, then as fast as they can.
 func attack(ctx context.Context, decide decider, subject string, window time.Duration, phase float64) Audit {
 	var mu sync.Mutex
 	var grants []grant
 	var failed int64
 	begin := time.Now()
 	var wg sync.WaitGroup
-	for range 2 {
+	for range 4 {
 		wg.Go(func() {
 			for calls := 0; time.Since(begin) < window*3/2; calls++ {
 				sent := time.Now()

@@ -100,12 +100,12 @@ type load struct {
 
 // endToEnd runs every caller for a moment a round, at every number of goroutines.
 func (b *bench) endToEnd(ctx context.Context) ([]EndToEnd, error) {
-	if err := loader.New(b.server).Preload(ctx); err != nil {
+	if err := loader.New(b.server.Client).Preload(ctx); err != nil {
 		return nil, err
 	}
 	levels := make([][]*load, len(goroutines))
 	for i, n := range goroutines {
-		for _, c := range callers(b.server) {
+		for _, c := range callers(b.server.Client) {
 			levels[i] = append(levels[i], &load{caller: c, goroutines: n})
 		}
 	}
@@ -205,11 +205,11 @@ func pairings(rdb redis.UniversalClient) []pairing {
 
 // loaderCosts alternates the bare call and the loader's, with and without a deadline.
 func (b *bench) loaderCosts(ctx context.Context) ([]LoaderCost, error) {
-	if err := loader.New(b.server).Preload(ctx); err != nil {
+	if err := loader.New(b.server.Client).Preload(ctx); err != nil {
 		return nil, err
 	}
 	var rows []LoaderCost
-	for _, p := range pairings(b.server) {
+	for _, p := range pairings(b.server.Client) {
 		b.progress("loader: %s", p.name)
 		row, err := b.loaderCost(ctx, p, background)
 		if err != nil {

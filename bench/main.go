@@ -61,8 +61,14 @@ func (b *bench) matching(list []subject) []subject {
 	return slices.DeleteFunc(list, func(s subject) bool { return !b.match.MatchString(s.name) })
 }
 
+// everything matches every subject.
+const everything = "."
+
 // The sections of a run.
 var sections = []string{"server", "worst", "bytes", "go", "peers"}
+
+// whole reports whether every section and subject is measured.
+func (b *bench) whole() bool { return b.only == "" && b.match.String() == everything }
 
 func (b *bench) runs(section string) bool { return b.only == "" || b.only == section }
 
@@ -97,23 +103,23 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 		r.Peers, err = b.peers(ctx)
 	}
 	r.Targets = r.targets()
+	if !b.whole() {
+		r.Targets = slices.DeleteFunc(r.Targets, func(t Target) bool { return t.Missing })
+	}
 	return r, err
 }
 
 func main() {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	if err := command(ctx, os.Args[1:]); err != nil {
+	if err := command(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		cancel()
 		os.Exit(1)
 	}
 }
 
-func command(ctx context.Context, args []string) error {
+func command(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	only := flags.String("only", "", "measure one section: "+strings.Join(sections, ", "))
-	match := flags.String("run", ".", "measure only subjects that match")
+	match := flags.String("run", everything, "measure only subjects that match")
 	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
 	out := flags.String("out", "", "write results.json and results.svg to this directory (whole runs: here, and README)")
 	_ = flags.Parse(args)
@@ -132,18 +138,19 @@ func command(ctx context.Context, args []string) error {
 		b = quick()
 	}
 	b.only, b.match = *only, expression
-	whole := *only == "" && *match == "." && !*short
-	return measure(ctx, b, *out, whole)
+	return measure(b, *out, b.whole() && !*short)
 }
 
-// measure runs b on a server of its own, prints the tables and writes the files. Only a whole run writes those that are
-// kept.
-func measure(ctx context.Context, b *bench, out string, whole bool) error {
+// measure runs b on a server of its own, prints the tables, and writes the files to out or, where they are to be kept, here.
+// Its context cannot end, for that would cost the loader a goroutine a call.
+func measure(b *bench, out string, keep bool) error {
+	ctx := context.Background()
 	var err error
 	if b.server, err = startServer(ctx); err != nil {
 		return err
 	}
 	defer b.server.stop()
+	stopWhenInterrupted(b.server)
 	r, err := b.run(ctx)
 	if err != nil {
 		return err
@@ -151,7 +158,7 @@ func measure(ctx context.Context, b *bench, out string, whole bool) error {
 	if err := r.print(os.Stdout); err != nil {
 		return err
 	}
-	if out == "" && !whole {
+	if out == "" && !keep {
 		return nil
 	}
 	if err := errors.Join(r.write(filepath.Join(out, "results.json")), r.draw(filepath.Join(out, "results.svg"))); err != nil {
@@ -161,6 +168,17 @@ func measure(ctx context.Context, b *bench, out string, whole bool) error {
 		return r.intoReadme()
 	}
 	return nil
+}
+
+// stopWhenInterrupted leaves no server behind.
+func stopWhenInterrupted(s *server) {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	go func() {
+		<-interrupted
+		s.stop()
+		os.Exit(1)
+	}()
 }
 
 // rewrite makes the picture and README's section again.

@@ -50,19 +50,19 @@ type peer struct {
 func peers() []peer {
 	return []peer{
 		{name: "list_log", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider, error) {
-			return allow(loader.New(on).ListLog("peer", loader.Limit{Permits: limit, Window: window})), nil
+			return allow(loader.New(on.Client).ListLog("peer", loader.Limit{Permits: limit, Window: window})), nil
 		}},
 		{name: "zset_log", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider, error) {
-			return allow(loader.New(on).ZSetLog("peer", loader.Limit{Permits: limit, Window: window})), nil
+			return allow(loader.New(on.Client).ZSetLog("peer", loader.Limit{Permits: limit, Window: window})), nil
 		}},
 		{name: "token_bucket", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider, error) {
-			return allow(loader.New(on).TokenBucket("peer", loader.Limit{Permits: limit, Window: window})), nil
+			return allow(loader.New(on.Client).TokenBucket("peer", loader.Limit{Permits: limit, Window: window})), nil
 		}},
 		{name: "slice_ring", guarantee: slicewise, make: func(on *server, limit int64, window time.Duration) (decider, error) {
-			return allow(loader.New(on).SliceRing("peer", []loader.Limit{{Permits: limit, Window: window}})), nil
+			return allow(loader.New(on.Client).SliceRing("peer", []loader.Limit{{Permits: limit, Window: window}})), nil
 		}},
 		{name: "gcra", guarantee: burstRate, make: func(on *server, limit int64, window time.Duration) (decider, error) {
-			return allow(loader.New(on).GCRA("peer", loader.Limit{Permits: limit, Window: window})), nil
+			return allow(loader.New(on.Client).GCRA("peer", loader.Limit{Permits: limit, Window: window})), nil
 		}},
 		{name: "redis_rate", module: "github.com/go-redis/redis_rate/v10", guarantee: burstRate, make: newRedisRate},
 		{name: "throttled", module: "github.com/throttled/throttled/v2", guarantee: burstRate, make: newThrottled},
@@ -71,7 +71,7 @@ func peers() []peer {
 		{name: "httprate-redis", module: "github.com/go-chi/httprate-redis", guarantee: estimate, make: newHTTPRate},
 		{
 			name: "rueidislimiter's way", guarantee: fixedWindow, make: newRueidisWay,
-			note: "in our wording, for its module is not on the proxy",
+			note: "in our wording",
 		},
 	}
 }

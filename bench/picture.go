@@ -15,9 +15,9 @@ var pictureTemplate = template.Must(template.New("picture").Parse(pictureText))
 
 // The measures of the picture.
 const (
-	pictureWidth = 860.0
+	pictureWidth = 880.0
 	barsBegin    = 150.0
-	barsEnd      = 780.0
+	barsEnd      = 770.0
 	barsTop      = 60.0
 	panelsApart  = 36.0
 )
@@ -100,7 +100,7 @@ const most = 8.0
 func (r *Results) costPanel() *panel {
 	p := &panel{
 		Head:  "Server time of a call, as a multiple of the floor",
-		Text:  "Above: granted with 100 permits live. Below, lighter: denied at a limit of 100. Blue: ours.",
+		Text:  "Upper bar: granted, 100 permits live. Lower bar: denied, limit 100. Blue: ours; grey: the ways they grew from.",
 		scale: func(value float64) float64 { return min(value, most) / most }, bottom: barsTop,
 	}
 	for _, subject := range r.subjects() {
@@ -125,7 +125,7 @@ func (r *Results) worstPanel() *panel {
 	p := &panel{
 		Head:  "The worst single call, on the largest limiter that was measured, whatever has expired",
 		Text:  "Server time, on a logarithmic scale. The bound that ours keep is 1 ms.",
-		scale: func(us float64) float64 { return math.Log10(max(us, 1)) / 7 }, bottom: barsTop,
+		scale: func(us float64) float64 { return min(math.Log10(max(us, 1))/7, 1) }, bottom: barsTop,
 	}
 	for _, worst := range r.longest() {
 		class := "other"

@@ -156,6 +156,18 @@ func (r *Results) bytesText(subject string) string {
 	return ""
 }
 
+// FloorUsec is what the floor took, in microseconds.
+func (r *Results) FloorUsec() float64 {
+	var usec []float64
+	for _, t := range r.ServerTime {
+		usec = append(usec, t.Usec.Median/t.Ratio.Median)
+	}
+	if len(usec) == 0 {
+		return 0
+	}
+	return spreadOf(usec).Median
+}
+
 // Met counts the targets that are met.
 func (r *Results) Met() int {
 	return len(slices.DeleteFunc(slices.Clone(r.Targets), func(t Target) bool { return !t.Met }))

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 )
 
 // print writes every table of the run.
@@ -20,10 +19,10 @@ func (r *Results) print(w io.Writer) error {
 		t.row(s.Subject, s.Outcome, count(s.Live), s.State, s.Ratio, fmt.Sprintf("%.2f", s.Usec.Median))
 	}
 	if len(r.Worst) > 0 {
-		t.head("worst single call", "entries", "expired", "call", "median us", "max us", "repeats")
+		t.head("worst single call", "entries", "expired", "call", "median", "max", "repeats")
 	}
 	for _, c := range r.Worst {
-		t.row(c.Subject, count(c.Entries), c.Expired, c.Call, c.Median, c.Max, c.Repeats)
+		t.row(c.Subject, count(c.Entries), c.Expired, c.Call, duration(c.Median), duration(c.Max), c.Repeats)
 	}
 	if len(r.Bytes) > 0 {
 		t.head("bytes a limiter", "permits", "slices", "bytes", "each")
@@ -112,12 +111,11 @@ func plural(n int, what string) string {
 
 // duration writes microseconds as people say them.
 func duration(us float64) string {
-	d := time.Duration(us * float64(time.Microsecond))
 	switch {
-	case d >= time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d >= time.Millisecond:
-		return fmt.Sprintf("%.1f ms", us/1000)
+	case us >= 1e6:
+		return fmt.Sprintf("%.3g s", us/1e6)
+	case us >= 1e3:
+		return fmt.Sprintf("%.3g ms", us/1e3)
 	}
 	return fmt.Sprintf("%.0f us", us)
 }

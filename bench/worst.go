@@ -91,14 +91,14 @@ func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]Worst,
 	}
 	var rows []Worst
 	states := []string{expiredNone, expiredHalf, expiredButOne, expiredAll}
-	if s.kind == rings {
+	calls := []string{onePermit, mostPermits, aLook}
+	switch {
+	case s.kind == rings:
 		states = []string{expiredNone, expiredAll} // a search through the ring, and a gap as long as it is
+	case !s.ours:
+		states, calls = states[2:], calls[:1]
 	}
 	for _, expired := range states {
-		calls := []string{onePermit, mostPermits, aLook}
-		if !s.ours {
-			calls = calls[:1]
-		}
 		for _, call := range calls {
 			row, err := b.worstCall(ctx, a, expired, call)
 			if err != nil {
