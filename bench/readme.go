@@ -105,7 +105,7 @@ func (r *Results) longest() []Worst {
 
 // A Line is a script in README's table.
 type Line struct {
-	Name, Faulty    string
+	Name            string
 	Granted, Denied []string
 	Looked          string
 	Worst           string
@@ -166,6 +166,19 @@ func (r *Results) FloorUsec() float64 {
 		return 0
 	}
 	return spreadOf(usec).Median
+}
+
+// Faults are what is wrong with the ways that do not keep the limit in every case.
+func (r *Results) Faults() (string, error) {
+	ways, err := others()
+	var list []string
+	for _, s := range ways {
+		if s.faulty != "" {
+			name, _, _ := strings.Cut(s.name, " ")
+			list = append(list, name+": "+s.faulty)
+		}
+	}
+	return strings.Join(list, "; "), err
 }
 
 // Met counts the targets that are met.

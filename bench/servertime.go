@@ -31,6 +31,7 @@ const (
 	spread    = "spread"
 	burst     = "burst"
 	nextSlice = "next slice" // spread, up to the slice before the one that the call comes in
+	oneLeaves = "one leaves" // spread, and one more that has just left the window and is still there
 )
 
 // A cell is one row of ServerTime before it is measured.
@@ -68,6 +69,9 @@ func cells(s subject, most int64) []*cell {
 		add(denied, burst, full...)
 		add(granted, nextSlice, 100)
 	}
+	if (s.kind == logs || s.kind == grants) && s.name != s3 { // whose names would meet
+		add(granted, oneLeaves, 100)
+	}
 	if s.looks {
 		add(looked, spread, lives...)
 	}
@@ -79,7 +83,7 @@ func (c *cell) plan(calls int) (limiters, each int) {
 	if c.outcome != granted {
 		return 1, calls
 	}
-	if c.state == nextSlice {
+	if c.state == nextSlice || c.state == oneLeaves {
 		return calls, 1
 	}
 	each = room(c.live, calls)
@@ -124,6 +128,13 @@ func (c *cell) template(ctx context.Context, on *server, calls int) error {
 	template := c.templateKey(calls)
 	if err := on.Unlink(ctx, c.subject.at(template)...).Err(); err != nil {
 		return err
+	}
+	if c.state == oneLeaves { // granted under a longer window, lest its TTL takes it
+		left := history{calls: 1, from: time.Now().Add(-a.window - time.Second), step: time.Second}
+		a.window *= 2
+		if err := c.subject.fill(ctx, on, template, a, left); err != nil {
+			return err
+		}
 	}
 	return c.subject.fill(ctx, on, template, a, h)
 }

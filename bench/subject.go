@@ -6,8 +6,8 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,7 +44,7 @@ type subject struct {
 	slices  int64 // of a ring
 	stored  bool  // the first key holds the limit that is in force
 	ours    bool
-	faulty  string        // what is wrong with it, empty where it is exact
+	faulty  string        // why it does not keep the limit, empty where it does
 	longest time.Duration // the window to measure with: nothing is to leave it during a run
 }
 
@@ -107,6 +107,7 @@ func newOurs(script sluice.Script, s subject) subject {
 const (
 	s1 = "S1 ZSET"
 	s2 = "S2 ZSET, nil"
+	s3 = "S3 ZSET by ms"
 	s4 = "S4 counter"
 )
 
@@ -129,7 +130,7 @@ func others() ([]subject, error) {
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), uuid(a.id)} }, says: one,
 		},
 		{
-			name: "S3 ZSET by ms", kind: logs, keys: []string{""}, longest: day,
+			name: s3, kind: logs, keys: []string{""}, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds()} }, says: one,
 			faulty: "permits of one millisecond count as one",
 		},
@@ -137,7 +138,7 @@ func others() ([]subject, error) {
 			name: s4, kind: grants, keys: []string{"", ":left", ":permits"}, longest: day, stored: true,
 			args:   func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.id, a.permits} },
 			says:   func(reply any) bool { return reply == nil },
-			faulty: "a random number that comes twice loses permits, a lost key grants a full rate again or nothing ever",
+			faulty: "a random number that comes twice loses permits, and so does a lost key, or grants a whole rate again",
 		},
 	}
 	for i, file := range []string{"s0_ring", "s1_zset_uuid", "s2_zset_uuid", "s3_zset_ms", "s4_counter"} {
@@ -220,6 +221,9 @@ end
 return 1
 `
 
+// clockRead is where a script reads the clock.
+var clockRead = regexp.MustCompile(`[\w.]+\("TIME"\)`)
+
 // fillChunk is how many runs one call of the filler makes.
 const fillChunk = 50_000
 
@@ -267,7 +271,10 @@ func (s subject) configured(ctx context.Context, p redis.Pipeliner, config strin
 
 // fill makes a limiter's state by running its script through a history.
 func (s subject) fill(ctx context.Context, on *server, limiter string, a ask, h history) error {
-	source := fmt.Sprintf(filler, strings.ReplaceAll(s.source, `redis.call("TIME")`, "clock"))
+	if n := len(clockRead.FindAllString(s.source, -1)); n != 1 {
+		return fmt.Errorf("filling %s: it reads the clock in %d places, want 1", s.name, n)
+	}
+	source := fmt.Sprintf(filler, clockRead.ReplaceAllString(s.source, "clock"))
 	a.id = "<id>"
 	for done := int64(0); done < h.calls; done += fillChunk {
 		args := []any{h.from.Add(time.Duration(done) * h.step).UnixMicro(), h.step.Microseconds(), min(fillChunk, h.calls-done)}

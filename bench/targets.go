@@ -73,11 +73,11 @@ func (r *Results) targets() []Target {
 	return append(list, r.besidePeers()...)
 }
 
-// ratios are the multiples of the floor of a subject with so many live permits, whatever its state but a new slice.
+// ratios are the multiples of the floor of a subject with so many live permits, spread or in a burst.
 func (r *Results) ratios(subject, outcome string, least, most int64) []float64 {
 	var list []float64
 	for _, t := range r.ServerTime {
-		if t.Subject == subject && t.Outcome == outcome && t.State != nextSlice && least <= t.Live && t.Live <= most {
+		if t.Subject == subject && t.Outcome == outcome && (t.State == spread || t.State == burst) && least <= t.Live && t.Live <= most {
 			list = append(list, t.Ratio.Median)
 		}
 	}
@@ -166,7 +166,7 @@ func (r *Results) loaderTimes() []float64 {
 func (r *Results) shared() []float64 {
 	perSecond := func(way string) []float64 {
 		for _, e := range r.EndToEnd {
-			if e.Way == way && e.Goroutines == 64 {
+			if e.Way == way && e.Batch == 1 && e.Goroutines == 64 {
 				return []float64{e.PerSecond.Median}
 			}
 		}

@@ -40,12 +40,14 @@ type aged struct {
 	entries  int64
 	from, to time.Time
 	last     time.Time
+
+	copied bool // there is a copy that nothing has written to
 }
 
-func (a aged) template() string { return fmt.Sprintf("{worst/%s/%d}", a.subject.name, a.entries) }
+func (a *aged) template() string { return fmt.Sprintf("{worst/%s/%d}", a.subject.name, a.entries) }
 
 // window is the one by which so much has expired now.
-func (a aged) window(expired string) time.Duration {
+func (a *aged) window(expired string) time.Duration {
 	switch expired {
 	case expiredHalf:
 		return time.Since(a.from.Add(a.to.Sub(a.from) / 2)).Truncate(time.Microsecond)
@@ -95,6 +97,8 @@ func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]Worst,
 	switch {
 	case s.kind == rings:
 		states = []string{expiredNone, expiredAll} // a search through the ring, and a gap as long as it is
+	case s.kind == buckets:
+		states = states[:1] // nothing in it expires
 	case !s.ours:
 		states, calls = states[2:], calls[:1]
 	}
@@ -111,9 +115,9 @@ func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]Worst,
 }
 
 // age fills a limiter: the permits are spread over ten minutes, the last of which was ten minutes ago.
-func (b *bench) age(ctx context.Context, s subject, entries int64) (aged, error) {
+func (b *bench) age(ctx context.Context, s subject, entries int64) (*aged, error) {
 	now := time.Now()
-	a := aged{subject: s, entries: entries, from: now.Add(-20 * time.Minute), to: now.Add(-10 * time.Minute), last: now}
+	a := &aged{subject: s, entries: entries, from: now.Add(-20 * time.Minute), to: now.Add(-10 * time.Minute), last: now}
 	ask := ask{limit: s.most, window: s.longest, permits: 1}
 	h := history{calls: entries - 1, from: a.from, step: a.to.Sub(a.from) / time.Duration(entries)}
 	if s.kind == rings { // one permit a window ago
@@ -121,7 +125,8 @@ func (b *bench) age(ctx context.Context, s subject, entries int64) (aged, error)
 		return a, s.fill(ctx, b.server, a.template(), ask, h)
 	}
 	if s.kind == buckets {
-		ask.permits, h = entries, history{calls: 1, from: a.from, step: time.Second}
+		ask.limit, ask.permits = entries, entries
+		return a, s.fill(ctx, b.server, a.template(), ask, history{calls: 1, from: now, step: time.Second})
 	}
 	if err := s.fill(ctx, b.server, a.template(), ask, h); err != nil {
 		return a, err
@@ -130,7 +135,7 @@ func (b *bench) age(ctx context.Context, s subject, entries int64) (aged, error)
 	return a, s.fill(ctx, b.server, a.template(), ask, history{calls: 1, from: now, step: time.Second})
 }
 
-func (b *bench) worstCall(ctx context.Context, a aged, expired, call string) (Worst, error) {
+func (b *bench) worstCall(ctx context.Context, a *aged, expired, call string) (Worst, error) {
 	repeats := b.repeats
 	switch {
 	case a.entries > 1e5 && !a.subject.ours:
@@ -149,8 +154,21 @@ func (b *bench) worstCall(ctx context.Context, a aged, expired, call string) (Wo
 	return Worst{a.subject.name, a.entries, expired, call, spreadOf(usec).Median, slices.Max(usec), repeats, a.subject.ours}, nil
 }
 
+// free is the permits that can be granted when so much has expired.
+func (a *aged) free(expired string) int64 {
+	switch expired {
+	case expiredHalf:
+		return a.entries / 2
+	case expiredButOne:
+		return a.entries - 1
+	case expiredAll:
+		return a.subject.most
+	}
+	return 0
+}
+
 // oneCall measures one call on a copy of the limiter.
-func (b *bench) oneCall(ctx context.Context, a aged, expired, call string) (float64, error) {
+func (b *bench) oneCall(ctx context.Context, a *aged, expired, call string) (float64, error) {
 	s := a.subject
 	ask := ask{limit: a.entries, window: a.window(expired), permits: 1, id: fmt.Sprintf("%016d", 1)}
 	if s.kind == rings {
@@ -163,14 +181,16 @@ func (b *bench) oneCall(ctx context.Context, a aged, expired, call string) (floa
 	case aLook:
 		ask.permits = 0
 	case mostPermits:
-		ask.permits = min(s.atOnce, ask.limit)
+		ask.permits = min(s.atOnce, max(ask.limit-1, 1)) // one may be live
 	}
 	key := a.template() + ":one"
 	_, err := b.server.Pipelined(ctx, func(p redis.Pipeliner) error {
 		from, to := s.at(a.template()), s.at(key)
-		p.Del(ctx, to...) // not UNLINK, which frees beside the call that is to be measured
-		for i := range to {
-			p.Copy(ctx, from[i], to[i], 0, false)
+		if !a.copied {
+			p.Del(ctx, to...) // not UNLINK, which frees beside the call that is to be measured
+			for i := range to {
+				p.Copy(ctx, from[i], to[i], 0, false)
+			}
 		}
 		s.configured(ctx, p, to[0], ask)
 		p.ScriptLoad(ctx, s.source)
@@ -180,9 +200,14 @@ func (b *bench) oneCall(ctx context.Context, a aged, expired, call string) (floa
 	if err != nil {
 		return 0, err
 	}
-	err = b.server.Do(ctx, s.command(key, ask)...).Err()
+	want := 0 < ask.permits && ask.permits <= a.free(expired)
+	a.copied = s.ours && !want
+	reply, err := b.server.Do(ctx, s.command(key, ask)...).Result()
 	if err != nil && err != redis.Nil {
 		return 0, err
+	}
+	if got := s.says(reply); got != want {
+		return 0, fmt.Errorf("%d entries, %s expired, %s: granted %t, want %t", a.entries, expired, call, got, want)
 	}
 	stats, err := b.server.commandStats(ctx)
 	return stats["evalsha"].usec, err
