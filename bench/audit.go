@@ -70,7 +70,6 @@ func attack(ctx context.Context, decide decider, subject string, window time.Dur
 				if calls == 0 {
 					time.Sleep(time.Until(begin.Add(time.Duration(phase * float64(window)))))
 				}
-				time.Sleep(500 * time.Microsecond)
 			}
 		})
 	}
