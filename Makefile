@@ -43,7 +43,7 @@ soak-model: server ## a million random steps of every script against the model, 
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
 
-bench: server ## everything measured side by side, in bench/results.json, a picture, and README (ten minutes)
+bench: server ## everything measured side by side, in bench/results.json, a picture, and README (six minutes)
 	cd bench && go run .
 
 bench-scripts: server ## the faults of memory and time in seeds.md, measured on a real server

@@ -124,7 +124,7 @@ func (r *Results) costPanel() *panel {
 func (r *Results) worstPanel() *panel {
 	p := &panel{
 		Head:  "The worst single call, on the largest limiter that was measured, whatever has expired",
-		Text:  "Server time, on a logarithmic scale. The bound that ours keep is 1 ms.",
+		Text:  "Server time, on a logarithmic scale. No call of ours is to take more than 1 ms.",
 		scale: func(us float64) float64 { return min(math.Log10(max(us, 1))/7, 1) }, bottom: barsTop,
 	}
 	for _, worst := range r.longest() {
