@@ -10,6 +10,7 @@ import (
 type hook struct {
 	before func(cmd redis.Cmder)
 	after  func(cmd redis.Cmder, err error)
+	piped  func(cmds []redis.Cmder) // before a pipeline
 }
 
 func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -28,7 +29,12 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if h.piped != nil {
+			h.piped(cmds)
+		}
+		return next(ctx, cmds)
+	}
 }
 
 // breaker answers commands without sending them, those that it is for.
