@@ -320,7 +320,7 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 	}
 	t.Run("a pause is cut short", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(background)
-		rdb.AddHook(hook{piped: func([]redis.Cmder) { time.AfterFunc(3*time.Millisecond, cancel) }})
+		rdb.AddHook(hook{done: func() { time.AfterFunc(3*time.Millisecond, cancel) }})
 		p.next(fault{answer: "-LOADING for a moment\r\n-NOSCRIPT it is missing\r\n"})
 		batch := limits.Batch()
 		batch.Allow(log, "s")
@@ -418,7 +418,7 @@ func TestBatchDeadlineIsKept(t *testing.T) {
 	for _, server := range servers {
 		must(t, loader.New(server).Preload(background))
 	}
-	limits := loader.New(ring, loader.Timeout(100*time.Millisecond))
+	limits := loader.New(ring, loader.Timeout(500*time.Millisecond))
 	log := limits.ListLog("x", loader.PerHour(5))
 	batch := limits.Batch()
 	for i := range 20 {

@@ -11,6 +11,7 @@ type hook struct {
 	before func(cmd redis.Cmder)
 	after  func(cmd redis.Cmder, err error)
 	piped  func(cmds []redis.Cmder) // before a pipeline
+	done   func()                   // after one
 }
 
 func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -33,7 +34,11 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 		if h.piped != nil {
 			h.piped(cmds)
 		}
-		return next(ctx, cmds)
+		err := next(ctx, cmds)
+		if h.done != nil {
+			h.done()
+		}
+		return err
 	}
 }
 
