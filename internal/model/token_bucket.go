@@ -133,6 +133,9 @@ func bucketOf(stored Value, l log) (b bucket, bad string) {
 		b.log.granted = nil
 		return b, ""
 	}
+	if _, ok := entryOf(b.members[0]); !ok {
+		return b, badPermits
+	}
 	b.total, b.log.granted = newest.before+newest.count, nil
 	taken := int64(-1) // permits granted before what is read next
 	for _, m := range b.members {
@@ -141,8 +144,6 @@ func bucketOf(stored Value, l log) (b bucket, bad string) {
 		case m.Score <= float64(l.now-l.window):
 			b.back++
 			continue
-		case m.Score < float64(l.now-l.window+1):
-			continue // no moment of a script's, and none that counts
 		case !ok && taken < 0, taken < 0 && (e.before > newest.before || e.before+e.count > b.total):
 			return b, badPermits
 		case !ok:

@@ -139,7 +139,7 @@ func keptOfZSet(members []Member, live int, granted int64) []Member {
 	return members[min(len(members)-live, int(granted)+100):]
 }
 
-// zsetMoments reads the scores. One that is not readable is taken to be the whole microsecond below.
+// zsetMoments reads the scores. One that is not readable is taken to be the whole microsecond above.
 func zsetMoments(members []Member) (moments []int64, readable []bool) {
 	moments, readable = make([]int64, len(members)), make([]bool, len(members))
 	for i, m := range members {
@@ -149,5 +149,5 @@ func zsetMoments(members []Member) (moments []int64, readable []bool) {
 }
 
 func moment(score float64) (at int64, ok bool) {
-	return int64(math.Floor(score)), score >= 0 && score <= mostMoment && score == math.Floor(score)
+	return int64(math.Ceil(score)), score >= 0 && score <= mostMoment && score == math.Floor(score)
 }
