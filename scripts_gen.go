@@ -6,17 +6,18 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{GCRAV1, ListLogV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogV1}
+	return []Script{GCRAV1, ListLogV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogV1}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1           = "f8808c381f4a19c09c321401bf4e832a946e29b5"
-	ListLogV1SHA1        = "4d542e000dabbdff18dba639f5d861fb0ba41fbe"
-	SliceRingV1SHA1      = "30fdf4e9bc55b1ba09fe14954c5761b7bd54541a"
-	TokenBucketSetV1SHA1 = "39953b23b5819a81a356c6876b2c35a9316c4166"
-	TokenBucketV1SHA1    = "120f8833d49d733c6a27cfa9a7796154f8976388"
-	ZSetLogV1SHA1        = "32d9b8cbd9176453a1fb4da0cbed09e81b9292fc"
+	GCRAV1SHA1            = "f8808c381f4a19c09c321401bf4e832a946e29b5"
+	ListLogV1SHA1         = "4d542e000dabbdff18dba639f5d861fb0ba41fbe"
+	SliceRingReturnV1SHA1 = "c38409391da897a97f28d773f12529c16fb00751"
+	SliceRingV1SHA1       = "30fdf4e9bc55b1ba09fe14954c5761b7bd54541a"
+	TokenBucketSetV1SHA1  = "39953b23b5819a81a356c6876b2c35a9316c4166"
+	TokenBucketV1SHA1     = "120f8833d49d733c6a27cfa9a7796154f8976388"
+	ZSetLogV1SHA1         = "32d9b8cbd9176453a1fb4da0cbed09e81b9292fc"
 )
 
 //go:embed scripts/gcra_v1.lua
@@ -104,6 +105,46 @@ var ListLogV1 = Script{
 	Layout:     "one entry a permit, the moment it was granted for, oldest first; expires when the newest has left the window; set lazyfree-lazy-expire where it may hold several million",
 	Complexity: "O(log N)",
 	Cost:       "TIME, LINDEX; a grant removes up to permits + 10000 expired entries",
+	Redis:      "5.0",
+}
+
+//go:embed scripts/slice_ring_return_v1.lua
+var sliceRingReturnV1Source string
+
+// SliceRingReturnV1 is slice_ring_return v1. Gives back permits of a slice_ring that were taken
+// and not used: the slice in which they were taken holds so many less, in every window at once.
+// It never makes the limiter grant more than its limits: what the slice does not hold (any
+// more), what has left the ring, and what is more than 1000 slices back is not given back. Two
+// things it cannot know: whether the permits were used, and whether the ring was removed and
+// begun anew in that slice; then others' permits are taken.
+var SliceRingReturnV1 = Script{
+	Name:    "slice_ring_return",
+	Version: 1,
+	File:    "slice_ring_return_v1.lua",
+	SHA1:    SliceRingReturnV1SHA1,
+	Source:  sliceRingReturnV1Source,
+	About:   "Gives back permits of a slice_ring that were taken and not used: the slice in which they were taken holds so many less, in every window at once. It never makes the limiter grant more than its limits: what the slice does not hold (any more), what has left the ring, and what is more than 1000 slices back is not given back. Two things it cannot know: whether the permits were used, and whether the ring was removed and begun anew in that slice; then others' permits are taken.",
+	Keys: []Key{
+		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
+	},
+	Args: []Field{
+		{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
+		{Name: "taken", Type: "time", Min: 0, Max: 9007199254740991, Text: "when they were granted: now in slice_ring's reply"},
+		{Name: "permits", Type: "int", Min: 1, Max: 1000000000, Text: "to give back"},
+	},
+	Reply: []Field{
+		{Name: "returned", Type: "int", Min: 0, Max: 1000000000, Text: "permits given back"},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not an integer in its range"},
+		{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
+		{Code: "BADSTATE", Text: "ring holds a string that slice_ring did not write, or slices of another length"},
+	},
+	Commands:   []string{"GETRANGE", "SETRANGE"},
+	State:      "sr/1",
+	Layout:     "slice_ring's: the totals behind the slice fall by what is given back; the expiry stays",
+	Complexity: "O(N)",
+	Cost:       "N slices, at most 1000, have begun since: reads and writes their totals",
 	Redis:      "5.0",
 }
 
