@@ -62,6 +62,9 @@ func ownChecks(script *sluice.Script) []check {
 			{"truncated", checkRingTruncatedStateEnds},
 			{"damaged", checkRingDamagedStateEnds},
 		},
+		&sluice.SliceRingReturnV1: {
+			{"damaged", checkReturnToDamagedRingEnds},
+		},
 		&sluice.TokenBucketV1: {
 			{"expiry", checkEveryKeyExpires},
 			{"config", checkConfigOutlivesPermits},

@@ -18,7 +18,7 @@ const epoch = 4102444800000000
 // A line is one step of a time line.
 type line struct {
 	at   string // since the epoch, "1.5s" or "-1h"; "" is when the line before was
-	do   string // the script's arguments; or "!" and a command, in which $1 is KEYS[1], @1s the epoch + 1 s, ~ a space
+	do   string // the script's arguments, @1s the epoch + 1 s; behind the name of another script, that one's; or "!" and a command, in which $1 is KEYS[1], ~ a space
 	want string // the reply without now, or the error; of a command its reply, "" if it does not matter
 }
 
@@ -31,6 +31,7 @@ type timeline struct {
 type table struct {
 	script    *sluice.Script
 	keys      []string
+	before    []line // what must have been for a valid call to be granted
 	timelines []timeline
 }
 
@@ -82,7 +83,8 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 		got = relative(on.do(tab.commandWords(command)...))
 		return got, l.want == "" || got == l.want
 	}
-	args := tab.arguments(l.do)
+	tab, do := tab.called(l.do)
+	args := tab.arguments(do)
 	look := tab.permitsArg() >= 0 && args[tab.permitsArg()] == "0"
 	reply, failed := on.call(tab.script, look, tab.keys, args)
 	if failed != "" {
@@ -91,9 +93,21 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 	return tab.compare(reply, l.want, now)
 }
 
+// called is the table of the script that a line calls, on the keys of this one, and its arguments.
+func (tab table) called(do string) (table, string) {
+	name, args, _ := strings.Cut(do, " ")
+	for _, other := range tables {
+		if other.script.Name == name {
+			other.keys = tab.keys
+			return other, args
+		}
+	}
+	return tab, do
+}
+
 // arguments are the words of a line; those of type us may be written as durations.
 func (tab table) arguments(do string) []string {
-	words := strings.Fields(do)
+	words := strings.Fields(moments.ReplaceAllStringFunc(do, absolute))
 	for i, word := range words {
 		if word == `""` {
 			words[i] = ""
@@ -111,12 +125,13 @@ func (tab table) commandWords(command string) []string {
 			word = strings.ReplaceAll(word, "$"+strconv.Itoa(k+1), key)
 		}
 		word = strings.ReplaceAll(strings.ReplaceAll(word, `""`, ""), "~", " ")
-		words[i] = moments.ReplaceAllStringFunc(word, func(at string) string {
-			return strconv.FormatInt(epoch+microseconds(at[1:]), 10)
-		})
+		words[i] = moments.ReplaceAllStringFunc(word, absolute)
 	}
 	return words
 }
+
+// absolute is the moment @1s in microseconds since 1970.
+func absolute(at string) string { return strconv.FormatInt(epoch+microseconds(at[1:]), 10) }
 
 // compare holds a reply against the wanted words. now is not among them: it must be the clock.
 func (tab table) compare(reply []int64, want string, now int64) (got string, ok bool) {
