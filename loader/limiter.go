@@ -98,6 +98,7 @@ func (c core) Reset(ctx context.Context, subject string) error {
 		return err
 	}
 	keys := c.kind.keys(c.settings, key)
+	defer c.denials.forget(key)
 	ctx, cancel := c.limits.bounded(ctx)
 	defer cancel()
 	err = await(ctx, func() error { return c.limits.rdb.Unlink(ctx, keys...).Err() })
@@ -119,6 +120,9 @@ func (c core) decide(ctx context.Context, subject string, q question) (Decision,
 	}
 	if q.permits > capacity {
 		return Decision{}, fmt.Errorf("loader: %s(n=%d) %w %d", q.method, q.permits, ErrExceedsLimit, capacity)
+	}
+	if c.denials != nil {
+		return c.denials.decide(ctx, c, key, q)
 	}
 	return c.kind.ask(ctx, c, key, q)
 }

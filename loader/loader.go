@@ -135,6 +135,8 @@ type settings struct {
 	tail      string // and behind it
 	maxWait   time.Duration
 	slice     time.Duration
+	leaseAge  time.Duration // 0: no leases
+	denials   *denials      // nil: none are remembered
 	clientID  string
 	perClient bool
 	err       error // what is wrong with it: the error of every call
