@@ -39,6 +39,7 @@ type flight struct {
 	decision Decision
 	err      error
 	stale    bool // the subject was reset meanwhile
+	late     bool // the call took longer than what it brought may be spent
 }
 
 // clock is the time by which permits grow old: one reading of the monotonic clock.
@@ -102,6 +103,9 @@ func (l *Leased) decide(ctx context.Context, subject string, q question) (Decisi
 		if err := f.wait(ctx); err != nil {
 			return Decision{}, err
 		}
+		if f.late {
+			break
+		}
 		landed = f
 	}
 	return l.ring.decide(ctx, subject, q)
@@ -148,7 +152,7 @@ func (l *Leased) fly(ctx context.Context, subject string, h *holding, f *flight)
 		}
 		f.want = max(f.need, min(f.decision.Remaining, f.want)/2)
 	}
-	h.land(f, l.age)
+	h.land(f, l.clock(), l.age)
 }
 
 // wait returns when the call has ended, with its error, or the context's as soon as the context ends.
@@ -170,7 +174,7 @@ func (f *flight) denies(permits int64) (Decision, bool) {
 }
 
 // land takes in what a call brought.
-func (h *holding) land(f *flight, age time.Duration) {
+func (h *holding) land(f *flight, now, age time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer close(f.done)
@@ -182,6 +186,7 @@ func (h *holding) land(f *flight, age time.Duration) {
 	if f.decision.Granted {
 		h.lots = append(h.lots, lot{size: f.want, left: f.want, until: f.sent + age, taken: f.decision.Now})
 		h.next = 2 * f.want
+		f.late = now >= f.sent+age
 	}
 }
 

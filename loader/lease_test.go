@@ -359,6 +359,17 @@ func TestLeaseCloseSaysWhatFailed(t *testing.T) {
 	})
 }
 
+// Where calls take longer than the age, nothing can be spent here: callers then go to Redis one by one.
+func TestLeaseSlowerThanItsAge(t *testing.T) {
+	leasing(t, loader.Lease{Block: 50, Idle: 10 * time.Second}, func(p *process) {
+		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(1998 * time.Millisecond) }})
+		took(t, 2*1998*time.Millisecond, func() error { p.take(5); return nil })
+		if asked := p.asked.Load(); asked != 2 {
+			t.Errorf("%d calls, want 2", asked)
+		}
+	})
+}
+
 // Close waits for calls that are under way no longer than its context lives.
 func TestLeaseCloseIsBounded(t *testing.T) {
 	leasing(t, loader.Lease{Block: 50, Idle: 10 * time.Second}, func(p *process) {
@@ -371,7 +382,7 @@ func TestLeaseCloseIsBounded(t *testing.T) {
 		if err := p.leased.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(started) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(started))
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(2 * time.Minute)
 	})
 }
 
