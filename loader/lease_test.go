@@ -425,7 +425,7 @@ func TestLeaseRefused(t *testing.T) {
 		{"an age too short", limits.SliceRing("x", minute, loader.LeaseAge(0)), loader.Lease{Block: 1}, "loader: bad LeaseAge: want 1 ms or more, in whole microseconds"},
 		{"an age with a fraction", limits.SliceRing("x", minute, loader.LeaseAge(time.Second+1)), loader.Lease{Block: 1}, "loader: bad LeaseAge: want 1 ms or more, in whole microseconds"},
 		{"an age too long", limits.SliceRing("x", minute, loader.LeaseAge(500*time.Second)), loader.Lease{Block: 1}, "loader: bad LeaseAge: want less than 500 slices of 1s"},
-		{"a bad limit", limits.SliceRing("x", nil, loader.LeaseAge(time.Second)), loader.Lease{Block: 1}, "loader: bad limits: want 1 to 8"},
+		{"a bad limit", limits.SliceRing("x", nil, loader.LeaseAge(100*time.Millisecond)), loader.Lease{Block: 1}, "loader: bad limits: want 1 to 8"},
 		{"no ring", loader.SliceRing{}, loader.Lease{Block: 1}, "loader: bad limiter: want one that a method of Limits made"},
 		{"no block", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.Lease{}, "loader: bad Lease.Block: want 1 or more"},
 		{"negative Idle", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.Lease{Block: 1, Idle: -1}, "loader: bad Lease.Idle: want 0 or more"},
