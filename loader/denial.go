@@ -73,7 +73,7 @@ func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	m.mu.Lock()
 	known, ok := m.known[key]
 	m.mu.Unlock()
-	since := (time.Since(m.start) - known.sent).Truncate(time.Microsecond)
+	since := time.Duration(pieces(time.Since(m.start)-known.sent, time.Microsecond)) * time.Microsecond
 	d := known.decision
 	if !ok || q.permits < known.permits || since >= d.Wait || known.limit != c.limit || !slices.Equal(known.windows, c.windows) {
 		return Decision{}, false
