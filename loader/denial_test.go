@@ -222,7 +222,8 @@ func TestDenialsAreBounded(t *testing.T) {
 			return asked.Load() - before
 		}
 		for subject := range 10 {
-			if ask(subject) != 1 || ask(subject) != 1 || ask(subject) != 0 {
+			granted, denied, again := ask(subject), ask(subject), ask(subject)
+			if granted != 1 || denied != 1 || again != 0 {
 				t.Errorf("subject %d is not remembered", subject)
 			}
 		}

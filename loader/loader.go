@@ -38,6 +38,11 @@
 //	d, err := codes.With(planOf(user)).Allow(ctx, user)
 //
 // The new limit applies at once to what has been granted before.
+//
+// # Without asking Redis
+//
+// For few subjects with very many decisions, [SliceRing.Leased] takes permits in blocks and spends them in the process.
+// [RememberDenials] answers those who were refused and ask again too early.
 package loader
 
 import (
