@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// RememberDenials answers certain denials without asking Redis, for up to n subjects (1 or more). A denial
-// says when the permits come free if no one else asks; before that nobody is granted as many or more under
-// the same limit, so until then Allow and AllowN are denied at once, with Wait and ResetAfter counted
-// down and Now counted on. A refused caller that asks again and again then costs Redis one call a Wait, not
-// one a try.
+// RememberDenials answers certain denials without asking Redis, for up to n subjects (1 or more). A denial says
+// when the permits come free if no one else asks; before that nobody is granted as many or more under the same
+// limit, so until then Allow and AllowN are denied at once, with Wait and ResetAfter counted down and Now counted
+// on. A caller who is refused and asks again and again then costs Redis one call a Wait, not one a try.
 //
-// Everything else is still asked: fewer permits, another limit, Peek, ids of the caller's own, and all that
-// may book, for a booking is possible during a denial. What this process gives back, resets or sets
-// (Reset, Cancel, SetLimit, the permits of a Leased) is taken into account at once. What other processes do is
-// not: after their Reset, their Cancel, a limit that they raise in Redis, a call of theirs with a shorter window, an
-// eviction, or a step of the server's clock, this process may go on to deny until the Wait it was told is over.
-// Where a Wait is long and such things happen, do without it.
+// Everything else is still asked: fewer permits, another limit, Peek, ids of the caller's own, and all that may
+// book, for a booking is possible during a denial. What this limiter gives back, resets or sets (Reset, Cancel,
+// SetLimit, the permits of a Leased) is taken into account at once. What others do is not: after their Reset, their
+// Cancel, a limit that they raise in Redis, a call of theirs with a shorter window, an eviction or a step of the
+// server's clock, this limiter may go on to deny until the Wait that it was told is over. Where that matters and
+// a Wait may be long, do without it.
 //
-// Cost: about 250 bytes a subject; where there are more subjects than n, any one is forgotten for the next.
+// The memory is shared by the copies of a limiter: make it once, not for every call. Time is counted by the
+// process's monotonic clock. Cost: about 250 bytes a subject; where there are more than n, any one is forgotten
+// for the next.
 func RememberDenials(n int) LimiterOption {
 	return func(s *settings) {
 		if n < 1 {

@@ -16,10 +16,10 @@ const (
 	leasedSubjects  = 10_000 // in memory, by default
 )
 
-// LeaseAge lets the permits of a SliceRing be taken in blocks and spent up to d later: see SliceRing.Leased. It makes
-// the windows that Redis counts longer by d, for every caller of the limiter, leased or not, because a permit counted
-// in one slice may be used d later; and it is a part of the key, so that callers with another age, or none,
-// never share the state. From 1 ms to 500 slices, in whole microseconds.
+// LeaseAge lets the permits of a SliceRing be taken in blocks and spent up to d later: see SliceRing.Leased. It
+// makes the windows that Redis counts longer by d for every caller of the limiter, leased or not, because a
+// permit counted in one slice may be used d later; and it is a part of the key, so that callers with another
+// age, or none, never share the state. From 1 ms to less than 500 slices, in whole microseconds.
 func LeaseAge(d time.Duration) LimiterOption {
 	return func(s *settings) {
 		s.use("LeaseAge", codeSliceRing)
@@ -72,28 +72,30 @@ type Leased struct {
 	stopped chan struct{}
 }
 
-// Leased returns the ring as a limiter that takes permits in blocks and spends them in this process: at a million
-// decisions a second well under one in a hundred reaches Redis. The ring needs the option LeaseAge.
+// Leased returns the ring as a limiter that takes permits in blocks and spends them in this process: at a
+// million decisions a second about one in a thousand reaches Redis. The ring needs the option LeaseAge.
 //
-// The guarantee is the ring's, for the moments at which permits are spent: no window ever holds more than its limit. A
-// permit is spent within LeaseAge of when Redis counted it (by this process's monotonic clock, from before the call
-// was sent, less a thousandth for clocks that run apart), and every caller of the limiter has its windows
-// counted that much longer. So the limit is enforced more strictly than it says, by up to the age and two slices: keep
-// the age short against the window.
+// The guarantee is the ring's, for the moments at which permits are spent: no window ever holds more than
+// its limit. A permit is spent no later than LeaseAge after Redis counted it (by this process's monotonic clock,
+// from before the call was sent, less a thousandth for clocks that run apart), and every caller of the
+// limiter has its windows counted that much longer. So the limit is enforced as if its window were longer by
+// the age and up to two slices: keep the age short against the window.
 //
-// Permits that are held here are missing elsewhere: up to Block a subject and process. What is not used is given
-// back exactly, when its subject is idle, when the age ends, and by Close. A call for permits whose reply is lost
-// loses them, and so does a return: both are counted, neither is spent or repeated. They come free with their window. The same
-// holds for a process that dies.
+// Permits that are held here are missing elsewhere, up to Block a subject and process. What is not used is
+// given back, exactly, when its subject is idle, when the age ends, and by Close. If the reply to a call for
+// permits is lost, they are lost if they were granted; a return whose reply is lost may have been done. Neither
+// is ever repeated, nothing of it is spent, and what stays counted comes free with its window, as do the
+// permits of a process that dies.
 //
-// While Redis cannot be reached, permits that are held are spent until their age ends. A Reset, and an eviction, makes
-// the ring forget what other processes hold: they may spend that on top of the limit until its age ends.
+// While Redis cannot be reached, what is held is spent until its age ends. After a Reset by another process, an
+// eviction or a failover Redis no longer counts what is held here: it may be spent on top of the limit until
+// its age ends, and what of it is given back into the slice in which the ring began anew is taken from others. So
+// may be what a machine holds that is suspended, whose monotonic clock stands still.
 //
-// It is for few subjects with very many decisions each. For many subjects with few each it costs more than it saves: use
-// the ring itself, alone or in batches. Decisions made here do not know what others have done since the last call to Redis: see
-// Allow.
+// It is for few subjects with very many decisions each. For many subjects with few each it costs more than it
+// saves: use the ring itself.
 //
-// Cost: a goroutine; about 300 bytes a subject that has been asked for within Idle.
+// Cost: a goroutine, and about 300 bytes a subject that has been asked for within Idle.
 func (r SliceRing) Leased(lease Lease) (*Leased, error) {
 	if err := r.checkLease(&lease); err != nil {
 		return nil, err
@@ -130,16 +132,17 @@ func (r SliceRing) checkLease(lease *Lease) error {
 	return nil
 }
 
-// Allow asks for one permit now. Cost: none of Redis's where one is held, else one round trip that is shared by all
-// who wait for permits of the subject, or two where a block is denied.
+// Allow asks for one permit now. Cost: nothing of Redis where one is held, else one round trip that is shared
+// by all who wait for permits of the subject, and one or two more where a block is denied.
 //
-// Of a decision made here Remaining is what is held and what Redis had left when it was asked last, ResetAfter is
-// as of then, and Now is the server's clock as reckoned from then, up to a round trip late.
+// Of a decision made here Remaining is what is held and what Redis had left when it was asked last, ResetAfter
+// is as of then, and Now is the server's clock as reckoned from then, up to a round trip late.
 func (l *Leased) Allow(ctx context.Context, subject string) (Decision, error) {
 	return l.AllowN(ctx, subject, 1)
 }
 
-// AllowN is Allow for n permits, all or nothing. More than could ever be granted is an error that is ErrExceedsLimit.
+// AllowN is Allow for n permits, all or nothing. More than could ever be granted is an error that is
+// ErrExceedsLimit.
 func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
 	if n < 1 {
 		return Decision{}, errNoPermits()
@@ -173,8 +176,8 @@ func (l *Leased) Peek(ctx context.Context, subject string) (Decision, error) {
 	return d, nil
 }
 
-// Reset makes the subject's limiter as new and drops what is held here; other processes keep what they hold. Cost: one
-// round trip.
+// Reset makes the subject's limiter as new and drops what is held here; other processes keep what they hold.
+// Cost: one round trip.
 func (l *Leased) Reset(ctx context.Context, subject string) error {
 	err := l.ring.Reset(ctx, subject)
 	if h := l.find(subject); h != nil {
@@ -186,7 +189,7 @@ func (l *Leased) Reset(ctx context.Context, subject string) error {
 // LeaseStats says what a Leased holds.
 type LeaseStats struct {
 	Subjects int   // with permits here, now
-	Idle     int64 // permits that are held and not spent, now
+	Idle     int64 // permits that are counted in Redis and not spent, now
 	MostIdle int64 // as many as that can be: Block for each of Lease.Subjects
 }
 
@@ -194,14 +197,17 @@ type LeaseStats struct {
 func (l *Leased) Stats() LeaseStats {
 	s := LeaseStats{MostIdle: l.lease.Block * int64(l.lease.Subjects)}
 	for _, h := range l.all() {
+		h.mu.Lock()
+		s.Idle += h.all()
+		h.mu.Unlock()
 		s.Subjects++
-		s.Idle += h.held()
 	}
 	return s
 }
 
-// Close gives back all permits that are held and returns what went wrong: those of a call that failed stay counted until
-// their window is over. Calls after it are decided by Redis one by one. Cost: one round trip a subject, sixteen at a time.
+// Close gives back all permits that are held and returns what went wrong: those of a call that failed stay
+// counted until their window is over. Calls after it are decided by Redis one by one. Cost: one round trip a
+// block that is held, sixteen at a time.
 func (l *Leased) Close(ctx context.Context) error {
 	l.mu.Lock()
 	subjects := l.subjects

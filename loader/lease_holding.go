@@ -132,8 +132,9 @@ func (l *Leased) ask(ctx context.Context, subject, key string, h *holding, n int
 	case h.gone:
 		return d, false, nil
 	case h.flight == nil:
-		want := max(n, min(h.next, l.lease.Block, leastOf(l.ring.core))) - held
-		h.flight = &flight{need: n - held, want: want, done: make(chan struct{})}
+		need := n - held
+		want := max(need, min(h.next, l.lease.Block, leastOf(l.ring.core))-h.all())
+		h.flight = &flight{need: need, want: want, done: make(chan struct{})}
 		l.flights.Add(1)
 		go l.fly(context.WithoutCancel(ctx), subject, h, h.flight)
 	}
@@ -228,10 +229,8 @@ func (h *holding) live(now time.Duration) (permits int64) {
 	return permits
 }
 
-// held is how many permits are not spent, those included that are too old.
-func (h *holding) held() (permits int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// all is how many permits are not spent, those included that are too old.
+func (h *holding) all() (permits int64) {
 	for _, of := range h.lots {
 		permits += of.left
 	}

@@ -148,13 +148,13 @@ func TestLeaseEndsWithItsAge(t *testing.T) {
 		time.Sleep(3 * time.Millisecond) // 1.998 s
 		p.take(1)
 		synctest.Wait()
-		p.want(3, 0, 25, 15)
+		p.want(3, 0, 19, 9) // no more than a block together with what is too old
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
-		p.want(3, 1, 19, 9)
-		p.take(9)
+		p.want(3, 1, 13, 3)
+		p.take(3)
 		p.take(1)
-		p.want(4, 1, 23, 3)
+		p.want(4, 1, 17, 3)
 	})
 }
 
