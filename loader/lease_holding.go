@@ -122,7 +122,7 @@ func (l *Leased) ask(ctx context.Context, subject, key string, h *holding, n int
 	}
 	held := h.live(now)
 	d, denied := landed.denies(n - held)
-	if !denied {
+	if !denied { // known here, it needs no goroutine
 		d, denied = l.ring.denials.recall(l.ring.core, key, question{permits: n - held})
 	}
 	switch {

@@ -145,10 +145,10 @@ func (h *holding) empty() []lot {
 func (h *holding) idle(since time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.used <= since && h.flight == nil
+	return h.used <= since
 }
 
-// retire is leave, if nobody has asked since.
+// retire is leave, if nobody has asked since or waits for an answer.
 func (h *holding) retire(since time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

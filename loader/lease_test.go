@@ -245,6 +245,79 @@ func TestLeaseCallerGoes(t *testing.T) {
 	})
 }
 
+// Whoever waits for a call and wants fewer permits than it was denied asks for them.
+func TestLeaseDenialIsOfAsMany(t *testing.T) {
+	leasing(t, loader.Lease{Block: 1, Idle: 10 * time.Second}, func(p *process) {
+		d, err := p.ring.AllowN(background, "s", 97)
+		granted(t, d, err)
+		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(100 * time.Millisecond) }})
+		go func() {
+			d, err := p.leased.AllowN(background, "s", 5)
+			if err != nil || d.Granted {
+				t.Errorf("%+v, %v; want a denial", d, err)
+			}
+		}()
+		synctest.Wait()
+		took(t, 200*time.Millisecond, func() error { p.take(2); return nil })
+	})
+}
+
+// A subject is not idle while a call for it is under way, however long that takes.
+func TestLeaseIsNotIdleWhileItIsAsked(t *testing.T) {
+	leasing(t, loader.Lease{Block: 10, Idle: 100 * time.Millisecond}, func(p *process) {
+		p.take(5)
+		var slow atomic.Bool
+		slow.Store(true)
+		p.rdb.AddHook(hook{after: func(redis.Cmder, error) {
+			if slow.Load() {
+				time.Sleep(time.Second)
+			}
+		}})
+		p.take(1)
+		slow.Store(false)
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		p.want(2, 1, 6, 0)
+	})
+}
+
+func TestLeaseIdleByDefault(t *testing.T) {
+	leasing(t, loader.Lease{Block: 10}, func(p *process) {
+		p.take(5)
+		p.take(1)
+		time.Sleep(499 * time.Millisecond)
+		synctest.Wait()
+		p.want(2, 0, 15, 9)
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		p.want(2, 1, 6, 0)
+	})
+}
+
+// Those who wait while it is closed are decided by Redis one by one, and nothing stays here.
+func TestLeaseClosedWhileSomeWait(t *testing.T) {
+	leasing(t, loader.Lease{Block: 10, Idle: time.Minute}, func(p *process) {
+		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(100 * time.Millisecond) }})
+		for range 4 {
+			go func() { p.take(1) }()
+		}
+		synctest.Wait()
+		must(t, p.leased.Close(background))
+		time.Sleep(time.Second)
+		if counted, idle := p.counted(), p.leased.Stats().Idle; counted != 4 || idle != 0 {
+			t.Errorf("%d counted, %d idle, want 4 and none", counted, idle)
+		}
+	})
+}
+
+// The default slices are long enough for the longest window and the age.
+func TestLeaseAgeFitsTheRing(t *testing.T) {
+	_, rdb := fake(t)
+	ring := loader.New(rdb).SliceRing("x", []loader.Limit{loader.PerSecond(10), loader.PerHour(10)}, loader.LeaseAge(time.Minute))
+	d, err := ring.Allow(background, "s")
+	granted(t, d, err)
+}
+
 func TestLeaseReset(t *testing.T) {
 	leasing(t, loader.Lease{Block: 50, Idle: 10 * time.Second}, func(p *process) {
 		p.take(20)
@@ -265,6 +338,17 @@ func TestLeaseReset(t *testing.T) {
 		must(t, p.leased.Reset(background, "s"))
 		time.Sleep(100 * time.Millisecond)
 		p.want(5, 0, 50, 0)
+		must(t, p.leased.Reset(background, "s"))
+
+		// Nor is a denial from before it believed.
+		d, err := p.ring.AllowN(background, "s", 100)
+		granted(t, d, err)
+		p.asked.Store(3)
+		took(t, 100*time.Millisecond, func() error {
+			time.AfterFunc(50*time.Millisecond, func() { must(t, p.leased.Reset(background, "s")) })
+			p.take(100)
+			return nil
+		})
 	})
 }
 
