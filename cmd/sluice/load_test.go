@@ -72,7 +72,7 @@ func TestServerCluster(t *testing.T) {
 	addrs := startCluster(t)
 	all := "--cluster=" + addrs[1]
 	got := sluiceRun(nil, "verify", all)
-	if got.status != exitFailed || !strings.Contains(got.stdout, "24 scripts are missing") {
+	if got.status != exitFailed || !strings.Contains(got.stdout, "28 scripts are missing") {
 		t.Errorf("verify: status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
 	got = sluiceRun(nil, "load", all)
@@ -88,7 +88,7 @@ func TestServerCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = sluiceRun(nil, "verify", all)
-	missing := addrs[3] + "  replica  gcra_v1              " + sluice.GCRAV1SHA1[:12] + "  missing\n"
+	missing := addrs[3] + "  replica  gcra_v1               " + sluice.GCRAV1SHA1[:12] + "  missing\n"
 	if got.status != exitFailed || !strings.Contains(got.stdout, missing) || !strings.Contains(got.stdout, "7 scripts are missing") {
 		t.Errorf("verify: status %d\n%s", got.status, got.stdout)
 	}
