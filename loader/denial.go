@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -51,13 +50,14 @@ type certainty struct {
 	decision Decision
 }
 
-// decide asks the script, unless the answer is known.
-func (m *denials) decide(ctx context.Context, c core, key string, q question) (Decision, error) {
+// decide asks, unless the answer is known.
+func (m *denials) decide(c core, key string, q question, ask func() (Decision, error)) (Decision, error) {
 	if d, ok := m.recall(c, key, q); ok {
 		return d, nil
 	}
-	asked, forgotten := certainty{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.windows}, m.mark()
-	d, err := c.kind.ask(ctx, c, key, q)
+	asked := certainty{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.windows}
+	forgotten := m.mark()
+	d, err := ask()
 	if err == nil && !d.Granted && q.permits > 0 {
 		asked.decision = d
 		m.remember(key, asked, forgotten)
@@ -76,7 +76,8 @@ func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	m.mu.Unlock()
 	since := time.Duration(pieces(time.Since(m.start)-known.sent, time.Microsecond)) * time.Microsecond
 	d := known.decision
-	if !ok || q.permits < known.permits || since >= d.Wait || known.limit != c.limit || !slices.Equal(known.windows, c.windows) {
+	if !ok || q.permits < known.permits || since >= d.Wait ||
+		known.limit != c.limit || !slices.Equal(known.windows, c.windows) {
 		return Decision{}, false
 	}
 	d.Wait -= since

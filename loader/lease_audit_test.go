@@ -192,7 +192,8 @@ func TestLeaseReturnsExactly(t *testing.T) {
 	}
 	all.Wait()
 	r, err := limits.SliceRingV1(background, loader.SliceRingV1Args{
-		Ring: "sluice:x:{s}:sr1:50000:200000", Slice: 50 * time.Millisecond, Windows: []loader.SliceRingV1Window{{Slices: 1200, Limit: 1_000_000}},
+		Ring: "sluice:x:{s}:sr1:50000:200000", Slice: 50 * time.Millisecond,
+		Windows: []loader.SliceRingV1Window{{Slices: 1200, Limit: 1_000_000}},
 	})
 	if err != nil || r.Counts[0] != int64(len(a.spent)) {
 		t.Errorf("the ring counts %v of %d spent, %v", r.Counts, len(a.spent), err)

@@ -113,7 +113,9 @@ func (l *Leased) decide(ctx context.Context, subject string, q question) (Decisi
 
 // ask decides about n permits by what is held and by what the call that landed brought. Otherwise it
 // returns the call for more to wait for; nil where the holding is gone and another is to be found.
-func (l *Leased) ask(ctx context.Context, subject, key string, h *holding, n int64, landed *flight) (d Decision, decided bool, f *flight) {
+func (l *Leased) ask(
+	ctx context.Context, subject, key string, h *holding, n int64, landed *flight,
+) (d Decision, decided bool, f *flight) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := l.clock()

@@ -122,7 +122,7 @@ func (c core) decide(ctx context.Context, subject string, q question) (Decision,
 		return Decision{}, fmt.Errorf("loader: %s(n=%d) %w %d", q.method, q.permits, ErrExceedsLimit, capacity)
 	}
 	if c.denials != nil {
-		return c.denials.decide(ctx, c, key, q)
+		return c.denials.decide(c, key, q, func() (Decision, error) { return c.kind.ask(ctx, c, key, q) })
 	}
 	return c.kind.ask(ctx, c, key, q)
 }
