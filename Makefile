@@ -1,7 +1,7 @@
 # `make help` lists what there is. `make demo` needs Go alone; `make test` sees to a Redis server itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover mutate fuzz hammer soak-model vectors bench-scripts generate lint server clean
+.PHONY: help demo test cover mutate fuzz hammer soak-model vectors bench bench-scripts generate lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -42,6 +42,9 @@ soak-model: server ## a million random steps of every script against the model, 
 
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
+
+bench: server ## everything measured side by side, in bench/results.json, a picture, and README (six minutes)
+	cd bench && go run .
 
 bench-scripts: server ## the faults of memory and time in seeds.md, measured on a real server
 	go test ./scripttest -run '^$$' -bench . -benchtime 1x

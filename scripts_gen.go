@@ -11,13 +11,13 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "f8808c381f4a19c09c321401bf4e832a946e29b5"
-	ListLogV1SHA1         = "4d542e000dabbdff18dba639f5d861fb0ba41fbe"
-	SliceRingReturnV1SHA1 = "c38409391da897a97f28d773f12529c16fb00751"
-	SliceRingV1SHA1       = "30fdf4e9bc55b1ba09fe14954c5761b7bd54541a"
-	TokenBucketSetV1SHA1  = "39953b23b5819a81a356c6876b2c35a9316c4166"
-	TokenBucketV1SHA1     = "120f8833d49d733c6a27cfa9a7796154f8976388"
-	ZSetLogV1SHA1         = "32d9b8cbd9176453a1fb4da0cbed09e81b9292fc"
+	GCRAV1SHA1            = "7d854a22f834f42e70b679a8d9f2611c5725caf2"
+	ListLogV1SHA1         = "26f8577a43ec4c9c9ccab325bf8b27f58ef5885e"
+	SliceRingReturnV1SHA1 = "a0f45bfe2ab82cb3ea22489325f16ceae489b35d"
+	SliceRingV1SHA1       = "deb52a2805b32e4071c4d04791f52687cee3e07e"
+	TokenBucketSetV1SHA1  = "e6769690237168bd87e332afc0f3c696e0ec5c6d"
+	TokenBucketV1SHA1     = "f43d7e081f501ad5a31e1c256825ec3f0128eca6"
+	ZSetLogV1SHA1         = "833da656f7905613a62e5ad0de8f460f3721d3c4"
 )
 
 //go:embed scripts/gcra_v1.lua
@@ -59,7 +59,7 @@ var GCRAV1 = Script{
 	},
 	Commands:   []string{"GET", "SET", "TIME"},
 	State:      "gcra/1",
-	Layout:     "\"<tat> <numerator> <limit> <written>\": the theoretical arrival time is tat + numerator / limit us; expires when it has passed",
+	Layout:     "struct.pack(\">I8I4I4I8\", tat, numerator, limit, since): the theoretical arrival time is tat + numerator / limit us. Void to a clock that is before since: a window and 60 s before it was written. Expires when tat has passed",
 	Complexity: "O(1)",
 	Cost:       "TIME, one GET, at most one SET",
 	Redis:      "5.0",
@@ -100,7 +100,7 @@ var ListLogV1 = Script{
 		{Code: "WRONGTYPE", Text: "log holds something other than a list"},
 		{Code: "BADSTATE", Text: "log holds an entry that is not a moment in microseconds"},
 	},
-	Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "RPUSH", "TIME", "UNLINK"},
+	Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
 	State:      "ll/1",
 	Layout:     "one entry a permit, the moment it was granted for, oldest first; expires when the newest has left the window; set lazyfree-lazy-expire where it may hold several million",
 	Complexity: "O(log N)",
@@ -273,7 +273,7 @@ var TokenBucketV1 = Script{
 		{Code: "WRONGTYPE", Text: "config holds something other than a hash, or all or by_client than a sorted set"},
 		{Code: "BADSTATE", Text: "config holds no rate, interval and scope in their ranges, or the permits hold an entry that this script did not write"},
 	},
-	Commands:   []string{"EXISTS", "HMGET", "HSET", "PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZREMRANGEBYRANK"},
+	Commands:   []string{"EXISTS", "HMGET", "HSET", "PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCOUNT", "ZRANGE", "ZREMRANGEBYRANK"},
 	State:      "tb/1",
 	Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a sorted set with an entry a grant, score the moment it was granted for, member struct.pack(\">I8I4\", permits granted before it, its permits): in use is the end of the last less the start of the first live one. All expire when the last permit has come back, a config set by token_bucket_set never; set lazyfree-lazy-expire from 10000 entries on",
 	Complexity: "O(log N)",
@@ -318,7 +318,7 @@ var ZSetLogV1 = Script{
 		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
 		{Code: "BADSTATE", Text: "log holds a score that is no moment in microseconds, or an unknown name"},
 	},
-	Commands:   []string{"PEXPIREAT", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREMRANGEBYRANK", "ZSCORE"},
+	Commands:   []string{"PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREMRANGEBYRANK", "ZSCORE"},
 	State:      "zl/1",
 	Layout:     "one member a permit, its score the moment it was granted for: the id, then <id>||2, <id>||3, ..; without an id <us>|<k>, k from 1 on behind its number of digits: 11, 12, .., 19, 210. ZREM of all the members of a call gives its permits back. Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
 	Complexity: "O(log N)",

@@ -25,14 +25,15 @@
 -- ERROR       WRONGTYPE    bucket holds something other than a string
 -- ERROR       BADSTATE     bucket holds a string that this script did not write
 --
--- STATE       gcra/1       "<tat> <numerator> <limit> <written>": the theoretical arrival time is
---                          tat + numerator / limit us; expires when it has passed
+-- STATE       gcra/1       struct.pack(">I8I4I4I8", tat, numerator, limit, since): the theoretical
+--                          arrival time is tat + numerator / limit us. Void to a clock that is before
+--                          since: a window and 60 s before it was written. Expires when tat has passed
 -- COMPLEXITY  O(1)         TIME, one GET, at most one SET
 -- REDIS       5.0
 
 local function integer(text, least, most)
   if #text > 16 or not string.find(text, "^%d+$") then return nil end
-  local n = tonumber(text)
+  local n = text + 0
   if n < least or n > most then return nil end
   return n
 end
@@ -61,7 +62,7 @@ local function intervals(k)
 end
 
 local depth, depth_part = intervals(burst)
-if depth > 4503599627370496 or (depth == 4503599627370496 and depth_part > 0) then
+if depth > 4503599627370496 or depth == 4503599627370496 and depth_part > 0 then
   return redis.error_reply("BADARG burst: want burst * window / limit up to 2^52")
 end
 if permits > burst then return redis.error_reply("BADARG permits: want up to burst") end
@@ -69,25 +70,33 @@ if permits > burst then return redis.error_reply("BADARG permits: want up to bur
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
+-- Where there is no struct library (miniredis) the same bytes are read and made by hand.
+local struct = rawget(_G, "struct")
+
 local stored = redis.pcall("GET", bucket)
-if type(stored) == "table" then return stored end
 local ahead, part = 0, 0 -- of the theoretical arrival time; a full bucket has none
 if stored then
-  local fields = {string.match(stored, "^(%d+) (%d+) (%d+) (%d+)$")}
-  local stored_tat = integer(fields[1] or "", 0, 9007199254740991)
-  local numerator = integer(fields[2] or "", 0, 9999999)
-  local divisor = integer(fields[3] or "", 1, 10000000)
-  local written = integer(fields[4] or "", 0, 9007199254740991)
-  if not (stored_tat and numerator and divisor and written) or numerator >= divisor then
-    return redis.error_reply("BADSTATE bucket: want <tat> <numerator> <limit> <written>")
-  end
-  -- Written further ahead than a clock may step back: void. In the past: the bucket is full.
-  if written <= now + window + 60000000 and stored_tat >= now then
-    ahead, part = stored_tat - now, numerator
-    if divisor ~= limit then
-      if part > 0 then ahead = ahead + 1 end
-      part = 0
+  if stored.err then return stored end
+  local tat, numerator, divisor, since = 0, 0, 0, 0
+  if #stored == 24 then
+    if struct then
+      tat, numerator, divisor, since = struct.unpack(">I8I4I4I8", stored)
+    else
+      for i = 1, 8 do
+        tat, since = tat * 256 + string.byte(stored, i), since * 256 + string.byte(stored, i + 16)
+      end
+      for i = 9, 12 do
+        numerator, divisor = numerator * 256 + string.byte(stored, i), divisor * 256 + string.byte(stored, i + 4)
+      end
     end
+  end
+  if numerator >= divisor or divisor > 10000000 or tat > 9007199254740991 then
+    return redis.error_reply("BADSTATE bucket: want the 24 bytes of a bucket")
+  end
+  -- A clock from before since was stepped back too far: void. Nothing ahead: the bucket is full.
+  if now >= since and tat >= now then
+    ahead, part = tat - now, numerator
+    if divisor ~= limit and part > 0 then ahead, part = ahead + 1, 0 end
   end
 end
 
@@ -104,19 +113,33 @@ end
 local reset_after = ahead
 if part > 0 then reset_after = reset_after + 1 end
 if granted > 0 then
-  local state = string.format("%.0f %.0f %.0f %.0f", now + ahead, part, limit, now)
+  local since = math.max(now - window - 60000000, 0)
+  local state
+  if struct then
+    state = struct.pack(">I8I4I4I8", now + ahead, part, limit, since)
+  else
+    local function big_endian(n, length)
+      local bytes = ""
+      for _ = 1, length do
+        bytes = string.char(n % 256) .. bytes
+        n = math.floor(n / 256)
+      end
+      return bytes
+    end
+    state = big_endian(now + ahead, 8) .. big_endian(part, 4) .. big_endian(limit, 4) .. big_endian(since, 8)
+  end
   redis.call("SET", bucket, state, "PX", math.ceil(reset_after / 1000))
 end
 
--- The floating-point quotient is within 10^-7 of the true one: its nearest integer is
--- the answer or one above it.
+local remaining = 0
 local left, left_part = depth - ahead, depth_part - part
 if left_part < 0 then left, left_part = left - 1, left_part + limit end
-local remaining = 0
 if left >= 0 then
+  -- The floating-point quotient is within 10^-7 of the true one: its nearest integer is
+  -- the answer or one above it.
   remaining = math.floor((left + left_part / limit) / window * limit + 0.5)
   local used, used_part = intervals(remaining)
-  if used > left or (used == left and used_part > left_part) then remaining = remaining - 1 end
+  if used > left or used == left and used_part > left_part then remaining = remaining - 1 end
 end
 
 return {granted, remaining, wait, reset_after, now}

@@ -30,7 +30,7 @@
 
 local function integer(text, least, most)
   if #text > 16 or not string.find(text, "^%d+$") then return nil end
-  local n = tonumber(text)
+  local n = text + 0
   if n < least or n > most then return nil end
   return n
 end
@@ -54,70 +54,75 @@ local expired = now - window -- entries up to this moment have left the window
 
 local unreadable
 local function moment(text)
-  if not text then return nil end
-  local at = integer(text, 0, 9007199254740991)
-  if not at then unreadable = true end
+  local at = text and integer(text, 0, 9007199254740991)
+  if text and not at then unreadable = true end
   return at
 end
 
-local tail = redis.pcall("LINDEX", log, -1)
-if type(tail) == "table" then return tail end
+-- Entries never decrease, so the newest tells when none counts: all have left the window, or a
+-- clock was ahead by more than a window and 60 s (and a booking reaches 60 s further).
+local tail = redis.pcall("LINDEX", log, "-1")
+if tail and tail.err then return tail end
 local newest = moment(tail)
--- Entries never decrease, so the newest tells when none counts: all have left the window, or
--- a clock was ahead by more than a window and 60 s (and a booking reaches 60 s further).
-if newest and (newest <= expired or newest > now + window + 120000000) then newest = nil end
+if newest and newest > now + window + 120000000 then
+  -- It may have been granted under a longer window, which its TTL tells.
+  local granted_under = now + redis.call("PTTL", log) * 1000 - newest
+  if newest > now + granted_under + 120000000 then newest = nil end
+elseif newest and newest <= expired then
+  newest = nil
+end
 
 local wanted = math.max(permits, 1)
-local due = now
+local due, left, live = now, 0, 0
 if newest then
-  -- The permit that must leave before there is room for the last of those wanted.
-  local blocker = moment(redis.call("LINDEX", log, wanted - limit - 1))
-  due = math.max(now, newest, blocker and blocker + window or now)
-end
-local granted = 0
-if due - now <= max_wait then granted = permits end
+  local length = redis.call("LLEN", log)
+  due = math.max(now, newest)
+  -- So many must have left before there is room for the last of those wanted.
+  local surplus = length + wanted - limit
+  local blocker = surplus > 0 and moment(redis.call("LINDEX", log, surplus - 1))
+  if blocker then due = math.max(due, blocker + window) end
 
-local function has_left(index)
-  local at = moment(redis.call("LINDEX", log, index))
-  return at and at <= expired
-end
-
--- How many entries from one end on satisfy a condition, found by doubling steps and halving back.
-local function run_length(holds)
-  local count, step = 0, 1
-  while holds(count + step - 1) do
-    count, step = count + step, step * 2
-  end
-  while step > 1 do
-    step = step / 2
-    if holds(count + step - 1) then count = count + step end
-  end
-  return count
-end
-
-local most_removed = granted + 10000 -- more than is added, so that what has left never piles up
-local left, live = 0, 0
-if newest and granted == 0 and due > now and (wanted == 1 or newest > now) then
-  live = limit -- why permits are denied: the log is full, or booked ahead
-elseif newest then
-  left = run_length(function(index) return index < most_removed and has_left(index) end)
-  live = redis.call("LLEN", log) - left
-  if left == most_removed and newest <= now then
-    live = run_length(function(index)
-      if index >= limit then return false end -- nothing remains, however many more there are
-      local at = moment(redis.call("LINDEX", log, -1 - index))
-      return at and at > expired
-    end)
+  if due - now > max_wait and (wanted == 1 or newest > now) then
+    live = limit -- why permits are denied: the log is full, or booked ahead
+  else
+    -- How many at the head have left, found by doubling steps and halving back.
+    local head = moment(redis.call("LINDEX", log, "0"))
+    if head and head <= expired then
+      local function has_left(index)
+        local at = moment(redis.call("LINDEX", log, index))
+        return at and at <= expired
+      end
+      local step = 1
+      while has_left(left + step) do
+        left, step = left + step, step * 2
+      end
+      while step > 1 do
+        step = step / 2
+        if has_left(left + step) then left = left + step end
+      end
+      left = left + 1
+    end
+    live = length - left
   end
 end
 if unreadable then return redis.error_reply("BADSTATE log: want moments in microseconds") end
 
-if granted > 0 then
-  if tail and not newest then redis.call("UNLINK", log) end
-  if left > 0 then redis.call("LTRIM", log, left, -1) end
-  local entries, entry = {}, string.format("%.0f", due)
-  for i = 1, granted do entries[i] = entry end
-  redis.call("RPUSH", log, unpack(entries))
+local granted = 0
+if permits > 0 and due - now <= max_wait then
+  granted = permits
+  if tail and not newest then
+    redis.call("UNLINK", log)
+  elseif left > 0 then
+    -- More than is added, so that what has left never piles up.
+    redis.call("LTRIM", log, math.min(left, granted + 10000), "-1")
+  end
+  if granted == 1 then
+    redis.call("RPUSH", log, due)
+  else
+    local entries, entry = {}, string.format("%.0f", due)
+    for i = 1, granted do entries[i] = entry end
+    redis.call("RPUSH", log, unpack(entries))
+  end
   redis.call("PEXPIREAT", log, math.ceil((due + window) / 1000))
   live, newest = live + granted, due
 end

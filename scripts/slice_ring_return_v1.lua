@@ -25,7 +25,7 @@
 
 local function integer(text, least, most)
   if #text > 16 or not string.find(text, "^%d+$") then return nil end
-  local n = tonumber(text)
+  local n = text + 0
   if n < least or n > most then return nil end
   return n
 end
@@ -63,7 +63,7 @@ local function six_bytes(n)
 end
 
 local header = redis.pcall("GETRANGE", ring, 0, header_bytes - 1)
-if type(header) == "table" then return header end
+if header.err then return header end
 if header == "" then return {0} end
 if #header ~= header_bytes or number_at(header, 0) ~= slice then
   return redis.error_reply("BADSTATE ring: want the slice it was written with")

@@ -33,7 +33,7 @@
 
 local function integer(text, least, most)
   if #text > 16 or not string.find(text, "^%d+$") then return nil end
-  local n = tonumber(text)
+  local n = text + 0
   if n < least or n > most then return nil end
   return n
 end
@@ -47,50 +47,46 @@ local slice = integer(ARGV[1], 1000, 86400000000)
 if not slice then return redis.error_reply("BADARG slice: want 1000..86400000000") end
 local permits = integer(ARGV[2], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local windows, widest, least_limit = {}, 0, 1000000000
+local slices, limits, widest, least_limit = {}, {}
 for i = 1, #ARGV / 2 - 1 do
   local slices_i = integer(ARGV[2 * i + 1], 1, 10000)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10000") end
   local limit_i = integer(ARGV[2 * i + 2], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
-  windows[i] = {slices = slices_i, limit = limit_i}
-  widest = math.max(widest, slices_i)
-  least_limit = math.min(least_limit, limit_i)
+  slices[i], limits[i] = slices_i, limit_i
+  widest = math.max(widest or slices_i, slices_i)
+  least_limit = math.min(least_limit or limit_i, limit_i)
 end
 if permits > least_limit then return redis.error_reply("BADARG permits: want up to every limit") end
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
-local current = math.floor(now / slice)
+local current = (now - now % slice) / slice
 
--- Totals wrap at 2^48: only their differences count, and 10000 slices of 10^9 stay below it.
-local wrap = 281474976710656
-local header_bytes = 24
-
-local function number_at(bytes, index)
-  local a, b, c, d, e, f = string.byte(bytes, 6 * index + 1, 6 * index + 6)
+-- Where there is no struct library (miniredis) the same bytes are read and made by hand.
+local struct = rawget(_G, "struct")
+local function number_at(bytes, offset)
+  local a, b, c, d, e, f = string.byte(bytes, offset + 1, offset + 6)
   return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
 end
 
-local function six_bytes(n)
-  local bytes = {}
-  for i = 6, 1, -1 do
-    bytes[i] = n % 256
-    n = (n - bytes[i]) / 256
-  end
-  return string.char(unpack(bytes))
-end
-
-local header = redis.pcall("GETRANGE", ring, 0, header_bytes - 1)
-if type(header) == "table" then return header end
-local exists = header ~= "" or redis.call("EXISTS", ring) == 1
+local header = redis.pcall("GETRANGE", ring, "0", "23")
+if header.err then return header end
 local size, last, total = widest, current, 0
 local fresh = true
-if exists then
-  if #header ~= header_bytes or number_at(header, 0) ~= slice then
+if header ~= "" or redis.call("EXISTS", ring) == 1 then
+  local stored_slice, stored_size, stored_last, stored_total
+  if #header == 24 then
+    if struct then
+      stored_slice, stored_size, stored_last, stored_total = struct.unpack(">I6I6I6I6", header)
+    else
+      stored_slice, stored_size = number_at(header, 0), number_at(header, 6)
+      stored_last, stored_total = number_at(header, 12), number_at(header, 18)
+    end
+  end
+  if stored_slice ~= slice then
     return redis.error_reply("BADSTATE ring: want the slice it was written with")
   end
-  local stored_size, stored_last = number_at(header, 1), number_at(header, 2)
   if stored_size < 1 or stored_size > 10000 then
     return redis.error_reply("BADSTATE ring: want 1..10000 slices")
   end
@@ -99,106 +95,105 @@ if exists then
   local ahead = math.max(stored_size, widest) * slice + 60000000
   if current - stored_last < stored_size and stored_last * slice <= now + ahead then
     fresh = false
-    size, last, total = stored_size, stored_last, number_at(header, 3)
+    size, last, total = stored_size, stored_last, stored_total
     -- While the clock is behind, permits count in the last slice.
     current = math.max(current, last)
   end
 end
 
-local unreadable
+-- Totals wrap at 2^48: only their differences count, and 10000 slices of 10^9 stay below it.
+local wrap = 281474976710656
 
 -- The total before slice s; before the ring's oldest slice nothing is known to have been granted.
+-- Neighbours in the ring are read with it: in a full ring the newest is one, and a search stays among them.
+local unreadable
+local neighbours = 1
+local page, page_index
 local function total_before(s)
   if fresh or s > last then return total end
   local index = math.max(s, last - size + 1) % size
-  local bytes = redis.call("GETRANGE", ring, header_bytes + 6 * index, header_bytes + 6 * index + 5)
-  if #bytes ~= 6 then
+  if not page or index < page_index or 6 * (index - page_index) >= #page then
+    page_index = math.max(index - neighbours, 0)
+    page = redis.call("GETRANGE", ring, 24 + 6 * page_index, 29 + 6 * (index + neighbours))
+  end
+  local offset = 6 * (index - page_index)
+  if offset + 6 > #page then
     unreadable = true
     return total
   end
-  return number_at(bytes, 0)
-end
-
--- What the window holds when the ring has moved on by so many slices and nothing was added.
-local function count_after(window, moved)
-  return (total - total_before(current + moved - window.slices + 1)) % wrap
+  return number_at(page, offset)
 end
 
 local wanted = math.max(permits, 1)
-local counts, moves = {}, 0
-
--- The moves until the window has room, found by doubling steps and halving back: counts fall
--- with every move, and are 0 once the last slice has left.
-local function moves_until_room(window)
-  local room = window.limit - wanted
-  local low, step = 0, 1
-  while count_after(window, low + step) > room do
-    low, step = low + step, step * 2
-  end
-  while step > 1 do
-    step = step / 2
-    if count_after(window, low + step) > room then low = low + step end
-  end
-  return low + 1
-end
-
-for i, window in ipairs(windows) do
-  counts[i] = count_after(window, 0)
-  if counts[i] + wanted > window.limit then
-    moves = math.max(moves, moves_until_room(window))
+local counts, moves, remaining = {}, 0, limits[1]
+for i = 1, #limits do
+  local start, room = current - slices[i] + 1, limits[i] - wanted
+  local count = (total - total_before(start)) % wrap
+  counts[i], remaining = count, math.min(remaining, limits[i] - count)
+  if count > room then
+    -- The moves until there is room: counts fall with every move, to 0 when the last slice leaves.
+    local full, free = 0, last - start + 1
+    if (total - total_before(last)) % wrap <= room then
+      neighbours = 30
+      while free - full > 1 do
+        local middle = math.floor((full + free) / 2)
+        if (total - total_before(start + middle)) % wrap > room then full = middle else free = middle end
+      end
+    end
+    moves = math.max(moves, free)
   end
 end
 if unreadable then return redis.error_reply("BADSTATE ring: want a total for each slice") end
 
--- The ring lengthened at its old end: laid out oldest first, and turned to where the slices now belong.
-local function lengthened(totals)
-  local start = 6 * ((last + 1) % size)
-  local oldest = string.sub(totals, start + 1, start + 6)
-  local line = string.rep(oldest, widest - size) .. string.sub(totals, start + 1) .. string.sub(totals, 1, start)
-  local turn = 6 * (widest - (last + 1) % widest)
-  return string.sub(line, turn + 1) .. string.sub(line, 1, turn)
-end
-
--- The gap: slices that were skipped, and the current one, start from the total so far. Once round
--- the ring at most, in one piece or, across its end, in two.
-local function clear_gap()
-  local gap = math.min(current - last, size)
-  local index = (current - gap + 1) % size
-  local behind = math.min(gap, size - index)
-  local totals = six_bytes(total)
-  redis.call("SETRANGE", ring, header_bytes + 6 * index, string.rep(totals, behind))
-  if gap > behind then redis.call("SETRANGE", ring, header_bytes, string.rep(totals, gap - behind)) end
-end
-
 local granted = 0
 if permits > 0 and moves == 0 then
   granted = permits
+  local function six_bytes(n)
+    local bytes = ""
+    for _ = 1, 6 do
+      bytes = string.char(n % 256) .. bytes
+      n = math.floor(n / 256)
+    end
+    return bytes
+  end
   local totals
   if fresh then
     totals = string.rep(six_bytes(0), widest)
   elseif widest > size then
-    totals = redis.call("GETRANGE", ring, header_bytes, header_bytes + 6 * size - 1)
+    -- Lengthened at the old end: laid out oldest first, and turned to where the slices now belong.
+    totals = redis.call("GETRANGE", ring, "24", 23 + 6 * size)
     if #totals ~= 6 * size then return redis.error_reply("BADSTATE ring: want a total for each slice") end
-    totals = lengthened(totals)
+    local from = 6 * ((last + 1) % size)
+    local oldest = string.sub(totals, from + 1, from + 6)
+    totals = string.rep(oldest, widest - size) .. string.sub(totals, from + 1) .. string.sub(totals, 1, from)
+    local turn = 6 * (widest - (last + 1) % widest)
+    totals = string.sub(totals, turn + 1) .. string.sub(totals, 1, turn)
   end
   if totals then
     size = widest
     redis.call("SET", ring, six_bytes(slice) .. six_bytes(size) .. six_bytes(last) .. six_bytes(total) .. totals)
   end
-  if current > last then clear_gap() end
-  redis.call("SETRANGE", ring, 12, six_bytes(current) .. six_bytes((total + granted) % wrap))
+  if current > last then
+    -- The gap: slices that were skipped, and the current one, start from the total so far. Once round
+    -- the ring at most, in one piece or, across its end, in two.
+    local gap = math.min(current - last, size)
+    local index = (current - gap + 1) % size
+    local behind = math.min(gap, size - index)
+    local before = six_bytes(total)
+    redis.call("SETRANGE", ring, 24 + 6 * index, string.rep(before, behind))
+    if gap > behind then redis.call("SETRANGE", ring, "24", string.rep(before, gap - behind)) end
+  end
+  total = (total + granted) % wrap
+  local moved = struct and struct.pack(">I6I6", current, total) or six_bytes(current) .. six_bytes(total)
+  redis.call("SETRANGE", ring, "12", moved)
   if totals or current > last then
     redis.call("PEXPIREAT", ring, math.ceil((current + size) * slice / 1000))
   end
-  last = current
+  last, remaining = current, remaining - granted
+  for i = 1, #counts do counts[i] = counts[i] + granted end
 end
 
-local wait, remaining = 0, 1000000000
+local wait, reset_after = 0, 0
 if moves > 0 then wait = (current + moves) * slice - now end
-for i, window in ipairs(windows) do
-  counts[i] = counts[i] + granted
-  remaining = math.min(remaining, math.max(window.limit - counts[i], 0))
-end
-local reset_after = 0
 if not fresh or granted > 0 then reset_after = math.max((last + widest) * slice - now, 0) end
-return {granted, remaining, wait, reset_after, now, unpack(counts)}
+return {granted, math.max(remaining, 0), wait, reset_after, now, unpack(counts)}

@@ -40,7 +40,7 @@
 
 local function integer(text, least, most)
   if #text > 16 or not string.find(text, "^%d+$") then return nil end
-  local n = tonumber(text)
+  local n = text + 0
   if n < least or n > most then return nil end
   return n
 end
@@ -78,80 +78,74 @@ if permits > rate then return redis.error_reply("BADARG permits: want up to rate
 local log = scope == 0 and all or by_client
 local expired = now - interval -- permits granted for up to this moment have come back
 
--- Where there is no struct library (miniredis) the same bytes are made by hand.
+-- Where there is no struct library (miniredis) the same bytes are read and made by hand.
 local struct = rawget(_G, "struct")
-local function pack(before, count)
-  if struct then return struct.pack(">I8I4", before, count) end
-  local bytes = {}
-  for i = 12, 1, -1 do
-    if i == 8 then count = before end
-    bytes[i] = count % 256
-    count = (count - bytes[i]) / 256
-  end
-  return string.char(unpack(bytes))
-end
 
-local function unpacked(member)
-  if struct then return struct.unpack(">I8I4", member) end
-  local before, count = 0, 0
-  for i = 1, 8 do before = before * 256 + string.byte(member, i) end
-  for i = 9, 12 do count = count * 256 + string.byte(member, i) end
-  return before, count
-end
-
--- The entry in a reply of ZRANGE WITHSCORES: its moment, and the permits granted before and
--- after it; nil where there is none. Redis 7.2 prints a round score with an exponent; gopher-lua
--- reads one only behind a point.
+-- An entry in a reply of ZRANGE WITHSCORES: its moment, and the permits granted before and after it;
+-- nil where there is none. Redis 7.2 prints a round score with an exponent; gopher-lua reads one
+-- only behind a point.
 local unreadable
 local function entry(reply)
   local member, score = reply[1], reply[2]
   if not member then return nil end
   local at = tonumber(score) or tonumber((string.gsub(score, "e", ".e")))
   if at and at >= 0 and at <= 9007199254740991 and at % 1 == 0 and #member == 12 then
-    local before, count = unpacked(member)
-    if count > 0 and before + count <= 9007199254740991 then
-      return {at = at, before = before, after = before + count, member = member}
+    local before, count = 0, 0
+    if struct then
+      before, count = struct.unpack(">I8I4", member)
+    else
+      for i = 1, 8 do before = before * 256 + string.byte(member, i) end
+      for i = 9, 12 do count = count * 256 + string.byte(member, i) end
     end
+    if count > 0 and before + count <= 9007199254740991 then return at, before, before + count end
   end
   unreadable = true
 end
 
-local tail = redis.pcall("ZRANGE", log, -1, -1, "WITHSCORES")
+-- The newest tells when none counts: all have come back, or a clock was ahead by more than an
+-- interval and 60 s (and a booking reaches 60 s further).
+local tail = redis.pcall("ZRANGE", log, "-1", "-1", "WITHSCORES")
 if tail.err then return tail end
-local newest = entry(tail)
--- The newest tells when none counts: all have come back, or a clock was ahead by more than
--- an interval and 60 s (and a booking reaches 60 s further).
-if newest and (newest.at <= expired or newest.at > now + interval + 120000000) then newest = nil end
-local oldest
-if newest then
-  oldest = entry(redis.call("ZRANGEBYSCORE", log, expired + 1, "+inf", "WITHSCORES", "LIMIT", 0, 1))
-end
-
--- The entry with the permit that a running count of permits names. Every entry has at least
--- one, so it stands at most so many ranks behind the oldest.
-local function entry_of(permit)
-  if oldest.after >= permit then return oldest end
-  local low = redis.call("ZRANK", log, oldest.member) + 1
-  local high = low + permit - oldest.after - 1
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    local candidate = entry(redis.call("ZRANGE", log, middle, middle, "WITHSCORES"))
-    if candidate and candidate.after < permit then low = middle + 1 else high = middle end
-  end
-  local found = entry(redis.call("ZRANGE", log, low, low, "WITHSCORES"))
-  if found and found.after >= permit and found.after <= newest.after then return found end
+local newest, newest_before, total = entry(tail)
+if newest and newest > now + interval + 120000000 then
+  -- It may have been granted under a longer interval, which its TTL tells.
+  local granted_under = now + redis.call("PTTL", log) * 1000 - newest
+  if newest > now + granted_under + 120000000 then newest = nil end
+elseif newest and newest <= expired then
+  newest = nil
 end
 
 local wanted = math.max(permits, 1)
-local due, live = now, 0
-if oldest and (oldest.before > newest.before or oldest.after > newest.after) then
-  unreadable = true
-elseif oldest then
-  due, live = math.max(now, newest.at), newest.after - oldest.before
-  if live + wanted > rate then
-    -- The permit that must come back before there is room for the last of those wanted.
-    local blocker = entry_of(newest.after + wanted - rate)
-    if blocker then due = math.max(due, blocker.at + interval) else unreadable = true end
+local due, gone, live = now, 0, 0
+if newest then
+  due = math.max(now, newest)
+  local oldest, before, after = entry(redis.call("ZRANGE", log, "0", "0", "WITHSCORES"))
+  if oldest and oldest <= expired then
+    gone = redis.call("ZCOUNT", log, "-inf", expired)
+    oldest, before, after = entry(redis.call("ZRANGE", log, gone, gone, "WITHSCORES"))
+  end
+  if not oldest or before > newest_before or after > total then
+    unreadable = true
+  else
+    live = total - before
+    if live + wanted > rate then
+      -- The permit that must come back before there is room for the last of those wanted. Every entry
+      -- has at least one, so its entry stands at most so many ranks behind the oldest.
+      local blocker = total + wanted - rate
+      local low, high = gone, gone
+      if after < blocker then low, high = gone + 1, gone + blocker - after end
+      while low < high do
+        local middle = math.floor((low + high) / 2)
+        local at, _, till = entry(redis.call("ZRANGE", log, middle, middle, "WITHSCORES"))
+        if at and till < blocker then low = middle + 1 else high = middle end
+      end
+      if low > gone then oldest, before, after = entry(redis.call("ZRANGE", log, low, low, "WITHSCORES")) end
+      if not oldest or after < blocker or after > total then
+        unreadable = true
+      else
+        due = math.max(due, oldest + interval)
+      end
+    end
   end
 end
 if unreadable then
@@ -161,16 +155,27 @@ end
 local granted = 0
 if permits > 0 and due - now <= max_wait then
   granted = permits
-  local before = 0
-  if newest then
-    before = newest.after
-    local gone = redis.call("ZCOUNT", log, "-inf", expired)
-    if gone > 0 then redis.call("ZREMRANGEBYRANK", log, 0, math.min(gone, 100) - 1) end
-  elseif tail[1] then
-    redis.call("UNLINK", log)
+  if not newest then
+    total = 0
+    if tail[1] then redis.call("UNLINK", log) end
+  elseif gone > 0 then
+    redis.call("ZREMRANGEBYRANK", log, "0", math.min(gone, 100) - 1)
   end
-  redis.call("ZADD", log, due, pack(before, granted))
-  local expire_at = math.ceil((due + interval) / 1000)
+  local member
+  if struct then
+    member = struct.pack(">I8I4", total, granted)
+  else
+    local bytes, before, count = {}, total, granted
+    for i = 12, 1, -1 do
+      if i == 8 then count = before end
+      bytes[i] = count % 256
+      count = (count - bytes[i]) / 256
+    end
+    member = string.char(unpack(bytes))
+  end
+  redis.call("ZADD", log, due, member)
+  local expires = math.ceil((due + interval) / 1000)
+  local expire_at = string.format("%.0f", expires)
   redis.call("PEXPIREAT", log, expire_at)
 
   -- The config lives as long as the longest-lived permits; one that has no TTL was set to stay.
@@ -181,13 +186,13 @@ if permits > 0 and due - now <= max_wait then
     redis.call("HSET", config, "rate", rate, "interval", interval, "scope", scope)
   end
   -- A TTL beyond what any step back leaves is from a clock that was far ahead.
-  if ttl >= 0 and (math.floor(now / 1000) + ttl <= expire_at or ttl * 1000 > 2 * interval + 121000000) then
+  if ttl >= 0 and (math.floor(now / 1000) + ttl <= expires or ttl * 1000 > 2 * interval + 121000000) then
     redis.call("PEXPIREAT", config, expire_at)
   end
-  newest, live = {at = due}, live + granted
+  newest, live = due, live + granted
 end
 
 if not newest then return {0, rate, 0, 0, now, rate, interval} end
 local remaining = 0
-if newest.at <= now then remaining = math.max(rate - live, 0) end
-return {granted, remaining, due - now, newest.at + interval - now, now, rate, interval}
+if newest <= now then remaining = math.max(rate - live, 0) end
+return {granted, remaining, due - now, newest + interval - now, now, rate, interval}

@@ -34,7 +34,7 @@
 
 local function integer(text, least, most)
   if #text > 16 or not string.find(text, "^%d+$") then return nil end
-  local n = tonumber(text)
+  local n = text + 0
   if n < least or n > most then return nil end
   return n
 end
@@ -51,7 +51,7 @@ if not permits then return redis.error_reply("BADARG permits: want 0..500") end
 local max_wait = integer(ARGV[4], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
 local id = ARGV[5]
-if #id > 128 or string.find(id, "|") then
+if #id > 128 or id ~= "" and string.find(id, "|") then
   return redis.error_reply("BADARG id: want up to 128 bytes without |")
 end
 if permits > limit then return redis.error_reply("BADARG permits: want up to limit") end
@@ -69,106 +69,108 @@ local function moment(score)
   unreadable = true
 end
 
-local tail = redis.pcall("ZRANGE", log, -1, -1, "WITHSCORES")
+-- Scores never decrease, so the newest tells when none counts: all have left the window, or a
+-- clock was ahead by more than a window and 60 s (and a booking reaches 60 s further).
+local tail = redis.pcall("ZRANGE", log, "-1", "-1", "WITHSCORES")
 if tail.err then return tail end
 local newest = moment(tail[2])
--- The newest tells when none counts: all have left the window, or a clock was ahead by
--- more than a window and 60 s (and a booking reaches 60 s further).
-if newest and (newest <= expired or newest > now + window + 120000000) then newest = nil end
+if newest and newest > now + window + 120000000 then
+  -- It may have been granted under a longer window, which its TTL tells.
+  local granted_under = now + redis.call("PTTL", log) * 1000 - newest
+  if newest > now + granted_under + 120000000 then newest = nil end
+elseif newest and newest <= expired then
+  newest = nil
+end
 
 local wanted = math.max(permits, 1)
-local due = now
-local score_of_id, booked -- when the permits of this id were granted for, if they are live
+local due, live, left = now, 0
 if newest then
-  -- The permit that must leave before there is room for the last of those wanted.
-  local rank = wanted - limit - 1
-  local blocker = moment(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
-  due = math.max(now, newest, blocker and blocker + window or now)
-  if permits > 0 and id ~= "" then
-    score_of_id = redis.call("ZSCORE", log, id)
-    booked = moment(score_of_id)
+  local card = redis.call("ZCARD", log)
+  due = math.max(now, newest)
+  -- So many must have left before there is room for the last of those wanted.
+  local surplus = card + wanted - limit
+  if surplus > 0 then
+    local rank = surplus == 1 and "0" or surplus - 1
+    local blocker = moment(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
+    if blocker then due = math.max(due, blocker + window) end
   end
-  if booked and booked <= expired then booked = nil end
-end
-
-local function member_of_id(k)
-  if k == 1 then return id end
-  return id .. "||" .. k
-end
-
-local granted = 0
-if booked then
-  -- The members of one call share a score; others may be left of an earlier call with this id.
-  local last = redis.call("ZSCORE", log, member_of_id(permits))
-  local beyond = redis.call("ZSCORE", log, member_of_id(permits + 1))
-  if last ~= score_of_id or beyond == score_of_id then
-    return redis.error_reply("BADARG id: want the permits it was granted before")
-  end
-  granted, due = permits, math.max(booked, now)
-elseif due - now <= max_wait then
-  granted = permits
-end
-
-local live = 0
-if newest and granted == 0 and due > now and (wanted == 1 or newest > now) then
   live = limit -- why permits are denied: the log is full, or booked ahead
-elseif newest then
-  live = redis.call("ZCOUNT", log, expired + 1, "+inf")
+  if due - now <= max_wait or wanted > 1 and newest <= now or id ~= "" then
+    left = redis.call("ZCOUNT", log, "-inf", expired)
+    live = card - left
+  end
 end
 
--- Whether Redis sorts a member before the bound, byte by byte: < would go by the server's locale.
-local function sorts_before(member, bound)
-  for i = 1, #bound do
-    local a, b = string.byte(member, i) or 0, string.byte(bound, i)
-    if a ~= b then return a < b end
+local granted, booked = 0, false
+if due - now <= max_wait then granted = permits end
+if newest and permits > 0 and id ~= "" then
+  local score = redis.call("ZSCORE", log, id)
+  local at = moment(score)
+  if at and at > expired then
+    -- Asked again. The members of one call share a score; others may be left of an earlier call.
+    local last = permits == 1 and score or redis.call("ZSCORE", log, id .. "||" .. permits)
+    if last ~= score or redis.call("ZSCORE", log, id .. "||" .. permits + 1) == score then
+      return redis.error_reply("BADARG id: want the permits it was granted before")
+    end
+    granted, booked, due = permits, true, math.max(at, now)
   end
-  return false
 end
 
--- The last k in use at the moment of the newest members. k carries its number of digits in front, so
--- that names sort by k and stand together; what sorts behind them are callers' ids, passed by
--- doubling steps and halving back.
-local function last_k(score)
-  local bound = score .. "|:"
-  local function member_at(rank)
-    local reply = redis.call("ZRANGE", log, -1 - rank, -1 - rank, "WITHSCORES")
-    return reply[2] == tail[2] and reply[1] or ""
-  end
-  local behind, step = 0, 1
-  while not sorts_before(member_at(behind + step - 1), bound) do
-    behind, step = behind + step, step * 2
-  end
-  while step > 1 do
-    step = step / 2
-    if not sorts_before(member_at(behind + step - 1), bound) then behind = behind + step end
-  end
-  local member = member_at(behind)
-  if string.sub(member, 1, #score + 1) ~= score .. "|" then return 0 end
-  local length, k = string.match(member, "|(%d)(%d+)$")
-  if k and #k == tonumber(length) then return tonumber(k) end
-  unreadable = true -- neither an id nor a name of the script's: what is to follow it?
-end
-
-local score, k
+local score, k = "", 0
 if granted > 0 and not booked then
-  score, k = string.format("%.0f", due), 0
-  if id == "" and newest == due then k = last_k(score) end
+  score = string.format("%.0f", due)
+  if id == "" and newest == due then
+    -- The last k in use at this moment. k carries its number of digits in front, so that names sort
+    -- by k and stand together; what sorts behind them are callers' ids, passed by doubling steps and
+    -- halving back. Redis sorts byte by byte, where < would go by the server's locale.
+    local bound = score .. "|:"
+    local function is_behind(rank)
+      local reply = redis.call("ZRANGE", log, -1 - rank, -1 - rank, "WITHSCORES")
+      if reply[2] ~= tail[2] then return false end
+      for i = 1, #bound do
+        local a, b = string.byte(reply[1], i) or 0, string.byte(bound, i)
+        if a ~= b then return a > b end
+      end
+      return true
+    end
+    local behind, step = 0, 1
+    while is_behind(behind + step - 1) do
+      behind, step = behind + step, step * 2
+    end
+    while step > 1 do
+      step = step / 2
+      if is_behind(behind + step - 1) then behind = behind + step end
+    end
+    local reply = redis.call("ZRANGE", log, -1 - behind, -1 - behind, "WITHSCORES")
+    if reply[2] == tail[2] and string.sub(reply[1], 1, #score + 1) == score .. "|" then
+      local length, digits = string.match(reply[1], "|(%d)(%d+)$")
+      if digits and #digits == tonumber(length) then
+        k = tonumber(digits)
+      else
+        unreadable = true -- neither an id nor a name of the script's: what is to follow it?
+      end
+    end
+  end
 end
 if unreadable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
 
 if granted > 0 and not booked then
   if not newest then
     if tail[1] then redis.call("UNLINK", log) end
-  else
+  elseif left > 0 then
     -- More than is added, so that expired members never pile up, and no more than that.
-    local left = redis.call("ZCARD", log) - live
-    if left > 0 then redis.call("ZREMRANGEBYRANK", log, 0, math.min(left, granted + 100) - 1) end
+    redis.call("ZREMRANGEBYRANK", log, "0", math.min(left, granted + 100) - 1)
   end
   local members = {}
   for i = 1, granted do
-    local digits = string.format("%.0f", k + i)
-    members[2 * i - 1] = score
-    members[2 * i] = id == "" and score .. "|" .. #digits .. digits or member_of_id(i)
+    local name = id
+    if id == "" then
+      local digits = k + i == 1 and "1" or string.format("%.0f", k + i)
+      name = score .. "|" .. #digits .. digits
+    elseif i > 1 then
+      name = id .. "||" .. i
+    end
+    members[2 * i - 1], members[2 * i] = score, name
   end
   redis.call("ZADD", log, unpack(members))
   redis.call("PEXPIREAT", log, math.ceil((due + window) / 1000))

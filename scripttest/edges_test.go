@@ -96,26 +96,26 @@ var gcraV1Edges = []timeline{
 		{"0s", "1 5248944497us 858000 0 0", "0 858000 0 0"},
 	}},
 	{"the first and the last values that are read", []line{
-		{"0s", "!SET $1 0~0~1~0", "OK"},
+		{"0s", "!SET $1 bucket:0:0:1:0", "OK"},
 		{"0s", "7 1s 4 0 0", "0 4 0 0"},
-		{"0s", "!SET $1 @0s~9999999~10000000~@0s", "OK"},
+		{"0s", "!SET $1 bucket:@0s:9999999:10000000:@0s", "OK"},
 		{"0s", "10000000 1s 4 0 0", "0 0 1us 1us"},
-		{"0s", "!SET $1 9007199254740991~0~1~9007199254740991", "OK"},
+		{"0s", "!SET $1 bucket:9007199254740991:0:1:9007199254740991", "OK"},
 		{"0s", "7 1s 4 0 0", "0 4 0 0"},
-		{"0s", "!SET $1 9007199254740991~0~1~0", "OK"},
+		{"0s", "!SET $1 bucket:9007199254740991:0:1:0", "OK"},
 		{"0s", "7 1s 4 0 0", "0 0 4904754454312420us 4904754454740991us"},
-		{"0s", "!SET $1 9007199254740992~0~1~0", "OK"},
-		{"0s", "7 1s 4 0 0", "BADSTATE bucket: want <tat> <numerator> <limit> <written>"},
+		{"0s", "!SET $1 bucket:9007199254740992:0:1:0", "OK"},
+		{"0s", "7 1s 4 0 0", badBucket},
 	}},
 	{"fractions add up to whole microseconds", []line{
 		{"0s", "7 1s 7 3 0", "3 4 0 428572us"},
 		{"0s", "7 1s 7 3 0", "3 1 0 857143us"},
-		{"", "!GET $1", "@857.142ms 6 7 @0s"},
+		{"", "!GET $1", "bucket:@857142us:6:7:@-61s"},
 		{"0s", "7 1s 7 1 0", "1 0 0 1s"},
-		{"", "!GET $1", "@1s 0 7 @0s"},
+		{"", "!GET $1", "bucket:@1s:0:7:@-61s"},
 		{"0s", "7 1s 7 3 60s", "3 0 428572us 1428572us"},
 		{"0s", "7 1s 7 5 60s", "5 0 1142858us 2142858us"},
-		{"", "!GET $1", "@2.142857s 1 7 @0s"},
+		{"", "!GET $1", "bucket:@2142857us:1:7:@-61s"},
 	}},
 	{"a changed limit where the stored moment is whole", []line{
 		{"0s", "2 1s 2 1 0", "1 1 0 500ms"},
@@ -132,11 +132,15 @@ var gcraV1Edges = []timeline{
 		{"1.2s", "10 10s 3 0 0", "0 1 0 1.8s"},
 		{"1.999999s", "10 10s 3 0 0", "0 1 0 1.000001s"},
 	}},
+	{"what remains is rounded down where only a fraction of a microsecond is missing", []line{
+		{"0s", "!SET $1 bucket:@4us:0:9999991:@0s", "OK"},
+		{"0s", "9999991 3288925us 44 0 0", "0 31 0 4us"},
+	}},
 	{"nothing remains below zero", []line{
 		{"0s", "1 1s 3 3 0", "3 0 0 3s"},
 		{"999.999ms", "1 1s 2 0 0", "0 0 1.000001s 2.000001s"},
 		{"999.999ms", "1 1s 1 0 0", "0 0 2.000001s 2.000001s"},
-		{"", "!SET $1 @142857us~2~7~@0s", "OK"},
+		{"", "!SET $1 bucket:@142857us:2:7:@0s", "OK"},
 		{"0s", "7 1s 1 0 0", "0 0 142858us 142858us"},
 	}},
 }
@@ -234,6 +238,11 @@ var sliceRingV1Edges = []timeline{
 		{"0s", "1s 3 3 4 5 2 6 4", "BADARG permits: want up to every limit"},
 		{"0s", "1s 3 3 3 5 4", "3 0 0 5s 3 3"},
 	}},
+	{"the window that is full for longest decides, wherever it stands", []line{
+		{"0s", "1s 3 5 3 2 3", "3 0 0 5s 3 3"},
+		{"0s", "1s 1 5 3 2 3", "0 0 5s 5s 3 3"},
+		{"0s", "1s 1 2 3 5 3", "0 0 5s 5s 3 3"},
+	}},
 	{"the largest limit is what remains", []line{
 		{"0s", "1s 0 3 1000000000", "0 1000000000 0 0 0"},
 	}},
@@ -257,6 +266,10 @@ var sliceRingV1Edges = []timeline{
 		{"0s", "!SET $1 " + strings.TrimSuffix(ringOf(3, 0, 1, 0, 0, 0), "\x00"), "OK"},
 		{"0s", "1s 1 1 9", "1 7 0 1s 2"},
 		{"0s", "1s 1 1 9 4 9", "BADSTATE ring: want a total for each slice"},
+	}},
+	{"the totals of a ring end too soon for a wait", []line{
+		{"0s", "!SET $1 " + strings.TrimSuffix(ringOf(3, 0, 1, 1, 0, 0), "\x00"), "OK"},
+		{"0s", "1s 0 3 1", "BADSTATE ring: want a total for each slice"},
 	}},
 	{"what stands behind the ring does not matter", []line{
 		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
@@ -383,23 +396,33 @@ func checkConfigTTLOfAFarClock(t testing.TB) {
 	}
 }
 
-// The struct library does what it can do where it is there: by hand it takes twice the instructions.
-func TestBucketPacksWithStruct(t *testing.T) { checkBucketPacksWithStruct(t) }
+// The struct library does what it can do where it is there: by hand it takes more instructions.
+func TestPacksWithStruct(t *testing.T) {
+	for _, tab := range []table{tokenBucketV1, gcraV1, sliceRingV1} {
+		t.Run(tab.script.Name, func(t *testing.T) { tab.checkPacksWithStruct(t) })
+	}
+}
 
-func checkBucketPacksWithStruct(t testing.TB) {
-	args := []string{"1000", "10000000", "0", "1", "0"}
-	instructions := func(h *harness, args []string) int {
+func (tab table) checkPacksWithStruct(t testing.TB) {
+	grant, look := "1000 10s 0 1 0", "1000 10s 0 0 0"
+	switch tab.script {
+	case &sluice.GCRAV1:
+		grant, look = "1000 10s 10 1 0", "1000 10s 10 0 0"
+	case &sluice.SliceRingV1:
+		grant, look = "1s 1 3 1000", "1s 0 3 1000"
+	}
+	instructions := func(h *harness, do string) int {
 		h.setTime(epoch)
-		return h.result(&sluice.TokenBucketV1, false, tokenBucketV1.keys, args).Instructions
+		return h.result(tab.script, false, tab.keys, tab.arguments(do)).Instructions
 	}
 	with, byHand := startHarness(t, false), startLikeMiniredis(t, false)
 	// The first call packs, the second reads as well, and the look only reads.
 	for _, c := range []struct {
-		args []string
+		do   string
 		more int
-	}{{args, 100}, {args, 200}, {[]string{"1000", "10000000", "0", "0", "0"}, 100}} {
-		if saved := instructions(byHand, c.args) - instructions(with, c.args); saved < c.more {
-			t.Errorf("%q: struct saves %d instructions, want %d", c.args, saved, c.more)
+	}{{grant, 20}, {grant, 40}, {look, 20}} {
+		if saved := instructions(byHand, c.do) - instructions(with, c.do); saved < c.more {
+			t.Errorf("%s, %s: struct saves %d instructions, want %d", tab.script.Name, c.do, saved, c.more)
 		}
 	}
 }

@@ -31,7 +31,7 @@ var gcraV1 = table{
 			{"", "!EXISTS $1", "0"},
 			{"0s", "10 10s 3 3 0", "3 0 0 3s"},
 			{"0s", "10 10s 3 0 60s", "0 0 1s 3s"},
-			{"", "!GET $1", "@3s 0 10 @0s"},
+			{"", "!GET $1", "bucket:@3s:0:10:@-70s"},
 		}},
 		{"n permits together or not at all", []line{
 			{"0s", "10 10s 5 3 0", "3 2 0 3s"},
@@ -48,10 +48,10 @@ var gcraV1 = table{
 		}},
 		{"a changed limit keeps the stored moment, rounded up to a microsecond", []line{
 			{"0s", "7 1s 2 1 0", "1 1 0 142858us"},
-			{"", "!GET $1", "@142.857ms 1 7 @0s"},
+			{"", "!GET $1", "bucket:@142857us:1:7:@-61s"},
 			{"0s", "2 1s 2 0 0", "0 1 0 142858us"},
 			{"0s", "2 1s 2 1 0", "1 0 0 642858us"},
-			{"", "!GET $1", "@642.858ms 0 2 @0s"},
+			{"", "!GET $1", "bucket:@642858us:0:2:@-61s"},
 		}},
 		{"a changed burst applies at once", []line{
 			{"0s", "10 10s 5 5 0", "5 0 0 5s"},
@@ -73,7 +73,9 @@ var gcraV1 = table{
 			{"0s", "1 60s 1 1 0", "1 0 0 60s"},
 			{"0s", "1 60s 1 1 60s", "1 0 60s 120s"},
 			{"-120s", "1 60s 1 1 0", "0 0 240s 240s"},
+			{"-120s", "1 1ms 1 1 0", "0 0 240s 240s"},
 			{"-120.000001s", "1 60s 1 0 0", "0 1 0 0"},
+			{"-120.000001s", "1 8784h 1 0 0", "0 1 0 0"},
 			{"-120.000001s", "1 60s 1 1 0", "1 0 0 60s"},
 		}},
 		{"a large burst written just now is not void", []line{
@@ -85,6 +87,14 @@ var gcraV1 = table{
 			{"0s", "1 1s 3 3 0", "3 0 0 3s"},
 			{"-26280h", "1 1s 3 3 0", "3 0 0 3s"},
 			{"-26280h", "1 1s 3 1 0", "0 0 1s 3s"},
+		}},
+		{"the clock of 1970", []line{
+			{"-4102444740s", "1 1s 1 1 0", "1 0 0 1s"},
+			{"", "!GET $1", "bucket:61000000:0:1:0"},
+			{"-4102444739s", "1 1s 1 1 0", "1 0 0 1s"},
+			{"", "!GET $1", "bucket:62000000:0:1:0"},
+			{"-4102444738s", "1 1s 1 1 0", "1 0 0 1s"},
+			{"", "!GET $1", "bucket:63000000:0:1:1000000"},
 		}},
 		{"the largest bucket, and one beyond", []line{
 			{"0s", "1 4503599627370496us 1 1 0", "BADARG window: want 1000..31622400000000"},
@@ -120,13 +130,15 @@ var gcraV1 = table{
 
 var unreadableGCRA = timeline{"an unreadable value is left alone", func() (lines []line) {
 	for _, value := range []string{
-		"x", "1", "@0s-0-1-@0s", "@0s~0~1", "@0s~1~1~@0s", "@0s~0~0~@0s", "@0s~0~10000001~@0s", "@0s~10000000~9999999~@0s",
-		"9007199254740992~0~1~@0s", "@0s~0~1~9007199254740992", "12345678901234567~0~1~@0s", "@0s~0~1~@0s~1",
+		"x", "@0s~0~10~@0s", "bucket:@0s:1:1:@0s", "bucket:@0s:0:0:@0s",
+		"bucket:@0s:0:16777221:@0s", "bucket:72061696482727936:0:1:@0s", "bucket:@0s:0:10000001:@0s", "bucket:@0s:10000000:9999999:@0s", "bucket:9007199254740992:0:1:@0s",
 	} {
 		lines = append(lines,
 			line{"0s", "!SET $1 " + value, "OK"},
-			line{"0s", "1 1s 1 1 0", "BADSTATE bucket: want <tat> <numerator> <limit> <written>"},
+			line{"0s", "1 1s 1 1 0", badBucket},
 		)
 	}
 	return lines
 }()}
+
+const badBucket = "BADSTATE bucket: want the 24 bytes of a bucket"

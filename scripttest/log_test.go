@@ -114,6 +114,7 @@ func logTimelines(id string) []timeline {
 		{"a step back of a window and 60 s voids nothing, not even a booking of 60 s", []line{
 			{"0s", "1 60s 1 0" + id, "1 0 0 60s"},
 			{"0s", "1 60s 1 60s" + id, "1 0 60s 120s"},
+			{"", "!PERSIST $1", ""},
 			{"-120s", "1 60s 1 0" + id, "0 0 240s 240s"},
 			{"-120s", "1 60s 0 0" + id, "0 0 240s 240s"},
 			{"-120.000001s", "1 60s 0 0" + id, "0 1 0 0"},

@@ -54,14 +54,14 @@ func gcraDamages(store model.Store, keys []string, pick int64) [][]string {
 	}
 	var damages [][]string
 	moment := epoch + (pick-500)*int64(1e9)
-	for _, text := range []string{
-		"", "x", "%d", "%[1]d 0 1", "%[1]d 1 1 %[1]d", "%[1]d 0 0 %[1]d", "-%[1]d 0 1 %[1]d", "%[1]d 0 1 %[1]d ", "%[1]d  0 1 %[1]d",
-		"9007199254740992 0 1 %[1]d", "%[1]d 0 10000001 %[1]d", "%[1]d 0 1 1%[1]d",
-		"%[1]d 0 1 %[1]d", "%[1]d 6 7 %[1]d", "0 0 1 0", "%[1]d 9999999 10000000 0", "0%[1]d 0 1 0", "5000000000000000 0 3 %[1]d",
+	for _, fields := range []string{
+		"%d:1:1:%[1]d", "%d:0:0:%[1]d", "9007199254740992:0:1:%d", "18446744073709551615:0:1:%d", "%d:0:10000001:%[1]d",
+		"%d:4294967295:4294967295:0", "%d:0:1:%[1]d", "%d:6:7:%[1]d", "%d:9999999:10000000:0", "5000000000000000:0:3:%d",
+		"%d:0:1:18446744073709551615",
 	} {
-		if strings.Contains(text, "%") {
-			text = fmt.Sprintf(text, moment)
-		}
+		damages = append(damages, []string{"SET", key, bucketState(fmt.Sprintf(fields, moment))})
+	}
+	for _, text := range []string{"", "x", bucketState("0:0:1:0"), bucketState("0:0:1:0") + "x", bucketState("0:0:1:0")[:23]} {
 		damages = append(damages, []string{"SET", key, text})
 	}
 	return damages

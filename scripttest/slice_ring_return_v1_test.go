@@ -11,7 +11,6 @@ import (
 var sliceRingReturnV1 = table{
 	script: &sluice.SliceRingReturnV1,
 	keys:   []string{"t:x:{u}:sr1:1000000"},
-	before: []line{{"0s", "slice_ring 1000 1 1 1", "1 0 0 1000us 1"}},
 	timelines: []timeline{
 		{"what is given back in the same slice can be granted again", []line{
 			{"0s", "slice_ring 1s 2 3 2", "2 0 0 3s 2"},

@@ -38,6 +38,7 @@ func (tab table) checks() (all []check) {
 			tab.checkTimeline(tl, ", without expiry", startForgetful),
 		)
 	}
+	all = append(all, narrower(tab.script)...)
 	return append(all, ownChecks(tab.script)...)
 }
 
@@ -61,6 +62,7 @@ func ownChecks(script *sluice.Script) []check {
 			{"gaps", checkRingGapEnds},
 			{"truncated", checkRingTruncatedStateEnds},
 			{"damaged", checkRingDamagedStateEnds},
+			{"struct", sliceRingV1.checkPacksWithStruct},
 		},
 		&sluice.SliceRingReturnV1: {
 			{"damaged", checkReturnToDamagedRingEnds},
@@ -69,7 +71,7 @@ func ownChecks(script *sluice.Script) []check {
 			{"expiry", checkEveryKeyExpires},
 			{"config", checkConfigOutlivesPermits},
 			{"config's TTL", checkConfigTTLOfAFarClock},
-			{"struct", checkBucketPacksWithStruct},
+			{"struct", tokenBucketV1.checkPacksWithStruct},
 			{"bounded removal", checkBucketRemovesABoundedNumber},
 		},
 		&sluice.TokenBucketSetV1: {
@@ -77,6 +79,7 @@ func ownChecks(script *sluice.Script) []check {
 		},
 		&sluice.GCRAV1: {
 			{"expiry", checkEveryKeyExpires},
+			{"struct", gcraV1.checkPacksWithStruct},
 		},
 	}[script]
 }

@@ -160,8 +160,8 @@ func startMiniredis(t testing.TB) *remote {
 const clockKey = "sluice:test:clock"
 
 // connectServer is a real server. Its clock is not ours to set, so the scripts read a key in the place of
-// TIME there. The TTL of gcra, a length of the server's time, is made so long that it does not fire before
-// it is taken away. Every other byte of them is the same.
+// TIME there, and what is left of a log's TTL by that clock. No TTL fires: the time lines are in 2100, and that
+// of gcra, a length of the server's time, is made so long. Every other byte of them is the same.
 func connectServer(t testing.TB, addr string) *remote {
 	client := connect(t, addr)
 	r := &remote{t: t, client: client, limits: loader.New(client)}
@@ -170,6 +170,7 @@ func connectServer(t testing.TB, addr string) *remote {
 	}
 	r.edit = func(source string) string {
 		source = strings.Replace(source, `"PX", `, `"PX", 1000000000000 + `, 1)
+		source = strings.Replace(source, `redis.call("PTTL", log)`, `(redis.call("PEXPIRETIME", log) - math.floor(now / 1000))`, 1)
 		return strings.Replace(source, `redis.call("TIME")`, `redis.call("HMGET", "`+clockKey+`", "s", "us")`, 1)
 	}
 	return r
@@ -192,18 +193,10 @@ func (r *remote) call(script *sluice.Script, _ bool, keys, args []string) ([]int
 		edited.SHA1 = sha1Hex(edited.Source)
 	}
 	reply, err := r.limits.Call(context.Background(), &edited, keys, words...)
-	r.persist(keys)
 	if err != nil {
 		return nil, serverText(err)
 	}
 	return reply, ""
-}
-
-// persist takes the TTLs away: they run by the server's clock, not by that of the time line.
-func (r *remote) persist(keys []string) {
-	for _, key := range keys {
-		r.do("PERSIST", key)
-	}
 }
 
 // serverText is the error as the server sent it, before the loader gave it a type.

@@ -1,6 +1,7 @@
 package scripttest_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -18,7 +19,7 @@ const epoch = 4102444800000000
 // A line is one step of a time line.
 type line struct {
 	at   string // since the epoch, "1.5s" or "-1h"; "" is when the line before was
-	do   string // the script's arguments, @1s the epoch + 1 s; behind the name of another script, that one's; or "!" and a command, in which $1 is KEYS[1], ~ a space
+	do   string // the script's arguments, @1s the epoch + 1 s; behind the name of another script, that one's; or "!" and a command, in which $1 is KEYS[1], ~ a space, and bucket: the bytes of a gcra
 	want string // the reply without now, or the error; of a command its reply, "" if it does not matter
 }
 
@@ -31,7 +32,6 @@ type timeline struct {
 type table struct {
 	script    *sluice.Script
 	keys      []string
-	before    []line // what must have been for a valid call to be granted
 	timelines []timeline
 }
 
@@ -81,7 +81,11 @@ func (tab table) play(on target, tl timeline) (failures []string) {
 func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 	if command, isCommand := strings.CutPrefix(l.do, "!"); isCommand {
 		got = relative(on.do(tab.commandWords(command)...))
-		return got, l.want == "" || got == l.want
+		want := l.want
+		if strings.HasPrefix(want, bucketPrefix) {
+			want = tab.commandWords(want)[0]
+		}
+		return got, want == "" || got == want
 	}
 	tab, do := tab.called(l.do)
 	args := tab.arguments(do)
@@ -126,12 +130,33 @@ func (tab table) commandWords(command string) []string {
 		}
 		word = strings.ReplaceAll(strings.ReplaceAll(word, `""`, ""), "~", " ")
 		words[i] = moments.ReplaceAllStringFunc(word, absolute)
+		if fields, isBucket := strings.CutPrefix(words[i], bucketPrefix); isBucket {
+			words[i] = bucketState(fields)
+		}
 	}
 	return words
 }
 
 // absolute is the moment @1s in microseconds since 1970.
 func absolute(at string) string { return strconv.FormatInt(epoch+microseconds(at[1:]), 10) }
+
+const bucketPrefix = "bucket:"
+
+// bucketState is what gcra stores, from tat:numerator:limit:since.
+func bucketState(fields string) string {
+	var numbers [4]uint64
+	for i, field := range strings.Split(fields, ":") {
+		n, err := strconv.ParseUint(field, 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		numbers[i] = n
+	}
+	state := binary.BigEndian.AppendUint64(nil, numbers[0])
+	state = binary.BigEndian.AppendUint32(state, uint32(numbers[1]))
+	state = binary.BigEndian.AppendUint32(state, uint32(numbers[2]))
+	return string(binary.BigEndian.AppendUint64(state, numbers[3]))
+}
 
 // compare holds a reply against the wanted words. now is not among them: it must be the clock.
 func (tab table) compare(reply []int64, want string, now int64) (got string, ok bool) {
@@ -177,7 +202,7 @@ func microseconds(at string) int64 {
 }
 
 var (
-	moments      = regexp.MustCompile(`@-?[0-9.]+(h|m|s|ms|us)`)
+	moments      = regexp.MustCompile(`@-?[0-9.]+(h|ms|us|m|s)`)
 	sixteenDigit = regexp.MustCompile(`\d{16}`)
 	roundScore   = regexp.MustCompile(`\d\.\d+e\+15`)
 )

@@ -184,6 +184,10 @@ func asBucket(logs []timeline) []timeline {
 		var lines []line
 		var rate, interval string
 		for _, step := range logs[l].lines {
+			if strings.HasPrefix(step.do, "!") {
+				lines = append(lines, line{step.at, strings.ReplaceAll(step.do, "$1", "$2"), step.want})
+				continue
+			}
 			words := strings.Fields(step.do) // limit window permits max_wait
 			if rate != "" && (words[0] != rate || words[1] != interval) {
 				lines = append(lines, line{"", "!HSET $1 rate " + words[0] + " interval " + inMicroseconds(words[1]) + " scope 0", ""})

@@ -46,6 +46,8 @@ func (v Value) after(now int64, command string, args []string) (after Value, kno
 		v.Hash = without(v.Hash, args)
 	case "PEXPIRE":
 		v.Expires = now/1000 + number(args[0])
+	case "PERSIST":
+		v.Expires = 0
 	default:
 		return v, false
 	}

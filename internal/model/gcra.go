@@ -1,9 +1,9 @@
 package model
 
 import (
-	"fmt"
+	"encoding/binary"
+	"math"
 	"math/big"
-	"strings"
 )
 
 // gcra is gcra_v1, in exact fractions of a microsecond. Whatever it computes is whole intervals of
@@ -49,14 +49,14 @@ func (c call) arrival() (at *big.Rat, bad string) {
 	if stored.Type == "" {
 		return whole(c.now), ""
 	}
-	tat, limit, written, ok := arrivalTime(stored.Text)
+	tat, limit, since, ok := arrivalTime(stored.Text)
 	if !ok {
-		return nil, "BADSTATE bucket: want <tat> <numerator> <limit> <written>"
+		return nil, "BADSTATE bucket: want the 24 bytes of a bucket"
 	}
 	if limit != c.args.number["limit"] {
 		tat = whole(ceil(tat))
 	}
-	if written > c.now+c.args.number["window"]+60_000_000 || tat.Cmp(whole(c.now)) < 0 {
+	if c.now < since || tat.Cmp(whole(c.now)) < 0 {
 		return whole(c.now), ""
 	}
 	return tat, ""
@@ -66,27 +66,31 @@ func (c call) arrival() (at *big.Rat, bad string) {
 func (c call) bucket(arrival *big.Rat) Value {
 	limit := c.args.number["limit"]
 	part := times(difference(arrival, whole(floor(arrival))), limit)
+	state := binary.BigEndian.AppendUint64(nil, uint64(floor(arrival)))
+	state = binary.BigEndian.AppendUint32(state, uint32(floor(part)))
+	state = binary.BigEndian.AppendUint32(state, uint32(limit))
+	state = binary.BigEndian.AppendUint64(state, uint64(max(c.now-c.args.number["window"]-60_000_000, 0)))
 	return Value{
 		Type:    "string",
-		Text:    fmt.Sprintf("%d %d %d %d", floor(arrival), floor(part), limit, c.now),
+		Text:    string(state),
 		Expires: c.now/1000 + milliseconds(ceil(difference(arrival, whole(c.now)))),
 	}
 }
 
-// arrivalTime reads the state: "<tat> <numerator> <limit> <written>".
-func arrivalTime(text string) (tat *big.Rat, limit, written int64, ok bool) {
-	fields := strings.Split(text, " ")
-	if len(fields) != 4 {
+// arrivalTime reads the state: the time as whole microseconds, a numerator and what it is over; and since when
+// a clock must be for it to count.
+func arrivalTime(state string) (tat *big.Rat, limit, since int64, ok bool) {
+	if len(state) != 24 {
 		return nil, 0, 0, false
 	}
-	at, ok1 := decimal(fields[0], 0, mostMoment)
-	part, ok2 := decimal(fields[1], 0, 9_999_999)
-	limit, ok3 := decimal(fields[2], 1, 10_000_000)
-	written, ok4 := decimal(fields[3], 0, mostMoment)
-	if !ok1 || !ok2 || !ok3 || !ok4 || part >= limit {
+	bytes := []byte(state)
+	at, part := binary.BigEndian.Uint64(bytes), int64(binary.BigEndian.Uint32(bytes[8:]))
+	limit = int64(binary.BigEndian.Uint32(bytes[12:]))
+	if at > mostMoment || part >= limit || limit > 10_000_000 {
 		return nil, 0, 0, false
 	}
-	return sum(whole(at), big.NewRat(part, limit)), limit, written, true
+	since = int64(min(binary.BigEndian.Uint64(bytes[16:]), math.MaxInt64))
+	return sum(whole(int64(at)), big.NewRat(part, limit)), limit, since, true
 }
 
 func whole(n int64) *big.Rat             { return new(big.Rat).SetInt64(n) }

@@ -24,7 +24,7 @@ func listLog(c call) Outcome {
 	if newest {
 		return c.fails(badList)
 	}
-	l := log{granted: one(moments), now: c.now, limit: limit, window: window}
+	l := log{granted: one(moments), now: c.now, limit: limit, window: window, expires: stored.Expires}
 	outcome := Outcome{After: c.store}
 	if another && len(l.live()) > 0 {
 		outcome.Or = badList

@@ -10,6 +10,7 @@ const ahead = 120_000_000
 type log struct {
 	granted            []grant
 	now, limit, window int64
+	expires            int64 // of the key, in milliseconds since 1970; 0: never
 }
 
 // grant is permits that were granted for one moment.
@@ -19,7 +20,7 @@ type grant struct{ at, permits int64 }
 // left them behind.
 func (l log) live() []grant {
 	n := len(l.granted)
-	if n > 0 && l.granted[n-1].at > l.now+l.window+ahead {
+	if n > 0 && l.granted[n-1].at > l.now+max(l.window, l.grantedUnder())+ahead {
 		return nil
 	}
 	for i, g := range l.granted {
@@ -28,6 +29,15 @@ func (l log) live() []grant {
 		}
 	}
 	return nil
+}
+
+// grantedUnder is the window that the newest permit was granted under: its key lives as long as it counts.
+func (l log) grantedUnder() int64 {
+	if l.expires == 0 {
+		return 0
+	}
+	left := max(l.expires-l.now/1000, 0)
+	return l.now + left*1000 - l.granted[len(l.granted)-1].at
 }
 
 func count(grants []grant) (permits int64) {

@@ -26,7 +26,7 @@ func tokenBucket(c call) Outcome {
 	if !ok {
 		return c.fails(wrongType)
 	}
-	b, bad := bucketOf(stored, log{now: c.now, limit: force.rate, window: force.interval})
+	b, bad := bucketOf(stored, log{now: c.now, limit: force.rate, window: force.interval, expires: stored.Expires})
 	if bad != "" {
 		return c.fails(bad)
 	}

@@ -28,7 +28,7 @@ func zsetLog(c call) Outcome {
 	if newest {
 		return c.fails(badZSet)
 	}
-	l := log{granted: one(moments), now: c.now, limit: limit, window: window}
+	l := log{granted: one(moments), now: c.now, limit: limit, window: window, expires: stored.Expires}
 	outcome := Outcome{After: c.store}
 	if another && len(l.live()) > 0 {
 		outcome.Or = badZSet

@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	PairsV2SHA1 = "0aea5999bccaa94987a03ddbe366686cdc64cd3f"
-	SmallV1SHA1 = "39efcd804c9c06e34384b490f124bd7cd915c098"
+	PairsV2SHA1 = "a52701607fc4e441b6e9186768b0481715a14442"
+	SmallV1SHA1 = "e66d271206e2c269d8db2f2dcb330730db759546"
 )
 
 //go:embed scripts/pairs_v2.lua

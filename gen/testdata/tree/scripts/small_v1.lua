@@ -27,7 +27,7 @@
 
 local function integer(text, least, most)
   if #text > 16 or not string.find(text, "^%d+$") then return nil end
-  local n = tonumber(text)
+  local n = text + 0
   if n < least or n > most then return nil end
   return n
 end

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// An Audit is the most permits that a library granted within one window, wherever it lies.
+type Audit struct {
+	Window time.Duration `json:"window_ns"`
+	Limit  int64         `json:"limit"`
+	Most   int64         `json:"most"`
+	Failed int64         `json:"failed,omitempty"` // calls that were neither granted nor denied
+}
+
+// phases are how far into a window a caller comes in force: a few calls open it, the rest come late and go on beyond its
+// end.
+var phases = []float64{0, 0.5, 0.7, 0.9}
+
+// audit saturates one subject a phase, all at the same time, for one and a half windows.
+func (r *peerRun) audit(ctx context.Context, on *server, windows []time.Duration) ([]Audit, error) {
+	var audits []Audit
+	for _, window := range windows {
+		decide, err := r.make(on, fullLimit, window)
+		if err != nil {
+			return nil, err
+		}
+		attacks := make([]Audit, len(phases))
+		var wg sync.WaitGroup
+		for i, phase := range phases {
+			subject := fmt.Sprintf("%s %s %g", r.name, window, phase)
+			wg.Go(func() { attacks[i] = attack(ctx, decide, subject, window, phase) })
+		}
+		wg.Wait()
+		audit := Audit{Window: window, Limit: fullLimit}
+		for _, a := range attacks {
+			audit.Most = max(audit.Most, a.Most)
+			audit.Failed += a.Failed
+		}
+		audits = append(audits, audit)
+	}
+	return audits, nil
+}
+
+// A grant is known to have happened between these moments.
+type grant struct{ sent, received time.Time }
+
+// attack calls from four goroutines: once each, then not before the phase, then as fast as they can.
+func attack(ctx context.Context, decide decider, subject string, window time.Duration, phase float64) Audit {
+	var mu sync.Mutex
+	var grants []grant
+	var failed int64
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for calls := 0; time.Since(begin) < window*3/2; calls++ {
+				sent := time.Now()
+				ok, err := decide(ctx, subject)
+				mu.Lock()
+				switch {
+				case err != nil:
+					failed++
+				case ok:
+					grants = append(grants, grant{sent, time.Now()})
+				}
+				mu.Unlock()
+				if calls == 0 {
+					time.Sleep(time.Until(begin.Add(time.Duration(phase * float64(window)))))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return Audit{Most: mostWithin(grants, window), Failed: failed}
+}
+
+// mostWithin counts only what certainly lies within one window: sent and answered less than a window apart.
+func mostWithin(grants []grant, window time.Duration) int64 {
+	most := 0
+	for _, first := range grants {
+		n := 0
+		for _, g := range grants {
+			if !g.sent.Before(first.sent) && g.received.Sub(first.sent) < window {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return int64(most)
+}

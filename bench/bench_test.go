@@ -1,0 +1,218 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A quick run: every row is there, and everything did what its row says, or the run would have failed.
+func TestServerQuickRun(t *testing.T) {
+	b := quick()
+	b.match = regexp.MustCompile(everything)
+	dir := t.TempDir()
+	if err := measure(b, dir, false); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readResults(filepath.Join(dir, "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(expectedRows(t, b), rows(r)); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	if len(r.Targets) == 0 || r.Floor.SHA1 != floor().sha1 || len(r.Scripts) == 0 || r.Server == "" || r.CPU == "" {
+		t.Errorf("results lack what they were measured with: %+v", r)
+	}
+	wellFormed(t, filepath.Join(dir, "results.svg"))
+}
+
+// rows are the names of all rows.
+func rows(r *Results) []string {
+	var list []string
+	for _, s := range r.ServerTime {
+		list = append(list, fmt.Sprintf("server/%s/%s/%d/%s", s.Subject, s.Outcome, s.Live, s.State))
+	}
+	for _, w := range r.Worst {
+		list = append(list, fmt.Sprintf("worst/%s/%d", w.Subject, w.Entries))
+	}
+	for _, m := range r.Bytes {
+		list = append(list, fmt.Sprintf("bytes/%s/%d", m.Subject, m.Permits))
+	}
+	for _, e := range r.EndToEnd {
+		list = append(list, fmt.Sprintf("go/%s/%d/%d", e.Way, e.Batch, e.Goroutines))
+	}
+	for _, p := range r.Peers {
+		list = append(list, "peers/"+p.Name)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// expectedRows come from the lists of subjects, not from what was measured.
+func expectedRows(t *testing.T, b *bench) []string {
+	t.Helper()
+	ways, err := others()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append(ours(), ways...)
+	var list []string
+	for _, s := range all {
+		for _, c := range cells(s, b.mostLive) {
+			list = append(list, "server/"+c.String())
+		}
+	}
+	for _, s := range slices.Concat(ours(), []subject{ring(10_000)}, slowWays(ways)) {
+		for _, size := range b.sizes(s) {
+			list = append(list, fmt.Sprintf("worst/%s/%d", s.name, size))
+		}
+	}
+	for _, s := range append(all, ring(720)) {
+		for _, permits := range memorySizes(s) {
+			list = append(list, fmt.Sprintf("bytes/%s/%d", s.name, permits))
+		}
+	}
+	for _, n := range goroutines {
+		for _, c := range callers(newClient("")) {
+			list = append(list, fmt.Sprintf("go/%s/%d/%d", c.way, c.batch, n))
+		}
+	}
+	for _, p := range peers() {
+		list = append(list, "peers/"+p.name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func wellFormed(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	for d := xml.NewDecoder(file); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+}
+
+// README's section and the picture are what results.json yields.
+func TestReadmeIsCurrent(t *testing.T) {
+	r, err := readResults("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(readmePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, err := aroundSection(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, err := r.section()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before+section+after, string(text)); diff != "" {
+		t.Errorf("README.md (-results.json +file), cure: cd bench && go run . readme\n%s", diff)
+	}
+	drawn := filepath.Join(t.TempDir(), "results.svg")
+	if err := r.draw(drawn); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(read(t, drawn), read(t, "results.svg")); diff != "" {
+		t.Errorf("results.svg (-results.json +file), cure: cd bench && go run . readme\n%s", diff)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The floor never changes: results with another one cannot be compared.
+func TestFloorIsTheFloor(t *testing.T) {
+	const sha1 = "e077571265fc4c0792f2cc64043a6ef81f356494"
+	if got := floor().sha1; got != sha1 {
+		t.Errorf("floor.lua is %s, want %s", got, sha1)
+	}
+}
+
+func TestMostWithin(t *testing.T) {
+	at := func(sent, received int) grant {
+		return grant{time.UnixMilli(int64(sent)), time.UnixMilli(int64(received))}
+	}
+	for _, c := range []struct {
+		name   string
+		grants []grant
+		want   int64
+	}{
+		{"none", nil, 0},
+		{"a window apart", []grant{at(0, 1), at(999, 1000)}, 1},
+		{"within a window", []grant{at(0, 1), at(998, 999)}, 2},
+		{"across an edge", []grant{at(0, 1), at(900, 901), at(950, 951), at(1010, 1011), at(1020, 1021)}, 4},
+	} {
+		if got := mostWithin(c.grants, time.Second); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	if got, want := spreadOf([]float64{5, 1, 4, 2, 3}), (Spread{Median: 3, Low: 2, High: 4}); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	r := &Results{ServerTime: []ServerTime{
+		{Subject: "gcra", Outcome: granted, Live: 1, State: spread, Ratio: Spread{Median: 1.7}},
+		{Subject: "gcra", Outcome: granted, Live: 1e4, State: spread, Ratio: Spread{Median: 1.9}},
+		{Subject: "gcra", Outcome: granted, Live: 1e6, State: spread, Ratio: Spread{Median: 9}},
+		{Subject: "gcra", Outcome: denied, Live: 10, State: spread, Ratio: Spread{Median: 1.3}},
+	}}
+	targets := r.targets()
+	for i, want := range []Target{
+		{Name: "gcra: granted, up to 10^4 live", Unit: floors, Want: 1.8, Measured: 1.9},
+		{Name: "gcra: denied, limit 10 to 100", Unit: floors, Want: 1.4, Measured: 1.3, Met: true},
+		{Name: "list_log: granted, up to 10^4 live", Unit: floors, Want: 2, Missing: true},
+	} {
+		if diff := cmp.Diff(want, targets[i]); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestMonitored(t *testing.T) {
+	for line, want := range map[string]struct {
+		name   string
+		script bool
+	}{
+		`+1339518083.107412 [0 127.0.0.1:60866] "EVALSHA" "a [0 lua] b"`: {"evalsha", false},
+		`+1339518083.107412 [0 lua] "get" "key"`:                         {"get", true},
+	} {
+		name, script := monitored(line)
+		if name != want.name || script != want.script {
+			t.Errorf("%s: %s %t, want %+v", line, name, script, want)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// An EndToEnd is what callers in Go see.
+type EndToEnd struct {
+	Way        string  `json:"way"`
+	Goroutines int     `json:"goroutines"`
+	Batch      int     `json:"batch"` // decisions of one call
+	PerSecond  Spread  `json:"per_second"`
+	Ratio      Spread  `json:"ratio"` // of PerSecond to a bare EVALSHA, one by one, from as many goroutines in the same round
+	P50        float64 `json:"p50_us"`
+	P99        float64 `json:"p99_us"`
+}
+
+// A caller is one way to decide from Go. It makes one round trip, for so many decisions.
+type caller struct {
+	way   string
+	batch int
+	call  func(ctx context.Context, i int) error
+}
+
+const (
+	bareEvalsha  = "EVALSHA gcra, bare"
+	bareIncr     = "INCR, bare"
+	loaderGCRA   = "loader GCRA"
+	loaderShared = "loader GCRA, shared round trips"
+
+	batchSize = 100
+	subjects  = 1000 // that the callers go through
+)
+
+// The contexts that the loader is called with.
+const (
+	background   = "background"
+	withDeadline = "deadline"
+)
+
+// e2eLimit grants every call.
+var e2eLimit = loader.PerSecond(1e7)
+
+// callers are the ways side by side: a new one of the loader is one more entry.
+func callers(rdb redis.UniversalClient) []caller {
+	limits := loader.New(rdb)
+	gcra := limits.GCRA("e2e", e2eLimit)
+	log := limits.ListLog("e2e", loader.PerSecond(1000))
+	names, keys := make([]string, subjects), make([]string, subjects)
+	for i := range names {
+		names[i] = fmt.Sprint("subject-", i)
+		keys[i] = "bare:{" + names[i] + "}"
+	}
+	evalsha := func(ctx context.Context, c redis.Cmdable, i int) *redis.Cmd {
+		return c.EvalSha(ctx, sluice.GCRAV1.SHA1, []string{keys[i%subjects]},
+			e2eLimit.Permits, e2eLimit.Window.Microseconds(), e2eLimit.Permits, int64(1), int64(0))
+	}
+	pipelined := func(add func(ctx context.Context, p redis.Pipeliner, i int)) func(context.Context, int) error {
+		return func(ctx context.Context, i int) error {
+			p := rdb.Pipeline()
+			for k := range batchSize {
+				add(ctx, p, i+k)
+			}
+			_, err := p.Exec(ctx)
+			return err
+		}
+	}
+	return []caller{
+		{bareEvalsha, 1, func(ctx context.Context, i int) error { return evalsha(ctx, rdb, i).Err() }},
+		{bareIncr, 1, func(ctx context.Context, i int) error { return rdb.Incr(ctx, keys[i%subjects]+"n").Err() }},
+		{loaderGCRA, 1, func(ctx context.Context, i int) error { _, err := gcra.Allow(ctx, names[i%subjects]); return err }},
+		{"loader ListLog", 1, func(ctx context.Context, i int) error { _, err := log.Allow(ctx, names[i%subjects]); return err }},
+		{bareIncr, batchSize, pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { p.Incr(ctx, keys[i%subjects]+"n") })},
+		{bareEvalsha, batchSize, pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { evalsha(ctx, p, i) })},
+	}
+}
+
+// goroutines are how many call at a time.
+var goroutines = []int{1, 4, 16, 64}
+
+// A load is a caller under so many goroutines while it is measured.
+type load struct {
+	caller
+	goroutines       int
+	perSecond, ratio []float64
+	latencies        []time.Duration
+}
+
+// endToEnd runs every caller for a moment a round, at every number of goroutines.
+func (b *bench) endToEnd(ctx context.Context) ([]EndToEnd, error) {
+	if err := loader.New(b.server.Client).Preload(ctx); err != nil {
+		return nil, err
+	}
+	levels := make([][]*load, len(goroutines))
+	for i, n := range goroutines {
+		for _, c := range callers(b.server.Client) {
+			levels[i] = append(levels[i], &load{caller: c, goroutines: n})
+		}
+	}
+	rounds := max(b.rounds/3, 1)
+	for round := range rounds {
+		b.progress("end to end: round %d of %d", round+1, rounds)
+		for _, loads := range levels {
+			for i := range loads {
+				if err := loads[(i+round)%len(loads)].run(ctx, b.moment); err != nil {
+					return nil, err
+				}
+			}
+			base := loads[0].perSecond[round]
+			for _, l := range loads {
+				l.ratio = append(l.ratio, l.perSecond[round]/base)
+			}
+		}
+	}
+	var rows []EndToEnd
+	for _, l := range slices.Concat(levels...) {
+		slices.Sort(l.latencies)
+		at := func(q float64) float64 {
+			return float64(l.latencies[int(q*float64(len(l.latencies)-1))].Nanoseconds()) / 1000
+		}
+		rows = append(rows, EndToEnd{l.way, l.goroutines, l.batch, spreadOf(l.perSecond), spreadOf(l.ratio), at(0.5), at(0.99)})
+	}
+	return rows, b.server.FlushAll(ctx).Err()
+}
+
+// run calls for that long and notes how long each call took.
+func (l *load) run(ctx context.Context, moment time.Duration) error {
+	var next atomic.Int64
+	latencies := make([][]time.Duration, l.goroutines)
+	begin := time.Now()
+	failed := make([]error, l.goroutines)
+	var wg sync.WaitGroup
+	for worker := range l.goroutines {
+		wg.Go(func() {
+			for now := time.Now(); now.Sub(begin) < moment && failed[worker] == nil; {
+				failed[worker] = l.call(ctx, int(next.Add(int64(l.batch))))
+				done := time.Now()
+				latencies[worker] = append(latencies[worker], done.Sub(now))
+				now = done
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(begin)
+	all := slices.Concat(latencies...)
+	l.latencies = append(l.latencies, all...)
+	l.perSecond = append(l.perSecond, float64(len(all)*l.batch)/took.Seconds())
+	return errors.Join(failed...)
+}
+
+// A LoaderCost is what the loader adds to the EVALSHA that it sends, from one goroutine.
+type LoaderCost struct {
+	Limiter      string  `json:"limiter"`
+	Context      string  `json:"context"` // background, or with a deadline
+	BareAllocs   float64 `json:"bare_allocs"`
+	LoaderAllocs float64 `json:"loader_allocs"`
+	Time         Spread  `json:"time"` // of a call, to the bare one's in the same round
+}
+
+// A pairing is a limiter beside the bare call that it makes.
+type pairing struct {
+	name    string
+	limiter loader.Limiter
+	bare    func(ctx context.Context) error
+}
+
+// pairings build keys and arguments as a caller without the loader would.
+func pairings(rdb redis.UniversalClient) []pairing {
+	limits, subject := loader.New(rdb), "subject"
+	limit := loader.Limit{Permits: 1000, Window: time.Second}
+	bare := func(script *sluice.Script, code string, args func() []any) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := rdb.EvalSha(ctx, script.SHA1, []string{"sluice:bare:{" + subject + "}:" + code}, args()...).Int64Slice()
+			return err
+		}
+	}
+	us := limit.Window.Microseconds()
+	return []pairing{
+		{"GCRA", limits.GCRA("cost", limit), bare(&sluice.GCRAV1, "gcra1", func() []any {
+			return []any{limit.Permits, us, limit.Permits, int64(1), int64(0)}
+		})},
+		{"ListLog", limits.ListLog("cost", limit), bare(&sluice.ListLogV1, "ll1", func() []any {
+			return []any{limit.Permits, us, int64(1), int64(0)}
+		})},
+		{"ZSetLog", limits.ZSetLog("cost", limit), bare(&sluice.ZSetLogV1, "zl1", func() []any {
+			return []any{limit.Permits, us, int64(1), int64(0), ""}
+		})},
+		{"SliceRing", limits.SliceRing("cost", []loader.Limit{limit}), bare(&sluice.SliceRingV1, "sr1", func() []any {
+			return []any{us / 60, int64(1), int64(61), limit.Permits}
+		})},
+	}
+}
+
+// loaderCosts alternates the bare call and the loader's, with and without a deadline.
+func (b *bench) loaderCosts(ctx context.Context) ([]LoaderCost, error) {
+	if err := loader.New(b.server.Client).Preload(ctx); err != nil {
+		return nil, err
+	}
+	var rows []LoaderCost
+	for _, p := range pairings(b.server.Client) {
+		b.progress("loader: %s", p.name)
+		row, err := b.loaderCost(ctx, p, background)
+		if err != nil {
+			return nil, err
+		}
+		limited, cancel := context.WithTimeout(ctx, time.Hour)
+		late, err := b.loaderCost(limited, p, withDeadline)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row, late)
+	}
+	return rows, b.server.FlushAll(ctx).Err()
+}
+
+func (b *bench) loaderCost(ctx context.Context, p pairing, kind string) (LoaderCost, error) {
+	var failed error
+	bare := func() { failed = cmp.Or(failed, p.bare(ctx)) }
+	allow := func() {
+		_, err := p.limiter.Allow(ctx, "subject")
+		failed = cmp.Or(failed, err)
+	}
+	var ratios []float64
+	for range 4 * b.rounds {
+		below := timed(b.calls/2, bare)
+		ratios = append(ratios, timed(b.calls/2, allow)/below)
+	}
+	row := LoaderCost{p.name, kind, testing.AllocsPerRun(b.calls, bare), testing.AllocsPerRun(b.calls, allow), spreadOf(ratios)}
+	return row, failed
+}
+
+// timed is the seconds of so many calls.
+func timed(calls int, do func()) float64 {
+	begin := time.Now()
+	for range calls {
+		do()
+	}
+	return time.Since(begin).Seconds()
+}

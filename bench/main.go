@@ -1,0 +1,191 @@
+// Bench measures the scripts of Sluice side by side with a floor, with the ways they grew from and with other libraries,
+// in one run on one server. It prints tables, and writes results.json, a picture of it, and README's section.
+//
+//	go run . [-only server|worst|bytes|go|peers] [-run regexp] [-quick] [-out directory]
+//	go run . readme    # the picture and README's section again, from results.json
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A bench is one run.
+type bench struct {
+	server *server
+	match  *regexp.Regexp // the subjects to run
+	only   string         // the section to run; empty: all
+
+	rounds     int
+	calls      int // of a row in a round
+	mostLive   int64
+	repeats    int // of a single call
+	worstSizes []int64
+	moment     time.Duration   // of a load in a round
+	windows    []time.Duration // to audit
+
+	begun time.Time
+}
+
+// full is a run whose figures are worth keeping; quick shows that all of it works.
+func full() *bench {
+	return &bench{
+		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5, worstSizes: []int64{1e4, 1e5, 1e6},
+		moment: 150 * time.Millisecond, windows: []time.Duration{time.Second, 500 * time.Millisecond},
+	}
+}
+
+func quick() *bench {
+	return &bench{
+		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1, worstSizes: []int64{1e4},
+		moment: 5 * time.Millisecond, windows: []time.Duration{100 * time.Millisecond},
+	}
+}
+
+// progress goes to stderr, with the time since the run began.
+func (b *bench) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%4.0f s  "+format+"\n", append([]any{time.Since(b.begun).Seconds()}, args...)...)
+}
+
+// matching are those of the subjects that the run is about.
+func (b *bench) matching(list []subject) []subject {
+	return slices.DeleteFunc(list, func(s subject) bool { return !b.match.MatchString(s.name) })
+}
+
+// everything matches every subject.
+const everything = "."
+
+// The sections of a run.
+var sections = []string{"server", "worst", "bytes", "go", "peers"}
+
+// whole reports whether every section and subject is measured.
+func (b *bench) whole() bool { return b.only == "" && b.match.String() == everything }
+
+func (b *bench) runs(section string) bool { return b.only == "" || b.only == section }
+
+// run measures what is asked for.
+func (b *bench) run(ctx context.Context) (*Results, error) {
+	b.begun = time.Now()
+	ways, err := others()
+	if err != nil {
+		return nil, err
+	}
+	list := append(ours(), ways...)
+	r, err := newResults(ctx, b, list)
+	if err != nil {
+		return nil, err
+	}
+	if b.runs("server") {
+		r.ServerTime, err = b.serverTimes(ctx, b.matching(slices.Clone(list)))
+	}
+	if err == nil && b.runs("worst") {
+		r.Worst, err = b.worsts(ctx, b.matching(slices.Concat(ours(), []subject{ring(10_000)}, slowWays(ways))))
+	}
+	if err == nil && b.runs("bytes") {
+		r.Bytes, err = b.memories(ctx, b.matching(append(slices.Clone(list), ring(720))))
+	}
+	if err == nil && b.runs("go") {
+		r.EndToEnd, err = b.endToEnd(ctx)
+		if err == nil {
+			r.Loader, err = b.loaderCosts(ctx)
+		}
+	}
+	if err == nil && b.runs("peers") {
+		r.Peers, err = b.peers(ctx)
+	}
+	r.Targets = r.targets()
+	if !b.whole() {
+		r.Targets = slices.DeleteFunc(r.Targets, func(t Target) bool { return t.Missing })
+	}
+	return r, err
+}
+
+func main() {
+	if err := command(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func command(args []string) error {
+	flags := flag.NewFlagSet("bench", flag.ExitOnError)
+	only := flags.String("only", "", "measure one section: "+strings.Join(sections, ", "))
+	match := flags.String("run", everything, "measure only subjects that match")
+	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
+	out := flags.String("out", "", "write results.json and results.svg to this directory (whole runs: here, and README)")
+	_ = flags.Parse(args)
+	if flags.Arg(0) == "readme" {
+		return rewrite()
+	}
+	if *only != "" && !slices.Contains(sections, *only) {
+		return fmt.Errorf("-only %s: want one of %s", *only, strings.Join(sections, ", "))
+	}
+	expression, err := regexp.Compile(*match)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	b := full()
+	if *short {
+		b = quick()
+	}
+	b.only, b.match = *only, expression
+	return measure(b, *out, b.whole() && !*short)
+}
+
+// measure runs b on a server of its own, prints the tables, and writes the files to out or, where they are to be kept, here.
+// Its context cannot end, for that would cost the loader a goroutine a call.
+func measure(b *bench, out string, keep bool) error {
+	ctx := context.Background()
+	var err error
+	if b.server, err = startServer(ctx); err != nil {
+		return err
+	}
+	defer b.server.stop()
+	stopWhenInterrupted(b.server)
+	r, err := b.run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.print(os.Stdout); err != nil {
+		return err
+	}
+	if out == "" && !keep {
+		return nil
+	}
+	if err := errors.Join(r.write(filepath.Join(out, "results.json")), r.draw(filepath.Join(out, "results.svg"))); err != nil {
+		return err
+	}
+	if out == "" {
+		return r.intoReadme()
+	}
+	return nil
+}
+
+// stopWhenInterrupted leaves no server behind.
+func stopWhenInterrupted(s *server) {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	go func() {
+		<-interrupted
+		s.stop()
+		os.Exit(1)
+	}()
+}
+
+// rewrite makes the picture and README's section again.
+func rewrite() error {
+	r, err := readResults("results.json")
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.draw("results.svg"), r.intoReadme())
+}

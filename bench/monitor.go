@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"strings"
+)
+
+// observed is how often a command was seen: sent by a client, or run within a script or a transaction, whose time holds it.
+type observed struct{ sent, nested int }
+
+// endOfSample ends what monitor listens to.
+const endOfSample = "end of sample"
+
+// monitor returns the commands that the server runs while do runs.
+func (s *server) monitor(ctx context.Context, do func() error) (map[string]observed, error) {
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	lines := bufio.NewScanner(conn)
+	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
+		return nil, err
+	}
+	lines.Scan() // +OK
+	if err := do(); err != nil {
+		return nil, err
+	}
+	if err := s.Echo(ctx, endOfSample).Err(); err != nil {
+		return nil, err
+	}
+	seen := map[string]observed{}
+	transaction := false
+	for lines.Scan() && !strings.Contains(lines.Text(), endOfSample) {
+		name, script := monitored(lines.Text())
+		o := seen[name]
+		if script || transaction && name != "exec" {
+			o.nested++
+		} else {
+			o.sent++
+		}
+		seen[name] = o
+		transaction = !script && name != "exec" && (transaction || name == "multi")
+	}
+	return seen, lines.Err()
+}
+
+// monitored reads `+1339518083.107412 [0 lua] "get" "key"`: the name of the command, and whether a script ran it.
+func monitored(line string) (name string, script bool) {
+	_, rest, _ := strings.Cut(line, "[")
+	from, rest, _ := strings.Cut(rest, "] \"")
+	name, _, _ = strings.Cut(rest, "\"")
+	return strings.ToLower(name), strings.HasSuffix(from, " lua")
+}

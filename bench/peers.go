@@ -1,0 +1,405 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-chi/httprate"
+	httprateredis "github.com/go-chi/httprate-redis"
+	"github.com/go-redis/redis_rate/v10"
+	redigo "github.com/gomodule/redigo/redis"
+	"github.com/redis/go-redis/v9"
+	"github.com/sethvargo/go-redisstore"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/goredisstore.v9"
+	"github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// What a library promises of the permits in an interval as long as the window.
+const (
+	anyWindow   = "any window"   // never more than the limit
+	burstRate   = "burst + rate" // the burst and what comes back meanwhile: twice the limit where they are alike
+	fixedWindow = "fixed window" // the limit between two edges; nothing across one
+	estimate    = "estimate"     // about the limit: the window before counts in proportion
+	slicewise   = "slices"       // never more than the limit, by a window one slice longer
+)
+
+// A decider asks for one permit of a subject.
+type decider func(ctx context.Context, subject string) (bool, error)
+
+// A peer is a library, and its limiter made as its own documentation does.
+type peer struct {
+	name      string
+	module    string // empty: ours
+	guarantee string
+	note      string
+	make      func(on *server, limit int64, window time.Duration) (decider, error)
+}
+
+// peers are the libraries in Go that limit on Redis and come as modules, and ours beside them.
+func peers() []peer {
+	return []peer{
+		{name: "list_log", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider, error) {
+			return allow(loader.New(on.Client).ListLog("peer", loader.Limit{Permits: limit, Window: window})), nil
+		}},
+		{name: "zset_log", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider, error) {
+			return allow(loader.New(on.Client).ZSetLog("peer", loader.Limit{Permits: limit, Window: window})), nil
+		}},
+		{name: "token_bucket", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider, error) {
+			return allow(loader.New(on.Client).TokenBucket("peer", loader.Limit{Permits: limit, Window: window})), nil
+		}},
+		{name: "slice_ring", guarantee: slicewise, make: func(on *server, limit int64, window time.Duration) (decider, error) {
+			return allow(loader.New(on.Client).SliceRing("peer", []loader.Limit{{Permits: limit, Window: window}})), nil
+		}},
+		{name: "gcra", guarantee: burstRate, make: func(on *server, limit int64, window time.Duration) (decider, error) {
+			return allow(loader.New(on.Client).GCRA("peer", loader.Limit{Permits: limit, Window: window})), nil
+		}},
+		{name: "redis_rate", module: "github.com/go-redis/redis_rate/v10", guarantee: burstRate, make: newRedisRate},
+		{name: "throttled", module: "github.com/throttled/throttled/v2", guarantee: burstRate, make: newThrottled},
+		{name: "ulule/limiter", module: "github.com/ulule/limiter/v3", guarantee: fixedWindow, make: newUlule},
+		{name: "go-redisstore", module: "github.com/sethvargo/go-redisstore", guarantee: fixedWindow, make: newRedisStore},
+		{name: "httprate-redis", module: "github.com/go-chi/httprate-redis", guarantee: estimate, make: newHTTPRate},
+		{
+			name: "rueidislimiter's way", guarantee: fixedWindow, make: newRueidisWay,
+			note: "in our wording",
+		},
+	}
+}
+
+func allow(l loader.Limiter) decider {
+	return func(ctx context.Context, subject string) (bool, error) {
+		d, err := l.Allow(ctx, subject)
+		return d.Granted, err
+	}
+}
+
+func newRedisRate(on *server, limit int64, window time.Duration) (decider, error) {
+	l := redis_rate.NewLimiter(on.Client)
+	rate := redis_rate.Limit{Rate: int(limit), Burst: int(limit), Period: window}
+	return func(ctx context.Context, subject string) (bool, error) {
+		result, err := l.Allow(ctx, subject, rate)
+		return err == nil && result.Allowed > 0, err
+	}, nil
+}
+
+func newThrottled(on *server, limit int64, window time.Duration) (decider, error) {
+	store, err := goredisstore.NewCtx(on.Client, "throttled:")
+	if err != nil {
+		return nil, err
+	}
+	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(int(limit), window), MaxBurst: int(limit) - 1}
+	l, err := throttled.NewGCRARateLimiterCtx(store, quota)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, subject string) (bool, error) {
+		limited, _, err := l.RateLimitCtx(ctx, subject, 1)
+		return !limited, err
+	}, nil
+}
+
+func newUlule(on *server, limit int64, window time.Duration) (decider, error) {
+	store, err := ululeredis.NewStore(on.Client)
+	if err != nil {
+		return nil, err
+	}
+	l := limiter.New(store, limiter.Rate{Period: window, Limit: limit})
+	return func(ctx context.Context, subject string) (bool, error) {
+		result, err := l.Get(ctx, subject)
+		return !result.Reached, err
+	}, nil
+}
+
+func newRedisStore(on *server, limit int64, window time.Duration) (decider, error) {
+	store, err := redisstore.New(&redisstore.Config{
+		Tokens: uint64(limit), Interval: window,
+		Dial: func() (redigo.Conn, error) { return redigo.Dial("tcp", on.addr) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, subject string) (bool, error) {
+		_, _, _, ok, err := store.Take(ctx, subject)
+		return ok, err
+	}, nil
+}
+
+func newHTTPRate(on *server, limit int64, window time.Duration) (decider, error) {
+	counter := httprateredis.NewCounter(&httprateredis.Config{Client: on.Client, FallbackDisabled: true})
+	l := httprate.NewRateLimiter(int(limit), window, httprate.WithLimitCounter(counter))
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	return func(_ context.Context, subject string) (bool, error) {
+		return !l.OnLimit(httptest.NewRecorder(), request, subject), nil
+	}, nil
+}
+
+// newRueidisWay counts every call in a window that begins with its first, by the client's clock.
+func newRueidisWay(on *server, limit int64, window time.Duration) (decider, error) {
+	source, err := ways.ReadFile("ways/rueidislimiter.lua")
+	if err != nil {
+		return nil, err
+	}
+	script := redis.NewScript(string(source))
+	return func(ctx context.Context, subject string) (bool, error) {
+		key, now := "rueidislimiter:{"+subject+"}", time.Now()
+		reply, err := script.Run(ctx, on, []string{key, key + ":ex"}, 1, now.Add(window).UnixMilli(), now.UnixMilli()).Int64Slice()
+		if err != nil {
+			return false, err
+		}
+		if len(reply) != 2 {
+			return false, errors.New("rueidislimiter's way: want a reply of two")
+		}
+		return reply[0] <= limit, nil
+	}, nil
+}
+
+// version is that of the module in this build.
+func (p peer) version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || p.module == "" {
+		return ""
+	}
+	i := slices.IndexFunc(info.Deps, func(m *debug.Module) bool { return m.Path == p.module })
+	if i < 0 {
+		return ""
+	}
+	return info.Deps[i].Version
+}
+
+// A Peer is what a library costs and lets through.
+type Peer struct {
+	Name      string   `json:"name"`
+	Module    string   `json:"module,omitempty"`
+	Version   string   `json:"version,omitempty"`
+	Ours      bool     `json:"ours"`
+	Guarantee string   `json:"guarantee"`
+	Note      string   `json:"note,omitempty"`
+	Commands  []string `json:"commands"` // that reach the server for one decision
+	Granted   Cost     `json:"granted"`
+	Denied    Cost     `json:"denied"`
+	Bytes     int64    `json:"bytes"` // after a thousand permits
+	Audits    []Audit  `json:"audits"`
+}
+
+// A Cost is of one decision, to the floor called alike in the same round.
+type Cost struct {
+	Commands Spread `json:"commands"` // the server's time in the commands, by INFO commandstats
+	CPU      Spread `json:"cpu"`      // its processor time in all, with reading, parsing and answering
+	Time     Spread `json:"time"`     // until the caller has its answer
+}
+
+// TooMany reports whether an audit found more in a window than the limit.
+func (p Peer) TooMany() bool {
+	return slices.ContainsFunc(p.Audits, func(a Audit) bool { return a.Most > a.Limit })
+}
+
+// A peerRun is a peer while it is measured.
+type peerRun struct {
+	peer
+	commands        []string
+	shares          map[string]float64 // of a command's calls, those that the client sent
+	granted, denied []sample
+}
+
+// A sample is the cost of a decision, in microseconds or as multiples of the floor's.
+type sample struct{ commands, cpu, time float64 }
+
+func (s sample) over(floor sample) sample {
+	return sample{s.commands / floor.commands, s.cpu / floor.cpu, s.time / floor.time}
+}
+
+func costOf(samples []sample) Cost {
+	commands, cpu, time := make([]float64, len(samples)), make([]float64, len(samples)), make([]float64, len(samples))
+	for i, s := range samples {
+		commands[i], cpu[i], time[i] = s.commands, s.cpu, s.time
+	}
+	return Cost{spreadOf(commands), spreadOf(cpu), spreadOf(time)}
+}
+
+const (
+	peerLimit  = 1000 // of grants
+	fullLimit  = 100  // of denials
+	peerWindow = day
+)
+
+// peers measures every library once a round, beside the floor called in the same way.
+func (b *bench) peers(ctx context.Context) ([]Peer, error) {
+	base := &peerRun{peer: peer{name: "floor", make: newFloor}}
+	var runs []*peerRun
+	for _, p := range peers() {
+		if b.match.MatchString(p.name) {
+			runs = append(runs, &peerRun{peer: p})
+		}
+	}
+	for _, run := range append(runs, base) {
+		if err := run.observe(ctx, b.server); err != nil {
+			return nil, fmt.Errorf("%s: %w", run.name, err)
+		}
+	}
+	for round := range b.rounds {
+		b.progress("peers: round %d of %d", round+1, b.rounds)
+		for i := range runs {
+			run := runs[(i+round)%len(runs)]
+			if err := b.peerRound(ctx, run, base, round); err != nil {
+				return nil, fmt.Errorf("%s: %w", run.name, err)
+			}
+		}
+	}
+	var rows []Peer
+	for _, run := range runs {
+		b.progress("peers: %s: memory, audit", run.name)
+		row, err := run.row(ctx, b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", run.name, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, b.server.FlushAll(ctx).Err()
+}
+
+// newFloor is the floor, called as the libraries call their scripts.
+func newFloor(on *server, _ int64, _ time.Duration) (decider, error) {
+	script := redis.NewScript(floorSource)
+	return func(ctx context.Context, subject string) (bool, error) {
+		return true, script.Run(ctx, on, []string{"floor:" + subject}).Err()
+	}, nil
+}
+
+// observe learns which commands the library sends for a grant: a script's own are part of the script's time.
+func (r *peerRun) observe(ctx context.Context, on *server) error {
+	decide, err := r.make(on, peerLimit, peerWindow)
+	if err != nil {
+		return err
+	}
+	one := func() error { _, err := decide(ctx, "observed"); return err }
+	if err := one(); err != nil { // which loads scripts
+		return err
+	}
+	sample, err := on.monitor(ctx, func() error { return errors.Join(one(), one(), one(), one()) })
+	if err != nil {
+		return err
+	}
+	r.shares = map[string]float64{}
+	for name, n := range sample {
+		r.shares[name] = float64(n.sent) / float64(n.sent+n.nested)
+		if n.sent > 0 {
+			r.commands = append(r.commands, fmt.Sprintf("%s x %.3g", strings.ToUpper(name), float64(n.sent)/4))
+		}
+	}
+	slices.Sort(r.commands)
+	return nil
+}
+
+// peerRound is one round of one library: grants, then denials, each beside the floor.
+func (b *bench) peerRound(ctx context.Context, run, base *peerRun, round int) error {
+	below, err := base.decide(ctx, b, peerLimit, fmt.Sprint("floor", round), 0, b.calls, true)
+	if err != nil {
+		return err
+	}
+	subject := fmt.Sprintf("%s %d", run.name, round)
+	grant, err := run.decide(ctx, b, peerLimit, "granted "+subject, 0, b.calls, true)
+	if err != nil {
+		return err
+	}
+	denial, err := run.decide(ctx, b, fullLimit, "denied "+subject, fullLimit, b.calls, false)
+	if err != nil {
+		return err
+	}
+	run.granted = append(run.granted, grant.over(below))
+	run.denied = append(run.denied, denial.over(below))
+	return nil
+}
+
+// decide takes some permits beforehand, then calls and returns the cost of one decision. Each call must be granted, or
+// denied, as the caller says.
+func (r *peerRun) decide(ctx context.Context, b *bench, limit int64, subject string, before, calls int, grant bool) (sample, error) {
+	decide, err := r.make(b.server, limit, peerWindow)
+	if err != nil {
+		return sample{}, err
+	}
+	expect := func(times int, want bool) error {
+		for range times {
+			got, err := decide(ctx, subject)
+			if err != nil {
+				return err
+			}
+			if got != want {
+				return fmt.Errorf("granted %t, want %t, limit %d", got, want, limit)
+			}
+		}
+		return nil
+	}
+	if err := errors.Join(expect(before, true), b.server.resetStats(ctx)); err != nil {
+		return sample{}, err
+	}
+	cpu, err := b.server.cpu(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	begin := time.Now()
+	if err := expect(calls, grant); err != nil {
+		return sample{}, err
+	}
+	took := time.Since(begin)
+	used, err := b.server.cpu(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	stats, err := b.server.commandStats(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	var usec float64
+	for name, share := range r.shares {
+		usec += stats[name].usec * share
+	}
+	n := float64(calls)
+	return sample{usec / n, (used - cpu) / n, took.Seconds() * 1e6 / n}, nil
+}
+
+func (r *peerRun) row(ctx context.Context, b *bench) (Peer, error) {
+	bytes, err := r.memory(ctx, b.server)
+	if err != nil {
+		return Peer{}, err
+	}
+	audits, err := r.audit(ctx, b.server, b.windows)
+	if err != nil {
+		return Peer{}, err
+	}
+	return Peer{
+		Name: r.name, Module: r.module, Version: r.version(), Ours: r.module == "" && r.note == "",
+		Guarantee: r.guarantee, Note: r.note, Commands: r.commands,
+		Granted: costOf(r.granted), Denied: costOf(r.denied), Bytes: bytes, Audits: audits,
+	}, nil
+}
+
+// memory is what one subject takes after a thousand permits.
+func (r *peerRun) memory(ctx context.Context, on *server) (int64, error) {
+	decide, err := r.make(on, peerLimit, peerWindow)
+	if err != nil {
+		return 0, err
+	}
+	if err := on.FlushDB(ctx).Err(); err != nil {
+		return 0, err
+	}
+	for range peerLimit {
+		if _, err := decide(ctx, "weighed"); err != nil {
+			return 0, err
+		}
+	}
+	keys, err := on.Keys(ctx, "*").Result()
+	if err != nil {
+		return 0, err
+	}
+	return on.memory(ctx, keys)
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+)
+
+//go:embed floor.lua
+var floorSource string
+
+//go:embed ways
+var ways embed.FS
+
+// An ask is what a decision is about, whatever the script.
+type ask struct {
+	limit   int64
+	window  time.Duration
+	permits int64
+	id      string // of this call, 16 characters, where a script takes one
+}
+
+// A subject is a script that decides, and how to call it.
+type subject struct {
+	name   string
+	sha1   string
+	source string
+	kind   kind
+	keys   []string // their ends, behind the key that all share
+	args   func(ask) []any
+	says   func(reply any) bool // whether a reply is a grant
+
+	most    int64 // the largest limit
+	atOnce  int64 // the most permits of one call
+	looks   bool  // 0 permits look
+	slices  int64 // of a ring
+	stored  bool  // the first key holds the limit that is in force
+	ours    bool
+	faulty  string        // why it does not keep the limit, empty where it does
+	longest time.Duration // the window to measure with: nothing is to leave it during a run
+}
+
+// A kind is how the state depends on when permits were granted.
+type kind int
+
+const (
+	logs    kind = iota // an entry for each permit
+	grants              // an entry for each call
+	rings               // a count for each slice
+	buckets             // one moment
+)
+
+// day is a window that nothing leaves while a benchmark runs.
+const day = 24 * time.Hour
+
+// ours are the scripts of the bundle. A ring is a subject for each number of slices.
+func ours() []subject {
+	ring60, ring3600 := ring(60), ring(3600)
+	return []subject{
+		newOurs(sluice.GCRAV1, subject{
+			kind: buckets, keys: []string{""}, most: 1e7, atOnce: 1e7, longest: 366 * day,
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.limit, a.permits, 0} },
+		}),
+		newOurs(sluice.ListLogV1, subject{
+			kind: logs, keys: []string{""}, most: 1e6, atOnce: 1000, longest: day,
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0} },
+		}),
+		ring60, ring3600,
+		newOurs(sluice.ZSetLogV1, subject{
+			kind: logs, keys: []string{""}, most: 1e4, atOnce: 500, longest: day,
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, ""} },
+		}),
+		newOurs(sluice.TokenBucketV1, subject{
+			kind: grants, keys: []string{"", ":all", ":by:x"}, stored: true, most: 1e6, atOnce: 1e6, longest: day,
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 0, a.permits, 0} },
+		}),
+	}
+}
+
+// ring is slice_ring with one window of so many slices.
+func ring(slices int64) subject {
+	s := newOurs(sluice.SliceRingV1, subject{
+		kind: rings, keys: []string{""}, most: 1e9, atOnce: 1e9, slices: slices, longest: time.Duration(slices) * time.Hour,
+		args: func(a ask) []any {
+			return []any{a.window.Microseconds() / slices, a.permits, slices, a.limit}
+		},
+	})
+	s.name = fmt.Sprintf("%s %d", s.name, slices)
+	return s
+}
+
+func newOurs(script sluice.Script, s subject) subject {
+	s.name, s.sha1, s.source, s.ours, s.looks = script.Name, script.SHA1, script.Source, true, true
+	s.says = func(reply any) bool { return first(reply) > 0 }
+	return s
+}
+
+// The ways that others are compared with by name.
+const (
+	s1 = "S1 ZSET"
+	s2 = "S2 ZSET, nil"
+	s3 = "S3 ZSET by ms"
+	s4 = "S4 counter"
+)
+
+// others are the ways that this project grew from, in our own wording. Where the original reads the
+// client's clock, these read the server's, so that they differ in nothing but the way.
+func others() ([]subject, error) {
+	one := func(reply any) bool { return reply == int64(1) }
+	list := []subject{
+		{
+			name: "S0 ring 60", kind: rings, keys: []string{"", ":last"}, slices: 60, longest: 60 * time.Hour,
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 60} }, says: one,
+			faulty: "counts of a lap ago pass for the current ones",
+		},
+		{
+			name: s1, kind: logs, keys: []string{""}, longest: day,
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), uuid(a.id)} }, says: one,
+		},
+		{
+			name: s2, kind: logs, keys: []string{""}, longest: day,
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), uuid(a.id)} }, says: one,
+		},
+		{
+			name: s3, kind: logs, keys: []string{""}, longest: day,
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds()} }, says: one,
+			faulty: "permits of one millisecond count as one",
+		},
+		{
+			name: s4, kind: grants, keys: []string{"", ":left", ":permits"}, longest: day, stored: true,
+			args:   func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.id, a.permits} },
+			says:   func(reply any) bool { return reply == nil },
+			faulty: "a random number that comes twice loses permits, and so does a lost key, or grants a whole rate again",
+		},
+	}
+	for i, file := range []string{"s0_ring", "s1_zset_uuid", "s2_zset_uuid", "s3_zset_ms", "s4_counter"} {
+		source, err := ways.ReadFile("ways/" + file + ".lua")
+		if err != nil {
+			return nil, err
+		}
+		s := &list[i]
+		s.source, s.sha1, s.most, s.atOnce = string(source), sha1Hex(string(source)), 1e6, 1
+	}
+	return list, nil
+}
+
+// slowWays are those whose single calls grow with what has expired, one of a kind: S2 trims as S1 does, and S3's entries
+// are one a millisecond.
+func slowWays(ways []subject) []subject {
+	return slices.DeleteFunc(slices.Clone(ways), func(s subject) bool { return s.name != s1 && s.name != s4 })
+}
+
+// floor is the script that everything is measured against.
+func floor() subject {
+	return subject{
+		name: "floor", source: floorSource, sha1: sha1Hex(floorSource), keys: []string{""},
+		args: func(ask) []any { return nil }, says: func(reply any) bool { return reply == int64(1) },
+	}
+}
+
+func sha1Hex(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// uuid has the length of one, and ends in the id.
+func uuid(id string) string { return "00000000-0000-4000-8" + id }
+
+// first is the first of the integers in a reply.
+func first(reply any) int64 {
+	list, _ := reply.([]any)
+	if len(list) == 0 {
+		return 0
+	}
+	n, _ := list[0].(int64)
+	return n
+}
+
+// at is the keys of one limiter.
+func (s subject) at(limiter string) []string {
+	keys := make([]string, len(s.keys))
+	for i, end := range s.keys {
+		keys[i] = limiter + end
+	}
+	return keys
+}
+
+// command is one call, as it is sent.
+func (s subject) command(limiter string, a ask) []any {
+	command := []any{"evalsha", s.sha1, len(s.keys)}
+	for _, key := range s.at(limiter) {
+		command = append(command, key)
+	}
+	return append(command, s.args(a)...)
+}
+
+// filler wraps a script so that it runs many times in one call, by a clock that the call sets: ARGV[1..3] are the first
+// moment, the step to the next, and the number of runs. What it leaves is what the script itself would have left.
+const filler = `
+local function decide(KEYS, ARGV, clock)
+%s
+end
+local at, step, args = tonumber(ARGV[1]), tonumber(ARGV[2]), {unpack(ARGV, 4)}
+for _ = 1, tonumber(ARGV[3]) do
+  for i, arg in ipairs(ARGV) do
+    if i > 3 then args[i - 3] = string.gsub(arg, "<id>", string.format("%%016.0f", at)) end
+  end
+  local clock = {string.format("%%.0f", math.floor(at / 1000000)), string.format("%%.0f", at %% 1000000)}
+  local reply = decide(KEYS, args, clock)
+  if type(reply) == "table" and reply.err then return reply end
+  at = at + step
+end
+return 1
+`
+
+// clockRead is where a script reads the clock.
+var clockRead = regexp.MustCompile(`[\w.]+\("TIME"\)`)
+
+// fillChunk is how many runs one call of the filler makes.
+const fillChunk = 50_000
+
+// A history is when permits were granted: so many calls, the first at from, each a step after the last.
+type history struct {
+	calls int64
+	from  time.Time
+	step  time.Duration
+}
+
+// spreadOut is how so many permits are granted evenly over the last nine tenths of a ring, or the last ten minutes, in
+// calls of so many permits each.
+func (s subject) spreadOut(permits int64) (each int64, h history) {
+	calls, over := permits, 10*time.Minute
+	now := time.Now()
+	switch s.kind {
+	case buckets:
+		return permits, history{calls: 1, from: now}
+	case rings:
+		calls, over = divisor(permits, s.slices), s.longest*9/10
+	case logs:
+		calls = divisor(permits, 10_000)
+	}
+	each = min(permits/calls, s.atOnce)
+	calls = permits / each
+	step := over / time.Duration(calls)
+	return each, history{calls: calls, from: now.Add(-step * time.Duration(calls-1)), step: step}
+}
+
+// divisor is the largest one of n up to most.
+func divisor(n, most int64) int64 {
+	d := min(n, most)
+	for n%d != 0 {
+		d--
+	}
+	return d
+}
+
+// configured puts the limit into force where it is stored.
+func (s subject) configured(ctx context.Context, p redis.Pipeliner, config string, a ask) {
+	if s.stored {
+		p.HSet(ctx, config, "rate", a.limit, "interval", a.window.Microseconds())
+	}
+}
+
+// fill makes a limiter's state by running its script through a history.
+func (s subject) fill(ctx context.Context, on *server, limiter string, a ask, h history) error {
+	if n := len(clockRead.FindAllString(s.source, -1)); n != 1 {
+		return fmt.Errorf("filling %s: it reads the clock in %d places, want 1", s.name, n)
+	}
+	source := fmt.Sprintf(filler, clockRead.ReplaceAllString(s.source, "clock"))
+	a.id = "<id>"
+	for done := int64(0); done < h.calls; done += fillChunk {
+		args := []any{h.from.Add(time.Duration(done) * h.step).UnixMicro(), h.step.Microseconds(), min(fillChunk, h.calls-done)}
+		args = append(args, s.args(a)...)
+		if err := on.Eval(ctx, source, s.at(limiter), args...).Err(); err != nil {
+			return fmt.Errorf("filling %s: %w", s.name, err)
+		}
+	}
+	return on.ScriptFlush(ctx).Err() // the interpreter is as new: its heap is not the filler's
+}

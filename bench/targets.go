@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Target is one line of what the scripts and the loader are held to.
+type Target struct {
+	Name     string  `json:"name"`
+	Unit     string  `json:"unit"` // "x the floor", "us", ..
+	Want     float64 `json:"want"` // at most, or at least where AtLeast
+	AtLeast  bool    `json:"at_least,omitempty"`
+	Measured float64 `json:"measured"`
+	Met      bool    `json:"met"`
+	Missing  bool    `json:"missing,omitempty"` // nothing was measured for it
+	Where    string  `json:"where,omitempty"`   // the row that decides
+}
+
+func atMost(name, unit string, want float64, measured []float64) Target {
+	t := Target{Name: name, Unit: unit, Want: want, Missing: len(measured) == 0}
+	if !t.Missing {
+		t.Measured = slices.Max(measured)
+		t.Met = t.Measured <= want
+	}
+	return t
+}
+
+func atLeast(name, unit string, want float64, measured []float64) Target {
+	t := Target{Name: name, Unit: unit, Want: want, AtLeast: true, Missing: len(measured) == 0}
+	if !t.Missing {
+		t.Measured = slices.Min(measured)
+		t.Met = t.Measured >= want
+	}
+	return t
+}
+
+const floors = "x floor"
+
+// targets answers each from the rows, by the worst of those it is about.
+func (r *Results) targets() []Target {
+	var list []Target
+	add := func(t Target) { list = append(list, t) }
+	for _, w := range []struct {
+		subject         string
+		granted, denied float64
+	}{
+		{"gcra", 1.8, 1.4}, {"list_log", 2.0, 1.6}, {"slice_ring 60", 2.2, 1.9}, {"slice_ring 3600", 2.2, 1.9},
+		{"zset_log", 2.7, 2.0}, {"token_bucket", 2.7, 2.2},
+	} {
+		add(atMost(w.subject+": granted, up to 10^4 live", floors, w.granted, r.ratios(w.subject, granted, 1, 1e4)))
+		add(atMost(w.subject+": denied, limit 10 to 100", floors, w.denied, r.ratios(w.subject, denied, 10, 100)))
+	}
+	add(atMost("slice_ring: granted, 3600 slices to 60, apart", "x", 1.1, r.apart()))
+	add(atMost("list_log: bytes a permit from 10^3 on", "bytes", 11, r.bytesEach(func(m Memory) bool {
+		return m.Subject == "list_log" && m.Permits >= 1e3
+	})))
+	add(atMost("slice_ring: bytes a slice, of 720 and 3600", "bytes", 8, r.bytesEach(func(m Memory) bool {
+		return m.Slices >= 720
+	})))
+	for _, outcome := range []string{granted, denied} {
+		add(atMost("list_log to zset_log, "+outcome, "x", 0.75, r.beside("list_log", "zset_log", outcome)))
+		add(atMost("list_log to S1's ZSET, "+outcome, "x", 0.9, r.beside("list_log", s1, outcome)))
+		add(atMost("list_log to S2's ZSET, "+outcome, "x", 0.9, r.beside("list_log", s2, outcome)))
+	}
+	add(atMost("list_log: granted, 10^6 live to 100", "x", 1.3, over(
+		r.ratios("list_log", granted, 1e6, 1e6), r.ratios("list_log", granted, 100, 100))))
+	add(r.worstCall())
+	add(atMost("loader: allocations over a bare EvalSha", "allocs", 3, r.loaderAllocs()))
+	add(atMost("loader: time over a bare EvalSha", "x", 1.05, r.loaderTimes()))
+	add(atLeast("64 goroutines sharing round trips, to alone", "x", 3, r.shared()))
+	return append(list, r.besidePeers()...)
+}
+
+// ratios are the multiples of the floor of a subject with so many live permits, spread or in a burst.
+func (r *Results) ratios(subject, outcome string, least, most int64) []float64 {
+	var list []float64
+	for _, t := range r.ServerTime {
+		if t.Subject == subject && t.Outcome == outcome && (t.State == spread || t.State == burst) && least <= t.Live && t.Live <= most {
+			list = append(list, t.Ratio.Median)
+		}
+	}
+	return list
+}
+
+// over divides the first by the first.
+func over(a, b []float64) []float64 {
+	if len(a) == 0 || len(b) == 0 {
+		return nil
+	}
+	return []float64{a[0] / b[0]}
+}
+
+// apart is how far grants on a ring of 3600 slices are from those on 60, at each number of permits.
+func (r *Results) apart() []float64 {
+	var list []float64
+	for _, live := range []int64{1, 100, 1e4, 1e6} {
+		for _, x := range over(r.ratios("slice_ring 3600", granted, live, live), r.ratios("slice_ring 60", granted, live, live)) {
+			list = append(list, max(x, 1/x))
+		}
+	}
+	return list
+}
+
+// beside divides a's multiples of the floor by b's, wherever there are both.
+func (r *Results) beside(a, b, outcome string) []float64 {
+	var list []float64
+	for _, live := range []int64{1, 10, 100, 1e4} {
+		list = append(list, over(r.ratios(a, outcome, live, live), r.ratios(b, outcome, live, live))...)
+	}
+	return list
+}
+
+func (r *Results) bytesEach(about func(Memory) bool) []float64 {
+	var list []float64
+	for _, m := range r.Bytes {
+		if about(m) {
+			list = append(list, m.Each())
+		}
+	}
+	return list
+}
+
+// worstCall goes by medians of single calls: the most of a few is what else ran on the machine.
+func (r *Results) worstCall() Target {
+	var all []float64
+	var worst Worst
+	for _, w := range r.Worst {
+		if !w.Ours {
+			continue
+		}
+		all = append(all, w.Median)
+		if w.Median >= worst.Median {
+			worst = w
+		}
+	}
+	t := atMost("any script: worst single call", "us", 1000, all)
+	if !t.Missing {
+		t.Where = fmt.Sprintf("%s, %d, %s expired, %s", worst.Subject, worst.Entries, worst.Expired, worst.Call)
+	}
+	return t
+}
+
+func (r *Results) loaderAllocs() []float64 {
+	var list []float64
+	for _, c := range r.Loader {
+		if c.Context == background {
+			list = append(list, c.LoaderAllocs-c.BareAllocs)
+		}
+	}
+	return list
+}
+
+func (r *Results) loaderTimes() []float64 {
+	var list []float64
+	for _, c := range r.Loader {
+		if c.Context == background {
+			list = append(list, c.Time.Median)
+		}
+	}
+	return list
+}
+
+// shared compares decisions a second at 64 goroutines.
+func (r *Results) shared() []float64 {
+	perSecond := func(way string) []float64 {
+		for _, e := range r.EndToEnd {
+			if e.Way == way && e.Batch == 1 && e.Goroutines == 64 {
+				return []float64{e.PerSecond.Median}
+			}
+		}
+		return nil
+	}
+	return over(perSecond(loaderShared), perSecond(loaderGCRA))
+}
+
+// besidePeers compares each of ours with every library and way that promises the same, and holds it.
+func (r *Results) besidePeers() []Target {
+	var list []Target
+	for _, p := range r.Peers {
+		if p.Ours || p.Guarantee != burstRate {
+			continue
+		}
+		for _, ours := range r.Peers {
+			if ours.Ours && ours.Guarantee == p.Guarantee {
+				name := fmt.Sprintf("%s to %s, ", ours.Name, p.Name)
+				list = append(list,
+					atMost(name+"granted: server CPU", "x", 1, []float64{ours.Granted.CPU.Median / p.Granted.CPU.Median}),
+					atMost(name+"denied: server CPU", "x", 1, []float64{ours.Denied.CPU.Median / p.Denied.CPU.Median}),
+				)
+			}
+		}
+	}
+	return list
+}
+
+func (t Target) wanted() string {
+	if t.AtLeast {
+		return fmt.Sprintf("at least %.3g %s", t.Want, t.Unit)
+	}
+	return fmt.Sprintf("at most %.4g %s", t.Want, t.Unit)
+}
+
+func (t Target) verdict() string {
+	switch {
+	case t.Missing:
+		return "not measured"
+	case t.Met:
+		return "met"
+	}
+	return "missed"
+}
+
+func (t Target) measured() string {
+	if t.Missing {
+		return ""
+	}
+	figure := strings.TrimSuffix(fmt.Sprintf("%.2f", t.Measured), ".00")
+	if t.Where != "" {
+		figure += " (" + t.Where + ")"
+	}
+	return figure
+}
