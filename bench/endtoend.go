@@ -57,6 +57,7 @@ var e2eLimit = loader.PerSecond(1e7)
 func callers(rdb redis.UniversalClient) []caller {
 	limits := loader.New(rdb)
 	gcra := limits.GCRA("e2e", e2eLimit)
+	shared := loader.New(rdb, loader.ShareRoundTrips()).GCRA("e2e", e2eLimit)
 	log := limits.ListLog("e2e", loader.PerSecond(1000))
 	names, keys := make([]string, subjects), make([]string, subjects)
 	for i := range names {
@@ -82,6 +83,15 @@ func callers(rdb redis.UniversalClient) []caller {
 		{bareIncr, 1, func(ctx context.Context, i int) error { return rdb.Incr(ctx, keys[i%subjects]+"n").Err() }},
 		{loaderGCRA, 1, func(ctx context.Context, i int) error { _, err := gcra.Allow(ctx, names[i%subjects]); return err }},
 		{"loader ListLog", 1, func(ctx context.Context, i int) error { _, err := log.Allow(ctx, names[i%subjects]); return err }},
+		{loaderShared, 1, func(ctx context.Context, i int) error { _, err := shared.Allow(ctx, names[i%subjects]); return err }},
+		{loaderGCRA, batchSize, func(ctx context.Context, i int) error {
+			batch := limits.Batch()
+			for k := range batchSize {
+				batch.Allow(gcra, names[(i+k)%subjects])
+			}
+			_, err := batch.Do(ctx)
+			return err
+		}},
 		{bareIncr, batchSize, pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { p.Incr(ctx, keys[i%subjects]+"n") })},
 		{bareEvalsha, batchSize, pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { evalsha(ctx, p, i) })},
 	}

@@ -5,55 +5,51 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
-	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// BenchmarkAllow compares a decision with the bare EVALSHA that it sends, which go-redis might repeat.
+// BenchmarkAllow holds a decision against the bare EVALSHA that it sends, which go-redis might repeat, with a
+// context that cannot end and with one that has a deadline. They take turns of 20 calls, since what else
+// runs on a machine changes by the second; the medians are printed, and ratios to the bare one.
+//
+//	go test ./loader -run '^$' -bench Allow -benchtime 2000x
 func BenchmarkAllow(b *testing.B) {
-	rdb := redis.NewClient(&redis.Options{
-		Addr: redistest.Start(b).Addr, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	defer func() { _ = rdb.Close() }()
-	ctx := context.Background()
+	rdb := real(b)
 	limits := loader.New(rdb)
-	if err := limits.Preload(ctx); err != nil {
-		b.Fatal(err)
-	}
-	limit := loader.PerSecond(1000000)
+	must(b, limits.Preload(background))
+	deadline, cancel := context.WithTimeout(background, time.Hour)
+	defer cancel()
+	for i, m := range makers {
+		b.Run(m.name, func(b *testing.B) {
+			limiter := m.make(limits, loader.PerSecond(5000))
+			sum, keys, args := sentBy(b, rdb.Options().Addr, i)
+			bare := func() error { return rdb.EvalSha(background, sum, keys, args...).Err() }
+			allow := func() error { return second(limiter.Allow(background, "s")) }
+			bounded := func() error { return second(limiter.Allow(deadline, "s")) }
 
-	b.Run("bare EvalSha", func(b *testing.B) {
-		b.ReportAllocs()
-		subject := "bare"
-		for b.Loop() {
-			r, err := rdb.EvalSha(ctx, sluice.GCRAV1.SHA1, []string{"sluice:bench:{" + subject + "}:gcra1"},
-				limit.Permits, limit.Window.Microseconds(), limit.Permits, int64(1), int64(0)).Int64Slice()
-			if err != nil || len(r) != 5 {
-				b.Fatal(r, err)
+			var took [3][]effort
+			for b.Loop() {
+				for way, call := range []func() error{bare, allow, bounded} {
+					took[way] = append(took[way], effort{wall: turn(b, call)})
+				}
 			}
-		}
-	})
-	b.Run("GCRA", func(b *testing.B) { allow(b, ctx, limits.GCRA("bench", limit)) })
-	b.Run("ListLog", func(b *testing.B) { allow(b, ctx, limits.ListLog("bench", loader.PerSecond(1000))) })
-	b.Run("ZSetLog", func(b *testing.B) { allow(b, ctx, limits.ZSetLog("bench", loader.PerSecond(1000))) })
-	b.Run("TokenBucket", func(b *testing.B) { allow(b, ctx, limits.TokenBucket("bench", limit)) })
-	b.Run("SliceRing", func(b *testing.B) { allow(b, ctx, limits.SliceRing("bench", []loader.Limit{limit})) })
-	b.Run("GCRA cancellable", func(b *testing.B) {
-		ctx, cancel := context.WithTimeout(ctx, time.Hour)
-		defer cancel()
-		allow(b, ctx, limits.GCRA("bench", limit))
-	})
+			base := median(took[0], wallTime)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(us(base), "bare_us")
+			b.ReportMetric(float64(median(took[1], wallTime))/float64(base), "x_bare")
+			b.ReportMetric(float64(median(took[2], wallTime))/float64(base), "x_bare_with_deadline")
+		})
+	}
 }
 
-func allow(b *testing.B, ctx context.Context, l loader.Limiter) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := l.Allow(ctx, "subject"); err != nil {
+// turn is the time of one call, of 20 in a row.
+func turn(b *testing.B, call func() error) time.Duration {
+	const calls = 20
+	started := time.Now()
+	for range calls {
+		if err := call(); err != nil {
 			b.Fatal(err)
 		}
 	}
+	return time.Since(started) / calls
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,54 +26,84 @@ const (
 // scripts, lost replies and ending contexts. keys are passed as they are: see Key. It returns the
 // reply, whose fields the script's header names. Cost: one round trip, unless the script is missing.
 func (l *Limits) Call(ctx context.Context, script *sluice.Script, keys []string, args ...any) ([]int64, error) {
-	return l.run(ctx, script, keys, args, len(script.Reply))
+	words := make([]any, 0, firstKey+len(keys)+len(args))
+	words = append(words, "evalsha", script.SHA1, len(keys))
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	c := l.call(script, append(words, args...), len(script.Reply))
+	return c.run(ctx)
 }
 
-// run sends one decision of a script and returns its reply, which holds at least want integers.
-func (l *Limits) run(ctx context.Context, script *sluice.Script, keys []string, argv []any, want int) ([]int64, error) {
-	ctx, cancel := l.bounded(ctx)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return nil, failed(script, err)
-	}
-	c := call{limits: l, script: script, keys: keys, argv: argv}
-	c.inspect()
-	reply, err := c.decide(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(reply) < want {
-		return nil, failed(script, fmt.Errorf("a reply of %d integers, want %d", len(reply), want))
-	}
-	return reply, nil
-}
+// Where the words of a command stand: EVALSHA, SHA1, the number of keys, keys, arguments.
+const (
+	keyCount = 2
+	firstKey = 3
+)
 
 // call is one decision, through all its attempts.
 type call struct {
 	limits *Limits
 	script *sluice.Script
-	keys   []string
-	argv   []any
+	words  []any // as they are sent: EVALSHA and what follows
+	want   int   // integers in its reply, at least
 
-	id     string // the request id, if it carries one
-	looks  bool   // it changes nothing
-	lost   error  // an attempt may have run: why its reply is missing
-	tries  int    // attempts after which nothing had run, or that may be repeated
-	heals  int    // times the script was loaded
-	source bool   // send the source: EVAL
-	master bool   // do not send EVALSHA_RO, the server refuses it
+	id    string // the request id, if it carries one
+	looks bool   // it changes nothing
+
+	lost   error // an attempt may have run: why its reply is missing
+	tries  int   // attempts after which nothing had run, or that may be repeated
+	heals  int   // times the script was missing
+	source bool  // send the source: EVAL
+	master bool  // do not send EVALSHA_RO, the server refuses it
+
+	// What the next attempt waits for: see prepare.
+	missing bool
+	pause   time.Duration
+	why     error // of the attempt, or of loading the script
+}
+
+// call is one decision of a script, whose reply holds at least want integers.
+func (l *Limits) call(script *sluice.Script, words []any, want int) call {
+	c := call{limits: l, script: script, words: words, want: want}
+	c.inspect()
+	return c
 }
 
 // inspect reads from the arguments what the header says they mean.
 func (c *call) inspect() {
-	for i := range min(len(c.script.Args), len(c.argv)) {
+	args := c.words[firstKey+c.keyCount():]
+	for i := range min(len(c.script.Args), len(args)) {
 		switch c.script.Args[i].Name {
 		case "permits":
-			c.looks = isZero(c.argv[i])
+			c.looks = isZero(args[i])
 		case "id":
-			c.id, _ = c.argv[i].(string)
+			c.id, _ = args[i].(string)
 		}
 	}
+}
+
+func (c *call) keyCount() int {
+	n, _ := c.words[keyCount].(int)
+	return n
+}
+
+// keys are the keys of the call, for errors.
+func (c *call) keys() []string {
+	keys := make([]string, c.keyCount())
+	for i := range keys {
+		keys[i], _ = c.words[firstKey+i].(string)
+	}
+	return keys
+}
+
+// key is the one by which a cluster finds the node.
+func (c *call) key() string {
+	if c.keyCount() == 0 {
+		return ""
+	}
+	key, _ := c.words[firstKey].(string)
+	return key
 }
 
 func isZero(arg any) bool {
@@ -87,28 +118,57 @@ func isZero(arg any) bool {
 	return false
 }
 
-// decide sends until there is a reply, or an error that sending again would not cure.
-func (c *call) decide(ctx context.Context) ([]int64, error) {
+// run sends until there is a reply, or an error that sending again would not cure.
+func (c *call) run(ctx context.Context) ([]int64, error) {
+	ctx, cancel := c.limits.bounded(ctx)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return nil, failed(c.script, err)
+	}
 	for {
-		cmd := newCommand(ctx, c.args())
-		err := c.limits.send(ctx, cmd)
+		cmd := c.command(ctx)
+		err := c.send(ctx, cmd)
 		if err == nil {
-			return cmd.Int64Slice()
+			return c.reply(cmd)
 		}
 		if err := c.recover(ctx, cmd, err); err != nil {
+			return nil, err
+		}
+		if err := c.prepare(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// args is the command as it is sent.
-func (c *call) args() []any {
-	args := make([]any, 0, 3+len(c.keys)+len(c.argv))
-	args = append(args, c.verb(), c.text(), len(c.keys))
-	for _, key := range c.keys {
-		args = append(args, key)
+// decide is run for its decision.
+func (c *call) decide(ctx context.Context) (Decision, error) {
+	reply, err := c.run(ctx)
+	if err != nil {
+		return Decision{}, err
 	}
-	return append(args, c.argv...)
+	return decisionOf(reply), nil
+}
+
+// reply is what the script answered.
+func (c *call) reply(cmd *command) ([]int64, error) {
+	reply := cmd.Val()
+	if len(reply) < c.want {
+		return nil, failed(c.script, fmt.Errorf("a reply of %d integers, want %d", len(reply), c.want))
+	}
+	return reply, nil
+}
+
+// command is the call as it is sent. The words are not written to after they have been sent.
+func (c *call) command(ctx context.Context) *command {
+	words := c.words
+	if verb := c.verb(); verb != "evalsha" {
+		words = slices.Clone(words)
+		words[0] = verb
+	}
+	if c.source {
+		words[1] = c.script.Source
+	}
+	return newCommand(ctx, words)
 }
 
 func (c *call) verb() string {
@@ -123,31 +183,25 @@ func (c *call) verb() string {
 	return "evalsha"
 }
 
-func (c *call) text() string {
-	if c.source {
-		return c.script.Source
-	}
-	return c.script.SHA1
-}
-
 // readOnly reports whether a replica may answer.
 func (c *call) readOnly() bool { return c.looks && c.limits.readReplicas && !c.master }
 
-// recover makes the next attempt possible after one that failed, or returns the call's error.
+// recover finds out what the next attempt needs after one that failed, or returns the call's error.
 func (c *call) recover(ctx context.Context, cmd *command, err error) error {
 	if ctx.Err() != nil && !isReply(err) {
 		return c.gaveUp(cmd, err)
 	}
+	c.why = err
 	code := codeOf(err)
 	switch {
 	case code == "NOSCRIPT":
-		return c.heal(ctx, err)
+		return c.heal(err)
 	case c.readOnly() && refused(code, err):
 		c.master, c.source = true, false
 		return nil
-	case notRun(code), neverLeft(err):
+	case notRun(code), neverLeft(err) && cmd.unredirected():
 		return c.again(ctx, err)
-	case isReply(err):
+	case isReply(err) && !(cmd.piped && redirected(code)):
 		return c.final(code, err)
 	case cmd.giveUp() && isNetwork(err):
 		return c.again(ctx, err)
@@ -163,7 +217,7 @@ func (c *call) recover(ctx context.Context, cmd *command, err error) error {
 	return c.unknown(err)
 }
 
-// again pauses before another attempt, or returns err when there have been enough.
+// again asks for a pause before another attempt, or returns err when there have been enough.
 func (c *call) again(ctx context.Context, err error) error {
 	pause := firstPause << (2 * c.tries)
 	pause = pause/2 + rand.N(pause/2)
@@ -172,16 +226,13 @@ func (c *call) again(ctx context.Context, err error) error {
 	if c.tries > mostRetries || bounded && time.Until(deadline) < pause {
 		return c.unknown(err)
 	}
-	if ended := sleep(ctx, pause); ended != nil {
-		return c.unknown(fmt.Errorf("%w: %w", ended, err))
-	}
+	c.pause, c.why = pause, err
 	return nil
 }
 
-// heal loads the script where it was missing. A second time it loads it on every master, for the slot may
-// be on the move between two of them. Replicas take the source with the call: nobody can tell which of
-// them will be asked next.
-func (c *call) heal(ctx context.Context, err error) error {
+// heal asks for the script to be loaded where it was missing. Replicas take the source with the call: nobody
+// can tell which of them will be asked next.
+func (c *call) heal(err error) error {
 	switch {
 	case c.readOnly():
 		c.master = c.limits.preloadedOnly
@@ -194,7 +245,31 @@ func (c *call) heal(ctx context.Context, err error) error {
 	if c.heals > mostHeals {
 		return c.notLoaded(err)
 	}
-	err = c.limits.load(ctx, c.script, c.keys, c.heals > 1)
+	c.missing = true
+	return nil
+}
+
+// prepare does what the next attempt waits for.
+func (c *call) prepare(ctx context.Context) error {
+	if c.missing {
+		if err := c.loaded(ctx, c.load(ctx)); err != nil {
+			return err
+		}
+	}
+	return c.rested(sleep(ctx, c.pause))
+}
+
+// load loads the script on the key's node. A second time it loads it on every master, for the slot may be
+// on the move between two of them.
+func (c *call) load(ctx context.Context) error {
+	return c.limits.load(ctx, c.script, c.key(), c.everywhere())
+}
+
+func (c *call) everywhere() bool { return c.heals > 1 }
+
+// loaded notes what came of loading the script.
+func (c *call) loaded(ctx context.Context, err error) error {
+	c.missing = false
 	switch {
 	case err == nil:
 		return nil
@@ -205,6 +280,15 @@ func (c *call) heal(ctx context.Context, err error) error {
 		return c.unknown(fmt.Errorf("loading it: %w", err))
 	}
 	return c.again(ctx, fmt.Errorf("loading it: %w", err))
+}
+
+// rested notes what came of the pause.
+func (c *call) rested(ended error) error {
+	c.pause = 0
+	if ended == nil {
+		return nil
+	}
+	return c.unknown(fmt.Errorf("%w: %w", ended, c.why))
 }
 
 // gaveUp is the error of a call whose context ended.
@@ -221,7 +305,7 @@ func (c *call) unknown(err error) error {
 	if c.lost == nil {
 		return failed(c.script, err)
 	}
-	return &OutcomeUnknownError{Script: nameOf(c.script), Keys: c.keys, ID: c.id, Err: err}
+	return &OutcomeUnknownError{Script: nameOf(c.script), Keys: c.keys(), ID: c.id, Err: err}
 }
 
 func (c *call) notLoaded(err error) error {
@@ -236,7 +320,7 @@ func (c *call) final(code string, err error) error {
 		argument, want, _ := strings.Cut(text, ": want ")
 		return &ArgumentError{Script: nameOf(c.script), Argument: argument, Want: want}
 	case "BADSTATE", "WRONGTYPE":
-		return &StateError{Script: nameOf(c.script), Keys: c.keys, Code: code, Text: text}
+		return &StateError{Script: nameOf(c.script), Keys: c.keys(), Code: code, Text: text}
 	}
 	if c.source && refused(code, err) {
 		return c.notLoaded(err)
@@ -299,6 +383,10 @@ func notRun(code string) bool {
 func neverLeft(err error) bool {
 	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || isDialError(err)
 }
+
+// redirected reports whether a cluster sent the command elsewhere. go-redis follows by itself; when that
+// fails in a pipeline it leaves this error, and does not say how far the second attempt came.
+func redirected(code string) bool { return code == "MOVED" || code == "ASK" }
 
 // refused reports whether a server does not let this user have a command, or does not know it.
 func refused(code string, err error) bool {

@@ -543,28 +543,6 @@ func TestReadReplicasRefused(t *testing.T) {
 	}
 }
 
-// TestAllocations counts what a decision costs more than the bare EVALSHA.
-func TestAllocations(t *testing.T) {
-	rdb := real(t)
-	limits := loader.New(rdb)
-	must(t, limits.Preload(background))
-	limit := loader.PerSecond(1000000)
-	gcra := limits.GCRA("x", limit)
-	subject := "s"
-	bare := testing.AllocsPerRun(200, func() {
-		_, err := rdb.EvalSha(background, sluice.GCRAV1.SHA1, []string{"sluice:x:{" + subject + "}:gcra1"},
-			limit.Permits, limit.Window.Microseconds(), limit.Permits, int64(1), int64(0)).Int64Slice()
-		must(t, err)
-	})
-	ours := testing.AllocsPerRun(200, func() {
-		_, err := gcra.Allow(background, subject)
-		must(t, err)
-	})
-	if ours > bare+3 {
-		t.Errorf("%v allocations, the bare EVALSHA takes %v", ours, bare)
-	}
-}
-
 // TestConcurrentCallers share one limit.
 func TestConcurrentCallers(t *testing.T) {
 	rdb := real(t)

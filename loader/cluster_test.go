@@ -51,7 +51,8 @@ func addReplica(t *testing.T, nodes []*redis.Client, of *redis.Client) *redis.Cl
 	id := of.Do(background, "cluster", "myid").Val().(string)
 	await(t, func() bool { return replica.ClusterReplicate(background, id).Err() == nil })
 	await(t, func() bool {
-		return strings.Contains(replica.Info(background, "replication").Val(), "master_link_status:up")
+		return strings.Contains(replica.Info(background, "replication").Val(), "master_link_status:up") &&
+			strings.Contains(replica.ClusterInfo(background).Val(), "cluster_state:ok")
 	})
 	subject, _ := subjectOn(t, nodes, 2, "any") // CLUSTER SLOTS leaves out replicas that have got nothing
 	must(t, of.Set(background, subject, "x", 0).Err())

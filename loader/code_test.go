@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
 )
 
 type reply string
@@ -37,14 +39,14 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
-func TestCommandGivenUpBecomesPing(t *testing.T) {
+func TestCommandGivenUpDoesNothing(t *testing.T) {
 	c := newCommand(context.Background(), []any{"evalsha", "sum", 1, "key"})
 	for range 2 {
 		if !c.giveUp() {
 			t.Fatal("it cannot be given up")
 		}
 	}
-	if args := c.Args(); len(args) != 1 || args[0] != "ping" {
+	if args := c.Args(); len(args) != 3 || args[2] != 0 {
 		t.Errorf("it sends %q", args)
 	}
 	c = newCommand(context.Background(), []any{"evalsha", "sum", 1, "key"})
@@ -74,5 +76,79 @@ func TestSleep(t *testing.T) {
 	}
 	if err := sleep(ctx, -1); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPipedErrors is of what go-redis leaves on a command of a pipeline: the first error of several attempts,
+// where the last may have run.
+func TestPipedErrors(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: io.EOF}
+	tests := []struct {
+		name        string
+		err         error
+		piped, left bool
+		unknown     bool
+	}{
+		{"no connection, alone", dial, false, true, false},
+		{"no connection, then sent", dial, true, true, true},
+		{"no connection", dial, true, false, false},
+		{"redirected too often, alone", reply("MOVED 1 host:1"), false, true, false},
+		{"redirected, then sent", reply("MOVED 1 host:1"), true, true, true},
+		{"redirected, then sent", reply("ASK 1 host:1"), true, true, true},
+		{"refused", reply("OOM no memory"), true, true, false},
+	}
+	for _, test := range tests {
+		limits := New(nil)
+		c := limits.call(&sluice.ListLogV1, []any{"evalsha", "sum", 1, "key", 1, 1, 1, 0}, 5)
+		cmd := c.command(context.Background())
+		cmd.piped = test.piped
+		if test.left {
+			cmd.Args()
+		}
+		err := c.recover(context.Background(), cmd, test.err)
+		if errors.Is(err, ErrOutcomeUnknown) != test.unknown {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+// TestOutcomeOfAnswered has a connection end behind the reply of a command: go-redis says so on all of them.
+func TestOutcomeOfAnswered(t *testing.T) {
+	c := newCommand(context.Background(), []any{"evalsha", "sum", 1, "key"})
+	if err := c.outcome(false, io.EOF); err != io.EOF {
+		t.Errorf("on its way: %v", err)
+	}
+	c.Args()
+	c.SetErr(nil)
+	c.SetErr(io.EOF)
+	for _, done := range []bool{false, true} {
+		if err := c.outcome(done, io.EOF); err != nil {
+			t.Errorf("done %v: %v", done, err)
+		}
+	}
+	c = newCommand(context.Background(), []any{"evalsha", "sum", 1, "key"})
+	c.SetErr(reply("BADARG limit: want 1"))
+	if err := c.outcome(true, io.EOF); err == io.EOF {
+		t.Error("its own error is lost")
+	}
+}
+
+// TestSharingForgetsNodes: in a cluster they come and go.
+func TestSharingForgetsNodes(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1, MaxRetries: -1})
+	defer func() { _ = rdb.Close() }()
+	limits := New(rdb, ShareRoundTrips())
+	if _, err := limits.GCRA("x", PerMinute(1)).Allow(context.Background(), "s"); err == nil {
+		t.Fatal("there is a server")
+	}
+	lines := func() int {
+		limits.sharing.mu.Lock()
+		defer limits.sharing.mu.Unlock()
+		return len(limits.sharing.lines)
+	}
+	for deadline := time.Now().Add(10 * time.Second); lines() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d lines are left", lines())
+		}
 	}
 }

@@ -25,3 +25,14 @@ type Decision struct {
 
 // denial is the answer to a limit of 0.
 func denial() Decision { return Decision{Wait: Never} }
+
+// decisionOf is the decision in a script's reply: its first five integers, in all scripts.
+func decisionOf(reply []int64) Decision {
+	return Decision{
+		Granted:    reply[0] > 0,
+		Remaining:  reply[1],
+		Wait:       time.Duration(reply[2]) * time.Microsecond,
+		ResetAfter: time.Duration(reply[3]) * time.Microsecond,
+		Now:        time.UnixMicro(reply[4]),
+	}
+}

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -51,13 +52,14 @@ type certainty struct {
 }
 
 // decide asks, unless the answer is known.
-func (m *denials) decide(c core, key string, q question, ask func() (Decision, error)) (Decision, error) {
+func (m *denials) decide(ctx context.Context, c core, call call, q question) (Decision, error) {
+	key := call.key()
 	if d, ok := m.recall(c, key, q); ok {
 		return d, nil
 	}
 	asked := certainty{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.windows}
 	forgotten := m.mark()
-	d, err := ask()
+	d, err := call.decide(ctx)
 	if err == nil && !d.Granted && q.permits > 0 {
 		asked.decision = d
 		m.remember(key, asked, forgotten)

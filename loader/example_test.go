@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -134,4 +136,56 @@ func Example_errors() {
 	// true loader: AllowN(n=2) exceeds limit 1
 	// <nil>
 	// would take 24h0m0s
+}
+
+// A Batch asks several limiters in one round trip. Each answers for itself: what one denies is charged to
+// the others all the same.
+func ExampleLimits_Batch() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	perUser := limits.ListLog("send-code", loader.PerMinute(3))
+	perAddress := limits.GCRA("send-code-ip", loader.PerHour(100))
+
+	batch := limits.Batch()
+	user := batch.AllowN(perUser, "ada@example.com", 2)
+	address := batch.Allow(perAddress, "192.0.2.7")
+	again := batch.AllowN(perUser, "ada@example.com", 2)
+	look := batch.Peek(perUser, "bob@example.com")
+	if _, err := batch.Do(ctx); err != nil {
+		log.Fatal(err) // at least one has no decision: see each one's Err
+	}
+	fmt.Println(user.Granted, user.Remaining)
+	fmt.Println(address.Granted, address.Remaining)
+	fmt.Println(again.Granted, again.Wait)
+	fmt.Println(look.Remaining)
+	// Output:
+	// true 1
+	// true 99
+	// false 1m0s
+	// 3
+}
+
+// With many goroutines, decisions that are in flight together share their round trips.
+func ExampleShareRoundTrips() {
+	addr, stop := server()
+	defer stop()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}), loader.ShareRoundTrips())
+	api := limits.GCRA("api", loader.PerMinute(40))
+
+	var granted atomic.Int64
+	var requests sync.WaitGroup
+	for range 64 {
+		requests.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			if d, err := api.Allow(ctx, "acme"); err == nil && d.Granted {
+				granted.Add(1)
+			}
+		})
+	}
+	requests.Wait()
+	fmt.Println(granted.Load())
+	// Output: 40
 }

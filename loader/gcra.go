@@ -1,7 +1,5 @@
 package loader
 
-import "context"
-
 // GCRA is a smooth rate with a burst, the continuously refilled token bucket, in one small string whatever
 // the limit: permits come back one by one, Window / Permits apart, and up to Burst may be taken at once.
 // Any interval of length d holds at most Burst + d * Permits / Window. Limit and burst go up to 10^7. The
@@ -28,10 +26,9 @@ func burstOf(c core) int64 {
 	return c.limit.burst()
 }
 
-func askGCRA(ctx context.Context, c core, key string, q question) (Decision, error) {
-	r, err := c.limits.GCRAV1(ctx, GCRAV1Args{
+func askGCRA(c core, key string, q question) (call, error) {
+	return GCRAV1Args{
 		Bucket: key, Limit: c.limit.Permits, Window: c.limit.Window, Burst: c.limit.burst(),
 		Permits: q.permits, MaxWait: q.maxWait,
-	})
-	return Decision{r.Granted > 0, r.Remaining, r.Wait, r.ResetAfter, r.Now}, err
+	}.call(c.limits)
 }

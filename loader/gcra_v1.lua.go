@@ -50,18 +50,11 @@ type GCRAV1Reply struct {
 //   - WRONGTYPE: bucket holds something other than a string
 //   - BADSTATE: bucket holds a string that this script did not write
 func (l *Limits) GCRAV1(ctx context.Context, args GCRAV1Args) (GCRAV1Reply, error) {
-	script := &sluice.GCRAV1
-	windowUS, err := microseconds(script, "window", args.Window)
+	c, err := args.call(l)
 	if err != nil {
 		return GCRAV1Reply{}, err
 	}
-	maxWaitUS, err := microseconds(script, "max_wait", args.MaxWait)
-	if err != nil {
-		return GCRAV1Reply{}, err
-	}
-	keys := []string{args.Bucket}
-	argv := []any{args.Limit, windowUS, args.Burst, args.Permits, maxWaitUS}
-	reply, err := l.run(ctx, script, keys, argv, 5)
+	reply, err := c.run(ctx)
 	if err != nil {
 		return GCRAV1Reply{}, err
 	}
@@ -72,4 +65,19 @@ func (l *Limits) GCRAV1(ctx context.Context, args GCRAV1Args) (GCRAV1Reply, erro
 		ResetAfter: time.Duration(reply[3]) * time.Microsecond,
 		Now:        time.UnixMicro(reply[4]),
 	}, nil
+}
+
+// call is what is sent.
+func (args GCRAV1Args) call(l *Limits) (call, error) {
+	script := &sluice.GCRAV1
+	windowUS, err := microseconds(script, "window", args.Window)
+	if err != nil {
+		return call{}, err
+	}
+	maxWaitUS, err := microseconds(script, "max_wait", args.MaxWait)
+	if err != nil {
+		return call{}, err
+	}
+	words := []any{"evalsha", script.SHA1, 1, args.Bucket, args.Limit, windowUS, args.Burst, args.Permits, maxWaitUS}
+	return l.call(script, words, 5), nil
 }

@@ -10,6 +10,8 @@ import (
 type hook struct {
 	before func(cmd redis.Cmder)
 	after  func(cmd redis.Cmder, err error)
+	piped  func(cmds []redis.Cmder) // before a pipeline
+	done   func()                   // after one
 }
 
 func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -28,7 +30,16 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if h.piped != nil {
+			h.piped(cmds)
+		}
+		err := next(ctx, cmds)
+		if h.done != nil {
+			h.done()
+		}
+		return err
+	}
 }
 
 // breaker answers commands without sending them, those that it is for.

@@ -49,7 +49,7 @@ type kind struct {
 	ids      bool // a call carries an id: it may be repeated and given back
 	books    bool // a max_wait is possible
 	capacity func(core) int64
-	ask      func(ctx context.Context, c core, key string, q question) (Decision, error)
+	ask      func(c core, key string, q question) (call, error)
 	keys     func(s *settings, key string) []string // what Reset removes
 }
 
@@ -110,21 +110,33 @@ func (c core) Reset(ctx context.Context, subject string) error {
 
 // decide asks the script, unless what is asked for needs no server to answer.
 func (c core) decide(ctx context.Context, subject string, q question) (Decision, error) {
+	asked, err := c.ask(subject, q)
+	switch {
+	case err != nil:
+		return Decision{}, err
+	case asked.script == nil:
+		return denial(), nil
+	}
+	if c.denials != nil {
+		return c.denials.decide(ctx, c, asked, q)
+	}
+	return asked.decide(ctx)
+}
+
+// ask is the call that decides, without a script where a limit of 0 has decided already.
+func (c core) ask(subject string, q question) (call, error) {
 	key, err := c.key(subject)
 	if err != nil {
-		return Decision{}, err
+		return call{}, err
 	}
 	capacity := c.kind.capacity(c)
 	if capacity == 0 {
-		return denial(), nil
+		return call{}, nil
 	}
 	if q.permits > capacity {
-		return Decision{}, fmt.Errorf("loader: %s(n=%d) %w %d", q.method, q.permits, ErrExceedsLimit, capacity)
+		return call{}, fmt.Errorf("loader: %s(n=%d) %w %d", q.method, q.permits, ErrExceedsLimit, capacity)
 	}
-	if c.denials != nil {
-		return c.denials.decide(c, key, q, func() (Decision, error) { return c.kind.ask(ctx, c, key, q) })
-	}
-	return c.kind.ask(ctx, c, key, q)
+	return c.kind.ask(c, key, q)
 }
 
 // key is the subject's key, if nothing is wrong with it or with the limiter.
@@ -176,6 +188,8 @@ func errNoPermits() error { return &ArgumentError{Argument: "n", Want: "1 or mor
 // newID returns 22 characters, of 128 random bits.
 func newID() string {
 	var bits [16]byte
+	var id [22]byte
 	_, _ = rand.Read(bits[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(bits[:])
+	base64.RawURLEncoding.Encode(id[:], bits[:])
+	return string(id[:])
 }

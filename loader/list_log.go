@@ -1,7 +1,5 @@
 package loader
 
-import "context"
-
 // ListLog is a sliding-window log, exact to the microsecond, in about 10 bytes a permit: any interval of
 // one window holds at most the limit. It is the default for exact limits. The limit goes up to 1000000,
 // the permits of one call up to 1000. The zero ListLog is not ready for use: see Limits.ListLog.
@@ -19,9 +17,8 @@ func (b ListLog) With(limit Limit) ListLog { return ListLog{booker{b.with(limit)
 
 var listLog = kind{code: codeListLog, books: true, capacity: permitsOf, ask: askListLog, keys: one}
 
-func askListLog(ctx context.Context, c core, key string, q question) (Decision, error) {
-	r, err := c.limits.ListLogV1(ctx, ListLogV1Args{
+func askListLog(c core, key string, q question) (call, error) {
+	return ListLogV1Args{
 		Log: key, Limit: c.limit.Permits, Window: c.limit.Window, Permits: q.permits, MaxWait: q.maxWait,
-	})
-	return Decision{r.Granted > 0, r.Remaining, r.Wait, r.ResetAfter, r.Now}, err
+	}.call(c.limits)
 }

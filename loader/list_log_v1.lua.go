@@ -47,18 +47,11 @@ type ListLogV1Reply struct {
 //   - WRONGTYPE: log holds something other than a list
 //   - BADSTATE: log holds an entry that is not a moment in microseconds
 func (l *Limits) ListLogV1(ctx context.Context, args ListLogV1Args) (ListLogV1Reply, error) {
-	script := &sluice.ListLogV1
-	windowUS, err := microseconds(script, "window", args.Window)
+	c, err := args.call(l)
 	if err != nil {
 		return ListLogV1Reply{}, err
 	}
-	maxWaitUS, err := microseconds(script, "max_wait", args.MaxWait)
-	if err != nil {
-		return ListLogV1Reply{}, err
-	}
-	keys := []string{args.Log}
-	argv := []any{args.Limit, windowUS, args.Permits, maxWaitUS}
-	reply, err := l.run(ctx, script, keys, argv, 5)
+	reply, err := c.run(ctx)
 	if err != nil {
 		return ListLogV1Reply{}, err
 	}
@@ -69,4 +62,19 @@ func (l *Limits) ListLogV1(ctx context.Context, args ListLogV1Args) (ListLogV1Re
 		ResetAfter: time.Duration(reply[3]) * time.Microsecond,
 		Now:        time.UnixMicro(reply[4]),
 	}, nil
+}
+
+// call is what is sent.
+func (args ListLogV1Args) call(l *Limits) (call, error) {
+	script := &sluice.ListLogV1
+	windowUS, err := microseconds(script, "window", args.Window)
+	if err != nil {
+		return call{}, err
+	}
+	maxWaitUS, err := microseconds(script, "max_wait", args.MaxWait)
+	if err != nil {
+		return call{}, err
+	}
+	words := []any{"evalsha", script.SHA1, 1, args.Log, args.Limit, windowUS, args.Permits, maxWaitUS}
+	return l.call(script, words, 5), nil
 }

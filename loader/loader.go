@@ -29,7 +29,13 @@
 // # Contexts
 //
 // A call returns as soon as its context ends, whatever the client's timeouts and ContextTimeoutEnabled
-// are. A context that can end costs a goroutine for as long as the round trip takes.
+// are. A context that can end costs a goroutine for as long as the round trip takes; [ShareRoundTrips] has
+// one for many calls.
+//
+// # Many at once
+//
+// A [Batch] asks about many subjects of many limiters in one round trip. [ShareRoundTrips] does that for
+// goroutines that know nothing of each other. Neither gives up a promise of the single call.
 //
 // # Plans
 //
@@ -60,6 +66,7 @@ type Limits struct {
 	timeout       time.Duration
 	preloadedOnly bool
 	readReplicas  bool
+	sharing       *sharing // nil unless ShareRoundTrips
 }
 
 // Option changes what New makes.

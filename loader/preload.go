@@ -68,36 +68,34 @@ func load(ctx context.Context, on redis.Scripter, script *sluice.Script) error {
 	return nil
 }
 
-// load loads a script on the node of the call's keys, or on all of them.
-func (l *Limits) load(ctx context.Context, script *sluice.Script, keys []string, all bool) error {
-	key := ""
-	if len(keys) > 0 {
-		key = keys[0]
-	}
+// load loads a script on the node of a key, or on all of them.
+func (l *Limits) load(ctx context.Context, script *sluice.Script, key string, all bool) error {
 	return await(ctx, func() error {
-		switch rdb := l.rdb.(type) {
-		case clusterClient:
-			if all {
-				return rdb.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-					return load(ctx, node, script)
-				})
-			}
-			return loadOn(ctx, script)(rdb.MasterForKey(ctx, key))
-		case ringClient:
-			return loadOn(ctx, script)(rdb.GetShardClientForKey(key))
+		if rdb, ok := l.rdb.(clusterClient); ok && all {
+			return rdb.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+				return load(ctx, node, script)
+			})
 		}
-		return load(ctx, l.rdb, script)
-	})
-}
-
-// loadOn loads a script on a node, if there is one.
-func loadOn(ctx context.Context, script *sluice.Script) func(*redis.Client, error) error {
-	return func(node *redis.Client, err error) error {
+		node, err := l.nodeOf(ctx, key)
 		if err != nil {
 			return err
 		}
+		if node == nil {
+			return load(ctx, l.rdb, script)
+		}
 		return load(ctx, node, script)
+	})
+}
+
+// nodeOf is the node that decides about a key, nil where there is only one.
+func (l *Limits) nodeOf(ctx context.Context, key string) (*redis.Client, error) {
+	switch rdb := l.rdb.(type) {
+	case clusterClient:
+		return rdb.MasterForKey(ctx, key)
+	case ringClient:
+		return rdb.GetShardClientForKey(key)
 	}
+	return nil, nil
 }
 
 // Preload loads all scripts on every node, and goes on where one of them fails. The error joins a

@@ -15,16 +15,20 @@ func nobody(t *testing.T) *redis.Client {
 	opt := options("nowhere:0")
 	opt.Dialer = nil
 	rdb := clientOf(t, opt)
-	rdb.AddHook(hook{before: func(cmd redis.Cmder) { t.Errorf("%s was asked", cmd.Name()) }})
+	rdb.AddHook(hook{
+		before: func(cmd redis.Cmder) { t.Errorf("%s was asked", cmd.Name()) },
+		piped:  func(cmds []redis.Cmder) { t.Errorf("%v were asked", cmds) },
+	})
 	return rdb
 }
 
-// fault is what a proxy does with one EVALSHA or EVAL.
+// fault is what a proxy does with one EVALSHA or EVAL, or one pipeline of them.
 type fault struct {
 	answer      string // this instead of asking the server
 	dropRequest bool   // hang up instead of asking the server
 	dropReply   bool   // hang up instead of passing on what it answered
 	silence     bool   // keep the reply and the connection
+	first       int    // hang up behind as many of the replies, of five integers each
 }
 
 // proxy stands between a client and a server and does what it is told with the next decisions.
@@ -69,6 +73,12 @@ func (p *proxy) next(faults ...fault) {
 	p.faults = faults
 }
 
+// replies are the first n replies in what a server answered.
+func replies(answer []byte, n int) []byte {
+	lines := bytes.SplitAfter(answer, []byte("\n"))
+	return bytes.Join(lines[:min(6*n, len(lines))], nil)
+}
+
 func (p *proxy) fault(request []byte) fault {
 	if !bytes.Contains(request, []byte("\r\neval")) {
 		return fault{}
@@ -109,6 +119,9 @@ func (p *proxy) serve(client net.Conn) {
 				return
 			case f.silence:
 				continue
+			case f.first > 0:
+				_, _ = client.Write(replies(buffer[:n], f.first))
+				return
 			}
 			if _, err := client.Write(buffer[:n]); err != nil {
 				return

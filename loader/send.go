@@ -11,45 +11,59 @@ import (
 //
 // It knows whether it can have left: go-redis writes what Args returns, and asks for it only then
 // (hooks that log commands ask too: then it counts as sent a moment early, which is the safe side). A
-// command that its caller gives up before that is turned into a PING, so that nobody is charged for a
-// decision that nobody waits for.
+// command that its caller gives up before that is turned into one that does nothing, so that nobody is
+// charged for a decision that nobody waits for.
+//
+// It is an IntSliceCmd because that reads integers without an allocation for each.
 type command struct {
-	*redis.Cmd
+	*redis.IntSliceCmd
+	piped bool // sent together with others
 	state atomic.Int32
 }
 
-// The states of a command. It goes from waiting to one of the others and stays there.
+// The states of a command, each only from the one that it names.
 const (
-	waiting int32 = iota
-	sent
-	givenUp
+	waiting  int32 = iota
+	sent           // waiting
+	givenUp        // waiting
+	answered       // sent; in a pipeline: its reply has been read, while others may still be missing
 )
 
-func newCommand(ctx context.Context, args []any) *command {
-	c := &command{Cmd: redis.NewCmd(ctx, args...)}
-	c.SetFirstKeyPos(3)
+func newCommand(ctx context.Context, words []any) *command {
+	c := &command{IntSliceCmd: redis.NewIntSliceCmd(ctx, words...)}
+	c.SetFirstKeyPos(firstKey)
 	c.SetStepCount(1) // otherwise a ClusterClient asks COMMAND for it
 	return c
 }
 
-// NoRetry keeps go-redis from sending the command again.
+// NoRetry keeps go-redis from sending the command again, and with it the pipeline that it is in.
 func (c *command) NoRetry() bool { return true }
 
-// Args returns what is sent.
+// Args returns what is sent. In the place of a decision that was given up that is the script without its
+// keys: it answers BADARG KEYS, which every user may ask for who may ask for decisions.
 func (c *command) Args() []any {
+	words := c.IntSliceCmd.Args()
 	if !c.state.CompareAndSwap(waiting, sent) && c.state.Load() == givenUp {
-		return []any{"ping"}
+		return []any{words[0], words[1], 0}
 	}
-	return c.Cmd.Args()
+	return words
+}
+
+// SetErr is what go-redis calls for each command of a pipeline, with nil once its reply has been read.
+func (c *command) SetErr(err error) {
+	c.IntSliceCmd.SetErr(err)
+	if err == nil {
+		c.state.CompareAndSwap(sent, answered)
+	}
 }
 
 // Clone returns a copy that go-redis does not send again either.
 func (c *command) Clone() redis.Cmder {
-	clone, ok := c.Cmd.Clone().(*redis.Cmd)
+	clone, ok := c.IntSliceCmd.Clone().(*redis.IntSliceCmd)
 	if !ok {
-		clone = redis.NewCmd(context.Background())
+		clone = redis.NewIntSliceCmd(context.Background())
 	}
-	return &command{Cmd: clone}
+	return &command{IntSliceCmd: clone}
 }
 
 // giveUp keeps the command from being sent and reports whether it was in time.
@@ -57,13 +71,52 @@ func (c *command) giveUp() bool {
 	return c.state.CompareAndSwap(waiting, givenUp) || c.state.Load() == givenUp
 }
 
+// wanted reports whether its caller has not given it up.
+func (c *command) wanted() bool { return c.state.Load() != givenUp }
+
+// unredirected reports whether an error of making a connection is the whole story of the command. By
+// itself it is: redirected before that, it has not run. In a pipeline go-redis leaves the first error of
+// its attempts on it, and a later one may have run.
+func (c *command) unredirected() bool { return !c.piped || c.giveUp() }
+
+// outcome is the error of a command that was sent with others, whose error is err: its own, if it has one,
+// and none if it has been answered, for a connection that is lost after that leaves its error on all of
+// them. Done says that go-redis has returned; before that no more can be known than whether there
+// is an answer.
+func (c *command) outcome(done bool, err error) error {
+	switch {
+	case c.state.Load() == answered:
+		return nil
+	case done && c.Err() != nil:
+		return c.Err()
+	}
+	return err
+}
+
 // send sends the command and returns its error, or the context's as soon as the context ends: the command
 // is not to be read then.
-func (l *Limits) send(ctx context.Context, cmd *command) error {
-	if ctx.Done() == nil {
+func (c *call) send(ctx context.Context, cmd *command) error {
+	l := c.limits
+	switch {
+	case l.sharing != nil && !c.readOnly(): // a pipeline with a decision in it goes to no replica
+		return l.sharing.send(ctx, c.key(), cmd)
+	case ctx.Done() == nil:
 		return l.rdb.Process(ctx, cmd)
 	}
 	return await(ctx, func() error { return l.rdb.Process(ctx, cmd) })
+}
+
+// sendAll sends commands in one pipeline, which go-redis splits by nodes, and returns one of their errors.
+func (l *Limits) sendAll(ctx context.Context, cmds []redis.Cmder) error {
+	if len(cmds) == 1 {
+		return l.rdb.Process(ctx, cmds[0])
+	}
+	pipe := l.rdb.Pipeline()
+	if err := pipe.BatchProcess(ctx, cmds...); err != nil {
+		return err
+	}
+	_, err := pipe.Exec(ctx)
+	return err
 }
 
 // await calls do and returns its error, or the context's as soon as the context ends: go-redis itself

@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"context"
 	"strconv"
 	"time"
 )
@@ -45,11 +44,10 @@ func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWind
 
 var sliceRing = kind{code: codeSliceRing, capacity: leastOf, ask: askSliceRing, keys: one}
 
-func askSliceRing(ctx context.Context, c core, key string, q question) (Decision, error) {
-	r, err := c.limits.SliceRingV1(ctx, SliceRingV1Args{
+func askSliceRing(c core, key string, q question) (call, error) {
+	return SliceRingV1Args{
 		Ring: key, Slice: c.slice, Permits: q.permits, Windows: c.windows,
-	})
-	return Decision{r.Granted > 0, r.Remaining, r.Wait, r.ResetAfter, r.Now}, err
+	}.call(c.limits)
 }
 
 // leastOf is the capacity of a SliceRing.

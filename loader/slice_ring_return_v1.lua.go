@@ -43,18 +43,26 @@ type SliceRingReturnV1Reply struct {
 //   - WRONGTYPE: ring holds something other than a string
 //   - BADSTATE: ring holds a string that slice_ring did not write, or slices of another length
 func (l *Limits) SliceRingReturnV1(ctx context.Context, args SliceRingReturnV1Args) (SliceRingReturnV1Reply, error) {
-	script := &sluice.SliceRingReturnV1
-	sliceUS, err := microseconds(script, "slice", args.Slice)
+	c, err := args.call(l)
 	if err != nil {
 		return SliceRingReturnV1Reply{}, err
 	}
-	keys := []string{args.Ring}
-	argv := []any{sliceUS, args.Taken.UnixMicro(), args.Permits}
-	reply, err := l.run(ctx, script, keys, argv, 1)
+	reply, err := c.run(ctx)
 	if err != nil {
 		return SliceRingReturnV1Reply{}, err
 	}
 	return SliceRingReturnV1Reply{
 		Returned: reply[0],
 	}, nil
+}
+
+// call is what is sent.
+func (args SliceRingReturnV1Args) call(l *Limits) (call, error) {
+	script := &sluice.SliceRingReturnV1
+	sliceUS, err := microseconds(script, "slice", args.Slice)
+	if err != nil {
+		return call{}, err
+	}
+	words := []any{"evalsha", script.SHA1, 1, args.Ring, sliceUS, args.Taken.UnixMicro(), args.Permits}
+	return l.call(script, words, 1), nil
 }

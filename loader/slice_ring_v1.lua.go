@@ -53,18 +53,11 @@ type SliceRingV1Reply struct {
 //   - WRONGTYPE: ring holds something other than a string
 //   - BADSTATE: ring holds a string that this script did not write, or slices of another length
 func (l *Limits) SliceRingV1(ctx context.Context, args SliceRingV1Args) (SliceRingV1Reply, error) {
-	script := &sluice.SliceRingV1
-	sliceUS, err := microseconds(script, "slice", args.Slice)
+	c, err := args.call(l)
 	if err != nil {
 		return SliceRingV1Reply{}, err
 	}
-	keys := []string{args.Ring}
-	argv := make([]any, 0, 2+2*len(args.Windows))
-	argv = append(argv, sliceUS, args.Permits)
-	for _, group := range args.Windows {
-		argv = append(argv, group.Slices, group.Limit)
-	}
-	reply, err := l.run(ctx, script, keys, argv, 5+len(args.Windows))
+	reply, err := c.run(ctx)
 	if err != nil {
 		return SliceRingV1Reply{}, err
 	}
@@ -76,4 +69,19 @@ func (l *Limits) SliceRingV1(ctx context.Context, args SliceRingV1Args) (SliceRi
 		Now:        time.UnixMicro(reply[4]),
 		Counts:     reply[5:],
 	}, nil
+}
+
+// call is what is sent.
+func (args SliceRingV1Args) call(l *Limits) (call, error) {
+	script := &sluice.SliceRingV1
+	sliceUS, err := microseconds(script, "slice", args.Slice)
+	if err != nil {
+		return call{}, err
+	}
+	words := make([]any, 0, 3+1+2+2*len(args.Windows))
+	words = append(words, "evalsha", script.SHA1, 1, args.Ring, sliceUS, args.Permits)
+	for _, group := range args.Windows {
+		words = append(words, group.Slices, group.Limit)
+	}
+	return l.call(script, words, 5+len(args.Windows)), nil
 }

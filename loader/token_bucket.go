@@ -37,13 +37,12 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 
 var tokenBucket = kind{code: codeTokenBucket, books: true, capacity: unbounded, ask: askTokenBucket, keys: permitKeys}
 
-func askTokenBucket(ctx context.Context, c core, key string, q question) (Decision, error) {
-	r, err := c.limits.TokenBucketV1(ctx, TokenBucketV1Args{
+func askTokenBucket(c core, key string, q question) (call, error) {
+	return TokenBucketV1Args{
 		Config: key, All: key + ":all", ByClient: key + ":by:" + escape(c.clientID),
 		Rate: c.limit.Permits, Interval: c.limit.Window, Scope: c.scope(),
 		Permits: q.permits, MaxWait: q.maxWait,
-	})
-	return Decision{r.Granted > 0, r.Remaining, r.Wait, r.ResetAfter, r.Now}, err
+	}.call(c.limits)
 }
 
 // permitKeys are the keys of the permits in use, without the config.

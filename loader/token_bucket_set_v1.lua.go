@@ -41,14 +41,11 @@ type TokenBucketSetV1Reply struct {
 //   - BADARG: an argument is not an integer in its range
 //   - WRONGTYPE: config holds something other than a hash
 func (l *Limits) TokenBucketSetV1(ctx context.Context, args TokenBucketSetV1Args) (TokenBucketSetV1Reply, error) {
-	script := &sluice.TokenBucketSetV1
-	intervalUS, err := microseconds(script, "interval", args.Interval)
+	c, err := args.call(l)
 	if err != nil {
 		return TokenBucketSetV1Reply{}, err
 	}
-	keys := []string{args.Config}
-	argv := []any{args.Rate, intervalUS, args.Scope}
-	reply, err := l.run(ctx, script, keys, argv, 3)
+	reply, err := c.run(ctx)
 	if err != nil {
 		return TokenBucketSetV1Reply{}, err
 	}
@@ -57,4 +54,15 @@ func (l *Limits) TokenBucketSetV1(ctx context.Context, args TokenBucketSetV1Args
 		Interval: time.Duration(reply[1]) * time.Microsecond,
 		Scope:    reply[2],
 	}, nil
+}
+
+// call is what is sent.
+func (args TokenBucketSetV1Args) call(l *Limits) (call, error) {
+	script := &sluice.TokenBucketSetV1
+	intervalUS, err := microseconds(script, "interval", args.Interval)
+	if err != nil {
+		return call{}, err
+	}
+	words := []any{"evalsha", script.SHA1, 1, args.Config, args.Rate, intervalUS, args.Scope}
+	return l.call(script, words, 3), nil
 }

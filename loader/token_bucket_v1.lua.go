@@ -54,18 +54,11 @@ type TokenBucketV1Reply struct {
 //   - WRONGTYPE: config holds something other than a hash, or all or by_client than a sorted set
 //   - BADSTATE: config holds no rate, interval and scope in their ranges, or the permits hold an entry that this script did not write
 func (l *Limits) TokenBucketV1(ctx context.Context, args TokenBucketV1Args) (TokenBucketV1Reply, error) {
-	script := &sluice.TokenBucketV1
-	intervalUS, err := microseconds(script, "interval", args.Interval)
+	c, err := args.call(l)
 	if err != nil {
 		return TokenBucketV1Reply{}, err
 	}
-	maxWaitUS, err := microseconds(script, "max_wait", args.MaxWait)
-	if err != nil {
-		return TokenBucketV1Reply{}, err
-	}
-	keys := []string{args.Config, args.All, args.ByClient}
-	argv := []any{args.Rate, intervalUS, args.Scope, args.Permits, maxWaitUS}
-	reply, err := l.run(ctx, script, keys, argv, 7)
+	reply, err := c.run(ctx)
 	if err != nil {
 		return TokenBucketV1Reply{}, err
 	}
@@ -78,4 +71,19 @@ func (l *Limits) TokenBucketV1(ctx context.Context, args TokenBucketV1Args) (Tok
 		Rate:       reply[5],
 		Interval:   time.Duration(reply[6]) * time.Microsecond,
 	}, nil
+}
+
+// call is what is sent.
+func (args TokenBucketV1Args) call(l *Limits) (call, error) {
+	script := &sluice.TokenBucketV1
+	intervalUS, err := microseconds(script, "interval", args.Interval)
+	if err != nil {
+		return call{}, err
+	}
+	maxWaitUS, err := microseconds(script, "max_wait", args.MaxWait)
+	if err != nil {
+		return call{}, err
+	}
+	words := []any{"evalsha", script.SHA1, 3, args.Config, args.All, args.ByClient, args.Rate, intervalUS, args.Scope, args.Permits, maxWaitUS}
+	return l.call(script, words, 7), nil
 }

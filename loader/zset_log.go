@@ -41,11 +41,10 @@ func (b ZSetLog) Cancel(ctx context.Context, subject, id string, n int64) error 
 
 var zsetLog = kind{code: codeZSetLog, ids: true, books: true, capacity: permitsOf, ask: askZSetLog, keys: one}
 
-func askZSetLog(ctx context.Context, c core, key string, q question) (Decision, error) {
-	r, err := c.limits.ZSetLogV1(ctx, ZSetLogV1Args{
+func askZSetLog(c core, key string, q question) (call, error) {
+	return ZSetLogV1Args{
 		Log: key, Limit: c.limit.Permits, Window: c.limit.Window, Permits: q.permits, MaxWait: q.maxWait, ID: q.id,
-	})
-	return Decision{r.Granted > 0, r.Remaining, r.Wait, r.ResetAfter, r.Now}, err
+	}.call(c.limits)
 }
 
 // mostPermits is how many permits zset_log grants to one id.

@@ -50,18 +50,11 @@ type ZSetLogV1Reply struct {
 //   - WRONGTYPE: log holds something other than a sorted set
 //   - BADSTATE: log holds a score that is no moment in microseconds, or an unknown name
 func (l *Limits) ZSetLogV1(ctx context.Context, args ZSetLogV1Args) (ZSetLogV1Reply, error) {
-	script := &sluice.ZSetLogV1
-	windowUS, err := microseconds(script, "window", args.Window)
+	c, err := args.call(l)
 	if err != nil {
 		return ZSetLogV1Reply{}, err
 	}
-	maxWaitUS, err := microseconds(script, "max_wait", args.MaxWait)
-	if err != nil {
-		return ZSetLogV1Reply{}, err
-	}
-	keys := []string{args.Log}
-	argv := []any{args.Limit, windowUS, args.Permits, maxWaitUS, args.ID}
-	reply, err := l.run(ctx, script, keys, argv, 5)
+	reply, err := c.run(ctx)
 	if err != nil {
 		return ZSetLogV1Reply{}, err
 	}
@@ -72,4 +65,19 @@ func (l *Limits) ZSetLogV1(ctx context.Context, args ZSetLogV1Args) (ZSetLogV1Re
 		ResetAfter: time.Duration(reply[3]) * time.Microsecond,
 		Now:        time.UnixMicro(reply[4]),
 	}, nil
+}
+
+// call is what is sent.
+func (args ZSetLogV1Args) call(l *Limits) (call, error) {
+	script := &sluice.ZSetLogV1
+	windowUS, err := microseconds(script, "window", args.Window)
+	if err != nil {
+		return call{}, err
+	}
+	maxWaitUS, err := microseconds(script, "max_wait", args.MaxWait)
+	if err != nil {
+		return call{}, err
+	}
+	words := []any{"evalsha", script.SHA1, 1, args.Log, args.Limit, windowUS, args.Permits, maxWaitUS, args.ID}
+	return l.call(script, words, 5), nil
 }

@@ -44,14 +44,11 @@ type PairsV2Reply struct {
 //
 //   - BADARG: an argument is not an integer in its range
 func (l *Limits) PairsV2(ctx context.Context, args PairsV2Args) (PairsV2Reply, error) {
-	script := &sluice.PairsV2
-	keys := []string{args.Ring}
-	argv := make([]any, 0, 2+2*len(args.Windows))
-	argv = append(argv, args.First, args.Permits)
-	for _, group := range args.Windows {
-		argv = append(argv, group.Slices, group.Limit)
+	c, err := args.call(l)
+	if err != nil {
+		return PairsV2Reply{}, err
 	}
-	reply, err := l.run(ctx, script, keys, argv, 1+len(args.Windows))
+	reply, err := c.run(ctx)
 	if err != nil {
 		return PairsV2Reply{}, err
 	}
@@ -59,4 +56,15 @@ func (l *Limits) PairsV2(ctx context.Context, args PairsV2Args) (PairsV2Reply, e
 		Granted: reply[0],
 		Counts:  reply[1:],
 	}, nil
+}
+
+// call is what is sent.
+func (args PairsV2Args) call(l *Limits) (call, error) {
+	script := &sluice.PairsV2
+	words := make([]any, 0, 3+1+2+2*len(args.Windows))
+	words = append(words, "evalsha", script.SHA1, 1, args.Ring, args.First, args.Permits)
+	for _, group := range args.Windows {
+		words = append(words, group.Slices, group.Limit)
+	}
+	return l.call(script, words, 1+len(args.Windows)), nil
 }

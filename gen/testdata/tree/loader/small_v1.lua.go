@@ -42,14 +42,11 @@ type SmallV1Reply struct {
 //   - WRONGTYPE: a key holds something other than a string
 //   - BADSTATE: a key holds something other than a number
 func (l *Limits) SmallV1(ctx context.Context, args SmallV1Args) (SmallV1Reply, error) {
-	script := &sluice.SmallV1
-	maxWaitUS, err := microseconds(script, "max_wait", args.MaxWait)
+	c, err := args.call(l)
 	if err != nil {
 		return SmallV1Reply{}, err
 	}
-	keys := []string{args.All, args.ByClient}
-	argv := []any{args.Limit, maxWaitUS, args.ID}
-	reply, err := l.run(ctx, script, keys, argv, 3)
+	reply, err := c.run(ctx)
 	if err != nil {
 		return SmallV1Reply{}, err
 	}
@@ -58,4 +55,15 @@ func (l *Limits) SmallV1(ctx context.Context, args SmallV1Args) (SmallV1Reply, e
 		Wait:    time.Duration(reply[1]) * time.Microsecond,
 		Now:     time.UnixMicro(reply[2]),
 	}, nil
+}
+
+// call is what is sent.
+func (args SmallV1Args) call(l *Limits) (call, error) {
+	script := &sluice.SmallV1
+	maxWaitUS, err := microseconds(script, "max_wait", args.MaxWait)
+	if err != nil {
+		return call{}, err
+	}
+	words := []any{"evalsha", script.SHA1, 2, args.All, args.ByClient, args.Limit, maxWaitUS, args.ID}
+	return l.call(script, words, 3), nil
 }

@@ -1,0 +1,239 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+)
+
+// Batch asks many limiters at once, of any scripts and limits, about any subjects, in one round trip.
+//
+//	batch := limits.Batch()
+//	user := batch.Allow(perUser, "ada")
+//	address := batch.AllowN(perAddress, "192.0.2.7", 3)
+//	_, err := batch.Do(ctx)
+//	if err == nil && user.Granted && address.Granted {
+//
+// Each entry is a decision of its own: one that is denied or fails changes nothing about the others, and
+// what another was granted stays granted. It keeps every promise of a single call; in a cluster and a Ring
+// each node has its own part of the round trip, and one that is down fails only the entries that it
+// decides.
+//
+// Entries are decided in the order in which they were added, as far as they concern the same subject of the
+// same limiter. The exception are those that have to be asked again, because the script was missing, a
+// server was not ready or a reply was lost: in that order too, but after an entry that was answered at
+// once, if the cure came from elsewhere in the very middle of the round trip.
+//
+// A Batch is for one goroutine. After Do it is empty and may be used again.
+type Batch struct {
+	limits  *Limits
+	entries []*entry
+}
+
+// Result is what became of one entry of a Batch: its decision, unless Err is set. Until Do has returned Err
+// says so.
+type Result struct {
+	Decision
+	Err error
+}
+
+var errNotDone = errors.New("loader: the batch has not been done")
+
+// Batch returns an empty batch for limiters that these Limits made.
+func (l *Limits) Batch() *Batch { return &Batch{limits: l} }
+
+// Allow adds an entry that asks for one permit now.
+func (b *Batch) Allow(limiter Limiter, subject string) *Result {
+	return b.add(limiter, subject, question{method: "Allow", permits: 1})
+}
+
+// AllowN adds an entry that asks for n permits now, all or nothing.
+func (b *Batch) AllowN(limiter Limiter, subject string, n int64) *Result {
+	if n < 1 {
+		return b.fail(errNoPermits())
+	}
+	return b.add(limiter, subject, question{method: "AllowN", permits: n})
+}
+
+// Peek adds an entry that looks and changes nothing.
+func (b *Batch) Peek(limiter Limiter, subject string) *Result {
+	return b.add(limiter, subject, question{method: "Peek"})
+}
+
+// Do sends what has been added and returns the results in that order, the same that Allow, AllowN and Peek
+// returned. Its error joins those of the results: nil if all have been decided, granted or not.
+// Cost: one round trip, none where no entry needs a server; one more if scripts are missing, and one for
+// loading them.
+func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
+	entries := b.entries
+	b.entries = nil
+	ctx, cancel := b.limits.bounded(ctx)
+	defer cancel()
+	for open := unsettled(entries); len(open) > 0; open = unsettled(open) {
+		b.limits.round(ctx, open)
+	}
+	results := make([]*Result, len(entries))
+	errs := make([]error, len(entries))
+	for i, e := range entries {
+		results[i], errs[i] = &e.Result, e.Err
+	}
+	return results, errors.Join(errs...)
+}
+
+// entry is one decision of a batch.
+type entry struct {
+	Result
+	call call
+	cmd  *command // its last attempt
+	open bool     // it has neither a decision nor an error
+}
+
+func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
+	c, err := b.coreOf(limiter)
+	if err != nil {
+		return b.fail(err)
+	}
+	if q.permits > 0 {
+		q.id = c.callID()
+	}
+	asked, err := c.ask(subject, q)
+	switch {
+	case err != nil:
+		return b.fail(err)
+	case asked.script == nil:
+		return b.append(&entry{Result: Result{Decision: denial()}})
+	}
+	return b.append(&entry{Result: Result{Err: errNotDone}, call: asked, open: true})
+}
+
+func (b *Batch) append(e *entry) *Result {
+	b.entries = append(b.entries, e)
+	return &e.Result
+}
+
+func (b *Batch) fail(err error) *Result { return b.append(&entry{Result: Result{Err: err}}) }
+
+// coreOf is what a limiter is made of, if these Limits made it.
+func (b *Batch) coreOf(limiter Limiter) (core, error) {
+	var c core
+	switch l := limiter.(type) {
+	case ListLog:
+		c = l.core
+	case ZSetLog:
+		c = l.core
+	case GCRA:
+		c = l.core
+	case TokenBucket:
+		c = l.core
+	case SliceRing:
+		c = l.core
+	}
+	if c.settings == nil || c.limits != b.limits {
+		return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Limits of the batch made"}
+	}
+	return c, nil
+}
+
+// unsettled are the entries that still have to be asked, in their order.
+func unsettled(entries []*entry) []*entry {
+	open := make([]*entry, 0, len(entries))
+	for _, e := range entries {
+		if e.open {
+			open = append(open, e)
+		}
+	}
+	return open
+}
+
+// round asks the entries once, and prepares another attempt for those that need it.
+func (l *Limits) round(ctx context.Context, entries []*entry) {
+	if err := ctx.Err(); err != nil {
+		for _, e := range entries {
+			e.settle(e.call.unknown(err))
+		}
+		return
+	}
+	l.ask(ctx, entries)
+	entries = unsettled(entries)
+	loadMissing(ctx, entries)
+	rest(ctx, unsettled(entries))
+}
+
+// ask sends the entries in one pipeline.
+func (l *Limits) ask(ctx context.Context, entries []*entry) {
+	cmds := make([]redis.Cmder, len(entries))
+	for i, e := range entries {
+		e.cmd = e.call.command(ctx)
+		e.cmd.piped = true
+		cmds[i] = e.cmd
+	}
+	err := await(ctx, func() error { return l.sendAll(ctx, cmds) })
+	done := ctx.Err() == nil || !errors.Is(err, ctx.Err())
+	for _, e := range entries {
+		e.note(ctx, e.cmd.outcome(done, err))
+	}
+}
+
+// note takes the outcome of the entry's command.
+func (e *entry) note(ctx context.Context, err error) {
+	if err != nil {
+		e.settle(e.call.recover(ctx, e.cmd, err))
+		return
+	}
+	reply, err := e.call.reply(e.cmd)
+	if err == nil {
+		e.Decision = decisionOf(reply)
+	}
+	e.Err, e.open = err, false
+}
+
+// settle ends the entry with an error, unless there is none.
+func (e *entry) settle(err error) {
+	if err != nil {
+		e.Err, e.open = err, false
+	}
+}
+
+// loadMissing loads the scripts that were missing, each once on each node.
+func loadMissing(ctx context.Context, entries []*entry) {
+	type place struct {
+		script     *sluice.Script
+		node       *redis.Client
+		everywhere bool
+	}
+	waiting := map[place][]*entry{}
+	for _, e := range entries {
+		if !e.call.missing {
+			continue
+		}
+		node, _ := e.call.limits.nodeOf(ctx, e.call.key()) // without one, loading says why
+		p := place{e.call.script, node, e.call.everywhere()}
+		waiting[p] = append(waiting[p], e)
+	}
+	var wg sync.WaitGroup
+	for _, group := range waiting {
+		wg.Go(func() {
+			err := group[0].call.load(ctx)
+			for _, e := range group {
+				e.settle(e.call.loaded(ctx, err))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// rest pauses for as long as the entry that needs it most.
+func rest(ctx context.Context, entries []*entry) {
+	var pause time.Duration
+	for _, e := range entries {
+		pause = max(pause, e.call.pause)
+	}
+	ended := sleep(ctx, pause)
+	for _, e := range entries {
+		e.settle(e.call.rested(ended))
+	}
+}

@@ -1,0 +1,462 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// entriesGranted wants these entries of a batch to be granted, as 1, and the others denied, as 0.
+func entriesGranted(t *testing.T, results []*loader.Result, want ...int) {
+	t.Helper()
+	got := make([]int, len(results))
+	for i, r := range results {
+		if r.Err != nil {
+			t.Errorf("entry %d: %v", i, r.Err)
+		}
+		if r.Granted {
+			got[i] = 1
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestBatchDecidesAsSingleCalls runs the same calls one by one and in a batch, on a clock that stands still.
+func TestBatchDecidesAsSingleCalls(t *testing.T) {
+	_, rdb := fake(t)
+	one, all := loader.New(rdb, loader.Prefix("one")), loader.New(rdb, loader.Prefix("all"))
+	batch := all.Batch()
+	var want []loader.Decision
+	for _, m := range makers {
+		single, batched := m.make(one, loader.PerMinute(5)), m.make(all, loader.PerMinute(5))
+		for _, n := range []int64{0, 1, 3, 2, 0, 1, 1} {
+			for _, subject := range []string{"ada", "bob{}"} {
+				d, err := single.Peek(background, subject)
+				add := func() { batch.Peek(batched, subject) }
+				if n > 0 {
+					d, err = single.AllowN(background, subject, n)
+					add = func() { batch.AllowN(batched, subject, n) }
+				}
+				must(t, err)
+				want = append(want, d)
+				add()
+			}
+		}
+	}
+	results, err := batch.Do(background)
+	must(t, err)
+	got := make([]loader.Decision, len(results))
+	for i, r := range results {
+		got[i] = r.Decision
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// stranger is a limiter of someone else.
+type stranger struct{ loader.Limiter }
+
+// TestBatchKeepsEntriesApart has entries of all fates in one batch, which is sent in one round trip.
+func TestBatchKeepsEntriesApart(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client) {
+		limits := loader.New(rdb)
+		must(t, limits.Preload(background))
+		log := limits.ListLog("x", loader.PerMinute(2))
+		must(t, rdb.Set(background, "sluice:x:{bad}:ll1", "x", 0).Err())
+		var trips []int
+		rdb.AddHook(hook{piped: func(cmds []redis.Cmder) { trips = append(trips, len(cmds)) }})
+
+		batch := limits.Batch()
+		added := []*loader.Result{
+			batch.Allow(log, "s"),
+			batch.Allow(log, "bad"),
+			batch.Allow(log, ""),
+			batch.AllowN(log, "s", 3),
+			batch.AllowN(log, "s", 0),
+			batch.Allow(log.With(loader.Limit{}), "s"),
+			batch.Allow(loader.New(rdb).ListLog("x", loader.PerMinute(2)), "s"),
+			batch.Allow(stranger{log}, "s"),
+			batch.Allow(loader.ListLog{}, "s"),
+			batch.Allow(nil, "s"),
+			batch.Allow(log.With(loader.Limit{Permits: 1, Window: time.Nanosecond}), "s"),
+			batch.Allow(limits.GCRA("x", loader.Limit{Permits: 1 << 40, Window: time.Minute}), "s"),
+			batch.Allow(log, "s"),
+			batch.Allow(log, "s"),
+			batch.Peek(log, "s"),
+		}
+		if added[0].Err == nil || added[0].Granted {
+			t.Error("it has an outcome before Do")
+		}
+		results, err := batch.Do(background)
+		if !slices.Equal(results, added) || !slices.Equal(trips, []int{6}) {
+			t.Errorf("%d results, %d were added; pipelines of %d", len(results), len(added), trips)
+		}
+		for i, wanted := range map[int]error{3: loader.ErrExceedsLimit} {
+			if !errors.Is(results[i].Err, wanted) || !errors.Is(err, wanted) {
+				t.Errorf("entry %d: %v", i, results[i].Err)
+			}
+		}
+		if e := as[*loader.StateError](t, results[1].Err); e.Code != "WRONGTYPE" || e.Keys[0] != "sluice:x:{bad}:ll1" {
+			t.Error(e)
+		}
+		for i, argument := range map[int]string{
+			2: "subject", 4: "n", 6: "limiter", 7: "limiter", 8: "limiter", 9: "limiter", 10: "window", 11: "limit",
+		} {
+			if e := as[*loader.ArgumentError](t, results[i].Err); e.Argument != argument {
+				t.Errorf("entry %d: %v", i, e)
+			}
+		}
+		if d := results[5]; d.Err != nil || d.Granted || d.Wait != loader.Never {
+			t.Errorf("a limit of 0: %+v", d)
+		}
+		entriesGranted(t, []*loader.Result{results[0], results[12], results[13], results[14]}, 1, 1, 0, 0)
+
+		batch.Allow(log, "again")
+		results, err = batch.Do(background)
+		must(t, err)
+		entriesGranted(t, results, 1)
+	})
+}
+
+func TestBatchWithoutServer(t *testing.T) {
+	limits := loader.New(nobody(t))
+	if results, err := limits.Batch().Do(background); len(results) != 0 || err != nil {
+		t.Errorf("nothing: %v, %v", results, err)
+	}
+	batch := limits.Batch()
+	denied := batch.Allow(limits.GCRA("x", loader.Limit{}), "s")
+	if _, err := batch.Do(background); err != nil || denied.Granted || denied.Wait != loader.Never {
+		t.Errorf("a limit of 0: %+v, %v", denied, err)
+	}
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	late := batch.Allow(limits.GCRA("x", loader.PerMinute(1)), "s")
+	_, err := batch.Do(ctx)
+	if !errors.Is(err, context.Canceled) || late.Err.Error() != "loader: gcra_v1: context canceled" {
+		t.Errorf("a context that has ended: %v", err)
+	}
+}
+
+// TestBatchHeals has scripts missing: each is loaded once, and only the entries that missed theirs are sent
+// again, in their order.
+func TestBatchHeals(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client) {
+		limits := loader.New(rdb)
+		must(t, rdb.ScriptLoad(background, sluice.GCRAV1.Source).Err())
+		var trips []string
+		var loads atomic.Int64
+		rdb.AddHook(hook{
+			before: func(cmd redis.Cmder) { loads.Add(int64(strings.Count(cmd.Name(), "script"))) },
+			piped: func(cmds []redis.Cmder) {
+				var keys []string
+				for _, cmd := range cmds {
+					keys = append(keys, cmd.Args()[3].(string))
+				}
+				trips = append(trips, strings.Join(keys, " "))
+			},
+		})
+		gcra, log, zset := limits.GCRA("x", loader.PerMinute(2)), limits.ListLog("x", loader.PerMinute(2)), limits.ZSetLog("x", loader.PerMinute(2))
+		batch := limits.Batch()
+		for range 3 {
+			for _, subject := range []string{"a", "b"} {
+				batch.Allow(log, subject)
+				batch.Allow(gcra, subject)
+				batch.Allow(zset, subject)
+			}
+		}
+		results, err := batch.Do(background)
+		must(t, err)
+		entriesGranted(t, results, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0)
+		again := strings.TrimSpace(strings.Repeat("sluice:x:{a}:ll1 sluice:x:{a}:zl1 sluice:x:{b}:ll1 sluice:x:{b}:zl1 ", 3))
+		if len(trips) != 2 || trips[1] != again || loads.Load() != 2 {
+			t.Errorf("%d loads, pipelines:\n%s", loads.Load(), strings.Join(trips, "\n"))
+		}
+	})
+}
+
+// TestBatchFlushInBetween flushes the scripts right before every one of the first pipelines.
+func TestBatchFlushInBetween(t *testing.T) {
+	rdb := real(t)
+	other := client(t, rdb.Options().Addr)
+	flushes := 0
+	rdb.AddHook(hook{piped: func([]redis.Cmder) {
+		if flushes > 0 {
+			flushes--
+			must(t, other.ScriptFlush(background).Err())
+		}
+	}})
+	limits := loader.New(rdb)
+	limiter := limits.ListLog("x", loader.PerMinute(1000))
+	batch := limits.Batch()
+	for n := range 8 {
+		flushes = n
+		batch.Allow(limiter, "s")
+		batch.Allow(limiter, "s")
+		results, err := batch.Do(background)
+		must(t, err)
+		entriesGranted(t, results, 1, 1)
+	}
+	flushes = 1000
+	batch.Allow(limiter, "s")
+	batch.Allow(limiter, "s")
+	if _, err := batch.Do(background); !errors.Is(err, loader.ErrNotLoaded) {
+		t.Errorf("flushed for ever: %v", err)
+	}
+	if n := rdb.LLen(background, "sluice:x:{s}:ll1").Val(); n != 16 {
+		t.Errorf("%d permits, want 16", n)
+	}
+}
+
+func TestBatchPreloadedOnly(t *testing.T) {
+	rdb := real(t)
+	limits := loader.New(rdb, loader.PreloadedOnly())
+	must(t, rdb.ScriptLoad(background, sluice.GCRAV1.Source).Err())
+	batch := limits.Batch()
+	missing, there := batch.Allow(limits.ListLog("x", loader.PerMinute(1)), "s"), batch.Allow(limits.GCRA("x", loader.PerMinute(1)), "s")
+	if _, err := batch.Do(background); !errors.Is(err, loader.ErrNotLoaded) || !errors.Is(missing.Err, loader.ErrNotLoaded) {
+		t.Errorf("%v", err)
+	}
+	granted(t, there.Decision, there.Err)
+	if loaded(t, rdb, sluice.ListLogV1) {
+		t.Error("it was loaded")
+	}
+}
+
+// TestBatchScriptIsRefused falls back to EVAL where that is allowed.
+func TestBatchScriptIsRefused(t *testing.T) {
+	admin := real(t)
+	inner := []any{"+time", "+get", "+set", "+evalsha"}
+	for _, eval := range []bool{true, false} {
+		must(t, admin.ScriptFlush(background).Err())
+		rules := inner
+		if eval {
+			rules = append(slices.Clone(inner), "+eval")
+		}
+		limits := loader.New(restricted(t, admin, rules...))
+		gcra := limits.GCRA("x", loader.PerMinute(1))
+		batch := limits.Batch()
+		batch.Allow(gcra, fmt.Sprint(eval))
+		batch.Allow(gcra, fmt.Sprint(eval))
+		results, err := batch.Do(background)
+		if eval {
+			entriesGranted(t, results, 1, 0)
+		} else if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "NOPERM") {
+			t.Errorf("neither SCRIPT nor EVAL: %v", err)
+		}
+	}
+}
+
+// TestBatchLoadingFails is of a server that loses the connection, or refuses for good, while a script is loaded.
+func TestBatchLoadingFails(t *testing.T) {
+	for want, answer := range map[string]error{"EOF": io.EOF, "OOM": serverError("OOM command not allowed")} {
+		_, rdb := fake(t)
+		rdb.AddHook(breaker{command: "script", answer: func() error { return answer }})
+		limits := loader.New(rdb)
+		batch := limits.Batch()
+		batch.Allow(limits.GCRA("x", loader.PerMinute(2)), "s")
+		batch.Allow(limits.GCRA("x", loader.PerMinute(2)), "s")
+		results, err := batch.Do(background)
+		for _, r := range results {
+			if r.Err == nil || !strings.Contains(r.Err.Error(), want) || errors.Is(err, loader.ErrOutcomeUnknown) {
+				t.Errorf("%v", r.Err)
+			}
+		}
+	}
+}
+
+// TestBatchRefusalsAreRetried has a server refuse one of two entries with what proves that it has not run.
+func TestBatchRefusalsAreRetried(t *testing.T) {
+	server := redistest.Start(t)
+	p := newProxy(t, server.Addr)
+	rdb := client(t, p.addr)
+	var trips []int
+	rdb.AddHook(hook{
+		before: func(cmd redis.Cmder) {
+			if cmd.Name() == "evalsha" {
+				trips = append(trips, 1)
+			}
+		},
+		piped: func(cmds []redis.Cmder) { trips = append(trips, len(cmds)) },
+	})
+	limits := loader.New(rdb)
+	must(t, loader.New(client(t, server.Addr)).Preload(background))
+	log := limits.ListLog("x", loader.PerMinute(5))
+	const answered = "*5\r\n:1\r\n:7\r\n:0\r\n:0\r\n:9\r\n"
+	for _, code := range []string{"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "BUSY", "NOREPLICAS"} {
+		t.Run(code, func(t *testing.T) {
+			trips = nil
+			batch := limits.Batch()
+			first, other := batch.Allow(log, code), batch.Allow(log, code)
+			p.next(fault{answer: "-" + code + " for a moment\r\n" + answered})
+			_, err := batch.Do(background)
+			must(t, err)
+			if first.Remaining != 4 || other.Remaining != 7 || !slices.Equal(trips, []int{2, 1}) {
+				t.Errorf("%d and %d remain, after trips of %d", first.Remaining, other.Remaining, trips)
+			}
+			refusal := fault{answer: "-" + code + " for ever\r\n"}
+			p.next(fault{answer: refusal.answer + answered}, refusal, refusal, refusal)
+			first, other = batch.Allow(log, code), batch.Allow(log, code)
+			_, err = batch.Do(background)
+			granted(t, other.Decision, other.Err)
+			if first.Err == nil || !strings.Contains(err.Error(), "for ever") || errors.Is(err, loader.ErrOutcomeUnknown) {
+				t.Errorf("refused for ever: %v", first.Err)
+			}
+		})
+	}
+	t.Run("a pause is cut short", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(background)
+		rdb.AddHook(hook{done: func() { time.AfterFunc(3*time.Millisecond, cancel) }})
+		p.next(fault{answer: "-LOADING for a moment\r\n-NOSCRIPT it is missing\r\n"})
+		batch := limits.Batch()
+		batch.Allow(log, "s")
+		batch.Allow(log, "s")
+		results, _ := batch.Do(ctx)
+		for _, r := range results { // the second waits for the first, or was still loading
+			if !errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, loader.ErrOutcomeUnknown) || strings.Contains(r.Err.Error(), "%!") {
+				t.Error(r.Err)
+			}
+		}
+	})
+	t.Run("a short reply", func(t *testing.T) {
+		p.next(fault{answer: "*2\r\n:1\r\n:2\r\n" + answered})
+		batch := limits.Batch()
+		short, other := batch.Allow(log, "short"), batch.Allow(log, "short")
+		_, _ = batch.Do(background)
+		if short.Err == nil || other.Err != nil {
+			t.Errorf("%v, %v", short.Err, other.Err)
+		}
+	})
+}
+
+// TestBatchLostReplies loses the replies of a batch, or all but the first: what cannot be asked again is
+// reported, and nothing is charged twice.
+func TestBatchLostReplies(t *testing.T) {
+	p, rdb, direct := lossy(t)
+	limits := loader.New(rdb)
+	ctx, cancel := context.WithTimeout(background, time.Hour)
+	defer cancel()
+	losses := append(losses[:len(losses):len(losses)], struct {
+		name    string
+		fault   fault
+		charged int64
+	}{"all but the first reply lost", fault{first: 1}, 1})
+	for _, loss := range losses {
+		for name, ctx := range map[string]context.Context{"background": background, "deadline": ctx} {
+			t.Run(loss.name+" "+name, func(t *testing.T) {
+				subject := t.Name()
+				log, zset := limits.ListLog("x", loader.PerHour(5)), limits.ZSetLog("x", loader.PerHour(5))
+				batch := limits.Batch()
+				first := batch.Allow(log, subject+" first")
+				plain := batch.Allow(log, subject)
+				withID := batch.AllowN(zset, subject, 2)
+				look := batch.Peek(log, subject+" nobody")
+				p.next(loss.fault, loss.fault)
+				_, err := batch.Do(ctx)
+
+				e := as[*loader.OutcomeUnknownError](t, plain.Err)
+				if !errors.Is(err, loader.ErrOutcomeUnknown) || e.Script != "list_log_v1" || len(e.Keys) != 1 {
+					t.Errorf("%+v", e)
+				}
+				if n := direct.LLen(background, e.Keys[0]).Val(); n != loss.charged {
+					t.Errorf("charged %d times, want %d", n, loss.charged)
+				}
+				if loss.fault.first == 1 {
+					granted(t, first.Decision, first.Err)
+				} else {
+					as[*loader.OutcomeUnknownError](t, first.Err)
+				}
+				granted(t, withID.Decision, withID.Err)
+				if withID.Remaining != 3 {
+					t.Errorf("with an id: %d remain, want 3", withID.Remaining)
+				}
+				if look.Err != nil || look.Remaining != 5 {
+					t.Errorf("a look: %+v", look)
+				}
+			})
+		}
+	}
+}
+
+// TestGoRedisPipelineChargesTwice is the fault: sent plainly, a pipeline with a lost reply is sent again.
+func TestGoRedisPipelineChargesTwice(t *testing.T) {
+	p, rdb, direct := lossy(t)
+	p.next(fault{first: 1}, fault{dropReply: true})
+	pipe := rdb.Pipeline()
+	for _, key := range []string{"a", "b"} {
+		pipe.EvalSha(background, sluice.ListLogV1.SHA1, []string{key}, 5, 60000000, 1, 0)
+	}
+	_, err := pipe.Exec(background)
+	if n := direct.LLen(background, "a").Val(); err != nil || n != 3 {
+		t.Errorf("charged %d times, %v: go-redis has changed, see whether NoRetry is still needed", n, err)
+	}
+}
+
+// TestBatchDeadlineIsKept has one of two shards keep its replies: those of the other are not lost with them.
+func TestBatchDeadlineIsKept(t *testing.T) {
+	servers := []*redis.Client{real(t), real(t)}
+	p := newProxy(t, servers[1].Options().Addr)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs:           map[string]string{"a": servers[0].Options().Addr, "b": p.addr},
+		DisableIdentity: true, ReadTimeout: 10 * time.Second,
+	})
+	t.Cleanup(func() { _ = ring.Close() })
+	for _, server := range servers {
+		must(t, loader.New(server).Preload(background))
+	}
+	limits := loader.New(ring, loader.Timeout(500*time.Millisecond))
+	log := limits.ListLog("x", loader.PerHour(5))
+	batch := limits.Batch()
+	for i := range 20 {
+		batch.Allow(log, fmt.Sprint(i))
+		batch.Peek(log, fmt.Sprint(i))
+	}
+	p.next(fault{silence: true})
+	started := time.Now()
+	results, err := batch.Do(background)
+	if elapsed := time.Since(started); elapsed > 5*time.Second || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%v after %v", err, elapsed)
+	}
+	var answered, missing int
+	for i, r := range results {
+		key := fmt.Sprintf("sluice:x:{%d}:ll1", i/2)
+		there := servers[0].Exists(background, key).Val() == 1
+		switch {
+		case there && r.Err == nil:
+			answered++
+		case !there && r.Err != nil && errors.Is(r.Err, loader.ErrOutcomeUnknown) == (i%2 == 0):
+			missing++
+		default:
+			t.Errorf("entry %d, on the first shard %v: %v", i, there, r.Err)
+		}
+	}
+	if answered == 0 || missing == 0 {
+		t.Errorf("%d answered, %d missing", answered, missing)
+	}
+}
+
+func TestBatchNoServer(t *testing.T) {
+	opt := options("127.0.0.1:1")
+	opt.DialerRetries, opt.MaxRetries = 1, -1
+	limits := loader.New(clientOf(t, opt))
+	batch := limits.Batch()
+	batch.Allow(limits.ListLog("x", loader.PerMinute(5)), "s")
+	batch.Allow(limits.ListLog("x", loader.PerMinute(5)), "s")
+	if _, err := batch.Do(background); err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
+		t.Errorf("nothing was sent: %v", err)
+	}
+}

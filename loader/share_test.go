@@ -1,0 +1,366 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// station is a server that holds every round trip until it is told to answer.
+type station struct {
+	trips chan *journey
+}
+
+// journey is one round trip: the subjects' keys, in the order in which they were sent.
+type journey struct {
+	keys   []string
+	piped  bool
+	answer chan error
+}
+
+func newStation() (*station, *redis.Client) {
+	s := &station{trips: make(chan *journey, 100)}
+	rdb := redis.NewClient(options("nowhere:0"))
+	rdb.AddHook(s)
+	return s, rdb
+}
+
+func (s *station) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *station) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error { return s.serve(false, cmd) }
+}
+
+func (s *station) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error { return s.serve(true, cmds...) }
+}
+
+func (s *station) serve(piped bool, cmds ...redis.Cmder) error {
+	j := &journey{piped: piped, answer: make(chan error)}
+	for _, cmd := range cmds {
+		j.keys = append(j.keys, cmd.Args()[3].(string))
+	}
+	s.trips <- j
+	err := <-j.answer
+	for _, cmd := range cmds {
+		cmd.(interface{ SetVal([]int64) }).SetVal([]int64{1, 2, 0, 0, 5})
+	}
+	return err
+}
+
+// on is the next round trip that is on its way, nil if there is none.
+func (s *station) on() *journey {
+	synctest.Wait()
+	select {
+	case j := <-s.trips:
+		return j
+	default:
+		return nil
+	}
+}
+
+// come has callers ask, one after the other, each in its own goroutine.
+func come(limiter loader.Limiter, done *atomic.Int64, subjects ...string) {
+	for _, subject := range subjects {
+		go func() {
+			if d, err := limiter.Allow(background, subject); err == nil && d.Granted {
+				done.Add(1)
+			}
+		}()
+		synctest.Wait()
+	}
+}
+
+func keysOf(subjects ...string) []string {
+	keys := make([]string, len(subjects))
+	for i, subject := range subjects {
+		keys[i] = "sluice:x:{" + subject + "}:gcra1"
+	}
+	return keys
+}
+
+// TestShareRoundTrips has callers come while two round trips are on their way: they share the next.
+func TestShareRoundTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rdb := newStation()
+		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
+		var done atomic.Int64
+		come(limiter, &done, "a", "b")
+		first, second := s.on(), s.on()
+		if first == nil || second == nil || first.piped || second.piped {
+			t.Fatalf("the first two did not go at once: %+v, %+v", first, second)
+		}
+		come(limiter, &done, "c", "d", "e")
+		if j := s.on(); j != nil {
+			t.Fatalf("a third went: %+v", j)
+		}
+		second.answer <- nil
+		third := s.on()
+		if third == nil || !third.piped || !slices.Equal(third.keys, keysOf("c", "d", "e")) {
+			t.Fatalf("%+v, want a pipeline of three", third)
+		}
+		if n := done.Load(); n != 1 {
+			t.Errorf("%d have returned, want 1", n)
+		}
+		third.answer <- nil
+		first.answer <- nil
+		synctest.Wait()
+		if n := done.Load(); n != 5 {
+			t.Errorf("%d have returned, want 5", n)
+		}
+		come(limiter, &done, "f")
+		if j := s.on(); j == nil || j.piped {
+			t.Errorf("alone again, it did not go at once: %+v", j)
+		} else {
+			j.answer <- nil
+		}
+	})
+}
+
+// TestSharedTripsAreBounded has more callers than one pipeline takes.
+func TestSharedTripsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rdb := newStation()
+		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
+		var done atomic.Int64
+		const many = 600
+		for i := range many {
+			come(limiter, &done, fmt.Sprint(i))
+		}
+		for _, want := range []int{1, 1, 256, 256, 600 - 2 - 512} {
+			j := s.on()
+			if j == nil || len(j.keys) != want {
+				t.Fatalf("%+v, want %d keys", j, want)
+			}
+			go func() { j.answer <- nil }()
+		}
+		synctest.Wait()
+		if n := done.Load(); n != many {
+			t.Errorf("%d have returned, want %d", n, many)
+		}
+	})
+}
+
+// TestSharedContextEnds has callers leave before their decision has left, and after.
+func TestSharedContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rdb := newStation()
+		limits := loader.New(rdb, loader.ShareRoundTrips())
+		limiter := limits.GCRA("x", loader.PerMinute(5))
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		var done atomic.Int64
+		errs := make(chan error, 2)
+		go func() { errs <- second(limiter.Allow(ctx, "on its way")) }()
+		first := s.on()
+		come(limiter, &done, "b")
+		other := s.on()
+		come(limiter, &done, "c")
+		go func() { errs <- second(limiter.Allow(ctx, "waiting")) }()
+		synctest.Wait()
+		come(limiter, &done, "d")
+
+		started := time.Now()
+		var left, unknown int
+		for range 2 {
+			err := <-errs
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			left++
+			if e, ok := errors.AsType[*loader.OutcomeUnknownError](err); ok {
+				unknown++
+				if !slices.Equal(e.Keys, keysOf("on its way")) {
+					t.Errorf("unknown is %q", e.Keys)
+				}
+			}
+		}
+		if elapsed := time.Since(started); elapsed != time.Second || unknown != 1 {
+			t.Errorf("%d left after %v, %d of unknown outcome", left, elapsed, unknown)
+		}
+		first.answer <- nil
+		if j := s.on(); j == nil || !slices.Equal(j.keys, keysOf("c", "d")) {
+			t.Errorf("%+v was sent for someone who had left", j)
+		} else {
+			j.answer <- nil
+		}
+		other.answer <- nil
+		synctest.Wait()
+		if n := done.Load(); n != 3 {
+			t.Errorf("%d have returned, want 3", n)
+		}
+	})
+}
+
+// TestSharedTripFails gives the error of a pipeline that did not leave to all in it.
+func TestSharedTripFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rdb := newStation()
+		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
+		var done atomic.Int64
+		come(limiter, &done, "a", "b")
+		first, other := s.on(), s.on()
+		errs := make(chan error, 2)
+		for range 2 {
+			go func() { errs <- second(limiter.Allow(background, "s")) }()
+		}
+		synctest.Wait()
+		first.answer <- nil
+		broken := errors.New("a hook says no")
+		s.on().answer <- broken
+		for range 2 {
+			if err := <-errs; !errors.Is(err, broken) {
+				t.Error(err)
+			}
+		}
+		other.answer <- nil
+	})
+}
+
+// TestSharedLookAtReplica goes by itself: in a pipeline with decisions it would be sent to the master.
+func TestSharedLookAtReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rdb := newStation()
+		limiter := loader.New(rdb, loader.ShareRoundTrips(), loader.ReadReplicas()).GCRA("x", loader.PerMinute(5))
+		var done atomic.Int64
+		come(limiter, &done, "a", "b")
+		first, other := s.on(), s.on()
+		go func() { _, _ = limiter.Peek(background, "look") }()
+		look := s.on()
+		if look == nil || look.piped || !slices.Equal(look.keys, keysOf("look")) {
+			t.Fatalf("%+v", look)
+		}
+		for _, j := range []*journey{first, other, look} {
+			j.answer <- nil
+		}
+	})
+}
+
+// TestSharedAreExact has many callers at once on a real server, while its scripts are flushed.
+func TestSharedAreExact(t *testing.T) {
+	rdb := real(t)
+	var commands, trips atomic.Int64
+	rdb.AddHook(hook{
+		before: func(redis.Cmder) { commands.Add(1); trips.Add(1) },
+		piped:  func(cmds []redis.Cmder) { commands.Add(int64(len(cmds))); trips.Add(1) },
+	})
+	limits := loader.New(rdb, loader.ShareRoundTrips())
+	const callers, calls, limit = 64, 40, 1000
+	eachLimiter(t, func(t *testing.T, i int) {
+		limiter := makers[i].make(limits, loader.PerHour(limit))
+		must(t, rdb.ScriptFlush(background).Err())
+		var grants atomic.Int64
+		var all sync.WaitGroup
+		for n := range callers {
+			all.Go(func() {
+				ctx, cancel := background, func() {}
+				if n%2 == 0 {
+					ctx, cancel = context.WithTimeout(background, time.Minute)
+				}
+				defer cancel()
+				for range calls {
+					d, err := limiter.Allow(ctx, "s")
+					if err != nil {
+						t.Error(err)
+					}
+					if d.Granted {
+						grants.Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := grants.Load(); n != limit {
+			t.Errorf("%d granted, want %d", n, limit)
+		}
+	})
+	if c, n := commands.Load(), trips.Load(); n*2 > c {
+		t.Errorf("%d round trips for %d commands", n, c)
+	}
+}
+
+// TestSharedLostReplies loses round trips of many callers: nobody is charged twice.
+func TestSharedLostReplies(t *testing.T) {
+	p, rdb, direct := lossy(t)
+	limits := loader.New(rdb, loader.ShareRoundTrips())
+	const callers = 20
+	lose := func(limiter loader.Limiter) (grants, unknown int64) {
+		var granted, lost atomic.Int64
+		p.next(fault{dropReply: true}, fault{}, fault{dropReply: true})
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				d, err := limiter.Allow(background, "s")
+				switch {
+				case errors.Is(err, loader.ErrOutcomeUnknown):
+					lost.Add(1)
+				case err == nil && d.Granted:
+					granted.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		return granted.Load(), lost.Load()
+	}
+	grants, unknown := lose(limits.ListLog("x", loader.PerHour(50)))
+	if n := direct.LLen(background, "sluice:x:{s}:ll1").Val(); n != callers || grants+unknown != callers || unknown < 1 {
+		t.Errorf("charged %d times for %d calls: %d granted, %d unknown", n, callers, grants, unknown)
+	}
+	grants, unknown = lose(limits.ZSetLog("x", loader.PerHour(50)))
+	if n := direct.ZCard(background, "sluice:x:{s}:zl1").Val(); n != callers || grants != callers || unknown != 0 {
+		t.Errorf("with ids: charged %d times for %d calls: %d granted, %d unknown", n, callers, grants, unknown)
+	}
+}
+
+// TestSharedNodesAreApart has one of two shards keep its replies: the other is asked all the same.
+func TestSharedNodesAreApart(t *testing.T) {
+	servers := []string{redistest.Start(t).Addr, redistest.Start(t).Addr}
+	p := newProxy(t, servers[1])
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"a": servers[0], "b": p.addr}, DisableIdentity: true, ReadTimeout: 10 * time.Second,
+	})
+	t.Cleanup(func() { _ = ring.Close() })
+	for _, addr := range servers {
+		must(t, loader.New(client(t, addr)).Preload(background))
+	}
+	limits := loader.New(ring, loader.ShareRoundTrips())
+	log := limits.ListLog("x", loader.PerHour(5))
+	var on [2][]string
+	for i := range 40 {
+		subject := fmt.Sprint(i)
+		shard, err := ring.GetShardClientForKey("{" + subject + "}")
+		must(t, err)
+		n := 0
+		if shard.Options().Addr == p.addr {
+			n = 1
+		}
+		on[n] = append(on[n], subject)
+	}
+	p.next(slices.Repeat([]fault{{silence: true}}, 40)...)
+	ctx, cancel := context.WithCancel(background)
+	var silent sync.WaitGroup
+	for i, subject := range on[1] {
+		silent.Go(func() {
+			if err := second(log.Allow(ctx, subject)); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+		await(t, func() bool { return p.seen.Load() >= int64(min(i+1, 2)) }) // all that may be on their way
+	}
+	for _, subject := range on[0] {
+		d, err := log.Allow(background, subject)
+		granted(t, d, err)
+	}
+	cancel()
+	silent.Wait()
+}
