@@ -6,17 +6,18 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{GCRAV1, ListLogV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogV1}
+	return []Script{GCRAV1, ListLogV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogV1}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1           = "7d854a22f834f42e70b679a8d9f2611c5725caf2"
-	ListLogV1SHA1        = "26f8577a43ec4c9c9ccab325bf8b27f58ef5885e"
-	SliceRingV1SHA1      = "deb52a2805b32e4071c4d04791f52687cee3e07e"
-	TokenBucketSetV1SHA1 = "e6769690237168bd87e332afc0f3c696e0ec5c6d"
-	TokenBucketV1SHA1    = "f43d7e081f501ad5a31e1c256825ec3f0128eca6"
-	ZSetLogV1SHA1        = "833da656f7905613a62e5ad0de8f460f3721d3c4"
+	GCRAV1SHA1            = "7d854a22f834f42e70b679a8d9f2611c5725caf2"
+	ListLogV1SHA1         = "26f8577a43ec4c9c9ccab325bf8b27f58ef5885e"
+	SliceRingReturnV1SHA1 = "a0f45bfe2ab82cb3ea22489325f16ceae489b35d"
+	SliceRingV1SHA1       = "deb52a2805b32e4071c4d04791f52687cee3e07e"
+	TokenBucketSetV1SHA1  = "e6769690237168bd87e332afc0f3c696e0ec5c6d"
+	TokenBucketV1SHA1     = "f43d7e081f501ad5a31e1c256825ec3f0128eca6"
+	ZSetLogV1SHA1         = "833da656f7905613a62e5ad0de8f460f3721d3c4"
 )
 
 //go:embed scripts/gcra_v1.lua
@@ -104,6 +105,46 @@ var ListLogV1 = Script{
 	Layout:     "one entry a permit, the moment it was granted for, oldest first; expires when the newest has left the window; set lazyfree-lazy-expire where it may hold several million",
 	Complexity: "O(log N)",
 	Cost:       "TIME, LINDEX; a grant removes up to permits + 10000 expired entries",
+	Redis:      "5.0",
+}
+
+//go:embed scripts/slice_ring_return_v1.lua
+var sliceRingReturnV1Source string
+
+// SliceRingReturnV1 is slice_ring_return v1. Gives back permits of a slice_ring that were taken
+// and not used: the slice in which they were taken holds so many less, in every window at once.
+// It never makes the limiter grant more than its limits: what the slice does not hold (any
+// more), what has left the ring, and what is more than 1000 slices back is not given back. Two
+// things it cannot know: whether the permits were used, and whether the ring was removed and
+// begun anew in that slice; then others' permits are taken.
+var SliceRingReturnV1 = Script{
+	Name:    "slice_ring_return",
+	Version: 1,
+	File:    "slice_ring_return_v1.lua",
+	SHA1:    SliceRingReturnV1SHA1,
+	Source:  sliceRingReturnV1Source,
+	About:   "Gives back permits of a slice_ring that were taken and not used: the slice in which they were taken holds so many less, in every window at once. It never makes the limiter grant more than its limits: what the slice does not hold (any more), what has left the ring, and what is more than 1000 slices back is not given back. Two things it cannot know: whether the permits were used, and whether the ring was removed and begun anew in that slice; then others' permits are taken.",
+	Keys: []Key{
+		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
+	},
+	Args: []Field{
+		{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
+		{Name: "taken", Type: "time", Min: 0, Max: 9007199254740991, Text: "when they were granted: now in slice_ring's reply"},
+		{Name: "permits", Type: "int", Min: 1, Max: 1000000000, Text: "to give back"},
+	},
+	Reply: []Field{
+		{Name: "returned", Type: "int", Min: 0, Max: 1000000000, Text: "permits given back"},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not an integer in its range"},
+		{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
+		{Code: "BADSTATE", Text: "ring holds a string that slice_ring did not write, or slices of another length"},
+	},
+	Commands:   []string{"GETRANGE", "SETRANGE"},
+	State:      "sr/1",
+	Layout:     "slice_ring's: the totals behind the slice fall by what is given back; the expiry stays",
+	Complexity: "O(N)",
+	Cost:       "N slices, at most 1000, have begun since: reads and writes their totals",
 	Redis:      "5.0",
 }
 

@@ -14,7 +14,8 @@
 //     takes about 10 bytes a permit. It is the one to begin with.
 //   - [ZSetLogV1] grants the same, and takes a request id: asking again with it is free, and
 //     permits can be given back. It is for limits up to 10000.
-//   - [SliceRingV1] counts by slice of time, for several windows at once and limits up to 10^9.
+//   - [SliceRingV1] counts by slice of time, for several windows at once and limits up to 10^9;
+//     [SliceRingReturnV1] gives back what was taken and not used.
 //   - [GCRAV1] gives permits back one by one, a smooth rate with a burst, in one small string.
 //   - [TokenBucketV1] keeps its limit in Redis, where [TokenBucketSetV1] changes it for every
 //     caller at once.
@@ -95,8 +96,8 @@ type Field struct {
 	Name string
 
 	// Type is "int"; "us", a length of time in microseconds; "time", a moment in microseconds
-	// since 1970, in replies; or "str", in arguments. As arguments, numbers are 1 to 16 decimal
-	// digits and nothing else.
+	// since 1970 by the server's clock; or "str", in arguments. As arguments, numbers are 1 to 16
+	// decimal digits and nothing else.
 	Type string
 
 	// Min and Max bound the number, or the length of a str in bytes; Max is -1 where there is

@@ -18,7 +18,7 @@ import (
 //	-- KEYS[1]     <name>       <pattern>                  one or more
 //	--
 //	-- GROUP[i]    <name>       <least>..<most>            at most one: of the pairs below
-//	-- ARGV[1]     <name>       <type> <range> <text>      one or more, type int, us or str
+//	-- ARGV[1]     <name>       <type> <range> <text>      one or more, type int, us, time or str
 //	-- ARGV[2i+1]  <name>_i     int    <range> <text>      with a GROUP: a pair
 //	-- ARGV[2i+2]  <name>_i     int    <range> <text>
 //	--
@@ -174,7 +174,7 @@ func (h *header) group() error {
 
 func (h *header) args() error {
 	err := h.rows("ARGV", func() error {
-		f, err := h.field(h.argIndices(), argNames(h.script), "int", "us", "str")
+		f, err := h.field(h.argIndices(), argNames(h.script), "int", "us", "time", "str")
 		h.script.Args = append(h.script.Args, f)
 		return err
 	})

@@ -140,6 +140,15 @@ func (c *call) run(ctx context.Context) ([]int64, error) {
 	}
 }
 
+// decide is run for its decision.
+func (c *call) decide(ctx context.Context) (Decision, error) {
+	reply, err := c.run(ctx)
+	if err != nil {
+		return Decision{}, err
+	}
+	return decisionOf(reply), nil
+}
+
 // reply is what the script answered.
 func (c *call) reply(cmd *command) ([]int64, error) {
 	reply := cmd.Val()

@@ -16,8 +16,8 @@ const (
 //	<prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 //
 // State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1" or "sr1".
-// Parts come behind it: the slice length in microseconds for sr1; "all", or "by" and a client, for the
-// permits of tb1.
+// Parts come behind it: the slice length in microseconds for sr1, and then, if there is one, the age of leases; "all",
+// or "by" and a client, for the permits of tb1.
 //
 // Prefix and limiter are of letters, digits, dot, underscore and dash. In a subject and in parts "%",
 // "{" and "}" are written %25, %7B and %7D, so that the subject alone is the hash tag and a

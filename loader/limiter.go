@@ -98,6 +98,7 @@ func (c core) Reset(ctx context.Context, subject string) error {
 		return err
 	}
 	keys := c.kind.keys(c.settings, key)
+	defer c.denials.forget(key)
 	ctx, cancel := c.limits.bounded(ctx)
 	defer cancel()
 	err = await(ctx, func() error { return c.limits.rdb.Unlink(ctx, keys...).Err() })
@@ -116,11 +117,10 @@ func (c core) decide(ctx context.Context, subject string, q question) (Decision,
 	case asked.script == nil:
 		return denial(), nil
 	}
-	reply, err := asked.run(ctx)
-	if err != nil {
-		return Decision{}, err
+	if c.denials != nil {
+		return c.denials.decide(ctx, c, asked, q)
 	}
-	return decisionOf(reply), nil
+	return asked.decide(ctx)
 }
 
 // ask is the call that decides, without a script where a limit of 0 has decided already.

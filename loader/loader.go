@@ -44,6 +44,11 @@
 //	d, err := codes.With(planOf(user)).Allow(ctx, user)
 //
 // The new limit applies at once to what has been granted before.
+//
+// # Without asking Redis
+//
+// For few subjects with very many decisions, [SliceRing.Leased] takes permits in blocks and spends them in the process.
+// [RememberDenials] answers those who were refused and ask again too early.
 package loader
 
 import (
@@ -142,6 +147,8 @@ type settings struct {
 	tail      string // and behind it
 	maxWait   time.Duration
 	slice     time.Duration
+	leaseAge  time.Duration // 0: no leases
+	denials   *denials      // nil: none are remembered
 	clientID  string
 	perClient bool
 	err       error // what is wrong with it: the error of every call

@@ -28,12 +28,13 @@ const (
 func (l *Limits) SliceRing(name string, limits []Limit, opts ...LimiterOption) SliceRing {
 	s := l.configure(&sliceRing, name, opts)
 	if s.slice == 0 {
-		s.slice = sliceFor(limits)
+		s.slice = sliceFor(limits, s.leaseAge)
 	}
 	if s.slice < shortestSlice || s.slice%ringResolution != 0 {
 		s.fail(&ArgumentError{Argument: "Slice", Want: "1 ms or more, in whole microseconds"})
 	}
 	s.tail += ":" + strconv.FormatInt(s.slice.Microseconds(), 10)
+	s.tail += s.leasePart()
 	return SliceRing{core{settings: s}.withWindows(limits)}
 }
 
@@ -58,8 +59,8 @@ func leastOf(c core) int64 {
 	return least
 }
 
-// withWindows is the ring with these windows, each one slice longer than what covers it: the slice that
-// is running is never a whole one.
+// withWindows is the ring with these windows, each one slice longer than what covers it and the age of
+// leases: the slice that is running is never a whole one.
 func (c core) withWindows(limits []Limit) core {
 	if c.settings == nil || c.err != nil {
 		return c
@@ -76,7 +77,7 @@ func (c core) withWindows(limits []Limit) core {
 		if limit.Window < c.slice && limit.Permits != 0 {
 			c.bad = &ArgumentError{Argument: "Limit.Window", Want: "a slice, " + c.slice.String() + ", or more"}
 		}
-		c.windows[i] = SliceRingV1Window{Slices: pieces(limit.Window, c.slice) + 1, Limit: limit.Permits}
+		c.windows[i] = SliceRingV1Window{Slices: pieces(limit.Window+c.leaseAge, c.slice) + 1, Limit: limit.Permits}
 	}
 	return c
 }
@@ -85,7 +86,7 @@ func (c core) withWindows(limits []Limit) core {
 func pieces(d, length time.Duration) int64 { return int64((d + length - 1) / length) }
 
 // sliceFor is the default length of a slice. Limits of 0 need no window, and do not count.
-func sliceFor(limits []Limit) time.Duration {
+func sliceFor(limits []Limit, leaseAge time.Duration) time.Duration {
 	least, most := Never, time.Duration(0)
 	for _, limit := range limits {
 		if limit.Window > 0 {
@@ -95,6 +96,6 @@ func sliceFor(limits []Limit) time.Duration {
 	if most == 0 {
 		return shortestSlice
 	}
-	slice := max(least/slicesAWindow, time.Duration(pieces(most, mostSlices-1)), shortestSlice)
+	slice := max(least/slicesAWindow, time.Duration(pieces(most+leaseAge, mostSlices-1)), shortestSlice)
 	return time.Duration(pieces(slice, ringResolution)) * ringResolution
 }

@@ -28,6 +28,7 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 	if err != nil {
 		return err
 	}
+	defer b.denials.forget(key)
 	_, err = b.limits.TokenBucketSetV1(ctx, TokenBucketSetV1Args{
 		Config: key, Rate: limit.Permits, Interval: limit.Window, Scope: b.scope(),
 	})

@@ -23,13 +23,18 @@ func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(c
 // while it sleeps it returns the context's error at once; ZSetLog then gives the permits back, with the
 // others they are lost. Cost: one round trip a sleep.
 func (c core) WaitN(ctx context.Context, subject string, n int64) error {
+	return c.waitFor(ctx, subject, n, c.decide)
+}
+
+// waitFor is WaitN by decisions of decide.
+func (c core) waitFor(ctx context.Context, subject string, n int64, decide decider) error {
 	if n < 1 {
 		return errNoPermits()
 	}
 	p, id := c.patience(ctx), c.callID()
 	for {
 		q := question{method: "Wait", permits: n, maxWait: min(p.left(), c.ahead()), id: id}
-		d, err := c.decide(ctx, subject, q)
+		d, err := decide(ctx, subject, q)
 		switch {
 		case err != nil:
 			return err
@@ -48,6 +53,9 @@ func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 		}
 	}
 }
+
+// decider asks for a decision.
+type decider func(ctx context.Context, subject string, q question) (Decision, error)
 
 // ahead is how far ahead the script can book.
 func (c core) ahead() time.Duration {

@@ -70,6 +70,7 @@ func (c core) giveBack(ctx context.Context, subject, id string, n int64) error {
 	for k := int64(2); k <= n; k++ {
 		members[k-1] = id + "||" + strconv.FormatInt(k, 10)
 	}
+	defer c.denials.forget(key)
 	ctx, cancel := c.limits.bounded(ctx)
 	defer cancel()
 	err = await(ctx, func() error { return c.limits.rdb.ZRem(ctx, key, members...).Err() })

@@ -19,12 +19,13 @@ type cost struct {
 
 func costsOf(script *sluice.Script) []cost {
 	return map[*sluice.Script][]cost{
-		&sluice.ListLogV1:        listLogV1Costs,
-		&sluice.ZSetLogV1:        zsetLogV1Costs,
-		&sluice.SliceRingV1:      sliceRingV1Costs,
-		&sluice.TokenBucketV1:    tokenBucketV1Costs,
-		&sluice.TokenBucketSetV1: {{"a set", nil, line{"0s", "5 10s 0", "HSET PERSIST"}}},
-		&sluice.GCRAV1:           gcraV1Costs,
+		&sluice.ListLogV1:         listLogV1Costs,
+		&sluice.ZSetLogV1:         zsetLogV1Costs,
+		&sluice.SliceRingV1:       sliceRingV1Costs,
+		&sluice.SliceRingReturnV1: sliceRingReturnV1Costs,
+		&sluice.TokenBucketV1:     tokenBucketV1Costs,
+		&sluice.TokenBucketSetV1:  {{"a set", nil, line{"0s", "5 10s 0", "HSET PERSIST"}}},
+		&sluice.GCRAV1:            gcraV1Costs,
 	}[script]
 }
 
@@ -107,6 +108,15 @@ var sliceRingV1Costs = []cost{
 		line{"63s", "1s 1 64 2", "TIME GETRANGE*5"}},
 	{"denied, with room when all have left, in the middle of the ring", []line{{"30s", "1s 2 64 2", ""}}, line{"30s", "1s 1 64 2", "TIME GETRANGE*2"}},
 	{"denied, with room when all have left", []line{{"0s", "1s 2 64 2", ""}}, line{"0s", "1s 1 64 2", "TIME GETRANGE*2"}},
+}
+
+var sliceRingReturnV1Costs = []cost{
+	{"of a ring that is gone", nil, line{"0s", "1s @0s 1", "GETRANGE"}},
+	{"of a slice that has left", []line{{"3s", "slice_ring 1s 1 3 2", ""}}, line{"3s", "1s @0s 1", "GETRANGE"}},
+	{"of a slice that holds none", []line{{"2s", "slice_ring 1s 1 3 2", ""}}, line{"2s", "1s @1s 1", "GETRANGE*2"}},
+	{"in the same slice", []line{{"0s", "slice_ring 1s 1 3 2", ""}}, line{"0s", "1s @0s 1", "GETRANGE*2 SETRANGE*2"}},
+	{"across the end of the ring", []line{{"2s", "slice_ring 1s 1 3 2", ""}, {"3s", "slice_ring 1s 1 3 2", ""}},
+		line{"3s", "1s @2s 1", "GETRANGE*3 SETRANGE*3"}},
 }
 
 var tokenBucketV1Costs = []cost{

@@ -87,8 +87,8 @@ func FuzzArguments(f *testing.F) {
 func (z fuzzed) argumentSeeds() (seeds [][]string) {
 	for _, tl := range z.timelines {
 		for _, l := range tl.lines {
-			if !strings.HasPrefix(l.do, "!") {
-				seeds = append(seeds, z.table.arguments(l.do))
+			if tab, do := z.called(l.do); tab.script == z.script && !strings.HasPrefix(do, "!") {
+				seeds = append(seeds, z.table.arguments(do))
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func (z fuzzed) named(args []string, name string) int64 {
 // contradicts tells whether valid arguments may not be together.
 func (z fuzzed) contradicts(args []string) bool {
 	switch z.script.Name {
-	case "token_bucket_set":
+	case "token_bucket_set", "slice_ring_return":
 		return false
 	case "gcra":
 		depth := new(big.Int).Mul(big.NewInt(z.named(args, "burst")), big.NewInt(z.named(args, "window")))
@@ -263,7 +263,7 @@ func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, o
 		ok = ok && isNumber && n >= of.Min && (of.Max < 0 || n <= of.Max) && (of.Name != "now" || n == now)
 		numbers = append(numbers, n)
 	}
-	if !ok || z.permitsArg() < 0 {
+	if !ok || !decides(z.script) {
 		return numbers, ok
 	}
 	asked := z.named(args, "permits")
@@ -303,7 +303,7 @@ type allowance struct {
 
 // add says whether more than the limit is granted for one moment, or within a window of a log.
 func (a *allowance) add(reply []int64) []string {
-	if a.permitsArg() < 0 || reply[0] == 0 || a.script.Name == "zset_log" && a.args[4] != "" {
+	if !decides(a.script) || reply[0] == 0 || a.script.Name == "zset_log" && a.args[4] != "" {
 		return nil // an id is charged once, whenever it asks
 	}
 	a.acts = append(a.acts, act{reply[4] + reply[2], reply[0]})
@@ -384,8 +384,12 @@ func (z fuzzed) take(l line) {
 		z.redis.SetTime(epoch + microseconds(l.at))
 	}
 	command, ok := strings.CutPrefix(l.do, "!")
-	if !ok {
-		z.compiled.Run(z.redis, z.keys, z.table.arguments(l.do))
+	if tab, do := z.called(l.do); !ok {
+		script := z.compiled
+		if tab.script != z.script {
+			script, _ = scripttest.Compile(tab.script.File, tab.script.Source)
+		}
+		script.Run(z.redis, z.keys, tab.arguments(do))
 		return
 	}
 	var words []any
@@ -493,6 +497,8 @@ func (z fuzzed) chosen(choice uint8) []string {
 		return []string{"3", "10000000", strconv.Itoa(int(choice >> 3 & 1)), permits, maxWait}
 	case "token_bucket_set":
 		return []string{"3", "10000000", "0"}
+	case "slice_ring_return":
+		return []string{"1000000", strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
 	case "slice_ring":
 		return [][]string{{"1000000", permits, "3", "3"}, {"1000000", permits, "5", "3", "1", "3"}}[choice>>3&1]
 	case "zset_log":
@@ -524,6 +530,8 @@ func TestFuzzCatches(t *testing.T) {
 		{gcraV1, "no check of what may not be together", "if depth > 4503599627370496", "if depth > 9503599627370496", "contradict each other"},
 		{sliceRingV1, "a reply below its range", "math.max(remaining, 0)", "math.max(remaining, 0) - 1", "in the ranges of the header"},
 		{sliceRingV1, "reads behind the ring", "if offset + 6 > #page then", "if false then", "which the header does not declare"},
+		{sliceRingReturnV1, "more than it was given", "return {returned}", "return {returned + 1000000000}", "in the ranges of the header"},
+		{sliceRingReturnV1, "reads behind the ring", "if #totals ~= 6 * (later + 1) then", "if false then", "which the header does not declare"},
 	} {
 		t.Run(c.table.script.Name+"/"+c.fault, func(t *testing.T) {
 			c.table.script = edited(t, c.table.script, c.old, c.new)

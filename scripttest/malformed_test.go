@@ -66,13 +66,22 @@ func (r *remote) dump(keys []string) string {
 // grant makes one call that is granted, so that there is a state to lose.
 func (tab table) grant(t testing.TB, on target) {
 	t.Helper()
+	tab.play(on, timeline{lines: tab.before()})
 	if reply, failed := on.call(tab.script, false, tab.keys, tab.valid(1)); failed != "" || reply[0] == 0 {
 		t.Fatalf("%q: %v, %s; want a grant", tab.valid(1), reply, failed)
 	}
 }
 
+// before is what must have been for a valid call to be granted.
+func (tab table) before() []line {
+	if tab.script.Name == "slice_ring_return" {
+		return []line{{"0s", "slice_ring 1000 1 1 1", "1 0 0 1000us 1"}}
+	}
+	return nil
+}
+
 // valid are arguments of a call that is granted: each the least that its range allows, but for permits,
-// which is 1. Repeated ones come so many times.
+// which is 1, and moments, which are the epoch. Repeated ones come so many times.
 func (tab table) valid(groups int) []string {
 	var args []string
 	for _, field := range tab.fields(groups) {
@@ -81,6 +90,8 @@ func (tab table) valid(groups int) []string {
 			args = append(args, "")
 		case field.Name == "permits":
 			args = append(args, "1")
+		case field.Type == "time":
+			args = append(args, strconv.Itoa(epoch))
 		default:
 			args = append(args, strconv.FormatInt(field.Min, 10))
 		}
@@ -179,6 +190,7 @@ func TestLeadingZerosAreDigits(t *testing.T) {
 func (tab table) checkLeadingZeros(t testing.TB) {
 	h := startHarness(t, false)
 	h.setTime(epoch)
+	tab.play(h, timeline{lines: tab.before()})
 	args := tab.valid(1)
 	for i, field := range tab.fields(1) {
 		if field.Type != "str" {

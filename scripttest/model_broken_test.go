@@ -71,6 +71,14 @@ var broken = []struct {
 	{"slice_ring", "expires as the first slice leaves", "(current + size) * slice", "(current + 1) * slice"},
 	{"slice_ring", "expires as it did", "if totals or current > last then", "if totals then"},
 
+	{"slice_ring_return", "returns what the slice does not hold", "math.min(permits, (after - number_at(totals, 0)) % wrap)", "permits"},
+	{"slice_ring_return", "lowers the slice's own total", "{string.sub(totals, 1, 6)}", "{six_bytes((number_at(totals, 0) - returned) % wrap)}"},
+	{"slice_ring_return", "the total of all stays", "(total - returned) % wrap", "total"},
+	{"slice_ring_return", "a total short", "for i = 1, later do", "lowered[later + 1] = string.sub(totals, -6)\nfor i = 1, later - 1 do"},
+	{"slice_ring_return", "stops at the ring's end", "if behind <= later then redis.call", "if false then redis.call"},
+	{"slice_ring_return", "a slice further back than the ring", "later >= size", "later > size"},
+	{"slice_ring_return", "into a slice to come", "later < 0 or", ""},
+
 	{"token_bucket", "the interval holds both of its edges", "now - interval -- ", "now - interval - 1 -- "},
 	{"token_bucket", "void early", "newest > now + granted_under + 120000000", "newest > now + granted_under + 119000000"},
 	{"token_bucket", "void without a booking", "newest > now + granted_under + 120000000", "newest > now + granted_under + 60000000"},
@@ -95,7 +103,11 @@ func TestModelFindsBrokenScripts(t *testing.T) {
 	for _, b := range broken {
 		t.Run(b.script+"/"+strings.ReplaceAll(b.fault, " ", "_"), func(t *testing.T) {
 			s := subjectOf(t, b.script)
-			s.script = edited(t, s.script, b.right, b.wrong)
+			if s.script.Name == b.script {
+				s.script = edited(t, s.script, b.right, b.wrong)
+			} else {
+				s.back = edited(t, s.back, b.right, b.wrong)
+			}
 			on := modelHarness{startHarness(t, false)}
 			sequences, kinds := s.sequences(epoch), map[string]int{}
 			for i := range mostSequences {
@@ -116,7 +128,7 @@ func lastOf(failed string) string {
 
 func subjectOf(t *testing.T, script string) subject {
 	for _, s := range subjects {
-		if s.script.Name == script {
+		if s.script.Name == script || s.back != nil && s.back.Name == script {
 			return s
 		}
 	}

@@ -150,6 +150,7 @@ func (p *player) act(st step, c config) {
 		}
 	case "remove":
 		p.remove(keys[0], st.pick)
+		p.giveBack(st, keys, c)
 	case "flush":
 		p.on.flush()
 		p.kinds["flushed"]++
@@ -218,6 +219,18 @@ func (p *player) remove(key string, pick int64) {
 	p.command(names...)
 }
 
+// giveBack returns permits of a ring: of one of its last grants, or of a slice around now.
+func (p *player) giveBack(st step, keys []string, c config) {
+	if p.subject.back == nil {
+		return
+	}
+	taken := max(p.now+(st.pick%5-3)*c[0]+st.off, 0)
+	if n := int64(len(p.grants)); st.pick%4 > 0 && n > 0 {
+		taken = p.grants[st.pick%n]
+	}
+	p.call(p.subject.back, keys, decimals(c[0], taken, amount(st, p.subject.limit(c), p.subject.script)), c)
+}
+
 // command changes what is stored, here and there.
 func (p *player) command(words ...string) {
 	after, err := p.store.Do(p.now, words...)
@@ -262,7 +275,7 @@ func kindOf(script *sluice.Script, args []string, reply []int64, failed string) 
 	switch {
 	case failed != "":
 		return strings.Join(strings.Fields(failed)[:2], " ")
-	case script.Reply[0].Name != "granted":
+	case !decides(script):
 		return script.Name
 	case looks(script, args):
 		return "look"
@@ -284,7 +297,7 @@ func (p *player) compare(kind string) {
 
 // remember keeps what edges of the clock are found by.
 func (p *player) remember(script *sluice.Script, reply []int64, c config) {
-	if script.Reply[0].Name != "granted" {
+	if !decides(script) {
 		return
 	}
 	p.replied, p.wait, p.reset = p.now, reply[2], reply[3]

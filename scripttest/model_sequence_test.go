@@ -100,7 +100,8 @@ func (s subject) sequences(starts ...int64) *rapid.Generator[sequence] {
 // A subject is a script and how random calls of it are made.
 type subject struct {
 	script *sluice.Script
-	keys   [][]string // one set of keys a caller
+	back   *sluice.Script // the script that gives permits back, if there is one
+	keys   [][]string     // one set of keys a caller
 
 	config  func(t *rapid.T, first config) config // first is nil for the first one
 	span    func(c config) int64                  // how long permits count, about
@@ -134,6 +135,7 @@ var subjects = []subject{
 	},
 	{
 		script: &sluice.SliceRingV1,
+		back:   &sluice.SliceRingReturnV1,
 		keys:   [][]string{{"t:x:{u}:sr1"}},
 		config: ringConfig,
 		span:   func(c config) int64 { return c[0] * widest(c) },

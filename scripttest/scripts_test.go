@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-var tables = []table{zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1}
+var tables = []table{zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1}
 
 func TestEveryScriptHasATable(t *testing.T) {
 	tabled := map[string]bool{}

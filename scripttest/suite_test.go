@@ -64,6 +64,9 @@ func ownChecks(script *sluice.Script) []check {
 			{"damaged", checkRingDamagedStateEnds},
 			{"struct", sliceRingV1.checkPacksWithStruct},
 		},
+		&sluice.SliceRingReturnV1: {
+			{"damaged", checkReturnToDamagedRingEnds},
+		},
 		&sluice.TokenBucketV1: {
 			{"expiry", checkEveryKeyExpires},
 			{"config", checkConfigOutlivesPermits},

@@ -19,7 +19,7 @@ const epoch = 4102444800000000
 // A line is one step of a time line.
 type line struct {
 	at   string // since the epoch, "1.5s" or "-1h"; "" is when the line before was
-	do   string // the script's arguments; or "!" and a command, in which $1 is KEYS[1], @1s the epoch + 1 s, ~ a space, and bucket: the bytes of a gcra
+	do   string // the script's arguments, @1s the epoch + 1 s; behind the name of another script, that one's; or "!" and a command, in which $1 is KEYS[1], ~ a space, and bucket: the bytes of a gcra
 	want string // the reply without now, or the error; of a command its reply, "" if it does not matter
 }
 
@@ -87,7 +87,8 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 		}
 		return got, want == "" || got == want
 	}
-	args := tab.arguments(l.do)
+	tab, do := tab.called(l.do)
+	args := tab.arguments(do)
 	look := tab.permitsArg() >= 0 && args[tab.permitsArg()] == "0"
 	reply, failed := on.call(tab.script, look, tab.keys, args)
 	if failed != "" {
@@ -96,9 +97,21 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 	return tab.compare(reply, l.want, now)
 }
 
+// called is the table of the script that a line calls, on the keys of this one, and its arguments.
+func (tab table) called(do string) (table, string) {
+	name, args, _ := strings.Cut(do, " ")
+	for _, other := range tables {
+		if other.script.Name == name {
+			other.keys = tab.keys
+			return other, args
+		}
+	}
+	return tab, do
+}
+
 // arguments are the words of a line; those of type us may be written as durations.
 func (tab table) arguments(do string) []string {
-	words := strings.Fields(do)
+	words := strings.Fields(moments.ReplaceAllStringFunc(do, absolute))
 	for i, word := range words {
 		if word == `""` {
 			words[i] = ""
@@ -116,15 +129,16 @@ func (tab table) commandWords(command string) []string {
 			word = strings.ReplaceAll(word, "$"+strconv.Itoa(k+1), key)
 		}
 		word = strings.ReplaceAll(strings.ReplaceAll(word, `""`, ""), "~", " ")
-		words[i] = moments.ReplaceAllStringFunc(word, func(at string) string {
-			return strconv.FormatInt(epoch+microseconds(at[1:]), 10)
-		})
+		words[i] = moments.ReplaceAllStringFunc(word, absolute)
 		if fields, isBucket := strings.CutPrefix(words[i], bucketPrefix); isBucket {
 			words[i] = bucketState(fields)
 		}
 	}
 	return words
 }
+
+// absolute is the moment @1s in microseconds since 1970.
+func absolute(at string) string { return strconv.FormatInt(epoch+microseconds(at[1:]), 10) }
 
 const bucketPrefix = "bucket:"
 

@@ -27,6 +27,7 @@ type vectorTimeline struct {
 type vectorStep struct {
 	At      int64                   `json:"at"`
 	Command []string                `json:"command,omitempty"`
+	Script  string                  `json:"script,omitempty"` // of the call, where it is another one than the file's
 	Keys    []string                `json:"keys,omitempty"`
 	Args    []string                `json:"args,omitempty"`
 	Reply   []int64                 `json:"reply,omitempty"`

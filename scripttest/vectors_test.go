@@ -102,8 +102,11 @@ func (tl vectorTimeline) play(t *testing.T, on vectorTarget, script *sluice.Scri
 		if step.Command != nil {
 			on.do(eachByte(step.Command)...)
 		} else {
-			keys, args := eachByte(step.Keys), eachByte(step.Args)
-			reply, failed := on.call(script, looks(script, args), keys, args)
+			keys, args, called := eachByte(step.Keys), eachByte(step.Args), script
+			if step.Script != "" {
+				called = scriptOf(t, step.Script)
+			}
+			reply, failed := on.call(called, looks(called, args), keys, args)
 			if failed != step.Error || !slices.Equal(reply, step.Reply) {
 				t.Errorf("step %d, %q: got %v %q, want %v %q", i+1, args, reply, failed, step.Reply, step.Error)
 			}
@@ -120,6 +123,16 @@ func (tl vectorTimeline) play(t *testing.T, on vectorTarget, script *sluice.Scri
 			}
 		}
 	}
+}
+
+func scriptOf(t *testing.T, id string) *sluice.Script {
+	for _, script := range sluice.All() {
+		if script.File == id+".lua" {
+			return &script
+		}
+	}
+	t.Fatalf("no script %s", id)
+	return nil
 }
 
 // expires is the millisecond at which a key expires that does not yet; 0 if it does not.
@@ -166,14 +179,19 @@ func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
 		case isCommand:
 			step, after = tab.vectorCommand(t, store, now, command)
 		default:
-			outcome := chosen(model.Call(tab.script, store, now, tab.keys, tab.arguments(l.do)), store, l.want)
+			called, do := tab.called(l.do)
+			args := called.arguments(do)
+			outcome := chosen(model.Call(called.script, store, now, tab.keys, args), store, l.want)
 			if outcome.Any {
 				return made
 			}
-			if got, ok := tab.compare(outcome.Reply, l.want, now); outcome.Err != l.want && !ok {
+			if got, ok := called.compare(outcome.Reply, l.want, now); outcome.Err != l.want && !ok {
 				t.Errorf("%s, %s: the model says %s %s, the time line %s", tl.name, l.do, got, outcome.Err, l.want)
 			}
-			step, after = vectorCall(now, tab.keys, tab.arguments(l.do), outcome), outcome.After
+			step, after = vectorCall(now, tab.keys, args, outcome), outcome.After
+			if called.script != tab.script {
+				step.Script = strings.TrimSuffix(called.script.File, ".lua")
+			}
 		}
 		step.State = changes(store, after)
 		made.Steps, store = append(made.Steps, step), after
@@ -184,7 +202,7 @@ func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
 // reads reports whether a command of a time line only looks.
 func reads(command string) bool {
 	name, _, _ := strings.Cut(command, " ")
-	return slices.Contains([]string{"EXISTS", "GET", "HMGET", "LLEN", "LRANGE", "PTTL", "ZCARD", "ZRANGE", "ZSCORE"}, name)
+	return slices.Contains([]string{"EXISTS", "GET", "HMGET", "LLEN", "LRANGE", "PTTL", "STRLEN", "ZCARD", "ZRANGE", "ZSCORE"}, name)
 }
 
 func (tab table) vectorCommand(t *testing.T, store model.Store, now int64, command string) (vectorStep, model.Store) {

@@ -27,19 +27,19 @@ func TestServerLoadAndVerify(t *testing.T) {
 		}
 		wantNarrow(t, args[0], got.stdout)
 	}
-	check(exitFailed, "6 scripts are missing\ncure: sluice load --redis "+url+"\n", "verify")
+	check(exitFailed, "7 scripts are missing\ncure: sluice load --redis "+url+"\n", "verify")
 	check(exitDone, "1 script on 1 node", "load", "gcra")
 	check(exitDone, "gcra_v1  "+sluice.GCRAV1SHA1[:12]+"  loaded\n", "verify", "gcra_v1")
 	check(exitFailed, "cure: sluice load --redis "+url+" gcra list_log\n", "verify", "gcra", "list_log")
-	check(exitDone, "6 scripts on 1 node", "load")
-	check(exitDone, "6 scripts on 1 node", "verify")
-	check(exitDone, "6 scripts on 1 node", "load")
+	check(exitDone, "7 scripts on 1 node", "load")
+	check(exitDone, "7 scripts on 1 node", "verify")
+	check(exitDone, "7 scripts on 1 node", "load")
 
 	rdb := client(t, server.Addr)
 	if err := rdb.ScriptFlush(context.Background()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	check(exitFailed, "6 scripts are missing", "verify")
+	check(exitFailed, "7 scripts are missing", "verify")
 }
 
 func TestServerPasswordAndACL(t *testing.T) {
@@ -72,11 +72,11 @@ func TestServerCluster(t *testing.T) {
 	addrs := startCluster(t)
 	all := "--cluster=" + addrs[1]
 	got := sluiceRun(nil, "verify", all)
-	if got.status != exitFailed || !strings.Contains(got.stdout, "24 scripts are missing") {
+	if got.status != exitFailed || !strings.Contains(got.stdout, "28 scripts are missing") {
 		t.Errorf("verify: status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
 	got = sluiceRun(nil, "load", all)
-	if got.status != exitDone || !strings.Contains(got.stdout, "6 scripts on 4 nodes") {
+	if got.status != exitDone || !strings.Contains(got.stdout, "7 scripts on 4 nodes") {
 		t.Errorf("load: status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
 	if lines := strings.Count(got.stderr, " of 4 nodes: "); lines != 4 {
@@ -88,8 +88,8 @@ func TestServerCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = sluiceRun(nil, "verify", all)
-	missing := addrs[3] + "  replica  gcra_v1              " + sluice.GCRAV1SHA1[:12] + "  missing\n"
-	if got.status != exitFailed || !strings.Contains(got.stdout, missing) || !strings.Contains(got.stdout, "6 scripts are missing") {
+	missing := addrs[3] + "  replica  gcra_v1               " + sluice.GCRAV1SHA1[:12] + "  missing\n"
+	if got.status != exitFailed || !strings.Contains(got.stdout, missing) || !strings.Contains(got.stdout, "7 scripts are missing") {
 		t.Errorf("verify: status %d\n%s", got.status, got.stdout)
 	}
 
@@ -122,7 +122,7 @@ func TestServerSentinel(t *testing.T) {
 	})
 
 	got := sluiceRun(nil, "load", "--sentinel", watching)
-	if got.status != exitDone || !strings.Contains(got.stdout, "6 scripts on 2 nodes") {
+	if got.status != exitDone || !strings.Contains(got.stdout, "7 scripts on 2 nodes") {
 		t.Errorf("load: status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
 	for _, want := range []string{master.Addr + "  master ", replica.Addr + "  replica"} {

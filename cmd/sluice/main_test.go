@@ -54,7 +54,7 @@ func TestExitStatus(t *testing.T) {
 		{"help nothing", 2, `there is no command "nothing"`},
 		{"help --x", 0, "usage: sluice help"},
 		{"nothing", 2, `there is no command "nothing"`},
-		{"version", 0, "6 scripts"},
+		{"version", 0, "7 scripts"},
 		{"version now", 2, `unexpected argument "now"`},
 		{"list", 0, "gcra"},
 		{"list --help", 0, "usage: sluice list"},

@@ -40,6 +40,8 @@ func Call(script *sluice.Script, store Store, now int64, keys, args []string) Ou
 		return zsetLog(c)
 	case "slice_ring":
 		return sliceRing(c)
+	case "slice_ring_return":
+		return sliceRingReturn(c)
 	case "token_bucket":
 		return tokenBucket(c)
 	case "token_bucket_set":

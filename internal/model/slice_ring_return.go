@@ -1,0 +1,59 @@
+package model
+
+// furthestReturn is how many slices back permits are given back.
+const furthestReturn = 1000
+
+// sliceRingReturn is slice_ring_return_v1: the slice in which permits were taken holds fewer.
+func sliceRingReturn(c call) Outcome {
+	stored, ok := c.holds(c.keys[0], "string")
+	if !ok {
+		return c.fails(wrongType)
+	}
+	if stored.Text == "" {
+		return Outcome{Reply: []int64{0}, After: c.store}
+	}
+	r, bad := ringOf(stored.Text, c.args.number["slice"])
+	if bad != "" {
+		return c.fails(bad)
+	}
+	taken := c.args.number["taken"] / r.slice
+	if taken > r.last || taken <= r.last-r.size || taken < r.last-furthestReturn {
+		return Outcome{Reply: []int64{0}, After: c.store}
+	}
+	if !r.reaches(taken) {
+		return c.fails("BADSTATE ring: want a total for each slice")
+	}
+	returned := min(c.args.number["permits"], difference48(r.before(taken+1), r.before(taken)))
+	stored.Text = r.lowered(taken, returned)
+	return Outcome{Reply: []int64{returned}, After: c.store.With(c.keys[0], stored)}
+}
+
+// at is where the total before a slice stands; that of the slice after the last is the total of all.
+func (r ring) at(slice int64) int64 {
+	if slice > r.last {
+		return 18
+	}
+	return ringHeader + 6*index(slice, r.size)
+}
+
+// before is the total before a slice.
+func (r ring) before(slice int64) int64 { return bigEndian(r.bytes[r.at(slice):]) }
+
+// reaches reports whether the bytes hold the totals of a slice and of all later ones.
+func (r ring) reaches(slice int64) bool {
+	for s := slice; s <= r.last; s++ {
+		if r.at(s)+6 > int64(len(r.bytes)) {
+			return false
+		}
+	}
+	return true
+}
+
+// lowered are the bytes with so many permits less in a slice.
+func (r ring) lowered(slice, permits int64) string {
+	after := []byte(r.bytes)
+	for s := slice + 1; s <= r.last+1; s++ {
+		copy(after[r.at(s):], sixBytes(difference48(r.before(s), permits)))
+	}
+	return string(after)
+}

@@ -1,0 +1,232 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sluice-redis/sluice"
+)
+
+// Bounds of leases.
+const (
+	mostLeaseSlices = 500    // how many slices an age covers: half of what slice_ring_return reaches back
+	leasedSubjects  = 10_000 // in memory, by default
+)
+
+// LeaseAge lets the permits of a SliceRing be taken in blocks and spent up to d later: see SliceRing.Leased. It
+// makes the windows that Redis counts longer by d for every caller of the limiter, leased or not, because a
+// permit counted in one slice may be used d later; and it is a part of the key, so that callers with another
+// age, or none, never share the state. From 1 ms to less than 500 slices, in whole microseconds.
+func LeaseAge(d time.Duration) LimiterOption {
+	return func(s *settings) {
+		s.use("LeaseAge", codeSliceRing)
+		if d < time.Millisecond || d%time.Microsecond != 0 {
+			s.fail(&ArgumentError{Argument: "LeaseAge", Want: "1 ms or more, in whole microseconds"})
+		}
+		s.leaseAge = d
+	}
+}
+
+// leasePart is the part of the key that tells ages apart.
+func (s *settings) leasePart() string {
+	if s.leaseAge == 0 {
+		return ""
+	}
+	if s.slice > 0 && s.leaseAge/s.slice >= mostLeaseSlices {
+		s.fail(&ArgumentError{Argument: "LeaseAge", Want: "less than 500 slices of " + s.slice.String()})
+	}
+	return ":" + strconv.FormatInt(s.leaseAge.Microseconds(), 10)
+}
+
+// Lease says how a process takes permits in blocks.
+type Lease struct {
+	// Block is the most permits that are held for a subject: 1 or more. Blocks begin with what is asked for,
+	// double as long as they are used up, and shrink where little remains or is used.
+	Block int64
+
+	// Idle is how long nobody asks for a subject until its permits are given back. 0 means a quarter of
+	// LeaseAge.
+	Idle time.Duration
+
+	// Subjects is for how many subjects permits are held at once. Others are asked for in Redis one by one.
+	// 0 means 10000.
+	Subjects int
+}
+
+// Leased is a SliceRing of which this process takes permits in blocks and spends them without asking Redis.
+// SliceRing.Leased makes it, Close ends it.
+type Leased struct {
+	ring  SliceRing
+	lease Lease
+	age   time.Duration // after the call for them was sent permits are no longer spent
+	start time.Time     // of the clock that it counts by
+
+	mu       sync.RWMutex
+	subjects map[string]*holding // nil: closed
+
+	flights sync.WaitGroup
+	stop    chan struct{} // closed: no more sweeps
+	stopped chan struct{}
+}
+
+// Leased returns the ring as a limiter that takes permits in blocks and spends them in this process: at a
+// million decisions a second about one in a thousand reaches Redis. The ring needs the option LeaseAge.
+//
+// The guarantee is the ring's, for the moments at which permits are spent: no window ever holds more than
+// its limit. A permit is spent no later than LeaseAge after Redis counted it (by this process's monotonic clock,
+// from before the call was sent, less a thousandth for clocks that run apart), and every caller of the
+// limiter has its windows counted that much longer. So the limit is enforced as if its window were longer by
+// the age and up to two slices: keep the age short against the window.
+//
+// Permits that are held here are missing elsewhere, up to Block a subject and process. What is not used is
+// given back, exactly, when its subject is idle, when the age ends, and by Close. If the reply to a call for
+// permits is lost, they are lost if they were granted; a return whose reply is lost may have been done. Neither
+// is ever repeated, nothing of it is spent, and what stays counted comes free with its window, as do the
+// permits of a process that dies.
+//
+// While Redis cannot be reached, what is held is spent until its age ends. After a Reset by another process, an
+// eviction or a failover Redis no longer counts what is held here: it may be spent on top of the limit until
+// its age ends, and what of it is given back into the slice in which the ring began anew is taken from others. So
+// may be what a machine holds that is suspended, whose monotonic clock stands still.
+//
+// It is for few subjects with very many decisions each. For many subjects with few each it costs more than it
+// saves: use the ring itself.
+//
+// Cost: a goroutine, and about 300 bytes a subject that has been asked for within Idle.
+func (r SliceRing) Leased(lease Lease) (*Leased, error) {
+	if err := r.checkLease(&lease); err != nil {
+		return nil, err
+	}
+	l := &Leased{
+		ring: r, lease: lease, age: r.leaseAge - r.leaseAge/1000, start: time.Now(),
+		subjects: map[string]*holding{}, stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	go l.sweepUntilClosed()
+	return l, nil
+}
+
+// checkLease refuses what cannot be, and fills in what was left out.
+func (r SliceRing) checkLease(lease *Lease) error {
+	if _, err := r.key("subject"); err != nil {
+		return err
+	}
+	switch {
+	case r.leaseAge == 0:
+		return &ArgumentError{Argument: "limiter", Want: "one with the option LeaseAge"}
+	case lease.Block < 1:
+		return &ArgumentError{Argument: "Lease.Block", Want: "1 or more"}
+	case lease.Idle < 0:
+		return &ArgumentError{Argument: "Lease.Idle", Want: "0 or more"}
+	case lease.Subjects < 0:
+		return &ArgumentError{Argument: "Lease.Subjects", Want: "0 or more"}
+	}
+	if lease.Idle == 0 {
+		lease.Idle = r.leaseAge / 4
+	}
+	if lease.Subjects == 0 {
+		lease.Subjects = leasedSubjects
+	}
+	return nil
+}
+
+// Allow asks for one permit now. Cost: nothing of Redis where one is held, else one round trip that is shared
+// by all who wait for permits of the subject, and one or two more where a block is denied.
+//
+// Of a decision made here Remaining is what is held and what Redis had left when it was asked last, ResetAfter
+// is as of then, and Now is the server's clock as reckoned from then, up to a round trip late.
+func (l *Leased) Allow(ctx context.Context, subject string) (Decision, error) {
+	return l.AllowN(ctx, subject, 1)
+}
+
+// AllowN is Allow for n permits, all or nothing. More than could ever be granted is an error that is
+// ErrExceedsLimit.
+func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
+	if n < 1 {
+		return Decision{}, errNoPermits()
+	}
+	if d, ok := l.spend(subject, n); ok {
+		return d, nil
+	}
+	return l.decide(ctx, subject, question{method: "AllowN", permits: n})
+}
+
+// Wait is WaitN for one permit.
+func (l *Leased) Wait(ctx context.Context, subject string) error { return l.WaitN(ctx, subject, 1) }
+
+// WaitN returns when it has n permits that may be used. It sleeps and asks again, as that of a SliceRing.
+func (l *Leased) WaitN(ctx context.Context, subject string, n int64) error {
+	return l.ring.waitFor(ctx, subject, n, l.decide)
+}
+
+// Peek looks and changes nothing: Remaining includes what is held here. Cost: one round trip.
+func (l *Leased) Peek(ctx context.Context, subject string) (Decision, error) {
+	d, err := l.ring.Peek(ctx, subject)
+	h := l.find(subject)
+	if h == nil || err != nil {
+		return d, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if held := h.live(l.clock()); held > 0 {
+		d.Remaining, d.Wait = d.Remaining+held, 0
+	}
+	return d, nil
+}
+
+// Reset makes the subject's limiter as new and drops what is held here; other processes keep what they hold.
+// Cost: one round trip.
+func (l *Leased) Reset(ctx context.Context, subject string) error {
+	err := l.ring.Reset(ctx, subject)
+	if h := l.find(subject); h != nil {
+		h.drop()
+	}
+	return err
+}
+
+// LeaseStats says what a Leased holds.
+type LeaseStats struct {
+	Subjects int   // with permits here, now
+	Idle     int64 // permits that are counted in Redis and not spent, now
+	MostIdle int64 // as many as that can be: Block for each of Lease.Subjects
+}
+
+// Stats returns what is held. Cost: it looks at every subject that is held.
+func (l *Leased) Stats() LeaseStats {
+	s := LeaseStats{MostIdle: l.lease.Block * int64(l.lease.Subjects)}
+	for _, h := range l.all() {
+		h.mu.Lock()
+		s.Idle += h.all()
+		h.mu.Unlock()
+		s.Subjects++
+	}
+	return s
+}
+
+// Close gives back all permits that are held and returns what went wrong: those of a call that failed stay
+// counted until their window is over. Calls after it are decided by Redis one by one. Cost: one round trip a
+// block that is held, sixteen at a time.
+func (l *Leased) Close(ctx context.Context) error {
+	l.mu.Lock()
+	subjects := l.subjects
+	l.subjects = nil
+	l.mu.Unlock()
+	if subjects == nil {
+		return nil
+	}
+	close(l.stop)
+	for _, h := range subjects {
+		h.leave()
+	}
+	err := await(ctx, func() error {
+		<-l.stopped
+		l.flights.Wait()
+		return nil
+	})
+	if err != nil {
+		err = failed(&sluice.SliceRingV1, err)
+	}
+	return errors.Join(err, l.giveBack(ctx, everything(subjects)))
+}

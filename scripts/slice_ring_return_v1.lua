@@ -1,0 +1,104 @@
+-- slice_ring_return v1
+--
+-- Gives back permits of a slice_ring that were taken and not used: the slice in which they were
+-- taken holds so many less, in every window at once. It never makes the limiter grant more than
+-- its limits: what the slice does not hold (any more), what has left the ring, and what is more
+-- than 1000 slices back is not given back. Two things it cannot know: whether the permits were used,
+-- and whether the ring was removed and begun anew in that slice; then others' permits are taken.
+--
+-- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1:<slice>
+--
+-- ARGV[1]     slice        us    1000..86400000000       length of a slice
+-- ARGV[2]     taken        time  0..9007199254740991     when they were granted: now in slice_ring's reply
+-- ARGV[3]     permits      int   1..1000000000           to give back
+--
+-- REPLY[1]    returned     int   0..1000000000           permits given back
+--
+-- ERROR       BADARG       an argument is not an integer in its range
+-- ERROR       WRONGTYPE    ring holds something other than a string
+-- ERROR       BADSTATE     ring holds a string that slice_ring did not write, or slices of another length
+--
+-- STATE       sr/1         slice_ring's: the totals behind the slice fall by what is given back; the
+--                          expiry stays
+-- COMPLEXITY  O(N)         N slices, at most 1000, have begun since: reads and writes their totals
+-- REDIS       5.0
+
+local function integer(text, least, most)
+  if #text > 16 or not string.find(text, "^%d+$") then return nil end
+  local n = text + 0
+  if n < least or n > most then return nil end
+  return n
+end
+
+if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
+if #ARGV ~= 3 then return redis.error_reply("BADARG ARGV: want 3") end
+local ring = KEYS[1]
+local slice = integer(ARGV[1], 1000, 86400000000)
+if not slice then return redis.error_reply("BADARG slice: want 1000..86400000000") end
+local taken = integer(ARGV[2], 0, 9007199254740991)
+if not taken then return redis.error_reply("BADARG taken: want 0..9007199254740991") end
+local permits = integer(ARGV[3], 1, 1000000000)
+if not permits then return redis.error_reply("BADARG permits: want 1..1000000000") end
+
+-- Totals wrap at 2^48: only their differences count.
+local wrap = 281474976710656
+local header_bytes = 24
+
+local function number_at(bytes, index)
+  local a, b, c, d, e, f = string.byte(bytes, 6 * index + 1, 6 * index + 6)
+  return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+end
+
+local function six_bytes(n)
+  local f = n % 256
+  n = (n - f) / 256
+  local e = n % 256
+  n = (n - e) / 256
+  local d = n % 256
+  n = (n - d) / 256
+  local c = n % 256
+  n = (n - c) / 256
+  local b = n % 256
+  return string.char((n - b) / 256, b, c, d, e, f)
+end
+
+local header = redis.pcall("GETRANGE", ring, 0, header_bytes - 1)
+if header.err then return header end
+if header == "" then return {0} end
+if #header ~= header_bytes or number_at(header, 0) ~= slice then
+  return redis.error_reply("BADSTATE ring: want the slice it was written with")
+end
+local size, last, total = number_at(header, 1), number_at(header, 2), number_at(header, 3)
+if size < 1 or size > 10000 then return redis.error_reply("BADSTATE ring: want 1..10000 slices") end
+
+-- Where the clock was behind, the permits were counted in the last slice of then, a later one than that
+-- of taken. Every window that still reaches back to this one holds that one too, so what it holds falls
+-- by no more than was given back.
+local slice_taken = math.floor(taken / slice)
+local later = last - slice_taken
+if later < 0 or later >= size or later > 1000 then return {0} end
+
+-- The totals before slice_taken and before each later slice: in one piece or, across the ring's end, in two.
+local start = header_bytes + 6 * (slice_taken % size)
+local behind = math.min(later + 1, size - slice_taken % size)
+local totals = redis.call("GETRANGE", ring, start, start + 6 * behind - 1)
+if behind <= later then
+  totals = totals .. redis.call("GETRANGE", ring, header_bytes, header_bytes + 6 * (later + 1 - behind) - 1)
+end
+if #totals ~= 6 * (later + 1) then return redis.error_reply("BADSTATE ring: want a total for each slice") end
+
+local after = total
+if later > 0 then after = number_at(totals, 1) end
+local returned = math.min(permits, (after - number_at(totals, 0)) % wrap)
+if returned == 0 then return {0} end
+
+local lowered = {string.sub(totals, 1, 6)}
+for i = 1, later do
+  lowered[i + 1] = six_bytes((number_at(totals, i) - returned) % wrap)
+end
+totals = table.concat(lowered)
+redis.call("SETRANGE", ring, start, string.sub(totals, 1, 6 * behind))
+if behind <= later then redis.call("SETRANGE", ring, header_bytes, string.sub(totals, 6 * behind + 1)) end
+redis.call("SETRANGE", ring, 18, six_bytes((total - returned) % wrap))
+
+return {returned}

@@ -1,0 +1,202 @@
+package scripttest_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+)
+
+// slice taken permits -> returned
+var sliceRingReturnV1 = table{
+	script: &sluice.SliceRingReturnV1,
+	keys:   []string{"t:x:{u}:sr1:1000000"},
+	timelines: []timeline{
+		{"what is given back in the same slice can be granted again", []line{
+			{"0s", "slice_ring 1s 2 3 2", "2 0 0 3s 2"},
+			{"0.5s", "slice_ring 1s 1 3 2", "0 0 2.5s 2.5s 2"},
+			{"0.5s", "1s @0s 1", "1"},
+			{"0.5s", "slice_ring 1s 1 3 2", "1 0 0 2.5s 2"},
+			{"0.5s", "slice_ring 1s 1 3 2", "0 0 2.5s 2.5s 2"},
+		}},
+		{"in later slices it leaves every window that held it, and no other", []line{
+			{"0s", "slice_ring 1s 3 1 9 2 9 4 9", "3 6 0 4s 3 3 3"},
+			{"1s", "slice_ring 1s 2 1 9 2 9 4 9", "2 4 0 4s 2 5 5"},
+			{"2s", "slice_ring 1s 1 1 9 2 9 4 9", "1 3 0 4s 1 3 6"},
+			{"2s", "1s @1.999999s 1", "1"},
+			{"2s", "slice_ring 1s 0 1 9 2 9 3 9 4 9", "0 4 0 4s 1 2 5 5"},
+			{"2s", "1s @0.5s 2", "2"},
+			{"2s", "slice_ring 1s 0 1 9 2 9 3 9 4 9", "0 6 0 4s 1 2 3 3"},
+			{"4s", "slice_ring 1s 0 1 9 2 9 3 9 4 9", "0 7 0 2s 0 0 1 2"},
+			{"5s", "slice_ring 1s 0 1 9 2 9 3 9 4 9", "0 8 0 1s 0 0 0 1"},
+		}},
+		{"no more than the slice holds", []line{
+			{"0s", "slice_ring 1s 3 3 9", "3 6 0 3s 3"},
+			{"1s", "slice_ring 1s 4 3 9", "4 2 0 3s 7"},
+			{"1s", "1s @0s 4", "3"},
+			{"1s", "1s @0s 4", "0"},
+			{"1s", "1s @1s 1000000000", "4"},
+			{"1s", "1s @1s 1", "0"},
+			{"1s", "slice_ring 1s 9 3 9", "9 0 0 3s 9"},
+		}},
+		{"across the end of the ring", []line{
+			{"-1s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
+			{"0s", "slice_ring 1s 2 3 9", "2 6 0 3s 3"},
+			{"1s", "slice_ring 1s 3 3 9", "3 3 0 3s 6"},
+			{"2s", "slice_ring 1s 1 3 9", "1 3 0 3s 6"},
+			{"2s", "1s @0s 1", "1"},
+			{"2s", "slice_ring 1s 0 1 9 2 9 3 9", "0 4 0 3s 1 4 5"},
+			{"3s", "slice_ring 1s 1 3 9", "1 4 0 3s 5"},
+			{"3s", "1s @1s 3", "3"},
+			{"", "!STRLEN $1", "42"},
+			{"3s", "slice_ring 1s 0 1 9 2 9 3 9", "0 7 0 3s 1 2 2"},
+			{"4s", "slice_ring 1s 0 1 9 2 9 3 9", "0 7 0 2s 0 1 2"},
+			{"4s", "1s @2s 1", "1"},
+			{"4s", "slice_ring 1s 0 1 9 2 9 3 9", "0 8 0 2s 0 1 1"},
+		}},
+		{"the oldest slice of the ring, and the one before it", []line{
+			{"0s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
+			{"1s", "slice_ring 1s 1 3 9", "1 7 0 3s 2"},
+			{"3s", "slice_ring 1s 1 3 9", "1 7 0 3s 2"},
+			{"3s", "1s @0.999999s 1", "0"},
+			{"3s", "1s @1s 1", "1"},
+			{"3s", "1s @4s 1", "0"},
+			{"3s", "slice_ring 1s 0 3 9", "0 8 0 3s 1"},
+		}},
+		{"a skipped slice holds nothing", []line{
+			{"0s", "slice_ring 1s 1 5 9", "1 8 0 5s 1"},
+			{"3s", "slice_ring 1s 1 5 9", "1 7 0 5s 2"},
+			{"3s", "1s @2s 1", "0"},
+			{"3s", "slice_ring 1s 0 5 9", "0 7 0 5s 2"},
+		}},
+		{"a ring that is gone, or begun anew", []line{
+			{"0s", "1s @0s 1", "0"},
+			{"", "!EXISTS $1", "0"},
+			{"0s", "slice_ring 1s 3 3 9", "3 6 0 3s 3"},
+			{"", "!DEL $1", "1"},
+			{"1s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
+			{"1s", "1s @0s 3", "0"},
+			{"1s", "slice_ring 1s 0 3 9", "0 8 0 3s 1"},
+			{"10s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
+			{"10s", "1s @1s 1", "0"},
+			{"10s", "1s @9s 1", "0"},
+			{"10s", "slice_ring 1s 0 3 9", "0 8 0 3s 1"},
+		}},
+		{"after every slice has left it", []line{
+			{"0s", "slice_ring 1s 3 3 9", "3 6 0 3s 3"},
+			{"2.999s", "1s @0s 1", "1"},
+			{"3s", "slice_ring 1s 9 3 9", "9 0 0 3s 9"},
+		}},
+		// The permits of a clock behind are counted in the ring's last slice: giving them back to their own
+		// moment finds nothing, or what others have taken in that slice. The windows hold too many then, and never too few.
+		{"permits granted while the clock was behind", []line{
+			{"5s", "slice_ring 1s 1 4 9", "1 8 0 4s 1"},
+			{"3s", "slice_ring 1s 2 4 9", "2 6 0 6s 3"},
+			{"3s", "1s @3s 2", "0"},
+			{"3s", "slice_ring 1s 0 4 9", "0 6 0 6s 3"},
+		}},
+		{"and others in that slice", []line{
+			{"3s", "slice_ring 1s 2 4 9", "2 7 0 4s 2"},
+			{"5s", "slice_ring 1s 1 4 9", "1 6 0 4s 3"},
+			{"3s", "slice_ring 1s 2 4 9", "2 4 0 6s 5"},
+			{"5s", "1s @3s 2", "2"},
+			{"5s", "slice_ring 1s 0 1 9 4 9", "0 6 0 4s 3 3"},
+			{"7s", "slice_ring 1s 0 1 9 4 9", "0 6 0 2s 0 3"},
+			{"8s", "slice_ring 1s 0 1 9 4 9", "0 6 0 1s 0 3"},
+			{"9s", "slice_ring 1s 0 1 9 4 9", "0 9 0 0 0 0"},
+		}},
+		{"a longer ring, and several windows", []line{
+			{"0s", "slice_ring 1s 2 2 5", "2 3 0 2s 2"},
+			{"1s", "slice_ring 1s 2 2 5 7 9", "2 1 0 7s 4 4"},
+			{"4s", "1s @0s 2", "2"},
+			{"4s", "slice_ring 1s 0 2 5 7 9", "0 5 0 4s 0 2"},
+		}},
+		{"1000 slices back, and no further", []line{
+			{"0s", "slice_ring 1s 2 1500 9", "2 7 0 1500s 2"},
+			{"1000.5s", "slice_ring 1s 1 1500 9", "1 6 0 1499.5s 3"},
+			{"1000.5s", "1s @0s 1", "1"},
+			{"1001s", "slice_ring 1s 1 1500 9", "1 6 0 1500s 3"},
+			{"1001s", "1s @0s 1", "0"},
+			{"1001s", "slice_ring 1s 0 1500 9 2 9 1001 9", "0 6 0 1500s 3 2 2"},
+		}},
+		{"totals that wrap at 2^48", []line{
+			{"0s", "slice_ring 1s 3 3 9", "3 6 0 3s 3"},
+			{"1s", "slice_ring 1s 2 3 9", "2 4 0 3s 5"},
+			// The total before slice 0 becomes 2^48 - 1, that before slice 1 becomes 2, that of all 4.
+			{"", "!SETRANGE $1 24 \xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00\x02\xff\xff\xff\xff\xff\xff", "42"},
+			{"", "!SETRANGE $1 18 \x00\x00\x00\x00\x00\x04", "42"},
+			{"1s", "slice_ring 1s 0 1 9 2 9 3 9", "0 4 0 3s 2 5 5"},
+			{"1s", "1s @0s 3", "3"},
+			{"1s", "slice_ring 1s 0 1 9 2 9 3 9", "0 7 0 3s 2 2 2"},
+			{"1s", "1s @1s 1", "1"},
+			{"1s", "slice_ring 1s 0 1 9 2 9 3 9", "0 8 0 3s 1 1 1"},
+		}},
+		{"the largest counts", []line{
+			{"0s", "slice_ring 1s 1000000000 1 1000000000", "1000000000 0 0 1s 1000000000"},
+			{"0s", "1s @0s 1000000000", "1000000000"},
+			{"0s", "slice_ring 1s 1000000000 1 1000000000", "1000000000 0 0 1s 1000000000"},
+		}},
+		{"the expiry stays", []line{
+			{"0s", "slice_ring 1s 3 3 9", "3 6 0 3s 3"},
+			{"0s", "1s @0s 3", "3"},
+			{"", "!EXISTS $1", "1"},
+			{"6s", "slice_ring 1s 0 3 9", "0 9 0 0 0"},
+		}},
+		{"slices of another length never meet on one ring", []line{
+			{"0s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
+			{"0s", "2s @0s 1", "BADSTATE ring: want the slice it was written with"},
+		}},
+		{"a key of another type is left alone", []line{
+			{"0s", "!RPUSH $1 x", "1"},
+			{"0s", "1s @0s 1", wrongType},
+			{"", "!LRANGE $1 0 -1", "[x]"},
+		}},
+		{"an unreadable ring", []line{
+			{"0s", `!SET $1 ""`, "OK"},
+			{"0s", "1s @0s 1", "0"},
+			{"", "!SET $1 x", "OK"},
+			{"0s", "1s @0s 1", "BADSTATE ring: want the slice it was written with"},
+			{"", "!DEL $1", "1"},
+			{"0s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
+			{"", "!SETRANGE $1 6 x", "42"},
+			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
+			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x00\x00", "42"},
+			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
+			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x11", "42"},
+			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
+			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x10", "42"},
+			{"0s", "1s @0s 1", "BADSTATE ring: want a total for each slice"},
+		}},
+		{"a ring that is longer by its header than by its bytes", []line{
+			{"0s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
+			{"", "!SETRANGE $1 11 a", "42"},
+			{"0s", "1s @0s 1", "BADSTATE ring: want a total for each slice"},
+		}},
+	},
+}
+
+// Whatever byte of a ring is damaged, a return ends: with BADSTATE and the bytes as they were, or an answer.
+func TestReturnToDamagedRingEnds(t *testing.T) { checkReturnToDamagedRingEnds(t) }
+
+func checkReturnToDamagedRingEnds(t testing.TB) {
+	back := compile(t, sluice.SliceRingReturnV1.File, sluice.SliceRingReturnV1.Source)
+	for position := range 24 + 6*4 {
+		for _, value := range []byte{0, 1, 0x7f, 0x80, 0xff} {
+			r, at := ring(t, 4)
+			for s := range int64(6) {
+				at(s)
+			}
+			stored, _ := r.Do("GET", ringKey)
+			damaged := []byte(stored.(string))
+			damaged[position] = value
+			_, _ = r.Do("SET", ringKey, damaged)
+			for _, taken := range []int{5000, 3999, 2000, 9000} {
+				before := r.Snapshot()
+				result := back.Run(r, []string{ringKey}, []string{"1000", strconv.Itoa(epoch + taken), "2"})
+				if granted(&sluice.SliceRingReturnV1, result) == 0 && r.Snapshot() != before {
+					t.Errorf("byte %d = %#x, taken at %d: %v and the store changed", position, value, taken, result.Err)
+				}
+			}
+		}
+	}
+}
