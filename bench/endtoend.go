@@ -39,9 +39,12 @@ const (
 	bareIncr     = "INCR, bare"
 	loaderGCRA   = "loader GCRA"
 	loaderShared = "loader GCRA, shared round trips"
+	loaderLeased = "loader SliceRing, leased"
 
-	batchSize = 100
-	subjects  = 1000 // that the callers go through
+	batchSize   = 100
+	localSize   = 1000 // decisions of a leased limiter that are timed together: most of them make no call
+	subjects    = 1000 // that the callers go through
+	hotSubjects = 10   // whose permits are leased
 )
 
 // The contexts that the loader is called with.
@@ -59,6 +62,7 @@ func callers(rdb redis.UniversalClient) []caller {
 	gcra := limits.GCRA("e2e", e2eLimit)
 	shared := loader.New(rdb, loader.ShareRoundTrips()).GCRA("e2e", e2eLimit)
 	log := limits.ListLog("e2e", loader.PerSecond(1000))
+	leased := leasing(limits)
 	names, keys := make([]string, subjects), make([]string, subjects)
 	for i := range names {
 		names[i] = fmt.Sprint("subject-", i)
@@ -92,9 +96,28 @@ func callers(rdb redis.UniversalClient) []caller {
 			_, err := batch.Do(ctx)
 			return err
 		}},
+		{loaderLeased, localSize, func(ctx context.Context, i int) error {
+			var failed error
+			for k := range localSize {
+				if _, err := leased.Allow(ctx, names[(i+k)%hotSubjects]); err != nil {
+					failed = err
+				}
+			}
+			return failed
+		}},
 		{bareIncr, batchSize, pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { p.Incr(ctx, keys[i%subjects]+"n") })},
 		{bareEvalsha, batchSize, pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { evalsha(ctx, p, i) })},
 	}
+}
+
+// leasing holds permits in the process. Those that are left when the run ends come back by themselves.
+func leasing(limits *loader.Limits) loader.Limiter {
+	ring := limits.SliceRing("e2e", []loader.Limit{loader.PerSecond(1e9)}, loader.LeaseAge(time.Second/4))
+	leased, err := ring.Leased(loader.Lease{Block: 10_000})
+	if err != nil {
+		panic(err) // the arguments are the program's own
+	}
+	return leased
 }
 
 // goroutines are how many call at a time.
