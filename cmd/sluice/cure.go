@@ -15,6 +15,9 @@ func cureFor(err error) string {
 	if errors.As(err, &unknown) {
 		return "it was charged once or not at all; look with permits=0 before asking again"
 	}
+	if errors.Is(err, loader.ErrNotLoaded) {
+		return "sluice load with the same --redis, --cluster or --sentinel, as a user who may load (see sluice help acl)"
+	}
 	for _, cure := range cures() {
 		if strings.Contains(err.Error(), cure.word) {
 			return cure.text
@@ -46,6 +49,7 @@ func cures() []errorCure {
 		{"NOPERM", "grant this user what the error names: ACL SETUSER <name> +<command> ~<keys>"},
 		{"WRONGTYPE", "choose another subject; or look with TYPE <key> whose key it is, and remove it with UNLINK"},
 		{"BADSTATE", "choose another subject; or remove the key with UNLINK, and the permits in use with it"},
+		{"modifier '%R~", "a user who only reads keys needs Redis 7: name a server of that version, or use the first two users"},
 		{"MOVED", "the server is a node of a cluster: name it with --cluster host:port"},
 		{"cluster support disabled", "the server is not a cluster: name it with --redis redis://host:port"},
 		{"READONLY", "the server is a replica: name its master, or use --sentinel"},

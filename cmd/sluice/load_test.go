@@ -153,7 +153,7 @@ func startCluster(t *testing.T) []string {
 	var addrs []string
 	var nodes []*redis.Client
 	for range 4 {
-		server := redistest.Start(t, "--cluster-enabled", "yes")
+		server := redistest.Start(t, "--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0")
 		addrs = append(addrs, server.Addr)
 		nodes = append(nodes, client(t, server.Addr))
 	}

@@ -52,6 +52,7 @@ func commands() []command {
 		{"list", "the scripts: name, version, SHA1, keys and arguments", listUsage, app.list},
 		{"load", "put the scripts on every node of a deployment", loadUsage, app.load},
 		{"verify", "check that every node has them", verifyUsage, app.verify},
+		{"acl", "three users for Redis: may load, may use what is loaded, may look", aclUsage, app.acl},
 		{"try", "make one decision by hand", tryUsage, app.try},
 		{"help", "this text, or that of one command", helpUsage, app.help},
 		{"version", "the version of this program", versionUsage, app.version},

@@ -72,15 +72,6 @@ func TestParseTry(t *testing.T) {
 
 // TestTryEmbedded calls every script once, with what its header needs at least.
 func TestTryEmbedded(t *testing.T) {
-	needs := map[string]string{
-		"gcra_v1":              "limit=3 window=1m",
-		"list_log_v1":          "limit=3 window=1m",
-		"slice_ring_v1":        "slice=1s slices=61 limit=3",
-		"slice_ring_return_v1": "slice=1s taken=4102444800000000",
-		"token_bucket_v1":      "rate=3 interval=1m",
-		"token_bucket_set_v1":  "rate=3 interval=1m",
-		"zset_log_v1":          "limit=3 window=1m",
-	}
 	for _, script := range sluice.All() {
 		name := fullName(script)
 		got := sluiceRun(nil, append([]string{"try", "--embedded", name}, strings.Fields(needs[name])...)...)

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+const aclUsage = `usage: sluice acl [flags] [script ...]
+
+Prints three users for Redis, made from what the scripts, or those that are
+named, say of themselves: which keys they touch and which commands they call.
+
+  <name>-load   may put scripts on a server: SCRIPT LOAD, SCRIPT EXISTS, and
+                what sluice load and verify ask besides; it has no keys
+  <name>-use    may call what is loaded: EVALSHA and the commands that the
+                scripts call, on keys below the prefix; neither EVAL nor SCRIPT.
+                Its programs want loader.PreloadedOnly(), or the like
+  <name>-look   may look, on a replica too: EVALSHA_RO (Redis 7), and those of
+                the commands that read. Its programs want loader.ReadReplicas()
+
+All may PING, since pools and rings of clients do. A server checks the commands
+in a script like those that a client sends: -use may send them itself, too.
+With token_bucket_set among the scripts it may change rates; name the others to
+leave that to operators.
+
+  sluice acl --password-file F | redis-cli
+  sluice acl --password-file F --format aclfile gcra list_log >> users.acl
+  sluice acl --password-file F --apply --redis redis://admin@host:port
+
+  --name NAME           what the users' names begin with (default sluice)
+  --prefix PREFIX       what the keys begin with (default sluice)
+  --give-back           -use may UNLINK, for the loader's Reset, and ZREM, for
+                        Cancel (zset_log)
+  --password-file FILE  a line for each user: its name, a space, its password.
+                        Only their SHA-256 is printed and sent. Without it a
+                        placeholder is printed, which no server accepts
+  --format FORMAT       commands (the default: ACL SETUSER) or aclfile
+  --apply               sets the users on every node of a deployment, replicas
+                        too, whatever they were, and prints how that went
+
+` + targetUsage + `  --color WHEN      auto (the default), always or never
+
+Users for a --cluster may also ask for its map. No server is asked for anything
+unless --apply is given. A restart forgets users: ACL SAVE keeps them where
+there is an aclfile, CONFIG REWRITE where there is none.
+`
+
+// aclFlags are the flags of acl.
+type aclFlags struct {
+	target       targetFlags
+	name, prefix string
+	giveBack     bool
+	passwordFile string
+	format       string
+	apply        bool
+	color        string
+}
+
+func parseACL(args []string) (aclFlags, []sluice.Script, error) {
+	var f aclFlags
+	flags := newFlags("acl")
+	f.target.register(flags)
+	flags.StringVar(&f.name, "name", "sluice", "")
+	flags.StringVar(&f.prefix, "prefix", "sluice", "")
+	flags.BoolVar(&f.giveBack, "give-back", false, "")
+	flags.StringVar(&f.passwordFile, "password-file", "", "")
+	flags.StringVar(&f.format, "format", "commands", "")
+	flags.BoolVar(&f.apply, "apply", false, "")
+	flags.StringVar(&f.color, "color", "auto", "")
+	names, err := parseFlags(flags, args)
+	switch {
+	case err != nil:
+		return f, nil, err
+	case f.format != "commands" && f.format != "aclfile":
+		return f, nil, usagef("--format is %q: want commands or aclfile", f.format)
+	case f.apply && f.passwordFile == "":
+		return f, nil, usagef("--apply wants --password-file: a user without a password is of no use")
+	case strings.ContainsAny(f.name, " \t\r\n\"'") || f.name == "":
+		return f, nil, usagef("--name is %q: want no spaces and no quotes", f.name)
+	}
+	if _, err := loader.Key(f.prefix, "limiter", "subject", "state"); err != nil {
+		return f, nil, usagef("--prefix is %q: want letters, digits, dot, underscore and dash", f.prefix)
+	}
+	scripts, err := findScripts(names)
+	return f, scripts, err
+}
+
+func (a app) acl(ctx context.Context, args []string) error {
+	f, scripts, err := parseACL(args)
+	if err != nil {
+		return err
+	}
+	out, err := a.newScreen(a.stdout, f.color)
+	if err != nil {
+		return err
+	}
+	users := f.users(scripts)
+	if err := f.readPasswords(users); err != nil {
+		return err
+	}
+	if f.apply {
+		return a.applyACL(ctx, f, users, out)
+	}
+	if f.passwordFile == "" {
+		fmt.Fprintf(a.stderr, "note: --password-file puts a hash in the place of %s\n", noHash)
+	}
+	for _, user := range users {
+		out.printf("%s\n", user.line(f.format))
+	}
+	return nil
+}
+
+// noHash stands for a hash that is not known. A server refuses it.
+const noHash = "#SHA256-OF-ITS-PASSWORD"
+
+// aclUser is a user of Redis and what it may do.
+type aclUser struct {
+	name     string
+	hash     string   // of its password, "#<64 hexadecimal digits>"
+	keys     string   // a key pattern, "" for none
+	commands []string // in lower case, container|subcommand
+}
+
+// rules are the arguments of ACL SETUSER that make the user this and nothing else, whatever it was.
+func (u aclUser) rules() []string {
+	rules := []string{"reset", "on", u.hash, "resetchannels"}
+	if u.keys != "" {
+		rules = append(rules, u.keys)
+	}
+	for _, command := range u.commands {
+		rules = append(rules, "+"+command)
+	}
+	return rules
+}
+
+// line is the user as a command, or as a line of an aclfile, in which every user begins from nothing.
+func (u aclUser) line(format string) string {
+	if format == "aclfile" {
+		return "user " + u.name + " " + strings.Join(u.rules()[1:], " ")
+	}
+	return "ACL SETUSER " + u.name + " " + strings.Join(u.rules(), " ")
+}
+
+// users are those who load, who use what is loaded, and who look.
+func (f aclFlags) users(scripts []sluice.Script) []aclUser {
+	load := []string{"ping", "info", "script|load", "script|exists"}
+	use := append([]string{"ping", "evalsha"}, commandsOf(scripts)...)
+	look := append([]string{"ping", "evalsha_ro"}, readsOf(scripts)...)
+	if f.target.cluster != "" {
+		load = append(load, "cluster|nodes", "cluster|slots")
+		use = append(use, "cluster|slots")
+		// go-redis sends to a replica what COMMAND says that reads, and the replica answers after READONLY.
+		look = append(look, "cluster|slots", "command", "readonly")
+	}
+	if f.giveBack {
+		use = append(use, "unlink", "zrem")
+	}
+	return []aclUser{
+		newACLUser(f.name+"-load", "", load),
+		newACLUser(f.name+"-use", "~"+f.prefix+":*", use),
+		newACLUser(f.name+"-look", "%R~"+f.prefix+":*", look),
+	}
+}
+
+func newACLUser(name, keys string, commands []string) aclUser {
+	slices.Sort(commands)
+	return aclUser{name: name, hash: noHash, keys: keys, commands: slices.Compact(commands)}
+}
+
+// commandsOf are the commands that scripts call.
+func commandsOf(scripts []sluice.Script) []string {
+	var commands []string
+	for _, script := range scripts {
+		for _, command := range script.Commands {
+			commands = append(commands, strings.ToLower(command))
+		}
+	}
+	return commands
+}
+
+// readsOf are the commands that scripts can call when they only look.
+func readsOf(scripts []sluice.Script) []string {
+	looking := slices.DeleteFunc(slices.Clone(scripts), func(s sluice.Script) bool { return !stored.Decides(s) })
+	return slices.DeleteFunc(commandsOf(looking), func(command string) bool { return !reads(command) })
+}
+
+// reads reports whether a command of the scripts changes nothing. What it does not know may write.
+func reads(command string) bool {
+	switch command {
+	case "exists", "get", "getrange", "hmget", "lindex", "llen", "pttl", "time", "zcard", "zcount", "zrange",
+		"zrangebyscore", "zrank", "zscore":
+		return true
+	}
+	return false
+}
+
+// readPasswords gives the users the hashes of the passwords in the file, if there is one.
+func (f aclFlags) readPasswords(users []aclUser) error {
+	if f.passwordFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(f.passwordFile)
+	if err != nil {
+		return fmt.Errorf("reading the passwords: %w", err)
+	}
+	passwords := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, password, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
+		passwords[name] = password
+	}
+	for i, user := range users {
+		password := passwords[user.name]
+		if password == "" {
+			return usagef("%s has no password for %s: want a line of its name, a space and its password", f.passwordFile, user.name)
+		}
+		sum := sha256.Sum256([]byte(password))
+		users[i].hash = "#" + hex.EncodeToString(sum[:])
+	}
+	return nil
+}
+
+// applyACL sets the users on every node.
+func (a app) applyACL(ctx context.Context, f aclFlags, users []aclUser, out screen) error {
+	t, err := a.target(f.target)
+	if err != nil {
+		return err
+	}
+	nodes, remarks, err := t.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	var rows table
+	rows.head("node", "role", "user", "state")
+	var errs []error
+	for _, n := range nodes {
+		for _, user := range users {
+			err := t.setUser(ctx, n, user)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s, %s: %w", n.addr, user.name, err))
+			}
+			rows.add(cell{text: n.addr}, cell{text: n.role}, cell{text: user.name}, setCell(err))
+		}
+	}
+	rows.print(out)
+	out.printf("\n")
+	for _, remark := range remarks {
+		out.printf("note: %s\n", remark)
+	}
+	for _, err := range errs {
+		out.printf("%s\n", out.paint(red, err.Error()))
+		if cure := cureFor(err); cure != "" {
+			out.printf("cure: %s\n", cure)
+		}
+	}
+	if len(errs) > 0 {
+		return errReported
+	}
+	out.printf("note: a restart forgets them, unless ACL SAVE or CONFIG REWRITE keeps them\n")
+	out.printf("%s\n", out.paint(green, counted(len(users), "user", "users")+" on "+counted(len(nodes), "node", "nodes")))
+	return nil
+}
+
+func (t target) setUser(ctx context.Context, n node, user aclUser) error {
+	rdb := t.connect(n.addr)
+	defer rdb.Close()
+	return rdb.ACLSetUser(ctx, user.name, user.rules()...).Err()
+}
+
+func setCell(err error) cell {
+	if err != nil {
+		return cell{text: "failed", as: red}
+	}
+	return cell{text: "set", as: green}
+}

@@ -1,0 +1,340 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+var background = context.Background()
+
+// needs are the arguments that a script wants at least.
+var needs = map[string]string{
+	"gcra_v1":              "limit=3 window=1m",
+	"list_log_v1":          "limit=3 window=1m",
+	"slice_ring_v1":        "slice=1s slices=61 limit=3",
+	"token_bucket_v1":      "rate=3 interval=1m",
+	"token_bucket_set_v1":  "rate=3 interval=1m",
+	"zset_log_v1":          "limit=3 window=1m",
+	"slice_ring_return_v1": "slice=1s taken=4102444800000000",
+}
+
+func TestACLText(t *testing.T) {
+	got := sluiceRun(nil, "acl", "--name", "rl", "--prefix", "shop", "list_log", "token_bucket_set")
+	want := `ACL SETUSER rl-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
+ACL SETUSER rl-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~shop:* +evalsha +hset +lindex +llen +ltrim +persist +pexpireat +ping +rpush +time +unlink
+ACL SETUSER rl-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~shop:* +evalsha_ro +lindex +llen +ping +time
+`
+	if got.status != exitDone || got.stdout != want || !strings.Contains(got.stderr, "--password-file") {
+		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
+	}
+
+	got = sluiceRun(nil, "acl", "--format", "aclfile", "--give-back", "--cluster", "127.0.0.1:1", "gcra", "--password-file", passwordFile(t))
+	want = `user sluice-load on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels +cluster|nodes +cluster|slots +info +ping +script|exists +script|load
+user sluice-use on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels ~sluice:* +cluster|slots +evalsha +get +ping +set +time +unlink +zrem
+user sluice-look on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels %R~sluice:* +cluster|slots +command +evalsha_ro +get +ping +readonly +time
+`
+	if got.status != exitDone || got.stdout != want || got.stderr != "" {
+		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
+	}
+}
+
+// passwordFile is one in which every user's password is "toothpaste".
+func passwordFile(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "passwords")
+	writeFile(t, file, 0o600, "sluice-load toothpaste\r\nsluice-use toothpaste\nsluice-look toothpaste")
+	return file
+}
+
+func TestACLPasswordFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "passwords")
+	writeFile(t, file, 0o600, "sluice-load a\nsluice-use \n")
+	got := sluiceRun(nil, "acl", "--password-file", file)
+	if got.status != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, "no password for sluice-use") {
+		t.Errorf("status %d\n%s%s", got.status, got.stdout, got.stderr)
+	}
+}
+
+// TestServerACLRefusesPlaceholder pastes what is printed without passwords.
+func TestServerACLRefusesPlaceholder(t *testing.T) {
+	admin := client(t, redistest.Start(t).Addr)
+	for line := range strings.Lines(sluiceRun(nil, "acl").stdout) {
+		if err := admin.Do(background, wordsOf(line)...).Err(); err == nil || !strings.Contains(err.Error(), "SHA256-OF-ITS-PASSWORD") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if users := admin.Do(background, "acl", "users").Val(); fmt.Sprint(users) != "[default]" {
+		t.Errorf("users %v", users)
+	}
+}
+
+func wordsOf(line string) (args []any) {
+	for _, word := range strings.Fields(line) {
+		args = append(args, word)
+	}
+	return args
+}
+
+// TestServerACLFile has a server start with the file that is printed.
+func TestServerACLFile(t *testing.T) {
+	got := sluiceRun(nil, "acl", "--format", "aclfile", "--password-file", passwordFile(t))
+	file := filepath.Join(t.TempDir(), "users.acl")
+	writeFile(t, file, 0o600, got.stdout)
+	server := redistest.Start(t, "--aclfile", file)
+	if got := sluiceRun(nil, "load", "--redis", "redis://sluice-load:toothpaste@"+server.Addr); got.status != exitDone {
+		t.Errorf("load: status %d\n%s%s", got.status, got.stdout, got.stderr)
+	}
+}
+
+func TestServerACL(t *testing.T) {
+	master := redistest.Start(t, "--enable-debug-command", "yes", "--enable-module-command", "yes", "--repl-diskless-sync-delay", "0")
+	replica := redistest.Start(t)
+	admin := client(t, master.Addr)
+	for _, addr := range []string{master.Addr, replica.Addr} {
+		got := sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--redis", "redis://"+addr)
+		if got.status != exitDone || !strings.Contains(got.stdout, "3 users on 1 node") {
+			t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
+		}
+		wantNarrow(t, "acl", got.stdout)
+	}
+	as := func(user string, server *redistest.Server) *redis.Client {
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "toothpaste"})
+		t.Cleanup(func() { _ = rdb.Close() })
+		return rdb
+	}
+	url := func(user string, server *redistest.Server) string {
+		return "--redis=redis://" + user + ":toothpaste@" + server.Addr
+	}
+
+	t.Run("a missing script names its cure", func(t *testing.T) {
+		_, err := loader.New(as("sluice-use", master), loader.PreloadedOnly()).GCRA("x", loader.PerMinute(3)).Allow(background, "s")
+		if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "sluice load") {
+			t.Error(err)
+		}
+		got := sluiceRun(nil, "try", url("sluice-use", master), "gcra", "limit=3", "window=1m")
+		if got.status != exitFailed || !strings.Contains(got.stderr, "cure: sluice load") {
+			t.Errorf("status %d\n%s", got.status, got.stderr)
+		}
+	})
+	for _, server := range []*redistest.Server{master, replica} {
+		for _, command := range []string{"load", "verify"} {
+			got := sluiceRun(nil, command, url("sluice-load", server))
+			if got.status != exitDone || !strings.Contains(got.stdout, "master") {
+				t.Errorf("%s: status %d\n%s%s", command, got.status, got.stdout, got.stderr)
+			}
+		}
+	}
+	for _, script := range sluice.All() {
+		for _, more := range []string{"permits=1", "permits=1 max_wait=1s", "permits=0"} {
+			words := strings.Fields(fullName(script) + " " + needs[fullName(script)])
+			if stored.Decides(script) && (script.Name != "slice_ring" || !strings.Contains(more, "max_wait")) {
+				words = append(words, strings.Fields(more)...)
+			}
+			got := sluiceRun(nil, append([]string{"try", url("sluice-use", master)}, words...)...)
+			if got.status != exitDone {
+				t.Errorf("%s: status %d\n%s", words, got.status, got.stderr)
+			}
+		}
+	}
+
+	host, port, _ := net.SplitHostPort(master.Addr)
+	must(t, client(t, replica.Addr).ReplicaOf(background, host, port).Err())
+	await(t, "the replica has everything", func() bool {
+		return client(t, replica.Addr).DBSize(background).Val() == admin.DBSize(background).Val()
+	})
+	t.Run("looks on the replica", func(t *testing.T) {
+		limits := loader.New(as("sluice-look", replica), loader.ReadReplicas(), loader.PreloadedOnly())
+		for _, script := range sluice.All() {
+			if !stored.Decides(script) {
+				continue
+			}
+			look, err := newAttempt(script, append(strings.Fields(needs[fullName(script)]), "permits=0"))
+			must(t, err)
+			reply, err := limits.Call(background, &script, look.keys, look.args...)
+			if err != nil || reply[1] > 2 {
+				t.Errorf("%s: %d, %v; want what the master has granted", script.File, reply, err)
+			}
+			_, err = as("sluice-look", master).EvalSha(background, script.SHA1, look.keys, look.args...).Result()
+			wantRefused(t, "EVALSHA by one who looks", err)
+		}
+		log := fmt.Sprint(client(t, replica.Addr).Do(background, "acl", "log").Val())
+		if log != "[]" {
+			t.Errorf("the replica refused %s", log)
+		}
+	})
+
+	users := aclFlags{name: "sluice", prefix: "sluice"}.users(sluice.All())
+	for _, user := range users {
+		t.Run(user.name+" may nothing else", func(t *testing.T) { refusesAllElse(t, admin, as(user.name, master), user) })
+	}
+	t.Run("keys outside the prefix", func(t *testing.T) {
+		for _, user := range users[1:] {
+			refusesOtherKeys(t, as(user.name, master), user)
+		}
+		sum := admin.ScriptLoad(background, `return redis.call("GET", "other")`).Val()
+		wantRefused(t, "a key that a script has not declared", as("sluice-use", master).EvalSha(background, sum, nil).Err())
+	})
+}
+
+// refusesAllElse sends every command that the server knows.
+func refusesAllElse(t *testing.T, admin, rdb *redis.Client, user aclUser) {
+	t.Helper()
+	sent := 0
+	for _, command := range everyCommand(t, admin) {
+		switch command.name {
+		case "auth", "hello", "quit", "reset":
+			continue // for everybody, as anyone who is to authenticate needs them
+		}
+		args := []any{}
+		for _, word := range strings.Split(command.name, "|") {
+			args = append(args, word)
+		}
+		for len(args) < command.words {
+			args = append(args, "sluice:x")
+		}
+		err := rdb.Do(background, args...).Err()
+		sent++
+		refused := err != nil && strings.Contains(err.Error(), "NOPERM") && strings.Contains(err.Error(), "run the")
+		if refused == slices.Contains(user.commands, command.name) {
+			t.Errorf("%s: %v", command.name, err)
+		}
+	}
+	if sent < 300 {
+		t.Errorf("%d commands", sent)
+	}
+	if err := admin.Ping(background).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serverCommand is one that a server knows, a container's as container|subcommand.
+type serverCommand struct {
+	name  string
+	words int // that it takes at least, with its name
+}
+
+func everyCommand(t *testing.T, admin *redis.Client) (all []serverCommand) {
+	t.Helper()
+	var add func(list []any)
+	add = func(list []any) {
+		for _, entry := range list {
+			fields := entry.([]any)
+			words := int(fields[1].(int64))
+			subcommands := fields[9].([]any)
+			if len(subcommands) == 0 {
+				all = append(all, serverCommand{fields[0].(string), max(words, -words)})
+			}
+			add(subcommands)
+		}
+	}
+	list, err := admin.Do(background, "command").Slice()
+	must(t, err)
+	add(list)
+	return all
+}
+
+// refusesOtherKeys sends every command that the user may send, with a key of somebody else.
+func refusesOtherKeys(t *testing.T, rdb *redis.Client, user aclUser) {
+	t.Helper()
+	calls := [][]any{}
+	for _, command := range user.commands {
+		switch command {
+		case "ping", "time":
+		case "evalsha", "evalsha_ro":
+			calls = append(calls, []any{command, sluice.GCRAV1SHA1, 1, "other", 3, 1000000, 3, 0, 0})
+		default:
+			calls = append(calls, []any{command, "other", "0", "0", "0"})
+		}
+	}
+	for _, call := range calls {
+		err := rdb.Do(background, call...).Err()
+		for n := len(call) - 1; n > 1 && err != nil && strings.Contains(err.Error(), "wrong number"); n-- {
+			err = rdb.Do(background, call[:n]...).Err()
+		}
+		wantRefused(t, fmt.Sprint(user.name, call), err)
+	}
+}
+
+func wantRefused(t *testing.T, what string, err error) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't access") {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestServerReads holds what acl takes for reading against the server.
+func TestServerReads(t *testing.T) {
+	admin := client(t, redistest.Start(t).Addr)
+	for _, command := range commandsOf(sluice.All()) {
+		info, err := admin.Do(background, "command", "info", command).Slice()
+		must(t, err)
+		flags := fmt.Sprint(info[0].([]any)[2])
+		if writes := strings.Contains(flags, "write"); writes == reads(command) {
+			t.Errorf("%s: reads is %v, the server says %s", command, reads(command), flags)
+		}
+	}
+}
+
+func TestServerACLCluster(t *testing.T) {
+	addrs := startCluster(t)
+	got := sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--cluster", addrs[0])
+	if got.status != exitDone || !strings.Contains(got.stdout, "3 users on 4 nodes") {
+		t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
+	}
+	got = sluiceRun(nil, "load", "--cluster", "sluice-load:toothpaste@"+addrs[0])
+	if got.status != exitDone {
+		t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
+	}
+	as := func(user string, looks bool) *redis.ClusterClient {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: user, Password: "toothpaste", ReadOnly: looks})
+		t.Cleanup(func() { _ = rdb.Close() })
+		return rdb
+	}
+	must(t, loader.New(as("sluice-load", false)).Preload(background))
+	use := loader.New(as("sluice-use", false), loader.PreloadedOnly()).ListLog("x", loader.PerMinute(3))
+	for i := range 30 {
+		if d, err := use.Allow(background, fmt.Sprint("s", i)); err != nil || !d.Granted {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+	await(t, "every node knows the replica", func() bool {
+		return !slices.ContainsFunc(addrs, func(addr string) bool {
+			return !strings.Contains(fmt.Sprint(client(t, addr).ClusterSlots(background).Val()), addrs[3])
+		})
+	})
+	look := loader.New(as("sluice-look", true), loader.ReadReplicas(), loader.PreloadedOnly()).ListLog("x", loader.PerMinute(3))
+	for i := range 30 {
+		if _, err := look.Peek(background, fmt.Sprint("s", i)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, addr := range addrs {
+		if log := fmt.Sprint(client(t, addr).Do(background, "acl", "log").Val()); log != "[]" {
+			t.Errorf("%s refused %s", addr, log)
+		}
+	}
+	if !strings.Contains(client(t, addrs[3]).Info(background, "commandstats").Val(), "cmdstat_evalsha_ro") {
+		t.Error("the replica was not asked")
+	}
+}
