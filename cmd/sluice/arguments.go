@@ -144,8 +144,17 @@ func fillArg(script sluice.Script, field sluice.Field, w words, name string) (an
 	case field.Type == "str":
 		return "", nil
 	}
-	return nil, usagef("%s wants %s: %s (%s)", fullName(script), name, field.Text, bounds(field))
+	text := fmt.Sprintf("%s wants %s: %s (%s)", fullName(script), name, field.Text, bounds(field))
+	return nil, &missingError{argument: name, usageError: usageError{text}}
 }
+
+// missingError is of an argument that has to be given and is not.
+type missingError struct {
+	usageError
+	argument string
+}
+
+func (e *missingError) Unwrap() error { return &e.usageError }
 
 // bounds are the range of a field, with lengths of time in human form.
 func bounds(field sluice.Field) string {

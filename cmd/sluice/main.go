@@ -1,5 +1,6 @@
 // Sluice is the command line of the script bundle: it shows the scripts at work, lists them, puts them
-// on the nodes of a deployment, checks that they are there, and makes single decisions by hand.
+// on the nodes of a deployment, checks that they are there, says what users may do with them, shows what they
+// store, and makes single decisions by hand.
 package main
 
 import (
@@ -53,6 +54,8 @@ func commands() []command {
 		{"load", "put the scripts on every node of a deployment", loadUsage, app.load},
 		{"verify", "check that every node has them", verifyUsage, app.verify},
 		{"acl", "three users for Redis: may load, may use what is loaded, may look", aclUsage, app.acl},
+		{"inspect", "what is stored for one subject, as a picture and in words", inspectUsage, app.inspect},
+		{"top", "the busiest subjects, without hurting the server", topUsage, app.top},
 		{"try", "make one decision by hand", tryUsage, app.try},
 		{"help", "this text, or that of one command", helpUsage, app.help},
 		{"version", "the version of this program", versionUsage, app.version},

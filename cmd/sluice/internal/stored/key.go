@@ -29,11 +29,72 @@ func ParseKey(text string) (Key, bool) {
 		Text: text, Prefix: prefix, Limiter: limiter, Subject: unescape.Replace(subject),
 		Code: parts[0], Parts: parts[1:],
 	}
-	for i := range k.Parts {
-		k.Parts[i] = unescape.Replace(k.Parts[i])
-	}
+	k.Parts = partsOf(k.Parts)
 	_, known := k.Script()
 	return k, found && found2 && found3 && known && subject != ""
+}
+
+// KeyOf is a key that a script works on, whatever its name looks like. One of token_bucket that ends in ":all",
+// or holds ":by:" and a client, is of permits.
+func KeyOf(script sluice.Script, text string) Key {
+	if key, ok := ParseKey(text); ok && key.Code == CodeOf(script) {
+		return key
+	}
+	key := Key{Text: text, Code: CodeOf(script)}
+	if key.Code != tokenBucket {
+		return key
+	}
+	if client, found := strings.CutPrefix(text[byClient(text):], ":by:"); found {
+		key.Parts = partsOf([]string{"by", client})
+	} else if strings.HasSuffix(text, ":all") {
+		key.Parts = []string{"all"}
+	}
+	return key
+}
+
+// partsOf reads back what stands behind the code; the name of a client may hold colons.
+func partsOf(parts []string) []string {
+	if len(parts) > 2 && parts[0] == "by" {
+		parts = []string{"by", strings.Join(parts[1:], ":")}
+	}
+	for i := range parts {
+		parts[i] = unescape.Replace(parts[i])
+	}
+	return parts
+}
+
+// tokenBucket is the code of the only layout with several keys: a config, and permits in those with parts.
+const tokenBucket = "tb1"
+
+// IsConfig reports whether the key holds a rate, and the permits are in others.
+func (k Key) IsConfig() bool { return k.Code == tokenBucket && len(k.Parts) == 0 }
+
+// Config is the key that holds the rate of these permits. It is the first of a call, as is the key itself
+// for every other layout.
+func (k Key) Config() Key {
+	if k.Code != tokenBucket || len(k.Parts) == 0 {
+		return k
+	}
+	config := k
+	config.Parts = nil
+	config.Text = strings.TrimSuffix(k.Text[:byClient(k.Text)], ":all")
+	return config
+}
+
+// With is the key of a config's permits.
+func (k Key) With(parts ...string) Key {
+	k.Text += ":" + strings.Join(parts, ":")
+	k.Parts = partsOf(slices.Clone(parts))
+	return k
+}
+
+// byClient is where in a key the client begins, or where the key ends. A subject may hold anything but braces.
+func byClient(text string) int {
+	subject := strings.LastIndex(text, "}") + 1
+	if at := strings.Index(text[subject:], ":by:"); at >= 0 {
+		return subject + at
+	}
+	return len(text)
 }
 
 var unescape = strings.NewReplacer("%7B", "{", "%7D", "}", "%25", "%")

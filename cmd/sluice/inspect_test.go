@@ -1,0 +1,300 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+func TestParseInspect(t *testing.T) {
+	tests := []struct{ args, keys, err string }{
+		{args: "sluice:a:{b=c}:ll1", keys: "sluice:a:{b=c}:ll1"},
+		{args: "sluice:a:{b}:ll1 limit=3 window=1m", keys: "sluice:a:{b}:ll1"},
+		{args: "--script list_log mine limit=3", keys: "mine"},
+		{args: "a b=c", keys: "sluice:a:{b=c}:gcra1 sluice:a:{b=c}:ll1 sluice:a:{b=c}:tb1 sluice:a:{b=c}:zl1"},
+		{
+			args: "a {b} prefix=p slice=1s",
+			keys: "p:a:{%7Bb%7D}:gcra1 p:a:{%7Bb%7D}:ll1 p:a:{%7Bb%7D}:sr1:1000000 p:a:{%7Bb%7D}:tb1 p:a:{%7Bb%7D}:zl1",
+		},
+		{args: "", err: "want a key, or a limiter and a subject"},
+		{args: "a", err: `"a" is no key of our scripts: want a subject behind it`},
+		{args: "a{b}", err: `"a{b}" is no key of our scripts`},
+		{args: "a:b c", err: "limiter"},
+		{args: "a b c", err: `unexpected argument "c"`},
+		{args: "a b limti=3", err: `no script has "limti"`},
+		{args: "a b slice=soon", err: `slice is "soon"`},
+		{args: "--script nothing k", err: `there is no script "nothing"`},
+	}
+	for _, test := range tests {
+		t.Run(test.args, func(t *testing.T) {
+			_, got, err := parseInspect(strings.Fields(test.args))
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("error %v, want %q", err, test.err)
+				}
+				return
+			}
+			must(t, err)
+			var keys []string
+			for _, key := range got.keys {
+				keys = append(keys, key.Text)
+			}
+			if diff := cmp.Diff(test.keys, strings.Join(keys, " ")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// inspected is a server with every limiter, and what they were asked with.
+func inspected(t *testing.T) (rdb *redis.Client, env []string) {
+	t.Helper()
+	rdb = client(t, redistest.Start(t).Addr)
+	env = []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+	for _, script := range sluice.All() {
+		must(t, rdb.ScriptLoad(background, script.Source).Err())
+		if script.Name != "token_bucket_set" {
+			got := sluiceRun(env, append(strings.Fields("try "+fullName(script)+" permits=2"), strings.Fields(needs[fullName(script)])...)...)
+			if got.status != exitDone {
+				t.Fatal(got.stderr)
+			}
+		}
+	}
+	return rdb, env
+}
+
+// wantText fails unless a run ended so, with all of the texts, as regular expressions, in what it wrote.
+func wantText(t *testing.T, got outcome, status int, texts ...string) {
+	t.Helper()
+	if got.status != status {
+		t.Errorf("status %d, want %d\n%s%s", got.status, status, got.stdout, got.stderr)
+	}
+	for _, text := range texts {
+		if !regexp.MustCompile(text).MatchString(got.stdout + got.stderr) {
+			t.Errorf("no %s in\n%s%s", text, got.stdout, got.stderr)
+		}
+	}
+}
+
+func TestServerInspect(t *testing.T) {
+	rdb, env := inspected(t)
+	dirty := parseInfo(rdb.Info(background).Val())
+	all := sluiceRun(env, strings.Fields("inspect try demo slice=1s limit=3 window=1m slices=61")...)
+	wantText(t, all, exitDone,
+		`sluice:try:\{demo\}:gcra1\n  state      live: the bucket is full again 39\.\d+ s from now`,
+		`####\.\.\.\.+\n  1 of 3 permits left\n\na look: a permit would be granted now`,
+		`:ll1\n  state      live: permits are in use\n  script     list_log_v1\n  limiter    try\n  subject    demo\n  node `,
+		`  window     60 s, as given\n  permits    2 live, of 2 stored\n  newest     20.* ago\n  as new     59\.\d+ s from now`,
+		`  slices     61 of 1 s\n`, `  count_1      2\n`,
+		`  rate       3 in 60 s, all clients together\n`, `  rate         3\n`,
+		`  type       zset \(listpack\)\n  memory     \d+ bytes\n  expires    `,
+		`\n {20,}#\n.*\n  -60 s +now\n  a column is 789\.474 ms; the fullest has 2 permits\n`,
+	)
+	wantNarrow(t, "inspect", all.stdout)
+	if strings.Count(all.stdout, "  remaining    1\n") != 5 {
+		t.Errorf("not every script was asked for what is left:\n%s", all.stdout)
+	}
+	for _, key := range []string{"ll1", "zl1"} {
+		wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:"+key), exitDone,
+			`  window     60 s, by the TTL\n  permits    2 live`, "to see what is left, add limit=")
+	}
+	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:gcra1"), exitDone, "add limit=")
+	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:sr1:1000000"), exitDone, "add slices_1=")
+	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:tb1:all"), exitDone, "  remaining    1\n")
+	wantText(t, sluiceRun(env, "inspect", "sluice:try:{nobody}:ll1"), exitDone, "absent: nothing is stored")
+	wantText(t, sluiceRun(env, "inspect", "try", "nobody"), exitDone, "^nothing is stored for nobody: .*\n\nnote: a slice_ring")
+	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:ll1", "limit=0"), exitFailed, "bad limit: want 1")
+	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:ll1", "limit=3", "window=soon"), exitUsage, `window is "soon"`)
+
+	after := parseInfo(rdb.Info(background).Val())
+	for _, name := range []string{"rdb_changes_since_last_save", "number_of_cached_scripts"} {
+		if after[name] != dirty[name] {
+			t.Errorf("%s was %s, is %s", name, dirty[name], after[name])
+		}
+	}
+	must(t, rdb.ScriptFlush(background).Err())
+	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:ll1", "limit=3"), exitDone, "left       not known: .*sluice load")
+}
+
+func TestServerInspectJSON(t *testing.T) {
+	_, env := inspected(t)
+	got := sluiceRun(env, "inspect", "--json", "sluice:try:{demo}:zl1", "limit=3")
+	var views []view
+	must(t, json.Unmarshal([]byte(got.stdout), &views))
+	v := views[0]
+	sum := int64(0)
+	for _, n := range v.History.Permits {
+		sum += n
+	}
+	if v.Live != 2 || v.Window != 60_000_000 || v.State != stateLive || v.Left["remaining"] != 1 || sum != 2 ||
+		v.TTL < 59_000_000 || v.Now-v.Newest > 1_000_000 {
+		t.Errorf("%s", got.stdout)
+	}
+}
+
+// TestServerInspectStates puts what no grant of the last minute leaves under the keys.
+func TestServerInspectStates(t *testing.T) {
+	rdb, env := inspected(t)
+	now := rdb.Time(background).Val().UnixMicro()
+	const minute = 60_000_000
+	tests := []struct {
+		key, words string
+		put        []any
+		status     int
+		want       string
+	}{
+		{"ll1", "window=1m", []any{"rpush", now - 3*minute}, exitDone, "idle: no permit is in use any more"},
+		{"ll1", "window=1m", []any{"rpush", now - minute/2, now + minute/2}, exitDone, `live: booked 29\.\d+ s ahead: only`},
+		{"ll1", "window=1m", []any{"rpush", now + minute/2}, exitDone, `those behind now are booked`},
+		{"ll1", "window=1m limit=9", []any{"rpush", now + 4*minute}, exitDone, `void: written by a clock (3\.9\d*|4) min ahead(.|\n)*remaining    9\n`},
+		{"ll1", "", []any{"rpush", now + 4*minute}, exitDone, `live: booked 4 min ahead|live: booked 3.9`},
+		{"ll1", "", []any{"rpush", "one"}, exitFailed, `damaged: the scripts answer BADSTATE: the last entry holds "one"(.|\n)*\ncure: .*UNLINK`},
+		{"ll1", "", []any{"rpush", "1", "one", "two", now}, exitFailed, `damaged: the scripts may answer BADSTATE: entry \d holds`},
+		{"ll1", "", []any{"set", "one"}, exitFailed, "foreign: no limiter of ours: the scripts answer WRONGTYPE to a string"},
+		{"zl1", "window=1m", []any{"zadd", now - 3*minute, "m"}, exitDone, "idle"},
+		{"tb1", "", []any{"hset", "rate", "no"}, exitFailed, "damaged: .*rate, interval and scope"},
+		{"tb1:all", "", []any{"zadd", now, "m"}, exitFailed, `damaged: .*12 bytes`},
+		{"sr1:1000000", "", []any{"set", "x"}, exitFailed, "damaged: .*it holds 1 bytes"},
+		{"sr1:1000000", "", []any{"set", ""}, exitFailed, "damaged: .*it is empty"},
+		{"gcra1", "", []any{"set", fmt.Sprint(now-5, " 0 7 ", now-9)}, exitDone, "idle: the bucket is full"},
+		{"gcra1", "window=1s limit=7", []any{"set", fmt.Sprint(now+4*minute, " 0 7 ", now+3*minute)}, exitDone, `void: written by a clock 3 min ahead|void: written by a clock 2\.9\d+ min ahead`},
+	}
+	for _, test := range tests {
+		must(t, rdb.FlushDB(background).Err())
+		key := "sluice:try:{demo}:" + test.key
+		must(t, rdb.Do(background, append([]any{test.put[0], key}, test.put[1:]...)...).Err())
+		got := sluiceRun(env, append([]string{"inspect", key}, strings.Fields(test.words)...)...)
+		wantText(t, got, test.status, test.want)
+	}
+}
+
+func TestServerInspectClients(t *testing.T) {
+	_, env := inspected(t)
+	got := sluiceRun(env, strings.Fields("try token_bucket rate=5 interval=1m scope=1 limiter=each client=web-1:80 permits=2")...)
+	wantText(t, got, exitDone)
+	wantText(t, sluiceRun(env, "inspect", "each", "demo"), exitDone, "config: each client has the rate to itself")
+	for _, args := range [][]string{
+		{"each", "demo", "client=web-1:80"}, {"sluice:each:{demo}:tb1", "client=web-1:80"}, {"sluice:each:{demo}:tb1:by:web-1:80"},
+	} {
+		wantText(t, sluiceRun(env, append([]string{"inspect"}, args...)...), exitDone,
+			"  client     web-1:80\n", "each client by itself", "2 live, of 2 stored", "  remaining    3\n")
+	}
+}
+
+// TestServerInspectLookOnly is of the user that acl makes to look.
+func TestServerInspectLookOnly(t *testing.T) {
+	rdb, _ := inspected(t)
+	for _, user := range (aclFlags{name: "sluice", prefix: "sluice"}).users(sluice.All()) {
+		user.hash = ">pw"
+		must(t, rdb.ACLSetUser(background, user.name, user.rules()...).Err())
+	}
+	url := "--redis=redis://sluice-look:pw@" + rdb.Options().Addr
+	got := sluiceRun(nil, "inspect", url, "try", "demo", "slice=1s", "slices=61", "limit=3", "window=1m")
+	wantText(t, got, exitDone, "type       not known: NOPERM", "memory     not known: NOPERM", "2 live, of 2 stored", "expires    59")
+	if strings.Count(got.stdout, "  remaining    1\n") != 5 {
+		t.Errorf("not every script was asked for what is left:\n%s", got.stdout)
+	}
+	got = sluiceRun(nil, "inspect", strings.Replace(url, "look", "load", 1), "sluice:try:{demo}:ll1")
+	wantText(t, got, exitDone, "unknown: it cannot be read: NOPERM")
+}
+
+// TestServerInspectHuge counts what a million permits take to be shown.
+func TestServerInspectHuge(t *testing.T) {
+	rdb := client(t, redistest.Start(t).Addr)
+	now := rdb.Time(background).Val().UnixMicro()
+	pipe := rdb.Pipeline()
+	batch := make([]any, 1000)
+	for i := range 1000 {
+		for k := range batch {
+			batch[k] = now - 50_000_000 + int64(i*1000+k)*50
+		}
+		pipe.RPush(background, "sluice:try:{demo}:ll1", batch...)
+	}
+	_, err := pipe.Exec(background)
+	must(t, err)
+	must(t, rdb.ConfigResetStat(background).Err())
+	got := sluiceRun(nil, "inspect", "--redis", rdb.Options().Addr, "sluice:try:{demo}:ll1", "window=1m")
+	wantText(t, got, exitDone, "1000000 live, of 1000000 stored")
+	calls := 0
+	for name, fields := range parseInfo(rdb.Info(background, "commandstats").Val()) {
+		if n := 0; strings.HasPrefix(name, "cmdstat_") {
+			_, _ = fmt.Sscanf(fields, "calls=%d", &n)
+			calls += n
+		}
+	}
+	if calls < 20 || calls > 2000 {
+		t.Errorf("%d commands", calls)
+	}
+}
+
+func TestServerInspectCluster(t *testing.T) {
+	addrs := startCluster(t)
+	all := "--cluster=" + addrs[0]
+	wantText(t, sluiceRun(nil, "load", all), exitDone)
+	nodes := map[string]bool{}
+	for i := range 12 {
+		subject := fmt.Sprint("s", i)
+		wantText(t, sluiceRun(nil, "try", all, "list_log", "limit=3", "window=1m", "subject="+subject), exitDone)
+		got := sluiceRun(nil, "inspect", all, "sluice:try:{"+subject+"}:ll1", "limit=3")
+		wantText(t, got, exitDone, "1 live, of 1 stored", "  remaining    2\n")
+		nodes[regexp.MustCompile(`node +(\S+)`).FindString(got.stdout)] = true
+	}
+	if len(nodes) != 3 {
+		t.Errorf("asked %v", nodes)
+	}
+	for _, addr := range addrs[:2] {
+		got := sluiceRun(nil, "inspect", "--redis", addr, "sluice:try:{s0}:ll1")
+		if got.status == exitFailed {
+			wantText(t, got, exitFailed, "cure: the server is a node of a cluster")
+			return
+		}
+	}
+	t.Error("both nodes have the key")
+}
+
+// TestView draws views that stand still.
+func TestView(t *testing.T) {
+	const now = 1_795_190_573_204_223
+	live := view{
+		Key: "sluice:send-code:{ada\x1b[31m}:ll1", Node: "redis-1:6379", Script: "list_log_v1", Limiter: "send-code", Subject: "ada\x1b[31m",
+		State: stateLive, Meaning: "booked 5 s ahead: only those who wait get permits",
+		Type: "list", Encoding: "quicklist", Memory: 312, TTL: 65_000_100, Now: now, Entries: 60, Permits: 60, Live: 57,
+		Oldest: now - 60_000_000, Newest: now + 5_000_000, Window: 60_000_000, WindowFrom: "by the TTL",
+		History: &history{From: now - 60_000_000, Step: 1_000_000, Permits: make([]int64, 65)},
+		Wanted:  "limit", Refused: map[string]string{"history": "NOPERM no"},
+	}
+	for i, n := range []int64{1, 0, 2, 4, 8, 16, 12, 0, 5} {
+		live.History.Permits[i*8] = n
+	}
+	damaged := view{
+		Key: "mine", Node: "redis-1:6379", Script: "gcra_v1", State: stateDamaged, Meaning: `the scripts answer BADSTATE: it holds "x"`,
+		Type: "string", TTL: -1, Refused: map[string]string{"memory": "NOPERM no"},
+	}
+	config := view{
+		Key: "sluice:sms:{acme}:tb1", Node: "redis-1:6379", Script: "token_bucket_v1", Limiter: "sms", Subject: "acme", State: stateConfig,
+		Config: &rates{100, 1_000_000, true}, Type: "hash", Encoding: "listpack", TTL: -1,
+	}
+	for _, unicode := range []bool{false, true} {
+		var text strings.Builder
+		s := screen{w: &text, unicode: unicode}
+		s.views([]view{live, damaged, config}, inspection{})
+		s.gauge(5, 20)
+		golden(t, map[bool]string{true: "inspect_unicode", false: "inspect_ascii"}[unicode], text.String())
+	}
+}
+
+func TestPlotColumns(t *testing.T) {
+	for columns, want := range map[int]int{0: 76, 10: 20, 80: 76, 300: 100} {
+		if got := (screen{columns: columns}).plotColumns(); got != want {
+			t.Errorf("%d columns: %d, want %d", columns, got, want)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package stored
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Ring is the header of a slice_ring.
+type Ring struct {
+	Slice int64 // length of a slice in microseconds
+	Size  int64 // slices
+	Last  int64 // the number of the last slice: its start / Slice
+	total int64 // permits granted up to now, modulo 2^48
+}
+
+const (
+	ringHeader = 24
+	ringNumber = 6 // bytes
+	ringWrap   = 1 << 48
+	mostSlices = 10000
+)
+
+// sixBytes reads a big-endian integer of six bytes.
+func sixBytes(text string) (n int64) {
+	for i := range ringNumber {
+		n = n<<8 | int64(text[i])
+	}
+	return n
+}
+
+// parseRing reads the header: slice, size, last slice, total.
+func parseRing(header string) (*Ring, error) {
+	if len(header) < ringHeader {
+		return nil, fmt.Errorf("it holds %d bytes, want %d and a ring", len(header), ringHeader)
+	}
+	r := &Ring{Slice: sixBytes(header), Size: sixBytes(header[6:]), Last: sixBytes(header[12:]), total: sixBytes(header[18:])}
+	if r.Slice < 1000 || r.Slice > 86_400_000_000 || r.Size < 1 || r.Size > mostSlices || r.Last > mostMoment/r.Slice {
+		return nil, fmt.Errorf("it holds %d slices of %d us up to slice %d, want up to %d slices", r.Size, r.Slice, r.Last, mostSlices)
+	}
+	return r, nil
+}
+
+// Current is the slice that counts as the running one: never one before the last that was written.
+func (r Ring) Current(now int64) int64 { return max(now/r.Slice, r.Last) }
+
+// Start is the first moment that the ring covers.
+func (r Ring) Start(now int64) int64 { return (r.Current(now) - r.Size + 1) * r.Slice }
+
+// offset is where in the string the total before a slice stands.
+func (r Ring) offset(slice int64) int64 { return ringHeader + ringNumber*(slice%r.Size) }
+
+// since is how many permits were granted since a total.
+func (r Ring) since(before int64) int64 { return (r.total - before + ringWrap) % ringWrap }
+
+// ringProbe reads the header, and then the total before the first slice that the ring covers now.
+type ringProbe struct {
+	header *redis.StringCmd
+	first  *redis.StringCmd
+	ring   *Ring
+	now    int64
+}
+
+func (p *ringProbe) ask(ctx context.Context, pipe redis.Pipeliner, key string) {
+	p.header = pipe.GetRange(ctx, key, 0, ringHeader-1)
+}
+
+func (p *ringProbe) read(s *Summary) bool {
+	if s.failed(p.header) || p.header.Val() == "" {
+		return false
+	}
+	s.Exists = true
+	ring, err := parseRing(p.header.Val())
+	if err != nil {
+		s.damaged("%v", err)
+		return false
+	}
+	s.Ring, s.Entries = ring, ring.Size
+	s.Oldest, s.Newest = ring.Start(s.Now), ring.Last*ring.Slice
+	p.ring, p.now = ring, s.Now
+	return ring.Current(s.Now)-ring.Last < ring.Size
+}
+
+func (p *ringProbe) askMore(ctx context.Context, pipe redis.Pipeliner, key string) {
+	at := p.ring.offset(max(p.ring.Start(p.now)/p.ring.Slice, 0))
+	p.first = pipe.GetRange(ctx, key, at, at+ringNumber-1)
+}
+
+func (p *ringProbe) readMore(s *Summary) {
+	switch {
+	case s.failed(p.first):
+	case len(p.first.Val()) != ringNumber:
+		s.damaged("the ring ends early, want a total for each of its %d slices", p.ring.Size)
+	default:
+		s.Permits = p.ring.since(sixBytes(p.first.Val()))
+	}
+}
+
+// ringUpTo counts the permits of the slices before those of the moments: one GETRANGE of up to 60 KB.
+func ringUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int64) ([]int64, error) {
+	totals, err := rdb.GetRange(ctx, s.Key.Text, ringHeader, ringHeader+ringNumber*s.Ring.Size-1).Result()
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(totals)) != ringNumber*s.Ring.Size {
+		return nil, fmt.Errorf("the ring ends early, want a total for each of its %d slices", s.Ring.Size)
+	}
+	counts := make([]int64, len(moments))
+	for i, at := range moments {
+		slice := max(at/s.Ring.Slice, s.Ring.Last-s.Ring.Size+1, 0)
+		counts[i] = s.Permits
+		if slice <= s.Ring.Last {
+			before := sixBytes(totals[ringNumber*(slice%s.Ring.Size):])
+			counts[i] = s.Permits - s.Ring.since(before)
+		}
+	}
+	return counts, nil
+}

@@ -1,0 +1,389 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+const topUsage = `usage: sluice top [flags]
+
+Shows the busiest subjects: those with the most permits stored, and those whose
+gcra bucket is furthest from full (a bucket does not say how many permits that
+is). It goes through the keys once by SCAN, in small pages, and rests between
+them, so that the server has time for others: at 5 % a million keys take
+about four minutes. Ctrl-C shows what was found so far. It writes nothing.
+
+Permits that have left their window count until a grant removes them, or the key
+expires: sluice inspect says which are live.
+
+  --limiter NAME    only this limiter
+  --prefix PREFIX   what the keys begin with (default sluice)
+  --n N             subjects to show, 1 to 1000 (default 20)
+  --share P         percent of the time in which a page may be under way, 1 to
+                    100 (default 5)
+  --page N          keys that a page looks at, 10 to 1000 (default 50)
+
+` + targetUsage + `  --json            the same as JSON; times in microseconds
+  --color WHEN      auto (the default), always or never
+
+Of a cluster every master is asked, one after the other; with --redis, a replica
+can be named to leave the master alone. The user may need more than the users of
+sluice acl: SCAN, DBSIZE, MEMORY USAGE and PTTL.
+`
+
+// topFlags are the flags of top.
+type topFlags struct {
+	target          targetFlags
+	prefix, limiter string
+	n, share, page  int
+	json            bool
+	color           string
+}
+
+func parseTop(args []string) (topFlags, error) {
+	var f topFlags
+	flags := newFlags("top")
+	f.target.register(flags)
+	flags.StringVar(&f.prefix, "prefix", "sluice", "")
+	flags.StringVar(&f.limiter, "limiter", "", "")
+	flags.IntVar(&f.n, "n", 20, "")
+	flags.IntVar(&f.share, "share", 5, "")
+	flags.IntVar(&f.page, "page", 50, "")
+	flags.BoolVar(&f.json, "json", false, "")
+	flags.StringVar(&f.color, "color", "auto", "")
+	others, err := parseFlags(flags, args)
+	switch {
+	case err != nil:
+		return f, err
+	case len(others) > 0:
+		return f, usagef("unexpected argument %q", others[0])
+	case f.n < 1 || f.n > 1000:
+		return f, usagef("--n is %d: want 1 to 1000", f.n)
+	case f.share < 1 || f.share > 100:
+		return f, usagef("--share is %d: want 1 to 100", f.share)
+	case f.page < 10 || f.page > 1000:
+		return f, usagef("--page is %d: want 10 to 1000", f.page)
+	}
+	if _, err := loader.Key(f.prefix, cmp.Or(f.limiter, "any"), "subject", "state"); err != nil {
+		return f, usagef("%v", err)
+	}
+	return f, nil
+}
+
+// pattern is the glob of the keys that are wanted.
+func (f topFlags) pattern() string { return f.prefix + ":" + cmp.Or(f.limiter, "*") + ":{*}:*" }
+
+func (a app) top(ctx context.Context, args []string) error {
+	f, err := parseTop(args)
+	if err != nil {
+		return err
+	}
+	out, err := a.newScreen(a.stdout, f.color)
+	if err != nil {
+		return err
+	}
+	t, err := a.target(f.target)
+	if err != nil {
+		return err
+	}
+	nodes, _, err := t.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	c := census{flags: f, progress: a.newScanProgress()}
+	for _, n := range nodes {
+		if n.role != "replica" || t.flag == "redis" {
+			if err = c.take(ctx, t, n.addr); err != nil {
+				break
+			}
+		}
+	}
+	c.progress.end()
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	c.Partial = err != nil
+	c.weigh(ctx, t)
+	if f.json {
+		if err := c.writeJSON(out); err != nil {
+			return err
+		}
+	} else {
+		out.census(c)
+	}
+	return ctx.Err()
+}
+
+// census is what was found about all subjects.
+type census struct {
+	flags    topFlags
+	progress *scanProgress
+
+	Seen    int64      `json:"keys_seen"`   // of any kind, by the server's own count
+	Counted int        `json:"limiters"`    // of those, keys with permits or a bucket
+	Failed  int        `json:"unreadable"`  // keys of ours that a script would refuse, or the user may not read
+	Logs    []*subject `json:"permits"`     // by permits
+	Buckets []*subject `json:"backlog"`     // by how far they are from full
+	Partial bool       `json:"interrupted"` // not all keys were seen
+}
+
+// subject is one subject of one limiter.
+type subject struct {
+	Key     string `json:"key"`
+	Script  string `json:"script"`
+	Limiter string `json:"limiter"`
+	Subject string `json:"subject"`
+	Client  string `json:"client,omitempty"`
+	Permits int64  `json:"permits,omitempty"`
+	Backlog int64  `json:"backlog,omitempty"` // microseconds until a gcra is full
+	Idle    int64  `json:"idle"`              // microseconds since the newest permit, below 0 if it is booked ahead
+	Memory  int64  `json:"memory,omitempty"`  // bytes
+	TTL     int64  `json:"ttl,omitempty"`     // microseconds
+
+	node string
+}
+
+// take goes through the keys of one server.
+func (c *census) take(ctx context.Context, t target, addr string) error {
+	rdb := t.connect(addr)
+	defer rdb.Close()
+	total, err := rdb.DBSize(ctx).Result()
+	counted := err == nil
+	if err != nil && !isRedis(err) {
+		return err
+	}
+	seen, cursor := int64(0), uint64(0)
+	defer func() { c.Seen += seen }()
+	for {
+		began := time.Now()
+		if cursor, err = c.turn(ctx, rdb, cursor); err != nil {
+			return fmt.Errorf("scanning %s: %w", addr, err)
+		}
+		seen += int64(c.flags.page)
+		if counted && (seen > total || cursor == 0) {
+			seen = total
+		}
+		if cursor == 0 {
+			return nil
+		}
+		c.progress.show(addr, seen, total)
+		if err := rest(ctx, time.Since(began), c.flags.share); err != nil {
+			return err
+		}
+	}
+}
+
+// rest sleeps so long that a page that took busy is a share, in percent, of the time.
+func rest(ctx context.Context, busy time.Duration, share int) error {
+	timer := time.NewTimer(busy * time.Duration(100-share) / time.Duration(share))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// turn looks at one page of keys.
+func (c *census) turn(ctx context.Context, rdb *redis.Client, cursor uint64) (uint64, error) {
+	found, next, err := rdb.Scan(ctx, cursor, c.flags.pattern(), int64(c.flags.page)).Result()
+	if err != nil {
+		return 0, err
+	}
+	var keys []stored.Key
+	for _, text := range found {
+		if key, ok := stored.ParseKey(text); ok && !key.IsConfig() {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return next, nil
+	}
+	summaries, err := stored.Read(ctx, rdb, keys)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range summaries {
+		c.count(s, rdb.Options().Addr)
+	}
+	return next, nil
+}
+
+// count adds a subject, if it is among the busiest so far.
+func (c *census) count(s stored.Summary, node string) {
+	script, _ := s.Key.Script()
+	one := &subject{
+		Key: s.Key.Text, Script: fullName(script), Limiter: s.Key.Limiter, Subject: s.Key.Subject,
+		Permits: s.Permits, Idle: s.Now - s.Newest, node: node,
+	}
+	if len(s.Key.Parts) == 2 {
+		one.Client = s.Key.Parts[1]
+	}
+	switch {
+	case s.Err != nil, s.Damage != "":
+		c.Failed++
+	case s.Bucket != nil:
+		c.Counted++
+		one.Backlog = max(s.Bucket.Full-s.Now, 0)
+		c.Buckets = keep(c.Buckets, one, c.flags.n)
+	case s.Exists:
+		c.Counted++
+		c.Logs = keep(c.Logs, one, c.flags.n)
+	}
+}
+
+// keep inserts a subject into the n busiest. SCAN may show a key twice.
+func keep(busiest []*subject, one *subject, n int) []*subject {
+	busiest = slices.DeleteFunc(busiest, func(s *subject) bool { return s.Key == one.Key })
+	at, _ := slices.BinarySearchFunc(busiest, one, func(a, b *subject) int {
+		return cmp.Or(cmp.Compare(b.Permits, a.Permits), cmp.Compare(b.Backlog, a.Backlog), cmp.Compare(a.Key, b.Key))
+	})
+	if at >= n {
+		return busiest
+	}
+	busiest = slices.Insert(busiest, at, one)
+	return busiest[:min(len(busiest), n)]
+}
+
+// lastWords is how long an interrupted census may ask on.
+const lastWords = 3 * time.Second
+
+// weigh asks for the memory and TTL of those that are shown, also when the census was interrupted. What the user
+// may not ask stays 0.
+func (c *census) weigh(ctx context.Context, t target) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	byNode := map[string][]*subject{}
+	for _, one := range slices.Concat(c.Logs, c.Buckets) {
+		byNode[one.node] = append(byNode[one.node], one)
+	}
+	for addr, subjects := range byNode {
+		rdb := t.connect(addr)
+		pipe := rdb.Pipeline()
+		memory, ttl := make([]*redis.IntCmd, len(subjects)), make([]*redis.DurationCmd, len(subjects))
+		for i, one := range subjects {
+			memory[i], ttl[i] = pipe.MemoryUsage(ctx, one.Key), pipe.PTTL(ctx, one.Key)
+		}
+		_, _ = pipe.Exec(ctx) // the replies have the errors
+		for i, one := range subjects {
+			one.Memory, one.TTL = memory[i].Val(), max(ttl[i].Val().Microseconds(), 0)
+		}
+		_ = rdb.Close()
+	}
+}
+
+func (c *census) writeJSON(out screen) error {
+	encoder := json.NewEncoder(out.w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(c)
+}
+
+// census is the tables of the busiest.
+func (s screen) census(c census) {
+	if len(c.Logs) > 0 {
+		s.busiest(c.Logs, "permits", func(one *subject) string { return strconv.FormatInt(one.Permits, 10) })
+	}
+	if len(c.Buckets) > 0 {
+		s.busiest(c.Buckets, "full in", func(one *subject) string { return roughly(one.Backlog) })
+	}
+	how := ""
+	if c.Partial {
+		how = ", until it was interrupted"
+	}
+	s.printf("%s in %s%s\n", counted(c.Counted, "limiter", "limiters"), counted(int(c.Seen), "key", "keys"), how)
+	if c.Failed > 0 {
+		s.printf("%s could not be read: sluice inspect <key> says why\n", counted(c.Failed, "key", "keys"))
+	}
+}
+
+func (s screen) busiest(subjects []*subject, measure string, text func(*subject) string) {
+	var t table
+	t.head(measure, "newest", "expires", "memory", "script", "limiter", "subject")
+	for _, one := range subjects {
+		who := one.Subject
+		if one.Client != "" {
+			who += " by " + one.Client
+		}
+		t.add(cell{text: text(one), right: true}, cell{text: ago(one.Idle), right: true},
+			cell{text: orDash(one.TTL, length), right: true}, cell{text: orDash(one.Memory, inBytes), right: true},
+			cell{text: one.Script}, cell{text: one.Limiter}, cell{text: printable(who), as: bold})
+	}
+	t.print(s)
+	s.printf("\n")
+}
+
+// ago is how long ago something was, to the second where that will do.
+func ago(us int64) string {
+	switch {
+	case us < 0:
+		return "in " + roughly(-us)
+	case us < 1000:
+		return "now"
+	}
+	return roughly(us) + " ago"
+}
+
+// roughly is a length of time without what nobody wants to know of it.
+func roughly(us int64) string {
+	for _, unit := range []int64{3_600_000_000, 60_000_000, 1_000_000, 1000} {
+		if us >= 10*unit {
+			return length(us / unit * unit)
+		}
+	}
+	return length(us)
+}
+
+func orDash(n int64, text func(int64) string) string {
+	if n == 0 {
+		return "-"
+	}
+	return text(n)
+}
+
+func inBytes(n int64) string {
+	if n < 10_000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.0f kB", float64(n)/1000)
+}
+
+// scanProgress shows on a terminal how far a census has come.
+type scanProgress struct {
+	screen
+	shown time.Time
+}
+
+func (a app) newScanProgress() *scanProgress {
+	s, _ := a.newScreen(a.stderr, "never") // it fails for an unknown colour only
+	return &scanProgress{screen: s}
+}
+
+// show draws the line again, a few times a second.
+func (p *scanProgress) show(addr string, seen, total int64) {
+	if !p.live || time.Since(p.shown) < 200*time.Millisecond {
+		return
+	}
+	p.shown = time.Now()
+	of := ""
+	if total > 0 {
+		of = fmt.Sprintf(" of %d", total)
+	}
+	p.printf("\r"+eraseLine+"%s: %d%s keys; Ctrl-C shows what was found", addr, seen, of)
+}
+
+func (p *scanProgress) end() {
+	if p.live {
+		p.printf("\r" + eraseLine)
+	}
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+func TestParseTop(t *testing.T) {
+	tests := map[string]string{
+		"":                   "",
+		"--prefix p":         "",
+		"--limiter send.1-x": "",
+		"--limiter a*":       "limiter",
+		"--prefix a:b":       "prefix",
+		"--n 0":              "want 1 to 1000",
+		"--share 101":        "want 1 to 100",
+		"--page 9":           "want 10 to 1000",
+		"now":                `unexpected argument "now"`,
+	}
+	for args, want := range tests {
+		_, err := parseTop(strings.Fields(args))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// TestRest sleeps on a clock that is not real: a page of 2 ms at 5 percent is followed by 38 ms.
+func TestRest(t *testing.T) {
+	tests := []struct {
+		busy  time.Duration
+		share int
+		want  time.Duration
+	}{
+		{2 * time.Millisecond, 5, 38 * time.Millisecond},
+		{time.Millisecond, 50, time.Millisecond},
+		{time.Second, 100, 0},
+	}
+	for _, test := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			if err := rest(t.Context(), test.busy, test.share); err != nil || time.Since(began) != test.want {
+				t.Errorf("%v at %d: %v, %v", test.busy, test.share, time.Since(began), err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := rest(ctx, time.Hour, 1); err == nil || time.Since(began) != test.want {
+				t.Errorf("it went on: %v after %v", err, time.Since(began))
+			}
+		})
+	}
+}
+
+func TestKeep(t *testing.T) {
+	var busiest []*subject
+	for _, one := range []subject{
+		{Key: "a", Permits: 5}, {Key: "b", Permits: 7}, {Key: "c", Permits: 1}, {Key: "d", Permits: 6},
+		{Key: "b", Permits: 4}, {Key: "e", Permits: 5}, {Key: "f", Permits: 2}, {Key: "d", Permits: 6},
+	} {
+		busiest = keep(busiest, &one, 3)
+	}
+	var got []string
+	for _, one := range busiest {
+		got = append(got, fmt.Sprint(one.Key, one.Permits))
+	}
+	if diff := cmp.Diff([]string{"d6", "a5", "e5"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestServerTop ranks limiters of every script, some of them under other names.
+func TestServerTop(t *testing.T) {
+	rdb := client(t, redistest.Start(t).Addr)
+	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+	calls := []string{
+		"list_log limit=100 window=1h permits=5 subject=five",
+		"zset_log limit=100 window=1h permits=7 subject=seven",
+		"token_bucket rate=100 interval=1h permits=9 subject=nine",
+		"token_bucket rate=100 interval=1h permits=6 scope=1 subject=six client=web-1",
+		"slice_ring slice=1s slices=60 limit=100 permits=8 subject=eight",
+		"gcra limit=100 window=100s permits=50 subject=fifty",
+		"gcra limit=100 window=100s permits=60 subject=sixty",
+		"list_log limit=100 window=1h permits=99 subject=many limiter=other",
+		"list_log limit=100 window=1h permits=98 subject=many prefix=mine",
+	}
+	for range 30 {
+		calls = append(calls, fmt.Sprintf("list_log limit=100 window=1h subject=one-%d", len(calls)))
+	}
+	for _, args := range calls {
+		wantText(t, sluiceRun(env, append([]string{"try"}, strings.Fields(args)...)...), exitDone)
+	}
+	must(t, rdb.Set(background, "sluice:try:{bad}:ll1", "x", 0).Err())
+	must(t, rdb.Set(background, "sluice:session:{ada}", "x", 0).Err())
+	changes := parseInfo(rdb.Info(background).Val())["rdb_changes_since_last_save"]
+
+	got := sluiceRun(env, strings.Fields("top --limiter try --page 10 --share 100 --json")...)
+	wantText(t, got, exitDone)
+	var c census
+	must(t, json.Unmarshal([]byte(got.stdout), &c))
+	var ranked []string
+	for _, one := range append(c.Logs[:6:6], c.Buckets...) {
+		ranked = append(ranked, fmt.Sprint(one.Subject, one.Client, " ", one.Permits, " ", one.Script))
+		if one.Memory < 50 || one.TTL < 1_000_000 || one.Idle < 0 {
+			t.Errorf("%+v", one)
+		}
+	}
+	want := []string{
+		"nine 9 token_bucket_v1", "eight 8 slice_ring_v1", "seven 7 zset_log_v1", "sixweb-1 6 token_bucket_v1", "five 5 list_log_v1",
+		"one-10 1 list_log_v1", "sixty 0 gcra_v1", "fifty 0 gcra_v1",
+	}
+	if diff := cmp.Diff(want, ranked); diff != "" {
+		t.Error(diff)
+	}
+	if len(c.Logs) != 20 || c.Counted != 37 || c.Failed != 1 || c.Seen != rdb.DBSize(background).Val() || c.Partial {
+		t.Errorf("%+v", c)
+	}
+
+	got = sluiceRun(env, "top", "--n", "2", "--share", "100")
+	wantText(t, got, exitDone, `^permits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n\n *full in`,
+		"59 s .*gcra_v1 +try +sixty", "38 limiters in 43 keys\n1 key could not be read")
+	wantNarrow(t, "top", got.stdout)
+	if strings.Contains(got.stderr, "keys") {
+		t.Errorf("progress where there is no terminal: %q", got.stderr)
+	}
+	wantText(t, sluiceRun(env, "top", "--prefix", "mine"), exitDone, "98 .* many\n\n1 limiter in 43 keys")
+	wantText(t, sluiceRun(env, "top", "--prefix", "nobody"), exitDone, "^0 limiters in 43 keys\n$")
+	if after := parseInfo(rdb.Info(background).Val())["rdb_changes_since_last_save"]; after != changes {
+		t.Errorf("it has written: %s, before %s", after, changes)
+	}
+}
+
+func TestServerTopRefused(t *testing.T) {
+	rdb := client(t, redistest.Start(t).Addr)
+	for i, rules := range [][]string{{"+scan"}, {"+time", "+llen", "+lindex"}} {
+		must(t, rdb.ACLSetUser(background, "ada", append([]string{"on", ">pw", "~*"}, rules...)...).Err())
+		fill(t, rdb, 10)
+		got := sluiceRun(nil, "top", "--redis", "redis://ada:pw@"+rdb.Options().Addr)
+		if i == 0 {
+			wantText(t, got, exitDone, "10 keys could not be read: sluice inspect")
+			continue
+		}
+		wantText(t, got, exitDone, ` -       -  list_log_v1`)
+	}
+	must(t, rdb.ACLSetUser(background, "ada", "-scan").Err())
+	wantText(t, sluiceRun(nil, "top", "--redis", "redis://ada:pw@"+rdb.Options().Addr), exitFailed, "scanning .*NOPERM", "cure: grant")
+}
+
+// TestServerTopInterrupted interrupts it once it has begun.
+func TestServerTopInterrupted(t *testing.T) {
+	rdb := client(t, redistest.Start(t).Addr)
+	fill(t, rdb, 2000)
+	ctx, cancel := context.WithCancel(background)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	a := app{stdout: &stdout, stderr: &stderr, getenv: getenv(nil)}
+	status := make(chan int)
+	go func() {
+		status <- a.run(ctx, strings.Fields("top --page 10 --share 1 --redis "+rdb.Options().Addr))
+	}()
+	await(t, "three pages are read", func() bool {
+		stats := parseInfo(rdb.Info(background, "commandstats").Val())
+		return !strings.HasPrefix(stats["cmdstat_scan"], "calls=0") && strings.Contains(stats["cmdstat_llen"], "calls=")
+	})
+	cancel()
+	got := outcome{<-status, stdout.String(), stderr.String()}
+	wantText(t, got, exitInterrupted, "^permits .*\n +2 ", `limiters in \d+ keys, until it was interrupted\n`, "interrupted\n$")
+}
+
+func TestServerTopCluster(t *testing.T) {
+	addrs := startCluster(t)
+	all := "--cluster=" + addrs[3]
+	for i := range 9 {
+		wantText(t, sluiceRun(nil, "try", all, "list_log", "limit=9", "window=1h", fmt.Sprint("subject=s", i), fmt.Sprint("permits=", i+1)), exitDone)
+	}
+	got := sluiceRun(nil, "top", all, "--n", "9")
+	wantText(t, got, exitDone, "9 limiters in 9 keys")
+	lines := strings.Split(got.stdout, "\n")
+	for i := range 9 {
+		if want := fmt.Sprintf(" %d ", 9-i); !strings.Contains(lines[i+1], want) || !strings.HasSuffix(lines[i+1], fmt.Sprint("s", 8-i)) {
+			t.Errorf("%q, want%sof s%d", lines[i+1], want, 8-i)
+		}
+	}
+}
+
+// TestServerTopReplica leaves a master alone.
+func TestServerTopReplica(t *testing.T) {
+	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	replica := client(t, redistest.Start(t).Addr)
+	fill(t, client(t, master.Addr), 10)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	must(t, replica.ReplicaOf(background, host, port).Err())
+	await(t, "the replica has everything", func() bool { return replica.DBSize(background).Val() == 12 })
+	wantText(t, sluiceRun(nil, "top", "--redis", replica.Options().Addr), exitDone, "10 limiters in 12 keys")
+	wantText(t, sluiceRun(nil, "inspect", "--redis", replica.Options().Addr, "sluice:try:{1}:ll1", "limit=3"), exitDone,
+		"live: permits are in use", "left +not known: .*"+sluice.ListLogV1SHA1)
+}
+
+func TestAgo(t *testing.T) {
+	tests := map[int64]string{-5_000_000: "in 5 s", 0: "now", 999: "now", 9_999_000: "9.999 s ago", 61_234_567: "61 s ago", 7_265_000_000: "2.017 h ago"}
+	for us, want := range tests {
+		if got := ago(us); got != want {
+			t.Errorf("ago(%d) = %s, want %s", us, got, want)
+		}
+	}
+}

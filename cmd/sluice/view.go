@@ -1,0 +1,368 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+)
+
+// view is what inspect finds out about one key, as --json shows it. Lengths of time are in microseconds, moments
+// in microseconds since 1970.
+type view struct {
+	Key     string     `json:"key"`
+	Node    string     `json:"node"`
+	Script  string     `json:"script"`
+	Limiter string     `json:"limiter,omitempty"`
+	Subject string     `json:"subject,omitempty"`
+	Client  string     `json:"client,omitempty"`
+	State   limitState `json:"state"`
+	Meaning string     `json:"meaning"`
+
+	Type     string `json:"type,omitempty"`
+	Encoding string `json:"encoding,omitempty"`
+	Memory   int64  `json:"memory,omitempty"`
+	TTL      int64  `json:"ttl,omitempty"` // -1: it stays
+
+	Now     int64 `json:"now,omitempty"`
+	Entries int64 `json:"entries,omitempty"`
+	Permits int64 `json:"permits,omitempty"` // stored
+	Oldest  int64 `json:"oldest,omitempty"`
+	Newest  int64 `json:"newest,omitempty"`
+	Full    int64 `json:"full,omitempty"` // the moment from which on a gcra is full
+
+	Window     int64     `json:"window,omitempty"`
+	WindowFrom string    `json:"window_from,omitempty"`
+	Live       int64     `json:"live,omitempty"` // of the permits, where the window is known
+	Config     *rates    `json:"config,omitempty"`
+	Ring       *ringView `json:"ring,omitempty"`
+	History    *history  `json:"history,omitempty"`
+
+	Left    map[string]int64  `json:"left,omitempty"`   // the script's reply to a look
+	Wanted  string            `json:"wanted,omitempty"` // the argument that a look lacks
+	Refused map[string]string `json:"refused,omitempty"`
+
+	key     stored.Key
+	summary stored.Summary
+	asked   sluice.Script // for what is left
+	reply   []int64
+	burst   int64 // that a gcra was asked with
+}
+
+// rates are the config of a token_bucket.
+type rates struct {
+	Rate      int64 `json:"rate"`
+	Interval  int64 `json:"interval"`
+	PerClient bool  `json:"per_client"`
+}
+
+// ringView is how a slice_ring is divided.
+type ringView struct {
+	Slice int64 `json:"slice"`
+	Size  int64 `json:"size"`
+}
+
+// limitState is how a limiter stands.
+type limitState string
+
+const (
+	stateAbsent  limitState = "absent"  // nothing is stored
+	stateLive    limitState = "live"    // permits are in use
+	stateIdle    limitState = "idle"    // something is stored, and none of it counts
+	stateConfig  limitState = "config"  // a rate; the permits are in other keys
+	stateVoid    limitState = "void"    // a clock that was ahead has written it
+	stateDamaged limitState = "damaged" // the scripts answer BADSTATE
+	stateForeign limitState = "foreign" // the scripts answer WRONGTYPE
+	stateUnknown limitState = "unknown" // the user may not read it
+)
+
+// refused reports whether a script would refuse what is stored.
+func (v view) refused() bool { return v.State == stateDamaged || v.State == stateForeign }
+
+// newView looks at a key, on the server that has it.
+func newView(ctx context.Context, node *redis.Client, key stored.Key, w words, columns int) (view, error) {
+	v := view{key: key, Node: node.Options().Addr, Refused: map[string]string{}}
+	if err := v.read(ctx, node, w); err != nil {
+		return v, err
+	}
+	v.Key, v.Limiter, v.Subject = v.key.Text, v.key.Limiter, v.key.Subject
+	if len(v.key.Parts) == 2 {
+		v.Client = v.key.Parts[1]
+	}
+	script, _ := v.key.Script()
+	v.Script = fullName(script)
+	expires, err := v.ask(ctx, node)
+	if err != nil {
+		return v, err
+	}
+	if err := v.setWindow(w, expires); err != nil {
+		return v, err
+	}
+	v.judge()
+	if v.State == stateLive || v.State == stateIdle {
+		if err := v.recall(ctx, node, columns); err != nil {
+			return v, err
+		}
+	}
+	switch v.State {
+	case stateForeign, stateDamaged, stateUnknown, stateConfig:
+		return v, nil
+	}
+	return v, v.look(ctx, node, w)
+}
+
+// read reads the state. A config leads to the permits that it is for.
+func (v *view) read(ctx context.Context, node *redis.Client, w words) error {
+	config := v.key.Config()
+	all, err := stored.Read(ctx, node, []stored.Key{config})
+	if err != nil {
+		return err
+	}
+	v.summary = all[0]
+	if found := v.summary.Config; found != nil {
+		v.Config = &rates{found.Rate, found.Interval, found.PerClient}
+	}
+	if v.summary.Damage != "" {
+		v.key = config
+	} else if v.key.IsConfig() {
+		v.key = v.permitsOf(config, w)
+	}
+	if v.key.Text == config.Text {
+		return v.fatal()
+	}
+	if all, err = stored.Read(ctx, node, []stored.Key{v.key}); err != nil {
+		return err
+	}
+	v.summary = all[0]
+	return v.fatal()
+}
+
+// permitsOf is the key of the permits that a config is for, or the config where that is not known.
+func (v *view) permitsOf(config stored.Key, w words) stored.Key {
+	if v.Config == nil || !v.Config.PerClient {
+		return config.With("all")
+	}
+	if client, given := w.take("client"); given {
+		return config.With("by", client)
+	}
+	return config
+}
+
+// fatal is an error that says that this is not the server to ask.
+func (v *view) fatal() error {
+	if err := v.summary.Err; err != nil && !isRefusal(err) {
+		return fmt.Errorf("reading %s: %w", v.key.Text, err)
+	}
+	return nil
+}
+
+// isRefusal reports whether a user may not send a command, or a server does not know it.
+func isRefusal(err error) bool {
+	return strings.HasPrefix(err.Error(), "NOPERM") || strings.HasPrefix(err.Error(), "ERR unknown command")
+}
+
+// refuse notes why a line is missing.
+func (v *view) refuse(line string, err error) { v.Refused[line] = err.Error() }
+
+// ask asks what the server knows of the key besides, each thing by itself: a user may be refused some. It
+// returns the moment at which the key expires, 0 where that is not known.
+func (v *view) ask(ctx context.Context, node *redis.Client) (expires int64, err error) {
+	key := v.key.Text
+	pipe := node.Pipeline()
+	kind, encoding := pipe.Type(ctx, key), pipe.ObjectEncoding(ctx, key)
+	memory, ttl := pipe.MemoryUsage(ctx, key), pipe.PTTL(ctx, key)
+	moment := pipe.PExpireTime(ctx, key) // Redis 7
+	if _, err := pipe.Exec(ctx); err != nil && !isRedis(err) {
+		return 0, err
+	}
+	v.note("type", kind)
+	v.note("encoding", encoding)
+	v.note("memory", memory)
+	v.note("expires", ttl)
+	v.Type, v.Encoding, v.Memory = kind.Val(), encoding.Val(), memory.Val()
+	v.TTL = ttl.Val().Microseconds()
+	if ttl.Val() < 0 {
+		v.TTL = int64(ttl.Val()) // -1 and -2 are no lengths of time
+	}
+	switch {
+	case moment.Err() == nil && moment.Val() > 0:
+		expires = moment.Val().Microseconds()
+	case v.TTL > 0:
+		expires = v.summary.Now + v.TTL
+	}
+	return expires, nil
+}
+
+func (v *view) note(line string, reply redis.Cmder) {
+	if err := reply.Err(); err != nil && !errors.Is(err, redis.Nil) {
+		v.refuse(line, err)
+	}
+}
+
+func isRedis(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// setWindow finds out how long permits count. A log expires a window after its newest permit, in whole
+// milliseconds rounded up.
+func (v *view) setWindow(w words, expires int64) error {
+	given, isGiven := w.take("window")
+	switch {
+	case v.summary.Damage != "":
+	case v.summary.Ring != nil:
+		v.Ring = &ringView{v.summary.Ring.Slice, v.summary.Ring.Size}
+		v.Window, v.WindowFrom = v.Ring.Slice*v.Ring.Size, "all of the ring"
+	case v.Config != nil:
+		v.Window, v.WindowFrom = v.Config.Interval, "the stored interval"
+	case isGiven:
+		us, err := microseconds("window", given)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Sscan(us, &v.Window)
+		v.WindowFrom = "as given"
+		return err
+	case v.summary.HasHistory() && expires > v.summary.Newest:
+		v.Window, v.WindowFrom = (expires-v.summary.Newest)/1000*1000, "by the TTL"
+	}
+	return nil
+}
+
+// judge says in words how the limiter stands.
+func (v *view) judge() {
+	s := v.summary
+	v.Now, v.Entries, v.Permits, v.Oldest, v.Newest = s.Now, s.Entries, s.Permits, s.Oldest, s.Newest
+	v.State, v.Meaning = v.verdict()
+}
+
+func (v *view) verdict() (limitState, string) {
+	s := v.summary
+	switch {
+	case s.Err != nil:
+		return stateUnknown, "it cannot be read: " + s.Err.Error()
+	case strings.HasPrefix(s.Damage, "WRONGTYPE"):
+		return stateForeign, strings.TrimSpace("no limiter of ours: the scripts answer WRONGTYPE to a " + v.Type)
+	case s.Damage != "":
+		return stateDamaged, "the scripts answer BADSTATE: " + s.Damage
+	case !s.Exists && (v.Type == "none" || v.Type == ""):
+		return stateAbsent, "nothing is stored: the limiter is as new"
+	case !s.Exists:
+		return stateDamaged, "the scripts answer BADSTATE: it is empty"
+	case v.key.IsConfig():
+		return stateConfig, "each client has the rate to itself: client=<id> shows one's permits"
+	}
+	if far, void := v.ahead(); void {
+		return stateVoid, "written by a clock " + length(far) + " ahead: the next call starts afresh"
+	}
+	if s.Bucket != nil {
+		v.Full = s.Bucket.Full
+		return v.bucketVerdict()
+	}
+	switch {
+	case s.Ring != nil && s.Permits == 0, s.Ring == nil && v.Window > 0 && s.Newest <= s.Now-v.Window:
+		return stateIdle, "no permit is in use any more: the limiter is as new"
+	case s.Newest > s.Now:
+		return stateLive, "booked " + length(s.Newest-s.Now) + " ahead: only those who wait get permits"
+	}
+	return stateLive, "permits are in use"
+}
+
+// ahead is how far ahead of the clock the state was written, and whether the scripts drop it for that:
+// beyond a window and 60 s, and for logs another 60 s, since so far ahead one may book.
+func (v *view) ahead() (far int64, void bool) {
+	s := v.summary
+	far = s.Newest - s.Now
+	if v.Window == 0 {
+		return far, false
+	}
+	most := v.Window + 60_000_000
+	if s.Ring == nil && s.Bucket == nil {
+		most += 60_000_000
+	}
+	return far, far > most
+}
+
+func (v *view) bucketVerdict() (limitState, string) {
+	b := v.summary.Bucket
+	if b.Full <= v.Now {
+		return stateIdle, "the bucket is full: the limiter is as new"
+	}
+	return stateLive, "the bucket is full again " + length(b.Full-v.Now) + " from now, if no one asks"
+}
+
+// history is how many permits were granted for each of the columns of a picture.
+type history struct {
+	From    int64   `json:"from"`
+	Step    int64   `json:"step"`
+	Permits []int64 `json:"permits"`
+}
+
+// end is the moment behind the last column.
+func (h history) end() int64 { return h.From + h.Step*int64(len(h.Permits)) }
+
+// recall counts the permits for a picture of so many columns, and those that are live.
+func (v *view) recall(ctx context.Context, node *redis.Client, columns int) error {
+	if !v.summary.HasHistory() || v.Permits == 0 {
+		return nil
+	}
+	h := v.span(int64(columns))
+	moments := make([]int64, len(h.Permits)+1)
+	for i := range moments {
+		moments[i] = h.From + int64(i)*h.Step
+	}
+	upTo, err := v.summary.UpTo(ctx, node, moments)
+	switch {
+	case err == nil:
+	case isRedis(err) && !isRefusal(err), ctx.Err() != nil:
+		return fmt.Errorf("reading %s: %w", v.key.Text, err)
+	case isRefusal(err):
+		v.refuse("history", err)
+		return nil
+	default:
+		v.State, v.Meaning = stateDamaged, "the scripts may answer BADSTATE: "+err.Error()
+		return nil
+	}
+	for i := range h.Permits {
+		h.Permits[i] = max(upTo[i+1]-upTo[i], 0) // below 0 when the key has changed meanwhile
+	}
+	if v.Window > 0 {
+		v.Live = max(v.Permits-upTo[0], 0)
+	}
+	v.History = &h
+	return nil
+}
+
+// span is the time that a picture shows: a window back, or everything where that is not known; and on to the
+// last booking. Those of a ring are whole slices.
+func (v *view) span(columns int64) history {
+	from, to := v.Oldest-1, max(v.Now, v.Newest)
+	if v.Window > 0 {
+		from = v.Now - v.Window
+	}
+	if ring := v.summary.Ring; ring != nil {
+		from, to = ring.Start(v.Now), (ring.Current(v.Now)+1)*ring.Slice
+		step := (ring.Size + columns - 1) / columns * ring.Slice
+		return history{From: from, Step: step, Permits: make([]int64, (to-from+step-1)/step)}
+	}
+	step := max((to-from+columns-1)/columns, 1)
+	return history{From: from, Step: step, Permits: make([]int64, (to-from+step-1)/step)}
+}
+
+// moment is a point in time as people write it, with how far it is from now.
+func (v view) moment(at int64) string {
+	text := time.UnixMicro(at).UTC().Format("2006-01-02 15:04:05.000 UTC")
+	switch {
+	case at > v.Now:
+		return text + ", " + length(at-v.Now) + " from now"
+	case at < v.Now:
+		return text + ", " + length(v.Now-at) + " ago"
+	}
+	return text + ", now"
+}
