@@ -318,9 +318,10 @@ func TestServerACLCluster(t *testing.T) {
 			t.Errorf("%+v, %v", d, err)
 		}
 	}
+	replica := strings.Replace(addrs[3], ":", " ", 1) // as a list of host and port prints
 	await(t, "every node knows the replica", func() bool {
 		return !slices.ContainsFunc(addrs, func(addr string) bool {
-			return !strings.Contains(fmt.Sprint(client(t, addr).ClusterSlots(background).Val()), addrs[3])
+			return !strings.Contains(fmt.Sprint(client(t, addr).Do(background, "cluster", "slots").Val()), replica)
 		})
 	})
 	look := loader.New(as("sluice-look", true), loader.ReadReplicas(), loader.PreloadedOnly()).ListLog("x", loader.PerMinute(3))

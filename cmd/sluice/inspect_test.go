@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -126,18 +127,36 @@ func TestServerInspect(t *testing.T) {
 
 func TestServerInspectJSON(t *testing.T) {
 	_, env := inspected(t)
-	got := sluiceRun(env, "inspect", "--json", "sluice:try:{demo}:zl1", "limit=3")
-	var views []view
-	must(t, json.Unmarshal([]byte(got.stdout), &views))
-	v := views[0]
-	sum := int64(0)
-	for _, n := range v.History.Permits {
-		sum += n
+	for _, test := range []struct {
+		key    string
+		window int64
+		words  string
+	}{
+		{"ll1", 60_000_000, "limit=3"}, {"zl1", 60_000_000, "limit=3"}, {"tb1", 60_000_000, ""},
+		{"sr1:1000000", 61_000_000, "limit=3 slices=61"},
+	} {
+		got := sluiceRun(env, append([]string{"inspect", "--json", "sluice:try:{demo}:" + test.key}, strings.Fields(test.words)...)...)
+		var views []view
+		must(t, json.Unmarshal([]byte(got.stdout), &views))
+		v := views[0]
+		sum := int64(0)
+		for _, n := range v.History.Permits {
+			sum += n
+		}
+		if v.Live != 2 || v.Window != test.window || v.State != stateLive || v.Left["remaining"] != 1 || sum != 2 ||
+			v.TTL < 58_000_000 || v.Now-v.Newest > 2_000_000 {
+			t.Errorf("%s", got.stdout)
+		}
 	}
-	if v.Live != 2 || v.Window != 60_000_000 || v.State != stateLive || v.Left["remaining"] != 1 || sum != 2 ||
-		v.TTL < 59_000_000 || v.Now-v.Newest > 1_000_000 {
-		t.Errorf("%s", got.stdout)
+}
+
+// ringUpTo is a slice_ring of 60 slices of a second, with a permit in the last.
+func ringUpTo(last int64) string {
+	var text strings.Builder
+	for _, n := range append([]int64{1_000_000, 60, last, 1}, make([]int64, 60)...) {
+		text.Write(binary.BigEndian.AppendUint64(nil, uint64(n))[2:])
 	}
+	return text.String()
 }
 
 // TestServerInspectStates puts what no grant of the last minute leaves under the keys.
@@ -155,6 +174,12 @@ func TestServerInspectStates(t *testing.T) {
 		{"ll1", "window=1m", []any{"rpush", now - minute/2, now + minute/2}, exitDone, `live: booked 29\.\d+ s ahead: only`},
 		{"ll1", "window=1m", []any{"rpush", now + minute/2}, exitDone, `those behind now are booked`},
 		{"ll1", "window=1m limit=9", []any{"rpush", now + 4*minute}, exitDone, `void: written by a clock (3\.9\d*|4) min ahead(.|\n)*remaining    9\n`},
+		{"ll1", "window=1m", []any{"rpush", now + 3*minute - minute/10}, exitDone, "live: booked 2.[89]"},
+		{"ll1", "window=1m", []any{"rpush", now + 3*minute + minute/10}, exitDone, "void: "},
+		{"ll1", "window=1m", []any{"rpush", now - 2*minute, now - minute/2}, exitDone, "1 live, of 2 stored"},
+		{"sr1:1000000", "", []any{"set", ringUpTo((now + 2*minute - minute/10) / 1e6)}, exitDone, "live: booked 11"},
+		{"sr1:1000000", "", []any{"set", ringUpTo((now + 2*minute + minute/10) / 1e6)}, exitDone, "void: "},
+		{"sr1:1000000", "", []any{"set", ringUpTo((now - minute - minute/10) / 1e6)}, exitDone, "idle: "},
 		{"ll1", "", []any{"rpush", now + 4*minute}, exitDone, `live: booked 4 min ahead|live: booked 3.9`},
 		{"ll1", "", []any{"rpush", "one"}, exitFailed, `damaged: the scripts answer BADSTATE: the last entry holds "one"(.|\n)*\ncure: .*UNLINK`},
 		{"ll1", "", []any{"rpush", "1", "one", "two", now}, exitFailed, `damaged: the scripts may answer BADSTATE: entry \d holds`},

@@ -100,7 +100,7 @@ func (a app) top(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	c := census{flags: f, progress: a.newScanProgress()}
+	c := census{flags: f, progress: a.newScanProgress(), Logs: []*subject{}, Buckets: []*subject{}}
 	for _, n := range nodes {
 		if n.role != "replica" || t.flag == "redis" {
 			if err = c.take(ctx, t, n.addr); err != nil {
@@ -159,7 +159,7 @@ func (c *census) take(ctx context.Context, t target, addr string) error {
 	defer rdb.Close()
 	total, err := rdb.DBSize(ctx).Result()
 	counted := err == nil
-	if err != nil && !isRedis(err) {
+	if err != nil && !stored.IsReply(err) {
 		return err
 	}
 	seen, cursor := int64(0), uint64(0)

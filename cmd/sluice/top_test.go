@@ -175,7 +175,7 @@ func TestServerTopInterrupted(t *testing.T) {
 	})
 	cancel()
 	got := outcome{<-status, stdout.String(), stderr.String()}
-	wantText(t, got, exitInterrupted, "^permits .*\n +2 ", `limiters in \d+ keys, until it was interrupted\n`, "interrupted\n$")
+	wantText(t, got, exitInterrupted, `^permits .*\n +2 .* min +\d+ B `, `limiters in \d+ keys, until it was interrupted\n`, "interrupted\n$")
 }
 
 func TestServerTopCluster(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -178,7 +179,7 @@ func (v *view) ask(ctx context.Context, node *redis.Client) (expires int64, err 
 	kind, encoding := pipe.Type(ctx, key), pipe.ObjectEncoding(ctx, key)
 	memory, ttl := pipe.MemoryUsage(ctx, key), pipe.PTTL(ctx, key)
 	moment := pipe.PExpireTime(ctx, key) // Redis 7
-	if _, err := pipe.Exec(ctx); err != nil && !isRedis(err) {
+	if _, err := pipe.Exec(ctx); err != nil && !stored.IsReply(err) {
 		return 0, err
 	}
 	v.note("type", kind)
@@ -205,11 +206,6 @@ func (v *view) note(line string, reply redis.Cmder) {
 	}
 }
 
-func isRedis(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
-}
-
 // setWindow finds out how long permits count. A log expires a window after its newest permit, in whole
 // milliseconds rounded up.
 func (v *view) setWindow(w words, expires int64) error {
@@ -226,7 +222,7 @@ func (v *view) setWindow(w words, expires int64) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Sscan(us, &v.Window)
+		v.Window, err = strconv.ParseInt(us, 10, 64)
 		v.WindowFrom = "as given"
 		return err
 	case v.summary.HasHistory() && expires > v.summary.Newest:
@@ -320,7 +316,7 @@ func (v *view) recall(ctx context.Context, node *redis.Client, columns int) erro
 	upTo, err := v.summary.UpTo(ctx, node, moments)
 	switch {
 	case err == nil:
-	case isRedis(err) && !isRefusal(err), ctx.Err() != nil:
+	case stored.IsReply(err) && !isRefusal(err), ctx.Err() != nil:
 		return fmt.Errorf("reading %s: %w", v.key.Text, err)
 	case isRefusal(err):
 		v.refuse("history", err)

@@ -30,8 +30,7 @@ func ParseKey(text string) (Key, bool) {
 		Code: parts[0], Parts: parts[1:],
 	}
 	k.Parts = partsOf(k.Parts)
-	_, known := k.Script()
-	return k, found && found2 && found3 && known && subject != ""
+	return k, found && found2 && found3 && subject != "" && probeOf(k) != nil
 }
 
 // KeyOf is a key that a script works on, whatever its name looks like. One of token_bucket that ends in ":all",

@@ -75,6 +75,19 @@ func TestParseKey(t *testing.T) {
 	}
 }
 
+// TestEveryLayoutIsKnown fails when a script comes that stores something new.
+func TestEveryLayoutIsKnown(t *testing.T) {
+	for _, script := range sluice.All() {
+		for _, pattern := range script.Keys {
+			text := strings.NewReplacer("<", "", ">", "").Replace(pattern.Pattern)
+			key, ok := ParseKey(text)
+			if of, _ := key.Script(); !ok || !Decides(of) || CodeOf(of) != CodeOf(script) {
+				t.Errorf("%s: the layout of %s is unknown here", script.File, text)
+			}
+		}
+	}
+}
+
 func TestKeyOfTokenBucket(t *testing.T) {
 	tests := []struct{ text, config, client string }{
 		{"sluice:a:{s}:tb1", "sluice:a:{s}:tb1", ""},

@@ -39,7 +39,7 @@ type probe interface {
 	readMore(s *Summary)
 }
 
-// probeOf is the one for a layout.
+// probeOf is the one for a layout, nil for one that is not known here.
 func probeOf(key Key) probe {
 	switch key.Code {
 	case "ll1":
@@ -51,10 +51,13 @@ func probeOf(key Key) probe {
 	case "gcra1":
 		return &bucketProbe{}
 	}
-	if key.IsConfig() {
+	switch {
+	case key.IsConfig():
 		return &configProbe{}
+	case key.Code == tokenBucket:
+		return &zsetProbe{entry: grantEntry}
 	}
-	return &zsetProbe{entry: grantEntry}
+	return nil
 }
 
 // Read reads the ends of what keys hold that are all on one server: two round trips, and up to three commands
@@ -98,13 +101,14 @@ func exec(ctx context.Context, pipe redis.Pipeliner) error {
 		return nil
 	}
 	_, err := pipe.Exec(ctx)
-	if isReply(err) {
+	if IsReply(err) {
 		return nil
 	}
 	return err
 }
 
-func isReply(err error) bool {
+// IsReply reports whether err is what a server answered.
+func IsReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
