@@ -27,10 +27,12 @@ and costs the server some hundred short commands at most, whatever the size of
 the key. What the user may not ask (TYPE, TTL, MEMORY, OBJECT) is left out with
 the reason; the -look user of sluice acl can do the rest.
 
-The limit is not stored. With the arguments that the callers use, by the names
-in the script's header, the script itself is asked for what is left: limit=3;
-for gcra limit=5 window=1s, and burst=; for slice_ring limit= and slices=. The
-window of a log is taken from its TTL where it is not given.
+Not all of a limit is stored. With the arguments that the callers use, by the
+names in the script's header, the script itself is asked for what is left: for
+the logs limit=3; for gcra window=1s, and burst= where it is not the limit; for
+slice_ring slices= and limit=. Where they are not given, the window of a log is
+taken from its TTL, the limit of a gcra from its newest grant. When that was, a
+gcra tells only with its window=.
 
 By limiter and subject, it looks for every script's key with prefix=sluice
 unless that is given; for one of slice_ring slice= is needed, for a client's
@@ -226,16 +228,16 @@ func nodeOf(ctx context.Context, rdb redis.UniversalClient, key string) (*redis.
 }
 
 // look asks the script for what is left, by the arguments that are given and those that the state tells. Where
-// one is missing it notes which.
+// some are missing it notes which.
 func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 	script, _ := v.key.Script()
-	todo, err := newAttempt(script, v.lookWords(script, w))
-	var missing *missingError
-	if errors.As(err, &missing) {
-		v.Wanted = missing.argument
-		return nil
+	args := v.lookWords(script, w)
+	todo, err := newAttempt(script, args)
+	for missing := (*missingError)(nil); errors.As(err, &missing); todo, err = newAttempt(script, args) {
+		v.Wanted = append(v.Wanted, missing.argument)
+		args = append(args, missing.argument+"=1")
 	}
-	if err != nil {
+	if err != nil || len(v.Wanted) > 0 {
 		return err
 	}
 	reply, err := loader.New(node, loader.ReadReplicas(), loader.PreloadedOnly()).Call(ctx, &script, todo.keys, todo.args...)
@@ -251,7 +253,7 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 	for i, field := range replyFields(script, len(reply)) {
 		v.Left[field.Name] = reply[i]
 	}
-	v.reply, v.asked = reply, script
+	v.reply, v.asked = reply, todo
 	for i, arg := range script.Args {
 		if arg.Name == "burst" {
 			v.burst, err = strconv.ParseInt(fmt.Sprint(todo.args[i]), 10, 64)
@@ -264,6 +266,9 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 func (v *view) lookWords(script sluice.Script, w words) []string {
 	values := map[string]string{"permits": "0"}
 	known := map[string]int64{"window": v.Window}
+	if v.Limit > 0 {
+		known["limit"] = v.Limit
+	}
 	if v.Ring != nil {
 		known["slice"] = v.Ring.Slice
 	}

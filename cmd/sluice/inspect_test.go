@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
@@ -91,7 +92,8 @@ func TestServerInspect(t *testing.T) {
 	all := sluiceRun(env, strings.Fields("inspect try demo slice=1s limit=3 window=1m slices=61")...)
 	wantText(t, all, exitDone,
 		`sluice:try:\{demo\}:gcra1\n  state      live: the bucket is full again 39\.\d+ s from now`,
-		`####\.\.\.\.+\n  1 of 3 permits left\n\na look: a permit would be granted now`,
+		`####\.\.\.\.+\n  1 of 3 permits left\n\n  with limit 3, window 60 s, burst 3: a permit would be granted now\n\n  remaining`,
+		`  limit      3, by the newest grant\n  written    20.* ago, by that window\n`,
 		`:ll1\n  state      live: permits are in use\n  script     list_log_v1\n  limiter    try\n  subject    demo\n  node `,
 		`  window     60 s, as given\n  permits    2 live, of 2 stored\n  newest     20.* ago\n  as new     59\.\d+ s from now`,
 		`  slices     61 of 1 s\n`, `  count_1      2\n`,
@@ -105,10 +107,15 @@ func TestServerInspect(t *testing.T) {
 	}
 	for _, key := range []string{"ll1", "zl1"} {
 		wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:"+key), exitDone,
-			`  window     60 s, by the TTL\n  permits    2 live`, "to see what is left, add limit=")
+			`  window     60 s, by the TTL\n  permits    2 live`, "to see what is left, add what the callers use: limit=\n")
 	}
-	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:gcra1"), exitDone, "add limit=")
-	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:sr1:1000000"), exitDone, "add slices_1=")
+	alone := sluiceRun(env, "inspect", "sluice:try:{demo}:gcra1")
+	wantText(t, alone, exitDone, "what the callers use: window=\n")
+	if strings.Contains(alone.stdout, "written") {
+		t.Errorf("without its window a bucket does not tell when it was written:\n%s", alone.stdout)
+	}
+	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:gcra1", "window=1m"), exitDone, "  remaining    1\n")
+	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:sr1:1000000"), exitDone, "what the callers use: slices_1= limit_1=\n")
 	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:tb1:all"), exitDone, "  remaining    1\n")
 	wantText(t, sluiceRun(env, "inspect", "sluice:try:{nobody}:ll1"), exitDone, "absent: nothing is stored")
 	wantText(t, sluiceRun(env, "inspect", "try", "nobody"), exitDone, "^nothing is stored for nobody: .*\n\nnote: a slice_ring")
@@ -159,6 +166,13 @@ func ringUpTo(last int64) string {
 	return text.String()
 }
 
+// bucket is a gcra of 7 permits that counts since a moment.
+func bucket(full, since int64) string {
+	packed := binary.BigEndian.AppendUint64(nil, uint64(full))
+	packed = binary.BigEndian.AppendUint64(packed, 7)
+	return string(binary.BigEndian.AppendUint64(packed, uint64(since)))
+}
+
 // TestServerInspectStates puts what no grant of the last minute leaves under the keys.
 func TestServerInspectStates(t *testing.T) {
 	rdb, env := inspected(t)
@@ -172,15 +186,15 @@ func TestServerInspectStates(t *testing.T) {
 	}{
 		{"ll1", "window=1m", []any{"rpush", now - 3*minute}, exitDone, "idle: no permit is in use any more"},
 		{"ll1", "window=1m", []any{"rpush", now - minute/2, now + minute/2}, exitDone, `live: booked 29\.\d+ s ahead: only`},
-		{"ll1", "window=1m", []any{"rpush", now + minute/2}, exitDone, `those behind now are booked`},
+		{"ll1", "window=1m", []any{"rpush", now + minute/2}, exitDone, `those after now are to come`},
 		{"ll1", "window=1m limit=9", []any{"rpush", now + 4*minute}, exitDone, `void: written by a clock (3\.9\d*|4) min ahead(.|\n)*remaining    9\n`},
-		{"ll1", "window=1m", []any{"rpush", now + 3*minute - minute/10}, exitDone, "live: booked 2.[89]"},
+		{"ll1", "window=1m", []any{"rpush", now + 3*minute - minute/10}, exitDone, `live: written by a clock 2\.[89]\d* min ahead: permits stay`},
 		{"ll1", "window=1m", []any{"rpush", now + 3*minute + minute/10}, exitDone, "void: "},
 		{"ll1", "window=1m", []any{"rpush", now - 2*minute, now - minute/2}, exitDone, "1 live, of 2 stored"},
-		{"sr1:1000000", "", []any{"set", ringUpTo((now + 2*minute - minute/10) / 1e6)}, exitDone, "live: booked 11"},
+		{"sr1:1000000", "", []any{"set", ringUpTo((now + 2*minute - minute/10) / 1e6)}, exitDone, "live: written by a clock 11"},
 		{"sr1:1000000", "", []any{"set", ringUpTo((now + 2*minute + minute/10) / 1e6)}, exitDone, "void: "},
 		{"sr1:1000000", "", []any{"set", ringUpTo((now - minute - minute/10) / 1e6)}, exitDone, "idle: "},
-		{"ll1", "", []any{"rpush", now + 4*minute}, exitDone, `live: booked 4 min ahead|live: booked 3.9`},
+		{"ll1", "", []any{"rpush", now + 4*minute}, exitDone, `live: written by a clock (3\.9\d*|4) min ahead`},
 		{"ll1", "", []any{"rpush", "one"}, exitFailed, `damaged: the scripts answer BADSTATE: the last entry holds "one"(.|\n)*\ncure: .*UNLINK`},
 		{"ll1", "", []any{"rpush", "1", "one", "two", now}, exitFailed, `damaged: the scripts may answer BADSTATE: entry \d holds`},
 		{"ll1", "", []any{"set", "one"}, exitFailed, "foreign: no limiter of ours: the scripts answer WRONGTYPE to a string"},
@@ -189,8 +203,10 @@ func TestServerInspectStates(t *testing.T) {
 		{"tb1:all", "", []any{"zadd", now, "m"}, exitFailed, `damaged: .*12 bytes`},
 		{"sr1:1000000", "", []any{"set", "x"}, exitFailed, "damaged: .*it holds 1 bytes"},
 		{"sr1:1000000", "", []any{"set", ""}, exitFailed, "damaged: .*it is empty"},
-		{"gcra1", "", []any{"set", fmt.Sprint(now-5, " 0 7 ", now-9)}, exitDone, "idle: the bucket is full"},
-		{"gcra1", "window=1s limit=7", []any{"set", fmt.Sprint(now+4*minute, " 0 7 ", now+3*minute)}, exitDone, `void: written by a clock 3 min ahead|void: written by a clock 2\.9\d+ min ahead`},
+		{"gcra1", "", []any{"set", bucket(now-5, now-9)}, exitDone, "idle: the bucket is full"},
+		{"gcra1", "", []any{"set", bucket(now+2*minute, now-minute)}, exitDone, `live: the bucket is full again`},
+		{"gcra1", "window=1m", []any{"set", bucket(now+4*minute, now+minute)}, exitDone, `void: written by a clock (2\.9\d*|3) min ahead: (.|\n)*  remaining    7\n`},
+		{"gcra1", "", []any{"set", bucket(now+4*minute, now+minute)}, exitDone, "void: written by a clock more than a window and 60 s ahead: the next call starts afresh"},
 	}
 	for _, test := range tests {
 		must(t, rdb.FlushDB(background).Err())
@@ -199,6 +215,53 @@ func TestServerInspectStates(t *testing.T) {
 		got := sluiceRun(env, append([]string{"inspect", key}, strings.Fields(test.words)...)...)
 		wantText(t, got, test.status, test.want)
 	}
+}
+
+// TestServerInspectGrantedUnder asks with a window of a minute for what may have been granted under a wider one, which
+// the TTL tells.
+func TestServerInspectGrantedUnder(t *testing.T) {
+	rdb, env := inspected(t)
+	const minute = 60_000_000
+	tests := []struct {
+		key, words string
+		put        []any
+		left       string
+	}{
+		{"ll1", "window=1m limit=9", []any{"rpush"}, "9"},
+		{"zl1", "window=1m limit=9", []any{"zadd"}, "9"},
+		{"tb1:all", "", []any{"zadd"}, "3"},
+	}
+	for _, test := range tests {
+		key := "sluice:try:{demo}:" + test.key
+		for under, void := range map[int64]bool{0: true, minute / 2: true, 19 * minute / 10: true, 21 * minute / 10: false, 5 * minute: false} {
+			must(t, rdb.Del(background, key).Err())
+			now := rdb.Time(background).Val().UnixMicro()
+			newest := now + 4*minute
+			put := append(test.put[:1:1], key, newest)
+			if test.put[0] == "zadd" {
+				put = append(put, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01")
+			}
+			must(t, rdb.Do(background, put...).Err())
+			if under > 0 {
+				must(t, rdb.PExpireAt(background, key, time.UnixMicro(newest+under)).Err())
+			}
+			want := "live: written by a clock (.|\n)*  remaining    0\n"
+			if void {
+				want = "void: written by a clock (.|\n)*  remaining    " + test.left + "\n"
+			}
+			wantText(t, sluiceRun(env, append([]string{"inspect", key}, strings.Fields(test.words)...)...), exitDone, want)
+		}
+	}
+}
+
+// TestServerInspectHiddenTTL is of a user from whom it is hidden what the newest permit was granted under.
+func TestServerInspectHiddenTTL(t *testing.T) {
+	rdb, _ := inspected(t)
+	const minute = 60_000_000
+	must(t, rdb.RPush(background, "sluice:try:{far}:ll1", rdb.Time(background).Val().UnixMicro()+4*minute).Err())
+	must(t, rdb.ACLSetUser(background, "ada", "on", ">pw", "~*", "+time", "+llen", "+lindex").Err())
+	got := sluiceRun(nil, "inspect", "--redis=redis://ada:pw@"+rdb.Options().Addr, "sluice:try:{far}:ll1", "window=1m")
+	wantText(t, got, exitDone, "live: written by a clock", "expires    not known: NOPERM")
 }
 
 func TestServerInspectClients(t *testing.T) {
@@ -294,7 +357,7 @@ func TestView(t *testing.T) {
 		Type: "list", Encoding: "quicklist", Memory: 312, TTL: 65_000_100, Now: now, Entries: 60, Permits: 60, Live: 57,
 		Oldest: now - 60_000_000, Newest: now + 5_000_000, Window: 60_000_000, WindowFrom: "by the TTL",
 		History: &history{From: now - 60_000_000, Step: 1_000_000, Permits: make([]int64, 65)},
-		Wanted:  "limit", Refused: map[string]string{"history": "NOPERM no"},
+		Wanted:  []string{"limit"}, Refused: map[string]string{"history": "NOPERM no"},
 	}
 	for i, n := range []int64{1, 0, 2, 4, 8, 16, 12, 0, 5} {
 		live.History.Permits[i*8] = n

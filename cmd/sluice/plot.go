@@ -98,6 +98,7 @@ func (s screen) facts(v view, line func(name, text string)) {
 		line("window", length(v.Window)+", "+v.WindowFrom)
 	}
 	switch {
+	case v.refused():
 	case v.Permits > 0 && v.Ring != nil:
 		line("permits", fmt.Sprintf("%d in the ring", v.Permits))
 	case v.Permits > 0 && v.Window > 0 && v.History != nil:
@@ -105,7 +106,17 @@ func (s screen) facts(v view, line func(name, text string)) {
 	case v.Permits > 0:
 		line("permits", fmt.Sprintf("%d stored", v.Permits))
 	}
-	if v.Newest > 0 && !v.refused() {
+	if v.Limit > 0 {
+		line("limit", fmt.Sprintf("%d, by the newest grant", v.Limit))
+	}
+	if v.Written > 0 {
+		line("written", v.moment(v.Written)+", by that window")
+	}
+	switch {
+	case v.Newest == 0, v.refused():
+	case v.Ring != nil:
+		line("newest", "in the slice of "+v.moment(v.Newest))
+	default:
 		line("newest", v.moment(v.Newest))
 	}
 	if v.State == stateLive && v.Window > 0 && v.Full == 0 {
@@ -160,7 +171,7 @@ func (s screen) plot(h history, now int64) {
 	s.printf("%*s%s\n", plotMargin, "", s.paint(faint, timeAxis(h, now)))
 	s.printf("%*sa column is %s; the fullest has %s", plotMargin, "", length(h.Step), counted(int(most), "permit", "permits"))
 	if h.end() > now+h.Step {
-		s.printf("; those behind now are booked")
+		s.printf("; those after now are to come")
 	}
 	s.printf("\n")
 }
@@ -204,8 +215,8 @@ func timeAxis(h history, now int64) string {
 
 // left shows what the script itself says of a call that only looks.
 func (s screen) left(v view) {
-	if v.Wanted != "" && v.State == stateLive {
-		s.printf("\n  to see what is left, add %s=<what the callers use>\n", v.Wanted)
+	if len(v.Wanted) > 0 && v.State == stateLive {
+		s.printf("\n  to see what is left, add what the callers use: %s=\n", strings.Join(v.Wanted, "= "))
 	}
 	if v.reply == nil {
 		return
@@ -214,7 +225,7 @@ func (s screen) left(v view) {
 	if v.burst > 0 {
 		s.gauge(v.Left["remaining"], v.burst)
 	}
-	s.reply(v.asked, v.reply)
+	s.look(v.asked, v.reply)
 }
 
 // gauge shows how full a bucket is.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,40 @@ func (s screen) reply(script sluice.Script, values []int64) {
 		t.add(cell{text: "  " + field.Name}, cell{text: shown(field, values[i])})
 	}
 	t.print(s)
+}
+
+// look shows a reply to a call that asked for no permits, with what it asked about. That it was granted none says
+// nothing, nor does the time.
+func (s screen) look(t attempt, values []int64) {
+	if wait := values[2]; wait == 0 {
+		s.printf("  with %s: %s\n\n", t.about(), s.paint(green, "a permit would be granted now"))
+	} else {
+		s.printf("  with %s: %s\n\n", t.about(), s.paint(red, "the next permit comes free "+length(wait)+" from now"))
+	}
+	var facts table
+	for i, field := range replyFields(t.script, len(values)) {
+		if field.Name != "granted" && field.Type != "time" {
+			facts.add(cell{text: "  " + field.Name}, cell{text: shown(field, values[i])})
+		}
+	}
+	facts.print(s)
+}
+
+// about is the limit that was asked about: "limit 3, window 60 s".
+func (t attempt) about() string {
+	var parts []string
+	for i, field := range argFields(t.script, len(t.args)) {
+		switch field.Name {
+		case "permits", "max_wait", "id", "scope":
+			continue
+		}
+		text := fmt.Sprint(t.args[i])
+		if us, err := strconv.ParseInt(text, 10, 64); err == nil {
+			text = shortly(field, us)
+		}
+		parts = append(parts, field.Name+" "+text)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // meaning is a decision in words: granted, remaining and wait are the first fields of every one.
@@ -73,19 +108,28 @@ func styleOfGrant(granted int64) style {
 
 // replyFields are the fields of a reply of so many integers; the repeated ones at its end are numbered.
 func replyFields(script sluice.Script, count int) []sluice.Field {
-	var fields []sluice.Field
-	for _, field := range script.Reply {
-		if !field.Repeated {
+	return repeatedTo(count, script.Reply)
+}
+
+// argFields are the fields of so many arguments, numbered likewise.
+func argFields(script sluice.Script, count int) []sluice.Field {
+	return repeatedTo(count, script.Args)
+}
+
+// repeatedTo is so many fields, those at the end that are repeated numbered from 1 on.
+func repeatedTo(count int, all []sluice.Field) []sluice.Field {
+	group := slices.IndexFunc(all, func(field sluice.Field) bool { return field.Repeated })
+	if group < 0 {
+		return all[:min(len(all), count)]
+	}
+	fields := slices.Clone(all[:group])
+	for i := 1; len(fields) < count; i++ {
+		for _, field := range all[group:] {
+			field.Name = repetition(field, i)
 			fields = append(fields, field)
-			continue
-		}
-		for i := 1; len(fields) < count; i++ {
-			one := field
-			one.Name = repetition(field, i)
-			fields = append(fields, one)
 		}
 	}
-	return fields[:min(len(fields), count)]
+	return fields[:count]
 }
 
 // shown is a value with its unit, and as it is where that differs.

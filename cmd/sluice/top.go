@@ -146,7 +146,7 @@ type subject struct {
 	Client  string `json:"client,omitempty"`
 	Permits int64  `json:"permits,omitempty"`
 	Backlog int64  `json:"backlog,omitempty"` // microseconds until a gcra is full
-	Idle    int64  `json:"idle"`              // microseconds since the newest permit, below 0 if it is booked ahead
+	Idle    *int64 `json:"idle,omitempty"`    // microseconds since the newest permit, below 0 if it is booked ahead; a gcra does not tell
 	Memory  int64  `json:"memory,omitempty"`  // bytes
 	TTL     int64  `json:"ttl,omitempty"`     // microseconds
 
@@ -225,7 +225,7 @@ func (c *census) count(s stored.Summary, node string) {
 	script, _ := s.Key.Script()
 	one := &subject{
 		Key: s.Key.Text, Script: fullName(script), Limiter: s.Key.Limiter, Subject: s.Key.Subject,
-		Permits: s.Permits, Idle: s.Now - s.Newest, node: node,
+		Permits: s.Permits, node: node,
 	}
 	if len(s.Key.Parts) == 2 {
 		one.Client = s.Key.Parts[1]
@@ -235,10 +235,12 @@ func (c *census) count(s stored.Summary, node string) {
 		c.Failed++
 	case s.Bucket != nil:
 		c.Counted++
-		one.Backlog = max(s.Bucket.Full-s.Now, 0)
+		one.Backlog = s.Bucket.Backlog(s.Now)
 		c.Buckets = keep(c.Buckets, one, c.flags.n)
 	case s.Exists:
 		c.Counted++
+		idle := s.Now - s.Newest
+		one.Idle = &idle
 		c.Logs = keep(c.Logs, one, c.flags.n)
 	}
 }
@@ -309,15 +311,23 @@ func (s screen) census(c census) {
 
 func (s screen) busiest(subjects []*subject, measure string, text func(*subject) string) {
 	var t table
-	t.head(measure, "newest", "expires", "memory", "script", "limiter", "subject")
+	names := []string{measure, "newest", "expires", "memory", "script", "limiter", "subject"}
+	if subjects[0].Idle == nil {
+		names = slices.Delete(names, 1, 2)
+	}
+	t.head(names...)
 	for _, one := range subjects {
 		who := one.Subject
 		if one.Client != "" {
 			who += " by " + one.Client
 		}
-		t.add(cell{text: text(one), right: true}, cell{text: ago(one.Idle), right: true},
-			cell{text: orDash(one.TTL, length), right: true}, cell{text: orDash(one.Memory, inBytes), right: true},
-			cell{text: one.Script}, cell{text: one.Limiter}, cell{text: printable(who), as: bold})
+		row := []cell{{text: text(one), right: true}}
+		if one.Idle != nil {
+			row = append(row, cell{text: ago(*one.Idle), right: true})
+		}
+		t.add(append(row,
+			cell{text: orDash(one.TTL, roughly), right: true}, cell{text: orDash(one.Memory, inBytes), right: true},
+			cell{text: one.Script}, cell{text: one.Limiter}, cell{text: printable(who), as: bold})...)
 	}
 	t.print(s)
 	s.printf("\n")

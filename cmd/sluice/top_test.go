@@ -112,7 +112,7 @@ func TestServerTop(t *testing.T) {
 	var ranked []string
 	for _, one := range append(c.Logs[:6:6], c.Buckets...) {
 		ranked = append(ranked, fmt.Sprint(one.Subject, one.Client, " ", one.Permits, " ", one.Script))
-		if one.Memory < 50 || one.TTL < 1_000_000 || one.Idle < 0 {
+		if one.Memory < 50 || one.TTL < 1_000_000 || (one.Idle == nil) != (one.Script == "gcra_v1") || one.Idle != nil && *one.Idle < 0 {
 			t.Errorf("%+v", one)
 		}
 	}
@@ -128,7 +128,7 @@ func TestServerTop(t *testing.T) {
 	}
 
 	got = sluiceRun(env, "top", "--n", "2", "--share", "100")
-	wantText(t, got, exitDone, `^permits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n\n *full in`,
+	wantText(t, got, exitDone, `^permits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n\n *full in  expires  memory`,
 		"59 s .*gcra_v1 +try +sixty", "38 limiters in 43 keys\n1 key could not be read")
 	wantNarrow(t, "top", got.stdout)
 	if strings.Contains(got.stderr, "keys") {

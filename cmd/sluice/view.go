@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
@@ -36,7 +35,9 @@ type view struct {
 	Permits int64 `json:"permits,omitempty"` // stored
 	Oldest  int64 `json:"oldest,omitempty"`
 	Newest  int64 `json:"newest,omitempty"`
-	Full    int64 `json:"full,omitempty"` // the moment from which on a gcra is full
+	Full    int64 `json:"full,omitempty"`    // the moment from which on a gcra is full
+	Limit   int64 `json:"limit,omitempty"`   // of the newest grant of a gcra
+	Written int64 `json:"written,omitempty"` // when that was, where the window is known
 
 	Window     int64     `json:"window,omitempty"`
 	WindowFrom string    `json:"window_from,omitempty"`
@@ -46,14 +47,16 @@ type view struct {
 	History    *history  `json:"history,omitempty"`
 
 	Left    map[string]int64  `json:"left,omitempty"`   // the script's reply to a look
-	Wanted  string            `json:"wanted,omitempty"` // the argument that a look lacks
+	Wanted  []string          `json:"wanted,omitempty"` // the arguments that a look lacks
 	Refused map[string]string `json:"refused,omitempty"`
 
 	key     stored.Key
 	summary stored.Summary
-	asked   sluice.Script // for what is left
+	asked   attempt // for what is left
 	reply   []int64
 	burst   int64 // that a gcra was asked with
+
+	grantedUnder int64 // the window of the newest permit in a log, by the TTL
 }
 
 // rates are the config of a token_bucket.
@@ -210,6 +213,9 @@ func (v *view) note(line string, reply redis.Cmder) {
 // milliseconds rounded up.
 func (v *view) setWindow(w words, expires int64) error {
 	given, isGiven := w.take("window")
+	if v.summary.HasHistory() && expires > v.summary.Newest {
+		v.grantedUnder = (expires - v.summary.Newest) / 1000 * 1000
+	}
 	switch {
 	case v.summary.Damage != "":
 	case v.summary.Ring != nil:
@@ -225,8 +231,8 @@ func (v *view) setWindow(w words, expires int64) error {
 		v.Window, err = strconv.ParseInt(us, 10, 64)
 		v.WindowFrom = "as given"
 		return err
-	case v.summary.HasHistory() && expires > v.summary.Newest:
-		v.Window, v.WindowFrom = (expires-v.summary.Newest)/1000*1000, "by the TTL"
+	case v.grantedUnder > 0:
+		v.Window, v.WindowFrom = v.grantedUnder, "by the TTL"
 	}
 	return nil
 }
@@ -254,39 +260,59 @@ func (v *view) verdict() (limitState, string) {
 	case v.key.IsConfig():
 		return stateConfig, "each client has the rate to itself: client=<id> shows one's permits"
 	}
-	if far, void := v.ahead(); void {
-		return stateVoid, "written by a clock " + length(far) + " ahead: the next call starts afresh"
-	}
 	if s.Bucket != nil {
-		v.Full = s.Bucket.Full
 		return v.bucketVerdict()
 	}
+	ahead := s.Newest - s.Now
 	switch {
+	case v.isVoid(ahead):
+		return stateVoid, written(length(ahead))
 	case s.Ring != nil && s.Permits == 0, s.Ring == nil && v.Window > 0 && s.Newest <= s.Now-v.Window:
 		return stateIdle, "no permit is in use any more: the limiter is as new"
-	case s.Newest > s.Now:
-		return stateLive, "booked " + length(s.Newest-s.Now) + " ahead: only those who wait get permits"
+	case ahead > mostBooked || s.Ring != nil && ahead > 0:
+		return stateLive, "written by a clock " + length(ahead) + " ahead: permits stay in use that much longer"
+	case ahead > 0:
+		return stateLive, "booked " + length(ahead) + " ahead: only those who wait get permits"
 	}
 	return stateLive, "permits are in use"
 }
 
-// ahead is how far ahead of the clock the state was written, and whether the scripts drop it for that:
-// beyond a window and 60 s, and for logs another 60 s, since so far ahead one may book.
-func (v *view) ahead() (far int64, void bool) {
-	s := v.summary
-	far = s.Newest - s.Now
-	if v.Window == 0 {
-		return far, false
+// written is what a void state means, by how far ahead the clock was that wrote it.
+func written(ahead string) string {
+	return "written by a clock " + ahead + " ahead: the next call starts afresh"
+}
+
+const (
+	mostBooked = 60_000_000 // microseconds that a call may book ahead
+	clockSlack = 60_000_000 // microseconds that a clock may be ahead, besides a window
+)
+
+// isVoid reports whether the scripts drop a log or a ring that was written so far ahead of the clock. For a log, the
+// wider counts of the window and that which the newest permit was granted under.
+func (v *view) isVoid(ahead int64) bool {
+	switch {
+	case v.Window == 0:
+		return false
+	case v.Ring != nil:
+		return ahead > v.Window+clockSlack
 	}
-	most := v.Window + 60_000_000
-	if s.Ring == nil && s.Bucket == nil {
-		most += 60_000_000
-	}
-	return far, far > most
+	_, hidden := v.Refused["expires"]
+	return !hidden && ahead > max(v.Window, v.grantedUnder)+clockSlack+mostBooked
 }
 
 func (v *view) bucketVerdict() (limitState, string) {
 	b := v.summary.Bucket
+	v.Limit = b.Limit
+	if at, told := b.Written(v.Window); told && v.Window > 0 {
+		v.Written = at
+	}
+	switch {
+	case b.Void(v.Now) && v.Written > 0:
+		return stateVoid, written(length(v.Written - v.Now))
+	case b.Void(v.Now):
+		return stateVoid, written("more than a window and 60 s")
+	}
+	v.Full = b.Full
 	if b.Full <= v.Now {
 		return stateIdle, "the bucket is full: the limiter is as new"
 	}

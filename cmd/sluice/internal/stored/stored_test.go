@@ -253,8 +253,11 @@ func TestServerBucketAndConfig(t *testing.T) {
 	all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:gcra1", "sluice:a:{s}:tb1", "sluice:a:{s}:tb1:by:me", "sluice:a:{other}:gcra1"))
 	must(t, err)
 	full := d.Now.UnixMicro() + d.ResetAfter.Microseconds()
-	if b := all[0].Bucket; b == nil || b.Full != full || b.Limit != 7 || b.Written != d.Now.UnixMicro() {
+	now := d.Now.UnixMicro()
+	if b := all[0].Bucket; b == nil || *b != (Bucket{full, 7, now - 61_000_000}) {
 		t.Errorf("%+v, want full at %d", b, full)
+	} else if at, told := b.Written(1_000_000); at != now || !told {
+		t.Errorf("written at %d, %t, want %d", at, told, now)
 	}
 	if c := all[1].Config; c == nil || *c != (Config{7, 1e6, true}) {
 		t.Errorf("%+v", c)
@@ -276,14 +279,50 @@ func parsed(t *testing.T, texts ...string) (keys []Key) {
 	return keys
 }
 
-// TestServerLaterState has fields behind those that are known.
-func TestServerLaterState(t *testing.T) {
-	rdb := start(t)
-	must(t, rdb.Set(background, "sluice:a:{s}:gcra1", "1732100000123456 3 7 1732100000000000 600 more", 0).Err())
-	all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:gcra1"))
-	must(t, err)
-	if b := all[0].Bucket; b == nil || *b != (Bucket{1732100000123457, 7, 1732100000000000}) {
-		t.Errorf("%+v %s", b, all[0].Damage)
+// bucket is what a gcra stores.
+func bucket(tat uint64, numerator, limit uint32, since uint64) string {
+	packed := binary.BigEndian.AppendUint64(nil, tat)
+	packed = binary.BigEndian.AppendUint32(packed, numerator)
+	packed = binary.BigEndian.AppendUint32(packed, limit)
+	return string(binary.BigEndian.AppendUint64(packed, since))
+}
+
+func TestParseBucket(t *testing.T) {
+	const most = 1<<53 - 1
+	tests := []struct {
+		packed string
+		want   Bucket
+		ok     bool
+	}{
+		{bucket(100, 0, 7, 40), Bucket{100, 7, 40}, true},
+		{bucket(100, 6, 7, 40), Bucket{101, 7, 40}, true},
+		{bucket(most, 0, 10_000_000, 0), Bucket{most, 10_000_000, 0}, true},
+		{bucket(100, 0, 1, 1<<63), Bucket{100, 1, most}, true},
+		{packed: bucket(100, 7, 7, 40)},
+		{packed: bucket(100, 0, 0, 40)},
+		{packed: bucket(100, 0, 10_000_001, 40)},
+		{packed: bucket(most+1, 0, 7, 40)},
+		{packed: bucket(100, 0, 7, 40)[1:]},
+		{packed: bucket(100, 0, 7, 40) + "x"},
+	}
+	for _, test := range tests {
+		got, ok := parseBucket([]byte(test.packed))
+		if got != test.want || ok != test.ok {
+			t.Errorf("%x: %+v, %t, want %+v, %t", test.packed, got, ok, test.want, test.ok)
+		}
+	}
+}
+
+// TestBucketOverTime has a clock that is stepped back behind since.
+func TestBucketOverTime(t *testing.T) {
+	b := Bucket{Full: 100, Limit: 1, Since: 40}
+	for now, want := range map[int64]int64{39: 0, 40: 60, 99: 1, 100: 0, 101: 0} {
+		if got := b.Backlog(now); got != want || b.Void(now) != (now == 39) {
+			t.Errorf("at %d: %d, void %t, want %d", now, got, b.Void(now), want)
+		}
+	}
+	if _, told := (Bucket{Full: 100, Limit: 1}).Written(1000); told {
+		t.Error("since 0 tells when it was written")
 	}
 }
 
@@ -318,7 +357,7 @@ func TestServerRingOverTime(t *testing.T) {
 func TestServerBucketWithoutGetRange(t *testing.T) {
 	rdb := start(t)
 	must(t, rdb.ACLSetUser(background, "ada", "on", ">pw", "~*", "+get", "+time").Err())
-	must(t, rdb.MSet(background, "sluice:a:{s}:gcra1", "5 0 7 4", "sluice:b:{s}:sr1:1000", "x").Err())
+	must(t, rdb.MSet(background, "sluice:a:{s}:gcra1", bucket(5, 0, 7, 4), "sluice:b:{s}:sr1:1000", "x").Err())
 	must(t, rdb.LPush(background, "sluice:c:{s}:gcra1", "x").Err())
 	ada := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "ada", Password: "pw", DisableIdentity: true})
 	defer ada.Close()
@@ -364,9 +403,8 @@ func TestServerDamage(t *testing.T) {
 		{"sr1:1000", []any{"set", six(0, 1, 1, 5)}, "it holds 1 slices of 0 us"},
 		{"sr1:1000", []any{"set", six(1000, 60, now/1000+30000, 5)}, "the ring ends early"},
 		{"sr1:1000", []any{"rpush", "x"}, "WRONGTYPE"},
-		{"gcra1", []any{"set", "1 2 3"}, "want <tat> <numerator> <limit> <written>"},
-		{"gcra1", []any{"set", "1 2 3 x"}, "want <tat>"},
-		{"gcra1", []any{"set", "12345678901234567 2 3 4"}, "want <tat>"},
+		{"gcra1", []any{"set", "1 2 3 4"}, `it holds "1 2 3 4", want the 24 bytes of a bucket`},
+		{"gcra1", []any{"set", bucket(100, 0, 7, 40) + "x"}, "want the 24 bytes"},
 		{"gcra1", []any{"sadd", "x"}, "WRONGTYPE"},
 	}
 	for _, test := range tests {

@@ -17,7 +17,7 @@ type Summary struct {
 
 	Permits        int64 // stored: those that were granted, less those that a grant has removed since
 	Entries        int64 // elements of the list or sorted set, slices of the ring
-	Oldest, Newest int64 // when the first and the last of the permits were granted for
+	Oldest, Newest int64 // when the first and the last of the permits were granted for; of gcra1 not known
 
 	Ring   *Ring   // of sr1
 	Bucket *Bucket // of gcra1
