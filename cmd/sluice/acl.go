@@ -39,7 +39,7 @@ leave that to operators.
   --name NAME           what the users' names begin with (default sluice)
   --prefix PREFIX       what the keys begin with (default sluice)
   --give-back           -use may UNLINK, for the loader's Reset, and ZREM, for
-                        Cancel (zset_log)
+                        Cancel (zset_log). Leases give back without
   --password-file FILE  a line for each user: its name, a space, its password.
                         Only their SHA-256 is printed and sent. Without it a
                         placeholder is printed, which no server accepts

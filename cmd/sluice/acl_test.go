@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
@@ -39,6 +40,15 @@ ACL SETUSER rl-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~shop:* +evals
 ACL SETUSER rl-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~shop:* +evalsha_ro +lindex +llen +ping +pttl +time
 `
 	if got.status != exitDone || got.stdout != want || !strings.Contains(got.stderr, "--password-file") {
+		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
+	}
+
+	got = sluiceRun(nil, "acl", "slice_ring_return")
+	want = `ACL SETUSER sluice-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
+ACL SETUSER sluice-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~sluice:* +evalsha +getrange +ping +setrange
+ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice:* +evalsha_ro +ping
+`
+	if got.status != exitDone || got.stdout != want {
 		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
 	}
 
@@ -150,6 +160,25 @@ func TestServerACL(t *testing.T) {
 			}
 		}
 	}
+
+	t.Run("permits are given back", func(t *testing.T) {
+		limits := loader.New(as("sluice-use", master), loader.PreloadedOnly())
+		ring := limits.SliceRing("lent", []loader.Limit{loader.PerMinute(9)}, loader.Slice(time.Second), loader.LeaseAge(time.Second))
+		d, err := ring.AllowN(background, "s", 5)
+		must(t, err)
+		script := sluice.SliceRingReturnV1
+		keys, args := []string{"sluice:lent:{s}:sr1:1000000:1000000"}, []any{1_000_000, d.Now.UnixMicro(), 2}
+		look := as("sluice-look", master)
+		wantRefused(t, "EVALSHA_RO by one who looks", look.EvalShaRO(background, script.SHA1, keys, args...).Err())
+		wantRefused(t, "EVALSHA by one who looks", look.EvalSha(background, script.SHA1, keys, args...).Err())
+		reply, err := limits.Call(background, &script, keys, args...)
+		if err != nil || reply[0] != 2 {
+			t.Errorf("returned %d, %v", reply, err)
+		}
+		if d, err := ring.Peek(background, "s"); err != nil || d.Remaining != 6 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
 
 	host, port, _ := net.SplitHostPort(master.Addr)
 	must(t, client(t, replica.Addr).ReplicaOf(background, host, port).Err())
@@ -271,9 +300,12 @@ func refusesOtherKeys(t *testing.T, rdb *redis.Client, user aclUser) {
 
 func wantRefused(t *testing.T, what string, err error) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't access") {
-		t.Errorf("%s: %v", what, err)
+	for _, refusal := range []string{"NOPERM", "can't access", "can't run"} { // the last two from inside a script
+		if err != nil && strings.Contains(err.Error(), refusal) {
+			return
+		}
 	}
+	t.Errorf("%s: %v", what, err)
 }
 
 func must(t *testing.T, err error) {

@@ -35,8 +35,8 @@ taken from its TTL, the limit of a gcra from its newest grant. When that was, a
 gcra tells only with its window=.
 
 By limiter and subject, it looks for every script's key with prefix=sluice
-unless that is given; for one of slice_ring slice= is needed, for a client's
-permits in token_bucket client=.
+unless that is given; for one of slice_ring slice= is needed, and lease_age=
+where its permits are leased; for a client's permits in token_bucket client=.
 
 ` + targetUsage + `  --script NAME     the key is one of this script, whatever its name looks like
   --json            the same as JSON; times in microseconds
@@ -123,7 +123,7 @@ func inspectWords(args []string) (words, error) {
 		return w, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.values)) {
-		known := slices.Contains([]string{"prefix", "client"}, name) ||
+		known := slices.Contains([]string{"prefix", "client", "lease_age"}, name) ||
 			slices.ContainsFunc(sluice.All(), func(script sluice.Script) bool { return takes(script, name) })
 		if !known {
 			return w, usagef("no script has %q", name)
@@ -142,12 +142,9 @@ func takes(script sluice.Script, name string) bool {
 // keysOf are the keys under which scripts keep what they know of a subject.
 func keysOf(limiter, subject string, w words) ([]stored.Key, error) {
 	places := map[string]string{"prefix": w.or("prefix", "sluice"), "limiter": limiter, "subject": subject}
-	if slice, given := w.take("slice"); given {
-		us, err := microseconds("slice", slice)
-		if err != nil {
-			return nil, err
-		}
-		places["slice"] = us
+	var err error
+	if places["slice"], err = sliceParts(w); err != nil {
+		return nil, err
 	}
 	var keys []stored.Key
 	for _, script := range sluice.All() {
@@ -160,6 +157,25 @@ func keysOf(limiter, subject string, w words) ([]stored.Key, error) {
 		}
 	}
 	return keys, nil
+}
+
+// sliceParts is what stands in the key of a slice_ring behind its code, as far as it is given: the slice, and
+// behind it the age of leases.
+func sliceParts(w words) (string, error) {
+	slice := w.or("slice", "")
+	age, leased := w.take("lease_age")
+	switch {
+	case leased && slice == "":
+		return "", usagef("lease_age wants slice=, too: the key has both")
+	case slice == "":
+		return "", nil
+	}
+	slice, err := microseconds("slice", slice)
+	if err != nil || !leased {
+		return slice, err
+	}
+	age, err = microseconds("lease_age", age)
+	return slice + ":" + age, err
 }
 
 func (a app) inspect(ctx context.Context, args []string) error {
@@ -214,6 +230,20 @@ func (i inspection) views(ctx context.Context, rdb redis.UniversalClient, column
 		views = append(views, v)
 	}
 	return views, nil
+}
+
+// overlooked says how to find a slice_ring that may be there although none was found, "" if none can be.
+func (i inspection) overlooked(views []view) string {
+	_, sliced := i.words.values["slice"]
+	_, leased := i.words.values["lease_age"]
+	found := slices.ContainsFunc(views, func(v view) bool { return v.key.IsRing() })
+	switch {
+	case !i.named, leased, found:
+		return ""
+	case !sliced:
+		return "a slice_ring has its slice in the key: slice=<length> looks for it, too"
+	}
+	return "a slice_ring with leases has their age in the key: lease_age=<length>"
 }
 
 // nodeOf is a client of the server that has a key.

@@ -13,7 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
 )
 
 func TestParseInspect(t *testing.T) {
@@ -26,6 +28,10 @@ func TestParseInspect(t *testing.T) {
 			args: "a {b} prefix=p slice=1s",
 			keys: "p:a:{%7Bb%7D}:gcra1 p:a:{%7Bb%7D}:ll1 p:a:{%7Bb%7D}:sr1:1000000 p:a:{%7Bb%7D}:tb1 p:a:{%7Bb%7D}:zl1",
 		},
+		{
+			args: "a b slice=1s lease_age=250ms",
+			keys: "sluice:a:{b}:gcra1 sluice:a:{b}:ll1 sluice:a:{b}:sr1:1000000:250000 sluice:a:{b}:tb1 sluice:a:{b}:zl1",
+		},
 		{args: "", err: "want a key, or a limiter and a subject"},
 		{args: "a", err: `"a" is no key of our scripts: want a subject behind it`},
 		{args: "a{b}", err: `"a{b}" is no key of our scripts`},
@@ -33,6 +39,8 @@ func TestParseInspect(t *testing.T) {
 		{args: "a b c", err: `unexpected argument "c"`},
 		{args: "a b limti=3", err: `no script has "limti"`},
 		{args: "a b slice=soon", err: `slice is "soon"`},
+		{args: "a b lease_age=1s", err: "lease_age wants slice="},
+		{args: "a b slice=1s lease_age=old", err: `lease_age is "old"`},
 		{args: "--script nothing k", err: `there is no script "nothing"`},
 	}
 	for _, test := range tests {
@@ -63,7 +71,7 @@ func inspected(t *testing.T) (rdb *redis.Client, env []string) {
 	env = []string{"SLUICE_REDIS=" + rdb.Options().Addr}
 	for _, script := range sluice.All() {
 		must(t, rdb.ScriptLoad(background, script.Source).Err())
-		if script.Name != "token_bucket_set" {
+		if stored.Decides(script) {
 			got := sluiceRun(env, append(strings.Fields("try "+fullName(script)+" permits=2"), strings.Fields(needs[fullName(script)])...)...)
 			if got.status != exitDone {
 				t.Fatal(got.stderr)
@@ -102,8 +110,8 @@ func TestServerInspect(t *testing.T) {
 		`\n {20,}#\n.*\n  -60 s +now\n  a column is 789\.474 ms; the fullest has 2 permits\n`,
 	)
 	wantNarrow(t, "inspect", all.stdout)
-	if strings.Count(all.stdout, "  remaining    1\n") != 5 {
-		t.Errorf("not every script was asked for what is left:\n%s", all.stdout)
+	if strings.Count(all.stdout, "  remaining    1\n") != 5 || strings.Contains(all.stdout, "note:") {
+		t.Errorf("not every script was found and asked for what is left:\n%s", all.stdout)
 	}
 	for _, key := range []string{"ll1", "zl1"} {
 		wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:"+key), exitDone,
@@ -274,6 +282,37 @@ func TestServerInspectClients(t *testing.T) {
 	} {
 		wantText(t, sluiceRun(env, append([]string{"inspect"}, args...)...), exitDone,
 			"  client     web-1:80\n", "each client by itself", "2 live, of 2 stored", "  remaining    3\n")
+	}
+}
+
+// TestServerInspectLeased is of a ring with an age of leases, from which a permit was given back.
+func TestServerInspectLeased(t *testing.T) {
+	rdb := client(t, redistest.Start(t).Addr)
+	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+	ring := loader.New(rdb).SliceRing("try", []loader.Limit{loader.PerMinute(3)}, loader.Slice(time.Second), loader.LeaseAge(250*time.Millisecond))
+	d, err := ring.AllowN(background, "demo", 2)
+	must(t, err)
+	const key = "sluice:try:{demo}:sr1:1000000:250000"
+	wantText(t, sluiceRun(env, "try", "slice_ring_return", "key="+key, "slice=1s", fmt.Sprint("taken=", d.Now.UnixMicro())),
+		exitDone, "returned +1\n")
+
+	const looksFor = "note: a slice_ring with leases .*lease_age="
+	for _, args := range []string{key, "try demo slice=1s lease_age=250ms"} {
+		got := sluiceRun(env, append([]string{"inspect"}, strings.Fields(args+" slices=62 limit=3")...)...)
+		wantText(t, got, exitDone, `:sr1:1000000:250000\n  state      live: permits`, "  script     slice_ring_v1\n  limiter    try\n  subject    demo\n  node ",
+			"  slices     62 of 1 s\n  lease age  250 ms: permits may be spent", "  permits    1 in the ring\n", "fullest has 1 permit\n", "  remaining    2\n")
+		wantNarrow(t, "inspect", got.stdout)
+		if strings.Contains(got.stdout, "note:") {
+			t.Errorf("there is nothing else to look for:\n%s", got.stdout)
+		}
+	}
+	wantText(t, sluiceRun(env, "inspect", "try", "demo", "slice=1s"), exitDone, "^nothing is stored for demo: .*\n\n"+looksFor)
+	wantText(t, sluiceRun(env, "inspect", "try", "demo", "slice=1s", "lease_age=1s"), exitDone, "^nothing is stored for demo: .*\n$")
+	got := sluiceRun(env, "inspect", "--json", key)
+	var views []view
+	must(t, json.Unmarshal([]byte(got.stdout), &views))
+	if v := views[0]; v.LeaseAge != 250_000 || v.Client != "" || v.Permits != 1 {
+		t.Errorf("%s", got.stdout)
 	}
 }
 

@@ -35,8 +35,8 @@ func (s screen) views(views []view, i inspection) {
 		}
 		s.view(v)
 	}
-	if _, given := i.words.values["slice"]; i.named && !given {
-		s.printf("\nnote: a slice_ring has its slice in the key: slice=<length> looks for it, too\n")
+	if note := i.overlooked(views); note != "" {
+		s.printf("\nnote: %s\n", note)
 	}
 }
 
@@ -93,6 +93,9 @@ func (s screen) facts(v view, line func(name, text string)) {
 	}
 	if v.Ring != nil {
 		line("slices", fmt.Sprintf("%d of %s", v.Ring.Size, length(v.Ring.Slice)))
+	}
+	if v.LeaseAge > 0 {
+		line("lease age", length(v.LeaseAge)+": permits may be spent that long after they were counted")
 	}
 	if v.Window > 0 && v.Config == nil {
 		line("window", length(v.Window)+", "+v.WindowFrom)

@@ -139,16 +139,17 @@ type census struct {
 
 // subject is one subject of one limiter.
 type subject struct {
-	Key     string `json:"key"`
-	Script  string `json:"script"`
-	Limiter string `json:"limiter"`
-	Subject string `json:"subject"`
-	Client  string `json:"client,omitempty"`
-	Permits int64  `json:"permits,omitempty"`
-	Backlog int64  `json:"backlog,omitempty"` // microseconds until a gcra is full
-	Idle    *int64 `json:"idle,omitempty"`    // microseconds since the newest permit, below 0 if it is booked ahead; a gcra does not tell
-	Memory  int64  `json:"memory,omitempty"`  // bytes
-	TTL     int64  `json:"ttl,omitempty"`     // microseconds
+	Key      string `json:"key"`
+	Script   string `json:"script"`
+	Limiter  string `json:"limiter"`
+	Subject  string `json:"subject"`
+	Client   string `json:"client,omitempty"`
+	LeaseAge int64  `json:"lease_age,omitempty"` // microseconds for which permits of a slice_ring may be held
+	Permits  int64  `json:"permits,omitempty"`
+	Backlog  int64  `json:"backlog,omitempty"` // microseconds until a gcra is full
+	Idle     *int64 `json:"idle,omitempty"`    // microseconds since the newest permit, below 0 if it is booked ahead; a gcra does not tell
+	Memory   int64  `json:"memory,omitempty"`  // bytes
+	TTL      int64  `json:"ttl,omitempty"`     // microseconds
 
 	node string
 }
@@ -225,10 +226,7 @@ func (c *census) count(s stored.Summary, node string) {
 	script, _ := s.Key.Script()
 	one := &subject{
 		Key: s.Key.Text, Script: fullName(script), Limiter: s.Key.Limiter, Subject: s.Key.Subject,
-		Permits: s.Permits, node: node,
-	}
-	if len(s.Key.Parts) == 2 {
-		one.Client = s.Key.Parts[1]
+		Client: s.Key.Client(), LeaseAge: s.Key.LeaseAge(), Permits: s.Permits, node: node,
 	}
 	switch {
 	case s.Err != nil, s.Damage != "":
@@ -320,6 +318,9 @@ func (s screen) busiest(subjects []*subject, measure string, text func(*subject)
 		who := one.Subject
 		if one.Client != "" {
 			who += " by " + one.Client
+		}
+		if one.LeaseAge > 0 {
+			who += ", leased " + length(one.LeaseAge)
 		}
 		row := []cell{{text: text(one), right: true}}
 		if one.Idle != nil {

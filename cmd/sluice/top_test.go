@@ -89,7 +89,7 @@ func TestServerTop(t *testing.T) {
 		"zset_log limit=100 window=1h permits=7 subject=seven",
 		"token_bucket rate=100 interval=1h permits=9 subject=nine",
 		"token_bucket rate=100 interval=1h permits=6 scope=1 subject=six client=web-1",
-		"slice_ring slice=1s slices=60 limit=100 permits=8 subject=eight",
+		"slice_ring slice=1s slices=60 limit=100 permits=8 key=sluice:try:{8}:sr1:1000000:5000000",
 		"gcra limit=100 window=100s permits=50 subject=fifty",
 		"gcra limit=100 window=100s permits=60 subject=sixty",
 		"list_log limit=100 window=1h permits=99 subject=many limiter=other",
@@ -111,14 +111,14 @@ func TestServerTop(t *testing.T) {
 	must(t, json.Unmarshal([]byte(got.stdout), &c))
 	var ranked []string
 	for _, one := range append(c.Logs[:6:6], c.Buckets...) {
-		ranked = append(ranked, fmt.Sprint(one.Subject, one.Client, " ", one.Permits, " ", one.Script))
+		ranked = append(ranked, fmt.Sprint(one.Subject, one.Client, " ", one.LeaseAge, " ", one.Permits, " ", one.Script))
 		if one.Memory < 50 || one.TTL < 1_000_000 || (one.Idle == nil) != (one.Script == "gcra_v1") || one.Idle != nil && *one.Idle < 0 {
 			t.Errorf("%+v", one)
 		}
 	}
 	want := []string{
-		"nine 9 token_bucket_v1", "eight 8 slice_ring_v1", "seven 7 zset_log_v1", "sixweb-1 6 token_bucket_v1", "five 5 list_log_v1",
-		"one-10 1 list_log_v1", "sixty 0 gcra_v1", "fifty 0 gcra_v1",
+		"nine 0 9 token_bucket_v1", "8 5000000 8 slice_ring_v1", "seven 0 7 zset_log_v1", "sixweb-1 0 6 token_bucket_v1",
+		"five 0 5 list_log_v1", "one-10 0 1 list_log_v1", "sixty 0 0 gcra_v1", "fifty 0 0 gcra_v1",
 	}
 	if diff := cmp.Diff(want, ranked); diff != "" {
 		t.Error(diff)
@@ -127,8 +127,8 @@ func TestServerTop(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 
-	got = sluiceRun(env, "top", "--n", "2", "--share", "100")
-	wantText(t, got, exitDone, `^permits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n\n *full in  expires  memory`,
+	got = sluiceRun(env, "top", "--n", "3", "--share", "100")
+	wantText(t, got, exitDone, `^permits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n +8 .* slice_ring_v1 +try +8, leased 5 s\n\n *full in  expires  memory`,
 		"59 s .*gcra_v1 +try +sixty", "38 limiters in 43 keys\n1 key could not be read")
 	wantNarrow(t, "top", got.stdout)
 	if strings.Contains(got.stderr, "keys") {

@@ -25,6 +25,8 @@ type view struct {
 	State   limitState `json:"state"`
 	Meaning string     `json:"meaning"`
 
+	LeaseAge int64 `json:"lease_age,omitempty"`
+
 	Type     string `json:"type,omitempty"`
 	Encoding string `json:"encoding,omitempty"`
 	Memory   int64  `json:"memory,omitempty"`
@@ -96,9 +98,7 @@ func newView(ctx context.Context, node *redis.Client, key stored.Key, w words, c
 		return v, err
 	}
 	v.Key, v.Limiter, v.Subject = v.key.Text, v.key.Limiter, v.key.Subject
-	if len(v.key.Parts) == 2 {
-		v.Client = v.key.Parts[1]
-	}
+	v.Client, v.LeaseAge = v.key.Client(), v.key.LeaseAge()
 	script, _ := v.key.Script()
 	v.Script = fullName(script)
 	expires, err := v.ask(ctx, node)

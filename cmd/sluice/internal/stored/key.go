@@ -4,6 +4,7 @@ package stored
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-redis/sluice"
@@ -16,7 +17,7 @@ type Key struct {
 	Limiter string
 	Subject string   // as the caller named it, %XX read back
 	Code    string   // "ll1": the script and the number of its layout
-	Parts   []string // the slice of sr1; "all", or "by" and the client, of tb1
+	Parts   []string // the slice, and the age of leases, of sr1; "all", or "by" and the client, of tb1
 }
 
 // ParseKey takes a key apart. It reports false for a key that no script of ours has.
@@ -62,8 +63,32 @@ func partsOf(parts []string) []string {
 	return parts
 }
 
-// tokenBucket is the code of the only layout with several keys: a config, and permits in those with parts.
-const tokenBucket = "tb1"
+const (
+	// tokenBucket is the code of the only layout with several keys: a config, and permits in those with parts.
+	tokenBucket = "tb1"
+	sliceRing   = "sr1"
+)
+
+// Client is the one whose permits these are, "" where all share them.
+func (k Key) Client() string {
+	if len(k.Parts) == 2 && k.Parts[0] == "by" {
+		return k.Parts[1]
+	}
+	return ""
+}
+
+// IsRing reports whether the key holds a ring of slices.
+func (k Key) IsRing() bool { return k.Code == sliceRing }
+
+// LeaseAge is how long after they were counted the permits of a ring may be spent, in microseconds; 0 for one
+// without leases, and where the key does not tell.
+func (k Key) LeaseAge() int64 {
+	if !k.IsRing() || len(k.Parts) != 2 {
+		return 0
+	}
+	age, _ := strconv.ParseInt(k.Parts[1], 10, 64)
+	return age
+}
 
 // IsConfig reports whether the key holds a rate, and the permits are in others.
 func (k Key) IsConfig() bool { return k.Code == tokenBucket && len(k.Parts) == 0 }
@@ -108,9 +133,9 @@ func (k Key) Script() (newest sluice.Script, found bool) {
 	return newest, found
 }
 
-// Decides reports whether a script grants permits. The others set configs.
+// Decides reports whether a script grants permits. The others set configs or give permits back.
 func Decides(script sluice.Script) bool {
-	return slices.ContainsFunc(script.Args, func(arg sluice.Field) bool { return arg.Name == "permits" })
+	return slices.ContainsFunc(script.Reply, func(field sluice.Field) bool { return field.Name == "granted" })
 }
 
 // CodeOf is what stands in the keys of a script behind the subject: "ll1".

@@ -101,12 +101,8 @@ func TestKeyOfTokenBucket(t *testing.T) {
 	}
 	for _, test := range tests {
 		key := KeyOf(sluice.TokenBucketV1, test.text)
-		client := ""
-		if len(key.Parts) == 2 {
-			client = key.Parts[1]
-		}
-		if got := key.Config(); got.Text != test.config || client != test.client || !got.IsConfig() {
-			t.Errorf("%s: config %s, client %q", test.text, got.Text, client)
+		if got := key.Config(); got.Text != test.config || key.Client() != test.client || !got.IsConfig() {
+			t.Errorf("%s: config %s, client %q", test.text, got.Text, key.Client())
 		}
 		if key.IsConfig() != (test.text == test.config) {
 			t.Errorf("%s: IsConfig is %v", test.text, key.IsConfig())
@@ -114,6 +110,18 @@ func TestKeyOfTokenBucket(t *testing.T) {
 	}
 	if got := KeyOf(sluice.ListLogV1, "mine:all").Config().Text; got != "mine:all" {
 		t.Errorf("a list has the config %s", got)
+	}
+}
+
+func TestLeaseAge(t *testing.T) {
+	tests := map[string]int64{
+		"sr1:1000000": 0, "sr1:1000000:250000": 250_000, "sr1:1000000:old": 0, "sr1:1000000:250000:1": 0, "tb1:by:250000": 0,
+	}
+	for tail, want := range tests {
+		key := parsed(t, "sluice:a:{s}:"+tail)[0]
+		if got := key.LeaseAge(); got != want || key.IsRing() && key.Client() != "" {
+			t.Errorf("%s: %d, want %d; client %q", tail, got, want, key.Client())
+		}
 	}
 }
 

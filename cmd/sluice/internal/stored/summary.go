@@ -46,7 +46,7 @@ func probeOf(key Key) probe {
 		return &listProbe{}
 	case "zl1":
 		return &zsetProbe{entry: logEntry}
-	case "sr1":
+	case sliceRing:
 		return &ringProbe{}
 	case "gcra1":
 		return &bucketProbe{}
