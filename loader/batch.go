@@ -53,15 +53,12 @@ func (b *Batch) Allow(limiter Limiter, subject string) *Result {
 
 // AllowN adds an entry that asks for n permits now, all or nothing.
 func (b *Batch) AllowN(limiter Limiter, subject string, n int64) *Result {
-	if n < 1 {
-		return b.fail(errNoPermits())
-	}
 	return b.add(limiter, subject, question{method: "AllowN", permits: n})
 }
 
 // Peek adds an entry that looks and changes nothing.
 func (b *Batch) Peek(limiter Limiter, subject string) *Result {
-	return b.add(limiter, subject, question{method: "Peek"})
+	return b.add(limiter, subject, question{method: peek})
 }
 
 // Do sends what has been added and returns the results in that order, the same that Allow, AllowN and Peek
@@ -69,17 +66,24 @@ func (b *Batch) Peek(limiter Limiter, subject string) *Result {
 // Cost: one round trip, none where no entry needs a server; one more if scripts are missing, and one for
 // loading them.
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
-	entries := b.entries
+	entries, late := b.entries, ctx.Err() != nil
 	b.entries = nil
-	ctx, cancel := b.limits.bounded(ctx)
+	bounded, cancel := b.limits.bounded(ctx)
 	defer cancel()
+	for _, e := range entries {
+		e.seen.begin(ctx)
+	}
 	for open := unsettled(entries); len(open) > 0; open = unsettled(open) {
-		b.limits.round(ctx, open)
+		b.limits.round(bounded, open)
 	}
 	results := make([]*Result, len(entries))
 	errs := make([]error, len(entries))
 	for i, e := range entries {
+		if e.Err != nil && e.degrade != nil && !late {
+			e.Decision, e.Err = e.degrade(ctx, e.Err)
+		}
 		results[i], errs[i] = &e.Result, e.Err
+		e.tell(ctx)
 	}
 	return results, errors.Join(errs...)
 }
@@ -87,9 +91,12 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 // entry is one decision of a batch.
 type entry struct {
 	Result
-	call call
-	cmd  *command // its last attempt
-	open bool     // it has neither a decision nor an error
+	call    call
+	cmd     *command                                               // its last attempt
+	report  func(error)                                            // what became of that, to the breaker
+	open    bool                                                   // it has neither a decision nor an error
+	degrade func(ctx context.Context, err error) (Decision, error) // nil without a policy
+	seen    *observation                                           // nil if nobody watches
 }
 
 func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
@@ -100,14 +107,22 @@ func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
 	if q.permits > 0 {
 		q.id = c.callID()
 	}
+	e := &entry{seen: c.watch(subject, q)}
 	asked, err := c.ask(subject, q)
 	switch {
 	case err != nil:
-		return b.fail(err)
+		e.Err = err
 	case asked.script == nil:
-		return b.append(&entry{Result: Result{Decision: denial()}})
+		e.Decision = denial()
+	default:
+		e.Err, e.call, e.report, e.open = errNotDone, asked, unreported, true
+		if c.instead != nil {
+			e.degrade = func(ctx context.Context, err error) (Decision, error) {
+				return c.degrade(ctx, asked.key(), q, err)
+			}
+		}
 	}
-	return b.append(&entry{Result: Result{Err: errNotDone}, call: asked, open: true})
+	return b.append(e)
 }
 
 func (b *Batch) append(e *entry) *Result {
@@ -165,16 +180,23 @@ func (l *Limits) round(ctx context.Context, entries []*entry) {
 
 // ask sends the entries in one pipeline.
 func (l *Limits) ask(ctx context.Context, entries []*entry) {
+	entries = l.admitted(ctx, entries)
+	if len(entries) == 0 {
+		return
+	}
 	cmds := make([]redis.Cmder, len(entries))
 	for i, e := range entries {
 		e.cmd = e.call.command(ctx)
 		e.cmd.piped = true
+		e.call.sent++
 		cmds[i] = e.cmd
 	}
 	err := await(ctx, func() error { return l.sendAll(ctx, cmds) })
 	done := ctx.Err() == nil || !errors.Is(err, ctx.Err())
 	for _, e := range entries {
-		e.note(ctx, e.cmd.outcome(done, err))
+		err := e.cmd.outcome(done, err)
+		e.report(err)
+		e.note(ctx, err)
 	}
 }
 

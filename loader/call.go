@@ -61,6 +61,9 @@ type call struct {
 	missing bool
 	pause   time.Duration
 	why     error // of the attempt, or of loading the script
+
+	sent int          // commands
+	seen *observation // that it is a part of
 }
 
 // call is one decision of a script, whose reply holds at least want integers.
@@ -118,8 +121,8 @@ func isZero(arg any) bool {
 	return false
 }
 
-// run sends until there is a reply, or an error that sending again would not cure.
-func (c *call) run(ctx context.Context) ([]int64, error) {
+// tryAll sends until there is a reply, or an error that sending again would not cure.
+func (c *call) tryAll(ctx context.Context) ([]int64, error) {
 	ctx, cancel := c.limits.bounded(ctx)
 	defer cancel()
 	if err := ctx.Err(); err != nil {
@@ -262,7 +265,11 @@ func (c *call) prepare(ctx context.Context) error {
 // load loads the script on the key's node. A second time it loads it on every master, for the slot may be
 // on the move between two of them.
 func (c *call) load(ctx context.Context) error {
-	return c.limits.load(ctx, c.script, c.key(), c.everywhere())
+	err := c.limits.load(ctx, c.script, c.key(), c.everywhere())
+	if err == nil {
+		c.limits.journal.loaded(ctx, c)
+	}
+	return err
 }
 
 func (c *call) everywhere() bool { return c.heals > 1 }

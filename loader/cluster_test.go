@@ -159,7 +159,8 @@ func TestCluster(t *testing.T) {
 		must(t, nodes[0].Do(background, "cluster", "setslot", slot, "migrating", ids[1]).Err())
 		must(t, nodes[0].ScriptFlush(background).Err())
 		must(t, nodes[1].ScriptFlush(background).Err())
-		log := limits.ListLog("ask", loader.PerMinute(2))
+		logger, lines := newLog()
+		log := loader.New(rdb, loader.Logger(logger)).ListLog("ask", loader.PerMinute(2))
 		for range 2 {
 			d, err := log.Allow(background, subject)
 			granted(t, d, err)
@@ -168,6 +169,9 @@ func TestCluster(t *testing.T) {
 		denied(t, d, err)
 		if !loaded(t, nodes[1], sluice.ListLogV1) {
 			t.Error("it was not decided on the importing node")
+		}
+		if logged := lines.String(); !strings.Contains(logged, "node="+addrs[0]) || !strings.Contains(logged, `node="every master"`) {
+			t.Errorf("logged %s; want the script loaded on %s, then on every master", logged, addrs[0])
 		}
 	})
 	t.Run("MOVED", func(t *testing.T) {

@@ -19,8 +19,11 @@ type Decision struct {
 	ResetAfter time.Duration
 
 	// Now is the server's clock at the decision, so that a log of decisions can be audited. It is zero
-	// when the limit is 0, for then no server was asked.
+	// when the limit is 0, for then no server was asked, and when the decision is Degraded.
 	Now time.Time
+
+	// Degraded says that Redis did not decide and the limiter's policy did: see FailOpen and FailLocal.
+	Degraded bool
 }
 
 // denial is the answer to a limit of 0.

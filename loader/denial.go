@@ -59,8 +59,8 @@ func (m *denials) decide(ctx context.Context, c core, call call, q question) (De
 	}
 	asked := certainty{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.windows}
 	forgotten := m.mark()
-	d, err := call.decide(ctx)
-	if err == nil && !d.Granted && q.permits > 0 {
+	d, err := c.answer(ctx, call, q)
+	if err == nil && !d.Granted && !d.Degraded && q.permits > 0 {
 		asked.decision = d
 		m.remember(key, asked, forgotten)
 	}

@@ -1,5 +1,7 @@
 package loader
 
+import "github.com/sluice-redis/sluice"
+
 // GCRA is a smooth rate with a burst, the continuously refilled token bucket, in one small string whatever
 // the limit: permits come back one by one, Window / Permits apart, and up to Burst may be taken at once.
 // Any interval of length d holds at most Burst + d * Permits / Window. Limit and burst go up to 10^7. The
@@ -16,7 +18,9 @@ func (l *Limits) GCRA(name string, limit Limit, opts ...LimiterOption) GCRA {
 // nothing, it is a copy.
 func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
-var gcra = kind{code: codeGCRA, books: true, capacity: burstOf, ask: askGCRA, keys: one}
+var gcra = kind{
+	script: &sluice.GCRAV1, code: codeGCRA, books: true, capacity: burstOf, ask: askGCRA, keys: one,
+}
 
 // burstOf is the capacity of a GCRA.
 func burstOf(c core) int64 {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/sluice-redis/sluice"
 )
 
 // Limiter is what all limiters have. Subjects are never empty; permits are asked for all together or
@@ -45,6 +47,7 @@ type Reserver interface {
 
 // kind is what limiters of one script have in common.
 type kind struct {
+	script   *sluice.Script
 	code     string
 	ids      bool // a call carries an id: it may be repeated and given back
 	books    bool // a max_wait is possible
@@ -52,6 +55,9 @@ type kind struct {
 	ask      func(c core, key string, q question) (call, error)
 	keys     func(s *settings, key string) []string // what Reset removes
 }
+
+// peek is the method that asks for no permits.
+const peek = "Peek"
 
 // question is one call to a script.
 type question struct {
@@ -67,7 +73,8 @@ type core struct {
 	limit   Limit
 	windows []SliceRingV1Window // of a SliceRing, instead of limit
 	id      string
-	bad     error // what is wrong with the limit
+	bad     error        // what is wrong with the limit
+	seen    *observation // that its decisions are a part of
 }
 
 // Allow asks for one permit now. Cost: one round trip.
@@ -78,16 +85,13 @@ func (c core) Allow(ctx context.Context, subject string) (Decision, error) {
 // AllowN asks for n permits now, all or nothing. More than could ever be granted is an error that is
 // ErrExceedsLimit. Cost: one round trip.
 func (c core) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
-	if n < 1 {
-		return Decision{}, errNoPermits()
-	}
 	return c.decide(ctx, subject, question{method: "AllowN", permits: n, id: c.callID()})
 }
 
 // Peek looks and changes nothing: Remaining is what could be granted now, Wait what one permit would
 // have to wait. Cost: one round trip.
 func (c core) Peek(ctx context.Context, subject string) (Decision, error) {
-	return c.decide(ctx, subject, question{method: "Peek"})
+	return c.decide(ctx, subject, question{method: peek})
 }
 
 // Reset makes the subject's limiter as new by removing its keys. A config that an operator set for a
@@ -108,8 +112,8 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	return nil
 }
 
-// decide asks the script, unless what is asked for needs no server to answer.
-func (c core) decide(ctx context.Context, subject string, q question) (Decision, error) {
+// consult asks the script, unless what is asked for needs no server to answer.
+func (c core) consult(ctx context.Context, subject string, q question) (Decision, error) {
 	asked, err := c.ask(subject, q)
 	switch {
 	case err != nil:
@@ -120,7 +124,7 @@ func (c core) decide(ctx context.Context, subject string, q question) (Decision,
 	if c.denials != nil {
 		return c.denials.decide(ctx, c, asked, q)
 	}
-	return asked.decide(ctx)
+	return c.answer(ctx, asked, q)
 }
 
 // ask is the call that decides, without a script where a limit of 0 has decided already.
@@ -129,6 +133,9 @@ func (c core) ask(subject string, q question) (call, error) {
 	if err != nil {
 		return call{}, err
 	}
+	if q.permits < 1 && q.method != peek {
+		return call{}, errNoPermits()
+	}
 	capacity := c.kind.capacity(c)
 	if capacity == 0 {
 		return call{}, nil
@@ -136,7 +143,9 @@ func (c core) ask(subject string, q question) (call, error) {
 	if q.permits > capacity {
 		return call{}, fmt.Errorf("loader: %s(n=%d) %w %d", q.method, q.permits, ErrExceedsLimit, capacity)
 	}
-	return c.kind.ask(c, key, q)
+	asked, err := c.kind.ask(c, key, q)
+	asked.seen = c.seen
+	return asked, err
 }
 
 // key is the subject's key, if nothing is wrong with it or with the limiter.
@@ -174,13 +183,16 @@ func one(_ *settings, key string) []string { return []string{key} }
 // permitsOf is the capacity of a limiter that grants up to its limit at once.
 func permitsOf(c core) int64 { return c.limit.Permits }
 
+// unknownCapacity is more than anyone asks for.
+const unknownCapacity = math.MaxInt64
+
 // unbounded is the capacity of a limiter whose limit only the server knows; a limit of 0 denies all
 // the same.
 func unbounded(c core) int64 {
 	if c.limit.Permits == 0 {
 		return 0
 	}
-	return math.MaxInt64
+	return unknownCapacity
 }
 
 func errNoPermits() error { return &ArgumentError{Argument: "n", Want: "1 or more"} }

@@ -1,5 +1,7 @@
 package loader
 
+import "github.com/sluice-redis/sluice"
+
 // ListLog is a sliding-window log, exact to the microsecond, in about 10 bytes a permit: any interval of
 // one window holds at most the limit. It is the default for exact limits. The limit goes up to 1000000,
 // the permits of one call up to 1000. The zero ListLog is not ready for use: see Limits.ListLog.
@@ -15,7 +17,9 @@ func (l *Limits) ListLog(name string, limit Limit, opts ...LimiterOption) ListLo
 // nothing, it is a copy.
 func (b ListLog) With(limit Limit) ListLog { return ListLog{booker{b.with(limit)}} }
 
-var listLog = kind{code: codeListLog, books: true, capacity: permitsOf, ask: askListLog, keys: one}
+var listLog = kind{
+	script: &sluice.ListLogV1, code: codeListLog, books: true, capacity: permitsOf, ask: askListLog, keys: one,
+}
 
 func askListLog(c core, key string, q question) (call, error) {
 	return ListLogV1Args{

@@ -39,16 +39,28 @@
 //
 // # Plans
 //
-// Every limiter has With, which returns it with another limit and everything else shared:
+// Every limiter has With, which returns it with another limit and everything else shared, and most have
+// Plan, which looks the limit up for each call:
 //
-//	d, err := codes.With(planOf(user)).Allow(ctx, user)
+//	d, err := codes.With(limit).Allow(ctx, user)
+//	d, err := codes.Plan(limitOf).Allow(ctx, user)
 //
-// The new limit applies at once to what has been granted before.
+// The new limit applies at once to what has been granted before. For everyone at once, [TokenBucket] has SetLimit.
 //
 // # Without asking Redis
 //
 // For few subjects with very many decisions, [SliceRing.Leased] takes permits in blocks and spends them in the process.
 // [RememberDenials] answers those who were refused and ask again too early.
+//
+// # When Redis fails
+//
+// A limiter fails closed, with an error, unless it is made with [FailOpen] or [FailLocal], whose answers are marked
+// Degraded. [Timeout] bounds how long that takes, and [Breaker] keeps calls from a server that does not answer.
+//
+// # What operators see
+//
+// [Observe] has every decision told to an [Observer], for metrics and traces; module otel is one for
+// OpenTelemetry. [Logger] logs what happens rarely. Without them nothing is measured, kept or logged.
 package loader
 
 import (
@@ -66,7 +78,11 @@ type Limits struct {
 	timeout       time.Duration
 	preloadedOnly bool
 	readReplicas  bool
-	sharing       *sharing // nil unless ShareRoundTrips
+	sharing       *sharing  // nil unless ShareRoundTrips
+	breakers      *breakers // nil unless Breaker
+	observer      Observer  // nil: nobody watches
+	journal       *journal  // nil: nothing is logged
+	err           error     // what is wrong with the options: the error of every call
 }
 
 // Option changes what New makes.
@@ -143,6 +159,7 @@ func PerClient() LimiterOption {
 type settings struct {
 	limits    *Limits
 	kind      *kind
+	name      string
 	head      string // the key up to the subject
 	tail      string // and behind it
 	maxWait   time.Duration
@@ -151,7 +168,8 @@ type settings struct {
 	denials   *denials      // nil: none are remembered
 	clientID  string
 	perClient bool
-	err       error // what is wrong with it: the error of every call
+	instead   instead // answers in the place of Redis; nil: an error does
+	err       error   // what is wrong with it: the error of every call
 }
 
 // use notes an option that belongs to limiters of one code only.
@@ -169,7 +187,7 @@ func (s *settings) fail(err error) {
 
 // configure makes the settings of a limiter. Its tail is without the parts that some add.
 func (l *Limits) configure(k *kind, name string, opts []LimiterOption) *settings {
-	s := &settings{limits: l, kind: k}
+	s := &settings{limits: l, kind: k, name: name}
 	for _, opt := range opts {
 		opt(s)
 	}
@@ -178,6 +196,9 @@ func (l *Limits) configure(k *kind, name string, opts []LimiterOption) *settings
 	}
 	if s.maxWait < 0 {
 		s.fail(&ArgumentError{Argument: "MaxWait", Want: "0 or more"})
+	}
+	if l.err != nil {
+		s.fail(l.err)
 	}
 	if err := checkNames(l.prefix, name); err != nil {
 		s.fail(err)

@@ -27,9 +27,6 @@ func (b booker) Reserve(ctx context.Context, subject string) (*Reservation, erro
 // less. The reservation is not OK if they would come free later than that. First come, first served: until
 // they have been used, Allow grants nobody anything. Cost: one round trip.
 func (b booker) ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error) {
-	if n < 1 {
-		return nil, errNoPermits()
-	}
 	q := question{method: "ReserveN", permits: n, id: b.callID(), maxWait: b.furthest()}
 	d, err := b.decide(ctx, subject, q)
 	if err != nil {

@@ -93,9 +93,21 @@ func (c *command) outcome(done bool, err error) error {
 	return err
 }
 
-// send sends the command and returns its error, or the context's as soon as the context ends: the command
-// is not to be read then.
+// send sends the command, unless a breaker is open. It returns the command's error, or the context's as soon as
+// the context ends: the command is not to be read then.
 func (c *call) send(ctx context.Context, cmd *command) error {
+	report, err := c.admit(ctx)
+	if err != nil {
+		return err
+	}
+	err = c.post(ctx, cmd)
+	report(err)
+	return err
+}
+
+// post is send without a breaker.
+func (c *call) post(ctx context.Context, cmd *command) error {
+	c.sent++
 	l := c.limits
 	switch {
 	case l.sharing != nil && !c.readOnly(): // a pipeline with a decision in it goes to no replica

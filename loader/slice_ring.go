@@ -3,6 +3,8 @@ package loader
 import (
 	"strconv"
 	"time"
+
+	"github.com/sluice-redis/sluice"
 )
 
 // SliceRing counts permits by slices of time and holds up to eight windows over them, all together or
@@ -42,7 +44,9 @@ func (l *Limits) SliceRing(name string, limits []Limit, opts ...LimiterOption) S
 // granted. A longer window than before counts from what the ring still holds. Cost: one small slice.
 func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWindows(limits)} }
 
-var sliceRing = kind{code: codeSliceRing, capacity: leastOf, ask: askSliceRing, keys: one}
+var sliceRing = kind{
+	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: leastOf, ask: askSliceRing, keys: one,
+}
 
 func askSliceRing(c core, key string, q question) (call, error) {
 	return SliceRingV1Args{

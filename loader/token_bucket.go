@@ -1,6 +1,10 @@
 package loader
 
-import "context"
+import (
+	"context"
+
+	"github.com/sluice-redis/sluice"
+)
 
 // TokenBucket is a log of permits that come back one window after they were taken, whose rate is kept in
 // Redis: the limit given here is stored by the first grant and used only where none is stored, and
@@ -35,7 +39,9 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 	return err
 }
 
-var tokenBucket = kind{code: codeTokenBucket, books: true, capacity: unbounded, ask: askTokenBucket, keys: permitKeys}
+var tokenBucket = kind{
+	script: &sluice.TokenBucketV1, code: codeTokenBucket, books: true, capacity: unbounded, ask: askTokenBucket, keys: permitKeys,
+}
 
 func askTokenBucket(c core, key string, q question) (call, error) {
 	return TokenBucketV1Args{

@@ -23,7 +23,10 @@ func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(c
 // while it sleeps it returns the context's error at once; ZSetLog then gives the permits back, with the
 // others they are lost. Cost: one round trip a sleep.
 func (c core) WaitN(ctx context.Context, subject string, n int64) error {
-	return c.waitFor(ctx, subject, n, c.decide)
+	c.seen = c.watch(subject, question{method: "Wait", permits: n})
+	err := c.waitFor(c.seen.begin(ctx), subject, n, c.decide)
+	c.seen.end(err)
+	return err
 }
 
 // waitFor is WaitN by decisions of decide.
@@ -41,9 +44,9 @@ func (c core) waitFor(ctx context.Context, subject string, n int64, decide decid
 		case d.Wait == Never || d.Wait > p.left():
 			err = p.tooLong(n, d.Wait)
 		case d.Granted:
-			err = sleep(ctx, d.Wait)
+			err = c.seen.sleep(ctx, d.Wait)
 		default:
-			err = sleep(ctx, max(d.Wait-c.ahead(), shortest))
+			err = c.seen.sleep(ctx, max(d.Wait-c.ahead(), shortest))
 		}
 		if d.Granted && err != nil {
 			c.drop(ctx, subject, id, n)

@@ -15,7 +15,7 @@ import (
 
 // inBubble runs a test in which nobody really sleeps: the clock of the bubble goes on when all of it
 // does, and the server's clock follows it.
-func inBubble(t *testing.T, test func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits)) {
+func inBubble(t *testing.T, test func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits), opts ...loader.Option) {
 	m := miniredis.RunT(t)
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(options(m.Addr()))
@@ -23,7 +23,7 @@ func inBubble(t *testing.T, test func(t *testing.T, m *miniredis.Miniredis, limi
 		// To the middle of a slice.
 		time.Sleep(1234567 * time.Microsecond)
 		rdb.AddHook(hook{before: func(redis.Cmder) { m.SetTime(time.Now()) }})
-		test(t, m, loader.New(rdb))
+		test(t, m, loader.New(rdb, opts...))
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+
+	"github.com/sluice-redis/sluice"
 )
 
 // ZSetLog is a sliding-window log as exact as ListLog, in a sorted set that ZRANGE shows, with a request id
@@ -39,7 +41,9 @@ func (b ZSetLog) Cancel(ctx context.Context, subject, id string, n int64) error 
 	return b.giveBack(ctx, subject, id, n)
 }
 
-var zsetLog = kind{code: codeZSetLog, ids: true, books: true, capacity: permitsOf, ask: askZSetLog, keys: one}
+var zsetLog = kind{
+	script: &sluice.ZSetLogV1, code: codeZSetLog, ids: true, books: true, capacity: permitsOf, ask: askZSetLog, keys: one,
+}
 
 func askZSetLog(c core, key string, q question) (call, error) {
 	return ZSetLogV1Args{

@@ -1,0 +1,150 @@
+package loader
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// ErrBreakerOpen is in the error of a call that was not sent, because the server has not answered those before:
+// see Breaker. Nothing was charged for it.
+var ErrBreakerOpen = errors.New("breaker is open")
+
+// Breaker keeps calls from a server that does not answer. After so many failures in a row, 1 or more, calls fail
+// at once with ErrBreakerOpen, or are answered by the limiter's policy. Once the pause, above 0, is over one call
+// tries: if the server answers it, all may, else the next pause begins.
+//
+// A failure is a connection that is lost or cannot be made, a reply that does not come before the deadline or
+// Timeout, and a server that says it can answer nobody (LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, MAXCLIENTS). Every
+// other reply is a success: a full or read-only server still answers looks and denials. A cancelled call is
+// neither. Each attempt of each decision counts, those of a Batch and a shared round trip too.
+//
+// Every node of a cluster and a Ring has its own breaker, so one that is down closes nobody's way to the others.
+// The limiters of these Limits share them. Looks that ReadReplicas sends to replicas pass. Cost: one allocation
+// and about 300 ns a call, with two short locks of the node's.
+func Breaker(failures int, pause time.Duration) Option {
+	return func(l *Limits) {
+		if failures < 1 || pause <= 0 {
+			l.err = &ArgumentError{Argument: "Breaker", Want: "1 failure or more, and a pause above 0"}
+			return
+		}
+		b := &breakers{limits: l, nodes: map[string]*breaker{}}
+		b.settings = gobreaker.Settings{
+			Timeout:       pause,
+			ReadyToTrip:   func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= failures },
+			IsSuccessful:  b.answered,
+			OnStateChange: b.changed,
+			IsExcluded:    func(err error) bool { return errors.Is(err, context.Canceled) },
+		}
+		l.breakers = b
+	}
+}
+
+// breaker is that of one node. Its type parameter means nothing in two steps.
+type breaker = gobreaker.TwoStepCircuitBreaker[struct{}]
+
+// breakers are those of the nodes of one client.
+type breakers struct {
+	limits   *Limits
+	settings gobreaker.Settings
+	knows    atomic.Bool // some node has answered, so the client knows the nodes
+
+	mu    sync.RWMutex
+	nodes map[string]*breaker // by address
+}
+
+// admit asks the breaker of the call's node, and returns to whom to report what became of the attempt.
+func (c *call) admit(ctx context.Context) (report func(error), err error) {
+	b := c.limits.breakers
+	if b == nil || c.readOnly() {
+		return unreported, nil
+	}
+	report, err = b.of(b.addr(ctx, c.key())).Allow()
+	if err != nil {
+		return nil, ErrBreakerOpen
+	}
+	return report, nil
+}
+
+func unreported(error) {}
+
+// admitted asks for each entry of a batch, and returns those that may be sent.
+func (l *Limits) admitted(ctx context.Context, entries []*entry) []*entry {
+	if l.breakers == nil {
+		return entries
+	}
+	for _, e := range entries {
+		report, err := e.call.admit(ctx)
+		if err != nil {
+			e.settle(e.call.unknown(err))
+		}
+		e.report = report
+	}
+	return unsettled(entries)
+}
+
+// of is the breaker of a node.
+func (b *breakers) of(addr string) *breaker {
+	b.mu.RLock()
+	found := b.nodes[addr]
+	b.mu.RUnlock()
+	if found != nil {
+		return found
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.nodes[addr] == nil {
+		settings := b.settings
+		settings.Name = cmp.Or(addr, addrOf(b.limits.rdb))
+		b.nodes[addr] = gobreaker.NewTwoStepCircuitBreaker[struct{}](settings)
+	}
+	return b.nodes[addr]
+}
+
+// changed logs that a node's breaker has opened, half opened or closed.
+func (b *breakers) changed(node string, _, to gobreaker.State) {
+	level := slog.LevelInfo
+	if to == gobreaker.StateOpen {
+		level = slog.LevelWarn
+	}
+	b.limits.journal.log(context.Background(), level, "breaker "+to.String(), node, slog.String("node", node))
+}
+
+// addr is the address of a key's node. It is empty where there is only one, and until the client knows them:
+// asking for them may take as long as a call.
+func (b *breakers) addr(ctx context.Context, key string) string {
+	if !b.knows.Load() {
+		return ""
+	}
+	node, err := b.limits.nodeOf(ctx, key)
+	if err != nil || node == nil {
+		return ""
+	}
+	return node.Options().Addr
+}
+
+// answered reports whether the outcome of an attempt shows a server that can answer.
+func (b *breakers) answered(err error) bool {
+	if err != nil && (!isReply(err) || answersNobody(codeOf(err))) {
+		return false
+	}
+	if !b.knows.Load() {
+		b.knows.Store(true)
+	}
+	return true
+}
+
+// answersNobody reports whether the code of an error reply is that of a server that is up and of no use to anyone.
+func answersNobody(code string) bool {
+	switch code {
+	case "LOADING", "BUSY", "CLUSTERDOWN", "MASTERDOWN", "MAXCLIENTS":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,305 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// answering is a client whose commands are answered by a function, and counted.
+func answering(answer func(ctx context.Context) error) (*redis.Client, *atomic.Int64) {
+	var asked atomic.Int64
+	rdb := down()
+	rdb.AddHook(answers{func(ctx context.Context) error {
+		asked.Add(1)
+		return answer(ctx)
+	}})
+	return rdb, &asked
+}
+
+type answers struct{ answer func(context.Context) error }
+
+func (a answers) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (a answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := a.answer(ctx)
+		cmd.SetErr(err)
+		return err
+	}
+}
+
+func (a answers) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := a.answer(ctx)
+		for _, cmd := range cmds {
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+var errDead = errors.New("dead")
+
+// TestBreakerOpensAndCloses follows a breaker of 3 failures and 10 s.
+func TestBreakerOpensAndCloses(t *testing.T) {
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dead := true
+				rdb, asked := answering(func(context.Context) error {
+					if dead {
+						return errDead
+					}
+					return serverError("BADSTATE no")
+				})
+				limits := loader.New(rdb, append(way.opts, loader.Breaker(3, 10*time.Second))...)
+				limiter := limits.ListLog("x", loader.PerHour(5))
+				ask := func(want int64, open bool) {
+					t.Helper()
+					_, err := way.ask(limits, limiter, "s")
+					if errors.Is(err, loader.ErrBreakerOpen) != open || err == nil || asked.Load() != want {
+						t.Fatalf("%v after %d calls that were sent; want %d, open %v", err, asked.Load(), want, open)
+					}
+				}
+				ask(1, false)
+				ask(2, false)
+				ask(3, false)
+				ask(3, true)
+				time.Sleep(9999 * time.Millisecond)
+				ask(3, true)
+				time.Sleep(2 * time.Millisecond)
+				ask(4, false) // the one that tries
+				ask(4, true)
+				time.Sleep(10001 * time.Millisecond)
+				dead = false
+				ask(5, false)
+				dead = true
+				ask(6, false) // closed: failures are counted anew
+				ask(7, false)
+				dead = false
+				ask(8, false)
+				dead = true
+				ask(9, false)
+				ask(10, false)
+				ask(11, false)
+				ask(11, true)
+			})
+		})
+	}
+}
+
+// TestBreakerTriesOnce has ten callers when the pause is over: one of them tries.
+func TestBreakerTriesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb, asked := answering(func(context.Context) error {
+			time.Sleep(time.Second)
+			return errDead
+		})
+		limits := loader.New(rdb, loader.Breaker(1, time.Minute))
+		limiter := limits.ListLog("x", loader.PerHour(5), loader.FailOpen())
+		d, err := limiter.Allow(background, "s")
+		granted(t, d, err)
+		time.Sleep(2 * time.Minute)
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if d, err := limiter.Allow(background, "s"); err != nil || !d.Degraded {
+					t.Errorf("%+v, %v", d, err)
+				}
+			})
+		}
+		all.Wait()
+		if n := asked.Load(); n != 2 {
+			t.Errorf("%d calls were sent, want 2", n)
+		}
+	})
+}
+
+// TestBreakerIsNotHeldByWhoLeft has the call that tries cancelled: the next one tries.
+func TestBreakerIsNotHeldByWhoLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := errDead
+		rdb, asked := answering(func(context.Context) error { return answer })
+		limiter := loader.New(rdb, loader.Breaker(1, time.Minute)).ListLog("x", loader.PerHour(5))
+		for _, answer = range []error{errDead, context.Canceled, context.Canceled, errDead} {
+			_, _ = limiter.Allow(background, "s")
+			time.Sleep(time.Minute + time.Millisecond)
+		}
+		if n := asked.Load(); n != 4 {
+			t.Errorf("%d calls were sent, want 4", n)
+		}
+	})
+}
+
+// TestBreakerJudges has outcomes that open it and others that do not.
+func TestBreakerJudges(t *testing.T) {
+	tests := map[string]struct {
+		answer error
+		opens  bool
+	}{
+		"lost":        {errDead, true},
+		"deadline":    {context.DeadlineExceeded, true},
+		"loading":     {serverError("LOADING data"), true},
+		"busy":        {serverError("BUSY script"), true},
+		"cluster":     {serverError("CLUSTERDOWN hash slot"), true},
+		"master":      {serverError("MASTERDOWN link"), true},
+		"clients":     {serverError("ERR max number of clients reached"), true},
+		"read-only":   {serverError("READONLY replica"), false},
+		"full":        {serverError("OOM command"), false},
+		"badly asked": {serverError("BADARG limit: want more"), false},
+		"refused":     {serverError("NOPERM no"), false},
+		"cancelled":   {context.Canceled, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rdb, _ := answering(func(context.Context) error { return test.answer })
+				limiter := loader.New(rdb, loader.Breaker(2, time.Minute)).ListLog("x", loader.PerHour(5))
+				var err error
+				for range 5 {
+					_, err = limiter.Allow(background, "s")
+				}
+				if errors.Is(err, loader.ErrBreakerOpen) != test.opens {
+					t.Errorf("%v; want it open: %v", err, test.opens)
+				}
+			})
+		})
+	}
+}
+
+// TestBreakerOfEachNode stops one master of three: those who ask the others do not notice.
+func TestBreakerOfEachNode(t *testing.T) {
+	nodes, addrs := newCluster(t)
+	subjects := make([]string, len(nodes))
+	for i := range nodes {
+		subjects[i], _ = subjectOn(t, nodes, i, "x")
+	}
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ReadTimeout: patient})
+	t.Cleanup(func() { _ = rdb.Close() })
+	wantNodesApart(t, rdb, nodes[0], subjects)
+}
+
+// TestBreakerOfEachShard is TestBreakerOfEachNode for a Ring that does not find out by itself.
+func TestBreakerOfEachShard(t *testing.T) {
+	first, other := real(t), real(t)
+	rdb := redis.NewRing(&redis.RingOptions{
+		Addrs:              map[string]string{"first": first.Options().Addr, "other": other.Options().Addr},
+		HeartbeatFrequency: patient, ReadTimeout: patient,
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	subjects := make([]string, 2)
+	for i := 0; slices.Contains(subjects, ""); i++ {
+		subject := strconv.Itoa(i)
+		shard, err := rdb.GetShardClientForKey("sluice:x:{" + subject + "}:ll1")
+		must(t, err)
+		if shard.Options().Addr == first.Options().Addr {
+			subjects[0] = subject
+		} else {
+			subjects[1] = subject
+		}
+	}
+	wantNodesApart(t, rdb, first, subjects)
+}
+
+// wantNodesApart stops the node of the first subject, and wants the others granted.
+func wantNodesApart(t *testing.T, rdb redis.UniversalClient, node *redis.Client, subjects []string) {
+	pid := pidOf(t, node)
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			limits := loader.New(rdb, append(way.opts, loader.Breaker(1, patient))...)
+			limiter := limits.ListLog("x", loader.PerHour(100))
+			for _, subject := range subjects {
+				d, err := limiter.Allow(background, subject)
+				granted(t, d, err)
+			}
+			must(t, syscall.Kill(pid, syscall.SIGSTOP))
+			defer func() { must(t, syscall.Kill(pid, syscall.SIGCONT)) }()
+
+			ctx, cancel := context.WithTimeout(background, soon)
+			defer cancel()
+			if _, err := limiter.Allow(ctx, subjects[0]); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the node that is stopped: %v", err)
+			}
+			for range 3 {
+				for i, subject := range subjects {
+					d, err := way.ask(limits, limiter, subject)
+					if open := errors.Is(err, loader.ErrBreakerOpen); open != (i == 0) || i > 0 && !d.Granted {
+						t.Errorf("node %d: %+v, %v", i, d, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// pidOf is the process of a server.
+func pidOf(t *testing.T, rdb *redis.Client) int {
+	t.Helper()
+	_, text, _ := strings.Cut(rdb.Info(background, "server").Val(), "process_id:")
+	line, _, _ := strings.Cut(text, "\r\n")
+	pid, err := strconv.Atoi(line)
+	must(t, err)
+	return pid
+}
+
+// TestBreakerSparesTheServer has a server behind it that drops every request: it sees the failures, then nothing.
+func TestBreakerSparesTheServer(t *testing.T) {
+	tr := newTroubled(t, false)
+	end := always(fault{dropRequest: true})(t, tr)
+	limiter := loader.New(tr.rdb, loader.Breaker(5, patient)).ListLog("x", loader.PerHour(5), loader.FailOpen())
+	for range 100 {
+		d, err := limiter.Allow(background, "s")
+		granted(t, d, err)
+	}
+	end()
+	if seen := tr.proxy.seen.Load(); seen != 5 {
+		t.Errorf("%d requests arrived, want 5", seen)
+	}
+}
+
+func TestBreakerArguments(t *testing.T) {
+	for _, opt := range []loader.Option{loader.Breaker(0, time.Second), loader.Breaker(1, 0), loader.Breaker(-1, -1)} {
+		_, err := loader.New(nobody(t), opt).ListLog("x", loader.PerHour(1)).Allow(background, "s")
+		if e := as[*loader.ArgumentError](t, err); e.Argument != "Breaker" {
+			t.Error(err)
+		}
+	}
+}
+
+// BenchmarkBreaker holds a decision with a breaker against one without.
+//
+//	go test ./loader -run '^$' -bench Breaker -benchtime 2000x
+func BenchmarkBreaker(b *testing.B) {
+	rdb := real(b)
+	without, with := loader.New(rdb), loader.New(rdb, loader.Breaker(5, time.Second))
+	must(b, with.Preload(background))
+	allow := func(limits *loader.Limits) func() error {
+		limiter := limits.GCRA("x", loader.PerSecond(5000))
+		return func() error { return second(limiter.Allow(background, "s")) }
+	}
+	calls := []func() error{allow(without), allow(with)}
+	var took [2][]effort
+	for b.Loop() {
+		for i, call := range calls {
+			took[i] = append(took[i], effort{wall: turn(b, call)})
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(us(median(took[0], wallTime)), "without_us")
+	b.ReportMetric(us(median(took[1], wallTime)), "with_us")
+	for i, name := range []string{"without_allocs", "with_allocs"} {
+		b.ReportMetric(testing.AllocsPerRun(1000, func() { must(b, calls[i]()) }), name)
+	}
+}

@@ -1,0 +1,213 @@
+package loader
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/sluice-redis/sluice"
+)
+
+// Observer is told of every decision. Its methods are called by the goroutines that ask, at the same time,
+// and hold them up for as long as they take. See Observe.
+type Observer interface {
+	// Begin is called before anything is asked, with the Event's Method, Script, Limiter, Subject and
+	// Permits. The context that it returns, which must descend from ctx, is the one of the decision:
+	// hooks of the client get it, except in a Batch and with ShareRoundTrips, and so does End.
+	Begin(ctx context.Context, e Event) context.Context
+
+	// End is called when the answer is there, or an error.
+	End(ctx context.Context, e Event)
+}
+
+// ObserverFunc is an Observer that is told of the end only.
+type ObserverFunc func(ctx context.Context, e Event)
+
+// Begin does nothing.
+func (f ObserverFunc) Begin(ctx context.Context, _ Event) context.Context { return ctx }
+
+// End calls f.
+func (f ObserverFunc) End(ctx context.Context, e Event) { f(ctx, e) }
+
+// Observe tells an observer of every decision: one Event for each call of Allow, AllowN, Peek, Wait, WaitN,
+// Reserve and ReserveN, for each entry of a Batch, and for each direct call of a script that decides, by Call or
+// its typed function. Of a Leased those are the calls in which it takes permits. What decides nothing (Reset,
+// Cancel, SetLimit) has none. The last Observe counts. Module otel has an Observer for OpenTelemetry.
+//
+// Cost: none without an observer; with one, one allocation a decision and two looks at the clock, besides
+// what it does itself.
+func Observe(observer Observer) Option {
+	return func(l *Limits) { l.observer = observer }
+}
+
+// Event is one decision, as its caller saw it.
+type Event struct {
+	Method  string // "Allow", "AllowN", "Peek", "Wait", "ReserveN"; "Call" for a script called directly
+	Script  string // "list_log_v1"
+	Limiter string // its name; "" for a script called directly
+	Permits int64  // asked for; 0 looks
+
+	// Subject is whom the decision is about; "" for a script called directly. It may be personal data, and
+	// there may be millions: it belongs in no metric's label, and in a log or a trace only where
+	// the law and the reader need it. Module otel leaves it out.
+	Subject string
+
+	// Decision is the answer, the last one of a Wait. It is the zero Decision if Err says why there is none.
+	Decision Decision
+
+	// Err is what the caller gets. A *WaitError comes with the Decision that it was made from: it denies
+	// rather than fails.
+	Err error
+
+	// Latency is how long the caller waited for the answer: of an entry of a Batch, for that of the
+	// whole batch. The time that a Wait sleeps is not in it but in Slept.
+	Latency time.Duration
+	Slept   time.Duration
+
+	// Attempts is how many commands it took: 1 as a rule, more after failures and for a Wait that had to ask
+	// again, 0 where no server was asked.
+	Attempts int
+
+	// Loaded says that the server lacked the script, which was loaded or sent along.
+	Loaded bool
+}
+
+// observation is an Event on its way. Nothing is done by a nil one, which stands for nobody watching.
+type observation struct {
+	Event
+	observer Observer
+	ctx      context.Context // that of the decision
+	began    time.Time
+}
+
+// watch makes the observation of one decision, nil if nobody watches.
+func (c core) watch(subject string, q question) *observation {
+	if c.settings == nil || c.limits.observer == nil {
+		return nil
+	}
+	return &observation{observer: c.limits.observer, Event: Event{
+		Method: q.method, Script: nameOf(c.kind.script), Limiter: c.name, Subject: subject, Permits: q.permits,
+	}}
+}
+
+// begin returns the context of the decision.
+func (o *observation) begin(ctx context.Context) context.Context {
+	if o == nil {
+		return ctx
+	}
+	o.began = time.Now()
+	o.ctx = o.observer.Begin(ctx, o.Event)
+	return o.ctx
+}
+
+func (o *observation) end(err error) {
+	if o == nil {
+		return
+	}
+	o.Err = err
+	o.Latency = time.Since(o.began) - o.Slept
+	o.observer.End(o.ctx, o.Event)
+}
+
+func (o *observation) decided(d Decision) {
+	if o != nil {
+		o.Decision = d
+	}
+}
+
+// asked notes what the call of a script took.
+func (o *observation) asked(c *call) {
+	if o != nil {
+		o.Attempts += c.sent
+		o.Loaded = o.Loaded || c.heals > 0 || c.source
+	}
+}
+
+// sleep is sleep, as a part of Wait.
+func (o *observation) sleep(ctx context.Context, d time.Duration) error {
+	if o == nil {
+		return sleep(ctx, d)
+	}
+	started := time.Now()
+	err := sleep(ctx, d)
+	o.Slept += time.Since(started)
+	return err
+}
+
+// decide asks for a decision and reports it, as a part of the Wait that it belongs to if there is one.
+func (c core) decide(ctx context.Context, subject string, q question) (Decision, error) {
+	if c.seen != nil {
+		d, err := c.consult(ctx, subject, q)
+		c.seen.decided(d)
+		return d, err
+	}
+	c.seen = c.watch(subject, q)
+	d, err := c.consult(c.seen.begin(ctx), subject, q)
+	c.seen.decided(d)
+	c.seen.end(err)
+	return d, err
+}
+
+// run asks until there is a reply or an error that asking again would not cure, and reports what no
+// limiter reports.
+func (c *call) run(ctx context.Context) ([]int64, error) {
+	if c.seen == nil && c.limits.observer != nil && decides(c.script) {
+		return c.runWatched(ctx)
+	}
+	reply, err := c.tryAll(ctx)
+	c.seen.asked(c)
+	c.limits.journal.failed(ctx, c.script, err)
+	return reply, err
+}
+
+// runWatched is run for whoever calls a script directly.
+func (c *call) runWatched(ctx context.Context) ([]int64, error) {
+	c.seen = &observation{observer: c.limits.observer, Event: Event{
+		Method: "Call", Script: nameOf(c.script), Permits: c.permits(),
+	}}
+	reply, err := c.run(c.seen.begin(ctx))
+	if err == nil {
+		c.seen.decided(decisionOf(reply))
+	}
+	c.seen.end(err)
+	return reply, err
+}
+
+// decides reports whether a script's reply is a decision.
+func decides(script *sluice.Script) bool {
+	return len(script.Reply) > 0 && script.Reply[0].Name == "granted"
+}
+
+// permits is how many the arguments ask for, 0 if that is no number.
+func (c *call) permits() int64 {
+	args := c.words[firstKey+c.keyCount():]
+	for i := range min(len(c.script.Args), len(args)) {
+		if c.script.Args[i].Name == "permits" {
+			return number(args[i])
+		}
+	}
+	return 0
+}
+
+func number(arg any) int64 {
+	switch n := arg.(type) {
+	case int64:
+		return n
+	case int:
+		return int64(n)
+	case string:
+		parsed, _ := strconv.ParseInt(n, 10, 64)
+		return parsed
+	}
+	return 0
+}
+
+// tell reports what became of an entry.
+func (e *entry) tell(ctx context.Context) {
+	if e.call.script != nil {
+		e.seen.asked(&e.call)
+		e.call.limits.journal.failed(ctx, e.call.script, e.Err)
+	}
+	e.seen.decided(e.Decision)
+	e.seen.end(e.Err)
+}

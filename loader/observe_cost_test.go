@@ -1,0 +1,135 @@
+package loader
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// answering is a client that answers every decision at once, without a server.
+func answering(tb testing.TB) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{Addr: "nowhere:0"})
+	tb.Cleanup(func() { _ = rdb.Close() })
+	rdb.AddHook(answers{granted: []int64{1, 0, 0, 0, 5}})
+	return rdb
+}
+
+type answers struct{ granted []int64 }
+
+func (a answers) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (a answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		cmd.(*command).SetVal(a.granted)
+		return nil
+	}
+}
+
+func (a answers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// idle is an observer that does nothing.
+var idle = ObserverFunc(func(context.Context, Event) {})
+
+// ways are the ways to a decision: with what they are when there are no observers, and as callers have them.
+var ways = []struct {
+	name        string
+	bare, whole func(l *Limits) error
+}{
+	{"Allow", func(l *Limits) error {
+		c := l.GCRA("x", PerSecond(1)).core
+		_, err := c.consult(context.Background(), "s", question{method: "Allow", permits: 1, id: c.callID()})
+		return err
+	}, func(l *Limits) error {
+		_, err := l.GCRA("x", PerSecond(1)).Allow(context.Background(), "s")
+		return err
+	}},
+	{"Wait", func(l *Limits) error {
+		c := l.GCRA("x", PerSecond(1)).core
+		return c.waitFor(context.Background(), "s", 1, c.consult)
+	}, func(l *Limits) error {
+		return l.GCRA("x", PerSecond(1)).WaitN(context.Background(), "s", 1)
+	}},
+	{"typed", func(l *Limits) error {
+		c, err := gcraArgs.call(l)
+		if err != nil {
+			return err
+		}
+		_, err = c.tryAll(context.Background())
+		return err
+	}, func(l *Limits) error {
+		_, err := l.GCRAV1(context.Background(), gcraArgs)
+		return err
+	}},
+}
+
+var gcraArgs = GCRAV1Args{Bucket: "b", Limit: 1, Window: 1e9, Burst: 1, Permits: 1}
+
+// TestObserverCost wants no allocation for an observer that is not there, and one a decision for one that is.
+func TestObserverCost(t *testing.T) {
+	rdb := answering(t)
+	unobserved, observed := New(rdb), New(rdb, Observe(idle))
+	for _, way := range ways {
+		allocations := func(decide func(*Limits) error, l *Limits) float64 {
+			return testing.AllocsPerRun(100, func() {
+				if err := decide(l); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		bare := allocations(way.bare, unobserved)
+		if got := allocations(way.whole, unobserved); got != bare {
+			t.Errorf("%s: %v allocations without an observer, want %v", way.name, got, bare)
+		}
+		if got := allocations(way.whole, observed); got != bare+1 {
+			t.Errorf("%s: %v allocations with an observer, want %v", way.name, got, bare+1)
+		}
+	}
+}
+
+// BenchmarkObserver is the loader's own part of a decision, without a server behind it: as if there were no observers,
+// without one, and with one that does nothing. They take turns of 100 calls; the medians are printed, as multiples of
+// the first.
+//
+//	go test ./loader -run '^$' -bench Observer -benchtime 2000x
+func BenchmarkObserver(b *testing.B) {
+	rdb := answering(b)
+	unobserved, observed := New(rdb), New(rdb, Observe(idle))
+	for _, way := range ways {
+		b.Run(way.name, func(b *testing.B) {
+			var bare, without, with []time.Duration
+			for b.Loop() {
+				bare = append(bare, turn(b, way.bare, unobserved))
+				without = append(without, turn(b, way.whole, unobserved))
+				with = append(with, turn(b, way.whole, observed))
+			}
+			base := middle(bare)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(base, "bare_ns")
+			b.ReportMetric(middle(without)/base, "x_unobserved")
+			b.ReportMetric(middle(with)/base, "x_observed")
+		})
+	}
+}
+
+// turn is how long one call takes, of 100 in a row.
+func turn(b *testing.B, decide func(*Limits) error, limits *Limits) time.Duration {
+	const calls = 100
+	started := time.Now()
+	for range calls {
+		if err := decide(limits); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return time.Since(started) / calls
+}
+
+// middle is the median, in nanoseconds.
+func middle(took []time.Duration) float64 {
+	slices.Sort(took)
+	return float64(took[len(took)/2])
+}

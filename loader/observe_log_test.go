@@ -1,0 +1,165 @@
+package loader_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// newLog is a logger, and the lines that it has written, without their times.
+func newLog() (*slog.Logger, *bytes.Buffer) {
+	var b bytes.Buffer
+	return slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	})), &b
+}
+
+// logged fails the test unless these are the lines since the last call.
+func logged(t *testing.T, b *bytes.Buffer, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(strings.Join(append(want, ""), "\n"), b.String()); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+	b.Reset()
+}
+
+func TestLogOfLoading(t *testing.T) {
+	m, rdb := fake(t)
+	logger, lines := newLog()
+	limits := loader.New(rdb, loader.Logger(logger))
+	line := func(script sluice.Script) string {
+		return `level=INFO msg="script loaded" script=` + strings.TrimSuffix(script.File, ".lua") + " sha1=" + script.SHA1 +
+			" node=" + m.Addr() + ` error="NOSCRIPT No matching script. Please use EVAL."`
+	}
+	for range 2 {
+		must(t, second(limits.GCRA("x", loader.PerSecond(9)).Allow(background, "s")))
+	}
+	logged(t, lines, line(sluice.GCRAV1))
+
+	batch := limits.Batch()
+	batch.Allow(limits.ListLog("x", loader.PerSecond(9)), "s")
+	batch.Allow(limits.ListLog("x", loader.PerSecond(9)), "t")
+	must(t, errOf(batch.Do(background)))
+	logged(t, lines, line(sluice.ListLogV1))
+
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"only": m.Addr()}})
+	defer func() { _ = ring.Close() }()
+	limits = loader.New(ring, loader.Logger(logger))
+	must(t, second(limits.ZSetLog("x", loader.PerSecond(9)).Allow(background, "s")))
+	logged(t, lines, line(sluice.ZSetLogV1))
+
+	must(t, rdb.ScriptFlush(background).Err())
+	must(t, second(loader.New(rdb, loader.Logger(nil)).ListLog("x", loader.PerSecond(9)).Allow(background, "s")))
+}
+
+// failing answers every decision with its error.
+func failing(err error) *redis.Client {
+	rdb := redis.NewClient(options("nowhere:0"))
+	rdb.AddHook(breaker{answer: func() error { return err }})
+	return rdb
+}
+
+// TestLogOfFailures has each error that ends a decision, once where it is for operators to know.
+func TestLogOfFailures(t *testing.T) {
+	tests := []struct {
+		err  error
+		want []string
+	}{
+		{serverError("OOM command not allowed when used memory > 'maxmemory'."), []string{
+			`level=WARN msg="decision given up" script=list_log_v1 ` +
+				`error="loader: list_log_v1: OOM command not allowed when used memory > 'maxmemory'."`,
+		}},
+		{context.DeadlineExceeded, []string{
+			`level=WARN msg="decision given up" script=list_log_v1 error="loader: list_log_v1: context deadline exceeded"`,
+		}},
+		{context.Canceled, nil},
+		{serverError("BADARG limit: want 1..1000000"), nil},
+		{serverError("WRONGTYPE log holds no list"), nil},
+	}
+	for _, test := range tests {
+		t.Run(test.err.Error(), func(t *testing.T) {
+			logger, lines := newLog()
+			rdb := failing(test.err)
+			defer func() { _ = rdb.Close() }()
+			limits := loader.New(rdb, loader.Logger(logger))
+			log := limits.ListLog("x", loader.PerSecond(1))
+			if err := second(log.Allow(background, "ada")); err == nil {
+				t.Fatal("no error")
+			}
+			logged(t, lines, test.want...)
+			limits = loader.New(rdb, loader.Logger(logger))
+			batch := limits.Batch()
+			batch.Allow(limits.ListLog("x", loader.PerSecond(1)), "ada")
+			if err := errOf(batch.Do(background)); err == nil {
+				t.Fatal("no error")
+			}
+			logged(t, lines, test.want...)
+		})
+	}
+}
+
+func TestLogOfLostReply(t *testing.T) {
+	m, _ := fake(t)
+	p := newProxy(t, m.Addr())
+	logger, lines := newLog()
+	limits := loader.New(client(t, p.addr), loader.Logger(logger))
+	must(t, limits.Preload(background))
+	p.next(fault{dropReply: true})
+	_, err := limits.ListLog("x", loader.PerSecond(1)).Allow(background, "ada")
+	lost := as[*loader.OutcomeUnknownError](t, err)
+	logged(t, lines, `level=WARN msg="outcome unknown" script=list_log_v1 error=`+lost.Err.Error())
+}
+
+// TestLogOfBreaker has a server fail twice and then answer.
+func TestLogOfBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, lines := newLog()
+		var answer error = serverError("LOADING")
+		rdb := redis.NewClient(options("nowhere:0"))
+		defer func() { _ = rdb.Close() }()
+		rdb.AddHook(breaker{answer: func() error { return answer }})
+		limits := loader.New(rdb, loader.Breaker(2, time.Minute), loader.Logger(logger))
+		allow := func() { _ = second(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s")) }
+		allow()
+		allow()
+		logged(t, lines, `level=WARN msg="breaker open" node=nowhere:0`)
+		answer = serverError("WRONGTYPE log") // it answers
+		time.Sleep(2 * time.Minute)
+		allow()
+		logged(t, lines, `level=INFO msg="breaker half-open" node=nowhere:0`, `level=INFO msg="breaker closed" node=nowhere:0`)
+	})
+}
+
+// TestLogIsNotFlooded has decisions fail for three seconds.
+func TestLogIsNotFlooded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, lines := newLog()
+		rdb := failing(serverError("OOM full"))
+		defer func() { _ = rdb.Close() }()
+		limits := loader.New(rdb, loader.Logger(logger))
+		for range 1500 {
+			_ = second(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s"))
+			time.Sleep(2 * time.Millisecond)
+		}
+		_ = second(limits.GCRA("x", loader.PerSecond(1)).Allow(background, "s"))
+		oom := func(script, tail string) string {
+			return `level=WARN msg="decision given up" script=` + script + ` error="loader: ` + script + `: OOM full"` + tail
+		}
+		logged(t, lines, oom("list_log_v1", ""), oom("list_log_v1", " suppressed=499"),
+			oom("list_log_v1", " suppressed=499"), oom("gcra_v1", ""))
+	})
+}

@@ -1,0 +1,345 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// watcher keeps the events that it is told of, and wants each to end as it began, in its own context.
+type watcher struct {
+	t      *testing.T
+	mu     sync.Mutex
+	begun  int
+	events []loader.Event
+}
+
+type watched struct{}
+
+func (w *watcher) Begin(ctx context.Context, e loader.Event) context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun++
+	return context.WithValue(ctx, watched{}, e)
+}
+
+func (w *watcher) End(ctx context.Context, e loader.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+	began := loader.Event{Method: e.Method, Script: e.Script, Limiter: e.Limiter, Subject: e.Subject, Permits: e.Permits}
+	if diff := cmp.Diff(began, ctx.Value(watched{})); diff != "" {
+		w.t.Errorf("began (+) as another than it ended (-):\n%s", diff)
+	}
+}
+
+// saw fails the test unless these are the events since the last call, whatever their errors and how long they took.
+func (w *watcher) saw(t *testing.T, want ...loader.Event) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ignored := cmpopts.IgnoreFields(loader.Event{}, "Latency", "Err")
+	if diff := cmp.Diff(want, w.events, ignored, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	for _, e := range w.events {
+		if e.Latency <= 0 {
+			t.Errorf("latency %v in %+v", e.Latency, e)
+		}
+	}
+	if w.begun != len(w.events) {
+		t.Errorf("%d began, %d ended", w.begun, len(w.events))
+	}
+	w.begun, w.events = 0, nil
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// TestObserverOfEveryMethod wants one event of each call, with what its caller was told.
+func TestObserverOfEveryMethod(t *testing.T) {
+	w := &watcher{t: t}
+	_, rdb := fake(t)
+	limits := loader.New(rdb, loader.Observe(w))
+	must(t, limits.Preload(background))
+	eachLimiter(t, func(t *testing.T, i int) {
+		limiter := makers[i].make(limits, loader.Limit{Permits: 3, Window: time.Minute})
+		event := func(method string, permits int64, d loader.Decision) loader.Event {
+			return loader.Event{
+				Method: method, Script: makers[i].script, Limiter: "test", Subject: "ada",
+				Permits: permits, Decision: d, Attempts: 1,
+			}
+		}
+		allowed, err := limiter.Allow(background, "ada")
+		granted(t, allowed, err)
+		most, err := limiter.AllowN(background, "ada", 2)
+		granted(t, most, err)
+		refused, err := limiter.Allow(background, "ada")
+		denied(t, refused, err)
+		looked, err := limiter.Peek(background, "ada")
+		must(t, err)
+		w.saw(t, event("Allow", 1, allowed), event("AllowN", 2, most), event("Allow", 1, refused), event("Peek", 0, looked))
+
+		_, err = limiter.AllowN(background, "ada", 4)
+		if makers[i].name == "TokenBucket" { // only the server knows its limit
+			w.saw(t, event("AllowN", 4, loader.Decision{}))
+		} else {
+			asksNobody := event("AllowN", 4, loader.Decision{})
+			asksNobody.Attempts = 0
+			w.saw(t, asksNobody)
+		}
+		if !errors.Is(err, loader.ErrExceedsLimit) {
+			t.Fatal(err)
+		}
+
+		if reserver, ok := limiter.(loader.Reserver); ok {
+			reserved, err := reserver.Reserve(background, "ada")
+			must(t, err)
+			w.saw(t, event("ReserveN", 1, reserved.Decision()))
+		}
+		must(t, limiter.Reset(background, "ada"))
+		w.saw(t)
+
+		batch := limits.Batch()
+		first, late := batch.AllowN(limiter, "ada", 3), batch.Allow(limiter, "ada")
+		must(t, errOf(batch.Do(background)))
+		w.saw(t, event("AllowN", 3, first.Decision), event("Allow", 1, late.Decision))
+	})
+}
+
+func TestObserverOfErrors(t *testing.T) {
+	w := &watcher{t: t}
+	m, rdb := fake(t)
+	limits := loader.New(rdb, loader.Observe(w))
+	must(t, limits.Preload(background))
+	log := limits.ListLog("x", loader.PerSecond(1))
+	event := func(method string, attempts int) loader.Event {
+		return loader.Event{
+			Method: method, Script: "list_log_v1", Limiter: "x", Subject: "ada", Permits: 1, Attempts: attempts,
+		}
+	}
+
+	must(t, m.Set("sluice:x:{ada}:ll1", "not a list"))
+	_, err := log.Allow(background, "ada")
+	as[*loader.StateError](t, err)
+	as[*loader.StateError](t, w.events[0].Err)
+	w.saw(t, event("Allow", 1))
+
+	none := event("AllowN", 0)
+	none.Permits = 0
+	as[*loader.ArgumentError](t, second(log.AllowN(background, "ada", 0)))
+	w.saw(t, none)
+	none.Method = "Wait"
+	as[*loader.ArgumentError](t, log.WaitN(background, "ada", 0))
+	w.saw(t, none)
+
+	batch := limits.Batch()
+	nothing := batch.Allow(log.With(loader.Limit{}), "ada")
+	broken := batch.Allow(log, "ada")
+	bad := batch.Allow(log.With(loader.PerSecond(-1)), "ada")
+	_, err = batch.Do(background)
+	as[*loader.StateError](t, err)
+	as[*loader.StateError](t, w.events[1].Err)
+	as[*loader.ArgumentError](t, w.events[2].Err)
+	if nothing.Err != nil || broken.Err == nil || bad.Err == nil {
+		t.Fatal(nothing, broken, bad)
+	}
+	never := event("Allow", 0)
+	never.Decision = loader.Decision{Wait: loader.Never}
+	w.saw(t, never, event("Allow", 1), event("Allow", 0))
+}
+
+// TestObserverOfScripts is about scripts that are called without a limiter.
+func TestObserverOfScripts(t *testing.T) {
+	w := &watcher{t: t}
+	_, rdb := fake(t)
+	limits := loader.New(rdb, loader.Observe(w))
+	must(t, limits.Preload(background))
+	event := loader.Event{Method: "Call", Script: "gcra_v1", Permits: 2, Attempts: 1, Decision: loader.Decision{
+		Granted: true, Remaining: 1, ResetAfter: 40 * time.Second, Now: second0.Local(),
+	}}
+
+	must(t, errOf(limits.GCRAV1(background, loader.GCRAV1Args{
+		Bucket: "typed", Limit: 3, Window: time.Minute, Burst: 3, Permits: 2,
+	})))
+	w.saw(t, event)
+	must(t, errOf(limits.Call(background, &sluice.GCRAV1, []string{"call"}, 3, "60000000", 3, "2", 0)))
+	w.saw(t, event)
+	must(t, errOf(limits.Call(background, &sluice.GCRAV1, []string{"other"}, 3, 60000000, 3, 2, 0)))
+	w.saw(t, event)
+
+	as[*loader.ArgumentError](t, errOf(limits.Call(background, &sluice.GCRAV1, []string{"bad"})))
+	w.saw(t, loader.Event{Method: "Call", Script: "gcra_v1", Attempts: 1})
+
+	must(t, limits.TokenBucket("x", loader.PerSecond(1)).SetLimit(background, "ada", loader.PerSecond(2)))
+	w.saw(t) // it decides nothing
+}
+
+// TestObserverOfLocalAnswers is about decisions that reach no server.
+func TestObserverOfLocalAnswers(t *testing.T) {
+	w := &watcher{t: t}
+	_, rdb := fake(t)
+	limits := loader.New(rdb, loader.Observe(w))
+	must(t, limits.Preload(background))
+	log := limits.ListLog("x", loader.PerMinute(1), loader.RememberDenials(10))
+	for range 3 {
+		must(t, second(log.Allow(background, "s")))
+	}
+	ring := limits.SliceRing("leased", []loader.Limit{loader.PerMinute(100)}, loader.LeaseAge(30*time.Second))
+	leased, err := ring.Leased(loader.Lease{Block: 10})
+	must(t, err)
+	for range 4 {
+		must(t, second(leased.Allow(background, "s")))
+	}
+	must(t, leased.Wait(background, "s"))
+	must(t, leased.Close(background))
+	type ask struct {
+		Method   string
+		Permits  int64
+		Attempts int
+	}
+	var got []ask
+	for _, e := range w.events {
+		got = append(got, ask{e.Method, e.Permits, e.Attempts})
+	}
+	want := []ask{{"Allow", 1, 1}, {"Allow", 1, 1}, {"Allow", 1, 0}, {"AllowN", 1, 1}, {"AllowN", 2, 1}, {"AllowN", 4, 1}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestObserverOfPolicy has a limiter answer for a server that is not asked for long.
+func TestObserverOfPolicy(t *testing.T) {
+	w := &watcher{t: t}
+	rdb := failing(serverError("LOADING"))
+	defer func() { _ = rdb.Close() }()
+	limits := loader.New(rdb, loader.Observe(w), loader.Breaker(1, time.Hour))
+	log := limits.ListLog("x", loader.PerSecond(1), loader.FailOpen(), loader.RememberDenials(9))
+	must(t, second(log.Allow(background, "s")))
+	must(t, second(log.Allow(background, "s")))
+	batch := limits.Batch()
+	batch.Allow(log, "s")
+	must(t, errOf(batch.Do(background)))
+	for i, attempts := range []int{1, 0, 0} {
+		if e := w.events[i]; e.Attempts != attempts || !e.Decision.Granted || !e.Decision.Degraded || e.Err != nil {
+			t.Errorf("%+v; want %d attempts, and a grant of the policy", e, attempts)
+		}
+	}
+}
+
+// TestObserverOfAttempts has a server that lacks the script, and then is busy once.
+func TestObserverOfAttempts(t *testing.T) {
+	for _, way := range []struct {
+		name  string
+		allow func(l *loader.Limits) error
+		opts  []loader.Option
+	}{
+		{"Allow", func(l *loader.Limits) error {
+			return second(l.GCRA("x", loader.PerSecond(9)).Allow(background, "s"))
+		}, nil},
+		{"shared", func(l *loader.Limits) error {
+			return second(l.GCRA("x", loader.PerSecond(9)).Allow(background, "s"))
+		}, []loader.Option{loader.ShareRoundTrips()}},
+		{"Batch", func(l *loader.Limits) error {
+			batch := l.Batch()
+			batch.Allow(l.GCRA("x", loader.PerSecond(9)), "s")
+			return errOf(batch.Do(background))
+		}, nil},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			w := &watcher{t: t}
+			m, _ := fake(t)
+			p := newProxy(t, m.Addr())
+			limits := loader.New(client(t, p.addr), append(way.opts, loader.Observe(w))...)
+			must(t, way.allow(limits))
+			if e := w.events[0]; e.Attempts != 2 || !e.Loaded {
+				t.Errorf("%+v; want two attempts and the script loaded", e)
+			}
+			p.next(fault{answer: "-BUSY Redis is busy running a script.\r\n"})
+			must(t, way.allow(limits))
+			if e := w.events[1]; e.Attempts != 2 || e.Loaded {
+				t.Errorf("%+v; want two attempts and nothing loaded", e)
+			}
+		})
+	}
+}
+
+// TestObserverOfWait wants one event for all that a Wait does, with the time that it slept apart.
+func TestObserverOfWait(t *testing.T) {
+	w := &watcher{t: t}
+	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+		must(t, limits.Preload(background))
+		log := limits.ListLog("books", loader.PerSecond(1))
+		must(t, log.Wait(background, "s"))
+		must(t, log.Wait(background, "s"))
+		ring := limits.SliceRing("asks", []loader.Limit{loader.PerSecond(1)}, loader.Slice(time.Second))
+		must(t, second(ring.Allow(background, "s")))
+		must(t, ring.Wait(background, "s"))
+		soon, cancel := context.WithTimeout(background, time.Millisecond)
+		defer cancel()
+		must(t, log.Wait(soon, "t"))
+		as[*loader.WaitError](t, log.Wait(soon, "t"))
+	}, loader.Observe(w))
+	type wait struct {
+		Method   string
+		Granted  bool
+		Slept    time.Duration
+		Attempts int
+	}
+	var got []wait
+	for _, e := range w.events {
+		if e.Latency != 0 {
+			t.Errorf("latency %v of %+v: in the bubble only sleep takes time", e.Latency, e)
+		}
+		got = append(got, wait{e.Method, e.Decision.Granted, e.Slept, e.Attempts})
+	}
+	want := []wait{
+		{"Wait", true, 0, 1},
+		{"Wait", true, time.Second, 1},
+		{"Allow", true, 0, 1},
+		{"Wait", true, 1765433 * time.Microsecond, 2},
+		{"Wait", true, 0, 1},
+		{"Wait", false, 0, 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestObserverContext wants the context that Begin made where the command is sent.
+func TestObserverContext(t *testing.T) {
+	w := &watcher{t: t}
+	_, rdb := fake(t)
+	limits := loader.New(rdb, loader.Observe(w), loader.Timeout(time.Hour))
+	must(t, limits.Preload(background))
+	var seen any
+	rdb.AddHook(contextHook(func(ctx context.Context) { seen = ctx.Value(watched{}) }))
+	must(t, limits.ListLog("x", loader.PerSecond(1)).Wait(background, "s"))
+	if e, ok := seen.(loader.Event); !ok || e.Subject != "s" {
+		t.Errorf("the hooks saw %+v", seen)
+	}
+}
+
+// contextHook sees the contexts of commands.
+type contextHook func(ctx context.Context)
+
+func (h contextHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h contextHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h(ctx)
+		return next(ctx, cmd)
+	}
+}
+
+func (h contextHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

@@ -1,0 +1,105 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// A sign-in form should stay open when Redis is down. A mailer keeps to a part of its limit by itself, and what nobody
+// may have too much of stays shut.
+func ExampleFailOpen() {
+	addr, stop := server()
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	limits := loader.New(rdb, loader.Timeout(time.Second), loader.Breaker(1, time.Minute))
+	signIn := limits.GCRA("sign-in", loader.PerMinute(10), loader.FailOpen())
+	mails := limits.ListLog("mails", loader.PerHour(4), loader.FailLocal(0.25))
+	payments := limits.ListLog("payments", loader.PerMinute(10))
+
+	ask := func(limiter loader.Limiter) {
+		d, err := limiter.Allow(ctx, "ada")
+		fmt.Println(d.Granted, d.Degraded, err != nil)
+	}
+	ask(signIn)
+	stop() // Redis is gone
+	ask(signIn)
+	ask(mails)
+	ask(mails)
+	ask(payments)
+	// Output:
+	// true false false
+	// true true false
+	// true true false
+	// false true false
+	// false false true
+}
+
+// After two failures in a row Redis is left alone, for a minute at a time.
+func ExampleBreaker() {
+	addr, stop := server()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}), loader.Breaker(2, time.Minute))
+	stop()
+
+	var err error
+	for range 5 {
+		_, err = limits.ListLog("send-code", loader.PerMinute(3)).Allow(context.Background(), "ada")
+	}
+	fmt.Println(errors.Is(err, loader.ErrBreakerOpen), err)
+	// Output: true loader: list_log_v1: breaker is open
+}
+
+// Plan looks a subject's limit up in every call.
+func ExampleListLog_Plan() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	plans := map[string]loader.Limit{"ada": loader.PerDay(1000), "bob": {}}
+	exports := limits.ListLog("exports", loader.Limit{}).Plan(
+		func(ctx context.Context, subject string) (loader.Limit, error) {
+			limit, ok := plans[subject]
+			if !ok {
+				return loader.Limit{}, errors.New("not a customer")
+			}
+			return limit, nil
+		})
+
+	for _, subject := range []string{"ada", "bob", "eve"} {
+		d, err := exports.Allow(ctx, subject)
+		fmt.Println(subject, d.Granted, d.Remaining, err)
+	}
+	// Output:
+	// ada true 999 <nil>
+	// bob false 0 <nil>
+	// eve false 0 loader: looking up the limit: not a customer
+}
+
+// SetLimit changes the limit of a TokenBucket for every process at once, and forgets nothing.
+func ExampleTokenBucket_SetLimit() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	calls := limits.TokenBucket("calls", loader.PerMinute(10))
+
+	for _, n := range []int64{8, 20, 4} {
+		if err := calls.SetLimit(ctx, "acme", loader.PerMinute(n)); err != nil {
+			log.Fatal(err)
+		}
+		d, err := calls.AllowN(ctx, "acme", 3)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.Granted, d.Remaining)
+	}
+	// Output:
+	// true 5
+	// true 14
+	// false 0
+}

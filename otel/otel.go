@@ -1,0 +1,167 @@
+package sluiceotel
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/sluice-redis/sluice/loader"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// scope is the name of what makes the metrics and spans.
+const scope = "github.com/sluice-redis/sluice/otel"
+
+// Histogram bounds, in seconds: what the conventions recommend for the duration of database operations, and the
+// same on to waits of ten minutes.
+var (
+	durations = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}
+	waits     = append(slices.Clone(durations), 30, 60, 300, 600)
+)
+
+// Observer is a loader.Observer that makes metrics and traces. New makes it.
+type Observer struct {
+	tracer    trace.Tracer
+	decisions metric.Int64Counter
+	duration  metric.Float64Histogram
+	wait      metric.Float64Histogram
+}
+
+var _ loader.Observer = (*Observer)(nil)
+
+// Option changes what New makes.
+type Option func(*providers)
+
+type providers struct {
+	meters  metric.MeterProvider
+	tracers trace.TracerProvider
+}
+
+// WithMeterProvider sets where metrics go, in the place of the global provider.
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return func(to *providers) { to.meters = p }
+}
+
+// WithTracerProvider sets where spans go, in the place of the global provider.
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return func(to *providers) { to.tracers = p }
+}
+
+// New returns an observer for loader.Observe. Its error is the meter provider's, which has refused an instrument.
+func New(opts ...Option) (*Observer, error) {
+	p := providers{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
+	for _, opt := range opts {
+		opt(&p)
+	}
+	meter := p.meters.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
+	decisions, err := meter.Int64Counter("sluice.decisions",
+		metric.WithUnit("{decision}"), metric.WithDescription("Decisions of rate limiters."))
+	if err != nil {
+		return nil, err
+	}
+	duration, err := histogram(meter, "sluice.decision.duration", "How long callers waited for decisions.", durations)
+	if err != nil {
+		return nil, err
+	}
+	wait, err := histogram(meter, "sluice.wait.duration", "How long callers slept for their permits.", waits)
+	if err != nil {
+		return nil, err
+	}
+	return &Observer{
+		tracer:    p.tracers.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)),
+		decisions: decisions, duration: duration, wait: wait,
+	}, nil
+}
+
+func histogram(meter metric.Meter, name, description string, bounds []float64) (metric.Float64Histogram, error) {
+	return meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
+		metric.WithExplicitBucketBoundaries(bounds...))
+}
+
+// Begin starts the span of a decision.
+func (o *Observer) Begin(ctx context.Context, e loader.Event) context.Context {
+	kind, attrs := trace.SpanKindInternal, identity(e)
+	if e.Method != "Wait" {
+		kind = trace.SpanKindClient
+		attrs = append(attrs, semconv.DBSystemNameRedis,
+			semconv.DBOperationName("EVALSHA"), semconv.DBStoredProcedureName(e.Script))
+	}
+	attrs = append(attrs, attribute.Int64("sluice.decision.permits", e.Permits))
+	ctx, _ = o.tracer.Start(ctx, spanName(e), trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
+	return ctx
+}
+
+// End ends the span and counts the decision.
+func (o *Observer) End(ctx context.Context, e loader.Event) {
+	result := outcome(e)
+	endSpan(trace.SpanFromContext(ctx), e, result)
+
+	attrs := metric.WithAttributeSet(attribute.NewSet(append(identity(e), result...)...))
+	o.decisions.Add(ctx, 1, attrs)
+	o.duration.Record(ctx, e.Latency.Seconds(), attrs)
+	if e.Method == "Wait" {
+		o.wait.Record(ctx, e.Slept.Seconds(), attrs)
+	}
+}
+
+func endSpan(span trace.Span, e loader.Event, result []attribute.KeyValue) {
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(result...)
+	span.SetAttributes(attribute.Int("sluice.decision.attempts", e.Attempts), attribute.Bool("sluice.script.loaded", e.Loaded))
+	if failed(e) {
+		span.SetStatus(codes.Error, description(e.Err))
+		return
+	}
+	span.SetAttributes(attribute.Int64("sluice.decision.remaining", e.Decision.Remaining))
+	if e.Decision.Wait != loader.Never {
+		span.SetAttributes(attribute.Float64("sluice.decision.wait", e.Decision.Wait.Seconds()))
+	}
+}
+
+// spanName is "Allow send-code", or "Call gcra_v1" without a limiter.
+func spanName(e loader.Event) string {
+	if e.Limiter == "" {
+		return e.Method + " " + e.Script
+	}
+	return e.Method + " " + e.Limiter
+}
+
+// identity are the attributes that are known from the beginning.
+func identity(e loader.Event) []attribute.KeyValue {
+	attrs := make([]attribute.KeyValue, 0, 8) // with what others append
+	attrs = append(attrs, attribute.String("sluice.script.name", e.Script), attribute.String("sluice.decision.method", e.Method))
+	if e.Limiter == "" {
+		return attrs
+	}
+	return append(attrs, attribute.String("sluice.limiter.name", e.Limiter))
+}
+
+// outcome are the attributes that are known in the end.
+func outcome(e loader.Event) []attribute.KeyValue {
+	const key = attribute.Key("sluice.decision.outcome")
+	degraded := attribute.Bool("sluice.decision.degraded", e.Decision.Degraded)
+	switch {
+	case failed(e):
+		return []attribute.KeyValue{degraded, key.String("error"), errorType(e.Err)}
+	case e.Permits == 0:
+		return []attribute.KeyValue{degraded, key.String("looked")}
+	case !e.Decision.Granted:
+		return []attribute.KeyValue{degraded, key.String("denied")}
+	}
+	return []attribute.KeyValue{degraded, key.String("granted")}
+}
+
+// failed reports whether there was no decision, or one that its caller has not got. A wait that would take too
+// long is a denial.
+func failed(e loader.Event) bool {
+	_, tooLong := errors.AsType[*loader.WaitError](e.Err)
+	return e.Err != nil && !tooLong
+}

@@ -1,0 +1,300 @@
+package sluiceotel_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader"
+	sluiceotel "github.com/sluice-redis/sluice/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+)
+
+var background = context.Background()
+
+// lab is an observer whose metrics and spans can be read.
+type lab struct {
+	*sluiceotel.Observer
+	reader *metric.ManualReader
+	spans  *tracetest.SpanRecorder
+}
+
+func newLab(t *testing.T) lab {
+	t.Helper()
+	l := lab{reader: metric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+	observer, err := sluiceotel.New(
+		sluiceotel.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(l.reader))),
+		sluiceotel.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(l.spans))),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Observer = observer
+	return l
+}
+
+// limits are those of a new fake server.
+func (l lab) limits(t *testing.T) *loader.Limits {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	limits := loader.New(rdb, loader.Observe(l))
+	if err := limits.Preload(background); err != nil {
+		t.Fatal(err)
+	}
+	return limits
+}
+
+// told is one event, from beginning to end.
+func (l lab) told(e loader.Event) {
+	l.End(l.Begin(background, e), e)
+}
+
+// metrics are those of the observer, by name.
+func (l lab) metrics(t *testing.T) map[string]metricdata.Metrics {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := l.reader.Collect(background, &all); err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]metricdata.Metrics{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			byName[m.Name] = m
+		}
+	}
+	return byName
+}
+
+// counts are the decisions, by attributes as text.
+func (l lab) counts(t *testing.T) map[string]int64 {
+	t.Helper()
+	counts := map[string]int64{}
+	for _, point := range l.metrics(t)["sluice.decisions"].Data.(metricdata.Sum[int64]).DataPoints {
+		counts[text(point.Attributes)] = point.Value
+	}
+	return counts
+}
+
+func text(set attribute.Set) string { return set.Encoded(attribute.DefaultEncoder()) }
+
+// attributes are those of a span, by key.
+func attributes(span sdktrace.ReadOnlySpan) map[string]any {
+	byKey := map[string]any{}
+	for _, a := range span.Attributes() {
+		byKey[string(a.Key)] = a.Value.AsInterface()
+	}
+	return byKey
+}
+
+func TestCounts(t *testing.T) {
+	l := newLab(t)
+	limits := l.limits(t)
+	codes := limits.ListLog("send-code", loader.PerMinute(1))
+	for _, subject := range []string{"ada", "ada", "bob"} {
+		_, _ = codes.Allow(background, subject)
+	}
+	_, _ = codes.Peek(background, "ada")
+	_, _ = codes.AllowN(background, "ada", 2)
+	soon, cancel := context.WithTimeout(background, 10*time.Second)
+	defer cancel()
+	_ = codes.Wait(soon, "ada") // a denial: it would take too long
+	_, _ = limits.GCRAV1(background, loader.GCRAV1Args{Bucket: "b", Limit: 1, Window: time.Second, Burst: 1, Permits: 1})
+	batch := limits.Batch()
+	batch.Allow(codes, "eve")
+	_, _ = batch.Do(background)
+
+	of := func(method, outcome string) string {
+		return "sluice.decision.degraded=false,sluice.decision.method=" + method + ",sluice.decision.outcome=" + outcome +
+			",sluice.limiter.name=send-code,sluice.script.name=list_log_v1"
+	}
+	want := map[string]int64{
+		of("Allow", "granted"):                              3,
+		of("Allow", "denied"):                               1,
+		of("Peek", "looked"):                                1,
+		of("Wait", "denied"):                                1,
+		"error.type=exceeds_limit," + of("AllowN", "error"): 1,
+		"sluice.decision.degraded=false,sluice.decision.method=Call,sluice.decision.outcome=granted,sluice.script.name=gcra_v1": 1,
+	}
+	if diff := cmp.Diff(want, l.counts(t)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestInstruments(t *testing.T) {
+	l := newLab(t)
+	l.told(loader.Event{Method: "Wait", Permits: 1, Latency: 2 * time.Millisecond, Slept: 40 * time.Second})
+	l.told(loader.Event{Method: "Allow", Permits: 1, Latency: 3 * time.Second})
+	type instrument struct {
+		Unit   string
+		Count  uint64
+		Sum    float64
+		Bounds []float64
+	}
+	got := map[string]instrument{}
+	for name, m := range l.metrics(t) {
+		i := instrument{Unit: m.Unit}
+		if data, ok := m.Data.(metricdata.Histogram[float64]); ok {
+			for _, point := range data.DataPoints {
+				i.Count, i.Sum, i.Bounds = i.Count+point.Count, i.Sum+point.Sum, point.Bounds
+			}
+		}
+		if m.Description == "" {
+			t.Errorf("%s has no description", name)
+		}
+		got[name] = i
+	}
+	want := map[string]instrument{
+		"sluice.decisions":         {Unit: "{decision}"},
+		"sluice.decision.duration": {"s", 2, 3.002, []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}},
+		"sluice.wait.duration": {
+			"s", 1, 40, []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSpans(t *testing.T) {
+	l := newLab(t)
+	limits := l.limits(t)
+	parent, root := sdktrace.NewTracerProvider().Tracer("caller").Start(background, "request")
+	if err := limits.ListLog("send-code", loader.PerMinute(3)).Wait(parent, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limits.ListLog("send-code", loader.PerMinute(3)).AllowN(parent, "ada", 2); err != nil {
+		t.Fatal(err)
+	}
+	spans := l.spans.Ended()
+	if len(spans) != 2 {
+		t.Fatalf("%d spans, want 2", len(spans))
+	}
+	wait := map[string]any{
+		"sluice.limiter.name": "send-code", "sluice.script.name": "list_log_v1", "sluice.decision.method": "Wait",
+		"sluice.decision.permits": int64(1), "sluice.decision.attempts": int64(1), "sluice.script.loaded": false,
+		"sluice.decision.outcome": "granted", "sluice.decision.degraded": false,
+		"sluice.decision.remaining": int64(2), "sluice.decision.wait": 0.0,
+	}
+	allow := map[string]any{
+		"sluice.limiter.name": "send-code", "sluice.script.name": "list_log_v1", "sluice.decision.method": "AllowN",
+		"sluice.decision.permits": int64(2), "sluice.decision.attempts": int64(1), "sluice.script.loaded": false,
+		"sluice.decision.outcome": "granted", "sluice.decision.degraded": false,
+		"sluice.decision.remaining": int64(0), "sluice.decision.wait": 0.0,
+		"db.system.name": "redis", "db.operation.name": "EVALSHA", "db.stored_procedure.name": "list_log_v1",
+	}
+	for i, want := range []struct {
+		name  string
+		kind  trace.SpanKind
+		attrs map[string]any
+	}{{"Wait send-code", trace.SpanKindInternal, wait}, {"AllowN send-code", trace.SpanKindClient, allow}} {
+		span := spans[i]
+		if span.Name() != want.name || span.SpanKind() != want.kind || span.Status().Code != codes.Unset {
+			t.Errorf("%s, %v, %v", span.Name(), span.SpanKind(), span.Status())
+		}
+		if span.Parent().SpanID() != root.SpanContext().SpanID() {
+			t.Errorf("%s is not below its caller's span", span.Name())
+		}
+		if diff := cmp.Diff(want.attrs, attributes(span)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", span.Name(), diff)
+		}
+	}
+}
+
+func TestSpanOfNever(t *testing.T) {
+	l := newLab(t)
+	_, _ = l.limits(t).GCRA("none", loader.Limit{}).Allow(background, "ada")
+	attrs := attributes(l.spans.Ended()[0])
+	if _, ok := attrs["sluice.decision.wait"]; ok || attrs["sluice.decision.attempts"] != int64(0) {
+		t.Error(attrs)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	tests := []struct {
+		err  error
+		want string
+	}{
+		{&loader.StateError{Code: "WRONGTYPE", Text: "log", Keys: []string{"ada"}}, "WRONGTYPE"},
+		{&loader.ArgumentError{Argument: "limit", Want: "1"}, "invalid_argument"},
+		{&loader.ArgumentError{Argument: "permits", Want: "up to 3"}, "exceeds_limit"},
+		{fmt.Errorf("loader: gcra_v1: %w", loader.ErrNotLoaded), "not_loaded"},
+		{fmt.Errorf("loader: gcra_v1: %w", loader.ErrBreakerOpen), "breaker_open"},
+		{&loader.OutcomeUnknownError{Err: context.DeadlineExceeded}, "outcome_unknown"},
+		{fmt.Errorf("loader: gcra_v1: %w", context.DeadlineExceeded), "timeout"},
+		{context.Canceled, "canceled"},
+		{fmt.Errorf("loader: gcra_v1: %w", answer("OOM command not allowed")), "OOM"},
+		{fmt.Errorf("loader: gcra_v1: %w", &net.OpError{Op: "dial", Err: io.EOF}), "*net.OpError"},
+	}
+	for _, test := range tests {
+		l := newLab(t)
+		l.told(loader.Event{Method: "Allow", Permits: 1, Err: test.err, Subject: "ada"})
+		span := l.spans.Ended()[0]
+		if span.Status().Code != codes.Error || span.Status().Description == "" || strings.Contains(span.Status().Description, "ada") {
+			t.Errorf("%v: status %+v", test.err, span.Status())
+		}
+		attrs := attributes(span)
+		if attrs["error.type"] != test.want || attrs["sluice.decision.outcome"] != "error" {
+			t.Errorf("%v: %v, want error.type %s", test.err, attrs, test.want)
+		}
+		if _, ok := attrs["sluice.decision.remaining"]; ok {
+			t.Errorf("%v: a decision in %v", test.err, attrs)
+		}
+	}
+}
+
+// answer is an error that Redis answered.
+type answer string
+
+func (a answer) Error() string { return string(a) }
+func (a answer) RedisError()   {}
+
+func TestTooLongIsDenied(t *testing.T) {
+	l := newLab(t)
+	l.told(loader.Event{Method: "Wait", Permits: 1, Err: &loader.WaitError{}})
+	if span := l.spans.Ended()[0]; span.Status().Code != codes.Unset || attributes(span)["sluice.decision.outcome"] != "denied" {
+		t.Error(span.Status(), span.Attributes())
+	}
+}
+
+func TestDegraded(t *testing.T) {
+	l := newLab(t)
+	l.told(loader.Event{Method: "Allow", Permits: 1, Decision: loader.Decision{Granted: true, Degraded: true}})
+	if attrs := attributes(l.spans.Ended()[0]); attrs["sluice.decision.degraded"] != true || attrs["sluice.decision.outcome"] != "granted" {
+		t.Error(attrs)
+	}
+}
+
+// TestNoPersonalData looks for the subject in all that leaves the process.
+func TestNoPersonalData(t *testing.T) {
+	l := newLab(t)
+	limits := l.limits(t)
+	const subject = "ada@example.com"
+	log := limits.ZSetLog("x", loader.PerMinute(1))
+	_, _ = log.WithID(subject).Allow(background, subject)
+	_, _ = log.WithID(subject).AllowN(background, subject, 2)
+	l.told(loader.Event{Subject: subject, Permits: 1, Err: &loader.StateError{Keys: []string{subject}}})
+	for counted := range l.counts(t) {
+		if strings.Contains(counted, subject) {
+			t.Error(counted)
+		}
+	}
+	for _, span := range l.spans.Ended() {
+		if all := fmt.Sprint(span.Name(), span.Attributes(), span.Status()); strings.Contains(all, subject) {
+			t.Error(all)
+		}
+	}
+}
