@@ -82,7 +82,7 @@ type Limits struct {
 	breakers      *breakers // nil unless Breaker
 	observer      Observer  // nil: nobody watches
 	journal       *journal  // nil: nothing is logged
-	err           error     // what is wrong with the options: the error of every call
+	err           error     // what is wrong with the options: the error of every limiter's calls
 }
 
 // Option changes what New makes.
@@ -169,7 +169,7 @@ type settings struct {
 	clientID  string
 	perClient bool
 	instead   instead // answers in the place of Redis; nil: an error does
-	err       error   // what is wrong with it: the error of every call
+	err       error   // what is wrong with it: the error of every limiter's calls
 }
 
 // use notes an option that belongs to limiters of one code only.

@@ -80,14 +80,17 @@ func (l *local) decide(c core, key string, q question) (Decision, bool) {
 	return d, true
 }
 
-// find is the subject's buckets, by the limits that are asked for now.
+// find is the subject's buckets, one for each limit that is asked for now. What is not asked for this time is kept.
 func (l *local) find(key string, limits []Limit, now time.Time) []bucket {
-	buckets := l.subjects[key]
-	if len(buckets) != len(limits) {
-		l.makeRoom(key)
-		buckets = make([]bucket, len(limits))
+	buckets, known := l.subjects[key]
+	if !known {
+		l.makeRoom()
+	}
+	if missing := len(limits) - len(buckets); missing > 0 {
+		buckets = append(buckets, make([]bucket, missing)...)
 		l.subjects[key] = buckets
 	}
+	buckets = buckets[:len(limits)]
 	for i, limit := range limits {
 		if buckets[i].limit != limit {
 			buckets[i].change(limit, l.share, now)
@@ -97,8 +100,8 @@ func (l *local) find(key string, limits []Limit, now time.Time) []bucket {
 }
 
 // makeRoom forgets any subject if there is no room for one more.
-func (l *local) makeRoom(key string) {
-	if _, known := l.subjects[key]; known || len(l.subjects) < localSubjects {
+func (l *local) makeRoom() {
+	if len(l.subjects) < localSubjects {
 		return
 	}
 	for any := range l.subjects {

@@ -91,7 +91,7 @@ func TestFailLocalTimeLine(t *testing.T) {
 	})
 }
 
-// TestFailLocalAfterOneWindow holds two windows together or charges neither.
+// TestFailLocalAllWindows holds two windows together or charges neither.
 func TestFailLocalAllWindows(t *testing.T) {
 	withoutRedis(t, func(t *testing.T, limits *loader.Limits) {
 		ring := limits.SliceRing("x", []loader.Limit{loader.PerSecond(10), loader.PerHour(12)}, loader.FailLocal(1))
@@ -105,6 +105,10 @@ func TestFailLocalAllWindows(t *testing.T) {
 		}
 		d, err = ring.AllowN(background, "s", 2)
 		granted(t, d, err)
+		d, err = ring.With(loader.PerSecond(10)).Allow(background, "s") // the hour is not asked for, nor forgotten
+		granted(t, d, err)
+		d, err = ring.Allow(background, "s")
+		denied(t, d, err)
 	})
 }
 
