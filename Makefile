@@ -21,6 +21,8 @@ test: server ## all tests: the scripts off the server first, then the rest again
 	go test $(RACE) -skip '^TestServer' ./gen ./scripttest
 	go test $(RACE) -run '^TestServer' ./scripttest
 	go test $(RACE) $$(go list ./... | grep -v -e '/gen$$' -e '/scripttest$$')
+	cd otel && go test $(RACE) ./...
+	cd bench && go test ./...
 
 fuzz: ## each fuzz target for 30 s, or as long as FUZZ says: make fuzz FUZZ=5m
 	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
@@ -54,8 +56,7 @@ generate: ## write everything that is generated from the scripts' headers
 
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "cure: gofmt -w ."; exit 1; }
-	go vet ./...
-	go run $(STATICCHECK) ./...
+	for module in . otel bench; do (cd $$module && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
 
 server: # find redis-server or valkey-server, or install one
 	@sh internal/redistest/install.sh
