@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,27 +16,11 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// slots is how many slots a cluster has.
-const slots = 16384
-
 // newCluster starts three masters that share the slots in thirds.
 func newCluster(t *testing.T) (nodes []*redis.Client, addrs []string) {
 	t.Helper()
-	for i := range 3 {
-		node := client(t, redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t)).Addr)
-		nodes, addrs = append(nodes, node), append(addrs, node.Options().Addr)
-		first, last := i*slots/3, (i+1)*slots/3-1
-		must(t, node.ClusterAddSlotsRange(background, first, last).Err())
-	}
-	for _, node := range nodes[1:] {
-		meet(t, node, nodes[0])
-	}
-	for _, node := range nodes {
-		await(t, func() bool {
-			info := node.ClusterInfo(background).Val()
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3") &&
-				strings.Contains(info, "cluster_size:3")
-		})
+	for _, server := range redistest.StartCluster(t, 3, 0) {
+		nodes, addrs = append(nodes, client(t, server.Addr)), append(addrs, server.Addr)
 	}
 	return nodes, addrs
 }
@@ -45,9 +28,8 @@ func newCluster(t *testing.T) (nodes []*redis.Client, addrs []string) {
 // addReplica adds a replica of a node to a cluster.
 func addReplica(t *testing.T, nodes []*redis.Client, of *redis.Client) *redis.Client {
 	t.Helper()
-	must(t, of.ConfigSet(background, "repl-diskless-sync-delay", "0").Err())
-	replica := client(t, redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t)).Addr)
-	meet(t, replica, of)
+	replica := client(t, redistest.StartClusterNode(t).Addr)
+	redistest.Meet(t, replica, of)
 	id := of.Do(background, "cluster", "myid").Val().(string)
 	await(t, func() bool { return replica.ClusterReplicate(background, id).Err() == nil })
 	await(t, func() bool {
@@ -63,24 +45,6 @@ func addReplica(t *testing.T, nodes []*redis.Client, of *redis.Client) *redis.Cl
 		})
 	}
 	return replica
-}
-
-func meet(t *testing.T, node, other *redis.Client) {
-	t.Helper()
-	host, port, err := net.SplitHostPort(other.Options().Addr)
-	must(t, err)
-	bus := other.ConfigGet(background, "cluster-port").Val()["cluster-port"]
-	must(t, node.Do(background, "cluster", "meet", host, port, bus).Err())
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	must(t, err)
-	return port
 }
 
 // await returns when it is so.
@@ -99,7 +63,7 @@ func subjectOn(t *testing.T, nodes []*redis.Client, node int, limiter string) (s
 	for i := range 1000 {
 		subject = fmt.Sprintf("%s-%d-%d", limiter, node, i)
 		slot = nodes[0].ClusterKeySlot(background, subject).Val()
-		if slot*3/slots == int64(node) {
+		if slot*3/redistest.Slots == int64(node) {
 			return subject, slot
 		}
 	}

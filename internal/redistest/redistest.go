@@ -33,6 +33,11 @@ type Server struct {
 	Binary string // the path of the program
 	Dir    string // its working directory, removed with the test
 	PID    int
+
+	environment []string // beside the test's
+	extraArgs   []string
+	process     *os.Process
+	exited      chan struct{}
 }
 
 // Servers returns the binaries to test against: those that SLUICE_SERVERS lists, else redis-server or
@@ -97,29 +102,52 @@ func start(tb testing.TB, binary string, environment, extraArgs []string) (*Serv
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Addr: addr, Binary: binary, Dir: tb.TempDir()}
+	s := &Server{Addr: addr, Binary: binary, Dir: tb.TempDir(), environment: environment, extraArgs: extraArgs}
+	tb.Cleanup(s.Kill)
+	return s, s.run()
+}
+
+// run starts the program and waits until it answers.
+func (s *Server) run() error {
 	log, err := os.Create(filepath.Join(s.Dir, "server.log"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
 
-	cmd := exec.Command(binary, s.args(extraArgs)...)
+	cmd := exec.Command(s.Binary, s.args(s.extraArgs)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, log, log
-	cmd.Env = append(os.Environ(), environment...)
+	cmd.Env = append(os.Environ(), s.environment...)
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	s.PID = cmd.Process.Pid
 	exited := make(chan struct{})
+	s.PID, s.process, s.exited = cmd.Process.Pid, cmd.Process, exited
 	go func() { _ = cmd.Wait(); close(exited) }()
-	tb.Cleanup(func() { _ = cmd.Process.Kill(); <-exited })
 
 	if err := s.await(exited); err != nil {
 		text, _ := os.ReadFile(log.Name())
-		return nil, fmt.Errorf("%w\n%s", err, text)
+		return fmt.Errorf("%w\n%s", err, text)
 	}
-	return s, nil
+	return nil
+}
+
+// Kill ends the server as kill -9 does and returns when it is gone. Its directory stays.
+func (s *Server) Kill() {
+	if s.process == nil {
+		return
+	}
+	_ = s.process.Kill()
+	<-s.exited
+}
+
+// Restart starts a killed server again, on its address and with what its directory holds, and waits until
+// it answers.
+func (s *Server) Restart(tb testing.TB) {
+	tb.Helper()
+	if err := s.run(); err != nil {
+		tb.Fatalf("restarting %s: %v", s.Addr, err)
+	}
 }
 
 func (s *Server) args(extra []string) []string {
