@@ -191,6 +191,9 @@ func (c *call) readOnly() bool { return c.looks && c.limits.readReplicas && !c.m
 
 // recover finds out what the next attempt needs after one that failed, or returns the call's error.
 func (c *call) recover(ctx context.Context, cmd *command, err error) error {
+	if !isReply(err) {
+		c.limits.lookAgain(ctx)
+	}
 	if ctx.Err() != nil && !isReply(err) {
 		return c.gaveUp(cmd, err)
 	}
@@ -218,6 +221,14 @@ func (c *call) recover(ctx context.Context, cmd *command, err error) error {
 		return c.again(ctx, err)
 	}
 	return c.unknown(err)
+}
+
+// lookAgain has a ClusterClient ask who the masters are now, in the background and a few times a second at
+// most. By itself it does so once a minute, and when a node redirects it, which one that is gone does not.
+func (l *Limits) lookAgain(ctx context.Context) {
+	if rdb, ok := l.rdb.(interface{ ReloadState(context.Context) }); ok {
+		rdb.ReloadState(ctx)
+	}
 }
 
 // again asks for a pause before another attempt, or returns err when there have been enough.
