@@ -1,0 +1,195 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// nodeTimeout is how long a cluster waits for a node before it takes it for failing.
+const nodeTimeout = "2000"
+
+// cluster is a Redis Cluster under load.
+type cluster struct {
+	*run
+	masters, replicas []*redistest.Server
+	slotOf            map[*subject]int64
+}
+
+// TestCluster adds a node, moves slots to it and kills masters, while scripts are flushed all the time.
+func TestCluster(t *testing.T) {
+	leakFree(t)
+	nodes := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", nodeTimeout)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr, nodes[1].Addr}, DisableIdentity: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	c := &cluster{masters: nodes[:3], replicas: nodes[3:], slotOf: map[*subject]int64{}}
+	c.run = begin(t, "3+3 Redis Cluster, cluster-node-timeout "+nodeTimeout+" ms", rdb, 1000)
+	for _, s := range c.subjects {
+		c.slotOf[s] = nodes[1].Client(t).ClusterKeySlot(context.Background(), s.name).Val()
+	}
+
+	// A kill by itself: nothing else tells the client that the slots have another master.
+	c.kill(0, true)
+	stopFlushing := c.flushScripts(nodes...)
+	added := c.add()
+	c.migrate(c.masters[1], added, int(decisions(100, 1000)))
+	if full() {
+		c.revive(0)
+		c.kill(1, false)
+		c.revive(1)
+		c.kill(2, true)
+		c.migrate(added, c.masters[1], 500)
+	}
+	c.awaitDecisions(decisions(10_000, 100_000))
+	stopFlushing()
+	c.end()
+}
+
+// kill kills a master and sees its replica take its place.
+func (c *cluster) kill(i int, cut bool) {
+	c.t.Helper()
+	owned := c.slotsOf(c.masters[i])
+	c.killMaster(c.masters[i], c.replicas[i], func(s *subject) bool { return owned[c.slotOf[s]] }, cut)
+	c.masters[i], c.replicas[i] = c.replicas[i], c.masters[i]
+}
+
+// revive starts the killed one of a pair again. It comes back as a replica, without data.
+func (c *cluster) revive(i int) {
+	c.t.Helper()
+	c.replicas[i].Restart(c.t)
+	redistest.AwaitReplica(c.t, c.replicas[i].Client(c.t))
+	c.injected("node back as a replica", 1)
+}
+
+// slotsOf are the slots that a master has, as it says.
+func (c *cluster) slotsOf(master *redistest.Server) map[int64]bool {
+	c.t.Helper()
+	ranges, err := master.Client(c.t).ClusterSlots(context.Background()).Result()
+	must(c.t, err)
+	owned := map[int64]bool{}
+	for _, r := range ranges {
+		for slot := r.Start; r.Nodes[0].Addr == master.Addr && slot <= r.End; slot++ {
+			owned[int64(slot)] = true
+		}
+	}
+	if len(owned) == 0 {
+		c.t.Fatalf("%s has no slots", master.Addr)
+	}
+	return owned
+}
+
+// add adds an empty master.
+func (c *cluster) add() *redistest.Server {
+	c.t.Helper()
+	added := redistest.StartClusterNode(c.t, "--cluster-node-timeout", nodeTimeout)
+	node := added.Client(c.t)
+	redistest.Meet(c.t, node, c.masters[0].Client(c.t))
+	for _, server := range append(slices.Clone(c.masters), added) {
+		client := server.Client(c.t)
+		redistest.Await(c.t, "a node knows the new one and is up", func() bool {
+			return strings.Contains(client.ClusterNodes(context.Background()).Val(), added.Addr) &&
+				strings.Contains(client.ClusterInfo(context.Background()).Val(), "cluster_state:ok")
+		})
+	}
+	c.injected("empty node added", 1)
+	return added
+}
+
+// migrate moves slots from one master to another, one after the other, as redis-cli --cluster reshard does.
+func (c *cluster) migrate(from, to *redistest.Server, slots int) {
+	c.t.Helper()
+	owned := c.slotsOf(from)
+	source, target := from.Client(c.t), to.Client(c.t)
+	sourceID, targetID := idOf(c.t, source), idOf(c.t, target)
+	others := []*redis.Client{target, source}
+	for _, master := range c.masters {
+		if master != from && master != to {
+			others = append(others, master.Client(c.t))
+		}
+	}
+	moved, keys := 0, 0
+	for slot := range owned {
+		if moved == slots {
+			break
+		}
+		do(c.t, target, "cluster", "setslot", slot, "importing", sourceID)
+		do(c.t, source, "cluster", "setslot", slot, "migrating", targetID)
+		keys += c.migrateKeys(source, to, int(slot))
+		for _, node := range others {
+			do(c.t, node, "cluster", "setslot", slot, "node", targetID)
+		}
+		moved++
+	}
+	c.injected("slots moved", int64(moved))
+	c.injected("keys moved", int64(keys))
+}
+
+// migrateKeys moves all keys of a slot and returns how many there were.
+func (c *cluster) migrateKeys(source *redis.Client, to *redistest.Server, slot int) (moved int) {
+	c.t.Helper()
+	host, port, _ := net.SplitHostPort(to.Addr)
+	for {
+		keys, err := source.ClusterGetKeysInSlot(context.Background(), slot, 100).Result()
+		must(c.t, err)
+		if len(keys) == 0 {
+			return moved
+		}
+		command := []any{"migrate", host, port, "", 0, 5000, "keys"}
+		for _, key := range keys {
+			command = append(command, key)
+		}
+		do(c.t, source, command...)
+		moved += len(keys)
+	}
+}
+
+// flushScripts flushes the scripts of one node after another, until what it returns is called.
+func (r *run) flushScripts(nodes ...*redistest.Server) (stop func()) {
+	var flushing sync.WaitGroup
+	ended := make(chan struct{})
+	clients := make([]*redis.Client, len(nodes))
+	for i, node := range nodes {
+		clients[i] = node.Client(r.t)
+	}
+	flushed := int64(0)
+	flushing.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(rand.N(60 * time.Millisecond)):
+			}
+			if clients[rand.IntN(len(clients))].ScriptFlush(context.Background()).Err() == nil { // some are dead
+				flushed++
+			}
+		}
+	})
+	return func() {
+		close(ended)
+		flushing.Wait()
+		r.injected("SCRIPT FLUSH", flushed)
+	}
+}
+
+func idOf(t *testing.T, node *redis.Client) string {
+	t.Helper()
+	return fmt.Sprint(do(t, node, "cluster", "myid"))
+}
+
+func do(t *testing.T, node *redis.Client, args ...any) any {
+	t.Helper()
+	reply, err := node.Do(context.Background(), args...).Result()
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return reply
+}

@@ -1,0 +1,219 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+var extent = flag.String("chaos", "quick", "quick or full: how many decisions, and how many faults")
+
+// full reports whether the long runs are asked for.
+func full() bool { return *extent == "full" }
+
+// decisions is how many a run makes at least.
+func decisions(quick, long int64) int64 {
+	if full() {
+		return long
+	}
+	return quick
+}
+
+const (
+	callers = 16
+	pause   = 8 * time.Millisecond // between two calls of a caller, on average
+)
+
+// run is callers who ask for subjects while faults happen, and what came of it.
+type run struct {
+	t        *testing.T
+	name     string
+	subjects []*subject
+	started  time.Time
+	ended    chan struct{}
+	callers  sync.WaitGroup
+
+	mu     sync.Mutex
+	counts counts
+
+	// Of the goroutine that injects the faults.
+	faults     []fault
+	losses     []loss
+	recoveries []recovery
+}
+
+// counts are of decisions.
+type counts struct {
+	asked, granted, permits, denied, looked int64
+	errors                                  map[string]int64
+}
+
+// loss is decisions that a fault may have undone: those that a server made after one moment and up to
+// another about some of the subjects.
+type loss struct {
+	why          string
+	of           func(*subject) bool
+	after, until time.Time
+}
+
+// begin starts the callers. They ask until the run is audited.
+func begin(t *testing.T, name string, rdb redis.UniversalClient, subjects int) *run {
+	r := &run{
+		t: t, name: name, subjects: newSubjects(rdb, subjects), started: time.Now(), ended: make(chan struct{}),
+		counts: counts{errors: map[string]int64{}},
+	}
+	for i := range callers {
+		r.callers.Go(func() { r.call(rand.New(rand.NewPCG(uint64(i), 1))) })
+	}
+	return r
+}
+
+// call is one caller.
+func (r *run) call(random *rand.Rand) {
+	for {
+		select {
+		case <-r.ended:
+			return
+		case <-time.After(rand.N(2 * pause)):
+		}
+		permits, d, err := r.subjects[random.IntN(len(r.subjects))].ask(random)
+		r.count(permits, d, err)
+	}
+}
+
+func (r *run) count(permits int64, d loader.Decision, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts.asked++
+	switch {
+	case err != nil:
+		kind := kindOf(err)
+		if r.counts.errors[kind]++; kind == unexpected {
+			r.t.Errorf("a caller saw: %v", err)
+		}
+	case permits == 0:
+		r.counts.looked++
+	case d.Granted:
+		r.counts.granted++
+		r.counts.permits += permits
+	default:
+		r.counts.denied++
+	}
+}
+
+// asked is how many decisions there have been.
+func (r *run) asked() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts.asked
+}
+
+// unexpected is the kind of errors that no fault excuses.
+const unexpected = "unexpected"
+
+// kindOf sorts what callers see while servers die.
+func kindOf(err error) string {
+	var reply redis.Error
+	var network net.Error
+	switch {
+	case strings.Contains(err.Error(), "NOSCRIPT"), errors.Is(err, loader.ErrNotLoaded):
+		return unexpected
+	case errors.Is(err, loader.ErrOutcomeUnknown):
+		return "outcome unknown"
+	case errors.As(err, &reply):
+		return codeOf(reply)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, redis.ErrPoolTimeout):
+		return "no connection"
+	}
+	return unexpected
+}
+
+// codeOf is the code of a reply that says that a server cannot decide now.
+func codeOf(reply redis.Error) string {
+	code, _, _ := strings.Cut(reply.Error(), " ")
+	switch code {
+	case "CLUSTERDOWN", "TRYAGAIN", "LOADING", "READONLY", "MASTERDOWN", "MOVED", "ASK", "OOM", "MISCONF":
+		return code
+	}
+	return unexpected
+}
+
+// awaitDecisions lets the run go on until there have been so many.
+func (r *run) awaitDecisions(n int64) {
+	redistest.Await(r.t, "enough decisions", func() bool { return r.asked() >= n })
+}
+
+// end stops the callers, audits every subject and prints the figures.
+func (r *run) end() {
+	close(r.ended)
+	r.callers.Wait()
+	took := time.Since(r.started)
+	noGoroutines(r.t, "/sluice/loader.")
+	r.print(took, r.audit())
+}
+
+// extras is what was granted beyond the limits.
+type extras struct {
+	permits, subjects int64
+	explained         int64 // so many permits the losses explain at most
+	worst             int64 // as permits, with those whose outcome is unknown
+}
+
+// audit fails the test for every subject that was granted more than its limit and the losses explain.
+func (r *run) audit() extras {
+	var sum extras
+	for _, s := range r.subjects {
+		extra, explained := s.extra(s.granted, s.limit), int64(0)
+		for _, l := range r.losses {
+			if l.of(s) {
+				explained += s.grantedWithin(l.after, l.until)
+			}
+		}
+		if extra > explained {
+			r.t.Errorf("%s (%s, %d in %v) was granted %d permits too many, of which faults explain %d",
+				s.name, s.script, s.limit.Permits, s.limit.Window, extra, explained)
+		}
+		sum.permits, sum.explained = sum.permits+extra, sum.explained+explained
+		sum.worst += s.extra(append(s.unknown, s.granted...), s.limit)
+		if extra > 0 {
+			sum.subjects++
+		}
+	}
+	return sum
+}
+
+// noGoroutines waits until none is left with such a word on its stack.
+func noGoroutines(t *testing.T, word string) {
+	t.Helper()
+	stacks := make([]byte, 16<<20)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		all := stacks[:runtime.Stack(stacks, true)]
+		if !bytes.Contains(all, []byte(word)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("goroutines are left over:\n%s", all)
+		}
+	}
+}
+
+// leakFree fails the test if goroutines of go-redis or the loader outlive its clients and servers. It is
+// called before those are made.
+func leakFree(t *testing.T) {
+	t.Cleanup(func() { noGoroutines(t, "redis/go-redis/") })
+}

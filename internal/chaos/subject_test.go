@@ -1,0 +1,164 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// patience is how long a caller waits for one decision.
+const patience = time.Second
+
+// The limits of the subjects: one that is used up again and again, and one that holds for the whole run.
+var limits = []loader.Limit{
+	{Permits: 4, Window: 2 * time.Second},
+	{Permits: 4, Window: time.Hour},
+}
+
+// makers make a limiter of each script.
+var makers = []struct {
+	script string
+	make   func(*loader.Limits, loader.Limit) loader.Limiter
+	extra  func([]act, loader.Limit) int64
+}{
+	{"list_log", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
+		return l.ListLog("chaos", limit, loader.MaxWait(patience/2))
+	}, extraInLog},
+	{"zset_log", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
+		return l.ZSetLog("chaos", limit, loader.MaxWait(patience/2))
+	}, extraInLog},
+	{"gcra", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
+		return l.GCRA("chaos", limit, loader.MaxWait(patience/2))
+	}, extraInBucket},
+	{"token_bucket", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
+		return l.TokenBucket("chaos", limit, loader.MaxWait(patience/2))
+	}, extraInLog},
+	{"slice_ring", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
+		return l.SliceRing("chaos", []loader.Limit{limit})
+	}, extraInLog},
+}
+
+// subject is one of those whom a run asks for, with all that it was answered.
+type subject struct {
+	name    string
+	script  string
+	limit   loader.Limit
+	limiter loader.Limiter
+	extra   func([]act, loader.Limit) int64
+
+	mu       sync.Mutex
+	granted  []act
+	unknown  []act       // those whose outcome is unknown, when they were given up
+	answered []time.Time // when calls were made that were answered
+	failed   []time.Time // when calls ended in an error
+}
+
+// newSubjects are n subjects, each of one script and one limit; every second of a kind shares round trips.
+func newSubjects(rdb redis.UniversalClient, n int) []*subject {
+	alone, together := loader.New(rdb), loader.New(rdb, loader.ShareRoundTrips())
+	subjects := make([]*subject, n)
+	for i := range subjects {
+		maker, limit := makers[i%len(makers)], limits[i/len(makers)%len(limits)]
+		if maker.script == "zset_log" {
+			// What is asked again with its id is answered with a later moment than it was granted for: only a
+			// window that holds for the whole run can be audited by the replies.
+			limit = limits[1]
+		}
+		from := alone
+		if i/len(makers)/len(limits)%2 == 1 {
+			from = together
+		}
+		subjects[i] = &subject{
+			name: fmt.Sprint("s", i), script: maker.script, limit: limit, limiter: maker.make(from, limit), extra: maker.extra,
+		}
+	}
+	return subjects
+}
+
+// question is one way to ask.
+type question int
+
+const (
+	look question = iota
+	allowTwo
+	reserve
+	allow     // as often as all the others together and more
+	questions = 8
+)
+
+// ask asks once, in one of the ways, and writes down what came of it.
+func (s *subject) ask(random *rand.Rand) (permits int64, d loader.Decision, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	asked := time.Now()
+	permits, d, err = s.decide(ctx, question(random.IntN(questions)))
+	s.note(asked, permits, d, err)
+	return permits, d, err
+}
+
+func (s *subject) decide(ctx context.Context, q question) (permits int64, d loader.Decision, err error) {
+	booker, books := s.limiter.(loader.Reserver)
+	switch {
+	case q == look:
+		d, err = s.limiter.Peek(ctx, s.name)
+		return 0, d, err
+	case q == allowTwo:
+		d, err = s.limiter.AllowN(ctx, s.name, 2)
+		return 2, d, err
+	case q == reserve && books:
+		r, err := booker.Reserve(ctx, s.name)
+		if err != nil {
+			return 1, d, err
+		}
+		return 1, r.Decision(), nil
+	}
+	d, err = s.limiter.Allow(ctx, s.name)
+	return 1, d, err
+}
+
+func (s *subject) note(asked time.Time, permits int64, d loader.Decision, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	switch {
+	case errors.Is(err, loader.ErrOutcomeUnknown):
+		s.unknown = append(s.unknown, act{at: now, decided: now, permits: permits})
+		s.failed = append(s.failed, now)
+	case err != nil:
+		s.failed = append(s.failed, now)
+	default:
+		s.answered = append(s.answered, asked)
+		if d.Granted {
+			s.granted = append(s.granted, act{at: d.Now.Add(d.Wait), decided: d.Now, permits: permits})
+		}
+	}
+}
+
+// grantedWithin is how many permits were granted at moments after one and up to another.
+func (s *subject) grantedWithin(after, until time.Time) int64 {
+	var n int64
+	for _, a := range s.granted {
+		if a.decided.After(after) && !a.decided.After(until) {
+			n += a.permits
+		}
+	}
+	return n
+}
+
+// TestNewSubjects wants every script with every limit that it can be audited by, alone and together.
+func TestNewSubjects(t *testing.T) {
+	kinds := map[string]int{}
+	for _, s := range newSubjects(redis.NewClient(&redis.Options{}), 1000) {
+		kinds[s.script+" "+s.limit.Window.String()]++
+	}
+	if len(kinds) != 2*len(makers)-1 || kinds["gcra 2s"] != 100 || kinds["zset_log 1h0m0s"] != 200 {
+		t.Error(kinds)
+	}
+}
