@@ -1,12 +1,13 @@
 # `make help` lists what there is. `make demo` needs Go alone; `make test` sees to a Redis server itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover mutate fuzz hammer soak-model vectors bench bench-scripts generate lint server clean
+.PHONY: help demo test cover mutate fuzz hammer soak-model chaos soak-load vectors bench bench-scripts generate lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
 RACE := $(if $(CC_FOUND),-race,)
 FUZZ ?= 30s
+SOAK ?= 30m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 help: ## list the targets
@@ -41,6 +42,12 @@ hammer: server ## 8 processes on one key of each script for 10 s each, audited
 
 soak-model: server ## a million random steps of every script against the model, off the server and on one
 	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=500000
+
+chaos: server ## a Cluster, a Ring and a Sentinel trio under load while servers die and slots move, audited (two minutes)
+	go test ./internal/chaos -run '^Test(Cluster|Ring|Sentinel)$$' -v -count=1 -timeout 15m -chaos=full
+
+soak-load: server ## all scripts for 30 minutes, or as long as SOAK says, while things go wrong: flat memory, nothing left
+	go test ./internal/chaos -run '^TestSoak$$' -v -count=1 -timeout 0 -soak=$(SOAK)
 
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// nodeTimeout is how long a cluster waits for a node before it takes it for failing.
-const nodeTimeout = "2000"
+// nodeTimeout is how many milliseconds a cluster waits for a node before it takes it for failing.
+func nodeTimeout() string { return fmt.Sprint(byExtent(1000, 2000)) }
 
 // cluster is a Redis Cluster under load.
 type cluster struct {
@@ -27,12 +27,12 @@ type cluster struct {
 
 // TestCluster adds a node, moves slots to it and kills masters, while scripts are flushed all the time.
 func TestCluster(t *testing.T) {
-	leakFree(t)
-	nodes := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", nodeTimeout)
+	inParallel(t)
+	nodes := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", nodeTimeout())
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr, nodes[1].Addr}, DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	c := &cluster{masters: nodes[:3], replicas: nodes[3:], slotOf: map[*subject]int64{}}
-	c.run = begin(t, "3+3 Redis Cluster, cluster-node-timeout "+nodeTimeout+" ms", rdb, 1000)
+	c.run = begin(t, "3+3 Redis Cluster, cluster-node-timeout "+nodeTimeout()+" ms", rdb, 1000)
 	for _, s := range c.subjects {
 		c.slotOf[s] = nodes[1].Client(t).ClusterKeySlot(context.Background(), s.name).Val()
 	}
@@ -41,15 +41,15 @@ func TestCluster(t *testing.T) {
 	c.kill(0, true)
 	stopFlushing := c.flushScripts(nodes...)
 	added := c.add()
-	c.migrate(c.masters[1], added, int(decisions(100, 1000)))
+	c.migrate(c.masters[1], added, int(byExtent(100, 300)))
 	if full() {
 		c.revive(0)
 		c.kill(1, false)
 		c.revive(1)
 		c.kill(2, true)
-		c.migrate(added, c.masters[1], 500)
+		c.migrate(added, c.masters[1], 300)
 	}
-	c.awaitDecisions(decisions(10_000, 100_000))
+	c.awaitDecisions(byExtent(10_000, 100_000))
 	stopFlushing()
 	c.end()
 }
@@ -90,7 +90,7 @@ func (c *cluster) slotsOf(master *redistest.Server) map[int64]bool {
 // add adds an empty master.
 func (c *cluster) add() *redistest.Server {
 	c.t.Helper()
-	added := redistest.StartClusterNode(c.t, "--cluster-node-timeout", nodeTimeout)
+	added := redistest.StartClusterNode(c.t, "--cluster-node-timeout", nodeTimeout())
 	node := added.Client(c.t)
 	redistest.Meet(c.t, node, c.masters[0].Client(c.t))
 	for _, server := range append(slices.Clone(c.masters), added) {
@@ -104,41 +104,42 @@ func (c *cluster) add() *redistest.Server {
 	return added
 }
 
-// migrate moves slots from one master to another, one after the other, as redis-cli --cluster reshard does.
-func (c *cluster) migrate(from, to *redistest.Server, slots int) {
+// migrate moves slots from one master to another, one after the other, as redis-cli --cluster reshard does:
+// those of as many subjects.
+func (c *cluster) migrate(from, to *redistest.Server, subjects int) {
 	c.t.Helper()
 	owned := c.slotsOf(from)
 	source, target := from.Client(c.t), to.Client(c.t)
 	sourceID, targetID := idOf(c.t, source), idOf(c.t, target)
-	others := []*redis.Client{target, source}
+	nodes := []*redis.Client{target, source}
 	for _, master := range c.masters {
 		if master != from && master != to {
-			others = append(others, master.Client(c.t))
+			nodes = append(nodes, master.Client(c.t))
 		}
 	}
-	moved, keys := 0, 0
-	for slot := range owned {
-		if moved == slots {
-			break
+	for _, s := range c.subjects {
+		slot := c.slotOf[s]
+		if subjects == 0 || !owned[slot] {
+			continue
 		}
 		do(c.t, target, "cluster", "setslot", slot, "importing", sourceID)
 		do(c.t, source, "cluster", "setslot", slot, "migrating", targetID)
-		keys += c.migrateKeys(source, to, int(slot))
-		for _, node := range others {
+		c.injected("keys moved", c.migrateKeys(source, to, slot))
+		for _, node := range nodes {
 			do(c.t, node, "cluster", "setslot", slot, "node", targetID)
 		}
-		moved++
+		c.injected("slots moved", 1)
+		owned[slot] = false
+		subjects--
 	}
-	c.injected("slots moved", int64(moved))
-	c.injected("keys moved", int64(keys))
 }
 
 // migrateKeys moves all keys of a slot and returns how many there were.
-func (c *cluster) migrateKeys(source *redis.Client, to *redistest.Server, slot int) (moved int) {
+func (c *cluster) migrateKeys(source *redis.Client, to *redistest.Server, slot int64) (moved int64) {
 	c.t.Helper()
 	host, port, _ := net.SplitHostPort(to.Addr)
 	for {
-		keys, err := source.ClusterGetKeysInSlot(context.Background(), slot, 100).Result()
+		keys, err := source.ClusterGetKeysInSlot(context.Background(), int(slot), 100).Result()
 		must(c.t, err)
 		if len(keys) == 0 {
 			return moved
@@ -148,7 +149,7 @@ func (c *cluster) migrateKeys(source *redis.Client, to *redistest.Server, slot i
 			command = append(command, key)
 		}
 		do(c.t, source, command...)
-		moved += len(keys)
+		moved += int64(len(keys))
 	}
 }
 

@@ -124,7 +124,7 @@ func (r *run) awaitService(of func(*subject) bool, since time.Time) {
 			if of(s) {
 				all++
 				s.mu.Lock()
-				if n := len(s.answered); n > 0 && s.answered[n-1].After(since) {
+				if n := len(s.answered); n > 0 && s.answered[n-1].asked.After(since) {
 					served++
 				}
 				s.mu.Unlock()

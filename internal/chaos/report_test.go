@@ -41,9 +41,9 @@ func (r *run) recovered(what string, of func(*subject) bool, since time.Time, pr
 			continue
 		}
 		s.mu.Lock()
-		for _, at := range s.answered {
-			if at.After(since) && (out.first == 0 || at.Sub(since) < out.first) {
-				out.first = at.Sub(since)
+		for _, a := range s.answered {
+			if a.asked.After(since) && (out.first == 0 || a.came.Sub(since) < out.first) {
+				out.first = a.came.Sub(since)
 			}
 		}
 		for _, at := range s.failed {

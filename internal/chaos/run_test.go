@@ -1,14 +1,11 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"io"
 	"math/rand/v2"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -18,19 +15,6 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
-
-var extent = flag.String("chaos", "quick", "quick or full: how many decisions, and how many faults")
-
-// full reports whether the long runs are asked for.
-func full() bool { return *extent == "full" }
-
-// decisions is how many a run makes at least.
-func decisions(quick, long int64) int64 {
-	if full() {
-		return long
-	}
-	return quick
-}
 
 const (
 	callers = 16
@@ -163,7 +147,6 @@ func (r *run) end() {
 	close(r.ended)
 	r.callers.Wait()
 	took := time.Since(r.started)
-	noGoroutines(r.t, "/sluice/loader.")
 	r.print(took, r.audit())
 }
 
@@ -195,25 +178,4 @@ func (r *run) audit() extras {
 		}
 	}
 	return sum
-}
-
-// noGoroutines waits until none is left with such a word on its stack.
-func noGoroutines(t *testing.T, word string) {
-	t.Helper()
-	stacks := make([]byte, 16<<20)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		all := stacks[:runtime.Stack(stacks, true)]
-		if !bytes.Contains(all, []byte(word)) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("goroutines are left over:\n%s", all)
-		}
-	}
-}
-
-// leakFree fails the test if goroutines of go-redis or the loader outlive its clients and servers. It is
-// called before those are made.
-func leakFree(t *testing.T) {
-	t.Cleanup(func() { noGoroutines(t, "redis/go-redis/") })
 }

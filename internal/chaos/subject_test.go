@@ -55,10 +55,13 @@ type subject struct {
 
 	mu       sync.Mutex
 	granted  []act
-	unknown  []act       // those whose outcome is unknown, when they were given up
-	answered []time.Time // when calls were made that were answered
+	unknown  []act // those whose outcome is unknown, when they were given up
+	answered []answer
 	failed   []time.Time // when calls ended in an error
 }
+
+// answer is when a call was made and when it was answered.
+type answer struct{ asked, came time.Time }
 
 // newSubjects are n subjects, each of one script and one limit; every second of a kind shares round trips.
 func newSubjects(rdb redis.UniversalClient, n int) []*subject {
@@ -134,7 +137,7 @@ func (s *subject) note(asked time.Time, permits int64, d loader.Decision, err er
 	case err != nil:
 		s.failed = append(s.failed, now)
 	default:
-		s.answered = append(s.answered, asked)
+		s.answered = append(s.answered, answer{asked, now})
 		if d.Granted {
 			s.granted = append(s.granted, act{at: d.Now.Add(d.Wait), decided: d.Now, permits: permits})
 		}
@@ -154,8 +157,10 @@ func (s *subject) grantedWithin(after, until time.Time) int64 {
 
 // TestNewSubjects wants every script with every limit that it can be audited by, alone and together.
 func TestNewSubjects(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	defer func() { _ = rdb.Close() }()
 	kinds := map[string]int{}
-	for _, s := range newSubjects(redis.NewClient(&redis.Options{}), 1000) {
+	for _, s := range newSubjects(rdb, 1000) {
 		kinds[s.script+" "+s.limit.Window.String()]++
 	}
 	if len(kinds) != 2*len(makers)-1 || kinds["gcra 2s"] != 100 || kinds["zset_log 1h0m0s"] != 200 {

@@ -1,0 +1,24 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// TestSentinel kills a master that three sentinels watch.
+func TestSentinel(t *testing.T) {
+	inParallel(t)
+	s := redistest.StartSentinels(t, time.Second)
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs, DisableIdentity: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	r := begin(t, "Sentinel trio, down-after-milliseconds 1000", rdb, 1000)
+	stopFlushing := r.flushScripts(s.Master, s.Replica)
+	r.awaitDecisions(byExtent(1000, 10_000))
+	r.killMaster(s.Master, s.Replica, func(*subject) bool { return true }, true)
+	r.awaitDecisions(r.asked() + byExtent(1000, 10_000))
+	stopFlushing()
+	r.end()
+}
