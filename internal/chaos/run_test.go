@@ -27,7 +27,8 @@ type run struct {
 	name     string
 	subjects []*subject
 	started  time.Time
-	ended    chan struct{}
+	ended    <-chan struct{}
+	cancel   context.CancelFunc
 	callers  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -55,10 +56,12 @@ type loss struct {
 
 // begin starts the callers. They ask until the run is audited.
 func begin(t *testing.T, name string, rdb redis.UniversalClient, subjects int) *run {
+	ctx, cancel := context.WithCancel(context.Background())
 	r := &run{
-		t: t, name: name, subjects: newSubjects(rdb, subjects), started: time.Now(), ended: make(chan struct{}),
+		t: t, name: name, subjects: newSubjects(rdb, subjects), started: time.Now(), ended: ctx.Done(), cancel: cancel,
 		counts: counts{errors: map[string]int64{}},
 	}
+	t.Cleanup(r.stop)
 	for i := range callers {
 		r.callers.Go(func() { r.call(rand.New(rand.NewPCG(uint64(i), 1))) })
 	}
@@ -142,10 +145,15 @@ func (r *run) awaitDecisions(n int64) {
 	redistest.Await(r.t, "enough decisions", func() bool { return r.asked() >= n })
 }
 
+// stop ends the callers.
+func (r *run) stop() {
+	r.cancel()
+	r.callers.Wait()
+}
+
 // end stops the callers, audits every subject and prints the figures.
 func (r *run) end() {
-	close(r.ended)
-	r.callers.Wait()
+	r.stop()
 	took := time.Since(r.started)
 	r.print(took, r.audit())
 }
