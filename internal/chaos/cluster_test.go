@@ -42,13 +42,14 @@ func TestCluster(t *testing.T) {
 	stopFlushing := c.flushScripts(nodes...)
 	added := c.add()
 	c.migrate(c.masters[1], added, int(byExtent(100, 300)))
-	for i := 1; full() && c.asked() < 100_000; i++ {
+	for i := 1; full() && i <= 6; i++ {
+		c.awaitDecisions(c.asked() + 10_000)
 		c.revive((i - 1) % 3)
 		c.kill(i%3, i%2 == 0)
 		c.migrate(added, c.masters[1], 100)
 		c.migrate(c.masters[1], added, 100)
 	}
-	c.awaitDecisions(10_000)
+	c.awaitDecisions(byExtent(10_000, 100_000))
 	stopFlushing()
 	c.end()
 }

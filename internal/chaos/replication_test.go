@@ -109,10 +109,10 @@ func (r *run) killMaster(master, replica *redistest.Server, of func(*subject) bo
 	after := watch.replicated(offset)
 	r.injected(what, 1)
 	r.losses = append(r.losses, loss{
-		why: what + ": what was granted in the " + milliseconds(killed.Sub(after)).String() + " before was not replicated",
+		why: what + ": grants not replicated, of the last",
 		of:  of, after: after, until: killed,
 	})
-	r.recovered(what, of, killed, promoted)
+	r.recovered(of, killed, promoted)
 }
 
 // awaitService waits until most of some subjects have been answered since.

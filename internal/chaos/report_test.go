@@ -9,33 +9,18 @@ import (
 	"time"
 )
 
-// fault is what was done to a deployment, and how often.
-type fault struct {
-	what  string
-	times int64
-}
-
-// injected notes a fault.
-func (r *run) injected(what string, times int64) { r.faults = append(r.faults, fault{what, times}) }
+// injected notes faults.
+func (r *run) injected(what string, times int64) { r.faults[what] += times }
 
 // recovery is how long the subjects of a server were without service after it was killed.
 type recovery struct {
-	what        string
 	promoted    time.Duration // until another was the master; 0 where nobody is promoted
 	first, last time.Duration // until the first answer, and the last error
 }
 
-func (r recovery) String() string {
-	text := fmt.Sprintf("first answer after %v, last error after %v", milliseconds(r.first), milliseconds(r.last))
-	if r.promoted > 0 {
-		text = fmt.Sprintf("promoted after %v, %s", milliseconds(r.promoted), text)
-	}
-	return r.what + ": " + text
-}
-
 // recovered is the recovery of some subjects from a fault, once one of them has been answered again.
-func (r *run) recovered(what string, of func(*subject) bool, since time.Time, promoted time.Duration) {
-	out := recovery{what: what, promoted: promoted}
+func (r *run) recovered(of func(*subject) bool, since time.Time, promoted time.Duration) {
+	out := recovery{promoted: promoted}
 	for _, s := range r.subjects {
 		if !of(s) {
 			continue
@@ -63,18 +48,16 @@ func (r *run) print(took time.Duration, e extras) {
 	row("decisions", "%d about %d subjects in %.0f s", c.asked, len(r.subjects), took.Seconds())
 	row("answered", "%d granted (%d permits), %d denied, %d looked", c.granted, c.permits, c.denied, c.looked)
 	row("errors", "%s", listOf(c.errors))
-	faults := map[string]int64{}
-	for _, f := range r.faults {
-		faults[f.what] += f.times
-	}
-	row("faults", "%s", listOf(faults))
+	row("faults", "%s", listOf(r.faults))
 	row("beyond a limit", "%d permits of %d subjects; %d if every unknown outcome was a grant", e.permits, e.subjects, e.worst)
 	row("explained", "up to %d permits", e.explained)
-	for _, l := range r.losses {
-		row("", "%s", l.why)
+	for why, losses := range r.lossesByReason() {
+		row("", "%d x %s %s", len(losses), why, spread(losses, func(l loss) time.Duration { return l.until.Sub(l.after) }))
 	}
-	for _, recovery := range r.recoveries {
-		row("recovery", "%v", recovery)
+	row("recovery", "first answer after %s", spread(r.recoveries, func(r recovery) time.Duration { return r.first }))
+	row("", "last error after %s", spread(r.recoveries, func(r recovery) time.Duration { return r.last }))
+	if promoted := func(r recovery) time.Duration { return r.promoted }; promoted(r.recoveries[0]) > 0 {
+		row("", "replica promoted after %s", spread(r.recoveries, promoted))
 	}
 	_ = table.Flush()
 	r.t.Logf("%s\n%s", r.name, b.String())
@@ -92,4 +75,22 @@ func listOf(counts map[string]int64) string {
 	return strings.Join(words, ", ")
 }
 
-func milliseconds(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+func (r *run) lossesByReason() map[string][]loss {
+	reasons := map[string][]loss{}
+	for _, l := range r.losses {
+		reasons[l.why] = append(reasons[l.why], l)
+	}
+	return reasons
+}
+
+// spread is from the least to the greatest of some times, "3.4s to 4.7s".
+func spread[T any](of []T, value func(T) time.Duration) string {
+	times := make([]time.Duration, len(of))
+	for i := range of {
+		times[i] = value(of[i]).Round(time.Millisecond)
+	}
+	if least, most := slices.Min(times), slices.Max(times); least != most {
+		return fmt.Sprint(least, " to ", most)
+	}
+	return times[0].String()
+}

@@ -34,15 +34,15 @@ func TestRing(t *testing.T) {
 		killed := time.Now()
 		r.injected("server killed", 1)
 		r.awaitService(of, time.Now())
-		r.recovered("server killed", of, killed, 0)
-		r.forgotten("server killed: all that it had granted is lost", of, killed)
+		r.recovered(of, killed, 0)
+		r.forgotten("server killed: all its grants lost, of the last", of, killed)
 
 		r.awaitDecisions(r.asked() + byExtent(1000, 4000))
 		mortal.Restart(t)
 		redistest.Await(t, "the ring has found it", func() bool { return ring.Len() == len(servers) })
 		r.injected("server back, empty", 1)
 		r.awaitService(of, time.Now())
-		r.forgotten("server back: what the others had granted its subjects meanwhile is not asked any more", of, time.Now())
+		r.forgotten("server back: the others' grants to its subjects out of sight, of the last", of, time.Now())
 	}
 	stopFlushing()
 	r.end()

@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-const (
-	callers = 16
-	pause   = 8 * time.Millisecond // between two calls of a caller, on average
-)
+const callers = 16
+
+// pause is what a caller does between two calls, on average.
+func pause() time.Duration { return time.Duration(byExtent(8, 4)) * time.Millisecond }
 
 // run is callers who ask for subjects while faults happen, and what came of it.
 type run struct {
@@ -35,7 +35,7 @@ type run struct {
 	counts counts
 
 	// Of the goroutine that injects the faults.
-	faults     []fault
+	faults     map[string]int64
 	losses     []loss
 	recoveries []recovery
 }
@@ -59,7 +59,7 @@ func begin(t *testing.T, name string, rdb redis.UniversalClient, subjects int) *
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &run{
 		t: t, name: name, subjects: newSubjects(rdb, subjects), started: time.Now(), ended: ctx.Done(), cancel: cancel,
-		counts: counts{errors: map[string]int64{}},
+		counts: counts{errors: map[string]int64{}}, faults: map[string]int64{},
 	}
 	t.Cleanup(r.stop)
 	for i := range callers {
@@ -74,7 +74,7 @@ func (r *run) call(random *rand.Rand) {
 		select {
 		case <-r.ended:
 			return
-		case <-time.After(rand.N(2 * pause)):
+		case <-time.After(rand.N(2 * pause())):
 		}
 		permits, d, err := r.subjects[random.IntN(len(r.subjects))].ask(random)
 		r.count(permits, d, err)
@@ -142,7 +142,9 @@ func codeOf(reply redis.Error) string {
 
 // awaitDecisions lets the run go on until there have been so many.
 func (r *run) awaitDecisions(n int64) {
-	redistest.Await(r.t, "enough decisions", func() bool { return r.asked() >= n })
+	for asked := r.asked(); asked < n; asked = r.asked() {
+		redistest.Await(r.t, "more decisions", func() bool { return r.asked() > asked })
+	}
 }
 
 // stop ends the callers.

@@ -27,7 +27,7 @@ var soakFor = flag.Duration("soak", 4*time.Second, "how long TestSoak runs")
 const (
 	soakCallers = 8 // of each server
 	soakPause   = 4 * time.Millisecond
-	soakWarmUp  = 2 * time.Second // the roaming subjects of the beginning have expired
+	soakWarmUp  = time.Second // the roaming subjects of the beginning have expired
 	leastRounds = 6
 
 	roaming      = 500 * time.Millisecond // window of the subjects that come and go
