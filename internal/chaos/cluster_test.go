@@ -38,9 +38,9 @@ func TestCluster(t *testing.T) {
 	}
 
 	// A kill by itself: nothing else tells the client that the slots have another master.
+	added := c.add()
 	c.kill(0, true)
 	stopFlushing := c.flushScripts(nodes...)
-	added := c.add()
 	c.migrate(c.masters[1], added, int(byExtent(100, 300)))
 	for i := 1; full() && i <= 6; i++ {
 		c.awaitDecisions(c.asked() + 10_000)
@@ -73,12 +73,18 @@ func (c *cluster) revive(i int) {
 // slotsOf are the slots that a master has, as it says.
 func (c *cluster) slotsOf(master *redistest.Server) map[int64]bool {
 	c.t.Helper()
-	ranges, err := master.Client(c.t).ClusterSlots(context.Background()).Result()
+	node := master.Client(c.t)
+	shards, err := node.ClusterShards(context.Background()).Result()
 	must(c.t, err)
-	owned := map[int64]bool{}
-	for _, r := range ranges {
-		for slot := r.Start; r.Nodes[0].Addr == master.Addr && slot <= r.End; slot++ {
-			owned[int64(slot)] = true
+	id, owned := idOf(c.t, node), map[int64]bool{}
+	for _, shard := range shards {
+		if !slices.ContainsFunc(shard.Nodes, func(n redis.Node) bool { return n.ID == id }) {
+			continue
+		}
+		for _, slots := range shard.Slots {
+			for slot := slots.Start; slot <= slots.End; slot++ {
+				owned[slot] = true
+			}
 		}
 	}
 	if len(owned) == 0 {
@@ -93,11 +99,10 @@ func (c *cluster) add() *redistest.Server {
 	added := redistest.StartClusterNode(c.t, "--cluster-node-timeout", nodeTimeout())
 	node := added.Client(c.t)
 	redistest.Meet(c.t, node, c.masters[0].Client(c.t))
-	for _, server := range append(slices.Clone(c.masters), added) {
-		client := server.Client(c.t)
-		redistest.Await(c.t, "a node knows the new one and is up", func() bool {
-			return strings.Contains(client.ClusterNodes(context.Background()).Val(), added.Addr) &&
-				strings.Contains(client.ClusterInfo(context.Background()).Val(), "cluster_state:ok")
+	for _, master := range c.masters {
+		client := master.Client(c.t)
+		redistest.Await(c.t, "a node knows the new one", func() bool {
+			return strings.Contains(client.ClusterNodes(context.Background()).Val(), added.Addr)
 		})
 	}
 	c.injected("empty node added", 1)
@@ -117,6 +122,9 @@ func (c *cluster) migrate(from, to *redistest.Server, subjects int) {
 			nodes = append(nodes, master.Client(c.t))
 		}
 	}
+	redistest.Await(c.t, "the target is ready", func() bool {
+		return strings.Contains(target.ClusterInfo(context.Background()).Val(), "cluster_state:ok")
+	})
 	for _, s := range c.subjects {
 		slot := c.slotOf[s]
 		if subjects == 0 || !owned[slot] {

@@ -51,7 +51,9 @@ func (r *run) print(took time.Duration, e extras) {
 	row("faults", "%s", listOf(r.faults))
 	row("beyond a limit", "%d permits of %d subjects; %d if every unknown outcome was a grant", e.permits, e.subjects, e.worst)
 	row("explained", "up to %d permits", e.explained)
-	for why, losses := range r.lossesByReason() {
+	reasons := r.lossesByReason()
+	for _, why := range slices.Sorted(maps.Keys(reasons)) {
+		losses := reasons[why]
 		row("", "%d x %s %s", len(losses), why, spread(losses, func(l loss) time.Duration { return l.until.Sub(l.after) }))
 	}
 	row("recovery", "first answer after %s", spread(r.recoveries, func(r recovery) time.Duration { return r.first }))

@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-const callers = 16
-
-// pause is what a caller does between two calls, on average.
-func pause() time.Duration { return time.Duration(byExtent(8, 4)) * time.Millisecond }
+const (
+	callers = 16
+	pause   = 4 * time.Millisecond // between two calls of a caller, on average
+)
 
 // run is callers who ask for subjects while faults happen, and what came of it.
 type run struct {
@@ -74,7 +74,7 @@ func (r *run) call(random *rand.Rand) {
 		select {
 		case <-r.ended:
 			return
-		case <-time.After(rand.N(2 * pause())):
+		case <-time.After(rand.N(2 * pause)):
 		}
 		permits, d, err := r.subjects[random.IntN(len(r.subjects))].ask(random)
 		r.count(permits, d, err)
