@@ -68,7 +68,7 @@ var troubles = []struct {
 		return func() { must(t, tr.admin.ConfigSet(background, "maxmemory", "0").Err()) }
 	}},
 	{"read-only", true, func(t *testing.T, tr *troubled) func() {
-		must(t, tr.admin.Do(background, "replicaof", "127.0.0.1", freePort(t)).Err())
+		must(t, tr.admin.Do(background, "replicaof", "127.0.0.1", 1).Err())
 		return func() { must(t, tr.admin.Do(background, "replicaof", "no", "one").Err()) }
 	}},
 	{"loading", true, beginLoading},
