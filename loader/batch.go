@@ -91,12 +91,14 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 // entry is one decision of a batch.
 type entry struct {
 	Result
-	call    call
-	cmd     *command                                               // its last attempt
-	report  func(error)                                            // what became of that, to the breaker
-	open    bool                                                   // it has neither a decision nor an error
-	degrade func(ctx context.Context, err error) (Decision, error) // nil without a policy
-	seen    *observation                                           // nil if nobody watches
+	call   call
+	cmd    *command     // its last attempt
+	report func(error)  // what became of that, to the breaker
+	open   bool         // it has neither a decision nor an error
+	seen   *observation // nil if nobody watches
+
+	// degrade is the answer of the limiter's policy to an error; nil without a policy.
+	degrade func(ctx context.Context, err error) (Decision, error)
 }
 
 func (b *Batch) add(limiter Limiter, subject string, q question) *Result {

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// furthestUS is the longest wait that is told, in microseconds: about a century.
+// furthestUS is the longest wait that is told, in microseconds: some 140 years.
 const furthestUS = 1 << 52
 
-// localSubjects is how many subjects FailLocal knows at once: about 3 MB of them.
+// localSubjects is how many subjects FailLocal knows at once, of some 240 bytes each.
 const localSubjects = 10000
 
 // FailLocal has a limiter in this process answer what Redis does not decide, at a share of the limit, above 0 and
@@ -26,7 +26,7 @@ const localSubjects = 10000
 //
 // Wait and Reserve book ahead, first come, first served in this process; Cancel does not give local permits
 // back. More permits at once than the share ever holds are no question for it: they stay the error that
-// they were. The copies of a limiter share their subjects, up to 10000: make it once, not for every call.
+// they were. The copies of a limiter share their subjects, up to 10000 in 2.5 MB: make it once, not for every call.
 // Beyond that, any one starts afresh for the next, which gains nobody more than asking as another subject.
 func FailLocal(share float64) LimiterOption {
 	return func(s *settings) {
