@@ -39,7 +39,7 @@ type flight struct {
 	decision Decision
 	err      error
 	stale    bool // the subject was reset meanwhile
-	late     bool // the call took longer than what it brought may be spent
+	late     bool // what the call brought may not be spent, or not any more
 }
 
 // clock is the time by which permits grow old: one reading of the monotonic clock.
@@ -150,7 +150,7 @@ func (l *Leased) fly(ctx context.Context, subject string, h *holding, f *flight)
 	for {
 		f.sent = l.clock()
 		f.decision, f.err = l.ring.decide(ctx, subject, question{method: "AllowN", permits: f.want})
-		if f.err != nil || f.decision.Granted || f.want == f.need {
+		if f.err != nil || f.decision.Granted || f.decision.Degraded || f.want == f.need {
 			break
 		}
 		f.want = max(f.need, min(f.decision.Remaining, f.want)/2)
@@ -182,7 +182,8 @@ func (h *holding) land(f *flight, now, age time.Duration) {
 	defer h.mu.Unlock()
 	defer close(f.done)
 	h.flight = nil
-	if f.err != nil || f.stale {
+	f.late = f.decision.Degraded // a policy's permits are its callers' alone: Redis knows nothing of them
+	if f.err != nil || f.stale || f.late {
 		return
 	}
 	h.told, h.asked, h.next = f.decision, f.sent, 1
