@@ -1,6 +1,7 @@
 package scripttest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -121,7 +122,7 @@ func basePairs(c call) int {
 }
 
 func baseNext(c call) int {
-	k, v := c.table(1).Next(c.Get(2))
+	k, v := c.next(c.table(1), c.Get(2))
 	c.Push(k)
 	if k == lua.LNil {
 		return 1
@@ -143,7 +144,8 @@ func baseRawGet(c call) int {
 func baseRawSet(c call) int {
 	c.table(1)
 	k, v := c.any(2), c.any(3)
-	c.RawSet(c.writable(1), k, v)
+	c.checkKey(k)
+	runOf(c.LState).store(c.writable(1), k, v)
 	c.SetTop(1)
 	return 1
 }
@@ -211,9 +213,11 @@ func baseType(c call) int {
 func baseUnpack(c call) int {
 	t := c.table(1)
 	from := c.optInt(2, 1)
-	to := t.Len()
+	to := 0
 	if c.Get(3) != lua.LNil {
 		to = c.int(3)
+	} else {
+		to = c.length(t)
 	}
 	if from > to {
 		return 0
@@ -252,11 +256,16 @@ func baseLoad(c call) int {
 
 // load compiles source as the script itself was compiled, and pushes what loadstring returns.
 func (c call) load(source, name string) int {
-	proto, err := compileChunk(source, displayedChunk(name))
+	run := runOf(c.LState)
+	proto, sites, err := compileChunk(source, displayedChunk(name), len(run.chunks))
+	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
+		run.end(c.LState, err)
+	}
 	if err != nil {
 		return c.pushAll(lua.LNil, []lua.LValue{lua.LString(err.Error())})
 	}
-	c.Push(runOf(c.LState).redis.lib.instantiate(c.LState, proto))
+	run.chunks = append(run.chunks, sites)
+	c.Push(run.redis.lib.instantiate(c.LState, proto))
 	return 1
 }
 

@@ -30,21 +30,24 @@ func (c call) raise(text string) {
 	c.Error(lua.LString(text), 0)
 }
 
+// argError raises an error under the name by which Lua code called the function; other callers know none.
+// A method does not count the value it belongs to.
 func (c call) argError(n int, message string) {
-	c.fail("bad argument #%d to '%s' (%s)", n, c.calledAs(), message)
+	at, _ := caller(c.LState)
+	called := at.callee
+	switch called.kind {
+	case "":
+		called.text = "?"
+	case unknownKind:
+		runOf(c.LState).doubt(unknownName)
+	case "method":
+		if n--; n == 0 {
+			c.fail("calling '%s' on bad self (%s)", called.text, message)
+		}
+	}
+	c.fail("bad argument #%d to '%s' (%s)", n, called.text, message)
 }
 
-// calledAs is the name by which Lua code called the function; other callers know none.
-func (c call) calledAs() string {
-	if position(c.LState, 1) == "" {
-		return "?"
-	}
-	debug, _ := c.GetStack(0)
-	if _, err := c.GetInfo("n", debug, lua.LNil); err != nil || debug.Name == "?" {
-		return c.name
-	}
-	return debug.Name
-}
 
 func (c call) typeError(n int, want string) {
 	c.argError(n, want+" expected, got "+c.typeName(n))
@@ -60,14 +63,42 @@ func (c call) typeName(n int) string {
 // position is the "user_script:1: " of the function at a level of the call stack: 0 is the running
 // one, 1 its caller. It is empty for a function that is not Lua.
 func position(L *lua.LState, level int) string {
-	debug, ok := L.GetStack(level)
+	chunk, line, ok := lineAt(L, level)
 	if !ok {
 		return ""
 	}
-	if _, err := L.GetInfo("Sl", debug, lua.LNil); err != nil || debug.CurrentLine < 0 {
-		return ""
+	return fmt.Sprintf("%s:%d: ", chunk, line)
+}
+
+// lineAt is the line where the function at a level stands, if it is Lua. Below a stack that pcall has made
+// the levels go on with that of its caller, whose top is pcall itself.
+func lineAt(L *lua.LState, level int) (chunk string, line int, ok bool) {
+	run := runOf(L)
+	debug, ok := L.GetStack(level)
+	for !ok {
+		below := run.callers[L]
+		if below == nil {
+			return "", 0, false
+		}
+		level -= depth(L) - 1
+		L = below
+		debug, ok = L.GetStack(level)
 	}
-	return fmt.Sprintf("%s:%d: ", debug.Source, debug.CurrentLine)
+	if _, err := L.GetInfo("Sl", debug, lua.LNil); err != nil {
+		return "", 0, false
+	}
+	at, ok := run.site(debug.CurrentLine)
+	return debug.Source, at.line, ok
+}
+
+// depth is how many levels a stack has.
+func depth(L *lua.LState) (n int) {
+	for {
+		if _, ok := L.GetStack(n); !ok {
+			return n
+		}
+		n++
+	}
 }
 
 // any refuses an absent argument.

@@ -112,7 +112,7 @@ func (e *jsonEncoder) table(t *lua.LTable, depth int) {
 // arrayLength is the largest index of a table that has indices only, else 0.
 func (e *jsonEncoder) arrayLength(t *lua.LTable) int {
 	largest, items := 0.0, 0
-	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
+	for k := range runOf(e.call.LState).anyOrder(t) {
 		n, ok := k.(lua.LNumber)
 		if !ok || n < 1 || math.Floor(float64(n)) != float64(n) {
 			return 0
@@ -140,7 +140,7 @@ func (e *jsonEncoder) array(t *lua.LTable, n, depth int) {
 func (e *jsonEncoder) object(t *lua.LTable, depth int) {
 	e.out.WriteByte('{')
 	first := true
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+	for k, v := range runOf(e.call.LState).entries(t) {
 		if !first {
 			e.out.WriteByte(',')
 		}

@@ -25,13 +25,13 @@ func cmsgpackPack(c call) int {
 	}
 	var out []byte
 	for i := 1; i <= c.GetTop(); i++ {
-		out = packValue(out, c.Get(i), 0)
+		out = runOf(c.LState).packValue(out, c.Get(i), 0)
 	}
 	c.pushString(string(out))
 	return 1
 }
 
-func packValue(out []byte, v lua.LValue, level int) []byte {
+func (r *run) packValue(out []byte, v lua.LValue, level int) []byte {
 	switch v := v.(type) {
 	case lua.LString:
 		return append(packHeader(out, len(v), 0xa0, 31, 0xd9), v...)
@@ -44,7 +44,7 @@ func packValue(out []byte, v lua.LValue, level int) []byte {
 		return packLuaNumber(out, float64(v))
 	case *lua.LTable:
 		if level < maxPackNesting {
-			return packTable(out, unprotected(v), level+1)
+			return r.packTable(out, unprotected(v), level+1)
 		}
 	}
 	return append(out, 0xc0)
@@ -98,25 +98,25 @@ func packInteger(out []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(append(out, 0xd3), uint64(n))
 }
 
-func packTable(out []byte, t *lua.LTable, level int) []byte {
-	keys := tableKeys(t)
+func (r *run) packTable(out []byte, t *lua.LTable, level int) []byte {
+	keys := r.tableKeys(t)
 	if isArray(keys) {
 		out = packHeader(out, len(keys), 0x90, 15, 0xdb)
 		for i := range keys {
-			out = packValue(out, t.RawGet(lua.LNumber(i+1)), level)
+			out = r.packValue(out, t.RawGet(lua.LNumber(i+1)), level)
 		}
 		return out
 	}
 	out = packHeader(out, len(keys), 0x80, 15, 0xdd)
 	for _, k := range keys {
-		out = packValue(packValue(out, k, level), t.RawGet(k), level)
+		out = r.packValue(r.packValue(out, k, level), t.RawGet(k), level)
 	}
 	return out
 }
 
-func tableKeys(t *lua.LTable) []lua.LValue {
+func (r *run) tableKeys(t *lua.LTable) []lua.LValue {
 	var keys []lua.LValue
-	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
+	for k := range r.entries(t) {
 		keys = append(keys, k)
 	}
 	return keys

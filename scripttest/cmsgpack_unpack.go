@@ -119,7 +119,7 @@ func (u *unpacker) table(n int, isMap bool) lua.LValue {
 		if isMap {
 			k = u.value()
 		}
-		u.call.RawSet(t, k, u.value())
+		runOf(u.call.LState).store(t, k, u.value())
 	}
 	return t
 }

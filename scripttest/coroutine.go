@@ -42,7 +42,7 @@ func resumeLike51(resume function) function {
 		}
 		results := resume(c)
 		if c.Get(-results) == lua.LFalse {
-			failure := lua51(c.Get(-1))
+			failure := runOf(c.LState).lua51(c.Get(-1))
 			c.Pop(1)
 			c.Push(failure)
 		}

@@ -2,7 +2,11 @@ package scripttest
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+
+	lua "github.com/yuin/gopher-lua"
 )
 
 // ErrorReply is an error reply as Redis 7 sends it, without the "-" before it.
@@ -34,32 +38,60 @@ func (e *UnsupportedError) Error() string {
 	return "scripttest does not emulate " + e.What
 }
 
-// asLua51 puts the few error texts that come from inside the VM into Lua 5.1's words. The rest is
-// raised by this package in those words already.
-func asLua51(text string) string {
-	position, message := "", text
-	if i := strings.Index(text, ": "); i >= 0 && strings.Contains(text[:i], ":") {
-		position, message = text[:i+2], text[i+2:]
+// vmError is an error text that comes from inside the VM: the chunk, the number of the site, the message.
+var vmError = regexp.MustCompile(`^(.*?):(\d{13,19}): (.*)$`)
+
+// lua51 puts an error text of the VM's into Lua 5.1's words. The rest is raised by this package in those
+// words already. A stack overflow ends the run: here the stack is smaller.
+func (r *run) lua51(v lua.LValue) lua.LValue {
+	text, ok := v.(lua.LString)
+	if !ok {
+		return v
 	}
+	if strings.Contains(string(text), "registry overflow") || strings.Contains(string(text), "lua callstack overflow") {
+		r.doubt(stackOverflow)
+	}
+	parts := vmError.FindStringSubmatch(string(text))
+	if parts == nil {
+		return lua.LString(unplaced(string(text)))
+	}
+	number, _ := strconv.Atoi(parts[2])
+	at, ok := r.site(number)
+	if !ok {
+		return v
+	}
+	return lua.LString(fmt.Sprintf("%s:%d: %s", parts[1], at.line, r.vmMessage(at, parts[3])))
+}
+
+const stackOverflow = "a stack overflow: Redis overflows at another depth"
+
+// unplaced are texts of the VM that have no position.
+func unplaced(text string) string {
+	switch {
+	case strings.HasSuffix(text, "can not yield from outside of a coroutine"):
+		return "attempt to yield across metamethod/C-call boundary"
+	case text == "can not resume a dead thread":
+		return "cannot resume dead coroutine"
+	}
+	return text
+}
+
+func (r *run) vmMessage(at site, message string) string {
 	switch {
 	case strings.HasPrefix(message, "cannot perform "):
-		message = "attempt to perform arithmetic on a table value"
+		operand := 0
+		if strings.HasSuffix(message, " table") && !strings.Contains(message, "between table") {
+			operand = 1
+		}
+		return "attempt to perform arithmetic on " + r.describe(at.operand(operand), lua.LTTable)
 	case message == "__unm undefined":
-		message = "attempt to perform arithmetic on a table value"
+		return "attempt to perform arithmetic on " + r.describe(at.operand(0), lua.LTTable)
 	case message == "attempt to call a non-function object":
-		message = "attempt to call a table value"
-	case strings.HasPrefix(message, "attempt to index a non-table object("):
-		message = "attempt to index a userdata value"
-	case message == "registry overflow":
-		message = "stack overflow"
-	case strings.HasSuffix(message, "can not yield from outside of a coroutine"):
-		position, message = "", "attempt to yield across metamethod/C-call boundary"
-	case message == "can not resume a dead thread":
-		message = "cannot resume dead coroutine"
+		return "attempt to call " + r.describe(at.callee, lua.LTTable)
 	case strings.HasPrefix(message, "attempt to compare "):
-		message = compareText(message)
+		return compareText(message)
 	}
-	return position + message
+	return unplaced(message)
 }
 
 func compareText(message string) string {

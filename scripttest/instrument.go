@@ -113,7 +113,7 @@ func (in *instrument) expr(e ast.Expr) ast.Expr {
 
 func (in *instrument) ways(e ast.Expr) ast.Expr {
 	counter := in.decide(e, in.places.text(e), false)
-	return helperCall(wayHelper, numberAt(e, counter), e)
+	return helperCall(wayHelper, numberAt(e, counter), single(e))
 }
 
 // blocks counts the statements inside of a statement.

@@ -101,7 +101,7 @@ func TestServerMatrix(t *testing.T) {
 					server.do(t, "FLUSHALL")
 					emulated.FlushAll()
 					fragments++
-					want := withoutNames(server.eval(t, source))
+					want := server.eval(t, source)
 					if diff := cmp.Diff(want, evaluate(t, emulated, source)); diff != "" {
 						t.Errorf("%s\n(-redis +scripttest)\n%s", expression, diff)
 					}

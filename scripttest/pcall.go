@@ -2,7 +2,7 @@ package scripttest
 
 import lua "github.com/yuin/gopher-lua"
 
-// maxProtected is how deep pcalls may nest, as Lua 5.1's LUAI_MAXCCALLS.
+// maxProtected is how deep pcalls may nest; Lua 5.1 has 200 calls of C functions.
 const maxProtected = 195
 
 // basePcall is Redis's pcall: of an error that is a table with a string err it gives the string.
@@ -52,18 +52,24 @@ func (c call) pushAll(first lua.LValue, rest []lua.LValue) int {
 func (c call) protect(callee []lua.LValue) (results []lua.LValue, failure lua.LValue) {
 	run := runOf(c.LState)
 	if run.depth >= maxProtected {
-		return nil, lua.LString("C stack overflow")
+		run.refuse(c.LState, stackOverflow)
 	}
 	run.depth++
 	defer func() { run.depth-- }()
 
 	thread := newThread(c.LState)
 	defer thread.Close()
+	if run.callers == nil {
+		run.callers = map[*lua.LState]*lua.LState{}
+	}
+	run.callers[thread] = c.LState
+	defer delete(run.callers, thread)
+	thread.Push(c.NewFunction(callOn))
 	for _, v := range callee {
 		thread.Push(v)
 	}
-	if err := thread.PCall(len(callee)-1, lua.MultRet, nil); err != nil {
-		return nil, errorValue(err)
+	if err := thread.PCall(len(callee), lua.MultRet, nil); err != nil {
+		return nil, run.errorValue(err)
 	}
 	for i := 1; i <= thread.GetTop(); i++ {
 		results = append(results, thread.Get(i))

@@ -9,15 +9,17 @@ import (
 // arithmetic are the operations that the VM leaves to metatables as soon as an operand is not a number.
 // Strings have them so that they convert as strtod does; the other types so that errors are worded as
 // in Lua 5.1.
-var arithmetic = map[string]func(a, b float64) float64{
-	"__add": func(a, b float64) float64 { return a + b },
-	"__sub": func(a, b float64) float64 { return a - b },
-	"__mul": func(a, b float64) float64 { return a * b },
-	"__div": func(a, b float64) float64 { return a / b },
-	"__mod": modulo,
-	"__pow": math.Pow,
-	"__unm": func(a, _ float64) float64 { return -a },
+var arithmetic = map[string]operation{
+	"__add": func(_ *run, a, b float64) float64 { return a + b },
+	"__sub": func(_ *run, a, b float64) float64 { return a - b },
+	"__mul": func(_ *run, a, b float64) float64 { return a * b },
+	"__div": func(_ *run, a, b float64) float64 { return a / b },
+	"__mod": func(_ *run, a, b float64) float64 { return modulo(a, b) },
+	"__pow": (*run).power,
+	"__unm": func(_ *run, a, _ float64) float64 { return -a },
 }
+
+type operation func(r *run, a, b float64) float64
 
 // modulo is Lua 5.1's a % b, rounding and all.
 func modulo(a, b float64) float64 {
@@ -39,14 +41,14 @@ func primitiveMeta(L *lua.LState) *lua.LTable {
 		"__index": "index", "__newindex": "index", "__call": "call", "__len": "get length of",
 	} {
 		mt.RawSetString(event, L.NewFunction(func(L *lua.LState) int {
-			cannot(L, verb, L.Get(1))
+			cannotUse(L, verb, L.Get(1))
 			return 0
 		}))
 	}
 	return mt
 }
 
-func arithmeticOn(compute func(a, b float64) float64) lua.LGFunction {
+func arithmeticOn(compute operation) lua.LGFunction {
 	return func(L *lua.LState) int {
 		a, okA := toNumber(L.Get(1))
 		b, okB := toNumber(L.Get(2))
@@ -54,18 +56,30 @@ func arithmeticOn(compute func(a, b float64) float64) lua.LGFunction {
 			okB = true // unary minus
 		}
 		if !okA {
-			cannot(L, "perform arithmetic on", L.Get(1))
+			cannot(L, "perform arithmetic on", L.Get(1), 0)
 		}
 		if !okB {
-			cannot(L, "perform arithmetic on", L.Get(2))
+			cannot(L, "perform arithmetic on", L.Get(2), 1)
 		}
-		L.Push(lua.LNumber(compute(a, b)))
+		L.Push(lua.LNumber(compute(runOf(L), a, b)))
 		return 1
 	}
 }
 
-func cannot(L *lua.LState, verb string, v lua.LValue) {
-	call{LState: L}.fail("attempt to %s a %s value", verb, v.Type())
+// cannot raises the error of an operation on one of its operands.
+func cannot(L *lua.LState, verb string, v lua.LValue, operand int) {
+	at, _ := caller(L)
+	call{LState: L}.fail("attempt to %s %s", verb, runOf(L).describe(at.operand(operand), v.Type()))
+}
+
+// cannotUse raises the error of indexing, calling or measuring a value.
+func cannotUse(L *lua.LState, verb string, v lua.LValue) {
+	at, _ := caller(L)
+	called := at.operand(0)
+	if verb == "call" {
+		called = at.callee
+	}
+	call{LState: L}.fail("attempt to %s %s", verb, runOf(L).describe(called, v.Type()))
 }
 
 // stringMeta is the metatable of strings: the library for methods, and arithmetic. Like Redis's it has
@@ -78,7 +92,10 @@ func stringMeta(L *lua.LState, library *lua.LTable) *lua.LTable {
 
 // helperFunctions are what helperNames stand for, in that order.
 func helperFunctions() []lua.LGFunction {
-	return []lua.LGFunction{helpConcat, arithmeticHelper("__mod"), helpFor, helpCount, helpWay}
+	return []lua.LGFunction{
+		helpConcat, arithmeticHelper("__mod"), arithmeticHelper("__pow"), helpFor, helpLength, helpTable, helpMore, helpSet,
+		helpCount, helpWay,
+	}
 }
 
 // arithmeticHelper is an operator as a call: numbers at once, all else by metatable.
@@ -89,7 +106,7 @@ func arithmeticHelper(event string) lua.LGFunction {
 		a, okA := L.Get(1).(lua.LNumber)
 		b, okB := L.Get(2).(lua.LNumber)
 		if okA && okB {
-			L.Push(lua.LNumber(compute(float64(a), float64(b))))
+			L.Push(lua.LNumber(compute(runOf(L), float64(a), float64(b))))
 			return 1
 		}
 		if own := ownMeta(L, event, L.Get(1), L.Get(2)); own != lua.LNil {
@@ -108,7 +125,7 @@ func helpConcat(L *lua.LState) int {
 	n := L.GetTop()
 	right := L.Get(n)
 	for i := n - 1; i >= 1; i-- {
-		right = concat(L, L.Get(i), right)
+		right = concat(L, i, right)
 	}
 	L.Push(right)
 	return 1
@@ -127,7 +144,9 @@ func joined(L *lua.LState) (string, bool) {
 	return string(buf), true
 }
 
-func concat(L *lua.LState, a, b lua.LValue) lua.LValue {
+// concat joins operand i, counted from 1, with what is right of it.
+func concat(L *lua.LState, i int, b lua.LValue) lua.LValue {
+	a := L.Get(i)
 	left, okA := toString(a)
 	right, okB := toString(b)
 	if okA && okB {
@@ -140,9 +159,9 @@ func concat(L *lua.LState, a, b lua.LValue) lua.LValue {
 		return result
 	}
 	if okA {
-		a = b
+		cannot(L, "concatenate", b, i)
 	}
-	cannot(L, "concatenate", a)
+	cannot(L, "concatenate", a, i-1)
 	return nil
 }
 

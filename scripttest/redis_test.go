@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,7 +26,7 @@ func TestServerCorpus(t *testing.T) {
 			for _, source := range group.fragments {
 				server.do(t, "FLUSHALL")
 				emulated.FlushAll()
-				want := withoutNames(server.eval(t, source))
+				want := server.eval(t, source)
 				got := evaluate(t, emulated, source)
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s\n(-redis +scripttest)\n%s", source, diff)
@@ -87,17 +86,6 @@ func redis70(t *testing.T) *redistest.Server {
 	}
 	t.Skip(message)
 	return nil
-}
-
-// withoutNames takes from an error text the names that Lua gives to values, which this package does not
-// know: "local 'x' (a nil value)" becomes "a nil value".
-func withoutNames(reply any) any {
-	text, ok := reply.(ErrorReply)
-	if !ok {
-		return reply
-	}
-	named := regexp.MustCompile(`(?:local|global|field|method|upvalue) '[^']*' \((a \w+ value)\)`)
-	return ErrorReply(named.ReplaceAllString(string(text), "$1"))
 }
 
 // evaluate is EVAL on the emulated server, with the same keys and arguments as eval below.

@@ -41,7 +41,7 @@ func errorTable(L *lua.LState, text string) *lua.LTable {
 }
 
 // toReply makes the reply of what a script returned.
-func toReply(v lua.LValue) any {
+func (r *run) reply(v lua.LValue) any {
 	switch v := v.(type) {
 	case lua.LString:
 		return string(v)
@@ -52,12 +52,12 @@ func toReply(v lua.LValue) any {
 			return int64(1)
 		}
 	case *lua.LTable:
-		return tableReply(unprotected(v))
+		return r.tableReply(unprotected(v))
 	}
 	return nil
 }
 
-func tableReply(t *lua.LTable) any {
+func (r *run) tableReply(t *lua.LTable) any {
 	if text, ok := t.RawGetString("err").(lua.LString); ok {
 		return errorReply(string(text))
 	}
@@ -68,10 +68,10 @@ func tableReply(t *lua.LTable) any {
 		return formatG(float64(x), 17)
 	}
 	if m, ok := t.RawGetString("map").(*lua.LTable); ok {
-		return mapReply(m)
+		return r.mapReply(m)
 	}
 	if set, ok := t.RawGetString("set").(*lua.LTable); ok {
-		return setReply(set)
+		return r.setReply(set)
 	}
 	items := []any{}
 	for i := 1; ; i++ {
@@ -79,23 +79,23 @@ func tableReply(t *lua.LTable) any {
 		if v == lua.LNil {
 			return items
 		}
-		items = append(items, toReply(v))
+		items = append(items, r.reply(v))
 	}
 }
 
 // mapReply is a map as RESP2 has it: keys and values in turn.
-func mapReply(m *lua.LTable) any {
+func (r *run) mapReply(m *lua.LTable) any {
 	items := []any{}
-	for k, v := m.Next(lua.LNil); k != lua.LNil; k, v = m.Next(k) {
-		items = append(items, toReply(k), toReply(v))
+	for k, v := range r.entries(m) {
+		items = append(items, r.reply(k), r.reply(v))
 	}
 	return items
 }
 
-func setReply(set *lua.LTable) any {
+func (r *run) setReply(set *lua.LTable) any {
 	items := []any{}
-	for k, _ := set.Next(lua.LNil); k != lua.LNil; k, _ = set.Next(k) {
-		items = append(items, toReply(k))
+	for k := range r.entries(set) {
+		items = append(items, r.reply(k))
 	}
 	return items
 }

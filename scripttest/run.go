@@ -2,7 +2,6 @@ package scripttest
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	lua "github.com/yuin/gopher-lua"
@@ -42,7 +41,7 @@ func (s *Script) RunRO(r *Redis, keys, args []string) Result {
 
 func (s *Script) run(r *Redis, keys, args []string, readOnly bool) Result {
 	r.tb.Helper()
-	run := &run{redis: r, script: s, readOnly: readOnly, client: r.newClient(), random: newRand48(0)}
+	run := &run{redis: r, script: s, readOnly: readOnly, client: r.newClient(), arrangements: map[*lua.LTable]*arrangement{}, chunks: []sites{s.sites}}
 	run.budget = s.Budget
 	if run.budget <= 0 {
 		run.budget = DefaultBudget
@@ -58,15 +57,23 @@ func (s *Script) run(r *Redis, keys, args []string, readOnly bool) Result {
 func (r *run) main(L *lua.LState) (any, error) {
 	main := r.redis.lib.instantiate(L, r.script.proto)
 	r.used = 0
+	L.Push(L.NewFunction(callOn))
 	L.Push(main)
-	err := L.PCall(0, 1, L.NewFunction(locateError))
+	err := L.PCall(1, 1, L.NewFunction(locateError))
+	var raised lua.LValue
+	if err != nil {
+		raised = r.errorValue(err)
+	}
 	if r.fault != nil {
 		return nil, r.fault
 	}
 	if err != nil {
-		return nil, r.errorOf(errorValue(err))
+		return nil, r.errorOf(raised)
 	}
-	reply := toReply(L.Get(-1))
+	reply := r.reply(L.Get(-1))
+	if r.fault != nil {
+		return nil, r.fault
+	}
 	if failure, ok := reply.(ErrorReply); ok {
 		return nil, failure
 	}
@@ -85,7 +92,11 @@ type run struct {
 	depth    int // of pcalls
 	fault    error
 	random   rand48
+	seeded   bool // random was
 	commands []Command
+	arrangements  map[*lua.LTable]*arrangement
+	chunks   []sites                     // of the script and of what it has loaded
+	callers  map[*lua.LState]*lua.LState // of threads that pcall has made: the ones it was called on
 }
 
 var _ context.Context = (*run)(nil)
@@ -124,6 +135,13 @@ func (r *run) refuse(L *lua.LState, what string) {
 	r.end(L, &UnsupportedError{What: what})
 }
 
+// doubt ends the run with the next instruction: what follows may be otherwise on Redis.
+func (r *run) doubt(what string) {
+	if r.fault == nil {
+		r.fault = &UnsupportedError{What: what}
+	}
+}
+
 func (r *run) end(L *lua.LState, fault error) {
 	r.fault = fault
 	call{LState: L}.raise(fault.Error())
@@ -150,7 +168,7 @@ func locateError(L *lua.LState) int {
 	t, ok := v.(*lua.LTable)
 	if !ok {
 		t = L.NewTable()
-		t.RawSetString("err", lua.LString("ERR "+displayed(lua51(v))))
+		t.RawSetString("err", lua.LString("ERR "+displayed(runOf(L).lua51(v))))
 	}
 	source, line := raisedAt(L)
 	t.RawSetString("source", source)
@@ -163,36 +181,27 @@ func locateError(L *lua.LState) int {
 // not Lua. Level 0 is the handler.
 func raisedAt(L *lua.LState) (source, line lua.LValue) {
 	for level := 1; level <= 2; level++ {
-		debug, ok := L.GetStack(level)
-		if !ok {
-			break
-		}
-		if _, err := L.GetInfo("Sl", debug, lua.LNil); err == nil && debug.CurrentLine > 0 {
-			return lua.LString("@" + debug.Source), lua.LNumber(debug.CurrentLine)
+		if chunk, line, ok := lineAt(L, level); ok {
+			return lua.LString("@" + chunk), lua.LNumber(line)
 		}
 	}
 	return lua.LString("=[C]"), lua.LNumber(-1)
 }
 
+// callOn calls the function that is its first argument with the others. It stands at the bottom of every
+// stack, as a C function does in Redis.
+func callOn(L *lua.LState) int {
+	L.Call(L.GetTop()-1, lua.MultRet)
+	return L.GetTop()
+}
+
 // errorValue is the Lua value that a failed call raised.
-func errorValue(err error) lua.LValue {
+func (r *run) errorValue(err error) lua.LValue {
 	api, ok := err.(*lua.ApiError)
 	if !ok {
 		return lua.LString(err.Error())
 	}
-	return lua51(api.Object)
-}
-
-// lua51 puts an error text of the VM's into Lua 5.1's words.
-func lua51(v lua.LValue) lua.LValue {
-	text, ok := v.(lua.LString)
-	if !ok {
-		return v
-	}
-	if strings.Contains(string(text), "lua callstack overflow") {
-		return lua.LString("stack overflow")
-	}
-	return lua.LString(asLua51(string(text)))
+	return r.lua51(api.Object)
 }
 
 // displayed is tostring without metatables.

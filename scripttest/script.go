@@ -1,6 +1,7 @@
 package scripttest
 
 import (
+	"errors"
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
@@ -27,6 +28,7 @@ type Script struct {
 	Budget int    // VM instructions a run may take; 0 is DefaultBudget
 
 	proto  *lua.FunctionProto
+	sites  sites          // of proto
 	counts []atomic.Int64 // where its runs went, for a Coverage; else empty
 }
 
@@ -44,27 +46,45 @@ func compile(name, source string, passes ...pass) (*Script, error) {
 	if strings.HasPrefix(source, "#") {
 		return nil, &UnsupportedError{What: "a first line that begins with #"}
 	}
-	proto, err := compileChunk(source, chunkName, passes...)
+	proto, sites, err := compileChunk(source, chunkName, 0, passes...)
+	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, ErrorReply("ERR Error compiling script (new function): " + err.Error())
 	}
-	return &Script{Name: name, Source: source, SHA1: sha1Hex(source), proto: proto}, nil
+	return &Script{Name: name, Source: source, SHA1: sha1Hex(source), proto: proto, sites: sites}, nil
 }
 
-// compileChunk compiles source to a function that takes the helpers and returns the chunk proper.
-func compileChunk(source, display string, passes ...pass) (*lua.FunctionProto, error) {
+// compileChunk compiles source to a function that takes the helpers and returns the chunk proper. chunk is
+// the number that it has in its run. An *UnsupportedError says that Redis might compile it.
+func compileChunk(source, display string, chunk int, passes ...pass) (*lua.FunctionProto, sites, error) {
 	stmts, err := parseChunk(source, display)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, edit := range passes {
 		stmts = edit(stmts)
 	}
-	proto, err := lua.Compile(asRedis(stmts), display)
+	stmts, sites, err := asRedis(stmts, display, chunk)
 	if err != nil {
-		return nil, oneLine(err)
+		return nil, nil, err
 	}
-	return proto, nil
+	proto, err := lua.Compile(stmts, display)
+	var failure *lua.CompileError
+	if errors.As(err, &failure) {
+		return nil, nil, compileFailure(failure, display, sites)
+	}
+	return proto, sites, err
+}
+
+// compileFailure is what Lua would refuse too, or else a limit of the VM here.
+func compileFailure(failure *lua.CompileError, display string, sites sites) error {
+	switch failure.Message {
+	case "no loop to break":
+		return fmt.Errorf("%s:%d: %s", display, sites[failure.Line%siteBase].line, failure.Message)
+	}
+	return &UnsupportedError{What: "a chunk in which there is: " + failure.Message}
 }
 
 // parseChunk makes the syntax tree, a new one each time.

@@ -11,7 +11,7 @@ type sorter struct {
 }
 
 func tableSort(c call) int {
-	n := c.table(1).Len()
+	n := c.length(c.table(1))
 	s := sorter{call: c, table: c.writable(1)}
 	if c.Get(2) != lua.LNil {
 		s.compare = c.function(2)
@@ -87,8 +87,9 @@ func (s sorter) at(i int) lua.LValue { return s.table.RawGet(lua.LNumber(i)) }
 
 func (s sorter) swap(i, j int) {
 	a, b := s.at(i), s.at(j)
-	s.table.RawSet(lua.LNumber(i), b)
-	s.table.RawSet(lua.LNumber(j), a)
+	run := runOf(s.call.LState)
+	run.store(s.table, lua.LNumber(i), b)
+	run.store(s.table, lua.LNumber(j), a)
 }
 
 // lessThan is <, except that Lua gives no position to an error inside of sort.

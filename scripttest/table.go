@@ -23,7 +23,7 @@ func tableFunctions() map[string]function {
 func tableConcat(c call) int {
 	t := c.table(1)
 	separator := c.optStr(2, "")
-	from, to := c.optInt(3, 1), t.Len()
+	from, to := c.optInt(3, 1), c.length(t)
 	if c.Get(4) != lua.LNil {
 		to = c.int(4)
 	}
@@ -46,7 +46,7 @@ func tableConcat(c call) int {
 // tableForeach calls a function with every key and value until it returns something.
 func tableForeach(c call) int {
 	t, f := c.table(1), c.function(2)
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+	for k, v := c.next(t, lua.LNil); k != lua.LNil; k, v = c.next(t, k) {
 		if c.visit(f, k, v) {
 			return 1
 		}
@@ -56,7 +56,7 @@ func tableForeach(c call) int {
 
 func tableForeachi(c call) int {
 	t, f := c.table(1), c.function(2)
-	for i, n := 1, t.Len(); i <= n; i++ {
+	for i, n := 1, c.length(t); i <= n; i++ {
 		if c.visit(f, lua.LNumber(i), t.RawGetInt(i)) {
 			return 1
 		}
@@ -75,14 +75,14 @@ func (c call) visit(f *lua.LFunction, k, v lua.LValue) bool {
 }
 
 func tableGetn(c call) int {
-	c.pushNumber(float64(c.table(1).Len()))
+	c.pushNumber(float64(c.length(c.table(1))))
 	return 1
 }
 
 func tableMaxn(c call) int {
 	largest := 0.0
 	t := c.table(1)
-	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
+	for k := range runOf(c.LState).anyOrder(t) {
 		if n, ok := k.(lua.LNumber); ok {
 			largest = max(largest, float64(n))
 		}
@@ -99,17 +99,17 @@ func tableSetn(c call) int {
 
 func tableInsert(c call) int {
 	c.table(1)
-	end := c.table(1).Len() + 1
+	end := c.length(c.table(1)) + 1
 	switch c.GetTop() {
 	case 2:
-		c.writable(1).RawSetInt(end, c.Get(2))
+		runOf(c.LState).store(c.writable(1), lua.LNumber(end), c.Get(2))
 	case 3:
 		at := c.int(2)
 		t := c.writable(1)
 		for i := max(end, at); i > at; i-- {
-			t.RawSet(lua.LNumber(i), t.RawGet(lua.LNumber(i-1)))
+			runOf(c.LState).store(t, lua.LNumber(i), t.RawGet(lua.LNumber(i-1)))
 		}
-		t.RawSet(lua.LNumber(at), c.Get(3))
+		runOf(c.LState).store(t, lua.LNumber(at), c.Get(3))
 	default:
 		c.fail("wrong number of arguments to 'insert'")
 	}
@@ -117,11 +117,16 @@ func tableInsert(c call) int {
 }
 
 func tableRemove(c call) int {
-	n := c.table(1).Len()
+	n := c.length(c.table(1))
 	at := c.optInt(2, n)
 	if at < 1 || at > n {
 		return 0
 	}
-	c.Push(c.writable(1).Remove(at))
+	t, run := c.writable(1), runOf(c.LState)
+	c.Push(t.RawGetInt(at))
+	for ; at < n; at++ {
+		run.store(t, lua.LNumber(at), t.RawGetInt(at+1))
+	}
+	run.store(t, lua.LNumber(n), lua.LNil)
 	return 1
 }

@@ -5,14 +5,18 @@ import "github.com/yuin/gopher-lua/ast"
 // visitor says what walk does with the nodes of a tree: children first, then the node itself. A nil
 // function leaves its kind of node alone.
 type visitor struct {
-	expr func(ast.Expr) ast.Expr // returns what stands in the expression's place
-	stmt func(ast.Stmt)          // edits the statement in place
+	expr    func(ast.Expr) ast.Expr // returns what stands in the expression's place
+	stmt    func(ast.Stmt)          // edits the statement in place
+	replace func(ast.Stmt) ast.Stmt // returns what stands in the statement's place
 }
 
 // walk visits every statement and expression below stmts, nested functions included.
 func walk(stmts []ast.Stmt, v visitor) {
-	for _, s := range stmts {
+	for i, s := range stmts {
 		v.visitStmt(s)
+		if v.replace != nil {
+			stmts[i] = v.replace(s)
+		}
 	}
 }
 
