@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -19,6 +20,8 @@ type arrangement struct {
 	array int
 	nodes []node
 	free  int // nodes from here on have been taken at some time
+
+	fixed []lua.LValue // the keys of a library's table, which never changes
 
 	// uncertain says why Redis itself may have another order from one run to the next, else "".
 	uncertain string
@@ -41,9 +44,13 @@ func (r *run) arranged(t *lua.LTable) *arrangement {
 	if l, ok := r.arrangements[t]; ok {
 		return l
 	}
+	if keys := r.redis.lib.keysOf(t); keys != nil {
+		return &arrangement{table: t, fixed: keys}
+	}
 	l := &arrangement{table: t, array: ceilPower2(t.MaxN())}
 	if n, ok := t.RawGetString("n").(lua.LNumber); ok {
 		l.array = int(n) // it is the arg of a function that takes ...
+		l.setNodes(1)
 	}
 	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
 		if _, isIndex := arrayIndex(k); !isIndex {
@@ -231,12 +238,11 @@ func (l *arrangement) mainNode(key lua.LValue) int {
 	return 0
 }
 
-// textHash takes 32 bytes at most of a long text, evenly spread, from its end on.
+// textHash takes every byte, the last one first; only Lua as it is released leaves some out.
 func textHash(s string) uint32 {
 	h := uint32(len(s))
-	step := len(s)>>5 + 1
-	for i := len(s); i >= step; i -= step {
-		h ^= h<<5 + h>>2 + uint32(s[i-1])
+	for i := len(s) - 1; i >= 0; i-- {
+		h ^= h<<5 + h>>2 + uint32(s[i])
 	}
 	return h
 }
@@ -252,6 +258,9 @@ func numberHash(x float64) uint32 {
 
 // next is the entry behind a key, nil for the first: ok is false of a key that has no place.
 func (l *arrangement) next(key lua.LValue) (k, v lua.LValue, ok bool) {
+	if l.fixed != nil {
+		return l.nextFixed(key)
+	}
 	at := 0
 	if i, isIndex := arrayIndex(key); isIndex && i <= l.array {
 		at = i
@@ -278,6 +287,19 @@ func (l *arrangement) next(key lua.LValue) (k, v lua.LValue, ok bool) {
 	return lua.LNil, lua.LNil, true
 }
 
+func (l *arrangement) nextFixed(key lua.LValue) (k, v lua.LValue, ok bool) {
+	at := slices.Index(l.fixed, key) + 1
+	if at == 0 && key != lua.LNil {
+		return lua.LNil, lua.LNil, false
+	}
+	for _, k := range l.fixed[at:] {
+		if v := l.table.RawGet(k); v != lua.LNil {
+			return k, v, true
+		}
+	}
+	return lua.LNil, lua.LNil, true
+}
+
 // length is what # gives: some index n such that n is there, or 0, and n + 1 is not.
 func (l *arrangement) length() int {
 	there := func(i int) bool { return l.table.RawGetInt(i) != lua.LNil }
@@ -299,6 +321,16 @@ func (l *arrangement) length() int {
 		}
 	}
 	return low
+}
+
+// hasHoles reports whether # might give something else than n.
+func (l *arrangement) hasHoles(n int) bool {
+	for i := 1; i <= n; i++ {
+		if l.table.RawGetInt(i) == lua.LNil {
+			return true
+		}
+	}
+	return l.table.MaxN() != n
 }
 
 // taken is how many keys with values are in nodes.

@@ -11,10 +11,12 @@ import (
 // baseFunctions are the global functions of Lua 5.1 that Redis 7 leaves to scripts.
 func (lib *library) baseFunctions() map[string]function {
 	return map[string]function{
+		"__redis__err__handler": baseErrorHandler,
+
 		"assert":         baseAssert,
 		"collectgarbage": baseCollectGarbage,
 		"error":          baseError,
-		"gcinfo":         baseCollectGarbage,
+		"gcinfo":         baseGCInfo,
 		"getmetatable":   lib.baseGetMetatable,
 		"ipairs":         baseIpairs,
 		"load":           baseLoad,
@@ -42,10 +44,29 @@ func baseAssert(c call) int {
 	return c.GetTop()
 }
 
-// baseCollectGarbage also stands for gcinfo: memory is the Go runtime's affair, and always 0 here.
+// baseCollectGarbage does nothing: memory is the Go runtime's affair. What tells of it is refused.
 func baseCollectGarbage(c call) int {
-	c.pushNumber(0)
+	option := c.optStr(1, "collect")
+	switch option {
+	case "collect", "stop", "restart":
+		c.optInt(2, 0)
+		c.pushNumber(0)
+	case "count", "step", "setpause", "setstepmul": // of memory
+		runOf(c.LState).refuse(c.LState, "collectgarbage(\""+option+"\")")
+	default:
+		c.argError(1, "invalid option '"+cString(option)+"'")
+	}
 	return 1
+}
+
+func baseErrorHandler(c call) int {
+	runOf(c.LState).refuse(c.LState, "__redis__err__handler")
+	return 0
+}
+
+func baseGCInfo(c call) int {
+	runOf(c.LState).refuse(c.LState, "gcinfo")
+	return 0
 }
 
 func baseError(c call) int {
@@ -66,6 +87,10 @@ func (lib *library) baseGetMetatable(c call) int {
 		c.Push(protected(c.LState, mt))
 		return 1
 	}
+	if v == lib.env {
+		c.Push(protected(c.LState, lib.globals.Metatable.(*lua.LTable)))
+		return 1
+	}
 	mt := lua.LNil
 	if t, ok := v.(*lua.LTable); ok && unprotected(t) == t {
 		mt = t.Metatable
@@ -84,6 +109,9 @@ func baseSetMetatable(c call) int {
 	mt := c.Get(2)
 	if mt.Type() != lua.LTTable && (mt != lua.LNil || c.GetTop() < 2) {
 		c.argError(2, "nil or table expected")
+	}
+	if weak, ok := mt.(*lua.LTable); ok && weak.RawGetString("__mode") != lua.LNil {
+		runOf(c.LState).refuse(c.LState, "weak tables")
 	}
 	if old, ok := t.Metatable.(*lua.LTable); ok && t == c.Get(1) && old.RawGetString("__metatable") != lua.LNil {
 		c.fail("cannot change a protected metatable")
@@ -144,7 +172,9 @@ func baseRawGet(c call) int {
 func baseRawSet(c call) int {
 	c.table(1)
 	k, v := c.any(2), c.any(3)
-	c.checkKey(k)
+	if failure := badKey(k); failure != "" {
+		c.raise(failure)
+	}
 	runOf(c.LState).store(c.writable(1), k, v)
 	c.SetTop(1)
 	return 1
@@ -197,10 +227,6 @@ func baseToString(c call) int {
 		c.Call(1, 1)
 		return 1
 	}
-	if _, ok := v.(*lua.LUserData); ok {
-		c.pushString("userdata: (nil)") // cjson.null is the only one there is
-		return 1
-	}
 	c.pushString(displayed(v))
 	return 1
 }
@@ -236,17 +262,19 @@ func baseLoadString(c call) int {
 
 // baseLoad collects the pieces that a function returns.
 func baseLoad(c call) int {
-	next := c.function(1)
 	name := c.optStr(2, "=(load)")
+	next := c.function(1)
 	var source strings.Builder
 	for {
-		c.Push(next)
-		c.Call(0, 1)
-		piece, ok := toString(c.Get(-1))
-		if !ok && c.Get(-1) != lua.LNil {
+		results, failure := c.protect([]lua.LValue{next})
+		if failure != nil {
+			return c.pushAll(lua.LNil, []lua.LValue{failure})
+		}
+		first := append(results, lua.LNil)[0]
+		piece, ok := toString(first)
+		if !ok && first != lua.LNil {
 			return c.pushAll(lua.LNil, []lua.LValue{lua.LString("reader function must return a string")})
 		}
-		c.Pop(1)
 		if piece == "" {
 			return c.load(source.String(), name)
 		}
@@ -262,7 +290,7 @@ func (c call) load(source, name string) int {
 		run.end(c.LState, err)
 	}
 	if err != nil {
-		return c.pushAll(lua.LNil, []lua.LValue{lua.LString(err.Error())})
+		run.refuse(c.LState, "the error text of a chunk that does not compile: "+err.Error())
 	}
 	run.chunks = append(run.chunks, sites)
 	c.Push(run.redis.lib.instantiate(c.LState, proto))

@@ -43,7 +43,7 @@ func one(f func(uint32) uint32) function {
 func fold(f func(a, b uint32) uint32) function {
 	return func(c call) int {
 		b := c.bits(1)
-		for i := 2; i <= c.GetTop(); i++ {
+		for i := c.GetTop(); i >= 2; i-- {
 			b = f(b, c.bits(i))
 		}
 		return c.pushBits(b)

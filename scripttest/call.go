@@ -48,7 +48,6 @@ func (c call) argError(n int, message string) {
 	c.fail("bad argument #%d to '%s' (%s)", n, called.text, message)
 }
 
-
 func (c call) typeError(n int, want string) {
 	c.argError(n, want+" expected, got "+c.typeName(n))
 }

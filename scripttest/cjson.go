@@ -109,18 +109,21 @@ func (e *jsonEncoder) table(t *lua.LTable, depth int) {
 	e.object(t, depth)
 }
 
-// arrayLength is the largest index of a table that has indices only, else 0.
+// arrayLength is the largest index of a table that has indices only, else 0. It is kept as a C int, which
+// an index that does not fit makes the smallest there is.
 func (e *jsonEncoder) arrayLength(t *lua.LTable) int {
-	largest, items := 0.0, 0
-	for k := range runOf(e.call.LState).anyOrder(t) {
+	largest, items := int32(0), 0
+	for k := range runOf(e.call.LState).entries(t) {
 		n, ok := k.(lua.LNumber)
 		if !ok || n < 1 || math.Floor(float64(n)) != float64(n) {
 			return 0
 		}
-		largest = max(largest, float64(n))
+		if n > lua.LNumber(largest) {
+			largest = toInt32(float64(n))
+		}
 		items++
 	}
-	if largest > float64(items*sparseRatio) && largest > sparseAllowed {
+	if int(largest) > items*sparseRatio && largest > sparseAllowed {
 		e.fail(t, "excessively sparse array")
 	}
 	return int(largest)

@@ -45,11 +45,11 @@ func (c *client) do(words []string) (any, error) {
 	if tooLongString(words) {
 		return nil, &UnsupportedError{What: "strings beyond 256 MB"}
 	}
-	if infiniteIncrement(words) {
-		return nil, &UnsupportedError{What: "adding NaN or an infinity"}
-	}
 	if failure, refused := refusedNumber(words); refused {
 		return failure, nil
+	}
+	if name == "incrbyfloat" && len(words) == 3 || name == "hincrbyfloat" && len(words) == 4 {
+		return c.increment(words), nil
 	}
 	reply := c.dispatch(instead(words))
 	if c.redis.stockScores {

@@ -12,10 +12,16 @@ const maxPackNesting = 16
 
 func cmsgpackFunctions() map[string]function {
 	return map[string]function{
-		"pack":         cmsgpackPack,
-		"unpack":       func(c call) int { return c.unpackAll(c.str(1)) },
-		"unpack_one":   func(c call) int { return c.unpackSome(c.str(1), 1, int(c.optInt64(2, 0))) },
-		"unpack_limit": func(c call) int { return c.unpackSome(c.str(1), int(c.int64(2)), int(c.optInt64(3, 0))) },
+		"pack":   cmsgpackPack,
+		"unpack": func(c call) int { return c.unpackAll(c.str(1)) },
+		"unpack_one": func(c call) int {
+			offset := c.optInt64(2, 0)
+			return c.unpackSome(c.str(1), 1, int(offset))
+		},
+		"unpack_limit": func(c call) int {
+			limit, offset := c.int64(2), c.optInt64(3, 0)
+			return c.unpackSome(c.str(1), int(limit), int(offset))
+		},
 	}
 }
 

@@ -22,7 +22,7 @@ func (c call) unpackAll(data string) int {
 func (c call) unpackSome(data string, limit, offset int) int {
 	switch {
 	case offset < 0 || limit < 0:
-		c.fail("Invalid request to unpack with offset of %d and limit of %d.", offset, len(data))
+		c.fail("Invalid request to unpack with offset of %d and limit of %d.", int32(offset), len(data))
 	case offset > len(data):
 		c.fail("Start offset %d greater than input length %d.", offset, len(data))
 	case offset == 0 && limit == 0:
@@ -118,6 +118,9 @@ func (u *unpacker) table(n int, isMap bool) lua.LValue {
 		k := lua.LValue(lua.LNumber(i))
 		if isMap {
 			k = u.value()
+		}
+		if failure := badKey(k); failure != "" {
+			u.call.raise(failure)
 		}
 		runOf(u.call.LState).store(t, k, u.value())
 	}

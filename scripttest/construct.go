@@ -52,12 +52,13 @@ func (r *run) fill(L *lua.LState, l *arrangement, position, at int) {
 	var values []lua.LValue
 	for i := range len(shape) {
 		if shape[i] == 'v' {
-			at++
-			values = append(values, L.Get(at))
+			if at++; at <= L.GetTop() { // a call that stands last may give nothing
+				values = append(values, L.Get(at))
+			}
 			continue
 		}
 		key := L.Get(at + 1)
-		call{LState: L}.checkKey(key)
+		r.checkItemKey(L, key)
 		l.place(key)
 		l.table.RawSet(key, L.Get(at+2))
 		at += 2
@@ -71,6 +72,19 @@ func (r *run) fill(L *lua.LState, l *arrangement, position, at int) {
 	for i, v := range values {
 		l.table.RawSetInt(position+i, v)
 	}
+}
+
+// checkItemKey ends the run for a bad key in a constructor of several lines, since it has but one here.
+func (r *run) checkItemKey(L *lua.LState, key lua.LValue) {
+	if at, _ := caller(L); at.callee.kind == unknownKind {
+		defer func() {
+			if p := recover(); p != nil {
+				r.doubt("the line of an error in a table constructor of several lines")
+				panic(p)
+			}
+		}()
+	}
+	call{LState: L}.checkKey(key)
 }
 
 // helpSet assigns to a field: arguments are the object, the key and the value.
@@ -115,12 +129,20 @@ func helpSet(L *lua.LState) int {
 const maxMetaLoop = 100
 
 func (c call) checkKey(key lua.LValue) {
+	if failure := badKey(key); failure != "" {
+		c.fail("%s", failure)
+	}
+}
+
+// badKey is what is wrong with a key for a new field, if anything.
+func badKey(key lua.LValue) string {
 	if key == lua.LNil {
-		c.fail("table index is nil")
+		return "table index is nil"
 	}
 	if x, ok := key.(lua.LNumber); ok && math.IsNaN(float64(x)) {
-		c.fail("table index is NaN")
+		return "table index is NaN"
 	}
+	return ""
 }
 
 // store sets a field as rawset does.
@@ -142,7 +164,15 @@ func helpLength(L *lua.LState) int {
 	return 1
 }
 
-func (c call) length(t *lua.LTable) int { return runOf(c.LState).arranged(t).length() }
+func (c call) length(t *lua.LTable) int {
+	run := runOf(c.LState)
+	l := run.arranged(t)
+	n := l.length()
+	if l.uncertain != "" && l.hasHoles(n) {
+		run.doubt(l.uncertain)
+	}
+	return n
+}
 
 // next is the entry behind a key, in Lua 5.1's order.
 func (c call) next(t *lua.LTable, key lua.LValue) (k, v lua.LValue) {
@@ -151,7 +181,7 @@ func (c call) next(t *lua.LTable, key lua.LValue) (k, v lua.LValue) {
 	run.checkOrder(l)
 	k, v, ok := l.next(key)
 	if !ok {
-		c.fail("invalid key to 'next'")
+		c.raise("invalid key to 'next'")
 	}
 	return k, v
 }

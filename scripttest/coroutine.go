@@ -18,7 +18,12 @@ func coroutineFunctions(L *lua.LState) map[string]function {
 	})
 	create, resume := functions["create"], resumeLike51(functions["resume"])
 	functions["resume"] = resume
+	functions["running"] = coroutineRunning
+	functions["status"] = statusLike51(functions["status"])
 	functions["create"] = func(c call) int {
+		if f, ok := c.Get(1).(*lua.LFunction); !ok || f.IsG {
+			c.argError(1, "Lua function expected")
+		}
 		run := c.RemoveContext()
 		create(c)
 		c.SetContext(run)
@@ -34,13 +39,55 @@ func coroutineFunctions(L *lua.LState) map[string]function {
 	return functions
 }
 
+// ofRunning is the coroutine that runs, nil outside of any: a stack that pcall has made belongs to its caller.
+func ofRunning(L *lua.LState) *lua.LState {
+	run := runOf(L)
+	for run.callers[L] != nil {
+		L = run.callers[L]
+	}
+	if L == run.thread {
+		return nil
+	}
+	return L
+}
+
+func coroutineRunning(c call) int {
+	if thread := ofRunning(c.LState); thread != nil {
+		c.Push(thread)
+	} else {
+		c.Push(lua.LNil)
+	}
+	return 1
+}
+
+func (c call) coroutine(n int) *lua.LState {
+	thread, ok := c.Get(n).(*lua.LState)
+	if !ok {
+		c.argError(n, "coroutine expected")
+	}
+	return thread
+}
+
+// statusLike51 is coroutine.status for those that are inside of a pcall too.
+func statusLike51(status function) function {
+	return func(c call) int {
+		if c.coroutine(1) == ofRunning(c.LState) {
+			c.pushString("running")
+			return 1
+		}
+		return status(c)
+	}
+}
+
 // resumeLike51 is coroutine.resume with the messages of Lua 5.1.
 func resumeLike51(resume function) function {
 	return func(c call) int {
-		if _, ok := c.Get(1).(*lua.LState); !ok {
-			c.argError(1, "coroutine expected")
-		}
+		c.coroutine(1)
+		run := runOf(c.LState)
+		depth := run.depth
+		run.enter(c.LState)
 		results := resume(c)
+		run.depth = depth
 		if c.Get(-results) == lua.LFalse {
 			failure := runOf(c.LState).lua51(c.Get(-1))
 			c.Pop(1)

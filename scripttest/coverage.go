@@ -65,7 +65,7 @@ func (c *Coverage) Compile(name, source string) (*Script, error) {
 }
 
 func count(name, source string) (*counted, error) {
-	in := &instrument{source: source}
+	in := &instrument{}
 	script, err := compile(name, source, in.pass)
 	if err != nil {
 		return nil, err

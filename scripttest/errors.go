@@ -51,6 +51,9 @@ func (r *run) lua51(v lua.LValue) lua.LValue {
 	if strings.Contains(string(text), "registry overflow") || strings.Contains(string(text), "lua callstack overflow") {
 		r.doubt(stackOverflow)
 	}
+	if strings.HasPrefix(string(text), "runtime error: ") {
+		r.doubt("this script: gopher-lua's VM fails with a " + string(text))
+	}
 	parts := vmError.FindStringSubmatch(string(text))
 	if parts == nil {
 		return lua.LString(unplaced(string(text)))
@@ -67,7 +70,9 @@ const stackOverflow = "a stack overflow: Redis overflows at another depth"
 
 // unplaced are texts of the VM that have no position.
 func unplaced(text string) string {
-	switch {
+	switch text = strings.TrimPrefix(text, " "); {
+	case text == "attempt to call a non-function object":
+		return "attempt to call a table value"
 	case strings.HasSuffix(text, "can not yield from outside of a coroutine"):
 		return "attempt to yield across metamethod/C-call boundary"
 	case text == "can not resume a dead thread":
@@ -96,7 +101,7 @@ func (r *run) vmMessage(at site, message string) string {
 
 func compareText(message string) string {
 	a, b, ok := strings.Cut(strings.TrimPrefix(message, "attempt to compare "), " with ")
-	if ok && a == b {
+	if ok && a[2] == b[2] { // all that Lua looks at
 		return "attempt to compare two " + a + " values"
 	}
 	return message

@@ -60,10 +60,10 @@ type faults struct {
 	all  []fault
 }
 
-// findFaults finds every fault that source can have, in its order. Each may be applied to the tree, once,
+// findFaults finds every fault that a script can have, in its order. Each may be applied to the tree, once,
 // and no other after it.
-func findFaults(source string, tree []ast.Stmt) []fault {
-	f := &faults{places: locate(source, tree), tree: tree}
+func findFaults(places *places, tree []ast.Stmt) []fault {
+	f := &faults{places: places, tree: tree}
 	walk(tree, visitor{expr: f.expr, stmt: f.stmt})
 	f.block(tree)
 	f.replies(tree)

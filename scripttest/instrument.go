@@ -9,7 +9,6 @@ import (
 // instrument is the pass that makes a script count where it goes. It numbers the counters in the order of
 // its walk, so that the same source has the same ones whenever it is compiled.
 type instrument struct {
-	source     string
 	statements []statement
 	decisions  []decision
 	counters   int
@@ -35,8 +34,8 @@ type decision struct {
 	counter      int  // of the first way: true, or another turn; the second way's is the next one
 }
 
-func (in *instrument) pass(tree []ast.Stmt) []ast.Stmt {
-	in.places = locate(in.source, tree)
+func (in *instrument) pass(tree []ast.Stmt, places *places) []ast.Stmt {
+	in.places = places
 	in.deciding, in.inside = map[ast.Expr]bool{}, map[ast.Expr]bool{}
 	in.turns, in.exits = map[ast.Stmt]int{}, map[*ast.BreakStmt]int{}
 	walk(tree, visitor{stmt: in.mark})

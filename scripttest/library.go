@@ -1,8 +1,10 @@
 package scripttest
 
 import (
+	_ "embed"
 	"fmt"
-	"runtime"
+	"strings"
+	"sync"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -10,13 +12,16 @@ import (
 // library is what Redis puts into Lua before a script runs. It is made once a server and shared by its
 // runs: scripts cannot write to it, and its functions find their run in the thread that calls them.
 type library struct {
-	globals    *lua.LTable  // _G
-	env        *lua.LTable  // _G as scripts get it
-	strings    *lua.LTable  // the metatable of strings
-	primitives *lua.LTable  // the metatable of what else is neither table nor userdata
-	types      []lua.LValue // a value of each type that has it
-	helpers    []lua.LValue // as helperNames
-	null       lua.LValue   // cjson.null
+	globals    *lua.LTable                  // _G
+	env        *lua.LTable                  // _G as scripts get it
+	strings    *lua.LTable                  // the metatable of strings
+	primitives *lua.LTable                  // the metatable of what else is neither table nor userdata
+	types      []lua.LValue                 // a value of each type that has it
+	helpers    []lua.LValue                 // as helperNames
+	null       lua.LValue                   // cjson.null
+	common     *lua.LTable                  // _G of which this one is a copy
+	maker      *lua.LState                  // that made it
+	order      map[*lua.LTable][]lua.LValue // of the keys of the libraries
 }
 
 // stateOptions size a Lua state: small to begin with, since a fresh one serves every run.
@@ -31,10 +36,30 @@ func stateOptions() lua.Options {
 	}
 }
 
+// newLibrary makes the library of a server. All but _G is the same for all servers, and never written to.
 func newLibrary() *library {
-	L := lua.NewState(stateOptions())
-	lib := &library{globals: L.NewTable()}
+	lib := *commonLibrary()
+	lib.common = lib.globals
+	L := lib.maker
+	lib.setGlobals(L)
+	for _, name := range lib.order[lib.common] {
+		lib.globals.RawSet(name, lib.common.RawGet(name))
+	}
+	lib.globals.Metatable = lib.common.Metatable
+	lib.globals.RawSetString("_G", lib.env)
+	lib.register(L, lib.globals, map[string]function{"getmetatable": lib.baseGetMetatable})
+	return &lib
+}
+
+func (lib *library) setGlobals(L *lua.LState) {
+	lib.globals = L.NewTable()
 	lib.env = protected(L, lib.globals)
+}
+
+var commonLibrary = sync.OnceValue(func() *library {
+	L := lua.NewState(stateOptions())
+	lib := &library{maker: L}
+	lib.setGlobals(L)
 	lib.primitives = primitiveMeta(L)
 	lib.types = primitiveTypes(L)
 	lib.null = &lua.LUserData{Metatable: lib.primitives}
@@ -42,8 +67,9 @@ func newLibrary() *library {
 		lib.helpers = append(lib.helpers, L.NewFunction(f))
 	}
 	lib.fill(L)
+	lib.arrange()
 	return lib
-}
+})
 
 // fill makes the globals.
 func (lib *library) fill(L *lua.LState) {
@@ -51,8 +77,7 @@ func (lib *library) fill(L *lua.LState) {
 	lib.globals.RawSetString("_G", lib.env)
 	lib.globals.RawSetString("_VERSION", lua.LString("Lua 5.1"))
 
-	strings := lib.module(L, "string", stringFunctions())
-	lib.strings = stringMeta(L, strings)
+	lib.strings = stringMeta(L, lib.module(L, "string", stringFunctions()))
 	lib.module(L, "table", tableFunctions())
 	lib.module(L, "math", mathFunctions())
 	lib.constants("math", mathConstants())
@@ -64,12 +89,42 @@ func (lib *library) fill(L *lua.LState) {
 		"null": lib.null, "_NAME": lua.LString("cjson"), "_VERSION": lua.LString("2.1.0"),
 	})
 	lib.module(L, "cmsgpack", cmsgpackFunctions())
+	lib.constants("cmsgpack", map[string]lua.LValue{
+		"_NAME": lua.LString("cmsgpack"), "_VERSION": lua.LString("lua-cmsgpack 0.4.0"),
+		"_COPYRIGHT":   lua.LString("Copyright (C) 2012, Salvatore Sanfilippo"),
+		"_DESCRIPTION": lua.LString("MessagePack C implementation for Lua"),
+	})
 	lib.module(L, "redis", redisFunctions())
 	lib.constants("redis", redisConstants())
 
 	mt := L.NewTable()
 	mt.RawSetString("__index", L.NewFunction(bound("", unknownGlobal)))
 	lib.globals.Metatable = mt
+}
+
+// librariesText are the keys of _G and of the libraries of Redis 7.0.15, a table a line behind its name, in
+// the order in which pairs finds them there.
+//
+//go:embed libraries.txt
+var librariesText string
+
+func (lib *library) arrange() {
+	lib.order = map[*lua.LTable][]lua.LValue{}
+	for line := range strings.Lines(librariesText) {
+		words := strings.Fields(line)
+		t := unprotected(lib.globals.RawGetString(words[0]).(*lua.LTable))
+		for _, key := range words[1:] {
+			lib.order[t] = append(lib.order[t], lua.LString(key))
+		}
+	}
+}
+
+// keysOf are the keys of a table of the library in their order, nil of others.
+func (lib *library) keysOf(t *lua.LTable) []lua.LValue {
+	if t == lib.globals {
+		return lib.order[lib.common]
+	}
+	return lib.order[t]
 }
 
 // module makes a global table of functions and returns it as scripts get it.
@@ -101,10 +156,10 @@ func bound(name string, f function) lua.LGFunction {
 		defer func() {
 			switch p := recover().(type) {
 			case nil:
-			case runtime.Error:
-				runOf(L).fault = fmt.Errorf("scripttest: %s: %w", name, p)
+			case *lua.ApiError:
 				panic(p)
 			default:
+				runOf(L).fault = fmt.Errorf("scripttest: %s: %v", name, p)
 				panic(p)
 			}
 		}()

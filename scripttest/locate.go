@@ -24,6 +24,8 @@ type places struct {
 	next      int // the first token that no node has taken
 	spans     map[ast.PositionHolder]span
 	operators map[ast.PositionHolder]int // the token of an operator
+	opens     map[ast.PositionHolder]int // the token that begins a call's arguments
+	ambiguous int                        // the line of the first call whose parenthesis begins it, or 0
 }
 
 // locate finds the nodes of the tree that the parser made of source.
@@ -33,6 +35,7 @@ func locate(source string, tree []ast.Stmt) *places {
 		tokens:    scan(source),
 		spans:     map[ast.PositionHolder]span{},
 		operators: map[ast.PositionHolder]int{},
+		opens:     map[ast.PositionHolder]int{},
 	}
 	p.block(tree)
 	return p
@@ -346,14 +349,25 @@ func (p *places) call(e *ast.FuncCallExpr) (first int) {
 		p.seek(':')
 		p.seek(parse.TIdent)
 	}
-	if open := p.seek('(', '{', parse.TString); p.tokens[open].Type != '(' {
+	open := p.seek('(', '{', parse.TString)
+	p.opens[e] = open
+	if p.tokens[open].Type != '(' {
 		p.next-- // f"text" and f{}
 		p.exprs(e.Args)
 	} else {
+		p.checkLine(open)
 		p.exprs(e.Args)
 		p.seek(')')
 	}
 	return p.leftmost(called)
+}
+
+// checkLine notes a parenthesis that stands on another line than what it calls.
+func (p *places) checkLine(open int) {
+	line := p.tokens[open].Pos.Line
+	if p.ambiguous == 0 && strings.ContainsAny(p.source[p.tokens[open-1].to:p.tokens[open].from], "\r\n") {
+		p.ambiguous = line
+	}
 }
 
 func (p *places) table(e *ast.TableExpr) (first int) {

@@ -27,11 +27,10 @@ func TestLocate(t *testing.T) {
 		sources = append(sources, script.Source)
 	}
 	for _, source := range sources {
-		tree, err := parseChunk(source, "")
+		tree, p, err := parseChunk(source, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := locate(source, tree)
 		walk(tree, visitor{
 			expr: func(e ast.Expr) ast.Expr {
 				if _, located := p.spans[e]; located {

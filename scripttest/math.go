@@ -8,7 +8,7 @@ import (
 
 func mathFunctions() map[string]function {
 	functions := map[string]function{
-		"atan2":      mathTwo(math.Atan2),
+		"atan2":      mathTwo((*run).atan2),
 		"deg":        mathOne(func(x float64) float64 { return x / radiansPerDegree }),
 		"fmod":       mathTwo(fmod),
 		"frexp":      mathFrexp,
@@ -17,19 +17,24 @@ func mathFunctions() map[string]function {
 		"min":        mathMin,
 		"mod":        mathTwo(fmod),
 		"modf":       mathModf,
-		"pow":        mathTwo(math.Pow),
+		"pow":        mathTwo((*run).power),
 		"rad":        mathOne(func(x float64) float64 { return x * radiansPerDegree }),
 		"random":     mathRandom,
 		"randomseed": mathRandomSeed,
 	}
 	for name, f := range map[string]func(float64) float64{
-		"abs": math.Abs, "acos": math.Acos, "asin": math.Asin, "atan": math.Atan, "ceil": math.Ceil,
-		"cos": math.Cos, "cosh": math.Cosh, "exp": math.Exp, "floor": math.Floor, "log": math.Log,
-		"log10": math.Log10, "sin": math.Sin, "sinh": math.Sinh, "sqrt": math.Sqrt, "tan": math.Tan,
-		"tanh": math.Tanh,
+		"abs": math.Abs, "ceil": math.Ceil, "floor": math.Floor, "sqrt": math.Sqrt,
 	} {
 		functions[name] = mathOne(f)
 	}
+	for _, f := range accurateFunctions {
+		functions[f.name] = mathAccurate(f)
+	}
+	isZero := func(x float64) bool { return x == 0 }
+	functions["sinh"] = mathInexact("sinh", math.Sinh, isZero)
+	functions["cosh"] = mathInexact("cosh", math.Cosh, isZero)
+	functions["tanh"] = mathInexact("tanh", math.Tanh, func(x float64) bool { return x == 0 || math.Abs(x) > 22 })
+	functions["log10"] = mathInexact("log10", log10, isPowerOf10)
 	return functions
 }
 
@@ -46,20 +51,33 @@ func mathOne(f func(float64) float64) function {
 	}
 }
 
-func mathTwo(f func(a, b float64) float64) function {
+// mathTwo looks at its second argument first, as C compilers let the C library do.
+func mathTwo(f operation) function {
 	return func(c call) int {
-		c.pushNumber(f(c.num(1), c.num(2)))
+		b := c.num(2)
+		c.pushNumber(f(runOf(c.LState), c.num(1), b))
 		return 1
 	}
 }
 
-// fmod is C's; the NaN that it makes has its sign set.
-func fmod(a, b float64) float64 {
-	r := math.Mod(a, b)
-	if math.IsNaN(r) && !math.IsNaN(a) && !math.IsNaN(b) {
-		return math.Copysign(r, -1)
+// log10 is right where the logarithm is whole.
+func log10(x float64) float64 {
+	if isPowerOf10(x) {
+		return math.Round(math.Log10(x))
 	}
-	return r
+	return math.Log10(x)
+}
+
+func isPowerOf10(x float64) bool {
+	return x > 0 && x < 1e23 && math.Pow10(int(math.Round(math.Log10(x)))) == x && x >= 1
+}
+
+// fmod is C's.
+func fmod(_ *run, a, b float64) float64 {
+	if r := math.Mod(a, b); !math.IsNaN(r) {
+		return r
+	}
+	return nanOf(a, b)
 }
 
 func mathFrexp(c call) int {
@@ -70,7 +88,8 @@ func mathFrexp(c call) int {
 }
 
 func mathLdexp(c call) int {
-	c.pushNumber(math.Ldexp(c.num(1), c.int(2)))
+	exponent := c.int(2)
+	c.pushNumber(math.Ldexp(c.num(1), exponent))
 	return 1
 }
 
@@ -119,11 +138,14 @@ func (r *rand48) next() uint32 {
 	return uint32(*r >> 17)
 }
 
-// mathRandom begins every run with the same seed, so that runs repeat; Redis 7 goes on from one script
-// to the next.
+// mathRandom needs a seed of the script's own: Redis 7 goes on from one script to the next.
 func mathRandom(c call) int {
+	run := runOf(c.LState)
+	if !run.seeded {
+		run.refuse(c.LState, "math.random without math.randomseed before it")
+	}
 	const largest = math.MaxInt32
-	r := float64(runOf(c.LState).random.next()%largest) / largest
+	r := float64(run.random.next()%largest) / largest
 	switch c.GetTop() {
 	case 0:
 		c.pushNumber(r)
@@ -146,6 +168,7 @@ func mathRandom(c call) int {
 }
 
 func mathRandomSeed(c call) int {
-	runOf(c.LState).random = newRand48(uint32(c.int(1)))
+	run := runOf(c.LState)
+	run.random, run.seeded = newRand48(uint32(c.int(1))), true
 	return 0
 }

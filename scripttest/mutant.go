@@ -36,8 +36,8 @@ func (m Mutant) String() string {
 // sound one, and so is its Budget: set a small one, for some mutants never end. There is no error but
 // those of the VM's limits.
 func (m Mutant) Compile() (*Script, error) {
-	faulty, err := compile(m.script.Name, m.script.Source, func(tree []ast.Stmt) []ast.Stmt {
-		findFaults(m.script.Source, tree)[m.index].apply()
+	faulty, err := compile(m.script.Name, m.script.Source, func(tree []ast.Stmt, places *places) []ast.Stmt {
+		findFaults(places, tree)[m.index].apply()
 		return tree
 	})
 	if err != nil {
@@ -59,12 +59,12 @@ func (m Mutant) Compile() (*Script, error) {
 //   - two neighbouring fields of the reply exchanged, where the script returns a table as it is written.
 func (s *Script) Mutants() iter.Seq[Mutant] {
 	return func(yield func(Mutant) bool) {
-		tree, err := parseChunk(s.Source, chunkName)
+		tree, places, err := parseChunk(s.Source, chunkName)
 		if err != nil {
 			return // it was compiled, so it parses
 		}
 		seen := map[[2]string]int{}
-		for i, f := range findFaults(s.Source, tree) {
+		for i, f := range findFaults(places, tree) {
 			m := f.mutant(s, i)
 			name := [2]string{m.Before, m.After}
 			seen[name]++

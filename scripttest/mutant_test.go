@@ -157,16 +157,16 @@ func TestMutantsAsWritten(t *testing.T) {
 			}
 			changed := append([]string{}, lines...)
 			changed[m.Line-1] = m.After
-			shown, err := parseChunk(strings.Join(changed, "\n"), "")
+			shown, _, err := parseChunk(strings.Join(changed, "\n"), "")
 			if err != nil {
 				t.Errorf("%v: %v", m, err)
 				continue
 			}
-			tree, err := parseChunk(s.Source, "")
+			tree, places, err := parseChunk(s.Source, "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			findFaults(s.Source, tree)[m.index].apply()
+			findFaults(places, tree)[m.index].apply()
 			if parse.Dump(shown) != parse.Dump(tree) {
 				t.Errorf("%v: the mutant is not %q", m, m.After)
 			}

@@ -38,6 +38,7 @@ type functionScope struct {
 	outer    *functionScope
 	line     int
 	locals   []string // those in scope, the latest last
+	zeros    zeros
 	upvalues map[upvalue]bool
 }
 
@@ -149,6 +150,9 @@ func (n *namer) exprs(list ...ast.Expr) {
 }
 
 func (n *namer) expr(e ast.Expr) {
+	if n.literal(e, true) {
+		return
+	}
 	switch e := e.(type) {
 	case *ast.IdentExpr:
 		n.names[e] = n.variable(e.Value)
@@ -161,7 +165,8 @@ func (n *namer) expr(e ast.Expr) {
 	case *ast.FunctionExpr:
 		n.functionExpr(e)
 	case *ast.LogicalOpExpr:
-		n.exprs(e.Lhs, e.Rhs)
+		n.uncertain(e.Lhs)
+		n.exprs(e.Rhs)
 		n.names[e] = name{kind: unknownKind}
 	case *ast.TableExpr:
 		for _, f := range e.Fields {
@@ -175,13 +180,21 @@ func (n *namer) expr(e ast.Expr) {
 	case *ast.StringConcatOpExpr:
 		n.exprs(e.Lhs, e.Rhs)
 	case *ast.ArithmeticOpExpr:
-		n.exprs(e.Lhs, e.Rhs)
+		n.uncertain(e.Lhs)
+		n.uncertain(e.Rhs)
 	case *ast.UnaryMinusOpExpr:
 		n.exprs(e.Expr)
 	case *ast.UnaryNotOpExpr:
-		n.exprs(e.Expr)
+		n.uncertain(e.Expr)
 	case *ast.UnaryLenOpExpr:
 		n.exprs(e.Expr)
+	}
+}
+
+// uncertain is an operand that Lua may take for a constant sooner or later than gopher-lua, or never.
+func (n *namer) uncertain(e ast.Expr) {
+	if !n.literal(e, false) {
+		n.expr(e)
 	}
 }
 

@@ -33,6 +33,7 @@ type matcher struct {
 }
 
 func newMatcher(c call, subject, pattern string) *matcher {
+	pattern = cString(pattern)
 	m := &matcher{call: c, subject: subject, pattern: pattern}
 	if pattern != "" && pattern[0] == '^' {
 		m.anchored, m.pattern = true, pattern[1:]
@@ -42,7 +43,7 @@ func newMatcher(c call, subject, pattern string) *matcher {
 
 // literalAnchor takes a ^ at the start for itself.
 func (m *matcher) literalAnchor(pattern string) {
-	m.anchored, m.pattern = false, pattern
+	m.anchored, m.pattern = false, cString(pattern)
 }
 
 // matchAt matches the whole pattern at a position of the subject: where the match ends, or -1.

@@ -2,12 +2,31 @@ package scripttest
 
 import lua "github.com/yuin/gopher-lua"
 
-// maxProtected is how deep pcalls may nest; Lua 5.1 has 200 calls of C functions.
-const maxProtected = 195
+// maxNested is how deep calls from library functions into Lua may nest; Lua 5.1 has 200 of them.
+const maxNested = 190
 
-// basePcall is Redis's pcall: of an error that is a table with a string err it gives the string.
+// enter begins such a call. What ends it lowers depth, or sets it back where it catches errors.
+func (r *run) enter(L *lua.LState) {
+	if r.depth >= maxNested {
+		r.refuse(L, stackOverflow)
+	}
+	r.depth++
+}
+
+// Call calls a function as lua.LState does.
+func (c call) Call(args, results int) {
+	run := runOf(c.LState)
+	run.enter(c.LState)
+	c.LState.Call(args, results)
+	run.depth--
+}
+
+// basePcall is Redis's pcall: of an error that is a table with a text err it gives the text, and any other
+// err behind the table.
 func basePcall(c call) int {
-	c.any(1)
+	if c.GetTop() == 0 {
+		runOf(c.LState).refuse(c.LState, "pcall() without a function, which Redis lets read beyond its stack")
+	}
 	args := make([]lua.LValue, c.GetTop())
 	for i := range args {
 		args[i] = c.Get(i + 1)
@@ -17,9 +36,11 @@ func basePcall(c call) int {
 		return c.pushAll(lua.LTrue, results)
 	}
 	if t, ok := failure.(*lua.LTable); ok {
-		if text, ok := t.RawGetString("err").(lua.LString); ok {
-			failure = text
+		reason := c.GetField(t, "err")
+		if _, isText := toString(reason); !isText {
+			return c.pushAll(lua.LFalse, []lua.LValue{failure, reason})
 		}
+		failure = reason
 	}
 	return c.pushAll(lua.LFalse, []lua.LValue{failure})
 }
@@ -30,10 +51,14 @@ func baseXpcall(c call) int {
 	if failure == nil {
 		return c.pushAll(lua.LTrue, results)
 	}
-	c.Push(handler)
-	c.Push(failure)
-	c.Call(1, 1)
-	return c.pushAll(lua.LFalse, []lua.LValue{c.Get(-1)})
+	if _, ok := handler.(*lua.LFunction); !ok {
+		return c.pushAll(lua.LFalse, []lua.LValue{lua.LString("error in error handling")})
+	}
+	handled, failure := c.protect([]lua.LValue{handler, failure})
+	if failure != nil {
+		runOf(c.LState).refuse(c.LState, "an error in the handler of xpcall")
+	}
+	return c.pushAll(lua.LFalse, append(handled, lua.LNil)[:1])
 }
 
 func (c call) pushAll(first lua.LValue, rest []lua.LValue) int {
@@ -51,11 +76,9 @@ func (c call) pushAll(first lua.LValue, rest []lua.LValue) int {
 // share their locals.
 func (c call) protect(callee []lua.LValue) (results []lua.LValue, failure lua.LValue) {
 	run := runOf(c.LState)
-	if run.depth >= maxProtected {
-		run.refuse(c.LState, stackOverflow)
-	}
-	run.depth++
-	defer func() { run.depth-- }()
+	depth := run.depth
+	run.enter(c.LState)
+	defer func() { run.depth = depth }()
 
 	thread := newThread(c.LState)
 	defer thread.Close()

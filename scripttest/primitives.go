@@ -35,7 +35,7 @@ func primitiveTypes(L *lua.LState) []lua.LValue {
 func primitiveMeta(L *lua.LState) *lua.LTable {
 	mt := L.NewTable()
 	for event, compute := range arithmetic {
-		mt.RawSetString(event, L.NewFunction(arithmeticOn(compute)))
+		mt.RawSetString(event, L.NewFunction(arithmeticOn(event, compute)))
 	}
 	for event, verb := range map[string]string{
 		"__index": "index", "__newindex": "index", "__call": "call", "__len": "get length of",
@@ -48,12 +48,15 @@ func primitiveMeta(L *lua.LState) *lua.LTable {
 	return mt
 }
 
-func arithmeticOn(compute operation) lua.LGFunction {
+func arithmeticOn(event string, compute operation) lua.LGFunction {
 	return func(L *lua.LState) int {
 		a, okA := toNumber(L.Get(1))
 		b, okB := toNumber(L.Get(2))
 		if L.GetTop() < 2 {
 			okB = true // unary minus
+		}
+		if own := ownMeta(L, event, L.Get(1), L.Get(2)); own != lua.LNil {
+			return callMeta(L, own, L.Get(1), L.Get(2))
 		}
 		if !okA {
 			cannot(L, "perform arithmetic on", L.Get(1), 0)
@@ -101,16 +104,13 @@ func helperFunctions() []lua.LGFunction {
 // arithmeticHelper is an operator as a call: numbers at once, all else by metatable.
 func arithmeticHelper(event string) lua.LGFunction {
 	compute := arithmetic[event]
-	primitive := arithmeticOn(compute)
+	primitive := arithmeticOn(event, compute)
 	return func(L *lua.LState) int {
 		a, okA := L.Get(1).(lua.LNumber)
 		b, okB := L.Get(2).(lua.LNumber)
 		if okA && okB {
 			L.Push(lua.LNumber(compute(runOf(L), float64(a), float64(b))))
 			return 1
-		}
-		if own := ownMeta(L, event, L.Get(1), L.Get(2)); own != lua.LNil {
-			return callMeta(L, own, L.Get(1), L.Get(2))
 		}
 		return primitive(L)
 	}
@@ -182,7 +182,7 @@ func callMeta(L *lua.LState, f, a, b lua.LValue) int {
 	L.Push(f)
 	L.Push(a)
 	L.Push(b)
-	L.Call(2, 1)
+	call{LState: L}.Call(2, 1)
 	return 1
 }
 
@@ -190,11 +190,7 @@ func callMeta(L *lua.LState, f, a, b lua.LValue) int {
 func helpFor(L *lua.LState) int {
 	x, ok := toNumber(L.Get(1))
 	if !ok {
-		role, _ := toString(L.Get(2))
-		if role != "initial" {
-			call{LState: L}.fail("'for' %s must be a number", role)
-		}
-		call{LState: L}.fail("'for' initial value must be a number")
+		call{LState: L}.fail("'for' %s must be a number", L.Get(2))
 	}
 	L.Push(lua.LNumber(x))
 	return 1

@@ -150,11 +150,11 @@ func redisLog(c call) int {
 	if c.GetTop() < 2 {
 		c.refuse("redis.log() requires two arguments or more.")
 	}
-	level, ok := c.Get(1).(lua.LNumber)
+	level, ok := toNumber(c.Get(1))
 	if !ok {
 		c.refuse("First argument must be a number (log level).")
 	}
-	if level < 0 || level > 3 {
+	if n := toInt32(level); n < 0 || n > 3 {
 		c.refuse("Invalid debug level.")
 	}
 	text := ""
@@ -177,7 +177,7 @@ func redisSetRepl(c call) int {
 	if c.GetTop() != 1 {
 		c.refuse("redis.set_repl() requires two arguments.")
 	}
-	if flags := c.num(1); flags < 0 || flags > 3 {
+	if flags, _ := toNumber(c.Get(1)); flags < 0 || flags > 3 {
 		c.refuse("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0
@@ -187,7 +187,7 @@ func redisSetResp(c call) int {
 	if c.GetTop() != 1 {
 		c.refuse("redis.setresp() requires one argument.")
 	}
-	switch c.num(1) {
+	switch version, _ := toNumber(c.Get(1)); int32(version) {
 	case 2:
 	case 3:
 		runOf(c.LState).refuse(c.LState, "redis.setresp(3)")
@@ -208,13 +208,17 @@ func redisDebug(call) int { return 0 }
 // redisACLCheck knows no users: what is a command is allowed.
 func redisACLCheck(c call) int {
 	words := make([]string, c.GetTop())
-	for i := range words {
-		words[i], _ = commandWord(c.Get(i + 1))
-	}
 	if len(words) == 0 {
 		c.refuse("Please specify at least one argument for this redis lib call")
 	}
-	if spec, known := lookUp(words); !known || !spec.takes(len(words)) {
+	for i := range words {
+		word, ok := commandWord(c.Get(i + 1))
+		if !ok {
+			c.refuse("Lua redis lib command arguments must be strings or integers")
+		}
+		words[i] = word
+	}
+	if _, known := lookUp(words); !known {
 		c.refuse("Invalid command passed to redis.acl_check_cmd()")
 	}
 	c.Push(lua.LTrue)

@@ -38,6 +38,7 @@ const maxOperands = 50
 type rewriter struct {
 	names    map[ast.Expr]name
 	operands map[ast.Expr][]name // of calls of helpers: what they are called for
+	callees  map[*ast.GenericForStmt]name
 	sites    sites
 	chunk    int
 }
@@ -53,7 +54,7 @@ func asRedis(stmts []ast.Stmt, display string, chunk int) ([]ast.Stmt, sites, er
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &rewriter{names: names, operands: map[ast.Expr][]name{}, chunk: chunk}
+	r := &rewriter{names: names, operands: map[ast.Expr][]name{}, callees: map[*ast.GenericForStmt]name{}, chunk: chunk}
 	walk(stmts, visitor{expr: r.expr, replace: r.stmt})
 	walk(stmts, visitor{expr: r.numberExpr, stmt: r.numberStmt})
 
@@ -74,8 +75,12 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		return r.concat(e)
 	case *ast.ArithmeticOpExpr:
 		return r.arithmetic(e)
+	case *ast.UnaryNotOpExpr:
+		return notConstant(e)
+	case *ast.LogicalOpExpr:
+		return r.decided(e)
 	case *ast.UnaryLenOpExpr:
-		return r.helper(lengthHelper, r.namesOf(e.Expr), e.Expr)
+		return onLine(e, r.helper(lengthHelper, r.namesOf(e.Expr), e.Expr))
 	case *ast.TableExpr:
 		return r.constructor(e)
 	}
@@ -100,14 +105,13 @@ func (r *rewriter) namesOf(list ...ast.Expr) []name {
 func (r *rewriter) arithmetic(e *ast.ArithmeticOpExpr) ast.Expr {
 	switch e.Operator {
 	case "%":
-		return r.helper(modHelper, r.namesOf(e.Lhs, e.Rhs), e.Lhs, e.Rhs)
+		return onLine(e, r.helper(modHelper, r.namesOf(e.Lhs, e.Rhs), e.Lhs, e.Rhs))
 	case "^":
 		if folded, ok := foldPower(e); ok {
 			return folded
 		}
-		return r.helper(powHelper, r.namesOf(e.Lhs, e.Rhs), e.Lhs, e.Rhs)
+		return onLine(e, r.helper(powHelper, r.namesOf(e.Lhs, e.Rhs), e.Lhs, e.Rhs))
 	}
-	e.SetLine(e.Rhs.Line()) // Lua 5.1 blames the line of the last operand
 	return e
 }
 
@@ -115,16 +119,17 @@ func (r *rewriter) arithmetic(e *ast.ArithmeticOpExpr) ast.Expr {
 // before, so that part's operands are taken over.
 func (r *rewriter) concat(e *ast.StringConcatOpExpr) ast.Expr {
 	operands, names := []ast.Expr{e.Lhs, e.Rhs}, r.namesOf(e.Lhs, e.Rhs)
-	if right, ok := e.Rhs.(*ast.FuncCallExpr); ok && isConcat(right) && len(right.Args) < maxOperands {
+	if right, ok := e.Rhs.(*ast.FuncCallExpr); ok && isHelper(right, concatHelper) && len(right.Args) < maxOperands {
 		operands = append(operands[:1], right.Args...)
 		names = append(names[:1], r.operands[right]...)
 	}
-	return r.helper(concatHelper, names, operands...)
+	return onLine(e, r.helper(concatHelper, names, operands...))
 }
 
-func isConcat(call *ast.FuncCallExpr) bool {
+// isHelper reports whether a call is one of some helpers.
+func isHelper(call *ast.FuncCallExpr, helpers ...string) bool {
 	name, ok := call.Func.(*ast.IdentExpr)
-	return ok && name.Value == concatHelper
+	return ok && slices.Contains(helpers, name.Value)
 }
 
 // foldPower is the value of 2^53 and the like.
@@ -184,6 +189,7 @@ func (r *rewriter) items(e *ast.TableExpr, helper string, args []ast.Expr, field
 	text.SetLine(e.Line())
 	call := helperCall(helper, append(append(args, text), values...)...)
 	call.SetLine(e.Line())
+	call.SetLastLine(e.LastLine())
 	return call
 }
 
@@ -210,12 +216,95 @@ func isOpenEnded(fields []*ast.Field) bool {
 	return false
 }
 
+// A loop whose body begins with a jump goes astray in gopher-lua: it takes for a label what is a distance
+// already. Constants that decide something become jumps, so they are decided here, and of a condition that
+// is constantly false a comparison is made.
+
+// truth is what a constant counts as in a condition.
+func truth(e ast.Expr) (value, isConstant bool) {
+	switch e.(type) {
+	case *ast.NilExpr, *ast.FalseExpr:
+		return false, true
+	case *ast.TrueExpr, *ast.NumberExpr, *ast.StringExpr:
+		return true, true
+	}
+	return false, false
+}
+
+func notConstant(e *ast.UnaryNotOpExpr) ast.Expr {
+	value, isConstant := truth(e.Expr)
+	switch {
+	case !isConstant:
+		return e
+	case value:
+		return &ast.FalseExpr{}
+	}
+	return &ast.TrueExpr{}
+}
+
+// decided is the operand of an and, or that a constant decides for.
+func (r *rewriter) decided(e *ast.LogicalOpExpr) ast.Expr {
+	value, isConstant := truth(e.Lhs)
+	switch {
+	case !isConstant:
+		return e
+	case value == (e.Operator == "or"):
+		return e.Lhs
+	}
+	r.names[e.Rhs] = name{kind: unknownKind}
+	return single(e.Rhs)
+}
+
+// condition keeps a condition from being a jump.
+func condition(e ast.Expr) ast.Expr {
+	if value, isConstant := truth(e); !isConstant || value {
+		return e
+	}
+	return &ast.RelationalOpExpr{Operator: "==", Lhs: &ast.TrueExpr{}, Rhs: &ast.FalseExpr{}}
+}
+
+// beginsWithJump reports whether the first thing in a block is a break.
+func beginsWithJump(block []ast.Stmt) bool {
+	if len(block) == 0 {
+		return false
+	}
+	switch s := block[0].(type) {
+	case *ast.BreakStmt:
+		return true
+	case *ast.DoBlockStmt:
+		return beginsWithJump(s.Stmts)
+	case *ast.RepeatStmt:
+		return beginsWithJump(s.Stmts)
+	case *ast.WhileStmt:
+		_, isConstant := truth(s.Condition)
+		return isConstant && beginsWithJump(s.Stmts)
+	case *ast.IfStmt:
+		_, isConstant := truth(s.Condition)
+		return isConstant && beginsWithJump(s.Then)
+	}
+	return false
+}
+
+// loopBody is the body of a loop, with something before a jump at its beginning.
+func loopBody(block []ast.Stmt) []ast.Stmt {
+	if !beginsWithJump(block) {
+		return block
+	}
+	return append([]ast.Stmt{&ast.LocalAssignStmt{Names: []string{"(begin)"}}}, block...)
+}
+
 func (r *rewriter) stmt(s ast.Stmt) ast.Stmt {
 	switch s := s.(type) {
-	case *ast.NumberForStmt: // takes numeric strings, as in Lua 5.1
-		s.Init = r.forNumber(s.Init, "initial")
-		s.Limit = r.forNumber(s.Limit, "limit")
-		s.Step = r.forNumber(s.Step, "step")
+	case *ast.IfStmt:
+		s.Condition = condition(s.Condition)
+	case *ast.WhileStmt:
+		s.Condition, s.Stmts = condition(s.Condition), loopBody(s.Stmts)
+	case *ast.RepeatStmt:
+		s.Condition, s.Stmts = condition(s.Condition), loopBody(s.Stmts)
+	case *ast.NumberForStmt:
+		return r.numberFor(s)
+	case *ast.GenericForStmt:
+		return r.genericFor(s)
 	case *ast.LocalAssignStmt:
 		if len(s.Exprs) == 1 && !isLocalFunction(s) {
 			hideFromItself(s)
@@ -236,16 +325,56 @@ func hideFromItself(s *ast.LocalAssignStmt) {
 	}
 }
 
-func (r *rewriter) forNumber(e ast.Expr, role string) ast.Expr {
-	if e == nil {
-		return nil
+// numberFor lets the bounds be numeric strings, as in Lua 5.1, and looks at them when all are evaluated.
+func (r *rewriter) numberFor(s *ast.NumberForStmt) ast.Stmt {
+	bounds := &ast.LocalAssignStmt{}
+	bounds.SetLine(s.Line())
+	for i, bound := range []struct {
+		role string
+		expr *ast.Expr
+	}{{"initial value", &s.Init}, {"limit", &s.Limit}, {"step", &s.Step}} {
+		if *bound.expr == nil || isNumber(*bound.expr) {
+			continue
+		}
+		text := &ast.StringExpr{Value: bound.role}
+		text.SetLine(s.LastLine())
+		bounds.Exprs = append(bounds.Exprs, single(*bound.expr))
+		*bound.expr = r.helper(forHelper, nil, hidden(*bound.expr, bounds, "bound", i), text)
 	}
-	if _, literal := e.(*ast.NumberExpr); literal {
-		return e
+	if len(bounds.Names) == 0 {
+		return s
 	}
-	text := &ast.StringExpr{Value: role}
-	text.SetLine(e.Line())
-	return r.helper(forHelper, nil, e, text)
+	return inBlock(bounds, s)
+}
+
+// inBlock puts a statement into a block of its own, behind the locals that it needs.
+func inBlock(locals *ast.LocalAssignStmt, s ast.Stmt) ast.Stmt {
+	block := &ast.DoBlockStmt{Stmts: []ast.Stmt{locals, s}}
+	block.SetLine(s.Line())
+	return block
+}
+
+// genericFor evaluates what a for goes through before gopher-lua takes registers for it, which it would
+// overwrite, unless that is one call.
+func (r *rewriter) genericFor(s *ast.GenericForStmt) ast.Stmt {
+	s.Stmts = loopBody(s.Stmts)
+	r.callees[s] = iteratorName(s.Exprs)
+	if _, isCall := s.Exprs[0].(*ast.FuncCallExpr); isCall && len(s.Exprs) == 1 {
+		return s
+	}
+	locals := &ast.LocalAssignStmt{Exprs: s.Exprs}
+	locals.SetLine(s.Line())
+	first := s.Exprs[0]
+	s.Exprs = nil
+	for i, role := range []string{"generator", "state", "control"} {
+		s.Exprs = append(s.Exprs, hidden(first, locals, role, i))
+	}
+	return inBlock(locals, s)
+}
+
+func isNumber(e ast.Expr) bool {
+	_, ok := e.(*ast.NumberExpr)
+	return ok
 }
 
 // assignment makes calls of the assignments to fields. Where there are several, everything is evaluated
@@ -316,6 +445,12 @@ func (r *rewriter) definition(s *ast.FuncDefStmt) ast.Stmt {
 	return s
 }
 
+// onLine puts a call on the line of what it stands for.
+func onLine(e ast.Expr, call *ast.FuncCallExpr) *ast.FuncCallExpr {
+	call.SetLine(e.Line())
+	return call
+}
+
 // helper is a call of a helper with exactly one result, on the line of its last argument.
 func (r *rewriter) helper(helper string, names []name, args ...ast.Expr) *ast.FuncCallExpr {
 	args[len(args)-1] = single(args[len(args)-1])
@@ -358,6 +493,9 @@ func (r *rewriter) numberExpr(e ast.Expr) ast.Expr {
 		s.operands = r.namesOf(e.Expr)
 	case *ast.FuncCallExpr:
 		s.operands, s.callee = r.operands[e], r.names[e.Func]
+		if isHelper(e, tableHelper) && e.LastLine() != e.Line() {
+			s.callee = name{kind: unknownKind}
+		}
 		if e.Receiver != nil {
 			s.operands, s.callee = r.namesOf(e.Receiver), name{"method", e.Method}
 		}
@@ -369,7 +507,7 @@ func (r *rewriter) numberExpr(e ast.Expr) ast.Expr {
 func (r *rewriter) numberStmt(s ast.Stmt) {
 	at := site{line: s.Line()}
 	if loop, ok := s.(*ast.GenericForStmt); ok {
-		at.callee = iteratorName(loop.Exprs)
+		at.callee = r.callees[loop]
 	}
 	r.number(s, at)
 }
@@ -377,7 +515,7 @@ func (r *rewriter) numberStmt(s ast.Stmt) {
 // iteratorName is the name of what a for calls: none after a call, which leaves its results where the
 // iterator is called; else that of whatever was there before.
 func iteratorName(exprs []ast.Expr) name {
-	if _, isCall := exprs[len(exprs)-1].(*ast.FuncCallExpr); isCall {
+	if call, isCall := exprs[len(exprs)-1].(*ast.FuncCallExpr); isCall && !isHelper(call, helperNames...) {
 		return name{}
 	}
 	return name{kind: unknownKind}

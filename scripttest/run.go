@@ -48,6 +48,7 @@ func (s *Script) run(r *Redis, keys, args []string, readOnly bool) Result {
 	}
 	L := r.lib.newState(run, keys, args)
 	defer L.Close()
+	run.thread = L
 
 	reply, err := run.main(L)
 	return Result{Reply: reply, Err: err, Commands: run.commands, Instructions: run.used}
@@ -83,20 +84,21 @@ func (r *run) main(L *lua.LState) (any, error) {
 // run is the state of one run. It is also the context of its Lua threads: the VM asks Done before every
 // instruction, which is how instructions are counted and how the run is ended.
 type run struct {
-	redis    *Redis
-	script   *Script
-	readOnly bool
-	client   *client
-	budget   int
-	used     int
-	depth    int // of pcalls
-	fault    error
-	random   rand48
-	seeded   bool // random was
-	commands []Command
-	arrangements  map[*lua.LTable]*arrangement
-	chunks   []sites                     // of the script and of what it has loaded
-	callers  map[*lua.LState]*lua.LState // of threads that pcall has made: the ones it was called on
+	redis        *Redis
+	script       *Script
+	readOnly     bool
+	client       *client
+	budget       int
+	used         int
+	depth        int // of calls from library functions into Lua
+	fault        error
+	random       rand48
+	seeded       bool // random was
+	commands     []Command
+	arrangements map[*lua.LTable]*arrangement
+	chunks       []sites                     // of the script and of what it has loaded
+	thread       *lua.LState                 // the first one
+	callers      map[*lua.LState]*lua.LState // of threads that pcall has made: the ones it was called on
 }
 
 var _ context.Context = (*run)(nil)
@@ -143,8 +145,10 @@ func (r *run) doubt(what string) {
 }
 
 func (r *run) end(L *lua.LState, fault error) {
-	r.fault = fault
-	call{LState: L}.raise(fault.Error())
+	if r.fault == nil {
+		r.fault = fault
+	}
+	call{LState: L}.raise(r.fault.Error())
 }
 
 // errorOf makes the reply of an error that the script did not catch.
@@ -208,6 +212,9 @@ func (r *run) errorValue(err error) lua.LValue {
 func displayed(v lua.LValue) string {
 	if s, ok := toString(v); ok {
 		return s
+	}
+	if _, ok := v.(*lua.LUserData); ok {
+		return "userdata: (nil)" // cjson.null is the only one there is
 	}
 	return v.String()
 }

@@ -1,9 +1,9 @@
 package scripttest
 
 import (
-	"errors"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -34,7 +34,7 @@ type Script struct {
 
 // pass is one edit of a script's syntax tree. Passes see the tree as the author wrote it, before it is
 // made to compute as Redis does.
-type pass func([]ast.Stmt) []ast.Stmt
+type pass func([]ast.Stmt, *places) []ast.Stmt
 
 // Compile makes a script ready to run. The name serves messages only. The error is an ErrorReply where
 // Redis would refuse the script too, though the parser words its syntax errors in its own way.
@@ -59,12 +59,12 @@ func compile(name, source string, passes ...pass) (*Script, error) {
 // compileChunk compiles source to a function that takes the helpers and returns the chunk proper. chunk is
 // the number that it has in its run. An *UnsupportedError says that Redis might compile it.
 func compileChunk(source, display string, chunk int, passes ...pass) (*lua.FunctionProto, sites, error) {
-	stmts, err := parseChunk(source, display)
+	stmts, places, err := parseChunk(source, display)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, edit := range passes {
-		stmts = edit(stmts)
+		stmts = edit(stmts, places)
 	}
 	stmts, sites, err := asRedis(stmts, display, chunk)
 	if err != nil {
@@ -87,13 +87,17 @@ func compileFailure(failure *lua.CompileError, display string, sites sites) erro
 	return &UnsupportedError{What: "a chunk in which there is: " + failure.Message}
 }
 
-// parseChunk makes the syntax tree, a new one each time.
-func parseChunk(source, display string) ([]ast.Stmt, error) {
+// parseChunk makes the syntax tree, a new one each time, and says where its nodes stand.
+func parseChunk(source, display string) ([]ast.Stmt, *places, error) {
 	stmts, err := parse.Parse(strings.NewReader(source), display)
 	if err != nil {
-		return nil, oneLine(err)
+		return nil, nil, oneLine(err)
 	}
-	return stmts, refuseGoto(stmts, display)
+	if err := refuseGoto(stmts, display); err != nil {
+		return nil, nil, err
+	}
+	places := locate(source, stmts)
+	return stmts, places, settleLines(places, display, stmts)
 }
 
 // refuseGoto finds what gopher-lua knows and Lua 5.1 does not.

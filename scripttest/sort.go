@@ -12,7 +12,7 @@ type sorter struct {
 
 func tableSort(c call) int {
 	n := c.length(c.table(1))
-	s := sorter{call: c, table: c.writable(1)}
+	s := sorter{call: c, table: c.table(1)}
 	if c.Get(2) != lua.LNil {
 		s.compare = c.function(2)
 	}
@@ -88,6 +88,7 @@ func (s sorter) at(i int) lua.LValue { return s.table.RawGet(lua.LNumber(i)) }
 func (s sorter) swap(i, j int) {
 	a, b := s.at(i), s.at(j)
 	run := runOf(s.call.LState)
+	s.call.writable(1)
 	run.store(s.table, lua.LNumber(i), b)
 	run.store(s.table, lua.LNumber(j), a)
 }

@@ -137,7 +137,7 @@ func stringMatch(c call) int {
 func (c call) search(find bool) int {
 	s, pattern := c.str(1), c.str(2)
 	init := int(min(max(fromEnd(c.optInt64(3, 1), len(s))-1, 0), int64(len(s))))
-	if find && (lua.LVAsBool(c.Get(4)) || !strings.ContainsAny(pattern, patternSpecials)) {
+	if find && (lua.LVAsBool(c.Get(4)) || !strings.ContainsAny(cString(pattern), patternSpecials)) {
 		return c.findPlain(s, pattern, init)
 	}
 	m := newMatcher(c, s, pattern)
@@ -195,8 +195,8 @@ func stringGmatch(c call) int {
 
 func stringGsub(c call) int {
 	s, pattern := c.str(1), c.str(2)
-	replace := c.replacement()
 	limit := c.optInt(4, len(s)+1)
+	replace := c.replacement()
 
 	m := newMatcher(c, s, pattern)
 	var out bytes.Buffer

@@ -21,8 +21,8 @@ func tableFunctions() map[string]function {
 }
 
 func tableConcat(c call) int {
-	t := c.table(1)
 	separator := c.optStr(2, "")
+	t := c.table(1)
 	from, to := c.optInt(3, 1), c.length(t)
 	if c.Get(4) != lua.LNil {
 		to = c.int(4)

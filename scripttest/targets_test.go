@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,12 +71,20 @@ func compile(t testing.TB, name, source string) *scripttest.Script {
 		copied := *other.script
 		return &copied
 	}
-	compiled, err := scripttest.Compile(name, source)
-	if err != nil {
-		t.Fatal(err)
+	known, ok := compiled.Load(source)
+	if !ok {
+		script, err := scripttest.Compile(name, source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known, _ = compiled.LoadOrStore(source, script)
 	}
-	return compiled
+	copied := *known.(*scripttest.Script)
+	return &copied
 }
+
+// compiled keeps a script for each source that was asked for.
+var compiled sync.Map
 
 // decides tells whether the script grants permits or denies them.
 func decides(script *sluice.Script) bool { return script.Reply[0].Name == "granted" }
