@@ -17,7 +17,7 @@ const (
 	SliceRingV1SHA1       = "deb52a2805b32e4071c4d04791f52687cee3e07e"
 	TokenBucketSetV1SHA1  = "e6769690237168bd87e332afc0f3c696e0ec5c6d"
 	TokenBucketV1SHA1     = "f43d7e081f501ad5a31e1c256825ec3f0128eca6"
-	ZSetLogV1SHA1         = "833da656f7905613a62e5ad0de8f460f3721d3c4"
+	ZSetLogV1SHA1         = "715567662911a349fa2c26a01723c82c3b86e11a"
 )
 
 //go:embed scripts/gcra_v1.lua

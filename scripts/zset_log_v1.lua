@@ -125,7 +125,7 @@ if granted > 0 and not booked then
     -- halving back. Redis sorts byte by byte, where < would go by the server's locale.
     local bound = score .. "|:"
     local function is_behind(rank)
-      local reply = redis.call("ZRANGE", log, -1 - rank, -1 - rank, "WITHSCORES")
+      local reply = redis.call("ZRANGE", log, -rank - 1, -rank - 1, "WITHSCORES")
       if reply[2] ~= tail[2] then return false end
       for i = 1, #bound do
         local a, b = string.byte(reply[1], i) or 0, string.byte(bound, i)
@@ -141,7 +141,7 @@ if granted > 0 and not booked then
       step = step / 2
       if is_behind(behind + step - 1) then behind = behind + step end
     end
-    local reply = redis.call("ZRANGE", log, -1 - behind, -1 - behind, "WITHSCORES")
+    local reply = redis.call("ZRANGE", log, -behind - 1, -behind - 1, "WITHSCORES")
     if reply[2] == tail[2] and string.sub(reply[1], 1, #score + 1) == score .. "|" then
       local length, digits = string.match(reply[1], "|(%d)(%d+)$")
       if digits and #digits == tonumber(length) then
