@@ -14,7 +14,7 @@ const (
 	GCRAV1SHA1            = "7d854a22f834f42e70b679a8d9f2611c5725caf2"
 	ListLogV1SHA1         = "26f8577a43ec4c9c9ccab325bf8b27f58ef5885e"
 	SliceRingReturnV1SHA1 = "a0f45bfe2ab82cb3ea22489325f16ceae489b35d"
-	SliceRingV1SHA1       = "fab555da09b665a9dfe53ade944ba9c379f35afc"
+	SliceRingV1SHA1       = "deb52a2805b32e4071c4d04791f52687cee3e07e"
 	TokenBucketSetV1SHA1  = "e6769690237168bd87e332afc0f3c696e0ec5c6d"
 	TokenBucketV1SHA1     = "f43d7e081f501ad5a31e1c256825ec3f0128eca6"
 	ZSetLogV1SHA1         = "715567662911a349fa2c26a01723c82c3b86e11a"

@@ -132,15 +132,12 @@ for i = 1, #limits do
   counts[i], remaining = count, math.min(remaining, limits[i] - count)
   if count > room then
     -- The moves until there is room: counts fall with every move, to 0 when the last slice leaves.
-    -- Found by doubling steps and halving back.
     local full, free = 0, last - start + 1
     if (total - total_before(last)) % wrap <= room then
       neighbours = 30
-      local step = 1
       while free - full > 1 do
-        local middle = math.min(full + step, math.floor((full + free) / 2))
+        local middle = math.floor((full + free) / 2)
         if (total - total_before(start + middle)) % wrap > room then full = middle else free = middle end
-        step = step * 2
       end
     end
     moves = math.max(moves, free)
