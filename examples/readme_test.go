@@ -67,3 +67,21 @@ func TestServerScriptsReadme(t *testing.T) {
 		}
 	}
 }
+
+// The smallest ACL in scripts/README.md names all that list_log calls.
+func TestReadmeACL(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "scripts", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "    ACL SETUSER ")
+	rule, _, _ := strings.Cut(rest, "\n")
+	if !found {
+		t.Fatal("scripts/README.md shows no ACL SETUSER")
+	}
+	for _, command := range sluice.ListLogV1.Commands {
+		if !strings.Contains(rule+" ", " +"+strings.ToLower(command)+" ") {
+			t.Errorf("the rule %q lacks +%s", rule, strings.ToLower(command))
+		}
+	}
+}
