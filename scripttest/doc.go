@@ -66,9 +66,8 @@
 //   - Where Lua's compiler decides: the name, in an error text, of what "and", "or" or a for's iterator gave;
 //     the line of a bad key in a table constructor of several lines; constants that are a zero and a negative
 //     zero in one function, unless it is clear which is first.
-//   - Stack overflows, and errors in the handler of xpcall. Here calls nest to 4096, and those
-//     through library functions (pcall, sort, gsub, coroutines) to 190. Metamethods that nest deeper than 190
-//     are the one thing that is not noticed: Redis fails at 200.
+//   - Stack overflows, and errors in the handler of xpcall. Here calls nest to 4096, and to 190 those through
+//     library functions (pcall, sort, gsub, coroutines) and all calls of a script that sets metatables.
 //   - The text of loadstring's errors, string.dump, ... outside a function, a first line that begins with #,
 //     redis.setresp(3), changing cjson's settings, strings beyond 256 MB, chunks that need more registers than
 //     gopher-lua has.

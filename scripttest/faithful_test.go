@@ -212,6 +212,8 @@ func TestRefused(t *testing.T) {
 		{`local function f(a) table.sort({1, 2}, f) end f() return 1`, overflow},
 		{`local function f(a) return (("x"):gsub("x", f)) end f() return 1`, overflow},
 		{`local function f() return coroutine.wrap(f)() end f() return 1`, overflow},
+		{`local mt = {} mt.__index = function(t, k) return k > 300 and 1 or t[k + 1] end return setmetatable({}, mt)[1]`, overflow},
+		{`return _G["setmeta" .. "table"]({}, {})`, "setmetatable by a name that the source does not hold"},
 		{`return math.random()`, "math.random without math.randomseed before it"},
 		{`return pcall(math.random, 5)`, "math.random without math.randomseed before it"},
 		{`return collectgarbage("count")`, `collectgarbage("count")`},

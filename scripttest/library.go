@@ -169,7 +169,11 @@ func bound(name string, f function) lua.LGFunction {
 
 // newState returns a Lua state for one run, with KEYS and ARGV.
 func (lib *library) newState(r *run, keys, args []string) *lua.LState {
-	L := lua.NewState(stateOptions())
+	options := stateOptions()
+	if r.script.namesMetatables() {
+		options.CallStackSize = maxNested // a metamethod's call is one of those that Lua 5.1 has 200 of
+	}
+	L := lua.NewState(options)
 	L.G.Global, L.Env = lib.globals, lib.env
 	for _, v := range lib.types {
 		L.SetMetatable(v, lib.primitives)

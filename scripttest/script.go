@@ -32,6 +32,9 @@ type Script struct {
 	counts []atomic.Int64 // where its runs went, for a Coverage; else empty
 }
 
+// namesMetatables tells whether the source may set a metatable.
+func (s *Script) namesMetatables() bool { return strings.Contains(s.Source, "metatable") }
+
 // pass is one edit of a script's syntax tree. Passes see the tree as the author wrote it, before it is
 // made to compute as Redis does.
 type pass func([]ast.Stmt, *places) []ast.Stmt
