@@ -186,19 +186,34 @@ func TestSpread(t *testing.T) {
 func TestTargets(t *testing.T) {
 	r := &Results{ServerTime: []ServerTime{
 		{Subject: "gcra", Outcome: granted, Live: 1, State: spread, Ratio: Spread{Median: 1.7}},
-		{Subject: "gcra", Outcome: granted, Live: 1e4, State: spread, Ratio: Spread{Median: 1.9}},
+		{Subject: "gcra", Outcome: granted, Live: 1e4, State: spread, Ratio: Spread{Median: 1.9}, Bare: Spread{Median: 1.5}},
 		{Subject: "gcra", Outcome: granted, Live: 1e6, State: spread, Ratio: Spread{Median: 9}},
 		{Subject: "gcra", Outcome: denied, Live: 10, State: spread, Ratio: Spread{Median: 1.3}},
 	}}
 	targets := r.targets()
 	for i, want := range []Target{
-		{Name: "gcra: granted, up to 10^4 live", Unit: floors, Want: 1.8, Measured: 1.9},
+		{Name: "gcra: granted, up to 10^4 live", Unit: floors, Want: 1.8, Measured: 1.9, Bare: 1.5},
 		{Name: "gcra: denied, limit 10 to 100", Unit: floors, Want: 1.4, Measured: 1.3, Met: true},
 		{Name: "list_log: granted, up to 10^4 live", Unit: floors, Want: 2, Missing: true},
 	} {
 		if diff := cmp.Diff(want, targets[i]); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
+	}
+}
+
+// A bare script runs what the script ran, byte for byte.
+func TestCallsOf(t *testing.T) {
+	lines := []string{
+		`1339518083.107412 [0 127.0.0.1:60866] "evalsha" "d2a8" "1" "key" "7"`,
+		`1339518083.107413 [0 lua] "TIME"`,
+		`1339518083.107414 [0 lua] "SET" "key" "\"\x00\\ \n\xff" "PX" "5"`,
+	}
+	want := `redis.call("\084\073\077\069")
+redis.call("\083\069\084", KEYS[1], "\034\000\092\032\010\255", "\080\088", "\053")
+`
+	if diff := cmp.Diff(want, callsOf(lines, []string{"key"})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

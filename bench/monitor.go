@@ -13,28 +13,37 @@ type observed struct{ sent, nested int }
 // endOfSample ends what monitor listens to.
 const endOfSample = "end of sample"
 
-// monitor returns the commands that the server runs while do runs.
-func (s *server) monitor(ctx context.Context, do func() error) (map[string]observed, error) {
+// monitor returns what MONITOR says of the commands that the server runs while do runs, a line each.
+func (s *server) monitor(ctx context.Context, do func() error) ([]string, error) {
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	lines := bufio.NewScanner(conn)
+	said := bufio.NewScanner(conn)
 	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
 		return nil, err
 	}
-	lines.Scan() // +OK
+	said.Scan() // +OK
 	if err := do(); err != nil {
 		return nil, err
 	}
 	if err := s.Echo(ctx, endOfSample).Err(); err != nil {
 		return nil, err
 	}
+	var lines []string
+	for said.Scan() && !strings.Contains(said.Text(), endOfSample) {
+		lines = append(lines, said.Text())
+	}
+	return lines, said.Err()
+}
+
+// tally counts the commands in what MONITOR said.
+func tally(lines []string) map[string]observed {
 	seen := map[string]observed{}
 	transaction := false
-	for lines.Scan() && !strings.Contains(lines.Text(), endOfSample) {
-		name, script := monitored(lines.Text())
+	for _, line := range lines {
+		name, script := monitored(line)
 		o := seen[name]
 		if script || transaction && name != "exec" {
 			o.nested++
@@ -44,7 +53,7 @@ func (s *server) monitor(ctx context.Context, do func() error) (map[string]obser
 		seen[name] = o
 		transaction = !script && name != "exec" && (transaction || name == "multi")
 	}
-	return seen, lines.Err()
+	return seen
 }
 
 // monitored reads `+1339518083.107412 [0 lua] "get" "key"`: the name of the command, and whether a script ran it.

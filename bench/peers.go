@@ -290,7 +290,7 @@ func (r *peerRun) observe(ctx context.Context, on *server) error {
 		return err
 	}
 	r.shares = map[string]float64{}
-	for name, n := range sample {
+	for name, n := range tally(sample) {
 		r.shares[name] = float64(n.sent) / float64(n.sent+n.nested)
 		if n.sent > 0 {
 			r.commands = append(r.commands, fmt.Sprintf("%s x %.3g", strings.ToUpper(name), float64(n.sent)/4))

@@ -17,6 +17,7 @@ type ServerTime struct {
 	Usec    Spread `json:"usec"`
 	Ratio   Spread `json:"ratio"` // to the floor, in the same round
 	Ours    bool   `json:"ours"`
+	Bare    Spread `json:"bare,omitzero"` // of ours without the decision, likewise: see bareOf
 }
 
 // The outcomes of a call.
@@ -40,8 +41,10 @@ type cell struct {
 	outcome string
 	live    int64
 	state   string
+	bare    subject // without the decision; of ours only
 	usec    []float64
 	ratio   []float64
+	bares   []float64
 }
 
 func (c *cell) String() string {
@@ -164,6 +167,12 @@ func (c *cell) measure(ctx context.Context, on *server, calls int) error {
 			return err
 		}
 	}
+	if c.subject.ours && len(c.usec) == 0 {
+		var err error
+		if c.bare, err = c.bareOf(ctx, on, calls); err != nil {
+			return err
+		}
+	}
 	if c.outcome == granted || c.subject.kind == buckets || len(c.usec) == 0 {
 		if err := c.copies(ctx, on, limiters, calls); err != nil {
 			return err
@@ -177,14 +186,25 @@ func (c *cell) measure(ctx context.Context, on *server, calls int) error {
 		return err
 	}
 	a := c.ask(calls)
-	usec, err := on.run(ctx, c.subject, limiters, each, c.outcome == granted, func(limiter, i int) []any {
-		a.id = fmt.Sprintf("%016d", i)
-		return c.subject.command(c.key(calls, limiter), a)
-	})
+	time := func(of subject) (float64, error) {
+		return on.run(ctx, of, limiters, each, c.outcome == granted, func(limiter, i int) []any {
+			a.id = fmt.Sprintf("%016d", i)
+			return of.command(c.key(calls, limiter), a)
+		})
+	}
+	usec, err := time(c.subject)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
 	c.usec, c.ratio = append(c.usec, usec), append(c.ratio, usec/below)
+	if !c.subject.ours {
+		return nil
+	}
+	bare, err := time(c.bare)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c, err)
+	}
+	c.bares = append(c.bares, bare/below)
 	return nil
 }
 
@@ -271,7 +291,10 @@ func (b *bench) serverTimes(ctx context.Context, subjects []subject) ([]ServerTi
 	}
 	rows := make([]ServerTime, len(all))
 	for i, c := range all {
-		rows[i] = ServerTime{c.subject.name, c.outcome, c.live, c.state, spreadOf(c.usec), spreadOf(c.ratio), c.subject.ours}
+		rows[i] = ServerTime{c.subject.name, c.outcome, c.live, c.state, spreadOf(c.usec), spreadOf(c.ratio), c.subject.ours, Spread{}}
+		if c.subject.ours {
+			rows[i].Bare = spreadOf(c.bares)
+		}
 	}
 	return rows, b.server.FlushAll(ctx).Err()
 }

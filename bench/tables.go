@@ -13,10 +13,10 @@ func (r *Results) print(w io.Writer) error {
 		r.Server, r.Go, r.CPU, r.Date, r.Rounds, r.Floor.Does, r.Floor.SHA1)
 	t := &table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if len(r.ServerTime) > 0 {
-		t.head("server time a call", "outcome", "live", "state", "x floor", "us")
+		t.head("server time a call", "outcome", "live", "state", "x floor", "us", "x floor without deciding")
 	}
 	for _, s := range r.ServerTime {
-		t.row(s.Subject, s.Outcome, count(s.Live), s.State, s.Ratio, fmt.Sprintf("%.2f", s.Usec.Median))
+		t.row(s.Subject, s.Outcome, count(s.Live), s.State, s.Ratio, fmt.Sprintf("%.2f", s.Usec.Median), s.Bare)
 	}
 	if len(r.Worst) > 0 {
 		t.head("worst single call", "entries", "expired", "call", "median", "max", "repeats")
