@@ -2,6 +2,7 @@ package loader_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -52,4 +53,23 @@ func turn(b *testing.B, call func() error) time.Duration {
 		}
 	}
 	return time.Since(started) / calls
+}
+
+// BenchmarkNobodyListens is a call without a deadline to an address at which no server listens, by how often go-redis
+// dials: as it does by default, and once.
+//
+//	go test ./loader -run '^$' -bench NobodyListens -benchtime 5x
+func BenchmarkNobodyListens(b *testing.B) {
+	for _, dials := range []int{5, 1} {
+		b.Run(fmt.Sprintf("DialerRetries=%d", dials), func(b *testing.B) {
+			opt := options("127.0.0.1:1")
+			opt.DialerRetries = dials
+			limiter := loader.New(clientOf(b, opt)).ListLog("x", loader.PerHour(1))
+			for b.Loop() {
+				if second(limiter.Allow(background, "s")) == nil {
+					b.Fatal("somebody listens")
+				}
+			}
+		})
+	}
 }

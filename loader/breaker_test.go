@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -271,9 +272,23 @@ func TestBreakerSparesTheServer(t *testing.T) {
 
 func TestBreakerArguments(t *testing.T) {
 	for _, opt := range []loader.Option{loader.Breaker(0, time.Second), loader.Breaker(1, 0), loader.Breaker(-1, -1)} {
-		_, err := loader.New(nobody(t), opt).ListLog("x", loader.PerHour(1)).Allow(background, "s")
-		if e := as[*loader.ArgumentError](t, err); e.Argument != "Breaker" {
-			t.Error(err)
+		limits := loader.New(nobody(t), opt)
+		limiter := limits.TokenBucket("x", loader.PerHour(1))
+		batch := limits.Batch()
+		batch.Allow(limiter, "s")
+		calls := map[string]error{
+			"Allow":    second(limiter.Allow(background, "s")),
+			"Batch":    second(batch.Do(background)),
+			"SetLimit": limiter.SetLimit(background, "s", loader.PerHour(1)),
+			"Call":     second(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
+			"typed": second(limits.GCRAV1(background, loader.GCRAV1Args{
+				Bucket: "b", Limit: 1, Window: time.Second, Burst: 1, Permits: 1,
+			})),
+		}
+		for name, err := range calls {
+			if e := as[*loader.ArgumentError](t, err); e.Argument != "Breaker" {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }

@@ -18,9 +18,13 @@ import (
 // Bounds on what one call does by itself.
 const (
 	mostRetries = 3                    // of attempts that cannot have run
+	mostAwaits  = 12                   // of those that a moving slot has refused: a second, altogether
 	mostHeals   = 8                    // loads of a script that someone flushes again and again
-	firstPause  = 8 * time.Millisecond // then 32, 128
+	firstPause  = 8 * time.Millisecond // then 32, 128, and 128 again
 )
+
+// errSlotMoves is in the error of a call for which the keys of one limiter were not in one place for too long.
+var errSlotMoves = errors.New("its slot is on the move between two masters, and not all of its keys are where it was asked")
 
 // Call runs any of the scripts by the arguments in its header, with all that the limiters do about missing
 // scripts, lost replies and ending contexts. keys are passed as they are: see Key. It returns the
@@ -123,6 +127,9 @@ func isZero(arg any) bool {
 
 // tryAll sends until there is a reply, or an error that sending again would not cure.
 func (c *call) tryAll(ctx context.Context) ([]int64, error) {
+	if c.limits.err != nil {
+		return nil, c.limits.err
+	}
 	ctx, cancel := c.limits.bounded(ctx)
 	defer cancel()
 	if err := ctx.Err(); err != nil {
@@ -233,11 +240,15 @@ func (l *Limits) lookAgain(ctx context.Context) {
 
 // again asks for a pause before another attempt, or returns err when there have been enough.
 func (c *call) again(ctx context.Context, err error) error {
-	pause := firstPause << (2 * c.tries)
+	most := mostRetries
+	if codeOf(err) == "TRYAGAIN" {
+		most, err = mostAwaits, fmt.Errorf("%w: %w", errSlotMoves, err)
+	}
+	pause := firstPause << (2 * min(c.tries, mostRetries-1))
 	pause = pause/2 + rand.N(pause/2)
 	c.tries++
 	deadline, bounded := ctx.Deadline()
-	if c.tries > mostRetries || bounded && time.Until(deadline) < pause {
+	if c.tries > most || bounded && time.Until(deadline) < pause {
 		return c.unknown(err)
 	}
 	c.pause, c.why = pause, err

@@ -354,7 +354,7 @@ func TestWithIDChargesOnce(t *testing.T) {
 	as[*loader.ArgumentError](t, log.Cancel(background, "s", "x", 501))
 }
 
-func second(_ loader.Decision, err error) error { return err }
+func second[T any](_ T, err error) error { return err }
 
 func TestReserve(t *testing.T) {
 	for _, m := range makers {

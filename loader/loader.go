@@ -57,6 +57,12 @@
 // A limiter fails closed, with an error, unless it is made with [FailOpen] or [FailLocal], whose answers are marked
 // Degraded. [Timeout] bounds how long that takes, and [Breaker] keeps calls from a server that does not answer.
 //
+// Without a Timeout and a deadline the client's own timeouts are the bound. Where nobody listens any more, a call
+// takes 1.7 s to fail: the loader tries four times, and at each go-redis dials five times. With one dial each it takes
+// 0.15 s:
+//
+//	redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1}) // ClusterOptions and RingOptions have it too
+//
 // # What operators see
 //
 // [Observe] has every decision told to an [Observer], for metrics and traces; module otel is one for
@@ -82,7 +88,7 @@ type Limits struct {
 	breakers      *breakers // nil unless Breaker
 	observer      Observer  // nil: nobody watches
 	journal       *journal  // nil: nothing is logged
-	err           error     // what is wrong with the options: the error of every limiter's calls
+	err           error     // what is wrong with the options: the error of every call
 }
 
 // Option changes what New makes.

@@ -11,6 +11,10 @@ import (
 // SetLimit changes it for every process at once. The continuously refilled bucket is GCRA. The limit
 // goes up to 1000000, and so do the permits of one call. The zero TokenBucket is not ready for use: see
 // Limits.TokenBucket.
+//
+// Its keys are three. While their slot of a cluster moves from one master to another Redis answers TRYAGAIN, and
+// runs nothing. The loader then asks again for a second, or until the deadline, which a slot seldom takes; one that
+// stays half moved is an error that says so, until someone ends the move.
 type TokenBucket struct{ booker }
 
 // TokenBucket returns the limiter of this name. Of the options, PerClient and ClientID concern it.
