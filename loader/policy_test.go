@@ -73,6 +73,7 @@ var troubles = []struct {
 	}},
 	{"loading", true, beginLoading},
 	{"replies kept", false, always(fault{silence: true})},
+	{"replies late", false, always(fault{late: 5 * soon})},
 	{"requests cut", false, always(fault{dropRequest: true})},
 	{"replies dropped", false, always(fault{dropReply: true})},
 }

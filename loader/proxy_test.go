@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -24,11 +25,12 @@ func nobody(t *testing.T) *redis.Client {
 
 // fault is what a proxy does with one EVALSHA or EVAL, or one pipeline of them.
 type fault struct {
-	answer      string // this instead of asking the server
-	dropRequest bool   // hang up instead of asking the server
-	dropReply   bool   // hang up instead of passing on what it answered
-	silence     bool   // keep the reply and the connection
-	first       int    // hang up behind as many of the replies, of five integers each
+	answer      string        // this instead of asking the server
+	dropRequest bool          // hang up instead of asking the server
+	dropReply   bool          // hang up instead of passing on what it answered
+	silence     bool          // keep the reply and the connection
+	late        time.Duration // pass the reply on so much later
+	first       int           // hang up behind as many of the replies, of five integers each
 }
 
 // proxy stands between a client and a server and does what it is told with the next decisions.
@@ -119,6 +121,8 @@ func (p *proxy) serve(client net.Conn) {
 				return
 			case f.silence:
 				continue
+			case f.late > 0:
+				time.Sleep(f.late)
 			case f.first > 0:
 				_, _ = client.Write(replies(buffer[:n], f.first))
 				return

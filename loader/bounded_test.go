@@ -1,0 +1,104 @@
+package loader_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// never is when a call that is bounded by soon is taken for one that does not end.
+const never = time.Minute
+
+// bounds are the ways to bound a call.
+var bounds = []struct {
+	name string
+	opts []loader.Option
+	ctx  func() (context.Context, context.CancelFunc)
+}{
+	{"Timeout", []loader.Option{loader.Timeout(soon)}, func() (context.Context, context.CancelFunc) {
+		return background, func() {}
+	}},
+	{"deadline", nil, func() (context.Context, context.CancelFunc) { return context.WithTimeout(background, soon) }},
+}
+
+// TestEveryCallIsBounded has Redis fail in every way, and calls everything that asks it, with either bound: each call
+// ends, though the client would wait for a day.
+func TestEveryCallIsBounded(t *testing.T) {
+	for _, trouble := range troubles {
+		t.Run(trouble.name, func(t *testing.T) {
+			t.Parallel()
+			tr := newTroubled(t, trouble.direct)
+			booked, err := loader.New(tr.rdb).ZSetLog("booked", loader.PerHour(4)).Reserve(background, "s")
+			must(t, err)
+			end := trouble.begin(t, tr)
+			for _, bound := range bounds {
+				for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
+					limits := loader.New(tr.rdb, append(opts, bound.opts...)...)
+					calls := everyCall(t, limits)
+					calls["Reservation.Cancel"] = booked.Cancel
+					if bound.name == "Timeout" {
+						delete(calls, "Reservation.Cancel") // it was booked by Limits without one
+					}
+					for name, call := range calls {
+						wantEnd(t, bound.name+", "+how+": "+name, func() {
+							ctx, cancel := bound.ctx()
+							defer cancel()
+							_ = call(ctx)
+						})
+					}
+				}
+			}
+			end()
+		})
+	}
+}
+
+// wantEnd fails the test if a call does not end.
+func wantEnd(t *testing.T, name string, call func()) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() { defer close(ended); call() }()
+	select {
+	case <-ended:
+	case <-time.After(never):
+		t.Fatalf("%s has not ended after %v, with a bound of %v", name, never, soon)
+	}
+}
+
+// everyCall is all that asks Redis, of every limiter.
+func everyCall(t *testing.T, limits *loader.Limits) map[string]func(context.Context) error {
+	t.Helper()
+	calls := map[string]func(context.Context) error{
+		"Call": func(ctx context.Context) error {
+			return second(limits.Call(ctx, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0))
+		},
+		"SetLimit": func(ctx context.Context) error {
+			return limits.TokenBucket("x", loader.PerHour(1000)).SetLimit(ctx, "s", loader.PerHour(5))
+		},
+		"Cancel": func(ctx context.Context) error { return limits.ZSetLog("x", loader.PerHour(4)).Cancel(ctx, "s", "id", 1) },
+	}
+	leased, err := limits.SliceRing("leased", []loader.Limit{loader.PerHour(100)},
+		loader.Slice(time.Minute), loader.LeaseAge(time.Minute)).Leased(loader.Lease{Block: 10})
+	must(t, err)
+	calls["Leased.Allow"] = func(ctx context.Context) error { return second(leased.Allow(ctx, "s")) }
+	for _, m := range makers {
+		limiter := m.make(limits, loader.PerHour(1000))
+		calls[m.name+".Allow"] = func(ctx context.Context) error { return second(limiter.Allow(ctx, "s")) }
+		calls[m.name+".Wait"] = func(ctx context.Context) error { return limiter.Wait(ctx, "s") }
+		calls[m.name+".Peek"] = func(ctx context.Context) error { return second(limiter.Peek(ctx, "s")) }
+		calls[m.name+".Reset"] = func(ctx context.Context) error { return limiter.Reset(ctx, "s") }
+		calls[m.name+" in a batch"] = func(ctx context.Context) error {
+			batch := limits.Batch()
+			batch.Allow(limiter, "s")
+			batch.Peek(limiter, "t")
+			return second(batch.Do(ctx))
+		}
+		if reserver, ok := limiter.(loader.Reserver); ok {
+			calls[m.name+".Reserve"] = func(ctx context.Context) error { return second(reserver.Reserve(ctx, "s")) }
+		}
+	}
+	return calls
+}
