@@ -32,7 +32,8 @@ func TestCluster(t *testing.T) {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr, nodes[1].Addr}, DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	c := &cluster{masters: nodes[:3], replicas: nodes[3:], slotOf: map[*subject]int64{}}
-	c.run = begin(t, "3+3 Redis Cluster, cluster-node-timeout "+nodeTimeout()+" ms", rdb, 1000)
+	c.run = begin(t, "3+3 Redis Cluster, cluster-node-timeout "+nodeTimeout()+" ms",
+		"all masters say cluster_state:ok and name the replica", rdb, 1000)
 	for _, s := range c.subjects {
 		c.slotOf[s] = nodes[1].Client(t).ClusterKeySlot(context.Background(), s.name).Val()
 	}
@@ -58,8 +59,43 @@ func TestCluster(t *testing.T) {
 func (c *cluster) kill(i int, cut bool) {
 	c.t.Helper()
 	owned := c.slotsOf(c.masters[i])
-	c.killMaster(c.masters[i], c.replicas[i], func(s *subject) bool { return owned[c.slotOf[s]] }, cut)
+	c.killMaster(pair{
+		master: c.masters[i], replica: c.replicas[i],
+		of:      func(s *subject) bool { return owned[c.slotOf[s]] },
+		settled: c.wholeWithout(i),
+	}, cut)
 	c.masters[i], c.replicas[i] = c.replicas[i], c.masters[i]
+}
+
+// wholeWithout reports whether the other masters, and the replica that takes the place of one, say that they are whole
+// again.
+func (c *cluster) wholeWithout(i int) func() bool {
+	heir := c.replicas[i]
+	nodes := []*redis.Client{heir.Client(c.t)}
+	for k, master := range c.masters {
+		if k != i {
+			nodes = append(nodes, master.Client(c.t))
+		}
+	}
+	id, ctx := idOf(c.t, nodes[0]), context.Background()
+	return func() bool {
+		for _, node := range nodes {
+			if !strings.Contains(node.ClusterInfo(ctx).Val(), "cluster_state:ok") || !masterOf(node.ClusterNodes(ctx).Val(), id) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// masterOf reports whether a node is a master in the text of CLUSTER NODES.
+func masterOf(nodes, id string) bool {
+	for line := range strings.Lines(nodes) {
+		if fields := strings.Fields(line); fields[0] == id {
+			return strings.Contains(fields[2], "master")
+		}
+	}
+	return false
 }
 
 // revive starts the killed one of a pair again. It comes back as a replica, without data.

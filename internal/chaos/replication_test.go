@@ -84,11 +84,18 @@ func unplug(t *testing.T, replica, master *redis.Client) {
 	must(t, master.ClientKillByFilter(context.Background(), "TYPE", "replica").Err())
 }
 
+// pair is a master, the replica that takes its place, and their subjects.
+type pair struct {
+	master, replica *redistest.Server
+	of              func(*subject) bool
+	settled         func() bool // whether all others know that the replica has taken its place
+}
+
 // killMaster kills a master and waits until its replica has been promoted and its subjects are served again.
 // cut says whether the replica is cut off before that.
-func (r *run) killMaster(master, replica *redistest.Server, of func(*subject) bool, cut bool) {
+func (r *run) killMaster(p pair, cut bool) {
 	r.t.Helper()
-	dying, heir := master.Client(r.t), replica.Client(r.t)
+	dying, heir := p.master.Client(r.t), p.replica.Client(r.t)
 	watch := watchMaster(dying)
 	time.Sleep(cutOff)
 	what := "master killed"
@@ -97,22 +104,23 @@ func (r *run) killMaster(master, replica *redistest.Server, of func(*subject) bo
 		unplug(r.t, heir, dying)
 		time.Sleep(cutOff)
 	}
-	master.Kill()
+	p.master.Kill()
 	killed := time.Now()
 
 	var offset int64
 	redistest.Await(r.t, "a replica is promoted", func() bool { offset = takenOver(heir); return offset > 0 })
-	promoted := time.Since(killed)
 	must(r.t, heir.ConfigSet(context.Background(), "masterauth", "").Err())
-	r.awaitService(of, time.Now())
+	redistest.Await(r.t, r.settles, p.settled)
+	settled := time.Since(killed)
+	r.awaitService(p.of, time.Now())
 
 	after := watch.replicated(offset)
 	r.injected(what, 1)
 	r.losses = append(r.losses, loss{
 		why: what + ": grants not replicated, of the last",
-		of:  of, after: after, until: killed,
+		of:  p.of, after: after, until: killed,
 	})
-	r.recovered(of, killed, promoted)
+	r.recovered(p.of, killed, settled)
 }
 
 // awaitService waits until most of some subjects have been answered since.

@@ -14,13 +14,13 @@ func (r *run) injected(what string, times int64) { r.faults[what] += times }
 
 // recovery is how long the subjects of a server were without service after it was killed.
 type recovery struct {
-	promoted    time.Duration // until another was the master; 0 where nobody is promoted
+	settled     time.Duration // until the deployment itself said that it was whole again
 	first, last time.Duration // until the first answer, and the last error
 }
 
 // recovered is the recovery of some subjects from a fault, once one of them has been answered again.
-func (r *run) recovered(of func(*subject) bool, since time.Time, promoted time.Duration) {
-	out := recovery{promoted: promoted}
+func (r *run) recovered(of func(*subject) bool, since time.Time, settled time.Duration) {
+	out := recovery{settled: settled}
 	for _, s := range r.subjects {
 		if !of(s) {
 			continue
@@ -56,11 +56,10 @@ func (r *run) print(took time.Duration, e extras) {
 		losses := reasons[why]
 		row("", "%d x %s %s", len(losses), why, spread(losses, func(l loss) time.Duration { return l.until.Sub(l.after) }))
 	}
-	row("recovery", "first answer after %s", spread(r.recoveries, func(r recovery) time.Duration { return r.first }))
+	row("recovery", "%s after %s", r.settles, spread(r.recoveries, func(r recovery) time.Duration { return r.settled }))
+	row("", "first answer after %s", spread(r.recoveries, func(r recovery) time.Duration { return r.first }))
+	row("", "that is %s later", spread(r.recoveries, func(r recovery) time.Duration { return r.first - r.settled }))
 	row("", "last error after %s", spread(r.recoveries, func(r recovery) time.Duration { return r.last }))
-	if promoted := func(r recovery) time.Duration { return r.promoted }; promoted(r.recoveries[0]) > 0 {
-		row("", "replica promoted after %s", spread(r.recoveries, promoted))
-	}
 	_ = table.Flush()
 	r.t.Logf("%s\n%s", r.name, b.String())
 }

@@ -16,7 +16,7 @@ func TestRing(t *testing.T) {
 	addrs := map[string]string{"a": servers[0].Addr, "b": servers[1].Addr, "c": servers[2].Addr}
 	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, DisableIdentity: true, HeartbeatFrequency: 100 * time.Millisecond})
 	t.Cleanup(func() { _ = ring.Close() })
-	r := begin(t, "Ring of 3 servers, a heartbeat every 100 ms", ring, 1000)
+	r := begin(t, "Ring of 3 servers, a heartbeat every 100 ms", "the Ring has taken it out", ring, 1000)
 	stopFlushing := r.flushScripts(servers...)
 
 	mortal := servers[0]
@@ -33,8 +33,10 @@ func TestRing(t *testing.T) {
 		mortal.Kill()
 		killed := time.Now()
 		r.injected("server killed", 1)
+		redistest.Await(t, r.settles, func() bool { return ring.Len() == len(servers)-1 })
+		settled := time.Since(killed)
 		r.awaitService(of, time.Now())
-		r.recovered(of, killed, 0)
+		r.recovered(of, killed, settled)
 		r.forgotten("server killed: all its grants lost, of the last", of, killed)
 
 		r.awaitDecisions(r.asked() + byExtent(1000, 4000))

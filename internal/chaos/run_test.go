@@ -25,6 +25,7 @@ const (
 type run struct {
 	t        *testing.T
 	name     string
+	settles  string // what the deployment says of itself when it has got over a killed server
 	subjects []*subject
 	started  time.Time
 	ended    <-chan struct{}
@@ -55,10 +56,11 @@ type loss struct {
 }
 
 // begin starts the callers. They ask until the run is audited.
-func begin(t *testing.T, name string, rdb redis.UniversalClient, subjects int) *run {
+func begin(t *testing.T, name, settles string, rdb redis.UniversalClient, subjects int) *run {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &run{
-		t: t, name: name, subjects: newSubjects(rdb, subjects), started: time.Now(), ended: ctx.Done(), cancel: cancel,
+		t: t, name: name, settles: settles, subjects: newSubjects(rdb, subjects),
+		started: time.Now(), ended: ctx.Done(), cancel: cancel,
 		counts: counts{errors: map[string]int64{}}, faults: map[string]int64{},
 	}
 	t.Cleanup(r.stop)

@@ -14,10 +14,14 @@ func TestSentinel(t *testing.T) {
 	s := redistest.StartSentinels(t, time.Second)
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs, DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
-	r := begin(t, "Sentinel trio, down-after-milliseconds 1000", rdb, 1000)
+	r := begin(t, "Sentinel trio, down-after-milliseconds 1000", "all sentinels name the replica", rdb, 1000)
 	stopFlushing := r.flushScripts(s.Master, s.Replica)
 	r.awaitDecisions(byExtent(1000, 10_000))
-	r.killMaster(s.Master, s.Replica, func(*subject) bool { return true }, true)
+	r.killMaster(pair{
+		master: s.Master, replica: s.Replica,
+		of:      func(*subject) bool { return true },
+		settled: func() bool { return s.MasterIs(s.Replica.Addr) },
+	}, true)
 	r.awaitDecisions(r.asked() + byExtent(1000, 10_000))
 	stopFlushing()
 	r.end()

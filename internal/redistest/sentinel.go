@@ -47,6 +47,19 @@ func (s *Sentinels) knows(addr, field string, n int) bool {
 	return sentinel.Master(context.Background(), s.Name).Val()[field] == fmt.Sprint(n)
 }
 
+// MasterIs reports whether all sentinels give this address to those who ask for the master.
+func (s *Sentinels) MasterIs(addr string) bool {
+	for _, sentinel := range s.Addrs {
+		client := redis.NewSentinelClient(&redis.Options{Addr: sentinel, DisableIdentity: true})
+		at, err := client.GetMasterAddrByName(context.Background(), s.Name).Result()
+		_ = client.Close()
+		if err != nil || net.JoinHostPort(at[0], at[1]) != addr {
+			return false
+		}
+	}
+	return true
+}
+
 // startSentinel starts one sentinel. It takes its configuration from a file that it writes to, so the program
 // that is started is a script that names it.
 func startSentinel(tb testing.TB, name, host, port string, downAfter time.Duration) string {
