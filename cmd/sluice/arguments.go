@@ -133,6 +133,8 @@ func fillArg(script sluice.Script, field sluice.Field, w words, name string) (an
 	switch {
 	case found && field.Type == "us":
 		return microseconds(name, value)
+	case found && field.Type == "time":
+		return moment(name, value)
 	case found:
 		return value, nil
 	case field.Name == "permits":
@@ -182,6 +184,22 @@ func microseconds(name, text string) (string, error) {
 		return "", usagef("%s is %q: want whole microseconds", name, text)
 	}
 	return strconv.FormatInt(d.Microseconds(), 10), nil
+}
+
+// momentLayout is how a moment is shown, and may be given.
+const momentLayout = "2006-01-02 15:04:05.000000 UTC"
+
+// moment reads a moment: microseconds since 1970, as it is shown, or as RFC 3339 has it.
+func moment(name, text string) (string, error) {
+	if strings.Trim(text, "0123456789") == "" {
+		return text, nil
+	}
+	for _, layout := range []string{momentLayout, time.RFC3339} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return strconv.FormatInt(at.UnixMicro(), 10), nil
+		}
+	}
+	return "", usagef("%s is %q: want microseconds since 1970, or a moment as 2030-01-31T12:00:00.123456Z", name, text)
 }
 
 func parseLength(text string) (time.Duration, error) {

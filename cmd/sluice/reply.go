@@ -138,7 +138,7 @@ func shown(field sluice.Field, value int64) string {
 	case field.Type == "us" && value != 0:
 		return fmt.Sprintf("%s (%d us)", length(value), value)
 	case field.Type == "time":
-		return time.UnixMicro(value).UTC().Format("2006-01-02 15:04:05.000000 UTC")
+		return fmt.Sprintf("%s (%d us)", time.UnixMicro(value).UTC().Format(momentLayout), value)
 	}
 	return strconv.FormatInt(value, 10)
 }

@@ -19,8 +19,9 @@ const tryUsage = `usage: sluice try [flags] <script> [name=value ...]
 Makes one decision with a script, by the names in its header, and shows the
 reply field by field. Unless they are given, permits is 1, max_wait and scope
 are 0, and burst is the limit. Lengths of time are microseconds, or have a unit:
-250ms, 1m30s, 7d. The windows of slice_ring are slices_1=61 limit_1=5 slices_2=
-and so on; slices= and limit= will do for one.
+250ms, 1m30s, 7d. Moments are microseconds since 1970, or 2030-01-31T12:00:00Z.
+The windows of slice_ring are slices_1=61 limit_1=5 slices_2= and so on;
+slices= and limit= will do for one.
 
 The key is <prefix>:<limiter>:{<subject>}:<state>, with prefix=sluice,
 limiter=try, subject=demo and client=cli unless they are given; key=... sets it

@@ -36,6 +36,9 @@ func TestParseTry(t *testing.T) {
 		},
 		{args: "slice_ring slice=1s slices=61 limit=5 limit_2=9", err: "slice_ring_v1 wants slices_2"},
 		{args: "slice_ring slice=1s slices=61 limit=5 limit_3=9", err: `slice_ring_v1 has no "limit_3"`},
+		{args: "slice_ring_return slice=1s taken=1893456000123456", keys: "sluice:try:{demo}:sr1:1000000", argv: "1000000 1893456000123456 1"},
+		{args: "slice_ring_return slice=1s taken=2030-01-01T01:00:00.123456+01:00", keys: "sluice:try:{demo}:sr1:1000000", argv: "1000000 1893456000123456 1"},
+		{args: "slice_ring_return slice=1s taken=yesterday", err: `taken is "yesterday": want microseconds since 1970`},
 		{args: "gcra limit=-1 window=1s", keys: "sluice:try:{demo}:gcra1", argv: "-1 1000000 -1 1 0"}, // the script says what is wrong
 		{args: "gcra window=1s", err: "gcra_v1 wants limit: permits earned in a window (1 to 10000000)"},
 		{args: "gcra limit=1", err: "gcra_v1 wants window: length of the window (1 ms to 366 days)"},
@@ -84,6 +87,23 @@ func TestTryEmbedded(t *testing.T) {
 			}
 		}
 		wantNarrow(t, name, got.stdout)
+	}
+}
+
+// TestServerTryGivesBack returns permits with the moment that their decision showed, in each of its two forms.
+func TestServerTryGivesBack(t *testing.T) {
+	server := "--redis=" + redistest.Start(t).Addr
+	now := regexp.MustCompile(`(?m)^  now +(.+ UTC) \((\d+) us\)$`)
+	for form := 1; form <= 2; form++ {
+		got := sluiceRun(nil, "try", server, "slice_ring", "slice=1h", "slices=2", "limit=5", "permits=3")
+		shown := now.FindStringSubmatch(got.stdout)
+		if shown == nil {
+			t.Fatalf("status %d, no moment in\n%s%s", got.status, got.stdout, got.stderr)
+		}
+		got = sluiceRun(nil, "try", server, "slice_ring_return", "slice=1h", "taken="+shown[form], "permits=3")
+		if got.status != exitDone || !regexp.MustCompile(`returned +3\n`).MatchString(got.stdout) {
+			t.Errorf("taken=%s: status %d\n%s%s", shown[form], got.status, got.stdout, got.stderr)
+		}
 	}
 }
 
