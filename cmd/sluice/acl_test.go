@@ -210,6 +210,9 @@ func TestServerACL(t *testing.T) {
 	for _, user := range users {
 		t.Run(user.name+" may nothing else", func(t *testing.T) { refusesAllElse(t, admin, as(user.name, master), user) })
 	}
+	t.Run("nor on the replica", func(t *testing.T) {
+		refusesAllElse(t, client(t, replica.Addr), as("sluice-look", replica), users[2])
+	})
 	t.Run("keys outside the prefix", func(t *testing.T) {
 		for _, user := range users[1:] {
 			refusesOtherKeys(t, as(user.name, master), user)
@@ -369,5 +372,52 @@ func TestServerACLCluster(t *testing.T) {
 	}
 	if !strings.Contains(client(t, addrs[3]).Info(background, "commandstats").Val(), "cmdstat_evalsha_ro") {
 		t.Error("the replica was not asked")
+	}
+}
+
+// TestServerACLRing has the users of a Ring, whose heartbeat is a PING, on two servers of which each holds some subjects.
+func TestServerACLRing(t *testing.T) {
+	servers := map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr}
+	for _, addr := range servers {
+		got := sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--redis", "redis://"+addr)
+		if got.status != exitDone {
+			t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
+		}
+	}
+	as := func(user string) *redis.Ring {
+		ring := redis.NewRing(&redis.RingOptions{
+			Addrs: servers, Username: user, Password: "toothpaste", HeartbeatFrequency: 5 * time.Millisecond,
+		})
+		t.Cleanup(func() { _ = ring.Close() })
+		return ring
+	}
+	must(t, loader.New(as("sluice-load")).Preload(background))
+	using, looking := as("sluice-use"), as("sluice-look")
+	use := loader.New(using, loader.PreloadedOnly()).ListLog("x", loader.PerMinute(3))
+	look := loader.New(looking, loader.ReadReplicas(), loader.PreloadedOnly()).ListLog("x", loader.PerMinute(3))
+	for _, addr := range servers {
+		admin := client(t, addr)
+		await(t, "the hearts have beaten for a while", func() bool {
+			_, stats, _ := strings.Cut(admin.Info(background, "commandstats").Val(), "cmdstat_ping:calls=")
+			pings, _, _ := strings.Cut(stats, ",")
+			return len(pings) >= len("100")
+		})
+	}
+	for i := range 30 {
+		subject := fmt.Sprint("s", i)
+		if d, err := use.Allow(background, subject); err != nil || !d.Granted {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if d, err := look.Peek(background, subject); err != nil || d.Remaining != 2 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+	if using.Len() != 2 || looking.Len() != 2 {
+		t.Errorf("%d and %d shards are up, want both", using.Len(), looking.Len())
+	}
+	for _, addr := range servers {
+		if log := fmt.Sprint(client(t, addr).Do(background, "acl", "log").Val()); log != "[]" {
+			t.Errorf("%s refused %s", addr, log)
+		}
 	}
 }
