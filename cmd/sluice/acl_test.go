@@ -111,8 +111,8 @@ func TestServerACLFile(t *testing.T) {
 }
 
 func TestServerACL(t *testing.T) {
-	master := redistest.Start(t, "--enable-debug-command", "yes", "--enable-module-command", "yes", "--repl-diskless-sync-delay", "0")
-	replica := redistest.Start(t)
+	everything := []string{"--enable-debug-command", "yes", "--enable-module-command", "yes", "--repl-diskless-sync-delay", "0"}
+	master, replica := redistest.Start(t, everything...), redistest.Start(t, everything...)
 	admin := client(t, master.Addr)
 	for _, addr := range []string{master.Addr, replica.Addr} {
 		got := sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--redis", "redis://"+addr)
@@ -182,7 +182,7 @@ func TestServerACL(t *testing.T) {
 
 	host, port, _ := net.SplitHostPort(master.Addr)
 	must(t, client(t, replica.Addr).ReplicaOf(background, host, port).Err())
-	await(t, "the replica has everything", func() bool {
+	redistest.Await(t, "the replica has everything", func() bool {
 		return client(t, replica.Addr).DBSize(background).Val() == admin.DBSize(background).Val()
 	})
 	t.Run("looks on the replica", func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestServerReads(t *testing.T) {
 func TestServerACLCluster(t *testing.T) {
 	addrs := startCluster(t)
 	got := sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--cluster", addrs[0])
-	if got.status != exitDone || !strings.Contains(got.stdout, "3 users on 4 nodes") {
+	if got.status != exitDone || !strings.Contains(got.stdout, "3 users on 6 nodes") {
 		t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
 	got = sluiceRun(nil, "load", "--cluster", "sluice-load:toothpaste@"+addrs[0])
@@ -354,7 +354,7 @@ func TestServerACLCluster(t *testing.T) {
 		}
 	}
 	replica := strings.Replace(addrs[3], ":", " ", 1) // as a list of host and port prints
-	await(t, "every node knows the replica", func() bool {
+	redistest.Await(t, "every node knows the replica", func() bool {
 		return !slices.ContainsFunc(addrs, func(addr string) bool {
 			return !strings.Contains(fmt.Sprint(client(t, addr).Do(background, "cluster", "slots").Val()), replica)
 		})
@@ -397,7 +397,7 @@ func TestServerACLRing(t *testing.T) {
 	look := loader.New(looking, loader.ReadReplicas(), loader.PreloadedOnly()).ListLog("x", loader.PerMinute(3))
 	for _, addr := range servers {
 		admin := client(t, addr)
-		await(t, "the hearts have beaten for a while", func() bool {
+		redistest.Await(t, "the hearts have beaten for a while", func() bool {
 			_, stats, _ := strings.Cut(admin.Info(background, "commandstats").Val(), "cmdstat_ping:calls=")
 			pings, _, _ := strings.Cut(stats, ",")
 			return len(pings) >= len("100")

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -72,14 +69,14 @@ func TestServerCluster(t *testing.T) {
 	addrs := startCluster(t)
 	all := "--cluster=" + addrs[1]
 	got := sluiceRun(nil, "verify", all)
-	if got.status != exitFailed || !strings.Contains(got.stdout, "28 scripts are missing") {
+	if got.status != exitFailed || !strings.Contains(got.stdout, "42 scripts are missing") {
 		t.Errorf("verify: status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
 	got = sluiceRun(nil, "load", all)
-	if got.status != exitDone || !strings.Contains(got.stdout, "7 scripts on 4 nodes") {
+	if got.status != exitDone || !strings.Contains(got.stdout, "7 scripts on 6 nodes") {
 		t.Errorf("load: status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
-	if lines := strings.Count(got.stderr, " of 4 nodes: "); lines != 4 {
+	if lines := strings.Count(got.stderr, " of 6 nodes: "); lines != 6 {
 		t.Errorf("progress of %d nodes:\n%s", lines, got.stderr)
 	}
 
@@ -107,19 +104,9 @@ func TestServerCluster(t *testing.T) {
 }
 
 func TestServerSentinel(t *testing.T) {
-	master, replica := redistest.Start(t), redistest.Start(t)
-	host, port, _ := net.SplitHostPort(master.Addr)
-	if err := client(t, replica.Addr).ReplicaOf(context.Background(), host, port).Err(); err != nil {
-		t.Fatal(err)
-	}
-	sentinel := startSentinel(t, master.Addr)
-	watching := "main@127.0.0.1:1," + sentinel
-	await(t, "the sentinel knows the replica", func() bool {
-		rdb := redis.NewSentinelClient(&redis.Options{Addr: sentinel, DisableIdentity: true})
-		defer rdb.Close()
-		replicas, err := rdb.Replicas(context.Background(), "main").Result()
-		return err == nil && len(replicas) == 1
-	})
+	trio := redistest.StartSentinels(t, time.Minute)
+	master, replica, sentinel := trio.Master, trio.Replica, trio.Addrs[0]
+	watching := trio.Name + "@127.0.0.1:1," + sentinel
 
 	got := sluiceRun(nil, "load", "--sentinel", watching)
 	if got.status != exitDone || !strings.Contains(got.stdout, "7 scripts on 2 nodes") {
@@ -147,78 +134,19 @@ func TestServerSentinel(t *testing.T) {
 	}
 }
 
-// startCluster starts three masters and, as the last of the addresses, a replica of the first.
-func startCluster(t *testing.T) []string {
+// startCluster starts three masters and, behind them in the list of addresses, a replica of each.
+func startCluster(t *testing.T) (addrs []string) {
 	t.Helper()
-	var addrs []string
-	var nodes []*redis.Client
-	for range 4 {
-		server := redistest.Start(t, "--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0")
-		addrs = append(addrs, server.Addr)
-		nodes = append(nodes, client(t, server.Addr))
+	for _, node := range redistest.StartCluster(t, 3, 1) {
+		addrs = append(addrs, node.Addr)
 	}
-	ctx := context.Background()
-	for i, node := range nodes[:3] {
-		if err := node.ClusterAddSlotsRange(ctx, i*5462, min(i*5462+5461, 16383)).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, addr := range addrs[1:] {
-		host, port, _ := net.SplitHostPort(addr)
-		if err := nodes[0].ClusterMeet(ctx, host, port).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	first := nodes[0].Do(ctx, "CLUSTER", "MYID").Val()
-	await(t, "the last node knows the first", func() bool {
-		return nodes[3].ClusterReplicate(ctx, fmt.Sprint(first)).Err() == nil
-	})
-	await(t, "the cluster is whole", func() bool {
-		for _, node := range nodes {
-			info, err := node.ClusterInfo(ctx).Result()
-			text, _ := node.ClusterNodes(ctx).Result()
-			whole := strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:4")
-			if err != nil || !whole || strings.Count(text, "slave") != 1 {
-				return false
-			}
-		}
-		return true
-	})
 	return addrs
-}
-
-// startSentinel starts a sentinel that watches a master as "main". It takes its configuration from a file, so
-// the program that is started is a script that names it.
-func startSentinel(t *testing.T, master string) string {
-	t.Helper()
-	host, port, _ := net.SplitHostPort(master)
-	dir := t.TempDir()
-	config := filepath.Join(dir, "sentinel.conf")
-	writeFile(t, config, 0o600, fmt.Sprintf("sentinel monitor main %s %s 1\n", host, port))
-	program := filepath.Join(dir, "sentinel")
-	writeFile(t, program, 0o700, fmt.Sprintf(
-		"#!/bin/sh\n# $2 is the port\nexec %s %s --sentinel --bind 127.0.0.1 --port \"$2\"\n", redistest.Servers(t)[0], config))
-	return redistest.StartBinary(t, program).Addr
 }
 
 func writeFile(t *testing.T, name string, mode os.FileMode, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), mode); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// await waits until something is so.
-func await(t *testing.T, what string, isSo func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for !isSo() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not so after a minute: %s", what)
-		case <-time.After(50 * time.Millisecond):
-		}
 	}
 }
 

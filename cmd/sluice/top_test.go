@@ -169,7 +169,7 @@ func TestServerTopInterrupted(t *testing.T) {
 	go func() {
 		status <- a.run(ctx, strings.Fields("top --page 10 --share 1 --redis "+rdb.Options().Addr))
 	}()
-	await(t, "three pages are asked for", func() bool {
+	redistest.Await(t, "three pages are asked for", func() bool {
 		calls := 0
 		_, _ = fmt.Sscanf(parseInfo(rdb.Info(background, "commandstats").Val())["cmdstat_scan"], "calls=%d", &calls)
 		return calls >= 3
@@ -203,7 +203,7 @@ func TestServerTopReplica(t *testing.T) {
 	fill(t, admin, 10)
 	host, port, _ := net.SplitHostPort(master.Addr)
 	must(t, replica.ReplicaOf(background, host, port).Err())
-	await(t, "the replica has everything", func() bool { return replica.DBSize(background).Val() == admin.DBSize(background).Val() })
+	redistest.Await(t, "the replica has everything", func() bool { return replica.DBSize(background).Val() == admin.DBSize(background).Val() })
 	wantText(t, sluiceRun(nil, "top", "--redis", replica.Options().Addr), exitDone, "10 limiters in 12 keys")
 	wantText(t, sluiceRun(nil, "inspect", "--redis", replica.Options().Addr, "sluice:try:{1}:ll1", "limit=3"), exitDone,
 		"live: permits are in use", "left +not known: .*"+sluice.ListLogV1SHA1)
