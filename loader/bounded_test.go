@@ -78,7 +78,9 @@ func everyCall(t *testing.T, limits *loader.Limits) map[string]func(context.Cont
 		"SetLimit": func(ctx context.Context) error {
 			return limits.TokenBucket("x", loader.PerHour(1000)).SetLimit(ctx, "s", loader.PerHour(5))
 		},
-		"Cancel": func(ctx context.Context) error { return limits.ZSetLog("x", loader.PerHour(4)).Cancel(ctx, "s", "id", 1) },
+		"Cancel": func(ctx context.Context) error {
+			return limits.ZSetLog("x", loader.PerHour(4)).Cancel(ctx, "s", "id", 1)
+		},
 	}
 	leased, err := limits.SliceRing("leased", []loader.Limit{loader.PerHour(100)},
 		loader.Slice(time.Minute), loader.LeaseAge(time.Minute)).Leased(loader.Lease{Block: 10})

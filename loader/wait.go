@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -20,8 +21,9 @@ func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(c
 // WaitN returns when it has n permits that may be used. It books them and sleeps once, first come, first
 // served; SliceRing, which cannot book, and waits of more than 60 s sleep and ask again. It returns
 // a *WaitError at once if the context's deadline or MaxWait cannot be met. When the context ends
-// while it sleeps it returns the context's error at once; ZSetLog then gives the permits back, with the
-// others they are lost. Cost: one round trip a sleep.
+// it returns the context's error at once. What it has booked, or may have, is lost then, except with ZSetLog, which
+// gives it back in the background, unless the id was the caller's (WithID): the request may come again, or be
+// cancelled. Cost: one round trip a sleep.
 func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 	c.seen = c.watch(subject, question{method: "Wait", permits: n})
 	err := c.waitFor(c.seen.begin(ctx), subject, n, c.decide)
@@ -40,7 +42,7 @@ func (c core) waitFor(ctx context.Context, subject string, n int64, decide decid
 		d, err := decide(ctx, subject, q)
 		switch {
 		case err != nil:
-			return err
+			return c.forsaken(ctx, subject, id, n, err)
 		case d.Wait == Never || d.Wait > p.left():
 			err = p.tooLong(n, d.Wait)
 		case d.Granted:
@@ -68,10 +70,20 @@ func (c core) ahead() time.Duration {
 	return bookable
 }
 
-// drop gives permits back in the background where that can be done: whoever asked has gone.
-func (c core) drop(ctx context.Context, subject, id string, n int64) {
-	if !c.kind.ids {
-		return
+// forsaken is the error of a call that was not answered. What it may have booked nobody will wait for.
+func (c core) forsaken(ctx context.Context, subject, id string, n int64, err error) error {
+	lost, ok := errors.AsType[*OutcomeUnknownError](err)
+	if ok && c.drop(ctx, subject, id, n) {
+		lost.ID = "" // asking with it again would meet the giving back
+	}
+	return err
+}
+
+// drop gives permits back in the background where that can be done, and reports whether it can: the script knows
+// them by an id, which nobody else has.
+func (c core) drop(ctx context.Context, subject, id string, n int64) bool {
+	if !c.kind.ids || c.id != "" {
+		return false
 	}
 	ctx = context.WithoutCancel(ctx)
 	go func() {
@@ -79,6 +91,7 @@ func (c core) drop(ctx context.Context, subject, id string, n int64) {
 		defer cancel()
 		_ = c.giveBack(ctx, subject, id, n)
 	}()
+	return true
 }
 
 // patience is how long a Wait may take.

@@ -3,6 +3,7 @@ package loader_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -172,7 +173,42 @@ func TestWaitIsCancelled(t *testing.T) {
 	})
 }
 
-// TestWaitWithIDGoesOn waits for the same request twice: the second one finds it booked.
+// TestWaitIsForsaken has the replies to a Wait lost: what a ZSetLog may have booked is given back, for nobody waits for
+// it, unless the caller has its id and may come again.
+func TestWaitIsForsaken(t *testing.T) {
+	p, rdb, _ := lossy(t)
+	log := loader.New(rdb).ZSetLog("x", loader.PerHour(5))
+	lose := slices.Repeat([]fault{{dropReply: true}}, 4)
+	left := func(subject string) int64 {
+		d, err := log.Peek(background, subject)
+		must(t, err)
+		return d.Remaining
+	}
+
+	p.next(lose...)
+	e := as[*loader.OutcomeUnknownError](t, log.WaitN(background, "lost", 2))
+	if e.ID != "" {
+		t.Errorf("an id is told, %s, whose permits are given back", e.ID)
+	}
+	await(t, func() bool { return left("lost") == 5 })
+
+	ctx, cancel := context.WithTimeout(background, soon)
+	defer cancel()
+	p.next(fault{silence: true})
+	if err := log.Wait(ctx, "late"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	await(t, func() bool { return left("late") == 5 })
+
+	p.next(lose...)
+	e = as[*loader.OutcomeUnknownError](t, log.WithID("order").WaitN(background, "mine", 2))
+	must(t, log.WithID(e.ID).WaitN(background, "mine", 2))
+	if n := left("mine"); n != 3 {
+		t.Errorf("%d are left, want 3: the request came again", n)
+	}
+}
+
+// TestWaitWithIDGoesOn waits for the same request again, after it was cancelled: it is still booked.
 func TestWaitWithIDGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
 		log := limits.ZSetLog("x", loader.Limit{Permits: 1, Window: 10 * time.Second})
@@ -180,8 +216,17 @@ func TestWaitWithIDGoesOn(t *testing.T) {
 		granted(t, d, err)
 		r, err := log.WithID("order").Reserve(background, "s")
 		must(t, err)
-		time.Sleep(4 * time.Second)
-		took(t, 6*time.Second, func() error { return log.WithID("order").Wait(background, "s") })
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(background)
+		time.AfterFunc(3*time.Second, cancel)
+		if err := log.WithID("order").Wait(ctx, "s"); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond) // it might be given back
+		if d, err = log.Peek(background, "s"); err != nil || d.Wait < 10*time.Second {
+			t.Errorf("%+v, %v; want it booked", d, err)
+		}
+		took(t, 6*time.Second-time.Millisecond, func() error { return log.WithID("order").Wait(background, "s") })
 		if r.Delay() != 0 {
 			t.Errorf("delay is %v", r.Delay())
 		}
