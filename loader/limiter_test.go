@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -396,8 +397,9 @@ func TestReserveNoFurtherThanMaxWait(t *testing.T) {
 	}
 }
 
-func TestReservationCancel(t *testing.T) {
-	_, rdb := fake(t)
+func TestReservationCancel(t *testing.T) { each(t, testReservationCancel) }
+
+func testReservationCancel(t *testing.T, rdb *redis.Client) {
 	limits := loader.New(rdb)
 	zset, list := limits.ZSetLog("x", loader.PerMinute(3)), limits.ListLog("x", loader.PerMinute(3))
 

@@ -6,6 +6,11 @@
 // It is a module of its own, so that the loader does without OpenTelemetry's dependencies. The providers are the
 // global ones unless options say otherwise.
 //
+// Names are those of the semantic conventions 1.43.0, which the schema URL of metrics and spans names, wherever these
+// have one: those that begin with db., and error.type. What they do not know, which is
+// limiters and decisions, begins with sluice, after their rules for names of one's own. A decision is no database
+// operation, it may take several or none: db.client.operation.duration is left to what instruments the client.
+//
 // # Metrics
 //
 //	sluice.decisions          counter, {decision}   decisions, whatever became of them
@@ -32,6 +37,7 @@
 //	db.system.name             redis
 //	db.operation.name          EVALSHA
 //	db.stored_procedure.name   the script, as sluice.script.name
+//	db.response.status_code    the code of the error that Redis answered: WRONGTYPE, OOM, BADARG
 //	sluice.decision.permits    asked for
 //	sluice.decision.attempts   commands sent: 1 unless something failed, 0 where no server was asked
 //	sluice.script.loaded       true where the server lacked the script

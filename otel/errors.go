@@ -41,11 +41,27 @@ func nameOf(err error) string {
 	case errors.Is(err, context.Canceled):
 		return "canceled"
 	}
-	if reply, ok := errors.AsType[redis.Error](err); ok {
-		code, _, _ := strings.Cut(reply.Error(), " ")
-		return code
+	return replyCode(err)
+}
+
+// statusCode is the code of the error that Redis answered, "" where it answered none.
+func statusCode(e loader.Event) string {
+	if broken, ok := errors.AsType[*loader.StateError](e.Err); ok {
+		return broken.Code
 	}
-	return ""
+	if _, badArgument := errors.AsType[*loader.ArgumentError](e.Err); badArgument && e.Attempts > 0 {
+		return "BADARG"
+	}
+	return replyCode(e.Err)
+}
+
+func replyCode(err error) string {
+	reply, ok := errors.AsType[redis.Error](err)
+	if !ok {
+		return ""
+	}
+	code, _, _ := strings.Cut(reply.Error(), " ")
+	return code
 }
 
 // description is the text of an error for a span's status, without the keys that some name.

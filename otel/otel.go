@@ -118,6 +118,9 @@ func endSpan(span trace.Span, e loader.Event, result []attribute.KeyValue) {
 	span.SetAttributes(attribute.Int("sluice.decision.attempts", e.Attempts), attribute.Bool("sluice.script.loaded", e.Loaded))
 	if failed(e) {
 		span.SetStatus(codes.Error, description(e.Err))
+		if code := statusCode(e); code != "" && e.Method != "Wait" {
+			span.SetAttributes(semconv.DBResponseStatusCode(code))
+		}
 		return
 	}
 	span.SetAttributes(attribute.Int64("sluice.decision.remaining", e.Decision.Remaining))

@@ -225,23 +225,26 @@ func TestSpanOfNever(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	tests := []struct {
-		err  error
-		want string
+		err      error
+		attempts int
+		want     string
+		status   any // db.response.status_code, nil where Redis answered no error
 	}{
-		{&loader.StateError{Code: "WRONGTYPE", Text: "log", Keys: []string{"ada"}}, "WRONGTYPE"},
-		{&loader.ArgumentError{Argument: "limit", Want: "1"}, "invalid_argument"},
-		{&loader.ArgumentError{Argument: "permits", Want: "up to 3"}, "exceeds_limit"},
-		{fmt.Errorf("loader: gcra_v1: %w", loader.ErrNotLoaded), "not_loaded"},
-		{fmt.Errorf("loader: gcra_v1: %w", loader.ErrBreakerOpen), "breaker_open"},
-		{&loader.OutcomeUnknownError{Err: context.DeadlineExceeded}, "outcome_unknown"},
-		{fmt.Errorf("loader: gcra_v1: %w", context.DeadlineExceeded), "timeout"},
-		{context.Canceled, "canceled"},
-		{fmt.Errorf("loader: gcra_v1: %w", answer("OOM command not allowed")), "OOM"},
-		{fmt.Errorf("loader: gcra_v1: %w", &net.OpError{Op: "dial", Err: io.EOF}), "*net.OpError"},
+		{&loader.StateError{Code: "WRONGTYPE", Text: "log", Keys: []string{"ada"}}, 1, "WRONGTYPE", "WRONGTYPE"},
+		{&loader.ArgumentError{Argument: "limit", Want: "1"}, 0, "invalid_argument", nil},
+		{&loader.ArgumentError{Argument: "limit", Want: "1"}, 1, "invalid_argument", "BADARG"},
+		{&loader.ArgumentError{Argument: "permits", Want: "up to 3"}, 1, "exceeds_limit", "BADARG"},
+		{fmt.Errorf("loader: gcra_v1: %w: %w", loader.ErrNotLoaded, answer("NOSCRIPT no")), 1, "not_loaded", "NOSCRIPT"},
+		{fmt.Errorf("loader: gcra_v1: %w", loader.ErrBreakerOpen), 0, "breaker_open", nil},
+		{&loader.OutcomeUnknownError{Err: context.DeadlineExceeded}, 1, "outcome_unknown", nil},
+		{fmt.Errorf("loader: gcra_v1: %w", context.DeadlineExceeded), 1, "timeout", nil},
+		{context.Canceled, 0, "canceled", nil},
+		{fmt.Errorf("loader: gcra_v1: %w", answer("OOM command not allowed")), 1, "OOM", "OOM"},
+		{fmt.Errorf("loader: gcra_v1: %w", &net.OpError{Op: "dial", Err: io.EOF}), 1, "*net.OpError", nil},
 	}
 	for _, test := range tests {
 		l := newLab(t)
-		l.told(loader.Event{Method: "Allow", Permits: 1, Err: test.err, Subject: "ada"})
+		l.told(loader.Event{Method: "Allow", Permits: 1, Err: test.err, Subject: "ada", Attempts: test.attempts})
 		span := l.spans.Ended()[0]
 		if span.Status().Code != codes.Error || span.Status().Description == "" || strings.Contains(span.Status().Description, "ada") {
 			t.Errorf("%v: status %+v", test.err, span.Status())
@@ -249,6 +252,9 @@ func TestErrors(t *testing.T) {
 		attrs := attributes(span)
 		if attrs["error.type"] != test.want || attrs["sluice.decision.outcome"] != "error" {
 			t.Errorf("%v: %v, want error.type %s", test.err, attrs, test.want)
+		}
+		if got := attrs["db.response.status_code"]; got != test.status {
+			t.Errorf("%v: db.response.status_code %v, want %v", test.err, got, test.status)
 		}
 		if _, ok := attrs["sluice.decision.remaining"]; ok {
 			t.Errorf("%v: a decision in %v", test.err, attrs)
