@@ -270,8 +270,11 @@ func TestBreakerSparesTheServer(t *testing.T) {
 	}
 }
 
-func TestBreakerArguments(t *testing.T) {
-	for _, opt := range []loader.Option{loader.Breaker(0, time.Second), loader.Breaker(1, 0), loader.Breaker(-1, -1)} {
+// TestOptionArguments wants what is wrong with the options to be the error of every call, before anything is sent.
+func TestOptionArguments(t *testing.T) {
+	for _, opt := range []loader.Option{
+		loader.Breaker(0, time.Second), loader.Breaker(1, 0), loader.Breaker(-1, -1), loader.Timeout(-1),
+	} {
 		limits := loader.New(nobody(t), opt)
 		limiter := limits.TokenBucket("x", loader.PerHour(1))
 		batch := limits.Batch()
@@ -286,7 +289,7 @@ func TestBreakerArguments(t *testing.T) {
 			})),
 		}
 		for name, err := range calls {
-			if e := as[*loader.ArgumentError](t, err); e.Argument != "Breaker" {
+			if e := as[*loader.ArgumentError](t, err); e.Argument != "Breaker" && e.Argument != "Timeout" {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -128,7 +128,11 @@ func ReadReplicas() Option {
 // end it earlier. It does not bound the sleep in Wait. 0, the default, leaves it to the context and to
 // the timeouts of the client.
 func Timeout(d time.Duration) Option {
-	return func(l *Limits) { l.timeout = d }
+	return func(l *Limits) {
+		if l.timeout = d; d < 0 {
+			l.err = &ArgumentError{Argument: "Timeout", Want: "0 or more"}
+		}
+	}
 }
 
 // LimiterOption changes what a limiter's constructor makes. One that does not concern the limiter is an
