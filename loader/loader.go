@@ -63,6 +63,10 @@
 //
 //	redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1}) // ClusterOptions and RingOptions have it too
 //
+// After as many failed dials as its pool has places (PoolSize) go-redis dials an address once a second only, so behind
+// Sentinels decisions may begin again up to a second after the failover; in a cluster the new master has a pool of its
+// own.
+//
 // # What operators see
 //
 // [Observe] has every decision told to an [Observer], for metrics and traces; module otel is one for

@@ -203,7 +203,10 @@ func (r *run) flushScripts(nodes ...*redistest.Server) (stop func()) {
 	ended := make(chan struct{})
 	clients := make([]*redis.Client, len(nodes))
 	for i, node := range nodes {
-		clients[i] = node.Client(r.t)
+		clients[i] = redis.NewClient(&redis.Options{ // one that does not hold up the others when it is dead
+			Addr: node.Addr, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
+		})
+		r.t.Cleanup(func() { _ = clients[i].Close() })
 	}
 	flushed := int64(0)
 	flushing.Go(func() {

@@ -50,6 +50,7 @@ type subject struct {
 	name    string
 	script  string
 	limit   loader.Limit
+	limits  *loader.Limits
 	limiter loader.Limiter
 	extra   func([]act, loader.Limit) int64
 
@@ -79,7 +80,8 @@ func newSubjects(rdb redis.UniversalClient, n int) []*subject {
 			from = together
 		}
 		subjects[i] = &subject{
-			name: fmt.Sprint("s", i), script: maker.script, limit: limit, limiter: maker.make(from, limit), extra: maker.extra,
+			name: fmt.Sprint("s", i), script: maker.script, limit: limit,
+			limits: from, limiter: maker.make(from, limit), extra: maker.extra,
 		}
 	}
 	return subjects
@@ -92,6 +94,7 @@ const (
 	look question = iota
 	allowTwo
 	reserve
+	inBatch
 	allow     // as often as all the others together and more
 	questions = 8
 )
@@ -121,6 +124,12 @@ func (s *subject) decide(ctx context.Context, q question) (permits int64, d load
 			return 1, d, err
 		}
 		return 1, r.Decision(), nil
+	case q == inBatch:
+		batch := s.limits.Batch()
+		batch.Peek(s.limiter, s.name)
+		result := batch.Allow(s.limiter, s.name)
+		_, _ = batch.Do(ctx) // the result has its error
+		return 1, result.Decision, result.Err
 	}
 	d, err = s.limiter.Allow(ctx, s.name)
 	return 1, d, err
