@@ -73,7 +73,7 @@ func (e *OutcomeUnknownError) Error() string {
 func (e *OutcomeUnknownError) Unwrap() []error { return []error{ErrOutcomeUnknown, e.Err} }
 
 // WaitError says that Wait would have taken longer than it may. It is returned at once, and nothing is
-// booked.
+// booked, unless the answer was so late that the wait it granted did not fit any more: see WaitN.
 type WaitError struct {
 	N        int64         // permits asked for
 	Wait     time.Duration // how long they would take if no one else asks; Never for a limit of 0
