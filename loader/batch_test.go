@@ -309,7 +309,7 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 				t.Errorf("%d and %d remain, after trips of %d", first.Remaining, other.Remaining, trips)
 			}
 			refusal := fault{answer: "-" + code + " for ever\r\n"}
-			p.next(fault{answer: refusal.answer + answered}, refusal, refusal, refusal)
+			p.next(append([]fault{{answer: refusal.answer + answered}}, slices.Repeat([]fault{refusal}, 20)...)...)
 			first, other = batch.Allow(log, code), batch.Allow(log, code)
 			_, err = batch.Do(background)
 			granted(t, other.Decision, other.Err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -380,10 +381,17 @@ func TestRefusalsAreRetried(t *testing.T) {
 			if d.Remaining != 4 {
 				t.Errorf("%d remain, want 4", d.Remaining)
 			}
-			p.next(refusal, refusal, refusal, refusal)
+			p.next(slices.Repeat([]fault{refusal}, 20)...)
+			seen, want := p.seen.Load(), int64(4)
+			if code == "TRYAGAIN" {
+				want = 13
+			}
 			_, err = log.Allow(background, code)
 			if err == nil || !strings.Contains(err.Error(), text[1:]) || errors.Is(err, loader.ErrOutcomeUnknown) {
 				t.Errorf("refused for ever: %v", err)
+			}
+			if n := p.seen.Load() - seen; n != want {
+				t.Errorf("refused for ever: %d attempts, want %d", n, want)
 			}
 			p.next(refusal)
 			ctx, cancel := context.WithTimeout(background, time.Hour)
