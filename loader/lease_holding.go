@@ -181,7 +181,7 @@ func (h *holding) land(f *flight, now, age time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer close(f.done)
-	h.flight, h.used = nil, now // those who wait for it ask in a moment: it is not idle
+	h.flight, h.used = nil, now  // those who wait for it ask in a moment: it is not idle
 	f.late = f.decision.Degraded // a policy's permits are its callers' alone: Redis knows nothing of them
 	if f.err != nil || f.stale || f.late {
 		return
