@@ -16,7 +16,7 @@ const (
 	SliceRingReturnV1SHA1 = "a0f45bfe2ab82cb3ea22489325f16ceae489b35d"
 	SliceRingV1SHA1       = "deb52a2805b32e4071c4d04791f52687cee3e07e"
 	TokenBucketSetV1SHA1  = "e6769690237168bd87e332afc0f3c696e0ec5c6d"
-	TokenBucketV1SHA1     = "f43d7e081f501ad5a31e1c256825ec3f0128eca6"
+	TokenBucketV1SHA1     = "6c2e5798f60347513340c4dab37aa1a8402cd310"
 	ZSetLogV1SHA1         = "715567662911a349fa2c26a01723c82c3b86e11a"
 )
 
@@ -270,14 +270,14 @@ var TokenBucketV1 = Script{
 	},
 	Errors: []Error{
 		{Code: "BADARG", Text: "an argument is not an integer in its range, or permits are above the rate"},
-		{Code: "WRONGTYPE", Text: "config holds something other than a hash, or all or by_client than a sorted set"},
+		{Code: "WRONGTYPE", Text: "config holds something other than a hash, or all or by_client than a list"},
 		{Code: "BADSTATE", Text: "config holds no rate, interval and scope in their ranges, or the permits hold an entry that this script did not write"},
 	},
-	Commands:   []string{"EXISTS", "HMGET", "HSET", "PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCOUNT", "ZRANGE", "ZREMRANGEBYRANK"},
+	Commands:   []string{"EXISTS", "HMGET", "HSET", "LINDEX", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
 	State:      "tb/1",
-	Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a sorted set with an entry a grant, score the moment it was granted for, member struct.pack(\">I8I4\", permits granted before it, its permits): in use is the end of the last less the start of the first live one. All expire when the last permit has come back, a config set by token_bucket_set never; set lazyfree-lazy-expire from 10000 entries on",
+	Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a list with an entry a grant, oldest first, struct.pack(\">I8I8I4\", the moment it was granted for, permits granted before it, its permits): in use is the end of the last less the start of the first live one. They expire when the last permit has come back, a config up to a tenth of a second later, and one set by token_bucket_set never",
 	Complexity: "O(log N)",
-	Cost:       "TIME, HMGET, ZRANGE; a grant removes up to 100 expired entries",
+	Cost:       "TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries",
 	Redis:      "5.0",
 }
 

@@ -46,12 +46,12 @@ type TokenBucketV1Reply struct {
 // changes it for every caller at once with token_bucket_set. First come, first served. A denied
 // call writes nothing.
 //
-// O(log N): TIME, HMGET, ZRANGE; a grant removes up to 100 expired entries.
+// O(log N): TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries.
 //
 // The script's errors:
 //
 //   - BADARG: an argument is not an integer in its range, or permits are above the rate
-//   - WRONGTYPE: config holds something other than a hash, or all or by_client than a sorted set
+//   - WRONGTYPE: config holds something other than a hash, or all or by_client than a list
 //   - BADSTATE: config holds no rate, interval and scope in their ranges, or the permits hold an entry that this script did not write
 func (l *Limits) TokenBucketV1(ctx context.Context, args TokenBucketV1Args) (TokenBucketV1Reply, error) {
 	c, err := args.call(l)

@@ -25,17 +25,17 @@
 -- REPLY[7]    interval     us    1000..31622400000000    the interval in force
 --
 -- ERROR       BADARG       an argument is not an integer in its range, or permits are above the rate
--- ERROR       WRONGTYPE    config holds something other than a hash, or all or by_client than a sorted set
+-- ERROR       WRONGTYPE    config holds something other than a hash, or all or by_client than a list
 -- ERROR       BADSTATE     config holds no rate, interval and scope in their ranges, or the permits hold
 --                          an entry that this script did not write
 --
 -- STATE       tb/1         config: a hash of rate, interval and scope, set by the first grant where there
---                          is none. all, by_client: a sorted set with an entry a grant, score the moment
---                          it was granted for, member struct.pack(">I8I4", permits granted before it, its
---                          permits): in use is the end of the last less the start of the first live one.
---                          All expire when the last permit has come back, a config set by
---                          token_bucket_set never; set lazyfree-lazy-expire from 10000 entries on
--- COMPLEXITY  O(log N)     TIME, HMGET, ZRANGE; a grant removes up to 100 expired entries
+--                          is none. all, by_client: a list with an entry a grant, oldest first,
+--                          struct.pack(">I8I8I4", the moment it was granted for, permits granted before
+--                          it, its permits): in use is the end of the last less the start of the first
+--                          live one. They expire when the last permit has come back, a config up to a
+--                          tenth of a second later, and one set by token_bucket_set never
+-- COMPLEXITY  O(log N)     TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries
 -- REDIS       5.0
 
 local function integer(text, least, most)
@@ -81,31 +81,30 @@ local expired = now - interval -- permits granted for up to this moment have com
 -- Where there is no struct library (miniredis) the same bytes are read and made by hand.
 local struct = rawget(_G, "struct")
 
--- An entry in a reply of ZRANGE WITHSCORES: its moment, and the permits granted before and after it;
--- nil where there is none. Redis 7.2 prints a round score with an exponent; gopher-lua reads one
--- only behind a point.
+-- The moment of an entry, and the permits granted before and after it; nil where there is none.
 local unreadable
-local function entry(reply)
-  local member, score = reply[1], reply[2]
-  if not member then return nil end
-  local at = tonumber(score) or tonumber((string.gsub(score, "e", ".e")))
-  if at and at >= 0 and at <= 9007199254740991 and at % 1 == 0 and #member == 12 then
-    local before, count = 0, 0
+local function entry(packed)
+  if not packed then return nil end
+  if #packed == 20 then
+    local at, before, count = 0, 0, 0
     if struct then
-      before, count = struct.unpack(">I8I4", member)
+      at, before, count = struct.unpack(">I8I8I4", packed)
     else
-      for i = 1, 8 do before = before * 256 + string.byte(member, i) end
-      for i = 9, 12 do count = count * 256 + string.byte(member, i) end
+      for i = 1, 8 do at = at * 256 + string.byte(packed, i) end
+      for i = 9, 16 do before = before * 256 + string.byte(packed, i) end
+      for i = 17, 20 do count = count * 256 + string.byte(packed, i) end
     end
-    if count > 0 and before + count <= 9007199254740991 then return at, before, before + count end
+    if at <= 9007199254740991 and count > 0 and before + count <= 9007199254740991 then
+      return at, before, before + count
+    end
   end
   unreadable = true
 end
 
--- The newest tells when none counts: all have come back, or a clock was ahead by more than an
--- interval and 60 s (and a booking reaches 60 s further).
-local tail = redis.pcall("ZRANGE", log, "-1", "-1", "WITHSCORES")
-if tail.err then return tail end
+-- Moments never decrease, so the newest tells when none counts: all have come back, or a clock was
+-- ahead by more than an interval and 60 s (and a booking reaches 60 s further).
+local tail = redis.pcall("LINDEX", log, "-1")
+if tail and tail.err then return tail end
 local newest, newest_before, total = entry(tail)
 if newest and newest > now + interval + 120000000 then
   -- It may have been granted under a longer interval, which its TTL tells.
@@ -119,33 +118,41 @@ local wanted = math.max(permits, 1)
 local due, gone, live = now, 0, 0
 if newest then
   due = math.max(now, newest)
-  local oldest, before, after = entry(redis.call("ZRANGE", log, "0", "0", "WITHSCORES"))
-  if oldest and oldest <= expired then
-    gone = redis.call("ZCOUNT", log, "-inf", expired)
-    oldest, before, after = entry(redis.call("ZRANGE", log, gone, gone, "WITHSCORES"))
+  -- The permit that must come back before there is room for the last of those wanted.
+  local blocker = total + wanted - rate
+  local at, before, after = entry(redis.call("LINDEX", log, "0"))
+  if at and (at <= expired or after < blocker) then
+    -- The first entry behind an index that is live and brings the total to so many, found by doubling
+    -- steps and halving back.
+    local function find(index, least)
+      local function is_behind(i)
+        local moment, _, sum = entry(redis.call("LINDEX", log, i))
+        return not moment or moment > expired and sum >= least
+      end
+      local step = 1
+      while not is_behind(index + step) do
+        index, step = index + step, step * 2
+      end
+      while step > 1 do
+        step = step / 2
+        if not is_behind(index + step) then index = index + step end
+      end
+      return index + 1
+    end
+    if at <= expired then
+      gone = find(0, 0)
+      at, before, after = entry(redis.call("LINDEX", log, gone))
+    end
+    if at and after < blocker then
+      local _ -- before stays that of the oldest
+      at, _, after = entry(redis.call("LINDEX", log, find(gone, blocker)))
+    end
   end
-  if not oldest or before > newest_before or after > total then
+  if not at or before > newest_before or after > total then
     unreadable = true
   else
     live = total - before
-    if live + wanted > rate then
-      -- The permit that must come back before there is room for the last of those wanted. Every entry
-      -- has at least one, so its entry stands at most so many ranks behind the oldest.
-      local blocker = total + wanted - rate
-      local low, high = gone, gone
-      if after < blocker then low, high = gone + 1, gone + blocker - after end
-      while low < high do
-        local middle = math.floor((low + high) / 2)
-        local at, _, till = entry(redis.call("ZRANGE", log, middle, middle, "WITHSCORES"))
-        if at and till < blocker then low = middle + 1 else high = middle end
-      end
-      if low > gone then oldest, before, after = entry(redis.call("ZRANGE", log, low, low, "WITHSCORES")) end
-      if not oldest or after < blocker or after > total then
-        unreadable = true
-      else
-        due = math.max(due, oldest + interval)
-      end
-    end
+    if before < blocker then due = math.max(due, at + interval) end -- it is live, and granted for at
   end
 end
 if unreadable then
@@ -157,26 +164,26 @@ if permits > 0 and due - now <= max_wait then
   granted = permits
   if not newest then
     total = 0
-    if tail[1] then redis.call("UNLINK", log) end
+    if tail then redis.call("UNLINK", log) end
   elseif gone > 0 then
-    redis.call("ZREMRANGEBYRANK", log, "0", math.min(gone, 100) - 1)
+    -- More than is added, so that what has come back never piles up.
+    redis.call("LTRIM", log, math.min(gone, 10000), "-1")
   end
-  local member
+  local packed
   if struct then
-    member = struct.pack(">I8I4", total, granted)
+    packed = struct.pack(">I8I8I4", due, total, granted)
   else
-    local bytes, before, count = {}, total, granted
-    for i = 12, 1, -1 do
-      if i == 8 then count = before end
-      bytes[i] = count % 256
-      count = (count - bytes[i]) / 256
+    local bytes, rest = {}, granted
+    for i = 20, 1, -1 do
+      if i == 16 then rest = total elseif i == 8 then rest = due end
+      bytes[i] = rest % 256
+      rest = (rest - bytes[i]) / 256
     end
-    member = string.char(unpack(bytes))
+    packed = string.char(unpack(bytes))
   end
-  redis.call("ZADD", log, due, member)
+  redis.call("RPUSH", log, packed)
   local expires = math.ceil((due + interval) / 1000)
-  local expire_at = string.format("%.0f", expires)
-  redis.call("PEXPIREAT", log, expire_at)
+  redis.call("PEXPIREAT", log, expires)
 
   -- The config lives as long as the longest-lived permits; one that has no TTL was set to stay.
   local ttl = 0
@@ -185,9 +192,10 @@ if permits > 0 and due - now <= max_wait then
   else
     redis.call("HSET", config, "rate", rate, "interval", interval, "scope", scope)
   end
-  -- A TTL beyond what any step back leaves is from a clock that was far ahead.
+  -- A tenth of a second more, so that not every grant puts it off. A TTL beyond what any step back
+  -- leaves is from a clock that was far ahead.
   if ttl >= 0 and (math.floor(now / 1000) + ttl <= expires or ttl * 1000 > 2 * interval + 121000000) then
-    redis.call("PEXPIREAT", config, expire_at)
+    redis.call("PEXPIREAT", config, expires + 100)
   end
   newest, live = due, live + granted
 end

@@ -87,12 +87,13 @@ var broken = []struct {
 	{"token_bucket", "the config is that of the last call", "  if configured then\n    ttl =", "  if false then\n    ttl ="},
 	{"token_bucket", "a config that was set expires", "if ttl >= 0 and", "if"},
 	{"token_bucket", "a config expires with the last grant, however short", "if ttl >= 0 and (math.floor(now / 1000) + ttl <= expires or ttl * 1000 > 2 * interval + 121000000)", "if ttl >= 0"},
+	{"token_bucket", "a config is put off by every grant", "(math.floor(now / 1000) + ttl <= expires or", "(math.floor(now / 1000) + ttl <= expires + 99 or"},
 	{"token_bucket", "a config keeps its first TTL", "ttl >= 0 and", "ttl == 0 and"},
 	{"token_bucket", "totals begin again", "total = 0\n", "total = 1\n"},
-	{"token_bucket", "waits for the oldest", "local blocker = total + wanted - rate", "local blocker = before + 1"},
+	{"token_bucket", "waits for the oldest", "local blocker = total + wanted - rate", "local blocker = total - rate + 1"},
 	{"token_bucket", "waits for one permit too many", "local blocker = total + wanted - rate", "local blocker = math.min(total + wanted - rate + 1, total)"},
 	{"token_bucket", "a client's permits count for all", "scope == 0 and all or by_client", "all"},
-	{"token_bucket", "removes what is live", "math.min(gone, 100) - 1", "math.min(gone, 100)"},
+	{"token_bucket", "removes what is live", "math.min(gone, 10000)", "math.min(gone, 10000) + 1"},
 	{"token_bucket", "more permits than the rate in force", `if permits > rate then return redis.error_reply("BADARG permits: want up to rate") end`, ""},
 }
 

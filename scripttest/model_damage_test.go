@@ -95,29 +95,27 @@ func bucketDamages(store model.Store, keys []string, pick int64) [][]string {
 		damages = append(damages, []string{"HDEL", keys[0], []string{"rate", "interval", "scope"}[pick%3]})
 	}
 	for _, key := range keys[1:] {
-		damages = append(damages, entryDamages(store[key], key)...)
+		damages = append(damages, entryDamages(store[key], key, pick)...)
 	}
 	return damages
 }
 
-// entryDamages name a member that no script has written, or give one a score that is no moment.
-func entryDamages(stored model.Value, key string) [][]string {
+// entryDamages put in an entry that no script has written, or one that contradicts the others.
+func entryDamages(stored model.Value, key string, pick int64) [][]string {
 	damages := [][]string{{"SET", key, "x"}}
 	if stored.Type == "string" {
 		return damages
 	}
-	damages = append(damages,
-		[]string{"ZADD", key, "inf", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"},
-		[]string{"ZADD", key, "8000000000000000", "x"},
-		[]string{"ZADD", key, "8000000000000000", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
-		[]string{"ZADD", key, "8000000000000000", "\x00\x1f\xff\xff\xff\xff\xff\xff\x00\x00\x00\x01"},
-	)
-	members := stored.Ranked()
-	for i, m := range members {
-		lastOfItsMoment := i+1 == len(members) || members[i+1].Score > m.Score
-		if lastOfItsMoment && m.Score == float64(int64(m.Score)) {
-			damages = append(damages, []string{"ZADD", key, strconv.FormatFloat(m.Score+0.5, 'f', 1, 64), m.Name})
-		}
+	bad := []string{
+		"x", "", bucketEntry(1<<53, 0, 1), bucketEntry(epoch, 0, 0), bucketEntry(epoch, 1<<53-1, 1), bucketEntry(epoch, 0, 1) + "x",
+	}[pick%6]
+	damages = append(damages, []string{"RPUSH", key, bad})
+	for i := range stored.List {
+		at := strconv.Itoa(i)
+		damages = append(damages,
+			[]string{"LSET", key, at, bad},
+			[]string{"LSET", key, at, bucketEntry(uint64(epoch+(pick-500)*1_000_000), uint64(pick%7), uint64(1+pick%3))},
+		)
 	}
 	return damages
 }

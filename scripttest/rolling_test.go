@@ -345,7 +345,7 @@ func TestRollingDeployCatches(t *testing.T) {
 		{"list_log", "no TTL", `redis.call("PEXPIREAT", log, math.ceil((due + window) / 1000))`, "", "the store"},
 		{"zset_log", "names without their number of digits", `"|" .. #digits .. digits`, `"|" .. digits`, "line"},
 		{"zset_log", "ids named otherwise", `name = id .. "||" .. i`, `name = id .. "|" .. i`, "BADARG id"},
-		{"token_bucket", "totals after a grant, not before it", "struct.pack(\">I8I4\", total, granted)", "struct.pack(\">I8I4\", total + granted, granted)", "line"},
+		{"token_bucket", "totals after a grant, not before it", "struct.pack(\">I8I8I4\", due, total, granted)", "struct.pack(\">I8I8I4\", due, total + granted, granted)", "line"},
 		{"gcra", "the limit is not stored", `struct.pack(">I8I4I4I8", now + ahead, part, limit,`, `struct.pack(">I8I4I4I8", now + ahead, part, 10000000,`, "line"},
 		{"slice_ring", "the current slice's total is that behind it", "struct.pack(\">I6I6\", current,", "struct.pack(\">I6I6\", current + 1,", "line"},
 		{"slice_ring_return", "the total stays", `redis.call("SETRANGE", ring, 18, six_bytes((total - returned) % wrap))`, "", "line"},

@@ -82,7 +82,7 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 	if command, isCommand := strings.CutPrefix(l.do, "!"); isCommand {
 		got = relative(on.do(tab.commandWords(command)...))
 		want := l.want
-		if strings.HasPrefix(want, bucketPrefix) {
+		if strings.HasPrefix(want, bucketPrefix) || strings.HasPrefix(want, entryPrefix) {
 			want = tab.commandWords(want)[0]
 		}
 		return got, want == "" || got == want
@@ -133,6 +133,10 @@ func (tab table) commandWords(command string) []string {
 		if fields, isBucket := strings.CutPrefix(words[i], bucketPrefix); isBucket {
 			words[i] = bucketState(fields)
 		}
+		if fields, isEntry := strings.CutPrefix(words[i], entryPrefix); isEntry {
+			e := unsigned(fields)
+			words[i] = bucketEntry(e[0], e[1], e[2])
+		}
 	}
 	return words
 }
@@ -144,18 +148,34 @@ const bucketPrefix = "bucket:"
 
 // bucketState is what gcra stores, from tat:numerator:limit:since.
 func bucketState(fields string) string {
-	var numbers [4]uint64
-	for i, field := range strings.Split(fields, ":") {
-		n, err := strconv.ParseUint(field, 10, 64)
+	numbers := unsigned(fields)
+	state := binary.BigEndian.AppendUint64(nil, numbers[0])
+	state = binary.BigEndian.AppendUint32(state, uint32(numbers[1]))
+	state = binary.BigEndian.AppendUint32(state, uint32(numbers[2]))
+	return string(binary.BigEndian.AppendUint64(state, numbers[3]))
+}
+
+const entryPrefix = "entry:"
+
+// bucketEntry is an entry as token_bucket stores it; in a time line it is entry:at:before:count.
+func bucketEntry(at, before, count uint64) string {
+	packed := binary.BigEndian.AppendUint64(nil, at)
+	packed = binary.BigEndian.AppendUint64(packed, before)
+	return string(binary.BigEndian.AppendUint32(packed, uint32(count)))
+}
+
+// unsigned are the numbers between colons.
+func unsigned(fields string) []uint64 {
+	words := strings.Split(fields, ":")
+	numbers := make([]uint64, len(words))
+	for i, word := range words {
+		n, err := strconv.ParseUint(word, 10, 64)
 		if err != nil {
 			panic(err)
 		}
 		numbers[i] = n
 	}
-	state := binary.BigEndian.AppendUint64(nil, numbers[0])
-	state = binary.BigEndian.AppendUint32(state, uint32(numbers[1]))
-	state = binary.BigEndian.AppendUint32(state, uint32(numbers[2]))
-	return string(binary.BigEndian.AppendUint64(state, numbers[3]))
+	return numbers
 }
 
 // compare holds a reply against the wanted words. now is not among them: it must be the clock.

@@ -208,7 +208,7 @@ func TestServerInspectStates(t *testing.T) {
 		{"ll1", "", []any{"set", "one"}, exitFailed, "foreign: no limiter of ours: the scripts answer WRONGTYPE to a string"},
 		{"zl1", "window=1m", []any{"zadd", now - 3*minute, "m"}, exitDone, "idle"},
 		{"tb1", "", []any{"hset", "rate", "no"}, exitFailed, "damaged: .*rate, interval and scope"},
-		{"tb1:all", "", []any{"zadd", now, "m"}, exitFailed, `damaged: .*12 bytes`},
+		{"tb1:all", "", []any{"rpush", "m"}, exitFailed, `damaged: .*20 bytes`},
 		{"sr1:1000000", "", []any{"set", "x"}, exitFailed, "damaged: .*it holds 1 bytes"},
 		{"sr1:1000000", "", []any{"set", ""}, exitFailed, "damaged: .*it is empty"},
 		{"gcra1", "", []any{"set", bucket(now-5, now-9)}, exitDone, "idle: the bucket is full"},
@@ -237,7 +237,7 @@ func TestServerInspectGrantedUnder(t *testing.T) {
 	}{
 		{"ll1", "window=1m limit=9", []any{"rpush"}, "9"},
 		{"zl1", "window=1m limit=9", []any{"zadd"}, "9"},
-		{"tb1:all", "", []any{"zadd"}, "3"},
+		{"tb1:all", "", []any{"rpush"}, "3"},
 	}
 	for _, test := range tests {
 		key := "sluice:try:{demo}:" + test.key
@@ -246,8 +246,12 @@ func TestServerInspectGrantedUnder(t *testing.T) {
 			now := rdb.Time(background).Val().UnixMicro()
 			newest := now + 4*minute
 			put := append(test.put[:1:1], key, newest)
-			if test.put[0] == "zadd" {
-				put = append(put, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01")
+			switch test.key {
+			case "zl1":
+				put = append(put, "m")
+			case "tb1:all":
+				entry := binary.BigEndian.AppendUint64(nil, uint64(newest))
+				put[2] = append(entry, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1)
 			}
 			must(t, rdb.Do(background, put...).Err())
 			if under > 0 {

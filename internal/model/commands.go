@@ -36,6 +36,8 @@ func (v Value) after(now int64, command string, args []string) (after Value, kno
 	case "LSET":
 		v.List = slices.Clone(v.List)
 		v.List[number(args[0])] = args[1]
+	case "LREM":
+		v.List = slices.DeleteFunc(slices.Clone(v.List), func(entry string) bool { return entry == args[1] })
 	case "ZADD":
 		v.Type, v.ZSet = "zset", added(v.ZSet, args)
 	case "ZREM":

@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"encoding/binary"
+	"slices"
 	"strconv"
 )
 
@@ -11,7 +13,7 @@ const (
 )
 
 // tokenBucket is token_bucket_v1: a log whose limit and window are the rate and interval in force. A grant
-// removes up to 100 entries whose permits have come back.
+// removes up to 10000 entries whose permits have come back.
 func tokenBucket(c call) Outcome {
 	force, bad := c.force()
 	if bad != "" {
@@ -22,7 +24,7 @@ func tokenBucket(c call) Outcome {
 		return c.fails("BADARG permits: want up to rate")
 	}
 	key := c.keys[1+force.scope]
-	stored, ok := c.holds(key, "zset")
+	stored, ok := c.holds(key, "list")
 	if !ok {
 		return c.fails(wrongType)
 	}
@@ -35,10 +37,9 @@ func tokenBucket(c call) Outcome {
 	outcome.Reply = append(after.reply(granted, due), force.rate, force.interval)
 	if granted > 0 {
 		expires := milliseconds(due + force.interval)
-		set := scored(b.kept())
-		set[packed(b.total, granted)] = float64(due)
+		entries := append(b.kept(), packed(due, b.total, granted))
 		outcome.After = c.store.
-			With(key, Value{Type: "zset", ZSet: set, Expires: expires}).
+			With(key, Value{Type: "list", List: entries, Expires: expires}).
 			With(c.keys[0], c.config(force, expires))
 	}
 	return outcome
@@ -84,17 +85,16 @@ func (c call) force() (r rates, bad string) {
 	return rates{rate, interval, scope}, ""
 }
 
-// config is the stored config after a grant: it lives as long as the longest-lived permits, and one that
-// was set to stay stays.
+// config is the stored config after a grant: it lives as long as the longest-lived permits, put off by a tenth
+// of a second more than need be where it must be put off, and one that was set to stay stays.
 func (c call) config(force rates, expires int64) Value {
 	stored := c.store[c.keys[0]]
+	later := expires + 100
 	switch {
 	case stored.Type == "":
-		return Value{Type: "hash", Hash: set(nil, force.fields()), Expires: expires}
-	case stored.Expires != 0 && c.farAhead(stored.Expires, force):
-		stored.Expires = expires
-	case stored.Expires != 0:
-		stored.Expires = max(stored.Expires, expires)
+		return Value{Type: "hash", Hash: set(nil, force.fields()), Expires: later}
+	case stored.Expires != 0 && (stored.Expires <= expires || c.farAhead(stored.Expires, force)):
+		stored.Expires = later
 	}
 	return stored
 }
@@ -108,86 +108,99 @@ func (c call) farAhead(expires int64, force rates) bool {
 
 // bucket are the permits of a token bucket.
 type bucket struct {
-	members []Member
+	entries []string
 	log     log   // what counts, and nothing before the oldest of that
-	back    int   // how many members' permits have come back
+	back    int   // how many entries' permits have come back
 	total   int64 // permits granted so far
 	or      string
 
-	senseless bool // totals that do not rise from entry to entry
+	senseless bool // moments or totals that do not rise from entry to entry
 }
 
-// bucketOf reads the members. Those in use are all permits between the start of the first live member and
-// the end of the last, whoever removed a member between them: its permits come back with the next one's.
+// bucketOf reads the entries. Those in use are all permits between the start of the first live entry and
+// the end of the last, whoever removed an entry between them: its permits come back with the next one's.
 func bucketOf(stored Value, l log) (b bucket, bad string) {
-	b = bucket{members: stored.Ranked(), log: l}
-	if len(b.members) == 0 {
+	b = bucket{entries: stored.List, log: l}
+	if len(b.entries) == 0 {
 		return b, ""
 	}
-	newest, ok := entryOf(b.members[len(b.members)-1])
-	if !ok {
+	entries, readable := bucketEntries(b.entries)
+	newest, another := unreadable(readable)
+	if newest {
 		return b, badPermits
 	}
-	b.log.granted = []grant{{newest.at, newest.count}}
+	final := entries[len(entries)-1]
+	b.log.granted = []grant{{final.at, final.count}}
 	if len(b.log.live()) == 0 {
 		b.log.granted = nil
 		return b, ""
 	}
-	if _, ok := entryOf(b.members[0]); !ok {
+	if another {
+		b.or = badPermits
+	}
+	b.back = slices.IndexFunc(entries, func(e bucketEntry) bool { return e.at > l.now-l.window })
+	b.total, b.log.granted = final.after(), nil
+	first := entries[b.back]
+	b.senseless = !slices.IsSortedFunc(entries, func(a, b bucketEntry) int { return cmp.Compare(a.at, b.at) })
+	if !readable[0] || !b.senseless && (!readable[b.back] || first.before > final.before || first.after() > b.total) {
 		return b, badPermits
 	}
-	b.total, b.log.granted = newest.before+newest.count, nil
-	taken := int64(-1) // permits granted before what is read next
-	for _, m := range b.members {
-		e, ok := entryOf(m)
-		switch {
-		case m.Score <= float64(l.now-l.window):
-			b.back++
+	taken := first.before // permits granted before what is read next
+	for i, e := range entries[b.back:] {
+		if !readable[b.back+i] {
 			continue
-		case !ok && taken < 0, taken < 0 && (e.before > newest.before || e.before+e.count > b.total):
-			return b, badPermits
-		case !ok:
-			b.or = badPermits
-			continue
-		case taken < 0:
-			taken = e.before
 		}
-		if e.before < taken || e.before+e.count > b.total {
-			b.or, b.senseless = badPermits, true
-		}
-		if n := e.before + e.count - taken; n > 0 {
+		b.senseless = b.senseless || e.before < taken || e.after() > b.total
+		if n := e.after() - taken; n > 0 {
 			b.log.granted = append(b.log.granted, grant{e.at, n})
 			taken += n
 		}
 	}
+	if b.senseless {
+		b.or = badPermits
+	}
 	return b, ""
 }
 
-// kept are the members that a grant leaves: the live ones, and what it does not get round to remove.
-func (b bucket) kept() []Member {
+// kept are the entries that a grant leaves: the live ones, and what it does not get round to remove.
+func (b bucket) kept() []string {
 	if len(b.log.live()) == 0 {
 		return nil
 	}
-	return b.members[min(b.back, 100):]
+	return slices.Clone(b.entries[min(b.back, 10000):])
 }
 
-// bucketEntry is one grant: how many permits, and how many were granted before.
+// bucketEntry is one grant: for when, how many permits, and how many were granted before.
 type bucketEntry struct{ at, before, count int64 }
 
-func entryOf(m Member) (e bucketEntry, ok bool) {
-	at, ok := moment(m.Score)
-	if !ok || len(m.Name) != 12 {
-		return e, false
+func (e bucketEntry) after() int64 { return e.before + e.count }
+
+// bucketEntries reads entries. One that is not readable is taken to be as new as the one after it.
+func bucketEntries(packed []string) (entries []bucketEntry, readable []bool) {
+	entries, readable = make([]bucketEntry, len(packed)), make([]bool, len(packed))
+	for i := len(packed) - 1; i >= 0; i-- {
+		entries[i], readable[i] = entryOf(packed[i])
+		if !readable[i] && i+1 < len(packed) {
+			entries[i].at = entries[i+1].at
+		}
 	}
-	before := binary.BigEndian.Uint64([]byte(m.Name))
-	count := int64(binary.BigEndian.Uint32([]byte(m.Name[8:])))
-	if before > mostMoment || count == 0 || int64(before)+count > mostMoment {
-		return e, false
-	}
-	return bucketEntry{at, int64(before), count}, true
+	return entries, readable
 }
 
-func packed(before, count int64) string {
-	name := binary.BigEndian.AppendUint64(nil, uint64(before))
-	return string(binary.BigEndian.AppendUint32(name, uint32(count)))
+func entryOf(packed string) (e bucketEntry, ok bool) {
+	if len(packed) != 20 {
+		return e, false
+	}
+	at, before := binary.BigEndian.Uint64([]byte(packed)), binary.BigEndian.Uint64([]byte(packed[8:]))
+	count := int64(binary.BigEndian.Uint32([]byte(packed[16:])))
+	if at > mostMoment || before > mostMoment || count == 0 || int64(before)+count > mostMoment {
+		return e, false
+	}
+	return bucketEntry{int64(at), int64(before), count}, true
+}
+
+func packed(at, before, count int64) string {
+	entry := binary.BigEndian.AppendUint64(nil, uint64(at))
+	entry = binary.BigEndian.AppendUint64(entry, uint64(before))
+	return string(binary.BigEndian.AppendUint32(entry, uint32(count)))
 }

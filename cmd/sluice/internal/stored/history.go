@@ -17,7 +17,7 @@ func (s Summary) HasHistory() bool {
 func (s Summary) UpTo(ctx context.Context, rdb *redis.Client, moments []int64) ([]int64, error) {
 	switch s.Key.Code {
 	case "ll1":
-		return listUpTo(ctx, rdb, s, moments)
+		return entriesUpTo(ctx, rdb, s, moments, parseMoment)
 	case "zl1":
 		return zsetUpTo(ctx, rdb, s, moments)
 	case "sr1":

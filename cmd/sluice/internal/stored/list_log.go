@@ -40,10 +40,10 @@ func (p *listProbe) ask(ctx context.Context, pipe redis.Pipeliner, key string) {
 }
 
 func (p *listProbe) read(s *Summary) bool {
-	if s.failed(p.length, p.first, p.final) || p.length.Val() == 0 {
+	if !p.found(s) {
 		return false
 	}
-	s.Exists, s.Entries, s.Permits = true, p.length.Val(), p.length.Val()
+	s.Permits = p.length.Val()
 	var errs [2]error
 	s.Oldest, errs[0] = parseMoment(p.first.Val())
 	s.Newest, errs[1] = parseMoment(p.final.Val())
@@ -55,9 +55,20 @@ func (p *listProbe) read(s *Summary) bool {
 	return false
 }
 
-// listUpTo counts the entries up to each of the moments by halving, all of them in the same round trips: 20 of
-// them for a million entries, each with one LINDEX a moment.
-func listUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int64) ([]int64, error) {
+// found reports whether there is a list that can be read.
+func (p *listProbe) found(s *Summary) bool {
+	if s.failed(p.length, p.first, p.final) || p.length.Val() == 0 {
+		return false
+	}
+	s.Exists, s.Entries = true, p.length.Val()
+	return true
+}
+
+// entriesUpTo counts the entries of a list up to each of the moments by halving, all of them in the same round
+// trips: 20 of them for a million entries, each with one LINDEX a moment.
+func entriesUpTo(
+	ctx context.Context, rdb *redis.Client, s Summary, moments []int64, parse func(entry string) (at int64, err error),
+) ([]int64, error) {
 	low, high := make([]int64, len(moments)), make([]int64, len(moments))
 	for i := range high {
 		high[i] = s.Entries
@@ -78,7 +89,7 @@ func listUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int64
 		}
 		for i, reply := range asked {
 			middle := (low[i] + high[i]) / 2
-			at, err := entryOf(reply)
+			at, err := momentOf(reply, parse)
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("entry %d %w", middle, err)
@@ -91,12 +102,12 @@ func listUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int64
 	}
 }
 
-// entryOf is an entry in a reply. One that is not there any more was behind every moment.
-func entryOf(reply *redis.StringCmd) (int64, error) {
+// momentOf is that of the entry in a reply. One that is not there any more was behind every moment.
+func momentOf(reply *redis.StringCmd, parse func(string) (int64, error)) (int64, error) {
 	text, err := reply.Result()
 	switch err {
 	case nil:
-		return parseMoment(text)
+		return parse(text)
 	case redis.Nil:
 		return mostMoment, nil
 	}

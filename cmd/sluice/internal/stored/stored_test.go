@@ -379,12 +379,14 @@ func TestServerBucketWithoutGetRange(t *testing.T) {
 	}
 }
 
+// packed is an entry of a token_bucket.
+func packed(at, before uint64, count uint32) string {
+	return string(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, at), before), count))
+}
+
 // TestServerDamage reads what no script has written.
 func TestServerDamage(t *testing.T) {
 	rdb := start(t)
-	grant := func(before uint64, count uint32) string {
-		return string(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, before), count))
-	}
 	now := uint64(rdb.Time(background).Val().UnixMicro())
 	tests := []struct {
 		key  string
@@ -399,10 +401,13 @@ func TestServerDamage(t *testing.T) {
 		{"zl1", []any{"zadd", "1.5", "m"}, "the last member has the score 1.5"},
 		{"zl1", []any{"zadd", "-inf", "m", "5", "n"}, "the first member has the score -Inf"},
 		{"zl1", []any{"hset", "f", "v"}, "WRONGTYPE"},
-		{"tb1:all", []any{"zadd", "5", "m"}, `is "m", want 12 bytes`},
-		{"tb1:all", []any{"zadd", "5", grant(1, 0)}, "want a running total"},
-		{"tb1:all", []any{"zadd", "5", grant(1<<53, 1)}, "want a running total"},
-		{"tb1:all", []any{"zadd", "5", grant(9, 1), "6", grant(1, 1)}, "the running totals fall from 9 to 2"},
+		{"tb1:all", []any{"rpush", "m"}, `the last entry is "m", want 20 bytes`},
+		{"tb1:all", []any{"rpush", "m", packed(5, 1, 1)}, `the first entry is "m", want 20 bytes`},
+		{"tb1:all", []any{"rpush", packed(5, 1, 0)}, "want a moment, a running total and permits"},
+		{"tb1:all", []any{"rpush", packed(5, 1<<53, 1)}, "want a moment, a running total and permits"},
+		{"tb1:all", []any{"rpush", packed(1<<53, 1, 1)}, "want a moment, a running total and permits"},
+		{"tb1:all", []any{"rpush", packed(5, 9, 1), packed(6, 1, 1)}, "the running totals fall from 9 to 2"},
+		{"tb1:all", []any{"set", "x"}, "WRONGTYPE"},
 		{"tb1", []any{"hset", "rate", "5"}, "rate, interval and scope are [5 <nil> <nil>]"},
 		{"tb1", []any{"hset", "rate", "0", "interval", "1000", "scope", "0"}, "rate, interval and scope"},
 		{"tb1", []any{"set", "x"}, "WRONGTYPE"},
@@ -431,11 +436,10 @@ func TestServerDamage(t *testing.T) {
 func TestServerDamagedMiddle(t *testing.T) {
 	rdb := start(t)
 	must(t, rdb.RPush(background, "sluice:a:{s}:ll1", 1, 2, "x", 4, 5).Err())
-	must(t, rdb.ZAdd(background, "sluice:a:{s}:tb1:all", redis.Z{Score: 1, Member: "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"},
-		redis.Z{Score: 2, Member: "x"}, redis.Z{Score: 3, Member: "\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x01"}).Err())
+	must(t, rdb.RPush(background, "sluice:a:{s}:tb1:all", packed(1, 0, 1), packed(2, 1, 1), "x", packed(4, 5, 1), packed(5, 6, 1)).Err())
 	all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:ll1", "sluice:a:{s}:tb1:all"))
 	must(t, err)
-	for i, want := range []string{`entry 2 holds "x"`, `a member is "x"`} {
+	for i, want := range []string{`entry 2 holds "x"`, `entry 2 is "x"`} {
 		if _, err := all[i].UpTo(background, rdb, []int64{1, 2}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

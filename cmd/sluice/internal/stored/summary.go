@@ -45,7 +45,7 @@ func probeOf(key Key) probe {
 	case "ll1":
 		return &listProbe{}
 	case "zl1":
-		return &zsetProbe{entry: logEntry}
+		return &zsetProbe{}
 	case sliceRing:
 		return &ringProbe{}
 	case "gcra1":
@@ -55,7 +55,7 @@ func probeOf(key Key) probe {
 	case key.IsConfig():
 		return &configProbe{}
 	case key.Code == tokenBucket:
-		return &zsetProbe{entry: grantEntry}
+		return &grantsProbe{}
 	}
 	return nil
 }
