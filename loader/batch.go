@@ -73,9 +73,9 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	for _, e := range entries {
 		e.seen.begin(ctx)
 	}
-	for open := unsettled(entries); len(open) > 0; open = unsettled(open) {
-		b.limits.round(bounded, open)
-	}
+	b.limits.settle(bounded, entries, func(cmds []*command) error {
+		return await(bounded, func() error { return b.limits.sendAll(bounded, cmds) })
+	})
 	results := make([]*Result, len(entries))
 	errs := make([]error, len(entries))
 	for i, e := range entries {
@@ -166,35 +166,42 @@ func unsettled(entries []*entry) []*entry {
 	return open
 }
 
+// settle asks the entries until each has a decision or an error, by whatever sends commands together.
+func (l *Limits) settle(ctx context.Context, entries []*entry, send func([]*command) error) {
+	for open := unsettled(entries); len(open) > 0; open = unsettled(open) {
+		l.round(ctx, open, send)
+	}
+}
+
 // round asks the entries once, and prepares another attempt for those that need it.
-func (l *Limits) round(ctx context.Context, entries []*entry) {
+func (l *Limits) round(ctx context.Context, entries []*entry, send func([]*command) error) {
 	if err := ctx.Err(); err != nil {
 		for _, e := range entries {
 			e.settle(e.call.unknown(err))
 		}
 		return
 	}
-	l.ask(ctx, entries)
+	l.ask(ctx, entries, send)
 	entries = unsettled(entries)
 	loadMissing(ctx, entries)
 	rest(ctx, unsettled(entries))
 }
 
-// ask sends the entries in one pipeline.
-func (l *Limits) ask(ctx context.Context, entries []*entry) {
+// ask sends the entries together.
+func (l *Limits) ask(ctx context.Context, entries []*entry, send func([]*command) error) {
 	entries = l.admitted(ctx, entries)
 	if len(entries) == 0 {
 		return
 	}
-	cmds := make([]redis.Cmder, len(entries))
+	cmds := make([]*command, len(entries))
 	for i, e := range entries {
 		e.cmd = e.call.command(ctx)
 		e.cmd.piped = true
 		e.call.sent++
 		cmds[i] = e.cmd
 	}
-	err := await(ctx, func() error { return l.sendAll(ctx, cmds) })
-	done := ctx.Err() == nil || !errors.Is(err, ctx.Err())
+	err := send(cmds)
+	done := returned(ctx, err)
 	for _, e := range entries {
 		err := e.cmd.outcome(done, err)
 		e.report(err)

@@ -52,8 +52,9 @@ type call struct {
 	words  []any // as they are sent: EVALSHA and what follows
 	want   int   // integers in its reply, at least
 
-	id    string // the request id, if it carries one
-	looks bool   // it changes nothing
+	id        string // the request id, if it carries one
+	looks     bool   // it changes nothing
+	permitsAt int    // which of the words says how many permits it asks for, 0 if none does
 
 	lost   error // an attempt may have run: why its reply is missing
 	tries  int   // attempts after which nothing had run, or that may be repeated
@@ -83,7 +84,7 @@ func (c *call) inspect() {
 	for i := range min(len(c.script.Args), len(args)) {
 		switch c.script.Args[i].Name {
 		case "permits":
-			c.looks = isZero(args[i])
+			c.looks, c.permitsAt = isZero(args[i]), len(c.words)-len(args)+i
 		case "id":
 			c.id, _ = args[i].(string)
 		}

@@ -59,13 +59,15 @@ func each(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 	t.Run("redis", func(t *testing.T) { test(t, real(t)) })
 }
 
-// makers make one limiter of each script.
-var makers = []struct {
+// making is how to make limiters of one script.
+type making struct {
 	name   string
 	script string
 	tail   string // the key's, behind the subject
 	make   func(l *loader.Limits, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter
-}{
+}
+
+var makers = []making{
 	{"ListLog", "list_log_v1", "ll1", func(l *loader.Limits, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
 		return l.ListLog("test", limit, opts...)
 	}},

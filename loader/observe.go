@@ -180,13 +180,10 @@ func decides(script *sluice.Script) bool {
 
 // permits is how many the arguments ask for, 0 if that is no number.
 func (c *call) permits() int64 {
-	args := c.words[firstKey+c.keyCount():]
-	for i := range min(len(c.script.Args), len(args)) {
-		if c.script.Args[i].Name == "permits" {
-			return number(args[i])
-		}
+	if c.permitsAt == 0 {
+		return 0
 	}
-	return 0
+	return number(c.words[c.permitsAt])
 }
 
 func number(arg any) int64 {

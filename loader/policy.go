@@ -34,9 +34,9 @@ func open(c core, _ string, q question) (Decision, bool) {
 // answer asks Redis, and the policy where Redis does not decide.
 func (c core) answer(ctx context.Context, asked call, q question) (Decision, error) {
 	if c.instead == nil || ctx.Err() != nil {
-		return asked.decide(ctx)
+		return c.askWithOthers(ctx, asked, q)
 	}
-	d, err := asked.decide(ctx)
+	d, err := c.askWithOthers(ctx, asked, q)
 	if err != nil {
 		return c.degrade(ctx, asked.key(), q, err)
 	}

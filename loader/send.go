@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -111,7 +112,8 @@ func (c *call) post(ctx context.Context, cmd *command) error {
 	l := c.limits
 	switch {
 	case l.sharing != nil && !c.readOnly(): // a pipeline with a decision in it goes to no replica
-		return l.sharing.send(ctx, c.key(), cmd)
+		err := l.sharing.send(ctx, c.key(), cmd)
+		return cmd.outcome(returned(ctx, err), err)
 	case ctx.Done() == nil:
 		return l.rdb.Process(ctx, cmd)
 	}
@@ -119,16 +121,23 @@ func (c *call) post(ctx context.Context, cmd *command) error {
 }
 
 // sendAll sends commands in one pipeline, which go-redis splits by nodes, and returns one of their errors.
-func (l *Limits) sendAll(ctx context.Context, cmds []redis.Cmder) error {
+func (l *Limits) sendAll(ctx context.Context, cmds []*command) error {
 	if len(cmds) == 1 {
 		return l.rdb.Process(ctx, cmds[0])
 	}
 	pipe := l.rdb.Pipeline()
-	if err := pipe.BatchProcess(ctx, cmds...); err != nil {
-		return err
+	for _, cmd := range cmds {
+		if err := pipe.Process(ctx, cmd); err != nil {
+			return err
+		}
 	}
 	_, err := pipe.Exec(ctx)
 	return err
+}
+
+// returned reports whether err is what go-redis returned, rather than that of a context that ended before.
+func returned(ctx context.Context, err error) bool {
+	return ctx.Err() == nil || !errors.Is(err, ctx.Err())
 }
 
 // await calls do and returns its error, or the context's as soon as the context ends: go-redis itself

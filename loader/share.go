@@ -19,12 +19,21 @@ const (
 // a node, those who ask in the meantime are collected for the next, up to 256. Nobody waits to be joined: a
 // lone caller's decision goes at once, by itself.
 //
+// Those who ask for as many permits of the same subject under the same limit share commands as well: while one is on
+// its way, the others are collected, and the next asks for the permits of as many as Redis can grant them to. The answers
+// are those of single calls at the moment at which it ran, in the order in which they came; only the ResetAfter of a GCRA
+// is that after the last of them. So one hot subject costs Redis a few commands a round trip however many ask, be
+// it granted or denied. ZSetLog, whose calls carry ids, and what books ahead share round trips only.
+//
 // It pays where many goroutines ask at once: a decision then takes a third of the processor time in this
-// process and three quarters in the server, two connections do for all, and contexts that can end cost
-// nothing more. They keep all their promises, and a decision whose caller has gone before it left is not
-// made. What differs: hooks of the client see pipelines, and contexts without the callers' values.
+// process and three quarters in the server, or a twentieth where they ask the same; two connections do for all, and
+// contexts that can end cost nothing more. They keep all their promises, and a decision whose caller has gone before
+// it left is not made. What differs: hooks of the client see pipelines, and contexts without the callers' values; and
+// where a command for many fails, all of them get its error.
 func ShareRoundTrips() Option {
-	return func(l *Limits) { l.sharing = &sharing{limits: l, lines: map[*redis.Client]*line{}} }
+	return func(l *Limits) {
+		l.sharing = &sharing{limits: l, lines: map[*redis.Client]*line{}, crowds: crowds{of: map[same]*crowd{}}}
+	}
 }
 
 // sharing collects the commands of concurrent callers. go-redis's AutoPipeline does so too; it is
@@ -36,6 +45,8 @@ type sharing struct {
 
 	mu    sync.Mutex
 	lines map[*redis.Client]*line // those in use
+
+	crowds crowds
 }
 
 // line is the way to one node: a node that does not answer holds up no other.
@@ -52,22 +63,24 @@ type trip struct {
 	err  error // of the pipeline, when done
 }
 
-// send sends a command with those of others, and returns its error, or the context's as soon as the context
-// ends.
-func (s *sharing) send(ctx context.Context, key string, cmd *command) error {
+// send sends commands about a key with those of others, and returns the error of the pipeline that they were in, or
+// the context's as soon as the context ends.
+func (s *sharing) send(ctx context.Context, key string, cmds ...*command) error {
 	node, err := s.nodeOf(ctx, key)
 	if err != nil {
 		return err
 	}
-	cmd.piped = true
-	l, t, first := s.join(node, cmd)
+	for _, cmd := range cmds {
+		cmd.piped = true
+	}
+	l, t, first := s.join(node, cmds)
 	switch {
 	case first && ctx.Done() == nil:
 		s.drive(l)
 	case first:
 		go s.driveOn(l)
 	}
-	return t.await(ctx, cmd)
+	return t.await(ctx)
 }
 
 // nodeOf is the node of a key. The first time a ClusterClient has to ask for it.
@@ -89,8 +102,8 @@ func (s *sharing) nodeOf(ctx context.Context, key string) (node *redis.Client, e
 	return node, nil
 }
 
-// join puts a command into the next trip to a node, and reports whether whoever calls it has to drive.
-func (s *sharing) join(node *redis.Client, cmd *command) (l *line, t *trip, first bool) {
+// join puts commands into the next trip to a node, and reports whether whoever calls it has to drive.
+func (s *sharing) join(node *redis.Client, cmds []*command) (l *line, t *trip, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l = s.lines[node]
@@ -102,17 +115,17 @@ func (s *sharing) join(node *redis.Client, cmd *command) (l *line, t *trip, firs
 	if first {
 		l.driving++
 	}
-	return l, l.board(cmd), first
+	return l, l.board(cmds), first
 }
 
-// board puts a command into the last trip that has room.
-func (l *line) board(cmd *command) *trip {
-	if n := len(l.boarding); n > 0 && len(l.boarding[n-1].cmds) < mostPassengers {
+// board puts commands into the last trip that has room.
+func (l *line) board(cmds []*command) *trip {
+	if n := len(l.boarding); n > 0 && len(l.boarding[n-1].cmds)+len(cmds) <= mostPassengers {
 		t := l.boarding[n-1]
-		t.cmds = append(t.cmds, cmd)
+		t.cmds = append(t.cmds, cmds...)
 		return t
 	}
-	t := &trip{cmds: []*command{cmd}, done: make(chan struct{})}
+	t := &trip{cmds: cmds, done: make(chan struct{})}
 	l.boarding = append(l.boarding, t)
 	return t
 }
@@ -153,7 +166,7 @@ func (s *sharing) driveOn(l *line) {
 // run sends the commands that are still wanted.
 func (t *trip) run(l *Limits) {
 	defer close(t.done)
-	cmds := make([]redis.Cmder, 0, len(t.cmds))
+	cmds := make([]*command, 0, len(t.cmds))
 	for _, cmd := range t.cmds {
 		if cmd.wanted() {
 			cmds = append(cmds, cmd)
@@ -164,16 +177,16 @@ func (t *trip) run(l *Limits) {
 	}
 }
 
-// await returns a command's error when the trip is done, or the context's as soon as the context ends.
-func (t *trip) await(ctx context.Context, cmd *command) error {
+// await returns the error of the trip when it is done, or the context's as soon as the context ends.
+func (t *trip) await(ctx context.Context) error {
 	select {
 	case <-t.done:
-		return cmd.outcome(true, t.err)
+		return t.err
 	case <-ctx.Done():
 	}
 	select {
 	case <-t.done: // just in time
-		return cmd.outcome(true, t.err)
+		return t.err
 	default:
 		return ctx.Err()
 	}

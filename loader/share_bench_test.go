@@ -34,6 +34,9 @@ func BenchmarkTogether(b *testing.B) {
 	granted, denied := loader.PerSecond(1000000), loader.PerDay(1)
 	b.Run("granted", func(b *testing.B) { together(b, near, allow1(granted), allow64(granted)) })
 	b.Run("denied", func(b *testing.B) { together(b, near, allow1(denied), allow64(denied)) })
+	b.Run("granted, one subject", func(b *testing.B) { together(b, near, hot(granted), nil) })
+	b.Run("denied, one subject", func(b *testing.B) { together(b, near, hot(denied), nil) })
+	b.Run("10000 a second, one subject", func(b *testing.B) { together(b, near, hot(loader.PerSecond(10000)), nil) })
 	b.Run("nothing", func(b *testing.B) { together(b, near, nothing(near), nil) })
 	b.Run("1 ms away", func(b *testing.B) { together(b, clientOf(b, opt), allow1(granted), allow64(granted)) })
 }
@@ -94,6 +97,11 @@ func allow1(limit loader.Limit) asking {
 	return func(ctx context.Context, l *loader.Limits, subject string) error {
 		return second(l.GCRA("together", limit).Allow(ctx, subject))
 	}
+}
+
+func hot(limit loader.Limit) asking {
+	allow := allow1(limit)
+	return func(ctx context.Context, l *loader.Limits, _ string) error { return allow(ctx, l, "hot") }
 }
 
 func allow64(limit loader.Limit) asking {

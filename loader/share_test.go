@@ -211,8 +211,8 @@ func TestSharedTripFails(t *testing.T) {
 		come(limiter, &done, "a", "b")
 		first, other := s.on(), s.on()
 		errs := make(chan error, 2)
-		for range 2 {
-			go func() { errs <- second(limiter.Allow(background, "s")) }()
+		for _, subject := range []string{"c", "d"} {
+			go func() { errs <- second(limiter.Allow(background, subject)) }()
 		}
 		synctest.Wait()
 		first.answer <- nil

@@ -1,0 +1,478 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// counter is a server that holds every round trip until it is told what to answer.
+type counter struct {
+	commands chan *counted
+}
+
+// counted is the commands of one round trip: how many permits each asks for.
+type counted struct {
+	permits []int64
+	answer  chan []any // to each its reply, or an error
+}
+
+func newCounter() (*counter, *redis.Client) {
+	c := &counter{commands: make(chan *counted, 100)}
+	rdb := redis.NewClient(options("nowhere:0"))
+	rdb.AddHook(c)
+	return c, rdb
+}
+
+func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *counter) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error { return c.serve(cmd) }
+}
+
+func (c *counter) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error { return c.serve(cmds...) }
+}
+
+func (c *counter) serve(cmds ...redis.Cmder) (err error) {
+	trip := &counted{answer: make(chan []any)}
+	for _, cmd := range cmds {
+		trip.permits = append(trip.permits, cmd.Args()[7].(int64))
+	}
+	c.commands <- trip
+	for i, reply := range <-trip.answer {
+		if failed, ok := reply.(error); ok {
+			cmds[i].SetErr(failed)
+			err = failed
+			continue
+		}
+		cmds[i].(interface{ SetVal([]int64) }).SetVal(reply.([]int64))
+		cmds[i].SetErr(nil)
+	}
+	return err
+}
+
+// yes and no are replies.
+func yes(remaining int64) []int64      { return []int64{1, remaining, 0, 9, 5} }
+func no(remaining, wait int64) []int64 { return []int64{0, remaining, wait, 9, 5} }
+
+// asks is the next round trip, which has to ask for these.
+func (c *counter) asks(t *testing.T, permits ...int64) *counted {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case trip := <-c.commands:
+		if !slices.Equal(trip.permits, permits) {
+			t.Fatalf("asked for %d, want %d", trip.permits, permits)
+		}
+		return trip
+	default:
+		t.Fatalf("nothing is asked for, want %d", permits)
+		return nil
+	}
+}
+
+// crowd is callers in the order in which they came, and what they got: "+4" is granted with 4 remaining, "-4" denied
+// with a wait of 4 us, "!" an error of unknown outcome, "x" another error, "" nothing yet.
+type crowd struct {
+	limiter loader.Limiter
+	got     []string
+	mu      sync.Mutex
+}
+
+func (c *crowd) come(ctx context.Context, n int, permits int64) {
+	for range n {
+		c.mu.Lock()
+		i := len(c.got)
+		c.got = append(c.got, "")
+		c.mu.Unlock()
+		limiter := c.limiter
+		go func() {
+			got := outcome(ctx, limiter, permits)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.got[i] = got
+		}()
+		synctest.Wait()
+	}
+}
+
+func outcome(ctx context.Context, limiter loader.Limiter, permits int64) string {
+	switch d, err := limiter.AllowN(ctx, "s", permits); {
+	case errors.Is(err, loader.ErrOutcomeUnknown):
+		return "!"
+	case err != nil:
+		return "x"
+	case d.Granted:
+		return fmt.Sprint("+", d.Remaining)
+	default:
+		return fmt.Sprint("-", d.Wait.Microseconds())
+	}
+}
+
+func (c *crowd) has(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Equal(c.got, want) {
+		t.Fatalf("got %q, want %q", c.got, want)
+	}
+}
+
+// inCrowd runs a time line in a bubble.
+func inCrowd(t *testing.T, line func(t *testing.T, s *counter, c *crowd)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, rdb := newCounter()
+		line(t, s, &crowd{limiter: loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(1000))})
+	})
+}
+
+// TestCrowdGranted has one command for those who come while another is on its way.
+func TestCrowdGranted(t *testing.T) {
+	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		c.come(background, 1, 2)
+		first := s.asks(t, 2)
+		c.come(background, 3, 2)
+		first.answer <- []any{yes(20)}
+		second := s.asks(t, 6)
+		c.has(t, "+20", "", "", "")
+		c.come(background, 1, 2)
+		second.answer <- []any{yes(13)}
+		c.has(t, "+20", "+17", "+15", "+13", "")
+		s.asks(t, 2).answer <- []any{yes(0)}
+		c.come(background, 1, 2)
+		s.asks(t, 2).answer <- []any{no(0, 3)}
+		c.has(t, "+20", "+17", "+15", "+13", "+0", "-3")
+	})
+}
+
+// TestCrowdDenied has the denial of one be that of all who were there when it was asked for, and of no others.
+func TestCrowdDenied(t *testing.T) {
+	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		c.come(background, 1, 1)
+		first := s.asks(t, 1)
+		c.come(background, 5, 1)
+		first.answer <- []any{yes(2)}
+		second := s.asks(t, 2, 1)
+		c.come(background, 2, 1)
+		second.answer <- []any{yes(0), no(0, 70)}
+		c.has(t, "+2", "+1", "+0", "-70", "-70", "-70", "", "")
+		s.asks(t, 1).answer <- []any{no(0, 60)}
+		c.has(t, "+2", "+1", "+0", "-70", "-70", "-70", "-60", "-60")
+	})
+}
+
+// TestCrowdReaches has more come free between commands than there was room for: it is found by halves.
+func TestCrowdReaches(t *testing.T) {
+	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		c.come(background, 1, 1)
+		first := s.asks(t, 1)
+		c.come(background, 20, 1)
+		first.answer <- []any{no(0, 9)}
+		s.asks(t, 1).answer <- []any{yes(0)}
+		s.asks(t, 1, 1).answer <- []any{yes(1), yes(0)}
+		s.asks(t, 2, 1, 1).answer <- []any{yes(1), yes(0), yes(3)}
+		last := s.asks(t, 3, 4, 2, 1, 1)
+		c.come(background, 9, 1)
+		last.answer <- []any{yes(0), no(2, 3), yes(0), no(0, 2), no(0, 1)}
+		// Of 7 that were tried 5 were granted: again as many next time.
+		s.asks(t, 4, 2, 1, 1).answer <- []any{no(0, 9), no(0, 8), no(0, 7), no(0, 6)}
+		c.come(background, 1, 1)
+		next := s.asks(t, 1)
+		c.come(background, 2, 1)
+		next.answer <- []any{no(0, 4)}
+		s.asks(t, 1).answer <- []any{no(0, 3)}
+		c.has(t, "-9", "+0", "+1", "+0", "+2", "+1", "+0", "+3", "+2", "+1", "+0", "+1", "+0",
+			"-1", "-1", "-1", "-1", "-1", "-1", "-1", "-1",
+			"-6", "-6", "-6", "-6", "-6", "-6", "-6", "-6", "-6", "-4", "-3", "-3")
+	})
+}
+
+// TestCrowdHasLessRoom has others take what there was room for.
+func TestCrowdHasLessRoom(t *testing.T) {
+	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		c.come(background, 1, 3)
+		first := s.asks(t, 3)
+		c.come(background, 4, 3)
+		first.answer <- []any{yes(100)}
+		s.asks(t, 12).answer <- []any{no(8, 50)}
+		s.asks(t, 6, 3).answer <- []any{yes(2), no(2, 40)}
+		c.has(t, "+100", "+5", "+2", "-40", "-40")
+	})
+}
+
+// TestCrowdFails has commands of unknown outcome: whoever they asked for has to know.
+func TestCrowdFails(t *testing.T) {
+	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		lost := errors.New("the reply is lost")
+		c.come(background, 1, 1)
+		first := s.asks(t, 1)
+		c.come(background, 5, 1)
+		first.answer <- []any{yes(2)}
+		second := s.asks(t, 2, 1)
+		c.come(background, 2, 1)
+		second.answer <- []any{lost, no(0, 7)}
+		c.has(t, "+2", "!", "!", "-7", "-7", "-7", "", "")
+		third := s.asks(t, 1)
+		c.come(background, 1, 1)
+		third.answer <- []any{lost}
+		c.has(t, "+2", "!", "!", "-7", "-7", "-7", "!", "!", "")
+		s.asks(t, 1).answer <- []any{lost}
+		c.has(t, "+2", "!", "!", "-7", "-7", "-7", "!", "!", "!")
+	})
+}
+
+// TestCrowdFirstFails leaves the others to themselves: the first asks with its own context.
+func TestCrowdFirstFails(t *testing.T) {
+	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		ctx, cancel := context.WithCancel(background)
+		c.come(ctx, 1, 1)
+		first := s.asks(t, 1)
+		c.come(background, 2, 1)
+		cancel()
+		c.has(t, "!", "", "")
+		s.asks(t, 1).answer <- []any{no(0, 7)}
+		c.has(t, "!", "-7", "-7")
+		first.answer <- []any{yes(1)}
+	})
+}
+
+// TestCrowdContextEnds has callers leave before they are asked for, while they are, and while others are.
+func TestCrowdContextEnds(t *testing.T) {
+	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		early, cancelEarly := context.WithCancel(background)
+		late, cancelLate := context.WithCancel(background)
+		defer cancelLate()
+		c.come(background, 1, 1)
+		first := s.asks(t, 1)
+		c.come(early, 1, 1)
+		c.come(background, 1, 1)
+		c.come(late, 2, 1)
+		cancelEarly()
+		c.has(t, "", "x", "", "", "")
+		first.answer <- []any{yes(2)}
+		second := s.asks(t, 2, 1)
+		cancelLate() // one of them is asked for in the first command, one in the second
+		c.has(t, "+2", "x", "", "!", "!")
+		c.come(early, 1, 1)
+		c.has(t, "+2", "x", "", "!", "!", "x")
+		second.answer <- []any{yes(0), no(0, 7)}
+		c.has(t, "+2", "x", "+1", "!", "!", "x")
+		c.come(background, 1, 1) // alone: nobody is left
+		s.asks(t, 1).answer <- []any{no(0, 6)}
+	})
+}
+
+// TestCrowdDeadlines has the command given up with the last of those who wait for it.
+func TestCrowdDeadlines(t *testing.T) {
+	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		soon, cancelSoon := context.WithTimeout(background, time.Second)
+		defer cancelSoon()
+		later, cancelLater := context.WithTimeout(background, 3*time.Second)
+		defer cancelLater()
+		c.come(background, 1, 1)
+		first := s.asks(t, 1)
+		c.come(soon, 1, 1)
+		c.come(later, 1, 1)
+		first.answer <- []any{yes(9)}
+		silent := s.asks(t, 2)
+		time.Sleep(2 * time.Second)
+		c.come(background, 1, 1)
+		c.has(t, "+9", "!", "", "")
+		time.Sleep(2 * time.Second)
+		s.asks(t, 1).answer <- []any{yes(5)}
+		c.has(t, "+9", "!", "!", "+5")
+		silent.answer <- []any{yes(7)}
+	})
+}
+
+// TestCrowdsAreApart has others ask for other permits, or under another limit: they share round trips, and no command.
+func TestCrowdsAreApart(t *testing.T) {
+	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		limiter := c.limiter.(loader.GCRA)
+		c.come(background, 1, 1)
+		first := s.asks(t, 1)
+		c.come(background, 1, 2)
+		s.asks(t, 2).answer <- []any{yes(5)}
+		c.limiter = limiter.With(loader.PerMinute(7))
+		c.come(background, 2, 1)
+		s.asks(t, 1).answer <- []any{yes(4)}
+		s.asks(t, 1).answer <- []any{yes(3)}
+		c.has(t, "", "+5", "+4", "+3")
+		first.answer <- []any{yes(6)}
+		c.has(t, "+6", "+5", "+4", "+3")
+	})
+}
+
+// TestCrowdStoredLimit has an operator lower the limit in Redis below what was left of it.
+func TestCrowdStoredLimit(t *testing.T) {
+	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		exceeds := badArgument("BADARG permits: want up to rate")
+		c.come(background, 1, 2)
+		first := s.asks(t, 2)
+		c.come(background, 4, 2)
+		first.answer <- []any{yes(10)}
+		s.asks(t, 8).answer <- []any{exceeds}
+		s.asks(t, 2).answer <- []any{yes(2)}
+		s.asks(t, 2, 2, 2).answer <- []any{yes(0), exceeds, exceeds}
+		c.has(t, "+10", "+2", "+0", "x", "x")
+	})
+}
+
+type badArgument string
+
+func (e badArgument) Error() string { return string(e) }
+func (e badArgument) RedisError()   {}
+
+// TestCrowdAnswersAsSingles compares the answers of many at once with those that callers get one by one while the
+// server's clock stands still: the same, in some order. Of a GCRA all that one command brought have the ResetAfter of
+// the last.
+func TestCrowdAnswersAsSingles(t *testing.T) {
+	for _, m := range crowding() {
+		for _, c := range []struct{ permits, limit int64 }{{1, 1}, {1, 70}, {3, 100}, {3, 300}, {400, 2900}, {400, 40_000}} {
+			t.Run(fmt.Sprint(m.name, c), func(t *testing.T) {
+				_, rdb := fake(t)
+				var commands atomic.Int64
+				rdb.AddHook(hook{
+					before: func(redis.Cmder) { commands.Add(1) },
+					piped:  func(cmds []redis.Cmder) { commands.Add(int64(len(cmds))) },
+				})
+				singly := m.make(loader.New(rdb), loader.PerMinute(c.limit))
+				together := m.make(loader.New(rdb, loader.ShareRoundTrips()), loader.PerMinute(c.limit))
+				singles := make([]string, 100)
+				for i := range singles {
+					singles[i] = answerTo(t, singly, c.permits)
+				}
+				must(t, rdb.FlushDB(background).Err())
+				commands.Store(0)
+				crowd := make([]string, len(singles))
+				var all sync.WaitGroup
+				for i := range crowd {
+					all.Go(func() { crowd[i] = answerTo(t, together, c.permits) })
+				}
+				all.Wait()
+				slices.Sort(singles)
+				slices.Sort(crowd)
+				if diff := cmp.Diff(singles, crowd); diff != "" {
+					t.Error(diff)
+				}
+				if n := commands.Load(); n > int64(len(crowd)*3/4) {
+					t.Errorf("%d commands for %d callers", n, len(crowd))
+				}
+			})
+		}
+	}
+}
+
+// answerTo is the Decision about permits, of a GCRA without its ResetAfter.
+func answerTo(t *testing.T, limiter loader.Limiter, permits int64) string {
+	d, err := limiter.AllowN(background, "s", permits)
+	if err != nil {
+		t.Error(err)
+	}
+	if _, ok := limiter.(loader.GCRA); ok {
+		d.ResetAfter = 0
+	}
+	return fmt.Sprintf("%+v", d)
+}
+
+// crowding are the makers of limiters whose calls carry no ids.
+func crowding() []making {
+	return slices.DeleteFunc(slices.Clone(makers), func(m making) bool { return m.name == "ZSetLog" })
+}
+
+// TestCrowdAudit has two processes ask a real server for one, two and three permits of one subject, of which one
+// shares and the other does not: by the server's clock no window holds more than the limit, and what there is is used.
+func TestCrowdAudit(t *testing.T) {
+	const limit, window = 200, 50 * time.Millisecond
+	for _, m := range crowding() {
+		t.Run(m.name, func(t *testing.T) {
+			addr := real(t).Options().Addr
+			var mu sync.Mutex
+			var moments []time.Time // of each permit
+			var decisions int
+			var all sync.WaitGroup
+			for process, opts := range [][]loader.Option{{loader.ShareRoundTrips()}, {loader.ShareRoundTrips()}, nil} {
+				limits := loader.New(client(t, addr), opts...)
+				limiter := m.make(limits, loader.Limit{Permits: limit, Window: window, Burst: limit / 10})
+				if m.name == "SliceRing" {
+					limiter = limits.SliceRing("x", []loader.Limit{{Permits: limit, Window: window}}, loader.Slice(time.Millisecond))
+				}
+				for caller := range 32 / (1 + process) {
+					permits := max(int64(caller%6-2), 1)
+					all.Go(func() {
+						for until := time.Now().Add(time.Second); time.Now().Before(until); {
+							d, err := limiter.AllowN(background, "s", permits)
+							must(t, err)
+							mu.Lock()
+							decisions++
+							for range permits {
+								if d.Granted {
+									moments = append(moments, d.Now)
+								}
+							}
+							mu.Unlock()
+						}
+					})
+				}
+			}
+			all.Wait()
+			slices.SortFunc(moments, time.Time.Compare)
+			most := 0
+			for first, last := 0, 0; last < len(moments); last++ {
+				for moments[last].Sub(moments[first]) >= window {
+					first++
+				}
+				most = max(most, last-first+1)
+			}
+			t.Logf("%d decisions, %d permits, at most %d in a window", decisions, len(moments), most)
+			upTo := limit
+			if m.name == "GCRA" {
+				upTo += limit / 10
+			}
+			if most > upTo || most < limit*9/10 {
+				t.Errorf("at most %d permits in a window, want %d", most, upTo)
+			}
+		})
+	}
+}
+
+// TestCrowdDegrades has a command fail for many under a policy, and an observer be told of each of them.
+func TestCrowdDegrades(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rdb := newCounter()
+		w := &watcher{t: t}
+		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Observe(w))
+		c := &crowd{limiter: limits.GCRA("x", loader.PerMinute(1000), loader.FailOpen())}
+		c.come(background, 1, 1)
+		first := s.asks(t, 1)
+		c.come(background, 3, 1)
+		first.answer <- []any{yes(2)}
+		s.asks(t, 2, 1).answer <- []any{errors.New("the reply is lost"), no(0, 7)}
+		c.has(t, "+2", "+1000", "+1000", "-7")
+		degraded := 0
+		for _, e := range w.events {
+			if e.Permits != 1 || e.Attempts != 1 {
+				t.Errorf("%+v", e)
+			}
+			if e.Decision.Degraded {
+				degraded++
+			}
+		}
+		if len(w.events) != 4 || degraded != 2 {
+			t.Errorf("%d events, %d of them degraded, want 4 and 2", len(w.events), degraded)
+		}
+	})
+}
