@@ -80,7 +80,6 @@ func (s *crowds) enter(ctx context.Context, asked call, permits, capacity int64)
 	switch {
 	case c == nil:
 		c = &crowd{same: what, call: asked, most: max(min(capacity, asked.mostPermits())/permits, 1)}
-		c.call.seen = nil
 		s.of[what] = c
 		return c, nil
 	case !slices.Equal(c.call.words, asked.words):
@@ -167,9 +166,8 @@ func (s *crowds) depart(c *crowd) (aboard []*asker, sizes []int64) {
 	return aboard, sizes
 }
 
-// split is for how many of k askers each command asks: for as many as there was room for, together; then, where
-// that is not all, for a few more, by halves, which finds out how many can be granted; and for one, whose denial is that of
-// all who are left.
+// split is for how many of k askers each command asks: as many as there was room for; where those are not all, a few
+// more, by halves, of which Redis grants as many as it can; and one by itself, whose denial is that of all who are left.
 func (c *crowd) split(k int64) (sizes []int64) {
 	take := func(size int64) {
 		if size > 0 {

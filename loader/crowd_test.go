@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,7 +20,8 @@ import (
 
 // counter is a server that holds every round trip until it is told what to answer.
 type counter struct {
-	commands chan *counted
+	commands  chan *counted
+	permitsAt int // in a command
 }
 
 // counted is the commands of one round trip: how many permits each asks for.
@@ -28,7 +31,7 @@ type counted struct {
 }
 
 func newCounter() (*counter, *redis.Client) {
-	c := &counter{commands: make(chan *counted, 100)}
+	c := &counter{commands: make(chan *counted, 100), permitsAt: 7}
 	rdb := redis.NewClient(options("nowhere:0"))
 	rdb.AddHook(c)
 	return c, rdb
@@ -47,7 +50,7 @@ func (c *counter) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPi
 func (c *counter) serve(cmds ...redis.Cmder) (err error) {
 	trip := &counted{answer: make(chan []any)}
 	for _, cmd := range cmds {
-		trip.permits = append(trip.permits, cmd.Args()[7].(int64))
+		trip.permits = append(trip.permits, cmd.Args()[c.permitsAt].(int64))
 	}
 	c.commands <- trip
 	for i, reply := range <-trip.answer {
@@ -187,8 +190,13 @@ func TestCrowdReaches(t *testing.T) {
 		last := s.asks(t, 3, 4, 2, 1, 1)
 		c.come(background, 9, 1)
 		last.answer <- []any{yes(0), no(2, 3), yes(0), no(0, 2), no(0, 1)}
-		// Of 7 that were tried 5 were granted: again as many next time.
-		s.asks(t, 4, 2, 1, 1).answer <- []any{no(0, 9), no(0, 8), no(0, 7), no(0, 6)}
+		last = s.asks(t, 4, 2, 1, 1) // 5 were granted: 3 more would not do
+		c.come(background, 9, 1)
+		last.answer <- []any{no(2, 9), yes(0), no(0, 7), no(0, 6)}
+		last = s.asks(t, 2, 1, 1) // 2 were
+		c.come(background, 2, 1)
+		last.answer <- []any{yes(0), no(0, 9), no(0, 5)}
+		s.asks(t, 1, 1).answer <- []any{no(0, 9), no(0, 4)}
 		c.come(background, 1, 1)
 		next := s.asks(t, 1)
 		c.come(background, 2, 1)
@@ -196,20 +204,59 @@ func TestCrowdReaches(t *testing.T) {
 		s.asks(t, 1).answer <- []any{no(0, 3)}
 		c.has(t, "-9", "+0", "+1", "+0", "+2", "+1", "+0", "+3", "+2", "+1", "+0", "+1", "+0",
 			"-1", "-1", "-1", "-1", "-1", "-1", "-1", "-1",
-			"-6", "-6", "-6", "-6", "-6", "-6", "-6", "-6", "-6", "-4", "-3", "-3")
+			"+1", "+0", "-6", "-6", "-6", "-6", "-6", "-6", "-6",
+			"+1", "+0", "-5", "-5", "-5", "-5", "-5", "-5", "-5", "-4", "-4",
+			"-4", "-3", "-3")
 	})
 }
 
-// TestCrowdHasLessRoom has others take what there was room for.
+// TestCrowdHasLessRoom has others take what there was room for. Those who came first are still the first.
 func TestCrowdHasLessRoom(t *testing.T) {
 	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		ctx, cancel := context.WithCancel(background)
 		c.come(background, 1, 3)
 		first := s.asks(t, 3)
-		c.come(background, 4, 3)
+		c.come(background, 3, 3)
+		c.come(ctx, 1, 3)
 		first.answer <- []any{yes(100)}
-		s.asks(t, 12).answer <- []any{no(8, 50)}
-		s.asks(t, 6, 3).answer <- []any{yes(2), no(2, 40)}
-		c.has(t, "+100", "+5", "+2", "-40", "-40")
+		second := s.asks(t, 12)
+		c.come(background, 1, 3)
+		second.answer <- []any{no(8, 50)}
+		third := s.asks(t, 6, 3)
+		cancel() // for its permits nobody asks any more
+		c.has(t, "+100", "", "", "", "x", "")
+		third.answer <- []any{yes(2), no(2, 40)}
+		c.has(t, "+100", "+5", "+2", "-40", "x", "-40")
+	})
+}
+
+// TestCrowdIsGranted all that there was room for, and nothing more is tried.
+func TestCrowdIsGranted(t *testing.T) {
+	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+		c.come(background, 1, 1)
+		first := s.asks(t, 1)
+		c.come(background, 2, 1)
+		first.answer <- []any{yes(2)}
+		second := s.asks(t, 2)
+		c.come(background, 3, 1)
+		second.answer <- []any{yes(0)}
+		s.asks(t, 1).answer <- []any{no(0, 7)}
+		c.has(t, "+2", "+1", "+0", "-7", "-7", "-7")
+	})
+}
+
+// TestCrowdWithinTheScript has no command ask for more permits than list_log takes at once, 1000.
+func TestCrowdWithinTheScript(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rdb := newCounter()
+		s.permitsAt = 6
+		c := &crowd{limiter: loader.New(rdb, loader.ShareRoundTrips()).ListLog("x", loader.PerMinute(100_000))}
+		c.come(background, 1, 400)
+		first := s.asks(t, 400)
+		c.come(background, 5, 400)
+		first.answer <- []any{yes(99_600)}
+		s.asks(t, 800, 800, 400).answer <- []any{yes(98_800), yes(98_000), yes(97_600)}
+		c.has(t, "+99600", "+99200", "+98800", "+98400", "+98000", "+97600")
 	})
 }
 
@@ -284,13 +331,13 @@ func TestCrowdDeadlines(t *testing.T) {
 		defer cancelLater()
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
-		c.come(soon, 1, 1)
 		c.come(later, 1, 1)
+		c.come(soon, 1, 1)
 		first.answer <- []any{yes(9)}
 		silent := s.asks(t, 2)
 		time.Sleep(2 * time.Second)
 		c.come(background, 1, 1)
-		c.has(t, "+9", "!", "", "")
+		c.has(t, "+9", "", "!", "")
 		time.Sleep(2 * time.Second)
 		s.asks(t, 1).answer <- []any{yes(5)}
 		c.has(t, "+9", "!", "!", "+5")
@@ -298,7 +345,27 @@ func TestCrowdDeadlines(t *testing.T) {
 	})
 }
 
-// TestCrowdsAreApart has others ask for other permits, or under another limit: they share round trips, and no command.
+// TestCrowdTimeout bounds how long one waits for the call of another and its own together.
+func TestCrowdTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rdb := newCounter()
+		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(2*time.Second))
+		c := &crowd{limiter: limits.GCRA("x", loader.PerMinute(1000))}
+		c.come(background, 1, 1)
+		first := s.asks(t, 1)
+		time.Sleep(time.Second)
+		c.come(background, 1, 1)
+		time.Sleep(time.Second)
+		c.has(t, "!", "")
+		second := s.asks(t, 1)
+		time.Sleep(time.Second)
+		c.has(t, "!", "!")
+		first.answer <- []any{yes(1)}
+		second.answer <- []any{yes(0)}
+	})
+}
+
+// TestCrowdsAreApart has others ask for other permits, under another limit, or to book: they share no command.
 func TestCrowdsAreApart(t *testing.T) {
 	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
 		limiter := c.limiter.(loader.GCRA)
@@ -313,7 +380,28 @@ func TestCrowdsAreApart(t *testing.T) {
 		c.has(t, "", "+5", "+4", "+3")
 		first.answer <- []any{yes(6)}
 		c.has(t, "+6", "+5", "+4", "+3")
+		for range 2 {
+			go func() { _, _ = limiter.Reserve(background, "s") }()
+		}
+		first, second := s.asks(t, 1), s.asks(t, 1)
+		first.answer <- []any{yes(0)}
+		second.answer <- []any{yes(0)}
 	})
+}
+
+// TestCrowdOfOneID has the same request asked for many times at once: it is one.
+func TestCrowdOfOneID(t *testing.T) {
+	_, rdb := fake(t)
+	limiter := loader.New(rdb, loader.ShareRoundTrips()).ZSetLog("x", loader.PerMinute(5)).WithID("a")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if got := outcome(background, limiter, 1); got != "+4" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestCrowdStoredLimit has an operator lower the limit in Redis below what was left of it.
@@ -449,19 +537,25 @@ func TestCrowdAudit(t *testing.T) {
 	}
 }
 
-// TestCrowdDegrades has a command fail for many under a policy, and an observer be told of each of them.
-func TestCrowdDegrades(t *testing.T) {
+// TestCrowdIsSeen has a command fail for many under a policy, and one leave: observer and log are told.
+func TestCrowdIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newCounter()
-		w := &watcher{t: t}
-		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Observe(w))
+		w, log := &watcher{t: t}, &strings.Builder{}
+		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Observe(w), loader.Logger(slog.New(slog.NewTextHandler(log, nil))))
 		c := &crowd{limiter: limits.GCRA("x", loader.PerMinute(1000), loader.FailOpen())}
+		ctx, cancel := context.WithCancel(background)
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
+		c.come(ctx, 1, 1)
 		c.come(background, 3, 1)
-		first.answer <- []any{yes(2)}
-		s.asks(t, 2, 1).answer <- []any{errors.New("the reply is lost"), no(0, 7)}
-		c.has(t, "+2", "+1000", "+1000", "-7")
+		first.answer <- []any{yes(3)}
+		second := s.asks(t, 3, 1)
+		cancel()
+		c.has(t, "+3", "!", "", "", "")
+		time.Sleep(time.Hour) // the log keeps quiet about what it has just told
+		second.answer <- []any{errors.New("the reply is lost"), no(0, 7)}
+		c.has(t, "+3", "!", "+1000", "+1000", "-7")
 		degraded := 0
 		for _, e := range w.events {
 			if e.Permits != 1 || e.Attempts != 1 {
@@ -471,8 +565,13 @@ func TestCrowdDegrades(t *testing.T) {
 				degraded++
 			}
 		}
-		if len(w.events) != 4 || degraded != 2 {
-			t.Errorf("%d events, %d of them degraded, want 4 and 2", len(w.events), degraded)
+		if len(w.events) != 5 || degraded != 2 {
+			t.Errorf("%d events, %d of them degraded, want 5 and 2", len(w.events), degraded)
+		}
+		for _, want := range []string{"context canceled", "the reply is lost"} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%q is not in the log:\n%s", want, log)
+			}
 		}
 	})
 }
