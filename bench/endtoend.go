@@ -41,6 +41,11 @@ const (
 	loaderShared = "loader GCRA, shared round trips"
 	loaderLeased = "loader SliceRing, leased"
 
+	hotGCRA      = "loader GCRA, one subject"
+	hotShared    = "loader GCRA, one subject, shared round trips"
+	deniedGCRA   = "loader GCRA, one subject, mostly denied"
+	deniedShared = "loader GCRA, one subject, mostly denied, shared round trips"
+
 	batchSize   = 100
 	localSize   = 1000 // decisions of a leased limiter that are timed together: most of them make no call
 	subjects    = 1000 // that the callers go through
@@ -53,14 +58,25 @@ const (
 	withDeadline = "deadline"
 )
 
-// e2eLimit grants every call.
-var e2eLimit = loader.PerSecond(1e7)
+// e2eLimit grants every call, lowLimit few.
+var (
+	e2eLimit = loader.PerSecond(1e7)
+	lowLimit = loader.PerSecond(1000)
+)
 
 // callers are the ways side by side: a new one of the loader is one more entry.
 func callers(rdb redis.UniversalClient) []caller {
 	limits := loader.New(rdb)
 	gcra := limits.GCRA("e2e", e2eLimit)
 	shared := loader.New(rdb, loader.ShareRoundTrips()).GCRA("e2e", e2eLimit)
+	hot := func(limiter loader.GCRA, limit loader.Limit) func(context.Context, int) error {
+		limiter = limiter.With(limit)
+		subject := fmt.Sprint("hot-", limit.Permits)
+		return func(ctx context.Context, _ int) error {
+			_, err := limiter.Allow(ctx, subject)
+			return err
+		}
+	}
 	log := limits.ListLog("e2e", loader.PerSecond(1000))
 	leased := leasing(limits)
 	names, keys := make([]string, subjects), make([]string, subjects)
@@ -105,6 +121,10 @@ func callers(rdb redis.UniversalClient) []caller {
 			}
 			return failed
 		}},
+		{hotGCRA, 1, hot(gcra, e2eLimit)},
+		{hotShared, 1, hot(shared, e2eLimit)},
+		{deniedGCRA, 1, hot(gcra, lowLimit)},
+		{deniedShared, 1, hot(shared, lowLimit)},
 		{bareIncr, batchSize, pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { p.Incr(ctx, keys[i%subjects]+"n") })},
 		{bareEvalsha, batchSize, pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { evalsha(ctx, p, i) })},
 	}

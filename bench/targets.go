@@ -70,7 +70,9 @@ func (r *Results) targets() []Target {
 	add(r.worstCall())
 	add(atMost("loader: allocations over a bare EvalSha", "allocs", 3, r.loaderAllocs()))
 	add(atMost("loader: time over a bare EvalSha", "x", 1.05, r.loaderTimes()))
-	add(atLeast("64 goroutines sharing round trips, to alone", "x", 3, r.shared()))
+	add(atLeast("64 goroutines sharing round trips, to alone: 1000 subjects", "x", 3, r.shared(loaderShared, loaderGCRA)))
+	add(atLeast("the same, one subject", "x", 3, r.shared(hotShared, hotGCRA)))
+	add(atLeast("the same, one subject, mostly denied", "x", 3, r.shared(deniedShared, deniedGCRA)))
 	return append(list, r.besidePeers()...)
 }
 
@@ -187,8 +189,8 @@ func (r *Results) loaderTimes() []float64 {
 	return list
 }
 
-// shared compares decisions a second at 64 goroutines.
-func (r *Results) shared() []float64 {
+// shared compares decisions a second of two ways at 64 goroutines.
+func (r *Results) shared(way, alone string) []float64 {
 	perSecond := func(way string) []float64 {
 		for _, e := range r.EndToEnd {
 			if e.Way == way && e.Batch == 1 && e.Goroutines == 64 {
@@ -197,7 +199,7 @@ func (r *Results) shared() []float64 {
 		}
 		return nil
 	}
-	return over(perSecond(loaderShared), perSecond(loaderGCRA))
+	return over(perSecond(way), perSecond(alone))
 }
 
 // besidePeers compares each of ours with every library and way that promises the same, and holds it.
