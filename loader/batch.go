@@ -19,7 +19,8 @@ import (
 //	if err == nil && user.Granted && address.Granted {
 //
 // Each entry is a decision of its own: one that is denied or fails changes nothing about the others, and
-// what another was granted stays granted. It keeps every promise of a single call; in a cluster and a Ring
+// what another was granted stays granted. It keeps every promise of a single call, and denials that a limiter remembers
+// (RememberDenials) are not asked for here either; in a cluster and a Ring
 // each node has its own part of the round trip, and one that is down fails only the entries that it
 // decides.
 //
@@ -39,6 +40,9 @@ type Batch struct {
 type Result struct {
 	Decision
 	Err error
+
+	// Reservation is what Reserve booked; nil of other entries, and if Err is set.
+	Reservation *Reservation
 }
 
 var errNotDone = errors.New("loader: the batch has not been done")
@@ -61,8 +65,18 @@ func (b *Batch) Peek(limiter Limiter, subject string) *Result {
 	return b.add(limiter, subject, question{method: peek})
 }
 
-// Do sends what has been added and returns the results in that order, the same that Allow, AllowN and Peek
-// returned. Its error joins those of the results: nil if all have been decided, granted or not.
+// Reserve adds an entry that books one permit for as soon as it may be used.
+func (b *Batch) Reserve(limiter Reserver, subject string) *Result {
+	return b.ReserveN(limiter, subject, 1)
+}
+
+// ReserveN is Reserve for n permits.
+func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
+	return b.add(limiter, subject, question{method: reserve, permits: n})
+}
+
+// Do sends what has been added and returns the results in that order, the same that Allow, AllowN, Peek and
+// Reserve returned. Its error joins those of the results: nil if all have been decided, granted or not.
 // Cost: one round trip, none where no entry needs a server; one more if scripts are missing, and one for
 // loading them.
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
@@ -72,6 +86,7 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	defer cancel()
 	for _, e := range entries {
 		e.seen.begin(ctx)
+		e.recall()
 	}
 	b.limits.settle(bounded, entries, func(cmds []*command) error {
 		return await(bounded, func() error { return b.limits.sendAll(bounded, cmds) })
@@ -79,9 +94,7 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	results := make([]*Result, len(entries))
 	errs := make([]error, len(entries))
 	for i, e := range entries {
-		if e.Err != nil && e.degrade != nil && !late {
-			e.Decision, e.Err = e.degrade(ctx, e.Err)
-		}
+		e.finish(ctx, late)
 		results[i], errs[i] = &e.Result, e.Err
 		e.tell(ctx)
 	}
@@ -97,8 +110,10 @@ type entry struct {
 	open   bool         // it has neither a decision nor an error
 	seen   *observation // nil if nobody watches
 
-	// degrade is the answer of the limiter's policy to an error; nil without a policy.
-	degrade func(ctx context.Context, err error) (Decision, error)
+	limiter core
+	subject string
+	asked   question
+	inquiry inquiry
 }
 
 func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
@@ -109,7 +124,10 @@ func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
 	if q.permits > 0 {
 		q.id = c.callID()
 	}
-	e := &entry{seen: c.watch(subject, q)}
+	if q.method == reserve {
+		q.maxWait = c.furthest()
+	}
+	e := &entry{seen: c.watch(subject, q), limiter: c, subject: subject, asked: q}
 	asked, err := c.ask(subject, q)
 	switch {
 	case err != nil:
@@ -118,13 +136,32 @@ func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
 		e.Decision = denial()
 	default:
 		e.Err, e.call, e.report, e.open = errNotDone, asked, unreported, true
-		if c.instead != nil {
-			e.degrade = func(ctx context.Context, err error) (Decision, error) {
-				return c.degrade(ctx, asked.key(), q, err)
-			}
-		}
 	}
 	return b.append(e)
+}
+
+// recall answers the entry by a denial that its limiter remembers.
+func (e *entry) recall() {
+	if !e.open || e.limiter.denials == nil {
+		return
+	}
+	d, ok := e.limiter.denials.recall(e.limiter, e.call.key(), e.asked)
+	if ok {
+		e.Decision, e.Err, e.open = d, nil, false
+		return
+	}
+	e.inquiry = e.limiter.denials.begin(e.limiter, e.call.key(), e.asked)
+}
+
+// finish does with the answer what the limiter does, unless the context had ended before it was asked for.
+func (e *entry) finish(ctx context.Context, late bool) {
+	e.inquiry.end(e.Decision, e.Err)
+	if e.Err != nil && e.call.script != nil && e.limiter.instead != nil && !late {
+		e.Decision, e.Err = e.limiter.degrade(ctx, e.call.key(), e.asked, e.Err)
+	}
+	if e.Err == nil && e.asked.method == reserve {
+		e.Reservation = e.limiter.reservation(e.subject, e.asked, e.Decision)
+	}
 }
 
 func (b *Batch) append(e *entry) *Result {
@@ -148,6 +185,10 @@ func (b *Batch) coreOf(limiter Limiter) (core, error) {
 		c = l.core
 	case SliceRing:
 		c = l.core
+	case *Leased:
+		return core{}, &ArgumentError{Argument: "limiter", Want: "the SliceRing of the Leased, or to ask the Leased by itself"}
+	case Planned, PlannedReserver:
+		return core{}, &ArgumentError{Argument: "limiter", Want: "With(limit) in the place of a Plan"}
 	}
 	if c.settings == nil || c.limits != b.limits {
 		return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Limits of the batch made"}

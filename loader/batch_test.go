@@ -460,3 +460,105 @@ func TestBatchNoServer(t *testing.T) {
 		t.Errorf("nothing was sent: %v", err)
 	}
 }
+
+// TestBatchRemembersDenials has a batch answer from what single calls were denied, and the reverse.
+func TestBatchRemembersDenials(t *testing.T) {
+	_, rdb := fake(t)
+	limits := loader.New(rdb)
+	log := limits.ListLog("x", loader.PerMinute(1), loader.RememberDenials(10))
+	for _, subject := range []string{"a", "b"} {
+		d, err := log.Allow(background, subject)
+		granted(t, d, err)
+	}
+	d, err := log.Allow(background, "a")
+	denied(t, d, err)
+	var sent atomic.Int64
+	rdb.AddHook(hook{
+		before: func(cmd redis.Cmder) {
+			if cmd.Name() == "evalsha" {
+				sent.Add(1)
+			}
+		},
+		piped: func(cmds []redis.Cmder) { sent.Add(int64(len(cmds))) },
+	})
+
+	batch := limits.Batch()
+	batch.Allow(log, "a")
+	batch.Allow(log, "b")
+	batch.Peek(log, "a")
+	results, err := batch.Do(background)
+	must(t, err)
+	entriesGranted(t, results, 0, 0, 0)
+	if n := sent.Swap(0); n != 2 {
+		t.Errorf("%d calls, want those of b and of the look", n)
+	}
+	if got := results[0].Wait; got <= 0 || got > d.Wait {
+		t.Errorf("remembered, it has to wait %v, was %v", got, d.Wait)
+	}
+	d, err = log.Allow(background, "b")
+	denied(t, d, err)
+	if n := sent.Load(); n != 0 {
+		t.Errorf("%d calls for what the batch was denied", n)
+	}
+}
+
+// TestBatchReserves books in a batch, and gives back.
+func TestBatchReserves(t *testing.T) {
+	_, rdb := fake(t)
+	limits := loader.New(rdb)
+	log := limits.ZSetLog("x", loader.Limit{Permits: 2, Window: time.Minute}, loader.MaxWait(30*time.Second))
+	batch := limits.Batch()
+	now := batch.Reserve(log, "s")
+	full := batch.ReserveN(log, "s", 2)
+	wrong := batch.ReserveN(log, "s", 3)
+	none := batch.Reserve(log.With(loader.Limit{}), "s")
+	allowed := batch.Allow(log, "s")
+	if _, err := batch.Do(background); !errors.Is(err, loader.ErrExceedsLimit) {
+		t.Error(err)
+	}
+	entriesGranted(t, []*loader.Result{now, full, none, allowed}, 1, 0, 0, 1)
+	if r := now.Reservation; !r.OK() || r.Delay() != 0 || r.Decision() != now.Decision {
+		t.Errorf("%+v", r)
+	}
+	if full.Reservation.OK() || none.Reservation.OK() || wrong.Reservation != nil || allowed.Reservation != nil {
+		t.Errorf("booked: %+v, %+v, %+v, %+v", full, none, wrong, allowed)
+	}
+	must(t, now.Reservation.Cancel(background))
+	batch.Reserve(log, "s")
+	results, err := batch.Do(background)
+	must(t, err)
+	entriesGranted(t, results, 1)
+
+	ahead := limits.ListLog("ahead", loader.PerSecond(1))
+	batch.Reserve(ahead, "s")
+	batch.Reserve(ahead, "s")
+	results, err = batch.Do(background)
+	must(t, err)
+	if d := results[1].Reservation.Delay(); d <= 0 || d > time.Second || results[1].Wait != time.Second {
+		t.Errorf("a delay of %v, a wait of %v", d, results[1].Wait)
+	}
+}
+
+// TestBatchNamesTheCure for limiters of which it cannot ask.
+func TestBatchNamesTheCure(t *testing.T) {
+	limits := loader.New(nobody(t))
+	ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(10)}, loader.LeaseAge(time.Second))
+	leased, err := ring.Leased(loader.Lease{Block: 5})
+	must(t, err)
+	defer func() { _ = leased.Close(background) }()
+	plan := func(context.Context, string) (loader.Limit, error) { return loader.PerMinute(1), nil }
+	for _, c := range []struct {
+		limiter loader.Limiter
+		cure    string
+	}{
+		{leased, "SliceRing"},
+		{limits.ListLog("x", loader.PerMinute(1)).Plan(plan), "With"},
+	} {
+		batch := limits.Batch()
+		result := batch.Allow(c.limiter, "s")
+		_, err := batch.Do(background)
+		if e := as[*loader.ArgumentError](t, result.Err); err == nil || !strings.Contains(e.Want, c.cure) {
+			t.Errorf("%T: %v", c.limiter, err)
+		}
+	}
+}

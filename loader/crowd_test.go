@@ -380,12 +380,13 @@ func TestCrowdsAreApart(t *testing.T) {
 		c.has(t, "", "+5", "+4", "+3")
 		first.answer <- []any{yes(6)}
 		c.has(t, "+6", "+5", "+4", "+3")
-		for range 2 {
+		var booking [2]*counted
+		for i := range booking {
 			go func() { _, _ = limiter.Reserve(background, "s") }()
+			booking[i] = s.asks(t, 1)
 		}
-		first, second := s.asks(t, 1), s.asks(t, 1)
-		first.answer <- []any{yes(0)}
-		second.answer <- []any{yes(0)}
+		booking[0].answer <- []any{yes(0)}
+		booking[1].answer <- []any{yes(0)}
 	})
 }
 

@@ -57,14 +57,36 @@ func (m *denials) decide(ctx context.Context, c core, call call, q question) (De
 	if d, ok := m.recall(c, key, q); ok {
 		return d, nil
 	}
-	asked := certainty{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.windows}
-	forgotten := m.mark()
+	asked := m.begin(c, key, q)
 	d, err := c.answer(ctx, call, q)
-	if err == nil && !d.Granted && !d.Degraded && q.permits > 0 {
-		asked.decision = d
-		m.remember(key, asked, forgotten)
-	}
+	asked.end(d, err)
 	return d, err
+}
+
+// inquiry is a question that is on its way.
+type inquiry struct {
+	memory    *denials
+	key       string
+	asked     certainty // if it is denied
+	forgotten int       // how often something was until then
+}
+
+// begin notes what is about to be asked.
+func (m *denials) begin(c core, key string, q question) inquiry {
+	if m == nil {
+		return inquiry{}
+	}
+	asked := certainty{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.windows}
+	return inquiry{memory: m, key: key, asked: asked, forgotten: m.mark()}
+}
+
+// end remembers the answer if it is a denial.
+func (i inquiry) end(d Decision, err error) {
+	if i.memory == nil || err != nil || d.Granted || d.Degraded || i.asked.permits == 0 {
+		return
+	}
+	i.asked.decision = d
+	i.memory.remember(i.key, i.asked, i.forgotten)
 }
 
 // recall is the answer to a question that a denial answers. An id of the caller's own may have been granted before,

@@ -56,8 +56,11 @@ type kind struct {
 	keys     func(s *settings, key string) []string // what Reset removes
 }
 
-// peek is the method that asks for no permits.
-const peek = "Peek"
+// Methods: the one that asks for no permits, and the one that books.
+const (
+	peek    = "Peek"
+	reserve = "ReserveN"
+)
 
 // question is one call to a script.
 type question struct {

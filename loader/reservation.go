@@ -27,16 +27,21 @@ func (b booker) Reserve(ctx context.Context, subject string) (*Reservation, erro
 // less. The reservation is not OK if they would come free later than that. First come, first served: until
 // they have been used, Allow grants nobody anything. Cost: one round trip.
 func (b booker) ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error) {
-	q := question{method: "ReserveN", permits: n, id: b.callID(), maxWait: b.furthest()}
+	q := question{method: reserve, permits: n, id: b.callID(), maxWait: b.furthest()}
 	d, err := b.decide(ctx, subject, q)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reservation{limiter: b.core, subject: subject, id: q.id, n: n, decision: d}
+	return b.reservation(subject, q, d), nil
+}
+
+// reservation is what a question to book was answered, just now.
+func (c core) reservation(subject string, q question, d Decision) *Reservation {
+	r := &Reservation{limiter: c, subject: subject, id: q.id, n: q.permits, decision: d}
 	if d.Granted {
 		r.at = time.Now().Add(d.Wait)
 	}
-	return r, nil
+	return r
 }
 
 // furthest is how far ahead one call may book.
