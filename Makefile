@@ -40,8 +40,9 @@ cover: ## lines and branches of every script that the fast tests reach: a table,
 mutate: ## every small fault in every script, and whether the fast tests notice it (a minute)
 	go test ./scripttest -run '^TestMutants$$' -v -count=1 -mutants=all
 
-hammer: server ## 8 processes on one key of each script for 10 s each, audited
+hammer: server ## 8 processes on one key of each script, and on one of leases, for 10 s each, audited
 	go test ./scripttest -run '^TestServerHammer$$' -v -count=1 -hammer=10s
+	go test ./loader -run '^TestLeaseHammer$$' -v -count=1 -hammer=10s
 
 soak-model: server ## a million random steps of every script against the model, off the server and on one
 	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=500000
