@@ -35,7 +35,8 @@
 // # Many at once
 //
 // A [Batch] asks about many subjects of many limiters in one round trip. [ShareRoundTrips] does that for
-// goroutines that know nothing of each other. Neither gives up a promise of the single call.
+// goroutines that know nothing of each other; where many ask the same of one hot subject they share even the
+// script's run. Neither gives up a promise of the single call.
 //
 // # Plans
 //
