@@ -64,8 +64,8 @@ type Event struct {
 	Latency time.Duration
 	Slept   time.Duration
 
-	// Attempts is how many commands it took: 1 as a rule, more after failures and for a Wait that had to ask
-	// again, 0 where no server was asked.
+	// Attempts is how many commands it took: 1 as a rule, even if that asked for others too (ShareRoundTrips), more
+	// after failures and for a Wait that had to ask again, 0 where no server was asked.
 	Attempts int
 
 	// Loaded says that the server lacked the script, which was loaded or sent along.
