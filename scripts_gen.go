@@ -14,7 +14,7 @@ const (
 	GCRAV1SHA1            = "7d854a22f834f42e70b679a8d9f2611c5725caf2"
 	ListLogV1SHA1         = "26f8577a43ec4c9c9ccab325bf8b27f58ef5885e"
 	SliceRingReturnV1SHA1 = "a0f45bfe2ab82cb3ea22489325f16ceae489b35d"
-	SliceRingV1SHA1       = "deb52a2805b32e4071c4d04791f52687cee3e07e"
+	SliceRingV1SHA1       = "ae5f72fe85e2a0a91952dd956e4f60d83556bf7b"
 	TokenBucketSetV1SHA1  = "e6769690237168bd87e332afc0f3c696e0ec5c6d"
 	TokenBucketV1SHA1     = "6c2e5798f60347513340c4dab37aa1a8402cd310"
 	ZSetLogV1SHA1         = "715567662911a349fa2c26a01723c82c3b86e11a"
@@ -190,7 +190,7 @@ var SliceRingV1 = Script{
 	State:      "sr/1",
 	Layout:     "big-endian integers of 6 bytes: slice, size, last slice (its start / slice), total granted; then a ring of size totals, at index s % size the total before slice s. Expires when the last slice has left the ring",
 	Complexity: "O(log N)",
-	Cost:       "TIME, two GETRANGE a window; a denial searches the N slices by halving",
+	Cost:       "TIME, GETRANGE, one more a window; a denial searches the N slices: a guess, then halving",
 	Redis:      "5.0",
 }
 

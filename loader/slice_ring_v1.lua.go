@@ -45,7 +45,8 @@ type SliceRingV1Reply struct {
 // most limit_i: ask for one slice more than the window to cover all of it. The cost does not
 // depend on the number of slices. A denied call writes nothing.
 //
-// O(log N): TIME, two GETRANGE a window; a denial searches the N slices by halving.
+// O(log N): TIME, GETRANGE, one more a window; a denial searches the N slices: a guess, then
+// halving.
 //
 // The script's errors:
 //

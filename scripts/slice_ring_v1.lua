@@ -28,7 +28,7 @@
 -- STATE       sr/1         big-endian integers of 6 bytes: slice, size, last slice (its start / slice),
 --                          total granted; then a ring of size totals, at index s % size the total before
 --                          slice s. Expires when the last slice has left the ring
--- COMPLEXITY  O(log N)     TIME, two GETRANGE a window; a denial searches the N slices by halving
+-- COMPLEXITY  O(log N)     TIME, GETRANGE, one more a window; a denial searches the N slices: a guess, then halving
 -- REDIS       5.0
 
 local function integer(text, least, most)
@@ -47,15 +47,15 @@ local slice = integer(ARGV[1], 1000, 86400000000)
 if not slice then return redis.error_reply("BADARG slice: want 1000..86400000000") end
 local permits = integer(ARGV[2], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local slices, limits, widest, least_limit = {}, {}
+local slices, limits, widest, least_limit = {}, {}, 1, 1000000000
 for i = 1, #ARGV / 2 - 1 do
   local slices_i = integer(ARGV[2 * i + 1], 1, 10000)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10000") end
   local limit_i = integer(ARGV[2 * i + 2], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
   slices[i], limits[i] = slices_i, limit_i
-  widest = math.max(widest or slices_i, slices_i)
-  least_limit = math.min(least_limit or limit_i, limit_i)
+  if slices_i > widest then widest = slices_i end
+  if limit_i < least_limit then least_limit = limit_i end
 end
 if permits > least_limit then return redis.error_reply("BADARG permits: want up to every limit") end
 
@@ -66,8 +66,11 @@ local current = (now - now % slice) / slice
 -- Where there is no struct library (miniredis) the same bytes are read and made by hand.
 local struct = rawget(_G, "struct")
 local function number_at(bytes, offset)
-  local a, b, c, d, e, f = string.byte(bytes, offset + 1, offset + 6)
-  return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+  if not struct then
+    local a, b, c, d, e, f = string.byte(bytes, offset + 1, offset + 6)
+    return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+  end
+  return struct.unpack(">I6", bytes, offset + 1)
 end
 
 local header = redis.pcall("GETRANGE", ring, "0", "23")
@@ -97,53 +100,58 @@ if header ~= "" or redis.call("EXISTS", ring) == 1 then
     fresh = false
     size, last, total = stored_size, stored_last, stored_total
     -- While the clock is behind, permits count in the last slice.
-    current = math.max(current, last)
+    if current < last then current = last end
   end
 end
 
 -- Totals wrap at 2^48: only their differences count, and 10000 slices of 10^9 stay below it.
 local wrap = 281474976710656
 
--- The total before slice s; before the ring's oldest slice nothing is known to have been granted.
--- Neighbours in the ring are read with it: in a full ring the newest is one, and a search stays among them.
-local unreadable
-local neighbours = 1
-local page, page_index
-local function total_before(s)
-  if fresh or s > last then return total end
-  local index = math.max(s, last - size + 1) % size
-  if not page or index < page_index or 6 * (index - page_index) >= #page then
-    page_index = math.max(index - neighbours, 0)
-    page = redis.call("GETRANGE", ring, 24 + 6 * page_index, 29 + 6 * (index + neighbours))
-  end
-  local offset = 6 * (index - page_index)
-  if offset + 6 > #page then
-    unreadable = true
-    return total
-  end
-  return number_at(page, offset)
-end
-
-local wanted = math.max(permits, 1)
+local wanted = permits
+if permits == 0 then wanted = 1 end
 local counts, moves, remaining = {}, 0, limits[1]
+local page, page_index = "", size
 for i = 1, #limits do
-  local start, room = current - slices[i] + 1, limits[i] - wanted
-  local count = (total - total_before(start)) % wrap
-  counts[i], remaining = count, math.min(remaining, limits[i] - count)
-  if count > room then
-    -- The moves until there is room: counts fall with every move, to 0 when the last slice leaves.
-    local full, free = 0, last - start + 1
-    if (total - total_before(last)) % wrap <= room then
-      neighbours = 30
-      while free - full > 1 do
-        local middle = math.floor((full + free) / 2)
-        if (total - total_before(start + middle)) % wrap > room then full = middle else free = middle end
+  local start, limit = current - slices[i] + 1, limits[i]
+  -- Before the ring's oldest slice nothing is known to have been granted.
+  local oldest, count = math.max(start, last - size + 1)
+  -- The later a window starts, the less it holds: from full on there is no room, from free on there is.
+  -- Tried are the oldest slice, where the count is; the last, as what is full was often filled at once, and
+  -- it is read along where it lies beside the oldest; where there would be room had the permits come
+  -- evenly; then halves. What else is read along is likely to be tried next.
+  local full, free, guessed = oldest - 1, last + 1
+  local behind, ahead = 1, math.ceil(slices[i] / limit)
+  if ahead > 40 then ahead = 0 end
+  while not fresh and free - full > 1 do
+    local first
+    if not count then
+      first = oldest
+    elseif free > last and (guessed or oldest == last - size + 1) then
+      first = last
+    else
+      first = math.floor((full + free) / 2)
+      if not guessed then
+        guessed = true
+        first = math.min(first, full + math.ceil((free - full) * (count + wanted - limit) / count))
       end
     end
-    moves = math.max(moves, free)
+    local index = first % size
+    local offset = 6 * (index - page_index)
+    if index < page_index or offset >= #page then
+      if guessed and first - full <= 120 then behind = first - full end
+      page_index = math.max(index - behind, 0)
+      offset = 6 * (index - page_index)
+      page = redis.call("GETRANGE", ring, 24 + 6 * page_index, 29 + 6 * (index + ahead))
+    end
+    if offset + 6 > #page then return redis.error_reply("BADSTATE ring: want a total for each slice") end
+    local held = (total - number_at(page, offset)) % wrap
+    if held > limit - wanted then full = first else free = first end
+    count = count or held
   end
+  counts[i] = count or 0
+  remaining = math.min(remaining, limit - counts[i])
+  if counts[i] > limit - wanted then moves = math.max(moves, free - start) end
 end
-if unreadable then return redis.error_reply("BADSTATE ring: want a total for each slice") end
 
 local granted = 0
 if permits > 0 and moves == 0 then

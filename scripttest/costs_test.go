@@ -103,11 +103,33 @@ var sliceRingV1Costs = []cost{
 	{"a wider window in the same slice", []line{{"0s", "1s 1 3 2", ""}}, line{"0s", "1s 1 5 2", "TIME GETRANGE*3 SET SETRANGE PEXPIREAT"}},
 	{"two windows", []line{{"0s", "1s 1 3 2 5 9", ""}}, line{"0s", "1s 1 3 2 5 9", "TIME GETRANGE*3 SETRANGE"}},
 	{"denied, with room at the next move", []line{{"0s", "1s 1 64 2", ""}, {"63s", "1s 1 64 2", ""}},
-		line{"63s", "1s 1 64 2", "TIME GETRANGE*5"}},
+		line{"63s", "1s 1 64 2", "TIME GETRANGE*4"}},
 	{"denied, with room at the second move", []line{{"1s", "1s 1 64 2", ""}, {"63s", "1s 1 64 2", ""}},
-		line{"63s", "1s 1 64 2", "TIME GETRANGE*5"}},
+		line{"63s", "1s 1 64 2", "TIME GETRANGE*4"}},
 	{"denied, with room when all have left, in the middle of the ring", []line{{"30s", "1s 2 64 2", ""}}, line{"30s", "1s 1 64 2", "TIME GETRANGE*2"}},
 	{"denied, with room when all have left", []line{{"0s", "1s 2 64 2", ""}}, line{"0s", "1s 1 64 2", "TIME GETRANGE*2"}},
+	{"denied, the even guess 40 slices on is read along", []line{{"10s", "1s 1 80 2", ""}, {"89s", "1s 1 80 2", ""}},
+		line{"89s", "1s 1 80 2", "TIME GETRANGE*2"}},
+	{"denied, an even guess 41 slices on is not", []line{{"40s", "1s 1 82 2", ""}, {"121s", "1s 1 82 2", ""}},
+		line{"121s", "1s 1 82 2", "TIME GETRANGE*3"}},
+	{"denied, nor is the next slice then", []line{{"40s", "1s 1 82 2", ""}, {"41s", "1s 1 82 2", ""}},
+		line{"121s", "1s 1 82 2", "TIME GETRANGE*3"}},
+	{"denied, filled at once after the guess", []line{{"94s", "1s 1 64 1", ""}},
+		line{"124s", "1s 1 64 1", "TIME GETRANGE*4"}},
+	{"denied, 120 slices left behind the guess are read along", []line{{"123s", "1s 1 241 2", ""}, {"363s", "1s 1 241 2", ""}},
+		line{"363s", "1s 1 241 2", "TIME GETRANGE*3"}},
+	{"denied, 121 are not", []line{{"37s", "1s 1 243 2", ""}, {"279s", "1s 1 243 2", ""}},
+		line{"279s", "1s 1 243 2", "TIME GETRANGE*4"}},
+	{"denied one of what came evenly", evenRing(), line{"95s", "1s 1 80 10", "TIME GETRANGE*2"}},
+	{"denied three of what came evenly", evenRing(), line{"95s", "1s 3 80 10", "TIME GETRANGE*3"}},
+}
+
+// evenRing takes 10 permits, every 8 seconds from 16 s on.
+func evenRing() (lines []line) {
+	for i := range 10 {
+		lines = append(lines, line{fmt.Sprintf("%ds", 16+8*i), "1s 1 80 10", ""})
+	}
+	return lines
 }
 
 var sliceRingReturnV1Costs = []cost{
