@@ -2,6 +2,7 @@ package scripttest_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 
@@ -102,6 +103,31 @@ func checkRingDamagedStateEnds(t testing.TB) {
 					t.Errorf("byte %d = %#x, slice %d: %v and the store changed", position, value, s, result.Err)
 				}
 			}
+		}
+	}
+}
+
+// A search for room ends as soon whatever the totals are, be they in no order at all.
+func TestRingSearchEnds(t *testing.T) {
+	const size = 3600
+	random := rand.New(rand.NewPCG(5, 8))
+	for range 300 {
+		r, at := ring(t, size)
+		last := random.Int64N(size)
+		at(last)
+		totals := make([]byte, 6*size)
+		for i := range totals {
+			totals[i] = byte(random.Uint32())
+		}
+		// The last slice alone is sound, or it would be the answer.
+		clear(totals[6*((epoch/1000+last)%size):][:6])
+		_, _ = r.Do("SETRANGE", ringKey, "24", totals)
+		result := at(last + random.Int64N(size-2))
+		if result.Err != nil {
+			t.Fatalf("%d instructions: %v", result.Instructions, result.Err)
+		}
+		if got := result.Reply.([]any)[0]; got != int64(0) {
+			t.Fatalf("granted %v, so nothing was searched", got)
 		}
 	}
 }
