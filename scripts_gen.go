@@ -11,13 +11,13 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "7d854a22f834f42e70b679a8d9f2611c5725caf2"
-	ListLogV1SHA1         = "26f8577a43ec4c9c9ccab325bf8b27f58ef5885e"
-	SliceRingReturnV1SHA1 = "a0f45bfe2ab82cb3ea22489325f16ceae489b35d"
-	SliceRingV1SHA1       = "ae5f72fe85e2a0a91952dd956e4f60d83556bf7b"
-	TokenBucketSetV1SHA1  = "e6769690237168bd87e332afc0f3c696e0ec5c6d"
-	TokenBucketV1SHA1     = "6c2e5798f60347513340c4dab37aa1a8402cd310"
-	ZSetLogV1SHA1         = "715567662911a349fa2c26a01723c82c3b86e11a"
+	GCRAV1SHA1            = "49a87d911b5ec70a4700092d0738612e2a43e012"
+	ListLogV1SHA1         = "7444be9010a8ce7ec6cd69847e5a6c4bc52dc37f"
+	SliceRingReturnV1SHA1 = "51d10e22bfde7a2b83288004a5d7acd523f16119"
+	SliceRingV1SHA1       = "cf1ba4d5b2a7ece8bdfb3fb4412ef0ca5c462744"
+	TokenBucketSetV1SHA1  = "1620df56c5317fbf8cd73709eb00b8cd0aff5dd4"
+	TokenBucketV1SHA1     = "cc23a00682db548213cdc6c0888ac96403f7912b"
+	ZSetLogV1SHA1         = "85a86b72161f4c16a88429f21478157a91cd38b4"
 )
 
 //go:embed scripts/gcra_v1.lua

@@ -33,7 +33,7 @@
 -- REDIS       5.0
 
 local function integer(text, least, most)
-  if #text > 16 or not string.find(text, "^%d+$") then return nil end
+  if #text > 16 or not text:find("^%d+$") then return nil end
   local n = text + 0
   if n < least or n > most then return nil end
   return n

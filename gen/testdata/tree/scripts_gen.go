@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	PairsV2SHA1 = "a52701607fc4e441b6e9186768b0481715a14442"
-	SmallV1SHA1 = "e66d271206e2c269d8db2f2dcb330730db759546"
+	PairsV2SHA1 = "5edcd4869282a46b77d1c66eb9704a7a416c14c6"
+	SmallV1SHA1 = "fd3096aea98aeacabaf13dba3e6fa11a36c6bad8"
 )
 
 //go:embed scripts/pairs_v2.lua
