@@ -11,13 +11,13 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "49a87d911b5ec70a4700092d0738612e2a43e012"
-	ListLogV1SHA1         = "7444be9010a8ce7ec6cd69847e5a6c4bc52dc37f"
+	GCRAV1SHA1            = "1ea6d895e6355c6526fbf3d3f3ae636e5a46969b"
+	ListLogV1SHA1         = "344e82add0708fd2d6210c999e259fc2704f6a51"
 	SliceRingReturnV1SHA1 = "51d10e22bfde7a2b83288004a5d7acd523f16119"
 	SliceRingV1SHA1       = "cf1ba4d5b2a7ece8bdfb3fb4412ef0ca5c462744"
 	TokenBucketSetV1SHA1  = "1620df56c5317fbf8cd73709eb00b8cd0aff5dd4"
 	TokenBucketV1SHA1     = "cc23a00682db548213cdc6c0888ac96403f7912b"
-	ZSetLogV1SHA1         = "85a86b72161f4c16a88429f21478157a91cd38b4"
+	ZSetLogV1SHA1         = "512ab49475e91e26daf5307b4f734417d2ac309d"
 )
 
 //go:embed scripts/gcra_v1.lua

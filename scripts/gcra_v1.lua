@@ -53,15 +53,17 @@ local max_wait = integer(ARGV[5], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
 
 -- Every length of time below is a pair: whole microseconds, and a numerator over limit.
--- The products stay exact, for neither k nor rest is above 10^7.
-local rest = window % limit
-local whole = (window - rest) / limit
-local function intervals(k)
-  local numerator = k * rest % limit
-  return k * whole + (k * rest - numerator) / limit, numerator
+local interval_part = window % limit
+local interval = (window - interval_part) / limit
+
+-- So many times a length. The products stay exact, for neither k nor part is above 10^7. It takes all
+-- that it needs as arguments: variables that a function captures cost each call more than the products.
+local function times(k, whole, part, limit)
+  local numerator = k * part % limit
+  return k * whole + (k * part - numerator) / limit, numerator
 end
 
-local depth, depth_part = intervals(burst)
+local depth, depth_part = times(burst, interval, interval_part, limit)
 if depth > 4503599627370496 or depth == 4503599627370496 and depth_part > 0 then
   return redis.error_reply("BADARG burst: want burst * window / limit up to 2^52")
 end
@@ -100,20 +102,25 @@ if stored then
   end
 end
 
-local cost, cost_part = intervals(math.max(permits, 1))
-local wait = ahead - depth + cost + math.ceil((part - depth_part + cost_part) / limit)
-wait = math.max(wait, 0)
+local cost, cost_part = interval, interval_part -- a look asks for one permit
+if permits > 1 then cost, cost_part = times(permits, interval, interval_part, limit) end
+local after, after_part = ahead + cost, part + cost_part
+if after_part >= limit then after, after_part = after + 1, after_part - limit end
+
+local wait = after - depth
+if after_part > depth_part then wait = wait + 1 end
+if wait < 0 then wait = 0 end
 
 local granted = 0
 if permits > 0 and wait <= max_wait then
-  granted, ahead, part = permits, ahead + cost, part + cost_part
-  if part >= limit then ahead, part = ahead + 1, part - limit end
+  granted, ahead, part = permits, after, after_part
 end
 
 local reset_after = ahead
 if part > 0 then reset_after = reset_after + 1 end
 if granted > 0 then
-  local since = math.max(now - window - 60000000, 0)
+  local since = now - window - 60000000
+  if since < 0 then since = 0 end
   local state
   if struct then
     state = struct.pack(">I8I4I4I8", now + ahead, part, limit, since)
@@ -134,11 +141,11 @@ end
 local remaining = 0
 local left, left_part = depth - ahead, depth_part - part
 if left_part < 0 then left, left_part = left - 1, left_part + limit end
-if left >= 0 then
+if left >= interval then
   -- The floating-point quotient is within 10^-7 of the true one: its nearest integer is
   -- the answer or one above it.
   remaining = math.floor((left + left_part / limit) / window * limit + 0.5)
-  local used, used_part = intervals(remaining)
+  local used, used_part = times(remaining, interval, interval_part, limit)
   if used > left or used == left and used_part > left_part then remaining = remaining - 1 end
 end
 

@@ -72,17 +72,22 @@ elseif newest and newest <= expired then
   newest = nil
 end
 
-local wanted = math.max(permits, 1)
+local wanted = permits
+if wanted == 0 then wanted = 1 end -- a look asks for one
 local due, left, live = now, 0, 0
 if newest then
   local length = redis.call("LLEN", log)
-  due = math.max(now, newest)
+  local booked_ahead = newest > now
+  if booked_ahead then due = newest end
   -- So many must have left before there is room for the last of those wanted.
   local surplus = length + wanted - limit
-  local blocker = surplus > 0 and moment(redis.call("LINDEX", log, surplus - 1))
-  if blocker then due = math.max(due, blocker + window) end
+  if surplus > 0 then
+    local index = surplus == 1 and "0" or surplus - 1
+    local blocker = moment(redis.call("LINDEX", log, index))
+    if blocker and blocker + window > due then due = blocker + window end
+  end
 
-  if due - now > max_wait and (wanted == 1 or newest > now) then
+  if due - now > max_wait and (wanted == 1 or booked_ahead) then
     live = limit -- why permits are denied: the log is full, or booked ahead
   else
     -- How many at the head have left, found by doubling steps and halving back.
@@ -129,5 +134,5 @@ end
 
 if not newest then return {0, limit, 0, 0, now} end
 local remaining = 0
-if newest <= now then remaining = math.max(limit - live, 0) end
+if newest <= now and live < limit then remaining = limit - live end
 return {granted, remaining, due - now, newest + window - now, now}

@@ -82,20 +82,22 @@ elseif newest and newest <= expired then
   newest = nil
 end
 
-local wanted = math.max(permits, 1)
+local wanted = permits
+if wanted == 0 then wanted = 1 end -- a look asks for one
 local due, live, left = now, 0
 if newest then
   local card = redis.call("ZCARD", log)
-  due = math.max(now, newest)
+  local booked_ahead = newest > now
+  if booked_ahead then due = newest end
   -- So many must have left before there is room for the last of those wanted.
   local surplus = card + wanted - limit
   if surplus > 0 then
     local rank = surplus == 1 and "0" or surplus - 1
     local blocker = moment(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
-    if blocker then due = math.max(due, blocker + window) end
+    if blocker and blocker + window > due then due = blocker + window end
   end
   live = limit -- why permits are denied: the log is full, or booked ahead
-  if due - now <= max_wait or wanted > 1 and newest <= now or id ~= "" then
+  if due - now <= max_wait or wanted > 1 and not booked_ahead or id ~= "" then
     left = redis.call("ZCOUNT", log, "-inf", expired)
     live = card - left
   end
@@ -165,8 +167,12 @@ if granted > 0 and not booked then
   for i = 1, granted do
     local name = id
     if id == "" then
-      local digits = k + i == 1 and "1" or string.format("%.0f", k + i)
-      name = score .. "|" .. #digits .. digits
+      local number = "11"
+      if k + i ~= 1 then
+        local digits = string.format("%.0f", k + i)
+        number = #digits .. digits
+      end
+      name = score .. "|" .. number
     elseif i > 1 then
       name = id .. "||" .. i
     end
@@ -179,5 +185,5 @@ end
 
 if not newest then return {0, limit, 0, 0, now} end
 local remaining = 0
-if newest <= now then remaining = math.max(limit - live, 0) end
+if newest <= now and live < limit then remaining = limit - live end
 return {granted, remaining, due - now, newest + window - now, now}

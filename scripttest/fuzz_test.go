@@ -526,7 +526,7 @@ func TestFuzzCatches(t *testing.T) {
 		{tokenBucketSetV1, "a range that is not the header's", "integer(ARGV[2], 1000,", "integer(ARGV[2], 999,", "want \"BADARG interval"},
 		{gcraV1, "a denial that writes", "if granted > 0 then\n  local since", "if permits > 0 then\n  local since", "granted nothing, and changed the store"},
 		{gcraV1, "drops what it cannot read", `    return redis.error_reply("BADSTATE`, `    redis.call("DEL", bucket) return redis.error_reply("BADSTATE`, "and changed the store"},
-		{gcraV1, "a burst of one more", "wait = math.max(wait, 0)", "wait = math.max(wait - whole, 0)", "want at most"},
+		{gcraV1, "a burst of one more", "local wait = after - depth", "local wait = after - depth - interval", "want at most"},
 		{gcraV1, "no check of what may not be together", "if depth > 4503599627370496", "if depth > 9503599627370496", "contradict each other"},
 		{sliceRingV1, "a reply below its range", "math.max(remaining, 0)", "math.max(remaining, 0) - 1", "in the ranges of the header"},
 		{sliceRingV1, "reads behind the ring", "if offset + 6 > #page then", "if false then", "which the header does not declare"},
