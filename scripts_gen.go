@@ -17,7 +17,7 @@ const (
 	SliceRingV1SHA1       = "cf1ba4d5b2a7ece8bdfb3fb4412ef0ca5c462744"
 	TokenBucketSetV1SHA1  = "1620df56c5317fbf8cd73709eb00b8cd0aff5dd4"
 	TokenBucketV1SHA1     = "cc23a00682db548213cdc6c0888ac96403f7912b"
-	ZSetLogV1SHA1         = "512ab49475e91e26daf5307b4f734417d2ac309d"
+	ZSetLogV1SHA1         = "81ff4c21e338cc6089e4f151fb43d9b12f542842"
 )
 
 //go:embed scripts/gcra_v1.lua

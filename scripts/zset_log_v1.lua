@@ -164,15 +164,15 @@ if granted > 0 and not booked then
     redis.call("ZREMRANGEBYRANK", log, "0", math.min(left, granted + 100) - 1)
   end
   local members = {}
+  local digits, ceiling, between = 1, 10, "|1" -- a k below the ceiling has so many digits
   for i = 1, granted do
     local name = id
     if id == "" then
-      local number = "11"
-      if k + i ~= 1 then
-        local digits = string.format("%.0f", k + i)
-        number = #digits .. digits
+      while k + i >= ceiling do
+        digits, ceiling = digits + 1, ceiling * 10
+        between = "|" .. digits
       end
-      name = score .. "|" .. number
+      name = score .. between .. (k + i == 1 and "1" or k + i)
     elseif i > 1 then
       name = id .. "||" .. i
     end

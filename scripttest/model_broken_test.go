@@ -36,7 +36,7 @@ var broken = []struct {
 	{"zset_log", "a booking that has begun says it is past", "math.max(at, now)", "at"},
 	{"zset_log", "names begin again at 1", "k = tonumber(digits)", "k = 0"},
 	{"zset_log", "names count the members", "k = tonumber(digits)", "k = live"},
-	{"zset_log", "names do not sort by k", "number = #digits .. digits", `number = "1" .. digits`},
+	{"zset_log", "names do not sort by k", `between = "|" .. digits`, `between = "|1"`},
 	{"zset_log", "a look at an id", `if newest and permits > 0 and id ~= ""`, `if newest and id ~= ""`},
 	{"zset_log", "removes what is live", "math.min(left, granted + 100) - 1", "math.min(left, granted + 100)"},
 	{"zset_log", "removes too few of what has left", "math.min(left, granted + 100) - 1", "math.min(left, granted + 50) - 1"},
