@@ -12,7 +12,7 @@ func All() []Script {
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	GCRAV1SHA1            = "1ea6d895e6355c6526fbf3d3f3ae636e5a46969b"
-	ListLogV1SHA1         = "344e82add0708fd2d6210c999e259fc2704f6a51"
+	ListLogV1SHA1         = "7708565ef80d43a44deea0c67217d4728637bb29"
 	SliceRingReturnV1SHA1 = "51d10e22bfde7a2b83288004a5d7acd523f16119"
 	SliceRingV1SHA1       = "cf1ba4d5b2a7ece8bdfb3fb4412ef0ca5c462744"
 	TokenBucketSetV1SHA1  = "1620df56c5317fbf8cd73709eb00b8cd0aff5dd4"

@@ -51,19 +51,15 @@ if permits > limit then return redis.error_reply("BADARG permits: want up to lim
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 local expired = now - window -- entries up to this moment have left the window
-
+local earliest, latest = 0, 9007199254740991 -- an entry can be
 local unreadable
-local function moment(text)
-  local at = text and integer(text, 0, 9007199254740991)
-  if text and not at then unreadable = true end
-  return at
-end
 
 -- Entries never decrease, so the newest tells when none counts: all have left the window, or a
 -- clock was ahead by more than a window and 60 s (and a booking reaches 60 s further).
 local tail = redis.pcall("LINDEX", log, "-1")
 if tail and tail.err then return tail end
-local newest = moment(tail)
+local newest = tail and integer(tail, earliest, latest)
+if tail and not newest then unreadable = true end
 if newest and newest > now + window + 120000000 then
   -- It may have been granted under a longer window, which its TTL tells.
   local granted_under = now + redis.call("PTTL", log) * 1000 - newest
@@ -83,18 +79,27 @@ if newest then
   local surplus = length + wanted - limit
   if surplus > 0 then
     local index = surplus == 1 and "0" or surplus - 1
-    local blocker = moment(redis.call("LINDEX", log, index))
-    if blocker and blocker + window > due then due = blocker + window end
+    local blocker = integer(redis.call("LINDEX", log, index), earliest, latest)
+    if not blocker then
+      unreadable = true
+    elseif blocker + window > due then
+      due = blocker + window
+    end
   end
 
   if due - now > max_wait and (wanted == 1 or booked_ahead) then
     live = limit -- why permits are denied: the log is full, or booked ahead
   else
     -- How many at the head have left, found by doubling steps and halving back.
-    local head = moment(redis.call("LINDEX", log, "0"))
-    if head and head <= expired then
+    local head = integer(redis.call("LINDEX", log, "0"), earliest, latest)
+    if not head then
+      unreadable = true
+    elseif head <= expired then
       local function has_left(index)
-        local at = moment(redis.call("LINDEX", log, index))
+        local entry = redis.call("LINDEX", log, index)
+        if not entry then return false end
+        local at = integer(entry, earliest, latest)
+        if not at then unreadable = true end
         return at and at <= expired
       end
       local step = 1

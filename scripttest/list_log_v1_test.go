@@ -48,5 +48,10 @@ var listLogV1 = table{
 			{"0s", "3 10s 1 0", "BADSTATE log: want moments in microseconds"},
 			{"0s", "3 10s 0 0", "BADSTATE log: want moments in microseconds"},
 		}},
+		{"an unreadable entry that decides behind the oldest, the limit being lower than before", []line{
+			{"0s", "!RPUSH $1 @0s x @0s", "3"},
+			{"0s", "2 10s 1 0", "BADSTATE log: want moments in microseconds"},
+			{"", "!LLEN $1", "3"},
+		}},
 	}...),
 }

@@ -11,7 +11,7 @@ var broken = []struct {
 	right, wrong  string // what is replaced
 }{
 	{"list_log", "the window holds both of its edges", "now - window -- ", "now - window - 1 -- "},
-	{"list_log", "the window loses a microsecond", "due = blocker + window end", "due = blocker + window - 1 end"},
+	{"list_log", "the window loses a microsecond", "due = blocker + window\n", "due = blocker + window - 1\n"},
 	{"list_log", "void early", "newest > now + granted_under + 120000000", "newest > now + granted_under + 119000000"},
 	{"list_log", "void by the call's window", "newest > now + granted_under + 120000000", "true"},
 	{"list_log", "never void", "newest > now + window + 120000000", "false"},
