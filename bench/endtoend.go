@@ -288,18 +288,22 @@ func (b *bench) loaderCost(ctx context.Context, p pairing, kind string) (LoaderC
 	}
 	var ratios []float64
 	for range 4 * b.rounds {
-		below := timed(b.calls/2, bare)
-		ratios = append(ratios, timed(b.calls/2, allow)/below)
+		below, above := inTurns(b.calls/2, bare, allow)
+		ratios = append(ratios, above.Seconds()/below.Seconds())
 	}
 	row := LoaderCost{p.name, kind, testing.AllocsPerRun(b.calls, bare), testing.AllocsPerRun(b.calls, allow), spreadOf(ratios)}
 	return row, failed
 }
 
-// timed is the seconds of so many calls.
-func timed(calls int, do func()) float64 {
-	begin := time.Now()
+// inTurns is how long so many calls of each take, one of the one and then one of the other.
+func inTurns(calls int, one, other func()) (ofOne, ofOther time.Duration) {
 	for range calls {
-		do()
+		begin := time.Now()
+		one()
+		between := time.Now()
+		other()
+		ofOne += between.Sub(begin)
+		ofOther += time.Since(between)
 	}
-	return time.Since(begin).Seconds()
+	return ofOne, ofOther
 }

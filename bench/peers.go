@@ -302,16 +302,17 @@ func (r *peerRun) observe(ctx context.Context, on *server) error {
 
 // peerRound is one round of one library: grants, then denials, each beside the floor.
 func (b *bench) peerRound(ctx context.Context, run, base *peerRun, round int) error {
-	below, err := base.decide(ctx, b, peerLimit, fmt.Sprint("floor", round), 0, b.calls, true)
+	calls := 2 * b.calls
+	below, err := base.decide(ctx, b, peerLimit, fmt.Sprint("floor", round), 0, calls, true)
 	if err != nil {
 		return err
 	}
 	subject := fmt.Sprintf("%s %d", run.name, round)
-	grant, err := run.decide(ctx, b, peerLimit, "granted "+subject, 0, b.calls, true)
+	grant, err := run.decide(ctx, b, peerLimit, "granted "+subject, 0, calls, true)
 	if err != nil {
 		return err
 	}
-	denial, err := run.decide(ctx, b, fullLimit, "denied "+subject, fullLimit, b.calls, false)
+	denial, err := run.decide(ctx, b, fullLimit, "denied "+subject, fullLimit, calls, false)
 	if err != nil {
 		return err
 	}
