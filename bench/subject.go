@@ -237,7 +237,7 @@ type history struct {
 	step  time.Duration
 }
 
-// spreadOut is how so many permits are granted evenly over the whole of a ring, or the last ten minutes, in calls of so
+// spreadOut is how so many permits are granted evenly over the slices of a ring, or the last ten minutes, in calls of so
 // many permits each.
 func (s subject) spreadOut(permits int64) (each int64, h history) {
 	calls, over := permits, 10*time.Minute
@@ -246,7 +246,7 @@ func (s subject) spreadOut(permits int64) (each int64, h history) {
 	case buckets:
 		return permits, history{calls: 1, from: now}
 	case rings:
-		calls, over = divisor(permits, s.slices), s.longest
+		calls, over = divisor(permits, s.slices), s.longest-ringSlice
 	case logs:
 		calls = divisor(permits, 10_000)
 	}
