@@ -81,7 +81,9 @@ func logTimelines(id string) []timeline {
 			{"5s", "1 10s 1 5s" + id, "1 0 5s 15s"},
 			{"6s", "9 10s 1 0" + id, "0 0 4s 14s"},
 			{"6s", "9 10s 3 0" + id, "0 0 4s 14s"},
-			{"10s", "9 10s 1 0" + id, "1 7 0 10s"},
+			{"6s", "9 10s 0 60s" + id, "0 0 4s 14s"},
+			{"6s", "9 10s 1 60s" + id, "1 0 4s 14s"},
+			{"10s", "9 10s 1 0" + id, "1 6 0 10s"},
 		}},
 		{"a booking trims what has left", []line{
 			{"0s", "2 10s 1 0" + id, "1 1 0 10s"},

@@ -130,6 +130,11 @@ var sliceRingV1 = table{
 			{"-63.000001s", "1s 2 3 2", "2 0 0 2.000001s 2"},
 			{"-63.000001s", "1s 1 3 2", "0 0 2.000001s 2.000001s 2"},
 		}},
+		{"a wide window's call is judged by its own width after a step back", []line{
+			{"0s", "1s 2 3 2", "2 0 0 3s 2"},
+			{"-70s", "1s 1 10 2", "0 0 80s 80s 2"},
+			{"-70.000001s", "1s 0 10 2", "0 2 0 0 0"},
+		}},
 		{"a narrow window's call does not void what a wide one counts", []line{
 			{"0s", "1s 9 600 9", "9 0 0 600s 9"},
 			{"-500s", "1s 1 1 9", "0 0 501s 501s 9"},
