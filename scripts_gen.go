@@ -11,13 +11,13 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "1ea6d895e6355c6526fbf3d3f3ae636e5a46969b"
-	ListLogV1SHA1         = "7708565ef80d43a44deea0c67217d4728637bb29"
+	GCRAV1SHA1            = "65e104ad3afd3773c026b63e0ff1af96d94ed5cb"
+	ListLogV1SHA1         = "3cb19300c08155326dbb6169606827bdfb6410f5"
 	SliceRingReturnV1SHA1 = "51d10e22bfde7a2b83288004a5d7acd523f16119"
 	SliceRingV1SHA1       = "cf1ba4d5b2a7ece8bdfb3fb4412ef0ca5c462744"
 	TokenBucketSetV1SHA1  = "1620df56c5317fbf8cd73709eb00b8cd0aff5dd4"
-	TokenBucketV1SHA1     = "cc23a00682db548213cdc6c0888ac96403f7912b"
-	ZSetLogV1SHA1         = "81ff4c21e338cc6089e4f151fb43d9b12f542842"
+	TokenBucketV1SHA1     = "908c903d30e643acdaa29f3d7cd9673489cd76b3"
+	ZSetLogV1SHA1         = "70516abfe3256e5fa093b8a2e6b57004acc5bb6b"
 )
 
 //go:embed scripts/gcra_v1.lua
@@ -322,6 +322,6 @@ var ZSetLogV1 = Script{
 	State:      "zl/1",
 	Layout:     "one member a permit, its score the moment it was granted for: the id, then <id>||2, <id>||3, ..; without an id <us>|<k>, k from 1 on behind its number of digits: 11, 12, .., 19, 210. ZREM of all the members of a call gives its permits back. Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
 	Complexity: "O(log N)",
-	Cost:       "TIME, ZRANGE; a grant removes up to permits + 100 expired members",
+	Cost:       "TIME, ZCARD, ZCOUNT; a grant removes up to permits + 100 expired members",
 	Redis:      "5.0",
 }

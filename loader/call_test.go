@@ -280,7 +280,7 @@ func TestTypedErrors(t *testing.T) {
 
 			damage := map[string]func() error{
 				"ListLog":     func() error { return rdb.RPush(background, key, "x").Err() },
-				"ZSetLog":     func() error { return rdb.ZAdd(background, key, redis.Z{Score: 0.5, Member: "x"}).Err() },
+				"ZSetLog":     func() error { return rdb.ZAdd(background, key, redis.Z{Score: 1e17, Member: "x"}).Err() },
 				"GCRA":        func() error { return rdb.Set(background, key, "x", 0).Err() },
 				"TokenBucket": func() error { return rdb.HSet(background, key, "rate", "x").Err() },
 				"SliceRing":   func() error { return rdb.Set(background, key, "x", 0).Err() },

@@ -42,7 +42,7 @@ type ZSetLogV1Reply struct {
 // come, first served: nobody is let in before a permit that is booked ahead. A denied call
 // writes nothing.
 //
-// O(log N): TIME, ZRANGE; a grant removes up to permits + 100 expired members.
+// O(log N): TIME, ZCARD, ZCOUNT; a grant removes up to permits + 100 expired members.
 //
 // The script's errors:
 //

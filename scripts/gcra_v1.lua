@@ -63,7 +63,8 @@ local function times(k, whole, part, limit)
   return k * whole + (k * part - numerator) / limit, numerator
 end
 
-local depth, depth_part = times(burst, interval, interval_part, limit)
+local depth, depth_part = window, 0 -- burst intervals
+if burst ~= limit then depth, depth_part = times(burst, interval, interval_part, limit) end
 if depth > 4503599627370496 or depth == 4503599627370496 and depth_part > 0 then
   return redis.error_reply("BADARG burst: want burst * window / limit up to 2^52")
 end
@@ -135,7 +136,7 @@ if granted > 0 then
     end
     state = big_endian(now + ahead, 8) .. big_endian(part, 4) .. big_endian(limit, 4) .. big_endian(since, 8)
   end
-  redis.call("SET", bucket, state, "PX", math.ceil(reset_after / 1000))
+  redis.call("SET", bucket, state, "PX", (reset_after + -reset_after % 1000) / 1000) -- rounded up
 end
 
 local remaining = 0

@@ -51,14 +51,18 @@ if permits > limit then return redis.error_reply("BADARG permits: want up to lim
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 local expired = now - window -- entries up to this moment have left the window
-local earliest, latest = 0, 9007199254740991 -- an entry can be
+
+local function moment(entry)
+  local at = tonumber(entry)
+  if at and at >= 0 and at <= 9007199254740991 and at % 1 == 0 then return at end
+end
 local unreadable
 
 -- Entries never decrease, so the newest tells when none counts: all have left the window, or a
 -- clock was ahead by more than a window and 60 s (and a booking reaches 60 s further).
 local tail = redis.pcall("LINDEX", log, "-1")
 if tail and tail.err then return tail end
-local newest = tail and integer(tail, earliest, latest)
+local newest = tail and moment(tail)
 if tail and not newest then unreadable = true end
 if newest and newest > now + window + 120000000 then
   -- It may have been granted under a longer window, which its TTL tells.
@@ -70,70 +74,73 @@ end
 
 local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look asks for one
-local due, left, live = now, 0, 0
+local due, length = now
 if newest then
-  local length = redis.call("LLEN", log)
-  local booked_ahead = newest > now
-  if booked_ahead then due = newest end
+  if newest > due then due = newest end
+  length = redis.call("LLEN", log)
   -- So many must have left before there is room for the last of those wanted.
   local surplus = length + wanted - limit
   if surplus > 0 then
-    local index = surplus == 1 and "0" or surplus - 1
-    local blocker = integer(redis.call("LINDEX", log, index), earliest, latest)
-    if not blocker then
+    local frees = moment(redis.call("LINDEX", log, surplus == 1 and "0" or surplus - 1))
+    if not frees then
       unreadable = true
-    elseif blocker + window > due then
-      due = blocker + window
+    elseif frees + window > due then
+      due = frees + window
     end
   end
+end
 
-  if due - now > max_wait and (wanted == 1 or booked_ahead) then
-    live = limit -- why permits are denied: the log is full, or booked ahead
-  else
-    -- How many at the head have left, found by doubling steps and halving back.
-    local head = integer(redis.call("LINDEX", log, "0"), earliest, latest)
-    if not head then
-      unreadable = true
-    elseif head <= expired then
-      local function has_left(index)
-        local entry = redis.call("LINDEX", log, index)
-        if not entry then return false end
-        local at = integer(entry, earliest, latest)
-        if not at then unreadable = true end
-        return at and at <= expired
-      end
-      local step = 1
-      while has_left(left + step) do
-        left, step = left + step, step * 2
-      end
-      while step > 1 do
-        step = step / 2
-        if has_left(left + step) then left = left + step end
-      end
-      left = left + 1
+local granted = 0
+if due - now <= max_wait then granted = permits end
+
+local left, live = 0, newest and limit or 0 -- where one permit is denied: the log is full, or booked ahead
+if newest and (granted > 0 or due == now or wanted > 1 and newest <= now) then
+  -- How many at the head have left, found by doubling steps and halving back.
+  local head = moment(redis.call("LINDEX", log, "0"))
+  if not head then
+    unreadable = true
+  elseif head <= expired then
+    local function has_left(index)
+      local entry = redis.call("LINDEX", log, index)
+      if not entry then return false end
+      local at = moment(entry)
+      if not at then unreadable = true end
+      return at and at <= expired
     end
-    live = length - left
+    local step = 1
+    while has_left(left + step) do
+      left, step = left + step, step * 2
+    end
+    while step > 1 do
+      step = step / 2
+      if has_left(left + step) then left = left + step end
+    end
+    left = left + 1
   end
+  live = length - left
 end
 if unreadable then return redis.error_reply("BADSTATE log: want moments in microseconds") end
 
-local granted = 0
-if permits > 0 and due - now <= max_wait then
-  granted = permits
+if granted > 0 then
   if tail and not newest then
     redis.call("UNLINK", log)
   elseif left > 0 then
     -- More than is added, so that what has left never piles up.
     redis.call("LTRIM", log, math.min(left, granted + 10000), "-1")
   end
+  -- Texts, for redis.call prints a number to 17 digits, which takes longer than many a command.
+  local entry = clock[1] .. string.format("%06d", clock[2])
+  if due > now then entry = string.format("%.0f", due) end
   if granted == 1 then
-    redis.call("RPUSH", log, due)
+    redis.call("RPUSH", log, entry)
   else
-    local entries, entry = {}, string.format("%.0f", due)
+    local entries = {}
     for i = 1, granted do entries[i] = entry end
     redis.call("RPUSH", log, unpack(entries))
   end
-  redis.call("PEXPIREAT", log, math.ceil((due + window) / 1000))
+  local expires = math.ceil((due + window) / 1000)
+  local ms = expires % 1000
+  redis.call("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   live, newest = live + granted, due
 end
 

@@ -114,10 +114,11 @@ elseif newest and newest <= expired then
   newest = nil
 end
 
-local wanted = math.max(permits, 1)
+local wanted = permits
+if wanted == 0 then wanted = 1 end -- a look asks for one
 local due, gone, live = now, 0, 0
 if newest then
-  due = math.max(now, newest)
+  if newest > due then due = newest end
   -- The permit that must come back before there is room for the last of those wanted.
   local blocker = total + wanted - rate
   local at, before, after = entry(redis.call("LINDEX", log, "0"))
@@ -152,7 +153,7 @@ if newest then
     unreadable = true
   else
     live = total - before
-    if before < blocker then due = math.max(due, at + interval) end -- it is live, and granted for at
+    if before < blocker and at + interval > due then due = at + interval end -- it is live, and granted for at
   end
 end
 if unreadable then
@@ -182,8 +183,10 @@ if permits > 0 and due - now <= max_wait then
     packed = string.char(unpack(bytes))
   end
   redis.call("RPUSH", log, packed)
+  -- As text, for redis.call prints a number to 17 digits, which takes longer than the command.
   local expires = math.ceil((due + interval) / 1000)
-  redis.call("PEXPIREAT", log, expires)
+  local ms = expires % 1000
+  redis.call("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
 
   -- The config lives as long as the longest-lived permits; one that has no TTL was set to stay.
   local ttl = 0
@@ -202,5 +205,5 @@ end
 
 if not newest then return {0, rate, 0, 0, now, rate, interval} end
 local remaining = 0
-if newest <= now then remaining = math.max(rate - live, 0) end
+if newest <= now and live < rate then remaining = rate - live end
 return {granted, remaining, due - now, newest + interval - now, now, rate, interval}

@@ -29,7 +29,7 @@
 --                          its number of digits: 11, 12, .., 19, 210. ZREM of all the members of
 --                          a call gives its permits back. Expires when the newest has left the
 --                          window; set lazyfree-lazy-expire from 10000 members on
--- COMPLEXITY  O(log N)     TIME, ZRANGE; a grant removes up to permits + 100 expired members
+-- COMPLEXITY  O(log N)     TIME, ZCARD, ZCOUNT; a grant removes up to permits + 100 expired members
 -- REDIS       5.0
 
 local function integer(text, least, most)
@@ -61,66 +61,93 @@ local now = clock[1] * 1000000 + clock[2]
 local expired = now - window -- permits granted for up to this moment have left the window
 
 -- Redis 7.2 prints a round score with an exponent; gopher-lua reads one only behind a point.
-local unreadable
 local function moment(score)
-  if not score then return nil end
   local at = tonumber(score) or tonumber((string.gsub(score, "e", ".e")))
   if at and at >= 0 and at <= 9007199254740991 and at % 1 == 0 then return at end
-  unreadable = true
 end
+local unreadable
 
--- Scores never decrease, so the newest tells when none counts: all have left the window, or a
--- clock was ahead by more than a window and 60 s (and a booking reaches 60 s further).
-local tail = redis.pcall("ZRANGE", log, "-1", "-1", "WITHSCORES")
-if tail.err then return tail end
-local newest = moment(tail[2])
-if newest and newest > now + window + 120000000 then
-  -- It may have been granted under a longer window, which its TTL tells.
-  local granted_under = now + redis.call("PTTL", log) * 1000 - newest
-  if newest > now + granted_under + 120000000 then newest = nil end
-elseif newest and newest <= expired then
-  newest = nil
-end
+local card = redis.pcall("ZCARD", log)
+if type(card) == "table" then return card end
 
 local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look asks for one
-local due, live, left = now, 0
-if newest then
-  local card = redis.call("ZCARD", log)
-  local booked_ahead = newest > now
-  if booked_ahead then due = newest end
+local due = now
+local surplus = card + wanted - limit
+if surplus > 0 then
   -- So many must have left before there is room for the last of those wanted.
-  local surplus = card + wanted - limit
-  if surplus > 0 then
-    local rank = surplus == 1 and "0" or surplus - 1
-    local blocker = moment(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
-    if blocker and blocker + window > due then due = blocker + window end
-  end
-  live = limit -- why permits are denied: the log is full, or booked ahead
-  if due - now <= max_wait or wanted > 1 and not booked_ahead or id ~= "" then
-    left = redis.call("ZCOUNT", log, "-inf", expired)
-    live = card - left
+  local rank = surplus == 1 and "0" or surplus - 1
+  local frees = moment(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
+  if not frees then
+    unreadable = true
+  elseif frees + window > due then
+    due = frees + window
   end
 end
 
-local granted, booked = 0, false
+-- Asked again: the moment that the id was granted for, if it is live.
+local score, granted_for
+if id ~= "" and permits > 0 and card > 0 then
+  score = redis.call("ZSCORE", log, id)
+  granted_for = score and moment(score)
+  if score and not granted_for then
+    unreadable = true
+  elseif score and granted_for <= expired then
+    granted_for = nil
+  end
+end
+
+-- Texts, for redis.call prints a number to 17 digits, which takes longer than many a command.
+local has_room, now_text = due - now <= max_wait
+if has_room then now_text = clock[1] .. string.format("%06d", clock[2]) end
+
+-- The newest is read where the reply needs it, and where it is not before now: booked ahead, or granted in
+-- this microsecond.
+local tail, newest
+if card > 0 and (not has_room or permits == 0 or granted_for
+    or redis.call("ZCOUNT", log, now_text, "+inf") > 0) then
+  tail = redis.call("ZRANGE", log, "-1", "-1", "WITHSCORES")
+  newest = moment(tail[2])
+  if not newest then unreadable = true end
+end
+if unreadable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
+
+-- Scores never decrease, so the newest tells when none counts: all have left the window, or a clock was
+-- ahead by more than a window and 60 s (and a booking reaches 60 s further).
+local void = newest and newest > now + window + 120000000
+if void then
+  -- It may have been granted under a longer window, which its TTL tells.
+  local granted_under = now + redis.call("PTTL", log) * 1000 - newest
+  void = newest > now + granted_under + 120000000
+end
+local left, live = 0, limit -- where one permit is denied: the log is full, or booked ahead
+if void or newest and newest <= expired then
+  newest, granted_for, due, left = nil, nil, now, card
+elseif newest and newest > due then
+  due = newest
+end
+
+local granted = 0
 if due - now <= max_wait then granted = permits end
-if newest and permits > 0 and id ~= "" then
-  local score = redis.call("ZSCORE", log, id)
-  local at = moment(score)
-  if at and at > expired then
-    -- Asked again. The members of one call share a score; others may be left of an earlier call.
-    local last = permits == 1 and score or redis.call("ZSCORE", log, id .. "||" .. permits)
-    if last ~= score or redis.call("ZSCORE", log, id .. "||" .. permits + 1) == score then
-      return redis.error_reply("BADARG id: want the permits it was granted before")
-    end
-    granted, booked, due = permits, true, math.max(at, now)
-  end
+if left < card and (granted > 0 or granted_for or due == now or wanted > 1 and newest <= now) then
+  local us = expired % 1000000
+  left = redis.call("ZCOUNT", log, "-inf", string.format("%d%06d", (expired - us) / 1000000, us))
+  live = card - left
 end
 
-local score, k = "", 0
-if granted > 0 and not booked then
-  score = string.format("%.0f", due)
+if granted_for then
+  -- The members of one call share a score; others may be left of an earlier call.
+  local last = permits == 1 and score or redis.call("ZSCORE", log, id .. "||" .. permits)
+  if last ~= score or redis.call("ZSCORE", log, id .. "||" .. permits + 1) == score then
+    return redis.error_reply("BADARG id: want the permits it was granted before")
+  end
+  granted, due = permits, math.max(granted_for, now)
+end
+
+local k = 0
+if granted > 0 and not granted_for then
+  score = now_text
+  if due > now or not now_text then score = string.format("%.0f", due) end
   if id == "" and newest == due then
     -- The last k in use at this moment. k carries its number of digits in front, so that names sort
     -- by k and stand together; what sorts behind them are callers' ids, passed by doubling steps and
@@ -146,41 +173,45 @@ if granted > 0 and not booked then
     local reply = redis.call("ZRANGE", log, -behind - 1, -behind - 1, "WITHSCORES")
     if reply[2] == tail[2] and string.sub(reply[1], 1, #score + 1) == score .. "|" then
       local length, digits = string.match(reply[1], "|(%d)(%d+)$")
-      if digits and #digits == tonumber(length) then
-        k = tonumber(digits)
-      else
-        unreadable = true -- neither an id nor a name of the script's: what is to follow it?
+      if not digits or #digits ~= tonumber(length) then -- neither an id nor a name of the script's
+        return redis.error_reply("BADSTATE log: want scores in microseconds")
       end
+      k = tonumber(digits)
     end
   end
 end
-if unreadable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
 
-if granted > 0 and not booked then
-  if not newest then
-    if tail[1] then redis.call("UNLINK", log) end
+if granted > 0 and not granted_for then
+  if left > 0 and left == card then
+    redis.call("UNLINK", log)
   elseif left > 0 then
     -- More than is added, so that expired members never pile up, and no more than that.
     redis.call("ZREMRANGEBYRANK", log, "0", math.min(left, granted + 100) - 1)
   end
-  local members = {}
-  local digits, ceiling, between = 1, 10, "|1" -- a k below the ceiling has so many digits
-  for i = 1, granted do
-    local name = id
-    if id == "" then
-      while k + i >= ceiling do
-        digits, ceiling = digits + 1, ceiling * 10
-        between = "|" .. digits
+  if granted == 1 and k == 0 then
+    redis.call("ZADD", log, score, id == "" and score .. "|11" or id)
+  else
+    local members = {}
+    local digits, ceiling, between = 1, 10, "|1" -- a k below the ceiling has so many digits
+    for i = 1, granted do
+      local name = id
+      if id == "" then
+        while k + i >= ceiling do
+          digits, ceiling = digits + 1, ceiling * 10
+          between = "|" .. digits
+        end
+        name = score .. between .. k + i
+      elseif i > 1 then
+        name = id .. "||" .. i
       end
-      name = score .. between .. (k + i == 1 and "1" or k + i)
-    elseif i > 1 then
-      name = id .. "||" .. i
+      members[2 * i - 1], members[2 * i] = score, name
     end
-    members[2 * i - 1], members[2 * i] = score, name
+    redis.call("ZADD", log, unpack(members))
   end
-  redis.call("ZADD", log, unpack(members))
-  redis.call("PEXPIREAT", log, math.ceil((due + window) / 1000))
-  live, newest = live + granted, due
+  local expires = math.ceil((due + window) / 1000)
+  local ms = expires % 1000
+  redis.call("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
+  newest, live = due, card - left + granted
 end
 
 if not newest then return {0, limit, 0, 0, now} end

@@ -42,6 +42,7 @@ var zsetLogV1Edges = []timeline{
 	}},
 	{"the first and the last moment that a member may have", []line{
 		{"0s", "!ZADD $1 0 x", "1"},
+		{"0s", `2 10s 0 0 ""`, "0 2 0 0"},
 		{"0s", `2 10s 1 0 ""`, "1 1 0 10s"},
 		{"", "!ZRANGE $1 0 -1", "[@0s|11]"},
 		{"", "!ZADD $1 9007199254740991 x", "1"},

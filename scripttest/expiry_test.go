@@ -18,12 +18,12 @@ func checkEveryKeyExpires(t testing.TB) {
 		args    []string
 		matters int64 // microseconds from the call
 	}{
-		{&sluice.ListLogV1, listLogV1.keys, []string{"3", "10000001", "1", "0"}, 10_000_001},
+		{&sluice.ListLogV1, listLogV1.keys, []string{"3", "10600001", "1", "0"}, 10_600_001},
 		{&sluice.ListLogV1, listLogV1.keys, []string{"1", "1000", "1", "0"}, 1000},
-		{&sluice.ZSetLogV1, zsetLogV1.keys, []string{"3", "10000001", "1", "0", ""}, 10_000_001},
+		{&sluice.ZSetLogV1, zsetLogV1.keys, []string{"3", "10600001", "1", "0", ""}, 10_600_001},
 		{&sluice.ZSetLogV1, zsetLogV1.keys, []string{"3", "10000001", "2", "0", "id"}, 10_000_001},
-		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10000001", "0", "1", "0"}, 10_000_001},
-		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10000001", "1", "1", "0"}, 10_000_001},
+		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10600001", "0", "1", "0"}, 10_600_001},
+		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10600001", "1", "1", "0"}, 10_600_001},
 		{&sluice.GCRAV1, gcraV1.keys, []string{"7", "1000000", "3", "1", "0"}, 142_858},
 		{&sluice.GCRAV1, gcraV1.keys, []string{"10", "10000000", "5", "5", "0"}, 5_000_000},
 		{&sluice.GCRAV1, gcraV1.keys, []string{"1000000", "1000", "1", "1", "0"}, 1},

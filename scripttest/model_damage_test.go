@@ -11,7 +11,7 @@ import (
 // What may happen to a stored value, script by script: each a command, of which one is drawn. What a value
 // says is damaged, never the order of its entries.
 
-var notMoments = []string{"x", "", "-1", "1.5", "1e3", "9007199254740992", "99999999999999999"}
+var notMoments = []string{"x", "", "-1", "1.5", "1e400", "9007199254740992", "99999999999999999"}
 
 func listDamages(store model.Store, keys []string, pick int64) [][]string {
 	key := keys[0]

@@ -103,7 +103,7 @@ func (p *player) move(st step, span int64) {
 	case "back by years":
 		to -= year * st.share / 300
 	}
-	if to < max(0, p.start-yearsAway*year) || to > p.start+yearsAway*year {
+	if to < max(firstClock, p.start-yearsAway*year) || to > p.start+yearsAway*year {
 		return
 	}
 	p.now = to

@@ -133,9 +133,15 @@ var zsetLogV1 = table{
 			{"0s", "!ZADD $1 inf x", "1"},
 			{"0s", `2 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
 			{"", "!ZADD $1 1.5 x", "0"},
-			{"0s", `2 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
+			{"0s", `2 10s 0 0 ""`, "BADSTATE log: want scores in microseconds"},
+			{"0s", `1 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
 			{"", "!ZADD $1 -1 x", "0"},
 			{"0s", `2 10s 0 0 ""`, "BADSTATE log: want scores in microseconds"},
+		}},
+		{"an unreadable newest score that is before now and decides nothing", []line{
+			{"0s", "!ZADD $1 1.5 x", "1"},
+			{"0s", `2 10s 1 0 ""`, "1 1 0 10s"},
+			{"", "!ZRANGE $1 0 -1", "[@0s|11]"},
 		}},
 		{"a name that is neither an id nor the script's", []line{
 			{"0s", "!ZADD $1 @0s @0s|1A", "1"},

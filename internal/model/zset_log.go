@@ -25,12 +25,12 @@ func zsetLog(c call) Outcome {
 	members := stored.Ranked()
 	moments, readable := zsetMoments(members)
 	newest, another := unreadable(readable)
-	if newest {
+	if newest && members[len(members)-1].Score >= float64(c.now) {
 		return c.fails(badZSet)
 	}
 	l := log{granted: one(moments), now: c.now, limit: limit, window: window, expires: stored.Expires}
 	outcome := Outcome{After: c.store}
-	if another && len(l.live()) > 0 {
+	if newest || another {
 		outcome.Or = badZSet
 	}
 	if permits > 0 && id != "" && len(l.live()) > 0 {
@@ -139,7 +139,8 @@ func keptOfZSet(members []Member, live int, granted int64) []Member {
 	return members[min(len(members)-live, int(granted)+100):]
 }
 
-// zsetMoments reads the scores. One that is not readable is taken to be the whole microsecond above.
+// zsetMoments reads the scores. One that is not readable is taken to be the whole microsecond above: a script may only
+// count it, and reads the newest only where it is not before now.
 func zsetMoments(members []Member) (moments []int64, readable []bool) {
 	moments, readable = make([]int64, len(members)), make([]bool, len(members))
 	for i, m := range members {
