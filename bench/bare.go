@@ -30,7 +30,7 @@ func (c *cell) bareOf(ctx context.Context, on *server, calls int) (subject, erro
 	if err != nil {
 		return bare, fmt.Errorf("%s: %w", c, err)
 	}
-	checks, _, found := strings.Cut(c.subject.source, "local clock = ")
+	checks, _, found := strings.Cut(c.subject.source, clockLine)
 	if !found {
 		return bare, fmt.Errorf("%s: want the clock read after the arguments are checked", c.subject.name)
 	}

@@ -192,7 +192,7 @@ func TestTargets(t *testing.T) {
 	}}
 	targets := r.targets()
 	for i, want := range []Target{
-		{Name: "gcra: granted, up to 10^4 live", Unit: floors, Want: 1.8, Measured: 1.9, Bare: 1.5},
+		{Name: "gcra: granted, up to 10^4 live", Unit: floors, Want: 1.8, Measured: 1.9, Limit: 1.5, LimitOf: undecided},
 		{Name: "gcra: denied, limit 10 to 100", Unit: floors, Want: 1.4, Measured: 1.3, Met: true},
 		{Name: "list_log: granted, up to 10^4 live", Unit: floors, Want: 2, Missing: true},
 	} {

@@ -200,6 +200,11 @@ func (c *cell) measure(ctx context.Context, on *server, calls int) error {
 	if !c.subject.ours {
 		return nil
 	}
+	if c.outcome == granted {
+		if err := c.copies(ctx, on, limiters, calls); err != nil {
+			return err
+		}
+	}
 	bare, err := time(c.bare)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)

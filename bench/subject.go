@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -112,6 +113,9 @@ const (
 	s2 = "S2 ZSET, nil"
 	s3 = "S3 ZSET by ms"
 	s4 = "S4 counter"
+
+	s1Checked = s1 + ", checked"
+	s2Checked = s2 + ", checked"
 )
 
 // others are the ways that this project grew from, in our own wording. Where the original reads the
@@ -152,8 +156,26 @@ func others() ([]subject, error) {
 		s := &list[i]
 		s.source, s.sha1, s.most, s.atOnce = string(source), sha1Hex(string(source)), 1e6, 1
 	}
-	return list, nil
+	return append(list, checked(list[1]), checked(list[2])), nil
 }
+
+// checked is a way with the argument checks of zset_log and a reply of five integers: what it costs where it has to say
+// as much as ours do.
+func checked(way subject) subject {
+	checks, _, _ := strings.Cut(sluice.ZSetLogV1.Source, clockLine)
+	_, decides, _ := strings.Cut(way.source, clockLine)
+	way.source = checks + clockLine + strings.NewReplacer(
+		"ARGV[3]", "id", "return 0", "return {0, 0, window, window, now}", "return false", "return {0, 0, window, window, now}",
+		"return 1", "return {1, limit, 0, window, now}", "return true", "return {1, limit, 0, window, now}",
+	).Replace(decides)
+	way.name, way.sha1, way.most = way.name+", checked", sha1Hex(way.source), 1e4
+	way.args = func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, uuid(a.id)} }
+	way.says = func(reply any) bool { return first(reply) > 0 }
+	return way
+}
+
+// clockLine begins the part of a script behind its argument checks.
+const clockLine = "local clock = "
 
 // slowWays are those whose single calls grow with what has expired, one of a kind: S2 trims as S1 does, and S3's entries
 // are one a millisecond.
