@@ -13,8 +13,8 @@ func All() []Script {
 const (
 	GCRAV1SHA1            = "1ea6d895e6355c6526fbf3d3f3ae636e5a46969b"
 	ListLogV1SHA1         = "7708565ef80d43a44deea0c67217d4728637bb29"
-	SliceRingReturnV1SHA1 = "51d10e22bfde7a2b83288004a5d7acd523f16119"
-	SliceRingV1SHA1       = "cf1ba4d5b2a7ece8bdfb3fb4412ef0ca5c462744"
+	SliceRingReturnV1SHA1 = "e187a26440b450b99e7ea22a001a9a9a7c153cf8"
+	SliceRingV1SHA1       = "fb14e6d751d00065c7ff46a52d0d8b0b18737507"
 	TokenBucketSetV1SHA1  = "1620df56c5317fbf8cd73709eb00b8cd0aff5dd4"
 	TokenBucketV1SHA1     = "cc23a00682db548213cdc6c0888ac96403f7912b"
 	ZSetLogV1SHA1         = "81ff4c21e338cc6089e4f151fb43d9b12f542842"
@@ -142,9 +142,9 @@ var SliceRingReturnV1 = Script{
 	},
 	Commands:   []string{"GETRANGE", "SETRANGE"},
 	State:      "sr/1",
-	Layout:     "slice_ring's: the totals behind the slice fall by what is given back; the expiry stays",
+	Layout:     "slice_ring's: the totals behind the slice fall by what is given back; the links and the expiry stay",
 	Complexity: "O(N)",
-	Cost:       "N slices, at most 1000, have begun since: reads and writes their totals",
+	Cost:       "N slices, at most 1000, have begun since: reads and writes their cells",
 	Redis:      "5.0",
 }
 
@@ -188,9 +188,9 @@ var SliceRingV1 = Script{
 	},
 	Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 	State:      "sr/1",
-	Layout:     "big-endian integers of 6 bytes: slice, size, last slice (its start / slice), total granted; then a ring of size totals, at index s % size the total before slice s. Expires when the last slice has left the ring",
+	Layout:     "big-endian integers of 6 bytes: slice, size, last slice (its start / slice), total granted; then a ring of size cells of 7 bytes, that of slice s at index s % size: the total before the slice * 4096 + the number % 4096 of the first slice, from this one on, in which permits were granted. Expires when the last slice has left the ring",
 	Complexity: "O(log N)",
-	Cost:       "TIME, GETRANGE, one more a window; a denial searches the N slices: a guess, then halving",
+	Cost:       "TIME, GETRANGE, one more a window; a denial searches the N slices: from one with permits to the next, three times, then halving",
 	Redis:      "5.0",
 }
 

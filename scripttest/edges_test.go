@@ -256,11 +256,11 @@ var sliceRingV1Edges = []timeline{
 	{"the totals of a ring end too soon for it to be lengthened", []line{
 		{"0s", "!SET $1 " + strings.TrimSuffix(ringOf(3, 0, 1, 0, 0, 0), "\x00"), "OK"},
 		{"0s", "1s 1 1 9", "1 7 0 1s 2"},
-		{"0s", "1s 1 1 9 4 9", "BADSTATE ring: want a total for each slice"},
+		{"0s", "1s 1 1 9 4 9", "BADSTATE ring: want a total and a link for each slice"},
 	}},
 	{"the totals of a ring end too soon for a wait", []line{
 		{"0s", "!SET $1 " + strings.TrimSuffix(ringOf(3, 0, 1, 1, 0, 0), "\x00"), "OK"},
-		{"0s", "1s 0 3 1", "BADSTATE ring: want a total for each slice"},
+		{"0s", "1s 0 3 1", "BADSTATE ring: want a total and a link for each slice"},
 	}},
 	{"what stands behind the ring does not matter", []line{
 		{"0s", "1s 1 3 9", "1 8 0 3s 1"},

@@ -165,12 +165,12 @@ var sliceRingReturnV1 = table{
 			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x11", "42"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
 			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x10", "42"},
-			{"0s", "1s @0s 1", "BADSTATE ring: want a total for each slice"},
+			{"0s", "1s @0s 1", "BADSTATE ring: want a total and a link for each slice"},
 		}},
 		{"a ring that is longer by its header than by its bytes", []line{
 			{"0s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
 			{"", "!SETRANGE $1 11 a", "42"},
-			{"0s", "1s @0s 1", "BADSTATE ring: want a total for each slice"},
+			{"0s", "1s @0s 1", "BADSTATE ring: want a total and a link for each slice"},
 		}},
 	},
 }

@@ -178,8 +178,8 @@ var sliceRingV1 = table{
 		{"a ring that is longer by its header than by its bytes", []line{
 			{"0s", "1s 1 3 2", "1 1 0 3s 1"},
 			{"", "!SETRANGE $1 11 a", "42"},
-			{"0s", "1s 1 3 2", "BADSTATE ring: want a total for each slice"},
-			{"0s", "1s 0 3 2", "BADSTATE ring: want a total for each slice"},
+			{"0s", "1s 1 3 2", "BADSTATE ring: want a total and a link for each slice"},
+			{"0s", "1s 0 3 2", "BADSTATE ring: want a total and a link for each slice"},
 		}},
 	}, sliceRingV1Edges...),
 }
