@@ -204,7 +204,8 @@ if permits > 0 and moves == 0 then
   for i = 1, #counts do counts[i] = counts[i] + granted end
 end
 
-local wait, reset_after = 0, 0
+local wait, reset_after = 0, (last + widest) * slice - now
 if moves > 0 then wait = (current + moves) * slice - now end
-if not fresh or granted > 0 then reset_after = math.max((last + widest) * slice - now, 0) end
-return {granted, math.max(remaining, 0), wait, reset_after, now, unpack(counts)}
+if remaining < 0 then remaining = 0 end
+if reset_after < 0 or fresh and granted == 0 then reset_after = 0 end
+return {granted, remaining, wait, reset_after, now, unpack(counts)}

@@ -83,7 +83,7 @@ func liveAfter(gap, size, filled int64) int64 {
 func TestRingDamagedStateEnds(t *testing.T) { checkRingDamagedStateEnds(t) }
 
 func checkRingDamagedStateEnds(t testing.TB) {
-	for position := range 24 + 6*4 {
+	for position := range 24 + 7*4 {
 		for _, value := range []byte{0, 1, 0x7f, 0x80, 0xff} {
 			r, at := ring(t, 4)
 			for s := range int64(6) {
@@ -135,7 +135,7 @@ func TestRingSearchEnds(t *testing.T) {
 func TestRingTruncatedStateEnds(t *testing.T) { checkRingTruncatedStateEnds(t) }
 
 func checkRingTruncatedStateEnds(t testing.TB) {
-	for length := range 24 + 6*4 {
+	for length := range 24 + 7*4 {
 		r, at := ring(t, 4)
 		for s := range int64(6) {
 			at(s)
