@@ -1,6 +1,10 @@
 package scripttest_test
 
-import "github.com/sluice-redis/sluice"
+import (
+	"slices"
+
+	"github.com/sluice-redis/sluice"
+)
 
 // slice permits slices_1 limit_1 ... -> granted remaining wait reset_after count_1 ...
 var sliceRingV1 = table{
@@ -181,5 +185,145 @@ var sliceRingV1 = table{
 			{"0s", "1s 1 3 2", "BADSTATE ring: want a total and a link for each slice"},
 			{"0s", "1s 0 3 2", "BADSTATE ring: want a total and a link for each slice"},
 		}},
-	}, sliceRingV1Edges...),
+	}, slices.Concat(sliceRingV1Links, sliceRingV1Edges)...),
+}
+
+// sliceRingV1Links are denials, which go from one slice with permits to the next.
+var sliceRingV1Links = []timeline{
+	{"denied where few slices hold permits", []line{
+		{"0s", "1s 1 60 3", "1 2 0 60s 1"},
+		{"20s", "1s 1 60 3", "1 1 0 60s 2"},
+		{"41s", "1s 1 60 3", "1 0 0 60s 3"},
+		{"45s", "1s 1 60 3", "0 0 15s 56s 3"},
+		{"60s", "1s 1 60 3", "1 0 0 60s 3"},
+		{"60s", "1s 1 60 3", "0 0 20s 60s 3"},
+		{"80s", "1s 1 60 3", "1 0 0 60s 3"},
+		{"80s", "1s 1 60 3", "0 0 21s 60s 3"},
+	}},
+	{"denied several permits, which leave one after the other", []line{
+		{"0s", "1s 1 60 6", "1 5 0 60s 1"},
+		{"5s", "1s 1 60 6", "1 4 0 60s 2"},
+		{"6s", "1s 1 60 6", "1 3 0 60s 3"},
+		{"30s", "1s 1 60 6", "1 2 0 60s 4"},
+		{"31s", "1s 1 60 6", "1 1 0 60s 5"},
+		{"59s", "1s 1 60 6", "1 0 0 60s 6"},
+		{"59s", "1s 1 60 6", "0 0 1s 60s 6"},
+		{"59s", "1s 2 60 6", "0 0 6s 60s 6"},
+		{"59s", "1s 3 60 6", "0 0 7s 60s 6"},
+		{"59s", "1s 4 60 6", "0 0 31s 60s 6"},
+		{"59s", "1s 5 60 6", "0 0 32s 60s 6"},
+		{"59s", "1s 6 60 6", "0 0 60s 60s 6"},
+	}},
+	{"denied under a lowered limit, for which several slices must leave", []line{
+		{"0s", "1s 1 30 9", "1 8 0 30s 1"},
+		{"2s", "1s 1 30 9", "1 7 0 30s 2"},
+		{"4s", "1s 1 30 9", "1 6 0 30s 3"},
+		{"6s", "1s 1 30 9", "1 5 0 30s 4"},
+		{"8s", "1s 1 30 9", "1 4 0 30s 5"},
+		{"10s", "1s 1 30 9", "1 3 0 30s 6"},
+		{"12s", "1s 1 30 9", "1 2 0 30s 7"},
+		{"14s", "1s 1 30 9", "1 1 0 30s 8"},
+		{"16s", "1s 1 30 9", "1 0 0 30s 9"},
+		{"16s", "1s 1 30 9", "0 0 14s 30s 9"},
+		{"16s", "1s 1 30 8", "0 0 16s 30s 9"},
+		{"16s", "1s 1 30 7", "0 0 18s 30s 9"},
+		{"16s", "1s 1 30 6", "0 0 20s 30s 9"},
+		{"16s", "1s 1 30 5", "0 0 22s 30s 9"},
+		{"16s", "1s 1 30 4", "0 0 24s 30s 9"},
+		{"16s", "1s 1 30 3", "0 0 26s 30s 9"},
+		{"16s", "1s 1 30 2", "0 0 28s 30s 9"},
+		{"16s", "1s 1 30 1", "0 0 30s 30s 9"},
+	}},
+	// A link is the number of a slice modulo 4096.
+	{"denied where the next slice with permits is 4096 slices on", []line{
+		{"0s", "1s 1 5000 2", "1 1 0 5000s 1"},
+		{"4097s", "1s 1 5000 2", "1 0 0 5000s 2"},
+		{"4097s", "1s 1 5000 2", "0 0 903s 5000s 2"},
+		{"5000s", "1s 1 5000 2", "1 0 0 5000s 2"},
+		{"5000s", "1s 1 5000 2", "0 0 4097s 5000s 2"},
+		{"5001s", "1s 1 5000 2", "0 0 4096s 4999s 2"},
+		{"5002s", "1s 1 5000 2", "0 0 4095s 4998s 2"},
+		{"9097s", "1s 1 5000 2", "1 0 0 5000s 2"},
+	}},
+	{"denied where it is most of the largest ring away", []line{
+		{"0s", "1s 2 10000 2", "2 0 0 10000s 2"},
+		{"0s", "1s 1 10000 2", "0 0 10000s 10000s 2"},
+		{"9999s", "1s 1 10000 2", "0 0 1s 1s 2"},
+		{"9999s", "1s 1 10000 3", "1 0 0 10000s 3"},
+		{"9999s", "1s 1 10000 3", "0 0 1s 10000s 3"},
+		{"10000s", "1s 1 10000 1", "0 0 9999s 9999s 1"},
+		{"11000s", "1s 1 10000 1", "0 0 8999s 8999s 1"},
+		{"19998s", "1s 1 10000 1", "0 0 1s 1s 1"},
+	}},
+	{"a slice whose permits were given back holds no one up", []line{
+		{"0s", "1s 1 10 3", "1 2 0 10s 1"},
+		{"3s", "1s 1 10 3", "1 1 0 10s 2"},
+		{"5s", "1s 1 10 3", "1 0 0 10s 3"},
+		{"6s", "slice_ring_return 1s @0s 1", "1"},
+		{"6s", "1s 1 10 3", "1 0 0 10s 3"},
+		{"6s", "1s 1 10 3", "0 0 7s 10s 3"},
+		{"6s", "slice_ring_return 1s @3s 1", "1"},
+		{"7s", "1s 1 10 3", "1 0 0 10s 3"},
+		{"7s", "1s 1 10 3", "0 0 8s 10s 3"},
+		{"7s", "1s 2 10 3", "0 0 9s 10s 3"},
+		{"7s", "1s 3 10 3", "0 0 10s 10s 3"},
+	}},
+	{"a slice from which some permits were given back still does", []line{
+		{"0s", "1s 3 10 4", "3 1 0 10s 3"},
+		{"4s", "1s 1 10 4", "1 0 0 10s 4"},
+		{"5s", "slice_ring_return 1s @0s 2", "2"},
+		{"5s", "1s 2 10 4", "2 0 0 10s 4"},
+		{"5s", "1s 1 10 4", "0 0 5s 10s 4"},
+	}},
+	{"the last slice is emptied, and the next permit comes after a gap", []line{
+		{"0s", "1s 1 10 2", "1 1 0 10s 1"},
+		{"3s", "1s 1 10 2", "1 0 0 10s 2"},
+		{"3s", "slice_ring_return 1s @3s 1", "1"},
+		{"3s", "slice_ring_return 1s @0s 1", "1"},
+		{"7s", "1s 2 10 2", "2 0 0 10s 2"},
+		{"9s", "1s 1 10 2", "0 0 8s 8s 2"},
+		{"14s", "1s 1 10 2", "0 0 3s 3s 2"},
+	}},
+	{"denied by a ring that was lengthened", []line{
+		{"0s", "1s 1 4 9", "1 8 0 4s 1"},
+		{"3s", "1s 1 10 3", "1 1 0 10s 2"},
+		{"5s", "1s 1 10 3", "1 0 0 10s 3"},
+		{"6s", "1s 1 10 3", "0 0 4s 9s 3"},
+		{"10s", "1s 1 10 2", "0 0 3s 5s 2"},
+	}},
+	{"denied by a ring that was lengthened far, at its old end", []line{
+		{"2s", "1s 1 4 9", "1 8 0 4s 1"},
+		{"3s", "1s 1 10000 2", "1 0 0 10000s 2"},
+		{"3s", "1s 1 10000 2", "0 0 9999s 10000s 2"},
+	}},
+	{"denied by a ring that is shorter than the window", []line{
+		{"2s", "1s 1 4 9", "1 8 0 4s 1"},
+		{"4s", "1s 1 4 9", "1 7 0 4s 2"},
+		{"5s", "1s 1 20 2", "0 0 17s 19s 2"},
+		{"5s", "1s 2 20 2", "0 0 19s 19s 2"},
+	}},
+	{"denied in several windows, each with a search of its own", []line{
+		{"0s", "1s 1 5 2 60 4", "1 1 0 60s 1 1"},
+		{"1s", "1s 1 5 2 60 4", "1 0 0 60s 2 2"},
+		{"30s", "1s 1 5 2 60 4", "1 1 0 60s 1 3"},
+		{"33s", "1s 1 5 2 60 5", "1 0 0 60s 2 4"},
+		{"33s", "1s 1 5 2 60 4", "0 0 27s 60s 2 4"},
+		{"33s", "1s 1 60 5 5 2", "0 0 2s 60s 4 2"},
+		{"33s", "1s 2 60 5 5 2", "0 0 27s 60s 4 2"},
+		{"33s", "1s 2 60 4 5 9", "0 0 28s 60s 4 2"},
+	}},
+	{"denied while the clock is behind", []line{
+		{"0s", "1s 1 20 3", "1 2 0 20s 1"},
+		{"7s", "1s 1 20 3", "1 1 0 20s 2"},
+		{"2s", "1s 1 20 3", "1 0 0 25s 3"},
+		{"2s", "1s 1 20 3", "0 0 18s 25s 3"},
+		{"2s", "1s 2 20 3", "0 0 25s 25s 3"},
+		{"19.5s", "1s 1 20 3", "0 0 500ms 7.5s 3"},
+	}},
+	{"a link that leads out of the ring", []line{
+		{"0s", "1s 1 3 1", "1 0 0 3s 1"},
+		{"", "!SETRANGE $1 37 \x01", "45"},
+		{"0s", "1s 1 3 1", "BADSTATE ring: want a total and a link for each slice"},
+		{"0s", "1s 1 3 2", "1 0 0 3s 2"},
+	}},
 }
