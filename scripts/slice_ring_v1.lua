@@ -72,7 +72,7 @@ local struct = rawget(_G, "struct") or {
     local bytes, numbers = "", {...}
     for width in format:reverse():gmatch("%d") do
       local n = table.remove(numbers)
-      for _ = 1, width + 0 do
+      for _ = 1, tonumber(width) do
         bytes = string.char(n % 256) .. bytes
         n = math.floor(n / 256)
       end
@@ -137,7 +137,7 @@ for i = 1, #limits do
     if probes > 3 then probe = math.floor((full + free) / 2) end
     local index = probe % size
     local at = 7 * (index - page_index)
-    if at < 0 or at + 7 > #page then
+    if index < page_index or at + 7 > #page then
       page_index, at = index, 0
       local from = 24 + 7 * index
       page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
@@ -157,7 +157,7 @@ for i = 1, #limits do
   end
   counts[i] = count
   if limits[i] - count < remaining then remaining = limits[i] - count end
-  if count > most and free - start > moves then moves = free - start end
+  if count > most then moves = math.max(moves, free - start) end
 end
 
 local granted = 0
@@ -206,6 +206,5 @@ end
 
 local wait, reset_after = 0, (last + widest) * slice - now
 if moves > 0 then wait = (current + moves) * slice - now end
-if remaining < 0 then remaining = 0 end
 if reset_after < 0 or fresh and granted == 0 then reset_after = 0 end
-return {granted, remaining, wait, reset_after, now, unpack(counts)}
+return {granted, math.max(remaining, 0), wait, reset_after, now, unpack(counts)}

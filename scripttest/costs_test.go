@@ -119,6 +119,7 @@ var sliceRingV1Costs = []cost{
 		line{"10000s", "1s 1 10000 1", "TIME GETRANGE*4"}},
 	{"denied, the first slice was emptied", []line{{"0s", "1s 1 80 2", ""}, {"20s", "1s 1 80 2", ""}, {"20s", "slice_ring_return 1s @0s 1", ""}, {"60s", "1s 1 80 2", ""}},
 		line{"79s", "1s 1 80 2", "TIME GETRANGE*3"}},
+	{"two windows that begin before the ring does", []line{{"0s", "1s 1 3 2", ""}}, line{"0s", "1s 0 5 2 9 2", "TIME GETRANGE*2"}},
 	{"denied in two windows", []line{{"16s", "1s 1 80 2 20 2", ""}, {"95s", "1s 1 80 2 20 2", ""}},
 		line{"95s", "1s 2 80 2 20 2", "TIME GETRANGE*3"}},
 	{"denied one of what came evenly", evenRing(), line{"95s", "1s 1 80 10", "TIME GETRANGE*2"}},

@@ -247,6 +247,19 @@ var sliceRingV1Edges = []timeline{
 		{"3s", "!SET $1 " + ringOf(3, 3, 1, 1<<44-2, 1<<44-2, 1<<44-2), "OK"},
 		{"3s", "1s 0 3 9", "0 6 0 3s 3"},
 	}},
+	{"what is stored of each slice", []line{
+		{"0s", "1s 2 3 9", "2 7 0 3s 2"},
+		{"", "!GETRANGE $1 18 44", "\x00\x00\x00\x00\x00\x02" + strings.Repeat("\x00\x00\x00\x00\x00\x07\x00", 3)},
+		{"2s", "1s 1 3 9", "1 6 0 3s 3"},
+		{"", "!GETRANGE $1 18 44", "\x00\x00\x00\x00\x00\x03" + "\x00\x00\x00\x00\x00\x07\x00" + strings.Repeat("\x00\x00\x00\x00\x00\x27\x02", 2)},
+		{"2s", "slice_ring_return 1s @0s 1", "1"},
+		{"", "!GETRANGE $1 18 44", "\x00\x00\x00\x00\x00\x02" + "\x00\x00\x00\x00\x00\x07\x00" + strings.Repeat("\x00\x00\x00\x00\x00\x17\x02", 2)},
+	}},
+	{"a narrow window was empty a microsecond ago", []line{
+		{"0s", "1s 1 10 9", "1 8 0 10s 1"},
+		{"1s", "1s 0 1 9", "0 9 0 0 0"},
+		{"1.000001s", "1s 0 1 9", "0 9 0 0 0"},
+	}},
 	{"a size that is no size", []line{
 		{"0s", "!SET $1 " + ringOf(0, 0, 0), "OK"},
 		{"0s", "1s 1 3 9", "BADSTATE ring: want 1..10000 slices"},
