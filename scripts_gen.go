@@ -14,7 +14,7 @@ const (
 	GCRAV1SHA1            = "1ea6d895e6355c6526fbf3d3f3ae636e5a46969b"
 	ListLogV1SHA1         = "7708565ef80d43a44deea0c67217d4728637bb29"
 	SliceRingReturnV1SHA1 = "e187a26440b450b99e7ea22a001a9a9a7c153cf8"
-	SliceRingV1SHA1       = "6f284fd60e6f01e1aa99ed82b33444e18f7592a3"
+	SliceRingV1SHA1       = "8da480d9fc182eaa716a090708b604da973d7660"
 	TokenBucketSetV1SHA1  = "1620df56c5317fbf8cd73709eb00b8cd0aff5dd4"
 	TokenBucketV1SHA1     = "cc23a00682db548213cdc6c0888ac96403f7912b"
 	ZSetLogV1SHA1         = "81ff4c21e338cc6089e4f151fb43d9b12f542842"

@@ -108,8 +108,8 @@ if header ~= "" or redis.call("EXISTS", ring) == 1 then
   end
   -- Fresh again when every slice has left the ring, or the last was counted by a clock that was
   -- ahead by more than the widest window, of the ring or the call, and 60 s.
-  local ahead = math.max(stored_size, widest) * slice + 60000000
-  if current - stored_last < stored_size and stored_last * slice <= now + ahead then
+  local ahead = stored_last * slice - now - 60000000
+  if current - stored_last < stored_size and (ahead <= stored_size * slice or ahead <= widest * slice) then
     fresh = false
     size, last, total = stored_size, stored_last, stored_total
     -- While the clock is behind, permits count in the last slice.
@@ -131,16 +131,18 @@ for i = 1, #limits do
   local full, free, count, probes = start - 1, last + 1, 0, 0
   if full < last - size then full = last - size end
   while not fresh and free - full > 1 do
-    -- Tried are the oldest slice, where the count is; the slice behind the first with permits, as room for
-    -- one permit comes when those have left; the next such two; then halves.
+    -- Tried are the oldest slice, which tells the count; the one behind the first with permits, as room
+    -- for one comes when those have left; twice more the one behind the next; then halves.
     local probe = full + 1
     if probes > 3 then probe = math.floor((full + free) / 2) end
     local index = probe % size
     local at = 7 * (index - page_index)
     if index < page_index or at + 7 > #page then
       page_index, at = index, 0
-      local from = 24 + 7 * index
-      page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
+      -- Seven more cells are read along with the first: where most slices hold permits, room is there.
+      local from, along = 24 + 7 * index, 6
+      if probes == 0 then along = 55 end
+      page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + along))
       if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
     end
     local high, low = struct.unpack(">I5I2", page, at + 1)
