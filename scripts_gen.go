@@ -13,7 +13,7 @@ func All() []Script {
 const (
 	GCRAV1SHA1            = "1ea6d895e6355c6526fbf3d3f3ae636e5a46969b"
 	ListLogV1SHA1         = "7708565ef80d43a44deea0c67217d4728637bb29"
-	SliceRingReturnV1SHA1 = "e187a26440b450b99e7ea22a001a9a9a7c153cf8"
+	SliceRingReturnV1SHA1 = "a878e41445d5fe8fe087a03a021d871eed599375"
 	SliceRingV1SHA1       = "8da480d9fc182eaa716a090708b604da973d7660"
 	TokenBucketSetV1SHA1  = "1620df56c5317fbf8cd73709eb00b8cd0aff5dd4"
 	TokenBucketV1SHA1     = "cc23a00682db548213cdc6c0888ac96403f7912b"

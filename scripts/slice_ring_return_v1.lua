@@ -44,12 +44,13 @@ if not permits then return redis.error_reply("BADARG permits: want 1..1000000000
 local wrap = 17592186044416
 local header_bytes = 24
 
+-- An integer of six bytes, and the byte behind it.
 local function number_at(bytes, offset)
-  local a, b, c, d, e, f = string.byte(bytes, offset + 1, offset + 6)
-  return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+  local a, b, c, d, e, f, behind = string.byte(bytes, offset + 1, offset + 7)
+  return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f, behind
 end
 
-local function six_bytes(n)
+local function six_bytes(n, ...)
   local f = n % 256
   n = (n - f) / 256
   local e = n % 256
@@ -59,7 +60,7 @@ local function six_bytes(n)
   local c = n % 256
   n = (n - c) / 256
   local b = n % 256
-  return string.char((n - b) / 256, b, c, d, e, f)
+  return string.char((n - b) / 256, b, c, d, e, f, ...)
 end
 
 local header = redis.pcall("GETRANGE", ring, 0, header_bytes - 1)
@@ -98,8 +99,8 @@ if returned == 0 then return {0} end
 -- The links stay: they say where nothing was granted, which is so still.
 local lowered = {string.sub(cells, 1, 7)}
 for i = 1, later do
-  local total_and_link = (number_at(cells, 7 * i) - 16 * returned) % (16 * wrap)
-  lowered[i + 1] = six_bytes(total_and_link) .. string.sub(cells, 7 * i + 7, 7 * i + 7)
+  local total_and_link, rest_of_link = number_at(cells, 7 * i)
+  lowered[i + 1] = six_bytes((total_and_link - 16 * returned) % (16 * wrap), rest_of_link)
 end
 cells = table.concat(lowered)
 redis.call("SETRANGE", ring, start, string.sub(cells, 1, 7 * behind))

@@ -76,13 +76,13 @@ var broken = []struct {
 	{"slice_ring", "the gap links to the slice before it", "low * 4096 + current % 4096", "low * 4096 + last % 4096"},
 
 	{"slice_ring_return", "returns what the slice does not hold", "math.min(permits, (after - before) % wrap)", "permits"},
-	{"slice_ring_return", "lowers the slice's own total", "{string.sub(cells, 1, 7)}", "{six_bytes((number_at(cells, 0) - 16 * returned) % (16 * wrap)) .. string.sub(cells, 7, 7)}"},
+	{"slice_ring_return", "lowers the slice's own total", "{string.sub(cells, 1, 7)}", "{six_bytes((number_at(cells, 0) - 16 * returned) % (16 * wrap), string.byte(cells, 7))}"},
 	{"slice_ring_return", "the total of all stays", "(total - returned) % wrap", "total"},
 	{"slice_ring_return", "a total short", "for i = 1, later do", "lowered[later + 1] = string.sub(cells, -7)\nfor i = 1, later - 1 do"},
 	{"slice_ring_return", "stops at the ring's end", "if behind <= later then redis.call", "if false then redis.call"},
 	{"slice_ring_return", "a slice further back than the ring", "later >= size", "later > size"},
-	{"slice_ring_return", "the links are lost", "six_bytes(total_and_link)", "six_bytes(total_and_link - total_and_link % 16)"},
-	{"slice_ring_return", "a part of the links is lost", "string.sub(cells, 7 * i + 7, 7 * i + 7)", "string.char(0)"},
+	{"slice_ring_return", "the links are lost", "number_at(cells, 7 * i)\n", "number_at(cells, 7 * i)\n  total_and_link = total_and_link - total_and_link % 16\n"},
+	{"slice_ring_return", "a part of the links is lost", "(16 * wrap), rest_of_link)", "(16 * wrap), 0)"},
 	{"slice_ring_return", "into a slice to come", "later < 0 or", ""},
 
 	{"token_bucket", "the interval holds both of its edges", "now - interval -- ", "now - interval - 1 -- "},
