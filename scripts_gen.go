@@ -13,8 +13,8 @@ func All() []Script {
 const (
 	GCRAV1SHA1            = "65e104ad3afd3773c026b63e0ff1af96d94ed5cb"
 	ListLogV1SHA1         = "3cb19300c08155326dbb6169606827bdfb6410f5"
-	SliceRingReturnV1SHA1 = "51d10e22bfde7a2b83288004a5d7acd523f16119"
-	SliceRingV1SHA1       = "cf1ba4d5b2a7ece8bdfb3fb4412ef0ca5c462744"
+	SliceRingReturnV1SHA1 = "a878e41445d5fe8fe087a03a021d871eed599375"
+	SliceRingV1SHA1       = "8da480d9fc182eaa716a090708b604da973d7660"
 	TokenBucketSetV1SHA1  = "1620df56c5317fbf8cd73709eb00b8cd0aff5dd4"
 	TokenBucketV1SHA1     = "908c903d30e643acdaa29f3d7cd9673489cd76b3"
 	ZSetLogV1SHA1         = "70516abfe3256e5fa093b8a2e6b57004acc5bb6b"
@@ -142,9 +142,9 @@ var SliceRingReturnV1 = Script{
 	},
 	Commands:   []string{"GETRANGE", "SETRANGE"},
 	State:      "sr/1",
-	Layout:     "slice_ring's: the totals behind the slice fall by what is given back; the expiry stays",
+	Layout:     "slice_ring's: the totals behind the slice fall by what is given back; the links and the expiry stay",
 	Complexity: "O(N)",
-	Cost:       "N slices, at most 1000, have begun since: reads and writes their totals",
+	Cost:       "N slices, at most 1000, have begun since: reads and writes their cells",
 	Redis:      "5.0",
 }
 
@@ -188,9 +188,9 @@ var SliceRingV1 = Script{
 	},
 	Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 	State:      "sr/1",
-	Layout:     "big-endian integers of 6 bytes: slice, size, last slice (its start / slice), total granted; then a ring of size totals, at index s % size the total before slice s. Expires when the last slice has left the ring",
+	Layout:     "big-endian integers of 6 bytes: slice, size, last slice (its start / slice), total granted; then a ring of size cells of 7 bytes, that of slice s at index s % size: the total before the slice * 4096 + the number % 4096 of the first slice, from this one on, in which permits were granted. Expires when the last slice has left the ring",
 	Complexity: "O(log N)",
-	Cost:       "TIME, GETRANGE, one more a window; a denial searches the N slices: a guess, then halving",
+	Cost:       "TIME, GETRANGE, one more a window; a denial searches the N slices: from one with permits to the next, three times, then halving",
 	Redis:      "5.0",
 }
 

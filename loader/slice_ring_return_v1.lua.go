@@ -35,7 +35,7 @@ type SliceRingReturnV1Reply struct {
 // used, and whether the ring was removed and begun anew in that slice; then others' permits are
 // taken.
 //
-// O(N): N slices, at most 1000, have begun since: reads and writes their totals.
+// O(N): N slices, at most 1000, have begun since: reads and writes their cells.
 //
 // The script's errors:
 //

@@ -45,8 +45,8 @@ type SliceRingV1Reply struct {
 // most limit_i: ask for one slice more than the window to cover all of it. The cost does not
 // depend on the number of slices. A denied call writes nothing.
 //
-// O(log N): TIME, GETRANGE, one more a window; a denial searches the N slices: a guess, then
-// halving.
+// O(log N): TIME, GETRANGE, one more a window; a denial searches the N slices: from one with
+// permits to the next, three times, then halving.
 //
 // The script's errors:
 //

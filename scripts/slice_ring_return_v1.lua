@@ -19,8 +19,8 @@
 -- ERROR       BADSTATE     ring holds a string that slice_ring did not write, or slices of another length
 --
 -- STATE       sr/1         slice_ring's: the totals behind the slice fall by what is given back; the
---                          expiry stays
--- COMPLEXITY  O(N)         N slices, at most 1000, have begun since: reads and writes their totals
+--                          links and the expiry stay
+-- COMPLEXITY  O(N)         N slices, at most 1000, have begun since: reads and writes their cells
 -- REDIS       5.0
 
 local function integer(text, least, most)
@@ -40,16 +40,17 @@ if not taken then return redis.error_reply("BADARG taken: want 0..90071992547409
 local permits = integer(ARGV[3], 1, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000000000") end
 
--- Totals wrap at 2^48: only their differences count.
-local wrap = 281474976710656
+-- Totals wrap at 2^44: only their differences count.
+local wrap = 17592186044416
 local header_bytes = 24
 
-local function number_at(bytes, index)
-  local a, b, c, d, e, f = string.byte(bytes, 6 * index + 1, 6 * index + 6)
-  return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+-- An integer of six bytes, and the byte behind it.
+local function number_at(bytes, offset)
+  local a, b, c, d, e, f, behind = string.byte(bytes, offset + 1, offset + 7)
+  return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f, behind
 end
 
-local function six_bytes(n)
+local function six_bytes(n, ...)
   local f = n % 256
   n = (n - f) / 256
   local e = n % 256
@@ -59,7 +60,7 @@ local function six_bytes(n)
   local c = n % 256
   n = (n - c) / 256
   local b = n % 256
-  return string.char((n - b) / 256, b, c, d, e, f)
+  return string.char((n - b) / 256, b, c, d, e, f, ...)
 end
 
 local header = redis.pcall("GETRANGE", ring, 0, header_bytes - 1)
@@ -68,7 +69,7 @@ if header == "" then return {0} end
 if #header ~= header_bytes or number_at(header, 0) ~= slice then
   return redis.error_reply("BADSTATE ring: want the slice it was written with")
 end
-local size, last, total = number_at(header, 1), number_at(header, 2), number_at(header, 3)
+local size, last, total = number_at(header, 6), number_at(header, 12), number_at(header, 18)
 if size < 1 or size > 10000 then return redis.error_reply("BADSTATE ring: want 1..10000 slices") end
 
 -- Where the clock was behind, the permits were counted in the last slice of then, a later one than that
@@ -78,27 +79,32 @@ local slice_taken = math.floor(taken / slice)
 local later = last - slice_taken
 if later < 0 or later >= size or later > 1000 then return {0} end
 
--- The totals before slice_taken and before each later slice: in one piece or, across the ring's end, in two.
-local start = header_bytes + 6 * (slice_taken % size)
+-- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two.
+local start = header_bytes + 7 * (slice_taken % size)
 local behind = math.min(later + 1, size - slice_taken % size)
-local totals = redis.call("GETRANGE", ring, start, start + 6 * behind - 1)
+local cells = redis.call("GETRANGE", ring, start, start + 7 * behind - 1)
 if behind <= later then
-  totals = totals .. redis.call("GETRANGE", ring, header_bytes, header_bytes + 6 * (later + 1 - behind) - 1)
+  cells = cells .. redis.call("GETRANGE", ring, header_bytes, header_bytes + 7 * (later + 1 - behind) - 1)
 end
-if #totals ~= 6 * (later + 1) then return redis.error_reply("BADSTATE ring: want a total for each slice") end
+if #cells ~= 7 * (later + 1) then
+  return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
+end
 
-local after = total
-if later > 0 then after = number_at(totals, 1) end
-local returned = math.min(permits, (after - number_at(totals, 0)) % wrap)
+-- The first six bytes of a cell are the total before its slice * 16, and a part of its link.
+local before, after = math.floor(number_at(cells, 0) / 16), total
+if later > 0 then after = math.floor(number_at(cells, 7) / 16) end
+local returned = math.min(permits, (after - before) % wrap)
 if returned == 0 then return {0} end
 
-local lowered = {string.sub(totals, 1, 6)}
+-- The links stay: they say where nothing was granted, which is so still.
+local lowered = {string.sub(cells, 1, 7)}
 for i = 1, later do
-  lowered[i + 1] = six_bytes((number_at(totals, i) - returned) % wrap)
+  local total_and_link, rest_of_link = number_at(cells, 7 * i)
+  lowered[i + 1] = six_bytes((total_and_link - 16 * returned) % (16 * wrap), rest_of_link)
 end
-totals = table.concat(lowered)
-redis.call("SETRANGE", ring, start, string.sub(totals, 1, 6 * behind))
-if behind <= later then redis.call("SETRANGE", ring, header_bytes, string.sub(totals, 6 * behind + 1)) end
+cells = table.concat(lowered)
+redis.call("SETRANGE", ring, start, string.sub(cells, 1, 7 * behind))
+if behind <= later then redis.call("SETRANGE", ring, header_bytes, string.sub(cells, 7 * behind + 1)) end
 redis.call("SETRANGE", ring, 18, six_bytes((total - returned) % wrap))
 
 return {returned}

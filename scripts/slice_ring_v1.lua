@@ -26,9 +26,12 @@
 -- ERROR       BADSTATE     ring holds a string that this script did not write, or slices of another length
 --
 -- STATE       sr/1         big-endian integers of 6 bytes: slice, size, last slice (its start / slice),
---                          total granted; then a ring of size totals, at index s % size the total before
---                          slice s. Expires when the last slice has left the ring
--- COMPLEXITY  O(log N)     TIME, GETRANGE, one more a window; a denial searches the N slices: a guess, then halving
+--                          total granted; then a ring of size cells of 7 bytes, that of slice s at index
+--                          s % size: the total before the slice * 4096 + the number % 4096 of the first
+--                          slice, from this one on, in which permits were granted.
+--                          Expires when the last slice has left the ring
+-- COMPLEXITY  O(log N)     TIME, GETRANGE, one more a window; a denial searches the N slices: from one with
+--                          permits to the next, three times, then halving
 -- REDIS       5.0
 
 local function integer(text, least, most)
@@ -63,15 +66,30 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 local current = (now - now % slice) / slice
 
--- Where there is no struct library (miniredis) the same bytes are read and made by hand.
-local struct = rawget(_G, "struct")
-local function number_at(bytes, offset)
-  if not struct then
-    local a, b, c, d, e, f = string.byte(bytes, offset + 1, offset + 6)
-    return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
-  end
-  return struct.unpack(">I6", bytes, offset + 1)
-end
+-- Where there is no struct library (miniredis) the same bytes are made and read by hand.
+local struct = rawget(_G, "struct") or {
+  pack = function(format, ...)
+    local bytes, numbers = "", {...}
+    for width in format:reverse():gmatch("%d") do
+      local n = table.remove(numbers)
+      for _ = 1, tonumber(width) do
+        bytes = string.char(n % 256) .. bytes
+        n = math.floor(n / 256)
+      end
+    end
+    return bytes
+  end,
+  unpack = function(format, bytes, from)
+    local numbers = {}
+    for width in format:gmatch("%d") do
+      local n = 0
+      for i = from, from + width - 1 do n = n * 256 + bytes:byte(i) end
+      numbers[#numbers + 1] = n
+      from = from + width
+    end
+    return unpack(numbers)
+  end,
+}
 
 local header = redis.pcall("GETRANGE", ring, "0", "23")
 if header.err then return header end
@@ -80,12 +98,7 @@ local fresh = true
 if header ~= "" or redis.call("EXISTS", ring) == 1 then
   local stored_slice, stored_size, stored_last, stored_total
   if #header == 24 then
-    if struct then
-      stored_slice, stored_size, stored_last, stored_total = struct.unpack(">I6I6I6I6", header)
-    else
-      stored_slice, stored_size = number_at(header, 0), number_at(header, 6)
-      stored_last, stored_total = number_at(header, 12), number_at(header, 18)
-    end
+    stored_slice, stored_size, stored_last, stored_total = struct.unpack(">I6I6I6I6", header, 1)
   end
   if stored_slice ~= slice then
     return redis.error_reply("BADSTATE ring: want the slice it was written with")
@@ -95,8 +108,8 @@ if header ~= "" or redis.call("EXISTS", ring) == 1 then
   end
   -- Fresh again when every slice has left the ring, or the last was counted by a clock that was
   -- ahead by more than the widest window, of the ring or the call, and 60 s.
-  local ahead = math.max(stored_size, widest) * slice + 60000000
-  if current - stored_last < stored_size and stored_last * slice <= now + ahead then
+  local ahead = stored_last * slice - now - 60000000
+  if current - stored_last < stored_size and (ahead <= stored_size * slice or ahead <= widest * slice) then
     fresh = false
     size, last, total = stored_size, stored_last, stored_total
     -- While the clock is behind, permits count in the last slice.
@@ -104,82 +117,74 @@ if header ~= "" or redis.call("EXISTS", ring) == 1 then
   end
 end
 
--- Totals wrap at 2^48: only their differences count, and 10000 slices of 10^9 stay below it.
-local wrap = 281474976710656
+-- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 stay below it.
+local wrap = 17592186044416
 
 local wanted = permits
 if permits == 0 then wanted = 1 end
 local counts, moves, remaining = {}, 0, limits[1]
-local page, page_index = "", size
+local page, page_index = "", size -- cells read, from that of index page_index on
 for i = 1, #limits do
-  local start, limit = current - slices[i] + 1, limits[i]
-  -- Before the ring's oldest slice nothing is known to have been granted.
-  local oldest, count = math.max(start, last - size + 1)
+  local start, most = current - slices[i] + 1, limits[i] - wanted
   -- The later a window starts, the less it holds: from full on there is no room, from free on there is.
-  -- Tried are the oldest slice, where the count is; the last, as what is full was often filled at once, and
-  -- it is read along where it lies beside the oldest; where there would be room had the permits come
-  -- evenly; then halves. What else is read along is likely to be tried next.
-  local full, free, guessed = oldest - 1, last + 1
-  local behind, ahead = 1, math.ceil(slices[i] / limit)
-  if ahead > 40 then ahead = 0 end
+  -- Before the ring's oldest slice nothing is known to have been granted.
+  local full, free, count, probes = start - 1, last + 1, 0, 0
+  if full < last - size then full = last - size end
   while not fresh and free - full > 1 do
-    local first
-    if not count then
-      first = oldest
-    elseif free > last and (guessed or oldest == last - size + 1) then
-      first = last
+    -- Tried are the oldest slice, which tells the count; the one behind the first with permits, as room
+    -- for one comes when those have left; twice more the one behind the next; then halves.
+    local probe = full + 1
+    if probes > 3 then probe = math.floor((full + free) / 2) end
+    local index = probe % size
+    local at = 7 * (index - page_index)
+    if index < page_index or at + 7 > #page then
+      page_index, at = index, 0
+      -- Seven more cells are read along with the first: where most slices hold permits, room is there.
+      local from, along = 24 + 7 * index, 6
+      if probes == 0 then along = 55 end
+      page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + along))
+      if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+    end
+    local high, low = struct.unpack(">I5I2", page, at + 1)
+    local held = (total - high * 16 - (low - low % 4096) / 4096) % wrap
+    if probes == 0 then count = held end
+    probes = probes + 1
+    if held > most then
+      -- Nothing was granted from the slice up to the one that it links to, so this one is as full.
+      full = probe + (low - probe) % 4096
+      if full >= free then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
     else
-      first = math.floor((full + free) / 2)
-      if not guessed then
-        guessed = true
-        first = math.min(first, full + math.ceil((free - full) * (count + wanted - limit) / count))
-      end
+      free = probe
     end
-    local index = first % size
-    local offset = 6 * (index - page_index)
-    if index < page_index or offset >= #page then
-      if guessed and first - full <= 120 then behind = first - full end
-      page_index = math.max(index - behind, 0)
-      offset = 6 * (index - page_index)
-      page = redis.call("GETRANGE", ring, 24 + 6 * page_index, 29 + 6 * (index + ahead))
-    end
-    if offset + 6 > #page then return redis.error_reply("BADSTATE ring: want a total for each slice") end
-    local held = (total - number_at(page, offset)) % wrap
-    if held > limit - wanted then full = first else free = first end
-    count = count or held
   end
-  counts[i] = count or 0
-  remaining = math.min(remaining, limit - counts[i])
-  if counts[i] > limit - wanted then moves = math.max(moves, free - start) end
+  counts[i] = count
+  if limits[i] - count < remaining then remaining = limits[i] - count end
+  if count > most then moves = math.max(moves, free - start) end
 end
 
 local granted = 0
 if permits > 0 and moves == 0 then
   granted = permits
-  local function six_bytes(n)
-    local bytes = ""
-    for _ = 1, 6 do
-      bytes = string.char(n % 256) .. bytes
-      n = math.floor(n / 256)
-    end
-    return bytes
+  local cell, cells
+  if fresh or current > last then
+    local low = total % 16
+    cell = struct.pack(">I5I2", (total - low) / 16, low * 4096 + current % 4096)
   end
-  local totals
   if fresh then
-    totals = string.rep(six_bytes(0), widest)
+    cells = string.rep(cell, size)
   elseif widest > size then
     -- Lengthened at the old end: laid out oldest first, and turned to where the slices now belong.
-    totals = redis.call("GETRANGE", ring, "24", 23 + 6 * size)
-    if #totals ~= 6 * size then return redis.error_reply("BADSTATE ring: want a total for each slice") end
-    local from = 6 * ((last + 1) % size)
-    local oldest = string.sub(totals, from + 1, from + 6)
-    totals = string.rep(oldest, widest - size) .. string.sub(totals, from + 1) .. string.sub(totals, 1, from)
-    local turn = 6 * (widest - (last + 1) % widest)
-    totals = string.sub(totals, turn + 1) .. string.sub(totals, 1, turn)
-  end
-  if totals then
+    cells = redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * size))
+    if #cells ~= 7 * size then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+    local from = 7 * ((last + 1) % size)
+    local oldest = string.sub(cells, from + 1, from + 7)
+    cells = string.rep(oldest, widest - size) .. string.sub(cells, from + 1) .. string.sub(cells, 1, from)
+    local turn = 7 * (widest - (last + 1) % widest)
+    cells = string.sub(cells, turn + 1) .. string.sub(cells, 1, turn)
     size = widest
-    redis.call("SET", ring, six_bytes(slice) .. six_bytes(size) .. six_bytes(last) .. six_bytes(total) .. totals)
+  end
+  if cells then
+    redis.call("SET", ring, struct.pack(">I6I6I6I6", slice, size, last, total) .. cells)
   end
   if current > last then
     -- The gap: slices that were skipped, and the current one, start from the total so far. Once round
@@ -187,21 +192,21 @@ if permits > 0 and moves == 0 then
     local gap = math.min(current - last, size)
     local index = (current - gap + 1) % size
     local behind = math.min(gap, size - index)
-    local before = six_bytes(total)
-    redis.call("SETRANGE", ring, 24 + 6 * index, string.rep(before, behind))
-    if gap > behind then redis.call("SETRANGE", ring, "24", string.rep(before, gap - behind)) end
+    redis.call("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, behind))
+    if gap > behind then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - behind)) end
   end
   total = (total + granted) % wrap
-  local moved = struct and struct.pack(">I6I6", current, total) or six_bytes(current) .. six_bytes(total)
-  redis.call("SETRANGE", ring, "12", moved)
-  if totals or current > last then
-    redis.call("PEXPIREAT", ring, math.ceil((current + size) * slice / 1000))
+  redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total))
+  if cells or current > last then
+    local expires = math.ceil((current + size) * slice / 1000)
+    local ms = expires % 1000
+    redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
   end
   last, remaining = current, remaining - granted
   for i = 1, #counts do counts[i] = counts[i] + granted end
 end
 
-local wait, reset_after = 0, 0
+local wait, reset_after = 0, (last + widest) * slice - now
 if moves > 0 then wait = (current + moves) * slice - now end
-if not fresh or granted > 0 then reset_after = math.max((last + widest) * slice - now, 0) end
+if reset_after < 0 or fresh and granted == 0 then reset_after = 0 end
 return {granted, math.max(remaining, 0), wait, reset_after, now, unpack(counts)}

@@ -238,15 +238,28 @@ var sliceRingV1Edges = []timeline{
 	{"the largest limit is what remains", []line{
 		{"0s", "1s 0 3 1000000000", "0 1000000000 0 0 0"},
 	}},
-	{"totals wrap at 2^48", []line{
-		{"0s", "!SET $1 " + ringOf(3, 0, 1<<48-1, 1<<48-1, 1<<48-1, 1<<48-1), "OK"},
+	{"totals wrap at 2^44", []line{
+		{"0s", "!SET $1 " + ringOf(3, 0, 1<<44-1, 1<<44-1, 1<<44-1, 1<<44-1), "OK"},
 		{"0s", "1s 0 3 9", "0 9 0 3s 0"},
 		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
 		{"0s", "1s 2 3 9", "2 6 0 3s 3"},
 		{"1s", "1s 2 3 9", "2 4 0 3s 5"},
 		{"3s", "1s 0 3 9", "0 7 0 1s 2"},
-		{"3s", "!SET $1 " + ringOf(3, 3, 1, 1<<48-2, 1<<48-2, 1<<48-2), "OK"},
+		{"3s", "!SET $1 " + ringOf(3, 3, 1, 1<<44-2, 1<<44-2, 1<<44-2), "OK"},
 		{"3s", "1s 0 3 9", "0 6 0 3s 3"},
+	}},
+	{"what is stored of each slice", []line{
+		{"0s", "1s 2 3 9", "2 7 0 3s 2"},
+		{"", "!GETRANGE $1 18 44", "\x00\x00\x00\x00\x00\x02" + strings.Repeat("\x00\x00\x00\x00\x00\x07\x00", 3)},
+		{"2s", "1s 1 3 9", "1 6 0 3s 3"},
+		{"", "!GETRANGE $1 18 44", "\x00\x00\x00\x00\x00\x03" + "\x00\x00\x00\x00\x00\x07\x00" + strings.Repeat("\x00\x00\x00\x00\x00\x27\x02", 2)},
+		{"2s", "slice_ring_return 1s @0s 1", "1"},
+		{"", "!GETRANGE $1 18 44", "\x00\x00\x00\x00\x00\x02" + "\x00\x00\x00\x00\x00\x07\x00" + strings.Repeat("\x00\x00\x00\x00\x00\x17\x02", 2)},
+	}},
+	{"a narrow window was empty a microsecond ago", []line{
+		{"0s", "1s 1 10 9", "1 8 0 10s 1"},
+		{"1s", "1s 0 1 9", "0 9 0 0 0"},
+		{"1.000001s", "1s 0 1 9", "0 9 0 0 0"},
 	}},
 	{"a size that is no size", []line{
 		{"0s", "!SET $1 " + ringOf(0, 0, 0), "OK"},
@@ -255,17 +268,17 @@ var sliceRingV1Edges = []timeline{
 		{"0s", "1s 1 3 9", "BADSTATE ring: want 1..10000 slices"},
 	}},
 	{"the totals of a ring end too soon for it to be lengthened", []line{
-		{"0s", "!SET $1 " + strings.TrimSuffix(ringOf(3, 0, 1, 0, 0, 0), "\x00"), "OK"},
+		{"0s", "!SET $1 " + cut(ringOf(3, 0, 1, 0, 0, 0)), "OK"},
 		{"0s", "1s 1 1 9", "1 7 0 1s 2"},
-		{"0s", "1s 1 1 9 4 9", "BADSTATE ring: want a total for each slice"},
+		{"0s", "1s 1 1 9 4 9", "BADSTATE ring: want a total and a link for each slice"},
 	}},
 	{"the totals of a ring end too soon for a wait", []line{
-		{"0s", "!SET $1 " + strings.TrimSuffix(ringOf(3, 0, 1, 1, 0, 0), "\x00"), "OK"},
-		{"0s", "1s 0 3 1", "BADSTATE ring: want a total for each slice"},
+		{"0s", "!SET $1 " + cut(ringOf(3, 0, 1, 1, 0, 0)), "OK"},
+		{"0s", "1s 0 3 1", "BADSTATE ring: want a total and a link for each slice"},
 	}},
 	{"what stands behind the ring does not matter", []line{
 		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
-		{"", "!APPEND $1 xxxxxxxxxxxx", "54"},
+		{"", "!APPEND $1 xxxxxxxxxxxx", "57"},
 		{"0s", "1s 1 5 9", "1 7 0 5s 2"},
 		{"4s", "1s 1 5 9", "1 6 0 5s 3"},
 	}},
@@ -286,14 +299,23 @@ var sliceRingV1Edges = []timeline{
 	}},
 }
 
-// ringOf is what slice_ring stores with slices of a second; the last slice is so many behind the epoch.
+// ringOf is a ring with slices of a second; the last slice is so many behind the epoch. Each slice links to itself,
+// which says nothing of the next.
 func ringOf(size, last, total int64, totals ...int64) string {
 	var bytes []byte
-	for _, n := range append([]int64{1_000_000, size, epoch/1_000_000 + last, total}, totals...) {
+	last += epoch / 1_000_000
+	for _, n := range []int64{1_000_000, size, last, total} {
 		bytes = append(bytes, binary.BigEndian.AppendUint64(nil, uint64(n))[2:]...)
+	}
+	for i, n := range totals {
+		slice := last - (last-int64(i))%size
+		bytes = append(bytes, binary.BigEndian.AppendUint64(nil, uint64(n<<12|slice%4096))[1:]...)
 	}
 	return string(bytes)
 }
+
+// cut is a text without its last byte.
+func cut(text string) string { return text[:len(text)-1] }
 
 // The first and the last value of every argument's range is in it.
 func TestRanges(t *testing.T) {

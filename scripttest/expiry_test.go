@@ -74,6 +74,10 @@ func checkLaterGrantsProlong(t testing.TB) {
 	assertTTL(t, r, sliceRingV1.keys[0], 2500)
 	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "5", "9"})
 	assertTTL(t, r, sliceRingV1.keys[0], 4500)
+	_, _ = r.Do("UNLINK", sliceRingV1.keys[0])
+	r.SetTime(epoch + 1_499_999)
+	ring.Run(r, sliceRingV1.keys, []string{"1001001", "1", "3", "9"})
+	assertTTL(t, r, sliceRingV1.keys[0], (epoch/1001001+1+3)*1001001/1000+1-(epoch+1_499_999)/1000)
 }
 
 // The config of token_bucket lives as long as the longest-lived permits under it, and one that an operator

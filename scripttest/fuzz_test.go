@@ -529,9 +529,9 @@ func TestFuzzCatches(t *testing.T) {
 		{gcraV1, "a burst of one more", "local wait = after - depth", "local wait = after - depth - interval", "want at most"},
 		{gcraV1, "no check of what may not be together", "if depth > 4503599627370496", "if depth > 9503599627370496", "contradict each other"},
 		{sliceRingV1, "a reply below its range", "math.max(remaining, 0)", "math.max(remaining, 0) - 1", "in the ranges of the header"},
-		{sliceRingV1, "reads behind the ring", "if offset + 6 > #page then", "if false then", "which the header does not declare"},
+		{sliceRingV1, "reads behind the ring", "if #page < 7 then", "if false then", "which the header does not declare"},
 		{sliceRingReturnV1, "more than it was given", "return {returned}", "return {returned + 1000000000}", "in the ranges of the header"},
-		{sliceRingReturnV1, "reads behind the ring", "if #totals ~= 6 * (later + 1) then", "if false then", "which the header does not declare"},
+		{sliceRingReturnV1, "reads behind the ring", "if #cells ~= 7 * (later + 1) then", "if false then", "which the header does not declare"},
 	} {
 		t.Run(c.table.script.Name+"/"+c.fault, func(t *testing.T) {
 			c.table.script = edited(t, c.table.script, c.old, c.new)

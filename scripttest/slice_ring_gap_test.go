@@ -1,8 +1,10 @@
 package scripttest_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -12,7 +14,7 @@ import (
 
 // ringInstructions is what any call of slice_ring with one window ends within: about twice what the
 // dearest of those below takes. The script has no loop over slices: the gap is cleared by string.rep.
-const ringInstructions = 1500
+const ringInstructions = 2500
 
 const ringKey = "t:x:{u}:sr1:1000" // slices of a millisecond, the shortest
 
@@ -83,7 +85,7 @@ func liveAfter(gap, size, filled int64) int64 {
 func TestRingDamagedStateEnds(t *testing.T) { checkRingDamagedStateEnds(t) }
 
 func checkRingDamagedStateEnds(t testing.TB) {
-	for position := range 24 + 6*4 {
+	for position := range 24 + 7*4 {
 		for _, value := range []byte{0, 1, 0x7f, 0x80, 0xff} {
 			r, at := ring(t, 4)
 			for s := range int64(6) {
@@ -107,27 +109,76 @@ func checkRingDamagedStateEnds(t testing.TB) {
 	}
 }
 
-// A search for room ends as soon whatever the totals are, be they in no order at all.
-func TestRingSearchEnds(t *testing.T) {
-	const size = 3600
+// A search for room ends as soon whatever the totals and the links are, be they in no order at all: after the oldest
+// slice and three more it halves.
+func TestRingSearchEnds(t *testing.T) { checkRingSearchEnds(t) }
+
+func checkRingSearchEnds(t testing.TB) {
+	const size, mostReads = 3600, 4 + 12
 	random := rand.New(rand.NewPCG(5, 8))
-	for range 300 {
+	for round := range 300 {
 		r, at := ring(t, size)
-		last := random.Int64N(size)
-		at(last)
-		totals := make([]byte, 6*size)
-		for i := range totals {
-			totals[i] = byte(random.Uint32())
+		last := epoch/1000 + random.Int64N(size)
+		at(last - epoch/1000)
+		furthest := []int64{1, 2, 60, 4096}[round%4]
+		cells := make([]byte, 7*size)
+		for s := last - size + 1; s <= last; s++ {
+			// The last slice alone is sound, or it would be the answer.
+			total, link := int64(0), s+random.Int64N(min(furthest, last-s+1))
+			if s < last {
+				total = random.Int64N(1 << 44)
+			}
+			copy(cells[7*(s%size):], binary.BigEndian.AppendUint64(nil, uint64(total<<12|link%4096))[1:])
 		}
-		// The last slice alone is sound, or it would be the answer.
-		clear(totals[6*((epoch/1000+last)%size):][:6])
-		_, _ = r.Do("SETRANGE", ringKey, "24", totals)
-		result := at(last + random.Int64N(size-2))
-		if result.Err != nil {
+		_, _ = r.Do("SETRANGE", ringKey, "24", cells)
+		result := at(last - epoch/1000 + random.Int64N(size-2))
+		if refused, isReply := result.Err.(scripttest.ErrorReply); result.Err != nil && !(isReply && refused == badCells) {
 			t.Fatalf("%d instructions: %v", result.Instructions, result.Err)
 		}
-		if got := result.Reply.([]any)[0]; got != int64(0) {
-			t.Fatalf("granted %v, so nothing was searched", got)
+		if result.Err == nil && result.Reply.([]any)[0] != int64(0) {
+			t.Fatalf("granted %v, so nothing was searched", result.Reply)
+		}
+		if reads := len(result.Commands) - 2; reads > mostReads {
+			t.Errorf("%d reads, want up to %d", reads, mostReads)
+		}
+	}
+}
+
+const badCells = "BADSTATE ring: want a total and a link for each slice"
+
+// Damaged links change the wait of a denial at most: what is granted and counted comes from the totals.
+func TestRingDamagedLinks(t *testing.T) { checkRingDamagedLinks(t) }
+
+func checkRingDamagedLinks(t testing.TB) {
+	random := rand.New(rand.NewPCG(8, 5))
+	for range 500 {
+		r, at := ring(t, 30)
+		var last int64
+		for range random.IntN(20) + 1 {
+			at(last)
+			last += random.Int64N(8)
+		}
+		stored, _ := r.Do("GET", ringKey)
+		damaged := []byte(stored.(string))
+		for cell := 24; cell < len(damaged); cell += 7 {
+			damaged[cell+5] ^= byte(random.IntN(16))
+			damaged[cell+6] ^= byte(random.IntN(256))
+		}
+		script := compile(t, sluice.SliceRingV1.File, sluice.SliceRingV1.Source)
+		args := []string{"1000", strconv.Itoa(random.IntN(3)), "30", strconv.Itoa(2 + random.IntN(20)), "7", "9"}
+		want := script.Run(r, []string{ringKey}, args)
+		_, _ = r.Do("SET", ringKey, damaged)
+		got := script.Run(r, []string{ringKey}, args)
+		if got.Err == scripttest.ErrorReply(badCells) {
+			continue
+		}
+		if got.Err != nil {
+			t.Fatal(got.Err)
+		}
+		reply, right := got.Reply.([]any), want.Reply.([]any)
+		reply[2], right[2] = nil, nil
+		if !slices.Equal(reply, right) {
+			t.Errorf("%q: %v with damaged links, want %v", args, reply, right)
 		}
 	}
 }
@@ -135,7 +186,7 @@ func TestRingSearchEnds(t *testing.T) {
 func TestRingTruncatedStateEnds(t *testing.T) { checkRingTruncatedStateEnds(t) }
 
 func checkRingTruncatedStateEnds(t testing.TB) {
-	for length := range 24 + 6*4 {
+	for length := range 24 + 7*4 {
 		r, at := ring(t, 4)
 		for s := range int64(6) {
 			at(s)

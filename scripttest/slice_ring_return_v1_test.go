@@ -48,7 +48,7 @@ var sliceRingReturnV1 = table{
 			{"2s", "slice_ring 1s 0 1 9 2 9 3 9", "0 4 0 3s 1 4 5"},
 			{"3s", "slice_ring 1s 1 3 9", "1 4 0 3s 5"},
 			{"3s", "1s @1s 3", "3"},
-			{"", "!STRLEN $1", "42"},
+			{"", "!STRLEN $1", "45"},
 			{"3s", "slice_ring 1s 0 1 9 2 9 3 9", "0 7 0 3s 1 2 2"},
 			{"4s", "slice_ring 1s 0 1 9 2 9 3 9", "0 7 0 2s 0 1 2"},
 			{"4s", "1s @2s 1", "1"},
@@ -119,12 +119,11 @@ var sliceRingReturnV1 = table{
 			{"1001s", "1s @0s 1", "0"},
 			{"1001s", "slice_ring 1s 0 1500 9 2 9 1001 9", "0 6 0 1500s 3 2 2"},
 		}},
-		{"totals that wrap at 2^48", []line{
+		{"totals that wrap at 2^44", []line{
 			{"0s", "slice_ring 1s 3 3 9", "3 6 0 3s 3"},
 			{"1s", "slice_ring 1s 2 3 9", "2 4 0 3s 5"},
-			// The total before slice 0 becomes 2^48 - 1, that before slice 1 becomes 2, that of all 4.
-			{"", "!SETRANGE $1 24 \xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00\x02\xff\xff\xff\xff\xff\xff", "42"},
-			{"", "!SETRANGE $1 18 \x00\x00\x00\x00\x00\x04", "42"},
+			// The total before slice 0 becomes 2^44 - 1, that before slice 1 becomes 2, that of all 4.
+			{"", "!SET $1 " + ringOf(3, 1, 4, 1<<44-1, 2, 1<<44-1), "OK"},
 			{"1s", "slice_ring 1s 0 1 9 2 9 3 9", "0 4 0 3s 2 5 5"},
 			{"1s", "1s @0s 3", "3"},
 			{"1s", "slice_ring 1s 0 1 9 2 9 3 9", "0 7 0 3s 2 2 2"},
@@ -135,6 +134,20 @@ var sliceRingReturnV1 = table{
 			{"0s", "slice_ring 1s 1000000000 1 1000000000", "1000000000 0 0 1s 1000000000"},
 			{"0s", "1s @0s 1000000000", "1000000000"},
 			{"0s", "slice_ring 1s 1000000000 1 1000000000", "1000000000 0 0 1s 1000000000"},
+		}},
+		{"large totals", []line{
+			{"0s", "slice_ring 1s 1000000000 5 1000000000", "1000000000 0 0 5s 1000000000"},
+			{"1s", "slice_ring 1s 700000000 1 1000000000", "700000000 300000000 0 1s 700000000"},
+			{"2s", "slice_ring 1s 255 1 1000000000", "255 999999745 0 1s 255"},
+			{"3s", "slice_ring 1s 5 1 1000000000", "5 999999995 0 1s 5"},
+			{"3s", "1s @1s 1000000000", "700000000"},
+			{"3s", "1s @3s 1000000000", "5"},
+			{"3s", "slice_ring 1s 0 1 9 2 1000 3 1000 4 1000000000", "0 0 1s 4s 0 255 255 1000000255"},
+			{"3s", "1s @2s 255", "255"},
+			{"3s", "1s @0s 999999999", "999999999"},
+			{"", "!GETRANGE $1 18 58", "\x00\x00\x00\x00\x00\x01" + "\x00\x00\x00\x00\x00\x07\x00" + "\x00\x00\x00\x00\x00\x17\x01" +
+				"\x00\x00\x00\x00\x00\x17\x02" + "\x00\x00\x00\x00\x00\x17\x03" + "\x00\x00\x00\x00\x00\x07\x00"},
+			{"3s", "slice_ring 1s 1 5 1", "0 0 2s 5s 1"},
 		}},
 		{"the expiry stays", []line{
 			{"0s", "slice_ring 1s 3 3 9", "3 6 0 3s 3"},
@@ -158,19 +171,19 @@ var sliceRingReturnV1 = table{
 			{"0s", "1s @0s 1", "BADSTATE ring: want the slice it was written with"},
 			{"", "!DEL $1", "1"},
 			{"0s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
-			{"", "!SETRANGE $1 6 x", "42"},
+			{"", "!SETRANGE $1 6 x", "45"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
-			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x00\x00", "42"},
+			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x00\x00", "45"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
-			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x11", "42"},
+			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x11", "45"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
-			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x10", "42"},
-			{"0s", "1s @0s 1", "BADSTATE ring: want a total for each slice"},
+			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x10", "45"},
+			{"0s", "1s @0s 1", "BADSTATE ring: want a total and a link for each slice"},
 		}},
 		{"a ring that is longer by its header than by its bytes", []line{
 			{"0s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
-			{"", "!SETRANGE $1 11 a", "42"},
-			{"0s", "1s @0s 1", "BADSTATE ring: want a total for each slice"},
+			{"", "!SETRANGE $1 11 a", "45"},
+			{"0s", "1s @0s 1", "BADSTATE ring: want a total and a link for each slice"},
 		}},
 	},
 }
@@ -180,7 +193,7 @@ func TestReturnToDamagedRingEnds(t *testing.T) { checkReturnToDamagedRingEnds(t)
 
 func checkReturnToDamagedRingEnds(t testing.TB) {
 	back := compile(t, sluice.SliceRingReturnV1.File, sluice.SliceRingReturnV1.Source)
-	for position := range 24 + 6*4 {
+	for position := range 24 + 7*4 {
 		for _, value := range []byte{0, 1, 0x7f, 0x80, 0xff} {
 			r, at := ring(t, 4)
 			for s := range int64(6) {

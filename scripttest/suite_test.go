@@ -62,6 +62,8 @@ func ownChecks(script *sluice.Script) []check {
 			{"gaps", checkRingGapEnds},
 			{"truncated", checkRingTruncatedStateEnds},
 			{"damaged", checkRingDamagedStateEnds},
+			{"searches", checkRingSearchEnds},
+			{"links", checkRingDamagedLinks},
 			{"struct", sliceRingV1.checkPacksWithStruct},
 		},
 		&sluice.SliceRingReturnV1: {

@@ -202,7 +202,7 @@ func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
 // reads reports whether a command of a time line only looks.
 func reads(command string) bool {
 	name, _, _ := strings.Cut(command, " ")
-	return slices.Contains([]string{"EXISTS", "GET", "HMGET", "LINDEX", "LLEN", "LRANGE", "PTTL", "STRLEN", "ZCARD", "ZRANGE", "ZSCORE"}, name)
+	return slices.Contains([]string{"EXISTS", "GET", "GETRANGE", "HMGET", "LINDEX", "LLEN", "LRANGE", "PTTL", "STRLEN", "ZCARD", "ZRANGE", "ZSCORE"}, name)
 }
 
 func (tab table) vectorCommand(t *testing.T, store model.Store, now int64, command string) (vectorStep, model.Store) {

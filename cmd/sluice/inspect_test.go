@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -168,9 +169,11 @@ func TestServerInspectJSON(t *testing.T) {
 // ringUpTo is a slice_ring of 60 slices of a second, with a permit in the last.
 func ringUpTo(last int64) string {
 	var text strings.Builder
-	for _, n := range append([]int64{1_000_000, 60, last, 1}, make([]int64, 60)...) {
+	for _, n := range []int64{1_000_000, 60, last, 1} {
 		text.Write(binary.BigEndian.AppendUint64(nil, uint64(n))[2:])
 	}
+	cell := binary.BigEndian.AppendUint64(nil, uint64(last%4096))[1:]
+	text.Write(bytes.Repeat(cell, 60))
 	return text.String()
 }
 

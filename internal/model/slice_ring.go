@@ -29,7 +29,7 @@ func sliceRing(c call) Outcome {
 			return c.fails(bad)
 		case before.leftOrVoid(c.now, widest):
 		case !before.sound():
-			return Outcome{Or: "BADSTATE ring: want a total for each slice", Any: true, After: c.store}
+			return Outcome{Or: badCells, Any: true, After: c.store}
 		default:
 			r = before
 		}
@@ -65,21 +65,25 @@ func windowsOf(args arguments) (windows []ringWindow) {
 type ring struct {
 	slice, size, last, total int64
 	granted                  map[int64]int64 // by the number of the slice
+	links                    map[int64]int64 // likewise: the first from it on in which permits were granted
 	fresh                    bool            // nothing is stored, or nothing that counts
 	bytes                    string          // as stored
 }
 
 const (
 	ringHeader = 24
-	ringWrap   = 1 << 48
+	ringCell   = 7       // bytes: 44 bits of a total, 12 of a link
+	ringWrap   = 1 << 44 // of totals
+	linkWrap   = 1 << 12 // of links
+	badCells   = "BADSTATE ring: want a total and a link for each slice"
 )
 
 // ringOf reads the header.
 func ringOf(bytes string, slice int64) (r ring, bad string) {
-	if len(bytes) < ringHeader || bigEndian(bytes) != slice {
+	if len(bytes) < ringHeader || bigEndian(bytes[:6]) != slice {
 		return r, "BADSTATE ring: want the slice it was written with"
 	}
-	r = ring{slice: slice, size: bigEndian(bytes[6:]), last: bigEndian(bytes[12:]), total: bigEndian(bytes[18:]), bytes: bytes}
+	r = ring{slice: slice, size: bigEndian(bytes[6:12]), last: bigEndian(bytes[12:18]), total: bigEndian(bytes[18:24]), bytes: bytes}
 	if r.size < 1 || r.size > 10000 {
 		return r, "BADSTATE ring: want 1..10000 slices"
 	}
@@ -87,7 +91,7 @@ func ringOf(bytes string, slice int64) (r ring, bad string) {
 }
 
 func bigEndian(bytes string) (n int64) {
-	for i := range 6 {
+	for i := range len(bytes) {
 		n = n<<8 | int64(bytes[i])
 	}
 	return n
@@ -100,29 +104,41 @@ func (r ring) leftOrVoid(now, widest int64) bool {
 	return now/r.slice-r.last >= r.size || r.last > (now+mostAhead)/r.slice
 }
 
-// sound reads the permits of each slice, and reports whether they are such as a script has written: none was
-// granted before the ring's oldest slice and taken back later.
+// sound reads the permits of each slice and its link, and reports whether they are such as a script has written:
+// none was granted before the ring's oldest slice and taken back later, and none between a slice and its link.
 func (r *ring) sound() bool {
-	if int64(len(r.bytes)) < ringHeader+6*r.size {
+	if int64(len(r.bytes)) < ringHeader+ringCell*r.size {
 		return false
 	}
-	r.granted = map[int64]int64{}
-	all, next := int64(0), r.total
+	r.granted, r.links = map[int64]int64{}, map[int64]int64{}
+	all, next, before := int64(0), r.total, map[int64]int64{}
 	for s := r.last; s > r.last-r.size; s-- {
-		before := bigEndian(r.bytes[ringHeader+6*index(s, r.size):])
-		if n := difference48(next, before); n > 0 {
+		var link int64
+		before[s], link = r.cell(s)
+		if n := apart(next, before[s]); n > 0 {
 			r.granted[s] = n
 			all += n
 		}
-		next = before
+		r.links[s] = s + index(link-s, linkWrap)
+		if total, within := before[r.links[s]]; !within || total != before[s] {
+			return false
+		}
+		next = before[s]
 	}
 	return all < ringWrap
 }
 
-// difference48 is between two totals, which wrap at 2^48.
-func difference48(later, earlier int64) int64 { return (later - earlier + ringWrap) % ringWrap }
+// cell is the total before a slice, and its link as it is stored.
+func (r ring) cell(slice int64) (total, link int64) {
+	at := ringHeader + ringCell*index(slice, r.size)
+	n := bigEndian(r.bytes[at : at+ringCell])
+	return n / linkWrap, n % linkWrap
+}
 
-// index is where in the ring a slice has its total.
+// apart is how far two totals are from each other, which wrap at 2^44.
+func apart(later, earlier int64) int64 { return index(later-earlier, ringWrap) }
+
+// index is where in the ring a slice has its cell.
 func index(s, size int64) int64 { return ((s % size) + size) % size }
 
 // count is what a window that ends with a slice holds.
@@ -147,19 +163,29 @@ func (r ring) room(windows []ringWindow, slice, permits int64) bool {
 
 // grown is the ring with at least so many slices, of which the added ones are older and hold nothing.
 func (r ring) grown(slices int64) ring {
+	oldest := r.last - r.size + 1
 	r.size = max(r.size, slices)
+	for s := oldest - 1; !r.fresh && s > r.last-r.size; s-- {
+		r.links[s] = r.links[oldest]
+	}
 	return r
 }
 
 // add is the ring after a grant in a slice.
 func (r ring) add(slice, permits int64) ring {
-	granted := map[int64]int64{slice: permits}
+	granted, links := map[int64]int64{slice: permits}, map[int64]int64{}
 	for s, n := range r.granted {
 		if s > slice-r.size {
 			granted[s] += n
 		}
 	}
-	r.granted, r.last, r.total, r.fresh = granted, slice, (r.total+permits)%ringWrap, false
+	for s := slice; s > slice-r.size; s-- {
+		links[s] = slice
+		if s <= r.last && !r.fresh {
+			links[s] = r.links[s]
+		}
+	}
+	r.granted, r.links, r.last, r.total, r.fresh = granted, links, slice, (r.total+permits)%ringWrap, false
 	return r
 }
 
@@ -177,21 +203,22 @@ func (r ring) value(before ring, stored Value) Value {
 	return value
 }
 
-// encoded are the bytes: slice, size, last slice and total; then for each slice the total before it.
+// encoded are the bytes: slice, size, last slice and total; then for each slice the total before it and its link.
 func (r ring) encoded() string {
-	totals := make([]string, r.size)
+	cells := make([]string, r.size)
 	total := r.total
 	for s := r.last; s > r.last-r.size; s-- {
-		total = difference48(total, r.granted[s])
-		totals[index(s, r.size)] = sixBytes(total)
+		total = apart(total, r.granted[s])
+		cells[index(s, r.size)] = inBytes(total*linkWrap+index(r.links[s], linkWrap), ringCell)
 	}
-	return sixBytes(r.slice) + sixBytes(r.size) + sixBytes(r.last) + sixBytes(r.total) + strings.Join(totals, "")
+	return inBytes(r.slice, 6) + inBytes(r.size, 6) + inBytes(r.last, 6) + inBytes(r.total, 6) + strings.Join(cells, "")
 }
 
-func sixBytes(n int64) string {
-	bytes := make([]byte, 6)
+// inBytes is a number as a big-endian integer of so many bytes.
+func inBytes(n int64, width int) string {
+	bytes := make([]byte, width)
 	for i := range bytes {
-		bytes[i] = byte(n >> (8 * (5 - i)))
+		bytes[i] = byte(n >> (8 * (width - 1 - i)))
 	}
 	return string(bytes)
 }

@@ -21,39 +21,39 @@ func sliceRingReturn(c call) Outcome {
 		return Outcome{Reply: []int64{0}, After: c.store}
 	}
 	if !r.reaches(taken) {
-		return c.fails("BADSTATE ring: want a total for each slice")
+		return c.fails(badCells)
 	}
-	returned := min(c.args.number["permits"], difference48(r.before(taken+1), r.before(taken)))
+	returned := min(c.args.number["permits"], apart(r.before(taken+1), r.before(taken)))
 	stored.Text = r.lowered(taken, returned)
 	return Outcome{Reply: []int64{returned}, After: c.store.With(c.keys[0], stored)}
 }
 
-// at is where the total before a slice stands; that of the slice after the last is the total of all.
-func (r ring) at(slice int64) int64 {
+// before is the total before a slice; that before the slice after the last is the total of all.
+func (r ring) before(slice int64) int64 {
 	if slice > r.last {
-		return 18
+		return r.total
 	}
-	return ringHeader + 6*index(slice, r.size)
+	total, _ := r.cell(slice)
+	return total
 }
 
-// before is the total before a slice.
-func (r ring) before(slice int64) int64 { return bigEndian(r.bytes[r.at(slice):]) }
-
-// reaches reports whether the bytes hold the totals of a slice and of all later ones.
+// reaches reports whether the bytes hold the cells of a slice and of all later ones.
 func (r ring) reaches(slice int64) bool {
 	for s := slice; s <= r.last; s++ {
-		if r.at(s)+6 > int64(len(r.bytes)) {
+		if ringHeader+ringCell*(index(s, r.size)+1) > int64(len(r.bytes)) {
 			return false
 		}
 	}
 	return true
 }
 
-// lowered are the bytes with so many permits less in a slice.
+// lowered are the bytes with so many permits less in a slice: the totals behind it fall, the links stay.
 func (r ring) lowered(slice, permits int64) string {
 	after := []byte(r.bytes)
-	for s := slice + 1; s <= r.last+1; s++ {
-		copy(after[r.at(s):], sixBytes(difference48(r.before(s), permits)))
+	for s := slice + 1; s <= r.last; s++ {
+		total, link := r.cell(s)
+		copy(after[ringHeader+ringCell*index(s, r.size):], inBytes(apart(total, permits)*linkWrap+link, ringCell))
 	}
+	copy(after[18:], inBytes(apart(r.total, permits), 6))
 	return string(after)
 }

@@ -12,23 +12,26 @@ type Ring struct {
 	Slice int64 // length of a slice in microseconds
 	Size  int64 // slices
 	Last  int64 // the number of the last slice: its start / Slice
-	total int64 // permits granted up to now, modulo 2^48
+	total int64 // permits granted up to now, modulo 2^44
 }
 
 const (
 	ringHeader = 24
-	ringNumber = 6 // bytes
-	ringWrap   = 1 << 48
+	ringCell   = 7       // bytes
+	ringWrap   = 1 << 44 // of totals
 	mostSlices = 10000
 )
 
 // sixBytes reads a big-endian integer of six bytes.
 func sixBytes(text string) (n int64) {
-	for i := range ringNumber {
+	for i := range 6 {
 		n = n<<8 | int64(text[i])
 	}
 	return n
 }
+
+// cellTotal reads the total of a cell: 44 bits, and behind them 12 that say which slice is the next with permits.
+func cellTotal(cell string) int64 { return sixBytes(cell) >> 4 }
 
 // parseRing reads the header: slice, size, last slice, total.
 func parseRing(header string) (*Ring, error) {
@@ -48,13 +51,13 @@ func (r Ring) Current(now int64) int64 { return max(now/r.Slice, r.Last) }
 // Start is the first moment that the ring covers.
 func (r Ring) Start(now int64) int64 { return (r.Current(now) - r.Size + 1) * r.Slice }
 
-// offset is where in the string the total before a slice stands.
-func (r Ring) offset(slice int64) int64 { return ringHeader + ringNumber*(slice%r.Size) }
+// offset is where in the string the cell of a slice stands, with the total before it.
+func (r Ring) offset(slice int64) int64 { return ringHeader + ringCell*(slice%r.Size) }
 
 // since is how many permits were granted since a total.
-func (r Ring) since(before int64) int64 { return (r.total - before + ringWrap) % ringWrap }
+func (r Ring) since(before int64) int64 { return (r.total%ringWrap - before + ringWrap) % ringWrap }
 
-// ringProbe reads the header, and then the total before the first slice that the ring covers now.
+// ringProbe reads the header, and then the cell of the first slice that the ring covers now.
 type ringProbe struct {
 	header *redis.StringCmd
 	first  *redis.StringCmd
@@ -84,34 +87,34 @@ func (p *ringProbe) read(s *Summary) bool {
 
 func (p *ringProbe) askMore(ctx context.Context, pipe redis.Pipeliner, key string) {
 	at := p.ring.offset(max(p.ring.Start(p.now)/p.ring.Slice, 0))
-	p.first = pipe.GetRange(ctx, key, at, at+ringNumber-1)
+	p.first = pipe.GetRange(ctx, key, at, at+ringCell-1)
 }
 
 func (p *ringProbe) readMore(s *Summary) {
 	switch {
 	case s.failed(p.first):
-	case len(p.first.Val()) != ringNumber:
-		s.damaged("the ring ends early, want a total for each of its %d slices", p.ring.Size)
+	case len(p.first.Val()) != ringCell:
+		s.damaged("the ring ends early, want a cell for each of its %d slices", p.ring.Size)
 	default:
-		s.Permits = p.ring.since(sixBytes(p.first.Val()))
+		s.Permits = p.ring.since(cellTotal(p.first.Val()))
 	}
 }
 
-// ringUpTo counts the permits of the slices before those of the moments: one GETRANGE of up to 60 KB.
+// ringUpTo counts the permits of the slices before those of the moments: one GETRANGE of up to 70 KB.
 func ringUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int64) ([]int64, error) {
-	totals, err := rdb.GetRange(ctx, s.Key.Text, ringHeader, ringHeader+ringNumber*s.Ring.Size-1).Result()
+	cells, err := rdb.GetRange(ctx, s.Key.Text, ringHeader, ringHeader+ringCell*s.Ring.Size-1).Result()
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(totals)) != ringNumber*s.Ring.Size {
-		return nil, fmt.Errorf("the ring ends early, want a total for each of its %d slices", s.Ring.Size)
+	if int64(len(cells)) != ringCell*s.Ring.Size {
+		return nil, fmt.Errorf("the ring ends early, want a cell for each of its %d slices", s.Ring.Size)
 	}
 	counts := make([]int64, len(moments))
 	for i, at := range moments {
 		slice := max(at/s.Ring.Slice, s.Ring.Last-s.Ring.Size+1, 0)
 		counts[i] = s.Permits
 		if slice <= s.Ring.Last {
-			before := sixBytes(totals[ringNumber*(slice%s.Ring.Size):])
+			before := cellTotal(cells[ringCell*(slice%s.Ring.Size):])
 			counts[i] = s.Permits - s.Ring.since(before)
 		}
 	}

@@ -334,11 +334,20 @@ func TestBucketOverTime(t *testing.T) {
 	}
 }
 
-// six are the numbers of a ring as it stores them.
+// six are the numbers of a ring's header as it stores them.
 func six(numbers ...uint64) string {
 	var text strings.Builder
 	for _, n := range numbers {
 		text.Write(binary.BigEndian.AppendUint64(nil, n)[2:])
+	}
+	return text.String()
+}
+
+// cells are those of a ring: totals, each with a link.
+func cells(link uint64, totals ...uint64) string {
+	var text strings.Builder
+	for _, n := range totals {
+		text.Write(binary.BigEndian.AppendUint64(nil, n<<12|link)[1:])
 	}
 	return text.String()
 }
@@ -350,8 +359,8 @@ func TestServerRingOverTime(t *testing.T) {
 	for later, want := range map[int64]int64{-2: 7, 0: 7, 1: 6, 2: 4, 3: 0, 9: 0} {
 		last := rdb.Time(background).Val().UnixMicro()/slice - later
 		totals := make([]uint64, 3)
-		totals[(last-2)%3], totals[(last-1)%3], totals[last%3] = 1<<48-1, 0, 2
-		ring := six(slice, 3, uint64(last), 6) + six(totals...)
+		totals[(last-2)%3], totals[(last-1)%3], totals[last%3] = 1<<44-1, 0, 2
+		ring := six(slice, 3, uint64(last), 6) + cells(uint64(last)%4096, totals...)
 		must(t, rdb.Set(background, "sluice:a:{s}:sr1:3600000000", ring, 0).Err())
 		all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:sr1:3600000000"))
 		must(t, err)
