@@ -11,13 +11,13 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "65e104ad3afd3773c026b63e0ff1af96d94ed5cb"
-	ListLogV1SHA1         = "3cb19300c08155326dbb6169606827bdfb6410f5"
-	SliceRingReturnV1SHA1 = "a878e41445d5fe8fe087a03a021d871eed599375"
-	SliceRingV1SHA1       = "8da480d9fc182eaa716a090708b604da973d7660"
-	TokenBucketSetV1SHA1  = "1620df56c5317fbf8cd73709eb00b8cd0aff5dd4"
-	TokenBucketV1SHA1     = "908c903d30e643acdaa29f3d7cd9673489cd76b3"
-	ZSetLogV1SHA1         = "70516abfe3256e5fa093b8a2e6b57004acc5bb6b"
+	GCRAV1SHA1            = "691a7588ee0fb97d08268defff64723547e7910d"
+	ListLogV1SHA1         = "b2f1e4a3b76ee20a6f6f6b0a0c6e58ac858741d6"
+	SliceRingReturnV1SHA1 = "3cbf72f264eb04bdd15c33ff1a715ce348ee1678"
+	SliceRingV1SHA1       = "c651a84d5ab4aa4627cd54c5835c69967f522fbc"
+	TokenBucketSetV1SHA1  = "39fb416b4ee0d4e688f347c46e318599870a1572"
+	TokenBucketV1SHA1     = "ad60f4c86443325cbd18ffac1b266bb581f7f5e7"
+	ZSetLogV1SHA1         = "19ef4c7949b72df8f03c9d5cf7dcc6e57f845083"
 )
 
 //go:embed scripts/gcra_v1.lua

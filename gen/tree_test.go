@@ -156,16 +156,16 @@ var treeCases = []treeCase{
 	}, "scripts/small_v1.lua:1:1: the file ends without a line end or with a blank line, want one LF"},
 	{"no line end at the end", func(tree fstest.MapFS) {
 		edit(tree, smallScript, "max_wait, now}\n", "max_wait, now}")
-	}, "scripts/small_v1.lua:63:1: the file ends without a line end or with a blank line, want one LF"},
+	}, "scripts/small_v1.lua:62:1: the file ends without a line end or with a blank line, want one LF"},
 	{"a blank line at the end", func(tree fstest.MapFS) {
 		edit(tree, smallScript, "max_wait, now}\n", "max_wait, now}\n\n")
-	}, "scripts/small_v1.lua:65:1: the file ends without a line end or with a blank line, want one LF"},
+	}, "scripts/small_v1.lua:64:1: the file ends without a line end or with a blank line, want one LF"},
 	{"a carriage return", func(tree fstest.MapFS) {
 		edit(tree, smallScript, "-- small v1\n", "-- small v1\r\n")
 	}, `scripts/small_v1.lua:1:12: the byte 0x0d, want printable ASCII and LF line ends`},
 	{"a tab", func(tree fstest.MapFS) {
 		edit(tree, smallScript, "  return {1, 0, now}", "\treturn {1, 0, now}")
-	}, `scripts/small_v1.lua:61:1: the byte 0x09, want printable ASCII and LF line ends`},
+	}, `scripts/small_v1.lua:60:1: the byte 0x09, want printable ASCII and LF line ends`},
 	{"a letter beyond ASCII", func(tree fstest.MapFS) {
 		edit(tree, smallScript, "calls in a window", "calls \u00e0 window")
 	}, `scripts/small_v1.lua:10:65: the byte 0xc3, want printable ASCII and LF line ends`},

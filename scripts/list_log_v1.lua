@@ -29,9 +29,8 @@
 -- REDIS       5.0
 
 local function integer(text, least, most)
-  if #text > 16 or not text:find("^%d+$") then return nil end
-  local n = text + 0
-  if n < least or n > most then return nil end
+  local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
+  if not n or n < least or n > most then return nil end
   return n
 end
 
@@ -112,7 +111,7 @@ if newest and (granted > 0 or due == now or wanted > 1 and newest <= now) then
       left, step = left + step, step * 2
     end
     while step > 1 do
-      step = step / 2
+      step = math.floor(step / 2)
       if has_left(left + step) then left = left + step end
     end
     left = left + 1
@@ -129,7 +128,7 @@ if granted > 0 then
     redis.call("LTRIM", log, math.min(left, granted + 10000), "-1")
   end
   -- Texts, for redis.call prints a number to 17 digits, which takes longer than many a command.
-  local entry = clock[1] .. string.format("%06d", clock[2])
+  local entry = clock[1] .. string.format("%06d", now % 1000000)
   if due > now then entry = string.format("%.0f", due) end
   if granted == 1 then
     redis.call("RPUSH", log, entry)

@@ -22,9 +22,8 @@
 -- REDIS       5.0
 
 local function integer(text, least, most)
-  if #text > 16 or not text:find("^%d+$") then return nil end
-  local n = text + 0
-  if n < least or n > most then return nil end
+  local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
+  if not n or n < least or n > most then return nil end
   return n
 end
 

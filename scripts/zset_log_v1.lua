@@ -33,9 +33,8 @@
 -- REDIS       5.0
 
 local function integer(text, least, most)
-  if #text > 16 or not text:find("^%d+$") then return nil end
-  local n = text + 0
-  if n < least or n > most then return nil end
+  local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
+  if not n or n < least or n > most then return nil end
   return n
 end
 
@@ -99,7 +98,7 @@ end
 
 -- Texts, for redis.call prints a number to 17 digits, which takes longer than many a command.
 local has_room, now_text = due - now <= max_wait
-if has_room then now_text = clock[1] .. string.format("%06d", clock[2]) end
+if has_room then now_text = clock[1] .. string.format("%06d", now % 1000000) end
 
 -- The newest is read where the reply needs it, and where it is not before now: booked ahead, or granted in
 -- this microsecond.
@@ -172,7 +171,7 @@ if granted > 0 and not granted_for then
     end
     local reply = redis.call("ZRANGE", log, -behind - 1, -behind - 1, "WITHSCORES")
     if reply[2] == tail[2] and string.sub(reply[1], 1, #score + 1) == score .. "|" then
-      local length, digits = string.match(reply[1], "|(%d)(%d+)$")
+      local length, digits = string.match(reply[1], "^%d+|(%d)(%d+)$")
       if not digits or #digits ~= tonumber(length) then -- neither an id nor a name of the script's
         return redis.error_reply("BADSTATE log: want scores in microseconds")
       end

@@ -341,7 +341,7 @@ func differing(tl timeline, order, calls int, alone, mixed []string) string {
 // A next version that keeps STATE and not its meaning is caught, and one that keeps both is not.
 func TestRollingDeployCatches(t *testing.T) {
 	for _, c := range []struct{ script, fault, old, new, says string }{
-		{"list_log", "milliseconds", `local entry = clock[1] .. string.format("%06d", clock[2])`, `local entry = string.format("%.0f", math.floor(due / 1000))`, "line"},
+		{"list_log", "milliseconds", `local entry = clock[1] .. string.format("%06d", now % 1000000)`, `local entry = string.format("%.0f", math.floor(due / 1000))`, "line"},
 		{"list_log", "no TTL", `redis.call("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "", "the store"},
 		{"zset_log", "names without their number of digits", `score .. between .. k + i`, `score .. "|" .. k + i`, "line"},
 		{"zset_log", "ids named otherwise", `name = id .. "||" .. i`, `name = id .. "|" .. i`, "BADARG id"},

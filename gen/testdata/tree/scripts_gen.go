@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	PairsV2SHA1 = "5edcd4869282a46b77d1c66eb9704a7a416c14c6"
-	SmallV1SHA1 = "fd3096aea98aeacabaf13dba3e6fa11a36c6bad8"
+	PairsV2SHA1 = "e158c848c1b9fcd7727f070519b4298942e6d81f"
+	SmallV1SHA1 = "cc6406d6bf6fa6ae89b133226b64d6d57a447f22"
 )
 
 //go:embed scripts/pairs_v2.lua
