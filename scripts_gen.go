@@ -11,13 +11,13 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "691a7588ee0fb97d08268defff64723547e7910d"
+	GCRAV1SHA1            = "43bfbe12f851e7aa06178f4b3c5c670a2217d8bf"
 	ListLogV1SHA1         = "b2f1e4a3b76ee20a6f6f6b0a0c6e58ac858741d6"
-	SliceRingReturnV1SHA1 = "3cbf72f264eb04bdd15c33ff1a715ce348ee1678"
-	SliceRingV1SHA1       = "c651a84d5ab4aa4627cd54c5835c69967f522fbc"
+	SliceRingReturnV1SHA1 = "ce9b0ba7f54acde530b46a63513cdd74180718ae"
+	SliceRingV1SHA1       = "e1106e1b426a532a601a646fd9da2812e4454a81"
 	TokenBucketSetV1SHA1  = "39fb416b4ee0d4e688f347c46e318599870a1572"
-	TokenBucketV1SHA1     = "ad60f4c86443325cbd18ffac1b266bb581f7f5e7"
-	ZSetLogV1SHA1         = "19ef4c7949b72df8f03c9d5cf7dcc6e57f845083"
+	TokenBucketV1SHA1     = "7f42c6d1b09183eca70340743f6ce6831013ee3f"
+	ZSetLogV1SHA1         = "0402cbf7e5790a7068b0ead56da03b7127725c17"
 )
 
 //go:embed scripts/gcra_v1.lua

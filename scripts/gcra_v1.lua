@@ -149,4 +149,5 @@ if left >= interval then
   if used > left or used == left and used_part > left_part then remaining = remaining - 1 end
 end
 
-return {granted, remaining, wait, reset_after, now}
+-- Lua 5.4 divides to floats, which are no integers in a reply.
+return {granted, remaining, math.floor(wait), math.floor(reset_after), now}

@@ -156,8 +156,8 @@ for i = 1, #limits do
       free = probe
     end
   end
-  counts[i] = count
-  if limits[i] - count < remaining then remaining = limits[i] - count end
+  counts[i] = math.floor(count) -- Lua 5.4 may unpack floats, which are no integers in a reply
+  if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
   if count > most then moves = math.max(moves, free - start) end
 end
 
@@ -208,4 +208,4 @@ end
 local wait, reset_after = 0, (last + widest) * slice - now
 if moves > 0 then wait = (current + moves) * slice - now end
 if reset_after < 0 or fresh and granted == 0 then reset_after = 0 end
-return {granted, math.max(remaining, 0), wait, reset_after, now, unpack(counts)}
+return {granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}

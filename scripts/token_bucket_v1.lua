@@ -205,4 +205,5 @@ end
 if not newest then return {0, rate, 0, 0, now, rate, interval} end
 local remaining = 0
 if newest <= now and live < rate then remaining = rate - live end
-return {granted, remaining, due - now, newest + interval - now, now, rate, interval}
+-- Lua 5.4 may unpack floats, which are no integers in a reply.
+return {granted, math.floor(remaining), math.floor(due - now), math.floor(newest + interval - now), now, rate, interval}

@@ -216,4 +216,5 @@ end
 if not newest then return {0, limit, 0, 0, now} end
 local remaining = 0
 if newest <= now and live < limit then remaining = limit - live end
-return {granted, remaining, due - now, newest + window - now, now}
+-- Some servers give scores as floats to Lua 5.4, which are no integers in a reply.
+return {granted, remaining, math.floor(due - now), math.floor(newest + window - now), now}
