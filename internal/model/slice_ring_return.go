@@ -24,6 +24,9 @@ func sliceRingReturn(c call) Outcome {
 		return c.fails(badCells)
 	}
 	returned := min(c.args.number["permits"], apart(r.before(taken+1), r.before(taken)))
+	if returned == 0 {
+		return Outcome{Reply: []int64{0}, After: c.store}
+	}
 	stored.Text = r.lowered(taken, returned)
 	return Outcome{Reply: []int64{returned}, After: c.store.With(c.keys[0], stored)}
 }

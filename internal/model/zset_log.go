@@ -62,7 +62,9 @@ func (c call) again(l log, outcome Outcome, set map[string]float64, id string) (
 	case of == 0 || booked <= l.now-l.window:
 		return outcome, false
 	case of != c.args.number["permits"]:
-		return c.fails("BADARG id: want the permits it was granted before"), true
+		refused := c.fails("BADARG id: want the permits it was granted before")
+		refused.Or = outcome.Or
+		return refused, true
 	}
 	outcome.Reply = l.reply(of, max(booked, l.now))
 	return outcome, true
