@@ -27,6 +27,9 @@ var listLogV1Edges = []timeline{
 		{"0s", "2 10s 1 0", "1 1 0 10s"},
 		{"", "!LRANGE $1 0 -1", "[@0s]"},
 	}},
+	{"arguments are refused before what they may not be together", []line{
+		{"0s", "5 10s 6 99999999999", "BADARG max_wait: want 0..60000000"},
+	}},
 	{"a booking of one permit trims what has left", []line{
 		{"0s", "2 10s 1 0", "1 1 0 10s"},
 		{"5s", "2 10s 1 0", "1 0 0 10s"},

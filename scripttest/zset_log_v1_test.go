@@ -155,6 +155,11 @@ var zsetLogV1 = table{
 			{"0s", `3 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
 			{"1s", `3 10s 1 0 ""`, "1 1 0 10s"},
 		}},
+		{"nothing is removed before a name is refused", []line{
+			{"0s", "!ZADD $1 @-20s old @0s @0s|25", "2"},
+			{"0s", `3 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
+			{"", "!ZCARD $1", "2"},
+		}},
 		{"an unreadable score that decides", []line{
 			{"0s", "!ZADD $1 1.5 x @0s y", "2"},
 			{"0s", `2 10s 1 0 ""`, "BADSTATE log: want scores in microseconds"},
