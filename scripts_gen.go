@@ -11,7 +11,7 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "43bfbe12f851e7aa06178f4b3c5c670a2217d8bf"
+	GCRAV1SHA1            = "6601fc6350bd04d95e29d9ac1dd7bc7caad4c490"
 	ListLogV1SHA1         = "b2f1e4a3b76ee20a6f6f6b0a0c6e58ac858741d6"
 	SliceRingReturnV1SHA1 = "ce9b0ba7f54acde530b46a63513cdd74180718ae"
 	SliceRingV1SHA1       = "e1106e1b426a532a601a646fd9da2812e4454a81"

@@ -109,7 +109,8 @@ if after_part >= limit then after, after_part = after + 1, after_part - limit en
 
 local wait = after - depth
 if after_part > depth_part then wait = wait + 1 end
-if wait < 0 then wait = 0 end
+-- Lua 5.4 divides to floats, which are no integers in a reply.
+if wait > 0 then wait = math.floor(wait) else wait = 0 end
 
 local granted = 0
 if permits > 0 and wait <= max_wait then
@@ -149,5 +150,4 @@ if left >= interval then
   if used > left or used == left and used_part > left_part then remaining = remaining - 1 end
 end
 
--- Lua 5.4 divides to floats, which are no integers in a reply.
-return {granted, remaining, math.floor(wait), math.floor(reset_after), now}
+return {granted, remaining, wait, math.floor(reset_after), now}
