@@ -114,8 +114,8 @@ const (
 	s3 = "S3 ZSET by ms"
 	s4 = "S4 counter"
 
-	s1Checked = s1 + ", checked"
-	s2Checked = s2 + ", checked"
+	s1Checked = "S1 checked"
+	s2Checked = "S2 checked"
 )
 
 // others are the ways that this project grew from, in our own wording. Where the original reads the
@@ -156,19 +156,19 @@ func others() ([]subject, error) {
 		s := &list[i]
 		s.source, s.sha1, s.most, s.atOnce = string(source), sha1Hex(string(source)), 1e6, 1
 	}
-	return append(list, checked(list[1]), checked(list[2])), nil
+	return append(list, checked(list[1], s1Checked), checked(list[2], s2Checked)), nil
 }
 
 // checked is a way with the argument checks of zset_log and a reply of five integers: what it costs where it has to say
 // as much as ours do.
-func checked(way subject) subject {
+func checked(way subject, name string) subject {
 	checks, _, _ := strings.Cut(sluice.ZSetLogV1.Source, clockLine)
 	_, decides, _ := strings.Cut(way.source, clockLine)
 	way.source = checks + clockLine + strings.NewReplacer(
 		"ARGV[3]", "id", "return 0", "return {0, 0, window, window, now}", "return false", "return {0, 0, window, window, now}",
 		"return 1", "return {1, limit, 0, window, now}", "return true", "return {1, limit, 0, window, now}",
 	).Replace(decides)
-	way.name, way.sha1, way.most = way.name+", checked", sha1Hex(way.source), 1e4
+	way.name, way.sha1, way.most = name, sha1Hex(way.source), 1e4
 	way.args = func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, uuid(a.id)} }
 	way.says = func(reply any) bool { return first(reply) > 0 }
 	return way
