@@ -20,6 +20,8 @@ demo: ## 5 a second, shared by many workers: every script beside the faulty ways
 
 test: server ## all tests: the scripts off the server first, then the rest against real servers
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi
+	@for lua in luajit lua5.4; do \
+		command -v $$lua >/dev/null || { echo "make test: no $$lua: testing without it"; [ -z "$$CI" ] || exit 1; }; done
 	go vet ./...
 	go test $(RACE) -skip '^TestServer|$(ALONE)' ./gen ./scripttest
 	go test -run '$(ALONE)' ./scripttest

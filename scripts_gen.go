@@ -13,7 +13,7 @@ func All() []Script {
 const (
 	GCRAV1SHA1            = "6601fc6350bd04d95e29d9ac1dd7bc7caad4c490"
 	ListLogV1SHA1         = "b2f1e4a3b76ee20a6f6f6b0a0c6e58ac858741d6"
-	SliceRingReturnV1SHA1 = "ce9b0ba7f54acde530b46a63513cdd74180718ae"
+	SliceRingReturnV1SHA1 = "dca96e45d2960bb38462677ac225d9d0cca003e6"
 	SliceRingV1SHA1       = "e1106e1b426a532a601a646fd9da2812e4454a81"
 	TokenBucketSetV1SHA1  = "39fb416b4ee0d4e688f347c46e318599870a1572"
 	TokenBucketV1SHA1     = "7f42c6d1b09183eca70340743f6ce6831013ee3f"

@@ -231,3 +231,38 @@ func TestMonitored(t *testing.T) {
 		}
 	}
 }
+
+// A target is out of reach only where it is missed and what limits it is short of it too.
+func TestVerdict(t *testing.T) {
+	few, many := atMost("few", "x", 2, []float64{1, 3}), atLeast("many", "x", 2, []float64{1, 3})
+	for _, c := range []struct {
+		target Target
+		want   string
+	}{
+		{atMost("", "x", 2, nil), "not measured"},
+		{atMost("", "x", 2, []float64{2}).limited([]float64{2.5}, undecided), "met"},
+		{few, "missed"},
+		{few.limited([]float64{1.9}, undecided), "missed"},
+		{few.limited([]float64{2.1}, undecided), "out of reach"},
+		{many.limited([]float64{2.1}, pipelines), "missed"},
+		{many.limited([]float64{1.9}, pipelines), "out of reach"},
+	} {
+		if got := c.target.verdict(); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.target, got, c.want)
+		}
+	}
+}
+
+// Two subjects are compared in the state in which the first does worst, and so is its limit.
+func TestBeside(t *testing.T) {
+	r := &Results{ServerTime: []ServerTime{
+		{Subject: "a", Outcome: granted, Live: 100, State: spread, Ratio: Spread{Median: 2}, Bare: Spread{Median: 1}},
+		{Subject: "a", Outcome: granted, Live: 1e4, State: spread, Ratio: Spread{Median: 2}, Bare: Spread{Median: 1.5}},
+		{Subject: "b", Outcome: granted, Live: 100, State: spread, Ratio: Spread{Median: 4}},
+		{Subject: "b", Outcome: granted, Live: 1e4, State: spread, Ratio: Spread{Median: 2}},
+	}}
+	want := Target{Name: "a to b, granted", Unit: "x", Want: 0.9, Measured: 1, Limit: 0.75, LimitOf: undecided}
+	if diff := cmp.Diff(want, r.beside("a", "b", granted, 0.9)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -106,4 +106,4 @@ redis.call("SETRANGE", ring, start, string.sub(cells, 1, 7 * behind))
 if behind <= later then redis.call("SETRANGE", ring, header_bytes, string.sub(cells, 7 * behind + 1)) end
 redis.call("SETRANGE", ring, 18, six_bytes((total - returned) % wrap))
 
-return {math.floor(returned)} -- Lua 5.4 may unpack floats, which are no integers in a reply
+return {math.floor(returned)} -- Lua 5.4 divides to floats, which are no integers in a reply
