@@ -102,6 +102,12 @@ type Option func(*Limits)
 // New returns the limits kept in rdb, which is a *redis.Client, a *redis.ClusterClient, a *redis.Ring or
 // anything that wraps one of them. It sends nothing: scripts load themselves when they are first
 // needed. rdb stays the caller's to close.
+//
+// Give a wrapper such as struct{ redis.UniversalClient } the method Unwrap() redis.UniversalClient, or it hides
+// what it wraps. By Unwrap, through several wrappers too, the loader finds the nodes; scripts of a Ring and a
+// ClusterClient are loaded on them directly, and everything else goes through the wrapper. Where nodes are
+// hidden decisions still work, but Preload and Nodes are errors, a Breaker is one for all nodes, and a missing
+// script may take one round trip more, with its source.
 func New(rdb redis.UniversalClient, opts ...Option) *Limits {
 	l := &Limits{rdb: rdb, prefix: "sluice", clientID: newID()}
 	for _, opt := range opts {

@@ -71,7 +71,7 @@ func load(ctx context.Context, on redis.Scripter, script *sluice.Script) error {
 // load loads a script on the node of a key, or on all of them.
 func (l *Limits) load(ctx context.Context, script *sluice.Script, key string, all bool) error {
 	return await(ctx, func() error {
-		if rdb, ok := l.rdb.(clusterClient); ok && all {
+		if rdb, ok := shown(l.rdb).(clusterClient); ok && all {
 			return rdb.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 				return load(ctx, node, script)
 			})
@@ -87,9 +87,9 @@ func (l *Limits) load(ctx context.Context, script *sluice.Script, key string, al
 	})
 }
 
-// nodeOf is the node that decides about a key, nil where there is only one.
+// nodeOf is the node that decides about a key, nil where there is only one and where nodes are hidden.
 func (l *Limits) nodeOf(ctx context.Context, key string) (*redis.Client, error) {
-	switch rdb := l.rdb.(type) {
+	switch rdb := shown(l.rdb).(type) {
 	case clusterClient:
 		return rdb.MasterForKey(ctx, key)
 	case ringClient:
@@ -100,7 +100,7 @@ func (l *Limits) nodeOf(ctx context.Context, key string) (*redis.Client, error) 
 
 // Preload loads all scripts on every node, and goes on where one of them fails. The error joins a
 // *NodeError for each of those. It is not needed unless the loader is PreloadedOnly; it saves the first
-// callers a round trip.
+// callers a round trip. A client that hides its nodes is an error, and nothing is loaded: see New.
 func (l *Limits) Preload(ctx context.Context) error {
 	nodes, err := l.Nodes(ctx)
 	if err != nil {
@@ -127,6 +127,7 @@ func (n Node) loadAll(ctx context.Context, scripts []sluice.Script) error {
 
 // What the kinds of clients have that is not in UniversalClient, each by itself so that wrappers work.
 type (
+	singleClient  interface{ Options() *redis.Options }
 	clusterClient interface {
 		ForEachMaster(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
 		MasterForKey(ctx context.Context, key string) (*redis.Client, error)
@@ -135,18 +136,46 @@ type (
 		ForEachShard(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
 		GetShardClientForKey(key string) (*redis.Client, error)
 	}
+	wrapper interface{ Unwrap() redis.UniversalClient }
 )
+
+// shown is the client that shows its nodes: rdb, or what it wraps, through all layers. It is nil where the nodes
+// are hidden.
+func shown(rdb any) any {
+	for {
+		switch c := rdb.(type) {
+		case singleClient, clusterClient, ringClient:
+			return c
+		case wrapper:
+			rdb = c.Unwrap()
+		default:
+			return nil
+		}
+	}
+}
+
+// hidden is the error of what needs to know the nodes, nil where they are shown.
+func (l *Limits) hidden() error {
+	if shown(l.rdb) != nil {
+		return nil
+	}
+	return fmt.Errorf("%T hides its nodes: give it the method Unwrap() redis.UniversalClient", l.rdb)
+}
 
 // Nodes returns the nodes that scripts are to be loaded on, by address: the only one of a Client, every
 // master of a ClusterClient, every shard of a Ring, those that it has marked as down included. Replicas
-// are not among them: a replica that is promoted loads what it lacks when it is asked.
+// are not among them: a replica that is promoted loads what it lacks when it is asked. A client that hides its
+// nodes is an error: see New.
 func (l *Limits) Nodes(ctx context.Context) ([]Node, error) {
-	switch rdb := l.rdb.(type) {
+	if err := l.hidden(); err != nil {
+		return nil, fmt.Errorf("loader: listing nodes: %w", err)
+	}
+	switch rdb := shown(l.rdb).(type) {
 	case clusterClient:
 		return gather(ctx, rdb.ForEachMaster)
 	case ringClient:
 		nodes, err := gather(ctx, rdb.ForEachShard)
-		return addDown(nodes, l.rdb), err
+		return addDown(nodes, rdb), err
 	}
 	return []Node{{addr: addrOf(l.rdb), client: l.rdb}}, nil
 }
@@ -191,7 +220,7 @@ func sortNodes(nodes []Node) {
 
 // addrOf is the address of a client with one server.
 func addrOf(rdb any) string {
-	if client, ok := rdb.(interface{ Options() *redis.Options }); ok {
+	if client, ok := shown(rdb).(singleClient); ok {
 		return client.Options().Addr
 	}
 	return "redis"
