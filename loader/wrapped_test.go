@@ -60,13 +60,17 @@ func eachDeployment(t *testing.T, test func(t *testing.T, d deployment)) {
 	masters, addrs := newCluster(t)
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
 	t.Cleanup(func() { _ = cluster.Close() })
-	for _, d := range []deployment{{"Client", one, []*redis.Client{one}}, {"Ring", ring, shards}, {"ClusterClient", cluster, masters}} {
+	for _, d := range []deployment{
+		{"Client", one, []*redis.Client{one}}, {"Ring", ring, shards}, {"ClusterClient", cluster, masters},
+	} {
 		t.Run(d.name, func(t *testing.T) { test(t, d) })
 	}
 }
 
 // eachWrapping runs a test on the client of a deployment wrapped in different ways.
-func eachWrapping(t *testing.T, d deployment, test func(t *testing.T, wrapped redis.UniversalClient, shown bool, sent *atomic.Int64)) {
+func eachWrapping(
+	t *testing.T, d deployment, test func(t *testing.T, wrapped redis.UniversalClient, shown bool, sent *atomic.Int64),
+) {
 	sent := new(atomic.Int64)
 	inner := open{opaque{d.rdb, new(atomic.Int64)}}
 	for _, w := range []struct {
