@@ -75,6 +75,7 @@
 package loader
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -150,16 +151,16 @@ func Timeout(d time.Duration) Option {
 // *ArgumentError of every call.
 type LimiterOption func(*settings)
 
-// MaxWait bounds how far ahead Wait and Reserve book, and how long Wait sleeps altogether. 0, the
-// default, does not: Wait then takes as long as the context allows, and Reserve books up to the 60
+// MaxWait bounds how far ahead Wait and Reserve book, and how long Wait sleeps altogether, in whole
+// microseconds. 0, the default, does not: Wait then takes as long as the context allows, and Reserve books up to the 60
 // seconds that the scripts allow.
 func MaxWait(d time.Duration) LimiterOption {
 	return func(s *settings) { s.maxWait = d }
 }
 
-// Slice sets the length of the slices of a SliceRing, from 1 ms to a day, in whole microseconds. It
-// is a part of the key: limiters with different slices do not share state. See Limits.SliceRing for
-// the default.
+// Slice sets the length of the slices of a SliceRing, from 1 ms to a day, in whole microseconds: no longer than
+// the shortest window, and at least 1/9999 of the longest and LeaseAge. It is a part of the key: limiters with
+// different slices do not share state. See Limits.SliceRing for the default.
 func Slice(d time.Duration) LimiterOption {
 	return func(s *settings) { s.use("Slice", codeSliceRing); s.slice = d }
 }
@@ -200,6 +201,11 @@ func (s *settings) use(option, code string) {
 	}
 }
 
+// refuse is the error of what was passed to make the limiter.
+func (s *settings) refuse(argument string, value any, want string) error {
+	return &ArgumentError{Limiter: s.name, Argument: argument, Value: fmt.Sprint(value), Want: want}
+}
+
 func (s *settings) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -215,8 +221,8 @@ func (l *Limits) configure(k *kind, name string, opts []LimiterOption) *settings
 	if s.clientID == "" {
 		s.clientID = l.clientID
 	}
-	if s.maxWait < 0 {
-		s.fail(&ArgumentError{Argument: "MaxWait", Want: "0 or more"})
+	if s.maxWait < 0 || s.maxWait%time.Microsecond != 0 {
+		s.fail(s.refuse("MaxWait", s.maxWait, "whole microseconds, 0 or more"))
 	}
 	if l.err != nil {
 		s.fail(l.err)
