@@ -153,7 +153,7 @@ type boundFault struct {
 	cold   bool // the clients have never connected: all of the network fails, sentinels too
 	passes bool // some calls may find a connection that works
 	pool   int  // connections of a client; 0: many
-	begin  func(t *testing.T, s *stage, f boundFault, clients []redis.UniversalClient)
+	begin  func(t *testing.T, s *stage, f boundFault, cells []*cell)
 }
 
 // boundFaults is all of them. Each ends with its test.
@@ -177,7 +177,7 @@ func (f boundFault) String() string {
 	return f.name
 }
 
-func closedPort(t *testing.T, s *stage, f boundFault, _ []redis.UniversalClient) {
+func closedPort(t *testing.T, s *stage, f boundFault, _ []*cell) {
 	for _, p := range s.proxies(f.cold) {
 		p.Refuse()
 		p.Disconnect()
@@ -185,15 +185,41 @@ func closedPort(t *testing.T, s *stage, f boundFault, _ []redis.UniversalClient)
 	}
 }
 
-func swallowedLive(t *testing.T, s *stage, f boundFault, _ []redis.UniversalClient) {
+// swallowedLive swallows what connections carry of which there are as many as calls.
+func swallowedLive(t *testing.T, s *stage, f boundFault, cells []*cell) {
+	each(cells, func(c *cell) {
+		nodes := keysOfNodes(t, c.rdb)
+		for node := range nodes {
+			openConnections(t, node, len(c.calls)/len(nodes))
+		}
+	})
 	for _, p := range s.proxies(f.cold) {
 		p.SwallowLive()
 		t.Cleanup(p.Pass)
 	}
 }
 
+// openConnections has a pool hold so many connections that nobody uses.
+func openConnections(t *testing.T, node *redis.Client, n int) {
+	var conns []*redis.Conn
+	for range n {
+		conn := node.Conn()
+		conns = append(conns, conn)
+		if err := conn.Ping(context.Background()).Err(); err != nil {
+			t.Errorf("opening %d connections to %s: %v", n, node.Options().Addr, err)
+			break
+		}
+	}
+	for _, conn := range conns {
+		_ = conn.Close() // back into the pool
+	}
+	if idle := int(node.PoolStats().IdleConns); idle < n {
+		t.Errorf("%d connections to %s are idle, want %d", idle, node.Options().Addr, n)
+	}
+}
+
 // frozen stops the servers, and has the sentinels' proxies do as if those were stopped.
-func frozen(t *testing.T, s *stage, f boundFault, _ []redis.UniversalClient) {
+func frozen(t *testing.T, s *stage, f boundFault, _ []*cell) {
 	for _, server := range s.servers() {
 		must(t, syscall.Kill(server.PID, syscall.SIGSTOP))
 		t.Cleanup(func() { must(t, syscall.Kill(server.PID, syscall.SIGCONT)) })
@@ -207,7 +233,7 @@ func frozen(t *testing.T, s *stage, f boundFault, _ []redis.UniversalClient) {
 }
 
 // slowDialer has every connection take slowDial, whatever the context says, until the fault ends.
-func slowDialer(t *testing.T, s *stage, f boundFault, _ []redis.UniversalClient) {
+func slowDialer(t *testing.T, s *stage, f boundFault, _ []*cell) {
 	ended := make(chan struct{})
 	s.dialInstead(t, f, func(ctx context.Context, addr string) (net.Conn, error) {
 		select {
@@ -221,7 +247,7 @@ func slowDialer(t *testing.T, s *stage, f boundFault, _ []redis.UniversalClient)
 }
 
 // fullBacklog has every connection go to a port whose backlog is full: the server's side does not answer at all.
-func fullBacklog(t *testing.T, s *stage, f boundFault, _ []redis.UniversalClient) {
+func fullBacklog(t *testing.T, s *stage, f boundFault, _ []*cell) {
 	full := newFullListener(t)
 	ended, end := context.WithCancel(context.Background())
 	s.dialInstead(t, f, func(ctx context.Context, _ string) (net.Conn, error) {
@@ -271,7 +297,7 @@ func newFullListener(t *testing.T) string {
 }
 
 // fullPool has the only connection of each pool held by a BLPOP.
-func fullPool(t *testing.T, s *stage, _ boundFault, clients []redis.UniversalClient) {
+func fullPool(t *testing.T, s *stage, _ boundFault, cells []*cell) {
 	var holders sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() {
@@ -282,8 +308,8 @@ func fullPool(t *testing.T, s *stage, _ boundFault, clients []redis.UniversalCli
 		holders.Wait()
 	})
 	var held int
-	for _, client := range clients {
-		for node, key := range keysOfNodes(t, client) {
+	for _, c := range cells {
+		for node, key := range keysOfNodes(t, c.rdb) {
 			held++
 			holders.Go(func() { node.BLPop(ctx, 0, key) })
 		}
