@@ -42,7 +42,8 @@ type result struct {
 
 // TestBounds has Redis fail in the ways that make callers wait, and makes every call on every kind of client, with
 // no options and no deadline: each ends by its bound, with an error, or with the answer of its policy. It prints
-// the slowest calls.
+// the slowest calls of each. With -chaos=full it waits up to a minute for calls that have outlived their bounds, to
+// print how long they take.
 func TestBounds(t *testing.T) {
 	inParallel(t)
 	s := newStage(t)
