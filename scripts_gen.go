@@ -11,7 +11,7 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "6601fc6350bd04d95e29d9ac1dd7bc7caad4c490"
+	GCRAV1SHA1            = "90e38b7bdd1de243484ac4563262fa4b5841c473"
 	ListLogV1SHA1         = "b2f1e4a3b76ee20a6f6f6b0a0c6e58ac858741d6"
 	SliceRingReturnV1SHA1 = "dca96e45d2960bb38462677ac225d9d0cca003e6"
 	SliceRingV1SHA1       = "e1106e1b426a532a601a646fd9da2812e4454a81"
@@ -59,7 +59,7 @@ var GCRAV1 = Script{
 	},
 	Commands:   []string{"GET", "SET", "TIME"},
 	State:      "gcra/1",
-	Layout:     "struct.pack(\">I8I4I4I8\", tat, numerator, limit, since): the theoretical arrival time is tat + numerator / limit us. Void to a clock that is before since: a window and 60 s before it was written. Expires when tat has passed",
+	Layout:     "struct.pack(\">I7I3I3I7I6\", tat, numerator, limit, written, widest): the theoretical arrival time is tat + numerator / limit us, widest is the widest window of the grants that have not drained. Where grants under narrower windows came behind that one's, \"I6I7\" more: the widest of theirs, and when the grants before them have drained. Void to a clock that is more than widest and 60 s before written. Expires when tat has passed",
 	Complexity: "O(1)",
 	Cost:       "TIME, one GET, at most one SET",
 	Redis:      "5.0",

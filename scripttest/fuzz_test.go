@@ -524,7 +524,7 @@ func TestFuzzCatches(t *testing.T) {
 		{tokenBucketV1, "less than it asks for", "granted = permits\n", "granted = math.min(permits, 2)\n", "in the ranges of the header"},
 		{tokenBucketV1, "reads an entry of any length", "if #packed == 20 then", "if true then", "which the header does not declare"},
 		{tokenBucketSetV1, "a range that is not the header's", "integer(ARGV[2], 1000,", "integer(ARGV[2], 999,", "want \"BADARG interval"},
-		{gcraV1, "a denial that writes", "if granted > 0 then\n  local since", "if permits > 0 then\n  local since", "granted nothing, and changed the store"},
+		{gcraV1, "a denial that writes", "if granted > 0 then\n  if before", "if permits > 0 then\n  if before", "granted nothing, and changed the store"},
 		{gcraV1, "drops what it cannot read", `    return redis.error_reply("BADSTATE`, `    redis.call("DEL", bucket) return redis.error_reply("BADSTATE`, "and changed the store"},
 		{gcraV1, "a burst of one more", "local wait = after - depth", "local wait = after - depth - interval", "want at most"},
 		{gcraV1, "no check of what may not be together", "if depth > 4503599627370496", "if depth > 9503599627370496", "contradict each other"},

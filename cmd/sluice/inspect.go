@@ -31,8 +31,7 @@ Not all of a limit is stored. With the arguments that the callers use, by the
 names in the script's header, the script itself is asked for what is left: for
 the logs limit=3; for gcra window=1s, and burst= where it is not the limit; for
 slice_ring slices= and limit=. Where they are not given, the window of a log is
-taken from its TTL, the limit of a gcra from its newest grant. When that was, a
-gcra tells only with its window=.
+taken from its TTL, the limit of a gcra from its newest grant.
 
 By limiter and subject, it looks for every script's key with prefix=sluice
 unless that is given; for one of slice_ring slice= is needed, and lease_age=

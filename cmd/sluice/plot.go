@@ -113,7 +113,7 @@ func (s screen) facts(v view, line func(name, text string)) {
 		line("limit", fmt.Sprintf("%d, by the newest grant", v.Limit))
 	}
 	if v.Written > 0 {
-		line("written", v.moment(v.Written)+", by that window")
+		line("written", v.moment(v.Written))
 	}
 	switch {
 	case v.Newest == 0, v.refused():
