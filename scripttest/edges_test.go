@@ -398,12 +398,13 @@ func checkBucketRemovesABoundedNumber(t testing.TB) {
 	}
 }
 
-// A config keeps a TTL that a booking may have set before the clock stepped back, and no longer one.
+// A config keeps a TTL that a booking may have set before the clock stepped back, and no longer one. In its last
+// millisecond it is put off as well.
 func TestConfigTTLOfAFarClock(t *testing.T) { checkConfigTTLOfAFarClock(t) }
 
 func checkConfigTTLOfAFarClock(t testing.TB) {
 	bucket := compile(t, sluice.TokenBucketV1.File, sluice.TokenBucketV1.Source)
-	for _, c := range []struct{ stored, want int64 }{{141_000, 141_000}, {141_001, 10_100}} {
+	for _, c := range []struct{ stored, later, want int64 }{{141_000, 0, 141_000}, {141_001, 0, 10_100}, {1000, 1000, 10_100}} {
 		r := scripttest.Start(t)
 		r.SetTime(epoch)
 		if _, err := r.Do("HSET", tokenBucketV1.keys[0], "rate", 3, "interval", 10_000_000, "scope", 0); err != nil {
@@ -412,6 +413,7 @@ func checkConfigTTLOfAFarClock(t testing.TB) {
 		if _, err := r.Do("PEXPIRE", tokenBucketV1.keys[0], c.stored); err != nil {
 			t.Fatal(err)
 		}
+		r.SetTime(epoch + 1000*c.later)
 		if result := bucket.Run(r, tokenBucketV1.keys, []string{"3", "10000000", "0", "1", "0"}); result.Err != nil {
 			t.Fatal(result.Err)
 		}

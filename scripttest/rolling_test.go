@@ -351,14 +351,14 @@ func differing(tl timeline, order, calls int, alone, mixed []string) string {
 func TestRollingDeployCatches(t *testing.T) {
 	for _, c := range []struct{ script, fault, old, new, says string }{
 		{"list_log", "milliseconds", `local entry = clock[1] .. string.format("%06d", now % 1000000)`, `local entry = string.format("%.0f", math.floor(due / 1000))`, "line"},
-		{"list_log", "no TTL", `redis.call("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "", "the store"},
+		{"list_log", "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1", "the store"},
 		{"zset_log", "names without their number of digits", `score .. between .. k + i`, `score .. "|" .. k + i`, "line"},
 		{"zset_log", "ids named otherwise", `name = id .. "||" .. i`, `name = id .. "|" .. i`, "BADARG id"},
 		{"token_bucket", "totals after a grant, not before it", "struct.pack(\">I8I8I4\", due, total, granted)", "struct.pack(\">I8I8I4\", due, total + granted, granted)", "line"},
 		{"gcra", "the limit is not stored", `struct.pack(">I7I3I3I7I6", now + ahead, part, limit,`, `struct.pack(">I7I3I3I7I6", now + ahead, part, 10000000,`, "line"},
 		{"slice_ring", "the current slice's total is that behind it", "struct.pack(\">I6I6\", current,", "struct.pack(\">I6I6\", current + 1,", "line"},
 		{"slice_ring_return", "the total stays", `redis.call("SETRANGE", ring, 18, six_bytes((total - returned) % wrap))`, "", "line"},
-		{"token_bucket_set", "leaves the TTL", `redis.call("PERSIST", config)`, "", "the store at the end"},
+		{"token_bucket_set", "leaves the TTL", `redis.pcall("PERSIST", config)`, "0", "the store at the end"},
 	} {
 		t.Run(c.script+"/"+c.fault, func(t *testing.T) {
 			old := rollingScript(t, c.script)
