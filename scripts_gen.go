@@ -12,12 +12,12 @@ func All() []Script {
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	GCRAV1SHA1            = "90e38b7bdd1de243484ac4563262fa4b5841c473"
-	ListLogV1SHA1         = "1ca304dfe06cb024c6bcdbe1580fa5a43740998b"
+	ListLogV1SHA1         = "b9828ba7052861fd7f9352e84c819ae732e132bc"
 	SliceRingReturnV1SHA1 = "dca96e45d2960bb38462677ac225d9d0cca003e6"
-	SliceRingV1SHA1       = "60f0cb20220fdc7ed7c014fd526b5dd5e62cbefe"
+	SliceRingV1SHA1       = "a44cace788b0c3090118b6d4afcfb17881a9c8e5"
 	TokenBucketSetV1SHA1  = "ed94d437bd29648f560fec0866c6acb06bcccaab"
-	TokenBucketV1SHA1     = "99e7a2eb909a81b8677f2cfd61f91751930f6975"
-	ZSetLogV1SHA1         = "d6f8c62f3af89311982a20286742764bb4644304"
+	TokenBucketV1SHA1     = "7b355085ab74fdaa1d70f93e63a8785ff450850d"
+	ZSetLogV1SHA1         = "0072828fb3cbd16cf269a5df3dc70e4ed9ceeca2"
 )
 
 //go:embed scripts/gcra_v1.lua

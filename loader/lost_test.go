@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -260,5 +261,39 @@ func TestRaisedAfterAWrite(t *testing.T) {
 		if _, err := log.Allow(background, "s"); err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestRightsWithheld has a user without the right to a command that a script needs after it has written: where the
+// script takes back what it wrote, nothing was charged and the error says so; where it cannot, the outcome is unknown.
+func TestRightsWithheld(t *testing.T) {
+	admin := real(t)
+	must(t, loader.New(admin).Preload(background))
+	user := func(name string, without ...any) *loader.Limits {
+		rules := append([]any{"ACL", "SETUSER", name, "on", ">secret", "~*", "+@all"}, without...)
+		must(t, admin.Do(background, rules...).Err())
+		opt := options(admin.Options().Addr)
+		opt.Username, opt.Password = name, "secret"
+		return loader.New(clientOf(t, opt))
+	}
+	limits := user("noexpiry", "-pexpireat")
+	for _, limiter := range []loader.Limiter{
+		limits.ListLog("x", loader.PerHour(5)), limits.ZSetLog("x", loader.PerHour(5)), limits.TokenBucket("x", loader.PerHour(5)),
+	} {
+		_, err := limiter.Allow(background, "s")
+		if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "NOPERM") {
+			t.Errorf("%T: %v", limiter, err)
+		}
+		d, err := limiter.Peek(background, "s")
+		must(t, err)
+		if d.Remaining != 5 {
+			t.Errorf("%T: %d remain, want 5: nothing was charged", limiter, d.Remaining)
+		}
+	}
+	list := user("neither", "-pexpireat", "-ltrim").ListLog("x", loader.PerHour(5))
+	_, err := list.Allow(background, "t")
+	_ = as[*loader.OutcomeUnknownError](t, err)
+	if d, err := list.Peek(background, "t"); err != nil || d.Remaining != 4 {
+		t.Errorf("%+v, %v; want what was not taken back charged", d, err)
 	}
 }

@@ -141,8 +141,8 @@ if granted > 0 then
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
-    -- Refused, by an ACL say: what was added is taken back.
-    redis.pcall("LTRIM", log, "0", -granted - 1)
+    -- Refused, by an ACL say: what was added is taken back. Where that is refused too, Redis says so.
+    redis.call("LTRIM", log, "0", -granted - 1)
     return kept
   end
   live, newest = live + granted, due

@@ -204,7 +204,7 @@ if permits > 0 and moves == 0 then
       local behind = math.min(gap, size - index)
       local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, behind))
       if type(written) == "table" then
-        redis.pcall("PEXPIREAT", ring, math.ceil((last + size) * slice / 1000))
+        redis.call("PEXPIREAT", ring, math.ceil((last + size) * slice / 1000))
         return written
       end
       if gap > behind then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - behind)) end

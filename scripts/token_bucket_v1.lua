@@ -190,20 +190,21 @@ if permits > 0 and due - now <= max_wait then
   local puts_off = not configured
     or ttl >= 0 and (math.floor(now / 1000) + ttl <= expires or ttl * 1000 > 2 * interval + 121000000)
   if not configured then redis.call("HSET", config, "rate", rate, "interval", interval, "scope", scope) end
-  -- Where what follows is refused, by an ACL say, what was written before it is taken back.
+  -- Where what follows is refused, by an ACL say, what was written before it is taken back. Where that is
+  -- refused too, Redis says so.
   if puts_off then
     local put_off = redis.pcall("PEXPIREAT", config, expires + 100)
     if put_off ~= 1 then
-      if not configured then redis.pcall("UNLINK", config) end
+      if not configured then redis.call("UNLINK", config) end
       return put_off
     end
   end
   local pushed = redis.pcall("RPUSH", log, packed)
   if type(pushed) == "table" then
     if not configured then
-      redis.pcall("UNLINK", config)
+      redis.call("UNLINK", config)
     elseif puts_off then
-      redis.pcall("PEXPIREAT", config, math.floor(now / 1000) + ttl)
+      redis.call("PEXPIREAT", config, math.floor(now / 1000) + ttl)
     end
     return pushed
   end
@@ -211,7 +212,7 @@ if permits > 0 and due - now <= max_wait then
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
-    redis.pcall("LTRIM", log, "0", "-2")
+    redis.call("LTRIM", log, "0", "-2")
     return kept
   end
   newest, live = due, live + granted

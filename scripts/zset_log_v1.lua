@@ -213,9 +213,9 @@ if granted > 0 and not granted_for then
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
-    -- Refused, by an ACL say: what was added is taken back.
+    -- Refused, by an ACL say: what was added is taken back. Where that is refused too, Redis says so.
     members = members or {score, single}
-    for i = 2, #members, 2 do redis.pcall("ZREM", log, members[i]) end
+    for i = 2, #members, 2 do redis.call("ZREM", log, members[i]) end
     return kept
   end
   newest, live = due, card - left + granted
