@@ -1,0 +1,337 @@
+//go:build unix
+
+package attack
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice/internal/audit"
+)
+
+var (
+	attackFor  = flag.Duration("attack", 0, "how long TestAttack runs; 0: each fault once, shortly, on a single server")
+	attackSeed = flag.Uint64("seed", 0, "what decides the faults; 0: another one every time")
+	onlyFaults = flag.String("faults", "", "the faults to inject, a regular expression")
+	onlyRows   = flag.String("rows", "", "the limiters and modes to attack, a regular expression")
+)
+
+// Of the long form; the short one hurries.
+const (
+	shortestFault = 300 * time.Millisecond
+	longestFault  = 2 * time.Second
+	faultPause    = 1500 * time.Millisecond // from the end of one fault to the begin of the next, at least
+
+	backWithin = time.Second // service is back so long after a fault
+	tooLong    = 10 * time.Second
+)
+
+// attack is the sites, those who call and what has come of it.
+type attack struct {
+	t     *testing.T
+	seed  uint64
+	full  bool
+	sites []*site
+	rows  []*row
+
+	goroutines int // before there was a client
+	numberOf   map[*row]int
+	closers    []func() error
+	generation int // of the ledgers; it changes while the gate is shut
+	gate       *gate
+
+	now        atomic.Pointer[event] // nil: no fault
+	last       *event                // guarded by mu
+	starts     atomic.Pointer[chan struct{}]
+	panicking  atomic.Bool
+	cancelling atomic.Bool
+
+	calls, panics, raised   atomic.Int64
+	audited, timed, unknown atomic.Int64     // permits granted by ledgers, grants audited by their moments, permits unknown
+	met                     [][]atomic.Int64 // calls under way while a fault happened to their server: by fault and row
+	mu                      sync.Mutex
+	failures                map[string]*failure
+	recoveries              map[recoveryKey]time.Duration
+	first, worst            sample
+}
+
+// TestAttack attacks all limiters with all faults.
+func TestAttack(t *testing.T) {
+	a := newAttack(t)
+	t.Logf("seed %d: %d limiters and modes, %d callers", a.seed, len(a.rows), workersARow*len(a.rows))
+	ctx, stop := context.WithCancel(context.Background())
+	var workers sync.WaitGroup
+	for i, r := range a.rows {
+		for k := range workersARow {
+			w := &worker{row: r, attack: a, random: rand.New(rand.NewPCG(a.seed, uint64(workersARow*i+k)))}
+			workers.Go(func() { w.work(ctx) })
+		}
+	}
+	a.injectAll(t)
+	stop()
+	a.gate.open()
+	workers.Wait()
+	a.close()
+	a.nothingIsLeft()
+	a.report()
+}
+
+// nothingIsLeft fails the attack if goroutines outlive the clients.
+func (a *attack) nothingIsLeft() {
+	if stacks := audit.LeftOver(); stacks != nil {
+		a.failed("goroutines", nil, fmt.Sprintf("left over when all clients are closed:\n%s", stacks))
+		return
+	}
+	for deadline := time.Now().Add(tooLong); runtime.NumGoroutine() > a.goroutines; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			a.failed("goroutines", nil, fmt.Sprintf("%d at the end, %d at first", runtime.NumGoroutine(), a.goroutines))
+			return
+		}
+	}
+}
+
+// newAttack starts the servers and makes all rows.
+func newAttack(t *testing.T) *attack {
+	t.Helper()
+	a := &attack{
+		t: t, seed: *attackSeed, full: *attackFor > 0, gate: newGate(), numberOf: map[*row]int{},
+		failures: map[string]*failure{}, recoveries: map[recoveryKey]time.Duration{},
+	}
+	if a.seed == 0 {
+		a.seed = 1 + rand.Uint64N(1_000_000)
+	}
+	a.sites = []*site{newSingle(t)}
+	if a.full {
+		a.sites = append(a.sites, newCluster(t))
+	}
+	a.goroutines = runtime.NumGoroutine()
+	only := regexp.MustCompile(*onlyRows)
+	for i, s := range a.sites {
+		for _, r := range newRows(t, a, s, int(a.seed)+i, only) {
+			a.numberOf[r] = len(a.rows)
+			a.rows = append(a.rows, r)
+		}
+		must(t, s.honest.Preload(context.Background()))
+	}
+	for range faults {
+		a.met = append(a.met, make([]atomic.Int64, len(a.rows)))
+	}
+	a.starts.Store(new(make(chan struct{})))
+	return a
+}
+
+// closing has something closed when all calls have ended: first what was made last.
+func (a *attack) closing(end func() error) { a.closers = append(a.closers, end) }
+
+func (a *attack) close() {
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		if err := a.closers[i](); err != nil {
+			a.t.Errorf("seed %d: closing: %v", a.seed, err)
+		}
+	}
+}
+
+// injectAll injects every fault in random order, again and again until the time is up, and audits after each.
+func (a *attack) injectAll(t *testing.T) {
+	random := rand.New(rand.NewPCG(a.seed, 1<<63))
+	wanted := wantedFaults()
+	a.quiet(t, nil)
+	begun := time.Now()
+	for n := 0; n < len(wanted) || time.Since(begun) < *attackFor; {
+		for _, i := range random.Perm(len(wanted)) {
+			if n++; n > len(wanted) && time.Since(begun) >= *attackFor {
+				break
+			}
+			a.inject(t, a.event(random, wanted[i], n))
+		}
+	}
+}
+
+// wantedFaults are the indices of the faults to inject.
+func wantedFaults() (wanted []int) {
+	only := regexp.MustCompile(*onlyFaults)
+	for i, f := range faults {
+		if only.MatchString(f.name) {
+			wanted = append(wanted, i)
+		}
+	}
+	return wanted
+}
+
+// event makes up when and where a fault happens. In a cluster it is one server or all.
+func (a *attack) event(random *rand.Rand, index, number int) *event {
+	e := &event{fault: faults[index], index: index, number: number, victims: map[*site]uint{}}
+	e.random = rand.New(rand.NewPCG(random.Uint64(), 0))
+	e.lasts = shortestFault + upTo(e.random, longestFault-shortestFault)
+	if !a.full {
+		e.lasts = shortestFault / 2
+	}
+	everywhere, one := e.random.IntN(2) == 0, e.random.IntN(3)
+	for _, s := range a.sites {
+		e.victims[s] = 1<<len(s.servers) - 1
+		if !everywhere && !e.inside && s.cluster {
+			e.victims[s] = 1 << one
+		}
+	}
+	return e
+}
+
+// inject has a fault happen, sees service come back and audits what was granted.
+func (a *attack) inject(t *testing.T, e *event) {
+	t.Helper()
+	e.begun = time.Now()
+	a.begin(e)
+	e.begin(a, e)
+	a.strike()
+	time.Sleep(e.lasts)
+	e.end(a, e)
+	e.ended.Store(time.Now().UnixNano())
+	a.now.Store(nil)
+	slowest := a.awaitService(e)
+	if a.full {
+		time.Sleep(faultPause - min(faultPause, time.Since(a.endOf(e))) - faultPause/4)
+	}
+	s := a.quiet(t, e)
+	t.Logf("%3d %-26s %v on %s: back after %v at worst; %v", e.number, e.name, round(e.lasts), a.where(e), round(slowest), s)
+}
+
+// begin makes the fault known before it happens: calls that it hits are counted as such.
+func (a *attack) begin(e *event) {
+	a.mu.Lock()
+	a.last = e
+	a.mu.Unlock()
+	a.now.Store(e)
+}
+
+// strike wakes the workers that rest.
+func (a *attack) strike() {
+	next := make(chan struct{})
+	close(*a.starts.Swap(&next))
+}
+
+// began is closed when the next fault has begun.
+func (a *attack) began() <-chan struct{} { return *a.starts.Load() }
+
+func (a *attack) endOf(e *event) time.Time { return time.Unix(0, e.ended.Load()) }
+
+// calm reports whether no fault can be felt any more: there is none, and service has to be back.
+func (a *attack) calm(at time.Time) bool {
+	a.mu.Lock()
+	last := a.last
+	a.mu.Unlock()
+	return last == nil || last.ended.Load() != 0 && at.Sub(a.endOf(last)) > backWithin
+}
+
+// where says which servers an event happens to.
+func (a *attack) where(e *event) string {
+	if !a.full || e.inside {
+		return "all"
+	}
+	cluster := a.sites[1]
+	for i := range cluster.servers {
+		if e.victims[cluster] == 1<<i {
+			return fmt.Sprint("master ", i+1)
+		}
+	}
+	return "all"
+}
+
+// awaitService has every row asked about every server that the event happened to until it grants again, and returns
+// how long the slowest took.
+func (a *attack) awaitService(e *event) time.Duration {
+	var probes sync.WaitGroup
+	var slowest atomic.Int64
+	for _, r := range a.rows {
+		for server := range r.site.servers {
+			if !e.hits(r.site, server) {
+				continue
+			}
+			probes.Go(func() {
+				took, err := a.probe(r, server, a.endOf(e))
+				a.recovered(e, r, took)
+				if took > backWithin {
+					a.failed("service", r, fmt.Sprintf("back %v after the fault, not within %v: %v", round(took), backWithin, err))
+				}
+				for old := slowest.Load(); int64(took) > old && !slowest.CompareAndSwap(old, int64(took)); old = slowest.Load() {
+				}
+			})
+		}
+	}
+	probes.Wait()
+	return time.Duration(slowest.Load())
+}
+
+// probe asks a row's spare limiter until it grants, and returns how long after the fault that was and the last error
+// before.
+func (a *attack) probe(r *row, server int, ended time.Time) (took time.Duration, last error) {
+	subject := func(server int) string { return r.ledgerSubject(server, a.generation) }
+	for {
+		answers := []answer{{server: server, permits: 1}}
+		ctx, cancel := context.Background(), context.CancelFunc(func() {})
+		if r.mode.how == waiting {
+			ctx, cancel = context.WithTimeout(ctx, tooLong)
+		}
+		r.mode.how.ask(ctx, r.limits, r.spare, subject, allow, answers)
+		cancel()
+		got := answers[0]
+		granted := got.err == nil && (got.decided.Granted && !got.decided.Degraded || r.mode.how == waiting)
+		if granted || time.Since(ended) > tooLong {
+			return time.Since(ended), last
+		}
+		if last = got.err; last == nil {
+			last = fmt.Errorf("%+v", got.decided)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// quiet shuts the gate, audits what was granted until then, measures what is in use, and lets the callers go on.
+func (a *attack) quiet(t *testing.T, e *event) sample {
+	t.Helper()
+	a.gate.shut()
+	defer a.gate.open()
+	if stuck := a.gate.await(tooLong); stuck > 0 {
+		t.Errorf("seed %d: %d calls have not ended after %v:\n%s", a.seed, stuck, tooLong, audit.MoreThan(0))
+		a.report()
+		t.FailNow()
+	}
+	for _, s := range a.sites {
+		rows := a.rowsOf(s)
+		if len(rows) == 0 {
+			continue
+		}
+		if e != nil {
+			closeLedgers(t, a, rows, a.generation)
+		}
+		openLedgers(t, rows, a.generation+1)
+	}
+	for _, r := range a.rows {
+		r.auditTight(a)
+	}
+	a.generation++
+	return a.measure(e)
+}
+
+func (a *attack) rowsOf(s *site) (rows []*row) {
+	for _, r := range a.rows {
+		if r.site == s {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
