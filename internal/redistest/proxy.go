@@ -1,0 +1,401 @@
+package redistest
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Proxy is a TCP proxy in front of one server. It passes on what connections carry until it is told to inject a
+// fault: Pass ends the fault at once, and another one takes its place at once. All methods are safe for
+// concurrent use. Data that the proxy reads after a method has returned meets the new fault.
+//
+// No fault leaves a hole in a stream. A connection that has lost bytes is closed when the fault ends, and so is
+// one whose other side has gone meanwhile; every other connection goes on as if nothing had happened.
+type Proxy struct {
+	Addr string // host:port on the loopback interface, the same for as long as the test runs
+
+	tb     testing.TB
+	server string
+	work   sync.WaitGroup
+
+	mu       sync.Mutex
+	listener net.Listener // nil: the port refuses
+	fault    *fault
+	links    map[*link]struct{}
+	counts   Counts
+	closed   bool
+}
+
+// Counts is what a Proxy has seen and done since it was started.
+type Counts struct {
+	Accepted  int64 // connections accepted
+	Open      int64 // of these, not closed yet
+	Requests  int64 // bytes passed on to the server
+	Replies   int64 // bytes passed on to clients
+	Swallowed int64 // bytes read and dropped, of both directions
+	Silenced  int64 // connections that have lost bytes, or the news of their end
+	Delayed   int64 // pieces of data that were held back
+	Cut       int64 // connections closed by CutReplies
+	Refusals  int64 // times that the port was closed by Refuse
+}
+
+// fault is what the proxy does to the connections. The zero value passes everything on.
+type fault struct {
+	swallowLive bool // what connections carry that were accepted before the fault
+	swallowNew  bool // what all others carry
+	delay       [2]time.Duration
+	cut         bool
+	cutAfter    int // bytes of replies
+
+	since int64         // connections accepted before it
+	ended chan struct{} // closed when another takes its place
+}
+
+// direction is where data goes.
+type direction int
+
+const (
+	toServer direction = iota
+	toClient
+)
+
+// link is one connection of a client, and the one to the server that belongs to it.
+type link struct {
+	number  int64 // of those accepted before it
+	client  net.Conn
+	server  net.Conn // nil until it is there
+	torn    bool     // something was dropped
+	closed  bool
+	gone    chan struct{} // closed with it
+	cutBy   *fault        // that passed is counted for
+	replied int           // bytes of replies passed on since then
+}
+
+// parcel is a piece of data on its way, or the end of it.
+type parcel struct {
+	data    []byte
+	end     bool
+	came    time.Time
+	delayed bool // has been counted as such
+}
+
+// queueLength is how many parcels a connection holds for each direction while they are delayed.
+const queueLength = 256
+
+// StartProxy starts a proxy in front of a server, on a free port. It closes with the test.
+func StartProxy(tb testing.TB, server string) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(tb, err)
+	p := &Proxy{
+		Addr: l.Addr().String(), tb: tb, server: server, listener: l,
+		fault: &fault{ended: make(chan struct{})}, links: map[*link]struct{}{},
+	}
+	tb.Cleanup(p.close)
+	p.work.Go(func() { p.accept(l) })
+	return p
+}
+
+// Pass ends every fault: new connections are accepted, and what connections carry is passed on. What a Delay
+// holds back is passed on at once.
+func (p *Proxy) Pass() { p.inject(&fault{}) }
+
+// SwallowLive drops what the connections carry that are open now, in both directions, and keeps them open, as a
+// firewall does that has forgotten them. New connections work.
+func (p *Proxy) SwallowLive() { p.inject(&fault{swallowLive: true}) }
+
+// SwallowNew accepts new connections and never answers them. Those that are open now work.
+func (p *Proxy) SwallowNew() { p.inject(&fault{swallowNew: true}) }
+
+// Swallow drops what all connections carry, in both directions, and keeps them open. New connections are accepted
+// and never answered.
+func (p *Proxy) Swallow() { p.inject(&fault{swallowLive: true, swallowNew: true}) }
+
+// Delay passes everything on so much later, for each direction by itself. 0 does not delay.
+func (p *Proxy) Delay(requests, replies time.Duration) {
+	p.inject(&fault{delay: [2]time.Duration{toServer: requests, toClient: replies}})
+}
+
+// CutReplies closes every connection, new or not, as soon as n bytes of replies have come through it since this
+// call. With n = 0 it is closed in the place of the next reply.
+func (p *Proxy) CutReplies(n int) { p.inject(&fault{cut: true, cutAfter: n}) }
+
+// Refuse closes the port: who connects is refused. Connections that are open now work; Disconnect ends them.
+func (p *Proxy) Refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.replace(&fault{})
+	if p.listener == nil {
+		return
+	}
+	_ = p.listener.Close()
+	p.listener = nil
+	p.counts.Refusals++
+}
+
+// Disconnect closes all connections that are open now.
+func (p *Proxy) Disconnect() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.disconnect()
+}
+
+// Counts returns what the proxy has seen and done so far.
+func (p *Proxy) Counts() Counts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	counts := p.counts
+	counts.Open = int64(len(p.links))
+	return counts
+}
+
+// inject replaces the fault and opens the port if it refused.
+func (p *Proxy) inject(f *fault) {
+	p.tb.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.replace(f)
+	if p.listener != nil {
+		return
+	}
+	l, err := p.listen()
+	if err != nil {
+		p.tb.Errorf("%s cannot be listened on again: %v", p.Addr, err)
+		return
+	}
+	p.listener = l
+	p.work.Go(func() { p.accept(l) })
+}
+
+// listen opens the port again. A connection from somewhere may have been given the free port meanwhile, for a
+// moment.
+func (p *Proxy) listen() (l net.Listener, err error) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if l, err = net.Listen("tcp", p.Addr); err == nil {
+			return l, nil
+		}
+	}
+	return nil, err
+}
+
+// replace makes f the fault. Connections that have lost something and would pass on what comes next are
+// closed.
+func (p *Proxy) replace(f *fault) {
+	f.since, f.ended = p.counts.Accepted, make(chan struct{})
+	close(p.fault.ended)
+	p.fault = f
+	for l := range p.links {
+		if l.torn && !f.swallows(l) {
+			p.end(l)
+		}
+	}
+}
+
+// swallows reports whether the fault drops what a connection carries.
+func (f *fault) swallows(l *link) bool {
+	if l.number < f.since {
+		return f.swallowLive
+	}
+	return f.swallowNew
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.replace(&fault{})
+	if p.listener != nil {
+		_ = p.listener.Close()
+	}
+	p.disconnect()
+	p.mu.Unlock()
+	p.work.Wait()
+}
+
+func (p *Proxy) disconnect() {
+	for l := range p.links {
+		p.end(l)
+	}
+}
+
+// end closes a connection, with the proxy locked.
+func (p *Proxy) end(l *link) {
+	if l.closed {
+		return
+	}
+	l.closed = true
+	close(l.gone)
+	delete(p.links, l)
+	_ = l.client.Close()
+	if l.server != nil {
+		_ = l.server.Close()
+	}
+}
+
+// accept makes a link of each connection until the listener closes.
+func (p *Proxy) accept(listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		if p.closed {
+			p.mu.Unlock()
+			_ = client.Close()
+			return
+		}
+		l := &link{number: p.counts.Accepted, client: client, gone: make(chan struct{})}
+		p.counts.Accepted++
+		p.links[l] = struct{}{}
+		p.work.Go(func() { p.serve(l) })
+		p.mu.Unlock()
+	}
+}
+
+// serve connects to the server and carries data both ways until the link ends.
+func (p *Proxy) serve(l *link) {
+	server, err := net.DialTimeout("tcp", p.server, patience)
+	if err != nil {
+		p.deliver(l, toClient, parcel{end: true, came: time.Now()})
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.server = server; l.closed {
+		_ = server.Close()
+		return
+	}
+	p.work.Go(func() { p.carry(l, toServer, l.client) })
+	p.work.Go(func() { p.carry(l, toClient, l.server) })
+}
+
+// carry delivers what one side sends until the link ends.
+func (p *Proxy) carry(l *link, to direction, from io.Reader) {
+	queue := make(chan parcel, queueLength)
+	p.work.Go(func() {
+		for next := range queue {
+			p.deliver(l, to, next)
+		}
+	})
+	defer close(queue)
+	for {
+		data := make([]byte, 16<<10)
+		n, err := from.Read(data)
+		if n > 0 && !l.put(queue, parcel{data: data[:n], came: time.Now()}) {
+			return
+		}
+		if err != nil {
+			l.put(queue, parcel{end: true, came: time.Now()})
+			return
+		}
+	}
+}
+
+// put queues a parcel and reports whether the link is still there.
+func (l *link) put(queue chan<- parcel, next parcel) bool {
+	select {
+	case queue <- next:
+		return true
+	case <-l.gone:
+		return false
+	}
+}
+
+// deliver does to a parcel what the fault of the moment wants, and asks again when the fault ends while it waits.
+func (p *Proxy) deliver(l *link, to direction, next parcel) {
+	v := p.judge(l, to, &next)
+	for v.wait > 0 {
+		timer := time.NewTimer(v.wait)
+		select {
+		case <-timer.C:
+		case <-v.fault.ended:
+		case <-l.gone:
+		}
+		timer.Stop()
+		v = p.judge(l, to, &next)
+	}
+	if !v.write(l, to) || v.last {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.end(l)
+	}
+}
+
+// verdict is what becomes of a parcel.
+type verdict struct {
+	fault *fault
+	wait  time.Duration // it is judged again then, or when the fault ends
+	pass  []byte        // what is passed on
+	last  bool          // the link ends after that
+}
+
+// write passes on what the verdict says and reports whether that was possible.
+func (v verdict) write(l *link, to direction) bool {
+	if len(v.pass) == 0 {
+		return true
+	}
+	side := l.client
+	if to == toServer {
+		side = l.server
+	}
+	_, err := side.Write(v.pass)
+	return err == nil
+}
+
+// judge applies the fault of the moment to a parcel.
+func (p *Proxy) judge(l *link, to direction, next *parcel) verdict {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.fault
+	switch {
+	case l.closed:
+		return verdict{last: true}
+	case f.swallows(l): // the end of a connection as well: the other side is not told
+		p.drop(l, next.data)
+		return verdict{}
+	}
+	if wait := time.Until(next.came.Add(f.delay[to])); wait > 0 {
+		if !next.delayed {
+			next.delayed = true
+			p.counts.Delayed++
+		}
+		return verdict{fault: f, wait: wait}
+	}
+	return p.pass(l, to, next)
+}
+
+func (p *Proxy) drop(l *link, data []byte) {
+	p.counts.Swallowed += int64(len(data))
+	if !l.torn {
+		l.torn = true
+		p.counts.Silenced++
+	}
+}
+
+// pass is the verdict on a parcel that is neither dropped nor delayed, with the proxy locked.
+func (p *Proxy) pass(l *link, to direction, next *parcel) verdict {
+	v := verdict{pass: next.data, last: next.end}
+	if to == toServer {
+		p.counts.Requests += int64(len(v.pass))
+		return v
+	}
+	if p.fault.cut && !next.end {
+		if l.cutBy != p.fault {
+			l.cutBy, l.replied = p.fault, 0
+		}
+		left := p.fault.cutAfter - l.replied
+		v.pass, v.last = v.pass[:min(left, len(v.pass))], left <= len(v.pass)
+		l.replied += len(v.pass)
+		if v.last {
+			p.counts.Cut++
+		}
+	}
+	p.counts.Replies += int64(len(v.pass))
+	return v
+}
