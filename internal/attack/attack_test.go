@@ -3,6 +3,7 @@
 package attack
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -30,7 +31,8 @@ const (
 	longestFault  = 2 * time.Second
 	faultPause    = 1500 * time.Millisecond // from the end of one fault to the begin of the next, at least
 
-	backWithin = time.Second // service is back so long after a fault
+	backWithin = time.Second     // service is back so long after a fault
+	healWithin = 5 * time.Second // and so long after the begin of one that lets new connections through
 	tooLong    = 10 * time.Second
 )
 
@@ -49,7 +51,7 @@ type attack struct {
 	gate       *gate
 
 	now        atomic.Pointer[event] // nil: no fault
-	last       *event                // guarded by mu
+	last       atomic.Pointer[event] // the same, or the one before; nil: there has been none
 	starts     atomic.Pointer[chan struct{}]
 	panicking  atomic.Bool
 	cancelling atomic.Bool
@@ -58,7 +60,7 @@ type attack struct {
 	audited, timed, unknown atomic.Int64     // permits granted by ledgers, grants audited by their moments, permits unknown
 	met                     [][]atomic.Int64 // calls under way while a fault happened to their server: by fault and row
 	mu                      sync.Mutex
-	failures                map[string]*failure
+	failures                map[failureKey]*failure
 	recoveries              map[recoveryKey]time.Duration
 	first, worst            sample
 }
@@ -103,7 +105,7 @@ func newAttack(t *testing.T) *attack {
 	t.Helper()
 	a := &attack{
 		t: t, seed: *attackSeed, full: *attackFor > 0, gate: newGate(), numberOf: map[*row]int{},
-		failures: map[string]*failure{}, recoveries: map[recoveryKey]time.Duration{},
+		failures: map[failureKey]*failure{}, recoveries: map[recoveryKey]time.Duration{},
 	}
 	if a.seed == 0 {
 		a.seed = 1 + rand.Uint64N(1_000_000)
@@ -144,6 +146,9 @@ func (a *attack) injectAll(t *testing.T) {
 	random := rand.New(rand.NewPCG(a.seed, 1<<63))
 	wanted := wantedFaults()
 	a.quiet(t, nil)
+	if a.full {
+		time.Sleep(faultPause)
+	}
 	begun := time.Now()
 	for n := 0; n < len(wanted) || time.Since(begun) < *attackFor; {
 		for _, i := range random.Perm(len(wanted)) {
@@ -192,22 +197,30 @@ func (a *attack) inject(t *testing.T, e *event) {
 	e.begin(a, e)
 	a.strike()
 	time.Sleep(e.lasts)
+	healing := &inquiry{attack: a, event: e, rule: "heal", since: e.begun, within: healWithin}
+	if e.heals {
+		healing.start()
+	}
+	healing.await(2 * healWithin)
 	e.end(a, e)
 	e.ended.Store(time.Now().UnixNano())
 	a.now.Store(nil)
-	slowest := a.awaitService(e)
+	service := &inquiry{attack: a, event: e, rule: "service", since: a.endOf(e), within: backWithin}
+	service.start()
+	if !service.await(2*tooLong) || !healing.await(tooLong) {
+		a.stuck(t)
+	}
 	if a.full {
 		time.Sleep(faultPause - min(faultPause, time.Since(a.endOf(e))) - faultPause/4)
 	}
 	s := a.quiet(t, e)
-	t.Logf("%3d %-26s %v on %s: back after %v at worst; %v", e.number, e.name, round(e.lasts), a.where(e), round(slowest), s)
+	t.Logf("%3d %-26s %v on %s: back after %v at worst; %v", e.number, e.name, round(e.lasts), a.where(e),
+		round(service.slowest), s)
 }
 
 // begin makes the fault known before it happens: calls that it hits are counted as such.
 func (a *attack) begin(e *event) {
-	a.mu.Lock()
-	a.last = e
-	a.mu.Unlock()
+	a.last.Store(e)
 	a.now.Store(e)
 }
 
@@ -222,12 +235,9 @@ func (a *attack) began() <-chan struct{} { return *a.starts.Load() }
 
 func (a *attack) endOf(e *event) time.Time { return time.Unix(0, e.ended.Load()) }
 
-// calm reports whether no fault can be felt any more: there is none, and service has to be back.
-func (a *attack) calm(at time.Time) bool {
-	a.mu.Lock()
-	last := a.last
-	a.mu.Unlock()
-	return last == nil || last.ended.Load() != 0 && at.Sub(a.endOf(last)) > backWithin
+// calmAfter reports whether a fault could not be felt any more at a moment: service has to be back.
+func (a *attack) calmAfter(e *event, at time.Time) bool {
+	return e == nil || e.ended.Load() != 0 && at.Sub(a.endOf(e)) > backWithin
 }
 
 // where says which servers an event happens to.
@@ -244,64 +254,13 @@ func (a *attack) where(e *event) string {
 	return "all"
 }
 
-// awaitService has every row asked about every server that the event happened to until it grants again, and returns
-// how long the slowest took.
-func (a *attack) awaitService(e *event) time.Duration {
-	var probes sync.WaitGroup
-	var slowest atomic.Int64
-	for _, r := range a.rows {
-		for server := range r.site.servers {
-			if !e.hits(r.site, server) {
-				continue
-			}
-			probes.Go(func() {
-				took, err := a.probe(r, server, a.endOf(e))
-				a.recovered(e, r, took)
-				if took > backWithin {
-					a.failed("service", r, fmt.Sprintf("back %v after the fault, not within %v: %v", round(took), backWithin, err))
-				}
-				for old := slowest.Load(); int64(took) > old && !slowest.CompareAndSwap(old, int64(took)); old = slowest.Load() {
-				}
-			})
-		}
-	}
-	probes.Wait()
-	return time.Duration(slowest.Load())
-}
-
-// probe asks a row's spare limiter until it grants, and returns how long after the fault that was and the last error
-// before.
-func (a *attack) probe(r *row, server int, ended time.Time) (took time.Duration, last error) {
-	subject := func(server int) string { return r.ledgerSubject(server, a.generation) }
-	for {
-		answers := []answer{{server: server, permits: 1}}
-		ctx, cancel := context.Background(), context.CancelFunc(func() {})
-		if r.mode.how == waiting {
-			ctx, cancel = context.WithTimeout(ctx, tooLong)
-		}
-		r.mode.how.ask(ctx, r.limits, r.spare, subject, allow, answers)
-		cancel()
-		got := answers[0]
-		granted := got.err == nil && (got.decided.Granted && !got.decided.Degraded || r.mode.how == waiting)
-		if granted || time.Since(ended) > tooLong {
-			return time.Since(ended), last
-		}
-		if last = got.err; last == nil {
-			last = fmt.Errorf("%+v", got.decided)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 // quiet shuts the gate, audits what was granted until then, measures what is in use, and lets the callers go on.
 func (a *attack) quiet(t *testing.T, e *event) sample {
 	t.Helper()
 	a.gate.shut()
 	defer a.gate.open()
-	if stuck := a.gate.await(tooLong); stuck > 0 {
-		t.Errorf("seed %d: %d calls have not ended after %v:\n%s", a.seed, stuck, tooLong, audit.MoreThan(0))
-		a.report()
-		t.FailNow()
+	if !a.gate.await(tooLong) {
+		a.stuck(t)
 	}
 	for _, s := range a.sites {
 		rows := a.rowsOf(s)
@@ -318,6 +277,14 @@ func (a *attack) quiet(t *testing.T, e *event) sample {
 	}
 	a.generation++
 	return a.measure(e)
+}
+
+// stuck ends the attack for calls that do not end.
+func (a *attack) stuck(t *testing.T) {
+	t.Helper()
+	t.Errorf("seed %d: calls have not ended %v after the fault:\n%s", a.seed, tooLong, bytes.Join(audit.Goroutines(), []byte("\n\n")))
+	a.report()
+	t.FailNow()
 }
 
 func (a *attack) rowsOf(s *site) (rows []*row) {

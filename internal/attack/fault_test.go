@@ -21,6 +21,7 @@ type fault struct {
 	begin  func(*attack, *event)
 	end    func(*attack, *event)
 	inside bool // it is in the callers' process: all servers are well, and any caller may see it
+	heals  bool // new connections work: service has to come back while it lasts
 }
 
 // event is a fault that happens.
@@ -69,7 +70,7 @@ func onSwitch(name string, of func(*attack) *atomic.Bool) *fault {
 
 var faults = []*fault{
 	onProxies("silence", func(_ *event, p *redistest.Proxy) { p.Swallow() }),
-	onProxies("silence of old connections", func(_ *event, p *redistest.Proxy) { p.SwallowLive() }),
+	oldConnections,
 	onProxies("silence of new connections", func(_ *event, p *redistest.Proxy) {
 		p.SwallowNew()
 		p.Disconnect()
@@ -101,6 +102,13 @@ var faults = []*fault{
 	},
 }
 
+// oldConnections is what a firewall does that has forgotten its connections.
+var oldConnections = &fault{
+	name: "silence of old connections", heals: true,
+	begin: func(_ *attack, e *event) { e.each(func(_ *redistest.Server, p *redistest.Proxy) { p.SwallowLive() }) },
+	end:   func(_ *attack, e *event) { e.each(func(_ *redistest.Server, p *redistest.Proxy) { p.Pass() }) },
+}
+
 func upTo(random *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(random.Int64N(int64(most)))
 }
@@ -115,6 +123,8 @@ func (a *attack) signal(e *event, signal syscall.Signal) {
 
 // planted is what hooks panic with.
 type planted struct{ where string }
+
+func (p planted) Error() string { return "a hook panicked " + p.where }
 
 // mayPanic panics every third time while hooks are to.
 func (a *attack) mayPanic(where string) {

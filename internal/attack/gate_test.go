@@ -65,14 +65,14 @@ func (g *gate) open() {
 	}
 }
 
-// await waits until all have left, and returns how many have not after so long.
-func (g *gate) await(patience time.Duration) int {
+// await waits until all have left, and reports false if they have not after so long.
+func (g *gate) await(patience time.Duration) bool {
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		g.mu.Lock()
 		inside := g.inside
 		g.mu.Unlock()
 		if inside == 0 || time.Now().After(deadline) {
-			return inside
+			return inside == 0
 		}
 	}
 }

@@ -3,58 +3,58 @@
 package attack
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/sluice-redis/sluice/internal/audit"
 )
 
-// failure is what went wrong in one way with one row under one fault.
+// failureKey is one way in which things go wrong: by what rule, under which fault, in which mode.
+type failureKey struct{ rule, fault, mode string }
+
+// failure is what went wrong in one way.
 type failure struct {
-	rule  string
-	text  string // of the first
-	times int
+	first string // text of the first
+	where map[string]int
 }
 
-// failed notes a failure. Each has the fault that happens or happened last.
+// failed notes a failure, of the fault that happens or happened last.
 func (a *attack) failed(rule string, r *row, text string) {
+	key := failureKey{rule: rule, fault: "before any fault"}
+	if e := a.last.Load(); e != nil {
+		key.fault, text = e.name, fmt.Sprintf("event %d: %s", e.number, text)
+	}
+	where := "this process"
+	if r != nil {
+		key.mode, where = r.usage(), r.script.name+" on "+r.site.name
+		text = fmt.Sprintf("%v: %s", r, text)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	during := "before any fault"
-	if a.last != nil {
-		during = a.last.name
-	}
-	where := "process"
-	if r != nil {
-		where = r.String()
-	}
-	key := rule + ": " + during + ": " + where
 	if a.failures[key] == nil {
-		a.failures[key] = &failure{rule: rule, text: text}
-		if a.last != nil {
-			a.failures[key].text = fmt.Sprintf("event %d: %s", a.last.number, text)
-		}
+		a.failures[key] = &failure{first: text, where: map[string]int{}}
 	}
-	a.failures[key].times++
+	a.failures[key].where[where]++
+}
+
+// String is one line for each way, with how often it came where.
+func (f *failure) String() string {
+	var where []string
+	for _, place := range slices.Sorted(maps.Keys(f.where)) {
+		where = append(where, fmt.Sprintf("%s %d x", place, f.where[place]))
+	}
+	return fmt.Sprintf("%s\n    the first: %s", strings.Join(where, ", "), f.first)
 }
 
 // recoveryKey is a fault and a row.
 type recoveryKey struct {
 	fault int
 	row   *row
-}
-
-// recovered notes how long a row was without service after a fault.
-func (a *attack) recovered(e *event, r *row, took time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	key := recoveryKey{e.index, r}
-	a.recoveries[key] = max(a.recoveries[key], took)
 }
 
 // sample is what this process holds while nobody calls: bytes of live heap, without what the proxies keep for their
@@ -115,9 +115,13 @@ func (a *attack) report() {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(a.failures)) {
-		a.t.Errorf("seed %d: %s: %d x, the first at %s", a.seed, key, a.failures[key].times, a.failures[key].text)
+	for _, key := range slices.SortedFunc(maps.Keys(a.failures), failureKey.compare) {
+		a.t.Errorf("seed %d: %s: %s: %s: %v", a.seed, key.rule, key.fault, key.mode, a.failures[key])
 	}
+}
+
+func (k failureKey) compare(other failureKey) int {
+	return cmp.Or(cmp.Compare(k.rule, other.rule), cmp.Compare(k.fault, other.fault), cmp.Compare(k.mode, other.mode))
 }
 
 // missed says which faults met no call of a row. The short form is too short for all to.
@@ -137,8 +141,6 @@ func (a *attack) cell(i int, r *row) string { return fmt.Sprint(a.met[i][a.numbe
 
 // recovery is how long it took a row to be back, in milliseconds.
 func (a *attack) recovery(i int, r *row) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	return fmt.Sprint(a.recoveries[recoveryKey{i, r}].Milliseconds())
 }
 

@@ -45,14 +45,19 @@ type book struct {
 }
 
 // String is what the row is called in reports.
-func (r *row) String() string { return fmt.Sprintf("%s on %s (%s)", r.kind(), r.site.name, r.client) }
+func (r *row) String() string {
+	return fmt.Sprintf("%s on %s (client: %s)", r.kind(), r.site.name, r.client)
+}
 
 // kind is the row without its site.
-func (r *row) kind() string {
+func (r *row) kind() string { return r.script.name + ", " + r.usage() }
+
+// usage is the mode of the row, and whether round trips are shared.
+func (r *row) usage() string {
 	if r.shared {
-		return r.script.name + ", " + r.mode.name + ", shared"
+		return r.mode.name + ", shared"
 	}
-	return r.script.name + ", " + r.mode.name
+	return r.mode.name
 }
 
 // newRows makes all rows of a site whose kinds match, with a client for each mode, shared and not. Clients are of kinds

@@ -3,6 +3,7 @@
 package attack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,11 +138,14 @@ func (w *worker) call(q question) {
 	if q.cancel >= 0 {
 		defer time.AfterFunc(q.cancel, cancel).Stop()
 	}
-	c := called{worker: w, question: q, event: w.attack.now.Load(), calm: w.attack.calm(time.Now()), begun: time.Now()}
+	c := called{worker: w, question: q, event: w.attack.now.Load(), begun: time.Now()}
+	last := w.attack.last.Load()
 	c.answers, c.panicked = w.ask(ctx, q)
 	c.ended = time.Now()
-	if c.event == nil {
-		c.event = w.attack.now.Load()
+	if next := w.attack.last.Load(); next != last {
+		c.event = cmp.Or(c.event, next)
+	} else {
+		c.calm = w.attack.calmAfter(last, c.begun)
 	}
 	c.judge()
 }
@@ -219,7 +223,7 @@ type called struct {
 	*worker
 	question
 	event        *event // that happened while it was under way; nil: none
-	calm         bool   // it began when no fault could be felt any more
+	calm         bool   // no fault could be felt at any time
 	begun, ended time.Time
 	answers      []answer
 	panicked     any
@@ -259,7 +263,8 @@ func (c *called) outcome() string {
 }
 
 func (c *called) judgePanic() {
-	p, ours := c.panicked.(planted)
+	raised, _ := c.panicked.(error)
+	p, ours := errors.AsType[planted](raised)
 	if !ours {
 		c.fail("panic", fmt.Sprintf("a panic that no hook raised: %v", c.panicked))
 		return

@@ -27,7 +27,8 @@ func KindOf(err error) string {
 		return codeOf(reply)
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, redis.ErrPoolTimeout):
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, redis.ErrPoolTimeout):
 		return "no connection"
 	}
 	return Unexpected
