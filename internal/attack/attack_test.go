@@ -7,6 +7,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"regexp"
 	"runtime"
@@ -56,13 +57,14 @@ type attack struct {
 	panicking  atomic.Bool
 	cancelling atomic.Bool
 
-	calls, panics, raised   atomic.Int64
-	audited, timed, unknown atomic.Int64     // permits granted by ledgers, grants audited by their moments, permits unknown
-	met                     [][]atomic.Int64 // calls under way while a fault happened to their server: by fault and row
-	mu                      sync.Mutex
-	failures                map[failureKey]*failure
-	recoveries              map[recoveryKey]time.Duration
-	first, worst            sample
+	calls, panics, raised atomic.Int64
+	audited, unknown      atomic.Int64     // permits that ledgers granted, and of which the outcome is unknown
+	timed                 atomic.Int64     // grants audited by their moments
+	met                   [][]atomic.Int64 // calls under way while a fault happened to their server: by fault and row
+	mu                    sync.Mutex
+	failures              map[failureKey]*failure
+	recoveries            map[recoveryKey]time.Duration
+	first, worst          sample
 }
 
 // TestAttack attacks all limiters with all faults.
@@ -143,19 +145,31 @@ func (a *attack) close() {
 
 // injectAll injects every fault in random order, again and again until the time is up, and audits after each.
 func (a *attack) injectAll(t *testing.T) {
-	random := rand.New(rand.NewPCG(a.seed, 1<<63))
-	wanted := wantedFaults()
 	a.quiet(t, nil)
 	if a.full {
 		time.Sleep(faultPause)
 	}
-	begun := time.Now()
-	for n := 0; n < len(wanted) || time.Since(begun) < *attackFor; {
-		for _, i := range random.Perm(len(wanted)) {
-			if n++; n > len(wanted) && time.Since(begun) >= *attackFor {
-				break
+	begun, least := time.Now(), len(wantedFaults())
+	for e := range a.events() {
+		if e.number > least && time.Since(begun) >= *attackFor {
+			return
+		}
+		a.inject(t, e)
+	}
+}
+
+// events are what the seed has happen, without end: all faults in random order, again and again.
+func (a *attack) events() iter.Seq[*event] {
+	return func(yield func(*event) bool) {
+		random := rand.New(rand.NewPCG(a.seed, 1<<63))
+		wanted := wantedFaults()
+		for number := 1; ; {
+			for _, i := range random.Perm(len(wanted)) {
+				if !yield(a.event(random, wanted[i], number)) {
+					return
+				}
+				number++
 			}
-			a.inject(t, a.event(random, wanted[i], n))
 		}
 	}
 }
@@ -173,7 +187,7 @@ func wantedFaults() (wanted []int) {
 
 // event makes up when and where a fault happens. In a cluster it is one server or all.
 func (a *attack) event(random *rand.Rand, index, number int) *event {
-	e := &event{fault: faults[index], index: index, number: number, victims: map[*site]uint{}}
+	e := &event{fault: faults[index], index: index, number: number, sites: a.sites, victims: map[*site]uint{}}
 	e.random = rand.New(rand.NewPCG(random.Uint64(), 0))
 	e.lasts = shortestFault + upTo(e.random, longestFault-shortestFault)
 	if !a.full {
@@ -282,7 +296,8 @@ func (a *attack) quiet(t *testing.T, e *event) sample {
 // stuck ends the attack for calls that do not end.
 func (a *attack) stuck(t *testing.T) {
 	t.Helper()
-	t.Errorf("seed %d: calls have not ended %v after the fault:\n%s", a.seed, tooLong, bytes.Join(audit.Goroutines(), []byte("\n\n")))
+	stacks := bytes.Join(audit.Goroutines(), []byte("\n\n"))
+	t.Errorf("seed %d: calls have not ended %v after the fault:\n%s", a.seed, tooLong, stacks)
 	a.report()
 	t.FailNow()
 }

@@ -27,8 +27,9 @@ type fault struct {
 // event is a fault that happens.
 type event struct {
 	*fault
-	index   int            // of the fault
-	number  int            // of the event
+	index   int // of the fault
+	number  int // of the event
+	sites   []*site
 	victims map[*site]uint // the servers that it happens to, a bit each
 	random  *rand.Rand
 	begun   time.Time
@@ -39,9 +40,9 @@ type event struct {
 // hits reports whether the event happens to a server.
 func (e *event) hits(s *site, server int) bool { return e.victims[s]&(1<<server) != 0 }
 
-// each calls do for each server that the event happens to.
+// each calls do for each server that the event happens to, always in the same order.
 func (e *event) each(do func(*redistest.Server, *redistest.Proxy)) {
-	for s := range e.victims {
+	for _, s := range e.sites {
 		for i, server := range s.servers {
 			if e.hits(s, i) {
 				do(server, s.proxies[i])

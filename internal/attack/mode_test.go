@@ -81,8 +81,8 @@ func byRemaining(limit loader.Limit, _, now loader.Decision) int64 {
 	return limit.Permits - now.Remaining
 }
 
-// byReset is how many permits a GCRA has charged since the first decision, which found it full: each moves the moment at
-// which it is full again by one interval.
+// byReset is how many permits a GCRA has charged since the first decision, which found it full: each moves the
+// moment at which it is full again by one interval.
 func byReset(limit loader.Limit, first, now loader.Decision) int64 {
 	full := now.Now.Add(now.ResetAfter)
 	interval := limit.Window / time.Duration(limit.Permits)

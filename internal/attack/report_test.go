@@ -72,6 +72,9 @@ const (
 	proxyBuffers   = 2 * 16 << 10 // of a connection
 )
 
+// heapGrew reports whether the heap is larger than it was at first, by more than a quarter and what comes and goes.
+func (s sample) heapGrew(first sample) bool { return s.heap > first.heap+first.heap/4+heapSlack }
+
 // measure compares what is in use with what was after the first faults.
 func (a *attack) measure(e *event) sample {
 	most := goroutineSlack + int(a.first.goroutines)
@@ -93,7 +96,7 @@ func (a *attack) measure(e *event) sample {
 	}
 	if e == nil || e.number <= len(faults)/2 {
 		a.first.heap = max(a.first.heap, now.heap)
-	} else if now.heap > a.first.heap+a.first.heap/4+heapSlack {
+	} else if now.heapGrew(a.first) {
 		a.failed("heap", nil, fmt.Sprintf("%v, after the first faults it was %v", now, a.first))
 	}
 	a.worst = sample{max(a.worst.heap, now.heap), max(a.worst.goroutines, now.goroutines)}

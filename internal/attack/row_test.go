@@ -60,8 +60,8 @@ func (r *row) usage() string {
 	return r.mode.name
 }
 
-// newRows makes all rows of a site whose kinds match, with a client for each mode, shared and not. Clients are of kinds
-// that take turns, beginning with one that the seed decides.
+// newRows makes all rows of a site whose kinds match, with a client for each mode, shared and not. The kinds of the
+// clients take turns, beginning with one that the seed decides.
 func newRows(t *testing.T, a *attack, s *site, turn int, only *regexp.Regexp) (rows []*row) {
 	t.Helper()
 	for _, m := range modes {
@@ -173,7 +173,8 @@ func openLedgers(t *testing.T, rows []*row, generation int) {
 	})
 }
 
-// closeLedgers ends a generation while nobody asks: each ledger has charged what was granted and, at most, what is unknown.
+// closeLedgers ends a generation while nobody asks: each ledger has charged what was granted and, at most, what is
+// unknown.
 func closeLedgers(t *testing.T, a *attack, rows []*row, generation int) {
 	t.Helper()
 	onLedgers(t, rows, generation, func(b *loader.Batch, r *row, subject string) *loader.Result {
@@ -191,14 +192,14 @@ func closeLedgers(t *testing.T, a *attack, rows []*row, generation int) {
 	})
 }
 
-// wrongCharge says what is wrong with what a ledger was charged. Blocks of leases are charged before they are spent, and
-// may be lost: only too little is wrong there.
+// wrongCharge says what is wrong with what a ledger was charged. Blocks of leases are charged before they are spent,
+// and may be lost: only too little is wrong there.
 func (r *row) wrongCharge(charged, granted, unknown int64) string {
 	if charged < granted {
 		return fmt.Sprintf("%d permits were granted and %d charged", granted, charged)
 	}
 	if charged > granted+unknown && r.mode.lease == nil {
-		return fmt.Sprintf("%d permits were charged, %d granted, and the outcome of %d was unknown", charged, granted, unknown)
+		return fmt.Sprintf("%d permits were charged, %d granted, and %d may have been", charged, granted, unknown)
 	}
 	return ""
 }
@@ -232,7 +233,7 @@ func (r *row) auditTight(a *attack) {
 		b.mu.Lock()
 		extra := max(r.script.extra(b.grants, tightLimit), r.script.extraOf(b.spent, tightLimit))
 		if extra > 0 {
-			a.failed("limit", r, fmt.Sprintf("%d permits more than %d in %v were granted", extra, tightLimit.Permits, tightLimit.Window))
+			a.failed("limit", r, fmt.Sprintf("%d permits beyond %d in %v", extra, tightLimit.Permits, tightLimit.Window))
 		}
 		a.timed.Add(int64(len(b.grants) + len(b.spent)))
 		b.forget(time.Now().Add(-auditOverlap))

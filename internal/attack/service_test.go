@@ -51,7 +51,7 @@ func (q *inquiry) ask(r *row, server int) {
 	err := q.askUntilGranted(r, server)
 	took := time.Since(q.since)
 	if took > q.within {
-		q.failed(q.rule, r, fmt.Sprintf("back after %v, not within %v; the last answer before: %v", round(took), q.within, err))
+		q.failed(q.rule, r, fmt.Sprintf("back after %v, not within %v; before: %v", round(took), q.within, err))
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
