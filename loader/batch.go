@@ -1,13 +1,12 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice"
 )
 
 // Batch asks many limiters at once, of any scripts and limits, about any subjects, in one round trip.
@@ -76,21 +75,20 @@ func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 }
 
 // Do sends what has been added and returns the results in that order, the same that Allow, AllowN, Peek and
-// Reserve returned. Its error joins those of the results: nil if all have been decided, granted or not.
+// Reserve returned. It takes no longer than the slowest of its limiters may: see Timeout. Its error joins those of the results: nil if all have been decided, granted or not.
 // Cost: one round trip, none where no entry needs a server; one more if scripts are missing, and one for
 // loading them.
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	entries, late := b.entries, ctx.Err() != nil
 	b.entries = nil
-	bounded, cancel := b.limits.bounded(ctx)
+	bounded, cancel := b.limits.bounded(ctx, b.longest(entries))
 	defer cancel()
 	for _, e := range entries {
 		e.seen.begin(ctx)
+		defer e.seen.abort()
 		e.recall()
 	}
-	b.limits.settle(bounded, entries, func(cmds []*command) error {
-		return await(bounded, func() error { return b.limits.sendAll(bounded, cmds) })
-	})
+	b.limits.settle(bounded, entries)
 	results := make([]*Result, len(entries))
 	errs := make([]error, len(entries))
 	for i, e := range entries {
@@ -101,19 +99,29 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	return results, errors.Join(errs...)
 }
 
+// longest is the longest time that any of the entries may take.
+func (b *Batch) longest(entries []*entry) (timeout time.Duration) {
+	for _, e := range entries {
+		timeout = max(timeout, e.call.timeout)
+	}
+	return cmp.Or(timeout, b.limits.deadlines.timeout)
+}
+
 // entry is one decision of a batch.
 type entry struct {
 	Result
-	call   call
-	cmd    *command     // its last attempt
-	report func(error)  // what became of that, to the breaker
-	open   bool         // it has neither a decision nor an error
-	seen   *observation // nil if nobody watches
+	call call
+	open bool         // it has neither a decision nor an error
+	seen *observation // nil if nobody watches
+
+	cmd     *command    // its last attempt
+	report  func(error) // what became of that, to the breaker
+	outcome error
 
 	limiter core
 	subject string
 	asked   question
-	inquiry inquiry
+	pending pendingDenial
 }
 
 func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
@@ -150,12 +158,12 @@ func (e *entry) recall() {
 		e.Decision, e.Err, e.open = d, nil, false
 		return
 	}
-	e.inquiry = e.limiter.denials.begin(e.limiter, e.call.key(), e.asked)
+	e.pending = e.limiter.denials.begin(e.limiter, e.call.key(), e.asked)
 }
 
 // finish does with the answer what the limiter does, unless the context had ended before it was asked for.
 func (e *entry) finish(ctx context.Context, late bool) {
-	e.inquiry.end(e.Decision, e.Err)
+	e.pending.end(e.Decision, e.Err)
 	if e.Err != nil && e.call.script != nil && e.limiter.instead != nil && !late {
 		e.Decision, e.Err = e.limiter.degrade(ctx, e.call.key(), e.asked, e.Err)
 	}
@@ -207,47 +215,58 @@ func unsettled(entries []*entry) []*entry {
 	return open
 }
 
-// settle asks the entries until each has a decision or an error, by whatever sends commands together.
-func (l *Limits) settle(ctx context.Context, entries []*entry, send func([]*command) error) {
+// settle asks the entries until each has a decision or an error.
+func (l *Limits) settle(ctx context.Context, entries []*entry) {
 	for open := unsettled(entries); len(open) > 0; open = unsettled(open) {
-		l.round(ctx, open, send)
+		l.round(ctx, open)
 	}
 }
 
 // round asks the entries once, and prepares another attempt for those that need it.
-func (l *Limits) round(ctx context.Context, entries []*entry, send func([]*command) error) {
+func (l *Limits) round(ctx context.Context, entries []*entry) {
 	if err := ctx.Err(); err != nil {
 		for _, e := range entries {
 			e.settle(e.call.unknown(err))
 		}
 		return
 	}
-	l.ask(ctx, entries, send)
+	l.ask(ctx, entries)
 	entries = unsettled(entries)
-	loadMissing(ctx, entries)
+	l.loadMissing(ctx, entries)
 	rest(ctx, unsettled(entries))
 }
 
 // ask sends the entries together.
-func (l *Limits) ask(ctx context.Context, entries []*entry, send func([]*command) error) {
+func (l *Limits) ask(ctx context.Context, entries []*entry) {
 	entries = l.admitted(ctx, entries)
 	if len(entries) == 0 {
 		return
 	}
-	cmds := make([]*command, len(entries))
+	defer l.reportAll(entries)
+	cmds := make([]redis.Cmder, len(entries))
 	for i, e := range entries {
 		e.cmd = e.call.command(ctx)
 		e.cmd.piped = true
 		e.call.sent++
 		cmds[i] = e.cmd
 	}
-	err := send(cmds)
-	done := returned(ctx, err)
+	t := l.tasks.start(func() error { return l.sendAll(ctx, cmds) })
+	finished, err := l.tasks.wait(ctx, t)
 	for _, e := range entries {
-		err := e.cmd.outcome(done, err)
-		e.report(err)
-		e.note(ctx, err)
+		if !finished {
+			e.call.inFlight = t.ended
+		}
+		e.outcome = e.cmd.outcome(finished, err)
+		e.note(ctx, e.outcome)
 	}
+}
+
+// reportAll tells the breakers what became of the entries.
+func (l *Limits) reportAll(entries []*entry) {
+	for _, e := range entries {
+		e.report(e.outcome)
+	}
+	l.breakers.log()
 }
 
 // note takes the outcome of the entry's command.
@@ -271,31 +290,27 @@ func (e *entry) settle(err error) {
 }
 
 // loadMissing loads the scripts that were missing, each once on each node.
-func loadMissing(ctx context.Context, entries []*entry) {
-	type place struct {
-		script     *sluice.Script
-		node       *redis.Client
-		everywhere bool
-	}
+func (l *Limits) loadMissing(ctx context.Context, entries []*entry) {
 	waiting := map[place][]*entry{}
 	for _, e := range entries {
 		if !e.call.missing {
 			continue
 		}
-		node, _ := e.call.limits.nodeOf(ctx, e.call.key()) // without one, loading says why
+		node, _ := l.nodeOf(ctx, e.call.key()) // without one, loading says why
 		p := place{e.call.script, node, e.call.everywhere()}
 		waiting[p] = append(waiting[p], e)
 	}
-	var wg sync.WaitGroup
+	var groups [][]*entry
+	var loads []func() error
 	for _, group := range waiting {
-		wg.Go(func() {
-			err := group[0].call.load(ctx)
-			for _, e := range group {
-				e.settle(e.call.loaded(ctx, err))
-			}
-		})
+		groups = append(groups, group)
+		loads = append(loads, func() error { return group[0].call.load(ctx) })
 	}
-	wg.Wait()
+	for i, err := range l.tasks.awaitAll(ctx, loads) {
+		for _, e := range groups[i] {
+			e.settle(e.call.loaded(ctx, err))
+		}
+	}
 }
 
 // rest pauses for as long as the entry that needs it most.

@@ -508,7 +508,7 @@ func TestBatchReserves(t *testing.T) {
 	limits := loader.New(rdb)
 	log := limits.ZSetLog("x", loader.Limit{Permits: 2, Window: time.Minute}, loader.MaxWait(30*time.Second))
 	batch := limits.Batch()
-	now := batch.Reserve(log, "s")
+	now := batch.Reserve(log.WithID("a"), "s")
 	full := batch.ReserveN(log, "s", 2)
 	wrong := batch.ReserveN(log, "s", 3)
 	none := batch.Reserve(log.With(loader.Limit{}), "s")
@@ -523,7 +523,8 @@ func TestBatchReserves(t *testing.T) {
 	if full.Reservation.OK() || none.Reservation.OK() || wrong.Reservation != nil || allowed.Reservation != nil {
 		t.Errorf("booked: %+v, %+v, %+v, %+v", full, none, wrong, allowed)
 	}
-	must(t, now.Reservation.Cancel(background))
+	must(t, now.Reservation.Cancel(background)) // its moment has come: nothing
+	must(t, log.Cancel(background, "s", "a", 1))
 	batch.Reserve(log, "s")
 	results, err := batch.Do(background)
 	must(t, err)

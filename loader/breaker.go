@@ -27,7 +27,8 @@ var ErrBreakerOpen = errors.New("breaker is open")
 //
 // Every node of a cluster and a Ring has its own breaker, so one that is down closes nobody's way to the others.
 // The limiters of these Limits share them. Looks that ReadReplicas sends to replicas pass. Cost: one allocation
-// and about 300 ns a call, with two short locks of the node's.
+// and about 300 ns a call, with two short locks of the node's. A ClusterClient that does not know its nodes yet is asked
+// for them first; while none of its seeds answers, all calls share one breaker.
 func Breaker(failures int, pause time.Duration) Option {
 	return func(l *Limits) {
 		if failures < 1 || pause <= 0 {
@@ -38,9 +39,9 @@ func Breaker(failures int, pause time.Duration) Option {
 		b.settings = gobreaker.Settings{
 			Timeout:       pause,
 			ReadyToTrip:   func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= failures },
-			IsSuccessful:  b.answered,
+			IsSuccessful:  isAnswer,
 			OnStateChange: b.changed,
-			IsExcluded:    func(err error) bool { return errors.Is(err, context.Canceled) },
+			IsExcluded:    func(err error) bool { return errors.Is(err, context.Canceled) || err == errNoOutcome },
 		}
 		l.breakers = b
 	}
@@ -53,11 +54,23 @@ type breaker = gobreaker.TwoStepCircuitBreaker[struct{}]
 type breakers struct {
 	limits   *Limits
 	settings gobreaker.Settings
-	knows    atomic.Bool // some node has answered, so the client knows the nodes
 
 	mu    sync.RWMutex
 	nodes map[string]*breaker // by address
+
+	unlogged atomic.Bool // there are changes
+	changeMu sync.Mutex
+	changes  []change // that are not logged yet
 }
+
+// change is that of a node's breaker to another state.
+type change struct {
+	node string
+	to   gobreaker.State
+}
+
+// errNoOutcome is what became of an attempt that a panic has ended.
+var errNoOutcome = errors.New("no outcome")
 
 // admit asks the breaker of the call's node, and returns to whom to report what became of the attempt.
 func (c *call) admit(ctx context.Context) (report func(error), err error) {
@@ -66,6 +79,7 @@ func (c *call) admit(ctx context.Context) (report func(error), err error) {
 		return unreported, nil
 	}
 	report, err = b.of(b.addr(ctx, c.key())).Allow()
+	b.log()
 	if err != nil {
 		return nil, ErrBreakerOpen
 	}
@@ -84,7 +98,7 @@ func (l *Limits) admitted(ctx context.Context, entries []*entry) []*entry {
 		if err != nil {
 			e.settle(e.call.unknown(err))
 		}
-		e.report = report
+		e.report, e.outcome = report, errNoOutcome
 	}
 	return unsettled(entries)
 }
@@ -107,21 +121,37 @@ func (b *breakers) of(addr string) *breaker {
 	return b.nodes[addr]
 }
 
-// changed logs that a node's breaker has opened, half opened or closed.
+// changed notes that a node's breaker has opened, half opened or closed. It is called under the breaker's lock, where
+// no handler of the caller's may run.
 func (b *breakers) changed(node string, _, to gobreaker.State) {
-	level := slog.LevelInfo
-	if to == gobreaker.StateOpen {
-		level = slog.LevelWarn
-	}
-	b.limits.journal.log(context.Background(), level, "breaker "+to.String(), node, slog.String("node", node))
+	b.changeMu.Lock()
+	defer b.changeMu.Unlock()
+	b.changes = append(b.changes, change{node, to})
+	b.unlogged.Store(true)
 }
 
-// addr is the address of a key's node. It is empty where there is only one, and until the client knows them:
-// asking for them may take as long as a call.
-func (b *breakers) addr(ctx context.Context, key string) string {
-	if !b.knows.Load() {
-		return ""
+// log logs what has changed.
+func (b *breakers) log() {
+	if b == nil || !b.unlogged.Load() {
+		return
 	}
+	b.changeMu.Lock()
+	changes := b.changes
+	b.changes = nil
+	b.unlogged.Store(false)
+	b.changeMu.Unlock()
+	for _, c := range changes {
+		level := slog.LevelInfo
+		if c.to == gobreaker.StateOpen {
+			level = slog.LevelWarn
+		}
+		b.limits.journal.log(context.Background(), level, "breaker "+c.to.String(), c.node, slog.String("node", c.node))
+	}
+}
+
+// addr is the address of a key's node. It is empty where there is only one, and where the client has not found out
+// which there are.
+func (b *breakers) addr(ctx context.Context, key string) string {
 	node, err := b.limits.nodeOf(ctx, key)
 	if err != nil || node == nil {
 		return ""
@@ -129,15 +159,9 @@ func (b *breakers) addr(ctx context.Context, key string) string {
 	return node.Options().Addr
 }
 
-// answered reports whether the outcome of an attempt shows a server that can answer.
-func (b *breakers) answered(err error) bool {
-	if err != nil && (!isReply(err) || answersNobody(codeOf(err))) {
-		return false
-	}
-	if !b.knows.Load() {
-		b.knows.Store(true)
-	}
-	return true
+// isAnswer reports whether the outcome of an attempt shows a server that can answer.
+func isAnswer(err error) bool {
+	return err == nil || isReply(err) && !answersNobody(codeOf(err))
 }
 
 // answersNobody reports whether the code of an error reply is that of a server that is up and of no use to anyone.

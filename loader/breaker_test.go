@@ -108,7 +108,7 @@ func TestBreakerTriesOnce(t *testing.T) {
 			time.Sleep(time.Second)
 			return errDead
 		})
-		limits := loader.New(rdb, loader.Breaker(1, time.Minute))
+		limits := loader.New(rdb, loader.Breaker(1, time.Minute), loader.Timeout(never))
 		limiter := limits.ListLog("x", loader.PerHour(5), loader.FailOpen())
 		d, err := limiter.Allow(background, "s")
 		granted(t, d, err)

@@ -55,6 +55,8 @@ type call struct {
 	id        string // the request id, if it carries one
 	looks     bool   // it changes nothing
 	permitsAt int    // which of the words says how many permits it asks for, 0 if none does
+	together  int64  // for how many callers one command may ask; 0: for this one alone
+	timeout   time.Duration
 
 	lost   error // an attempt may have run: why its reply is missing
 	tries  int   // attempts after which nothing had run, or that may be repeated
@@ -67,13 +69,14 @@ type call struct {
 	pause   time.Duration
 	why     error // of the attempt, or of loading the script
 
-	sent int          // commands
-	seen *observation // that it is a part of
+	sent     int             // commands
+	inFlight <-chan struct{} // ready once go-redis has come to an end with the command that was abandoned
+	seen     *observation    // that it is a part of
 }
 
 // call is one decision of a script, whose reply holds at least want integers.
 func (l *Limits) call(script *sluice.Script, words []any, want int) call {
-	c := call{limits: l, script: script, words: words, want: want}
+	c := call{limits: l, script: script, words: words, want: want, timeout: l.deadlines.timeout}
 	c.inspect()
 	return c
 }
@@ -131,11 +134,11 @@ func (c *call) tryAll(ctx context.Context) ([]int64, error) {
 	if c.limits.err != nil {
 		return nil, c.limits.err
 	}
-	ctx, cancel := c.limits.bounded(ctx)
-	defer cancel()
 	if err := ctx.Err(); err != nil {
 		return nil, failed(c.script, err)
 	}
+	ctx, cancel := c.limits.bounded(ctx, c.timeout)
+	defer cancel()
 	for {
 		cmd := c.command(ctx)
 		err := c.send(ctx, cmd)
@@ -335,7 +338,7 @@ func (c *call) unknown(err error) error {
 	if c.lost == nil {
 		return failed(c.script, err)
 	}
-	return &OutcomeUnknownError{Script: nameOf(c.script), Keys: c.keys(), ID: c.id, Err: err}
+	return &OutcomeUnknownError{Script: nameOf(c.script), Keys: c.keys(), ID: c.id, Err: err, inFlight: c.inFlight}
 }
 
 func (c *call) notLoaded(err error) error {
@@ -377,8 +380,8 @@ func isReply(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// raised stands in the errors that Redis 5 and 6 make of one that a command in a script raised.
-const raised = "@user_script:"
+// inScript stands in the errors that Redis makes of one that a command in a script raised.
+const inScript = "@user_script:"
 
 // codeOf is the code of an error reply: its first word, or, where a script raised it in Redis 5 or 6, the
 // one behind "ERR Error running script (call to f_<sha>): @user_script:1: @user_script: 1: -READONLY".
@@ -388,7 +391,7 @@ func codeOf(err error) string {
 	}
 	text := err.Error()
 	if strings.HasPrefix(text, "ERR Error running script") {
-		_, text, _ = strings.Cut(text[strings.LastIndex(text, raised)+1:], ": ")
+		_, text, _ = strings.Cut(text[strings.LastIndex(text, inScript)+1:], ": ")
 		text = strings.TrimPrefix(strings.TrimLeft(text, " :0123456789"), "-")
 	}
 	code, _, _ := strings.Cut(text, " ")

@@ -359,7 +359,7 @@ func TestRefusalsAreRetried(t *testing.T) {
 	server := redistest.Start(t)
 	p := newProxy(t, server.Addr)
 	rdb := client(t, p.addr)
-	limits := loader.New(rdb)
+	limits := loader.New(rdb, loader.Timeout(never))
 	must(t, limits.Preload(background))
 	for _, text := range []string{
 		"-LOADING Redis is loading the dataset in memory",

@@ -8,11 +8,12 @@ import (
 )
 
 // RememberDenials answers certain denials without asking Redis, for up to n subjects (1 or more). A denial says
-// when the permits come free if no one else asks; before that nobody is granted as many or more under the same
-// limit, so until then Allow and AllowN are denied at once, with Wait and ResetAfter counted down and Now counted
-// on. A caller who is refused and asks again and again then costs Redis one call a Wait, not one a try.
+// when the permits come free if no one else asks; before that nobody is granted as many under the same
+// limit, so until then Allow and AllowN for as many are denied at once, with Wait and ResetAfter counted down and Now
+// counted on. A caller who is refused and asks again and again then costs Redis one call a Wait, not one a try.
 //
-// Everything else is still asked: fewer permits, another limit, Peek, ids of the caller's own, and all that may
+// Everything else is still asked: other numbers of permits, for their Wait is another (of each subject the last four
+// numbers are remembered), another limit, Peek, ids of the caller's own, and all that may
 // book, for a booking is possible during a denial. What this limiter gives back, resets or sets (Reset, Cancel,
 // SetLimit, the permits of a Leased) is taken into account at once. What others do is not: after their Reset, their
 // Cancel, a limit that they raise in Redis, a call of theirs with a shorter window, an eviction or a step of the
@@ -20,7 +21,7 @@ import (
 // a Wait may be long, do without it.
 //
 // The memory is shared by the copies of a limiter: make it once, not for every call. Time is counted by the
-// process's monotonic clock. Cost: about 250 bytes a subject; where there are more than n, any one is forgotten
+// process's monotonic clock. Cost: about 250 bytes a denial; where there are more than n subjects, any one is forgotten
 // for the next.
 func RememberDenials(n int) LimiterOption {
 	return func(s *settings) {
@@ -28,7 +29,7 @@ func RememberDenials(n int) LimiterOption {
 			s.fail(&ArgumentError{Argument: "RememberDenials", Want: "1 or more"})
 			return
 		}
-		s.denials = &denials{most: n, start: time.Now(), known: map[string]certainty{}}
+		s.denials = &denials{most: n, start: time.Now(), known: map[string][]cachedDenial{}}
 	}
 }
 
@@ -38,14 +39,17 @@ type denials struct {
 	start time.Time // of the clock by which they are counted down
 
 	mu        sync.Mutex
-	known     map[string]certainty
-	forgotten int // how often something was
+	known     map[string][]cachedDenial // of different numbers of permits, the latest last
+	forgotten int                       // how often something was
 }
 
-// certainty is a denial that stays right until its Wait is over.
-type certainty struct {
+// denialsEach is how many denials of one subject are remembered.
+const denialsEach = 4
+
+// cachedDenial stays right until its Wait is over.
+type cachedDenial struct {
 	sent     time.Duration // when it was asked for: no later than it was decided
-	permits  int64         // the fewest that are denied
+	permits  int64
 	limit    Limit
 	windows  []SliceRingV1Window
 	decision Decision
@@ -63,25 +67,25 @@ func (m *denials) decide(ctx context.Context, c core, call call, q question) (De
 	return d, err
 }
 
-// inquiry is a question that is on its way.
-type inquiry struct {
+// pendingDenial is what will be remembered if a question in flight is denied.
+type pendingDenial struct {
 	memory    *denials
 	key       string
-	asked     certainty // if it is denied
-	forgotten int       // how often something was until then
+	asked     cachedDenial
+	forgotten int // how often something was until then
 }
 
 // begin notes what is about to be asked.
-func (m *denials) begin(c core, key string, q question) inquiry {
+func (m *denials) begin(c core, key string, q question) pendingDenial {
 	if m == nil {
-		return inquiry{}
+		return pendingDenial{}
 	}
-	asked := certainty{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.windows}
-	return inquiry{memory: m, key: key, asked: asked, forgotten: m.mark()}
+	asked := cachedDenial{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.windows}
+	return pendingDenial{memory: m, key: key, asked: asked, forgotten: m.mark()}
 }
 
 // end remembers the answer if it is a denial.
-func (i inquiry) end(d Decision, err error) {
+func (i pendingDenial) end(d Decision, err error) {
 	if i.memory == nil || err != nil || d.Granted || d.Degraded || i.asked.permits == 0 {
 		return
 	}
@@ -95,19 +99,28 @@ func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	if m == nil || q.permits == 0 || q.maxWait > 0 || c.id != "" {
 		return Decision{}, false
 	}
-	m.mu.Lock()
-	known, ok := m.known[key]
-	m.mu.Unlock()
+	known, ok := m.find(key, q.permits)
 	since := time.Duration(pieces(time.Since(m.start)-known.sent, time.Microsecond)) * time.Microsecond
 	d := known.decision
-	if !ok || q.permits < known.permits || since >= d.Wait ||
-		known.limit != c.limit || !slices.Equal(known.windows, c.windows) {
+	if !ok || since >= d.Wait || known.limit != c.limit || !slices.Equal(known.windows, c.windows) {
 		return Decision{}, false
 	}
 	d.Wait -= since
 	d.ResetAfter = max(d.ResetAfter-since, 0)
 	d.Now = d.Now.Add(since)
 	return d, true
+}
+
+// find is the denial of so many permits.
+func (m *denials) find(key string, permits int64) (known cachedDenial, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, known := range m.known[key] {
+		if known.permits == permits {
+			return known, true
+		}
+	}
+	return cachedDenial{}, false
 }
 
 // mark is how often something was forgotten so far.
@@ -119,19 +132,31 @@ func (m *denials) mark() int {
 
 // remember keeps a denial, unless something was forgotten since it was asked for: it may have been decided
 // before that.
-func (m *denials) remember(key string, denied certainty, forgotten int) {
+func (m *denials) remember(key string, denied cachedDenial, forgotten int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.forgotten != forgotten {
 		return
 	}
-	if _, known := m.known[key]; !known && len(m.known) >= m.most {
-		for any := range m.known {
-			delete(m.known, any)
-			break
-		}
+	known := slices.DeleteFunc(m.known[key], func(d cachedDenial) bool { return d.permits == denied.permits })
+	if len(known) == denialsEach {
+		known = slices.Delete(known, 0, 1)
 	}
-	m.known[key] = denied
+	if len(known) == 0 {
+		m.makeRoom(key)
+	}
+	m.known[key] = append(known, denied)
+}
+
+// makeRoom forgets any subject if there is no room for one more.
+func (m *denials) makeRoom(key string) {
+	if _, known := m.known[key]; known || len(m.known) < m.most {
+		return
+	}
+	for other := range m.known {
+		delete(m.known, other)
+		return
+	}
 }
 
 // forget drops what is known about a key whose permits have come free in another way than by waiting.

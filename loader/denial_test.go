@@ -48,7 +48,7 @@ func TestDenialIsRemembered(t *testing.T) {
 		{0, 2, 1, true, 0, 10 * s},
 		{0, 2, 1, false, 10 * s, 10 * s},
 		{1 * s, 2, 0, false, 9 * s, 9 * s},
-		{1500 * time.Microsecond * 1000, 3, 0, false, 8500 * time.Millisecond, 8500 * time.Millisecond},
+		{1500 * time.Microsecond * 1000, 3, 1, false, 8500 * time.Millisecond, 8500 * time.Millisecond},
 		{2 * s, 1, 1, true, 0, 10 * s}, // fewer than were denied
 		{2 * s, 2, 0, false, 8 * s, 8 * s},
 		{2 * s, 1, 1, false, 8 * s, 10 * s},

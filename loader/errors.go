@@ -63,6 +63,8 @@ type OutcomeUnknownError struct {
 	Keys   []string // the keys of the call
 	ID     string   // the request id that it carried, "" where the script takes none
 	Err    error    // why no reply came
+
+	inFlight <-chan struct{} // ready once the command that was abandoned cannot be sent any more; nil: it never was
 }
 
 func (e *OutcomeUnknownError) Error() string {

@@ -220,7 +220,7 @@ func (l *Leased) Close(ctx context.Context) error {
 	for _, h := range subjects {
 		h.leave()
 	}
-	err := await(ctx, func() error {
+	err := l.ring.limits.tasks.await(ctx, func() error {
 		<-l.stopped
 		l.flights.Wait()
 		return nil

@@ -38,6 +38,7 @@ type flight struct {
 	sent     time.Duration
 	decision Decision
 	err      error
+	raised   *raised
 	stale    bool // the subject was reset meanwhile
 	late     bool // what the call brought may not be spent, or not any more
 }
@@ -103,6 +104,9 @@ func (l *Leased) decide(ctx context.Context, subject string, q question) (Decisi
 		if err := f.wait(ctx); err != nil {
 			return Decision{}, err
 		}
+		if f.decision.Degraded {
+			return l.ring.degrade(ctx, key, q, errDegraded)
+		}
 		if f.late {
 			break
 		}
@@ -147,6 +151,13 @@ func (l *Leased) ask(
 // too, and at least what is needed.
 func (l *Leased) fly(ctx context.Context, subject string, h *holding, f *flight) {
 	defer l.flights.Done()
+	returned := false
+	defer func() {
+		f.raised = caught(returned, recover())
+		h.land(f, l.clock(), l.age)
+	}()
+	ctx, cancel := l.ring.limits.bounded(ctx, l.ring.timeout())
+	defer cancel()
 	for {
 		f.sent = l.clock()
 		f.decision, f.err = l.ring.decide(ctx, subject, question{method: "AllowN", permits: f.want})
@@ -155,13 +166,15 @@ func (l *Leased) fly(ctx context.Context, subject string, h *holding, f *flight)
 		}
 		f.want = max(f.need, min(f.decision.Remaining, f.want)/2)
 	}
-	h.land(f, l.clock(), l.age)
+	returned = true
 }
 
-// wait returns when the call has ended, with its error, or the context's as soon as the context ends.
+// wait returns when the call has ended, with its error, or the context's as soon as the context ends. A panic of the
+// call is raised.
 func (f *flight) wait(ctx context.Context) error {
 	select {
 	case <-f.done:
+		f.raised.again()
 		return f.err
 	case <-ctx.Done():
 		return failed(&sluice.SliceRingV1, ctx.Err())
@@ -183,7 +196,7 @@ func (h *holding) land(f *flight, now, age time.Duration) {
 	defer close(f.done)
 	h.flight, h.used = nil, now  // those who wait for it ask in a moment: it is not idle
 	f.late = f.decision.Degraded // a policy's permits are its callers' alone: Redis knows nothing of them
-	if f.err != nil || f.stale || f.late {
+	if f.err != nil || f.raised != nil || f.stale || f.late {
 		return
 	}
 	h.told, h.asked, h.next = f.decision, f.sent, 1

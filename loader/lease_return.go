@@ -3,12 +3,14 @@ package loader
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 )
 
-// returners is how many returns are under way at once.
-const returners = 16
+const (
+	returners    = 16          // how many returns are in flight at once
+	sweepTimeout = time.Second // for the returns of one sweep
+)
 
 // surplus is a lot that is to be given back.
 type surplus struct {
@@ -42,9 +44,12 @@ func (l *Leased) sweep() {
 		}
 		back = appendLots(back, subject, lots)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+	returned := false
+	defer func() { l.ring.limits.journal.panicked(caught(returned, recover())) }()
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
 	_ = l.giveBack(ctx, back)
+	returned = true
 }
 
 // retire takes a holding that is idle out of the table.
@@ -61,36 +66,35 @@ func (l *Leased) retire(subject string, h *holding) bool {
 	return true
 }
 
-// giveBack returns lots to Redis, each in a call of its own.
+// giveBack returns lots to Redis, each in a call of its own, and stops when none of those in flight comes through.
 func (l *Leased) giveBack(ctx context.Context, back []surplus) error {
-	var (
-		all   sync.WaitGroup
-		mu    sync.Mutex
-		first error
-		lost  int
-		slots = make(chan struct{}, returners)
-	)
-	for _, s := range back {
-		slots <- struct{}{}
-		all.Go(func() {
-			err := l.giveBackOne(ctx, s)
-			<-slots
+	var first error
+	returned := 0
+	for batch := range slices.Chunk(back, returners) {
+		before := returned
+		for _, err := range l.giveBackTogether(ctx, batch) {
 			if err == nil {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			lost++
-			if first == nil {
+				returned++
+			} else if first == nil {
 				first = err
 			}
-		})
+		}
+		if returned == before {
+			break
+		}
 	}
-	all.Wait()
 	if first != nil {
-		return fmt.Errorf("loader: %d of %d leases were not given back: %w", lost, len(back), first)
+		return fmt.Errorf("loader: %d of %d leases were not given back: %w", len(back)-returned, len(back), first)
 	}
 	return nil
+}
+
+func (l *Leased) giveBackTogether(ctx context.Context, back []surplus) []error {
+	all := make([]func() error, len(back))
+	for i, s := range back {
+		all[i] = func() error { return l.giveBackOne(ctx, s) }
+	}
+	return l.ring.limits.tasks.awaitAll(ctx, all)
 }
 
 func (l *Leased) giveBackOne(ctx context.Context, s surplus) error {

@@ -39,7 +39,7 @@ func leasing(t *testing.T, lease loader.Lease, test func(p *process), opts ...lo
 		defer func() { _ = p.rdb.Close() }()
 		time.Sleep(1234567 * time.Microsecond) // to the middle of a slice
 		p.rdb.AddHook(hook{before: p.see})
-		p.limits = loader.New(p.rdb)
+		p.limits = loader.New(p.rdb, loader.Timeout(never))
 		must(t, p.limits.Preload(background))
 		opts := append(opts, loader.Slice(time.Second), loader.LeaseAge(2*time.Second))
 		p.ring = p.limits.SliceRing("x", []loader.Limit{{Permits: 100, Window: 10 * time.Second}}, opts...)

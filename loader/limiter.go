@@ -106,9 +106,9 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	}
 	keys := c.kind.keys(c.settings, key)
 	defer c.denials.forget(key)
-	ctx, cancel := c.limits.bounded(ctx)
-	defer cancel()
-	err = await(ctx, func() error { return c.limits.rdb.Unlink(ctx, keys...).Err() })
+	err = c.limits.await(ctx, c.timeout(), func(ctx context.Context) error {
+		return c.limits.rdb.Unlink(ctx, keys...).Err()
+	})
 	if err != nil {
 		return fmt.Errorf("loader: Reset: %w", err)
 	}
@@ -147,8 +147,14 @@ func (c core) ask(subject string, q question) (call, error) {
 		return call{}, fmt.Errorf("loader: %s(n=%d) %w %d", q.method, q.permits, ErrExceedsLimit, capacity)
 	}
 	asked, err := c.kind.ask(c, key, q)
-	asked.seen = c.seen
-	return asked, err
+	if err != nil {
+		return call{}, err
+	}
+	asked.seen, asked.timeout = c.seen, c.timeout()
+	if q.permits > 0 && q.maxWait == 0 && !c.kind.ids {
+		asked.share(q.permits, capacity)
+	}
+	return asked, nil
 }
 
 // key is the subject's key, if nothing is wrong with it or with the limiter.

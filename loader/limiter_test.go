@@ -403,14 +403,27 @@ func testReservationCancel(t *testing.T, rdb *redis.Client) {
 	limits := loader.New(rdb)
 	zset, list := limits.ZSetLog("x", loader.PerMinute(3)), limits.ListLog("x", loader.PerMinute(3))
 
-	r, err := zset.ReserveN(background, "s", 3)
+	now, err := zset.ReserveN(background, "s", 3)
 	must(t, err)
+	must(t, now.Wait(background))
+	must(t, now.Cancel(background)) // its moment has come: the permits may have been used
 	d, err := zset.Allow(background, "s")
 	denied(t, d, err)
-	must(t, r.Wait(background))
+
+	ahead := zset.With(loader.Limit{Permits: 4, Window: 30 * time.Second})
+	_, err = ahead.Reserve(background, "s")
+	must(t, err)
+	r, err := ahead.Reserve(background, "s")
+	must(t, err)
+	if !r.OK() || r.Delay() == 0 {
+		t.Fatalf("%+v is not booked ahead", r)
+	}
 	must(t, r.Cancel(background))
-	d, err = zset.AllowN(background, "s", 3)
-	granted(t, d, err)
+	again, err := ahead.Reserve(background, "s")
+	must(t, err)
+	if was, is := r.Decision(), again.Decision(); is.Now.Add(is.Wait).After(was.Now.Add(was.Wait)) {
+		t.Errorf("%+v, %+v: its permit was not given back", was, is)
+	}
 
 	r, err = list.Reserve(background, "s")
 	must(t, err)

@@ -29,8 +29,8 @@
 // # Contexts
 //
 // A call returns as soon as its context ends, whatever the client's timeouts and ContextTimeoutEnabled
-// are. A context that can end costs a goroutine for as long as the round trip takes; [ShareRoundTrips] has
-// one for many calls.
+// are, and after a second at the latest, or what [Timeout] says. The round trip runs in a goroutine of the loader's;
+// what a hook, an observer or a handler panics with is raised again in the caller's goroutine.
 //
 // # Many at once
 //
@@ -56,11 +56,11 @@
 // # When Redis fails
 //
 // A limiter fails closed, with an error, unless it is made with [FailOpen] or [FailLocal], whose answers are marked
-// Degraded. [Timeout] bounds how long that takes, and [Breaker] keeps calls from a server that does not answer.
+// Degraded. Every call has a time limit: 1 s, 100 ms where a policy stands ready, or what [Timeout] says. [Breaker] keeps
+// calls from a server that does not answer.
 //
-// Without a Timeout and a deadline the client's own timeouts are the bound. Where nobody listens any more, a call
-// takes 1.7 s to fail: the loader tries four times, and at each go-redis dials five times. With one dial each it takes
-// 0.15 s:
+// Where nobody listens any more, a call takes its whole time to fail: the loader tries four times, and at each go-redis
+// dials five times. With one dial each it takes 0.15 s:
 //
 //	redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1}) // ClusterOptions and RingOptions have it too
 //
@@ -75,7 +75,9 @@
 package loader
 
 import (
+	"cmp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -86,7 +88,7 @@ type Limits struct {
 	rdb           redis.UniversalClient
 	prefix        string
 	clientID      string
-	timeout       time.Duration
+	timeout       time.Duration // 0: the default
 	preloadedOnly bool
 	readReplicas  bool
 	sharing       *sharing  // nil unless ShareRoundTrips
@@ -94,6 +96,12 @@ type Limits struct {
 	observer      Observer  // nil: nobody watches
 	journal       *journal  // nil: nothing is logged
 	err           error     // what is wrong with the options: the error of every call
+
+	tasks           tasks
+	deadlines       deadlines // of calls
+	policyDeadlines deadlines // where a policy stands ready
+	nodesKnown      atomic.Bool
+	loads           loads
 }
 
 // Option changes what New makes.
@@ -107,6 +115,9 @@ func New(rdb redis.UniversalClient, opts ...Option) *Limits {
 	for _, opt := range opts {
 		opt(l)
 	}
+	l.tasks.journal = l.journal
+	l.deadlines.timeout = cmp.Or(l.timeout, defaultTimeout)
+	l.policyDeadlines.timeout = cmp.Or(l.timeout, policyTimeout)
 	return l
 }
 
@@ -130,12 +141,12 @@ func ReadReplicas() Option {
 }
 
 // Timeout bounds how long one call may take, including its retries, where the caller's context does not
-// end it earlier. It does not bound the sleep in Wait. 0, the default, leaves it to the context and to
-// the timeouts of the client.
+// end it earlier: 1 ms or more. It does not bound the sleep in Wait, but each of the calls that Wait makes. The default
+// is 1 s, and 100 ms for limiters with a policy (FailOpen, FailLocal), whose answer comes when the time is up.
 func Timeout(d time.Duration) Option {
 	return func(l *Limits) {
-		if l.timeout = d; d < 0 {
-			l.err = &ArgumentError{Argument: "Timeout", Want: "0 or more"}
+		if l.timeout = d; d < time.Millisecond {
+			l.err = &ArgumentError{Argument: "Timeout", Want: "1 ms or more"}
 		}
 	}
 }

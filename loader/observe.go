@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -16,7 +17,7 @@ type Observer interface {
 	// hooks of the client get it, except in a Batch and with ShareRoundTrips, and so does End.
 	Begin(ctx context.Context, e Event) context.Context
 
-	// End is called when the answer is there, or an error.
+	// End is called when the answer is there, or an error; also where a panic of the client's hook ends the decision.
 	End(ctx context.Context, e Event)
 }
 
@@ -78,6 +79,7 @@ type observation struct {
 	observer Observer
 	ctx      context.Context // that of the decision
 	began    time.Time
+	ended    bool
 }
 
 // watch makes the observation of one decision, nil if nobody watches.
@@ -104,9 +106,20 @@ func (o *observation) end(err error) {
 	if o == nil {
 		return
 	}
+	o.ended = true
 	o.Err = err
 	o.Latency = time.Since(o.began) - o.Slept
 	o.observer.End(o.ctx, o.Event)
+}
+
+// errPanicked is the Err of an Event that a panic has ended.
+var errPanicked = errors.New("loader: a hook, an observer or a handler panicked")
+
+// abort is end for a decision that a panic has ended. It is for deferred functions.
+func (o *observation) abort() {
+	if o != nil && !o.ended {
+		o.end(errPanicked)
+	}
 }
 
 func (o *observation) decided(d Decision) {
@@ -142,7 +155,9 @@ func (c core) decide(ctx context.Context, subject string, q question) (Decision,
 		return d, err
 	}
 	c.seen = c.watch(subject, q)
-	d, err := c.consult(c.seen.begin(ctx), subject, q)
+	ctx = c.seen.begin(ctx)
+	defer c.seen.abort()
+	d, err := c.consult(ctx, subject, q)
 	c.seen.decided(d)
 	c.seen.end(err)
 	return d, err
@@ -165,7 +180,9 @@ func (c *call) runWatched(ctx context.Context) ([]int64, error) {
 	c.seen = &observation{observer: c.limits.observer, Event: Event{
 		Method: "Call", Script: nameOf(c.script), Permits: c.permits(),
 	}}
-	reply, err := c.run(c.seen.begin(ctx))
+	ctx = c.seen.begin(ctx)
+	defer c.seen.abort()
+	reply, err := c.run(ctx)
 	if err == nil {
 		c.seen.decided(decisionOf(reply))
 	}

@@ -20,6 +20,7 @@ import (
 //	WARN   decision given up     script, error: there was no decision, and asking again did not help
 //	WARN   breaker open          node: it has not answered, and is not asked for a while; INFO when it is
 //	                             half-open, to try, and closed again
+//	ERROR  panic given up         panic, stack: a hook, an observer or a handler panicked when nobody waited any more
 //
 // Of the same message about the same script or node one a second is logged; the next one has the number of
 // those left out, as "suppressed". Neither keys nor subjects are logged. What a caller did wrong (arguments,
@@ -97,6 +98,16 @@ func (j *journal) failed(ctx context.Context, script *sluice.Script, err error) 
 	if !callersOwn(err) {
 		j.log(ctx, slog.LevelWarn, "decision given up", name, slog.String("script", name), slog.Any("error", err))
 	}
+}
+
+// panicked logs what was raised when nobody waited any more in whose goroutine it could be raised. A handler that panics
+// too is left alone.
+func (j *journal) panicked(r *raised) {
+	if r == nil || r.value == nil {
+		return
+	}
+	defer func() { _ = recover() }()
+	j.log(context.Background(), slog.LevelError, "panic given up", "", slog.Any("panic", r.value), slog.String("stack", string(r.stack)))
 }
 
 // callersOwn reports whether an error is about what the caller did, or about one key, or has been logged already.

@@ -34,14 +34,17 @@ func open(c core, _ string, q question) (Decision, bool) {
 // answer asks Redis, and the policy where Redis does not decide.
 func (c core) answer(ctx context.Context, asked call, q question) (Decision, error) {
 	if c.instead == nil || ctx.Err() != nil {
-		return c.askWithOthers(ctx, asked, q)
+		return asked.decide(ctx)
 	}
-	d, err := c.askWithOthers(ctx, asked, q)
+	d, err := asked.decide(ctx)
 	if err != nil {
 		return c.degrade(ctx, asked.key(), q, err)
 	}
 	return d, nil
 }
+
+// errDegraded is why a policy answers those who waited for a call that it has answered.
+var errDegraded = errors.New("loader: the call for more permits was degraded")
 
 // degrade is the policy's answer in the place of an error, where it has one.
 func (c core) degrade(ctx context.Context, key string, q question, err error) (Decision, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
@@ -17,6 +18,7 @@ import (
 type Node struct {
 	addr   string
 	client redis.Scripter // nil: the shard is down
+	limits *Limits
 }
 
 // errAltered is of a script that something between here and the server has changed.
@@ -34,7 +36,12 @@ func (n Node) Load(ctx context.Context, script *sluice.Script) error {
 	if n.client == nil {
 		return errShardDown
 	}
-	return await(ctx, func() error { return load(ctx, n.client, script) })
+	return n.await(ctx, func(ctx context.Context) error { return load(ctx, n.client, script) })
+}
+
+// await calls do with the time limit of a call.
+func (n Node) await(ctx context.Context, do func(context.Context) error) error {
+	return n.limits.await(ctx, n.limits.deadlines.timeout, do)
 }
 
 // Loaded reports which of the scripts the node has, in their order. Cost: one round trip.
@@ -46,15 +53,11 @@ func (n Node) Loaded(ctx context.Context, scripts ...*sluice.Script) ([]bool, er
 	for i, script := range scripts {
 		sums[i] = script.SHA1
 	}
-	var loaded []bool
-	err := await(ctx, func() (err error) {
-		loaded, err = n.client.ScriptExists(ctx, sums...).Result()
-		return err
+	ctx, cancel := n.limits.bounded(ctx, n.limits.deadlines.timeout)
+	defer cancel()
+	return awaitValue(ctx, &n.limits.tasks, func() ([]bool, error) {
+		return n.client.ScriptExists(ctx, sums...).Result()
 	})
-	if err != nil {
-		return nil, err
-	}
-	return loaded, nil
 }
 
 func load(ctx context.Context, on redis.Scripter, script *sluice.Script) error {
@@ -68,27 +71,89 @@ func load(ctx context.Context, on redis.Scripter, script *sluice.Script) error {
 	return nil
 }
 
-// load loads a script on the node of a key, or on all of them.
+// place is where a script is loaded.
+type place struct {
+	script *sluice.Script
+	node   *redis.Client // nil: the only one
+	all    bool          // every master
+}
+
+// load loads a script on the node of a key, or on every master. Callers who need it at the same time share the call.
 func (l *Limits) load(ctx context.Context, script *sluice.Script, key string, all bool) error {
-	return await(ctx, func() error {
-		if rdb, ok := l.rdb.(clusterClient); ok && all {
-			return rdb.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-				return load(ctx, node, script)
-			})
-		}
+	to := place{script: script}
+	_, cluster := l.rdb.(clusterClient)
+	if to.all = all && cluster; !to.all {
 		node, err := l.nodeOf(ctx, key)
 		if err != nil {
 			return err
 		}
-		if node == nil {
-			return load(ctx, l.rdb, script)
-		}
-		return load(ctx, node, script)
+		to.node = node
+	}
+	return l.loads.do(ctx, &l.tasks, to, func() error {
+		return l.await(context.WithoutCancel(ctx), l.deadlines.timeout, func(ctx context.Context) error {
+			return l.loadOn(ctx, to)
+		})
 	})
 }
 
-// nodeOf is the node that decides about a key, nil where there is only one.
+func (l *Limits) loadOn(ctx context.Context, to place) error {
+	switch {
+	case to.all:
+		return l.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			return load(ctx, node, to.script)
+		})
+	case to.node != nil:
+		return load(ctx, to.node, to.script)
+	}
+	return load(ctx, l.rdb, to.script)
+}
+
+// eachMaster is ForEachMaster, which calls do in goroutines of its own: what that panics with is raised here.
+func (l *Limits) eachMaster(ctx context.Context, do func(context.Context, *redis.Client) error) error {
+	var mu sync.Mutex
+	var first *raised
+	err := l.rdb.(clusterClient).ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		returned := false
+		defer func() {
+			if r := caught(returned, recover()); r != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				first = r
+			}
+		}()
+		err := do(ctx, node)
+		returned = true
+		return err
+	})
+	first.again()
+	return err
+}
+
+// lookUpTimeout bounds how long a ClusterClient is asked for its nodes for the first time.
+const lookUpTimeout = 5 * time.Second
+
+// nodeOf is the node that decides about a key, nil where there is only one. The first time a ClusterClient has to ask
+// its seeds, of which some may be dead: that goes on when the caller has gone.
 func (l *Limits) nodeOf(ctx context.Context, key string) (*redis.Client, error) {
+	if l.nodesKnown.Load() {
+		return l.lookUp(ctx, key)
+	}
+	if _, ok := l.rdb.(clusterClient); ok {
+		err := l.loads.do(ctx, &l.tasks, place{}, func() error {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookUpTimeout)
+			defer cancel()
+			_, err := l.lookUp(ctx, key)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	l.nodesKnown.Store(true)
+	return l.lookUp(ctx, key)
+}
+
+func (l *Limits) lookUp(ctx context.Context, key string) (*redis.Client, error) {
 	switch rdb := l.rdb.(type) {
 	case clusterClient:
 		return rdb.MasterForKey(ctx, key)
@@ -107,13 +172,11 @@ func (l *Limits) Preload(ctx context.Context) error {
 		return err
 	}
 	scripts := sluice.All()
-	failed := make([]error, len(nodes))
-	var wg sync.WaitGroup
+	all := make([]func() error, len(nodes))
 	for i, node := range nodes {
-		wg.Go(func() { failed[i] = node.loadAll(ctx, scripts) })
+		all[i] = func() error { return node.loadAll(ctx, scripts) }
 	}
-	wg.Wait()
-	return errors.Join(failed...)
+	return errors.Join(l.tasks.awaitAll(ctx, all)...)
 }
 
 func (n Node) loadAll(ctx context.Context, scripts []sluice.Script) error {
@@ -143,25 +206,30 @@ type (
 func (l *Limits) Nodes(ctx context.Context) ([]Node, error) {
 	switch rdb := l.rdb.(type) {
 	case clusterClient:
-		return gather(ctx, rdb.ForEachMaster)
+		return l.gather(ctx, rdb.ForEachMaster)
 	case ringClient:
-		nodes, err := gather(ctx, rdb.ForEachShard)
-		return addDown(nodes, l.rdb), err
+		nodes, err := l.gather(ctx, rdb.ForEachShard)
+		return l.addDown(nodes), err
 	}
-	return []Node{{addr: addrOf(l.rdb), client: l.rdb}}, nil
+	return []Node{{addr: addrOf(l.rdb), client: l.rdb, limits: l}}, nil
 }
 
 // gather collects the nodes that a client goes through, by their addresses.
-func gather(ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error) ([]Node, error) {
-	var mu sync.Mutex
-	var nodes []Node
-	err := await(ctx, func() error {
-		return each(ctx, func(_ context.Context, client *redis.Client) error {
+func (l *Limits) gather(
+	ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error,
+) ([]Node, error) {
+	ctx, cancel := l.bounded(ctx, l.deadlines.timeout)
+	defer cancel()
+	nodes, err := awaitValue(ctx, &l.tasks, func() ([]Node, error) {
+		var mu sync.Mutex
+		var nodes []Node
+		err := each(ctx, func(_ context.Context, client *redis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
-			nodes = append(nodes, Node{addr: client.Options().Addr, client: client})
+			nodes = append(nodes, Node{addr: client.Options().Addr, client: client, limits: l})
 			return nil
 		})
+		return nodes, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("loader: listing nodes: %w", err)
@@ -171,14 +239,14 @@ func gather(ctx context.Context, each func(context.Context, func(context.Context
 }
 
 // addDown adds the shards of a Ring that it did not go through.
-func addDown(nodes []Node, ring any) []Node {
-	r, ok := ring.(interface{ Options() *redis.RingOptions })
+func (l *Limits) addDown(nodes []Node) []Node {
+	r, ok := l.rdb.(interface{ Options() *redis.RingOptions })
 	if !ok {
 		return nodes
 	}
 	for _, addr := range r.Options().Addrs {
 		if !slices.ContainsFunc(nodes, func(n Node) bool { return n.addr == addr }) {
-			nodes = append(nodes, Node{addr: addr})
+			nodes = append(nodes, Node{addr: addr, limits: l})
 		}
 	}
 	sortNodes(nodes)

@@ -78,11 +78,18 @@ func (r *Reservation) Wait(ctx context.Context) error {
 }
 
 // Cancel gives the permits back, for use by others; those who have booked behind them keep their
-// moments. It returns ErrCannotCancel where the script cannot do that, and nil if there is nothing to
+// moments. Once the moment of the permits has come it does nothing, as golang.org/x/time/rate does: they may have been
+// used. It returns ErrCannotCancel where the script cannot give back, and nil if there is nothing to
 // give back. Cost: one round trip.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	if !r.OK() {
+	switch {
+	case !r.OK():
+		return nil
+	case !r.limiter.kind.ids:
+		return ErrCannotCancel
+	case r.Delay() == 0:
 		return nil
 	}
-	return r.limiter.giveBack(ctx, r.subject, r.id, r.n)
+	_, err := r.limiter.giveBack(ctx, r.subject, r.id, r.n)
+	return err
 }

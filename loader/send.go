@@ -2,7 +2,6 @@ package loader
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -101,27 +100,35 @@ func (c *call) send(ctx context.Context, cmd *command) error {
 	if err != nil {
 		return err
 	}
-	err = c.post(ctx, cmd)
-	report(err)
-	return err
+	outcome := errNoOutcome // where a hook panics
+	defer func() {
+		report(outcome)
+		c.limits.breakers.log()
+	}()
+	outcome = c.post(ctx, cmd)
+	return outcome
 }
 
 // post is send without a breaker.
 func (c *call) post(ctx context.Context, cmd *command) error {
 	c.sent++
 	l := c.limits
-	switch {
-	case l.sharing != nil && !c.readOnly(): // a pipeline with a decision in it goes to no replica
-		err := l.sharing.send(ctx, c.key(), cmd)
-		return cmd.outcome(returned(ctx, err), err)
-	case ctx.Done() == nil:
-		return l.rdb.Process(ctx, cmd)
+	if l.sharing != nil && !c.readOnly() { // a pipeline with a decision in it goes to no replica
+		return l.sharing.send(ctx, c, cmd)
 	}
-	return await(ctx, func() error { return l.rdb.Process(ctx, cmd) })
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t := l.tasks.start(func() error { return l.rdb.Process(ctx, cmd) })
+	finished, err := l.tasks.wait(ctx, t)
+	if !finished {
+		c.inFlight = t.ended
+	}
+	return err
 }
 
 // sendAll sends commands in one pipeline, which go-redis splits by nodes, and returns one of their errors.
-func (l *Limits) sendAll(ctx context.Context, cmds []*command) error {
+func (l *Limits) sendAll(ctx context.Context, cmds []redis.Cmder) error {
 	if len(cmds) == 1 {
 		return l.rdb.Process(ctx, cmds[0])
 	}
@@ -133,44 +140,4 @@ func (l *Limits) sendAll(ctx context.Context, cmds []*command) error {
 	}
 	_, err := pipe.Exec(ctx)
 	return err
-}
-
-// returned reports whether err is what go-redis returned, rather than that of a context that ended before.
-func returned(ctx context.Context, err error) bool {
-	return ctx.Err() == nil || !errors.Is(err, ctx.Err())
-}
-
-// await calls do and returns its error, or the context's as soon as the context ends: go-redis itself
-// keeps a deadline only where ContextTimeoutEnabled is set, and does not notice a cancellation while it
-// reads. What do has begun then ends by itself: it waits for a connection no longer than the context
-// lives, and for a reply no longer than the client's ReadTimeout, so no more goroutines linger
-// than the client has connections. A context that cannot end costs nothing.
-func await(ctx context.Context, do func() error) error {
-	if ctx.Done() == nil {
-		return do()
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	done := make(chan error, 1)
-	go func() { done <- do() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-done: // just in time
-		return err
-	default:
-		return ctx.Err()
-	}
-}
-
-// bounded is the context of one call, with the Timeout of the loader.
-func (l *Limits) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if l.timeout <= 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, l.timeout)
 }

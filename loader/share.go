@@ -3,36 +3,38 @@ package loader
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // Bounds on the pipelines of ShareRoundTrips.
 const (
-	mostTrips      = 2   // on their way to a node: while one is being answered the next is being written
-	mostPassengers = 256 // commands in a pipeline
+	maxPipelines    = 2   // in flight to one node: while one is being answered the next is being written
+	maxPipelineSize = 256 // commands
 )
 
-// ShareRoundTrips sends the decisions that are in flight together in one pipeline: while two are on their way to
-// a node, those who ask in the meantime are collected for the next, up to 256. Nobody waits to be joined: a
-// lone caller's decision goes at once, by itself.
+// ShareRoundTrips sends the decisions of concurrent callers in one pipeline: while two pipelines are in flight to
+// a node, further calls are collected for the next, up to 256. Nobody waits to be joined: a lone caller's decision is
+// sent at once, by itself.
 //
-// Those who ask for as many permits of the same subject under the same limit share commands as well: while one is on
-// its way, the others are collected, and the next asks for the permits of as many as Redis can grant them to. The answers
+// Callers who ask for as many permits of the same subject under the same limit share commands as well: while one is in
+// flight, the others are collected, and the next asks for the permits of as many as Redis can grant them to. The answers
 // are those of single calls at the moment at which it ran, in the order in which they came; only the ResetAfter of a GCRA
 // is that after the last of them. So one hot subject costs Redis a few commands a round trip however many ask, be
 // it granted or denied. ZSetLog, whose calls carry ids, and what books ahead share round trips only.
 //
 // It pays where many goroutines ask at once: a decision then takes a third of the processor time in this
-// process and three quarters in the server, or a twentieth where they ask the same; two connections do for all, and
-// contexts that can end cost nothing more. They keep all their promises, and a decision whose caller has gone before
-// it left is not made. What differs: hooks of the client see pipelines, and contexts without the callers' values; and
-// where a command for many fails, all of them get its error.
+// process and three quarters in the server, or a twentieth where they ask the same, and two connections do for all.
+// Contexts keep all their promises: a decision whose caller has gone before it was written is not made, and a pipeline
+// that nobody waits for any more holds up no other. What differs: hooks of the client see pipelines, and contexts
+// without the callers' values; where a command for many fails, all of them get its error; and a hook that panics does so
+// in every caller whose decision was in the pipeline.
 func ShareRoundTrips() Option {
 	return func(l *Limits) {
-		l.sharing = &sharing{limits: l, lines: map[*redis.Client]*line{}, crowds: crowds{of: map[same]*crowd{}}}
+		l.sharing = &sharing{limits: l, lines: map[*redis.Client]*line{}, groups: map[groupKey]*group{}}
 	}
 }
 
@@ -41,153 +43,278 @@ func ShareRoundTrips() Option {
 // settings with whoever else uses it on the same client.
 type sharing struct {
 	limits *Limits
-	knows  atomic.Bool // the client knows the nodes
 
-	mu    sync.Mutex
-	lines map[*redis.Client]*line // those in use
-
-	crowds crowds
+	mu     sync.Mutex
+	lines  map[*redis.Client]*line // those in use
+	groups map[groupKey]*group     // those with a request
 }
 
 // line is the way to one node: a node that does not answer holds up no other.
 type line struct {
 	node     *redis.Client
-	driving  int     // goroutines that make trips
-	boarding []*trip // not yet on their way
+	inFlight int      // pipelines
+	queue    []queued // for the next
+	gone     int      // requests in the queue whose callers have left
+	departs  bool     // somebody is about to look into the queue
 }
 
-// trip is one pipeline.
-type trip struct {
-	cmds []*command
-	done chan struct{}
-	err  error // of the pipeline, when done
+// queued is one request, or a group for all that wait in it.
+type queued struct {
+	single *request
+	group  *group
 }
 
-// send sends commands about a key with those of others, and returns the error of the pipeline that they were in, or
-// the context's as soon as the context ends.
-func (s *sharing) send(ctx context.Context, key string, cmds ...*command) error {
-	node, err := s.nodeOf(ctx, key)
+// request is one caller's command.
+type request struct {
+	cmd      *command
+	ctx      context.Context
+	line     *line     // to its node
+	group    *group    // nil: it shares its command with nobody
+	pipeline *pipeline // in which it is in flight
+	gone     bool      // its caller does not wait any more
+
+	done   chan struct{} // closed when there is an outcome:
+	ended  bool
+	err    error
+	raised *raised
+}
+
+// send sends the call's command with those of others, and returns its error, or the context's as soon as the
+// context ends.
+func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
+	node, err := s.limits.nodeOf(ctx, c.key())
 	if err != nil {
 		return err
 	}
-	for _, cmd := range cmds {
-		cmd.piped = true
-	}
-	l, t, first := s.join(node, cmds)
-	switch {
-	case first && ctx.Done() == nil:
-		s.drive(l)
-	case first:
-		go s.driveOn(l)
-	}
-	return t.await(ctx)
-}
-
-// nodeOf is the node of a key. The first time a ClusterClient has to ask for it.
-func (s *sharing) nodeOf(ctx context.Context, key string) (node *redis.Client, err error) {
-	if s.knows.Load() {
-		return s.limits.nodeOf(ctx, key)
-	}
-	err = await(ctx, func() error {
-		found, err := s.limits.nodeOf(ctx, key)
-		if err == nil {
-			node = found
-			s.knows.Store(true)
+	cmd.piped = true
+	r := s.enter(ctx, node, c, cmd)
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if inFlight, left := s.leave(r); left {
+			c.inFlight = inFlight
+			return ctx.Err()
 		}
-		return err
-	})
-	if err != nil {
-		return nil, err
 	}
-	return node, nil
+	r.raised.again()
+	return r.err
 }
 
-// join puts commands into the next trip to a node, and reports whether whoever calls it has to drive.
-func (s *sharing) join(node *redis.Client, cmds []*command) (l *line, t *trip, first bool) {
+// enter puts a command into the queue of a node.
+func (s *sharing) enter(ctx context.Context, node *redis.Client, c *call, cmd *command) *request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l = s.lines[node]
+	l := s.lines[node]
 	if l == nil {
 		l = &line{node: node}
 		s.lines[node] = l
 	}
-	first = len(l.boarding) == 0 && l.driving < mostTrips
-	if first {
-		l.driving++
+	r := &request{cmd: cmd, ctx: ctx, line: l, done: make(chan struct{})}
+	if r.group = s.groupOf(c); r.group != nil {
+		r.group.waiting = append(r.group.waiting, r)
+		l.enqueue(r.group)
+	} else {
+		l.queue = append(l.queue, queued{single: r})
 	}
-	return l, l.board(cmds), first
+	s.depart(l)
+	return r
 }
 
-// board puts commands into the last trip that has room.
-func (l *line) board(cmds []*command) *trip {
-	if n := len(l.boarding); n > 0 && len(l.boarding[n-1].cmds)+len(cmds) <= mostPassengers {
-		t := l.boarding[n-1]
-		t.cmds = append(t.cmds, cmds...)
-		return t
+// depart has a goroutine look into the queue, if there is something in it and room for a pipeline.
+func (s *sharing) depart(l *line) {
+	if len(l.queue) > 0 && l.inFlight < maxPipelines && !l.departs {
+		l.inFlight++
+		l.departs = true
+		s.drive(l)
 	}
-	t := &trip{cmds: cmds, done: make(chan struct{})}
-	l.boarding = append(l.boarding, t)
-	return t
 }
 
-// next is the trip to make, nil when nobody waits. Whoever is about to ask may come along: those whom the
-// last trip has brought back most of all, or they would miss every second one.
-func (s *sharing) next(l *line) *trip {
-	runtime.Gosched()
+// leave notes that nobody waits for a request any more, and reports false if it has an outcome. A pipeline that
+// nobody waits for any more is given up; inFlight is ready once go-redis has come to an end with it.
+func (s *sharing) leave(r *request) (inFlight <-chan struct{}, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(l.boarding) > 0 {
-		t := l.boarding[0]
-		l.boarding = l.boarding[1:]
-		return t
+	if r.ended {
+		return nil, false
 	}
-	l.driving--
-	if l.driving == 0 {
-		delete(s.lines, l.node) // nodes come and go
+	r.gone = true
+	r.cmd.giveUp()
+	switch {
+	case r.pipeline != nil:
+		inFlight = r.pipeline.returned
+		if r.pipeline.callers--; r.pipeline.callers == 0 {
+			r.pipeline.cancel()
+		}
+	case r.group != nil:
+		r.group.left()
+	default:
+		r.line.left()
 	}
-	return nil
+	return inFlight, true
 }
 
-// drive makes one trip and leaves those who have come since to another goroutine.
+// left clears the queue of those who have left, once they are the most of it.
+func (l *line) left() {
+	if l.gone++; 2*l.gone > len(l.queue) {
+		l.queue = slices.DeleteFunc(l.queue, func(q queued) bool { return q.single != nil && q.single.gone })
+		l.gone = 0
+	}
+}
+
+// end tells the caller that there is an outcome.
+func (r *request) end(err error, raised *raised) {
+	if !r.ended {
+		r.ended, r.err, r.raised = true, err, raised
+		close(r.done)
+	}
+}
+
+// pipeline is one round trip to a node.
+type pipeline struct {
+	cmds    []redis.Cmder
+	singles []*request
+	turns   []*groupTurn // of groups
+
+	ctx     context.Context // ends with the last of the callers' deadlines, and when all callers have left
+	cancel  context.CancelFunc
+	callers int  // who wait for it
+	landed  bool // its callers have been told, or have left
+
+	returned chan struct{} // closed when go-redis has returned:
+	err      error
+	raised   *raised
+}
+
+// drive sends pipelines for as long as there is something to send, in a goroutine of ours.
 func (s *sharing) drive(l *line) {
-	if t := s.next(l); t != nil {
-		t.run(s.limits)
-		go s.driveOn(l)
+	s.limits.tasks.start(func() error {
+		for s.driveOnce(l) {
+		}
+		return nil
+	})
+}
+
+// driveOnce sends one pipeline, and reports whether the caller is to go on. A pipeline that is given up is no longer in
+// the way of others, though go-redis may take its time to return.
+func (s *sharing) driveOnce(l *line) (more bool) {
+	runtime.Gosched() // those about to ask may come along: the callers that the last pipeline has answered most of all
+	p := s.next(l)
+	if p == nil {
+		return false
+	}
+	stop := context.AfterFunc(p.ctx, func() { s.giveUp(l, p) })
+	returned := false
+	defer func() {
+		stop()
+		p.raised = caught(returned, recover())
+		close(p.returned)
+		more = s.land(l, p)
+		switch {
+		case !more:
+			s.limits.journal.panicked(p.raised)
+		case p.raised != nil && p.raised.value == nil: // this goroutine ends
+			s.drive(l)
+		}
+	}()
+	p.err = s.limits.sendAll(p.ctx, p.cmds)
+	returned = true
+	return true
+}
+
+// next is the pipeline to send, nil when there is nothing to send.
+func (s *sharing) next(l *line) *pipeline {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &pipeline{returned: make(chan struct{})}
+	l.departs = false
+	taken := 0
+	for ; taken < len(l.queue) && len(p.cmds) < maxPipelineSize; taken++ {
+		s.board(p, l.queue[taken])
+	}
+	l.queue, l.gone = slices.Delete(l.queue, 0, taken), 0
+	if p.callers == 0 {
+		s.release(l)
+		return nil
+	}
+	s.depart(l)
+	p.ctx, p.cancel = context.WithDeadline(context.Background(), p.deadline())
+	return p
+}
+
+// board puts what was queued into a pipeline, without those who have left.
+func (s *sharing) board(p *pipeline, q queued) {
+	if q.group != nil {
+		s.boardGroup(p, q.group)
+		return
+	}
+	if !q.single.gone {
+		p.singles = append(p.singles, q.single)
+		p.cmds = append(p.cmds, q.single.cmd)
+		p.take(q.single)
 	}
 }
 
-// driveOn makes trips for as long as anybody waits.
-func (s *sharing) driveOn(l *line) {
-	for t := s.next(l); t != nil; t = s.next(l) {
-		t.run(s.limits)
-	}
+func (p *pipeline) take(r *request) {
+	r.pipeline = p
+	p.callers++
 }
 
-// run sends the commands that are still wanted.
-func (t *trip) run(l *Limits) {
-	defer close(t.done)
-	cmds := make([]*command, 0, len(t.cmds))
-	for _, cmd := range t.cmds {
-		if cmd.wanted() {
-			cmds = append(cmds, cmd)
+// deadline is the last of the callers'.
+func (p *pipeline) deadline() (last time.Time) {
+	later := func(r *request) {
+		if deadline, _ := r.ctx.Deadline(); deadline.After(last) {
+			last = deadline
 		}
 	}
-	if len(cmds) > 0 {
-		t.err = l.sendAll(context.Background(), cmds)
+	for _, r := range p.singles {
+		later(r)
 	}
+	for _, t := range p.turns {
+		for _, r := range t.members {
+			later(r)
+		}
+	}
+	return last
 }
 
-// await returns the error of the trip when it is done, or the context's as soon as the context ends.
-func (t *trip) await(ctx context.Context) error {
-	select {
-	case <-t.done:
-		return t.err
-	case <-ctx.Done():
+// land tells the callers, and reports whether the pipeline was not given up before.
+func (s *sharing) land(l *line, p *pipeline) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.cancel()
+	if p.landed {
+		return false
 	}
-	select {
-	case <-t.done: // just in time
-		return t.err
-	default:
-		return ctx.Err()
+	p.landed = true
+	for _, r := range p.singles {
+		r.end(r.cmd.outcome(true, p.err), p.raised)
+	}
+	for _, t := range p.turns {
+		t.land(p)
+		s.endTurn(l, t.group)
+	}
+	return true
+}
+
+// giveUp makes room for another pipeline in the place of one whose callers have all left.
+func (s *sharing) giveUp(l *line, p *pipeline) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.landed {
+		return
+	}
+	p.landed = true
+	for _, t := range p.turns {
+		s.endTurn(l, t.group)
+	}
+	s.release(l)
+	s.depart(l)
+}
+
+// release gives back the place of a pipeline. A line that is not in use is forgotten: nodes come and go.
+func (s *sharing) release(l *line) {
+	l.inFlight--
+	if l.inFlight == 0 && len(l.queue) == 0 && s.lines[l.node] == l {
+		delete(s.lines, l.node)
 	}
 }

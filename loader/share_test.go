@@ -155,7 +155,7 @@ func TestSharedTripsAreBounded(t *testing.T) {
 func TestSharedContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newStation()
-		limits := loader.New(rdb, loader.ShareRoundTrips())
+		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
 		limiter := limits.GCRA("x", loader.PerMinute(5))
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()

@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 )
 
@@ -12,21 +13,31 @@ const bookable = time.Minute
 // shortest is the least that Wait sleeps before it asks again.
 const shortest = time.Millisecond
 
-// giveBackTimeout bounds how long permits that nobody waits for any more are tried to be given back.
-const giveBackTimeout = time.Second
-
 // Wait is WaitN for one permit.
 func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(ctx, subject, 1) }
 
-// WaitN returns when it has n permits that may be used. It books them and sleeps once, first come, first
-// served; SliceRing, which cannot book, and waits of more than 60 s sleep and ask again. It returns
-// a *WaitError at once if the context's deadline or MaxWait cannot be met. When the context ends
-// it returns the context's error at once. What it has booked, or may have, is lost then, except with ZSetLog, which
-// gives it back in the background, unless the id was the caller's (WithID): the request may come again, or be
-// cancelled. Cost: one round trip a sleep.
+// WaitN returns when it has n permits that may be used. It is for workers that would rather be late than refused. It
+// books the permits and sleeps once, first come, first served; SliceRing, which cannot book, and waits of more than 60 s
+// sleep and ask again. It returns a *WaitError at once if the context's deadline or MaxWait cannot be met, and the
+// context's error as soon as the context ends.
+//
+// With a deadline or MaxWait it rides out an outage: while Redis is down, loading, read-only or kept from by a Breaker it
+// asks again until then, with pauses of 10 to 250 ms, and returns the last error when the time is up. Without either it
+// returns the error of its first call. A lost reply it can ask for again only where the call carries an id: ZSetLog.
+// The others return an *OutcomeUnknownError then, and what they booked is lost: workers that must survive an outage
+// without losing capacity take ZSetLog.
+//
+// When the context ends while it sleeps, what it has booked is lost, except with ZSetLog, which gives it back in the
+// background, unless the id was the caller's (WithID): the request may come again, or be cancelled.
+//
+// If the state is lost (eviction, failover, a restart without persistence) while many have booked ahead, those go on and
+// new callers are granted as well: up to twice the limit for as long as the queue was deep, 60 s at most. MaxWait bounds
+// that. Cost: one round trip a sleep.
 func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 	c.seen = c.watch(subject, question{method: "Wait", permits: n})
-	err := c.waitFor(c.seen.begin(ctx), subject, n, c.decide)
+	ctx = c.seen.begin(ctx)
+	defer c.seen.abort()
+	err := c.waitFor(ctx, subject, n, c.decide)
 	c.seen.end(err)
 	return err
 }
@@ -37,12 +48,24 @@ func (c core) waitFor(ctx context.Context, subject string, n int64, decide decid
 		return errNoPermits()
 	}
 	p, id := c.patience(ctx), c.callID()
-	for {
+	var lost *OutcomeUnknownError // it may have booked
+	for failures := 0; ; {
 		q := question{method: "Wait", permits: n, maxWait: min(p.left(), c.ahead()), id: id}
 		d, err := decide(ctx, subject, q)
+		if err != nil {
+			if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
+				lost = unknown
+			}
+			if failures++; p.bounded() && c.mayAskAgain(err) && c.seen.sleep(ctx, p.pause(failures)) == nil && p.left() > 0 {
+				continue
+			}
+			if lost != nil {
+				c.drop(ctx, subject, id, n, true, lost.inFlight)
+			}
+			return err
+		}
+		failures = 0
 		switch {
-		case err != nil:
-			return c.forsaken(ctx, subject, id, n, err)
 		case d.Wait == Never || d.Wait > p.left():
 			err = p.tooLong(n, d.Wait)
 		case d.Granted:
@@ -51,12 +74,23 @@ func (c core) waitFor(ctx context.Context, subject string, n int64, decide decid
 			err = c.seen.sleep(ctx, max(d.Wait-c.ahead(), shortest))
 		}
 		if d.Granted && err != nil {
-			c.drop(ctx, subject, id, n)
+			c.drop(ctx, subject, id, n, false, nil)
 		}
 		if d.Granted || err != nil {
 			return err
 		}
 	}
+}
+
+// mayAskAgain reports whether asking again may help and charges nobody twice: nothing has run, or the call carries an id.
+func (c core) mayAskAgain(err error) bool {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return c.kind.ids
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBreakerOpen) || isNetwork(err) || neverLeft(err) {
+		return true
+	}
+	return notRun(codeOf(err))
 }
 
 // decider asks for a decision.
@@ -70,28 +104,43 @@ func (c core) ahead() time.Duration {
 	return bookable
 }
 
-// forsaken is the error of a call that was not answered. What it may have booked nobody will wait for.
-func (c core) forsaken(ctx context.Context, subject, id string, n int64, err error) error {
-	lost, ok := errors.AsType[*OutcomeUnknownError](err)
-	if ok && c.drop(ctx, subject, id, n) {
-		lost.ID = "" // asking with it again would meet the giving back
-	}
-	return err
-}
+// How permits that nobody waits for any more are given back.
+const (
+	giveBackTries = 5                      // where it is not known whether they were booked
+	giveBackPause = 250 * time.Millisecond // before the second; then twice as long each time
+	giveBackAfter = 30 * time.Second       // of waiting for a command that does not come to an end
+)
 
-// drop gives permits back in the background where that can be done, and reports whether it can: the script knows
-// them by an id, which nobody else has.
-func (c core) drop(ctx context.Context, subject, id string, n int64) bool {
+// drop gives permits back in the background where that can be done: the script knows them by an id, which nobody else
+// has. Where it is not known whether they were booked (maybe), the command has to come to an end first, or the return
+// could overtake it.
+func (c core) drop(ctx context.Context, subject, id string, n int64, maybe bool, inFlight <-chan struct{}) {
 	if !c.kind.ids || c.id != "" {
-		return false
+		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
-		defer cancel()
-		_ = c.giveBack(ctx, subject, id, n)
-	}()
-	return true
+	c.limits.tasks.start(func() error {
+		if inFlight != nil {
+			awaitEnd(inFlight)
+		}
+		for try := range giveBackTries {
+			returned, err := c.giveBack(ctx, subject, id, n)
+			if returned > 0 || err == nil && !maybe {
+				break
+			}
+			_ = sleep(ctx, giveBackPause<<try)
+		}
+		return nil
+	})
+}
+
+func awaitEnd(inFlight <-chan struct{}) {
+	t := time.NewTimer(giveBackAfter)
+	defer t.Stop()
+	select {
+	case <-inFlight:
+	case <-t.C:
+	}
 }
 
 // patience is how long a Wait may take.
@@ -108,6 +157,22 @@ func (c core) patience(ctx context.Context) patience {
 		p.maxWait, p.started = c.maxWait, time.Now()
 	}
 	return p
+}
+
+// bounded reports whether it ends at some time.
+func (p patience) bounded() bool { return p.maxWait > 0 || !p.deadline.IsZero() }
+
+// Bounds of the pause before Wait asks again after a failure.
+const (
+	shortestPause = 10 * time.Millisecond
+	longestPause  = 250 * time.Millisecond
+)
+
+// pause is how long to wait before asking again after so many failures in a row: a random time, and no longer than may
+// be waited at all.
+func (p patience) pause(failures int) time.Duration {
+	most := min(shortestPause<<min(failures, 5), longestPause)
+	return min(most/2+rand.N(most/2), p.left())
 }
 
 // left is what remains of it now, in whole microseconds and never below 0.

@@ -187,8 +187,8 @@ func TestWaitIsForsaken(t *testing.T) {
 
 	p.next(lose...)
 	e := as[*loader.OutcomeUnknownError](t, log.WaitN(background, "lost", 2))
-	if e.ID != "" {
-		t.Errorf("an id is told, %s, whose permits are given back", e.ID)
+	if e.ID == "" {
+		t.Error("no id is told, by which the caller could cancel")
 	}
 	await(t, func() bool { return left("lost") == 5 })
 

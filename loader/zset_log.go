@@ -38,7 +38,8 @@ func (b ZSetLog) WithID(id string) ZSetLog {
 // Cancel gives back the n permits that the subject was granted with an id. It returns nil if they have
 // expired, or were never granted. Cost: one round trip, ZREM.
 func (b ZSetLog) Cancel(ctx context.Context, subject, id string, n int64) error {
-	return b.giveBack(ctx, subject, id, n)
+	_, err := b.giveBack(ctx, subject, id, n)
+	return err
 }
 
 var zsetLog = kind{
@@ -54,20 +55,20 @@ func askZSetLog(c core, key string, q question) (call, error) {
 // mostPermits is how many permits zset_log grants to one id.
 const mostPermits = 500
 
-// giveBack removes the members of an id: itself, then <id>||2 and so on.
-func (c core) giveBack(ctx context.Context, subject, id string, n int64) error {
+// giveBack removes the members of an id, itself, then <id>||2 and so on, and returns how many there were.
+func (c core) giveBack(ctx context.Context, subject, id string, n int64) (returned int64, err error) {
 	key, err := c.key(subject)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !c.kind.ids {
-		return ErrCannotCancel
+		return 0, ErrCannotCancel
 	}
 	if id == "" {
-		return &ArgumentError{Argument: "id", Want: "at least one character"}
+		return 0, &ArgumentError{Argument: "id", Want: "at least one character"}
 	}
 	if n < 1 || n > mostPermits {
-		return &ArgumentError{Argument: "n", Want: "1..500"}
+		return 0, &ArgumentError{Argument: "n", Want: "1..500"}
 	}
 	members := make([]any, n)
 	members[0] = id
@@ -75,11 +76,13 @@ func (c core) giveBack(ctx context.Context, subject, id string, n int64) error {
 		members[k-1] = id + "||" + strconv.FormatInt(k, 10)
 	}
 	defer c.denials.forget(key)
-	ctx, cancel := c.limits.bounded(ctx)
+	ctx, cancel := c.limits.bounded(ctx, c.timeout())
 	defer cancel()
-	err = await(ctx, func() error { return c.limits.rdb.ZRem(ctx, key, members...).Err() })
+	returned, err = awaitValue(ctx, &c.limits.tasks, func() (int64, error) {
+		return c.limits.rdb.ZRem(ctx, key, members...).Result()
+	})
 	if err != nil {
-		return fmt.Errorf("loader: Cancel: %w", err)
+		return 0, fmt.Errorf("loader: Cancel: %w", err)
 	}
-	return nil
+	return returned, nil
 }

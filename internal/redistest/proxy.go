@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -260,7 +261,7 @@ func (p *Proxy) accept(listener net.Listener) {
 
 // serve connects to the server and carries data both ways until the link ends.
 func (p *Proxy) serve(l *link) {
-	server, err := net.DialTimeout("tcp", p.server, patience)
+	server, err := p.dial(l)
 	if err != nil {
 		p.deliver(l, toClient, parcel{end: true, came: time.Now()})
 		return
@@ -275,6 +276,20 @@ func (p *Proxy) serve(l *link) {
 	p.work.Go(func() { p.carry(l, toClient, l.server) })
 }
 
+// dial connects to the server, for as long as the link is there.
+func (p *Proxy) dial(l *link) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p.work.Go(func() {
+		select {
+		case <-l.gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return (&net.Dialer{}).DialContext(ctx, "tcp", p.server)
+}
+
 // carry delivers what one side sends until the link ends.
 func (p *Proxy) carry(l *link, to direction, from io.Reader) {
 	queue := make(chan parcel, queueLength)
@@ -285,7 +300,7 @@ func (p *Proxy) carry(l *link, to direction, from io.Reader) {
 	})
 	defer close(queue)
 	for {
-		data := make([]byte, 16<<10)
+		data := make([]byte, 4<<10)
 		n, err := from.Read(data)
 		if n > 0 && !l.put(queue, parcel{data: data[:n], came: time.Now()}) {
 			return

@@ -1,0 +1,213 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// The bounds of calls whose caller set none.
+const (
+	boundAlone      = time.Second
+	boundWithPolicy = 100 * time.Millisecond
+)
+
+// boundSlack is how much later than its bound a call may end on a busy machine.
+const boundSlack = 2 * time.Second
+
+// unbounded is when a call is taken for one that never ends, in a long run: it shows how long calls really take.
+const unbounded = time.Minute
+
+// cell is one kind of client and one way to send, with its calls.
+type cell struct {
+	client, mode string
+	rdb          redis.UniversalClient
+	calls        []boundCall
+}
+
+// result is how a call ended.
+type result struct {
+	boundCall
+	outcome
+	took time.Duration
+	late bool // it had not ended by then
+}
+
+// TestBounds has Redis fail in the ways that make callers wait, and makes every call on every kind of client, with
+// no options and no deadline: each ends by its bound, with an error, or with the answer of its policy. It prints
+// the slowest calls.
+func TestBounds(t *testing.T) {
+	inParallel(t)
+	s := newStage(t)
+	var table strings.Builder
+	rows := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(rows, "fault\tclient\tround trips\tno policy, ms\tslowest\tpolicy, ms\tslowest\n")
+	for _, fault := range boundFaults {
+		t.Run(fault.String(), func(t *testing.T) { testBounds(t, s, fault, rows) })
+	}
+	_ = rows.Flush()
+	t.Logf("bounds: %v without a policy, %v with one\n%s", boundAlone, boundWithPolicy, table.String())
+}
+
+func testBounds(t *testing.T, s *stage, fault boundFault, rows *tabwriter.Writer) {
+	var cells []*cell
+	var clients []redis.UniversalClient
+	open := func() {
+		for _, c := range newCells(t, s, fault) {
+			cells, clients = append(cells, c), append(clients, c.rdb)
+		}
+	}
+	if !fault.cold {
+		open()
+		warmUp(t, cells)
+	}
+	fault.begin(t, s, fault, clients)
+	if fault.cold {
+		open()
+	}
+	for i, results := range askAll(cells, "fault") {
+		check(t, fault, cells[i], results)
+		fmt.Fprintf(rows, "%s\t%s\t%s\t%s\t%s\n",
+			fault, cells[i].client, cells[i].mode, slowest(results, false), slowest(results, true))
+	}
+}
+
+// roundTrips are the two ways to send.
+var roundTrips = []struct {
+	name string
+	opts []loader.Option
+}{
+	{"alone", nil},
+	{"shared", []loader.Option{loader.ShareRoundTrips()}},
+}
+
+// newCells makes every kind of client, twice: for round trips of one call and for shared ones.
+func newCells(t *testing.T, s *stage, fault boundFault) []*cell {
+	t.Helper()
+	var cells []*cell
+	for _, kind := range boundClients {
+		for _, mode := range roundTrips {
+			rdb := kind.make(s, fault.pool)
+			t.Cleanup(func() { _ = rdb.Close() })
+			prefix := strings.NewReplacer(" ", "-", ",", "").Replace(fault.String()) + "." + kind.name + "." + mode.name + "."
+			cells = append(cells, &cell{
+				client: kind.name, mode: mode.name, rdb: rdb,
+				calls: boundCalls(t, loader.New(rdb, mode.opts...), prefix),
+			})
+		}
+	}
+	return cells
+}
+
+// warmUp makes every call while all is well: scripts are loaded, nodes are known and connections are there.
+func warmUp(t *testing.T, cells []*cell) {
+	t.Helper()
+	for i, results := range askAll(cells, "before") {
+		for _, r := range results {
+			if r.late || r.err != nil || r.degraded {
+				t.Errorf("%s, %s: %s before the fault: %+v", cells[i].client, cells[i].mode, r.name, r.outcome)
+			}
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// askAll makes all calls of all cells at once, each about a subject of its own.
+func askAll(cells []*cell, subject string) [][]result {
+	results := make([][]result, len(cells))
+	var work sync.WaitGroup
+	for i, c := range cells {
+		results[i] = make([]result, len(c.calls))
+		for j, call := range c.calls {
+			work.Go(func() { results[i][j] = call.measure(subject + "/" + call.name) })
+		}
+	}
+	work.Wait()
+	return results
+}
+
+// measure makes a call and returns what became of it, or that it has not ended.
+func (c boundCall) measure(subject string) result {
+	began := time.Now()
+	ended := make(chan outcome, 1)
+	go func() { ended <- c.ask(context.Background(), subject) }()
+	select {
+	case o := <-ended:
+		return result{boundCall: c, outcome: o, took: time.Since(began)}
+	case <-time.After(c.patience()):
+		return result{boundCall: c, took: time.Since(began), late: true}
+	}
+}
+
+// bound is how long the call may take.
+func (c boundCall) bound() time.Duration {
+	if c.policy {
+		return boundWithPolicy
+	}
+	return boundAlone
+}
+
+// patience is how long a call is waited for.
+func (c boundCall) patience() time.Duration {
+	if full() {
+		return unbounded
+	}
+	return c.bound() + boundSlack
+}
+
+// check wants every call to have ended by its bound, with an error, or with the answer of its policy.
+func check(t *testing.T, fault boundFault, c *cell, results []result) {
+	t.Helper()
+	var late, wrong []string
+	for _, r := range results {
+		switch {
+		case r.late, r.took > r.bound()+boundSlack:
+			late = append(late, fmt.Sprintf("%s (%s of %v)", r.name, r.ms(), r.bound()))
+		case r.policy && r.err != nil, r.policy && !r.degraded && !r.silent && !fault.passes:
+			wrong = append(wrong, fmt.Sprintf("%s: %v, degraded %v", r.name, r.err, r.degraded))
+		case !r.policy && r.err == nil && !r.offline && !fault.passes:
+			wrong = append(wrong, r.name+" has an answer")
+		}
+	}
+	c.complain(t, late, "have outlived their bounds")
+	c.complain(t, wrong, "went wrong")
+}
+
+// complain fails the test where there is something to complain of, and names the first few.
+func (c *cell) complain(t *testing.T, of []string, what string) {
+	t.Helper()
+	if len(of) == 0 {
+		return
+	}
+	const named = 5
+	t.Errorf("%s, %s: %d of %d calls %s: %s", c.client, c.mode, len(of), len(c.calls), what,
+		strings.Join(of[:min(named, len(of))], "; "))
+}
+
+// ms is how long a call took, in milliseconds.
+func (r result) ms() string {
+	if r.late {
+		return fmt.Sprint("> ", r.took.Milliseconds())
+	}
+	return fmt.Sprint(r.took.Milliseconds())
+}
+
+// slowest is the slowest of the calls with or without a policy, as two columns.
+func slowest(results []result, policy bool) string {
+	var out result
+	for _, r := range results {
+		if r.policy == policy && r.took > out.took {
+			out = r
+		}
+	}
+	return out.ms() + "\t" + out.name
+}
