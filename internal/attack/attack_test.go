@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/internal/audit"
 )
 
@@ -45,11 +46,13 @@ type attack struct {
 	sites []*site
 	rows  []*row
 
-	goroutines int // before there was a client
+	goroutines int           // before there was a client
+	well       *redis.Client // of the server to which nothing happens
 	numberOf   map[*row]int
 	closers    []func() error
 	generation int // of the ledgers; it changes while the gate is shut
 	gate       *gate
+	pulse      *pulse
 
 	now        atomic.Pointer[event] // nil: no fault
 	last       atomic.Pointer[event] // the same, or the one before; nil: there has been none
@@ -73,6 +76,7 @@ func TestAttack(t *testing.T) {
 	t.Logf("seed %d: %d limiters and modes, %d callers", a.seed, len(a.rows), workersARow*len(a.rows))
 	ctx, stop := context.WithCancel(context.Background())
 	var workers sync.WaitGroup
+	workers.Go(func() { a.pulse.run(ctx, a.well) })
 	for i, r := range a.rows {
 		for k := range workersARow {
 			w := &worker{row: r, attack: a, random: rand.New(rand.NewPCG(a.seed, uint64(workersARow*i+k)))}
@@ -116,6 +120,7 @@ func newAttack(t *testing.T) *attack {
 	if a.full {
 		a.sites = append(a.sites, newCluster(t))
 	}
+	a.pulse, a.well = newPulse(t)
 	a.goroutines = runtime.NumGoroutine()
 	only := regexp.MustCompile(*onlyRows)
 	for i, s := range a.sites {

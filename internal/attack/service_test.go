@@ -50,7 +50,7 @@ func (q *inquiry) await(patience time.Duration) bool {
 func (q *inquiry) ask(r *row, server int) {
 	err := q.askUntilGranted(r, server)
 	took := time.Since(q.since)
-	if took > q.within {
+	if took > q.within+q.pulse.allowance(q.since) {
 		q.failed(q.rule, r, fmt.Sprintf("back after %v, not within %v; before: %v", round(took), q.within, err))
 	}
 	q.mu.Lock()

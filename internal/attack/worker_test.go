@@ -16,7 +16,7 @@ import (
 
 const (
 	workersARow = 2
-	workerPause = 200 * time.Millisecond // between two calls of a worker, on average
+	workerPause = 300 * time.Millisecond // between two calls of a worker, on average
 	slack       = 750 * time.Millisecond // by which a loaded machine may be late
 )
 
@@ -232,7 +232,7 @@ type called struct {
 // judge writes down what the call brought and fails it if that was wrong.
 func (c *called) judge() {
 	c.attack.calls.Add(1)
-	if took, bound := c.ended.Sub(c.begun), c.bound(c.question); took > bound+slack {
+	if took, bound := c.ended.Sub(c.begun), c.bound(c.question); took > bound+slack+c.attack.pulse.allowance(c.begun) {
 		c.fail("bound", fmt.Sprintf("a call took %v, its bound is %v: %v", round(took), round(bound), c.outcome()))
 	}
 	met := false
@@ -326,7 +326,7 @@ func (c *called) judgeError(a *answer) {
 	if c.mode.how == waiting {
 		c.judgeWait(a)
 	}
-	if c.deadline > 0 && c.deadline < leastDeadline {
+	if c.deadline > 0 && c.deadline < leastDeadline || c.attack.pulse.lag(c.begun.Add(-backWithin)) > tolerable {
 		return // this machine may be too slow for it
 	}
 	if c.calm {
