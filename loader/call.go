@@ -237,7 +237,7 @@ func (c *call) recover(ctx context.Context, cmd *command, err error) error {
 // lookAgain has a ClusterClient ask who the masters are now, in the background and a few times a second at
 // most. By itself it does so once a minute, and when a node redirects it, which one that is gone does not.
 func (l *Limits) lookAgain(ctx context.Context) {
-	if rdb, ok := l.rdb.(interface{ ReloadState(context.Context) }); ok {
+	if rdb, ok := l.nodes.(interface{ ReloadState(context.Context) }); ok {
 		rdb.ReloadState(ctx)
 	}
 }
@@ -260,7 +260,7 @@ func (c *call) again(ctx context.Context, err error) error {
 }
 
 // heal asks for the script to be loaded where it was missing. Replicas take the source with the call: nobody
-// can tell which of them will be asked next.
+// can tell which of them will be asked next. So do, the second time, the nodes of a client that hides them.
 func (c *call) heal(err error) error {
 	switch {
 	case c.readOnly():
@@ -274,7 +274,8 @@ func (c *call) heal(err error) error {
 	if c.heals > mostHeals {
 		return c.notLoaded(err)
 	}
-	c.missing = true
+	c.source = c.heals > 1 && c.limits.hidden() != nil
+	c.missing = !c.source
 	return nil
 }
 
@@ -342,6 +343,9 @@ func (c *call) unknown(err error) error {
 }
 
 func (c *call) notLoaded(err error) error {
+	if hidden := c.limits.hidden(); hidden != nil {
+		err = fmt.Errorf("%w; %w", err, hidden)
+	}
 	return failed(c.script, fmt.Errorf("%w (%s): %w", ErrNotLoaded, c.script.SHA1, err))
 }
 

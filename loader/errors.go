@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,7 +12,7 @@ import (
 
 var (
 	// ErrExceedsLimit is in the error of a call that asks for more permits at once than could ever be
-	// granted: above the limit, or the burst of a GCRA.
+	// granted: above the limit, the burst of a GCRA, or what one call to the script may ask for.
 	ErrExceedsLimit = errors.New("exceeds limit")
 
 	// ErrNotLoaded is in the error of a call whose script the server does not have, when the loader may
@@ -29,12 +30,18 @@ var (
 // written. It comes from the script (BADARG), or from the loader before anything is sent.
 type ArgumentError struct {
 	Script   string // "gcra_v1"; "" when no script was asked
+	Limiter  string // the limiter's name, where the loader says so
 	Argument string // its name in the script's header, or what the loader calls it
+	Value    string // what was passed, where the loader says so
 	Want     string // what would be right
 }
 
 func (e *ArgumentError) Error() string {
-	return prefixed(e.Script, "bad "+e.Argument+": want "+e.Want)
+	what := "bad " + e.Argument
+	if e.Value != "" {
+		what = e.Argument + " " + e.Value
+	}
+	return prefixed(cmp.Or(e.Limiter, e.Script), what+": want "+e.Want)
 }
 
 // Is reports whether target is ErrExceedsLimit and the script said so.
@@ -104,12 +111,12 @@ func (e *NodeError) Error() string { return fmt.Sprintf("loading scripts on %s: 
 // Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// prefixed is text behind the names of the package and, if any, the script.
-func prefixed(script, text string) string {
-	if script == "" {
+// prefixed is text behind the names of the package and, if any, the limiter or script.
+func prefixed(name, text string) string {
+	if name == "" {
 		return "loader: " + text
 	}
-	return "loader: " + script + ": " + text
+	return "loader: " + name + ": " + text
 }
 
 // nameOf is a script's name and version as errors show it, "gcra_v1".

@@ -133,7 +133,7 @@ func Example_errors() {
 		fmt.Println("would take", late.Wait)
 	}
 	// Output:
-	// true loader: AllowN(n=2) exceeds limit 1
+	// true loader: mails: AllowN(n=2) exceeds limit 1
 	// <nil>
 	// would take 24h0m0s
 }

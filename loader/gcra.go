@@ -19,6 +19,7 @@ func (l *Limits) GCRA(name string, limit Limit, opts ...LimiterOption) GCRA {
 func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
 var gcra = kind{
+	name: "GCRA", more: "; SliceRing takes more",
 	script: &sluice.GCRAV1, code: codeGCRA, books: true, capacity: burstOf, ask: askGCRA, keys: one,
 }
 

@@ -527,7 +527,7 @@ func TestLeaseRefused(t *testing.T) {
 	}
 	leased, err := limits.SliceRing("x", minute, loader.LeaseAge(time.Second)).Leased(loader.Lease{Block: 1})
 	must(t, err)
-	for want, n := range map[string]int64{"loader: bad n: want 1 or more": 0, "loader: AllowN(n=61) exceeds limit 60": 61} {
+	for want, n := range map[string]int64{"loader: bad n: want 1 or more": 0, "loader: x: AllowN(n=61) exceeds limit 60": 61} {
 		if _, err := leased.AllowN(background, "s", n); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}

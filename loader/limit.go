@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -14,7 +15,7 @@ const Never time.Duration = math.MaxInt64
 // all. A negative one is an *ArgumentError.
 type Limit struct {
 	Permits int64         // permits in a window
-	Window  time.Duration // its length, from 1 ms to 366 days, in whole microseconds
+	Window  time.Duration // its length, from 1 ms to 366 days (9999 of a SliceRing), in whole microseconds
 	Burst   int64         // GCRA only: the most permits at once; 0 means Permits
 }
 
@@ -38,12 +39,19 @@ func (l Limit) burst() int64 {
 	return l.Burst
 }
 
-func (l Limit) check() error {
-	if l.Permits < 0 {
-		return &ArgumentError{Argument: "Limit.Permits", Want: "0 or more"}
-	}
-	if l.Burst < 0 {
-		return &ArgumentError{Argument: "Limit.Burst", Want: "0 or more"}
+// check is what is wrong with a limit for this limiter.
+func (s *settings) check(l Limit) error {
+	switch most, burst := s.kind.max("limit", "rate", "limit_i"), s.kind.max("burst"); {
+	case l.Permits < 0:
+		return s.refuse("Limit.Permits", l.Permits, "0 or more")
+	case l.Permits > most:
+		return s.refuse("Limit.Permits", l.Permits, fmt.Sprintf("up to %d in a %s%s", most, s.kind.name, s.kind.more))
+	case l.Burst < 0:
+		return s.refuse("Limit.Burst", l.Burst, "0 or more")
+	case l.Burst > burst:
+		return s.refuse("Limit.Burst", l.Burst, fmt.Sprintf("up to %d", burst))
+	case l.Window%time.Microsecond != 0:
+		return s.refuse("Limit.Window", l.Window, "whole microseconds")
 	}
 	return nil
 }

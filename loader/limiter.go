@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sluice-redis/sluice"
@@ -47,6 +48,8 @@ type Reserver interface {
 
 // kind is what limiters of one script have in common.
 type kind struct {
+	name     string // "GCRA"
+	more     string // who takes more than it does, for errors
 	script   *sluice.Script
 	code     string
 	ids      bool // a call carries an id: it may be repeated and given back
@@ -143,8 +146,8 @@ func (c core) ask(subject string, q question) (call, error) {
 	if capacity == 0 {
 		return call{}, nil
 	}
-	if q.permits > capacity {
-		return call{}, fmt.Errorf("loader: %s(n=%d) %w %d", q.method, q.permits, ErrExceedsLimit, capacity)
+	if err := c.tooMany(q, capacity); err != nil {
+		return call{}, err
 	}
 	asked, err := c.kind.ask(c, key, q)
 	if err != nil {
@@ -155,6 +158,28 @@ func (c core) ask(subject string, q question) (call, error) {
 		asked.share(q.permits, capacity)
 	}
 	return asked, nil
+}
+
+// tooMany is the error of a call for more permits than could ever be granted.
+func (c core) tooMany(q question, capacity int64) error {
+	aCall, why := c.kind.max("permits"), ""
+	if aCall < capacity {
+		capacity, why = aCall, " of one call to a "+c.kind.name+c.kind.more
+	}
+	if q.permits <= capacity {
+		return nil
+	}
+	return fmt.Errorf("loader: %s: %s(n=%d) %w %d%s", c.name, q.method, q.permits, ErrExceedsLimit, capacity, why)
+}
+
+// max is the most that the script takes as one of these arguments, the first that it has. Without any it is unbounded.
+func (k *kind) max(arguments ...string) int64 {
+	for i := range k.script.Args {
+		if slices.Contains(arguments, k.script.Args[i].Name) {
+			return k.script.Args[i].Max
+		}
+	}
+	return math.MaxInt64
 }
 
 // key is the subject's key, if nothing is wrong with it or with the limiter.
@@ -182,7 +207,9 @@ func (c core) callID() string {
 
 // with is the limiter with another limit.
 func (c core) with(limit Limit) core {
-	c.limit, c.bad = limit, limit.check()
+	if c.limit = limit; c.settings != nil {
+		c.bad = c.check(limit)
+	}
 	return c
 }
 

@@ -18,6 +18,7 @@ func (l *Limits) ListLog(name string, limit Limit, opts ...LimiterOption) ListLo
 func (b ListLog) With(limit Limit) ListLog { return ListLog{booker{b.with(limit)}} }
 
 var listLog = kind{
+	name: "ListLog", more: "; GCRA or SliceRing take more",
 	script: &sluice.ListLogV1, code: codeListLog, books: true, capacity: permitsOf, ask: askListLog, keys: one,
 }
 

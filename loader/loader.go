@@ -76,6 +76,7 @@ package loader
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -86,6 +87,7 @@ import (
 // Limits makes limiters and runs scripts on one Redis. It is safe for concurrent use. New makes it.
 type Limits struct {
 	rdb           redis.UniversalClient
+	nodes         any // what shows the nodes of rdb: see shown
 	prefix        string
 	clientID      string
 	timeout       time.Duration // 0: the default
@@ -110,8 +112,14 @@ type Option func(*Limits)
 // New returns the limits kept in rdb, which is a *redis.Client, a *redis.ClusterClient, a *redis.Ring or
 // anything that wraps one of them. It sends nothing: scripts load themselves when they are first
 // needed. rdb stays the caller's to close.
+//
+// Give a wrapper such as struct{ redis.UniversalClient } the method Unwrap() redis.UniversalClient, or it hides
+// what it wraps. By Unwrap, through several wrappers too, the loader finds the nodes; scripts of a Ring and a
+// ClusterClient are loaded on them directly, and everything else goes through the wrapper. Where nodes are
+// hidden decisions still work, but Preload and Nodes are errors, a Breaker is one for all nodes, and a missing
+// script may take one round trip more, with its source.
 func New(rdb redis.UniversalClient, opts ...Option) *Limits {
-	l := &Limits{rdb: rdb, prefix: "sluice", clientID: newID()}
+	l := &Limits{rdb: rdb, nodes: shown(rdb), prefix: "sluice", clientID: newID()}
 	for _, opt := range opts {
 		opt(l)
 	}
@@ -155,16 +163,16 @@ func Timeout(d time.Duration) Option {
 // *ArgumentError of every call.
 type LimiterOption func(*settings)
 
-// MaxWait bounds how far ahead Wait and Reserve book, and how long Wait sleeps altogether. 0, the
-// default, does not: Wait then takes as long as the context allows, and Reserve books up to the 60
+// MaxWait bounds how far ahead Wait and Reserve book, and how long Wait sleeps altogether, in whole
+// microseconds. 0, the default, does not: Wait then takes as long as the context allows, and Reserve books up to the 60
 // seconds that the scripts allow.
 func MaxWait(d time.Duration) LimiterOption {
 	return func(s *settings) { s.maxWait = d }
 }
 
-// Slice sets the length of the slices of a SliceRing, from 1 ms to a day, in whole microseconds. It
-// is a part of the key: limiters with different slices do not share state. See Limits.SliceRing for
-// the default.
+// Slice sets the length of the slices of a SliceRing, from 1 ms to a day, in whole microseconds: no longer than
+// the shortest window, and at least 1/9999 of the longest and LeaseAge. It is a part of the key: limiters with
+// different slices do not share state. See Limits.SliceRing for the default.
 func Slice(d time.Duration) LimiterOption {
 	return func(s *settings) { s.use("Slice", codeSliceRing); s.slice = d }
 }
@@ -205,6 +213,11 @@ func (s *settings) use(option, code string) {
 	}
 }
 
+// refuse is the error of what was passed to make the limiter.
+func (s *settings) refuse(argument string, value any, want string) error {
+	return &ArgumentError{Limiter: s.name, Argument: argument, Value: fmt.Sprint(value), Want: want}
+}
+
 func (s *settings) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -220,8 +233,8 @@ func (l *Limits) configure(k *kind, name string, opts []LimiterOption) *settings
 	if s.clientID == "" {
 		s.clientID = l.clientID
 	}
-	if s.maxWait < 0 {
-		s.fail(&ArgumentError{Argument: "MaxWait", Want: "0 or more"})
+	if s.maxWait < 0 || s.maxWait%time.Microsecond != 0 {
+		s.fail(s.refuse("MaxWait", s.maxWait, "whole microseconds, 0 or more"))
 	}
 	if l.err != nil {
 		s.fail(l.err)

@@ -28,7 +28,7 @@ func ExampleObserve() {
 	// Output:
 	// AllowN mails 2 true <nil>
 	// AllowN mails 1 false <nil>
-	// AllowN mails 3 false loader: AllowN(n=3) exceeds limit 2
+	// AllowN mails 3 false loader: mails: AllowN(n=3) exceeds limit 2
 }
 
 // Scripts load themselves. The log says when and where.

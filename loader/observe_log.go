@@ -131,7 +131,7 @@ func (j *journal) loaded(ctx context.Context, c *call) {
 
 // place is where the script has been loaded.
 func (c *call) place(ctx context.Context) string {
-	if _, ok := c.limits.rdb.(clusterClient); ok && c.everywhere() {
+	if _, ok := shown(c.limits.rdb).(clusterClient); ok && c.everywhere() {
 		return "every master"
 	}
 	if node, _ := c.limits.nodeOf(ctx, c.key()); node != nil {

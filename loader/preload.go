@@ -81,7 +81,7 @@ type place struct {
 // load loads a script on the node of a key, or on every master. Callers who need it at the same time share the call.
 func (l *Limits) load(ctx context.Context, script *sluice.Script, key string, all bool) error {
 	to := place{script: script}
-	_, cluster := l.rdb.(clusterClient)
+	_, cluster := l.nodes.(clusterClient)
 	if to.all = all && cluster; !to.all {
 		node, err := l.nodeOf(ctx, key)
 		if err != nil {
@@ -112,7 +112,7 @@ func (l *Limits) loadOn(ctx context.Context, to place) error {
 func (l *Limits) eachMaster(ctx context.Context, do func(context.Context, *redis.Client) error) error {
 	var mu sync.Mutex
 	var first *raised
-	err := l.rdb.(clusterClient).ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	err := l.nodes.(clusterClient).ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		returned := false
 		defer func() {
 			if r := caught(returned, recover()); r != nil {
@@ -138,7 +138,7 @@ func (l *Limits) nodeOf(ctx context.Context, key string) (*redis.Client, error) 
 	if l.nodesKnown.Load() {
 		return l.lookUp(ctx, key)
 	}
-	if _, ok := l.rdb.(clusterClient); ok {
+	if _, ok := l.nodes.(clusterClient); ok {
 		err := l.loads.do(ctx, &l.tasks, place{}, func() error {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookUpTimeout)
 			defer cancel()
@@ -154,7 +154,7 @@ func (l *Limits) nodeOf(ctx context.Context, key string) (*redis.Client, error) 
 }
 
 func (l *Limits) lookUp(ctx context.Context, key string) (*redis.Client, error) {
-	switch rdb := l.rdb.(type) {
+	switch rdb := l.nodes.(type) {
 	case clusterClient:
 		return rdb.MasterForKey(ctx, key)
 	case ringClient:
@@ -165,7 +165,7 @@ func (l *Limits) lookUp(ctx context.Context, key string) (*redis.Client, error) 
 
 // Preload loads all scripts on every node, and goes on where one of them fails. The error joins a
 // *NodeError for each of those. It is not needed unless the loader is PreloadedOnly; it saves the first
-// callers a round trip.
+// callers a round trip. A client that hides its nodes is an error, and nothing is loaded: see New.
 func (l *Limits) Preload(ctx context.Context) error {
 	nodes, err := l.Nodes(ctx)
 	if err != nil {
@@ -190,6 +190,7 @@ func (n Node) loadAll(ctx context.Context, scripts []sluice.Script) error {
 
 // What the kinds of clients have that is not in UniversalClient, each by itself so that wrappers work.
 type (
+	singleClient  interface{ Options() *redis.Options }
 	clusterClient interface {
 		ForEachMaster(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
 		MasterForKey(ctx context.Context, key string) (*redis.Client, error)
@@ -198,13 +199,41 @@ type (
 		ForEachShard(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
 		GetShardClientForKey(key string) (*redis.Client, error)
 	}
+	wrapper interface{ Unwrap() redis.UniversalClient }
 )
+
+// shown is the client that shows its nodes: rdb, or what it wraps, through all layers. It is nil where the nodes
+// are hidden.
+func shown(rdb any) any {
+	for {
+		switch c := rdb.(type) {
+		case singleClient, clusterClient, ringClient:
+			return c
+		case wrapper:
+			rdb = c.Unwrap()
+		default:
+			return nil
+		}
+	}
+}
+
+// hidden is the error of what needs to know the nodes, nil where they are shown.
+func (l *Limits) hidden() error {
+	if l.nodes != nil {
+		return nil
+	}
+	return fmt.Errorf("%T hides its nodes: give it the method Unwrap() redis.UniversalClient", l.rdb)
+}
 
 // Nodes returns the nodes that scripts are to be loaded on, by address: the only one of a Client, every
 // master of a ClusterClient, every shard of a Ring, those that it has marked as down included. Replicas
-// are not among them: a replica that is promoted loads what it lacks when it is asked.
+// are not among them: a replica that is promoted loads what it lacks when it is asked. A client that hides its
+// nodes is an error: see New.
 func (l *Limits) Nodes(ctx context.Context) ([]Node, error) {
-	switch rdb := l.rdb.(type) {
+	if err := l.hidden(); err != nil {
+		return nil, fmt.Errorf("loader: listing nodes: %w", err)
+	}
+	switch rdb := l.nodes.(type) {
 	case clusterClient:
 		return l.gather(ctx, rdb.ForEachMaster)
 	case ringClient:
@@ -240,7 +269,7 @@ func (l *Limits) gather(
 
 // addDown adds the shards of a Ring that it did not go through.
 func (l *Limits) addDown(nodes []Node) []Node {
-	r, ok := l.rdb.(interface{ Options() *redis.RingOptions })
+	r, ok := l.nodes.(interface{ Options() *redis.RingOptions })
 	if !ok {
 		return nodes
 	}
@@ -259,7 +288,7 @@ func sortNodes(nodes []Node) {
 
 // addrOf is the address of a client with one server.
 func addrOf(rdb any) string {
-	if client, ok := rdb.(interface{ Options() *redis.Options }); ok {
+	if client, ok := shown(rdb).(singleClient); ok {
 		return client.Options().Addr
 	}
 	return "redis"

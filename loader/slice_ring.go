@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -17,23 +18,24 @@ type SliceRing struct{ core }
 
 // The ranges of slice_ring.
 const (
-	slicesAWindow  = 60 // of the shortest window, by default
-	mostSlices     = 10000
+	slicesAWindow  = 60   // of the shortest window, by default
+	coveredSlices  = 9999 // what the longest window covers at most: its last slice, the 10000th, is never a whole one
 	shortestSlice  = time.Millisecond
+	longestSlice   = 24 * time.Hour
 	ringResolution = time.Microsecond
 )
 
-// SliceRing returns the limiter of this name with one to eight windows. The slices are a sixtieth of the
-// shortest window long, or longer where the longest would otherwise take more than 10000; the option
-// Slice sets them. They are a part of the key, so keep the shortest and the longest window, or set
-// Slice, where several programs share a limiter.
+// SliceRing returns the limiter of this name with one to eight windows, from 1 ms to 9999 days, the longest up to
+// 9999 times the shortest. The slices are a sixtieth of the shortest window long, and a day at most, or longer where
+// the longest window would otherwise take more than 10000; the option Slice sets them. They are a part of the key, so
+// keep the shortest and the longest window, or set Slice, where several programs share a limiter.
 func (l *Limits) SliceRing(name string, limits []Limit, opts ...LimiterOption) SliceRing {
 	s := l.configure(&sliceRing, name, opts)
 	if s.slice == 0 {
 		s.slice = sliceFor(limits, s.leaseAge)
 	}
-	if s.slice < shortestSlice || s.slice%ringResolution != 0 {
-		s.fail(&ArgumentError{Argument: "Slice", Want: "1 ms or more, in whole microseconds"})
+	if s.slice < shortestSlice || s.slice > longestSlice || s.slice%ringResolution != 0 {
+		s.fail(s.refuse("Slice", s.slice, "1 ms to 24 h, in whole microseconds"))
 	}
 	s.tail += ":" + strconv.FormatInt(s.slice.Microseconds(), 10)
 	s.tail += s.leasePart()
@@ -45,6 +47,7 @@ func (l *Limits) SliceRing(name string, limits []Limit, opts ...LimiterOption) S
 func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWindows(limits)} }
 
 var sliceRing = kind{
+	name:   "SliceRing",
 	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: leastOf, ask: askSliceRing, keys: one,
 }
 
@@ -73,23 +76,42 @@ func (c core) withWindows(limits []Limit) core {
 		c.bad = &ArgumentError{Argument: "limits", Want: "1 to 8"}
 		return c
 	}
-	c.windows, c.bad = make([]SliceRingV1Window, len(limits)), nil
+	c.windows = make([]SliceRingV1Window, len(limits))
 	for i, limit := range limits {
-		if err := limit.check(); err != nil {
-			c.bad = err
-		}
-		if limit.Window < c.slice && limit.Permits != 0 {
-			c.bad = &ArgumentError{Argument: "Limit.Window", Want: "a slice, " + c.slice.String() + ", or more"}
+		if c.bad = c.checkWindow(limit); c.bad != nil {
+			return c
 		}
 		c.windows[i] = SliceRingV1Window{Slices: pieces(limit.Window+c.leaseAge, c.slice) + 1, Limit: limit.Permits}
 	}
 	return c
 }
 
+// checkWindow is what is wrong with one window of a ring.
+func (s *settings) checkWindow(limit Limit) error {
+	if err := s.check(limit); err != nil {
+		return err
+	}
+	switch longest := coveredSlices*s.slice - s.leaseAge; {
+	case limit.Window < s.slice && limit.Permits != 0:
+		return s.refuse("Limit.Window", limit.Window, "a slice, "+s.slice.String()+", or more")
+	case limit.Window > longest:
+		want := fmt.Sprintf("up to %v: %d slices of %v", longest, coveredSlices, s.slice)
+		if s.leaseAge > 0 {
+			want += " less LeaseAge"
+		}
+		if s.slice < longestSlice {
+			want += "; more takes a limiter of its own, or longer slices"
+		}
+		return s.refuse("Limit.Window", limit.Window, want)
+	}
+	return nil
+}
+
 // pieces is how many pieces of this length cover d.
 func pieces(d, length time.Duration) int64 { return int64((d + length - 1) / length) }
 
-// sliceFor is the default length of a slice. Limits of 0 need no window, and do not count.
+// sliceFor is the default length of a slice: never longer than the shortest window. Limits of 0 need no window, and do
+// not count.
 func sliceFor(limits []Limit, leaseAge time.Duration) time.Duration {
 	least, most := Never, time.Duration(0)
 	for _, limit := range limits {
@@ -100,6 +122,7 @@ func sliceFor(limits []Limit, leaseAge time.Duration) time.Duration {
 	if most == 0 {
 		return shortestSlice
 	}
-	slice := max(least/slicesAWindow, time.Duration(pieces(most+leaseAge, mostSlices-1)), shortestSlice)
-	return time.Duration(pieces(slice, ringResolution)) * ringResolution
+	slice := max(least/slicesAWindow, time.Duration(pieces(most+leaseAge, coveredSlices)))
+	slice = time.Duration(pieces(slice, ringResolution)) * ringResolution
+	return max(min(slice, least.Truncate(ringResolution), longestSlice), shortestSlice)
 }

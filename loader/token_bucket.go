@@ -36,6 +36,9 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 	if err != nil {
 		return err
 	}
+	if err := b.check(limit); err != nil {
+		return err
+	}
 	defer b.denials.forget(key)
 	_, err = b.limits.TokenBucketSetV1(ctx, TokenBucketSetV1Args{
 		Config: key, Rate: limit.Permits, Interval: limit.Window, Scope: b.scope(),
@@ -44,6 +47,7 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 }
 
 var tokenBucket = kind{
+	name: "TokenBucket", more: "; GCRA or SliceRing take more",
 	script: &sluice.TokenBucketV1, code: codeTokenBucket, books: true, capacity: unbounded, ask: askTokenBucket, keys: permitKeys,
 }
 

@@ -1,0 +1,257 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// opaque is a client around another one, which shows nothing but commands.
+type opaque struct {
+	redis.UniversalClient
+	sent *atomic.Int64 // decisions that went through it
+}
+
+func (o opaque) Process(ctx context.Context, cmd redis.Cmder) error {
+	if strings.HasPrefix(cmd.Name(), "eval") {
+		o.sent.Add(1)
+	}
+	return o.UniversalClient.Process(ctx, cmd)
+}
+
+func (o opaque) Pipeline() redis.Pipeliner {
+	o.sent.Add(1)
+	return o.UniversalClient.Pipeline()
+}
+
+// open is one that says what it is around.
+type open struct{ opaque }
+
+func (o open) Unwrap() redis.UniversalClient { return o.UniversalClient }
+
+// deployment is a client, and direct ones of its nodes.
+type deployment struct {
+	name  string
+	rdb   redis.UniversalClient
+	nodes []*redis.Client
+}
+
+// eachDeployment runs a test on one server, a Ring of eight fakes and a cluster of three.
+func eachDeployment(t *testing.T, test func(t *testing.T, d deployment)) {
+	one := real(t)
+	var shards []*redis.Client
+	shardAddrs := map[string]string{}
+	for i := range 8 {
+		_, shard := fake(t)
+		shards = append(shards, shard)
+		shardAddrs[fmt.Sprint(i)] = shard.Options().Addr
+	}
+	ring := redis.NewRing(&redis.RingOptions{Addrs: shardAddrs, DisableIdentity: true})
+	t.Cleanup(func() { _ = ring.Close() })
+	masters, addrs := newCluster(t)
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
+	t.Cleanup(func() { _ = cluster.Close() })
+	for _, d := range []deployment{
+		{"Client", one, []*redis.Client{one}}, {"Ring", ring, shards}, {"ClusterClient", cluster, masters},
+	} {
+		t.Run(d.name, func(t *testing.T) { test(t, d) })
+	}
+}
+
+// eachWrapping runs a test on the client of a deployment wrapped in different ways.
+func eachWrapping(
+	t *testing.T, d deployment, test func(t *testing.T, wrapped redis.UniversalClient, shown bool, sent *atomic.Int64),
+) {
+	sent := new(atomic.Int64)
+	inner := open{opaque{d.rdb, new(atomic.Int64)}}
+	for _, w := range []struct {
+		name  string
+		rdb   redis.UniversalClient
+		shown bool
+	}{
+		{"without Unwrap", opaque{d.rdb, sent}, false},
+		{"with Unwrap", open{opaque{d.rdb, sent}}, true},
+		{"two layers with Unwrap", open{opaque{inner, sent}}, true},
+		{"with Unwrap around one without", open{opaque{opaque{d.rdb, new(atomic.Int64)}, sent}}, false},
+	} {
+		t.Run(w.name, func(t *testing.T) { test(t, w.rdb, w.shown, sent) })
+	}
+}
+
+func (d deployment) flush(t *testing.T) {
+	t.Helper()
+	for _, node := range d.nodes {
+		must(t, node.ScriptFlush(background).Err())
+	}
+}
+
+// TestWrappedClients flushes all scripts before every one of some calls, whose subjects are on all nodes.
+func TestWrappedClients(t *testing.T) {
+	eachDeployment(t, func(t *testing.T, d deployment) {
+		eachWrapping(t, d, func(t *testing.T, wrapped redis.UniversalClient, _ bool, sent *atomic.Int64) {
+			for name, opts := range map[string][]loader.Option{"plain": nil, "shared": {loader.ShareRoundTrips()}} {
+				limits := loader.New(wrapped, opts...)
+				codes := limits.ListLog(name, loader.PerHour(1000000))
+				t.Run(name, func(t *testing.T) {
+					sent.Store(0)
+					for i := range 50 {
+						d.flush(t)
+						got, err := codes.Allow(background, fmt.Sprint(i))
+						granted(t, got, err)
+					}
+					if n := sent.Load(); n < 100 || n > 150 {
+						t.Errorf("%d times the wrapper sent a decision, want 2 or 3 times a call", n)
+					}
+				})
+				t.Run(name+" batch", func(t *testing.T) {
+					d.flush(t)
+					sent.Store(0)
+					batch := limits.Batch()
+					for i := range 50 {
+						batch.Allow(codes, fmt.Sprint(i))
+					}
+					results, err := batch.Do(background)
+					must(t, err)
+					for i, r := range results {
+						if !r.Granted {
+							t.Errorf("%d: %+v", i, r)
+						}
+					}
+					if n := sent.Load(); n < 2 {
+						t.Errorf("%d times the wrapper sent a decision, want at least 2 times", n)
+					}
+				})
+			}
+		})
+	})
+}
+
+// TestWrappedCharges flushes all scripts before every call on a client that hides its nodes: each is charged once.
+func TestWrappedCharges(t *testing.T) {
+	eachDeployment(t, func(t *testing.T, d deployment) {
+		limits := loader.New(opaque{d.rdb, new(atomic.Int64)})
+		codes := limits.ListLog("once", loader.PerHour(1000))
+		for range 3 {
+			for i := range 20 {
+				d.flush(t)
+				got, err := codes.Allow(background, fmt.Sprint(i))
+				granted(t, got, err)
+			}
+		}
+		for i := range 20 {
+			key := fmt.Sprintf("sluice:once:{%d}:ll1", i)
+			if n := d.rdb.LLen(background, key).Val(); n != 3 {
+				t.Errorf("%s: charged %d times, want 3", key, n)
+			}
+		}
+	})
+}
+
+// TestWrappedPreload preloads every node where the wrapper shows them, and says what to do where it does not.
+func TestWrappedPreload(t *testing.T) {
+	eachDeployment(t, func(t *testing.T, d deployment) {
+		eachWrapping(t, d, func(t *testing.T, wrapped redis.UniversalClient, shown bool, _ *atomic.Int64) {
+			d.flush(t)
+			limits := loader.New(wrapped, loader.PreloadedOnly())
+			bucket := limits.GCRA("x", loader.PerHour(1000))
+			_, missing := bucket.Allow(background, "s")
+			if !errors.Is(missing, loader.ErrNotLoaded) || strings.Contains(missing.Error(), "Unwrap") == shown {
+				t.Errorf("NOSCRIPT: %v; it is to name Unwrap: %v", missing, !shown)
+			}
+			nodes, listing := limits.Nodes(background)
+			loading := limits.Preload(background)
+			if shown {
+				must(t, listing)
+				must(t, loading)
+				wantAddrs(t, nodes, d)
+				got, err := bucket.Allow(background, "s")
+				granted(t, got, err)
+				return
+			}
+			for what, err := range map[string]error{"Nodes": listing, "Preload": loading} {
+				if err == nil || !strings.Contains(err.Error(), "Unwrap() redis.UniversalClient") {
+					t.Errorf("%s: %v; want an error that names Unwrap", what, err)
+				}
+			}
+			for _, node := range d.nodes {
+				if loaded(t, node, sluice.GCRAV1) {
+					t.Errorf("%s was loaded by a Preload that failed", node.Options().Addr)
+				}
+			}
+		})
+	})
+}
+
+func wantAddrs(t *testing.T, nodes []loader.Node, d deployment) {
+	t.Helper()
+	got := map[string]bool{}
+	for _, node := range nodes {
+		got[node.Addr()] = true
+	}
+	for _, node := range d.nodes {
+		if !got[node.Options().Addr] || len(got) != len(d.nodes) {
+			t.Errorf("nodes are %v, want the %d of the deployment", got, len(d.nodes))
+		}
+	}
+	for _, node := range d.nodes {
+		if !loaded(t, node, sluice.SliceRingV1) {
+			t.Errorf("%s was not loaded", node.Options().Addr)
+		}
+	}
+}
+
+// TestWrappedNodesAreApart has one shard of a Ring down: where the nodes are shown, its breaker is its own.
+func TestWrappedNodesAreApart(t *testing.T) {
+	up := redistest.Start(t).Addr
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"a": up, "b": "127.0.0.1:1"}, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
+		HeartbeatFn: func(context.Context, *redis.Client) bool { return true },
+	})
+	t.Cleanup(func() { _ = ring.Close() })
+	subjects := map[string]string{} // by the address of the shard
+	for i := 0; len(subjects) < 2; i++ {
+		shard, err := ring.GetShardClientForKey(fmt.Sprint(i))
+		must(t, err)
+		subjects[shard.Options().Addr] = fmt.Sprint(i)
+	}
+	log := loader.New(open{opaque{ring, new(atomic.Int64)}}, loader.Breaker(1, time.Hour)).ListLog("x", loader.PerHour(9))
+	for range 2 {
+		d, err := log.Allow(background, subjects[up])
+		granted(t, d, err)
+		_, err = log.Allow(background, subjects["127.0.0.1:1"])
+		if err == nil {
+			t.Error("a shard that is down has answered")
+		}
+	}
+	if _, err := log.Allow(background, subjects["127.0.0.1:1"]); !errors.Is(err, loader.ErrBreakerOpen) {
+		t.Errorf("the breaker of the shard that is down: %v", err)
+	}
+}
+
+// reloading counts how often it was told to ask for the nodes again.
+type reloading struct {
+	*redis.Client
+	told *atomic.Int64
+}
+
+func (r reloading) ReloadState(context.Context) { r.told.Add(1) }
+
+// TestWrappedAsksForTheNodesAgain loses a server: a wrapped client is told to ask who the masters are now, too.
+func TestWrappedAsksForTheNodesAgain(t *testing.T) {
+	opt := options("127.0.0.1:1")
+	opt.DialerRetries, opt.MaxRetries = 1, -1
+	inner := reloading{clientOf(t, opt), new(atomic.Int64)}
+	_, err := loader.New(open{opaque{inner, new(atomic.Int64)}}).GCRA("x", loader.PerHour(9)).Allow(background, "s")
+	if err == nil || inner.told.Load() == 0 {
+		t.Errorf("%v; told %d times, want once an attempt", err, inner.told.Load())
+	}
+}
