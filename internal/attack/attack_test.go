@@ -76,7 +76,9 @@ func TestAttack(t *testing.T) {
 	t.Logf("seed %d: %d limiters and modes, %d callers", a.seed, len(a.rows), workersARow*len(a.rows))
 	ctx, stop := context.WithCancel(context.Background())
 	var workers sync.WaitGroup
-	workers.Go(func() { a.pulse.run(ctx, a.well) })
+	for heart := range hearts {
+		workers.Go(func() { a.pulse.run(ctx, a.well, heart) })
+	}
 	for i, r := range a.rows {
 		for k := range workersARow {
 			w := &worker{row: r, attack: a, random: rand.New(rand.NewPCG(a.seed, uint64(workersARow*i+k)))}

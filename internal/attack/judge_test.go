@@ -26,7 +26,7 @@ func court(m *mode) (*attack, *row) {
 	r := &row{site: s, script: scripts[0], mode: m, books: make([]book, 1)}
 	a := &attack{
 		sites: []*site{s}, rows: []*row{r}, numberOf: map[*row]int{r: 0}, failures: map[failureKey]*failure{},
-		recoveries: map[recoveryKey]time.Duration{}, full: true, pulse: &pulse{pending: time.Now().Add(time.Hour)},
+		recoveries: map[recoveryKey]time.Duration{}, full: true, pulse: &pulse{},
 	}
 	for range faults {
 		a.met = append(a.met, make([]atomic.Int64, 1))

@@ -12,12 +12,13 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// pulse tells how slow the machine is: how late a caller is answered by a server to which nothing happens. What is
-// judged by time is judged by what is left when that is taken off.
+// pulse tells how slow the machine is: how late a few callers are answered by a server to which nothing happens. What
+// is judged by time is judged by what is left when that is taken off. They are several because a processor that is taken
+// from this process holds up only those goroutines that are on it.
 type pulse struct {
 	mu      sync.Mutex
 	beats   []beat // the newest last
-	pending time.Time
+	pending [hearts]time.Time
 	worst   time.Duration
 }
 
@@ -28,8 +29,9 @@ type beat struct {
 }
 
 const (
-	beatEvery  = 20 * time.Millisecond
-	beatsKept  = 2000
+	hearts     = 8
+	beatEvery  = 50 * time.Millisecond
+	beatsKept  = 4000
 	tolerable  = 50 * time.Millisecond // lag at which a call with half a second's time may not fail
 	lagsAWait  = 5                     // turns of a processor that a call takes at most
 	beatIsLost = 30 * time.Second
@@ -41,11 +43,11 @@ func newPulse(t *testing.T) (*pulse, *redis.Client) {
 	return &pulse{}, redistest.Start(t).Client(t)
 }
 
-// run beats until the context ends.
-func (p *pulse) run(ctx context.Context, rdb *redis.Client) {
+// run beats with one of its hearts until the context ends.
+func (p *pulse) run(ctx context.Context, rdb *redis.Client, heart int) {
 	for ctx.Err() == nil {
 		due := time.Now().Add(beatEvery)
-		p.begin(due)
+		p.begin(heart, due)
 		time.Sleep(beatEvery)
 		bounded, cancel := context.WithTimeout(ctx, beatIsLost)
 		_ = rdb.Ping(bounded).Err()
@@ -54,10 +56,10 @@ func (p *pulse) run(ctx context.Context, rdb *redis.Client) {
 	}
 }
 
-func (p *pulse) begin(due time.Time) {
+func (p *pulse) begin(heart int, due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pending = due
+	p.pending[heart] = due
 }
 
 func (p *pulse) end(b beat) {
@@ -74,7 +76,12 @@ func (p *pulse) end(b beat) {
 func (p *pulse) lag(since time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	worst := max(time.Since(p.pending), 0)
+	worst := time.Duration(0)
+	for _, due := range p.pending {
+		if !due.IsZero() {
+			worst = max(worst, time.Since(due))
+		}
+	}
 	for i := len(p.beats) - 1; i >= 0 && !p.beats[i].due.Add(p.beats[i].lag).Before(since); i-- {
 		worst = max(worst, p.beats[i].lag)
 	}
@@ -87,7 +94,7 @@ func (p *pulse) allowance(since time.Time) time.Duration { return lagsAWait * p.
 // A beat that is late is seen by those who were there meanwhile, and so is one that has not come yet.
 func TestPulse(t *testing.T) {
 	now := time.Now()
-	p := &pulse{pending: now.Add(time.Hour)}
+	p := &pulse{}
 	p.end(beat{now.Add(-4 * time.Second), time.Second})
 	p.end(beat{now.Add(-2 * time.Second), time.Millisecond})
 	for since, want := range map[time.Duration]time.Duration{
@@ -98,7 +105,7 @@ func TestPulse(t *testing.T) {
 			t.Errorf("since %v: %v, want %v", since, got, want)
 		}
 	}
-	if p.begin(now.Add(-time.Minute)); p.lag(now) < time.Minute {
+	if p.begin(hearts-1, now.Add(-time.Minute)); p.lag(now) < time.Minute {
 		t.Errorf("one that does not come: %v", p.lag(now))
 	}
 	for range 2 * beatsKept {

@@ -34,9 +34,12 @@ type site struct {
 	cluster  bool
 }
 
+// patient is for calls past the proxies, which are not what is attacked.
+var patient = loader.Timeout(30 * time.Second)
+
 func newSingle(t *testing.T) *site {
 	server := redistest.Start(t, durable...)
-	s := &site{name: "single", servers: []*redistest.Server{server}, honest: loader.New(server.Client(t))}
+	s := &site{name: "single", servers: []*redistest.Server{server}, honest: loader.New(server.Client(t), patient)}
 	return s.complete(t)
 }
 
@@ -44,7 +47,7 @@ func newCluster(t *testing.T) *site {
 	s := &site{name: "cluster", servers: redistest.StartCluster(t, 3, 0, durable...), cluster: true}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.addrs(), DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
-	s.honest = loader.New(rdb)
+	s.honest = loader.New(rdb, patient)
 	return s.complete(t)
 }
 
