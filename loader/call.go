@@ -29,13 +29,23 @@ var errSlotMoves = errors.New("its slot is on the move between two masters, and 
 // Call runs any of the scripts by the arguments in its header, with all that the limiters do about missing
 // scripts, lost replies and ending contexts. keys are passed as they are: see Key. It returns the
 // reply, whose fields the script's header names. Cost: one round trip, unless the script is missing.
+//
+// Integers, strings and byte slices are sent as they are. A time.Duration is sent in microseconds where the header
+// says us, a time.Time where it says time; both must be whole microseconds. Every other type is an *ArgumentError.
 func (l *Limits) Call(ctx context.Context, script *sluice.Script, keys []string, args ...any) ([]int64, error) {
 	words := make([]any, 0, firstKey+len(keys)+len(args))
 	words = append(words, "evalsha", script.SHA1, len(keys))
 	for _, key := range keys {
 		words = append(words, key)
 	}
-	c := l.call(script, append(words, args...), len(script.Reply))
+	for i, arg := range args {
+		sent, err := word(script, i, arg)
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, sent)
+	}
+	c := l.call(script, words, len(script.Reply))
 	return c.run(ctx)
 }
 
@@ -363,15 +373,6 @@ func (c *call) final(code string, err error) error {
 		return c.notLoaded(err)
 	}
 	return c.unknown(err)
-}
-
-// microseconds is d in whole microseconds; a fraction of one is an *ArgumentError that names the
-// argument, never rounded away.
-func microseconds(script *sluice.Script, name string, d time.Duration) (int64, error) {
-	if d%time.Microsecond != 0 {
-		return 0, &ArgumentError{Script: nameOf(script), Argument: name, Want: "whole microseconds, not " + d.String()}
-	}
-	return d.Microseconds(), nil
 }
 
 func failed(script *sluice.Script, err error) error {

@@ -1,0 +1,279 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// panicky is a hook of a client that panics so many times, at decisions.
+type panicky struct{ left atomic.Int64 }
+
+func (p *panicky) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p *panicky) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.see(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (p *panicky) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		p.see(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+func (p *panicky) see(cmds ...redis.Cmder) {
+	if cmds[0].Name() == "evalsha" && p.left.Add(-1) >= 0 {
+		panic("a hook panics")
+	}
+}
+
+// askings are how a handler may ask, each about the subject of a request.
+var askings = map[string]func(l *loader.Limits) func(ctx context.Context, subject string) error{
+	"single": func(l *loader.Limits) func(context.Context, string) error {
+		log := l.ListLog("x", loader.PerHour(1000))
+		return func(ctx context.Context, subject string) error { return second(log.Allow(ctx, subject)) }
+	},
+	"wait": func(l *loader.Limits) func(context.Context, string) error {
+		log := l.ZSetLog("x", loader.PerHour(1000))
+		return func(ctx context.Context, subject string) error { return log.Wait(ctx, subject) }
+	},
+	"batch": func(l *loader.Limits) func(context.Context, string) error {
+		log := l.ListLog("x", loader.PerHour(1000))
+		return func(ctx context.Context, subject string) error {
+			batch := l.Batch()
+			batch.Allow(log, subject)
+			batch.Allow(log, subject+" too")
+			return second(batch.Do(ctx))
+		}
+	},
+	"leased": func(l *loader.Limits) func(context.Context, string) error {
+		ring := l.SliceRing("x", []loader.Limit{loader.PerMinute(1000)}, loader.Slice(time.Second), loader.LeaseAge(time.Second))
+		leased, err := ring.Leased(loader.Lease{Block: 1})
+		if err != nil {
+			panic(err)
+		}
+		return func(ctx context.Context, subject string) error { return second(leased.Allow(ctx, subject)) }
+	},
+}
+
+// TestHookPanics has a hook of the client panic under http.Server, which recovers it: it is raised in the handler, the
+// process goes on, and the same subject is decided as soon as the hook does not panic any more.
+func TestHookPanics(t *testing.T) {
+	for how, opts := range map[string][]loader.Option{
+		"alone": {loader.Breaker(5, time.Minute)}, "shared": {loader.Breaker(5, time.Minute), loader.ShareRoundTrips()},
+	} {
+		for way, make := range askings {
+			t.Run(how+" "+way, func(t *testing.T) {
+				rdb, hook := real(t), &panicky{}
+				limits := loader.New(rdb, opts...)
+				must(t, limits.Preload(background))
+				rdb.AddHook(hook)
+				ask := make(limits)
+				var raised atomic.Int64
+				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					defer func() {
+						if v := recover(); v != nil {
+							raised.Add(1)
+							if v != "a hook panics" {
+								t.Errorf("raised %v", v)
+							}
+							panic(v)
+						}
+					}()
+					if err := ask(r.Context(), r.URL.Path); err != nil {
+						t.Error(err)
+					}
+				}))
+				server.Config.ErrorLog = log.New(io.Discard, "", 0)
+				server.Start()
+				defer server.Close()
+				for _, subject := range []string{"/same", "/same", "/other"} {
+					hook.left.Store(2)
+					for hook.left.Load() > 0 {
+						if response, err := http.Get(server.URL + subject); err == nil {
+							_ = response.Body.Close()
+							t.Fatalf("%s was answered %s", subject, response.Status)
+						}
+					}
+					if n := raised.Swap(0); n != 2 {
+						t.Errorf("%s: raised in %d handlers, want 2", subject, n)
+					}
+					wantEnd(t, subject, func() {
+						response, err := http.Get(server.URL + subject)
+						if err != nil || response.StatusCode != http.StatusOK {
+							t.Errorf("%s, when nothing panics any more: %+v, %v", subject, response, err)
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
+// TestHookPanicsInTheProbe has the only call that a half-open breaker lets through panic: the next one tries.
+func TestHookPanicsInTheProbe(t *testing.T) {
+	var answer func() error
+	rdb := client(t, "nowhere:0")
+	rdb.AddHook(breaker{answer: func() error { return answer() }})
+	limits := loader.New(rdb, loader.Breaker(1, 20*time.Millisecond))
+	limiter := limits.ListLog("x", loader.PerHour(5))
+	answer = func() error { return errDead }
+	_, _ = limiter.Allow(background, "s")
+	answer = func() error { panic("the probe panics") }
+	await(t, func() (raised bool) {
+		defer func() { raised = recover() != nil }()
+		_, _ = limiter.Allow(background, "s")
+		return false
+	})
+	answer = func() error { return errors.New("ERR it answers") }
+	await(t, func() bool { return !errors.Is(second(limiter.Allow(background, "s")), loader.ErrBreakerOpen) })
+}
+
+// TestHookExits has a hook end its goroutine, as a test that fails does: the caller's goroutine ends, and no one hangs.
+func TestHookExits(t *testing.T) {
+	for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
+		t.Run(how, func(t *testing.T) {
+			rdb := real(t)
+			limits := loader.New(rdb, opts...)
+			must(t, limits.Preload(background))
+			var exit atomic.Bool
+			rdb.AddHook(hook{before: func(redis.Cmder) {
+				if exit.CompareAndSwap(true, false) {
+					runtime.Goexit()
+				}
+			}})
+			limiter := limits.ListLog("x", loader.PerHour(5))
+			exit.Store(true)
+			wantEnd(t, "the caller", func() {
+				_, err := limiter.Allow(background, "s")
+				t.Errorf("it returned: %v", err)
+			})
+			d, err := limiter.Allow(background, "s")
+			granted(t, d, err)
+		})
+	}
+}
+
+// TestObserverPanics has an observer panic at the end of a decision: everybody else goes on.
+func TestObserverPanics(t *testing.T) {
+	for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
+		t.Run(how, func(t *testing.T) {
+			var left atomic.Int64
+			left.Store(1)
+			limits := loader.New(real(t), append(opts, loader.Observe(loader.ObserverFunc(func(context.Context, loader.Event) {
+				if left.Add(-1) >= 0 {
+					panic("an observer panics")
+				}
+			})))...)
+			limiter := limits.ListLog("x", loader.PerHour(5))
+			func() {
+				defer func() {
+					if v := recover(); v != "an observer panics" {
+						t.Errorf("raised %v", v)
+					}
+				}()
+				_, _ = limiter.Allow(background, "s")
+			}()
+			d, err := limiter.Allow(background, "s")
+			granted(t, d, err)
+		})
+	}
+}
+
+// TestEventOfAPanic has a hook panic: the observer is told of the end of what it was told the begin of.
+func TestEventOfAPanic(t *testing.T) {
+	for way, make := range askings {
+		if way == "leased" {
+			continue // its events are of the calls that it makes for all who wait
+		}
+		t.Run(way, func(t *testing.T) {
+			rdb, hook, w := real(t), &panicky{}, &watcher{t: t}
+			limits := loader.New(rdb, loader.Observe(w))
+			must(t, limits.Preload(background))
+			rdb.AddHook(hook)
+			hook.left.Store(1)
+			func() {
+				defer func() { _ = recover() }()
+				_ = make(limits)(background, "s")
+			}()
+			for _, e := range w.events {
+				if e.Err == nil {
+					t.Errorf("%+v, want an error", e)
+				}
+			}
+			if len(w.events) == 0 {
+				t.Error("no event")
+			}
+		})
+	}
+}
+
+// TestAbandonedPanic has a hook panic when its caller has gone: it is logged, and the process goes on.
+func TestAbandonedPanic(t *testing.T) {
+	for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
+		t.Run(how, func(t *testing.T) {
+			rdb, log := real(t), &handler{}
+			limits := loader.New(rdb, append(opts, loader.Logger(log.logger()))...)
+			must(t, limits.Preload(background))
+			late := make(chan struct{})
+			rdb.AddHook(hook{before: func(redis.Cmder) {
+				<-late
+				panic("much too late")
+			}})
+			ctx, cancel := context.WithTimeout(background, soon)
+			defer cancel()
+			if err := second(limits.ListLog("x", loader.PerHour(5)).Allow(ctx, "s")); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			close(late)
+			await(t, func() bool { return log.has("panic given up") && log.has("much too late") })
+		})
+	}
+}
+
+// TestPanicInEveryGoroutine of a pipeline that many share, and in no other.
+func TestPanicInEveryGoroutine(t *testing.T) {
+	rdb, hook := real(t), &panicky{}
+	limits := loader.New(rdb, loader.ShareRoundTrips())
+	must(t, limits.Preload(background))
+	rdb.AddHook(hook)
+	hook.left.Store(3)
+	limiter := limits.GCRA("x", loader.PerHour(1000))
+	ended := make(chan any, 64)
+	for i := range cap(ended) {
+		go func() {
+			defer func() { ended <- recover() }()
+			d, err := limiter.Allow(background, fmt.Sprint(i%8))
+			granted(t, d, err)
+		}()
+	}
+	raised := 0
+	for range cap(ended) {
+		select {
+		case v := <-ended:
+			if v != nil {
+				raised++
+			}
+		case <-time.After(never):
+			t.Fatal("some hang")
+		}
+	}
+	if raised < 3 {
+		t.Errorf("raised in %d callers, want 3 or more", raised)
+	}
+}
