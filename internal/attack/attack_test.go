@@ -65,6 +65,7 @@ type attack struct {
 	timed                 atomic.Int64     // grants audited by their moments
 	met                   [][]atomic.Int64 // calls under way while a fault happened to their server: by fault and row
 	mu                    sync.Mutex
+	judged                [][]atomic.Int64 // how often service was judged by time: by fault and row
 	failures              map[failureKey]*failure
 	recoveries            map[recoveryKey]time.Duration
 	first, worst          sample
@@ -134,6 +135,7 @@ func newAttack(t *testing.T) *attack {
 	}
 	for range faults {
 		a.met = append(a.met, make([]atomic.Int64, len(a.rows)))
+		a.judged = append(a.judged, make([]atomic.Int64, len(a.rows)))
 	}
 	a.starts.Store(new(make(chan struct{})))
 	return a

@@ -30,6 +30,7 @@ func court(m *mode) (*attack, *row) {
 	}
 	for range faults {
 		a.met = append(a.met, make([]atomic.Int64, 1))
+		a.judged = append(a.judged, make([]atomic.Int64, 1))
 	}
 	return a, r
 }
@@ -178,14 +179,15 @@ func TestAuditTight(t *testing.T) {
 	}
 }
 
-// A fault that met no call of a row is missed.
+// A fault that met no call of a row is missed, and so is one that was never judged.
 func TestMissed(t *testing.T) {
 	a, _ := court(modeOf("plain"))
-	if missed := a.missed(); len(missed) != len(faults) {
+	if missed := a.missed(); len(missed) != 2*len(faults) {
 		t.Errorf("missed %q", missed)
 	}
 	for i := range faults {
 		a.met[i][0].Add(1)
+		a.judged[i][0].Add(1)
 	}
 	if missed := a.missed(); missed != nil {
 		t.Errorf("missed %q", missed)

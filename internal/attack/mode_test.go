@@ -149,5 +149,13 @@ var modes = []*mode{
 	},
 }
 
+// patience is how long a caller waits for an answer.
+func (m *mode) patience() time.Duration {
+	if m.how == waiting {
+		return defaultBound
+	}
+	return m.bound
+}
+
 // breakerMode is the mode in which calls may end because a breaker is open.
 const breakerMode = "Breaker, RememberDenials"

@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// pulse tells how slow the machine is: how late a few callers are answered by a server to which nothing happens. What
-// is judged by time is judged by what is left when that is taken off. They are several because a processor that is taken
-// from this process holds up only those goroutines that are on it.
+// pulse tells how slow the machine is: how late a few callers are answered by a server to which nothing happens, behind
+// a proxy that passes everything on. They are several because a processor that is taken from this process holds up only
+// those goroutines that are on it.
 type pulse struct {
 	mu      sync.Mutex
 	beats   []beat // the newest last
@@ -32,15 +32,15 @@ const (
 	hearts     = 8
 	beatEvery  = 50 * time.Millisecond
 	beatsKept  = 4000
-	tolerable  = 50 * time.Millisecond // lag at which a call with half a second's time may not fail
-	lagsAWait  = 5                     // turns of a processor that a call takes at most
+	lagsAWait  = 5 // by how many lags a call may be late, and by how many less than its bound it is never late
 	beatIsLost = 30 * time.Second
 )
 
 // newPulse starts a server for it.
 func newPulse(t *testing.T) (*pulse, *redis.Client) {
 	t.Helper()
-	return &pulse{}, redistest.Start(t).Client(t)
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
+	return &pulse{}, (&redistest.Server{Addr: proxy.Addr}).Client(t)
 }
 
 // run beats with one of its hearts until the context ends.
@@ -90,6 +90,9 @@ func (p *pulse) lag(since time.Time) time.Duration {
 
 // allowance is by how much more a call may be late that began then.
 func (p *pulse) allowance(since time.Time) time.Duration { return lagsAWait * p.lag(since) }
+
+// judges reports whether a call could be answered within its bound since a moment, whatever the loader does.
+func (p *pulse) judges(bound time.Duration, since time.Time) bool { return p.allowance(since) < bound }
 
 // A beat that is late is seen by those who were there meanwhile, and so is one that has not come yet.
 func TestPulse(t *testing.T) {

@@ -130,12 +130,19 @@ func (k failureKey) compare(other failureKey) int {
 
 // missed says which faults met no call of a row. The short form is too short for all to.
 func (a *attack) missed() (missed []string) {
+	tooSlow := map[string]int{}
 	for _, i := range wantedFaults() {
 		for k, r := range a.rows {
 			if a.full && a.met[i][k].Load() == 0 {
 				missed = append(missed, fmt.Sprintf("%s met no call of %v", faults[i].name, r))
 			}
+			if a.full && a.judged[i][k].Load() == 0 {
+				tooSlow[faults[i].name+" on "+r.usage()]++
+			}
 		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(tooSlow)) {
+		missed = append(missed, "this machine was too slow to judge when service was back: "+what)
 	}
 	return missed
 }

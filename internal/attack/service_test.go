@@ -5,9 +5,16 @@ package attack
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
+
+// retryAfter is how long a caller waits who was not granted anything.
+const retryAfter = 50 * time.Millisecond
+
+// gather is how long it takes until all callers are there: at once they would be too many for a small machine.
+const gather = 200 * time.Millisecond
 
 // inquiry asks every row about every server that an event happened to until it grants.
 type inquiry struct {
@@ -48,11 +55,20 @@ func (q *inquiry) await(patience time.Duration) bool {
 
 // ask asks one row until it grants and notes how long that took.
 func (q *inquiry) ask(r *row, server int) {
+	time.Sleep(rand.N(gather))
 	err := q.askUntilGranted(r, server)
 	took := time.Since(q.since)
+	q.note(r, took)
+	if !q.pulse.judges(r.mode.patience(), q.since) {
+		return // this machine may be too slow for it
+	}
+	q.judged[q.event.index][q.numberOf[r]].Add(1)
 	if took > q.within+q.pulse.allowance(q.since) {
 		q.failed(q.rule, r, fmt.Sprintf("back after %v, not within %v; before: %v", round(took), q.within, err))
 	}
+}
+
+func (q *inquiry) note(r *row, took time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.slowest = max(q.slowest, took)
@@ -73,7 +89,7 @@ func (q *inquiry) askUntilGranted(r *row, server int) (before error) {
 		if before = got.err; before == nil {
 			before = fmt.Errorf("%+v", got.decided)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(retryAfter)
 	}
 }
 

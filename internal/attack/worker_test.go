@@ -326,7 +326,7 @@ func (c *called) judgeError(a *answer) {
 	if c.mode.how == waiting {
 		c.judgeWait(a)
 	}
-	if c.deadline > 0 && c.deadline < leastDeadline || c.attack.pulse.lag(c.begun.Add(-backWithin)) > tolerable {
+	if bound := c.bound(c.question); bound < leastBound || !c.attack.pulse.judges(bound, c.begun.Add(-backWithin)) {
 		return // this machine may be too slow for it
 	}
 	if c.calm {
@@ -336,8 +336,8 @@ func (c *called) judgeError(a *answer) {
 	}
 }
 
-// leastDeadline is the least that a call needs on a loaded machine when all is well.
-const leastDeadline = 500 * time.Millisecond
+// leastBound is the least time in which a call has to be answered when all is well.
+const leastBound = 100 * time.Millisecond
 
 // judgeWait fails a Wait that gave up while it had time left, though no permits may have been lost.
 func (c *called) judgeWait(a *answer) {
