@@ -182,8 +182,11 @@ func TestAuditTight(t *testing.T) {
 // A fault that met no call of a row is missed, and so is one that was never judged.
 func TestMissed(t *testing.T) {
 	a, _ := court(modeOf("plain"))
-	if missed := a.missed(); len(missed) != 2*len(faults) {
+	if missed := a.missed(); len(missed) != len(faults) {
 		t.Errorf("missed %q", missed)
+	}
+	if n, of := a.unjudged(); n != len(faults) || of != len(faults) {
+		t.Errorf("%d of %d are not judged", n, of)
 	}
 	for i := range faults {
 		a.met[i][0].Add(1)
@@ -191,6 +194,9 @@ func TestMissed(t *testing.T) {
 	}
 	if missed := a.missed(); missed != nil {
 		t.Errorf("missed %q", missed)
+	}
+	if n, _ := a.unjudged(); n != 0 {
+		t.Errorf("%d are not judged", n)
 	}
 }
 

@@ -32,7 +32,8 @@ const (
 	hearts     = 8
 	beatEvery  = 50 * time.Millisecond
 	beatsKept  = 4000
-	lagsAWait  = 5 // by how many lags a call may be late, and by how many less than its bound it is never late
+	lagsALate  = 5 // by how many lags a call may be late
+	lagsACall  = 2 // how many fit into the bound of a call that has to be answered
 	beatIsLost = 30 * time.Second
 )
 
@@ -89,10 +90,12 @@ func (p *pulse) lag(since time.Time) time.Duration {
 }
 
 // allowance is by how much more a call may be late that began then.
-func (p *pulse) allowance(since time.Time) time.Duration { return lagsAWait * p.lag(since) }
+func (p *pulse) allowance(since time.Time) time.Duration { return lagsALate * p.lag(since) }
 
 // judges reports whether a call could be answered within its bound since a moment, whatever the loader does.
-func (p *pulse) judges(bound time.Duration, since time.Time) bool { return p.allowance(since) < bound }
+func (p *pulse) judges(bound time.Duration, since time.Time) bool {
+	return lagsACall*p.lag(since) < bound
+}
 
 // A beat that is late is seen by those who were there meanwhile, and so is one that has not come yet.
 func TestPulse(t *testing.T) {

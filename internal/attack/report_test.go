@@ -117,6 +117,11 @@ func (a *attack) report() {
 	for _, missed := range a.missed() {
 		a.t.Errorf("seed %d: %s", a.seed, missed)
 	}
+	if n, of := a.unjudged(); 2*n > of {
+		a.t.Errorf("seed %d: too slow a machine to judge when service is back: %d of %d faults and limiters", a.seed, n, of)
+	} else if n > 0 {
+		a.t.Logf("too slow a machine to judge when service is back: %d of %d faults and limiters", n, of)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, key := range slices.SortedFunc(maps.Keys(a.failures), failureKey.compare) {
@@ -130,21 +135,27 @@ func (k failureKey) compare(other failureKey) int {
 
 // missed says which faults met no call of a row. The short form is too short for all to.
 func (a *attack) missed() (missed []string) {
-	tooSlow := map[string]int{}
 	for _, i := range wantedFaults() {
 		for k, r := range a.rows {
 			if a.full && a.met[i][k].Load() == 0 {
 				missed = append(missed, fmt.Sprintf("%s met no call of %v", faults[i].name, r))
 			}
-			if a.full && a.judged[i][k].Load() == 0 {
-				tooSlow[faults[i].name+" on "+r.usage()]++
+		}
+	}
+	return missed
+}
+
+// unjudged is how many pairs of a fault and a row have never been judged by the time until service was back, because
+// this machine was too slow for it, and of how many.
+func (a *attack) unjudged() (n, of int) {
+	for _, i := range wantedFaults() {
+		for k := range a.rows {
+			if of++; a.judged[i][k].Load() == 0 {
+				n++
 			}
 		}
 	}
-	for _, what := range slices.Sorted(maps.Keys(tooSlow)) {
-		missed = append(missed, "this machine was too slow to judge when service was back: "+what)
-	}
-	return missed
+	return n, of
 }
 
 // cell is how many calls of some rows met a fault.
