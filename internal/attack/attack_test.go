@@ -124,6 +124,7 @@ func newAttack(t *testing.T) *attack {
 		a.sites = append(a.sites, newCluster(t))
 	}
 	a.pulse, a.well = newPulse(t)
+	a.closing(a.well.Close)
 	a.goroutines = runtime.NumGoroutine()
 	only := regexp.MustCompile(*onlyRows)
 	for i, s := range a.sites {
