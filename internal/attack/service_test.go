@@ -14,7 +14,7 @@ import (
 const retryAfter = 50 * time.Millisecond
 
 // gather is how long it takes until all callers are there: at once they would be too many for a small machine.
-const gather = 200 * time.Millisecond
+const gather = 100 * time.Millisecond
 
 // inquiry asks every row about every server that an event happened to until it grants.
 type inquiry struct {
