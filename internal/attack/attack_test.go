@@ -229,7 +229,7 @@ func (a *attack) inject(t *testing.T, e *event) {
 	e.end(a, e)
 	e.ended.Store(time.Now().UnixNano())
 	a.now.Store(nil)
-	service := &inquiry{attack: a, event: e, rule: "service", since: a.endOf(e), within: backWithin}
+	service := &inquiry{attack: a, event: e, rule: "service", since: a.endOf(e), within: backWithin + e.late}
 	service.start()
 	if !service.await(2*tooLong) || !healing.await(tooLong) {
 		a.stuck(t)
@@ -261,7 +261,7 @@ func (a *attack) endOf(e *event) time.Time { return time.Unix(0, e.ended.Load())
 
 // calmAfter reports whether a fault could not be felt any more at a moment: service has to be back.
 func (a *attack) calmAfter(e *event, at time.Time) bool {
-	return e == nil || e.ended.Load() != 0 && at.Sub(a.endOf(e)) > backWithin
+	return e == nil || e.ended.Load() != 0 && at.Sub(a.endOf(e)) > backWithin+e.late
 }
 
 // where says which servers an event happens to.

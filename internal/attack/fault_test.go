@@ -22,6 +22,9 @@ type fault struct {
 	end    func(*attack, *event)
 	inside bool // it is in the callers' process: all servers are well, and any caller may see it
 	heals  bool // new connections work: service has to come back while it lasts
+
+	// late is how much later than within a second service may be back.
+	late time.Duration
 }
 
 // event is a fault that happens.
@@ -80,10 +83,7 @@ var faults = []*fault{
 		p.Delay(upTo(e.random, 300*time.Millisecond), upTo(e.random, 300*time.Millisecond))
 	}),
 	onProxies("cut replies", func(e *event, p *redistest.Proxy) { p.CutReplies(e.random.IntN(30)) }),
-	onProxies("refused dials", func(_ *event, p *redistest.Proxy) {
-		p.Refuse()
-		p.Disconnect()
-	}),
+	refusedDials,
 	onSwitch("panicking hooks", func(a *attack) *atomic.Bool { return &a.panicking }),
 	onSwitch("cancelled callers", func(a *attack) *atomic.Bool { return &a.cancelling }),
 	{
@@ -101,6 +101,19 @@ var faults = []*fault{
 			}
 		},
 	},
+}
+
+// refusedDials closes the ports. Once as many dials have failed as a pool has places, go-redis dials once a second only:
+// service is back a call after that.
+var refusedDials = &fault{
+	name: "refused dials", late: 250 * time.Millisecond,
+	begin: func(_ *attack, e *event) {
+		e.each(func(_ *redistest.Server, p *redistest.Proxy) {
+			p.Refuse()
+			p.Disconnect()
+		})
+	},
+	end: func(_ *attack, e *event) { e.each(func(_ *redistest.Server, p *redistest.Proxy) { p.Pass() }) },
 }
 
 // oldConnections is what a firewall does that has forgotten its connections.
