@@ -103,8 +103,8 @@ var faults = []*fault{
 	},
 }
 
-// refusedDials closes the ports. Once as many dials have failed as a pool has places, go-redis dials once a second only:
-// service is back a call after that.
+// refusedDials closes the ports. Once as many dials have failed as a pool has places, go-redis dials once a second
+// only: service is back a call after that.
 var refusedDials = &fault{
 	name: "refused dials", late: 250 * time.Millisecond,
 	begin: func(_ *attack, e *event) {

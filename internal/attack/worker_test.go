@@ -326,7 +326,8 @@ func (c *called) judgeError(a *answer) {
 	if c.mode.how == waiting {
 		c.judgeWait(a)
 	}
-	if bound := c.bound(c.question); bound < leastBound || !c.attack.pulse.judges(bound, c.begun.Add(-backWithin)) {
+	bound := min(c.bound(c.question), c.mode.patience())
+	if bound < leastBound || !c.attack.pulse.judges(bound, c.begun.Add(-backWithin)) {
 		return // this machine may be too slow for it
 	}
 	if c.calm {
