@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 )
 
@@ -28,7 +29,7 @@ var ErrBreakerOpen = errors.New("breaker is open")
 // Every node of a cluster and a Ring has its own breaker, so one that is down closes nobody's way to the others.
 // The limiters of these Limits share them. Looks that ReadReplicas sends to replicas pass. Cost: one allocation
 // and about 300 ns a call, with two short locks of the node's. A ClusterClient that does not know its nodes yet is asked
-// for them first; while none of its seeds answers, all calls share one breaker.
+// for them first; until one of its seeds answers, the calls are bounded by their timeout alone.
 func Breaker(failures int, pause time.Duration) Option {
 	return func(l *Limits) {
 		if failures < 1 || pause <= 0 {
@@ -78,7 +79,11 @@ func (c *call) admit(ctx context.Context) (report func(error), err error) {
 	if b == nil || c.readOnly() {
 		return unreported, nil
 	}
-	report, err = b.of(b.addr(ctx, c.key())).Allow()
+	node, err := c.limits.nodeOf(ctx, c.key())
+	if err != nil {
+		return nil, err
+	}
+	report, err = b.of(node).Allow()
 	b.log()
 	if err != nil {
 		return nil, ErrBreakerOpen
@@ -103,8 +108,12 @@ func (l *Limits) admitted(ctx context.Context, entries []*entry) []*entry {
 	return unsettled(entries)
 }
 
-// of is the breaker of a node.
-func (b *breakers) of(addr string) *breaker {
+// of is the breaker of a node, nil being the only one.
+func (b *breakers) of(node *redis.Client) *breaker {
+	addr := ""
+	if node != nil {
+		addr = node.Options().Addr
+	}
 	b.mu.RLock()
 	found := b.nodes[addr]
 	b.mu.RUnlock()
@@ -147,16 +156,6 @@ func (b *breakers) log() {
 		}
 		b.limits.journal.log(context.Background(), level, "breaker "+c.to.String(), c.node, slog.String("node", c.node))
 	}
-}
-
-// addr is the address of a key's node. It is empty where there is only one, and where the client has not found out
-// which there are.
-func (b *breakers) addr(ctx context.Context, key string) string {
-	node, err := b.limits.nodeOf(ctx, key)
-	if err != nil || node == nil {
-		return ""
-	}
-	return node.Options().Addr
 }
 
 // isAnswer reports whether the outcome of an attempt shows a server that can answer.

@@ -340,6 +340,9 @@ func (c *call) gaveUp(cmd *command, err error) error {
 	if !c.looks && !cmd.giveUp() && !neverLeft(err) {
 		c.lost = err
 	}
+	if c.why != nil {
+		err = fmt.Errorf("%w: %w", err, c.why)
+	}
 	return c.unknown(err)
 }
 
@@ -391,10 +394,11 @@ const inScript = "@user_script:"
 // codeOf is the code of an error reply: its first word, or, where a script raised it in Redis 5 or 6, the
 // one behind "ERR Error running script (call to f_<sha>): @user_script:1: @user_script: 1: -READONLY".
 func codeOf(err error) string {
-	if !isReply(err) {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
 		return ""
 	}
-	text := err.Error()
+	text := reply.Error()
 	if strings.HasPrefix(text, "ERR Error running script") {
 		_, text, _ = strings.Cut(text[strings.LastIndex(text, inScript)+1:], ": ")
 		text = strings.TrimPrefix(strings.TrimLeft(text, " :0123456789"), "-")

@@ -10,3 +10,26 @@ func (r SliceRing) ChargePlainWindow() SliceRing {
 	}
 	return r
 }
+
+// SharedRequests is how many requests are in the queues of ShareRoundTrips.
+func (l *Limits) SharedRequests() (n int) {
+	s := l.sharing
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, line := range s.lines {
+		n += len(line.queue)
+	}
+	for _, g := range s.groups {
+		n += len(g.waiting)
+	}
+	return n
+}
+
+// ReachAfter is how far a group reaches after so many rounds in which all were granted that it asked for.
+func ReachAfter(rounds int, max int64) int64 {
+	g := &group{max: max}
+	for range rounds {
+		g.learn(1, true)
+	}
+	return g.reach
+}

@@ -103,7 +103,7 @@ func (j *journal) failed(ctx context.Context, script *sluice.Script, err error) 
 // panicked logs what was raised when nobody waited any more in whose goroutine it could be raised. A handler that panics
 // too is left alone.
 func (j *journal) panicked(r *raised) {
-	if r == nil || r.value == nil {
+	if r == nil || r.exits() {
 		return
 	}
 	defer func() { _ = recover() }()

@@ -23,12 +23,15 @@ func caught(returned bool, value any) *raised {
 	return &raised{value: value, stack: debug.Stack()}
 }
 
+// exits reports whether it is runtime.Goexit.
+func (r *raised) exits() bool { return r != nil && r.value == nil }
+
 // again raises it in this goroutine.
 func (r *raised) again() {
 	switch {
 	case r == nil:
 		return
-	case r.value == nil:
+	case r.exits():
 		runtime.Goexit()
 	}
 	panic(r.value)

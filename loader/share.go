@@ -208,12 +208,13 @@ func (s *sharing) driveOnce(l *line) (more bool) {
 		stop()
 		p.raised = caught(returned, recover())
 		close(p.returned)
-		more = s.land(l, p)
-		switch {
-		case !more:
+		var heard bool
+		more, heard = s.land(l, p)
+		if !heard {
 			s.limits.journal.panicked(p.raised)
-		case p.raised != nil && p.raised.value == nil: // this goroutine ends
-			s.drive(l)
+		}
+		if more && p.raised.exits() {
+			s.drive(l) // this goroutine ends
 		}
 	}()
 	p.err = s.limits.sendAll(p.ctx, p.cmds)
@@ -277,13 +278,14 @@ func (p *pipeline) deadline() (last time.Time) {
 	return last
 }
 
-// land tells the callers, and reports whether the pipeline was not given up before.
-func (s *sharing) land(l *line, p *pipeline) bool {
+// land tells the callers, and reports whether the pipeline was not given up before and whether any caller was there to
+// hear of it.
+func (s *sharing) land(l *line, p *pipeline) (more, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.cancel()
 	if p.landed {
-		return false
+		return false, false
 	}
 	p.landed = true
 	for _, r := range p.singles {
@@ -293,7 +295,7 @@ func (s *sharing) land(l *line, p *pipeline) bool {
 		t.land(p)
 		s.endTurn(l, t.group)
 	}
-	return true
+	return true, p.callers > 0
 }
 
 // giveUp makes room for another pipeline in the place of one whose callers have all left.
