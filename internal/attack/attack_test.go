@@ -259,9 +259,10 @@ func (a *attack) began() <-chan struct{} { return *a.starts.Load() }
 
 func (a *attack) endOf(e *event) time.Time { return time.Unix(0, e.ended.Load()) }
 
-// calmAfter reports whether a fault could not be felt any more at a moment: service has to be back.
+// calmAfter reports whether a fault could not be felt any more at a moment: service has to be back. Before the first
+// one the clients are making their connections.
 func (a *attack) calmAfter(e *event, at time.Time) bool {
-	return e == nil || e.ended.Load() != 0 && at.Sub(a.endOf(e)) > backWithin+e.late
+	return e != nil && e.ended.Load() != 0 && at.Sub(a.endOf(e)) > backWithin+e.late
 }
 
 // where says which servers an event happens to.
