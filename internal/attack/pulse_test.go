@@ -33,7 +33,7 @@ const (
 	beatEvery  = 50 * time.Millisecond
 	beatsKept  = 4000
 	lagsALate  = 5 // by how many lags a call may be late
-	lagsACall  = 2 // how many fit into the bound of a call that has to be answered
+	lagsACall  = 4 // how many fit into the bound of a call that has to be answered
 	beatIsLost = 30 * time.Second
 )
 

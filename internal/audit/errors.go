@@ -19,19 +19,25 @@ func KindOf(err error) string {
 	var reply redis.Error
 	var network net.Error
 	switch {
-	case strings.Contains(err.Error(), "NOSCRIPT"), errors.Is(err, loader.ErrNotLoaded):
+	case errors.Is(err, loader.ErrNotLoaded), strings.Contains(err.Error(), "NOSCRIPT") && !timedOut(err):
 		return Unexpected
 	case errors.Is(err, loader.ErrOutcomeUnknown):
 		return "outcome unknown"
+	case timedOut(err):
+		return "no answer in time"
 	case errors.As(err, &reply):
 		return codeOf(reply)
-	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time"
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, redis.ErrPoolTimeout):
 		return "no connection"
 	}
 	return Unexpected
+}
+
+// timedOut reports whether a call ran out of time, which it may while it loads a script.
+func timedOut(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
 // codeOf is the code of a reply that says that a server cannot decide now.

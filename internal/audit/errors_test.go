@@ -33,6 +33,7 @@ func TestKindOf(t *testing.T) {
 		{fmt.Errorf("loader: %w", reply("CLUSTERDOWN The cluster is down")), "CLUSTERDOWN"},
 		{fmt.Errorf("loader: %w", reply("ERR what?")), Unexpected},
 		{fmt.Errorf("loader: %w", reply("NOSCRIPT No matching script")), Unexpected},
+		{fmt.Errorf("loader: %w: %w", context.DeadlineExceeded, reply("NOSCRIPT No matching script")), "no answer in time"},
 		{loader.ErrNotLoaded, Unexpected},
 		{context.Canceled, Unexpected},
 		{errors.New("what?"), Unexpected},
