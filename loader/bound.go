@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // How long a call may take where neither Timeout nor the caller's context says.
@@ -81,6 +83,19 @@ func (l *Limits) bounded(ctx context.Context, timeout time.Duration) (context.Co
 		return d.context(), func() {}
 	}
 	return withValues{d.context(), ctx}, func() {}
+}
+
+// keepsDeadlines reports whether a client ends a call with its context's deadline.
+func keepsDeadlines(client any) bool {
+	switch c := client.(type) {
+	case interface{ Options() *redis.Options }:
+		return c.Options().ContextTimeoutEnabled
+	case interface{ Options() *redis.ClusterOptions }:
+		return c.Options().ContextTimeoutEnabled
+	case interface{ Options() *redis.RingOptions }:
+		return c.Options().ContextTimeoutEnabled
+	}
+	return false
 }
 
 // task is a call of the client, or of anything that may run code of the caller's, in a goroutine of ours.

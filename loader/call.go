@@ -67,6 +67,7 @@ type call struct {
 	permitsAt int    // which of the words says how many permits it asks for, 0 if none does
 	together  int64  // for how many callers one command may ask; 0: for this one alone
 	timeout   time.Duration
+	direct    bool // the client ends it in time: it needs no goroutine
 
 	lost   error // an attempt may have run: why its reply is missing
 	tries  int   // attempts after which nothing had run, or that may be repeated
@@ -147,6 +148,7 @@ func (c *call) tryAll(ctx context.Context) ([]int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed(c.script, err)
 	}
+	c.direct = ctx.Done() == nil && c.limits.keepsDeadlines
 	ctx, cancel := c.limits.bounded(ctx, c.timeout)
 	defer cancel()
 	for {
@@ -362,9 +364,14 @@ func (c *call) notLoaded(err error) error {
 	return failed(c.script, fmt.Errorf("%w (%s): %w", ErrNotLoaded, c.script.SHA1, err))
 }
 
-// final is the typed error of a reply that asking again would not change.
+// final is the typed error of a reply that asking again would not change. A script that Redis has ended at a command
+// may have written before.
 func (c *call) final(code string, err error) error {
 	_, text, _ := strings.Cut(err.Error(), " ")
+	if strings.Contains(text, inScript) && code != "WRONGTYPE" && !c.looks {
+		c.lost = err
+		return c.unknown(err)
+	}
 	switch code {
 	case "BADARG":
 		argument, want, _ := strings.Cut(text, ": want ")

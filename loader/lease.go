@@ -118,8 +118,8 @@ func (r SliceRing) checkLease(lease *Lease) error {
 		return &ArgumentError{Argument: "limiter", Want: "one with the option LeaseAge"}
 	case lease.Block < 1:
 		return &ArgumentError{Argument: "Lease.Block", Want: "1 or more"}
-	case lease.Idle < 0:
-		return &ArgumentError{Argument: "Lease.Idle", Want: "0 or more"}
+	case lease.Idle < 0 || lease.Idle%time.Microsecond != 0:
+		return r.refuse("Lease.Idle", lease.Idle, "whole microseconds, 0 or more")
 	case lease.Subjects < 0:
 		return &ArgumentError{Argument: "Lease.Subjects", Want: "0 or more"}
 	}

@@ -515,7 +515,7 @@ func TestLeaseRefused(t *testing.T) {
 		{"a bad limit", limits.SliceRing("x", nil, loader.LeaseAge(100*time.Millisecond)), loader.Lease{Block: 1}, "loader: bad limits: want 1 to 8"},
 		{"no ring", loader.SliceRing{}, loader.Lease{Block: 1}, "loader: bad limiter: want one that a method of Limits made"},
 		{"no block", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.Lease{}, "loader: bad Lease.Block: want 1 or more"},
-		{"negative Idle", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.Lease{Block: 1, Idle: -1}, "loader: bad Lease.Idle: want 0 or more"},
+		{"negative Idle", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.Lease{Block: 1, Idle: -1}, "loader: x: Lease.Idle -1ns: want whole microseconds, 0 or more"},
 		{"negative Subjects", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.Lease{Block: 1, Subjects: -1}, "loader: bad Lease.Subjects: want 0 or more"},
 	}
 	for _, test := range tests {

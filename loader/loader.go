@@ -29,8 +29,9 @@
 // # Contexts
 //
 // A call returns as soon as its context ends, whatever the client's timeouts and ContextTimeoutEnabled
-// are, and after a second at the latest, or what [Timeout] says. The round trip runs in a goroutine of the loader's;
-// what a hook, an observer or a handler panics with is raised again in the caller's goroutine.
+// are, and after a second at the latest, or what [Timeout] says. For that the round trip runs in a goroutine of the
+// loader's; a panic of a hook is raised again in the caller's. Where the client keeps deadlines itself
+// (ContextTimeoutEnabled) and the context cannot be cancelled, it needs none.
 //
 // # Many at once
 //
@@ -102,6 +103,7 @@ type Limits struct {
 	tasks           tasks
 	deadlines       deadlines // of calls
 	policyDeadlines deadlines // where a policy stands ready
+	keepsDeadlines  bool      // of contexts, does the client
 	nodesKnown      atomic.Bool
 	loads           loads
 }
@@ -124,6 +126,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Limits {
 		opt(l)
 	}
 	l.tasks.journal = l.journal
+	l.keepsDeadlines = keepsDeadlines(l.nodes)
 	l.deadlines.timeout = cmp.Or(l.timeout, defaultTimeout)
 	l.policyDeadlines.timeout = cmp.Or(l.timeout, policyTimeout)
 	return l

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -229,6 +230,35 @@ func TestServerThatNeverAnswers(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+	}
+}
+
+// TestRaisedAfterAWrite has Redis end a script at a command, when it may have written: the outcome is unknown, unless
+// the code says that nothing was written, or the call looks.
+func TestRaisedAfterAWrite(t *testing.T) {
+	p, rdb, _ := lossy(t)
+	log := loader.New(rdb).ListLog("x", loader.PerHour(5))
+	for _, text := range []string{
+		"-NOPERM this user has no permissions to run the 'pexpireat' command script: 9, on @user_script:1.",
+		"-ERR Unknown Redis command called from script script: 9, on @user_script:1.",
+		"-ERR Error running script (call to f_9): @user_script:1: @user_script: 1: -NOPERM no permissions",
+	} {
+		p.next(fault{answer: text + "\r\n"})
+		_, err := log.Allow(background, "s")
+		_ = as[*loader.OutcomeUnknownError](t, err)
+		p.next(fault{answer: text + "\r\n"})
+		if _, err := log.Peek(background, "s"); err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
+			t.Errorf("a look: %v", err)
+		}
+	}
+	for _, text := range []string{
+		"-READONLY You can't write against a read only replica. script: 9, on @user_script:1.",
+		"-NOPERM this user has no permissions to run the 'rpush' command",
+	} {
+		p.next(slices.Repeat([]fault{{answer: text + "\r\n"}}, 9)...)
+		if _, err := log.Allow(background, "s"); err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -119,6 +119,9 @@ func (c *call) post(ctx context.Context, cmd *command) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if c.direct {
+		return l.rdb.Process(ctx, cmd)
+	}
 	t := l.tasks.start(func() error { return l.rdb.Process(ctx, cmd) })
 	finished, err := l.tasks.wait(ctx, t)
 	if !finished {

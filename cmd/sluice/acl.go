@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -26,6 +28,7 @@ named, say of themselves: which keys they touch and which commands they call.
                 Its programs want loader.PreloadedOnly(), or the like
   <name>-look   may look, on a replica too: EVALSHA_RO (Redis 7), and those of
                 the commands that read. Its programs want loader.ReadReplicas()
+                Not SCAN, which shows all keys: sluice inspect --no-scan
 
 All may PING, since pools and rings of clients do. A server checks the commands
 in a script like those that a client sends: -use may send them itself, too.
@@ -81,14 +84,14 @@ func parseACL(args []string) (aclFlags, []sluice.Script, error) {
 	case err != nil:
 		return f, nil, err
 	case f.format != "commands" && f.format != "aclfile":
-		return f, nil, usagef("--format is %q: want commands or aclfile", f.format)
+		return f, nil, usagef("--format is %s: want commands or aclfile", given(f.format))
 	case f.apply && f.passwordFile == "":
 		return f, nil, usagef("--apply wants --password-file: a user without a password is of no use")
-	case strings.ContainsAny(f.name, " \t\r\n\"'") || f.name == "":
-		return f, nil, usagef("--name is %q: want no spaces and no quotes", f.name)
+	case !isName(f.name):
+		return f, nil, usagef("--name is %s: want letters, digits, dot, underscore and dash", given(f.name))
 	}
 	if _, err := loader.Key(f.prefix, "limiter", "subject", "state"); err != nil {
-		return f, nil, usagef("--prefix is %q: want letters, digits, dot, underscore and dash", f.prefix)
+		return f, nil, usagef("--prefix is %s: want letters, digits, dot, underscore and dash", given(f.prefix))
 	}
 	scripts, err := findScripts(names)
 	return f, scripts, err
@@ -111,10 +114,10 @@ func (a app) acl(ctx context.Context, args []string) error {
 		return a.applyACL(ctx, f, users, out)
 	}
 	if f.passwordFile == "" {
-		fmt.Fprintf(a.stderr, "note: --password-file puts a hash in the place of %s\n", noHash)
+		screen{w: a.stderr}.printf("note: --password-file puts a hash in the place of %s\n", noHash)
 	}
 	for _, user := range users {
-		out.printf("%s\n", user.line(f.format))
+		out.printf("%s\n", safe(user.line(f.format))) // whole: name and prefix were checked, the rest is ours
 	}
 	return nil
 }
@@ -210,7 +213,11 @@ func (f aclFlags) readPasswords(users []aclUser) error {
 	}
 	text, err := os.ReadFile(f.passwordFile)
 	if err != nil {
-		return fmt.Errorf("reading the passwords: %w", err)
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path.Err // the name may be the password itself, given in its place
+		}
+		return fmt.Errorf("reading the passwords of --password-file: %w", err)
 	}
 	passwords := map[string]string{}
 	for line := range strings.Lines(string(text)) {
@@ -220,7 +227,7 @@ func (f aclFlags) readPasswords(users []aclUser) error {
 	for i, user := range users {
 		password := passwords[user.name]
 		if password == "" {
-			return usagef("%s has no password for %s: want a line of its name, a space and its password", f.passwordFile, user.name)
+			return usagef("--password-file has no password for %s: want a line of its name, a space and its password", user.name)
 		}
 		sum := sha256.Sum256([]byte(password))
 		users[i].hash = "#" + hex.EncodeToString(sum[:])
@@ -259,7 +266,7 @@ func (a app) applyACL(ctx context.Context, f aclFlags, users []aclUser, out scre
 		out.printf("note: %s\n", remark)
 	}
 	for _, err := range errs {
-		out.printf("%s\n", out.paint(red, err.Error()))
+		out.printf("%s\n", out.paint(red, errorText(err)))
 		if cure := cureFor(err); cure != "" {
 			out.printf("cure: %s\n", cure)
 		}

@@ -22,10 +22,10 @@ func parseWords(args []string) (words, error) {
 	for _, arg := range args {
 		name, value, found := strings.Cut(arg, "=")
 		if !found || name == "" {
-			return w, usagef("unexpected argument %q: want name=value", arg)
+			return w, usagef("unexpected argument %s: want name=value", given(arg))
 		}
 		if _, twice := w.values[name]; twice {
-			return w, usagef("%s is given twice", name)
+			return w, usagef("%s is given twice", given(name))
 		}
 		w.values[name] = value
 	}
@@ -75,7 +75,7 @@ func newAttempt(script sluice.Script, args []string) (attempt, error) {
 		return t, err
 	}
 	if name := w.unused(); name != "" {
-		return t, usagef("%s has no %q: want %s, or key, prefix, limiter, subject, client", fullName(script), name,
+		return t, usagef("%s has no %s: want %s, or key, prefix, limiter, subject, client", fullName(script), given(name),
 			strings.Join(append(argNames(script), keyNames(script)...), ", "))
 	}
 	return t, nil
@@ -178,10 +178,10 @@ func microseconds(name, text string) (string, error) {
 	}
 	d, err := parseLength(text)
 	if err != nil {
-		return "", usagef("%s is %q: want microseconds, or a unit as in 250ms, 1m30s, 7d", name, text)
+		return "", usagef("%s is %s: want microseconds, or a unit as in 250ms, 1m30s, 7d", name, given(text))
 	}
 	if d%time.Microsecond != 0 {
-		return "", usagef("%s is %q: want whole microseconds", name, text)
+		return "", usagef("%s is %s: want whole microseconds", name, given(text))
 	}
 	return strconv.FormatInt(d.Microseconds(), 10), nil
 }
@@ -199,7 +199,8 @@ func moment(name, text string) (string, error) {
 			return strconv.FormatInt(at.UnixMicro(), 10), nil
 		}
 	}
-	return "", usagef("%s is %q: want microseconds since 1970, or a moment as 2030-01-31T12:00:00.123456Z", name, text)
+	return "", usagef("%s is %s: want microseconds since 1970, or a moment as 2030-01-31T12:00:00.123456Z", name,
+		given(text))
 }
 
 func parseLength(text string) (time.Duration, error) {

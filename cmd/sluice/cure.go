@@ -54,7 +54,7 @@ func cures() []errorCure {
 		{"cluster support disabled", "the server is not a cluster: name it with --redis redis://host:port"},
 		{"READONLY", "the server is a replica: name its master, or use --sentinel"},
 		{"first record does not look like a TLS handshake", "the server speaks no TLS: use redis:// in place of rediss://"},
-		{"get-master-addr-by-name", "the server is no sentinel: name those after the @, or use --redis"},
+		{errNoSentinel.Error(), "the server is no sentinel: name those after the @, or use --redis"},
 		{"unknown command", "the server is too old, or an administrator has renamed the command"},
 	}
 }

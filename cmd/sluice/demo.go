@@ -60,7 +60,7 @@ func parseDemo(args []string) (demoFlags, error) {
 	case err != nil:
 		return f, err
 	case len(others) > 0:
-		return f, usagef("unexpected argument %q", others[0])
+		return f, usagef("unexpected argument %s", given(others[0]))
 	case f.workers < 5 || f.workers > 200:
 		return f, usagef("--workers is %d: want 5 to 200", f.workers)
 	case f.duration < 2*time.Second || f.duration > 10*time.Minute || f.duration%time.Second != 0:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -37,10 +38,31 @@ func flagError(err error) error {
 	}
 	text := err.Error()
 	if name, found := strings.CutPrefix(text, "flag provided but not defined: -"); found {
-		return usagef("there is no flag --%s", name)
+		return usagef("there is no flag --%s", flagName(name))
 	}
-	text = strings.Replace(text, " for flag -", " for --", 1)
-	return usagef("%s", strings.Replace(text, "parse error", "want a whole number", 1))
+	if name, found := strings.CutPrefix(text, "flag needs an argument: -"); found {
+		return usagef("--%s wants a value", name)
+	}
+	// What was given stands before the last " for ", in quotes.
+	value, rest := text, ""
+	if at := strings.LastIndex(text, " for "); at >= 0 {
+		value, rest = text[:at], text[at:]
+	}
+	if at := strings.Index(value, `"`); at >= 0 && rest != "" {
+		if unquoted, err := strconv.Unquote(value[at:]); err == nil {
+			rest = strings.Replace(strings.Replace(rest, "flag -", "-", 1), " -", " --", 1)
+			return usagef("%s%s%s", value[:at], given(unquoted), strings.Replace(rest, "parse error", "want a whole number", 1))
+		}
+	}
+	return usagef("%s is no flag", given(value))
+}
+
+// flagName is a name that no flag has, as a message shows it.
+func flagName(name string) string {
+	if shown := given(name); shown != strconv.Quote(name) {
+		return shown
+	}
+	return name
 }
 
 // lengthFlag adds a flag that is a length of time.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,35 +21,45 @@ const inspectUsage = `usage: sluice inspect [flags] <key> [name=value ...]
 
 Shows what Redis holds for one subject as a person wants it: which script's it
 is, the permits as a picture over time, how many are live, when they are free
-again, TTL, memory; and in words what is damaged or not ours. It writes nothing,
-and costs the server some hundred short commands at most, whatever the size of
-the key. What the user may not ask (TYPE, TTL, MEMORY, OBJECT) is left out with
+again, TTL, memory; and in words what is damaged or not ours. It writes nothing.
+A key costs the server some hundred short commands at most, whatever its size.
+What the user may not ask besides (TYPE, TTL, MEMORY, OBJECT) is left out with
 the reason; the -look user of sluice acl can do the rest.
 
 Not all of a limit is stored. With the arguments that the callers use, by the
 names in the script's header, the script itself is asked for what is left: for
-the logs limit=3; for gcra window=1s, and burst= where it is not the limit; for
-slice_ring slices= and limit=. Where they are not given, the window of a log is
-taken from its TTL, the limit of a gcra from its newest grant. When that was, a
-gcra tells only with its window=.
+the logs limit=3; for gcra window=1s burst=5; for slice_ring slices= and limit=.
+Where they are not given, the window of a log is taken from its TTL, the limit
+of a gcra from its newest grant. When that was, a gcra tells only with window=.
+Its burst is not stored: what is left is not known without burst=.
 
-By limiter and subject, it looks for every script's key with prefix=sluice
-unless that is given; for one of slice_ring slice= is needed, and lease_age=
-where its permits are leased; for a client's permits in token_bucket client=.
+By limiter and subject, it looks at every key of the subject, with prefix=sluice
+unless that is given. Names of keys hold what only the callers know, as the
+slice and the lease_age of a slice_ring: so it goes through the keys of the
+server by SCAN, 200 at a time, with rests (5 to 10 s for a million keys; Ctrl-C
+shows what was found). In a cluster that is the master of the subject's slot.
+It says that nothing is stored only after all of that went well. The user needs
+SCAN and EXISTS besides, which the users of sluice acl may not.
 
 ` + targetUsage + `  --script NAME     the key is one of this script, whatever its name looks like
+  --no-scan         only keys that the arguments name: slice= (and lease_age=)
+                    for a slice_ring, client= for one's permits
   --json            the same as JSON; times in microseconds
   --color WHEN      auto (the default), always or never
 
   sluice inspect 'sluice:send-code:{ada@example.com}:ll1' limit=3
   sluice inspect send-code ada@example.com
 
-The exit status is 1 if a script would refuse what is there.
+The exit status is 0 if all was looked at and no script would refuse what is
+there; 1 if one would, or if something is not known: a server did not answer or
+refused, a key cannot be read, a slot is moving, --no-scan found nothing. The
+message names the server and what it said.
 `
 
 // inspectFlags are the flags of inspect.
 type inspectFlags struct {
 	target targetFlags
+	noScan bool
 	script string
 	json   bool
 	color  string
@@ -68,6 +77,7 @@ func parseInspect(args []string) (inspectFlags, inspection, error) {
 	flags := newFlags("inspect")
 	f.target.register(flags)
 	flags.StringVar(&f.script, "script", "", "")
+	flags.BoolVar(&f.noScan, "no-scan", false, "")
 	flags.BoolVar(&f.json, "json", false, "")
 	flags.StringVar(&f.color, "color", "auto", "")
 	others, err := parseFlags(flags, args)
@@ -91,7 +101,7 @@ func newInspection(script string, args []string) (inspection, error) {
 		w, err := inspectWords(args[1:])
 		return inspection{keys: []stored.Key{key}, words: w}, err
 	case len(args) == 1:
-		return inspection{}, usagef("%q is no key of our scripts: want a subject behind it, or --script", args[0])
+		return inspection{}, usagef("%s is no key of our scripts: want a subject behind it, or --script", given(args[0]))
 	}
 	w, err := inspectWords(args[2:])
 	if err != nil {
@@ -107,7 +117,8 @@ func keyNamed(name, text string) (stored.Key, error) {
 		if key, ok := stored.ParseKey(text); ok {
 			return key, nil
 		}
-		return stored.Key{}, usagef("%q is no key of our scripts: want prefix:limiter:{subject}:state, or --script", text)
+		return stored.Key{}, usagef("%s is no key of our scripts: want prefix:limiter:{subject}:state, or --script",
+			given(text))
 	}
 	script, err := findScript(name)
 	if err != nil {
@@ -126,7 +137,7 @@ func inspectWords(args []string) (words, error) {
 		known := slices.Contains([]string{"prefix", "client", "lease_age"}, name) ||
 			slices.ContainsFunc(sluice.All(), func(script sluice.Script) bool { return takes(script, name) })
 		if !known {
-			return w, usagef("no script has %q", name)
+			return w, usagef("no script has %s", given(name))
 		}
 	}
 	return w, nil
@@ -191,40 +202,76 @@ func (a app) inspect(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	rdb := t.client()
-	defer rdb.Close()
-	views, err := todo.views(ctx, rdb, out.plotColumns())
+	rdb, release, err := t.holder(ctx, todo.keys[0].Text)
 	if err != nil {
 		return err
 	}
+	defer release()
+	views, err := todo.views(ctx, rdb, todo.keys, out.plotColumns())
+	if err != nil {
+		return err
+	}
+	found := search{missed: errNotScanned}
+	if todo.named && !f.noScan {
+		found = a.search(ctx, rdb, todo)
+		var more []view
+		if more, err = todo.views(ctx, rdb, found.others(views), out.plotColumns()); err == nil {
+			views = append(views, more...)
+		} else if found.missed == nil {
+			found.missed = err
+		}
+	}
 	if f.json {
-		encoder := json.NewEncoder(out.w)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(views); err != nil {
+		if err := out.json(views); err != nil {
 			return err
 		}
 	} else {
-		out.views(views, todo)
+		out.views(views, todo, found)
 	}
-	if slices.ContainsFunc(views, view.refused) {
+	return todo.verdict(ctx, views, found)
+}
+
+// verdict is the error that an inspection ends with: nil if all was looked at and no script would refuse any of it.
+func (i inspection) verdict(ctx context.Context, views []view, found search) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case i.named && found.missed != nil && (found.missed != errNotScanned || len(views) == 0):
+		return fmt.Errorf("not known whether more is stored for %s: %w", i.keys[0].Subject, found.missed)
+	case found.unread() > 0, slices.ContainsFunc(views, view.refused), slices.ContainsFunc(views, i.hides):
 		return errReported
 	}
 	return nil
 }
 
-// views looks at the keys.
-func (i inspection) views(ctx context.Context, rdb redis.UniversalClient, columns int) ([]view, error) {
+// hides reports whether something is not known of a key that was asked about. What the server could tell besides (TYPE,
+// MEMORY, the TTL) is not counted, and what is left only where arguments for it were given.
+func (i inspection) hides(v view) bool {
+	script, _ := v.key.Script()
+	for line := range v.Refused {
+		switch line {
+		case "rate", "history":
+			return true
+		case "left":
+			for name := range i.words.values {
+				if takes(script, name) {
+					return true
+				}
+			}
+		}
+	}
+	return v.State == stateUnknown
+}
+
+// views looks at keys that a server has.
+func (i inspection) views(ctx context.Context, node *redis.Client, keys []stored.Key, columns int) ([]view, error) {
 	views := []view{}
-	for _, key := range i.keys {
-		node, err := nodeOf(ctx, rdb, key.Text)
+	for _, key := range keys {
+		v, err := newView(ctx, node, key, i.wordsFor(key), columns)
 		if err != nil {
 			return nil, err
 		}
-		v, err := newView(ctx, node, key, i.words, columns)
-		if err != nil {
-			return nil, err
-		}
-		if v.State == stateAbsent && i.named {
+		if v.State == stateAbsent && v.Config == nil && i.named {
 			continue
 		}
 		views = append(views, v)
@@ -232,29 +279,16 @@ func (i inspection) views(ctx context.Context, rdb redis.UniversalClient, column
 	return views, nil
 }
 
-// overlooked says how to find a slice_ring that may be there although none was found, "" if none can be.
-func (i inspection) overlooked(views []view) string {
-	_, sliced := i.words.values["slice"]
-	_, leased := i.words.values["lease_age"]
-	found := slices.ContainsFunc(views, func(v view) bool { return v.key.IsRing() })
-	switch {
-	case !i.named, leased, found:
-		return ""
-	case !sliced:
-		return "a slice_ring has its slice in the key: slice=<length> looks for it, too"
+// wordsFor are the words for a key. A ring that was found by a scan says itself how long its slices are.
+func (i inspection) wordsFor(key stored.Key) words {
+	if !i.named || !key.IsRing() || slices.ContainsFunc(i.keys,
+		func(own stored.Key) bool { return own.Text == key.Text }) {
+		return i.words
 	}
-	return "a slice_ring with leases has their age in the key: lease_age=<length>"
-}
-
-// nodeOf is a client of the server that has a key.
-func nodeOf(ctx context.Context, rdb redis.UniversalClient, key string) (*redis.Client, error) {
-	switch rdb := rdb.(type) {
-	case *redis.ClusterClient:
-		return rdb.MasterForKey(ctx, key)
-	case *redis.Client:
-		return rdb, nil
-	}
-	return nil, fmt.Errorf("no server has %s", key)
+	w := words{values: maps.Clone(i.words.values), used: i.words.used}
+	delete(w.values, "slice")
+	delete(w.values, "lease_age")
+	return w
 }
 
 // look asks the script for what is left, by the arguments that are given and those that the state tells. Where
@@ -262,6 +296,9 @@ func nodeOf(ctx context.Context, rdb redis.UniversalClient, key string) (*redis.
 func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 	script, _ := v.key.Script()
 	args := v.lookWords(script, w)
+	if _, given := w.values["burst"]; takes(script, "burst") && !given {
+		v.Wanted = append(v.Wanted, "burst") // it is not stored, and need not be the limit
+	}
 	todo, err := newAttempt(script, args)
 	for missing := (*missingError)(nil); errors.As(err, &missing); todo, err = newAttempt(script, args) {
 		v.Wanted = append(v.Wanted, missing.argument)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -69,9 +68,7 @@ func writeJSON(out screen, scripts []sluice.Script) error {
 			Keys: keyNames(script), Args: argNames(script),
 		})
 	}
-	encoder := json.NewEncoder(out.w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
+	return out.json(all)
 }
 
 func keyNames(script sluice.Script) []string {
@@ -125,7 +122,7 @@ func findScript(name string) (sluice.Script, error) {
 		known = append(known, fullName(script))
 	}
 	if newest.Version == 0 {
-		return sluice.Script{}, usagef("there is no script %q: want one of %s", name, strings.Join(known, ", "))
+		return sluice.Script{}, usagef("there is no script %s: want one of %s", given(name), strings.Join(known, ", "))
 	}
 	return newest, nil
 }

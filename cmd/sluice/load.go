@@ -85,8 +85,13 @@ type deployment struct {
 }
 
 // cure is the command that puts right what verify finds.
-func (d deployment) cure(names []string) string {
-	return strings.Join(append([]string{"sluice", "load", "--" + d.target.flag, d.target.String()}, names...), " ")
+func (d deployment) cure(names []string) safe {
+	var addrs []string
+	for addr := range strings.SplitSeq(d.target.String(), ",") {
+		addrs = append(addrs, string(printable(addr)))
+	}
+	words := append([]string{"sluice load --" + d.target.flag, strings.Join(addrs, ",")}, names...)
+	return safe(strings.Join(words, " ")) // whole, to be copied; the names are of scripts
 }
 
 // placement is what is known of one script on one node.
@@ -189,7 +194,7 @@ func styleOf(s state) style {
 }
 
 // verdictOn sums up, and fails if a script is not where it belongs.
-func (s screen) verdictOn(all []placement, remarks []string, cure string) error {
+func (s screen) verdictOn(all []placement, remarks []string, cure safe) error {
 	s.printf("\n")
 	failed := s.failures(all)
 	for _, remark := range remarks {
@@ -224,7 +229,7 @@ func (s screen) failures(all []placement) bool {
 			continue
 		}
 		failed = true
-		s.printf("%s\n", s.paint(red, fmt.Sprintf("%s, %s: %v", p.node.addr, p.script, p.err)))
+		s.printf("%s\n", s.paint(red, p.node.addr+", "+p.script+": "+errorText(p.err)))
 		cure := cureFor(p.err)
 		if isUnreachable(p.err) {
 			cure = "bring the node back, or take it out of the deployment, and run this again"

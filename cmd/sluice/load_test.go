@@ -56,6 +56,9 @@ func TestServerPasswordAndACL(t *testing.T) {
 	if err := admin.ACLSetUser(context.Background(), "ada", "on", ">pw", "+info", "+script|exists").Err(); err != nil {
 		t.Fatal(err)
 	}
+	must(t, admin.ACLSetUser(background, "bob", "on", ">pw", "+script|exists").Err())
+	got = sluiceRun(nil, "verify", "--redis", "redis://bob:pw@"+server.Addr)
+	wantText(t, got, exitDone, "note: INFO is refused to this user: whether the server has replicas, .* is not known")
 	if err := admin.ScriptFlush(context.Background()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -121,9 +124,13 @@ func TestServerSentinel(t *testing.T) {
 		t.Errorf("try: status %d\n%s", got.status, got.stderr)
 	}
 	got = sluiceRun(nil, "verify", "--sentinel", "other@"+sentinel)
-	if got.status != exitFailed || !strings.Contains(got.stderr, `it watches no master "other"`) {
+	if got.status != exitFailed || !strings.Contains(got.stderr, "it watches no master of that name") {
 		t.Errorf("verify of an unknown master: status %d\n%s", got.status, got.stderr)
 	}
+	got = sluiceRun(nil, "inspect", "--sentinel", watching, "try", "demo")
+	wantText(t, got, exitDone, `:gcra1\n`, "node       "+master.Addr)
+	wantText(t, sluiceRun(nil, "inspect", "--sentinel", watching, "try", "nobody"), exitDone,
+		"^nothing is stored under .* on "+master.Addr+"\n$")
 	got = sluiceRun(nil, "verify", "--redis", sentinel)
 	if got.status != exitUsage || !strings.Contains(got.stderr, "want --sentinel") {
 		t.Errorf("verify of a sentinel: status %d\n%s", got.status, got.stderr)

@@ -65,7 +65,8 @@ func commands() []command {
 const helpUsage = `usage: sluice help [command]
 `
 
-// usageError is a command line that cannot be understood; it says what would be right.
+// usageError is a command line that cannot be understood; it says what would be right. What the user gave stands in it
+// by given alone.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
@@ -113,15 +114,19 @@ func (a app) failed(name string, err error) int {
 	if errors.Is(err, errReported) {
 		return exitFailed
 	}
+	out := screen{w: a.stderr}
 	prefix := strings.TrimSpace("sluice "+name) + ": "
-	fmt.Fprintln(a.stderr, prefix+err.Error())
+	for _, line := range linesOf(err) {
+		out.printf("%s%s\n", prefix, line)
+		prefix = ""
+	}
 	var usage *usageError
 	if errors.As(err, &usage) {
-		fmt.Fprintln(a.stderr, strings.TrimSpace("cure: see sluice help "+name))
+		out.printf("%s\n", strings.TrimSpace("cure: see sluice help "+name))
 		return exitUsage
 	}
 	if cure := cureFor(err); cure != "" {
-		fmt.Fprintln(a.stderr, "cure: "+cure)
+		out.printf("cure: %s\n", cure)
 	}
 	return exitFailed
 }
@@ -132,7 +137,7 @@ func findCommand(name string) (command, error) {
 			return c, nil
 		}
 	}
-	return command{}, usagef("there is no command %q", name)
+	return command{}, usagef("there is no command %s", given(name))
 }
 
 func (a app) help(_ context.Context, args []string) error {

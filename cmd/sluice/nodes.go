@@ -9,12 +9,16 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
 // node is one server of a deployment.
 type node struct {
 	addr string
 	role string // "master", "replica", or "server" where it does not say
+
+	empty bool // a master without slots, as one is whose replica was promoted
 }
 
 // nodes finds every server of the deployment, replicas too: one that is promoted has no scripts but those
@@ -37,6 +41,9 @@ func (t target) firstToAnswer(ctx context.Context, ask func(context.Context, str
 	var errs []error
 	for _, addr := range t.addrs {
 		all, err := ask(ctx, addr)
+		if err == nil && len(all) == 0 {
+			err = errors.New("it names none")
+		}
 		if err == nil {
 			return all, nil
 		}
@@ -73,7 +80,8 @@ func parseClusterNodes(text, asked string, hostNames bool) []node {
 		}
 		n := node{addr: clusterAddr(fields[1], asked, hostNames), role: "replica"}
 		if slices.Contains(flags, "master") {
-			n.role = "master"
+			const slots = 8 // the first field of slots, where there are any
+			n.role, n.empty = "master", len(fields) <= slots
 		}
 		all = append(all, n)
 	}
@@ -104,17 +112,20 @@ func (t target) sentinelNodes(ctx context.Context, addr string) ([]node, error) 
 	options.Addr, options.Username, options.Password, options.DB = addr, "", t.sentinelAuth, 0
 	options.MaxRetries = -1
 	sentinel := redis.NewSentinelClient(&options)
+	sentinel.AddHook(authHook{})
 	defer sentinel.Close()
 	master, err := sentinel.GetMasterAddrByName(ctx, t.master).Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("it watches no master %q", t.master)
-	}
-	if err != nil {
-		return nil, err
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil, errors.New("it watches no master of that name")
+	case err != nil:
+		return nil, notASentinel(err)
+	case len(master) != 2:
+		return nil, errors.New("it names no address of that master")
 	}
 	replicas, err := sentinel.Replicas(ctx, t.master).Result()
 	if err != nil {
-		return nil, err
+		return nil, notASentinel(err)
 	}
 	all := []node{{addr: net.JoinHostPort(master[0], master[1]), role: "master"}}
 	for _, replica := range replicas {
@@ -122,6 +133,21 @@ func (t target) sentinelNodes(ctx context.Context, addr string) ([]node, error) 
 	}
 	return all, nil
 }
+
+// notASentinel is an error of a server that was asked as a sentinel. Of its answer only the code is kept: it may repeat
+// the name of the master, and where that was forgotten, what stands in its place is of the password.
+func notASentinel(err error) error {
+	if !stored.IsReply(err) || errors.As(err, new(authError)) {
+		return err
+	}
+	code, _, _ := strings.Cut(err.Error(), " ")
+	if !slices.Contains([]string{"NOAUTH", "WRONGPASS", "NOPERM", "LOADING"}, code) {
+		return errNoSentinel
+	}
+	return errors.New(code + " is its answer to SENTINEL")
+}
+
+var errNoSentinel = errors.New("it does not answer as a sentinel does")
 
 // singleNode is the server that was named, with a remark where it is not alone.
 func (t target) singleNode(ctx context.Context) ([]node, []string, error) {
@@ -131,10 +157,11 @@ func (t target) singleNode(ctx context.Context) ([]node, []string, error) {
 	text, err := rdb.Info(ctx).Result()
 	var refused redis.Error
 	if errors.As(err, &refused) && strings.HasPrefix(err.Error(), "NOPERM") {
-		return single, nil, nil
+		remark := "INFO is refused to this user: whether the server has replicas, or is a node of a cluster, is not known"
+		return single, []string{remark}, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("asking %s: %w", t.addrs[0], err)
 	}
 	info := parseInfo(text)
 	switch info["role"] {

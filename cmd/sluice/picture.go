@@ -56,7 +56,7 @@ type glyph struct {
 }
 
 // ribbon is a row of glyphs; those of the same style stand in one sequence.
-func (s screen) ribbon(glyphs []glyph) string {
+func (s screen) ribbon(glyphs []glyph) safe {
 	var line strings.Builder
 	for len(glyphs) > 0 {
 		as, text := glyphs[0].as, ""
@@ -64,13 +64,13 @@ func (s screen) ribbon(glyphs []glyph) string {
 			text += glyphs[0].text
 			glyphs = glyphs[1:]
 		}
-		line.WriteString(s.paint(as, text))
+		line.WriteString(string(s.paint(as, text)))
 	}
-	return line.String()
+	return safe(line.String())
 }
 
 // actLine shows how many acts each column holds.
-func (s screen) actLine(acts []int) string {
+func (s screen) actLine(acts []int) safe {
 	var glyphs []glyph
 	for _, n := range acts {
 		glyphs = append(glyphs, s.actGlyph(n))
@@ -90,7 +90,7 @@ func (s screen) actGlyph(n int) glyph {
 
 // loadLine shows how full the second is that ends in each column: a bar up to the limit, and a number
 // that stands out above it.
-func (s screen) loadLine(worst []int) string {
+func (s screen) loadLine(worst []int) safe {
 	var glyphs []glyph
 	for _, n := range worst {
 		glyphs = append(glyphs, s.loadGlyph(n))
@@ -146,7 +146,7 @@ func (s screen) picture(results []experiment.Result) {
 }
 
 // verdict fills the gutter with whether a way kept the limit.
-func (s screen) verdict(r experiment.Result) string {
+func (s screen) verdict(r experiment.Result) safe {
 	if r.MostBooked() > experiment.Limit {
 		return s.paint(red, pad(s.either("  ✗ broken", "  BROKEN"), gutter))
 	}

@@ -25,9 +25,9 @@ func (s screen) plotColumns() int {
 }
 
 // views shows what was found about each key.
-func (s screen) views(views []view, i inspection) {
-	if len(views) == 0 {
-		s.printf("nothing is stored for %s: its limiters are as new\n", i.keys[0].Subject)
+func (s screen) views(views []view, i inspection, found search) {
+	if len(views) == 0 && found.missed == nil && found.unread() == 0 {
+		s.printf("nothing is stored under %s on %s\n", found.pattern, found.node)
 	}
 	for n, v := range views {
 		if n > 0 {
@@ -35,27 +35,30 @@ func (s screen) views(views []view, i inspection) {
 		}
 		s.view(v)
 	}
-	if note := i.overlooked(views); note != "" {
-		s.printf("\nnote: %s\n", note)
+	for _, note := range found.notes(i, views) {
+		if len(views) > 0 {
+			s.printf("\n")
+		}
+		s.printf("note: %s\n", note)
 	}
 }
 
 // view shows what was found about a key, a line each.
 func (s screen) view(v view) {
-	s.printf("%s\n", s.paint(bold, printable(v.Key)))
-	line := func(name, text string) {
-		if text != "" {
+	s.printf("%s\n", s.paint(bold, v.Key))
+	line := func(name string, text any) {
+		if fmt.Sprint(text) != "" {
 			s.printf("%s%s\n", pad("  "+name, plotMargin+wordsGutter), text)
 		}
 	}
-	line("state", s.paint(styleOfState(v.State), string(v.State)+": "+printable(v.Meaning)))
+	line("state", s.paint(styleOfState(v.State), string(v.State)+": "+v.Meaning))
 	line("script", v.Script)
 	line("limiter", v.Limiter)
-	line("subject", printable(v.Subject))
-	line("client", printable(v.Client))
+	line("subject", v.Subject)
+	line("client", v.Client)
 	line("node", v.Node)
 	s.facts(v, line)
-	for _, name := range []string{"type", "memory", "expires", "history", "left"} {
+	for _, name := range []string{"rate", "type", "memory", "expires", "history", "left"} {
 		if why, found := v.Refused[name]; found {
 			line(name, s.paint(yellow, "not known: "+why))
 		}
@@ -67,6 +70,9 @@ func (s screen) view(v view) {
 	s.left(v)
 	if v.refused() {
 		s.printf("\ncure: look whose key it is; UNLINK removes it, and the permits in use with it\n")
+	}
+	if v.State == stateUnknown && (v.summary.Err != nil || len(v.Refused) > 0) {
+		s.printf("\ncure: grant this user what is named above: ACL SETUSER <name> +<command> ~<keys>\n")
 	}
 }
 
@@ -83,7 +89,7 @@ func styleOfState(state limitState) style {
 }
 
 // facts are the numbers, as far as they are known.
-func (s screen) facts(v view, line func(name, text string)) {
+func (s screen) facts(v view, line func(name string, text any)) {
 	if v.Config != nil {
 		whose := "all clients together"
 		if v.Config.PerClient {
@@ -123,7 +129,7 @@ func (s screen) facts(v view, line func(name, text string)) {
 		line("newest", v.moment(v.Newest))
 	}
 	if v.State == stateLive && v.Window > 0 && v.Full == 0 {
-		line("as new", length(v.Newest+v.Window-v.Now)+" from now, if no one asks")
+		line("full", length(v.Newest+v.Window-v.Now)+" from now, if no one asks")
 	}
 	line("type", strings.TrimSpace(v.Type+" "+bracketed(v.Encoding)))
 	if v.Memory > 0 {
@@ -142,16 +148,6 @@ func bracketed(text string) string {
 		return ""
 	}
 	return "(" + text + ")"
-}
-
-// printable is a text without what a terminal might take for commands.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, text)
 }
 
 // plot draws a history: higher columns have more permits, those behind now are booked.

@@ -51,27 +51,27 @@ func (p *liveProgress) update(results []experiment.Result) {
 		fmt.Fprintf(&frame, lineUp, p.drawn)
 	}
 	for _, line := range lines {
-		frame.WriteString(line + eraseLine + "\n")
+		frame.WriteString(string(line) + eraseLine + "\n")
 	}
 	p.drawn = len(lines)
-	p.printf("%s", frame.String())
+	p.printf("%s", safe(frame.String()))
 }
 
-func (p *liveProgress) lines(results []experiment.Result) []string {
+func (p *liveProgress) lines(results []experiment.Result) []safe {
 	elapsed := elapsedOf(results)
 	columns := min(1+int(elapsed*stripColumns/p.duration), stripColumns)
 	clock := fmt.Sprintf("%.1f of %s", elapsed.Seconds(), seconds(p.duration))
-	lines := []string{p.paint(faint, axis(p.duration))}
+	lines := []safe{p.paint(faint, axis(p.duration))}
 	for _, r := range results {
 		s := stripOf(r)
-		blank := strings.Repeat(" ", stripColumns-columns)
+		blank := safe(strings.Repeat(" ", stripColumns-columns))
 		lines = append(lines, p.paint(bold, pad(r.Name, gutter))+p.liveLine(s, columns)+blank+p.liveCount(r))
 	}
 	return append(lines, p.paint(faint, pad("", gutter)+clock))
 }
 
 // liveLine is an actLine in which those columns stand out that end a second above the limit.
-func (p *liveProgress) liveLine(s strip, columns int) string {
+func (p *liveProgress) liveLine(s strip, columns int) safe {
 	var glyphs []glyph
 	for i, n := range s.acts[:columns] {
 		g := p.actGlyph(n)
@@ -84,8 +84,8 @@ func (p *liveProgress) liveLine(s strip, columns int) string {
 }
 
 // liveCount is the number of acts, with a mark when there were too many in some second.
-func (p *liveProgress) liveCount(r experiment.Result) string {
-	count := fmt.Sprintf("%4d", len(r.Booked))
+func (p *liveProgress) liveCount(r experiment.Result) safe {
+	count := safe(fmt.Sprintf("%4d", len(r.Booked)))
 	if r.MostBooked() > experiment.Limit {
 		return count + p.paint(red, "!")
 	}

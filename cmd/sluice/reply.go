@@ -59,7 +59,7 @@ func (t attempt) about() string {
 }
 
 // meaning is a decision in words: granted, remaining and wait are the first fields of every one.
-func (s screen) meaning(values []int64) string {
+func (s screen) meaning(values []int64) safe {
 	granted, wait := values[0], values[2]
 	switch {
 	case granted > 0 && wait == 0:

@@ -34,7 +34,7 @@ func (a app) newScreen(w io.Writer, color string) (screen, error) {
 		s.color = true
 	case "never":
 	default:
-		return screen{}, usagef("--color is %q: want auto, always or never", color)
+		return screen{}, usagef("--color is %s: want auto, always or never", given(color))
 	}
 	return s, nil
 }
@@ -62,12 +62,16 @@ const (
 	alarm  style = "1;37;41"
 )
 
-// paint returns text in a style, or just text where there is no colour.
-func (s screen) paint(as style, text string) string {
+// paint returns text, made printable, in a style, or just that where there is no colour.
+func (s screen) paint(as style, text string) safe { return s.painted(as, printable(text)) }
+
+// painted returns a text that is printable already in a style.
+func (s screen) painted(as style, text safe) safe {
 	if !s.color || as == plain || text == "" {
 		return text
 	}
-	return "\x1b[" + string(as) + "m" + text + "\x1b[0m"
+	return "\x1b[" + safe(as) + "m" + text + "\x1b[0m"
 }
 
-func (s screen) printf(format string, args ...any) { fmt.Fprintf(s.w, format, args...) }
+// printf writes a format of ours. Every text among its arguments is made printable, unless it is safe.
+func (s screen) printf(format string, args ...any) { fmt.Fprintf(s.w, format, shownArgs(args)...) }

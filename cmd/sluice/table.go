@@ -7,7 +7,7 @@ import (
 
 // cell is one field of a table.
 type cell struct {
-	text  string
+	text  string // as it came, made printable when it is added
 	as    style
 	right bool // aligned to the right
 }
@@ -15,7 +15,12 @@ type cell struct {
 // table is rows of cells in columns that are as wide as their widest cell, two spaces apart.
 type table struct{ rows [][]cell }
 
-func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
+func (t *table) add(cells ...cell) {
+	for i := range cells {
+		cells[i].text = string(printable(cells[i].text))
+	}
+	t.rows = append(t.rows, cells)
+}
 
 // head adds the row that names the columns.
 func (t *table) head(names ...string) {
@@ -38,20 +43,21 @@ func (t *table) print(s screen) {
 		var line strings.Builder
 		for i, c := range row {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text))
+			text := string(s.painted(c.as, safe(c.text)))
 			last := i == len(row)-1
 			switch {
 			case c.right:
-				line.WriteString(pad + s.paint(c.as, c.text))
+				line.WriteString(pad + text)
 			case last:
-				line.WriteString(s.paint(c.as, c.text))
+				line.WriteString(text)
 			default:
-				line.WriteString(s.paint(c.as, c.text) + pad)
+				line.WriteString(text + pad)
 			}
 			if !last {
 				line.WriteString("  ")
 			}
 		}
-		s.printf("%s\n", line.String())
+		s.printf("%s\n", safe(line.String()))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"flag"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -20,6 +21,8 @@ const targetUsage = `  --redis URL       a server: redis://[user:password@]host:
   --cluster LIST    a cluster, by some of its nodes: host:port,host:port
   --sentinel LIST   what sentinels watch: name@host:port,host:port
                     Both LISTs may begin with rediss:// and user:password@
+                    In users and passwords these are written %XX: / %2F ? %3F
+                    # %23 @ %40 : %3A , %2C % %25. No message repeats a URL
   $REDISCLI_AUTH    the password, where the URL has none
   $SENTINEL_AUTH    the password of the sentinels themselves
 `
@@ -58,11 +61,14 @@ func (a app) target(f targetFlags) (target, error) {
 	case f.sentinel != "":
 		return a.sentinelTarget(f.sentinel)
 	}
-	return a.serverTarget(cmp.Or(f.redis, a.getenv("SLUICE_REDIS"), "redis://localhost:6379"))
+	if f.redis != "" {
+		return a.serverTarget("--redis", f.redis)
+	}
+	return a.serverTarget("SLUICE_REDIS in the environment", cmp.Or(a.getenv("SLUICE_REDIS"), "redis://localhost:6379"))
 }
 
-func (a app) serverTarget(text string) (target, error) {
-	options, err := a.parseURL("redis", text)
+func (a app) serverTarget(name, text string) (target, error) {
+	options, err := a.parseServer(name, text)
 	if err != nil {
 		return target{}, err
 	}
@@ -71,54 +77,124 @@ func (a app) serverTarget(text string) (target, error) {
 
 func (a app) sentinelTarget(text string) (target, error) {
 	scheme, rest := cutScheme(text)
-	at := strings.LastIndex(rest, "@")
-	if at <= 0 {
-		return target{}, usagef("--sentinel is %q: want name@host:port,host:port", withoutSecrets(text))
+	user, hosts := cutUser(rest)
+	before, master := cutUser(strings.TrimSuffix(user, "@"))
+	if !isName(master) {
+		return target{},
+			usagef("--sentinel: want name@host:port,host:port, the name of letters, digits, dot, underscore and dash")
 	}
-	head, hosts := rest[:at], rest[at+1:]
-	user, master := "", head
-	if i := strings.LastIndex(head, "@"); i >= 0 {
-		user, master = head[:i+1], head[i+1:]
-	}
-	t, err := a.listTarget("sentinel", scheme+user+hosts)
+	t, err := a.listTarget("sentinel", scheme+before+hosts)
 	t.master, t.sentinelAuth = master, a.getenv("SENTINEL_AUTH")
 	return t, err
 }
 
-// listTarget reads the addresses behind --cluster or --sentinel; what the first says of users and TLS
-// holds for all.
+// isName reports whether a text is what sentinels take for the name of a master.
+func isName(text string) bool {
+	return text != "" && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
+}
+
+// listTarget reads the addresses behind --cluster or --sentinel; the scheme, the user and the password before the first
+// hold for all.
 func (a app) listTarget(flag, text string) (target, error) {
-	hosts := strings.Split(text, ",")
-	options, err := a.parseURL(flag, hosts[0])
-	if err != nil {
-		return target{}, err
+	scheme, rest := cutScheme(text)
+	user, hosts := cutUser(rest)
+	if strings.Contains(user, ",") {
+		return target{}, usagef("--%s: want user:password@ once, before the first host; in a password , is written %%2C",
+			flag)
 	}
-	t := target{flag: flag, addrs: []string{options.Addr}, options: options}
-	for _, host := range hosts[1:] {
-		other, err := a.parseURL(flag, host)
+	t := target{flag: flag}
+	for host := range strings.SplitSeq(hosts, ",") {
+		options, err := a.parseServer("--"+flag, scheme+user+host)
 		if err != nil {
 			return target{}, err
 		}
-		t.addrs = append(t.addrs, other.Addr)
+		if t.options == nil {
+			t.options = options
+		}
+		t.addrs = append(t.addrs, options.Addr)
 	}
 	return t, nil
 }
 
-// parseURL reads a URL or a bare host:port. Its errors do not show passwords.
-func (a app) parseURL(flag, text string) (*redis.Options, error) {
-	scheme, rest := cutScheme(text)
-	options, err := redis.ParseURL(cmp.Or(scheme, "redis://") + rest)
-	var bad *url.Error
-	if errors.As(err, &bad) {
-		err = bad.Err
-	}
+// parseServer reads a URL or a bare host:port. Its errors show nothing of the text: whatever stands in it may belong to
+// a password.
+func (a app) parseServer(name, text string) (*redis.Options, error) {
+	options, err := parseURL(text)
 	if err != nil {
-		return nil, usagef("--%s is %q: %v", flag, withoutSecrets(text), err)
+		return nil, usagef("%s: %v", name, err)
 	}
 	if options.Password == "" {
 		options.Password = a.getenv("REDISCLI_AUTH")
 	}
 	return quiet(options), nil
+}
+
+// parseURL is redis.ParseURL with errors of our own, for bare addresses too. It refuses what could make a part of a
+// password an address or a path, which messages show.
+func parseURL(text string) (*redis.Options, error) {
+	scheme, rest := cutScheme(text)
+	scheme = cmp.Or(strings.ToLower(scheme), "redis://")
+	if scheme != "redis://" && scheme != "rediss://" && scheme != "unix://" {
+		return nil, errors.New("want redis://, rediss:// or unix:// before the address")
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	if strings.Contains(rest[end:], "@") || strings.Contains(rest, "#") || strings.Count(rest, "@") > 1 {
+		return nil, errors.New("in a user or a password / is written %2F, ? is %3F, # is %23, @ is %40, % is %25")
+	}
+	u, err := url.Parse(scheme + rest)
+	if err != nil {
+		return nil, urlProblem(err)
+	}
+	if _, err := url.ParseQuery(u.RawQuery); err != nil {
+		return nil, errOption
+	}
+	switch {
+	case scheme == "unix://" && u.Host != "":
+		return nil, errors.New("want a path that begins with / behind unix:// or behind the @")
+	case !isHost(u.Hostname()):
+		return nil, errors.New("the host is no name and no address: want host:port")
+	}
+	options, err := redis.ParseURL(scheme + rest)
+	if err != nil {
+		return nil, optionProblem(err)
+	}
+	return options, nil
+}
+
+// isHost reports whether a text can be a name or an address; an empty one is this machine.
+func isHost(text string) bool {
+	return isName(text) || text == "" || net.ParseIP(text) != nil
+}
+
+// urlProblem says what is wrong with a URL by the kind of the parser's error, without its text.
+func urlProblem(err error) error {
+	var escape url.EscapeError
+	switch text := err.Error(); {
+	case errors.As(err, &escape):
+		return errors.New("a % without two hexadecimal digits behind it: in a password % is written %25")
+	case strings.Contains(text, "invalid port"):
+		return errors.New("the port is no number; in a user or a password / is written %2F, : is %3A, @ is %40")
+	case strings.Contains(text, "invalid userinfo"):
+		return errors.New("a user or a password holds what a URL cannot: write it as %XX")
+	}
+	return errors.New("it is no URL: want redis://user:password@host:port, other characters written as %XX")
+}
+
+var errOption = errors.New("an option behind the ? is not known or has a wrong value; " +
+	"a password stands before the host, as in redis://:password@host:port")
+
+// optionProblem says what is wrong with the parts of a URL, as urlProblem does.
+func optionProblem(err error) error {
+	switch text := err.Error(); {
+	case strings.Contains(text, "invalid database number"), strings.Contains(text, "invalid URL path"):
+		return errors.New("want the number of a database behind the host, or nothing")
+	case strings.Contains(text, "unix socket path"):
+		return errors.New("want a path behind unix://")
+	}
+	return errOption
 }
 
 // quiet are options for a program that makes few calls and reports errors itself.
@@ -138,13 +214,10 @@ func cutScheme(text string) (scheme, rest string) {
 	return "", text
 }
 
-// withoutSecrets is a URL or a list of hosts without what stands before its last @.
-func withoutSecrets(text string) string {
-	scheme, rest := cutScheme(text)
-	if at := strings.LastIndex(rest, "@"); at >= 0 && strings.Contains(rest[:at], ":") {
-		rest = "***" + rest[at:]
-	}
-	return scheme + rest
+// cutUser splits a text at its last @, which stays with what is before it.
+func cutUser(text string) (user, rest string) {
+	at := strings.LastIndex(text, "@") + 1
+	return text[:at], text[at:]
 }
 
 // String is the target as it would be given on the command line, without passwords.
@@ -168,32 +241,51 @@ func (t target) String() string {
 	return text
 }
 
-// connect is a client of one node.
+// connect is a client of one node. It sends nothing twice.
 func (t target) connect(addr string) *redis.Client {
 	options := *t.options
 	options.Addr = addr
 	options.MaxRetries = -1
-	return redis.NewClient(&options)
+	return newClient(&options)
+}
+
+func newClient(options *redis.Options) *redis.Client {
+	rdb := redis.NewClient(options)
+	rdb.AddHook(authHook{})
+	return rdb
 }
 
 // client is one that finds the right node for every key.
 func (t target) client() redis.UniversalClient {
-	o := t.options
 	switch t.flag {
 	case "cluster":
-		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: t.addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
-			DisableIdentity: true, MaintNotificationsConfig: o.MaintNotificationsConfig,
-			DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, ContextTimeoutEnabled: true,
-		})
+		return t.clusterClient()
 	case "sentinel":
-		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: t.master, SentinelAddrs: t.addrs, SentinelPassword: t.sentinelAuth,
-			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
-			DisableIdentity: true,
-			DialTimeout:     o.DialTimeout, DialerRetries: o.DialerRetries, ContextTimeoutEnabled: true,
-		})
+		return t.failoverClient()
 	}
-	options := *o
-	return redis.NewClient(&options)
+	options := *t.options
+	return newClient(&options)
+}
+
+func (t target) clusterClient() *redis.ClusterClient {
+	o := t.options
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: t.addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		DisableIdentity: true, MaintNotificationsConfig: o.MaintNotificationsConfig,
+		DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, ContextTimeoutEnabled: true,
+	})
+	rdb.OnNewNode(func(node *redis.Client) { node.AddHook(authHook{}) })
+	return rdb
+}
+
+func (t target) failoverClient() *redis.Client {
+	o := t.options
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: t.master, SentinelAddrs: t.addrs, SentinelPassword: t.sentinelAuth,
+		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
+		DisableIdentity: true,
+		DialTimeout:     o.DialTimeout, DialerRetries: o.DialerRetries, ContextTimeoutEnabled: true,
+	})
+	rdb.AddHook(authHook{})
+	return rdb
 }

@@ -80,6 +80,13 @@ func TestTargetErrorsHideSecrets(t *testing.T) {
 		{redis: "redis://ada:secret@a/b/c"},
 		{redis: "redis://ada:sec%zzret@a"},
 		{cluster: "ada:secret@a:1,b:port"},
+		{cluster: "a:1,ada:secret@b:2"},
+		{cluster: "ada:sec,ret@a:1"},
+		{redis: "redis://:secret/x@a"},
+		{redis: "redis:/:secret@a:1"},
+		{redis: "redis://a?password=secret"},
+		{redis: "redis://:1234#secret@a"},
+		{sentinel: "ada:secret@a:1"},
 		{sentinel: "redis://ada:secret@main@a:port"},
 	} {
 		_, err := a.target(flags)
@@ -97,6 +104,8 @@ d :0@0 master,noaddr - 0 0 4 disconnected
 e 10.0.0.5:7000@17000 handshake - 0 0 5 disconnected
 f :7000@17000 master - 0 0 6 connected
 g 2001:db8::7:7000@17000 slave,nofailover f 0 0 7 connected
+h 10.0.0.8:7000@17000 master,fail - 0 0 8 disconnected 5461-5470
+i 10.0.0.9:7000@17000 myself,master - 0 0 9 connected [93-<-a]
 
 `
 	tests := []struct {
@@ -104,12 +113,14 @@ g 2001:db8::7:7000@17000 slave,nofailover f 0 0 7 connected
 		want      []node
 	}{
 		{false, []node{
-			{"10.0.0.1:7000", "master"}, {"10.0.0.2:7000", "replica"}, {"10.0.0.3:7000", "master"},
-			{"asked:7000", "master"}, {"[2001:db8::7]:7000", "replica"},
+			{"10.0.0.1:7000", "master", false}, {"10.0.0.2:7000", "replica", false}, {"10.0.0.3:7000", "master", true},
+			{"asked:7000", "master", true}, {"[2001:db8::7]:7000", "replica", false}, {"10.0.0.8:7000", "master", false},
+			{"10.0.0.9:7000", "master", false},
 		}},
 		{true, []node{
-			{"one.example:7000", "master"}, {"two.example:7000", "replica"}, {"10.0.0.3:7000", "master"},
-			{"asked:7000", "master"}, {"[2001:db8::7]:7000", "replica"},
+			{"one.example:7000", "master", false}, {"two.example:7000", "replica", false}, {"10.0.0.3:7000", "master", true},
+			{"asked:7000", "master", true}, {"[2001:db8::7]:7000", "replica", false}, {"10.0.0.8:7000", "master", false},
+			{"10.0.0.9:7000", "master", false},
 		}},
 	}
 	for _, test := range tests {

@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -39,6 +39,10 @@ expires: sluice inspect says which are live.
 Of a cluster every master is asked, one after the other; with --redis, a replica
 can be named to leave the master alone. The user may need more than the users of
 sluice acl: SCAN, DBSIZE, MEMORY USAGE and PTTL.
+
+The exit status is 1 if a server did not answer or a key could not be read: what
+the others said is shown, and the message names the one that did not. A master
+without slots may be missing. Keys that a script would refuse are only counted.
 `
 
 // topFlags are the flags of top.
@@ -66,7 +70,7 @@ func parseTop(args []string) (topFlags, error) {
 	case err != nil:
 		return f, err
 	case len(others) > 0:
-		return f, usagef("unexpected argument %q", others[0])
+		return f, usagef("unexpected argument %s", given(others[0]))
 	case f.n < 1 || f.n > 1000:
 		return f, usagef("--n is %d: want 1 to 1000", f.n)
 	case f.share < 1 || f.share > 100:
@@ -102,26 +106,54 @@ func (a app) top(ctx context.Context, args []string) error {
 	}
 	c := census{flags: f, progress: a.newScanProgress(), Logs: []*subject{}, Buckets: []*subject{}}
 	for _, n := range nodes {
-		if n.role != "replica" || t.flag == "redis" {
-			if err = c.take(ctx, t, n.addr); err != nil {
-				break
-			}
+		if n.role == "replica" && t.flag != "redis" {
+			continue
+		}
+		err := c.take(ctx, t, n.addr)
+		if ctx.Err() != nil {
+			break
+		}
+		switch {
+		case err == nil:
+			c.answered++
+		case !n.empty:
+			c.fail(n.addr, err)
 		}
 	}
 	c.progress.end()
-	if err != nil && ctx.Err() == nil {
-		return err
-	}
-	c.Partial = err != nil
+	c.Partial = ctx.Err() != nil
 	c.weigh(ctx, t)
 	if f.json {
-		if err := c.writeJSON(out); err != nil {
+		if err := out.json(c); err != nil {
 			return err
 		}
-	} else {
+	} else if c.answered > 0 || c.Partial {
 		out.census(c)
 	}
-	return ctx.Err()
+	return c.verdict(ctx)
+}
+
+// verdict is the error that a census ends with: nil if every server and every key was read.
+func (c *census) verdict(ctx context.Context) error {
+	var errs []error
+	for _, failure := range c.Failures {
+		errs = append(errs, fmt.Errorf("not known: %w", failure.err))
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case len(errs) > 0:
+		return errors.Join(errs...)
+	case c.unreadable != nil:
+		return fmt.Errorf("not known: %s could not be read, the first with: %w", counted(c.Unread, "key", "keys"),
+			c.unreadable)
+	}
+	return nil
+}
+
+// fail notes a server of which not all is known.
+func (c *census) fail(node string, err error) {
+	c.Failures = append(c.Failures, nodeFailure{Node: node, Error: errorText(err), err: err})
 }
 
 // census is what was found about all subjects.
@@ -131,10 +163,24 @@ type census struct {
 
 	Seen    int64      `json:"keys_seen"`   // of any kind, by the server's own count
 	Counted int        `json:"limiters"`    // of those, keys with permits or a bucket
-	Failed  int        `json:"unreadable"`  // keys of ours that a script would refuse, or the user may not read
+	Refused int        `json:"refused"`     // keys of ours that a script would refuse
+	Unread  int        `json:"unreadable"`  // keys of ours of which nothing is known: the server refused to say
 	Logs    []*subject `json:"permits"`     // by permits
 	Buckets []*subject `json:"backlog"`     // by how far they are from full
 	Partial bool       `json:"interrupted"` // not all keys were seen
+
+	// Failures are the servers of which not all is known, and why.
+	Failures []nodeFailure `json:"failures,omitempty"`
+
+	answered   int   // servers
+	unreadable error // of the first key that could not be read
+}
+
+// nodeFailure is what went wrong on a server.
+type nodeFailure struct {
+	Node  string `json:"node"`
+	Error string `json:"error"`
+	err   error
 }
 
 // subject is one subject of one limiter.
@@ -161,7 +207,7 @@ func (c *census) take(ctx context.Context, t target, addr string) error {
 	total, err := rdb.DBSize(ctx).Result()
 	counted := err == nil
 	if err != nil && !stored.IsReply(err) {
-		return err
+		return fmt.Errorf("asking %s: %w", addr, err)
 	}
 	seen, cursor := int64(0), uint64(0)
 	defer func() { c.Seen += seen }()
@@ -229,8 +275,11 @@ func (c *census) count(s stored.Summary, node string) {
 		Client: s.Key.Client(), LeaseAge: s.Key.LeaseAge(), Permits: s.Permits, node: node,
 	}
 	switch {
-	case s.Err != nil, s.Damage != "":
-		c.Failed++
+	case s.Err != nil:
+		c.Unread++
+		c.unreadable = cmp.Or(c.unreadable, s.Err)
+	case s.Damage != "":
+		c.Refused++
 	case s.Bucket != nil:
 		c.Counted++
 		one.Backlog = s.Bucket.Backlog(s.Now)
@@ -275,18 +324,14 @@ func (c *census) weigh(ctx context.Context, t target) {
 		for i, one := range subjects {
 			memory[i], ttl[i] = pipe.MemoryUsage(ctx, one.Key), pipe.PTTL(ctx, one.Key)
 		}
-		_, _ = pipe.Exec(ctx) // the replies have the errors
+		if err := stored.Exec(ctx, pipe); err != nil {
+			c.fail(addr, fmt.Errorf("asking %s for memory and TTL: %w", addr, err))
+		}
 		for i, one := range subjects {
 			one.Memory, one.TTL = memory[i].Val(), max(ttl[i].Val().Microseconds(), 0)
 		}
 		_ = rdb.Close()
 	}
-}
-
-func (c *census) writeJSON(out screen) error {
-	encoder := json.NewEncoder(out.w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(c)
 }
 
 // census is the tables of the busiest.
@@ -298,12 +343,15 @@ func (s screen) census(c census) {
 		s.busiest(c.Buckets, "full in", func(one *subject) string { return roughly(one.Backlog) })
 	}
 	how := ""
-	if c.Partial {
+	switch {
+	case c.Partial:
 		how = ", until it was interrupted"
+	case len(c.Failures) > 0:
+		how = ", without what is not known"
 	}
 	s.printf("%s in %s%s\n", counted(c.Counted, "limiter", "limiters"), counted(int(c.Seen), "key", "keys"), how)
-	if c.Failed > 0 {
-		s.printf("%s could not be read: sluice inspect <key> says why\n", counted(c.Failed, "key", "keys"))
+	if c.Refused > 0 {
+		s.printf("%s a script would refuse: sluice inspect <key> says why\n", counted(c.Refused, "key that", "keys that"))
 	}
 }
 
@@ -328,7 +376,7 @@ func (s screen) busiest(subjects []*subject, measure string, text func(*subject)
 		}
 		t.add(append(row,
 			cell{text: orDash(one.TTL, roughly), right: true}, cell{text: orDash(one.Memory, inBytes), right: true},
-			cell{text: one.Script}, cell{text: one.Limiter}, cell{text: printable(who), as: bold})...)
+			cell{text: one.Script}, cell{text: one.Limiter}, cell{text: who, as: bold})...)
 	}
 	t.print(s)
 	s.printf("\n")

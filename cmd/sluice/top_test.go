@@ -123,13 +123,15 @@ func TestServerTop(t *testing.T) {
 	if diff := cmp.Diff(want, ranked); diff != "" {
 		t.Error(diff)
 	}
-	if len(c.Logs) != 20 || c.Counted != 37 || c.Failed != 1 || c.Seen != rdb.DBSize(background).Val() || c.Partial {
+	if len(c.Logs) != 20 || c.Counted != 37 || c.Refused != 1 || c.Unread != 0 || c.Seen != rdb.DBSize(background).Val() ||
+		c.Partial {
 		t.Errorf("%+v", c)
 	}
 
 	got = sluiceRun(env, "top", "--n", "3", "--share", "100")
 	wantText(t, got, exitDone, `^permits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n +8 .* slice_ring_v1 +try +8, leased 5 s\n\n *full in  expires  memory`,
-		"59 s .*gcra_v1 +try +sixty", "38 limiters in 43 keys\n1 key could not be read")
+		"59 s .*gcra_v1 +try +sixty",
+		"38 limiters in 43 keys\n1 key that a script would refuse: sluice inspect <key> says why")
 	wantNarrow(t, "top", got.stdout)
 	if strings.Contains(got.stderr, "keys") {
 		t.Errorf("progress where there is no terminal: %q", got.stderr)
@@ -148,10 +150,11 @@ func TestServerTopRefused(t *testing.T) {
 		fill(t, rdb, 10)
 		got := sluiceRun(nil, "top", "--redis", "redis://ada:pw@"+rdb.Options().Addr)
 		if i == 0 {
-			wantText(t, got, exitDone, "10 keys could not be read: sluice inspect")
+			wantText(t, got, exitFailed, "not known: 10 keys could not be read, the first with: NOPERM", "cure: grant")
 			continue
 		}
-		wantText(t, got, exitDone, ` -       -  list_log_v1`)
+		wantText(t, got, exitFailed, ` -       -  list_log_v1`,
+			"not known: 6 keys could not be read, the first with: NOPERM", "cure: grant")
 	}
 	must(t, rdb.ACLSetUser(background, "ada", "-scan").Err())
 	wantText(t, sluiceRun(nil, "top", "--redis", "redis://ada:pw@"+rdb.Options().Addr), exitFailed, "scanning .*NOPERM", "cure: grant")
@@ -195,6 +198,67 @@ func TestServerTopCluster(t *testing.T) {
 	}
 }
 
+// TestServerTopDeadMaster kills one of three masters: what the others say is shown, the dead one is named, the exit
+// status says that not all is known.
+func TestServerTopDeadMaster(t *testing.T) {
+	nodes := redistest.StartCluster(t, 3, 0)
+	all := "--cluster=" + nodes[0].Addr + "," + nodes[1].Addr + "," + nodes[2].Addr
+	for i := range 12 {
+		wantText(t, sluiceRun(nil, "try", all, "list_log", "limit=9", "window=1h", fmt.Sprint("subject=s", i)), exitDone)
+	}
+	for i, dead := range []*redistest.Server{nodes[0], nodes[2]} {
+		keys := nodes[1].Client(t).DBSize(background).Val()
+		if i == 0 {
+			keys += nodes[2].Client(t).DBSize(background).Val()
+		}
+		dead.Kill()
+		got := sluiceRun(nil, "top", all)
+		wantText(t, got, exitFailed, fmt.Sprintf("%d limiters in %d keys", keys, keys), "list_log_v1 +try +s",
+			"not known: .*"+dead.Addr, "cure: ")
+		var c census
+		got = sluiceRun(nil, "top", "--json", all)
+		wantText(t, got, exitFailed)
+		must(t, json.Unmarshal([]byte(got.stdout), &c))
+		if len(c.Logs) != int(keys) || len(c.Failures) != i+1 || c.Failures[0].Error == "" {
+			t.Errorf("%s", got.stdout)
+		}
+	}
+}
+
+// TestServerTopFailsOver is of a dead master whose slots another has: nobody misses what it held.
+func TestServerTopFailsOver(t *testing.T) {
+	nodes := redistest.StartCluster(t, 3, 1)
+	all := "--cluster=" + nodes[1].Addr
+	for i := range 9 {
+		wantText(t, sluiceRun(nil, "try", all, "list_log", "limit=9", "window=1h", fmt.Sprint("subject=s", i)), exitDone)
+	}
+	redistest.Await(t, "the replica has everything", func() bool {
+		return nodes[3].Client(t).DBSize(background).Val() == nodes[0].Client(t).DBSize(background).Val()
+	})
+	nodes[0].Kill()
+	replica := nodes[3].Client(t)
+	redistest.Await(t, "the replica takes over", func() bool {
+		_ = replica.Do(background, "cluster", "failover", "takeover").Err()
+		return strings.Contains(replica.Info(background, "replication").Val(), "role:master")
+	})
+	redistest.Await(t, "the others know", func() bool {
+		own := nodes[1].Client(t).ClusterNodes(background).Val()
+		return strings.Contains(own, nodes[3].Addr+"@") && strings.Count(own, " 0-") == 1 && !strings.Contains(lineWith(own,
+			nodes[0].Addr), " 0-")
+	})
+	wantText(t, sluiceRun(nil, "top", all), exitDone, "9 limiters in 9 keys")
+}
+
+// lineWith is the line of a text that holds another.
+func lineWith(text, part string) string {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) {
+			return line
+		}
+	}
+	return ""
+}
+
 // TestServerTopReplica leaves a master alone.
 func TestServerTopReplica(t *testing.T) {
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
@@ -205,7 +269,7 @@ func TestServerTopReplica(t *testing.T) {
 	must(t, replica.ReplicaOf(background, host, port).Err())
 	redistest.Await(t, "the replica has everything", func() bool { return replica.DBSize(background).Val() == admin.DBSize(background).Val() })
 	wantText(t, sluiceRun(nil, "top", "--redis", replica.Options().Addr), exitDone, "10 limiters in 12 keys")
-	wantText(t, sluiceRun(nil, "inspect", "--redis", replica.Options().Addr, "sluice:try:{1}:ll1", "limit=3"), exitDone,
+	wantText(t, sluiceRun(nil, "inspect", "--redis", replica.Options().Addr, "sluice:try:{1}:ll1", "limit=3"), exitFailed,
 		"live: permits are in use", "left +not known: .*"+sluice.ListLogV1SHA1)
 }
 

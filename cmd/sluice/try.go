@@ -101,8 +101,12 @@ func (a app) try(ctx context.Context, args []string) error {
 	}
 	defer closeAll()
 	replies, err := todo.make(ctx, loader.New(rdb), f.times)
-	if err != nil {
+	var bad *loader.ArgumentError
+	switch {
+	case errors.As(err, &bad):
 		return todo.explained(err)
+	case err != nil:
+		return fmt.Errorf("asking %s: %w", name, err)
 	}
 	out.printf("%s on %s\n", out.paint(bold, fullName(todo.script)), name)
 	for _, key := range todo.keys {
@@ -156,7 +160,7 @@ func (t attempt) explained(err error) error {
 	}
 	for _, arg := range t.script.Args {
 		if named(arg, bad.Argument) {
-			return fmt.Errorf("%w\n%s: %s", err, bad.Argument, arg.Text)
+			return &hintError{err, bad.Argument + ": " + arg.Text}
 		}
 	}
 	return err

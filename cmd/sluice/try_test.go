@@ -45,7 +45,7 @@ func TestParseTry(t *testing.T) {
 		{args: "gcra limit=1 window=soon", err: `window is "soon": want microseconds, or a unit`},
 		{args: "gcra limit=1 window=1500ns", err: `window is "1500ns": want whole microseconds`},
 		{args: "gcra limit=1 window=1.5d", err: `window is "1.5d"`},
-		{args: "gcra limit=1 limit=2 window=1s", err: "limit is given twice"},
+		{args: "gcra limit=1 limit=2 window=1s", err: `"limit" is given twice`},
 		{args: "gcra limit=1 window=1s 5", err: `unexpected argument "5": want name=value`},
 		{args: "gcra limit=1 window=1s id=7", err: `gcra_v1 has no "id": want limit, window`},
 		{args: "gcra limit=1 window=1s subject=", err: "subject"},
@@ -172,7 +172,7 @@ func TestMeaning(t *testing.T) {
 		{[]int64{0, 3, 0, 5, 9}, "a look: a permit would be granted now"},
 	}
 	for _, test := range tests {
-		if got := (screen{}).meaning(test.reply); got != test.want {
+		if got := (screen{}).meaning(test.reply); string(got) != test.want {
 			t.Errorf("%d: %q, want %q", test.reply, got, test.want)
 		}
 	}

@@ -20,7 +20,7 @@ func (a app) version(_ context.Context, args []string) error {
 		return err
 	}
 	if len(others) > 0 {
-		return usagef("unexpected argument %q", others[0])
+		return usagef("unexpected argument %s", given(others[0]))
 	}
 	fmt.Fprintf(a.stdout, "sluice %s, %d scripts, %s\n", moduleVersion(), len(sluice.All()), runtime.Version())
 	return nil

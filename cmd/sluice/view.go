@@ -85,7 +85,7 @@ const (
 	stateVoid    limitState = "void"    // a clock that was ahead has written it
 	stateDamaged limitState = "damaged" // the scripts answer BADSTATE
 	stateForeign limitState = "foreign" // the scripts answer WRONGTYPE
-	stateUnknown limitState = "unknown" // the user may not read it
+	stateUnknown limitState = "unknown" // the user may not read it, or not what says how it stands
 )
 
 // refused reports whether a script would refuse what is stored.
@@ -126,9 +126,15 @@ func (v *view) read(ctx context.Context, node *redis.Client, w words) error {
 	config := v.key.Config()
 	all, err := stored.Read(ctx, node, []stored.Key{config})
 	if err != nil {
-		return err
+		return fmt.Errorf("asking %s: %w", v.Node, err)
 	}
 	v.summary = all[0]
+	if err := v.fatal(); err != nil {
+		return err
+	}
+	if v.summary.Err != nil && config.IsConfig() {
+		v.refuse("rate", v.summary.Err)
+	}
 	if found := v.summary.Config; found != nil {
 		v.Config = &rates{found.Rate, found.Interval, found.PerClient}
 	}
@@ -141,7 +147,7 @@ func (v *view) read(ctx context.Context, node *redis.Client, w words) error {
 		return v.fatal()
 	}
 	if all, err = stored.Read(ctx, node, []stored.Key{v.key}); err != nil {
-		return err
+		return fmt.Errorf("asking %s: %w", v.Node, err)
 	}
 	v.summary = all[0]
 	return v.fatal()
@@ -161,7 +167,7 @@ func (v *view) permitsOf(config stored.Key, w words) stored.Key {
 // fatal is an error that says that this is not the server to ask.
 func (v *view) fatal() error {
 	if err := v.summary.Err; err != nil && !isRefusal(err) {
-		return fmt.Errorf("reading %s: %w", v.key.Text, err)
+		return fmt.Errorf("reading %s on %s: %w", v.key.Text, v.Node, err)
 	}
 	return nil
 }
@@ -172,7 +178,7 @@ func isRefusal(err error) bool {
 }
 
 // refuse notes why a line is missing.
-func (v *view) refuse(line string, err error) { v.Refused[line] = err.Error() }
+func (v *view) refuse(line string, err error) { v.Refused[line] = errorText(err) }
 
 // ask asks what the server knows of the key besides, each thing by itself: a user may be refused some. It
 // returns the moment at which the key expires, 0 where that is not known.
@@ -182,8 +188,14 @@ func (v *view) ask(ctx context.Context, node *redis.Client) (expires int64, err 
 	kind, encoding := pipe.Type(ctx, key), pipe.ObjectEncoding(ctx, key)
 	memory, ttl := pipe.MemoryUsage(ctx, key), pipe.PTTL(ctx, key)
 	moment := pipe.PExpireTime(ctx, key) // Redis 7
-	if _, err := pipe.Exec(ctx); err != nil && !stored.IsReply(err) {
-		return 0, err
+	if err := stored.Exec(ctx, pipe); err != nil {
+		return 0, fmt.Errorf("reading %s: %w", key, err)
+	}
+	for _, reply := range []redis.Cmder{kind, encoding, memory, ttl} {
+		if err := reply.Err(); err != nil && !errors.Is(err, redis.Nil) && !isRefusal(err) &&
+			!strings.HasPrefix(err.Error(), "ERR") {
+			return 0, fmt.Errorf("reading %s: %w", key, err)
+		}
 	}
 	v.note("type", kind)
 	v.note("encoding", encoding)
@@ -248,13 +260,15 @@ func (v *view) verdict() (limitState, string) {
 	s := v.summary
 	switch {
 	case s.Err != nil:
-		return stateUnknown, "it cannot be read: " + s.Err.Error()
+		return stateUnknown, "it cannot be read: " + errorText(s.Err)
 	case strings.HasPrefix(s.Damage, "WRONGTYPE"):
 		return stateForeign, strings.TrimSpace("no limiter of ours: the scripts answer WRONGTYPE to a " + v.Type)
 	case s.Damage != "":
 		return stateDamaged, "the scripts answer BADSTATE: " + s.Damage
+	case !s.Exists && v.Refused["rate"] != "":
+		return stateUnknown, "its config cannot be read, and there may be permits of single clients"
 	case !s.Exists && (v.Type == "none" || v.Type == ""):
-		return stateAbsent, "nothing is stored: the limiter is as new"
+		return stateAbsent, "nothing is stored under this key"
 	case !s.Exists:
 		return stateDamaged, "the scripts answer BADSTATE: it is empty"
 	case v.key.IsConfig():
@@ -264,15 +278,24 @@ func (v *view) verdict() (limitState, string) {
 		return v.bucketVerdict()
 	}
 	ahead := s.Newest - s.Now
+	far := s.Ring == nil && ahead > v.Window+clockSlack+mostBooked // whether that is void, a wider window may decide
 	switch {
+	case far && v.Window == 0:
+		return stateUnknown, "written by a clock " + length(ahead) + " ahead: whether it counts, the callers' window= tells"
+	case far && v.Refused["expires"] != "":
+		return stateUnknown, "written by a clock " + length(ahead) +
+			" ahead: whether it counts, the TTL tells, which cannot be read"
 	case v.isVoid(ahead):
 		return stateVoid, written(length(ahead))
 	case s.Ring != nil && s.Permits == 0, s.Ring == nil && v.Window > 0 && s.Newest <= s.Now-v.Window:
-		return stateIdle, "no permit is in use any more: the limiter is as new"
+		return stateIdle, "no permit is in use any more"
 	case ahead > mostBooked || s.Ring != nil && ahead > 0:
 		return stateLive, "written by a clock " + length(ahead) + " ahead: permits stay in use that much longer"
 	case ahead > 0:
 		return stateLive, "booked " + length(ahead) + " ahead: only those who wait get permits"
+	}
+	if v.Window == 0 && v.TTL <= 0 {
+		return stateLive, "permits are stored: whether they still count, the callers' window= tells"
 	}
 	return stateLive, "permits are in use"
 }
@@ -296,8 +319,7 @@ func (v *view) isVoid(ahead int64) bool {
 	case v.Ring != nil:
 		return ahead > v.Window+clockSlack
 	}
-	_, hidden := v.Refused["expires"]
-	return !hidden && ahead > max(v.Window, v.grantedUnder)+clockSlack+mostBooked
+	return ahead > max(v.Window, v.grantedUnder)+clockSlack+mostBooked
 }
 
 func (v *view) bucketVerdict() (limitState, string) {
@@ -314,7 +336,7 @@ func (v *view) bucketVerdict() (limitState, string) {
 	}
 	v.Full = b.Full
 	if b.Full <= v.Now {
-		return stateIdle, "the bucket is full: the limiter is as new"
+		return stateIdle, "the bucket is full"
 	}
 	return stateLive, "the bucket is full again " + length(b.Full-v.Now) + " from now, if no one asks"
 }

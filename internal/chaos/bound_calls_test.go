@@ -22,6 +22,7 @@ type boundCall struct {
 	silent  bool // it returns no decision
 	offline bool // it may have an answer without Redis
 	ask     func(ctx context.Context, subject string) outcome
+	close   func(ctx context.Context) error // at the end; nil: there is nothing to close
 }
 
 // hourly is a limit that is never reached here.
@@ -113,7 +114,8 @@ func plainCalls(limits *loader.Limits, prefix string) []boundCall {
 	})
 	nodes.offline = true
 	zset := limits.ZSetLog(prefix+"cancel", hourly)
-	var booked *loader.Reservation
+	var booked *loader.Reservation // for 20 s later: until then there is something to cancel
+	ahead := limits.ZSetLog(prefix+"ahead", loader.Limit{Permits: 1, Window: 20 * time.Second})
 	return []boundCall{
 		nodes,
 		callOf("Preload", func(ctx context.Context, _ string) error { return limits.Preload(ctx) }),
@@ -131,7 +133,10 @@ func plainCalls(limits *loader.Limits, prefix string) []boundCall {
 			if booked != nil { // when all was well
 				return booked.Cancel(ctx)
 			}
-			booked, err = zset.Reserve(ctx, subject)
+			if _, err := ahead.Reserve(ctx, subject); err != nil {
+				return err
+			}
+			booked, err = ahead.Reserve(ctx, subject)
 			return err
 		}),
 		callOf("Batch of all", func(ctx context.Context, subject string) error {
@@ -181,11 +186,6 @@ func leasedCalls(t *testing.T, limits *loader.Limits, name string, policy []load
 	lease := func() *loader.Leased {
 		leased, err := limits.SliceRing(name, []loader.Limit{hourly}, opts...).Leased(loader.Lease{Block: 10})
 		must(t, err)
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			_ = leased.Close(ctx) // what it gives back may have been lost
-		})
 		return leased
 	}
 	one := lease()
@@ -194,6 +194,7 @@ func leasedCalls(t *testing.T, limits *loader.Limits, name string, policy []load
 		callOf("Wait", one.Wait),
 		decisionOf("Peek", one.Peek),
 	}
+	calls[0].close = one.Close
 	if policy != nil {
 		return calls
 	}
@@ -202,14 +203,14 @@ func leasedCalls(t *testing.T, limits *loader.Limits, name string, policy []load
 		if holds { // permits that were taken when all was well
 			return other.Close(ctx)
 		}
-		holds = true
 		for range 4 { // the last of them takes more than one
 			if _, err := other.Allow(ctx, subject); err != nil {
 				return err
 			}
 		}
+		holds = true
 		return nil
 	})
-	closing.offline = true
+	closing.offline, closing.close = true, other.Close
 	return append(calls, closing)
 }

@@ -84,7 +84,7 @@ func entriesUpTo(
 		if len(asked) == 0 {
 			return low, nil
 		}
-		if err := exec(ctx, pipe); err != nil {
+		if err := Exec(ctx, pipe); err != nil {
 			return nil, err
 		}
 		for i, reply := range asked {

@@ -51,7 +51,7 @@ func zsetUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int64
 	for i, at := range moments {
 		replies[i] = pipe.ZCount(ctx, s.Key.Text, "-inf", strconv.FormatInt(at, 10))
 	}
-	if err := exec(ctx, pipe); err != nil {
+	if err := Exec(ctx, pipe); err != nil {
 		return nil, err
 	}
 	counts := make([]int64, len(moments))

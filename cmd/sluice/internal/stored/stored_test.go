@@ -417,7 +417,7 @@ func TestServerDamage(t *testing.T) {
 		{"tb1:all", []any{"rpush", packed(1<<53, 1, 1)}, "want a moment, a running total and permits"},
 		{"tb1:all", []any{"rpush", packed(5, 9, 1), packed(6, 1, 1)}, "the running totals fall from 9 to 2"},
 		{"tb1:all", []any{"set", "x"}, "WRONGTYPE"},
-		{"tb1", []any{"hset", "rate", "5"}, "rate, interval and scope are [5 <nil> <nil>]"},
+		{"tb1", []any{"hset", "rate", "5"}, `rate, interval and scope are "5", none, none`},
 		{"tb1", []any{"hset", "rate", "0", "interval", "1000", "scope", "0"}, "rate, interval and scope"},
 		{"tb1", []any{"set", "x"}, "WRONGTYPE"},
 		{"sr1:1000", []any{"set", "short"}, "it holds 5 bytes"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -71,7 +72,7 @@ func Read(ctx context.Context, rdb *redis.Client, keys []Key) ([]Summary, error)
 		probes[i] = probeOf(key)
 		probes[i].ask(ctx, pipe, key.Text)
 	}
-	if err := exec(ctx, pipe); err != nil {
+	if err := Exec(ctx, pipe); err != nil {
 		return nil, err
 	}
 	var more []int
@@ -86,7 +87,7 @@ func Read(ctx context.Context, rdb *redis.Client, keys []Key) ([]Summary, error)
 			probes[i].askMore(ctx, pipe, key.Text)
 		}
 	}
-	if err := exec(ctx, pipe); err != nil {
+	if err := Exec(ctx, pipe); err != nil {
 		return nil, err
 	}
 	for _, i := range more {
@@ -95,13 +96,15 @@ func Read(ctx context.Context, rdb *redis.Client, keys []Key) ([]Summary, error)
 	return summaries, nil
 }
 
-// exec sends what is in the pipe. The errors that a server replied are left to those who read the replies.
-func exec(ctx context.Context, pipe redis.Pipeliner) error {
+// Exec sends what is in the pipe. The errors that a server replied to the commands are left to those who read the
+// replies. One that it replied to the handshake (WRONGPASS, no such database) is in none of them, and is returned.
+func Exec(ctx context.Context, pipe redis.Pipeliner) error {
 	if pipe.Len() == 0 {
 		return nil
 	}
-	_, err := pipe.Exec(ctx)
-	if IsReply(err) {
+	commands, err := pipe.Exec(ctx)
+	replied := func(command redis.Cmder) bool { return command.Err() != nil }
+	if IsReply(err) && slices.ContainsFunc(commands, replied) {
 		return nil
 	}
 	return err

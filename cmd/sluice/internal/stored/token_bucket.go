@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -69,7 +70,7 @@ func grantsUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int
 	for i, index := range entries {
 		behind[i] = pipe.LIndex(ctx, s.Key.Text, index)
 	}
-	if err := exec(ctx, pipe); err != nil {
+	if err := Exec(ctx, pipe); err != nil {
 		return nil, err
 	}
 	start, err := totalBefore(first, 0)
@@ -126,11 +127,25 @@ func (p *configProbe) read(s *Summary) bool {
 	interval, ok2 := numberIn(p.fields.Val()[1], 1000, 31_622_400_000_000)
 	scope, ok3 := numberIn(p.fields.Val()[2], 0, 1)
 	if !ok1 || !ok2 || !ok3 {
-		s.damaged("its rate, interval and scope are %v, want numbers in their ranges", p.fields.Val())
+		s.damaged("its rate, interval and scope are %s, want numbers in their ranges", shortQuotes(p.fields.Val()))
 		return false
 	}
 	s.Config = &Config{Rate: rate, Interval: interval, PerClient: scope == 1}
 	return false
+}
+
+// shortQuotes are the beginnings of fields in quotes, "none" for those that are not there.
+func shortQuotes(fields []any) string {
+	var texts []string
+	for _, field := range fields {
+		text, found := field.(string)
+		if !found {
+			texts = append(texts, "none")
+			continue
+		}
+		texts = append(texts, shortQuote(text))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // numberIn reads a field that holds digits.
