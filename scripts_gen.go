@@ -11,13 +11,13 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "6601fc6350bd04d95e29d9ac1dd7bc7caad4c490"
-	ListLogV1SHA1         = "b2f1e4a3b76ee20a6f6f6b0a0c6e58ac858741d6"
+	GCRAV1SHA1            = "90e38b7bdd1de243484ac4563262fa4b5841c473"
+	ListLogV1SHA1         = "1ca304dfe06cb024c6bcdbe1580fa5a43740998b"
 	SliceRingReturnV1SHA1 = "dca96e45d2960bb38462677ac225d9d0cca003e6"
-	SliceRingV1SHA1       = "e1106e1b426a532a601a646fd9da2812e4454a81"
-	TokenBucketSetV1SHA1  = "39fb416b4ee0d4e688f347c46e318599870a1572"
-	TokenBucketV1SHA1     = "7f42c6d1b09183eca70340743f6ce6831013ee3f"
-	ZSetLogV1SHA1         = "0402cbf7e5790a7068b0ead56da03b7127725c17"
+	SliceRingV1SHA1       = "60f0cb20220fdc7ed7c014fd526b5dd5e62cbefe"
+	TokenBucketSetV1SHA1  = "ed94d437bd29648f560fec0866c6acb06bcccaab"
+	TokenBucketV1SHA1     = "99e7a2eb909a81b8677f2cfd61f91751930f6975"
+	ZSetLogV1SHA1         = "d6f8c62f3af89311982a20286742764bb4644304"
 )
 
 //go:embed scripts/gcra_v1.lua
@@ -59,7 +59,7 @@ var GCRAV1 = Script{
 	},
 	Commands:   []string{"GET", "SET", "TIME"},
 	State:      "gcra/1",
-	Layout:     "struct.pack(\">I8I4I4I8\", tat, numerator, limit, since): the theoretical arrival time is tat + numerator / limit us. Void to a clock that is before since: a window and 60 s before it was written. Expires when tat has passed",
+	Layout:     "struct.pack(\">I7I3I3I7I6\", tat, numerator, limit, written, widest): the theoretical arrival time is tat + numerator / limit us, widest is the widest window of the grants that have not drained. Where grants under narrower windows came behind that one's, \"I6I7\" more: the widest of theirs, and when the grants before them have drained. Void to a clock that is more than widest and 60 s before written. Expires when tat has passed",
 	Complexity: "O(1)",
 	Cost:       "TIME, one GET, at most one SET",
 	Redis:      "5.0",
@@ -224,11 +224,11 @@ var TokenBucketSetV1 = Script{
 		{Code: "BADARG", Text: "an argument is not an integer in its range"},
 		{Code: "WRONGTYPE", Text: "config holds something other than a hash"},
 	},
-	Commands:   []string{"HSET", "PERSIST"},
+	Commands:   []string{"HDEL", "HMGET", "HSET", "PERSIST"},
 	State:      "tb/1",
 	Layout:     "config: a hash of rate, interval and scope; never expires",
 	Complexity: "O(1)",
-	Cost:       "HSET, PERSIST",
+	Cost:       "HMGET, HSET, PERSIST",
 	Redis:      "5.0",
 }
 
@@ -318,7 +318,7 @@ var ZSetLogV1 = Script{
 		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
 		{Code: "BADSTATE", Text: "log holds a score that is no moment in microseconds, or an unknown name"},
 	},
-	Commands:   []string{"PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREMRANGEBYRANK", "ZSCORE"},
+	Commands:   []string{"PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYRANK", "ZSCORE"},
 	State:      "zl/1",
 	Layout:     "one member a permit, its score the moment it was granted for: the id, then <id>||2, <id>||3, ..; without an id <us>|<k>, k from 1 on behind its number of digits: 11, 12, .., 19, 210. ZREM of all the members of a call gives its permits back. Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
 	Complexity: "O(log N)",

@@ -2,6 +2,8 @@ package loader_test
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -49,7 +51,8 @@ func sentBy(tb testing.TB, addr string, maker int) (sum string, keys []string, a
 		}
 	}})
 	must(tb, second(makers[maker].make(loader.New(rdb), loader.PerSecond(5000)).Allow(context.Background(), "s")))
-	count := words[2].(int)
+	count, err := strconv.Atoi(fmt.Sprint(words[2]))
+	must(tb, err)
 	for _, key := range words[3 : 3+count] {
 		keys = append(keys, key.(string))
 	}

@@ -60,6 +60,7 @@ type call struct {
 	limits *Limits
 	script *sluice.Script
 	words  []any // as they are sent: EVALSHA and what follows
+	keys   int   // how many of them are keys
 	want   int   // integers in its reply, at least
 
 	id        string // the request id, if it carries one
@@ -87,14 +88,15 @@ type call struct {
 
 // call is one decision of a script, whose reply holds at least want integers.
 func (l *Limits) call(script *sluice.Script, words []any, want int) call {
-	c := call{limits: l, script: script, words: words, want: want, timeout: l.deadlines.timeout}
+	keys, _ := words[keyCount].(int)
+	c := call{limits: l, script: script, words: words, keys: keys, want: want, timeout: l.deadlines.timeout}
 	c.inspect()
 	return c
 }
 
 // inspect reads from the arguments what the header says they mean.
 func (c *call) inspect() {
-	args := c.words[firstKey+c.keyCount():]
+	args := c.words[firstKey+c.keys:]
 	for i := range min(len(c.script.Args), len(args)) {
 		switch c.script.Args[i].Name {
 		case "permits":
@@ -105,14 +107,9 @@ func (c *call) inspect() {
 	}
 }
 
-func (c *call) keyCount() int {
-	n, _ := c.words[keyCount].(int)
-	return n
-}
-
-// keys are the keys of the call, for errors.
-func (c *call) keys() []string {
-	keys := make([]string, c.keyCount())
+// keyNames are the keys of the call, for errors.
+func (c *call) keyNames() []string {
+	keys := make([]string, c.keys)
 	for i := range keys {
 		keys[i], _ = c.words[firstKey+i].(string)
 	}
@@ -121,7 +118,7 @@ func (c *call) keys() []string {
 
 // key is the one by which a cluster finds the node.
 func (c *call) key() string {
-	if c.keyCount() == 0 {
+	if c.keys == 0 {
 		return ""
 	}
 	key, _ := c.words[firstKey].(string)
@@ -184,7 +181,7 @@ func (c *call) reply(cmd *command) ([]int64, error) {
 	return reply, nil
 }
 
-// command is the call as it is sent. The words are not written to after they have been sent.
+// command is the call as it is sent. Its words are those of the attempt before, which has come to an end.
 func (c *call) command(ctx context.Context) *command {
 	words := c.words
 	if verb := c.verb(); verb != "evalsha" {
@@ -194,7 +191,7 @@ func (c *call) command(ctx context.Context) *command {
 	if c.source {
 		words[1] = c.script.Source
 	}
-	return newCommand(ctx, words)
+	return newCommand(ctx, words, c.keys)
 }
 
 func (c *call) verb() string {
@@ -339,7 +336,10 @@ func (c *call) rested(ended error) error {
 
 // gaveUp is the error of a call whose context ended.
 func (c *call) gaveUp(cmd *command, err error) error {
-	if !c.looks && !cmd.giveUp() && !neverLeft(err) {
+	switch {
+	case cmd.giveUp():
+		err = fmt.Errorf("not sent in time: %w", err)
+	case !c.looks && !neverLeft(err):
 		c.lost = err
 	}
 	if c.why != nil {
@@ -354,7 +354,7 @@ func (c *call) unknown(err error) error {
 	if c.lost == nil {
 		return failed(c.script, err)
 	}
-	return &OutcomeUnknownError{Script: nameOf(c.script), Keys: c.keys(), ID: c.id, Err: err, inFlight: c.inFlight}
+	return &OutcomeUnknownError{Script: nameOf(c.script), Keys: c.keyNames(), ID: c.id, Err: err, inFlight: c.inFlight}
 }
 
 func (c *call) notLoaded(err error) error {
@@ -377,7 +377,7 @@ func (c *call) final(code string, err error) error {
 		argument, want, _ := strings.Cut(text, ": want ")
 		return &ArgumentError{Script: nameOf(c.script), Argument: argument, Want: want}
 	case "BADSTATE", "WRONGTYPE":
-		return &StateError{Script: nameOf(c.script), Keys: c.keys(), Code: code, Text: text}
+		return &StateError{Script: nameOf(c.script), Keys: c.keyNames(), Code: code, Text: text}
 	}
 	if c.source && refused(code, err) {
 		return c.notLoaded(err)

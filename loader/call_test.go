@@ -463,7 +463,7 @@ func TestHooksThatLog(t *testing.T) {
 	opt := options("127.0.0.1:1")
 	opt.DialerRetries, opt.MaxRetries = 1, -1
 	rdb := clientOf(t, opt)
-	rdb.AddHook(hook{before: func(cmd redis.Cmder) { _ = cmd.Args() }})
+	rdb.AddHook(hook{before: func(cmd redis.Cmder) { _ = cmd.Args(); _ = cmd.String() }})
 	_, err := loader.New(rdb).ListLog("x", loader.PerMinute(5)).Allow(background, "s")
 	if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
 		t.Errorf("nothing was sent: %v", err)

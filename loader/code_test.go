@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"encoding"
 	"errors"
 	"io"
 	"net"
@@ -40,28 +41,44 @@ func TestCodeOf(t *testing.T) {
 }
 
 func TestCommandGivenUpDoesNothing(t *testing.T) {
-	c := newCommand(context.Background(), []any{"evalsha", "sum", 1, "key"})
+	words := func() []any { return []any{"evalsha", "sum", 1, "key"} }
+	written := func(c *command) string {
+		keys, err := c.Args()[keyCount].(encoding.BinaryMarshaler).MarshalBinary()
+		if err != nil {
+			t.Error(err)
+		}
+		return string(keys)
+	}
+	c := newCommand(context.Background(), words(), 1)
 	for range 2 {
 		if !c.giveUp() {
 			t.Fatal("it cannot be given up")
 		}
 	}
-	if args := c.Args(); len(args) != 3 || args[2] != 0 {
-		t.Errorf("it sends %q", args)
+	if keys := written(c); keys != "0" {
+		t.Errorf("it is written with %s keys", keys)
 	}
-	c = newCommand(context.Background(), []any{"evalsha", "sum", 1, "key"})
-	if args := c.Args(); len(args) != 4 {
-		t.Errorf("it sends %q", args)
+	c = newCommand(context.Background(), words(), 1)
+	_ = c.String() // as a hook does that logs, and a ClusterClient that looks for the slot
+	_ = c.Args()
+	if !c.giveUp() {
+		t.Error("it counts as written when it is looked at")
+	}
+	c = newCommand(context.Background(), words(), 1)
+	for range 2 {
+		if keys := written(c); keys != "1" {
+			t.Errorf("it is written with %s keys", keys)
+		}
 	}
 	if c.giveUp() {
 		t.Error("it was given up after it had left")
 	}
-	if args := c.Args(); len(args) != 4 {
-		t.Errorf("it sends %q", args)
+	if keys := written(c); keys != "1" {
+		t.Errorf("it is written with %s keys", keys)
 	}
 	var _ redis.Cmder = c
-	if !c.Clone().NoRetry() || c.Name() != "evalsha" {
-		t.Error("its clone is sent again")
+	if !c.Clone().NoRetry() || c.Name() != "evalsha" || c.String() != "evalsha sum 1 key: []" {
+		t.Errorf("%s: its clone is sent again", c)
 	}
 }
 
@@ -103,7 +120,7 @@ func TestPipedErrors(t *testing.T) {
 		cmd := c.command(context.Background())
 		cmd.piped = test.piped
 		if test.left {
-			cmd.Args()
+			cmd.leave()
 		}
 		err := c.recover(context.Background(), cmd, test.err)
 		if errors.Is(err, ErrOutcomeUnknown) != test.unknown {
@@ -114,11 +131,11 @@ func TestPipedErrors(t *testing.T) {
 
 // TestOutcomeOfAnswered has a connection end behind the reply of a command: go-redis says so on all of them.
 func TestOutcomeOfAnswered(t *testing.T) {
-	c := newCommand(context.Background(), []any{"evalsha", "sum", 1, "key"})
+	c := newCommand(context.Background(), []any{"evalsha", "sum", 1, "key"}, 1)
 	if err := c.outcome(false, io.EOF); err != io.EOF {
 		t.Errorf("on its way: %v", err)
 	}
-	c.Args()
+	c.leave()
 	c.SetErr(nil)
 	c.SetErr(io.EOF)
 	for _, done := range []bool{false, true} {
@@ -126,7 +143,7 @@ func TestOutcomeOfAnswered(t *testing.T) {
 			t.Errorf("done %v: %v", done, err)
 		}
 	}
-	c = newCommand(context.Background(), []any{"evalsha", "sum", 1, "key"})
+	c = newCommand(context.Background(), []any{"evalsha", "sum", 1, "key"}, 1)
 	c.SetErr(reply("BADARG limit: want 1"))
 	if err := c.outcome(true, io.EOF); err == io.EOF {
 		t.Error("its own error is lost")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,7 +51,11 @@ func (c *counter) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPi
 func (c *counter) serve(cmds ...redis.Cmder) (err error) {
 	trip := &counted{answer: make(chan []any)}
 	for _, cmd := range cmds {
-		trip.permits = append(trip.permits, cmd.Args()[c.permitsAt].(int64))
+		permits, err := strconv.ParseInt(write(cmd)[c.permitsAt], 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		trip.permits = append(trip.permits, permits)
 	}
 	c.commands <- trip
 	for i, reply := range <-trip.answer {

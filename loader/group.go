@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/sluice-redis/sluice"
 )
 
 // groupKey is what the callers in a group ask for, under the same limit.
@@ -19,7 +22,9 @@ type groupKey struct {
 // that they would have got one by one at the moment at which Redis ran it.
 type group struct {
 	groupKey
-	words     []any // of each of their commands
+	script    *sluice.Script
+	keys      int
+	words     []any // of each of their commands, from the first key on
 	permitsAt int   // in the words
 	max       int64 // how many of them one command may ask for
 
@@ -41,9 +46,9 @@ func (s *sharing) groupOf(c *call) *group {
 	g := s.groups[key]
 	switch {
 	case g == nil:
-		g = &group{groupKey: key, words: c.words, permitsAt: c.permitsAt, max: c.together}
+		g = &group{groupKey: key, script: c.script, keys: c.keys, words: c.words[firstKey:], permitsAt: c.permitsAt, max: c.together}
 		s.groups[key] = g
-	case !slices.Equal(g.words, c.words):
+	case g.script != c.script || !slices.Equal(g.words, c.words[firstKey:]):
 		return nil
 	}
 	return g
@@ -79,9 +84,9 @@ type part struct {
 	turn    *groupTurn
 	members []*request
 
-	once  sync.Once
-	args  []any // nil until it is written
-	asked int64 // for how many members
+	once    sync.Once
+	written bool
+	asked   int64 // for how many members
 
 	err error // when the pipeline has ended
 }
@@ -100,7 +105,7 @@ func (s *sharing) boardGroup(p *pipeline, g *group) {
 		p.take(r)
 	}
 	for _, part := range t.split() {
-		p.cmds = append(p.cmds, part)
+		p.cmds = append(p.cmds, part.command)
 	}
 	p.turns = append(p.turns, t)
 }
@@ -113,12 +118,20 @@ func (t *groupTurn) split() []*part {
 	}
 	left := t.members
 	for _, size := range t.sizes(int64(len(left))) {
-		cmd := newCommand(left[0].ctx, t.words)
-		cmd.piped = true
-		t.parts = append(t.parts, &part{command: cmd, turn: t, members: left[:size]})
+		t.parts = append(t.parts, t.part(left[:size]))
 		left = left[size:]
 	}
 	return t.parts
+}
+
+// part is one command for several members.
+func (t *groupTurn) part(members []*request) *part {
+	p := &part{turn: t, members: members}
+	words := append([]any{"evalsha", t.script.SHA1, nil}, t.words...)
+	words[t.permitsAt] = (*writtenPermits)(p)
+	p.command = newCommand(members[0].ctx, words, t.keys)
+	p.command.part, p.command.piped = p, true
+	return p
 }
 
 // sizes is for how many of k members each command asks: as many as there was room for; where those are not all, a few
@@ -140,18 +153,8 @@ func (g *group) sizes(k int64) (sizes []int64) {
 	return sizes
 }
 
-// Args is what go-redis writes. It is made when it is asked for first.
-func (p *part) Args() []any {
-	p.once.Do(p.write)
-	return p.args
-}
-
-func (p *part) write() {
-	if p.command == p.members[0].cmd {
-		p.args = p.command.Args()
-		p.asked = p.wanting()
-		return
-	}
+// fill asks for the members who still wait. It is called when the command is written.
+func (p *part) fill() {
 	for _, r := range p.members {
 		if r.cmd.state.CompareAndSwap(waiting, sent) {
 			p.asked++
@@ -160,10 +163,22 @@ func (p *part) write() {
 	if p.asked == 0 {
 		p.giveUp()
 	}
-	p.args = slices.Clone(p.command.Args())
-	if p.asked > 0 {
-		p.args[p.turn.permitsAt] = p.asked * p.turn.permits
+	p.written = true
+}
+
+// writtenPermits is how many permits a part asks for.
+type writtenPermits part
+
+// MarshalBinary is what go-redis calls when it writes the command, after the number of keys.
+func (p *writtenPermits) MarshalBinary() ([]byte, error) { return []byte(p.String()), nil }
+
+// String is for hooks that log commands: all that may be asked for, until it is written.
+func (p *writtenPermits) String() string {
+	asked := int64(len(p.members))
+	if p.written {
+		asked = p.asked
 	}
+	return strconv.FormatInt(asked*p.turn.permits, 10)
 }
 
 // wanting is how many members have not given up before the command was written.
@@ -215,10 +230,10 @@ func (t *groupTurn) land(p *pipeline) {
 	t.endRest(left, rest)
 }
 
-// take reads what became of the command. One that was not written asked for all of its members, in vain.
+// take reads what became of the command. One that was not written was to ask for all of its members.
 func (p *part) take(err error) {
 	p.err = p.outcome(true, err)
-	if p.args == nil {
+	if !p.written { // or it is the command of its only member
 		p.asked = p.wanting()
 	}
 	if p.err == nil && len(p.Val()) < 2 {
@@ -307,7 +322,7 @@ func (g *group) learn(granted int64, all bool) {
 
 // share lets a call share its command with others who ask for as many permits.
 func (c *call) share(permits, capacity int64) {
-	most := c.script.Args[c.permitsAt-firstKey-c.keyCount()].Max
+	most := c.script.Args[c.permitsAt-firstKey-c.keys].Max
 	c.together = max(min(capacity, most)/permits, 1)
 }
 

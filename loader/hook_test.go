@@ -2,6 +2,8 @@ package loader_test
 
 import (
 	"context"
+	"encoding"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -61,4 +63,20 @@ func (b breaker) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (b breaker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
+}
+
+// write is the words of a command as go-redis writes them.
+func write(cmd redis.Cmder) []string {
+	words := make([]string, len(cmd.Args()))
+	for i, arg := range cmd.Args() {
+		words[i] = fmt.Sprint(arg)
+		if bytes, ok := arg.(encoding.BinaryMarshaler); ok {
+			text, err := bytes.MarshalBinary()
+			if err != nil {
+				panic(err)
+			}
+			words[i] = string(text)
+		}
+	}
+	return words
 }

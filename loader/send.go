@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -9,15 +10,16 @@ import (
 
 // command is a decision on its way. go-redis sends it once and never again on its own: NoRetry.
 //
-// It knows whether it can have left: go-redis writes what Args returns, and asks for it only then
-// (hooks that log commands ask too: then it counts as sent a moment early, which is the safe side). A
-// command that its caller gives up before that is turned into one that does nothing, so that nobody is
-// charged for a decision that nobody waits for.
+// It knows whether it can have left, for its number of keys is a value that go-redis asks for its bytes when it writes
+// them. A command that its caller gives up before that is written with no keys: the script answers BADARG KEYS and
+// does nothing, so that nobody is charged for a decision that nobody waits for.
 //
 // It is an IntSliceCmd because that reads integers without an allocation for each.
 type command struct {
 	*redis.IntSliceCmd
-	piped bool // sent together with others
+	keys  int   // how many
+	part  *part // that it is, of a group; nil: it asks for one caller
+	piped bool  // sent together with others
 	state atomic.Int32
 }
 
@@ -29,8 +31,10 @@ const (
 	answered       // sent; in a pipeline: its reply has been read, while others may still be missing
 )
 
-func newCommand(ctx context.Context, words []any) *command {
-	c := &command{IntSliceCmd: redis.NewIntSliceCmd(ctx, words...)}
+// newCommand is the command of these words, of which it sets the number of keys.
+func newCommand(ctx context.Context, words []any, keys int) *command {
+	c := &command{IntSliceCmd: redis.NewIntSliceCmd(ctx, words...), keys: keys}
+	words[keyCount] = (*writtenKeys)(c)
 	c.SetFirstKeyPos(firstKey)
 	c.SetStepCount(1) // otherwise a ClusterClient asks COMMAND for it
 	return c
@@ -39,15 +43,27 @@ func newCommand(ctx context.Context, words []any) *command {
 // NoRetry keeps go-redis from sending the command again, and with it the pipeline that it is in.
 func (c *command) NoRetry() bool { return true }
 
-// Args returns what is sent. In the place of a decision that was given up that is the script without its
-// keys: it answers BADARG KEYS, which every user may ask for who may ask for decisions.
-func (c *command) Args() []any {
-	words := c.IntSliceCmd.Args()
-	if !c.state.CompareAndSwap(waiting, sent) && c.state.Load() == givenUp {
-		return []any{words[0], words[1], 0}
+// leave notes that the command is being written, and reports whether it is still wanted.
+func (c *command) leave() bool {
+	if c.part != nil {
+		c.part.once.Do(c.part.fill)
 	}
-	return words
+	return c.state.CompareAndSwap(waiting, sent) || c.wanted()
 }
+
+// writtenKeys is the number of a command's keys.
+type writtenKeys command
+
+// MarshalBinary is what go-redis calls when it writes the command.
+func (k *writtenKeys) MarshalBinary() ([]byte, error) {
+	if (*command)(k).leave() {
+		return []byte(k.String()), nil
+	}
+	return []byte("0"), nil
+}
+
+// String is for hooks that log commands.
+func (k *writtenKeys) String() string { return strconv.Itoa(k.keys) }
 
 // SetErr is what go-redis calls for each command of a pipeline, with nil once its reply has been read.
 func (c *command) SetErr(err error) {

@@ -48,7 +48,7 @@ func (s *station) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPi
 func (s *station) serve(piped bool, cmds ...redis.Cmder) error {
 	j := &journey{piped: piped, answer: make(chan error)}
 	for _, cmd := range cmds {
-		j.keys = append(j.keys, cmd.Args()[3].(string))
+		j.keys = append(j.keys, write(cmd)[3])
 	}
 	s.trips <- j
 	err := <-j.answer

@@ -34,7 +34,7 @@ type TokenBucketSetV1Reply struct {
 // they are set again. Permits in use stay in use: they are judged by the new rate from the next
 // call on. Mends a config that has become unreadable.
 //
-// O(1): HSET, PERSIST.
+// O(1): HMGET, HSET, PERSIST.
 //
 // The script's errors:
 //

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // bookable is how far ahead the scripts book, at most.
@@ -107,7 +109,7 @@ func (c core) ahead() time.Duration {
 // How permits that nobody waits for any more are given back.
 const (
 	giveBackTries = 5                      // where it is not known whether they were booked
-	giveBackPause = 250 * time.Millisecond // before the second; then twice as long each time
+	giveBackPause = 250 * time.Millisecond // before the second; then 750 ms, and so on
 	giveBackAfter = 30 * time.Second       // of waiting for a command that does not come to an end
 )
 
@@ -124,11 +126,11 @@ func (c core) drop(ctx context.Context, subject, id string, n int64, maybe bool,
 			awaitEnd(inFlight)
 		}
 		for try := range giveBackTries {
+			_ = sleep(ctx, giveBackPause<<try-giveBackPause)
 			returned, err := c.giveBack(ctx, subject, id, n)
-			if returned > 0 || err == nil && !maybe {
+			if returned > 0 || err == nil && !maybe || errors.Is(err, redis.ErrClosed) {
 				break
 			}
-			_ = sleep(ctx, giveBackPause<<try)
 		}
 		return nil
 	})

@@ -25,9 +25,12 @@
 -- ERROR       WRONGTYPE    bucket holds something other than a string
 -- ERROR       BADSTATE     bucket holds a string that this script did not write
 --
--- STATE       gcra/1       struct.pack(">I8I4I4I8", tat, numerator, limit, since): the theoretical
---                          arrival time is tat + numerator / limit us. Void to a clock that is before
---                          since: a window and 60 s before it was written. Expires when tat has passed
+-- STATE       gcra/1       struct.pack(">I7I3I3I7I6", tat, numerator, limit, written, widest): the
+--                          theoretical arrival time is tat + numerator / limit us, widest is the widest
+--                          window of the grants that have not drained. Where grants under narrower windows
+--                          came behind that one's, "I6I7" more: the widest of theirs, and when the grants
+--                          before them have drained. Void to a clock that is more than widest and 60 s
+--                          before written. Expires when tat has passed
 -- COMPLEXITY  O(1)         TIME, one GET, at most one SET
 -- REDIS       5.0
 
@@ -72,33 +75,53 @@ if permits > burst then return redis.error_reply("BADARG permits: want up to bur
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
--- Where there is no struct library (miniredis) the same bytes are read and made by hand.
-local struct = rawget(_G, "struct")
+-- Where there is no struct library (miniredis) the same bytes are made and read by hand.
+local struct = rawget(_G, "struct") or {
+  pack = function(format, ...)
+    local bytes, numbers = "", {...}
+    for width in format:reverse():gmatch("%d") do
+      local n = table.remove(numbers)
+      for _ = 1, tonumber(width) do
+        bytes = string.char(n % 256) .. bytes
+        n = math.floor(n / 256)
+      end
+    end
+    return bytes
+  end,
+  unpack = function(format, bytes)
+    local numbers, from = {}, 1
+    for width in format:gmatch("%d") do
+      local n = 0
+      for i = from, from + width - 1 do n = n * 256 + bytes:byte(i) end
+      numbers[#numbers + 1] = n
+      from = from + width
+    end
+    return unpack(numbers)
+  end,
+}
 
 local stored = redis.pcall("GET", bucket)
 local ahead, part = 0, 0 -- of the theoretical arrival time; a full bucket has none
+-- How far a clock may step back goes by the widest window of the grants that have not drained. behind is
+-- the widest of those that came behind its grants, which have drained at the moment drained. So it is
+-- exact for two windows; of more, the second widest may be kept until all have drained that came with it.
+local widest, behind, drained
 if stored then
   if stored.err then return stored end
-  local tat, numerator, divisor, since = 0, 0, 0, 0
-  if #stored == 24 then
-    if struct then
-      tat, numerator, divisor, since = struct.unpack(">I8I4I4I8", stored)
-    else
-      for i = 1, 8 do
-        tat, since = tat * 256 + string.byte(stored, i), since * 256 + string.byte(stored, i + 16)
-      end
-      for i = 9, 12 do
-        numerator, divisor = numerator * 256 + string.byte(stored, i), divisor * 256 + string.byte(stored, i + 4)
-      end
-    end
+  local tat, numerator, divisor, written
+  if #stored == 26 then
+    tat, numerator, divisor, written, widest = struct.unpack(">I7I3I3I7I6", stored)
+  elseif #stored == 39 then
+    tat, numerator, divisor, written, widest, behind, drained = struct.unpack(">I7I3I3I7I6I6I7", stored)
   end
-  if numerator >= divisor or divisor > 10000000 or tat > 9007199254740991 then
-    return redis.error_reply("BADSTATE bucket: want the 24 bytes of a bucket")
+  if not tat or numerator >= divisor or divisor > 10000000 or tat > 9007199254740991 then
+    return redis.error_reply("BADSTATE bucket: want the 26 or 39 bytes of a bucket")
   end
-  -- A clock from before since was stepped back too far: void. Nothing ahead: the bucket is full.
-  if now >= since and tat >= now then
+  -- Nothing ahead: the bucket is full. A clock from before all that may be stepped back: void.
+  if tat >= now and now >= written - widest - 60000000 then
     ahead, part = tat - now, numerator
     if divisor ~= limit and part > 0 then ahead, part = ahead + 1, 0 end
+    if behind and now >= drained then widest, behind = behind, nil end
   end
 end
 
@@ -112,7 +135,7 @@ if after_part > depth_part then wait = wait + 1 end
 -- Lua 5.4 divides to floats, which are no integers in a reply.
 if wait > 0 then wait = math.floor(wait) else wait = 0 end
 
-local granted = 0
+local granted, before, before_part = 0, ahead, part
 if permits > 0 and wait <= max_wait then
   granted, ahead, part = permits, after, after_part
 end
@@ -120,21 +143,19 @@ end
 local reset_after = ahead
 if part > 0 then reset_after = reset_after + 1 end
 if granted > 0 then
-  local since = now - window - 60000000
-  if since < 0 then since = 0 end
-  local state
-  if struct then
-    state = struct.pack(">I8I4I4I8", now + ahead, part, limit, since)
+  if before + before_part == 0 or window >= widest then
+    widest, behind = window, nil
+  elseif behind then
+    behind = math.max(behind, window)
   else
-    local function big_endian(n, length)
-      local bytes = ""
-      for _ = 1, length do
-        bytes = string.char(n % 256) .. bytes
-        n = math.floor(n / 256)
-      end
-      return bytes
-    end
-    state = big_endian(now + ahead, 8) .. big_endian(part, 4) .. big_endian(limit, 4) .. big_endian(since, 8)
+    behind, drained = window, now + before
+    if before_part > 0 then drained = drained + 1 end
+  end
+  local state
+  if behind then
+    state = struct.pack(">I7I3I3I7I6I6I7", now + ahead, part, limit, now, widest, behind, drained)
+  else
+    state = struct.pack(">I7I3I3I7I6", now + ahead, part, limit, now, widest)
   end
   redis.call("SET", bucket, state, "PX", (reset_after + -reset_after % 1000) / 1000) -- rounded up
 end

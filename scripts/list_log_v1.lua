@@ -139,7 +139,12 @@ if granted > 0 then
   end
   local expires = math.ceil((due + window) / 1000)
   local ms = expires % 1000
-  redis.call("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
+  local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
+  if kept ~= 1 then
+    -- Refused, by an ACL say: what was added is taken back.
+    redis.pcall("LTRIM", log, "0", -granted - 1)
+    return kept
+  end
   live, newest = live + granted, due
 end
 

@@ -164,42 +164,52 @@ end
 local granted = 0
 if permits > 0 and moves == 0 then
   granted = permits
-  local cell, cells
+  local cell
   if fresh or current > last then
     local low = total % 16
     cell = struct.pack(">I5I2", (total - low) / 16, low * 4096 + current % 4096)
   end
-  if fresh then
-    cells = string.rep(cell, size)
-  elseif widest > size then
-    -- Lengthened at the old end: laid out oldest first, and turned to where the slices now belong.
-    cells = redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * size))
-    if #cells ~= 7 * size then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
-    local from = 7 * ((last + 1) % size)
-    local oldest = string.sub(cells, from + 1, from + 7)
-    cells = string.rep(oldest, widest - size) .. string.sub(cells, from + 1) .. string.sub(cells, 1, from)
-    local turn = 7 * (widest - (last + 1) % widest)
-    cells = string.sub(cells, turn + 1) .. string.sub(cells, 1, turn)
-    size = widest
-  end
-  if cells then
-    redis.call("SET", ring, struct.pack(">I6I6I6I6", slice, size, last, total) .. cells)
-  end
-  if current > last then
-    -- The gap: slices that were skipped, and the current one, start from the total so far. Once round
-    -- the ring at most, in one piece or, across its end, in two.
-    local gap = math.min(current - last, size)
-    local index = (current - gap + 1) % size
-    local behind = math.min(gap, size - index)
-    redis.call("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, behind))
-    if gap > behind then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - behind)) end
-  end
   total = (total + granted) % wrap
-  redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total))
-  if cells or current > last then
-    local expires = math.ceil((current + size) * slice / 1000)
-    local ms = expires % 1000
-    redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
+  if fresh or widest > size then
+    -- A new or a longer ring is one write, so that none is left without its expiry.
+    local cells
+    if fresh then
+      cells = string.rep(cell, size)
+    else
+      -- Lengthened at the old end: laid out oldest first, and turned to where the slices now belong.
+      cells = redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * size))
+      if #cells ~= 7 * size then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+      local from = 7 * ((last + 1) % size)
+      local oldest = string.sub(cells, from + 1, from + 7)
+      cells = string.rep(oldest, widest - size) .. string.sub(cells, from + 1) .. string.sub(cells, 1, from)
+      if current > last then
+        cells = string.sub(cells, 7 * (current - last) + 1) .. string.rep(cell, current - last)
+      end
+      local turn = 7 * (widest - (current + 1) % widest)
+      cells = string.sub(cells, turn + 1) .. string.sub(cells, 1, turn)
+      size = widest
+    end
+    local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
+    redis.call("SET", ring, state, "PX", math.ceil((current + size) * slice / 1000) - math.floor(now / 1000))
+  else
+    if current > last then
+      -- The expiry first: it can be put back, where the cells are refused (by an ACL, say).
+      local expires = math.ceil((current + size) * slice / 1000)
+      local ms = expires % 1000
+      redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
+      -- The gap: slices that were skipped, and the current one, start from the total so far. In one piece
+      -- or, across the ring's end, in two.
+      local gap = current - last
+      local index = (last + 1) % size
+      local behind = math.min(gap, size - index)
+      local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, behind))
+      if type(written) == "table" then
+        redis.pcall("PEXPIREAT", ring, math.ceil((last + size) * slice / 1000))
+        return written
+      end
+      if gap > behind then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - behind)) end
+    end
+    redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total))
   end
   last, remaining = current, remaining - granted
   for i = 1, #counts do counts[i] = counts[i] + granted end

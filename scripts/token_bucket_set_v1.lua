@@ -18,7 +18,7 @@
 -- ERROR       WRONGTYPE    config holds something other than a hash
 --
 -- STATE       tb/1         config: a hash of rate, interval and scope; never expires
--- COMPLEXITY  O(1)         HSET, PERSIST
+-- COMPLEXITY  O(1)         HMGET, HSET, PERSIST
 -- REDIS       5.0
 
 local function integer(text, least, most)
@@ -37,8 +37,21 @@ if not interval then return redis.error_reply("BADARG interval: want 1000..31622
 local scope = integer(ARGV[3], 0, 1)
 if not scope then return redis.error_reply("BADARG scope: want 0..1") end
 
-local set = redis.pcall("HSET", config, "rate", rate, "interval", interval, "scope", scope)
-if type(set) == "table" then return set end
-redis.call("PERSIST", config)
+local fields = {"rate", "interval", "scope"}
+local before = redis.pcall("HMGET", config, unpack(fields))
+if before.err then return before end
+redis.call("HSET", config, "rate", rate, "interval", interval, "scope", scope)
+local stays = redis.pcall("PERSIST", config)
+if type(stays) == "table" then
+  -- Refused, by an ACL say: what was set is taken back.
+  for i, field in ipairs(fields) do
+    if before[i] then
+      redis.pcall("HSET", config, field, before[i])
+    else
+      redis.pcall("HDEL", config, field)
+    end
+  end
+  return stays
+end
 
 return {rate, interval, scope}

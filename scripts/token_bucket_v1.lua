@@ -162,13 +162,7 @@ end
 local granted = 0
 if permits > 0 and due - now <= max_wait then
   granted = permits
-  if not newest then
-    total = 0
-    if tail then redis.call("UNLINK", log) end
-  elseif gone > 0 then
-    -- More than is added, so that what has come back never piles up.
-    redis.call("LTRIM", log, math.min(gone, 10000), "-1")
-  end
+  if not newest then total = 0 end
   local packed
   if struct then
     packed = struct.pack(">I8I8I4", due, total, granted)
@@ -181,23 +175,44 @@ if permits > 0 and due - now <= max_wait then
     end
     packed = string.char(unpack(bytes))
   end
-  redis.call("RPUSH", log, packed)
-  -- As text, for redis.call prints a number to 17 digits, which takes longer than the command.
-  local expires = math.ceil((due + interval) / 1000)
-  local ms = expires % 1000
-  redis.call("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
-
-  -- The config lives as long as the longest-lived permits; one that has no TTL was set to stay.
-  local ttl = 0
-  if configured then
-    ttl = redis.call("PTTL", config)
-  else
-    redis.call("HSET", config, "rate", rate, "interval", interval, "scope", scope)
+  local ttl = configured and redis.call("PTTL", config)
+  if not newest then
+    if tail then redis.call("UNLINK", log) end
+  elseif gone > 0 then
+    -- More than is added, so that what has come back never piles up.
+    redis.call("LTRIM", log, math.min(gone, 10000), "-1")
   end
-  -- A tenth of a second more, so that not every grant puts it off. A TTL beyond what any step back
-  -- leaves is from a clock that was far ahead.
-  if ttl >= 0 and (math.floor(now / 1000) + ttl <= expires or ttl * 1000 > 2 * interval + 121000000) then
-    redis.call("PEXPIREAT", config, expires + 100)
+
+  -- The config lives as long as the longest-lived permits; one that has no TTL was set to stay. A tenth of
+  -- a second more, so that not every grant puts it off. A TTL beyond what any step back leaves is from a
+  -- clock that was far ahead.
+  local expires = math.ceil((due + interval) / 1000)
+  local puts_off = not configured
+    or ttl >= 0 and (math.floor(now / 1000) + ttl <= expires or ttl * 1000 > 2 * interval + 121000000)
+  if not configured then redis.call("HSET", config, "rate", rate, "interval", interval, "scope", scope) end
+  -- Where what follows is refused, by an ACL say, what was written before it is taken back.
+  if puts_off then
+    local put_off = redis.pcall("PEXPIREAT", config, expires + 100)
+    if put_off ~= 1 then
+      if not configured then redis.pcall("UNLINK", config) end
+      return put_off
+    end
+  end
+  local pushed = redis.pcall("RPUSH", log, packed)
+  if type(pushed) == "table" then
+    if not configured then
+      redis.pcall("UNLINK", config)
+    elseif puts_off then
+      redis.pcall("PEXPIREAT", config, math.floor(now / 1000) + ttl)
+    end
+    return pushed
+  end
+  -- As text, for redis.call prints a number to 17 digits, which takes longer than the command.
+  local ms = expires % 1000
+  local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
+  if kept ~= 1 then
+    redis.pcall("LTRIM", log, "0", "-2")
+    return kept
   end
   newest, live = due, live + granted
 end

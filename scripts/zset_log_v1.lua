@@ -187,10 +187,12 @@ if granted > 0 and not granted_for then
     -- More than is added, so that expired members never pile up, and no more than that.
     redis.call("ZREMRANGEBYRANK", log, "0", math.min(left, granted + 100) - 1)
   end
+  local single, members = id
   if granted == 1 and k == 0 then
-    redis.call("ZADD", log, score, id == "" and score .. "|11" or id)
+    if id == "" then single = score .. "|11" end
+    redis.call("ZADD", log, score, single)
   else
-    local members = {}
+    members = {}
     local digits, ceiling, between = 1, 10, "|1" -- a k below the ceiling has so many digits
     for i = 1, granted do
       local name = id
@@ -209,7 +211,13 @@ if granted > 0 and not granted_for then
   end
   local expires = math.ceil((due + window) / 1000)
   local ms = expires % 1000
-  redis.call("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
+  local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
+  if kept ~= 1 then
+    -- Refused, by an ACL say: what was added is taken back.
+    members = members or {score, single}
+    for i = 2, #members, 2 do redis.pcall("ZREM", log, members[i]) end
+    return kept
+  end
   newest, live = due, card - left + granted
 end
 

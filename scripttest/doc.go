@@ -16,9 +16,10 @@
 //	}
 //
 // Snapshot tells whether a call wrote anything, Result.Commands what it called, Result.Instructions what
-// it cost, and NeverExpire runs it on a server that forgets to expire. A script that does not end fails
-// with a *BudgetError; one that needs what is not emulated fails with an *UnsupportedError. Neither can
-// be caught by the script. A run costs some 20 us plus its commands and 50 ns an instruction.
+// it cost, NeverExpire runs it on a server that forgets to expire, and Refuse withholds commands from it. A
+// script that does not end fails with a *BudgetError; one that needs what is not emulated fails with an
+// *UnsupportedError. Neither can be caught by the script. A run costs some 20 us plus its commands and 50 ns
+// an instruction.
 //
 // Whether the tests reach every line and branch, and notice every small fault, takes ten lines more. Put
 // the tests into a function of the script, check here, which makes a server, sets its clock and runs it:

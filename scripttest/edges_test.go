@@ -100,26 +100,31 @@ var gcraV1Edges = []timeline{
 		{"0s", "1 5248944497us 858000 0 0", "0 858000 0 0"},
 	}},
 	{"the first and the last values that are read", []line{
-		{"0s", "!SET $1 bucket:0:0:1:0", "OK"},
+		{"0s", "!SET $1 bucket:0:0:1:0:0", "OK"},
 		{"0s", "7 1s 4 0 0", "0 4 0 0"},
-		{"0s", "!SET $1 bucket:@0s:9999999:10000000:@0s", "OK"},
+		{"0s", "!SET $1 bucket:@0s:9999999:10000000:@0s:1s", "OK"},
 		{"0s", "10000000 1s 4 0 0", "0 0 1us 1us"},
-		{"0s", "!SET $1 bucket:9007199254740991:0:1:9007199254740991", "OK"},
+		{"0s", "!SET $1 bucket:9007199254740991:0:1:9007199254740991:1s", "OK"},
 		{"0s", "7 1s 4 0 0", "0 4 0 0"},
-		{"0s", "!SET $1 bucket:9007199254740991:0:1:0", "OK"},
+		{"0s", "!SET $1 bucket:9007199254740991:0:1:0:1s", "OK"},
 		{"0s", "7 1s 4 0 0", "0 0 4904754454312420us 4904754454740991us"},
-		{"0s", "!SET $1 bucket:9007199254740992:0:1:0", "OK"},
+		{"0s", "!SET $1 bucket:9007199254740992:0:1:0:1s", "OK"},
 		{"0s", "7 1s 4 0 0", badBucket},
 	}},
 	{"fractions add up to whole microseconds", []line{
 		{"0s", "7 1s 7 3 0", "3 4 0 428572us"},
 		{"0s", "7 1s 7 3 0", "3 1 0 857143us"},
-		{"", "!GET $1", "bucket:@857142us:6:7:@-61s"},
+		{"", "!GET $1", "bucket:@857142us:6:7:@0s:1s"},
 		{"0s", "7 1s 7 1 0", "1 0 0 1s"},
-		{"", "!GET $1", "bucket:@1s:0:7:@-61s"},
+		{"", "!GET $1", "bucket:@1s:0:7:@0s:1s"},
 		{"0s", "7 1s 7 3 60s", "3 0 428572us 1428572us"},
 		{"0s", "7 1s 7 5 60s", "5 0 1142858us 2142858us"},
-		{"", "!GET $1", "bucket:@2142857us:1:7:@-61s"},
+		{"", "!GET $1", "bucket:@2142857us:1:7:@0s:1s"},
+	}},
+	{"a narrower window behind as many microseconds as there are parts of one", []line{
+		{"0s", "!SET $1 bucket:@1us:1:7:@0s:1h", "OK"},
+		{"0s", "7 1s 7 1 0", "1 5 0 142859us"},
+		{"", "!GET $1", "bucket:@142858us:2:7:@0s:1h:1s:@2us"},
 	}},
 	{"a changed limit where the stored moment is whole", []line{
 		{"0s", "2 1s 2 1 0", "1 1 0 500ms"},
@@ -137,14 +142,14 @@ var gcraV1Edges = []timeline{
 		{"1.999999s", "10 10s 3 0 0", "0 1 0 1.000001s"},
 	}},
 	{"what remains is rounded down where only a fraction of a microsecond is missing", []line{
-		{"0s", "!SET $1 bucket:@4us:0:9999991:@0s", "OK"},
+		{"0s", "!SET $1 bucket:@4us:0:9999991:@0s:1s", "OK"},
 		{"0s", "9999991 3288925us 44 0 0", "0 31 0 4us"},
 	}},
 	{"nothing remains below zero", []line{
 		{"0s", "1 1s 3 3 0", "3 0 0 3s"},
 		{"999.999ms", "1 1s 2 0 0", "0 0 1.000001s 2.000001s"},
 		{"999.999ms", "1 1s 1 0 0", "0 0 2.000001s 2.000001s"},
-		{"", "!SET $1 bucket:@142857us:2:7:@0s", "OK"},
+		{"", "!SET $1 bucket:@142857us:2:7:@0s:1s", "OK"},
 		{"0s", "7 1s 1 0 0", "0 0 142858us 142858us"},
 	}},
 }
@@ -393,12 +398,13 @@ func checkBucketRemovesABoundedNumber(t testing.TB) {
 	}
 }
 
-// A config keeps a TTL that a booking may have set before the clock stepped back, and no longer one.
+// A config keeps a TTL that a booking may have set before the clock stepped back, and no longer one. In its last
+// millisecond it is put off as well.
 func TestConfigTTLOfAFarClock(t *testing.T) { checkConfigTTLOfAFarClock(t) }
 
 func checkConfigTTLOfAFarClock(t testing.TB) {
 	bucket := compile(t, sluice.TokenBucketV1.File, sluice.TokenBucketV1.Source)
-	for _, c := range []struct{ stored, want int64 }{{141_000, 141_000}, {141_001, 10_100}} {
+	for _, c := range []struct{ stored, later, want int64 }{{141_000, 0, 141_000}, {141_001, 0, 10_100}, {1000, 1000, 10_100}} {
 		r := scripttest.Start(t)
 		r.SetTime(epoch)
 		if _, err := r.Do("HSET", tokenBucketV1.keys[0], "rate", 3, "interval", 10_000_000, "scope", 0); err != nil {
@@ -407,6 +413,7 @@ func checkConfigTTLOfAFarClock(t testing.TB) {
 		if _, err := r.Do("PEXPIRE", tokenBucketV1.keys[0], c.stored); err != nil {
 			t.Fatal(err)
 		}
+		r.SetTime(epoch + 1000*c.later)
 		if result := bucket.Run(r, tokenBucketV1.keys, []string{"3", "10000000", "0", "1", "0"}); result.Err != nil {
 			t.Fatal(result.Err)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -113,6 +114,9 @@ func (i interpreter) answer(quotedWords []string) string {
 	words := make([]any, len(quotedWords))
 	for k, word := range quotedWords {
 		words[k] = unquoted(word)
+	}
+	if slices.Contains(i.withheld, fmt.Sprint(words[0])) {
+		return "e" + quoted("NOPERM withheld")
 	}
 	reply, err := i.redis.Do(words...)
 	if err != nil {

@@ -55,13 +55,14 @@ func gcraDamages(store model.Store, keys []string, pick int64) [][]string {
 	var damages [][]string
 	moment := epoch + (pick-500)*int64(1e9)
 	for _, fields := range []string{
-		"%d:1:1:%[1]d", "%d:0:0:%[1]d", "9007199254740992:0:1:%d", "18446744073709551615:0:1:%d", "%d:0:10000001:%[1]d",
-		"%d:4294967295:4294967295:0", "%d:0:1:%[1]d", "%d:6:7:%[1]d", "%d:9999999:10000000:0", "5000000000000000:0:3:%d",
-		"%d:0:1:18446744073709551615",
+		"%d:1:1:%[1]d:1s", "%d:0:0:%[1]d:1s", "9007199254740992:0:1:%d:1s", "72057594037927935:0:1:%d:1s",
+		"%d:0:10000001:%[1]d:1s", "%d:16777215:16777215:0:0", "%d:0:1:%[1]d:1h", "%d:6:7:%[1]d:1h", "%d:9999999:10000000:0:0",
+		"5000000000000000:0:3:%d:281474976710655", "%d:0:1:72057594037927935:281474976710655", "%d:0:1:%[1]d:1h:1s:%[1]d",
+		"5000000000000000:2:3:%d:1h:1m:%[1]d", "5000000000000000:2:3:%d:1m:1h:0", "%d:0:1:%[1]d:1h:0:72057594037927935",
 	} {
 		damages = append(damages, []string{"SET", key, bucketState(fmt.Sprintf(fields, moment))})
 	}
-	for _, text := range []string{"", "x", bucketState("0:0:1:0"), bucketState("0:0:1:0") + "x", bucketState("0:0:1:0")[:23]} {
+	for _, text := range []string{"", "x", bucketState("0:0:1:0:0"), bucketState("0:0:1:0:0") + "x", bucketState("0:0:1:0:0")[:25]} {
 		damages = append(damages, []string{"SET", key, text})
 	}
 	return damages

@@ -21,6 +21,7 @@ type Redis struct {
 	now         int64 // microseconds since 1970
 	neverExpire bool
 	stockScores bool            // as miniredis writes them
+	refused     map[string]bool // commands that scripts may not call, in lower case
 	overdue     map[dbKey]int64 // keys kept past their time, with that time in milliseconds
 	databases   int             // how many of them may hold keys
 }
@@ -78,10 +79,26 @@ func (r *Redis) LikeMiniredis() {
 	r.stockScores = true
 }
 
+// Refuse makes the commands fail in scripts from now on as for a user without the right to them, and only these; without
+// any, none. Do may call them. Whether a script takes back what it wrote before, since Redis does not, is for Snapshot
+// to tell.
+func (r *Redis) Refuse(commands ...string) {
+	r.refused = map[string]bool{}
+	for _, command := range commands {
+		r.refused[strings.ToLower(command)] = true
+	}
+}
+
 // FlushAll empties every database. The clock stays.
 func (r *Redis) FlushAll() {
 	r.mini.FlushAll()
 	clear(r.overdue)
+}
+
+// refuses reports whether scripts may not call a command, or the one that it is a subcommand of.
+func (r *Redis) refuses(s spec) bool {
+	container, _, _ := strings.Cut(s.name, "|")
+	return r.refused[s.name] || r.refused[container]
 }
 
 // word is a command's argument as clients send it.

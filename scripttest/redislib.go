@@ -95,6 +95,8 @@ func (c call) execute(words []string) lua.LValue {
 		return errorTable(c.LState, "ERR Wrong number of args calling Redis command from script")
 	case spec.noScript:
 		return errorTable(c.LState, "ERR This Redis command is not allowed from script")
+	case run.redis.refuses(spec):
+		return errorTable(c.LState, "ERR The user executing the script can't run this command or subcommand")
 	case spec.write && run.readOnly:
 		return errorTable(c.LState, "ERR Write commands are not allowed from read-only scripts.")
 	}
@@ -205,7 +207,7 @@ func redisBreakpoint(c call) int {
 
 func redisDebug(call) int { return 0 }
 
-// redisACLCheck knows no users: what is a command is allowed.
+// redisACLCheck knows no users: what is a command is allowed, unless Refuse says otherwise.
 func redisACLCheck(c call) int {
 	words := make([]string, c.GetTop())
 	if len(words) == 0 {
@@ -218,9 +220,10 @@ func redisACLCheck(c call) int {
 		}
 		words[i] = word
 	}
-	if _, known := lookUp(words); !known {
+	spec, known := lookUp(words)
+	if !known {
 		c.refuse("Invalid command passed to redis.acl_check_cmd()")
 	}
-	c.Push(lua.LTrue)
+	c.Push(lua.LBool(!runOf(c.LState).redis.refuses(spec)))
 	return 1
 }

@@ -76,6 +76,15 @@ var rollings = map[string][]timeline{
 			{"5s", "11 13s 3 3 0", "3"},
 			{"6s", "11 13s 3 1 0", "0"},
 		}},
+		{"a narrower window, steps back, and the wider one's grants drain", []line{
+			{"0s", "3 60s 3 2 0", "2 1"},
+			{"1s", "9 1s 999 2 0", "2"},
+			{"2s", "9 2s 999 1 0", "1"},
+			{"-30s", "3 60s 3 2 0", "0"},
+			{"41s", "9 1s 999 1 0", "1"},
+			{"10s", "3 60s 3 2 0", "0"},
+			{"-22s", "3 60s 3 0 0", "0 3"},
+		}},
 		{"the clock steps back, a little and too far", []line{
 			{"0s", "3 10s 3 2 0", "2 1"},
 			{"0s", "3 10s 3 1 0", "1 0"},
@@ -342,14 +351,14 @@ func differing(tl timeline, order, calls int, alone, mixed []string) string {
 func TestRollingDeployCatches(t *testing.T) {
 	for _, c := range []struct{ script, fault, old, new, says string }{
 		{"list_log", "milliseconds", `local entry = clock[1] .. string.format("%06d", now % 1000000)`, `local entry = string.format("%.0f", math.floor(due / 1000))`, "line"},
-		{"list_log", "no TTL", `redis.call("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "", "the store"},
+		{"list_log", "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1", "the store"},
 		{"zset_log", "names without their number of digits", `score .. between .. k + i`, `score .. "|" .. k + i`, "line"},
 		{"zset_log", "ids named otherwise", `name = id .. "||" .. i`, `name = id .. "|" .. i`, "BADARG id"},
 		{"token_bucket", "totals after a grant, not before it", "struct.pack(\">I8I8I4\", due, total, granted)", "struct.pack(\">I8I8I4\", due, total + granted, granted)", "line"},
-		{"gcra", "the limit is not stored", `struct.pack(">I8I4I4I8", now + ahead, part, limit,`, `struct.pack(">I8I4I4I8", now + ahead, part, 10000000,`, "line"},
+		{"gcra", "the limit is not stored", `struct.pack(">I7I3I3I7I6", now + ahead, part, limit,`, `struct.pack(">I7I3I3I7I6", now + ahead, part, 10000000,`, "line"},
 		{"slice_ring", "the current slice's total is that behind it", "struct.pack(\">I6I6\", current,", "struct.pack(\">I6I6\", current + 1,", "line"},
 		{"slice_ring_return", "the total stays", `redis.call("SETRANGE", ring, 18, six_bytes((total - returned) % wrap))`, "", "line"},
-		{"token_bucket_set", "leaves the TTL", `redis.call("PERSIST", config)`, "", "the store at the end"},
+		{"token_bucket_set", "leaves the TTL", `redis.pcall("PERSIST", config)`, "0", "the store at the end"},
 	} {
 		t.Run(c.script+"/"+c.fault, func(t *testing.T) {
 			old := rollingScript(t, c.script)

@@ -31,6 +31,7 @@ func (tab table) checks() (all []check) {
 		check{"leading zeros", tab.checkLeadingZeros},
 		check{"ranges", tab.checkRanges},
 		check{"costs", tab.checkCosts},
+		check{"withheld", tab.checkWithheld},
 	)
 	for _, tl := range tab.timelines {
 		all = append(all,
@@ -73,6 +74,7 @@ func ownChecks(script *sluice.Script) []check {
 			{"expiry", checkEveryKeyExpires},
 			{"config", checkConfigOutlivesPermits},
 			{"config's TTL", checkConfigTTLOfAFarClock},
+			{"no expiry", checkBucketPushesNothing},
 			{"struct", tokenBucketV1.checkPacksWithStruct},
 			{"bounded removal", checkBucketRemovesABoundedNumber},
 		},

@@ -146,13 +146,14 @@ func absolute(at string) string { return strconv.FormatInt(epoch+microseconds(at
 
 const bucketPrefix = "bucket:"
 
-// bucketState is what gcra stores, from tat:numerator:limit:since.
+// bucketState is what gcra stores, from tat:numerator:limit:written:widest or that and :behind:drained.
 func bucketState(fields string) string {
-	numbers := unsigned(fields)
-	state := binary.BigEndian.AppendUint64(nil, numbers[0])
-	state = binary.BigEndian.AppendUint32(state, uint32(numbers[1]))
-	state = binary.BigEndian.AppendUint32(state, uint32(numbers[2]))
-	return string(binary.BigEndian.AppendUint64(state, numbers[3]))
+	var state []byte
+	for i, n := range unsigned(fields) {
+		width := []int{7, 3, 3, 7, 6, 6, 7}[i]
+		state = append(state, binary.BigEndian.AppendUint64(nil, n)[8-width:]...)
+	}
+	return string(state)
 }
 
 const entryPrefix = "entry:"
@@ -164,12 +165,12 @@ func bucketEntry(at, before, count uint64) string {
 	return string(binary.BigEndian.AppendUint32(packed, uint32(count)))
 }
 
-// unsigned are the numbers between colons.
+// unsigned are the numbers between colons; lengths of time may be written as durations.
 func unsigned(fields string) []uint64 {
 	words := strings.Split(fields, ":")
 	numbers := make([]uint64, len(words))
 	for i, word := range words {
-		n, err := strconv.ParseUint(word, 10, 64)
+		n, err := strconv.ParseUint(inMicroseconds(word), 10, 64)
 		if err != nil {
 			panic(err)
 		}
@@ -222,7 +223,7 @@ func microseconds(at string) int64 {
 }
 
 var (
-	moments      = regexp.MustCompile(`@-?[0-9.]+(h|ms|us|m|s)`)
+	moments      = regexp.MustCompile(`@-?([0-9.]+(h|ms|us|m|s))+`)
 	sixteenDigit = regexp.MustCompile(`\d{16}`)
 	roundScore   = regexp.MustCompile(`\d\.\d+e\+15`)
 )

@@ -36,7 +36,7 @@ var needs = map[string]string{
 func TestACLText(t *testing.T) {
 	got := sluiceRun(nil, "acl", "--name", "rl", "--prefix", "shop", "list_log", "token_bucket_set")
 	want := `ACL SETUSER rl-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
-ACL SETUSER rl-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~shop:* +evalsha +hset +lindex +llen +ltrim +persist +pexpireat +ping +pttl +rpush +time +unlink
+ACL SETUSER rl-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~shop:* +evalsha +hdel +hmget +hset +lindex +llen +ltrim +persist +pexpireat +ping +pttl +rpush +time +unlink
 ACL SETUSER rl-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~shop:* +evalsha_ro +lindex +llen +ping +pttl +time
 `
 	if got.status != exitDone || got.stdout != want || !strings.Contains(got.stderr, "--password-file") {

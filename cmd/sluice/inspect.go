@@ -30,7 +30,7 @@ Not all of a limit is stored. With the arguments that the callers use, by the
 names in the script's header, the script itself is asked for what is left: for
 the logs limit=3; for gcra window=1s burst=5; for slice_ring slices= and limit=.
 Where they are not given, the window of a log is taken from its TTL, the limit
-of a gcra from its newest grant. When that was, a gcra tells only with window=.
+of a gcra from its newest grant.
 Its burst is not stored: what is left is not known without burst=.
 
 By limiter and subject, it looks at every key of the subject, with prefix=sluice

@@ -119,7 +119,7 @@ func (s screen) facts(v view, line func(name string, text any)) {
 		line("limit", fmt.Sprintf("%d, by the newest grant", v.Limit))
 	}
 	if v.Written > 0 {
-		line("written", v.moment(v.Written)+", by that window")
+		line("written", v.moment(v.Written))
 	}
 	switch {
 	case v.Newest == 0, v.refused():

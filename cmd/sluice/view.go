@@ -39,7 +39,7 @@ type view struct {
 	Newest  int64 `json:"newest,omitempty"`
 	Full    int64 `json:"full,omitempty"`    // the moment from which on a gcra is full
 	Limit   int64 `json:"limit,omitempty"`   // of the newest grant of a gcra
-	Written int64 `json:"written,omitempty"` // when that was, where the window is known
+	Written int64 `json:"written,omitempty"` // when that was
 
 	Window     int64     `json:"window,omitempty"`
 	WindowFrom string    `json:"window_from,omitempty"`
@@ -325,14 +325,9 @@ func (v *view) isVoid(ahead int64) bool {
 func (v *view) bucketVerdict() (limitState, string) {
 	b := v.summary.Bucket
 	v.Limit = b.Limit
-	if at, told := b.Written(v.Window); told && v.Window > 0 {
-		v.Written = at
-	}
-	switch {
-	case b.Void(v.Now) && v.Written > 0:
-		return stateVoid, written(length(v.Written - v.Now))
-	case b.Void(v.Now):
-		return stateVoid, written("more than a window and 60 s")
+	v.Written = b.Written
+	if b.Void(v.Now) {
+		return stateVoid, written(length(b.Written - v.Now))
 	}
 	v.Full = b.Full
 	if b.Full <= v.Now {

@@ -1,10 +1,6 @@
 package model
 
-import (
-	"encoding/binary"
-	"math"
-	"math/big"
-)
+import "math/big"
 
 // gcra is gcra_v1, in exact fractions of a microsecond. Whatever it computes is whole intervals of
 // window / limit away from a whole microsecond, so the state can say it exactly.
@@ -18,7 +14,7 @@ func gcra(c call) Outcome {
 	if permits > c.args.number["burst"] {
 		return c.fails("BADARG permits: want up to burst")
 	}
-	arrival, bad := c.arrival()
+	arrival, held, bad := c.arrival()
 	if bad != "" {
 		return c.fails(bad)
 	}
@@ -29,8 +25,9 @@ func gcra(c call) Outcome {
 	outcome := Outcome{After: c.store}
 	granted := int64(0)
 	if permits > 0 && wait <= c.args.number["max_wait"] {
+		held = held.behind(arrival, c.args.number["window"])
 		granted, arrival = permits, asked
-		outcome.After = c.store.With(c.keys[0], c.bucket(arrival))
+		outcome.After = c.store.With(c.keys[0], c.bucket(arrival, held))
 	}
 	remaining := int64(0)
 	if left := difference(sum(now, depth), arrival); left.Sign() > 0 {
@@ -40,57 +37,97 @@ func gcra(c call) Outcome {
 	return outcome
 }
 
-// arrival is the theoretical arrival time: the stored one, if it is ahead and not void, else now.
-func (c call) arrival() (at *big.Rat, bad string) {
+// arrival is the theoretical arrival time: the stored one, if it is ahead and not void, else now. With it come the
+// windows that the grants in it were made under.
+func (c call) arrival() (at *big.Rat, held windowsHeld, bad string) {
 	stored, ok := c.holds(c.keys[0], "string")
 	if !ok {
-		return nil, wrongType
+		return nil, held, wrongType
 	}
 	if stored.Type == "" {
-		return whole(c.now), ""
+		return whole(c.now), held, ""
 	}
-	tat, limit, since, ok := arrivalTime(stored.Text)
+	state, ok := arrivalTime(stored.Text)
 	if !ok {
-		return nil, "BADSTATE bucket: want the 24 bytes of a bucket"
+		return nil, held, "BADSTATE bucket: want the 26 or 39 bytes of a bucket"
 	}
-	if limit != c.args.number["limit"] {
+	tat := state.tat
+	if state.limit != c.args.number["limit"] {
 		tat = whole(ceil(tat))
 	}
-	if c.now < since || tat.Cmp(whole(c.now)) < 0 {
-		return whole(c.now), ""
+	if c.now < state.written-state.held.widest-60_000_000 || tat.Cmp(whole(c.now)) <= 0 {
+		return whole(c.now), held, ""
 	}
-	return tat, ""
+	return tat, state.held.at(c.now), ""
+}
+
+// windowsHeld are the windows of the grants that have not drained: the widest, and the widest of those behind its
+// last grant, if there are any, with the moment when that grant and what came before have drained.
+type windowsHeld struct {
+	widest, next, drained int64
+	followed              bool // there are grants behind
+}
+
+// at is what they are at a moment, with grants left.
+func (w windowsHeld) at(now int64) windowsHeld {
+	if w.followed && now >= w.drained {
+		return windowsHeld{widest: w.next}
+	}
+	return w
+}
+
+// behind is what they are after another grant, which stands behind all that drains at the arrival time.
+func (w windowsHeld) behind(arrival *big.Rat, window int64) windowsHeld {
+	switch {
+	case window >= w.widest:
+		return windowsHeld{widest: window}
+	case !w.followed:
+		return windowsHeld{w.widest, window, ceil(arrival), true}
+	}
+	return windowsHeld{w.widest, max(w.next, window), w.drained, true}
 }
 
 // bucket is what is stored after a grant.
-func (c call) bucket(arrival *big.Rat) Value {
+func (c call) bucket(arrival *big.Rat, held windowsHeld) Value {
 	limit := c.args.number["limit"]
 	part := times(difference(arrival, whole(floor(arrival))), limit)
-	state := binary.BigEndian.AppendUint64(nil, uint64(floor(arrival)))
-	state = binary.BigEndian.AppendUint32(state, uint32(floor(part)))
-	state = binary.BigEndian.AppendUint32(state, uint32(limit))
-	state = binary.BigEndian.AppendUint64(state, uint64(max(c.now-c.args.number["window"]-60_000_000, 0)))
+	state := inBytes(floor(arrival), 7) + inBytes(floor(part), 3) + inBytes(limit, 3) +
+		inBytes(c.now, 7) + inBytes(held.widest, 6)
+	if held.followed {
+		state += inBytes(held.next, 6) + inBytes(held.drained, 7)
+	}
 	return Value{
 		Type:    "string",
-		Text:    string(state),
+		Text:    state,
 		Expires: c.now/1000 + milliseconds(ceil(difference(arrival, whole(c.now)))),
 	}
 }
 
-// arrivalTime reads the state: the time as whole microseconds, a numerator and what it is over; and since when
-// a clock must be for it to count.
-func arrivalTime(state string) (tat *big.Rat, limit, since int64, ok bool) {
-	if len(state) != 24 {
-		return nil, 0, 0, false
+// bucketState is what a bucket says: the theoretical arrival time, whose fraction is over the limit, when it was
+// written, and what that clock may be behind by.
+type bucketState struct {
+	tat            *big.Rat
+	limit, written int64
+	held           windowsHeld
+}
+
+// arrivalTime reads the state.
+func arrivalTime(text string) (state bucketState, ok bool) {
+	if len(text) != 26 && len(text) != 39 {
+		return state, false
 	}
-	bytes := []byte(state)
-	at, part := binary.BigEndian.Uint64(bytes), int64(binary.BigEndian.Uint32(bytes[8:]))
-	limit = int64(binary.BigEndian.Uint32(bytes[12:]))
+	at, part, limit := bigEndian(text[:7]), bigEndian(text[7:10]), bigEndian(text[10:13])
 	if at > mostMoment || part >= limit || limit > 10_000_000 {
-		return nil, 0, 0, false
+		return state, false
 	}
-	since = int64(min(binary.BigEndian.Uint64(bytes[16:]), math.MaxInt64))
-	return sum(whole(int64(at)), big.NewRat(part, limit)), limit, since, true
+	state = bucketState{
+		tat: sum(whole(at), big.NewRat(part, limit)), limit: limit,
+		written: bigEndian(text[13:20]), held: windowsHeld{widest: bigEndian(text[20:26])},
+	}
+	if len(text) == 39 {
+		state.held.next, state.held.drained, state.held.followed = bigEndian(text[26:32]), bigEndian(text[32:]), true
+	}
+	return state, true
 }
 
 func whole(n int64) *big.Rat             { return new(big.Rat).SetInt64(n) }

@@ -39,6 +39,7 @@ end
 -- Scores as floats, as a server with Lua 5.4 gives them.
 local function scored(got, command, ...)
   local function float(score) return (tonumber(score) or score == "inf" and math.huge or -math.huge) + 0.0 end
+  if type(got) == "table" and got.err then return got end
   if command == "ZSCORE" and got then return float(got) end
   if command == "ZRANGE" and select(select("#", ...), ...) == "WITHSCORES" then
     for i = 2, #got, 2 do got[i] = float(got[i]) end

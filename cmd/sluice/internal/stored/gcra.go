@@ -2,23 +2,23 @@ package stored
 
 import (
 	"context"
-	"encoding/binary"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Bucket is the state of a gcra. Moments are in microseconds since 1970.
+// Bucket is the state of a gcra. Moments are in microseconds since 1970, windows in microseconds.
 type Bucket struct {
-	Full  int64 // the moment from which on the bucket is full, rounded up to a microsecond
-	Limit int64 // of the last grant
-	Since int64 // to a clock before it the bucket is void: the last grant, less its window and 60 s
+	Full    int64 // the moment from which on the bucket is full, rounded up to a microsecond
+	Limit   int64 // of the last grant
+	Written int64 // the moment of the last grant
+	Widest  int64 // the widest window of the grants that had not drained then
 }
 
-// bucketSlack is how far behind the last grant a clock may be, besides the window.
+// bucketSlack is how far behind the last grant a clock may be, besides the widest window.
 const bucketSlack = 60_000_000
 
 // Void reports whether the scripts take the bucket for full, since the clock was stepped back too far.
-func (b Bucket) Void(now int64) bool { return now < b.Since }
+func (b Bucket) Void(now int64) bool { return now < b.Written-b.Widest-bucketSlack }
 
 // Backlog is how long it takes at a moment until the bucket is full.
 func (b Bucket) Backlog(now int64) int64 {
@@ -28,14 +28,12 @@ func (b Bucket) Backlog(now int64) int64 {
 	return max(b.Full-now, 0)
 }
 
-// Written is the moment of the last grant, if it was made under that window. It is false where the state does not
-// tell, being from the first moments after 1970.
-func (b Bucket) Written(window int64) (at int64, told bool) {
-	return b.Since + window + bucketSlack, b.Since > 0
-}
-
-// bucketLength is the bytes of a bucket: struct.pack(">I8I4I4I8", tat, numerator, limit, since).
-const bucketLength = 24
+// bucketLength is the bytes of a bucket: struct.pack(">I7I3I3I7I6", tat, numerator, limit, written, widest). Where grants
+// under narrower windows came behind the widest's, longBucket: 13 more, which are the script's own affair.
+const (
+	bucketLength = 26
+	longBucket   = 39
+)
 
 // bucketProbe reads a gcra. The first round asks for no more than a byte above a bucket, whatever else the key
 // may hold; the second asks as the script does, for users who may do only that.
@@ -45,7 +43,7 @@ type bucketProbe struct {
 }
 
 func (p *bucketProbe) ask(ctx context.Context, pipe redis.Pipeliner, key string) {
-	p.start = pipe.GetRange(ctx, key, 0, bucketLength)
+	p.start = pipe.GetRange(ctx, key, 0, longBucket)
 }
 
 func (p *bucketProbe) read(s *Summary) bool {
@@ -74,7 +72,7 @@ func (s *Summary) readBucket(text string) {
 	s.Exists = true
 	bucket, ok := parseBucket([]byte(text))
 	if !ok {
-		s.damaged("it holds %s, want the %d bytes of a bucket", shortQuote(text), bucketLength)
+		s.damaged("it holds %s, want the %d or %d bytes of a bucket", shortQuote(text), bucketLength, longBucket)
 		return
 	}
 	s.Bucket = &bucket
@@ -82,17 +80,25 @@ func (s *Summary) readBucket(text string) {
 
 // parseBucket reads a bucket, and reports false for what the scripts refuse.
 func parseBucket(packed []byte) (Bucket, bool) {
-	if len(packed) != bucketLength {
+	if len(packed) != bucketLength && len(packed) != longBucket {
 		return Bucket{}, false
 	}
-	tat, since := binary.BigEndian.Uint64(packed), binary.BigEndian.Uint64(packed[16:])
-	numerator, limit := binary.BigEndian.Uint32(packed[8:]), binary.BigEndian.Uint32(packed[12:])
+	tat, written, widest := bigEndian(packed[:7]), bigEndian(packed[13:20]), bigEndian(packed[20:26])
+	numerator, limit := bigEndian(packed[7:10]), bigEndian(packed[10:13])
 	if numerator >= limit || limit > 10_000_000 || tat > mostMoment {
 		return Bucket{}, false
 	}
-	b := Bucket{Full: int64(tat), Limit: int64(limit), Since: int64(min(since, mostMoment))}
+	b := Bucket{Full: tat, Limit: limit, Written: written, Widest: widest}
 	if numerator > 0 {
 		b.Full++
 	}
 	return b, true
+}
+
+// bigEndian is an integer of up to seven bytes.
+func bigEndian(bytes []byte) (n int64) {
+	for _, b := range bytes {
+		n = n<<8 | int64(b)
+	}
+	return n
 }

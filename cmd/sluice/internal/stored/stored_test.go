@@ -262,10 +262,8 @@ func TestServerBucketAndConfig(t *testing.T) {
 	must(t, err)
 	full := d.Now.UnixMicro() + d.ResetAfter.Microseconds()
 	now := d.Now.UnixMicro()
-	if b := all[0].Bucket; b == nil || *b != (Bucket{full, 7, now - 61_000_000}) {
-		t.Errorf("%+v, want full at %d", b, full)
-	} else if at, told := b.Written(1_000_000); at != now || !told {
-		t.Errorf("written at %d, %t, want %d", at, told, now)
+	if b := all[0].Bucket; b == nil || *b != (Bucket{full, 7, now, 1_000_000}) {
+		t.Errorf("%+v, want full at %d, written at %d", b, full, now)
 	}
 	if c := all[1].Config; c == nil || *c != (Config{7, 1e6, true}) {
 		t.Errorf("%+v", c)
@@ -288,11 +286,12 @@ func parsed(t *testing.T, texts ...string) (keys []Key) {
 }
 
 // bucket is what a gcra stores.
-func bucket(tat uint64, numerator, limit uint32, since uint64) string {
-	packed := binary.BigEndian.AppendUint64(nil, tat)
-	packed = binary.BigEndian.AppendUint32(packed, numerator)
-	packed = binary.BigEndian.AppendUint32(packed, limit)
-	return string(binary.BigEndian.AppendUint64(packed, since))
+func bucket(tat, numerator, limit, written, widest uint64) string {
+	return inBytes(7, tat) + inBytes(3, numerator) + inBytes(3, limit) + inBytes(7, written) + inBytes(6, widest)
+}
+
+func inBytes(width int, n uint64) string {
+	return string(binary.BigEndian.AppendUint64(nil, n)[8-width:])
 }
 
 func TestParseBucket(t *testing.T) {
@@ -302,16 +301,17 @@ func TestParseBucket(t *testing.T) {
 		want   Bucket
 		ok     bool
 	}{
-		{bucket(100, 0, 7, 40), Bucket{100, 7, 40}, true},
-		{bucket(100, 6, 7, 40), Bucket{101, 7, 40}, true},
-		{bucket(most, 0, 10_000_000, 0), Bucket{most, 10_000_000, 0}, true},
-		{bucket(100, 0, 1, 1<<63), Bucket{100, 1, most}, true},
-		{packed: bucket(100, 7, 7, 40)},
-		{packed: bucket(100, 0, 0, 40)},
-		{packed: bucket(100, 0, 10_000_001, 40)},
-		{packed: bucket(most+1, 0, 7, 40)},
-		{packed: bucket(100, 0, 7, 40)[1:]},
-		{packed: bucket(100, 0, 7, 40) + "x"},
+		{bucket(100, 0, 7, 40, 5), Bucket{100, 7, 40, 5}, true},
+		{bucket(100, 6, 7, 40, 5), Bucket{101, 7, 40, 5}, true},
+		{bucket(100, 6, 7, 40, 5) + inBytes(6, 3) + inBytes(7, 60), Bucket{101, 7, 40, 5}, true},
+		{bucket(most, 0, 10_000_000, 0, 0), Bucket{most, 10_000_000, 0, 0}, true},
+		{bucket(100, 0, 1, 1<<56-1, 1<<48-1), Bucket{100, 1, 1<<56 - 1, 1<<48 - 1}, true},
+		{packed: bucket(100, 7, 7, 40, 5)},
+		{packed: bucket(100, 0, 0, 40, 5)},
+		{packed: bucket(100, 0, 10_000_001, 40, 5)},
+		{packed: bucket(most+1, 0, 7, 40, 5)},
+		{packed: bucket(100, 0, 7, 40, 5)[1:]},
+		{packed: bucket(100, 0, 7, 40, 5) + "x"},
 	}
 	for _, test := range tests {
 		got, ok := parseBucket([]byte(test.packed))
@@ -321,16 +321,14 @@ func TestParseBucket(t *testing.T) {
 	}
 }
 
-// TestBucketOverTime has a clock that is stepped back behind since.
+// TestBucketOverTime has a clock that is stepped back by more than the widest window and a minute.
 func TestBucketOverTime(t *testing.T) {
-	b := Bucket{Full: 100, Limit: 1, Since: 40}
-	for now, want := range map[int64]int64{39: 0, 40: 60, 99: 1, 100: 0, 101: 0} {
-		if got := b.Backlog(now); got != want || b.Void(now) != (now == 39) {
+	b := Bucket{Full: 90_000_000, Limit: 1, Written: 80_000_000, Widest: 5_000_000}
+	const first = 15_000_000
+	for now, want := range map[int64]int64{first - 1: 0, first: 75_000_000, 89_999_999: 1, 90_000_000: 0, 90_000_001: 0} {
+		if got := b.Backlog(now); got != want || b.Void(now) != (now == first-1) {
 			t.Errorf("at %d: %d, void %t, want %d", now, got, b.Void(now), want)
 		}
-	}
-	if _, told := (Bucket{Full: 100, Limit: 1}).Written(1000); told {
-		t.Error("since 0 tells when it was written")
 	}
 }
 
@@ -374,7 +372,7 @@ func TestServerRingOverTime(t *testing.T) {
 func TestServerBucketWithoutGetRange(t *testing.T) {
 	rdb := start(t)
 	must(t, rdb.ACLSetUser(background, "ada", "on", ">pw", "~*", "+get", "+time").Err())
-	must(t, rdb.MSet(background, "sluice:a:{s}:gcra1", bucket(5, 0, 7, 4), "sluice:b:{s}:sr1:1000", "x").Err())
+	must(t, rdb.MSet(background, "sluice:a:{s}:gcra1", bucket(5, 0, 7, 4, 1), "sluice:b:{s}:sr1:1000", "x").Err())
 	must(t, rdb.LPush(background, "sluice:c:{s}:gcra1", "x").Err())
 	ada := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "ada", Password: "pw", DisableIdentity: true})
 	defer ada.Close()
@@ -425,8 +423,8 @@ func TestServerDamage(t *testing.T) {
 		{"sr1:1000", []any{"set", six(0, 1, 1, 5)}, "it holds 1 slices of 0 us"},
 		{"sr1:1000", []any{"set", six(1000, 60, now/1000+30000, 5)}, "the ring ends early"},
 		{"sr1:1000", []any{"rpush", "x"}, "WRONGTYPE"},
-		{"gcra1", []any{"set", "1 2 3 4"}, `it holds "1 2 3 4", want the 24 bytes of a bucket`},
-		{"gcra1", []any{"set", bucket(100, 0, 7, 40) + "x"}, "want the 24 bytes"},
+		{"gcra1", []any{"set", "1 2 3 4"}, `it holds "1 2 3 4", want the 26 or 39 bytes of a bucket`},
+		{"gcra1", []any{"set", bucket(100, 0, 7, 40, 5) + "x"}, "want the 26 or 39 bytes"},
 		{"gcra1", []any{"sadd", "x"}, "WRONGTYPE"},
 	}
 	for _, test := range tests {

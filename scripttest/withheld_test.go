@@ -1,0 +1,451 @@
+package scripttest_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// Redis does not take back what a script wrote before a command was refused: by an ACL, or because it was renamed. So
+// the scripts do. These tests withhold every command of each script in turn, on every path that writes.
+
+// withheldCalls are calls on those paths: what came before, and the call.
+func withheldCalls(script *sluice.Script) []cost {
+	return map[*sluice.Script][]cost{
+		&sluice.ListLogV1:         logCalls(""),
+		&sluice.ZSetLogV1:         append(logCalls(` ""`), zsetCalls...),
+		&sluice.TokenBucketV1:     append(bucketCalls(logCalls("")), configCalls...),
+		&sluice.TokenBucketSetV1:  setCalls,
+		&sluice.SliceRingV1:       ringCalls,
+		&sluice.SliceRingReturnV1: returnCalls,
+		&sluice.GCRAV1:            gcraCalls,
+	}[script]
+}
+
+func logCalls(id string) []cost {
+	full := line{"0s", "3 10s 3 0" + id, ""}
+	return []cost{
+		{"the first grant", nil, line{"0s", "3 10s 1 0" + id, ""}},
+		{"the first grant of several", nil, line{"0s", "3 10s 2 0" + id, ""}},
+		{"a later grant", []line{{"0s", "9 10s 2 0" + id, ""}}, line{"1s", "9 10s 1 0" + id, ""}},
+		{"a later grant of several", []line{{"0s", "9 10s 2 0" + id, ""}}, line{"1s", "9 10s 3 0" + id, ""}},
+		{"another in this microsecond", []line{{"0s", "9 10s 2 0" + id, ""}}, line{"0s", "9 10s 1 0" + id, ""}},
+		{"a booking", []line{full}, line{"1s", "3 10s 2 60s" + id, ""}},
+		{"a booking behind a booking", []line{full, {"1s", "3 10s 1 60s" + id, ""}}, line{"2s", "3 10s 2 60s" + id, ""}},
+		{"a grant that trims", []line{{"0s", "3 10s 1 0" + id, ""}, {"5s", "3 10s 1 0" + id, ""}}, line{"10s", "3 10s 2 0" + id, ""}},
+		{"all have left in this microsecond", []line{full}, line{"10s", "3 10s 2 0" + id, ""}},
+		{"void: a clock was years ahead", []line{{"50000h", "3 10s 3 0" + id, ""}}, line{"0s", "3 10s 2 0" + id, ""}},
+	}
+}
+
+var zsetCalls = []cost{
+	{"an id", nil, line{"0s", "9 10s 1 0 a", ""}},
+	{"an id of several", []line{{"0s", "9 10s 2 0 b", ""}}, line{"0s", "9 10s 3 0 a", ""}},
+	{"an id that is a moment", []line{{"0s", "9 10s 2 0 b", ""}, {"0s", "9 10s 1 0 4102444801000000", ""}}, line{"1s", "9 10s 2 0 a", ""}},
+	{"an id asked again", []line{{"0s", "9 10s 2 0 a", ""}}, line{"1s", "9 10s 2 0 a", ""}},
+}
+
+// bucketCalls are calls of a log with the scope that a bucket takes.
+func bucketCalls(calls []cost) (bucket []cost) {
+	scoped := func(l line) line {
+		words := strings.Fields(l.do)
+		return line{l.at, strings.Join(slices.Insert(words, 2, "0"), " "), ""}
+	}
+	for _, c := range calls {
+		b := cost{c.name, nil, scoped(c.call)}
+		for _, l := range c.before {
+			b.before = append(b.before, scoped(l))
+		}
+		bucket = append(bucket, b)
+	}
+	return bucket
+}
+
+var configCalls = []cost{
+	{"each client by itself", nil, line{"0s", "3 10s 1 1 0", ""}},
+	{"the config outlives the permits", []line{{"0s", "9 10s 0 1 0", ""}}, line{"99ms", "9 10s 0 2 0", ""}},
+	{"the config was lost", []line{{"0s", "9 10s 0 1 0", ""}, {"0s", "!DEL $1", ""}}, line{"1s", "9 10s 0 2 0", ""}},
+	{"the config was set to stay", []line{{"0s", "!HSET $1 rate 9 interval 10000000 scope 0", ""}}, line{"1s", "9 10s 0 2 0", ""}},
+	{"a second grant under a config that stays", []line{
+		{"0s", "!HSET $1 rate 9 interval 10000000 scope 0", ""}, {"0s", "9 10s 0 1 0", ""},
+	}, line{"1s", "9 10s 0 2 0", ""}},
+}
+
+var setCalls = []cost{
+	{"the first", nil, line{"0s", "5 10s 0", ""}},
+	{"another", []line{{"0s", "5 10s 0", ""}}, line{"0s", "6 20s 1", ""}},
+	{"of one that expires", []line{{"0s", "5 10s 0", ""}, {"", "!PEXPIRE $1 5000", ""}}, line{"0s", "6 20s 1", ""}},
+	{"mended", []line{{"0s", "!HSET $1 rate x more 1", ""}, {"", "!PEXPIRE $1 5000", ""}}, line{"0s", "6 20s 1", ""}},
+}
+
+var ringCalls = []cost{
+	{"the first grant", nil, line{"0s", "1s 2 4 9", ""}},
+	{"several windows", nil, line{"0s", "1s 2 4 9 2 5", ""}},
+	{"the same slice", []line{{"0s", "1s 2 4 9", ""}}, line{"0s", "1s 2 4 9", ""}},
+	{"the next slice", []line{{"0s", "1s 2 4 9", ""}}, line{"1s", "1s 2 4 9", ""}},
+	{"a gap", []line{{"0s", "1s 2 4 9", ""}}, line{"2s", "1s 2 4 9", ""}},
+	{"a gap across the ring's end", []line{{"0s", "1s 2 4 9", ""}, {"2s", "1s 1 4 9", ""}}, line{"5s", "1s 2 4 9", ""}},
+	{"lengthened in the same slice", []line{{"0s", "1s 2 4 9", ""}}, line{"0s", "1s 2 6 9", ""}},
+	{"lengthened across a gap", []line{{"0s", "1s 2 4 9", ""}, {"1s", "1s 1 4 9", ""}}, line{"3s", "1s 2 6 9", ""}},
+	{"behind the last slice", []line{{"5s", "1s 2 4 9", ""}}, line{"2s", "1s 2 4 9", ""}},
+	{"all have left in this microsecond", []line{{"0s", "1s 2 4 9", ""}}, line{"4s", "1s 2 4 9", ""}},
+	{"void: a clock was years ahead", []line{{"50000h", "1s 9 4 9", ""}}, line{"0s", "1s 2 4 9", ""}},
+}
+
+var returnCalls = []cost{
+	{"in the same slice", []line{{"0s", "slice_ring 1s 2 4 9", ""}}, line{"0s", "1s @0s 1", ""}},
+	{"across the ring's end", []line{
+		{"0s", "slice_ring 1s 2 4 9", ""}, {"2s", "slice_ring 1s 2 4 9", ""},
+	}, line{"2s", "1s @0s 1", ""}},
+}
+
+var gcraCalls = []cost{
+	{"the first grant", nil, line{"0s", "3 10s 3 1 0", ""}},
+	{"a later grant", []line{{"0s", "3 10s 3 1 0", ""}}, line{"1s", "3 10s 3 1 0", ""}},
+	{"a booking", []line{{"0s", "3 10s 3 3 0", ""}}, line{"1s", "3 10s 3 3 60s", ""}},
+	{"void: a clock was years ahead", []line{{"50000h", "3 10s 3 3 0", ""}}, line{"0s", "3 10s 3 2 0", ""}},
+	{"a narrower window", []line{{"0s", "3 1h 3 1 0", ""}}, line{"1s", "3 10s 1000 1 0", ""}},
+}
+
+// removals are commands that remove what has expired or is void; that need not be taken back.
+var removals = []string{"UNLINK", "LTRIM", "ZREMRANGEBYRANK"}
+
+// writes are the commands of the scripts that write.
+var writes = append([]string{
+	"HDEL", "HSET", "PERSIST", "PEXPIREAT", "RPUSH", "SET", "SETRANGE", "ZADD", "ZREM",
+}, removals...)
+
+// refusal is what a server says to somebody who may not call a command, or where there is none of that name.
+var refusal = regexp.MustCompile(`can't run this command|Unknown Redis command|[Nn]o permissions|NOPERM`)
+
+// A guarded target runs scripts for somebody who may not call every command.
+type guarded interface {
+	target
+	withhold(commands ...string)
+	state(keys []string) string // values and expiry
+}
+
+func (h *harness) withhold(commands ...string) {
+	h.withheld = commands
+	h.redis.Refuse(commands...)
+}
+
+func (h *harness) state([]string) string { return h.redis.Snapshot() }
+
+// TestWithheld has the harness refuse commands.
+func TestWithheld(t *testing.T) {
+	for _, tab := range tables {
+		t.Run(tab.script.Name, func(t *testing.T) { tab.checkWithheld(t) })
+	}
+}
+
+func (tab table) checkWithheld(t testing.TB) {
+	tab.withhold(t, true, func() guarded { return startHarness(t, false) })
+}
+
+func TestWithheldOnOtherInterpreters(t *testing.T) {
+	for _, program := range []string{"luajit", "lua5.4"} {
+		t.Run(program, func(t *testing.T) {
+			other := startInterpreter(t, program)
+			for _, tab := range tables {
+				t.Run(tab.script.Name, func(t *testing.T) {
+					tab.withhold(t, false, func() guarded { return interpreter{startHarness(t, false), other} })
+				})
+			}
+		})
+	}
+}
+
+// withhold withholds each command in turn, and in pairs every two of those that write, so that taking back is refused too.
+func (tab table) withhold(t testing.TB, pairs bool, start func() guarded) {
+	for _, c := range withheldCalls(tab.script) {
+		sent := tab.sent(t, c)
+		for i, first := range tab.script.Commands {
+			tab.refuse(t, start, c, sent, first)
+			for _, second := range tab.script.Commands[i+1:] {
+				if pairs && slices.Contains(writes, first) && slices.Contains(writes, second) {
+					tab.refuse(t, start, c, sent, first, second)
+				}
+			}
+		}
+	}
+}
+
+// sent are the commands that a call sends where none is withheld.
+func (tab table) sent(t testing.TB, c cost) (commands [][]string) {
+	h := startHarness(t, false)
+	tab.play(h, timeline{lines: c.before})
+	h.setTime(epoch + microseconds(c.call.at))
+	result := h.result(tab.script, false, tab.keys, tab.arguments(c.call.do))
+	if result.Err != nil || granted(tab.script, result) == 0 {
+		t.Errorf("%s, %s: %v, %v; want a grant", tab.script.Name, c.name, result.Reply, result.Err)
+	}
+	for _, command := range result.Commands {
+		commands = append(commands, command.Args)
+	}
+	return commands
+}
+
+// refuse makes a call with commands withheld. What is stored must be what was, without what the call may remove. Where
+// what takes back may be withheld too, it counts no less, and expires if it can.
+func (tab table) refuse(t testing.TB, start func() guarded, c cost, sent [][]string, commands ...string) {
+	prepared := func() guarded {
+		on := start()
+		tab.play(on, timeline{lines: c.before})
+		on.setTime(epoch + microseconds(c.call.at))
+		return on
+	}
+	on := prepared()
+	for _, command := range sent {
+		if slices.Contains(removals, command[0]) && !slices.Contains(commands, command[0]) {
+			on.do(command...)
+		}
+	}
+	removed := on.state(tab.keys)
+	on = prepared()
+	before, free, stay := on.state(tab.keys), tab.remaining(on, c), staying(on, tab.keys)
+
+	on.withhold(commands...)
+	_, failed := on.call(tab.script, false, tab.keys, tab.arguments(c.call.do))
+	on.withhold()
+
+	where := fmt.Sprintf("%s, %s, without %q", tab.script.Name, c.name, commands)
+	needed := slices.ContainsFunc(sent, func(command []string) bool { return slices.Contains(commands, command[0]) })
+	after := on.state(tab.keys)
+	switch {
+	case !needed && failed != "":
+		t.Errorf("%s: %s; it does not send them otherwise", where, failed)
+	case needed && !refusal.MatchString(failed):
+		t.Errorf("%s: %q, want the server's refusal", where, failed)
+	case needed && len(commands) == 1 && after != before && after != removed:
+		t.Errorf("%s: it left\n%s\nwant\n%s", where, after, before)
+	case needed && tab.remaining(on, c) > free:
+		t.Errorf("%s: %d remain, were %d", where, tab.remaining(on, c), free)
+	case needed && !slices.Contains(commands, "PEXPIREAT") && decides(tab.script) && staying(on, tab.keys) > stay:
+		t.Errorf("%s: a key without a TTL:\n%s", where, after)
+	}
+}
+
+// Where the config may not be given its expiry, no permit is pushed that would have to be taken back.
+func TestBucketPushesNothing(t *testing.T) { checkBucketPushesNothing(t) }
+
+func checkBucketPushesNothing(t testing.TB) {
+	h := startHarness(t, false)
+	h.withhold("PEXPIREAT", "LTRIM")
+	_, failed := h.call(&sluice.TokenBucketV1, false, tokenBucketV1.keys, []string{"3", "10000000", "0", "1", "0"})
+	if left := h.state(nil); !refusal.MatchString(failed) || left != "" {
+		t.Errorf("%q, and it left %s", failed, left)
+	}
+}
+
+// remaining is what a look sees, by somebody who may call everything.
+func (tab table) remaining(on target, c cost) int64 {
+	if !decides(tab.script) {
+		return 0
+	}
+	args := tab.arguments(c.call.do)
+	args[tab.permitsArg()] = "0"
+	reply, failed := on.call(tab.script, true, tab.keys, args)
+	if failed != "" {
+		return 0
+	}
+	return reply[1]
+}
+
+// staying is how many of the keys have no TTL.
+func staying(on target, keys []string) (n int) {
+	for _, key := range keys {
+		if on.do("PTTL", key) == "-1" {
+			n++
+		}
+	}
+	return n
+}
+
+// A guardedServer is a stepped server, and a user who may not call everything.
+type guardedServer struct {
+	steppedServer
+	user *redis.Client
+}
+
+// TestServerWithheldByACL has a real server's ACL refuse commands.
+func TestServerWithheldByACL(t *testing.T) {
+	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
+		if text := s.do("ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all"); text != "OK" {
+			t.Logf("no ACL here: %s", text)
+			return
+		}
+		user := redis.NewClient(&redis.Options{
+			Addr: s.client.Options().Addr, Username: "app", Password: "secret", Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+		})
+		t.Cleanup(func() { _ = user.Close() })
+		for _, tab := range tables {
+			t.Run(tab.script.Name, func(t *testing.T) {
+				tab.withhold(t, true, func() guarded {
+					s.do("FLUSHALL")
+					return guardedServer{s, user}
+				})
+			})
+		}
+	})
+}
+
+func (s guardedServer) withhold(commands ...string) {
+	rules := []string{"ACL", "SETUSER", "app", "+@all"}
+	for _, command := range commands {
+		rules = append(rules, "-"+strings.ToLower(command))
+	}
+	if text := s.do(rules...); text != "OK" {
+		s.t.Errorf("%q: %s", rules, text)
+	}
+}
+
+func (s guardedServer) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
+	return callAs(s.user, s.client, script, keys, args)
+}
+
+// callAs is EVALSHA for one client, of a script that another loads.
+func callAs(user, admin *redis.Client, script *sluice.Script, keys, args []string) ([]int64, string) {
+	words := make([]any, len(args))
+	for i, arg := range args {
+		words[i] = arg
+	}
+	ctx := context.Background()
+	reply, err := user.EvalSha(ctx, sha1Hex(script.Source), keys, words...).Int64Slice()
+	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+		if err := admin.ScriptLoad(ctx, script.Source).Err(); err != nil {
+			return nil, err.Error()
+		}
+		reply, err = user.EvalSha(ctx, sha1Hex(script.Source), keys, words...).Int64Slice()
+	}
+	if err != nil {
+		return nil, err.Error()
+	}
+	return reply, ""
+}
+
+func (s steppedServer) state(keys []string) string {
+	var out strings.Builder
+	for _, key := range keys {
+		fmt.Fprintf(&out, "%s %q expires in %s\n", key, s.do("DUMP", key), s.expiry(key))
+	}
+	return out.String()
+}
+
+// expiry is a key's TTL in milliseconds, also where PTTL was renamed.
+func (s steppedServer) expiry(key string) string {
+	ttl := s.do("PTTL", key)
+	if at, err := strconv.ParseInt(s.do("PEXPIRETIME", key), 10, 64); strings.HasPrefix(ttl, "ERR") && err == nil {
+		return strconv.FormatInt(left(at, s.clock.Now()), 10)
+	}
+	return ttl
+}
+
+// left is what is left until a millisecond; negative numbers say that there is none.
+func left(at int64, now time.Time) int64 {
+	if at < 0 {
+		return at
+	}
+	return at - now.UnixMilli()
+}
+
+// TestServerWithheldByRenaming withholds each command from a server of its own. What came before a call is restored
+// there from a server that has it.
+func TestServerWithheldByRenaming(t *testing.T) {
+	eachSteppedServer(t, func(t *testing.T, whole steppedServer) {
+		for _, command := range commandsOf(tables) {
+			t.Run(command, func(t *testing.T) {
+				if command == "PTTL" && strings.HasPrefix(whole.do("PEXPIRETIME", "x"), "ERR") {
+					t.Log("before Redis 7 nothing else tells a TTL in milliseconds")
+					return
+				}
+				server, clock := redistest.StartWithClock(t, whole.binary, "--hz", "100", "--rename-command", command, "")
+				lacking := steppedServer{connectServer(t, server.Addr), clock, whole.binary}
+				for _, tab := range tables {
+					if !slices.Contains(tab.script.Commands, command) {
+						continue
+					}
+					for _, c := range withheldCalls(tab.script) {
+						tab.rename(t, whole, lacking, c, command)
+					}
+				}
+			})
+		}
+	})
+}
+
+func commandsOf(tables []table) (all []string) {
+	for _, tab := range tables {
+		all = append(all, tab.script.Commands...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// rename is refuse on a server that lacks the command.
+func (tab table) rename(t *testing.T, whole, lacking steppedServer, c cost, command string) {
+	tab.refuse(t, func() guarded {
+		whole.do("FLUSHALL")
+		return &renamed{steppedServer: whole, lacking: lacking}
+	}, c, tab.sent(t, c), command)
+}
+
+// renamed is a whole server, from which what is stored moves to one that lacks a command while that is withheld.
+type renamed struct {
+	steppedServer
+	lacking steppedServer
+	at      int64
+	moved   bool
+}
+
+func (r *renamed) setTime(us int64) {
+	r.at = us
+	r.steppedServer.setTime(us)
+}
+
+func (r *renamed) withhold(commands ...string) {
+	if r.moved = len(commands) > 0; r.moved {
+		r.move(r.steppedServer, r.lacking, strings.Fields(strings.Trim(r.do("KEYS", "t:*"), "[]")))
+	}
+}
+
+// call makes the call on the server that lacks a command, and moves back what is left there.
+func (r *renamed) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
+	if !r.moved {
+		return callAs(r.client, r.client, script, keys, args)
+	}
+	reply, failed := callAs(r.lacking.client, r.lacking.client, script, keys, args)
+	r.move(r.lacking, r.steppedServer, keys)
+	return reply, failed
+}
+
+// move replaces what one server holds by these keys of another. A key is not restored in its last millisecond, so that
+// is done a second before.
+func (r *renamed) move(from, to steppedServer, keys []string) {
+	to.do("FLUSHALL")
+	to.setTime(r.at - 1_000_000)
+	for _, key := range keys {
+		value := from.do("DUMP", key)
+		if value == "nil" {
+			continue
+		}
+		ttl, expires := from.expiry(key), "0"
+		if ms, err := strconv.ParseInt(ttl, 10, 64); err == nil && ms >= 0 {
+			expires = strconv.FormatInt(r.at/1000+ms, 10)
+		}
+		if text := to.do("RESTORE", key, expires, value, "ABSTTL"); text != "OK" {
+			r.t.Errorf("RESTORE %s: %s", key, text)
+		}
+	}
+	to.setTime(r.at)
+}
