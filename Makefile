@@ -1,7 +1,7 @@
 # `make help` lists what there is. `make demo` needs Go alone; `make test` sees to a Redis server itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover mutate fuzz hammer soak-model chaos soak-load vectors bench bench-scripts generate lint server clean
+.PHONY: help demo test cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench bench-scripts generate lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -10,6 +10,7 @@ RACE := $(if $(CC_FOUND),-race,)
 ALONE := ^TestModelFindsBrokenScripts$$|^TestFuzzCatches$$|^TestRollingDeploy|^TestCountedComputesTheSame$$
 FUZZ ?= 30s
 SOAK ?= 30m
+ATTACK ?= 5m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 help: ## list the targets
@@ -56,6 +57,9 @@ chaos: server ## a Cluster, a Ring and a Sentinel trio under load while servers 
 
 soak-load: server ## all scripts for 30 minutes, or as long as SOAK says, while things go wrong: flat memory, nothing left
 	go test ./internal/chaos -run '^TestSoak$$' -v -count=1 -timeout 0 -soak=$(SOAK)
+
+attack: server ## everything fails around all limiters for 5 minutes, or ATTACK; ATTACK_SEED=n repeats the faults of a run
+	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 -attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
 
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update

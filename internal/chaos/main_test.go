@@ -1,15 +1,13 @@
 package chaos
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9/logging"
+	"github.com/sluice-redis/sluice/internal/audit"
 )
 
 // extent says how long the runs are.
@@ -40,22 +38,9 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	logging.Disable()
 	code := m.Run()
-	if stacks := leftOver(); code == 0 && stacks != nil {
+	if stacks := audit.LeftOver(); code == 0 && stacks != nil {
 		fmt.Printf("goroutines are left over:\n%s\n", stacks)
 		code = 1
 	}
 	os.Exit(code)
-}
-
-// leftOver are the stacks of all goroutines if one of the loader's or of go-redis is still there after ten
-// seconds.
-func leftOver() []byte {
-	stacks := make([]byte, 4<<20)
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		stacks = stacks[:runtime.Stack(stacks[:cap(stacks)], true)]
-		if !bytes.Contains(stacks, []byte("/sluice/loader.")) && !bytes.Contains(stacks, []byte("/go-redis/")) {
-			return nil
-		}
-	}
-	return stacks
 }

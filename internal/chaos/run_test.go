@@ -2,16 +2,13 @@ package chaos
 
 import (
 	"context"
-	"errors"
-	"io"
 	"math/rand/v2"
-	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/audit"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -89,8 +86,8 @@ func (r *run) count(permits int64, d loader.Decision, err error) {
 	r.counts.asked++
 	switch {
 	case err != nil:
-		kind := kindOf(err)
-		if r.counts.errors[kind]++; kind == unexpected {
+		kind := audit.KindOf(err)
+		if r.counts.errors[kind]++; kind == audit.Unexpected {
 			r.t.Errorf("a caller saw: %v", err)
 		}
 	case permits == 0:
@@ -108,38 +105,6 @@ func (r *run) asked() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.counts.asked
-}
-
-// unexpected is the kind of errors that no fault excuses.
-const unexpected = "unexpected"
-
-// kindOf sorts what callers see while servers die.
-func kindOf(err error) string {
-	var reply redis.Error
-	var network net.Error
-	switch {
-	case strings.Contains(err.Error(), "NOSCRIPT"), errors.Is(err, loader.ErrNotLoaded):
-		return unexpected
-	case errors.Is(err, loader.ErrOutcomeUnknown):
-		return "outcome unknown"
-	case errors.As(err, &reply):
-		return codeOf(reply)
-	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time"
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, redis.ErrPoolTimeout):
-		return "no connection"
-	}
-	return unexpected
-}
-
-// codeOf is the code of a reply that says that a server cannot decide now.
-func codeOf(reply redis.Error) string {
-	code, _, _ := strings.Cut(reply.Error(), " ")
-	switch code {
-	case "CLUSTERDOWN", "TRYAGAIN", "LOADING", "READONLY", "MASTERDOWN", "MOVED", "ASK", "OOM", "MISCONF":
-		return code
-	}
-	return unexpected
 }
 
 // awaitDecisions lets the run go on until there have been so many.

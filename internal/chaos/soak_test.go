@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/audit"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -99,11 +100,11 @@ func (s *soaked) call(ctx context.Context, random *rand.Rand) {
 }
 
 func (s *soaked) note(err error) {
-	kind := kindOf(err)
+	kind := audit.KindOf(err)
 	if as := (*loader.WaitError)(nil); errors.As(err, &as) {
 		kind = "would wait too long"
 	}
-	if kind == unexpected {
+	if kind == audit.Unexpected {
 		s.t.Errorf("a caller saw: %v", err)
 	}
 	s.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/audit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -26,23 +27,23 @@ var limits = []loader.Limit{
 var makers = []struct {
 	script string
 	make   func(*loader.Limits, loader.Limit) loader.Limiter
-	extra  func([]act, loader.Limit) int64
+	extra  func([]audit.Grant, loader.Limit) int64
 }{
 	{"list_log", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
 		return l.ListLog("chaos", limit, loader.MaxWait(patience/2))
-	}, extraInLog},
+	}, audit.ExtraInLog},
 	{"zset_log", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
 		return l.ZSetLog("chaos", limit, loader.MaxWait(patience/2))
-	}, extraInLog},
+	}, audit.ExtraInLog},
 	{"gcra", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
 		return l.GCRA("chaos", limit, loader.MaxWait(patience/2))
-	}, extraInBucket},
+	}, audit.ExtraInBucket},
 	{"token_bucket", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
 		return l.TokenBucket("chaos", limit, loader.MaxWait(patience/2))
-	}, extraInLog},
+	}, audit.ExtraInLog},
 	{"slice_ring", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
 		return l.SliceRing("chaos", []loader.Limit{limit})
-	}, extraInLog},
+	}, audit.ExtraInLog},
 }
 
 // subject is one of those whom a run asks for, with all that it was answered.
@@ -52,11 +53,11 @@ type subject struct {
 	limit   loader.Limit
 	limits  *loader.Limits
 	limiter loader.Limiter
-	extra   func([]act, loader.Limit) int64
+	extra   func([]audit.Grant, loader.Limit) int64
 
 	mu       sync.Mutex
-	granted  []act
-	unknown  []act // those whose outcome is unknown, when they were given up
+	granted  []audit.Grant
+	unknown  []audit.Grant // those whose outcome is unknown, when they were given up
 	answered []answer
 	failed   []time.Time // when calls ended in an error
 }
@@ -141,14 +142,14 @@ func (s *subject) note(asked time.Time, permits int64, d loader.Decision, err er
 	now := time.Now()
 	switch {
 	case errors.Is(err, loader.ErrOutcomeUnknown):
-		s.unknown = append(s.unknown, act{at: now, decided: now, permits: permits})
+		s.unknown = append(s.unknown, audit.Grant{At: now, Decided: now, Permits: permits})
 		s.failed = append(s.failed, now)
 	case err != nil:
 		s.failed = append(s.failed, now)
 	default:
 		s.answered = append(s.answered, answer{asked, now})
 		if d.Granted {
-			s.granted = append(s.granted, act{at: d.Now.Add(d.Wait), decided: d.Now, permits: permits})
+			s.granted = append(s.granted, audit.Grant{At: d.Now.Add(d.Wait), Decided: d.Now, Permits: permits})
 		}
 	}
 }
@@ -157,8 +158,8 @@ func (s *subject) note(asked time.Time, permits int64, d loader.Decision, err er
 func (s *subject) grantedWithin(after, until time.Time) int64 {
 	var n int64
 	for _, a := range s.granted {
-		if a.decided.After(after) && !a.decided.After(until) {
-			n += a.permits
+		if a.Decided.After(after) && !a.Decided.After(until) {
+			n += a.Permits
 		}
 	}
 	return n

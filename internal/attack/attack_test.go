@@ -1,0 +1,330 @@
+//go:build unix
+
+package attack
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"regexp"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/audit"
+)
+
+var (
+	attackFor  = flag.Duration("attack", 0, "how long TestAttack runs; 0: each fault once, shortly, on a single server")
+	attackSeed = flag.Uint64("seed", 0, "what decides the faults; 0: another one every time")
+	onlyFaults = flag.String("faults", "", "the faults to inject, a regular expression")
+	onlyRows   = flag.String("rows", "", "the limiters and modes to attack, a regular expression")
+)
+
+// Of the long form; the short one hurries.
+const (
+	shortestFault = 300 * time.Millisecond
+	longestFault  = 2 * time.Second
+	faultPause    = 1500 * time.Millisecond // from the end of one fault to the begin of the next, at least
+
+	backWithin = time.Second     // service is back so long after a fault
+	healWithin = 5 * time.Second // and so long after the begin of one that lets new connections through
+	tooLong    = 10 * time.Second
+)
+
+// attack is the sites, those who call and what has come of it.
+type attack struct {
+	t     *testing.T
+	seed  uint64
+	full  bool
+	sites []*site
+	rows  []*row
+
+	goroutines int           // before there was a client
+	well       *redis.Client // of the server to which nothing happens
+	numberOf   map[*row]int
+	closers    []func() error
+	generation int // of the ledgers; it changes while the gate is shut
+	gate       *gate
+	pulse      *pulse
+
+	now        atomic.Pointer[event] // nil: no fault
+	last       atomic.Pointer[event] // the same, or the one before; nil: there has been none
+	starts     atomic.Pointer[chan struct{}]
+	panicking  atomic.Bool
+	cancelling atomic.Bool
+
+	calls, panics, raised atomic.Int64
+	audited, unknown      atomic.Int64     // permits that ledgers granted, and of which the outcome is unknown
+	timed                 atomic.Int64     // grants audited by their moments
+	met                   [][]atomic.Int64 // calls under way while a fault happened to their server: by fault and row
+	mu                    sync.Mutex
+	judged                [][]atomic.Int64 // how often service was judged by time: by fault and row
+	failures              map[failureKey]*failure
+	recoveries            map[recoveryKey]time.Duration
+	first, worst          sample
+}
+
+// TestAttack attacks all limiters with all faults.
+func TestAttack(t *testing.T) {
+	a := newAttack(t)
+	t.Logf("seed %d: %d limiters and modes, %d callers", a.seed, len(a.rows), workersARow*len(a.rows))
+	ctx, stop := context.WithCancel(context.Background())
+	var workers sync.WaitGroup
+	for heart := range hearts {
+		workers.Go(func() { a.pulse.run(ctx, a.well, heart) })
+	}
+	for i, r := range a.rows {
+		for k := range workersARow {
+			w := &worker{row: r, attack: a, random: rand.New(rand.NewPCG(a.seed, uint64(workersARow*i+k)))}
+			workers.Go(func() { w.work(ctx) })
+		}
+	}
+	a.injectAll(t)
+	stop()
+	a.gate.open()
+	workers.Wait()
+	a.close()
+	a.nothingIsLeft()
+	a.report()
+}
+
+// nothingIsLeft fails the attack if goroutines outlive the clients.
+func (a *attack) nothingIsLeft() {
+	if stacks := audit.LeftOver(); stacks != nil {
+		a.failed("goroutines", nil, fmt.Sprintf("left over when all clients are closed:\n%s", stacks))
+		return
+	}
+	for deadline := time.Now().Add(tooLong); runtime.NumGoroutine() > a.goroutines; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			a.failed("goroutines", nil, fmt.Sprintf("%d at the end, %d at first", runtime.NumGoroutine(), a.goroutines))
+			return
+		}
+	}
+}
+
+// newAttack starts the servers and makes all rows.
+func newAttack(t *testing.T) *attack {
+	t.Helper()
+	a := &attack{
+		t: t, seed: *attackSeed, full: *attackFor > 0, gate: newGate(), numberOf: map[*row]int{},
+		failures: map[failureKey]*failure{}, recoveries: map[recoveryKey]time.Duration{},
+	}
+	if a.seed == 0 {
+		a.seed = 1 + rand.Uint64N(1_000_000)
+	}
+	a.sites = []*site{newSingle(t)}
+	if a.full {
+		a.sites = append(a.sites, newCluster(t))
+	}
+	a.pulse, a.well = newPulse(t)
+	a.closing(a.well.Close)
+	a.goroutines = runtime.NumGoroutine()
+	only := regexp.MustCompile(*onlyRows)
+	for i, s := range a.sites {
+		for _, r := range newRows(t, a, s, int(a.seed)+i, only) {
+			a.numberOf[r] = len(a.rows)
+			a.rows = append(a.rows, r)
+		}
+		must(t, s.honest.Preload(context.Background()))
+	}
+	for range faults {
+		a.met = append(a.met, make([]atomic.Int64, len(a.rows)))
+		a.judged = append(a.judged, make([]atomic.Int64, len(a.rows)))
+	}
+	a.starts.Store(new(make(chan struct{})))
+	return a
+}
+
+// closing has something closed when all calls have ended: first what was made last.
+func (a *attack) closing(end func() error) { a.closers = append(a.closers, end) }
+
+func (a *attack) close() {
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		if err := a.closers[i](); err != nil {
+			a.t.Errorf("seed %d: closing: %v", a.seed, err)
+		}
+	}
+}
+
+// injectAll injects every fault in random order, again and again until the time is up, and audits after each.
+func (a *attack) injectAll(t *testing.T) {
+	a.quiet(t, nil)
+	if a.full {
+		time.Sleep(faultPause)
+	}
+	begun, least := time.Now(), len(wantedFaults())
+	for e := range a.events() {
+		if e.number > least && time.Since(begun) >= *attackFor {
+			return
+		}
+		a.inject(t, e)
+	}
+}
+
+// events are what the seed has happen, without end: all faults in random order, again and again.
+func (a *attack) events() iter.Seq[*event] {
+	return func(yield func(*event) bool) {
+		random := rand.New(rand.NewPCG(a.seed, 1<<63))
+		wanted := wantedFaults()
+		for number := 1; ; {
+			for _, i := range random.Perm(len(wanted)) {
+				if !yield(a.event(random, wanted[i], number)) {
+					return
+				}
+				number++
+			}
+		}
+	}
+}
+
+// wantedFaults are the indices of the faults to inject.
+func wantedFaults() (wanted []int) {
+	only := regexp.MustCompile(*onlyFaults)
+	for i, f := range faults {
+		if only.MatchString(f.name) {
+			wanted = append(wanted, i)
+		}
+	}
+	return wanted
+}
+
+// event makes up when and where a fault happens. In a cluster it is one server or all.
+func (a *attack) event(random *rand.Rand, index, number int) *event {
+	e := &event{fault: faults[index], index: index, number: number, sites: a.sites, victims: map[*site]uint{}}
+	e.random = rand.New(rand.NewPCG(random.Uint64(), 0))
+	e.lasts = shortestFault + upTo(e.random, longestFault-shortestFault)
+	if !a.full {
+		e.lasts = shortestFault / 2
+	}
+	everywhere, one := e.random.IntN(2) == 0, e.random.IntN(3)
+	for _, s := range a.sites {
+		e.victims[s] = 1<<len(s.servers) - 1
+		if !everywhere && !e.inside && s.cluster {
+			e.victims[s] = 1 << one
+		}
+	}
+	return e
+}
+
+// inject has a fault happen, sees service come back and audits what was granted.
+func (a *attack) inject(t *testing.T, e *event) {
+	t.Helper()
+	e.begun = time.Now()
+	a.begin(e)
+	e.begin(a, e)
+	a.strike()
+	time.Sleep(e.lasts)
+	healing := &inquiry{attack: a, event: e, rule: "heal", since: e.begun, within: healWithin}
+	if e.heals {
+		healing.start()
+	}
+	healing.await(2 * healWithin)
+	e.end(a, e)
+	e.ended.Store(time.Now().UnixNano())
+	a.now.Store(nil)
+	service := &inquiry{attack: a, event: e, rule: "service", since: a.endOf(e), within: backWithin + e.late}
+	service.start()
+	if !service.await(2*tooLong) || !healing.await(tooLong) {
+		a.stuck(t)
+	}
+	if a.full {
+		time.Sleep(faultPause - min(faultPause, time.Since(a.endOf(e))) - faultPause/4)
+	}
+	s := a.quiet(t, e)
+	t.Logf("%3d %-26s %v on %s: back after %v at worst; %v", e.number, e.name, round(e.lasts), a.where(e),
+		round(service.slowest), s)
+}
+
+// begin makes the fault known before it happens: calls that it hits are counted as such.
+func (a *attack) begin(e *event) {
+	a.last.Store(e)
+	a.now.Store(e)
+}
+
+// strike wakes the workers that rest.
+func (a *attack) strike() {
+	next := make(chan struct{})
+	close(*a.starts.Swap(&next))
+}
+
+// began is closed when the next fault has begun.
+func (a *attack) began() <-chan struct{} { return *a.starts.Load() }
+
+func (a *attack) endOf(e *event) time.Time { return time.Unix(0, e.ended.Load()) }
+
+// calmAfter reports whether a fault could not be felt any more at a moment: service has to be back. Before the first
+// one the clients are making their connections.
+func (a *attack) calmAfter(e *event, at time.Time) bool {
+	return e != nil && e.ended.Load() != 0 && at.Sub(a.endOf(e)) > backWithin+e.late
+}
+
+// where says which servers an event happens to.
+func (a *attack) where(e *event) string {
+	if !a.full || e.inside {
+		return "all"
+	}
+	cluster := a.sites[1]
+	for i := range cluster.servers {
+		if e.victims[cluster] == 1<<i {
+			return fmt.Sprint("master ", i+1)
+		}
+	}
+	return "all"
+}
+
+// quiet shuts the gate, audits what was granted until then, measures what is in use, and lets the callers go on.
+func (a *attack) quiet(t *testing.T, e *event) sample {
+	t.Helper()
+	a.gate.shut()
+	defer a.gate.open()
+	if !a.gate.await(tooLong) {
+		a.stuck(t)
+	}
+	for _, s := range a.sites {
+		rows := a.rowsOf(s)
+		if len(rows) == 0 {
+			continue
+		}
+		if e != nil {
+			closeLedgers(t, a, rows, a.generation)
+		}
+		openLedgers(t, rows, a.generation+1)
+	}
+	for _, r := range a.rows {
+		r.auditTight(a)
+	}
+	a.generation++
+	return a.measure(e)
+}
+
+// stuck ends the attack for calls that do not end.
+func (a *attack) stuck(t *testing.T) {
+	t.Helper()
+	stacks := bytes.Join(audit.Goroutines(), []byte("\n\n"))
+	t.Errorf("seed %d: calls have not ended %v after the fault:\n%s", a.seed, tooLong, stacks)
+	a.report()
+	t.FailNow()
+}
+
+func (a *attack) rowsOf(s *site) (rows []*row) {
+	for _, r := range a.rows {
+		if r.site == s {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,161 @@
+//go:build unix
+
+package attack
+
+import (
+	"time"
+
+	"github.com/sluice-redis/sluice/internal/audit"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// limits is what makes limiters.
+type limits = loader.Limits
+
+// The limits of a row's limiters: one that is soon used up and is audited by the moments of its grants, and one
+// that nobody uses up.
+var (
+	tightLimit = loader.Limit{Permits: 4, Window: time.Second}
+	spareLimit = loader.Limit{Permits: 1000, Window: time.Second}
+)
+
+// day is longer than any attack: nothing that a ledger was charged comes free meanwhile.
+const day = 24 * time.Hour
+
+// script is one kind of limiter.
+type script struct {
+	name    string
+	make    func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter
+	ledger  loader.Limit // of the limiter whose charges are counted
+	charged func(limit loader.Limit, first, now loader.Decision) int64
+	extra   func([]audit.Grant, loader.Limit) int64
+	extraOf func([]audit.Spent, loader.Limit) int64
+
+	// repeats says that a grant may have been made at another moment than the reply says: the first of two calls with
+	// one id was granted, and its reply lost.
+	repeats bool
+}
+
+var scripts = []*script{
+	{
+		name: "list_log", ledger: loader.Limit{Permits: 1_000_000, Window: day}, charged: byRemaining,
+		extra: audit.ExtraInLog, extraOf: audit.ExtraInLogOf,
+		make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+			return l.ListLog(name, limit, opts...)
+		},
+	},
+	{
+		name: "zset_log", ledger: loader.Limit{Permits: 10_000, Window: day}, charged: byRemaining,
+		extra: audit.ExtraInLog, extraOf: audit.ExtraInLogOf, repeats: true,
+		make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+			return l.ZSetLog(name, limit, opts...)
+		},
+	},
+	{
+		name: "gcra", ledger: loader.Limit{Permits: 100, Window: day, Burst: 1_000_000}, charged: byReset,
+		extra: audit.ExtraInBucket, extraOf: audit.ExtraInBucketOf,
+		make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+			return l.GCRA(name, limit, opts...)
+		},
+	},
+	{
+		name: "token_bucket", ledger: loader.Limit{Permits: 1_000_000, Window: day}, charged: byRemaining,
+		extra: audit.ExtraInLog, extraOf: audit.ExtraInLogOf,
+		make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+			return l.TokenBucket(name, limit, opts...)
+		},
+	},
+	sliceRing,
+}
+
+var sliceRing = &script{
+	name: "slice_ring", ledger: loader.Limit{Permits: 1_000_000_000, Window: day}, charged: byRemaining,
+	extra: audit.ExtraInLog, extraOf: audit.ExtraInLogOf,
+	make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		return l.SliceRing(name, []loader.Limit{limit}, opts...)
+	},
+}
+
+// byRemaining is how many permits a limiter has charged that forgets none.
+func byRemaining(limit loader.Limit, _, now loader.Decision) int64 {
+	return limit.Permits - now.Remaining
+}
+
+// byReset is how many permits a GCRA has charged since the first decision, which found it full: each moves the
+// moment at which it is full again by one interval.
+func byReset(limit loader.Limit, first, now loader.Decision) int64 {
+	full := now.Now.Add(now.ResetAfter)
+	interval := limit.Window / time.Duration(limit.Permits)
+	return int64((full.Sub(first.Now) + interval/2) / interval)
+}
+
+// mode is one way to use limiters.
+type mode struct {
+	name    string
+	scripts []*script
+	options []loader.Option
+	limiter []loader.LimiterOption
+	lease   *loader.Lease
+	kind    int // of client; anyKind: they take turns
+	how     how
+
+	bound    time.Duration // of a call without a deadline
+	policy   bool          // something answers where Redis does not
+	observed bool          // with an Observer and a Logger
+}
+
+// how is the way in which a mode asks.
+type how int
+
+const (
+	direct how = iota
+	inBatch
+	waiting
+)
+
+const anyKind = -1
+
+// The bounds of calls that have neither a deadline nor a Timeout.
+const (
+	defaultBound = time.Second
+	policyBound  = 100 * time.Millisecond
+)
+
+var modes = []*mode{
+	{name: "plain", scripts: scripts, kind: anyKind, bound: defaultBound, observed: true},
+	{
+		name: "Timeout 200ms", scripts: scripts, kind: 2, bound: 200 * time.Millisecond,
+		options: []loader.Option{loader.Timeout(200 * time.Millisecond)},
+	},
+	{
+		name: "FailOpen", scripts: scripts, kind: anyKind, bound: policyBound, policy: true,
+		limiter: []loader.LimiterOption{loader.FailOpen()},
+	},
+	{
+		name: "FailLocal", scripts: scripts, kind: anyKind, bound: policyBound, policy: true,
+		limiter: []loader.LimiterOption{loader.FailLocal(0.5)},
+	},
+	{
+		name: breakerMode, scripts: scripts, kind: anyKind, bound: 300 * time.Millisecond, observed: true,
+		options: []loader.Option{loader.Breaker(5, 200*time.Millisecond), loader.Timeout(300 * time.Millisecond)},
+		limiter: []loader.LimiterOption{loader.RememberDenials(1000)},
+	},
+	{name: "Batch", scripts: scripts, kind: anyKind, bound: defaultBound, how: inBatch, observed: true},
+	{name: "Wait", scripts: scripts, kind: anyKind, how: waiting, observed: true},
+	{
+		name: "Leased", scripts: []*script{sliceRing}, kind: anyKind, bound: defaultBound, observed: true,
+		limiter: []loader.LimiterOption{loader.LeaseAge(200 * time.Millisecond)},
+		lease:   &loader.Lease{Block: 4, Idle: 100 * time.Millisecond},
+	},
+}
+
+// patience is how long a caller waits for an answer.
+func (m *mode) patience() time.Duration {
+	if m.how == waiting {
+		return defaultBound
+	}
+	return m.bound
+}
+
+// breakerMode is the mode in which calls may end because a breaker is open.
+const breakerMode = "Breaker, RememberDenials"

@@ -1,0 +1,196 @@
+//go:build unix
+
+package attack
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/sluice-redis/sluice/internal/audit"
+)
+
+// failureKey is one way in which things go wrong: by what rule, under which fault, in which mode.
+type failureKey struct{ rule, fault, mode string }
+
+// failure is what went wrong in one way.
+type failure struct {
+	first string // text of the first
+	where map[string]int
+}
+
+// failed notes a failure, of the fault that happens or happened last.
+func (a *attack) failed(rule string, r *row, text string) {
+	key := failureKey{rule: rule, fault: "before any fault"}
+	if e := a.last.Load(); e != nil {
+		key.fault, text = e.name, fmt.Sprintf("event %d: %s", e.number, text)
+	}
+	where := "this process"
+	if r != nil {
+		key.mode, where = r.usage(), r.script.name+" on "+r.site.name
+		text = fmt.Sprintf("%v: %s", r, text)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failures[key] == nil {
+		a.failures[key] = &failure{first: text, where: map[string]int{}}
+	}
+	a.failures[key].where[where]++
+}
+
+// String is one line for each way, with how often it came where.
+func (f *failure) String() string {
+	var where []string
+	for _, place := range slices.Sorted(maps.Keys(f.where)) {
+		where = append(where, fmt.Sprintf("%s %d x", place, f.where[place]))
+	}
+	return fmt.Sprintf("%s\n    the first: %s", strings.Join(where, ", "), f.first)
+}
+
+// recoveryKey is a fault and a row.
+type recoveryKey struct {
+	fault int
+	row   *row
+}
+
+// sample is what this process holds while nobody calls: bytes of live heap, without what the proxies keep for their
+// connections, and goroutines of the loader and go-redis.
+type sample struct{ heap, goroutines int64 }
+
+func (s sample) String() string {
+	return fmt.Sprintf("heap %.1f MiB, goroutines %d", float64(s.heap)/(1<<20), s.goroutines)
+}
+
+// What may be in use beyond what was at first.
+const (
+	heapSlack      = 8 << 20
+	goroutineSlack = 8
+	proxyBuffers   = 2 * 16 << 10 // of a connection
+)
+
+// heapGrew reports whether the heap is larger than it was at first, by more than a quarter and what comes and goes.
+func (s sample) heapGrew(first sample) bool { return s.heap > first.heap+first.heap/4+heapSlack }
+
+// measure compares what is in use with what was after the first faults.
+func (a *attack) measure(e *event) sample {
+	most := goroutineSlack + int(a.first.goroutines)
+	if e == nil {
+		most = len(audit.Goroutines())
+	}
+	if stacks := audit.MoreThan(most); stacks != nil {
+		a.failed("goroutines", nil, fmt.Sprintf("more than %d of them:\n%s", most, stacks))
+	}
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	now := sample{heap: int64(memory.HeapAlloc), goroutines: int64(len(audit.Goroutines()))}
+	for _, s := range a.sites {
+		now.heap -= s.connections() * proxyBuffers
+	}
+	if e == nil {
+		a.first.goroutines = now.goroutines
+	}
+	if e == nil || e.number <= len(faults)/2 {
+		a.first.heap = max(a.first.heap, now.heap)
+	} else if now.heapGrew(a.first) {
+		a.failed("heap", nil, fmt.Sprintf("%v, after the first faults it was %v", now, a.first))
+	}
+	a.worst = sample{max(a.worst.heap, now.heap), max(a.worst.goroutines, now.goroutines)}
+	return now
+}
+
+// report prints what happened and fails the test for what was wrong.
+func (a *attack) report() {
+	a.t.Helper()
+	a.t.Logf("calls under way while a fault happened to their server, on each site:\n%s", a.table(a.cell))
+	a.t.Logf("longest time from a fault's end until service was back, in ms, on each site:\n%s", a.table(a.recovery))
+	a.t.Logf("seed %d: %d calls, %d hooks panicked, %d of these panics reached a caller", a.seed,
+		a.calls.Load(), a.panics.Load(), a.raised.Load())
+	a.t.Logf("audited: %d permits by what was charged, %d grants by their moments; the outcome of %d permits was unknown",
+		a.audited.Load(), a.timed.Load(), a.unknown.Load())
+	a.t.Logf("in use at first: %v; at worst: %v; a server to which nothing happened answered %v late at worst",
+		a.first, a.worst, round(a.pulse.worst))
+	for _, missed := range a.missed() {
+		a.t.Errorf("seed %d: %s", a.seed, missed)
+	}
+	if n, of := a.unjudged(); 2*n > of {
+		a.t.Errorf("seed %d: too slow a machine to judge when service is back: %d of %d faults and limiters", a.seed, n, of)
+	} else if n > 0 {
+		a.t.Logf("too slow a machine to judge when service is back: %d of %d faults and limiters", n, of)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, key := range slices.SortedFunc(maps.Keys(a.failures), failureKey.compare) {
+		a.t.Errorf("seed %d: %s: %s: %s: %v", a.seed, key.rule, key.fault, key.mode, a.failures[key])
+	}
+}
+
+func (k failureKey) compare(other failureKey) int {
+	return cmp.Or(cmp.Compare(k.rule, other.rule), cmp.Compare(k.fault, other.fault), cmp.Compare(k.mode, other.mode))
+}
+
+// missed says which faults met no call of a row. The short form is too short for all to.
+func (a *attack) missed() (missed []string) {
+	for _, i := range wantedFaults() {
+		for k, r := range a.rows {
+			if a.full && a.met[i][k].Load() == 0 {
+				missed = append(missed, fmt.Sprintf("%s met no call of %v", faults[i].name, r))
+			}
+		}
+	}
+	return missed
+}
+
+// unjudged is how many pairs of a fault and a row have never been judged by the time until service was back, because
+// this machine was too slow for it, and of how many.
+func (a *attack) unjudged() (n, of int) {
+	for _, i := range wantedFaults() {
+		for k := range a.rows {
+			if of++; a.judged[i][k].Load() == 0 {
+				n++
+			}
+		}
+	}
+	return n, of
+}
+
+// cell is how many calls of some rows met a fault.
+func (a *attack) cell(i int, r *row) string { return fmt.Sprint(a.met[i][a.numberOf[r]].Load()) }
+
+// recovery is how long it took a row to be back, in milliseconds.
+func (a *attack) recovery(i int, r *row) string {
+	return fmt.Sprint(a.recoveries[recoveryKey{i, r}].Milliseconds())
+}
+
+// table has a column for each fault and a line for each kind of row, with a value for each site.
+func (a *attack) table(value func(fault int, r *row) string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	wanted := wantedFaults()
+	for _, i := range wanted {
+		fmt.Fprint(w, "\t", faults[i].name)
+	}
+	fmt.Fprintln(w)
+	for _, r := range a.rowsOf(a.sites[0]) {
+		fmt.Fprint(w, r.kind())
+		for _, i := range wanted {
+			var values []string
+			for _, s := range a.sites {
+				values = append(values, value(i, a.sameOn(s, r)))
+			}
+			fmt.Fprint(w, "\t", strings.Join(values, " / "))
+		}
+		fmt.Fprintln(w)
+	}
+	_ = w.Flush()
+	return b.String()
+}
+
+// sameOn is the row of another site that is of the same kind.
+func (a *attack) sameOn(s *site, r *row) *row {
+	return a.rows[slices.IndexFunc(a.rows, func(other *row) bool { return other.site == s && other.kind() == r.kind() })]
+}

@@ -1,0 +1,261 @@
+//go:build unix
+
+package attack
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/audit"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// row is the limiters of one script that are used in one mode, on one site.
+type row struct {
+	site   *site
+	script *script
+	mode   *mode
+	shared bool
+	client string // what kind its client is of
+
+	limits *limits
+	tight  loader.Limiter
+	ledger loader.Limiter
+	spare  loader.Limiter
+
+	honest loader.Limiter // the ledger, past the proxies
+	books  []book         // of each server
+}
+
+// book is what was answered about the subjects of a row that are on one server.
+type book struct {
+	mu      sync.Mutex
+	first   loader.Decision // of the ledger
+	granted int64           // by the ledger, since then
+	unknown int64           // permits of which the ledger may have been charged or not
+	grants  []audit.Grant   // of the tight limiter, since its last audit
+	spent   []audit.Spent   // the same, where the moment is not known
+}
+
+// String is what the row is called in reports.
+func (r *row) String() string {
+	return fmt.Sprintf("%s on %s (client: %s)", r.kind(), r.site.name, r.client)
+}
+
+// kind is the row without its site.
+func (r *row) kind() string { return r.script.name + ", " + r.usage() }
+
+// usage is the mode of the row, and whether round trips are shared.
+func (r *row) usage() string {
+	if r.shared {
+		return r.mode.name + ", shared"
+	}
+	return r.mode.name
+}
+
+// newRows makes all rows of a site whose kinds match, with a client for each mode, shared and not. The kinds of the
+// clients take turns, beginning with one that the seed decides.
+func newRows(t *testing.T, a *attack, s *site, turn int, only *regexp.Regexp) (rows []*row) {
+	t.Helper()
+	for _, m := range modes {
+		for _, shared := range []bool{false, true} {
+			kind := clientKinds[turn%len(clientKinds)]
+			if m.kind != anyKind {
+				kind = clientKinds[m.kind]
+			}
+			turn++
+			var made []*row
+			for _, of := range m.scripts {
+				if r := (&row{site: s, script: of, mode: m, shared: shared, client: kind.name}); only.MatchString(r.kind()) {
+					made = append(made, r)
+				}
+			}
+			if len(made) > 0 {
+				equip(t, a, s.client(kind), made)
+			}
+			rows = append(rows, made...)
+		}
+		turn++
+	}
+	return rows
+}
+
+// equip makes the limiters of rows that share a client.
+func equip(t *testing.T, a *attack, rdb redis.UniversalClient, rows []*row) {
+	t.Helper()
+	a.closing(func() error { return rdb.Close() })
+	rdb.AddHook(panickingHook{a})
+	options := append([]loader.Option{}, rows[0].mode.options...)
+	if rows[0].shared {
+		options = append(options, loader.ShareRoundTrips())
+	}
+	if rows[0].mode.observed {
+		options = append(options, loader.Observe(panickingObserver{a}), loader.Logger(slog.New(panickingHandler{a})))
+	}
+	limits := loader.New(rdb, options...)
+	for _, r := range rows {
+		r.limits = limits
+		r.tight = r.limiter(t, a, limits, "tight", tightLimit)
+		r.ledger = r.limiter(t, a, limits, "ledger", r.script.ledger)
+		r.spare = r.limiter(t, a, limits, "spare", spareLimit)
+		r.honest = r.script.make(r.site.honest, r.limiterName("ledger"), r.script.ledger, r.leaseAge()...)
+		r.books = make([]book, len(r.site.servers))
+	}
+}
+
+// limiter makes one limiter of a row, leased in the mode for that.
+func (r *row) limiter(t *testing.T, a *attack, l *limits, what string, limit loader.Limit) loader.Limiter {
+	t.Helper()
+	options := append([]loader.LimiterOption{}, r.mode.limiter...)
+	if what == "tight" {
+		options = append(options, loader.MaxWait(maxWait))
+	}
+	made := r.script.make(l, r.limiterName(what), limit, options...)
+	ring, ok := made.(loader.SliceRing)
+	if r.mode.lease == nil || !ok {
+		return made
+	}
+	leased, err := ring.Leased(*r.mode.lease)
+	must(t, err)
+	a.closing(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		return leased.Close(ctx)
+	})
+	return leased
+}
+
+// maxWait is how far ahead a tight limiter is booked.
+const maxWait = 300 * time.Millisecond
+
+// leaseAge is the option of the mode without which the keys are others.
+func (r *row) leaseAge() []loader.LimiterOption {
+	if r.mode.lease == nil {
+		return nil
+	}
+	return r.mode.limiter
+}
+
+// limiterName is a name that no other row uses.
+func (r *row) limiterName(what string) string {
+	words := strings.FieldsFunc(what+" "+r.kind(), func(c rune) bool { return c == ' ' || c == ',' })
+	return strings.Join(words, ".")
+}
+
+// Which of a server's subjects are for what. Ledgers and spare limiters get others for every fault.
+func (r *row) tightSubject(server int) string { return r.site.subjects[server][0] }
+
+func (r *row) ledgerSubject(server, generation int) string {
+	return r.site.subjects[server][1+generation%(subjectsAServer-1)]
+}
+
+// openLedgers begins a generation of ledgers: each is charged for one permit, past the proxies.
+func openLedgers(t *testing.T, rows []*row, generation int) {
+	t.Helper()
+	onLedgers(t, rows, generation, func(b *loader.Batch, r *row, subject string) *loader.Result {
+		must(t, r.honest.Reset(context.Background(), subject))
+		return b.Allow(r.honest, subject)
+	}, func(r *row, server int, d loader.Decision) {
+		if !d.Granted {
+			t.Fatalf("%v: a new ledger denies: %+v", r, d)
+		}
+		b := &r.books[server]
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.first, b.granted, b.unknown = d, 0, 0
+	})
+}
+
+// closeLedgers ends a generation while nobody asks: each ledger has charged what was granted and, at most, what is
+// unknown.
+func closeLedgers(t *testing.T, a *attack, rows []*row, generation int) {
+	t.Helper()
+	onLedgers(t, rows, generation, func(b *loader.Batch, r *row, subject string) *loader.Result {
+		return b.Peek(r.honest, subject)
+	}, func(r *row, server int, now loader.Decision) {
+		b := &r.books[server]
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		charged := r.script.charged(r.script.ledger, b.first, now) - 1
+		if wrong := r.wrongCharge(charged, b.granted, b.unknown); wrong != "" {
+			a.failed("charges", r, wrong)
+		}
+		a.audited.Add(b.granted)
+		a.unknown.Add(b.unknown)
+	})
+}
+
+// wrongCharge says what is wrong with what a ledger was charged. Blocks of leases are charged before they are spent,
+// and may be lost: only too little is wrong there.
+func (r *row) wrongCharge(charged, granted, unknown int64) string {
+	if charged < granted {
+		return fmt.Sprintf("%d permits were granted and %d charged", granted, charged)
+	}
+	if charged > granted+unknown && r.mode.lease == nil {
+		return fmt.Sprintf("%d permits were charged, %d granted, and %d may have been", charged, granted, unknown)
+	}
+	return ""
+}
+
+// onLedgers asks something about the ledgers of all servers in one batch, past the proxies. The rows are of one site.
+func onLedgers(
+	t *testing.T, rows []*row, generation int,
+	ask func(*loader.Batch, *row, string) *loader.Result, told func(*row, int, loader.Decision),
+) {
+	t.Helper()
+	batch := rows[0].site.honest.Batch()
+	for _, r := range rows {
+		for server := range r.site.servers {
+			ask(batch, r, r.ledgerSubject(server, generation))
+		}
+	}
+	results, err := batch.Do(context.Background())
+	must(t, err)
+	for _, r := range rows {
+		for server := range r.site.servers {
+			told(r, server, results[0].Decision)
+			results = results[1:]
+		}
+	}
+}
+
+// auditTight judges the grants of a row's tight limiters, and keeps those that the next audit needs.
+func (r *row) auditTight(a *attack) {
+	for server := range r.books {
+		b := &r.books[server]
+		b.mu.Lock()
+		extra := max(r.script.extra(b.grants, tightLimit), r.script.extraOf(b.spent, tightLimit))
+		if extra > 0 {
+			a.failed("limit", r, fmt.Sprintf("%d permits beyond %d in %v", extra, tightLimit.Permits, tightLimit.Window))
+		}
+		a.timed.Add(int64(len(b.grants) + len(b.spent)))
+		b.forget(time.Now().Add(-auditOverlap))
+		b.mu.Unlock()
+	}
+}
+
+// auditOverlap is how long grants are kept for the next audit: longer than a call and its window together.
+const auditOverlap = 5 * time.Second
+
+// forget drops what was granted before a moment.
+func (b *book) forget(before time.Time) {
+	grants, spent := b.grants, b.spent
+	b.grants, b.spent = nil, nil
+	for _, g := range grants {
+		if g.At.After(before) {
+			b.grants = append(b.grants, g)
+		}
+	}
+	for _, s := range spent {
+		if s.To.After(before) {
+			b.spent = append(b.spent, s)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+//go:build unix
+
+package attack
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// retryAfter is how long a caller waits who was not granted anything.
+const retryAfter = 50 * time.Millisecond
+
+// gather is how long it takes until all callers are there: at once they would be too many for a small machine.
+const gather = 100 * time.Millisecond
+
+// inquiry asks every row about every server that an event happened to until it grants.
+type inquiry struct {
+	*attack
+	event  *event
+	rule   string
+	since  time.Time
+	within time.Duration // how long after that a row may take
+
+	probes  sync.WaitGroup
+	slowest time.Duration // what one took; guarded by mu
+}
+
+func (q *inquiry) start() {
+	for _, r := range q.rows {
+		for server := range r.site.servers {
+			if q.event.hits(r.site, server) {
+				q.probes.Go(func() { q.ask(r, server) })
+			}
+		}
+	}
+}
+
+// await waits until all have granted, and reports false if they have not after so long.
+func (q *inquiry) await(patience time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		q.probes.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// ask asks one row until it grants and notes how long that took.
+func (q *inquiry) ask(r *row, server int) {
+	time.Sleep(rand.N(gather))
+	err := q.askUntilGranted(r, server)
+	took := time.Since(q.since)
+	q.note(r, took)
+	if !q.pulse.judges(r.mode.patience(), q.since) {
+		return // this machine may be too slow for it
+	}
+	q.judged[q.event.index][q.numberOf[r]].Add(1)
+	if took > q.within+q.pulse.allowance(q.since) {
+		q.failed(q.rule, r, fmt.Sprintf("back after %v, not within %v; before: %v", round(took), q.within, err))
+	}
+}
+
+func (q *inquiry) note(r *row, took time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.slowest = max(q.slowest, took)
+	if q.rule == "service" {
+		key := recoveryKey{q.event.index, r}
+		q.recoveries[key] = max(q.recoveries[key], took)
+	}
+}
+
+// askUntilGranted asks a row's spare limiter until it grants, or for too long, and returns what it answered before.
+func (q *inquiry) askUntilGranted(r *row, server int) (before error) {
+	for {
+		got := q.askOnce(r, server)
+		granted := got.err == nil && (got.decided.Granted && !got.decided.Degraded || r.mode.how == waiting)
+		if granted || time.Since(q.since) > tooLong {
+			return before
+		}
+		if before = got.err; before == nil {
+			before = fmt.Errorf("%+v", got.decided)
+		}
+		time.Sleep(retryAfter)
+	}
+}
+
+// askOnce asks a row's spare limiter, as a caller does who sets no deadline unless he waits.
+func (q *inquiry) askOnce(r *row, server int) answer {
+	ctx := context.Background()
+	if r.mode.how == waiting {
+		deadline, cancel := context.WithTimeout(ctx, tooLong)
+		defer cancel()
+		ctx = deadline
+	}
+	answers := []answer{{server: server, permits: 1}}
+	subject := func(server int) string { return r.ledgerSubject(server, q.generation) }
+	r.mode.how.ask(ctx, r.limits, r.spare, subject, allow, answers)
+	return answers[0]
+}

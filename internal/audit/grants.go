@@ -1,0 +1,107 @@
+package audit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// Grant is permits that were granted, with the moment for which and the one at which.
+type Grant struct {
+	At, Decided time.Time
+	Permits     int64
+}
+
+// ExtraInLog is how many permits of the grants must be taken away so that no half-open interval of a window
+// holds more than the limit.
+func ExtraInLog(grants []Grant, limit loader.Limit) int64 {
+	var extra, live int64
+	var log []Grant
+	for _, a := range inOrder(grants) {
+		for len(log) > 0 && !log[0].At.After(a.At.Add(-limit.Window)) {
+			live, log = live-log[0].Permits, log[1:]
+		}
+		beyond := max(live+a.Permits-limit.Permits, 0)
+		a.Permits -= beyond
+		extra, live, log = extra+beyond, live+a.Permits, append(log, a)
+	}
+	return extra
+}
+
+// ExtraInBucket is how many permits of the grants do not conform to a rate of limit with a burst of as many
+// permits, to a microsecond.
+func ExtraInBucket(grants []Grant, limit loader.Limit) int64 {
+	var extra int64
+	var full time.Time // the theoretical arrival time: when the bucket is full again
+	interval := limit.Window / time.Duration(limit.Permits)
+	for _, a := range inOrder(grants) {
+		for range a.Permits {
+			next := later(full, a.At).Add(interval)
+			if next.Sub(a.At) > limit.Window+time.Microsecond {
+				extra++
+				continue
+			}
+			full = next
+		}
+	}
+	return extra
+}
+
+func inOrder(grants []Grant) []Grant {
+	return slices.SortedStableFunc(slices.Values(grants), func(a, b Grant) int { return a.At.Compare(b.At) })
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Spent is permits that were used at one moment, which is only known to lie between two.
+type Spent struct {
+	From, To time.Time
+	Permits  int64
+}
+
+// ExtraInLogOf is ExtraInLog where the moments are not known exactly: the most permits beyond the limit that are
+// certain to lie in one half-open interval of a window.
+func ExtraInLogOf(spent []Spent, limit loader.Limit) int64 {
+	return extraWithin(spent, func(d time.Duration) int64 {
+		if d >= limit.Window {
+			return unlimited
+		}
+		return limit.Permits
+	})
+}
+
+// ExtraInBucketOf is ExtraInBucket where the moments are not known exactly: the most permits beyond burst and rate that
+// are certain to lie in one interval.
+func ExtraInBucketOf(spent []Spent, limit loader.Limit) int64 {
+	interval := limit.Window / time.Duration(limit.Permits)
+	return extraWithin(spent, func(d time.Duration) int64 {
+		return limit.Permits + int64((d+time.Microsecond)/interval)
+	})
+}
+
+// unlimited is more permits than anybody spends.
+const unlimited = 1 << 62
+
+// extraWithin goes through the intervals from the begin of one to the end of another, of a length that may hold some
+// permits.
+func extraWithin(spent []Spent, allowed func(time.Duration) int64) int64 {
+	var extra int64
+	byEnd := slices.SortedStableFunc(slices.Values(spent), func(a, b Spent) int { return a.To.Compare(b.To) })
+	for _, first := range spent {
+		var inside int64
+		for _, s := range byEnd {
+			if s.From.Before(first.From) {
+				continue
+			}
+			inside += s.Permits
+			extra = max(extra, inside-allowed(s.To.Sub(first.From)))
+		}
+	}
+	return extra
+}
