@@ -58,6 +58,7 @@ const (
 const (
 	background   = "background"
 	withDeadline = "deadline"
+	atConnection = "background, ContextTimeoutEnabled" // of the client, which then ends calls in time by itself
 )
 
 // e2eLimit grants every call, lowLimit few.
@@ -218,7 +219,7 @@ func (l *load) run(ctx context.Context, moment time.Duration) error {
 // A LoaderCost is what the loader adds to the EVALSHA that it sends, from one goroutine.
 type LoaderCost struct {
 	Limiter      string  `json:"limiter"`
-	Context      string  `json:"context"` // background, or with a deadline
+	Context      string  `json:"context"` // background, or with a deadline; and the client
 	BareAllocs   float64 `json:"bare_allocs"`
 	LoaderAllocs float64 `json:"loader_allocs"`
 	Time         Spread  `json:"time"` // of a call, to the bare one's in the same round
@@ -265,25 +266,33 @@ func freshID() string {
 	return base64.RawURLEncoding.EncodeToString(bits[:])
 }
 
-// loaderCosts alternates the bare call and the loader's, with and without a deadline.
+// loaderCosts alternates the bare call and the loader's, with and without a deadline, and with a client that ends calls in
+// time by itself.
 func (b *bench) loaderCosts(ctx context.Context) ([]LoaderCost, error) {
 	if err := loader.New(b.server.Client).Preload(ctx); err != nil {
 		return nil, err
 	}
+	options := *b.server.Client.Options()
+	options.ContextTimeoutEnabled = true
+	keeps := redis.NewClient(&options)
+	defer func() { _ = keeps.Close() }()
+	limited, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
 	var rows []LoaderCost
-	for _, p := range pairings(b.server.Client) {
+	keeping := pairings(keeps)
+	for i, p := range pairings(b.server.Client) {
 		b.progress("loader: %s", p.name)
-		row, err := b.loaderCost(ctx, p, background)
-		if err != nil {
-			return nil, err
+		for _, call := range []struct {
+			ctx  context.Context
+			p    pairing
+			kind string
+		}{{ctx, p, background}, {ctx, keeping[i], atConnection}, {limited, p, withDeadline}} {
+			row, err := b.loaderCost(call.ctx, call.p, call.kind)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, row)
 		}
-		limited, cancel := context.WithTimeout(ctx, time.Hour)
-		late, err := b.loaderCost(limited, p, withDeadline)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row, late)
 	}
 	return rows, b.server.FlushAll(ctx).Err()
 }

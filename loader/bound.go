@@ -104,6 +104,7 @@ func keepsDeadlines(client any) bool {
 // reads. A task whose caller has gone ends by itself: it waits for a connection no longer than its context lives, and
 // for a reply no longer than the client's ReadTimeout.
 type task struct {
+	run    func() // that of tasks, made once for all that this task does
 	do     func() error
 	ended  chan struct{} // has an element once do has ended
 	err    error
@@ -130,9 +131,10 @@ func (ts *tasks) start(do func() error) *task {
 	t, ok := ts.free.Get().(*task)
 	if !ok {
 		t = &task{ended: make(chan struct{}, 1)}
+		t.run = func() { ts.run(t) }
 	}
 	t.do = do
-	go ts.run(t)
+	go t.run()
 	return t
 }
 

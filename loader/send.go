@@ -56,11 +56,18 @@ type writtenKeys command
 
 // MarshalBinary is what go-redis calls when it writes the command.
 func (k *writtenKeys) MarshalBinary() ([]byte, error) {
-	if (*command)(k).leave() {
-		return []byte(k.String()), nil
+	n := k.keys
+	if !(*command)(k).leave() {
+		n = 0
 	}
-	return []byte("0"), nil
+	if n < len(digits) {
+		return digits[n : n+1], nil
+	}
+	return []byte(strconv.Itoa(n)), nil
 }
+
+// digits are numbers of keys as they are written.
+var digits = []byte("0123456789")
 
 // String is for hooks that log commands.
 func (k *writtenKeys) String() string { return strconv.Itoa(k.keys) }

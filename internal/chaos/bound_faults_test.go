@@ -96,33 +96,33 @@ func (s *stage) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 // boundClients are the kinds of clients. A pool of 0 is one of many connections.
 var boundClients = []struct {
 	name string
-	make func(s *stage, pool int) redis.UniversalClient
+	make func(s *stage, pool int, keepsDeadlines bool) redis.UniversalClient
 }{
-	{"Client", func(s *stage, pool int) redis.UniversalClient {
+	{"Client", func(s *stage, pool int, keepsDeadlines bool) redis.UniversalClient {
 		return redis.NewClient(&redis.Options{
-			Addr: s.single.Addr, Dialer: s.dial, DisableIdentity: true, PoolSize: poolSize(pool),
+			Addr: s.single.Addr, Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines, PoolSize: poolSize(pool),
 			PipelinePoolSize: pipelinePoolSize(pool), MaintNotificationsConfig: noNotices(),
 		})
 	}},
-	{"ClusterClient", func(s *stage, pool int) redis.UniversalClient {
+	{"ClusterClient", func(s *stage, pool int, keepsDeadlines bool) redis.UniversalClient {
 		var addrs []string
 		for _, node := range s.cluster {
 			addrs = append(addrs, node.Addr)
 		}
 		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: addrs, Dialer: s.dial, DisableIdentity: true, PoolSize: poolSize(pool),
+			Addrs: addrs, Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines, PoolSize: poolSize(pool),
 			PipelinePoolSize: pipelinePoolSize(pool), MaintNotificationsConfig: noNotices(),
 		})
 	}},
-	{"Ring", func(s *stage, pool int) redis.UniversalClient {
+	{"Ring", func(s *stage, pool int, keepsDeadlines bool) redis.UniversalClient {
 		return redis.NewRing(&redis.RingOptions{
 			Addrs:  map[string]string{"a": s.single.Addr, "b": s.sentinels.Master.Addr},
-			Dialer: s.dial, DisableIdentity: true, PoolSize: poolSize(pool), PipelinePoolSize: pipelinePoolSize(pool),
+			Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines, PoolSize: poolSize(pool), PipelinePoolSize: pipelinePoolSize(pool),
 		})
 	}},
-	{"Sentinel", func(s *stage, pool int) redis.UniversalClient {
+	{"Sentinel", func(s *stage, pool int, keepsDeadlines bool) redis.UniversalClient {
 		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: s.sentinels.Name, SentinelAddrs: s.sentinels.Addrs, Dialer: s.dial, DisableIdentity: true,
+			MasterName: s.sentinels.Name, SentinelAddrs: s.sentinels.Addrs, Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines,
 			PoolSize: poolSize(pool), PipelinePoolSize: pipelinePoolSize(pool),
 		})
 	}},

@@ -76,23 +76,25 @@ func testBounds(t *testing.T, s *stage, fault boundFault, rows *tabwriter.Writer
 	}
 }
 
-// roundTrips are the two ways to send.
+// roundTrips are the ways to send: with a client that knows nothing of deadlines, as by default, and one that does.
 var roundTrips = []struct {
-	name string
-	opts []loader.Option
+	name           string
+	keepsDeadlines bool // ContextTimeoutEnabled
+	opts           []loader.Option
 }{
-	{"alone", nil},
-	{"shared", []loader.Option{loader.ShareRoundTrips()}},
+	{"alone", false, nil},
+	{"alone, in this goroutine", true, nil},
+	{"shared", false, []loader.Option{loader.ShareRoundTrips()}},
 }
 
-// newCells makes every kind of client, twice: for round trips of one call and for shared ones.
+// newCells makes every kind of client, once for each way to send.
 func newCells(t *testing.T, s *stage, fault boundFault) []*cell {
 	t.Helper()
 	var cells []*cell
 	for _, kind := range boundClients {
 		for _, mode := range roundTrips {
-			rdb := kind.make(s, fault.pool)
-			prefix := strings.NewReplacer(" ", "-", ",", "").Replace(fault.String()) + "." + kind.name + "." + mode.name + "."
+			rdb := kind.make(s, fault.pool, mode.keepsDeadlines)
+			prefix := strings.NewReplacer(" ", "-", ",", "").Replace(fault.String() + "." + kind.name + "." + mode.name + ".")
 			cells = append(cells, &cell{
 				client: kind.name, mode: mode.name, rdb: rdb,
 				calls: boundCalls(t, loader.New(rdb, mode.opts...), prefix),
