@@ -1,6 +1,6 @@
 // Gen reads the headers of scripts/*.lua, checks them against the bodies, and writes what
 // follows from them: scripts_gen.go, the loader's bindings, scripts/SHA1SUMS,
-// scripts/manifest.json and the table in README.md. It refuses what it does not understand,
+// scripts/manifest.json and the table in scripts/README.md. It refuses what it does not understand,
 // and then writes nothing.
 //
 // To release, append the new lines of scripts/SHA1SUMS to gen/released.txt: from then on gen
@@ -77,7 +77,7 @@ func generate(tree fs.FS) ([]generated, error) {
 		return nil, err
 	}
 	files := []generated{
-		{"README.md", readme},
+		{readmeFile, readme},
 		{"scripts/SHA1SUMS", sums(scripts)},
 		{"scripts/manifest.json", manifest(scripts)},
 		{"scripts_gen.go", scriptsGo(scripts)},
