@@ -16,7 +16,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## 5 a second, shared by many workers: every script beside the faulty ways (no server needed)
+demo: ## 5 a second, shared by many workers: every script beside two faulty ones (no server needed)
 	go run ./cmd/sluice demo
 
 test: server ## all tests: the scripts off the server first, then the rest against real servers
@@ -64,10 +64,10 @@ attack: server ## everything fails around all limiters for 5 minutes, or ATTACK;
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
 
-bench: server ## everything measured side by side, in bench/results.json, a picture, and README (six minutes)
+bench: server ## everything measured side by side, in bench/results.json, a picture, docs/benchmarks.md and README (six minutes)
 	cd bench && go run .
 
-bench-scripts: server ## the faults of memory and time in seeds.md, measured on a real server
+bench-scripts: server ## the time and memory of known faulty ways (docs/benchmarks.md), beside ours, on a real server
 	go test ./scripttest -run '^$$' -bench . -benchtime 1x
 
 generate: ## write everything that is generated from the scripts' headers

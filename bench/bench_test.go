@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,26 +111,24 @@ func wellFormed(t *testing.T, path string) {
 	}
 }
 
-// README's section and the picture are what results.json yields.
-func TestReadmeIsCurrent(t *testing.T) {
+// README's table, docs/benchmarks.md and the picture are what results.json yields.
+func TestPagesAreCurrent(t *testing.T) {
 	r, err := readResults("results.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(readmePath)
+	page, err := r.page()
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, after, err := aroundSection(string(text))
+	readme, err := r.readme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	section, err := r.section()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(before+section+after, string(text)); diff != "" {
-		t.Errorf("README.md (-results.json +file), cure: cd bench && go run . readme\n%s", diff)
+	for path, want := range map[string]string{pagePath: page, readmePath: readme} {
+		if diff := cmp.Diff(want, read(t, path)); diff != "" {
+			t.Errorf("%s (-results.json +file), cure: cd bench && go run . readme\n%s", path, diff)
+		}
 	}
 	drawn := filepath.Join(t.TempDir(), "results.svg")
 	if err := r.draw(drawn); err != nil {
@@ -137,6 +136,64 @@ func TestReadmeIsCurrent(t *testing.T) {
 	}
 	if diff := cmp.Diff(read(t, drawn), read(t, "results.svg")); diff != "" {
 		t.Errorf("results.svg (-results.json +file), cure: cd bench && go run . readme\n%s", diff)
+	}
+}
+
+// The picture is right where style sheets are not read: every colour, font and position is an attribute.
+func TestPictureNeedsNoStyleSheet(t *testing.T) {
+	picture := read(t, "results.svg")
+	for _, css := range []string{"<style", "class=", "style=", "var("} {
+		if strings.Contains(picture, css) {
+			t.Errorf("results.svg has %s", css)
+		}
+	}
+	for _, element := range regexp.MustCompile(`<rect [^>]*>`).FindAllString(picture, -1) {
+		if !strings.Contains(element, "fill=") {
+			t.Errorf("without a colour: %s", element)
+		}
+	}
+}
+
+// README's table has a row for each library that it is to compare, ours first, and names what was found.
+func TestComparedLibraries(t *testing.T) {
+	r, err := readResults("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := r.Compared()
+	if len(rows) != len(compared) {
+		t.Fatalf("%d rows, want %d: %v", len(rows), len(compared), compared)
+	}
+	found := map[string]string{}
+	for _, p := range rows {
+		found[p.Name] = p.Found()
+	}
+	if diff := cmp.Diff("100 of 100", found["list_log"]); diff != "" {
+		t.Errorf("list_log (-want +got)\n%s", diff)
+	}
+	if got := found["ulule/limiter"]; !strings.HasPrefix(got, "**") {
+		t.Errorf("ulule/limiter: %s, want it marked: it let more through than the limit", got)
+	}
+}
+
+// The page says what each way is that its tables name.
+func TestWaysAreDescribed(t *testing.T) {
+	ways, err := new(Results).Ways()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := others()
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := map[string]bool{s1Checked: true, s2Checked: true} // in the text below the table
+	for _, w := range ways {
+		described[w.Name] = true
+	}
+	for _, s := range all {
+		if !described[s.name] {
+			t.Errorf("%s has no description", s.name)
+		}
 	}
 }
 

@@ -1,8 +1,9 @@
-// Bench measures the scripts of Sluice side by side with a floor, with the ways they grew from and with other libraries,
-// in one run on one server. It prints tables, and writes results.json, a picture of it, and README's section.
+// Bench measures the scripts of Sluice side by side with a floor, with other ways in use and with other libraries,
+// in one run on one server. It prints tables, and writes results.json, a picture of it, docs/benchmarks.md and
+// README's table.
 //
 //	go run . [-only server|worst|bytes|go|peers] [-run regexp] [-quick] [-out directory]
-//	go run . readme    # the picture and README's section again, from results.json
+//	go run . readme    # the picture and the pages again, from results.json
 package main
 
 import (
@@ -121,7 +122,7 @@ func command(args []string) error {
 	only := flags.String("only", "", "measure one section: "+strings.Join(sections, ", "))
 	match := flags.String("run", everything, "measure only subjects that match")
 	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
-	out := flags.String("out", "", "write results.json and results.svg to this directory (whole runs: here, and README)")
+	out := flags.String("out", "", "write results.json and results.svg to this directory (whole runs: here, README and docs)")
 	_ = flags.Parse(args)
 	if flags.Arg(0) == "readme" {
 		return rewrite()
@@ -165,7 +166,7 @@ func measure(b *bench, out string, keep bool) error {
 		return err
 	}
 	if out == "" {
-		return r.intoReadme()
+		return r.writePages()
 	}
 	return nil
 }
@@ -181,11 +182,11 @@ func stopWhenInterrupted(s *server) {
 	}()
 }
 
-// rewrite makes the picture and README's section again.
+// rewrite makes the picture and the pages again.
 func rewrite() error {
 	r, err := readResults("results.json")
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.draw("results.svg"), r.intoReadme())
+	return errors.Join(r.draw("results.svg"), r.writePages())
 }

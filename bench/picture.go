@@ -22,6 +22,14 @@ const (
 	panelsApart  = 36.0
 )
 
+// The colours of the bars. They stand in attributes: not every renderer of SVG reads style sheets.
+const (
+	blue      = "#0969da"
+	lightBlue = "#54aeff"
+	grey      = "#818b98"
+	lightGrey = "#c8d1da"
+)
+
 // A picture is two panels of bars: what a call costs, and what the worst one does.
 type picture struct {
 	Width, Height float64
@@ -45,15 +53,15 @@ type tick struct {
 }
 
 type bar struct {
-	Name, Class, Value       string
+	Name, Fill, Value        string
 	NameX, NameY, EndX, EndY float64
 	X, Y, Length, Thick      float64
 }
 
 // add draws bars under one name, each with its value.
-func (p *panel) add(name string, thick float64, class []string, values []float64, text []string) {
+func (p *panel) add(name string, thick float64, fill []string, values []float64, text []string) {
 	for i, value := range values {
-		b := bar{Class: class[i], Value: text[i], X: barsBegin, Y: p.bottom + float64(i)*(thick+1), Thick: thick}
+		b := bar{Fill: fill[i], Value: text[i], X: barsBegin, Y: p.bottom + float64(i)*(thick+1), Thick: thick}
 		b.Length = round(max(p.scale(value), 0.002) * (barsEnd - barsBegin))
 		b.EndX, b.EndY = round(b.X+b.Length+6), round(b.Y+thick/2+4)
 		if i == 0 {
@@ -100,16 +108,16 @@ const most = 8.0
 func (r *Results) costPanel() *panel {
 	p := &panel{
 		Head:  "Server time of a call, as a multiple of the floor",
-		Text:  "Upper bar: granted, 100 permits live. Lower bar: denied, limit 100. Blue: ours; grey: the ways they grew from.",
+		Text:  "Upper bar: granted, 100 permits live. Lower bar: denied, limit 100. Blue: ours. Grey: other ways in use.",
 		scale: func(value float64) float64 { return min(value, most) / most }, bottom: barsTop,
 	}
 	for _, subject := range r.subjects() {
 		values := []float64{r.ratio(subject.name, granted, 100), r.ratio(subject.name, denied, 100)}
-		class := []string{"other", "others"}
+		fill := []string{grey, lightGrey}
 		if subject.ours {
-			class = []string{"first", "second"}
+			fill = []string{blue, lightBlue}
 		}
-		p.add(subject.name, 11, class, values, []string{times(values[0]), times(values[1])})
+		p.add(subject.name, 11, fill, values, []string{times(values[0]), times(values[1])})
 	}
 	p.axis([]float64{0, 1, 2, 3, 4, 5, 6, 7, 8}, func(v float64) string {
 		if v == 1 {
@@ -128,12 +136,12 @@ func (r *Results) worstPanel() *panel {
 		scale: func(us float64) float64 { return min(math.Log10(max(us, 1))/7, 1) }, bottom: barsTop,
 	}
 	for _, worst := range r.longest() {
-		class := "other"
+		fill := grey
 		if worst.Ours {
-			class = "first"
+			fill = blue
 		}
 		text := fmt.Sprintf("%s at %s", duration(worst.Median), count(worst.Entries))
-		p.add(worst.Subject, 14, []string{class}, []float64{worst.Median}, []string{text})
+		p.add(worst.Subject, 14, []string{fill}, []float64{worst.Median}, []string{text})
 	}
 	p.axis([]float64{1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7}, duration, 1000)
 	return p

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Results are one run: what bench/results.json holds, and what the picture and README are made from.
+// Results are one run: what bench/results.json holds, and what the picture and the pages are made from.
 type Results struct {
 	Date    string            `json:"date"`
 	Server  string            `json:"server"`

@@ -45,6 +45,7 @@ type subject struct {
 	slices  int64 // of a ring
 	stored  bool  // the first key holds the limit that is in force
 	ours    bool
+	does    string        // of a way: what it is
 	faulty  string        // why it does not keep the limit, empty where it does
 	longest time.Duration // the window to measure with: nothing is to leave it during a run
 }
@@ -118,31 +119,39 @@ const (
 	s2Checked = "S2 checked"
 )
 
-// others are the ways that this project grew from, in our own wording. Where the original reads the
+// others are S0 to S4, ways that are in use, in our own wording. Where the original reads the
 // client's clock, these read the server's, so that they differ in nothing but the way.
 func others() ([]subject, error) {
 	one := func(reply any) bool { return reply == int64(1) }
 	list := []subject{
 		{
 			name: "S0 ring 60", kind: rings, keys: []string{"", ":last"}, slices: 60, longest: 60 * ringSlice,
+			does: "counters by slice of time in a list, and the index of the last slice in a second key; " +
+				"every call clears the skipped slices one by one and adds up the window",
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 60} }, says: one,
 			faulty: "counts of a lap ago pass for the current ones",
 		},
 		{
 			name: s1, kind: logs, keys: []string{""}, longest: day,
+			does: "a sorted set with a UUID for each permit; " +
+				"every call first removes all that has expired, also one that is denied",
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), uuid(a.id)} }, says: one,
 		},
 		{
 			name: s2, kind: logs, keys: []string{""}, longest: day,
+			does: "a sorted set with a UUID for each permit; a grant removes all that has expired; a denial is a nil reply",
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), uuid(a.id)} }, says: one,
 		},
 		{
 			name: s3, kind: logs, keys: []string{""}, longest: day,
+			does: "a sorted set with the millisecond as the member",
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds()} }, says: one,
 			faulty: "permits of one millisecond count as one",
 		},
 		{
 			name: s4, kind: grants, keys: []string{"", ":left", ":permits"}, longest: day, stored: true,
+			does:   "Redisson's RRateLimiter: a counter of the permits left, and a sorted set of random numbers; " +
+				"every call reads all that has expired into Lua, adds it to the counter and removes it",
 			args:   func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.id, a.permits} },
 			says:   func(reply any) bool { return reply == nil },
 			faulty: "a random number that comes twice loses permits, and so does a lost key, or grants a whole rate again",
@@ -168,7 +177,7 @@ func checked(way subject, name string) subject {
 		"ARGV[3]", "id", "return 0", "return {0, 0, window, window, now}", "return false", "return {0, 0, window, window, now}",
 		"return 1", "return {1, limit, 0, window, now}", "return true", "return {1, limit, 0, window, now}",
 	).Replace(decides)
-	way.name, way.sha1, way.most = name, sha1Hex(way.source), 1e4
+	way.name, way.does, way.sha1, way.most = name, "", sha1Hex(way.source), 1e4
 	way.args = func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, uuid(a.id)} }
 	way.says = func(reply any) bool { return first(reply) > 0 }
 	return way

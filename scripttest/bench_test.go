@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// The faults of seeds.md that are of time and memory, beside ours, on a real server: `make bench-scripts`.
+// The faults of time and memory of S1 to S4 (package doc, last section), beside ours, on a real server: `make bench-scripts`.
 
 // fillBucket adds so many entries of one permit to a bucket that all clients share.
 func (r *remote) fillBucket(entries int, at int64) {

@@ -59,7 +59,7 @@ var sliceRingV1 = table{
 			{"1000000.5s", "1s 0 3 2", "0 2 0 0 0"},
 			{"1000000.5s", "1s 2 3 2", "2 0 0 2.5s 2"},
 		}},
-		{"idle for seven slices, the lap of the ring in seeds.md", []line{
+		{"idle for seven slices, one lap of a ring of seven", []line{
 			{"0s", "1s 3 3 3", "3 0 0 3s 3"},
 			{"7s", "1s 3 3 3", "3 0 0 3s 3"},
 			{"21s", "1s 3 3 3", "3 0 0 3s 3"},
