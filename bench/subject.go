@@ -150,7 +150,7 @@ func others() ([]subject, error) {
 		},
 		{
 			name: s4, kind: grants, keys: []string{"", ":left", ":permits"}, longest: day, stored: true,
-			does:   "Redisson's RRateLimiter: a counter of the permits left, and a sorted set of random numbers; " +
+			does: "Redisson's RRateLimiter: a counter of the permits left, and a sorted set of random numbers; " +
 				"every call reads all that has expired into Lua, adds it to the counter and removes it",
 			args:   func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.id, a.permits} },
 			says:   func(reply any) bool { return reply == nil },
