@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// faults are those of seeds.md that lie in a script. Each faulty script takes the arguments of ours, answers
+// faults are those of S0 to S4 (last section of the package doc) that lie in a script. Each faulty script takes the arguments of ours, answers
 // the plain time line as ours does, and fails the one that its fault breaks.
 var faults = []struct {
 	faulty   string // testdata/faulty/<faulty>.lua
@@ -19,7 +19,7 @@ var faults = []struct {
 	says     string // what the failure shows: part of what the faulty script answered
 }{
 	{"s0_walk_never_meets", sliceRingV1, "a shorter ring leaves the longer one as it is", "instructions"},
-	{"s0_lap_of_counts", sliceRingV1, "idle for seven slices, the lap of the ring in seeds.md", "got  0 "},
+	{"s0_lap_of_counts", sliceRingV1, "idle for seven slices, one lap of a ring of seven", "got  0 "},
 	{"s1_member_is_time", listLogV1, "the clock stands still: permits of one microsecond all count", "got  1 "},
 	{"s1_refused_recorded", listLogV1, "denied calls do not count", "got  0 0 "},
 	{"s1_both_edges", listLogV1, "grant, deny, and grant when the oldest has left", "got  0 0 0"},

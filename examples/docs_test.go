@@ -1,0 +1,248 @@
+package examples_test
+
+import (
+	"bytes"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// pages are the Markdown files of the project, from its root.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "node_modules", "testdata", "tmp"}, entry.Name()):
+			return filepath.SkipDir
+		case filepath.Ext(path) == ".md":
+			list = append(list, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(list, "../README.md") || !slices.Contains(list, "../docs/benchmarks.md") {
+		t.Fatalf("README.md or docs/benchmarks.md is not among %q", list)
+	}
+	return list
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var (
+	linkPattern    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	headingPattern = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	notInAnchor    = regexp.MustCompile(`[^a-z0-9 _-]`)
+)
+
+// Every link of every page leads to a file that is there, and to a heading that is in it.
+func TestDocsLinks(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, link := range linkPattern.FindAllStringSubmatch(readFile(t, page), -1) {
+			target, err := url.Parse(link[1])
+			if err != nil {
+				t.Errorf("%s: %v", page, err)
+				continue
+			}
+			if target.Scheme != "" {
+				continue
+			}
+			path := page
+			if target.Path != "" {
+				path = filepath.Join(filepath.Dir(page), target.Path)
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s links to %s, which is not there", page, link[1])
+			} else if target.Fragment != "" && !slices.Contains(anchors(readFile(t, path)), target.Fragment) {
+				t.Errorf("%s links to %s, which has no such heading", page, link[1])
+			}
+		}
+	}
+}
+
+// anchors are the names of a page's headings in links.
+func anchors(text string) []string {
+	var list []string
+	for _, heading := range headingPattern.FindAllStringSubmatch(text, -1) {
+		words := notInAnchor.ReplaceAllString(strings.ToLower(heading[1]), "")
+		list = append(list, strings.ReplaceAll(words, " ", "-"))
+	}
+	return list
+}
+
+var (
+	makePattern = regexp.MustCompile("(?m)(?:`|^    )make ([a-z-]+)")
+	testPattern = regexp.MustCompile(`go test \./(\S+) -run '?\^?(\w+)`)
+)
+
+// Every `make` target and every `go test -run` that a page names is there.
+func TestDocsCommands(t *testing.T) {
+	makefile := readFile(t, "../Makefile")
+	targets, tests := 0, 0
+	for _, page := range pages(t) {
+		text := readFile(t, page)
+		for _, found := range makePattern.FindAllStringSubmatch(text, -1) {
+			if targets++; !strings.Contains(makefile, "\n"+found[1]+":") {
+				t.Errorf("%s names make %s, which is no target", page, found[1])
+			}
+		}
+		for _, found := range testPattern.FindAllStringSubmatch(text, -1) {
+			if tests++; !hasTest(t, filepath.Join("..", found[1]), found[2]) {
+				t.Errorf("%s names go test ./%s -run %s, which runs nothing", page, found[1], found[2])
+			}
+		}
+	}
+	if targets < 10 || tests < 8 {
+		t.Errorf("found only %d targets and %d tests", targets, tests)
+	}
+}
+
+// hasTest reports whether a folder has a test whose name contains a word.
+func hasTest(t *testing.T, dir, word string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	test := regexp.MustCompile(`func Test\w*` + strings.TrimPrefix(word, "Test"))
+	return slices.ContainsFunc(files, func(file string) bool { return test.MatchString(readFile(t, file)) })
+}
+
+// README is what a newcomer reads in one go, and says what it is for before how it is made.
+func TestReadmeIsShort(t *testing.T) {
+	readme := readFile(t, "../README.md")
+	if words := len(strings.Fields(readme)); words > 1500 {
+		t.Errorf("README has %d words, want 1500 at most: the rest is for docs/", words)
+	}
+	before, _, found := strings.Cut(readme, "rate limits")
+	if !found || strings.Contains(before, "Lua") {
+		t.Error("README speaks of Lua before rate limits")
+	}
+}
+
+// What README's programs need around them.
+const (
+	programBegins = `package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+var _, _, _ = fmt.Sprint, slog.Default, time.Now
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+`
+	programEnds = `
+	fmt.Println(d.Granted, d.Remaining, d.Degraded)
+	return err
+}
+`
+)
+
+// README's programs compile, and do what they say: the first takes two of five, the second one more, and without Redis
+// the second grants by its policy.
+func TestServerReadmeGo(t *testing.T) {
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readFile(t, "../README.md"), -1)
+	if len(blocks) != 2 {
+		t.Fatalf("README has %d blocks of Go, want 2", len(blocks))
+	}
+	server := redistest.Start(t)
+	for i, want := range []string{"true 4 false\n", "true 2 false\n"} {
+		if got := runProgram(t, blocks[i][1], server.Addr); got != want {
+			t.Errorf("block %d: %q, want %q", i+1, got, want)
+		}
+	}
+	if got := runProgram(t, blocks[1][1], "127.0.0.1:1"); !strings.HasSuffix(got, "true 5 true\n") {
+		t.Errorf("without Redis: %q, want a grant by the policy", got)
+	}
+}
+
+// runProgram is what a block of Go prints, with another server in the place of README's.
+func runProgram(t *testing.T, block, addr string) string {
+	t.Helper()
+	const shown = "localhost:6379"
+	if !strings.Contains(block, shown) {
+		t.Fatalf("no %s in:\n%s", shown, block)
+	}
+	source := filepath.Join(t.TempDir(), "main.go")
+	text := programBegins + strings.ReplaceAll(block, shown, addr) + programEnds
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "run", source)
+	cmd.Dir = ".."
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go run: %v\n%s%s\n%s", err, out, stderr.String(), text)
+	}
+	return string(out)
+}
+
+// The commands that README and docs/operations.md show to operators work, as they stand there.
+func TestServerOperatorsCommands(t *testing.T) {
+	addr := redistest.Start(t).Addr
+	binary := filepath.Join(t.TempDir(), "sluice")
+	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/sluice").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	host, port, _ := strings.Cut(addr, ":")
+	replaced := strings.NewReplacer("go run ./cmd/sluice", binary, "redis://localhost", "redis://"+addr,
+		"redis-cli", "redis-cli -h "+host+" -p "+port)
+	section := func(page, begins, ends string) string {
+		_, rest, _ := strings.Cut(readFile(t, page), begins)
+		text, _, _ := strings.Cut(rest, ends)
+		return text
+	}
+	for page, text := range map[string]string{
+		"README.md":          section("../README.md", "## For DBAs", "\n## "),
+		"docs/operations.md": readFile(t, "../docs/operations.md"),
+	} {
+		commands := regexp.MustCompile(`(?m)^    (.+)$`).FindAllStringSubmatch(text, -1)
+		if len(commands) < 4 {
+			t.Errorf("%s shows only %d commands", page, len(commands))
+		}
+		for _, command := range commands {
+			cmd := exec.Command("sh", "-c", replaced.Replace(command[1]))
+			cmd.Dir = ".."
+			cmd.Env = append(os.Environ(), "SLUICE_REDIS=redis://"+addr)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %s: %v\n%s", page, command[1], err, out)
+			}
+		}
+	}
+}
