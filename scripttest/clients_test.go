@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// The faults of S0 to S4 (last section of the package doc) that lie in the client: each test plays the faulty way in the order of commands
-// that breaks it, and then ours.
+// The faults of S0 to S4 (last section of the package doc) that lie in the client: each test plays the faulty way in the
+// order of commands that breaks it, and then ours.
 
 // S0, S1, S3: the check and the add are separate commands, so concurrent callers all pass.
 func TestFaultCheckThenAdd(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// faults are those of S0 to S4 (last section of the package doc) that lie in a script. Each faulty script takes the arguments of ours, answers
-// the plain time line as ours does, and fails the one that its fault breaks.
+// faults are those of S0 to S4 (last section of the package doc) that lie in a script. Each faulty script takes the
+// arguments of ours, answers the plain time line as ours does, and fails the one that its fault breaks.
 var faults = []struct {
 	faulty   string // testdata/faulty/<faulty>.lua
 	table    table
