@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sluice-redis/sluice"
 )
@@ -69,7 +70,11 @@ func (g *group) left() {
 	}
 }
 
-func hasLeft(r *request) bool { return r.gone }
+// hasLeft reports whether nobody waits for a request, or will in a moment.
+func hasLeft(r *request) bool {
+	deadline, _ := r.ctx.Deadline()
+	return r.gone || r.ctx.Err() != nil || !time.Now().Before(deadline)
+}
 
 // groupTurn is what a group has in a pipeline.
 type groupTurn struct {

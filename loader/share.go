@@ -156,7 +156,7 @@ func (s *sharing) leave(r *request) (inFlight <-chan struct{}, left bool) {
 // left clears the queue of those who have left, once they are the most of it.
 func (l *line) left() {
 	if l.gone++; 2*l.gone > len(l.queue) {
-		l.queue = slices.DeleteFunc(l.queue, func(q queued) bool { return q.single != nil && q.single.gone })
+		l.queue = slices.DeleteFunc(l.queue, func(q queued) bool { return q.single != nil && hasLeft(q.single) })
 		l.gone = 0
 	}
 }
@@ -248,7 +248,7 @@ func (s *sharing) board(p *pipeline, q queued) {
 		s.boardGroup(p, q.group)
 		return
 	}
-	if !q.single.gone {
+	if !hasLeft(q.single) {
 		p.singles = append(p.singles, q.single)
 		p.cmds = append(p.cmds, q.single.cmd)
 		p.take(q.single)
