@@ -140,7 +140,8 @@ func (s screen) introduce(f demoFlags, server string, ways []experiment.Way) {
 	s.printf("%s\n", s.paint(bold, fmt.Sprintf("A payment API takes %d calls in any second, wherever that second starts.", experiment.Limit)))
 	s.printf("%d workers share it for %s, in each of %d ways at once.\n", f.workers, seconds(f.duration), len(ways))
 	if f.margin > 0 {
-		s.printf("The windows of our scripts are %v long: %v for workers that wake late.\n", experiment.Window+f.margin, f.margin)
+		s.printf("The windows of our scripts are %v long: %v for workers that wake late.\n",
+			experiment.Window+f.margin, f.margin)
 	}
 	s.printf("Server: %s\n\n", server)
 	for _, way := range ways {
@@ -176,7 +177,8 @@ func (s screen) disturbance(results []experiment.Result, margin time.Duration) {
 	text, again := "", "Run the same command again for a picture of the limiters alone."
 	switch stalled := results[0].Stalled; {
 	case stalled > 0:
-		text = fmt.Sprintf("This machine stood still for %v of the run: nobody asked in that time.", stalled.Round(10*time.Millisecond))
+		text = fmt.Sprintf("This machine stood still for %v of the run: nobody asked in that time.",
+			stalled.Round(10*time.Millisecond))
 	case !lateness(results):
 		return
 	case margin == 0:

@@ -25,7 +25,8 @@ func TestServerDemo(t *testing.T) {
 func checkDemo(t *testing.T, server string, flags ...string) {
 	t.Helper()
 	got := sluiceRun(nil, append([]string{"demo", "--duration=3s", "--workers=8"}, flags...)...)
-	wants := []string{"Server: " + server + "\n", "   2s ", "list_log  ", "capacity: of 15 acts", "The windows of our scripts are 1.02s"}
+	wants := []string{"Server: " + server + "\n", "   2s ", "list_log  ", "capacity: of 15 acts",
+		"The windows of our scripts are 1.02s"}
 	if !strings.Contains(got.stdout, "This machine stood still") {
 		wants = append(wants, "  BROKEN\n", "  WASTEFUL\n")
 	}

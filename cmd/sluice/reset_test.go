@@ -44,7 +44,8 @@ func TestServerReset(t *testing.T) {
 
 	before := keysIn(t, rdb)
 	wantText(t, sluiceRun(env, "reset", "--dry-run", "try", "demo"), exitDone, `^sluice:try:\{demo\}:\* on `,
-		`  would go  sluice:try:\{demo\}:ll1 \(list_log_v1\)\n`, `would go  sluice:try:\{demo\}:sr1:1000000 \(slice_ring_v1\)\n`,
+		`  would go  sluice:try:\{demo\}:ll1 \(list_log_v1\)\n`,
+		`would go  sluice:try:\{demo\}:sr1:1000000 \(slice_ring_v1\)\n`,
 		`  stays     sluice:try:\{demo\}:tb1: the rate; --config`, `would remove 5 keys\n$`)
 	wantKeys(t, rdb, before)
 	wantText(t, sluiceRun(env, strings.Fields("try list_log limit=3 window=1m permits=2")...), exitDone, "not granted")
@@ -55,12 +56,14 @@ func TestServerReset(t *testing.T) {
 		`removed 5 keys\n$`)
 	wantNarrow(t, "reset", got.stdout)
 	wantKeys(t, rdb, others+" sluice:try:{demo}:tb1")
-	wantText(t, sluiceRun(env, strings.Fields("try list_log limit=3 window=1m permits=3")...), exitDone, "granted: act now")
+	wantText(t, sluiceRun(env, strings.Fields("try list_log limit=3 window=1m permits=3")...), exitDone,
+		"granted: act now")
 
 	wantText(t, sluiceRun(env, "reset", "--config", "try", "demo"), exitDone, `removed   sluice:try:\{demo\}:tb1 \(`,
 		`removed 2 keys\n$`)
 	wantKeys(t, rdb, others)
-	wantText(t, sluiceRun(env, "reset", "try", "demo"), exitDone, `^nothing is stored under sluice:try:\{demo\}:\* on \S+\n$`)
+	wantText(t, sluiceRun(env, "reset", "try", "demo"), exitDone,
+		`^nothing is stored under sluice:try:\{demo\}:\* on \S+\n$`)
 	wantText(t, sluiceRun(env, "reset", "try", "demo", "prefix=shop"), exitDone, `removed   shop:try:\{demo\}:ll1 `)
 }
 
@@ -169,7 +172,8 @@ func resetReply(unlink func(key string) string) func([]string) string {
 		case "hello":
 			return "-ERR no\r\n"
 		case "scan":
-			return "*2\r\n" + bulk("0") + "*3\r\n" + bulk("sluice:a:{b}:gcra1") + bulk("sluice:a:{b}:ll1") + bulk("sluice:a:{b}:zl1")
+			return "*2\r\n" + bulk("0") + "*3\r\n" +
+				bulk("sluice:a:{b}:gcra1") + bulk("sluice:a:{b}:ll1") + bulk("sluice:a:{b}:zl1")
 		case "unlink":
 			return unlink(args[1])
 		}
@@ -186,7 +190,8 @@ func TestResetClaimsNothing(t *testing.T) {
 		return "garbage\r\n" // go-redis gives the connection up
 	}))
 	got := sluiceRun(nil, "reset", "--redis", addr, "a", "b")
-	wantUnknown(t, got, `  removed   sluice:a:\{b\}:gcra1 `, `  unknown   sluice:a:\{b\}:ll1: no reply, so it may have gone`,
+	wantUnknown(t, got, `  removed   sluice:a:\{b\}:gcra1 `,
+		`  unknown   sluice:a:\{b\}:ll1: no reply, so it may have gone`,
 		"  left      1 more key, not tried", "removed 1 key\n", "not removed: 2 keys under ")
 
 	addr = fakeServer(t, resetReply(func(string) string { return ":0\r\n" }))
@@ -231,9 +236,21 @@ func TestServerResetCluster(t *testing.T) {
 		wantText(t, sluiceRun(nil, "set-rate", all, "try", subject, "rate=3", "interval=1s"), exitDone, "in force: 3 in 1 s")
 		wantText(t, sluiceRun(nil, "reset", all, "--config", "try", subject), exitDone, ":tb1 ", "removed 1 key\n$")
 	}
+	for _, node := range nodes {
+		for _, usage := range []string{resetUsage, setRateUsage} {
+			rules := append(helpRules(t, usage), "+cluster|slots")
+			must(t, node.Client(t).ACLSetUser(background, "night", rules...).Err())
+		}
+	}
+	for _, subject := range owners {
+		as := "--cluster=night:secret@" + strings.TrimPrefix(all, "--cluster=")
+		must(t, sluiceRunErr(nil, "set-rate", as, "try", subject, "rate=3", "interval=1s"))
+		wantText(t, sluiceRun(nil, "reset", as, "--config", "try", subject), exitDone, "removed 1 key\n$")
+	}
 	subject := owners[nodes[2].Addr]
 	must(t, sluiceRunErr(nil, strings.Fields("try list_log limit=3 window=1m "+all+" subject="+subject)...))
-	wantUnknown(t, sluiceRun(nil, "reset", "--redis", nodes[0].Addr, "try", subject), "MOVED", "cure: the server is a node")
+	wantUnknown(t, sluiceRun(nil, "reset", "--redis", nodes[0].Addr, "try", subject), "MOVED",
+		"cure: the server is a node")
 	slot := nodes[0].Client(t).ClusterKeySlot(background, "{"+subject+"}").Val()
 	ids := map[int]string{}
 	for i := range nodes {
@@ -257,7 +274,8 @@ func TestServerSetRate(t *testing.T) {
 	take := strings.Fields("try token_bucket limiter=sms subject=acme rate=2 interval=1m permits=2")
 
 	got := set("rate=5 interval=1m30s")
-	wantText(t, got, exitDone, `^token_bucket_set_v1 on redis://\S+\nkey sluice:sms:\{acme\}:tb1\nbefore: no rate was stored: are`,
+	wantText(t, got, exitDone,
+		`^token_bucket_set_v1 on redis://\S+\nkey sluice:sms:\{acme\}:tb1\nbefore: no rate was stored: are`,
 		`\nin force: 5 in 90 s, all clients together\n`, `  rate +5\n  interval +90 s \(90000000 us\)\n  scope +0\n`)
 	wantNarrow(t, "set-rate", got.stdout)
 	if ttl := rdb.TTL(background, key).Val(); ttl != -1 {
@@ -272,11 +290,13 @@ func TestServerSetRate(t *testing.T) {
 
 	must(t, rdb.HSet(background, key, "rate", "many").Err())
 	wantText(t, set("rate=3 interval=1s"), exitFailed, "what is stored is damaged, .*: want scope=0 or scope=1, too")
-	wantText(t, set("rate=3 interval=1s scope=0"), exitDone, "before: what was stored was damaged\n", "in force: 3 in 1 s, all")
+	wantText(t, set("rate=3 interval=1s scope=0"), exitDone, "before: what was stored was damaged\n",
+		"in force: 3 in 1 s, all")
 	must(t, rdb.Del(background, key).Err())
 	must(t, rdb.Set(background, key, "x", 0).Err())
 	wantText(t, set("rate=3 interval=1s"), exitFailed, "WRONGTYPE")
-	wantText(t, sluiceRun(env, "set-rate", "sms", "a{b", "rate=3", "interval=1s", "prefix=shop"), exitDone, `key shop:sms:\{a%7Bb\}:tb1\n`)
+	wantText(t, sluiceRun(env, "set-rate", "sms", "a{b", "rate=3", "interval=1s", "prefix=shop"), exitDone,
+		`key shop:sms:\{a%7Bb\}:tb1\n`)
 }
 
 // TestServerSetRateRights takes the rights that the help names away one by one.

@@ -21,10 +21,12 @@ func ways() []buildWay {
 		booking("zset_log", "the same, readable with ZRANGE; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
 			return l.ZSetLog(limiterName, limit)
 		}),
-		booking("token_bucket", "a permit comes back a window after it was taken; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
+		booking("token_bucket", "a permit comes back a window after it was taken; books ahead", func(l *loader.Limits,
+			limit loader.Limit) loader.Reserver {
 			return l.TokenBucket(limiterName, limit)
 		}),
-		booking("gcra", "with burst 1, so spread evenly; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
+		booking("gcra", "with burst 1, so spread evenly; books ahead", func(l *loader.Limits,
+			limit loader.Limit) loader.Reserver {
 			// A burst of b would let b - 1 more than the limit through in one window.
 			limit.Burst = 1
 			return l.GCRA(limiterName, limit)
