@@ -17,7 +17,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## 5 a second, shared by many workers: every script beside two faulty ones (no server needed)
-	go run ./cmd/sluice demo
+	@echo "building sluice: a minute or two the first time, with a line for each package"
+	@go run -v ./cmd/sluice demo
 
 test: server ## all tests: the scripts off the server first, then the rest against real servers
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi

@@ -81,6 +81,9 @@ type call struct {
 	pause   time.Duration
 	why     error // of the attempt, or of loading the script
 
+	shared    []int64 // the reply to a command that asked for others too
+	remaining int64   // in the place of its own
+
 	sent     int             // commands
 	inFlight <-chan struct{} // ready once go-redis has come to an end with the command that was abandoned
 	seen     *observation    // that it is a part of
@@ -149,7 +152,7 @@ func (c *call) tryAll(ctx context.Context) ([]int64, error) {
 	ctx, cancel := c.limits.bounded(ctx, c.timeout)
 	defer cancel()
 	for {
-		cmd := c.command(ctx)
+		cmd := c.attempt(ctx)
 		err := c.send(ctx, cmd)
 		if err == nil {
 			return c.reply(cmd)
@@ -169,12 +172,30 @@ func (c *call) decide(ctx context.Context) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	return decisionOf(reply), nil
+	d := decisionOf(reply)
+	if c.shared != nil {
+		d.Remaining = c.remaining
+	}
+	return d, nil
 }
+
+// attempt is the command of the next attempt. One for which another may ask has no words yet.
+func (c *call) attempt(ctx context.Context) *command {
+	if c.mayJoin() {
+		return &command{keys: c.keys}
+	}
+	return c.command(ctx)
+}
+
+// mayJoin reports whether others may ask for the call's permits: see ShareRoundTrips.
+func (c *call) mayJoin() bool { return c.limits.sharing != nil && c.together > 0 && !c.source }
 
 // reply is what the script answered.
 func (c *call) reply(cmd *command) ([]int64, error) {
-	reply := cmd.Val()
+	reply := c.shared
+	if reply == nil {
+		reply = cmd.Val()
+	}
 	if len(reply) < c.want {
 		return nil, failed(c.script, fmt.Errorf("a reply of %d integers, want %d", len(reply), c.want))
 	}

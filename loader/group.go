@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sluice-redis/sluice"
 )
@@ -39,7 +40,7 @@ type group struct {
 // groupOf is the group of those who ask the same as a call, nil where it shares its command with nobody: it
 // may book, carries an id, or asks under another limit than those who are there.
 func (s *sharing) groupOf(c *call) *group {
-	if c.together == 0 || c.source {
+	if !c.mayJoin() {
 		return nil
 	}
 	key := groupKey{c.key(), c.permits()}
@@ -69,7 +70,11 @@ func (g *group) left() {
 	}
 }
 
-func hasLeft(r *request) bool { return r.gone }
+// hasLeft reports whether nobody waits for a request, or will in a moment.
+func hasLeft(r *request) bool {
+	deadline, _ := r.ctx.Deadline()
+	return r.gone || r.ctx.Err() != nil || !time.Now().Before(deadline)
+}
 
 // groupTurn is what a group has in a pipeline.
 type groupTurn struct {
@@ -113,6 +118,8 @@ func (s *sharing) boardGroup(p *pipeline, g *group) {
 // split makes the commands of a turn. A lone member has one already.
 func (t *groupTurn) split() []*part {
 	if len(t.members) == 1 {
+		alone := t.members[0]
+		alone.cmd.fill(alone.ctx, append([]any{"evalsha", t.script.SHA1, nil}, t.words...))
 		t.parts = []*part{{command: t.members[0].cmd, turn: t, members: t.members}}
 		return t.parts
 	}
@@ -260,9 +267,7 @@ func (r *request) answer(reply []int64, remaining int64) {
 	if r.ended || r.gone {
 		return
 	}
-	own := slices.Clone(reply)
-	own[1] = remaining
-	r.cmd.SetVal(own)
+	r.shared, r.remaining = reply, remaining
 	r.end(nil, nil)
 }
 

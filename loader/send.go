@@ -16,11 +16,11 @@ import (
 //
 // It is an IntSliceCmd because that reads integers without an allocation for each.
 type command struct {
-	*redis.IntSliceCmd
-	keys  int   // how many
-	part  *part // that it is, of a group; nil: it asks for one caller
-	piped bool  // sent together with others
-	state atomic.Int32
+	*redis.IntSliceCmd       // nil until it is sent by itself: others ask for most members of a group
+	keys               int   // how many
+	part               *part // that it is, of a group; nil: it asks for one caller
+	piped              bool  // sent together with others
+	state              atomic.Int32
 }
 
 // The states of a command, each only from the one that it names.
@@ -33,11 +33,20 @@ const (
 
 // newCommand is the command of these words, of which it sets the number of keys.
 func newCommand(ctx context.Context, words []any, keys int) *command {
-	c := &command{IntSliceCmd: redis.NewIntSliceCmd(ctx, words...), keys: keys}
+	c := &command{keys: keys}
+	c.fill(ctx, words)
+	return c
+}
+
+// fill gives a command its words, unless it has some.
+func (c *command) fill(ctx context.Context, words []any) {
+	if c.IntSliceCmd != nil {
+		return
+	}
+	c.IntSliceCmd = redis.NewIntSliceCmd(ctx, words...)
 	words[keyCount] = (*writtenKeys)(c)
 	c.SetFirstKeyPos(firstKey)
 	c.SetStepCount(1) // otherwise a ClusterClient asks COMMAND for it
-	return c
 }
 
 // NoRetry keeps go-redis from sending the command again, and with it the pipeline that it is in.

@@ -77,6 +77,9 @@ type request struct {
 	ended  bool
 	err    error
 	raised *raised
+
+	shared    []int64 // the reply to a command that asked for others too
+	remaining int64   // behind this one
 }
 
 // send sends the call's command with those of others, and returns its error, or the context's as soon as the
@@ -97,6 +100,7 @@ func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 		}
 	}
 	r.raised.again()
+	c.shared, c.remaining = r.shared, r.remaining
 	return r.err
 }
 
@@ -114,6 +118,7 @@ func (s *sharing) enter(ctx context.Context, node *redis.Client, c *call, cmd *c
 		r.group.waiting = append(r.group.waiting, r)
 		l.enqueue(r.group)
 	} else {
+		cmd.fill(ctx, c.words)
 		l.queue = append(l.queue, queued{single: r})
 	}
 	s.depart(l)
@@ -156,7 +161,7 @@ func (s *sharing) leave(r *request) (inFlight <-chan struct{}, left bool) {
 // left clears the queue of those who have left, once they are the most of it.
 func (l *line) left() {
 	if l.gone++; 2*l.gone > len(l.queue) {
-		l.queue = slices.DeleteFunc(l.queue, func(q queued) bool { return q.single != nil && q.single.gone })
+		l.queue = slices.DeleteFunc(l.queue, func(q queued) bool { return q.single != nil && hasLeft(q.single) })
 		l.gone = 0
 	}
 }
@@ -248,7 +253,7 @@ func (s *sharing) board(p *pipeline, q queued) {
 		s.boardGroup(p, q.group)
 		return
 	}
-	if !q.single.gone {
+	if !hasLeft(q.single) {
 		p.singles = append(p.singles, q.single)
 		p.cmds = append(p.cmds, q.single.cmd)
 		p.take(q.single)

@@ -152,19 +152,28 @@ func takes(script sluice.Script, name string) bool {
 
 // keysOf are the keys under which scripts keep what they know of a subject.
 func keysOf(limiter, subject string, w words) ([]stored.Key, error) {
-	places := map[string]string{"prefix": w.or("prefix", "sluice"), "limiter": limiter, "subject": subject}
+	return keysBy(limiter, subject, w, func(script sluice.Script) []sluice.Key { return script.Keys[:1] })
+}
+
+// keysBy are those keys of the scripts of which the arguments say the whole name.
+func keysBy(limiter, subject string, w words, of func(sluice.Script) []sluice.Key) ([]stored.Key, error) {
+	places := map[string]string{
+		"prefix": w.or("prefix", "sluice"), "limiter": limiter, "subject": subject, "client": w.or("client", ""),
+	}
 	var err error
 	if places["slice"], err = sliceParts(w); err != nil {
 		return nil, err
 	}
 	var keys []stored.Key
 	for _, script := range sluice.All() {
-		text, err := fillPattern(script.Keys[0].Pattern, places)
-		if err != nil {
-			return nil, usagef("%v", err)
-		}
-		if key, ok := stored.ParseKey(text); ok && stored.Decides(script) && !strings.HasSuffix(text, ":") {
-			keys = append(keys, key)
+		for _, field := range of(script) {
+			text, err := fillPattern(field.Pattern, places)
+			if err != nil {
+				return nil, usagef("%v", err)
+			}
+			if key, ok := stored.ParseKey(text); ok && stored.Decides(script) && !strings.HasSuffix(text, ":") {
+				keys = append(keys, key)
+			}
 		}
 	}
 	return keys, nil

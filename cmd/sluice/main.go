@@ -56,6 +56,8 @@ func commands() []command {
 		{"acl", "three users for Redis: may load, may use what is loaded, may look", aclUsage, app.acl},
 		{"inspect", "what is stored for one subject, as a picture and in words", inspectUsage, app.inspect},
 		{"top", "the busiest subjects, without hurting the server", topUsage, app.top},
+		{"reset", "unblock a subject: remove what is stored for it", resetUsage, app.reset},
+		{"set-rate", "set the rate of a token_bucket for all its callers", setRateUsage, app.setRate},
 		{"try", "make one decision by hand", tryUsage, app.try},
 		{"help", "this text, or that of one command", helpUsage, app.help},
 		{"version", "the version of this program", versionUsage, app.version},

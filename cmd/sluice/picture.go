@@ -134,38 +134,19 @@ func axis(duration time.Duration) string {
 	return strings.Repeat(" ", gutter) + strings.TrimRight(string(line), " ")
 }
 
-// picture draws every way on a time line, with what the audit says under each.
+// picture draws every way on a time line.
 func (s screen) picture(results []experiment.Result) {
 	s.printf("%s\n", s.paint(faint, axis(results[0].Duration)))
 	for _, r := range results {
-		line := stripOf(r)
-		s.printf("%s%s\n", s.paint(bold, pad(r.Name, gutter)), s.actLine(line.acts))
-		s.printf("%s%s\n", s.verdict(r), s.loadLine(line.worst))
-		s.printf("  %s\n", audit(r))
+		s.printf("%s%s\n", s.paint(bold, pad(r.Name, gutter)), s.loadLine(stripOf(r).worst))
 	}
 }
 
-// verdict fills the gutter with whether a way kept the limit.
-func (s screen) verdict(r experiment.Result) safe {
-	if r.MostBooked() > experiment.Limit {
-		return s.paint(red, pad(s.either("  ✗ broken", "  BROKEN"), gutter))
-	}
-	return s.paint(green, pad(s.either("  ✓ kept", "  kept"), gutter))
-}
-
-// audit is what the recorder's notes come to.
-func audit(r experiment.Result) string {
-	return fmt.Sprintf("most in 1 s: %d booked, %d real; %.1f %% used; %d calls, %.2f a permit",
-		r.MostBooked(), r.MostReal(), 100*r.Capacity(), r.Calls, r.CallsPerPermit())
-}
-
-// legend explains the lines of a way.
-func (s screen) legend(duration time.Duration) {
-	s.printf("1st line: acts booked for each %v\n", (duration / stripColumns).Round(time.Millisecond))
-	s.printf("2nd line: the fullest second that ends there: %s fewer than %d, %s exactly %d,\n",
-		s.paint(yellow, s.either("▁▂▃▄", "-")), experiment.Limit,
-		s.ribbon([]glyph{s.loadGlyph(experiment.Limit)}), experiment.Limit)
-	s.printf("          %s so many (X: 10 or more)\n", s.paint(alarm, "6789X"))
+// legend explains the lines of the picture.
+func (s screen) legend() {
+	s.printf("The fullest second that ends there: %s below %d, %s %d, %s more (X: 10+)\n",
+		s.paint(yellow, s.either("▁▂▃▄", "-")), experiment.Limit, s.ribbon([]glyph{s.loadGlyph(experiment.Limit)}),
+		experiment.Limit, s.paint(alarm, "6789X"))
 }
 
 // seconds is a length of time of whole seconds.

@@ -53,6 +53,7 @@ func sample() []experiment.Result {
 		},
 		{
 			Way: experiment.Way{Name: "polling", Kind: experiment.Faulty}, Duration: duration,
+			Booked: log, Real: log, Granted: 60, Calls: 1752, LongestWait: 11 * time.Second,
 		},
 	}
 }
@@ -85,6 +86,80 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		golden(t, "report_"+name, out.String())
+	}
+}
+
+// TestReportOfPolling is of a way that keeps the limit on a machine on which ours were late: it does not win.
+func TestReportOfPolling(t *testing.T) {
+	var out bytes.Buffer
+	if err := (screen{w: &out}).report(sample(), 20*time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	for way, want := range map[string]string{"list_log": "kept", "fixed window": "BROKEN", "polling": "WASTEFUL"} {
+		line := regexp.MustCompile("(?m)^" + way + ` .* s +(\S+)$`).FindStringSubmatch(out.String())
+		if line == nil || line[1] != want {
+			t.Errorf("%s: %q, want %s\n%s", way, line, want, out.String())
+		}
+	}
+}
+
+// TestReportOfBusyMachine wants what the machine did said before all else, and the report on one screen.
+func TestReportOfBusyMachine(t *testing.T) {
+	results := sample()
+	results = append(results, results[0], results[1])
+	for stalled, want := range map[time.Duration]string{
+		350 * time.Millisecond: "This machine stood still for 350ms",
+		0:                      "This machine woke workers later than the margin of 20ms allows",
+	} {
+		for i := range results {
+			results[i].Stalled = stalled
+		}
+		var out bytes.Buffer
+		if err := (screen{w: &out}).report(results, 20*time.Millisecond); err != nil {
+			t.Error(err)
+		}
+		if !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "Run the same command again") {
+			t.Errorf("it does not begin with %q and offer to run again:\n%s", want, out.String())
+		}
+		if n := strings.Count(out.String(), "\n"); n > 23 {
+			t.Errorf("%d lines and a prompt do not fit on a screen of 24:\n%s", n, out.String())
+		}
+		wantNarrow(t, "report", out.String())
+	}
+}
+
+// TestReportExplainsFirst wants the legend before the picture.
+func TestReportExplainsFirst(t *testing.T) {
+	var out bytes.Buffer
+	must(t, (screen{w: &out}).report(sample(), 0))
+	legend, picture := strings.Index(out.String(), "The fullest second"), strings.Index(out.String(), "\nlist_log ")
+	if legend < 0 || picture < legend {
+		t.Errorf("the legend is at %d, the picture at %d:\n%s", legend, picture, out.String())
+	}
+}
+
+// TestReportWithoutMargin is of who asked for none: the same command again would show the same.
+func TestReportWithoutMargin(t *testing.T) {
+	var out bytes.Buffer
+	must(t, (screen{w: &out}).report(sample(), 0))
+	if !strings.HasPrefix(out.String(), "Without a margin ") || strings.Contains(out.String(), "same command") {
+		t.Error(out.String())
+	}
+}
+
+// TestReportOfQuietMachine wants nothing said of a machine that did nothing wrong.
+func TestReportOfQuietMachine(t *testing.T) {
+	var out bytes.Buffer
+	must(t, (screen{w: &out}).report(sample()[1:], 20*time.Millisecond))
+	if !strings.HasPrefix(out.String(), "The fullest second") {
+		t.Error(out.String())
+	}
+}
+
+func TestDemoMargin(t *testing.T) {
+	f, err := parseDemo(nil)
+	if err != nil || f.margin != 20*time.Millisecond {
+		t.Errorf("margin %v: %v", f.margin, err)
 	}
 }
 

@@ -122,6 +122,10 @@ func TestArgumentsArePrintable(t *testing.T) {
 				"window=1s", "key=" + text},
 			{"try", "--embedded", "zset_log", "limit=1", "window=1s", "id=" + text}, {"try", "--redis", addr, "gcra",
 				"limit=1", "window=1s", "subject=" + text},
+			{"reset", text}, {"reset", "--redis", addr, text, text}, {"reset", "--redis", addr, "a", text}, {"reset", "a", "b",
+				text + "=1"}, {"reset", "a", "b", "slice=" + text}, {"set-rate", text}, {"set-rate", "--redis", addr, "a", text,
+				"rate=1", "interval=1s"}, {"set-rate", "--redis", addr, "a", "b", "rate=" + text, "interval=1s"},
+			{"set-rate", "a", "b", "rate=1", "interval=" + text}, {"set-rate", "a", "b", text + "=1"},
 			{"demo", text}, {"demo", "--duration", text}, {"demo", "--redis", addr, "--duration=2s"}, {"demo", "--redis",
 				"redis://" + text},
 		} {
@@ -155,6 +159,8 @@ func TestServerStoredIsPrintable(t *testing.T) {
 				":{demo}:ll1"},
 			{"inspect", "sluice:try:{demo}:tb1"}, {"inspect", "--json", "sluice:try:{demo}:tb1"}, {"inspect",
 				"sluice:try:{demo}:tb1:by:" + text},
+			{"set-rate", "try", "demo", "rate=1", "interval=1s"}, {"reset", "--dry-run", "try", "demo"}, {"reset", "try", text},
+			{"reset", "each", "demo"}, {"reset", "--config", "try", "demo"},
 		} {
 			wantPrintable(t, sluiceRun(env, args...), fmt.Sprintf("%.60q", args))
 		}

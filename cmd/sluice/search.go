@@ -68,12 +68,17 @@ func (t target) holder(ctx context.Context, key string) (*redis.Client, func(), 
 	return rdb, func() { _ = rdb.Close() }, nil
 }
 
+// search is one in which nothing was found yet.
+func (i inspection) search(rdb *redis.Client) search {
+	begin := strings.TrimSuffix(i.keys[0].Text, i.keys[0].Code)
+	return search{pattern: begin + "*", node: rdb.Options().Addr}
+}
+
 // search looks for every key of a subject on the server that has them, which in a cluster is one: they share a hash
 // tag.
 func (a app) search(ctx context.Context, rdb *redis.Client, i inspection) search {
-	first := i.keys[0].Text
-	begin := strings.TrimSuffix(first, i.keys[0].Code)
-	s := search{pattern: begin + "*", node: rdb.Options().Addr}
+	s := i.search(rdb)
+	begin := strings.TrimSuffix(s.pattern, "*")
 	progress := a.newScanProgress()
 	keys, err := scanAll(ctx, rdb, begin, progress)
 	progress.end()

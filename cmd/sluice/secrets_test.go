@@ -35,6 +35,7 @@ func wantHidden(t *testing.T, got outcome, what string) {
 func targetCommands(passwords string) [][]string {
 	return [][]string{
 		{"load"}, {"verify"}, {"top"}, {"inspect", "a", "b"}, {"inspect", "sluice:a:{b}:ll1"},
+		{"reset", "a", "b"}, {"reset", "--no-scan", "--dry-run", "a", "b"}, {"set-rate", "a", "b", "rate=1", "interval=1s"},
 		{"try", "list_log", "limit=3", "window=1m"}, {"demo", "--duration=2s"},
 		{"acl", "--apply", "--password-file", passwords},
 	}

@@ -438,7 +438,7 @@ func (p *scanProgress) show(addr string, seen, total int64) {
 	if total > 0 {
 		of = fmt.Sprintf(" of %d", total)
 	}
-	p.printf("\r"+eraseLine+"%s: %d%s keys; Ctrl-C shows what was found", addr, seen, of)
+	p.printf("\r"+eraseLine+"%s: %d%s keys; Ctrl-C ends this", addr, seen, of)
 }
 
 func (p *scanProgress) end() {

@@ -21,10 +21,12 @@ func ways() []buildWay {
 		booking("zset_log", "the same, readable with ZRANGE; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
 			return l.ZSetLog(limiterName, limit)
 		}),
-		booking("token_bucket", "a permit comes back 1 s after it was taken; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
+		booking("token_bucket", "a permit comes back a window after it was taken; books ahead", func(l *loader.Limits,
+			limit loader.Limit) loader.Reserver {
 			return l.TokenBucket(limiterName, limit)
 		}),
-		booking("gcra", "with burst 1, so one every 200 ms; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
+		booking("gcra", "with burst 1, so spread evenly; books ahead", func(l *loader.Limits,
+			limit loader.Limit) loader.Reserver {
 			// A burst of b would let b - 1 more than the limit through in one window.
 			limit.Burst = 1
 			return l.GCRA(limiterName, limit)
@@ -71,7 +73,7 @@ func asking(ctx context.Context, rdb redis.UniversalClient, c Config) (Way, erro
 		}
 		return answerOf(decision), nil
 	}
-	text := "1 s in 60 slices, cannot book: says when to ask again"
+	text := "a window in 60 slices, cannot book: says when to ask again"
 	return Way{Name: "slice_ring", Text: text, Kind: Asking, take: take}, limits.Preload(ctx)
 }
 
