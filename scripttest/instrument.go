@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
 // instrument is the pass that makes a script count where it goes. It numbers the counters in the order of
@@ -13,7 +15,7 @@ type instrument struct {
 	decisions  []decision
 	counters   int
 
-	places   *places
+	places   *luasyntax.Places
 	deciding map[ast.Expr]bool      // operands that decide a condition by themselves
 	inside   map[ast.Expr]bool      // and, or of conditions: their operands are counted, not they
 	turns    map[ast.Stmt]int       // of a for: the counter of its turns; the next one is that of its ends
@@ -34,12 +36,12 @@ type decision struct {
 	counter      int  // of the first way: true, or another turn; the second way's is the next one
 }
 
-func (in *instrument) pass(tree []ast.Stmt, places *places) []ast.Stmt {
+func (in *instrument) pass(tree []ast.Stmt, places *luasyntax.Places) []ast.Stmt {
 	in.places = places
 	in.deciding, in.inside = map[ast.Expr]bool{}, map[ast.Expr]bool{}
 	in.turns, in.exits = map[ast.Stmt]int{}, map[*ast.BreakStmt]int{}
-	walk(tree, visitor{stmt: in.mark})
-	walk(tree, visitor{expr: in.expr, stmt: in.blocks})
+	luasyntax.Walk(tree, luasyntax.Visitor{Stmt: in.mark})
+	luasyntax.Walk(tree, luasyntax.Visitor{Expr: in.expr, Stmt: in.blocks})
 	return in.counted(tree)
 }
 
@@ -51,8 +53,8 @@ func (in *instrument) mark(s ast.Stmt) {
 	case *ast.GenericForStmt:
 		in.loop(s, s.Stmts)
 	}
-	if condition := conditionOf(s); condition != nil {
-		operands(condition, func(e ast.Expr) {
+	if condition := luasyntax.ConditionOf(s); condition != nil {
+		luasyntax.Operands(condition, func(e ast.Expr) {
 			_, logical := e.(*ast.LogicalOpExpr)
 			_, not := e.(*ast.UnaryNotOpExpr)
 			in.inside[e] = logical
@@ -67,7 +69,7 @@ func isConstant(e ast.Expr) bool {
 }
 
 func (in *instrument) loop(s ast.Stmt, body []ast.Stmt) {
-	counter := in.decide(s, in.places.firstLine(s), true)
+	counter := in.decide(s, in.places.FirstLine(s), true)
 	in.turns[s] = counter
 	in.leaving(body, counter+1)
 }
@@ -88,7 +90,7 @@ func (in *instrument) leaving(body []ast.Stmt, counter int) {
 }
 
 func (in *instrument) decide(node ast.PositionHolder, text string, loop bool) (counter int) {
-	line, column := in.places.at(node)
+	line, column := in.places.At(node)
 	in.decisions = append(in.decisions, decision{line: line, column: column, text: text, loop: loop, counter: in.counters})
 	in.counters += 2
 	return in.counters - 2
@@ -111,7 +113,7 @@ func (in *instrument) expr(e ast.Expr) ast.Expr {
 }
 
 func (in *instrument) ways(e ast.Expr) ast.Expr {
-	counter := in.decide(e, in.places.text(e), false)
+	counter := in.decide(e, in.places.Text(e), false)
 	return helperCall(wayHelper, numberAt(e, counter), single(e))
 }
 
@@ -139,7 +141,7 @@ func (in *instrument) blocks(s ast.Stmt) {
 // break, which ends it too and is not its own decision, takes one off that count first.
 func (in *instrument) counted(block []ast.Stmt) (out []ast.Stmt) {
 	for _, s := range block {
-		line, column := in.places.at(s)
+		line, column := in.places.At(s)
 		in.statements = append(in.statements, statement{line: line, column: column, counter: in.counters})
 		out = append(out, countAt(s, in.counters, 1))
 		in.counters++

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
 // The names under which the rewritten tree calls what the VM itself would compute otherwise than Redis.
@@ -55,8 +57,8 @@ func asRedis(stmts []ast.Stmt, display string, chunk int) ([]ast.Stmt, sites, er
 		return nil, nil, err
 	}
 	r := &rewriter{names: names, operands: map[ast.Expr][]name{}, callees: map[*ast.GenericForStmt]name{}, chunk: chunk}
-	walk(stmts, visitor{expr: r.expr, replace: r.stmt})
-	walk(stmts, visitor{expr: r.numberExpr, stmt: r.numberStmt})
+	luasyntax.Walk(stmts, luasyntax.Visitor{Expr: r.expr, Replace: r.stmt})
+	luasyntax.Walk(stmts, luasyntax.Visitor{Expr: r.numberExpr, Stmt: r.numberStmt})
 
 	helpers := &ast.LocalAssignStmt{Names: helperNames, Exprs: []ast.Expr{&ast.Comma3Expr{}}}
 	body := &ast.FunctionExpr{ParList: &ast.ParList{}, Stmts: stmts}

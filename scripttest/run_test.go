@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
 // run compiles and runs a fragment on a server.
@@ -166,8 +168,8 @@ func TestRunsShareNothing(t *testing.T) {
 
 // TestPass edits a tree before it is compiled, as counting lines or breaking things on purpose will.
 func TestPass(t *testing.T) {
-	swap := func(stmts []ast.Stmt, _ *places) []ast.Stmt {
-		walk(stmts, visitor{expr: func(e ast.Expr) ast.Expr {
+	swap := func(stmts []ast.Stmt, _ *luasyntax.Places) []ast.Stmt {
+		luasyntax.Walk(stmts, luasyntax.Visitor{Expr: func(e ast.Expr) ast.Expr {
 			if op, ok := e.(*ast.RelationalOpExpr); ok && op.Operator == "<" {
 				op.Operator = "<="
 			}

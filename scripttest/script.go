@@ -10,7 +10,8 @@ import (
 
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
-	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
 // DefaultBudget is how many VM instructions a run may take when its script sets no Budget.
@@ -37,7 +38,7 @@ func (s *Script) namesMetatables() bool { return strings.Contains(s.Source, "met
 
 // pass is one edit of a script's syntax tree. Passes see the tree as the author wrote it, before it is
 // made to compute as Redis does.
-type pass func([]ast.Stmt, *places) []ast.Stmt
+type pass func([]ast.Stmt, *luasyntax.Places) []ast.Stmt
 
 // Compile makes a script ready to run. The name serves messages only. The error is an ErrorReply where
 // Redis would refuse the script too, though the parser words its syntax errors in its own way.
@@ -62,7 +63,7 @@ func compile(name, source string, passes ...pass) (*Script, error) {
 // compileChunk compiles source to a function that takes the helpers and returns the chunk proper. chunk is
 // the number that it has in its run. An *UnsupportedError says that Redis might compile it.
 func compileChunk(source, display string, chunk int, passes ...pass) (*lua.FunctionProto, sites, error) {
-	stmts, places, err := parseChunk(source, display)
+	stmts, places, err := luasyntax.Parse(source, display)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,35 +89,6 @@ func compileFailure(failure *lua.CompileError, display string, sites sites) erro
 		return fmt.Errorf("%s:%d: %s", display, sites[failure.Line%siteBase].line, failure.Message)
 	}
 	return &UnsupportedError{What: "a chunk in which there is: " + failure.Message}
-}
-
-// parseChunk makes the syntax tree, a new one each time, and says where its nodes stand.
-func parseChunk(source, display string) ([]ast.Stmt, *places, error) {
-	stmts, err := parse.Parse(strings.NewReader(source), display)
-	if err != nil {
-		return nil, nil, oneLine(err)
-	}
-	if err := refuseGoto(stmts, display); err != nil {
-		return nil, nil, err
-	}
-	places := locate(source, stmts)
-	return stmts, places, settleLines(places, display, stmts)
-}
-
-// refuseGoto finds what gopher-lua knows and Lua 5.1 does not.
-func refuseGoto(stmts []ast.Stmt, display string) error {
-	var err error
-	walk(stmts, visitor{stmt: func(s ast.Stmt) {
-		switch s.(type) {
-		case *ast.GotoStmt, *ast.LabelStmt:
-			err = fmt.Errorf("%s:%d: goto and labels are not Lua 5.1", display, s.Line())
-		}
-	}})
-	return err
-}
-
-func oneLine(err error) error {
-	return fmt.Errorf("%s", strings.Join(strings.Fields(err.Error()), " "))
 }
 
 func sha1Hex(s string) string {

@@ -1,4 +1,4 @@
-package scripttest
+package luasyntax
 
 import (
 	"regexp"
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Every expression and statement of every script stands where locate says: its text alone parses to the
+// Every expression and statement of every script stands where Locate says: its text alone parses to the
 // same node.
 func TestLocate(t *testing.T) {
 	sources := []string{
@@ -27,19 +27,19 @@ func TestLocate(t *testing.T) {
 		sources = append(sources, script.Source)
 	}
 	for _, source := range sources {
-		tree, p, err := parseChunk(source, "")
+		tree, p, err := Parse(source, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		walk(tree, visitor{
-			expr: func(e ast.Expr) ast.Expr {
-				if _, located := p.spans[e]; located {
-					sameTree(t, "return "+functionName.ReplaceAllString(p.text(e), "function("), &ast.ReturnStmt{Exprs: []ast.Expr{e}})
+		Walk(tree, Visitor{
+			Expr: func(e ast.Expr) ast.Expr {
+				if _, located := p.Spans[e]; located {
+					sameTree(t, "return "+functionName.ReplaceAllString(p.Text(e), "function("), &ast.ReturnStmt{Exprs: []ast.Expr{e}})
 				}
 				return e
 			},
-			stmt: func(s ast.Stmt) {
-				text := p.text(s)
+			Stmt: func(s ast.Stmt) {
+				text := p.Text(s)
 				if strings.HasPrefix(text, "elseif") {
 					text = text[len("else"):] + " end"
 				}
@@ -47,7 +47,7 @@ func TestLocate(t *testing.T) {
 					return
 				}
 				sameTree(t, text, s)
-				if line, _ := p.at(s); line != s.Line() {
+				if line, _ := p.At(s); line != s.Line() {
 					t.Errorf("%s: line %d, the parser says %d", text, line, s.Line())
 				}
 			},

@@ -1,4 +1,4 @@
-package scripttest
+package luasyntax
 
 import (
 	"fmt"
@@ -16,14 +16,14 @@ import (
 // t is indexed on the first line, where the point is, and the sum is made on the second one. Where several
 // lines are one expression, gopher-lua has the line of its beginning.
 type liner struct {
-	*places
+	*Places
 	starts []int
 }
 
 // settleLines sets the lines of all nodes. The error is a call whose parenthesis begins a line, which to Lua
 // 5.1 is ambiguous.
-func settleLines(places *places, display string, stmts []ast.Stmt) error {
-	l := &liner{places: places, starts: lineStarts(places.source)}
+func settleLines(places *Places, display string, stmts []ast.Stmt) error {
+	l := &liner{Places: places, starts: lineStarts(places.Source)}
 	l.block(stmts)
 	if l.ambiguous > 0 {
 		return fmt.Errorf("%s:%d: ambiguous syntax (function call x new statement) near '('", display, l.ambiguous)
@@ -33,21 +33,21 @@ func settleLines(places *places, display string, stmts []ast.Stmt) error {
 
 // line is where a token ends.
 func (l *liner) line(token int) int {
-	at, _ := slices.BinarySearch(l.starts, l.tokens[token].to)
+	at, _ := slices.BinarySearch(l.starts, l.Tokens[token].To)
 	return at
 }
 
 // last is the line of an expression's last token.
 func (l *liner) last(e ast.Expr) int {
-	s, ok := l.spans[e]
+	s, ok := l.Spans[e]
 	if !ok {
 		return e.Line()
 	}
-	return l.line(s.last)
+	return l.line(s.Last)
 }
 
 // after is the line of the token that follows an expression, or ends its list.
-func (l *liner) after(e ast.Expr) int { return l.line(l.spans[e].last + 1) }
+func (l *liner) after(e ast.Expr) int { return l.line(l.Spans[e].Last + 1) }
 
 func (l *liner) block(stmts []ast.Stmt) {
 	for _, s := range stmts {
@@ -84,7 +84,7 @@ func (l *liner) stmt(s ast.Stmt) {
 		}
 		l.block(s.Func.Stmts)
 	}
-	for _, inner := range blocksOf(s) {
+	for _, inner := range BlocksOf(s) {
 		l.block(inner)
 	}
 }
@@ -151,18 +151,18 @@ func (l *liner) expr(e ast.Expr, finished int) {
 // inParentheses is the line of the innermost parenthesis that closes round a variable or field, which
 // finishes it, or the given one.
 func (l *liner) inParentheses(e ast.Expr, finished int) int {
-	s, ok := l.spans[e]
+	s, ok := l.Spans[e]
 	if !ok {
 		return e.Line()
 	}
-	for at := s.last; at > s.first && l.tokens[at].Type == ')'; at-- {
+	for at := s.Last; at > s.First && l.Tokens[at].Type == ')'; at-- {
 		finished = l.line(at)
 	}
 	return finished
 }
 
 func (l *liner) binary(e, left, right ast.Expr) {
-	l.expr(left, l.line(l.operators[e]))
+	l.expr(left, l.line(l.Operators[e]))
 	l.alone(right)
 	e.SetLine(l.last(right))
 }
@@ -200,8 +200,8 @@ func (l *liner) table(e *ast.TableExpr) {
 
 // positionEnd is the line of the comma that follows an item without key, or of the brace.
 func (l *liner) positionEnd(value ast.Expr) int {
-	at := l.spans[value].last + 1
-	if kind := l.tokens[at].Type; (kind == ',' || kind == ';') && l.tokens[at+1].Type == '}' {
+	at := l.Spans[value].Last + 1
+	if kind := l.Tokens[at].Type; (kind == ',' || kind == ';') && l.Tokens[at+1].Type == '}' {
 		at++
 	}
 	return l.line(at)

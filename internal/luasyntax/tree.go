@@ -1,26 +1,26 @@
-package scripttest
+package luasyntax
 
 import "github.com/yuin/gopher-lua/ast"
 
-// visitor says what walk does with the nodes of a tree: children first, then the node itself. A nil
+// Visitor says what Walk does with the nodes of a tree: children first, then the node itself. A nil
 // function leaves its kind of node alone.
-type visitor struct {
-	expr    func(ast.Expr) ast.Expr // returns what stands in the expression's place
-	stmt    func(ast.Stmt)          // edits the statement in place
-	replace func(ast.Stmt) ast.Stmt // returns what stands in the statement's place
+type Visitor struct {
+	Expr    func(ast.Expr) ast.Expr // returns what stands in the expression's place
+	Stmt    func(ast.Stmt)          // edits the statement in place
+	Replace func(ast.Stmt) ast.Stmt // returns what stands in the statement's place
 }
 
-// walk visits every statement and expression below stmts, nested functions included.
-func walk(stmts []ast.Stmt, v visitor) {
+// Walk visits every statement and expression below stmts, nested functions included.
+func Walk(stmts []ast.Stmt, v Visitor) {
 	for i, s := range stmts {
 		v.visitStmt(s)
-		if v.replace != nil {
-			stmts[i] = v.replace(s)
+		if v.Replace != nil {
+			stmts[i] = v.Replace(s)
 		}
 	}
 }
 
-func (v visitor) visitStmt(s ast.Stmt) {
+func (v Visitor) visitStmt(s ast.Stmt) {
 	switch s := s.(type) {
 	case *ast.AssignStmt:
 		v.exprs(s.Lhs)
@@ -30,54 +30,54 @@ func (v visitor) visitStmt(s ast.Stmt) {
 	case *ast.FuncCallStmt:
 		v.one(&s.Expr)
 	case *ast.DoBlockStmt:
-		walk(s.Stmts, v)
+		Walk(s.Stmts, v)
 	case *ast.WhileStmt:
 		v.one(&s.Condition)
-		walk(s.Stmts, v)
+		Walk(s.Stmts, v)
 	case *ast.RepeatStmt:
 		v.one(&s.Condition)
-		walk(s.Stmts, v)
+		Walk(s.Stmts, v)
 	case *ast.IfStmt:
 		v.one(&s.Condition)
-		walk(s.Then, v)
-		walk(s.Else, v)
+		Walk(s.Then, v)
+		Walk(s.Else, v)
 	case *ast.NumberForStmt:
 		v.one(&s.Init)
 		v.one(&s.Limit)
 		v.one(&s.Step)
-		walk(s.Stmts, v)
+		Walk(s.Stmts, v)
 	case *ast.GenericForStmt:
 		v.exprs(s.Exprs)
-		walk(s.Stmts, v)
+		Walk(s.Stmts, v)
 	case *ast.FuncDefStmt:
 		v.one(&s.Name.Func)
 		v.one(&s.Name.Receiver)
-		walk(s.Func.Stmts, v)
+		Walk(s.Func.Stmts, v)
 	case *ast.ReturnStmt:
 		v.exprs(s.Exprs)
 	}
-	if v.stmt != nil {
-		v.stmt(s)
+	if v.Stmt != nil {
+		v.Stmt(s)
 	}
 }
 
-func (v visitor) exprs(list []ast.Expr) {
+func (v Visitor) exprs(list []ast.Expr) {
 	for i := range list {
 		v.one(&list[i])
 	}
 }
 
-func (v visitor) one(e *ast.Expr) {
+func (v Visitor) one(e *ast.Expr) {
 	if *e == nil {
 		return
 	}
 	v.children(*e)
-	if v.expr != nil {
-		*e = v.expr(*e)
+	if v.Expr != nil {
+		*e = v.Expr(*e)
 	}
 }
 
-func (v visitor) children(e ast.Expr) {
+func (v Visitor) children(e ast.Expr) {
 	switch e := e.(type) {
 	case *ast.AttrGetExpr:
 		v.one(&e.Object)
@@ -110,12 +110,12 @@ func (v visitor) children(e ast.Expr) {
 	case *ast.UnaryLenOpExpr:
 		v.one(&e.Expr)
 	case *ast.FunctionExpr:
-		walk(e.Stmts, v)
+		Walk(e.Stmts, v)
 	}
 }
 
-// conditionOf is the condition of an if, elseif, while or until; nil of other statements.
-func conditionOf(s ast.Stmt) ast.Expr {
+// ConditionOf is the condition of an if, elseif, while or until; nil of other statements.
+func ConditionOf(s ast.Stmt) ast.Expr {
 	switch s := s.(type) {
 	case *ast.IfStmt:
 		return s.Condition
@@ -127,20 +127,20 @@ func conditionOf(s ast.Stmt) ast.Expr {
 	return nil
 }
 
-// operands visits a condition, and below and, or and not their operands.
-func operands(e ast.Expr, visit func(ast.Expr)) {
+// Operands visits a condition, and below and, or and not their operands.
+func Operands(e ast.Expr, visit func(ast.Expr)) {
 	visit(e)
 	switch e := e.(type) {
 	case *ast.LogicalOpExpr:
-		operands(e.Lhs, visit)
-		operands(e.Rhs, visit)
+		Operands(e.Lhs, visit)
+		Operands(e.Rhs, visit)
 	case *ast.UnaryNotOpExpr:
-		operands(e.Expr, visit)
+		Operands(e.Expr, visit)
 	}
 }
 
-// blocksOf are the blocks right inside a statement.
-func blocksOf(s ast.Stmt) [][]ast.Stmt {
+// BlocksOf are the blocks right inside a statement.
+func BlocksOf(s ast.Stmt) [][]ast.Stmt {
 	switch s := s.(type) {
 	case *ast.DoBlockStmt:
 		return [][]ast.Stmt{s.Stmts}

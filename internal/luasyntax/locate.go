@@ -1,4 +1,4 @@
-package scripttest
+package luasyntax
 
 import (
 	"strings"
@@ -7,34 +7,35 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// A token is a word of a source and where its bytes stand in it.
-type token struct {
+// A Token is a word of a source and where its bytes stand in it.
+type Token struct {
 	ast.Token
-	from, to int // source[from:to]
+	From, To int // Source[From:To]
 }
 
-// A span is a run of tokens, both ends included.
-type span struct{ first, last int }
+// A Span is a run of tokens, both ends included.
+type Span struct{ First, Last int }
 
-// places says where the nodes of a tree stand in their source. The parser keeps lines only; the columns and
+// Places says where the nodes of a tree stand in their source. The parser keeps lines only; the columns and
 // texts come from walking the tree and the tokens side by side, for the tree is the tokens in their order.
-type places struct {
-	source    string
-	tokens    []token
-	next      int // the first token that no node has taken
-	spans     map[ast.PositionHolder]span
-	operators map[ast.PositionHolder]int // the token of an operator
+type Places struct {
+	Source    string
+	Tokens    []Token // the last one is the end of the file
+	Spans     map[ast.PositionHolder]Span
+	Operators map[ast.PositionHolder]int // the token of an operator
+
+	next      int                        // the first token that no node has taken
 	opens     map[ast.PositionHolder]int // the token that begins a call's arguments
 	ambiguous int                        // the line of the first call whose parenthesis begins it, or 0
 }
 
-// locate finds the nodes of the tree that the parser made of source.
-func locate(source string, tree []ast.Stmt) *places {
-	p := &places{
-		source:    source,
-		tokens:    scan(source),
-		spans:     map[ast.PositionHolder]span{},
-		operators: map[ast.PositionHolder]int{},
+// Locate finds the nodes of the tree that the parser made of source.
+func Locate(source string, tree []ast.Stmt) *Places {
+	p := &Places{
+		Source:    source,
+		Tokens:    scan(source),
+		Spans:     map[ast.PositionHolder]Span{},
+		Operators: map[ast.PositionHolder]int{},
 		opens:     map[ast.PositionHolder]int{},
 	}
 	p.block(tree)
@@ -42,18 +43,18 @@ func locate(source string, tree []ast.Stmt) *places {
 }
 
 // scan cuts a source that the parser has accepted into tokens. The last one is the end of the file.
-func scan(source string) (tokens []token) {
+func scan(source string) (tokens []Token) {
 	scanner := parse.NewScanner(strings.NewReader(source), "")
 	starts := lineStarts(source)
 	for {
 		t, err := scanner.Scan(&parse.Lexer{})
 		if err != nil || t.Type == parse.EOF {
-			return append(tokens, token{Token: ast.Token{Type: parse.EOF}, from: len(source), to: len(source)})
+			return append(tokens, Token{Token: ast.Token{Type: parse.EOF}, From: len(source), To: len(source)})
 		}
-		tokens = append(tokens, token{
+		tokens = append(tokens, Token{
 			Token: t,
-			from:  starts[t.Pos.Line-1] + t.Pos.Column - 1,
-			to:    starts[scanner.Pos.Line-1] + scanner.Pos.Column,
+			From:  starts[t.Pos.Line-1] + t.Pos.Column - 1,
+			To:    starts[scanner.Pos.Line-1] + scanner.Pos.Column,
 		})
 	}
 }
@@ -73,38 +74,38 @@ func lineStarts(source string) []int {
 	return starts
 }
 
-// text is a node as it is written.
-func (p *places) text(node ast.PositionHolder) string {
-	from, to := p.bytes(node)
-	return p.source[from:to]
+// Text is a node as it is written.
+func (p *Places) Text(node ast.PositionHolder) string {
+	from, to := p.Bytes(node)
+	return p.Source[from:to]
 }
 
-// firstLine is the text of a node as far as it stands on the line where it begins.
-func (p *places) firstLine(node ast.PositionHolder) string {
-	text, _, cut := strings.Cut(p.text(node), "\n")
+// FirstLine is the text of a node as far as it stands on the line where it begins.
+func (p *Places) FirstLine(node ast.PositionHolder) string {
+	text, _, cut := strings.Cut(p.Text(node), "\n")
 	if cut {
 		return strings.TrimRight(text, " \r") + " .."
 	}
 	return text
 }
 
-// bytes is where a node's text begins and ends.
-func (p *places) bytes(node ast.PositionHolder) (from, to int) {
-	s := p.spans[node]
-	return p.tokens[s.first].from, p.tokens[s.last].to
+// Bytes is where a node's text begins and ends.
+func (p *Places) Bytes(node ast.PositionHolder) (from, to int) {
+	s := p.Spans[node]
+	return p.Tokens[s.First].From, p.Tokens[s.Last].To
 }
 
-// at is the line and the column where a node begins, both counted from 1.
-func (p *places) at(node ast.PositionHolder) (line, column int) {
-	pos := p.tokens[p.spans[node].first].Pos
+// At is the line and the column where a node begins, both counted from 1.
+func (p *Places) At(node ast.PositionHolder) (line, column int) {
+	pos := p.Tokens[p.Spans[node].First].Pos
 	return pos.Line, pos.Column
 }
 
 // seek takes the tokens up to the next one of a type, and returns that one.
-func (p *places) seek(types ...int) int {
-	for ; p.next < len(p.tokens)-1; p.next++ {
+func (p *Places) seek(types ...int) int {
+	for ; p.next < len(p.Tokens)-1; p.next++ {
 		for _, t := range types {
-			if p.tokens[p.next].Type == t {
+			if p.Tokens[p.next].Type == t {
 				p.next++
 				return p.next - 1
 			}
@@ -113,28 +114,28 @@ func (p *places) seek(types ...int) int {
 	return p.next
 }
 
-func (p *places) nextIs(kind int) bool { return p.tokens[p.next].Type == kind }
+func (p *Places) nextIs(kind int) bool { return p.Tokens[p.next].Type == kind }
 
-func (p *places) block(stmts []ast.Stmt) {
+func (p *Places) block(stmts []ast.Stmt) {
 	for _, s := range stmts {
 		for p.nextIs(';') {
 			p.next++
 		}
 		first := p.statement(s)
-		p.spans[s] = span{first, p.next - 1}
+		p.Spans[s] = Span{first, p.next - 1}
 	}
 }
 
 // statement takes the tokens of a statement and returns its first one.
-func (p *places) statement(s ast.Stmt) (first int) {
+func (p *Places) statement(s ast.Stmt) (first int) {
 	switch s := s.(type) {
 	case *ast.AssignStmt:
 		p.exprs(s.Lhs)
 		p.exprs(s.Rhs)
-		return p.spans[s.Lhs[0]].first
+		return p.Spans[s.Lhs[0]].First
 	case *ast.FuncCallStmt:
 		p.expr(s.Expr)
-		return p.spans[s.Expr].first
+		return p.Spans[s.Expr].First
 	case *ast.LocalAssignStmt:
 		return p.local(s)
 	case *ast.FuncDefStmt:
@@ -157,7 +158,7 @@ func (p *places) statement(s ast.Stmt) (first int) {
 	return first
 }
 
-func (p *places) loop(s ast.Stmt) (first int) {
+func (p *Places) loop(s ast.Stmt) (first int) {
 	switch s := s.(type) {
 	case *ast.WhileStmt:
 		first = p.seek(parse.TWhile)
@@ -185,18 +186,18 @@ func (p *places) loop(s ast.Stmt) (first int) {
 	return first
 }
 
-func (p *places) body(stmts []ast.Stmt) {
+func (p *Places) body(stmts []ast.Stmt) {
 	p.seek(parse.TDo)
 	p.block(stmts)
 	p.seek(parse.TEnd)
 }
 
-func (p *places) local(s *ast.LocalAssignStmt) (first int) {
+func (p *Places) local(s *ast.LocalAssignStmt) (first int) {
 	first = p.seek(parse.TLocal)
 	if p.nextIs(parse.TFunction) {
 		f := s.Exprs[0].(*ast.FunctionExpr)
 		p.function(f)
-		p.spans[f] = span{first + 1, p.next - 1}
+		p.Spans[f] = Span{first + 1, p.next - 1}
 		return first
 	}
 	for range s.Names {
@@ -207,42 +208,42 @@ func (p *places) local(s *ast.LocalAssignStmt) (first int) {
 }
 
 // branch is an if or an elseif; to the tree the latter is an if alone in the else of the former.
-func (p *places) branch(s *ast.IfStmt) (first int) {
+func (p *Places) branch(s *ast.IfStmt) (first int) {
 	first = p.seek(parse.TIf, parse.TElseIf)
 	p.expr(s.Condition)
 	p.seek(parse.TThen)
 	p.block(s.Then)
 	if len(s.Else) > 0 {
-		if kind := p.seek(parse.TElse, parse.TElseIf); p.tokens[kind].Type == parse.TElseIf {
+		if kind := p.seek(parse.TElse, parse.TElseIf); p.Tokens[kind].Type == parse.TElseIf {
 			p.next--
 		}
 		p.block(s.Else)
 	}
-	if p.tokens[first].Type == parse.TIf {
+	if p.Tokens[first].Type == parse.TIf {
 		p.seek(parse.TEnd)
 	}
 	return first
 }
 
-func (p *places) function(f *ast.FunctionExpr) {
+func (p *Places) function(f *ast.FunctionExpr) {
 	p.seek('(')
 	p.seek(')')
 	p.block(f.Stmts)
 	p.seek(parse.TEnd)
 }
 
-func (p *places) exprs(list []ast.Expr) {
+func (p *Places) exprs(list []ast.Expr) {
 	for _, e := range list {
 		p.expr(e)
 	}
 }
 
 // expr takes an expression with the parentheses round it, of which the tree knows nothing.
-func (p *places) expr(e ast.Expr) {
+func (p *Places) expr(e ast.Expr) {
 	begin := p.next
 	p.operand(e)
 	open := 0
-	for _, t := range p.tokens[begin:p.next] {
+	for _, t := range p.Tokens[begin:p.next] {
 		switch t.Type {
 		case '(':
 			open++
@@ -253,16 +254,16 @@ func (p *places) expr(e ast.Expr) {
 	for ; open > 0 && p.nextIs(')'); open-- {
 		p.next++
 	}
-	p.spans[e] = span{p.begin(begin, open, e), p.next - 1}
+	p.Spans[e] = Span{p.begin(begin, open, e), p.next - 1}
 }
 
 // begin is the first token of an expression among those from a token on: past what separates it from the
 // one before, and past so many parentheses that are not its own.
-func (p *places) begin(from, foreign int, e ast.Expr) int {
+func (p *Places) begin(from, foreign int, e ast.Expr) int {
 	own := p.leftmost(e)
 	for i := from; i < own; i++ {
 		switch {
-		case p.tokens[i].Type != '(':
+		case p.Tokens[i].Type != '(':
 		case foreign > 0:
 			foreign--
 		default:
@@ -273,16 +274,16 @@ func (p *places) begin(from, foreign int, e ast.Expr) int {
 }
 
 // leftmost is the first token of an expression that is not a parenthesis.
-func (p *places) leftmost(e ast.Expr) int {
-	first := p.spans[e].first
-	for p.tokens[first].Type == '(' {
+func (p *Places) leftmost(e ast.Expr) int {
+	first := p.Spans[e].First
+	for p.Tokens[first].Type == '(' {
 		first++
 	}
 	return first
 }
 
 // operand takes an expression without the parentheses round it, and notes its first token.
-func (p *places) operand(e ast.Expr) {
+func (p *Places) operand(e ast.Expr) {
 	first := 0
 	switch e := e.(type) {
 	case *ast.AttrGetExpr:
@@ -311,26 +312,26 @@ func (p *places) operand(e ast.Expr) {
 	default:
 		first = p.seek(parse.TIdent, parse.TNumber, parse.TString, parse.TNil, parse.TTrue, parse.TFalse, parse.T3Comma)
 	}
-	p.spans[e] = span{first, p.next - 1}
+	p.Spans[e] = Span{first, p.next - 1}
 }
 
-func (p *places) binary(e, left, right ast.Expr, types ...int) (first int) {
+func (p *Places) binary(e, left, right ast.Expr, types ...int) (first int) {
 	p.expr(left)
-	p.operators[e] = p.seek(types...)
+	p.Operators[e] = p.seek(types...)
 	p.expr(right)
 	return p.leftmost(left)
 }
 
-func (p *places) unary(e, operand ast.Expr, kind int) (first int) {
+func (p *Places) unary(e, operand ast.Expr, kind int) (first int) {
 	first = p.seek(kind)
-	p.operators[e] = first
+	p.Operators[e] = first
 	p.expr(operand)
 	return first
 }
 
-func (p *places) index(e *ast.AttrGetExpr) (first int) {
+func (p *Places) index(e *ast.AttrGetExpr) (first int) {
 	p.expr(e.Object)
-	if dot := p.seek('.', '['); p.tokens[dot].Type == '.' {
+	if dot := p.seek('.', '['); p.Tokens[dot].Type == '.' {
 		p.seek(parse.TIdent)
 	} else {
 		p.expr(e.Key)
@@ -339,7 +340,7 @@ func (p *places) index(e *ast.AttrGetExpr) (first int) {
 	return p.leftmost(e.Object)
 }
 
-func (p *places) call(e *ast.FuncCallExpr) (first int) {
+func (p *Places) call(e *ast.FuncCallExpr) (first int) {
 	called := e.Func
 	if e.Receiver != nil {
 		called = e.Receiver
@@ -351,7 +352,7 @@ func (p *places) call(e *ast.FuncCallExpr) (first int) {
 	}
 	open := p.seek('(', '{', parse.TString)
 	p.opens[e] = open
-	if p.tokens[open].Type != '(' {
+	if p.Tokens[open].Type != '(' {
 		p.next-- // f"text" and f{}
 		p.exprs(e.Args)
 	} else {
@@ -363,18 +364,18 @@ func (p *places) call(e *ast.FuncCallExpr) (first int) {
 }
 
 // checkLine notes a parenthesis that stands on another line than what it calls.
-func (p *places) checkLine(open int) {
-	line := p.tokens[open].Pos.Line
-	if p.ambiguous == 0 && strings.ContainsAny(p.source[p.tokens[open-1].to:p.tokens[open].from], "\r\n") {
+func (p *Places) checkLine(open int) {
+	line := p.Tokens[open].Pos.Line
+	if p.ambiguous == 0 && strings.ContainsAny(p.Source[p.Tokens[open-1].To:p.Tokens[open].From], "\r\n") {
 		p.ambiguous = line
 	}
 }
 
-func (p *places) table(e *ast.TableExpr) (first int) {
+func (p *Places) table(e *ast.TableExpr) (first int) {
 	first = p.seek('{')
 	for _, field := range e.Fields {
 		if field.Key != nil {
-			if bracket := p.seek('[', parse.TIdent); p.tokens[bracket].Type == '[' {
+			if bracket := p.seek('[', parse.TIdent); p.Tokens[bracket].Type == '[' {
 				p.expr(field.Key)
 				p.seek(']')
 			}
