@@ -8,6 +8,7 @@ import (
 
 	"github.com/yuin/gopher-lua/ast"
 
+	"github.com/sluice-redis/sluice/internal/lua51"
 	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
@@ -140,7 +141,7 @@ func (f *faults) negate(e ast.Expr) {
 }
 
 func (f *faults) number(e *ast.NumberExpr) {
-	x, _ := parseNumber(e.Value)
+	x, _ := lua51.ParseNumber(e.Value)
 	for _, by := range []float64{1, -1} {
 		text := strconv.FormatFloat(x+by, 'f', -1, 64)
 		f.replace(e, text, &ast.NumberExpr{Value: text})

@@ -61,7 +61,7 @@ func (m Mutant) Compile() (*Script, error) {
 //   - two neighbouring fields of the reply exchanged, where the script returns a table as it is written.
 func (s *Script) Mutants() iter.Seq[Mutant] {
 	return func(yield func(Mutant) bool) {
-		tree, places, err := luasyntax.Parse(s.Source, chunkName)
+		tree, places, err := luasyntax.Parse(s.Source, s.Name)
 		if err != nil {
 			return // it was compiled, so it parses
 		}
