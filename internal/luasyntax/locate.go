@@ -31,9 +31,10 @@ type Places struct {
 
 // Locate finds the nodes of the tree that the parser made of source.
 func Locate(source string, tree []ast.Stmt) *Places {
+	tokens, _ := Scan(source) // the parser has taken it
 	p := &Places{
 		Source:    source,
-		Tokens:    scan(source),
+		Tokens:    tokens,
 		Spans:     map[ast.PositionHolder]Span{},
 		Operators: map[ast.PositionHolder]int{},
 		opens:     map[ast.PositionHolder]int{},
@@ -42,14 +43,15 @@ func Locate(source string, tree []ast.Stmt) *Places {
 	return p
 }
 
-// scan cuts a source that the parser has accepted into tokens. The last one is the end of the file.
-func scan(source string) (tokens []Token) {
+// Scan cuts a source into tokens. The last one is the end of the file, also behind a word that is none of Lua's, which
+// is the error: a *parse.Error.
+func Scan(source string) (tokens []Token, err error) {
 	scanner := parse.NewScanner(strings.NewReader(source), "")
 	starts := lineStarts(source)
 	for {
 		t, err := scanner.Scan(&parse.Lexer{})
 		if err != nil || t.Type == parse.EOF {
-			return append(tokens, Token{Token: ast.Token{Type: parse.EOF}, From: len(source), To: len(source)})
+			return append(tokens, Token{Token: ast.Token{Type: parse.EOF}, From: len(source), To: len(source)}), err
 		}
 		tokens = append(tokens, Token{
 			Token: t,
@@ -140,6 +142,11 @@ func (p *Places) statement(s ast.Stmt) (first int) {
 		return p.local(s)
 	case *ast.FuncDefStmt:
 		first = p.seek(parse.TFunction)
+		if s.Name.Func != nil {
+			p.expr(s.Name.Func)
+		} else {
+			p.expr(s.Name.Receiver)
+		}
 		p.function(s.Func)
 	case *ast.IfStmt:
 		return p.branch(s)
@@ -152,6 +159,12 @@ func (p *Places) statement(s ast.Stmt) (first int) {
 		first = p.seek(parse.TDo)
 		p.block(s.Stmts)
 		p.seek(parse.TEnd)
+	case *ast.GotoStmt:
+		first = p.seek(parse.TGoto)
+		p.seek(parse.TIdent)
+	case *ast.LabelStmt:
+		first = p.seek(parse.T2Colon)
+		p.seek(parse.T2Colon)
 	default:
 		return p.loop(s)
 	}

@@ -55,6 +55,43 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+// Goto and labels, which Parse refuses and gopher-lua's parser takes, stand where Locate says too, and what follows
+// them stands where it does.
+func TestLocateGoto(t *testing.T) {
+	const source = "do x = 1 goto on end\n  ::on:: x = 2"
+	tree, err := parse.Parse(strings.NewReader(source), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Locate(source, tree)
+	var got []string
+	Walk(tree, Visitor{Stmt: func(s ast.Stmt) { got = append(got, p.Text(s)) }})
+	want := []string{"x = 1", "goto on", "do x = 1 goto on end", "::on::", "x = 2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// The names of functions stand where Locate says.
+func TestLocateFunctionNames(t *testing.T) {
+	const source = "function f() end function t.u.v() end function t.w:x() end"
+	tree, p, err := Parse(source, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range tree {
+		name := s.(*ast.FuncDefStmt).Name
+		if name.Func == nil {
+			name.Func = name.Receiver
+		}
+		got = append(got, p.Text(name.Func))
+	}
+	if diff := cmp.Diff([]string{"f", "t.u.v", "t.w"}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func sameTree(t *testing.T, text string, want ast.Stmt) {
 	t.Helper()
 	tree, err := parse.Parse(strings.NewReader(text), "")
