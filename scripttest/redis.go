@@ -35,9 +35,9 @@ func (r *Redis) Do(args ...any) (any, error) { return r.engine.Do(args...) }
 // for the fallbacks of scripts that are to run there too; all else stays as Redis has it.
 func (r *Redis) LikeMiniredis() { r.engine.LikeMiniredis() }
 
-// Refuse makes the commands fail in scripts from now on as for a user without the right to them, and only these; without
-// any, none. Do may call them. Whether a script takes back what it wrote before, since Redis does not, is for Snapshot
-// to tell.
+// Refuse makes the commands fail in scripts from now on as for a user without the right to them, and only
+// these; without any, none. Do may call them. Whether a script takes back what it wrote before, since Redis
+// does not, is for Snapshot to tell.
 func (r *Redis) Refuse(commands ...string) { r.engine.Refuse(commands...) }
 
 // FlushAll empties every database. The clock stays.

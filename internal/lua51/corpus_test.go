@@ -170,7 +170,6 @@ var corpus = []struct {
 		`for i = 1, 2, "x" do end`,
 		`local n = 0 for i = 3, 1, -1 do n = n * 10 + i end return n`,
 		`local n = 0 for i = 1, 2, 0.25 do n = n + 1 end return n`,
-		`return 2^0.5 == math.sqrt(2)`,
 		`return {1 < 2, "a" < "b", "Z" < "a", "a" < "a\0"}`,
 		`return 1 < "2"`,
 		`return {} < {}`,

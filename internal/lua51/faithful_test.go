@@ -125,10 +125,10 @@ var faithful = []struct {
 	}},
 	{"last digits", []string{
 		generator + `for i = 1, 400 do local a, b = math.floor(small()) % 40 - 20, math.floor(small()) % 9 out[i] = string.format("%.17g %.17g %.17g", a ^ b, math.pow(a, b), 2 ^ (a * 20)) end return out`,
-		`return {string.format("%.17g", 2 ^ 0.5), string.format("%.17g", 10 ^ -3), string.format("%.17g", 1.5 ^ 7.25), string.format("%.17g", math.exp(1)), string.format("%.17g", math.exp(-0.25)), string.format("%.17g", math.log(10)), string.format("%.17g", math.log(0.1)), string.format("%.17g", math.sin(1)), string.format("%.17g", math.cos(2)), string.format("%.17g", math.tan(0.5)), string.format("%.17g", math.atan(2)), string.format("%.17g", math.asin(0.25)), string.format("%.17g", math.acos(0.2)), string.format("%.17g", math.atan2(-1, -2)), math.log10(1000), tostring(math.tanh(30))}`,
+		`return {string.format("%.17g", 2 ^ -3), string.format("%.17g", 2 ^ 1023), string.format("%.17g", 2 ^ -1000), string.format("%.17g", 1.5 ^ 33), string.format("%.17g", 1.5 ^ 7), string.format("%.17g", (-0.75) ^ 5), string.format("%.17g", 4 ^ -9), string.format("%.17g", 10 ^ 22), string.format("%.17g", math.exp(0)), string.format("%.17g", math.acos(0)), string.format("%.17g", math.atan(1/0)), string.format("%.17g", math.atan2(0, -2)), string.format("%.17g", math.atan2(-1, 0)), math.log10(1000), tostring(math.tanh(30))}`,
 		`local nan, minus, out = -(0/0), 0/0, {} for _, f in ipairs{"acos", "asin", "atan", "cos", "exp", "log", "sin", "tan", "sqrt", "log10", "sinh", "cosh", "tanh", "abs", "floor"} do
 			for _, x in ipairs{0, 1/0, -1/0, nan, minus} do out[#out + 1] = f .. tostring(math[f](x)) end end
-			for _, f in ipairs{"pow", "atan2", "fmod"} do for _, p in ipairs{{-2, 0.5}, {nan, 1}, {minus, 1}, {1, nan}, {1, minus}, {nan, minus}, {minus, 2}, {2, minus}, {-1, 1/0}, {-1/0, 0.5}, {1/0, 1/0}, {1/0, 2}, {0, -1}, {-8, 3}} do out[#out + 1] = f .. tostring(math[f](p[1], p[2])) end end return out`,
+			for _, f in ipairs{"pow", "atan2", "fmod"} do for _, p in ipairs{{-2, 0.5}, {nan, 1}, {minus, 1}, {1, nan}, {1, minus}, {nan, minus}, {minus, 2}, {2, minus}, {-1, 1/0}, {-1/0, 0.5}, {1/0, 1/0}, {1/0, 2}, {0, -1}, {-8, 3}} do if f ~= "atan2" or p[1] ~= -2 and p[1] ~= -8 then out[#out + 1] = f .. tostring(math[f](p[1], p[2])) end end end return out`,
 		`return {tostring(math.asin(2)), tostring(math.acos(-2)), tostring(math.log(-1)), tostring(math.sqrt(-1)), tostring(math.log10(-1)), tostring((-2) ^ 0.5)}`,
 		generator + `for i = 1, 1500 do
 			local function number() local k = below(4) if k == 0 then return tostring(below(1000) - 500) end if k == 1 then return string.format("%.17g", small()) end if k == 2 then return below(100) .. "." .. draw() .. draw() end return ({"0.1", "0.3", "-0", "1e17", "1e-17", "0x10", "1e400", " 1", "1 ", "abc", "", "12345678901234567890", "1e5000", "5.", ".5", "1e-4000", "-1e25", "inf", "-Infinity", "nan", "0x1p20000"})[below(21) + 1] end
@@ -242,7 +242,19 @@ func TestRefused(t *testing.T) {
 		{`return math.sinh(1)`, "math.sinh(1): the last digit depends on the C library"},
 		{`return pcall(math.log10, 2)`, "math.log10(2): the last digit depends on the C library"},
 		{`return 3 ^ 34`, "3 ^ 34: the last digit depends on the C library"},
-		{`return math.sin(2 ^ 70)`, "math.sin(1.1805916207174113e+21): the last digit depends on the C library"},
+		{`return 2 ^ 0.5`, "2 ^ 0.5: the last digit depends on the C library"},
+		{`return 10 ^ -3`, "10 ^ -3: the last digit depends on the C library"},
+		{`return 2 ^ -1001`, "2 ^ -1001: the last digit depends on the C library"},
+		{`return 1.5 ^ 34`, "1.5 ^ 34: the last digit depends on the C library"},
+		{`return math.exp(1)`, "math.exp(1): the last digit depends on the C library"},
+		{`return math.log(10)`, "math.log(10): the last digit depends on the C library"},
+		{`return math.sin(1)`, "math.sin(1): the last digit depends on the C library"},
+		{`return math.cos(2)`, "math.cos(2): the last digit depends on the C library"},
+		{`return math.tan(0.5)`, "math.tan(0.5): the last digit depends on the C library"},
+		{`return math.asin(0.25)`, "math.asin(0.25): the last digit depends on the C library"},
+		{`return math.acos(0.25)`, "math.acos(0.25): the last digit depends on the C library"},
+		{`return math.atan(2)`, "math.atan(2): the last digit depends on the C library"},
+		{`return math.atan2(-1, -2)`, "math.atan2(-1, -2): the last digit depends on the C library"},
 	} {
 		script, err := Compile("refused", c.source)
 		if err == nil {

@@ -27,14 +27,9 @@ func mathFunctions() map[string]function {
 	} {
 		functions[name] = mathOne(f)
 	}
-	for _, f := range accurateFunctions {
-		functions[f.name] = mathAccurate(f)
+	for _, f := range transcendentals {
+		functions[f.name] = mathTranscendental(f)
 	}
-	isZero := func(x float64) bool { return x == 0 }
-	functions["sinh"] = mathInexact("sinh", math.Sinh, isZero)
-	functions["cosh"] = mathInexact("cosh", math.Cosh, isZero)
-	functions["tanh"] = mathInexact("tanh", math.Tanh, func(x float64) bool { return x == 0 || math.Abs(x) > 22 })
-	functions["log10"] = mathInexact("log10", log10, isPowerOf10)
 	return functions
 }
 
@@ -58,18 +53,6 @@ func mathTwo(f operation) function {
 		c.pushNumber(f(runOf(c.LState), c.num(1), b))
 		return 1
 	}
-}
-
-// log10 is right where the logarithm is whole.
-func log10(x float64) float64 {
-	if isPowerOf10(x) {
-		return math.Round(math.Log10(x))
-	}
-	return math.Log10(x)
-}
-
-func isPowerOf10(x float64) bool {
-	return x > 0 && x < 1e23 && math.Pow10(int(math.Round(math.Log10(x)))) == x && x >= 1
 }
 
 // fmod is C's.

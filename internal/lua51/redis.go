@@ -82,9 +82,9 @@ func (r *Redis) LikeMiniredis() {
 	r.stockScores = true
 }
 
-// Refuse makes the commands fail in scripts from now on as for a user without the right to them, and only these; without
-// any, none. Do may call them. Whether a script takes back what it wrote before, since Redis does not, is for Snapshot
-// to tell.
+// Refuse makes the commands fail in scripts from now on as for a user without the right to them, and only
+// these; without any, none. Do may call them. Whether a script takes back what it wrote before, since Redis
+// does not, is for Snapshot to tell.
 func (r *Redis) Refuse(commands ...string) {
 	r.refused = map[string]bool{}
 	for _, command := range commands {
