@@ -8,6 +8,8 @@ CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
 RACE := $(if $(CC_FOUND),-race,)
 # Tests of one goroutine, which take three minutes under the race detector and 20 s without.
 ALONE := ^TestModelFindsBrokenScripts$$|^TestFuzzCatches$$|^TestRollingDeploy|^TestCountedComputesTheSame$$
+# What runs the scripts off the server, and its own tests.
+OFF_SERVER := ./internal/luasyntax ./internal/lua51 ./scripttest
 FUZZ ?= 30s
 SOAK ?= 30m
 ATTACK ?= 5m
@@ -25,10 +27,10 @@ test: server ## all tests: the scripts off the server first, then the rest again
 	@for lua in luajit lua5.4; do \
 		command -v $$lua >/dev/null || { echo "make test: no $$lua: testing without it"; [ -z "$$CI" ] || exit 1; }; done
 	go vet ./...
-	go test $(RACE) -skip '^TestServer|$(ALONE)' ./gen ./scripttest
-	go test -run '$(ALONE)' ./scripttest
-	go test $(RACE) -run '^TestServer' ./scripttest
-	go test $(RACE) $$(go list ./... | grep -v -e '/gen$$' -e '/scripttest$$')
+	go test $(RACE) -skip '^TestServer|$(ALONE)' ./gen $(OFF_SERVER)
+	go test -run '$(ALONE)' $(OFF_SERVER)
+	go test $(RACE) -run '^TestServer' $(OFF_SERVER)
+	go test $(RACE) $$(go list ./... | grep -v -e '/gen$$' -e '/lua51$$' -e '/luasyntax$$' -e '/scripttest$$')
 	cd otel && go test $(RACE) ./...
 	cd bench && go test ./...
 

@@ -21,7 +21,7 @@ func checkBody(file string, s *script) error {
 	if err != nil {
 		return err
 	}
-	tree, err := parseLua(file, s.Source, tokens)
+	tree, err := parseLua(file, s.Source)
 	if err != nil {
 		return err
 	}

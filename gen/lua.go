@@ -7,6 +7,8 @@ import (
 
 	"github.com/yuin/gopher-lua/ast"
 	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
 // A token of a body, with its place in the file.
@@ -32,19 +34,16 @@ func (t token) is(other token) bool { return t.kind == other.kind && t.text == o
 
 // scan reads the tokens of a source; the last one is its end.
 func scan(file, source string) ([]token, error) {
-	scanner := parse.NewScanner(strings.NewReader(source), file)
-	var tokens []token
-	var lexer parse.Lexer
-	for {
-		t, err := scanner.Scan(&lexer)
-		if err != nil {
-			return nil, syntaxError(file, source, err)
-		}
-		if t.Type == parse.EOF {
-			return append(tokens, token{t.Type, "", lastLine(file, source)}), nil
-		}
+	scanned, err := luasyntax.Scan(source)
+	if err != nil {
+		return nil, syntaxError(file, source, err)
+	}
+	end := len(scanned) - 1
+	tokens := make([]token, 0, len(scanned))
+	for _, t := range scanned[:end] {
 		tokens = append(tokens, token{t.Type, t.Str, place{file, t.Pos.Line, t.Pos.Column}})
 	}
+	return append(tokens, token{parse.EOF, "", lastLine(file, source)}), nil
 }
 
 func lastLine(file, source string) place { return place{file, strings.Count(source, "\n"), 1} }
@@ -63,40 +62,21 @@ func syntaxError(file, source string, err error) error {
 
 // A chunk is the syntax tree of a body, with a place for each node.
 type chunk struct {
+	file       string
 	statements []ast.Stmt
-	places     []place // by the lines that the parser saw
+	places     *luasyntax.Places
 }
 
-// parseLua parses a source. The parser keeps no columns, so it is given a text in which every
-// token begins a line, and the line it has seen stands for the token's place.
-func parseLua(file, source string, tokens []token) (*chunk, error) {
-	if _, err := parse.Parse(strings.NewReader(source), file); err != nil {
+func parseLua(file, source string) (*chunk, error) {
+	statements, err := parse.Parse(strings.NewReader(source), file)
+	if err != nil {
 		return nil, syntaxError(file, source, err)
 	}
-	c := &chunk{places: []place{{file, 1, 1}, {file, 1, 1}}}
-	lines := strings.SplitAfter(source, "\n")
-	var spread strings.Builder
-	line, col := 1, 1
-	copyTo := func(at place) {
-		for ; line < at.line; line, col = line+1, 1 {
-			spread.WriteString(lines[line-1][col-1:])
-			c.places = append(c.places, at)
-		}
-		spread.WriteString(lines[line-1][col-1 : at.col-1])
-		col = at.col
-	}
-	for _, t := range tokens[:len(tokens)-1] {
-		copyTo(t.at)
-		if t.kind != '(' { // a call's parenthesis must not begin a line
-			spread.WriteString("\n")
-			c.places = append(c.places, t.at)
-		}
-	}
-	spread.WriteString(lines[line-1][col-1:])
-	statements, err := parse.Parse(strings.NewReader(spread.String()), file)
-	c.statements = statements
-	return c, err
+	return &chunk{file, statements, luasyntax.Locate(source, statements)}, nil
 }
 
-// at is where a node begins; of an operator with one operand, where that begins.
-func (c *chunk) at(node ast.PositionHolder) place { return c.places[node.Line()] }
+// at is where a node begins.
+func (c *chunk) at(node ast.PositionHolder) place {
+	line, column := c.places.At(node)
+	return place{c.file, line, column}
+}

@@ -1,14 +1,12 @@
 package scripttest
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
-	lua "github.com/yuin/gopher-lua"
+	"github.com/sluice-redis/sluice/internal/lua51"
 )
 
 // Coverage counts where the runs of its scripts go. The zero value is ready; it may be used by several
@@ -26,19 +24,8 @@ import (
 // Constants decide nothing and are left out: while true has no branch.
 type Coverage struct {
 	mu      sync.Mutex
-	scripts map[string]*counted
+	scripts map[string]counted
 }
-
-// counted is a script with its counters.
-type counted struct {
-	script     *Script
-	statements []statement
-	decisions  []decision
-}
-
-// countingInstructions is what one count takes: the helper, two arguments and the call. They are not held
-// against the script.
-const countingInstructions = 4
 
 // Compile is the package's Compile for a script whose runs shall be counted. A source that comes again under
 // the same name is counted on; another source under that name is an error. Result.Instructions may be a
@@ -46,52 +33,22 @@ const countingInstructions = 4
 func (c *Coverage) Compile(name, source string) (*Script, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.scripts[name]
-	if known != nil && known.script.Source != source {
+	known, ok := c.scripts[name]
+	if ok && known.Source != source {
 		return nil, fmt.Errorf("scripttest: %s is counted already, with another source", name)
 	}
-	if known == nil {
-		var err error
-		if known, err = count(name, source); err != nil {
+	if !ok {
+		script, err := lua51.CompileCounted(name, source)
+		if err != nil {
 			return nil, err
 		}
 		if c.scripts == nil {
-			c.scripts = map[string]*counted{}
+			c.scripts = map[string]counted{}
 		}
+		known = counted{script}
 		c.scripts[name] = known
 	}
-	script := *known.script
-	return &script, nil
-}
-
-func count(name, source string) (*counted, error) {
-	in := &instrument{}
-	script, err := compile(name, source, in.pass)
-	if err != nil {
-		return nil, err
-	}
-	script.counts = make([]atomic.Int64, max(in.counters, 1))
-	return &counted{script: script, statements: in.statements, decisions: in.decisions}, nil
-}
-
-// helpCount adds its second argument to the counter that the first one names.
-func helpCount(L *lua.LState) int {
-	run := runOf(L)
-	run.script.counts[int(L.Get(1).(lua.LNumber))].Add(int64(L.Get(2).(lua.LNumber)))
-	run.used -= countingInstructions
-	return 0
-}
-
-// helpWay counts which way its second argument decides, and returns it.
-func helpWay(L *lua.LState) int {
-	counter := int(L.Get(1).(lua.LNumber))
-	if lua.LVIsFalse(L.Get(2)) {
-		counter++
-	}
-	run := runOf(L)
-	run.script.counts[counter].Add(1)
-	run.used -= countingInstructions
-	return 1
+	return newScript(known.Script), nil
 }
 
 // ScriptCoverage is what the runs of one script have covered so far.
@@ -127,38 +84,34 @@ func (c *Coverage) Scripts() []ScriptCoverage {
 	return all
 }
 
-func (k *counted) coverage() ScriptCoverage {
-	return ScriptCoverage{Name: k.script.Name, Source: k.script.Source, Lines: k.lines(), Branches: k.branches()}
+// counted is a script that counts where its runs go.
+type counted struct{ *lua51.Counted }
+
+func (k counted) coverage() ScriptCoverage {
+	return ScriptCoverage{Name: k.Name, Source: k.Source, Lines: k.lines(), Branches: k.branches()}
 }
 
-func (k *counted) lines() (lines []LineCoverage) {
-	slices.SortFunc(k.statements, func(a, b statement) int {
-		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
-	})
-	for _, s := range k.statements {
-		hits := k.script.counts[s.counter].Load()
-		if n := len(lines); n > 0 && lines[n-1].Line == s.line {
+func (k counted) lines() (lines []LineCoverage) {
+	for _, s := range k.Statements {
+		hits := k.Count(s.Counter)
+		if n := len(lines); n > 0 && lines[n-1].Line == s.Line {
 			lines[n-1].Covered = lines[n-1].Covered && hits > 0
 		} else {
-			lines = append(lines, LineCoverage{Line: s.line, Hits: hits, Covered: hits > 0})
+			lines = append(lines, LineCoverage{Line: s.Line, Hits: hits, Covered: hits > 0})
 		}
 	}
 	return lines
 }
 
-func (k *counted) branches() (branches []BranchCoverage) {
-	slices.SortFunc(k.decisions, func(a, b decision) int {
-		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column), cmp.Compare(a.counter, b.counter))
-	})
-	for _, d := range k.decisions {
+func (k counted) branches() (branches []BranchCoverage) {
+	for _, d := range k.Decisions {
 		ways := [2]string{"true", "false"}
-		if d.loop {
+		if d.Loop {
 			ways = [2]string{"turn", "end"}
 		}
 		for i, way := range ways {
 			branches = append(branches, BranchCoverage{
-				Line: d.line, Column: d.column, Decision: d.text, Way: way,
-				Hits: k.script.counts[d.counter+i].Load(),
+				Line: d.Line, Column: d.Column, Decision: d.Text, Way: way, Hits: k.Count(d.Counter + i),
 			})
 		}
 	}

@@ -83,45 +83,6 @@ func TestCoverageHits(t *testing.T) {
 	}
 }
 
-// TestCountedComputesTheSame runs the corpus plain and counted: replies, errors and their lines are the same.
-func TestCountedComputesTheSame(t *testing.T) {
-	var cov Coverage
-	servers := [2]*Redis{Start(t), Start(t)}
-	for _, group := range corpus {
-		for _, source := range group.fragments {
-			plain, err := Compile("fragment", source)
-			counted, errCounted := cov.Compile(source, source)
-			if err != nil || errCounted != nil {
-				if (err == nil) != (errCounted == nil) {
-					t.Errorf("%s: %v, counted %v", source, err, errCounted)
-				}
-				continue
-			}
-			keys, args := []string{"k1", "k2"}, []string{"a", "10", "1e3"}
-			servers[0].FlushAll()
-			servers[1].FlushAll()
-			want := plain.Run(servers[0], keys, args)
-			got := counted.Run(servers[1], keys, args)
-			if diff := cmp.Diff(want.Reply, got.Reply); diff != "" {
-				t.Errorf("%s\n%s", source, diff)
-			}
-			if got.Instructions > want.Instructions*3/2+20 {
-				t.Errorf("%s\n%d instructions, counted %d", source, want.Instructions, got.Instructions)
-			}
-			if text, counted := messageOf(want.Err), messageOf(got.Err); text != counted {
-				t.Errorf("%s\n%s\n%s", source, text, counted)
-			}
-		}
-	}
-}
-
-func messageOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 func TestCoverageCompile(t *testing.T) {
 	var cov Coverage
 	if _, err := cov.Compile("s", "return ("); err == nil {

@@ -50,8 +50,7 @@
 // see f, unpack stops at 7999 values, struct, bit and cmsgpack are there, globals are protected, scores have
 // 17 digits, INCRBYFLOAT adds in 64 bits, expiry times are absolute and a key outlives its TTL by a
 // millisecond. Tables are laid out as Lua 5.1's, so pairs, next, cjson and cmsgpack have Redis's order, and #
-// of an array with holes its value. Error texts name the variable and the line that Lua 5.1 names, and ^,
-// exp, log and the trigonometric functions are right to the last digit.
+// of an array with holes its value. Error texts name the variable and the line that Lua 5.1 names.
 //
 // # What is refused
 //
@@ -61,9 +60,8 @@
 //     table with tables or functions for keys or with a name removed and set again, weak tables, error() with a
 //     table without err (Redis 7.0 crashes), pcall() without a function, what collectgarbage and gcinfo tell of
 //     memory.
-//   - Where the C library decides: a result of ^, math.exp, math.log, math.sin and the like that lies nearly
-//     half way between two numbers (exp, log and ^: one in 50; asin, acos: one in 16; sin, cos, atan: one in 9; tan:
-//     one in 4), sinh, cosh, tanh and log10 where they are not exact, sines of more than 2^60.
+//   - Where the C library decides the last digit: what ^, math.exp, math.log, math.sin and the like give, unless it
+//     is exact, as 2^53, 1.5^2 and math.log10(1000) are, infinite, no number, or of 0.
 //   - Where Lua's compiler decides: the name, in an error text, of what "and", "or" or a for's iterator gave;
 //     the line of a bad key in a table constructor of several lines; constants that are a zero and a negative
 //     zero in one function, unless it is clear which is first.

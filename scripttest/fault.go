@@ -7,11 +7,14 @@ import (
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/sluice-redis/sluice/internal/lua51"
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
 // A fault is one that a mutant has: what it does to the tree, and the same to the source, to be shown.
 type fault struct {
-	places *places
+	places *luasyntax.Places
 	at     int // the token where it is
 	from   string
 	to     string
@@ -27,7 +30,7 @@ type edit struct {
 
 // mutant describes the fault.
 func (f fault) mutant(s *Script, index int) Mutant {
-	pos := f.places.tokens[f.at].Pos
+	pos := f.places.Tokens[f.at].Pos
 	m := Mutant{Line: pos.Line, Column: pos.Column, From: f.from, To: f.to, script: s, index: index}
 	m.Before, m.After = f.lines()
 	return m
@@ -35,7 +38,7 @@ func (f fault) mutant(s *Script, index int) Mutant {
 
 // lines are the line where the fault begins, before and after, as far as the line goes.
 func (f fault) lines() (before, after string) {
-	source := f.places.source
+	source := f.places.Source
 	start := strings.LastIndexByte(source[:f.edits[0].from], '\n') + 1
 	end := start + strings.IndexByte(source[start:]+"\n", '\n')
 	var out strings.Builder
@@ -55,16 +58,16 @@ func (f fault) lines() (before, after string) {
 
 // faults collects them.
 type faults struct {
-	*places
+	*luasyntax.Places
 	tree []ast.Stmt
 	all  []fault
 }
 
 // findFaults finds every fault that a script can have, in its order. Each may be applied to the tree, once,
 // and no other after it.
-func findFaults(places *places, tree []ast.Stmt) []fault {
-	f := &faults{places: places, tree: tree}
-	walk(tree, visitor{expr: f.expr, stmt: f.stmt})
+func findFaults(places *luasyntax.Places, tree []ast.Stmt) []fault {
+	f := &faults{Places: places, tree: tree}
+	luasyntax.Walk(tree, luasyntax.Visitor{Expr: f.expr, Stmt: f.stmt})
 	f.block(tree)
 	f.replies(tree)
 	slices.SortStableFunc(f.all, func(a, b fault) int { return cmp.Compare(a.at, b.at) })
@@ -72,14 +75,14 @@ func findFaults(places *places, tree []ast.Stmt) []fault {
 }
 
 func (f *faults) stmt(s ast.Stmt) {
-	for _, block := range blocksOf(s) {
+	for _, block := range luasyntax.BlocksOf(s) {
 		f.block(block)
 	}
 	if def, ok := s.(*ast.FuncDefStmt); ok {
 		f.block(def.Func.Stmts)
 	}
-	if condition := conditionOf(s); condition != nil {
-		operands(condition, f.negate)
+	if condition := luasyntax.ConditionOf(s); condition != nil {
+		luasyntax.Operands(condition, f.negate)
 	}
 }
 
@@ -117,28 +120,28 @@ var otherOperators = map[string][]string{
 }
 
 func (f *faults) operator(e ast.Expr, operator *string) {
-	at := f.operators[e]
-	t := f.tokens[at]
+	at := f.Operators[e]
+	t := f.Tokens[at]
 	for _, other := range otherOperators[*operator] {
-		f.add(at, *operator, other, func() { *operator = other }, edit{t.from, t.to, other})
+		f.add(at, *operator, other, func() { *operator = other }, edit{t.From, t.To, other})
 	}
 }
 
 // leaveOut leaves the operator out that stands before its only operand.
 func (f *faults) leaveOut(e, operand ast.Expr) {
-	f.replace(e, f.text(operand), operand)
+	f.replace(e, f.Text(operand), operand)
 }
 
 // negate negates what a condition asks and has no operator that is changed anyway.
 func (f *faults) negate(e ast.Expr) {
 	switch e.(type) {
 	case *ast.IdentExpr, *ast.AttrGetExpr, *ast.FuncCallExpr:
-		f.replace(e, "not "+f.text(e), &ast.UnaryNotOpExpr{Expr: e})
+		f.replace(e, "not "+f.Text(e), &ast.UnaryNotOpExpr{Expr: e})
 	}
 }
 
 func (f *faults) number(e *ast.NumberExpr) {
-	x, _ := parseNumber(e.Value)
+	x, _ := lua51.ParseNumber(e.Value)
 	for _, by := range []float64{1, -1} {
 		text := strconv.FormatFloat(x+by, 'f', -1, 64)
 		f.replace(e, text, &ast.NumberExpr{Value: text})
@@ -147,11 +150,11 @@ func (f *faults) number(e *ast.NumberExpr) {
 
 // replace puts another expression in the place of one.
 func (f *faults) replace(e ast.Expr, text string, by ast.Expr) {
-	from, to := f.bytes(e)
-	f.add(f.spans[e].first, f.text(e), text, func() {
+	from, to := f.Bytes(e)
+	f.add(f.Spans[e].First, f.Text(e), text, func() {
 		by.SetLine(e.Line())
 		by.SetLastLine(e.LastLine())
-		walk(f.tree, visitor{expr: func(found ast.Expr) ast.Expr {
+		luasyntax.Walk(f.tree, luasyntax.Visitor{Expr: func(found ast.Expr) ast.Expr {
 			if found == e {
 				return by
 			}
@@ -163,8 +166,8 @@ func (f *faults) replace(e ast.Expr, text string, by ast.Expr) {
 // block leaves out each statement of a block.
 func (f *faults) block(stmts []ast.Stmt) {
 	for i, s := range stmts {
-		from, to := f.bytes(s)
-		at, text := f.spans[s].first, f.firstLine(s)
+		from, to := f.Bytes(s)
+		at, text := f.Spans[s].First, f.FirstLine(s)
 		local, ok := s.(*ast.LocalAssignStmt)
 		switch {
 		case !ok:
@@ -178,7 +181,7 @@ func (f *faults) block(stmts []ast.Stmt) {
 
 // arguments exchanges neighbouring arguments of redis.call and redis.pcall.
 func (f *faults) arguments(call *ast.FuncCallExpr) {
-	if name := f.text(call.Func); name != "redis.call" && name != "redis.pcall" {
+	if name := f.Text(call.Func); name != "redis.call" && name != "redis.pcall" {
 		return
 	}
 	for i := 1; i+1 < len(call.Args); i++ {
@@ -189,7 +192,7 @@ func (f *faults) arguments(call *ast.FuncCallExpr) {
 // replies exchanges neighbouring fields of the tables that the chunk itself returns.
 func (f *faults) replies(stmts []ast.Stmt) {
 	for _, s := range stmts {
-		for _, block := range blocksOf(s) {
+		for _, block := range luasyntax.BlocksOf(s) {
 			f.replies(block)
 		}
 		if reply, ok := s.(*ast.ReturnStmt); ok && len(reply.Exprs) == 1 {
@@ -210,16 +213,16 @@ func (f *faults) fields(t *ast.TableExpr) {
 
 // exchange lets two neighbours change places, unless they are the same.
 func (f *faults) exchange(a, b *ast.Expr) {
-	textA, textB := f.text(*a), f.text(*b)
+	textA, textB := f.Text(*a), f.Text(*b)
 	if textA == textB {
 		return
 	}
-	fromA, toA := f.bytes(*a)
-	fromB, toB := f.bytes(*b)
-	f.add(f.spans[*a].first, textA+", "+textB, textB+", "+textA, func() { *a, *b = *b, *a },
+	fromA, toA := f.Bytes(*a)
+	fromB, toB := f.Bytes(*b)
+	f.add(f.Spans[*a].First, textA+", "+textB, textB+", "+textA, func() { *a, *b = *b, *a },
 		edit{fromA, toA, textB}, edit{fromB, toB, textA})
 }
 
 func (f *faults) add(at int, from, to string, apply func(), edits ...edit) {
-	f.all = append(f.all, fault{places: f.places, at: at, from: from, to: to, edits: edits, apply: apply})
+	f.all = append(f.all, fault{places: f.Places, at: at, from: from, to: to, edits: edits, apply: apply})
 }

@@ -5,6 +5,8 @@ import (
 	"iter"
 
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
 // A Mutant is a script with one small fault. Tests that pass with it say nothing about the place where the
@@ -36,7 +38,7 @@ func (m Mutant) String() string {
 // sound one, and so is its Budget: set a small one, for some mutants never end. There is no error but
 // those of the VM's limits.
 func (m Mutant) Compile() (*Script, error) {
-	faulty, err := compile(m.script.Name, m.script.Source, func(tree []ast.Stmt, places *places) []ast.Stmt {
+	faulty, err := compile(m.script.Name, m.script.Source, func(tree []ast.Stmt, places *luasyntax.Places) []ast.Stmt {
 		findFaults(places, tree)[m.index].apply()
 		return tree
 	})
@@ -59,7 +61,7 @@ func (m Mutant) Compile() (*Script, error) {
 //   - two neighbouring fields of the reply exchanged, where the script returns a table as it is written.
 func (s *Script) Mutants() iter.Seq[Mutant] {
 	return func(yield func(Mutant) bool) {
-		tree, places, err := parseChunk(s.Source, chunkName)
+		tree, places, err := luasyntax.Parse(s.Source, s.Name)
 		if err != nil {
 			return // it was compiled, so it parses
 		}

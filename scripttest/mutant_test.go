@@ -8,6 +8,7 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
 // TestMutants lists all mutants of small scripts.
@@ -157,12 +158,12 @@ func TestMutantsAsWritten(t *testing.T) {
 			}
 			changed := append([]string{}, lines...)
 			changed[m.Line-1] = m.After
-			shown, _, err := parseChunk(strings.Join(changed, "\n"), "")
+			shown, _, err := luasyntax.Parse(strings.Join(changed, "\n"), "")
 			if err != nil {
 				t.Errorf("%v: %v", m, err)
 				continue
 			}
-			tree, places, err := parseChunk(s.Source, "")
+			tree, places, err := luasyntax.Parse(s.Source, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,117 +1,61 @@
 package scripttest
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
-	lua "github.com/yuin/gopher-lua"
+	"github.com/sluice-redis/sluice/internal/lua51"
 )
 
 // Redis is one emulated server with a store of its own and a clock that only the test moves. It is for
 // one goroutine at a time.
 type Redis struct {
 	tb     testing.TB
-	mini   *miniredis.Miniredis
-	lib    *library
-	client *client // of Do
-
-	now         int64 // microseconds since 1970
-	neverExpire bool
-	stockScores bool            // as miniredis writes them
-	refused     map[string]bool // commands that scripts may not call, in lower case
-	overdue     map[dbKey]int64 // keys kept past their time, with that time in milliseconds
-	databases   int             // how many of them may hold keys
+	engine *lua51.Redis
 }
 
 // Start returns an empty server, whose clock stands at 1,700,000,000 s. It ends with the test.
 func Start(tb testing.TB) *Redis {
 	tb.Helper()
-	r := &Redis{tb: tb, mini: miniredis.NewMiniRedis(), overdue: map[dbKey]int64{}, databases: 1}
-	conn, err := r.mini.Dial() // starts it without a listener
+	engine, err := lua51.Open()
 	if err != nil {
-		tb.Fatalf("starting miniredis: %v", err)
+		tb.Fatal(err)
 	}
-	_ = conn.Close()
-	tb.Cleanup(r.mini.Close)
-	r.lib = newLibrary()
-	r.client = r.newClient()
-	r.SetTime(startTime)
-	return r
+	tb.Cleanup(engine.Close)
+	engine.Log = func(line string) { tb.Log(line) }
+	return &Redis{tb: tb, engine: engine}
 }
-
-// startTime is 2023-11-14T22:13:20Z in microseconds.
-const startTime = 1_700_000_000_000_000
 
 // Do executes one command outside of any script, in database 0 unless SELECT said otherwise, and
 // returns its reply as Result.Reply has it. Arguments are strings, byte slices, integers and floats. An
 // error reply is an ErrorReply; a command that is not emulated is an *UnsupportedError.
-func (r *Redis) Do(args ...any) (any, error) {
-	words := make([]string, len(args))
-	for i, arg := range args {
-		words[i] = word(arg)
-	}
-	if len(words) == 0 {
-		return nil, ErrorReply("ERR unknown command ''")
-	}
-	reply, err := r.client.do(words)
-	if err != nil {
-		return nil, err
-	}
-	if failure, ok := reply.(ErrorReply); ok {
-		return nil, failure
-	}
-	return reply, nil
-}
+func (r *Redis) Do(args ...any) (any, error) { return r.engine.Do(args...) }
 
 // LikeMiniredis lets scripts find from now on what stock miniredis gives them where that differs in kind: no
 // struct, cmsgpack and bit, scores with an exponent, and a tonumber that does not read every number. It is
 // for the fallbacks of scripts that are to run there too; all else stays as Redis has it.
-func (r *Redis) LikeMiniredis() {
-	for _, library := range []string{"struct", "cmsgpack", "bit"} {
-		r.lib.globals.RawSetString(library, lua.LNil)
-	}
-	stock := lua.NewState(lua.Options{SkipOpenLibs: true})
-	lua.OpenBase(stock)
-	r.lib.globals.RawSetString("tonumber", stock.GetGlobal("tonumber"))
-	r.stockScores = true
-}
+func (r *Redis) LikeMiniredis() { r.engine.LikeMiniredis() }
 
-// Refuse makes the commands fail in scripts from now on as for a user without the right to them, and only these; without
-// any, none. Do may call them. Whether a script takes back what it wrote before, since Redis does not, is for Snapshot
-// to tell.
-func (r *Redis) Refuse(commands ...string) {
-	r.refused = map[string]bool{}
-	for _, command := range commands {
-		r.refused[strings.ToLower(command)] = true
-	}
-}
+// Refuse makes the commands fail in scripts from now on as for a user without the right to them, and only
+// these; without any, none. Do may call them. Whether a script takes back what it wrote before, since Redis
+// does not, is for Snapshot to tell.
+func (r *Redis) Refuse(commands ...string) { r.engine.Refuse(commands...) }
 
 // FlushAll empties every database. The clock stays.
-func (r *Redis) FlushAll() {
-	r.mini.FlushAll()
-	clear(r.overdue)
-}
+func (r *Redis) FlushAll() { r.engine.FlushAll() }
 
-// refuses reports whether scripts may not call a command, or the one that it is a subcommand of.
-func (r *Redis) refuses(s spec) bool {
-	container, _, _ := strings.Cut(s.name, "|")
-	return r.refused[s.name] || r.refused[container]
-}
+// SetTime sets the server's clock to us microseconds since 1970, for TIME and for expiry together. It
+// may go backwards: expiry times are absolute, so a step back lengthens every TTL by the step, as it
+// does on Redis. As there, keys go one millisecond after their TTL has run down to 0.
+func (r *Redis) SetTime(us int64) { r.engine.SetTime(us) }
 
-// word is a command's argument as clients send it.
-func word(arg any) string {
-	switch arg := arg.(type) {
-	case string:
-		return arg
-	case []byte:
-		return string(arg)
-	case float64:
-		return strconv.FormatFloat(arg, 'g', -1, 64)
-	}
-	return fmt.Sprint(arg)
-}
+// Now returns the server's clock in microseconds since 1970.
+func (r *Redis) Now() int64 { return r.engine.Now() }
 
-var lineBreaks = strings.NewReplacer("\r", " ", "\n", " ")
+// NeverExpire says whether keys stay for ever after their TTL has run down; PTTL then says 0. Turning
+// it off expires what is overdue.
+func (r *Redis) NeverExpire(never bool) { r.engine.NeverExpire(never) }
+
+// Snapshot writes the whole store as text, a line a key in the order of their names: database, name,
+// type, value byte for byte, and when it expires in milliseconds since 1970. Two equal texts are two
+// equal stores. Moving the clock alone changes nothing but the keys that expire.
+func (r *Redis) Snapshot() string { return r.engine.Snapshot() }

@@ -1,23 +1,9 @@
 package scripttest
 
-import (
-	"crypto/sha1"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"strings"
-	"sync/atomic"
-
-	lua "github.com/yuin/gopher-lua"
-	"github.com/yuin/gopher-lua/ast"
-	"github.com/yuin/gopher-lua/parse"
-)
+import "github.com/sluice-redis/sluice/internal/lua51"
 
 // DefaultBudget is how many VM instructions a run may take when its script sets no Budget.
-const DefaultBudget = 10_000_000
-
-// chunkName is what Redis calls a script in error messages.
-const chunkName = "user_script"
+const DefaultBudget = lua51.DefaultBudget
 
 // Script is a compiled script. It holds no state of its runs, so one Script serves many of them, on
 // several servers at once.
@@ -27,17 +13,8 @@ type Script struct {
 	SHA1   string // forty lower-case hex digits, what EVALSHA takes
 	Budget int    // VM instructions a run may take; 0 is DefaultBudget
 
-	proto  *lua.FunctionProto
-	sites  sites          // of proto
-	counts []atomic.Int64 // where its runs went, for a Coverage; else empty
+	engine *lua51.Script
 }
-
-// namesMetatables tells whether the source may set a metatable.
-func (s *Script) namesMetatables() bool { return strings.Contains(s.Source, "metatable") }
-
-// pass is one edit of a script's syntax tree. Passes see the tree as the author wrote it, before it is
-// made to compute as Redis does.
-type pass func([]ast.Stmt, *places) []ast.Stmt
 
 // Compile makes a script ready to run. The name serves messages only. The error is an ErrorReply where
 // Redis would refuse the script too, though the parser words its syntax errors in its own way.
@@ -45,81 +22,53 @@ func Compile(name, source string) (*Script, error) {
 	return compile(name, source)
 }
 
-func compile(name, source string, passes ...pass) (*Script, error) {
-	if strings.HasPrefix(source, "#") {
-		return nil, &UnsupportedError{What: "a first line that begins with #"}
-	}
-	proto, sites, err := compileChunk(source, chunkName, 0, passes...)
-	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
+func compile(name, source string, edits ...lua51.Edit) (*Script, error) {
+	script, err := lua51.Compile(name, source, edits...)
+	if err != nil {
 		return nil, err
 	}
-	if err != nil {
-		return nil, ErrorReply("ERR Error compiling script (new function): " + err.Error())
-	}
-	return &Script{Name: name, Source: source, SHA1: sha1Hex(source), proto: proto, sites: sites}, nil
+	return newScript(script), nil
 }
 
-// compileChunk compiles source to a function that takes the helpers and returns the chunk proper. chunk is
-// the number that it has in its run. An *UnsupportedError says that Redis might compile it.
-func compileChunk(source, display string, chunk int, passes ...pass) (*lua.FunctionProto, sites, error) {
-	stmts, places, err := parseChunk(source, display)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, edit := range passes {
-		stmts = edit(stmts, places)
-	}
-	stmts, sites, err := asRedis(stmts, display, chunk)
-	if err != nil {
-		return nil, nil, err
-	}
-	proto, err := lua.Compile(stmts, display)
-	var failure *lua.CompileError
-	if errors.As(err, &failure) {
-		return nil, nil, compileFailure(failure, display, sites)
-	}
-	return proto, sites, err
+func newScript(s *lua51.Script) *Script {
+	return &Script{Name: s.Name, Source: s.Source, SHA1: s.SHA1, Budget: s.Budget, engine: s}
 }
 
-// compileFailure is what Lua would refuse too, or else a limit of the VM here.
-func compileFailure(failure *lua.CompileError, display string, sites sites) error {
-	switch failure.Message {
-	case "no loop to break":
-		return fmt.Errorf("%s:%d: %s", display, sites[failure.Line%siteBase].line, failure.Message)
-	}
-	return &UnsupportedError{What: "a chunk in which there is: " + failure.Message}
+// Result is what one run of a script gave and did.
+type Result struct {
+	// Reply is what a RESP2 client receives: int64, string (a bulk string), Status, nil, ErrorReply
+	// (inside arrays only) or []any of these.
+	Reply any
+	// Err is an ErrorReply when the script answered or ended with an error, a *BudgetError or an
+	// *UnsupportedError when the harness ended it, else nil.
+	Err error
+	// Commands are the commands that the script called and the server executed or answered with an
+	// error, in their order.
+	Commands []Command
+	// Instructions is how many VM instructions the script took. It grows as the work grows; its unit
+	// is this package's own.
+	Instructions int
 }
 
-// parseChunk makes the syntax tree, a new one each time, and says where its nodes stand.
-func parseChunk(source, display string) ([]ast.Stmt, *places, error) {
-	stmts, err := parse.Parse(strings.NewReader(source), display)
-	if err != nil {
-		return nil, nil, oneLine(err)
-	}
-	if err := refuseGoto(stmts, display); err != nil {
-		return nil, nil, err
-	}
-	places := locate(source, stmts)
-	return stmts, places, settleLines(places, display, stmts)
+// Command is one redis.call or redis.pcall: Args are its words, the name first, as the script spelled it.
+// Write says that Redis counts the command as a write, even where it changed nothing.
+type Command = lua51.Command
+
+// Run runs the script as EVALSHA does.
+func (s *Script) Run(r *Redis, keys, args []string) Result {
+	r.tb.Helper()
+	return Result(s.current().Run(r.engine, keys, args))
 }
 
-// refuseGoto finds what gopher-lua knows and Lua 5.1 does not.
-func refuseGoto(stmts []ast.Stmt, display string) error {
-	var err error
-	walk(stmts, visitor{stmt: func(s ast.Stmt) {
-		switch s.(type) {
-		case *ast.GotoStmt, *ast.LabelStmt:
-			err = fmt.Errorf("%s:%d: goto and labels are not Lua 5.1", display, s.Line())
-		}
-	}})
-	return err
+// RunRO runs the script as EVALSHA_RO does: commands that write are refused.
+func (s *Script) RunRO(r *Redis, keys, args []string) Result {
+	r.tb.Helper()
+	return Result(s.current().RunRO(r.engine, keys, args))
 }
 
-func oneLine(err error) error {
-	return fmt.Errorf("%s", strings.Join(strings.Fields(err.Error()), " "))
-}
-
-func sha1Hex(s string) string {
-	sum := sha1.Sum([]byte(s))
-	return hex.EncodeToString(sum[:])
+// current is the compiled script with the fields as the test has set them since.
+func (s *Script) current() *lua51.Script {
+	current := *s.engine
+	current.Name, current.Source, current.SHA1, current.Budget = s.Name, s.Source, s.SHA1, s.Budget
+	return &current
 }

@@ -71,8 +71,23 @@ type attack struct {
 	first, worst          sample
 }
 
+// attempts is how often an attack is begun where the machine was too slow to judge it.
+const attempts = 3
+
 // TestAttack attacks all limiters with all faults.
 func TestAttack(t *testing.T) {
+	for attempt := range attempts {
+		judged := false
+		t.Run(fmt.Sprint(attempt+1), func(t *testing.T) { judged = attackOnce(t) })
+		if judged || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("too slow a machine to judge when service is back, %d times", attempts)
+}
+
+// attackOnce reports whether most of it could be judged.
+func attackOnce(t *testing.T) bool {
 	a := newAttack(t)
 	t.Logf("seed %d: %d limiters and modes, %d callers", a.seed, len(a.rows), workersARow*len(a.rows))
 	ctx, stop := context.WithCancel(context.Background())
@@ -92,7 +107,7 @@ func TestAttack(t *testing.T) {
 	workers.Wait()
 	a.close()
 	a.nothingIsLeft()
-	a.report()
+	return a.report()
 }
 
 // nothingIsLeft fails the attack if goroutines outlive the clients.

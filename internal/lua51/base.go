@@ -1,0 +1,321 @@
+package lua51
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// baseFunctions are the global functions of Lua 5.1 that Redis 7 leaves to scripts.
+func (lib *library) baseFunctions() map[string]function {
+	return map[string]function{
+		"__redis__err__handler": baseErrorHandler,
+
+		"assert":         baseAssert,
+		"collectgarbage": baseCollectGarbage,
+		"error":          baseError,
+		"gcinfo":         baseGCInfo,
+		"getmetatable":   lib.baseGetMetatable,
+		"ipairs":         baseIpairs,
+		"load":           baseLoad,
+		"loadstring":     baseLoadString,
+		"next":           baseNext,
+		"pairs":          basePairs,
+		"pcall":          basePcall,
+		"rawequal":       baseRawEqual,
+		"rawget":         baseRawGet,
+		"rawset":         baseRawSet,
+		"select":         baseSelect,
+		"setmetatable":   baseSetMetatable,
+		"tonumber":       baseToNumber,
+		"tostring":       baseToString,
+		"type":           baseType,
+		"unpack":         baseUnpack,
+		"xpcall":         baseXpcall,
+	}
+}
+
+func baseAssert(c call) int {
+	if !lua.LVAsBool(c.any(1)) {
+		c.fail("%s", c.optStr(2, "assertion failed!"))
+	}
+	return c.GetTop()
+}
+
+// baseCollectGarbage does nothing: memory is the Go runtime's affair. What tells of it is refused.
+func baseCollectGarbage(c call) int {
+	option := c.optStr(1, "collect")
+	switch option {
+	case "collect", "stop", "restart":
+		c.optInt(2, 0)
+		c.pushNumber(0)
+	case "count", "step", "setpause", "setstepmul": // of memory
+		runOf(c.LState).refuse(c.LState, "collectgarbage(\""+option+"\")")
+	default:
+		c.argError(1, "invalid option '"+cString(option)+"'")
+	}
+	return 1
+}
+
+func baseErrorHandler(c call) int {
+	runOf(c.LState).refuse(c.LState, "__redis__err__handler")
+	return 0
+}
+
+func baseGCInfo(c call) int {
+	runOf(c.LState).refuse(c.LState, "gcinfo")
+	return 0
+}
+
+func baseError(c call) int {
+	v := c.Get(1)
+	level := c.optInt(2, 1)
+	if text, ok := toString(v); ok && level > 0 {
+		v = lua.LString(position(c.LState, level) + text)
+	}
+	c.Error(v, 0)
+	return 0
+}
+
+func (lib *library) baseGetMetatable(c call) int {
+	v := c.any(1)
+	if _, ok := v.(lua.LString); ok {
+		mt := c.NewTable()
+		mt.RawSetString("__index", lib.strings.RawGetString("__index"))
+		c.Push(protected(c.LState, mt))
+		return 1
+	}
+	if v == lib.env {
+		c.Push(protected(c.LState, lib.globals.Metatable.(*lua.LTable)))
+		return 1
+	}
+	mt := lua.LNil
+	if t, ok := v.(*lua.LTable); ok && unprotected(t) == t {
+		mt = t.Metatable
+	}
+	if t, ok := mt.(*lua.LTable); ok {
+		if hidden := t.RawGetString("__metatable"); hidden != lua.LNil {
+			mt = hidden
+		}
+	}
+	c.Push(mt)
+	return 1
+}
+
+func baseSetMetatable(c call) int {
+	t := c.table(1)
+	mt := c.Get(2)
+	if mt.Type() != lua.LTTable && (mt != lua.LNil || c.GetTop() < 2) {
+		c.argError(2, "nil or table expected")
+	}
+	if !runOf(c.LState).script.namesMetatables() {
+		runOf(c.LState).refuse(c.LState, "setmetatable by a name that the source does not hold")
+	}
+	if weak, ok := mt.(*lua.LTable); ok && weak.RawGetString("__mode") != lua.LNil {
+		runOf(c.LState).refuse(c.LState, "weak tables")
+	}
+	if old, ok := t.Metatable.(*lua.LTable); ok && t == c.Get(1) && old.RawGetString("__metatable") != lua.LNil {
+		c.fail("cannot change a protected metatable")
+	}
+	c.writable(1).Metatable = mt
+	c.Push(t)
+	return 1
+}
+
+func baseIpairs(c call) int {
+	c.table(1)
+	c.Push(c.NewFunction(ipairsStep))
+	c.Push(c.Get(1))
+	c.pushNumber(0)
+	return 3
+}
+
+func ipairsStep(L *lua.LState) int {
+	c := call{LState: L, name: "for iterator"}
+	i := c.int(2) + 1
+	v := c.table(1).RawGetInt(i)
+	if v == lua.LNil {
+		return 0
+	}
+	c.pushNumber(float64(i))
+	c.Push(v)
+	return 2
+}
+
+func basePairs(c call) int {
+	c.table(1)
+	c.Push(c.NewFunction(bound("next", baseNext)))
+	c.Push(c.Get(1))
+	c.Push(lua.LNil)
+	return 3
+}
+
+func baseNext(c call) int {
+	k, v := c.next(c.table(1), c.Get(2))
+	c.Push(k)
+	if k == lua.LNil {
+		return 1
+	}
+	c.Push(v)
+	return 2
+}
+
+func baseRawEqual(c call) int {
+	c.Push(lua.LBool(c.RawEqual(c.any(1), c.any(2))))
+	return 1
+}
+
+func baseRawGet(c call) int {
+	c.Push(c.table(1).RawGet(c.any(2)))
+	return 1
+}
+
+func baseRawSet(c call) int {
+	c.table(1)
+	k, v := c.any(2), c.any(3)
+	if failure := badKey(k); failure != "" {
+		c.raise(failure)
+	}
+	runOf(c.LState).store(c.writable(1), k, v)
+	c.SetTop(1)
+	return 1
+}
+
+func baseSelect(c call) int {
+	top := c.GetTop()
+	if s, ok := c.Get(1).(lua.LString); ok && strings.HasPrefix(string(s), "#") {
+		c.pushNumber(float64(top - 1))
+		return 1
+	}
+	n := c.int(1)
+	switch {
+	case n < 0:
+		n += top
+	case n > top:
+		n = top
+	}
+	if n < 1 {
+		c.argError(1, "index out of range")
+	}
+	return top - n
+}
+
+func baseToNumber(c call) int {
+	base := c.optInt(2, 10)
+	x, ok := 0.0, false
+	if base == 10 {
+		x, ok = toNumber(c.any(1))
+	} else {
+		s := c.str(1)
+		if base < 2 || base > 36 {
+			c.argError(2, "base out of range")
+		}
+		x, ok = parseBase(s, base)
+	}
+	if !ok {
+		c.Push(lua.LNil)
+		return 1
+	}
+	c.pushNumber(x)
+	return 1
+}
+
+func baseToString(c call) int {
+	v := c.any(1)
+	if own := c.GetMetaField(v, "__tostring"); own != lua.LNil {
+		c.Push(own)
+		c.Push(v)
+		c.Call(1, 1)
+		return 1
+	}
+	c.pushString(displayed(v))
+	return 1
+}
+
+func baseType(c call) int {
+	c.pushString(c.any(1).Type().String())
+	return 1
+}
+
+func baseUnpack(c call) int {
+	t := c.table(1)
+	from := c.optInt(2, 1)
+	to := 0
+	if c.Get(3) != lua.LNil {
+		to = c.int(3)
+	} else {
+		to = c.length(t)
+	}
+	if from > to {
+		return 0
+	}
+	c.room(to-from+1, "too many results to unpack")
+	for i := from; i <= to; i++ {
+		c.Push(t.RawGet(lua.LNumber(i)))
+	}
+	return to - from + 1
+}
+
+func baseLoadString(c call) int {
+	source := c.str(1)
+	return c.load(source, c.optStr(2, source))
+}
+
+// baseLoad collects the pieces that a function returns.
+func baseLoad(c call) int {
+	name := c.optStr(2, "=(load)")
+	next := c.function(1)
+	var source strings.Builder
+	for {
+		results, failure := c.protect([]lua.LValue{next})
+		if failure != nil {
+			return c.pushAll(lua.LNil, []lua.LValue{failure})
+		}
+		first := append(results, lua.LNil)[0]
+		piece, ok := toString(first)
+		if !ok && first != lua.LNil {
+			return c.pushAll(lua.LNil, []lua.LValue{lua.LString("reader function must return a string")})
+		}
+		if piece == "" {
+			return c.load(source.String(), name)
+		}
+		source.WriteString(piece)
+	}
+}
+
+// load compiles source as the script itself was compiled, and pushes what loadstring returns.
+func (c call) load(source, name string) int {
+	run := runOf(c.LState)
+	proto, sites, err := compileChunk(source, displayedChunk(name), len(run.chunks))
+	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
+		run.end(c.LState, err)
+	}
+	if err != nil {
+		run.refuse(c.LState, "the error text of a chunk that does not compile: "+err.Error())
+	}
+	run.chunks = append(run.chunks, sites)
+	c.Push(run.redis.lib.instantiate(c.LState, proto))
+	return 1
+}
+
+// displayedChunk is how messages name a chunk: a name after = or @ as it is, else the first line of
+// the source.
+func displayedChunk(name string) string {
+	if strings.HasPrefix(name, "=") || strings.HasPrefix(name, "@") {
+		return name[1:]
+	}
+	const room = 43
+	line := name
+	if i := strings.IndexAny(line, "\r\n"); i >= 0 {
+		line = line[:i]
+	}
+	if len(line) > room {
+		line = line[:room]
+	}
+	if len(line) < len(name) {
+		line += "..."
+	}
+	return fmt.Sprintf("[string \"%s\"]", line)
+}

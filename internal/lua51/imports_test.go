@@ -1,0 +1,53 @@
+package lua51
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A browser runs this package, so it brings no test framework and no templates along.
+func TestImports(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list -deps: %v\n%s", err, out)
+	}
+	imported := strings.Fields(string(out))
+	for _, heavy := range []string{"testing", "html/template", "text/template"} {
+		if slices.Contains(imported, heavy) {
+			t.Errorf("%s is imported", heavy)
+		}
+	}
+	if !slices.Contains(imported, "github.com/yuin/gopher-lua") {
+		t.Errorf("go list -deps printed\n%s", out)
+	}
+}
+
+// A server is closed by who opened it, what it logs is theirs to take, and the next server is another one.
+func TestOpenAndClose(t *testing.T) {
+	first, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged []string
+	first.Log = func(line string) { logged = append(logged, line) }
+	do(t, first, "SET", "k1", "1")
+	if result := runOn(t, first, `redis.log(redis.LOG_NOTICE, "seen", redis.call("GET", KEYS[1]))`); result.Err != nil {
+		t.Error(result.Err)
+	}
+	if want := []string{"fragment: seen 1"}; !slices.Equal(logged, want) {
+		t.Errorf("logged %q, want %q", logged, want)
+	}
+	first.Close()
+
+	second, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	result := runOn(t, second, `redis.log(redis.LOG_NOTICE, "to nobody") return redis.call("GET", KEYS[1]) or "none"`)
+	if result.Reply != "none" {
+		t.Errorf("%v, %v; want none: the stores are apart and a server without Log discards", result.Reply, result.Err)
+	}
+}

@@ -1,0 +1,206 @@
+package lua51
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"sync"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// library is what Redis puts into Lua before a script runs. It is made once a server and shared by its
+// runs: scripts cannot write to it, and its functions find their run in the thread that calls them.
+type library struct {
+	globals    *lua.LTable                  // _G
+	env        *lua.LTable                  // _G as scripts get it
+	strings    *lua.LTable                  // the metatable of strings
+	primitives *lua.LTable                  // the metatable of what else is neither table nor userdata
+	types      []lua.LValue                 // a value of each type that has it
+	helpers    []lua.LValue                 // as helperNames
+	null       lua.LValue                   // cjson.null
+	common     *lua.LTable                  // _G of which this one is a copy
+	maker      *lua.LState                  // that made it
+	order      map[*lua.LTable][]lua.LValue // of the keys of the libraries
+}
+
+// stateOptions size a Lua state: small to begin with, since a fresh one serves every run.
+func stateOptions() lua.Options {
+	return lua.Options{
+		SkipOpenLibs:        true,
+		CallStackSize:       4096, // calls within calls; Lua 5.1 has 20000
+		MinimizeStackMemory: true,
+		RegistrySize:        512,
+		RegistryGrowStep:    4096,
+		RegistryMaxSize:     1 << 18,
+	}
+}
+
+// newLibrary makes the library of a server. All but _G is the same for all servers, and never written to.
+func newLibrary() *library {
+	lib := *commonLibrary()
+	lib.common = lib.globals
+	L := lib.maker
+	lib.setGlobals(L)
+	for _, name := range lib.order[lib.common] {
+		lib.globals.RawSet(name, lib.common.RawGet(name))
+	}
+	lib.globals.Metatable = lib.common.Metatable
+	lib.globals.RawSetString("_G", lib.env)
+	lib.register(L, lib.globals, map[string]function{"getmetatable": lib.baseGetMetatable})
+	return &lib
+}
+
+func (lib *library) setGlobals(L *lua.LState) {
+	lib.globals = L.NewTable()
+	lib.env = protected(L, lib.globals)
+}
+
+var commonLibrary = sync.OnceValue(func() *library {
+	L := lua.NewState(stateOptions())
+	lib := &library{maker: L}
+	lib.setGlobals(L)
+	lib.primitives = primitiveMeta(L)
+	lib.types = primitiveTypes(L)
+	lib.null = &lua.LUserData{Metatable: lib.primitives}
+	for _, f := range helperFunctions() {
+		lib.helpers = append(lib.helpers, L.NewFunction(f))
+	}
+	lib.fill(L)
+	lib.arrange()
+	return lib
+})
+
+// fill makes the globals.
+func (lib *library) fill(L *lua.LState) {
+	lib.register(L, lib.globals, lib.baseFunctions())
+	lib.globals.RawSetString("_G", lib.env)
+	lib.globals.RawSetString("_VERSION", lua.LString("Lua 5.1"))
+
+	lib.strings = stringMeta(L, lib.module(L, "string", stringFunctions()))
+	lib.module(L, "table", tableFunctions())
+	lib.module(L, "math", mathFunctions())
+	lib.constants("math", mathConstants())
+	lib.module(L, "coroutine", coroutineFunctions(L))
+	lib.module(L, "bit", bitFunctions())
+	lib.module(L, "struct", structFunctions())
+	lib.module(L, "cjson", lib.cjsonFunctions())
+	lib.constants("cjson", map[string]lua.LValue{
+		"null": lib.null, "_NAME": lua.LString("cjson"), "_VERSION": lua.LString("2.1.0"),
+	})
+	lib.module(L, "cmsgpack", cmsgpackFunctions())
+	lib.constants("cmsgpack", map[string]lua.LValue{
+		"_NAME": lua.LString("cmsgpack"), "_VERSION": lua.LString("lua-cmsgpack 0.4.0"),
+		"_COPYRIGHT":   lua.LString("Copyright (C) 2012, Salvatore Sanfilippo"),
+		"_DESCRIPTION": lua.LString("MessagePack C implementation for Lua"),
+	})
+	lib.module(L, "redis", redisFunctions())
+	lib.constants("redis", redisConstants())
+
+	mt := L.NewTable()
+	mt.RawSetString("__index", L.NewFunction(bound("", unknownGlobal)))
+	lib.globals.Metatable = mt
+}
+
+// librariesText are the keys of _G and of the libraries of Redis 7.0.15, a table a line behind its name, in
+// the order in which pairs finds them there.
+//
+//go:embed libraries.txt
+var librariesText string
+
+func (lib *library) arrange() {
+	lib.order = map[*lua.LTable][]lua.LValue{}
+	for line := range strings.Lines(librariesText) {
+		words := strings.Fields(line)
+		t := unprotected(lib.globals.RawGetString(words[0]).(*lua.LTable))
+		for _, key := range words[1:] {
+			lib.order[t] = append(lib.order[t], lua.LString(key))
+		}
+	}
+}
+
+// keysOf are the keys of a table of the library in their order, nil of others.
+func (lib *library) keysOf(t *lua.LTable) []lua.LValue {
+	if t == lib.globals {
+		return lib.order[lib.common]
+	}
+	return lib.order[t]
+}
+
+// module makes a global table of functions and returns it as scripts get it.
+func (lib *library) module(L *lua.LState, name string, functions map[string]function) *lua.LTable {
+	t := L.NewTable()
+	lib.register(L, t, functions)
+	proxy := protected(L, t)
+	lib.globals.RawSetString(name, proxy)
+	return proxy
+}
+
+func (lib *library) register(L *lua.LState, t *lua.LTable, functions map[string]function) {
+	for name, f := range functions {
+		t.RawSetString(name, L.NewFunction(bound(name, f)))
+	}
+}
+
+func (lib *library) constants(module string, values map[string]lua.LValue) {
+	t := unprotected(lib.globals.RawGetString(module).(*lua.LTable))
+	for name, v := range values {
+		t.RawSetString(name, v)
+	}
+}
+
+// bound gives a library function its name. A fault of the function itself, as opposed to a Lua error,
+// ends the run, so that it is not taken for something the script did.
+func bound(name string, f function) lua.LGFunction {
+	return func(L *lua.LState) int {
+		defer func() {
+			switch p := recover().(type) {
+			case nil:
+			case *lua.ApiError:
+				panic(p)
+			default:
+				runOf(L).fault = fmt.Errorf("scripttest: %s: %v", name, p)
+				panic(p)
+			}
+		}()
+		return f(call{LState: L, name: name})
+	}
+}
+
+// newState returns a Lua state for one run, with KEYS and ARGV.
+func (lib *library) newState(r *run, keys, args []string) *lua.LState {
+	options := stateOptions()
+	if r.script.namesMetatables() {
+		options.CallStackSize = maxNested // a metamethod's call is one of those that Lua 5.1 has 200 of
+	}
+	L := lua.NewState(options)
+	L.G.Global, L.Env = lib.globals, lib.env
+	for _, v := range lib.types {
+		L.SetMetatable(v, lib.primitives)
+	}
+	L.SetMetatable(lua.LString(""), lib.strings)
+	lib.globals.RawSetString("KEYS", stringTable(L, keys))
+	lib.globals.RawSetString("ARGV", stringTable(L, args))
+	L.SetContext(r)
+	return L
+}
+
+func stringTable(L *lua.LState, items []string) *lua.LTable {
+	t := L.CreateTable(len(items), 0)
+	for _, item := range items {
+		t.Append(lua.LString(item))
+	}
+	return t
+}
+
+// instantiate makes a function of a compiled chunk.
+func (lib *library) instantiate(L *lua.LState, proto *lua.FunctionProto) *lua.LFunction {
+	L.Push(L.NewFunctionFromProto(proto))
+	for _, helper := range lib.helpers {
+		L.Push(helper)
+	}
+	L.Call(len(lib.helpers), 1)
+	f := L.Get(-1).(*lua.LFunction)
+	L.Pop(1)
+	return f
+}

@@ -1,0 +1,238 @@
+package lua51
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// formatNumber writes a number as Lua 5.1 does wherever it makes a string of one: "%.14g".
+func formatNumber(x float64) string {
+	if i := int64(x); float64(i) == x && i > -1e14 && i < 1e14 && !(i == 0 && math.Signbit(x)) {
+		return strconv.FormatInt(i, 10)
+	}
+	return formatG(x, 14)
+}
+
+// formatG is C's "%.<digits>g".
+func formatG(x float64, digits int) string {
+	if s, special := formatSpecial(x); special {
+		return s
+	}
+	return strconv.FormatFloat(x, 'g', digits, 64)
+}
+
+// formatSpecial is how C prints what is not a finite number; the sign of a NaN shows.
+func formatSpecial(x float64) (string, bool) {
+	s := "inf"
+	switch {
+	case math.IsNaN(x):
+		s = "nan"
+	case !math.IsInf(x, 0):
+		return "", false
+	}
+	if math.Signbit(x) {
+		s = "-" + s
+	}
+	return s, true
+}
+
+// ParseNumber reads a number as Lua 5.1 does: strtod over all of the string, which ends at its first
+// NUL and may have white space around.
+func ParseNumber(s string) (float64, bool) {
+	if x, ok := parseDigits(s); ok {
+		return x, true
+	}
+	if i := strings.IndexByte(s, 0); i >= 0 {
+		s = s[:i]
+	}
+	s = strings.TrimLeft(s, spaces)
+	x, n := strtod(s)
+	if n == 0 || strings.TrimLeft(s[n:], spaces) != "" {
+		return 0, false
+	}
+	return x, true
+}
+
+// spaces are the characters that C's isspace knows.
+const spaces = " \t\n\v\f\r"
+
+// parseDigits is the short way for what is nearly always there: a few decimal digits.
+func parseDigits(s string) (float64, bool) {
+	if len(s) == 0 || len(s) > 15 {
+		return 0, false
+	}
+	n := int64(0)
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return 0, false
+		}
+		n = n*10 + int64(s[i]-'0')
+	}
+	return float64(n), true
+}
+
+// strtod reads the longest number that s begins with, and says how many bytes it has: 0 for none.
+func strtod(s string) (float64, int) {
+	sign := 0
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		sign = 1
+	}
+	n, text := scanMagnitude(s[sign:])
+	if n == 0 {
+		return 0, 0
+	}
+	x, _ := strconv.ParseFloat(text, 64) // out of range it is 0 or infinite, as strtod has it
+	if s[0] == '-' {
+		x = math.Copysign(x, -1)
+	}
+	return x, sign + n
+}
+
+// scanMagnitude finds an unsigned number at the start of s: its length and how Go spells it.
+func scanMagnitude(s string) (int, string) {
+	lower := strings.ToLower(s[:min(len(s), 8)])
+	switch {
+	case strings.HasPrefix(lower, "infinity"):
+		return len("infinity"), "inf"
+	case strings.HasPrefix(lower, "inf"):
+		return len("inf"), "inf"
+	case strings.HasPrefix(lower, "nan"):
+		return len("nan") + scanNaNTag(s[len("nan"):]), "nan"
+	case strings.HasPrefix(lower, "0x"):
+		if n := scanDigits(s[2:], 'p', isHexDigit); n > 0 {
+			return 2 + n, withExponent(s[:2+n])
+		}
+		return 1, "0"
+	}
+	n := scanDigits(s, 'e', isDigit)
+	return n, s[:n]
+}
+
+// scanNaNTag is the length of the "(abc)" that may follow a nan.
+func scanNaNTag(s string) int {
+	if s == "" || s[0] != '(' {
+		return 0
+	}
+	for i := 1; i < len(s); i++ {
+		if s[i] == ')' {
+			return i + 1
+		}
+		if !isAlnum(s[i]) && s[i] != '_' {
+			return 0
+		}
+	}
+	return 0
+}
+
+// scanDigits is the length of digits [. digits] [exponent] at the start of s, with a digit at least.
+func scanDigits(s string, exponent byte, digit func(byte) bool) int {
+	i, digits := 0, 0
+	for ; i < len(s) && digit(s[i]); i++ {
+		digits++
+	}
+	if i < len(s) && s[i] == '.' {
+		i++
+		for ; i < len(s) && digit(s[i]); i++ {
+			digits++
+		}
+	}
+	if digits == 0 {
+		return 0
+	}
+	return i + scanExponent(s[i:], exponent)
+}
+
+// scanExponent is the length of an exponent at the start of s; without digits it is none.
+func scanExponent(s string, letter byte) int {
+	if s == "" || s[0]|0x20 != letter {
+		return 0
+	}
+	i := 1
+	if i < len(s) && (s[i] == '-' || s[i] == '+') {
+		i++
+	}
+	first := i
+	for i < len(s) && isDigit(s[i]) {
+		i++
+	}
+	if i == first {
+		return 0
+	}
+	return i
+}
+
+// withExponent gives a hexadecimal number the exponent that Go demands.
+func withExponent(s string) string {
+	if strings.ContainsAny(s, "pP") {
+		return s
+	}
+	return s + "p0"
+}
+
+// parseBase reads what tonumber(s, base) reads: C's strtoul, which takes a sign, wraps a negative
+// number round, stays at the largest on overflow, and lets base 16 have its 0x.
+func parseBase(s string, base int) (float64, bool) {
+	s = strings.Trim(cString(s), spaces)
+	negative := strings.HasPrefix(s, "-")
+	if negative || strings.HasPrefix(s, "+") {
+		s = s[1:]
+	}
+	if base == 16 && len(s) > 2 && strings.EqualFold(s[:2], "0x") {
+		s = s[2:]
+	}
+	if s == "" || !isAlnum(s[0]) {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, base, 64)
+	if err != nil && n != math.MaxUint64 {
+		return 0, false
+	}
+	if negative && err == nil {
+		n = -n
+	}
+	return float64(n), true
+}
+
+// cString is what C sees of s: all before its first NUL.
+func cString(s string) string {
+	if i := strings.IndexByte(s, 0); i >= 0 {
+		return s[:i]
+	}
+	return s
+}
+
+// toInt64 is C's conversion on the machines Redis runs on: toward zero, and the smallest integer for
+// all that does not fit.
+func toInt64(x float64) int64 {
+	if x >= -(1<<63) && x < 1<<63 {
+		return int64(x)
+	}
+	return math.MinInt64
+}
+
+// toInt32 is the same for int.
+func toInt32(x float64) int32 {
+	if x > math.MinInt32-1 && x < math.MaxInt32+1 {
+		return int32(x)
+	}
+	return math.MinInt32
+}
+
+// toUint64 is the same for unsigned long.
+func toUint64(x float64) uint64 {
+	if x >= 1<<63 {
+		return uint64(toInt64(x-(1<<63))) ^ 1<<63
+	}
+	return uint64(toInt64(x))
+}
+
+func isDigit(c byte) bool    { return c >= '0' && c <= '9' }
+func isLower(c byte) bool    { return c >= 'a' && c <= 'z' }
+func isUpper(c byte) bool    { return c >= 'A' && c <= 'Z' }
+func isAlpha(c byte) bool    { return isLower(c | 0x20) }
+func isAlnum(c byte) bool    { return isAlpha(c) || isDigit(c) }
+func isHexDigit(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+func isSpace(c byte) bool    { return strings.IndexByte(spaces, c) >= 0 }
+func isControl(c byte) bool  { return c < ' ' || c == 127 }
+func isPunct(c byte) bool    { return c > ' ' && c < 127 && !isAlnum(c) }

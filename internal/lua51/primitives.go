@@ -1,0 +1,197 @@
+package lua51
+
+import (
+	"math"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// arithmetic are the operations that the VM leaves to metatables as soon as an operand is not a number.
+// Strings have them so that they convert as strtod does; the other types so that errors are worded as
+// in Lua 5.1.
+var arithmetic = map[string]operation{
+	"__add": func(_ *run, a, b float64) float64 { return a + b },
+	"__sub": func(_ *run, a, b float64) float64 { return a - b },
+	"__mul": func(_ *run, a, b float64) float64 { return a * b },
+	"__div": func(_ *run, a, b float64) float64 { return a / b },
+	"__mod": func(_ *run, a, b float64) float64 { return modulo(a, b) },
+	"__pow": (*run).power,
+	"__unm": func(_ *run, a, _ float64) float64 { return -a },
+}
+
+type operation func(r *run, a, b float64) float64
+
+// modulo is Lua 5.1's a % b, rounding and all.
+func modulo(a, b float64) float64 {
+	return a - float64(math.Floor(a/b)*b)
+}
+
+// primitiveTypes are values of the types that share one metatable.
+func primitiveTypes(L *lua.LState) []lua.LValue {
+	return []lua.LValue{lua.LNil, lua.LTrue, lua.LNumber(0), L.NewFunction(refuseWrite), L}
+}
+
+// primitiveMeta is the metatable of everything that is neither table nor userdata.
+func primitiveMeta(L *lua.LState) *lua.LTable {
+	mt := L.NewTable()
+	for event, compute := range arithmetic {
+		mt.RawSetString(event, L.NewFunction(arithmeticOn(event, compute)))
+	}
+	for event, verb := range map[string]string{
+		"__index": "index", "__newindex": "index", "__call": "call", "__len": "get length of",
+	} {
+		mt.RawSetString(event, L.NewFunction(func(L *lua.LState) int {
+			cannotUse(L, verb, L.Get(1))
+			return 0
+		}))
+	}
+	return mt
+}
+
+func arithmeticOn(event string, compute operation) lua.LGFunction {
+	return func(L *lua.LState) int {
+		a, okA := toNumber(L.Get(1))
+		b, okB := toNumber(L.Get(2))
+		if L.GetTop() < 2 {
+			okB = true // unary minus
+		}
+		if own := ownMeta(L, event, L.Get(1), L.Get(2)); own != lua.LNil {
+			return callMeta(L, own, L.Get(1), L.Get(2))
+		}
+		if !okA {
+			cannot(L, "perform arithmetic on", L.Get(1), 0)
+		}
+		if !okB {
+			cannot(L, "perform arithmetic on", L.Get(2), 1)
+		}
+		L.Push(lua.LNumber(compute(runOf(L), a, b)))
+		return 1
+	}
+}
+
+// cannot raises the error of an operation on one of its operands.
+func cannot(L *lua.LState, verb string, v lua.LValue, operand int) {
+	at, _ := caller(L)
+	call{LState: L}.fail("attempt to %s %s", verb, runOf(L).describe(at.operand(operand), v.Type()))
+}
+
+// cannotUse raises the error of indexing, calling or measuring a value.
+func cannotUse(L *lua.LState, verb string, v lua.LValue) {
+	at, _ := caller(L)
+	called := at.operand(0)
+	if verb == "call" {
+		called = at.callee
+	}
+	call{LState: L}.fail("attempt to %s %s", verb, runOf(L).describe(called, v.Type()))
+}
+
+// stringMeta is the metatable of strings: the library for methods, and arithmetic. Like Redis's it has
+// no __len and no __call; calling a string is an error all the same.
+func stringMeta(L *lua.LState, library *lua.LTable) *lua.LTable {
+	mt := primitiveMeta(L)
+	mt.RawSetString("__index", library)
+	return mt
+}
+
+// helperFunctions are what helperNames stand for, in that order.
+func helperFunctions() []lua.LGFunction {
+	return []lua.LGFunction{
+		helpConcat, arithmeticHelper("__mod"), arithmeticHelper("__pow"), helpFor, helpLength, helpTable, helpMore, helpSet,
+		helpCount, helpWay,
+	}
+}
+
+// arithmeticHelper is an operator as a call: numbers at once, all else by metatable.
+func arithmeticHelper(event string) lua.LGFunction {
+	compute := arithmetic[event]
+	primitive := arithmeticOn(event, compute)
+	return func(L *lua.LState) int {
+		a, okA := L.Get(1).(lua.LNumber)
+		b, okB := L.Get(2).(lua.LNumber)
+		if okA && okB {
+			L.Push(lua.LNumber(compute(runOf(L), float64(a), float64(b))))
+			return 1
+		}
+		return primitive(L)
+	}
+}
+
+// helpConcat joins its arguments as a chain of .. does: from the right, numbers with 14 digits.
+func helpConcat(L *lua.LState) int {
+	if s, ok := joined(L); ok {
+		L.Push(lua.LString(s))
+		return 1
+	}
+	n := L.GetTop()
+	right := L.Get(n)
+	for i := n - 1; i >= 1; i-- {
+		right = concat(L, i, right)
+	}
+	L.Push(right)
+	return 1
+}
+
+// joined is the whole chain when it has strings and numbers only.
+func joined(L *lua.LState) (string, bool) {
+	var buf []byte
+	for i := 1; i <= L.GetTop(); i++ {
+		s, ok := toString(L.Get(i))
+		if !ok {
+			return "", false
+		}
+		buf = append(buf, s...)
+	}
+	return string(buf), true
+}
+
+// concat joins operand i, counted from 1, with what is right of it.
+func concat(L *lua.LState, i int, b lua.LValue) lua.LValue {
+	a := L.Get(i)
+	left, okA := toString(a)
+	right, okB := toString(b)
+	if okA && okB {
+		return lua.LString(left + right)
+	}
+	if own := ownMeta(L, "__concat", a, b); own != lua.LNil {
+		callMeta(L, own, a, b)
+		result := L.Get(-1)
+		L.Pop(1)
+		return result
+	}
+	if okA {
+		cannot(L, "concatenate", b, i)
+	}
+	cannot(L, "concatenate", a, i-1)
+	return nil
+}
+
+// ownMeta is a metamethod that the script itself gave to one of two tables.
+func ownMeta(L *lua.LState, event string, a, b lua.LValue) lua.LValue {
+	for _, v := range []lua.LValue{a, b} {
+		if _, isTable := v.(*lua.LTable); !isTable {
+			continue
+		}
+		if f := L.GetMetaField(v, event); f != lua.LNil {
+			return f
+		}
+	}
+	return lua.LNil
+}
+
+func callMeta(L *lua.LState, f, a, b lua.LValue) int {
+	L.Push(f)
+	L.Push(a)
+	L.Push(b)
+	call{LState: L}.Call(2, 1)
+	return 1
+}
+
+// helpFor converts a bound of a numeric for.
+func helpFor(L *lua.LState) int {
+	x, ok := toNumber(L.Get(1))
+	if !ok {
+		call{LState: L}.fail("'for' %s must be a number", L.Get(2))
+	}
+	L.Push(lua.LNumber(x))
+	return 1
+}

@@ -1,0 +1,174 @@
+package lua51
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// TestServerCorpus runs every fragment of the corpus here and on a real Redis 7.0 and compares what they
+// reply: types, texts of errors and all.
+func TestServerCorpus(t *testing.T) {
+	server := dialRedis(t, redis70(t).Addr)
+	emulated := Start(t)
+	for _, group := range corpus {
+		t.Run(group.name, func(t *testing.T) {
+			for _, source := range group.fragments {
+				server.do(t, "FLUSHALL")
+				emulated.FlushAll()
+				want := server.eval(t, source)
+				got := evaluate(t, emulated, source)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s\n(-redis +lua51)\n%s", source, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestServerCommandTable holds commands.txt against the server's own COMMAND.
+func TestServerCommandTable(t *testing.T) {
+	server := dialRedis(t, redis70(t).Addr)
+	listed := map[string]bool{}
+	for _, entry := range server.do(t, "COMMAND").([]any) {
+		checkCommand(t, entry.([]any), listed)
+	}
+	for name := range commandTable() {
+		if !listed[name] {
+			t.Errorf("commands.txt has %s, the server has not", name)
+		}
+	}
+}
+
+func checkCommand(t *testing.T, entry []any, listed map[string]bool) {
+	flags := fmt.Sprint(entry[2])
+	name := entry[0].(string)
+	listed[name] = true
+	want := spec{
+		name:     name,
+		arity:    int(entry[1].(int64)),
+		write:    strings.Contains(flags, "write"),
+		noScript: strings.Contains(flags, "noscript"),
+	}
+	if got := commandTable()[name]; got != want {
+		t.Errorf("commands.txt: %+v, the server: %+v", got, want)
+	}
+	for _, sub := range entry[9].([]any) {
+		checkCommand(t, sub.([]any), listed)
+	}
+}
+
+// redis70 starts the first Redis 7.0 there is: this package words its errors as that version does. Another
+// version is no reason to fail where that is what the platform has, except in CI, which has 7.0.
+func redis70(t *testing.T) *redistest.Server {
+	t.Helper()
+	var found []string
+	for _, binary := range append(redistest.Servers(t), "redis-server") {
+		version, err := exec.Command(binary, "--version").Output()
+		if err == nil && strings.Contains(string(version), "v=7.0.") {
+			return redistest.StartBinary(t, binary)
+		}
+		found = append(found, strings.TrimSpace(string(version)))
+	}
+	message := fmt.Sprintf("no Redis 7.0 among %q: add one to %s", found, redistest.Environment)
+	if os.Getenv("CI") != "" {
+		t.Fatal(message)
+	}
+	t.Skip(message)
+	return nil
+}
+
+// evaluate is EVAL on the emulated server, with the same keys and arguments as eval below.
+func evaluate(t *testing.T, r *Redis, source string) any {
+	script, err := Compile("fragment", source)
+	if err != nil {
+		t.Errorf("%s: %v", source, err)
+		return nil
+	}
+	result := script.Run(r, []string{"k1", "k2"}, []string{"a", "10", "1e3"})
+	if _, isReply := result.Err.(ErrorReply); !isReply && result.Err != nil {
+		t.Errorf("%s: %v", source, result.Err)
+	}
+	if result.Err != nil {
+		return result.Err
+	}
+	return result.Reply
+}
+
+// wire is a connection to a real server that keeps the types of replies apart.
+type wire struct {
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func dialRedis(t *testing.T, addr string) *wire {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return &wire{conn: conn, in: bufio.NewReader(conn)}
+}
+
+func (w *wire) eval(t *testing.T, source string) any {
+	return w.do(t, "EVAL", source, "2", "k1", "k2", "a", "10", "1e3")
+}
+
+func (w *wire) do(t *testing.T, words ...string) any {
+	t.Helper()
+	var out strings.Builder
+	fmt.Fprintf(&out, "*%d\r\n", len(words))
+	for _, word := range words {
+		fmt.Fprintf(&out, "$%d\r\n%s\r\n", len(word), word)
+	}
+	if _, err := io.WriteString(w.conn, out.String()); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := w.read()
+	if err != nil {
+		t.Fatalf("%.200q: %v", words, err)
+	}
+	return reply
+}
+
+func (w *wire) read() (any, error) {
+	line, err := w.in.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	text := line[1 : len(line)-2]
+	switch line[0] {
+	case '+':
+		return Status(text), nil
+	case '-':
+		return ErrorReply(text), nil
+	case ':':
+		return strconv.ParseInt(text, 10, 64)
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return nil, err
+	}
+	if line[0] == '$' {
+		bulk := make([]byte, n+2)
+		_, err := io.ReadFull(w.in, bulk)
+		return string(bulk[:n]), err
+	}
+	items := make([]any, n)
+	for i := range items {
+		if items[i], err = w.read(); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}

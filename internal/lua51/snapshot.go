@@ -1,0 +1,86 @@
+package lua51
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// Snapshot writes the whole store as text, a line a key in the order of their names: database, name,
+// type, value byte for byte, and when it expires in milliseconds since 1970. Two equal texts are two
+// equal stores. Moving the clock alone changes nothing but the keys that expire.
+func (r *Redis) Snapshot() string {
+	var out strings.Builder
+	for db := range r.databases {
+		store := r.mini.DB(db)
+		for _, key := range store.Keys() {
+			fmt.Fprintf(&out, "%d %q %s\n", db, key, r.describe(store, db, key))
+		}
+	}
+	return out.String()
+}
+
+func (r *Redis) describe(store *miniredis.RedisDB, db int, key string) string {
+	text := store.Type(key) + " " + value(store, key)
+	if ttl := store.TTL(key); ttl != 0 {
+		text += fmt.Sprintf(" expires %d", r.dueTime(dbKey{db, key}, ttl, r.now/1000))
+	}
+	return text
+}
+
+// value is a key's value; the errors of the accessors cannot occur, since the type is known.
+func value(store *miniredis.RedisDB, key string) string {
+	switch store.Type(key) {
+	case "string":
+		s, _ := store.Get(key)
+		return strconv.Quote(s)
+	case "list":
+		items, _ := store.List(key)
+		return quoted(items)
+	case "set":
+		members, _ := store.Members(key)
+		return quoted(members)
+	case "hash":
+		return hashValue(store, key)
+	case "zset":
+		return zsetValue(store, key)
+	}
+	return "of a type that is not emulated"
+}
+
+func quoted(items []string) string {
+	words := make([]string, len(items))
+	for i, item := range items {
+		words[i] = strconv.Quote(item)
+	}
+	return "[" + strings.Join(words, " ") + "]"
+}
+
+func hashValue(store *miniredis.RedisDB, key string) string {
+	fields, _ := store.HKeys(key)
+	slices.Sort(fields)
+	pairs := make([]string, len(fields))
+	for i, field := range fields {
+		pairs[i] = strconv.Quote(field) + "=" + strconv.Quote(store.HGet(key, field))
+	}
+	return "{" + strings.Join(pairs, " ") + "}"
+}
+
+func zsetValue(store *miniredis.RedisDB, key string) string {
+	scores, _ := store.SortedSet(key)
+	members := make([]string, 0, len(scores))
+	for member := range scores {
+		members = append(members, member)
+	}
+	slices.SortFunc(members, func(a, b string) int {
+		return cmp.Or(cmp.Compare(scores[a], scores[b]), cmp.Compare(a, b))
+	})
+	for i, member := range members {
+		members[i] = strconv.FormatFloat(scores[member], 'g', -1, 64) + ":" + strconv.Quote(member)
+	}
+	return "[" + strings.Join(members, " ") + "]"
+}

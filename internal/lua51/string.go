@@ -1,0 +1,253 @@
+package lua51
+
+import (
+	"bytes"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// maxString is the longest string that string.rep makes; more would only test the memory.
+const maxString = 1 << 28
+
+func stringFunctions() map[string]function {
+	return map[string]function{
+		"byte":    stringByte,
+		"char":    stringChar,
+		"dump":    stringDump,
+		"find":    stringFind,
+		"format":  stringFormat,
+		"gfind":   stringGmatch,
+		"gmatch":  stringGmatch,
+		"gsub":    stringGsub,
+		"len":     stringLen,
+		"lower":   stringLower,
+		"match":   stringMatch,
+		"rep":     stringRep,
+		"reverse": stringReverse,
+		"sub":     stringSub,
+		"upper":   stringUpper,
+	}
+}
+
+// fromEnd makes a position that may count from the end (-1 is the last byte) count from the start; one
+// before the start is 0.
+func fromEnd(position int64, length int) int64 {
+	if position < 0 {
+		position += int64(length) + 1
+	}
+	return max(position, 0)
+}
+
+func stringByte(c call) int {
+	s := c.str(1)
+	from := fromEnd(c.optInt64(2, 1), len(s))
+	to := min(fromEnd(c.optInt64(3, from), len(s)), int64(len(s)))
+	from = max(from, 1)
+	if from > to {
+		return 0
+	}
+	c.room(int(to-from+1), "stack overflow (string slice too long)")
+	for _, b := range []byte(s[from-1 : to]) {
+		c.pushNumber(float64(b))
+	}
+	return int(to - from + 1)
+}
+
+func stringChar(c call) int {
+	out := make([]byte, c.GetTop())
+	for i := range out {
+		n := c.int(i + 1)
+		if n < 0 || n > 255 {
+			c.argError(i+1, "invalid value")
+		}
+		out[i] = byte(n)
+	}
+	c.pushString(string(out))
+	return 1
+}
+
+func stringDump(c call) int {
+	runOf(c.LState).refuse(c.LState, "string.dump")
+	return 0
+}
+
+func stringLen(c call) int {
+	c.pushNumber(float64(len(c.str(1))))
+	return 1
+}
+
+func stringLower(c call) int { return c.mapBytes(isUpper) }
+func stringUpper(c call) int { return c.mapBytes(isLower) }
+
+// mapBytes changes the case of the ASCII letters that have one.
+func (c call) mapBytes(change func(byte) bool) int {
+	out := []byte(c.str(1))
+	for i, b := range out {
+		if change(b) {
+			out[i] ^= 'a' ^ 'A'
+		}
+	}
+	c.pushString(string(out))
+	return 1
+}
+
+func stringRep(c call) int {
+	s, n := c.str(1), max(c.int(2), 0)
+	if len(s)*n > maxString {
+		runOf(c.LState).refuse(c.LState, "strings as long as that of string.rep here")
+	}
+	c.pushString(strings.Repeat(s, n))
+	return 1
+}
+
+func stringReverse(c call) int {
+	s := c.str(1)
+	out := make([]byte, len(s))
+	for i := range out {
+		out[i] = s[len(s)-1-i]
+	}
+	c.pushString(string(out))
+	return 1
+}
+
+func stringSub(c call) int {
+	s := c.str(1)
+	from := max(fromEnd(c.int64(2), len(s)), 1)
+	to := min(fromEnd(c.optInt64(3, -1), len(s)), int64(len(s)))
+	if from > to {
+		c.pushString("")
+		return 1
+	}
+	c.pushString(s[from-1 : to])
+	return 1
+}
+
+// patternSpecials are the characters that make a pattern more than the text itself.
+const patternSpecials = "^$*+?.([%-"
+
+func stringFind(c call) int {
+	return c.search(true)
+}
+
+func stringMatch(c call) int {
+	return c.search(false)
+}
+
+func (c call) search(find bool) int {
+	s, pattern := c.str(1), c.str(2)
+	init := int(min(max(fromEnd(c.optInt64(3, 1), len(s))-1, 0), int64(len(s))))
+	if find && (lua.LVAsBool(c.Get(4)) || !strings.ContainsAny(cString(pattern), patternSpecials)) {
+		return c.findPlain(s, pattern, init)
+	}
+	m := newMatcher(c, s, pattern)
+	for start := init; start <= len(s); start++ {
+		if end := m.matchAt(start); end >= 0 {
+			if !find {
+				return m.pushCaptures(start, end, true)
+			}
+			c.pushNumber(float64(start + 1))
+			c.pushNumber(float64(end))
+			return 2 + m.pushCaptures(start, end, false)
+		}
+		if m.anchored {
+			break
+		}
+	}
+	c.Push(lua.LNil)
+	return 1
+}
+
+func (c call) findPlain(s, text string, init int) int {
+	i := strings.Index(s[init:], text)
+	if i < 0 {
+		c.Push(lua.LNil)
+		return 1
+	}
+	c.pushNumber(float64(init + i + 1))
+	c.pushNumber(float64(init + i + len(text)))
+	return 2
+}
+
+// stringGmatch returns an iterator. In gmatch of Lua 5.1 a ^ is a character like any other.
+func stringGmatch(c call) int {
+	s, pattern := c.str(1), c.str(2)
+	next := 0
+	c.Push(c.NewFunction(func(L *lua.LState) int {
+		m := newMatcher(call{LState: L, name: "gmatch"}, s, pattern)
+		m.literalAnchor(pattern)
+		for start := next; start <= len(s); start++ {
+			end := m.matchAt(start)
+			if end < 0 {
+				continue
+			}
+			next = end
+			if end == start {
+				next++
+			}
+			return m.pushCaptures(start, end, true)
+		}
+		next = len(s) + 1
+		return 0
+	}))
+	return 1
+}
+
+func stringGsub(c call) int {
+	s, pattern := c.str(1), c.str(2)
+	limit := c.optInt(4, len(s)+1)
+	replace := c.replacement()
+
+	m := newMatcher(c, s, pattern)
+	var out bytes.Buffer
+	at, count := 0, 0
+	for count < limit {
+		end := m.matchAt(at)
+		if end >= 0 {
+			count++
+			replace(m, &out, at, end)
+		}
+		switch {
+		case end > at:
+			at = end
+		case at < len(s):
+			out.WriteByte(s[at])
+			at++
+		default:
+			at++
+		}
+		if at > len(s) || m.anchored {
+			break
+		}
+	}
+	if at < len(s) {
+		out.WriteString(s[at:])
+	}
+	c.pushString(out.String())
+	c.pushNumber(float64(count))
+	return 2
+}
+
+// replacement is what gsub's third argument does with a match.
+func (c call) replacement() func(m *matcher, out *bytes.Buffer, start, end int) {
+	switch v := c.Get(3).(type) {
+	case lua.LString, lua.LNumber:
+		template, _ := toString(v)
+		return func(m *matcher, out *bytes.Buffer, start, end int) { m.expand(out, template, start, end) }
+	case *lua.LTable:
+		return func(m *matcher, out *bytes.Buffer, start, end int) {
+			key := m.capture(0, start, end)
+			m.replace(out, c.GetTable(v, key), start, end)
+		}
+	case *lua.LFunction:
+		return func(m *matcher, out *bytes.Buffer, start, end int) {
+			c.Push(v)
+			c.Call(m.pushCaptures(start, end, true), 1)
+			result := c.Get(-1)
+			c.Pop(1)
+			m.replace(out, result, start, end)
+		}
+	}
+	c.argError(3, "string/function/table expected")
+	return nil
+}

@@ -1,0 +1,132 @@
+package lua51
+
+import (
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+func tableFunctions() map[string]function {
+	return map[string]function{
+		"concat":   tableConcat,
+		"foreach":  tableForeach,
+		"foreachi": tableForeachi,
+		"getn":     tableGetn,
+		"insert":   tableInsert,
+		"maxn":     tableMaxn,
+		"remove":   tableRemove,
+		"setn":     tableSetn,
+		"sort":     tableSort,
+	}
+}
+
+func tableConcat(c call) int {
+	separator := c.optStr(2, "")
+	t := c.table(1)
+	from, to := c.optInt(3, 1), c.length(t)
+	if c.Get(4) != lua.LNil {
+		to = c.int(4)
+	}
+	var out strings.Builder
+	for i := from; i <= to; i++ {
+		v := t.RawGet(lua.LNumber(i))
+		s, ok := toString(v)
+		if !ok {
+			c.fail("invalid value (%s) at index %d in table for 'concat'", v.Type(), i)
+		}
+		out.WriteString(s)
+		if i < to {
+			out.WriteString(separator)
+		}
+	}
+	c.pushString(out.String())
+	return 1
+}
+
+// tableForeach calls a function with every key and value until it returns something.
+func tableForeach(c call) int {
+	t, f := c.table(1), c.function(2)
+	for k, v := c.next(t, lua.LNil); k != lua.LNil; k, v = c.next(t, k) {
+		if c.visit(f, k, v) {
+			return 1
+		}
+	}
+	return 0
+}
+
+func tableForeachi(c call) int {
+	t, f := c.table(1), c.function(2)
+	for i, n := 1, c.length(t); i <= n; i++ {
+		if c.visit(f, lua.LNumber(i), t.RawGetInt(i)) {
+			return 1
+		}
+	}
+	return 0
+}
+
+// visit reports whether f returned something, and leaves that on the stack.
+func (c call) visit(f *lua.LFunction, k, v lua.LValue) bool {
+	callMeta(c.LState, f, k, v)
+	if c.Get(-1) != lua.LNil {
+		return true
+	}
+	c.Pop(1)
+	return false
+}
+
+func tableGetn(c call) int {
+	c.pushNumber(float64(c.length(c.table(1))))
+	return 1
+}
+
+func tableMaxn(c call) int {
+	largest := 0.0
+	t := c.table(1)
+	for k := range runOf(c.LState).anyOrder(t) {
+		if n, ok := k.(lua.LNumber); ok {
+			largest = max(largest, float64(n))
+		}
+	}
+	c.pushNumber(largest)
+	return 1
+}
+
+func tableSetn(c call) int {
+	c.table(1)
+	c.fail("'setn' is obsolete")
+	return 0
+}
+
+func tableInsert(c call) int {
+	c.table(1)
+	end := c.length(c.table(1)) + 1
+	switch c.GetTop() {
+	case 2:
+		runOf(c.LState).store(c.writable(1), lua.LNumber(end), c.Get(2))
+	case 3:
+		at := c.int(2)
+		t := c.writable(1)
+		for i := max(end, at); i > at; i-- {
+			runOf(c.LState).store(t, lua.LNumber(i), t.RawGet(lua.LNumber(i-1)))
+		}
+		runOf(c.LState).store(t, lua.LNumber(at), c.Get(3))
+	default:
+		c.fail("wrong number of arguments to 'insert'")
+	}
+	return 0
+}
+
+func tableRemove(c call) int {
+	n := c.length(c.table(1))
+	at := c.optInt(2, n)
+	if at < 1 || at > n {
+		return 0
+	}
+	t, run := c.writable(1), runOf(c.LState)
+	c.Push(t.RawGetInt(at))
+	for ; at < n; at++ {
+		run.store(t, lua.LNumber(at), t.RawGetInt(at+1))
+	}
+	run.store(t, lua.LNumber(n), lua.LNil)
+	return 1
+}

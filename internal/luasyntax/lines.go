@@ -1,0 +1,208 @@
+package luasyntax
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// liner gives the nodes of a tree the lines that Lua 5.1 blames when they fail. It writes an instruction
+// when it has read so much that it can: reading a field waits for what follows, so in
+//
+//	local x = t.y
+//	    + 1
+//
+// t is indexed on the first line, where the point is, and the sum is made on the second one. Where several
+// lines are one expression, gopher-lua has the line of its beginning.
+type liner struct {
+	*Places
+	starts []int
+}
+
+// settleLines sets the lines of all nodes. The error is a call whose parenthesis begins a line, which to Lua
+// 5.1 is ambiguous.
+func settleLines(places *Places, display string, stmts []ast.Stmt) error {
+	l := &liner{Places: places, starts: lineStarts(places.Source)}
+	l.block(stmts)
+	if l.ambiguous > 0 {
+		return fmt.Errorf("%s:%d: ambiguous syntax (function call x new statement) near '('", display, l.ambiguous)
+	}
+	return nil
+}
+
+// line is where a token ends.
+func (l *liner) line(token int) int {
+	at, _ := slices.BinarySearch(l.starts, l.Tokens[token].To)
+	return at
+}
+
+// last is the line of an expression's last token.
+func (l *liner) last(e ast.Expr) int {
+	s, ok := l.Spans[e]
+	if !ok {
+		return e.Line()
+	}
+	return l.line(s.Last)
+}
+
+// after is the line of the token that follows an expression, or ends its list.
+func (l *liner) after(e ast.Expr) int { return l.line(l.Spans[e].Last + 1) }
+
+func (l *liner) block(stmts []ast.Stmt) {
+	for _, s := range stmts {
+		l.stmt(s)
+	}
+}
+
+func (l *liner) stmt(s ast.Stmt) {
+	switch s := s.(type) {
+	case *ast.AssignStmt:
+		l.list(s.Rhs)
+		for _, target := range s.Lhs {
+			l.expr(target, l.last(s.Rhs[len(s.Rhs)-1]))
+		}
+	case *ast.LocalAssignStmt:
+		l.list(s.Exprs)
+	case *ast.FuncCallStmt:
+		l.alone(s.Expr)
+	case *ast.WhileStmt:
+		l.alone(s.Condition)
+	case *ast.RepeatStmt:
+		l.alone(s.Condition)
+	case *ast.IfStmt:
+		l.alone(s.Condition)
+	case *ast.NumberForStmt:
+		l.numberFor(s)
+	case *ast.GenericForStmt:
+		l.list(s.Exprs)
+	case *ast.ReturnStmt:
+		l.list(s.Exprs)
+	case *ast.FuncDefStmt:
+		if s.Name.Func != nil {
+			s.Name.Func.SetLine(s.Line())
+		}
+		l.block(s.Func.Stmts)
+	}
+	for _, inner := range BlocksOf(s) {
+		l.block(inner)
+	}
+}
+
+// numberFor notes the line of do, where the bounds are looked at, in the place of the last line.
+func (l *liner) numberFor(s *ast.NumberForStmt) {
+	bounds := []ast.Expr{s.Init, s.Limit}
+	if s.Step != nil {
+		bounds = append(bounds, s.Step)
+	}
+	for _, e := range bounds {
+		l.alone(e)
+	}
+	s.SetLastLine(l.after(bounds[len(bounds)-1]))
+}
+
+// list is a list of expressions: each but the last is finished when the comma has been read.
+func (l *liner) list(exprs []ast.Expr) {
+	for i, e := range exprs {
+		if i < len(exprs)-1 {
+			l.expr(e, l.after(e))
+		} else {
+			l.alone(e)
+		}
+	}
+}
+
+// alone is an expression that is finished when its last token has been read.
+func (l *liner) alone(e ast.Expr) { l.expr(e, l.last(e)) }
+
+// expr is an expression that is finished on a line.
+func (l *liner) expr(e ast.Expr, finished int) {
+	switch e := e.(type) {
+	case *ast.IdentExpr:
+		e.SetLine(l.inParentheses(e, finished))
+	case *ast.AttrGetExpr:
+		finished = l.inParentheses(e, finished)
+		l.alone(e.Object)
+		l.alone(e.Key)
+		e.SetLine(finished)
+	case *ast.FuncCallExpr:
+		l.call(e)
+	case *ast.TableExpr:
+		l.table(e)
+	case *ast.FunctionExpr:
+		l.block(e.Stmts)
+	case *ast.LogicalOpExpr:
+		l.binary(e, e.Lhs, e.Rhs)
+	case *ast.RelationalOpExpr:
+		l.binary(e, e.Lhs, e.Rhs)
+	case *ast.StringConcatOpExpr:
+		l.binary(e, e.Lhs, e.Rhs)
+	case *ast.ArithmeticOpExpr:
+		l.binary(e, e.Lhs, e.Rhs)
+	case *ast.UnaryMinusOpExpr:
+		l.unary(e, e.Expr)
+	case *ast.UnaryNotOpExpr:
+		l.unary(e, e.Expr)
+	case *ast.UnaryLenOpExpr:
+		l.unary(e, e.Expr)
+	}
+}
+
+// inParentheses is the line of the innermost parenthesis that closes round a variable or field, which
+// finishes it, or the given one.
+func (l *liner) inParentheses(e ast.Expr, finished int) int {
+	s, ok := l.Spans[e]
+	if !ok {
+		return e.Line()
+	}
+	for at := s.Last; at > s.First && l.Tokens[at].Type == ')'; at-- {
+		finished = l.line(at)
+	}
+	return finished
+}
+
+func (l *liner) binary(e, left, right ast.Expr) {
+	l.expr(left, l.line(l.Operators[e]))
+	l.alone(right)
+	e.SetLine(l.last(right))
+}
+
+func (l *liner) unary(e, operand ast.Expr) {
+	l.alone(operand)
+	e.SetLine(l.last(operand))
+}
+
+// call blames the line of the parenthesis, or of the text or table that stands in its place.
+func (l *liner) call(e *ast.FuncCallExpr) {
+	if e.Func != nil {
+		l.alone(e.Func)
+	} else {
+		l.expr(e.Receiver, l.line(l.opens[e]-1))
+	}
+	e.SetLine(l.line(l.opens[e]))
+	for _, arg := range e.Args {
+		l.expr(arg, l.after(arg))
+	}
+}
+
+// table has its first line; a failing item is on some line of it.
+func (l *liner) table(e *ast.TableExpr) {
+	for _, f := range e.Fields {
+		if f.Key != nil {
+			l.alone(f.Key)
+			l.alone(f.Value)
+		} else {
+			l.expr(f.Value, l.positionEnd(f.Value))
+		}
+	}
+	e.SetLastLine(l.last(e))
+}
+
+// positionEnd is the line of the comma that follows an item without key, or of the brace.
+func (l *liner) positionEnd(value ast.Expr) int {
+	at := l.Spans[value].Last + 1
+	if kind := l.Tokens[at].Type; (kind == ',' || kind == ';') && l.Tokens[at+1].Type == '}' {
+		at++
+	}
+	return l.line(at)
+}

@@ -1,0 +1,39 @@
+package luasyntax
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/parse"
+)
+
+// Parse makes the syntax tree, a new one each time, and says where its nodes stand. The lines of the nodes are
+// those that Lua 5.1 blames. display is the chunk's name in errors.
+func Parse(source, display string) ([]ast.Stmt, *Places, error) {
+	stmts, err := parse.Parse(strings.NewReader(source), display)
+	if err != nil {
+		return nil, nil, oneLine(err)
+	}
+	if err := refuseGoto(stmts, display); err != nil {
+		return nil, nil, err
+	}
+	places := Locate(source, stmts)
+	return stmts, places, settleLines(places, display, stmts)
+}
+
+// refuseGoto finds what gopher-lua knows and Lua 5.1 does not.
+func refuseGoto(stmts []ast.Stmt, display string) error {
+	var err error
+	Walk(stmts, Visitor{Stmt: func(s ast.Stmt) {
+		switch s.(type) {
+		case *ast.GotoStmt, *ast.LabelStmt:
+			err = fmt.Errorf("%s:%d: goto and labels are not Lua 5.1", display, s.Line())
+		}
+	}})
+	return err
+}
+
+func oneLine(err error) error {
+	return fmt.Errorf("%s", strings.Join(strings.Fields(err.Error()), " "))
+}
