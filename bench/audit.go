@@ -15,8 +15,8 @@ type Audit struct {
 	Failed int64         `json:"failed,omitempty"` // calls that were neither granted nor denied
 }
 
-// phases are how far into a window a caller comes in force: a few calls open it, the rest come late and go on beyond its
-// end.
+// phases are how far into a window a caller comes in force: a few calls open it, the rest come late and go on beyond
+// its end.
 var phases = []float64{0, 0.5, 0.7, 0.9}
 
 // audit saturates one subject a phase, all at the same time, for one and a half windows.

@@ -266,8 +266,8 @@ func freshID() string {
 	return base64.RawURLEncoding.EncodeToString(bits[:])
 }
 
-// loaderCosts alternates the bare call and the loader's, with and without a deadline, and with a client that ends calls in
-// time by itself.
+// loaderCosts alternates the bare call and the loader's, with and without a deadline, and with a client that ends calls
+// in time by itself.
 func (b *bench) loaderCosts(ctx context.Context) ([]LoaderCost, error) {
 	if err := loader.New(b.server.Client).Preload(ctx); err != nil {
 		return nil, err

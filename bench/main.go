@@ -142,8 +142,8 @@ func command(args []string) error {
 	return measure(b, *out, b.whole() && !*short)
 }
 
-// measure runs b on a server of its own, prints the tables, and writes the files to out or, where they are to be kept, here.
-// Its context cannot end, for that would cost the loader a goroutine a call.
+// measure runs b on a server of its own, prints the tables, and writes the files to out or, where they are to be kept,
+// here. Its context cannot end, for that would cost the loader a goroutine a call.
 func measure(b *bench, out string, keep bool) error {
 	ctx := context.Background()
 	var err error

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// observed is how often a command was seen: sent by a client, or run within a script or a transaction, whose time holds it.
+// observed is how often a command was seen: sent by a client, or run within a script or a transaction, whose time holds
+// it.
 type observed struct{ sent, nested int }
 
 // endOfSample ends what monitor listens to.

@@ -236,8 +236,8 @@ func (r *Results) Compared() []Peer {
 	return list
 }
 
-// Found is what the first audit of a library found, the most in a window of one second; marked where its promise does not
-// allow that.
+// Found is what the first audit of a library found, the most in a window of one second; marked where its promise does
+// not allow that.
 func (p Peer) Found() string {
 	if len(p.Audits) == 0 {
 		return ""

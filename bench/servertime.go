@@ -96,8 +96,8 @@ func (c *cell) plan(calls int) (limiters, each int) {
 // room is how many permits a limiter may be granted before it is another row.
 func room(live int64, calls int) int { return int(min(max(live/20, 1), int64(calls))) }
 
-// prefilled is the permits that are there when the first call comes: up to a twentieth fewer than the row says where the
-// limit leaves no room for more.
+// prefilled is the permits that are there when the first call comes: up to a twentieth fewer than the row says where
+// the limit leaves no room for more.
 func (c *cell) prefilled(calls int) int64 {
 	if c.live < 100 {
 		return c.live
@@ -231,8 +231,8 @@ func (c *cell) copies(ctx context.Context, on *server, limiters, calls int) erro
 	return err
 }
 
-// run pipelines the calls and returns the server's microseconds for one of them. A reply other than what is wanted is an
-// error: nothing counts that did not do what its row says.
+// run pipelines the calls and returns the server's microseconds for one of them. A reply other than what is wanted is
+// an error: nothing counts that did not do what its row says.
 func (s *server) run(ctx context.Context, of subject, limiters, each int, grant bool, command func(limiter, i int) []any) (float64, error) {
 	if err := s.ScriptLoad(ctx, of.source).Err(); err != nil {
 		return 0, err

@@ -186,8 +186,8 @@ func checked(way subject, name string) subject {
 // clockLine begins the part of a script behind its argument checks.
 const clockLine = "local clock = "
 
-// slowWays are those whose single calls grow with what has expired, one of a kind: S2 trims as S1 does, and S3's entries
-// are one a millisecond.
+// slowWays are those whose single calls grow with what has expired, one of a kind: S2 trims as S1 does, and S3's
+// entries are one a millisecond.
 func slowWays(ways []subject) []subject {
 	return slices.DeleteFunc(slices.Clone(ways), func(s subject) bool { return s.name != s1 && s.name != s4 })
 }
@@ -268,8 +268,8 @@ type history struct {
 	step  time.Duration
 }
 
-// spreadOut is how so many permits are granted evenly over the slices of a ring, or the last ten minutes, in calls of so
-// many permits each.
+// spreadOut is how so many permits are granted evenly over the slices of a ring, or the last ten minutes, in calls of
+// so many permits each.
 func (s subject) spreadOut(permits int64) (each int64, h history) {
 	calls, over := permits, 10*time.Minute
 	now := time.Now()

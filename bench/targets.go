@@ -182,7 +182,8 @@ func (r *Results) beside(a, b, outcome string, want float64) Target {
 	return t
 }
 
-// besideZSetLog says as well what list_log takes to what zset_log was allowed: the faster that one is, the harder this is.
+// besideZSetLog says as well what list_log takes to what zset_log was allowed: the faster that one is, the harder this
+// is.
 func (r *Results) besideZSetLog(outcome string) Target {
 	t := r.beside("list_log", zsetLog, outcome, 0.75)
 	for _, w := range asked {

@@ -74,10 +74,10 @@ func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 	return b.add(limiter, subject, question{method: reserve, permits: n})
 }
 
-// Do sends what has been added and returns the results in that order, the same that Allow, AllowN, Peek and
-// Reserve returned. It takes no longer than the slowest of its limiters may: see Timeout. Its error joins those of the results: nil if all have been decided, granted or not.
-// Cost: one round trip, none where no entry needs a server; one more if scripts are missing, and one for
-// loading them.
+// Do sends what has been added and returns the results in that order, the same that Allow, AllowN, Peek and Reserve
+// returned. It takes no longer than the slowest of its limiters may: see Timeout. Its error joins those of the results:
+// nil if all have been decided, granted or not. Cost: one round trip, none where no entry needs a server; one more if
+// scripts are missing, and one for loading them.
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	entries, late := b.entries, ctx.Err() != nil
 	b.entries = nil

@@ -26,10 +26,10 @@ var ErrBreakerOpen = errors.New("breaker is open")
 // other reply is a success: a full or read-only server still answers looks and denials. A cancelled call is
 // neither. Each attempt of each decision counts, those of a Batch and a shared round trip too.
 //
-// Every node of a cluster and a Ring has its own breaker, so one that is down closes nobody's way to the others.
-// The limiters of these Limits share them. Looks that ReadReplicas sends to replicas pass. Cost: one allocation
-// and about 300 ns a call, with two short locks of the node's. A ClusterClient that does not know its nodes yet is asked
-// for them first; until one of its seeds answers, the calls are bounded by their timeout alone.
+// Every node of a cluster and a Ring has its own breaker, so one that is down closes nobody's way to the others. The
+// limiters of these Limits share them. Looks that ReadReplicas sends to replicas pass. Cost: one allocation and about
+// 300 ns a call, with two short locks of the node's. A ClusterClient that does not know its nodes yet is asked for them
+// first; until one of its seeds answers, the calls are bounded by their timeout alone.
 func Breaker(failures int, pause time.Duration) Option {
 	return func(l *Limits) {
 		if failures < 1 || pause <= 0 {

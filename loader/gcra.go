@@ -14,9 +14,9 @@ func (l *Limits) GCRA(name string, limit Limit, opts ...LimiterOption) GCRA {
 	return GCRA{booker{core{settings: s}.with(limit)}}
 }
 
-// With returns the limiter with another limit, for one call or for a plan: it applies at once to what has been granted. Two
-// windows for the same subject are two limiters of different names: here each call would judge by its own, and the wider
-// would be filled by the narrower. Cost: nothing, it is a copy.
+// With returns the limiter with another limit, for one call or for a plan: it applies at once to what has been granted.
+// Two windows for the same subject are two limiters of different names: here each call would judge by its own, and the
+// wider would be filled by the narrower. Cost: nothing, it is a copy.
 func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
 var gcra = kind{

@@ -142,7 +142,8 @@ func (t *groupTurn) part(members []*request) *part {
 }
 
 // sizes is for how many of k members each command asks: as many as there was room for; where those are not all, a few
-// more, by halves, of which Redis grants as many as it can; and one by itself, whose denial is that of all who are left.
+// more, by halves, of which Redis grants as many as it can; and one by itself, whose denial is that of all who are
+// left.
 func (g *group) sizes(k int64) (sizes []int64) {
 	take := func(size int64) {
 		if size > 0 {

@@ -13,9 +13,9 @@ func (l *Limits) ListLog(name string, limit Limit, opts ...LimiterOption) ListLo
 	return ListLog{booker{core{settings: s}.with(limit)}}
 }
 
-// With returns the limiter with another limit, for one call or for a plan: it applies at once to what has been granted. Two
-// windows for the same subject are two limiters of different names, or a SliceRing: callers that take turns with two
-// windows here get the limit of the longer one anew, for the shorter one trims. Cost: nothing, it is a copy.
+// With returns the limiter with another limit, for one call or for a plan: it applies at once to what has been granted.
+// Two windows for the same subject are two limiters of different names, or a SliceRing: callers that take turns with
+// two windows here get the limit of the longer one anew, for the shorter one trims. Cost: nothing, it is a copy.
 func (b ListLog) With(limit Limit) ListLog { return ListLog{booker{b.with(limit)}} }
 
 var listLog = kind{

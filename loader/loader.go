@@ -57,8 +57,8 @@
 // # When Redis fails
 //
 // A limiter fails closed, with an error, unless it is made with [FailOpen] or [FailLocal], whose answers are marked
-// Degraded. Every call has a time limit: 1 s, 100 ms where a policy stands ready, or what [Timeout] says. [Breaker] keeps
-// calls from a server that does not answer.
+// Degraded. Every call has a time limit: 1 s, 100 ms where a policy stands ready, or what [Timeout] says. [Breaker]
+// keeps calls from a server that does not answer.
 //
 // Where nobody listens any more, a call takes its whole time to fail: the loader tries four times, and at each go-redis
 // dials five times. With one dial each it takes 0.15 s:

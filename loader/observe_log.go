@@ -100,8 +100,8 @@ func (j *journal) failed(ctx context.Context, script *sluice.Script, err error) 
 	}
 }
 
-// panicked logs what was raised when nobody waited any more in whose goroutine it could be raised. A handler that panics
-// too is left alone.
+// panicked logs what was raised when nobody waited any more in whose goroutine it could be raised. A handler that
+// panics too is left alone.
 func (j *journal) panicked(r *raised) {
 	if r == nil || r.exits() {
 		return

@@ -63,8 +63,8 @@ func TestRecoversFromDeadConnections(t *testing.T) {
 	}
 }
 
-// TestSharedQueueIsBounded has a server that does not answer any more and callers who come and go: what nobody waits for
-// leaves the queue, and the goroutines end.
+// TestSharedQueueIsBounded has a server that does not answer any more and callers who come and go: what nobody waits
+// for leaves the queue, and the goroutines end.
 func TestSharedQueueIsBounded(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	opt := options(proxy.Addr)
@@ -240,8 +240,8 @@ func TestNodesAbandoned(t *testing.T) {
 	}
 }
 
-// TestBreakerOnAColdCluster has one of three masters dead before the process starts, and one call in ten about a healthy
-// node: those are decided.
+// TestBreakerOnAColdCluster has one of three masters dead before the process starts, and one call in ten about a
+// healthy node: those are decided.
 func TestBreakerOnAColdCluster(t *testing.T) {
 	servers := redistest.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
 	seeds := make([]string, len(servers))

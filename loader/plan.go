@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Planned is a limiter that looks the subject's limit up for each call, as With would have it: see the Plan methods.
-// A limit of 0 denies without asking Redis. An error of the look-up is the call's error, and nothing is asked
-// then, nor does a policy answer. Wait looks it up once, before it begins. Reset needs no limit. A Batch takes no Planned
+// Planned is a limiter that looks the subject's limit up for each call, as With would have it: see the Plan methods. A
+// limit of 0 denies without asking Redis. An error of the look-up is the call's error, and nothing is asked then, nor
+// does a policy answer. Wait looks it up once, before it begins. Reset needs no limit. A Batch takes no Planned
 // limiter: give it With(limit). The zero Planned is not ready for use.
 type Planned struct {
 	core core

@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// TestPolicyLeasesNothing has a policy answer a Leased: each caller by itself, marked, and nothing is held or given back.
+// TestPolicyLeasesNothing has a policy answer a Leased: each caller by itself, marked, and nothing is held or given
+// back.
 func TestPolicyLeasesNothing(t *testing.T) {
 	for name, policy := range map[string]loader.LimiterOption{"open": loader.FailOpen(), "local": loader.FailLocal(1)} {
 		tr := newTroubled(t, false)

@@ -21,17 +21,17 @@ const (
 // sent at once, by itself.
 //
 // Callers who ask for as many permits of the same subject under the same limit share commands as well: while one is in
-// flight, the others are collected, and the next asks for the permits of as many as Redis can grant them to. The answers
-// are those of single calls at the moment at which it ran, in the order in which they came; only the ResetAfter of a GCRA
-// is that after the last of them. So one hot subject costs Redis a few commands a round trip however many ask, be
-// it granted or denied. ZSetLog, whose calls carry ids, and what books ahead share round trips only.
+// flight, the others are collected, and the next asks for the permits of as many as Redis can grant them to. The
+// answers are those of single calls at the moment at which it ran, in the order in which they came; only the ResetAfter
+// of a GCRA is that after the last of them. So one hot subject costs Redis a few commands a round trip however many
+// ask, be it granted or denied. ZSetLog, whose calls carry ids, and what books ahead share round trips only.
 //
-// It pays where many goroutines ask at once: a decision then takes a third of the processor time in this
-// process and three quarters in the server, or a twentieth where they ask the same, and two connections do for all.
-// Contexts keep all their promises: a decision whose caller has gone before it was written is not made, and a pipeline
-// that nobody waits for any more holds up no other. What differs: hooks of the client see pipelines, and contexts
-// without the callers' values; where a command for many fails, all of them get its error; and a hook that panics does so
-// in every caller whose decision was in the pipeline.
+// It pays where many goroutines ask at once: a decision then takes a third of the processor time in this process and
+// three quarters in the server, or a twentieth where they ask the same, and two connections do for all. Contexts keep
+// all their promises: a decision whose caller has gone before it was written is not made, and a pipeline that nobody
+// waits for any more holds up no other. What differs: hooks of the client see pipelines, and contexts without the
+// callers' values; where a command for many fails, all of them get its error; and a hook that panics does so in every
+// caller whose decision was in the pipeline.
 func ShareRoundTrips() Option {
 	return func(l *Limits) {
 		l.sharing = &sharing{limits: l, lines: map[*redis.Client]*line{}, groups: map[groupKey]*group{}}

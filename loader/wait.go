@@ -19,22 +19,22 @@ const shortest = time.Millisecond
 func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(ctx, subject, 1) }
 
 // WaitN returns when it has n permits that may be used. It is for workers that would rather be late than refused. It
-// books the permits and sleeps once, first come, first served; SliceRing, which cannot book, and waits of more than 60 s
-// sleep and ask again. It returns a *WaitError at once if the context's deadline or MaxWait cannot be met, and the
+// books the permits and sleeps once, first come, first served; SliceRing, which cannot book, and waits of more than 60
+// s sleep and ask again. It returns a *WaitError at once if the context's deadline or MaxWait cannot be met, and the
 // context's error as soon as the context ends.
 //
-// With a deadline or MaxWait it rides out an outage: while Redis is down, loading, read-only or kept from by a Breaker it
-// asks again until then, with pauses of 10 to 250 ms, and returns the last error when the time is up. Without either it
-// returns the error of its first call. A lost reply it can ask for again only where the call carries an id: ZSetLog.
+// With a deadline or MaxWait it rides out an outage: while Redis is down, loading, read-only or kept from by a Breaker
+// it asks again until then, with pauses of 10 to 250 ms, and returns the last error when the time is up. Without either
+// it returns the error of its first call. A lost reply it can ask for again only where the call carries an id: ZSetLog.
 // The others return an *OutcomeUnknownError then, and what they booked is lost: workers that must survive an outage
 // without losing capacity take ZSetLog.
 //
 // When the context ends while it sleeps, what it has booked is lost, except with ZSetLog, which gives it back in the
 // background, unless the id was the caller's (WithID): the request may come again, or be cancelled.
 //
-// If the state is lost (eviction, failover, a restart without persistence) while many have booked ahead, those go on and
-// new callers are granted as well: up to twice the limit for as long as the queue was deep, 60 s at most. MaxWait bounds
-// that. Cost: one round trip a sleep.
+// If the state is lost (eviction, failover, a restart without persistence) while many have booked ahead, those go on
+// and new callers are granted as well: up to twice the limit for as long as the queue was deep, 60 s at most. MaxWait
+// bounds that. Cost: one round trip a sleep.
 func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 	c.seen = c.watch(subject, question{method: "Wait", permits: n})
 	ctx = c.seen.begin(ctx)
@@ -84,7 +84,8 @@ func (c core) waitFor(ctx context.Context, subject string, n int64, decide decid
 	}
 }
 
-// mayAskAgain reports whether asking again may help and charges nobody twice: nothing has run, or the call carries an id.
+// mayAskAgain reports whether asking again may help and charges nobody twice: nothing has run, or the call carries an
+// id.
 func (c core) mayAskAgain(err error) bool {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return c.kind.ids

@@ -21,16 +21,15 @@ func (l *Limits) ZSetLog(name string, limit Limit, opts ...LimiterOption) ZSetLo
 	return ZSetLog{booker{core{settings: s}.with(limit)}}
 }
 
-// With returns the limiter with another limit, for one call or for a plan: it applies at once to what has been granted. Two
-// windows for the same subject are two limiters of different names, or a SliceRing: callers that take turns with two
-// windows here get the limit of the longer one anew, for the shorter one trims. Cost: nothing, it is a copy.
+// With returns the limiter with another limit, for one call or for a plan: it applies at once to what has been granted.
+// Two windows for the same subject are two limiters of different names, or a SliceRing: callers that take turns with
+// two windows here get the limit of the longer one anew, for the shorter one trims. Cost: nothing, it is a copy.
 func (b ZSetLog) With(limit Limit) ZSetLog { return ZSetLog{booker{b.with(limit)}} }
 
-// WithID returns the limiter with the request id that its next call carries: 1 to 128 bytes without
-// "|". However often and from wherever a subject asks with the same id, it is charged once in a window,
-// and granted what it was granted the first time, with what is left of its wait. Asking for other permits than then is an
-// *ArgumentError. Use it where requests are repeated by others than the loader: by queues, browsers
-// and people. Cost: nothing, it is a copy.
+// WithID returns the limiter with the request id that its next call carries: 1 to 128 bytes without "|". However often
+// and from wherever a subject asks with the same id, it is charged once in a window, and granted what it was granted
+// the first time, with what is left of its wait. Asking for other permits than then is an *ArgumentError. Use it where
+// requests are repeated by others than the loader: by queues, browsers and people. Cost: nothing, it is a copy.
 func (b ZSetLog) WithID(id string) ZSetLog {
 	b.id = id
 	return b

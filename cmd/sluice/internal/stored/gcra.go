@@ -28,8 +28,8 @@ func (b Bucket) Backlog(now int64) int64 {
 	return max(b.Full-now, 0)
 }
 
-// bucketLength is the bytes of a bucket: struct.pack(">I7I3I3I7I6", tat, numerator, limit, written, widest). Where grants
-// under narrower windows came behind the widest's, longBucket: 13 more, which are the script's own affair.
+// bucketLength is the bytes of a bucket: struct.pack(">I7I3I3I7I6", tat, numerator, limit, written, widest). Where
+// grants under narrower windows came behind the widest's, longBucket: 13 more, which are the script's own affair.
 const (
 	bucketLength = 26
 	longBucket   = 39
