@@ -69,15 +69,7 @@ func (s screen) ribbon(glyphs []glyph) safe {
 	return safe(line.String())
 }
 
-// actLine shows how many acts each column holds.
-func (s screen) actLine(acts []int) safe {
-	var glyphs []glyph
-	for _, n := range acts {
-		glyphs = append(glyphs, s.actGlyph(n))
-	}
-	return s.ribbon(glyphs)
-}
-
+// actGlyph shows how many acts a column holds.
 func (s screen) actGlyph(n int) glyph {
 	switch {
 	case n == 0:

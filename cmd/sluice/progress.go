@@ -70,7 +70,7 @@ func (p *liveProgress) lines(results []experiment.Result) []safe {
 	return append(lines, p.paint(faint, pad("", gutter)+clock))
 }
 
-// liveLine is an actLine in which those columns stand out that end a second above the limit.
+// liveLine shows how many acts each column holds; those that end a second above the limit stand out.
 func (p *liveProgress) liveLine(s strip, columns int) safe {
 	var glyphs []glyph
 	for i, n := range s.acts[:columns] {
