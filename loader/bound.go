@@ -119,7 +119,7 @@ const (
 	abandoned // its caller has gone
 )
 
-// tasks runs tasks, each in a goroutine of its own. None waits for the next: whoever looks for leaked goroutines, or
+// tasks runs tasks, each in a goroutine of its own. None waits for the next: a test that looks for leaked goroutines, or
 // runs in a testing/synctest bubble, finds none when the calls have ended.
 type tasks struct {
 	journal *journal

@@ -3,6 +3,7 @@ package loader_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-redis/sluice"
@@ -103,4 +104,45 @@ func everyCall(t *testing.T, limits *loader.Limits) map[string]func(context.Cont
 		}
 	}
 	return calls
+}
+
+// TestDefaultBounds has a server that never answers: calls end after 1 s, or 100 ms where a policy stands ready, less the
+// step of a 32nd that calls share a deadline for. Timeout sets it for both.
+func TestDefaultBounds(t *testing.T) {
+	open, local := loader.FailOpen(), loader.FailLocal(1)
+	for _, test := range []struct {
+		name  string
+		opts  []loader.Option
+		with  []loader.LimiterOption
+		bound time.Duration
+	}{
+		{"no policy", nil, nil, time.Second},
+		{"FailOpen", nil, []loader.LimiterOption{open}, 100 * time.Millisecond},
+		{"FailLocal", nil, []loader.LimiterOption{local}, 100 * time.Millisecond},
+		{"Timeout", []loader.Option{loader.Timeout(300 * time.Millisecond)}, nil, 300 * time.Millisecond},
+		{"Timeout, FailOpen", []loader.Option{loader.Timeout(2 * time.Second)}, []loader.LimiterOption{open}, 2 * time.Second},
+	} {
+		for how, sharing := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
+			t.Run(test.name+", "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					rdb, _ := answering(func(ctx context.Context) error {
+						<-ctx.Done()
+						return ctx.Err()
+					})
+					limiter := loader.New(rdb, append(sharing, test.opts...)...).ListLog("x", loader.PerHour(5), test.with...)
+					for range 3 {
+						started := time.Now()
+						d, err := limiter.Allow(background, "s")
+						if took := time.Since(started); took > test.bound || took < test.bound*31/32 {
+							t.Errorf("after %v, want %v: %+v, %v", took, test.bound, d, err)
+						}
+						if (err == nil) != (test.with != nil) || d.Degraded != (test.with != nil) {
+							t.Errorf("%+v, %v", d, err)
+						}
+						time.Sleep(7 * time.Millisecond)
+					}
+				})
+			})
+		}
+	}
 }

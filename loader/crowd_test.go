@@ -266,7 +266,7 @@ func TestCrowdWithinTheScript(t *testing.T) {
 	})
 }
 
-// TestCrowdFails has commands of unknown outcome: whoever they asked for has to know. Those who waited for their denial
+// TestCrowdFails has commands of unknown outcome: those they asked for have to know. Those who waited for their denial
 // were not asked for: they get the error alone.
 func TestCrowdFails(t *testing.T) {
 	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {

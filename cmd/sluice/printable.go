@@ -19,7 +19,7 @@ type safe string
 // mostShown is how many characters are shown of one text.
 const mostShown = 1000
 
-// printable is a text as it may be written to a terminal, whoever it came from: what is not a visible character is
+// printable is a text as it may be written to a terminal, wherever it came from: what is not a visible character is
 // escaped as in Go (\x1b, \u202e), and what is longer than mostShown is cut.
 func printable(text string) safe {
 	var out strings.Builder
