@@ -134,9 +134,9 @@ func callers(rdb redis.UniversalClient) []caller {
 }
 
 // leasing holds permits in the process. Those that are left when the run ends come back by themselves.
-func leasing(limits *loader.Limits) loader.Limiter {
+func leasing(limits *loader.Loader) loader.Limiter {
 	ring := limits.SliceRing("e2e", []loader.Limit{loader.PerSecond(1e9)}, loader.LeaseAge(time.Second/4))
-	leased, err := ring.Leased(loader.Lease{Block: 10_000})
+	leased, err := ring.Leased(loader.LeaseOptions{Block: 10_000})
 	if err != nil {
 		panic(err) // the arguments are the program's own
 	}

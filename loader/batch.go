@@ -30,7 +30,7 @@ import (
 //
 // A Batch is for one goroutine. After Do it is empty and may be used again.
 type Batch struct {
-	limits  *Limits
+	limits  *Loader
 	entries []*entry
 }
 
@@ -46,8 +46,8 @@ type Result struct {
 
 var errNotDone = errors.New("loader: the batch has not been done")
 
-// Batch returns an empty batch for limiters that these Limits made.
-func (l *Limits) Batch() *Batch { return &Batch{limits: l} }
+// Batch returns an empty batch for limiters that this Loader made.
+func (l *Loader) Batch() *Batch { return &Batch{limits: l} }
 
 // Allow adds an entry that asks for one permit now.
 func (b *Batch) Allow(limiter Limiter, subject string) *Result {
@@ -179,7 +179,7 @@ func (b *Batch) append(e *entry) *Result {
 
 func (b *Batch) fail(err error) *Result { return b.append(&entry{Result: Result{Err: err}}) }
 
-// coreOf is what a limiter is made of, if these Limits made it.
+// coreOf is what a limiter is made of, if this Loader made it.
 func (b *Batch) coreOf(limiter Limiter) (core, error) {
 	var c core
 	switch l := limiter.(type) {
@@ -195,11 +195,9 @@ func (b *Batch) coreOf(limiter Limiter) (core, error) {
 		c = l.core
 	case *Leased:
 		return core{}, &ArgumentError{Argument: "limiter", Want: "the SliceRing of the Leased, or to ask the Leased by itself"}
-	case Planned, PlannedReserver:
-		return core{}, &ArgumentError{Argument: "limiter", Want: "With(limit) in the place of a Plan"}
 	}
 	if c.settings == nil || c.limits != b.limits {
-		return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Limits of the batch made"}
+		return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Loader of the batch made"}
 	}
 	return c, nil
 }
@@ -216,14 +214,14 @@ func unsettled(entries []*entry) []*entry {
 }
 
 // settle asks the entries until each has a decision or an error.
-func (l *Limits) settle(ctx context.Context, entries []*entry) {
+func (l *Loader) settle(ctx context.Context, entries []*entry) {
 	for open := unsettled(entries); len(open) > 0; open = unsettled(open) {
 		l.round(ctx, open)
 	}
 }
 
 // round asks the entries once, and prepares another attempt for those that need it.
-func (l *Limits) round(ctx context.Context, entries []*entry) {
+func (l *Loader) round(ctx context.Context, entries []*entry) {
 	if err := ctx.Err(); err != nil {
 		for _, e := range entries {
 			e.settle(e.call.unknown(err))
@@ -237,7 +235,7 @@ func (l *Limits) round(ctx context.Context, entries []*entry) {
 }
 
 // ask sends the entries together.
-func (l *Limits) ask(ctx context.Context, entries []*entry) {
+func (l *Loader) ask(ctx context.Context, entries []*entry) {
 	entries = l.admitted(ctx, entries)
 	if len(entries) == 0 {
 		return
@@ -262,7 +260,7 @@ func (l *Limits) ask(ctx context.Context, entries []*entry) {
 }
 
 // reportAll tells the breakers what became of the entries.
-func (l *Limits) reportAll(entries []*entry) {
+func (l *Loader) reportAll(entries []*entry) {
 	for _, e := range entries {
 		e.report(e.outcome)
 	}
@@ -290,7 +288,7 @@ func (e *entry) settle(err error) {
 }
 
 // loadMissing loads the scripts that were missing, each once on each node.
-func (l *Limits) loadMissing(ctx context.Context, entries []*entry) {
+func (l *Loader) loadMissing(ctx context.Context, entries []*entry) {
 	waiting := map[place][]*entry{}
 	for _, e := range entries {
 		if !e.call.missing {

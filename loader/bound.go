@@ -68,7 +68,7 @@ func (c withValues) Value(key any) any {
 
 // bounded is the context of one call: the caller's, ended by the timeout. Cost: nothing for context.Background, one
 // allocation for another context that cannot end.
-func (l *Limits) bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+func (l *Loader) bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if ctx.Done() != nil {
 		return context.WithTimeout(ctx, timeout)
 	}
@@ -191,7 +191,7 @@ func (ts *tasks) await(ctx context.Context, do func() error) error {
 }
 
 // await calls do with a context that ends after the timeout, and returns its error, or the context's.
-func (l *Limits) await(ctx context.Context, timeout time.Duration, do func(context.Context) error) error {
+func (l *Loader) await(ctx context.Context, timeout time.Duration, do func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestEveryCallIsBounded(t *testing.T) {
 					calls := everyCall(t, limits)
 					calls["Reservation.Cancel"] = booked.Cancel
 					if bound.name == "Timeout" {
-						delete(calls, "Reservation.Cancel") // it was booked by Limits without one
+						delete(calls, "Reservation.Cancel") // it was booked by a Loader without one
 					}
 					for name, call := range calls {
 						wantEnd(t, bound.name+", "+how+": "+name, func() {
@@ -70,7 +70,7 @@ func wantEnd(t *testing.T, name string, call func()) {
 }
 
 // everyCall is all that asks Redis, of every limiter.
-func everyCall(t *testing.T, limits *loader.Limits) map[string]func(context.Context) error {
+func everyCall(t *testing.T, limits *loader.Loader) map[string]func(context.Context) error {
 	t.Helper()
 	calls := map[string]func(context.Context) error{
 		"Call": func(ctx context.Context) error {
@@ -84,7 +84,7 @@ func everyCall(t *testing.T, limits *loader.Limits) map[string]func(context.Cont
 		},
 	}
 	leased, err := limits.SliceRing("leased", []loader.Limit{loader.PerHour(100)},
-		loader.Slice(time.Minute), loader.LeaseAge(time.Minute)).Leased(loader.Lease{Block: 10})
+		loader.Slice(time.Minute), loader.LeaseAge(time.Minute)).Leased(loader.LeaseOptions{Block: 10})
 	must(t, err)
 	calls["Leased.Allow"] = func(ctx context.Context) error { return second(leased.Allow(ctx, "s")) }
 	for _, m := range makers {

@@ -27,11 +27,11 @@ var ErrBreakerOpen = errors.New("breaker is open")
 // neither. Each attempt of each decision counts, those of a Batch and a shared round trip too.
 //
 // Every node of a cluster and a Ring has its own breaker, so one that is down closes nobody's way to the others. The
-// limiters of these Limits share them. Looks that ReadReplicas sends to replicas pass. Cost: one allocation and about
+// limiters of this Loader share them. Looks that ReadReplicas sends to replicas pass. Cost: one allocation and about
 // 300 ns a call, with two short locks of the node's. A ClusterClient that does not know its nodes yet is asked for them
 // first; until one of its seeds answers, the calls are bounded by their timeout alone.
 func Breaker(failures int, pause time.Duration) Option {
-	return func(l *Limits) {
+	return func(l *Loader) {
 		if failures < 1 || pause <= 0 {
 			l.err = &ArgumentError{Argument: "Breaker", Want: "1 failure or more, and a pause above 0"}
 			return
@@ -53,7 +53,7 @@ type breaker = gobreaker.TwoStepCircuitBreaker[struct{}]
 
 // breakers are those of the nodes of one client.
 type breakers struct {
-	limits   *Limits
+	limits   *Loader
 	settings gobreaker.Settings
 
 	mu    sync.RWMutex
@@ -94,7 +94,7 @@ func (c *call) admit(ctx context.Context) (report func(error), err error) {
 func unreported(error) {}
 
 // admitted asks for each entry of a batch, and returns those that may be sent.
-func (l *Limits) admitted(ctx context.Context, entries []*entry) []*entry {
+func (l *Loader) admitted(ctx context.Context, entries []*entry) []*entry {
 	if l.breakers == nil {
 		return entries
 	}

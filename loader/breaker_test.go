@@ -303,7 +303,7 @@ func BenchmarkBreaker(b *testing.B) {
 	rdb := real(b)
 	without, with := loader.New(rdb), loader.New(rdb, loader.Breaker(5, time.Second))
 	must(b, with.Preload(background))
-	allow := func(limits *loader.Limits) func() error {
+	allow := func(limits *loader.Loader) func() error {
 		limiter := limits.GCRA("x", loader.PerSecond(5000))
 		return func() error { return second(limiter.Allow(background, "s")) }
 	}

@@ -32,7 +32,7 @@ var errSlotMoves = errors.New("its slot is on the move between two masters, and 
 //
 // Integers, strings and byte slices are sent as they are. A time.Duration is sent in microseconds where the header
 // says us, a time.Time where it says time; both must be whole microseconds. Every other type is an *ArgumentError.
-func (l *Limits) Call(ctx context.Context, script *sluice.Script, keys []string, args ...any) ([]int64, error) {
+func (l *Loader) Call(ctx context.Context, script *sluice.Script, keys []string, args ...any) ([]int64, error) {
 	words := make([]any, 0, firstKey+len(keys)+len(args))
 	words = append(words, "evalsha", script.SHA1, len(keys))
 	for _, key := range keys {
@@ -57,7 +57,7 @@ const (
 
 // call is one decision, through all its attempts.
 type call struct {
-	limits *Limits
+	limits *Loader
 	script *sluice.Script
 	words  []any // as they are sent: EVALSHA and what follows
 	keys   int   // how many of them are keys
@@ -90,7 +90,7 @@ type call struct {
 }
 
 // call is one decision of a script, whose reply holds at least want integers.
-func (l *Limits) call(script *sluice.Script, words []any, want int) call {
+func (l *Loader) call(script *sluice.Script, words []any, want int) call {
 	keys, _ := words[keyCount].(int)
 	c := call{limits: l, script: script, words: words, keys: keys, want: want, timeout: l.deadlines.timeout}
 	c.inspect()
@@ -266,7 +266,7 @@ func (c *call) recover(ctx context.Context, cmd *command, err error) error {
 
 // lookAgain has a ClusterClient ask who the masters are now, in the background and a few times a second at
 // most. By itself it does so once a minute, and when a node redirects it, which one that is gone does not.
-func (l *Limits) lookAgain(ctx context.Context) {
+func (l *Loader) lookAgain(ctx context.Context) {
 	if rdb, ok := l.nodes.(interface{ ReloadState(context.Context) }); ok {
 		rdb.ReloadState(ctx)
 	}

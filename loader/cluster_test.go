@@ -199,7 +199,7 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-func testPreload(t *testing.T, limits *loader.Limits, nodes []*redis.Client) {
+func testPreload(t *testing.T, limits *loader.Loader, nodes []*redis.Client) {
 	t.Helper()
 	listed, err := limits.Nodes(background)
 	must(t, err)

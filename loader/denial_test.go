@@ -15,7 +15,7 @@ import (
 )
 
 // remembering runs a test in a bubble with limits whose decisions are counted.
-func remembering(t *testing.T, test func(t *testing.T, limits *loader.Limits, asked *atomic.Int64)) {
+func remembering(t *testing.T, test func(t *testing.T, limits *loader.Loader, asked *atomic.Int64)) {
 	m := miniredis.RunT(t)
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(options(m.Addr()))
@@ -57,7 +57,7 @@ func TestDenialIsRemembered(t *testing.T) {
 		{10 * s, 3, 1, false, 10 * s, 10 * s},
 		{20 * s, 3, 1, true, 0, 10 * s},
 	}
-	remembering(t, func(t *testing.T, limits *loader.Limits, asked *atomic.Int64) {
+	remembering(t, func(t *testing.T, limits *loader.Loader, asked *atomic.Int64) {
 		log := limits.ListLog("x", loader.Limit{Permits: 3, Window: 10 * s}, loader.RememberDenials(10))
 		started := time.Now()
 		for _, step := range steps {
@@ -74,7 +74,7 @@ func TestDenialIsRemembered(t *testing.T) {
 
 // What a remembered denial may not answer is asked.
 func TestDenialIsNotUsed(t *testing.T) {
-	remembering(t, func(t *testing.T, limits *loader.Limits, asked *atomic.Int64) {
+	remembering(t, func(t *testing.T, limits *loader.Loader, asked *atomic.Int64) {
 		log := limits.ZSetLog("x", loader.Limit{Permits: 2, Window: 10 * time.Second}, loader.RememberDenials(10))
 		asks := func(what string, want int64, do func() error) {
 			t.Helper()
@@ -139,7 +139,7 @@ func TestDenialIsDropped(t *testing.T) {
 		}
 	}
 	eachLimiter(t, func(t *testing.T, i int) {
-		remembering(t, func(t *testing.T, limits *loader.Limits, asked *atomic.Int64) {
+		remembering(t, func(t *testing.T, limits *loader.Loader, asked *atomic.Int64) {
 			limiter := makers[i].make(limits, limit, loader.RememberDenials(10))
 			d, err := limiter.AllowN(background, "s", 2)
 			granted(t, d, err)
@@ -149,7 +149,7 @@ func TestDenialIsDropped(t *testing.T) {
 			granted(t, d, err)
 		})
 	})
-	remembering(t, func(t *testing.T, limits *loader.Limits, asked *atomic.Int64) {
+	remembering(t, func(t *testing.T, limits *loader.Loader, asked *atomic.Int64) {
 		log := limits.ZSetLog("x", limit, loader.RememberDenials(10))
 		d, err := log.WithID("a").AllowN(background, "s", 2)
 		granted(t, d, err)
@@ -168,7 +168,7 @@ func TestDenialIsDropped(t *testing.T) {
 
 		ring := limits.SliceRing("x", []loader.Limit{{Permits: 4, Window: 10 * time.Second}},
 			loader.LeaseAge(time.Second), loader.RememberDenials(10))
-		leased, err := ring.Leased(loader.Lease{Block: 2})
+		leased, err := ring.Leased(loader.LeaseOptions{Block: 2})
 		must(t, err)
 		for range 2 { // the second time of a block of two
 			d, err = leased.Allow(background, "s")
@@ -213,7 +213,7 @@ func TestDenialOvertakenByReset(t *testing.T) {
 }
 
 func TestDenialsAreBounded(t *testing.T) {
-	remembering(t, func(t *testing.T, limits *loader.Limits, asked *atomic.Int64) {
+	remembering(t, func(t *testing.T, limits *loader.Loader, asked *atomic.Int64) {
 		log := limits.ListLog("x", loader.PerMinute(1), loader.RememberDenials(3))
 		ask := func(subject int) int64 {
 			before := asked.Load()
@@ -244,7 +244,7 @@ func TestDenialsAreBounded(t *testing.T) {
 // sooner. Others take and book permits of the same subjects meanwhile.
 func TestRememberedDenialsAreRight(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
-		remembering(t, func(t *testing.T, limits *loader.Limits, asked *atomic.Int64) {
+		remembering(t, func(t *testing.T, limits *loader.Loader, asked *atomic.Int64) {
 			right := 0
 			for seed := range uint64(4) {
 				random := rand.New(rand.NewPCG(seed, 9))

@@ -94,7 +94,7 @@ func ExampleGCRA_With() {
 }
 
 // A SliceRing holds several windows together, or charges none.
-func ExampleLimits_SliceRing() {
+func ExampleLoader_SliceRing() {
 	addr, stop := server()
 	defer stop()
 	ctx := context.Background()
@@ -140,7 +140,7 @@ func Example_errors() {
 
 // A Batch asks several limiters in one round trip. Each answers for itself: what one denies is charged to
 // the others all the same.
-func ExampleLimits_Batch() {
+func ExampleLoader_Batch() {
 	addr, stop := server()
 	defer stop()
 	ctx := context.Background()

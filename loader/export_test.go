@@ -12,7 +12,7 @@ func (r SliceRing) ChargePlainWindow() SliceRing {
 }
 
 // SharedRequests is how many requests are in the queues of ShareRoundTrips.
-func (l *Limits) SharedRequests() (n int) {
+func (l *Loader) SharedRequests() (n int) {
 	s := l.sharing
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,11 +5,11 @@ import "github.com/sluice-redis/sluice"
 // GCRA is a smooth rate with a burst, the continuously refilled token bucket, in one small string whatever
 // the limit: permits come back one by one, Window / Permits apart, and up to Burst may be taken at once.
 // Any interval of length d holds at most Burst + d * Permits / Window. Limit and burst go up to 10^7. The
-// zero GCRA is not ready for use: see Limits.GCRA.
+// zero GCRA is not ready for use: see Loader.GCRA.
 type GCRA struct{ booker }
 
 // GCRA returns the limiter of this name.
-func (l *Limits) GCRA(name string, limit Limit, opts ...LimiterOption) GCRA {
+func (l *Loader) GCRA(name string, limit Limit, opts ...LimiterOption) GCRA {
 	s := l.configure(&gcra, name, opts)
 	return GCRA{booker{core{settings: s}.with(limit)}}
 }

@@ -49,7 +49,7 @@ type GCRAV1Reply struct {
 //   - BADARG: an argument is not an integer in its range
 //   - WRONGTYPE: bucket holds something other than a string
 //   - BADSTATE: bucket holds a string that this script did not write
-func (l *Limits) GCRAV1(ctx context.Context, args GCRAV1Args) (GCRAV1Reply, error) {
+func (l *Loader) GCRAV1(ctx context.Context, args GCRAV1Args) (GCRAV1Reply, error) {
 	c, err := args.call(l)
 	if err != nil {
 		return GCRAV1Reply{}, err
@@ -68,7 +68,7 @@ func (l *Limits) GCRAV1(ctx context.Context, args GCRAV1Args) (GCRAV1Reply, erro
 }
 
 // call is what is sent.
-func (args GCRAV1Args) call(l *Limits) (call, error) {
+func (args GCRAV1Args) call(l *Loader) (call, error) {
 	script := &sluice.GCRAV1
 	windowUS, err := microseconds(script, "window", args.Window)
 	if err != nil {

@@ -41,8 +41,8 @@ func (s *settings) leasePart() string {
 	return ":" + strconv.FormatInt(s.leaseAge.Microseconds(), 10)
 }
 
-// Lease says how a process takes permits in blocks.
-type Lease struct {
+// LeaseOptions says how a process takes permits in blocks.
+type LeaseOptions struct {
 	// Block is the most permits that are held for a subject: 1 or more. Blocks begin with what is asked for,
 	// double as long as they are used up, and shrink where little remains or is used.
 	Block int64
@@ -60,7 +60,7 @@ type Lease struct {
 // SliceRing.Leased makes it, Close ends it.
 type Leased struct {
 	ring  SliceRing
-	lease Lease
+	lease LeaseOptions
 	age   time.Duration // after the call for them was sent permits are no longer spent
 	start time.Time     // of the clock that it counts by
 
@@ -96,7 +96,7 @@ type Leased struct {
 // saves: use the ring itself.
 //
 // Cost: a goroutine, and about 300 bytes a subject that has been asked for within Idle.
-func (r SliceRing) Leased(lease Lease) (*Leased, error) {
+func (r SliceRing) Leased(lease LeaseOptions) (*Leased, error) {
 	if err := r.checkLease(&lease); err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (r SliceRing) Leased(lease Lease) (*Leased, error) {
 }
 
 // checkLease refuses what cannot be, and fills in what was left out.
-func (r SliceRing) checkLease(lease *Lease) error {
+func (r SliceRing) checkLease(lease *LeaseOptions) error {
 	if _, err := r.key("subject"); err != nil {
 		return err
 	}
@@ -117,11 +117,11 @@ func (r SliceRing) checkLease(lease *Lease) error {
 	case r.leaseAge == 0:
 		return &ArgumentError{Argument: "limiter", Want: "one with the option LeaseAge"}
 	case lease.Block < 1:
-		return &ArgumentError{Argument: "Lease.Block", Want: "1 or more"}
+		return &ArgumentError{Argument: "LeaseOptions.Block", Want: "1 or more"}
 	case lease.Idle < 0 || lease.Idle%time.Microsecond != 0:
-		return r.refuse("Lease.Idle", lease.Idle, "whole microseconds, 0 or more")
+		return r.refuse("LeaseOptions.Idle", lease.Idle, "whole microseconds, 0 or more")
 	case lease.Subjects < 0:
-		return &ArgumentError{Argument: "Lease.Subjects", Want: "0 or more"}
+		return &ArgumentError{Argument: "LeaseOptions.Subjects", Want: "0 or more"}
 	}
 	if lease.Idle == 0 {
 		lease.Idle = r.leaseAge / 4
@@ -190,7 +190,7 @@ func (l *Leased) Reset(ctx context.Context, subject string) error {
 type LeaseStats struct {
 	Subjects int   // with permits here, now
 	Idle     int64 // permits that are counted in Redis and not spent, now
-	MostIdle int64 // as many as that can be: Block for each of Lease.Subjects
+	MostIdle int64 // as many as that can be: Block for each of LeaseOptions.Subjects
 }
 
 // Stats returns what is held. Cost: it looks at every subject that is held.

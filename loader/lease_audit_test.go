@@ -103,7 +103,7 @@ func auditLeases(t *testing.T, limit int64, as func(loader.SliceRing) loader.Sli
 				loader.Slice(auditSlice), loader.LeaseAge(auditAge)))
 			limiter := loader.Limiter(ring)
 			if seed > 0 {
-				leased, err := ring.Leased(loader.Lease{Block: 16, Idle: time.Hour})
+				leased, err := ring.Leased(loader.LeaseOptions{Block: 16, Idle: time.Hour})
 				must(t, err)
 				defer func() { _ = leased.Close(background) }()
 				limiter = leased
@@ -142,7 +142,7 @@ func TestLeaseAuditOnServer(t *testing.T) {
 			loader.Slice(auditSlice), loader.LeaseAge(auditAge))
 		limiter := loader.Limiter(ring)
 		if process > 0 {
-			leased, err := ring.Leased(loader.Lease{Block: 30})
+			leased, err := ring.Leased(loader.LeaseOptions{Block: 30})
 			must(t, err)
 			leases = append(leases, leased)
 			limiter = leased
@@ -178,7 +178,7 @@ func TestLeaseReturnsExactly(t *testing.T) {
 	a := &audit{start: time.Now()}
 	var all sync.WaitGroup
 	for range 4 {
-		leased, err := ring.Leased(loader.Lease{Block: 500, Idle: 60 * time.Millisecond})
+		leased, err := ring.Leased(loader.LeaseOptions{Block: 500, Idle: 60 * time.Millisecond})
 		must(t, err)
 		all.Go(func() {
 			for time.Since(a.start) < time.Second {
@@ -206,7 +206,7 @@ func TestLeaseLostReplies(t *testing.T) {
 	limits := loader.New(client(t, p.addr))
 	must(t, limits.Preload(background))
 	ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(100)}, loader.LeaseAge(10*time.Second))
-	leased, err := ring.Leased(loader.Lease{Block: 20})
+	leased, err := ring.Leased(loader.LeaseOptions{Block: 20})
 	must(t, err)
 	defer func() { _ = leased.Close(background) }()
 	remaining := func(want int64) {

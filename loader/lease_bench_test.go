@@ -30,7 +30,7 @@ func BenchmarkLeased(b *testing.B) {
 			rdb.AddHook(hook{before: func(redis.Cmder) { calls.Add(1) }})
 			ring := loader.New(rdb).SliceRing("bench", []loader.Limit{loader.PerSecond(c.limit)},
 				loader.LeaseAge(time.Second/4), loader.RememberDenials(1000))
-			leased, err := ring.Leased(loader.Lease{Block: 1000})
+			leased, err := ring.Leased(loader.LeaseOptions{Block: 1000})
 			must(b, err)
 			defer func() { must(b, leased.Close(background)) }()
 

@@ -19,7 +19,7 @@ func ExampleSliceRing_Leased() {
 	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
 
 	calls := limits.SliceRing("calls", []loader.Limit{loader.PerMinute(1000)}, loader.LeaseAge(10*time.Second))
-	leased, err := calls.Leased(loader.Lease{Block: 500})
+	leased, err := calls.Leased(loader.LeaseOptions{Block: 500})
 	if err != nil {
 		log.Fatal(err)
 	}

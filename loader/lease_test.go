@@ -24,7 +24,7 @@ type process struct {
 	t      *testing.T
 	m      *miniredis.Miniredis
 	rdb    *redis.Client
-	limits *loader.Limits
+	limits *loader.Loader
 	ring   loader.SliceRing
 	leased *loader.Leased
 	asked  atomic.Int64 // calls of slice_ring
@@ -32,7 +32,7 @@ type process struct {
 }
 
 // leasing runs a test of a ring of 100 permits in 10 s, in slices of 1 s, with leases of 2 s.
-func leasing(t *testing.T, lease loader.Lease, test func(p *process), opts ...loader.LimiterOption) {
+func leasing(t *testing.T, lease loader.LeaseOptions, test func(p *process), opts ...loader.LimiterOption) {
 	m := miniredis.RunT(t)
 	synctest.Test(t, func(t *testing.T) {
 		p := &process{t: t, m: m, rdb: redis.NewClient(options(m.Addr()))}
@@ -94,7 +94,7 @@ func (p *process) want(asked, gave, counted, idle int64) {
 const leasedKey = "sluice:x:{s}:sr1:1000000:2000000"
 
 func TestLeaseBlocksDouble(t *testing.T) {
-	leasing(t, loader.Lease{Block: 10, Idle: time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second}, func(p *process) {
 		for i, want := range []struct{ asked, counted, idle int64 }{
 			{1, 1, 0}, {2, 3, 1}, {2, 3, 0}, {3, 7, 3}, {3, 7, 2}, {3, 7, 1}, {3, 7, 0}, {4, 15, 7}, {4, 15, 6},
 		} {
@@ -116,7 +116,7 @@ func TestLeaseBlocksDouble(t *testing.T) {
 }
 
 func TestLeaseIsGivenBackWhenIdle(t *testing.T) {
-	leasing(t, loader.Lease{Block: 10, Idle: time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second}, func(p *process) {
 		p.take(5)
 		p.take(1)
 		p.want(2, 0, 15, 9)
@@ -137,7 +137,7 @@ func TestLeaseIsGivenBackWhenIdle(t *testing.T) {
 // Permits are spent until a moment before the age ends, and given back after it however much the subject is asked for.
 // The next block is as large as what was used of this one.
 func TestLeaseEndsWithItsAge(t *testing.T) {
-	leasing(t, loader.Lease{Block: 10, Idle: time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second}, func(p *process) {
 		p.take(5)
 		p.take(1)
 		for range 3 {
@@ -159,7 +159,7 @@ func TestLeaseEndsWithItsAge(t *testing.T) {
 }
 
 func TestLeaseCloseGivesBackEverything(t *testing.T) {
-	leasing(t, loader.Lease{Block: 10, Idle: time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second}, func(p *process) {
 		p.take(3)
 		p.take(1)
 		time.Sleep(900 * time.Millisecond)
@@ -177,7 +177,7 @@ func TestLeaseCloseGivesBackEverything(t *testing.T) {
 
 // Where a block does not fit, half of what remains is taken, and then what is needed.
 func TestLeaseBlocksShrink(t *testing.T) {
-	leasing(t, loader.Lease{Block: 100, Idle: time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 100, Idle: time.Second}, func(p *process) {
 		p.take(20)
 		d, err := p.ring.AllowN(background, "s", 60)
 		granted(t, d, err)
@@ -202,7 +202,7 @@ func TestLeaseBlocksShrink(t *testing.T) {
 }
 
 func TestLeaseWaits(t *testing.T) {
-	leasing(t, loader.Lease{Block: 10, Idle: time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second}, func(p *process) {
 		p.take(100)
 		took(t, 13*time.Second-234567*time.Microsecond, func() error { return p.leased.WaitN(background, "s", 2) })
 		ctx, cancel := context.WithTimeout(background, time.Second)
@@ -213,7 +213,7 @@ func TestLeaseWaits(t *testing.T) {
 
 // All who want permits at once wait for one call.
 func TestLeaseCallsAreShared(t *testing.T) {
-	leasing(t, loader.Lease{Block: 50, Idle: time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 50, Idle: time.Second}, func(p *process) {
 		p.take(50)
 		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(10 * time.Millisecond) }})
 		var grants atomic.Int64
@@ -233,7 +233,7 @@ func TestLeaseCallsAreShared(t *testing.T) {
 
 // A caller whose context ends does not wait, and does not end the call that others wait for.
 func TestLeaseCallerGoes(t *testing.T) {
-	leasing(t, loader.Lease{Block: 50, Idle: 10 * time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 50, Idle: 10 * time.Second}, func(p *process) {
 		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(time.Second) }})
 		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
 		defer cancel()
@@ -247,7 +247,7 @@ func TestLeaseCallerGoes(t *testing.T) {
 
 // Whoever waits for a call and wants fewer permits than it was denied asks for them.
 func TestLeaseDenialIsOfAsMany(t *testing.T) {
-	leasing(t, loader.Lease{Block: 1, Idle: 10 * time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 1, Idle: 10 * time.Second}, func(p *process) {
 		d, err := p.ring.AllowN(background, "s", 97)
 		granted(t, d, err)
 		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(100 * time.Millisecond) }})
@@ -266,7 +266,7 @@ func TestLeaseDenialIsOfAsMany(t *testing.T) {
 // the sweep may come before those who waited ask again, which one run in five shows.
 func TestLeaseIsNotIdleWhileItIsAsked(t *testing.T) {
 	for range 30 {
-		leasing(t, loader.Lease{Block: 10, Idle: 100 * time.Millisecond}, func(p *process) {
+		leasing(t, loader.LeaseOptions{Block: 10, Idle: 100 * time.Millisecond}, func(p *process) {
 			p.take(5)
 			var slow atomic.Bool
 			slow.Store(true)
@@ -285,7 +285,7 @@ func TestLeaseIsNotIdleWhileItIsAsked(t *testing.T) {
 }
 
 func TestLeaseIdleByDefault(t *testing.T) {
-	leasing(t, loader.Lease{Block: 10}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 10}, func(p *process) {
 		p.take(5)
 		p.take(1)
 		time.Sleep(499 * time.Millisecond)
@@ -299,7 +299,7 @@ func TestLeaseIdleByDefault(t *testing.T) {
 
 // Those who wait while it is closed are decided by Redis one by one, and nothing stays here.
 func TestLeaseClosedWhileSomeWait(t *testing.T) {
-	leasing(t, loader.Lease{Block: 10, Idle: time.Minute}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Minute}, func(p *process) {
 		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(100 * time.Millisecond) }})
 		for range 4 {
 			go func() { p.take(1) }()
@@ -322,7 +322,7 @@ func TestLeaseAgeFitsTheRing(t *testing.T) {
 }
 
 func TestLeaseReset(t *testing.T) {
-	leasing(t, loader.Lease{Block: 50, Idle: 10 * time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 50, Idle: 10 * time.Second}, func(p *process) {
 		p.take(20)
 		p.take(1)
 		must(t, p.leased.Reset(background, "s"))
@@ -356,7 +356,7 @@ func TestLeaseReset(t *testing.T) {
 }
 
 func TestLeasePeek(t *testing.T) {
-	leasing(t, loader.Lease{Block: 50, Idle: 10 * time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 50, Idle: 10 * time.Second}, func(p *process) {
 		p.take(45)
 		p.take(5)
 		d, err := p.ring.AllowN(background, "s", 5)
@@ -378,7 +378,7 @@ func TestLeasePeek(t *testing.T) {
 
 // Beyond the subjects that are held others are asked for one by one.
 func TestLeaseSubjectsAreBounded(t *testing.T) {
-	leasing(t, loader.Lease{Block: 10, Idle: time.Second, Subjects: 2}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second, Subjects: 2}, func(p *process) {
 		for i := range 5 {
 			for range 3 {
 				d, err := p.leased.Allow(background, fmt.Sprint(i))
@@ -402,7 +402,7 @@ func TestLeaseSubjectsAreBounded(t *testing.T) {
 
 // While Redis is down, what is held is spent until its age ends; what cannot be given back is said.
 func TestLeaseWithoutRedis(t *testing.T) {
-	leasing(t, loader.Lease{Block: 50, Idle: 10 * time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 50, Idle: 10 * time.Second}, func(p *process) {
 		p.take(25)
 		p.take(1)
 		down := errors.New("down")
@@ -420,7 +420,7 @@ func TestLeaseWithoutRedis(t *testing.T) {
 			t.Errorf("%v, want what is wrong with Redis", err)
 		}
 
-		other, err := p.ring.Leased(loader.Lease{Block: 50})
+		other, err := p.ring.Leased(loader.LeaseOptions{Block: 50})
 		must(t, err)
 		if _, err := other.Allow(background, "s"); !errors.Is(err, down) {
 			t.Errorf("%v, want what is wrong with Redis", err)
@@ -430,7 +430,7 @@ func TestLeaseWithoutRedis(t *testing.T) {
 }
 
 func TestLeaseCloseSaysWhatFailed(t *testing.T) {
-	leasing(t, loader.Lease{Block: 50, Idle: 10 * time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 50, Idle: 10 * time.Second}, func(p *process) {
 		down := errors.New("down")
 		for _, subject := range []string{"a", "b"} {
 			for range 2 {
@@ -448,7 +448,7 @@ func TestLeaseCloseSaysWhatFailed(t *testing.T) {
 
 // Where calls take longer than the age, nothing can be spent here: callers then go to Redis one by one.
 func TestLeaseSlowerThanItsAge(t *testing.T) {
-	leasing(t, loader.Lease{Block: 50, Idle: 10 * time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 50, Idle: 10 * time.Second}, func(p *process) {
 		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(1998 * time.Millisecond) }})
 		took(t, 2*1998*time.Millisecond, func() error { p.take(5); return nil })
 		if asked := p.asked.Load(); asked != 2 {
@@ -460,7 +460,7 @@ func TestLeaseSlowerThanItsAge(t *testing.T) {
 
 // Close waits for calls that are under way no longer than its context lives.
 func TestLeaseCloseIsBounded(t *testing.T) {
-	leasing(t, loader.Lease{Block: 50, Idle: 10 * time.Second}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 50, Idle: 10 * time.Second}, func(p *process) {
 		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(time.Minute) }})
 		go func() { _, _ = p.leased.Allow(background, "s") }()
 		synctest.Wait()
@@ -477,7 +477,7 @@ func TestLeaseCloseIsBounded(t *testing.T) {
 // Direct callers of the same limiter have their windows counted longer too, and meet on one key; those of
 // another age, or none, have another.
 func TestLeaseAgeIsInTheKey(t *testing.T) {
-	leasing(t, loader.Lease{Block: 10}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 10}, func(p *process) {
 		d, err := p.ring.AllowN(background, "s", 100)
 		granted(t, d, err)
 		d, err = p.leased.Allow(background, "s")
@@ -505,18 +505,18 @@ func TestLeaseRefused(t *testing.T) {
 	tests := []struct {
 		name  string
 		ring  loader.SliceRing
-		lease loader.Lease
+		lease loader.LeaseOptions
 		want  string
 	}{
-		{"without an age", limits.SliceRing("x", minute), loader.Lease{Block: 1}, "loader: bad limiter: want one with the option LeaseAge"},
-		{"an age too short", limits.SliceRing("x", minute, loader.LeaseAge(0)), loader.Lease{Block: 1}, "loader: bad LeaseAge: want 1 ms or more, in whole microseconds"},
-		{"an age with a fraction", limits.SliceRing("x", minute, loader.LeaseAge(time.Second+1)), loader.Lease{Block: 1}, "loader: bad LeaseAge: want 1 ms or more, in whole microseconds"},
-		{"an age too long", limits.SliceRing("x", minute, loader.LeaseAge(500*time.Second)), loader.Lease{Block: 1}, "loader: bad LeaseAge: want less than 500 slices of 1s"},
-		{"a bad limit", limits.SliceRing("x", nil, loader.LeaseAge(100*time.Millisecond)), loader.Lease{Block: 1}, "loader: bad limits: want 1 to 8"},
-		{"no ring", loader.SliceRing{}, loader.Lease{Block: 1}, "loader: bad limiter: want one that a method of Limits made"},
-		{"no block", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.Lease{}, "loader: bad Lease.Block: want 1 or more"},
-		{"negative Idle", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.Lease{Block: 1, Idle: -1}, "loader: x: Lease.Idle -1ns: want whole microseconds, 0 or more"},
-		{"negative Subjects", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.Lease{Block: 1, Subjects: -1}, "loader: bad Lease.Subjects: want 0 or more"},
+		{"without an age", limits.SliceRing("x", minute), loader.LeaseOptions{Block: 1}, "loader: bad limiter: want one with the option LeaseAge"},
+		{"an age too short", limits.SliceRing("x", minute, loader.LeaseAge(0)), loader.LeaseOptions{Block: 1}, "loader: bad LeaseAge: want 1 ms or more, in whole microseconds"},
+		{"an age with a fraction", limits.SliceRing("x", minute, loader.LeaseAge(time.Second+1)), loader.LeaseOptions{Block: 1}, "loader: bad LeaseAge: want 1 ms or more, in whole microseconds"},
+		{"an age too long", limits.SliceRing("x", minute, loader.LeaseAge(500*time.Second)), loader.LeaseOptions{Block: 1}, "loader: bad LeaseAge: want less than 500 slices of 1s"},
+		{"a bad limit", limits.SliceRing("x", nil, loader.LeaseAge(100*time.Millisecond)), loader.LeaseOptions{Block: 1}, "loader: bad limits: want 1 to 8"},
+		{"no ring", loader.SliceRing{}, loader.LeaseOptions{Block: 1}, "loader: bad limiter: want one that a method of Loader made"},
+		{"no block", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{}, "loader: bad LeaseOptions.Block: want 1 or more"},
+		{"negative Idle", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1, Idle: -1}, "loader: x: LeaseOptions.Idle -1ns: want whole microseconds, 0 or more"},
+		{"negative Subjects", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1, Subjects: -1}, "loader: bad LeaseOptions.Subjects: want 0 or more"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -525,7 +525,7 @@ func TestLeaseRefused(t *testing.T) {
 			}
 		})
 	}
-	leased, err := limits.SliceRing("x", minute, loader.LeaseAge(time.Second)).Leased(loader.Lease{Block: 1})
+	leased, err := limits.SliceRing("x", minute, loader.LeaseAge(time.Second)).Leased(loader.LeaseOptions{Block: 1})
 	must(t, err)
 	for want, n := range map[string]int64{"loader: bad n: want 1 or more": 0, "loader: x: AllowN(n=61) exceeds limit 60": 61} {
 		if _, err := leased.AllowN(background, "s", n); err == nil || err.Error() != want {

@@ -186,7 +186,7 @@ func (k *kind) max(arguments ...string) int64 {
 func (c core) key(subject string) (string, error) {
 	switch {
 	case c.settings == nil:
-		return "", &ArgumentError{Argument: "limiter", Want: "one that a method of Limits made"}
+		return "", &ArgumentError{Argument: "limiter", Want: "one that a method of Loader made"}
 	case c.err != nil:
 		return "", c.err
 	case c.bad != nil:

@@ -208,8 +208,8 @@ func TestRefusedWithoutAsking(t *testing.T) {
 		{"a window shorter than a slice", limits.SliceRing("x", []loader.Limit{limit}, loader.Slice(time.Hour)), "s", 1, "loader: x: Limit.Window 1m0s: want a slice, 1h0m0s, or more"},
 		{"an option of another limiter", limits.GCRA("x", limit, loader.PerClient()), "s", 1, "loader: bad option PerClient: want a limiter that has it"},
 		{"a negative MaxWait", limits.GCRA("x", limit, loader.MaxWait(-1)), "s", 1, "loader: x: MaxWait -1ns: want whole microseconds, 0 or more"},
-		{"the zero limiter", loader.ListLog{}, "s", 1, "loader: bad limiter: want one that a method of Limits made"},
-		{"the zero ring", loader.SliceRing{}.With(limit), "s", 1, "loader: bad limiter: want one that a method of Limits made"},
+		{"the zero limiter", loader.ListLog{}, "s", 1, "loader: bad limiter: want one that a method of Loader made"},
+		{"the zero ring", loader.SliceRing{}.With(limit), "s", 1, "loader: bad limiter: want one that a method of Loader made"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

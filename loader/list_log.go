@@ -4,11 +4,11 @@ import "github.com/sluice-redis/sluice"
 
 // ListLog is a sliding-window log, exact to the microsecond, in about 10 bytes a permit: any interval of
 // one window holds at most the limit. It is the default for exact limits. The limit goes up to 1000000,
-// the permits of one call up to 1000. The zero ListLog is not ready for use: see Limits.ListLog.
+// the permits of one call up to 1000. The zero ListLog is not ready for use: see Loader.ListLog.
 type ListLog struct{ booker }
 
 // ListLog returns the limiter of this name.
-func (l *Limits) ListLog(name string, limit Limit, opts ...LimiterOption) ListLog {
+func (l *Loader) ListLog(name string, limit Limit, opts ...LimiterOption) ListLog {
 	s := l.configure(&listLog, name, opts)
 	return ListLog{booker{core{settings: s}.with(limit)}}
 }

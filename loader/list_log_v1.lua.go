@@ -46,7 +46,7 @@ type ListLogV1Reply struct {
 //   - BADARG: an argument is not an integer in its range
 //   - WRONGTYPE: log holds something other than a list
 //   - BADSTATE: log holds an entry that is not a moment in microseconds
-func (l *Limits) ListLogV1(ctx context.Context, args ListLogV1Args) (ListLogV1Reply, error) {
+func (l *Loader) ListLogV1(ctx context.Context, args ListLogV1Args) (ListLogV1Reply, error) {
 	c, err := args.call(l)
 	if err != nil {
 		return ListLogV1Reply{}, err
@@ -65,7 +65,7 @@ func (l *Limits) ListLogV1(ctx context.Context, args ListLogV1Args) (ListLogV1Re
 }
 
 // call is what is sent.
-func (args ListLogV1Args) call(l *Limits) (call, error) {
+func (args ListLogV1Args) call(l *Loader) (call, error) {
 	script := &sluice.ListLogV1
 	windowUS, err := microseconds(script, "window", args.Window)
 	if err != nil {

@@ -13,11 +13,11 @@
 //
 // # Which limiter
 //
-// [Limits.ListLog] is exact: no interval of one window ever holds more than the limit.
-// [Limits.ZSetLog] is as exact and takes request ids: a lost reply costs nothing, and permits can be
-// given back. [Limits.GCRA] gives a smooth rate with a burst, in a few bytes whatever the limit.
-// [Limits.SliceRing] holds several windows at once, and limits in the millions.
-// [Limits.TokenBucket] keeps its rate in Redis, where an operator changes it for everyone.
+// [Loader.ListLog] is exact: no interval of one window ever holds more than the limit.
+// [Loader.ZSetLog] is as exact and takes request ids: a lost reply costs nothing, and permits can be
+// given back. [Loader.GCRA] gives a smooth rate with a burst, in a few bytes whatever the limit.
+// [Loader.SliceRing] holds several windows at once, and limits in the millions.
+// [Loader.TokenBucket] keeps its rate in Redis, where an operator changes it for everyone.
 //
 // # Errors
 //
@@ -39,13 +39,11 @@
 // goroutines that know nothing of each other; where many ask the same of one hot subject they share even the
 // script's run. Neither gives up a promise of the single call.
 //
-// # Plans
+// # A limit for each customer
 //
-// Every limiter has With, which returns it with another limit and everything else shared, and most have
-// Plan, which looks the limit up for each call:
+// Every limiter has With, which returns it with another limit and everything else shared:
 //
-//	d, err := codes.With(limit).Allow(ctx, user)
-//	d, err := codes.Plan(limitOf).Allow(ctx, user)
+//	d, err := codes.With(limitOf(user)).Allow(ctx, user)
 //
 // The new limit applies at once to what has been granted before. For everyone at once, [TokenBucket] has SetLimit.
 //
@@ -85,8 +83,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Limits makes limiters and runs scripts on one Redis. It is safe for concurrent use. New makes it.
-type Limits struct {
+// Loader makes limiters and runs scripts on one Redis. It is safe for concurrent use. New makes it.
+type Loader struct {
 	rdb           redis.UniversalClient
 	nodes         any // what shows the nodes of rdb: see shown
 	prefix        string
@@ -109,9 +107,9 @@ type Limits struct {
 }
 
 // Option changes what New makes.
-type Option func(*Limits)
+type Option func(*Loader)
 
-// New returns the limits kept in rdb, which is a *redis.Client, a *redis.ClusterClient, a *redis.Ring or
+// New returns a loader on rdb, which is a *redis.Client, a *redis.ClusterClient, a *redis.Ring or
 // anything that wraps one of them. It sends nothing: scripts load themselves when they are first
 // needed. rdb stays the caller's to close.
 //
@@ -120,8 +118,8 @@ type Option func(*Limits)
 // ClusterClient are loaded on them directly, and everything else goes through the wrapper. Where nodes are
 // hidden decisions still work, but Preload and Nodes are errors, a Breaker is one for all nodes, and a missing
 // script may take one round trip more, with its source.
-func New(rdb redis.UniversalClient, opts ...Option) *Limits {
-	l := &Limits{rdb: rdb, nodes: shown(rdb), prefix: "sluice", clientID: newID()}
+func New(rdb redis.UniversalClient, opts ...Option) *Loader {
+	l := &Loader{rdb: rdb, nodes: shown(rdb), prefix: "sluice", clientID: newID()}
 	for _, opt := range opts {
 		opt(l)
 	}
@@ -135,27 +133,27 @@ func New(rdb redis.UniversalClient, opts ...Option) *Limits {
 // Prefix sets what every key begins with: letters, digits, dot, underscore and dash. The default is
 // "sluice". Users with an ACL of ~prefix:* may share a Redis without meeting.
 func Prefix(prefix string) Option {
-	return func(l *Limits) { l.prefix = prefix }
+	return func(l *Loader) { l.prefix = prefix }
 }
 
 // PreloadedOnly makes a missing script an error that is [ErrNotLoaded], where the loader would otherwise
 // load it. It is for those who grant neither SCRIPT nor EVAL, and preload with `sluice load` or Preload.
 func PreloadedOnly() Option {
-	return func(l *Limits) { l.preloadedOnly = true }
+	return func(l *Loader) { l.preloadedOnly = true }
 }
 
 // ReadReplicas lets Peek read from replicas: it is sent as EVALSHA_RO, which needs Redis 7 and which
 // a ClusterClient with ReadOnly, RouteByLatency or RouteRandomly sends to one. What a replica answers
 // may be behind. Decisions always go to the master.
 func ReadReplicas() Option {
-	return func(l *Limits) { l.readReplicas = true }
+	return func(l *Loader) { l.readReplicas = true }
 }
 
 // Timeout bounds how long one call may take, including its retries, where the caller's context does not
 // end it earlier: 1 ms or more. It does not bound the sleep in Wait, but each of the calls that Wait makes. The default
 // is 1 s, and 100 ms for limiters with a policy (FailOpen, FailLocal), whose answer comes when the time is up.
 func Timeout(d time.Duration) Option {
-	return func(l *Limits) {
+	return func(l *Loader) {
 		if l.timeout = d; d < time.Millisecond {
 			l.err = &ArgumentError{Argument: "Timeout", Want: "1 ms or more"}
 		}
@@ -175,13 +173,13 @@ func MaxWait(d time.Duration) LimiterOption {
 
 // Slice sets the length of the slices of a SliceRing, from 1 ms to a day, in whole microseconds: no longer than
 // the shortest window, and at least 1/9999 of the longest and LeaseAge. It is a part of the key: limiters with
-// different slices do not share state. See Limits.SliceRing for the default.
+// different slices do not share state. See Loader.SliceRing for the default.
 func Slice(d time.Duration) LimiterOption {
 	return func(s *settings) { s.use("Slice", codeSliceRing); s.slice = d }
 }
 
 // ClientID names the client whose permits a TokenBucket counts where its scope is each client by
-// itself. The default is a random one for every Limits.
+// itself. The default is a random one for every Loader.
 func ClientID(id string) LimiterOption {
 	return func(s *settings) { s.use("ClientID", codeTokenBucket); s.clientID = id }
 }
@@ -194,7 +192,7 @@ func PerClient() LimiterOption {
 
 // settings is what all copies of a limiter share. It does not change once it is made.
 type settings struct {
-	limits    *Limits
+	limits    *Loader
 	kind      *kind
 	name      string
 	head      string // the key up to the subject
@@ -228,7 +226,7 @@ func (s *settings) fail(err error) {
 }
 
 // configure makes the settings of a limiter. Its tail is without the parts that some add.
-func (l *Limits) configure(k *kind, name string, opts []LimiterOption) *settings {
+func (l *Loader) configure(k *kind, name string, opts []LimiterOption) *settings {
 	s := &settings{limits: l, kind: k, name: name}
 	for _, opt := range opts {
 		opt(s)

@@ -268,7 +268,7 @@ func TestRaisedAfterAWrite(t *testing.T) {
 func TestRightsWithheld(t *testing.T) {
 	admin := real(t)
 	must(t, loader.New(admin).Preload(background))
-	user := func(name string, without ...any) *loader.Limits {
+	user := func(name string, without ...any) *loader.Loader {
 		rules := append([]any{"ACL", "SETUSER", name, "on", ">secret", "~*", "+@all"}, without...)
 		must(t, admin.Do(background, rules...).Err())
 		opt := options(admin.Options().Addr)

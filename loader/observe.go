@@ -38,7 +38,7 @@ func (f ObserverFunc) End(ctx context.Context, e Event) { f(ctx, e) }
 // Cost: none without an observer; with one, one allocation a decision and two looks at the clock, besides
 // what it does itself.
 func Observe(observer Observer) Option {
-	return func(l *Limits) { l.observer = observer }
+	return func(l *Loader) { l.observer = observer }
 }
 
 // Event is one decision, as its caller saw it.

@@ -38,30 +38,30 @@ var idle = ObserverFunc(func(context.Context, Event) {})
 // ways are the ways to a decision: with what they are when there are no observers, and as callers have them.
 var ways = []struct {
 	name        string
-	bare, whole func(l *Limits) error
+	bare, whole func(l *Loader) error
 }{
-	{"Allow", func(l *Limits) error {
+	{"Allow", func(l *Loader) error {
 		c := l.GCRA("x", PerSecond(1)).core
 		_, err := c.consult(context.Background(), "s", question{method: "Allow", permits: 1, id: c.callID()})
 		return err
-	}, func(l *Limits) error {
+	}, func(l *Loader) error {
 		_, err := l.GCRA("x", PerSecond(1)).Allow(context.Background(), "s")
 		return err
 	}},
-	{"Wait", func(l *Limits) error {
+	{"Wait", func(l *Loader) error {
 		c := l.GCRA("x", PerSecond(1)).core
 		return c.waitFor(context.Background(), "s", 1, c.consult)
-	}, func(l *Limits) error {
+	}, func(l *Loader) error {
 		return l.GCRA("x", PerSecond(1)).WaitN(context.Background(), "s", 1)
 	}},
-	{"typed", func(l *Limits) error {
+	{"typed", func(l *Loader) error {
 		c, err := gcraArgs.call(l)
 		if err != nil {
 			return err
 		}
 		_, err = c.tryAll(context.Background())
 		return err
-	}, func(l *Limits) error {
+	}, func(l *Loader) error {
 		_, err := l.GCRAV1(context.Background(), gcraArgs)
 		return err
 	}},
@@ -74,7 +74,7 @@ func TestObserverCost(t *testing.T) {
 	rdb := answering(t)
 	unobserved, observed := New(rdb), New(rdb, Observe(idle))
 	for _, way := range ways {
-		allocations := func(decide func(*Limits) error, l *Limits) float64 {
+		allocations := func(decide func(*Loader) error, l *Loader) float64 {
 			return testing.AllocsPerRun(100, func() {
 				if err := decide(l); err != nil {
 					t.Error(err)
@@ -117,7 +117,7 @@ func BenchmarkObserver(b *testing.B) {
 }
 
 // turn is how long one call takes, of 100 in a row.
-func turn(b *testing.B, decide func(*Limits) error, limits *Limits) time.Duration {
+func turn(b *testing.B, decide func(*Loader) error, limits *Loader) time.Duration {
 	const calls = 100
 	started := time.Now()
 	for range calls {

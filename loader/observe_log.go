@@ -26,7 +26,7 @@ import (
 // those left out, as "suppressed". Neither keys nor subjects are logged. What a caller did wrong (arguments,
 // contexts that it cancelled) and what lies under a key are for the caller's log alone.
 func Logger(logger *slog.Logger) Option {
-	return func(l *Limits) { l.journal = newJournal(logger) }
+	return func(l *Loader) { l.journal = newJournal(logger) }
 }
 
 // quiet is how long a message about one thing is not repeated.

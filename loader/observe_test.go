@@ -194,7 +194,7 @@ func TestObserverOfLocalAnswers(t *testing.T) {
 		must(t, second(log.Allow(background, "s")))
 	}
 	ring := limits.SliceRing("leased", []loader.Limit{loader.PerMinute(100)}, loader.LeaseAge(30*time.Second))
-	leased, err := ring.Leased(loader.Lease{Block: 10})
+	leased, err := ring.Leased(loader.LeaseOptions{Block: 10})
 	must(t, err)
 	for range 4 {
 		must(t, second(leased.Allow(background, "s")))
@@ -239,16 +239,16 @@ func TestObserverOfPolicy(t *testing.T) {
 func TestObserverOfAttempts(t *testing.T) {
 	for _, way := range []struct {
 		name  string
-		allow func(l *loader.Limits) error
+		allow func(l *loader.Loader) error
 		opts  []loader.Option
 	}{
-		{"Allow", func(l *loader.Limits) error {
+		{"Allow", func(l *loader.Loader) error {
 			return second(l.GCRA("x", loader.PerSecond(9)).Allow(background, "s"))
 		}, nil},
-		{"shared", func(l *loader.Limits) error {
+		{"shared", func(l *loader.Loader) error {
 			return second(l.GCRA("x", loader.PerSecond(9)).Allow(background, "s"))
 		}, []loader.Option{loader.ShareRoundTrips()}},
-		{"Batch", func(l *loader.Limits) error {
+		{"Batch", func(l *loader.Loader) error {
 			batch := l.Batch()
 			batch.Allow(l.GCRA("x", loader.PerSecond(9)), "s")
 			return errOf(batch.Do(background))
@@ -275,7 +275,7 @@ func TestObserverOfAttempts(t *testing.T) {
 // TestObserverOfWait wants one event for all that a Wait does, with the time that it slept apart.
 func TestObserverOfWait(t *testing.T) {
 	w := &watcher{t: t}
-	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 		must(t, limits.Preload(background))
 		log := limits.ListLog("books", loader.PerSecond(1))
 		must(t, log.Wait(background, "s"))

@@ -43,16 +43,16 @@ func (p *panicky) see(cmds ...redis.Cmder) {
 }
 
 // askings are how a handler may ask, each about the subject of a request.
-var askings = map[string]func(l *loader.Limits) func(ctx context.Context, subject string) error{
-	"single": func(l *loader.Limits) func(context.Context, string) error {
+var askings = map[string]func(l *loader.Loader) func(ctx context.Context, subject string) error{
+	"single": func(l *loader.Loader) func(context.Context, string) error {
 		log := l.ListLog("x", loader.PerHour(1000))
 		return func(ctx context.Context, subject string) error { return second(log.Allow(ctx, subject)) }
 	},
-	"wait": func(l *loader.Limits) func(context.Context, string) error {
+	"wait": func(l *loader.Loader) func(context.Context, string) error {
 		log := l.ZSetLog("x", loader.PerHour(1000))
 		return func(ctx context.Context, subject string) error { return log.Wait(ctx, subject) }
 	},
-	"batch": func(l *loader.Limits) func(context.Context, string) error {
+	"batch": func(l *loader.Loader) func(context.Context, string) error {
 		log := l.ListLog("x", loader.PerHour(1000))
 		return func(ctx context.Context, subject string) error {
 			batch := l.Batch()
@@ -61,9 +61,9 @@ var askings = map[string]func(l *loader.Limits) func(ctx context.Context, subjec
 			return second(batch.Do(ctx))
 		}
 	},
-	"leased": func(l *loader.Limits) func(context.Context, string) error {
+	"leased": func(l *loader.Loader) func(context.Context, string) error {
 		ring := l.SliceRing("x", []loader.Limit{loader.PerMinute(1000)}, loader.Slice(time.Second), loader.LeaseAge(time.Second))
-		leased, err := ring.Leased(loader.Lease{Block: 1})
+		leased, err := ring.Leased(loader.LeaseOptions{Block: 1})
 		if err != nil {
 			panic(err)
 		}

@@ -14,7 +14,7 @@ func TestPolicyLeasesNothing(t *testing.T) {
 		tr := newTroubled(t, false)
 		ring := loader.New(tr.rdb).SliceRing("x", []loader.Limit{loader.PerHour(100)},
 			loader.Slice(time.Minute), loader.LeaseAge(time.Minute), policy)
-		leased, err := ring.Leased(loader.Lease{Block: 10})
+		leased, err := ring.Leased(loader.LeaseOptions{Block: 10})
 		must(t, err)
 		end := always(fault{dropRequest: true})(t, tr)
 		for range 20 {

@@ -23,7 +23,7 @@ func down() *redis.Client {
 }
 
 // withoutRedis runs a test on the clock of a bubble, without a server.
-func withoutRedis(t *testing.T, test func(t *testing.T, limits *loader.Limits)) {
+func withoutRedis(t *testing.T, test func(t *testing.T, limits *loader.Loader)) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := down()
 		defer func() { _ = rdb.Close() }()
@@ -62,7 +62,7 @@ func TestFailLocalTimeLine(t *testing.T) {
 		},
 	}
 	eachLimiter(t, func(t *testing.T, i int) {
-		withoutRedis(t, func(t *testing.T, limits *loader.Limits) {
+		withoutRedis(t, func(t *testing.T, limits *loader.Loader) {
 			limit := loader.Limit{Permits: 4, Window: 10 * s}
 			if makers[i].name == "GCRA" {
 				limit.Burst = 8
@@ -93,7 +93,7 @@ func TestFailLocalTimeLine(t *testing.T) {
 
 // TestFailLocalAllWindows holds two windows together or charges neither.
 func TestFailLocalAllWindows(t *testing.T) {
-	withoutRedis(t, func(t *testing.T, limits *loader.Limits) {
+	withoutRedis(t, func(t *testing.T, limits *loader.Loader) {
 		ring := limits.SliceRing("x", []loader.Limit{loader.PerSecond(10), loader.PerHour(12)}, loader.FailLocal(1))
 		d, err := ring.AllowN(background, "s", 10)
 		granted(t, d, err)
@@ -114,7 +114,7 @@ func TestFailLocalAllWindows(t *testing.T) {
 
 func TestFailLocalWaits(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
-		withoutRedis(t, func(t *testing.T, limits *loader.Limits) {
+		withoutRedis(t, func(t *testing.T, limits *loader.Loader) {
 			limiter := makers[i].make(limits, loader.Limit{Permits: 2, Window: 10 * time.Second}, loader.FailLocal(0.5))
 			wait := func() error { return limiter.Wait(background, "s") }
 			took(t, 0, wait)
@@ -141,7 +141,7 @@ func TestFailLocalWaits(t *testing.T) {
 
 // TestFailLocalPlansChange gives a subject another limit: what it has left it keeps.
 func TestFailLocalPlansChange(t *testing.T) {
-	withoutRedis(t, func(t *testing.T, limits *loader.Limits) {
+	withoutRedis(t, func(t *testing.T, limits *loader.Loader) {
 		bucket := limits.GCRA("x", loader.PerHour(10), loader.FailLocal(1))
 		d, err := bucket.AllowN(background, "s", 6)
 		granted(t, d, err)
@@ -162,7 +162,7 @@ func TestFailLocalArguments(t *testing.T) {
 			t.Errorf("%v: %v", share, err)
 		}
 	}
-	withoutRedis(t, func(t *testing.T, limits *loader.Limits) {
+	withoutRedis(t, func(t *testing.T, limits *loader.Loader) {
 		noWindow := limits.ListLog("x", loader.Limit{Permits: 1}, loader.FailLocal(1))
 		if d, err := noWindow.Allow(background, "s"); err == nil {
 			t.Errorf("no window: %+v", d)

@@ -121,10 +121,10 @@ func beginLoading(t *testing.T, tr *troubled) func() {
 var ways = []struct {
 	name string
 	opts []loader.Option
-	ask  func(limits *loader.Limits, limiter loader.Limiter, subject string) (loader.Decision, error)
+	ask  func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error)
 }{
 	{"alone", nil, alone},
-	{"batch", nil, func(limits *loader.Limits, limiter loader.Limiter, subject string) (loader.Decision, error) {
+	{"batch", nil, func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error) {
 		batch := limits.Batch()
 		result := batch.Allow(limiter, subject)
 		_, err := batch.Do(background)
@@ -133,7 +133,7 @@ var ways = []struct {
 	{"shared", []loader.Option{loader.ShareRoundTrips()}, alone},
 }
 
-func alone(_ *loader.Limits, limiter loader.Limiter, subject string) (loader.Decision, error) {
+func alone(_ *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error) {
 	return limiter.Allow(background, subject)
 }
 

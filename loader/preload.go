@@ -18,7 +18,7 @@ import (
 type Node struct {
 	addr   string
 	client redis.Scripter // nil: the shard is down
-	limits *Limits
+	limits *Loader
 }
 
 // errAltered is of a script that something between here and the server has changed.
@@ -79,7 +79,7 @@ type place struct {
 }
 
 // load loads a script on the node of a key, or on every master. Callers who need it at the same time share the call.
-func (l *Limits) load(ctx context.Context, script *sluice.Script, key string, all bool) error {
+func (l *Loader) load(ctx context.Context, script *sluice.Script, key string, all bool) error {
 	to := place{script: script}
 	_, cluster := l.nodes.(clusterClient)
 	if to.all = all && cluster; !to.all {
@@ -96,7 +96,7 @@ func (l *Limits) load(ctx context.Context, script *sluice.Script, key string, al
 	})
 }
 
-func (l *Limits) loadOn(ctx context.Context, to place) error {
+func (l *Loader) loadOn(ctx context.Context, to place) error {
 	switch {
 	case to.all:
 		return l.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -109,7 +109,7 @@ func (l *Limits) loadOn(ctx context.Context, to place) error {
 }
 
 // eachMaster is ForEachMaster, which calls do in goroutines of its own: what that panics with is raised here.
-func (l *Limits) eachMaster(ctx context.Context, do func(context.Context, *redis.Client) error) error {
+func (l *Loader) eachMaster(ctx context.Context, do func(context.Context, *redis.Client) error) error {
 	var mu sync.Mutex
 	var first *raised
 	err := l.nodes.(clusterClient).ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -134,7 +134,7 @@ const lookUpTimeout = 5 * time.Second
 
 // nodeOf is the node that decides about a key, nil where there is only one. The first time a ClusterClient has to ask
 // its seeds, of which some may be dead: that goes on when the caller has gone.
-func (l *Limits) nodeOf(ctx context.Context, key string) (*redis.Client, error) {
+func (l *Loader) nodeOf(ctx context.Context, key string) (*redis.Client, error) {
 	if l.nodesKnown.Load() {
 		return l.lookUp(ctx, key)
 	}
@@ -153,7 +153,7 @@ func (l *Limits) nodeOf(ctx context.Context, key string) (*redis.Client, error) 
 	return l.lookUp(ctx, key)
 }
 
-func (l *Limits) lookUp(ctx context.Context, key string) (*redis.Client, error) {
+func (l *Loader) lookUp(ctx context.Context, key string) (*redis.Client, error) {
 	switch rdb := l.nodes.(type) {
 	case clusterClient:
 		return rdb.MasterForKey(ctx, key)
@@ -166,7 +166,7 @@ func (l *Limits) lookUp(ctx context.Context, key string) (*redis.Client, error) 
 // Preload loads all scripts on every node, and goes on where one of them fails. The error joins a
 // *NodeError for each of those. It is not needed unless the loader is PreloadedOnly; it saves the first
 // callers a round trip. A client that hides its nodes is an error, and nothing is loaded: see New.
-func (l *Limits) Preload(ctx context.Context) error {
+func (l *Loader) Preload(ctx context.Context) error {
 	nodes, err := l.Nodes(ctx)
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func shown(rdb any) any {
 }
 
 // hidden is the error of what needs to know the nodes, nil where they are shown.
-func (l *Limits) hidden() error {
+func (l *Loader) hidden() error {
 	if l.nodes != nil {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (l *Limits) hidden() error {
 // master of a ClusterClient, every shard of a Ring, those that it has marked as down included. Replicas
 // are not among them: a replica that is promoted loads what it lacks when it is asked. A client that hides its
 // nodes is an error: see New.
-func (l *Limits) Nodes(ctx context.Context) ([]Node, error) {
+func (l *Loader) Nodes(ctx context.Context) ([]Node, error) {
 	if err := l.hidden(); err != nil {
 		return nil, fmt.Errorf("loader: listing nodes: %w", err)
 	}
@@ -244,7 +244,7 @@ func (l *Limits) Nodes(ctx context.Context) ([]Node, error) {
 }
 
 // gather collects the nodes that a client goes through, by their addresses.
-func (l *Limits) gather(
+func (l *Loader) gather(
 	ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error,
 ) ([]Node, error) {
 	ctx, cancel := l.bounded(ctx, l.deadlines.timeout)
@@ -268,7 +268,7 @@ func (l *Limits) gather(
 }
 
 // addDown adds the shards of a Ring that it did not go through.
-func (l *Limits) addDown(nodes []Node) []Node {
+func (l *Loader) addDown(nodes []Node) []Node {
 	r, ok := l.nodes.(interface{ Options() *redis.RingOptions })
 	if !ok {
 		return nodes

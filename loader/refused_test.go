@@ -1,7 +1,6 @@
 package loader_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -110,10 +109,6 @@ func TestRefusedDurations(t *testing.T) {
 		{"SliceRing with Slice", limits.SliceRing("x", []loader.Limit{odd}, loader.Slice(time.Second)), fraction},
 		{"With", limits.ListLog("x", loader.PerMinute(1)).With(odd), fraction},
 		{"With of a ring", limits.SliceRing("x", minute).With(odd), fraction},
-		{"Plan", limits.GCRA("x", loader.PerMinute(1)).Plan(
-			func(context.Context, string) (loader.Limit, error) { return odd, nil }), fraction},
-		{"Plan of a ring", limits.SliceRing("x", minute).Plan(
-			func(context.Context, string) ([]loader.Limit, error) { return []loader.Limit{odd}, nil }), fraction},
 		{"MaxWait", limits.ListLog("x", minute[0], loader.MaxWait(time.Second/3)),
 			"loader: x: MaxWait 333.333333ms: want whole microseconds, 0 or more"},
 		{"MaxWait of a ring", limits.SliceRing("x", minute, loader.MaxWait(1)),
@@ -155,12 +150,7 @@ func TestRefusedDurations(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			errs := map[string]error{
 				"Allow": second(test.limiter.Allow(background, "s")), "Wait": test.limiter.Wait(background, "s"),
-				"Peek": second(test.limiter.Peek(background, "s")),
-			}
-			switch test.limiter.(type) {
-			case loader.Planned, loader.PlannedReserver: // no Batch takes them
-			default:
-				errs["Batch"] = second(batched(limits, test.limiter, 1))
+				"Peek": second(test.limiter.Peek(background, "s")), "Batch": second(batched(limits, test.limiter, 1)),
 			}
 			for method, err := range errs {
 				if err == nil || err.Error() != test.want {
@@ -177,7 +167,7 @@ func TestRefusedDurations(t *testing.T) {
 }
 
 // batched asks for n permits by a Batch of one.
-func batched(limits *loader.Limits, limiter loader.Limiter, n int64) (loader.Decision, error) {
+func batched(limits *loader.Loader, limiter loader.Limiter, n int64) (loader.Decision, error) {
 	batch := limits.Batch()
 	r := batch.AllowN(limiter, "s", n)
 	_, _ = batch.Do(background)

@@ -163,7 +163,7 @@ func (c *call) post(ctx context.Context, cmd *command) error {
 }
 
 // sendAll sends commands in one pipeline, which go-redis splits by nodes, and returns one of their errors.
-func (l *Limits) sendAll(ctx context.Context, cmds []redis.Cmder) error {
+func (l *Loader) sendAll(ctx context.Context, cmds []redis.Cmder) error {
 	if len(cmds) == 1 {
 		return l.rdb.Process(ctx, cmds[0])
 	}

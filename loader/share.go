@@ -33,7 +33,7 @@ const (
 // callers' values; where a command for many fails, all of them get its error; and a hook that panics does so in every
 // caller whose decision was in the pipeline.
 func ShareRoundTrips() Option {
-	return func(l *Limits) {
+	return func(l *Loader) {
 		l.sharing = &sharing{limits: l, lines: map[*redis.Client]*line{}, groups: map[groupKey]*group{}}
 	}
 }
@@ -42,7 +42,7 @@ func ShareRoundTrips() Option {
 // experimental, has nothing for a Ring, keeps callers whose context has ended, and shares its goroutines and
 // settings with whoever else uses it on the same client.
 type sharing struct {
-	limits *Limits
+	limits *Loader
 
 	mu     sync.Mutex
 	lines  map[*redis.Client]*line // those in use

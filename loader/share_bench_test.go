@@ -91,21 +91,21 @@ func (d *distant) Read(p []byte) (int, error) {
 func (d *distant) SetDeadline(time.Time) error     { return nil }
 func (d *distant) SetReadDeadline(time.Time) error { return nil }
 
-type asking func(ctx context.Context, l *loader.Limits, subject string) error
+type asking func(ctx context.Context, l *loader.Loader, subject string) error
 
 func allow1(limit loader.Limit) asking {
-	return func(ctx context.Context, l *loader.Limits, subject string) error {
+	return func(ctx context.Context, l *loader.Loader, subject string) error {
 		return second(l.GCRA("together", limit).Allow(ctx, subject))
 	}
 }
 
 func hot(limit loader.Limit) asking {
 	allow := allow1(limit)
-	return func(ctx context.Context, l *loader.Limits, _ string) error { return allow(ctx, l, "hot") }
+	return func(ctx context.Context, l *loader.Loader, _ string) error { return allow(ctx, l, "hot") }
 }
 
 func allow64(limit loader.Limit) asking {
-	return func(ctx context.Context, l *loader.Limits, subject string) error {
+	return func(ctx context.Context, l *loader.Loader, subject string) error {
 		batch, limiter := l.Batch(), l.GCRA("together", limit)
 		for range callers {
 			batch.Allow(limiter, subject)
@@ -118,7 +118,7 @@ func allow64(limit loader.Limit) asking {
 func nothing(rdb *redis.Client) asking {
 	idle := &sluice.Script{File: "idle", Source: "return {1, 1, 1, 1, 1}"}
 	idle.SHA1 = rdb.ScriptLoad(background, idle.Source).Val()
-	return func(ctx context.Context, l *loader.Limits, subject string) error {
+	return func(ctx context.Context, l *loader.Loader, subject string) error {
 		_, err := l.Call(ctx, idle, []string{subject}, 1000000, 1000000, 1000000, 1, 0)
 		return err
 	}

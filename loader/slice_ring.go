@@ -13,7 +13,7 @@ import (
 // are. A window is enforced on the slice that is running and on as many before it as cover the window:
 // never more than the limit in any window, and up to two slices more strictly than it says. It
 // cannot book: Wait sleeps and asks again, so it is not first come, first served. Limits go up to 10^9.
-// The zero SliceRing is not ready for use: see Limits.SliceRing.
+// The zero SliceRing is not ready for use: see Loader.SliceRing.
 type SliceRing struct{ core }
 
 // The ranges of slice_ring.
@@ -29,7 +29,7 @@ const (
 // 9999 times the shortest. The slices are a sixtieth of the shortest window long, and a day at most, or longer where
 // the longest window would otherwise take more than 10000; the option Slice sets them. They are a part of the key, so
 // keep the shortest and the longest window, or set Slice, where several programs share a limiter.
-func (l *Limits) SliceRing(name string, limits []Limit, opts ...LimiterOption) SliceRing {
+func (l *Loader) SliceRing(name string, limits []Limit, opts ...LimiterOption) SliceRing {
 	s := l.configure(&sliceRing, name, opts)
 	if s.slice == 0 {
 		s.slice = sliceFor(limits, s.leaseAge)

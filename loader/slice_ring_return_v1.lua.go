@@ -42,7 +42,7 @@ type SliceRingReturnV1Reply struct {
 //   - BADARG: an argument is not an integer in its range
 //   - WRONGTYPE: ring holds something other than a string
 //   - BADSTATE: ring holds a string that slice_ring did not write, or slices of another length
-func (l *Limits) SliceRingReturnV1(ctx context.Context, args SliceRingReturnV1Args) (SliceRingReturnV1Reply, error) {
+func (l *Loader) SliceRingReturnV1(ctx context.Context, args SliceRingReturnV1Args) (SliceRingReturnV1Reply, error) {
 	c, err := args.call(l)
 	if err != nil {
 		return SliceRingReturnV1Reply{}, err
@@ -57,7 +57,7 @@ func (l *Limits) SliceRingReturnV1(ctx context.Context, args SliceRingReturnV1Ar
 }
 
 // call is what is sent.
-func (args SliceRingReturnV1Args) call(l *Limits) (call, error) {
+func (args SliceRingReturnV1Args) call(l *Loader) (call, error) {
 	script := &sluice.SliceRingReturnV1
 	sliceUS, err := microseconds(script, "slice", args.Slice)
 	if err != nil {

@@ -53,7 +53,7 @@ type SliceRingV1Reply struct {
 //   - BADARG: an argument is not an integer in its range
 //   - WRONGTYPE: ring holds something other than a string
 //   - BADSTATE: ring holds a string that this script did not write, or slices of another length
-func (l *Limits) SliceRingV1(ctx context.Context, args SliceRingV1Args) (SliceRingV1Reply, error) {
+func (l *Loader) SliceRingV1(ctx context.Context, args SliceRingV1Args) (SliceRingV1Reply, error) {
 	c, err := args.call(l)
 	if err != nil {
 		return SliceRingV1Reply{}, err
@@ -73,7 +73,7 @@ func (l *Limits) SliceRingV1(ctx context.Context, args SliceRingV1Args) (SliceRi
 }
 
 // call is what is sent.
-func (args SliceRingV1Args) call(l *Limits) (call, error) {
+func (args SliceRingV1Args) call(l *Loader) (call, error) {
 	script := &sluice.SliceRingV1
 	sliceUS, err := microseconds(script, "slice", args.Slice)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // Redis: the limit given here is stored by the first grant and used only where none is stored, and
 // SetLimit changes it for every process at once. The continuously refilled bucket is GCRA. The limit
 // goes up to 1000000, and so do the permits of one call. The zero TokenBucket is not ready for use: see
-// Limits.TokenBucket.
+// Loader.TokenBucket.
 //
 // Its keys are three. While their slot of a cluster moves from one master to another Redis answers TRYAGAIN, and
 // runs nothing. The loader then asks again for a second, or until the deadline, which a slot seldom takes; one that
@@ -18,7 +18,7 @@ import (
 type TokenBucket struct{ booker }
 
 // TokenBucket returns the limiter of this name. Of the options, PerClient and ClientID concern it.
-func (l *Limits) TokenBucket(name string, limit Limit, opts ...LimiterOption) TokenBucket {
+func (l *Loader) TokenBucket(name string, limit Limit, opts ...LimiterOption) TokenBucket {
 	s := l.configure(&tokenBucket, name, opts)
 	return TokenBucket{booker{core{settings: s}.with(limit)}}
 }

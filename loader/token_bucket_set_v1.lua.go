@@ -40,7 +40,7 @@ type TokenBucketSetV1Reply struct {
 //
 //   - BADARG: an argument is not an integer in its range
 //   - WRONGTYPE: config holds something other than a hash
-func (l *Limits) TokenBucketSetV1(ctx context.Context, args TokenBucketSetV1Args) (TokenBucketSetV1Reply, error) {
+func (l *Loader) TokenBucketSetV1(ctx context.Context, args TokenBucketSetV1Args) (TokenBucketSetV1Reply, error) {
 	c, err := args.call(l)
 	if err != nil {
 		return TokenBucketSetV1Reply{}, err
@@ -57,7 +57,7 @@ func (l *Limits) TokenBucketSetV1(ctx context.Context, args TokenBucketSetV1Args
 }
 
 // call is what is sent.
-func (args TokenBucketSetV1Args) call(l *Limits) (call, error) {
+func (args TokenBucketSetV1Args) call(l *Loader) (call, error) {
 	script := &sluice.TokenBucketSetV1
 	intervalUS, err := microseconds(script, "interval", args.Interval)
 	if err != nil {

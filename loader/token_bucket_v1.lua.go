@@ -53,7 +53,7 @@ type TokenBucketV1Reply struct {
 //   - BADARG: an argument is not an integer in its range, or permits are above the rate
 //   - WRONGTYPE: config holds something other than a hash, or all or by_client than a list
 //   - BADSTATE: config holds no rate, interval and scope in their ranges, or the permits hold an entry that this script did not write
-func (l *Limits) TokenBucketV1(ctx context.Context, args TokenBucketV1Args) (TokenBucketV1Reply, error) {
+func (l *Loader) TokenBucketV1(ctx context.Context, args TokenBucketV1Args) (TokenBucketV1Reply, error) {
 	c, err := args.call(l)
 	if err != nil {
 		return TokenBucketV1Reply{}, err
@@ -74,7 +74,7 @@ func (l *Limits) TokenBucketV1(ctx context.Context, args TokenBucketV1Args) (Tok
 }
 
 // call is what is sent.
-func (args TokenBucketV1Args) call(l *Limits) (call, error) {
+func (args TokenBucketV1Args) call(l *Loader) (call, error) {
 	script := &sluice.TokenBucketV1
 	intervalUS, err := microseconds(script, "interval", args.Interval)
 	if err != nil {

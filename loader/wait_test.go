@@ -16,7 +16,7 @@ import (
 
 // inBubble runs a test in which nobody really sleeps: the clock of the bubble goes on when all of it
 // does, and the server's clock follows it.
-func inBubble(t *testing.T, test func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits), opts ...loader.Option) {
+func inBubble(t *testing.T, test func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader), opts ...loader.Option) {
 	m := miniredis.RunT(t)
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(options(m.Addr()))
@@ -42,7 +42,7 @@ func took(t *testing.T, want time.Duration, do func() error) {
 
 func TestWaitSleepsOnce(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
-		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 			limiter := makers[i].make(limits, loader.Limit{Permits: 2, Window: 10 * time.Second})
 			wait := func() error { return limiter.WaitN(background, "s", 2) }
 			took(t, 0, wait)
@@ -60,7 +60,7 @@ func TestWaitSleepsOnce(t *testing.T) {
 
 // TestWaitBooksInOrder has five processes wait at once: they are served in the order in which they asked.
 func TestWaitBooksInOrder(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 		log := limits.ListLog("x", loader.PerSecond(1))
 		started := time.Now()
 		done := make(chan int, 5)
@@ -86,7 +86,7 @@ func TestWaitBooksInOrder(t *testing.T) {
 func TestWaitLongerThanCanBeBooked(t *testing.T) {
 	for _, script := range []string{"ListLog", "ZSetLog", "GCRA", "TokenBucket"} {
 		t.Run(script, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+			inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 				limiter := maker(script)(limits, loader.PerHour(1))
 				took(t, 0, func() error { return limiter.Wait(background, "s") })
 				took(t, time.Hour, func() error { return limiter.Wait(background, "s") })
@@ -104,7 +104,7 @@ func TestWaitLongerThanCanBeBooked(t *testing.T) {
 	}
 }
 
-func maker(name string) func(*loader.Limits, loader.Limit, ...loader.LimiterOption) loader.Limiter {
+func maker(name string) func(*loader.Loader, loader.Limit, ...loader.LimiterOption) loader.Limiter {
 	for _, m := range makers {
 		if m.name == name {
 			return m.make
@@ -115,7 +115,7 @@ func maker(name string) func(*loader.Limits, loader.Limit, ...loader.LimiterOpti
 
 func TestWaitFailsAtOnce(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
-		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 			limiter := makers[i].make(limits, loader.PerHour(1))
 			bounded := makers[i].make(limits, loader.PerHour(1), loader.MaxWait(10*time.Minute))
 			d, err := limiter.Allow(background, "s")
@@ -149,7 +149,7 @@ func TestWaitFailsAtOnce(t *testing.T) {
 // cannot.
 func TestWaitIsCancelled(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
-		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 			limiter := makers[i].make(limits, loader.Limit{Permits: 1, Window: 10 * time.Second})
 			d, err := limiter.Allow(background, "s")
 			granted(t, d, err)
@@ -210,7 +210,7 @@ func TestWaitIsForsaken(t *testing.T) {
 
 // TestWaitWithIDGoesOn waits for the same request again, after it was cancelled: it is still booked.
 func TestWaitWithIDGoesOn(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 		log := limits.ZSetLog("x", loader.Limit{Permits: 1, Window: 10 * time.Second})
 		d, err := log.Allow(background, "s")
 		granted(t, d, err)
@@ -235,7 +235,7 @@ func TestWaitWithIDGoesOn(t *testing.T) {
 }
 
 func TestReservationWait(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Limits) {
+	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 		log := limits.ListLog("x", loader.Limit{Permits: 1, Window: 10 * time.Second})
 		for i := range 3 {
 			r, err := log.Reserve(background, "s")

@@ -11,12 +11,12 @@ import (
 // ZSetLog is a sliding-window log as exact as ListLog, in a sorted set that ZRANGE shows, with a request id
 // in every call: a decision whose reply was lost is asked for again and charged once, and permits can
 // be given back. A permit takes about 130 bytes. The limit goes up to 10000, the permits of one
-// call up to 500. The zero ZSetLog is not ready for use: see Limits.ZSetLog.
+// call up to 500. The zero ZSetLog is not ready for use: see Loader.ZSetLog.
 type ZSetLog struct{ booker }
 
 // ZSetLog returns the limiter of this name. Every call gets a new random id of 22 characters; WithID gives
 // it the caller's own.
-func (l *Limits) ZSetLog(name string, limit Limit, opts ...LimiterOption) ZSetLog {
+func (l *Loader) ZSetLog(name string, limit Limit, opts ...LimiterOption) ZSetLog {
 	s := l.configure(&zsetLog, name, opts)
 	return ZSetLog{booker{core{settings: s}.with(limit)}}
 }

@@ -49,7 +49,7 @@ type ZSetLogV1Reply struct {
 //   - BADARG: an argument is not in its range, or a live id asks for other permits
 //   - WRONGTYPE: log holds something other than a sorted set
 //   - BADSTATE: log holds a score that is no moment in microseconds, or an unknown name
-func (l *Limits) ZSetLogV1(ctx context.Context, args ZSetLogV1Args) (ZSetLogV1Reply, error) {
+func (l *Loader) ZSetLogV1(ctx context.Context, args ZSetLogV1Args) (ZSetLogV1Reply, error) {
 	c, err := args.call(l)
 	if err != nil {
 		return ZSetLogV1Reply{}, err
@@ -68,7 +68,7 @@ func (l *Limits) ZSetLogV1(ctx context.Context, args ZSetLogV1Args) (ZSetLogV1Re
 }
 
 // call is what is sent.
-func (args ZSetLogV1Args) call(l *Limits) (call, error) {
+func (args ZSetLogV1Args) call(l *Loader) (call, error) {
 	script := &sluice.ZSetLogV1
 	windowUS, err := microseconds(script, "window", args.Window)
 	if err != nil {

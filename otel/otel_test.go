@@ -47,7 +47,7 @@ func newLab(t *testing.T) lab {
 }
 
 // limits are those of a new fake server.
-func (l lab) limits(t *testing.T) *loader.Limits {
+func (l lab) limits(t *testing.T) *loader.Loader {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })

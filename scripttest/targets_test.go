@@ -133,7 +133,7 @@ func (h *harness) do(args ...string) string {
 type remote struct {
 	t      testing.TB
 	client *redis.Client
-	limits *loader.Limits
+	limits *loader.Loader
 	clock  func(us int64)
 	// edit is what the server's copy of a script differs in.
 	edit func(source string) string

@@ -140,7 +140,7 @@ func (a app) tryServer(f tryFlags) (redis.UniversalClient, string, func(), error
 }
 
 // make makes the decision so many times.
-func (t attempt) make(ctx context.Context, limits *loader.Limits, times int) ([][]int64, error) {
+func (t attempt) make(ctx context.Context, limits *loader.Loader, times int) ([][]int64, error) {
 	var replies [][]int64
 	for range times {
 		reply, err := limits.Call(ctx, &t.script, t.keys, t.args...)

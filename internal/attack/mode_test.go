@@ -10,7 +10,7 @@ import (
 )
 
 // limits is what makes limiters.
-type limits = loader.Limits
+type limits = loader.Loader
 
 // The limits of a row's limiters: one that is soon used up and is audited by the moments of its grants, and one
 // that nobody uses up.
@@ -95,7 +95,7 @@ type mode struct {
 	scripts []*script
 	options []loader.Option
 	limiter []loader.LimiterOption
-	lease   *loader.Lease
+	lease   *loader.LeaseOptions
 	kind    int // of client; anyKind: they take turns
 	how     how
 
@@ -145,7 +145,7 @@ var modes = []*mode{
 	{
 		name: "Leased", scripts: []*script{sliceRing}, kind: anyKind, bound: defaultBound, observed: true,
 		limiter: []loader.LimiterOption{loader.LeaseAge(200 * time.Millisecond)},
-		lease:   &loader.Lease{Block: 4, Idle: 100 * time.Millisecond},
+		lease:   &loader.LeaseOptions{Block: 4, Idle: 100 * time.Millisecond},
 	},
 }
 

@@ -31,21 +31,21 @@ var hourly = loader.PerHour(1000)
 // boundMakers make a limiter of each script.
 var boundMakers = []struct {
 	name string
-	make func(l *loader.Limits, name string, opts ...loader.LimiterOption) loader.Limiter
+	make func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter
 }{
-	{"ListLog", func(l *loader.Limits, name string, opts ...loader.LimiterOption) loader.Limiter {
+	{"ListLog", func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter {
 		return l.ListLog(name, hourly, opts...)
 	}},
-	{"ZSetLog", func(l *loader.Limits, name string, opts ...loader.LimiterOption) loader.Limiter {
+	{"ZSetLog", func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter {
 		return l.ZSetLog(name, hourly, opts...)
 	}},
-	{"GCRA", func(l *loader.Limits, name string, opts ...loader.LimiterOption) loader.Limiter {
+	{"GCRA", func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter {
 		return l.GCRA(name, hourly, opts...)
 	}},
-	{"TokenBucket", func(l *loader.Limits, name string, opts ...loader.LimiterOption) loader.Limiter {
+	{"TokenBucket", func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter {
 		return l.TokenBucket(name, hourly, opts...)
 	}},
-	{"SliceRing", func(l *loader.Limits, name string, opts ...loader.LimiterOption) loader.Limiter {
+	{"SliceRing", func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter {
 		return l.SliceRing(name, []loader.Limit{hourly}, opts...)
 	}},
 }
@@ -62,7 +62,7 @@ var policies = []struct {
 
 // boundCalls is every call that asks Redis, of a limiter of each script, without a policy and with each. The names
 // of the limiters begin with prefix.
-func boundCalls(t *testing.T, limits *loader.Limits, prefix string) []boundCall {
+func boundCalls(t *testing.T, limits *loader.Loader, prefix string) []boundCall {
 	t.Helper()
 	calls := plainCalls(limits, prefix)
 	for _, policy := range policies {
@@ -107,7 +107,7 @@ func decisionOf(name string, ask func(ctx context.Context, subject string) (load
 }
 
 // plainCalls are those that no policy answers.
-func plainCalls(limits *loader.Limits, prefix string) []boundCall {
+func plainCalls(limits *loader.Loader, prefix string) []boundCall {
 	nodes := callOf("Nodes", func(ctx context.Context, _ string) error {
 		_, err := limits.Nodes(ctx)
 		return err
@@ -151,7 +151,7 @@ func plainCalls(limits *loader.Limits, prefix string) []boundCall {
 }
 
 // limiterCalls are those that a policy answers.
-func limiterCalls(limits *loader.Limits, limiter loader.Limiter) []boundCall {
+func limiterCalls(limits *loader.Loader, limiter loader.Limiter) []boundCall {
 	calls := []boundCall{
 		decisionOf("Allow", limiter.Allow),
 		decisionOf("AllowN", func(ctx context.Context, subject string) (loader.Decision, error) {
@@ -180,11 +180,11 @@ func limiterCalls(limits *loader.Limits, limiter loader.Limiter) []boundCall {
 }
 
 // leasedCalls are those of a ring whose permits are taken in blocks. Close is that of another one.
-func leasedCalls(t *testing.T, limits *loader.Limits, name string, policy []loader.LimiterOption) []boundCall {
+func leasedCalls(t *testing.T, limits *loader.Loader, name string, policy []loader.LimiterOption) []boundCall {
 	t.Helper()
 	opts := append([]loader.LimiterOption{loader.Slice(time.Minute), loader.LeaseAge(time.Minute)}, policy...)
 	lease := func() *loader.Leased {
-		leased, err := limits.SliceRing(name, []loader.Limit{hourly}, opts...).Leased(loader.Lease{Block: 10})
+		leased, err := limits.SliceRing(name, []loader.Limit{hourly}, opts...).Leased(loader.LeaseOptions{Block: 10})
 		must(t, err)
 		return leased
 	}

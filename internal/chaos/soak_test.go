@@ -44,7 +44,7 @@ type soaked struct {
 	clock  *redistest.Clock
 	line   *line
 	admin  *redis.Client // past the line
-	limits []*loader.Limits
+	limits []*loader.Loader
 
 	asked atomic.Int64
 	mu    sync.Mutex
@@ -84,7 +84,7 @@ func soak(t *testing.T) *soaked {
 	t.Cleanup(func() { _ = rdb.Close() })
 	return &soaked{
 		t: t, server: server, clock: clock, line: line, admin: server.Client(t), kinds: map[string]int64{},
-		limits: []*loader.Limits{loader.New(rdb), loader.New(rdb, loader.ShareRoundTrips())},
+		limits: []*loader.Loader{loader.New(rdb), loader.New(rdb, loader.ShareRoundTrips())},
 	}
 }
 
@@ -143,7 +143,7 @@ func (s *soaked) ask(random *rand.Rand) error {
 }
 
 // limiter is one of any script, for a subject that stays or for one that comes and goes.
-func (s *soaked) limiter(limits *loader.Limits, random *rand.Rand) (loader.Limiter, string) {
+func (s *soaked) limiter(limits *loader.Loader, random *rand.Rand) (loader.Limiter, string) {
 	maker := makers[random.IntN(len(makers))]
 	if random.IntN(4) == 0 {
 		return maker.make(limits, loader.Limit{Permits: 4, Window: staying}), fmt.Sprint("staying-", random.IntN(50))
@@ -168,7 +168,7 @@ func reserveAndCancel(ctx context.Context, limiter loader.Limiter, subject strin
 }
 
 // operate sets a limit to stay, as an operator does, and asks for a permit of it.
-func operate(ctx context.Context, limits *loader.Limits, subject string, permits int64) error {
+func operate(ctx context.Context, limits *loader.Loader, subject string, permits int64) error {
 	bucket := limits.TokenBucket("operated", loader.PerSecond(2))
 	if err := bucket.SetLimit(ctx, subject, loader.PerSecond(permits)); err != nil {
 		return err
@@ -177,7 +177,7 @@ func operate(ctx context.Context, limits *loader.Limits, subject string, permits
 	return err
 }
 
-func (s *soaked) batch(ctx context.Context, limits *loader.Limits, random *rand.Rand) error {
+func (s *soaked) batch(ctx context.Context, limits *loader.Loader, random *rand.Rand) error {
 	batch := limits.Batch()
 	for range 10 {
 		limiter, subject := s.limiter(limits, random)

@@ -26,22 +26,22 @@ var limits = []loader.Limit{
 // makers make a limiter of each script.
 var makers = []struct {
 	script string
-	make   func(*loader.Limits, loader.Limit) loader.Limiter
+	make   func(*loader.Loader, loader.Limit) loader.Limiter
 	extra  func([]audit.Grant, loader.Limit) int64
 }{
-	{"list_log", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
+	{"list_log", func(l *loader.Loader, limit loader.Limit) loader.Limiter {
 		return l.ListLog("chaos", limit, loader.MaxWait(patience/2))
 	}, audit.ExtraInLog},
-	{"zset_log", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
+	{"zset_log", func(l *loader.Loader, limit loader.Limit) loader.Limiter {
 		return l.ZSetLog("chaos", limit, loader.MaxWait(patience/2))
 	}, audit.ExtraInLog},
-	{"gcra", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
+	{"gcra", func(l *loader.Loader, limit loader.Limit) loader.Limiter {
 		return l.GCRA("chaos", limit, loader.MaxWait(patience/2))
 	}, audit.ExtraInBucket},
-	{"token_bucket", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
+	{"token_bucket", func(l *loader.Loader, limit loader.Limit) loader.Limiter {
 		return l.TokenBucket("chaos", limit, loader.MaxWait(patience/2))
 	}, audit.ExtraInLog},
-	{"slice_ring", func(l *loader.Limits, limit loader.Limit) loader.Limiter {
+	{"slice_ring", func(l *loader.Loader, limit loader.Limit) loader.Limiter {
 		return l.SliceRing("chaos", []loader.Limit{limit})
 	}, audit.ExtraInLog},
 }
@@ -51,7 +51,7 @@ type subject struct {
 	name    string
 	script  string
 	limit   loader.Limit
-	limits  *loader.Limits
+	limits  *loader.Loader
 	limiter loader.Limiter
 	extra   func([]audit.Grant, loader.Limit) int64
 

@@ -15,17 +15,17 @@ type buildWay func(context.Context, redis.UniversalClient, Config) (Way, error)
 // ways are those that are tried, in the order they are shown in.
 func ways() []buildWay {
 	return []buildWay{
-		booking("list_log", "at most 5 in any second; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
+		booking("list_log", "at most 5 in any second; books ahead", func(l *loader.Loader, limit loader.Limit) loader.Reserver {
 			return l.ListLog(limiterName, limit)
 		}),
-		booking("zset_log", "the same, readable with ZRANGE; books ahead", func(l *loader.Limits, limit loader.Limit) loader.Reserver {
+		booking("zset_log", "the same, readable with ZRANGE; books ahead", func(l *loader.Loader, limit loader.Limit) loader.Reserver {
 			return l.ZSetLog(limiterName, limit)
 		}),
-		booking("token_bucket", "a permit comes back a window after it was taken; books ahead", func(l *loader.Limits,
+		booking("token_bucket", "a permit comes back a window after it was taken; books ahead", func(l *loader.Loader,
 			limit loader.Limit) loader.Reserver {
 			return l.TokenBucket(limiterName, limit)
 		}),
-		booking("gcra", "with burst 1, so spread evenly; books ahead", func(l *loader.Limits,
+		booking("gcra", "with burst 1, so spread evenly; books ahead", func(l *loader.Loader,
 			limit loader.Limit) loader.Reserver {
 			// A burst of b would let b - 1 more than the limit through in one window.
 			limit.Burst = 1
@@ -46,7 +46,7 @@ func (c Config) limit() loader.Limit {
 }
 
 // booking is a way with a limiter that books ahead: the worker sleeps once, until its permit is due.
-func booking(name, text string, limiter func(*loader.Limits, loader.Limit) loader.Reserver) buildWay {
+func booking(name, text string, limiter func(*loader.Loader, loader.Limit) loader.Reserver) buildWay {
 	return func(ctx context.Context, rdb redis.UniversalClient, c Config) (Way, error) {
 		limits := loader.New(rdb)
 		reserver := limiter(limits, c.limit())

@@ -43,7 +43,7 @@ type PairsV2Reply struct {
 // The script's errors:
 //
 //   - BADARG: an argument is not an integer in its range
-func (l *Limits) PairsV2(ctx context.Context, args PairsV2Args) (PairsV2Reply, error) {
+func (l *Loader) PairsV2(ctx context.Context, args PairsV2Args) (PairsV2Reply, error) {
 	c, err := args.call(l)
 	if err != nil {
 		return PairsV2Reply{}, err
@@ -59,7 +59,7 @@ func (l *Limits) PairsV2(ctx context.Context, args PairsV2Args) (PairsV2Reply, e
 }
 
 // call is what is sent.
-func (args PairsV2Args) call(l *Limits) (call, error) {
+func (args PairsV2Args) call(l *Loader) (call, error) {
 	script := &sluice.PairsV2
 	words := make([]any, 0, 3+1+2+2*len(args.Windows))
 	words = append(words, "evalsha", script.SHA1, 1, args.Ring, args.First, args.Permits)

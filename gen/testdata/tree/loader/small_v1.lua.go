@@ -41,7 +41,7 @@ type SmallV1Reply struct {
 //   - BADARG: an argument is not in its range
 //   - WRONGTYPE: a key holds something other than a string
 //   - BADSTATE: a key holds something other than a number
-func (l *Limits) SmallV1(ctx context.Context, args SmallV1Args) (SmallV1Reply, error) {
+func (l *Loader) SmallV1(ctx context.Context, args SmallV1Args) (SmallV1Reply, error) {
 	c, err := args.call(l)
 	if err != nil {
 		return SmallV1Reply{}, err
@@ -58,7 +58,7 @@ func (l *Limits) SmallV1(ctx context.Context, args SmallV1Args) (SmallV1Reply, e
 }
 
 // call is what is sent.
-func (args SmallV1Args) call(l *Limits) (call, error) {
+func (args SmallV1Args) call(l *Loader) (call, error) {
 	script := &sluice.SmallV1
 	maxWaitUS, err := microseconds(script, "max_wait", args.MaxWait)
 	if err != nil {
