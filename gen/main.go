@@ -1,5 +1,5 @@
 // Gen reads the headers of scripts/*.lua, checks them against the bodies, and writes what
-// follows from them: scripts_gen.go, the loader's bindings, scripts/SHA1SUMS,
+// follows from them: scripts_gen.go, loader/bindings, scripts/SHA1SUMS,
 // scripts/manifest.json and the table in scripts/README.md. It refuses what it does not understand,
 // and then writes nothing.
 //
@@ -83,7 +83,7 @@ func generate(tree fs.FS) ([]generated, error) {
 		{"scripts_gen.go", scriptsGo(scripts)},
 	}
 	for _, s := range scripts {
-		files = append(files, generated{"loader/" + s.File() + ".go", bindingGo(s)})
+		files = append(files, generated{"loader/bindings/" + s.File() + ".go", bindingGo(s)})
 	}
 	return files, nil
 }
@@ -102,7 +102,7 @@ func staleFiles(tree fs.FS, files []generated) ([]generated, error) {
 			stale = append(stale, f)
 		}
 	}
-	bindings, err := fs.Glob(tree, "loader/*.lua.go")
+	bindings, err := fs.Glob(tree, "loader/bindings/*.lua.go")
 	if err != nil {
 		return nil, err
 	}

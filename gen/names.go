@@ -37,12 +37,6 @@ func (n names) Field(f field) string { return camel(strings.TrimSuffix(f.Name, "
 // Fields is the name of a reply that is repeated.
 func (n names) Fields(f field) string { return n.Field(f) + "s" }
 
-// Local is the variable that holds an argument in microseconds.
-func (n names) Local(f field) string {
-	name := n.Field(f)
-	return strings.ToLower(name[:1]) + name[1:] + "US"
-}
-
 // Type is the Go type of a field.
 func (n names) Type(f field) string {
 	switch f.Type {

@@ -59,7 +59,7 @@ func TestRunTwiceWritesOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lost := generated{"loader/lost_v1.lua.go", []byte("package loader\n")}
+	lost := generated{"loader/bindings/lost_v1.lua.go", []byte("package bindings\n")}
 	if err := lost.write(root); err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +69,8 @@ func TestRunTwiceWritesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "gen: wrote scripts/README.md\ngen: wrote scripts/SHA1SUMS\ngen: wrote scripts/manifest.json\n" +
-		"gen: wrote scripts_gen.go\ngen: wrote loader/pairs_v2.lua.go\ngen: wrote loader/small_v1.lua.go\n" +
-		"gen: removed loader/lost_v1.lua.go\n"
+		"gen: wrote scripts_gen.go\ngen: wrote loader/bindings/pairs_v2.lua.go\ngen: wrote loader/bindings/small_v1.lua.go\n" +
+		"gen: removed loader/bindings/lost_v1.lua.go\n"
 	// The table of the small project's README is in place already.
 	if got := "gen: wrote scripts/README.md\n" + first.String(); got != want {
 		t.Errorf("the first run printed\n%swant\n%s", got, want)

@@ -24,7 +24,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 // scriptsGo is scripts_gen.go.
 func scriptsGo(scripts []*script) []byte { return goFile("scripts.tmpl", scripts) }
 
-// bindingGo is the loader's file for a script.
+// bindingGo is the binding of a script.
 func bindingGo(s *script) []byte { return goFile("binding.tmpl", s) }
 
 func goFile(name string, data any) []byte {

@@ -79,22 +79,20 @@ func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 // nil if all have been decided, granted or not. Cost: one round trip, none where no entry needs a server; one more if
 // scripts are missing, and one for loading them.
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
-	entries, late := b.entries, ctx.Err() != nil
+	entries := b.entries
 	b.entries = nil
 	bounded, cancel := b.limits.bounded(ctx, b.longest(entries))
 	defer cancel()
 	for _, e := range entries {
-		e.seen.begin(ctx)
-		defer e.seen.abort()
-		e.recall()
+		e.start(ctx)
+		defer e.abort()
 	}
-	b.limits.settle(bounded, entries)
+	b.limits.runTogether(bounded, entries)
 	results := make([]*Result, len(entries))
 	errs := make([]error, len(entries))
 	for i, e := range entries {
-		e.finish(ctx, late)
-		results[i], errs[i] = &e.Result, e.Err
-		e.tell(ctx)
+		e.finish(ctx)
+		results[i], errs[i] = e.result(), e.err
 	}
 	return results, errors.Join(errs...)
 }
@@ -107,77 +105,44 @@ func (b *Batch) longest(entries []*entry) (timeout time.Duration) {
 	return cmp.Or(timeout, b.limits.deadlines.timeout)
 }
 
-// entry is one decision of a batch.
+// entry is one request of a batch.
 type entry struct {
-	Result
-	call call
-	open bool         // it has neither a decision nor an error
-	seen *observation // nil if nobody watches
+	request
+	answer Result
 
 	cmd     *command    // its last attempt
 	report  func(error) // what became of that, to the breaker
 	outcome error
-
-	limiter core
-	subject string
-	asked   question
-	pending pendingDenial
 }
 
 func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
 	c, err := b.coreOf(limiter)
-	if err != nil {
-		return b.fail(err)
+	e := &entry{request: request{wrong: err}, answer: Result{Err: errNotDone}, report: unreported}
+	if err == nil {
+		if q.permits > 0 {
+			q.id = c.callID()
+		}
+		if q.method == reserve {
+			q.maxWait = c.furthest()
+		}
+		e.request = c.request(subject, q)
+		e.seen = c.watch(subject, q)
 	}
-	if q.permits > 0 {
-		q.id = c.callID()
+	if e.wrong != nil {
+		e.answer.Err = e.wrong
 	}
-	if q.method == reserve {
-		q.maxWait = c.furthest()
-	}
-	e := &entry{seen: c.watch(subject, q), limiter: c, subject: subject, asked: q}
-	asked, err := c.ask(subject, q)
-	switch {
-	case err != nil:
-		e.Err = err
-	case asked.script == nil:
-		e.Decision = denial()
-	default:
-		e.Err, e.call, e.report, e.open = errNotDone, asked, unreported, true
-	}
-	return b.append(e)
-}
-
-// recall answers the entry by a denial that its limiter remembers.
-func (e *entry) recall() {
-	if !e.open || e.limiter.denials == nil {
-		return
-	}
-	d, ok := e.limiter.denials.recall(e.limiter, e.call.key(), e.asked)
-	if ok {
-		e.Decision, e.Err, e.open = d, nil, false
-		return
-	}
-	e.pending = e.limiter.denials.begin(e.limiter, e.call.key(), e.asked)
-}
-
-// finish does with the answer what the limiter does, unless the context had ended before it was asked for.
-func (e *entry) finish(ctx context.Context, late bool) {
-	e.pending.end(e.Decision, e.Err)
-	if e.Err != nil && e.call.script != nil && e.limiter.instead != nil && !late {
-		e.Decision, e.Err = e.limiter.degrade(ctx, e.call.key(), e.asked, e.Err)
-	}
-	if e.Err == nil && e.asked.method == reserve {
-		e.Reservation = e.limiter.reservation(e.subject, e.asked, e.Decision)
-	}
-}
-
-func (b *Batch) append(e *entry) *Result {
 	b.entries = append(b.entries, e)
-	return &e.Result
+	return &e.answer
 }
 
-func (b *Batch) fail(err error) *Result { return b.append(&entry{Result: Result{Err: err}}) }
+// result is what became of the entry.
+func (e *entry) result() *Result {
+	e.answer.Decision, e.answer.Err = e.decision, e.err
+	if e.err == nil && e.question.method == reserve {
+		e.answer.Reservation = e.limiter.reservation(e.subject, e.question, e.decision)
+	}
+	return &e.answer
+}
 
 // coreOf is what a limiter is made of, if this Loader made it.
 func (b *Batch) coreOf(limiter Limiter) (core, error) {
@@ -202,40 +167,30 @@ func (b *Batch) coreOf(limiter Limiter) (core, error) {
 	return c, nil
 }
 
-// unsettled are the entries that still have to be asked, in their order.
-func unsettled(entries []*entry) []*entry {
+// open are the entries that still have to be asked, in their order.
+func open(entries []*entry) []*entry {
 	open := make([]*entry, 0, len(entries))
 	for _, e := range entries {
-		if e.open {
+		if !e.answered && !e.call.ended {
 			open = append(open, e)
 		}
 	}
 	return open
 }
 
-// settle asks the entries until each has a decision or an error.
-func (l *Loader) settle(ctx context.Context, entries []*entry) {
-	for open := unsettled(entries); len(open) > 0; open = unsettled(open) {
-		l.round(ctx, open)
-	}
-}
-
-// round asks the entries once, and prepares another attempt for those that need it.
-func (l *Loader) round(ctx context.Context, entries []*entry) {
-	if err := ctx.Err(); err != nil {
+// runTogether makes attempts for the entries until each has a reply or an error: what run does for one call.
+func (l *Loader) runTogether(ctx context.Context, entries []*entry) {
+	for entries = open(entries); len(entries) > 0; entries = open(entries) {
 		for _, e := range entries {
-			e.settle(e.call.unknown(err))
+			e.call.endedWith(ctx)
 		}
-		return
+		l.attemptTogether(ctx, open(entries))
+		l.prepareTogether(ctx, open(entries))
 	}
-	l.ask(ctx, entries)
-	entries = unsettled(entries)
-	l.loadMissing(ctx, entries)
-	rest(ctx, unsettled(entries))
 }
 
-// ask sends the entries together.
-func (l *Loader) ask(ctx context.Context, entries []*entry) {
+// attemptTogether sends the entries in one pipeline, those that a breaker lets pass.
+func (l *Loader) attemptTogether(ctx context.Context, entries []*entry) {
 	entries = l.admitted(ctx, entries)
 	if len(entries) == 0 {
 		return
@@ -255,8 +210,23 @@ func (l *Loader) ask(ctx context.Context, entries []*entry) {
 			e.call.inFlight = t.ended
 		}
 		e.outcome = e.cmd.outcome(finished, err)
-		e.note(ctx, e.outcome)
+		e.call.note(ctx, e.cmd, e.outcome)
 	}
+}
+
+// admitted asks the breaker for each entry, and returns those that may be sent.
+func (l *Loader) admitted(ctx context.Context, entries []*entry) []*entry {
+	if l.breakers == nil {
+		return entries
+	}
+	for _, e := range entries {
+		report, err := e.call.admit(ctx)
+		if err != nil {
+			e.call.fail(e.call.unknown(err))
+		}
+		e.report, e.outcome = report, errNoOutcome
+	}
+	return open(entries)
 }
 
 // reportAll tells the breakers what became of the entries.
@@ -267,27 +237,21 @@ func (l *Loader) reportAll(entries []*entry) {
 	l.breakers.log()
 }
 
-// note takes the outcome of the entry's command.
-func (e *entry) note(ctx context.Context, err error) {
-	if err != nil {
-		e.settle(e.call.recover(ctx, e.cmd, err))
-		return
+// prepareTogether does what the entries' next attempts wait for: it loads each missing script once on each node, and
+// pauses for as long as the entry that needs it most.
+func (l *Loader) prepareTogether(ctx context.Context, entries []*entry) {
+	l.loadMissing(ctx, entries)
+	entries = open(entries)
+	var pause time.Duration
+	for _, e := range entries {
+		pause = max(pause, e.call.pause)
 	}
-	reply, err := e.call.reply(e.cmd)
-	if err == nil {
-		e.Decision = decisionOf(reply)
-	}
-	e.Err, e.open = err, false
-}
-
-// settle ends the entry with an error, unless there is none.
-func (e *entry) settle(err error) {
-	if err != nil {
-		e.Err, e.open = err, false
+	ended := sleep(ctx, pause)
+	for _, e := range entries {
+		e.call.rested(ended)
 	}
 }
 
-// loadMissing loads the scripts that were missing, each once on each node.
 func (l *Loader) loadMissing(ctx context.Context, entries []*entry) {
 	waiting := map[place][]*entry{}
 	for _, e := range entries {
@@ -306,19 +270,7 @@ func (l *Loader) loadMissing(ctx context.Context, entries []*entry) {
 	}
 	for i, err := range l.tasks.awaitAll(ctx, loads) {
 		for _, e := range groups[i] {
-			e.settle(e.call.loaded(ctx, err))
+			e.call.loaded(ctx, err)
 		}
-	}
-}
-
-// rest pauses for as long as the entry that needs it most.
-func rest(ctx context.Context, entries []*entry) {
-	var pause time.Duration
-	for _, e := range entries {
-		pause = max(pause, e.call.pause)
-	}
-	ended := sleep(ctx, pause)
-	for _, e := range entries {
-		e.settle(e.call.rested(ended))
 	}
 }

@@ -517,7 +517,7 @@ func TestBatchReserves(t *testing.T) {
 		t.Error(err)
 	}
 	entriesGranted(t, []*loader.Result{now, full, none, allowed}, 1, 0, 0, 1)
-	if r := now.Reservation; !r.OK() || r.Delay() != 0 || r.Decision() != now.Decision {
+	if r := now.Reservation; !r.OK() || r.Delay() != 0 || !cmp.Equal(r.Decision(), now.Decision) {
 		t.Errorf("%+v", r)
 	}
 	if full.Reservation.OK() || none.Reservation.OK() || wrong.Reservation != nil || allowed.Reservation != nil {

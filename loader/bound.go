@@ -21,7 +21,7 @@ const deadlineSteps = 32
 
 // timeout is how long one call of the limiter may take.
 func (s *settings) timeout() time.Duration {
-	if s.instead != nil {
+	if s.fallback != nil {
 		return s.limits.policyDeadlines.timeout
 	}
 	return s.limits.deadlines.timeout

@@ -93,21 +93,6 @@ func (c *call) admit(ctx context.Context) (report func(error), err error) {
 
 func unreported(error) {}
 
-// admitted asks for each entry of a batch, and returns those that may be sent.
-func (l *Loader) admitted(ctx context.Context, entries []*entry) []*entry {
-	if l.breakers == nil {
-		return entries
-	}
-	for _, e := range entries {
-		report, err := e.call.admit(ctx)
-		if err != nil {
-			e.settle(e.call.unknown(err))
-		}
-		e.report, e.outcome = report, errNoOutcome
-	}
-	return unsettled(entries)
-}
-
 // of is the breaker of a node, nil being the only one.
 func (b *breakers) of(node *redis.Client) *breaker {
 	addr := ""
@@ -156,18 +141,4 @@ func (b *breakers) log() {
 		}
 		b.limits.journal.log(context.Background(), level, "breaker "+c.to.String(), c.node, slog.String("node", c.node))
 	}
-}
-
-// isAnswer reports whether the outcome of an attempt shows a server that can answer.
-func isAnswer(err error) bool {
-	return err == nil || isReply(err) && !answersNobody(codeOf(err))
-}
-
-// answersNobody reports whether the code of an error reply is that of a server that is up and of no use to anyone.
-func answersNobody(code string) bool {
-	switch code {
-	case "LOADING", "BUSY", "CLUSTERDOWN", "MASTERDOWN", "MAXCLIENTS":
-		return true
-	}
-	return false
 }

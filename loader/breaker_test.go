@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // answering is a client whose commands are answered by a function, and counted.
@@ -284,7 +285,7 @@ func TestOptionArguments(t *testing.T) {
 			"Batch":    second(batch.Do(background)),
 			"SetLimit": limiter.SetLimit(background, "s", loader.PerHour(1)),
 			"Call":     second(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
-			"typed": second(limits.GCRAV1(background, loader.GCRAV1Args{
+			"typed": second(bindings.GCRAV1(background, limits, bindings.GCRAV1Args{
 				Bucket: "b", Limit: 1, Window: time.Second, Burst: 1, Permits: 1,
 			})),
 		}

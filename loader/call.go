@@ -4,35 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
 )
 
 // Bounds on what one call does by itself.
 const (
-	mostRetries = 3                    // of attempts that cannot have run
-	mostAwaits  = 12                   // of those that a moving slot has refused: a second, altogether
-	mostHeals   = 8                    // loads of a script that someone flushes again and again
+	maxRetries  = 3                    // of attempts that cannot have run
+	maxTryAgain = 12                   // of those that a moving slot has refused: a second, altogether
+	maxReloads  = 8                    // of a script that someone flushes again and again
 	firstPause  = 8 * time.Millisecond // then 32, 128, and 128 again
 )
 
 // errSlotMoves is in the error of a call for which the keys of one limiter were not in one place for too long.
-var errSlotMoves = errors.New("its slot is on the move between two masters, and not all of its keys are where it was asked")
+var errSlotMoves = errors.New("its slot is moving between two masters, and not all of its keys are where it was asked")
 
-// Call runs any of the scripts by the arguments in its header, with all that the limiters do about missing
-// scripts, lost replies and ending contexts. keys are passed as they are: see Key. It returns the
-// reply, whose fields the script's header names. Cost: one round trip, unless the script is missing.
+// Call runs any of the scripts with the arguments of its header, and treats missing scripts, lost replies and
+// contexts as the limiters do. Package bindings has a typed function for each script. keys are passed as they are: see
+// Key. It returns the reply, whose fields the script's header names. Cost: one round trip, unless the script is missing.
 //
 // Integers, strings and byte slices are sent as they are. A time.Duration is sent in microseconds where the header
 // says us, a time.Time where it says time; both must be whole microseconds. Every other type is an *ArgumentError.
 func (l *Loader) Call(ctx context.Context, script *sluice.Script, keys []string, args ...any) ([]int64, error) {
+	if l.err != nil {
+		return nil, l.err
+	}
 	words := make([]any, 0, firstKey+len(keys)+len(args))
 	words = append(words, "evalsha", script.SHA1, len(keys))
 	for _, key := range keys {
@@ -45,8 +46,22 @@ func (l *Loader) Call(ctx context.Context, script *sluice.Script, keys []string,
 		}
 		words = append(words, sent)
 	}
-	c := l.call(script, words, len(script.Reply))
-	return c.run(ctx)
+	c := newCall(l, script, words, len(script.Reply))
+	return c.watched(ctx)
+}
+
+// watched runs a call that belongs to no limiter.
+func (c *call) watched(ctx context.Context) ([]int64, error) {
+	seen := c.watch()
+	ctx = seen.begin(ctx)
+	defer seen.abort()
+	c.run(ctx)
+	c.report(ctx, seen)
+	if c.err == nil && seen != nil {
+		seen.decided(basicDecision(c.reply))
+	}
+	seen.end(c.err)
+	return c.reply, c.err
 }
 
 // Where the words of a command stand: EVALSHA, SHA1, the number of keys, keys, arguments.
@@ -55,44 +70,48 @@ const (
 	firstKey = 3
 )
 
-// call is one decision, through all its attempts.
+// call is one run of a script, through all its attempts. Where it is sent by itself, run makes them; a Batch makes them
+// for many calls together, by the same steps: command, note, prepare.
 type call struct {
 	limits *Loader
 	script *sluice.Script
 	words  []any // as they are sent: EVALSHA and what follows
 	keys   int   // how many of them are keys
-	want   int   // integers in its reply, at least
+	fields int   // integers in its reply, at least
 
 	id        string // the request id, if it carries one
 	looks     bool   // it changes nothing
 	permitsAt int    // which of the words says how many permits it asks for, 0 if none does
-	together  int64  // for how many callers one command may ask; 0: for this one alone
+	maxGroup  int64  // for how many callers one command may ask; 0: for this one alone
 	timeout   time.Duration
 	direct    bool // the client ends it in time: it needs no goroutine
 
-	lost   error // an attempt may have run: why its reply is missing
-	tries  int   // attempts after which nothing had run, or that may be repeated
-	heals  int   // times the script was missing
-	source bool  // send the source: EVAL
-	master bool  // do not send EVALSHA_RO, the server refuses it
+	lost       error // an attempt may have run: why its reply is missing
+	retries    int   // attempts after which nothing had run, or that may be repeated
+	reloads    int   // times the script was missing
+	source     bool  // send the source: EVAL
+	masterOnly bool  // do not send EVALSHA_RO, the server refuses it
 
 	// What the next attempt waits for: see prepare.
 	missing bool
 	pause   time.Duration
 	why     error // of the attempt, or of loading the script
 
-	shared    []int64 // the reply to a command that asked for others too
-	remaining int64   // in the place of its own
-
 	sent     int             // commands
 	inFlight <-chan struct{} // ready once go-redis has come to an end with the command that was abandoned
-	seen     *observation    // that it is a part of
+
+	ended bool // there is an outcome:
+	reply []int64
+	err   error
+
+	sharedReply bool  // it answers a command that asked for others too:
+	remaining   int64 // in the place of the reply's own
 }
 
-// call is one decision of a script, whose reply holds at least want integers.
-func (l *Loader) call(script *sluice.Script, words []any, want int) call {
+// newCall is one run of a script, whose reply holds at least so many integers.
+func newCall(l *Loader, script *sluice.Script, words []any, fields int) call {
 	keys, _ := words[keyCount].(int)
-	c := call{limits: l, script: script, words: words, keys: keys, want: want, timeout: l.deadlines.timeout}
+	c := call{limits: l, script: script, words: words, keys: keys, fields: fields, timeout: l.deadlines.timeout}
 	c.inspect()
 	return c
 }
@@ -108,6 +127,35 @@ func (c *call) inspect() {
 			c.id, _ = args[i].(string)
 		}
 	}
+}
+
+func isZero(arg any) bool {
+	switch n := arg.(type) {
+	case int64:
+		return n == 0
+	case int:
+		return n == 0
+	case string:
+		return n != "" && strings.Trim(n, "0") == ""
+	}
+	return false
+}
+
+// permits is how many the arguments ask for, 0 if that is no number.
+func (c *call) permits() int64 {
+	if c.permitsAt == 0 {
+		return 0
+	}
+	switch n := c.words[c.permitsAt].(type) {
+	case int64:
+		return n
+	case int:
+		return int64(n)
+	case string:
+		parsed, _ := strconv.ParseInt(n, 10, 64)
+		return parsed
+	}
+	return 0
 }
 
 // keyNames are the keys of the call, for errors.
@@ -128,58 +176,33 @@ func (c *call) key() string {
 	return key
 }
 
-func isZero(arg any) bool {
-	switch n := arg.(type) {
-	case int64:
-		return n == 0
-	case int:
-		return n == 0
-	case string:
-		return n != "" && strings.Trim(n, "0") == ""
-	}
-	return false
-}
-
-// tryAll sends until there is a reply, or an error that sending again would not cure.
-func (c *call) tryAll(ctx context.Context) ([]int64, error) {
-	if c.limits.err != nil {
-		return nil, c.limits.err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, failed(c.script, err)
+// run makes attempts until there is a reply, or an error that another attempt would not cure.
+func (c *call) run(ctx context.Context) {
+	if c.endedWith(ctx) {
+		return
 	}
 	c.direct = ctx.Done() == nil && c.limits.keepsDeadlines
 	ctx, cancel := c.limits.bounded(ctx, c.timeout)
 	defer cancel()
-	for {
+	for !c.ended {
 		cmd := c.attempt(ctx)
-		err := c.send(ctx, cmd)
-		if err == nil {
-			return c.reply(cmd)
-		}
-		if err := c.recover(ctx, cmd, err); err != nil {
-			return nil, err
-		}
-		if err := c.prepare(ctx); err != nil {
-			return nil, err
-		}
+		c.note(ctx, cmd, c.send(ctx, cmd))
+		c.prepare(ctx)
 	}
 }
 
-// decide is run for its decision.
-func (c *call) decide(ctx context.Context) (Decision, error) {
-	reply, err := c.run(ctx)
-	if err != nil {
-		return Decision{}, err
+// endedWith ends the call if the context has ended.
+func (c *call) endedWith(ctx context.Context) bool {
+	if err := ctx.Err(); err != nil {
+		c.fail(c.unknown(err))
 	}
-	d := decisionOf(reply)
-	if c.shared != nil {
-		d.Remaining = c.remaining
-	}
-	return d, nil
+	return c.ended
 }
 
-// attempt is the command of the next attempt. One for which another may ask has no words yet.
+// fail ends the call with an error.
+func (c *call) fail(err error) { c.ended, c.err = true, err }
+
+// attempt is the command of the next attempt. One that may join a group has no words yet.
 func (c *call) attempt(ctx context.Context) *command {
 	if c.mayJoin() {
 		return &command{keys: c.keys}
@@ -188,19 +211,7 @@ func (c *call) attempt(ctx context.Context) *command {
 }
 
 // mayJoin reports whether others may ask for the call's permits: see ShareRoundTrips.
-func (c *call) mayJoin() bool { return c.limits.sharing != nil && c.together > 0 && !c.source }
-
-// reply is what the script answered.
-func (c *call) reply(cmd *command) ([]int64, error) {
-	reply := c.shared
-	if reply == nil {
-		reply = cmd.Val()
-	}
-	if len(reply) < c.want {
-		return nil, failed(c.script, fmt.Errorf("a reply of %d integers, want %d", len(reply), c.want))
-	}
-	return reply, nil
-}
+func (c *call) mayJoin() bool { return c.limits.sharing != nil && c.maxGroup > 0 && !c.source }
 
 // command is the call as it is sent. Its words are those of the attempt before, which has come to an end.
 func (c *call) command(ctx context.Context) *command {
@@ -228,99 +239,110 @@ func (c *call) verb() string {
 }
 
 // readOnly reports whether a replica may answer.
-func (c *call) readOnly() bool { return c.looks && c.limits.readReplicas && !c.master }
+func (c *call) readOnly() bool { return c.looks && c.limits.readReplicas && !c.masterOnly }
 
-// recover finds out what the next attempt needs after one that failed, or returns the call's error.
-func (c *call) recover(ctx context.Context, cmd *command, err error) error {
-	if !isReply(err) {
-		c.limits.lookAgain(ctx)
+// note takes the outcome of an attempt: the call has ended after it, or knows what the next one needs.
+func (c *call) note(ctx context.Context, cmd *command, err error) {
+	if err != nil {
+		c.diagnose(ctx, cmd, err)
+		return
 	}
-	if ctx.Err() != nil && !isReply(err) {
-		return c.gaveUp(cmd, err)
+	if !c.sharedReply {
+		c.reply = cmd.Val()
+	}
+	c.ended = true
+	if len(c.reply) < c.fields {
+		c.fail(failed(c.script, fmt.Errorf("a reply of %d integers, want %d", len(c.reply), c.fields)))
+	}
+}
+
+// diagnose finds out what the next attempt needs after one that failed, or ends the call.
+func (c *call) diagnose(ctx context.Context, cmd *command, err error) {
+	if !isReply(err) {
+		c.limits.reloadNodes(ctx)
+		if ctx.Err() != nil {
+			c.outOfTime(cmd, err)
+			return
+		}
 	}
 	c.why = err
 	code := codeOf(err)
 	switch {
 	case code == "NOSCRIPT":
-		return c.heal(err)
+		c.scriptMissing(err)
 	case c.readOnly() && refused(code, err):
-		c.master, c.source = true, false
-		return nil
+		c.masterOnly, c.source = true, false
 	case notRun(code), neverLeft(err) && cmd.unredirected():
-		return c.again(ctx, err)
+		c.retry(ctx, err)
 	case isReply(err) && !(cmd.piped && redirected(code)):
-		return c.final(code, err)
+		c.fail(c.final(code, err))
 	case cmd.giveUp() && isNetwork(err):
-		return c.again(ctx, err)
+		c.retry(ctx, err)
 	case cmd.giveUp():
-		return c.unknown(err)
+		c.fail(c.unknown(err))
+	default:
+		c.replyLost(ctx, err)
 	}
+}
+
+// replyLost asks again where that charges nobody twice.
+func (c *call) replyLost(ctx context.Context, err error) {
 	if !c.looks {
 		c.lost = err
 	}
 	if c.looks || c.id != "" {
-		return c.again(ctx, err)
+		c.retry(ctx, err)
+		return
 	}
-	return c.unknown(err)
+	c.fail(c.unknown(err))
 }
 
-// lookAgain has a ClusterClient ask who the masters are now, in the background and a few times a second at
-// most. By itself it does so once a minute, and when a node redirects it, which one that is gone does not.
-func (l *Loader) lookAgain(ctx context.Context) {
-	if rdb, ok := l.nodes.(interface{ ReloadState(context.Context) }); ok {
-		rdb.ReloadState(ctx)
-	}
-}
-
-// again asks for a pause before another attempt, or returns err when there have been enough.
-func (c *call) again(ctx context.Context, err error) error {
-	most := mostRetries
+// retry asks for a pause before another attempt, or ends the call when there have been enough.
+func (c *call) retry(ctx context.Context, err error) {
+	limit := maxRetries
 	if codeOf(err) == "TRYAGAIN" {
-		most, err = mostAwaits, fmt.Errorf("%w: %w", errSlotMoves, err)
+		limit, err = maxTryAgain, fmt.Errorf("%w: %w", errSlotMoves, err)
 	}
-	pause := firstPause << (2 * min(c.tries, mostRetries-1))
+	pause := firstPause << (2 * min(c.retries, maxRetries-1))
 	pause = pause/2 + rand.N(pause/2)
-	c.tries++
+	c.retries++
 	deadline, bounded := ctx.Deadline()
-	if c.tries > most || bounded && time.Until(deadline) < pause {
-		return c.unknown(err)
+	if c.retries > limit || bounded && time.Until(deadline) < pause {
+		c.fail(c.unknown(err))
+		return
 	}
 	c.pause, c.why = pause, err
-	return nil
 }
 
-// heal asks for the script to be loaded where it was missing. Replicas take the source with the call: nobody
+// scriptMissing asks for the script to be loaded where it was missing. Replicas take the source with the call: nobody
 // can tell which of them will be asked next. So do, the second time, the nodes of a client that hides them.
-func (c *call) heal(err error) error {
-	switch {
-	case c.readOnly():
-		c.master = c.limits.preloadedOnly
-		c.source = !c.master
-		return nil
-	case c.limits.preloadedOnly:
-		return c.notLoaded(err)
+func (c *call) scriptMissing(err error) {
+	if c.readOnly() {
+		c.masterOnly = c.limits.preloadedOnly
+		c.source = !c.masterOnly
+		return
 	}
-	c.heals++
-	if c.heals > mostHeals {
-		return c.notLoaded(err)
+	c.reloads++
+	if c.limits.preloadedOnly || c.reloads > maxReloads {
+		c.fail(c.notLoaded(err))
+		return
 	}
-	c.source = c.heals > 1 && c.limits.hidden() != nil
+	c.source = c.reloads > 1 && c.limits.hidden() != nil
 	c.missing = !c.source
-	return nil
 }
 
 // prepare does what the next attempt waits for.
-func (c *call) prepare(ctx context.Context) error {
-	if c.missing {
-		if err := c.loaded(ctx, c.load(ctx)); err != nil {
-			return err
-		}
+func (c *call) prepare(ctx context.Context) {
+	if c.missing && !c.ended {
+		c.loaded(ctx, c.load(ctx))
 	}
-	return c.rested(sleep(ctx, c.pause))
+	if c.pause > 0 && !c.ended {
+		c.rested(sleep(ctx, c.pause))
+	}
 }
 
 // load loads the script on the key's node. A second time it loads it on every master, for the slot may be
-// on the move between two of them.
+// moving between two of them.
 func (c *call) load(ctx context.Context) error {
 	err := c.limits.load(ctx, c.script, c.key(), c.everywhere())
 	if err == nil {
@@ -329,34 +351,38 @@ func (c *call) load(ctx context.Context) error {
 	return err
 }
 
-func (c *call) everywhere() bool { return c.heals > 1 }
+func (c *call) everywhere() bool { return c.reloads > 1 }
 
 // loaded notes what came of loading the script.
-func (c *call) loaded(ctx context.Context, err error) error {
+func (c *call) loaded(ctx context.Context, err error) {
 	c.missing = false
 	switch {
 	case err == nil:
-		return nil
 	case refused(codeOf(err), err):
 		c.source = true
-		return nil
 	case ctx.Err() != nil, errors.Is(err, errAltered), isReply(err) && !notRun(codeOf(err)):
-		return c.unknown(fmt.Errorf("loading it: %w", err))
+		c.fail(c.unknown(fmt.Errorf("loading it: %w", err)))
+	default:
+		c.retry(ctx, fmt.Errorf("loading it: %w", err))
 	}
-	return c.again(ctx, fmt.Errorf("loading it: %w", err))
 }
 
 // rested notes what came of the pause.
-func (c *call) rested(ended error) error {
+func (c *call) rested(err error) {
 	c.pause = 0
-	if ended == nil {
-		return nil
+	if err != nil {
+		c.fail(c.unknown(fmt.Errorf("%w: %w", err, c.why)))
 	}
-	return c.unknown(fmt.Errorf("%w: %w", ended, c.why))
 }
 
-// gaveUp is the error of a call whose context ended.
-func (c *call) gaveUp(cmd *command, err error) error {
+// report tells the observer and the event log what the call took.
+func (c *call) report(ctx context.Context, seen *observation) {
+	seen.asked(c)
+	c.limits.journal.failed(ctx, c.script, c.err)
+}
+
+// outOfTime ends a call whose context has ended.
+func (c *call) outOfTime(cmd *command, err error) {
 	switch {
 	case cmd.giveUp():
 		err = fmt.Errorf("not sent in time: %w", err)
@@ -366,7 +392,7 @@ func (c *call) gaveUp(cmd *command, err error) error {
 	if c.why != nil {
 		err = fmt.Errorf("%w: %w", err, c.why)
 	}
-	return c.unknown(err)
+	c.fail(c.unknown(err))
 }
 
 // unknown is the error of a call that ended without a reply: an *OutcomeUnknownError if any of its attempts
@@ -408,70 +434,4 @@ func (c *call) final(code string, err error) error {
 
 func failed(script *sluice.Script, err error) error {
 	return fmt.Errorf("loader: %s: %w", nameOf(script), err)
-}
-
-// isReply reports whether err is what a server answered.
-func isReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
-}
-
-// inScript stands in the errors that Redis makes of one that a command in a script raised.
-const inScript = "@user_script:"
-
-// codeOf is the code of an error reply: its first word, or, where a script raised it in Redis 5 or 6, the
-// one behind "ERR Error running script (call to f_<sha>): @user_script:1: @user_script: 1: -READONLY".
-func codeOf(err error) string {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return ""
-	}
-	text := reply.Error()
-	if strings.HasPrefix(text, "ERR Error running script") {
-		_, text, _ = strings.Cut(text[strings.LastIndex(text, inScript)+1:], ": ")
-		text = strings.TrimPrefix(strings.TrimLeft(text, " :0123456789"), "-")
-	}
-	code, _, _ := strings.Cut(text, " ")
-	if code == "ERR" && strings.HasPrefix(text, "ERR max number of clients") {
-		return "MAXCLIENTS"
-	}
-	return code
-}
-
-// notRun reports whether the code of an error reply proves that the script wrote nothing, and may be gone
-// a moment later.
-func notRun(code string) bool {
-	switch code {
-	case "LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "BUSY", "NOREPLICAS", "MAXCLIENTS":
-		return true
-	}
-	return false
-}
-
-// neverLeft reports whether an error proves that nothing was sent at the last attempt of go-redis. The ones
-// before it, if any, were answered with MOVED, ASK or READONLY.
-func neverLeft(err error) bool {
-	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || isDialError(err)
-}
-
-// redirected reports whether a cluster sent the command elsewhere. go-redis follows by itself; when that
-// fails in a pipeline it leaves this error, and does not say how far the second attempt came.
-func redirected(code string) bool { return code == "MOVED" || code == "ASK" }
-
-// refused reports whether a server does not let this user have a command, or does not know it.
-func refused(code string, err error) bool {
-	text := strings.ToLower(err.Error())
-	return code == "NOPERM" || code == "ERR" && (strings.Contains(text, "unknown") || strings.Contains(text, "unsupported"))
-}
-
-// isNetwork reports whether a connection was lost or not made.
-func isNetwork(err error) bool {
-	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-// isDialError reports whether there was no connection to send anything on.
-func isDialError(err error) bool {
-	var dial *net.OpError
-	return errors.As(err, &dial) && dial.Op == "dial"
 }

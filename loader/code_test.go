@@ -116,15 +116,15 @@ func TestPipedErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		limits := New(nil)
-		c := limits.call(&sluice.ListLogV1, []any{"evalsha", "sum", 1, "key", 1, 1, 1, 0}, 5)
+		c := newCall(limits, &sluice.ListLogV1, []any{"evalsha", "sum", 1, "key", 1, 1, 1, 0}, 5)
 		cmd := c.command(context.Background())
 		cmd.piped = test.piped
 		if test.left {
 			cmd.leave()
 		}
-		err := c.recover(context.Background(), cmd, test.err)
-		if errors.Is(err, ErrOutcomeUnknown) != test.unknown {
-			t.Errorf("%s: %v", test.name, err)
+		c.note(context.Background(), cmd, test.err)
+		if errors.Is(c.err, ErrOutcomeUnknown) != test.unknown {
+			t.Errorf("%s: %v", test.name, c.err)
 		}
 	}
 }
@@ -158,14 +158,14 @@ func TestSharingForgetsNodes(t *testing.T) {
 	if _, err := limits.GCRA("x", PerMinute(1)).Allow(context.Background(), "s"); err == nil {
 		t.Fatal("there is a server")
 	}
-	lines := func() int {
+	queues := func() int {
 		limits.sharing.mu.Lock()
 		defer limits.sharing.mu.Unlock()
-		return len(limits.sharing.lines)
+		return len(limits.sharing.queues)
 	}
-	for deadline := time.Now().Add(10 * time.Second); lines() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); queues() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d lines are left", lines())
+			t.Fatalf("%d queues are left", queues())
 		}
 	}
 }

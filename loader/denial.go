@@ -1,10 +1,11 @@
 package loader
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // RememberDenials answers certain denials without asking Redis, for up to n subjects (1 or more). A denial says
@@ -29,13 +30,13 @@ func RememberDenials(n int) LimiterOption {
 			s.fail(&ArgumentError{Argument: "RememberDenials", Want: "1 or more"})
 			return
 		}
-		s.denials = &denials{most: n, start: time.Now(), known: map[string][]cachedDenial{}}
+		s.denials = &denials{max: n, start: time.Now(), known: map[string][]cachedDenial{}}
 	}
 }
 
 // denials are those of a limiter that are remembered, by key.
 type denials struct {
-	most  int
+	max   int
 	start time.Time // of the clock by which they are counted down
 
 	mu        sync.Mutex
@@ -51,20 +52,8 @@ type cachedDenial struct {
 	sent     time.Duration // when it was asked for: no later than it was decided
 	permits  int64
 	limit    Limit
-	windows  []SliceRingV1Window
+	windows  []bindings.SliceRingV1Window
 	decision Decision
-}
-
-// decide asks, unless the answer is known.
-func (m *denials) decide(ctx context.Context, c core, call call, q question) (Decision, error) {
-	key := call.key()
-	if d, ok := m.recall(c, key, q); ok {
-		return d, nil
-	}
-	asked := m.begin(c, key, q)
-	d, err := c.answer(ctx, call, q)
-	asked.end(d, err)
-	return d, err
 }
 
 // pendingDenial is what will be remembered if a question in flight is denied.
@@ -80,17 +69,17 @@ func (m *denials) begin(c core, key string, q question) pendingDenial {
 	if m == nil {
 		return pendingDenial{}
 	}
-	asked := cachedDenial{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.windows}
+	asked := cachedDenial{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.ring.windows}
 	return pendingDenial{memory: m, key: key, asked: asked, forgotten: m.mark()}
 }
 
 // end remembers the answer if it is a denial.
-func (i pendingDenial) end(d Decision, err error) {
-	if i.memory == nil || err != nil || d.Granted || d.Degraded || i.asked.permits == 0 {
+func (p pendingDenial) end(d Decision, err error) {
+	if p.memory == nil || err != nil || d.Granted || p.asked.permits == 0 {
 		return
 	}
-	i.asked.decision = d
-	i.memory.remember(i.key, i.asked, i.forgotten)
+	p.asked.decision = d
+	p.memory.remember(p.key, p.asked, p.forgotten)
 }
 
 // recall is the answer to a question that a denial answers. An id of the caller's own may have been granted before,
@@ -101,14 +90,10 @@ func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	}
 	known, ok := m.find(key, q.permits)
 	since := time.Duration(pieces(time.Since(m.start)-known.sent, time.Microsecond)) * time.Microsecond
-	d := known.decision
-	if !ok || since >= d.Wait || known.limit != c.limit || !slices.Equal(known.windows, c.windows) {
+	if !ok || since >= known.decision.Wait || known.limit != c.limit || !slices.Equal(known.windows, c.ring.windows) {
 		return Decision{}, false
 	}
-	d.Wait -= since
-	d.ResetAfter = max(d.ResetAfter-since, 0)
-	d.Now = d.Now.Add(since)
-	return d, true
+	return known.decision.later(since), true
 }
 
 // find is the denial of so many permits.
@@ -150,7 +135,7 @@ func (m *denials) remember(key string, denied cachedDenial, forgotten int) {
 
 // makeRoom forgets any subject if there is no room for one more.
 func (m *denials) makeRoom(key string) {
-	if _, known := m.known[key]; known || len(m.known) < m.most {
+	if _, known := m.known[key]; known || len(m.known) < m.max {
 		return
 	}
 	for other := range m.known {

@@ -64,7 +64,10 @@ func TestDenialIsRemembered(t *testing.T) {
 			time.Sleep(step.at - time.Since(started))
 			before := asked.Load()
 			got, err := log.AllowN(background, "s", step.n)
-			want := loader.Decision{Granted: step.granted, Remaining: got.Remaining, Wait: step.wait, ResetAfter: step.reset, Now: time.Now()}
+			want := loader.Decision{
+				Granted: step.granted, Remaining: got.Remaining, Wait: step.wait, ResetAfter: step.reset, Now: time.Now(),
+				Limit: loader.Limit{Permits: 3, Window: 10 * s},
+			}
 			if diff := cmp.Diff(want, got); err != nil || diff != "" || asked.Load()-before != step.asked {
 				t.Errorf("at %v, %d: %d calls, want %d; %v\n%s", step.at, step.n, asked.Load()-before, step.asked, err, diff)
 			}

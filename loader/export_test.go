@@ -4,9 +4,9 @@ import "slices"
 
 // ChargePlainWindow is the ring made wrong: its windows do not count the age of leases.
 func (r SliceRing) ChargePlainWindow() SliceRing {
-	r.windows = slices.Clone(r.windows)
-	for i := range r.windows {
-		r.windows[i].Slices -= pieces(r.leaseAge, r.slice)
+	r.ring.windows = slices.Clone(r.ring.windows)
+	for i := range r.ring.windows {
+		r.ring.windows[i].Slices -= pieces(r.leaseAge, r.slice)
 	}
 	return r
 }
@@ -16,8 +16,8 @@ func (l *Loader) SharedRequests() (n int) {
 	s := l.sharing
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, line := range s.lines {
-		n += len(line.queue)
+	for _, queue := range s.queues {
+		n += len(queue.items)
 	}
 	for _, g := range s.groups {
 		n += len(g.waiting)

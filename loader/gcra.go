@@ -1,6 +1,9 @@
 package loader
 
-import "github.com/sluice-redis/sluice"
+import (
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/bindings"
+)
 
 // GCRA is a smooth rate with a burst, the continuously refilled token bucket, in one small string whatever
 // the limit: permits come back one by one, Window / Permits apart, and up to Burst may be taken at once.
@@ -21,7 +24,7 @@ func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
 var gcra = kind{
 	name: "GCRA", more: "; SliceRing takes more",
-	script: &sluice.GCRAV1, code: codeGCRA, books: true, capacity: burstOf, ask: askGCRA, keys: one,
+	script: &sluice.GCRAV1, code: codeGCRA, books: true, capacity: burstOf, words: gcraWords, keys: one,
 }
 
 // burstOf is the capacity of a GCRA.
@@ -32,9 +35,9 @@ func burstOf(c core) int64 {
 	return c.limit.burst()
 }
 
-func askGCRA(c core, key string, q question) (call, error) {
-	return GCRAV1Args{
+func gcraWords(c core, key string, q question) []any {
+	return bindings.GCRAV1Args{
 		Bucket: key, Limit: c.limit.Permits, Window: c.limit.Window, Burst: c.limit.burst(),
 		Permits: q.permits, MaxWait: q.maxWait,
-	}.call(c.limits)
+	}.Words()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,12 +28,12 @@ type group struct {
 	permitsAt int   // in the words
 	max       int64 // how many of them one command may ask for
 
-	waiting  []*request // in the order in which they came
-	gone     int        // of those, how many have left
-	queued   bool
-	inFlight bool
-	room     int64 // for how many there was room when Redis answered last
-	reach    int64 // how many more than that are tried
+	waiting   []*member // in the order in which they came
+	abandoned int       // of those, how many have left
+	queued    bool
+	inFlight  bool
+	room      int64 // for how many there was room when Redis answered last
+	reach     int64 // how many more than that are tried
 }
 
 // groupOf is the group of those who ask the same as a call, nil where it shares its command with nobody: it
@@ -47,7 +46,7 @@ func (s *sharing) groupOf(c *call) *group {
 	g := s.groups[key]
 	switch {
 	case g == nil:
-		g = &group{groupKey: key, script: c.script, keys: c.keys, words: c.words[firstKey:], permitsAt: c.permitsAt, max: c.together}
+		g = &group{groupKey: key, script: c.script, keys: c.keys, words: c.words[firstKey:], permitsAt: c.permitsAt, max: c.maxGroup}
 		s.groups[key] = g
 	case g.script != c.script || !slices.Equal(g.words, c.words[firstKey:]):
 		return nil
@@ -56,38 +55,38 @@ func (s *sharing) groupOf(c *call) *group {
 }
 
 // enqueue puts a group into the queue, unless it is there or in flight.
-func (l *line) enqueue(g *group) {
+func (q *nodeQueue) enqueue(g *group) {
 	if !g.queued && !g.inFlight {
 		g.queued = true
-		l.queue = append(l.queue, queued{group: g})
+		q.items = append(q.items, queued{group: g})
 	}
 }
 
-// left clears the group of those who have left, once they are the most of it.
+// left removes abandoned members from the group, once they are more than half of it.
 func (g *group) left() {
-	if g.gone++; 2*g.gone > len(g.waiting) {
-		g.waiting, g.gone = slices.DeleteFunc(g.waiting, hasLeft), 0
+	if g.abandoned++; 2*g.abandoned > len(g.waiting) {
+		g.waiting, g.abandoned = slices.DeleteFunc(g.waiting, isAbandoned), 0
 	}
 }
 
-// hasLeft reports whether nobody waits for a request, or will in a moment.
-func hasLeft(r *request) bool {
-	deadline, _ := r.ctx.Deadline()
-	return r.gone || r.ctx.Err() != nil || !time.Now().Before(deadline)
+// isAbandoned reports whether a member's caller has left, or its deadline has passed.
+func isAbandoned(m *member) bool {
+	deadline, _ := m.ctx.Deadline()
+	return m.abandoned || m.ctx.Err() != nil || !time.Now().Before(deadline)
 }
 
 // groupTurn is what a group has in a pipeline.
 type groupTurn struct {
 	*group
-	members []*request // all who waited
-	parts   []*part    // for the first of them
+	members []*member // all who waited
+	parts   []*part   // for the first of them
 }
 
 // part is one command of a turn. It asks for the permits of those of its members who still wait when it is written.
 type part struct {
 	*command
 	turn    *groupTurn
-	members []*request
+	members []*member
 
 	once    sync.Once
 	written bool
@@ -96,18 +95,18 @@ type part struct {
 	err error // when the pipeline has ended
 }
 
-// boardGroup puts those who wait in a group into a pipeline, in as many commands as split says.
-func (s *sharing) boardGroup(p *pipeline, g *group) {
+// addGroup puts those who wait in a group into a pipeline, in as many commands as split says.
+func (s *sharing) addGroup(p *pipeline, g *group) {
 	g.queued = false
-	t := &groupTurn{group: g, members: slices.DeleteFunc(g.waiting, hasLeft)}
-	g.waiting, g.gone = nil, 0
+	t := &groupTurn{group: g, members: slices.DeleteFunc(g.waiting, isAbandoned)}
+	g.waiting, g.abandoned = nil, 0
 	if len(t.members) == 0 {
 		delete(s.groups, g.groupKey)
 		return
 	}
 	g.inFlight = true
-	for _, r := range t.members {
-		p.take(r)
+	for _, m := range t.members {
+		p.take(m)
 	}
 	for _, part := range t.split() {
 		p.cmds = append(p.cmds, part.command)
@@ -132,7 +131,7 @@ func (t *groupTurn) split() []*part {
 }
 
 // part is one command for several members.
-func (t *groupTurn) part(members []*request) *part {
+func (t *groupTurn) part(members []*member) *part {
 	p := &part{turn: t, members: members}
 	words := append([]any{"evalsha", t.script.SHA1, nil}, t.words...)
 	words[t.permitsAt] = (*writtenPermits)(p)
@@ -163,8 +162,8 @@ func (g *group) sizes(k int64) (sizes []int64) {
 
 // fill asks for the members who still wait. It is called when the command is written.
 func (p *part) fill() {
-	for _, r := range p.members {
-		if r.cmd.state.CompareAndSwap(waiting, sent) {
+	for _, m := range p.members {
+		if m.cmd.state.CompareAndSwap(waiting, sent) {
 			p.asked++
 		}
 	}
@@ -191,20 +190,20 @@ func (p *writtenPermits) String() string {
 
 // wanting is how many members have not given up before the command was written.
 func (p *part) wanting() (n int64) {
-	for _, r := range p.members {
-		if r.cmd.wanted() {
+	for _, m := range p.members {
+		if m.cmd.wanted() {
 			n++
 		}
 	}
 	return n
 }
 
-// land gives the members their answers. Those who get none stay in the group, before those who came later.
-func (t *groupTurn) land(p *pipeline) {
-	left := make([]*request, 0, len(t.members))
-	for _, r := range t.members {
-		if r.cmd.wanted() {
-			left = append(left, r)
+// conclude gives the members their answers. Those who get none stay in the group, before those who came later.
+func (t *groupTurn) conclude(p *pipeline) {
+	left := make([]*member, 0, len(t.members))
+	for _, m := range t.members {
+		if m.cmd.wanted() {
+			left = append(left, m)
 		}
 	}
 	if p.raised != nil {
@@ -253,64 +252,64 @@ func (p *part) granted() bool    { return p.err == nil && p.Val()[0] > 0 }
 func (p *part) remaining() int64 { return p.Val()[1] }
 
 // grant gives the first of the members what a command has brought for as many, and returns the others.
-func (t *groupTurn) grant(members []*request, p *part) (left []*request) {
+func (t *groupTurn) grant(members []*member, p *part) (left []*member) {
 	t.room = p.remaining() / t.permits
 	remaining := p.remaining() + p.asked*t.permits
-	for _, r := range members[:p.asked] {
+	for _, m := range members[:p.asked] {
 		remaining -= t.permits
-		r.answer(p.Val(), remaining)
+		m.answer(p.Val(), remaining)
 	}
 	return members[p.asked:]
 }
 
 // answer ends a request with a reply of which it has its own remaining.
-func (r *request) answer(reply []int64, remaining int64) {
-	if r.ended || r.gone {
+func (m *member) answer(reply []int64, remaining int64) {
+	if m.ended || m.abandoned {
 		return
 	}
-	r.shared, r.remaining = reply, remaining
-	r.end(nil, nil)
+	m.shared, m.remaining = reply, remaining
+	m.end(nil, nil)
 }
 
-func endAll(requests []*request, err error, raised *raised) {
-	for _, r := range requests {
-		r.end(err, raised)
+func endAll(requests []*member, err error, raised *raised) {
+	for _, m := range requests {
+		m.end(err, raised)
 	}
 }
 
 // endRest is for those who were granted nothing, nor charged.
-func (t *groupTurn) endRest(left []*request, rest *part) {
+func (t *groupTurn) endRest(left []*member, rest *part) {
 	if rest == nil {
-		left = slices.DeleteFunc(left, hasLeft)
+		left = slices.DeleteFunc(left, isAbandoned)
 		t.waiting = append(left, t.waiting...)
 	}
-	for _, r := range left {
-		r.pipeline = nil
-		if r.gone {
+	for _, m := range left {
+		m.pipeline = nil
+		if m.abandoned {
 			continue
 		}
-		r.cmd.state.Store(waiting)
+		m.cmd.state.Store(waiting)
 		switch {
 		case rest == nil:
 		case rest.err != nil:
-			r.end(rest.err, nil)
+			m.end(rest.err, nil)
 		default:
-			r.answer(rest.Val(), rest.remaining())
+			m.answer(rest.Val(), rest.remaining())
 		}
 	}
 }
 
 // endTurn has the group wait for its next turn, if there is anybody in it.
-func (s *sharing) endTurn(l *line, g *group) {
+func (s *sharing) endTurn(q *nodeQueue, g *group) {
 	g.inFlight = false
 	if len(g.waiting) == 0 {
 		delete(s.groups, g.groupKey)
 		return
 	}
-	next := g.waiting[0].line
+	next := g.waiting[0].queue
 	next.enqueue(g)
-	if next != l {
-		s.depart(next)
+	if next != q {
+		s.startNext(next)
 	}
 }
 
@@ -328,14 +327,9 @@ func (g *group) learn(granted int64, all bool) {
 
 // share lets a call share its command with others who ask for as many permits.
 func (c *call) share(permits, capacity int64) {
-	most := c.script.Args[c.permitsAt-firstKey-c.keys].Max
-	c.together = max(min(capacity, most)/permits, 1)
+	permitsMax := c.script.Args[c.permitsAt-firstKey-c.keys].Max
+	c.maxGroup = max(min(capacity, permitsMax)/permits, 1)
 }
 
 // errShortReply is of a reply that is no decision.
 var errShortReply = errors.New("a reply without the fields of a decision")
-
-// exceedsLimit reports whether a script refused a call for more permits than the limit that is stored.
-func exceedsLimit(err error) bool {
-	return isReply(err) && strings.HasPrefix(err.Error(), "BADARG permits: want up to")
-}

@@ -41,6 +41,21 @@ func Key(prefix, limiter, subject, state string, parts ...string) (string, error
 	return b.String(), nil
 }
 
+// key is the subject's key, if nothing is wrong with it or with the limiter.
+func (c core) key(subject string) (string, error) {
+	switch {
+	case c.settings == nil:
+		return "", &ArgumentError{Argument: "limiter", Want: "one that a method of Loader made"}
+	case c.err != nil:
+		return "", c.err
+	case c.bad != nil:
+		return "", c.bad
+	case subject == "":
+		return "", errEmptySubject()
+	}
+	return c.head + escape(subject) + c.tail, nil
+}
+
 func checkNames(prefix, limiter string) error {
 	if err := checkName("prefix", prefix); err != nil {
 		return err

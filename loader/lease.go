@@ -150,7 +150,7 @@ func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision,
 	if d, ok := l.spend(subject, n); ok {
 		return d, nil
 	}
-	return l.decide(ctx, subject, question{method: "AllowN", permits: n})
+	return l.take(ctx, subject, question{method: "AllowN", permits: n})
 }
 
 // Wait is WaitN for one permit.
@@ -158,7 +158,9 @@ func (l *Leased) Wait(ctx context.Context, subject string) error { return l.Wait
 
 // WaitN returns when it has n permits that may be used. It sleeps and asks again, as that of a SliceRing.
 func (l *Leased) WaitN(ctx context.Context, subject string, n int64) error {
-	return l.ring.waitFor(ctx, subject, n, l.decide)
+	return l.ring.waiter(ctx, subject, n, nil, func(ctx context.Context, q question) (Decision, error) {
+		return l.take(ctx, subject, q)
+	}).wait(ctx)
 }
 
 // Peek looks and changes nothing: Remaining includes what is held here. Cost: one round trip.

@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // An audit keeps when permits were spent: no earlier and no later than noted.
@@ -191,9 +192,9 @@ func TestLeaseReturnsExactly(t *testing.T) {
 		})
 	}
 	all.Wait()
-	r, err := limits.SliceRingV1(background, loader.SliceRingV1Args{
+	r, err := bindings.SliceRingV1(background, limits, bindings.SliceRingV1Args{
 		Ring: "sluice:x:{s}:sr1:50000:200000", Slice: 50 * time.Millisecond,
-		Windows: []loader.SliceRingV1Window{{Slices: 1200, Limit: 1_000_000}},
+		Windows: []bindings.SliceRingV1Window{{Slices: 1200, Limit: 1_000_000}},
 	})
 	if err != nil || r.Counts[0] != int64(len(a.spent)) {
 		t.Errorf("the ring counts %v of %d spent, %v", r.Counts, len(a.spent), err)

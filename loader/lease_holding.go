@@ -84,8 +84,8 @@ func (l *Leased) spend(subject string, n int64) (Decision, bool) {
 	return h.spend(n, l.clock())
 }
 
-// decide spends n permits, if need be after a call for more.
-func (l *Leased) decide(ctx context.Context, subject string, q question) (Decision, error) {
+// take spends n permits, if need be after a call for more.
+func (l *Leased) take(ctx context.Context, subject string, q question) (Decision, error) {
 	key, err := l.ring.key(subject)
 	if err != nil || q.permits > leastOf(l.ring.core) {
 		return l.ring.decide(ctx, subject, q)
@@ -105,7 +105,7 @@ func (l *Leased) decide(ctx context.Context, subject string, q question) (Decisi
 			return Decision{}, err
 		}
 		if f.decision.Degraded {
-			return l.ring.degrade(ctx, key, q, errDegraded)
+			return l.ring.fallBack(ctx, key, q, errDegraded)
 		}
 		if f.late {
 			break
@@ -232,6 +232,7 @@ func (h *holding) spend(n int64, now time.Duration) (Decision, bool) {
 		Remaining:  held - n + h.told.Remaining,
 		ResetAfter: max(h.told.ResetAfter-since, 0),
 		Now:        h.told.Now.Add(since),
+		Limit:      h.told.Limit,
 	}, true
 }
 

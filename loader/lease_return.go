@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 const (
@@ -103,7 +105,7 @@ func (l *Leased) giveBackOne(ctx context.Context, s surplus) error {
 		return err
 	}
 	defer l.ring.denials.forget(key)
-	_, err = l.ring.limits.SliceRingReturnV1(ctx, SliceRingReturnV1Args{
+	_, err = bindings.SliceRingReturnV1(ctx, l.ring.limits, bindings.SliceRingReturnV1Args{
 		Ring: key, Slice: l.ring.slice, Taken: s.taken, Permits: s.left,
 	})
 	return err

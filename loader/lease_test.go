@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 var _ loader.Limiter = (*loader.Leased)(nil)
@@ -75,8 +76,8 @@ func (p *process) take(n int64) loader.Decision {
 func (p *process) counted() int64 {
 	p.t.Helper()
 	p.m.SetTime(time.Now())
-	r, err := p.limits.SliceRingV1(background, loader.SliceRingV1Args{
-		Ring: leasedKey, Slice: time.Second, Windows: []loader.SliceRingV1Window{{Slices: 13, Limit: 100}},
+	r, err := bindings.SliceRingV1(background, p.limits, bindings.SliceRingV1Args{
+		Ring: leasedKey, Slice: time.Second, Windows: []bindings.SliceRingV1Window{{Slices: 13, Limit: 100}},
 	})
 	must(p.t, err)
 	p.asked.Add(-1)
@@ -102,7 +103,8 @@ func TestLeaseBlocksDouble(t *testing.T) {
 			p.want(want.asked, 0, want.counted, want.idle)
 			left := 100 - want.counted + want.idle
 			reset := 13*time.Second - 234567*time.Microsecond
-			if diff := cmp.Diff(loader.Decision{Granted: true, Remaining: left, ResetAfter: reset, Now: time.Now()}, d); diff != "" {
+			want := loader.Decision{Granted: true, Remaining: left, ResetAfter: reset, Now: time.Now(), Limit: d.Limit}
+			if diff := cmp.Diff(want, d); diff != "" || d.Limit.Permits != 100 {
 				t.Errorf("decision %d: %s", i+1, diff)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/sluice-redis/sluice"
 )
@@ -48,39 +47,26 @@ type Reserver interface {
 
 // kind is what limiters of one script have in common.
 type kind struct {
-	name     string // "GCRA"
-	more     string // who takes more than it does, for errors
-	script   *sluice.Script
-	code     string
-	ids      bool // a call carries an id: it may be repeated and given back
-	books    bool // a max_wait is possible
-	capacity func(core) int64
-	ask      func(c core, key string, q question) (call, error)
-	keys     func(s *settings, key string) []string // what Reset removes
-}
-
-// Methods: the one that asks for no permits, and the one that books.
-const (
-	peek    = "Peek"
-	reserve = "ReserveN"
-)
-
-// question is one call to a script.
-type question struct {
-	method  string // for errors, "AllowN"
-	permits int64  // 0 looks
-	maxWait time.Duration
-	id      string
+	name       string // "GCRA"
+	more       string // who takes more than it does, for errors
+	script     *sluice.Script
+	code       string
+	ids        bool // a call carries an id: it may be repeated and given back
+	books      bool // a max_wait is possible
+	capacity   func(core) int64
+	words      func(c core, key string, q question) []any       // the command
+	detail     func(c core, d Decision, reply []int64) Decision // adds what only this script replies; may be nil
+	moreFields int                                              // of the reply, for that
+	keys       func(s *settings, key string) []string           // what Reset removes
 }
 
 // core is a limiter: what it shares with its copies, and what a copy has for itself.
 type core struct {
 	*settings
-	limit   Limit
-	windows []SliceRingV1Window // of a SliceRing, instead of limit
-	id      string
-	bad     error        // what is wrong with the limit
-	seen    *observation // that its decisions are a part of
+	limit Limit
+	ring  ring // of a SliceRing, instead of limit
+	id    string
+	bad   error // what is wrong with the limit
 }
 
 // Allow asks for one permit now. Cost: one round trip.
@@ -118,60 +104,6 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	return nil
 }
 
-// consult asks the script, unless what is asked for needs no server to answer.
-func (c core) consult(ctx context.Context, subject string, q question) (Decision, error) {
-	asked, err := c.ask(subject, q)
-	switch {
-	case err != nil:
-		return Decision{}, err
-	case asked.script == nil:
-		return denial(), nil
-	}
-	if c.denials != nil {
-		return c.denials.decide(ctx, c, asked, q)
-	}
-	return c.answer(ctx, asked, q)
-}
-
-// ask is the call that decides, without a script where a limit of 0 has decided already.
-func (c core) ask(subject string, q question) (call, error) {
-	key, err := c.key(subject)
-	if err != nil {
-		return call{}, err
-	}
-	if q.permits < 1 && q.method != peek {
-		return call{}, errNoPermits()
-	}
-	capacity := c.kind.capacity(c)
-	if capacity == 0 {
-		return call{}, nil
-	}
-	if err := c.tooMany(q, capacity); err != nil {
-		return call{}, err
-	}
-	asked, err := c.kind.ask(c, key, q)
-	if err != nil {
-		return call{}, err
-	}
-	asked.seen, asked.timeout = c.seen, c.timeout()
-	if q.permits > 0 && q.maxWait == 0 && !c.kind.ids {
-		asked.share(q.permits, capacity)
-	}
-	return asked, nil
-}
-
-// tooMany is the error of a call for more permits than could ever be granted.
-func (c core) tooMany(q question, capacity int64) error {
-	aCall, why := c.kind.max("permits"), ""
-	if aCall < capacity {
-		capacity, why = aCall, " of one call to a "+c.kind.name+c.kind.more
-	}
-	if q.permits <= capacity {
-		return nil
-	}
-	return fmt.Errorf("loader: %s: %s(n=%d) %w %d%s", c.name, q.method, q.permits, ErrExceedsLimit, capacity, why)
-}
-
 // max is the most that the script takes as one of these arguments, the first that it has. Without any it is unbounded.
 func (k *kind) max(arguments ...string) int64 {
 	for i := range k.script.Args {
@@ -180,21 +112,6 @@ func (k *kind) max(arguments ...string) int64 {
 		}
 	}
 	return math.MaxInt64
-}
-
-// key is the subject's key, if nothing is wrong with it or with the limiter.
-func (c core) key(subject string) (string, error) {
-	switch {
-	case c.settings == nil:
-		return "", &ArgumentError{Argument: "limiter", Want: "one that a method of Loader made"}
-	case c.err != nil:
-		return "", c.err
-	case c.bad != nil:
-		return "", c.bad
-	case subject == "":
-		return "", errEmptySubject()
-	}
-	return c.head + escape(subject) + c.tail, nil
 }
 
 // callID is the id of one call: the caller's, or a new one where the script takes them.

@@ -68,13 +68,14 @@ func TestTimeLine(t *testing.T) {
 	}
 	eachLimiter(t, func(t *testing.T, i int) {
 		m, rdb := fake(t)
-		limiter := makers[i].make(loader.New(rdb), loader.Limit{Permits: 3, Window: 30 * s})
+		limit := loader.Limit{Permits: 3, Window: 30 * s}
+		limiter := makers[i].make(loader.New(rdb), limit)
 		for _, step := range steps[makers[i].name] {
 			m.SetTime(second0.Add(step.at))
 			got, err := ask(limiter, step.do)
 			want := loader.Decision{
 				Granted: step.granted, Remaining: step.remaining, Wait: step.wait,
-				ResetAfter: step.reset, Now: second0.Add(step.at),
+				ResetAfter: step.reset, Now: second0.Add(step.at), Limit: limit,
 			}
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Fatalf("%v, %s: %v\n%s", step.at, step.do, err, diff)
@@ -162,7 +163,7 @@ func TestZeroLimitDenies(t *testing.T) {
 		limiter := makers[i].make(loader.New(nobody(t)), loader.PerHour(0))
 		for _, what := range []string{"1", "7", "look"} {
 			d, err := ask(limiter, what)
-			if diff := cmp.Diff(loader.Decision{Wait: loader.Never}, d); err != nil || diff != "" {
+			if diff := cmp.Diff(loader.Decision{Wait: loader.Never, Limit: loader.PerHour(0)}, d); err != nil || diff != "" {
 				t.Errorf("%s: %v\n%s", what, err, diff)
 			}
 		}

@@ -1,6 +1,9 @@
 package loader
 
-import "github.com/sluice-redis/sluice"
+import (
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/bindings"
+)
 
 // ListLog is a sliding-window log, exact to the microsecond, in about 10 bytes a permit: any interval of
 // one window holds at most the limit. It is the default for exact limits. The limit goes up to 1000000,
@@ -20,11 +23,11 @@ func (b ListLog) With(limit Limit) ListLog { return ListLog{booker{b.with(limit)
 
 var listLog = kind{
 	name: "ListLog", more: "; GCRA or SliceRing take more",
-	script: &sluice.ListLogV1, code: codeListLog, books: true, capacity: permitsOf, ask: askListLog, keys: one,
+	script: &sluice.ListLogV1, code: codeListLog, books: true, capacity: permitsOf, words: listLogWords, keys: one,
 }
 
-func askListLog(c core, key string, q question) (call, error) {
-	return ListLogV1Args{
+func listLogWords(c core, key string, q question) []any {
+	return bindings.ListLogV1Args{
 		Log: key, Limit: c.limit.Permits, Window: c.limit.Window, Permits: q.permits, MaxWait: q.maxWait,
-	}.call(c.limits)
+	}.Words()
 }

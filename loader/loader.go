@@ -203,8 +203,8 @@ type settings struct {
 	denials   *denials      // nil: none are remembered
 	clientID  string
 	perClient bool
-	instead   instead // answers in the place of Redis; nil: an error does
-	err       error   // what is wrong with it: the error of every limiter's calls
+	fallback  fallback // answers where Redis does not; nil: an error does
+	err       error    // what is wrong with it: the error of every limiter's calls
 }
 
 // use notes an option that belongs to limiters of one code only.

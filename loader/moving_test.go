@@ -81,7 +81,7 @@ func TestSlotHalfMoved(t *testing.T) {
 					return way.ask(limits, limits.TokenBucket("x", loader.PerHour(9), opts...), m.subject)
 				}
 				_, err := ask()
-				if as[redis.Error](t, err); !strings.Contains(err.Error(), "on the move between two masters") ||
+				if as[redis.Error](t, err); !strings.Contains(err.Error(), "moving between two masters") ||
 					!strings.Contains(err.Error(), "TRYAGAIN") || errors.Is(err, loader.ErrOutcomeUnknown) {
 					t.Error(err)
 				}

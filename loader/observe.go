@@ -3,7 +3,6 @@ package loader
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/sluice-redis/sluice"
@@ -132,7 +131,7 @@ func (o *observation) decided(d Decision) {
 func (o *observation) asked(c *call) {
 	if o != nil {
 		o.Attempts += c.sent
-		o.Loaded = o.Loaded || c.heals > 0 || c.source
+		o.Loaded = o.Loaded || c.reloads > 0 || c.source
 	}
 }
 
@@ -147,81 +146,17 @@ func (o *observation) sleep(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// decide asks for a decision and reports it, as a part of the Wait that it belongs to if there is one.
-func (c core) decide(ctx context.Context, subject string, q question) (Decision, error) {
-	if c.seen != nil {
-		d, err := c.consult(ctx, subject, q)
-		c.seen.decided(d)
-		return d, err
+// watch makes the observation of a script that is called directly, nil if nobody watches or it decides nothing.
+func (c *call) watch() *observation {
+	if c.limits.observer == nil || !decides(c.script) {
+		return nil
 	}
-	c.seen = c.watch(subject, q)
-	ctx = c.seen.begin(ctx)
-	defer c.seen.abort()
-	d, err := c.consult(ctx, subject, q)
-	c.seen.decided(d)
-	c.seen.end(err)
-	return d, err
-}
-
-// run asks until there is a reply or an error that asking again would not cure, and reports what no
-// limiter reports.
-func (c *call) run(ctx context.Context) ([]int64, error) {
-	if c.seen == nil && c.limits.observer != nil && decides(c.script) {
-		return c.runWatched(ctx)
-	}
-	reply, err := c.tryAll(ctx)
-	c.seen.asked(c)
-	c.limits.journal.failed(ctx, c.script, err)
-	return reply, err
-}
-
-// runWatched is run for whoever calls a script directly.
-func (c *call) runWatched(ctx context.Context) ([]int64, error) {
-	c.seen = &observation{observer: c.limits.observer, Event: Event{
+	return &observation{observer: c.limits.observer, Event: Event{
 		Method: "Call", Script: nameOf(c.script), Permits: c.permits(),
 	}}
-	ctx = c.seen.begin(ctx)
-	defer c.seen.abort()
-	reply, err := c.run(ctx)
-	if err == nil {
-		c.seen.decided(decisionOf(reply))
-	}
-	c.seen.end(err)
-	return reply, err
 }
 
 // decides reports whether a script's reply is a decision.
 func decides(script *sluice.Script) bool {
 	return len(script.Reply) > 0 && script.Reply[0].Name == "granted"
-}
-
-// permits is how many the arguments ask for, 0 if that is no number.
-func (c *call) permits() int64 {
-	if c.permitsAt == 0 {
-		return 0
-	}
-	return number(c.words[c.permitsAt])
-}
-
-func number(arg any) int64 {
-	switch n := arg.(type) {
-	case int64:
-		return n
-	case int:
-		return int64(n)
-	case string:
-		parsed, _ := strconv.ParseInt(n, 10, 64)
-		return parsed
-	}
-	return 0
-}
-
-// tell reports what became of an entry.
-func (e *entry) tell(ctx context.Context) {
-	if e.call.script != nil {
-		e.seen.asked(&e.call)
-		e.call.limits.journal.failed(ctx, e.call.script, e.Err)
-	}
-	e.seen.decided(e.Decision)
-	e.seen.end(e.Err)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // answering is a client that answers every decision at once, without a server.
@@ -42,7 +44,8 @@ var ways = []struct {
 }{
 	{"Allow", func(l *Loader) error {
 		c := l.GCRA("x", PerSecond(1)).core
-		_, err := c.consult(context.Background(), "s", question{method: "Allow", permits: 1, id: c.callID()})
+		r := c.request("s", question{method: "Allow", permits: 1, id: c.callID()})
+		_, err := r.do(context.Background())
 		return err
 	}, func(l *Loader) error {
 		_, err := l.GCRA("x", PerSecond(1)).Allow(context.Background(), "s")
@@ -50,24 +53,28 @@ var ways = []struct {
 	}},
 	{"Wait", func(l *Loader) error {
 		c := l.GCRA("x", PerSecond(1)).core
-		return c.waitFor(context.Background(), "s", 1, c.consult)
+		return c.waiter(context.Background(), "s", 1, nil, func(ctx context.Context, q question) (Decision, error) {
+			r := c.request("s", q)
+			return r.do(ctx)
+		}).wait(context.Background())
 	}, func(l *Loader) error {
 		return l.GCRA("x", PerSecond(1)).WaitN(context.Background(), "s", 1)
 	}},
-	{"typed", func(l *Loader) error {
-		c, err := gcraArgs.call(l)
-		if err != nil {
-			return err
-		}
-		_, err = c.tryAll(context.Background())
-		return err
+	{"Call", func(l *Loader) error {
+		c := gcraCall(l)
+		c.run(context.Background())
+		return c.err
 	}, func(l *Loader) error {
-		_, err := l.GCRAV1(context.Background(), gcraArgs)
+		c := gcraCall(l)
+		_, err := c.watched(context.Background())
 		return err
 	}},
 }
 
-var gcraArgs = GCRAV1Args{Bucket: "b", Limit: 1, Window: 1e9, Burst: 1, Permits: 1}
+func gcraCall(l *Loader) call {
+	args := bindings.GCRAV1Args{Bucket: "b", Limit: 1, Window: 1e9, Burst: 1, Permits: 1}
+	return newCall(l, &sluice.GCRAV1, args.Words(), 5)
+}
 
 // TestObserverCost wants no allocation for an observer that is not there, and one a decision for one that is.
 func TestObserverCost(t *testing.T) {

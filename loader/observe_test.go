@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // watcher keeps the events that it is told of, and wants each to end as it began, in its own context.
@@ -167,7 +168,7 @@ func TestObserverOfScripts(t *testing.T) {
 		Granted: true, Remaining: 1, ResetAfter: 40 * time.Second, Now: second0.Local(),
 	}}
 
-	must(t, errOf(limits.GCRAV1(background, loader.GCRAV1Args{
+	must(t, errOf(bindings.GCRAV1(background, limits, bindings.GCRAV1Args{
 		Bucket: "typed", Limit: 3, Window: time.Minute, Burst: 3, Permits: 2,
 	})))
 	w.saw(t, event)

@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // FailOpen grants what Redis does not decide, and marks the Decision Degraded: for limits that protect a
@@ -20,56 +21,38 @@ import (
 // Wait returns at once and Reserve books nothing ahead: each is granted at once. Peek sees as many permits as may
 // be asked for at once. Reset, Cancel and SetLimit have no policy: their errors stay errors.
 func FailOpen() LimiterOption {
-	return func(s *settings) { s.instead = open }
+	return func(s *settings) { s.fallback = grantAll }
 }
 
-// instead answers a question that Redis did not answer, unless ok is false: then the error stands.
-type instead func(c core, key string, q question) (d Decision, ok bool)
+// fallback answers a question that Redis did not answer, unless ok is false: then the error stands.
+type fallback func(c core, key string, q question) (d Decision, ok bool)
 
-// open is the answer of FailOpen.
-func open(c core, _ string, q question) (Decision, bool) {
-	return Decision{Granted: q.permits > 0, Remaining: c.most()}, true
-}
-
-// answer asks Redis, and the policy where Redis does not decide.
-func (c core) answer(ctx context.Context, asked call, q question) (Decision, error) {
-	if c.instead == nil || ctx.Err() != nil {
-		return asked.decide(ctx)
-	}
-	d, err := asked.decide(ctx)
-	if err != nil {
-		return c.degrade(ctx, asked.key(), q, err)
-	}
-	return d, nil
+// grantAll is the fallback of FailOpen.
+func grantAll(c core, _ string, q question) (Decision, bool) {
+	d := Decision{Granted: q.permits > 0, Remaining: c.maxPermits()}
+	return c.describe(d, func(i int) (int64, time.Duration) { return c.ring.limits[i].Permits, 0 }), true
 }
 
 // errDegraded is why a policy answers those who waited for a call that it has answered.
 var errDegraded = errors.New("loader: the call for more permits was degraded")
 
-// degrade is the policy's answer in the place of an error, where it has one.
-func (c core) degrade(ctx context.Context, key string, q question, err error) (Decision, error) {
-	if !undecided(ctx, err) {
+// fallBack is the fallback's answer in the place of an error, where the limiter has one and it answers.
+func (c core) fallBack(ctx context.Context, key string, q question, err error) (Decision, error) {
+	if c.fallback == nil || !undecided(ctx, err) {
 		return Decision{}, err
 	}
-	d, ok := c.instead(c, key, q)
+	d, ok := c.fallback(c, key, q)
 	if !ok {
 		return Decision{}, err
 	}
-	d.Degraded = true
+	d.Degraded, d.Err = true, err
 	return d, nil
 }
 
-// undecided reports whether an error leaves open what another Redis, or this one later, would decide.
-func undecided(ctx context.Context, err error) bool {
-	_, argument := errors.AsType[*ArgumentError](err)
-	_, state := errors.AsType[*StateError](err)
-	return !argument && !state && !errors.Is(ctx.Err(), context.Canceled)
-}
-
-// most is how many permits may be asked for at once, as far as this process knows.
-func (c core) most() int64 {
-	if most := c.kind.capacity(c); most != unknownCapacity {
-		return most
+// maxPermits is how many permits may be asked for at once, as far as this process knows.
+func (c core) maxPermits() int64 {
+	if n := c.kind.capacity(c); n != unknownCapacity {
+		return n
 	}
 	return c.limit.Permits
 }

@@ -35,7 +35,7 @@ func FailLocal(share float64) LimiterOption {
 			return
 		}
 		l := &local{share: share, subjects: map[string][]bucket{}}
-		s.instead = l.decide
+		s.fallback = l.answer
 	}
 }
 
@@ -53,31 +53,51 @@ type bucket struct {
 	*rate.Limiter
 }
 
-// decide grants the permits from all windows together, or none.
-func (l *local) decide(c core, key string, q question) (Decision, bool) {
-	if c.windows == nil && c.limit.Window <= 0 {
+// answer grants the permits from all windows together, or none.
+func (l *local) answer(c core, key string, q question) (Decision, bool) {
+	if len(c.ring.limits) == 0 && c.limit.Window <= 0 {
 		return Decision{}, false // Redis would have said so
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	buckets := l.find(key, c.bounds(), now)
-	d := Decision{Remaining: math.MaxInt64}
-	for _, b := range buckets {
-		if q.permits > int64(b.Burst()) {
-			return Decision{}, false
-		}
-		d.Wait = max(d.Wait, b.until(float64(max(q.permits, 1)), now))
+	buckets := l.find(key, c.localLimits(), now)
+	wait, ok := waitFor(buckets, q.permits, now)
+	if !ok {
+		return Decision{}, false
 	}
-	d.Granted = q.permits > 0 && d.Wait <= q.maxWait
-	for _, b := range buckets {
-		if d.Granted {
+	granted := q.permits > 0 && wait <= q.maxWait
+	if granted {
+		for _, b := range buckets {
 			b.ReserveN(now, int(q.permits))
 		}
-		d.Remaining = min(d.Remaining, max(int64(b.TokensAt(now)), 0))
-		d.ResetAfter = max(d.ResetAfter, b.until(float64(b.Burst()), now))
 	}
-	return d, true
+	return c.localDecision(Decision{Granted: granted, Wait: wait}, buckets, now), true
+}
+
+// waitFor is how long it takes until all buckets hold so many permits, false if they never do.
+func waitFor(buckets []bucket, permits int64, now time.Time) (wait time.Duration, ok bool) {
+	for _, b := range buckets {
+		if permits > int64(b.Burst()) {
+			return 0, false
+		}
+		wait = max(wait, b.until(float64(max(permits, 1)), now))
+	}
+	return wait, true
+}
+
+// localDecision adds to a decision what the buckets hold.
+func (c core) localDecision(d Decision, buckets []bucket, now time.Time) Decision {
+	state := func(i int) (remaining int64, resetAfter time.Duration) {
+		b := buckets[i]
+		return max(int64(b.TokensAt(now)), 0), b.until(float64(b.Burst()), now)
+	}
+	d.Remaining = math.MaxInt64
+	for i := range buckets {
+		remaining, resetAfter := state(i)
+		d.Remaining, d.ResetAfter = min(d.Remaining, remaining), max(d.ResetAfter, resetAfter)
+	}
+	return c.describe(d, state)
 }
 
 // find is the subject's buckets, one for each limit that is asked for now. What is not asked for this time is kept.
@@ -104,8 +124,8 @@ func (l *local) makeRoom() {
 	if len(l.subjects) < localSubjects {
 		return
 	}
-	for any := range l.subjects {
-		delete(l.subjects, any)
+	for other := range l.subjects {
+		delete(l.subjects, other)
 		return
 	}
 }
@@ -129,14 +149,10 @@ func (b bucket) until(tokens float64, now time.Time) time.Duration {
 	return time.Duration(min(max(us, 0), furthestUS)) * time.Microsecond
 }
 
-// bounds are the windows of the limiter, as limits.
-func (c core) bounds() []Limit {
-	if c.windows == nil {
-		return []Limit{{Permits: c.limit.Permits, Window: c.limit.Window, Burst: c.most()}}
+// localLimits are the limits of which the buckets have a share.
+func (c core) localLimits() []Limit {
+	if len(c.ring.limits) == 0 {
+		return []Limit{{Permits: c.limit.Permits, Window: c.limit.Window, Burst: c.maxPermits()}}
 	}
-	limits := make([]Limit, len(c.windows))
-	for i, w := range c.windows {
-		limits[i] = Limit{Permits: w.Limit, Window: time.Duration(w.Slices-1) * c.slice}
-	}
-	return limits
+	return c.ring.limits
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -77,8 +78,9 @@ func TestFailLocalTimeLine(t *testing.T) {
 				}
 				want := loader.Decision{
 					Granted: step.granted, Remaining: step.remaining, Wait: step.wait, ResetAfter: step.reset, Degraded: true,
+					Limit: limit, Err: d.Err,
 				}
-				if diff := cmp.Diff(want, d); diff != "" || err != nil {
+				if diff := cmp.Diff(want, d, cmpopts.EquateErrors()); diff != "" || err != nil || d.Err == nil {
 					t.Fatalf("%v, %d: %v\n%s", step.at, step.permits, err, diff)
 				}
 			}

@@ -129,6 +129,14 @@ func (l *Loader) eachMaster(ctx context.Context, do func(context.Context, *redis
 	return err
 }
 
+// reloadNodes has a ClusterClient ask who the masters are now, in the background and a few times a second at
+// most. By itself it does so once a minute, and when a node redirects it, which one that is gone does not.
+func (l *Loader) reloadNodes(ctx context.Context) {
+	if rdb, ok := l.nodes.(interface{ ReloadState(context.Context) }); ok {
+		rdb.ReloadState(ctx)
+	}
+}
+
 // lookUpTimeout bounds how long a ClusterClient is asked for its nodes for the first time.
 const lookUpTimeout = 5 * time.Second
 

@@ -28,13 +28,13 @@ const (
 //
 // It pays where many goroutines ask at once: a decision then takes a third of the processor time in this process and
 // three quarters in the server, or a twentieth where they ask the same, and two connections do for all. Contexts keep
-// all their promises: a decision whose caller has gone before it was written is not made, and a pipeline that nobody
+// all their promises: a decision whose caller has left before it was written is not made, and a pipeline that nobody
 // waits for any more holds up no other. What differs: hooks of the client see pipelines, and contexts without the
 // callers' values; where a command for many fails, all of them get its error; and a hook that panics does so in every
 // caller whose decision was in the pipeline.
 func ShareRoundTrips() Option {
 	return func(l *Loader) {
-		l.sharing = &sharing{limits: l, lines: map[*redis.Client]*line{}, groups: map[groupKey]*group{}}
+		l.sharing = &sharing{limits: l, queues: map[*redis.Client]*nodeQueue{}, groups: map[groupKey]*group{}}
 	}
 }
 
@@ -45,33 +45,33 @@ type sharing struct {
 	limits *Loader
 
 	mu     sync.Mutex
-	lines  map[*redis.Client]*line // those in use
-	groups map[groupKey]*group     // those with a request
+	queues map[*redis.Client]*nodeQueue // those in use
+	groups map[groupKey]*group          // those with a request
 }
 
-// line is the way to one node: a node that does not answer holds up no other.
-type line struct {
-	node     *redis.Client
-	inFlight int      // pipelines
-	queue    []queued // for the next
-	gone     int      // requests in the queue whose callers have left
-	departs  bool     // somebody is about to look into the queue
+// nodeQueue is what waits for one node. A node that does not answer holds up no other.
+type nodeQueue struct {
+	node      *redis.Client
+	inFlight  int      // pipelines
+	items     []queued // for the next pipeline
+	abandoned int      // members in the queue whose callers have left
+	starting  bool     // a goroutine is about to look into the queue
 }
 
-// queued is one request, or a group for all that wait in it.
+// queued is one member, or a group for all that wait in it.
 type queued struct {
-	single *request
+	single *member
 	group  *group
 }
 
-// request is one caller's command.
-type request struct {
-	cmd      *command
-	ctx      context.Context
-	line     *line     // to its node
-	group    *group    // nil: it shares its command with nobody
-	pipeline *pipeline // in which it is in flight
-	gone     bool      // its caller does not wait any more
+// member is one caller's command, in a pipeline by itself or in a group.
+type member struct {
+	cmd       *command
+	ctx       context.Context
+	queue     *nodeQueue // of its node
+	group     *group     // nil: its command is its own
+	pipeline  *pipeline  // in which it is in flight
+	abandoned bool       // its caller has left
 
 	done   chan struct{} // closed when there is an outcome:
 	ended  bool
@@ -90,136 +90,138 @@ func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 		return err
 	}
 	cmd.piped = true
-	r := s.enter(ctx, node, c, cmd)
+	m := s.join(ctx, node, c, cmd)
 	select {
-	case <-r.done:
+	case <-m.done:
 	case <-ctx.Done():
-		if inFlight, left := s.leave(r); left {
+		if inFlight, left := s.leave(m); left {
 			c.inFlight = inFlight
 			return ctx.Err()
 		}
 	}
-	r.raised.again()
-	c.shared, c.remaining = r.shared, r.remaining
-	return r.err
+	m.raised.again()
+	if m.shared != nil {
+		c.reply, c.remaining, c.sharedReply = m.shared, m.remaining, true
+	}
+	return m.err
 }
 
-// enter puts a command into the queue of a node.
-func (s *sharing) enter(ctx context.Context, node *redis.Client, c *call, cmd *command) *request {
+// join puts a command into the queue of a node.
+func (s *sharing) join(ctx context.Context, node *redis.Client, c *call, cmd *command) *member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lines[node]
-	if l == nil {
-		l = &line{node: node}
-		s.lines[node] = l
+	q := s.queues[node]
+	if q == nil {
+		q = &nodeQueue{node: node}
+		s.queues[node] = q
 	}
-	r := &request{cmd: cmd, ctx: ctx, line: l, done: make(chan struct{})}
-	if r.group = s.groupOf(c); r.group != nil {
-		r.group.waiting = append(r.group.waiting, r)
-		l.enqueue(r.group)
+	m := &member{cmd: cmd, ctx: ctx, queue: q, done: make(chan struct{})}
+	if m.group = s.groupOf(c); m.group != nil {
+		m.group.waiting = append(m.group.waiting, m)
+		q.enqueue(m.group)
 	} else {
 		cmd.fill(ctx, c.words)
-		l.queue = append(l.queue, queued{single: r})
+		q.items = append(q.items, queued{single: m})
 	}
-	s.depart(l)
-	return r
+	s.startNext(q)
+	return m
 }
 
-// depart has a goroutine look into the queue, if there is something in it and room for a pipeline.
-func (s *sharing) depart(l *line) {
-	if len(l.queue) > 0 && l.inFlight < maxPipelines && !l.departs {
-		l.inFlight++
-		l.departs = true
-		s.drive(l)
+// startNext has a goroutine look into the queue, if there is something in it and room for a pipeline.
+func (s *sharing) startNext(q *nodeQueue) {
+	if len(q.items) > 0 && q.inFlight < maxPipelines && !q.starting {
+		q.inFlight++
+		q.starting = true
+		s.sendAll(q)
 	}
 }
 
-// leave notes that nobody waits for a request any more, and reports false if it has an outcome. A pipeline that
-// nobody waits for any more is given up; inFlight is ready once go-redis has come to an end with it.
-func (s *sharing) leave(r *request) (inFlight <-chan struct{}, left bool) {
+// leave notes that a member's caller has left, and reports false if there is an outcome already. A pipeline whose
+// callers have all left is given up; inFlight is ready once go-redis has come to an end with it.
+func (s *sharing) leave(m *member) (inFlight <-chan struct{}, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.ended {
+	if m.ended {
 		return nil, false
 	}
-	r.gone = true
-	r.cmd.giveUp()
+	m.abandoned = true
+	m.cmd.giveUp()
 	switch {
-	case r.pipeline != nil:
-		inFlight = r.pipeline.returned
-		if r.pipeline.callers--; r.pipeline.callers == 0 {
-			r.pipeline.cancel()
+	case m.pipeline != nil:
+		inFlight = m.pipeline.returned
+		if m.pipeline.callers--; m.pipeline.callers == 0 {
+			m.pipeline.cancel()
 		}
-	case r.group != nil:
-		r.group.left()
+	case m.group != nil:
+		m.group.left()
 	default:
-		r.line.left()
+		m.queue.left()
 	}
 	return inFlight, true
 }
 
-// left clears the queue of those who have left, once they are the most of it.
-func (l *line) left() {
-	if l.gone++; 2*l.gone > len(l.queue) {
-		l.queue = slices.DeleteFunc(l.queue, func(q queued) bool { return q.single != nil && hasLeft(q.single) })
-		l.gone = 0
+// left removes abandoned members from the queue, once they are more than half of it.
+func (q *nodeQueue) left() {
+	if q.abandoned++; 2*q.abandoned > len(q.items) {
+		q.items = slices.DeleteFunc(q.items, func(item queued) bool { return item.single != nil && isAbandoned(item.single) })
+		q.abandoned = 0
 	}
 }
 
 // end tells the caller that there is an outcome.
-func (r *request) end(err error, raised *raised) {
-	if !r.ended {
-		r.ended, r.err, r.raised = true, err, raised
-		close(r.done)
+func (m *member) end(err error, raised *raised) {
+	if !m.ended {
+		m.ended, m.err, m.raised = true, err, raised
+		close(m.done)
 	}
 }
 
 // pipeline is one round trip to a node.
 type pipeline struct {
 	cmds    []redis.Cmder
-	singles []*request
+	singles []*member
 	turns   []*groupTurn // of groups
 
-	ctx     context.Context // ends with the last of the callers' deadlines, and when all callers have left
-	cancel  context.CancelFunc
-	callers int  // who wait for it
-	landed  bool // its callers have been told, or have left
+	ctx       context.Context // ends with the last of the callers' deadlines, and when all callers have left
+	cancel    context.CancelFunc
+	callers   int  // who wait for it
+	concluded bool // its callers have been told, or have left
 
 	returned chan struct{} // closed when go-redis has returned:
 	err      error
 	raised   *raised
 }
 
-// drive sends pipelines for as long as there is something to send, in a goroutine of ours.
-func (s *sharing) drive(l *line) {
+// sendAll sends pipelines for as long as there is something to send, in a goroutine of ours.
+func (s *sharing) sendAll(q *nodeQueue) {
 	s.limits.tasks.start(func() error {
-		for s.driveOnce(l) {
+		for s.sendNext(q) {
 		}
 		return nil
 	})
 }
 
-// driveOnce sends one pipeline, and reports whether the caller is to go on. A pipeline that is given up is no longer in
-// the way of others, though go-redis may take its time to return.
-func (s *sharing) driveOnce(l *line) (more bool) {
-	runtime.Gosched() // those about to ask may come along: the callers that the last pipeline has answered most of all
-	p := s.next(l)
+// sendNext sends one pipeline, and reports whether the caller is to go on. A pipeline that is given up holds up
+// no other, even if go-redis returns late.
+func (s *sharing) sendNext(q *nodeQueue) (more bool) {
+	runtime.Gosched() // callers that are about to ask can join, above all those that the last pipeline has answered
+	p := s.pipeline(q)
 	if p == nil {
 		return false
 	}
-	stop := context.AfterFunc(p.ctx, func() { s.giveUp(l, p) })
+	stop := context.AfterFunc(p.ctx, func() { s.giveUp(q, p) })
 	returned := false
 	defer func() {
 		stop()
 		p.raised = caught(returned, recover())
 		close(p.returned)
 		var heard bool
-		more, heard = s.land(l, p)
+		more, heard = s.conclude(q, p)
 		if !heard {
 			s.limits.journal.panicked(p.raised)
 		}
 		if more && p.raised.exits() {
-			s.drive(l) // this goroutine ends
+			s.sendAll(q) // this goroutine ends
 		}
 	}()
 	p.err = s.limits.sendAll(p.ctx, p.cmds)
@@ -227,101 +229,101 @@ func (s *sharing) driveOnce(l *line) (more bool) {
 	return true
 }
 
-// next is the pipeline to send, nil when there is nothing to send.
-func (s *sharing) next(l *line) *pipeline {
+// pipeline is the next pipeline to send, nil when there is nothing to send.
+func (s *sharing) pipeline(q *nodeQueue) *pipeline {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &pipeline{returned: make(chan struct{})}
-	l.departs = false
+	q.starting = false
 	taken := 0
-	for ; taken < len(l.queue) && len(p.cmds) < maxPipelineSize; taken++ {
-		s.board(p, l.queue[taken])
+	for ; taken < len(q.items) && len(p.cmds) < maxPipelineSize; taken++ {
+		s.add(p, q.items[taken])
 	}
-	l.queue, l.gone = slices.Delete(l.queue, 0, taken), 0
+	q.items, q.abandoned = slices.Delete(q.items, 0, taken), 0
 	if p.callers == 0 {
-		s.release(l)
+		s.release(q)
 		return nil
 	}
-	s.depart(l)
+	s.startNext(q)
 	p.ctx, p.cancel = context.WithDeadline(context.Background(), p.deadline())
 	return p
 }
 
-// board puts what was queued into a pipeline, without those who have left.
-func (s *sharing) board(p *pipeline, q queued) {
-	if q.group != nil {
-		s.boardGroup(p, q.group)
+// add puts what was queued into a pipeline, without abandoned members.
+func (s *sharing) add(p *pipeline, item queued) {
+	if item.group != nil {
+		s.addGroup(p, item.group)
 		return
 	}
-	if !hasLeft(q.single) {
-		p.singles = append(p.singles, q.single)
-		p.cmds = append(p.cmds, q.single.cmd)
-		p.take(q.single)
+	if !isAbandoned(item.single) {
+		p.singles = append(p.singles, item.single)
+		p.cmds = append(p.cmds, item.single.cmd)
+		p.take(item.single)
 	}
 }
 
-func (p *pipeline) take(r *request) {
-	r.pipeline = p
+func (p *pipeline) take(m *member) {
+	m.pipeline = p
 	p.callers++
 }
 
-// deadline is the last of the callers'.
+// deadline is the latest of the callers' deadlines.
 func (p *pipeline) deadline() (last time.Time) {
-	later := func(r *request) {
-		if deadline, _ := r.ctx.Deadline(); deadline.After(last) {
+	later := func(m *member) {
+		if deadline, _ := m.ctx.Deadline(); deadline.After(last) {
 			last = deadline
 		}
 	}
-	for _, r := range p.singles {
-		later(r)
+	for _, m := range p.singles {
+		later(m)
 	}
 	for _, t := range p.turns {
-		for _, r := range t.members {
-			later(r)
+		for _, m := range t.members {
+			later(m)
 		}
 	}
 	return last
 }
 
-// land tells the callers, and reports whether the pipeline was not given up before and whether any caller was there to
+// conclude tells the callers, and reports whether the pipeline was not given up before and whether any caller was there to
 // hear of it.
-func (s *sharing) land(l *line, p *pipeline) (more, heard bool) {
+func (s *sharing) conclude(q *nodeQueue, p *pipeline) (more, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.cancel()
-	if p.landed {
+	if p.concluded {
 		return false, false
 	}
-	p.landed = true
-	for _, r := range p.singles {
-		r.end(r.cmd.outcome(true, p.err), p.raised)
+	p.concluded = true
+	for _, m := range p.singles {
+		m.end(m.cmd.outcome(true, p.err), p.raised)
 	}
 	for _, t := range p.turns {
-		t.land(p)
-		s.endTurn(l, t.group)
+		t.conclude(p)
+		s.endTurn(q, t.group)
 	}
 	return true, p.callers > 0
 }
 
 // giveUp makes room for another pipeline in the place of one whose callers have all left.
-func (s *sharing) giveUp(l *line, p *pipeline) {
+func (s *sharing) giveUp(q *nodeQueue, p *pipeline) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.landed {
+	if p.concluded {
 		return
 	}
-	p.landed = true
+	p.concluded = true
 	for _, t := range p.turns {
-		s.endTurn(l, t.group)
+		s.endTurn(q, t.group)
 	}
-	s.release(l)
-	s.depart(l)
+	s.release(q)
+	s.startNext(q)
 }
 
-// release gives back the place of a pipeline. A line that is not in use is forgotten: nodes come and go.
-func (s *sharing) release(l *line) {
-	l.inFlight--
-	if l.inFlight == 0 && len(l.queue) == 0 && s.lines[l.node] == l {
-		delete(s.lines, l.node)
+// release gives back the place of a pipeline. A queue that is not in use is forgotten: nodes come and go.
+func (s *sharing) release(q *nodeQueue) {
+	q.inFlight--
+	if q.inFlight == 0 && len(q.items) == 0 && s.queues[q.node] == q {
+		delete(s.queues, q.node)
 	}
 }

@@ -1,11 +1,14 @@
 package loader
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // SliceRing counts permits by slices of time and holds up to eight windows over them, all together or
@@ -48,19 +51,61 @@ func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWind
 
 var sliceRing = kind{
 	name:   "SliceRing",
-	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: leastOf, ask: askSliceRing, keys: one,
+	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: leastOf, words: sliceRingWords, detail: sliceRingDetail, keys: one,
 }
 
-func askSliceRing(c core, key string, q question) (call, error) {
-	return SliceRingV1Args{
-		Ring: key, Slice: c.slice, Permits: q.permits, Windows: c.windows,
-	}.call(c.limits)
+func sliceRingWords(c core, key string, q question) []any {
+	return bindings.SliceRingV1Args{Ring: key, Slice: c.slice, Permits: q.permits, Windows: c.ring.windows}.Words()
+}
+
+// ring is what a SliceRing has in the place of one limit: its windows, in the caller's order.
+type ring struct {
+	limits  []Limit
+	windows []bindings.SliceRingV1Window // that enforce them
+}
+
+// sliceRingDetail adds the windows to a decision, of which the reply has the counts.
+func sliceRingDetail(c core, d Decision, reply []int64) Decision {
+	var widest int64
+	for _, w := range c.ring.windows {
+		widest = max(widest, w.Slices)
+	}
+	return c.describe(d, func(i int) (remaining int64, resetAfter time.Duration) {
+		w, count := c.ring.windows[i], reply[basicFields+i]
+		if count > 0 { // the widest window is the last to be empty, by the slices that it has more
+			resetAfter = max(d.ResetAfter-time.Duration(widest-w.Slices)*c.slice, 0)
+		}
+		return max(w.Limit-count, 0), resetAfter
+	})
+}
+
+// describe adds to a decision the limit that it was made by and, where there are several windows, the state of each,
+// the tightest first.
+func (c core) describe(d Decision, state func(i int) (remaining int64, resetAfter time.Duration)) Decision {
+	d.Limit = c.limit
+	switch len(c.ring.limits) {
+	case 0:
+		return d
+	case 1:
+		d.Limit = c.ring.limits[0]
+		return d
+	}
+	d.Windows = make([]WindowState, len(c.ring.limits))
+	for i, limit := range c.ring.limits {
+		remaining, resetAfter := state(i)
+		d.Windows[i] = WindowState{Limit: limit, Remaining: remaining, ResetAfter: resetAfter}
+	}
+	slices.SortStableFunc(d.Windows, func(a, b WindowState) int {
+		return cmp.Or(cmp.Compare(a.Remaining, b.Remaining), cmp.Compare(b.ResetAfter, a.ResetAfter))
+	})
+	d.Limit = d.Windows[0].Limit
+	return d
 }
 
 // leastOf is the capacity of a SliceRing.
 func leastOf(c core) int64 {
-	least := c.windows[0].Limit
-	for _, w := range c.windows[1:] {
+	least := c.ring.windows[0].Limit
+	for _, w := range c.ring.windows[1:] {
 		least = min(least, w.Limit)
 	}
 	return least
@@ -76,12 +121,12 @@ func (c core) withWindows(limits []Limit) core {
 		c.bad = &ArgumentError{Argument: "limits", Want: "1 to 8"}
 		return c
 	}
-	c.windows = make([]SliceRingV1Window, len(limits))
+	c.ring = ring{slices.Clone(limits), make([]bindings.SliceRingV1Window, len(limits))}
 	for i, limit := range limits {
 		if c.bad = c.checkWindow(limit); c.bad != nil {
 			return c
 		}
-		c.windows[i] = SliceRingV1Window{Slices: pieces(limit.Window+c.leaseAge, c.slice) + 1, Limit: limit.Permits}
+		c.ring.windows[i] = bindings.SliceRingV1Window{Slices: pieces(limit.Window+c.leaseAge, c.slice) + 1, Limit: limit.Permits}
 	}
 	return c
 }

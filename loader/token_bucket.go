@@ -2,8 +2,10 @@ package loader
 
 import (
 	"context"
+	"time"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // TokenBucket is a log of permits that come back one window after they were taken, whose rate is kept in
@@ -40,7 +42,7 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 		return err
 	}
 	defer b.denials.forget(key)
-	_, err = b.limits.TokenBucketSetV1(ctx, TokenBucketSetV1Args{
+	_, err = bindings.TokenBucketSetV1(ctx, b.limits, bindings.TokenBucketSetV1Args{
 		Config: key, Rate: limit.Permits, Interval: limit.Window, Scope: b.scope(),
 	})
 	return err
@@ -48,15 +50,22 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 
 var tokenBucket = kind{
 	name: "TokenBucket", more: "; GCRA or SliceRing take more",
-	script: &sluice.TokenBucketV1, code: codeTokenBucket, books: true, capacity: unbounded, ask: askTokenBucket, keys: permitKeys,
+	script: &sluice.TokenBucketV1, code: codeTokenBucket, books: true, capacity: unbounded, words: tokenBucketWords,
+	moreFields: 2, detail: tokenBucketDetail, keys: permitKeys,
 }
 
-func askTokenBucket(c core, key string, q question) (call, error) {
-	return TokenBucketV1Args{
+func tokenBucketWords(c core, key string, q question) []any {
+	return bindings.TokenBucketV1Args{
 		Config: key, All: key + ":all", ByClient: key + ":by:" + escape(c.clientID),
 		Rate: c.limit.Permits, Interval: c.limit.Window, Scope: c.scope(),
 		Permits: q.permits, MaxWait: q.maxWait,
-	}.call(c.limits)
+	}.Words()
+}
+
+// tokenBucketDetail adds the limit that is stored, which the reply ends with.
+func tokenBucketDetail(_ core, d Decision, reply []int64) Decision {
+	d.Limit = Limit{Permits: reply[basicFields], Window: time.Duration(reply[basicFields+1]) * time.Microsecond}
+	return d
 }
 
 // permitKeys are the keys of the permits in use, without the config.

@@ -36,52 +36,88 @@ func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(c
 // and new callers are granted as well: up to twice the limit for as long as the queue was deep, 60 s at most. MaxWait
 // bounds that. Cost: one round trip a sleep.
 func (c core) WaitN(ctx context.Context, subject string, n int64) error {
-	c.seen = c.watch(subject, question{method: "Wait", permits: n})
-	ctx = c.seen.begin(ctx)
-	defer c.seen.abort()
-	err := c.waitFor(ctx, subject, n, c.decide)
-	c.seen.end(err)
+	seen := c.watch(subject, question{method: "Wait", permits: n})
+	ctx = seen.begin(ctx)
+	defer seen.abort()
+	err := c.waiter(ctx, subject, n, seen, func(ctx context.Context, q question) (Decision, error) {
+		r := c.request(subject, q)
+		r.seen, r.part = seen, true
+		return r.do(ctx)
+	}).wait(ctx)
+	seen.end(err)
 	return err
 }
 
-// waitFor is WaitN by decisions of decide.
-func (c core) waitFor(ctx context.Context, subject string, n int64, decide decider) error {
-	if n < 1 {
+// waiter is one Wait.
+type waiter struct {
+	core
+	patience
+	subject string
+	n       int64
+	id      string
+	seen    *observation
+	decide  func(context.Context, question) (Decision, error)
+
+	failures int                  // in a row
+	lost     *OutcomeUnknownError // it may have booked
+}
+
+// waiter is a Wait that asks by decide. Its observation, if any, is told of the sleeps.
+func (c core) waiter(
+	ctx context.Context, subject string, n int64, seen *observation, decide func(context.Context, question) (Decision, error),
+) *waiter {
+	return &waiter{core: c, patience: c.patience(ctx), subject: subject, n: n, id: c.callID(), seen: seen, decide: decide}
+}
+
+// wait asks until the permits may be used, or until waiting cannot help.
+func (w *waiter) wait(ctx context.Context) error {
+	if w.n < 1 {
 		return errNoPermits()
 	}
-	p, id := c.patience(ctx), c.callID()
-	var lost *OutcomeUnknownError // it may have booked
-	for failures := 0; ; {
-		q := question{method: "Wait", permits: n, maxWait: min(p.left(), c.ahead()), id: id}
-		d, err := decide(ctx, subject, q)
+	for {
+		d, err := w.decide(ctx, question{method: "Wait", permits: w.n, maxWait: min(w.left(), w.ahead()), id: w.id})
+		var over bool
 		if err != nil {
-			if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
-				lost = unknown
-			}
-			if failures++; p.bounded() && c.mayAskAgain(err) && c.seen.sleep(ctx, p.pause(failures)) == nil && p.left() > 0 {
-				continue
-			}
-			if lost != nil {
-				c.drop(ctx, subject, id, n, true, lost.inFlight)
-			}
-			return err
+			over = !w.ridesOut(ctx, err)
+		} else {
+			over, err = w.sleepUntil(ctx, d)
 		}
-		failures = 0
-		switch {
-		case d.Wait == Never || d.Wait > p.left():
-			err = p.tooLong(n, d.Wait)
-		case d.Granted:
-			err = c.seen.sleep(ctx, d.Wait)
-		default:
-			err = c.seen.sleep(ctx, max(d.Wait-c.ahead(), shortest))
-		}
-		if d.Granted && err != nil {
-			c.drop(ctx, subject, id, n, false, nil)
-		}
-		if d.Granted || err != nil {
+		if over {
 			return err
 		}
 	}
+}
+
+// ridesOut pauses after a failure, and reports whether to ask again.
+func (w *waiter) ridesOut(ctx context.Context, err error) bool {
+	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
+		w.lost = unknown
+	}
+	w.failures++
+	if w.bounded() && w.mayAskAgain(err) && w.seen.sleep(ctx, w.pause(w.failures)) == nil && w.left() > 0 {
+		return true
+	}
+	if w.lost != nil {
+		w.drop(ctx, w.subject, w.id, w.n, true, w.lost.inFlight)
+	}
+	return false
+}
+
+// sleepUntil sleeps until the permits may be used, or until it is time to ask again.
+func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err error) {
+	w.failures = 0
+	switch {
+	case d.Wait == Never || d.Wait > w.left():
+		err = w.tooLong(w.n, d.Wait)
+	case d.Granted:
+		err = w.seen.sleep(ctx, d.Wait)
+	default:
+		err = w.seen.sleep(ctx, max(d.Wait-w.ahead(), shortest))
+	}
+	if d.Granted && err != nil {
+		w.drop(ctx, w.subject, w.id, w.n, false, nil)
+	}
+	return d.Granted || err != nil, err
 }
 
 // mayAskAgain reports whether asking again may help and charges nobody twice: nothing has run, or the call carries an
@@ -95,9 +131,6 @@ func (c core) mayAskAgain(err error) bool {
 	}
 	return notRun(codeOf(err))
 }
-
-// decider asks for a decision.
-type decider func(ctx context.Context, subject string, q question) (Decision, error)
 
 // ahead is how far ahead the script can book.
 func (c core) ahead() time.Duration {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // ZSetLog is a sliding-window log as exact as ListLog, in a sorted set that ZRANGE shows, with a request id
@@ -44,13 +45,13 @@ func (b ZSetLog) Cancel(ctx context.Context, subject, id string, n int64) error 
 
 var zsetLog = kind{
 	name: "ZSetLog", more: "; ListLog, GCRA or SliceRing take more",
-	script: &sluice.ZSetLogV1, code: codeZSetLog, ids: true, books: true, capacity: permitsOf, ask: askZSetLog, keys: one,
+	script: &sluice.ZSetLogV1, code: codeZSetLog, ids: true, books: true, capacity: permitsOf, words: zsetLogWords, keys: one,
 }
 
-func askZSetLog(c core, key string, q question) (call, error) {
-	return ZSetLogV1Args{
+func zsetLogWords(c core, key string, q question) []any {
+	return bindings.ZSetLogV1Args{
 		Log: key, Limit: c.limit.Permits, Window: c.limit.Window, Permits: q.permits, MaxWait: q.maxWait, ID: q.id,
-	}.call(c.limits)
+	}.Words()
 }
 
 // mostPermits is how many permits zset_log grants to one id.

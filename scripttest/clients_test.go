@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/loader/bindings"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
@@ -38,7 +39,7 @@ func TestFaultCheckThenAdd(t *testing.T) {
 		t.Errorf("the faulty way let %d through, want more than %d", passed, limit)
 	}
 	if granted := concurrently(callers, func() int64 {
-		reply, err := m.limits.ListLogV1(context.Background(), loader.ListLogV1Args{
+		reply, err := bindings.ListLogV1(context.Background(), m.limits, bindings.ListLogV1Args{
 			Log: "t:x:{u}:ll1", Limit: limit, Window: time.Minute, Permits: 1,
 		})
 		if err != nil {
@@ -85,7 +86,7 @@ func TestFaultCheckSetAcquire(t *testing.T) {
 		t.Errorf("the faulty way granted %d, want more than %d", granted, rate)
 	}
 	if granted := concurrently(callers*rate, func() int64 {
-		reply, err := m.limits.TokenBucketV1(context.Background(), loader.TokenBucketV1Args{
+		reply, err := bindings.TokenBucketV1(context.Background(), m.limits, bindings.TokenBucketV1Args{
 			Config: "t:x:{u}:tb1", All: "t:x:{u}:tb1:all", ByClient: "t:x:{u}:tb1:by:c",
 			Rate: rate, Interval: time.Minute, Permits: 1,
 		})
@@ -115,9 +116,9 @@ func TestFaultInitialisationRaces(t *testing.T) {
 		t.Errorf("the faulty ring has %s slices, want more than %d", length, slices)
 	}
 	concurrently(2, func() int64 {
-		reply, err := m.limits.SliceRingV1(context.Background(), loader.SliceRingV1Args{
+		reply, err := bindings.SliceRingV1(context.Background(), m.limits, bindings.SliceRingV1Args{
 			Ring: ringKey, Slice: time.Second, Permits: 1,
-			Windows: []loader.SliceRingV1Window{{Slices: slices, Limit: 9}},
+			Windows: []bindings.SliceRingV1Window{{Slices: slices, Limit: 9}},
 		})
 		if err != nil {
 			t.Error(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 var hammerFor = flag.Duration("hammer", 2*time.Second, "how long TestServerHammer hammers each script, in whole seconds")
@@ -35,33 +36,33 @@ var hammered = []struct {
 	ask      func(limits *loader.Loader, permits int64, maxWait time.Duration, id string) (loader.Decision, error)
 }{
 	{"list_log", 0.99, 0, func(l *loader.Loader, n int64, maxWait time.Duration, _ string) (loader.Decision, error) {
-		r, err := l.ListLogV1(context.Background(), loader.ListLogV1Args{
+		r, err := bindings.ListLogV1(context.Background(), l, bindings.ListLogV1Args{
 			Log: "h:x:{u}:ll1", Limit: hammerLimit, Window: time.Second, Permits: n, MaxWait: maxWait,
 		})
 		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err
 	}},
 	{"zset_log", 0.99, 0, func(l *loader.Loader, n int64, maxWait time.Duration, id string) (loader.Decision, error) {
-		r, err := l.ZSetLogV1(context.Background(), loader.ZSetLogV1Args{
+		r, err := bindings.ZSetLogV1(context.Background(), l, bindings.ZSetLogV1Args{
 			Log: "h:x:{u}:zl1", Limit: hammerLimit, Window: time.Second, Permits: n, MaxWait: maxWait, ID: id,
 		})
 		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err
 	}},
 	{"slice_ring", 0.90, 0, func(l *loader.Loader, n int64, _ time.Duration, _ string) (loader.Decision, error) {
-		r, err := l.SliceRingV1(context.Background(), loader.SliceRingV1Args{
+		r, err := bindings.SliceRingV1(context.Background(), l, bindings.SliceRingV1Args{
 			Ring: "h:x:{u}:sr1:20000", Slice: 20 * time.Millisecond, Permits: n,
-			Windows: []loader.SliceRingV1Window{{Slices: 51, Limit: hammerLimit}},
+			Windows: []bindings.SliceRingV1Window{{Slices: 51, Limit: hammerLimit}},
 		})
 		return loader.Decision{Granted: r.Granted > 0, Now: r.Now}, err
 	}},
 	{"token_bucket", 0.99, 0, func(l *loader.Loader, n int64, maxWait time.Duration, _ string) (loader.Decision, error) {
-		r, err := l.TokenBucketV1(context.Background(), loader.TokenBucketV1Args{
+		r, err := bindings.TokenBucketV1(context.Background(), l, bindings.TokenBucketV1Args{
 			Config: "h:x:{u}:tb1", All: "h:x:{u}:tb1:all", ByClient: "h:x:{u}:tb1:by:c",
 			Rate: hammerLimit, Interval: time.Second, Permits: n, MaxWait: maxWait,
 		})
 		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err
 	}},
 	{"gcra", 0.99, 100, func(l *loader.Loader, n int64, maxWait time.Duration, _ string) (loader.Decision, error) {
-		r, err := l.GCRAV1(context.Background(), loader.GCRAV1Args{
+		r, err := bindings.GCRAV1(context.Background(), l, bindings.GCRAV1Args{
 			Bucket: "h:x:{u}:gcra1", Limit: hammerLimit, Window: time.Second, Burst: 100, Permits: n, MaxWait: maxWait,
 		})
 		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err

@@ -90,15 +90,15 @@ func (c *counter) asks(t *testing.T, permits ...int64) *counted {
 	}
 }
 
-// crowd is callers in the order in which they came, and what they got: "+4" is granted with 4 remaining, "-4" denied
+// groupCallers are callers in the order in which they came, and what they got: "+4" is granted with 4 remaining, "-4" denied
 // with a wait of 4 us, "!" an error of unknown outcome, "x" another error, "" nothing yet.
-type crowd struct {
+type groupCallers struct {
 	limiter loader.Limiter
 	got     []string
 	mu      sync.Mutex
 }
 
-func (c *crowd) come(ctx context.Context, n int, permits int64) {
+func (c *groupCallers) come(ctx context.Context, n int, permits int64) {
 	for range n {
 		c.mu.Lock()
 		i := len(c.got)
@@ -128,7 +128,7 @@ func outcome(ctx context.Context, limiter loader.Limiter, permits int64) string 
 	}
 }
 
-func (c *crowd) has(t *testing.T, want ...string) {
+func (c *groupCallers) has(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	c.mu.Lock()
@@ -138,19 +138,19 @@ func (c *crowd) has(t *testing.T, want ...string) {
 	}
 }
 
-// inCrowd runs a time line in a bubble.
-func inCrowd(t *testing.T, line func(t *testing.T, s *counter, c *crowd)) {
+// withCallers runs a time line in a bubble.
+func withCallers(t *testing.T, line func(t *testing.T, s *counter, c *groupCallers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newCounter()
 		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
-		line(t, s, &crowd{limiter: limits.GCRA("x", loader.PerMinute(1000))})
+		line(t, s, &groupCallers{limiter: limits.GCRA("x", loader.PerMinute(1000))})
 	})
 }
 
-// TestCrowdGranted has one command for those who come while another is on its way.
-func TestCrowdGranted(t *testing.T) {
-	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+// TestGroupGranted has one command for those who come while another is on its way.
+func TestGroupGranted(t *testing.T) {
+	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
 		c.come(background, 1, 2)
 		first := s.asks(t, 2)
 		c.come(background, 3, 2)
@@ -167,9 +167,9 @@ func TestCrowdGranted(t *testing.T) {
 	})
 }
 
-// TestCrowdDenied has the denial of one be that of all who were there when it was asked for, and of no others.
-func TestCrowdDenied(t *testing.T) {
-	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+// TestGroupDenied has the denial of one be that of all who were there when it was asked for, and of no others.
+func TestGroupDenied(t *testing.T) {
+	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
 		c.come(background, 5, 1)
@@ -183,9 +183,9 @@ func TestCrowdDenied(t *testing.T) {
 	})
 }
 
-// TestCrowdReaches has more come free between commands than there was room for: it is found by halves.
-func TestCrowdReaches(t *testing.T) {
-	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+// TestGroupReaches has more come free between commands than there was room for: it is found by halves.
+func TestGroupReaches(t *testing.T) {
+	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
 		c.come(background, 20, 1)
@@ -216,9 +216,9 @@ func TestCrowdReaches(t *testing.T) {
 	})
 }
 
-// TestCrowdHasLessRoom has others take what there was room for. Those who came first are still the first.
-func TestCrowdHasLessRoom(t *testing.T) {
-	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+// TestGroupHasLessRoom has others take what there was room for. Those who came first are still the first.
+func TestGroupHasLessRoom(t *testing.T) {
+	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
 		ctx, cancel := context.WithCancel(background)
 		c.come(background, 1, 3)
 		first := s.asks(t, 3)
@@ -236,9 +236,9 @@ func TestCrowdHasLessRoom(t *testing.T) {
 	})
 }
 
-// TestCrowdIsGranted all that there was room for, and nothing more is tried.
-func TestCrowdIsGranted(t *testing.T) {
-	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+// TestGroupIsGranted all that there was room for, and nothing more is tried.
+func TestGroupIsGranted(t *testing.T) {
+	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
 		c.come(background, 2, 1)
@@ -251,12 +251,12 @@ func TestCrowdIsGranted(t *testing.T) {
 	})
 }
 
-// TestCrowdWithinTheScript has no command ask for more permits than list_log takes at once, 1000.
-func TestCrowdWithinTheScript(t *testing.T) {
+// TestGroupWithinTheScript has no command ask for more permits than list_log takes at once, 1000.
+func TestGroupWithinTheScript(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newCounter()
 		s.permitsAt = 6
-		c := &crowd{limiter: loader.New(rdb, loader.ShareRoundTrips()).ListLog("x", loader.PerMinute(100_000))}
+		c := &groupCallers{limiter: loader.New(rdb, loader.ShareRoundTrips()).ListLog("x", loader.PerMinute(100_000))}
 		c.come(background, 1, 400)
 		first := s.asks(t, 400)
 		c.come(background, 5, 400)
@@ -266,10 +266,10 @@ func TestCrowdWithinTheScript(t *testing.T) {
 	})
 }
 
-// TestCrowdFails has commands of unknown outcome: those they asked for have to know. Those who waited for their denial
+// TestGroupFails has commands of unknown outcome: those they asked for have to know. Those who waited for their denial
 // were not asked for: they get the error alone.
-func TestCrowdFails(t *testing.T) {
-	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+func TestGroupFails(t *testing.T) {
+	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
 		lost := errors.New("the reply is lost")
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
@@ -288,9 +288,9 @@ func TestCrowdFails(t *testing.T) {
 	})
 }
 
-// TestCrowdFirstFails leaves the others to themselves: the first asks with its own context.
-func TestCrowdFirstFails(t *testing.T) {
-	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+// TestGroupFirstFails leaves the others to themselves: the first asks with its own context.
+func TestGroupFirstFails(t *testing.T) {
+	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
 		ctx, cancel := context.WithCancel(background)
 		c.come(ctx, 1, 1)
 		first := s.asks(t, 1)
@@ -303,9 +303,9 @@ func TestCrowdFirstFails(t *testing.T) {
 	})
 }
 
-// TestCrowdContextEnds has callers leave before they are asked for, while they are, and while others are.
-func TestCrowdContextEnds(t *testing.T) {
-	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+// TestGroupContextEnds has callers leave before they are asked for, while they are, and while others are.
+func TestGroupContextEnds(t *testing.T) {
+	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
 		early, cancelEarly := context.WithCancel(background)
 		late, cancelLate := context.WithCancel(background)
 		defer cancelLate()
@@ -329,9 +329,9 @@ func TestCrowdContextEnds(t *testing.T) {
 	})
 }
 
-// TestCrowdDeadlines has the command given up with the last of those who wait for it.
-func TestCrowdDeadlines(t *testing.T) {
-	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+// TestGroupDeadlines has the command given up with the last of those who wait for it.
+func TestGroupDeadlines(t *testing.T) {
+	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
 		soon, cancelSoon := context.WithTimeout(background, time.Second)
 		defer cancelSoon()
 		later, cancelLater := context.WithTimeout(background, 3*time.Second)
@@ -352,12 +352,12 @@ func TestCrowdDeadlines(t *testing.T) {
 	})
 }
 
-// TestCrowdTimeout bounds how long one waits for the call of another and its own together.
-func TestCrowdTimeout(t *testing.T) {
+// TestGroupTimeout bounds how long one waits for the call of another and its own together.
+func TestGroupTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newCounter()
 		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(2*time.Second))
-		c := &crowd{limiter: limits.GCRA("x", loader.PerMinute(1000))}
+		c := &groupCallers{limiter: limits.GCRA("x", loader.PerMinute(1000))}
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
 		time.Sleep(time.Second)
@@ -372,9 +372,9 @@ func TestCrowdTimeout(t *testing.T) {
 	})
 }
 
-// TestCrowdsAreApart has others ask for other permits, under another limit, or to book: they share no command.
-func TestCrowdsAreApart(t *testing.T) {
-	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+// TestGroupsAreApart has others ask for other permits, under another limit, or to book: they share no command.
+func TestGroupsAreApart(t *testing.T) {
+	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
 		limiter := c.limiter.(loader.GCRA)
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
@@ -397,8 +397,8 @@ func TestCrowdsAreApart(t *testing.T) {
 	})
 }
 
-// TestCrowdOfOneID has the same request asked for many times at once: it is one.
-func TestCrowdOfOneID(t *testing.T) {
+// TestGroupOfOneID has the same request asked for many times at once: it is one.
+func TestGroupOfOneID(t *testing.T) {
 	_, rdb := fake(t)
 	limiter := loader.New(rdb, loader.ShareRoundTrips()).ZSetLog("x", loader.PerMinute(5)).WithID("a")
 	var all sync.WaitGroup
@@ -412,9 +412,9 @@ func TestCrowdOfOneID(t *testing.T) {
 	all.Wait()
 }
 
-// TestCrowdStoredLimit has an operator lower the limit in Redis below what was left of it.
-func TestCrowdStoredLimit(t *testing.T) {
-	inCrowd(t, func(t *testing.T, s *counter, c *crowd) {
+// TestGroupStoredLimit has an operator lower the limit in Redis below what was left of it.
+func TestGroupStoredLimit(t *testing.T) {
+	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
 		exceeds := badArgument("BADARG permits: want up to rate")
 		c.come(background, 1, 2)
 		first := s.asks(t, 2)
@@ -432,11 +432,11 @@ type badArgument string
 func (e badArgument) Error() string { return string(e) }
 func (e badArgument) RedisError()   {}
 
-// TestCrowdAnswersAsSingles compares the answers of many at once with those that callers get one by one while the
+// TestGroupAnswersAsSingles compares the answers of many at once with those that callers get one by one while the
 // server's clock stands still: the same, in some order. Of a GCRA all that one command brought have the ResetAfter of
 // the last.
-func TestCrowdAnswersAsSingles(t *testing.T) {
-	for _, m := range crowding() {
+func TestGroupAnswersAsSingles(t *testing.T) {
+	for _, m := range groupable() {
 		for _, c := range []struct{ permits, limit int64 }{{1, 1}, {1, 70}, {3, 100}, {3, 300}, {400, 2900}, {400, 40_000}} {
 			t.Run(fmt.Sprint(m.name, c), func(t *testing.T) {
 				_, rdb := fake(t)
@@ -453,19 +453,19 @@ func TestCrowdAnswersAsSingles(t *testing.T) {
 				}
 				must(t, rdb.FlushDB(background).Err())
 				commands.Store(0)
-				crowd := make([]string, len(singles))
+				group := make([]string, len(singles))
 				var all sync.WaitGroup
-				for i := range crowd {
-					all.Go(func() { crowd[i] = answerTo(t, together, c.permits) })
+				for i := range group {
+					all.Go(func() { group[i] = answerTo(t, together, c.permits) })
 				}
 				all.Wait()
 				slices.Sort(singles)
-				slices.Sort(crowd)
-				if diff := cmp.Diff(singles, crowd); diff != "" {
+				slices.Sort(group)
+				if diff := cmp.Diff(singles, group); diff != "" {
 					t.Error(diff)
 				}
-				if n := commands.Load(); n > int64(len(crowd)*3/4) {
-					t.Errorf("%d commands for %d callers", n, len(crowd))
+				if n := commands.Load(); n > int64(len(group)*3/4) {
+					t.Errorf("%d commands for %d callers", n, len(group))
 				}
 			})
 		}
@@ -484,16 +484,16 @@ func answerTo(t *testing.T, limiter loader.Limiter, permits int64) string {
 	return fmt.Sprintf("%+v", d)
 }
 
-// crowding are the makers of limiters whose calls carry no ids.
-func crowding() []making {
+// groupable are the makers of limiters whose calls carry no ids.
+func groupable() []making {
 	return slices.DeleteFunc(slices.Clone(makers), func(m making) bool { return m.name == "ZSetLog" })
 }
 
-// TestCrowdAudit has two processes ask a real server for one, two and three permits of one subject, of which one
+// TestGroupAudit has two processes ask a real server for one, two and three permits of one subject, of which one
 // shares and the other does not: by the server's clock no window holds more than the limit, and what there is is used.
-func TestCrowdAudit(t *testing.T) {
+func TestGroupAudit(t *testing.T) {
 	const limit, window = 200, 50 * time.Millisecond
-	for _, m := range crowding() {
+	for _, m := range groupable() {
 		t.Run(m.name, func(t *testing.T) {
 			addr := real(t).Options().Addr
 			var mu sync.Mutex
@@ -545,14 +545,14 @@ func TestCrowdAudit(t *testing.T) {
 	}
 }
 
-// TestCrowdIsSeen has a command fail for many under a policy, and one leave: observer and log are told.
-func TestCrowdIsSeen(t *testing.T) {
+// TestGroupIsSeen has a command fail for many under a policy, and one leave: observer and log are told.
+func TestGroupIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newCounter()
 		w, log := &watcher{t: t}, &strings.Builder{}
 		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Observe(w), loader.Timeout(2*time.Hour),
 			loader.Logger(slog.New(slog.NewTextHandler(log, nil))))
-		c := &crowd{limiter: limits.GCRA("x", loader.PerMinute(1000), loader.FailOpen())}
+		c := &groupCallers{limiter: limits.GCRA("x", loader.PerMinute(1000), loader.FailOpen())}
 		ctx, cancel := context.WithCancel(background)
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)

@@ -1,0 +1,96 @@
+package loader_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// TestDecisionOfARing has the state of each window, the tightest first.
+func TestDecisionOfARing(t *testing.T) {
+	const s = time.Second
+	m, rdb := fake(t)
+	second, ten := loader.Limit{Permits: 4, Window: s}, loader.Limit{Permits: 9, Window: 10 * s}
+	ring := loader.New(rdb).SliceRing("x", []loader.Limit{ten, second}, loader.Slice(s))
+	steps := []struct {
+		at          time.Duration
+		n           int64
+		granted     bool
+		first, then loader.WindowState
+	}{
+		{0, 3, true, loader.WindowState{second, 1, 2 * s}, loader.WindowState{ten, 6, 11 * s}},
+		{0, 2, false, loader.WindowState{second, 1, 2 * s}, loader.WindowState{ten, 6, 11 * s}},
+		{5 * s, 4, true, loader.WindowState{second, 0, 2 * s}, loader.WindowState{ten, 2, 11 * s}},
+		{8 * s, 2, true, loader.WindowState{ten, 0, 11 * s}, loader.WindowState{second, 2, 2 * s}},
+		{12 * s, 1, true, loader.WindowState{ten, 2, 11 * s}, loader.WindowState{second, 3, 2 * s}},
+	}
+	for _, step := range steps {
+		m.SetTime(second0.Truncate(s).Add(step.at))
+		d, err := ring.AllowN(background, "s", step.n)
+		must(t, err)
+		if diff := cmp.Diff([]loader.WindowState{step.first, step.then}, d.Windows); diff != "" || d.Granted != step.granted {
+			t.Errorf("%v: granted %v\n%s", step.at, d.Granted, diff)
+		}
+		if d.Limit != step.first.Limit || d.Remaining != step.first.Remaining {
+			t.Errorf("%v: limit %v, remaining %d, want those of the tightest window", step.at, d.Limit, d.Remaining)
+		}
+	}
+	m.SetTime(second0.Truncate(s).Add(time.Minute))
+	d, err := ring.Peek(background, "s")
+	must(t, err)
+	full := []loader.WindowState{{second, 4, 0}, {ten, 9, 0}}
+	if diff := cmp.Diff(full, d.Windows); diff != "" {
+		t.Error(diff)
+	}
+	one, err := ring.With(ten).Allow(background, "s")
+	must(t, err)
+	if one.Windows != nil || one.Limit != ten {
+		t.Errorf("one window: %+v", one)
+	}
+}
+
+// TestDecisionLimit is the limit that a decision was made by: of a TokenBucket the one in Redis.
+func TestDecisionLimit(t *testing.T) {
+	_, rdb := fake(t)
+	limits := loader.New(rdb)
+	bucket := limits.TokenBucket("x", loader.PerSecond(5))
+	must(t, bucket.SetLimit(background, "s", loader.PerMinute(7)))
+	d, err := bucket.Allow(background, "s")
+	if granted(t, d, err); d.Limit != loader.PerMinute(7) {
+		t.Errorf("%+v, want the limit that was set", d.Limit)
+	}
+	smooth := loader.Limit{Permits: 5, Window: time.Second, Burst: 2}
+	d, err = limits.GCRA("x", loader.PerSecond(1)).With(smooth).Allow(background, "s")
+	if granted(t, d, err); d.Limit != smooth {
+		t.Errorf("%+v, want that of With", d.Limit)
+	}
+	none := loader.Limit{Window: time.Hour}
+	d, err = limits.SliceRing("y", []loader.Limit{loader.PerSecond(5), none}).Allow(background, "s")
+	if err != nil || d.Limit != none {
+		t.Errorf("%+v, %v, want the limit of 0", d.Limit, err)
+	}
+}
+
+// TestDegradedSaysWhy has a policy answer, whose decisions carry the error and the windows.
+func TestDegradedSaysWhy(t *testing.T) {
+	windows := []loader.Limit{loader.PerMinute(4), loader.PerHour(10)}
+	unreachable := down()
+	defer func() { _ = unreachable.Close() }()
+	limits := loader.New(unreachable)
+	for name, policy := range map[string]loader.LimiterOption{"open": loader.FailOpen(), "local": loader.FailLocal(1)} {
+		d, err := limits.SliceRing("x", windows, policy).Allow(background, "s")
+		if granted(t, d, err); !d.Degraded || d.Err == nil || errors.Is(d.Err, loader.ErrOutcomeUnknown) {
+			t.Errorf("%s: %+v, want the error why", name, d)
+		}
+		if len(d.Windows) != 2 || d.Windows[0].Limit != windows[0] || d.Limit != windows[0] {
+			t.Errorf("%s: %+v, want both windows, the tightest first", name, d)
+		}
+	}
+	_, rdb := fake(t)
+	if d, err := loader.New(rdb).SliceRing("x", windows, loader.FailOpen()).Allow(background, "s"); d.Err != nil || err != nil {
+		t.Errorf("%+v, %v", d, err)
+	}
+}

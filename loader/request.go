@@ -1,0 +1,157 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// request is one decision, from what its caller asks to what the caller is answered. It takes these steps:
+//
+//	start    the observer is told; a wrong argument, a limit of 0 or a cached denial answers at once
+//	call     the script is asked, and asked again where that is safe: see call
+//	finish   a denial is remembered, a fallback answers a failure, the observer is told
+//
+// A single call takes them one after the other (see decide), a Batch each step for all of its requests.
+type request struct {
+	limiter  core
+	subject  string
+	question question
+	seen     *observation // nil: nobody watches
+	part     bool         // of a Wait, which tells the observer itself
+
+	call     call
+	wrong    error // the question cannot be asked
+	late     bool  // the context had ended before it was asked
+	answered bool  // without the server
+	pending  pendingDenial
+
+	decision Decision
+	err      error
+}
+
+// question is what is asked of a limiter.
+type question struct {
+	method  string        // for errors and observers: "AllowN"
+	permits int64         // 0 only looks
+	maxWait time.Duration // how far ahead the permits may be booked
+	id      string
+}
+
+// Methods: the one that asks for no permits, and the one that books.
+const (
+	peek    = "Peek"
+	reserve = "ReserveN"
+)
+
+// decide asks for one decision.
+func (c core) decide(ctx context.Context, subject string, q question) (Decision, error) {
+	r := c.request(subject, q)
+	r.seen = c.watch(subject, q)
+	return r.do(ctx)
+}
+
+// do takes the steps of a request that is sent by itself.
+func (r *request) do(ctx context.Context) (Decision, error) {
+	ctx = r.start(ctx)
+	defer r.abort()
+	if !r.answered {
+		r.call.run(ctx)
+	}
+	r.finish(ctx)
+	return r.decision, r.err
+}
+
+// request is a question about a subject, checked and ready to be asked.
+func (c core) request(subject string, q question) request {
+	r := request{limiter: c, subject: subject, question: q}
+	r.wrong = r.prepare()
+	return r
+}
+
+// prepare makes the call that decides. There is none where the limit is 0.
+func (r *request) prepare() error {
+	c, q := r.limiter, r.question
+	key, err := c.key(r.subject)
+	if err != nil {
+		return err
+	}
+	if q.permits < 1 && q.method != peek {
+		return errNoPermits()
+	}
+	capacity := c.kind.capacity(c)
+	if capacity == 0 {
+		return nil
+	}
+	if err := c.tooMany(q, capacity); err != nil {
+		return err
+	}
+	r.call = newCall(c.limits, c.kind.script, c.kind.words(c, key, q), c.fields())
+	r.call.timeout = c.timeout()
+	if q.permits > 0 && q.maxWait == 0 && !c.kind.ids {
+		r.call.share(q.permits, capacity)
+	}
+	return nil
+}
+
+// tooMany is the error of a question for more permits than could ever be granted.
+func (c core) tooMany(q question, capacity int64) error {
+	aCall, why := c.kind.max("permits"), ""
+	if aCall < capacity {
+		capacity, why = aCall, " of one call to a "+c.kind.name+c.kind.more
+	}
+	if q.permits <= capacity {
+		return nil
+	}
+	return fmt.Errorf("loader: %s: %s(n=%d) %w %d%s", c.name, q.method, q.permits, ErrExceedsLimit, capacity, why)
+}
+
+// start tells the observer, and answers what needs no server. It returns the context of the decision.
+func (r *request) start(ctx context.Context) context.Context {
+	if !r.part {
+		ctx = r.seen.begin(ctx)
+	}
+	r.late = ctx.Err() != nil
+	switch {
+	case r.wrong != nil:
+		r.err, r.answered = r.wrong, true
+	case r.call.script == nil:
+		r.decision, r.answered = r.limiter.zeroLimit(), true
+	default:
+		r.decision, r.answered = r.limiter.denials.recall(r.limiter, r.call.key(), r.question)
+	}
+	if !r.answered {
+		r.pending = r.limiter.denials.begin(r.limiter, r.call.key(), r.question)
+	}
+	return ctx
+}
+
+// finish takes the answer from the call, and tells the observer.
+func (r *request) finish(ctx context.Context) {
+	if !r.answered {
+		r.conclude(ctx)
+	}
+	r.seen.decided(r.decision)
+	if !r.part {
+		r.seen.end(r.err)
+	}
+}
+
+// conclude does with the call's answer what the limiter was asked to do.
+func (r *request) conclude(ctx context.Context) {
+	r.call.report(ctx, r.seen)
+	if r.err = r.call.err; r.err == nil {
+		r.decision = r.limiter.decisionOf(&r.call)
+	}
+	r.pending.end(r.decision, r.err)
+	if r.err != nil && !r.late {
+		r.decision, r.err = r.limiter.fallBack(ctx, r.call.key(), r.question, r.err)
+	}
+}
+
+// abort tells the observer of a request that a panic has ended. It is for deferred functions.
+func (r *request) abort() {
+	if !r.part {
+		r.seen.abort()
+	}
+}
