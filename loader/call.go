@@ -258,49 +258,49 @@ func (c *call) note(ctx context.Context, cmd *command, err error) {
 
 // diagnose finds out what the next attempt needs after one that failed, or ends the call.
 func (c *call) diagnose(ctx context.Context, cmd *command, err error) {
-	if !isReply(err) {
+	f := classify(err)
+	if !f.isReply() {
 		c.limits.reloadNodes(ctx)
 		if ctx.Err() != nil {
-			c.outOfTime(cmd, err)
+			c.outOfTime(cmd, f, err)
 			return
 		}
 	}
 	c.why = err
-	code := codeOf(err)
 	switch {
-	case code == "NOSCRIPT":
+	case f == scriptMissing:
 		c.scriptMissing(err)
-	case c.readOnly() && refused(code, err):
+	case f == refused && c.readOnly():
 		c.masterOnly, c.source = true, false
-	case notRun(code), neverLeft(err) && cmd.unredirected():
-		c.retry(ctx, err)
-	case isReply(err) && !(cmd.piped && redirected(code)):
-		c.fail(c.final(code, err))
-	case cmd.giveUp() && isNetwork(err):
-		c.retry(ctx, err)
+	case f.provesNotRun(), f == neverSent && cmd.unredirected():
+		c.retry(ctx, f, err)
+	case f.isReply() && !(f == redirected && cmd.piped):
+		c.fail(c.final(f, err))
+	case cmd.giveUp() && f == lostNetwork:
+		c.retry(ctx, f, err)
 	case cmd.giveUp():
 		c.fail(c.unknown(err))
 	default:
-		c.replyLost(ctx, err)
+		c.replyLost(ctx, f, err)
 	}
 }
 
 // replyLost asks again where that charges nobody twice.
-func (c *call) replyLost(ctx context.Context, err error) {
+func (c *call) replyLost(ctx context.Context, f failure, err error) {
 	if !c.looks {
 		c.lost = err
 	}
 	if c.looks || c.id != "" {
-		c.retry(ctx, err)
+		c.retry(ctx, f, err)
 		return
 	}
 	c.fail(c.unknown(err))
 }
 
 // retry asks for a pause before another attempt, or ends the call when there have been enough.
-func (c *call) retry(ctx context.Context, err error) {
+func (c *call) retry(ctx context.Context, f failure, err error) {
 	limit := maxRetries
-	if codeOf(err) == "TRYAGAIN" {
+	if f == slotMoves {
 		limit, err = maxTryAgain, fmt.Errorf("%w: %w", errSlotMoves, err)
 	}
 	pause := firstPause << (2 * min(c.retries, maxRetries-1))
@@ -356,14 +356,16 @@ func (c *call) everywhere() bool { return c.reloads > 1 }
 // loaded notes what came of loading the script.
 func (c *call) loaded(ctx context.Context, err error) {
 	c.missing = false
-	switch {
-	case err == nil:
-	case refused(codeOf(err), err):
+	if err == nil {
+		return
+	}
+	switch f := classify(err); {
+	case f == refused:
 		c.source = true
-	case ctx.Err() != nil, errors.Is(err, errAltered), isReply(err) && !notRun(codeOf(err)):
+	case ctx.Err() != nil, errors.Is(err, errAltered), f.isReply() && !f.provesNotRun():
 		c.fail(c.unknown(fmt.Errorf("loading it: %w", err)))
 	default:
-		c.retry(ctx, fmt.Errorf("loading it: %w", err))
+		c.retry(ctx, f, fmt.Errorf("loading it: %w", err))
 	}
 }
 
@@ -382,11 +384,11 @@ func (c *call) report(ctx context.Context, seen *observation) {
 }
 
 // outOfTime ends a call whose context has ended.
-func (c *call) outOfTime(cmd *command, err error) {
+func (c *call) outOfTime(cmd *command, f failure, err error) {
 	switch {
 	case cmd.giveUp():
 		err = fmt.Errorf("not sent in time: %w", err)
-	case !c.looks && !neverLeft(err):
+	case !c.looks && f != neverSent:
 		c.lost = err
 	}
 	if c.why != nil {
@@ -413,7 +415,8 @@ func (c *call) notLoaded(err error) error {
 
 // final is the typed error of a reply that asking again would not change. A script that Redis has ended at a command
 // may have written before.
-func (c *call) final(code string, err error) error {
+func (c *call) final(f failure, err error) error {
+	code := codeOf(err)
 	_, text, _ := strings.Cut(err.Error(), " ")
 	if strings.Contains(text, inScript) && code != "WRONGTYPE" && !c.looks {
 		c.lost = err
@@ -426,7 +429,7 @@ func (c *call) final(code string, err error) error {
 	case "BADSTATE", "WRONGTYPE":
 		return &StateError{Script: nameOf(c.script), Keys: c.keyNames(), Code: code, Text: text}
 	}
-	if c.source && refused(code, err) {
+	if c.source && f == refused {
 		return c.notLoaded(err)
 	}
 	return c.unknown(err)

@@ -10,14 +10,67 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What an error of a call says is decided here: whether it is a reply, whether the script can have run, whether asking
-// again may help.
+// failure is what an error says about an attempt: whether the server answered, whether the script can have run,
+// whether asking again may help. Nothing else decides that.
+type failure int
 
-// isReply reports whether err is what a server answered.
-func isReply(err error) bool {
+const (
+	lost          failure = iota // the error of go-redis or of a context: the script may have run
+	lostNetwork                  // a connection was lost: it may have run too
+	neverSent                    // nothing was sent at the last attempt of go-redis; those before were redirected
+	scriptMissing                // NOSCRIPT
+	slotMoves                    // TRYAGAIN: the script did not run, and may in a moment
+	notRun                       // another reply that proves that the script wrote nothing, and may be gone in a moment
+	refused                      // this user may not send the command, or the server does not know it
+	redirected                   // MOVED or ASK: go-redis follows by itself, and leaves this error if that fails
+	finalReply                   // another error reply: asking again would not change it
+)
+
+// classify says what an error of an attempt means.
+func classify(err error) failure {
 	var reply redis.Error
-	return errors.As(err, &reply)
+	if !errors.As(err, &reply) {
+		return classifyNetwork(err)
+	}
+	switch code := codeOf(reply); code {
+	case "NOSCRIPT":
+		return scriptMissing
+	case "TRYAGAIN":
+		return slotMoves
+	case "LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "BUSY", "NOREPLICAS", "MAXCLIENTS":
+		return notRun
+	case "MOVED", "ASK":
+		return redirected
+	case "NOPERM":
+		return refused
+	case "ERR":
+		text := strings.ToLower(err.Error())
+		if strings.Contains(text, "unknown") || strings.Contains(text, "unsupported") {
+			return refused
+		}
+	}
+	return finalReply
 }
+
+// classifyNetwork is classify for an error that is no reply.
+func classifyNetwork(err error) failure {
+	var dial *net.OpError
+	var network net.Error
+	switch {
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted),
+		errors.As(err, &dial) && dial.Op == "dial":
+		return neverSent
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return lostNetwork
+	}
+	return lost
+}
+
+// isReply reports whether the server answered.
+func (f failure) isReply() bool { return f >= scriptMissing }
+
+// provesNotRun reports whether the script wrote nothing, and may run in a moment.
+func (f failure) provesNotRun() bool { return f == notRun || f == slotMoves }
 
 // inScript stands in the errors that Redis makes of one that a command in a script raised.
 const inScript = "@user_script:"
@@ -41,61 +94,21 @@ func codeOf(err error) string {
 	return code
 }
 
-// notRun reports whether the code of an error reply proves that the script wrote nothing, and may be gone
-// a moment later.
-func notRun(code string) bool {
-	switch code {
-	case "LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "BUSY", "NOREPLICAS", "MAXCLIENTS":
-		return true
-	}
-	return false
-}
-
-// neverLeft reports whether an error proves that nothing was sent at the last attempt of go-redis. The ones
-// before it, if any, were answered with MOVED, ASK or READONLY.
-func neverLeft(err error) bool {
-	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || isDialError(err)
-}
-
-// redirected reports whether a cluster sent the command elsewhere. go-redis follows by itself; when that
-// fails in a pipeline it leaves this error, and does not say how far the second attempt came.
-func redirected(code string) bool { return code == "MOVED" || code == "ASK" }
-
-// refused reports whether a server does not let this user have a command, or does not know it.
-func refused(code string, err error) bool {
-	text := strings.ToLower(err.Error())
-	return code == "NOPERM" || code == "ERR" && (strings.Contains(text, "unknown") || strings.Contains(text, "unsupported"))
-}
-
-// isNetwork reports whether a connection was lost or not made.
-func isNetwork(err error) bool {
-	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-// isDialError reports whether there was no connection to send anything on.
-func isDialError(err error) bool {
-	var dial *net.OpError
-	return errors.As(err, &dial) && dial.Op == "dial"
-}
-
-// isAnswer reports whether the outcome of an attempt shows a server that can answer.
+// isAnswer reports whether the outcome of an attempt shows a server that answers: see Breaker.
 func isAnswer(err error) bool {
-	return err == nil || isReply(err) && !answersNobody(codeOf(err))
-}
-
-// answersNobody reports whether the code of an error reply is that of a server that is up and of no use to anyone.
-func answersNobody(code string) bool {
-	switch code {
-	case "LOADING", "BUSY", "CLUSTERDOWN", "MASTERDOWN", "MAXCLIENTS":
+	if err == nil {
 		return true
 	}
-	return false
+	switch codeOf(err) {
+	case "", "LOADING", "BUSY", "CLUSTERDOWN", "MASTERDOWN", "MAXCLIENTS":
+		return false
+	}
+	return true
 }
 
 // exceedsLimit reports whether a script refused a call for more permits than the limit that is stored.
 func exceedsLimit(err error) bool {
-	return isReply(err) && strings.HasPrefix(err.Error(), "BADARG permits: want up to")
+	return codeOf(err) == "BADARG" && strings.HasPrefix(err.Error(), "BADARG permits: want up to")
 }
 
 // undecided reports whether an error leaves open what another Redis, or this one later, would decide.
@@ -103,4 +116,17 @@ func undecided(ctx context.Context, err error) bool {
 	_, argument := errors.AsType[*ArgumentError](err)
 	_, state := errors.AsType[*StateError](err)
 	return !argument && !state && !errors.Is(ctx.Err(), context.Canceled)
+}
+
+// mayHelp reports whether asking again after an error may help, and charges nobody twice: nothing has run, or the call
+// carries an id.
+func mayHelp(err error, ids bool) bool {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return ids
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBreakerOpen) {
+		return true
+	}
+	f := classify(err)
+	return f == neverSent || f == lostNetwork || f.provesNotRun()
 }

@@ -94,7 +94,7 @@ func (w *waiter) ridesOut(ctx context.Context, err error) bool {
 		w.lost = unknown
 	}
 	w.failures++
-	if w.bounded() && w.mayAskAgain(err) && w.seen.sleep(ctx, w.pause(w.failures)) == nil && w.left() > 0 {
+	if w.bounded() && mayHelp(err, w.kind.ids) && w.seen.sleep(ctx, w.pause(w.failures)) == nil && w.left() > 0 {
 		return true
 	}
 	if w.lost != nil {
@@ -118,18 +118,6 @@ func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err err
 		w.drop(ctx, w.subject, w.id, w.n, false, nil)
 	}
 	return d.Granted || err != nil, err
-}
-
-// mayAskAgain reports whether asking again may help and charges nobody twice: nothing has run, or the call carries an
-// id.
-func (c core) mayAskAgain(err error) bool {
-	if errors.Is(err, ErrOutcomeUnknown) {
-		return c.kind.ids
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBreakerOpen) || isNetwork(err) || neverLeft(err) {
-		return true
-	}
-	return notRun(codeOf(err))
 }
 
 // ahead is how far ahead the script can book.
