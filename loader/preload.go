@@ -1,64 +1,42 @@
 package loader
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
 )
 
-// Node is one server that scripts are loaded on: the server of a Client, a master of a ClusterClient, a
-// shard of a Ring.
-type Node struct {
-	addr   string
-	client redis.Scripter // nil: the shard is down
-	limits *Loader
+// Preload loads all scripts on every node, and goes on where one of them fails. The error joins a
+// *NodeError for each of those. It is not needed unless the loader is PreloadedOnly; it saves the first
+// callers a round trip. A client that hides its nodes is an error, and nothing is loaded: see New.
+func (l *Loader) Preload(ctx context.Context) error {
+	nodes, err := l.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	scripts := sluice.All()
+	all := make([]func() error, len(nodes))
+	for i, node := range nodes {
+		all[i] = func() error { return node.loadAll(ctx, scripts) }
+	}
+	return errors.Join(l.tasks.awaitAll(ctx, all)...)
+}
+
+func (n Node) loadAll(ctx context.Context, scripts []sluice.Script) error {
+	for i := range scripts {
+		if err := n.Load(ctx, &scripts[i]); err != nil {
+			return &NodeError{Addr: n.addr, Err: err}
+		}
+	}
+	return nil
 }
 
 // errAltered is of a script that something between here and the server has changed.
 var errAltered = errors.New("altered on its way")
-
-// errShardDown is of a shard that a Ring has taken out.
-var errShardDown = errors.New("the ring has marked this shard as down")
-
-// Addr is the node's host and port, as the client names it.
-func (n Node) Addr() string { return n.addr }
-
-// Load loads a script, as SCRIPT LOAD does; a script that is there already stays. It checks that the
-// server made the same SHA1 of it. Cost: one round trip, with the script's 2 to 9 KB.
-func (n Node) Load(ctx context.Context, script *sluice.Script) error {
-	if n.client == nil {
-		return errShardDown
-	}
-	return n.await(ctx, func(ctx context.Context) error { return load(ctx, n.client, script) })
-}
-
-// await calls do with the time limit of a call.
-func (n Node) await(ctx context.Context, do func(context.Context) error) error {
-	return n.limits.await(ctx, n.limits.deadlines.timeout, do)
-}
-
-// Loaded reports which of the scripts the node has, in their order. Cost: one round trip.
-func (n Node) Loaded(ctx context.Context, scripts ...*sluice.Script) ([]bool, error) {
-	if n.client == nil {
-		return nil, errShardDown
-	}
-	sums := make([]string, len(scripts))
-	for i, script := range scripts {
-		sums[i] = script.SHA1
-	}
-	ctx, cancel := n.limits.bounded(ctx, n.limits.deadlines.timeout)
-	defer cancel()
-	return awaitValue(ctx, &n.limits.tasks, func() ([]bool, error) {
-		return n.client.ScriptExists(ctx, sums...).Result()
-	})
-}
 
 func load(ctx context.Context, on redis.Scripter, script *sluice.Script) error {
 	sum, err := on.ScriptLoad(ctx, script.Source).Result()
@@ -129,175 +107,55 @@ func (l *Loader) eachMaster(ctx context.Context, do func(context.Context, *redis
 	return err
 }
 
-// reloadNodes has a ClusterClient ask who the masters are now, in the background and a few times a second at
-// most. By itself it does so once a minute, and when a node redirects it, which one that is gone does not.
-func (l *Loader) reloadNodes(ctx context.Context) {
-	if rdb, ok := l.nodes.(interface{ ReloadState(context.Context) }); ok {
-		rdb.ReloadState(ctx)
+// loads are calls that are made once for all who need them at the same time.
+type loads struct {
+	mu    sync.Mutex
+	calls map[place]*sharedCall
+}
+
+// sharedCall is one of them.
+type sharedCall struct {
+	done   chan struct{} // closed when there is an outcome:
+	err    error
+	raised *raised
+}
+
+// do calls do, unless somebody is calling it at the moment, and returns the error, or the context's as soon as the
+// context ends. The call goes on then.
+func (s *loads) do(ctx context.Context, ts *tasks, key place, do func() error) error {
+	c := s.join(ts, key, do)
+	select {
+	case <-c.done:
+		c.raised.again()
+		return c.err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
-// lookUpTimeout bounds how long a ClusterClient is asked for its nodes for the first time.
-const lookUpTimeout = 5 * time.Second
-
-// nodeOf is the node that decides about a key, nil where there is only one. The first time a ClusterClient has to ask
-// its seeds, of which some may be dead: that goes on when the caller has gone.
-func (l *Loader) nodeOf(ctx context.Context, key string) (*redis.Client, error) {
-	if l.nodesKnown.Load() {
-		return l.lookUp(ctx, key)
+func (s *loads) join(ts *tasks, key place, do func() error) *sharedCall {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.calls[key]; c != nil {
+		return c
 	}
-	if _, ok := l.nodes.(clusterClient); ok {
-		err := l.loads.do(ctx, &l.tasks, place{}, func() error {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookUpTimeout)
-			defer cancel()
-			_, err := l.lookUp(ctx, key)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
+	if s.calls == nil {
+		s.calls = map[place]*sharedCall{}
 	}
-	l.nodesKnown.Store(true)
-	return l.lookUp(ctx, key)
-}
-
-func (l *Loader) lookUp(ctx context.Context, key string) (*redis.Client, error) {
-	switch rdb := l.nodes.(type) {
-	case clusterClient:
-		return rdb.MasterForKey(ctx, key)
-	case ringClient:
-		return rdb.GetShardClientForKey(key)
-	}
-	return nil, nil
-}
-
-// Preload loads all scripts on every node, and goes on where one of them fails. The error joins a
-// *NodeError for each of those. It is not needed unless the loader is PreloadedOnly; it saves the first
-// callers a round trip. A client that hides its nodes is an error, and nothing is loaded: see New.
-func (l *Loader) Preload(ctx context.Context) error {
-	nodes, err := l.Nodes(ctx)
-	if err != nil {
-		return err
-	}
-	scripts := sluice.All()
-	all := make([]func() error, len(nodes))
-	for i, node := range nodes {
-		all[i] = func() error { return node.loadAll(ctx, scripts) }
-	}
-	return errors.Join(l.tasks.awaitAll(ctx, all)...)
-}
-
-func (n Node) loadAll(ctx context.Context, scripts []sluice.Script) error {
-	for i := range scripts {
-		if err := n.Load(ctx, &scripts[i]); err != nil {
-			return &NodeError{Addr: n.addr, Err: err}
-		}
-	}
-	return nil
-}
-
-// What the kinds of clients have that is not in UniversalClient, each by itself so that wrappers work.
-type (
-	singleClient  interface{ Options() *redis.Options }
-	clusterClient interface {
-		ForEachMaster(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
-		MasterForKey(ctx context.Context, key string) (*redis.Client, error)
-	}
-	ringClient interface {
-		ForEachShard(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
-		GetShardClientForKey(key string) (*redis.Client, error)
-	}
-	wrapper interface{ Unwrap() redis.UniversalClient }
-)
-
-// shown is the client that shows its nodes: rdb, or what it wraps, through all layers. It is nil where the nodes
-// are hidden.
-func shown(rdb any) any {
-	for {
-		switch c := rdb.(type) {
-		case singleClient, clusterClient, ringClient:
-			return c
-		case wrapper:
-			rdb = c.Unwrap()
-		default:
-			return nil
-		}
-	}
-}
-
-// hidden is the error of what needs to know the nodes, nil where they are shown.
-func (l *Loader) hidden() error {
-	if l.nodes != nil {
+	c := &sharedCall{done: make(chan struct{})}
+	s.calls[key] = c
+	ts.start(func() error {
+		returned := false
+		defer func() {
+			c.raised = caught(returned, recover())
+			s.mu.Lock()
+			delete(s.calls, key)
+			s.mu.Unlock()
+			close(c.done)
+		}()
+		c.err = do()
+		returned = true
 		return nil
-	}
-	return fmt.Errorf("%T hides its nodes: give it the method Unwrap() redis.UniversalClient", l.rdb)
-}
-
-// Nodes returns the nodes that scripts are to be loaded on, by address: the only one of a Client, every
-// master of a ClusterClient, every shard of a Ring, those that it has marked as down included. Replicas
-// are not among them: a replica that is promoted loads what it lacks when it is asked. A client that hides its
-// nodes is an error: see New.
-func (l *Loader) Nodes(ctx context.Context) ([]Node, error) {
-	if err := l.hidden(); err != nil {
-		return nil, fmt.Errorf("loader: listing nodes: %w", err)
-	}
-	switch rdb := l.nodes.(type) {
-	case clusterClient:
-		return l.gather(ctx, rdb.ForEachMaster)
-	case ringClient:
-		nodes, err := l.gather(ctx, rdb.ForEachShard)
-		return l.addDown(nodes), err
-	}
-	return []Node{{addr: addrOf(l.rdb), client: l.rdb, limits: l}}, nil
-}
-
-// gather collects the nodes that a client goes through, by their addresses.
-func (l *Loader) gather(
-	ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error,
-) ([]Node, error) {
-	ctx, cancel := l.bounded(ctx, l.deadlines.timeout)
-	defer cancel()
-	nodes, err := awaitValue(ctx, &l.tasks, func() ([]Node, error) {
-		var mu sync.Mutex
-		var nodes []Node
-		err := each(ctx, func(_ context.Context, client *redis.Client) error {
-			mu.Lock()
-			defer mu.Unlock()
-			nodes = append(nodes, Node{addr: client.Options().Addr, client: client, limits: l})
-			return nil
-		})
-		return nodes, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("loader: listing nodes: %w", err)
-	}
-	sortNodes(nodes)
-	return nodes, nil
-}
-
-// addDown adds the shards of a Ring that it did not go through.
-func (l *Loader) addDown(nodes []Node) []Node {
-	r, ok := l.nodes.(interface{ Options() *redis.RingOptions })
-	if !ok {
-		return nodes
-	}
-	for _, addr := range r.Options().Addrs {
-		if !slices.ContainsFunc(nodes, func(n Node) bool { return n.addr == addr }) {
-			nodes = append(nodes, Node{addr: addr, limits: l})
-		}
-	}
-	sortNodes(nodes)
-	return nodes
-}
-
-func sortNodes(nodes []Node) {
-	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.addr, b.addr) })
-}
-
-// addrOf is the address of a client with one server.
-func addrOf(rdb any) string {
-	if client, ok := shown(rdb).(singleClient); ok {
-		return client.Options().Addr
-	}
-	return "redis"
+	return c
 }
