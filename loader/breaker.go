@@ -13,23 +13,24 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// ErrBreakerOpen is in the error of a call that was not sent, because the server has not answered those before:
-// see Breaker. Nothing was charged for it.
+// ErrBreakerOpen is in the error of a call that was not sent, because the server did not answer the calls before it:
+// see Breaker. Nothing was charged.
 var ErrBreakerOpen = errors.New("breaker is open")
 
-// Breaker keeps calls from a server that does not answer. After so many failures in a row, 1 or more, calls fail
-// at once with ErrBreakerOpen, or are answered by the limiter's policy. Once the pause, above 0, is over one call
-// tries: if the server answers it, all may, else the next pause begins.
+// Breaker stops sending calls to a server that does not answer. Use it with a policy, so that an outage costs callers no
+// time. After this many failures in a row (1 or more) calls fail at once with ErrBreakerOpen, or the limiter's policy
+// answers them. After the pause (above 0) one call is sent: if the server answers it, all are sent again; if not, the
+// next pause begins.
 //
 // A failure is a connection that is lost or cannot be made, a reply that does not come before the deadline or
-// Timeout, and a server that says it can answer nobody (LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, MAXCLIENTS). Every
-// other reply is a success: a full or read-only server still answers looks and denials. A cancelled call is
-// neither. Each attempt of each decision counts, those of a Batch and a shared round trip too.
+// Timeout, or a reply that the server can answer nobody (LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, MAXCLIENTS). Every
+// other reply is a success: a full or read-only server still answers Peek and denials. A cancelled call is
+// neither. Each attempt of each decision counts, also in a Batch and in a shared round trip.
 //
-// Every node of a cluster and a Ring has its own breaker, so one that is down closes nobody's way to the others. The
-// limiters of this Loader share them. Looks that ReadReplicas sends to replicas pass. Cost: one allocation and about
-// 300 ns a call, with two short locks of the node's. A ClusterClient that does not know its nodes yet is asked for them
-// first; until one of its seeds answers, the calls are bounded by their timeout alone.
+// Every node of a cluster and of a Ring has its own breaker: one that is down does not affect the others. All limiters
+// of a Loader share them. Calls that ReadReplicas sends to replicas pass. A ClusterClient that does not know its nodes
+// yet is asked for them first; until one of its seeds answers, only the timeout bounds the calls. Cost: one allocation,
+// about 300 ns and two short locks a call.
 func Breaker(failures int, pause time.Duration) Option {
 	return func(l *Loader) {
 		if failures < 1 || pause <= 0 {
@@ -48,10 +49,10 @@ func Breaker(failures int, pause time.Duration) Option {
 	}
 }
 
-// breaker is that of one node. Its type parameter means nothing in two steps.
+// breaker is the breaker of one node. Its type parameter is not used in two steps.
 type breaker = gobreaker.TwoStepCircuitBreaker[struct{}]
 
-// breakers are those of the nodes of one client.
+// breakers are the breakers of the nodes of one client.
 type breakers struct {
 	limits   *Loader
 	settings gobreaker.Settings
@@ -59,21 +60,21 @@ type breakers struct {
 	mu    sync.RWMutex
 	nodes map[string]*breaker // by address
 
-	unlogged atomic.Bool // there are changes
+	unlogged atomic.Bool // there are changes to log
 	changeMu sync.Mutex
 	changes  []change // that are not logged yet
 }
 
-// change is that of a node's breaker to another state.
+// change is the change of a node's breaker to another state.
 type change struct {
 	node string
 	to   gobreaker.State
 }
 
-// errNoOutcome is what became of an attempt that a panic has ended.
+// errNoOutcome is the outcome of an attempt that a panic has ended.
 var errNoOutcome = errors.New("no outcome")
 
-// admit asks the breaker of the call's node, and returns to whom to report what became of the attempt.
+// admit asks the breaker of the call's node, and returns the function to report the attempt's outcome to.
 func (c *call) admit(ctx context.Context) (report func(error), err error) {
 	b := c.limits.breakers
 	if b == nil || c.readOnly() {
@@ -93,7 +94,7 @@ func (c *call) admit(ctx context.Context) (report func(error), err error) {
 
 func unreported(error) {}
 
-// of is the breaker of a node, nil being the only one.
+// of is the breaker of a node; nil is the only node of a client.
 func (b *breakers) of(node *redis.Client) *breaker {
 	addr := ""
 	if node != nil {
@@ -116,7 +117,7 @@ func (b *breakers) of(node *redis.Client) *breaker {
 }
 
 // changed notes that a node's breaker has opened, half opened or closed. It is called under the breaker's lock, where
-// no handler of the caller's may run.
+// no handler of the caller may run.
 func (b *breakers) changed(node string, _, to gobreaker.State) {
 	b.changeMu.Lock()
 	defer b.changeMu.Unlock()

@@ -10,15 +10,15 @@ type Decision struct {
 	// Granted says that all the permits that were asked for were granted. Peek grants nothing.
 	Granted bool
 
-	// Remaining is how many permits could be granted now. It is 0 while someone has booked ahead.
+	// Remaining is how many permits could be granted now. It is 0 while permits are booked ahead.
 	Remaining int64
 
-	// Wait is how long from now the permits come free if no one else asks: what an HTTP server answers as
-	// Retry-After. It is 0 when Allow granted them, except to an id that had booked them ahead: then it is
-	// what is left. It is Never when the limit is 0. Of a Peek it is what one permit would have to wait.
+	// Wait of a denial is how long it takes until the permits come free, if no one else asks: Never where the limit is
+	// 0. For a Retry-After header use RetryAfter. Of a grant it is 0, unless the permits were booked ahead: then it is
+	// how long to hold off. Of a Peek it is how long one permit would have to wait.
 	Wait time.Duration
 
-	// ResetAfter is how long from now until the limiter is as new.
+	// ResetAfter is how long from now until the subject has its whole limit again, if no one asks.
 	ResetAfter time.Duration
 
 	// Now is the server's clock at the decision, so that a log of decisions can be audited. It is zero
@@ -32,7 +32,7 @@ type Decision struct {
 	// Windows are those of a SliceRing that has several, the tightest first. A Leased tells none of what it spends.
 	Windows []WindowState
 
-	// Degraded says that Redis did not decide and the limiter's policy did: see FailOpen and FailLocal.
+	// Degraded says that the limiter's policy decided, because Redis did not: see FailOpen and FailLocal.
 	Degraded bool
 
 	// Err is why Redis did not decide, where Degraded: nil otherwise.

@@ -8,22 +8,22 @@ import (
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
-// RememberDenials answers certain denials without asking Redis, for up to n subjects (1 or more). A denial says
-// when the permits come free if no one else asks; before that nobody is granted as many under the same
-// limit, so until then Allow and AllowN for as many are denied at once, with Wait and ResetAfter counted down and Now
-// counted on. A caller who is refused and asks again and again then costs Redis one call a Wait, not one a try.
+// RememberDenials caches denials, of up to n subjects (1 or more). Use it against callers who are refused and ask again
+// at once: they then cost Redis one call per Wait, not one per try.
 //
-// Everything else is still asked: other numbers of permits, for their Wait is another (of each subject the last four
-// numbers are remembered), another limit, Peek, ids of the caller's own, and all that may
-// book, for a booking is possible during a denial. What this limiter gives back, resets or sets (Reset, Cancel,
-// SetLimit, the permits of a Leased) is taken into account at once. What others do is not: after their Reset, their
-// Cancel, a limit that they raise in Redis, a call of theirs with a shorter window, an eviction or a step of the
-// server's clock, this limiter may go on to deny until the Wait that it was told is over. Where that matters and
-// a Wait may be long, do without it.
+// A denial says when the permits come free if no one else asks. Until then nobody is granted as many permits under the
+// same limit. So Allow and AllowN for that many are denied at once until then; Wait and ResetAfter are counted down,
+// and Now is counted up.
 //
-// The memory is shared by the copies of a limiter: make it once, not for every call. Time is counted by the
-// process's monotonic clock. Cost: about 250 bytes a denial; where there are more than n subjects, any one is forgotten
-// for the next.
+// Redis is still asked about everything else: another number of permits (the last four numbers of each subject are
+// cached), another limit, Peek, calls with an id of the caller's own, and calls that may book. What this limiter gives
+// back, resets or sets (Reset, Cancel, SetLimit, the permits of a Leased) takes effect at once. What others do does
+// not: after their Reset or Cancel, a limit that they raise in Redis, a call of theirs with a shorter window, an eviction
+// or a step of the server's clock, this limiter may deny until the cached Wait is over. Do without RememberDenials where
+// that matters and a Wait may be long.
+//
+// The copies of a limiter share the cache: make the limiter once, not for every call. Cost: about 250 bytes a denial.
+// When the cache is full, the next denial replaces any other.
 func RememberDenials(n int) LimiterOption {
 	return func(s *settings) {
 		if n < 1 {
@@ -34,37 +34,37 @@ func RememberDenials(n int) LimiterOption {
 	}
 }
 
-// denials are those of a limiter that are remembered, by key.
+// denials is the cache of a limiter.
 type denials struct {
 	max   int
-	start time.Time // of the clock by which they are counted down
+	start time.Time // of its clock, the monotonic clock of the process
 
 	mu        sync.Mutex
-	known     map[string][]cachedDenial // of different numbers of permits, the latest last
-	forgotten int                       // how often something was
+	known     map[string][]cachedDenial // by key, each for another number of permits, the latest last
+	forgotten int                       // how often a key was forgotten
 }
 
-// denialsEach is how many denials of one subject are remembered.
+// denialsEach is how many denials of one subject are cached.
 const denialsEach = 4
 
-// cachedDenial stays right until its Wait is over.
+// cachedDenial holds until its Wait is over.
 type cachedDenial struct {
-	sent     time.Duration // when it was asked for: no later than it was decided
+	sent     time.Duration // when it was asked for, which is before it was decided
 	permits  int64
 	limit    Limit
 	windows  []bindings.SliceRingV1Window
 	decision Decision
 }
 
-// pendingDenial is what will be remembered if a question in flight is denied.
+// pendingDenial is what will be cached if a question in flight is denied.
 type pendingDenial struct {
 	memory    *denials
 	key       string
 	asked     cachedDenial
-	forgotten int // how often something was until then
+	forgotten int // of the cache, when it was asked
 }
 
-// begin notes what is about to be asked.
+// begin notes a question that is about to be asked.
 func (m *denials) begin(c core, key string, q question) pendingDenial {
 	if m == nil {
 		return pendingDenial{}
@@ -73,7 +73,7 @@ func (m *denials) begin(c core, key string, q question) pendingDenial {
 	return pendingDenial{memory: m, key: key, asked: asked, forgotten: m.mark()}
 }
 
-// end remembers the answer if it is a denial.
+// end caches the answer if it is a denial.
 func (p pendingDenial) end(d Decision, err error) {
 	if p.memory == nil || err != nil || d.Granted || p.asked.permits == 0 {
 		return
@@ -82,8 +82,8 @@ func (p pendingDenial) end(d Decision, err error) {
 	p.memory.remember(p.key, p.asked, p.forgotten)
 }
 
-// recall is the answer to a question that a denial answers. An id of the caller's own may have been granted before,
-// and is granted again then.
+// recall answers a question from the cache. An id of the caller's own is always asked about: it may have been granted
+// before, and is then granted again.
 func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	if m == nil || q.permits == 0 || q.maxWait > 0 || c.id != "" {
 		return Decision{}, false
@@ -96,7 +96,7 @@ func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	return known.decision.later(since), true
 }
 
-// find is the denial of so many permits.
+// find is the cached denial of this number of permits.
 func (m *denials) find(key string, permits int64) (known cachedDenial, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,15 +108,14 @@ func (m *denials) find(key string, permits int64) (known cachedDenial, ok bool) 
 	return cachedDenial{}, false
 }
 
-// mark is how often something was forgotten so far.
+// mark is how often a key has been forgotten so far.
 func (m *denials) mark() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.forgotten
 }
 
-// remember keeps a denial, unless something was forgotten since it was asked for: it may have been decided
-// before that.
+// remember caches a denial, unless a key was forgotten since it was asked for: the denial may be older than that.
 func (m *denials) remember(key string, denied cachedDenial, forgotten int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,7 +132,7 @@ func (m *denials) remember(key string, denied cachedDenial, forgotten int) {
 	m.known[key] = append(known, denied)
 }
 
-// makeRoom forgets any subject if there is no room for one more.
+// makeRoom removes any subject if the cache is full.
 func (m *denials) makeRoom(key string) {
 	if _, known := m.known[key]; known || len(m.known) < m.max {
 		return
@@ -144,7 +143,7 @@ func (m *denials) makeRoom(key string) {
 	}
 }
 
-// forget drops what is known about a key whose permits have come free in another way than by waiting.
+// forget drops the denials of a key whose permits came free in another way than with time.
 func (m *denials) forget(key string) {
 	if m == nil {
 		return

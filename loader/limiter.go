@@ -11,26 +11,26 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Limiter is what all limiters have. Subjects are never empty; permits are asked for all together or
-// not at all, and n is at least 1 and at most the limit.
+// Limiter is what all limiters have. A subject is never empty. The n permits of one call are granted together or not
+// at all; n is at least 1 and at most the limit.
 type Limiter interface {
-	// Allow asks for one permit now.
+	// Allow asks for one permit now. Use it to refuse what is over the limit.
 	Allow(ctx context.Context, subject string) (Decision, error)
 
 	// AllowN asks for n permits now. More than the limit is an error that is ErrExceedsLimit.
 	AllowN(ctx context.Context, subject string, n int64) (Decision, error)
 
-	// Wait returns when it has a permit that may be used.
+	// Wait blocks until one permit may be used. Use it in workers that would rather be late than refused.
 	Wait(ctx context.Context, subject string) error
 
 	// WaitN is Wait for n permits. It returns a *WaitError at once if the context's deadline or MaxWait
 	// cannot be met, and the context's error as soon as the context ends.
 	WaitN(ctx context.Context, subject string, n int64) error
 
-	// Peek looks and changes nothing.
+	// Peek returns what could be granted now, and changes nothing. Use it for dashboards and quota pages.
 	Peek(ctx context.Context, subject string) (Decision, error)
 
-	// Reset makes the subject's limiter as new.
+	// Reset gives the subject its whole limit back. Use it to unblock a customer.
 	Reset(ctx context.Context, subject string) error
 }
 
@@ -38,7 +38,7 @@ type Limiter interface {
 type Reserver interface {
 	Limiter
 
-	// Reserve books one permit for as soon as it may be used.
+	// Reserve books one permit for the earliest time at which it may be used. Use it to plan work ahead.
 	Reserve(ctx context.Context, subject string) (*Reservation, error)
 
 	// ReserveN is Reserve for n permits.
@@ -69,25 +69,25 @@ type core struct {
 	bad   error // what is wrong with the limit
 }
 
-// Allow asks for one permit now. Cost: one round trip.
+// Allow asks for one permit now. Use it to refuse what is over the limit: in a handler, say. Cost: one round trip.
 func (c core) Allow(ctx context.Context, subject string) (Decision, error) {
 	return c.decide(ctx, subject, question{method: "Allow", permits: 1, id: c.callID()})
 }
 
-// AllowN asks for n permits now, all or nothing. More than could ever be granted is an error that is
-// ErrExceedsLimit. Cost: one round trip.
+// AllowN asks for n permits now, all or nothing. Use it where calls differ in weight. More than could ever be granted is
+// an error that is ErrExceedsLimit. Cost: one round trip.
 func (c core) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
 	return c.decide(ctx, subject, question{method: "AllowN", permits: n, id: c.callID()})
 }
 
-// Peek looks and changes nothing: Remaining is what could be granted now, Wait what one permit would
-// have to wait. Cost: one round trip.
+// Peek returns what could be granted now, and changes nothing. Use it for dashboards and quota pages. Remaining is what
+// could be granted, Wait how long one permit would have to wait. Cost: one round trip.
 func (c core) Peek(ctx context.Context, subject string) (Decision, error) {
 	return c.decide(ctx, subject, question{method: peek})
 }
 
-// Reset makes the subject's limiter as new by removing its keys. A config that an operator set for a
-// TokenBucket stays. Cost: one round trip, UNLINK.
+// Reset gives the subject its whole limit back, by removing its keys. Use it to unblock a customer. A limit that an
+// operator set for a TokenBucket stays. Cost: one round trip, UNLINK.
 func (c core) Reset(ctx context.Context, subject string) error {
 	key, err := c.key(subject)
 	if err != nil {
@@ -104,7 +104,8 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	return nil
 }
 
-// max is the most that the script takes as one of these arguments, the first that it has. Without any it is unbounded.
+// max is the largest value that the script takes for the first of these arguments that it has. It is unbounded if the
+// script has none of them.
 func (k *kind) max(arguments ...string) int64 {
 	for i := range k.script.Args {
 		if slices.Contains(arguments, k.script.Args[i].Name) {
@@ -139,8 +140,7 @@ func permitsOf(c core) int64 { return c.limit.Permits }
 // unknownCapacity is more than anyone asks for.
 const unknownCapacity = math.MaxInt64
 
-// unbounded is the capacity of a limiter whose limit only the server knows; a limit of 0 denies all
-// the same.
+// unbounded is the capacity of a limiter whose limit only the server knows. A limit of 0 still denies.
 func unbounded(c core) int64 {
 	if c.limit.Permits == 0 {
 		return 0

@@ -8,15 +8,15 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Observer is told of every decision. Its methods are called by the goroutines that ask, at the same time,
-// and hold them up for as long as they take. See Observe.
+// Observer is told of every decision: see Observe. The goroutines that ask call its methods, at the same time, and wait
+// for them to return.
 type Observer interface {
-	// Begin is called before anything is asked, with the Event's Method, Script, Limiter, Subject and
-	// Permits. The context that it returns, which must descend from ctx, is the one of the decision:
-	// hooks of the client get it, except in a Batch and with ShareRoundTrips, and so does End.
+	// Begin is called before anything is sent, with the Event's Method, Script, Limiter, Subject and
+	// Permits. It returns the context of the decision, which must descend from ctx: End gets it, and so do the
+	// client's hooks, except in a Batch and with ShareRoundTrips.
 	Begin(ctx context.Context, e Event) context.Context
 
-	// End is called when the answer is there, or an error; also where a panic of the client's hook ends the decision.
+	// End is called when there is an answer or an error, also if a panic of the client's hook ends the decision.
 	End(ctx context.Context, e Event)
 }
 
@@ -29,13 +29,13 @@ func (f ObserverFunc) Begin(ctx context.Context, _ Event) context.Context { retu
 // End calls f.
 func (f ObserverFunc) End(ctx context.Context, e Event) { f(ctx, e) }
 
-// Observe tells an observer of every decision: one Event for each call of Allow, AllowN, Peek, Wait, WaitN,
-// Reserve and ReserveN, for each entry of a Batch, and for each direct call of a script that decides, by Call or
-// its typed function. Of a Leased those are the calls in which it takes permits. What decides nothing (Reset,
-// Cancel, SetLimit) has none. The last Observe counts. Module otel has an Observer for OpenTelemetry.
+// Observe tells an observer of every decision. Use it for metrics and traces; module otel has an Observer for
+// OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve and ReserveN, for each
+// entry of a Batch, and for each direct call of a script that decides. A Leased has one for each call in which it takes
+// permits. What decides nothing (Reset, Cancel, SetLimit) has none. The last Observe counts.
 //
-// Cost: none without an observer; with one, one allocation a decision and two looks at the clock, besides
-// what it does itself.
+// Cost: nothing without an observer. With one, an allocation and two clock readings a decision, and what the observer
+// does itself.
 func Observe(observer Observer) Option {
 	return func(l *Loader) { l.observer = observer }
 }
@@ -47,32 +47,30 @@ type Event struct {
 	Limiter string // its name; "" for a script called directly
 	Permits int64  // asked for; 0 looks
 
-	// Subject is whom the decision is about; "" for a script called directly. It may be personal data, and
-	// there may be millions: it belongs in no metric's label, and in a log or a trace only where
-	// the law and the reader need it. Module otel leaves it out.
+	// Subject is whom the decision is about; "" for a script called directly. It may be personal data, and there may be
+	// millions of them: do not use it as a metric's label. Module otel leaves it out.
 	Subject string
 
-	// Decision is the answer, the last one of a Wait. It is the zero Decision if Err says why there is none.
+	// Decision is the answer, of a Wait the last one. It is the zero Decision if there is none: see Err.
 	Decision Decision
 
-	// Err is what the caller gets. A *WaitError comes with the Decision that it was made from: it denies
-	// rather than fails.
+	// Err is what the caller gets. With a *WaitError, Decision is the denial that it was made from.
 	Err error
 
-	// Latency is how long the caller waited for the answer: of an entry of a Batch, for that of the
-	// whole batch. The time that a Wait sleeps is not in it but in Slept.
+	// Latency is how long the caller waited for the answer; for an entry of a Batch, for the whole batch. It does not
+	// include Slept, the time that a Wait slept.
 	Latency time.Duration
 	Slept   time.Duration
 
-	// Attempts is how many commands it took: 1 as a rule, even if that asked for others too (ShareRoundTrips), more
-	// after failures and for a Wait that had to ask again, 0 where no server was asked.
+	// Attempts is how many commands were sent: usually 1, more after failures and for a Wait that asked again, 0 if no
+	// server was asked. A command that asked for other callers too counts as 1 (ShareRoundTrips).
 	Attempts int
 
-	// Loaded says that the server lacked the script, which was loaded or sent along.
+	// Loaded says that the server lacked the script, and got it.
 	Loaded bool
 }
 
-// observation is an Event on its way. Nothing is done by a nil one, which stands for nobody watching.
+// observation is an Event that has not ended. A nil one does nothing: there is no observer.
 type observation struct {
 	Event
 	observer Observer
@@ -81,7 +79,7 @@ type observation struct {
 	ended    bool
 }
 
-// watch makes the observation of one decision, nil if nobody watches.
+// watch makes the observation of one decision, nil if there is no observer.
 func (c core) watch(subject string, q question) *observation {
 	if c.settings == nil || c.limits.observer == nil {
 		return nil
@@ -127,7 +125,7 @@ func (o *observation) decided(d Decision) {
 	}
 }
 
-// asked notes what the call of a script took.
+// asked notes what a call took.
 func (o *observation) asked(c *call) {
 	if o != nil {
 		o.Attempts += c.sent
@@ -135,7 +133,7 @@ func (o *observation) asked(c *call) {
 	}
 }
 
-// sleep is sleep, as a part of Wait.
+// sleep sleeps as a part of Wait.
 func (o *observation) sleep(ctx context.Context, d time.Duration) error {
 	if o == nil {
 		return sleep(ctx, d)
@@ -146,7 +144,7 @@ func (o *observation) sleep(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// watch makes the observation of a script that is called directly, nil if nobody watches or it decides nothing.
+// watch makes the observation of a script that is called directly, nil if there is no observer or the script decides nothing.
 func (c *call) watch() *observation {
 	if c.limits.observer == nil || !decides(c.script) {
 		return nil

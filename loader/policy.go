@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// FailOpen grants what Redis does not decide, and marks the Decision Degraded: for limits that protect a
-// service better kept open than shut. Without a policy a limiter fails closed: the call returns an error.
+// FailOpen grants what Redis does not decide, and marks the Decision Degraded. Use it where the service should stay up
+// even without its limit. Without a policy a limiter fails closed: the call returns an error.
 //
-// A policy answers a call that is in order and finds Redis down, too slow for the caller's deadline or
-// Timeout, full, read-only, loading, without the script, or refusing for whatever other reason, and one that
-// Breaker keeps from asking. It does not answer what asking a healthy Redis would not cure (an *ArgumentError,
-// a *StateError, ErrExceedsLimit), nor a caller whose context was cancelled or over before the call. The answer
-// comes when Redis has failed, so bound that by Timeout, shorter than the callers' deadlines.
+// A policy answers when Redis is down, too slow for the caller's deadline or Timeout, full, read-only, loading, without
+// the script, or refuses for any other reason, and when a Breaker is open. It does not answer where a healthy Redis
+// would fail too (an *ArgumentError, a *StateError, ErrExceedsLimit), nor a caller whose context was cancelled or had
+// ended before the call. Its answer comes when Redis has failed: set a Timeout that is shorter than the callers'
+// deadlines.
 //
-// An answer of the policy takes the place of an *OutcomeUnknownError as well. The caller is granted its permits
-// once, and Redis may have charged for them, once: nothing is charged twice, and nothing is sent again later.
+// A policy also answers in the place of an *OutcomeUnknownError. The caller has its permits once, and Redis may have
+// charged for them once: nothing is charged twice, and nothing is sent again later.
 //
-// Wait returns at once and Reserve books nothing ahead: each is granted at once. Peek sees as many permits as may
-// be asked for at once. Reset, Cancel and SetLimit have no policy: their errors stay errors.
+// Wait returns at once, and Reserve is granted at once: nothing is booked. Peek shows the whole limit. Reset, Cancel and
+// SetLimit have no policy: their errors stay errors.
 func FailOpen() LimiterOption {
 	return func(s *settings) { s.fallback = grantAll }
 }

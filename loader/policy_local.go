@@ -8,26 +8,25 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// furthestUS is the longest wait that is told, in microseconds: some 140 years.
-const furthestUS = 1 << 52
+// maxWaitUS is the longest Wait of a local decision, in microseconds: some 140 years.
+const maxWaitUS = 1 << 52
 
-// localSubjects is how many subjects FailLocal knows at once, of some 240 bytes each.
+// localSubjects is how many subjects FailLocal holds at once, of some 240 bytes each.
 const localSubjects = 10000
 
-// FailLocal has a limiter in this process answer what Redis does not decide, at a share of the limit, above 0 and
-// up to 1, and marks the Decision Degraded. See FailOpen for what a policy answers. A fleet of n processes that
-// the load is spread over evenly keeps together to about its limit with a share of 1/n.
+// FailLocal limits in this process while Redis does not decide, at a share of the limit: above 0, at most 1. It marks
+// the Decision Degraded. Use it where the limit should hold roughly even without Redis: n processes that share the load
+// evenly keep to about the limit with a share of 1/n. See FailOpen for when a policy answers.
 //
-// The local limiter is the token bucket of golang.org/x/time/rate, for each window of the limiter: it starts full,
-// with a share of what may be asked for at once, at least one permit, and refills at a share of the rate. Any
-// interval of length d then holds at most that plus d times the rate: of a GCRA the share exactly, of the logs
-// and the ring up to twice the share in a window. It knows nothing of what Redis has granted, nor of the request
-// ids of a ZSetLog, nor of a limit that SetLimit stored: the limiter's own counts.
+// The local limiter is the token bucket of golang.org/x/time/rate, one for each window. It starts full, with the share
+// of what may be asked for at once (at least one permit), and refills at the share of the rate. So a GCRA keeps to its
+// share exactly, and the logs and the ring grant up to twice the share in a window. It knows nothing of what Redis has
+// granted, of the ids of a ZSetLog, or of a limit that SetLimit stored: it uses the limiter's own limit.
 //
-// Wait and Reserve book ahead, first come, first served in this process; Cancel does not give local permits
-// back. More permits at once than the share ever holds are no question for it: they stay the error that
-// they were. The copies of a limiter share their subjects, up to 10000 in 2.5 MB: make it once, not for every call.
-// Beyond that, any one starts afresh for the next, which gains nobody more than asking as another subject.
+// Wait and Reserve book ahead, first come, first served in this process. Cancel does not give local permits back. A
+// call for more permits than the share holds keeps its error. The copies of a limiter share up to 10000 subjects in
+// 2.5 MB: make the limiter once, not for every call. When there are more, the next subject replaces any other, whose
+// bucket is then full again.
 func FailLocal(share float64) LimiterOption {
 	return func(s *settings) {
 		if !(share > 0 && share <= 1) {
@@ -100,7 +99,7 @@ func (c core) localDecision(d Decision, buckets []bucket, now time.Time) Decisio
 	return c.describe(d, state)
 }
 
-// find is the subject's buckets, one for each limit that is asked for now. What is not asked for this time is kept.
+// find is the subject's buckets, one for each limit. Buckets that are not asked for this time are kept.
 func (l *local) find(key string, limits []Limit, now time.Time) []bucket {
 	buckets, known := l.subjects[key]
 	if !known {
@@ -119,7 +118,7 @@ func (l *local) find(key string, limits []Limit, now time.Time) []bucket {
 	return buckets
 }
 
-// makeRoom forgets any subject if there is no room for one more.
+// makeRoom removes any subject if there are too many.
 func (l *local) makeRoom() {
 	if len(l.subjects) < localSubjects {
 		return
@@ -146,7 +145,7 @@ func (b *bucket) change(limit Limit, share float64, now time.Time) {
 // until is how long it takes until the bucket holds so many tokens, in whole microseconds.
 func (b bucket) until(tokens float64, now time.Time) time.Duration {
 	us := math.Ceil((tokens - b.TokensAt(now)) / float64(b.Limit()) * 1e6)
-	return time.Duration(min(max(us, 0), furthestUS)) * time.Microsecond
+	return time.Duration(min(max(us, 0), maxWaitUS)) * time.Microsecond
 }
 
 // localLimits are the limits of which the buckets have a share.
