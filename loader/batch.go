@@ -9,7 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Batch asks many limiters at once, of any scripts and limits, about any subjects, in one round trip.
+// Batch asks many limiters, of any scripts and limits, about any subjects in one round trip. Use it where one request
+// needs several decisions. Loader.Batch makes it.
 //
 //	batch := limits.Batch()
 //	user := batch.Allow(perUser, "ada")
@@ -17,16 +18,13 @@ import (
 //	_, err := batch.Do(ctx)
 //	if err == nil && user.Granted && address.Granted {
 //
-// Each entry is a decision of its own: one that is denied or fails changes nothing about the others, and
-// what another was granted stays granted. It keeps every promise of a single call, and denials that a limiter remembers
-// (RememberDenials) are not asked for here either; in a cluster and a Ring
-// each node has its own part of the round trip, and one that is down fails only the entries that it
-// decides.
+// Each entry is a decision of its own, as by a single call: one that is denied or fails changes nothing about the
+// others, and what was granted stays granted. Cached denials (RememberDenials) are answered without asking. In a cluster
+// and a Ring each node gets its own pipeline, and a node that is down fails only its own entries.
 //
-// Entries are decided in the order in which they were added, as far as they concern the same subject of the
-// same limiter. The exception are those that have to be asked again, because the script was missing, a
-// server was not ready or a reply was lost: in that order too, but after an entry that was answered at
-// once, if the cure came from elsewhere in the very middle of the round trip.
+// Entries about the same subject of the same limiter are decided in the order in which they were added. Only entries
+// that have to be asked again (the script was missing, a server was not ready, a reply was lost) can be decided after a
+// later entry that was answered at once.
 //
 // A Batch is for one goroutine. After Do it is empty and may be used again.
 type Batch struct {
@@ -34,13 +32,12 @@ type Batch struct {
 	entries []*entry
 }
 
-// Result is what became of one entry of a Batch: its decision, unless Err is set. Until Do has returned Err
-// says so.
+// Result is the decision of one entry of a Batch, unless Err is set. Until Do has returned, Err says so.
 type Result struct {
 	Decision
 	Err error
 
-	// Reservation is what Reserve booked; nil of other entries, and if Err is set.
+	// Reservation is what Reserve booked. It is nil for other entries, and if Err is set.
 	Reservation *Reservation
 }
 
@@ -59,12 +56,12 @@ func (b *Batch) AllowN(limiter Limiter, subject string, n int64) *Result {
 	return b.add(limiter, subject, question{method: "AllowN", permits: n})
 }
 
-// Peek adds an entry that looks and changes nothing.
+// Peek adds an entry that asks what could be granted now, and changes nothing.
 func (b *Batch) Peek(limiter Limiter, subject string) *Result {
 	return b.add(limiter, subject, question{method: peek})
 }
 
-// Reserve adds an entry that books one permit for as soon as it may be used.
+// Reserve adds an entry that books one permit for the earliest time at which it may be used.
 func (b *Batch) Reserve(limiter Reserver, subject string) *Result {
 	return b.ReserveN(limiter, subject, 1)
 }
@@ -74,10 +71,10 @@ func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 	return b.add(limiter, subject, question{method: reserve, permits: n})
 }
 
-// Do sends what has been added and returns the results in that order, the same that Allow, AllowN, Peek and Reserve
-// returned. It takes no longer than the slowest of its limiters may: see Timeout. Its error joins those of the results:
-// nil if all have been decided, granted or not. Cost: one round trip, none where no entry needs a server; one more if
-// scripts are missing, and one for loading them.
+// Do asks all entries. It returns the results in the order in which the entries were added; they are the ones that
+// Allow, AllowN, Peek and Reserve returned. Its error joins those of the results: it is nil if all entries were decided,
+// granted or not. Do takes no longer than the longest timeout of its limiters: see Timeout. Cost: one round trip, none
+// where no entry needs a server, two more if scripts are missing.
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	entries := b.entries
 	b.entries = nil
@@ -111,7 +108,7 @@ type entry struct {
 	answer Result
 
 	cmd     *command    // its last attempt
-	report  func(error) // what became of that, to the breaker
+	report  func(error) // tells the breaker the outcome
 	outcome error
 }
 

@@ -35,8 +35,8 @@ type Decision struct {
 	// Degraded says that the limiter's policy decided, because Redis did not: see FailOpen and FailLocal.
 	Degraded bool
 
-	// Err is why Redis did not decide, where Degraded: nil otherwise.
-	Err error
+	// Cause is why Redis did not decide, if Degraded; else nil.
+	Cause error
 }
 
 // WindowState is what one window of a SliceRing held at a decision.

@@ -82,7 +82,7 @@ func TestDegradedSaysWhy(t *testing.T) {
 	limits := loader.New(unreachable)
 	for name, policy := range map[string]loader.LimiterOption{"open": loader.FailOpen(), "local": loader.FailLocal(1)} {
 		d, err := limits.SliceRing("x", windows, policy).Allow(background, "s")
-		if granted(t, d, err); !d.Degraded || d.Err == nil || errors.Is(d.Err, loader.ErrOutcomeUnknown) {
+		if granted(t, d, err); !d.Degraded || d.Cause == nil || errors.Is(d.Cause, loader.ErrOutcomeUnknown) {
 			t.Errorf("%s: %+v, want the error why", name, d)
 		}
 		if len(d.Windows) != 2 || d.Windows[0].Limit != windows[0] || d.Limit != windows[0] {
@@ -90,7 +90,7 @@ func TestDegradedSaysWhy(t *testing.T) {
 		}
 	}
 	_, rdb := fake(t)
-	if d, err := loader.New(rdb).SliceRing("x", windows, loader.FailOpen()).Allow(background, "s"); d.Err != nil || err != nil {
+	if d, err := loader.New(rdb).SliceRing("x", windows, loader.FailOpen()).Allow(background, "s"); d.Cause != nil || err != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

@@ -17,9 +17,9 @@ type groupKey struct {
 	permits int64
 }
 
-// group is of callers who ask the same at the same time. Commands of one pipeline at a time are in flight for it; those
-// who come in the meantime wait for the next, in which one command asks for the permits of many. They get the answers
-// that they would have got one by one at the moment at which Redis ran it.
+// group is the callers who ask the same at the same time. At most one pipeline at a time has commands of a group; callers
+// who come in the meantime wait for the next, in which one command asks for the permits of many. Each gets the answer
+// that a single call would have got when Redis ran the command.
 type group struct {
 	groupKey
 	script    *sluice.Script

@@ -45,7 +45,7 @@ func (c core) fallBack(ctx context.Context, key string, q question, err error) (
 	if !ok {
 		return Decision{}, err
 	}
-	d.Degraded, d.Err = true, err
+	d.Degraded, d.Cause = true, err
 	return d, nil
 }
 

@@ -78,9 +78,9 @@ func TestFailLocalTimeLine(t *testing.T) {
 				}
 				want := loader.Decision{
 					Granted: step.granted, Remaining: step.remaining, Wait: step.wait, ResetAfter: step.reset, Degraded: true,
-					Limit: limit, Err: d.Err,
+					Limit: limit, Cause: d.Cause,
 				}
-				if diff := cmp.Diff(want, d, cmpopts.EquateErrors()); diff != "" || err != nil || d.Err == nil {
+				if diff := cmp.Diff(want, d, cmpopts.EquateErrors()); diff != "" || err != nil || d.Cause == nil {
 					t.Fatalf("%v, %d: %v\n%s", step.at, step.permits, err, diff)
 				}
 			}

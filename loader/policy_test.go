@@ -159,8 +159,8 @@ func TestPolicies(t *testing.T) {
 						t.Errorf("%s, %s, closed: %+v, %v; want an error", m.name, way.name, d, err)
 					}
 					d, err := ask("open", loader.FailOpen())
-					want := loader.Decision{Granted: true, Remaining: 4, Degraded: true, Limit: loader.PerHour(4), Err: d.Err}
-					if !cmp.Equal(d, want, cmpopts.EquateErrors()) || d.Err == nil || err != nil {
+					want := loader.Decision{Granted: true, Remaining: 4, Degraded: true, Limit: loader.PerHour(4), Cause: d.Cause}
+					if !cmp.Equal(d, want, cmpopts.EquateErrors()) || d.Cause == nil || err != nil {
 						t.Errorf("%s, %s, open: %+v, %v; want %+v", m.name, way.name, d, err, want)
 					}
 					d, err = ask("local", loader.FailLocal(0.5))
@@ -294,8 +294,8 @@ func TestFailOpenWaitsForNothing(t *testing.T) {
 		t.Fatalf("%+v, %v; want it granted at once", r, err)
 	}
 	d, err := limiter.Peek(background, "s")
-	want := loader.Decision{Remaining: 4, Degraded: true, Limit: loader.PerHour(4), Err: d.Err}
-	if !cmp.Equal(d, want, cmpopts.EquateErrors()) || d.Err == nil || err != nil {
+	want := loader.Decision{Remaining: 4, Degraded: true, Limit: loader.PerHour(4), Cause: d.Cause}
+	if !cmp.Equal(d, want, cmpopts.EquateErrors()) || d.Cause == nil || err != nil {
 		t.Errorf("a look: %+v, %v; want %+v", d, err, want)
 	}
 	end()

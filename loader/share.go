@@ -16,37 +16,38 @@ const (
 	maxPipelineSize = 256 // commands
 )
 
-// ShareRoundTrips sends the decisions of concurrent callers in one pipeline: while two pipelines are in flight to
-// a node, further calls are collected for the next, up to 256. Nobody waits to be joined: a lone caller's decision is
-// sent at once, by itself.
+// ShareRoundTrips sends the decisions of concurrent callers in one pipeline. Use it where many goroutines ask at once: a
+// decision then takes a third of the processor time in this process and three quarters in the server, or a twentieth
+// where they ask the same, and two connections serve all.
 //
-// Callers who ask for as many permits of the same subject under the same limit share commands as well: while one is in
-// flight, the others are collected, and the next asks for the permits of as many as Redis can grant them to. The
-// answers are those of single calls at the moment at which it ran, in the order in which they came; only the ResetAfter
-// of a GCRA is that after the last of them. So one hot subject costs Redis a few commands a round trip however many
-// ask, be it granted or denied. ZSetLog, whose calls carry ids, and what books ahead share round trips only.
+// While two pipelines are in flight to a node, further calls are collected for the next one, up to 256. A lone caller's
+// decision is sent at once, by itself.
 //
-// It pays where many goroutines ask at once: a decision then takes a third of the processor time in this process and
-// three quarters in the server, or a twentieth where they ask the same, and two connections do for all. Contexts keep
-// all their promises: a decision whose caller has left before it was written is not made, and a pipeline that nobody
-// waits for any more holds up no other. What differs: hooks of the client see pipelines, and contexts without the
-// callers' values; where a command for many fails, all of them get its error; and a hook that panics does so in every
-// caller whose decision was in the pipeline.
+// Callers who ask for the same number of permits of the same subject under the same limit form a group, and share
+// commands too. While one command is in flight, the others are collected; the next command asks for the permits of as
+// many callers as Redis can grant. Each gets the answer of a single call at that time, in the order of asking; only the
+// ResetAfter of a GCRA is that after the last of them. So one hot subject costs Redis a few commands a round trip,
+// however many ask, granted or denied. ZSetLog, whose calls carry ids, and calls that book share round trips only.
+//
+// Contexts work as without it: a decision whose caller left before it was written is not made, and a pipeline that all
+// callers have left holds up no other. What differs: the client's hooks see pipelines, and contexts without the callers'
+// values; if a command for a group fails, all its callers get the error; and a hook that panics does so in every caller
+// of the pipeline.
 func ShareRoundTrips() Option {
 	return func(l *Loader) {
 		l.sharing = &sharing{limits: l, queues: map[*redis.Client]*nodeQueue{}, groups: map[groupKey]*group{}}
 	}
 }
 
-// sharing collects the commands of concurrent callers. go-redis's AutoPipeline does so too; it is
-// experimental, has nothing for a Ring, keeps callers whose context has ended, and shares its goroutines and
-// settings with whoever else uses it on the same client.
+// sharing collects the commands of concurrent callers. go-redis's AutoPipeline does so too; but it is experimental, does
+// not work with a Ring, keeps callers whose context has ended, and shares its goroutines and settings with all other
+// users of the client.
 type sharing struct {
 	limits *Loader
 
 	mu     sync.Mutex
 	queues map[*redis.Client]*nodeQueue // those in use
-	groups map[groupKey]*group          // those with a request
+	groups map[groupKey]*group          // those with a member
 }
 
 // nodeQueue is what waits for one node. A node that does not answer holds up no other.
