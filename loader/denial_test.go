@@ -235,7 +235,7 @@ func TestDenialsAreBounded(t *testing.T) {
 		}
 	})
 	_, err := loader.New(nobody(t)).GCRA("x", loader.PerMinute(1), loader.RememberDenials(0)).Allow(background, "s")
-	if err == nil || err.Error() != "loader: bad RememberDenials: want 1 or more" {
+	if err == nil || err.Error() != "loader: x: RememberDenials 0: want 1 or more" {
 		t.Error(err)
 	}
 }

@@ -20,7 +20,7 @@ func (l *Loader) GCRA(name string, limit Limit, opts ...LimiterOption) GCRA {
 func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
 var gcra = kind{
-	name: "GCRA", more: "; SliceRing takes more",
+	name: "GCRA", more: "; SliceRing holds more",
 	script: &sluice.GCRAV1, code: codeGCRA, books: true, capacity: burstOf, ask: askGCRA, keys: one,
 }
 

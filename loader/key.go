@@ -1,6 +1,9 @@
 package loader
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // The codes of the scripts, each with the number of its stored layout, as they stand in keys.
 const (
@@ -27,11 +30,11 @@ func Key(prefix, limiter, subject, state string, parts ...string) (string, error
 	if err := checkNames(prefix, limiter); err != nil {
 		return "", err
 	}
-	if err := checkName("state", state); err != nil {
+	if err := checkName(limiter, "state", state); err != nil {
 		return "", err
 	}
 	if subject == "" {
-		return "", errEmptySubject()
+		return "", errEmptySubject(limiter)
 	}
 	var b strings.Builder
 	b.WriteString(prefix + ":" + limiter + ":{" + escape(subject) + "}:" + state)
@@ -42,17 +45,21 @@ func Key(prefix, limiter, subject, state string, parts ...string) (string, error
 }
 
 func checkNames(prefix, limiter string) error {
-	if err := checkName("prefix", prefix); err != nil {
+	if err := checkName(limiter, "prefix", prefix); err != nil {
 		return err
 	}
-	return checkName("limiter", limiter)
+	return checkName("", "limiter", limiter)
 }
 
-func checkName(argument, name string) error {
-	if name == "" || strings.ContainsFunc(name, forbidden) {
-		return &ArgumentError{Argument: argument, Want: "letters, digits, dot, underscore and dash, at least one"}
+// checkName is what is wrong with a part of a limiter's keys.
+func checkName(limiter, argument, name string) error {
+	if name != "" && !strings.ContainsFunc(name, forbidden) {
+		return nil
 	}
-	return nil
+	return &ArgumentError{
+		Limiter: limiter, Argument: argument, Value: strconv.Quote(name),
+		Want: "letters, digits, dot, underscore and dash, at least one",
+	}
 }
 
 func forbidden(r rune) bool {
@@ -61,10 +68,6 @@ func forbidden(r rune) bool {
 		return false
 	}
 	return r != '.' && r != '_' && r != '-'
-}
-
-func errEmptySubject() error {
-	return &ArgumentError{Argument: "subject", Want: "at least one character"}
 }
 
 // escape writes the characters that Redis Cluster reads in keys, and the escape itself, as %XX.

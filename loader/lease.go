@@ -22,9 +22,9 @@ const (
 // age, or none, never share the state. From 1 ms to less than 500 slices, in whole microseconds.
 func LeaseAge(d time.Duration) LimiterOption {
 	return func(s *settings) {
-		s.use("LeaseAge", codeSliceRing)
+		s.use("LeaseAge", &sliceRing)
 		if d < time.Millisecond || d%time.Microsecond != 0 {
-			s.fail(&ArgumentError{Argument: "LeaseAge", Want: "1 ms or more, in whole microseconds"})
+			s.fail(s.refuse("LeaseAge", d, "1ms or more, in whole microseconds"))
 		}
 		s.leaseAge = d
 	}
@@ -36,7 +36,7 @@ func (s *settings) leasePart() string {
 		return ""
 	}
 	if s.slice > 0 && s.leaseAge/s.slice >= mostLeaseSlices {
-		s.fail(&ArgumentError{Argument: "LeaseAge", Want: "less than 500 slices of " + s.slice.String()})
+		s.fail(s.refuse("LeaseAge", s.leaseAge, "less than 500 slices of "+s.slice.String()))
 	}
 	return ":" + strconv.FormatInt(s.leaseAge.Microseconds(), 10)
 }
@@ -115,13 +115,13 @@ func (r SliceRing) checkLease(lease *LeaseOptions) error {
 	}
 	switch {
 	case r.leaseAge == 0:
-		return &ArgumentError{Argument: "limiter", Want: "one with the option LeaseAge"}
+		return r.refuse("Leased", "without LeaseAge", "a SliceRing with the option LeaseAge")
 	case lease.Block < 1:
-		return &ArgumentError{Argument: "LeaseOptions.Block", Want: "1 or more"}
+		return r.refuse("LeaseOptions.Block", lease.Block, "1 or more")
 	case lease.Idle < 0 || lease.Idle%time.Microsecond != 0:
 		return r.refuse("LeaseOptions.Idle", lease.Idle, "whole microseconds, 0 or more")
 	case lease.Subjects < 0:
-		return &ArgumentError{Argument: "LeaseOptions.Subjects", Want: "0 or more"}
+		return r.refuse("LeaseOptions.Subjects", lease.Subjects, "0 or more")
 	}
 	if lease.Idle == 0 {
 		lease.Idle = r.leaseAge / 4
@@ -145,7 +145,7 @@ func (l *Leased) Allow(ctx context.Context, subject string) (Decision, error) {
 // ErrExceedsLimit.
 func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
 	if n < 1 {
-		return Decision{}, errNoPermits()
+		return Decision{}, errNoPermits(l.ring.name, n)
 	}
 	if d, ok := l.spend(subject, n); ok {
 		return d, nil

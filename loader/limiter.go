@@ -49,7 +49,8 @@ type Reserver interface {
 // kind is what limiters of one script have in common.
 type kind struct {
 	name     string // "GCRA"
-	more     string // who takes more than it does, for errors
+	more     string // who holds more permits than it does, for errors
+	atOnce   string // and who grants more at once
 	script   *sluice.Script
 	code     string
 	ids      bool // a call carries an id: it may be repeated and given back
@@ -140,7 +141,7 @@ func (c core) ask(subject string, q question) (call, error) {
 		return call{}, err
 	}
 	if q.permits < 1 && q.method != peek {
-		return call{}, errNoPermits()
+		return call{}, errNoPermits(c.name, q.permits)
 	}
 	capacity := c.kind.capacity(c)
 	if capacity == 0 {
@@ -164,7 +165,7 @@ func (c core) ask(subject string, q question) (call, error) {
 func (c core) tooMany(q question, capacity int64) error {
 	aCall, why := c.kind.max("permits"), ""
 	if aCall < capacity {
-		capacity, why = aCall, " of one call to a "+c.kind.name+c.kind.more
+		capacity, why = aCall, " of one call to a "+c.kind.name+c.kind.atOnce
 	}
 	if q.permits <= capacity {
 		return nil
@@ -192,7 +193,7 @@ func (c core) key(subject string) (string, error) {
 	case c.bad != nil:
 		return "", c.bad
 	case subject == "":
-		return "", errEmptySubject()
+		return "", errEmptySubject(c.name)
 	}
 	return c.head + escape(subject) + c.tail, nil
 }
@@ -230,8 +231,6 @@ func unbounded(c core) int64 {
 	}
 	return unknownCapacity
 }
-
-func errNoPermits() error { return &ArgumentError{Argument: "n", Want: "1 or more"} }
 
 // newID returns 22 characters, of 128 random bits.
 func newID() string {

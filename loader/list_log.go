@@ -19,7 +19,7 @@ func (l *Loader) ListLog(name string, limit Limit, opts ...LimiterOption) ListLo
 func (b ListLog) With(limit Limit) ListLog { return ListLog{booker{b.with(limit)}} }
 
 var listLog = kind{
-	name: "ListLog", more: "; GCRA or SliceRing take more",
+	name: "ListLog", more: "; GCRA or SliceRing hold more", atOnce: "; GCRA or SliceRing take more",
 	script: &sluice.ListLogV1, code: codeListLog, books: true, capacity: permitsOf, ask: askListLog, keys: one,
 }
 

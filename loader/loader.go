@@ -155,8 +155,15 @@ func ReadReplicas() Option {
 func Timeout(d time.Duration) Option {
 	return func(l *Loader) {
 		if l.timeout = d; d < time.Millisecond {
-			l.err = &ArgumentError{Argument: "Timeout", Want: "1 ms or more"}
+			l.fail(&ArgumentError{Argument: "Timeout", Value: d.String(), Want: "1ms or more"})
 		}
+	}
+}
+
+// fail notes the first thing that is wrong with the options.
+func (l *Loader) fail(err error) {
+	if l.err == nil {
+		l.err = err
 	}
 }
 
@@ -175,19 +182,19 @@ func MaxWait(d time.Duration) LimiterOption {
 // the shortest window, and at least 1/9999 of the longest and LeaseAge. It is a part of the key: limiters with
 // different slices do not share state. See Loader.SliceRing for the default.
 func Slice(d time.Duration) LimiterOption {
-	return func(s *settings) { s.use("Slice", codeSliceRing); s.slice = d }
+	return func(s *settings) { s.use("Slice", &sliceRing); s.slice = d }
 }
 
 // ClientID names the client whose permits a TokenBucket counts where its scope is each client by
 // itself. The default is a random one for every Loader.
 func ClientID(id string) LimiterOption {
-	return func(s *settings) { s.use("ClientID", codeTokenBucket); s.clientID = id }
+	return func(s *settings) { s.use("ClientID", &tokenBucket); s.clientID = id }
 }
 
 // PerClient gives each client of a TokenBucket the whole rate to itself, where no config is stored yet.
 // The default is that all clients share it.
 func PerClient() LimiterOption {
-	return func(s *settings) { s.use("PerClient", codeTokenBucket); s.perClient = true }
+	return func(s *settings) { s.use("PerClient", &tokenBucket); s.perClient = true }
 }
 
 // settings is what all copies of a limiter share. It does not change once it is made.
@@ -207,10 +214,13 @@ type settings struct {
 	err       error   // what is wrong with it: the error of every limiter's calls
 }
 
-// use notes an option that belongs to limiters of one code only.
-func (s *settings) use(option, code string) {
-	if s.kind.code != code {
-		s.fail(&ArgumentError{Argument: "option " + option, Want: "a limiter that has it"})
+// use notes an option that belongs to one kind of limiters only.
+func (s *settings) use(option string, k *kind) {
+	if s.kind != k {
+		s.fail(&ArgumentError{
+			Limiter: s.name, Argument: option, Want: "a " + k.name,
+			text: fmt.Sprintf("%s is an option of %s, not of %s", option, k.name, s.kind.name),
+		})
 	}
 }
 

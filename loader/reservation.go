@@ -72,7 +72,7 @@ func (r *Reservation) Delay() time.Duration {
 // permits stay booked then. It returns a *WaitError if the reservation is not OK.
 func (r *Reservation) Wait(ctx context.Context) error {
 	if !r.OK() {
-		return &WaitError{N: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.furthest()}
+		return &WaitError{Limiter: r.limiter.named(), N: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.furthest()}
 	}
 	return sleep(ctx, r.Delay())
 }

@@ -35,7 +35,7 @@ func (l *Loader) SliceRing(name string, limits []Limit, opts ...LimiterOption) S
 		s.slice = sliceFor(limits, s.leaseAge)
 	}
 	if s.slice < shortestSlice || s.slice > longestSlice || s.slice%ringResolution != 0 {
-		s.fail(s.refuse("Slice", s.slice, "1 ms to 24 h, in whole microseconds"))
+		s.fail(s.refuse("Slice", s.slice, "1ms to 24h, in whole microseconds"))
 	}
 	s.tail += ":" + strconv.FormatInt(s.slice.Microseconds(), 10)
 	s.tail += s.leasePart()
@@ -73,12 +73,15 @@ func (c core) withWindows(limits []Limit) core {
 		return c
 	}
 	if len(limits) < 1 || len(limits) > 8 {
-		c.bad = &ArgumentError{Argument: "limits", Want: "1 to 8"}
+		c.bad = &ArgumentError{
+			Limiter: c.name, Argument: "limits", Value: strconv.Itoa(len(limits)), Want: "1 to 8",
+			text: fmt.Sprintf("%d limits: want 1 to 8", len(limits)),
+		}
 		return c
 	}
 	c.windows = make([]SliceRingV1Window, len(limits))
 	for i, limit := range limits {
-		if c.bad = c.checkWindow(limit); c.bad != nil {
+		if c.bad = c.checkSlices(limit); c.bad != nil {
 			return c
 		}
 		c.windows[i] = SliceRingV1Window{Slices: pieces(limit.Window+c.leaseAge, c.slice) + 1, Limit: limit.Permits}
@@ -86,14 +89,16 @@ func (c core) withWindows(limits []Limit) core {
 	return c
 }
 
-// checkWindow is what is wrong with one window of a ring.
-func (s *settings) checkWindow(limit Limit) error {
+// checkSlices is what is wrong with one window of a ring.
+func (s *settings) checkSlices(limit Limit) error {
 	if err := s.check(limit); err != nil {
 		return err
 	}
 	switch longest := coveredSlices*s.slice - s.leaseAge; {
-	case limit.Window < s.slice && limit.Permits != 0:
-		return s.refuse("Limit.Window", limit.Window, "a slice, "+s.slice.String()+", or more")
+	case limit.Permits == 0:
+		return nil
+	case limit.Window < s.slice:
+		return s.refuse("window", limit.Window, "a slice, "+s.slice.String()+", or more")
 	case limit.Window > longest:
 		want := fmt.Sprintf("up to %v: %d slices of %v", longest, coveredSlices, s.slice)
 		if s.leaseAge > 0 {
@@ -102,7 +107,7 @@ func (s *settings) checkWindow(limit Limit) error {
 		if s.slice < longestSlice {
 			want += "; more takes a limiter of its own, or longer slices"
 		}
-		return s.refuse("Limit.Window", limit.Window, want)
+		return s.refuse("window", limit.Window, want)
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 	if err != nil {
 		return err
 	}
+	if limit.Permits == 0 {
+		return b.refuse("permits", limit.Permits, "1 or more")
+	}
 	if err := b.check(limit); err != nil {
 		return err
 	}
@@ -47,7 +50,7 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 }
 
 var tokenBucket = kind{
-	name: "TokenBucket", more: "; GCRA or SliceRing take more",
+	name: "TokenBucket", more: "; GCRA or SliceRing hold more", atOnce: "; GCRA or SliceRing take more",
 	script: &sluice.TokenBucketV1, code: codeTokenBucket, books: true, capacity: unbounded, ask: askTokenBucket, keys: permitKeys,
 }
 

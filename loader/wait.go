@@ -47,7 +47,7 @@ func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 // waitFor is WaitN by decisions of decide.
 func (c core) waitFor(ctx context.Context, subject string, n int64, decide decider) error {
 	if n < 1 {
-		return errNoPermits()
+		return errNoPermits(c.named(), n)
 	}
 	p, id := c.patience(ctx), c.callID()
 	var lost *OutcomeUnknownError // it may have booked
@@ -69,7 +69,7 @@ func (c core) waitFor(ctx context.Context, subject string, n int64, decide decid
 		failures = 0
 		switch {
 		case d.Wait == Never || d.Wait > p.left():
-			err = p.tooLong(n, d.Wait)
+			err = p.tooLong(c.named(), n, d.Wait)
 		case d.Granted:
 			err = c.seen.sleep(ctx, d.Wait)
 		default:
@@ -191,8 +191,8 @@ func (p patience) left() time.Duration {
 }
 
 // tooLong is the error of a wait that patience does not allow, with the bound that is met first.
-func (p patience) tooLong(n int64, wait time.Duration) error {
-	e := &WaitError{N: n, Wait: wait, MaxWait: p.maxWait, Deadline: p.deadline}
+func (p patience) tooLong(limiter string, n int64, wait time.Duration) error {
+	e := &WaitError{Limiter: limiter, N: n, Wait: wait, MaxWait: p.maxWait, Deadline: p.deadline}
 	switch {
 	case p.maxWait == 0, p.deadline.IsZero():
 	case p.deadline.Before(p.started.Add(p.maxWait)):

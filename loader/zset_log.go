@@ -43,7 +43,7 @@ func (b ZSetLog) Cancel(ctx context.Context, subject, id string, n int64) error 
 }
 
 var zsetLog = kind{
-	name: "ZSetLog", more: "; ListLog, GCRA or SliceRing take more",
+	name: "ZSetLog", more: "; ListLog, GCRA or SliceRing hold more", atOnce: "; ListLog, GCRA or SliceRing take more",
 	script: &sluice.ZSetLogV1, code: codeZSetLog, ids: true, books: true, capacity: permitsOf, ask: askZSetLog, keys: one,
 }
 
