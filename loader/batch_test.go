@@ -524,7 +524,7 @@ func TestBatchReserves(t *testing.T) {
 		t.Errorf("booked: %+v, %+v, %+v, %+v", full, none, wrong, allowed)
 	}
 	must(t, now.Reservation.Cancel(background)) // its moment has come: nothing
-	must(t, log.Cancel(background, "s", "a", 1))
+	must(t, log.WithID("a").Cancel(background, "s", 1))
 	batch.Reserve(log, "s")
 	results, err := batch.Do(background)
 	must(t, err)

@@ -154,7 +154,7 @@ func TestDenialIsDropped(t *testing.T) {
 		d, err := log.WithID("a").AllowN(background, "s", 2)
 		granted(t, d, err)
 		denies(t, log)
-		must(t, log.Cancel(background, "s", "a", 2))
+		must(t, log.WithID("a").Cancel(background, "s", 2))
 		d, err = log.Allow(background, "s")
 		granted(t, d, err)
 

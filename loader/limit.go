@@ -18,7 +18,7 @@ const Never time.Duration = math.MaxInt64
 type Limit struct {
 	Permits int64         // permits in a window
 	Window  time.Duration // its length, from 1 ms to 366 days (9999 of a SliceRing), in whole microseconds
-	Burst   int64         // GCRA only: the most permits at once; 0 means Permits
+	Burst   int64         // of a GCRA the most permits at once, 0 means Permits; of all others 0
 }
 
 // PerSecond is a limit of n permits in a second.
@@ -48,6 +48,11 @@ func (s *settings) check(l Limit) error {
 		return s.refuse("permits", l.Permits, "0 or more")
 	case l.Permits > most:
 		return s.tooMuch(l.Permits, most)
+	case l.Burst > 0 && s.kind != &gcra:
+		return &ArgumentError{
+			Limiter: s.name, Argument: "burst", Value: strconv.FormatInt(l.Burst, 10), Want: "0",
+			text: fmt.Sprintf("burst %d: %s has none, GCRA has", l.Burst, s.kind.name),
+		}
 	case l.Burst < 0:
 		return s.refuse("burst", l.Burst, "0 or more")
 	case l.Burst > burst:

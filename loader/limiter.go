@@ -33,6 +33,9 @@ type Limiter interface {
 
 	// Reset makes the subject's limiter as new.
 	Reset(ctx context.Context, subject string) error
+
+	// Check says what is wrong with the limiter's name, limit and options. It sends nothing.
+	Check() error
 }
 
 // Reserver is a Limiter that books permits ahead: all but SliceRing.
@@ -81,6 +84,7 @@ type core struct {
 	windows []SliceRingV1Window // of a SliceRing, instead of limit
 	id      string
 	bad     error        // what is wrong with the limit
+	badID   error        // what is wrong with the id
 	seen    *observation // that its decisions are a part of
 }
 
@@ -192,6 +196,8 @@ func (c core) key(subject string) (string, error) {
 		return "", c.err
 	case c.bad != nil:
 		return "", c.bad
+	case c.badID != nil:
+		return "", c.badID
 	case subject == "":
 		return "", errEmptySubject(c.name)
 	}

@@ -341,15 +341,22 @@ func TestWithIDChargesOnce(t *testing.T) {
 	}
 	as[*loader.ArgumentError](t, second(log.WithID("a|b").Allow(background, "s")))
 
-	must(t, log.Cancel(background, "s", "order-17", 2))
+	must(t, log.WithID("order-17").Cancel(background, "s", 2))
 	if m.Exists("sluice:x:{s}:zl1") {
 		members, _ := m.ZMembers("sluice:x:{s}:zl1")
 		t.Errorf("after Cancel: %q", members)
 	}
-	must(t, log.Cancel(background, "s", "order-17", 2))
-	as[*loader.ArgumentError](t, log.Cancel(background, "s", "", 1))
-	as[*loader.ArgumentError](t, log.Cancel(background, "s", "x", 0))
-	as[*loader.ArgumentError](t, log.Cancel(background, "s", "x", 501))
+	must(t, log.WithID("order-17").Cancel(background, "s", 2))
+	for want, err := range map[string]error{
+		"loader: x: Cancel without an id: want WithID before it": log.Cancel(background, "s", 1),
+		"loader: x: n 0: want 1 to 500":                          log.WithID("x").Cancel(background, "s", 0),
+		"loader: x: n 501: want 1 to 500":                        log.WithID("x").Cancel(background, "s", 501),
+		`loader: x: id "": want 1 to 128 bytes without |`:        log.WithID("").Cancel(background, "s", 1),
+	} {
+		if as[*loader.ArgumentError](t, err).Error() != want {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
 }
 
 func second[T any](_ T, err error) error { return err }

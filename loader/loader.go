@@ -22,7 +22,8 @@
 // # Errors
 //
 // An error means that there was no decision; a denial is not an error. Constructors never fail: what is
-// wrong with a name or a limit is an [*ArgumentError] of every call. A call that was sent and got no
+// wrong with a name, a limit or an option is an [*ArgumentError] of every call, and of Check, which is for the start of
+// a program. A call that was sent and got no
 // reply is an [*OutcomeUnknownError]: it may have been charged, once. The loader never sends a decision
 // twice unless the first one cannot have run or carries an id.
 //
@@ -76,6 +77,7 @@ package loader
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -111,7 +113,7 @@ type Option func(*Loader)
 
 // New returns a loader on rdb, which is a *redis.Client, a *redis.ClusterClient, a *redis.Ring or
 // anything that wraps one of them. It sends nothing: scripts load themselves when they are first
-// needed. rdb stays the caller's to close.
+// needed. rdb stays the caller's to close. A nil one is an *ArgumentError of every call.
 //
 // Give a wrapper such as struct{ redis.UniversalClient } the method Unwrap() redis.UniversalClient, or it hides
 // what it wraps. By Unwrap, through several wrappers too, the loader finds the nodes; scripts of a Ring and a
@@ -119,7 +121,12 @@ type Option func(*Loader)
 // hidden decisions still work, but Preload and Nodes are errors, a Breaker is one for all nodes, and a missing
 // script may take one round trip more, with its source.
 func New(rdb redis.UniversalClient, opts ...Option) *Loader {
-	l := &Loader{rdb: rdb, nodes: shown(rdb), prefix: "sluice", clientID: newID()}
+	l := &Loader{prefix: "sluice", clientID: newID()}
+	if nothing(rdb) {
+		l.fail(&ArgumentError{Argument: "client", Value: "nil", Want: "a redis.Client, ClusterClient, Ring or what wraps one"})
+	} else {
+		l.rdb, l.nodes = rdb, shown(rdb)
+	}
 	for _, opt := range opts {
 		opt(l)
 	}
@@ -128,6 +135,16 @@ func New(rdb redis.UniversalClient, opts ...Option) *Loader {
 	l.deadlines.timeout = cmp.Or(l.timeout, defaultTimeout)
 	l.policyDeadlines.timeout = cmp.Or(l.timeout, policyTimeout)
 	return l
+}
+
+// nothing reports whether there is no client, or a wrapper around none.
+func nothing(rdb redis.UniversalClient) bool {
+	v := reflect.ValueOf(rdb)
+	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return true
+	}
+	w, ok := rdb.(wrapper)
+	return ok && nothing(w.Unwrap())
 }
 
 // Prefix sets what every key begins with: letters, digits, dot, underscore and dash. The default is
@@ -182,13 +199,23 @@ func MaxWait(d time.Duration) LimiterOption {
 // the shortest window, and at least 1/9999 of the longest and LeaseAge. It is a part of the key: limiters with
 // different slices do not share state. See Loader.SliceRing for the default.
 func Slice(d time.Duration) LimiterOption {
-	return func(s *settings) { s.use("Slice", &sliceRing); s.slice = d }
+	return func(s *settings) {
+		s.use("Slice", &sliceRing)
+		if s.slice = d; d < shortestSlice || d > longestSlice || d%ringResolution != 0 {
+			s.fail(s.refuse("Slice", d, "1ms to 24h, in whole microseconds"))
+		}
+	}
 }
 
 // ClientID names the client whose permits a TokenBucket counts where its scope is each client by
 // itself. The default is a random one for every Loader.
 func ClientID(id string) LimiterOption {
-	return func(s *settings) { s.use("ClientID", &tokenBucket); s.clientID = id }
+	return func(s *settings) {
+		s.use("ClientID", &tokenBucket)
+		if s.clientID = id; id == "" {
+			s.fail(s.refuse("ClientID", `""`, "at least one character"))
+		}
+	}
 }
 
 // PerClient gives each client of a TokenBucket the whole rate to itself, where no config is stored yet.
@@ -211,6 +238,7 @@ type settings struct {
 	clientID  string
 	perClient bool
 	instead   instead // answers in the place of Redis; nil: an error does
+	policy    string  // the option that set it
 	err       error   // what is wrong with it: the error of every limiter's calls
 }
 
@@ -227,6 +255,16 @@ func (s *settings) use(option string, k *kind) {
 // refuse is the error of what was passed to make the limiter.
 func (s *settings) refuse(argument string, value any, want string) error {
 	return &ArgumentError{Limiter: s.name, Argument: argument, Value: fmt.Sprint(value), Want: want}
+}
+
+// fallBack sets the policy of an option. Two different ones would be a guess at what the caller wants.
+func (s *settings) fallBack(option string, answer instead) {
+	if s.policy != "" && s.policy != option {
+		s.fail(&ArgumentError{
+			Limiter: s.name, Argument: "FailOpen", Value: "with FailLocal", Want: "one of the two",
+		})
+	}
+	s.policy, s.instead = option, answer
 }
 
 func (s *settings) fail(err error) {

@@ -20,7 +20,7 @@ import (
 // Wait returns at once and Reserve books nothing ahead: each is granted at once. Peek sees as many permits as may
 // be asked for at once. Reset, Cancel and SetLimit have no policy: their errors stay errors.
 func FailOpen() LimiterOption {
-	return func(s *settings) { s.instead = open }
+	return func(s *settings) { s.fallBack("FailOpen", open) }
 }
 
 // instead answers a question that Redis did not answer, unless ok is false: then the error stands.

@@ -35,7 +35,7 @@ func FailLocal(share float64) LimiterOption {
 			return
 		}
 		l := &local{share: share, subjects: map[string][]bucket{}}
-		s.instead = l.decide
+		s.fallBack("FailLocal", l.decide)
 	}
 }
 

@@ -34,9 +34,6 @@ func (l *Loader) SliceRing(name string, limits []Limit, opts ...LimiterOption) S
 	if s.slice == 0 {
 		s.slice = sliceFor(limits, s.leaseAge)
 	}
-	if s.slice < shortestSlice || s.slice > longestSlice || s.slice%ringResolution != 0 {
-		s.fail(s.refuse("Slice", s.slice, "1ms to 24h, in whole microseconds"))
-	}
 	s.tail += ":" + strconv.FormatInt(s.slice.Microseconds(), 10)
 	s.tail += s.leasePart()
 	return SliceRing{core{settings: s}.withWindows(limits)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-redis/sluice"
 )
@@ -31,14 +32,23 @@ func (b ZSetLog) With(limit Limit) ZSetLog { return ZSetLog{booker{b.with(limit)
 // the first time, with what is left of its wait. Asking for other permits than then is an *ArgumentError. Use it where
 // requests are repeated by others than the loader: by queues, browsers and people. Cost: nothing, it is a copy.
 func (b ZSetLog) WithID(id string) ZSetLog {
-	b.id = id
+	if b.id, b.badID = id, nil; b.settings != nil && (id == "" || len(id) > longestID || strings.Contains(id, "|")) {
+		b.badID = b.refuse("id", strconv.Quote(id), "1 to 128 bytes without |")
+	}
 	return b
 }
 
-// Cancel gives back the n permits that the subject was granted with an id. It returns nil if they have
-// expired, or were never granted. Cost: one round trip, ZREM.
-func (b ZSetLog) Cancel(ctx context.Context, subject, id string, n int64) error {
-	_, err := b.giveBack(ctx, subject, id, n)
+// longestID is how many bytes an id may have.
+const longestID = 128
+
+// Cancel gives back the n permits that the subject was granted with the id of WithID, at any time:
+//
+//	err := codes.WithID(id).Cancel(ctx, subject, n)
+//
+// Use it for permits that were certainly not used. It returns nil if they have expired, or were never granted, and an
+// *ArgumentError without WithID. Cost: one round trip, ZREM.
+func (b ZSetLog) Cancel(ctx context.Context, subject string, n int64) error {
+	_, err := b.giveBack(ctx, subject, b.id, n)
 	return err
 }
 
@@ -66,10 +76,10 @@ func (c core) giveBack(ctx context.Context, subject, id string, n int64) (return
 		return 0, ErrCannotCancel
 	}
 	if id == "" {
-		return 0, &ArgumentError{Argument: "id", Want: "at least one character"}
+		return 0, c.refuse("Cancel", "without an id", "WithID before it")
 	}
 	if n < 1 || n > mostPermits {
-		return 0, &ArgumentError{Argument: "n", Want: "1..500"}
+		return 0, c.refuse("n", n, fmt.Sprintf("1 to %d", mostPermits))
 	}
 	members := make([]any, n)
 	members[0] = id
