@@ -10,8 +10,8 @@ type Decision struct {
 	// Remaining is how many permits could be granted now. It is 0 while someone has booked ahead.
 	Remaining int64
 
-	// Wait is how long from now the permits come free if no one else asks: what an HTTP server answers as
-	// Retry-After. It is 0 when Allow granted them, except to an id that had booked them ahead: then it is
+	// Wait is how long from now the permits come free if no one else asks. RetryAfter is it for an HTTP header.
+	// It is 0 when Allow granted them, except to an id that had booked them ahead: then it is
 	// what is left. It is Never when the limit is 0. Of a Peek it is what one permit would have to wait.
 	Wait time.Duration
 

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Never is the Wait of a Decision that no amount of waiting will turn, as with a limit of 0.
-const Never time.Duration = math.MaxInt64
+// Never is the Wait of a Decision that no amount of waiting will turn, as with a limit of 0. It is 146 years, half of
+// what a time.Duration holds, so that adding to it does not overflow.
+const Never time.Duration = 1 << 62
 
 // Limit is how many permits a subject may have in any window.
 //
