@@ -2,6 +2,7 @@ package loader
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -90,7 +91,8 @@ func (e *OutcomeUnknownError) Error() string {
 func (e *OutcomeUnknownError) Unwrap() []error { return []error{ErrOutcomeUnknown, e.Err} }
 
 // WaitError says that Wait would have taken longer than it may. It is returned at once, and nothing is
-// booked, unless the answer was so late that the wait it granted did not fit any more: see WaitN.
+// booked, unless the answer was so late that the wait it granted did not fit any more: see WaitN. It is
+// context.DeadlineExceeded where the context's deadline was in the way, not where MaxWait was.
 type WaitError struct {
 	Limiter  string        // the limiter's name
 	N        int64         // permits asked for
@@ -108,6 +110,11 @@ func (e *WaitError) Error() string {
 		text = fmt.Sprintf("Wait(n=%d) of %v would exceed MaxWait %v", e.N, e.Wait, e.MaxWait)
 	}
 	return prefixed(e.Limiter, text)
+}
+
+// Is reports whether target is context.DeadlineExceeded and the context's deadline was in the way.
+func (e *WaitError) Is(target error) bool {
+	return target == context.DeadlineExceeded && !e.Deadline.IsZero() && e.MaxWait == 0 && e.Wait != Never
 }
 
 // NodeError is what went wrong on one node.
