@@ -22,7 +22,8 @@ const (
 // Parts come behind it: the slice length in microseconds for sr1, and then, if there is one, the age of leases; "all",
 // or "by" and a client, for the permits of tb1.
 //
-// Prefix and limiter are of letters, digits, dot, underscore and dash. In a subject and in parts "%",
+// Prefix and limiter are of letters, digits, dot, underscore and dash, the limiter of slashes too, so that a route or a
+// gRPC method is a name ("orders.v1.Orders/Create"). In a subject and in parts "%",
 // "{" and "}" are written %25, %7B and %7D, so that the subject alone is the hash tag and a
 // limiter's keys are in one slot. Empty ones, parts apart, are an *ArgumentError. testdata/keys.json has
 // vectors for other languages.
@@ -53,13 +54,15 @@ func checkNames(prefix, limiter string) error {
 
 // checkName is what is wrong with a part of a limiter's keys.
 func checkName(limiter, argument, name string) error {
-	if name != "" && !strings.ContainsFunc(name, forbidden) {
+	allowed, want := name, "letters, digits, dot, underscore and dash, at least one"
+	if argument == "limiter" {
+		allowed = strings.ReplaceAll(name, "/", "")
+		want = "letters, digits, dot, underscore, dash and slash, at least one"
+	}
+	if name != "" && !strings.ContainsFunc(allowed, forbidden) {
 		return nil
 	}
-	return &ArgumentError{
-		Limiter: limiter, Argument: argument, Value: strconv.Quote(name),
-		Want: "letters, digits, dot, underscore and dash, at least one",
-	}
+	return &ArgumentError{Limiter: limiter, Argument: argument, Value: strconv.Quote(name), Want: want}
 }
 
 func forbidden(r rune) bool {

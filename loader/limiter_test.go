@@ -198,7 +198,7 @@ func TestRefusedWithoutAsking(t *testing.T) {
 		{"no permits", limits.ListLog("x", limit), "s", 0, "loader: x: n 0: want 1 or more"},
 		{"negative permits", limits.ZSetLog("x", limit), "s", -1, "loader: x: n -1: want 1 or more"},
 		{"no subject", limits.GCRA("x", limit), "", 1, `loader: x: subject "": want at least one character`},
-		{"name", limits.GCRA("x:y", limit), "s", 1, `loader: limiter "x:y": want letters, digits, dot, underscore and dash, at least one`},
+		{"name", limits.GCRA("x:y", limit), "s", 1, `loader: limiter "x:y": want letters, digits, dot, underscore, dash and slash, at least one`},
 		{"prefix", loader.New(nobody(t), loader.Prefix("{p}")).GCRA("x", limit), "s", 1, `loader: x: prefix "{p}": want letters, digits, dot, underscore and dash, at least one`},
 		{"negative limit", limits.TokenBucket("x", loader.PerMinute(-1)), "s", 1, "loader: x: permits -1: want 0 or more"},
 		{"negative burst", limits.GCRA("x", loader.Limit{Permits: 1, Window: time.Minute, Burst: -1}), "s", 1, "loader: x: burst -1: want 0 or more"},
