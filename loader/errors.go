@@ -23,9 +23,6 @@ var (
 
 	// ErrOutcomeUnknown is in every *OutcomeUnknownError.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-
-	// ErrCannotCancel is returned where a limiter cannot give permits back. ZSetLog can.
-	ErrCannotCancel = errors.New("loader: this limiter cannot give permits back")
 )
 
 // ArgumentError says that a call cannot be decided because of what was passed, and that nothing was
@@ -144,6 +141,11 @@ func errNoPermits(limiter string, n int64) error {
 // errEmptySubject is the error of a call about nobody.
 func errEmptySubject(limiter string) error {
 	return &ArgumentError{Limiter: limiter, Argument: "subject", Value: `""`, Want: "at least one character"}
+}
+
+// errCannotGiveBack is the error of a limiter whose script cannot give back.
+func (c core) errCannotGiveBack() error {
+	return fmt.Errorf("loader: %s: %s cannot give permits back: %w", c.name, c.kind.name, errors.ErrUnsupported)
 }
 
 // prefixed is text behind the names of the package and, if any, the limiter or script.

@@ -431,8 +431,9 @@ func testReservationCancel(t *testing.T, rdb *redis.Client) {
 
 	r, err = list.Reserve(background, "s")
 	must(t, err)
-	if err := r.Cancel(background); !errors.Is(err, loader.ErrCannotCancel) {
-		t.Errorf("Cancel: %v", err)
+	const want = "loader: x: ListLog cannot give permits back: unsupported operation"
+	if err := r.Cancel(background); !errors.Is(err, errors.ErrUnsupported) || err.Error() != want {
+		t.Errorf("Cancel: %v\nwant %s", err, want)
 	}
 }
 

@@ -79,14 +79,14 @@ func (r *Reservation) Wait(ctx context.Context) error {
 
 // Cancel gives the permits back, for use by others; those who have booked behind them keep their
 // moments. Once the moment of the permits has come it does nothing, as golang.org/x/time/rate does: they may have been
-// used. It returns ErrCannotCancel where the script cannot give back, and nil if there is nothing to
+// used. Only ZSetLog can: of the others it is an error that is errors.ErrUnsupported. It is nil if there is nothing to
 // give back. Cost: one round trip.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	switch {
 	case !r.OK():
 		return nil
 	case !r.limiter.kind.ids:
-		return ErrCannotCancel
+		return r.limiter.errCannotGiveBack()
 	case r.Delay() == 0:
 		return nil
 	}

@@ -73,7 +73,7 @@ func (c core) giveBack(ctx context.Context, subject, id string, n int64) (return
 		return 0, err
 	}
 	if !c.kind.ids {
-		return 0, ErrCannotCancel
+		return 0, c.errCannotGiveBack()
 	}
 	if id == "" {
 		return 0, c.refuse("Cancel", "without an id", "WithID before it")
