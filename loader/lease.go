@@ -14,6 +14,8 @@ import (
 const (
 	mostLeaseSlices = 500    // how many slices an age covers: half of what slice_ring_return reaches back
 	leasedSubjects  = 10_000 // in memory, by default
+	leasedBlock     = 1000   // permits held for a subject, by default: at most
+	leasedShare     = 10     // and at most the smallest limit divided by this
 )
 
 // LeaseAge lets the permits of a SliceRing be taken in blocks and spent up to d later: see SliceRing.Leased. It
@@ -41,10 +43,12 @@ func (s *settings) leasePart() string {
 	return ":" + strconv.FormatInt(s.leaseAge.Microseconds(), 10)
 }
 
-// LeaseOptions says how a process takes permits in blocks.
+// LeaseOptions says how a process takes permits in blocks. The zero value is ready for use.
 type LeaseOptions struct {
-	// Block is the most permits that are held for a subject: 1 or more. Blocks begin with what is asked for,
-	// double as long as they are used up, and shrink where little remains or is used.
+	// Block is the most permits that are held for a subject. Blocks begin with what is asked for,
+	// double as long as they are used up, and shrink where little remains or is used. 0 means 1000, for then one
+	// decision in a thousand reaches Redis and larger blocks save next to nothing; but a tenth of the smallest limit
+	// at most, 1 at least, so that a process that holds a whole block leaves others nine tenths.
 	Block int64
 
 	// Idle is how long nobody asks for a subject until its permits are given back. 0 means a quarter of
@@ -116,12 +120,15 @@ func (r SliceRing) checkLease(lease *LeaseOptions) error {
 	switch {
 	case r.leaseAge == 0:
 		return r.refuse("Leased", "without LeaseAge", "a SliceRing with the option LeaseAge")
-	case lease.Block < 1:
-		return r.refuse("LeaseOptions.Block", lease.Block, "1 or more")
+	case lease.Block < 0:
+		return r.refuse("LeaseOptions.Block", lease.Block, "0 or more")
 	case lease.Idle < 0 || lease.Idle%time.Microsecond != 0:
 		return r.refuse("LeaseOptions.Idle", lease.Idle, "whole microseconds, 0 or more")
 	case lease.Subjects < 0:
 		return r.refuse("LeaseOptions.Subjects", lease.Subjects, "0 or more")
+	}
+	if lease.Block == 0 {
+		lease.Block = max(min(leasedBlock, leastOf(r.core)/leasedShare), 1)
 	}
 	if lease.Idle == 0 {
 		lease.Idle = r.leaseAge / 4

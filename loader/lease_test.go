@@ -499,6 +499,37 @@ func TestLeaseAgeIsInTheKey(t *testing.T) {
 	})
 }
 
+// TestLeaseDefaults takes blocks with the zero LeaseOptions: a thousand at most, and a tenth of the smallest limit.
+func TestLeaseDefaults(t *testing.T) {
+	for _, test := range []struct {
+		limits []loader.Limit
+		block  int64
+	}{
+		{[]loader.Limit{loader.PerMinute(1_000_000)}, 1000},
+		{[]loader.Limit{loader.PerMinute(10_000)}, 1000},
+		{[]loader.Limit{loader.PerMinute(9_999)}, 999},
+		{[]loader.Limit{loader.PerMinute(60)}, 6},
+		{[]loader.Limit{loader.PerMinute(60), loader.PerHour(50)}, 5},
+		{[]loader.Limit{loader.PerMinute(9)}, 1},
+		{[]loader.Limit{loader.PerMinute(1)}, 1},
+		{[]loader.Limit{{}}, 1},
+	} {
+		_, rdb := fake(t)
+		ring := loader.New(rdb).SliceRing("x", test.limits, loader.LeaseAge(time.Hour), loader.Slice(time.Minute))
+		leased, err := ring.Leased(loader.LeaseOptions{})
+		must(t, err)
+		if most := leased.Stats().MostIdle; most != test.block*10_000 {
+			t.Errorf("%v: up to %d held for 10000 subjects, want blocks of %d", test.limits, most, test.block)
+		}
+		d, err := leased.Allow(background, "s")
+		must(t, err)
+		if d.Granted == (test.limits[0].Permits == 0) {
+			t.Errorf("%v: %+v", test.limits, d)
+		}
+		must(t, leased.Close(background))
+	}
+}
+
 func TestLeaseRefused(t *testing.T) {
 	limits := loader.New(nobody(t))
 	minute := []loader.Limit{loader.PerMinute(60)}
@@ -514,7 +545,7 @@ func TestLeaseRefused(t *testing.T) {
 		{"an age too long", limits.SliceRing("x", minute, loader.LeaseAge(500*time.Second)), loader.LeaseOptions{Block: 1}, "loader: x: LeaseAge 8m20s: want less than 500 slices of 1s"},
 		{"a bad limit", limits.SliceRing("x", nil, loader.LeaseAge(100*time.Millisecond)), loader.LeaseOptions{Block: 1}, "loader: x: 0 limits: want 1 to 8"},
 		{"no ring", loader.SliceRing{}, loader.LeaseOptions{Block: 1}, "loader: bad limiter: want one that a method of Loader made"},
-		{"no block", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{}, "loader: x: LeaseOptions.Block 0: want 1 or more"},
+		{"negative Block", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: -1}, "loader: x: LeaseOptions.Block -1: want 0 or more"},
 		{"negative Idle", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1, Idle: -1}, "loader: x: LeaseOptions.Idle -1ns: want whole microseconds, 0 or more"},
 		{"negative Subjects", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1, Subjects: -1}, "loader: x: LeaseOptions.Subjects -1: want 0 or more"},
 	}
