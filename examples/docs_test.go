@@ -215,7 +215,8 @@ func runProgram(t *testing.T, block, addr string) string {
 
 // The test that docs/testing-your-handler.md shows passes, and fails where the handler is wrong.
 func TestTestingYourHandler(t *testing.T) {
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readFile(t, "../docs/testing-your-handler.md"), -1)
+	page := readFile(t, "../docs/testing-your-handler.md")
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1)
 	if len(blocks) != 1 {
 		t.Fatalf("docs/testing-your-handler.md has %d blocks of Go, want 1", len(blocks))
 	}

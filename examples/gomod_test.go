@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// The go line of go.mod is forced on everyone who imports the module: it is no higher than the dependencies force anyway.
+// The go line of go.mod is forced on everyone who imports the module: it is no higher than the dependencies force
+// anyway.
 func TestGoLine(t *testing.T) {
 	for _, dir := range []string{"..", "../otel", "../bench"} {
 		var mod struct{ Go, Toolchain string }

@@ -42,12 +42,15 @@ func TestIgnoredBefore(t *testing.T) {
 		{"a burst", limits.SliceRing("x", []loader.Limit{minute, burst}), "loader: x: burst 5: SliceRing has none, GCRA has"},
 		{"a burst of With", limits.ListLog("x", minute).With(burst), "loader: x: burst 5: ListLog has none, GCRA has"},
 		{"an id", limits.ZSetLog("x", minute).WithID(""), `loader: x: id "": want 1 to 128 bytes without |`},
-		{"an id and With", limits.ZSetLog("x", minute).WithID("").With(minute), `loader: x: id "": want 1 to 128 bytes without |`},
+		{"an id and With", limits.ZSetLog("x", minute).WithID("").With(minute),
+			`loader: x: id "": want 1 to 128 bytes without |`},
 		{"an id with |", limits.ZSetLog("x", minute).WithID("a|b"), `loader: x: id "a|b": want 1 to 128 bytes without |`},
 		{"two policies", limits.GCRA("x", minute, open, local), two},
 		{"two policies", limits.GCRA("x", minute, local, open), two},
-		{"a client id", limits.TokenBucket("x", minute, loader.ClientID("")), `loader: x: ClientID "": want at least one character`},
-		{"a slice", limits.SliceRing("x", []loader.Limit{minute}, loader.Slice(0)), "loader: x: Slice 0s: want 1ms to 24h, in whole microseconds"},
+		{"a client id", limits.TokenBucket("x", minute, loader.ClientID("")),
+			`loader: x: ClientID "": want at least one character`},
+		{"a slice", limits.SliceRing("x", []loader.Limit{minute}, loader.Slice(0)),
+			"loader: x: Slice 0s: want 1ms to 24h, in whole microseconds"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { wantRefused(t, limits, test.limiter, test.want) })
@@ -78,7 +81,10 @@ func (hollow) Unwrap() redis.UniversalClient { return nil }
 
 // TestNoClient makes loaders on nothing: every call of theirs is an error, and none a panic.
 func TestNoClient(t *testing.T) {
-	options := []loader.Option{loader.ShareRoundTrips(), loader.Breaker(1, time.Second), loader.ReadReplicas(), loader.Observe(nil)}
+	options := []loader.Option{
+		loader.ShareRoundTrips(), loader.Breaker(1, time.Second), loader.ReadReplicas(),
+		loader.Observe(nil),
+	}
 	for name, rdb := range map[string]redis.UniversalClient{
 		"nil": nil, "Client": (*redis.Client)(nil), "ClusterClient": (*redis.ClusterClient)(nil), "Ring": (*redis.Ring)(nil),
 		"a wrapper around nil": hollow{},
@@ -94,7 +100,7 @@ func TestNoClient(t *testing.T) {
 			bucket := limits.TokenBucket("x", loader.PerMinute(1))
 			_, listing := limits.Nodes(background)
 			for method, err := range map[string]error{
-				"Leased": second(ring.Leased(loader.LeaseOptions{Block: 1})), "Nodes": listing, "Preload": limits.Preload(background),
+				"Leased": second(ring.Leased(loader.LeaseOptions{})), "Nodes": listing, "Preload": limits.Preload(background),
 				"Call":     second(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
 				"typed":    second(limits.ListLogV1(background, loader.ListLogV1Args{Log: "k", Limit: 1, Window: time.Second})),
 				"SetLimit": bucket.SetLimit(background, "s", loader.PerMinute(1)), "Reserve": second(zset.Reserve(background, "s")),
@@ -133,7 +139,8 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	})
-	if err := (loader.GCRA{}).Check(); err == nil || err.Error() != "loader: bad limiter: want one that a method of Loader made" {
+	const zero = "loader: bad limiter: want one that a method of Loader made"
+	if err := (loader.GCRA{}).Check(); err == nil || err.Error() != zero {
 		t.Errorf("the zero limiter: %v", err)
 	}
 	ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(60)}, loader.LeaseAge(time.Second))

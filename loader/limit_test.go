@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// TestWindowRange is of windows at both ends of what each script takes: the loader refuses what is outside, in the units
-// in which it was passed, and sends nothing; what is inside the server takes.
+// TestWindowRange is of windows at both ends of what each script takes: the loader refuses what is outside, in the
+// units in which it was passed, and sends nothing; what is inside the server takes.
 func TestWindowRange(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
 		longest, name := 366*day, "366 days"
@@ -59,8 +59,8 @@ func TestWindowRange(t *testing.T) {
 	}
 }
 
-// TestBurstThatTakesTooLong is of bursts that take more than 2^52 us to come back: the loader says how large one may be,
-// and the script takes one of that size.
+// TestBurstThatTakesTooLong is of bursts that take more than 2^52 us to come back: the loader says how large one may
+// be, and the script takes one of that size.
 func TestBurstThatTakesTooLong(t *testing.T) {
 	tests := []struct {
 		limit loader.Limit

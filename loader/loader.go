@@ -123,7 +123,8 @@ type Option func(*Loader)
 func New(rdb redis.UniversalClient, opts ...Option) *Loader {
 	l := &Loader{prefix: "sluice", clientID: newID()}
 	if nothing(rdb) {
-		l.fail(&ArgumentError{Argument: "client", Value: "nil", Want: "a redis.Client, ClusterClient, Ring or what wraps one"})
+		const want = "a redis.Client, ClusterClient, Ring or what wraps one"
+		l.fail(&ArgumentError{Argument: "client", Value: "nil", Want: want})
 	} else {
 		l.rdb, l.nodes = rdb, shown(rdb)
 	}

@@ -25,7 +25,10 @@ const (
 	ringResolution = time.Microsecond
 )
 
-// SliceRing returns the limiter of this name with one to eight windows, from 1 ms to 9999 days, the longest up to
+// SliceRing returns the limiter of this name. Use it for several windows at once, and for limits in the millions.
+// Cost: nothing is sent. Call Check where the program starts.
+//
+// It takes one to eight windows, from 1 ms to 9999 days, the longest up to
 // 9999 times the shortest. The slices are a sixtieth of the shortest window long, and a day at most, or longer where
 // the longest window would otherwise take more than 10000; the option Slice sets them. They are a part of the key, so
 // keep the shortest and the longest window, or set Slice, where several programs share a limiter.
@@ -39,8 +42,9 @@ func (l *Loader) SliceRing(name string, limits []Limit, opts ...LimiterOption) S
 	return SliceRing{core{settings: s}.withWindows(limits)}
 }
 
-// With returns the limiter with other windows on the same slices, which apply at once to what has been
-// granted. A longer window than before counts from what the ring still holds. Cost: one small slice.
+// With returns the limiter with other windows on the same slices. Use it where the limits depend on the customer or the
+// plan: the new ones apply at once to what has been granted before. A longer window than before counts from what the
+// ring still holds. Cost: nothing is sent; one small allocation.
 func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWindows(limits)} }
 
 var sliceRing = kind{

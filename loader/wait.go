@@ -15,7 +15,7 @@ const bookable = time.Minute
 // shortest is the least that Wait sleeps before it asks again.
 const shortest = time.Millisecond
 
-// Wait is WaitN for one permit.
+// Wait is WaitN for one permit. Use it for workers that would rather be late than refused. Cost: as WaitN.
 func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(ctx, subject, 1) }
 
 // WaitN returns when it has n permits that may be used. It is for workers that would rather be late than refused. It

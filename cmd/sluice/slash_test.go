@@ -31,8 +31,10 @@ func TestServerSlash(t *testing.T) {
 	granted()
 	const log = `sluice:orders\.v1\.Orders/Create:\{ada\}:ll1`
 	wantText(t, sluiceRun(env, "inspect", name, "ada"), exitDone, log, `limiter +orders\.v1\.Orders/Create\n`)
-	wantText(t, sluiceRun(env, "inspect", "sluice:"+name+":{ada}:ll1", "limit=3"), exitDone, `limiter +orders\.v1\.Orders/Create\n`)
-	wantText(t, sluiceRun(env, "try", "gcra", "limit=3", "window=1m", "burst=3", "limiter="+name, "subject=ada"), exitDone, "granted")
+	wantText(t, sluiceRun(env, "inspect", "sluice:"+name+":{ada}:ll1", "limit=3"), exitDone,
+		`limiter +orders\.v1\.Orders/Create\n`)
+	wantText(t, sluiceRun(env, "try", "gcra", "limit=3", "window=1m", "burst=3", "limiter="+name, "subject=ada"),
+		exitDone, "granted")
 	wantText(t, sluiceRun(env, "top", "--limiter", name), exitDone, `orders\.v1\.Orders/Create +ada\n`)
 	wantText(t, sluiceRun(env, "top"), exitDone, `orders\.v1\.Orders/Create +ada\n`)
 	wantText(t, sluiceRun(env, "set-rate", name, "ada", "rate=9", "interval=1m"), exitDone, "rate")
@@ -44,7 +46,11 @@ func TestServerSlash(t *testing.T) {
 	if acl.status != exitDone || !strings.Contains(acl.stdout, "~sluice:*") {
 		t.Fatalf("acl: %+v", acl)
 	}
-	must(t, rdb.Do(background, "ACL", "SETUSER", "use", "on", "nopass", "~sluice:*", "+evalsha", "+hgetall", "+@read", "+@write", "+time").Err())
+	var command []any
+	for word := range strings.FieldsSeq("ACL SETUSER use on nopass ~sluice:* +evalsha +@read +@write +time") {
+		command = append(command, word)
+	}
+	must(t, rdb.Do(background, command...).Err())
 	opt := *rdb.Options()
 	opt.Username, opt.Password = "use", "any"
 	user := redis.NewClient(&opt)
