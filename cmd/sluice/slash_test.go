@@ -39,7 +39,7 @@ func TestServerSlash(t *testing.T) {
 	wantText(t, sluiceRun(env, "top"), exitDone, `orders\.v1\.Orders/Create +ada\n`)
 	wantText(t, sluiceRun(env, "set-rate", name, "ada", "rate=9", "interval=1m"), exitDone, "rate")
 	wantText(t, sluiceRun(env, "reset", name, "ada"), exitDone, "removed   "+log)
-	wantText(t, sluiceRun(env, "top", "--prefix", "a/b"), exitUsage, `prefix "a/b"`)
+	wantText(t, sluiceRun(env, "top", "--prefix", "a/b"), exitUsage, `prefix is "a/b": want letters`)
 
 	must(t, limits.Preload(background))
 	acl := sluiceRun(env, "acl")
