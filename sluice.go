@@ -45,7 +45,8 @@
 //
 // A key is <prefix>:<limiter>:{<subject>}:<state>, as in sluice:send-code:{ada@example.com}:ll1;
 // the patterns are in [Script.Keys]. The keys of one call share their hash tag, so that every
-// script runs on Redis Cluster. Prefix and limiter are of letters, digits, ".", "_" and "-";
+// script runs on Redis Cluster. Prefix and limiter are of letters, digits, ".", "_" and "-", the
+// limiter of "/" too;
 // in a subject "%", "{" and "}" are written %25, %7B and %7D, and it is never empty.
 //
 // # Compatibility

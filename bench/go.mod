@@ -1,6 +1,6 @@
 module github.com/sluice-redis/sluice/bench
 
-go 1.26.8
+go 1.26.0
 
 require (
 	github.com/go-chi/httprate v0.15.0

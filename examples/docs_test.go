@@ -213,6 +213,32 @@ func runProgram(t *testing.T, block, addr string) string {
 	return string(out)
 }
 
+// The test that docs/testing-your-handler.md shows passes, and fails where the handler is wrong.
+func TestTestingYourHandler(t *testing.T) {
+	page := readFile(t, "../docs/testing-your-handler.md")
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1)
+	if len(blocks) != 1 {
+		t.Fatalf("docs/testing-your-handler.md has %d blocks of Go, want 1", len(blocks))
+	}
+	run := func(text string) (string, error) {
+		source := filepath.Join(t.TempDir(), "limit_test.go")
+		if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("go", "test", source)
+		cmd.Dir = ".."
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run(blocks[0][1]); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	wrong := strings.ReplaceAll(blocks[0][1], "case !d.Granted:", "case false:")
+	if out, err := run(wrong); err == nil || !strings.Contains(out, `want 429, "60"`) {
+		t.Errorf("with a handler that lets everyone in: %v\n%s", err, out)
+	}
+}
+
 // The commands that README and docs/operations.md show to operators work, as they stand there.
 func TestServerOperatorsCommands(t *testing.T) {
 	addr := redistest.Start(t).Addr

@@ -94,7 +94,7 @@ func TestBatchKeepsEntriesApart(t *testing.T) {
 			batch.Allow(loader.ListLog{}, "s"),
 			batch.Allow(nil, "s"),
 			batch.Allow(log.With(loader.Limit{Permits: 1, Window: time.Nanosecond}), "s"),
-			batch.Allow(limits.GCRA("x", permits(1, 1000*day)), "s"),
+			batch.AllowN(limits.TokenBucket("x", loader.PerMinute(2)), "s", 3),
 			batch.Allow(log, "s"),
 			batch.Allow(log, "s"),
 			batch.Peek(log, "s"),
@@ -115,7 +115,7 @@ func TestBatchKeepsEntriesApart(t *testing.T) {
 			t.Error(e)
 		}
 		for i, argument := range map[int]string{
-			2: "subject", 4: "n", 6: "limiter", 7: "limiter", 8: "limiter", 9: "limiter", 10: "Limit.Window", 11: "window",
+			2: "subject", 4: "n", 6: "limiter", 7: "limiter", 8: "limiter", 9: "limiter", 10: "window", 11: "permits",
 		} {
 			if e := as[*loader.ArgumentError](t, results[i].Err); e.Argument != argument {
 				t.Errorf("entry %d: %v", i, e)
@@ -524,7 +524,7 @@ func TestBatchReserves(t *testing.T) {
 		t.Errorf("booked: %+v, %+v, %+v, %+v", full, none, wrong, allowed)
 	}
 	must(t, now.Reservation.Cancel(background)) // its moment has come: nothing
-	must(t, log.Cancel(background, "s", "a", 1))
+	must(t, log.WithID("a").Cancel(background, "s", 1))
 	batch.Reserve(log, "s")
 	results, err := batch.Do(background)
 	must(t, err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -34,7 +35,9 @@ var ErrBreakerOpen = errors.New("breaker is open")
 func Breaker(failures int, pause time.Duration) Option {
 	return func(l *Loader) {
 		if failures < 1 || pause <= 0 {
-			l.err = &ArgumentError{Argument: "Breaker", Want: "1 failure or more, and a pause above 0"}
+			l.fail(&ArgumentError{
+				Argument: "Breaker", Value: fmt.Sprintf("%d, %v", failures, pause), Want: "1 failure or more, and a pause above 0",
+			})
 			return
 		}
 		b := &breakers{limits: l, nodes: map[string]*breaker{}}

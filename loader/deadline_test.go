@@ -80,7 +80,7 @@ func everyCall(t *testing.T, limits *loader.Loader) map[string]func(context.Cont
 			return limits.TokenBucket("x", loader.PerHour(1000)).SetLimit(ctx, "s", loader.PerHour(5))
 		},
 		"Cancel": func(ctx context.Context) error {
-			return limits.ZSetLog("x", loader.PerHour(4)).Cancel(ctx, "s", "id", 1)
+			return limits.ZSetLog("x", loader.PerHour(4)).WithID("id").Cancel(ctx, "s", 1)
 		},
 	}
 	leased, err := limits.SliceRing("leased", []loader.Limit{loader.PerHour(100)},

@@ -27,7 +27,7 @@ import (
 func RememberDenials(n int) LimiterOption {
 	return func(s *settings) {
 		if n < 1 {
-			s.fail(&ArgumentError{Argument: "RememberDenials", Want: "1 or more"})
+			s.fail(s.refuse("RememberDenials", n, "1 or more"))
 			return
 		}
 		s.denials = &denials{max: n, start: time.Now(), known: map[string][]cachedDenial{}}

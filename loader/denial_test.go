@@ -157,7 +157,7 @@ func TestDenialIsDropped(t *testing.T) {
 		d, err := log.WithID("a").AllowN(background, "s", 2)
 		granted(t, d, err)
 		denies(t, log)
-		must(t, log.Cancel(background, "s", "a", 2))
+		must(t, log.WithID("a").Cancel(background, "s", 2))
 		d, err = log.Allow(background, "s")
 		granted(t, d, err)
 
@@ -238,7 +238,7 @@ func TestDenialsAreBounded(t *testing.T) {
 		}
 	})
 	_, err := loader.New(nobody(t)).GCRA("x", loader.PerMinute(1), loader.RememberDenials(0)).Allow(background, "s")
-	if err == nil || err.Error() != "loader: bad RememberDenials: want 1 or more" {
+	if err == nil || err.Error() != "loader: x: RememberDenials 0: want 1 or more" {
 		t.Error(err)
 	}
 }

@@ -2,8 +2,10 @@ package loader
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,9 +23,6 @@ var (
 
 	// ErrOutcomeUnknown is in every *OutcomeUnknownError.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-
-	// ErrCannotCancel is returned where a limiter cannot give permits back. ZSetLog can.
-	ErrCannotCancel = errors.New("loader: this limiter cannot give permits back")
 )
 
 // ArgumentError says that a call cannot be decided because of what was passed, and that nothing was
@@ -34,14 +33,21 @@ type ArgumentError struct {
 	Argument string // its name in the script's header, or what the loader calls it
 	Value    string // what was passed, where the loader says so
 	Want     string // what would be right
+
+	text string // what Error says behind the name; "" means Argument, Value and Want
 }
 
+// Error names the limiter or the script, what was passed, and what is wanted, in the units in which it was passed.
 func (e *ArgumentError) Error() string {
-	what := "bad " + e.Argument
-	if e.Value != "" {
-		what = e.Argument + " " + e.Value
+	text := e.text
+	switch {
+	case text != "":
+	case e.Value != "":
+		text = e.Argument + " " + e.Value + ": want " + e.Want
+	default:
+		text = "bad " + e.Argument + ": want " + e.Want
 	}
-	return prefixed(cmp.Or(e.Limiter, e.Script), what+": want "+e.Want)
+	return prefixed(cmp.Or(e.Limiter, e.Script), text)
 }
 
 // Is reports whether target is ErrExceedsLimit and the script said so.
@@ -82,8 +88,10 @@ func (e *OutcomeUnknownError) Error() string {
 func (e *OutcomeUnknownError) Unwrap() []error { return []error{ErrOutcomeUnknown, e.Err} }
 
 // WaitError says that Wait would have taken longer than it may. It is returned at once, and nothing is
-// booked, unless the answer was so late that the wait it granted did not fit any more: see WaitN.
+// booked, unless the answer was so late that the wait it granted did not fit any more: see WaitN. It is
+// context.DeadlineExceeded where the context's deadline was in the way, not where MaxWait was.
 type WaitError struct {
+	Limiter  string        // the limiter's name
 	N        int64         // permits asked for
 	Wait     time.Duration // how long they would take if no one else asks; Never for a limit of 0
 	MaxWait  time.Duration // the limiter's MaxWait, if that was in the way
@@ -91,13 +99,19 @@ type WaitError struct {
 }
 
 func (e *WaitError) Error() string {
+	text := fmt.Sprintf("Wait(n=%d) of %v would exceed context deadline", e.N, e.Wait)
 	switch {
 	case e.Wait == Never:
-		return fmt.Sprintf("loader: Wait(n=%d) would never end: the limit is 0", e.N)
+		text = fmt.Sprintf("Wait(n=%d) would never end: the limit is 0", e.N)
 	case e.MaxWait > 0:
-		return fmt.Sprintf("loader: Wait(n=%d) of %v would exceed MaxWait %v", e.N, e.Wait, e.MaxWait)
+		text = fmt.Sprintf("Wait(n=%d) of %v would exceed MaxWait %v", e.N, e.Wait, e.MaxWait)
 	}
-	return fmt.Sprintf("loader: Wait(n=%d) of %v would exceed context deadline", e.N, e.Wait)
+	return prefixed(e.Limiter, text)
+}
+
+// Is reports whether target is context.DeadlineExceeded and the context's deadline was in the way.
+func (e *WaitError) Is(target error) bool {
+	return target == context.DeadlineExceeded && !e.Deadline.IsZero() && e.MaxWait == 0 && e.Wait != Never
 }
 
 // NodeError is what went wrong on one node.
@@ -110,6 +124,29 @@ func (e *NodeError) Error() string { return fmt.Sprintf("loading scripts on %s: 
 
 // Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
+
+// named is the limiter's name, "" of one that no method of Loader made.
+func (c core) named() string {
+	if c.settings == nil {
+		return ""
+	}
+	return c.name
+}
+
+// errNoPermits is the error of a call that asks for less than one permit.
+func errNoPermits(limiter string, n int64) error {
+	return &ArgumentError{Limiter: limiter, Argument: "n", Value: strconv.FormatInt(n, 10), Want: "1 or more"}
+}
+
+// errEmptySubject is the error of a call about nobody.
+func errEmptySubject(limiter string) error {
+	return &ArgumentError{Limiter: limiter, Argument: "subject", Value: `""`, Want: "at least one character"}
+}
+
+// errCannotGiveBack is the error of a limiter whose script cannot give back.
+func (c core) errCannotGiveBack() error {
+	return fmt.Errorf("loader: %s: %s cannot give permits back: %w", c.name, c.kind.name, errors.ErrUnsupported)
+}
 
 // prefixed is text behind the names of the package and, if any, the limiter or script.
 func prefixed(name, text string) string {

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -188,4 +191,31 @@ func ExampleShareRoundTrips() {
 	requests.Wait()
 	fmt.Println(granted.Load())
 	// Output: 40
+}
+
+// A handler says when to come back.
+func ExampleDecision_RetryAfter() {
+	addr, stop := server()
+	defer stop()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	calls := loader.New(rdb).ListLog("calls", loader.PerMinute(1))
+
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, err := calls.Allow(r.Context(), "ada")
+		switch {
+		case err != nil:
+			http.Error(w, "try again later", http.StatusServiceUnavailable)
+		case !d.Granted:
+			w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfter(), 10))
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		}
+	})
+	for range 2 {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Printf("%d %q\n", answer.Code, answer.Header().Get("Retry-After"))
+	}
+	// Output:
+	// 200 ""
+	// 429 "60"
 }

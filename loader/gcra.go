@@ -11,19 +11,20 @@ import (
 // zero GCRA is not ready for use: see Loader.GCRA.
 type GCRA struct{ booker }
 
-// GCRA returns the limiter of this name.
+// GCRA returns the limiter of this name. Use it for an even rate, and for large limits in little memory.
+// Cost: nothing is sent. Call Check where the program starts.
 func (l *Loader) GCRA(name string, limit Limit, opts ...LimiterOption) GCRA {
 	s := l.configure(&gcra, name, opts)
 	return GCRA{booker{core{settings: s}.with(limit)}}
 }
 
-// With returns the limiter with another limit, for one call or for a plan: it applies at once to what has been granted.
-// Two windows for the same subject are two limiters of different names: here each call would judge by its own, and the
-// wider would be filled by the narrower. Cost: nothing, it is a copy.
+// With returns the limiter with another limit. Use it where the limit depends on the customer or the plan: the new one
+// applies at once to what has been granted before. For two windows of one subject use two limiters of different names:
+// here both would fill the same bucket. Cost: nothing is sent, it is a copy.
 func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
 var gcra = kind{
-	name: "GCRA", more: "; SliceRing takes more",
+	name: "GCRA", more: "; SliceRing holds more",
 	script: &sluice.GCRAV1, code: codeGCRA, books: true, capacity: burstOf, words: gcraWords, keys: one,
 }
 

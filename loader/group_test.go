@@ -502,7 +502,11 @@ func TestGroupAudit(t *testing.T) {
 			var all sync.WaitGroup
 			for process, opts := range [][]loader.Option{{loader.ShareRoundTrips()}, {loader.ShareRoundTrips()}, nil} {
 				limits := loader.New(client(t, addr), opts...)
-				limiter := m.make(limits, loader.Limit{Permits: limit, Window: window, Burst: limit / 10})
+				bounds := permits(limit, window)
+				if m.name == "GCRA" {
+					bounds.Burst = limit / 10
+				}
+				limiter := m.make(limits, bounds)
 				if m.name == "SliceRing" {
 					limiter = limits.SliceRing("x", []loader.Limit{{Permits: limit, Window: window}}, loader.Slice(time.Millisecond))
 				}

@@ -1,6 +1,9 @@
 package loader
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // The codes of the scripts, each with the number of its stored layout, as they stand in keys.
 const (
@@ -19,7 +22,8 @@ const (
 // Parts come behind it: the slice length in microseconds for sr1, and then, if there is one, the age of leases; "all",
 // or "by" and a client, for the permits of tb1.
 //
-// Prefix and limiter are of letters, digits, dot, underscore and dash. In a subject and in parts "%",
+// Prefix and limiter are of letters, digits, dot, underscore and dash, the limiter of slashes too, so that a route or a
+// gRPC method is a name ("orders.v1.Orders/Create"). In a subject and in parts "%",
 // "{" and "}" are written %25, %7B and %7D, so that the subject alone is the hash tag and a
 // limiter's keys are in one slot. Empty ones, parts apart, are an *ArgumentError. testdata/keys.json has
 // vectors for other languages.
@@ -27,11 +31,11 @@ func Key(prefix, limiter, subject, state string, parts ...string) (string, error
 	if err := checkNames(prefix, limiter); err != nil {
 		return "", err
 	}
-	if err := checkName("state", state); err != nil {
+	if err := checkName(limiter, "state", state); err != nil {
 		return "", err
 	}
 	if subject == "" {
-		return "", errEmptySubject()
+		return "", errEmptySubject(limiter)
 	}
 	var b strings.Builder
 	b.WriteString(prefix + ":" + limiter + ":{" + escape(subject) + "}:" + state)
@@ -50,24 +54,32 @@ func (c core) key(subject string) (string, error) {
 		return "", c.err
 	case c.bad != nil:
 		return "", c.bad
+	case c.badID != nil:
+		return "", c.badID
 	case subject == "":
-		return "", errEmptySubject()
+		return "", errEmptySubject(c.name)
 	}
 	return c.head + escape(subject) + c.tail, nil
 }
 
 func checkNames(prefix, limiter string) error {
-	if err := checkName("prefix", prefix); err != nil {
+	if err := checkName(limiter, "prefix", prefix); err != nil {
 		return err
 	}
-	return checkName("limiter", limiter)
+	return checkName("", "limiter", limiter)
 }
 
-func checkName(argument, name string) error {
-	if name == "" || strings.ContainsFunc(name, forbidden) {
-		return &ArgumentError{Argument: argument, Want: "letters, digits, dot, underscore and dash, at least one"}
+// checkName is what is wrong with a part of a limiter's keys.
+func checkName(limiter, argument, name string) error {
+	allowed, want := name, "letters, digits, dot, underscore and dash, at least one"
+	if argument == "limiter" {
+		allowed = strings.ReplaceAll(name, "/", "")
+		want = "letters, digits, dot, underscore, dash and slash, at least one"
 	}
-	return nil
+	if name != "" && !strings.ContainsFunc(allowed, forbidden) {
+		return nil
+	}
+	return &ArgumentError{Limiter: limiter, Argument: argument, Value: strconv.Quote(name), Want: want}
 }
 
 func forbidden(r rune) bool {
@@ -76,10 +88,6 @@ func forbidden(r rune) bool {
 		return false
 	}
 	return r != '.' && r != '_' && r != '-'
-}
-
-func errEmptySubject() error {
-	return &ArgumentError{Argument: "subject", Want: "at least one character"}
 }
 
 // escape writes the characters that Redis Cluster reads in keys, and the escape itself, as %XX.

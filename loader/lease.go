@@ -14,6 +14,8 @@ import (
 const (
 	mostLeaseSlices = 500    // how many slices an age covers: half of what slice_ring_return reaches back
 	leasedSubjects  = 10_000 // in memory, by default
+	leasedBlock     = 1000   // permits held for a subject, by default: at most
+	leasedShare     = 10     // and at most the smallest limit divided by this
 )
 
 // LeaseAge lets the permits of a SliceRing be taken in blocks and spent up to d later: see SliceRing.Leased. It
@@ -22,9 +24,9 @@ const (
 // age, or none, never share the state. From 1 ms to less than 500 slices, in whole microseconds.
 func LeaseAge(d time.Duration) LimiterOption {
 	return func(s *settings) {
-		s.use("LeaseAge", codeSliceRing)
+		s.use("LeaseAge", &sliceRing)
 		if d < time.Millisecond || d%time.Microsecond != 0 {
-			s.fail(&ArgumentError{Argument: "LeaseAge", Want: "1 ms or more, in whole microseconds"})
+			s.fail(s.refuse("LeaseAge", d, "1ms or more, in whole microseconds"))
 		}
 		s.leaseAge = d
 	}
@@ -36,15 +38,17 @@ func (s *settings) leasePart() string {
 		return ""
 	}
 	if s.slice > 0 && s.leaseAge/s.slice >= mostLeaseSlices {
-		s.fail(&ArgumentError{Argument: "LeaseAge", Want: "less than 500 slices of " + s.slice.String()})
+		s.fail(s.refuse("LeaseAge", s.leaseAge, "less than 500 slices of "+s.slice.String()))
 	}
 	return ":" + strconv.FormatInt(s.leaseAge.Microseconds(), 10)
 }
 
-// LeaseOptions says how a process takes permits in blocks.
+// LeaseOptions says how a process takes permits in blocks. The zero value is ready for use.
 type LeaseOptions struct {
-	// Block is the most permits that are held for a subject: 1 or more. Blocks begin with what is asked for,
-	// double as long as they are used up, and shrink where little remains or is used.
+	// Block is the most permits that are held for a subject. Blocks begin with what is asked for,
+	// double as long as they are used up, and shrink where little remains or is used. 0 means 1000, for then one
+	// decision in a thousand reaches Redis and larger blocks save next to nothing; but a tenth of the smallest limit
+	// at most, 1 at least, so that a process that holds a whole block leaves others nine tenths.
 	Block int64
 
 	// Idle is how long nobody asks for a subject until its permits are given back. 0 means a quarter of
@@ -72,8 +76,10 @@ type Leased struct {
 	stopped chan struct{}
 }
 
-// Leased returns the ring as a limiter that takes permits in blocks and spends them in this process: at a
-// million decisions a second about one in a thousand reaches Redis. The ring needs the option LeaseAge.
+// Leased returns the ring as a limiter that takes permits in blocks and spends them in this process. Use it for few
+// subjects with very many decisions each: at a million decisions a second about one in a thousand reaches Redis. For
+// many subjects with few decisions each it costs more than it saves: use the ring itself. The ring needs the option
+// LeaseAge. Close the Leased where the program ends.
 //
 // The guarantee is the ring's, for the moments at which permits are spent: no window ever holds more than
 // its limit. A permit is spent no later than LeaseAge after Redis counted it (by this process's monotonic clock,
@@ -91,9 +97,6 @@ type Leased struct {
 // eviction or a failover Redis no longer counts what is held here: it may be spent on top of the limit until
 // its age ends, and what of it is given back into the slice in which the ring began anew is taken from others. So
 // may be what a machine holds that is suspended, whose monotonic clock stands still.
-//
-// It is for few subjects with very many decisions each. For many subjects with few each it costs more than it
-// saves: use the ring itself.
 //
 // Cost: a goroutine, and about 300 bytes a subject that has been asked for within Idle.
 func (r SliceRing) Leased(lease LeaseOptions) (*Leased, error) {
@@ -115,13 +118,16 @@ func (r SliceRing) checkLease(lease *LeaseOptions) error {
 	}
 	switch {
 	case r.leaseAge == 0:
-		return &ArgumentError{Argument: "limiter", Want: "one with the option LeaseAge"}
-	case lease.Block < 1:
-		return &ArgumentError{Argument: "LeaseOptions.Block", Want: "1 or more"}
+		return r.refuse("Leased", "without LeaseAge", "a SliceRing with the option LeaseAge")
+	case lease.Block < 0:
+		return r.refuse("LeaseOptions.Block", lease.Block, "0 or more")
 	case lease.Idle < 0 || lease.Idle%time.Microsecond != 0:
 		return r.refuse("LeaseOptions.Idle", lease.Idle, "whole microseconds, 0 or more")
 	case lease.Subjects < 0:
-		return &ArgumentError{Argument: "LeaseOptions.Subjects", Want: "0 or more"}
+		return r.refuse("LeaseOptions.Subjects", lease.Subjects, "0 or more")
+	}
+	if lease.Block == 0 {
+		lease.Block = max(min(leasedBlock, leastOf(r.core)/leasedShare), 1)
 	}
 	if lease.Idle == 0 {
 		lease.Idle = r.leaseAge / 4
@@ -132,8 +138,9 @@ func (r SliceRing) checkLease(lease *LeaseOptions) error {
 	return nil
 }
 
-// Allow asks for one permit now. Cost: nothing of Redis where one is held, else one round trip that is shared
-// by all who wait for permits of the subject, and one or two more where a block is denied.
+// Allow asks for one permit now. Use it for requests that are answered now or not at all. Cost: nothing is sent where a
+// permit is held, else one round trip that is shared by all who wait for permits of the subject, and one or two more
+// where a block is denied.
 //
 // Of a decision made here Remaining is what is held and what Redis had left when it was asked last, ResetAfter
 // is as of then, and Now is the server's clock as reckoned from then, up to a round trip late.
@@ -141,11 +148,11 @@ func (l *Leased) Allow(ctx context.Context, subject string) (Decision, error) {
 	return l.AllowN(ctx, subject, 1)
 }
 
-// AllowN is Allow for n permits, all or nothing. More than could ever be granted is an error that is
-// ErrExceedsLimit.
+// AllowN is Allow for n permits, all or nothing. Use it where one request counts for several. More than could ever be
+// granted is an error that is ErrExceedsLimit. Cost: as Allow.
 func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
 	if n < 1 {
-		return Decision{}, errNoPermits()
+		return Decision{}, errNoPermits(l.ring.name, n)
 	}
 	if d, ok := l.spend(subject, n); ok {
 		return d, nil
@@ -153,17 +160,19 @@ func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision,
 	return l.take(ctx, subject, question{method: "AllowN", permits: n})
 }
 
-// Wait is WaitN for one permit.
+// Wait is WaitN for one permit. Use it for workers that would rather be late than refused. Cost: as WaitN.
 func (l *Leased) Wait(ctx context.Context, subject string) error { return l.WaitN(ctx, subject, 1) }
 
-// WaitN returns when it has n permits that may be used. It sleeps and asks again, as that of a SliceRing.
+// WaitN returns when it has n permits that may be used. It sleeps and asks again, as that of a SliceRing. Cost: as
+// AllowN, once for each sleep.
 func (l *Leased) WaitN(ctx context.Context, subject string, n int64) error {
 	return l.ring.waiter(ctx, subject, n, nil, func(ctx context.Context, q question) (Decision, error) {
 		return l.take(ctx, subject, q)
 	}).wait(ctx)
 }
 
-// Peek looks and changes nothing: Remaining includes what is held here. Cost: one round trip.
+// Peek looks and changes nothing. Use it to show what is left. Remaining includes what is held here. Cost: one round
+// trip.
 func (l *Leased) Peek(ctx context.Context, subject string) (Decision, error) {
 	d, err := l.ring.Peek(ctx, subject)
 	h := l.find(subject)
@@ -178,8 +187,8 @@ func (l *Leased) Peek(ctx context.Context, subject string) (Decision, error) {
 	return d, nil
 }
 
-// Reset makes the subject's limiter as new and drops what is held here; other processes keep what they hold.
-// Cost: one round trip.
+// Reset removes what was granted to the subject, and drops what is held here. Use it to unblock someone. Other
+// processes keep what they hold. Cost: one round trip.
 func (l *Leased) Reset(ctx context.Context, subject string) error {
 	err := l.ring.Reset(ctx, subject)
 	if h := l.find(subject); h != nil {
@@ -195,7 +204,8 @@ type LeaseStats struct {
 	MostIdle int64 // as many as that can be: Block for each of LeaseOptions.Subjects
 }
 
-// Stats returns what is held. Cost: it looks at every subject that is held.
+// Stats returns what is held. Use it for metrics, once in some seconds. Cost: nothing is sent; it locks every subject
+// that is held for a moment.
 func (l *Leased) Stats() LeaseStats {
 	s := LeaseStats{MostIdle: l.lease.Block * int64(l.lease.Subjects)}
 	for _, h := range l.all() {
@@ -207,9 +217,9 @@ func (l *Leased) Stats() LeaseStats {
 	return s
 }
 
-// Close gives back all permits that are held and returns what went wrong: those of a call that failed stay
-// counted until their window is over. Calls after it are decided by Redis one by one. Cost: one round trip a
-// block that is held, sixteen at a time.
+// Close gives back all permits that are held. Use it where the program ends, with a deadline. It returns what went
+// wrong: permits of a call that failed stay counted until their window is over. Calls after it are decided by Redis one
+// by one. Cost: one round trip a block that is held, sixteen at a time.
 func (l *Leased) Close(ctx context.Context) error {
 	l.mu.Lock()
 	subjects := l.subjects

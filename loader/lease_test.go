@@ -501,6 +501,37 @@ func TestLeaseAgeIsInTheKey(t *testing.T) {
 	})
 }
 
+// TestLeaseDefaults takes blocks with the zero LeaseOptions: a thousand at most, and a tenth of the smallest limit.
+func TestLeaseDefaults(t *testing.T) {
+	for _, test := range []struct {
+		limits []loader.Limit
+		block  int64
+	}{
+		{[]loader.Limit{loader.PerMinute(1_000_000)}, 1000},
+		{[]loader.Limit{loader.PerMinute(10_000)}, 1000},
+		{[]loader.Limit{loader.PerMinute(9_999)}, 999},
+		{[]loader.Limit{loader.PerMinute(60)}, 6},
+		{[]loader.Limit{loader.PerMinute(60), loader.PerHour(50)}, 5},
+		{[]loader.Limit{loader.PerMinute(9)}, 1},
+		{[]loader.Limit{loader.PerMinute(1)}, 1},
+		{[]loader.Limit{{}}, 1},
+	} {
+		_, rdb := fake(t)
+		ring := loader.New(rdb).SliceRing("x", test.limits, loader.LeaseAge(time.Hour), loader.Slice(time.Minute))
+		leased, err := ring.Leased(loader.LeaseOptions{})
+		must(t, err)
+		if most := leased.Stats().MostIdle; most != test.block*10_000 {
+			t.Errorf("%v: up to %d held for 10000 subjects, want blocks of %d", test.limits, most, test.block)
+		}
+		d, err := leased.Allow(background, "s")
+		must(t, err)
+		if d.Granted == (test.limits[0].Permits == 0) {
+			t.Errorf("%v: %+v", test.limits, d)
+		}
+		must(t, leased.Close(background))
+	}
+}
+
 func TestLeaseRefused(t *testing.T) {
 	limits := loader.New(nobody(t))
 	minute := []loader.Limit{loader.PerMinute(60)}
@@ -510,15 +541,15 @@ func TestLeaseRefused(t *testing.T) {
 		lease loader.LeaseOptions
 		want  string
 	}{
-		{"without an age", limits.SliceRing("x", minute), loader.LeaseOptions{Block: 1}, "loader: bad limiter: want one with the option LeaseAge"},
-		{"an age too short", limits.SliceRing("x", minute, loader.LeaseAge(0)), loader.LeaseOptions{Block: 1}, "loader: bad LeaseAge: want 1 ms or more, in whole microseconds"},
-		{"an age with a fraction", limits.SliceRing("x", minute, loader.LeaseAge(time.Second+1)), loader.LeaseOptions{Block: 1}, "loader: bad LeaseAge: want 1 ms or more, in whole microseconds"},
-		{"an age too long", limits.SliceRing("x", minute, loader.LeaseAge(500*time.Second)), loader.LeaseOptions{Block: 1}, "loader: bad LeaseAge: want less than 500 slices of 1s"},
-		{"a bad limit", limits.SliceRing("x", nil, loader.LeaseAge(100*time.Millisecond)), loader.LeaseOptions{Block: 1}, "loader: bad limits: want 1 to 8"},
+		{"without an age", limits.SliceRing("x", minute), loader.LeaseOptions{Block: 1}, "loader: x: Leased without LeaseAge: want a SliceRing with the option LeaseAge"},
+		{"an age too short", limits.SliceRing("x", minute, loader.LeaseAge(0)), loader.LeaseOptions{Block: 1}, "loader: x: LeaseAge 0s: want 1ms or more, in whole microseconds"},
+		{"an age with a fraction", limits.SliceRing("x", minute, loader.LeaseAge(time.Second+1)), loader.LeaseOptions{Block: 1}, "loader: x: LeaseAge 1.000000001s: want 1ms or more, in whole microseconds"},
+		{"an age too long", limits.SliceRing("x", minute, loader.LeaseAge(500*time.Second)), loader.LeaseOptions{Block: 1}, "loader: x: LeaseAge 8m20s: want less than 500 slices of 1s"},
+		{"a bad limit", limits.SliceRing("x", nil, loader.LeaseAge(100*time.Millisecond)), loader.LeaseOptions{Block: 1}, "loader: x: 0 limits: want 1 to 8"},
 		{"no ring", loader.SliceRing{}, loader.LeaseOptions{Block: 1}, "loader: bad limiter: want one that a method of Loader made"},
-		{"no block", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{}, "loader: bad LeaseOptions.Block: want 1 or more"},
+		{"negative Block", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: -1}, "loader: x: LeaseOptions.Block -1: want 0 or more"},
 		{"negative Idle", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1, Idle: -1}, "loader: x: LeaseOptions.Idle -1ns: want whole microseconds, 0 or more"},
-		{"negative Subjects", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1, Subjects: -1}, "loader: bad LeaseOptions.Subjects: want 0 or more"},
+		{"negative Subjects", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1, Subjects: -1}, "loader: x: LeaseOptions.Subjects -1: want 0 or more"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -529,7 +560,7 @@ func TestLeaseRefused(t *testing.T) {
 	}
 	leased, err := limits.SliceRing("x", minute, loader.LeaseAge(time.Second)).Leased(loader.LeaseOptions{Block: 1})
 	must(t, err)
-	for want, n := range map[string]int64{"loader: bad n: want 1 or more": 0, "loader: x: AllowN(n=61) exceeds limit 60": 61} {
+	for want, n := range map[string]int64{"loader: x: n 0: want 1 or more": 0, "loader: x: AllowN(n=61) exceeds limit 60": 61} {
 		if _, err := leased.AllowN(background, "s", n); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}

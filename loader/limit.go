@@ -3,11 +3,14 @@ package loader
 import (
 	"fmt"
 	"math"
+	"math/bits"
+	"strconv"
 	"time"
 )
 
-// Never is the Wait of a Decision that no amount of waiting will turn, as with a limit of 0.
-const Never time.Duration = math.MaxInt64
+// Never is the Wait of a Decision that no amount of waiting will turn, as with a limit of 0. It is 146 years, half of
+// what a time.Duration holds, so that adding to it does not overflow.
+const Never time.Duration = 1 << 62
 
 // Limit is how many permits a subject may have in any window.
 //
@@ -16,7 +19,7 @@ const Never time.Duration = math.MaxInt64
 type Limit struct {
 	Permits int64         // permits in a window
 	Window  time.Duration // its length, from 1 ms to 366 days (9999 of a SliceRing), in whole microseconds
-	Burst   int64         // GCRA only: the most permits at once; 0 means Permits
+	Burst   int64         // of a GCRA the most permits at once, 0 means Permits; of all others 0
 }
 
 // PerSecond is a limit of n permits in a second.
@@ -43,15 +46,83 @@ func (l Limit) burst() int64 {
 func (s *settings) check(l Limit) error {
 	switch most, burst := s.kind.max("limit", "rate", "limit_i"), s.kind.max("burst"); {
 	case l.Permits < 0:
-		return s.refuse("Limit.Permits", l.Permits, "0 or more")
+		return s.refuse("permits", l.Permits, "0 or more")
 	case l.Permits > most:
-		return s.refuse("Limit.Permits", l.Permits, fmt.Sprintf("up to %d in a %s%s", most, s.kind.name, s.kind.more))
+		return s.tooMuch(l.Permits, most)
+	case l.Burst > 0 && s.kind != &gcra:
+		return &ArgumentError{
+			Limiter: s.name, Argument: "burst", Value: strconv.FormatInt(l.Burst, 10), Want: "0",
+			text: fmt.Sprintf("burst %d: %s has none, GCRA has", l.Burst, s.kind.name),
+		}
 	case l.Burst < 0:
-		return s.refuse("Limit.Burst", l.Burst, "0 or more")
+		return s.refuse("burst", l.Burst, "0 or more")
 	case l.Burst > burst:
-		return s.refuse("Limit.Burst", l.Burst, fmt.Sprintf("up to %d", burst))
-	case l.Window%time.Microsecond != 0:
-		return s.refuse("Limit.Window", l.Window, "whole microseconds")
+		return s.refuse("burst", l.Burst, fmt.Sprintf("up to %d", burst))
+	case l.Permits == 0: // nothing is asked for: it needs no window
+		return nil
+	}
+	if err := s.checkWindow(l.Window); err != nil {
+		return err
+	}
+	if most := longestBurst(l); l.Burst > most {
+		permits := "1 permit"
+		if l.Permits > 1 {
+			permits = fmt.Sprintf("%d permits", l.Permits)
+		}
+		return s.refuse("burst", l.Burst, fmt.Sprintf("up to %d with %s in %s", most, permits, span(l.Window)))
 	}
 	return nil
+}
+
+// tooMuch is the error of a limit of more permits than the script takes, with the limiters that take more.
+func (s *settings) tooMuch(permits, most int64) error {
+	return &ArgumentError{
+		Limiter: s.name, Argument: "permits", Value: strconv.FormatInt(permits, 10), Want: fmt.Sprintf("%d or less", most),
+		text: fmt.Sprintf("%d permits: %s holds %d%s", permits, s.kind.name, most, s.kind.more),
+	}
+}
+
+// checkWindow is what is wrong with the length of a window.
+func (s *settings) checkWindow(d time.Duration) error {
+	switch longest := s.kind.longestWindow(); {
+	case d < shortestWindow || d > longest:
+		return s.refuse("window", d, fmt.Sprintf("%v to %s", shortestWindow, span(longest)))
+	case d%time.Microsecond != 0:
+		return s.refuse("window", d, "whole microseconds")
+	}
+	return nil
+}
+
+// shortestWindow is the shortest that the scripts take.
+const shortestWindow = time.Millisecond
+
+// longestWindow is the longest window that the script takes.
+func (k *kind) longestWindow() time.Duration {
+	if k == &sliceRing {
+		return coveredSlices * longestSlice
+	}
+	return time.Duration(k.max("window", "interval")) * time.Microsecond
+}
+
+// longestReturn is how long a burst of gcra may take to come back, in microseconds.
+const longestReturn = 1 << 52
+
+// longestBurst is the largest burst that comes back in that time, exactly as gcra reckons it: burst * window / permits.
+func longestBurst(l Limit) int64 {
+	window := uint64(l.Window.Microseconds())
+	hi, lo := bits.Mul64(longestReturn, uint64(l.Permits))
+	if hi >= window {
+		return math.MaxInt64
+	}
+	most, _ := bits.Div64(hi, lo, window)
+	return int64(min(most, math.MaxInt64))
+}
+
+// span is a length of time for people: whole days are days.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d < 2*day || d%day != 0 {
+		return d.String()
+	}
+	return fmt.Sprintf("%d days", d/day)
 }

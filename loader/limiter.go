@@ -32,6 +32,9 @@ type Limiter interface {
 
 	// Reset gives the subject its whole limit back. Use it to unblock a customer.
 	Reset(ctx context.Context, subject string) error
+
+	// Check says what is wrong with the limiter's name, limit and options. It sends nothing.
+	Check() error
 }
 
 // Reserver is a Limiter that books permits ahead: all but SliceRing.
@@ -48,7 +51,8 @@ type Reserver interface {
 // kind is what limiters of one script have in common.
 type kind struct {
 	name       string // "GCRA"
-	more       string // who takes more than it does, for errors
+	more       string // which limiters hold more permits, for errors
+	atOnce     string // and which grant more in one call
 	script     *sluice.Script
 	code       string
 	ids        bool // a call carries an id: it may be repeated and given back
@@ -67,6 +71,7 @@ type core struct {
 	ring  ring // of a SliceRing, instead of limit
 	id    string
 	bad   error // what is wrong with the limit
+	badID error // what is wrong with the id
 }
 
 // Allow asks for one permit now. Use it to refuse what is over the limit: in a handler, say. Cost: one round trip.
@@ -147,8 +152,6 @@ func unbounded(c core) int64 {
 	}
 	return unknownCapacity
 }
-
-func errNoPermits() error { return &ArgumentError{Argument: "n", Want: "1 or more"} }
 
 // newID returns 22 characters, of 128 random bits.
 func newID() string {

@@ -168,7 +168,7 @@ func TestZeroLimitDenies(t *testing.T) {
 			}
 		}
 		e := as[*loader.WaitError](t, limiter.Wait(background, "ada"))
-		if e.Wait != loader.Never || e.Error() != "loader: Wait(n=1) would never end: the limit is 0" {
+		if e.Wait != loader.Never || e.Error() != "loader: test: Wait(n=1) would never end: the limit is 0" {
 			t.Error(e)
 		}
 		if reserver, ok := limiter.(loader.Reserver); ok {
@@ -196,18 +196,18 @@ func TestRefusedWithoutAsking(t *testing.T) {
 		{"more than the limit", limits.ListLog("x", limit), "s", 4, "loader: x: AllowN(n=4) exceeds limit 3"},
 		{"more than the burst", limits.GCRA("x", loader.Limit{Permits: 9, Window: time.Minute, Burst: 2}), "s", 3, "loader: x: AllowN(n=3) exceeds limit 2"},
 		{"more than the least window", limits.SliceRing("x", []loader.Limit{limit, loader.PerHour(2)}), "s", 3, "loader: x: AllowN(n=3) exceeds limit 2"},
-		{"no permits", limits.ListLog("x", limit), "s", 0, "loader: bad n: want 1 or more"},
-		{"negative permits", limits.ZSetLog("x", limit), "s", -1, "loader: bad n: want 1 or more"},
-		{"no subject", limits.GCRA("x", limit), "", 1, "loader: bad subject: want at least one character"},
-		{"name", limits.GCRA("x:y", limit), "s", 1, "loader: bad limiter: want letters, digits, dot, underscore and dash, at least one"},
-		{"prefix", loader.New(nobody(t), loader.Prefix("{p}")).GCRA("x", limit), "s", 1, "loader: bad prefix: want letters, digits, dot, underscore and dash, at least one"},
-		{"negative limit", limits.TokenBucket("x", loader.PerMinute(-1)), "s", 1, "loader: x: Limit.Permits -1: want 0 or more"},
-		{"negative burst", limits.GCRA("x", loader.Limit{Permits: 1, Window: time.Minute, Burst: -1}), "s", 1, "loader: x: Limit.Burst -1: want 0 or more"},
-		{"negative limit of a plan", limits.ZSetLog("x", limit).With(loader.PerMinute(-1)), "s", 1, "loader: x: Limit.Permits -1: want 0 or more"},
-		{"no windows", limits.SliceRing("x", nil), "s", 1, "loader: bad limits: want 1 to 8"},
-		{"nine windows", limits.SliceRing("x", make([]loader.Limit, 9), loader.Slice(time.Second)), "s", 1, "loader: bad limits: want 1 to 8"},
-		{"a window shorter than a slice", limits.SliceRing("x", []loader.Limit{limit}, loader.Slice(time.Hour)), "s", 1, "loader: x: Limit.Window 1m0s: want a slice, 1h0m0s, or more"},
-		{"an option of another limiter", limits.GCRA("x", limit, loader.PerClient()), "s", 1, "loader: bad option PerClient: want a limiter that has it"},
+		{"no permits", limits.ListLog("x", limit), "s", 0, "loader: x: n 0: want 1 or more"},
+		{"negative permits", limits.ZSetLog("x", limit), "s", -1, "loader: x: n -1: want 1 or more"},
+		{"no subject", limits.GCRA("x", limit), "", 1, `loader: x: subject "": want at least one character`},
+		{"name", limits.GCRA("x:y", limit), "s", 1, `loader: limiter "x:y": want letters, digits, dot, underscore, dash and slash, at least one`},
+		{"prefix", loader.New(nobody(t), loader.Prefix("{p}")).GCRA("x", limit), "s", 1, `loader: x: prefix "{p}": want letters, digits, dot, underscore and dash, at least one`},
+		{"negative limit", limits.TokenBucket("x", loader.PerMinute(-1)), "s", 1, "loader: x: permits -1: want 0 or more"},
+		{"negative burst", limits.GCRA("x", loader.Limit{Permits: 1, Window: time.Minute, Burst: -1}), "s", 1, "loader: x: burst -1: want 0 or more"},
+		{"negative limit of a plan", limits.ZSetLog("x", limit).With(loader.PerMinute(-1)), "s", 1, "loader: x: permits -1: want 0 or more"},
+		{"no windows", limits.SliceRing("x", nil), "s", 1, "loader: x: 0 limits: want 1 to 8"},
+		{"nine windows", limits.SliceRing("x", make([]loader.Limit, 9), loader.Slice(time.Second)), "s", 1, "loader: x: 9 limits: want 1 to 8"},
+		{"a window shorter than a slice", limits.SliceRing("x", []loader.Limit{limit}, loader.Slice(time.Hour)), "s", 1, "loader: x: window 1m0s: want a slice, 1h0m0s, or more"},
+		{"an option of another limiter", limits.GCRA("x", limit, loader.PerClient()), "s", 1, "loader: x: PerClient is an option of TokenBucket, not of GCRA"},
 		{"a negative MaxWait", limits.GCRA("x", limit, loader.MaxWait(-1)), "s", 1, "loader: x: MaxWait -1ns: want whole microseconds, 0 or more"},
 		{"the zero limiter", loader.ListLog{}, "s", 1, "loader: bad limiter: want one that a method of Loader made"},
 		{"the zero ring", loader.SliceRing{}.With(limit), "s", 1, "loader: bad limiter: want one that a method of Loader made"},
@@ -342,15 +342,22 @@ func TestWithIDChargesOnce(t *testing.T) {
 	}
 	as[*loader.ArgumentError](t, second(log.WithID("a|b").Allow(background, "s")))
 
-	must(t, log.Cancel(background, "s", "order-17", 2))
+	must(t, log.WithID("order-17").Cancel(background, "s", 2))
 	if m.Exists("sluice:x:{s}:zl1") {
 		members, _ := m.ZMembers("sluice:x:{s}:zl1")
 		t.Errorf("after Cancel: %q", members)
 	}
-	must(t, log.Cancel(background, "s", "order-17", 2))
-	as[*loader.ArgumentError](t, log.Cancel(background, "s", "", 1))
-	as[*loader.ArgumentError](t, log.Cancel(background, "s", "x", 0))
-	as[*loader.ArgumentError](t, log.Cancel(background, "s", "x", 501))
+	must(t, log.WithID("order-17").Cancel(background, "s", 2))
+	for want, err := range map[string]error{
+		"loader: x: Cancel without an id: want WithID before it": log.Cancel(background, "s", 1),
+		"loader: x: n 0: want 1 to 500":                          log.WithID("x").Cancel(background, "s", 0),
+		"loader: x: n 501: want 1 to 500":                        log.WithID("x").Cancel(background, "s", 501),
+		`loader: x: id "": want 1 to 128 bytes without |`:        log.WithID("").Cancel(background, "s", 1),
+	} {
+		if as[*loader.ArgumentError](t, err).Error() != want {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -425,8 +432,9 @@ func testReservationCancel(t *testing.T, rdb *redis.Client) {
 
 	r, err = list.Reserve(background, "s")
 	must(t, err)
-	if err := r.Cancel(background); !errors.Is(err, loader.ErrCannotCancel) {
-		t.Errorf("Cancel: %v", err)
+	const want = "loader: x: ListLog cannot give permits back: unsupported operation"
+	if err := r.Cancel(background); !errors.Is(err, errors.ErrUnsupported) || err.Error() != want {
+		t.Errorf("Cancel: %v\nwant %s", err, want)
 	}
 }
 

@@ -10,19 +10,20 @@ import (
 // the permits of one call up to 1000. The zero ListLog is not ready for use: see Loader.ListLog.
 type ListLog struct{ booker }
 
-// ListLog returns the limiter of this name.
+// ListLog returns the limiter of this name. Use it for exact limits, unless one of the others has what you need.
+// Cost: nothing is sent. Call Check where the program starts.
 func (l *Loader) ListLog(name string, limit Limit, opts ...LimiterOption) ListLog {
 	s := l.configure(&listLog, name, opts)
 	return ListLog{booker{core{settings: s}.with(limit)}}
 }
 
-// With returns the limiter with another limit, for one call or for a plan: it applies at once to what has been granted.
-// Two windows for the same subject are two limiters of different names, or a SliceRing: callers that take turns with
-// two windows here get the limit of the longer one anew, for the shorter one trims. Cost: nothing, it is a copy.
+// With returns the limiter with another limit. Use it where the limit depends on the customer or the plan: the new one
+// applies at once to what has been granted before. For two windows of one subject use two limiters of different names,
+// or a SliceRing: a shorter window removes what a longer one still has to count. Cost: nothing is sent, it is a copy.
 func (b ListLog) With(limit Limit) ListLog { return ListLog{booker{b.with(limit)}} }
 
 var listLog = kind{
-	name: "ListLog", more: "; GCRA or SliceRing take more",
+	name: "ListLog", more: "; GCRA or SliceRing hold more", atOnce: "; GCRA or SliceRing take more",
 	script: &sluice.ListLogV1, code: codeListLog, books: true, capacity: permitsOf, words: listLogWords, keys: one,
 }
 

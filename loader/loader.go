@@ -22,7 +22,8 @@
 // # Errors
 //
 // An error means that there was no decision; a denial is not an error. Constructors never fail: what is
-// wrong with a name or a limit is an [*ArgumentError] of every call. A call that was sent and got no
+// wrong with a name, a limit or an option is an [*ArgumentError] of every call, and of Check, which is for the start of
+// a program. A call that was sent and got no
 // reply is an [*OutcomeUnknownError]: it may have been charged, once. The loader never sends a decision
 // twice unless the first one cannot have run or carries an id.
 //
@@ -76,6 +77,7 @@ package loader
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -111,7 +113,7 @@ type Option func(*Loader)
 
 // New returns a loader on rdb, which is a *redis.Client, a *redis.ClusterClient, a *redis.Ring or
 // anything that wraps one of them. It sends nothing: scripts load themselves when they are first
-// needed. rdb stays the caller's to close.
+// needed. rdb stays the caller's to close. A nil one is an *ArgumentError of every call.
 //
 // Give a wrapper such as struct{ redis.UniversalClient } the method Unwrap() redis.UniversalClient, or it hides
 // what it wraps. By Unwrap, through several wrappers too, the loader finds the nodes; scripts of a Ring and a
@@ -119,7 +121,13 @@ type Option func(*Loader)
 // hidden decisions still work, but Preload and Nodes are errors, a Breaker is one for all nodes, and a missing
 // script may take one round trip more, with its source.
 func New(rdb redis.UniversalClient, opts ...Option) *Loader {
-	l := &Loader{rdb: rdb, nodes: shown(rdb), prefix: "sluice", clientID: newID()}
+	l := &Loader{prefix: "sluice", clientID: newID()}
+	if nothing(rdb) {
+		const want = "a redis.Client, ClusterClient, Ring or what wraps one"
+		l.fail(&ArgumentError{Argument: "client", Value: "nil", Want: want})
+	} else {
+		l.rdb, l.nodes = rdb, shown(rdb)
+	}
 	for _, opt := range opts {
 		opt(l)
 	}
@@ -128,6 +136,16 @@ func New(rdb redis.UniversalClient, opts ...Option) *Loader {
 	l.deadlines.timeout = cmp.Or(l.timeout, defaultTimeout)
 	l.policyDeadlines.timeout = cmp.Or(l.timeout, policyTimeout)
 	return l
+}
+
+// nothing reports whether there is no client, or a wrapper around none.
+func nothing(rdb redis.UniversalClient) bool {
+	v := reflect.ValueOf(rdb)
+	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return true
+	}
+	w, ok := rdb.(wrapper)
+	return ok && nothing(w.Unwrap())
 }
 
 // Prefix sets what every key begins with: letters, digits, dot, underscore and dash. The default is
@@ -155,8 +173,15 @@ func ReadReplicas() Option {
 func Timeout(d time.Duration) Option {
 	return func(l *Loader) {
 		if l.timeout = d; d < time.Millisecond {
-			l.err = &ArgumentError{Argument: "Timeout", Want: "1 ms or more"}
+			l.fail(&ArgumentError{Argument: "Timeout", Value: d.String(), Want: "1ms or more"})
 		}
+	}
+}
+
+// fail notes the first thing that is wrong with the options.
+func (l *Loader) fail(err error) {
+	if l.err == nil {
+		l.err = err
 	}
 }
 
@@ -175,19 +200,29 @@ func MaxWait(d time.Duration) LimiterOption {
 // the shortest window, and at least 1/9999 of the longest and LeaseAge. It is a part of the key: limiters with
 // different slices do not share state. See Loader.SliceRing for the default.
 func Slice(d time.Duration) LimiterOption {
-	return func(s *settings) { s.use("Slice", codeSliceRing); s.slice = d }
+	return func(s *settings) {
+		s.use("Slice", &sliceRing)
+		if s.slice = d; d < shortestSlice || d > longestSlice || d%ringResolution != 0 {
+			s.fail(s.refuse("Slice", d, "1ms to 24h, in whole microseconds"))
+		}
+	}
 }
 
 // ClientID names the client whose permits a TokenBucket counts where its scope is each client by
 // itself. The default is a random one for every Loader.
 func ClientID(id string) LimiterOption {
-	return func(s *settings) { s.use("ClientID", codeTokenBucket); s.clientID = id }
+	return func(s *settings) {
+		s.use("ClientID", &tokenBucket)
+		if s.clientID = id; id == "" {
+			s.fail(s.refuse("ClientID", `""`, "at least one character"))
+		}
+	}
 }
 
 // PerClient gives each client of a TokenBucket the whole rate to itself, where no config is stored yet.
 // The default is that all clients share it.
 func PerClient() LimiterOption {
-	return func(s *settings) { s.use("PerClient", codeTokenBucket); s.perClient = true }
+	return func(s *settings) { s.use("PerClient", &tokenBucket); s.perClient = true }
 }
 
 // settings is what all copies of a limiter share. It does not change once it is made.
@@ -204,19 +239,33 @@ type settings struct {
 	clientID  string
 	perClient bool
 	fallback  fallback // answers where Redis does not; nil: an error does
+	policy    string   // the option that set it
 	err       error    // what is wrong with it: the error of every limiter's calls
 }
 
-// use notes an option that belongs to limiters of one code only.
-func (s *settings) use(option, code string) {
-	if s.kind.code != code {
-		s.fail(&ArgumentError{Argument: "option " + option, Want: "a limiter that has it"})
+// use notes an option that belongs to one kind of limiters only.
+func (s *settings) use(option string, k *kind) {
+	if s.kind != k {
+		s.fail(&ArgumentError{
+			Limiter: s.name, Argument: option, Want: "a " + k.name,
+			text: fmt.Sprintf("%s is an option of %s, not of %s", option, k.name, s.kind.name),
+		})
 	}
 }
 
 // refuse is the error of what was passed to make the limiter.
 func (s *settings) refuse(argument string, value any, want string) error {
 	return &ArgumentError{Limiter: s.name, Argument: argument, Value: fmt.Sprint(value), Want: want}
+}
+
+// setFallback sets the policy of an option. Two different ones are an error: nobody can tell which is wanted.
+func (s *settings) setFallback(option string, answer fallback) {
+	if s.policy != "" && s.policy != option {
+		s.fail(&ArgumentError{
+			Limiter: s.name, Argument: "FailOpen", Value: "with FailLocal", Want: "one of the two",
+		})
+	}
+	s.policy, s.fallback = option, answer
 }
 
 func (s *settings) fail(err error) {

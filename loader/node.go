@@ -141,6 +141,9 @@ func (l *Loader) hidden() error {
 // are not among them: a replica that is promoted loads what it lacks when it is asked. A client that hides its
 // nodes is an error: see New.
 func (l *Loader) Nodes(ctx context.Context) ([]Node, error) {
+	if l.err != nil {
+		return nil, l.err
+	}
 	if err := l.hidden(); err != nil {
 		return nil, fmt.Errorf("loader: listing nodes: %w", err)
 	}

@@ -41,7 +41,7 @@ func ExampleLogger() {
 		log.Fatal(err)
 	}
 	// Output:
-	// level=INFO msg="script loaded" script=gcra_v1 error="NOSCRIPT No matching script. Please use EVAL."
+	// level=INFO msg="script loaded" script=gcra_v1
 }
 
 // withoutPlace leaves out what differs from run to run.

@@ -14,7 +14,7 @@ import (
 // nowhere.
 //
 //	level  message               attributes
-//	INFO   script loaded         script, sha1, node, error: a server lacked it, which is where it restarted
+//	INFO   script loaded         script, sha1, node: a server lacked it, as it does when it is new, has restarted
 //	                             or failed over, or was flushed
 //	WARN   outcome unknown       script, error: a decision was sent and no reply came
 //	WARN   decision given up     script, error: there was no decision, and asking again did not help
@@ -126,7 +126,7 @@ func (j *journal) loaded(ctx context.Context, c *call) {
 	}
 	name, node := nameOf(c.script), c.place(ctx)
 	j.log(ctx, slog.LevelInfo, "script loaded", name+" "+node, slog.String("script", name),
-		slog.String("sha1", c.script.SHA1), slog.String("node", node), slog.Any("error", c.why))
+		slog.String("sha1", c.script.SHA1), slog.String("node", node))
 }
 
 // place is where the script has been loaded.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,13 +38,39 @@ func logged(t *testing.T, b *bytes.Buffer, want ...string) {
 	b.Reset()
 }
 
+// TestLogOfAFirstStart is on a server that has never seen a script: nothing in the log reads like something went wrong.
+func TestLogOfAFirstStart(t *testing.T) {
+	for how, opts := range map[string][]loader.Option{
+		"plain": nil, "shared": {loader.ShareRoundTrips()}, "with a breaker": {loader.Breaker(1, time.Second)},
+	} {
+		t.Run(how, func(t *testing.T) {
+			rdb := real(t)
+			logger, lines := newLog()
+			limits := loader.New(rdb, append(opts, loader.Logger(logger))...)
+			for _, m := range makers {
+				limiter := m.make(limits, loader.PerMinute(9))
+				must(t, second(limiter.Allow(background, "s")))
+				must(t, second(limiter.Peek(background, "s")))
+				must(t, limiter.Wait(background, "s"))
+			}
+			text := lines.String()
+			if n := strings.Count(text, "script loaded"); n != len(makers) {
+				t.Errorf("%d scripts are logged as loaded, want %d:\n%s", n, len(makers), text)
+			}
+			if found := regexp.MustCompile("(?i).*(error|fail|warn|noscript).*").FindString(text); found != "" {
+				t.Errorf("it logged: %s", found)
+			}
+		})
+	}
+}
+
 func TestLogOfLoading(t *testing.T) {
 	m, rdb := fake(t)
 	logger, lines := newLog()
 	limits := loader.New(rdb, loader.Logger(logger))
 	line := func(script sluice.Script) string {
 		return `level=INFO msg="script loaded" script=` + strings.TrimSuffix(script.File, ".lua") + " sha1=" + script.SHA1 +
-			" node=" + m.Addr() + ` error="NOSCRIPT No matching script. Please use EVAL."`
+			" node=" + m.Addr()
 	}
 	for range 2 {
 		must(t, second(limits.GCRA("x", loader.PerSecond(9)).Allow(background, "s")))

@@ -21,7 +21,7 @@ import (
 // Wait returns at once, and Reserve is granted at once: nothing is booked. Peek shows the whole limit. Reset, Cancel and
 // SetLimit have no policy: their errors stay errors.
 func FailOpen() LimiterOption {
-	return func(s *settings) { s.fallback = grantAll }
+	return func(s *settings) { s.setFallback("FailOpen", grantAll) }
 }
 
 // fallback answers a question that Redis did not answer, unless ok is false: then the error stands.

@@ -30,11 +30,11 @@ const localSubjects = 10000
 func FailLocal(share float64) LimiterOption {
 	return func(s *settings) {
 		if !(share > 0 && share <= 1) {
-			s.fail(&ArgumentError{Argument: "FailLocal", Want: "a share above 0 and up to 1"})
+			s.fail(s.refuse("FailLocal", share, "a share above 0 and up to 1"))
 			return
 		}
 		l := &local{share: share, subjects: map[string][]bucket{}}
-		s.fallback = l.answer
+		s.setFallback("FailLocal", l.answer)
 	}
 }
 

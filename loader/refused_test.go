@@ -90,7 +90,7 @@ func TestLongWindowHolds(t *testing.T) {
 func TestRefusedDurations(t *testing.T) {
 	limits := loader.New(nobody(t))
 	minute := []loader.Limit{loader.PerMinute(1)}
-	const fraction = "loader: x: Limit.Window 1.000000001s: want whole microseconds"
+	const fraction = "loader: x: window 1.000000001s: want whole microseconds"
 	odd := permits(1, time.Second+1)
 	tests := []struct {
 		name    string
@@ -105,7 +105,7 @@ func TestRefusedDurations(t *testing.T) {
 		{"second window", limits.SliceRing("x", []loader.Limit{loader.PerMinute(1), odd}), fraction},
 		{"both windows", limits.SliceRing("x", []loader.Limit{odd, permits(1, time.Minute+1)}), fraction},
 		{"a window below a microsecond", limits.SliceRing("x", []loader.Limit{permits(1, 1)}),
-			"loader: x: Limit.Window 1ns: want whole microseconds"},
+			"loader: x: window 1ns: want 1ms to 9999 days"},
 		{"SliceRing with Slice", limits.SliceRing("x", []loader.Limit{odd}, loader.Slice(time.Second)), fraction},
 		{"With", limits.ListLog("x", loader.PerMinute(1)).With(odd), fraction},
 		{"With of a ring", limits.SliceRing("x", minute).With(odd), fraction},
@@ -114,36 +114,36 @@ func TestRefusedDurations(t *testing.T) {
 		{"MaxWait of a ring", limits.SliceRing("x", minute, loader.MaxWait(1)),
 			"loader: x: MaxWait 1ns: want whole microseconds, 0 or more"},
 		{"Slice", limits.SliceRing("x", minute, loader.Slice(time.Second+1)),
-			"loader: x: Slice 1.000000001s: want 1 ms to 24 h, in whole microseconds"},
+			"loader: x: Slice 1.000000001s: want 1ms to 24h, in whole microseconds"},
 		{"short Slice", limits.SliceRing("x", minute, loader.Slice(time.Microsecond)),
-			"loader: x: Slice 1µs: want 1 ms to 24 h, in whole microseconds"},
+			"loader: x: Slice 1µs: want 1ms to 24h, in whole microseconds"},
 		{"long Slice", limits.SliceRing("x", []loader.Limit{permits(1, 30*day)}, loader.Slice(day+time.Microsecond)),
-			"loader: x: Slice 24h0m0.000001s: want 1 ms to 24 h, in whole microseconds"},
+			"loader: x: Slice 24h0m0.000001s: want 1ms to 24h, in whole microseconds"},
 		{"negative Slice", limits.SliceRing("x", minute, loader.Slice(-time.Second)),
-			"loader: x: Slice -1s: want 1 ms to 24 h, in whole microseconds"},
+			"loader: x: Slice -1s: want 1ms to 24h, in whole microseconds"},
 		{"a window of nothing", limits.SliceRing("x", []loader.Limit{permits(1, 0)}),
-			"loader: x: Limit.Window 0s: want a slice, 1ms, or more"},
+			"loader: x: window 0s: want 1ms to 9999 days"},
 		{"a window shorter than the shortest slice", limits.SliceRing("x", []loader.Limit{permits(1, 999*time.Microsecond)}),
-			"loader: x: Limit.Window 999µs: want a slice, 1ms, or more"},
+			"loader: x: window 999µs: want 1ms to 9999 days"},
 		{"10000 days", limits.SliceRing("x", []loader.Limit{permits(1, 10000*day)}),
-			"loader: x: Limit.Window 240000h0m0s: want up to 239976h0m0s: 9999 slices of 24h0m0s"},
+			"loader: x: window 240000h0m0s: want 1ms to 9999 days"},
 		{"Never", limits.SliceRing("x", []loader.Limit{permits(1, loader.Never.Truncate(time.Microsecond))}),
-			"loader: x: Limit.Window 2562047h47m16.854775s: want up to 239976h0m0s: 9999 slices of 24h0m0s"},
+			"loader: x: window 1281023h53m38.427387s: want 1ms to 9999 days"},
 		{"366 days and a minute", limits.SliceRing("x", []loader.Limit{permits(1, 366*day), loader.PerMinute(1)}),
-			"loader: x: Limit.Window 8784h0m0s: want up to 166h39m0s: 9999 slices of 1m0s; " +
+			"loader: x: window 8784h0m0s: want up to 166h39m0s: 9999 slices of 1m0s; " +
 				"more takes a limiter of its own, or longer slices"},
 		{"59 days and a minute", limits.SliceRing("x", []loader.Limit{loader.PerMinute(1), permits(1, 59*day)}),
-			"loader: x: Limit.Window 1416h0m0s: want up to 166h39m0s: 9999 slices of 1m0s; " +
+			"loader: x: window 1416h0m0s: want up to 166h39m0s: 9999 slices of 1m0s; " +
 				"more takes a limiter of its own, or longer slices"},
 		{"a microsecond more than covers LeaseAge", limits.SliceRing("x",
 			[]loader.Limit{loader.PerMinute(1), permits(1, 9998*time.Minute+1000)}, loader.LeaseAge(time.Minute)),
-			"loader: x: Limit.Window 166h38m0.000001s: want up to 166h38m0s: 9999 slices of 1m0s less LeaseAge; " +
+			"loader: x: window 166h38m0.000001s: want up to 166h38m0s: 9999 slices of 1m0s less LeaseAge; " +
 				"more takes a limiter of its own, or longer slices"},
 		{"more slices than there are", limits.SliceRing("x", []loader.Limit{loader.PerDay(1)}, loader.Slice(time.Second)),
-			"loader: x: Limit.Window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s; " +
+			"loader: x: window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s; " +
 				"more takes a limiter of its own, or longer slices"},
 		{"With more slices", limits.SliceRing("x", minute).With(loader.PerDay(1)),
-			"loader: x: Limit.Window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s; " +
+			"loader: x: window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s; " +
 				"more takes a limiter of its own, or longer slices"},
 	}
 	for _, test := range tests {
@@ -201,17 +201,17 @@ func TestMoreThanAScriptTakes(t *testing.T) {
 		{"the limit is less", limits.ListLog("x", permits(900, hour)), 1001, "loader: x: AllowN(n=1001) exceeds limit 900", true},
 
 		{"ListLog", limits.ListLog("x", permits(2000000, hour)), 1,
-			"loader: x: Limit.Permits 2000000: want up to 1000000 in a ListLog; GCRA or SliceRing take more", false},
+			"loader: x: 2000000 permits: ListLog holds 1000000; GCRA or SliceRing hold more", false},
 		{"ZSetLog", limits.ZSetLog("x", permits(10001, hour)), 1,
-			"loader: x: Limit.Permits 10001: want up to 10000 in a ZSetLog; ListLog, GCRA or SliceRing take more", false},
+			"loader: x: 10001 permits: ZSetLog holds 10000; ListLog, GCRA or SliceRing hold more", false},
 		{"GCRA", limits.GCRA("x", permits(10000001, hour)), 1,
-			"loader: x: Limit.Permits 10000001: want up to 10000000 in a GCRA; SliceRing takes more", false},
+			"loader: x: 10000001 permits: GCRA holds 10000000; SliceRing holds more", false},
 		{"GCRA burst", limits.GCRA("x", loader.Limit{Permits: 1, Window: hour, Burst: 10000001}), 1,
-			"loader: x: Limit.Burst 10000001: want up to 10000000", false},
+			"loader: x: burst 10000001: want up to 10000000", false},
 		{"TokenBucket", bucket.With(permits(1000001, hour)), 1,
-			"loader: x: Limit.Permits 1000001: want up to 1000000 in a TokenBucket; GCRA or SliceRing take more", false},
+			"loader: x: 1000001 permits: TokenBucket holds 1000000; GCRA or SliceRing hold more", false},
 		{"SliceRing", limits.SliceRing("x", []loader.Limit{loader.PerMinute(1), permits(1000000001, hour)}), 1,
-			"loader: x: Limit.Permits 1000000001: want up to 1000000000 in a SliceRing", false},
+			"loader: x: 1000000001 permits: SliceRing holds 1000000000", false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestMoreThanAScriptTakes(t *testing.T) {
 	}
 	err := bucket.SetLimit(background, "s", permits(1000001, hour))
 	as[*loader.ArgumentError](t, err)
-	want := "loader: x: Limit.Permits 1000001: want up to 1000000 in a TokenBucket; GCRA or SliceRing take more"
+	want := "loader: x: 1000001 permits: TokenBucket holds 1000000; GCRA or SliceRing hold more"
 	if err.Error() != want {
 		t.Errorf("SetLimit: %v\nwant %s", err, want)
 	}

@@ -77,7 +77,7 @@ func (r *request) prepare() error {
 		return err
 	}
 	if q.permits < 1 && q.method != peek {
-		return errNoPermits()
+		return errNoPermits(c.name, q.permits)
 	}
 	capacity := c.kind.capacity(c)
 	if capacity == 0 {
@@ -98,7 +98,7 @@ func (r *request) prepare() error {
 func (c core) tooMany(q question, capacity int64) error {
 	aCall, why := c.kind.max("permits"), ""
 	if aCall < capacity {
-		capacity, why = aCall, " of one call to a "+c.kind.name+c.kind.more
+		capacity, why = aCall, " of one call to a "+c.kind.name+c.kind.atOnce
 	}
 	if q.permits <= capacity {
 		return nil

@@ -18,14 +18,15 @@ type Reservation struct {
 // booker is a limiter that books ahead.
 type booker struct{ core }
 
-// Reserve is ReserveN for one permit.
+// Reserve is ReserveN for one permit. Cost: one round trip.
 func (b booker) Reserve(ctx context.Context, subject string) (*Reservation, error) {
 	return b.ReserveN(ctx, subject, 1)
 }
 
-// ReserveN books n permits for as soon as they may be used, up to MaxWait or 60 s ahead, whichever is
-// less. The reservation is not OK if they would come free later than that. First come, first served: until
-// they have been used, Allow grants nobody anything. Cost: one round trip.
+// ReserveN books n permits for as soon as they may be used. Use it where the caller has something better to do than to
+// sleep in Wait. It books up to MaxWait or 60 s ahead, whichever is less. The reservation is not OK if they would come
+// free later than that. First come, first served: until they have been used, Allow grants nobody anything. Cost: one
+// round trip.
 func (b booker) ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error) {
 	q := question{method: reserve, permits: n, id: b.callID(), maxWait: b.furthest()}
 	d, err := b.decide(ctx, subject, q)
@@ -52,15 +53,15 @@ func (c core) furthest() time.Duration {
 	return min(c.maxWait, bookable)
 }
 
-// OK reports whether the permits were booked.
+// OK reports whether the permits were booked. Ask it first. Cost: nothing is sent.
 func (r *Reservation) OK() bool { return r.decision.Granted }
 
 // Decision returns what the script answered. Of a reservation that is not OK, Wait says when the permits
-// would come free.
+// would come free. Cost: nothing is sent.
 func (r *Reservation) Decision() Decision { return r.decision }
 
 // Delay returns how long to hold off from now until the permits may be used: 0 when they may be, Never
-// when the reservation is not OK.
+// when the reservation is not OK. Use it to plan the work. Cost: nothing is sent.
 func (r *Reservation) Delay() time.Duration {
 	if !r.OK() {
 		return Never
@@ -69,24 +70,25 @@ func (r *Reservation) Delay() time.Duration {
 }
 
 // Wait returns when the permits may be used, or the context's error as soon as the context ends; the
-// permits stay booked then. It returns a *WaitError if the reservation is not OK.
+// permits stay booked then. Use it to sleep until they are due. It returns a *WaitError if the reservation is not OK.
+// Cost: nothing is sent.
 func (r *Reservation) Wait(ctx context.Context) error {
 	if !r.OK() {
-		return &WaitError{N: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.furthest()}
+		return &WaitError{Limiter: r.limiter.named(), N: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.furthest()}
 	}
 	return sleep(ctx, r.Delay())
 }
 
-// Cancel gives the permits back, for use by others; those who have booked behind them keep their
-// moments. Once the moment of the permits has come it does nothing, as golang.org/x/time/rate does: they may have been
-// used. It returns ErrCannotCancel where the script cannot give back, and nil if there is nothing to
-// give back. Cost: one round trip.
+// Cancel gives the permits back, for use by others. Use it where they will not be needed after all. Those who have
+// booked behind them keep their moments. Once the moment of the permits has come it does nothing, as
+// golang.org/x/time/rate does: they may have been used. Only ZSetLog can: of the others it is an error that is
+// errors.ErrUnsupported. It is nil if there is nothing to give back. Cost: one round trip.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	switch {
 	case !r.OK():
 		return nil
 	case !r.limiter.kind.ids:
-		return ErrCannotCancel
+		return r.limiter.errCannotGiveBack()
 	case r.Delay() == 0:
 		return nil
 	}

@@ -28,7 +28,10 @@ const (
 	ringResolution = time.Microsecond
 )
 
-// SliceRing returns the limiter of this name with one to eight windows, from 1 ms to 9999 days, the longest up to
+// SliceRing returns the limiter of this name. Use it for several windows at once, and for limits in the millions.
+// Cost: nothing is sent. Call Check where the program starts.
+//
+// It takes one to eight windows, from 1 ms to 9999 days, the longest up to
 // 9999 times the shortest. The slices are a sixtieth of the shortest window long, and a day at most, or longer where
 // the longest window would otherwise take more than 10000; the option Slice sets them. They are a part of the key, so
 // keep the shortest and the longest window, or set Slice, where several programs share a limiter.
@@ -37,16 +40,14 @@ func (l *Loader) SliceRing(name string, limits []Limit, opts ...LimiterOption) S
 	if s.slice == 0 {
 		s.slice = sliceFor(limits, s.leaseAge)
 	}
-	if s.slice < shortestSlice || s.slice > longestSlice || s.slice%ringResolution != 0 {
-		s.fail(s.refuse("Slice", s.slice, "1 ms to 24 h, in whole microseconds"))
-	}
 	s.tail += ":" + strconv.FormatInt(s.slice.Microseconds(), 10)
 	s.tail += s.leasePart()
 	return SliceRing{core{settings: s}.withWindows(limits)}
 }
 
-// With returns the limiter with other windows on the same slices, which apply at once to what has been
-// granted. A longer window than before counts from what the ring still holds. Cost: one small slice.
+// With returns the limiter with other windows on the same slices. Use it where the limits depend on the customer or the
+// plan: the new ones apply at once to what has been granted before. A longer window than before counts from what the
+// ring still holds. Cost: nothing is sent; one small allocation.
 func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWindows(limits)} }
 
 var sliceRing = kind{
@@ -118,12 +119,15 @@ func (c core) withWindows(limits []Limit) core {
 		return c
 	}
 	if len(limits) < 1 || len(limits) > 8 {
-		c.bad = &ArgumentError{Argument: "limits", Want: "1 to 8"}
+		c.bad = &ArgumentError{
+			Limiter: c.name, Argument: "limits", Value: strconv.Itoa(len(limits)), Want: "1 to 8",
+			text: fmt.Sprintf("%d limits: want 1 to 8", len(limits)),
+		}
 		return c
 	}
 	c.ring = ring{slices.Clone(limits), make([]bindings.SliceRingV1Window, len(limits))}
 	for i, limit := range limits {
-		if c.bad = c.checkWindow(limit); c.bad != nil {
+		if c.bad = c.checkSlices(limit); c.bad != nil {
 			return c
 		}
 		c.ring.windows[i] = bindings.SliceRingV1Window{Slices: pieces(limit.Window+c.leaseAge, c.slice) + 1, Limit: limit.Permits}
@@ -131,14 +135,16 @@ func (c core) withWindows(limits []Limit) core {
 	return c
 }
 
-// checkWindow is what is wrong with one window of a ring.
-func (s *settings) checkWindow(limit Limit) error {
+// checkSlices is what is wrong with one window of a ring.
+func (s *settings) checkSlices(limit Limit) error {
 	if err := s.check(limit); err != nil {
 		return err
 	}
 	switch longest := coveredSlices*s.slice - s.leaseAge; {
-	case limit.Window < s.slice && limit.Permits != 0:
-		return s.refuse("Limit.Window", limit.Window, "a slice, "+s.slice.String()+", or more")
+	case limit.Permits == 0:
+		return nil
+	case limit.Window < s.slice:
+		return s.refuse("window", limit.Window, "a slice, "+s.slice.String()+", or more")
 	case limit.Window > longest:
 		want := fmt.Sprintf("up to %v: %d slices of %v", longest, coveredSlices, s.slice)
 		if s.leaseAge > 0 {
@@ -147,7 +153,7 @@ func (s *settings) checkWindow(limit Limit) error {
 		if s.slice < longestSlice {
 			want += "; more takes a limiter of its own, or longer slices"
 		}
-		return s.refuse("Limit.Window", limit.Window, want)
+		return s.refuse("window", limit.Window, want)
 	}
 	return nil
 }

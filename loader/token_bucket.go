@@ -19,24 +19,30 @@ import (
 // stays half moved is an error that says so, until someone ends the move.
 type TokenBucket struct{ booker }
 
-// TokenBucket returns the limiter of this name. Of the options, PerClient and ClientID concern it.
+// TokenBucket returns the limiter of this name. Use it where an operator changes the rate in Redis, for everyone at
+// once. PerClient and ClientID are options of this limiter only. Cost: nothing is sent.
+// Call Check where the program starts.
 func (l *Loader) TokenBucket(name string, limit Limit, opts ...LimiterOption) TokenBucket {
 	s := l.configure(&tokenBucket, name, opts)
 	return TokenBucket{booker{core{settings: s}.with(limit)}}
 }
 
-// With returns the limiter with another limit. It is used only for subjects with no limit stored: where
-// plans differ from call to call another limiter serves better. A limit of 0 denies all the same.
-// Cost: nothing, it is a copy.
+// With returns the limiter with another limit. Use it for subjects that have no limit stored; for those that have one
+// it changes nothing. Where plans differ from call to call another limiter serves better. A limit of 0 denies all the
+// same. Cost: nothing is sent, it is a copy.
 func (b TokenBucket) With(limit Limit) TokenBucket { return TokenBucket{booker{b.with(limit)}} }
 
-// SetLimit stores the subject's limit, to stay until it is set again; it applies at once to what has been
-// granted, for all processes. The scope becomes this limiter's. A lost reply is an *OutcomeUnknownError:
-// setting it again does no harm. Cost: one round trip.
+// SetLimit stores the subject's limit. Use it to change a rate for all processes at once, without a deployment. It
+// applies at once to what has been granted before, and stays until it is set again. The scope becomes this limiter's:
+// see PerClient. A limit of 0 is an *ArgumentError. A lost reply is an *OutcomeUnknownError: setting it again does no
+// harm. Cost: one round trip.
 func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) error {
 	key, err := b.key(subject)
 	if err != nil {
 		return err
+	}
+	if limit.Permits == 0 {
+		return b.refuse("permits", limit.Permits, "1 or more")
 	}
 	if err := b.check(limit); err != nil {
 		return err
@@ -49,7 +55,7 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 }
 
 var tokenBucket = kind{
-	name: "TokenBucket", more: "; GCRA or SliceRing take more",
+	name: "TokenBucket", more: "; GCRA or SliceRing hold more", atOnce: "; GCRA or SliceRing take more",
 	script: &sluice.TokenBucketV1, code: codeTokenBucket, books: true, capacity: unbounded, words: tokenBucketWords,
 	moreFields: 2, detail: tokenBucketDetail, keys: permitKeys,
 }

@@ -15,7 +15,7 @@ const bookable = time.Minute
 // shortest is the least that Wait sleeps before it asks again.
 const shortest = time.Millisecond
 
-// Wait is WaitN for one permit.
+// Wait is WaitN for one permit. Use it for workers that would rather be late than refused. Cost: as WaitN.
 func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(ctx, subject, 1) }
 
 // WaitN returns when it has n permits that may be used. It is for workers that would rather be late than refused. It
@@ -72,7 +72,7 @@ func (c core) waiter(
 // wait asks until the permits may be used, or until waiting cannot help.
 func (w *waiter) wait(ctx context.Context) error {
 	if w.n < 1 {
-		return errNoPermits()
+		return errNoPermits(w.named(), w.n)
 	}
 	for {
 		d, err := w.decide(ctx, question{method: "Wait", permits: w.n, maxWait: min(w.left(), w.ahead()), id: w.id})
@@ -108,7 +108,7 @@ func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err err
 	w.failures = 0
 	switch {
 	case d.Wait == Never || d.Wait > w.left():
-		err = w.tooLong(w.n, d.Wait)
+		err = w.tooLong(w.named(), w.n, d.Wait)
 	case d.Granted:
 		err = w.seen.sleep(ctx, d.Wait)
 	default:
@@ -212,8 +212,8 @@ func (p patience) left() time.Duration {
 }
 
 // tooLong is the error of a wait that patience does not allow, with the bound that is met first.
-func (p patience) tooLong(n int64, wait time.Duration) error {
-	e := &WaitError{N: n, Wait: wait, MaxWait: p.maxWait, Deadline: p.deadline}
+func (p patience) tooLong(limiter string, n int64, wait time.Duration) error {
+	e := &WaitError{Limiter: limiter, N: n, Wait: wait, MaxWait: p.maxWait, Deadline: p.deadline}
 	switch {
 	case p.maxWait == 0, p.deadline.IsZero():
 	case p.deadline.Before(p.started.Add(p.maxWait)):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader/bindings"
@@ -15,36 +16,51 @@ import (
 // call up to 500. The zero ZSetLog is not ready for use: see Loader.ZSetLog.
 type ZSetLog struct{ booker }
 
-// ZSetLog returns the limiter of this name. Every call gets a new random id of 22 characters; WithID gives
-// it the caller's own.
+// ZSetLog returns the limiter of this name. Use it where a request may be repeated, or permits are given back. Every
+// call gets a new random id of 22 characters; WithID gives it the caller's own.
+// Cost: nothing is sent. Call Check where the program starts.
 func (l *Loader) ZSetLog(name string, limit Limit, opts ...LimiterOption) ZSetLog {
 	s := l.configure(&zsetLog, name, opts)
 	return ZSetLog{booker{core{settings: s}.with(limit)}}
 }
 
-// With returns the limiter with another limit, for one call or for a plan: it applies at once to what has been granted.
-// Two windows for the same subject are two limiters of different names, or a SliceRing: callers that take turns with
-// two windows here get the limit of the longer one anew, for the shorter one trims. Cost: nothing, it is a copy.
+// With returns the limiter with another limit. Use it where the limit depends on the customer or the plan: the new one
+// applies at once to what has been granted before. For two windows of one subject use two limiters of different names,
+// or a SliceRing: a shorter window removes what a longer one still has to count. Cost: nothing is sent, it is a copy.
 func (b ZSetLog) With(limit Limit) ZSetLog { return ZSetLog{booker{b.with(limit)}} }
 
-// WithID returns the limiter with the request id that its next call carries: 1 to 128 bytes without "|". However often
-// and from wherever a subject asks with the same id, it is charged once in a window, and granted what it was granted
-// the first time, with what is left of its wait. Asking for other permits than then is an *ArgumentError. Use it where
-// requests are repeated by others than the loader: by queues, browsers and people. Cost: nothing, it is a copy.
+// WithID returns the limiter with the request id that its next calls carry, Cancel too. Use it where requests are
+// repeated by others than the loader: by queues, browsers and people.
+//
+//	d, err := codes.WithID(id).Allow(ctx, subject)
+//
+// An id has 1 to 128 bytes without "|"; another one, and the empty one, is an *ArgumentError of every call. However
+// often and from wherever a subject asks with the same id, it is charged once in a window. It is granted what it was
+// granted the first time, with what is left of its wait. Asking for other permits than then is an *ArgumentError.
+// Cost: nothing is sent, it is a copy.
 func (b ZSetLog) WithID(id string) ZSetLog {
-	b.id = id
+	if b.id, b.badID = id, nil; b.settings != nil && (id == "" || len(id) > longestID || strings.Contains(id, "|")) {
+		b.badID = b.refuse("id", strconv.Quote(id), "1 to 128 bytes without |")
+	}
 	return b
 }
 
-// Cancel gives back the n permits that the subject was granted with an id. It returns nil if they have
-// expired, or were never granted. Cost: one round trip, ZREM.
-func (b ZSetLog) Cancel(ctx context.Context, subject, id string, n int64) error {
-	_, err := b.giveBack(ctx, subject, id, n)
+// longestID is how many bytes an id may have.
+const longestID = 128
+
+// Cancel gives back the n permits that the subject was granted with the id of WithID, at any time:
+//
+//	err := codes.WithID(id).Cancel(ctx, subject, n)
+//
+// Use it for permits that were certainly not used. It returns nil if they have expired, or were never granted, and an
+// *ArgumentError without WithID. Cost: one round trip, ZREM.
+func (b ZSetLog) Cancel(ctx context.Context, subject string, n int64) error {
+	_, err := b.giveBack(ctx, subject, b.id, n)
 	return err
 }
 
 var zsetLog = kind{
-	name: "ZSetLog", more: "; ListLog, GCRA or SliceRing take more",
+	name: "ZSetLog", more: "; ListLog, GCRA or SliceRing hold more", atOnce: "; ListLog, GCRA or SliceRing take more",
 	script: &sluice.ZSetLogV1, code: codeZSetLog, ids: true, books: true, capacity: permitsOf, words: zsetLogWords, keys: one,
 }
 
@@ -64,13 +80,13 @@ func (c core) giveBack(ctx context.Context, subject, id string, n int64) (return
 		return 0, err
 	}
 	if !c.kind.ids {
-		return 0, ErrCannotCancel
+		return 0, c.errCannotGiveBack()
 	}
 	if id == "" {
-		return 0, &ArgumentError{Argument: "id", Want: "at least one character"}
+		return 0, c.refuse("Cancel", "without an id", "WithID before it")
 	}
 	if n < 1 || n > mostPermits {
-		return 0, &ArgumentError{Argument: "n", Want: "1..500"}
+		return 0, c.refuse("n", n, fmt.Sprintf("1 to %d", mostPermits))
 	}
 	members := make([]any, n)
 	members[0] = id

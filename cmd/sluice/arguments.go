@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -260,5 +261,19 @@ func fillPattern(pattern string, places map[string]string) (string, error) {
 			parts[i] = places[strings.TrimSuffix(name, ">")]
 		}
 	}
-	return loader.Key(places["prefix"], places["limiter"], places["subject"], parts[0], parts[1:]...)
+	return keyOf(places["prefix"], places["limiter"], places["subject"], parts[0], parts[1:]...)
+}
+
+// keyOf is loader.Key, whose error shows what was passed: a URL that stands in the wrong place may hold a password.
+func keyOf(prefix, limiter, subject, state string, parts ...string) (string, error) {
+	key, err := loader.Key(prefix, limiter, subject, state, parts...)
+	bad, ok := errors.AsType[*loader.ArgumentError](err)
+	if !ok {
+		return key, err
+	}
+	value, err := strconv.Unquote(bad.Value)
+	if err != nil {
+		value = bad.Value
+	}
+	return "", fmt.Errorf("%s is %s: want %s", bad.Argument, given(value), bad.Want)
 }

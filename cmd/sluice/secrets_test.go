@@ -171,3 +171,17 @@ func FuzzPasswordsAreHidden(f *testing.F) {
 		runs[which%uint(len(runs))].hides(t, command)
 	})
 }
+
+// TestURLInTheWrongPlace is of a URL with a password where a limiter or a prefix belongs: the message does not repeat it.
+func TestURLInTheWrongPlace(t *testing.T) {
+	const url = "redis://:Xq7jZk9wWv4h@127.0.0.1:1"
+	for _, args := range [][]string{
+		{"inspect", url, "ada"}, {"inspect", "x", "ada", "prefix=" + url}, {"reset", url, "ada"},
+		{"set-rate", url, "ada", "rate=1", "interval=1s"}, {"top", "--limiter", url}, {"top", "--prefix", url},
+		{"try", "gcra", "limit=1", "window=1s", "burst=1", "limiter=" + url}, {"acl", "--prefix", url},
+	} {
+		got := sluiceRun(nil, args...)
+		wantHidden(t, got, args[0])
+		wantText(t, got, exitUsage, "not shown: it may hold a password")
+	}
+}

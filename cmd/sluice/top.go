@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
-	"github.com/sluice-redis/sluice/loader"
 )
 
 const topUsage = `usage: sluice top [flags]
@@ -78,7 +77,7 @@ func parseTop(args []string) (topFlags, error) {
 	case f.page < 10 || f.page > 1000:
 		return f, usagef("--page is %d: want 10 to 1000", f.page)
 	}
-	if _, err := loader.Key(f.prefix, cmp.Or(f.limiter, "any"), "subject", "state"); err != nil {
+	if _, err := keyOf(f.prefix, cmp.Or(f.limiter, "any"), "subject", "state"); err != nil {
 		return f, usagef("%v", err)
 	}
 	return f, nil

@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -55,8 +54,7 @@ func limited(limiter loader.Limiter, next http.Handler) http.Handler {
 		}
 		w.Header().Set("X-RateLimit-Remaining", strconv.FormatInt(d.Remaining, 10))
 		if !d.Granted {
-			seconds := int(math.Ceil(d.Wait.Seconds()))
-			w.Header().Set("Retry-After", strconv.Itoa(seconds))
+			w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfter(), 10))
 			refuse(w, http.StatusTooManyRequests, "too many requests", map[string]string{"retry_after": d.Wait.Round(time.Millisecond).String()})
 			return
 		}

@@ -127,7 +127,7 @@ func plainCalls(limits *loader.Loader, prefix string) []boundCall {
 			return limits.TokenBucket(prefix+"set", hourly).SetLimit(ctx, subject, hourly)
 		}),
 		callOf("ZSetLog.Cancel", func(ctx context.Context, subject string) error {
-			return zset.Cancel(ctx, subject, "id", 1)
+			return zset.WithID("id").Cancel(ctx, subject, 1)
 		}),
 		callOf("Reservation.Cancel", func(ctx context.Context, subject string) (err error) {
 			if booked != nil { // when all was well

@@ -161,7 +161,7 @@ func reserveAndCancel(ctx context.Context, limiter loader.Limiter, subject strin
 	if err != nil {
 		return err
 	}
-	if err := r.Cancel(ctx); !errors.Is(err, loader.ErrCannotCancel) {
+	if err := r.Cancel(ctx); !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
 	return nil

@@ -1,0 +1,92 @@
+package examples_test
+
+import (
+	"encoding/json"
+	"go/version"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// The go line of go.mod is forced on everyone who imports the module: it is no higher than the dependencies force
+// anyway.
+func TestGoLine(t *testing.T) {
+	for _, dir := range []string{"..", "../otel", "../bench"} {
+		var mod struct{ Go, Toolchain string }
+		if err := json.Unmarshal([]byte(goIn(t, dir, "mod", "edit", "-json")), &mod); err != nil {
+			t.Fatal(err)
+		}
+		highest, of := "", ""
+		modules := goIn(t, dir, "list", "-m", "-f", "{{if not .Main}}{{.GoVersion}} {{.Path}}{{end}}", "all")
+		for _, line := range strings.Split(modules, "\n") {
+			wants, path, _ := strings.Cut(line, " ")
+			ours := strings.HasPrefix(path, "github.com/sluice-redis/sluice")
+			if !ours && version.Compare("go"+wants, "go"+highest) > 0 {
+				highest, of = wants, path
+			}
+		}
+		if of == "" {
+			t.Fatalf("%s: no dependency has a go line in:\n%s", dir, modules)
+		}
+		if version.Compare("go"+mod.Go, "go"+highest) > 0 || mod.Toolchain != "" {
+			t.Errorf("%s/go.mod wants go %s %s, its dependencies at most %s (%s)", dir, mod.Go, mod.Toolchain, highest, of)
+		}
+	}
+}
+
+// What README tells Go developers to do, step by step in an empty folder beside a checkout, gives a program that runs.
+func TestServerReadmeModule(t *testing.T) {
+	readme := readFile(t, "../README.md")
+	steps := regexp.MustCompile(`(?s)In your go\.mod:\n\n(.*?)\n\n.*?\n\n    (go get \.)\n`).FindStringSubmatch(readme)
+	if steps == nil {
+		t.Fatal("README has no lines for go.mod and no command behind them")
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := t.TempDir()
+	app := filepath.Join(beside, "app")
+	program := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(readme)[1]
+	program = programBegins + strings.ReplaceAll(program, "localhost:6379", redistest.Start(t).Addr) + programEnds
+	for _, err := range []error{
+		os.Symlink(root, filepath.Join(beside, "sluice")), os.Mkdir(app, 0o700),
+		os.WriteFile(filepath.Join(app, "main.go"), []byte(program), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	goIn(t, app, "mod", "init", "example.com/app")
+	file, err := os.OpenFile(filepath.Join(app, "go.mod"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = file.WriteString(regexp.MustCompile(`(?m)^ +`).ReplaceAllString(steps[1], "") + "\n")
+	}
+	if err != nil || file.Close() != nil {
+		t.Fatal(err)
+	}
+	goIn(t, app, strings.Fields(steps[2])[1:]...)
+	if got := goIn(t, app, "run", "."); got != "true 4 false\n" {
+		t.Errorf("the program printed %q", got)
+	}
+}
+
+// goIn is what the go command prints in a folder. The modules are those of this one, which go.sum has checked already.
+func goIn(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOSUMDB=off", "GOWORK=off")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("in %s, go %s: %v\n%s", dir, strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}

@@ -1,0 +1,52 @@
+package loader_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+func TestRetryAfter(t *testing.T) {
+	for _, test := range []struct {
+		wait time.Duration
+		want int64
+	}{
+		{0, 0}, // granted, or a look at a limiter with permits left
+		{time.Microsecond, 1}, {time.Second - time.Microsecond, 1}, {time.Second, 1}, {time.Second + time.Microsecond, 2},
+		{time.Minute, 60}, {366 * day, 31622400}, {366*day + 1, 31622400}, {9999 * day, 31622400}, {loader.Never, 31622400},
+	} {
+		if got := (loader.Decision{Wait: test.wait}).RetryAfter(); got != test.want {
+			t.Errorf("after a wait of %v: %d, want %d", test.wait, got, test.want)
+		}
+	}
+	eachLimiter(t, func(t *testing.T, i int) {
+		d, err := makers[i].make(loader.New(nobody(t)), loader.Limit{}).Allow(background, "s")
+		denied(t, d, err)
+		if d.RetryAfter() != 31622400 {
+			t.Errorf("a limit of 0: %d", d.RetryAfter())
+		}
+		_, rdb := fake(t)
+		limiter := makers[i].make(loader.New(rdb), loader.PerMinute(1))
+		d, err = limiter.Allow(background, "s")
+		granted(t, d, err)
+		if d.RetryAfter() != 0 {
+			t.Errorf("granted: %d", d.RetryAfter())
+		}
+		d, err = limiter.Allow(background, "s")
+		denied(t, d, err)
+		if s := d.RetryAfter(); s < 60 || s > 61 {
+			t.Errorf("denied: %d, want a minute", s)
+		}
+	})
+}
+
+// TestNeverInArithmetic has callers reckon by hand with a Wait of Never: nothing overflows.
+func TestNeverInArithmetic(t *testing.T) {
+	if up := (loader.Never + time.Second - 1) / time.Second; up < 1<<32 {
+		t.Errorf("rounded up to %d s", up)
+	}
+	if now := time.Now(); !now.Add(loader.Never).After(now) || loader.Never+366*day < 0 {
+		t.Error("a moment after Never is in the past")
+	}
+}
