@@ -17,7 +17,7 @@ const (
 	SliceRingV1SHA1       = "a44cace788b0c3090118b6d4afcfb17881a9c8e5"
 	TokenBucketSetV1SHA1  = "ed94d437bd29648f560fec0866c6acb06bcccaab"
 	TokenBucketV1SHA1     = "7b355085ab74fdaa1d70f93e63a8785ff450850d"
-	ZSetLogV1SHA1         = "0072828fb3cbd16cf269a5df3dc70e4ed9ceeca2"
+	ZSetLogV1SHA1         = "1ff31015c1fbdc603c54d04af1899b32836e55b7"
 )
 
 //go:embed scripts/gcra_v1.lua
@@ -285,17 +285,17 @@ var TokenBucketV1 = Script{
 var zsetLogV1Source string
 
 // ZSetLogV1 is zset_log v1. The sliding-window log in a ZSET: any half-open interval of length
-// window holds at most limit granted permits, to the microsecond, and ZRANGE shows each with
-// its moment. Takes a request id, so that a retry after a lost reply charges nothing and ZREM
-// gives permits back. First come, first served: nobody is let in before a permit that is booked
-// ahead. A denied call writes nothing.
+// window holds at most limit granted permits, to the microsecond. Every request has an id, so a
+// retry after a lost reply is not charged again, and ZREM of the id gives its permits back.
+// First come, first served: nobody gets a permit before those who have booked ahead. A denied
+// call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored.
 var ZSetLogV1 = Script{
 	Name:    "zset_log",
 	Version: 1,
 	File:    "zset_log_v1.lua",
 	SHA1:    ZSetLogV1SHA1,
 	Source:  zsetLogV1Source,
-	About:   "The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to the microsecond, and ZRANGE shows each with its moment. Takes a request id, so that a retry after a lost reply charges nothing and ZREM gives permits back. First come, first served: nobody is let in before a permit that is booked ahead. A denied call writes nothing.",
+	About:   "The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to the microsecond. Every request has an id, so a retry after a lost reply is not charged again, and ZREM of the id gives its permits back. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored.",
 	Keys: []Key{
 		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:zl1"},
 	},
@@ -304,24 +304,24 @@ var ZSetLogV1 = Script{
 		{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
 		{Name: "permits", Type: "int", Min: 0, Max: 500, Text: "wanted now, up to limit; 0 only looks"},
 		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
-		{Name: "id", Type: "str", Min: 0, Max: 128, Text: "the caller's request id, no \"|\"; empty: the script names"},
+		{Name: "id", Type: "str", Min: 0, Max: 128, Text: "the caller's request id, without \"|\"; empty only to look"},
 	},
 	Reply: []Field{
 		{Name: "granted", Type: "int", Min: 0, Max: 500, Text: "permits granted: 0, or all that were asked for"},
 		{Name: "remaining", Type: "int", Min: 0, Max: 10000, Text: "permits that could be granted now"},
 		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then"},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until nothing is live"},
+		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty"},
 		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 	},
 	Errors: []Error{
 		{Code: "BADARG", Text: "an argument is not in its range, or a live id asks for other permits"},
 		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
-		{Code: "BADSTATE", Text: "log holds a score that is no moment in microseconds, or an unknown name"},
+		{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},
 	},
 	Commands:   []string{"PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYRANK", "ZSCORE"},
 	State:      "zl/1",
-	Layout:     "one member a permit, its score the moment it was granted for: the id, then <id>||2, <id>||3, ..; without an id <us>|<k>, k from 1 on behind its number of digits: 11, 12, .., 19, 210. ZREM of all the members of a call gives its permits back. Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
+	Layout:     "one member a permit, its score the time it was granted for: <id>, then <id>||2, <id>||3, ... ZREM of all the members of a call gives its permits back. Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
 	Complexity: "O(log N)",
-	Cost:       "TIME, ZCARD, ZCOUNT; a grant removes up to permits + 100 expired members",
+	Cost:       "TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members",
 	Redis:      "5.0",
 }
