@@ -11,13 +11,13 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "d8937c2e4ea710ac6f3e9f9e0b49d43065558876"
-	ListLogV1SHA1         = "29a06d899acfefec5c68f8ff2eb6634bf0c10069"
-	SliceRingReturnV1SHA1 = "55bee3c298e4a8418636e5ea6fe736195e099f48"
-	SliceRingV1SHA1       = "26bfedfa253937b2513d1ac3916a1d3e86399568"
+	GCRAV1SHA1            = "4e0ecbdbd4992f0ee13f936d0ac457ba81df7b0e"
+	ListLogV1SHA1         = "b0218bdd98c20c918b02eb878de718845f8374f3"
+	SliceRingReturnV1SHA1 = "c6192443da78ef0315a8ff5f10e377fb96d14fe4"
+	SliceRingV1SHA1       = "6c76a3afbefe3eaadc8680ef28851b2e03a0bc24"
 	TokenBucketSetV1SHA1  = "287c166f576186ced51f76bde59bf32e3228aed2"
-	TokenBucketV1SHA1     = "087748388c6098c297ee06ed4572bd072996b01a"
-	ZSetLogV1SHA1         = "6ae46e3fc4c4063427988cb75dff3778839cd553"
+	TokenBucketV1SHA1     = "e4c3e553bef7e2930c7a3e2a7686df01a8cdd9ab"
+	ZSetLogV1SHA1         = "1a2bad5032af83e6e7569818a78bbb87fe8cec97"
 )
 
 //go:embed scripts/gcra_v1.lua

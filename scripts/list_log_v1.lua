@@ -51,9 +51,9 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 local expired = now - window -- permits granted for this time or an earlier one have left the window
 
+-- Up to 2^53 - 1 a Lua number is exact.
 local function time_of(entry)
   local time = tonumber(entry)
-  -- Up to 2^53 - 1 a Lua number is exact.
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
 local unreadable

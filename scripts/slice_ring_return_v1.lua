@@ -51,7 +51,8 @@ local struct = rawget(_G, "struct") or {
       i = i + 1
       local n, field = numbers[i], ""
       for _ = 1, tonumber(width) do
-        n, field = math.floor(n / 256), string.char(n % 256) .. field
+        field = string.char(n % 256) .. field
+        n = math.floor(n / 256)
       end
       bytes = bytes .. field
     end
@@ -62,7 +63,8 @@ local struct = rawget(_G, "struct") or {
     for width in format:gmatch("%d") do
       local n = 0
       for _ = 1, tonumber(width) do
-        n, at = n * 256 + bytes:byte(at), at + 1
+        n = n * 256 + bytes:byte(at)
+        at = at + 1
       end
       numbers[#numbers + 1] = n
     end

@@ -59,7 +59,8 @@ local now = clock[1] * 1000000 + clock[2]
 local expired = now - window -- permits granted for this time or an earlier one have left the window
 
 -- Redis 7.2 prints round scores with an exponent, and gopher-lua reads an exponent only behind a point.
-local function time_of(score)
+-- Up to 2^53 - 1 a Lua number is exact.
+local function time_of_score(score)
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
@@ -74,7 +75,7 @@ local surplus = card + wanted - limit
 if surplus > 0 then
   -- The last permit wanted has to wait until the surplus has left the window.
   local rank = surplus == 1 and "0" or surplus - 1
-  local frees = time_of(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
+  local frees = time_of_score(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
   if not frees then
     unreadable = true
   elseif frees + window > due then
@@ -86,7 +87,7 @@ end
 local score, held
 if permits > 0 and card > 0 then
   score = redis.call("ZSCORE", log, id)
-  held = score and time_of(score)
+  held = score and time_of_score(score)
   if score and not held then
     unreadable = true
   elseif score and held <= expired then
@@ -94,15 +95,16 @@ if permits > 0 and card > 0 then
   end
 end
 
--- The newest member decides about every call but one: where the others leave room, a grant of now that is
--- not behind it replaces it. ZCOUNT tells that in half the time of reading it.
-local newest
 -- Times go to Redis as text, the seconds and then the rest: numbers take longer than many a command, and Redis
 -- 7.2 gives round ones an exponent. (.. prints 14 digits, %d may have 32 bits, %.0f takes twice as long.)
 local may_grant = permits > 0 and not held and due - now <= max_wait
 local now_text = may_grant and clock[1] .. string.format("%06d", clock[2])
+
+-- Every reply needs the newest member, but for a grant where all members lie before now: it becomes the newest
+-- itself. ZCOUNT finds that out in half the time of reading the newest.
+local newest
 if card > 0 and not (may_grant and redis.call("ZCOUNT", log, now_text, "+inf") == 0) then
-  newest = time_of(redis.call("ZRANGE", log, "-1", "-1", "WITHSCORES")[2])
+  newest = time_of_score(redis.call("ZRANGE", log, "-1", "-1", "WITHSCORES")[2])
   if not newest then unreadable = true end
 end
 if unreadable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
