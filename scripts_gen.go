@@ -11,13 +11,13 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "4e0ecbdbd4992f0ee13f936d0ac457ba81df7b0e"
-	ListLogV1SHA1         = "b0218bdd98c20c918b02eb878de718845f8374f3"
+	GCRAV1SHA1            = "3c46e89521b8ef4b19cdf77ce128699235bdb040"
+	ListLogV1SHA1         = "4578b24b4a127cf42a23a23121aa6d0970819e2e"
 	SliceRingReturnV1SHA1 = "c6192443da78ef0315a8ff5f10e377fb96d14fe4"
-	SliceRingV1SHA1       = "6c76a3afbefe3eaadc8680ef28851b2e03a0bc24"
+	SliceRingV1SHA1       = "d6b10db5dfe80b948d2218e930783316ad2dfb5a"
 	TokenBucketSetV1SHA1  = "287c166f576186ced51f76bde59bf32e3228aed2"
-	TokenBucketV1SHA1     = "e4c3e553bef7e2930c7a3e2a7686df01a8cdd9ab"
-	ZSetLogV1SHA1         = "1a2bad5032af83e6e7569818a78bbb87fe8cec97"
+	TokenBucketV1SHA1     = "77253950e74cd7480e77e25463b63c2408154cb0"
+	ZSetLogV1SHA1         = "9e2b851d482255af2f4481411a96e7042ee3d65f"
 )
 
 //go:embed scripts/gcra_v1.lua

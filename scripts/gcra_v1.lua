@@ -166,7 +166,7 @@ if granted > 0 then
     state = struct.pack(">I7I3I3I7I6", now + ahead, part, limit, now, widest)
   end
   -- In milliseconds, rounded up. As text, for Redis 7.2 gives round numbers an exponent.
-  redis.call("SET", bucket, state, "PX", string.format("%.0f", (reset_after + -reset_after % 1000) / 1000))
+  redis.call("SET", bucket, state, "PX", string.format("%.0f", math.ceil(reset_after / 1000)))
 end
 
 local remaining = 0

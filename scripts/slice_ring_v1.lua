@@ -124,7 +124,8 @@ end
 -- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
 local wrap = 17592186044416
 
-local wanted = permits > 0 and permits or 1 -- a look asks what one permit would have to wait
+local wanted = permits
+if wanted == 0 then wanted = 1 end -- a look asks what one permit would have to wait
 local counts, moves, remaining = {}, 0, limits[1]
 local page, page_index = "", size -- cells read, from that of index page_index on
 for i = 1, #limits do

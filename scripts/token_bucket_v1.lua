@@ -132,7 +132,8 @@ elseif newest and newest <= expired then
   newest = nil
 end
 
-local wanted = permits > 0 and permits or 1 -- a look asks what one permit would have to wait
+local wanted = permits
+if wanted == 0 then wanted = 1 end -- a look asks what one permit would have to wait
 local due, gone, live = now, 0, 0
 if newest then
   if newest > due then due = newest end

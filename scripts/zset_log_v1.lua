@@ -49,7 +49,7 @@ if not permits then return redis.error_reply("BADARG permits: want 0..500") end
 local max_wait = integer(ARGV[4], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
 local id = ARGV[5]
-if #id > 128 or id:find("|", 1, true) or id == "" and permits > 0 then
+if #id > 128 or id:find("|") or id == "" and permits > 0 then
   return redis.error_reply("BADARG id: want 1 to 128 bytes without |")
 end
 if permits > limit then return redis.error_reply("BADARG permits: want up to limit") end
@@ -69,7 +69,8 @@ local unreadable
 local card = redis.pcall("ZCARD", log)
 if type(card) == "table" then return card end
 
-local wanted = permits > 0 and permits or 1 -- a look asks what one permit would have to wait
+local wanted = permits
+if wanted == 0 then wanted = 1 end -- a look asks what one permit would have to wait
 local due = now
 local surplus = card + wanted - limit
 if surplus > 0 then

@@ -56,7 +56,7 @@ var broken = []struct {
 	{"gcra", "one remaining too many", "then remaining = remaining - 1 end", "then remaining = remaining end"},
 	{"gcra", "one remaining too few", "used > left or used == left", "used >= left or used == left"},
 	{"gcra", "written when it is full", "part, limit, now, widest)", "part, limit, now + ahead, widest)"},
-	{"gcra", "expires in milliseconds rounded down", "(reset_after + -reset_after % 1000) / 1000", "math.max(math.floor(reset_after / 1000), 1)"},
+	{"gcra", "expires in milliseconds rounded down", "math.ceil(reset_after / 1000)", "math.max(math.floor(reset_after / 1000), 1)"},
 
 	{"slice_ring", "the gap is not cleared", `string.rep(cell, behind))`, `"")`},
 	{"slice_ring", "the gap is one slice short", "local gap = current - last", "local gap = current - last - 1"},
