@@ -14,7 +14,7 @@ const (
 	GCRAV1SHA1            = "3c46e89521b8ef4b19cdf77ce128699235bdb040"
 	ListLogV1SHA1         = "4578b24b4a127cf42a23a23121aa6d0970819e2e"
 	SliceRingReturnV1SHA1 = "c6192443da78ef0315a8ff5f10e377fb96d14fe4"
-	SliceRingV1SHA1       = "d6b10db5dfe80b948d2218e930783316ad2dfb5a"
+	SliceRingV1SHA1       = "1ac7ad61348d8178d37720bc976fce2361fb5714"
 	TokenBucketSetV1SHA1  = "287c166f576186ced51f76bde59bf32e3228aed2"
 	TokenBucketV1SHA1     = "77253950e74cd7480e77e25463b63c2408154cb0"
 	ZSetLogV1SHA1         = "9e2b851d482255af2f4481411a96e7042ee3d65f"

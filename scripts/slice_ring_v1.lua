@@ -175,7 +175,7 @@ if permits > 0 and moves == 0 then
   local cell
   if fresh or current > last then
     local link = current % 4096
-    cell = struct.pack(">I6I1", total * 16 + (link - link % 256) / 256, link % 256)
+    cell = struct.pack(">I6I1", total * 16 + math.floor(link / 256), link % 256)
   end
   total = (total + granted) % wrap
   if fresh or widest > size then
