@@ -11,13 +11,13 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "90e38b7bdd1de243484ac4563262fa4b5841c473"
-	ListLogV1SHA1         = "b9828ba7052861fd7f9352e84c819ae732e132bc"
-	SliceRingReturnV1SHA1 = "dca96e45d2960bb38462677ac225d9d0cca003e6"
-	SliceRingV1SHA1       = "a44cace788b0c3090118b6d4afcfb17881a9c8e5"
-	TokenBucketSetV1SHA1  = "ed94d437bd29648f560fec0866c6acb06bcccaab"
-	TokenBucketV1SHA1     = "7b355085ab74fdaa1d70f93e63a8785ff450850d"
-	ZSetLogV1SHA1         = "0072828fb3cbd16cf269a5df3dc70e4ed9ceeca2"
+	GCRAV1SHA1            = "3c46e89521b8ef4b19cdf77ce128699235bdb040"
+	ListLogV1SHA1         = "4578b24b4a127cf42a23a23121aa6d0970819e2e"
+	SliceRingReturnV1SHA1 = "c6192443da78ef0315a8ff5f10e377fb96d14fe4"
+	SliceRingV1SHA1       = "1ac7ad61348d8178d37720bc976fce2361fb5714"
+	TokenBucketSetV1SHA1  = "287c166f576186ced51f76bde59bf32e3228aed2"
+	TokenBucketV1SHA1     = "77253950e74cd7480e77e25463b63c2408154cb0"
+	ZSetLogV1SHA1         = "9e2b851d482255af2f4481411a96e7042ee3d65f"
 )
 
 //go:embed scripts/gcra_v1.lua
@@ -70,15 +70,15 @@ var listLogV1Source string
 
 // ListLogV1 is list_log v1. The sliding-window log in a LIST of integers: any half-open
 // interval of length window holds at most limit granted permits, to the microsecond. The
-// default for exact limits: about 10 bytes a permit. First come, first served: nobody is let in
-// before a permit that is booked ahead. A denied call writes nothing.
+// default for exact limits: about 10 bytes a permit. First come, first served: nobody gets a
+// permit before those who have booked ahead. A denied call writes nothing.
 var ListLogV1 = Script{
 	Name:    "list_log",
 	Version: 1,
 	File:    "list_log_v1.lua",
 	SHA1:    ListLogV1SHA1,
 	Source:  listLogV1Source,
-	About:   "The sliding-window log in a LIST of integers: any half-open interval of length window holds at most limit granted permits, to the microsecond. The default for exact limits: about 10 bytes a permit. First come, first served: nobody is let in before a permit that is booked ahead. A denied call writes nothing.",
+	About:   "The sliding-window log in a LIST of integers: any half-open interval of length window holds at most limit granted permits, to the microsecond. The default for exact limits: about 10 bytes a permit. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing.",
 	Keys: []Key{
 		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1"},
 	},
@@ -92,17 +92,17 @@ var ListLogV1 = Script{
 		{Name: "granted", Type: "int", Min: 0, Max: 1000, Text: "permits granted: 0, or all that were asked for"},
 		{Name: "remaining", Type: "int", Min: 0, Max: 1000000, Text: "permits that could be granted now"},
 		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then"},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until nothing is live"},
+		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty"},
 		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 	},
 	Errors: []Error{
 		{Code: "BADARG", Text: "an argument is not an integer in its range"},
 		{Code: "WRONGTYPE", Text: "log holds something other than a list"},
-		{Code: "BADSTATE", Text: "log holds an entry that is not a moment in microseconds"},
+		{Code: "BADSTATE", Text: "log holds an entry that is not a time in microseconds"},
 	},
 	Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
 	State:      "ll/1",
-	Layout:     "one entry a permit, the moment it was granted for, oldest first; expires when the newest has left the window; set lazyfree-lazy-expire where it may hold several million",
+	Layout:     "one entry a permit, the time it was granted for, oldest first; expires when the newest has left the window; set lazyfree-lazy-expire where it may hold several million",
 	Complexity: "O(log N)",
 	Cost:       "TIME, LINDEX; a grant removes up to permits + 10000 expired entries",
 	Redis:      "5.0",
@@ -116,14 +116,14 @@ var sliceRingReturnV1Source string
 // It never makes the limiter grant more than its limits: what the slice does not hold (any
 // more), what has left the ring, and what is more than 1000 slices back is not given back. Two
 // things it cannot know: whether the permits were used, and whether the ring was removed and
-// begun anew in that slice; then others' permits are taken.
+// begun again in that slice; then others' permits are taken.
 var SliceRingReturnV1 = Script{
 	Name:    "slice_ring_return",
 	Version: 1,
 	File:    "slice_ring_return_v1.lua",
 	SHA1:    SliceRingReturnV1SHA1,
 	Source:  sliceRingReturnV1Source,
-	About:   "Gives back permits of a slice_ring that were taken and not used: the slice in which they were taken holds so many less, in every window at once. It never makes the limiter grant more than its limits: what the slice does not hold (any more), what has left the ring, and what is more than 1000 slices back is not given back. Two things it cannot know: whether the permits were used, and whether the ring was removed and begun anew in that slice; then others' permits are taken.",
+	About:   "Gives back permits of a slice_ring that were taken and not used: the slice in which they were taken holds so many less, in every window at once. It never makes the limiter grant more than its limits: what the slice does not hold (any more), what has left the ring, and what is more than 1000 slices back is not given back. Two things it cannot know: whether the permits were used, and whether the ring was removed and begun again in that slice; then others' permits are taken.",
 	Keys: []Key{
 		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
 	},
@@ -275,7 +275,7 @@ var TokenBucketV1 = Script{
 	},
 	Commands:   []string{"EXISTS", "HMGET", "HSET", "LINDEX", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
 	State:      "tb/1",
-	Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a list with an entry a grant, oldest first, struct.pack(\">I8I8I4\", the moment it was granted for, permits granted before it, its permits): in use is the end of the last less the start of the first live one. They expire when the last permit has come back, a config up to a tenth of a second later, and one set by token_bucket_set never",
+	Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a list with an entry a grant, oldest first, struct.pack(\">I8I8I4\", the time it was granted for, permits granted before it, its permits): in use is the end of the last less the start of the first live one. They expire when the last permit has come back, a config up to a tenth of a second later, and one set by token_bucket_set never",
 	Complexity: "O(log N)",
 	Cost:       "TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries",
 	Redis:      "5.0",
@@ -285,17 +285,17 @@ var TokenBucketV1 = Script{
 var zsetLogV1Source string
 
 // ZSetLogV1 is zset_log v1. The sliding-window log in a ZSET: any half-open interval of length
-// window holds at most limit granted permits, to the microsecond, and ZRANGE shows each with
-// its moment. Takes a request id, so that a retry after a lost reply charges nothing and ZREM
-// gives permits back. First come, first served: nobody is let in before a permit that is booked
-// ahead. A denied call writes nothing.
+// window holds at most limit granted permits, to the microsecond. Every request has an id, so a
+// retry after a lost reply is not charged again, and ZREM of the id gives its permits back.
+// First come, first served: nobody gets a permit before those who have booked ahead. A denied
+// call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored.
 var ZSetLogV1 = Script{
 	Name:    "zset_log",
 	Version: 1,
 	File:    "zset_log_v1.lua",
 	SHA1:    ZSetLogV1SHA1,
 	Source:  zsetLogV1Source,
-	About:   "The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to the microsecond, and ZRANGE shows each with its moment. Takes a request id, so that a retry after a lost reply charges nothing and ZREM gives permits back. First come, first served: nobody is let in before a permit that is booked ahead. A denied call writes nothing.",
+	About:   "The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to the microsecond. Every request has an id, so a retry after a lost reply is not charged again, and ZREM of the id gives its permits back. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored.",
 	Keys: []Key{
 		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:zl1"},
 	},
@@ -304,24 +304,24 @@ var ZSetLogV1 = Script{
 		{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
 		{Name: "permits", Type: "int", Min: 0, Max: 500, Text: "wanted now, up to limit; 0 only looks"},
 		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
-		{Name: "id", Type: "str", Min: 0, Max: 128, Text: "the caller's request id, no \"|\"; empty: the script names"},
+		{Name: "id", Type: "str", Min: 0, Max: 128, Text: "the caller's request id, without \"|\"; empty only to look"},
 	},
 	Reply: []Field{
 		{Name: "granted", Type: "int", Min: 0, Max: 500, Text: "permits granted: 0, or all that were asked for"},
 		{Name: "remaining", Type: "int", Min: 0, Max: 10000, Text: "permits that could be granted now"},
 		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then"},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until nothing is live"},
+		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty"},
 		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 	},
 	Errors: []Error{
 		{Code: "BADARG", Text: "an argument is not in its range, or a live id asks for other permits"},
 		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
-		{Code: "BADSTATE", Text: "log holds a score that is no moment in microseconds, or an unknown name"},
+		{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},
 	},
 	Commands:   []string{"PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYRANK", "ZSCORE"},
 	State:      "zl/1",
-	Layout:     "one member a permit, its score the moment it was granted for: the id, then <id>||2, <id>||3, ..; without an id <us>|<k>, k from 1 on behind its number of digits: 11, 12, .., 19, 210. ZREM of all the members of a call gives its permits back. Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
+	Layout:     "one member a permit, its score the time it was granted for: <id>, then <id>||2, <id>||3, ... ZREM of all the members of a call gives its permits back. Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
 	Complexity: "O(log N)",
-	Cost:       "TIME, ZCARD, ZCOUNT; a grant removes up to permits + 100 expired members",
+	Cost:       "TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members",
 	Redis:      "5.0",
 }

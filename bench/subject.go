@@ -81,7 +81,7 @@ func ours() []subject {
 		ring60, ring3600,
 		newOurs(sluice.ZSetLogV1, subject{
 			kind: logs, keys: []string{""}, most: 1e4, atOnce: 500, longest: day,
-			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, ""} },
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, a.id} },
 		}),
 		newOurs(sluice.TokenBucketV1, subject{
 			kind: grants, keys: []string{"", ":all", ":by:x"}, stored: true, most: 1e6, atOnce: 1e6, longest: day,

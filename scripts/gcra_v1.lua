@@ -54,20 +54,22 @@ if not permits then return redis.error_reply("BADARG permits: want 0..10000000")
 local max_wait = integer(ARGV[5], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
 
--- Every length of time below is a pair: whole microseconds, and a numerator over limit.
+-- Lengths of time are exact: each is a pair of whole microseconds and a numerator, in units of 1 / limit us.
 local interval_part = window % limit
 local interval = (window - interval_part) / limit
 
--- So many times a length. The products stay exact, for neither k nor part is above 10^7. It takes all
--- that it needs as arguments: variables that a function captures cost each call more than the products.
+-- The length k times as long. The products stay exact, as neither k nor part is above 10^7. It takes limit as an
+-- argument, as a captured variable would cost each call more than the products do.
 local function times(k, whole, part, limit)
   local numerator = k * part % limit
   return k * whole + (k * part - numerator) / limit, numerator
 end
 
-local depth, depth_part = window, 0 -- burst intervals
+-- How long a full bucket lasts: burst intervals.
+local depth, depth_part = window, 0
 if burst ~= limit then depth, depth_part = times(burst, interval, interval_part, limit) end
-if depth > 4503599627370496 or depth == 4503599627370496 and depth_part > 0 then
+local most = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
+if depth > most or depth == most and depth_part > 0 then
   return redis.error_reply("BADARG burst: want burst * window / limit up to 2^52")
 end
 if permits > burst then return redis.error_reply("BADARG permits: want up to burst") end
@@ -75,53 +77,59 @@ if permits > burst then return redis.error_reply("BADARG permits: want up to bur
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
--- Where there is no struct library (miniredis) the same bytes are made and read by hand.
+-- Where the library struct is missing (miniredis) the same bytes are made and read by hand.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers = "", {...}
-    for width in format:reverse():gmatch("%d") do
-      local n = table.remove(numbers)
+    local bytes, numbers, i = "", {...}, 0
+    for width in format:gmatch("%d") do
+      i = i + 1
+      local n, field = numbers[i], ""
       for _ = 1, tonumber(width) do
-        bytes = string.char(n % 256) .. bytes
+        field = string.char(n % 256) .. field
         n = math.floor(n / 256)
       end
+      bytes = bytes .. field
     end
     return bytes
   end,
-  unpack = function(format, bytes)
-    local numbers, from = {}, 1
+  unpack = function(format, bytes, at)
+    local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for i = from, from + width - 1 do n = n * 256 + bytes:byte(i) end
+      for _ = 1, tonumber(width) do
+        n = n * 256 + bytes:byte(at)
+        at = at + 1
+      end
       numbers[#numbers + 1] = n
-      from = from + width
     end
     return unpack(numbers)
   end,
 }
 
 local stored = redis.pcall("GET", bucket)
-local ahead, part = 0, 0 -- of the theoretical arrival time; a full bucket has none
--- How far a clock may step back goes by the widest window of the grants that have not drained. behind is
--- the widest of those that came behind its grants, which have drained at the moment drained. So it is
--- exact for two windows; of more, the second widest may be kept until all have drained that came with it.
-local widest, behind, drained
+-- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
+local ahead, part = 0, 0
+-- A clock may step back by up to a window and slack. Windows may differ, so the bucket stores the widest one of the
+-- grants that have not drained. If narrower ones came after that grant, it also stores the widest of these, which takes
+-- over when the grants before it have drained. With more than two windows it may be kept longer than need be.
+local slack = 60000000
+local widest, next_widest, drained
 if stored then
   if stored.err then return stored end
   local tat, numerator, divisor, written
   if #stored == 26 then
-    tat, numerator, divisor, written, widest = struct.unpack(">I7I3I3I7I6", stored)
+    tat, numerator, divisor, written, widest = struct.unpack(">I7I3I3I7I6", stored, 1)
   elseif #stored == 39 then
-    tat, numerator, divisor, written, widest, behind, drained = struct.unpack(">I7I3I3I7I6I6I7", stored)
+    tat, numerator, divisor, written, widest, next_widest, drained = struct.unpack(">I7I3I3I7I6I6I7", stored, 1)
   end
   if not tat or numerator >= divisor or divisor > 10000000 or tat > 9007199254740991 then
     return redis.error_reply("BADSTATE bucket: want the 26 or 39 bytes of a bucket")
   end
-  -- Nothing ahead: the bucket is full. A clock from before all that may be stepped back: void.
-  if tat >= now and now >= written - widest - 60000000 then
+  -- Otherwise the bucket is full, or it was written by a clock that was further ahead than any step back explains.
+  if tat >= now and now >= written - widest - slack then
     ahead, part = tat - now, numerator
-    if divisor ~= limit and part > 0 then ahead, part = ahead + 1, 0 end
-    if behind and now >= drained then widest, behind = behind, nil end
+    if divisor ~= limit and part > 0 then ahead, part = ahead + 1, 0 end -- another limit: rounded up
+    if next_widest and now >= drained then widest, next_widest = next_widest, nil end
   end
 end
 
@@ -132,7 +140,7 @@ if after_part >= limit then after, after_part = after + 1, after_part - limit en
 
 local wait = after - depth
 if after_part > depth_part then wait = wait + 1 end
--- Lua 5.4 divides to floats, which are no integers in a reply.
+-- Lua 5.4 divides to floats, but a reply must hold integers.
 if wait > 0 then wait = math.floor(wait) else wait = 0 end
 
 local granted, before, before_part = 0, ahead, part
@@ -144,28 +152,28 @@ local reset_after = ahead
 if part > 0 then reset_after = reset_after + 1 end
 if granted > 0 then
   if before + before_part == 0 or window >= widest then
-    widest, behind = window, nil
-  elseif behind then
-    behind = math.max(behind, window)
+    widest, next_widest = window, nil
+  elseif next_widest then
+    next_widest = math.max(next_widest, window)
   else
-    behind, drained = window, now + before
+    next_widest, drained = window, now + before
     if before_part > 0 then drained = drained + 1 end
   end
   local state
-  if behind then
-    state = struct.pack(">I7I3I3I7I6I6I7", now + ahead, part, limit, now, widest, behind, drained)
+  if next_widest then
+    state = struct.pack(">I7I3I3I7I6I6I7", now + ahead, part, limit, now, widest, next_widest, drained)
   else
     state = struct.pack(">I7I3I3I7I6", now + ahead, part, limit, now, widest)
   end
-  redis.call("SET", bucket, state, "PX", (reset_after + -reset_after % 1000) / 1000) -- rounded up
+  -- In milliseconds, rounded up. As text, for Redis 7.2 gives round numbers an exponent.
+  redis.call("SET", bucket, state, "PX", string.format("%.0f", math.ceil(reset_after / 1000)))
 end
 
 local remaining = 0
 local left, left_part = depth - ahead, depth_part - part
 if left_part < 0 then left, left_part = left - 1, left_part + limit end
 if left >= interval then
-  -- The floating-point quotient is within 10^-7 of the true one: its nearest integer is
-  -- the answer or one above it.
+  -- The quotient is off by less than 10^-7, so its nearest integer is the answer or one above.
   remaining = math.floor((left + left_part / limit) / window * limit + 0.5)
   local used, used_part = times(remaining, interval, interval_part, limit)
   if used > left or used == left and used_part > left_part then remaining = remaining - 1 end

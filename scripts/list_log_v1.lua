@@ -2,8 +2,8 @@
 --
 -- The sliding-window log in a LIST of integers: any half-open interval of length window
 -- holds at most limit granted permits, to the microsecond. The default for exact limits:
--- about 10 bytes a permit. First come, first served: nobody is let in before a permit
--- that is booked ahead. A denied call writes nothing.
+-- about 10 bytes a permit. First come, first served: nobody gets a permit before those who
+-- have booked ahead. A denied call writes nothing.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:ll1
 --
@@ -15,14 +15,14 @@
 -- REPLY[1]    granted      int   0..1000                 permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000              permits that could be granted now
 -- REPLY[3]    wait         us    0..                     granted: act after this; denied: they come free then
--- REPLY[4]    reset_after  us    0..                     until nothing is live
+-- REPLY[4]    reset_after  us    0..                     until the log is empty
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    log holds something other than a list
--- ERROR       BADSTATE     log holds an entry that is not a moment in microseconds
+-- ERROR       BADSTATE     log holds an entry that is not a time in microseconds
 --
--- STATE       ll/1         one entry a permit, the moment it was granted for, oldest first;
+-- STATE       ll/1         one entry a permit, the time it was granted for, oldest first;
 --                          expires when the newest has left the window; set lazyfree-lazy-expire
 --                          where it may hold several million
 -- COMPLEXITY  O(log N)     TIME, LINDEX; a grant removes up to permits + 10000 expired entries
@@ -49,38 +49,40 @@ if permits > limit then return redis.error_reply("BADARG permits: want up to lim
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
-local expired = now - window -- entries up to this moment have left the window
+local expired = now - window -- permits granted for this time or an earlier one have left the window
 
-local function moment(entry)
-  local at = tonumber(entry)
-  if at and at >= 0 and at <= 9007199254740991 and at % 1 == 0 then return at end
+-- Up to 2^53 - 1 a Lua number is exact.
+local function time_of(entry)
+  local time = tonumber(entry)
+  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
 local unreadable
 
--- Entries never decrease, so the newest tells when none counts: all have left the window, or a
--- clock was ahead by more than a window and 60 s (and a booking reaches 60 s further).
+-- Entries are in order. If the newest has left the window, all have. If it lies further ahead than window + slack,
+-- a wrong clock wrote it: ignore the log.
+local slack = 120000000 -- 60 s for a clock that steps back by more than a window, and 60 s for bookings
 local tail = redis.pcall("LINDEX", log, "-1")
 if tail and tail.err then return tail end
-local newest = tail and moment(tail)
+local newest = tail and time_of(tail)
 if tail and not newest then unreadable = true end
-if newest and newest > now + window + 120000000 then
-  -- It may have been granted under a longer window, which its TTL tells.
+if newest and newest > now + window + slack then
+  -- It may have been granted under a longer window: the key expires when that has passed.
   local granted_under = now + redis.call("PTTL", log) * 1000 - newest
-  if newest > now + granted_under + 120000000 then newest = nil end
+  if newest > now + granted_under + slack then newest = nil end
 elseif newest and newest <= expired then
   newest = nil
 end
 
 local wanted = permits
-if wanted == 0 then wanted = 1 end -- a look asks for one
+if wanted == 0 then wanted = 1 end -- a look asks what one permit would have to wait
 local due, length = now
 if newest then
   if newest > due then due = newest end
   length = redis.call("LLEN", log)
-  -- So many must have left before there is room for the last of those wanted.
   local surplus = length + wanted - limit
   if surplus > 0 then
-    local frees = moment(redis.call("LINDEX", log, surplus == 1 and "0" or surplus - 1))
+    -- The last permit wanted has to wait until so many entries have left the window.
+    local frees = time_of(redis.call("LINDEX", log, surplus == 1 and "0" or surplus - 1))
     if not frees then
       unreadable = true
     elseif frees + window > due then
@@ -92,44 +94,51 @@ end
 local granted = 0
 if due - now <= max_wait then granted = permits end
 
-local left, live = 0, newest and limit or 0 -- where one permit is denied: the log is full, or booked ahead
-if newest and (granted > 0 or due == now or wanted > 1 and newest <= now) then
-  -- How many at the head have left, found by doubling steps and halving back.
-  local head = moment(redis.call("LINDEX", log, "0"))
+-- A denial where not one permit is free needs no count: remaining is 0.
+local none_free = granted == 0 and due > now and (wanted == 1 or newest > now)
+local gone, live = 0, newest and limit or 0
+if newest and not none_free then
+  -- Count the entries at the head that have left the window: doubling steps find one that has not, halving
+  -- steps the first that has not.
+  local head = time_of(redis.call("LINDEX", log, "0"))
   if not head then
     unreadable = true
   elseif head <= expired then
     local function has_left(index)
       local entry = redis.call("LINDEX", log, index)
       if not entry then return false end
-      local at = moment(entry)
-      if not at then unreadable = true end
-      return at and at <= expired
+      local time = time_of(entry)
+      if not time then unreadable = true end
+      return time and time <= expired
     end
     local step = 1
-    while has_left(left + step) do
-      left, step = left + step, step * 2
+    while has_left(gone + step) do
+      gone, step = gone + step, step * 2
     end
     while step > 1 do
       step = math.floor(step / 2)
-      if has_left(left + step) then left = left + step end
+      if has_left(gone + step) then gone = gone + step end
     end
-    left = left + 1
+    gone = gone + 1
   end
-  live = length - left
+  live = length - gone
 end
 if unreadable then return redis.error_reply("BADSTATE log: want moments in microseconds") end
 
 if granted > 0 then
   if tail and not newest then
     redis.call("UNLINK", log)
-  elseif left > 0 then
-    -- More than is added, so that what has left never piles up.
-    redis.call("LTRIM", log, math.min(left, granted + 10000), "-1")
+  elseif gone > 0 then
+    -- More than are added, so that they never pile up; not all, so that the cost of a call is bounded.
+    redis.call("LTRIM", log, math.min(gone, granted + 10000), "-1")
   end
-  -- Texts, for redis.call prints a number to 17 digits, which takes longer than many a command.
-  local entry = clock[1] .. string.format("%06d", now % 1000000)
-  if due > now then entry = string.format("%.0f", due) end
+  -- Times go to Redis as text, the seconds and then the rest: numbers take longer than many a command, and
+  -- Redis 7.2 gives round ones an exponent. (.. prints 14 digits, %d may have 32 bits, %.0f takes twice as long.)
+  local entry = clock[1] .. string.format("%06d", clock[2])
+  if due > now then
+    local us = due % 1000000
+    entry = string.format("%d%06d", (due - us) / 1000000, us)
+  end
   if granted == 1 then
     redis.call("RPUSH", log, entry)
   else
@@ -141,7 +150,7 @@ if granted > 0 then
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
-    -- Refused, by an ACL say: what was added is taken back. Where that is refused too, Redis says so.
+    -- Refused, by an ACL say: take back what was added. If that is refused too, Redis says so.
     redis.call("LTRIM", log, "0", -granted - 1)
     return kept
   end

@@ -4,7 +4,7 @@
 -- taken holds so many less, in every window at once. It never makes the limiter grant more than
 -- its limits: what the slice does not hold (any more), what has left the ring, and what is more
 -- than 1000 slices back is not given back. Two things it cannot know: whether the permits were used,
--- and whether the ring was removed and begun anew in that slice; then others' permits are taken.
+-- and whether the ring was removed and begun again in that slice; then others' permits are taken.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1:<slice>
 --
@@ -43,37 +43,47 @@ if not permits then return redis.error_reply("BADARG permits: want 1..1000000000
 local wrap = 17592186044416
 local header_bytes = 24
 
--- An integer of six bytes, and the byte behind it.
-local function number_at(bytes, offset)
-  local a, b, c, d, e, f, behind = string.byte(bytes, offset + 1, offset + 7)
-  return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f, behind
-end
+-- Where the library struct is missing (miniredis) the same bytes are made and read by hand.
+local struct = rawget(_G, "struct") or {
+  pack = function(format, ...)
+    local bytes, numbers, i = "", {...}, 0
+    for width in format:gmatch("%d") do
+      i = i + 1
+      local n, field = numbers[i], ""
+      for _ = 1, tonumber(width) do
+        field = string.char(n % 256) .. field
+        n = math.floor(n / 256)
+      end
+      bytes = bytes .. field
+    end
+    return bytes
+  end,
+  unpack = function(format, bytes, at)
+    local numbers = {}
+    for width in format:gmatch("%d") do
+      local n = 0
+      for _ = 1, tonumber(width) do
+        n = n * 256 + bytes:byte(at)
+        at = at + 1
+      end
+      numbers[#numbers + 1] = n
+    end
+    return unpack(numbers)
+  end,
+}
 
-local function six_bytes(n, ...)
-  local f = n % 256
-  n = (n - f) / 256
-  local e = n % 256
-  n = (n - e) / 256
-  local d = n % 256
-  n = (n - d) / 256
-  local c = n % 256
-  n = (n - c) / 256
-  local b = n % 256
-  return string.char((n - b) / 256, b, c, d, e, f, ...)
-end
-
-local header = redis.pcall("GETRANGE", ring, 0, header_bytes - 1)
+local header = redis.pcall("GETRANGE", ring, "0", "23")
 if header.err then return header end
 if header == "" then return {0} end
-if #header ~= header_bytes or number_at(header, 0) ~= slice then
-  return redis.error_reply("BADSTATE ring: want the slice it was written with")
+local stored_slice, size, last, total
+if #header == header_bytes then
+  stored_slice, size, last, total = struct.unpack(">I6I6I6I6", header, 1)
 end
-local size, last, total = number_at(header, 6), number_at(header, 12), number_at(header, 18)
+if stored_slice ~= slice then return redis.error_reply("BADSTATE ring: want the slice it was written with") end
 if size < 1 or size > 10000 then return redis.error_reply("BADSTATE ring: want 1..10000 slices") end
 
--- Where the clock was behind, the permits were counted in the last slice of then, a later one than that
--- of taken. Every window that still reaches back to this one holds that one too, so what it holds falls
--- by no more than was given back.
+-- If the clock was behind when they were granted, the permits were counted in a later slice than that of taken. Every
+-- window that reaches back to the slice of taken holds that later one too, so it gets back no more than was taken.
 local slice_taken = math.floor(taken / slice)
 local later = last - slice_taken
 if later < 0 or later >= size or later > 1000 then return {0} end
@@ -89,21 +99,24 @@ if #cells ~= 7 * (later + 1) then
   return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
 end
 
--- The first six bytes of a cell are the total before its slice * 16, and a part of its link.
-local before, after = math.floor(number_at(cells, 0) / 16), total
-if later > 0 then after = math.floor(number_at(cells, 7) / 16) end
-local returned = math.min(permits, (after - before) % wrap)
+-- The total before a slice is in the first 44 bits of its cell, so in 16ths of the first six bytes.
+local function total_before(i)
+  return math.floor(struct.unpack(">I6", cells, 7 * i + 1) / 16)
+end
+local after = total
+if later > 0 then after = total_before(1) end
+local returned = math.min(permits, (after - total_before(0)) % wrap)
 if returned == 0 then return {0} end
 
--- The links stay: they say where nothing was granted, which is so still.
-local lowered = {string.sub(cells, 1, 7)}
+-- The totals fall. The links stay: where nothing was granted, nothing was.
+local lowered = {cells:sub(1, 7)}
 for i = 1, later do
-  local total_and_link, rest_of_link = number_at(cells, 7 * i)
-  lowered[i + 1] = six_bytes((total_and_link - 16 * returned) % (16 * wrap), rest_of_link)
+  local high, low = struct.unpack(">I6I1", cells, 7 * i + 1)
+  lowered[i + 1] = struct.pack(">I6I1", (high - 16 * returned) % (16 * wrap), low)
 end
 cells = table.concat(lowered)
 redis.call("SETRANGE", ring, start, string.sub(cells, 1, 7 * behind))
 if behind <= later then redis.call("SETRANGE", ring, header_bytes, string.sub(cells, 7 * behind + 1)) end
-redis.call("SETRANGE", ring, 18, six_bytes((total - returned) % wrap))
+redis.call("SETRANGE", ring, 18, struct.pack(">I6", (total - returned) % wrap))
 
-return {math.floor(returned)} -- Lua 5.4 divides to floats, which are no integers in a reply
+return {math.floor(returned)} -- Lua 5.4 divides to floats, but a reply must hold integers

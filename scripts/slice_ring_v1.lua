@@ -65,26 +65,30 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 local current = (now - now % slice) / slice
 
--- Where there is no struct library (miniredis) the same bytes are made and read by hand.
+-- Where the library struct is missing (miniredis) the same bytes are made and read by hand.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers = "", {...}
-    for width in format:reverse():gmatch("%d") do
-      local n = table.remove(numbers)
+    local bytes, numbers, i = "", {...}, 0
+    for width in format:gmatch("%d") do
+      i = i + 1
+      local n, field = numbers[i], ""
       for _ = 1, tonumber(width) do
-        bytes = string.char(n % 256) .. bytes
+        field = string.char(n % 256) .. field
         n = math.floor(n / 256)
       end
+      bytes = bytes .. field
     end
     return bytes
   end,
-  unpack = function(format, bytes, from)
+  unpack = function(format, bytes, at)
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for i = from, from + width - 1 do n = n * 256 + bytes:byte(i) end
+      for _ = 1, tonumber(width) do
+        n = n * 256 + bytes:byte(at)
+        at = at + 1
+      end
       numbers[#numbers + 1] = n
-      from = from + width
     end
     return unpack(numbers)
   end,
@@ -93,7 +97,7 @@ local struct = rawget(_G, "struct") or {
 local header = redis.pcall("GETRANGE", ring, "0", "23")
 if header.err then return header end
 local size, last, total = widest, current, 0
-local fresh = true
+local fresh = true -- no permit counts: the first grant makes a new ring
 if header ~= "" or redis.call("EXISTS", ring) == 1 then
   local stored_slice, stored_size, stored_last, stored_total
   if #header == 24 then
@@ -105,9 +109,10 @@ if header ~= "" or redis.call("EXISTS", ring) == 1 then
   if stored_size < 1 or stored_size > 10000 then
     return redis.error_reply("BADSTATE ring: want 1..10000 slices")
   end
-  -- Fresh again when every slice has left the ring, or the last was counted by a clock that was
-  -- ahead by more than the widest window, of the ring or the call, and 60 s.
-  local ahead = stored_last * slice - now - 60000000
+  -- If the last slice has left the ring, all have. If it lies further ahead than the widest window, of the ring or
+  -- of the call, and slack, a wrong clock wrote it: ignore the ring.
+  local slack = 60000000 -- for a clock that steps back by more than a window
+  local ahead = stored_last * slice - now - slack
   if current - stored_last < stored_size and (ahead <= stored_size * slice or ahead <= widest * slice) then
     fresh = false
     size, last, total = stored_size, stored_last, stored_total
@@ -116,22 +121,23 @@ if header ~= "" or redis.call("EXISTS", ring) == 1 then
   end
 end
 
--- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 stay below it.
+-- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
 local wrap = 17592186044416
 
 local wanted = permits
-if permits == 0 then wanted = 1 end
+if wanted == 0 then wanted = 1 end -- a look asks what one permit would have to wait
 local counts, moves, remaining = {}, 0, limits[1]
 local page, page_index = "", size -- cells read, from that of index page_index on
 for i = 1, #limits do
   local start, most = current - slices[i] + 1, limits[i] - wanted
-  -- The later a window starts, the less it holds: from full on there is no room, from free on there is.
-  -- Before the ring's oldest slice nothing is known to have been granted.
+  -- From which slice on does the window hold most permits at most? The later it starts, the less it holds. If it
+  -- starts at full it holds too many, if it starts at free it does not; the search ends when they are neighbours.
+  -- Nothing is known to have been granted before the ring's oldest slice.
   local full, free, count, probes = start - 1, last + 1, 0, 0
   if full < last - size then full = last - size end
   while not fresh and free - full > 1 do
-    -- Tried are the oldest slice, which tells the count; the one behind the first with permits, as room
-    -- for one comes when those have left; twice more the one behind the next; then halves.
+    -- The first probe is the oldest slice, which tells the count. The second is the one behind the first slice with
+    -- permits, as room for one comes when these have left. Two more follow the links, then it halves.
     local probe = full + 1
     if probes > 3 then probe = math.floor((full + free) / 2) end
     local index = probe % size
@@ -141,22 +147,24 @@ for i = 1, #limits do
       -- Seven more cells are read along with the first: where most slices hold permits, room is there.
       local from, along = 24 + 7 * index, 6
       if probes == 0 then along = 55 end
+      -- As text, as redis.call takes longer to print a number.
       page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + along))
       if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
     end
-    local high, low = struct.unpack(">I5I2", page, at + 1)
-    local held = (total - high * 16 - (low - low % 4096) / 4096) % wrap
+    -- The total before the slice is in the first 44 bits, its link in the last 12.
+    local high, low = struct.unpack(">I6I1", page, at + 1)
+    local held = (total - (high - high % 16) / 16) % wrap
     if probes == 0 then count = held end
     probes = probes + 1
     if held > most then
-      -- Nothing was granted from the slice up to the one that it links to, so this one is as full.
-      full = probe + (low - probe) % 4096
+      -- The link says how far on the next permits were granted: up to there it is as full.
+      full = probe + (high % 16 * 256 + low - probe) % 4096
       if full >= free then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
     else
       free = probe
     end
   end
-  counts[i] = math.floor(count) -- Lua 5.4 may unpack floats, which are no integers in a reply
+  counts[i] = math.floor(count) -- Lua 5.4 may unpack floats, but a reply must hold integers
   if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
   if count > most then moves = math.max(moves, free - start) end
 end
@@ -166,8 +174,8 @@ if permits > 0 and moves == 0 then
   granted = permits
   local cell
   if fresh or current > last then
-    local low = total % 16
-    cell = struct.pack(">I5I2", (total - low) / 16, low * 4096 + current % 4096)
+    local link = current % 4096
+    cell = struct.pack(">I6I1", total * 16 + math.floor(link / 256), link % 256)
   end
   total = (total + granted) % wrap
   if fresh or widest > size then
@@ -190,21 +198,24 @@ if permits > 0 and moves == 0 then
       size = widest
     end
     local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
-    redis.call("SET", ring, state, "PX", math.ceil((current + size) * slice / 1000) - math.floor(now / 1000))
+    -- As text, for Redis 7.2 gives round numbers an exponent.
+    local ttl = math.ceil((current + size) * slice / 1000) - math.floor(now / 1000)
+    redis.call("SET", ring, state, "PX", string.format("%.0f", ttl))
   else
     if current > last then
-      -- The expiry first: it can be put back, where the cells are refused (by an ACL, say).
+      -- The expiry first: it can be put back, if the cells are refused, by an ACL say. Twice as fast as %.0f, in two
+      -- parts, as %d may have 32 bits.
       local expires = math.ceil((current + size) * slice / 1000)
       local ms = expires % 1000
       redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
-      -- The gap: slices that were skipped, and the current one, start from the total so far. In one piece
-      -- or, across the ring's end, in two.
+      -- The gap: the slices that were skipped, and the current one, start from the total so far. They are written in
+      -- one piece or, across the ring's end, in two.
       local gap = current - last
       local index = (last + 1) % size
       local behind = math.min(gap, size - index)
       local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, behind))
       if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, math.ceil((last + size) * slice / 1000))
+        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000)))
         return written
       end
       if gap > behind then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - behind)) end
@@ -216,6 +227,6 @@ if permits > 0 and moves == 0 then
 end
 
 local wait, reset_after = 0, (last + widest) * slice - now
-if moves > 0 then wait = (current + moves) * slice - now end
+if moves > 0 then wait = (current + moves) * slice - now end -- to the boundary at which enough has left each window
 if reset_after < 0 or fresh and granted == 0 then reset_after = 0 end
 return {granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}

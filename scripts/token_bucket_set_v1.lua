@@ -40,10 +40,11 @@ if not scope then return redis.error_reply("BADARG scope: want 0..1") end
 local fields = {"rate", "interval", "scope"}
 local before = redis.pcall("HMGET", config, unpack(fields))
 if before.err then return before end
-redis.call("HSET", config, "rate", rate, "interval", interval, "scope", scope)
+-- As text, for Redis 7.2 gives round numbers an exponent.
+redis.call("HSET", config, "rate", rate, "interval", string.format("%.0f", interval), "scope", scope)
 local stays = redis.pcall("PERSIST", config)
 if type(stays) == "table" then
-  -- Refused, by an ACL say: what was set is taken back.
+  -- Refused, by an ACL say: take back what was set.
   for i, field in ipairs(fields) do
     if before[i] then
       redis.pcall("HSET", config, field, before[i])

@@ -31,7 +31,7 @@
 --
 -- STATE       tb/1         config: a hash of rate, interval and scope, set by the first grant where there
 --                          is none. all, by_client: a list with an entry a grant, oldest first,
---                          struct.pack(">I8I8I4", the moment it was granted for, permits granted before
+--                          struct.pack(">I8I8I4", the time it was granted for, permits granted before
 --                          it, its permits): in use is the end of the last less the start of the first
 --                          live one. They expire when the last permit has come back, a config up to a
 --                          tenth of a second later, and one set by token_bucket_set never
@@ -75,59 +75,78 @@ end
 if permits > rate then return redis.error_reply("BADARG permits: want up to rate") end
 
 local log = scope == 0 and all or by_client
-local expired = now - interval -- permits granted for up to this moment have come back
+local expired = now - interval -- permits granted for this time or an earlier one have come back
 
--- Where there is no struct library (miniredis) the same bytes are read and made by hand.
-local struct = rawget(_G, "struct")
+-- Where the library struct is missing (miniredis) the same bytes are made and read by hand.
+local struct = rawget(_G, "struct") or {
+  pack = function(format, ...)
+    local bytes, numbers, i = "", {...}, 0
+    for width in format:gmatch("%d") do
+      i = i + 1
+      local n, field = numbers[i], ""
+      for _ = 1, tonumber(width) do
+        field = string.char(n % 256) .. field
+        n = math.floor(n / 256)
+      end
+      bytes = bytes .. field
+    end
+    return bytes
+  end,
+  unpack = function(format, bytes, at)
+    local numbers = {}
+    for width in format:gmatch("%d") do
+      local n = 0
+      for _ = 1, tonumber(width) do
+        n = n * 256 + bytes:byte(at)
+        at = at + 1
+      end
+      numbers[#numbers + 1] = n
+    end
+    return unpack(numbers)
+  end,
+}
 
--- The moment of an entry, and the permits granted before and after it; nil where there is none.
+-- The time that an entry was granted for, and the permits granted before and after it; nil if there is no entry.
 local unreadable
-local function entry(packed)
-  if not packed then return nil end
-  if #packed == 20 then
-    local at, before, count = 0, 0, 0
-    if struct then
-      at, before, count = struct.unpack(">I8I8I4", packed)
-    else
-      for i = 1, 8 do at = at * 256 + string.byte(packed, i) end
-      for i = 9, 16 do before = before * 256 + string.byte(packed, i) end
-      for i = 17, 20 do count = count * 256 + string.byte(packed, i) end
-    end
-    if at <= 9007199254740991 and count > 0 and before + count <= 9007199254740991 then
-      return at, before, before + count
-    end
+local function read(entry)
+  if not entry then return nil end
+  if #entry == 20 then
+    local at, before, count = struct.unpack(">I8I8I4", entry, 1)
+    local most = 9007199254740991 -- 2^53 - 1, up to which a Lua number is exact
+    if at <= most and count > 0 and before + count <= most then return at, before, before + count end
   end
   unreadable = true
 end
 
--- Moments never decrease, so the newest tells when none counts: all have come back, or a clock was
--- ahead by more than an interval and 60 s (and a booking reaches 60 s further).
+-- Entries are in order. If all permits of the newest have come back, those of all have. If it lies further ahead
+-- than interval + slack, a wrong clock wrote it: ignore the log.
+local slack = 120000000 -- 60 s for a clock that steps back by more than an interval, and 60 s for bookings
 local tail = redis.pcall("LINDEX", log, "-1")
 if tail and tail.err then return tail end
-local newest, newest_before, total = entry(tail)
-if newest and newest > now + interval + 120000000 then
-  -- It may have been granted under a longer interval, which its TTL tells.
+local newest, newest_before, total = read(tail)
+if newest and newest > now + interval + slack then
+  -- It may have been granted under a longer interval: the key expires when that has passed.
   local granted_under = now + redis.call("PTTL", log) * 1000 - newest
-  if newest > now + granted_under + 120000000 then newest = nil end
+  if newest > now + granted_under + slack then newest = nil end
 elseif newest and newest <= expired then
   newest = nil
 end
 
 local wanted = permits
-if wanted == 0 then wanted = 1 end -- a look asks for one
+if wanted == 0 then wanted = 1 end -- a look asks what one permit would have to wait
 local due, gone, live = now, 0, 0
 if newest then
   if newest > due then due = newest end
-  -- The permit that must come back before there is room for the last of those wanted.
+  -- The running total of the permit that must come back before there is room for the last one wanted.
   local blocker = total + wanted - rate
-  local at, before, after = entry(redis.call("LINDEX", log, "0"))
+  local at, before, after = read(redis.call("LINDEX", log, "0"))
   if at and (at <= expired or after < blocker) then
-    -- The first entry behind an index that is live and brings the total to so many, found by doubling
-    -- steps and halving back.
+    -- The first entry behind index that is live and whose total reaches least: doubling steps find one, halving
+    -- steps the first.
     local function find(index, least)
       local function is_behind(i)
-        local moment, _, sum = entry(redis.call("LINDEX", log, i))
-        return not moment or moment > expired and sum >= least
+        local time, _, sum = read(redis.call("LINDEX", log, i))
+        return not time or time > expired and sum >= least
       end
       local step = 1
       while not is_behind(index + step) do
@@ -141,18 +160,19 @@ if newest then
     end
     if at <= expired then
       gone = find(0, 0)
-      at, before, after = entry(redis.call("LINDEX", log, gone))
+      at, before, after = read(redis.call("LINDEX", log, gone))
     end
     if at and after < blocker then
-      local _ -- before stays that of the oldest
-      at, _, after = entry(redis.call("LINDEX", log, find(gone, blocker)))
+      local _ -- before stays that of the oldest live entry
+      at, _, after = read(redis.call("LINDEX", log, find(gone, blocker)))
     end
   end
   if not at or before > newest_before or after > total then
     unreadable = true
   else
     live = total - before
-    if before < blocker and at + interval > due then due = at + interval end -- it is live, and granted for at
+    -- The entry at at holds the blocker, if that is live at all.
+    if before < blocker and at + interval > due then due = at + interval end
   end
 end
 if unreadable then
@@ -163,52 +183,44 @@ local granted = 0
 if permits > 0 and due - now <= max_wait then
   granted = permits
   if not newest then total = 0 end
-  local packed
-  if struct then
-    packed = struct.pack(">I8I8I4", due, total, granted)
-  else
-    local bytes, rest = {}, granted
-    for i = 20, 1, -1 do
-      if i == 16 then rest = total elseif i == 8 then rest = due end
-      bytes[i] = rest % 256
-      rest = (rest - bytes[i]) / 256
-    end
-    packed = string.char(unpack(bytes))
-  end
+  local entry = struct.pack(">I8I8I4", due, total, granted)
   local ttl = configured and redis.call("PTTL", config)
   if not newest then
     if tail then redis.call("UNLINK", log) end
   elseif gone > 0 then
-    -- More than is added, so that what has come back never piles up.
+    -- More than are added, so that they never pile up; not all, so that the cost of a call is bounded.
     redis.call("LTRIM", log, math.min(gone, 10000), "-1")
   end
 
-  -- The config lives as long as the longest-lived permits; one that has no TTL was set to stay. A tenth of
-  -- a second more, so that not every grant puts it off. A TTL beyond what any step back leaves is from a
-  -- clock that was far ahead.
+  -- The config must live as long as the permits. It gets a tenth of a second more, so that not every grant has to
+  -- prolong it. No TTL means that it was set to stay. A TTL longer than any step back leaves was set by a clock that
+  -- was far ahead: it is set anew.
   local expires = math.ceil((due + interval) / 1000)
-  local puts_off = not configured
-    or ttl >= 0 and (math.floor(now / 1000) + ttl <= expires or ttl * 1000 > 2 * interval + 121000000)
-  if not configured then redis.call("HSET", config, "rate", rate, "interval", interval, "scope", scope) end
-  -- Where what follows is refused, by an ACL say, what was written before it is taken back. Where that is
-  -- refused too, Redis says so.
-  if puts_off then
-    local put_off = redis.pcall("PEXPIREAT", config, expires + 100)
-    if put_off ~= 1 then
+  local spare = 1000000
+  local prolongs = not configured
+    or ttl >= 0 and (math.floor(now / 1000) + ttl <= expires or ttl * 1000 > 2 * interval + slack + spare)
+  -- Times and intervals go to Redis as text: .. prints 14 digits, and Redis 7.2 gives round numbers an exponent.
+  if not configured then
+    redis.call("HSET", config, "rate", rate, "interval", string.format("%.0f", interval), "scope", scope)
+  end
+  -- If a command below is refused, by an ACL say, take back what was written. If that is refused too, Redis says so.
+  if prolongs then
+    local prolonged = redis.pcall("PEXPIREAT", config, string.format("%.0f", expires + 100))
+    if prolonged ~= 1 then
       if not configured then redis.call("UNLINK", config) end
-      return put_off
+      return prolonged
     end
   end
-  local pushed = redis.pcall("RPUSH", log, packed)
+  local pushed = redis.pcall("RPUSH", log, entry)
   if type(pushed) == "table" then
     if not configured then
       redis.call("UNLINK", config)
-    elseif puts_off then
-      redis.call("PEXPIREAT", config, math.floor(now / 1000) + ttl)
+    elseif prolongs then
+      redis.call("PEXPIREAT", config, string.format("%.0f", math.floor(now / 1000) + ttl))
     end
     return pushed
   end
-  -- As text, for redis.call prints a number to 17 digits, which takes longer than the command.
+  -- The same digits as by %.0f in half the time, as every grant needs them. (%d may have 32 bits.)
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
@@ -221,5 +233,5 @@ end
 if not newest then return {0, rate, 0, 0, now, rate, interval} end
 local remaining = 0
 if newest <= now and live < rate then remaining = rate - live end
--- Lua 5.4 may unpack floats, which are no integers in a reply.
+-- Lua 5.4 may unpack floats, but a reply must hold integers.
 return {granted, math.floor(remaining), math.floor(due - now), math.floor(newest + interval - now), now, rate, interval}

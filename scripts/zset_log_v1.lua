@@ -1,10 +1,10 @@
 -- zset_log v1
 --
 -- The sliding-window log in a ZSET: any half-open interval of length window holds at most
--- limit granted permits, to the microsecond, and ZRANGE shows each with its moment. Takes a
--- request id, so that a retry after a lost reply charges nothing and ZREM gives permits
--- back. First come, first served: nobody is let in before a permit that is booked ahead.
--- A denied call writes nothing.
+-- limit granted permits, to the microsecond. Every request has an id, so a retry after a lost
+-- reply is not charged again, and ZREM of the id gives its permits back. First come, first
+-- served: nobody gets a permit before those who have booked ahead. A denied call writes
+-- nothing. Callers without ids use list_log; ZRANGE shows what is stored.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:zl1
 --
@@ -12,24 +12,23 @@
 -- ARGV[2]     window       us    1000..31622400000000    length of the window
 -- ARGV[3]     permits      int   0..500                  wanted now, up to limit; 0 only looks
 -- ARGV[4]     max_wait     us    0..60000000             books up to this far ahead
--- ARGV[5]     id           str   0..128                  the caller's request id, no "|"; empty: the script names
+-- ARGV[5]     id           str   0..128                  the caller's request id, without "|"; empty only to look
 --
 -- REPLY[1]    granted      int   0..500                  permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..10000                permits that could be granted now
 -- REPLY[3]    wait         us    0..                     granted: act after this; denied: they come free then
--- REPLY[4]    reset_after  us    0..                     until nothing is live
+-- REPLY[4]    reset_after  us    0..                     until the log is empty
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 --
 -- ERROR       BADARG       an argument is not in its range, or a live id asks for other permits
 -- ERROR       WRONGTYPE    log holds something other than a sorted set
--- ERROR       BADSTATE     log holds a score that is no moment in microseconds, or an unknown name
+-- ERROR       BADSTATE     log holds a score that is not a time in microseconds
 --
--- STATE       zl/1         one member a permit, its score the moment it was granted for: the id,
---                          then <id>||2, <id>||3, ..; without an id <us>|<k>, k from 1 on behind
---                          its number of digits: 11, 12, .., 19, 210. ZREM of all the members of
---                          a call gives its permits back. Expires when the newest has left the
---                          window; set lazyfree-lazy-expire from 10000 members on
--- COMPLEXITY  O(log N)     TIME, ZCARD, ZCOUNT; a grant removes up to permits + 100 expired members
+-- STATE       zl/1         one member a permit, its score the time it was granted for: <id>, then
+--                          <id>||2, <id>||3, ... ZREM of all the members of a call gives its permits
+--                          back. Expires when the newest has left the window; set
+--                          lazyfree-lazy-expire from 10000 members on
+-- COMPLEXITY  O(log N)     TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members
 -- REDIS       5.0
 
 local function integer(text, least, most)
@@ -50,19 +49,20 @@ if not permits then return redis.error_reply("BADARG permits: want 0..500") end
 local max_wait = integer(ARGV[4], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
 local id = ARGV[5]
-if #id > 128 or id ~= "" and string.find(id, "|") then
-  return redis.error_reply("BADARG id: want up to 128 bytes without |")
+if #id > 128 or id:find("|") or id == "" and permits > 0 then
+  return redis.error_reply("BADARG id: want 1 to 128 bytes without |")
 end
 if permits > limit then return redis.error_reply("BADARG permits: want up to limit") end
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
-local expired = now - window -- permits granted for up to this moment have left the window
+local expired = now - window -- permits granted for this time or an earlier one have left the window
 
--- Redis 7.2 prints a round score with an exponent; gopher-lua reads one only behind a point.
-local function moment(score)
-  local at = tonumber(score) or tonumber((string.gsub(score, "e", ".e")))
-  if at and at >= 0 and at <= 9007199254740991 and at % 1 == 0 then return at end
+-- Redis 7.2 prints round scores with an exponent, and gopher-lua reads an exponent only behind a point.
+-- Up to 2^53 - 1 a Lua number is exact.
+local function time_of_score(score)
+  local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
+  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
 local unreadable
 
@@ -70,13 +70,13 @@ local card = redis.pcall("ZCARD", log)
 if type(card) == "table" then return card end
 
 local wanted = permits
-if wanted == 0 then wanted = 1 end -- a look asks for one
+if wanted == 0 then wanted = 1 end -- a look asks what one permit would have to wait
 local due = now
 local surplus = card + wanted - limit
 if surplus > 0 then
-  -- So many must have left before there is room for the last of those wanted.
+  -- The last permit wanted has to wait until the surplus has left the window.
   local rank = surplus == 1 and "0" or surplus - 1
-  local frees = moment(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
+  local frees = time_of_score(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
   if not frees then
     unreadable = true
   elseif frees + window > due then
@@ -84,145 +84,97 @@ if surplus > 0 then
   end
 end
 
--- Asked again: the moment that the id was granted for, if it is live.
-local score, granted_for
-if id ~= "" and permits > 0 and card > 0 then
+-- The time for which this id holds permits, where it asks again.
+local score, held
+if permits > 0 and card > 0 then
   score = redis.call("ZSCORE", log, id)
-  granted_for = score and moment(score)
-  if score and not granted_for then
+  held = score and time_of_score(score)
+  if score and not held then
     unreadable = true
-  elseif score and granted_for <= expired then
-    granted_for = nil
+  elseif score and held <= expired then
+    held = nil
   end
 end
 
--- Texts, for redis.call prints a number to 17 digits, which takes longer than many a command.
-local has_room, now_text = due - now <= max_wait
-if has_room then now_text = clock[1] .. string.format("%06d", now % 1000000) end
+-- Times go to Redis as text, the seconds and then the rest: numbers take longer than many a command, and Redis
+-- 7.2 gives round ones an exponent. (.. prints 14 digits, %d may have 32 bits, %.0f takes twice as long.)
+local may_grant = permits > 0 and not held and due - now <= max_wait
+local now_text = may_grant and clock[1] .. string.format("%06d", clock[2])
 
--- The newest is read where the reply needs it, and where it is not before now: booked ahead, or granted in
--- this microsecond.
-local tail, newest
-if card > 0 and (not has_room or permits == 0 or granted_for
-    or redis.call("ZCOUNT", log, now_text, "+inf") > 0) then
-  tail = redis.call("ZRANGE", log, "-1", "-1", "WITHSCORES")
-  newest = moment(tail[2])
+-- Every reply needs the newest member, but for a grant where all members lie before now: it becomes the newest
+-- itself. ZCOUNT finds that out in half the time of reading the newest.
+local newest
+if card > 0 and not (may_grant and redis.call("ZCOUNT", log, now_text, "+inf") == 0) then
+  newest = time_of_score(redis.call("ZRANGE", log, "-1", "-1", "WITHSCORES")[2])
   if not newest then unreadable = true end
 end
 if unreadable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
 
--- Scores never decrease, so the newest tells when none counts: all have left the window, or a clock was
--- ahead by more than a window and 60 s (and a booking reaches 60 s further).
-local void = newest and newest > now + window + 120000000
+-- Scores are in order. If the newest has left the window, all have. If it lies further ahead than window + slack,
+-- a wrong clock wrote it: the log is void.
+local slack = 120000000 -- 60 s for a clock that steps back by more than a window, and 60 s for bookings
+local void = newest and newest > now + window + slack
 if void then
-  -- It may have been granted under a longer window, which its TTL tells.
+  -- It may have been granted under a longer window: the key expires when that has passed.
   local granted_under = now + redis.call("PTTL", log) * 1000 - newest
-  void = newest > now + granted_under + 120000000
+  void = newest > now + granted_under + slack
 end
-local left, live = 0, limit -- where one permit is denied: the log is full, or booked ahead
+local gone = 0 -- members that no longer count
 if void or newest and newest <= expired then
-  newest, granted_for, due, left = nil, nil, now, card
+  newest, held, due, gone = nil, nil, now, card
 elseif newest and newest > due then
   due = newest
 end
 
 local granted = 0
 if due - now <= max_wait then granted = permits end
-if left < card and (granted > 0 or granted_for or due == now or wanted > 1 and newest <= now) then
+
+-- A denial where not one permit is free needs no count: remaining is 0.
+local none_free = granted == 0 and not held and due > now and (wanted == 1 or newest > now)
+local live = limit
+if gone < card and not none_free then
   local us = expired % 1000000
-  left = redis.call("ZCOUNT", log, "-inf", string.format("%d%06d", (expired - us) / 1000000, us))
-  live = card - left
+  gone = redis.call("ZCOUNT", log, "-inf", string.format("%d%06d", (expired - us) / 1000000, us))
+  live = card - gone
 end
 
-if granted_for then
-  -- The members of one call share a score; others may be left of an earlier call.
+if held then
+  -- The members of one grant share a score. Those with another are left of an earlier grant of more permits.
   local last = permits == 1 and score or redis.call("ZSCORE", log, id .. "||" .. permits)
   if last ~= score or redis.call("ZSCORE", log, id .. "||" .. permits + 1) == score then
     return redis.error_reply("BADARG id: want the permits it was granted before")
   end
-  granted, due = permits, math.max(granted_for, now)
-end
-
-local k = 0
-if granted > 0 and not granted_for then
-  score = now_text
-  if due > now or not now_text then score = string.format("%.0f", due) end
-  if id == "" and newest == due then
-    -- The last k in use at this moment. k carries its number of digits in front, so that names sort
-    -- by k and stand together; what sorts behind them are callers' ids, passed by doubling steps and
-    -- halving back. Redis sorts byte by byte, where < would go by the server's locale.
-    local bound = score .. "|:"
-    local function is_behind(rank)
-      local reply = redis.call("ZRANGE", log, -rank - 1, -rank - 1, "WITHSCORES")
-      if reply[2] ~= tail[2] then return false end
-      for i = 1, #bound do
-        local a, b = string.byte(reply[1], i) or 0, string.byte(bound, i)
-        if a ~= b then return a > b end
-      end
-      return true
-    end
-    local behind, step = 0, 1
-    while is_behind(behind + step - 1) do
-      behind, step = behind + step, step * 2
-    end
-    while step > 1 do
-      step = step / 2
-      if is_behind(behind + step - 1) then behind = behind + step end
-    end
-    local reply = redis.call("ZRANGE", log, -behind - 1, -behind - 1, "WITHSCORES")
-    if reply[2] == tail[2] and string.sub(reply[1], 1, #score + 1) == score .. "|" then
-      local length, digits = string.match(reply[1], "^%d+|(%d)(%d+)$")
-      if not digits or #digits ~= tonumber(length) then -- neither an id nor a name of the script's
-        return redis.error_reply("BADSTATE log: want scores in microseconds")
-      end
-      k = tonumber(digits)
-    end
-  end
-end
-
-if granted > 0 and not granted_for then
-  if left > 0 and left == card then
+  granted, due = permits, math.max(held, now)
+elseif granted > 0 then
+  if gone > 0 and gone == card then
     redis.call("UNLINK", log)
-  elseif left > 0 then
-    -- More than is added, so that expired members never pile up, and no more than that.
-    redis.call("ZREMRANGEBYRANK", log, "0", math.min(left, granted + 100) - 1)
+  elseif gone > 0 then
+    -- More than are added, so that they never pile up; not all, so that the cost of a call is bounded.
+    redis.call("ZREMRANGEBYRANK", log, "0", math.min(gone, granted + 100) - 1)
   end
-  local single, members = id
-  if granted == 1 and k == 0 then
-    if id == "" then single = score .. "|11" end
-    redis.call("ZADD", log, score, single)
-  else
-    members = {}
-    local digits, ceiling, between = 1, 10, "|1" -- a k below the ceiling has so many digits
-    for i = 1, granted do
-      local name = id
-      if id == "" then
-        while k + i >= ceiling do
-          digits, ceiling = digits + 1, ceiling * 10
-          between = "|" .. digits
-        end
-        name = score .. between .. k + i
-      elseif i > 1 then
-        name = id .. "||" .. i
-      end
-      members[2 * i - 1], members[2 * i] = score, name
-    end
-    redis.call("ZADD", log, unpack(members))
+  local due_text = now_text
+  if not now_text or due > now then
+    local us = due % 1000000
+    due_text = string.format("%d%06d", (due - us) / 1000000, us)
   end
+  local members = {due_text, id}
+  for k = 2, granted do
+    members[2 * k - 1], members[2 * k] = due_text, id .. "||" .. k
+  end
+  redis.call("ZADD", log, unpack(members))
   local expires = math.ceil((due + window) / 1000)
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
-    -- Refused, by an ACL say: what was added is taken back. Where that is refused too, Redis says so.
-    members = members or {score, single}
+    -- Refused, by an ACL say: take back what was added. If that is refused too, Redis says so.
     for i = 2, #members, 2 do redis.call("ZREM", log, members[i]) end
     return kept
   end
-  newest, live = due, card - left + granted
+  newest, live = due, card - gone + granted
 end
 
 if not newest then return {0, limit, 0, 0, now} end
 local remaining = 0
 if newest <= now and live < limit then remaining = limit - live end
--- Some servers give scores as floats to Lua 5.4, which are no integers in a reply.
+-- Some servers give scores as floats to Lua 5.4, but a reply must hold integers.
 return {granted, remaining, math.floor(due - now), math.floor(newest + window - now), now}

@@ -20,7 +20,7 @@ func checkEveryKeyExpires(t testing.TB) {
 	}{
 		{&sluice.ListLogV1, listLogV1.keys, []string{"3", "10600001", "1", "0"}, 10_600_001},
 		{&sluice.ListLogV1, listLogV1.keys, []string{"1", "1000", "1", "0"}, 1000},
-		{&sluice.ZSetLogV1, zsetLogV1.keys, []string{"3", "10600001", "1", "0", ""}, 10_600_001},
+		{&sluice.ZSetLogV1, zsetLogV1.keys, []string{"3", "10600001", "1", "0", "id"}, 10_600_001},
 		{&sluice.ZSetLogV1, zsetLogV1.keys, []string{"3", "10000001", "2", "0", "id"}, 10_000_001},
 		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10600001", "0", "1", "0"}, 10_600_001},
 		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10600001", "1", "1", "0"}, 10_600_001},

@@ -85,6 +85,11 @@ func logTimelines(id string) []timeline {
 			{"6s", "9 10s 1 60s" + id, "1 0 4s 14s"},
 			{"10s", "9 10s 1 0" + id, "1 6 0 10s"},
 		}},
+		{"a booking for a time in the second half of a second", []line{
+			{"700ms", "1 10s 1 0" + id, "1 0 0 10s"},
+			{"1s", "1 10s 1 60s" + id, "1 0 9.7s 19.7s"},
+			{"2s", "1 10s 0 0" + id, "0 0 18.7s 18.7s"},
+		}},
 		{"a booking trims what has left", []line{
 			{"0s", "2 10s 1 0" + id, "1 1 0 10s"},
 			{"9s", "2 10s 1 0" + id, "1 0 0 10s"},

@@ -87,7 +87,7 @@ func (tab table) valid(groups int) []string {
 	for _, field := range tab.fields(groups) {
 		switch {
 		case field.Type == "str":
-			args = append(args, "")
+			args = append(args, "a")
 		case field.Name == "permits":
 			args = append(args, "1")
 		case field.Type == "time":
@@ -153,7 +153,7 @@ func (tab table) malformedCalls() (calls []malformed) {
 	for i, field := range tab.fields(groups) {
 		want := fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
 		if field.Type == "str" {
-			want = fmt.Sprintf("BADARG %s: want up to %d bytes without |", field.Name, field.Max)
+			want = fmt.Sprintf("BADARG %s: want 1 to %d bytes without |", field.Name, field.Max)
 		}
 		for _, bad := range malformedValues(field) {
 			args := tab.valid(groups)
@@ -171,7 +171,7 @@ func (tab table) malformedCalls() (calls []malformed) {
 
 func malformedValues(field sluice.Field) []string {
 	if field.Type == "str" {
-		return []string{"|", "a|b", strings.Repeat("x", int(field.Max)+1)}
+		return []string{"", "|", "a|b", strings.Repeat("x", int(field.Max)+1)}
 	}
 	return []string{
 		"", " ", "x", " 1", "1 ", "+1", "-1", "-0", "1.0", "1.", ".5", "1e3", "0x10", "1\x00", "\x001", "1\n", "٣",

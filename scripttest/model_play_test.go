@@ -39,6 +39,7 @@ type player struct {
 	wait, reset                    int64
 	grants                         []int64 // the last moments that permits were granted for
 
+	calls  int      // so far, for ids
 	played []string // so far, as lines of a time line
 	failed string   // how the last of them was wrong
 }
@@ -161,8 +162,16 @@ func (p *player) act(st step, c config) {
 		}
 	default:
 		permits := amount(st, p.subject.limit(c), p.subject.script)
-		p.call(p.subject.script, keys, p.subject.args(c, permits, st.maxWait, st.id), c)
+		p.call(p.subject.script, keys, p.subject.args(c, permits, st.maxWait, p.id(st)), c)
 	}
+}
+
+func (p *player) id(st step) string {
+	if st.id != fresh {
+		return st.id
+	}
+	p.calls++
+	return fresh + strconv.Itoa(p.calls)
 }
 
 func (p *player) allKeys() []string {
@@ -200,20 +209,17 @@ func largestAmount(script *sluice.Script) int64 {
 	return 0
 }
 
-// remove gives a grant of zset_log back: a member that the script named, or all of an id.
+// remove gives a grant of zset_log back: all members of an id.
 func (p *player) remove(key string, pick int64) {
 	if p.subject.script.Name != "zset_log" || len(p.store[key].ZSet) == 0 {
 		return
 	}
 	members := p.store[key].Ranked()
-	name := members[pick%int64(len(members))].Name
-	names := []string{"ZREM", key, name}
-	if id, _, own := strings.Cut(name, "|"); !own || strings.Contains(name, "||") {
-		names = names[:2]
-		for _, m := range members {
-			if m.Name == id || strings.HasPrefix(m.Name, id+"||") {
-				names = append(names, m.Name)
-			}
+	id, _, _ := strings.Cut(members[pick%int64(len(members))].Name, "|")
+	names := []string{"ZREM", key}
+	for _, m := range members {
+		if m.Name == id || strings.HasPrefix(m.Name, id+"||") {
+			names = append(names, m.Name)
 		}
 	}
 	p.command(names...)

@@ -32,7 +32,7 @@ type step struct {
 
 	permits string // one of amounts
 	maxWait int64
-	id      string
+	id      string // "fresh" is one that was not used before
 	caller  int
 	times   int // the call is made so often
 }
@@ -53,9 +53,11 @@ var (
 	}
 	amounts  = []string{"1", "1", "1", "0", "0", "2", "3", "all", "all", "all but 1", "too many", "some", "some"}
 	maxWaits = []int64{0, 0, 0, 1, 1000, 1_000_000, 10_000_000, 59_999_999, 60_000_000, 60_000_000}
-	ids      = []string{"", "", "", "", "", "a", "a", "a", "b", "c", "zed", "4", "4102444800000000", "%d", "\xff\x00", ""}
+	ids      = []string{fresh, fresh, fresh, fresh, fresh, "a", "a", "a", "b", "c", "zed", "4", "4102444800000000", "%d", "\xff\x00", ""}
 	repeats  = append(append(ones(150), 2, 2, 3, 3, 5, 5, 130, 130), ones(150)...)
 )
+
+const fresh = "fresh"
 
 func ones(n int) []int {
 	some := make([]int, n)

@@ -25,7 +25,7 @@ const (
 	sampled = 20
 	// mutantInstructions is what a mutant may take: twice what any of the fast tests takes of the sound
 	// scripts. It ends those that loop.
-	mutantInstructions = 150_000
+	mutantInstructions = 400_000
 	// mostEquivalent is the share of mutants, in percent, that may change nothing. A script in which more
 	// can be changed without effect is too complicated.
 	mostEquivalent = 3

@@ -11,6 +11,10 @@ var sliceRingV1 = table{
 	script: &sluice.SliceRingV1,
 	keys:   []string{"t:x:{u}:sr1:1000000"},
 	timelines: append([]timeline{
+		{"a link of 255, the last that fits in its lower byte", []line{
+			{"2559s", "1s 1 3 1", "1 0 0 3s 1"},
+			{"2560s", "1s 1 3 1", "0 0 2s 2s 1"},
+		}},
 		{"grant, deny, and grant when the slice has left", []line{
 			{"0s", "1s 1 3 2", "1 1 0 3s 1"},
 			{"500ms", "1s 1 3 2", "1 0 0 2.5s 2"},

@@ -49,7 +49,6 @@ func ownChecks(script *sluice.Script) []check {
 		&sluice.ZSetLogV1: {
 			{"expiry", checkEveryKeyExpires},
 			{"bounded removal", checkGrantsRemoveABoundedNumber},
-			{"cheap names", checkZSetLogNamesStayCheap},
 		},
 		&sluice.ListLogV1: {
 			{"expiry", checkEveryKeyExpires},

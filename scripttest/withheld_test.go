@@ -23,7 +23,7 @@ import (
 func withheldCalls(script *sluice.Script) []cost {
 	return map[*sluice.Script][]cost{
 		&sluice.ListLogV1:         logCalls(""),
-		&sluice.ZSetLogV1:         append(logCalls(` ""`), zsetCalls...),
+		&sluice.ZSetLogV1:         append(costsWithIDs(logCalls(" *")), zsetCalls...),
 		&sluice.TokenBucketV1:     append(bucketCalls(logCalls("")), configCalls...),
 		&sluice.TokenBucketSetV1:  setCalls,
 		&sluice.SliceRingV1:       ringCalls,

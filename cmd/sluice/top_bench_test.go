@@ -75,7 +75,7 @@ func fill(tb testing.TB, rdb *redis.Client, n int) {
 			keys[k] = strings.Replace(keys[k], "SUBJECT", strconv.Itoa(i), 1)
 		}
 		for range 1 + 10*(i%100/99) {
-			pipe.EvalSha(ctx, todo.script.SHA1, keys, todo.args...)
+			pipe.EvalSha(ctx, todo.script.SHA1, keys, todo.withID()...)
 		}
 		if pipe.Len() > 1000 || i == n-1 {
 			if _, err := pipe.Exec(ctx); err != nil {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,8 +20,9 @@ const tryUsage = `usage: sluice try [flags] <script> [name=value ...]
 
 Makes one decision with a script, by the names in its header, and shows the
 reply field by field. Unless they are given, permits is 1, max_wait and scope
-are 0, and burst is the limit. Lengths of time are microseconds, or have a unit:
-250ms, 1m30s, 7d. Moments are microseconds since 1970, or 2030-01-31T12:00:00Z.
+are 0, burst is the limit, and each call has a new id. Lengths of time are
+microseconds, or have a unit: 250ms, 1m30s, 7d. Moments are microseconds since
+1970, or 2030-01-31T12:00:00Z.
 The windows of slice_ring are slices_1=61 limit_1=5 slices_2= and so on;
 slices= and limit= will do for one.
 
@@ -143,13 +146,24 @@ func (a app) tryServer(f tryFlags) (redis.UniversalClient, string, func(), error
 func (t attempt) make(ctx context.Context, limits *loader.Loader, times int) ([][]int64, error) {
 	var replies [][]int64
 	for range times {
-		reply, err := limits.Call(ctx, &t.script, t.keys, t.args...)
+		reply, err := limits.Call(ctx, &t.script, t.keys, t.withID()...)
 		if err != nil {
 			return nil, err
 		}
 		replies = append(replies, reply)
 	}
 	return replies, nil
+}
+
+// withID are the arguments, with a new request id where none was given.
+func (t attempt) withID() []any {
+	args := slices.Clone(t.args)
+	for i, field := range t.script.Args {
+		if field.Type == "str" && args[i] == "" {
+			args[i] = rand.Text()
+		}
+	}
+	return args
 }
 
 // explained is an error, with the header's words on the argument that it is about.

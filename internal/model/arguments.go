@@ -68,8 +68,9 @@ var digits = regexp.MustCompile(`\A[0-9]{1,16}\z`)
 
 func (a arguments) take(field sluice.Field, text string) (bad string) {
 	if field.Type == "str" {
-		if int64(len(text)) > field.Max || strings.Contains(text, "|") {
-			return fmt.Sprintf("BADARG %s: want up to %d bytes without |", field.Name, field.Max)
+		missing := text == "" && a.number["permits"] > 0 // only a look may leave it empty
+		if missing || int64(len(text)) > field.Max || strings.Contains(text, "|") {
+			return fmt.Sprintf("BADARG %s: want 1 to %d bytes without |", field.Name, field.Max)
 		}
 		a.text[field.Name] = text
 		return ""

@@ -3,9 +3,6 @@ package model
 import (
 	"fmt"
 	"math"
-	"regexp"
-	"strconv"
-	"strings"
 )
 
 const badZSet = "BADSTATE log: want scores in microseconds"
@@ -33,20 +30,17 @@ func zsetLog(c call) Outcome {
 	if newest || another {
 		outcome.Or = badZSet
 	}
-	if permits > 0 && id != "" && len(l.live()) > 0 {
+	if permits > 0 && len(l.live()) > 0 {
 		if again, ok := c.again(l, outcome, stored.ZSet, id); ok {
 			return again
 		}
 	}
 	granted, due, after := l.ask(permits, c.args.number["max_wait"])
 	outcome.Reply = after.reply(granted, due)
-	if granted > 0 && id == "" && !followable(stored.ZSet, due) {
-		return c.fails(badZSet)
-	}
 	if granted > 0 {
 		set := scored(keptOfZSet(members, len(l.live()), granted))
-		for _, name := range names(set, id, due, granted) {
-			set[name] = float64(due)
+		for k := range granted {
+			set[member(id, k+1)] = float64(due)
 		}
 		outcome.After = c.store.With(key, Value{Type: "zset", ZSet: set, Expires: milliseconds(due + window)})
 	}
@@ -89,48 +83,6 @@ func member(id string, k int64) string {
 		return id
 	}
 	return fmt.Sprintf("%s||%d", id, k)
-}
-
-// names are those of n new members: an id's, or the script's own behind those that it has at that moment.
-func names(set map[string]float64, id string, due, n int64) (names []string) {
-	last := int64(0)
-	for name, score := range set {
-		if score == float64(due) {
-			last = max(last, ownNumber(name, due))
-		}
-	}
-	for k := int64(1); k <= n; k++ {
-		if id != "" {
-			names = append(names, member(id, k))
-			continue
-		}
-		number := strconv.FormatInt(last+k, 10)
-		names = append(names, fmt.Sprintf("%d|%d%s", due, len(number), number))
-	}
-	return names
-}
-
-// followable reports whether the script's own names can go on at a moment: the last member there that
-// sorts before what could follow them is one of them, or an id.
-func followable(set map[string]float64, due int64) bool {
-	prefix, last := strconv.FormatInt(due, 10)+"|", ""
-	for name, score := range set {
-		if score == float64(due) && name < prefix+":" {
-			last = max(last, name)
-		}
-	}
-	return !strings.HasPrefix(last, prefix) || ownNumber(last, due) > 0
-}
-
-var ownName = regexp.MustCompile(`\A([0-9]+)\|([0-9])([0-9]+)\z`)
-
-// ownNumber is the k in a name that the script gave, 0 in other names.
-func ownNumber(name string, due int64) int64 {
-	parts := ownName.FindStringSubmatch(name)
-	if parts == nil || parts[1] != strconv.FormatInt(due, 10) || parts[2] != strconv.Itoa(len(parts[3])) {
-		return 0
-	}
-	return number(parts[3])
 }
 
 // keptOfZSet are the members that a grant leaves: the live ones, and what it does not get round to remove.

@@ -28,7 +28,7 @@ type ListLogV1Reply struct {
 	Granted    int64         // permits granted: 0, or all that were asked for (0 to 1000)
 	Remaining  int64         // permits that could be granted now (0 to 1000000)
 	Wait       time.Duration // granted: act after this; denied: they come free then
-	ResetAfter time.Duration // until nothing is live
+	ResetAfter time.Duration // until the log is empty
 	Now        time.Time     // the server's clock at the decision
 }
 
@@ -36,7 +36,7 @@ type ListLogV1Reply struct {
 //
 // The sliding-window log in a LIST of integers: any half-open interval of length window holds
 // at most limit granted permits, to the microsecond. The default for exact limits: about 10
-// bytes a permit. First come, first served: nobody is let in before a permit that is booked
+// bytes a permit. First come, first served: nobody gets a permit before those who have booked
 // ahead. A denied call writes nothing.
 //
 // O(log N): TIME, LINDEX; a grant removes up to permits + 10000 expired entries.
@@ -45,7 +45,7 @@ type ListLogV1Reply struct {
 //
 //   - BADARG: an argument is not an integer in its range
 //   - WRONGTYPE: log holds something other than a list
-//   - BADSTATE: log holds an entry that is not a moment in microseconds
+//   - BADSTATE: log holds an entry that is not a time in microseconds
 func ListLogV1(ctx context.Context, on Caller, args ListLogV1Args) (ListLogV1Reply, error) {
 	keys := []string{args.Log}
 	reply, err := on.Call(ctx, &sluice.ListLogV1, keys, args.Limit, args.Window, args.Permits, args.MaxWait)

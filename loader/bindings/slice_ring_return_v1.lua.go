@@ -32,8 +32,8 @@ type SliceRingReturnV1Reply struct {
 // taken holds so many less, in every window at once. It never makes the limiter grant more than
 // its limits: what the slice does not hold (any more), what has left the ring, and what is more
 // than 1000 slices back is not given back. Two things it cannot know: whether the permits were
-// used, and whether the ring was removed and begun anew in that slice; then others' permits are
-// taken.
+// used, and whether the ring was removed and begun again in that slice; then others' permits
+// are taken.
 //
 // O(N): N slices, at most 1000, have begun since: reads and writes their cells.
 //

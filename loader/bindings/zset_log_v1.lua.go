@@ -21,7 +21,7 @@ type ZSetLogV1Args struct {
 	Permits int64
 	// books up to this far ahead (0s to 1m)
 	MaxWait time.Duration
-	// the caller's request id, no "|"; empty: the script names (0 to 128 bytes)
+	// the caller's request id, without "|"; empty only to look (0 to 128 bytes)
 	ID string
 }
 
@@ -30,25 +30,25 @@ type ZSetLogV1Reply struct {
 	Granted    int64         // permits granted: 0, or all that were asked for (0 to 500)
 	Remaining  int64         // permits that could be granted now (0 to 10000)
 	Wait       time.Duration // granted: act after this; denied: they come free then
-	ResetAfter time.Duration // until nothing is live
+	ResetAfter time.Duration // until the log is empty
 	Now        time.Time     // the server's clock at the decision
 }
 
 // ZSetLogV1 runs scripts/zset_log_v1.lua.
 //
 // The sliding-window log in a ZSET: any half-open interval of length window holds at most limit
-// granted permits, to the microsecond, and ZRANGE shows each with its moment. Takes a request
-// id, so that a retry after a lost reply charges nothing and ZREM gives permits back. First
-// come, first served: nobody is let in before a permit that is booked ahead. A denied call
-// writes nothing.
+// granted permits, to the microsecond. Every request has an id, so a retry after a lost reply
+// is not charged again, and ZREM of the id gives its permits back. First come, first served:
+// nobody gets a permit before those who have booked ahead. A denied call writes nothing.
+// Callers without ids use list_log; ZRANGE shows what is stored.
 //
-// O(log N): TIME, ZCARD, ZCOUNT; a grant removes up to permits + 100 expired members.
+// O(log N): TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members.
 //
 // The script's errors:
 //
 //   - BADARG: an argument is not in its range, or a live id asks for other permits
 //   - WRONGTYPE: log holds something other than a sorted set
-//   - BADSTATE: log holds a score that is no moment in microseconds, or an unknown name
+//   - BADSTATE: log holds a score that is not a time in microseconds
 func ZSetLogV1(ctx context.Context, on Caller, args ZSetLogV1Args) (ZSetLogV1Reply, error) {
 	keys := []string{args.Log}
 	reply, err := on.Call(ctx, &sluice.ZSetLogV1, keys, args.Limit, args.Window, args.Permits, args.MaxWait, args.ID)

@@ -136,10 +136,11 @@ func history(t *testing.T, rdb *redis.Client, script sluice.Script, keys, args [
 	now := rdb.Time(background).Val().UnixMicro() - 40_000_000
 	store := model.Store{}
 	var granted []charge
-	for range 300 {
+	for i := range 300 {
 		now += random.Int64N(200_000)
 		args[permitsAt] = strconv.FormatInt(1+random.Int64N(4), 10)
-		outcome := model.Call(&script, store, now, keys, args)
+		words := strings.Fields(strings.ReplaceAll(strings.Join(args, " "), "*", strconv.Itoa(i))) // an id for each call
+		outcome := model.Call(&script, store, now, keys, words)
 		if outcome.Err != "" {
 			t.Fatal(outcome.Err)
 		}
@@ -198,7 +199,7 @@ func TestServerHistory(t *testing.T) {
 		key       string
 	}{
 		{sluice.ListLogV1, "40 10000000 1 5000000", 2, "sluice:a:{s}:ll1"},
-		{sluice.ZSetLogV1, "40 10000000 1 5000000 ", 2, "sluice:a:{s}:zl1"},
+		{sluice.ZSetLogV1, "40 10000000 1 5000000 *", 2, "sluice:a:{s}:zl1"},
 		{sluice.SliceRingV1, "250000 1 101 60", 1, "sluice:a:{s}:sr1:250000"},
 		{sluice.TokenBucketV1, "40 10000000 0 1 5000000", 3, "sluice:a:{s}:tb1:all"},
 	}
