@@ -6,10 +6,12 @@
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
 RACE := $(if $(CC_FOUND),-race,)
-# Tests of one goroutine, which take three minutes under the race detector and 20 s without.
-ALONE := ^TestModelFindsBrokenScripts$$|^TestFuzzCatches$$|^TestRollingDeploy|^TestCountedComputesTheSame$$
-# What runs the scripts off the server, and its own tests.
-OFF_SERVER := ./internal/luasyntax ./internal/lua51 ./scripttest
+# Packages that start no goroutines to speak of. The race detector would find nothing in them, at eight times the cost;
+# what their tests do run at once runs under it as well.
+PLAIN := ./examples ./gen ./internal/lua51 ./internal/luasyntax ./scripttest
+AT_ONCE := ^TestScriptsRunAtOnce$$|^TestFaultCheck
+# What cmd/sluice shows and hides: thousands of runs, one after another.
+TEXTS := IsPrintable$$|^TestPasswordsAreHidden$$|^TestServerStoredHuge$$|^Fuzz
 FUZZ ?= 30s
 SOAK ?= 30m
 ATTACK ?= 5m
@@ -27,10 +29,10 @@ test: server ## all tests: the scripts off the server first, then the rest again
 	@for lua in luajit lua5.4; do \
 		command -v $$lua >/dev/null || { echo "make test: no $$lua: testing without it"; [ -z "$$CI" ] || exit 1; }; done
 	go vet ./...
-	go test $(RACE) -skip '^TestServer|$(ALONE)' ./gen $(OFF_SERVER)
-	go test -run '$(ALONE)' $(OFF_SERVER)
-	go test $(RACE) -run '^TestServer' $(OFF_SERVER)
-	go test $(RACE) $$(go list ./... | grep -v -e '/gen$$' -e '/lua51$$' -e '/luasyntax$$' -e '/scripttest$$')
+	go test $(PLAIN)
+	go test $(RACE) -run '$(AT_ONCE)' ./scripttest
+	go test -run '$(TEXTS)' ./cmd/sluice
+	go test $(RACE) -skip '$(TEXTS)' $$(go list ./... | grep -v $(PLAIN:.%=-e '%$$'))
 	cd otel && go test $(RACE) ./...
 	cd bench && go test ./...
 
