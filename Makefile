@@ -13,6 +13,7 @@ AT_ONCE := ^TestScriptsRunAtOnce$$|^TestFaultCheck
 # What cmd/sluice shows and hides: thousands of runs, one after another.
 TEXTS := IsPrintable$$|^TestPasswordsAreHidden$$|^TestServerStoredHuge$$|^Fuzz
 FUZZ ?= 30s
+MODEL ?= 500000
 SOAK ?= 30m
 ATTACK ?= 5m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -24,7 +25,7 @@ demo: ## 5 a second, shared by many workers: every script beside two faulty ones
 	@echo "building sluice: a minute or two the first time, with a line for each package"
 	@go run -v ./cmd/sluice demo
 
-test: server ## all tests: the scripts off the server first, then the rest against real servers
+test: server ## all tests, those with goroutines under the race detector (about four minutes of CPU)
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi
 	@for lua in luajit lua5.4; do \
 		command -v $$lua >/dev/null || { echo "make test: no $$lua: testing without it"; [ -z "$$CI" ] || exit 1; }; done
@@ -54,8 +55,8 @@ hammer: server ## 8 processes on one key of each script, and on one of leases, f
 	go test ./scripttest -run '^TestServerHammer$$' -v -count=1 -hammer=10s
 	go test ./loader -run '^TestLeaseHammer$$' -v -count=1 -hammer=10s
 
-soak-model: server ## a million random steps of every script against the model, off the server and on one
-	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=500000
+soak-model: server ## a million random steps against the model, half of them on a server; MODEL=n for n of each
+	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=$(MODEL)
 
 chaos: server ## a Cluster, a Ring and a Sentinel trio under load while servers die and slots move, audited (two minutes)
 	go test ./internal/chaos -run '^Test(Cluster|Ring|Sentinel)$$' -v -count=1 -timeout 15m -chaos=full
