@@ -6,11 +6,14 @@
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
 RACE := $(if $(CC_FOUND),-race,)
-# Tests of one goroutine, which take three minutes under the race detector and 20 s without.
-ALONE := ^TestModelFindsBrokenScripts$$|^TestFuzzCatches$$|^TestRollingDeploy|^TestCountedComputesTheSame$$
-# What runs the scripts off the server, and its own tests.
-OFF_SERVER := ./internal/luasyntax ./internal/lua51 ./scripttest
+# Packages that start no goroutines to speak of. The race detector would find nothing in them, at eight times the cost;
+# what their tests do run at once runs under it as well.
+PLAIN := ./examples ./gen ./internal/lua51 ./internal/luasyntax ./scripttest
+AT_ONCE := ^TestScriptsRunAtOnce$$|^TestFaultCheck
+# What cmd/sluice shows and hides: thousands of runs, one after another.
+TEXTS := IsPrintable$$|^TestPasswordsAreHidden$$|^TestServerStoredHuge$$|^Fuzz
 FUZZ ?= 30s
+MODEL ?= 500000
 SOAK ?= 30m
 ATTACK ?= 5m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -22,15 +25,15 @@ demo: ## 5 a second, shared by many workers: every script beside two faulty ones
 	@echo "building sluice: a minute or two the first time, with a line for each package"
 	@go run -v ./cmd/sluice demo
 
-test: server ## all tests: the scripts off the server first, then the rest against real servers
+test: server ## all tests, those with goroutines under the race detector (about four minutes of CPU)
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi
 	@for lua in luajit lua5.4; do \
 		command -v $$lua >/dev/null || { echo "make test: no $$lua: testing without it"; [ -z "$$CI" ] || exit 1; }; done
 	go vet ./...
-	go test $(RACE) -skip '^TestServer|$(ALONE)' ./gen $(OFF_SERVER)
-	go test -run '$(ALONE)' $(OFF_SERVER)
-	go test $(RACE) -run '^TestServer' $(OFF_SERVER)
-	go test $(RACE) $$(go list ./... | grep -v -e '/gen$$' -e '/lua51$$' -e '/luasyntax$$' -e '/scripttest$$')
+	go test $(PLAIN)
+	go test $(RACE) -run '$(AT_ONCE)' ./scripttest
+	go test -run '$(TEXTS)' ./cmd/sluice
+	go test $(RACE) -skip '$(TEXTS)' $$(go list ./... | grep -v $(PLAIN:.%=-e '%$$'))
 	cd otel && go test $(RACE) ./...
 	cd bench && go test ./...
 
@@ -52,8 +55,8 @@ hammer: server ## 8 processes on one key of each script, and on one of leases, f
 	go test ./scripttest -run '^TestServerHammer$$' -v -count=1 -hammer=10s
 	go test ./loader -run '^TestLeaseHammer$$' -v -count=1 -hammer=10s
 
-soak-model: server ## a million random steps of every script against the model, off the server and on one
-	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=500000
+soak-model: server ## a million random steps against the model, half of them on a server; MODEL=n for n of each
+	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=$(MODEL)
 
 chaos: server ## a Cluster, a Ring and a Sentinel trio under load while servers die and slots move, audited (two minutes)
 	go test ./internal/chaos -run '^Test(Cluster|Ring|Sentinel)$$' -v -count=1 -timeout 15m -chaos=full

@@ -79,7 +79,7 @@ func expectedRows(t *testing.T, b *bench) []string {
 		}
 	}
 	for _, s := range append(all, ring(720)) {
-		for _, permits := range memorySizes(s) {
+		for _, permits := range b.memorySizes(s) {
 			list = append(list, fmt.Sprintf("bytes/%s/%d", s.name, permits))
 		}
 	}

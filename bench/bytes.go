@@ -22,12 +22,12 @@ func (m Memory) Each() float64 {
 	return float64(m.Bytes) / float64(m.Permits)
 }
 
-// memorySizes are the permits to weigh, as far as the limit goes. For a ring they make no difference.
-func memorySizes(s subject) []int64 {
+// memorySizes are the permits to weigh, as far as the limit and the run go. For a ring they make no difference.
+func (b *bench) memorySizes(s subject) []int64 {
 	if s.kind == rings {
 		return []int64{1e3}
 	}
-	return slices.DeleteFunc([]int64{10, 100, 1e3, 1e4, 1e5}, func(n int64) bool { return n > s.most })
+	return slices.DeleteFunc([]int64{10, 100, 1e3, 1e4, 1e5}, func(n int64) bool { return n > min(s.most, b.mostLive) })
 }
 
 // memories fills one limiter for each row.
@@ -35,7 +35,7 @@ func (b *bench) memories(ctx context.Context, list []subject) ([]Memory, error) 
 	var rows []Memory
 	for _, s := range list {
 		b.progress("bytes: %s", s.name)
-		for _, permits := range memorySizes(s) {
+		for _, permits := range b.memorySizes(s) {
 			limiter := fmt.Sprintf("{bytes/%s/%d}", s.name, permits)
 			each, h := s.spreadOut(permits)
 			a := ask{limit: permits, window: s.longest, permits: each}

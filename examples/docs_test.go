@@ -202,7 +202,7 @@ func runProgram(t *testing.T, block, addr string) string {
 	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "run", source)
+	cmd := exec.Command("go", "run", "-ldflags=-w", source)
 	cmd.Dir = ".."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -243,7 +243,7 @@ func TestTestingYourHandler(t *testing.T) {
 func TestServerOperatorsCommands(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	binary := filepath.Join(t.TempDir(), "sluice")
-	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/sluice").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "../cmd/sluice").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	host, port, _ := strings.Cut(addr, ":")

@@ -51,7 +51,7 @@ func TestServerNode(t *testing.T) {
 
 func TestServerGo(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "example")
-	if out, err := exec.Command("go", "build", "-o", binary, "./go").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "./go").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	address := serve(t, exec.Command(binary, "-redis", "redis://"+redistest.Start(t).Addr, "-listen", "127.0.0.1:0"))

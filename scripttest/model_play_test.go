@@ -225,16 +225,26 @@ func (p *player) remove(key string, pick int64) {
 	p.command(names...)
 }
 
-// giveBack returns permits of a ring: of one of its last grants, or of a slice around now.
+// giveBack returns permits of a ring: of one of its last grants, or of a slice around now or where the ring ends.
 func (p *player) giveBack(st step, keys []string, c config) {
 	if p.subject.back == nil {
 		return
 	}
-	taken := max(p.now+(st.pick%5-3)*c[0]+st.off, 0)
+	p.call(p.subject.back, keys, decimals(c[0], p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script)), c)
+}
+
+// taken is the moment that permits are given back for.
+func (p *player) taken(st step, c config) int64 {
 	if n := int64(len(p.grants)); st.pick%4 > 0 && n > 0 {
-		taken = p.grants[st.pick%n]
+		return p.grants[st.pick%n]
 	}
-	p.call(p.subject.back, keys, decimals(c[0], taken, amount(st, p.subject.limit(c), p.subject.script)), c)
+	switch st.pick % 3 {
+	case 0:
+		return max(p.granted-p.subject.span(c), 0)
+	case 1:
+		return max(p.granted-p.span, 0)
+	}
+	return max(p.now+(st.pick%5-3)*c[0]+st.off, 0)
 }
 
 // command changes what is stored, here and there.

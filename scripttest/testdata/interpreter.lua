@@ -2,8 +2,13 @@
 -- separated by spaces, behind a word that says what they are. The commands of a script are answered by whoever started
 -- this.
 
+local hex_of, byte_of = {}, {}
+for n = 0, 255 do
+  hex_of[string.char(n)], byte_of[string.format("%02x", n)] = string.format("%02x", n), string.char(n)
+end
+
 local function hex(text)
-  return (text:gsub(".", function(c) return string.format("%02x", c:byte()) end)) .. "."
+  return (text:gsub(".", hex_of)) .. "."
 end
 
 local function words(line)
@@ -15,7 +20,7 @@ local function words(line)
 end
 
 local function text(word)
-  return (word:sub(1, -2):gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end))
+  return (word:sub(1, -2):gsub("%x%x", byte_of))
 end
 
 -- A reply as Redis hands it to a script.
@@ -80,6 +85,9 @@ if string.pack then
   end}
 end
 
+-- Scripts as they were sent, compiled: most are called again.
+local chunks = {}
+
 io.stdout:setvbuf("line")
 for line in io.lines() do
   local list = words(line)
@@ -88,8 +96,9 @@ for line in io.lines() do
     local into = list[i]:sub(1, 1) == "k" and KEYS or ARGV
     into[#into + 1] = text(list[i]:sub(2))
   end
-  local script = assert((loadstring or load)(text(list[2]), "script"))
-  local ok, got = pcall(script)
+  local source = list[2]
+  chunks[source] = chunks[source] or assert((loadstring or load)(text(source), "script"))
+  local ok, got = pcall(chunks[source])
   if not ok then
     print("raised " .. hex(tostring(got)))
   elseif got.err then
