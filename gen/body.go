@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
 // The globals that a body may read. error, pcall, rawset, loadstring and everything that some server lacks are left
@@ -202,32 +204,14 @@ func (b *body) expression(expr ast.Expr) {
 	switch e := expr.(type) {
 	case *ast.IdentExpr:
 		b.read(e)
-	case *ast.AttrGetExpr:
-		b.expressions(e.Object, e.Key)
-	case *ast.TableExpr:
-		for _, f := range e.Fields {
-			b.expressions(f.Key, f.Value)
-		}
 	case *ast.FuncCallExpr:
 		b.call(e)
-	case *ast.LogicalOpExpr:
-		b.expressions(e.Lhs, e.Rhs)
-	case *ast.RelationalOpExpr:
-		b.expressions(e.Lhs, e.Rhs)
-	case *ast.StringConcatOpExpr:
-		b.expressions(e.Lhs, e.Rhs)
-	case *ast.ArithmeticOpExpr:
-		b.expressions(e.Lhs, e.Rhs)
-	case *ast.UnaryMinusOpExpr:
-		b.expression(e.Expr)
-	case *ast.UnaryNotOpExpr:
-		b.expression(e.Expr)
-	case *ast.UnaryLenOpExpr:
-		b.expression(e.Expr)
 	case *ast.FunctionExpr:
 		b.functions++
 		b.block(e.Stmts, e.ParList.Names...)
 		b.functions--
+	default:
+		b.expressions(luasyntax.Subexpressions(e)...)
 	}
 }
 
