@@ -57,7 +57,8 @@ func limited(limiter loader.Limiter, next http.Handler) http.Handler {
 		if !d.Granted {
 			seconds := int(math.Ceil(d.Wait.Seconds()))
 			w.Header().Set("Retry-After", strconv.Itoa(seconds))
-			refuse(w, http.StatusTooManyRequests, "too many requests", map[string]string{"retry_after": d.Wait.Round(time.Millisecond).String()})
+			refuse(w, http.StatusTooManyRequests, "too many requests",
+				map[string]string{"retry_after": d.Wait.Round(time.Millisecond).String()})
 			return
 		}
 		next.ServeHTTP(w, r)

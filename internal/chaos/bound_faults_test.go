@@ -100,7 +100,8 @@ var boundClients = []struct {
 }{
 	{"Client", func(s *stage, pool int, keepsDeadlines bool) redis.UniversalClient {
 		return redis.NewClient(&redis.Options{
-			Addr: s.single.Addr, Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines, PoolSize: poolSize(pool),
+			Addr: s.single.Addr, Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines,
+			PoolSize:         poolSize(pool),
 			PipelinePoolSize: pipelinePoolSize(pool), MaintNotificationsConfig: noNotices(),
 		})
 	}},
@@ -117,13 +118,15 @@ var boundClients = []struct {
 	{"Ring", func(s *stage, pool int, keepsDeadlines bool) redis.UniversalClient {
 		return redis.NewRing(&redis.RingOptions{
 			Addrs:  map[string]string{"a": s.single.Addr, "b": s.sentinels.Master.Addr},
-			Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines, PoolSize: poolSize(pool), PipelinePoolSize: pipelinePoolSize(pool),
+			Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines, PoolSize: poolSize(pool),
+			PipelinePoolSize: pipelinePoolSize(pool),
 		})
 	}},
 	{"Sentinel", func(s *stage, pool int, keepsDeadlines bool) redis.UniversalClient {
 		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: s.sentinels.Name, SentinelAddrs: s.sentinels.Addrs, Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines,
-			PoolSize: poolSize(pool), PipelinePoolSize: pipelinePoolSize(pool),
+			MasterName: s.sentinels.Name, SentinelAddrs: s.sentinels.Addrs, Dialer: s.dial, DisableIdentity: true,
+			ContextTimeoutEnabled: keepsDeadlines,
+			PoolSize:              poolSize(pool), PipelinePoolSize: pipelinePoolSize(pool),
 		})
 	}},
 }

@@ -56,7 +56,8 @@ type ringWindow struct{ slices, limit int64 }
 
 func windowsOf(args arguments) (windows []ringWindow) {
 	for i := 1; i <= args.groups; i++ {
-		windows = append(windows, ringWindow{args.number[fmt.Sprintf("slices_%d", i)], args.number[fmt.Sprintf("limit_%d", i)]})
+		windows = append(windows, ringWindow{args.number[fmt.Sprintf("slices_%d", i)],
+			args.number[fmt.Sprintf("limit_%d", i)]})
 	}
 	return windows
 }
@@ -83,7 +84,8 @@ func ringOf(bytes string, slice int64) (r ring, bad string) {
 	if len(bytes) < ringHeader || bigEndian(bytes[:6]) != slice {
 		return r, "BADSTATE ring: want the slice it was written with"
 	}
-	r = ring{slice: slice, size: bigEndian(bytes[6:12]), last: bigEndian(bytes[12:18]), total: bigEndian(bytes[18:24]), bytes: bytes}
+	r = ring{slice: slice, size: bigEndian(bytes[6:12]), last: bigEndian(bytes[12:18]), total: bigEndian(bytes[18:24]),
+		bytes: bytes}
 	if r.size < 1 || r.size > 10000 {
 		return r, "BADSTATE ring: want 1..10000 slices"
 	}

@@ -87,7 +87,8 @@ func AwaitReplica(tb testing.TB, replica *redis.Client) {
 func whole(node *redis.Client, masters, nodes int) bool {
 	ctx := context.Background()
 	info, table := node.ClusterInfo(ctx).Val(), node.ClusterNodes(ctx).Val()
-	return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprint("cluster_known_nodes:", nodes)) &&
+	return strings.Contains(info, "cluster_state:ok") &&
+		strings.Contains(info, fmt.Sprint("cluster_known_nodes:", nodes)) &&
 		strings.Contains(info, fmt.Sprint("cluster_size:", masters)) && strings.Count(table, "slave ") == nodes-masters
 }
 

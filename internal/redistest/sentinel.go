@@ -71,6 +71,7 @@ sentinel down-after-milliseconds %[1]s %[4]d
 sentinel failover-timeout %[1]s 10000
 `, name, host, port, downAfter.Milliseconds()), 0o600))
 	must(tb, os.WriteFile(program, fmt.Appendf(nil,
-		"#!/bin/sh\n# $2 is the port\nexec %s %s --sentinel --bind 127.0.0.1 --port \"$2\"\n", Servers(tb)[0], config), 0o700))
+		"#!/bin/sh\n# $2 is the port\nexec %s %s --sentinel --bind 127.0.0.1 --port \"$2\"\n", Servers(tb)[0], config),
+		0o700))
 	return StartBinary(tb, program).Addr
 }
