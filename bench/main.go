@@ -1,6 +1,5 @@
-// Bench measures the scripts of Sluice side by side with a floor, with other ways in use and with other libraries,
-// in one run on one server. It prints tables, and writes results.json, a picture of it, docs/benchmarks.md and
-// README's table.
+// Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries, in
+// one run on one server. It prints tables and writes results.json, a picture, docs/benchmarks.md and README's table.
 //
 //	go run . [-only server|worst|bytes|go|peers] [-run regexp] [-quick] [-out directory]
 //	go run . readme    # the picture and the pages again, from results.json

@@ -114,7 +114,7 @@ func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]Worst,
 	return rows, b.server.FlushAll(ctx).Err()
 }
 
-// age fills a limiter: the permits are spread over ten minutes, the last of which was ten minutes ago.
+// age fills a limiter. The permits are spread over ten minutes and end ten minutes ago.
 func (b *bench) age(ctx context.Context, s subject, entries int64) (*aged, error) {
 	now := time.Now()
 	a := &aged{subject: s, entries: entries, from: now.Add(-20 * time.Minute), to: now.Add(-10 * time.Minute), last: now}

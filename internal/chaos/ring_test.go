@@ -51,7 +51,7 @@ func TestRing(t *testing.T) {
 	r.end()
 }
 
-// forgotten notes that nobody asks any more for what was granted since the last time that this was so.
+// forgotten records that the server has lost all grants since the last call of forgotten.
 func (r *run) forgotten(why string, of func(*subject) bool, until time.Time) {
 	after := r.started
 	if n := len(r.losses); n > 0 {
