@@ -1,4 +1,4 @@
-# `make help` lists what there is. `make demo` needs Go alone; `make test` sees to a Redis server itself.
+# `make help` lists the targets. `make demo` needs only Go. `make test` finds or installs a Redis server.
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench bench-scripts generate lint server clean
@@ -21,11 +21,11 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## 5 a second, shared by many workers: every script beside two faulty ones (no server needed)
+demo: ## 5 a second for many workers: every script beside two faulty limiters (no server needed)
 	@echo "building sluice: a minute or two the first time, with a line for each package"
 	@go run -v ./cmd/sluice demo
 
-test: server ## all tests, those with goroutines under the race detector (about four minutes of CPU)
+test: server ## all tests, the ones with goroutines with the race detector (about four minutes of CPU)
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi
 	@for lua in luajit lua5.4; do \
 		command -v $$lua >/dev/null || { echo "make test: no $$lua: testing without it"; [ -z "$$CI" ] || exit 1; }; done
@@ -37,46 +37,46 @@ test: server ## all tests, those with goroutines under the race detector (about 
 	cd otel && go test $(RACE) ./...
 	cd bench && go test ./...
 
-fuzz: ## each fuzz target for 30 s, or as long as FUZZ says: make fuzz FUZZ=5m
+fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./scripttest -run '^$$' -fuzz '^FuzzStored$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./gen -run '^$$' -fuzz '^FuzzHeader$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPasswordsAreHidden$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPrintable$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 
-cover: ## lines and branches of every script that the fast tests reach: a table, and tmp/coverage.html
+cover: ## which lines and branches of the scripts the fast tests reach: a table, and tmp/coverage.html
 	go test ./scripttest -run '^TestCoverage$$' -v -count=1 -coverage-page=$(CURDIR)/tmp/coverage.html
 	@echo "The sources with their counts: $(CURDIR)/tmp/coverage.html"
 
-mutate: ## every small fault in every script, and whether the fast tests notice it (a minute)
+mutate: ## put small faults into every script: do the fast tests notice? (a minute)
 	go test ./scripttest -run '^TestMutants$$' -v -count=1 -mutants=all
 
-hammer: server ## 8 processes on one key of each script, and on one of leases, for 10 s each, audited
+hammer: server ## 8 processes on one key of each script, and on leases, 10 s each; every grant is checked
 	go test ./scripttest -run '^TestServerHammer$$' -v -count=1 -hammer=10s
 	go test ./loader -run '^TestLeaseHammer$$' -v -count=1 -hammer=10s
 
 soak-model: server ## a million random steps against the model, half of them on a server; MODEL=n for n of each
 	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=$(MODEL)
 
-chaos: server ## a Cluster, a Ring and a Sentinel trio under load while servers die and slots move, audited (two minutes)
+chaos: server ## Cluster, Ring and Sentinel under load while servers die and slots move (two minutes)
 	go test ./internal/chaos -run '^Test(Cluster|Ring|Sentinel)$$' -v -count=1 -timeout 15m -chaos=full
 
-soak-load: server ## all scripts for 30 minutes, or as long as SOAK says, while things go wrong: flat memory, nothing left
+soak-load: server ## all scripts under faults for 30 minutes, or for SOAK: memory stays flat, no keys are left
 	go test ./internal/chaos -run '^TestSoak$$' -v -count=1 -timeout 0 -soak=$(SOAK)
 
-attack: server ## everything fails around all limiters for 5 minutes, or ATTACK; ATTACK_SEED=n repeats the faults of a run
+attack: server ## ten kinds of faults for 5 minutes, or for ATTACK; ATTACK_SEED=n repeats a run
 	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 -attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
 
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
 
-bench: server ## everything measured side by side, in bench/results.json, a picture, docs/benchmarks.md and README (six minutes)
+bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md and README (six minutes)
 	cd bench && go run .
 
-bench-scripts: server ## the time and memory of known faulty ways (docs/benchmarks.md), beside ours, on a real server
+bench-scripts: server ## time and memory of known faulty scripts beside ours, on a real server
 	go test ./scripttest -run '^$$' -bench . -benchtime 1x
 
-generate: ## write everything that is generated from the scripts' headers
+generate: ## write the files that are generated from the scripts' headers
 	go generate ./...
 
 lint: ## gofmt, go vet, staticcheck

@@ -1,89 +1,85 @@
-// Package sluice holds versioned Redis Lua scripts that decide rate limits, byte for byte as
-// they lie in scripts/, and describes each as its header does: its keys, arguments, reply,
-// errors and the commands it calls. Package loader calls them from Go, by typed functions.
-// Other languages take the files and scripts/manifest.json, which says the same as [All].
+// Package sluice holds versioned Redis Lua scripts for rate limits, and describes each one: its keys, arguments,
+// reply, errors and commands. Use package loader to call them from Go. Use this package for tools that load, list or
+// check the scripts. For other languages take the files in scripts/ and scripts/manifest.json, which has the same
+// content as [All].
 //
 // # The model
 //
-// A call decides about one subject: a user, an address, a route. It takes the limit with its
-// arguments, and the state from Redis; it grants all the permits asked for or none, and writes
-// only when it grants. A window is a length of time that may begin at any moment, never a
-// calendar minute. The scripts differ in what they count:
+// A call decides about one subject: a user, an address, a route. The limit is in its arguments, the state is in Redis.
+// A call grants all permits that it asks for, or none. It writes only if it grants. A window is a length of time that
+// may begin at any time; it is never a calendar minute. The scripts count in different ways:
 //
-//   - [ListLogV1] never grants more than the limit in any window, to the microsecond, and
-//     takes about 10 bytes a permit. It is the one to begin with.
-//   - [ZSetLogV1] grants the same, and takes a request id: asking again with it is free, and
-//     permits can be given back. It is for limits up to 10000.
-//   - [SliceRingV1] counts by slice of time, for several windows at once and limits up to 10^9;
-//     [SliceRingReturnV1] gives back what was taken and not used.
-//   - [GCRAV1] gives permits back one by one, a smooth rate with a burst, in one small string.
-//   - [TokenBucketV1] keeps its limit in Redis, where [TokenBucketSetV1] changes it for every
-//     caller at once.
+//   - [ListLogV1] never grants more than the limit in any window, to the microsecond. It stores about 10 bytes for
+//     each permit. Begin with this one.
+//   - [ZSetLogV1] guarantees the same and takes a request ID. A repeated request with the same ID is not charged
+//     again, and permits can be given back. Its limits go up to 10000.
+//   - [SliceRingV1] counts by slices of time. It checks several windows at once and allows limits up to 10^9.
+//     [SliceRingReturnV1] gives back permits that were not used.
+//   - [GCRAV1] grants a smooth rate with a burst. It stores one small string.
+//   - [TokenBucketV1] stores its limit in Redis. [TokenBucketSetV1] changes it for all callers at once.
 //
 // # Guarantees
 //
-// Of every script that grants permits:
+// These hold for every script that grants permits:
 //
-//   - Time is the server's, in whole microseconds; no caller's clock is read.
-//   - The reply begins with the permits granted, those remaining, how long to wait, how long
-//     until the limiter is as new, and the server's clock. Scripts append to it, never insert.
-//   - A denied call writes nothing. Neither does a call for 0 permits, which only looks, and
-//     may run on a read-only replica.
-//   - max_wait above 0 books permits ahead, first come, first served: the reply says when they
-//     may be used. While permits are booked ahead, callers that do not wait are denied.
-//   - Every key expires when it no longer matters, and correctness never rests on that. A
-//     config that an operator has set stays.
-//   - No call does unbounded work, however long the limiter slept.
-//   - A clock that steps back by up to a window and 60 s lets nothing extra through. One that
-//     steps on, or state written by a clock further ahead than that, costs one limit at most.
-//   - The limit may differ from call to call, and keeps the state.
-//   - Wrong arguments are refused before anything is written: an error BADARG names the
-//     argument and its range. Stored values of another type (WRONGTYPE), or that the script did
-//     not write (BADSTATE), are refused and never overwritten.
+//   - Time is the server's clock in whole microseconds. No caller's clock is read.
+//   - The reply begins with five fields: permits granted, permits remaining, how long to wait, how long until the
+//     limiter is full again, and the server's time. Scripts append fields to these, and insert none.
+//   - A denied call writes nothing. A call for 0 permits only looks: it writes nothing and may run on a replica.
+//   - max_wait above 0 books permits ahead, first come, first served. The reply says when they may be used. While
+//     permits are booked ahead, callers that do not wait are denied.
+//   - Every key expires when it is no longer needed. Correctness does not depend on expiry. A config that an operator
+//     has set does not expire.
+//   - The work of a call is bounded. It does not grow with the time since the last call.
+//   - If the clock steps back by up to a window and 60 s, nothing extra is granted. A larger step back or a step
+//     forward costs one extra limit at most.
+//   - The limit may differ from call to call. The stored state stays valid.
+//   - Wrong arguments are refused before anything is written: the error BADARG names the argument and its range.
+//     Stored values of another type (WRONGTYPE), or that the script did not write (BADSTATE), are refused and never
+//     overwritten.
 //
 // # Keys
 //
-// A key is <prefix>:<limiter>:{<subject>}:<state>, as in sluice:send-code:{ada@example.com}:ll1;
-// the patterns are in [Script.Keys]. The keys of one call share their hash tag, so that every
-// script runs on Redis Cluster. Prefix and limiter are of letters, digits, ".", "_" and "-", the
-// limiter of "/" too;
-// in a subject "%", "{" and "}" are written %25, %7B and %7D, and it is never empty.
+// A key is <prefix>:<limiter>:{<subject>}:<state>, for example sluice:send-code:{ada@example.com}:ll1. The patterns
+// are in [Script.Keys]. The keys of one call share their hash tag, so every script runs on Redis Cluster. Prefix and
+// limiter consist of letters, digits, ".", "_" and "-"; a limiter may have "/" too. A subject is never empty; in it "%", "{" and "}" are written
+// as %25, %7B and %7D.
 //
 // # Compatibility
 //
-// The version of a script is part of its name, and a released script never changes, not even
-// its comments: its SHA1 is for good, and a change is a new file under the next version. So an
-// update of this module adds scripts and never changes what a deployed one does.
+// The version of a script is part of its name. A released script never changes, not even its comments, so its SHA1
+// stays the same. A change is a new file with the next version. An update of this module may add scripts, but never
+// changes what a deployed script does.
 //
-// [Script.State] numbers the layout of what is stored. Versions of a script with the same State
-// may work on the same keys at the same time, as they do during a rolling deployment; another
-// State has other keys, and starts afresh.
+// [Script.State] numbers the layout of the stored state. Versions of a script with the same State may use the same
+// keys at the same time, for example during a rolling deployment. A version with another State uses other keys and
+// starts with empty limiters.
 //
-// The scripts are Lua 5.1 without what differs between servers. They run unchanged on Redis 5.0
-// to 8 and Valkey 7.2 to 9, and on miniredis in tests; numbers stay exact in the Lua of each.
+// The scripts use only what is the same on all servers. They run unchanged on Redis 5.0 to 8, on Valkey 7.2 to 9, and
+// on miniredis in tests. Numbers are exact in the Lua of each.
 package sluice
 
-// A Script is one version of one script, as its header describes it.
+// A Script is one version of a script, with what its header says about it.
 type Script struct {
 	Name    string // "gcra"
 	Version int    // 1
 	File    string // "gcra_v1.lua", in scripts/
-	SHA1    string // of Source: what EVALSHA takes and sha1sum prints
-	Source  string // the file, byte for byte
-	About   string // what it is and guarantees
+	SHA1    string // hexadecimal SHA1 of Source, for EVALSHA
+	Source  string // the bytes of the file
+	About   string // what it is and what it guarantees
 
 	Keys  []Key
-	Args  []Field // those that Group repeats come last
-	Group *Group  // nil where nothing is repeated
-	Reply []Field // that which Group repeats comes last
+	Args  []Field // repeated fields come last
+	Group *Group  // nil if no field is repeated
+	Reply []Field // the repeated field comes last
 
 	Errors     []Error
-	Commands   []string // what it calls, sorted: an ACL must allow these besides EVALSHA
-	State      string   // "gcra/1"
-	Layout     string   // what it stores, and when that expires
+	Commands   []string // commands it calls, sorted; an ACL must allow these and EVALSHA
+	State      string   // name and number of the stored layout, "gcra/1"
+	Layout     string   // what is stored and when it expires
 	Complexity string   // "O(1)"
-	Cost       string   // what a call does for that
-	Redis      string   // the least version of Redis that runs it, "5.0"
+	Cost       string   // the commands of a call
+	Redis      string   // lowest version of Redis that runs it, "5.0"
 }
 
 // A Key is one of KEYS.
@@ -92,34 +88,37 @@ type Key struct {
 	Pattern string // "<prefix>:<limiter>:{<subject>}:gcra1"
 }
 
-// A Field is one of ARGV or of the reply.
+// A Field is an argument or a field of the reply.
 type Field struct {
 	Name string
 
-	// Type is "int"; "us", a length of time in microseconds; "time", a moment in microseconds
-	// since 1970 by the server's clock; or "str", in arguments. As arguments, numbers are 1 to 16
-	// decimal digits and nothing else.
+	// Type is one of:
+	//   - "int": an integer
+	//   - "us": a duration in microseconds
+	//   - "time": a time of the server's clock, in microseconds since 1970
+	//   - "str": a text (arguments only)
+	//
+	// Numbers in arguments are 1 to 16 decimal digits.
 	Type string
 
-	// Min and Max bound the number, or the length of a str in bytes; Max is -1 where there is
-	// no bound.
+	// Min and Max bound the number, or the length of a str in bytes. Max is -1 if there is no upper bound.
 	Min, Max int64
 
 	Text string
 
-	// Repeated fields come once for each of Group: all of the first, then all of the second.
-	// Their names end in _i, for which errors have the number: BADARG slices_2.
+	// Repeated fields occur once for each member of Group: first all fields of the first member, then of the second.
+	// Their names end in _i. In errors a number replaces the i: BADARG slices_2.
 	Repeated bool
 }
 
-// A Group says how often the repeated fields come.
+// A Group says how many times the repeated fields may occur.
 type Group struct {
 	Name     string
 	Min, Max int
 }
 
-// An Error is one that a script replies with.
+// An Error is an error reply of a script.
 type Error struct {
-	Code string // its first word: BADARG, WRONGTYPE or BADSTATE
+	Code string // first word of the reply: BADARG, WRONGTYPE or BADSTATE
 	Text string // what it means
 }

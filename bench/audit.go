@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An Audit is the most permits that a library granted within one window, wherever it lies.
+// An Audit is the highest number of permits that a library granted in any window.
 type Audit struct {
 	Window time.Duration `json:"window_ns"`
 	Limit  int64         `json:"limit"`
@@ -44,7 +44,7 @@ func (r *peerRun) audit(ctx context.Context, on *server, windows []time.Duration
 	return audits, nil
 }
 
-// A grant is known to have happened between these moments.
+// A grant happened between these times.
 type grant struct{ sent, received time.Time }
 
 // attack calls from four goroutines: once each, then not before the phase, then as fast as they can.
@@ -74,11 +74,11 @@ func attack(ctx context.Context, decide decider, subject string, window time.Dur
 		})
 	}
 	wg.Wait()
-	return Audit{Most: mostWithin(grants, window), Failed: failed}
+	return Audit{Most: maxWithin(grants, window), Failed: failed}
 }
 
-// mostWithin counts only what certainly lies within one window: sent and answered less than a window apart.
-func mostWithin(grants []grant, window time.Duration) int64 {
+// maxWithin counts only calls that must lie in one window: sent and answered less than a window apart.
+func maxWithin(grants []grant, window time.Duration) int64 {
 	most := 0
 	for _, first := range grants {
 		n := 0

@@ -228,7 +228,7 @@ func TestMostWithin(t *testing.T) {
 		{"within a window", []grant{at(0, 1), at(998, 999)}, 2},
 		{"across an edge", []grant{at(0, 1), at(900, 901), at(950, 951), at(1010, 1011), at(1020, 1021)}, 4},
 	} {
-		if got := mostWithin(c.grants, time.Second); got != c.want {
+		if got := maxWithin(c.grants, time.Second); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}

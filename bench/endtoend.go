@@ -20,13 +20,14 @@ import (
 
 // An EndToEnd is what callers in Go see.
 type EndToEnd struct {
-	Way        string  `json:"way"`
-	Goroutines int     `json:"goroutines"`
-	Batch      int     `json:"batch"` // decisions of one call
-	PerSecond  Spread  `json:"per_second"`
-	Ratio      Spread  `json:"ratio"` // of PerSecond to a bare EVALSHA, one by one, from as many goroutines in the same round
-	P50        float64 `json:"p50_us"`
-	P99        float64 `json:"p99_us"`
+	Way        string `json:"way"`
+	Goroutines int    `json:"goroutines"`
+	Batch      int    `json:"batch"` // decisions of one call
+	PerSecond  Spread `json:"per_second"`
+	// of PerSecond to a bare EVALSHA, one by one, from as many goroutines in the same round
+	Ratio Spread  `json:"ratio"`
+	P50   float64 `json:"p50_us"`
+	P99   float64 `json:"p99_us"`
 }
 
 // A caller is one way to decide from Go. It makes one round trip, for so many decisions.
@@ -72,64 +73,112 @@ func callers(rdb redis.UniversalClient) []caller {
 	limits := loader.New(rdb)
 	gcra := limits.GCRA("e2e", e2eLimit)
 	shared := loader.New(rdb, loader.ShareRoundTrips()).GCRA("e2e", e2eLimit)
-	hot := func(limiter loader.GCRA, limit loader.Limit) func(context.Context, int) error {
-		limiter = limiter.With(limit)
-		subject := fmt.Sprint("hot-", limit.Permits)
-		return func(ctx context.Context, _ int) error {
-			_, err := limiter.Allow(ctx, subject)
-			return err
-		}
-	}
 	log := limits.ListLog("e2e", loader.PerSecond(1000))
-	leased := leasing(limits)
-	names, keys := make([]string, subjects), make([]string, subjects)
-	for i := range names {
-		names[i] = fmt.Sprint("subject-", i)
-		keys[i] = "bare:{" + names[i] + "}"
-	}
-	evalsha := func(ctx context.Context, c redis.Cmdable, i int) *redis.Cmd {
-		return c.EvalSha(ctx, sluice.GCRAV1.SHA1, []string{keys[i%subjects]},
-			e2eLimit.Permits, e2eLimit.Window.Microseconds(), e2eLimit.Permits, int64(1), int64(0))
-	}
-	pipelined := func(add func(ctx context.Context, p redis.Pipeliner, i int)) func(context.Context, int) error {
-		return func(ctx context.Context, i int) error {
-			p := rdb.Pipeline()
-			for k := range batchSize {
-				add(ctx, p, i+k)
-			}
-			_, err := p.Exec(ctx)
-			return err
-		}
-	}
+	bare := newBareCalls(rdb)
 	return []caller{
-		{bareEvalsha, 1, func(ctx context.Context, i int) error { return evalsha(ctx, rdb, i).Err() }},
-		{bareIncr, 1, func(ctx context.Context, i int) error { return rdb.Incr(ctx, keys[i%subjects]+"n").Err() }},
-		{loaderGCRA, 1, func(ctx context.Context, i int) error { _, err := gcra.Allow(ctx, names[i%subjects]); return err }},
-		{"loader ListLog", 1, func(ctx context.Context, i int) error { _, err := log.Allow(ctx, names[i%subjects]); return err }},
-		{loaderShared, 1, func(ctx context.Context, i int) error { _, err := shared.Allow(ctx, names[i%subjects]); return err }},
-		{loaderGCRA, batchSize, func(ctx context.Context, i int) error {
-			batch := limits.Batch()
-			for k := range batchSize {
-				batch.Allow(gcra, names[(i+k)%subjects])
-			}
-			_, err := batch.Do(ctx)
-			return err
-		}},
-		{loaderLeased, localSize, func(ctx context.Context, i int) error {
-			var failed error
-			for k := range localSize {
-				if _, err := leased.Allow(ctx, names[(i+k)%hotSubjects]); err != nil {
-					failed = err
-				}
-			}
-			return failed
-		}},
+		{bareEvalsha, 1, func(ctx context.Context, i int) error { return bare.evalsha(ctx, rdb, i).Err() }},
+		{bareIncr, 1, func(ctx context.Context, i int) error { return bare.incr(ctx, rdb, i).Err() }},
+		{loaderGCRA, 1, allowing(gcra)},
+		{"loader ListLog", 1, allowing(log)},
+		{loaderShared, 1, allowing(shared)},
+		{loaderGCRA, batchSize, batching(limits, gcra)},
+		{loaderLeased, localSize, spending(leasing(limits))},
 		{hotGCRA, 1, hot(gcra, e2eLimit)},
 		{hotShared, 1, hot(shared, e2eLimit)},
 		{deniedGCRA, 1, hot(gcra, lowLimit)},
 		{deniedShared, 1, hot(shared, lowLimit)},
-		{bareIncr, batchSize, pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { p.Incr(ctx, keys[i%subjects]+"n") })},
-		{bareEvalsha, batchSize, pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { evalsha(ctx, p, i) })},
+		{bareIncr, batchSize, bare.pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { bare.incr(ctx, p, i) })},
+		{bareEvalsha, batchSize, bare.pipelined(func(ctx context.Context, p redis.Pipeliner,
+			i int) {
+			bare.evalsha(ctx, p, i)
+		})},
+	}
+}
+
+// subjectOf returns the name of the i-th subject. Subjects repeat after a fixed number.
+var subjectOf = func() func(i int) string {
+	names := make([]string, subjects)
+	for i := range names {
+		names[i] = fmt.Sprint("subject-", i)
+	}
+	return func(i int) string { return names[i%subjects] }
+}()
+
+// allowing asks a limiter for one permit of each subject in turn.
+func allowing(limiter loader.Limiter) func(context.Context, int) error {
+	return func(ctx context.Context, i int) error {
+		_, err := limiter.Allow(ctx, subjectOf(i))
+		return err
+	}
+}
+
+// batching asks for the permits of many subjects in one batch.
+func batching(limits *loader.Loader, gcra loader.GCRA) func(context.Context, int) error {
+	return func(ctx context.Context, i int) error {
+		batch := limits.Batch()
+		for k := range batchSize {
+			batch.Allow(gcra, subjectOf(i+k))
+		}
+		_, err := batch.Do(ctx)
+		return err
+	}
+}
+
+// spending takes many permits of a few subjects from leases.
+func spending(leased loader.Limiter) func(context.Context, int) error {
+	return func(ctx context.Context, i int) error {
+		var failed error
+		for k := range localSize {
+			if _, err := leased.Allow(ctx, subjectOf((i+k)%hotSubjects)); err != nil {
+				failed = err
+			}
+		}
+		return failed
+	}
+}
+
+// hot asks for permits of one subject.
+func hot(limiter loader.GCRA, limit loader.Limit) func(context.Context, int) error {
+	limiter = limiter.With(limit)
+	subject := fmt.Sprint("hot-", limit.Permits)
+	return func(ctx context.Context, _ int) error {
+		_, err := limiter.Allow(ctx, subject)
+		return err
+	}
+}
+
+// bareCalls sends commands without the loader.
+type bareCalls struct {
+	rdb  redis.UniversalClient
+	keys []string
+}
+
+func newBareCalls(rdb redis.UniversalClient) bareCalls {
+	keys := make([]string, subjects)
+	for i := range keys {
+		keys[i] = "bare:{" + subjectOf(i) + "}"
+	}
+	return bareCalls{rdb, keys}
+}
+
+func (b bareCalls) evalsha(ctx context.Context, c redis.Cmdable, i int) *redis.Cmd {
+	return c.EvalSha(ctx, sluice.GCRAV1.SHA1, []string{b.keys[i%subjects]},
+		e2eLimit.Permits, e2eLimit.Window.Microseconds(), e2eLimit.Permits, int64(1), int64(0))
+}
+
+func (b bareCalls) incr(ctx context.Context, c redis.Cmdable, i int) *redis.IntCmd {
+	return c.Incr(ctx, b.keys[i%subjects]+"n")
+}
+
+// pipelined sends many commands in one pipeline.
+func (b bareCalls) pipelined(add func(ctx context.Context, p redis.Pipeliner, i int)) func(context.Context, int) error {
+	return func(ctx context.Context, i int) error {
+		p := b.rdb.Pipeline()
+		for k := range batchSize {
+			add(ctx, p, i+k)
+		}
+		_, err := p.Exec(ctx)
+		return err
 	}
 }
 
@@ -154,7 +203,7 @@ type load struct {
 	latencies        []time.Duration
 }
 
-// endToEnd runs every caller for a moment a round, at every number of goroutines.
+// endToEnd runs every caller for a short time in each round, at every number of goroutines.
 func (b *bench) endToEnd(ctx context.Context) ([]EndToEnd, error) {
 	if err := loader.New(b.server.Client).Preload(ctx); err != nil {
 		return nil, err
@@ -170,7 +219,7 @@ func (b *bench) endToEnd(ctx context.Context) ([]EndToEnd, error) {
 		b.progress("end to end: round %d of %d", round+1, rounds)
 		for _, loads := range levels {
 			for i := range loads {
-				if err := loads[(i+round)%len(loads)].run(ctx, b.moment); err != nil {
+				if err := loads[(i+round)%len(loads)].run(ctx, b.loadSpan); err != nil {
 					return nil, err
 				}
 			}
@@ -186,13 +235,14 @@ func (b *bench) endToEnd(ctx context.Context) ([]EndToEnd, error) {
 		at := func(q float64) float64 {
 			return float64(l.latencies[int(q*float64(len(l.latencies)-1))].Nanoseconds()) / 1000
 		}
-		rows = append(rows, EndToEnd{l.way, l.goroutines, l.batch, spreadOf(l.perSecond), spreadOf(l.ratio), at(0.5), at(0.99)})
+		rows = append(rows, EndToEnd{l.way, l.goroutines, l.batch, spreadOf(l.perSecond), spreadOf(l.ratio), at(0.5),
+			at(0.99)})
 	}
 	return rows, b.server.FlushAll(ctx).Err()
 }
 
 // run calls for that long and notes how long each call took.
-func (l *load) run(ctx context.Context, moment time.Duration) error {
+func (l *load) run(ctx context.Context, span time.Duration) error {
 	var next atomic.Int64
 	latencies := make([][]time.Duration, l.goroutines)
 	begin := time.Now()
@@ -200,7 +250,7 @@ func (l *load) run(ctx context.Context, moment time.Duration) error {
 	var wg sync.WaitGroup
 	for worker := range l.goroutines {
 		wg.Go(func() {
-			for now := time.Now(); now.Sub(begin) < moment && failed[worker] == nil; {
+			for now := time.Now(); now.Sub(begin) < span && failed[worker] == nil; {
 				failed[worker] = l.call(ctx, int(next.Add(int64(l.batch))))
 				done := time.Now()
 				latencies[worker] = append(latencies[worker], done.Sub(now))
@@ -310,7 +360,8 @@ func (b *bench) loaderCost(ctx context.Context, p pairing, kind string) (LoaderC
 		first, second := inTurns(b.calls/2, allow, bare)
 		ratios = append(ratios, (above+first).Seconds()/(below+second).Seconds())
 	}
-	row := LoaderCost{p.name, kind, testing.AllocsPerRun(b.calls, bare), testing.AllocsPerRun(b.calls, allow), spreadOf(ratios)}
+	row := LoaderCost{p.name, kind, testing.AllocsPerRun(b.calls, bare), testing.AllocsPerRun(b.calls, allow),
+		spreadOf(ratios)}
 	return row, failed
 }
 

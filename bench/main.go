@@ -1,6 +1,5 @@
-// Bench measures the scripts of Sluice side by side with a floor, with other ways in use and with other libraries,
-// in one run on one server. It prints tables, and writes results.json, a picture of it, docs/benchmarks.md and
-// README's table.
+// Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries, in
+// one run on one server. It prints tables and writes results.json, a picture, docs/benchmarks.md and README's table.
 //
 //	go run . [-only server|worst|bytes|go|peers] [-run regexp] [-quick] [-out directory]
 //	go run . readme    # the picture and the pages again, from results.json
@@ -31,7 +30,7 @@ type bench struct {
 	mostLive   int64
 	repeats    int // of a single call
 	worstSizes []int64
-	moment     time.Duration   // of a load in a round
+	loadSpan   time.Duration   // length of a load in a round
 	windows    []time.Duration // to audit
 
 	begun time.Time
@@ -41,14 +40,14 @@ type bench struct {
 func full() *bench {
 	return &bench{
 		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5, worstSizes: []int64{1e4, 1e5, 1e6},
-		moment: 150 * time.Millisecond, windows: []time.Duration{time.Second, 500 * time.Millisecond},
+		loadSpan: 150 * time.Millisecond, windows: []time.Duration{time.Second, 500 * time.Millisecond},
 	}
 }
 
 func quick() *bench {
 	return &bench{
 		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1, worstSizes: []int64{1e4},
-		moment: 5 * time.Millisecond, windows: []time.Duration{100 * time.Millisecond},
+		loadSpan: 5 * time.Millisecond, windows: []time.Duration{100 * time.Millisecond},
 	}
 }
 
@@ -122,7 +121,8 @@ func command(args []string) error {
 	only := flags.String("only", "", "measure one section: "+strings.Join(sections, ", "))
 	match := flags.String("run", everything, "measure only subjects that match")
 	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
-	out := flags.String("out", "", "write results.json and results.svg to this directory (whole runs: here, README and docs)")
+	out := flags.String("out", "",
+		"write results.json and results.svg to this directory (whole runs: here, README and docs)")
 	_ = flags.Parse(args)
 	if flags.Arg(0) == "readme" {
 		return rewrite()
@@ -162,7 +162,8 @@ func measure(b *bench, out string, keep bool) error {
 	if out == "" && !keep {
 		return nil
 	}
-	if err := errors.Join(r.write(filepath.Join(out, "results.json")), r.draw(filepath.Join(out, "results.svg"))); err != nil {
+	if err := errors.Join(r.write(filepath.Join(out, "results.json")),
+		r.draw(filepath.Join(out, "results.svg"))); err != nil {
 		return err
 	}
 	if out == "" {

@@ -59,10 +59,12 @@ func peers() []peer {
 		{name: "zset_log", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider, error) {
 			return allow(loader.New(on.Client).ZSetLog("peer", loader.Limit{Permits: limit, Window: window})), nil
 		}},
-		{name: "token_bucket", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider, error) {
+		{name: "token_bucket", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider,
+			error) {
 			return allow(loader.New(on.Client).TokenBucket("peer", loader.Limit{Permits: limit, Window: window})), nil
 		}},
-		{name: "slice_ring", guarantee: slicewise, make: func(on *server, limit int64, window time.Duration) (decider, error) {
+		{name: "slice_ring", guarantee: slicewise, make: func(on *server, limit int64, window time.Duration) (decider,
+			error) {
 			return allow(loader.New(on.Client).SliceRing("peer", []loader.Limit{{Permits: limit, Window: window}})), nil
 		}},
 		{name: "gcra", guarantee: burstRate, make: func(on *server, limit int64, window time.Duration) (decider, error) {
@@ -163,7 +165,8 @@ func newRueidisWay(on *server, limit int64, window time.Duration) (decider, erro
 	script := redis.NewScript(string(source))
 	return func(ctx context.Context, subject string) (bool, error) {
 		key, now := "rueidislimiter:{"+subject+"}", time.Now()
-		reply, err := script.Run(ctx, on, []string{key, key + ":ex"}, 1, now.Add(window).UnixMilli(), now.UnixMilli()).Int64Slice()
+		reply, err := script.Run(ctx, on, []string{key, key + ":ex"}, 1, now.Add(window).UnixMilli(),
+			now.UnixMilli()).Int64Slice()
 		if err != nil {
 			return false, err
 		}
@@ -334,7 +337,8 @@ func (b *bench) peerRound(ctx context.Context, run, base *peerRun, round int) er
 
 // decide takes some permits beforehand, then calls and returns the cost of one decision. Each call must be granted, or
 // denied, as the caller says.
-func (r *peerRun) decide(ctx context.Context, b *bench, limit int64, subject string, before, calls int, grant bool) (sample, error) {
+func (r *peerRun) decide(ctx context.Context, b *bench, limit int64, subject string, before, calls int,
+	grant bool) (sample, error) {
 	decide, err := r.make(b.server, limit, peerWindow)
 	if err != nil {
 		return sample{}, err

@@ -80,7 +80,8 @@ func aroundSection(text string) (before, after string, err error) {
 	before, rest, found := strings.Cut(text, readmeBegin)
 	_, after, closed := strings.Cut(rest, readmeEnd)
 	if !found || !closed {
-		return "", "", errors.New("README.md: want the marks of the table, " + strings.TrimSpace(readmeBegin) + " and " + readmeEnd)
+		return "", "", errors.New("README.md: want the marks of the table, " + strings.TrimSpace(readmeBegin) + " and " +
+			readmeEnd)
 	}
 	return before + readmeBegin, readmeEnd + after, nil
 }

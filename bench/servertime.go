@@ -132,7 +132,7 @@ func (c *cell) template(ctx context.Context, on *server, calls int) error {
 	if err := on.Unlink(ctx, c.subject.at(template)...).Err(); err != nil {
 		return err
 	}
-	if c.state == oneLeaves { // granted under a longer window, lest its TTL takes it
+	if c.state == oneLeaves { // granted under a longer window, so that its TTL does not remove it
 		left := history{calls: 1, from: time.Now().Add(-a.window - time.Second), step: time.Second}
 		a.window *= 2
 		if err := c.subject.fill(ctx, on, template, a, left); err != nil {
@@ -162,7 +162,47 @@ func (c *cell) key(calls int, part any) string {
 // measure runs one round: the floor, then the cell from its template, each in one pipeline and on as many keys.
 func (c *cell) measure(ctx context.Context, on *server, calls int) error {
 	limiters, each := c.plan(calls)
-	if c.subject.kind == buckets { // which leak meanwhile
+	if err := c.prepare(ctx, on, limiters, calls); err != nil {
+		return err
+	}
+	base := floor()
+	below, err := on.run(ctx, base, limiters, each, true, func(limiter, _ int) []any {
+		return base.command(fmt.Sprint("floor:", limiter), ask{})
+	})
+	if err != nil {
+		return err
+	}
+	a := c.ask(calls)
+	run := func(of subject) (float64, error) {
+		return on.run(ctx, of, limiters, each, c.outcome == granted, func(limiter, i int) []any {
+			a.id = fmt.Sprintf("%016d", i)
+			return of.command(c.key(calls, limiter), a)
+		})
+	}
+	usec, err := run(c.subject)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c, err)
+	}
+	c.usec, c.ratio = append(c.usec, usec), append(c.ratio, usec/below)
+	if !c.subject.ours {
+		return nil
+	}
+	if c.outcome == granted {
+		if err := c.copies(ctx, on, limiters, calls); err != nil {
+			return err
+		}
+	}
+	bare, err := run(c.bare)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c, err)
+	}
+	c.bares = append(c.bares, bare/below)
+	return nil
+}
+
+// prepare fills the limiters that the calls find, and records the calls without deciding if they are missing.
+func (c *cell) prepare(ctx context.Context, on *server, limiters, calls int) error {
+	if c.subject.kind == buckets { // buckets drain with time
 		if err := c.template(ctx, on, calls); err != nil {
 			return err
 		}
@@ -178,38 +218,6 @@ func (c *cell) measure(ctx context.Context, on *server, calls int) error {
 			return err
 		}
 	}
-	base := floor()
-	below, err := on.run(ctx, base, limiters, each, true, func(limiter, _ int) []any {
-		return base.command(fmt.Sprint("floor:", limiter), ask{})
-	})
-	if err != nil {
-		return err
-	}
-	a := c.ask(calls)
-	time := func(of subject) (float64, error) {
-		return on.run(ctx, of, limiters, each, c.outcome == granted, func(limiter, i int) []any {
-			a.id = fmt.Sprintf("%016d", i)
-			return of.command(c.key(calls, limiter), a)
-		})
-	}
-	usec, err := time(c.subject)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c, err)
-	}
-	c.usec, c.ratio = append(c.usec, usec), append(c.ratio, usec/below)
-	if !c.subject.ours {
-		return nil
-	}
-	if c.outcome == granted {
-		if err := c.copies(ctx, on, limiters, calls); err != nil {
-			return err
-		}
-	}
-	bare, err := time(c.bare)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c, err)
-	}
-	c.bares = append(c.bares, bare/below)
 	return nil
 }
 
@@ -233,7 +241,8 @@ func (c *cell) copies(ctx context.Context, on *server, limiters, calls int) erro
 
 // run pipelines the calls and returns the server's microseconds for one of them. A reply other than what is wanted is
 // an error: nothing counts that did not do what its row says.
-func (s *server) run(ctx context.Context, of subject, limiters, each int, grant bool, command func(limiter, i int) []any) (float64, error) {
+func (s *server) run(ctx context.Context, of subject, limiters, each int, grant bool,
+	command func(limiter, i int) []any) (float64, error) {
 	if err := s.ScriptLoad(ctx, of.source).Err(); err != nil {
 		return 0, err
 	}
@@ -296,7 +305,8 @@ func (b *bench) serverTimes(ctx context.Context, subjects []subject) ([]ServerTi
 	}
 	rows := make([]ServerTime, len(all))
 	for i, c := range all {
-		rows[i] = ServerTime{c.subject.name, c.outcome, c.live, c.state, spreadOf(c.usec), spreadOf(c.ratio), c.subject.ours, Spread{}}
+		rows[i] = ServerTime{c.subject.name, c.outcome, c.live, c.state, spreadOf(c.usec), spreadOf(c.ratio),
+			c.subject.ours, Spread{}}
 		if c.subject.ours {
 			rows[i].Bare = spreadOf(c.bares)
 		}

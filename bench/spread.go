@@ -17,7 +17,7 @@ func spreadOf(values []float64) Spread {
 	return Spread{Median: quantile(sorted, 0.5), Low: quantile(sorted, 0.25), High: quantile(sorted, 0.75)}
 }
 
-// quantile interpolates between the two nearest of the sorted values, of which there is at least one.
+// quantile interpolates between the two nearest of the sorted values, which must not be empty.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	i := int(at)

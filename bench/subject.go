@@ -122,8 +122,22 @@ const (
 // others are S0 to S4, ways that are in use, in our own wording. Where the original reads the
 // client's clock, these read the server's, so that they differ in nothing but the way.
 func others() ([]subject, error) {
+	list := otherWays()
+	for i, file := range []string{"s0_ring", "s1_zset_uuid", "s2_zset_uuid", "s3_zset_ms", "s4_counter"} {
+		source, err := ways.ReadFile("ways/" + file + ".lua")
+		if err != nil {
+			return nil, err
+		}
+		s := &list[i]
+		s.source, s.sha1, s.most, s.atOnce = string(source), sha1Hex(string(source)), 1e6, 1
+	}
+	return append(list, checked(list[1], s1Checked), checked(list[2], s2Checked)), nil
+}
+
+// otherWays describes the five ways, without their scripts.
+func otherWays() []subject {
 	one := func(reply any) bool { return reply == int64(1) }
-	list := []subject{
+	return []subject{
 		{
 			name: "S0 ring 60", kind: rings, keys: []string{"", ":last"}, slices: 60, longest: 60 * ringSlice,
 			does: "counters by slice of time in a list, and the index of the last slice in a second key; " +
@@ -157,15 +171,6 @@ func others() ([]subject, error) {
 			faulty: "a random number that comes twice loses permits, and so does a lost key, or grants a whole rate again",
 		},
 	}
-	for i, file := range []string{"s0_ring", "s1_zset_uuid", "s2_zset_uuid", "s3_zset_ms", "s4_counter"} {
-		source, err := ways.ReadFile("ways/" + file + ".lua")
-		if err != nil {
-			return nil, err
-		}
-		s := &list[i]
-		s.source, s.sha1, s.most, s.atOnce = string(source), sha1Hex(string(source)), 1e6, 1
-	}
-	return append(list, checked(list[1], s1Checked), checked(list[2], s2Checked)), nil
 }
 
 // checked is a way with the argument checks of zset_log and a reply of five integers: what it costs where it has to say
@@ -174,7 +179,8 @@ func checked(way subject, name string) subject {
 	checks, _, _ := strings.Cut(sluice.ZSetLogV1.Source, clockLine)
 	_, decides, _ := strings.Cut(way.source, clockLine)
 	way.source = checks + clockLine + strings.NewReplacer(
-		"ARGV[3]", "id", "return 0", "return {0, 0, window, window, now}", "return false", "return {0, 0, window, window, now}",
+		"ARGV[3]", "id", "return 0", "return {0, 0, window, window, now}", "return false",
+		"return {0, 0, window, window, now}",
 		"return 1", "return {1, limit, 0, window, now}", "return true", "return {1, limit, 0, window, now}",
 	).Replace(decides)
 	way.name, way.does, way.sha1, way.most = name, "", sha1Hex(way.source), 1e4
@@ -311,11 +317,12 @@ func (s subject) fill(ctx context.Context, on *server, limiter string, a ask, h 
 	source := fmt.Sprintf(filler, clockRead.ReplaceAllString(s.source, "clock"))
 	a.id = "<id>"
 	for done := int64(0); done < h.calls; done += fillChunk {
-		args := []any{h.from.Add(time.Duration(done) * h.step).UnixMicro(), h.step.Microseconds(), min(fillChunk, h.calls-done)}
+		args := []any{h.from.Add(time.Duration(done) * h.step).UnixMicro(), h.step.Microseconds(),
+			min(fillChunk, h.calls-done)}
 		args = append(args, s.args(a)...)
 		if err := on.Eval(ctx, source, s.at(limiter), args...).Err(); err != nil {
 			return fmt.Errorf("filling %s: %w", s.name, err)
 		}
 	}
-	return on.ScriptFlush(ctx).Err() // the interpreter is as new: its heap is not the filler's
+	return on.ScriptFlush(ctx).Err() // reset the interpreter, so that its heap holds nothing of the filler
 }

@@ -30,6 +30,16 @@ func (r *Results) print(w io.Writer) error {
 	for _, m := range r.Bytes {
 		t.row(m.Subject, count(m.Permits), m.Slices, m.Bytes, fmt.Sprintf("%.1f", m.Each()))
 	}
+	r.printCallers(t)
+	t.head("target", "", "measured", "")
+	for _, x := range r.Targets {
+		t.row(x.Name, x.wanted(), x.measured(), x.verdict())
+	}
+	return t.w.Flush()
+}
+
+// printCallers prints what callers in Go measure: the loader, EVALSHA and other libraries.
+func (r *Results) printCallers(t *table) {
 	if len(r.EndToEnd) > 0 {
 		t.head("from Go", "goroutines", "batch", "decisions/s", "x EVALSHA", "p50 us", "p99 us")
 	}
@@ -41,20 +51,17 @@ func (r *Results) print(w io.Writer) error {
 		t.head("loader over EvalSha", "context", "allocs", "bare", "x time")
 	}
 	for _, l := range r.Loader {
-		t.row(l.Limiter, l.Context, l.LoaderAllocs, l.BareAllocs, fmt.Sprintf("%.3f (%.3f-%.3f)", l.Time.Median, l.Time.Low, l.Time.High))
+		t.row(l.Limiter, l.Context, l.LoaderAllocs, l.BareAllocs,
+			fmt.Sprintf("%.3f (%.3f-%.3f)", l.Time.Median, l.Time.Low, l.Time.High))
 	}
 	if len(r.Peers) > 0 {
-		t.head("libraries", "promise", "granted: commands", "cpu", "time", "denied: commands", "cpu", "time", "bytes", "most of the limit in a window", "sends")
+		t.head("libraries", "promise", "granted: commands", "cpu", "time", "denied: commands", "cpu", "time", "bytes",
+			"most of the limit in a window", "sends")
 	}
 	for _, p := range r.Peers {
 		t.row(p.label(), p.Guarantee, p.Granted.Commands, p.Granted.CPU, p.Granted.Time,
 			p.Denied.Commands, p.Denied.CPU, p.Denied.Time, p.Bytes, p.audited(), strings.Join(p.Commands, ", "))
 	}
-	t.head("target", "", "measured", "")
-	for _, x := range r.Targets {
-		t.row(x.Name, x.wanted(), x.measured(), x.verdict())
-	}
-	return t.w.Flush()
 }
 
 // audited says "199 of 100 in 1s".

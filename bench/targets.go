@@ -87,7 +87,8 @@ func (r *Results) targets() []Target {
 	add(atMost("loader: allocations over a bare EvalSha", "allocs", 3, r.loaderAllocs()))
 	add(atMost("loader: time over a bare EvalSha", "x", 1.05, r.loaderTimes(background)))
 	add(atMost("the same, with ContextTimeoutEnabled", "x", 1.05, r.loaderTimes(atConnection)))
-	add(atLeast("64 goroutines sharing round trips, to alone: 1000 subjects", "x", 3, r.shared(loaderShared, 1, loaderGCRA)).
+	add(atLeast("64 goroutines sharing round trips, to alone: 1000 subjects", "x", 3,
+		r.shared(loaderShared, 1, loaderGCRA)).
 		limited(r.shared(bareEvalsha, batchSize, loaderGCRA), pipelines))
 	add(atLeast("the same, one subject", "x", 3, r.shared(hotShared, 1, hotGCRA)))
 	add(atLeast("the same, one subject, mostly denied", "x", 3, r.shared(deniedShared, 1, deniedGCRA)))
@@ -98,7 +99,8 @@ func (r *Results) targets() []Target {
 func (r *Results) rows(subject, outcome string, least, most int64) []ServerTime {
 	var list []ServerTime
 	for _, t := range r.ServerTime {
-		if t.Subject == subject && t.Outcome == outcome && (t.State == spread || t.State == burst) && least <= t.Live && t.Live <= most {
+		if t.Subject == subject && t.Outcome == outcome && (t.State == spread || t.State == burst) && least <= t.Live &&
+			t.Live <= most {
 			list = append(list, t)
 		}
 	}
@@ -157,7 +159,8 @@ func over(a, b []float64) []float64 {
 func (r *Results) apart() []float64 {
 	var list []float64
 	for _, live := range []int64{1, 100, 1e4, 1e6} {
-		for _, x := range over(r.ratios("slice_ring 3600", granted, live, live), r.ratios("slice_ring 60", granted, live, live)) {
+		for _, x := range over(r.ratios("slice_ring 3600", granted, live, live),
+			r.ratios("slice_ring 60", granted, live, live)) {
 			list = append(list, max(x, 1/x))
 		}
 	}

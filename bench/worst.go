@@ -114,14 +114,15 @@ func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]Worst,
 	return rows, b.server.FlushAll(ctx).Err()
 }
 
-// age fills a limiter: the permits are spread over ten minutes, the last of which was ten minutes ago.
+// age fills a limiter. The permits are spread over ten minutes and end ten minutes ago.
 func (b *bench) age(ctx context.Context, s subject, entries int64) (*aged, error) {
 	now := time.Now()
 	a := &aged{subject: s, entries: entries, from: now.Add(-20 * time.Minute), to: now.Add(-10 * time.Minute), last: now}
 	ask := ask{limit: s.most, window: s.longest, permits: 1}
 	h := history{calls: entries - 1, from: a.from, step: a.to.Sub(a.from) / time.Duration(entries)}
 	if s.kind == rings { // one permit a window ago
-		h = history{calls: 1, from: now.Add(-s.longest * time.Duration(entries-2) / time.Duration(entries)), step: time.Second}
+		h = history{calls: 1, from: now.Add(-s.longest * time.Duration(entries-2) / time.Duration(entries)),
+			step: time.Second}
 		return a, s.fill(ctx, b.server, a.template(), ask, h)
 	}
 	if s.kind == buckets {
@@ -151,7 +152,8 @@ func (b *bench) worstCall(ctx context.Context, a *aged, expired, call string) (W
 		}
 		usec = append(usec, us)
 	}
-	return Worst{a.subject.name, a.entries, expired, call, spreadOf(usec).Median, slices.Max(usec), repeats, a.subject.ours}, nil
+	return Worst{a.subject.name, a.entries, expired, call, spreadOf(usec).Median, slices.Max(usec), repeats,
+		a.subject.ours}, nil
 }
 
 // free is the permits that can be granted when so much has expired.

@@ -18,7 +18,8 @@ import (
 )
 
 func TestServerPython(t *testing.T) {
-	python := interpreter(t, "Debian: apt-get install python3-redis", []string{"python3", "/usr/bin/python3"}, "-c", "import redis")
+	python := interpreter(t, "Debian: apt-get install python3-redis", []string{"python3", "/usr/bin/python3"}, "-c",
+		"import redis")
 	got := output(t, python, "python/send_code.py", "redis://"+redistest.Start(t).Addr)
 	want := strings.Join([]string{
 		"code sent, 2 more this minute",
@@ -62,14 +63,16 @@ func TestServerGo(t *testing.T) {
 	}
 	response := get(t, address)
 	if response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "" {
-		t.Errorf("the eleventh call: %s, Retry-After %q; want 429 with Retry-After", response.Status, response.Header.Get("Retry-After"))
+		t.Errorf("the eleventh call: %s, Retry-After %q; want 429 with Retry-After", response.Status,
+			response.Header.Get("Retry-After"))
 	}
 	var body struct {
 		Code    int
 		Message string
 		Data    map[string]string
 	}
-	if err := json.NewDecoder(response.Body).Decode(&body); err != nil || body.Code != 429 || body.Data["retry_after"] == "" {
+	if err := json.NewDecoder(response.Body).Decode(&body); err != nil || body.Code != 429 ||
+		body.Data["retry_after"] == "" {
 		t.Errorf("body %+v, %v; want code 429 and data.retry_after", body, err)
 	}
 }

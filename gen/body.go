@@ -7,15 +7,17 @@ import (
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
-// The globals that a body may read. Not among them, for good reason: error, pcall, rawset,
-// loadstring, and whatever else some server lacks.
+// The globals that a body may read. error, pcall, rawset, loadstring and everything that some server lacks are left
+// out on purpose.
 var allowedGlobals = []string{
 	"KEYS", "ARGV", "string", "table", "math", "tonumber", "tostring", "type", "unpack", "ipairs", "pairs",
 }
 
-// checkBody checks the body of a script against its header, and notes what it calls.
+// checkBody checks the body of a script against its header and records the commands that it calls.
 func checkBody(file string, s *script) error {
 	tokens, err := scan(file, s.Source)
 	if err != nil {
@@ -38,17 +40,17 @@ func checkBody(file string, s *script) error {
 	return errors.Join(b.refusals...)
 }
 
-// A body is walked once, from the top, with the locals in scope.
+// A body holds the state of one walk through a script's body, including the locals in scope.
 type body struct {
 	script *script
 	tree   *chunk
 	scope  *scope
 
-	functions int // how many functions deep
-	blocks    int // how many blocks deep
+	functions int // nesting depth of functions
+	blocks    int // nesting depth of blocks
 
 	commands map[string]bool
-	codes    map[string]bool // of errors
+	codes    map[string]bool // error codes replied
 	refusals []error
 }
 
@@ -57,7 +59,7 @@ type scope struct {
 	outer  *scope
 }
 
-// A local is a key's name, or holds what redis.pcall gave, or neither.
+// A local may hold a key's name or a result of redis.pcall.
 type local struct{ key, caught bool }
 
 func (b *body) note(err error) {
@@ -88,7 +90,7 @@ func (b *body) global(expr ast.Expr, name string) bool {
 	return !isLocal
 }
 
-// block walks statements in a scope of their own, which begins with the names given.
+// block walks statements in a new scope that begins with these names.
 func (b *body) block(statements []ast.Stmt, names ...string) {
 	b.scoped(names, func() {
 		for _, s := range statements {
@@ -153,7 +155,7 @@ func (b *body) statement(stmt ast.Stmt) {
 
 func (b *body) localAssign(s *ast.LocalAssignStmt) {
 	if len(s.Exprs) == 1 {
-		if _, ok := s.Exprs[0].(*ast.FunctionExpr); ok { // it may call itself
+		if _, ok := s.Exprs[0].(*ast.FunctionExpr); ok { // the function may call itself
 			b.scope.locals[s.Names[0]] = local{}
 		}
 	}
@@ -167,7 +169,7 @@ func (b *body) localAssign(s *ast.LocalAssignStmt) {
 	}
 }
 
-// assigned checks what is assigned to: a local that is no key, or a field of a local.
+// assigned checks the target of an assignment: a local that is not a key, or a field of a local.
 func (b *body) assigned(target ast.Expr) {
 	root := target
 	for {
@@ -188,7 +190,7 @@ func (b *body) assigned(target ast.Expr) {
 		b.refuse(target, "global %s is written, want a local", ident.Value)
 	}
 	if l.key {
-		b.refuse(target, "key %s is written, want it as it was read", ident.Value)
+		b.refuse(target, "key %s is written, want it unchanged", ident.Value)
 	}
 }
 
@@ -202,32 +204,14 @@ func (b *body) expression(expr ast.Expr) {
 	switch e := expr.(type) {
 	case *ast.IdentExpr:
 		b.read(e)
-	case *ast.AttrGetExpr:
-		b.expressions(e.Object, e.Key)
-	case *ast.TableExpr:
-		for _, f := range e.Fields {
-			b.expressions(f.Key, f.Value)
-		}
 	case *ast.FuncCallExpr:
 		b.call(e)
-	case *ast.LogicalOpExpr:
-		b.expressions(e.Lhs, e.Rhs)
-	case *ast.RelationalOpExpr:
-		b.expressions(e.Lhs, e.Rhs)
-	case *ast.StringConcatOpExpr:
-		b.expressions(e.Lhs, e.Rhs)
-	case *ast.ArithmeticOpExpr:
-		b.expressions(e.Lhs, e.Rhs)
-	case *ast.UnaryMinusOpExpr:
-		b.expression(e.Expr)
-	case *ast.UnaryNotOpExpr:
-		b.expression(e.Expr)
-	case *ast.UnaryLenOpExpr:
-		b.expression(e.Expr)
 	case *ast.FunctionExpr:
 		b.functions++
 		b.block(e.Stmts, e.ParList.Names...)
 		b.functions--
+	default:
+		b.expressions(luasyntax.Subexpressions(e)...)
 	}
 }
 
@@ -239,16 +223,16 @@ func (b *body) read(ident *ast.IdentExpr) {
 		ident.Value, strings.Join(allowedGlobals, ", "))
 }
 
-// agreement checks that the body has what the header promises.
+// agreement checks that the body does what the header says.
 func (b *body) agreement() {
 	for _, e := range b.script.Errors {
 		if !b.codes[e.Name] {
-			b.note(refuse(e.at, "error %s is never replied, want it in the body or its row gone", e.Name))
+			b.note(refuse(e.at, "error %s is never replied, want it in the body, or its row removed", e.Name))
 		}
 	}
 	for _, f := range b.script.Reply {
 		if f.Type == "time" && !b.commands["TIME"] {
-			b.note(refuse(f.at, "%s is a time and the body never asks for it, want one redis.call(\"TIME\")", f.Name))
+			b.note(refuse(f.at, "%s is a time but the body never reads the clock, want one redis.call(\"TIME\")", f.Name))
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// The libraries that not every server has, to be reached by rawget(_G, "struct").
+// The libraries that some servers lack. A body gets them by rawget(_G, "struct").
 var optionalLibraries = []string{"struct", "cjson", "cmsgpack", "bit"}
 
 var commandPattern = regexp.MustCompile(`^[A-Z]+$`)
@@ -30,7 +30,7 @@ func (b *body) call(e *ast.FuncCallExpr) {
 	b.expressions(e.Args...)
 }
 
-// redisMember is the function of redis that an expression calls, or "".
+// redisMember returns the function of redis that an expression calls, or "".
 func (b *body) redisMember(expr ast.Expr) string {
 	e, ok := expr.(*ast.FuncCallExpr)
 	if !ok {
@@ -54,10 +54,10 @@ func (b *body) library(e *ast.FuncCallExpr) {
 			return
 		}
 	}
-	b.refuse(e, `rawget of something else, want rawget(_G, "<library>") with one of %s`, strings.Join(optionalLibraries, ", "))
+	b.refuse(e, `unsupported rawget, want rawget(_G, "<library>") with one of %s`, strings.Join(optionalLibraries, ", "))
 }
 
-// command checks a call of a command: its name, and that it touches one of KEYS.
+// command checks a call of a command: its name, and that its key is one of KEYS.
 func (b *body) command(e *ast.FuncCallExpr, member string) {
 	if member == "pcall" {
 		b.caught(e)
@@ -67,18 +67,18 @@ func (b *body) command(e *ast.FuncCallExpr, member string) {
 		name = literal(e.Args[0])
 	}
 	if !commandPattern.MatchString(name) {
-		b.refuse(e, "redis.%s of something else, want a command's name in capital letters", member)
+		b.refuse(e, "redis.%s without a literal command, want a command's name in capital letters", member)
 		return
 	}
 	if name == "TIME" {
 		b.time(e)
 	} else if len(e.Args) < 2 || !b.isKey(e.Args[1]) {
-		b.refuse(e, "%s of something that may be no key, want a local of KEYS, or one chosen from them", name)
+		b.refuse(e, "%s of a value that may not be a key, want a local of KEYS, or one chosen from them", name)
 	}
 	b.commands[name] = true
 }
 
-// isKey tells whether an expression is one of KEYS, chosen by and/or at most.
+// isKey reports whether an expression is one of KEYS, possibly chosen by and/or.
 func (b *body) isKey(expr ast.Expr) bool {
 	switch e := expr.(type) {
 	case *ast.IdentExpr:
@@ -104,6 +104,6 @@ func (b *body) time(e ast.Expr) {
 		b.refuse(e, "TIME is called again, want it once")
 	}
 	if b.blocks > 1 {
-		b.refuse(e, "TIME is called in a block, want it where it runs once and always")
+		b.refuse(e, "TIME is called in a block, want it outside all blocks, so that it always runs once")
 	}
 }

@@ -85,7 +85,7 @@ func wantWhole(t *testing.T, s *script, file, source string) {
 		t.Errorf("taken, but not whole: %+v", s)
 	}
 	for _, field := range append(append([]field{}, s.Args...), s.Reply...) {
-		if !strings.Contains(source, field.Name) || field.Most >= 0 && field.Least > field.Most {
+		if !strings.Contains(source, field.Name) || field.Max >= 0 && field.Min > field.Max {
 			t.Errorf("field %+v", field)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The grammar of a header. Words stand in fixed columns; a row whose first column is empty
-// continues the text above it; blocks come in this order and are separated by a line "--".
+// The grammar of a header. Words begin in fixed columns. A row with an empty first column continues the text above it.
+// Blocks have this order and are separated by a line "--".
 //
 //	-- <name> v<N>
 //	--
@@ -17,7 +17,7 @@ import (
 //	--
 //	-- KEYS[1]     <name>       <pattern>                  one or more
 //	--
-//	-- GROUP[i]    <name>       <least>..<most>            at most one: of the pairs below
+//	-- GROUP[i]    <name>       <min>..<max>               at most one: number of pairs below
 //	-- ARGV[1]     <name>       <type> <range> <text>      one or more, type int, us, time or str
 //	-- ARGV[2i+1]  <name>_i     int    <range> <text>      with a GROUP: a pair
 //	-- ARGV[2i+2]  <name>_i     int    <range> <text>
@@ -37,8 +37,8 @@ const (
 	rangeColumn = 35
 	textColumn  = 59
 
-	leastProse, mostProse = 3, 6
-	mostExact             = 1<<53 - 1 // the largest number that Lua counts to by ones
+	minProse, maxProse = 3, 6
+	maxExact           = 1<<53 - 1 // the largest integer that Lua numbers hold exactly
 )
 
 var (
@@ -52,7 +52,7 @@ var (
 	partsPattern   = regexp.MustCompile(`^(:([a-z]+|<[a-z]+>))*$`)
 )
 
-// parseHeader reads the header of a script; file is its path, for messages.
+// parseHeader parses the header of a script. file is its path, for messages.
 func parseHeader(file, source string) (*script, error) {
 	h := &header{file: file, lines: strings.Split(source, "\n"), script: &script{Source: source}}
 	steps := []func() error{
@@ -75,7 +75,7 @@ func parseHeader(file, source string) (*script, error) {
 type header struct {
 	file   string
 	lines  []string
-	next   int // index of the line that is read next
+	next   int // index of the next line
 	script *script
 }
 
@@ -86,13 +86,14 @@ func (h *header) line() string {
 	return h.lines[h.next]
 }
 
-// at is a place in the line that is read next.
+// at returns a place in the next line.
 func (h *header) at(col int) place { return place{h.file, h.next + 1, col} }
 
-// want refuses the word that the line begins with, or the whole line where it begins otherwise.
+// want refuses the first word of the next line, or the whole line if it does not begin with a word.
 func (h *header) want(what string) error {
 	found, col := h.line(), 1
-	if words := strings.Fields(cut(found, len("-- "), len(found))); len(words) > 0 && strings.HasPrefix(found, "-- "+words[0]) {
+	if words := strings.Fields(cut(found, len("-- "), len(found))); len(words) > 0 &&
+		strings.HasPrefix(found, "-- "+words[0]) {
 		found, col = words[0], wordColumn
 	}
 	return refuse(h.at(col), "found %q, want %s", found, what)
@@ -103,7 +104,7 @@ func (h *header) title() error {
 	parts := titlePattern.FindStringSubmatch(h.line())
 	if parts == nil || parts[1]+"_v"+parts[2] != id {
 		v := strings.LastIndex(id, "_v")
-		return refuse(h.at(1), "first line %q, want %q, as the file is called", h.line(), "-- "+id[:v]+" "+id[v+1:])
+		return refuse(h.at(1), "first line %q, want %q, to match the file name", h.line(), "-- "+id[:v]+" "+id[v+1:])
 	}
 	h.script.Name = parts[1]
 	h.script.Version, _ = strconv.Atoi(parts[2])
@@ -113,7 +114,7 @@ func (h *header) title() error {
 
 func (h *header) separator() error {
 	if h.line() != "--" {
-		return h.want(`"--", or more of the block that it ends`)
+		return h.want(`"--", or another row of this block`)
 	}
 	h.next++
 	return nil
@@ -125,8 +126,8 @@ func (h *header) prose() error {
 		h.script.About = append(h.script.About, h.line()[3:])
 		h.next++
 	}
-	if n := h.next - first; n < leastProse || n > mostProse {
-		return refuse(place{h.file, first + 1, 1}, "%d lines of prose, want %d to %d", n, leastProse, mostProse)
+	if n := h.next - first; n < minProse || n > maxProse {
+		return refuse(place{h.file, first + 1, 1}, "%d lines of prose, want %d to %d", n, minProse, maxProse)
 	}
 	return nil
 }
@@ -184,7 +185,7 @@ func (h *header) args() error {
 	return err
 }
 
-// argIndices are the first columns that the next row of arguments may have.
+// argIndices returns the first columns that the next row of arguments may have.
 func (h *header) argIndices() []string {
 	alone, pair := len(plain(h.script.Args)), len(repeated(h.script.Args))
 	var indices []string
@@ -241,7 +242,7 @@ func (h *header) state() error {
 	}
 	parts := statePattern.FindStringSubmatch(cells[1])
 	if parts == nil {
-		return refuse(h.at(nameColumn), "state %q, want letters, a slash and a number, as in gcra/1", cells[1])
+		return refuse(h.at(nameColumn), "state %q, want letters, a slash and a number, such as gcra/1", cells[1])
 	}
 	text, err := h.text(cells[2], thirdColumn)
 	h.script.State = state{parts[1], parts[2], text}
@@ -267,7 +268,7 @@ func (h *header) redis() error {
 		return err
 	}
 	if !versionPattern.MatchString(cells[1]) {
-		return refuse(h.at(nameColumn), "version %q, want the least of Redis that runs it, as in 5.0", cells[1])
+		return refuse(h.at(nameColumn), "version %q, want the lowest version of Redis that runs it, such as 5.0", cells[1])
 	}
 	h.script.Redis = cells[1]
 	h.next++
@@ -282,7 +283,7 @@ func (h *header) end() error {
 	return nil
 }
 
-// keyPatterns checks the patterns of keys, for which the state must be known.
+// keyPatterns checks the key patterns. It runs last, because it needs the state.
 func (h *header) keyPatterns() error {
 	seen := map[string]bool{}
 	start := "<prefix>:<limiter>:{<subject>}:" + h.script.State.Code + h.script.State.Number
@@ -296,7 +297,7 @@ func (h *header) keyPatterns() error {
 	return nil
 }
 
-// word is the first column of the line without its index.
+// word returns the first column of the next line without its index.
 func (h *header) word() string {
 	words := strings.Fields(strings.TrimPrefix(h.line(), "--"))
 	if len(words) == 0 {
@@ -306,7 +307,7 @@ func (h *header) word() string {
 	return word
 }
 
-// rows reads one row or more that begin with word.
+// rows parses one or more rows that begin with word.
 func (h *header) rows(word string, read func() error) error {
 	if h.word() != word {
 		return h.want("a row of " + word)
@@ -326,13 +327,13 @@ func (h *header) row(word string, columns ...column) ([]string, error) {
 	return h.cells(columns...)
 }
 
-// A column of a row: where it begins and what stands there.
+// A column is where a column of a row begins, and what it holds.
 type column struct {
 	col  int
 	what string
 }
 
-// cells cuts the line into its first column and those given.
+// cells splits the next line into its first column and the given columns.
 func (h *header) cells(columns ...column) ([]string, error) {
 	line := h.line()
 	columns = append([]column{{wordColumn, "a word"}}, columns...)
@@ -342,7 +343,7 @@ func (h *header) cells(columns ...column) ([]string, error) {
 			return nil, refuse(h.at(len(line)+1), "the line ends, want %s in column %d", c.what, c.col)
 		}
 		if line[c.col-2] != ' ' || line[c.col-1] == ' ' {
-			return nil, refuse(h.at(c.col), "want %s to begin in column %d, behind a space", c.what, c.col)
+			return nil, refuse(h.at(c.col), "want %s to begin in column %d, after a space", c.what, c.col)
 		}
 		end := len(line)
 		if i+1 < len(columns) {
@@ -353,7 +354,7 @@ func (h *header) cells(columns ...column) ([]string, error) {
 	return cells, nil
 }
 
-// field reads a row of ARGV or REPLY.
+// field parses a row of ARGV or REPLY.
 func (h *header) field(indices, names []string, types ...string) (f field, err error) {
 	cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a type"},
 		column{rangeColumn, "a range"}, column{textColumn, "a text"})
@@ -374,7 +375,7 @@ func (h *header) field(indices, names []string, types ...string) (f field, err e
 		return f, refuse(h.at(thirdColumn), "type %q, want %s", cells[2], strings.Join(types, ", "))
 	}
 	f.Name, f.Type, f.at = cells[1], cells[2], h.at(nameColumn)
-	if f.Least, f.Most, err = h.bounds(cells[3], rangeColumn, h.word() == "REPLY"); err != nil {
+	if f.Min, f.Max, err = h.bounds(cells[3], rangeColumn, h.word() == "REPLY"); err != nil {
 		return f, err
 	}
 	f.Text, err = h.text(cells[4], textColumn)
@@ -391,13 +392,13 @@ func (h *header) index(word, found string, wanted ...string) error {
 	return refuse(h.at(wordColumn), "found %s, want %s", found, strings.Join(wanted, " or "))
 }
 
-// name checks a name: one of a group ends in _i, and no two are the same in Go.
+// name checks a name. Names of a group end in _i, and no two names may be equal in Go.
 func (h *header) name(name string, repeated bool, names []string) error {
 	if !namePattern.MatchString(name) {
 		return refuse(h.at(nameColumn), "name %q, want lower-case words joined by _", name)
 	}
 	if repeated != strings.HasSuffix(name, "_i") {
-		return refuse(h.at(nameColumn), "name %q, want the ending _i on what is repeated, and there only", name)
+		return refuse(h.at(nameColumn), "name %q, want the ending _i on repeated names only", name)
 	}
 	if slices.ContainsFunc(names, func(other string) bool { return camel(other) == camel(name) }) {
 		return refuse(h.at(nameColumn), "name %q is taken, want another", name)
@@ -408,26 +409,27 @@ func (h *header) name(name string, repeated bool, names []string) error {
 func (h *header) bounds(cell string, col int, open bool) (least, most int64, err error) {
 	parts := rangePattern.FindStringSubmatch(cell)
 	if parts == nil || (parts[2] == "" && !open) {
-		return 0, 0, refuse(h.at(col), "range %q, want <least>..<most>", cell)
+		return 0, 0, refuse(h.at(col), "range %q, want <min>..<max>", cell)
 	}
 	least, _ = strconv.ParseInt(parts[1], 10, 64)
 	if parts[2] == "" {
 		return least, -1, nil
 	}
 	most, _ = strconv.ParseInt(parts[2], 10, 64)
-	if least > most || most > mostExact {
-		return 0, 0, refuse(h.at(col), "range %q, want a least up to the most, and that up to %d", cell, int64(mostExact))
+	if least > most || most > maxExact {
+		return 0, 0, refuse(h.at(col), "range %q, want min <= max <= %d", cell, int64(maxExact))
 	}
 	return least, most, nil
 }
 
-// text is the text that begins in the line, and what continues it, which it steps over.
+// text returns a text with its continuation lines, and moves past them.
 func (h *header) text(text string, col int) (string, error) {
 	h.next++
 	for strings.HasPrefix(h.line(), "--") && h.line() != "--" && strings.TrimSpace(cut(h.line(), 2, nameColumn-1)) == "" {
 		line := h.line()
 		if indent := len(line) - len(strings.TrimLeft(line[2:], " ")); indent != col-1 {
-			return "", refuse(h.at(indent+1), "the text goes on in column %d, want column %d, below its beginning", indent+1, col)
+			return "", refuse(h.at(indent+1), "the text continues in column %d, want column %d, below its beginning", indent+1,
+				col)
 		}
 		text += " " + line[col-1:]
 		h.next++
@@ -435,7 +437,7 @@ func (h *header) text(text string, col int) (string, error) {
 	return text, nil
 }
 
-// cut is s[from:to], as far as s reaches.
+// cut returns s[from:to], with both limited to the length of s.
 func cut(s string, from, to int) string { return s[min(from, len(s)):min(to, len(s))] }
 
 func keyNames(s *script) []string {
@@ -446,7 +448,7 @@ func keyNames(s *script) []string {
 	return names
 }
 
-// argNames are those that would meet in the struct of arguments.
+// argNames returns the names that share the struct of arguments.
 func argNames(s *script) []string {
 	names := append(keyNames(s), fieldNames(s.Args)...)
 	if s.Group != nil {

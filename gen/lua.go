@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
-// A token of a body, with its place in the file.
+// A token is a token of a body, with its place in the file.
 type token struct {
 	kind int
-	text string // of a string, its value
+	text string // for a string, its value
 	at   place
 }
 
@@ -32,7 +32,7 @@ func (t token) String() string {
 
 func (t token) is(other token) bool { return t.kind == other.kind && t.text == other.text }
 
-// scan reads the tokens of a source; the last one is its end.
+// scan returns the tokens of a source. The last one marks the end.
 func scan(file, source string) ([]token, error) {
 	scanned, err := luasyntax.Scan(source)
 	if err != nil {
@@ -53,7 +53,7 @@ func syntaxError(file, source string, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	at := place{file, e.Pos.Line, max(e.Pos.Column, 1)} // an unended string's column may be 0
+	at := place{file, e.Pos.Line, max(e.Pos.Column, 1)} // an unterminated string may have column 0
 	if e.Pos.Line == parse.EOF {
 		at = lastLine(file, source)
 	}
@@ -75,7 +75,7 @@ func parseLua(file, source string) (*chunk, error) {
 	return &chunk{file, statements, luasyntax.Locate(source, statements)}, nil
 }
 
-// at is where a node begins.
+// at returns where a node begins.
 func (c *chunk) at(node ast.PositionHolder) place {
 	line, column := c.places.At(node)
 	return place{c.file, line, column}

@@ -1,10 +1,9 @@
-// Gen reads the headers of scripts/*.lua, checks them against the bodies, and writes what
-// follows from them: scripts_gen.go, loader/bindings, scripts/SHA1SUMS,
-// scripts/manifest.json and the table in scripts/README.md. It refuses what it does not understand,
-// and then writes nothing.
+// Gen generates code and tables from the headers of scripts/*.lua: scripts_gen.go, loader/bindings,
+// scripts/SHA1SUMS, scripts/manifest.json and the table in scripts/README.md. It checks each header against the
+// script's body. If anything is wrong, it says where, and writes nothing.
 //
-// To release, append the new lines of scripts/SHA1SUMS to gen/released.txt: from then on gen
-// refuses any change of those files.
+// To release, append the new lines of scripts/SHA1SUMS to gen/released.txt. From then on gen refuses any change of
+// these files.
 package main
 
 import (
@@ -23,7 +22,7 @@ func main() {
 	}
 }
 
-// run brings the generated files below root up to date, and tells out which it touched.
+// run updates the generated files below root and prints to out which it wrote or removed.
 func run(root string, out io.Writer) error {
 	files, err := generate(os.DirFS(root))
 	if err != nil {
@@ -42,7 +41,7 @@ func run(root string, out io.Writer) error {
 	return nil
 }
 
-// A generated file; without data it is one that no script asks for any more.
+// generated is a generated file. Without data, it is no longer needed and is removed.
 type generated struct {
 	path string
 	data []byte
@@ -66,7 +65,7 @@ func (g generated) write(root string) error {
 	return os.WriteFile(path, g.data, 0o644)
 }
 
-// generate makes every file from the scripts in tree.
+// generate returns every generated file for the scripts in tree.
 func generate(tree fs.FS) ([]generated, error) {
 	scripts, err := readScripts(tree)
 	if err != nil {
@@ -88,7 +87,7 @@ func generate(tree fs.FS) ([]generated, error) {
 	return files, nil
 }
 
-// staleFiles are those that differ from tree, and the bindings in it that have lost their script.
+// staleFiles returns the files that differ from tree, and the bindings whose script is gone.
 func staleFiles(tree fs.FS, files []generated) ([]generated, error) {
 	var stale []generated
 	wanted := map[string]bool{}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// The types of scripts/manifest.json, in the order in which a reader wants them.
+// The types of scripts/manifest.json. Their order is that of the file.
 type manifestFile struct {
 	Format  int               `json:"format"`
 	Types   map[string]string `json:"types"`
@@ -44,7 +44,7 @@ type manifestField struct {
 	Text string `json:"text"`
 }
 
-// A manifestGroup follows the arguments and the reply, from min to max times.
+// A manifestGroup holds the repeated arguments and replies. They occur min to max times.
 type manifestGroup struct {
 	Name      string          `json:"name"`
 	Min       int64           `json:"min"`
@@ -60,10 +60,10 @@ type manifestError struct {
 
 func manifest(scripts []*script) []byte {
 	file := manifestFile{Format: 1, Types: map[string]string{
-		"int":  "an integer; as an argument 1 to 16 decimal digits and nothing else",
-		"us":   "an int: a length of time in microseconds",
-		"time": "an int: a moment, in microseconds since 1970-01-01 UTC by the server's clock",
-		"str":  "a string; min and max are of its length in bytes",
+		"int":  "an integer; as an argument, 1 to 16 decimal digits",
+		"us":   "an int: a duration in microseconds",
+		"time": "an int: a time of the server's clock, in microseconds since 1970-01-01 UTC",
+		"str":  "a string; min and max are its length in bytes",
 	}}
 	for _, s := range scripts {
 		file.Scripts = append(file.Scripts, manifestOf(s))
@@ -93,7 +93,7 @@ func manifestOf(s *script) manifestScript {
 	}
 	if g := s.Group; g != nil {
 		args, reply := manifestFields(repeated(s.Args)), manifestFields(repeated(s.Reply))
-		m.Group = &manifestGroup{g.Name, g.Least, g.Most, args, reply}
+		m.Group = &manifestGroup{g.Name, g.Min, g.Max, args, reply}
 	}
 	return m
 }
@@ -101,9 +101,9 @@ func manifestOf(s *script) manifestScript {
 func manifestFields(fields []field) []manifestField {
 	found := []manifestField{}
 	for _, f := range fields {
-		m := manifestField{Name: f.Name, Type: f.Type, Min: f.Least, Text: f.Text}
-		if f.Most >= 0 {
-			m.Max = &f.Most
+		m := manifestField{Name: f.Name, Type: f.Type, Min: f.Min, Text: f.Text}
+		if f.Max >= 0 {
+			m.Max = &f.Max
 		}
 		found = append(found, m)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// names makes every Go name that stands for a script or for a word of its header.
+// names builds every Go name for a script and for the words of its header.
 type names struct{ script *script }
 
 func (n names) Script() string { return camel(n.script.Name) + fmt.Sprintf("V%d", n.script.Version) }
@@ -22,7 +22,7 @@ func (n names) Group() string { return n.Script() + camel(n.script.Group.Name) }
 // Groups is the field with all pairs.
 func (n names) Groups() string { return camel(n.script.Group.Name) + "s" }
 
-// Source is the unexported variable with the text.
+// Source is the unexported variable with the script's text.
 func (n names) Source() string {
 	first, rest, _ := strings.Cut(n.script.Name, "_")
 	return first + camel(rest) + fmt.Sprintf("V%dSource", n.script.Version)
@@ -50,7 +50,7 @@ func (n names) Type(f field) string {
 	return "int64"
 }
 
-// camel is a name of the headers as an exported name in Go.
+// camel turns a name of a header into an exported Go name.
 func camel(name string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(name, "_") {

@@ -8,16 +8,16 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// integerFunction begins every body: facts about numbers on the many servers are in it. 0 and 1, which most calls
-// ask for, are known without a search.
+// integerFunction begins every body. It parses numbers in the same way on all servers. 0 and 1 are the most frequent
+// arguments, so they skip the pattern match.
 const integerFunction = `local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
   return n
 end`
 
-// A prologue is the beginning of a body. It follows from the header: the function integer, the
-// numbers of KEYS and ARGV, the keys, then each argument and its refusal, in their order.
+// A prologue is the beginning of a body. The header determines it: the function integer, the checks of the numbers of
+// KEYS and ARGV, the keys, then each argument with its check, in order.
 type prologue struct {
 	tokens []token
 	next   int
@@ -47,7 +47,7 @@ func argvCount(s *script) string {
 	if g := s.Group; g != nil {
 		return fmt.Sprintf("if #ARGV < %d or #ARGV > %d or #ARGV %% 2 == 1 then "+
 			`return redis.error_reply("BADARG ARGV: want %d and %d to %d pairs") end`,
-			alone+2*g.Least, alone+2*g.Most, alone, g.Least, g.Most)
+			alone+2*g.Min, alone+2*g.Max, alone, g.Min, g.Max)
 	}
 	return fmt.Sprintf(`if #ARGV ~= %d then return redis.error_reply("BADARG ARGV: want %[1]d") end`, alone)
 }
@@ -60,14 +60,14 @@ func keyLocals(s *script) string {
 	return fmt.Sprintf("local %s = %s", strings.Join(keyNames(s), ", "), strings.Join(reads, ", "))
 }
 
-// argument is read into a local of its name, and refused where it is not in its range.
+// argument checks that an argument is read into a local of its name and refused if it is out of range.
 func (p *prologue) argument(f field, read string) error {
 	if f.Type != "str" {
 		return p.wantAll(integerRead(f, read), integerError(f, f.Name))
 	}
-	tooLong := fmt.Sprintf("if #%s > %d", f.Name, f.Most)
-	if f.Least > 0 {
-		tooLong = fmt.Sprintf("if #%s < %d or #%[1]s > %[3]d", f.Name, f.Least, f.Most)
+	tooLong := fmt.Sprintf("if #%s > %d", f.Name, f.Max)
+	if f.Min > 0 {
+		tooLong = fmt.Sprintf("if #%s < %d or #%[1]s > %[3]d", f.Name, f.Min, f.Max)
 	}
 	if err := p.wantAll(fmt.Sprintf("local %s = %s", f.Name, read), tooLong); err != nil {
 		return err
@@ -78,23 +78,23 @@ func (p *prologue) argument(f field, read string) error {
 	}
 	text, wanted := p.tokens[p.next], "BADARG "+f.Name+": want "
 	if text.kind != parse.TString || !strings.HasPrefix(text.text, wanted) {
-		return refuse(text.at, "found %s, want %q and what it wants", text, wanted)
+		return refuse(text.at, "found %s, want %q and the wanted values", text, wanted)
 	}
 	p.next++
 	return p.want(") end")
 }
 
 func integerRead(f field, read string) string {
-	return fmt.Sprintf("local %s = integer(%s, %d, %d)", f.Name, read, f.Least, f.Most)
+	return fmt.Sprintf("local %s = integer(%s, %d, %d)", f.Name, read, f.Min, f.Max)
 }
 
-// integerError is the refusal of an argument that messages call by name.
+// integerError returns the code that refuses an argument by its name.
 func integerError(f field, name string) string {
 	return fmt.Sprintf(`if not %s then return redis.error_reply("BADARG %s: want %d..%d") end`,
-		f.Name, name, f.Least, f.Most)
+		f.Name, name, f.Min, f.Max)
 }
 
-// group is a loop over the pairs, which the script may prepare before it begins.
+// group checks the loop over the pairs. The script may have other code before it.
 func (p *prologue) group(s *script) error {
 	alone := len(plain(s.Args))
 	p.skipTo("for")
@@ -120,7 +120,7 @@ func (p *prologue) wantAll(codes ...string) error {
 	return nil
 }
 
-// want steps over the tokens of code, which must come next.
+// want moves past the tokens of code, which must come next.
 func (p *prologue) want(code string) error {
 	wanted, err := scan("", code)
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *prologue) want(code string) error {
 	return nil
 }
 
-// skipTo steps over what the header does not say, up to a word or to a read of KEYS or ARGV.
+// skipTo moves past other code, up to a word or to a read of KEYS or ARGV.
 func (p *prologue) skipTo(word string) {
 	for {
 		t := p.tokens[p.next]
@@ -147,7 +147,7 @@ func (p *prologue) skipTo(word string) {
 	}
 }
 
-// rest finds reads of KEYS and ARGV behind the prologue.
+// rest refuses reads of KEYS and ARGV after the prologue.
 func (p *prologue) rest() error {
 	var refusals []error
 	for _, t := range p.tokens[p.next:] {

@@ -12,7 +12,7 @@ const (
 	tableEnds   = "<!-- end -->"
 )
 
-// readmeWithTable is scripts/README.md with the table of the scripts between its two markers.
+// readmeWithTable returns scripts/README.md with the table of the scripts between its two marker lines.
 func readmeWithTable(tree fs.FS, scripts []*script) ([]byte, error) {
 	text, err := fs.ReadFile(tree, readmeFile)
 	if err != nil {
@@ -21,7 +21,8 @@ func readmeWithTable(tree fs.FS, scripts []*script) ([]byte, error) {
 	before, rest, begins := strings.Cut(string(text), tableBegins)
 	_, after, ends := strings.Cut(rest, tableEnds)
 	if !begins || !ends {
-		return nil, refuse(place{readmeFile, 1, 1}, "the table of scripts has no place, want a line %q and a line %q behind it",
+		return nil, refuse(place{readmeFile, 1, 1},
+			"no place for the table of scripts, want a line %q and a line %q after it",
 			strings.TrimSpace(tableBegins), tableEnds)
 	}
 	return []byte(before + tableBegins + table(scripts) + tableEnds + after), nil
@@ -38,7 +39,7 @@ func table(scripts []*script) string {
 	return b.String()
 }
 
-// fieldList names fields; those of a group are followed by an ellipsis.
+// fieldList returns the names of fields. Repeated fields are followed by "..".
 func fieldList(fields []field) string {
 	list := strings.Join(fieldNames(fields), ", ")
 	if len(repeated(fields)) > 0 {

@@ -8,7 +8,7 @@ type place struct {
 	line, col int
 }
 
-// A refusal says what the generator will not take, where, and what it wants instead.
+// A refusal says what the generator does not accept, where it is, and what is wanted.
 type refusal struct {
 	at           place
 	format, text string
@@ -18,7 +18,7 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", r.at.file, r.at.line, r.at.col, r.text)
 }
 
-// refuse makes a refusal. A test finds every call of it, and wants a golden for each.
+// refuse returns a refusal. A test finds every call of refuse and checks that each has a golden.
 func refuse(at place, format string, args ...any) error {
 	return &refusal{at, format, fmt.Sprintf(format, args...)}
 }

@@ -12,7 +12,7 @@ const releasedFile = "gen/released.txt"
 
 var sumPattern = regexp.MustCompile(`^([0-9a-f]{40})  (([a-z0-9_]+_v)([1-9][0-9]*)\.lua)$`)
 
-// sums is what sha1sum prints for the scripts.
+// sums returns the output of sha1sum for the scripts.
 func sums(scripts []*script) []byte {
 	var b strings.Builder
 	for _, s := range scripts {
@@ -21,8 +21,8 @@ func sums(scripts []*script) []byte {
 	return []byte(b.String())
 }
 
-// checkReleased compares the scripts with the list of those that were released, whose bytes
-// others have loaded, and call by SHA1.
+// checkReleased compares the scripts with the list of released ones. Released scripts must not change, because users
+// call them by their SHA1.
 func checkReleased(tree fs.FS, scripts []*script) error {
 	list, err := fs.ReadFile(tree, releasedFile)
 	if err != nil {
@@ -44,16 +44,17 @@ func checkReleased(tree fs.FS, scripts []*script) error {
 func checkReleasedLine(at place, line string, found map[string]string) error {
 	parts := sumPattern.FindStringSubmatch(line)
 	if parts == nil {
-		return refuse(at, "found %q, want a line of sha1sum, or a comment that begins with #", line)
+		return refuse(at, "found %q, want a line of sha1sum or a comment that begins with #", line)
 	}
 	sha1, file := parts[1], parts[2]
 	switch found[file] {
 	case sha1:
 		return nil
 	case "":
-		return refuse(at, "scripts/%s was released and is gone, want it back: git log -- scripts/%s", file, file)
+		return refuse(at, "scripts/%s was released but is missing, want it restored: git log -- scripts/%s", file, file)
 	}
 	return refuse(place{"scripts/" + file, 1, 1},
-		"released as %s and changed since, want the released bytes here and the change in a copy under the next free %s<N>.lua",
+		"released as %s and changed since, want the released bytes here "+
+			"and the change in a copy with the next free %s<N>.lua",
 		sha1, parts[3])
 }

@@ -10,8 +10,7 @@ import (
 
 var errorPattern = regexp.MustCompile(`^([A-Z]+) ([A-Za-z_?]+): want .`)
 
-// returned checks what the script replies: errors, fields as many as the header has, and what
-// redis.pcall gave.
+// returned checks a reply of the script: an error, as many fields as the header has, or a result of redis.pcall.
 func (b *body) returned(s *ast.ReturnStmt) {
 	if b.functions > 0 {
 		b.expressions(s.Exprs...)
@@ -35,7 +34,7 @@ func (b *body) returned(s *ast.ReturnStmt) {
 			}
 		}
 	}
-	b.refuse(s, "return of something else, want {..} as in the header, redis.error_reply(..) or what redis.pcall gave")
+	b.refuse(s, "unsupported return, want {..} as in the header, redis.error_reply(..) or a result of redis.pcall")
 }
 
 func (b *body) replied(e *ast.TableExpr) {
@@ -46,7 +45,7 @@ func (b *body) replied(e *ast.TableExpr) {
 	}
 	if len(repeated(b.script.Reply)) > 0 {
 		if found == 0 || !b.isUnpack(e.Fields[found-1].Value) {
-			b.refuse(e, "a reply without what is repeated, want unpack(..) as its last field")
+			b.refuse(e, "a reply without the repeated fields, want unpack(..) as its last field")
 			return
 		}
 		found--
@@ -78,7 +77,7 @@ func (b *body) errorReply(e *ast.FuncCallExpr) {
 	}
 }
 
-// noteCode takes the first word of an error's text for its code.
+// noteCode records the code of an error: the first word of its text.
 func (b *body) noteCode(e *ast.FuncCallExpr) {
 	if len(e.Args) > 0 {
 		code, _, _ := strings.Cut(literal(e.Args[0]), " ")
@@ -86,7 +85,7 @@ func (b *body) noteCode(e *ast.FuncCallExpr) {
 	}
 }
 
-// literal is a text with a question mark for each part that is not in the source.
+// literal returns a text with a question mark for each part that is not a constant.
 func literal(expr ast.Expr) string {
 	switch e := expr.(type) {
 	case *ast.StringExpr:
@@ -101,7 +100,7 @@ func (b *body) declared(code string) bool {
 	return slices.ContainsFunc(b.script.Errors, func(e errorCode) bool { return e.Name == code })
 }
 
-// arguments are the names that BADARG may have.
+// arguments returns the names that may follow BADARG.
 func (b *body) arguments() []string {
 	names := []string{"KEYS", "ARGV"}
 	for _, f := range b.script.Args {
@@ -114,7 +113,7 @@ func (b *body) arguments() []string {
 	return names
 }
 
-// ending wants a reply at the end of the body.
+// ending checks that the body ends with a reply.
 func (b *body) ending(end place) {
 	statements := b.tree.statements
 	if len(statements) > 0 {

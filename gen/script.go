@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// A script is what the generator knows of one: its header, and what its body calls.
+// A script holds what the generator knows about a script: its header, and the commands that its body calls.
 type script struct {
 	Name     string
 	Version  int
 	Source   string
-	About    []string // prose, a line each
+	About    []string // lines of prose
 	Keys     []key
 	Group    *group
 	Args     []field
@@ -31,18 +31,18 @@ type key struct {
 	at            place // of the pattern
 }
 
-// A group is what the pairs of arguments say, one pair after another.
+// A group describes the repeated pairs of arguments.
 type group struct {
-	Name        string
-	Least, Most int64
+	Name     string
+	Min, Max int64
 }
 
 type field struct {
-	Name, Type  string
-	Least, Most int64 // Most is -1 where there is none
-	Text        string
-	Repeated    bool
-	at          place // of the name
+	Name, Type string
+	Min, Max   int64 // Max is -1 if there is no upper bound
+	Text       string
+	Repeated   bool
+	at         place // of the name
 }
 
 type errorCode struct {
@@ -62,23 +62,23 @@ func (s *script) SHA1() string { return fmt.Sprintf("%x", sha1.Sum([]byte(s.Sour
 
 func (s state) String() string { return s.Code + "/" + s.Number }
 
-// Prose is what it is, in one line.
+// Prose returns the description in one line.
 func (s *script) Prose() string { return strings.Join(s.About, " ") }
 
-// FirstSentence is the first of the prose, without its stop.
+// FirstSentence returns the first sentence of the prose, without its full stop.
 func (s *script) FirstSentence() string {
 	sentence, _, _ := strings.Cut(s.Prose()+" ", ". ")
 	return sentence
 }
 
-// HasTimes tells whether a field is a moment or a length of time.
+// HasTimes reports whether any field is a time or a duration.
 func (s *script) HasTimes() bool {
 	return slices.ContainsFunc(slices.Concat(s.Args, s.Reply), func(f field) bool {
 		return f.Type == "us" || f.Type == "time"
 	})
 }
 
-// plain and repeated split fields into those that stand alone and those of the group.
+// plain and repeated return the fields outside the group and those in it.
 func plain(fields []field) []field { return only(fields, false) }
 
 func repeated(fields []field) []field { return only(fields, true) }

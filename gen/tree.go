@@ -44,7 +44,7 @@ func readScript(tree fs.FS, file string) (*script, error) {
 	return parseScript(file, string(source))
 }
 
-// parseScript checks one script: its bytes, its header, and its body against that.
+// parseScript checks one script: its bytes, its header, and that the body agrees with the header.
 func parseScript(file, source string) (*script, error) {
 	if err := checkBytes(file, source); err != nil {
 		return nil, err
@@ -56,9 +56,9 @@ func parseScript(file, source string) (*script, error) {
 	return s, checkBody(file, s)
 }
 
-const widest = 120 // columns
+const maxColumns = 120
 
-// checkBytes checks what holds for every line, so that all tools read a script alike.
+// checkBytes checks the characters and line ends, so that all tools read a script in the same way.
 func checkBytes(file, source string) error {
 	for i, line := range strings.Split(source, "\n") {
 		at := func(col int) place { return place{file, i + 1, col + 1} }
@@ -66,10 +66,10 @@ func checkBytes(file, source string) error {
 			return refuse(at(col), "the byte 0x%02x, want printable ASCII and LF line ends", line[col])
 		}
 		if strings.HasSuffix(line, " ") {
-			return refuse(at(len(line)-1), "a space ends the line, want none")
+			return refuse(at(len(line)-1), "a space at the end of the line, want none")
 		}
-		if len(line) > widest {
-			return refuse(at(widest), "%d columns, want up to %d", len(line), widest)
+		if len(line) > maxColumns {
+			return refuse(at(maxColumns), "%d columns, want up to %d", len(line), maxColumns)
 		}
 	}
 	if !strings.HasSuffix(source, "\n") || strings.HasSuffix(source, "\n\n") {

@@ -21,16 +21,16 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"extent":   extent,
 }).ParseFS(templateFiles, "*.tmpl"))
 
-// scriptsGo is scripts_gen.go.
+// scriptsGo returns scripts_gen.go.
 func scriptsGo(scripts []*script) []byte { return goFile("scripts.tmpl", scripts) }
 
-// bindingGo is the binding of a script.
+// bindingGo returns the binding of a script.
 func bindingGo(s *script) []byte { return goFile("binding.tmpl", s) }
 
 func goFile(name string, data any) []byte {
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
-		panic(err) // the templates fit the types: each golden runs both
+		panic(err) // the templates fit the types: the goldens run both
 	}
 	source, err := format.Source(b.Bytes())
 	if err != nil {
@@ -41,7 +41,7 @@ func goFile(name string, data any) []byte {
 
 const commentWidth = 96
 
-// wrap makes a text into lines of a comment.
+// wrap turns a text into comment lines.
 func wrap(text string) string {
 	var lines []string
 	line := "//"
@@ -55,7 +55,7 @@ func wrap(text string) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-// extent says the range of a field in the units of its Go type.
+// extent returns the range of a field in the units of its Go type.
 func extent(f field) string {
 	bound := func(n int64) string {
 		if f.Type == "us" {
@@ -64,17 +64,17 @@ func extent(f field) string {
 		return fmt.Sprint(n)
 	}
 	switch {
-	case f.Type == "time" || f.Most < 0 && f.Least == 0:
+	case f.Type == "time" || f.Max < 0 && f.Min == 0:
 		return ""
-	case f.Most < 0:
-		return fmt.Sprintf(" (from %s)", bound(f.Least))
+	case f.Max < 0:
+		return fmt.Sprintf(" (from %s)", bound(f.Min))
 	case f.Type == "str":
-		return fmt.Sprintf(" (%d to %d bytes)", f.Least, f.Most)
+		return fmt.Sprintf(" (%d to %d bytes)", f.Min, f.Max)
 	}
-	return fmt.Sprintf(" (%s to %s)", bound(f.Least), bound(f.Most))
+	return fmt.Sprintf(" (%s to %s)", bound(f.Min), bound(f.Max))
 }
 
-// duration is a time.Duration's text without zeros behind it; it holds the longest in days.
+// duration formats a duration like time.Duration, without trailing zeros. Long ones are in days.
 func duration(us int64) string {
 	const day = 24 * 60 * 60 * 1000000
 	if us > day && us%day == 0 {

@@ -1,34 +1,33 @@
-// Package sluiceotel tells OpenTelemetry about the decisions of package loader.
+// Package sluiceotel reports the decisions of package loader to OpenTelemetry, as metrics and traces.
 //
 //	observer, err := sluiceotel.New()
 //	limits := loader.New(rdb, loader.Observe(observer))
 //
-// It is a module of its own, so that the loader does without OpenTelemetry's dependencies. The providers are the
-// global ones unless options say otherwise.
+// It is a separate module, so that the loader does not depend on OpenTelemetry. The providers are the global ones,
+// unless options set others.
 //
-// Names are those of the semantic conventions 1.43.0, which the schema URL of metrics and spans names, wherever these
-// have one: those that begin with db., and error.type. What they do not know, which is
-// limiters and decisions, begins with sluice, after their rules for names of one's own. A decision is no database
-// operation, it may take several or none: db.client.operation.duration is left to what instruments the client.
+// Names that begin with db., and error.type, are those of the semantic conventions 1.43.0; the schema URL of metrics
+// and spans says so. Names for limiters and decisions begin with sluice. A decision is not a database operation: it may
+// take several operations or none. So db.client.operation.duration is left to the instrumentation of the client.
 //
 // # Metrics
 //
-//	sluice.decisions          counter, {decision}   decisions, whatever became of them
-//	sluice.decision.duration  histogram, s          how long callers waited for them, the sleep of a Wait not included
-//	sluice.wait.duration      histogram, s          how long Wait and WaitN slept, 0 for those that need not
+//	sluice.decisions          counter, {decision}   decisions with any outcome
+//	sluice.decision.duration  histogram, s          how long callers waited for them, without the sleep of a Wait
+//	sluice.wait.duration      histogram, s          how long Wait and WaitN slept; 0 if they did not sleep
 //
-// Buckets are those that the conventions recommend for databases, 1 ms to 10 s; for the sleep they end at ten
-// minutes. What a metric is counted by:
+// The buckets are those that the conventions recommend for databases, 1 ms to 10 s. For the sleep they end at ten
+// minutes. The attributes of the metrics:
 //
 //	sluice.limiter.name        "send-code"; not set for a script that is called directly
 //	sluice.script.name         "list_log_v1"
 //	sluice.decision.method     Allow, AllowN, Peek, Wait, ReserveN, Call
 //	sluice.decision.outcome    granted, denied, looked, error
-//	sluice.decision.degraded   whether the limiter's policy decided, for Redis did not
+//	sluice.decision.degraded   true if the limiter's policy decided and not Redis
 //	error.type                 with the outcome error only: see below
 //
-// These are few: of the order of limiters times methods times outcomes, as long as limiters are not named after
-// what they limit. Subjects, keys and request ids are in no metric and in no span: they may be personal data.
+// The number of combinations is about limiters x methods x outcomes. Do not put subjects into the names of limiters.
+// Subjects, keys and request IDs are in no metric and in no span, because they may be personal data.
 //
 // # Traces
 //
@@ -39,17 +38,17 @@
 //	db.stored_procedure.name   the script, as sluice.script.name
 //	db.response.status_code    the code of the error that Redis answered: WRONGTYPE, OOM, BADARG
 //	sluice.decision.permits    asked for
-//	sluice.decision.attempts   commands sent: 1 unless something failed, 0 where no server was asked
-//	sluice.script.loaded       true where the server lacked the script
-//	sluice.decision.remaining  permits left, where there is a decision
-//	sluice.decision.wait       seconds until the permits may be used, or come free; not set where they never do
+//	sluice.decision.attempts   commands sent: 1 unless something failed, 0 if no server was asked
+//	sluice.script.loaded       true if the server lacked the script
+//	sluice.decision.remaining  permits left, if there is a decision
+//	sluice.decision.wait       seconds until the permits may be used or come free; not set if never
 //
-// The span of a Wait is INTERNAL and without db attributes: it holds the sleep as well, and every call that it
-// makes. What instruments the client itself, such as redisotel, finds the span in its context and puts its
-// commands below it, except those of a Batch and of ShareRoundTrips.
+// The span of a Wait is INTERNAL and has no db attributes. It includes the sleep and every call that Wait makes.
+// Instrumentation of the client, such as redisotel, finds the span in the context and adds its commands below it,
+// except those of a Batch and of ShareRoundTrips.
 //
-// A denial is an answer. The span's status is Error, with the error's text only where that names no key, if there was
-// no decision.
+// A denial is not an error. The span's status is Error only if there was no decision. It has the error's text only if
+// that names no key.
 //
 // # error.type
 //

@@ -115,7 +115,8 @@ func endSpan(span trace.Span, e loader.Event, result []attribute.KeyValue) {
 		return
 	}
 	span.SetAttributes(result...)
-	span.SetAttributes(attribute.Int("sluice.decision.attempts", e.Attempts), attribute.Bool("sluice.script.loaded", e.Loaded))
+	span.SetAttributes(attribute.Int("sluice.decision.attempts", e.Attempts),
+		attribute.Bool("sluice.script.loaded", e.Loaded))
 	if failed(e) {
 		span.SetStatus(codes.Error, description(e.Err))
 		if code := statusCode(e); code != "" && e.Method != "Wait" {
@@ -140,7 +141,8 @@ func spanName(e loader.Event) string {
 // identity are the attributes that are known from the beginning.
 func identity(e loader.Event) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, 8) // with what others append
-	attrs = append(attrs, attribute.String("sluice.script.name", e.Script), attribute.String("sluice.decision.method", e.Method))
+	attrs = append(attrs, attribute.String("sluice.script.name", e.Script),
+		attribute.String("sluice.decision.method", e.Method))
 	if e.Limiter == "" {
 		return attrs
 	}

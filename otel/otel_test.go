@@ -247,7 +247,8 @@ func TestErrors(t *testing.T) {
 		l := newLab(t)
 		l.told(loader.Event{Method: "Allow", Permits: 1, Err: test.err, Subject: "ada", Attempts: test.attempts})
 		span := l.spans.Ended()[0]
-		if span.Status().Code != codes.Error || span.Status().Description == "" || strings.Contains(span.Status().Description, "ada") {
+		if span.Status().Code != codes.Error || span.Status().Description == "" ||
+			strings.Contains(span.Status().Description, "ada") {
 			t.Errorf("%v: status %+v", test.err, span.Status())
 		}
 		attrs := attributes(span)
@@ -272,7 +273,8 @@ func (a answer) RedisError()   {}
 func TestTooLongIsDenied(t *testing.T) {
 	l := newLab(t)
 	l.told(loader.Event{Method: "Wait", Permits: 1, Err: &loader.WaitError{}})
-	if span := l.spans.Ended()[0]; span.Status().Code != codes.Unset || attributes(span)["sluice.decision.outcome"] != "denied" {
+	if span := l.spans.Ended()[0]; span.Status().Code != codes.Unset ||
+		attributes(span)["sluice.decision.outcome"] != "denied" {
 		t.Error(span.Status(), span.Attributes())
 	}
 }
@@ -280,7 +282,8 @@ func TestTooLongIsDenied(t *testing.T) {
 func TestDegraded(t *testing.T) {
 	l := newLab(t)
 	l.told(loader.Event{Method: "Allow", Permits: 1, Decision: loader.Decision{Granted: true, Degraded: true}})
-	if attrs := attributes(l.spans.Ended()[0]); attrs["sluice.decision.degraded"] != true || attrs["sluice.decision.outcome"] != "granted" {
+	if attrs := attributes(l.spans.Ended()[0]); attrs["sluice.decision.degraded"] != true ||
+		attrs["sluice.decision.outcome"] != "granted" {
 		t.Error(attrs)
 	}
 }

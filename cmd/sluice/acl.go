@@ -18,43 +18,45 @@ import (
 
 const aclUsage = `usage: sluice acl [flags] [script ...]
 
-Prints three users for Redis, made from what the scripts, or those that are
-named, say of themselves: which keys they touch and which commands they call.
+Prints three Redis users with the smallest rights that the scripts need. Name
+scripts to cover only those. The rights come from the headers of the scripts:
+the keys that they use and the commands that they call.
 
-  <name>-load   may put scripts on a server: SCRIPT LOAD, SCRIPT EXISTS, and
-                what sluice load and verify ask besides; it has no keys
-  <name>-use    may call what is loaded: EVALSHA and the commands that the
-                scripts call, on keys below the prefix; neither EVAL nor SCRIPT.
-                Its programs want loader.PreloadedOnly(), or the like
-  <name>-look   may look, on a replica too: EVALSHA_RO (Redis 7), and those of
-                the commands that read. Its programs want loader.ReadReplicas()
-                Not SCAN, which shows all keys: sluice inspect --no-scan
+  <name>-load   for deployments: SCRIPT LOAD and SCRIPT EXISTS, and the other
+                commands of sluice load and verify. It has no access to keys
+  <name>-use    for applications: EVALSHA and the commands that the scripts
+                call, on keys with the prefix. EVAL and SCRIPT are refused, so
+                applications need loader.PreloadedOnly() or the like
+  <name>-look   for reading, on replicas too: EVALSHA_RO (Redis 7) and the
+                commands that only read. Programs need loader.ReadReplicas().
+                SCAN is refused, because it shows all keys: use it with
+                sluice inspect --no-scan
 
-All may PING, since pools and rings of clients do. A server checks the commands
-in a script like those that a client sends: -use may send them itself, too.
-With token_bucket_set among the scripts it may change rates; name the others to
-leave that to operators.
+All three may PING, because client pools send it. Redis checks a command in a
+script as if the client had sent it: so -use may also send these commands
+itself. With token_bucket_set among the scripts, -use may change rates. To leave
+that to operators, name the other scripts.
 
   sluice acl --password-file F | redis-cli
   sluice acl --password-file F --format aclfile gcra list_log >> users.acl
   sluice acl --password-file F --apply --redis redis://admin@host:port
 
-  --name NAME           what the users' names begin with (default sluice)
-  --prefix PREFIX       what the keys begin with (default sluice)
-  --give-back           -use may UNLINK, for the loader's Reset, and ZREM, for
-                        Cancel (zset_log). Leases give back without
-  --password-file FILE  a line for each user: its name, a space, its password.
-                        Only their SHA-256 is printed and sent. Without it a
-                        placeholder is printed, which no server accepts
-  --format FORMAT       commands (the default: ACL SETUSER) or aclfile
-  --apply               sets the users on every node of a deployment, replicas
-                        too, whatever they were, and prints how that went
+  --name NAME           start of the user names (default sluice)
+  --prefix PREFIX       start of the keys (default sluice)
+  --give-back           also allow -use to UNLINK (for the loader's Reset) and
+                        ZREM (for Cancel of a zset_log); leases need neither
+  --password-file FILE  one line per user: name, space, password. Only the
+                        SHA-256 is printed and sent. Without a file, a
+                        placeholder is printed that no server accepts
+  --format FORMAT       commands (ACL SETUSER, the default) or aclfile
+  --apply               set the users on every node, replicas too, and print the
+                        result. Existing users of these names are replaced
 
 ` + targetUsage + `  --color WHEN      auto (the default), always or never
 
-Users for a --cluster may also ask for its map. No server is asked for anything
-unless --apply is given. A restart forgets users: ACL SAVE keeps them where
-there is an aclfile, CONFIG REWRITE where there is none.
+With --cluster the users may also read the cluster's slot map. Without --apply
+no server is contacted. A restart removes users that were not saved: run ACL
+SAVE if the server has an aclfile, else CONFIG REWRITE.
 `
 
 // aclFlags are the flags of acl.
@@ -86,7 +88,7 @@ func parseACL(args []string) (aclFlags, []sluice.Script, error) {
 	case f.format != "commands" && f.format != "aclfile":
 		return f, nil, usagef("--format is %s: want commands or aclfile", given(f.format))
 	case f.apply && f.passwordFile == "":
-		return f, nil, usagef("--apply wants --password-file: a user without a password is of no use")
+		return f, nil, usagef("--apply wants --password-file: without passwords nobody can use the users")
 	case !isName(f.name):
 		return f, nil, usagef("--name is %s: want letters, digits, dot, underscore and dash", given(f.name))
 	}
@@ -114,18 +116,18 @@ func (a app) acl(ctx context.Context, args []string) error {
 		return a.applyACL(ctx, f, users, out)
 	}
 	if f.passwordFile == "" {
-		screen{w: a.stderr}.printf("note: --password-file puts a hash in the place of %s\n", noHash)
+		screen{w: a.stderr}.printf("note: with --password-file, hashes replace %s\n", noHash)
 	}
 	for _, user := range users {
-		out.printf("%s\n", safe(user.line(f.format))) // whole: name and prefix were checked, the rest is ours
+		out.printf("%s\n", safe(user.line(f.format))) // not cut: name and prefix were checked, the rest is ours
 	}
 	return nil
 }
 
-// noHash stands for a hash that is not known. A server refuses it.
+// noHash is the placeholder for an unknown hash. Servers refuse it.
 const noHash = "#SHA256-OF-ITS-PASSWORD"
 
-// aclUser is a user of Redis and what it may do.
+// aclUser is a Redis user with its rights.
 type aclUser struct {
 	name     string
 	hash     string   // of its password, "#<64 hexadecimal digits>"
@@ -133,7 +135,7 @@ type aclUser struct {
 	commands []string // in lower case, container|subcommand
 }
 
-// rules are the arguments of ACL SETUSER that make the user this and nothing else, whatever it was.
+// rules returns the arguments of ACL SETUSER. They begin with a reset, so that earlier rights are removed.
 func (u aclUser) rules() []string {
 	rules := []string{"reset", "on", u.hash, "resetchannels"}
 	if u.keys != "" {
@@ -145,7 +147,7 @@ func (u aclUser) rules() []string {
 	return rules
 }
 
-// line is the user as a command, or as a line of an aclfile, in which every user begins from nothing.
+// line formats the user as a command or as a line of an aclfile. In an aclfile every user begins without rights.
 func (u aclUser) line(format string) string {
 	if format == "aclfile" {
 		return "user " + u.name + " " + strings.Join(u.rules()[1:], " ")
@@ -153,7 +155,7 @@ func (u aclUser) line(format string) string {
 	return "ACL SETUSER " + u.name + " " + strings.Join(u.rules(), " ")
 }
 
-// users are those who load, who use what is loaded, and who look.
+// users returns the three users: -load, -use and -look.
 func (f aclFlags) users(scripts []sluice.Script) []aclUser {
 	load := []string{"ping", "info", "script|load", "script|exists"}
 	use := append([]string{"ping", "evalsha"}, commandsOf(scripts)...)
@@ -161,7 +163,7 @@ func (f aclFlags) users(scripts []sluice.Script) []aclUser {
 	if f.target.cluster != "" {
 		load = append(load, "cluster|nodes", "cluster|slots")
 		use = append(use, "cluster|slots")
-		// go-redis sends to a replica what COMMAND says that reads, and the replica answers after READONLY.
+		// go-redis asks COMMAND which commands read and sends those to replicas, after READONLY.
 		look = append(look, "cluster|slots", "command", "readonly")
 	}
 	if f.giveBack {
@@ -179,7 +181,7 @@ func newACLUser(name, keys string, commands []string) aclUser {
 	return aclUser{name: name, hash: noHash, keys: keys, commands: slices.Compact(commands)}
 }
 
-// commandsOf are the commands that scripts call.
+// commandsOf returns the commands that the scripts call.
 func commandsOf(scripts []sluice.Script) []string {
 	var commands []string
 	for _, script := range scripts {
@@ -190,13 +192,13 @@ func commandsOf(scripts []sluice.Script) []string {
 	return commands
 }
 
-// readsOf are the commands that scripts can call when they only look.
+// readsOf returns the commands that only read.
 func readsOf(scripts []sluice.Script) []string {
 	looking := slices.DeleteFunc(slices.Clone(scripts), func(s sluice.Script) bool { return !stored.Decides(s) })
 	return slices.DeleteFunc(commandsOf(looking), func(command string) bool { return !reads(command) })
 }
 
-// reads reports whether a command of the scripts changes nothing. What it does not know may write.
+// reads reports whether a command only reads. Unknown commands count as writing.
 func reads(command string) bool {
 	switch command {
 	case "exists", "get", "getrange", "hmget", "lindex", "llen", "pttl", "time", "zcard", "zcount", "zrange",
@@ -206,7 +208,7 @@ func reads(command string) bool {
 	return false
 }
 
-// readPasswords gives the users the hashes of the passwords in the file, if there is one.
+// readPasswords sets the users' hashes from the password file, if there is one.
 func (f aclFlags) readPasswords(users []aclUser) error {
 	if f.passwordFile == "" {
 		return nil
@@ -215,7 +217,7 @@ func (f aclFlags) readPasswords(users []aclUser) error {
 	if err != nil {
 		var path *fs.PathError
 		if errors.As(err, &path) {
-			err = path.Err // the name may be the password itself, given in its place
+			err = path.Err // leave out the file name: it may be a password given by mistake
 		}
 		return fmt.Errorf("reading the passwords of --password-file: %w", err)
 	}
@@ -227,7 +229,8 @@ func (f aclFlags) readPasswords(users []aclUser) error {
 	for i, user := range users {
 		password := passwords[user.name]
 		if password == "" {
-			return usagef("--password-file has no password for %s: want a line of its name, a space and its password", user.name)
+			return usagef("--password-file has no password for %s: want a line with the name, a space and the password",
+				user.name)
 		}
 		sum := sha256.Sum256([]byte(password))
 		users[i].hash = "#" + hex.EncodeToString(sum[:])
@@ -274,7 +277,7 @@ func (a app) applyACL(ctx context.Context, f aclFlags, users []aclUser, out scre
 	if len(errs) > 0 {
 		return errReported
 	}
-	out.printf("note: a restart forgets them, unless ACL SAVE or CONFIG REWRITE keeps them\n")
+	out.printf("note: a restart removes users unless ACL SAVE or CONFIG REWRITE saves them\n")
 	out.printf("%s\n", out.paint(green, counted(len(users), "user", "users")+" on "+counted(len(nodes), "node", "nodes")))
 	return nil
 }

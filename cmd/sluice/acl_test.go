@@ -52,7 +52,8 @@ ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice
 		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
 	}
 
-	got = sluiceRun(nil, "acl", "--format", "aclfile", "--give-back", "--cluster", "127.0.0.1:1", "gcra", "--password-file", passwordFile(t))
+	got = sluiceRun(nil, "acl", "--format", "aclfile", "--give-back", "--cluster", "127.0.0.1:1", "gcra",
+		"--password-file", passwordFile(t))
 	want = `user sluice-load on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels +cluster|nodes +cluster|slots +info +ping +script|exists +script|load
 user sluice-use on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels ~sluice:* +cluster|slots +evalsha +get +ping +set +time +unlink +zrem
 user sluice-look on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels %R~sluice:* +cluster|slots +command +evalsha_ro +get +ping +readonly +time
@@ -83,7 +84,8 @@ func TestACLPasswordFile(t *testing.T) {
 func TestServerACLRefusesPlaceholder(t *testing.T) {
 	admin := client(t, redistest.Start(t).Addr)
 	for line := range strings.Lines(sluiceRun(nil, "acl").stdout) {
-		if err := admin.Do(background, wordsOf(line)...).Err(); err == nil || !strings.Contains(err.Error(), "SHA256-OF-ITS-PASSWORD") {
+		if err := admin.Do(background, wordsOf(line)...).Err(); err == nil ||
+			!strings.Contains(err.Error(), "SHA256-OF-ITS-PASSWORD") {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
@@ -111,7 +113,8 @@ func TestServerACLFile(t *testing.T) {
 }
 
 func TestServerACL(t *testing.T) {
-	everything := []string{"--enable-debug-command", "yes", "--enable-module-command", "yes", "--repl-diskless-sync-delay", "0"}
+	everything := []string{"--enable-debug-command", "yes", "--enable-module-command", "yes",
+		"--repl-diskless-sync-delay", "0"}
 	master, replica := redistest.Start(t, everything...), redistest.Start(t, everything...)
 	admin := client(t, master.Addr)
 	for _, addr := range []string{master.Addr, replica.Addr} {
@@ -131,12 +134,13 @@ func TestServerACL(t *testing.T) {
 	}
 
 	t.Run("a missing script names its cure", func(t *testing.T) {
-		_, err := loader.New(as("sluice-use", master), loader.PreloadedOnly()).GCRA("x", loader.PerMinute(3)).Allow(background, "s")
+		_, err := loader.New(as("sluice-use", master), loader.PreloadedOnly()).GCRA("x",
+			loader.PerMinute(3)).Allow(background, "s")
 		if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "sluice load") {
 			t.Error(err)
 		}
 		got := sluiceRun(nil, "try", url("sluice-use", master), "gcra", "limit=3", "window=1m")
-		if got.status != exitFailed || !strings.Contains(got.stderr, "cure: sluice load") {
+		if got.status != exitFailed || !strings.Contains(got.stderr, "cure: run sluice load") {
 			t.Errorf("status %d\n%s", got.status, got.stderr)
 		}
 	})
@@ -163,7 +167,8 @@ func TestServerACL(t *testing.T) {
 
 	t.Run("permits are given back", func(t *testing.T) {
 		limits := loader.New(as("sluice-use", master), loader.PreloadedOnly())
-		ring := limits.SliceRing("lent", []loader.Limit{loader.PerMinute(9)}, loader.Slice(time.Second), loader.LeaseAge(time.Second))
+		ring := limits.SliceRing("lent", []loader.Limit{loader.PerMinute(9)}, loader.Slice(time.Second),
+			loader.LeaseAge(time.Second))
 		d, err := ring.AllowN(background, "s", 5)
 		must(t, err)
 		script := sluice.SliceRingReturnV1
@@ -342,7 +347,8 @@ func TestServerACLCluster(t *testing.T) {
 		t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
 	as := func(user string, looks bool) *redis.ClusterClient {
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: user, Password: "toothpaste", ReadOnly: looks})
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: user, Password: "toothpaste",
+			ReadOnly: looks})
 		t.Cleanup(func() { _ = rdb.Close() })
 		return rdb
 	}
@@ -359,7 +365,8 @@ func TestServerACLCluster(t *testing.T) {
 			return !strings.Contains(fmt.Sprint(client(t, addr).Do(background, "cluster", "slots").Val()), replica)
 		})
 	})
-	look := loader.New(as("sluice-look", true), loader.ReadReplicas(), loader.PreloadedOnly()).ListLog("x", loader.PerMinute(3))
+	look := loader.New(as("sluice-look", true), loader.ReadReplicas(), loader.PreloadedOnly()).ListLog("x",
+		loader.PerMinute(3))
 	for i := range 30 {
 		if _, err := look.Peek(background, fmt.Sprint("s", i)); err != nil {
 			t.Error(err)
@@ -375,7 +382,7 @@ func TestServerACLCluster(t *testing.T) {
 	}
 }
 
-// TestServerACLRing has the users of a Ring, whose heartbeat is a PING, on two servers of which each holds some subjects.
+// TestServerACLRing sets the users on the two servers of a Ring, whose heartbeat is a PING.
 func TestServerACLRing(t *testing.T) {
 	servers := map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr}
 	for _, addr := range servers {

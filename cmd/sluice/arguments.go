@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// words are the name=value arguments of try, and which of them were used.
+// words holds the name=value arguments and which of them were used.
 type words struct {
 	values map[string]string
 	used   map[string]bool
@@ -33,22 +33,22 @@ func parseWords(args []string) (words, error) {
 	return w, nil
 }
 
-// take returns the value of a name, which counts as used.
+// take returns the value of a name and marks it as used.
 func (w words) take(name string) (string, bool) {
 	value, found := w.values[name]
 	w.used[name] = found
 	return value, found
 }
 
-// or is take with a default.
-func (w words) or(name, otherwise string) string {
+// or is take with a default value.
+func (w words) or(name, fallback string) string {
 	if value, found := w.take(name); found {
 		return value
 	}
-	return otherwise
+	return fallback
 }
 
-// unused returns a name that nothing has asked for, "" if there is none.
+// unused returns a name that was never taken, or "".
 func (w words) unused() string {
 	var names []string
 	for name := range w.values {
@@ -82,8 +82,8 @@ func newAttempt(script sluice.Script, args []string) (attempt, error) {
 	return t, nil
 }
 
-// fillArgs are the script's arguments, in their order. What is not a length of time goes to the script
-// as it is: it says itself what it wants.
+// fillArgs returns the script's arguments in order. Only durations are parsed here. Everything else goes to the
+// script unchanged, because its error says what it wants.
 func fillArgs(script sluice.Script, w words) ([]any, error) {
 	var args []any
 	var repeated []sluice.Field
@@ -113,7 +113,7 @@ func fillArgs(script sluice.Script, w words) ([]any, error) {
 	return args, nil
 }
 
-// repetition is the name of a repeated field's i-th occurrence.
+// repetition returns the name of the i-th occurrence of a repeated field: slices_1.
 func repetition(field sluice.Field, i int) string {
 	return strings.TrimSuffix(field.Name, "i") + strconv.Itoa(i)
 }
@@ -125,7 +125,7 @@ func (w words) hasGroup(fields []sluice.Field, i int) bool {
 	})
 }
 
-// fillArg is one argument, or what it is when it is not given.
+// fillArg returns one argument, or its default.
 func fillArg(script sluice.Script, field sluice.Field, w words, name string) (any, error) {
 	value, found := w.take(name)
 	if !found && field.Repeated && strings.HasSuffix(name, "_1") {
@@ -135,7 +135,7 @@ func fillArg(script sluice.Script, field sluice.Field, w words, name string) (an
 	case found && field.Type == "us":
 		return microseconds(name, value)
 	case found && field.Type == "time":
-		return moment(name, value)
+		return unixMicros(name, value)
 	case found:
 		return value, nil
 	case field.Name == "permits":
@@ -151,7 +151,7 @@ func fillArg(script sluice.Script, field sluice.Field, w words, name string) (an
 	return nil, &missingError{argument: name, usageError: usageError{text}}
 }
 
-// missingError is of an argument that has to be given and is not.
+// missingError reports a required argument that is missing.
 type missingError struct {
 	usageError
 	argument string
@@ -159,20 +159,20 @@ type missingError struct {
 
 func (e *missingError) Unwrap() error { return &e.usageError }
 
-// bounds are the range of a field, with lengths of time in human form.
+// bounds returns the range of a field as text; durations have units.
 func bounds(field sluice.Field) string {
-	least, most := strconv.FormatInt(field.Min, 10), strconv.FormatInt(field.Max, 10)
+	lower, upper := strconv.FormatInt(field.Min, 10), strconv.FormatInt(field.Max, 10)
 	if field.Type == "us" {
-		least, most = length(field.Min), length(field.Max)
+		lower, upper = length(field.Min), length(field.Max)
 	}
 	if field.Max < 0 {
-		return least + " or more"
+		return lower + " or more"
 	}
-	return least + " to " + most
+	return lower + " to " + upper
 }
 
-// microseconds reads a length of time: microseconds, or with a unit, which may be d for days. What is no
-// length of time, but looks like a number, is left to the script.
+// microseconds converts a duration to microseconds. It takes a number of microseconds, or a number with a unit
+// (d is days). Other numbers are passed on, because the script checks them.
 func microseconds(name, text string) (string, error) {
 	if strings.Trim(text, "0123456789") == "" {
 		return text, nil
@@ -187,20 +187,20 @@ func microseconds(name, text string) (string, error) {
 	return strconv.FormatInt(d.Microseconds(), 10), nil
 }
 
-// momentLayout is how a moment is shown, and may be given.
-const momentLayout = "2006-01-02 15:04:05.000000 UTC"
+// timeLayout is the format in which times are shown. They may be given in it too.
+const timeLayout = "2006-01-02 15:04:05.000000 UTC"
 
-// moment reads a moment: microseconds since 1970, as it is shown, or as RFC 3339 has it.
-func moment(name, text string) (string, error) {
+// unixMicros converts a time to microseconds since 1970. It takes microseconds, timeLayout or RFC 3339.
+func unixMicros(name, text string) (string, error) {
 	if strings.Trim(text, "0123456789") == "" {
 		return text, nil
 	}
-	for _, layout := range []string{momentLayout, time.RFC3339} {
+	for _, layout := range []string{timeLayout, time.RFC3339} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return strconv.FormatInt(at.UnixMicro(), 10), nil
 		}
 	}
-	return "", usagef("%s is %s: want microseconds since 1970, or a moment as 2030-01-31T12:00:00.123456Z", name,
+	return "", usagef("%s is %s: want microseconds since 1970, or a time such as 2030-01-31T12:00:00.123456Z", name,
 		given(text))
 }
 
@@ -221,7 +221,7 @@ func parseLength(text string) (time.Duration, error) {
 	return d + more, err
 }
 
-// fillKeys are the script's keys by their patterns, or as they were given.
+// fillKeys returns the script's keys: as given, or built from the header's patterns.
 func fillKeys(script sluice.Script, w words, args []any) ([]string, error) {
 	places := map[string]string{
 		"prefix": w.or("prefix", "sluice"), "limiter": w.or("limiter", "try"),
@@ -252,7 +252,7 @@ func fillKeys(script sluice.Script, w words, args []any) ([]string, error) {
 	return keys, nil
 }
 
-// fillPattern is the key of a pattern, "<prefix>:<limiter>:{<subject>}:sr1:<slice>".
+// fillPattern fills in a key pattern such as "<prefix>:<limiter>:{<subject>}:sr1:<slice>".
 func fillPattern(pattern string, places map[string]string) (string, error) {
 	_, tail, _ := strings.Cut(pattern, "}:")
 	parts := strings.Split(tail, ":")

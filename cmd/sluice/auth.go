@@ -10,15 +10,15 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-// authError is a server's answer to AUTH, without its text: servers repeat what they do not understand.
+// authError replaces a server's reply to AUTH. The reply's text is left out, because it may repeat the password.
 type authError string
 
 func (e authError) Error() string { return "failed to authenticate: " + string(e) }
 
-// RedisError makes it an answer of a server.
+// RedisError marks it as a reply of a server, as go-redis wants.
 func (authError) RedisError() {}
 
-// newAuthError keeps of an answer to AUTH or HELLO what is known to hold no password.
+// newAuthError keeps only the parts of a reply to AUTH or HELLO that cannot hold a password.
 func newAuthError(err error) authError {
 	said := err.Error()
 	for _, harmless := range []string{"without any password configured", "no password is set"} {
@@ -31,11 +31,11 @@ func newAuthError(err error) authError {
 			return authError(code)
 		}
 	}
-	return "the server's answer is not shown: it may hold the password"
+	return "the server's reply is not shown, because it may hold the password"
 }
 
-// authHook puts an authError, which go-redis notes in the command, in the place of what a server answers when a
-// connection is made.
+// authHook replaces replies to AUTH and HELLO by an authError. go-redis stores it in the command that opened the
+// connection.
 type authHook struct{}
 
 func (authHook) DialHook(next redis.DialHook) redis.DialHook {

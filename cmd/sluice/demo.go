@@ -15,32 +15,34 @@ import (
 
 const demoUsage = `usage: sluice demo [flags]
 
-A payment API takes 5 calls in any second, wherever that second starts. Many
-workers share it through the scripts, and through two faulty ways, all at once
-and each on a key of its own, on a miniredis in this process or on your server.
-A recorder that knows nothing of limits notes every act; then its notes are
-audited and drawn.
+Shows every script at work beside two faulty limiters. A payment API takes 5
+calls in any second, wherever that second starts. Many workers share it. All
+limiters run at the same time, each on its own key, in an embedded miniredis or
+on your server. A recorder notes every call; the notes are then checked and
+drawn.
 
-The exit status is 1 if a script of ours breaks its promise: more than 5 acts
-booked for one second; less than 99 % of the capacity (slice_ring: 90 %) that
-the margin leaves, where two permits lost at the ends do not count; more than
-one call for a permit (except slice_ring, which cannot book).
+The exit status is 1 if one of our scripts breaks its promise:
+  - more than 5 calls are booked for one second;
+  - less than 99 % of the possible calls are made (slice_ring: 90 %), with the
+    margin taken off and two lost permits allowed;
+  - a permit takes more than one request to Redis (except with slice_ring, which
+    cannot book ahead).
 
-  --redis URL       on this server: redis://[user:password@]host:port[/db], or
+  --redis URL       use this server: redis://[user:password@]host:port[/db], or
                     rediss:// for TLS; the keys expire by themselves
-  --cluster LIST    on a cluster, or on what sentinels watch, as in
+  --cluster LIST    use a cluster, or the master that sentinels watch: see
   --sentinel LIST   sluice help load
   --duration D      whole seconds, 2s to 10m (default 12s)
-  --workers N       for each way, 5 to 200 (default 20)
-  --margin D        makes our windows longer than the second that is audited, so
-                    that a worker that is late harms nobody (default 20ms, which
-                    costs 2 % of the capacity; 0 shows what lateness does)
+  --workers N       workers of each limiter, 5 to 200 (default 20)
+  --margin D        make our windows this much longer than a second, so that
+                    workers may be late by that much (default 20ms, which costs
+                    2 % of the capacity; 0 shows what late workers do)
   --color WHEN      auto (the default: on a terminal, unless NO_COLOR is set),
                     always or never
 `
 
-// recommendedMargin is by how much the windows of our limiters are longer than those that the other side counts: a
-// worker that wakes that late harms nobody.
+// recommendedMargin is how much longer our windows are than those that the payment API counts. A worker may act
+// late by that much without breaking its limit.
 const recommendedMargin = 20 * time.Millisecond
 
 // demoFlags are the flags of demo.
@@ -110,15 +112,15 @@ func (a app) demo(ctx context.Context, args []string) error {
 	return out.report(results, f.margin)
 }
 
-// demoServer is where the experiment runs.
+// demoServer is the server that the experiment uses.
 type demoServer struct {
 	name    string
 	connect func() redis.UniversalClient
 	close   func()
 }
 
-// demoServer starts a miniredis, unless the flags name a deployment. The environment does not: the demo is
-// for those who have nothing yet.
+// demoServer starts a miniredis unless the flags name a deployment. It ignores the environment, because the demo
+// is for people without a server.
 func (a app) demoServer(f targetFlags) (demoServer, error) {
 	if f != (targetFlags{}) {
 		t, err := a.target(f)
@@ -135,12 +137,14 @@ func (a app) demoServer(f targetFlags) (demoServer, error) {
 	return demoServer{name: "an embedded miniredis", connect: connect, close: mini.Close}, nil
 }
 
-// introduce says what is going to happen.
+// introduce prints what the demo is about to do.
 func (s screen) introduce(f demoFlags, server string, ways []experiment.Way) {
-	s.printf("%s\n", s.paint(bold, fmt.Sprintf("A payment API takes %d calls in any second, wherever that second starts.", experiment.Limit)))
-	s.printf("%d workers share it for %s, in each of %d ways at once.\n", f.workers, seconds(f.duration), len(ways))
+	s.printf("%s\n", s.paint(bold,
+		fmt.Sprintf("A payment API takes %d calls in any second, wherever that second starts.", experiment.Limit)))
+	s.printf("%d workers share it for %s, through each of %d limiters at once.\n", f.workers, seconds(f.duration),
+		len(ways))
 	if f.margin > 0 {
-		s.printf("The windows of our scripts are %v long: %v for workers that wake late.\n",
+		s.printf("Our windows are %v long, so that workers may be %v late.\n",
 			experiment.Window+f.margin, f.margin)
 	}
 	s.printf("Server: %s\n\n", server)
@@ -150,7 +154,7 @@ func (s screen) introduce(f demoFlags, server string, ways []experiment.Way) {
 	s.printf("\n")
 }
 
-// report draws the results on one screen of 80 x 24, and fails when one of our scripts has broken a promise.
+// report draws the results on one screen of 80 x 24. It returns an error if one of our scripts broke a promise.
 func (s screen) report(results []experiment.Result, margin time.Duration) error {
 	s.disturbance(results, margin)
 	s.legend()
@@ -172,34 +176,34 @@ func (s screen) report(results []experiment.Result, margin time.Duration) error 
 	return errReported
 }
 
-// disturbance says what the machine did to the run, and nothing where it did nothing.
+// disturbance says how a busy machine changed the results. It prints nothing after an undisturbed run.
 func (s screen) disturbance(results []experiment.Result, margin time.Duration) {
-	text, again := "", "Run the same command again for a picture of the limiters alone."
+	text, again := "", "Run the same command again for undisturbed results."
 	switch stalled := results[0].Stalled; {
 	case stalled > 0:
-		text = fmt.Sprintf("This machine stood still for %v of the run: nobody asked in that time.",
+		text = fmt.Sprintf("This machine stopped for %v during the run: no worker asked in that time.",
 			stalled.Round(10*time.Millisecond))
 	case !lateness(results):
 		return
 	case margin == 0:
-		text, again = "Without a margin every worker that wakes late shows in real.",
-			fmt.Sprintf("Run it again with --margin %v, or more.", recommendedMargin)
+		text, again = "Without a margin, every late worker shows in column real.",
+			fmt.Sprintf("Run it again with --margin %v or more.", recommendedMargin)
 	default:
-		text = fmt.Sprintf("This machine woke workers later than the margin of %v allows: see real.", margin)
+		text = fmt.Sprintf("This machine woke workers later than the margin of %v allows: see column real.", margin)
 	}
 	s.printf("%s\n%s\n", s.paint(yellow, text), s.paint(yellow, again))
 }
 
-// comparison is the table of all ways.
+// comparison prints the table of all limiters.
 func (s screen) comparison(results []experiment.Result) {
 	var t table
-	t.head("way", "booked", "real", "capacity", "calls", "a permit", "longest wait", "verdict")
+	t.head("limiter", "booked", "real", "capacity", "calls", "a permit", "longest wait", "verdict")
 	for _, r := range results {
 		as, verdict := s.verdict(r)
 		t.add(
 			cell{text: r.Name},
-			cell{text: strconv.Itoa(r.MostBooked()), right: true, as: s.judged(r.MostBooked())},
-			cell{text: strconv.Itoa(r.MostReal()), right: true, as: s.judged(r.MostReal())},
+			cell{text: strconv.Itoa(r.MaxBooked()), right: true, as: s.judged(r.MaxBooked())},
+			cell{text: strconv.Itoa(r.MaxReal()), right: true, as: s.judged(r.MaxReal())},
 			cell{text: fmt.Sprintf("%.1f %%", 100*r.Capacity()), right: true},
 			cell{text: strconv.Itoa(r.Calls), right: true},
 			cell{text: fmt.Sprintf("%.2f", r.CallsPerPermit()), right: true, as: styleOfCalls(r)},
@@ -210,10 +214,10 @@ func (s screen) comparison(results []experiment.Result) {
 	t.print(s)
 }
 
-// verdict judges a way by the limit, and one of the faulty ways that kept it by what that took.
+// verdict judges a result by the limit. A faulty limiter that kept the limit is judged by its requests to Redis.
 func (s screen) verdict(r experiment.Result) (style, string) {
 	switch {
-	case r.MostBooked() > experiment.Limit:
+	case r.MaxBooked() > experiment.Limit:
 		return red, s.either("✗ broken", "BROKEN")
 	case wasteful(r):
 		return red, s.either("✗ wasteful", "WASTEFUL")
@@ -223,8 +227,8 @@ func (s screen) verdict(r experiment.Result) (style, string) {
 	return green, s.either("✓ kept", "kept")
 }
 
-// wasteful reports whether a faulty way asked more than twice for a permit. slice_ring does so, too, but never before
-// the script has said that it may.
+// wasteful reports whether a faulty limiter sent more than two requests for a permit. slice_ring may send more too,
+// but only at the times that the script names.
 func wasteful(r experiment.Result) bool { return r.Kind == experiment.Faulty && r.CallsPerPermit() > 2 }
 
 func styleOfCalls(r experiment.Result) style {
@@ -244,27 +248,27 @@ func styleOfWait(r experiment.Result) style {
 	return plain
 }
 
-// judged is the style of a number of acts in a second.
-func (s screen) judged(most int) style {
+// judged returns the style for a number of acts in a second.
+func (s screen) judged(acts int) style {
 	switch {
-	case most <= experiment.Limit:
+	case acts <= experiment.Limit:
 		return green
-	case most == experiment.Limit+1:
+	case acts == experiment.Limit+1:
 		return yellow
 	}
 	return red
 }
 
-// notes explain the table.
+// notes explains the table.
 func (s screen) notes(results []experiment.Result) {
-	s.printf("booked, real: most acts in any second, by the server's clock, as they happened\n")
-	s.printf("capacity: of %d acts; calls: to Redis; longest wait: of a worker for a permit\n", results[0].Possible())
+	s.printf("booked: most acts in any second by the server's clock; real: as they happened\n")
+	s.printf("capacity: of %d acts; calls: to Redis; longest wait: for one permit\n", results[0].Possible())
 }
 
-// lateness reports whether acts of our scripts came closer together than they were booked.
+// lateness reports whether more acts of our scripts happened in a second than were booked for it.
 func lateness(results []experiment.Result) bool {
 	for _, r := range results {
-		if r.Kind != experiment.Faulty && r.MostReal() > experiment.Limit {
+		if r.Kind != experiment.Faulty && r.MaxReal() > experiment.Limit {
 			return true
 		}
 	}

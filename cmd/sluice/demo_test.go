@@ -26,8 +26,8 @@ func checkDemo(t *testing.T, server string, flags ...string) {
 	t.Helper()
 	got := sluiceRun(nil, append([]string{"demo", "--duration=3s", "--workers=8"}, flags...)...)
 	wants := []string{"Server: " + server + "\n", "   2s ", "list_log  ", "capacity: of 15 acts",
-		"The windows of our scripts are 1.02s"}
-	if !strings.Contains(got.stdout, "This machine stood still") {
+		"Our windows are 1.02s"}
+	if !strings.Contains(got.stdout, "This machine stopped") {
 		wants = append(wants, "  BROKEN\n", "  WASTEFUL\n")
 	}
 	for _, want := range wants {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// newFlags is a set of flags that leaves it to the caller to report errors.
+// newFlags returns a flag set that prints nothing: the caller reports errors.
 func newFlags(name string) *flag.FlagSet {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	return flags
 }
 
-// parseFlags reads flags wherever they stand among the other arguments, and returns those others.
+// parseFlags parses flags at any position and returns the other arguments.
 func parseFlags(flags *flag.FlagSet, args []string) ([]string, error) {
 	var others []string
 	for {
@@ -43,7 +43,7 @@ func flagError(err error) error {
 	if name, found := strings.CutPrefix(text, "flag needs an argument: -"); found {
 		return usagef("--%s wants a value", name)
 	}
-	// What was given stands before the last " for ", in quotes.
+	// The quoted value ends at the last " for ".
 	value, rest := text, ""
 	if at := strings.LastIndex(text, " for "); at >= 0 {
 		value, rest = text[:at], text[at:]
@@ -54,10 +54,10 @@ func flagError(err error) error {
 			return usagef("%s%s%s", value[:at], given(unquoted), strings.Replace(rest, "parse error", "want a whole number", 1))
 		}
 	}
-	return usagef("%s is no flag", given(value))
+	return usagef("%s is not a flag", given(value))
 }
 
-// flagName is a name that no flag has, as a message shows it.
+// flagName returns the name of an unknown flag as a message may show it.
 func flagName(name string) string {
 	if shown := given(name); shown != strconv.Quote(name) {
 		return shown
@@ -65,13 +65,13 @@ func flagName(name string) string {
 	return name
 }
 
-// lengthFlag adds a flag that is a length of time.
-func lengthFlag(flags *flag.FlagSet, to *time.Duration, name string, otherwise time.Duration) {
-	*to = otherwise
+// lengthFlag adds a flag whose value is a duration.
+func lengthFlag(flags *flag.FlagSet, to *time.Duration, name string, fallback time.Duration) {
+	*to = fallback
 	flags.Func(name, "", func(text string) error {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return errors.New("want a number and its unit, as 12s or 20ms")
+			return errors.New("want a number with a unit, such as 12s or 20ms")
 		}
 		*to = d
 		return nil

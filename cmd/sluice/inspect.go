@@ -19,41 +19,42 @@ import (
 const inspectUsage = `usage: sluice inspect [flags] <key> [name=value ...]
        sluice inspect [flags] <limiter> <subject> [name=value ...]
 
-Shows what Redis holds for one subject as a person wants it: which script's it
-is, the permits as a picture over time, how many are live, when they are free
-again, TTL, memory; and in words what is damaged or not ours. It writes nothing.
-A key costs the server some hundred short commands at most, whatever its size.
-What the user may not ask besides (TYPE, TTL, MEMORY, OBJECT) is left out with
-the reason; the -look user of sluice acl can do the rest.
+Shows what Redis holds for one subject. Use it to find out why somebody is
+refused. It shows the script, a picture of the permits over time, how many are
+live, when they are free again, TTL and memory. It says what is damaged or was
+not written by our scripts. It writes nothing and sends a few hundred short
+commands at most for each key, however large. Facts that the user has no right
+to (TYPE, TTL, MEMORY, OBJECT) are left out, with the reason. All the rest works
+with the -look user of sluice acl.
 
-Not all of a limit is stored. With the arguments that the callers use, by the
-names in the script's header, the script itself is asked for what is left: for
-the logs limit=3; for gcra window=1s burst=5; for slice_ring slices= and limit=.
-Where they are not given, the window of a log is taken from its TTL, the limit
-of a gcra from its newest grant.
-Its burst is not stored: what is left is not known without burst=.
+To see how many permits are left, add the limit that the callers use, because
+Redis does not store all of it: for the logs limit=3; for gcra window=1s
+burst=5; for slice_ring slices= and limit=. The names are those of the script's
+header. Without them the window of a log is taken from its TTL and the limit of
+a gcra from its newest grant. What is left in a gcra is not known without
+burst=.
 
-By limiter and subject, it looks at every key of the subject, with prefix=sluice
-unless that is given. Names of keys hold what only the callers know, as the
-slice and the lease_age of a slice_ring: so it goes through the keys of the
-server by SCAN, 200 at a time, with rests (5 to 10 s for a million keys; Ctrl-C
-shows what was found). In a cluster that is the master of the subject's slot.
-It says that nothing is stored only after all of that went well. The user needs
-SCAN and EXISTS besides, which the users of sluice acl may not.
+With a limiter and a subject it shows every key of the subject. The prefix is
+sluice, or prefix=. It finds the keys by SCAN, because only the callers know all
+parts of a key, such as the slice and the lease_age of a slice_ring. It scans
+200 keys at a time with pauses between: 5 to 10 s for a million keys. Ctrl-C
+ends it and shows what was found. In a cluster it scans the master of the
+subject's slot. It says "nothing is stored" only after a complete scan. The user
+needs SCAN and EXISTS too, which the users of sluice acl do not have.
 
-` + targetUsage + `  --script NAME     the key is one of this script, whatever its name looks like
+` + targetUsage + `  --script NAME     the key belongs to this script, whatever its name
   --no-scan         only keys that the arguments name: slice= (and lease_age=)
-                    for a slice_ring, client= for one's permits
-  --json            the same as JSON; times in microseconds
+                    for a slice_ring, client= for the permits of a client
+  --json            print JSON; times in microseconds
   --color WHEN      auto (the default), always or never
 
   sluice inspect 'sluice:send-code:{ada@example.com}:ll1' limit=3
   sluice inspect send-code ada@example.com
 
-The exit status is 0 if all was looked at and no script would refuse what is
-there; 1 if one would, or if something is not known: a server did not answer or
-refused, a key cannot be read, a slot is moving, --no-scan found nothing. The
-message names the server and what it said.
+The exit status is 0 if every key was read and the scripts accept it. It is 1 if
+a script would refuse a key, or if something is not known: a server did not
+answer or refused, a key cannot be read, a slot is moving, --no-scan found
+nothing. The message names the server and its reply.
 `
 
 // inspectFlags are the flags of inspect.
@@ -65,11 +66,11 @@ type inspectFlags struct {
 	color  string
 }
 
-// inspection is what is to be looked at.
+// inspection holds the keys to look at and the other arguments.
 type inspection struct {
 	keys  []stored.Key
 	words words
-	named bool // by limiter and subject: keys that are not there are left out
+	named bool // limiter and subject were given, not a key: leave out absent keys
 }
 
 func parseInspect(args []string) (inspectFlags, inspection, error) {
@@ -88,7 +89,7 @@ func parseInspect(args []string) (inspectFlags, inspection, error) {
 	return f, todo, err
 }
 
-// newInspection reads the arguments: a key, or a limiter and a subject; then words.
+// newInspection parses the arguments: a key, or a limiter and a subject, and then name=value words.
 func newInspection(script string, args []string) (inspection, error) {
 	switch {
 	case len(args) == 0:
@@ -101,7 +102,7 @@ func newInspection(script string, args []string) (inspection, error) {
 		w, err := inspectWords(args[1:])
 		return inspection{keys: []stored.Key{key}, words: w}, err
 	case len(args) == 1:
-		return inspection{}, usagef("%s is no key of our scripts: want a subject behind it, or --script", given(args[0]))
+		return inspection{}, usagef("%s is not a key of our scripts: want a subject after it, or --script", given(args[0]))
 	}
 	w, err := inspectWords(args[2:])
 	if err != nil {
@@ -111,13 +112,13 @@ func newInspection(script string, args []string) (inspection, error) {
 	return inspection{keys: keys, words: w, named: true}, err
 }
 
-// keyNamed is a key, of a script that is named or that its own name tells.
+// keyNamed returns the key with this text. Its script is the named one, or follows from the key.
 func keyNamed(name, text string) (stored.Key, error) {
 	if name == "" {
 		if key, ok := stored.ParseKey(text); ok {
 			return key, nil
 		}
-		return stored.Key{}, usagef("%s is no key of our scripts: want prefix:limiter:{subject}:state, or --script",
+		return stored.Key{}, usagef("%s is not a key of our scripts: want prefix:limiter:{subject}:state, or --script",
 			given(text))
 	}
 	script, err := findScript(name)
@@ -127,7 +128,7 @@ func keyNamed(name, text string) (stored.Key, error) {
 	return stored.KeyOf(script, text), nil
 }
 
-// inspectWords are name=value arguments that some script has, or that stand in keys.
+// inspectWords parses name=value arguments: arguments of a script, or parts of keys.
 func inspectWords(args []string) (words, error) {
 	w, err := parseWords(args)
 	if err != nil {
@@ -137,25 +138,25 @@ func inspectWords(args []string) (words, error) {
 		known := slices.Contains([]string{"prefix", "client", "lease_age"}, name) ||
 			slices.ContainsFunc(sluice.All(), func(script sluice.Script) bool { return takes(script, name) })
 		if !known {
-			return w, usagef("no script has %s", given(name))
+			return w, usagef("no script has an argument %s", given(name))
 		}
 	}
 	return w, nil
 }
 
-// takes reports whether a script has an argument of that name.
+// takes reports whether a script has an argument with this name.
 func takes(script sluice.Script, name string) bool {
 	return slices.ContainsFunc(script.Args, func(arg sluice.Field) bool {
 		return named(arg, name) || arg.Repeated && strings.TrimSuffix(arg.Name, "_i") == name
 	})
 }
 
-// keysOf are the keys under which scripts keep what they know of a subject.
+// keysOf returns the keys in which the scripts keep the state of a subject.
 func keysOf(limiter, subject string, w words) ([]stored.Key, error) {
 	return keysBy(limiter, subject, w, func(script sluice.Script) []sluice.Key { return script.Keys[:1] })
 }
 
-// keysBy are those keys of the scripts of which the arguments say the whole name.
+// keysBy returns the keys whose whole name follows from the arguments.
 func keysBy(limiter, subject string, w words, of func(sluice.Script) []sluice.Key) ([]stored.Key, error) {
 	places := map[string]string{
 		"prefix": w.or("prefix", "sluice"), "limiter": limiter, "subject": subject, "client": w.or("client", ""),
@@ -179,14 +180,14 @@ func keysBy(limiter, subject string, w words, of func(sluice.Script) []sluice.Ke
 	return keys, nil
 }
 
-// sliceParts is what stands in the key of a slice_ring behind its code, as far as it is given: the slice, and
-// behind it the age of leases.
+// sliceParts returns the last parts of the key of a slice_ring, as far as they were given: the slice, and then
+// the lease age.
 func sliceParts(w words) (string, error) {
 	slice := w.or("slice", "")
 	age, leased := w.take("lease_age")
 	switch {
 	case leased && slice == "":
-		return "", usagef("lease_age wants slice=, too: the key has both")
+		return "", usagef("lease_age wants slice= too: the key has both")
 	case slice == "":
 		return "", nil
 	}
@@ -203,15 +204,7 @@ func (a app) inspect(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, err := a.newScreen(a.stdout, f.color)
-	if err != nil {
-		return err
-	}
-	t, err := a.target(f.target)
-	if err != nil {
-		return err
-	}
-	rdb, release, err := t.holder(ctx, todo.keys[0].Text)
+	out, rdb, release, err := a.openHolder(ctx, f.color, f.target, todo.keys[0])
 	if err != nil {
 		return err
 	}
@@ -240,21 +233,21 @@ func (a app) inspect(ctx context.Context, args []string) error {
 	return todo.verdict(ctx, views, found)
 }
 
-// verdict is the error that an inspection ends with: nil if all was looked at and no script would refuse any of it.
+// verdict returns the final error: nil if everything was read and no script would refuse it.
 func (i inspection) verdict(ctx context.Context, views []view, found search) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case i.named && found.missed != nil && (found.missed != errNotScanned || len(views) == 0):
-		return fmt.Errorf("not known whether more is stored for %s: %w", i.keys[0].Subject, found.missed)
+		return fmt.Errorf("it is not known whether more is stored for %s: %w", i.keys[0].Subject, found.missed)
 	case found.unread() > 0, slices.ContainsFunc(views, view.refused), slices.ContainsFunc(views, i.hides):
 		return errReported
 	}
 	return nil
 }
 
-// hides reports whether something is not known of a key that was asked about. What the server could tell besides (TYPE,
-// MEMORY, the TTL) is not counted, and what is left only where arguments for it were given.
+// hides reports whether something that was asked about a key is not known. TYPE, MEMORY and the TTL do not count,
+// and the permits that are left count only if arguments for them were given.
 func (i inspection) hides(v view) bool {
 	script, _ := v.key.Script()
 	for line := range v.Refused {
@@ -272,7 +265,7 @@ func (i inspection) hides(v view) bool {
 	return v.State == stateUnknown
 }
 
-// views looks at keys that a server has.
+// views reads keys on their server.
 func (i inspection) views(ctx context.Context, node *redis.Client, keys []stored.Key, columns int) ([]view, error) {
 	views := []view{}
 	for _, key := range keys {
@@ -288,7 +281,7 @@ func (i inspection) views(ctx context.Context, node *redis.Client, keys []stored
 	return views, nil
 }
 
-// wordsFor are the words for a key. A ring that was found by a scan says itself how long its slices are.
+// wordsFor returns the words for a key. A ring that was found by a scan stores the length of its slices.
 func (i inspection) wordsFor(key stored.Key) words {
 	if !i.named || !key.IsRing() || slices.ContainsFunc(i.keys,
 		func(own stored.Key) bool { return own.Text == key.Text }) {
@@ -300,13 +293,13 @@ func (i inspection) wordsFor(key stored.Key) words {
 	return w
 }
 
-// look asks the script for what is left, by the arguments that are given and those that the state tells. Where
-// some are missing it notes which.
+// look asks the script how many permits are left. The arguments come from the command line and from the state.
+// If some are missing, it notes which.
 func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 	script, _ := v.key.Script()
 	args := v.lookWords(script, w)
 	if _, given := w.values["burst"]; takes(script, "burst") && !given {
-		v.Wanted = append(v.Wanted, "burst") // it is not stored, and need not be the limit
+		v.Wanted = append(v.Wanted, "burst") // it is not stored and may differ from the limit
 	}
 	todo, err := newAttempt(script, args)
 	for missing := (*missingError)(nil); errors.As(err, &missing); todo, err = newAttempt(script, args) {
@@ -316,7 +309,8 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 	if err != nil || len(v.Wanted) > 0 {
 		return err
 	}
-	reply, err := loader.New(node, loader.ReadReplicas(), loader.PreloadedOnly()).Call(ctx, &script, todo.keys, todo.args...)
+	limits := loader.New(node, loader.ReadReplicas(), loader.PreloadedOnly())
+	reply, err := limits.Call(ctx, &script, todo.keys, todo.args...)
 	var bad *loader.ArgumentError
 	switch {
 	case errors.As(err, &bad):
@@ -338,7 +332,7 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 	return err
 }
 
-// lookWords are the arguments for a look.
+// lookWords returns the arguments for a look.
 func (v *view) lookWords(script sluice.Script, w words) []string {
 	values := map[string]string{"permits": "0"}
 	known := map[string]int64{"window": v.Window}

@@ -34,11 +34,11 @@ func TestParseInspect(t *testing.T) {
 			keys: "sluice:a:{b}:gcra1 sluice:a:{b}:ll1 sluice:a:{b}:sr1:1000000:250000 sluice:a:{b}:tb1 sluice:a:{b}:zl1",
 		},
 		{args: "", err: "want a key, or a limiter and a subject"},
-		{args: "a", err: `"a" is no key of our scripts: want a subject behind it`},
-		{args: "a{b}", err: `"a{b}" is no key of our scripts`},
+		{args: "a", err: `"a" is not a key of our scripts: want a subject after it`},
+		{args: "a{b}", err: `"a{b}" is not a key of our scripts`},
 		{args: "a:b c", err: "limiter"},
 		{args: "a b c", err: `unexpected argument "c"`},
-		{args: "a b limti=3", err: `no script has "limti"`},
+		{args: "a b limti=3", err: `no script has an argument "limti"`},
 		{args: "a b slice=soon", err: `slice is "soon"`},
 		{args: "a b lease_age=1s", err: "lease_age wants slice="},
 		{args: "a b slice=1s lease_age=old", err: `lease_age is "old"`},
@@ -73,7 +73,8 @@ func inspected(t *testing.T) (rdb *redis.Client, env []string) {
 	for _, script := range sluice.All() {
 		must(t, rdb.ScriptLoad(background, script.Source).Err())
 		if stored.Decides(script) {
-			got := sluiceRun(env, append(strings.Fields("try "+fullName(script)+" permits=2"), strings.Fields(needs[fullName(script)])...)...)
+			got := sluiceRun(env, append(strings.Fields("try "+fullName(script)+" permits=2"),
+				strings.Fields(needs[fullName(script)])...)...)
 			if got.status != exitDone {
 				t.Fatal(got.stderr)
 			}
@@ -102,7 +103,7 @@ func TestServerInspect(t *testing.T) {
 	wantText(t, all, exitDone,
 		`sluice:try:\{demo\}:gcra1\n  state      live: the bucket is full again (39\.\d+|40) s from now`,
 		`####\.\.\.\.+\n  1 of 3 permits left\n\n  with limit 3, window 60 s, burst 3: a permit would be granted now\n\n  remaining`,
-		`  limit      3, by the newest grant\n  written    20.* ago\n`,
+		`  limit      3, as of the newest grant\n  written    20.* ago\n`,
 		`:ll1\n  state      live: permits are in use\n  script     list_log_v1\n  limiter    try\n  subject    demo\n  node `,
 		`  window     60 s, as given\n  permits    2 live, of 2 stored\n  newest     20.* ago\n`,
 		`\n  full       (59\.\d+|60) s from now`,
@@ -117,20 +118,23 @@ func TestServerInspect(t *testing.T) {
 	}
 	for _, key := range []string{"ll1", "zl1"} {
 		wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:"+key), exitDone,
-			`  window     60 s, by the TTL\n  permits    2 live`, "to see what is left, add what the callers use: limit=\n")
+			`  window     60 s, from the TTL\n  permits    2 live`,
+			"to see what is left, add the arguments that the callers use: limit=\n")
 	}
 	alone := sluiceRun(env, "inspect", "sluice:try:{demo}:gcra1")
-	wantText(t, alone, exitDone, "what the callers use: burst= window=\n")
+	wantText(t, alone, exitDone, "the arguments that the callers use: burst= window=\n")
 	wantText(t, alone, exitDone, `  written    20.* ago\n`)
 	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:gcra1", "window=1m", "burst=3"), exitDone,
 		"  remaining    1\n")
-	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:sr1:1000000"), exitDone, "what the callers use: slices_1= limit_1=\n")
+	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:sr1:1000000"), exitDone,
+		"the arguments that the callers use: slices_1= limit_1=\n")
 	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:tb1:all"), exitDone, "  remaining    1\n")
 	wantText(t, sluiceRun(env, "inspect", "sluice:try:{nobody}:ll1"), exitDone, "absent: nothing is stored")
 	wantText(t, sluiceRun(env, "inspect", "try", "nobody"), exitDone,
 		`^nothing is stored under sluice:try:\{nobody\}:\* on `)
 	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:ll1", "limit=0"), exitFailed, "bad limit: want 1")
-	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:ll1", "limit=3", "window=soon"), exitUsage, `window is "soon"`)
+	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:ll1", "limit=3", "window=soon"), exitUsage,
+		`window is "soon"`)
 
 	after := parseInfo(rdb.Info(background).Val())
 	for _, name := range []string{"rdb_changes_since_last_save", "number_of_cached_scripts"} {
@@ -153,7 +157,8 @@ func TestServerInspectJSON(t *testing.T) {
 		{"ll1", 60_000_000, "limit=3"}, {"zl1", 60_000_000, "limit=3"}, {"tb1", 60_000_000, ""},
 		{"sr1:1000000", 61_000_000, "limit=3 slices=61"},
 	} {
-		got := sluiceRun(env, append([]string{"inspect", "--json", "sluice:try:{demo}:" + test.key}, strings.Fields(test.words)...)...)
+		got := sluiceRun(env, append([]string{"inspect", "--json", "sluice:try:{demo}:" + test.key},
+			strings.Fields(test.words)...)...)
 		var views []view
 		must(t, json.Unmarshal([]byte(got.stdout), &views))
 		v := views[0]
@@ -179,7 +184,7 @@ func ringUpTo(last int64) string {
 	return text.String()
 }
 
-// bucket is a gcra of 7 permits a minute that was written at a moment.
+// bucket is a gcra of 7 permits a minute, written at a given time.
 func bucket(full, written int64) string {
 	var packed []byte
 	for _, field := range [][2]int64{{full, 7}, {0, 3}, {7, 3}, {written, 7}, {60_000_000, 6}} {
@@ -199,23 +204,30 @@ func TestServerInspectStates(t *testing.T) {
 		status     int
 		want       string
 	}{
-		{"ll1", "window=1m", []any{"rpush", now - 3*minute}, exitDone, "idle: no permit is in use any more"},
-		{"ll1", "window=1m", []any{"rpush", now - minute/2, now + minute/2}, exitDone, `live: booked (29\.\d+|30) s ahead: only`},
-		{"ll1", "window=1m", []any{"rpush", now + minute/2}, exitDone, `those after now are to come`},
-		{"ll1", "window=1m limit=9", []any{"rpush", now + 4*minute}, exitDone, `void: written by a clock (3\.9\d*|4) min ahead(.|\n)*remaining    9\n`},
-		{"ll1", "window=1m", []any{"rpush", now + 3*minute - minute/10}, exitDone, `live: written by a clock 2\.[89]\d* min ahead: permits stay`},
+		{"ll1", "window=1m", []any{"rpush", now - 3*minute}, exitDone, "idle: no permits are in use"},
+		{"ll1", "window=1m", []any{"rpush", now - minute/2, now + minute/2}, exitDone,
+			`live: booked (29\.\d+|30) s ahead: only`},
+		{"ll1", "window=1m", []any{"rpush", now + minute/2}, exitDone, `columns after now are booked`},
+		{"ll1", "window=1m limit=9", []any{"rpush", now + 4*minute}, exitDone,
+			`void: written by a clock (3\.9\d*|4) min ahead(.|\n)*remaining    9\n`},
+		{"ll1", "window=1m", []any{"rpush", now + 3*minute - minute/10}, exitDone,
+			`live: written by a clock 2\.[89]\d* min ahead: permits stay`},
 		{"ll1", "window=1m", []any{"rpush", now + 3*minute + minute/10}, exitDone, "void: "},
 		{"ll1", "window=1m", []any{"rpush", now - 2*minute, now - minute/2}, exitDone, "1 live, of 2 stored"},
-		{"sr1:1000000", "", []any{"set", ringUpTo((now + 2*minute - minute/10) / 1e6)}, exitDone, "live: written by a clock 11"},
+		{"sr1:1000000", "", []any{"set", ringUpTo((now + 2*minute - minute/10) / 1e6)}, exitDone,
+			"live: written by a clock 11"},
 		{"sr1:1000000", "", []any{"set", ringUpTo((now + 2*minute + minute/10) / 1e6)}, exitDone, "void: "},
 		{"sr1:1000000", "", []any{"set", ringUpTo((now - minute - minute/10) / 1e6)}, exitDone, "idle: "},
 		{"ll1", "", []any{"rpush", now + 4*minute}, exitFailed,
-			`unknown: written by a clock (3\.9\d*|4) min ahead: .*window= tells`},
+			`unknown: written by a clock (3\.9\d*|4) min ahead: .*window= to see`},
 		{"ll1", "", []any{"rpush", now - minute}, exitDone,
-			`live: permits are stored: whether they still count, the callers' window= tells`},
-		{"ll1", "", []any{"rpush", "one"}, exitFailed, `damaged: the scripts answer BADSTATE: the last entry holds "one"(.|\n)*\ncure: .*UNLINK`},
-		{"ll1", "", []any{"rpush", "1", "one", "two", now}, exitFailed, `damaged: the scripts may answer BADSTATE: entry \d holds`},
-		{"ll1", "", []any{"set", "one"}, exitFailed, "foreign: no limiter of ours: the scripts answer WRONGTYPE to a string"},
+			`live: permits are stored: add the callers' window= to see whether they still count`},
+		{"ll1", "", []any{"rpush", "one"}, exitFailed,
+			`damaged: the scripts answer BADSTATE: the last entry holds "one"(.|\n)*\ncure: .*UNLINK`},
+		{"ll1", "", []any{"rpush", "1", "one", "two", now}, exitFailed,
+			`damaged: the scripts may answer BADSTATE: entry \d holds`},
+		{"ll1", "", []any{"set", "one"}, exitFailed,
+			"foreign: not one of our limiters: the scripts answer WRONGTYPE to a string"},
 		{"zl1", "window=1m", []any{"zadd", now - 3*minute, "m"}, exitDone, "idle"},
 		{"tb1", "", []any{"hset", "rate", "no"}, exitFailed, "damaged: .*rate, interval and scope"},
 		{"tb1:all", "", []any{"rpush", "m"}, exitFailed, `damaged: .*20 bytes`},
@@ -223,8 +235,10 @@ func TestServerInspectStates(t *testing.T) {
 		{"sr1:1000000", "", []any{"set", ""}, exitFailed, "damaged: .*it is empty"},
 		{"gcra1", "", []any{"set", bucket(now-5, now-9)}, exitDone, "idle: the bucket is full"},
 		{"gcra1", "", []any{"set", bucket(now+2*minute, now+minute)}, exitDone, `live: the bucket is full again`},
-		{"gcra1", "window=1m burst=7", []any{"set", bucket(now+4*minute, now+3*minute)}, exitDone, `void: written by a clock (2\.9\d*|3) min ahead: (.|\n)*  remaining    7\n`},
-		{"gcra1", "", []any{"set", bucket(now+4*minute, now+3*minute)}, exitDone, `void: written by a clock (2\.9\d*|3) min ahead: the next call starts afresh`},
+		{"gcra1", "window=1m burst=7", []any{"set", bucket(now+4*minute, now+3*minute)}, exitDone,
+			`void: written by a clock (2\.9\d*|3) min ahead: (.|\n)*  remaining    7\n`},
+		{"gcra1", "", []any{"set", bucket(now+4*minute, now+3*minute)}, exitDone,
+			`void: written by a clock (2\.9\d*|3) min ahead: the next call starts with an empty limiter`},
 	}
 	for _, test := range tests {
 		must(t, rdb.FlushDB(background).Err())
@@ -236,7 +250,7 @@ func TestServerInspectStates(t *testing.T) {
 }
 
 // TestServerInspectGrantedUnder asks with a window of a minute for what may have been granted under a wider one, which
-// the TTL tells.
+// the TTL would tell.
 func TestServerInspectGrantedUnder(t *testing.T) {
 	rdb, env := inspected(t)
 	const minute = 60_000_000
@@ -251,7 +265,8 @@ func TestServerInspectGrantedUnder(t *testing.T) {
 	}
 	for _, test := range tests {
 		key := "sluice:try:{demo}:" + test.key
-		for under, void := range map[int64]bool{0: true, minute / 2: true, 19 * minute / 10: true, 21 * minute / 10: false, 5 * minute: false} {
+		for under, void := range map[int64]bool{0: true, minute / 2: true, 19 * minute / 10: true, 21 * minute / 10: false,
+			5 * minute: false} {
 			must(t, rdb.Del(background, key).Err())
 			now := rdb.Time(background).Val().UnixMicro()
 			newest := now + 4*minute
@@ -283,7 +298,7 @@ func TestServerInspectHiddenTTL(t *testing.T) {
 	must(t, rdb.RPush(background, "sluice:try:{far}:ll1", rdb.Time(background).Val().UnixMicro()+4*minute).Err())
 	must(t, rdb.ACLSetUser(background, "ada", "on", ">pw", "~*", "+time", "+llen", "+lindex").Err())
 	got := sluiceRun(nil, "inspect", "--redis=redis://ada:pw@"+rdb.Options().Addr, "sluice:try:{far}:ll1", "window=1m")
-	wantText(t, got, exitFailed, "unknown: written by a clock .*, the TTL tells", "expires    not known: NOPERM",
+	wantText(t, got, exitFailed, "unknown: written by a clock .*the TTL would tell", "expires    not known: NOPERM",
 		"cure: grant")
 }
 
@@ -291,9 +306,10 @@ func TestServerInspectClients(t *testing.T) {
 	_, env := inspected(t)
 	got := sluiceRun(env, strings.Fields("try token_bucket rate=5 interval=1m scope=1 limiter=each client=web-1:80 permits=2")...)
 	wantText(t, got, exitDone)
-	wantText(t, sluiceRun(env, "inspect", "each", "demo"), exitDone, "config: each client has the rate to itself")
+	wantText(t, sluiceRun(env, "inspect", "each", "demo"), exitDone, "config: each client has this rate")
 	for _, args := range [][]string{
-		{"each", "demo", "client=web-1:80"}, {"sluice:each:{demo}:tb1", "client=web-1:80"}, {"sluice:each:{demo}:tb1:by:web-1:80"},
+		{"each", "demo", "client=web-1:80"}, {"sluice:each:{demo}:tb1", "client=web-1:80"},
+		{"sluice:each:{demo}:tb1:by:web-1:80"},
 	} {
 		wantText(t, sluiceRun(env, append([]string{"inspect"}, args...)...), exitDone,
 			"  client     web-1:80\n", "each client by itself", "2 live, of 2 stored", "  remaining    3\n")
@@ -304,17 +320,21 @@ func TestServerInspectClients(t *testing.T) {
 func TestServerInspectLeased(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
 	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
-	ring := loader.New(rdb).SliceRing("try", []loader.Limit{loader.PerMinute(3)}, loader.Slice(time.Second), loader.LeaseAge(250*time.Millisecond))
+	ring := loader.New(rdb).SliceRing("try", []loader.Limit{loader.PerMinute(3)}, loader.Slice(time.Second),
+		loader.LeaseAge(250*time.Millisecond))
 	d, err := ring.AllowN(background, "demo", 2)
 	must(t, err)
 	const key = "sluice:try:{demo}:sr1:1000000:250000"
-	wantText(t, sluiceRun(env, "try", "slice_ring_return", "key="+key, "slice=1s", fmt.Sprint("taken=", d.Now.UnixMicro())),
+	wantText(t, sluiceRun(env, "try", "slice_ring_return", "key="+key, "slice=1s",
+		fmt.Sprint("taken=", d.Now.UnixMicro())),
 		exitDone, "returned +1\n")
 
 	for _, args := range []string{key, "try demo slice=1s lease_age=250ms"} {
 		got := sluiceRun(env, append([]string{"inspect"}, strings.Fields(args+" slices=62 limit=3")...)...)
-		wantText(t, got, exitDone, `:sr1:1000000:250000\n  state      live: permits`, "  script     slice_ring_v1\n  limiter    try\n  subject    demo\n  node ",
-			"  slices     62 of 1 s\n  lease age  250 ms: permits may be spent", "  permits    1 in the ring\n", "fullest has 1 permit\n", "  remaining    2\n")
+		wantText(t, got, exitDone, `:sr1:1000000:250000\n  state      live: permits`,
+			"  script     slice_ring_v1\n  limiter    try\n  subject    demo\n  node ",
+			"  slices     62 of 1 s\n  lease age  250 ms: permits may be spent", "  permits    1 in the ring\n",
+			"fullest has 1 permit\n", "  remaining    2\n")
 		wantNarrow(t, "inspect", got.stdout)
 		if strings.Contains(got.stdout, "note:") {
 			t.Errorf("there is nothing else to look for:\n%s", got.stdout)
@@ -338,7 +358,8 @@ func TestServerInspectLookOnly(t *testing.T) {
 	url := "--redis=redis://sluice-look:pw@" + rdb.Options().Addr
 	got := sluiceRun(nil, "inspect", url, "--no-scan", "try", "demo", "slice=1s", "slices=61", "limit=3", "burst=3",
 		"window=1m")
-	wantText(t, got, exitDone, "type       not known: NOPERM", "memory     not known: NOPERM", "2 live, of 2 stored", "expires    (59|60)")
+	wantText(t, got, exitDone, "type       not known: NOPERM", "memory     not known: NOPERM", "2 live, of 2 stored",
+		"expires    (59|60)")
 	if strings.Count(got.stdout, "  remaining    1\n") != 5 {
 		t.Errorf("not every script was asked for what is left:\n%s", got.stdout)
 	}
@@ -406,10 +427,11 @@ func TestServerInspectCluster(t *testing.T) {
 func TestView(t *testing.T) {
 	const now = 1_795_190_573_204_223
 	live := view{
-		Key: "sluice:send-code:{ada\x1b[31m}:ll1", Node: "redis-1:6379", Script: "list_log_v1", Limiter: "send-code", Subject: "ada\x1b[31m",
-		State: stateLive, Meaning: "booked 5 s ahead: only those who wait get permits",
+		Key: "sluice:send-code:{ada\x1b[31m}:ll1", Node: "redis-1:6379", Script: "list_log_v1", Limiter: "send-code",
+		Subject: "ada\x1b[31m",
+		State:   stateLive, Meaning: "booked 5 s ahead: only callers that wait get permits",
 		Type: "list", Encoding: "quicklist", Memory: 312, TTL: 65_000_100, Now: now, Entries: 60, Permits: 60, Live: 57,
-		Oldest: now - 60_000_000, Newest: now + 5_000_000, Window: 60_000_000, WindowFrom: "by the TTL",
+		Oldest: now - 60_000_000, Newest: now + 5_000_000, Window: 60_000_000, WindowFrom: "from the TTL",
 		History: &history{From: now - 60_000_000, Step: 1_000_000, Permits: make([]int64, 65)},
 		Wanted:  []string{"limit"}, Refused: map[string]string{"history": "NOPERM no"},
 	}
@@ -417,11 +439,13 @@ func TestView(t *testing.T) {
 		live.History.Permits[i*8] = n
 	}
 	damaged := view{
-		Key: "mine", Node: "redis-1:6379", Script: "gcra_v1", State: stateDamaged, Meaning: `the scripts answer BADSTATE: it holds "x"`,
-		Type: "string", TTL: -1, Refused: map[string]string{"memory": "NOPERM no"},
+		Key: "mine", Node: "redis-1:6379", Script: "gcra_v1", State: stateDamaged,
+		Meaning: `the scripts answer BADSTATE: it holds "x"`,
+		Type:    "string", TTL: -1, Refused: map[string]string{"memory": "NOPERM no"},
 	}
 	config := view{
-		Key: "sluice:sms:{acme}:tb1", Node: "redis-1:6379", Script: "token_bucket_v1", Limiter: "sms", Subject: "acme", State: stateConfig,
+		Key: "sluice:sms:{acme}:tb1", Node: "redis-1:6379", Script: "token_bucket_v1", Limiter: "sms", Subject: "acme",
+		State:  stateConfig,
 		Config: &rates{100, 1_000_000, true}, Type: "hash", Encoding: "listpack", TTL: -1,
 	}
 	for _, unicode := range []bool{false, true} {

@@ -11,11 +11,11 @@ import (
 
 const listUsage = `usage: sluice list [--json] [script ...]
 
-Lists the scripts that this program carries, or those that are named (gcra for
-its newest version, gcra_v1 for that one): name, version, the SHA1 that EVALSHA
-takes, keys and arguments. A name that ends in _i comes once for every window.
+Lists the scripts in this program: name, version, the SHA1 for EVALSHA, keys and
+arguments. Name scripts to list only those: gcra is the newest version, gcra_v1
+is version 1. An argument that ends in _i is repeated for each window.
 
-  --json    the same as JSON
+  --json    print JSON
   --color   auto (the default), always or never
 `
 
@@ -50,7 +50,7 @@ func writeList(out screen, scripts []sluice.Script) {
 	}
 }
 
-// listed is a script as list --json shows it.
+// listed is a script in the output of list --json.
 type listed struct {
 	Name    string   `json:"name"`
 	Version int      `json:"version"`
@@ -87,12 +87,12 @@ func argNames(script sluice.Script) []string {
 	return names
 }
 
-// fullName is a script's name with its version, "gcra_v1".
+// fullName returns a script's name with its version, such as "gcra_v1".
 func fullName(script sluice.Script) string {
 	return script.Name + "_v" + strconv.Itoa(script.Version)
 }
 
-// findScripts returns the scripts that the names stand for; without names, all of them.
+// findScripts returns the named scripts, or all scripts if there are no names.
 func findScripts(names []string) ([]sluice.Script, error) {
 	if len(names) == 0 {
 		return sluice.All(), nil
@@ -108,7 +108,7 @@ func findScripts(names []string) ([]sluice.Script, error) {
 	return found, nil
 }
 
-// findScript returns the script of a name: "gcra" is its newest version, "gcra_v1" or "gcra_v1.lua" that one.
+// findScript returns the script with a name: "gcra" is the newest version, "gcra_v1" or "gcra_v1.lua" is version 1.
 func findScript(name string) (sluice.Script, error) {
 	var newest sluice.Script
 	var known []string

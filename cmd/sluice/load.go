@@ -13,35 +13,35 @@ import (
 
 const loadUsage = `usage: sluice load [flags] [script ...]
 
-Puts the scripts, or those that are named, on every node of a deployment with
-SCRIPT LOAD, replicas too, and checks that each made the right SHA1 of them. A
-restart or SCRIPT FLUSH forgets them, and nothing copies them to a new node: run
-it again then. It does no harm to run it twice.
+Loads the scripts on every node of a deployment, replicas too, with SCRIPT LOAD,
+and checks the SHA1 that each node returns. Name scripts to load only those. Run
+it again after a restart, after SCRIPT FLUSH and for a new node: Redis does not
+keep scripts or copy them. It is safe to run twice.
 
 ` + targetUsage + `  --color WHEN      auto (the default), always or never
 
-The exit status is 1 if a node does not have every script afterwards.
+The exit status is 1 if a node lacks a script at the end.
 `
 
 const verifyUsage = `usage: sluice verify [flags] [script ...]
 
-Asks every node of a deployment with SCRIPT EXISTS whether it has the scripts,
-or those that are named, and changes nothing. Replicas are asked too: one that
-is promoted has no scripts but those that were loaded on it.
+Checks with SCRIPT EXISTS that every node of a deployment has the scripts. Name
+scripts to check only those. It changes nothing. Replicas are checked too: after
+a failover a replica has only the scripts that were loaded on it.
 
 ` + targetUsage + `  --color WHEN      auto (the default), always or never
 
-The exit status is 1 if a script is missing somewhere.
+The exit status is 1 if a script is missing on a node.
 `
 
-// atOnce is how many nodes are talked to at a time.
-const atOnce = 8
+// maxConcurrent is how many nodes are contacted at the same time.
+const maxConcurrent = 8
 
 func (a app) load(ctx context.Context, args []string) error { return a.deploy(ctx, "load", args) }
 
 func (a app) verify(ctx context.Context, args []string) error { return a.deploy(ctx, "verify", args) }
 
-// deploy is load, or verify, which is the same without the loading.
+// deploy runs load or verify. verify does the same without loading.
 func (a app) deploy(ctx context.Context, name string, args []string) error {
 	var where targetFlags
 	flags := newFlags(name)
@@ -51,15 +51,11 @@ func (a app) deploy(ctx context.Context, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, err := a.newScreen(a.stdout, *color)
-	if err != nil {
-		return err
-	}
 	scripts, err := findScripts(names)
 	if err != nil {
 		return err
 	}
-	t, err := a.target(where)
+	out, t, err := a.open(*color, where)
 	if err != nil {
 		return err
 	}
@@ -77,24 +73,24 @@ func (a app) deploy(ctx context.Context, name string, args []string) error {
 	return out.verdictOn(placed, remarks, d.cure(names))
 }
 
-// deployment is scripts that belong on every node of a target.
+// deployment is a set of scripts that every node of a target should have.
 type deployment struct {
 	target  target
 	scripts []sluice.Script
 	loading bool
 }
 
-// cure is the command that puts right what verify finds.
+// cure returns the command that loads the missing scripts.
 func (d deployment) cure(names []string) safe {
 	var addrs []string
 	for addr := range strings.SplitSeq(d.target.String(), ",") {
 		addrs = append(addrs, string(printable(addr)))
 	}
 	words := append([]string{"sluice load --" + d.target.flag, strings.Join(addrs, ",")}, names...)
-	return safe(strings.Join(words, " ")) // whole, to be copied; the names are of scripts
+	return safe(strings.Join(words, " ")) // not cut: people copy it, and the names are our own
 }
 
-// placement is what is known of one script on one node.
+// placement is the result for one script on one node.
 type placement struct {
 	node   node
 	script string
@@ -103,7 +99,7 @@ type placement struct {
 	err    error // why the state is failed
 }
 
-// state is how a script stands on a node.
+// state says whether a node has a script.
 type state string
 
 const (
@@ -113,10 +109,10 @@ const (
 	stateFailed    state = "failed"
 )
 
-// everywhere goes to every node and returns what it finds, in the order of the nodes.
+// everywhere asks every node and returns the results in the order of the nodes.
 func (d deployment) everywhere(ctx context.Context, nodes []node, done *counter) []placement {
 	found := make([][]placement, len(nodes))
-	places := make(chan struct{}, atOnce)
+	places := make(chan struct{}, maxConcurrent)
 	var wg sync.WaitGroup
 	for i, n := range nodes {
 		wg.Go(func() {
@@ -135,7 +131,7 @@ func (d deployment) everywhere(ctx context.Context, nodes []node, done *counter)
 	return all
 }
 
-// on looks at one node, and loads what is missing there if that is wanted.
+// on checks one node. With load it also loads missing scripts.
 func (d deployment) on(ctx context.Context, n node) []placement {
 	rdb := d.target.connect(n.addr)
 	defer rdb.Close()
@@ -158,14 +154,14 @@ func (d deployment) on(ctx context.Context, n node) []placement {
 	return all
 }
 
-// absent deals with a script that a node does not have.
+// absent handles a script that a node does not have.
 func (d deployment) absent(ctx context.Context, rdb *redis.Client, script sluice.Script) (state, error) {
 	if !d.loading {
 		return stateMissing, nil
 	}
 	sum, err := rdb.ScriptLoad(ctx, script.Source).Result()
 	if err == nil && sum != script.SHA1 {
-		err = fmt.Errorf("it made the SHA1 %s of the script", sum)
+		err = fmt.Errorf("it returned the SHA1 %s for the script", sum)
 	}
 	if err != nil {
 		return stateFailed, err
@@ -173,7 +169,7 @@ func (d deployment) absent(ctx context.Context, rdb *redis.Client, script sluice
 	return stateLoadedNow, nil
 }
 
-// placements is the table of what was found.
+// placements prints the table of results.
 func (s screen) placements(all []placement) {
 	var t table
 	t.head("node", "role", "script", "sha", "state")
@@ -193,7 +189,7 @@ func styleOf(s state) style {
 	return green
 }
 
-// verdictOn sums up, and fails if a script is not where it belongs.
+// verdictOn prints the summary. It returns an error if a node lacks a script.
 func (s screen) verdictOn(all []placement, remarks []string, cure safe) error {
 	s.printf("\n")
 	failed := s.failures(all)
@@ -220,7 +216,7 @@ func (s screen) verdictOn(all []placement, remarks []string, cure safe) error {
 	return nil
 }
 
-// failures lists why placements failed, with their cures, and reports whether there were any.
+// failures prints why placements failed and what to do. It reports whether there were any.
 func (s screen) failures(all []placement) bool {
 	failed := false
 	cures := map[string]bool{}
@@ -232,7 +228,7 @@ func (s screen) failures(all []placement) bool {
 		s.printf("%s\n", s.paint(red, p.node.addr+", "+p.script+": "+errorText(p.err)))
 		cure := cureFor(p.err)
 		if isUnreachable(p.err) {
-			cure = "bring the node back, or take it out of the deployment, and run this again"
+			cure = "start the node again or remove it from the deployment, then run this command again"
 		}
 		if cure != "" && !cures[cure] {
 			s.printf("cure: %s\n", cure)
@@ -242,7 +238,7 @@ func (s screen) failures(all []placement) bool {
 	return failed
 }
 
-// counted is a number with its noun.
+// counted returns a number with its noun: "1 key", "2 keys".
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -250,7 +246,7 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// counter shows on the standard error how many nodes are done.
+// counter shows on standard error how many nodes are done.
 type counter struct {
 	screen
 	total int
@@ -260,7 +256,7 @@ type counter struct {
 }
 
 func (a app) newCounter(total int) *counter {
-	s, _ := a.newScreen(a.stderr, "never") // it fails for an unknown colour only
+	s, _ := a.newScreen(a.stderr, "never") // the only error is an unknown colour
 	return &counter{screen: s, total: total}
 }
 
@@ -276,7 +272,7 @@ func (c *counter) add(addr string) {
 	c.printf("%d of %d nodes: %s\n", c.done, c.total, addr)
 }
 
-// end removes what is drawn.
+// end removes the progress line.
 func (c *counter) end() {
 	if c.live {
 		c.printf("\r" + eraseLine)

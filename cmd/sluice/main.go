@@ -1,6 +1,6 @@
-// Sluice is the command line of the script bundle: it shows the scripts at work, lists them, puts them
-// on the nodes of a deployment, checks that they are there, says what users may do with them, shows what they
-// store, and makes single decisions by hand.
+// Sluice is the command line for the scripts. It demonstrates and lists them, loads them on the nodes of a
+// deployment and verifies that they are loaded, prints Redis users for them, shows, resets and changes what they
+// store, and makes single decisions.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// What the program's exit status says.
+// Exit statuses of the program.
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -25,7 +25,7 @@ const (
 )
 
 func main() {
-	logging.Disable() // what go-redis would say is in the errors, too
+	logging.Disable() // the errors say the same as go-redis's log
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
 	status := a.run(ctx, os.Args[1:])
@@ -33,13 +33,13 @@ func main() {
 	os.Exit(status)
 }
 
-// app is one run of the program: where it writes and what surrounds it.
+// app is one run of the program: its outputs and its environment.
 type app struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 }
 
-// command is one word of the command line.
+// command is one of the program's commands.
 type command struct {
 	name    string
 	summary string
@@ -49,13 +49,13 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		{"demo", "5 a second, shared by many workers: every script beside faulty ways", demoUsage, app.demo},
+		{"demo", "5 a second for many workers: every script beside two faulty limiters", demoUsage, app.demo},
 		{"list", "the scripts: name, version, SHA1, keys and arguments", listUsage, app.list},
-		{"load", "put the scripts on every node of a deployment", loadUsage, app.load},
+		{"load", "load the scripts on every node of a deployment", loadUsage, app.load},
 		{"verify", "check that every node has them", verifyUsage, app.verify},
-		{"acl", "three users for Redis: may load, may use what is loaded, may look", aclUsage, app.acl},
+		{"acl", "print three Redis users: for loading, for using and for looking", aclUsage, app.acl},
 		{"inspect", "what is stored for one subject, as a picture and in words", inspectUsage, app.inspect},
-		{"top", "the busiest subjects, without hurting the server", topUsage, app.top},
+		{"top", "the busiest subjects, with little load on the server", topUsage, app.top},
 		{"reset", "unblock a subject: remove what is stored for it", resetUsage, app.reset},
 		{"set-rate", "set the rate of a token_bucket for all its callers", setRateUsage, app.setRate},
 		{"try", "make one decision by hand", tryUsage, app.try},
@@ -67,8 +67,8 @@ func commands() []command {
 const helpUsage = `usage: sluice help [command]
 `
 
-// usageError is a command line that cannot be understood; it says what would be right. What the user gave stands in it
-// by given alone.
+// usageError reports a wrong command line and says what is wanted. Its text shows the user's arguments only through
+// the function given.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
@@ -77,13 +77,13 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
 }
 
-// errReported ends a command whose output has said already what is wrong.
+// errReported ends a command whose output already says what is wrong.
 var errReported = errors.New("reported")
 
 // errHelp asks for the usage text of the command.
 var errHelp = errors.New("help wanted")
 
-// run runs the command that args name and returns the exit status.
+// run runs the command named in args and returns the exit status.
 func (a app) run(ctx context.Context, args []string) int {
 	if len(args) == 0 {
 		fmt.Fprint(a.stderr, overview())
@@ -108,7 +108,7 @@ func (a app) run(ctx context.Context, args []string) int {
 	return a.failed(c.name, err)
 }
 
-// failed reports an error, with its cure where one is known, and returns the exit status for it.
+// failed prints an error, and what to do about it if that is known. It returns the exit status.
 func (a app) failed(name string, err error) int {
 	if err == nil {
 		return exitDone
@@ -160,10 +160,11 @@ func (a app) help(_ context.Context, args []string) error {
 
 func overview() string {
 	var text strings.Builder
-	text.WriteString("sluice: rate limits that Redis decides, in versioned Lua scripts\n\nusage: sluice <command> [flags] [arguments]\n\n")
+	text.WriteString("sluice: rate limits for Redis, as versioned Lua scripts\n\n")
+	text.WriteString("usage: sluice <command> [flags] [arguments]\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(&text, "  %-9s %s\n", c.name, c.summary)
 	}
-	text.WriteString("\nsluice help <command> explains one. sluice demo needs no server at all.\n")
+	text.WriteString("\nsluice help <command> explains a command. sluice demo needs no server.\n")
 	return text.String()
 }

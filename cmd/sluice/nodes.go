@@ -16,13 +16,13 @@ import (
 // node is one server of a deployment.
 type node struct {
 	addr string
-	role string // "master", "replica", or "server" where it does not say
+	role string // "master", "replica", or "server" if it is not known
 
-	empty bool // a master without slots, as one is whose replica was promoted
+	empty bool // a master without slots, such as one that came back after a failover
 }
 
-// nodes finds every server of the deployment, replicas too: one that is promoted has no scripts but those
-// that were loaded on it. Remarks are what else the user ought to know.
+// nodes returns every server of the deployment, replicas too: after a failover a replica has only the scripts that
+// were loaded on it. Remarks are for the user.
 func (t target) nodes(ctx context.Context) (all []node, remarks []string, err error) {
 	switch t.flag {
 	case "cluster":
@@ -36,13 +36,13 @@ func (t target) nodes(ctx context.Context) (all []node, remarks []string, err er
 	return all, nil, err
 }
 
-// firstToAnswer asks the addresses in turn.
+// firstToAnswer asks the addresses in turn and returns the first answer.
 func (t target) firstToAnswer(ctx context.Context, ask func(context.Context, string) ([]node, error)) ([]node, error) {
 	var errs []error
 	for _, addr := range t.addrs {
 		all, err := ask(ctx, addr)
 		if err == nil && len(all) == 0 {
-			err = errors.New("it names none")
+			err = errors.New("the reply names no node")
 		}
 		if err == nil {
 			return all, nil
@@ -65,8 +65,8 @@ func (t target) clusterNodes(ctx context.Context, addr string) ([]node, error) {
 	return parseClusterNodes(text, addr, t.options.TLSConfig != nil), nil
 }
 
-// parseClusterNodes reads the reply of CLUSTER NODES. A node that does not know its own host is the one
-// that was asked. Certificates are for host names, where the nodes announce them.
+// parseClusterNodes parses the reply to CLUSTER NODES. A node without a host is the one that was asked. With
+// hostNames it uses the announced host names, because certificates are issued for those.
 func parseClusterNodes(text, asked string, hostNames bool) []node {
 	var all []node
 	for line := range strings.Lines(text) {
@@ -88,7 +88,7 @@ func parseClusterNodes(text, asked string, hostNames bool) []node {
 	return all
 }
 
-// clusterAddr is host:port of "ip:port@busport,hostname".
+// clusterAddr returns the host:port of "ip:port@busport,hostname".
 func clusterAddr(field, asked string, hostNames bool) string {
 	field, rest, _ := strings.Cut(field, ",")
 	name, _, _ := strings.Cut(rest, ",")
@@ -117,11 +117,11 @@ func (t target) sentinelNodes(ctx context.Context, addr string) ([]node, error) 
 	master, err := sentinel.GetMasterAddrByName(ctx, t.master).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return nil, errors.New("it watches no master of that name")
+		return nil, errors.New("it watches no master with that name")
 	case err != nil:
 		return nil, notASentinel(err)
 	case len(master) != 2:
-		return nil, errors.New("it names no address of that master")
+		return nil, errors.New("it knows no address of that master")
 	}
 	replicas, err := sentinel.Replicas(ctx, t.master).Result()
 	if err != nil {
@@ -134,8 +134,8 @@ func (t target) sentinelNodes(ctx context.Context, addr string) ([]node, error) 
 	return all, nil
 }
 
-// notASentinel is an error of a server that was asked as a sentinel. Of its answer only the code is kept: it may repeat
-// the name of the master, and where that was forgotten, what stands in its place is of the password.
+// notASentinel is the error for a server that is not a sentinel. It keeps only the code of the server's reply: the
+// rest may repeat the name of the master, and if the user left that out, a part of the password stands there.
 func notASentinel(err error) error {
 	if !stored.IsReply(err) || errors.As(err, new(authError)) {
 		return err
@@ -144,12 +144,12 @@ func notASentinel(err error) error {
 	if !slices.Contains([]string{"NOAUTH", "WRONGPASS", "NOPERM", "LOADING"}, code) {
 		return errNoSentinel
 	}
-	return errors.New(code + " is its answer to SENTINEL")
+	return errors.New("it answered SENTINEL with " + code)
 }
 
-var errNoSentinel = errors.New("it does not answer as a sentinel does")
+var errNoSentinel = errors.New("it does not answer like a sentinel")
 
-// singleNode is the server that was named, with a remark where it is not alone.
+// singleNode returns the named server, with a remark if it has replicas or belongs to a cluster.
 func (t target) singleNode(ctx context.Context) ([]node, []string, error) {
 	rdb := t.connect(t.addrs[0])
 	defer rdb.Close()
@@ -157,7 +157,7 @@ func (t target) singleNode(ctx context.Context) ([]node, []string, error) {
 	text, err := rdb.Info(ctx).Result()
 	var refused redis.Error
 	if errors.As(err, &refused) && strings.HasPrefix(err.Error(), "NOPERM") {
-		remark := "INFO is refused to this user: whether the server has replicas, or is a node of a cluster, is not known"
+		remark := "this user may not call INFO: it is not known whether the server has replicas or is a node of a cluster"
 		return single, []string{remark}, nil
 	}
 	if err != nil {
@@ -183,16 +183,17 @@ func checkMode(info map[string]string) error {
 func remarksOn(info map[string]string) []string {
 	var remarks []string
 	if info["redis_mode"] == "cluster" || info["cluster_enabled"] == "1" {
-		remarks = append(remarks, "this server is a node of a cluster, whose other nodes were left out: --cluster takes all")
+		remarks = append(remarks, "this server is a node of a cluster; the other nodes were left out: use --cluster for all")
 		return remarks
 	}
 	if n := info["connected_slaves"]; n != "" && n != "0" {
-		remarks = append(remarks, "this server has "+n+" replica(s), which have no scripts but their own: name each with --redis, or use --sentinel")
+		remarks = append(remarks, "this server has "+n+" replica(s), and scripts must be loaded on each: "+
+			"name each with --redis, or use --sentinel")
 	}
 	return remarks
 }
 
-// parseInfo reads the reply of INFO.
+// parseInfo parses the reply to INFO.
 func parseInfo(text string) map[string]string {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {

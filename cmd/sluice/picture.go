@@ -9,23 +9,23 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/experiment"
 )
 
-// A time line has so many columns, behind a gutter of so many for names.
+// Widths in columns: a timeline, and the gutter for names before it.
 const (
 	stripColumns = 60
 	gutter       = 14
 )
 
-// strip is a time line of one way, column by column.
+// strip is the timeline of one limiter, column by column.
 type strip struct {
-	acts  []int // acts booked for the column
-	worst []int // the most acts in any second that ends in it
+	acts  []int // acts booked for this column
+	worst []int // the highest number of acts in a second that ends in this column
 }
 
-// stripOf draws what a result holds on a time line.
+// stripOf returns the timeline of a result.
 func stripOf(r experiment.Result) strip {
 	s := strip{acts: make([]int, stripColumns), worst: make([]int, stripColumns)}
 	width := r.Duration / stripColumns
-	behind := experiment.Behind(r.Booked, experiment.Window)
+	behind := experiment.CountsInWindow(r.Booked, experiment.Window)
 	for i, at := range r.Booked {
 		column := min(int(at/width), stripColumns-1)
 		s.acts[column]++
@@ -38,10 +38,10 @@ func stripOf(r experiment.Result) strip {
 	return s
 }
 
-// countBetween counts the moments in (after, upTo].
-func countBetween(moments []time.Duration, after, upTo time.Duration) int {
+// countBetween counts the times in (after, upTo].
+func countBetween(times []time.Duration, after, upTo time.Duration) int {
 	count := 0
-	for _, at := range moments {
+	for _, at := range times {
 		if at > after && at <= upTo {
 			count++
 		}
@@ -49,13 +49,13 @@ func countBetween(moments []time.Duration, after, upTo time.Duration) int {
 	return count
 }
 
-// glyph is one column of a time line.
+// glyph is one column of a timeline.
 type glyph struct {
 	text string
 	as   style
 }
 
-// ribbon is a row of glyphs; those of the same style stand in one sequence.
+// ribbon joins a row of glyphs. Neighbours of the same style share one escape sequence.
 func (s screen) ribbon(glyphs []glyph) safe {
 	var line strings.Builder
 	for len(glyphs) > 0 {
@@ -69,7 +69,7 @@ func (s screen) ribbon(glyphs []glyph) safe {
 	return safe(line.String())
 }
 
-// actGlyph shows how many acts a column holds.
+// actGlyph shows the number of acts in a column.
 func (s screen) actGlyph(n int) glyph {
 	switch {
 	case n == 0:
@@ -80,8 +80,8 @@ func (s screen) actGlyph(n int) glyph {
 	return glyph{strconv.Itoa(n), plain}
 }
 
-// loadLine shows how full the second is that ends in each column: a bar up to the limit, and a number
-// that stands out above it.
+// loadLine shows for each column how full the second is that ends there: a bar up to the limit, and a coloured
+// number above it.
 func (s screen) loadLine(worst []int) safe {
 	var glyphs []glyph
 	for _, n := range worst {
@@ -104,7 +104,7 @@ func (s screen) loadGlyph(n int) glyph {
 	return glyph{s.either([]string{"▁", "▂", "▃", "▄"}[n-1], "-"), yellow}
 }
 
-// either returns its first text where the locale can show it, else the second.
+// either returns the first text if the locale can show it, else the second.
 func (s screen) either(unicode, ascii string) string {
 	if s.unicode {
 		return unicode
@@ -112,7 +112,7 @@ func (s screen) either(unicode, ascii string) string {
 	return ascii
 }
 
-// axis names the seconds above a time line.
+// axis returns the scale of seconds above a timeline.
 func axis(duration time.Duration) string {
 	seconds := int(duration / time.Second)
 	step := 1
@@ -126,7 +126,7 @@ func axis(duration time.Duration) string {
 	return strings.Repeat(" ", gutter) + strings.TrimRight(string(line), " ")
 }
 
-// picture draws every way on a time line.
+// picture draws a timeline of every limiter.
 func (s screen) picture(results []experiment.Result) {
 	s.printf("%s\n", s.paint(faint, axis(results[0].Duration)))
 	for _, r := range results {
@@ -134,15 +134,15 @@ func (s screen) picture(results []experiment.Result) {
 	}
 }
 
-// legend explains the lines of the picture.
+// legend explains the picture.
 func (s screen) legend() {
-	s.printf("The fullest second that ends there: %s below %d, %s %d, %s more (X: 10+)\n",
+	s.printf("The fullest second that ends here: %s below %d, %s %d, %s more (X: 10+)\n",
 		s.paint(yellow, s.either("▁▂▃▄", "-")), experiment.Limit, s.ribbon([]glyph{s.loadGlyph(experiment.Limit)}),
 		experiment.Limit, s.paint(alarm, "6789X"))
 }
 
-// seconds is a length of time of whole seconds.
+// seconds formats a duration of whole seconds.
 func seconds(d time.Duration) string { return fmt.Sprintf("%d s", int(d/time.Second)) }
 
-// pad fills text up with spaces to a width.
+// pad fills text with spaces up to a width.
 func pad(text string, width int) string { return fmt.Sprintf("%-*s", width, text) }

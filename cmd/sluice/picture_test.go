@@ -108,7 +108,7 @@ func TestReportOfBusyMachine(t *testing.T) {
 	results := sample()
 	results = append(results, results[0], results[1])
 	for stalled, want := range map[time.Duration]string{
-		350 * time.Millisecond: "This machine stood still for 350ms",
+		350 * time.Millisecond: "This machine stopped for 350ms",
 		0:                      "This machine woke workers later than the margin of 20ms allows",
 	} {
 		for i := range results {
@@ -138,11 +138,11 @@ func TestReportExplainsFirst(t *testing.T) {
 	}
 }
 
-// TestReportWithoutMargin is of who asked for none: the same command again would show the same.
+// TestReportWithoutMargin runs without a margin: the same command again would show the same.
 func TestReportWithoutMargin(t *testing.T) {
 	var out bytes.Buffer
 	must(t, (screen{w: &out}).report(sample(), 0))
-	if !strings.HasPrefix(out.String(), "Without a margin ") || strings.Contains(out.String(), "same command") {
+	if !strings.HasPrefix(out.String(), "Without a margin, ") || strings.Contains(out.String(), "same command") {
 		t.Error(out.String())
 	}
 }

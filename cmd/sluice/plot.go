@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Bounds on pictures, in characters.
+// Sizes of pictures, in characters.
 const (
 	narrowest   = 20
 	widest      = 100
-	assumed     = 80 // columns where there is no terminal
+	assumed     = 80 // columns if there is no terminal
 	plotRows    = 4
 	plotMargin  = 2
 	wordsGutter = 11
 )
 
-// plotColumns is how wide a picture may be.
+// plotColumns returns the maximum width of a picture.
 func (s screen) plotColumns() int {
 	columns := s.columns
 	if columns == 0 {
@@ -24,7 +24,7 @@ func (s screen) plotColumns() int {
 	return min(max(columns-2*plotMargin, narrowest), widest)
 }
 
-// views shows what was found about each key.
+// views prints what is known about each key.
 func (s screen) views(views []view, i inspection, found search) {
 	if len(views) == 0 && found.missed == nil && found.unread() == 0 {
 		s.printf("nothing is stored under %s on %s\n", found.pattern, found.node)
@@ -43,7 +43,7 @@ func (s screen) views(views []view, i inspection, found search) {
 	}
 }
 
-// view shows what was found about a key, a line each.
+// view prints what is known about a key, one line for each fact.
 func (s screen) view(v view) {
 	s.printf("%s\n", s.paint(bold, v.Key))
 	line := func(name string, text any) {
@@ -69,10 +69,10 @@ func (s screen) view(v view) {
 	}
 	s.left(v)
 	if v.refused() {
-		s.printf("\ncure: look whose key it is; UNLINK removes it, and the permits in use with it\n")
+		s.printf("\ncure: find out what the key is for; UNLINK removes it with the permits in use\n")
 	}
 	if v.State == stateUnknown && (v.summary.Err != nil || len(v.Refused) > 0) {
-		s.printf("\ncure: grant this user what is named above: ACL SETUSER <name> +<command> ~<keys>\n")
+		s.printf("\ncure: grant this user the rights named above: ACL SETUSER <name> +<command> ~<keys>\n")
 	}
 }
 
@@ -88,46 +88,10 @@ func styleOfState(state limitState) style {
 	return red
 }
 
-// facts are the numbers, as far as they are known.
+// facts prints the numbers that are known.
 func (s screen) facts(v view, line func(name string, text any)) {
-	if v.Config != nil {
-		whose := "all clients together"
-		if v.Config.PerClient {
-			whose = "each client by itself"
-		}
-		line("rate", fmt.Sprintf("%d in %s, %s", v.Config.Rate, length(v.Config.Interval), whose))
-	}
-	if v.Ring != nil {
-		line("slices", fmt.Sprintf("%d of %s", v.Ring.Size, length(v.Ring.Slice)))
-	}
-	if v.LeaseAge > 0 {
-		line("lease age", length(v.LeaseAge)+": permits may be spent that long after they were counted")
-	}
-	if v.Window > 0 && v.Config == nil {
-		line("window", length(v.Window)+", "+v.WindowFrom)
-	}
-	switch {
-	case v.refused():
-	case v.Permits > 0 && v.Ring != nil:
-		line("permits", fmt.Sprintf("%d in the ring", v.Permits))
-	case v.Permits > 0 && v.Window > 0 && v.History != nil:
-		line("permits", fmt.Sprintf("%d live, of %d stored", v.Live, v.Permits))
-	case v.Permits > 0:
-		line("permits", fmt.Sprintf("%d stored", v.Permits))
-	}
-	if v.Limit > 0 {
-		line("limit", fmt.Sprintf("%d, by the newest grant", v.Limit))
-	}
-	if v.Written > 0 {
-		line("written", v.moment(v.Written))
-	}
-	switch {
-	case v.Newest == 0, v.refused():
-	case v.Ring != nil:
-		line("newest", "in the slice of "+v.moment(v.Newest))
-	default:
-		line("newest", v.moment(v.Newest))
-	}
+	v.settings(line)
+	v.counts(line)
 	if v.State == stateLive && v.Window > 0 && v.Full == 0 {
 		line("full", length(v.Newest+v.Window-v.Now)+" from now, if no one asks")
 	}
@@ -143,6 +107,48 @@ func (s screen) facts(v view, line func(name string, text any)) {
 	}
 }
 
+// settings prints how the limiter was configured.
+func (v view) settings(line func(name string, text any)) {
+	if v.Config != nil {
+		line("rate", rateText(v.Config.Rate, v.Config.Interval, v.Config.PerClient))
+	}
+	if v.Ring != nil {
+		line("slices", fmt.Sprintf("%d of %s", v.Ring.Size, length(v.Ring.Slice)))
+	}
+	if v.LeaseAge > 0 {
+		line("lease age", length(v.LeaseAge)+": permits may be spent that long after they were counted")
+	}
+	if v.Window > 0 && v.Config == nil {
+		line("window", length(v.Window)+", "+v.WindowFrom)
+	}
+}
+
+// counts prints the stored permits and when they were granted.
+func (v view) counts(line func(name string, text any)) {
+	switch {
+	case v.refused():
+	case v.Permits > 0 && v.Ring != nil:
+		line("permits", fmt.Sprintf("%d in the ring", v.Permits))
+	case v.Permits > 0 && v.Window > 0 && v.History != nil:
+		line("permits", fmt.Sprintf("%d live, of %d stored", v.Live, v.Permits))
+	case v.Permits > 0:
+		line("permits", fmt.Sprintf("%d stored", v.Permits))
+	}
+	if v.Limit > 0 {
+		line("limit", fmt.Sprintf("%d, as of the newest grant", v.Limit))
+	}
+	if v.Written > 0 {
+		line("written", v.timeText(v.Written))
+	}
+	switch {
+	case v.Newest == 0, v.refused():
+	case v.Ring != nil:
+		line("newest", "in the slice of "+v.timeText(v.Newest))
+	default:
+		line("newest", v.timeText(v.Newest))
+	}
+}
+
 func bracketed(text string) string {
 	if text == "" {
 		return ""
@@ -150,11 +156,11 @@ func bracketed(text string) string {
 	return "(" + text + ")"
 }
 
-// plot draws a history: higher columns have more permits, those behind now are booked.
+// plot draws a history. Higher columns have more permits. Columns after now hold bookings.
 func (s screen) plot(h history, now int64) {
-	most := int64(1)
+	highest := int64(1)
 	for _, n := range h.Permits {
-		most = max(most, n)
+		highest = max(highest, n)
 	}
 	for row := plotRows - 1; row >= 0; row-- {
 		var glyphs []glyph
@@ -163,22 +169,23 @@ func (s screen) plot(h history, now int64) {
 			if h.From+int64(i)*h.Step >= now {
 				as = yellow
 			}
-			glyphs = append(glyphs, glyph{s.block(n, most, row), as})
+			glyphs = append(glyphs, glyph{s.block(n, highest, row), as})
 		}
 		s.printf("%*s%s\n", plotMargin, "", s.ribbon(glyphs))
 	}
 	s.printf("%*s%s\n", plotMargin, "", s.paint(faint, timeAxis(h, now)))
-	s.printf("%*sa column is %s; the fullest has %s", plotMargin, "", length(h.Step), counted(int(most), "permit", "permits"))
+	fullest := counted(int(highest), "permit", "permits")
+	s.printf("%*sa column is %s; the fullest has %s", plotMargin, "", length(h.Step), fullest)
 	if h.end() > now+h.Step {
-		s.printf("; those after now are to come")
+		s.printf("; columns after now are booked")
 	}
 	s.printf("\n")
 }
 
-// block is the piece of a column that stands in a row, the lowest of which is 0.
-func (s screen) block(n, most int64, row int) string {
+// block returns the part of a column that is in a row. Row 0 is the lowest.
+func (s screen) block(n, highest int64, row int) string {
 	const eighths = 8
-	height := (n*plotRows*eighths + most - 1) / most // at least an eighth for a single permit
+	height := (n*plotRows*eighths + highest - 1) / highest // at least one eighth for one permit
 	here := min(max(height-int64(row)*eighths, 0), eighths)
 	if s.unicode {
 		return []string{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}[here]
@@ -192,7 +199,7 @@ func (s screen) block(n, most int64, row int) string {
 	return "#"
 }
 
-// timeAxis names the ends of a picture, and now.
+// timeAxis returns the scale of a picture: its ends, and now.
 func timeAxis(h history, now int64) string {
 	columns := len(h.Permits)
 	line := []byte(strings.Repeat(" ", columns))
@@ -212,10 +219,10 @@ func timeAxis(h history, now int64) string {
 	return strings.TrimRight(string(line), " ")
 }
 
-// left shows what the script itself says of a call that only looks.
+// left prints the script's reply to a look.
 func (s screen) left(v view) {
 	if len(v.Wanted) > 0 && v.State == stateLive {
-		s.printf("\n  to see what is left, add what the callers use: %s=\n", strings.Join(v.Wanted, "= "))
+		s.printf("\n  to see what is left, add the arguments that the callers use: %s=\n", strings.Join(v.Wanted, "= "))
 	}
 	if v.reply == nil {
 		return

@@ -13,17 +13,17 @@ import (
 	"unicode/utf8"
 )
 
-// safe is text that may be written as it is: our own, or what came out of printable.
+// safe is text that may be printed unchanged: our own, or a result of printable.
 type safe string
 
-// mostShown is how many characters are shown of one text.
-const mostShown = 1000
+// maxShown is the maximum number of characters printed of one text.
+const maxShown = 1000
 
-// printable is a text as it may be written to a terminal, wherever it came from: what is not a visible character is
-// escaped as in Go (\x1b, \u202e), and what is longer than mostShown is cut.
+// printable makes a text from any source safe for a terminal: characters that are not visible are escaped as in Go
+// (\x1b, \u202e), and texts longer than maxShown are cut.
 func printable(text string) safe {
 	var out strings.Builder
-	left := mostShown
+	left := maxShown
 	for i := 0; i < len(text); {
 		if left <= 0 {
 			fmt.Fprintf(&out, "... (%d bytes)", len(text))
@@ -43,13 +43,13 @@ func printable(text string) safe {
 	return safe(out.String())
 }
 
-// visible reports whether a terminal shows a character as itself. It does not for controls, for those that turn the
-// direction of writing, and for those that nobody sees.
+// visible reports whether a terminal shows a character as itself. Control characters, characters that change the
+// writing direction and invisible characters are not visible.
 func visible(r rune) bool {
 	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// shownArgs are the arguments of a format, all texts among them printable.
+// shownArgs returns the arguments of a format with all texts made printable.
 func shownArgs(args []any) []any {
 	shown := make([]any, len(args))
 	for i, arg := range args {
@@ -75,8 +75,8 @@ func shownArg(arg any) any {
 	return arg
 }
 
-// given is an argument as a message shows it: in quotes, the beginning of a long one, and not at all where it may hold
-// a password, as a URL does that stands in the wrong place.
+// given formats an argument of the user for a message: in quotes, and cut if it is long. It hides what may hold a
+// password, such as a URL in the wrong place.
 func given(text string) string {
 	lower := strings.ToLower(text)
 	for _, sign := range []string{"@", ":/", "//", "redis:", "password", "auth"} {
@@ -87,17 +87,17 @@ func given(text string) string {
 	return shortQuote(text)
 }
 
-// shortQuote is the beginning of a text in quotes.
+// shortQuote returns a text in quotes, cut if it is long.
 func shortQuote(text string) string {
-	const most = 100
-	if len(text) > most {
-		return strconv.Quote(text[:most]) + "..."
+	const limit = 100
+	if len(text) > limit {
+		return strconv.Quote(text[:limit]) + "..."
 	}
 	return strconv.Quote(text)
 }
 
-// errorText is what is shown of an error. It leaves out what servers repeat: the arguments of a command that they do
-// not know, and what a sentinel says of the password that go-redis has for it.
+// errorText returns the printable part of an error. It leaves out what may hold a password: the arguments that a server
+// repeats for an unknown command, and a sentinel's reply about its password.
 func errorText(err error) string {
 	text, _, _ := strings.Cut(err.Error(), ", with args beginning with")
 	const unreachable = "all sentinels specified in configuration are unreachable"
@@ -107,7 +107,7 @@ func errorText(err error) string {
 	return text
 }
 
-// linesOf are the lines in which an error is shown: joined ones each by itself, then the hint behind it.
+// linesOf returns the lines of an error: one for each joined error, each followed by its hint.
 func linesOf(err error) []string {
 	var hint *hintError
 	if errors.As(err, &hint) {
@@ -124,7 +124,7 @@ func linesOf(err error) []string {
 	return lines
 }
 
-// hintError is an error with a line behind it that explains it.
+// hintError is an error with a line that explains it.
 type hintError struct {
 	error
 	hint string
@@ -132,7 +132,7 @@ type hintError struct {
 
 func (e *hintError) Unwrap() error { return e.error }
 
-// json writes a value as JSON in which what is not visible is escaped, and texts are cut as elsewhere.
+// json prints a value as JSON. Invisible characters are escaped and long texts cut, as everywhere.
 func (s screen) json(value any) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -144,10 +144,10 @@ func (s screen) json(value any) error {
 	return err
 }
 
-// printableJSON is JSON with the same meaning, but for what is cut from its strings.
+// printableJSON returns JSON with the same meaning, except that long strings are cut.
 func printableJSON(text string) string {
 	var out strings.Builder
-	inside, length := false, 0 // of a string, and its characters
+	inside, length := false, 0 // inside a string, and how many characters of it were seen
 	for text != "" {
 		size := 1
 		switch {
@@ -155,14 +155,14 @@ func printableJSON(text string) string {
 			inside, length = text[0] == '"', 0
 		case text[0] == '"':
 			inside = false
-			if length > mostShown {
+			if length > maxShown {
 				fmt.Fprintf(&out, "... (%d characters)", length)
 			}
 		default:
 			length++
 			size = characterSize(text)
 		}
-		if !inside || length <= mostShown {
+		if !inside || length <= maxShown {
 			writeVisible(&out, text[:size])
 		}
 		text = text[size:]
@@ -170,7 +170,7 @@ func printableJSON(text string) string {
 	return out.String()
 }
 
-// characterSize is how many bytes the first character in a string of JSON takes.
+// characterSize returns how many bytes the first character of a JSON string takes.
 func characterSize(text string) int {
 	if text[0] != '\\' {
 		_, size := utf8.DecodeRuneInString(text)
@@ -182,7 +182,7 @@ func characterSize(text string) int {
 	return len(`\n`)
 }
 
-// writeVisible writes JSON, with an escape in the place of a character that is not visible.
+// writeVisible writes one character of JSON, escaped if it is not visible.
 func writeVisible(out *strings.Builder, text string) {
 	for _, r := range text {
 		switch {

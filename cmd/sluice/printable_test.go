@@ -57,7 +57,7 @@ func TestPrintable(t *testing.T) {
 	}
 	long := strings.Repeat("é\x1b", 10_000_000)
 	got := string(printable(long))
-	if n := utf8.RuneCountInString(got); n > mostShown+40 || !strings.HasSuffix(got, "... (30000000 bytes)") {
+	if n := utf8.RuneCountInString(got); n > maxShown+40 || !strings.HasSuffix(got, "... (30000000 bytes)") {
 		t.Errorf("%d characters, which end with %q", n, got[len(got)-40:])
 	}
 }
@@ -91,7 +91,7 @@ func FuzzPrintable(f *testing.F) {
 		if err := json.Unmarshal([]byte(out.String()), &back); err != nil {
 			t.Errorf("%q: %v", out.String(), err)
 		}
-		if utf8.ValidString(text) && len(text) < mostShown && back["text"] != text {
+		if utf8.ValidString(text) && len(text) < maxShown && back["text"] != text {
 			t.Errorf("%q came back as %q", text, back["text"])
 		}
 	})

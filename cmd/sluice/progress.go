@@ -15,8 +15,8 @@ type progress interface {
 	end()
 }
 
-// newProgress is a block that is drawn again and again where the screen can do that and has room, else
-// a line every two seconds.
+// newProgress returns a live picture if the screen is a terminal with enough room, else a progress that prints a line
+// every two seconds.
 func (s screen) newProgress(duration time.Duration) progress {
 	if s.live && s.columns >= 80 && s.rows >= 12 {
 		return &liveProgress{screen: s, duration: duration}
@@ -33,7 +33,7 @@ const (
 	eraseBelow = "\x1b[J"
 )
 
-// liveProgress draws the time lines as they grow.
+// liveProgress draws the growing timelines.
 type liveProgress struct {
 	screen
 	duration time.Duration
@@ -70,7 +70,7 @@ func (p *liveProgress) lines(results []experiment.Result) []safe {
 	return append(lines, p.paint(faint, pad("", gutter)+clock))
 }
 
-// liveLine shows how many acts each column holds; those that end a second above the limit stand out.
+// liveLine shows the number of acts in each column. Columns that end a second above the limit are coloured.
 func (p *liveProgress) liveLine(s strip, columns int) safe {
 	var glyphs []glyph
 	for i, n := range s.acts[:columns] {
@@ -83,16 +83,16 @@ func (p *liveProgress) liveLine(s strip, columns int) safe {
 	return p.ribbon(glyphs)
 }
 
-// liveCount is the number of acts, with a mark when there were too many in some second.
+// liveCount returns the number of acts, marked if any second held too many.
 func (p *liveProgress) liveCount(r experiment.Result) safe {
 	count := safe(fmt.Sprintf("%4d", len(r.Booked)))
-	if r.MostBooked() > experiment.Limit {
+	if r.MaxBooked() > experiment.Limit {
 		return count + p.paint(red, "!")
 	}
 	return count
 }
 
-// end makes room for what comes next in the place of the block.
+// end removes the picture, so that the next output takes its place.
 func (p *liveProgress) end() {
 	if p.drawn == 0 {
 		return
@@ -100,7 +100,7 @@ func (p *liveProgress) end() {
 	p.printf("\r"+lineUp+eraseBelow+showCursor, p.drawn)
 }
 
-// elapsedOf is how far the experiment has come: the last act of any way.
+// elapsedOf returns how long the experiment has run: the time of the last act.
 func elapsedOf(results []experiment.Result) time.Duration {
 	var elapsed time.Duration
 	for _, r := range results {
@@ -111,7 +111,7 @@ func elapsedOf(results []experiment.Result) time.Duration {
 	return elapsed
 }
 
-// plainProgress prints a row of a table now and then.
+// plainProgress prints a table row every two seconds.
 type plainProgress struct {
 	screen
 	updates int

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// reply shows a reply field by field, behind what it means.
+// reply prints what a reply means, then each field.
 func (s screen) reply(script sluice.Script, values []int64) {
 	fields := replyFields(script, len(values))
 	if fields[0].Name == "granted" {
@@ -24,8 +24,8 @@ func (s screen) reply(script sluice.Script, values []int64) {
 	t.print(s)
 }
 
-// look shows a reply to a call that asked for no permits, with what it asked about. That it was granted none says
-// nothing, nor does the time.
+// look prints the reply to a look, with the limit that was asked about. It leaves out the fields granted and now, which
+// say nothing here.
 func (s screen) look(t attempt, values []int64) {
 	if wait := values[2]; wait == 0 {
 		s.printf("  with %s: %s\n\n", t.about(), s.paint(green, "a permit would be granted now"))
@@ -41,7 +41,7 @@ func (s screen) look(t attempt, values []int64) {
 	facts.print(s)
 }
 
-// about is the limit that was asked about: "limit 3, window 60 s".
+// about describes the limit that was asked about: "limit 3, window 60 s".
 func (t attempt) about() string {
 	var parts []string
 	for i, field := range argFields(t.script, len(t.args)) {
@@ -58,7 +58,7 @@ func (t attempt) about() string {
 	return strings.Join(parts, ", ")
 }
 
-// meaning is a decision in words: granted, remaining and wait are the first fields of every one.
+// meaning describes a decision. Every reply begins with granted, remaining and wait.
 func (s screen) meaning(values []int64) safe {
 	granted, wait := values[0], values[2]
 	switch {
@@ -72,7 +72,7 @@ func (s screen) meaning(values []int64) safe {
 	return s.paint(red, "not granted: permits come free "+length(wait)+" from now")
 }
 
-// replies shows many replies to one question, a row each.
+// replies prints many replies to the same call as a table.
 func (s screen) replies(script sluice.Script, all [][]int64) {
 	fields := replyFields(script, len(all[0]))
 	names := []string{"#"}
@@ -106,17 +106,17 @@ func styleOfGrant(granted int64) style {
 	return red
 }
 
-// replyFields are the fields of a reply of so many integers; the repeated ones at its end are numbered.
+// replyFields returns the fields of a reply with count integers. Repeated fields are numbered.
 func replyFields(script sluice.Script, count int) []sluice.Field {
 	return repeatedTo(count, script.Reply)
 }
 
-// argFields are the fields of so many arguments, numbered likewise.
+// argFields returns the fields of count arguments. Repeated fields are numbered.
 func argFields(script sluice.Script, count int) []sluice.Field {
 	return repeatedTo(count, script.Args)
 }
 
-// repeatedTo is so many fields, those at the end that are repeated numbered from 1 on.
+// repeatedTo returns count fields. The repeated fields at the end are numbered from 1.
 func repeatedTo(count int, all []sluice.Field) []sluice.Field {
 	group := slices.IndexFunc(all, func(field sluice.Field) bool { return field.Repeated })
 	if group < 0 {
@@ -132,18 +132,18 @@ func repeatedTo(count int, all []sluice.Field) []sluice.Field {
 	return fields[:count]
 }
 
-// shown is a value with its unit, and as it is where that differs.
+// shown formats a value with its unit, followed by the raw value if that differs.
 func shown(field sluice.Field, value int64) string {
 	switch {
 	case field.Type == "us" && value != 0:
 		return fmt.Sprintf("%s (%d us)", length(value), value)
 	case field.Type == "time":
-		return fmt.Sprintf("%s (%d us)", time.UnixMicro(value).UTC().Format(momentLayout), value)
+		return fmt.Sprintf("%s (%d us)", time.UnixMicro(value).UTC().Format(timeLayout), value)
 	}
 	return strconv.FormatInt(value, 10)
 }
 
-// shortly is a value with its unit.
+// shortly formats a value with its unit.
 func shortly(field sluice.Field, value int64) string {
 	if field.Type == "us" {
 		return length(value)
@@ -151,7 +151,7 @@ func shortly(field sluice.Field, value int64) string {
 	return strconv.FormatInt(value, 10)
 }
 
-// length is a number of microseconds in a unit that a person would choose.
+// length formats a duration in microseconds with a readable unit.
 func length(us int64) string {
 	seconds := float64(us) / 1e6
 	switch {
@@ -171,7 +171,7 @@ func length(us int64) string {
 	return rounded(seconds/86400) + " days"
 }
 
-// rounded is a number with up to three decimals, and none at its end that say nothing.
+// rounded formats a number with up to three decimals, without zeros at the end.
 func rounded(n float64) string {
 	text := strconv.FormatFloat(math.Round(n*1e3)/1e3, 'f', 3, 64)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")

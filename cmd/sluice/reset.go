@@ -16,39 +16,40 @@ import (
 
 const resetUsage = `usage: sluice reset [flags] <limiter> <subject> [name=value ...]
 
-Removes what the scripts hold against one subject: its next call is decided as
-if it were the first. It asks nothing; --dry-run shows what would go. It says
-key by key what went, what stays, and what it could not remove.
+Unblocks a subject: removes its state, so that the next call is decided as the
+first one. It does not ask for confirmation: see --dry-run. For each key it
+prints whether it was removed, stays, or could not be removed.
 
-It finds the keys as sluice inspect does: by SCAN through all keys of the server
-that has the subject (in a cluster the master of its slot), then removes each by
-UNLINK. With prefix=sluice unless that is given.
+It finds the keys like sluice inspect, with SCAN on the server that has the
+subject (in a cluster the master of its slot), and removes each with UNLINK. The
+prefix is sluice, or prefix=.
 
-The rate of a token_bucket stays unless --config is given. A key that no script
-of this version has stays, too, and is named. Permits that a process holds as a
-lease, and denials that it remembers, are not in Redis: they end by themselves.
+The rate of a token_bucket stays, unless --config is given. Keys of no known
+script stay too, and are named. Leases and remembered denials are kept in the
+processes, not in Redis: they end by themselves.
 
-` + targetUsage + `  --dry-run         removes nothing and shows what would go
-  --config          removes the rate of a token_bucket, too, so that its callers
-                    set theirs again. sluice set-rate changes it
+` + targetUsage + `  --dry-run         only show what would be removed
+  --config          also remove the rate of a token_bucket. The next caller's
+                    rate applies then. To change the rate use sluice set-rate
   --no-scan         only keys that the arguments name: slice= (and lease_age=)
-                    for a slice_ring, client= for one's permits
+                    for a slice_ring, client= for the permits of a client
   --color WHEN      auto (the default), always or never
 
   sluice reset --dry-run send-code ada@example.com
   sluice reset send-code ada@example.com
 
-The rights that the user needs, which are not those of sluice acl:
+The user needs these rights, which the users of sluice acl do not have:
 
   ACL SETUSER night on >secret resetchannels ~sluice:* +scan +exists +unlink
 
---no-scan works without +scan, --dry-run without +unlink; a cluster wants
-+cluster|slots besides. SCAN shows the names of all keys.
+--no-scan works without +scan, --dry-run without +unlink. A cluster also needs
++cluster|slots. SCAN shows the names of all keys.
 
-The exit status is 0 if all keys of the subject were seen and each has gone, or
-stays as it should, or if there were none; 1 if one could not be removed or is
-not known, or if not all was seen: a server did not answer or refused, a slot is
-moving, --no-scan found nothing. The message names the server and what it said.
+The exit status is 0 if all keys of the subject were found and removed, except
+those that should stay, and if there were none. It is 1 if a key could not be
+removed or is of no known script, or if keys may have been missed: a server did
+not answer or refused, a slot is moving, --no-scan found nothing. The message
+names the server and its reply.
 `
 
 // resetFlags are the flags of reset.
@@ -60,7 +61,7 @@ type resetFlags struct {
 	color  string
 }
 
-// resetting is what is to be removed: the keys of a subject of which the names are known without a scan.
+// resetting holds the subject to reset and those of its keys whose names are known without a scan.
 type resetting struct {
 	subject string
 	keys    []stored.Key
@@ -87,14 +88,14 @@ func parseReset(args []string) (resetFlags, resetting, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.values)) {
 		if !slices.Contains([]string{"prefix", "slice", "lease_age", "client"}, name) {
-			return f, resetting{}, usagef("reset has no %s: want prefix, slice, lease_age or client", given(name))
+			return f, resetting{}, usagef("reset has no argument %s: want prefix, slice, lease_age or client", given(name))
 		}
 	}
 	keys, err := allKeysOf(others[0], others[1], w)
 	return f, resetting{others[1], keys}, err
 }
 
-// allKeysOf are the keys of a subject, those of permits beside their config too, as far as the arguments name them.
+// allKeysOf returns the keys of a subject that the arguments name: configs and permits.
 func allKeysOf(limiter, subject string, w words) ([]stored.Key, error) {
 	return keysBy(limiter, subject, w, func(script sluice.Script) []sluice.Key { return script.Keys })
 }
@@ -104,15 +105,7 @@ func (a app) reset(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, err := a.newScreen(a.stdout, f.color)
-	if err != nil {
-		return err
-	}
-	t, err := a.target(f.target)
-	if err != nil {
-		return err
-	}
-	rdb, release, err := t.holder(ctx, todo.keys[0].Text)
+	out, rdb, release, err := a.openHolder(ctx, f.color, f.target, todo.keys[0])
 	if err != nil {
 		return err
 	}
@@ -125,11 +118,10 @@ func (a app) reset(ctx context.Context, args []string) error {
 	return errors.Join(r.removeAll(ctx, found), r.missed(todo, found))
 }
 
-// findAll looks for every key of the subject. Where it may not go through all of them, it asks for those whose names
-// are known.
+// findAll looks for every key of the subject. If it may not scan, it checks the keys whose names are known.
 func (a app) findAll(ctx context.Context, rdb *redis.Client, f resetFlags, todo resetting) search {
 	named := inspection{keys: todo.keys}
-	found := named.search(rdb)
+	found := named.newSearch(rdb)
 	found.missed = errNotScanned
 	if !f.noScan {
 		found = a.search(ctx, rdb, named)
@@ -153,18 +145,18 @@ func (a app) findAll(ctx context.Context, rdb *redis.Client, f resetFlags, todo 
 	return found
 }
 
-// remover removes keys, or shows what it would remove, and says of each how that went.
+// remover removes keys, or shows what it would remove, and prints the result for each.
 type remover struct {
 	screen
 	resetFlags
 	rdb     *redis.Client
-	gone    int   // that were removed, or would be
-	failed  int   // that were to be removed, and were not or may not have been
-	unknown int   // of no script here
+	gone    int   // keys removed, or that would be
+	failed  int   // keys not removed, or perhaps not
+	unknown int   // keys of no known script
 	err     error // the first
 }
 
-// removeAll removes what was found. It stops where the server does not answer any more.
+// removeAll removes the keys that were found. It stops when the server does not answer.
 func (r *remover) removeAll(ctx context.Context, found search) error {
 	if len(found.keys) == 0 {
 		if found.missed == nil {
@@ -189,16 +181,16 @@ func (r *remover) removeAll(ctx context.Context, found search) error {
 	return r.verdict(ctx, found)
 }
 
-// see does to one key what is right for it.
+// see removes one key or says why it stays.
 func (r *remover) see(ctx context.Context, text string) {
 	key, known := stored.ParseKey(text)
 	script, _ := key.Script()
 	switch {
 	case !known:
 		r.unknown++
-		r.line(yellow, "unknown", text, ": no script here has such a key, so it stays")
+		r.line(yellow, "unknown", text, ": no known script has such a key, so it stays")
 	case key.IsConfig() && !r.config:
-		r.line(plain, "stays", text, ": the rate; --config removes it, too")
+		r.line(plain, "stays", text, ": the rate; --config removes it too")
 	case r.dryRun:
 		r.gone++
 		r.line(plain, "would go", text, " ("+fullName(script)+")")
@@ -207,7 +199,7 @@ func (r *remover) see(ctx context.Context, text string) {
 	}
 }
 
-// remove removes one key. Only what the server says is said of it.
+// remove removes one key. What it prints follows the server's reply only.
 func (r *remover) remove(ctx context.Context, text, script string) {
 	n, err := r.rdb.Unlink(ctx, text).Result()
 	switch {
@@ -219,7 +211,7 @@ func (r *remover) remove(ctx context.Context, text, script string) {
 	case stored.IsReply(err):
 		r.line(red, "left", text, ": "+errorText(err))
 	default:
-		r.line(red, "unknown", text, ": no reply, so it may have gone: "+errorText(err))
+		r.line(red, "unknown", text, ": no reply, so it may have been removed: "+errorText(err))
 	}
 	if err != nil {
 		r.failed++
@@ -233,7 +225,7 @@ func (r *remover) line(as style, what, key, remark string) {
 	r.printf("  %s%s%s\n", r.paint(as, pad(what, len("would go  "))), key, remark)
 }
 
-// verdict is the error of keys that are still there, or may be.
+// verdict returns the error for keys that are or may be still there.
 func (r *remover) verdict(ctx context.Context, found search) error {
 	var errs []error
 	switch {
@@ -244,13 +236,13 @@ func (r *remover) verdict(ctx context.Context, found search) error {
 			found.node, r.err))
 	}
 	if r.unknown > 0 {
-		errs = append(errs, fmt.Errorf("it is not known what %s: a newer sluice may have them, or UNLINK removes them",
+		errs = append(errs, fmt.Errorf("it is not known what %s: a newer sluice may know; UNLINK removes keys",
 			counted(r.unknown, "key is", "keys are")))
 	}
 	return errors.Join(errs...)
 }
 
-// missed is the error of a search that may not have seen all keys, and says so on the screen where that was wanted.
+// missed returns the error of a search that may have missed keys. If the user asked for that, it prints a note.
 func (r *remover) missed(todo resetting, found search) error {
 	switch {
 	case found.missed == nil:
@@ -259,5 +251,5 @@ func (r *remover) missed(todo resetting, found search) error {
 		r.printf("note: there may be more: %s\n", found.missed)
 		return nil
 	}
-	return fmt.Errorf("not known whether more is stored for %s: %w", strings.TrimSpace(todo.subject), found.missed)
+	return fmt.Errorf("it is not known whether more is stored for %s: %w", strings.TrimSpace(todo.subject), found.missed)
 }

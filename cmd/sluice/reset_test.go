@@ -113,7 +113,7 @@ func TestServerResetLeavesUnknown(t *testing.T) {
 	must(t, rdb.Set(background, "sluice:try:{demo}:new9", "x", 0).Err())
 	must(t, rdb.Set(background, "sluice:try:{demo}:ll1", "foreign", 0).Err())
 	got := sluiceRun([]string{"SLUICE_REDIS=" + rdb.Options().Addr}, "reset", "try", "demo")
-	wantUnknown(t, got, `  removed   sluice:try:\{demo\}:ll1`, `  unknown   sluice:try:\{demo\}:new9: no script here`,
+	wantUnknown(t, got, `  removed   sluice:try:\{demo\}:ll1`, `  unknown   sluice:try:\{demo\}:new9: no known script`,
 		"removed 1 key\n", "it is not known what 1 key is")
 	wantKeys(t, rdb, "sluice:try:{demo}:new9")
 }
@@ -191,7 +191,7 @@ func TestResetClaimsNothing(t *testing.T) {
 	}))
 	got := sluiceRun(nil, "reset", "--redis", addr, "a", "b")
 	wantUnknown(t, got, `  removed   sluice:a:\{b\}:gcra1 `,
-		`  unknown   sluice:a:\{b\}:ll1: no reply, so it may have gone`,
+		`  unknown   sluice:a:\{b\}:ll1: no reply, so it may have been removed`,
 		"  left      1 more key, not tried", "removed 1 key\n", "not removed: 2 keys under ")
 
 	addr = fakeServer(t, resetReply(func(string) string { return ":0\r\n" }))
@@ -275,7 +275,7 @@ func TestServerSetRate(t *testing.T) {
 
 	got := set("rate=5 interval=1m30s")
 	wantText(t, got, exitDone,
-		`^token_bucket_set_v1 on redis://\S+\nkey sluice:sms:\{acme\}:tb1\nbefore: no rate was stored: are`,
+		`^token_bucket_set_v1 on redis://\S+\nkey sluice:sms:\{acme\}:tb1\nbefore: no rate was stored: check`,
 		`\nin force: 5 in 90 s, all clients together\n`, `  rate +5\n  interval +90 s \(90000000 us\)\n  scope +0\n`)
 	wantNarrow(t, "set-rate", got.stdout)
 	if ttl := rdb.TTL(background, key).Val(); ttl != -1 {
@@ -289,8 +289,8 @@ func TestServerSetRate(t *testing.T) {
 	wantText(t, set("rate=9 interval=10us"), exitFailed, "bad interval: ")
 
 	must(t, rdb.HSet(background, key, "rate", "many").Err())
-	wantText(t, set("rate=3 interval=1s"), exitFailed, "what is stored is damaged, .*: want scope=0 or scope=1, too")
-	wantText(t, set("rate=3 interval=1s scope=0"), exitDone, "before: what was stored was damaged\n",
+	wantText(t, set("rate=3 interval=1s"), exitFailed, "the stored rate is damaged .*: want scope=0 or scope=1 too")
+	wantText(t, set("rate=3 interval=1s scope=0"), exitDone, "before: the stored rate was damaged\n",
 		"in force: 3 in 1 s, all")
 	must(t, rdb.Del(background, key).Err())
 	must(t, rdb.Set(background, key, "x", 0).Err())
@@ -308,7 +308,7 @@ func TestServerSetRateRights(t *testing.T) {
 	for _, refused := range []string{"script|load", "evalsha", "hmget", "hset", "persist"} {
 		must(t, rdb.ACLSetUser(background, "night", append(rules[:len(rules):len(rules)], "-"+refused)...).Err())
 		want := "NOPERM|The user executing the script can't run"
-		wantText(t, sluiceRun(nil, args...), exitFailed, want, "cure: (sluice load|grant this user)")
+		wantText(t, sluiceRun(nil, args...), exitFailed, want, "cure: (run sluice load|grant this user)")
 		if refused == "script|load" {
 			must(t, rdb.ACLSetUser(background, "night", rules...).Err())
 			wantText(t, sluiceRun(nil, args...), exitDone, "in force: 5 in 60 s") // it loads the script
@@ -330,7 +330,7 @@ func TestSetRateLostReply(t *testing.T) {
 		return "garbage\r\n"
 	})
 	got := sluiceRun(nil, "set-rate", "--redis", addr, "sms", "acme", "rate=5", "interval=1m")
-	wantText(t, got, exitFailed, "outcome unknown|no reply", "cure: it is set or not; the same command again does no harm")
+	wantText(t, got, exitFailed, "outcome unknown|no reply", "cure: the rate may or may not be set; it is safe to run the same command again")
 	if strings.Contains(got.stdout, "in force") || strings.Contains(got.stderr, "charged") {
 		t.Errorf("%s%s", got.stdout, got.stderr)
 	}

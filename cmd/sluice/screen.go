@@ -9,17 +9,17 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is a place to write to and what can be shown there.
+// screen is an output and what it can show.
 type screen struct {
 	w       io.Writer
 	color   bool
 	unicode bool
-	live    bool // a terminal on which lines can be drawn again
-	rows    int  // 0 where it is no terminal
+	live    bool // a terminal on which lines can be redrawn
+	rows    int  // 0 if it is not a terminal
 	columns int
 }
 
-// newScreen looks at w and the environment; color is "auto", "always" or "never".
+// newScreen finds out what w can show, from w and the environment; color is "auto", "always" or "never".
 func (a app) newScreen(w io.Writer, color string) (screen, error) {
 	s := screen{w: w, unicode: a.wantsUnicode()}
 	dumb := a.getenv("TERM") == "dumb"
@@ -39,7 +39,7 @@ func (a app) newScreen(w io.Writer, color string) (screen, error) {
 	return s, nil
 }
 
-// wantsUnicode reports whether the locale's characters are UTF-8.
+// wantsUnicode reports whether the locale is UTF-8.
 func (a app) wantsUnicode() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if locale := strings.ToUpper(a.getenv(name)); locale != "" {
@@ -49,7 +49,7 @@ func (a app) wantsUnicode() bool {
 	return false
 }
 
-// style is how a piece of text stands out, as the numbers of an SGR sequence.
+// style is the look of a text: the numbers of an SGR escape sequence.
 type style string
 
 const (
@@ -62,10 +62,10 @@ const (
 	alarm  style = "1;37;41"
 )
 
-// paint returns text, made printable, in a style, or just that where there is no colour.
+// paint returns text made printable, and styled if the screen has colour.
 func (s screen) paint(as style, text string) safe { return s.painted(as, printable(text)) }
 
-// painted returns a text that is printable already in a style.
+// painted is paint for text that is already printable.
 func (s screen) painted(as style, text safe) safe {
 	if !s.color || as == plain || text == "" {
 		return text
@@ -73,5 +73,5 @@ func (s screen) painted(as style, text safe) safe {
 	return "\x1b[" + safe(as) + "m" + text + "\x1b[0m"
 }
 
-// printf writes a format of ours. Every text among its arguments is made printable, unless it is safe.
+// printf prints. Every text among the arguments is made printable, unless it is safe.
 func (s screen) printf(format string, args ...any) { fmt.Fprintf(s.w, format, shownArgs(args)...) }

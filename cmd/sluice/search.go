@@ -16,31 +16,31 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-// How a search goes through the keys of a server: 200 keys take Redis about 0.2 ms, and it has three quarters of the
-// time for others. A million keys take 5 to 10 s.
+// How a search scans the keys of a server. A page of 200 keys takes Redis about 0.2 ms, and three quarters of the time
+// are left to other clients. A million keys take 5 to 10 s.
 const (
 	searchPage  = 200
 	searchShare = 25 // percent of the time
-	mostOthers  = 20 // keys that are looked at beside those that the arguments name
+	maxOthers   = 20 // keys to look at besides those that the arguments name
 )
 
-// search is what a scan found under the keys of one subject of one limiter.
+// search is the result of a scan for the keys of one subject of one limiter.
 type search struct {
 	pattern string
 	node    string
 	keys    []string // all of them, sorted
 	missed  error    // why there may be more
 
-	clients  int      // of a token_bucket in which each has the rate to itself: keys that are only counted
-	unknown  []string // keys of no layout that is known here
-	unlooked int      // keys above mostOthers
+	clients  int      // clients of a token_bucket with a rate for each: only counted
+	unknown  []string // keys of no known layout
+	unlooked int      // keys above maxOthers
 }
 
-// errNotScanned is why a search that the user did not want may have missed something.
+// errNotScanned is why a search with --no-scan may have missed keys.
 var errNotScanned = errors.New(
-	"--no-scan looks only at keys that the arguments name, as slice=, lease_age= and client= do")
+	"--no-scan looks only at keys that the arguments name, by slice=, lease_age= and client=")
 
-// holder is a client of the server that has a key, and how to let go of it.
+// holder returns a client for the server that has a key, and a function that closes it.
 func (t target) holder(ctx context.Context, key string) (*redis.Client, func(), error) {
 	switch t.flag {
 	case "cluster":
@@ -48,7 +48,7 @@ func (t target) holder(ctx context.Context, key string) (*redis.Client, func(), 
 		node, err := rdb.MasterForKey(ctx, key)
 		if err != nil {
 			_ = rdb.Close()
-			return nil, nil, fmt.Errorf("asking the cluster who has %s: %w", key, err)
+			return nil, nil, fmt.Errorf("asking the cluster for the master of %s: %w", key, err)
 		}
 		return node, func() { _ = rdb.Close() }, nil
 	case "sentinel":
@@ -68,16 +68,15 @@ func (t target) holder(ctx context.Context, key string) (*redis.Client, func(), 
 	return rdb, func() { _ = rdb.Close() }, nil
 }
 
-// search is one in which nothing was found yet.
-func (i inspection) search(rdb *redis.Client) search {
+// newSearch returns an empty search.
+func (i inspection) newSearch(rdb *redis.Client) search {
 	begin := strings.TrimSuffix(i.keys[0].Text, i.keys[0].Code)
 	return search{pattern: begin + "*", node: rdb.Options().Addr}
 }
 
-// search looks for every key of a subject on the server that has them, which in a cluster is one: they share a hash
-// tag.
+// search looks for every key of a subject. They are all on one server, in a cluster too, because they share a hash tag.
 func (a app) search(ctx context.Context, rdb *redis.Client, i inspection) search {
-	s := i.search(rdb)
+	s := i.newSearch(rdb)
 	begin := strings.TrimSuffix(s.pattern, "*")
 	progress := a.newScanProgress()
 	keys, err := scanAll(ctx, rdb, begin, progress)
@@ -92,9 +91,9 @@ func (a app) search(ctx context.Context, rdb *redis.Client, i inspection) search
 	return s
 }
 
-// scanAll goes once through all keys of a server and returns those that begin so, sorted.
+// scanAll scans all keys of a server once and returns those with the prefix begin, sorted.
 func scanAll(ctx context.Context, rdb *redis.Client, begin string, progress *scanProgress) ([]string, error) {
-	total := rdb.DBSize(ctx).Val() // for the eye only
+	total := rdb.DBSize(ctx).Val() // only for the progress line
 	found, seen, cursor := map[string]bool{}, int64(0), uint64(0)
 	for {
 		began := time.Now()
@@ -118,16 +117,16 @@ func scanAll(ctx context.Context, rdb *redis.Client, begin string, progress *sca
 	}
 }
 
-// globEscape takes the meaning from what Redis's patterns understand.
+// globEscape escapes the special characters of Redis's patterns.
 var globEscape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// stays asks for a key that nobody has. A server to which the slot does not belong, or not with all its keys while it
-// moves, answers MOVED or ASK, where SCAN would have missed what is elsewhere.
+// stays checks that the subject's slot has not moved. It asks for a key that does not exist: a server without the slot,
+// or with a part of its keys while it moves, answers MOVED or ASK. SCAN would then have missed the keys elsewhere.
 func stays(ctx context.Context, rdb *redis.Client, begin string) error {
 	return rdb.Exists(ctx, begin+"none-"+rand.Text()).Err()
 }
 
-// others are the keys that were found and not looked at yet, as far as they are to be looked at.
+// others returns the keys that were found and still have to be looked at, up to maxOthers.
 func (s *search) others(views []view) []stored.Key {
 	perClient := false
 	seen := map[string]bool{}
@@ -144,7 +143,7 @@ func (s *search) others(views []view) []stored.Key {
 			s.unknown = append(s.unknown, text)
 		case perClient && key.Client() != "":
 			s.clients++
-		case len(others) == mostOthers:
+		case len(others) == maxOthers:
 			s.unlooked++
 		default:
 			others = append(others, key)
@@ -153,26 +152,26 @@ func (s *search) others(views []view) []stored.Key {
 	return others
 }
 
-// unread is how many keys were found of which it is not known what they say.
+// unread returns how many keys were found and not read.
 func (s search) unread() int { return len(s.unknown) + s.unlooked }
 
-// notes say what was found and is not shown, or may have been missed.
+// notes returns what was found and is not shown, and what may have been missed.
 func (s search) notes(i inspection, views []view) []string {
 	var notes []string
 	if s.clients > 0 {
-		notes = append(notes, counted(s.clients, "client has permits of its own",
-			"clients have permits of their own")+": client=<id> shows one's")
+		notes = append(notes, counted(s.clients, "client has its own permits",
+			"clients have their own permits")+": client=<id> shows those of one")
 	}
 	if s.unlooked > 0 {
 		notes = append(notes, counted(s.unlooked, "more key was",
 			"more keys were")+" found and not looked at: name one to see it")
 	}
 	for n, key := range s.unknown {
-		if n == mostOthers {
+		if n == maxOthers {
 			notes = append(notes, strconv.Itoa(len(s.unknown)-n)+" more keys of that kind")
 			break
 		}
-		notes = append(notes, "it is not known what this key is: "+key)
+		notes = append(notes, "this key is not known: "+key)
 	}
 	if i.named && len(views) > 0 && s.missed == errNotScanned {
 		notes = append(notes, "there may be more: "+s.missed.Error())

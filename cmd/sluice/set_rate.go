@@ -15,31 +15,31 @@ import (
 
 const setRateUsage = `usage: sluice set-rate [flags] <limiter> <subject> rate=N interval=D [scope=S]
 
-Sets how many permits a token_bucket grants in any interval, for all its callers
-from their next call on, by the script token_bucket_set (loaded when missing).
-It stays until it is set again: what the callers ask for does not count any
-more. sluice reset --config ends that. Permits in use stay in use.
+Sets how many permits a token_bucket grants in any interval. The rate applies to
+all callers from their next call on, and stays until it is set again: the rates
+that the callers pass are ignored. sluice reset --config ends that. Permits in
+use stay in use. It calls the script token_bucket_set and loads it if necessary.
 
   rate=       1 to 1000000
   interval=   microseconds, or with a unit: 250ms, 1m30s, 7d; 1ms to 366 days
-  scope=      0: all clients together; 1: each client by itself. Without it what
-              is stored stays as it is; where nothing is stored that is 0
-  prefix=     what the key begins with (default sluice)
+  scope=      0: all clients share the rate; 1: each client has the rate. The
+              default is the stored scope, or 0 if nothing is stored
+  prefix=     start of the key (default sluice)
 
 ` + targetUsage + `  --color WHEN      auto (the default), always or never
 
   sluice set-rate sms acme rate=200 interval=1s
 
-The rights that the user needs, which are not those of sluice acl:
+The user needs these rights, which the users of sluice acl do not have:
 
   ACL SETUSER night on >secret resetchannels ~sluice:* +evalsha +hmget +hset
       +hdel +persist +script|load
 
-+script|load only where the script is missing (before Redis 7 that is +script);
-a cluster wants +cluster|slots besides.
++script|load is needed only if the script is not loaded (before Redis 7 it is
++script). A cluster also needs +cluster|slots.
 
-The exit status is 0 if the server said that the rate is in force, else 1. After
-a lost reply that is not known: the same command again does no harm.
+The exit status is 0 if the server confirmed the rate, else 1. After a lost
+reply the rate may or may not be set: it is safe to run the command again.
 `
 
 // setRateFlags are the flags of set-rate.
@@ -48,10 +48,10 @@ type setRateFlags struct {
 	color  string
 }
 
-// rateChange is a rate that is to be set.
+// rateChange is the rate to set.
 type rateChange struct {
 	attempt
-	scoped bool // its scope was given
+	scoped bool // the user gave a scope
 }
 
 func parseSetRate(args []string) (setRateFlags, rateChange, error) {
@@ -76,7 +76,7 @@ func parseSetRate(args []string) (setRateFlags, rateChange, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.values)) {
 		if name != "prefix" && !takes(script, name) {
-			return f, rateChange{}, usagef("set-rate has no %s: want rate, interval, scope or prefix", given(name))
+			return f, rateChange{}, usagef("set-rate has no argument %s: want rate, interval, scope or prefix", given(name))
 		}
 	}
 	todo, err := newAttempt(script, append(others[2:], "limiter="+others[0], "subject="+others[1]))
@@ -89,11 +89,7 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, err := a.newScreen(a.stdout, f.color)
-	if err != nil {
-		return err
-	}
-	t, err := a.target(f.target)
+	out, t, err := a.open(f.color, f.target)
 	if err != nil {
 		return err
 	}
@@ -112,12 +108,12 @@ func (a app) setRate(ctx context.Context, args []string) error {
 		return fmt.Errorf("asking %s: %w", t, err)
 	}
 	out.printf("%s on %s\nkey %s\nbefore: %s\n\n", out.paint(bold, fullName(todo.script)), t, todo.keys[0], before)
-	out.printf("%s\n\n", out.paint(green, "in force: "+rateText(reply)))
+	out.printf("%s\n\n", out.paint(green, "in force: "+rateText(reply[0], reply[1], reply[2] == 1)))
 	out.reply(todo.script, reply)
 	return nil
 }
 
-// before reads what is stored, for the eye, and for the scope where that was not given.
+// before describes the stored config. If the user gave no scope, before takes it from there.
 func (c *rateChange) before(ctx context.Context, rdb redis.UniversalClient) (string, error) {
 	stored, err := rdb.HMGet(ctx, c.keys[0], "rate", "interval", "scope").Result()
 	if err != nil {
@@ -136,23 +132,23 @@ func (c *rateChange) before(ctx context.Context, rdb redis.UniversalClient) (str
 	}
 	switch {
 	case empty:
-		return "no rate was stored: are limiter and subject those of the callers?", nil
+		return "no rate was stored: check the limiter and the subject", nil
 	case len(values) == len(stored):
 		if !c.scoped {
 			c.args[2] = values[2]
 		}
-		return rateText(values), nil
+		return rateText(values[0], values[1], values[2] == 1), nil
 	case !c.scoped:
-		return "", errors.New("what is stored is damaged, so that the scope is not known: want scope=0 or scope=1, too")
+		return "", errors.New("the stored rate is damaged and its scope is not known: want scope=0 or scope=1 too")
 	}
-	return "what was stored was damaged", nil
+	return "the stored rate was damaged", nil
 }
 
-// rateText is a rate, an interval and a scope in words.
-func rateText(values []int64) string {
-	whose := "all clients together"
-	if values[2] == 1 {
-		whose = "each client by itself"
+// rateText describes the config of a token_bucket. The interval is in microseconds.
+func rateText(rate, interval int64, perClient bool) string {
+	scope := "all clients together"
+	if perClient {
+		scope = "each client by itself"
 	}
-	return fmt.Sprintf("%d in %s, %s", values[0], length(values[1]), whose)
+	return fmt.Sprintf("%d in %s, %s", rate, length(interval), scope)
 }

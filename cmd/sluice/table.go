@@ -7,12 +7,12 @@ import (
 
 // cell is one field of a table.
 type cell struct {
-	text  string // as it came, made printable when it is added
+	text  string // made printable when it is added
 	as    style
 	right bool // aligned to the right
 }
 
-// table is rows of cells in columns that are as wide as their widest cell, two spaces apart.
+// table is rows of cells. Columns are as wide as their widest cell, two spaces apart.
 type table struct{ rows [][]cell }
 
 func (t *table) add(cells ...cell) {
@@ -22,7 +22,7 @@ func (t *table) add(cells ...cell) {
 	t.rows = append(t.rows, cells)
 }
 
-// head adds the row that names the columns.
+// head adds the row with the names of the columns.
 func (t *table) head(names ...string) {
 	var cells []cell
 	for _, name := range names {
@@ -31,7 +31,7 @@ func (t *table) head(names ...string) {
 	t.add(cells...)
 }
 
-// print writes the table; a cell in the head is aligned as the one under it.
+// print prints the table. Cells of the head are aligned like the cells below them.
 func (t *table) print(s screen) {
 	if len(t.rows) > 1 {
 		for i := range t.rows[0] {

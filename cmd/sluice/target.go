@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"net"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
 // targetUsage explains targetFlags.
@@ -19,15 +22,15 @@ const targetUsage = `  --redis URL       a server: redis://[user:password@]host:
                     for TLS, or unix://; default $SLUICE_REDIS, else
                     redis://localhost:6379
   --cluster LIST    a cluster, by some of its nodes: host:port,host:port
-  --sentinel LIST   what sentinels watch: name@host:port,host:port
+  --sentinel LIST   the master that sentinels watch: name@host:port,host:port
                     Both LISTs may begin with rediss:// and user:password@
-                    In users and passwords these are written %XX: / %2F ? %3F
-                    # %23 @ %40 : %3A , %2C % %25. No message repeats a URL
-  $REDISCLI_AUTH    the password, where the URL has none
-  $SENTINEL_AUTH    the password of the sentinels themselves
+                    In users and passwords write these as %XX: / %2F ? %3F
+                    # %23 @ %40 : %3A , %2C % %25. Messages never show a URL
+  $REDISCLI_AUTH    the password, if the URL has none
+  $SENTINEL_AUTH    the password for the sentinels
 `
 
-// targetFlags say which deployment is meant.
+// targetFlags are the flags that name a deployment.
 type targetFlags struct{ redis, cluster, sentinel string }
 
 func (f *targetFlags) register(flags *flag.FlagSet) {
@@ -36,11 +39,11 @@ func (f *targetFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&f.sentinel, "sentinel", "", "")
 }
 
-// target is a deployment of Redis, and how to get into it.
+// target is a Redis deployment and how to connect to it.
 type target struct {
-	flag         string   // that names it: "redis", "cluster" or "sentinel"
-	master       string   // the name that the sentinels know it by
-	addrs        []string // the server, or those to ask for the others
+	flag         string   // the flag that names it: "redis", "cluster" or "sentinel"
+	master       string   // its name at the sentinels
+	addrs        []string // the server, or nodes to ask for the others
 	options      *redis.Options
 	sentinelAuth string
 }
@@ -88,13 +91,36 @@ func (a app) sentinelTarget(text string) (target, error) {
 	return t, err
 }
 
-// isName reports whether a text is what sentinels take for the name of a master.
+// open returns the screen on standard output and the deployment that the flags name.
+func (a app) open(color string, f targetFlags) (screen, target, error) {
+	out, err := a.newScreen(a.stdout, color)
+	if err != nil {
+		return screen{}, target{}, err
+	}
+	t, err := a.target(f)
+	return out, t, err
+}
+
+// openHolder returns the screen on standard output, a client for the server that has the key, and a function that
+// closes it.
+func (a app) openHolder(ctx context.Context, color string, f targetFlags, key stored.Key) (
+	out screen, rdb *redis.Client, release func(), err error,
+) {
+	out, t, err := a.open(color, f)
+	if err != nil {
+		return out, nil, nil, err
+	}
+	rdb, release, err = t.holder(ctx, key.Text)
+	return out, rdb, release, err
+}
+
+// isName reports whether sentinels accept a text as the name of a master.
 func isName(text string) bool {
 	return text != "" && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
-// listTarget reads the addresses behind --cluster or --sentinel; the scheme, the user and the password before the first
-// hold for all.
+// listTarget parses the addresses of --cluster or --sentinel. The scheme, user and password before the first address
+// apply to all.
 func (a app) listTarget(flag, text string) (target, error) {
 	scheme, rest := cutScheme(text)
 	user, hosts := cutUser(rest)
@@ -116,8 +142,8 @@ func (a app) listTarget(flag, text string) (target, error) {
 	return t, nil
 }
 
-// parseServer reads a URL or a bare host:port. Its errors show nothing of the text: whatever stands in it may belong to
-// a password.
+// parseServer parses a URL or host:port. Its errors show nothing of the text, because any part may belong to a
+// password.
 func (a app) parseServer(name, text string) (*redis.Options, error) {
 	options, err := parseURL(text)
 	if err != nil {
@@ -129,8 +155,8 @@ func (a app) parseServer(name, text string) (*redis.Options, error) {
 	return quiet(options), nil
 }
 
-// parseURL is redis.ParseURL with errors of our own, for bare addresses too. It refuses what could make a part of a
-// password an address or a path, which messages show.
+// parseURL is redis.ParseURL with our own errors, and takes host:port too. Messages show addresses and paths: so it
+// refuses URLs in which a part of a password could be taken for one.
 func parseURL(text string) (*redis.Options, error) {
 	scheme, rest := cutScheme(text)
 	scheme = cmp.Or(strings.ToLower(scheme), "redis://")
@@ -153,9 +179,9 @@ func parseURL(text string) (*redis.Options, error) {
 	}
 	switch {
 	case scheme == "unix://" && u.Host != "":
-		return nil, errors.New("want a path that begins with / behind unix:// or behind the @")
+		return nil, errors.New("want a path that begins with / after unix:// or after the @")
 	case !isHost(u.Hostname()):
-		return nil, errors.New("the host is no name and no address: want host:port")
+		return nil, errors.New("the host is not a name or an address: want host:port")
 	}
 	options, err := redis.ParseURL(scheme + rest)
 	if err != nil {
@@ -164,40 +190,40 @@ func parseURL(text string) (*redis.Options, error) {
 	return options, nil
 }
 
-// isHost reports whether a text can be a name or an address; an empty one is this machine.
+// isHost reports whether a text can be a host name or an address. The empty text is this machine.
 func isHost(text string) bool {
 	return isName(text) || text == "" || net.ParseIP(text) != nil
 }
 
-// urlProblem says what is wrong with a URL by the kind of the parser's error, without its text.
+// urlProblem describes the parser's error without the URL's text.
 func urlProblem(err error) error {
 	var escape url.EscapeError
 	switch text := err.Error(); {
 	case errors.As(err, &escape):
-		return errors.New("a % without two hexadecimal digits behind it: in a password % is written %25")
+		return errors.New("a % without two hexadecimal digits after it: in a password % is written %25")
 	case strings.Contains(text, "invalid port"):
-		return errors.New("the port is no number; in a user or a password / is written %2F, : is %3A, @ is %40")
+		return errors.New("the port is not a number; in a user or a password / is written %2F, : is %3A, @ is %40")
 	case strings.Contains(text, "invalid userinfo"):
-		return errors.New("a user or a password holds what a URL cannot: write it as %XX")
+		return errors.New("a user or a password has a character that a URL cannot hold: write it as %XX")
 	}
-	return errors.New("it is no URL: want redis://user:password@host:port, other characters written as %XX")
+	return errors.New("it is not a URL: want redis://user:password@host:port, with other characters written as %XX")
 }
 
-var errOption = errors.New("an option behind the ? is not known or has a wrong value; " +
+var errOption = errors.New("an option after the ? is unknown or has a wrong value; " +
 	"a password stands before the host, as in redis://:password@host:port")
 
-// optionProblem says what is wrong with the parts of a URL, as urlProblem does.
+// optionProblem describes an error in the parts of a URL without their text.
 func optionProblem(err error) error {
 	switch text := err.Error(); {
 	case strings.Contains(text, "invalid database number"), strings.Contains(text, "invalid URL path"):
-		return errors.New("want the number of a database behind the host, or nothing")
+		return errors.New("want a database number after the host, or nothing")
 	case strings.Contains(text, "unix socket path"):
-		return errors.New("want a path behind unix://")
+		return errors.New("want a path after unix://")
 	}
 	return errOption
 }
 
-// quiet are options for a program that makes few calls and reports errors itself.
+// quiet returns options for a program that makes few calls and reports errors itself.
 func quiet(options *redis.Options) *redis.Options {
 	options.DisableIdentity = true
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -214,13 +240,13 @@ func cutScheme(text string) (scheme, rest string) {
 	return "", text
 }
 
-// cutUser splits a text at its last @, which stays with what is before it.
+// cutUser splits a text after its last @.
 func cutUser(text string) (user, rest string) {
 	at := strings.LastIndex(text, "@") + 1
 	return text[:at], text[at:]
 }
 
-// String is the target as it would be given on the command line, without passwords.
+// String returns the target as on the command line, without passwords.
 func (t target) String() string {
 	scheme := ""
 	switch {
@@ -241,7 +267,7 @@ func (t target) String() string {
 	return text
 }
 
-// connect is a client of one node. It sends nothing twice.
+// connect returns a client for one node. It sends no command twice.
 func (t target) connect(addr string) *redis.Client {
 	options := *t.options
 	options.Addr = addr
@@ -255,7 +281,7 @@ func newClient(options *redis.Options) *redis.Client {
 	return rdb
 }
 
-// client is one that finds the right node for every key.
+// client returns a client that finds the node of every key.
 func (t target) client() redis.UniversalClient {
 	switch t.flag {
 	case "cluster":

@@ -17,7 +17,8 @@ func TestTarget(t *testing.T) {
 		sentinel string // its password
 	}{
 		{name: "nothing said", addrs: "localhost:6379", shown: "redis://localhost:6379"},
-		{name: "environment", env: []string{"SLUICE_REDIS=redis://cache:7000"}, addrs: "cache:7000", shown: "redis://cache:7000"},
+		{name: "environment", env: []string{"SLUICE_REDIS=redis://cache:7000"}, addrs: "cache:7000",
+			shown: "redis://cache:7000"},
 		{
 			name: "a flag wins", flags: targetFlags{redis: "redis://a"}, env: []string{"SLUICE_REDIS=redis://cache:7000"},
 			addrs: "a:6379", shown: "redis://a:6379",
@@ -28,10 +29,12 @@ func TestTarget(t *testing.T) {
 			addrs: "a:1", user: "ada:secret", tls: true, shown: "rediss://a:1/3",
 		},
 		{
-			name: "password in the environment", flags: targetFlags{redis: "redis://ada@a:1"}, env: []string{"REDISCLI_AUTH=secret"},
+			name: "password in the environment", flags: targetFlags{redis: "redis://ada@a:1"},
+			env:   []string{"REDISCLI_AUTH=secret"},
 			addrs: "a:1", user: "ada:secret", shown: "redis://a:1",
 		},
-		{name: "unix", flags: targetFlags{redis: "unix:///tmp/redis.sock"}, addrs: "/tmp/redis.sock", shown: "unix:///tmp/redis.sock"},
+		{name: "unix", flags: targetFlags{redis: "unix:///tmp/redis.sock"}, addrs: "/tmp/redis.sock",
+			shown: "unix:///tmp/redis.sock"},
 		{name: "cluster", flags: targetFlags{cluster: "a:1,b:2,c"}, addrs: "a:1,b:2,c:6379", shown: "a:1,b:2,c:6379"},
 		{
 			name: "cluster with TLS", flags: targetFlags{cluster: "rediss://ada:secret@a:1,b:2"},

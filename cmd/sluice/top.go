@@ -17,31 +17,32 @@ import (
 const topUsage = `usage: sluice top [flags]
 
 Shows the busiest subjects: those with the most permits stored, and those whose
-gcra bucket is furthest from full (a bucket does not say how many permits that
-is). It goes through the keys once by SCAN, in small pages, and rests between
-them, so that the server has time for others: at 5 % a million keys take
-about four minutes. Ctrl-C shows what was found so far. It writes nothing.
+gcra bucket is furthest from full (a bucket does not store its number of
+permits). It scans all keys once, in small pages with pauses between, so that
+other clients are not slowed down: with 5 % a million keys take about four
+minutes. Ctrl-C ends it and shows what was found. It writes nothing.
 
-Permits that have left their window count until a grant removes them, or the key
-expires: sluice inspect says which are live.
+Permits that have left their window are counted until a grant removes them or
+the key expires. sluice inspect shows how many are live.
 
   --limiter NAME    only this limiter
-  --prefix PREFIX   what the keys begin with (default sluice)
+  --prefix PREFIX   start of the keys (default sluice)
   --n N             subjects to show, 1 to 1000 (default 20)
-  --share P         percent of the time in which a page may be under way, 1 to
-                    100 (default 5)
-  --page N          keys that a page looks at, 10 to 1000 (default 50)
+  --share P         percent of the time spent scanning, 1 to 100 (default 5);
+                    the rest is pauses
+  --page N          keys scanned at a time, 10 to 1000 (default 50)
 
-` + targetUsage + `  --json            the same as JSON; times in microseconds
+` + targetUsage + `  --json            print JSON; times in microseconds
   --color WHEN      auto (the default), always or never
 
-Of a cluster every master is asked, one after the other; with --redis, a replica
-can be named to leave the master alone. The user may need more than the users of
-sluice acl: SCAN, DBSIZE, MEMORY USAGE and PTTL.
+In a cluster it asks all masters, one after the other. To keep load off a
+master, name a replica with --redis. The user needs SCAN, DBSIZE, MEMORY USAGE
+and PTTL too, which the users of sluice acl do not have.
 
-The exit status is 1 if a server did not answer or a key could not be read: what
-the others said is shown, and the message names the one that did not. A master
-without slots may be missing. Keys that a script would refuse are only counted.
+The exit status is 1 if a server did not answer or a key could not be read. The
+results of the other servers are shown, and the message names the failed one. A
+master without slots may be missing. Keys that a script would refuse are only
+counted.
 `
 
 // topFlags are the flags of top.
@@ -83,7 +84,7 @@ func parseTop(args []string) (topFlags, error) {
 	return f, nil
 }
 
-// pattern is the glob of the keys that are wanted.
+// pattern returns the glob of the keys to read.
 func (f topFlags) pattern() string { return f.prefix + ":" + cmp.Or(f.limiter, "*") + ":{*}:*" }
 
 func (a app) top(ctx context.Context, args []string) error {
@@ -91,11 +92,7 @@ func (a app) top(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, err := a.newScreen(a.stdout, f.color)
-	if err != nil {
-		return err
-	}
-	t, err := a.target(f.target)
+	out, t, err := a.open(f.color, f.target)
 	if err != nil {
 		return err
 	}
@@ -132,7 +129,7 @@ func (a app) top(ctx context.Context, args []string) error {
 	return c.verdict(ctx)
 }
 
-// verdict is the error that a census ends with: nil if every server and every key was read.
+// verdict returns the final error: nil if every server and every key was read.
 func (c *census) verdict(ctx context.Context) error {
 	var errs []error
 	for _, failure := range c.Failures {
@@ -150,29 +147,29 @@ func (c *census) verdict(ctx context.Context) error {
 	return nil
 }
 
-// fail notes a server of which not all is known.
+// fail records a server that could not be read completely.
 func (c *census) fail(node string, err error) {
 	c.Failures = append(c.Failures, nodeFailure{Node: node, Error: errorText(err), err: err})
 }
 
-// census is what was found about all subjects.
+// census is the result for all subjects.
 type census struct {
 	flags    topFlags
 	progress *scanProgress
 
-	Seen    int64      `json:"keys_seen"`   // of any kind, by the server's own count
-	Counted int        `json:"limiters"`    // of those, keys with permits or a bucket
-	Refused int        `json:"refused"`     // keys of ours that a script would refuse
-	Unread  int        `json:"unreadable"`  // keys of ours of which nothing is known: the server refused to say
+	Seen    int64      `json:"keys_seen"`   // all keys of the servers
+	Counted int        `json:"limiters"`    // keys with permits or a bucket
+	Refused int        `json:"refused"`     // our keys that a script would refuse
+	Unread  int        `json:"unreadable"`  // our keys that the server refused to show
 	Logs    []*subject `json:"permits"`     // by permits
 	Buckets []*subject `json:"backlog"`     // by how far they are from full
 	Partial bool       `json:"interrupted"` // not all keys were seen
 
-	// Failures are the servers of which not all is known, and why.
+	// Failures are the servers that could not be read completely, and why.
 	Failures []nodeFailure `json:"failures,omitempty"`
 
-	answered   int   // servers
-	unreadable error // of the first key that could not be read
+	answered   int   // servers that answered
+	unreadable error // the error of the first key that could not be read
 }
 
 // nodeFailure is what went wrong on a server.
@@ -189,17 +186,18 @@ type subject struct {
 	Limiter  string `json:"limiter"`
 	Subject  string `json:"subject"`
 	Client   string `json:"client,omitempty"`
-	LeaseAge int64  `json:"lease_age,omitempty"` // microseconds for which permits of a slice_ring may be held
+	LeaseAge int64  `json:"lease_age,omitempty"` // microseconds; how long permits of a slice_ring may be held
 	Permits  int64  `json:"permits,omitempty"`
 	Backlog  int64  `json:"backlog,omitempty"` // microseconds until a gcra is full
-	Idle     *int64 `json:"idle,omitempty"`    // microseconds since the newest permit, below 0 if it is booked ahead; a gcra does not tell
-	Memory   int64  `json:"memory,omitempty"`  // bytes
-	TTL      int64  `json:"ttl,omitempty"`     // microseconds
+	// microseconds since the newest permit; negative: booked ahead; not for gcra
+	Idle   *int64 `json:"idle,omitempty"`
+	Memory int64  `json:"memory,omitempty"` // bytes
+	TTL    int64  `json:"ttl,omitempty"`    // microseconds
 
 	node string
 }
 
-// take goes through the keys of one server.
+// take scans the keys of one server.
 func (c *census) take(ctx context.Context, t target, addr string) error {
 	rdb := t.connect(addr)
 	defer rdb.Close()
@@ -229,7 +227,7 @@ func (c *census) take(ctx context.Context, t target, addr string) error {
 	}
 }
 
-// rest sleeps so long that a page that took busy is a share, in percent, of the time.
+// rest sleeps so that the time busy is share percent of the whole.
 func rest(ctx context.Context, busy time.Duration, share int) error {
 	timer := time.NewTimer(busy * time.Duration(100-share) / time.Duration(share))
 	defer timer.Stop()
@@ -241,7 +239,7 @@ func rest(ctx context.Context, busy time.Duration, share int) error {
 	}
 }
 
-// turn looks at one page of keys.
+// turn reads one page of keys.
 func (c *census) turn(ctx context.Context, rdb *redis.Client, cursor uint64) (uint64, error) {
 	found, next, err := rdb.Scan(ctx, cursor, c.flags.pattern(), int64(c.flags.page)).Result()
 	if err != nil {
@@ -291,7 +289,7 @@ func (c *census) count(s stored.Summary, node string) {
 	}
 }
 
-// keep inserts a subject into the n busiest. SCAN may show a key twice.
+// keep inserts a subject into the n busiest. It ignores duplicates, because SCAN may return a key twice.
 func keep(busiest []*subject, one *subject, n int) []*subject {
 	busiest = slices.DeleteFunc(busiest, func(s *subject) bool { return s.Key == one.Key })
 	at, _ := slices.BinarySearchFunc(busiest, one, func(a, b *subject) int {
@@ -304,13 +302,13 @@ func keep(busiest []*subject, one *subject, n int) []*subject {
 	return busiest[:min(len(busiest), n)]
 }
 
-// lastWords is how long an interrupted census may ask on.
-const lastWords = 3 * time.Second
+// weighTimeout is how long an interrupted census may still send commands.
+const weighTimeout = 3 * time.Second
 
-// weigh asks for the memory and TTL of those that are shown, also when the census was interrupted. What the user
-// may not ask stays 0.
+// weigh asks for the memory and TTL of the subjects that are shown, even if the census was interrupted. What the user
+// has no right to stays 0.
 func (c *census) weigh(ctx context.Context, t target) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), weighTimeout)
 	defer cancel()
 	byNode := map[string][]*subject{}
 	for _, one := range slices.Concat(c.Logs, c.Buckets) {
@@ -333,7 +331,7 @@ func (c *census) weigh(ctx context.Context, t target) {
 	}
 }
 
-// census is the tables of the busiest.
+// census prints the tables of the busiest subjects.
 func (s screen) census(c census) {
 	if len(c.Logs) > 0 {
 		s.busiest(c.Logs, "permits", func(one *subject) string { return strconv.FormatInt(one.Permits, 10) })
@@ -346,11 +344,11 @@ func (s screen) census(c census) {
 	case c.Partial:
 		how = ", until it was interrupted"
 	case len(c.Failures) > 0:
-		how = ", without what is not known"
+		how = ", incomplete"
 	}
 	s.printf("%s in %s%s\n", counted(c.Counted, "limiter", "limiters"), counted(int(c.Seen), "key", "keys"), how)
 	if c.Refused > 0 {
-		s.printf("%s a script would refuse: sluice inspect <key> says why\n", counted(c.Refused, "key that", "keys that"))
+		s.printf("%s a script would refuse: see sluice inspect <key>\n", counted(c.Refused, "key that", "keys that"))
 	}
 }
 
@@ -381,7 +379,7 @@ func (s screen) busiest(subjects []*subject, measure string, text func(*subject)
 	s.printf("\n")
 }
 
-// ago is how long ago something was, to the second where that will do.
+// ago formats how long ago something was, rounded.
 func ago(us int64) string {
 	switch {
 	case us < 0:
@@ -392,7 +390,7 @@ func ago(us int64) string {
 	return roughly(us) + " ago"
 }
 
-// roughly is a length of time without what nobody wants to know of it.
+// roughly formats a rounded duration.
 func roughly(us int64) string {
 	for _, unit := range []int64{3_600_000_000, 60_000_000, 1_000_000, 1000} {
 		if us >= 10*unit {
@@ -416,18 +414,18 @@ func inBytes(n int64) string {
 	return fmt.Sprintf("%.0f kB", float64(n)/1000)
 }
 
-// scanProgress shows on a terminal how far a census has come.
+// scanProgress shows the progress of a scan on a terminal.
 type scanProgress struct {
 	screen
 	shown time.Time
 }
 
 func (a app) newScanProgress() *scanProgress {
-	s, _ := a.newScreen(a.stderr, "never") // it fails for an unknown colour only
+	s, _ := a.newScreen(a.stderr, "never") // the only error is an unknown colour
 	return &scanProgress{screen: s}
 }
 
-// show draws the line again, a few times a second.
+// show redraws the line, a few times a second.
 func (p *scanProgress) show(addr string, seen, total int64) {
 	if !p.live || time.Since(p.shown) < 200*time.Millisecond {
 		return
@@ -437,7 +435,7 @@ func (p *scanProgress) show(addr string, seen, total int64) {
 	if total > 0 {
 		of = fmt.Sprintf(" of %d", total)
 	}
-	p.printf("\r"+eraseLine+"%s: %d%s keys; Ctrl-C ends this", addr, seen, of)
+	p.printf("\r"+eraseLine+"%s: %d%s keys; Ctrl-C stops", addr, seen, of)
 }
 
 func (p *scanProgress) end() {

@@ -112,7 +112,8 @@ func TestServerTop(t *testing.T) {
 	var ranked []string
 	for _, one := range append(c.Logs[:6:6], c.Buckets...) {
 		ranked = append(ranked, fmt.Sprint(one.Subject, one.Client, " ", one.LeaseAge, " ", one.Permits, " ", one.Script))
-		if one.Memory < 50 || one.TTL < 1_000_000 || (one.Idle == nil) != (one.Script == "gcra_v1") || one.Idle != nil && *one.Idle < 0 {
+		if one.Memory < 50 || one.TTL < 1_000_000 || (one.Idle == nil) != (one.Script == "gcra_v1") || one.Idle != nil &&
+			*one.Idle < 0 {
 			t.Errorf("%+v", one)
 		}
 	}
@@ -131,7 +132,7 @@ func TestServerTop(t *testing.T) {
 	got = sluiceRun(env, "top", "--n", "3", "--share", "100")
 	wantText(t, got, exitDone, `^permits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n +8 .* slice_ring_v1 +try +8, leased 5 s\n\n *full in  expires  memory`,
 		"59 s .*gcra_v1 +try +sixty",
-		"38 limiters in 43 keys\n1 key that a script would refuse: sluice inspect <key> says why")
+		"38 limiters in 43 keys\n1 key that a script would refuse: see sluice inspect <key>")
 	wantNarrow(t, "top", got.stdout)
 	if strings.Contains(got.stderr, "keys") {
 		t.Errorf("progress where there is no terminal: %q", got.stderr)
@@ -157,7 +158,8 @@ func TestServerTopRefused(t *testing.T) {
 			"not known: 6 keys could not be read, the first with: NOPERM", "cure: grant")
 	}
 	must(t, rdb.ACLSetUser(background, "ada", "-scan").Err())
-	wantText(t, sluiceRun(nil, "top", "--redis", "redis://ada:pw@"+rdb.Options().Addr), exitFailed, "scanning .*NOPERM", "cure: grant")
+	wantText(t, sluiceRun(nil, "top", "--redis", "redis://ada:pw@"+rdb.Options().Addr), exitFailed, "scanning .*NOPERM",
+		"cure: grant")
 }
 
 // TestServerTopInterrupted interrupts it once it has begun.
@@ -179,20 +181,23 @@ func TestServerTopInterrupted(t *testing.T) {
 	})
 	cancel()
 	got := outcome{<-status, stdout.String(), stderr.String()}
-	wantText(t, got, exitInterrupted, `^permits .*\n +22? .* (min|s) +\d+ B `, `limiters in \d+ keys, until it was interrupted\n`, "interrupted\n$")
+	wantText(t, got, exitInterrupted, `^permits .*\n +22? .* (min|s) +\d+ B `,
+		`limiters in \d+ keys, until it was interrupted\n`, "interrupted\n$")
 }
 
 func TestServerTopCluster(t *testing.T) {
 	addrs := startCluster(t)
 	all := "--cluster=" + addrs[3]
 	for i := range 9 {
-		wantText(t, sluiceRun(nil, "try", all, "list_log", "limit=9", "window=1h", fmt.Sprint("subject=s", i), fmt.Sprint("permits=", i+1)), exitDone)
+		wantText(t, sluiceRun(nil, "try", all, "list_log", "limit=9", "window=1h", fmt.Sprint("subject=s", i),
+			fmt.Sprint("permits=", i+1)), exitDone)
 	}
 	got := sluiceRun(nil, "top", all, "--n", "9")
 	wantText(t, got, exitDone, "9 limiters in 9 keys")
 	lines := strings.Split(got.stdout, "\n")
 	for i := range 9 {
-		if want := fmt.Sprintf(" %d ", 9-i); !strings.Contains(lines[i+1], want) || !strings.HasSuffix(lines[i+1], fmt.Sprint("s", 8-i)) {
+		if want := fmt.Sprintf(" %d ", 9-i); !strings.Contains(lines[i+1], want) ||
+			!strings.HasSuffix(lines[i+1], fmt.Sprint("s", 8-i)) {
 			t.Errorf("%q, want%sof s%d", lines[i+1], want, 8-i)
 		}
 	}
@@ -267,14 +272,16 @@ func TestServerTopReplica(t *testing.T) {
 	fill(t, admin, 10)
 	host, port, _ := net.SplitHostPort(master.Addr)
 	must(t, replica.ReplicaOf(background, host, port).Err())
-	redistest.Await(t, "the replica has everything", func() bool { return replica.DBSize(background).Val() == admin.DBSize(background).Val() })
+	redistest.Await(t, "the replica has everything",
+		func() bool { return replica.DBSize(background).Val() == admin.DBSize(background).Val() })
 	wantText(t, sluiceRun(nil, "top", "--redis", replica.Options().Addr), exitDone, "10 limiters in 12 keys")
 	wantText(t, sluiceRun(nil, "inspect", "--redis", replica.Options().Addr, "sluice:try:{1}:ll1", "limit=3"), exitFailed,
 		"live: permits are in use", "left +not known: .*"+sluice.ListLogV1SHA1)
 }
 
 func TestAgo(t *testing.T) {
-	tests := map[int64]string{-5_000_000: "in 5 s", 0: "now", 999: "now", 9_999_000: "9.999 s ago", 61_234_567: "61 s ago", 7_265_000_000: "2.017 h ago"}
+	tests := map[int64]string{-5_000_000: "in 5 s", 0: "now", 999: "now", 9_999_000: "9.999 s ago",
+		61_234_567: "61 s ago", 7_265_000_000: "2.017 h ago"}
 	for us, want := range tests {
 		if got := ago(us); got != want {
 			t.Errorf("ago(%d) = %s, want %s", us, got, want)

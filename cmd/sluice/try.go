@@ -18,20 +18,19 @@ import (
 
 const tryUsage = `usage: sluice try [flags] <script> [name=value ...]
 
-Makes one decision with a script, by the names in its header, and shows the
-reply field by field. Unless they are given, permits is 1, max_wait and scope
-are 0, burst is the limit, and each call has a new id. Lengths of time are
-microseconds, or have a unit: 250ms, 1m30s, 7d. Moments are microseconds since
-1970, or 2030-01-31T12:00:00Z.
-The windows of slice_ring are slices_1=61 limit_1=5 slices_2= and so on;
-slices= and limit= will do for one.
+Makes one decision with a script and shows each field of the reply. The names of
+the arguments are those of the script's header. By default permits is 1,
+max_wait and scope are 0, burst is the limit, and each call has a new ID.
+Durations are microseconds, or
+have a unit: 250ms, 1m30s, 7d. Times are microseconds since 1970, or
+2030-01-31T12:00:00Z. The windows of slice_ring are slices_1=61 limit_1=5
+slices_2= and so on; for one window slices= and limit= are enough.
 
-The key is <prefix>:<limiter>:{<subject>}:<state>, with prefix=sluice,
-limiter=try, subject=demo and client=cli unless they are given; key=... sets it
-as a whole.
+The key is <prefix>:<limiter>:{<subject>}:<state>. By default prefix is sluice,
+limiter is try, subject is demo and client is cli. key=... sets the whole key.
 
-` + targetUsage + `  --embedded        a miniredis in this process, which begins and ends empty
-  --times N         the same decision N times, as a table (default 1)
+` + targetUsage + `--embedded        an empty miniredis in this process
+  --times N         make the decision N times and print a table (default 1)
   --color WHEN      auto (the default), always or never
 
   sluice try --embedded --times 4 list_log limit=3 window=1m
@@ -103,7 +102,7 @@ func (a app) try(ctx context.Context, args []string) error {
 		return err
 	}
 	defer closeAll()
-	replies, err := todo.make(ctx, loader.New(rdb), f.times)
+	replies, err := todo.run(ctx, loader.New(rdb), f.times)
 	var bad *loader.ArgumentError
 	switch {
 	case errors.As(err, &bad):
@@ -124,7 +123,7 @@ func (a app) try(ctx context.Context, args []string) error {
 	return nil
 }
 
-// tryServer is the server that the flags name, and how to let go of it.
+// tryServer returns a client for the server that the flags name, its name, and a function that closes it.
 func (a app) tryServer(f tryFlags) (redis.UniversalClient, string, func(), error) {
 	if f.embedded {
 		mini, err := miniredis.Run()
@@ -142,8 +141,8 @@ func (a app) tryServer(f tryFlags) (redis.UniversalClient, string, func(), error
 	return rdb, t.String(), func() { _ = rdb.Close() }, nil
 }
 
-// make makes the decision so many times.
-func (t attempt) make(ctx context.Context, limits *loader.Loader, times int) ([][]int64, error) {
+// run makes the decision a number of times.
+func (t attempt) run(ctx context.Context, limits *loader.Loader, times int) ([][]int64, error) {
 	var replies [][]int64
 	for range times {
 		reply, err := limits.Call(ctx, &t.script, t.keys, t.withID()...)
@@ -155,7 +154,7 @@ func (t attempt) make(ctx context.Context, limits *loader.Loader, times int) ([]
 	return replies, nil
 }
 
-// withID are the arguments, with a new request id where none was given.
+// withID returns the arguments, with a new request ID if none was given.
 func (t attempt) withID() []any {
 	args := slices.Clone(t.args)
 	for i, field := range t.script.Args {
@@ -166,7 +165,7 @@ func (t attempt) withID() []any {
 	return args
 }
 
-// explained is an error, with the header's words on the argument that it is about.
+// explained adds the header's text about the wrong argument to an error.
 func (t attempt) explained(err error) error {
 	var bad *loader.ArgumentError
 	if !errors.As(err, &bad) {
@@ -180,7 +179,7 @@ func (t attempt) explained(err error) error {
 	return err
 }
 
-// named reports whether a name is that of the argument, or that of one of its repetitions.
+// named reports whether name is the argument's name or that of one of its repetitions.
 func named(arg sluice.Field, name string) bool {
 	if !arg.Repeated {
 		return arg.Name == name

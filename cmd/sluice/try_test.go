@@ -18,9 +18,11 @@ func TestParseTry(t *testing.T) {
 		err  string
 	}{
 		{args: "gcra limit=10 window=1s", keys: "sluice:try:{demo}:gcra1", argv: "10 1000000 10 1 0"},
-		{args: "gcra limit=10 window=1s burst=3 permits=2 max_wait=1m30s", keys: "sluice:try:{demo}:gcra1", argv: "10 1000000 3 2 90000000"},
+		{args: "gcra limit=10 window=1s burst=3 permits=2 max_wait=1m30s", keys: "sluice:try:{demo}:gcra1",
+			argv: "10 1000000 3 2 90000000"},
 		{args: "limit=1 gcra", err: `there is no script "limit=1"`},
-		{args: "list_log limit=3 window=7d subject=a{b}% limiter=send-code prefix=p", keys: "p:send-code:{a%7Bb%7D%25}:ll1", argv: "3 604800000000 1 0"},
+		{args: "list_log limit=3 window=7d subject=a{b}% limiter=send-code prefix=p", keys: "p:send-code:{a%7Bb%7D%25}:ll1",
+			argv: "3 604800000000 1 0"},
 		{args: "list_log limit=3 window=60000000 key=mine", keys: "mine", argv: "3 60000000 1 0"},
 		{args: "list_log limit=3 window=1m log=mine", keys: "mine", argv: "3 60000000 1 0"},
 		{args: "zset_log limit=3 window=1d12h id=req-1", keys: "sluice:try:{demo}:zl1", argv: "3 129600000000 1 0 req-1"},
@@ -36,10 +38,13 @@ func TestParseTry(t *testing.T) {
 		},
 		{args: "slice_ring slice=1s slices=61 limit=5 limit_2=9", err: "slice_ring_v1 wants slices_2"},
 		{args: "slice_ring slice=1s slices=61 limit=5 limit_3=9", err: `slice_ring_v1 has no "limit_3"`},
-		{args: "slice_ring_return slice=1s taken=1893456000123456", keys: "sluice:try:{demo}:sr1:1000000", argv: "1000000 1893456000123456 1"},
-		{args: "slice_ring_return slice=1s taken=2030-01-01T01:00:00.123456+01:00", keys: "sluice:try:{demo}:sr1:1000000", argv: "1000000 1893456000123456 1"},
+		{args: "slice_ring_return slice=1s taken=1893456000123456", keys: "sluice:try:{demo}:sr1:1000000",
+			argv: "1000000 1893456000123456 1"},
+		{args: "slice_ring_return slice=1s taken=2030-01-01T01:00:00.123456+01:00", keys: "sluice:try:{demo}:sr1:1000000",
+			argv: "1000000 1893456000123456 1"},
 		{args: "slice_ring_return slice=1s taken=yesterday", err: `taken is "yesterday": want microseconds since 1970`},
-		{args: "gcra limit=-1 window=1s", keys: "sluice:try:{demo}:gcra1", argv: "-1 1000000 -1 1 0"}, // the script says what is wrong
+		// the script says what is wrong
+		{args: "gcra limit=-1 window=1s", keys: "sluice:try:{demo}:gcra1", argv: "-1 1000000 -1 1 0"},
 		{args: "gcra window=1s", err: "gcra_v1 wants limit: permits earned in a window (1 to 10000000)"},
 		{args: "gcra limit=1", err: "gcra_v1 wants window: length of the window (1 ms to 366 days)"},
 		{args: "gcra limit=1 window=soon", err: `window is "soon": want microseconds, or a unit`},
@@ -142,7 +147,8 @@ func TestServerTryWrongType(t *testing.T) {
 			}
 			continue
 		}
-		if got.status != exitFailed || !strings.Contains(got.stderr, "WRONGTYPE") || !strings.Contains(got.stderr, "cure: choose another subject") {
+		if got.status != exitFailed || !strings.Contains(got.stderr, "WRONGTYPE") ||
+			!strings.Contains(got.stderr, "cure: choose another subject") {
 			t.Errorf("%s: status %d\n%s", args, got.status, got.stderr)
 		}
 	}

@@ -131,7 +131,7 @@ func TestServerInspectFindsOthers(t *testing.T) {
 		wantText(t, sluiceRun(env, "try", "token_bucket", "rate=5", "interval=1m", "scope=1", "client="+who), exitDone)
 	}
 	wantText(t, sluiceRun(env, "inspect", "try", "demo"), exitDone, "config: ",
-		"note: 2 clients have permits of their own: client=")
+		"note: 2 clients have their own permits: client=")
 	wantText(t, sluiceRun(env, "try", "token_bucket_set", "rate=5", "interval=1m", "subject=ada"), exitDone)
 	wantText(t, sluiceRun(env, "inspect", "try", "ada"), exitDone, "rate       5 in 60 s", "absent: ")
 	must(t, rdb.Del(background, "sluice:try:{demo}:tb1").Err())
@@ -198,7 +198,8 @@ func TestNoNodes(t *testing.T) {
 		return "-ERR no\r\n"
 	})
 	for _, command := range []string{"load", "verify", "top"} {
-		wantText(t, sluiceRun(nil, command, "--cluster", addr), exitFailed, "asking "+addr+" for the nodes: it names none")
+		wantText(t, sluiceRun(nil, command, "--cluster", addr), exitFailed, "asking "+addr+
+			" for the nodes: the reply names no node")
 		wantText(t, sluiceRun(nil, command, "--sentinel", "main@"+addr), exitFailed, "asking "+addr+" for the nodes: ")
 	}
 }
@@ -211,7 +212,8 @@ func TestServerInspectBurst(t *testing.T) {
 	for _, args := range []string{"try demo window=100s", "sluice:try:{demo}:gcra1 window=100s",
 		"sluice:try:{demo}:gcra1 window=100s limit=10"} {
 		got := sluiceRun(env, append([]string{"inspect"}, strings.Fields(args)...)...)
-		wantText(t, got, exitDone, `  state      live`, "to see what is left, add what the callers use: burst=\n")
+		wantText(t, got, exitDone, `  state      live`,
+			"to see what is left, add the arguments that the callers use: burst=\n")
 		for _, never := range []string{"remaining", "permits left", "would be granted"} {
 			if strings.Contains(got.stdout, never) {
 				t.Errorf("%s: nobody has said the burst, and yet %q:\n%s", args, never, got.stdout)

@@ -11,7 +11,7 @@ import (
 
 const versionUsage = `usage: sluice version
 
-Prints the version of this program and how many scripts it carries.
+Prints the version of this program and the number of its scripts.
 `
 
 func (a app) version(_ context.Context, args []string) error {
@@ -26,7 +26,7 @@ func (a app) version(_ context.Context, args []string) error {
 	return nil
 }
 
-// moduleVersion is the version that the go command recorded, "(devel)" for a build from a work tree.
+// moduleVersion returns the version recorded by the go command: "(devel)" for a build from a checkout.
 func moduleVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-// view is what inspect finds out about one key, as --json shows it. Lengths of time are in microseconds, moments
-// in microseconds since 1970.
+// view is what inspect finds out about one key, as printed by --json. Durations are in microseconds, times in
+// microseconds since 1970.
 type view struct {
 	Key     string     `json:"key"`
 	Node    string     `json:"node"`
@@ -30,68 +30,68 @@ type view struct {
 	Type     string `json:"type,omitempty"`
 	Encoding string `json:"encoding,omitempty"`
 	Memory   int64  `json:"memory,omitempty"`
-	TTL      int64  `json:"ttl,omitempty"` // -1: it stays
+	TTL      int64  `json:"ttl,omitempty"` // -1: it never expires
 
 	Now     int64 `json:"now,omitempty"`
 	Entries int64 `json:"entries,omitempty"`
 	Permits int64 `json:"permits,omitempty"` // stored
 	Oldest  int64 `json:"oldest,omitempty"`
 	Newest  int64 `json:"newest,omitempty"`
-	Full    int64 `json:"full,omitempty"`    // the moment from which on a gcra is full
-	Limit   int64 `json:"limit,omitempty"`   // of the newest grant of a gcra
-	Written int64 `json:"written,omitempty"` // when that was
+	Full    int64 `json:"full,omitempty"`    // when a gcra is full again
+	Limit   int64 `json:"limit,omitempty"`   // the limit of a gcra's newest grant
+	Written int64 `json:"written,omitempty"` // when the newest grant was written
 
 	Window     int64     `json:"window,omitempty"`
 	WindowFrom string    `json:"window_from,omitempty"`
-	Live       int64     `json:"live,omitempty"` // of the permits, where the window is known
+	Live       int64     `json:"live,omitempty"` // live permits, if the window is known
 	Config     *rates    `json:"config,omitempty"`
 	Ring       *ringView `json:"ring,omitempty"`
 	History    *history  `json:"history,omitempty"`
 
 	Left    map[string]int64  `json:"left,omitempty"`   // the script's reply to a look
-	Wanted  []string          `json:"wanted,omitempty"` // the arguments that a look lacks
+	Wanted  []string          `json:"wanted,omitempty"` // arguments missing for a look
 	Refused map[string]string `json:"refused,omitempty"`
 
 	key     stored.Key
 	summary stored.Summary
-	asked   attempt // for what is left
+	asked   attempt // the look
 	reply   []int64
-	burst   int64 // that a gcra was asked with
+	burst   int64 // burst of the look at a gcra
 
-	grantedUnder int64 // the window of the newest permit in a log, by the TTL
+	grantedUnder int64 // the window of the newest permit of a log, from the TTL
 }
 
-// rates are the config of a token_bucket.
+// rates is the config of a token_bucket.
 type rates struct {
 	Rate      int64 `json:"rate"`
 	Interval  int64 `json:"interval"`
 	PerClient bool  `json:"per_client"`
 }
 
-// ringView is how a slice_ring is divided.
+// ringView describes the slices of a slice_ring.
 type ringView struct {
 	Slice int64 `json:"slice"`
 	Size  int64 `json:"size"`
 }
 
-// limitState is how a limiter stands.
+// limitState is the state of a limiter.
 type limitState string
 
 const (
 	stateAbsent  limitState = "absent"  // nothing is stored
 	stateLive    limitState = "live"    // permits are in use
-	stateIdle    limitState = "idle"    // something is stored, and none of it counts
+	stateIdle    limitState = "idle"    // something is stored, but no permit is live
 	stateConfig  limitState = "config"  // a rate; the permits are in other keys
-	stateVoid    limitState = "void"    // a clock that was ahead has written it
+	stateVoid    limitState = "void"    // a wrong clock wrote it: the scripts ignore it
 	stateDamaged limitState = "damaged" // the scripts answer BADSTATE
 	stateForeign limitState = "foreign" // the scripts answer WRONGTYPE
-	stateUnknown limitState = "unknown" // the user may not read it, or not what says how it stands
+	stateUnknown limitState = "unknown" // the user may not read what is needed to tell
 )
 
 // refused reports whether a script would refuse what is stored.
 func (v view) refused() bool { return v.State == stateDamaged || v.State == stateForeign }
 
-// newView looks at a key, on the server that has it.
+// newView reads a key on its server.
 func newView(ctx context.Context, node *redis.Client, key stored.Key, w words, columns int) (view, error) {
 	v := view{key: key, Node: node.Options().Addr, Refused: map[string]string{}}
 	if err := v.read(ctx, node, w); err != nil {
@@ -121,7 +121,7 @@ func newView(ctx context.Context, node *redis.Client, key stored.Key, w words, c
 	return v, v.look(ctx, node, w)
 }
 
-// read reads the state. A config leads to the permits that it is for.
+// read reads the state. For a config it reads the permits too.
 func (v *view) read(ctx context.Context, node *redis.Client, w words) error {
 	config := v.key.Config()
 	all, err := stored.Read(ctx, node, []stored.Key{config})
@@ -153,7 +153,7 @@ func (v *view) read(ctx context.Context, node *redis.Client, w words) error {
 	return v.fatal()
 }
 
-// permitsOf is the key of the permits that a config is for, or the config where that is not known.
+// permitsOf returns the key of the permits of a config, or the config itself if that key is not known.
 func (v *view) permitsOf(config stored.Key, w words) stored.Key {
 	if v.Config == nil || !v.Config.PerClient {
 		return config.With("all")
@@ -164,7 +164,7 @@ func (v *view) permitsOf(config stored.Key, w words) stored.Key {
 	return config
 }
 
-// fatal is an error that says that this is not the server to ask.
+// fatal returns an error that says that this is the wrong server.
 func (v *view) fatal() error {
 	if err := v.summary.Err; err != nil && !isRefusal(err) {
 		return fmt.Errorf("reading %s on %s: %w", v.key.Text, v.Node, err)
@@ -172,22 +172,22 @@ func (v *view) fatal() error {
 	return nil
 }
 
-// isRefusal reports whether a user may not send a command, or a server does not know it.
+// isRefusal reports whether the user may not send a command or the server does not know it.
 func isRefusal(err error) bool {
 	return strings.HasPrefix(err.Error(), "NOPERM") || strings.HasPrefix(err.Error(), "ERR unknown command")
 }
 
-// refuse notes why a line is missing.
+// refuse records why a line is missing.
 func (v *view) refuse(line string, err error) { v.Refused[line] = errorText(err) }
 
-// ask asks what the server knows of the key besides, each thing by itself: a user may be refused some. It
-// returns the moment at which the key expires, 0 where that is not known.
+// ask asks for the key's type, encoding, memory and TTL. A user may be refused some of them, so each has its own
+// command. It returns when the key expires, or 0 if that is not known.
 func (v *view) ask(ctx context.Context, node *redis.Client) (expires int64, err error) {
 	key := v.key.Text
 	pipe := node.Pipeline()
 	kind, encoding := pipe.Type(ctx, key), pipe.ObjectEncoding(ctx, key)
 	memory, ttl := pipe.MemoryUsage(ctx, key), pipe.PTTL(ctx, key)
-	moment := pipe.PExpireTime(ctx, key) // Redis 7
+	expireTime := pipe.PExpireTime(ctx, key) // Redis 7
 	if err := stored.Exec(ctx, pipe); err != nil {
 		return 0, fmt.Errorf("reading %s: %w", key, err)
 	}
@@ -204,11 +204,11 @@ func (v *view) ask(ctx context.Context, node *redis.Client) (expires int64, err 
 	v.Type, v.Encoding, v.Memory = kind.Val(), encoding.Val(), memory.Val()
 	v.TTL = ttl.Val().Microseconds()
 	if ttl.Val() < 0 {
-		v.TTL = int64(ttl.Val()) // -1 and -2 are no lengths of time
+		v.TTL = int64(ttl.Val()) // -1 and -2 are not durations
 	}
 	switch {
-	case moment.Err() == nil && moment.Val() > 0:
-		expires = moment.Val().Microseconds()
+	case expireTime.Err() == nil && expireTime.Val() > 0:
+		expires = expireTime.Val().Microseconds()
 	case v.TTL > 0:
 		expires = v.summary.Now + v.TTL
 	}
@@ -221,8 +221,8 @@ func (v *view) note(line string, reply redis.Cmder) {
 	}
 }
 
-// setWindow finds out how long permits count. A log expires a window after its newest permit, in whole
-// milliseconds rounded up.
+// setWindow finds out how long permits count. A log expires one window after its newest permit, rounded up to
+// milliseconds.
 func (v *view) setWindow(w words, expires int64) error {
 	given, isGiven := w.take("window")
 	if v.summary.HasHistory() && expires > v.summary.Newest {
@@ -232,7 +232,7 @@ func (v *view) setWindow(w words, expires int64) error {
 	case v.summary.Damage != "":
 	case v.summary.Ring != nil:
 		v.Ring = &ringView{v.summary.Ring.Slice, v.summary.Ring.Size}
-		v.Window, v.WindowFrom = v.Ring.Slice*v.Ring.Size, "all of the ring"
+		v.Window, v.WindowFrom = v.Ring.Slice*v.Ring.Size, "the whole ring"
 	case v.Config != nil:
 		v.Window, v.WindowFrom = v.Config.Interval, "the stored interval"
 	case isGiven:
@@ -244,12 +244,12 @@ func (v *view) setWindow(w words, expires int64) error {
 		v.WindowFrom = "as given"
 		return err
 	case v.grantedUnder > 0:
-		v.Window, v.WindowFrom = v.grantedUnder, "by the TTL"
+		v.Window, v.WindowFrom = v.grantedUnder, "from the TTL"
 	}
 	return nil
 }
 
-// judge says in words how the limiter stands.
+// judge describes the state of the limiter.
 func (v *view) judge() {
 	s := v.summary
 	v.Now, v.Entries, v.Permits, v.Oldest, v.Newest = s.Now, s.Entries, s.Permits, s.Oldest, s.Newest
@@ -262,56 +262,57 @@ func (v *view) verdict() (limitState, string) {
 	case s.Err != nil:
 		return stateUnknown, "it cannot be read: " + errorText(s.Err)
 	case strings.HasPrefix(s.Damage, "WRONGTYPE"):
-		return stateForeign, strings.TrimSpace("no limiter of ours: the scripts answer WRONGTYPE to a " + v.Type)
+		return stateForeign, strings.TrimSpace("not one of our limiters: the scripts answer WRONGTYPE to a " + v.Type)
 	case s.Damage != "":
 		return stateDamaged, "the scripts answer BADSTATE: " + s.Damage
 	case !s.Exists && v.Refused["rate"] != "":
-		return stateUnknown, "its config cannot be read, and there may be permits of single clients"
+		return stateUnknown, "its config cannot be read, and clients may have their own permits"
 	case !s.Exists && (v.Type == "none" || v.Type == ""):
 		return stateAbsent, "nothing is stored under this key"
 	case !s.Exists:
 		return stateDamaged, "the scripts answer BADSTATE: it is empty"
 	case v.key.IsConfig():
-		return stateConfig, "each client has the rate to itself: client=<id> shows one's permits"
+		return stateConfig, "each client has this rate: client=<id> shows the permits of one"
 	}
 	if s.Bucket != nil {
 		return v.bucketVerdict()
 	}
 	ahead := s.Newest - s.Now
-	far := s.Ring == nil && ahead > v.Window+clockSlack+mostBooked // whether that is void, a wider window may decide
+	far := s.Ring == nil && ahead > v.Window+clockSlack+maxBooking // a wider window may decide whether this is void
 	switch {
 	case far && v.Window == 0:
-		return stateUnknown, "written by a clock " + length(ahead) + " ahead: whether it counts, the callers' window= tells"
+		return stateUnknown, "written by a clock " + length(ahead) +
+			" ahead: add the callers' window= to see whether it counts"
 	case far && v.Refused["expires"] != "":
 		return stateUnknown, "written by a clock " + length(ahead) +
-			" ahead: whether it counts, the TTL tells, which cannot be read"
+			" ahead: it may not count; the TTL would tell, but cannot be read"
 	case v.isVoid(ahead):
 		return stateVoid, written(length(ahead))
 	case s.Ring != nil && s.Permits == 0, s.Ring == nil && v.Window > 0 && s.Newest <= s.Now-v.Window:
-		return stateIdle, "no permit is in use any more"
-	case ahead > mostBooked || s.Ring != nil && ahead > 0:
+		return stateIdle, "no permits are in use"
+	case ahead > maxBooking || s.Ring != nil && ahead > 0:
 		return stateLive, "written by a clock " + length(ahead) + " ahead: permits stay in use that much longer"
 	case ahead > 0:
-		return stateLive, "booked " + length(ahead) + " ahead: only those who wait get permits"
+		return stateLive, "booked " + length(ahead) + " ahead: only callers that wait get permits"
 	}
 	if v.Window == 0 && v.TTL <= 0 {
-		return stateLive, "permits are stored: whether they still count, the callers' window= tells"
+		return stateLive, "permits are stored: add the callers' window= to see whether they still count"
 	}
 	return stateLive, "permits are in use"
 }
 
-// written is what a void state means, by how far ahead the clock was that wrote it.
+// written describes a void state. ahead is how far ahead the clock was that wrote it.
 func written(ahead string) string {
-	return "written by a clock " + ahead + " ahead: the next call starts afresh"
+	return "written by a clock " + ahead + " ahead: the next call starts with an empty limiter"
 }
 
 const (
-	mostBooked = 60_000_000 // microseconds that a call may book ahead
-	clockSlack = 60_000_000 // microseconds that a clock may be ahead, besides a window
+	maxBooking = 60_000_000 // microseconds; how far a call may book ahead
+	clockSlack = 60_000_000 // microseconds; how far a clock may be ahead, in addition to a window
 )
 
-// isVoid reports whether the scripts drop a log or a ring that was written so far ahead of the clock. For a log, the
-// wider counts of the window and that which the newest permit was granted under.
+// isVoid reports whether the scripts drop a log or a ring that was written so far ahead of the clock. For a log the
+// wider window counts: the callers', or the one under which the newest permit was granted.
 func (v *view) isVoid(ahead int64) bool {
 	switch {
 	case v.Window == 0:
@@ -319,7 +320,7 @@ func (v *view) isVoid(ahead int64) bool {
 	case v.Ring != nil:
 		return ahead > v.Window+clockSlack
 	}
-	return ahead > max(v.Window, v.grantedUnder)+clockSlack+mostBooked
+	return ahead > max(v.Window, v.grantedUnder)+clockSlack+maxBooking
 }
 
 func (v *view) bucketVerdict() (limitState, string) {
@@ -336,27 +337,27 @@ func (v *view) bucketVerdict() (limitState, string) {
 	return stateLive, "the bucket is full again " + length(b.Full-v.Now) + " from now, if no one asks"
 }
 
-// history is how many permits were granted for each of the columns of a picture.
+// history holds the number of permits in each column of a picture.
 type history struct {
 	From    int64   `json:"from"`
 	Step    int64   `json:"step"`
 	Permits []int64 `json:"permits"`
 }
 
-// end is the moment behind the last column.
+// end returns the time at which the last column ends.
 func (h history) end() int64 { return h.From + h.Step*int64(len(h.Permits)) }
 
-// recall counts the permits for a picture of so many columns, and those that are live.
+// recall counts the permits in each column of a picture, and the live ones.
 func (v *view) recall(ctx context.Context, node *redis.Client, columns int) error {
 	if !v.summary.HasHistory() || v.Permits == 0 {
 		return nil
 	}
 	h := v.span(int64(columns))
-	moments := make([]int64, len(h.Permits)+1)
-	for i := range moments {
-		moments[i] = h.From + int64(i)*h.Step
+	times := make([]int64, len(h.Permits)+1)
+	for i := range times {
+		times[i] = h.From + int64(i)*h.Step
 	}
-	upTo, err := v.summary.UpTo(ctx, node, moments)
+	upTo, err := v.summary.UpTo(ctx, node, times)
 	switch {
 	case err == nil:
 	case stored.IsReply(err) && !isRefusal(err), ctx.Err() != nil:
@@ -369,7 +370,7 @@ func (v *view) recall(ctx context.Context, node *redis.Client, columns int) erro
 		return nil
 	}
 	for i := range h.Permits {
-		h.Permits[i] = max(upTo[i+1]-upTo[i], 0) // below 0 when the key has changed meanwhile
+		h.Permits[i] = max(upTo[i+1]-upTo[i], 0) // negative if the key changed during the reads
 	}
 	if v.Window > 0 {
 		v.Live = max(v.Permits-upTo[0], 0)
@@ -378,8 +379,8 @@ func (v *view) recall(ctx context.Context, node *redis.Client, columns int) erro
 	return nil
 }
 
-// span is the time that a picture shows: a window back, or everything where that is not known; and on to the
-// last booking. Those of a ring are whole slices.
+// span returns the time that a picture shows: from one window ago (or from the oldest permit, if the window is not
+// known) to the last booking. Columns of a ring are whole slices.
 func (v *view) span(columns int64) history {
 	from, to := v.Oldest-1, max(v.Now, v.Newest)
 	if v.Window > 0 {
@@ -394,8 +395,8 @@ func (v *view) span(columns int64) history {
 	return history{From: from, Step: step, Permits: make([]int64, (to-from+step-1)/step)}
 }
 
-// moment is a point in time as people write it, with how far it is from now.
-func (v view) moment(at int64) string {
+// timeText formats a time and its distance from now.
+func (v view) timeText(at int64) string {
 	text := time.UnixMicro(at).UTC().Format("2006-01-02 15:04:05.000 UTC")
 	switch {
 	case at > v.Now:

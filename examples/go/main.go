@@ -55,7 +55,8 @@ func limited(limiter loader.Limiter, next http.Handler) http.Handler {
 		w.Header().Set("X-RateLimit-Remaining", strconv.FormatInt(d.Remaining, 10))
 		if !d.Granted {
 			w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfter(), 10))
-			refuse(w, http.StatusTooManyRequests, "too many requests", map[string]string{"retry_after": d.Wait.Round(time.Millisecond).String()})
+			refuse(w, http.StatusTooManyRequests, "too many requests",
+				map[string]string{"retry_after": d.Wait.Round(time.Millisecond).String()})
 			return
 		}
 		next.ServeHTTP(w, r)

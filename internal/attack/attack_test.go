@@ -33,9 +33,9 @@ const (
 	longestFault  = 2 * time.Second
 	faultPause    = 1500 * time.Millisecond // from the end of one fault to the begin of the next, at least
 
-	backWithin = time.Second     // service is back so long after a fault
-	healWithin = 5 * time.Second // and so long after the begin of one that lets new connections through
-	tooLong    = 10 * time.Second
+	backWithin      = time.Second     // service is back so long after a fault
+	reconnectWithin = 5 * time.Second // and so long after the begin of one that lets new connections through
+	tooLong         = 10 * time.Second
 )
 
 // attack is the sites, those who call and what has come of it.
@@ -62,7 +62,7 @@ type attack struct {
 
 	calls, panics, raised atomic.Int64
 	audited, unknown      atomic.Int64     // permits that ledgers granted, and of which the outcome is unknown
-	timed                 atomic.Int64     // grants audited by their moments
+	timed                 atomic.Int64     // grants audited by their times
 	met                   [][]atomic.Int64 // calls under way while a fault happened to their server: by fault and row
 	mu                    sync.Mutex
 	judged                [][]atomic.Int64 // how often service was judged by time: by fault and row
@@ -236,17 +236,17 @@ func (a *attack) inject(t *testing.T, e *event) {
 	e.begin(a, e)
 	a.strike()
 	time.Sleep(e.lasts)
-	healing := &inquiry{attack: a, event: e, rule: "heal", since: e.begun, within: healWithin}
-	if e.heals {
-		healing.start()
+	reconnect := &check{attack: a, event: e, rule: "reconnect", since: e.begun, within: reconnectWithin}
+	if e.reconnects {
+		reconnect.start()
 	}
-	healing.await(2 * healWithin)
+	reconnect.await(2 * reconnectWithin)
 	e.end(a, e)
 	e.ended.Store(time.Now().UnixNano())
 	a.now.Store(nil)
-	service := &inquiry{attack: a, event: e, rule: "service", since: a.endOf(e), within: backWithin + e.late}
+	service := &check{attack: a, event: e, rule: "service", since: a.endOf(e), within: backWithin + e.late}
 	service.start()
-	if !service.await(2*tooLong) || !healing.await(tooLong) {
+	if !service.await(2*tooLong) || !reconnect.await(tooLong) {
 		a.stuck(t)
 	}
 	if a.full {
@@ -274,7 +274,7 @@ func (a *attack) began() <-chan struct{} { return *a.starts.Load() }
 
 func (a *attack) endOf(e *event) time.Time { return time.Unix(0, e.ended.Load()) }
 
-// calmAfter reports whether a fault could not be felt any more at a moment: service has to be back. Before the first
+// calmAfter reports whether a fault no longer had effects at a time, so that service must be back. Before the first
 // one the clients are making their connections.
 func (a *attack) calmAfter(e *event, at time.Time) bool {
 	return e != nil && e.ended.Load() != 0 && at.Sub(a.endOf(e)) > backWithin+e.late

@@ -17,11 +17,11 @@ import (
 
 // fault is one thing that goes wrong.
 type fault struct {
-	name   string
-	begin  func(*attack, *event)
-	end    func(*attack, *event)
-	inside bool // it is in the callers' process: all servers are well, and any caller may see it
-	heals  bool // new connections work: service has to come back while it lasts
+	name       string
+	begin      func(*attack, *event)
+	end        func(*attack, *event)
+	inside     bool // it is in the callers' process: all servers are well, and any caller may see it
+	reconnects bool // new connections work: service has to come back while it lasts
 
 	// late is how much later than within a second service may be back.
 	late time.Duration
@@ -118,7 +118,7 @@ var refusedDials = &fault{
 
 // oldConnections is what a firewall does that has forgotten its connections.
 var oldConnections = &fault{
-	name: "silence of old connections", heals: true,
+	name: "silence of old connections", reconnects: true,
 	begin: func(_ *attack, e *event) { e.each(func(_ *redistest.Server, p *redistest.Proxy) { p.SwallowLive() }) },
 	end:   func(_ *attack, e *event) { e.each(func(_ *redistest.Server, p *redistest.Proxy) { p.Pass() }) },
 }

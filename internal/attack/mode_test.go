@@ -12,7 +12,7 @@ import (
 // limits is what makes limiters.
 type limits = loader.Loader
 
-// The limits of a row's limiters: one that is soon used up and is audited by the moments of its grants, and one
+// The limits of a row's limiters: one that is soon used up and is audited by the times of its grants, and one
 // that nobody uses up.
 var (
 	tightLimit = loader.Limit{Permits: 4, Window: time.Second}
@@ -31,7 +31,7 @@ type script struct {
 	extra   func([]audit.Grant, loader.Limit) int64
 	extraOf func([]audit.Spent, loader.Limit) int64
 
-	// repeats says that a grant may have been made at another moment than the reply says: the first of two calls with
+	// repeats says that a grant may have been made at another time than the reply says: the first of two calls with
 	// one id was granted, and its reply lost.
 	repeats bool
 }
@@ -82,7 +82,7 @@ func byRemaining(limit loader.Limit, _, now loader.Decision) int64 {
 }
 
 // byReset is how many permits a GCRA has charged since the first decision, which found it full: each moves the
-// moment at which it is full again by one interval.
+// time at which it is full again by one interval.
 func byReset(limit loader.Limit, first, now loader.Decision) int64 {
 	full := now.Now.Add(now.ResetAfter)
 	interval := limit.Window / time.Duration(limit.Permits)

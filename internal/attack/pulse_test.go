@@ -73,7 +73,7 @@ func (p *pulse) end(b beat) {
 	p.beats = append(p.beats, b)
 }
 
-// lag is the worst since a moment.
+// lag returns the worst delay since a time.
 func (p *pulse) lag(since time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *pulse) lag(since time.Time) time.Duration {
 // allowance is by how much more a call may be late that began then.
 func (p *pulse) allowance(since time.Time) time.Duration { return lagsALate * p.lag(since) }
 
-// judges reports whether a call could be answered within its bound since a moment, whatever the loader does.
+// judges reports whether a call since a time could be answered within its bound at all.
 func (p *pulse) judges(bound time.Duration, since time.Time) bool {
 	return lagsACall*p.lag(since) < bound
 }

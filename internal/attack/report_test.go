@@ -110,7 +110,7 @@ func (a *attack) report() (judged bool) {
 	a.t.Logf("longest time from a fault's end until service was back, in ms, on each site:\n%s", a.table(a.recovery))
 	a.t.Logf("seed %d: %d calls, %d hooks panicked, %d of these panics reached a caller", a.seed,
 		a.calls.Load(), a.panics.Load(), a.raised.Load())
-	a.t.Logf("audited: %d permits by what was charged, %d grants by their moments; the outcome of %d permits was unknown",
+	a.t.Logf("audited: %d permits by what was charged, %d grants by their times; the outcome of %d permits was unknown",
 		a.audited.Load(), a.timed.Load(), a.unknown.Load())
 	a.t.Logf("in use at first: %v; at worst: %v; a server to which nothing happened answered %v late at worst",
 		a.first, a.worst, round(a.pulse.worst))

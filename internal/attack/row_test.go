@@ -39,9 +39,9 @@ type book struct {
 	mu      sync.Mutex
 	first   loader.Decision // of the ledger
 	granted int64           // by the ledger, since then
-	unknown int64           // permits of which the ledger may have been charged or not
+	unknown int64           // permits that may or may not have been charged
 	grants  []audit.Grant   // of the tight limiter, since its last audit
-	spent   []audit.Spent   // the same, where the moment is not known
+	spent   []audit.Spent   // the same, if the time is not known
 }
 
 // String is what the row is called in reports.
@@ -244,7 +244,7 @@ func (r *row) auditTight(a *attack) {
 // auditOverlap is how long grants are kept for the next audit: longer than a call and its window together.
 const auditOverlap = 5 * time.Second
 
-// forget drops what was granted before a moment.
+// forget drops what was granted before a time.
 func (b *book) forget(before time.Time) {
 	grants, spent := b.grants, b.spent
 	b.grants, b.spent = nil, nil

@@ -16,8 +16,8 @@ const retryAfter = 50 * time.Millisecond
 // gather is how long it takes until all callers are there: at once they would be too many for a small machine.
 const gather = 100 * time.Millisecond
 
-// inquiry asks every row about every server that an event happened to until it grants.
-type inquiry struct {
+// check asks every row about every server that an event happened to until it grants.
+type check struct {
 	*attack
 	event  *event
 	rule   string
@@ -28,7 +28,7 @@ type inquiry struct {
 	slowest time.Duration // what one took; guarded by mu
 }
 
-func (q *inquiry) start() {
+func (q *check) start() {
 	for _, r := range q.rows {
 		for server := range r.site.servers {
 			if q.event.hits(r.site, server) {
@@ -39,7 +39,7 @@ func (q *inquiry) start() {
 }
 
 // await waits until all have granted, and reports false if they have not after so long.
-func (q *inquiry) await(patience time.Duration) bool {
+func (q *check) await(patience time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
 		q.probes.Wait()
@@ -54,7 +54,7 @@ func (q *inquiry) await(patience time.Duration) bool {
 }
 
 // ask asks one row until it grants and notes how long that took.
-func (q *inquiry) ask(r *row, server int) {
+func (q *check) ask(r *row, server int) {
 	time.Sleep(rand.N(gather))
 	err := q.askUntilGranted(r, server)
 	took := time.Since(q.since)
@@ -68,7 +68,7 @@ func (q *inquiry) ask(r *row, server int) {
 	}
 }
 
-func (q *inquiry) note(r *row, took time.Duration) {
+func (q *check) note(r *row, took time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.slowest = max(q.slowest, took)
@@ -79,7 +79,7 @@ func (q *inquiry) note(r *row, took time.Duration) {
 }
 
 // askUntilGranted asks a row's spare limiter until it grants, or for too long, and returns what it answered before.
-func (q *inquiry) askUntilGranted(r *row, server int) (before error) {
+func (q *check) askUntilGranted(r *row, server int) (before error) {
 	for {
 		got := q.askOnce(r, server)
 		granted := got.err == nil && (got.decided.Granted && !got.decided.Degraded || r.mode.how == waiting)
@@ -94,7 +94,7 @@ func (q *inquiry) askUntilGranted(r *row, server int) (before error) {
 }
 
 // askOnce asks a row's spare limiter, as a caller does who sets no deadline unless he waits.
-func (q *inquiry) askOnce(r *row, server int) answer {
+func (q *check) askOnce(r *row, server int) answer {
 	ctx := context.Background()
 	if r.mode.how == waiting {
 		deadline, cancel := context.WithTimeout(ctx, tooLong)

@@ -292,7 +292,7 @@ func (c *called) write(a *answer) {
 	}
 }
 
-// grant enters a grant, whose moment is what the reply says or else lies within the call.
+// grant records a grant. Its time is that of the reply, or else lies within the call.
 func (b *book) grant(c *called, a *answer, exact bool) {
 	switch at := a.decided.Now.Add(a.decided.Wait); {
 	case c.ledger:

@@ -1,4 +1,3 @@
-// Package audit judges what the callers of limiters saw while servers failed: what they were granted, by the moments
-// of the grants; the kinds of their errors; and the goroutines that are left when they have ended. The tests of
-// internal/chaos and internal/attack share it.
+// Package audit checks what the callers of limiters saw while servers failed: the times of their grants, the kinds of
+// their errors, and the goroutines that are left afterwards. The tests of internal/chaos and internal/attack use it.
 package audit

@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Unexpected is the kind of errors that no fault excuses.
+// Unexpected is the kind of errors that no fault explains.
 const Unexpected = "unexpected"
 
-// KindOf sorts what callers see while servers fail.
+// KindOf returns the kind of an error that a caller saw while servers failed.
 func KindOf(err error) string {
 	var reply redis.Error
 	var network net.Error
@@ -34,13 +34,13 @@ func KindOf(err error) string {
 	return Unexpected
 }
 
-// timedOut reports whether a call ran out of time, which it may while it loads a script.
+// timedOut reports whether a call ran out of time. That may also happen while it loads a script.
 func timedOut(err error) bool {
 	var network net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
-// codeOf is the code of a reply that says that a server cannot decide now.
+// codeOf returns the code of a reply if it says that a server cannot decide now.
 func codeOf(reply redis.Error) string {
 	code, _, _ := strings.Cut(reply.Error(), " ")
 	switch code {

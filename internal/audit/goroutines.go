@@ -9,7 +9,7 @@ import (
 // patience is how long goroutines may take to end.
 const patience = 10 * time.Second
 
-// Goroutines returns the stacks of those goroutines that run code of the loader or of go-redis.
+// Goroutines returns the stacks of all goroutines that run code of the loader or of go-redis.
 func Goroutines() [][]byte {
 	stacks := allStacks()
 	var own [][]byte
@@ -21,11 +21,10 @@ func Goroutines() [][]byte {
 	return own
 }
 
-// LeftOver returns the stacks of the loader's and go-redis's goroutines if one is still there after ten seconds.
+// LeftOver returns the stacks of the loader's and go-redis's goroutines if any is left after ten seconds.
 func LeftOver() []byte { return MoreThan(0) }
 
-// MoreThan returns the stacks of the loader's and go-redis's goroutines if after ten seconds there are still more than
-// n.
+// MoreThan returns the stacks of the loader's and go-redis's goroutines if more than n are left after ten seconds.
 func MoreThan(n int) []byte {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		stacks := Goroutines()
@@ -38,7 +37,7 @@ func MoreThan(n int) []byte {
 	}
 }
 
-// allStacks is what runtime.Stack writes about all goroutines, whole.
+// allStacks returns the full output of runtime.Stack for all goroutines.
 func allStacks() []byte {
 	for size := 1 << 20; ; size *= 2 {
 		stacks := make([]byte, size)

@@ -7,14 +7,14 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Grant is permits that were granted, with the moment for which and the one at which.
+// Grant is a number of permits with the time for which, and the time at which, they were granted.
 type Grant struct {
 	At, Decided time.Time
 	Permits     int64
 }
 
-// ExtraInLog is how many permits of the grants must be taken away so that no half-open interval of a window
-// holds more than the limit.
+// ExtraInLog returns the number of permits beyond the limit: after removing that many, no half-open interval of one
+// window holds more than the limit.
 func ExtraInLog(grants []Grant, limit loader.Limit) int64 {
 	var extra, live int64
 	var log []Grant
@@ -29,8 +29,7 @@ func ExtraInLog(grants []Grant, limit loader.Limit) int64 {
 	return extra
 }
 
-// ExtraInBucket is how many permits of the grants do not conform to a rate of limit with a burst of as many
-// permits, to a microsecond.
+// ExtraInBucket returns the number of permits beyond the rate of limit with a burst of limit.Permits, to a microsecond.
 func ExtraInBucket(grants []Grant, limit loader.Limit) int64 {
 	var extra int64
 	var full time.Time // the theoretical arrival time: when the bucket is full again
@@ -59,14 +58,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Spent is permits that were used at one moment, which is only known to lie between two.
+// Spent is a number of permits used at one time, which is only known to lie between two times.
 type Spent struct {
 	From, To time.Time
 	Permits  int64
 }
 
-// ExtraInLogOf is ExtraInLog where the moments are not known exactly: the most permits beyond the limit that are
-// certain to lie in one half-open interval of a window.
+// ExtraInLogOf is ExtraInLog for times that are not known exactly. It returns the highest number of permits beyond the
+// limit that must lie in one half-open interval of a window.
 func ExtraInLogOf(spent []Spent, limit loader.Limit) int64 {
 	return extraWithin(spent, func(d time.Duration) int64 {
 		if d >= limit.Window {
@@ -76,8 +75,8 @@ func ExtraInLogOf(spent []Spent, limit loader.Limit) int64 {
 	})
 }
 
-// ExtraInBucketOf is ExtraInBucket where the moments are not known exactly: the most permits beyond burst and rate that
-// are certain to lie in one interval.
+// ExtraInBucketOf is ExtraInBucket for times that are not known exactly. It returns the highest number of permits
+// beyond burst and rate that must lie in one interval.
 func ExtraInBucketOf(spent []Spent, limit loader.Limit) int64 {
 	interval := limit.Window / time.Duration(limit.Permits)
 	return extraWithin(spent, func(d time.Duration) int64 {
@@ -85,11 +84,11 @@ func ExtraInBucketOf(spent []Spent, limit loader.Limit) int64 {
 	})
 }
 
-// unlimited is more permits than anybody spends.
+// unlimited is more permits than any test spends.
 const unlimited = 1 << 62
 
-// extraWithin goes through the intervals from the begin of one to the end of another, of a length that may hold some
-// permits.
+// extraWithin checks every interval from the start of one use to the end of another. allowed returns how many permits
+// an interval of that length may hold.
 func extraWithin(spent []Spent, allowed func(time.Duration) int64) int64 {
 	var extra int64
 	byEnd := slices.SortedStableFunc(slices.Values(spent), func(a, b Spent) int { return a.To.Compare(b.To) })

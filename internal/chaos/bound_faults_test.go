@@ -100,7 +100,8 @@ var boundClients = []struct {
 }{
 	{"Client", func(s *stage, pool int, keepsDeadlines bool) redis.UniversalClient {
 		return redis.NewClient(&redis.Options{
-			Addr: s.single.Addr, Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines, PoolSize: poolSize(pool),
+			Addr: s.single.Addr, Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines,
+			PoolSize:         poolSize(pool),
 			PipelinePoolSize: pipelinePoolSize(pool), MaintNotificationsConfig: noNotices(),
 		})
 	}},
@@ -117,13 +118,15 @@ var boundClients = []struct {
 	{"Ring", func(s *stage, pool int, keepsDeadlines bool) redis.UniversalClient {
 		return redis.NewRing(&redis.RingOptions{
 			Addrs:  map[string]string{"a": s.single.Addr, "b": s.sentinels.Master.Addr},
-			Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines, PoolSize: poolSize(pool), PipelinePoolSize: pipelinePoolSize(pool),
+			Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines, PoolSize: poolSize(pool),
+			PipelinePoolSize: pipelinePoolSize(pool),
 		})
 	}},
 	{"Sentinel", func(s *stage, pool int, keepsDeadlines bool) redis.UniversalClient {
 		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: s.sentinels.Name, SentinelAddrs: s.sentinels.Addrs, Dialer: s.dial, DisableIdentity: true, ContextTimeoutEnabled: keepsDeadlines,
-			PoolSize: poolSize(pool), PipelinePoolSize: pipelinePoolSize(pool),
+			MasterName: s.sentinels.Name, SentinelAddrs: s.sentinels.Addrs, Dialer: s.dial, DisableIdentity: true,
+			ContextTimeoutEnabled: keepsDeadlines,
+			PoolSize:              poolSize(pool), PipelinePoolSize: pipelinePoolSize(pool),
 		})
 	}},
 }
@@ -147,7 +150,7 @@ func pipelinePoolSize(pool int) int {
 	return -1
 }
 
-// boundFault is one way in which calls can be made to wait.
+// boundFault is a fault that makes calls wait.
 type boundFault struct {
 	name   string
 	cold   bool // the clients have never connected: all of the network fails, sentinels too
@@ -190,7 +193,7 @@ func closedPort(t *testing.T, s *stage, f boundFault, _ []*cell) {
 	}
 }
 
-// swallowedLive swallows what connections carry of which there are as many as calls.
+// swallowedLive swallows the data of open connections, of which there are as many as calls.
 func swallowedLive(t *testing.T, s *stage, f boundFault, cells []*cell) {
 	each(cells, func(c *cell) {
 		nodes := keysOfNodes(t, c.rdb)
@@ -210,7 +213,7 @@ func swallowedLive(t *testing.T, s *stage, f boundFault, cells []*cell) {
 	}
 }
 
-// openConnections has a pool hold so many connections that nobody uses.
+// openConnections makes a pool hold n unused connections.
 func openConnections(t *testing.T, node *redis.Client, n int) {
 	var conns []*redis.Conn
 	for range n {
@@ -246,7 +249,7 @@ func frozen(t *testing.T, s *stage, f boundFault, _ []*cell) {
 // slowDialer has every connection take slowDial, whatever the context says, until the fault ends.
 func slowDialer(t *testing.T, s *stage, f boundFault, _ []*cell) {
 	ended := make(chan struct{})
-	s.dialInstead(t, f, func(ctx context.Context, addr string) (net.Conn, error) {
+	s.redial(t, f, func(ctx context.Context, addr string) (net.Conn, error) {
 		select {
 		case <-ended:
 			return nil, errors.New("the test is over")
@@ -261,7 +264,7 @@ func slowDialer(t *testing.T, s *stage, f boundFault, _ []*cell) {
 func fullBacklog(t *testing.T, s *stage, f boundFault, _ []*cell) {
 	full := newFullListener(t)
 	ended, end := context.WithCancel(context.Background())
-	s.dialInstead(t, f, func(ctx context.Context, _ string) (net.Conn, error) {
+	s.redial(t, f, func(ctx context.Context, _ string) (net.Conn, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(ended, cancel)()
@@ -270,13 +273,13 @@ func fullBacklog(t *testing.T, s *stage, f boundFault, _ []*cell) {
 	t.Cleanup(end)
 }
 
-// dialInstead has clients connect in another way, and ends their connections.
-func (s *stage) dialInstead(t *testing.T, f boundFault, instead dialer) {
+// redial makes clients connect by another dialer, and ends their connections.
+func (s *stage) redial(t *testing.T, f boundFault, replacement dialer) {
 	s.dialAs(func(ctx context.Context, addr string) (net.Conn, error) {
 		if s.watch[addr] != nil && !f.cold {
 			return s.direct(ctx, addr)
 		}
-		return instead(ctx, addr)
+		return replacement(ctx, addr)
 	})
 	t.Cleanup(func() { s.dialAs(s.direct) })
 	for _, p := range s.proxies(f.cold) {

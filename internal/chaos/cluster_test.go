@@ -29,7 +29,8 @@ type cluster struct {
 func TestCluster(t *testing.T) {
 	inParallel(t)
 	nodes := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", nodeTimeout())
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr, nodes[1].Addr}, DisableIdentity: true})
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr, nodes[1].Addr},
+		DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	c := &cluster{masters: nodes[:3], replicas: nodes[3:], slotOf: map[*subject]int64{}}
 	c.run = begin(t, "3+3 Redis Cluster, cluster-node-timeout "+nodeTimeout()+" ms",
@@ -80,7 +81,8 @@ func (c *cluster) wholeWithout(i int) func() bool {
 	id, ctx := idOf(c.t, nodes[0]), context.Background()
 	return func() bool {
 		for _, node := range nodes {
-			if !strings.Contains(node.ClusterInfo(ctx).Val(), "cluster_state:ok") || !masterOf(node.ClusterNodes(ctx).Val(), id) {
+			if !strings.Contains(node.ClusterInfo(ctx).Val(), "cluster_state:ok") ||
+				!masterOf(node.ClusterNodes(ctx).Val(), id) {
 				return false
 			}
 		}

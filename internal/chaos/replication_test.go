@@ -12,13 +12,13 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// progress is how far a master's stream of writes had come at a moment of its clock.
+// progress is a master's replication offset at a time of its clock.
 type progress struct {
 	at     time.Time
 	offset int64
 }
 
-// watch notes a master's progress every few milliseconds until it is gone.
+// watch records a master's progress every few milliseconds until the master is gone.
 type watch struct {
 	done sync.WaitGroup
 	seen []progress
@@ -43,7 +43,7 @@ func watchMaster(master *redis.Client) *watch {
 	return w
 }
 
-// replicated is the last moment of which everything up to an offset tells.
+// replicated returns the last time up to which all writes are included in an offset.
 func (w *watch) replicated(offset int64) time.Time {
 	w.done.Wait()
 	var last time.Time

@@ -49,7 +49,8 @@ func (r *run) print(took time.Duration, e extras) {
 	row("answered", "%d granted (%d permits), %d denied, %d looked", c.granted, c.permits, c.denied, c.looked)
 	row("errors", "%s", listOf(c.errors))
 	row("faults", "%s", listOf(r.faults))
-	row("beyond a limit", "%d permits of %d subjects; %d if every unknown outcome was a grant", e.permits, e.subjects, e.worst)
+	row("beyond a limit", "%d permits of %d subjects; %d if every unknown outcome was a grant", e.permits, e.subjects,
+		e.worst)
 	row("explained", "up to %d permits", e.explained)
 	reasons := r.lossesByReason()
 	for _, why := range slices.Sorted(maps.Keys(reasons)) {

@@ -14,7 +14,8 @@ func TestRing(t *testing.T) {
 	inParallel(t)
 	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
 	addrs := map[string]string{"a": servers[0].Addr, "b": servers[1].Addr, "c": servers[2].Addr}
-	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, DisableIdentity: true, HeartbeatFrequency: 100 * time.Millisecond})
+	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, DisableIdentity: true,
+		HeartbeatFrequency: 100 * time.Millisecond})
 	t.Cleanup(func() { _ = ring.Close() })
 	r := begin(t, "Ring of 3 servers, a heartbeat every 100 ms", "the Ring has taken it out", ring, 1000)
 	stopFlushing := r.flushScripts(servers...)
@@ -50,7 +51,7 @@ func TestRing(t *testing.T) {
 	r.end()
 }
 
-// forgotten notes that nobody asks any more for what was granted since the last time that this was so.
+// forgotten records that the server has lost all grants since the last call of forgotten.
 func (r *run) forgotten(why string, of func(*subject) bool, until time.Time) {
 	after := r.started
 	if n := len(r.losses); n > 0 {

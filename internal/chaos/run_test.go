@@ -44,7 +44,7 @@ type counts struct {
 	errors                                  map[string]int64
 }
 
-// loss is decisions that a fault may have undone: those that a server made after one moment and up to
+// loss is decisions that a fault may have undone: those that a server made after one time and up to
 // another about some of the subjects.
 type loss struct {
 	why          string

@@ -12,7 +12,8 @@ import (
 func TestSentinel(t *testing.T) {
 	inParallel(t)
 	s := redistest.StartSentinels(t, time.Second)
-	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs, DisableIdentity: true})
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs,
+		DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	r := begin(t, "Sentinel trio, down-after-milliseconds 1000", "all sentinels name the replica", rdb, 1000)
 	stopFlushing := r.flushScripts(s.Master, s.Replica)

@@ -251,7 +251,7 @@ var soakFaults = []struct {
 // shortly is how long a fault lasts.
 func shortly() { time.Sleep(rand.N(time.Second)) }
 
-// squeezed gives a server less memory than it uses for a moment.
+// squeezed sets a server's memory limit below its use for a short time.
 func (s *soaked) squeezed(policy string, maxmemory int64) error {
 	ctx := context.Background()
 	err := errors.Join(
@@ -262,7 +262,7 @@ func (s *soaked) squeezed(policy string, maxmemory int64) error {
 	return errors.Join(err, s.admin.ConfigSet(ctx, "maxmemory", "0").Err())
 }
 
-// sample is what both sides hold: bytes of live Go heap, goroutines, bytes in use in the server, keys.
+// sample is what both sides use: bytes of live Go heap, goroutines, bytes used by the server, keys.
 type sample struct{ heap, goroutines, memory, keys int64 }
 
 func (s sample) String() string {

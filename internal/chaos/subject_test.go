@@ -46,7 +46,7 @@ var makers = []struct {
 	}, audit.ExtraInLog},
 }
 
-// subject is one of those whom a run asks for, with all that it was answered.
+// subject is one of the subjects of a run, with all its answers.
 type subject struct {
 	name    string
 	script  string
@@ -72,7 +72,7 @@ func newSubjects(rdb redis.UniversalClient, n int) []*subject {
 	for i := range subjects {
 		maker, limit := makers[i%len(makers)], limits[i/len(makers)%len(limits)]
 		if maker.script == "zset_log" {
-			// What is asked again with its id is answered with a later moment than it was granted for: only a
+			// A repeated request with an id is answered with a later time than the grant's: only a
 			// window that holds for the whole run can be audited by the replies.
 			limit = limits[1]
 		}
@@ -154,7 +154,7 @@ func (s *subject) note(asked time.Time, permits int64, d loader.Decision, err er
 	}
 }
 
-// grantedWithin is how many permits were granted at moments after one and up to another.
+// grantedWithin returns how many permits were granted after one time and up to another.
 func (s *subject) grantedWithin(after, until time.Time) int64 {
 	var n int64
 	for _, a := range s.granted {

@@ -14,7 +14,7 @@ import (
 //
 // A table has places for the indices 1 to array, and nodes for all other keys: a hash table whose chains run
 // through the nodes themselves. Every key has a main node; one whose main node is taken moves to the last
-// free node. When none is free, all keys are counted and both parts made anew.
+// free node. When none is free, all keys are counted and both parts are made again.
 type arrangement struct {
 	table *lua.LTable
 	array int
@@ -187,7 +187,7 @@ func bestArray(counts *[maxArrayBits + 1]int, indices int) (size, inside int) {
 	return size, inside
 }
 
-// resize makes both parts anew: room is for how many nodes, at least.
+// resize makes both parts again, with room for at least that many nodes.
 func (l *arrangement) resize(array, room int) {
 	oldArray, oldNodes := l.array, l.nodes
 	l.array = array

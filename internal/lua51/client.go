@@ -51,7 +51,7 @@ func (c *client) do(words []string) (any, error) {
 	if name == "incrbyfloat" && len(words) == 3 || name == "hincrbyfloat" && len(words) == 4 {
 		return c.increment(words), nil
 	}
-	reply := c.dispatch(instead(words))
+	reply := c.dispatch(replacement(words))
 	if c.redis.stockScores {
 		return reply, nil
 	}

@@ -30,7 +30,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestExpiry goes along a time line: at a moment in microseconds, a command and its reply. As on Redis, a
+// TestExpiry is a timeline test: a time in microseconds, a command and its reply. As on Redis, a
 // key is gone when the clock's millisecond is past that in which its TTL runs down.
 func TestExpiry(t *testing.T) {
 	type line struct {

@@ -17,7 +17,8 @@ func (c *client) increment(words []string) any {
 	last := len(words) - 1
 	get, set, notStored := []string{"GET", words[1]}, []string{"SET", words[1], "", "KEEPTTL"}, ErrorReply(notAFloat)
 	if last == 3 {
-		get, set, notStored = []string{"HGET", words[1], words[2]}, []string{"HSET", words[1], words[2], ""}, "ERR hash value is not a float"
+		get, set, notStored = []string{"HGET", words[1], words[2]}, []string{"HSET", words[1], words[2], ""},
+			"ERR hash value is not a float"
 	}
 	by, okBy := parseLong(words[last])
 	if last == 3 && !okBy {

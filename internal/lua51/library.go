@@ -19,7 +19,7 @@ type library struct {
 	types      []lua.LValue                 // a value of each type that has it
 	helpers    []lua.LValue                 // as helperNames
 	null       lua.LValue                   // cjson.null
-	common     *lua.LTable                  // _G of which this one is a copy
+	common     *lua.LTable                  // _G, which this one copies
 	maker      *lua.LState                  // that made it
 	order      map[*lua.LTable][]lua.LValue // of the keys of the libraries
 }

@@ -71,9 +71,9 @@ func isNaN(s string) bool {
 	return ok && math.IsNaN(x)
 }
 
-// instead is the command to run in the place of one that miniredis gets wrong; it replies the same, and
+// replacement returns the command to run for one that miniredis gets wrong; it replies the same, and
 // changes as little: nothing.
-func instead(words []string) []string {
+func replacement(words []string) []string {
 	switch name := strings.ToLower(words[0]); {
 	case name == "setrange" && len(words) == 4 && words[3] == "":
 		if offset, ok := integer(words[2]); ok && offset >= 0 {

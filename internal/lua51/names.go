@@ -5,6 +5,8 @@ import (
 
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
 // name is what Lua 5.1 calls a value in an error text: "local 'x'". Temporary values have none.
@@ -17,7 +19,8 @@ type name struct {
 const unknownKind = "?"
 
 // unknownName is what a run is refused for when such a name is asked for.
-const unknownName = "the name in an error text of what and, or, or the iterator of a for gave: it depends on Lua's registers"
+const unknownName = "the name in an error text of what and, or, or the iterator of a for gave: " +
+	"it depends on Lua's registers"
 
 // The limits of Lua 5.1's compiler.
 const (
@@ -95,13 +98,7 @@ func (n *namer) stmt(s ast.Stmt) {
 		n.exprs(s.Lhs...)
 		n.exprs(s.Rhs...)
 	case *ast.LocalAssignStmt:
-		if isLocalFunction(s) {
-			n.declare(s.Names...)
-			n.exprs(s.Exprs...)
-			return
-		}
-		n.exprs(s.Exprs...)
-		n.declare(s.Names...)
+		n.localAssign(s)
 	case *ast.FuncCallStmt:
 		n.exprs(s.Expr)
 	case *ast.DoBlockStmt:
@@ -126,14 +123,28 @@ func (n *namer) stmt(s ast.Stmt) {
 		n.exprs(s.Exprs...)
 		n.block(s.Stmts, append([]string{"(for generator)", "(for state)", "(for control)"}, s.Names...)...)
 	case *ast.FuncDefStmt:
-		n.exprs(s.Name.Func, s.Name.Receiver)
-		if s.Name.Func == nil {
-			n.functionExpr(s.Func, "self")
-		} else {
-			n.functionExpr(s.Func)
-		}
+		n.functionDefinition(s)
 	case *ast.ReturnStmt:
 		n.exprs(s.Exprs...)
+	}
+}
+
+func (n *namer) localAssign(s *ast.LocalAssignStmt) {
+	if isLocalFunction(s) {
+		n.declare(s.Names...)
+		n.exprs(s.Exprs...)
+		return
+	}
+	n.exprs(s.Exprs...)
+	n.declare(s.Names...)
+}
+
+func (n *namer) functionDefinition(s *ast.FuncDefStmt) {
+	n.exprs(s.Name.Func, s.Name.Receiver)
+	if s.Name.Func == nil {
+		n.functionExpr(s.Func, "self")
+	} else {
+		n.functionExpr(s.Func)
 	}
 }
 
@@ -168,26 +179,13 @@ func (n *namer) expr(e ast.Expr) {
 		n.uncertain(e.Lhs)
 		n.exprs(e.Rhs)
 		n.names[e] = name{kind: unknownKind}
-	case *ast.TableExpr:
-		for _, f := range e.Fields {
-			n.exprs(f.Key, f.Value)
-		}
-	case *ast.FuncCallExpr:
-		n.exprs(e.Func, e.Receiver)
-		n.exprs(e.Args...)
-	case *ast.RelationalOpExpr:
-		n.exprs(e.Lhs, e.Rhs)
-	case *ast.StringConcatOpExpr:
-		n.exprs(e.Lhs, e.Rhs)
 	case *ast.ArithmeticOpExpr:
 		n.uncertain(e.Lhs)
 		n.uncertain(e.Rhs)
-	case *ast.UnaryMinusOpExpr:
-		n.exprs(e.Expr)
 	case *ast.UnaryNotOpExpr:
 		n.uncertain(e.Expr)
-	case *ast.UnaryLenOpExpr:
-		n.exprs(e.Expr)
+	default:
+		n.exprs(luasyntax.Subexpressions(e)...)
 	}
 }
 

@@ -52,7 +52,7 @@ func (m *matcher) matchAt(s int) int {
 	return m.match(s, 0)
 }
 
-// match matches the pattern from p on at s.
+// match matches the pattern from p at s. It returns the end of the match, or -1.
 func (m *matcher) match(s, p int) int {
 	for {
 		m.step()
@@ -80,31 +80,38 @@ func (m *matcher) match(s, p int) int {
 				continue
 			}
 		}
-		end := m.classEnd(p)
-		switch m.suffix(end) {
-		case '?':
-			if m.single(s, p, end) {
-				if e := m.match(s+1, end+1); e >= 0 {
-					return e
-				}
-			}
-			p = end + 1
-		case '*':
-			return m.longest(s, p, end)
-		case '+':
-			if !m.single(s, p, end) {
-				return -1
-			}
-			return m.longest(s+1, p, end)
-		case '-':
-			return m.shortest(s, p, end)
-		default:
-			if !m.single(s, p, end) {
-				return -1
-			}
-			s, p = s+1, end
+		var done bool
+		if s, p, done = m.item(s, p, m.classEnd(p)); done {
+			return s
 		}
 	}
+}
+
+// item matches the single-character item from p to end, with its suffix. If that completes the match, it returns the
+// result and true. Otherwise it returns where the match continues in the subject and in the pattern.
+func (m *matcher) item(s, p, end int) (next, rest int, done bool) {
+	switch m.suffix(end) {
+	case '?':
+		if m.single(s, p, end) {
+			if e := m.match(s+1, end+1); e >= 0 {
+				return e, 0, true
+			}
+		}
+		return s, end + 1, false
+	case '*':
+		return m.longest(s, p, end), 0, true
+	case '+':
+		if !m.single(s, p, end) {
+			return -1, 0, true
+		}
+		return m.longest(s+1, p, end), 0, true
+	case '-':
+		return m.shortest(s, p, end), 0, true
+	}
+	if !m.single(s, p, end) {
+		return -1, 0, true
+	}
+	return s + 1, end, false
 }
 
 func (m *matcher) step() {
@@ -114,7 +121,7 @@ func (m *matcher) step() {
 	}
 }
 
-// suffix is the repetition that follows an item, or 0.
+// suffix returns the repetition character after an item, or 0.
 func (m *matcher) suffix(end int) byte {
 	if end < len(m.pattern) {
 		return m.pattern[end]

@@ -30,7 +30,8 @@ const (
 
 // helperNames is the order in which the compiled chunk takes its helpers.
 var helperNames = []string{
-	concatHelper, modHelper, powHelper, forHelper, lengthHelper, tableHelper, moreHelper, setHelper, countHelper, wayHelper,
+	concatHelper, modHelper, powHelper, forHelper, lengthHelper, tableHelper, moreHelper, setHelper, countHelper,
+	wayHelper,
 }
 
 // maxOperands is how many operands one call of a helper takes; VM registers are few.

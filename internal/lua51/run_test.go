@@ -177,7 +177,8 @@ func TestPass(t *testing.T) {
 		}})
 		return stmts
 	}
-	script, err := Compile("mutant", `local f = function(a) if a < 3 then return "under " .. 1e15 end return "over" end return f(3)`, swap)
+	script, err := Compile("mutant",
+		`local f = function(a) if a < 3 then return "under " .. 1e15 end return "over" end return f(3)`, swap)
 	if err != nil {
 		t.Fatal(err)
 	}

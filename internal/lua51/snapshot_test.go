@@ -69,7 +69,8 @@ func TestDo(t *testing.T) {
 	if got := do(t, r, "GET", "k"); got != "1.5" {
 		t.Errorf("GET = %v", got)
 	}
-	if _, err := r.Do("LPUSH", "k", 1); err != ErrorReply("WRONGTYPE Operation against a key holding the wrong kind of value") {
+	if _, err := r.Do("LPUSH", "k",
+		1); err != ErrorReply("WRONGTYPE Operation against a key holding the wrong kind of value") {
 		t.Errorf("LPUSH on a string: %v", err)
 	}
 	var unsupported *UnsupportedError

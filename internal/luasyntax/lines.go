@@ -7,21 +7,20 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// liner gives the nodes of a tree the lines that Lua 5.1 blames when they fail. It writes an instruction
-// when it has read so much that it can: reading a field waits for what follows, so in
+// liner sets the line of each node to the one that Lua 5.1 names in errors. Lua 5.1 emits an instruction, with the
+// current line, as soon as it has read enough. Reading a field waits for the next token, so in
 //
 //	local x = t.y
 //	    + 1
 //
-// t is indexed on the first line, where the point is, and the sum is made on the second one. Where several
-// lines are one expression, gopher-lua has the line of its beginning.
+// t is indexed on the first line and the sum is on the second. gopher-lua would use the first line for both.
 type liner struct {
 	*Places
 	starts []int
 }
 
-// settleLines sets the lines of all nodes. The error is a call whose parenthesis begins a line, which to Lua
-// 5.1 is ambiguous.
+// settleLines sets the lines of all nodes. It returns an error for a call whose parenthesis begins a line: Lua 5.1
+// rejects that as ambiguous.
 func settleLines(places *Places, display string, stmts []ast.Stmt) error {
 	l := &liner{Places: places, starts: lineStarts(places.Source)}
 	l.block(stmts)
@@ -31,13 +30,13 @@ func settleLines(places *Places, display string, stmts []ast.Stmt) error {
 	return nil
 }
 
-// line is where a token ends.
+// line returns the line on which a token ends.
 func (l *liner) line(token int) int {
 	at, _ := slices.BinarySearch(l.starts, l.Tokens[token].To)
 	return at
 }
 
-// last is the line of an expression's last token.
+// last returns the line of an expression's last token.
 func (l *liner) last(e ast.Expr) int {
 	s, ok := l.Spans[e]
 	if !ok {
@@ -46,7 +45,7 @@ func (l *liner) last(e ast.Expr) int {
 	return l.line(s.Last)
 }
 
-// after is the line of the token that follows an expression, or ends its list.
+// after returns the line of the token after an expression.
 func (l *liner) after(e ast.Expr) int { return l.line(l.Spans[e].Last + 1) }
 
 func (l *liner) block(stmts []ast.Stmt) {
@@ -89,7 +88,7 @@ func (l *liner) stmt(s ast.Stmt) {
 	}
 }
 
-// numberFor notes the line of do, where the bounds are looked at, in the place of the last line.
+// numberFor stores the line of do, where Lua checks the bounds, as the last line.
 func (l *liner) numberFor(s *ast.NumberForStmt) {
 	bounds := []ast.Expr{s.Init, s.Limit}
 	if s.Step != nil {
@@ -101,7 +100,7 @@ func (l *liner) numberFor(s *ast.NumberForStmt) {
 	s.SetLastLine(l.after(bounds[len(bounds)-1]))
 }
 
-// list is a list of expressions: each but the last is finished when the comma has been read.
+// list handles a list of expressions. Each, except the last, is finished at the next comma.
 func (l *liner) list(exprs []ast.Expr) {
 	for i, e := range exprs {
 		if i < len(exprs)-1 {
@@ -112,10 +111,10 @@ func (l *liner) list(exprs []ast.Expr) {
 	}
 }
 
-// alone is an expression that is finished when its last token has been read.
+// alone handles an expression that is finished at its last token.
 func (l *liner) alone(e ast.Expr) { l.expr(e, l.last(e)) }
 
-// expr is an expression that is finished on a line.
+// expr handles an expression that is finished on a given line.
 func (l *liner) expr(e ast.Expr, finished int) {
 	switch e := e.(type) {
 	case *ast.IdentExpr:
@@ -131,25 +130,18 @@ func (l *liner) expr(e ast.Expr, finished int) {
 		l.table(e)
 	case *ast.FunctionExpr:
 		l.block(e.Stmts)
-	case *ast.LogicalOpExpr:
-		l.binary(e, e.Lhs, e.Rhs)
-	case *ast.RelationalOpExpr:
-		l.binary(e, e.Lhs, e.Rhs)
-	case *ast.StringConcatOpExpr:
-		l.binary(e, e.Lhs, e.Rhs)
-	case *ast.ArithmeticOpExpr:
-		l.binary(e, e.Lhs, e.Rhs)
-	case *ast.UnaryMinusOpExpr:
-		l.unary(e, e.Expr)
-	case *ast.UnaryNotOpExpr:
-		l.unary(e, e.Expr)
-	case *ast.UnaryLenOpExpr:
-		l.unary(e, e.Expr)
+	default:
+		switch operands := Subexpressions(e); len(operands) {
+		case 1:
+			l.unary(e, operands[0])
+		case 2:
+			l.binary(e, operands[0], operands[1])
+		}
 	}
 }
 
-// inParentheses is the line of the innermost parenthesis that closes round a variable or field, which
-// finishes it, or the given one.
+// inParentheses returns the line of the innermost parenthesis that closes around a variable or field, because that
+// finishes it. Without parentheses it returns the given line.
 func (l *liner) inParentheses(e ast.Expr, finished int) int {
 	s, ok := l.Spans[e]
 	if !ok {
@@ -172,7 +164,7 @@ func (l *liner) unary(e, operand ast.Expr) {
 	e.SetLine(l.last(operand))
 }
 
-// call blames the line of the parenthesis, or of the text or table that stands in its place.
+// call uses the line of the parenthesis, or of the text or table that replaces it.
 func (l *liner) call(e *ast.FuncCallExpr) {
 	if e.Func != nil {
 		l.alone(e.Func)
@@ -185,7 +177,7 @@ func (l *liner) call(e *ast.FuncCallExpr) {
 	}
 }
 
-// table has its first line; a failing item is on some line of it.
+// table sets the last line of a table and the lines of its items.
 func (l *liner) table(e *ast.TableExpr) {
 	for _, f := range e.Fields {
 		if f.Key != nil {
@@ -198,7 +190,7 @@ func (l *liner) table(e *ast.TableExpr) {
 	e.SetLastLine(l.last(e))
 }
 
-// positionEnd is the line of the comma that follows an item without key, or of the brace.
+// positionEnd returns the line of the comma after an item without a key, or of the brace.
 func (l *liner) positionEnd(value ast.Expr) int {
 	at := l.Spans[value].Last + 1
 	if kind := l.Tokens[at].Type; (kind == ',' || kind == ';') && l.Tokens[at+1].Type == '}' {

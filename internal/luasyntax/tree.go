@@ -2,12 +2,12 @@ package luasyntax
 
 import "github.com/yuin/gopher-lua/ast"
 
-// Visitor says what Walk does with the nodes of a tree: children first, then the node itself. A nil
-// function leaves its kind of node alone.
+// Visitor says what Walk does with the nodes of a tree: first the children, then the node. A nil function skips its
+// kind of node.
 type Visitor struct {
-	Expr    func(ast.Expr) ast.Expr // returns what stands in the expression's place
+	Expr    func(ast.Expr) ast.Expr // returns the replacement
 	Stmt    func(ast.Stmt)          // edits the statement in place
-	Replace func(ast.Stmt) ast.Stmt // returns what stands in the statement's place
+	Replace func(ast.Stmt) ast.Stmt // returns the replacement
 }
 
 // Walk visits every statement and expression below stmts, nested functions included.
@@ -21,49 +21,17 @@ func Walk(stmts []ast.Stmt, v Visitor) {
 }
 
 func (v Visitor) visitStmt(s ast.Stmt) {
-	switch s := s.(type) {
-	case *ast.AssignStmt:
-		v.exprs(s.Lhs)
-		v.exprs(s.Rhs)
-	case *ast.LocalAssignStmt:
-		v.exprs(s.Exprs)
-	case *ast.FuncCallStmt:
-		v.one(&s.Expr)
-	case *ast.DoBlockStmt:
-		Walk(s.Stmts, v)
-	case *ast.WhileStmt:
-		v.one(&s.Condition)
-		Walk(s.Stmts, v)
-	case *ast.RepeatStmt:
-		v.one(&s.Condition)
-		Walk(s.Stmts, v)
-	case *ast.IfStmt:
-		v.one(&s.Condition)
-		Walk(s.Then, v)
-		Walk(s.Else, v)
-	case *ast.NumberForStmt:
-		v.one(&s.Init)
-		v.one(&s.Limit)
-		v.one(&s.Step)
-		Walk(s.Stmts, v)
-	case *ast.GenericForStmt:
-		v.exprs(s.Exprs)
-		Walk(s.Stmts, v)
-	case *ast.FuncDefStmt:
-		v.one(&s.Name.Func)
-		v.one(&s.Name.Receiver)
+	for _, e := range partsOf(s) {
+		v.one(e)
+	}
+	for _, block := range BlocksOf(s) {
+		Walk(block, v)
+	}
+	if s, ok := s.(*ast.FuncDefStmt); ok {
 		Walk(s.Func.Stmts, v)
-	case *ast.ReturnStmt:
-		v.exprs(s.Exprs)
 	}
 	if v.Stmt != nil {
 		v.Stmt(s)
-	}
-}
-
-func (v Visitor) exprs(list []ast.Expr) {
-	for i := range list {
-		v.one(&list[i])
 	}
 }
 
@@ -78,43 +46,93 @@ func (v Visitor) one(e *ast.Expr) {
 }
 
 func (v Visitor) children(e ast.Expr) {
-	switch e := e.(type) {
-	case *ast.AttrGetExpr:
-		v.one(&e.Object)
-		v.one(&e.Key)
-	case *ast.TableExpr:
-		for _, f := range e.Fields {
-			v.one(&f.Key)
-			v.one(&f.Value)
-		}
-	case *ast.FuncCallExpr:
-		v.one(&e.Func)
-		v.one(&e.Receiver)
-		v.exprs(e.Args)
-	case *ast.LogicalOpExpr:
-		v.one(&e.Lhs)
-		v.one(&e.Rhs)
-	case *ast.RelationalOpExpr:
-		v.one(&e.Lhs)
-		v.one(&e.Rhs)
-	case *ast.StringConcatOpExpr:
-		v.one(&e.Lhs)
-		v.one(&e.Rhs)
-	case *ast.ArithmeticOpExpr:
-		v.one(&e.Lhs)
-		v.one(&e.Rhs)
-	case *ast.UnaryMinusOpExpr:
-		v.one(&e.Expr)
-	case *ast.UnaryNotOpExpr:
-		v.one(&e.Expr)
-	case *ast.UnaryLenOpExpr:
-		v.one(&e.Expr)
-	case *ast.FunctionExpr:
+	for _, part := range operandsOf(e) {
+		v.one(part)
+	}
+	if e, ok := e.(*ast.FunctionExpr); ok {
 		Walk(e.Stmts, v)
 	}
 }
 
-// ConditionOf is the condition of an if, elseif, while or until; nil of other statements.
+// Subexpressions returns the direct subexpressions of an expression in the order of the source. It does not enter
+// functions.
+func Subexpressions(e ast.Expr) []ast.Expr {
+	var list []ast.Expr
+	for _, part := range operandsOf(e) {
+		if *part != nil {
+			list = append(list, *part)
+		}
+	}
+	return list
+}
+
+// operandsOf returns the places of the direct subexpressions of an expression. Some may hold nil.
+func operandsOf(e ast.Expr) []*ast.Expr {
+	switch e := e.(type) {
+	case *ast.AttrGetExpr:
+		return []*ast.Expr{&e.Object, &e.Key}
+	case *ast.TableExpr:
+		var list []*ast.Expr
+		for _, f := range e.Fields {
+			list = append(list, &f.Key, &f.Value)
+		}
+		return list
+	case *ast.FuncCallExpr:
+		return append([]*ast.Expr{&e.Func, &e.Receiver}, places(e.Args)...)
+	case *ast.LogicalOpExpr:
+		return []*ast.Expr{&e.Lhs, &e.Rhs}
+	case *ast.RelationalOpExpr:
+		return []*ast.Expr{&e.Lhs, &e.Rhs}
+	case *ast.StringConcatOpExpr:
+		return []*ast.Expr{&e.Lhs, &e.Rhs}
+	case *ast.ArithmeticOpExpr:
+		return []*ast.Expr{&e.Lhs, &e.Rhs}
+	case *ast.UnaryMinusOpExpr:
+		return []*ast.Expr{&e.Expr}
+	case *ast.UnaryNotOpExpr:
+		return []*ast.Expr{&e.Expr}
+	case *ast.UnaryLenOpExpr:
+		return []*ast.Expr{&e.Expr}
+	}
+	return nil
+}
+
+// partsOf returns the places of the expressions of a statement, without those in its blocks. Some may hold nil.
+func partsOf(s ast.Stmt) []*ast.Expr {
+	switch s := s.(type) {
+	case *ast.AssignStmt:
+		return append(places(s.Lhs), places(s.Rhs)...)
+	case *ast.LocalAssignStmt:
+		return places(s.Exprs)
+	case *ast.FuncCallStmt:
+		return []*ast.Expr{&s.Expr}
+	case *ast.WhileStmt:
+		return []*ast.Expr{&s.Condition}
+	case *ast.RepeatStmt:
+		return []*ast.Expr{&s.Condition}
+	case *ast.IfStmt:
+		return []*ast.Expr{&s.Condition}
+	case *ast.NumberForStmt:
+		return []*ast.Expr{&s.Init, &s.Limit, &s.Step}
+	case *ast.GenericForStmt:
+		return places(s.Exprs)
+	case *ast.FuncDefStmt:
+		return []*ast.Expr{&s.Name.Func, &s.Name.Receiver}
+	case *ast.ReturnStmt:
+		return places(s.Exprs)
+	}
+	return nil
+}
+
+func places(list []ast.Expr) []*ast.Expr {
+	all := make([]*ast.Expr, len(list))
+	for i := range list {
+		all[i] = &list[i]
+	}
+	return all
+}
+
+// ConditionOf returns the condition of an if, elseif, while or until, or nil for other statements.
 func ConditionOf(s ast.Stmt) ast.Expr {
 	switch s := s.(type) {
 	case *ast.IfStmt:
@@ -127,7 +145,7 @@ func ConditionOf(s ast.Stmt) ast.Expr {
 	return nil
 }
 
-// Operands visits a condition, and below and, or and not their operands.
+// Operands visits a condition and, if it is an and, or or not, its operands, recursively.
 func Operands(e ast.Expr, visit func(ast.Expr)) {
 	visit(e)
 	switch e := e.(type) {
@@ -139,7 +157,7 @@ func Operands(e ast.Expr, visit func(ast.Expr)) {
 	}
 }
 
-// BlocksOf are the blocks right inside a statement.
+// BlocksOf returns the blocks directly in a statement. The body of a function is not one.
 func BlocksOf(s ast.Stmt) [][]ast.Stmt {
 	switch s := s.(type) {
 	case *ast.DoBlockStmt:

@@ -2,8 +2,8 @@ package model
 
 import "math/big"
 
-// gcra is gcra_v1, in exact fractions of a microsecond. Whatever it computes is whole intervals of
-// window / limit away from a whole microsecond, so the state can say it exactly.
+// gcra is gcra_v1, in exact fractions of a microsecond. Every time that it computes is a whole number of intervals of
+// window / limit after a whole microsecond, so the state is exact.
 func gcra(c call) Outcome {
 	limit, permits := c.args.number["limit"], c.args.number["permits"]
 	interval := big.NewRat(c.args.number["window"], limit)
@@ -37,8 +37,8 @@ func gcra(c call) Outcome {
 	return outcome
 }
 
-// arrival is the theoretical arrival time: the stored one, if it is ahead and not void, else now. With it come the
-// windows that the grants in it were made under.
+// arrival returns the theoretical arrival time: the stored one if it is ahead and not void, else now. It also returns
+// the windows of the grants in it.
 func (c call) arrival() (at *big.Rat, held windowsHeld, bad string) {
 	stored, ok := c.holds(c.keys[0], "string")
 	if !ok {
@@ -61,14 +61,14 @@ func (c call) arrival() (at *big.Rat, held windowsHeld, bad string) {
 	return tat, state.held.at(c.now), ""
 }
 
-// windowsHeld are the windows of the grants that have not drained: the widest, and the widest of those behind its
-// last grant, if there are any, with the moment when that grant and what came before have drained.
+// windowsHeld holds the windows of the grants that have not drained: the widest; and the widest of the grants after
+// the last grant with that window, with the time at which that grant and all earlier ones have drained.
 type windowsHeld struct {
 	widest, next, drained int64
-	followed              bool // there are grants behind
+	followed              bool // there are later grants
 }
 
-// at is what they are at a moment, with grants left.
+// at returns the windows at a given time, with grants left.
 func (w windowsHeld) at(now int64) windowsHeld {
 	if w.followed && now >= w.drained {
 		return windowsHeld{widest: w.next}
@@ -76,7 +76,7 @@ func (w windowsHeld) at(now int64) windowsHeld {
 	return w
 }
 
-// behind is what they are after another grant, which stands behind all that drains at the arrival time.
+// behind returns the windows after another grant, which drains after all others.
 func (w windowsHeld) behind(arrival *big.Rat, window int64) windowsHeld {
 	switch {
 	case window >= w.widest:
@@ -87,7 +87,7 @@ func (w windowsHeld) behind(arrival *big.Rat, window int64) windowsHeld {
 	return windowsHeld{w.widest, max(w.next, window), w.drained, true}
 }
 
-// bucket is what is stored after a grant.
+// bucket returns the stored value after a grant.
 func (c call) bucket(arrival *big.Rat, held windowsHeld) Value {
 	limit := c.args.number["limit"]
 	part := times(difference(arrival, whole(floor(arrival))), limit)
@@ -103,21 +103,21 @@ func (c call) bucket(arrival *big.Rat, held windowsHeld) Value {
 	}
 }
 
-// bucketState is what a bucket says: the theoretical arrival time, whose fraction is over the limit, when it was
-// written, and what that clock may be behind by.
+// bucketState is a decoded bucket: the theoretical arrival time (the fraction's denominator is the limit), when it was
+// written, and how far the clock may be behind that.
 type bucketState struct {
 	tat            *big.Rat
 	limit, written int64
 	held           windowsHeld
 }
 
-// arrivalTime reads the state.
+// arrivalTime decodes the state.
 func arrivalTime(text string) (state bucketState, ok bool) {
 	if len(text) != 26 && len(text) != 39 {
 		return state, false
 	}
 	at, part, limit := bigEndian(text[:7]), bigEndian(text[7:10]), bigEndian(text[10:13])
-	if at > mostMoment || part >= limit || limit > 10_000_000 {
+	if at > maxTime || part >= limit || limit > 10_000_000 {
 		return state, false
 	}
 	state = bucketState{

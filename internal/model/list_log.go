@@ -7,8 +7,8 @@ import (
 
 const badList = "BADSTATE log: want moments in microseconds"
 
-// listLog is list_log_v1: the log is the list, entry for entry. A grant removes up to 10000 entries that have
-// left the window beyond those it adds.
+// listLog is list_log_v1: the list holds the log, one entry for each permit. A grant removes up to 10000 entries that
+// have left the window, in addition to the number of entries that it adds.
 func listLog(c call) Outcome {
 	limit, window, permits := c.args.number["limit"], c.args.number["window"], c.args.number["permits"]
 	if permits > limit {
@@ -19,12 +19,12 @@ func listLog(c call) Outcome {
 	if !ok {
 		return c.fails(wrongType)
 	}
-	moments, readable := listMoments(stored.List)
+	times, readable := listTimes(stored.List)
 	newest, another := unreadable(readable)
 	if newest {
 		return c.fails(badList)
 	}
-	l := log{granted: one(moments), now: c.now, limit: limit, window: window, expires: stored.Expires}
+	l := log{granted: one(times), now: c.now, limit: limit, window: window, expires: stored.Expires}
 	outcome := Outcome{After: c.store}
 	if another && len(l.live()) > 0 {
 		outcome.Or = badList
@@ -41,7 +41,7 @@ func listLog(c call) Outcome {
 	return outcome
 }
 
-// keptOfList are the entries that a grant leaves: the live ones, and what it does not get round to remove.
+// keptOfList returns the entries that a grant keeps: the live ones, and those beyond what one call may remove.
 func keptOfList(entries []string, live int, granted int64) []string {
 	if live == 0 {
 		return nil
@@ -50,14 +50,14 @@ func keptOfList(entries []string, live int, granted int64) []string {
 	return slices.Clone(entries[gone:])
 }
 
-// listMoments reads the entries. One that is not readable is taken to be as new as the one after it.
-func listMoments(entries []string) (moments []int64, readable []bool) {
-	moments, readable = make([]int64, len(entries)), make([]bool, len(entries))
+// listTimes parses the entries. An unreadable entry gets the time of the next one.
+func listTimes(entries []string) (times []int64, readable []bool) {
+	times, readable = make([]int64, len(entries)), make([]bool, len(entries))
 	for i := len(entries) - 1; i >= 0; i-- {
-		moments[i], readable[i] = decimal(entries[i], 0, mostMoment)
+		times[i], readable[i] = decimal(entries[i], 0, maxTime)
 		if !readable[i] && i+1 < len(entries) {
-			moments[i] = moments[i+1]
+			times[i] = times[i+1]
 		}
 	}
-	return moments, readable
+	return times, readable
 }

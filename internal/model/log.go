@@ -2,22 +2,22 @@ package model
 
 import "slices"
 
-// ahead is how far ahead of the clock, beyond a window, permits of a log may lie: a clock may step back by a
-// window and 60 s, and a booking reaches 60 s further.
+// ahead is how far ahead of the clock, beyond a window, permits of a log may be: a clock may step back by a window and
+// 60 s, and a booking may be 60 s ahead.
 const ahead = 120_000_000
 
 // log is a sliding-window log: what was granted, oldest first.
 type log struct {
 	granted            []grant
 	now, limit, window int64
-	expires            int64 // of the key, in milliseconds since 1970; 0: never
+	expires            int64 // when the key expires, in milliseconds since 1970; 0: never
 }
 
-// grant is permits that were granted for one moment.
+// grant is a number of permits granted for one time.
 type grant struct{ at, permits int64 }
 
-// live are the permits that count: those that have not left the window, unless a clock that was far ahead
-// left them behind.
+// live returns the permits that count: those that have not left the window. It returns none if a clock that was far
+// ahead wrote them.
 func (l log) live() []grant {
 	n := len(l.granted)
 	if n > 0 && l.granted[n-1].at > l.now+max(l.window, l.grantedUnder())+ahead {
@@ -31,7 +31,7 @@ func (l log) live() []grant {
 	return nil
 }
 
-// grantedUnder is the window that the newest permit was granted under: its key lives as long as it counts.
+// grantedUnder returns the window of the newest permit, which follows from when its key expires.
 func (l log) grantedUnder() int64 {
 	if l.expires == 0 {
 		return 0
@@ -47,7 +47,7 @@ func count(grants []grant) (permits int64) {
 	return permits
 }
 
-// oldest is when the n-th oldest of the permits was granted for.
+// oldest returns the time of the n-th oldest permit.
 func oldest(grants []grant, n int64) int64 {
 	for _, g := range grants {
 		if n <= g.permits {
@@ -58,7 +58,7 @@ func oldest(grants []grant, n int64) int64 {
 	return 0
 }
 
-// due is when so many permits come free, if no one else asks.
+// due returns when n permits come free, if no one else asks.
 func (l log) due(permits int64) int64 {
 	live := l.live()
 	due := l.now
@@ -71,7 +71,7 @@ func (l log) due(permits int64) int64 {
 	return due
 }
 
-// ask decides: how many permits are granted, for when, and the log afterwards.
+// ask decides. It returns how many permits are granted, for when, and the log afterwards.
 func (l log) ask(permits, maxWait int64) (granted, due int64, after log) {
 	due = l.due(max(permits, 1))
 	if permits == 0 || due-l.now > maxWait {
@@ -82,7 +82,7 @@ func (l log) ask(permits, maxWait int64) (granted, due int64, after log) {
 	return permits, due, after
 }
 
-// reply is the five fields, the log being what it is after the decision.
+// reply returns the five fields, for the log after the decision.
 func (l log) reply(granted, due int64) []int64 {
 	live := l.live()
 	if len(live) == 0 {
@@ -96,9 +96,9 @@ func (l log) reply(granted, due int64) []int64 {
 	return []int64{granted, remaining, due - l.now, newest + l.window - l.now, l.now}
 }
 
-// one is a grant of a single permit for each moment.
-func one(moments []int64) (grants []grant) {
-	for _, at := range moments {
+// one returns a grant of a single permit for each time.
+func one(times []int64) (grants []grant) {
+	for _, at := range times {
 		grants = append(grants, grant{at, 1})
 	}
 	return grants

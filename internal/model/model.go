@@ -1,8 +1,8 @@
-// Package model says what every script must answer, in the plainest way that can be read off its header:
-// permits as a slice of the moments they were granted for, counted afresh by every call, and gcra in exact
-// fractions. Nothing is fast here and nothing is shared with the scripts but the ranges of their arguments.
+// Package model computes what every script must answer, in the simplest way that follows its header. Permits are a
+// slice of the times for which they were granted, counted again in every call; gcra uses exact fractions. The code is
+// slow on purpose and shares nothing with the scripts except the ranges of their arguments.
 //
-// Tests hold the scripts against it, on random sequences of calls and in the vectors of scripttest.
+// Tests compare the scripts with it, on random sequences of calls and in the vectors of scripttest.
 package model
 
 import (
@@ -11,22 +11,22 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// An Outcome is what a call must answer, and what it must leave behind.
+// An Outcome is what a call must answer and what it must store.
 type Outcome struct {
 	Reply []int64
-	Err   string // the whole error reply; then there is no Reply
-	After Store  // the store afterwards; with an error as it was
+	Err   string // the whole error reply; Reply is empty then
+	After Store  // the store afterwards; unchanged after an error
 
-	// Or is an error that is right as well as Reply: the store holds something unreadable, and a script
+	// Or is an error that is also correct: the store holds something unreadable, and a script
 	// need not look at all of it.
 	Or string
 
-	// Any says that what is stored is readable and makes no sense, so that every reply within the ranges
-	// is right, and so is Or.
+	// Any means that the stored values are readable but inconsistent: every reply within the ranges is correct,
+	// and so is Or.
 	Any bool
 }
 
-// Call is one call of a script at the moment now, in microseconds since 1970.
+// Call is one call of a script at the time now, in microseconds since 1970.
 func Call(script *sluice.Script, store Store, now int64, keys, args []string) Outcome {
 	c := call{store: store, now: now, keys: keys}
 	var bad string
@@ -52,7 +52,7 @@ func Call(script *sluice.Script, store Store, now int64, keys, args []string) Ou
 	return c.fails("no model of " + script.Name)
 }
 
-// call is a call whose arguments are each in their range.
+// call is a call with every argument in its range.
 type call struct {
 	store Store
 	now   int64
@@ -64,19 +64,19 @@ const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of v
 
 func (c call) fails(err string) Outcome { return Outcome{Err: err, After: c.store} }
 
-// holds is the value of a key, if it is of the wanted type or absent.
+// holds returns the value of a key if it has the wanted type or is absent.
 func (c call) holds(key, kind string) (value Value, ok bool) {
 	value = c.store[key]
 	return value, value.Type == "" || value.Type == kind
 }
 
-// milliseconds is the moment us in milliseconds, rounded up.
+// milliseconds converts microseconds to milliseconds, rounded up.
 func milliseconds(us int64) int64 { return (us + 999) / 1000 }
 
-// mostMoment is the last moment that a number of Lua holds exactly.
-const mostMoment = 1<<53 - 1
+// maxTime is the latest time that a Lua number holds exactly.
+const maxTime = 1<<53 - 1
 
-// unreadable reports which of the entries cannot be read: the newest, or another of those before it.
+// unreadable reports which entries cannot be read: the newest, or an earlier one.
 func unreadable(readable []bool) (newest, another bool) {
 	if len(readable) == 0 {
 		return false, false

@@ -35,7 +35,7 @@ func sliceRing(c call) Outcome {
 		}
 	}
 
-	current := max(r.last, c.now/slice) // while the clock is behind, permits count in the last slice
+	current := max(r.last, c.now/slice) // if the clock is behind, permits count in the last slice
 	moves := int64(0)
 	for !r.room(windows, current+moves, max(permits, 1)) {
 		moves++
@@ -56,17 +56,18 @@ type ringWindow struct{ slices, limit int64 }
 
 func windowsOf(args arguments) (windows []ringWindow) {
 	for i := 1; i <= args.groups; i++ {
-		windows = append(windows, ringWindow{args.number[fmt.Sprintf("slices_%d", i)], args.number[fmt.Sprintf("limit_%d", i)]})
+		windows = append(windows, ringWindow{args.number[fmt.Sprintf("slices_%d", i)],
+			args.number[fmt.Sprintf("limit_%d", i)]})
 	}
 	return windows
 }
 
-// ring is what a ring says: how many permits were granted in each of the size slices up to the last.
+// ring is a decoded ring: the number of permits granted in each of its slices.
 type ring struct {
 	slice, size, last, total int64
-	granted                  map[int64]int64 // by the number of the slice
-	links                    map[int64]int64 // likewise: the first from it on in which permits were granted
-	fresh                    bool            // nothing is stored, or nothing that counts
+	granted                  map[int64]int64 // by slice number
+	links                    map[int64]int64 // by slice number: the first slice from it on with permits
+	fresh                    bool            // nothing is stored, or nothing counts
 	bytes                    string          // as stored
 }
 
@@ -78,12 +79,13 @@ const (
 	badCells   = "BADSTATE ring: want a total and a link for each slice"
 )
 
-// ringOf reads the header.
+// ringOf decodes the header.
 func ringOf(bytes string, slice int64) (r ring, bad string) {
 	if len(bytes) < ringHeader || bigEndian(bytes[:6]) != slice {
 		return r, "BADSTATE ring: want the slice it was written with"
 	}
-	r = ring{slice: slice, size: bigEndian(bytes[6:12]), last: bigEndian(bytes[12:18]), total: bigEndian(bytes[18:24]), bytes: bytes}
+	r = ring{slice: slice, size: bigEndian(bytes[6:12]), last: bigEndian(bytes[12:18]), total: bigEndian(bytes[18:24]),
+		bytes: bytes}
 	if r.size < 1 || r.size > 10000 {
 		return r, "BADSTATE ring: want 1..10000 slices"
 	}
@@ -97,15 +99,15 @@ func bigEndian(bytes string) (n int64) {
 	return n
 }
 
-// leftOrVoid reports whether nothing of the ring counts: all its slices have left it, or a clock that was
-// far ahead left it behind.
+// leftOrVoid reports whether nothing in the ring counts: all its slices have left it, or a clock that was far ahead
+// wrote it.
 func (r ring) leftOrVoid(now, widest int64) bool {
 	mostAhead := max(r.size, widest)*r.slice + 60_000_000
 	return now/r.slice-r.last >= r.size || r.last > (now+mostAhead)/r.slice
 }
 
-// sound reads the permits of each slice and its link, and reports whether they are such as a script has written:
-// none was granted before the ring's oldest slice and taken back later, and none between a slice and its link.
+// sound decodes the permits and the link of each slice. It reports whether a script can have written them: totals do
+// not fall, and no permits are between a slice and its link.
 func (r *ring) sound() bool {
 	if int64(len(r.bytes)) < ringHeader+ringCell*r.size {
 		return false
@@ -128,20 +130,20 @@ func (r *ring) sound() bool {
 	return all < ringWrap
 }
 
-// cell is the total before a slice, and its link as it is stored.
+// cell returns the total before a slice, and its stored link.
 func (r ring) cell(slice int64) (total, link int64) {
 	at := ringHeader + ringCell*index(slice, r.size)
 	n := bigEndian(r.bytes[at : at+ringCell])
 	return n / linkWrap, n % linkWrap
 }
 
-// apart is how far two totals are from each other, which wrap at 2^44.
+// apart returns the difference of two totals, which wrap at 2^44.
 func apart(later, earlier int64) int64 { return index(later-earlier, ringWrap) }
 
-// index is where in the ring a slice has its cell.
+// index returns the position of a slice's cell.
 func index(s, size int64) int64 { return ((s % size) + size) % size }
 
-// count is what a window that ends with a slice holds.
+// count returns the permits in a window that ends with a slice.
 func (r ring) count(w ringWindow, slice int64) (n int64) {
 	for s, granted := range r.granted {
 		if s > slice-w.slices && s <= slice {
@@ -151,7 +153,7 @@ func (r ring) count(w ringWindow, slice int64) (n int64) {
 	return n
 }
 
-// room reports whether so many permits fit into every window that ends with a slice.
+// room reports whether n permits fit into every window that ends with a slice.
 func (r ring) room(windows []ringWindow, slice, permits int64) bool {
 	for _, w := range windows {
 		if r.count(w, slice)+permits > w.limit {
@@ -161,7 +163,7 @@ func (r ring) room(windows []ringWindow, slice, permits int64) bool {
 	return true
 }
 
-// grown is the ring with at least so many slices, of which the added ones are older and hold nothing.
+// grown returns the ring with at least the given number of slices. Added slices are older and empty.
 func (r ring) grown(slices int64) ring {
 	oldest := r.last - r.size + 1
 	r.size = max(r.size, slices)
@@ -171,7 +173,7 @@ func (r ring) grown(slices int64) ring {
 	return r
 }
 
-// add is the ring after a grant in a slice.
+// add returns the ring after a grant in a slice.
 func (r ring) add(slice, permits int64) ring {
 	granted, links := map[int64]int64{slice: permits}, map[int64]int64{}
 	for s, n := range r.granted {
@@ -189,8 +191,8 @@ func (r ring) add(slice, permits int64) ring {
 	return r
 }
 
-// value is what the ring is stored as. It expires when the last slice has left it, which another grant in that
-// slice does not change.
+// value returns the stored value of the ring. It expires when the last slice has left it; another grant in the same
+// slice does not change that.
 func (r ring) value(before ring, stored Value) Value {
 	value := Value{Type: "string", Text: r.encoded(), Expires: milliseconds((r.last + r.size) * r.slice)}
 	if before.fresh || before.size != r.size {
@@ -199,11 +201,11 @@ func (r ring) value(before ring, stored Value) Value {
 	if before.last == r.last {
 		value.Expires = stored.Expires
 	}
-	value.Text += stored.Text[len(value.Text):] // what stands behind a ring is left alone
+	value.Text += stored.Text[len(value.Text):] // bytes after the ring are kept
 	return value
 }
 
-// encoded are the bytes: slice, size, last slice and total; then for each slice the total before it and its link.
+// encoded returns the bytes: slice, size, last slice, total; then for each slice the total before it and its link.
 func (r ring) encoded() string {
 	cells := make([]string, r.size)
 	total := r.total
@@ -214,7 +216,7 @@ func (r ring) encoded() string {
 	return inBytes(r.slice, 6) + inBytes(r.size, 6) + inBytes(r.last, 6) + inBytes(r.total, 6) + strings.Join(cells, "")
 }
 
-// inBytes is a number as a big-endian integer of so many bytes.
+// inBytes encodes a number as a big-endian integer of n bytes.
 func inBytes(n int64, width int) string {
 	bytes := make([]byte, width)
 	for i := range bytes {
@@ -223,7 +225,7 @@ func inBytes(n int64, width int) string {
 	return string(bytes)
 }
 
-// reply is the five fields and what each window holds, the ring being what it is after the decision.
+// reply returns the five fields and the count of each window, for the ring after the decision.
 func (r ring) reply(windows []ringWindow, now, current, moves, granted int64) []int64 {
 	wait, reset, widest, remaining := int64(0), int64(0), int64(0), int64(1_000_000_000)
 	var counts []int64

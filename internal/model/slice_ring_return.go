@@ -1,9 +1,9 @@
 package model
 
-// furthestReturn is how many slices back permits are given back.
-const furthestReturn = 1000
+// maxReturnSlices is how many slices back permits can be given back.
+const maxReturnSlices = 1000
 
-// sliceRingReturn is slice_ring_return_v1: the slice in which permits were taken holds fewer.
+// sliceRingReturn is slice_ring_return_v1: it lowers the count of the slice in which permits were taken.
 func sliceRingReturn(c call) Outcome {
 	stored, ok := c.holds(c.keys[0], "string")
 	if !ok {
@@ -17,7 +17,7 @@ func sliceRingReturn(c call) Outcome {
 		return c.fails(bad)
 	}
 	taken := c.args.number["taken"] / r.slice
-	if taken > r.last || taken <= r.last-r.size || taken < r.last-furthestReturn {
+	if taken > r.last || taken <= r.last-r.size || taken < r.last-maxReturnSlices {
 		return Outcome{Reply: []int64{0}, After: c.store}
 	}
 	if !r.reaches(taken) {
@@ -31,7 +31,7 @@ func sliceRingReturn(c call) Outcome {
 	return Outcome{Reply: []int64{returned}, After: c.store.With(c.keys[0], stored)}
 }
 
-// before is the total before a slice; that before the slice after the last is the total of all.
+// before returns the total before a slice. For the slice after the last it is the total of all.
 func (r ring) before(slice int64) int64 {
 	if slice > r.last {
 		return r.total
@@ -50,7 +50,7 @@ func (r ring) reaches(slice int64) bool {
 	return true
 }
 
-// lowered are the bytes with so many permits less in a slice: the totals behind it fall, the links stay.
+// lowered returns the bytes with n permits fewer in a slice: later totals are lowered, links stay.
 func (r ring) lowered(slice, permits int64) string {
 	after := []byte(r.bytes)
 	for s := slice + 1; s <= r.last; s++ {

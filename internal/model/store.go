@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// Store is what a server holds, by key. It is never changed in place.
+// Store holds the values of a server by key. It is never changed in place.
 type Store map[string]Value
 
-// Value is what a key holds: the field of its type is set.
+// Value is the value of a key: only the field of its type is set.
 type Value struct {
 	Type    string // "string", "list", "zset" or "hash"
 	Text    string
 	List    []string
 	ZSet    map[string]float64
 	Hash    map[string]string
-	Expires int64 // the millisecond since 1970 after which the key is gone; 0: it stays
+	Expires int64 // when the key expires, in milliseconds since 1970; 0: never
 }
 
-// With is the store after a key was set.
+// With returns the store after a key was set.
 func (s Store) With(key string, value Value) Store {
 	after := maps.Clone(s)
 	if after == nil {
@@ -32,7 +32,7 @@ func (s Store) With(key string, value Value) Store {
 	return after
 }
 
-// Without is the store after keys were deleted.
+// Without returns the store after keys were deleted.
 func (s Store) Without(keys ...string) Store {
 	after := maps.Clone(s)
 	for _, key := range keys {
@@ -41,7 +41,7 @@ func (s Store) Without(keys ...string) Store {
 	return after
 }
 
-// Expired are the keys whose time is over at the moment now, in microseconds.
+// Expired returns the keys that have expired at the time now, in microseconds.
 func (s Store) Expired(now int64) (keys []string) {
 	for key, value := range s {
 		if value.Expires != 0 && now/1000 > value.Expires {
@@ -64,7 +64,7 @@ func (s Store) String() string {
 	return out.String()
 }
 
-// String writes the type and the value, without when it expires.
+// String formats the type and the value, without the expiry.
 func (v Value) String() string {
 	switch v.Type {
 	case "string":
@@ -93,13 +93,13 @@ func (v Value) fields() (words []string) {
 	return words
 }
 
-// Member is one of a sorted set.
+// Member is a member of a sorted set.
 type Member struct {
 	Name  string
 	Score float64
 }
 
-// Ranked are the members of a sorted set in its order.
+// Ranked returns the members of a sorted set in its order.
 func (v Value) Ranked() []Member {
 	members := make([]Member, 0, len(v.ZSet))
 	for name, score := range v.ZSet {
@@ -111,7 +111,7 @@ func (v Value) Ranked() []Member {
 	return members
 }
 
-// scored is a sorted set of these members.
+// scored returns a sorted set of these members.
 func scored(members []Member) map[string]float64 {
 	set := map[string]float64{}
 	for _, m := range members {

@@ -12,7 +12,7 @@ const (
 	badPermits = "BADSTATE permits: want moments and packed running totals"
 )
 
-// tokenBucket is token_bucket_v1: a log whose limit and window are the rate and interval in force. A grant
+// tokenBucket is token_bucket_v1: a log with the stored rate as limit and the stored interval as window. A grant
 // removes up to 10000 entries whose permits have come back.
 func tokenBucket(c call) Outcome {
 	force, bad := c.force()
@@ -56,7 +56,7 @@ func tokenBucketSet(c call) Outcome {
 	return Outcome{Reply: []int64{r.rate, r.interval, r.scope}, After: c.store.With(c.keys[0], config)}
 }
 
-// rates are what a config says.
+// rates is a decoded config.
 type rates struct{ rate, interval, scope int64 }
 
 func (r rates) fields() []string {
@@ -67,7 +67,7 @@ func (r rates) fields() []string {
 	}
 }
 
-// force are the rates in force: those that are stored, or the call's.
+// force returns the rates in force: the stored ones, or those of the call.
 func (c call) force() (r rates, bad string) {
 	stored, ok := c.holds(c.keys[0], "hash")
 	if !ok {
@@ -85,8 +85,8 @@ func (c call) force() (r rates, bad string) {
 	return rates{rate, interval, scope}, ""
 }
 
-// config is the stored config after a grant: it lives as long as the longest-lived permits, put off by a tenth
-// of a second more than need be where it must be put off, and one that was set to stay stays.
+// config returns the stored config after a grant. It expires with the last permits. If its expiry must be extended, it
+// is extended by 0.1 s more than needed. A config without expiry keeps none.
 func (c call) config(force rates, expires int64) Value {
 	stored := c.store[c.keys[0]]
 	later := expires + 100
@@ -99,26 +99,26 @@ func (c call) config(force rates, expires int64) Value {
 	return stored
 }
 
-// farAhead reports whether a TTL is from a clock that was further ahead than one may step back: permits
-// that were booked 60 s ahead, an interval and 60 s ago, come back an interval later; and a second.
+// farAhead reports whether a TTL was set by a clock that was too far ahead: by more than two intervals, 120 s (a step
+// back and a booking) and a second.
 func (c call) farAhead(expires int64, force rates) bool {
 	left := expires - c.now/1000
 	return left*1000 > 2*force.interval+121_000_000
 }
 
-// bucket are the permits of a token bucket.
+// bucket holds the permits of a token bucket.
 type bucket struct {
 	entries []string
-	log     log   // what counts, and nothing before the oldest of that
-	back    int   // how many entries' permits have come back
+	log     log   // live permits
+	back    int   // number of entries whose permits have come back
 	total   int64 // permits granted so far
 	or      string
 
-	senseless bool // moments or totals that do not rise from entry to entry
+	senseless bool // times or totals that do not rise from entry to entry
 }
 
-// bucketOf reads the entries. Those in use are all permits between the start of the first live entry and
-// the end of the last, whoever removed an entry between them: its permits come back with the next one's.
+// bucketOf parses the entries. The permits in use are all between the start of the first live entry and the end of the
+// last one. If an entry between them was removed, its permits come back with those of the next entry.
 func bucketOf(stored Value, l log) (b bucket, bad string) {
 	b = bucket{entries: stored.List, log: l}
 	if len(b.entries) == 0 {
@@ -145,7 +145,7 @@ func bucketOf(stored Value, l log) (b bucket, bad string) {
 	if !readable[0] || !b.senseless && (!readable[b.back] || first.before > final.before || first.after() > b.total) {
 		return b, badPermits
 	}
-	taken := first.before // permits granted before what is read next
+	taken := first.before // permits granted before the next entry
 	for i, e := range entries[b.back:] {
 		if !readable[b.back+i] {
 			continue
@@ -162,7 +162,7 @@ func bucketOf(stored Value, l log) (b bucket, bad string) {
 	return b, ""
 }
 
-// kept are the entries that a grant leaves: the live ones, and what it does not get round to remove.
+// kept returns the entries that a grant keeps: the live ones, and those beyond what one call may remove.
 func (b bucket) kept() []string {
 	if len(b.log.live()) == 0 {
 		return nil
@@ -170,12 +170,12 @@ func (b bucket) kept() []string {
 	return slices.Clone(b.entries[min(b.back, 10000):])
 }
 
-// bucketEntry is one grant: for when, how many permits, and how many were granted before.
+// bucketEntry is one grant: its time, its permits, and the total granted before it.
 type bucketEntry struct{ at, before, count int64 }
 
 func (e bucketEntry) after() int64 { return e.before + e.count }
 
-// bucketEntries reads entries. One that is not readable is taken to be as new as the one after it.
+// bucketEntries parses entries. An unreadable entry gets the time of the next one.
 func bucketEntries(packed []string) (entries []bucketEntry, readable []bool) {
 	entries, readable = make([]bucketEntry, len(packed)), make([]bool, len(packed))
 	for i := len(packed) - 1; i >= 0; i-- {
@@ -193,7 +193,7 @@ func entryOf(packed string) (e bucketEntry, ok bool) {
 	}
 	at, before := binary.BigEndian.Uint64([]byte(packed)), binary.BigEndian.Uint64([]byte(packed[8:]))
 	count := int64(binary.BigEndian.Uint32([]byte(packed[16:])))
-	if at > mostMoment || before > mostMoment || count == 0 || int64(before)+count > mostMoment {
+	if at > maxTime || before > maxTime || count == 0 || int64(before)+count > maxTime {
 		return e, false
 	}
 	return bucketEntry{int64(at), int64(before), count}, true

@@ -7,8 +7,8 @@ import (
 
 const badZSet = "BADSTATE log: want scores in microseconds"
 
-// zsetLog is zset_log_v1: the log is the sorted set, one member a permit. A grant removes up to 100 members
-// that have left the window beyond those it adds.
+// zsetLog is zset_log_v1: the sorted set holds the log, one member for each permit. A grant removes up to 100 members
+// that have left the window, in addition to the number of members that it adds.
 func zsetLog(c call) Outcome {
 	limit, window, permits := c.args.number["limit"], c.args.number["window"], c.args.number["permits"]
 	if permits > limit {
@@ -20,12 +20,12 @@ func zsetLog(c call) Outcome {
 		return c.fails(wrongType)
 	}
 	members := stored.Ranked()
-	moments, readable := zsetMoments(members)
+	times, readable := zsetTimes(members)
 	newest, another := unreadable(readable)
 	if newest && members[len(members)-1].Score >= float64(c.now) {
 		return c.fails(badZSet)
 	}
-	l := log{granted: one(moments), now: c.now, limit: limit, window: window, expires: stored.Expires}
+	l := log{granted: one(times), now: c.now, limit: limit, window: window, expires: stored.Expires}
 	outcome := Outcome{After: c.store}
 	if newest || another {
 		outcome.Or = badZSet
@@ -47,7 +47,7 @@ func zsetLog(c call) Outcome {
 	return outcome
 }
 
-// again is the outcome for an id that is live: nothing is charged. Not ok: it is not live.
+// again returns the outcome for a live id: nothing is charged. ok is false if the id is not live.
 func (c call) again(l log, outcome Outcome, set map[string]float64, id string) (again Outcome, ok bool) {
 	booked, of, bad := granted(set, id)
 	switch {
@@ -64,20 +64,20 @@ func (c call) again(l log, outcome Outcome, set map[string]float64, id string) (
 	return outcome, true
 }
 
-// granted is what an id was granted last: for when, and how many permits, which share their moment.
+// granted returns the time and the number of permits that an id was granted last. They share one time.
 func granted(set map[string]float64, id string) (at, permits int64, bad bool) {
 	score, known := set[id]
 	if !known {
 		return 0, 0, false
 	}
-	at, ok := moment(score)
+	at, ok := parseScore(score)
 	for next, more := score, true; more && next == score; next, more = set[member(id, permits+1)] {
 		permits++
 	}
 	return at, permits, !ok
 }
 
-// member is the name of an id's k-th permit.
+// member returns the name of an id's k-th permit.
 func member(id string, k int64) string {
 	if k == 1 {
 		return id
@@ -85,7 +85,7 @@ func member(id string, k int64) string {
 	return fmt.Sprintf("%s||%d", id, k)
 }
 
-// keptOfZSet are the members that a grant leaves: the live ones, and what it does not get round to remove.
+// keptOfZSet returns the members that a grant keeps: the live ones, and those beyond what one call may remove.
 func keptOfZSet(members []Member, live int, granted int64) []Member {
 	if live == 0 {
 		return nil
@@ -93,16 +93,16 @@ func keptOfZSet(members []Member, live int, granted int64) []Member {
 	return members[min(len(members)-live, int(granted)+100):]
 }
 
-// zsetMoments reads the scores. One that is not readable is taken to be the whole microsecond above: a script may only
-// count it, and reads the newest only where it is not before now.
-func zsetMoments(members []Member) (moments []int64, readable []bool) {
-	moments, readable = make([]int64, len(members)), make([]bool, len(members))
+// zsetTimes parses the scores. An unreadable score gets the whole microsecond above it: a script may only count it, and
+// reads the newest only if it is not before now.
+func zsetTimes(members []Member) (times []int64, readable []bool) {
+	times, readable = make([]int64, len(members)), make([]bool, len(members))
 	for i, m := range members {
-		moments[i], readable[i] = moment(m.Score)
+		times[i], readable[i] = parseScore(m.Score)
 	}
-	return moments, readable
+	return times, readable
 }
 
-func moment(score float64) (at int64, ok bool) {
-	return int64(math.Ceil(score)), score >= 0 && score <= mostMoment && score == math.Floor(score)
+func parseScore(score float64) (at int64, ok bool) {
+	return int64(math.Ceil(score)), score >= 0 && score <= maxTime && score == math.Floor(score)
 }

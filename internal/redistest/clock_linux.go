@@ -15,18 +15,18 @@ import (
 //go:embed shim/clock.c
 var clockSource []byte
 
-// clockPage is what the test and the server share, as shim/clock.c has it.
+// clockPage is the memory that the test and the server share. shim/clock.c has the same layout.
 type clockPage struct {
-	offset   atomic.Int64 // microseconds that the clock is ahead
-	stopped  atomic.Int64 // microseconds since 1970 at which it stands; 0: it runs
+	offset   atomic.Int64 // microseconds by which the clock is ahead
+	stopped  atomic.Int64 // time at which it is stopped, in microseconds since 1970; 0: it runs
 	attached atomic.Int64 // set by the server
 }
 
-// Clock is the wall clock of one server. Its methods act at once and are for one goroutine.
+// Clock is the wall clock of one server. Changes take effect at once. It is not safe for concurrent use.
 type Clock struct{ page *clockPage }
 
-// StartWithClock is StartBinary for a server whose wall clock the test steps. It needs a C compiler:
-// without one the test fails in CI and is skipped elsewhere, as it is on other systems than Linux.
+// StartWithClock is StartBinary for tests that step the server's wall clock. It needs Linux and a C compiler. Without
+// them the test fails in CI and is skipped elsewhere.
 func StartWithClock(tb testing.TB, binary string, extraArgs ...string) (*Server, *Clock) {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -61,11 +61,11 @@ func compiler(tb testing.TB) string {
 			return path
 		}
 	}
-	withoutClock(tb, "no C compiler (cc, gcc or clang), which a server needs whose clock the test steps")
+	withoutClock(tb, "no C compiler (cc, gcc or clang), which is needed to step a server's clock")
 	return ""
 }
 
-// mapClock makes the shared page, a file that both map.
+// mapClock creates the shared page: a file that the test and the server map.
 func mapClock(tb testing.TB, path string) *clockPage {
 	tb.Helper()
 	size := int(unsafe.Sizeof(clockPage{}))
@@ -85,7 +85,7 @@ func mapClock(tb testing.TB, path string) *clockPage {
 	return (*clockPage)(unsafe.Pointer(&bytes[0]))
 }
 
-// Now is the server's time.
+// Now returns the server's time.
 func (c *Clock) Now() time.Time {
 	if us := c.page.stopped.Load(); us != 0 {
 		return time.UnixMicro(us)
@@ -93,7 +93,7 @@ func (c *Clock) Now() time.Time {
 	return time.UnixMicro(time.Now().UnixMicro() + c.page.offset.Load())
 }
 
-// Step moves the clock by d, forward or back, whether it runs or stands. Microseconds are its unit.
+// Step moves a running or stopped clock by d, forward or back, in whole microseconds.
 func (c *Clock) Step(d time.Duration) {
 	if us := c.page.stopped.Load(); us != 0 {
 		c.page.stopped.Store(us + d.Microseconds())
@@ -102,10 +102,10 @@ func (c *Clock) Step(d time.Duration) {
 	c.page.offset.Add(d.Microseconds())
 }
 
-// Stop makes the clock stand where it is, until Resume.
+// Stop stops the clock until Resume.
 func (c *Clock) Stop() { c.page.stopped.Store(c.Now().UnixMicro()) }
 
-// Resume lets the clock run on from where it stands.
+// Resume starts a stopped clock from its current time.
 func (c *Clock) Resume() {
 	if us := c.page.stopped.Load(); us != 0 {
 		c.page.offset.Store(us - time.Now().UnixMicro())
@@ -113,5 +113,5 @@ func (c *Clock) Resume() {
 	}
 }
 
-// Set makes the clock stand at a moment after 1970.
+// Set stops the clock at a time after 1970.
 func (c *Clock) Set(to time.Time) { c.page.stopped.Store(to.UnixMicro()) }

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The steps come one after another, on a clock that runs and on one that stands.
+// TestClock makes steps on a running and on a stopped clock.
 func TestClock(t *testing.T) {
 	for _, binary := range Servers(t) {
 		server, clock := StartWithClock(t, binary)
@@ -42,7 +42,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// wantRunning asks the server between two looks at the clock.
+// wantRunning asks the server between two reads of the clock.
 func wantRunning(t *testing.T, c *redis.Client, clock *Clock, step time.Duration) {
 	t.Helper()
 	before := clock.Now()
@@ -61,7 +61,7 @@ func serverTime(t *testing.T, c *redis.Client) time.Time {
 	return now
 }
 
-// Keys expire by the clock that is stepped, also where nobody asks for them.
+// TestClockExpires: keys expire by the stepped clock, also if no command uses them.
 func TestClockExpires(t *testing.T) {
 	server, clock := StartWithClock(t, Servers(t)[0], "--hz", "100")
 	c, ctx := client(t, server.Addr), context.Background()
@@ -79,7 +79,7 @@ func TestClockExpires(t *testing.T) {
 	}
 }
 
-// A compiler that is not there skips the test, and in CI fails it.
+// TestClockWithoutCompiler: without a compiler the test is skipped, and fails in CI.
 func TestClockWithoutCompiler(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for ci, want := range map[string]string{"": "skipped", "true": "failed"} {
@@ -94,7 +94,7 @@ func TestClockWithoutCompiler(t *testing.T) {
 	}
 }
 
-// outcomeTB notes how a test ends instead of ending this one.
+// outcomeTB records how a test ends and does not end the real test.
 type outcomeTB struct {
 	testing.TB
 	outcome string

@@ -12,16 +12,16 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Slots is how many slots a Redis Cluster has.
+// Slots is the number of slots in a Redis Cluster.
 const Slots = 16384
 
-// patience is how long a deployment may take until it is as it was told to be.
+// patience is how long Await waits for a condition.
 const patience = 30 * time.Second
 
-// StartCluster starts a Redis Cluster whose masters share the slots evenly, each with as many replicas, and
-// waits until every node knows all of it and every replica has synchronized. The masters come first in what
-// it returns, then a replica of each in the same order, and so on. extraArgs are added to the command line
-// of every node. Three masters with a replica each take about 3 s.
+// StartCluster starts a Redis Cluster. The masters share the slots evenly, and each has the given number of replicas.
+// It waits until every node knows the whole cluster and every replica is synchronized. The result lists the masters
+// first, then one replica of each in the same order, and so on. extraArgs are added to the command line of every node.
+// Three masters with one replica each take about 3 s.
 func StartCluster(tb testing.TB, masters, replicas int, extraArgs ...string) []*Server {
 	tb.Helper()
 	nodes := make([]*Server, masters*(1+replicas))
@@ -46,7 +46,7 @@ func StartCluster(tb testing.TB, masters, replicas int, extraArgs ...string) []*
 	return nodes
 }
 
-// StartClusterNode starts a server that is a cluster by itself, without slots.
+// StartClusterNode starts a node that is a cluster on its own, without slots.
 func StartClusterNode(tb testing.TB, extraArgs ...string) *Server {
 	tb.Helper()
 	bus, err := freeAddr()
@@ -57,7 +57,7 @@ func StartClusterNode(tb testing.TB, extraArgs ...string) *Server {
 	}, extraArgs...)...)
 }
 
-// Meet makes a node and another's cluster one. They know of each other a moment later.
+// Meet joins a node to another's cluster. The nodes know each other a short time later.
 func Meet(tb testing.TB, node, other *redis.Client) {
 	tb.Helper()
 	ctx := context.Background()
@@ -66,7 +66,7 @@ func Meet(tb testing.TB, node, other *redis.Client) {
 	must(tb, node.Do(ctx, "cluster", "meet", host, port, bus).Err())
 }
 
-// replicate makes a node the replica of a master that it will soon know of, and waits for its data.
+// replicate makes a node the replica of a master and waits until it has the data.
 func replicate(tb testing.TB, node, master *redis.Client) {
 	tb.Helper()
 	ctx := context.Background()
@@ -83,15 +83,16 @@ func AwaitReplica(tb testing.TB, replica *redis.Client) {
 	})
 }
 
-// whole reports whether a node knows all the others, their slots and which of them are replicas.
+// whole reports whether a node knows all other nodes, their slots and their roles.
 func whole(node *redis.Client, masters, nodes int) bool {
 	ctx := context.Background()
 	info, table := node.ClusterInfo(ctx).Val(), node.ClusterNodes(ctx).Val()
-	return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprint("cluster_known_nodes:", nodes)) &&
+	return strings.Contains(info, "cluster_state:ok") &&
+		strings.Contains(info, fmt.Sprint("cluster_known_nodes:", nodes)) &&
 		strings.Contains(info, fmt.Sprint("cluster_size:", masters)) && strings.Count(table, "slave ") == nodes-masters
 }
 
-// Client returns a client of this server alone, closed with the test.
+// Client returns a client for this server only. It is closed when the test ends.
 func (s *Server) Client(tb testing.TB) *redis.Client {
 	tb.Helper()
 	client := redis.NewClient(&redis.Options{
@@ -102,7 +103,7 @@ func (s *Server) Client(tb testing.TB) *redis.Client {
 	return client
 }
 
-// Await returns when it is so, and fails the test when it takes longer than half a minute.
+// Await waits until isSo returns true. After 30 s it fails the test.
 func Await(tb testing.TB, what string, isSo func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(patience); !isSo(); time.Sleep(5 * time.Millisecond) {

@@ -32,7 +32,8 @@ func TestStartCluster(t *testing.T) {
 // A sentinel of the three tells where the master is, before and after it was killed.
 func TestStartSentinels(t *testing.T) {
 	s := StartSentinels(t, time.Second)
-	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs, DisableIdentity: true})
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs,
+		DisableIdentity: true})
 	defer rdb.Close()
 	must(t, rdb.Set(context.Background(), "k", "v", 0).Err())
 	s.Master.Kill()

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Proxy is a TCP proxy in front of one server. It passes on what connections carry until it is told to inject a
-// fault: Pass ends the fault at once, and another one takes its place at once. All methods are safe for
-// concurrent use. Data that the proxy reads after a method has returned meets the new fault.
+// Proxy is a TCP proxy in front of one server. It forwards all data until a fault is set. A new fault replaces the old
+// one at once, and Pass ends it. The methods are safe for concurrent use. A fault applies to all data that the proxy
+// reads after the method has returned.
 //
-// No fault leaves a hole in a stream. A connection that has lost bytes is closed when the fault ends, and so is
-// one whose other side has gone meanwhile; every other connection goes on as if nothing had happened.
+// No fault leaves a gap in a stream. When a fault ends, connections that have lost bytes, or whose other side is gone,
+// are closed. All other connections continue.
 type Proxy struct {
-	Addr string // host:port on the loopback interface, the same for as long as the test runs
+	Addr string // host:port on the loopback interface; it does not change
 
 	tb     testing.TB
 	server string
@@ -30,32 +30,32 @@ type Proxy struct {
 	closed   bool
 }
 
-// Counts is what a Proxy has seen and done since it was started.
+// Counts holds a Proxy's counters since it was started.
 type Counts struct {
 	Accepted  int64 // connections accepted
-	Open      int64 // of these, not closed yet
+	Open      int64 // of these, still open
 	Requests  int64 // bytes passed on to the server
 	Replies   int64 // bytes passed on to clients
-	Swallowed int64 // bytes read and dropped, of both directions
-	Silenced  int64 // connections that have lost bytes, or the news of their end
-	Delayed   int64 // pieces of data that were held back
+	Swallowed int64 // bytes read and dropped, both directions
+	Silenced  int64 // connections that have lost bytes, or whose end was hidden
+	Delayed   int64 // pieces of data that were delayed
 	Cut       int64 // connections closed by CutReplies
 	Refusals  int64 // times that the port was closed by Refuse
 }
 
-// fault is what the proxy does to the connections. The zero value passes everything on.
+// fault is what the proxy does to connections. The zero value forwards everything.
 type fault struct {
-	swallowLive bool // what connections carry that were accepted before the fault
-	swallowNew  bool // what all others carry
+	swallowLive bool // drop data of connections accepted before the fault
+	swallowNew  bool // drop data of all other connections
 	delay       [2]time.Duration
 	cut         bool
 	cutAfter    int // bytes of replies
 
-	since int64         // connections accepted before it
-	ended chan struct{} // closed when another takes its place
+	since int64         // number of connections accepted before it
+	ended chan struct{} // closed when another fault replaces it
 }
 
-// direction is where data goes.
+// direction is the direction of data.
 type direction int
 
 const (
@@ -63,16 +63,16 @@ const (
 	toClient
 )
 
-// link is one connection of a client, and the one to the server that belongs to it.
+// link is a connection of a client with its connection to the server.
 type link struct {
-	number  int64 // of those accepted before it
+	number  int64 // number of connections accepted before it
 	client  net.Conn
-	server  net.Conn // nil until it is there
+	server  net.Conn // nil until it is connected
 	torn    bool     // something was dropped
 	closed  bool
 	gone    chan struct{} // closed with it
-	cutBy   *fault        // that passed is counted for
-	replied int           // bytes of replies passed on since then
+	cutBy   *fault        // the fault for which replied is counted
+	replied int           // bytes of replies forwarded since that fault
 }
 
 // parcel is a piece of data on its way, or the end of it.
@@ -80,10 +80,10 @@ type parcel struct {
 	data    []byte
 	end     bool
 	came    time.Time
-	delayed bool // has been counted as such
+	delayed bool // already counted as delayed
 }
 
-// queueLength is how many parcels a connection holds for each direction while they are delayed.
+// queueLength is how many parcels of each direction a connection can hold.
 const queueLength = 256
 
 // StartProxy starts a proxy in front of a server, on a free port. It closes with the test.
@@ -100,31 +100,30 @@ func StartProxy(tb testing.TB, server string) *Proxy {
 	return p
 }
 
-// Pass ends every fault: new connections are accepted, and what connections carry is passed on. What a Delay
-// holds back is passed on at once.
+// Pass ends every fault: new connections are accepted and all data is forwarded. Delayed data is forwarded at once.
 func (p *Proxy) Pass() { p.inject(&fault{}) }
 
-// SwallowLive drops what the connections carry that are open now, in both directions, and keeps them open, as a
-// firewall does that has forgotten them. New connections work.
+// SwallowLive drops all data of the connections that are open now, in both directions, and keeps them open, like a
+// firewall that has lost its state. New connections work.
 func (p *Proxy) SwallowLive() { p.inject(&fault{swallowLive: true}) }
 
-// SwallowNew accepts new connections and never answers them. Those that are open now work.
+// SwallowNew accepts new connections and never answers them. Connections that are open now work.
 func (p *Proxy) SwallowNew() { p.inject(&fault{swallowNew: true}) }
 
-// Swallow drops what all connections carry, in both directions, and keeps them open. New connections are accepted
-// and never answered.
+// Swallow drops the data of all connections, in both directions, and keeps them open. New connections are accepted and
+// never answered.
 func (p *Proxy) Swallow() { p.inject(&fault{swallowLive: true, swallowNew: true}) }
 
-// Delay passes everything on so much later, for each direction by itself. 0 does not delay.
+// Delay delays requests and replies by the given times. 0 means no delay.
 func (p *Proxy) Delay(requests, replies time.Duration) {
 	p.inject(&fault{delay: [2]time.Duration{toServer: requests, toClient: replies}})
 }
 
-// CutReplies closes every connection, new or not, as soon as n bytes of replies have come through it since this
-// call. With n = 0 it is closed in the place of the next reply.
+// CutReplies closes every connection after n bytes of replies since this call. With n = 0 it is closed when the next
+// reply would be sent.
 func (p *Proxy) CutReplies(n int) { p.inject(&fault{cut: true, cutAfter: n}) }
 
-// Refuse closes the port: who connects is refused. Connections that are open now work; Disconnect ends them.
+// Refuse closes the port, so new connections are refused. Open connections work: Disconnect ends them.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +143,7 @@ func (p *Proxy) Disconnect() {
 	p.disconnect()
 }
 
-// Counts returns what the proxy has seen and done so far.
+// Counts returns the counters so far.
 func (p *Proxy) Counts() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,8 +173,7 @@ func (p *Proxy) inject(f *fault) {
 	p.work.Go(func() { p.accept(l) })
 }
 
-// listen opens the port again. A connection from somewhere may have been given the free port meanwhile, for a
-// moment.
+// listen opens the port again. It tries repeatedly, because another process may use the free port for a short time.
 func (p *Proxy) listen() (l net.Listener, err error) {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if l, err = net.Listen("tcp", p.Addr); err == nil {
@@ -185,8 +183,7 @@ func (p *Proxy) listen() (l net.Listener, err error) {
 	return nil, err
 }
 
-// replace makes f the fault. Connections that have lost something and would pass on what comes next are
-// closed.
+// replace sets the fault. It closes connections that have lost data and would forward data now.
 func (p *Proxy) replace(f *fault) {
 	f.since, f.ended = p.counts.Accepted, make(chan struct{})
 	close(p.fault.ended)
@@ -198,7 +195,7 @@ func (p *Proxy) replace(f *fault) {
 	}
 }
 
-// swallows reports whether the fault drops what a connection carries.
+// swallows reports whether the fault drops the data of a connection.
 func (f *fault) swallows(l *link) bool {
 	if l.number < f.since {
 		return f.swallowLive
@@ -238,7 +235,7 @@ func (p *Proxy) end(l *link) {
 	}
 }
 
-// accept makes a link of each connection until the listener closes.
+// accept makes a link for each connection until the listener closes.
 func (p *Proxy) accept(listener net.Listener) {
 	for {
 		client, err := listener.Accept()
@@ -276,7 +273,7 @@ func (p *Proxy) serve(l *link) {
 	p.work.Go(func() { p.carry(l, toClient, l.server) })
 }
 
-// dial connects to the server, for as long as the link is there.
+// dial connects to the server while the link is open.
 func (p *Proxy) dial(l *link) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -290,7 +287,7 @@ func (p *Proxy) dial(l *link) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", p.server)
 }
 
-// carry delivers what one side sends until the link ends.
+// carry delivers the data of one side until the link ends.
 func (p *Proxy) carry(l *link, to direction, from io.Reader) {
 	queue := make(chan parcel, queueLength)
 	p.work.Go(func() {
@@ -312,7 +309,7 @@ func (p *Proxy) carry(l *link, to direction, from io.Reader) {
 	}
 }
 
-// put queues a parcel and reports whether the link is still there.
+// put queues a parcel and reports whether the link is still open.
 func (l *link) put(queue chan<- parcel, next parcel) bool {
 	select {
 	case queue <- next:
@@ -322,7 +319,7 @@ func (l *link) put(queue chan<- parcel, next parcel) bool {
 	}
 }
 
-// deliver does to a parcel what the fault of the moment wants, and asks again when the fault ends while it waits.
+// deliver applies the current fault to a parcel. If the fault ends while it waits, it applies the next one.
 func (p *Proxy) deliver(l *link, to direction, next parcel) {
 	v := p.judge(l, to, &next)
 	for v.wait > 0 {
@@ -342,15 +339,15 @@ func (p *Proxy) deliver(l *link, to direction, next parcel) {
 	}
 }
 
-// verdict is what becomes of a parcel.
+// verdict says what to do with a parcel.
 type verdict struct {
 	fault *fault
-	wait  time.Duration // it is judged again then, or when the fault ends
-	pass  []byte        // what is passed on
-	last  bool          // the link ends after that
+	wait  time.Duration // judge again after this time, or when the fault ends
+	pass  []byte        // data to forward
+	last  bool          // end the link afterwards
 }
 
-// write passes on what the verdict says and reports whether that was possible.
+// write forwards the verdict's data and reports whether that succeeded.
 func (v verdict) write(l *link, to direction) bool {
 	if len(v.pass) == 0 {
 		return true
@@ -363,7 +360,7 @@ func (v verdict) write(l *link, to direction) bool {
 	return err == nil
 }
 
-// judge applies the fault of the moment to a parcel.
+// judge applies the current fault to a parcel.
 func (p *Proxy) judge(l *link, to direction, next *parcel) verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -371,7 +368,7 @@ func (p *Proxy) judge(l *link, to direction, next *parcel) verdict {
 	switch {
 	case l.closed:
 		return verdict{last: true}
-	case f.swallows(l): // the end of a connection as well: the other side is not told
+	case f.swallows(l): // the end of a connection too: the other side does not see it
 		p.drop(l, next.data)
 		return verdict{}
 	}

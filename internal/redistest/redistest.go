@@ -1,8 +1,8 @@
 // Package redistest starts real Redis and Valkey servers for tests.
 //
-// Every server is private to one test: a free loopback port, its own temporary directory, no
-// persistence, and gone when the test ends. A test that needs a server and finds none fails, and says
-// how to get one. Only one that steps the server's clock is skipped where that cannot be done.
+// Every server belongs to one test. It has a free loopback port, its own temporary directory and no persistence, and
+// is killed when the test ends. Without a server program the test fails and says how to get one. Only tests that step
+// the server's clock are skipped if that is not possible.
 package redistest
 
 import (
@@ -24,7 +24,7 @@ const Environment = "SLUICE_SERVERS"
 // startTimeout is how long a server may take until it answers PING.
 const startTimeout = 10 * time.Second
 
-// attempts is how often a server is started on another port when its port was taken meanwhile.
+// attempts is how many ports are tried if another process takes the port first.
 const attempts = 3
 
 // Server is one running server.
@@ -34,14 +34,14 @@ type Server struct {
 	Dir    string // its working directory, removed with the test
 	PID    int
 
-	environment []string // beside the test's
+	environment []string // in addition to the test's
 	extraArgs   []string
 	process     *os.Process
 	exited      chan struct{}
 }
 
-// Servers returns the binaries to test against: those that SLUICE_SERVERS lists, else redis-server or
-// valkey-server from PATH. It fails the test when there is none, or when a listed one is missing.
+// Servers returns the server programs to test: those listed in SLUICE_SERVERS, or else redis-server or valkey-server
+// from PATH. It fails the test if there is none or a listed one is missing.
 func Servers(tb testing.TB) []string {
 	tb.Helper()
 	if listed := strings.Fields(os.Getenv(Environment)); len(listed) > 0 {
@@ -61,20 +61,20 @@ func Servers(tb testing.TB) []string {
 	return nil
 }
 
-// Start runs the first of Servers and waits until it answers. extraArgs are added to its command line
+// Start starts the first of Servers and waits until it answers. extraArgs are added to its command line
 // ("--cluster-enabled", "yes"). The server is killed in the test's cleanup.
 func Start(tb testing.TB, extraArgs ...string) *Server {
 	tb.Helper()
 	return StartBinary(tb, Servers(tb)[0], extraArgs...)
 }
 
-// StartBinary is Start for a given program, for tests that go through all of Servers.
+// StartBinary is Start for a given program. Use it in tests that run on all of Servers.
 func StartBinary(tb testing.TB, binary string, extraArgs ...string) *Server {
 	tb.Helper()
 	return launch(tb, binary, nil, extraArgs)
 }
 
-// withoutClock skips a test that steps a server's clock. In CI that is a failure, not a weaker test.
+// withoutClock skips a test that steps a server's clock. In CI it fails the test.
 func withoutClock(tb testing.TB, why string) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {
@@ -83,7 +83,7 @@ func withoutClock(tb testing.TB, why string) {
 	tb.Skip(why)
 }
 
-// launch starts a server with more in its environment.
+// launch starts a server with additional environment variables.
 func launch(tb testing.TB, binary string, environment, extraArgs []string) *Server {
 	tb.Helper()
 	var err error
@@ -141,8 +141,7 @@ func (s *Server) Kill() {
 	<-s.exited
 }
 
-// Restart starts a killed server again, on its address and with what its directory holds, and waits until
-// it answers.
+// Restart starts a killed server again, with the same address and directory, and waits until it answers.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
 	if err := s.run(); err != nil {
@@ -157,7 +156,7 @@ func (s *Server) args(extra []string) []string {
 	}, extra...)
 }
 
-// await returns when the server answers PING, or with an error when it has ended or is too slow.
+// await waits until the server answers PING. It returns an error if the server ends or is too slow.
 func (s *Server) await(exited <-chan struct{}) error {
 	deadline := time.After(startTimeout)
 	for {
@@ -174,7 +173,7 @@ func (s *Server) await(exited <-chan struct{}) error {
 	}
 }
 
-// answers reports whether the server replies to PING; "-NOAUTH" will do, "-LOADING" will not.
+// answers reports whether the server is ready: it replies to PING, or with -NOAUTH, but not with -LOADING.
 func (s *Server) answers() bool {
 	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
 	if err != nil {
@@ -190,7 +189,7 @@ func (s *Server) answers() bool {
 	return err == nil && !bytes.HasPrefix(reply[:n], []byte("-LOADING"))
 }
 
-// freeAddr returns a loopback address that nobody listens on at this moment.
+// freeAddr returns a loopback address with a free port.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Sentinels are a master, its replica, and the sentinels that watch the master.
+// Sentinels is a master, its replica, and the sentinels that watch the master.
 type Sentinels struct {
 	Master, Replica *Server
-	Name            string   // what the sentinels call the master
+	Name            string   // the sentinels' name for the master
 	Addrs           []string // of the sentinels
 }
 
-// StartSentinels starts a master, a replica and three sentinels that take a master for down which has not
-// answered for so long, and waits until all of them know each other.
+// StartSentinels starts a master, a replica and three sentinels, and waits until they know each other. The sentinels
+// start a failover when the master has not answered for downAfter.
 func StartSentinels(tb testing.TB, downAfter time.Duration) *Sentinels {
 	tb.Helper()
 	s := &Sentinels{Name: "main", Master: Start(tb, "--repl-diskless-sync-delay", "0"), Replica: Start(tb)}
@@ -40,14 +40,14 @@ func StartSentinels(tb testing.TB, downAfter time.Duration) *Sentinels {
 	return s
 }
 
-// knows reports whether a sentinel has counted so many of something.
+// knows reports whether a sentinel's counter has this value.
 func (s *Sentinels) knows(addr, field string, n int) bool {
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: addr, DisableIdentity: true})
 	defer sentinel.Close()
 	return sentinel.Master(context.Background(), s.Name).Val()[field] == fmt.Sprint(n)
 }
 
-// MasterIs reports whether all sentinels give this address to those who ask for the master.
+// MasterIs reports whether all sentinels name this address as the master's.
 func (s *Sentinels) MasterIs(addr string) bool {
 	for _, sentinel := range s.Addrs {
 		client := redis.NewSentinelClient(&redis.Options{Addr: sentinel, DisableIdentity: true})
@@ -71,6 +71,7 @@ sentinel down-after-milliseconds %[1]s %[4]d
 sentinel failover-timeout %[1]s 10000
 `, name, host, port, downAfter.Milliseconds()), 0o600))
 	must(tb, os.WriteFile(program, fmt.Appendf(nil,
-		"#!/bin/sh\n# $2 is the port\nexec %s %s --sentinel --bind 127.0.0.1 --port \"$2\"\n", Servers(tb)[0], config), 0o700))
+		"#!/bin/sh\n# $2 is the port\nexec %s %s --sentinel --bind 127.0.0.1 --port \"$2\"\n", Servers(tb)[0], config),
+		0o700))
 	return StartBinary(tb, program).Addr
 }

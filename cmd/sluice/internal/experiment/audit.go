@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Most returns the largest number of moments that any half-open interval [t, t+window) holds. The
-// moments may come in any order.
-func Most(moments []time.Duration, window time.Duration) int {
-	most := 0
-	for _, n := range Behind(moments, window) {
-		most = max(most, n)
+// MaxInWindow returns the highest number of times in any half-open interval [t, t+window). The times may have any
+// order.
+func MaxInWindow(times []time.Duration, window time.Duration) int {
+	highest := 0
+	for _, n := range CountsInWindow(times, window) {
+		highest = max(highest, n)
 	}
-	return most
+	return highest
 }
 
-// Behind returns for each moment, in ascending order, how many moments the window that ends with it
-// holds: those in (moment-window, moment]. Where a window holds most, it ends with one of them.
-func Behind(moments []time.Duration, window time.Duration) []int {
-	sorted := slices.Sorted(slices.Values(moments))
+// CountsInWindow returns for each time t, in ascending order, the number of times in (t-window, t]. The highest of
+// these is the highest of any window.
+func CountsInWindow(times []time.Duration, window time.Duration) []int {
+	sorted := slices.Sorted(slices.Values(times))
 	counts := make([]int, len(sorted))
 	first := 0
-	for i, moment := range sorted {
-		for moment-sorted[first] >= window {
+	for i, at := range sorted {
+		for at-sorted[first] >= window {
 			first++
 		}
 		counts[i] = i - first + 1

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// ms are moments in milliseconds.
-func ms(moments ...int) []time.Duration {
+// ms returns times given in milliseconds.
+func ms(times ...int) []time.Duration {
 	var all []time.Duration
-	for _, m := range moments {
+	for _, m := range times {
 		all = append(all, time.Duration(m)*time.Millisecond)
 	}
 	return all
 }
 
-func TestMost(t *testing.T) {
+func TestMaxInWindow(t *testing.T) {
 	tests := []struct {
-		name    string
-		moments []time.Duration
-		want    int
+		name  string
+		times []time.Duration
+		want  int
 	}{
 		{"nothing", nil, 0},
 		{"one", ms(0), 1},
@@ -33,38 +33,38 @@ func TestMost(t *testing.T) {
 		{"evenly spread", ms(0, 200, 400, 600, 800, 1000, 1200, 1400), 5},
 	}
 	for _, test := range tests {
-		if got := Most(test.moments, time.Second); got != test.want {
-			t.Errorf("%s: Most = %d, want %d", test.name, got, test.want)
+		if got := MaxInWindow(test.times, time.Second); got != test.want {
+			t.Errorf("%s: MaxInWindow = %d, want %d", test.name, got, test.want)
 		}
 	}
 }
 
-func TestBehind(t *testing.T) {
-	got := Behind(ms(1000, 0, 999, 1000, 2000), time.Second)
+func TestCountsInWindow(t *testing.T) {
+	got := CountsInWindow(ms(1000, 0, 999, 1000, 2000), time.Second)
 	if want := []int{1, 2, 2, 3, 1}; !slices.Equal(got, want) {
-		t.Errorf("Behind = %d, want %d", got, want)
+		t.Errorf("CountsInWindow = %d, want %d", got, want)
 	}
 }
 
-// TestMostAgainstCounting compares Most with counting in every window that starts at a moment.
-func TestMostAgainstCounting(t *testing.T) {
-	var moments []time.Duration
+// TestMaxInWindowAgainstCounting compares MaxInWindow with a count of every window that starts at one of the times.
+func TestMaxInWindowAgainstCounting(t *testing.T) {
+	var times []time.Duration
 	for i := range 400 {
-		moments = append(moments, time.Duration(i*i%7919)*time.Millisecond)
+		times = append(times, time.Duration(i*i%7919)*time.Millisecond)
 	}
 	for _, window := range ms(1, 10, 100, 1000, 10000) {
 		want := 0
-		for _, start := range moments {
+		for _, start := range times {
 			inside := 0
-			for _, at := range moments {
+			for _, at := range times {
 				if start <= at && at < start+window {
 					inside++
 				}
 			}
 			want = max(want, inside)
 		}
-		if got := Most(moments, window); got != want {
-			t.Errorf("window %v: Most = %d, want %d", window, got, want)
+		if got := MaxInWindow(times, window); got != want {
+			t.Errorf("window %v: MaxInWindow = %d, want %d", window, got, want)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// callCounter counts the commands that a client sends to decide about permits. Those that load
-// scripts or set up a connection decide nothing and are left out.
+// callCounter counts the commands that decide about permits. It leaves out commands that load scripts or open a
+// connection.
 type callCounter struct{ decisions atomic.Int64 }
 
 func (c *callCounter) DialHook(next redis.DialHook) redis.DialHook {

@@ -1,6 +1,5 @@
-// Package experiment re-enacts the experiment of a payment API that takes 5 calls a second: many
-// workers share that limit in several ways at once, and a recorder that knows nothing of limits notes
-// every act.
+// Package experiment compares limiters on a payment API that takes 5 calls a second. Many workers share that limit
+// through several limiters at the same time. A recorder, the same for all, notes every act.
 package experiment
 
 import (
@@ -14,30 +13,30 @@ import (
 )
 
 const (
-	// Limit is how many acts the payment API takes in any interval of length Window.
+	// Limit is the maximum number of acts in any interval of length Window.
 	Limit = 5
-	// Window is the length of the interval that the limit is about, wherever it starts.
+	// Window is the interval of the limit. It may start at any time.
 	Window = time.Second
 
-	// A payment keeps its worker busy for a time between these two.
+	// A payment keeps its worker busy for a time between these two limits.
 	shortestPayment = 300 * time.Millisecond
 	longestPayment  = 500 * time.Millisecond
-	// joining is the time over which the workers come in, one by one.
+	// joining is the time in which the workers start, one by one.
 	joining = 2 * time.Second
-	// overtime is how much longer than its duration an experiment may take before it is given up.
+	// overtime is how much longer than its duration an experiment may take before it fails.
 	overtime = 10 * time.Second
 )
 
 // Config is one experiment.
 type Config struct {
-	Connect  func() redis.UniversalClient // a client of its own for every way, so that its calls can be counted
-	Subject  string                       // part of every key: runs with different subjects do not meet
-	Workers  int                          // for each way
+	Connect  func() redis.UniversalClient // called once for each limiter, so that its calls can be counted
+	Subject  string                       // part of every key: runs with different subjects are independent
+	Workers  int                          // for each limiter
 	Duration time.Duration                // whole seconds
-	Margin   time.Duration                // by which our scripts' windows are longer than Window
+	Margin   time.Duration                // how much longer than Window our scripts' windows are
 }
 
-// Experiment is a number of ways that are tried side by side, each on a key of its own.
+// Experiment runs several limiters side by side, each on its own key.
 type Experiment struct {
 	config  Config
 	trials  []*trial
@@ -45,7 +44,7 @@ type Experiment struct {
 	stalls  stallWatch
 }
 
-// New connects to the server and prepares every way. Close releases what the experiment holds.
+// New connects to the server and prepares every limiter. The caller must call Close.
 func New(ctx context.Context, config Config) (*Experiment, error) {
 	e := &Experiment{config: config}
 	for _, build := range ways() {
@@ -70,7 +69,7 @@ func (e *Experiment) newTrial(ctx context.Context, build buildWay) (*trial, erro
 	return &trial{Way: way, duration: e.config.Duration, calls: calls}, nil
 }
 
-// Ways are the ways that are tried, in the order of the results.
+// Ways returns the limiters in the order of the results.
 func (e *Experiment) Ways() []Way {
 	var all []Way
 	for _, t := range e.trials {
@@ -88,9 +87,9 @@ func (e *Experiment) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run lets the workers work until every way has had its duration, or until one fails or ctx ends, and
-// calls watch with what there is so far every now and then. It starts in the middle of a second of the
-// server's clock, because the seconds of the payment API are not the server's either.
+// Run runs the workers for the configured duration, or until a limiter fails or ctx ends. It calls watch with the
+// results so far once in every interval. It starts in the middle of a second of the server's clock, because the
+// payment API's seconds do not start with the server's either.
 func (e *Experiment) Run(ctx context.Context, every time.Duration, watch func([]Result)) ([]Result, error) {
 	if err := e.awaitMiddleOfSecond(ctx); err != nil {
 		return nil, err
@@ -117,7 +116,7 @@ func (e *Experiment) Run(ctx context.Context, every time.Duration, watch func([]
 	}
 }
 
-// startWorkers starts the workers of all ways; the channel is closed when all have ended.
+// startWorkers starts the workers of all limiters. The channel is closed when all have ended.
 func (e *Experiment) startWorkers(ctx context.Context, fail context.CancelCauseFunc) <-chan struct{} {
 	var workers sync.WaitGroup
 	for _, t := range e.trials {

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fixedWindow counts the calls of each second of the server's clock: what most people write first.
-// It says how long its second still lasts.
+// fixedWindow counts the calls in each second of the server's clock, as most people do at first. A denial says when
+// the next second begins.
 const fixedWindow = `
 local clock = redis.call("TIME")
 local count = redis.call("HINCRBY", KEYS[1], clock[1], 1)
@@ -20,7 +20,7 @@ local granted = count <= tonumber(ARGV[1]) and 1 or 0
 return {granted, clock[1] * 1000000 + clock[2], 1000000 - clock[2]}
 `
 
-// slidingLog is a sliding-window log as S2 keeps it: right in its count, but it can only say yes or no.
+// slidingLog is a sliding-window log that counts correctly but only says yes or no.
 const slidingLog = `
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
@@ -31,10 +31,10 @@ redis.call("PEXPIRE", KEYS[1], 2000)
 return {1, now}
 `
 
-// pollEvery is how long S2 sleeps between two tries.
+// pollEvery is the pause between two tries with slidingLog.
 const pollEvery = 100 * time.Millisecond
 
-// newFixedWindow is a worker's way with fixedWindow: turned away, it comes back when the next second begins.
+// newFixedWindow returns a limiter with fixedWindow. A denied worker asks again when the next second begins.
 func newFixedWindow(rdb redis.UniversalClient, key string) Way {
 	script := redis.NewScript(fixedWindow)
 	take := func(ctx context.Context) (answer, error) {
@@ -48,10 +48,11 @@ func newFixedWindow(rdb redis.UniversalClient, key string) Way {
 		}
 		return a, nil
 	}
-	return Way{Name: "fixed window", Text: "a counter for each second of the clock, the common way", Kind: Faulty, take: take}
+	text := "a counter for each second of the clock, the common way"
+	return Way{Name: "fixed window", Text: text, Kind: Faulty, take: take}
 }
 
-// newPolling is a worker's way with slidingLog: try, sleep 100 ms, try again.
+// newPolling returns a limiter with slidingLog. A denied worker sleeps 100 ms and asks again.
 func newPolling(rdb redis.UniversalClient, key string) Way {
 	script := redis.NewScript(slidingLog)
 	var member atomic.Int64
@@ -70,7 +71,7 @@ func newPolling(rdb redis.UniversalClient, key string) Way {
 	return Way{Name: "polling", Text: "a ZSET log that says yes or no, tried every 100 ms", Kind: Faulty, take: take}
 }
 
-// integers is a reply of at least so many integers.
+// integers returns a reply of at least want integers.
 func integers(cmd *redis.Cmd, want int) ([]int64, error) {
 	reply, err := cmd.Int64Slice()
 	if err != nil {

@@ -9,16 +9,18 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// buildWay makes a way on a client of its own and puts its script on the server.
+// buildWay makes a limiter with its own client and loads its script.
 type buildWay func(context.Context, redis.UniversalClient, Config) (Way, error)
 
-// ways are those that are tried, in the order they are shown in.
+// ways returns the limiters in the order of the display.
 func ways() []buildWay {
 	return []buildWay{
-		booking("list_log", "at most 5 in any second; books ahead", func(l *loader.Loader, limit loader.Limit) loader.Reserver {
+		booking("list_log", "at most 5 in any second; books ahead", func(l *loader.Loader,
+			limit loader.Limit) loader.Reserver {
 			return l.ListLog(limiterName, limit)
 		}),
-		booking("zset_log", "the same, readable with ZRANGE; books ahead", func(l *loader.Loader, limit loader.Limit) loader.Reserver {
+		booking("zset_log", "the same, readable with ZRANGE; books ahead", func(l *loader.Loader,
+			limit loader.Limit) loader.Reserver {
 			return l.ZSetLog(limiterName, limit)
 		}),
 		booking("token_bucket", "a permit comes back a window after it was taken; books ahead", func(l *loader.Loader,
@@ -27,7 +29,7 @@ func ways() []buildWay {
 		}),
 		booking("gcra", "with burst 1, so spread evenly; books ahead", func(l *loader.Loader,
 			limit loader.Limit) loader.Reserver {
-			// A burst of b would let b - 1 more than the limit through in one window.
+			// With a burst of b, a window could hold b - 1 permits more than the limit.
 			limit.Burst = 1
 			return l.GCRA(limiterName, limit)
 		}),
@@ -40,12 +42,12 @@ func ways() []buildWay {
 // limiterName is the limiter's part of the keys.
 const limiterName = "demo"
 
-// limit is what our scripts are asked to keep.
+// limit returns the limit for our scripts.
 func (c Config) limit() loader.Limit {
 	return loader.Limit{Permits: Limit, Window: Window + c.Margin}
 }
 
-// booking is a way with a limiter that books ahead: the worker sleeps once, until its permit is due.
+// booking makes a limiter that books ahead: the worker sleeps once, until its permit is due.
 func booking(name, text string, limiter func(*loader.Loader, loader.Limit) loader.Reserver) buildWay {
 	return func(ctx context.Context, rdb redis.UniversalClient, c Config) (Way, error) {
 		limits := loader.New(rdb)
@@ -61,8 +63,8 @@ func booking(name, text string, limiter func(*loader.Loader, loader.Limit) loade
 	}
 }
 
-// asking is the way with slice_ring, which cannot book: the worker sleeps as long as it is told and asks
-// again, as the limiter's Wait does.
+// asking makes the limiter with slice_ring, which cannot book ahead. The worker sleeps for the wait in the reply and
+// asks again, as the loader's Wait does.
 func asking(ctx context.Context, rdb redis.UniversalClient, c Config) (Way, error) {
 	limits := loader.New(rdb)
 	ring := limits.SliceRing(limiterName, []loader.Limit{c.limit()})
@@ -81,7 +83,7 @@ func answerOf(d loader.Decision) answer {
 	return answer{granted: d.Granted, now: d.Now, wait: d.Wait}
 }
 
-// faulty is a way without the loader, on a key of its own.
+// faulty makes a limiter without the loader, on its own key.
 func faulty(state, script string, way func(redis.UniversalClient, string) Way) buildWay {
 	return func(ctx context.Context, rdb redis.UniversalClient, c Config) (Way, error) {
 		key, err := loader.Key("sluice", limiterName, c.Subject, state)

@@ -6,41 +6,40 @@ import (
 	"time"
 )
 
-// Result is what one way has come to, audited. What was booked for Duration or later after the first
-// act is left out of it.
+// Result is the audited result of one limiter. Acts booked for Duration or more after the first act are left out.
 type Result struct {
 	Way
-	Duration time.Duration   // counted from the first act of this way
-	Booked   []time.Duration // when acts were booked for since the first one, by the server's clock, ascending
-	Real     []time.Duration // when they happened since the first one, by our clock, ascending
-	Granted  int             // permits granted, those for moments past the end too
-	Calls    int             // calls to Redis that this took
+	Duration time.Duration   // from the first act of this limiter
+	Booked   []time.Duration // times booked, from the first act, by the server's clock, ascending
+	Real     []time.Duration // times at which they happened, from the first act, by our clock, ascending
+	Granted  int             // permits granted, also for times after the end
+	Calls    int             // calls to Redis
 
-	LongestWait time.Duration // of a worker for one permit, with those that did not come before the end
-	Stalled     time.Duration // how long the machine stood still meanwhile, in stalls of 100 ms and more
+	LongestWait time.Duration // of a worker for one permit, also if the run ended first
+	Stalled     time.Duration // total time in which the machine stopped for 100 ms or more
 }
 
-// lostAtTheEnds is how many permits a way may miss before its share of the capacity counts against it.
-const lostAtTheEnds = 2
+// allowedLoss is the number of permits that a script may miss at the start and end.
+const allowedLoss = 2
 
-// MostBooked is the largest number of acts that were booked for any interval of length Window.
-func (r Result) MostBooked() int { return Most(r.Booked, Window) }
+// MaxBooked returns the highest number of acts booked for any interval of length Window.
+func (r Result) MaxBooked() int { return MaxInWindow(r.Booked, Window) }
 
-// MostReal is the largest number of acts that happened in any interval of length Window.
-func (r Result) MostReal() int { return Most(r.Real, Window) }
+// MaxReal returns the highest number of acts that happened in any interval of length Window.
+func (r Result) MaxReal() int { return MaxInWindow(r.Real, Window) }
 
-// Possible is the number of acts that the limit allows from the first act to the end. Duration being a
-// whole number of windows, no way that keeps the limit can do more.
+// Possible returns the number of acts that the limit allows from the first act to the end. Duration is a whole number
+// of windows, so no limiter that keeps the limit can do more.
 func (r Result) Possible() int { return Limit * int(r.Duration/Window) }
 
-// Capacity is the share of the possible acts that were done.
+// Capacity returns the share of the possible acts that happened, 0 to 1.
 func (r Result) Capacity() float64 { return float64(len(r.Booked)) / float64(r.Possible()) }
 
-// CallsPerPermit is what a permit cost in calls to Redis.
+// CallsPerPermit returns the number of calls to Redis for each permit.
 func (r Result) CallsPerPermit() float64 { return float64(r.Calls) / float64(max(r.Granted, 1)) }
 
-// Target is the share of the capacity that a script of ours must use, when its window is longer than
-// Window by a margin; 0 for a faulty way, of which nothing is expected.
+// Target returns the share of the capacity that one of our scripts must use if its window is longer than Window by
+// margin. It is 0 for faulty limiters.
 func (r Result) Target(margin time.Duration) float64 {
 	attainable := float64(Window) / float64(Window+margin)
 	switch r.Kind {
@@ -52,25 +51,25 @@ func (r Result) Target(margin time.Duration) float64 {
 	return 0
 }
 
-// least is the least number of acts that keeps the promise: the target's share of what was possible while
-// the machine went on, less what may be lost at the ends.
-func (r Result) least(margin time.Duration) int {
+// minActs returns the lowest number of acts that keeps the promise: the target's share of the possible acts while the
+// machine was running, minus allowedLoss.
+func (r Result) minActs(margin time.Duration) int {
 	share := 1 - min(1, float64(r.Stalled)/float64(r.Duration))
-	return int(math.Ceil(r.Target(margin)*float64(r.Possible())*share)) - lostAtTheEnds
+	return int(math.Ceil(r.Target(margin)*float64(r.Possible())*share)) - allowedLoss
 }
 
-// Broken lists the promises that a script of ours has not kept.
+// Broken lists the promises that one of our scripts broke.
 func (r Result) Broken(margin time.Duration) []string {
 	if r.Kind == Faulty {
 		return nil
 	}
 	var broken []string
-	if most := r.MostBooked(); most > Limit {
-		broken = append(broken, fmt.Sprintf("%s booked %d acts for one second, above %d", r.Name, most, Limit))
+	if booked := r.MaxBooked(); booked > Limit {
+		broken = append(broken, fmt.Sprintf("%s booked %d acts for one second, above %d", r.Name, booked, Limit))
 	}
-	if least := r.least(margin); len(r.Booked) < least {
+	if lowest := r.minActs(margin); len(r.Booked) < lowest {
 		broken = append(broken, fmt.Sprintf("%s did %d acts, below %d (%.0f %% of %d, less %d at the ends)",
-			r.Name, len(r.Booked), least, 100*r.Target(margin), r.Possible(), lostAtTheEnds))
+			r.Name, len(r.Booked), lowest, 100*r.Target(margin), r.Possible(), allowedLoss))
 	}
 	if r.Kind == Booking && r.Calls != r.Granted {
 		broken = append(broken, fmt.Sprintf("%s made %d calls for %d permits", r.Name, r.Calls, r.Granted))

@@ -34,14 +34,17 @@ func TestBroken(t *testing.T) {
 		{"three lost, of those that a margin costs", func(r *Result) { r.Booked = r.Booked[3:] }, 50 * time.Millisecond, ""},
 		{"slice_ring may lose more", func(r *Result) { r.Kind = Asking; r.Booked = r.Booked[8:] }, 0, ""},
 		{"but not so much", func(r *Result) { r.Kind = Asking; r.Booked = r.Booked[9:] }, 0, "51 acts, below 52"},
-		{"a machine that stood still lost them", func(r *Result) { r.Stalled = time.Second; r.Kind = Asking; r.Booked = r.Booked[12:] }, 0, ""},
-		{"but not all of them", func(r *Result) { r.Stalled = time.Second; r.Kind = Asking; r.Booked = r.Booked[13:] }, 0, "47 acts, below 48"},
-		{"six in a second", func(r *Result) { r.Booked = append(r.Booked, 11*time.Second) }, 0, "booked 6 acts for one second"},
+		{"a machine that stopped lost them", func(r *Result) { stalled(r, 12) }, 0, ""},
+		{"but not all of them", func(r *Result) { stalled(r, 13) }, 0, "47 acts, below 48"},
+		{"six in a second", func(r *Result) { r.Booked = append(r.Booked, 11*time.Second) }, 0,
+			"booked 6 acts for one second"},
 		{"six in a second that really happened", func(r *Result) { r.Real = append(r.Real, 11*time.Second) }, 0, ""},
 		{"a call too many", func(r *Result) { r.Calls++ }, 0, "62 calls for 61 permits"},
 		{"slice_ring calls as often as it likes", func(r *Result) { r.Kind = Asking; r.Calls = 1000 }, 0, ""},
 		{"nothing at all", func(r *Result) { r.Booked = nil }, 0, "0 acts"},
-		{"faulty ways promise nothing", func(r *Result) { r.Kind = Faulty; r.Booked = bursts(12, 10); r.Calls = 1000 }, 0, ""},
+		{"faulty limiters promise nothing", func(r *Result) {
+			r.Kind, r.Booked, r.Calls = Faulty, bursts(12, 10), 1000
+		}, 0, ""},
 	}
 	for _, test := range tests {
 		r := good
@@ -59,4 +62,9 @@ func TestCapacity(t *testing.T) {
 	if r.Possible() != 60 || r.Capacity() != 0.8 || r.CallsPerPermit() != 2 {
 		t.Errorf("possible %d, capacity %v, calls a permit %v", r.Possible(), r.Capacity(), r.CallsPerPermit())
 	}
+}
+
+// stalled makes the result one of slice_ring on a machine that stopped for a second, with the first lost acts missing.
+func stalled(r *Result, lost int) {
+	r.Stalled, r.Kind, r.Booked = time.Second, Asking, r.Booked[lost:]
 }

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// stallTick is how often it is looked whether the machine goes on.
+	// stallTick is how often the watch checks that the machine is running.
 	stallTick = 10 * time.Millisecond
-	// stallLeast is what counts as a stall: shorter ones are a worker's ordinary lateness.
-	stallLeast = 100 * time.Millisecond
+	// minStall is the shortest pause that counts as a stall. Shorter ones are normal scheduling delays.
+	minStall = 100 * time.Millisecond
 )
 
-// stallWatch adds up how long the machine stood still, so that no limiter is blamed for it.
+// stallWatch adds up how long the machine stopped, so that limiters are not blamed for it.
 type stallWatch struct{ total atomic.Int64 }
 
 // run watches until ctx ends.
@@ -21,7 +21,7 @@ func (w *stallWatch) run(ctx context.Context) {
 	last := time.Now()
 	for sleep(ctx, stallTick) {
 		now := time.Now()
-		if gap := now.Sub(last) - stallTick; gap >= stallLeast {
+		if gap := now.Sub(last) - stallTick; gap >= minStall {
 			w.total.Add(int64(gap))
 		}
 		last = now

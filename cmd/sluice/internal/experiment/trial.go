@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// trial is one way, tried.
+// trial is the run of one limiter.
 type trial struct {
 	Way
 	duration time.Duration
@@ -17,12 +17,12 @@ type trial struct {
 
 	mu      sync.Mutex
 	granted int
-	longest time.Duration // that a worker has waited for a permit
-	first   time.Time     // the earliest moment that a permit was granted for
-	over    bool          // a permit was granted for a moment past the end: there are none left
+	longest time.Duration // longest wait of a worker for a permit
+	first   time.Time     // earliest time for which a permit was granted
+	over    bool          // a permit was granted for a time after the end: none are left
 }
 
-// work is the life of one worker: wait for a permit, act, and again.
+// work runs one worker: wait for a permit, act, repeat.
 func (t *trial) work(ctx context.Context, join time.Duration) error {
 	if !sleep(ctx, join) {
 		return nil
@@ -39,8 +39,8 @@ func (t *trial) work(ctx context.Context, join time.Duration) error {
 	}
 }
 
-// permit returns when a permit is due, with the moment that it was booked for; the zero moment says
-// that the experiment is over.
+// permit waits until a permit is due and returns the time that it was booked for. The zero time means that the
+// experiment is over.
 func (t *trial) permit(ctx context.Context) (time.Time, error) {
 	wanted := time.Now()
 	for !t.isOver() {
@@ -59,7 +59,7 @@ func (t *trial) permit(ctx context.Context) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// isPast keeps account of an answer and reports whether it is about a moment past the end.
+// isPast records an answer and reports whether its time is after the end.
 func (t *trial) isPast(a answer) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +88,7 @@ func (t *trial) noteWait(d time.Duration) {
 	t.longest = max(t.longest, d)
 }
 
-// result is what the trial has come to so far.
+// result returns the result so far.
 func (t *trial) result() Result {
 	acts := t.recorder.Acts()
 	t.mu.Lock()

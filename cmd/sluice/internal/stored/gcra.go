@@ -6,21 +6,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Bucket is the state of a gcra. Moments are in microseconds since 1970, windows in microseconds.
+// Bucket is the state of a gcra. Times are in microseconds since 1970, windows in microseconds.
 type Bucket struct {
-	Full    int64 // the moment from which on the bucket is full, rounded up to a microsecond
-	Limit   int64 // of the last grant
-	Written int64 // the moment of the last grant
-	Widest  int64 // the widest window of the grants that had not drained then
+	Full    int64 // when the bucket is full again, rounded up to a microsecond
+	Limit   int64 // limit of the last grant
+	Written int64 // time of the last grant
+	Widest  int64 // widest window of the grants that had not drained then
 }
 
-// bucketSlack is how far behind the last grant a clock may be, besides the widest window.
+// bucketSlack is how far the clock may be behind the last grant in addition to the widest window; microseconds.
 const bucketSlack = 60_000_000
 
-// Void reports whether the scripts take the bucket for full, since the clock was stepped back too far.
+// Void reports whether the scripts ignore the bucket, because it was written too far ahead of the clock.
 func (b Bucket) Void(now int64) bool { return now < b.Written-b.Widest-bucketSlack }
 
-// Backlog is how long it takes at a moment until the bucket is full.
+// Backlog returns how long it takes until the bucket is full, in microseconds.
 func (b Bucket) Backlog(now int64) int64 {
 	if b.Void(now) {
 		return 0
@@ -28,15 +28,15 @@ func (b Bucket) Backlog(now int64) int64 {
 	return max(b.Full-now, 0)
 }
 
-// bucketLength is the bytes of a bucket: struct.pack(">I7I3I3I7I6", tat, numerator, limit, written, widest). Where
-// grants under narrower windows came behind the widest's, longBucket: 13 more, which are the script's own affair.
+// A bucket has bucketLength bytes: struct.pack(">I7I3I3I7I6", tat, numerator, limit, written, widest). If grants with
+// a narrower window followed those with the widest, it has longBucket: 13 more bytes, which only the script reads.
 const (
 	bucketLength = 26
 	longBucket   = 39
 )
 
-// bucketProbe reads a gcra. The first round asks for no more than a byte above a bucket, whatever else the key
-// may hold; the second asks as the script does, for users who may do only that.
+// bucketProbe reads a gcra. The first round reads at most one byte more than a bucket has, because the key may hold
+// something large. The second round uses the script's command, for users who have only that right.
 type bucketProbe struct {
 	start *redis.StringCmd
 	whole *redis.StringCmd
@@ -78,14 +78,14 @@ func (s *Summary) readBucket(text string) {
 	s.Bucket = &bucket
 }
 
-// parseBucket reads a bucket, and reports false for what the scripts refuse.
+// parseBucket parses a bucket. It returns false if the scripts would refuse it.
 func parseBucket(packed []byte) (Bucket, bool) {
 	if len(packed) != bucketLength && len(packed) != longBucket {
 		return Bucket{}, false
 	}
 	tat, written, widest := bigEndian(packed[:7]), bigEndian(packed[13:20]), bigEndian(packed[20:26])
 	numerator, limit := bigEndian(packed[7:10]), bigEndian(packed[10:13])
-	if numerator >= limit || limit > 10_000_000 || tat > mostMoment {
+	if numerator >= limit || limit > 10_000_000 || tat > maxTime {
 		return Bucket{}, false
 	}
 	b := Bucket{Full: tat, Limit: limit, Written: written, Widest: widest}
@@ -95,7 +95,7 @@ func parseBucket(packed []byte) (Bucket, bool) {
 	return b, true
 }
 
-// bigEndian is an integer of up to seven bytes.
+// bigEndian decodes an integer of up to seven bytes.
 func bigEndian(bytes []byte) (n int64) {
 	for _, b := range bytes {
 		n = n<<8 | int64(b)

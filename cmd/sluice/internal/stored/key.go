@@ -1,5 +1,5 @@
-// Package stored reads what the scripts of Sluice store, as their headers lay it out, by commands that
-// only read. No answer costs a server more than a few hundred short commands, however much a key holds.
+// Package stored reads the state of the scripts, in the layouts that their headers describe. It sends only reading
+// commands. Reading one key takes a few hundred short commands at most, however large the key is.
 package stored
 
 import (
@@ -10,17 +10,17 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Key is the key of a limiter, taken apart: <prefix>:<limiter>:{<subject>}:<code>[:<part>]...
+// Key is a limiter's key in parts: <prefix>:<limiter>:{<subject>}:<code>[:<part>]...
 type Key struct {
-	Text    string // the key itself
+	Text    string // the whole key
 	Prefix  string
 	Limiter string
-	Subject string   // as the caller named it, %XX read back
-	Code    string   // "ll1": the script and the number of its layout
-	Parts   []string // the slice, and the age of leases, of sr1; "all", or "by" and the client, of tb1
+	Subject string   // as the caller named it, with %XX decoded
+	Code    string   // script and layout number, such as "ll1"
+	Parts   []string // sr1: slice and lease age; tb1: "all", or "by" and the client
 }
 
-// ParseKey takes a key apart. It reports false for a key that no script of ours has.
+// ParseKey parses a key. It returns false if none of our scripts has such keys.
 func ParseKey(text string) (Key, bool) {
 	head, rest, found := strings.Cut(text, ":{")
 	prefix, limiter, found2 := strings.Cut(head, ":")
@@ -34,8 +34,8 @@ func ParseKey(text string) (Key, bool) {
 	return k, found && found2 && found3 && subject != "" && probeOf(k) != nil
 }
 
-// KeyOf is a key that a script works on, whatever its name looks like. One of token_bucket that ends in ":all",
-// or holds ":by:" and a client, is of permits.
+// KeyOf returns the key of a script, whatever its text looks like. A key of token_bucket that ends in ":all" or
+// contains ":by:" and a client holds permits.
 func KeyOf(script sluice.Script, text string) Key {
 	if key, ok := ParseKey(text); ok && key.Code == CodeOf(script) {
 		return key
@@ -52,7 +52,7 @@ func KeyOf(script sluice.Script, text string) Key {
 	return key
 }
 
-// partsOf reads back what stands behind the code; the name of a client may hold colons.
+// partsOf decodes the parts after the code. A client's name may contain colons.
 func partsOf(parts []string) []string {
 	if len(parts) > 2 && parts[0] == "by" {
 		parts = []string{"by", strings.Join(parts[1:], ":")}
@@ -64,12 +64,12 @@ func partsOf(parts []string) []string {
 }
 
 const (
-	// tokenBucket is the code of the only layout with several keys: a config, and permits in those with parts.
+	// tokenBucket is the code of the only layout with several keys: a config, and keys with parts that hold permits.
 	tokenBucket = "tb1"
 	sliceRing   = "sr1"
 )
 
-// Client is the one whose permits these are, "" where all share them.
+// Client returns the client whose permits the key holds, or "" if all clients share them.
 func (k Key) Client() string {
 	if len(k.Parts) == 2 && k.Parts[0] == "by" {
 		return k.Parts[1]
@@ -80,8 +80,8 @@ func (k Key) Client() string {
 // IsRing reports whether the key holds a ring of slices.
 func (k Key) IsRing() bool { return k.Code == sliceRing }
 
-// LeaseAge is how long after they were counted the permits of a ring may be spent, in microseconds; 0 for one
-// without leases, and where the key does not tell.
+// LeaseAge returns how long after they were counted the permits of a ring may be spent, in microseconds. It is 0 for a
+// ring without leases, and if the key does not say.
 func (k Key) LeaseAge() int64 {
 	if !k.IsRing() || len(k.Parts) != 2 {
 		return 0
@@ -90,11 +90,10 @@ func (k Key) LeaseAge() int64 {
 	return age
 }
 
-// IsConfig reports whether the key holds a rate, and the permits are in others.
+// IsConfig reports whether the key holds only a rate. Its permits are in other keys.
 func (k Key) IsConfig() bool { return k.Code == tokenBucket && len(k.Parts) == 0 }
 
-// Config is the key that holds the rate of these permits. It is the first of a call, as is the key itself
-// for every other layout.
+// Config returns the first key of a call: the key of the config for token_bucket, the key itself for other layouts.
 func (k Key) Config() Key {
 	if k.Code != tokenBucket || len(k.Parts) == 0 {
 		return k
@@ -105,14 +104,14 @@ func (k Key) Config() Key {
 	return config
 }
 
-// With is the key of a config's permits.
+// With returns the key of a config's permits.
 func (k Key) With(parts ...string) Key {
 	k.Text += ":" + strings.Join(parts, ":")
 	k.Parts = partsOf(slices.Clone(parts))
 	return k
 }
 
-// byClient is where in a key the client begins, or where the key ends. A subject may hold anything but braces.
+// byClient returns the index of the client in a key, or the key's length. A subject cannot contain braces.
 func byClient(text string) int {
 	subject := strings.LastIndex(text, "}") + 1
 	if at := strings.Index(text[subject:], ":by:"); at >= 0 {
@@ -123,7 +122,7 @@ func byClient(text string) int {
 
 var unescape = strings.NewReplacer("%7B", "{", "%7D", "}", "%25", "%")
 
-// Script is the newest script that decides by what the key holds.
+// Script returns the newest deciding script for the key.
 func (k Key) Script() (newest sluice.Script, found bool) {
 	for _, script := range sluice.All() {
 		if CodeOf(script) == k.Code && Decides(script) && script.Version >= newest.Version {
@@ -133,12 +132,12 @@ func (k Key) Script() (newest sluice.Script, found bool) {
 	return newest, found
 }
 
-// Decides reports whether a script grants permits. The others set configs or give permits back.
+// Decides reports whether a script grants permits. Other scripts set configs or give permits back.
 func Decides(script sluice.Script) bool {
 	return slices.ContainsFunc(script.Reply, func(field sluice.Field) bool { return field.Name == "granted" })
 }
 
-// CodeOf is what stands in the keys of a script behind the subject: "ll1".
+// CodeOf returns the part of a script's keys after the subject, such as "ll1".
 func CodeOf(script sluice.Script) string {
 	_, tail, _ := strings.Cut(script.Keys[0].Pattern, "}:")
 	code, _, _ := strings.Cut(tail, ":")

@@ -8,19 +8,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// mostMoment is the last moment that the scripts take for one.
-const mostMoment = 1<<53 - 1
+// maxTime is the latest time that the scripts accept, in microseconds since 1970.
+const maxTime = 1<<53 - 1
 
-// parseMoment reads decimal digits as the scripts do.
-func parseMoment(text string) (int64, error) {
+// parseTime parses decimal digits as the scripts do.
+func parseTime(text string) (int64, error) {
 	at, err := strconv.ParseUint(text, 10, 63)
-	if err != nil || len(text) > 16 || at > mostMoment {
-		return 0, fmt.Errorf("holds %s, want a moment in microseconds", shortQuote(text))
+	if err != nil || len(text) > 16 || at > maxTime {
+		return 0, fmt.Errorf("holds %s, want a time in microseconds", shortQuote(text))
 	}
 	return int64(at), nil
 }
 
-// shortQuote is the beginning of a text in quotes.
+// shortQuote returns a text in quotes, cut if it is long.
 func shortQuote(text string) string {
 	if len(text) > 24 {
 		return strconv.Quote(text[:24]) + "..."
@@ -28,7 +28,7 @@ func shortQuote(text string) string {
 	return strconv.Quote(text)
 }
 
-// listProbe reads a list_log: an entry a permit, oldest first.
+// listProbe reads a list_log: one entry for each permit, oldest first.
 type listProbe struct {
 	one
 	length       *redis.IntCmd
@@ -45,8 +45,8 @@ func (p *listProbe) read(s *Summary) bool {
 	}
 	s.Permits = p.length.Val()
 	var errs [2]error
-	s.Oldest, errs[0] = parseMoment(p.first.Val())
-	s.Newest, errs[1] = parseMoment(p.final.Val())
+	s.Oldest, errs[0] = parseTime(p.first.Val())
+	s.Newest, errs[1] = parseTime(p.final.Val())
 	for i, err := range errs {
 		if err != nil {
 			s.damaged("the %s entry %v", [...]string{"first", "last"}[i], err)
@@ -55,7 +55,7 @@ func (p *listProbe) read(s *Summary) bool {
 	return false
 }
 
-// found reports whether there is a list that can be read.
+// found reports whether the list exists and can be read.
 func (p *listProbe) found(s *Summary) bool {
 	if s.failed(p.length, p.first, p.final) || p.length.Val() == 0 {
 		return false
@@ -64,19 +64,19 @@ func (p *listProbe) found(s *Summary) bool {
 	return true
 }
 
-// entriesUpTo counts the entries of a list up to each of the moments by halving, all of them in the same round
-// trips: 20 of them for a million entries, each with one LINDEX a moment.
+// entriesUpTo counts the entries of a list up to each time by binary search. All times share the round trips: 20 of
+// them for a million entries, with one LINDEX for each time.
 func entriesUpTo(
-	ctx context.Context, rdb *redis.Client, s Summary, moments []int64, parse func(entry string) (at int64, err error),
+	ctx context.Context, rdb *redis.Client, s Summary, times []int64, parse func(entry string) (at int64, err error),
 ) ([]int64, error) {
-	low, high := make([]int64, len(moments)), make([]int64, len(moments))
+	low, high := make([]int64, len(times)), make([]int64, len(times))
 	for i := range high {
 		high[i] = s.Entries
 	}
 	for {
 		pipe := rdb.Pipeline()
 		asked := map[int]*redis.StringCmd{}
-		for i := range moments {
+		for i := range times {
 			if low[i] < high[i] {
 				asked[i] = pipe.LIndex(ctx, s.Key.Text, (low[i]+high[i])/2)
 			}
@@ -89,11 +89,11 @@ func entriesUpTo(
 		}
 		for i, reply := range asked {
 			middle := (low[i] + high[i]) / 2
-			at, err := momentOf(reply, parse)
+			at, err := timeOf(reply, parse)
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("entry %d %w", middle, err)
-			case at <= moments[i]:
+			case at <= times[i]:
 				low[i] = middle + 1
 			default:
 				high[i] = middle
@@ -102,14 +102,14 @@ func entriesUpTo(
 	}
 }
 
-// momentOf is that of the entry in a reply. One that is not there any more was behind every moment.
-func momentOf(reply *redis.StringCmd, parse func(string) (int64, error)) (int64, error) {
+// timeOf returns the time of the entry in a reply. An entry that is missing by now counts as later than every time.
+func timeOf(reply *redis.StringCmd, parse func(string) (int64, error)) (int64, error) {
 	text, err := reply.Result()
 	switch err {
 	case nil:
 		return parse(text)
 	case redis.Nil:
-		return mostMoment, nil
+		return maxTime, nil
 	}
 	return 0, err
 }

@@ -11,18 +11,18 @@ import (
 type Ring struct {
 	Slice int64 // length of a slice in microseconds
 	Size  int64 // slices
-	Last  int64 // the number of the last slice: its start / Slice
-	total int64 // permits granted up to now, modulo 2^44
+	Last  int64 // number of the last slice: its start / Slice
+	total int64 // permits granted so far, modulo 2^44
 }
 
 const (
 	ringHeader = 24
 	ringCell   = 7       // bytes
 	ringWrap   = 1 << 44 // of totals
-	mostSlices = 10000
+	maxSlices  = 10000
 )
 
-// sixBytes reads a big-endian integer of six bytes.
+// sixBytes decodes a big-endian integer of six bytes.
 func sixBytes(text string) (n int64) {
 	for i := range 6 {
 		n = n<<8 | int64(text[i])
@@ -30,34 +30,40 @@ func sixBytes(text string) (n int64) {
 	return n
 }
 
-// cellTotal reads the total of a cell: 44 bits, and behind them 12 that say which slice is the next with permits.
+// cellTotal decodes the total of a cell: its upper 44 bits. The lower 12 name the next slice with permits.
 func cellTotal(cell string) int64 { return sixBytes(cell) >> 4 }
 
-// parseRing reads the header: slice, size, last slice, total.
+// parseRing decodes the header: slice, size, last slice, total.
 func parseRing(header string) (*Ring, error) {
 	if len(header) < ringHeader {
 		return nil, fmt.Errorf("it holds %d bytes, want %d and a ring", len(header), ringHeader)
 	}
-	r := &Ring{Slice: sixBytes(header), Size: sixBytes(header[6:]), Last: sixBytes(header[12:]), total: sixBytes(header[18:])}
-	if r.Slice < 1000 || r.Slice > 86_400_000_000 || r.Size < 1 || r.Size > mostSlices || r.Last > mostMoment/r.Slice {
-		return nil, fmt.Errorf("it holds %d slices of %d us up to slice %d, want up to %d slices", r.Size, r.Slice, r.Last, mostSlices)
+	r := &Ring{
+		Slice: sixBytes(header),
+		Size:  sixBytes(header[6:]),
+		Last:  sixBytes(header[12:]),
+		total: sixBytes(header[18:]),
+	}
+	if r.Slice < 1000 || r.Slice > 86_400_000_000 || r.Size < 1 || r.Size > maxSlices || r.Last > maxTime/r.Slice {
+		return nil, fmt.Errorf("it holds %d slices of %d us up to slice %d, want up to %d slices",
+			r.Size, r.Slice, r.Last, maxSlices)
 	}
 	return r, nil
 }
 
-// Current is the slice that counts as the running one: never one before the last that was written.
+// Current returns the number of the current slice: that of now, but never before the last one written.
 func (r Ring) Current(now int64) int64 { return max(now/r.Slice, r.Last) }
 
-// Start is the first moment that the ring covers.
+// Start returns the first time that the ring covers.
 func (r Ring) Start(now int64) int64 { return (r.Current(now) - r.Size + 1) * r.Slice }
 
-// offset is where in the string the cell of a slice stands, with the total before it.
+// offset returns the position of a slice's cell in the string. The cell holds the total before the slice.
 func (r Ring) offset(slice int64) int64 { return ringHeader + ringCell*(slice%r.Size) }
 
-// since is how many permits were granted since a total.
+// since returns how many permits were granted after the total was before.
 func (r Ring) since(before int64) int64 { return (r.total%ringWrap - before + ringWrap) % ringWrap }
 
-// ringProbe reads the header, and then the cell of the first slice that the ring covers now.
+// ringProbe reads the header, then the cell of the first slice that the ring covers now.
 type ringProbe struct {
 	header *redis.StringCmd
 	first  *redis.StringCmd
@@ -100,8 +106,8 @@ func (p *ringProbe) readMore(s *Summary) {
 	}
 }
 
-// ringUpTo counts the permits of the slices before those of the moments: one GETRANGE of up to 70 KB.
-func ringUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int64) ([]int64, error) {
+// ringUpTo counts the permits of the slices before each time's slice: one GETRANGE of up to 70 KB.
+func ringUpTo(ctx context.Context, rdb *redis.Client, s Summary, times []int64) ([]int64, error) {
 	cells, err := rdb.GetRange(ctx, s.Key.Text, ringHeader, ringHeader+ringCell*s.Ring.Size-1).Result()
 	if err != nil {
 		return nil, err
@@ -109,8 +115,8 @@ func ringUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int64
 	if int64(len(cells)) != ringCell*s.Ring.Size {
 		return nil, fmt.Errorf("the ring ends early, want a cell for each of its %d slices", s.Ring.Size)
 	}
-	counts := make([]int64, len(moments))
-	for i, at := range moments {
+	counts := make([]int64, len(times))
+	for i, at := range times {
 		slice := max(at/s.Ring.Slice, s.Ring.Last-s.Ring.Size+1, 0)
 		counts[i] = s.Permits
 		if slice <= s.Ring.Last {

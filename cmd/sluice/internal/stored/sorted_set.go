@@ -10,13 +10,13 @@ import (
 )
 
 func scoreMoment(score float64) (int64, error) {
-	if !(score >= 0 && score <= mostMoment) || score != math.Trunc(score) {
-		return 0, fmt.Errorf("has the score %v, want a moment in microseconds", score)
+	if !(score >= 0 && score <= maxTime) || score != math.Trunc(score) {
+		return 0, fmt.Errorf("has the score %v, want a time in microseconds", score)
 	}
 	return int64(score), nil
 }
 
-// zsetProbe reads a zset_log: a member a permit, its score the moment.
+// zsetProbe reads a zset_log: one member for each permit, its score is the time.
 type zsetProbe struct {
 	one
 	size         *redis.IntCmd
@@ -44,17 +44,17 @@ func (p *zsetProbe) read(s *Summary) bool {
 	return false
 }
 
-// zsetUpTo counts the members up to each of the moments: a ZCOUNT each.
-func zsetUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int64) ([]int64, error) {
+// zsetUpTo counts the members up to each time, with one ZCOUNT for each.
+func zsetUpTo(ctx context.Context, rdb *redis.Client, s Summary, times []int64) ([]int64, error) {
 	pipe := rdb.Pipeline()
-	replies := make([]*redis.IntCmd, len(moments))
-	for i, at := range moments {
+	replies := make([]*redis.IntCmd, len(times))
+	for i, at := range times {
 		replies[i] = pipe.ZCount(ctx, s.Key.Text, "-inf", strconv.FormatInt(at, 10))
 	}
 	if err := Exec(ctx, pipe); err != nil {
 		return nil, err
 	}
-	counts := make([]int64, len(moments))
+	counts := make([]int64, len(times))
 	for i, reply := range replies {
 		if err := reply.Err(); err != nil {
 			return nil, err

@@ -36,7 +36,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestParseKey takes apart what the loader makes, by the vectors for other languages.
+// TestParseKey parses the keys of the vectors for other languages.
 func TestParseKey(t *testing.T) {
 	text, err := os.ReadFile("../../../../loader/testdata/keys.json")
 	must(t, err)
@@ -125,7 +125,7 @@ func TestLeaseAge(t *testing.T) {
 	}
 }
 
-// charge is permits that were granted for a moment.
+// charge is permits granted for a time.
 type charge struct{ at, permits int64 }
 
 // history has the model make random calls that end now, puts what it stores on the server, and returns
@@ -179,7 +179,7 @@ func anys(texts []string) (all []any) {
 	return all
 }
 
-// permitsIn counts what was granted in (after, upTo].
+// permitsIn counts the permits granted in (after, upTo].
 func permitsIn(granted []charge, after, upTo int64) (n int64) {
 	for _, c := range granted {
 		if c.at > after && c.at <= upTo {
@@ -242,7 +242,7 @@ func TestServerHistory(t *testing.T) {
 			for i, at := range moments {
 				end := at
 				if step > 1 {
-					end = at/step*step - 1 // slices before the moment's
+					end = at/step*step - 1 // the slices before that of the time
 				}
 				if want := permitsIn(granted, s.Oldest-1, end); upTo[i] != want {
 					t.Fatalf("%d permits up to %d, want %d", upTo[i], at, want)
@@ -257,9 +257,11 @@ func TestServerBucketAndConfig(t *testing.T) {
 	limits := loader.New(rdb)
 	d, err := limits.GCRA("a", loader.Limit{Permits: 7, Window: 1e9}).AllowN(background, "s", 3)
 	must(t, err)
-	_, err = limits.TokenBucket("a", loader.Limit{Permits: 7, Window: 1e9}, loader.PerClient(), loader.ClientID("me")).Allow(background, "s")
+	_, err = limits.TokenBucket("a", loader.Limit{Permits: 7, Window: 1e9}, loader.PerClient(),
+		loader.ClientID("me")).Allow(background, "s")
 	must(t, err)
-	all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:gcra1", "sluice:a:{s}:tb1", "sluice:a:{s}:tb1:by:me", "sluice:a:{other}:gcra1"))
+	all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:gcra1", "sluice:a:{s}:tb1", "sluice:a:{s}:tb1:by:me",
+		"sluice:a:{other}:gcra1"))
 	must(t, err)
 	full := d.Now.UnixMicro() + d.ResetAfter.Microseconds()
 	now := d.Now.UnixMicro()
@@ -375,7 +377,8 @@ func TestServerBucketWithoutGetRange(t *testing.T) {
 	must(t, rdb.ACLSetUser(background, "ada", "on", ">pw", "~*", "+get", "+time").Err())
 	must(t, rdb.MSet(background, "sluice:a:{s}:gcra1", bucket(5, 0, 7, 4, 1), "sluice:b:{s}:sr1:1000", "x").Err())
 	must(t, rdb.LPush(background, "sluice:c:{s}:gcra1", "x").Err())
-	ada := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "ada", Password: "pw", DisableIdentity: true})
+	ada := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "ada", Password: "pw",
+		DisableIdentity: true})
 	defer ada.Close()
 	all, err := Read(background, ada, parsed(t, "sluice:a:{s}:gcra1", "sluice:b:{s}:sr1:1000", "sluice:c:{s}:gcra1"))
 	must(t, err)
@@ -389,10 +392,11 @@ func TestServerBucketWithoutGetRange(t *testing.T) {
 
 // packed is an entry of a token_bucket.
 func packed(at, before uint64, count uint32) string {
-	return string(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, at), before), count))
+	return string(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, at),
+		before), count))
 }
 
-// TestServerDamage reads what no script has written.
+// TestServerDamage reads states that no script writes.
 func TestServerDamage(t *testing.T) {
 	rdb := start(t)
 	now := uint64(rdb.Time(background).Val().UnixMicro())
@@ -411,9 +415,9 @@ func TestServerDamage(t *testing.T) {
 		{"zl1", []any{"hset", "f", "v"}, "WRONGTYPE"},
 		{"tb1:all", []any{"rpush", "m"}, `the last entry is "m", want 20 bytes`},
 		{"tb1:all", []any{"rpush", "m", packed(5, 1, 1)}, `the first entry is "m", want 20 bytes`},
-		{"tb1:all", []any{"rpush", packed(5, 1, 0)}, "want a moment, a running total and permits"},
-		{"tb1:all", []any{"rpush", packed(5, 1<<53, 1)}, "want a moment, a running total and permits"},
-		{"tb1:all", []any{"rpush", packed(1<<53, 1, 1)}, "want a moment, a running total and permits"},
+		{"tb1:all", []any{"rpush", packed(5, 1, 0)}, "want a time, a running total and permits"},
+		{"tb1:all", []any{"rpush", packed(5, 1<<53, 1)}, "want a time, a running total and permits"},
+		{"tb1:all", []any{"rpush", packed(1<<53, 1, 1)}, "want a time, a running total and permits"},
 		{"tb1:all", []any{"rpush", packed(5, 9, 1), packed(6, 1, 1)}, "the running totals fall from 9 to 2"},
 		{"tb1:all", []any{"set", "x"}, "WRONGTYPE"},
 		{"tb1", []any{"hset", "rate", "5"}, `rate, interval and scope are "5", none, none`},
@@ -440,11 +444,12 @@ func TestServerDamage(t *testing.T) {
 	}
 }
 
-// TestServerDamagedMiddle finds what is damaged between the ends of a log.
+// TestServerDamagedMiddle finds damage between the first and the last entry of a log.
 func TestServerDamagedMiddle(t *testing.T) {
 	rdb := start(t)
 	must(t, rdb.RPush(background, "sluice:a:{s}:ll1", 1, 2, "x", 4, 5).Err())
-	must(t, rdb.RPush(background, "sluice:a:{s}:tb1:all", packed(1, 0, 1), packed(2, 1, 1), "x", packed(4, 5, 1), packed(5, 6, 1)).Err())
+	must(t, rdb.RPush(background, "sluice:a:{s}:tb1:all", packed(1, 0, 1), packed(2, 1, 1), "x", packed(4, 5, 1),
+		packed(5, 6, 1)).Err())
 	all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:ll1", "sluice:a:{s}:tb1:all"))
 	must(t, err)
 	for i, want := range []string{`entry 2 holds "x"`, `entry 2 is "x"`} {

@@ -10,37 +10,37 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Summary is what the ends of a limiter's state say. Moments are in microseconds since 1970.
+// Summary is what the first and last entries of a limiter's state say. Times are in microseconds since 1970.
 type Summary struct {
 	Key    Key
 	Now    int64 // the server's clock
 	Exists bool
 
-	Permits        int64 // stored: those that were granted, less those that a grant has removed since
-	Entries        int64 // elements of the list or sorted set, slices of the ring
-	Oldest, Newest int64 // when the first and the last of the permits were granted for; of gcra1 not known
+	Permits        int64 // stored permits: granted and not yet removed
+	Entries        int64 // entries of the list or sorted set, slices of the ring
+	Oldest, Newest int64 // times of the first and the last permit; unknown for gcra1
 
 	Ring   *Ring   // of sr1
 	Bucket *Bucket // of gcra1
 	Config *Config // of tb1 without a part
 
-	// Damage says why a script would refuse the state, "" where it would not: the error
-	// of a reply (WRONGTYPE), or what it holds in the place of what.
+	// Damage says why a script would refuse the state; "" if it would accept it. It is the error
+	// of a reply (WRONGTYPE), or what is stored and what is wanted.
 	Damage string
-	Err    error // what the server answered instead, where that says nothing of the state: NOPERM
+	Err    error // the server's error reply if it says nothing about the state, such as NOPERM
 }
 
 // probe reads one key in up to two rounds of pipelined commands.
 type probe interface {
 	ask(ctx context.Context, pipe redis.Pipeliner, key string)
 
-	// read takes the replies of the first round. It reports whether it needs another.
+	// read takes the replies of the first round. It reports whether another round is needed.
 	read(s *Summary) (more bool)
 	askMore(ctx context.Context, pipe redis.Pipeliner, key string)
 	readMore(s *Summary)
 }
 
-// probeOf is the one for a layout, nil for one that is not known here.
+// probeOf returns the probe for a key's layout, or nil if the layout is not known.
 func probeOf(key Key) probe {
 	switch key.Code {
 	case "ll1":
@@ -61,9 +61,9 @@ func probeOf(key Key) probe {
 	return nil
 }
 
-// Read reads the ends of what keys hold that are all on one server: two round trips, and up to three commands
-// a key that take the server less than a microsecond each (a LINDEX near its end, a ZRANGE of one).
-// An error is that of the connection; that of a key is in its summary.
+// Read reads the first and last entries of keys that are all on one server. It takes two round trips and up to three
+// commands for each key; each takes the server less than a microsecond (LINDEX near an end, ZRANGE of one). The error
+// is that of the connection; errors of a key are in its summary.
 func Read(ctx context.Context, rdb *redis.Client, keys []Key) ([]Summary, error) {
 	summaries, probes := make([]Summary, len(keys)), make([]probe, len(keys))
 	pipe := rdb.Pipeline()
@@ -96,8 +96,8 @@ func Read(ctx context.Context, rdb *redis.Client, keys []Key) ([]Summary, error)
 	return summaries, nil
 }
 
-// Exec sends what is in the pipe. The errors that a server replied to the commands are left to those who read the
-// replies. One that it replied to the handshake (WRONGPASS, no such database) is in none of them, and is returned.
+// Exec sends the commands in the pipe. It does not return errors that the server replied to single commands: read them
+// from the commands. It returns errors of the connection and of its handshake (WRONGPASS, no such database).
 func Exec(ctx context.Context, pipe redis.Pipeliner) error {
 	if pipe.Len() == 0 {
 		return nil
@@ -110,14 +110,14 @@ func Exec(ctx context.Context, pipe redis.Pipeliner) error {
 	return err
 }
 
-// IsReply reports whether err is what a server answered.
+// IsReply reports whether err is an error reply of a server.
 func IsReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
 
-// failed notes the first error reply among the commands, and reports whether there is one. A value of another
-// type is damage: the scripts answer WRONGTYPE as well.
+// failed records the first error reply among the commands and reports whether there is one. WRONGTYPE counts as damage,
+// because the scripts answer WRONGTYPE as well.
 func (s *Summary) failed(commands ...redis.Cmder) bool {
 	for _, command := range commands {
 		err := command.Err()
@@ -139,7 +139,7 @@ func (s *Summary) damaged(format string, args ...any) {
 	s.Damage = fmt.Sprintf(format, args...)
 }
 
-// one is a probe of one round.
+// one is a probe with one round.
 type one struct{}
 
 func (one) askMore(context.Context, redis.Pipeliner, string) {}

@@ -10,26 +10,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// grant is an entry of a token_bucket: permits granted for a moment.
+// grant is an entry of a token_bucket: permits granted for a time.
 type grant struct {
 	at            int64
-	before, after int64 // permits granted up to it, without and with its own
+	before, after int64 // total permits granted before it, and with it
 }
 
-// parseGrant reads struct.pack(">I8I8I4", moment, permits granted before it, its permits).
+// parseGrant decodes struct.pack(">I8I8I4", time, permits granted before it, its permits).
 func parseGrant(packed string) (grant, error) {
 	if len(packed) != 20 {
 		return grant{}, fmt.Errorf("is %s, want 20 bytes", shortQuote(packed))
 	}
 	at, before := binary.BigEndian.Uint64([]byte(packed)), binary.BigEndian.Uint64([]byte(packed[8:]))
 	count := uint64(binary.BigEndian.Uint32([]byte(packed[16:])))
-	if at > mostMoment || count == 0 || before > mostMoment-count {
-		return grant{}, fmt.Errorf("is %s, want a moment, a running total and permits", strconv.Quote(packed))
+	if at > maxTime || count == 0 || before > maxTime-count {
+		return grant{}, fmt.Errorf("is %s, want a time, a running total and permits", strconv.Quote(packed))
 	}
 	return grant{at: int64(at), before: int64(before), after: int64(before + count)}, nil
 }
 
-// grantsProbe reads the permits of a token_bucket: an entry a grant, oldest first.
+// grantsProbe reads the permits of a token_bucket: one entry for each grant, oldest first.
 type grantsProbe struct{ listProbe }
 
 func (p *grantsProbe) read(s *Summary) bool {
@@ -55,10 +55,9 @@ func (p *grantsProbe) read(s *Summary) bool {
 	return false
 }
 
-// grantsUpTo counts the permits up to each of the moments: the entry behind a moment says what
-// was granted before it.
-func grantsUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int64) ([]int64, error) {
-	entries, err := entriesUpTo(ctx, rdb, s, moments, func(packed string) (int64, error) {
+// grantsUpTo counts the permits up to each time. The first entry after a time holds the total granted before it.
+func grantsUpTo(ctx context.Context, rdb *redis.Client, s Summary, times []int64) ([]int64, error) {
+	entries, err := entriesUpTo(ctx, rdb, s, times, func(packed string) (int64, error) {
 		entry, err := parseGrant(packed)
 		return entry.at, err
 	})
@@ -66,7 +65,7 @@ func grantsUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int
 		return nil, err
 	}
 	pipe := rdb.Pipeline()
-	first, behind := pipe.LIndex(ctx, s.Key.Text, 0), make([]*redis.StringCmd, len(moments))
+	first, behind := pipe.LIndex(ctx, s.Key.Text, 0), make([]*redis.StringCmd, len(times))
 	for i, index := range entries {
 		behind[i] = pipe.LIndex(ctx, s.Key.Text, index)
 	}
@@ -77,7 +76,7 @@ func grantsUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int
 	if err != nil {
 		return nil, err
 	}
-	counts := make([]int64, len(moments))
+	counts := make([]int64, len(times))
 	for i, reply := range behind {
 		total, err := totalBefore(reply, start+s.Permits)
 		if err != nil {
@@ -88,15 +87,15 @@ func grantsUpTo(ctx context.Context, rdb *redis.Client, s Summary, moments []int
 	return counts, nil
 }
 
-// totalBefore is the running total before the entry in a reply, or what it is when there is none.
-func totalBefore(reply *redis.StringCmd, otherwise int64) (int64, error) {
+// totalBefore returns the running total before the entry in a reply, or the fallback if there is no entry.
+func totalBefore(reply *redis.StringCmd, fallback int64) (int64, error) {
 	packed, err := reply.Result()
 	switch err {
 	case nil:
 		entry, err := parseGrant(packed)
 		return entry.before, err
 	case redis.Nil:
-		return otherwise, nil
+		return fallback, nil
 	}
 	return 0, err
 }
@@ -134,7 +133,7 @@ func (p *configProbe) read(s *Summary) bool {
 	return false
 }
 
-// shortQuotes are the beginnings of fields in quotes, "none" for those that are not there.
+// shortQuotes returns fields in quotes, cut if they are long; "none" for missing fields.
 func shortQuotes(fields []any) string {
 	var texts []string
 	for _, field := range fields {
@@ -148,9 +147,9 @@ func shortQuotes(fields []any) string {
 	return strings.Join(texts, ", ")
 }
 
-// numberIn reads a field that holds digits.
-func numberIn(field any, least, most int64) (int64, bool) {
+// numberIn parses a field of digits and reports whether it is from lower to upper.
+func numberIn(field any, lower, upper int64) (int64, bool) {
 	text, _ := field.(string)
-	n, err := parseMoment(text)
-	return n, err == nil && n >= least && n <= most
+	n, err := parseTime(text)
+	return n, err == nil && n >= lower && n <= upper
 }
