@@ -90,6 +90,7 @@ func (l *Leased) take(ctx context.Context, subject string, q question) (Decision
 	if err != nil || q.permits > leastOf(l.ring.core) {
 		return l.ring.decide(ctx, subject, q)
 	}
+	late := ctx.Err() != nil
 	var landed *flight
 	h := l.hold(subject)
 	for h != nil {
@@ -101,11 +102,15 @@ func (l *Leased) take(ctx context.Context, subject string, q question) (Decision
 			h = l.hold(subject)
 			continue
 		}
-		if err := f.wait(ctx); err != nil {
-			return Decision{}, err
+		err := f.wait(ctx)
+		if err == nil && f.decision.Degraded {
+			err = f.decision.Cause
 		}
-		if f.decision.Degraded {
-			return l.ring.fallBack(ctx, key, q, errDegraded)
+		switch {
+		case err != nil && late:
+			return Decision{}, err
+		case err != nil:
+			return l.ring.fallBack(ctx, key, q, err)
 		}
 		if f.late {
 			break

@@ -2,7 +2,6 @@ package loader
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -32,9 +31,6 @@ func grantAll(c core, _ string, q question) (Decision, bool) {
 	d := Decision{Granted: q.permits > 0, Remaining: c.maxPermits()}
 	return c.describe(d, func(i int) (int64, time.Duration) { return c.ring.limits[i].Permits, 0 }), true
 }
-
-// errDegraded is why a policy answers those who waited for a call that it has answered.
-var errDegraded = errors.New("loader: the call for more permits was degraded")
 
 // fallBack is the fallback's answer in the place of an error, where the limiter has one and it answers.
 func (c core) fallBack(ctx context.Context, key string, q question, err error) (Decision, error) {

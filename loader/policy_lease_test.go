@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -30,4 +32,30 @@ func TestPolicyLeasesNothing(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want nothing charged", name, d, err)
 		}
 	}
+}
+
+// TestPolicyLeaseDeadline has a caller's deadline end before the call for more permits does: the policy answers, unless
+// the context had ended before the caller asked, or was cancelled.
+func TestPolicyLeaseDeadline(t *testing.T) {
+	tr := newTroubled(t, false)
+	ring := loader.New(tr.rdb, loader.Timeout(time.Minute)).SliceRing("x", []loader.Limit{loader.PerHour(100)},
+		loader.LeaseAge(time.Minute), loader.FailOpen())
+	leased, err := ring.Leased(loader.LeaseOptions{})
+	must(t, err)
+	end := always(fault{silence: true})(t, tr)
+	soon, cancel := context.WithTimeout(background, soon)
+	defer cancel()
+	if d, err := leased.Allow(soon, "s"); err != nil || !d.Degraded || !errors.Is(d.Cause, context.DeadlineExceeded) {
+		t.Errorf("%+v, %v; want it granted by the policy", d, err)
+	}
+	if d, err := leased.Allow(soon, "s"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the context had ended: %+v, %v", d, err)
+	}
+	cancelled, cancel := context.WithCancel(background)
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if d, err := leased.Allow(cancelled, "s"); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %+v, %v", d, err)
+	}
+	end()
+	must(t, leased.Close(background))
 }
