@@ -42,7 +42,7 @@ func TestGoLine(t *testing.T) {
 // What README tells Go developers to do, step by step in an empty folder beside a checkout, gives a program that runs.
 func TestServerReadmeModule(t *testing.T) {
 	readme := readFile(t, "../README.md")
-	steps := regexp.MustCompile(`(?s)In your go\.mod:\n\n(.*?)\n\n.*?\n\n    (go get \.)\n`).FindStringSubmatch(readme)
+	steps := regexp.MustCompile(`(?s)In your go\.mod:\n\n(.*?)\n\n.*?\n\n    (go get -t \./\.\.\.)\n`).FindStringSubmatch(readme)
 	if steps == nil {
 		t.Fatal("README has no lines for go.mod and no command behind them")
 	}
@@ -54,9 +54,12 @@ func TestServerReadmeModule(t *testing.T) {
 	app := filepath.Join(beside, "app")
 	program := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(readme)[1]
 	program = programBegins + strings.ReplaceAll(program, "localhost:6379", redistest.Start(t).Addr) + programEnds
+	page := readFile(t, "../docs/testing-your-handler.md")
+	handlerTest := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(page)[1]
 	for _, err := range []error{
-		os.Symlink(root, filepath.Join(beside, "sluice")), os.Mkdir(app, 0o700),
+		os.Symlink(root, filepath.Join(beside, "sluice")), os.MkdirAll(filepath.Join(app, "shop"), 0o700),
 		os.WriteFile(filepath.Join(app, "main.go"), []byte(program), 0o600),
+		os.WriteFile(filepath.Join(app, "shop", "limit_test.go"), []byte(handlerTest), 0o600),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -73,6 +76,9 @@ func TestServerReadmeModule(t *testing.T) {
 	goIn(t, app, strings.Fields(steps[2])[1:]...)
 	if got := goIn(t, app, "run", "."); got != "true 4 false\n" {
 		t.Errorf("the program printed %q", got)
+	}
+	if got := goIn(t, app, "test", "./shop"); !strings.HasPrefix(got, "ok") {
+		t.Errorf("the test of docs/testing-your-handler.md: %s", got)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Command go is an HTTP server whose handler may be called 10 times a minute by each address. It
-// answers 429 with a JSON body and a Retry-After header beyond that, and 503 when Redis cannot tell.
+// Command go is an HTTP server whose handler may be called 10 times a minute by each address. Beyond that it answers
+// 429 with a JSON body and a Retry-After header, and 503 when Redis cannot tell.
 //
 //	go run ./examples/go -redis redis://localhost:6379 -listen localhost:8080
 package main
@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -28,7 +29,10 @@ func main() {
 	if err != nil {
 		log.Fatalf("-redis: %v", err)
 	}
-	limits := loader.New(redis.NewClient(options))
+	limiter := newLimiter(options)
+	if err := limiter.Check(); err != nil { // wrong limits are found here, not by the first customer
+		log.Fatal(err)
+	}
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
 
 	listener, err := net.Listen("tcp", *listen)
@@ -36,10 +40,22 @@ func main() {
 		log.Fatal(err)
 	}
 	log.Printf("listening on http://%s", listener.Addr())
-	log.Fatal(http.Serve(listener, limited(limits.ListLog("hello", loader.PerMinute(10)), hello)))
+	server := &http.Server{Handler: limited(limiter, hello), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	log.Fatal(server.Serve(listener))
 }
 
-// limited lets each remote address through as often as limiter allows.
+// newLimiter has no policy for when Redis is down: the handler then answers 503. FailOpen or FailLocal would answer.
+func newLimiter(options *redis.Options) loader.Limiter {
+	options.DialerRetries = 1 // a refused connection is an error at once
+	limits := loader.New(redis.NewClient(options),
+		loader.Timeout(250*time.Millisecond),
+		loader.Breaker(5, time.Second),
+		loader.Logger(slog.Default()))
+	return limits.ListLog("hello", loader.PerMinute(10))
+}
+
+// limited lets each remote address through as often as limiter allows. Behind a proxy the remote address is the proxy's:
+// take the client's from the header that your proxy sets, and from no other.
 func limited(limiter loader.Limiter, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		address, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -49,6 +65,7 @@ func limited(limiter loader.Limiter, next http.Handler) http.Handler {
 		}
 		d, err := limiter.Allow(r.Context(), address)
 		if err != nil {
+			slog.Warn("limit not checked", "error", err)
 			refuse(w, http.StatusServiceUnavailable, "the limit cannot be checked now", nil)
 			return
 		}
