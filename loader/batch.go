@@ -41,7 +41,7 @@ type Result struct {
 	Reservation *Reservation
 }
 
-var errNotDone = errors.New("loader: the batch has not been done")
+var errBatchNotDone = errors.New("loader: the batch has not been done")
 
 // Batch returns an empty batch for limiters that this Loader made.
 func (l *Loader) Batch() *Batch { return &Batch{limits: l} }
@@ -78,7 +78,7 @@ func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	entries := b.entries
 	b.entries = nil
-	bounded, cancel := b.limits.bounded(ctx, b.longest(entries))
+	bounded, cancel := b.limits.withTimeout(ctx, b.maxTimeout(entries))
 	defer cancel()
 	for _, e := range entries {
 		e.start(ctx)
@@ -94,8 +94,8 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	return results, errors.Join(errs...)
 }
 
-// longest is the longest time that any of the entries may take.
-func (b *Batch) longest(entries []*entry) (timeout time.Duration) {
+// maxTimeout is the longest time that any of the entries may take.
+func (b *Batch) maxTimeout(entries []*entry) (timeout time.Duration) {
 	for _, e := range entries {
 		timeout = max(timeout, e.call.timeout)
 	}
@@ -114,16 +114,16 @@ type entry struct {
 
 func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
 	c, err := b.coreOf(limiter)
-	e := &entry{request: request{wrong: err}, answer: Result{Err: errNotDone}, report: unreported}
+	e := &entry{request: request{wrong: err}, answer: Result{Err: errBatchNotDone}, report: unreported}
 	if err == nil {
 		if q.permits > 0 {
 			q.id = c.callID()
 		}
 		if q.method == reserve {
-			q.maxWait = c.furthest()
+			q.maxWait = c.maxAhead()
 		}
 		e.request = c.request(subject, q)
-		e.seen = c.watch(subject, q)
+		e.observation = c.watch(subject, q)
 	}
 	if e.wrong != nil {
 		e.answer.Err = e.wrong
@@ -164,8 +164,8 @@ func (b *Batch) coreOf(limiter Limiter) (core, error) {
 	return c, nil
 }
 
-// open are the entries that still have to be asked, in their order.
-func open(entries []*entry) []*entry {
+// unanswered are the entries that still have to be asked, in their order.
+func unanswered(entries []*entry) []*entry {
 	open := make([]*entry, 0, len(entries))
 	for _, e := range entries {
 		if !e.answered && !e.call.ended {
@@ -177,12 +177,12 @@ func open(entries []*entry) []*entry {
 
 // runTogether makes attempts for the entries until each has a reply or an error: what run does for one call.
 func (l *Loader) runTogether(ctx context.Context, entries []*entry) {
-	for entries = open(entries); len(entries) > 0; entries = open(entries) {
+	for entries = unanswered(entries); len(entries) > 0; entries = unanswered(entries) {
 		for _, e := range entries {
-			e.call.endedWith(ctx)
+			e.call.endIfDone(ctx)
 		}
-		l.attemptTogether(ctx, open(entries))
-		l.prepareTogether(ctx, open(entries))
+		l.attemptTogether(ctx, unanswered(entries))
+		l.prepareTogether(ctx, unanswered(entries))
 	}
 }
 
@@ -200,7 +200,7 @@ func (l *Loader) attemptTogether(ctx context.Context, entries []*entry) {
 		e.call.sent++
 		cmds[i] = e.cmd
 	}
-	t := l.tasks.start(func() error { return l.sendAll(ctx, cmds) })
+	t := l.tasks.start(func() error { return l.sendPipeline(ctx, cmds) })
 	finished, err := l.tasks.wait(ctx, t)
 	for _, e := range entries {
 		if !finished {
@@ -223,7 +223,7 @@ func (l *Loader) admitted(ctx context.Context, entries []*entry) []*entry {
 		}
 		e.report, e.outcome = report, errNoOutcome
 	}
-	return open(entries)
+	return unanswered(entries)
 }
 
 // reportAll tells the breakers what became of the entries.
@@ -231,21 +231,21 @@ func (l *Loader) reportAll(entries []*entry) {
 	for _, e := range entries {
 		e.report(e.outcome)
 	}
-	l.breakers.log()
+	l.breakers.logChanges()
 }
 
 // prepareTogether does what the entries' next attempts wait for: it loads each missing script once on each node, and
 // pauses for as long as the entry that needs it most.
 func (l *Loader) prepareTogether(ctx context.Context, entries []*entry) {
 	l.loadMissing(ctx, entries)
-	entries = open(entries)
+	entries = unanswered(entries)
 	var pause time.Duration
 	for _, e := range entries {
 		pause = max(pause, e.call.pause)
 	}
 	ended := sleep(ctx, pause)
 	for _, e := range entries {
-		e.call.rested(ended)
+		e.call.afterPause(ended)
 	}
 }
 
@@ -256,7 +256,7 @@ func (l *Loader) loadMissing(ctx context.Context, entries []*entry) {
 			continue
 		}
 		node, _ := l.nodeOf(ctx, e.call.key()) // without one, loading says why
-		p := place{e.call.script, node, e.call.everywhere()}
+		p := place{e.call.script, node, e.call.loadsEverywhere()}
 		waiting[p] = append(waiting[p], e)
 	}
 	var groups [][]*entry
@@ -267,7 +267,7 @@ func (l *Loader) loadMissing(ctx context.Context, entries []*entry) {
 	}
 	for i, err := range l.tasks.awaitAll(ctx, loads) {
 		for _, e := range groups[i] {
-			e.call.loaded(ctx, err)
+			e.call.afterLoad(ctx, err)
 		}
 	}
 }

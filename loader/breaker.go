@@ -35,7 +35,7 @@ var ErrBreakerOpen = errors.New("breaker is open")
 func Breaker(failures int, pause time.Duration) Option {
 	return func(l *Loader) {
 		if failures < 1 || pause <= 0 {
-			l.fail(&ArgumentError{
+			l.setErr(&ArgumentError{
 				Argument: "Breaker", Value: fmt.Sprintf("%d, %v", failures, pause), Want: "1 failure or more, and a pause above 0",
 			})
 			return
@@ -88,7 +88,7 @@ func (c *call) admit(ctx context.Context) (report func(error), err error) {
 		return nil, err
 	}
 	report, err = b.of(node).Allow()
-	b.log()
+	b.logChanges()
 	if err != nil {
 		return nil, ErrBreakerOpen
 	}
@@ -128,8 +128,8 @@ func (b *breakers) changed(node string, _, to gobreaker.State) {
 	b.unlogged.Store(true)
 }
 
-// log logs what has changed.
-func (b *breakers) log() {
+// logChanges logs what has changed.
+func (b *breakers) logChanges() {
 	if b == nil || !b.unlogged.Load() {
 		return
 	}
@@ -143,6 +143,6 @@ func (b *breakers) log() {
 		if c.to == gobreaker.StateOpen {
 			level = slog.LevelWarn
 		}
-		b.limits.journal.log(context.Background(), level, "breaker "+c.to.String(), c.node, slog.String("node", c.node))
+		b.limits.eventLog.log(context.Background(), level, "breaker "+c.to.String(), c.node, slog.String("node", c.node))
 	}
 }

@@ -47,18 +47,18 @@ func (l *Loader) Call(ctx context.Context, script *sluice.Script, keys []string,
 		words = append(words, sent)
 	}
 	c := newCall(l, script, words, len(script.Reply))
-	return c.watched(ctx)
+	return c.runObserved(ctx)
 }
 
-// watched runs a call that belongs to no limiter.
-func (c *call) watched(ctx context.Context) ([]int64, error) {
+// runObserved runs a call that belongs to no limiter.
+func (c *call) runObserved(ctx context.Context) ([]int64, error) {
 	seen := c.watch()
 	ctx = seen.begin(ctx)
 	defer seen.abort()
 	c.run(ctx)
 	c.report(ctx, seen)
 	if c.err == nil && seen != nil {
-		seen.decided(basicDecision(c.reply))
+		seen.setDecision(basicDecision(c.reply))
 	}
 	seen.end(c.err)
 	return c.reply, c.err
@@ -80,7 +80,7 @@ type call struct {
 	fields int   // integers in its reply, at least
 
 	id        string // the request id, if it carries one
-	looks     bool   // it changes nothing
+	peeks     bool   // it changes nothing
 	permitsAt int    // which of the words says how many permits it asks for, 0 if none does
 	maxGroup  int64  // for how many callers one command may ask; 0: for this one alone
 	timeout   time.Duration
@@ -95,7 +95,7 @@ type call struct {
 	// What the next attempt waits for: see prepare.
 	missing bool
 	pause   time.Duration
-	why     error // of the attempt, or of loading the script
+	cause   error // of the attempt, or of loading the script
 
 	sent     int             // commands
 	inFlight <-chan struct{} // ready once go-redis has come to an end with the command that was abandoned
@@ -122,7 +122,7 @@ func (c *call) inspect() {
 	for i := range min(len(c.script.Args), len(args)) {
 		switch c.script.Args[i].Name {
 		case "permits":
-			c.looks, c.permitsAt = isZero(args[i]), len(c.words)-len(args)+i
+			c.peeks, c.permitsAt = isZero(args[i]), len(c.words)-len(args)+i
 		case "id":
 			c.id, _ = args[i].(string)
 		}
@@ -141,8 +141,8 @@ func isZero(arg any) bool {
 	return false
 }
 
-// permits is how many the arguments ask for, 0 if that is no number.
-func (c *call) permits() int64 {
+// permitCount is how many the arguments ask for, 0 if that is no number.
+func (c *call) permitCount() int64 {
 	if c.permitsAt == 0 {
 		return 0
 	}
@@ -178,21 +178,21 @@ func (c *call) key() string {
 
 // run makes attempts until there is a reply, or an error that another attempt would not cure.
 func (c *call) run(ctx context.Context) {
-	if c.endedWith(ctx) {
+	if c.endIfDone(ctx) {
 		return
 	}
 	c.direct = ctx.Done() == nil && c.limits.keepsDeadlines
-	ctx, cancel := c.limits.bounded(ctx, c.timeout)
+	ctx, cancel := c.limits.withTimeout(ctx, c.timeout)
 	defer cancel()
 	for !c.ended {
 		cmd := c.attempt(ctx)
 		c.note(ctx, cmd, c.send(ctx, cmd))
-		c.prepare(ctx)
+		c.prepareAttempt(ctx)
 	}
 }
 
-// endedWith ends the call if the context has ended.
-func (c *call) endedWith(ctx context.Context) bool {
+// endIfDone ends the call if the context has ended.
+func (c *call) endIfDone(ctx context.Context) bool {
 	if err := ctx.Err(); err != nil {
 		c.fail(c.unknown(err))
 	}
@@ -239,7 +239,7 @@ func (c *call) verb() string {
 }
 
 // readOnly reports whether a replica may answer.
-func (c *call) readOnly() bool { return c.looks && c.limits.readReplicas && !c.masterOnly }
+func (c *call) readOnly() bool { return c.peeks && c.limits.readReplicas && !c.masterOnly }
 
 // note takes the outcome of an attempt: the call has ended after it, or knows what the next one needs.
 func (c *call) note(ctx context.Context, cmd *command, err error) {
@@ -266,10 +266,10 @@ func (c *call) diagnose(ctx context.Context, cmd *command, err error) {
 			return
 		}
 	}
-	c.why = err
+	c.cause = err
 	switch {
 	case f == scriptMissing:
-		c.scriptMissing(err)
+		c.reloadScript(err)
 	case f == refused && c.readOnly():
 		c.masterOnly, c.source = true, false
 	case f.provesNotRun(), f == neverSent && cmd.unredirected():
@@ -287,10 +287,10 @@ func (c *call) diagnose(ctx context.Context, cmd *command, err error) {
 
 // replyLost asks again where that charges nobody twice.
 func (c *call) replyLost(ctx context.Context, f failure, err error) {
-	if !c.looks {
+	if !c.peeks {
 		c.lost = err
 	}
-	if c.looks || c.id != "" {
+	if c.peeks || c.id != "" {
 		c.retry(ctx, f, err)
 		return
 	}
@@ -311,12 +311,12 @@ func (c *call) retry(ctx context.Context, f failure, err error) {
 		c.fail(c.unknown(err))
 		return
 	}
-	c.pause, c.why = pause, err
+	c.pause, c.cause = pause, err
 }
 
-// scriptMissing asks for the script to be loaded where it was missing. Replicas take the source with the call: nobody
+// reloadScript asks for the script to be loaded where it was missing. Replicas take the source with the call: nobody
 // can tell which of them will be asked next. So do, the second time, the nodes of a client that hides them.
-func (c *call) scriptMissing(err error) {
+func (c *call) reloadScript(err error) {
 	if c.readOnly() {
 		c.masterOnly = c.limits.preloadedOnly
 		c.source = !c.masterOnly
@@ -327,34 +327,34 @@ func (c *call) scriptMissing(err error) {
 		c.fail(c.notLoaded(err))
 		return
 	}
-	c.source = c.reloads > 1 && c.limits.hidden() != nil
+	c.source = c.reloads > 1 && c.limits.errHiddenNodes() != nil
 	c.missing = !c.source
 }
 
-// prepare does what the next attempt waits for.
-func (c *call) prepare(ctx context.Context) {
+// prepareAttempt does what the next attempt waits for.
+func (c *call) prepareAttempt(ctx context.Context) {
 	if c.missing && !c.ended {
-		c.loaded(ctx, c.load(ctx))
+		c.afterLoad(ctx, c.load(ctx))
 	}
 	if c.pause > 0 && !c.ended {
-		c.rested(sleep(ctx, c.pause))
+		c.afterPause(sleep(ctx, c.pause))
 	}
 }
 
 // load loads the script on the key's node. A second time it loads it on every master, for the slot may be
 // moving between two of them.
 func (c *call) load(ctx context.Context) error {
-	err := c.limits.load(ctx, c.script, c.key(), c.everywhere())
+	err := c.limits.load(ctx, c.script, c.key(), c.loadsEverywhere())
 	if err == nil {
-		c.limits.journal.loaded(ctx, c)
+		c.limits.eventLog.scriptLoaded(ctx, c)
 	}
 	return err
 }
 
-func (c *call) everywhere() bool { return c.reloads > 1 }
+func (c *call) loadsEverywhere() bool { return c.reloads > 1 }
 
-// loaded notes what came of loading the script.
-func (c *call) loaded(ctx context.Context, err error) {
+// afterLoad notes what came of loading the script.
+func (c *call) afterLoad(ctx context.Context, err error) {
 	c.missing = false
 	if err == nil {
 		return
@@ -369,18 +369,18 @@ func (c *call) loaded(ctx context.Context, err error) {
 	}
 }
 
-// rested notes what came of the pause.
-func (c *call) rested(err error) {
+// afterPause notes what came of the pause.
+func (c *call) afterPause(err error) {
 	c.pause = 0
 	if err != nil {
-		c.fail(c.unknown(fmt.Errorf("%w: %w", err, c.why)))
+		c.fail(c.unknown(fmt.Errorf("%w: %w", err, c.cause)))
 	}
 }
 
 // report tells the observer and the event log what the call took.
 func (c *call) report(ctx context.Context, seen *observation) {
-	seen.asked(c)
-	c.limits.journal.failed(ctx, c.script, c.err)
+	seen.addCall(c)
+	c.limits.eventLog.callFailed(ctx, c.script, c.err)
 }
 
 // outOfTime ends a call whose context has ended.
@@ -388,11 +388,11 @@ func (c *call) outOfTime(cmd *command, f failure, err error) {
 	switch {
 	case cmd.giveUp():
 		err = fmt.Errorf("not sent in time: %w", err)
-	case !c.looks && f != neverSent:
+	case !c.peeks && f != neverSent:
 		c.lost = err
 	}
-	if c.why != nil {
-		err = fmt.Errorf("%w: %w", err, c.why)
+	if c.cause != nil {
+		err = fmt.Errorf("%w: %w", err, c.cause)
 	}
 	c.fail(c.unknown(err))
 }
@@ -407,7 +407,7 @@ func (c *call) unknown(err error) error {
 }
 
 func (c *call) notLoaded(err error) error {
-	if hidden := c.limits.hidden(); hidden != nil {
+	if hidden := c.limits.errHiddenNodes(); hidden != nil {
 		err = fmt.Errorf("%w; %w", err, hidden)
 	}
 	return failed(c.script, fmt.Errorf("%w (%s): %w", ErrNotLoaded, c.script.SHA1, err))
@@ -418,7 +418,7 @@ func (c *call) notLoaded(err error) error {
 func (c *call) final(f failure, err error) error {
 	code := codeOf(err)
 	_, text, _ := strings.Cut(err.Error(), " ")
-	if strings.Contains(text, inScript) && code != "WRONGTYPE" && !c.looks {
+	if strings.Contains(text, inScript) && code != "WRONGTYPE" && !c.peeks {
 		c.lost = err
 		return c.unknown(err)
 	}

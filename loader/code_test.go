@@ -120,7 +120,7 @@ func TestPipedErrors(t *testing.T) {
 		cmd := c.command(context.Background())
 		cmd.piped = test.piped
 		if test.left {
-			cmd.leave()
+			cmd.startWrite()
 		}
 		c.note(context.Background(), cmd, test.err)
 		if errors.Is(c.err, ErrOutcomeUnknown) != test.unknown {
@@ -135,7 +135,7 @@ func TestOutcomeOfAnswered(t *testing.T) {
 	if err := c.outcome(false, io.EOF); err != io.EOF {
 		t.Errorf("on its way: %v", err)
 	}
-	c.leave()
+	c.startWrite()
 	c.SetErr(nil)
 	c.SetErr(io.EOF)
 	for _, done := range []bool{false, true} {

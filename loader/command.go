@@ -16,10 +16,10 @@ import (
 //
 // It is an IntSliceCmd because that reads integers without an allocation for each.
 type command struct {
-	*redis.IntSliceCmd       // nil until it is sent by itself: others ask for most members of a group
-	keys               int   // how many
-	part               *part // that it is, of a group; nil: it asks for one caller
-	piped              bool  // sent together with others
+	*redis.IntSliceCmd               // nil until it is sent by itself: others ask for most members of a group
+	keys               int           // how many
+	group              *groupCommand // that it is, of a group; nil: it asks for one caller
+	piped              bool          // sent together with others
 	state              atomic.Int32
 }
 
@@ -34,12 +34,12 @@ const (
 // newCommand is the command of these words, of which it sets the number of keys.
 func newCommand(ctx context.Context, words []any, keys int) *command {
 	c := &command{keys: keys}
-	c.fill(ctx, words)
+	c.setWords(ctx, words)
 	return c
 }
 
-// fill gives a command its words, unless it has some.
-func (c *command) fill(ctx context.Context, words []any) {
+// setWords gives a command its words, unless it has some.
+func (c *command) setWords(ctx context.Context, words []any) {
 	if c.IntSliceCmd != nil {
 		return
 	}
@@ -52,10 +52,10 @@ func (c *command) fill(ctx context.Context, words []any) {
 // NoRetry keeps go-redis from sending the command again, and with it the pipeline that it is in.
 func (c *command) NoRetry() bool { return true }
 
-// leave notes that the command is being written, and reports whether it is still wanted.
-func (c *command) leave() bool {
-	if c.part != nil {
-		c.part.once.Do(c.part.fill)
+// startWrite notes that the command is being written, and reports whether it is still wanted.
+func (c *command) startWrite() bool {
+	if c.group != nil {
+		c.group.claimOnce.Do(c.group.claim)
 	}
 	return c.state.CompareAndSwap(waiting, sent) || c.wanted()
 }
@@ -66,7 +66,7 @@ type writtenKeys command
 // MarshalBinary is what go-redis calls when it writes the command.
 func (k *writtenKeys) MarshalBinary() ([]byte, error) {
 	n := k.keys
-	if !(*command)(k).leave() {
+	if !(*command)(k).startWrite() {
 		n = 0
 	}
 	if n < len(digits) {

@@ -65,9 +65,9 @@ func (c withValues) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// bounded is the context of one call: the caller's, ended by the timeout. Cost: nothing for context.Background, one
+// withTimeout is the context of one call: the caller's, ended by the timeout. Cost: nothing for context.Background, one
 // allocation for another context that cannot end.
-func (l *Loader) bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+func (l *Loader) withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if ctx.Done() != nil {
 		return context.WithTimeout(ctx, timeout)
 	}
@@ -102,7 +102,7 @@ func (l *Loader) await(ctx context.Context, timeout time.Duration, do func(conte
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := l.bounded(ctx, timeout)
+	ctx, cancel := l.withTimeout(ctx, timeout)
 	defer cancel()
 	return l.tasks.await(ctx, func() error { return do(ctx) })
 }

@@ -81,13 +81,13 @@ func (c core) decisionOf(call *call) Decision {
 		d = c.kind.detail(c, d, call.reply)
 	}
 	if call.sharedReply {
-		d.leave(call.remaining)
+		d.setRemaining(call.remaining)
 	}
 	return d
 }
 
-// leave sets what remains to what it was before others in the same command were granted theirs.
-func (d *Decision) leave(remaining int64) {
+// setRemaining sets what remains to what it was before others in the same command were granted theirs.
+func (d *Decision) setRemaining(remaining int64) {
 	for i := range d.Windows {
 		d.Windows[i].Remaining += remaining - d.Remaining
 	}

@@ -27,17 +27,17 @@ import (
 func RememberDenials(n int) LimiterOption {
 	return func(s *settings) {
 		if n < 1 {
-			s.fail(s.refuse("RememberDenials", n, "1 or more"))
+			s.setErr(s.errArgument("RememberDenials", n, "1 or more"))
 			return
 		}
-		s.denials = &denials{max: n, start: time.Now(), known: map[string][]cachedDenial{}}
+		s.denials = &denials{maxSubjects: n, start: time.Now(), known: map[string][]cachedDenial{}}
 	}
 }
 
 // denials is the cache of a limiter.
 type denials struct {
-	max   int
-	start time.Time // of its clock, the monotonic clock of the process
+	maxSubjects int
+	start       time.Time // of its clock, the monotonic clock of the process
 
 	mu        sync.Mutex
 	known     map[string][]cachedDenial // by key, each for another number of permits, the latest last
@@ -60,26 +60,26 @@ type cachedDenial struct {
 type pendingDenial struct {
 	memory    *denials
 	key       string
-	asked     cachedDenial
+	denial    cachedDenial
 	forgotten int // of the cache, when it was asked
 }
 
-// begin notes a question that is about to be asked.
-func (m *denials) begin(c core, key string, q question) pendingDenial {
+// newPending notes a question that is about to be asked.
+func (m *denials) newPending(c core, key string, q question) pendingDenial {
 	if m == nil {
 		return pendingDenial{}
 	}
 	asked := cachedDenial{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.ring.windows}
-	return pendingDenial{memory: m, key: key, asked: asked, forgotten: m.mark()}
+	return pendingDenial{memory: m, key: key, denial: asked, forgotten: m.forgottenCount()}
 }
 
-// end caches the answer if it is a denial.
-func (p pendingDenial) end(d Decision, err error) {
-	if p.memory == nil || err != nil || d.Granted || p.asked.permits == 0 {
+// save caches the answer if it is a denial.
+func (p pendingDenial) save(d Decision, err error) {
+	if p.memory == nil || err != nil || d.Granted || p.denial.permits == 0 {
 		return
 	}
-	p.asked.decision = d
-	p.memory.remember(p.key, p.asked, p.forgotten)
+	p.denial.decision = d
+	p.memory.remember(p.key, p.denial, p.forgotten)
 }
 
 // recall answers a question from the cache. An id of the caller's own is always asked about: it may have been granted
@@ -88,16 +88,16 @@ func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	if m == nil || q.permits == 0 || q.maxWait > 0 || c.id != "" {
 		return Decision{}, false
 	}
-	known, ok := m.find(key, q.permits)
-	since := time.Duration(pieces(time.Since(m.start)-known.sent, time.Microsecond)) * time.Microsecond
+	known, ok := m.cached(key, q.permits)
+	since := time.Duration(divideUp(time.Since(m.start)-known.sent, time.Microsecond)) * time.Microsecond
 	if !ok || since >= known.decision.Wait || known.limit != c.limit || !slices.Equal(known.windows, c.ring.windows) {
 		return Decision{}, false
 	}
 	return known.decision.later(since), true
 }
 
-// find is the cached denial of this number of permits.
-func (m *denials) find(key string, permits int64) (known cachedDenial, ok bool) {
+// cached is the cached denial of this number of permits.
+func (m *denials) cached(key string, permits int64) (known cachedDenial, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, known := range m.known[key] {
@@ -108,8 +108,8 @@ func (m *denials) find(key string, permits int64) (known cachedDenial, ok bool) 
 	return cachedDenial{}, false
 }
 
-// mark is how often a key has been forgotten so far.
-func (m *denials) mark() int {
+// forgottenCount is how often a key has been forgotten so far.
+func (m *denials) forgottenCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.forgotten
@@ -134,7 +134,7 @@ func (m *denials) remember(key string, denied cachedDenial, forgotten int) {
 
 // makeRoom removes any subject if the cache is full.
 func (m *denials) makeRoom(key string) {
-	if _, known := m.known[key]; known || len(m.known) < m.max {
+	if _, known := m.known[key]; known || len(m.known) < m.maxSubjects {
 		return
 	}
 	for other := range m.known {

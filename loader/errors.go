@@ -125,8 +125,8 @@ func (e *NodeError) Error() string { return fmt.Sprintf("loading scripts on %s: 
 // Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// named is the limiter's name, "" of one that no method of Loader made.
-func (c core) named() string {
+// limiterName is the limiter's name, "" of one that no method of Loader made.
+func (c core) limiterName() string {
 	if c.settings == nil {
 		return ""
 	}

@@ -24,12 +24,12 @@ func (l *Loader) GCRA(name string, limit Limit, opts ...LimiterOption) GCRA {
 func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
 var gcra = kind{
-	name: "GCRA", more: "; SliceRing holds more",
-	script: &sluice.GCRAV1, code: codeGCRA, books: true, capacity: burstOf, words: gcraWords, keys: one,
+	name: "GCRA", largerLimiters: "; SliceRing holds more",
+	script: &sluice.GCRAV1, code: codeGCRA, canBook: true, capacity: burstCapacity, words: gcraWords, keys: onlyKey,
 }
 
-// burstOf is the capacity of a GCRA.
-func burstOf(c core) int64 {
+// burstCapacity is the capacity of a GCRA.
+func burstCapacity(c core) int64 {
 	if c.limit.Permits == 0 {
 		return 0
 	}

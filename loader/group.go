@@ -22,11 +22,11 @@ type groupKey struct {
 // that a single call would have got when Redis ran the command.
 type group struct {
 	groupKey
-	script    *sluice.Script
-	keys      int
-	words     []any // of each of their commands, from the first key on
-	permitsAt int   // in the words
-	max       int64 // how many of them one command may ask for
+	script     *sluice.Script
+	keys       int
+	words      []any // of each of their commands, from the first key on
+	permitsAt  int   // in the words
+	maxCallers int64 // how many of them one command may ask for
 
 	waiting   []*member // in the order in which they came
 	abandoned int       // of those, how many have left
@@ -42,11 +42,11 @@ func (s *sharing) groupOf(c *call) *group {
 	if !c.mayJoin() {
 		return nil
 	}
-	key := groupKey{c.key(), c.permits()}
+	key := groupKey{c.key(), c.permitCount()}
 	g := s.groups[key]
 	switch {
 	case g == nil:
-		g = &group{groupKey: key, script: c.script, keys: c.keys, words: c.words[firstKey:], permitsAt: c.permitsAt, max: c.maxGroup}
+		g = &group{groupKey: key, script: c.script, keys: c.keys, words: c.words[firstKey:], permitsAt: c.permitsAt, maxCallers: c.maxGroup}
 		s.groups[key] = g
 	case g.script != c.script || !slices.Equal(g.words, c.words[firstKey:]):
 		return nil
@@ -62,8 +62,8 @@ func (q *nodeQueue) enqueue(g *group) {
 	}
 }
 
-// left removes abandoned members from the group, once they are more than half of it.
-func (g *group) left() {
+// pruneAbandoned removes abandoned members from the group, once they are more than half of it.
+func (g *group) pruneAbandoned() {
 	if g.abandoned++; 2*g.abandoned > len(g.waiting) {
 		g.waiting, g.abandoned = slices.DeleteFunc(g.waiting, isAbandoned), 0
 	}
@@ -75,22 +75,22 @@ func isAbandoned(m *member) bool {
 	return m.abandoned || m.ctx.Err() != nil || !time.Now().Before(deadline)
 }
 
-// groupTurn is what a group has in a pipeline.
-type groupTurn struct {
+// groupBatch is what a group has in a pipeline.
+type groupBatch struct {
 	*group
-	members []*member // all who waited
-	parts   []*part   // for the first of them
+	members  []*member       // all who waited
+	commands []*groupCommand // for the first of them
 }
 
-// part is one command of a turn. It asks for the permits of those of its members who still wait when it is written.
-type part struct {
+// groupCommand is one command of a turn. It asks for the permits of those of its members who still wait when it is written.
+type groupCommand struct {
 	*command
-	turn    *groupTurn
+	batch   *groupBatch
 	members []*member
 
-	once    sync.Once
-	written bool
-	asked   int64 // for how many members
+	claimOnce sync.Once
+	written   bool
+	asked     int64 // for how many members
 
 	err error // when the pipeline has ended
 }
@@ -98,7 +98,7 @@ type part struct {
 // addGroup puts those who wait in a group into a pipeline, in as many commands as split says.
 func (s *sharing) addGroup(p *pipeline, g *group) {
 	g.queued = false
-	t := &groupTurn{group: g, members: slices.DeleteFunc(g.waiting, isAbandoned)}
+	t := &groupBatch{group: g, members: slices.DeleteFunc(g.waiting, isAbandoned)}
 	g.waiting, g.abandoned = nil, 0
 	if len(t.members) == 0 {
 		delete(s.groups, g.groupKey)
@@ -106,37 +106,37 @@ func (s *sharing) addGroup(p *pipeline, g *group) {
 	}
 	g.inFlight = true
 	for _, m := range t.members {
-		p.take(m)
+		p.addMember(m)
 	}
 	for _, part := range t.split() {
 		p.cmds = append(p.cmds, part.command)
 	}
-	p.turns = append(p.turns, t)
+	p.batches = append(p.batches, t)
 }
 
 // split makes the commands of a turn. A lone member has one already.
-func (t *groupTurn) split() []*part {
+func (t *groupBatch) split() []*groupCommand {
 	if len(t.members) == 1 {
 		alone := t.members[0]
-		alone.cmd.fill(alone.ctx, append([]any{"evalsha", t.script.SHA1, nil}, t.words...))
-		t.parts = []*part{{command: t.members[0].cmd, turn: t, members: t.members}}
-		return t.parts
+		alone.cmd.setWords(alone.ctx, append([]any{"evalsha", t.script.SHA1, nil}, t.words...))
+		t.commands = []*groupCommand{{command: t.members[0].cmd, batch: t, members: t.members}}
+		return t.commands
 	}
 	left := t.members
 	for _, size := range t.sizes(int64(len(left))) {
-		t.parts = append(t.parts, t.part(left[:size]))
+		t.commands = append(t.commands, t.command(left[:size]))
 		left = left[size:]
 	}
-	return t.parts
+	return t.commands
 }
 
-// part is one command for several members.
-func (t *groupTurn) part(members []*member) *part {
-	p := &part{turn: t, members: members}
+// command is one command for several members.
+func (t *groupBatch) command(members []*member) *groupCommand {
+	p := &groupCommand{batch: t, members: members}
 	words := append([]any{"evalsha", t.script.SHA1, nil}, t.words...)
 	words[t.permitsAt] = (*writtenPermits)(p)
 	p.command = newCommand(members[0].ctx, words, t.keys)
-	p.command.part, p.command.piped = p, true
+	p.command.group, p.command.piped = p, true
 	return p
 }
 
@@ -150,18 +150,18 @@ func (g *group) sizes(k int64) (sizes []int64) {
 			k -= size
 		}
 	}
-	for room := min(g.room, k); room > 0; room -= g.max {
-		take(min(room, g.max))
+	for room := min(g.room, k); room > 0; room -= g.maxCallers {
+		take(min(room, g.maxCallers))
 	}
-	for half := min(g.reach+1, g.max*2) / 2; half > 0; half /= 2 {
+	for half := min(g.reach+1, g.maxCallers*2) / 2; half > 0; half /= 2 {
 		take(min(half, k-1))
 	}
 	take(min(1, k))
 	return sizes
 }
 
-// fill asks for the members who still wait. It is called when the command is written.
-func (p *part) fill() {
+// claim asks for the members who still wait. It is called when the command is written.
+func (p *groupCommand) claim() {
 	for _, m := range p.members {
 		if m.cmd.state.CompareAndSwap(waiting, sent) {
 			p.asked++
@@ -174,7 +174,7 @@ func (p *part) fill() {
 }
 
 // writtenPermits is how many permits a part asks for.
-type writtenPermits part
+type writtenPermits groupCommand
 
 // MarshalBinary is what go-redis calls when it writes the command, after the number of keys.
 func (p *writtenPermits) MarshalBinary() ([]byte, error) { return []byte(p.String()), nil }
@@ -185,11 +185,11 @@ func (p *writtenPermits) String() string {
 	if p.written {
 		asked = p.asked
 	}
-	return strconv.FormatInt(asked*p.turn.permits, 10)
+	return strconv.FormatInt(asked*p.batch.permits, 10)
 }
 
-// wanting is how many members have not given up before the command was written.
-func (p *part) wanting() (n int64) {
+// countWanted is how many members have not given up before the command was written.
+func (p *groupCommand) countWanted() (n int64) {
 	for _, m := range p.members {
 		if m.cmd.wanted() {
 			n++
@@ -198,8 +198,8 @@ func (p *part) wanting() (n int64) {
 	return n
 }
 
-// conclude gives the members their answers. Those who get none stay in the group, before those who came later.
-func (t *groupTurn) conclude(p *pipeline) {
+// distribute gives the members their answers. Those who get none stay in the group, before those who came later.
+func (t *groupBatch) distribute(p *pipeline) {
 	left := make([]*member, 0, len(t.members))
 	for _, m := range t.members {
 		if m.cmd.wanted() {
@@ -207,20 +207,20 @@ func (t *groupTurn) conclude(p *pipeline) {
 		}
 	}
 	if p.raised != nil {
-		endAll(left, nil, p.raised)
+		completeAll(left, nil, p.raised)
 		return
 	}
 	asked := int64(len(left))
-	var rest *part // whose outcome is that of all who are left
+	var rest *groupCommand // whose outcome is that of all who are left
 	lastGranted := false
-	for _, part := range t.parts {
-		part.take(p.err)
+	for _, part := range t.commands {
+		part.readOutcome(p.err)
 		lastGranted = false
 		switch {
 		case part.asked == 0:
 		case part.granted():
 			lastGranted = true
-			left = t.grant(left, part)
+			left = t.distributeGrant(left, part)
 		case part.err == nil:
 			t.room = part.remaining() / t.permits
 			if part.asked == 1 { // then of one more as well
@@ -229,30 +229,30 @@ func (t *groupTurn) conclude(p *pipeline) {
 		case part.asked > 1 && exceedsLimit(part.err): // a lower one is stored than the callers know
 			t.room = 0
 		default:
-			endAll(left[:part.asked], part.err, nil)
+			completeAll(left[:part.asked], part.err, nil)
 			left, rest = left[part.asked:], cmp.Or(rest, part)
 		}
 	}
 	t.learn(asked-int64(len(left)), len(left) > 0 && lastGranted)
-	t.endRest(left, rest)
+	t.completeRest(left, rest)
 }
 
-// take reads what became of the command. One that was not written was to ask for all of its members.
-func (p *part) take(err error) {
+// readOutcome reads what became of the command. One that was not written was to ask for all of its members.
+func (p *groupCommand) readOutcome(err error) {
 	p.err = p.outcome(true, err)
 	if !p.written { // or it is the command of its only member
-		p.asked = p.wanting()
+		p.asked = p.countWanted()
 	}
 	if p.err == nil && len(p.Val()) < 2 {
 		p.err = errShortReply
 	}
 }
 
-func (p *part) granted() bool    { return p.err == nil && p.Val()[0] > 0 }
-func (p *part) remaining() int64 { return p.Val()[1] }
+func (p *groupCommand) granted() bool    { return p.err == nil && p.Val()[0] > 0 }
+func (p *groupCommand) remaining() int64 { return p.Val()[1] }
 
-// grant gives the first of the members what a command has brought for as many, and returns the others.
-func (t *groupTurn) grant(members []*member, p *part) (left []*member) {
+// distributeGrant gives the first of the members what a command has brought for as many, and returns the others.
+func (t *groupBatch) distributeGrant(members []*member, p *groupCommand) (left []*member) {
 	t.room = p.remaining() / t.permits
 	remaining := p.remaining() + p.asked*t.permits
 	for _, m := range members[:p.asked] {
@@ -264,21 +264,21 @@ func (t *groupTurn) grant(members []*member, p *part) (left []*member) {
 
 // answer ends a request with a reply of which it has its own remaining.
 func (m *member) answer(reply []int64, remaining int64) {
-	if m.ended || m.abandoned {
+	if m.completed || m.abandoned {
 		return
 	}
 	m.shared, m.remaining = reply, remaining
-	m.end(nil, nil)
+	m.complete(nil, nil)
 }
 
-func endAll(requests []*member, err error, raised *raised) {
+func completeAll(requests []*member, err error, raised *raised) {
 	for _, m := range requests {
-		m.end(err, raised)
+		m.complete(err, raised)
 	}
 }
 
-// endRest is for those who were granted nothing, nor charged.
-func (t *groupTurn) endRest(left []*member, rest *part) {
+// completeRest is for those who were granted nothing, nor charged.
+func (t *groupBatch) completeRest(left []*member, rest *groupCommand) {
 	if rest == nil {
 		left = slices.DeleteFunc(left, isAbandoned)
 		t.waiting = append(left, t.waiting...)
@@ -292,15 +292,15 @@ func (t *groupTurn) endRest(left []*member, rest *part) {
 		switch {
 		case rest == nil:
 		case rest.err != nil:
-			m.end(rest.err, nil)
+			m.complete(rest.err, nil)
 		default:
 			m.answer(rest.Val(), rest.remaining())
 		}
 	}
 }
 
-// endTurn has the group wait for its next turn, if there is anybody in it.
-func (s *sharing) endTurn(q *nodeQueue, g *group) {
+// endBatch has the group wait for its next turn, if there is anybody in it.
+func (s *sharing) endBatch(q *nodeQueue, g *group) {
 	g.inFlight = false
 	if len(g.waiting) == 0 {
 		delete(s.groups, g.groupKey)
@@ -317,7 +317,7 @@ func (s *sharing) endTurn(q *nodeQueue, g *group) {
 // would have done.
 func (g *group) learn(granted int64, all bool) {
 	if all {
-		g.reach = min(2*g.reach+1, 2*g.max)
+		g.reach = min(2*g.reach+1, 2*g.maxCallers)
 		return
 	}
 	for g.reach > 0 && g.reach/2 >= granted {
@@ -325,8 +325,8 @@ func (g *group) learn(granted int64, all bool) {
 	}
 }
 
-// share lets a call share its command with others who ask for as many permits.
-func (c *call) share(permits, capacity int64) {
+// allowGroup lets a call share its command with others who ask for as many permits.
+func (c *call) allowGroup(permits, capacity int64) {
 	permitsMax := c.script.Args[c.permitsAt-firstKey-c.keys].Max
 	c.maxGroup = max(min(capacity, permitsMax)/permits, 1)
 }

@@ -52,10 +52,10 @@ func (c core) key(subject string) (string, error) {
 		return "", &ArgumentError{Argument: "limiter", Want: "one that a method of Loader made"}
 	case c.err != nil:
 		return "", c.err
-	case c.bad != nil:
-		return "", c.bad
-	case c.badID != nil:
-		return "", c.badID
+	case c.limitErr != nil:
+		return "", c.limitErr
+	case c.idErr != nil:
+		return "", c.idErr
 	case subject == "":
 		return "", errEmptySubject(c.name)
 	}

@@ -12,10 +12,10 @@ import (
 
 // Bounds of leases.
 const (
-	mostLeaseSlices = 500    // how many slices an age covers: half of what slice_ring_return reaches back
-	leasedSubjects  = 10_000 // in memory, by default
-	leasedBlock     = 1000   // permits held for a subject, by default: at most
-	leasedShare     = 10     // and at most the smallest limit divided by this
+	maxLeaseSlices    = 500    // how many slices an age covers: half of what slice_ring_return reaches back
+	defaultSubjects   = 10_000 // in memory, by default
+	maxDefaultBlock   = 1000   // permits held for a subject, by default: at most
+	defaultBlockShare = 10     // and at most the smallest limit divided by this
 )
 
 // LeaseAge lets the permits of a SliceRing be taken in blocks and spent up to d later: see SliceRing.Leased. It
@@ -24,9 +24,9 @@ const (
 // age, or none, never share the state. From 1 ms to less than 500 slices, in whole microseconds.
 func LeaseAge(d time.Duration) LimiterOption {
 	return func(s *settings) {
-		s.use("LeaseAge", &sliceRing)
+		s.requireKind("LeaseAge", &sliceRing)
 		if d < time.Millisecond || d%time.Microsecond != 0 {
-			s.fail(s.refuse("LeaseAge", d, "1ms or more, in whole microseconds"))
+			s.setErr(s.errArgument("LeaseAge", d, "1ms or more, in whole microseconds"))
 		}
 		s.leaseAge = d
 	}
@@ -37,8 +37,8 @@ func (s *settings) leasePart() string {
 	if s.leaseAge == 0 {
 		return ""
 	}
-	if s.slice > 0 && s.leaseAge/s.slice >= mostLeaseSlices {
-		s.fail(s.refuse("LeaseAge", s.leaseAge, "less than 500 slices of "+s.slice.String()))
+	if s.slice > 0 && s.leaseAge/s.slice >= maxLeaseSlices {
+		s.setErr(s.errArgument("LeaseAge", s.leaseAge, "less than 500 slices of "+s.slice.String()))
 	}
 	return ":" + strconv.FormatInt(s.leaseAge.Microseconds(), 10)
 }
@@ -68,10 +68,10 @@ type Leased struct {
 	age   time.Duration // after the call for them was sent permits are no longer spent
 	start time.Time     // of the clock that it counts by
 
-	mu       sync.RWMutex
-	subjects map[string]*holding // nil: closed
+	mu        sync.RWMutex
+	bySubject map[string]*account // nil: closed
 
-	flights sync.WaitGroup
+	refills sync.WaitGroup
 	stop    chan struct{} // closed: no more sweeps
 	stopped chan struct{}
 }
@@ -105,7 +105,7 @@ func (r SliceRing) Leased(lease LeaseOptions) (*Leased, error) {
 	}
 	l := &Leased{
 		ring: r, lease: lease, age: r.leaseAge - r.leaseAge/1000, start: time.Now(),
-		subjects: map[string]*holding{}, stop: make(chan struct{}), stopped: make(chan struct{}),
+		bySubject: map[string]*account{}, stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	go l.sweepUntilClosed()
 	return l, nil
@@ -118,22 +118,22 @@ func (r SliceRing) checkLease(lease *LeaseOptions) error {
 	}
 	switch {
 	case r.leaseAge == 0:
-		return r.refuse("Leased", "without LeaseAge", "a SliceRing with the option LeaseAge")
+		return r.errArgument("Leased", "without LeaseAge", "a SliceRing with the option LeaseAge")
 	case lease.Block < 0:
-		return r.refuse("LeaseOptions.Block", lease.Block, "0 or more")
+		return r.errArgument("LeaseOptions.Block", lease.Block, "0 or more")
 	case lease.Idle < 0 || lease.Idle%time.Microsecond != 0:
-		return r.refuse("LeaseOptions.Idle", lease.Idle, "whole microseconds, 0 or more")
+		return r.errArgument("LeaseOptions.Idle", lease.Idle, "whole microseconds, 0 or more")
 	case lease.Subjects < 0:
-		return r.refuse("LeaseOptions.Subjects", lease.Subjects, "0 or more")
+		return r.errArgument("LeaseOptions.Subjects", lease.Subjects, "0 or more")
 	}
 	if lease.Block == 0 {
-		lease.Block = max(min(leasedBlock, leastOf(r.core)/leasedShare), 1)
+		lease.Block = max(min(maxDefaultBlock, smallestLimit(r.core)/defaultBlockShare), 1)
 	}
 	if lease.Idle == 0 {
 		lease.Idle = r.leaseAge / 4
 	}
 	if lease.Subjects == 0 {
-		lease.Subjects = leasedSubjects
+		lease.Subjects = defaultSubjects
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision,
 	if d, ok := l.spend(subject, n); ok {
 		return d, nil
 	}
-	return l.take(ctx, subject, question{method: "AllowN", permits: n})
+	return l.spendOrRefill(ctx, subject, question{method: "AllowN", permits: n})
 }
 
 // Wait is WaitN for one permit. Use it for workers that would rather be late than refused. Cost: as WaitN.
@@ -167,21 +167,21 @@ func (l *Leased) Wait(ctx context.Context, subject string) error { return l.Wait
 // AllowN, once for each sleep.
 func (l *Leased) WaitN(ctx context.Context, subject string, n int64) error {
 	return l.ring.waiter(ctx, subject, n, nil, func(ctx context.Context, q question) (Decision, error) {
-		return l.take(ctx, subject, q)
-	}).wait(ctx)
+		return l.spendOrRefill(ctx, subject, q)
+	}).run(ctx)
 }
 
 // Peek looks and changes nothing. Use it to show what is left. Remaining includes what is held here. Cost: one round
 // trip.
 func (l *Leased) Peek(ctx context.Context, subject string) (Decision, error) {
 	d, err := l.ring.Peek(ctx, subject)
-	h := l.find(subject)
+	h := l.account(subject)
 	if h == nil || err != nil {
 		return d, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if held := h.live(l.clock()); held > 0 {
+	if held := h.spendable(l.clock()); held > 0 {
 		d.Remaining, d.Wait = d.Remaining+held, 0
 	}
 	return d, nil
@@ -191,8 +191,8 @@ func (l *Leased) Peek(ctx context.Context, subject string) (Decision, error) {
 // processes keep what they hold. Cost: one round trip.
 func (l *Leased) Reset(ctx context.Context, subject string) error {
 	err := l.ring.Reset(ctx, subject)
-	if h := l.find(subject); h != nil {
-		h.drop()
+	if h := l.account(subject); h != nil {
+		h.discard()
 	}
 	return err
 }
@@ -201,16 +201,16 @@ func (l *Leased) Reset(ctx context.Context, subject string) error {
 type LeaseStats struct {
 	Subjects int   // with permits here, now
 	Idle     int64 // permits that are counted in Redis and not spent, now
-	MostIdle int64 // as many as that can be: Block for each of LeaseOptions.Subjects
+	MaxIdle  int64 // as many as that can be: Block for each of LeaseOptions.Subjects
 }
 
 // Stats returns what is held. Use it for metrics, once in some seconds. Cost: nothing is sent; it locks every subject
 // that is held for a moment.
 func (l *Leased) Stats() LeaseStats {
-	s := LeaseStats{MostIdle: l.lease.Block * int64(l.lease.Subjects)}
-	for _, h := range l.all() {
+	s := LeaseStats{MaxIdle: l.lease.Block * int64(l.lease.Subjects)}
+	for _, h := range l.accounts() {
 		h.mu.Lock()
-		s.Idle += h.all()
+		s.Idle += h.unspent()
 		h.mu.Unlock()
 		s.Subjects++
 	}
@@ -222,23 +222,23 @@ func (l *Leased) Stats() LeaseStats {
 // by one. Cost: one round trip a block that is held, sixteen at a time.
 func (l *Leased) Close(ctx context.Context) error {
 	l.mu.Lock()
-	subjects := l.subjects
-	l.subjects = nil
+	subjects := l.bySubject
+	l.bySubject = nil
 	l.mu.Unlock()
 	if subjects == nil {
 		return nil
 	}
 	close(l.stop)
 	for _, h := range subjects {
-		h.leave()
+		h.retire()
 	}
 	err := l.ring.limits.tasks.await(ctx, func() error {
 		<-l.stopped
-		l.flights.Wait()
+		l.refills.Wait()
 		return nil
 	})
 	if err != nil {
 		err = failed(&sluice.SliceRingV1, err)
 	}
-	return errors.Join(err, l.giveBack(ctx, everything(subjects)))
+	return errors.Join(err, l.giveBackAll(ctx, leftovers(subjects)))
 }

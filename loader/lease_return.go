@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	returners    = 16          // how many returns are in flight at once
+	maxReturns   = 16          // how many returns are in flight at once
 	sweepTimeout = time.Second // for the returns of one sweep
 )
 
-// surplus is a lot that is to be given back.
-type surplus struct {
+// leftover is a lot that is to be given back.
+type leftover struct {
 	subject string
-	lot
+	grant
 }
 
 // sweepUntilClosed gives back what is idle or too old, four times in the shorter of the two.
@@ -38,43 +38,43 @@ func (l *Leased) sweepUntilClosed() {
 // sweep gives back what is idle or too old. What cannot be given back stays counted until its window is over: trying
 // again could give it back twice.
 func (l *Leased) sweep() {
-	var back []surplus
-	for subject, h := range l.all() {
-		lots := h.expired(l.clock())
-		if l.retire(subject, h) {
-			lots = append(lots, h.empty()...)
+	var back []leftover
+	for subject, h := range l.accounts() {
+		lots := h.takeExpired(l.clock())
+		if l.removeIdle(subject, h) {
+			lots = append(lots, h.takeAll()...)
 		}
-		back = appendLots(back, subject, lots)
+		back = appendLeftovers(back, subject, lots)
 	}
 	returned := false
-	defer func() { l.ring.limits.journal.panicked(caught(returned, recover())) }()
+	defer func() { l.ring.limits.eventLog.panicked(caught(returned, recover())) }()
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
-	_ = l.giveBack(ctx, back)
+	_ = l.giveBackAll(ctx, back)
 	returned = true
 }
 
-// retire takes a holding that is idle out of the table.
-func (l *Leased) retire(subject string, h *holding) bool {
-	if !h.idle(l.clock() - l.lease.Idle) {
+// removeIdle takes a holding that is idle out of the table.
+func (l *Leased) removeIdle(subject string, h *account) bool {
+	if !h.isIdle(l.clock() - l.lease.Idle) {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !h.retire(l.clock() - l.lease.Idle) {
+	if !h.retireIfIdle(l.clock() - l.lease.Idle) {
 		return false
 	}
-	delete(l.subjects, subject)
+	delete(l.bySubject, subject)
 	return true
 }
 
-// giveBack returns lots to Redis, each in a call of its own, and stops when none of those in flight comes through.
-func (l *Leased) giveBack(ctx context.Context, back []surplus) error {
+// giveBackAll returns lots to Redis, each in a call of its own, and stops when none of those in flight comes through.
+func (l *Leased) giveBackAll(ctx context.Context, back []leftover) error {
 	var first error
 	returned := 0
-	for batch := range slices.Chunk(back, returners) {
+	for batch := range slices.Chunk(back, maxReturns) {
 		before := returned
-		for _, err := range l.giveBackTogether(ctx, batch) {
+		for _, err := range l.giveBackChunk(ctx, batch) {
 			if err == nil {
 				returned++
 			} else if first == nil {
@@ -91,7 +91,7 @@ func (l *Leased) giveBack(ctx context.Context, back []surplus) error {
 	return nil
 }
 
-func (l *Leased) giveBackTogether(ctx context.Context, back []surplus) []error {
+func (l *Leased) giveBackChunk(ctx context.Context, back []leftover) []error {
 	all := make([]func() error, len(back))
 	for i, s := range back {
 		all[i] = func() error { return l.giveBackOne(ctx, s) }
@@ -99,65 +99,65 @@ func (l *Leased) giveBackTogether(ctx context.Context, back []surplus) []error {
 	return l.ring.limits.tasks.awaitAll(ctx, all)
 }
 
-func (l *Leased) giveBackOne(ctx context.Context, s surplus) error {
+func (l *Leased) giveBackOne(ctx context.Context, s leftover) error {
 	key, err := l.ring.key(s.subject)
 	if err != nil {
 		return err
 	}
 	defer l.ring.denials.forget(key)
 	_, err = bindings.SliceRingReturnV1(ctx, l.ring.limits, bindings.SliceRingReturnV1Args{
-		Ring: key, Slice: l.ring.slice, Taken: s.taken, Permits: s.left,
+		Ring: key, Slice: l.ring.slice, Taken: s.grantedAt, Permits: s.unspent,
 	})
 	return err
 }
 
-// everything is all that is held.
-func everything(subjects map[string]*holding) (back []surplus) {
+// leftovers is all that is held.
+func leftovers(subjects map[string]*account) (back []leftover) {
 	for subject, h := range subjects {
-		back = appendLots(back, subject, h.empty())
+		back = appendLeftovers(back, subject, h.takeAll())
 	}
 	return back
 }
 
-func appendLots(back []surplus, subject string, lots []lot) []surplus {
+func appendLeftovers(back []leftover, subject string, lots []grant) []leftover {
 	for _, of := range lots {
-		back = append(back, surplus{subject, of})
+		back = append(back, leftover{subject, of})
 	}
 	return back
 }
 
-// expired takes out the lots that are too old. The next one is as large as what was used of this one.
-func (h *holding) expired(now time.Duration) (lots []lot) {
+// takeExpired takes out the lots that are too old. The next one is as large as what was used of this one.
+func (h *account) takeExpired(now time.Duration) (lots []grant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for len(h.lots) > 0 && now >= h.lots[0].until {
-		old := h.lots[0]
-		lots, h.lots = append(lots, old), h.lots[1:]
-		h.next = max(old.size-old.left, 1)
+	for len(h.grants) > 0 && now >= h.grants[0].expires {
+		old := h.grants[0]
+		lots, h.grants = append(lots, old), h.grants[1:]
+		h.nextBlock = max(old.size-old.unspent, 1)
 	}
 	return lots
 }
 
-// empty takes out all lots.
-func (h *holding) empty() []lot {
+// takeAll takes out all lots.
+func (h *account) takeAll() []grant {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	lots := h.lots
-	h.lots = nil
+	lots := h.grants
+	h.grants = nil
 	return lots
 }
 
-// idle reports whether nobody has asked since.
-func (h *holding) idle(since time.Duration) bool {
+// isIdle reports whether nobody has asked since.
+func (h *account) isIdle(since time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.used <= since
+	return h.lastUsed <= since
 }
 
-// retire is leave, if nobody has asked since or waits for an answer.
-func (h *holding) retire(since time.Duration) bool {
+// retireIfIdle is leave, if nobody has asked since or waits for an answer.
+func (h *account) retireIfIdle(since time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.gone = h.gone || h.used <= since && h.flight == nil
-	return h.gone
+	h.retired = h.retired || h.lastUsed <= since && h.refill == nil
+	return h.retired
 }

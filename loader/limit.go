@@ -42,75 +42,75 @@ func (l Limit) burst() int64 {
 	return l.Burst
 }
 
-// check is what is wrong with a limit for this limiter.
-func (s *settings) check(l Limit) error {
-	switch most, burst := s.kind.max("limit", "rate", "limit_i"), s.kind.max("burst"); {
+// checkLimit is what is wrong with a limit for this limiter.
+func (s *settings) checkLimit(l Limit) error {
+	switch most, burst := s.kind.maxArgument("limit", "rate", "limit_i"), s.kind.maxArgument("burst"); {
 	case l.Permits < 0:
-		return s.refuse("permits", l.Permits, "0 or more")
+		return s.errArgument("permits", l.Permits, "0 or more")
 	case l.Permits > most:
-		return s.tooMuch(l.Permits, most)
+		return s.errLimitTooLarge(l.Permits, most)
 	case l.Burst > 0 && s.kind != &gcra:
 		return &ArgumentError{
 			Limiter: s.name, Argument: "burst", Value: strconv.FormatInt(l.Burst, 10), Want: "0",
 			text: fmt.Sprintf("burst %d: %s has none, GCRA has", l.Burst, s.kind.name),
 		}
 	case l.Burst < 0:
-		return s.refuse("burst", l.Burst, "0 or more")
+		return s.errArgument("burst", l.Burst, "0 or more")
 	case l.Burst > burst:
-		return s.refuse("burst", l.Burst, fmt.Sprintf("up to %d", burst))
+		return s.errArgument("burst", l.Burst, fmt.Sprintf("up to %d", burst))
 	case l.Permits == 0: // nothing is asked for: it needs no window
 		return nil
 	}
 	if err := s.checkWindow(l.Window); err != nil {
 		return err
 	}
-	if most := longestBurst(l); l.Burst > most {
+	if most := maxBurst(l); l.Burst > most {
 		permits := "1 permit"
 		if l.Permits > 1 {
 			permits = fmt.Sprintf("%d permits", l.Permits)
 		}
-		return s.refuse("burst", l.Burst, fmt.Sprintf("up to %d with %s in %s", most, permits, span(l.Window)))
+		return s.errArgument("burst", l.Burst, fmt.Sprintf("up to %d with %s in %s", most, permits, span(l.Window)))
 	}
 	return nil
 }
 
-// tooMuch is the error of a limit of more permits than the script takes, with the limiters that take more.
-func (s *settings) tooMuch(permits, most int64) error {
+// errLimitTooLarge is the error of a limit of more permits than the script takes, with the limiters that take more.
+func (s *settings) errLimitTooLarge(permits, most int64) error {
 	return &ArgumentError{
 		Limiter: s.name, Argument: "permits", Value: strconv.FormatInt(permits, 10), Want: fmt.Sprintf("%d or less", most),
-		text: fmt.Sprintf("%d permits: %s holds %d%s", permits, s.kind.name, most, s.kind.more),
+		text: fmt.Sprintf("%d permits: %s holds %d%s", permits, s.kind.name, most, s.kind.largerLimiters),
 	}
 }
 
 // checkWindow is what is wrong with the length of a window.
 func (s *settings) checkWindow(d time.Duration) error {
-	switch longest := s.kind.longestWindow(); {
-	case d < shortestWindow || d > longest:
-		return s.refuse("window", d, fmt.Sprintf("%v to %s", shortestWindow, span(longest)))
+	switch longest := s.kind.maxWindow(); {
+	case d < minWindow || d > longest:
+		return s.errArgument("window", d, fmt.Sprintf("%v to %s", minWindow, span(longest)))
 	case d%time.Microsecond != 0:
-		return s.refuse("window", d, "whole microseconds")
+		return s.errArgument("window", d, "whole microseconds")
 	}
 	return nil
 }
 
-// shortestWindow is the shortest that the scripts take.
-const shortestWindow = time.Millisecond
+// minWindow is the shortest that the scripts take.
+const minWindow = time.Millisecond
 
-// longestWindow is the longest window that the script takes.
-func (k *kind) longestWindow() time.Duration {
+// maxWindow is the longest window that the script takes.
+func (k *kind) maxWindow() time.Duration {
 	if k == &sliceRing {
-		return coveredSlices * longestSlice
+		return maxWindowSlices * maxSlice
 	}
-	return time.Duration(k.max("window", "interval")) * time.Microsecond
+	return time.Duration(k.maxArgument("window", "interval")) * time.Microsecond
 }
 
-// longestReturn is how long a burst of gcra may take to come back, in microseconds.
-const longestReturn = 1 << 52
+// maxReturnUS is how long a burst of gcra may take to come back, in microseconds.
+const maxReturnUS = 1 << 52
 
-// longestBurst is the largest burst that comes back in that time, exactly as gcra reckons it: burst * window / permits.
-func longestBurst(l Limit) int64 {
+// maxBurst is the largest burst that comes back in that time, exactly as gcra reckons it: burst * window / permits.
+func maxBurst(l Limit) int64 {
 	window := uint64(l.Window.Microseconds())
-	hi, lo := bits.Mul64(longestReturn, uint64(l.Permits))
+	hi, lo := bits.Mul64(maxReturnUS, uint64(l.Permits))
 	if hi >= window {
 		return math.MaxInt64
 	}

@@ -50,28 +50,28 @@ type Reserver interface {
 
 // kind is what limiters of one script have in common.
 type kind struct {
-	name       string // "GCRA"
-	more       string // which limiters hold more permits, for errors
-	atOnce     string // and which grant more in one call
-	script     *sluice.Script
-	code       string
-	ids        bool // a call carries an id: it may be repeated and given back
-	books      bool // a max_wait is possible
-	capacity   func(core) int64
-	words      func(c core, key string, q question) []any       // the command
-	detail     func(c core, d Decision, reply []int64) Decision // adds what only this script replies; may be nil
-	moreFields int                                              // of the reply, for that
-	keys       func(s *settings, key string) []string           // what Reset removes
+	name           string // "GCRA"
+	largerLimiters string // which limiters hold more permits, for errors
+	largerCalls    string // and which grant more in one call
+	script         *sluice.Script
+	code           string
+	hasIDs         bool // a call carries an id: it may be repeated and given back
+	canBook        bool // a max_wait is possible
+	capacity       func(core) int64
+	words          func(c core, key string, q question) []any       // the command
+	detail         func(c core, d Decision, reply []int64) Decision // adds what only this script replies; may be nil
+	moreFields     int                                              // of the reply, for that
+	keys           func(s *settings, key string) []string           // what Reset removes
 }
 
 // core is a limiter: what it shares with its copies, and what a copy has for itself.
 type core struct {
 	*settings
-	limit Limit
-	ring  ring // of a SliceRing, instead of limit
-	id    string
-	bad   error // what is wrong with the limit
-	badID error // what is wrong with the id
+	limit    Limit
+	ring     ring // of a SliceRing, instead of limit
+	id       string
+	limitErr error // what is wrong with the limit
+	idErr    error // what is wrong with the id
 }
 
 // Allow asks for one permit now. Use it to refuse what is over the limit: in a handler, say. Cost: one round trip.
@@ -109,9 +109,9 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	return nil
 }
 
-// max is the largest value that the script takes for the first of these arguments that it has. It is unbounded if the
+// maxArgument is the largest value that the script takes for the first of these arguments that it has. It is unbounded if the
 // script has none of them.
-func (k *kind) max(arguments ...string) int64 {
+func (k *kind) maxArgument(arguments ...string) int64 {
 	for i := range k.script.Args {
 		if slices.Contains(arguments, k.script.Args[i].Name) {
 			return k.script.Args[i].Max
@@ -122,7 +122,7 @@ func (k *kind) max(arguments ...string) int64 {
 
 // callID is the id of one call: the caller's, or a new one where the script takes them.
 func (c core) callID() string {
-	if c.id != "" || c.settings == nil || !c.kind.ids {
+	if c.id != "" || c.settings == nil || !c.kind.hasIDs {
 		return c.id
 	}
 	return newID()
@@ -131,22 +131,22 @@ func (c core) callID() string {
 // with is the limiter with another limit.
 func (c core) with(limit Limit) core {
 	if c.limit = limit; c.settings != nil {
-		c.bad = c.check(limit)
+		c.limitErr = c.checkLimit(limit)
 	}
 	return c
 }
 
-// one is the only key of most limiters.
-func one(_ *settings, key string) []string { return []string{key} }
+// onlyKey is the only key of most limiters.
+func onlyKey(_ *settings, key string) []string { return []string{key} }
 
-// permitsOf is the capacity of a limiter that grants up to its limit at once.
-func permitsOf(c core) int64 { return c.limit.Permits }
+// limitCapacity is the capacity of a limiter that grants up to its limit at once.
+func limitCapacity(c core) int64 { return c.limit.Permits }
 
 // unknownCapacity is more than anyone asks for.
 const unknownCapacity = math.MaxInt64
 
-// unbounded is the capacity of a limiter whose limit only the server knows. A limit of 0 still denies.
-func unbounded(c core) int64 {
+// storedCapacity is the capacity of a limiter whose limit only the server knows. A limit of 0 still denies.
+func storedCapacity(c core) int64 {
 	if c.limit.Permits == 0 {
 		return 0
 	}

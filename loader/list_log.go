@@ -23,8 +23,8 @@ func (l *Loader) ListLog(name string, limit Limit, opts ...LimiterOption) ListLo
 func (b ListLog) With(limit Limit) ListLog { return ListLog{booker{b.with(limit)}} }
 
 var listLog = kind{
-	name: "ListLog", more: "; GCRA or SliceRing hold more", atOnce: "; GCRA or SliceRing take more",
-	script: &sluice.ListLogV1, code: codeListLog, books: true, capacity: permitsOf, words: listLogWords, keys: one,
+	name: "ListLog", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
+	script: &sluice.ListLogV1, code: codeListLog, canBook: true, capacity: limitCapacity, words: listLogWords, keys: onlyKey,
 }
 
 func listLogWords(c core, key string, q question) []any {

@@ -97,7 +97,7 @@ type Loader struct {
 	sharing       *sharing  // nil unless ShareRoundTrips
 	breakers      *breakers // nil unless Breaker
 	observer      Observer  // nil: nobody watches
-	journal       *journal  // nil: nothing is logged
+	eventLog      *eventLog // nil: nothing is logged
 	err           error     // what is wrong with the options: the error of every call
 
 	tasks           tasks
@@ -122,30 +122,30 @@ type Option func(*Loader)
 // script may take one round trip more, with its source.
 func New(rdb redis.UniversalClient, opts ...Option) *Loader {
 	l := &Loader{prefix: "sluice", clientID: newID()}
-	if nothing(rdb) {
+	if isNil(rdb) {
 		const want = "a redis.Client, ClusterClient, Ring or what wraps one"
-		l.fail(&ArgumentError{Argument: "client", Value: "nil", Want: want})
+		l.setErr(&ArgumentError{Argument: "client", Value: "nil", Want: want})
 	} else {
-		l.rdb, l.nodes = rdb, shown(rdb)
+		l.rdb, l.nodes = rdb, unwrapped(rdb)
 	}
 	for _, opt := range opts {
 		opt(l)
 	}
-	l.tasks.journal = l.journal
+	l.tasks.eventLog = l.eventLog
 	l.keepsDeadlines = keepsDeadlines(l.nodes)
 	l.deadlines.timeout = cmp.Or(l.timeout, defaultTimeout)
 	l.policyDeadlines.timeout = cmp.Or(l.timeout, policyTimeout)
 	return l
 }
 
-// nothing reports whether there is no client, or a wrapper around none.
-func nothing(rdb redis.UniversalClient) bool {
+// isNil reports whether there is no client, or a wrapper around none.
+func isNil(rdb redis.UniversalClient) bool {
 	v := reflect.ValueOf(rdb)
 	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return true
 	}
 	w, ok := rdb.(wrapper)
-	return ok && nothing(w.Unwrap())
+	return ok && isNil(w.Unwrap())
 }
 
 // Prefix sets what every key begins with: letters, digits, dot, underscore and dash. The default is
@@ -173,13 +173,13 @@ func ReadReplicas() Option {
 func Timeout(d time.Duration) Option {
 	return func(l *Loader) {
 		if l.timeout = d; d < time.Millisecond {
-			l.fail(&ArgumentError{Argument: "Timeout", Value: d.String(), Want: "1ms or more"})
+			l.setErr(&ArgumentError{Argument: "Timeout", Value: d.String(), Want: "1ms or more"})
 		}
 	}
 }
 
-// fail notes the first thing that is wrong with the options.
-func (l *Loader) fail(err error) {
+// setErr notes the first thing that is wrong with the options.
+func (l *Loader) setErr(err error) {
 	if l.err == nil {
 		l.err = err
 	}
@@ -201,9 +201,9 @@ func MaxWait(d time.Duration) LimiterOption {
 // different slices do not share state. See Loader.SliceRing for the default.
 func Slice(d time.Duration) LimiterOption {
 	return func(s *settings) {
-		s.use("Slice", &sliceRing)
-		if s.slice = d; d < shortestSlice || d > longestSlice || d%ringResolution != 0 {
-			s.fail(s.refuse("Slice", d, "1ms to 24h, in whole microseconds"))
+		s.requireKind("Slice", &sliceRing)
+		if s.slice = d; d < minSlice || d > maxSlice || d%ringResolution != 0 {
+			s.setErr(s.errArgument("Slice", d, "1ms to 24h, in whole microseconds"))
 		}
 	}
 }
@@ -212,9 +212,9 @@ func Slice(d time.Duration) LimiterOption {
 // itself. The default is a random one for every Loader.
 func ClientID(id string) LimiterOption {
 	return func(s *settings) {
-		s.use("ClientID", &tokenBucket)
+		s.requireKind("ClientID", &tokenBucket)
 		if s.clientID = id; id == "" {
-			s.fail(s.refuse("ClientID", `""`, "at least one character"))
+			s.setErr(s.errArgument("ClientID", `""`, "at least one character"))
 		}
 	}
 }
@@ -222,7 +222,7 @@ func ClientID(id string) LimiterOption {
 // PerClient gives each client of a TokenBucket the whole rate to itself, where no config is stored yet.
 // The default is that all clients share it.
 func PerClient() LimiterOption {
-	return func(s *settings) { s.use("PerClient", &tokenBucket); s.perClient = true }
+	return func(s *settings) { s.requireKind("PerClient", &tokenBucket); s.perClient = true }
 }
 
 // settings is what all copies of a limiter share. It does not change once it is made.
@@ -243,32 +243,32 @@ type settings struct {
 	err       error    // what is wrong with it: the error of every limiter's calls
 }
 
-// use notes an option that belongs to one kind of limiters only.
-func (s *settings) use(option string, k *kind) {
+// requireKind notes an option that belongs to one kind of limiters only.
+func (s *settings) requireKind(option string, k *kind) {
 	if s.kind != k {
-		s.fail(&ArgumentError{
+		s.setErr(&ArgumentError{
 			Limiter: s.name, Argument: option, Want: "a " + k.name,
 			text: fmt.Sprintf("%s is an option of %s, not of %s", option, k.name, s.kind.name),
 		})
 	}
 }
 
-// refuse is the error of what was passed to make the limiter.
-func (s *settings) refuse(argument string, value any, want string) error {
+// errArgument is the error of what was passed to make the limiter.
+func (s *settings) errArgument(argument string, value any, want string) error {
 	return &ArgumentError{Limiter: s.name, Argument: argument, Value: fmt.Sprint(value), Want: want}
 }
 
 // setFallback sets the policy of an option. Two different ones are an error: nobody can tell which is wanted.
 func (s *settings) setFallback(option string, answer fallback) {
 	if s.policy != "" && s.policy != option {
-		s.fail(&ArgumentError{
+		s.setErr(&ArgumentError{
 			Limiter: s.name, Argument: "FailOpen", Value: "with FailLocal", Want: "one of the two",
 		})
 	}
 	s.policy, s.fallback = option, answer
 }
 
-func (s *settings) fail(err error) {
+func (s *settings) setErr(err error) {
 	if s.err == nil {
 		s.err = err
 	}
@@ -284,13 +284,13 @@ func (l *Loader) configure(k *kind, name string, opts []LimiterOption) *settings
 		s.clientID = l.clientID
 	}
 	if s.maxWait < 0 || s.maxWait%time.Microsecond != 0 {
-		s.fail(s.refuse("MaxWait", s.maxWait, "whole microseconds, 0 or more"))
+		s.setErr(s.errArgument("MaxWait", s.maxWait, "whole microseconds, 0 or more"))
 	}
 	if l.err != nil {
-		s.fail(l.err)
+		s.setErr(l.err)
 	}
 	if err := checkNames(l.prefix, name); err != nil {
-		s.fail(err)
+		s.setErr(err)
 	}
 	s.head = strings.Join([]string{l.prefix, name, "{"}, ":")
 	s.tail = "}:" + k.code

@@ -50,7 +50,7 @@ func (n Node) Loaded(ctx context.Context, scripts ...*sluice.Script) ([]bool, er
 	for i, script := range scripts {
 		sums[i] = script.SHA1
 	}
-	ctx, cancel := n.limits.bounded(ctx, n.limits.deadlines.timeout)
+	ctx, cancel := n.limits.withTimeout(ctx, n.limits.deadlines.timeout)
 	defer cancel()
 	return awaitValue(ctx, &n.limits.tasks, func() ([]bool, error) {
 		return n.client.ScriptExists(ctx, sums...).Result()
@@ -64,13 +64,13 @@ const lookUpTimeout = 5 * time.Second
 // its seeds, of which some may be dead: that goes on when the caller has gone.
 func (l *Loader) nodeOf(ctx context.Context, key string) (*redis.Client, error) {
 	if l.nodesKnown.Load() {
-		return l.lookUp(ctx, key)
+		return l.nodeForKey(ctx, key)
 	}
 	if _, ok := l.nodes.(clusterClient); ok {
-		err := l.loads.do(ctx, &l.tasks, place{}, func() error {
+		err := l.loads.doOnce(ctx, &l.tasks, place{}, func() error {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookUpTimeout)
 			defer cancel()
-			_, err := l.lookUp(ctx, key)
+			_, err := l.nodeForKey(ctx, key)
 			return err
 		})
 		if err != nil {
@@ -78,10 +78,10 @@ func (l *Loader) nodeOf(ctx context.Context, key string) (*redis.Client, error) 
 		}
 	}
 	l.nodesKnown.Store(true)
-	return l.lookUp(ctx, key)
+	return l.nodeForKey(ctx, key)
 }
 
-func (l *Loader) lookUp(ctx context.Context, key string) (*redis.Client, error) {
+func (l *Loader) nodeForKey(ctx context.Context, key string) (*redis.Client, error) {
 	switch rdb := l.nodes.(type) {
 	case clusterClient:
 		return rdb.MasterForKey(ctx, key)
@@ -113,9 +113,9 @@ type (
 	wrapper interface{ Unwrap() redis.UniversalClient }
 )
 
-// shown is the client that shows its nodes: rdb, or what it wraps, through all layers. It is nil where the nodes
+// unwrapped is the client that shows its nodes: rdb, or what it wraps, through all layers. It is nil where the nodes
 // are hidden.
-func shown(rdb any) any {
+func unwrapped(rdb any) any {
 	for {
 		switch c := rdb.(type) {
 		case singleClient, clusterClient, ringClient:
@@ -128,8 +128,8 @@ func shown(rdb any) any {
 	}
 }
 
-// hidden is the error of what needs to know the nodes, nil where they are shown.
-func (l *Loader) hidden() error {
+// errHiddenNodes is the error of what needs to know the nodes, nil where they are shown.
+func (l *Loader) errHiddenNodes() error {
 	if l.nodes != nil {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (l *Loader) Nodes(ctx context.Context) ([]Node, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	if err := l.hidden(); err != nil {
+	if err := l.errHiddenNodes(); err != nil {
 		return nil, fmt.Errorf("loader: listing nodes: %w", err)
 	}
 	switch rdb := l.nodes.(type) {
@@ -161,7 +161,7 @@ func (l *Loader) Nodes(ctx context.Context) ([]Node, error) {
 func (l *Loader) gather(
 	ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error,
 ) ([]Node, error) {
-	ctx, cancel := l.bounded(ctx, l.deadlines.timeout)
+	ctx, cancel := l.withTimeout(ctx, l.deadlines.timeout)
 	defer cancel()
 	nodes, err := awaitValue(ctx, &l.tasks, func() ([]Node, error) {
 		var mu sync.Mutex
@@ -202,7 +202,7 @@ func sortNodes(nodes []Node) {
 
 // addrOf is the address of a client with one server.
 func addrOf(rdb any) string {
-	if client, ok := shown(rdb).(singleClient); ok {
+	if client, ok := unwrapped(rdb).(singleClient); ok {
 		return client.Options().Addr
 	}
 	return "redis"

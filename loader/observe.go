@@ -119,14 +119,14 @@ func (o *observation) abort() {
 	}
 }
 
-func (o *observation) decided(d Decision) {
+func (o *observation) setDecision(d Decision) {
 	if o != nil {
 		o.Decision = d
 	}
 }
 
-// asked notes what a call took.
-func (o *observation) asked(c *call) {
+// addCall notes what a call took.
+func (o *observation) addCall(c *call) {
 	if o != nil {
 		o.Attempts += c.sent
 		o.Loaded = o.Loaded || c.reloads > 0 || c.source
@@ -150,7 +150,7 @@ func (c *call) watch() *observation {
 		return nil
 	}
 	return &observation{observer: c.limits.observer, Event: Event{
-		Method: "Call", Script: nameOf(c.script), Permits: c.permits(),
+		Method: "Call", Script: nameOf(c.script), Permits: c.permitCount(),
 	}}
 }
 

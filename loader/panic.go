@@ -23,15 +23,15 @@ func caught(returned bool, value any) *raised {
 	return &raised{value: value, stack: debug.Stack()}
 }
 
-// exits reports whether it is runtime.Goexit.
-func (r *raised) exits() bool { return r != nil && r.value == nil }
+// isGoexit reports whether it is runtime.Goexit.
+func (r *raised) isGoexit() bool { return r != nil && r.value == nil }
 
-// again raises it in this goroutine.
-func (r *raised) again() {
+// reraise raises it in this goroutine.
+func (r *raised) reraise() {
 	switch {
 	case r == nil:
 		return
-	case r.exits():
+	case r.isGoexit():
 		runtime.Goexit()
 	}
 	panic(r.value)

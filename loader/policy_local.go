@@ -30,11 +30,11 @@ const localSubjects = 10000
 func FailLocal(share float64) LimiterOption {
 	return func(s *settings) {
 		if !(share > 0 && share <= 1) {
-			s.fail(s.refuse("FailLocal", share, "a share above 0 and up to 1"))
+			s.setErr(s.errArgument("FailLocal", share, "a share above 0 and up to 1"))
 			return
 		}
 		l := &local{share: share, subjects: map[string][]bucket{}}
-		s.setFallback("FailLocal", l.answer)
+		s.setFallback("FailLocal", l.decideLocally)
 	}
 }
 
@@ -52,15 +52,15 @@ type bucket struct {
 	*rate.Limiter
 }
 
-// answer grants the permits from all windows together, or none.
-func (l *local) answer(c core, key string, q question) (Decision, bool) {
+// decideLocally grants the permits from all windows together, or none.
+func (l *local) decideLocally(c core, key string, q question) (Decision, bool) {
 	if len(c.ring.limits) == 0 && c.limit.Window <= 0 {
 		return Decision{}, false // Redis would have said so
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	buckets := l.find(key, c.localLimits(), now)
+	buckets := l.bucketsFor(key, c.localLimits(), now)
 	wait, ok := waitFor(buckets, q.permits, now)
 	if !ok {
 		return Decision{}, false
@@ -99,8 +99,8 @@ func (c core) localDecision(d Decision, buckets []bucket, now time.Time) Decisio
 	return c.describe(d, state)
 }
 
-// find is the subject's buckets, one for each limit. Buckets that are not asked for this time are kept.
-func (l *local) find(key string, limits []Limit, now time.Time) []bucket {
+// bucketsFor is the subject's buckets, one for each limit. Buckets that are not asked for this time are kept.
+func (l *local) bucketsFor(key string, limits []Limit, now time.Time) []bucket {
 	buckets, known := l.subjects[key]
 	if !known {
 		l.makeRoom()

@@ -11,7 +11,7 @@ func TestLocalSubjectsAreBounded(t *testing.T) {
 	l := &local{share: 1, subjects: map[string][]bucket{}}
 	c := New(nil).GCRA("x", Limit{Permits: 1, Window: time.Hour}).core
 	ask := func(key string) bool {
-		d, ok := l.answer(c, key, question{permits: 1})
+		d, ok := l.decideLocally(c, key, question{permits: 1})
 		return ok && d.Granted
 	}
 	for i := range 2 * localSubjects {

@@ -67,7 +67,7 @@ func (l *Loader) load(ctx context.Context, script *sluice.Script, key string, al
 		}
 		to.node = node
 	}
-	return l.loads.do(ctx, &l.tasks, to, func() error {
+	return l.loads.doOnce(ctx, &l.tasks, to, func() error {
 		return l.await(context.WithoutCancel(ctx), l.deadlines.timeout, func(ctx context.Context) error {
 			return l.loadOn(ctx, to)
 		})
@@ -103,7 +103,7 @@ func (l *Loader) eachMaster(ctx context.Context, do func(context.Context, *redis
 		returned = true
 		return err
 	})
-	first.again()
+	first.reraise()
 	return err
 }
 
@@ -120,20 +120,20 @@ type sharedCall struct {
 	raised *raised
 }
 
-// do calls do, unless somebody is calling it at the moment, and returns the error, or the context's as soon as the
+// doOnce calls do, unless somebody is calling it at the moment, and returns the error, or the context's as soon as the
 // context ends. The call goes on then.
-func (s *loads) do(ctx context.Context, ts *tasks, key place, do func() error) error {
-	c := s.join(ts, key, do)
+func (s *loads) doOnce(ctx context.Context, ts *tasks, key place, do func() error) error {
+	c := s.getOrStart(ts, key, do)
 	select {
 	case <-c.done:
-		c.raised.again()
+		c.raised.reraise()
 		return c.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (s *loads) join(ts *tasks, key place, do func() error) *sharedCall {
+func (s *loads) getOrStart(ts *tasks, key place, do func() error) *sharedCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.calls[key]; c != nil {

@@ -28,7 +28,7 @@ func (b booker) Reserve(ctx context.Context, subject string) (*Reservation, erro
 // free later than that. First come, first served: until they have been used, Allow grants nobody anything. Cost: one
 // round trip.
 func (b booker) ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error) {
-	q := question{method: reserve, permits: n, id: b.callID(), maxWait: b.furthest()}
+	q := question{method: reserve, permits: n, id: b.callID(), maxWait: b.maxAhead()}
 	d, err := b.decide(ctx, subject, q)
 	if err != nil {
 		return nil, err
@@ -45,12 +45,12 @@ func (c core) reservation(subject string, q question, d Decision) *Reservation {
 	return r
 }
 
-// furthest is how far ahead one call may book.
-func (c core) furthest() time.Duration {
+// maxAhead is how far ahead one call may book.
+func (c core) maxAhead() time.Duration {
 	if c.settings == nil || c.maxWait == 0 {
-		return bookable
+		return maxBooking
 	}
-	return min(c.maxWait, bookable)
+	return min(c.maxWait, maxBooking)
 }
 
 // OK reports whether the permits were booked. Ask it first. Cost: nothing is sent.
@@ -74,7 +74,7 @@ func (r *Reservation) Delay() time.Duration {
 // Cost: nothing is sent.
 func (r *Reservation) Wait(ctx context.Context) error {
 	if !r.OK() {
-		return &WaitError{Limiter: r.limiter.named(), N: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.furthest()}
+		return &WaitError{Limiter: r.limiter.limiterName(), N: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.maxAhead()}
 	}
 	return sleep(ctx, r.Delay())
 }
@@ -87,7 +87,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	switch {
 	case !r.OK():
 		return nil
-	case !r.limiter.kind.ids:
+	case !r.limiter.kind.hasIDs:
 		return r.limiter.errCannotGiveBack()
 	case r.Delay() == 0:
 		return nil

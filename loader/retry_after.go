@@ -2,8 +2,8 @@ package loader
 
 import "time"
 
-// mostRetryAfter is the most that RetryAfter says: 366 days.
-const mostRetryAfter = 366 * 24 * time.Hour
+// maxRetryAfter is the most that RetryAfter says: 366 days.
+const maxRetryAfter = 366 * 24 * time.Hour
 
 // RetryAfter is Wait as an HTTP server answers it, in the header Retry-After of a 429: whole seconds, rounded up, so
 // that whoever comes back then is not too early.
@@ -17,5 +17,5 @@ func (d Decision) RetryAfter() int64 {
 	if d.Wait <= 0 {
 		return 0
 	}
-	return int64((min(d.Wait, mostRetryAfter) + time.Second - 1) / time.Second)
+	return int64((min(d.Wait, maxRetryAfter) + time.Second - 1) / time.Second)
 }

@@ -74,10 +74,10 @@ type member struct {
 	pipeline  *pipeline  // in which it is in flight
 	abandoned bool       // its caller has left
 
-	done   chan struct{} // closed when there is an outcome:
-	ended  bool
-	err    error
-	raised *raised
+	done      chan struct{} // closed when there is an outcome:
+	completed bool
+	err       error
+	raised    *raised
 
 	shared    []int64 // the reply to a command that asked for others too
 	remaining int64   // behind this one
@@ -95,12 +95,12 @@ func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 	select {
 	case <-m.done:
 	case <-ctx.Done():
-		if inFlight, left := s.leave(m); left {
+		if inFlight, left := s.abandon(m); left {
 			c.inFlight = inFlight
 			return ctx.Err()
 		}
 	}
-	m.raised.again()
+	m.raised.reraise()
 	if m.shared != nil {
 		c.reply, c.remaining, c.sharedReply = m.shared, m.remaining, true
 	}
@@ -121,7 +121,7 @@ func (s *sharing) join(ctx context.Context, node *redis.Client, c *call, cmd *co
 		m.group.waiting = append(m.group.waiting, m)
 		q.enqueue(m.group)
 	} else {
-		cmd.fill(ctx, c.words)
+		cmd.setWords(ctx, c.words)
 		q.items = append(q.items, queued{single: m})
 	}
 	s.startNext(q)
@@ -133,16 +133,16 @@ func (s *sharing) startNext(q *nodeQueue) {
 	if len(q.items) > 0 && q.inFlight < maxPipelines && !q.starting {
 		q.inFlight++
 		q.starting = true
-		s.sendAll(q)
+		s.drain(q)
 	}
 }
 
-// leave notes that a member's caller has left, and reports false if there is an outcome already. A pipeline whose
+// abandon notes that a member's caller has left, and reports false if there is an outcome already. A pipeline whose
 // callers have all left is given up; inFlight is ready once go-redis has come to an end with it.
-func (s *sharing) leave(m *member) (inFlight <-chan struct{}, left bool) {
+func (s *sharing) abandon(m *member) (inFlight <-chan struct{}, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.ended {
+	if m.completed {
 		return nil, false
 	}
 	m.abandoned = true
@@ -154,25 +154,25 @@ func (s *sharing) leave(m *member) (inFlight <-chan struct{}, left bool) {
 			m.pipeline.cancel()
 		}
 	case m.group != nil:
-		m.group.left()
+		m.group.pruneAbandoned()
 	default:
-		m.queue.left()
+		m.queue.pruneAbandoned()
 	}
 	return inFlight, true
 }
 
-// left removes abandoned members from the queue, once they are more than half of it.
-func (q *nodeQueue) left() {
+// pruneAbandoned removes abandoned members from the queue, once they are more than half of it.
+func (q *nodeQueue) pruneAbandoned() {
 	if q.abandoned++; 2*q.abandoned > len(q.items) {
 		q.items = slices.DeleteFunc(q.items, func(item queued) bool { return item.single != nil && isAbandoned(item.single) })
 		q.abandoned = 0
 	}
 }
 
-// end tells the caller that there is an outcome.
-func (m *member) end(err error, raised *raised) {
-	if !m.ended {
-		m.ended, m.err, m.raised = true, err, raised
+// complete tells the caller that there is an outcome.
+func (m *member) complete(err error, raised *raised) {
+	if !m.completed {
+		m.completed, m.err, m.raised = true, err, raised
 		close(m.done)
 	}
 }
@@ -181,20 +181,20 @@ func (m *member) end(err error, raised *raised) {
 type pipeline struct {
 	cmds    []redis.Cmder
 	singles []*member
-	turns   []*groupTurn // of groups
+	batches []*groupBatch // of groups
 
-	ctx       context.Context // ends with the last of the callers' deadlines, and when all callers have left
-	cancel    context.CancelFunc
-	callers   int  // who wait for it
-	concluded bool // its callers have been told, or have left
+	ctx     context.Context // ends with the last of the callers' deadlines, and when all callers have left
+	cancel  context.CancelFunc
+	callers int  // who wait for it
+	ended   bool // its callers have been told, or have left
 
 	returned chan struct{} // closed when go-redis has returned:
 	err      error
 	raised   *raised
 }
 
-// sendAll sends pipelines for as long as there is something to send, in a goroutine of ours.
-func (s *sharing) sendAll(q *nodeQueue) {
+// drain sends pipelines for as long as there is something to send, in a goroutine of ours.
+func (s *sharing) drain(q *nodeQueue) {
 	s.limits.tasks.start(func() error {
 		for s.sendNext(q) {
 		}
@@ -210,22 +210,22 @@ func (s *sharing) sendNext(q *nodeQueue) (more bool) {
 	if p == nil {
 		return false
 	}
-	stop := context.AfterFunc(p.ctx, func() { s.giveUp(q, p) })
+	stop := context.AfterFunc(p.ctx, func() { s.abandonPipeline(q, p) })
 	returned := false
 	defer func() {
 		stop()
 		p.raised = caught(returned, recover())
 		close(p.returned)
 		var heard bool
-		more, heard = s.conclude(q, p)
+		more, heard = s.endPipeline(q, p)
 		if !heard {
-			s.limits.journal.panicked(p.raised)
+			s.limits.eventLog.panicked(p.raised)
 		}
-		if more && p.raised.exits() {
-			s.sendAll(q) // this goroutine ends
+		if more && p.raised.isGoexit() {
+			s.drain(q) // this goroutine ends
 		}
 	}()
-	p.err = s.limits.sendAll(p.ctx, p.cmds)
+	p.err = s.limits.sendPipeline(p.ctx, p.cmds)
 	returned = true
 	return true
 }
@@ -238,7 +238,7 @@ func (s *sharing) pipeline(q *nodeQueue) *pipeline {
 	q.starting = false
 	taken := 0
 	for ; taken < len(q.items) && len(p.cmds) < maxPipelineSize; taken++ {
-		s.add(p, q.items[taken])
+		s.addItem(p, q.items[taken])
 	}
 	q.items, q.abandoned = slices.Delete(q.items, 0, taken), 0
 	if p.callers == 0 {
@@ -250,8 +250,8 @@ func (s *sharing) pipeline(q *nodeQueue) *pipeline {
 	return p
 }
 
-// add puts what was queued into a pipeline, without abandoned members.
-func (s *sharing) add(p *pipeline, item queued) {
+// addItem puts what was queued into a pipeline, without abandoned members.
+func (s *sharing) addItem(p *pipeline, item queued) {
 	if item.group != nil {
 		s.addGroup(p, item.group)
 		return
@@ -259,11 +259,11 @@ func (s *sharing) add(p *pipeline, item queued) {
 	if !isAbandoned(item.single) {
 		p.singles = append(p.singles, item.single)
 		p.cmds = append(p.cmds, item.single.cmd)
-		p.take(item.single)
+		p.addMember(item.single)
 	}
 }
 
-func (p *pipeline) take(m *member) {
+func (p *pipeline) addMember(m *member) {
 	m.pipeline = p
 	p.callers++
 }
@@ -278,7 +278,7 @@ func (p *pipeline) deadline() (last time.Time) {
 	for _, m := range p.singles {
 		later(m)
 	}
-	for _, t := range p.turns {
+	for _, t := range p.batches {
 		for _, m := range t.members {
 			later(m)
 		}
@@ -286,36 +286,36 @@ func (p *pipeline) deadline() (last time.Time) {
 	return last
 }
 
-// conclude tells the callers, and reports whether the pipeline was not given up before and whether any caller was there to
+// endPipeline tells the callers, and reports whether the pipeline was not given up before and whether any caller was there to
 // hear of it.
-func (s *sharing) conclude(q *nodeQueue, p *pipeline) (more, heard bool) {
+func (s *sharing) endPipeline(q *nodeQueue, p *pipeline) (more, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.cancel()
-	if p.concluded {
+	if p.ended {
 		return false, false
 	}
-	p.concluded = true
+	p.ended = true
 	for _, m := range p.singles {
-		m.end(m.cmd.outcome(true, p.err), p.raised)
+		m.complete(m.cmd.outcome(true, p.err), p.raised)
 	}
-	for _, t := range p.turns {
-		t.conclude(p)
-		s.endTurn(q, t.group)
+	for _, t := range p.batches {
+		t.distribute(p)
+		s.endBatch(q, t.group)
 	}
 	return true, p.callers > 0
 }
 
-// giveUp makes room for another pipeline in the place of one whose callers have all left.
-func (s *sharing) giveUp(q *nodeQueue, p *pipeline) {
+// abandonPipeline makes room for another pipeline in the place of one whose callers have all left.
+func (s *sharing) abandonPipeline(q *nodeQueue, p *pipeline) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.concluded {
+	if p.ended {
 		return
 	}
-	p.concluded = true
-	for _, t := range p.turns {
-		s.endTurn(q, t.group)
+	p.ended = true
+	for _, t := range p.batches {
+		s.endBatch(q, t.group)
 	}
 	s.release(q)
 	s.startNext(q)

@@ -21,11 +21,11 @@ type SliceRing struct{ core }
 
 // The ranges of slice_ring.
 const (
-	slicesAWindow  = 60   // of the shortest window, by default
-	coveredSlices  = 9999 // what the longest window covers at most: its last slice, the 10000th, is never a whole one
-	shortestSlice  = time.Millisecond
-	longestSlice   = 24 * time.Hour
-	ringResolution = time.Microsecond
+	slicesPerWindow = 60   // of the shortest window, by default
+	maxWindowSlices = 9999 // what the longest window covers at most: its last slice, the 10000th, is never a whole one
+	minSlice        = time.Millisecond
+	maxSlice        = 24 * time.Hour
+	ringResolution  = time.Microsecond
 )
 
 // SliceRing returns the limiter of this name. Use it for several windows at once, and for limits in the millions.
@@ -52,7 +52,7 @@ func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWind
 
 var sliceRing = kind{
 	name:   "SliceRing",
-	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: leastOf, words: sliceRingWords, detail: sliceRingDetail, keys: one,
+	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: smallestLimit, words: sliceRingWords, detail: sliceRingDetail, keys: onlyKey,
 }
 
 func sliceRingWords(c core, key string, q question) []any {
@@ -103,8 +103,8 @@ func (c core) describe(d Decision, state func(i int) (remaining int64, resetAfte
 	return d
 }
 
-// leastOf is the capacity of a SliceRing.
-func leastOf(c core) int64 {
+// smallestLimit is the capacity of a SliceRing.
+func smallestLimit(c core) int64 {
 	least := c.ring.windows[0].Limit
 	for _, w := range c.ring.windows[1:] {
 		least = min(least, w.Limit)
@@ -119,7 +119,7 @@ func (c core) withWindows(limits []Limit) core {
 		return c
 	}
 	if len(limits) < 1 || len(limits) > 8 {
-		c.bad = &ArgumentError{
+		c.limitErr = &ArgumentError{
 			Limiter: c.name, Argument: "limits", Value: strconv.Itoa(len(limits)), Want: "1 to 8",
 			text: fmt.Sprintf("%d limits: want 1 to 8", len(limits)),
 		}
@@ -127,39 +127,39 @@ func (c core) withWindows(limits []Limit) core {
 	}
 	c.ring = ring{slices.Clone(limits), make([]bindings.SliceRingV1Window, len(limits))}
 	for i, limit := range limits {
-		if c.bad = c.checkSlices(limit); c.bad != nil {
+		if c.limitErr = c.checkSlices(limit); c.limitErr != nil {
 			return c
 		}
-		c.ring.windows[i] = bindings.SliceRingV1Window{Slices: pieces(limit.Window+c.leaseAge, c.slice) + 1, Limit: limit.Permits}
+		c.ring.windows[i] = bindings.SliceRingV1Window{Slices: divideUp(limit.Window+c.leaseAge, c.slice) + 1, Limit: limit.Permits}
 	}
 	return c
 }
 
 // checkSlices is what is wrong with one window of a ring.
 func (s *settings) checkSlices(limit Limit) error {
-	if err := s.check(limit); err != nil {
+	if err := s.checkLimit(limit); err != nil {
 		return err
 	}
-	switch longest := coveredSlices*s.slice - s.leaseAge; {
+	switch longest := maxWindowSlices*s.slice - s.leaseAge; {
 	case limit.Permits == 0:
 		return nil
 	case limit.Window < s.slice:
-		return s.refuse("window", limit.Window, "a slice, "+s.slice.String()+", or more")
+		return s.errArgument("window", limit.Window, "a slice, "+s.slice.String()+", or more")
 	case limit.Window > longest:
-		want := fmt.Sprintf("up to %v: %d slices of %v", longest, coveredSlices, s.slice)
+		want := fmt.Sprintf("up to %v: %d slices of %v", longest, maxWindowSlices, s.slice)
 		if s.leaseAge > 0 {
 			want += " less LeaseAge"
 		}
-		if s.slice < longestSlice {
+		if s.slice < maxSlice {
 			want += "; more takes a limiter of its own, or longer slices"
 		}
-		return s.refuse("window", limit.Window, want)
+		return s.errArgument("window", limit.Window, want)
 	}
 	return nil
 }
 
-// pieces is how many pieces of this length cover d.
-func pieces(d, length time.Duration) int64 { return int64((d + length - 1) / length) }
+// divideUp is how many pieces of this length cover d.
+func divideUp(d, length time.Duration) int64 { return int64((d + length - 1) / length) }
 
 // sliceFor is the default length of a slice: never longer than the shortest window. Limits of 0 need no window, and do
 // not count.
@@ -171,9 +171,9 @@ func sliceFor(limits []Limit, leaseAge time.Duration) time.Duration {
 		}
 	}
 	if most == 0 {
-		return shortestSlice
+		return minSlice
 	}
-	slice := max(least/slicesAWindow, time.Duration(pieces(most+leaseAge, coveredSlices)))
-	slice = time.Duration(pieces(slice, ringResolution)) * ringResolution
-	return max(min(slice, least.Truncate(ringResolution), longestSlice), shortestSlice)
+	slice := max(least/slicesPerWindow, time.Duration(divideUp(most+leaseAge, maxWindowSlices)))
+	slice = time.Duration(divideUp(slice, ringResolution)) * ringResolution
+	return max(min(slice, least.Truncate(ringResolution), maxSlice), minSlice)
 }

@@ -30,8 +30,8 @@ const (
 // tasks runs tasks, each in a goroutine of its own. None waits for the next: a test that looks for leaked goroutines, or
 // runs in a testing/synctest bubble, finds none when the calls have ended.
 type tasks struct {
-	journal *journal
-	free    sync.Pool // of tasks
+	eventLog *eventLog
+	free     sync.Pool // of tasks
 }
 
 // start runs do.
@@ -39,7 +39,7 @@ func (ts *tasks) start(do func() error) *task {
 	t, ok := ts.free.Get().(*task)
 	if !ok {
 		t = &task{ended: make(chan struct{}, 1)}
-		t.run = func() { ts.run(t) }
+		t.run = func() { ts.runTask(t) }
 	}
 	t.do = do
 	go t.run()
@@ -55,13 +55,13 @@ func growStack(i int) byte {
 	return room[i]
 }
 
-// run runs a task. Where its caller has gone, a panic is logged.
-func (ts *tasks) run(t *task) {
+// runTask runs a task. Where its caller has gone, a panic is logged.
+func (ts *tasks) runTask(t *task) {
 	returned := false
 	defer func() {
 		t.raised = caught(returned, recover())
 		if !t.state.CompareAndSwap(running, ended) {
-			ts.journal.panicked(t.raised)
+			ts.eventLog.panicked(t.raised)
 		}
 		t.ended <- struct{}{}
 	}()
@@ -85,7 +85,7 @@ func (ts *tasks) wait(ctx context.Context, t *task) (finished bool, err error) {
 	t.do, t.err, t.raised = nil, nil, nil
 	t.state.Store(running)
 	ts.free.Put(t)
-	r.again()
+	r.reraise()
 	return true, err
 }
 

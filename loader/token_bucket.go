@@ -42,9 +42,9 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 		return err
 	}
 	if limit.Permits == 0 {
-		return b.refuse("permits", limit.Permits, "1 or more")
+		return b.errArgument("permits", limit.Permits, "1 or more")
 	}
-	if err := b.check(limit); err != nil {
+	if err := b.checkLimit(limit); err != nil {
 		return err
 	}
 	defer b.denials.forget(key)
@@ -55,8 +55,8 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 }
 
 var tokenBucket = kind{
-	name: "TokenBucket", more: "; GCRA or SliceRing hold more", atOnce: "; GCRA or SliceRing take more",
-	script: &sluice.TokenBucketV1, code: codeTokenBucket, books: true, capacity: unbounded, words: tokenBucketWords,
+	name: "TokenBucket", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
+	script: &sluice.TokenBucketV1, code: codeTokenBucket, canBook: true, capacity: storedCapacity, words: tokenBucketWords,
 	moreFields: 2, detail: tokenBucketDetail, keys: permitKeys,
 }
 

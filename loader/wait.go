@@ -9,11 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// bookable is how far ahead the scripts book, at most.
-const bookable = time.Minute
+// maxBooking is how far ahead the scripts book, at most.
+const maxBooking = time.Minute
 
-// shortest is the least that Wait sleeps before it asks again.
-const shortest = time.Millisecond
+// minSleep is the least that Wait sleeps before it asks again.
+const minSleep = time.Millisecond
 
 // Wait is WaitN for one permit. Use it for workers that would rather be late than refused. Cost: as WaitN.
 func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(ctx, subject, 1) }
@@ -41,9 +41,9 @@ func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 	defer seen.abort()
 	err := c.waiter(ctx, subject, n, seen, func(ctx context.Context, q question) (Decision, error) {
 		r := c.request(subject, q)
-		r.seen, r.part = seen, true
+		r.observation, r.inWait = seen, true
 		return r.do(ctx)
-	}).wait(ctx)
+	}).run(ctx)
 	seen.end(err)
 	return err
 }
@@ -69,16 +69,16 @@ func (c core) waiter(
 	return &waiter{core: c, patience: c.patience(ctx), subject: subject, n: n, id: c.callID(), seen: seen, decide: decide}
 }
 
-// wait asks until the permits may be used, or until waiting cannot help.
-func (w *waiter) wait(ctx context.Context) error {
+// run asks until the permits may be used, or until waiting cannot help.
+func (w *waiter) run(ctx context.Context) error {
 	if w.n < 1 {
-		return errNoPermits(w.named(), w.n)
+		return errNoPermits(w.limiterName(), w.n)
 	}
 	for {
-		d, err := w.decide(ctx, question{method: "Wait", permits: w.n, maxWait: min(w.left(), w.ahead()), id: w.id})
+		d, err := w.decide(ctx, question{method: "Wait", permits: w.n, maxWait: min(w.timeLeft(), w.maxBookingPerCall()), id: w.id})
 		var over bool
 		if err != nil {
-			over = !w.ridesOut(ctx, err)
+			over = !w.pauseAfterFailure(ctx, err)
 		} else {
 			over, err = w.sleepUntil(ctx, d)
 		}
@@ -88,17 +88,17 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 }
 
-// ridesOut pauses after a failure, and reports whether to ask again.
-func (w *waiter) ridesOut(ctx context.Context, err error) bool {
+// pauseAfterFailure pauses after a failure, and reports whether to ask again.
+func (w *waiter) pauseAfterFailure(ctx context.Context, err error) bool {
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		w.lost = unknown
 	}
 	w.failures++
-	if w.bounded() && mayHelp(err, w.kind.ids) && w.seen.sleep(ctx, w.pause(w.failures)) == nil && w.left() > 0 {
+	if w.bounded() && mayHelp(err, w.kind.hasIDs) && w.seen.sleep(ctx, w.pause(w.failures)) == nil && w.timeLeft() > 0 {
 		return true
 	}
 	if w.lost != nil {
-		w.drop(ctx, w.subject, w.id, w.n, true, w.lost.inFlight)
+		w.giveBackLater(ctx, w.subject, w.id, w.n, true, w.lost.inFlight)
 	}
 	return false
 }
@@ -107,25 +107,25 @@ func (w *waiter) ridesOut(ctx context.Context, err error) bool {
 func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err error) {
 	w.failures = 0
 	switch {
-	case d.Wait == Never || d.Wait > w.left():
-		err = w.tooLong(w.named(), w.n, d.Wait)
+	case d.Wait == Never || d.Wait > w.timeLeft():
+		err = w.tooLong(w.limiterName(), w.n, d.Wait)
 	case d.Granted:
 		err = w.seen.sleep(ctx, d.Wait)
 	default:
-		err = w.seen.sleep(ctx, max(d.Wait-w.ahead(), shortest))
+		err = w.seen.sleep(ctx, max(d.Wait-w.maxBookingPerCall(), minSleep))
 	}
 	if d.Granted && err != nil {
-		w.drop(ctx, w.subject, w.id, w.n, false, nil)
+		w.giveBackLater(ctx, w.subject, w.id, w.n, false, nil)
 	}
 	return d.Granted || err != nil, err
 }
 
-// ahead is how far ahead the script can book.
-func (c core) ahead() time.Duration {
-	if c.settings == nil || !c.kind.books {
+// maxBookingPerCall is how far ahead the script can book.
+func (c core) maxBookingPerCall() time.Duration {
+	if c.settings == nil || !c.kind.canBook {
 		return 0
 	}
-	return bookable
+	return maxBooking
 }
 
 // How permits that nobody waits for any more are given back.
@@ -135,11 +135,11 @@ const (
 	giveBackAfter = 30 * time.Second       // of waiting for a command that does not come to an end
 )
 
-// drop gives permits back in the background where that can be done: the script knows them by an id, which nobody else
+// giveBackLater gives permits back in the background where that can be done: the script knows them by an id, which nobody else
 // has. Where it is not known whether they were booked (maybe), the command has to come to an end first, or the return
 // could overtake it.
-func (c core) drop(ctx context.Context, subject, id string, n int64, maybe bool, inFlight <-chan struct{}) {
-	if !c.kind.ids || c.id != "" {
+func (c core) giveBackLater(ctx context.Context, subject, id string, n int64, maybe bool, inFlight <-chan struct{}) {
+	if !c.kind.hasIDs || c.id != "" {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -188,19 +188,19 @@ func (p patience) bounded() bool { return p.maxWait > 0 || !p.deadline.IsZero() 
 
 // Bounds of the pause before Wait asks again after a failure.
 const (
-	shortestPause = 10 * time.Millisecond
-	longestPause  = 250 * time.Millisecond
+	minPause = 10 * time.Millisecond
+	maxPause = 250 * time.Millisecond
 )
 
 // pause is how long to wait before asking again after so many failures in a row: a random time, and no longer than may
 // be waited at all.
 func (p patience) pause(failures int) time.Duration {
-	most := min(shortestPause<<min(failures, 5), longestPause)
-	return min(most/2+rand.N(most/2), p.left())
+	most := min(minPause<<min(failures, 5), maxPause)
+	return min(most/2+rand.N(most/2), p.timeLeft())
 }
 
-// left is what remains of it now, in whole microseconds and never below 0.
-func (p patience) left() time.Duration {
+// timeLeft is what remains of it now, in whole microseconds and never below 0.
+func (p patience) timeLeft() time.Duration {
 	left := Never
 	if !p.deadline.IsZero() {
 		left = time.Until(p.deadline)

@@ -39,14 +39,14 @@ func (b ZSetLog) With(limit Limit) ZSetLog { return ZSetLog{booker{b.with(limit)
 // granted the first time, with what is left of its wait. Asking for other permits than then is an *ArgumentError.
 // Cost: nothing is sent, it is a copy.
 func (b ZSetLog) WithID(id string) ZSetLog {
-	if b.id, b.badID = id, nil; b.settings != nil && (id == "" || len(id) > longestID || strings.Contains(id, "|")) {
-		b.badID = b.refuse("id", strconv.Quote(id), "1 to 128 bytes without |")
+	if b.id, b.idErr = id, nil; b.settings != nil && (id == "" || len(id) > maxIDLength || strings.Contains(id, "|")) {
+		b.idErr = b.errArgument("id", strconv.Quote(id), "1 to 128 bytes without |")
 	}
 	return b
 }
 
-// longestID is how many bytes an id may have.
-const longestID = 128
+// maxIDLength is how many bytes an id may have.
+const maxIDLength = 128
 
 // Cancel gives back the n permits that the subject was granted with the id of WithID, at any time:
 //
@@ -60,8 +60,8 @@ func (b ZSetLog) Cancel(ctx context.Context, subject string, n int64) error {
 }
 
 var zsetLog = kind{
-	name: "ZSetLog", more: "; ListLog, GCRA or SliceRing hold more", atOnce: "; ListLog, GCRA or SliceRing take more",
-	script: &sluice.ZSetLogV1, code: codeZSetLog, ids: true, books: true, capacity: permitsOf, words: zsetLogWords, keys: one,
+	name: "ZSetLog", largerLimiters: "; ListLog, GCRA or SliceRing hold more", largerCalls: "; ListLog, GCRA or SliceRing take more",
+	script: &sluice.ZSetLogV1, code: codeZSetLog, hasIDs: true, canBook: true, capacity: limitCapacity, words: zsetLogWords, keys: onlyKey,
 }
 
 func zsetLogWords(c core, key string, q question) []any {
@@ -70,8 +70,8 @@ func zsetLogWords(c core, key string, q question) []any {
 	}.Words()
 }
 
-// mostPermits is how many permits zset_log grants to one id.
-const mostPermits = 500
+// maxPermitsPerID is how many permits zset_log grants to one id.
+const maxPermitsPerID = 500
 
 // giveBack removes the members of an id, itself, then <id>||2 and so on, and returns how many there were.
 func (c core) giveBack(ctx context.Context, subject, id string, n int64) (returned int64, err error) {
@@ -79,14 +79,14 @@ func (c core) giveBack(ctx context.Context, subject, id string, n int64) (return
 	if err != nil {
 		return 0, err
 	}
-	if !c.kind.ids {
+	if !c.kind.hasIDs {
 		return 0, c.errCannotGiveBack()
 	}
 	if id == "" {
-		return 0, c.refuse("Cancel", "without an id", "WithID before it")
+		return 0, c.errArgument("Cancel", "without an id", "WithID before it")
 	}
-	if n < 1 || n > mostPermits {
-		return 0, c.refuse("n", n, fmt.Sprintf("1 to %d", mostPermits))
+	if n < 1 || n > maxPermitsPerID {
+		return 0, c.errArgument("n", n, fmt.Sprintf("1 to %d", maxPermitsPerID))
 	}
 	members := make([]any, n)
 	members[0] = id
@@ -94,7 +94,7 @@ func (c core) giveBack(ctx context.Context, subject, id string, n int64) (return
 		members[k-1] = id + "||" + strconv.FormatInt(k, 10)
 	}
 	defer c.denials.forget(key)
-	ctx, cancel := c.limits.bounded(ctx, c.timeout())
+	ctx, cancel := c.limits.withTimeout(ctx, c.timeout())
 	defer cancel()
 	returned, err = awaitValue(ctx, &c.limits.tasks, func() (int64, error) {
 		return c.limits.rdb.ZRem(ctx, key, members...).Result()

@@ -26,39 +26,39 @@ import (
 // those left out, as "suppressed". Neither keys nor subjects are logged. What a caller did wrong (arguments,
 // contexts that it cancelled) and what lies under a key are for the caller's log alone.
 func Logger(logger *slog.Logger) Option {
-	return func(l *Loader) { l.journal = newJournal(logger) }
+	return func(l *Loader) { l.eventLog = newEventLog(logger) }
 }
 
-// quiet is how long a message about one thing is not repeated.
-const quiet = time.Second
+// logInterval is how long a message about one thing is not repeated.
+const logInterval = time.Second
 
-// journal logs what happens rarely. A nil one logs nothing.
-type journal struct {
+// eventLog logs what happens rarely. A nil one logs nothing.
+type eventLog struct {
 	logger *slog.Logger
 
-	mu     sync.Mutex
-	floods map[string]*flood // by message and what it is about: as many as there are scripts and nodes
+	mu        sync.Mutex
+	throttles map[string]*throttle // by message and what it is about: as many as there are scripts and nodes
 }
 
-// flood is one message about one thing.
-type flood struct {
+// throttle is one message about one thing.
+type throttle struct {
 	logged     time.Time
 	suppressed int
 }
 
-func newJournal(logger *slog.Logger) *journal {
+func newEventLog(logger *slog.Logger) *eventLog {
 	if logger == nil {
 		return nil
 	}
-	return &journal{logger: logger, floods: map[string]*flood{}}
+	return &eventLog{logger: logger, throttles: map[string]*throttle{}}
 }
 
 // log logs what happened, unless the same has just been said about the same thing: a script, a node.
-func (j *journal) log(ctx context.Context, level slog.Level, message string, about string, attrs ...slog.Attr) {
+func (j *eventLog) log(ctx context.Context, level slog.Level, message string, about string, attrs ...slog.Attr) {
 	if j == nil || !j.logger.Enabled(ctx, level) {
 		return
 	}
-	suppressed, ok := j.admit(message + " " + about)
+	suppressed, ok := j.shouldLog(message + " " + about)
 	if !ok {
 		return
 	}
@@ -68,16 +68,16 @@ func (j *journal) log(ctx context.Context, level slog.Level, message string, abo
 	j.logger.LogAttrs(ctx, level, message, attrs...)
 }
 
-// admit reports whether it is time to log this again, and how many have been left out since the last.
-func (j *journal) admit(what string) (suppressed int, ok bool) {
+// shouldLog reports whether it is time to log this again, and how many have been left out since the last.
+func (j *eventLog) shouldLog(what string) (suppressed int, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	f := j.floods[what]
+	f := j.throttles[what]
 	switch {
 	case f == nil:
-		f = &flood{}
-		j.floods[what] = f
-	case time.Since(f.logged) < quiet:
+		f = &throttle{}
+		j.throttles[what] = f
+	case time.Since(f.logged) < logInterval:
 		f.suppressed++
 		return 0, false
 	}
@@ -85,8 +85,8 @@ func (j *journal) admit(what string) (suppressed int, ok bool) {
 	return suppressed, true
 }
 
-// failed logs the error of a call if it is one for operators.
-func (j *journal) failed(ctx context.Context, script *sluice.Script, err error) {
+// callFailed logs the error of a call if it is one for operators.
+func (j *eventLog) callFailed(ctx context.Context, script *sluice.Script, err error) {
 	if j == nil || err == nil {
 		return
 	}
@@ -95,23 +95,23 @@ func (j *journal) failed(ctx context.Context, script *sluice.Script, err error) 
 		j.log(ctx, slog.LevelWarn, "outcome unknown", name, slog.String("script", name), slog.Any("error", lost.Err))
 		return
 	}
-	if !callersOwn(err) {
+	if !isCallersError(err) {
 		j.log(ctx, slog.LevelWarn, "decision given up", name, slog.String("script", name), slog.Any("error", err))
 	}
 }
 
 // panicked logs what was raised when nobody waited any more in whose goroutine it could be raised. A handler that
 // panics too is left alone.
-func (j *journal) panicked(r *raised) {
-	if r == nil || r.exits() {
+func (j *eventLog) panicked(r *raised) {
+	if r == nil || r.isGoexit() {
 		return
 	}
 	defer func() { _ = recover() }()
 	j.log(context.Background(), slog.LevelError, "panic given up", "", slog.Any("panic", r.value), slog.String("stack", string(r.stack)))
 }
 
-// callersOwn reports whether an error is about what the caller did, or about one key, or has been logged already.
-func callersOwn(err error) bool {
+// isCallersError reports whether an error is about what the caller did, or about one key, or has been logged already.
+func isCallersError(err error) bool {
 	if _, ok := errors.AsType[*ArgumentError](err); ok {
 		return true
 	}
@@ -119,19 +119,19 @@ func callersOwn(err error) bool {
 	return ok || errors.Is(err, context.Canceled) || errors.Is(err, ErrBreakerOpen)
 }
 
-// loaded logs that a script had to be loaded.
-func (j *journal) loaded(ctx context.Context, c *call) {
+// scriptLoaded logs that a script had to be loaded.
+func (j *eventLog) scriptLoaded(ctx context.Context, c *call) {
 	if j == nil {
 		return
 	}
-	name, node := nameOf(c.script), c.place(ctx)
+	name, node := nameOf(c.script), c.loadedOn(ctx)
 	j.log(ctx, slog.LevelInfo, "script loaded", name+" "+node, slog.String("script", name),
 		slog.String("sha1", c.script.SHA1), slog.String("node", node))
 }
 
-// place is where the script has been loaded.
-func (c *call) place(ctx context.Context) string {
-	if _, ok := shown(c.limits.rdb).(clusterClient); ok && c.everywhere() {
+// loadedOn is where the script has been loaded.
+func (c *call) loadedOn(ctx context.Context) string {
+	if _, ok := unwrapped(c.limits.rdb).(clusterClient); ok && c.loadsEverywhere() {
 		return "every master"
 	}
 	if node, _ := c.limits.nodeOf(ctx, c.key()); node != nil {
