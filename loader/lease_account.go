@@ -10,268 +10,280 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// account is what is held for one subject.
+// account is the lease account of one subject: the permits that this process holds for it.
 type account struct {
 	mu           sync.Mutex
-	grants       []grant       // the oldest first
-	lastUsed     time.Duration // when it was asked for last
-	nextBlock    int64         // how many permits to ask Redis for next time
-	refill       *refill       // the call for more that is under way
-	retired      bool          // not in the table any more: nothing is asked for it
-	lastDecision Decision      // what Redis said last
-	lastSent     time.Duration // when it was asked that
+	grants       []grant       // oldest first
+	lastUsed     time.Duration // when a caller last asked for permits
+	nextBlock    int64         // permits to ask for with the next refill
+	refill       *refill       // in flight; nil: none
+	retired      bool          // removed from Leased.bySubject: it is not refilled
+	lastDecision Decision      // of the last refill that Redis decided
+	lastSent     time.Duration // when that refill was sent
 }
 
-// grant is what one call was granted.
+// grant is what one refill added to an account.
 type grant struct {
 	size, unspent int64
-	expires       time.Duration // when it is no longer spent
-	grantedAt     time.Time     // when it was granted, by the server's clock
+	expires       time.Duration // from then on its permits are not spent
+	grantedAt     time.Time     // by the server's clock
 }
 
-// refill is one call for more permits, for which all wait who want some.
+// refill is one call to Redis for more permits. All callers who need permits of the subject wait for the same one.
 type refill struct {
-	need int64         // the fewest that help
-	want int64         // how many were asked for
-	done chan struct{} // closed when there is an answer:
+	need int64         // the fewest permits that are enough for the caller who started it
+	want int64         // permits asked for
+	done chan struct{} // closed when the fields below are set
 
 	sent     time.Duration
 	decision Decision
 	err      error
 	raised   *raised
-	stale    bool // the subject was reset meanwhile
-	late     bool // what the call brought may not be spent, or not any more
+	stale    bool // the subject was reset in the meantime
+	late     bool // its permits cannot be spent from the account
 }
 
-// clock is the time by which permits grow old: one reading of the monotonic clock.
+// clock returns the time since the Leased was made. All ages are measured with this monotonic clock.
 func (l *Leased) clock() time.Duration { return time.Since(l.start) }
 
+// account returns the subject's account, nil if there is none.
 func (l *Leased) account(subject string) *account {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.bySubject[subject]
 }
 
+// accounts returns a copy of the table of accounts.
 func (l *Leased) accounts() map[string]*account {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return maps.Clone(l.bySubject)
 }
 
-// accountFor is the subject's holding, made if there is room for one more; else nil.
+// accountFor returns the subject's account, and makes it if it does not exist. It returns nil if there are
+// LeaseOptions.Subjects accounts already, and after Close.
 func (l *Leased) accountFor(subject string) *account {
-	if h := l.account(subject); h != nil {
-		return h
+	if a := l.account(subject); a != nil {
+		return a
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h := l.bySubject[subject]; h != nil || l.bySubject == nil || len(l.bySubject) >= l.lease.Subjects {
-		return h
+	if a := l.bySubject[subject]; a != nil || l.bySubject == nil || len(l.bySubject) >= l.lease.Subjects {
+		return a
 	}
-	h := &account{}
-	l.bySubject[subject] = h
-	return h
+	a := &account{}
+	l.bySubject[subject] = a
+	return a
 }
 
-// spend takes n permits of those that are held, if there are as many.
+// spend spends n of the permits that are held for the subject. It reports false if fewer are held.
 func (l *Leased) spend(subject string, n int64) (Decision, bool) {
-	h := l.account(subject)
-	if h == nil {
+	a := l.account(subject)
+	if a == nil {
 		return Decision{}, false
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.spend(n, l.clock())
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.spend(n, l.clock())
 }
 
-// spendOrRefill spends n permits, if need be after a call for more.
+// spendOrRefill decides from the subject's account, and refills it if too few permits are held. If there is no account,
+// Redis decides.
 func (l *Leased) spendOrRefill(ctx context.Context, subject string, q question) (Decision, error) {
 	key, err := l.ring.key(subject)
 	if err != nil || q.permits > smallestLimit(l.ring.core) {
 		return l.ring.decide(ctx, subject, q)
 	}
-	late := ctx.Err() != nil
-	var landed *refill
-	h := l.accountFor(subject)
-	for h != nil {
-		d, decided, f := l.decideFrom(ctx, subject, key, h, q.permits, landed)
-		switch {
-		case decided:
+	ctxEnded := ctx.Err() != nil // then no policy answers
+	var last *refill
+	a := l.accountFor(subject)
+	for a != nil {
+		d, decided, r := l.decideFrom(ctx, subject, key, a, q.permits, last)
+		if decided {
 			return d, nil
-		case f == nil:
-			h = l.accountFor(subject)
+		}
+		if r == nil { // a is retired
+			a = l.accountFor(subject)
 			continue
 		}
-		err := f.wait(ctx)
-		if err == nil && f.decision.Degraded {
-			err = f.decision.Cause
-		}
-		switch {
-		case err != nil && late:
-			return Decision{}, err
-		case err != nil:
+		if err := r.wait(ctx); err != nil {
+			if ctxEnded {
+				return Decision{}, err
+			}
 			return l.ring.fallBack(ctx, key, q, err)
 		}
-		if f.late {
+		if r.late {
 			break
 		}
-		landed = f
+		last = r
 	}
 	return l.ring.decide(ctx, subject, q)
 }
 
-// decideFrom decides about n permits by what is held and by what the call that landed brought. Otherwise it
-// returns the call for more to wait for; nil where the holding is gone and another is to be found.
+// decideFrom decides about n permits from an account. The last refill that the caller waited for, if any, may be the
+// denial. If there is no decision yet, it returns the refill to wait for, or nil if the account is retired.
 func (l *Leased) decideFrom(
-	ctx context.Context, subject, key string, h *account, n int64, landed *refill,
-) (d Decision, decided bool, f *refill) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	ctx context.Context, subject, key string, a *account, n int64, last *refill,
+) (d Decision, decided bool, r *refill) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	now := l.clock()
-	if d, ok := h.spend(n, now); ok {
+	if d, ok := a.spend(n, now); ok {
 		return d, true, nil
 	}
-	held := h.spendable(now)
-	d, denied := landed.denies(n - held)
-	if !denied { // known here, it needs no goroutine
+	held := a.spendable(now)
+	d, denied := last.denies(n - held)
+	if !denied { // a cached denial needs no goroutine
 		d, denied = l.ring.denials.recall(l.ring.core, key, question{permits: n - held})
 	}
 	switch {
 	case denied:
 		d.Remaining += held
 		return d, true, nil
-	case h.retired:
+	case a.retired:
 		return d, false, nil
-	case h.refill == nil:
-		need := n - held
-		want := max(need, min(h.nextBlock, l.lease.Block, smallestLimit(l.ring.core))-h.unspent())
-		h.refill = &refill{need: need, want: want, done: make(chan struct{})}
-		l.refills.Add(1)
-		go l.runRefill(context.WithoutCancel(ctx), subject, h, h.refill)
+	case a.refill == nil:
+		l.startRefill(ctx, subject, a, n-held)
 	}
-	return d, false, h.refill
+	return d, false, a.refill
 }
 
-// runRefill makes the call for more. Where a block is denied, less may do: half of what remains, so that others get some
-// too, and at least what is needed.
-func (l *Leased) runRefill(ctx context.Context, subject string, h *account, f *refill) {
+// startRefill starts a refill of at least this many permits. The account is locked.
+func (l *Leased) startRefill(ctx context.Context, subject string, a *account, need int64) {
+	want := max(need, min(a.nextBlock, l.lease.Block, smallestLimit(l.ring.core))-a.unspent())
+	a.refill = &refill{need: need, want: want, done: make(chan struct{})}
+	l.refills.Add(1)
+	go l.runRefill(context.WithoutCancel(ctx), subject, a, a.refill)
+}
+
+// runRefill asks Redis for the permits. If they are denied, it asks for fewer: half of what remains, so that other
+// processes get permits too, but never less than r.need.
+func (l *Leased) runRefill(ctx context.Context, subject string, a *account, r *refill) {
 	defer l.refills.Done()
 	returned := false
 	defer func() {
-		f.raised = caught(returned, recover())
-		h.endRefill(f, l.clock(), l.age)
+		r.raised = caught(returned, recover())
+		a.endRefill(r, l.clock(), l.age)
 	}()
 	ctx, cancel := l.ring.limits.withTimeout(ctx, l.ring.timeout())
 	defer cancel()
 	for {
-		f.sent = l.clock()
-		f.decision, f.err = l.ring.decide(ctx, subject, question{method: "AllowN", permits: f.want})
-		if f.err != nil || f.decision.Granted || f.decision.Degraded || f.want == f.need {
+		r.sent = l.clock()
+		r.decision, r.err = l.ring.decide(ctx, subject, question{method: "AllowN", permits: r.want})
+		if r.err != nil || r.decision.Granted || r.decision.Degraded || r.want == r.need {
 			break
 		}
-		f.want = max(f.need, min(f.decision.Remaining, f.want)/2)
+		r.want = max(r.need, min(r.decision.Remaining, r.want)/2)
 	}
 	returned = true
 }
 
-// wait returns when the call has ended, with its error, or the context's as soon as the context ends. A panic of the
-// call is raised.
-func (f *refill) wait(ctx context.Context) error {
+// wait waits for the end of the refill. It returns the refill's error (also if a policy answered in its place), or the
+// context's as soon as the context ends. It panics if the refill did.
+func (r *refill) wait(ctx context.Context) error {
 	select {
-	case <-f.done:
-		f.raised.reraise()
-		return f.err
+	case <-r.done:
+		r.raised.reraise()
+		if r.err == nil && r.decision.Degraded {
+			return r.decision.Cause
+		}
+		return r.err
 	case <-ctx.Done():
 		return failed(&sluice.SliceRingV1, ctx.Err())
 	}
 }
 
-// denies reports whether the call's answer is that so many permits are denied.
-func (f *refill) denies(permits int64) (Decision, bool) {
-	if f == nil || f.stale || f.decision.Granted || permits < f.need {
+// denies reports whether the refill shows that this many permits are denied, and returns the denial.
+func (r *refill) denies(permits int64) (Decision, bool) {
+	if r == nil || r.stale || r.decision.Granted || permits < r.need {
 		return Decision{}, false
 	}
-	return f.decision, true
+	return r.decision, true
 }
 
-// endRefill takes in what a call brought.
-func (h *account) endRefill(f *refill, now, age time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	defer close(f.done)
-	h.refill, h.lastUsed = nil, now // those who wait for it ask in a moment: it is not idle
-	f.late = f.decision.Degraded    // a policy's permits are its callers' alone: Redis knows nothing of them
-	if f.err != nil || f.raised != nil || f.stale || f.late {
+// endRefill adds what a refill was granted to the account, and wakes the callers.
+func (a *account) endRefill(r *refill, now, age time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer close(r.done)
+	a.refill, a.lastUsed = nil, now // the callers who wait for r spend soon: the account is not idle
+	r.late = r.decision.Degraded    // Redis does not count what a policy grants: it is not added
+	if r.err != nil || r.raised != nil || r.stale || r.late {
 		return
 	}
-	h.lastDecision, h.lastSent, h.nextBlock = f.decision, f.sent, 1
-	if f.decision.Granted {
-		h.grants = append(h.grants, grant{size: f.want, unspent: f.want, expires: f.sent + age, grantedAt: f.decision.Now})
-		h.nextBlock = 2 * f.want
-		f.late = now >= f.sent+age
+	a.lastDecision, a.lastSent, a.nextBlock = r.decision, r.sent, 1
+	if r.decision.Granted {
+		a.grants = append(a.grants, grant{size: r.want, unspent: r.want, expires: r.sent + age, grantedAt: r.decision.Now})
+		a.nextBlock = 2 * r.want
+		r.late = now >= r.sent+age
 	}
 }
 
-// spend takes n permits from the oldest lots, if there are as many.
-func (h *account) spend(n int64, now time.Duration) (Decision, bool) {
-	h.lastUsed = now
-	held := h.spendable(now)
+// spend spends n permits of the account, oldest grants first. It reports false if fewer can be spent.
+func (a *account) spend(n int64, now time.Duration) (Decision, bool) {
+	a.lastUsed = now
+	held := a.spendable(now)
 	if held < n {
 		return Decision{}, false
 	}
-	emptied := false
-	for i, left := 0, n; left > 0; i++ {
-		if of := &h.grants[i]; now < of.expires {
-			part := min(left, of.unspent)
-			of.unspent -= part
-			left -= part
-			emptied = emptied || of.unspent == 0
-		}
-	}
-	if emptied {
-		h.grants = slices.DeleteFunc(h.grants, func(of grant) bool { return of.unspent == 0 })
-	}
-	since := (now - h.lastSent).Truncate(time.Microsecond)
+	a.deduct(n, now)
+	since := (now - a.lastSent).Truncate(time.Microsecond)
 	return Decision{
 		Granted:    true,
-		Remaining:  held - n + h.lastDecision.Remaining,
-		ResetAfter: max(h.lastDecision.ResetAfter-since, 0),
-		Now:        h.lastDecision.Now.Add(since),
-		Limit:      h.lastDecision.Limit,
+		Remaining:  held - n + a.lastDecision.Remaining,
+		ResetAfter: max(a.lastDecision.ResetAfter-since, 0),
+		Now:        a.lastDecision.Now.Add(since),
+		Limit:      a.lastDecision.Limit,
 	}, true
 }
 
-// spendable is how many permits may be spent now.
-func (h *account) spendable(now time.Duration) (permits int64) {
-	for i := range h.grants {
-		if now < h.grants[i].expires {
-			permits += h.grants[i].unspent
+// deduct takes n permits from the grants and removes those that are used up.
+func (a *account) deduct(n int64, now time.Duration) {
+	usedUp := false
+	for i := 0; n > 0; i++ {
+		if g := &a.grants[i]; now < g.expires {
+			used := min(n, g.unspent)
+			g.unspent -= used
+			n -= used
+			usedUp = usedUp || g.unspent == 0
+		}
+	}
+	if usedUp {
+		a.grants = slices.DeleteFunc(a.grants, func(g grant) bool { return g.unspent == 0 })
+	}
+}
+
+// spendable returns how many permits may be spent now.
+func (a *account) spendable(now time.Duration) (permits int64) {
+	for i := range a.grants {
+		if now < a.grants[i].expires {
+			permits += a.grants[i].unspent
 		}
 	}
 	return permits
 }
 
-// unspent is how many permits are not spent, those included that are too old.
-func (h *account) unspent() (permits int64) {
-	for _, of := range h.grants {
-		permits += of.unspent
+// unspent returns how many permits are not spent, expired ones included.
+func (a *account) unspent() (permits int64) {
+	for _, g := range a.grants {
+		permits += g.unspent
 	}
 	return permits
 }
 
-// discard forgets what is held and what is on its way.
-func (h *account) discard() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.grants = nil
-	if h.refill != nil {
-		h.refill.stale = true
+// discard drops all permits, also those of a refill in flight.
+func (a *account) discard() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.grants = nil
+	if a.refill != nil {
+		a.refill.stale = true
 	}
 }
 
-// retire keeps the holding from asking for more.
-func (h *account) retire() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.retired = true
+// retire keeps the account from being refilled again.
+func (a *account) retire() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.retired = true
 }

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	maxReturns   = 16          // how many returns are in flight at once
-	sweepTimeout = time.Second // for the returns of one sweep
+	maxReturns   = 16          // returns in flight at once
+	sweepTimeout = time.Second // for all returns of one sweep
 )
 
-// leftover is a lot that is to be given back.
+// leftover is a grant whose unspent permits are to be given back.
 type leftover struct {
 	subject string
 	grant
 }
 
-// sweepUntilClosed gives back what is idle or too old, four times in the shorter of the two.
+// sweepUntilClosed sweeps four times in LeaseOptions.Idle or the age, whichever is shorter.
 func (l *Leased) sweepUntilClosed() {
 	defer close(l.stopped)
 	ticker := time.NewTicker(max(min(l.lease.Idle, l.age)/4, time.Millisecond))
@@ -35,46 +35,47 @@ func (l *Leased) sweepUntilClosed() {
 	}
 }
 
-// sweep gives back what is idle or too old. What cannot be given back stays counted until its window is over: trying
-// again could give it back twice.
+// sweep gives back the permits that have expired and those of idle subjects. A return that fails is not repeated, because
+// it may have been done: the permits stay counted until their window is over.
 func (l *Leased) sweep() {
-	var back []leftover
-	for subject, h := range l.accounts() {
-		lots := h.takeExpired(l.clock())
-		if l.removeIdle(subject, h) {
-			lots = append(lots, h.takeAll()...)
+	var all []leftover
+	for subject, a := range l.accounts() {
+		grants := a.takeExpired(l.clock())
+		if l.removeIdle(subject, a) {
+			grants = append(grants, a.takeAll()...)
 		}
-		back = appendLeftovers(back, subject, lots)
+		all = appendLeftovers(all, subject, grants)
 	}
 	returned := false
 	defer func() { l.ring.limits.eventLog.panicked(caught(returned, recover())) }()
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
-	_ = l.giveBackAll(ctx, back)
+	_ = l.giveBackAll(ctx, all)
 	returned = true
 }
 
-// removeIdle takes a holding that is idle out of the table.
-func (l *Leased) removeIdle(subject string, h *account) bool {
-	if !h.isIdle(l.clock() - l.lease.Idle) {
+// removeIdle removes an account from the table if it is idle.
+func (l *Leased) removeIdle(subject string, a *account) bool {
+	if !a.isIdle(l.clock() - l.lease.Idle) {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !h.retireIfIdle(l.clock() - l.lease.Idle) {
+	if !a.retireIfIdle(l.clock() - l.lease.Idle) {
 		return false
 	}
 	delete(l.bySubject, subject)
 	return true
 }
 
-// giveBackAll returns lots to Redis, each in a call of its own, and stops when none of those in flight comes through.
-func (l *Leased) giveBackAll(ctx context.Context, back []leftover) error {
+// giveBackAll gives permits back to Redis, with one call for each grant, maxReturns at a time. It stops when all calls of
+// one chunk have failed.
+func (l *Leased) giveBackAll(ctx context.Context, all []leftover) error {
 	var first error
 	returned := 0
-	for batch := range slices.Chunk(back, maxReturns) {
+	for chunk := range slices.Chunk(all, maxReturns) {
 		before := returned
-		for _, err := range l.giveBackChunk(ctx, batch) {
+		for _, err := range l.giveBackChunk(ctx, chunk) {
 			if err == nil {
 				returned++
 			} else if first == nil {
@@ -86,78 +87,79 @@ func (l *Leased) giveBackAll(ctx context.Context, back []leftover) error {
 		}
 	}
 	if first != nil {
-		return fmt.Errorf("loader: %d of %d leases were not given back: %w", len(back)-returned, len(back), first)
+		return fmt.Errorf("loader: %d of %d leases were not given back: %w", len(all)-returned, len(all), first)
 	}
 	return nil
 }
 
-func (l *Leased) giveBackChunk(ctx context.Context, back []leftover) []error {
-	all := make([]func() error, len(back))
-	for i, s := range back {
-		all[i] = func() error { return l.giveBackOne(ctx, s) }
+func (l *Leased) giveBackChunk(ctx context.Context, chunk []leftover) []error {
+	calls := make([]func() error, len(chunk))
+	for i, left := range chunk {
+		calls[i] = func() error { return l.giveBackOne(ctx, left) }
 	}
-	return l.ring.limits.tasks.awaitAll(ctx, all)
+	return l.ring.limits.tasks.awaitAll(ctx, calls)
 }
 
-func (l *Leased) giveBackOne(ctx context.Context, s leftover) error {
-	key, err := l.ring.key(s.subject)
+func (l *Leased) giveBackOne(ctx context.Context, left leftover) error {
+	key, err := l.ring.key(left.subject)
 	if err != nil {
 		return err
 	}
 	defer l.ring.denials.forget(key)
 	_, err = bindings.SliceRingReturnV1(ctx, l.ring.limits, bindings.SliceRingReturnV1Args{
-		Ring: key, Slice: l.ring.slice, Taken: s.grantedAt, Permits: s.unspent,
+		Ring: key, Slice: l.ring.slice, Taken: left.grantedAt, Permits: left.unspent,
 	})
 	return err
 }
 
-// leftovers is all that is held.
-func leftovers(subjects map[string]*account) (back []leftover) {
-	for subject, h := range subjects {
-		back = appendLeftovers(back, subject, h.takeAll())
+// leftovers takes all grants out of these accounts.
+func leftovers(accounts map[string]*account) (all []leftover) {
+	for subject, a := range accounts {
+		all = appendLeftovers(all, subject, a.takeAll())
 	}
-	return back
+	return all
 }
 
-func appendLeftovers(back []leftover, subject string, lots []grant) []leftover {
-	for _, of := range lots {
-		back = append(back, leftover{subject, of})
+func appendLeftovers(all []leftover, subject string, grants []grant) []leftover {
+	for _, g := range grants {
+		all = append(all, leftover{subject, g})
 	}
-	return back
+	return all
 }
 
-// takeExpired takes out the lots that are too old. The next one is as large as what was used of this one.
-func (h *account) takeExpired(now time.Duration) (lots []grant) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for len(h.grants) > 0 && now >= h.grants[0].expires {
-		old := h.grants[0]
-		lots, h.grants = append(lots, old), h.grants[1:]
-		h.nextBlock = max(old.size-old.unspent, 1)
+// takeExpired takes the expired grants out of the account. The next block is as large as what was spent of the last of
+// them.
+func (a *account) takeExpired(now time.Duration) (expired []grant) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.grants) > 0 && now >= a.grants[0].expires {
+		oldest := a.grants[0]
+		expired, a.grants = append(expired, oldest), a.grants[1:]
+		a.nextBlock = max(oldest.size-oldest.unspent, 1)
 	}
-	return lots
+	return expired
 }
 
-// takeAll takes out all lots.
-func (h *account) takeAll() []grant {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	lots := h.grants
-	h.grants = nil
-	return lots
+// takeAll takes all grants out of the account.
+func (a *account) takeAll() []grant {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	grants := a.grants
+	a.grants = nil
+	return grants
 }
 
-// isIdle reports whether nobody has asked since.
-func (h *account) isIdle(since time.Duration) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lastUsed <= since
+// isIdle reports whether no caller has asked for permits since then.
+func (a *account) isIdle(since time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lastUsed <= since
 }
 
-// retireIfIdle is leave, if nobody has asked since or waits for an answer.
-func (h *account) retireIfIdle(since time.Duration) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.retired = h.retired || h.lastUsed <= since && h.refill == nil
-	return h.retired
+// retireIfIdle retires the account if no caller has asked for permits since then and no refill is in flight.
+func (a *account) retireIfIdle(since time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.retired = a.retired || a.lastUsed <= since && a.refill == nil
+	return a.retired
 }
