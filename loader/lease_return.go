@@ -35,8 +35,8 @@ func (l *Leased) sweepUntilClosed() {
 	}
 }
 
-// sweep gives back the permits that have expired and those of idle subjects. A return that fails is not repeated, because
-// it may have been done: the permits stay counted until their window is over.
+// sweep gives back the permits that have expired and those of idle subjects. A return that fails is not repeated,
+// because it may have been done: the permits stay counted until their window is over.
 func (l *Leased) sweep() {
 	var all []leftover
 	for subject, a := range l.accounts() {
@@ -68,8 +68,8 @@ func (l *Leased) removeIdle(subject string, a *account) bool {
 	return true
 }
 
-// giveBackAll gives permits back to Redis, with one call for each grant, maxReturns at a time. It stops when all calls of
-// one chunk have failed.
+// giveBackAll gives permits back to Redis, with one call for each grant, maxReturns at a time. It stops when all calls
+// of one chunk have failed.
 func (l *Leased) giveBackAll(ctx context.Context, all []leftover) error {
 	var first error
 	returned := 0
