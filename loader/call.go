@@ -68,8 +68,8 @@ func (c *call) runObserved(ctx context.Context) ([]int64, error) {
 
 // Where the words of a command stand: EVALSHA, SHA1, the number of keys, keys, arguments.
 const (
-	keyCount = 2
-	firstKey = 3
+	keyCountAt = 2
+	firstKey   = 3
 )
 
 // call is one run of a script, with all its attempts. run makes them for a single call. A Batch makes them for many
@@ -112,7 +112,7 @@ type call struct {
 
 // newCall makes a call of a script whose reply has at least this many fields.
 func newCall(l *Loader, script *sluice.Script, words []any, fields int) call {
-	keys, _ := words[keyCount].(int)
+	keys, _ := words[keyCountAt].(int)
 	c := call{limits: l, script: script, words: words, keys: keys, fields: fields, timeout: l.deadlines.timeout}
 	c.inspect()
 	return c

@@ -43,7 +43,7 @@ func TestCodeOf(t *testing.T) {
 func TestCommandGivenUpDoesNothing(t *testing.T) {
 	words := func() []any { return []any{"evalsha", "sum", 1, "key"} }
 	written := func(c *command) string {
-		keys, err := c.Args()[keyCount].(encoding.BinaryMarshaler).MarshalBinary()
+		keys, err := c.Args()[keyCountAt].(encoding.BinaryMarshaler).MarshalBinary()
 		if err != nil {
 			t.Error(err)
 		}

@@ -103,7 +103,7 @@ func (c core) localDecision(d Decision, buckets []bucket, now time.Time) Decisio
 func (l *local) bucketsFor(key string, limits []Limit, now time.Time) []bucket {
 	buckets, known := l.subjects[key]
 	if !known {
-		l.makeRoom()
+		l.evictOne()
 	}
 	if missing := len(limits) - len(buckets); missing > 0 {
 		buckets = append(buckets, make([]bucket, missing)...)
@@ -118,8 +118,8 @@ func (l *local) bucketsFor(key string, limits []Limit, now time.Time) []bucket {
 	return buckets
 }
 
-// makeRoom removes any subject if there are too many.
-func (l *local) makeRoom() {
+// evictOne removes any subject if there are too many.
+func (l *local) evictOne() {
 	if len(l.subjects) < localSubjects {
 		return
 	}
