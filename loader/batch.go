@@ -19,8 +19,8 @@ import (
 //	if err == nil && user.Granted && address.Granted {
 //
 // Each entry is a decision of its own, as by a single call: one that is denied or fails changes nothing about the
-// others, and what was granted stays granted. Cached denials (RememberDenials) are answered without asking. In a cluster
-// and a Ring each node gets its own pipeline, and a node that is down fails only its own entries.
+// others, and what was granted stays granted. Cached denials (RememberDenials) are answered without asking. In a
+// cluster and a Ring each node gets its own pipeline, and a node that is down fails only its own entries.
 //
 // Entries about the same subject of the same limiter are decided in the order in which they were added. Only entries
 // that have to be asked again (the script was missing, a server was not ready, a reply was lost) can be decided after a
@@ -72,9 +72,9 @@ func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 }
 
 // Do asks all entries. It returns the results in the order in which the entries were added; they are the ones that
-// Allow, AllowN, Peek and Reserve returned. Its error joins those of the results: it is nil if all entries were decided,
-// granted or not. Do takes no longer than the longest timeout of its limiters: see Timeout. Cost: one round trip, none
-// where no entry needs a server, two more if scripts are missing.
+// Allow, AllowN, Peek and Reserve returned. Its error joins those of the results: it is nil if all entries were
+// decided, granted or not. Do takes no longer than the longest timeout of its limiters: see Timeout. Cost: one round
+// trip, none where no entry needs a server, two more if scripts are missing.
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	entries := b.entries
 	b.entries = nil
@@ -114,7 +114,7 @@ type entry struct {
 
 func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
 	c, err := b.coreOf(limiter)
-	e := &entry{request: request{wrong: err}, answer: Result{Err: errBatchNotDone}, report: unreported}
+	e := &entry{request: request{argumentErr: err}, answer: Result{Err: errBatchNotDone}, report: unreported}
 	if err == nil {
 		if q.permits > 0 {
 			q.id = c.callID()
@@ -125,8 +125,8 @@ func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
 		e.request = c.request(subject, q)
 		e.observation = c.watch(subject, q)
 	}
-	if e.wrong != nil {
-		e.answer.Err = e.wrong
+	if e.argumentErr != nil {
+		e.answer.Err = e.argumentErr
 	}
 	b.entries = append(b.entries, e)
 	return &e.answer
@@ -250,13 +250,13 @@ func (l *Loader) prepareTogether(ctx context.Context, entries []*entry) {
 }
 
 func (l *Loader) loadMissing(ctx context.Context, entries []*entry) {
-	waiting := map[place][]*entry{}
+	waiting := map[loadTarget][]*entry{}
 	for _, e := range entries {
 		if !e.call.missing {
 			continue
 		}
 		node, _ := l.nodeOf(ctx, e.call.key()) // without one, loading says why
-		p := place{e.call.script, node, e.call.loadsEverywhere()}
+		p := loadTarget{e.call.script, node, e.call.loadsEverywhere()}
 		waiting[p] = append(waiting[p], e)
 	}
 	var groups [][]*entry

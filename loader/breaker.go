@@ -18,10 +18,10 @@ import (
 // see Breaker. Nothing was charged.
 var ErrBreakerOpen = errors.New("breaker is open")
 
-// Breaker stops sending calls to a server that does not answer. Use it with a policy, so that an outage costs callers no
-// time. After this many failures in a row (1 or more) calls fail at once with ErrBreakerOpen, or the limiter's policy
-// answers them. After the pause (above 0) one call is sent: if the server answers it, all are sent again; if not, the
-// next pause begins.
+// Breaker stops sending calls to a server that does not answer. Use it with a policy, so that an outage costs callers
+// no time. After this many failures in a row (1 or more) calls fail at once with ErrBreakerOpen, or the limiter's
+// policy answers them. After the pause (above 0) one call is sent: if the server answers it, all are sent again; if
+// not, the next pause begins.
 //
 // A failure is a connection that is lost or cannot be made, a reply that does not come before the deadline or
 // Timeout, or a reply that the server can answer nobody (LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, MAXCLIENTS). Every

@@ -71,10 +71,10 @@ func basicDecision(reply []int64) Decision {
 	}
 }
 
-// fields returns how many integers a reply to the limiter has.
-func (c core) fields() int { return basicFields + c.kind.moreFields + len(c.ring.windows) }
+// replyFields returns how many integers a reply to the limiter has.
+func (c core) replyFields() int { return minReplyFields + c.kind.moreFields + len(c.ring.windows) }
 
-const basicFields = 5
+const minReplyFields = 5
 
 // decisionOf returns the decision in the reply to a call.
 func (c core) decisionOf(call *call) Decision {

@@ -25,7 +25,7 @@ func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
 var gcra = kind{
 	name: "GCRA", largerLimiters: "; SliceRing holds more",
-	script: &sluice.GCRAV1, code: codeGCRA, canBook: true, capacity: burstCapacity, words: gcraWords, keys: onlyKey,
+	script: &sluice.GCRAV1, code: codeGCRA, canBook: true, capacity: burstCapacity, makeWords: gcraWords, keys: onlyKey,
 }
 
 // burstCapacity is the capacity of a GCRA.

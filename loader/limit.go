@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Never is the Wait of a Decision that no amount of waiting will turn, as with a limit of 0. It is 146 years, half of
-// what a time.Duration holds, so that adding to it does not overflow.
+// Never is the Wait of a Decision if waiting does not help, because the limit is 0. It is 146 years, half of the
+// largest time.Duration, so that adding to it does not overflow.
 const Never time.Duration = 1 << 62
 
 // Limit is how many permits a subject may have in any window.
 //
-// A Permits of 0 denies everything without asking Redis, for plans that do not include the thing at
-// all. A negative one is an *ArgumentError.
+// With 0 Permits everything is denied without asking Redis. Use that for plans that do not include a feature. A
+// negative number is an *ArgumentError.
 type Limit struct {
 	Permits int64         // permits in a window
-	Window  time.Duration // its length, from 1 ms to 366 days (9999 of a SliceRing), in whole microseconds
-	Burst   int64         // of a GCRA the most permits at once, 0 means Permits; of all others 0
+	Window  time.Duration // 1 ms to 366 days (SliceRing: 9999 days), in whole microseconds
+	Burst   int64         // GCRA: maximum number of permits at once, 0 means Permits; all others: 0
 }
 
 // PerSecond is a limit of n permits in a second.
@@ -31,10 +31,10 @@ func PerMinute(n int64) Limit { return Limit{Permits: n, Window: time.Minute} }
 // PerHour is a limit of n permits in an hour.
 func PerHour(n int64) Limit { return Limit{Permits: n, Window: time.Hour} }
 
-// PerDay is a limit of n permits in 24 hours, whenever they begin.
+// PerDay is a limit of n permits in any 24 hours.
 func PerDay(n int64) Limit { return Limit{Permits: n, Window: 24 * time.Hour} }
 
-// burst is the most permits that GCRA grants at once.
+// burst returns how many permits a GCRA grants at once.
 func (l Limit) burst() int64 {
 	if l.Burst == 0 {
 		return l.Permits
@@ -42,7 +42,7 @@ func (l Limit) burst() int64 {
 	return l.Burst
 }
 
-// checkLimit is what is wrong with a limit for this limiter.
+// checkLimit returns what is wrong with a limit for this limiter.
 func (s *settings) checkLimit(l Limit) error {
 	switch most, burst := s.kind.maxArgument("limit", "rate", "limit_i"), s.kind.maxArgument("burst"); {
 	case l.Permits < 0:
@@ -74,7 +74,7 @@ func (s *settings) checkLimit(l Limit) error {
 	return nil
 }
 
-// errLimitTooLarge is the error of a limit of more permits than the script takes, with the limiters that take more.
+// errLimitTooLarge is the error of a limit that the script does not take. It names the limiters that do.
 func (s *settings) errLimitTooLarge(permits, most int64) error {
 	return &ArgumentError{
 		Limiter: s.name, Argument: "permits", Value: strconv.FormatInt(permits, 10), Want: fmt.Sprintf("%d or less", most),
@@ -82,7 +82,7 @@ func (s *settings) errLimitTooLarge(permits, most int64) error {
 	}
 }
 
-// checkWindow is what is wrong with the length of a window.
+// checkWindow returns what is wrong with the length of a window.
 func (s *settings) checkWindow(d time.Duration) error {
 	switch longest := s.kind.maxWindow(); {
 	case d < minWindow || d > longest:
@@ -93,10 +93,10 @@ func (s *settings) checkWindow(d time.Duration) error {
 	return nil
 }
 
-// minWindow is the shortest that the scripts take.
+// minWindow is the shortest window that the scripts take.
 const minWindow = time.Millisecond
 
-// maxWindow is the longest window that the script takes.
+// maxWindow returns the longest window that the script takes.
 func (k *kind) maxWindow() time.Duration {
 	if k == &sliceRing {
 		return maxWindowSlices * maxSlice
@@ -104,10 +104,11 @@ func (k *kind) maxWindow() time.Duration {
 	return time.Duration(k.maxArgument("window", "interval")) * time.Microsecond
 }
 
-// maxReturnUS is how long a burst of gcra may take to come back, in microseconds.
+// maxReturnUS is the longest time, in microseconds, in which gcra may refill a whole burst.
 const maxReturnUS = 1 << 52
 
-// maxBurst is the largest burst that comes back in that time, exactly as gcra reckons it: burst * window / permits.
+// maxBurst returns the largest burst that is refilled in that time, computed exactly as gcra does: burst * window /
+// permits.
 func maxBurst(l Limit) int64 {
 	window := uint64(l.Window.Microseconds())
 	hi, lo := bits.Mul64(maxReturnUS, uint64(l.Permits))
@@ -118,7 +119,7 @@ func maxBurst(l Limit) int64 {
 	return int64(min(most, math.MaxInt64))
 }
 
-// span is a length of time for people: whole days are days.
+// span formats a duration for people: whole days as days.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d < 2*day || d%day != 0 {

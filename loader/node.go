@@ -57,8 +57,8 @@ func (n Node) Loaded(ctx context.Context, scripts ...*sluice.Script) ([]bool, er
 	})
 }
 
-// lookUpTimeout bounds how long a ClusterClient is asked for its nodes for the first time.
-const lookUpTimeout = 5 * time.Second
+// firstLookupTimeout bounds how long a ClusterClient is asked for its nodes for the first time.
+const firstLookupTimeout = 5 * time.Second
 
 // nodeOf is the node that decides about a key, nil where there is only one. The first time a ClusterClient has to ask
 // its seeds, of which some may be dead: that goes on when the caller has gone.
@@ -67,8 +67,8 @@ func (l *Loader) nodeOf(ctx context.Context, key string) (*redis.Client, error) 
 		return l.nodeForKey(ctx, key)
 	}
 	if _, ok := l.nodes.(clusterClient); ok {
-		err := l.loads.doOnce(ctx, &l.tasks, place{}, func() error {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookUpTimeout)
+		err := l.loads.doOnce(ctx, &l.tasks, loadTarget{}, func() error {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstLookupTimeout)
 			defer cancel()
 			_, err := l.nodeForKey(ctx, key)
 			return err

@@ -144,7 +144,8 @@ func (o *observation) sleep(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// watch makes the observation of a script that is called directly, nil if there is no observer or the script decides nothing.
+// watch makes the observation of a script that is called directly, nil if there is no observer or the script decides
+// nothing.
 func (c *call) watch() *observation {
 	if c.limits.observer == nil || !decides(c.script) {
 		return nil

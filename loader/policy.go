@@ -17,8 +17,8 @@ import (
 // A policy also answers in the place of an *OutcomeUnknownError. The caller has its permits once, and Redis may have
 // charged for them once: nothing is charged twice, and nothing is sent again later.
 //
-// Wait returns at once, and Reserve is granted at once: nothing is booked. Peek shows the whole limit. Reset, Cancel and
-// SetLimit have no policy: their errors stay errors.
+// Wait returns at once, and Reserve is granted at once: nothing is booked. Peek shows the whole limit. Reset, Cancel
+// and SetLimit have no policy: their errors stay errors.
 func FailOpen() LimiterOption {
 	return func(s *settings) { s.setFallback("FailOpen", grantAll) }
 }

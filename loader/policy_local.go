@@ -11,8 +11,8 @@ import (
 // maxWaitUS is the longest Wait of a local decision, in microseconds: some 140 years.
 const maxWaitUS = 1 << 52
 
-// localSubjects is how many subjects FailLocal holds at once, of some 240 bytes each.
-const localSubjects = 10000
+// maxLocalSubjects is how many subjects FailLocal holds at once, of some 240 bytes each.
+const maxLocalSubjects = 10000
 
 // FailLocal limits in this process while Redis does not decide, at a share of the limit: above 0, at most 1. It marks
 // the Decision Degraded. Use it where the limit should hold roughly even without Redis: n processes that share the load
@@ -120,7 +120,7 @@ func (l *local) bucketsFor(key string, limits []Limit, now time.Time) []bucket {
 
 // evictOne removes any subject if there are too many.
 func (l *local) evictOne() {
-	if len(l.subjects) < localSubjects {
+	if len(l.subjects) < maxLocalSubjects {
 		return
 	}
 	for other := range l.subjects {

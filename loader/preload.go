@@ -49,8 +49,8 @@ func load(ctx context.Context, on redis.Scripter, script *sluice.Script) error {
 	return nil
 }
 
-// place is where a script is loaded.
-type place struct {
+// loadTarget is where a script is loaded.
+type loadTarget struct {
 	script *sluice.Script
 	node   *redis.Client // nil: the only one
 	all    bool          // every master
@@ -58,7 +58,7 @@ type place struct {
 
 // load loads a script on the node of a key, or on every master. Callers who need it at the same time share the call.
 func (l *Loader) load(ctx context.Context, script *sluice.Script, key string, all bool) error {
-	to := place{script: script}
+	to := loadTarget{script: script}
 	_, cluster := l.nodes.(clusterClient)
 	if to.all = all && cluster; !to.all {
 		node, err := l.nodeOf(ctx, key)
@@ -74,7 +74,7 @@ func (l *Loader) load(ctx context.Context, script *sluice.Script, key string, al
 	})
 }
 
-func (l *Loader) loadOn(ctx context.Context, to place) error {
+func (l *Loader) loadOn(ctx context.Context, to loadTarget) error {
 	switch {
 	case to.all:
 		return l.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -110,7 +110,7 @@ func (l *Loader) eachMaster(ctx context.Context, do func(context.Context, *redis
 // loads are calls that are made once for all who need them at the same time.
 type loads struct {
 	mu    sync.Mutex
-	calls map[place]*sharedCall
+	calls map[loadTarget]*sharedCall
 }
 
 // sharedCall is one of them.
@@ -122,7 +122,7 @@ type sharedCall struct {
 
 // doOnce calls do, unless somebody is calling it at the moment, and returns the error, or the context's as soon as the
 // context ends. The call goes on then.
-func (s *loads) doOnce(ctx context.Context, ts *tasks, key place, do func() error) error {
+func (s *loads) doOnce(ctx context.Context, ts *tasks, key loadTarget, do func() error) error {
 	c := s.getOrStart(ts, key, do)
 	select {
 	case <-c.done:
@@ -133,14 +133,14 @@ func (s *loads) doOnce(ctx context.Context, ts *tasks, key place, do func() erro
 	}
 }
 
-func (s *loads) getOrStart(ts *tasks, key place, do func() error) *sharedCall {
+func (s *loads) getOrStart(ts *tasks, key loadTarget, do func() error) *sharedCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.calls[key]; c != nil {
 		return c
 	}
 	if s.calls == nil {
-		s.calls = map[place]*sharedCall{}
+		s.calls = map[loadTarget]*sharedCall{}
 	}
 	c := &sharedCall{done: make(chan struct{})}
 	s.calls[key] = c

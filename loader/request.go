@@ -17,14 +17,14 @@ type request struct {
 	limiter     core
 	subject     string
 	question    question
-	observation *observation // nil: nobody watches
+	observation *observation // nil: no Observe
 	inWait      bool         // of a Wait, which tells the observer itself
 
-	call     call
-	wrong    error // the question cannot be asked
-	ctxEnded bool  // the context had ended before it was asked
-	answered bool  // without the server
-	pending  pendingDenial
+	call        call
+	argumentErr error // the question cannot be asked
+	ctxEnded    bool  // the context had ended before it was asked
+	answered    bool  // without the server
+	pending     pendingDenial
 
 	decision Decision
 	err      error
@@ -65,7 +65,7 @@ func (r *request) do(ctx context.Context) (Decision, error) {
 // request is a question about a subject, checked and ready to be asked.
 func (c core) request(subject string, q question) request {
 	r := request{limiter: c, subject: subject, question: q}
-	r.wrong = r.makeCall()
+	r.argumentErr = r.makeCall()
 	return r
 }
 
@@ -86,7 +86,7 @@ func (r *request) makeCall() error {
 	if err := c.errTooMany(q, capacity); err != nil {
 		return err
 	}
-	r.call = newCall(c.limits, c.kind.script, c.kind.words(c, key, q), c.fields())
+	r.call = newCall(c.limits, c.kind.script, c.kind.makeWords(c, key, q), c.replyFields())
 	r.call.timeout = c.timeout()
 	if q.permits > 0 && q.maxWait == 0 && !c.kind.hasIDs {
 		r.call.allowGroup(q.permits, capacity)
@@ -113,8 +113,8 @@ func (r *request) start(ctx context.Context) context.Context {
 	}
 	r.ctxEnded = ctx.Err() != nil
 	switch {
-	case r.wrong != nil:
-		r.err, r.answered = r.wrong, true
+	case r.argumentErr != nil:
+		r.err, r.answered = r.argumentErr, true
 	case r.call.script == nil:
 		r.decision, r.answered = r.limiter.zeroLimit(), true
 	default:

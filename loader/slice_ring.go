@@ -52,7 +52,7 @@ func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWind
 
 var sliceRing = kind{
 	name:   "SliceRing",
-	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: smallestLimit, words: sliceRingWords, detail: sliceRingDetail, keys: onlyKey,
+	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: smallestLimit, makeWords: sliceRingWords, detail: sliceRingDetail, keys: onlyKey,
 }
 
 func sliceRingWords(c core, key string, q question) []any {
@@ -72,7 +72,7 @@ func sliceRingDetail(c core, d Decision, reply []int64) Decision {
 		widest = max(widest, w.Slices)
 	}
 	return c.describe(d, func(i int) (remaining int64, resetAfter time.Duration) {
-		w, count := c.ring.windows[i], reply[basicFields+i]
+		w, count := c.ring.windows[i], reply[minReplyFields+i]
 		if count > 0 { // the widest window is the last to be empty, by the slices that it has more
 			resetAfter = max(d.ResetAfter-time.Duration(widest-w.Slices)*c.slice, 0)
 		}

@@ -27,8 +27,8 @@ const (
 	abandoned // its caller has gone
 )
 
-// tasks runs tasks, each in a goroutine of its own. None waits for the next: a test that looks for leaked goroutines, or
-// runs in a testing/synctest bubble, finds none when the calls have ended.
+// tasks runs tasks, each in a goroutine of its own. None waits for the next: a test that looks for leaked goroutines,
+// or runs in a testing/synctest bubble, finds none when the calls have ended.
 type tasks struct {
 	eventLog *eventLog
 	free     sync.Pool // of tasks

@@ -56,7 +56,7 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 
 var tokenBucket = kind{
 	name: "TokenBucket", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
-	script: &sluice.TokenBucketV1, code: codeTokenBucket, canBook: true, capacity: storedCapacity, words: tokenBucketWords,
+	script: &sluice.TokenBucketV1, code: codeTokenBucket, canBook: true, capacity: storedCapacity, makeWords: tokenBucketWords,
 	moreFields: 2, detail: tokenBucketDetail, keys: permitKeys,
 }
 
@@ -70,7 +70,7 @@ func tokenBucketWords(c core, key string, q question) []any {
 
 // tokenBucketDetail adds the limit that is stored, which the reply ends with.
 func tokenBucketDetail(_ core, d Decision, reply []int64) Decision {
-	d.Limit = Limit{Permits: reply[basicFields], Window: time.Duration(reply[basicFields+1]) * time.Microsecond}
+	d.Limit = Limit{Permits: reply[minReplyFields], Window: time.Duration(reply[minReplyFields+1]) * time.Microsecond}
 	return d
 }
 

@@ -56,7 +56,7 @@ type waiter struct {
 	n       int64
 	id      string
 	seen    *observation
-	decide  func(context.Context, question) (Decision, error)
+	ask     func(context.Context, question) (Decision, error)
 
 	failures int                  // in a row
 	lost     *OutcomeUnknownError // it may have booked
@@ -66,7 +66,7 @@ type waiter struct {
 func (c core) waiter(
 	ctx context.Context, subject string, n int64, seen *observation, decide func(context.Context, question) (Decision, error),
 ) *waiter {
-	return &waiter{core: c, patience: c.patience(ctx), subject: subject, n: n, id: c.callID(), seen: seen, decide: decide}
+	return &waiter{core: c, patience: c.patience(ctx), subject: subject, n: n, id: c.callID(), seen: seen, ask: decide}
 }
 
 // run asks until the permits may be used, or until waiting cannot help.
@@ -75,7 +75,7 @@ func (w *waiter) run(ctx context.Context) error {
 		return errNoPermits(w.limiterName(), w.n)
 	}
 	for {
-		d, err := w.decide(ctx, question{method: "Wait", permits: w.n, maxWait: min(w.timeLeft(), w.maxBookingPerCall()), id: w.id})
+		d, err := w.ask(ctx, question{method: "Wait", permits: w.n, maxWait: min(w.timeLeft(), w.maxBookingPerCall()), id: w.id})
 		var over bool
 		if err != nil {
 			over = !w.pauseAfterFailure(ctx, err)
@@ -130,14 +130,14 @@ func (c core) maxBookingPerCall() time.Duration {
 
 // How permits that nobody waits for any more are given back.
 const (
-	giveBackTries = 5                      // where it is not known whether they were booked
-	giveBackPause = 250 * time.Millisecond // before the second; then 750 ms, and so on
-	giveBackAfter = 30 * time.Second       // of waiting for a command that does not come to an end
+	maxGiveBackTries = 5                      // where it is not known whether they were booked
+	giveBackPause    = 250 * time.Millisecond // before the second; then 750 ms, and so on
+	maxGiveBackDelay = 30 * time.Second       // of waiting for a command that does not come to an end
 )
 
-// giveBackLater gives permits back in the background where that can be done: the script knows them by an id, which nobody else
-// has. Where it is not known whether they were booked (maybe), the command has to come to an end first, or the return
-// could overtake it.
+// giveBackLater gives permits back in the background where that can be done: the script knows them by an id, which
+// nobody else has. Where it is not known whether they were booked (maybe), the command has to come to an end first, or
+// the return could overtake it.
 func (c core) giveBackLater(ctx context.Context, subject, id string, n int64, maybe bool, inFlight <-chan struct{}) {
 	if !c.kind.hasIDs || c.id != "" {
 		return
@@ -147,7 +147,7 @@ func (c core) giveBackLater(ctx context.Context, subject, id string, n int64, ma
 		if inFlight != nil {
 			awaitEnd(inFlight)
 		}
-		for try := range giveBackTries {
+		for try := range maxGiveBackTries {
 			_ = sleep(ctx, giveBackPause<<try-giveBackPause)
 			returned, err := c.giveBack(ctx, subject, id, n)
 			if returned > 0 || err == nil && !maybe || errors.Is(err, redis.ErrClosed) {
@@ -159,7 +159,7 @@ func (c core) giveBackLater(ctx context.Context, subject, id string, n int64, ma
 }
 
 func awaitEnd(inFlight <-chan struct{}) {
-	t := time.NewTimer(giveBackAfter)
+	t := time.NewTimer(maxGiveBackDelay)
 	defer t.Stop()
 	select {
 	case <-inFlight:
