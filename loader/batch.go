@@ -156,7 +156,7 @@ func (b *Batch) coreOf(limiter Limiter) (core, error) {
 	case SliceRing:
 		c = l.core
 	case *Leased:
-		return core{}, &ArgumentError{Argument: "limiter", Want: "the SliceRing of the Leased, or to ask the Leased by itself"}
+		return core{}, &ArgumentError{Argument: "limiter", Want: "its SliceRing, not a Leased"}
 	}
 	if c.settings == nil || c.limits != b.limits {
 		return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Loader of the batch made"}

@@ -13,7 +13,7 @@ import (
 // Logger logs the rare events that operators want to know about. Without it, or with nil, nothing is logged.
 //
 //	level  message               attributes
-//	INFO   script loaded         script, sha1, node: the server did not have the script (new, restarted, failed over, flushed)
+//	INFO   script loaded         script, sha1, node: the server did not have the script
 //	WARN   outcome unknown       script, error: a decision was sent and no reply came
 //	WARN   decision given up     script, error: there is no decision, and retries did not help
 //	WARN   breaker open          node: it does not answer, so no calls are sent for a while
@@ -105,7 +105,8 @@ func (l *eventLog) panicked(r *raised) {
 		return
 	}
 	defer func() { _ = recover() }()
-	l.log(context.Background(), slog.LevelError, "panic given up", "", slog.Any("panic", r.value), slog.String("stack", string(r.stack)))
+	l.log(context.Background(), slog.LevelError, "panic given up", "",
+		slog.Any("panic", r.value), slog.String("stack", string(r.stack)))
 }
 
 // isCallersError reports whether an error was caused by the caller, is about a single key, or has been logged already.

@@ -51,7 +51,8 @@ func (s *sharing) groupOf(c *call) *group {
 	switch {
 	case g == nil:
 		g = &group{
-			groupKey: key, script: c.script, keys: c.keys, words: c.words[firstKey:], permitsAt: c.permitsAt, maxCallers: c.maxGroup,
+			groupKey: key, script: c.script, keys: c.keys, words: c.words[firstKey:],
+			permitsAt: c.permitsAt, maxCallers: c.maxGroup,
 		}
 		s.groups[key] = g
 	case g.script != c.script || !slices.Equal(g.words, c.words[firstKey:]):

@@ -24,7 +24,8 @@ func (b ListLog) With(limit Limit) ListLog { return ListLog{booker{b.with(limit)
 
 var listLog = kind{
 	name: "ListLog", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
-	script: &sluice.ListLogV1, code: codeListLog, canBook: true, capacity: limitCapacity, makeWords: listLogWords, keys: onlyKey,
+	script: &sluice.ListLogV1, code: codeListLog, canBook: true, capacity: limitCapacity,
+	makeWords: listLogWords, keys: onlyKey,
 }
 
 func listLogWords(c core, key string, q question) []any {

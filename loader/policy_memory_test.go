@@ -14,13 +14,13 @@ func TestLocalSubjectsAreBounded(t *testing.T) {
 		d, ok := l.decideLocally(c, key, question{permits: 1})
 		return ok && d.Granted
 	}
-	for i := range 2 * localSubjects {
+	for i := range 2 * maxLocalSubjects {
 		key := strconv.Itoa(i)
 		if !ask(key) || ask(key) {
 			t.Fatalf("subject %d: want the first granted, the second denied", i)
 		}
 	}
-	if len(l.subjects) != localSubjects {
-		t.Errorf("%d subjects, want %d", len(l.subjects), localSubjects)
+	if len(l.subjects) != maxLocalSubjects {
+		t.Errorf("%d subjects, want %d", len(l.subjects), maxLocalSubjects)
 	}
 }

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// request is one decision, from what its caller asks to what the caller is answered. It takes these steps:
+// request is one decision, from the question to the answer. Its steps are:
 //
-//	start    the observer is told; a wrong argument, a limit of 0 or a cached denial answers at once
-//	call     the script is asked, and asked again where that is safe: see call
-//	finish   a denial is remembered, a fallback answers a failure, the observer is told
+//	start    tells the observer; answers at once if an argument is wrong, the limit is 0 or a denial is cached
+//	call     runs the script: see call.run
+//	finish   caches a denial, lets the policy answer after a failure, tells the observer
 //
-// A single call takes them one after the other (see decide), a Batch each step for all of its requests.
+// A single call makes one step after the other: see do. A Batch makes each step for all of its requests.
 type request struct {
 	limiter     core
 	subject     string
 	question    question
-	observation *observation // nil: no Observe
-	inWait      bool         // of a Wait, which tells the observer itself
+	observation *observation // nil: no observer
+	inWait      bool         // a WaitN made it, which tells the observer itself
 
 	call        call
 	argumentErr error // the question cannot be asked
@@ -33,7 +33,7 @@ type request struct {
 // question is what is asked of a limiter.
 type question struct {
 	method  string        // for errors and observers: "AllowN"
-	permits int64         // 0 only looks
+	permits int64         // 0: Peek
 	maxWait time.Duration // how far ahead the permits may be booked
 	id      string
 }
@@ -51,7 +51,7 @@ func (c core) decide(ctx context.Context, subject string, q question) (Decision,
 	return r.do(ctx)
 }
 
-// do takes the steps of a request that is sent by itself.
+// do makes all steps of a request that is sent by itself.
 func (r *request) do(ctx context.Context) (Decision, error) {
 	ctx = r.start(ctx)
 	defer r.abort()
@@ -62,14 +62,14 @@ func (r *request) do(ctx context.Context) (Decision, error) {
 	return r.decision, r.err
 }
 
-// request is a question about a subject, checked and ready to be asked.
+// request makes the request of a question about a subject.
 func (c core) request(subject string, q question) request {
 	r := request{limiter: c, subject: subject, question: q}
 	r.argumentErr = r.makeCall()
 	return r
 }
 
-// makeCall makes the call that decides. There is none where the limit is 0.
+// makeCall checks the question, and makes the call that decides. It makes none if the limit is 0.
 func (r *request) makeCall() error {
 	c, q := r.limiter, r.question
 	key, err := c.key(r.subject)
@@ -94,7 +94,7 @@ func (r *request) makeCall() error {
 	return nil
 }
 
-// errTooMany is the error of a question for more permits than could ever be granted.
+// errTooMany is the error of a question for more permits than could ever be granted, nil for other questions.
 func (c core) errTooMany(q question, capacity int64) error {
 	aCall, why := c.kind.maxArgument("permits"), ""
 	if aCall < capacity {
@@ -106,7 +106,7 @@ func (c core) errTooMany(q question, capacity int64) error {
 	return fmt.Errorf("loader: %s: %s(n=%d) %w %d%s", c.name, q.method, q.permits, ErrExceedsLimit, capacity, why)
 }
 
-// start tells the observer, and answers what needs no server. It returns the context of the decision.
+// start tells the observer, and answers if no server has to be asked. It returns the context of the decision.
 func (r *request) start(ctx context.Context) context.Context {
 	if !r.inWait {
 		ctx = r.observation.begin(ctx)
@@ -126,7 +126,7 @@ func (r *request) start(ctx context.Context) context.Context {
 	return ctx
 }
 
-// finish takes the answer from the call, and tells the observer.
+// finish takes the outcome of the call, and tells the observer.
 func (r *request) finish(ctx context.Context) {
 	if !r.answered {
 		r.takeOutcome(ctx)
@@ -137,7 +137,7 @@ func (r *request) finish(ctx context.Context) {
 	}
 }
 
-// takeOutcome does with the call's answer what the limiter was asked to do.
+// takeOutcome makes the decision from the call's reply, or lets the policy decide.
 func (r *request) takeOutcome(ctx context.Context) {
 	r.call.report(ctx, r.observation)
 	if r.err = r.call.err; r.err == nil {
@@ -149,7 +149,7 @@ func (r *request) takeOutcome(ctx context.Context) {
 	}
 }
 
-// abort tells the observer of a request that a panic has ended. It is for deferred functions.
+// abort tells the observer of a panic, if there was one. It is for deferred functions.
 func (r *request) abort() {
 	if !r.inWait {
 		r.observation.abort()

@@ -52,7 +52,8 @@ func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWind
 
 var sliceRing = kind{
 	name:   "SliceRing",
-	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: smallestLimit, makeWords: sliceRingWords, detail: sliceRingDetail, keys: onlyKey,
+	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: smallestLimit,
+	makeWords: sliceRingWords, detail: sliceRingDetail, keys: onlyKey,
 }
 
 func sliceRingWords(c core, key string, q question) []any {
@@ -130,7 +131,8 @@ func (c core) withWindows(limits []Limit) core {
 		if c.limitErr = c.checkSlices(limit); c.limitErr != nil {
 			return c
 		}
-		c.ring.windows[i] = bindings.SliceRingV1Window{Slices: divideUp(limit.Window+c.leaseAge, c.slice) + 1, Limit: limit.Permits}
+		covering := divideUp(limit.Window+c.leaseAge, c.slice)
+		c.ring.windows[i] = bindings.SliceRingV1Window{Slices: covering + 1, Limit: limit.Permits}
 	}
 	return c
 }

@@ -56,8 +56,8 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 
 var tokenBucket = kind{
 	name: "TokenBucket", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
-	script: &sluice.TokenBucketV1, code: codeTokenBucket, canBook: true, capacity: storedCapacity, makeWords: tokenBucketWords,
-	moreFields: 2, detail: tokenBucketDetail, keys: permitKeys,
+	script: &sluice.TokenBucketV1, code: codeTokenBucket, canBook: true, capacity: storedCapacity,
+	makeWords: tokenBucketWords, moreFields: 2, detail: tokenBucketDetail, keys: permitKeys,
 }
 
 func tokenBucketWords(c core, key string, q question) []any {

@@ -60,8 +60,10 @@ func (b ZSetLog) Cancel(ctx context.Context, subject string, n int64) error {
 }
 
 var zsetLog = kind{
-	name: "ZSetLog", largerLimiters: "; ListLog, GCRA or SliceRing hold more", largerCalls: "; ListLog, GCRA or SliceRing take more",
-	script: &sluice.ZSetLogV1, code: codeZSetLog, hasIDs: true, canBook: true, capacity: limitCapacity, makeWords: zsetLogWords, keys: onlyKey,
+	name: "ZSetLog", largerLimiters: "; ListLog, GCRA or SliceRing hold more",
+	largerCalls: "; ListLog, GCRA or SliceRing take more",
+	script:      &sluice.ZSetLogV1, code: codeZSetLog, hasIDs: true, canBook: true, capacity: limitCapacity,
+	makeWords: zsetLogWords, keys: onlyKey,
 }
 
 func zsetLogWords(c core, key string, q question) []any {
