@@ -125,7 +125,7 @@ func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err err
 	return d.Granted || err != nil, err
 }
 
-// maxBookingPerCall returns how far ahead one call can book.
+// maxBookingPerCall returns how far ahead the script can book, 0 if it cannot.
 func (c core) maxBookingPerCall() time.Duration {
 	if c.settings == nil || !c.kind.canBook {
 		return 0
