@@ -35,7 +35,7 @@ func (n Node) loadAll(ctx context.Context, scripts []sluice.Script) error {
 	return nil
 }
 
-// errAltered is of a script that something between here and the server has changed.
+// errAltered is the error of a script that was changed between this process and the server.
 var errAltered = errors.New("script was changed in transit")
 
 func load(ctx context.Context, on redis.Scripter, script *sluice.Script) error {

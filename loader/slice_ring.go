@@ -11,30 +11,35 @@ import (
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
-// SliceRing counts permits by slices of time and holds up to eight windows over them, all together or
-// none: "1000 a minute and 10000 an hour". It takes at most 8 bytes a slice however many permits there
-// are. A window is enforced on the slice that is running and on as many before it as cover the window:
-// never more than the limit in any window, and up to two slices more strictly than it says. It
-// cannot book: Wait sleeps and asks again, so it is not first come, first served. Limits go up to 10^9.
-// The zero SliceRing is not ready for use: see Loader.SliceRing.
+// SliceRing limits with one to eight windows at once: "1000 a minute and 10000 an hour". A permit is granted by all
+// windows or by none.
+//
+// It counts permits by slices of time, and takes at most 8 bytes a slice, however many permits there are. A window
+// covers the current slice and as many before it as the window is long. So no interval of one window ever holds more
+// than the limit, and the limit is enforced as if the window were longer by up to two slices. Limits go up to 10^9.
+//
+// It cannot book: Wait sleeps and asks again, so it is not first come, first served. The zero SliceRing is not ready
+// for use: see Loader.SliceRing.
 type SliceRing struct{ core }
 
 // The ranges of slice_ring.
 const (
-	slicesPerWindow = 60   // of the shortest window, by default
-	maxWindowSlices = 9999 // what the longest window covers at most: its last slice, the 10000th, is never a whole one
+	slicesPerWindow = 60   // default, for the shortest window
+	maxWindowSlices = 9999 // whole slices in the longest window; the current one is the 10000th
 	minSlice        = time.Millisecond
 	maxSlice        = 24 * time.Hour
 	ringResolution  = time.Microsecond
 )
 
-// SliceRing returns the limiter of this name. Use it for several windows at once, and for limits in the millions.
-// Cost: nothing is sent. Call Check where the program starts.
+// SliceRing returns the limiter of this name. Use it for several windows at once, and for limits in the millions. Call
+// Check when the program starts. It takes one to eight limits, with windows of 1 ms to 9999 days, the longest up to
+// 9999 times the shortest.
 //
-// It takes one to eight windows, from 1 ms to 9999 days, the longest up to
-// 9999 times the shortest. The slices are a sixtieth of the shortest window long, and a day at most, or longer where
-// the longest window would otherwise take more than 10000; the option Slice sets them. They are a part of the key, so
-// keep the shortest and the longest window, or set Slice, where several programs share a limiter.
+// By default a slice is a sixtieth of the shortest window, and a day at most. It is longer if the longest window would
+// otherwise have more than 9999 slices. The option Slice sets another length. The length is a part of the key: programs
+// that share a limiter need the same shortest and longest window, or the same Slice.
+//
+// Cost: nothing is sent.
 func (l *Loader) SliceRing(name string, limits []Limit, opts ...LimiterOption) SliceRing {
 	s := l.configure(&sliceRing, name, opts)
 	if s.slice == 0 {
@@ -45,9 +50,9 @@ func (l *Loader) SliceRing(name string, limits []Limit, opts ...LimiterOption) S
 	return SliceRing{core{settings: s}.withWindows(limits)}
 }
 
-// With returns the limiter with other windows on the same slices. Use it where the limits depend on the customer or the
-// plan: the new ones apply at once to what has been granted before. A longer window than before counts from what the
-// ring still holds. Cost: nothing is sent; one small allocation.
+// With returns a copy with other windows on the same slices. Use it if the limits depend on the customer or the plan.
+// The new windows apply at once to what was granted before; a longer window than before counts from what the ring still
+// holds. Cost: nothing is sent; one small allocation.
 func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWindows(limits)} }
 
 var sliceRing = kind{
@@ -60,13 +65,13 @@ func sliceRingWords(c core, key string, q question) []any {
 	return bindings.SliceRingV1Args{Ring: key, Slice: c.slice, Permits: q.permits, Windows: c.ring.windows}.Words()
 }
 
-// ring is what a SliceRing has in the place of one limit: its windows, in the caller's order.
+// ring is the windows of a SliceRing, in the caller's order.
 type ring struct {
 	limits  []Limit
-	windows []bindings.SliceRingV1Window // that enforce them
+	windows []bindings.SliceRingV1Window // what the script is asked for
 }
 
-// sliceRingDetail adds the windows to a decision, of which the reply has the counts.
+// sliceRingDetail adds the state of the windows to a decision, from the counts in the reply.
 func sliceRingDetail(c core, d Decision, reply []int64) Decision {
 	var widest int64
 	for _, w := range c.ring.windows {
@@ -81,8 +86,7 @@ func sliceRingDetail(c core, d Decision, reply []int64) Decision {
 	})
 }
 
-// describe adds to a decision the limit that it was made by and, where there are several windows, the state of each,
-// the tightest first.
+// describe adds the limit to a decision and, if there are several windows, the state of each, tightest first.
 func (c core) describe(d Decision, state func(i int) (remaining int64, resetAfter time.Duration)) Decision {
 	d.Limit = c.limit
 	switch len(c.ring.limits) {
@@ -113,8 +117,8 @@ func smallestLimit(c core) int64 {
 	return least
 }
 
-// withWindows is the ring with these windows, each one slice longer than what covers it and the age of
-// leases: the slice that is running is never a whole one.
+// withWindows returns the ring with these windows. Each counts the slices that cover it and the LeaseAge, and one more,
+// because the current slice is never a whole one.
 func (c core) withWindows(limits []Limit) core {
 	if c.settings == nil || c.err != nil {
 		return c
@@ -137,7 +141,7 @@ func (c core) withWindows(limits []Limit) core {
 	return c
 }
 
-// checkSlices is what is wrong with one window of a ring.
+// checkSlices returns what is wrong with one limit of a ring.
 func (s *settings) checkSlices(limit Limit) error {
 	if err := s.checkLimit(limit); err != nil {
 		return err
@@ -160,11 +164,11 @@ func (s *settings) checkSlices(limit Limit) error {
 	return nil
 }
 
-// divideUp is how many pieces of this length cover d.
+// divideUp returns d / length, rounded up.
 func divideUp(d, length time.Duration) int64 { return int64((d + length - 1) / length) }
 
-// sliceFor is the default length of a slice: never longer than the shortest window. Limits of 0 need no window, and do
-// not count.
+// sliceFor returns the default length of a slice. It is never longer than the shortest window. Limits of 0 permits may
+// have no window, and do not count.
 func sliceFor(limits []Limit, leaseAge time.Duration) time.Duration {
 	least, most := Never, time.Duration(0)
 	for _, limit := range limits {

@@ -55,11 +55,11 @@ func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 type waiter struct {
 	core
 	patience
-	subject string
-	n       int64
-	id      string
-	seen    *observation
-	ask     func(context.Context, question) (Decision, error)
+	subject     string
+	n           int64
+	id          string
+	observation *observation
+	ask         func(context.Context, question) (Decision, error)
 
 	failures int                  // in a row
 	lost     *OutcomeUnknownError // of a call that may have booked
@@ -70,7 +70,7 @@ func (c core) waiter(
 	ctx context.Context, subject string, n int64, seen *observation,
 	ask func(context.Context, question) (Decision, error),
 ) *waiter {
-	return &waiter{core: c, patience: c.patience(ctx), subject: subject, n: n, id: c.callID(), seen: seen, ask: ask}
+	return &waiter{core: c, patience: c.patience(ctx), subject: subject, n: n, id: c.callID(), observation: seen, ask: ask}
 }
 
 // run asks until the permits may be used, or until waiting does not help.
@@ -99,7 +99,7 @@ func (w *waiter) pauseAfterFailure(ctx context.Context, err error) bool {
 		w.lost = unknown
 	}
 	w.failures++
-	if w.bounded() && mayHelp(err, w.kind.hasIDs) && w.seen.sleep(ctx, w.pause(w.failures)) == nil && w.timeLeft() > 0 {
+	if w.bounded() && mayHelp(err, w.kind.hasIDs) && w.observation.sleep(ctx, w.pause(w.failures)) == nil && w.timeLeft() > 0 {
 		return true
 	}
 	if w.lost != nil {
@@ -115,9 +115,9 @@ func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err err
 	case d.Wait == Never || d.Wait > w.timeLeft():
 		err = w.tooLong(w.limiterName(), w.n, d.Wait)
 	case d.Granted:
-		err = w.seen.sleep(ctx, d.Wait)
+		err = w.observation.sleep(ctx, d.Wait)
 	default:
-		err = w.seen.sleep(ctx, max(d.Wait-w.maxBookingPerCall(), minSleep))
+		err = w.observation.sleep(ctx, max(d.Wait-w.maxBookingPerCall(), minSleep))
 	}
 	if d.Granted && err != nil {
 		w.giveBackLater(ctx, w.subject, w.id, w.n, false, nil)
