@@ -119,7 +119,7 @@ func undecided(ctx context.Context, err error) bool {
 	return !argument && !state && !errors.Is(ctx.Err(), context.Canceled)
 }
 
-// mayHelp reports whether a retry after an error may help and cannot charge twice: nothing has run, or the call carries
+// mayHelp reports whether a retry after an error may help and cannot charge twice: nothing has run, or the call has
 // an id.
 func mayHelp(err error, ids bool) bool {
 	if errors.Is(err, ErrOutcomeUnknown) {

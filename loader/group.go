@@ -21,7 +21,7 @@ type groupKey struct {
 // of a group are in flight, new callers wait; then one command asks for the permits of many. Each caller gets the
 // answer that a single call would have got at that time.
 //
-// Nobody knows in advance how many callers Redis can grant permits to. So a group keeps two numbers. room is the number
+// How many callers Redis can grant permits to is not known in advance, so a group keeps two numbers. room is the number
 // of callers for whom permits remained after the last reply. More permits may have become free since; reach is the
 // number of callers beyond room that are tried in the next pipeline: see sizes and learn.
 type group struct {
@@ -40,7 +40,7 @@ type group struct {
 	reach     int64
 }
 
-// groupOf returns the group that a call joins, nil if its command cannot be shared: it may book, it carries an id, or
+// groupOf returns the group that a call joins, nil if its command cannot be shared: it may book, it has an id, or
 // it asks under another limit than the group.
 func (s *sharing) groupOf(c *call) *group {
 	if !c.mayJoin() {

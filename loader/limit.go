@@ -44,11 +44,11 @@ func (l Limit) burst() int64 {
 
 // checkLimit returns what is wrong with a limit for this limiter.
 func (s *settings) checkLimit(l Limit) error {
-	switch most, burst := s.kind.maxArgument("limit", "rate", "limit_i"), s.kind.maxArgument("burst"); {
+	switch upper, burst := s.kind.maxArgument("limit", "rate", "limit_i"), s.kind.maxArgument("burst"); {
 	case l.Permits < 0:
 		return s.errArgument("permits", l.Permits, "0 or more")
-	case l.Permits > most:
-		return s.errLimitTooLarge(l.Permits, most)
+	case l.Permits > upper:
+		return s.errLimitTooLarge(l.Permits, upper)
 	case l.Burst > 0 && s.kind != &gcra:
 		return &ArgumentError{
 			Limiter: s.name, Argument: "burst", Value: strconv.FormatInt(l.Burst, 10), Want: "0",
@@ -64,21 +64,27 @@ func (s *settings) checkLimit(l Limit) error {
 	if err := s.checkWindow(l.Window); err != nil {
 		return err
 	}
-	if most := maxBurst(l); l.Burst > most {
-		permits := "1 permit"
-		if l.Permits > 1 {
-			permits = fmt.Sprintf("%d permits", l.Permits)
-		}
-		return s.errArgument("burst", l.Burst, fmt.Sprintf("up to %d with %s in %s", most, permits, span(l.Window)))
+	return s.checkBurst(l)
+}
+
+// checkBurst returns an error if a burst takes too long to be refilled.
+func (s *settings) checkBurst(l Limit) error {
+	upper := maxBurst(l)
+	if l.Burst <= upper {
+		return nil
 	}
-	return nil
+	permits := "1 permit"
+	if l.Permits > 1 {
+		permits = fmt.Sprintf("%d permits", l.Permits)
+	}
+	return s.errArgument("burst", l.Burst, fmt.Sprintf("up to %d with %s in %s", upper, permits, span(l.Window)))
 }
 
 // errLimitTooLarge is the error of a limit that the script does not take. It names the limiters that do.
-func (s *settings) errLimitTooLarge(permits, most int64) error {
+func (s *settings) errLimitTooLarge(permits, upper int64) error {
 	return &ArgumentError{
-		Limiter: s.name, Argument: "permits", Value: strconv.FormatInt(permits, 10), Want: fmt.Sprintf("%d or less", most),
-		text: fmt.Sprintf("%d permits: %s holds %d%s", permits, s.kind.name, most, s.kind.largerLimiters),
+		Limiter: s.name, Argument: "permits", Value: strconv.FormatInt(permits, 10), Want: fmt.Sprintf("%d or less", upper),
+		text: fmt.Sprintf("%d permits: %s holds %d%s", permits, s.kind.name, upper, s.kind.largerLimiters),
 	}
 }
 
@@ -115,8 +121,8 @@ func maxBurst(l Limit) int64 {
 	if hi >= window {
 		return math.MaxInt64
 	}
-	most, _ := bits.Div64(hi, lo, window)
-	return int64(min(most, math.MaxInt64))
+	largest, _ := bits.Div64(hi, lo, window)
+	return int64(min(largest, math.MaxInt64))
 }
 
 // span formats a duration for people: whole days as days.

@@ -56,7 +56,7 @@ type kind struct {
 	largerCalls    string // for errors: which limiters grant more in one call
 	script         *sluice.Script
 	code           string
-	hasIDs         bool // a call carries an id: it may be repeated and given back
+	hasIDs         bool // a call has an id: it may be repeated and given back
 	canBook        bool // a max_wait is possible
 	capacity       func(core) int64
 	makeWords      func(c core, key string, q question) []any       // the command

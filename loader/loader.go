@@ -27,7 +27,7 @@
 // Check once, when the program starts, to find it.
 //
 // If a call was sent and no reply came, the error is an [*OutcomeUnknownError]: the call was charged once or not at
-// all. The loader sends a decision again only if the first one cannot have run, or if it carries a request id.
+// all. The loader sends a decision again only if the first one cannot have run, or if it has a request id.
 //
 // # Contexts
 //

@@ -27,7 +27,7 @@ const (
 // commands too. While a command of the group is in flight, further callers are collected; the next command asks for the
 // permits of as many callers as Redis can grant. Each caller gets the answer of a single call at that time, in the
 // order of asking. (Only the ResetAfter of a GCRA is that after the last of them.) So a hot subject costs Redis a few
-// commands per round trip, however many callers ask. ZSetLog, whose calls carry ids, and calls that book share
+// commands per round trip, however many callers ask. ZSetLog, whose calls have ids, and calls that book share
 // pipelines only.
 //
 // Contexts work as without it: if a caller leaves before its command is written, no decision is made for it. A pipeline

@@ -110,11 +110,11 @@ func (c core) describe(d Decision, state func(i int) (remaining int64, resetAfte
 
 // smallestLimit is the capacity of a SliceRing.
 func smallestLimit(c core) int64 {
-	least := c.ring.windows[0].Limit
+	smallest := c.ring.windows[0].Limit
 	for _, w := range c.ring.windows[1:] {
-		least = min(least, w.Limit)
+		smallest = min(smallest, w.Limit)
 	}
-	return least
+	return smallest
 }
 
 // withWindows returns the ring with these windows. Each counts the slices that cover it and the LeaseAge, and one more,
@@ -170,16 +170,16 @@ func divideUp(d, length time.Duration) int64 { return int64((d + length - 1) / l
 // sliceFor returns the default length of a slice. It is never longer than the shortest window. Limits of 0 permits may
 // have no window, and do not count.
 func sliceFor(limits []Limit, leaseAge time.Duration) time.Duration {
-	least, most := Never, time.Duration(0)
+	shortest, longest := Never, time.Duration(0)
 	for _, limit := range limits {
 		if limit.Window > 0 {
-			least, most = min(least, limit.Window), max(most, limit.Window)
+			shortest, longest = min(shortest, limit.Window), max(longest, limit.Window)
 		}
 	}
-	if most == 0 {
+	if longest == 0 {
 		return minSlice
 	}
-	slice := max(least/slicesPerWindow, time.Duration(divideUp(most+leaseAge, maxWindowSlices)))
+	slice := max(shortest/slicesPerWindow, time.Duration(divideUp(longest+leaseAge, maxWindowSlices)))
 	slice = time.Duration(divideUp(slice, ringResolution)) * ringResolution
-	return max(min(slice, least.Truncate(ringResolution), maxSlice), minSlice)
+	return max(min(slice, shortest.Truncate(ringResolution), maxSlice), minSlice)
 }

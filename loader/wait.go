@@ -30,7 +30,7 @@ func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(c
 // With a deadline or MaxWait, WaitN asks again during an outage: while Redis is down, loading or read-only, or a
 // Breaker is open. It pauses 10 to 250 ms between attempts, and returns the last error when the time is up. Without a
 // deadline and MaxWait it returns the error of the first call. After a lost reply only ZSetLog can ask again, because
-// its calls carry ids. The others return an *OutcomeUnknownError, and their booking may be lost: use ZSetLog for
+// its calls have ids. The others return an *OutcomeUnknownError, and their booking may be lost: use ZSetLog for
 // workers that must not lose capacity in an outage.
 //
 // If Redis loses its state (eviction, failover, a restart without persistence), callers who have booked ahead still use
@@ -199,8 +199,8 @@ const (
 
 // pause returns a random pause after this many failures in a row. It is not longer than timeLeft.
 func (p patience) pause(failures int) time.Duration {
-	most := min(minPause<<min(failures, 5), maxPause)
-	return min(most/2+rand.N(most/2), p.timeLeft())
+	upper := min(minPause<<min(failures, 5), maxPause)
+	return min(upper/2+rand.N(upper/2), p.timeLeft())
 }
 
 // timeLeft returns the rest of the time, in whole microseconds, at least 0.

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
-// ZSetLog is a sliding-window log with request ids, as exact as ListLog. Every call carries an id: after a lost reply
+// ZSetLog is a sliding-window log with request ids, as exact as ListLog. Every call has an id: after a lost reply
 // the loader asks again, and the call is charged once. Permits can be given back. The log is a sorted set that ZRANGE
 // shows. A permit takes about 130 bytes. The limit goes up to 10000, the permits of one call up to 500. The zero
 // ZSetLog is not ready for use: see Loader.ZSetLog.
@@ -29,7 +29,7 @@ func (l *Loader) ZSetLog(name string, limit Limit, opts ...LimiterOption) ZSetLo
 // SliceRing: a shorter window removes permits that a longer one still has to count. Cost: nothing is sent.
 func (b ZSetLog) With(limit Limit) ZSetLog { return ZSetLog{booker{b.with(limit)}} }
 
-// WithID returns a copy whose next calls carry this request id, Cancel too. Use it if requests may be repeated by
+// WithID returns a copy whose next calls, Cancel too, have this request id. Use it if requests may be repeated by
 // others than the loader: by queues, browsers or people.
 //
 //	d, err := codes.WithID(id).Allow(ctx, subject)
