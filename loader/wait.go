@@ -99,7 +99,8 @@ func (w *waiter) pauseAfterFailure(ctx context.Context, err error) bool {
 		w.lost = unknown
 	}
 	w.failures++
-	if w.bounded() && mayHelp(err, w.kind.hasIDs) && w.observation.sleep(ctx, w.pause(w.failures)) == nil && w.timeLeft() > 0 {
+	if w.bounded() && mayHelp(err, w.kind.hasIDs) &&
+		w.observation.sleep(ctx, w.pause(w.failures)) == nil && w.timeLeft() > 0 {
 		return true
 	}
 	if w.lost != nil {
