@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// word is the i-th argument of Call as it is sent. What go-redis would write in a way that scripts misread is an
-// *ArgumentError.
+// word returns the i-th argument of Call as it is sent. A type that go-redis would write in a form that scripts misread
+// is an *ArgumentError.
 func word(script *sluice.Script, i int, arg any) (any, error) {
 	field, ok := argumentAt(script, i)
 	if !ok { // the script says so
@@ -32,7 +32,7 @@ func word(script *sluice.Script, i int, arg any) (any, error) {
 	return nil, &ArgumentError{Script: nameOf(script), Argument: field.Name, Want: want}
 }
 
-// goTypes are those that an argument is taken as, for errors.
+// goTypes names the Go types that an argument may have, for errors.
 func goTypes(field sluice.Field) string {
 	switch field.Type {
 	case "us":
@@ -43,8 +43,8 @@ func goTypes(field sluice.Field) string {
 	return "an integer or a string"
 }
 
-// argumentAt is what the header says of the i-th argument, if there is one. Those that are repeated have their
-// number in the name.
+// argumentAt returns what the header says of the i-th argument, if there is one. Repeated ones have their number in the
+// name.
 func argumentAt(script *sluice.Script, i int) (field sluice.Field, ok bool) {
 	if i < len(script.Args) && !script.Args[i].Repeated {
 		return script.Args[i], true
@@ -61,8 +61,7 @@ func argumentAt(script *sluice.Script, i int) (field sluice.Field, ok bool) {
 	return field, true
 }
 
-// microseconds is d in whole microseconds; a fraction of one is an *ArgumentError that names the
-// argument, never rounded away.
+// microseconds returns d in microseconds. A fraction of one is an *ArgumentError: it is not rounded.
 func microseconds(script *sluice.Script, name string, d time.Duration) (int64, error) {
 	if d%time.Microsecond != 0 {
 		return 0, errFraction(script, name, d)
@@ -70,7 +69,7 @@ func microseconds(script *sluice.Script, name string, d time.Duration) (int64, e
 	return d.Microseconds(), nil
 }
 
-// unixMicroseconds is t in whole microseconds since 1970.
+// unixMicroseconds returns t in microseconds since 1970. A fraction of one is an *ArgumentError.
 func unixMicroseconds(script *sluice.Script, name string, t time.Time) (int64, error) {
 	if t.Nanosecond()%int(time.Microsecond) != 0 {
 		return 0, errFraction(script, name, t.Round(0)) // without the monotonic clock

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Batch asks many limiters, of any scripts and limits, about any subjects in one round trip. Use it where one request
-// needs several decisions. Loader.Batch makes it.
+// Batch asks about many subjects of many limiters, of any algorithms, in one round trip. Use it if one request needs
+// several decisions. Loader.Batch makes it.
 //
 //	batch := limits.Batch()
 //	user := batch.Allow(perUser, "ada")
@@ -18,13 +18,12 @@ import (
 //	_, err := batch.Do(ctx)
 //	if err == nil && user.Granted && address.Granted {
 //
-// Each entry is a decision of its own, as by a single call: one that is denied or fails changes nothing about the
-// others, and what was granted stays granted. Cached denials (RememberDenials) are answered without asking. In a cluster
-// and a Ring each node gets its own pipeline, and a node that is down fails only its own entries.
+// Each entry is decided like a single call. If one is denied or fails, the others do not change: what was granted stays
+// granted. Cached denials (RememberDenials) are answered without asking Redis. In a cluster and a Ring each node gets
+// its own pipeline, and if a node is down only its own entries fail.
 //
-// Entries about the same subject of the same limiter are decided in the order in which they were added. Only entries
-// that have to be asked again (the script was missing, a server was not ready, a reply was lost) can be decided after a
-// later entry that was answered at once.
+// Entries about the same subject of the same limiter are decided in the order in which they were added. Only an entry
+// that is retried (the script was missing, a server was not ready, a reply was lost) may be decided after a later one.
 //
 // A Batch is for one goroutine. After Do it is empty and may be used again.
 type Batch struct {
@@ -32,53 +31,58 @@ type Batch struct {
 	entries []*entry
 }
 
-// Result is the decision of one entry of a Batch, unless Err is set. Until Do has returned, Err says so.
+// Result is the decision of one entry of a Batch, unless Err is set. Before Do returns, Err is always set.
 type Result struct {
 	Decision
 	Err error
 
-	// Reservation is what Reserve booked. It is nil for other entries, and if Err is set.
+	// Reservation is the booking of Reserve. It is nil for other entries, and if Err is set.
 	Reservation *Reservation
 }
 
-var errNotDone = errors.New("loader: the batch has not been done")
+var errBatchNotDone = errors.New("loader: the batch has not been done")
 
-// Batch returns an empty batch for limiters that this Loader made.
+// Batch returns an empty batch for limiters of this Loader. Use it if one request needs several decisions. Cost:
+// nothing is sent before Do.
 func (l *Loader) Batch() *Batch { return &Batch{limits: l} }
 
-// Allow adds an entry that asks for one permit now.
+// Allow adds an entry that asks for one permit now. Use it to refuse what is over the limit. Cost: nothing is sent
+// before Do.
 func (b *Batch) Allow(limiter Limiter, subject string) *Result {
 	return b.add(limiter, subject, question{method: "Allow", permits: 1})
 }
 
-// AllowN adds an entry that asks for n permits now, all or nothing.
+// AllowN adds an entry that asks for n permits now, all or nothing. Use it where one request counts for several. Cost:
+// nothing is sent before Do.
 func (b *Batch) AllowN(limiter Limiter, subject string, n int64) *Result {
 	return b.add(limiter, subject, question{method: "AllowN", permits: n})
 }
 
-// Peek adds an entry that asks what could be granted now, and changes nothing.
+// Peek adds an entry that returns what could be granted now, and changes nothing. Use it for dashboards and quota
+// pages. Cost: nothing is sent before Do.
 func (b *Batch) Peek(limiter Limiter, subject string) *Result {
 	return b.add(limiter, subject, question{method: peek})
 }
 
-// Reserve adds an entry that books one permit for the earliest time at which it may be used.
+// Reserve adds an entry that books one permit for the earliest time at which it may be used. Use it to plan work ahead.
+// Cost: nothing is sent before Do.
 func (b *Batch) Reserve(limiter Reserver, subject string) *Result {
 	return b.ReserveN(limiter, subject, 1)
 }
 
-// ReserveN is Reserve for n permits.
+// ReserveN is Reserve for n permits. Cost: nothing is sent before Do.
 func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 	return b.add(limiter, subject, question{method: reserve, permits: n})
 }
 
-// Do asks all entries. It returns the results in the order in which the entries were added; they are the ones that
-// Allow, AllowN, Peek and Reserve returned. Its error joins those of the results: it is nil if all entries were decided,
+// Do sends all entries, and returns their results in the order in which the entries were added: the same pointers that
+// Allow, AllowN, Peek and Reserve returned. Its error joins those of the results: it is nil if every entry was decided,
 // granted or not. Do takes no longer than the longest timeout of its limiters: see Timeout. Cost: one round trip, none
-// where no entry needs a server, two more if scripts are missing.
+// if no entry needs a server, two more if scripts are missing.
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	entries := b.entries
 	b.entries = nil
-	bounded, cancel := b.limits.bounded(ctx, b.longest(entries))
+	bounded, cancel := b.limits.withTimeout(ctx, b.maxTimeout(entries))
 	defer cancel()
 	for _, e := range entries {
 		e.start(ctx)
@@ -94,8 +98,8 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	return results, errors.Join(errs...)
 }
 
-// longest is the longest time that any of the entries may take.
-func (b *Batch) longest(entries []*entry) (timeout time.Duration) {
+// maxTimeout returns the longest timeout of the entries.
+func (b *Batch) maxTimeout(entries []*entry) (timeout time.Duration) {
 	for _, e := range entries {
 		timeout = max(timeout, e.call.timeout)
 	}
@@ -114,19 +118,19 @@ type entry struct {
 
 func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
 	c, err := b.coreOf(limiter)
-	e := &entry{request: request{wrong: err}, answer: Result{Err: errNotDone}, report: unreported}
+	e := &entry{request: request{argumentErr: err}, answer: Result{Err: errBatchNotDone}, report: unreported}
 	if err == nil {
 		if q.permits > 0 {
 			q.id = c.callID()
 		}
 		if q.method == reserve {
-			q.maxWait = c.furthest()
+			q.maxWait = c.maxAhead()
 		}
 		e.request = c.request(subject, q)
-		e.seen = c.watch(subject, q)
+		e.observation = c.watch(subject, q)
 	}
-	if e.wrong != nil {
-		e.answer.Err = e.wrong
+	if e.argumentErr != nil {
+		e.answer.Err = e.argumentErr
 	}
 	b.entries = append(b.entries, e)
 	return &e.answer
@@ -141,7 +145,7 @@ func (e *entry) result() *Result {
 	return &e.answer
 }
 
-// coreOf is what a limiter is made of, if this Loader made it.
+// coreOf returns the core of a limiter of this Loader.
 func (b *Batch) coreOf(limiter Limiter) (core, error) {
 	var c core
 	switch l := limiter.(type) {
@@ -156,7 +160,7 @@ func (b *Batch) coreOf(limiter Limiter) (core, error) {
 	case SliceRing:
 		c = l.core
 	case *Leased:
-		return core{}, &ArgumentError{Argument: "limiter", Want: "the SliceRing of the Leased, or to ask the Leased by itself"}
+		return core{}, &ArgumentError{Argument: "limiter", Want: "its SliceRing, not a Leased"}
 	}
 	if c.settings == nil || c.limits != b.limits {
 		return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Loader of the batch made"}
@@ -164,29 +168,29 @@ func (b *Batch) coreOf(limiter Limiter) (core, error) {
 	return c, nil
 }
 
-// open are the entries that still have to be asked, in their order.
-func open(entries []*entry) []*entry {
-	open := make([]*entry, 0, len(entries))
+// unanswered returns the entries that still have to be sent, in their order.
+func unanswered(entries []*entry) []*entry {
+	left := make([]*entry, 0, len(entries))
 	for _, e := range entries {
 		if !e.answered && !e.call.ended {
-			open = append(open, e)
+			left = append(left, e)
 		}
 	}
-	return open
+	return left
 }
 
-// runTogether makes attempts for the entries until each has a reply or an error: what run does for one call.
+// runTogether is call.run for many calls: it makes attempts until each entry has a reply or an error.
 func (l *Loader) runTogether(ctx context.Context, entries []*entry) {
-	for entries = open(entries); len(entries) > 0; entries = open(entries) {
+	for entries = unanswered(entries); len(entries) > 0; entries = unanswered(entries) {
 		for _, e := range entries {
-			e.call.endedWith(ctx)
+			e.call.endIfDone(ctx)
 		}
-		l.attemptTogether(ctx, open(entries))
-		l.prepareTogether(ctx, open(entries))
+		l.attemptTogether(ctx, unanswered(entries))
+		l.prepareTogether(ctx, unanswered(entries))
 	}
 }
 
-// attemptTogether sends the entries in one pipeline, those that a breaker lets pass.
+// attemptTogether sends the entries in one pipeline, without those whose breaker is open.
 func (l *Loader) attemptTogether(ctx context.Context, entries []*entry) {
 	entries = l.admitted(ctx, entries)
 	if len(entries) == 0 {
@@ -200,7 +204,7 @@ func (l *Loader) attemptTogether(ctx context.Context, entries []*entry) {
 		e.call.sent++
 		cmds[i] = e.cmd
 	}
-	t := l.tasks.start(func() error { return l.sendAll(ctx, cmds) })
+	t := l.tasks.start(func() error { return l.sendPipeline(ctx, cmds) })
 	finished, err := l.tasks.wait(ctx, t)
 	for _, e := range entries {
 		if !finished {
@@ -211,7 +215,7 @@ func (l *Loader) attemptTogether(ctx context.Context, entries []*entry) {
 	}
 }
 
-// admitted asks the breaker for each entry, and returns those that may be sent.
+// admitted asks the breaker of each entry, and returns the entries that may be sent.
 func (l *Loader) admitted(ctx context.Context, entries []*entry) []*entry {
 	if l.breakers == nil {
 		return entries
@@ -223,40 +227,40 @@ func (l *Loader) admitted(ctx context.Context, entries []*entry) []*entry {
 		}
 		e.report, e.outcome = report, errNoOutcome
 	}
-	return open(entries)
+	return unanswered(entries)
 }
 
-// reportAll tells the breakers what became of the entries.
+// reportAll reports the outcomes of the entries to their breakers.
 func (l *Loader) reportAll(entries []*entry) {
 	for _, e := range entries {
 		e.report(e.outcome)
 	}
-	l.breakers.log()
+	l.breakers.logChanges()
 }
 
-// prepareTogether does what the entries' next attempts wait for: it loads each missing script once on each node, and
-// pauses for as long as the entry that needs it most.
+// prepareTogether is call.prepareAttempt for many calls: it loads each missing script once on each node, and makes the
+// longest of the pauses.
 func (l *Loader) prepareTogether(ctx context.Context, entries []*entry) {
 	l.loadMissing(ctx, entries)
-	entries = open(entries)
+	entries = unanswered(entries)
 	var pause time.Duration
 	for _, e := range entries {
 		pause = max(pause, e.call.pause)
 	}
 	ended := sleep(ctx, pause)
 	for _, e := range entries {
-		e.call.rested(ended)
+		e.call.afterPause(ended)
 	}
 }
 
 func (l *Loader) loadMissing(ctx context.Context, entries []*entry) {
-	waiting := map[place][]*entry{}
+	waiting := map[loadTarget][]*entry{}
 	for _, e := range entries {
 		if !e.call.missing {
 			continue
 		}
 		node, _ := l.nodeOf(ctx, e.call.key()) // without one, loading says why
-		p := place{e.call.script, node, e.call.everywhere()}
+		p := loadTarget{e.call.script, node, e.call.loadsEverywhere()}
 		waiting[p] = append(waiting[p], e)
 	}
 	var groups [][]*entry
@@ -267,7 +271,7 @@ func (l *Loader) loadMissing(ctx context.Context, entries []*entry) {
 	}
 	for i, err := range l.tasks.awaitAll(ctx, loads) {
 		for _, e := range groups[i] {
-			e.call.loaded(ctx, err)
+			e.call.afterLoad(ctx, err)
 		}
 	}
 }

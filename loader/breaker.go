@@ -18,13 +18,13 @@ import (
 // see Breaker. Nothing was charged.
 var ErrBreakerOpen = errors.New("breaker is open")
 
-// Breaker stops sending calls to a server that does not answer. Use it with a policy, so that an outage costs callers no
-// time. After this many failures in a row (1 or more) calls fail at once with ErrBreakerOpen, or the limiter's policy
-// answers them. After the pause (above 0) one call is sent: if the server answers it, all are sent again; if not, the
-// next pause begins.
+// Breaker stops sending calls to a server that does not answer. Use it with a policy, so that an outage costs callers
+// no time. After this many failures in a row (1 or more) calls fail at once with ErrBreakerOpen, or the limiter's
+// policy answers them. After the pause (above 0) one call is sent: if the server answers it, all are sent again; if
+// not, the next pause begins.
 //
 // A failure is a connection that is lost or cannot be made, a reply that does not come before the deadline or
-// Timeout, or a reply that the server can answer nobody (LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, MAXCLIENTS). Every
+// Timeout, or a reply that the server gives to every caller (LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, MAXCLIENTS). Every
 // other reply is a success: a full or read-only server still answers Peek and denials. A cancelled call is
 // neither. Each attempt of each decision counts, also in a Batch and in a shared round trip.
 //
@@ -35,7 +35,7 @@ var ErrBreakerOpen = errors.New("breaker is open")
 func Breaker(failures int, pause time.Duration) Option {
 	return func(l *Loader) {
 		if failures < 1 || pause <= 0 {
-			l.fail(&ArgumentError{
+			l.setErr(&ArgumentError{
 				Argument: "Breaker", Value: fmt.Sprintf("%d, %v", failures, pause), Want: "1 failure or more, and a pause above 0",
 			})
 			return
@@ -52,10 +52,10 @@ func Breaker(failures int, pause time.Duration) Option {
 	}
 }
 
-// breaker is the breaker of one node. Its type parameter is not used in two steps.
+// breaker is the breaker of one node. A two-step breaker does not use its type parameter.
 type breaker = gobreaker.TwoStepCircuitBreaker[struct{}]
 
-// breakers are the breakers of the nodes of one client.
+// breakers holds the breaker of each node of a client.
 type breakers struct {
 	limits   *Loader
 	settings gobreaker.Settings
@@ -68,16 +68,16 @@ type breakers struct {
 	changes  []change // that are not logged yet
 }
 
-// change is the change of a node's breaker to another state.
+// change is a new state of a node's breaker.
 type change struct {
 	node string
 	to   gobreaker.State
 }
 
-// errNoOutcome is the outcome of an attempt that a panic has ended.
+// errNoOutcome is the outcome of an attempt that panicked.
 var errNoOutcome = errors.New("no outcome")
 
-// admit asks the breaker of the call's node, and returns the function to report the attempt's outcome to.
+// admit asks the breaker of the call's node, and returns the function that takes the attempt's outcome.
 func (c *call) admit(ctx context.Context) (report func(error), err error) {
 	b := c.limits.breakers
 	if b == nil || c.readOnly() {
@@ -88,7 +88,7 @@ func (c *call) admit(ctx context.Context) (report func(error), err error) {
 		return nil, err
 	}
 	report, err = b.of(node).Allow()
-	b.log()
+	b.logChanges()
 	if err != nil {
 		return nil, ErrBreakerOpen
 	}
@@ -97,7 +97,7 @@ func (c *call) admit(ctx context.Context) (report func(error), err error) {
 
 func unreported(error) {}
 
-// of is the breaker of a node; nil is the only node of a client.
+// of returns the breaker of a node; nil stands for the only node of a client.
 func (b *breakers) of(node *redis.Client) *breaker {
 	addr := ""
 	if node != nil {
@@ -128,8 +128,8 @@ func (b *breakers) changed(node string, _, to gobreaker.State) {
 	b.unlogged.Store(true)
 }
 
-// log logs what has changed.
-func (b *breakers) log() {
+// logChanges logs the changes of state.
+func (b *breakers) logChanges() {
 	if b == nil || !b.unlogged.Load() {
 		return
 	}
@@ -143,6 +143,6 @@ func (b *breakers) log() {
 		if c.to == gobreaker.StateOpen {
 			level = slog.LevelWarn
 		}
-		b.limits.journal.log(context.Background(), level, "breaker "+c.to.String(), c.node, slog.String("node", c.node))
+		b.limits.eventLog.log(context.Background(), level, "breaker "+c.to.String(), c.node, slog.String("node", c.node))
 	}
 }

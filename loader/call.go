@@ -15,21 +15,23 @@ import (
 
 // Bounds on what one call does by itself.
 const (
-	maxRetries  = 3                    // of attempts that cannot have run
-	maxTryAgain = 12                   // of those that a moving slot has refused: a second, altogether
-	maxReloads  = 8                    // of a script that someone flushes again and again
+	maxRetries  = 3                    // after attempts that cannot have run
+	maxTryAgain = 12                   // after TRYAGAIN: about one second in all
+	maxReloads  = 8                    // of a script that is flushed again and again
 	firstPause  = 8 * time.Millisecond // then 32, 128, and 128 again
 )
 
-// errSlotMoves is in the error of a call for which the keys of one limiter were not in one place for too long.
-var errSlotMoves = errors.New("its slot is moving between two masters, and not all of its keys are where it was asked")
+// errSlotMoves is in the error of a call that got TRYAGAIN for too long.
+var errSlotMoves = errors.New("the slot is moving between two masters, and not all of the keys are on the same one")
 
-// Call runs any of the scripts with the arguments of its header, and treats missing scripts, lost replies and
-// contexts as the limiters do. Package bindings has a typed function for each script. keys are passed as they are: see
-// Key. It returns the reply, whose fields the script's header names. Cost: one round trip, unless the script is missing.
+// Call runs one of the scripts with the arguments of its header. Use it for scripts that have no limiter; package
+// bindings has a typed function for each script. It loads missing scripts, and treats lost replies and contexts as the
+// limiters do. keys are sent as they are: see Key. It returns the reply, whose fields the script's header names.
 //
-// Integers, strings and byte slices are sent as they are. A time.Duration is sent in microseconds where the header
-// says us, a time.Time where it says time; both must be whole microseconds. Every other type is an *ArgumentError.
+// Integers, strings and byte slices are sent as they are. A time.Duration is sent in microseconds where the header says
+// us, a time.Time where it says time; both must be whole microseconds. Any other type is an *ArgumentError.
+//
+// Cost: one round trip, unless the script is missing.
 func (l *Loader) Call(ctx context.Context, script *sluice.Script, keys []string, args ...any) ([]int64, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -47,18 +49,18 @@ func (l *Loader) Call(ctx context.Context, script *sluice.Script, keys []string,
 		words = append(words, sent)
 	}
 	c := newCall(l, script, words, len(script.Reply))
-	return c.watched(ctx)
+	return c.runObserved(ctx)
 }
 
-// watched runs a call that belongs to no limiter.
-func (c *call) watched(ctx context.Context) ([]int64, error) {
+// runObserved runs a call that no limiter made, and tells the observer.
+func (c *call) runObserved(ctx context.Context) ([]int64, error) {
 	seen := c.watch()
 	ctx = seen.begin(ctx)
 	defer seen.abort()
 	c.run(ctx)
 	c.report(ctx, seen)
 	if c.err == nil && seen != nil {
-		seen.decided(basicDecision(c.reply))
+		seen.setDecision(basicDecision(c.reply))
 	}
 	seen.end(c.err)
 	return c.reply, c.err
@@ -66,63 +68,63 @@ func (c *call) watched(ctx context.Context) ([]int64, error) {
 
 // Where the words of a command stand: EVALSHA, SHA1, the number of keys, keys, arguments.
 const (
-	keyCount = 2
-	firstKey = 3
+	keyCountAt = 2
+	firstKey   = 3
 )
 
-// call is one run of a script, through all its attempts. Where it is sent by itself, run makes them; a Batch makes them
-// for many calls together, by the same steps: command, note, prepare.
+// call is one run of a script, with all its attempts. run makes them for a single call. A Batch makes them for many
+// calls together, with the same steps: command, note, prepareAttempt.
 type call struct {
 	limits *Loader
 	script *sluice.Script
-	words  []any // as they are sent: EVALSHA and what follows
-	keys   int   // how many of them are keys
-	fields int   // integers in its reply, at least
+	words  []any // of the command: EVALSHA, SHA1, number of keys, keys, arguments
+	keys   int   // number of keys
+	fields int   // minimum number of integers in the reply
 
-	id        string // the request id, if it carries one
-	looks     bool   // it changes nothing
-	permitsAt int    // which of the words says how many permits it asks for, 0 if none does
-	maxGroup  int64  // for how many callers one command may ask; 0: for this one alone
+	id        string // the request id, if any
+	peeks     bool   // permits is 0: it changes nothing
+	permitsAt int    // index of permits in words, 0 if there is no such argument
+	maxGroup  int64  // for how many callers one command may ask; 0: it cannot be shared
 	timeout   time.Duration
-	direct    bool // the client ends it in time: it needs no goroutine
+	direct    bool // run it without a goroutine, because the client ends it in time
 
 	lost       error // an attempt may have run: why its reply is missing
-	retries    int   // attempts after which nothing had run, or that may be repeated
-	reloads    int   // times the script was missing
+	retries    int   // without those for a missing script
+	reloads    int   // how often the script was missing
 	source     bool  // send the source: EVAL
-	masterOnly bool  // do not send EVALSHA_RO, the server refuses it
+	masterOnly bool  // do not send EVALSHA_RO, because the server refuses it
 
-	// What the next attempt waits for: see prepare.
-	missing bool
-	pause   time.Duration
-	why     error // of the attempt, or of loading the script
+	// What prepareAttempt has to do before the next attempt.
+	missing bool          // load the script
+	pause   time.Duration // sleep
+	cause   error         // why: the error of the last attempt, or of loading the script
 
 	sent     int             // commands
-	inFlight <-chan struct{} // ready once go-redis has come to an end with the command that was abandoned
+	inFlight <-chan struct{} // ready when go-redis has returned from an abandoned command
 
-	ended bool // there is an outcome:
+	ended bool // the fields below are set
 	reply []int64
 	err   error
 
-	sharedReply bool  // it answers a command that asked for others too:
-	remaining   int64 // in the place of the reply's own
+	sharedReply bool  // the command asked for other callers too
+	remaining   int64 // then it replaces the reply's own
 }
 
-// newCall is one run of a script, whose reply holds at least so many integers.
+// newCall makes a call of a script whose reply has at least this many fields.
 func newCall(l *Loader, script *sluice.Script, words []any, fields int) call {
-	keys, _ := words[keyCount].(int)
+	keys, _ := words[keyCountAt].(int)
 	c := call{limits: l, script: script, words: words, keys: keys, fields: fields, timeout: l.deadlines.timeout}
 	c.inspect()
 	return c
 }
 
-// inspect reads from the arguments what the header says they mean.
+// inspect finds permits and id among the arguments, by the script's header.
 func (c *call) inspect() {
 	args := c.words[firstKey+c.keys:]
 	for i := range min(len(c.script.Args), len(args)) {
 		switch c.script.Args[i].Name {
 		case "permits":
-			c.looks, c.permitsAt = isZero(args[i]), len(c.words)-len(args)+i
+			c.peeks, c.permitsAt = isZero(args[i]), len(c.words)-len(args)+i
 		case "id":
 			c.id, _ = args[i].(string)
 		}
@@ -141,8 +143,8 @@ func isZero(arg any) bool {
 	return false
 }
 
-// permits is how many the arguments ask for, 0 if that is no number.
-func (c *call) permits() int64 {
+// permitCount returns how many permits the call asks for, 0 if the argument is not a number.
+func (c *call) permitCount() int64 {
 	if c.permitsAt == 0 {
 		return 0
 	}
@@ -158,7 +160,7 @@ func (c *call) permits() int64 {
 	return 0
 }
 
-// keyNames are the keys of the call, for errors.
+// keyNames returns the keys of the call.
 func (c *call) keyNames() []string {
 	keys := make([]string, c.keys)
 	for i := range keys {
@@ -167,7 +169,7 @@ func (c *call) keyNames() []string {
 	return keys
 }
 
-// key is the one by which a cluster finds the node.
+// key returns the first key, which decides the node in a cluster.
 func (c *call) key() string {
 	if c.keys == 0 {
 		return ""
@@ -176,23 +178,23 @@ func (c *call) key() string {
 	return key
 }
 
-// run makes attempts until there is a reply, or an error that another attempt would not cure.
+// run makes attempts until there is a reply, or an error that a retry would not cure.
 func (c *call) run(ctx context.Context) {
-	if c.endedWith(ctx) {
+	if c.endIfDone(ctx) {
 		return
 	}
 	c.direct = ctx.Done() == nil && c.limits.keepsDeadlines
-	ctx, cancel := c.limits.bounded(ctx, c.timeout)
+	ctx, cancel := c.limits.withTimeout(ctx, c.timeout)
 	defer cancel()
 	for !c.ended {
 		cmd := c.attempt(ctx)
 		c.note(ctx, cmd, c.send(ctx, cmd))
-		c.prepare(ctx)
+		c.prepareAttempt(ctx)
 	}
 }
 
-// endedWith ends the call if the context has ended.
-func (c *call) endedWith(ctx context.Context) bool {
+// endIfDone ends the call if the context has ended.
+func (c *call) endIfDone(ctx context.Context) bool {
 	if err := ctx.Err(); err != nil {
 		c.fail(c.unknown(err))
 	}
@@ -202,7 +204,7 @@ func (c *call) endedWith(ctx context.Context) bool {
 // fail ends the call with an error.
 func (c *call) fail(err error) { c.ended, c.err = true, err }
 
-// attempt is the command of the next attempt. One that may join a group has no words yet.
+// attempt returns the command of the next attempt. One that may join a group gets its words later.
 func (c *call) attempt(ctx context.Context) *command {
 	if c.mayJoin() {
 		return &command{keys: c.keys}
@@ -210,10 +212,10 @@ func (c *call) attempt(ctx context.Context) *command {
 	return c.command(ctx)
 }
 
-// mayJoin reports whether others may ask for the call's permits: see ShareRoundTrips.
+// mayJoin reports whether the call may share its command: see ShareRoundTrips.
 func (c *call) mayJoin() bool { return c.limits.sharing != nil && c.maxGroup > 0 && !c.source }
 
-// command is the call as it is sent. Its words are those of the attempt before, which has come to an end.
+// command returns the command to send. It may use the words of the attempt before, which has ended.
 func (c *call) command(ctx context.Context) *command {
 	words := c.words
 	if verb := c.verb(); verb != "evalsha" {
@@ -238,10 +240,10 @@ func (c *call) verb() string {
 	return "evalsha"
 }
 
-// readOnly reports whether a replica may answer.
-func (c *call) readOnly() bool { return c.looks && c.limits.readReplicas && !c.masterOnly }
+// readOnly reports whether the call may go to a replica.
+func (c *call) readOnly() bool { return c.peeks && c.limits.readReplicas && !c.masterOnly }
 
-// note takes the outcome of an attempt: the call has ended after it, or knows what the next one needs.
+// note takes the outcome of an attempt. Afterwards the call has ended, or prepareAttempt has something to do.
 func (c *call) note(ctx context.Context, cmd *command, err error) {
 	if err != nil {
 		c.diagnose(ctx, cmd, err)
@@ -256,7 +258,7 @@ func (c *call) note(ctx context.Context, cmd *command, err error) {
 	}
 }
 
-// diagnose finds out what the next attempt needs after one that failed, or ends the call.
+// diagnose takes the error of an attempt. It ends the call, or sets what the next attempt needs.
 func (c *call) diagnose(ctx context.Context, cmd *command, err error) {
 	f := classify(err)
 	if !f.isReply() {
@@ -266,10 +268,10 @@ func (c *call) diagnose(ctx context.Context, cmd *command, err error) {
 			return
 		}
 	}
-	c.why = err
+	c.cause = err
 	switch {
 	case f == scriptMissing:
-		c.scriptMissing(err)
+		c.reloadScript(err)
 	case f == refused && c.readOnly():
 		c.masterOnly, c.source = true, false
 	case f.provesNotRun(), f == neverSent && cmd.unredirected():
@@ -285,19 +287,19 @@ func (c *call) diagnose(ctx context.Context, cmd *command, err error) {
 	}
 }
 
-// replyLost asks again where that charges nobody twice.
+// replyLost retries if that cannot charge twice.
 func (c *call) replyLost(ctx context.Context, f failure, err error) {
-	if !c.looks {
+	if !c.peeks {
 		c.lost = err
 	}
-	if c.looks || c.id != "" {
+	if c.peeks || c.id != "" {
 		c.retry(ctx, f, err)
 		return
 	}
 	c.fail(c.unknown(err))
 }
 
-// retry asks for a pause before another attempt, or ends the call when there have been enough.
+// retry sets a pause before the next attempt, or ends the call after too many of them.
 func (c *call) retry(ctx context.Context, f failure, err error) {
 	limit := maxRetries
 	if f == slotMoves {
@@ -311,12 +313,12 @@ func (c *call) retry(ctx context.Context, f failure, err error) {
 		c.fail(c.unknown(err))
 		return
 	}
-	c.pause, c.why = pause, err
+	c.pause, c.cause = pause, err
 }
 
-// scriptMissing asks for the script to be loaded where it was missing. Replicas take the source with the call: nobody
-// can tell which of them will be asked next. So do, the second time, the nodes of a client that hides them.
-func (c *call) scriptMissing(err error) {
+// reloadScript lets the next attempt load the script, or send its source. The source is sent to replicas, because it is
+// not known which replica is asked next, and, the second time, by a client that hides its nodes.
+func (c *call) reloadScript(err error) {
 	if c.readOnly() {
 		c.masterOnly = c.limits.preloadedOnly
 		c.source = !c.masterOnly
@@ -327,34 +329,33 @@ func (c *call) scriptMissing(err error) {
 		c.fail(c.notLoaded(err))
 		return
 	}
-	c.source = c.reloads > 1 && c.limits.hidden() != nil
+	c.source = c.reloads > 1 && c.limits.errHiddenNodes() != nil
 	c.missing = !c.source
 }
 
-// prepare does what the next attempt waits for.
-func (c *call) prepare(ctx context.Context) {
+// prepareAttempt loads the script and pauses, if the next attempt needs it.
+func (c *call) prepareAttempt(ctx context.Context) {
 	if c.missing && !c.ended {
-		c.loaded(ctx, c.load(ctx))
+		c.afterLoad(ctx, c.load(ctx))
 	}
 	if c.pause > 0 && !c.ended {
-		c.rested(sleep(ctx, c.pause))
+		c.afterPause(sleep(ctx, c.pause))
 	}
 }
 
-// load loads the script on the key's node. A second time it loads it on every master, for the slot may be
-// moving between two of them.
+// load loads the script on the key's node; the second time on every master, because the slot may be moving between two.
 func (c *call) load(ctx context.Context) error {
-	err := c.limits.load(ctx, c.script, c.key(), c.everywhere())
+	err := c.limits.load(ctx, c.script, c.key(), c.loadsEverywhere())
 	if err == nil {
-		c.limits.journal.loaded(ctx, c)
+		c.limits.eventLog.scriptLoaded(ctx, c)
 	}
 	return err
 }
 
-func (c *call) everywhere() bool { return c.reloads > 1 }
+func (c *call) loadsEverywhere() bool { return c.reloads > 1 }
 
-// loaded notes what came of loading the script.
-func (c *call) loaded(ctx context.Context, err error) {
+// afterLoad takes the outcome of loading the script.
+func (c *call) afterLoad(ctx context.Context, err error) {
 	c.missing = false
 	if err == nil {
 		return
@@ -363,24 +364,24 @@ func (c *call) loaded(ctx context.Context, err error) {
 	case f == refused:
 		c.source = true
 	case ctx.Err() != nil, errors.Is(err, errAltered), f.isReply() && !f.provesNotRun():
-		c.fail(c.unknown(fmt.Errorf("loading it: %w", err)))
+		c.fail(c.unknown(fmt.Errorf("loading the script: %w", err)))
 	default:
-		c.retry(ctx, f, fmt.Errorf("loading it: %w", err))
+		c.retry(ctx, f, fmt.Errorf("loading the script: %w", err))
 	}
 }
 
-// rested notes what came of the pause.
-func (c *call) rested(err error) {
+// afterPause takes the outcome of the pause.
+func (c *call) afterPause(err error) {
 	c.pause = 0
 	if err != nil {
-		c.fail(c.unknown(fmt.Errorf("%w: %w", err, c.why)))
+		c.fail(c.unknown(fmt.Errorf("%w: %w", err, c.cause)))
 	}
 }
 
-// report tells the observer and the event log what the call took.
+// report passes the call's figures to the observation, and its error to the event log.
 func (c *call) report(ctx context.Context, seen *observation) {
-	seen.asked(c)
-	c.limits.journal.failed(ctx, c.script, c.err)
+	seen.addCall(c)
+	c.limits.eventLog.callFailed(ctx, c.script, c.err)
 }
 
 // outOfTime ends a call whose context has ended.
@@ -388,17 +389,16 @@ func (c *call) outOfTime(cmd *command, f failure, err error) {
 	switch {
 	case cmd.giveUp():
 		err = fmt.Errorf("not sent in time: %w", err)
-	case !c.looks && f != neverSent:
+	case !c.peeks && f != neverSent:
 		c.lost = err
 	}
-	if c.why != nil {
-		err = fmt.Errorf("%w: %w", err, c.why)
+	if c.cause != nil {
+		err = fmt.Errorf("%w: %w", err, c.cause)
 	}
 	c.fail(c.unknown(err))
 }
 
-// unknown is the error of a call that ended without a reply: an *OutcomeUnknownError if any of its attempts
-// may have run.
+// unknown wraps the error of a call that got no reply: in an *OutcomeUnknownError if any of its attempts may have run.
 func (c *call) unknown(err error) error {
 	if c.lost == nil {
 		return failed(c.script, err)
@@ -407,18 +407,18 @@ func (c *call) unknown(err error) error {
 }
 
 func (c *call) notLoaded(err error) error {
-	if hidden := c.limits.hidden(); hidden != nil {
+	if hidden := c.limits.errHiddenNodes(); hidden != nil {
 		err = fmt.Errorf("%w; %w", err, hidden)
 	}
 	return failed(c.script, fmt.Errorf("%w (%s): %w", ErrNotLoaded, c.script.SHA1, err))
 }
 
-// final is the typed error of a reply that asking again would not change. A script that Redis has ended at a command
-// may have written before.
+// final returns the typed error of an error reply that a retry would not change. If Redis stopped the script at a
+// command, the script may have written before.
 func (c *call) final(f failure, err error) error {
 	code := codeOf(err)
 	_, text, _ := strings.Cut(err.Error(), " ")
-	if strings.Contains(text, inScript) && code != "WRONGTYPE" && !c.looks {
+	if strings.Contains(text, inScript) && code != "WRONGTYPE" && !c.peeks {
 		c.lost = err
 		return c.unknown(err)
 	}

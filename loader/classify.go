@@ -10,23 +10,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// failure is what an error says about an attempt: whether the server answered, whether the script can have run,
-// whether asking again may help. Nothing else decides that.
+// failure is what an error says about an attempt: whether the server answered, whether the script can have run, and
+// whether a retry may help. No other code decides this.
 type failure int
 
 const (
-	lost          failure = iota // the error of go-redis or of a context: the script may have run
-	lostNetwork                  // a connection was lost: it may have run too
-	neverSent                    // nothing was sent at the last attempt of go-redis; those before were redirected
+	lost          failure = iota // an error of go-redis or of a context: the script may have run
+	lostNetwork                  // the connection was lost: the script may have run
+	neverSent                    // no connection: the last attempt of go-redis sent nothing, earlier ones were redirected
 	scriptMissing                // NOSCRIPT
-	slotMoves                    // TRYAGAIN: the script did not run, and may in a moment
-	notRun                       // another reply that proves that the script wrote nothing, and may be gone in a moment
+	slotMoves                    // TRYAGAIN: the script did not run, a retry may help soon
+	notRun                       // another reply that proves that the script wrote nothing: a retry may help soon
 	refused                      // this user may not send the command, or the server does not know it
-	redirected                   // MOVED or ASK: go-redis follows by itself, and leaves this error if that fails
-	finalReply                   // another error reply: asking again would not change it
+	redirected                   // MOVED or ASK: go-redis follows by itself, and returns this error if that fails
+	finalReply                   // any other error reply: a retry would not change it
 )
 
-// classify says what an error of an attempt means.
+// classify returns what an error of an attempt means.
 func classify(err error) failure {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -69,10 +69,10 @@ func classifyNetwork(err error) failure {
 // isReply reports whether the server answered.
 func (f failure) isReply() bool { return f >= scriptMissing }
 
-// provesNotRun reports whether the script wrote nothing, and may run in a moment.
+// provesNotRun reports whether the script wrote nothing and a retry may help soon.
 func (f failure) provesNotRun() bool { return f == notRun || f == slotMoves }
 
-// inScript stands in the errors that Redis makes of one that a command in a script raised.
+// inScript is in the error of a command that failed inside a script.
 const inScript = "@user_script:"
 
 // codeOf is the code of an error reply: its first word, or, where a script raised it in Redis 5 or 6, the
@@ -94,7 +94,7 @@ func codeOf(err error) string {
 	return code
 }
 
-// isAnswer reports whether the outcome of an attempt shows a server that answers: see Breaker.
+// isAnswer reports whether the outcome of an attempt shows that the server answers calls: see Breaker.
 func isAnswer(err error) bool {
 	if err == nil {
 		return true
@@ -111,15 +111,16 @@ func exceedsLimit(err error) bool {
 	return codeOf(err) == "BADARG" && strings.HasPrefix(err.Error(), "BADARG permits: want up to")
 }
 
-// undecided reports whether an error leaves open what another Redis, or this one later, would decide.
+// undecided reports whether a policy may answer in the place of an error: the arguments and the state are right, and
+// the caller did not cancel.
 func undecided(ctx context.Context, err error) bool {
 	_, argument := errors.AsType[*ArgumentError](err)
 	_, state := errors.AsType[*StateError](err)
 	return !argument && !state && !errors.Is(ctx.Err(), context.Canceled)
 }
 
-// mayHelp reports whether asking again after an error may help, and charges nobody twice: nothing has run, or the call
-// carries an id.
+// mayHelp reports whether a retry after an error may help and cannot charge twice: nothing has run, or the call has
+// an id.
 func mayHelp(err error, ids bool) bool {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return ids

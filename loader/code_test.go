@@ -43,7 +43,7 @@ func TestCodeOf(t *testing.T) {
 func TestCommandGivenUpDoesNothing(t *testing.T) {
 	words := func() []any { return []any{"evalsha", "sum", 1, "key"} }
 	written := func(c *command) string {
-		keys, err := c.Args()[keyCount].(encoding.BinaryMarshaler).MarshalBinary()
+		keys, err := c.Args()[keyCountAt].(encoding.BinaryMarshaler).MarshalBinary()
 		if err != nil {
 			t.Error(err)
 		}
@@ -120,7 +120,7 @@ func TestPipedErrors(t *testing.T) {
 		cmd := c.command(context.Background())
 		cmd.piped = test.piped
 		if test.left {
-			cmd.leave()
+			cmd.startWrite()
 		}
 		c.note(context.Background(), cmd, test.err)
 		if errors.Is(c.err, ErrOutcomeUnknown) != test.unknown {
@@ -135,7 +135,7 @@ func TestOutcomeOfAnswered(t *testing.T) {
 	if err := c.outcome(false, io.EOF); err != io.EOF {
 		t.Errorf("on its way: %v", err)
 	}
-	c.leave()
+	c.startWrite()
 	c.SetErr(nil)
 	c.SetErr(io.EOF)
 	for _, done := range []bool{false, true} {

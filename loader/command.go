@@ -8,54 +8,54 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// command is a decision on its way. go-redis sends it once and never again on its own: NoRetry.
+// command is one attempt of a decision. go-redis sends it once and does not retry it: NoRetry.
 //
-// It knows whether it can have left, for its number of keys is a value that go-redis asks for its bytes when it writes
-// them. A command that its caller gives up before that is written with no keys: the script answers BADARG KEYS and
-// does nothing, so that nobody is charged for a decision that nobody waits for.
+// It knows whether it has been written. Its number of keys is a value that go-redis asks for its bytes when it writes
+// the command. If the caller has given the command up before that, it is written with 0 keys: the script then answers
+// BADARG KEYS and does nothing. So no one is charged for a decision after having left.
 //
-// It is an IntSliceCmd because that reads integers without an allocation for each.
+// It is an IntSliceCmd, which reads integers without an allocation for each.
 type command struct {
-	*redis.IntSliceCmd       // nil until it is sent by itself: others ask for most members of a group
-	keys               int   // how many
-	part               *part // that it is, of a group; nil: it asks for one caller
-	piped              bool  // sent together with others
+	*redis.IntSliceCmd               // nil in a group, unless it is sent by itself
+	keys               int           // number of keys
+	group              *groupCommand // whose command it is; nil: it asks for one caller only
+	piped              bool          // sent in a pipeline
 	state              atomic.Int32
 }
 
-// The states of a command, each only from the one that it names.
+// The states of a command: waiting -> sent -> answered, or waiting -> givenUp.
 const (
-	waiting  int32 = iota
-	sent           // waiting
-	givenUp        // waiting
-	answered       // sent; in a pipeline: its reply has been read, while others may still be missing
+	waiting  int32 = iota // not written yet
+	sent                  // written, or being written
+	givenUp               // its caller left before it was written
+	answered              // in a pipeline: its reply has been read
 )
 
-// newCommand is the command of these words, of which it sets the number of keys.
+// newCommand makes a command of these words, and sets their number of keys.
 func newCommand(ctx context.Context, words []any, keys int) *command {
 	c := &command{keys: keys}
-	c.fill(ctx, words)
+	c.setWords(ctx, words)
 	return c
 }
 
-// fill gives a command its words, unless it has some.
-func (c *command) fill(ctx context.Context, words []any) {
+// setWords gives a command its words, unless it has them.
+func (c *command) setWords(ctx context.Context, words []any) {
 	if c.IntSliceCmd != nil {
 		return
 	}
 	c.IntSliceCmd = redis.NewIntSliceCmd(ctx, words...)
-	words[keyCount] = (*writtenKeys)(c)
+	words[keyCountAt] = (*writtenKeys)(c)
 	c.SetFirstKeyPos(firstKey)
 	c.SetStepCount(1) // otherwise a ClusterClient asks COMMAND for it
 }
 
-// NoRetry keeps go-redis from sending the command again, and with it the pipeline that it is in.
+// NoRetry keeps go-redis from sending the command, and the pipeline that it is in, a second time.
 func (c *command) NoRetry() bool { return true }
 
-// leave notes that the command is being written, and reports whether it is still wanted.
-func (c *command) leave() bool {
-	if c.part != nil {
-		c.part.once.Do(c.part.fill)
+// startWrite notes that the command is being written. It reports false if the caller has given it up.
+func (c *command) startWrite() bool {
+	if c.group != nil {
+		c.group.claimOnce.Do(c.group.claim)
 	}
 	return c.state.CompareAndSwap(waiting, sent) || c.wanted()
 }
@@ -63,10 +63,10 @@ func (c *command) leave() bool {
 // writtenKeys is the number of a command's keys.
 type writtenKeys command
 
-// MarshalBinary is what go-redis calls when it writes the command.
+// MarshalBinary is called by go-redis when it writes the command.
 func (k *writtenKeys) MarshalBinary() ([]byte, error) {
 	n := k.keys
-	if !(*command)(k).leave() {
+	if !(*command)(k).startWrite() {
 		n = 0
 	}
 	if n < len(digits) {
@@ -75,13 +75,13 @@ func (k *writtenKeys) MarshalBinary() ([]byte, error) {
 	return []byte(strconv.Itoa(n)), nil
 }
 
-// digits are numbers of keys as they are written.
+// digits are the numbers 0 to 9 as they are written.
 var digits = []byte("0123456789")
 
 // String is for hooks that log commands.
 func (k *writtenKeys) String() string { return strconv.Itoa(k.keys) }
 
-// SetErr is what go-redis calls for each command of a pipeline, with nil once its reply has been read.
+// SetErr is called by go-redis for each command of a pipeline, with nil when its reply has been read.
 func (c *command) SetErr(err error) {
 	c.IntSliceCmd.SetErr(err)
 	if err == nil {
@@ -89,7 +89,7 @@ func (c *command) SetErr(err error) {
 	}
 }
 
-// Clone returns a copy that go-redis does not send again either.
+// Clone returns a copy, which go-redis does not retry either.
 func (c *command) Clone() redis.Cmder {
 	clone, ok := c.IntSliceCmd.Clone().(*redis.IntSliceCmd)
 	if !ok {
@@ -98,23 +98,22 @@ func (c *command) Clone() redis.Cmder {
 	return &command{IntSliceCmd: clone}
 }
 
-// giveUp keeps the command from being sent and reports whether it was in time.
+// giveUp keeps the command from being sent, and reports whether that was in time.
 func (c *command) giveUp() bool {
 	return c.state.CompareAndSwap(waiting, givenUp) || c.state.Load() == givenUp
 }
 
-// wanted reports whether its caller has not given it up.
+// wanted reports whether the command has not been given up.
 func (c *command) wanted() bool { return c.state.Load() != givenUp }
 
-// unredirected reports whether an error of making a connection is the whole story of the command. By
-// itself it is: redirected before that, it has not run. In a pipeline go-redis leaves the first error of
-// its attempts on it, and a later one may have run.
+// unredirected reports whether an error of making a connection proves that the command has not run. For a single
+// command it does. For a command in a pipeline, go-redis returns the error of the first attempt, and a later attempt
+// may have run.
 func (c *command) unredirected() bool { return !c.piped || c.giveUp() }
 
-// outcome is the error of a command that was sent with others, whose error is err: its own, if it has one,
-// and none if it has been answered, for a connection that is lost after that leaves its error on all of
-// them. Done says that go-redis has returned; before that no more can be known than whether there
-// is an answer.
+// outcome returns the error of a command in a pipeline; err is the pipeline's error, done says that go-redis has
+// returned. It is nil if the command's reply has been read: a connection that is lost later leaves its error on all
+// commands.
 func (c *command) outcome(done bool, err error) error {
 	switch {
 	case c.state.Load() == answered:

@@ -8,17 +8,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// How long a call may take where neither Timeout nor the caller's context says.
+// The timeouts of a call without the option Timeout.
 const (
 	defaultTimeout = time.Second
-	policyTimeout  = 100 * time.Millisecond // where a policy stands ready
+	policyTimeout  = 100 * time.Millisecond // of limiters with a policy
 )
 
-// deadlineSteps is how many contexts the calls of one timeout use in that time: each call has its whole timeout, less
-// one step at most.
+// deadlineSteps is the number of contexts that are made during one timeout. Calls that begin in the same step share a
+// context, so a call may have up to one step less than its timeout.
 const deadlineSteps = 32
 
-// timeout is how long one call of the limiter may take.
+// timeout returns how long one call of the limiter may take.
 func (s *settings) timeout() time.Duration {
 	if s.fallback != nil {
 		return s.limits.policyDeadlines.timeout
@@ -26,14 +26,13 @@ func (s *settings) timeout() time.Duration {
 	return s.limits.deadlines.timeout
 }
 
-// deadlines gives calls without a deadline of their own one, without a timer or an allocation for each: calls that
-// begin within one step of the timeout share a context.
+// deadlines makes contexts with the timeout for calls that have none, without a timer and an allocation for each call.
 type deadlines struct {
 	timeout time.Duration
 	current atomic.Pointer[sharedDeadline]
 }
 
-// sharedDeadline is the context of the calls that begin before it is full.
+// sharedDeadline is the context of all calls that begin before full.
 type sharedDeadline struct {
 	context.Context
 	full time.Time
@@ -51,13 +50,13 @@ func (d *deadlines) context() context.Context {
 	return ctx
 }
 
-// withValues is a context with the values of another.
+// withValues is a context with the values of another one.
 type withValues struct {
 	context.Context
 	values context.Context
 }
 
-// Value returns the other context's value, unless package context asks what can end this one.
+// Value returns the value of the deadline's context, which package context needs, or that of the caller's.
 func (c withValues) Value(key any) any {
 	if v := c.Context.Value(key); v != nil {
 		return v
@@ -65,9 +64,9 @@ func (c withValues) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// bounded is the context of one call: the caller's, ended by the timeout. Cost: nothing for context.Background, one
-// allocation for another context that cannot end.
-func (l *Loader) bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+// withTimeout returns the context of one call: the caller's, with the timeout. It allocates nothing for
+// context.Background, and once for another context that never ends.
+func (l *Loader) withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if ctx.Done() != nil {
 		return context.WithTimeout(ctx, timeout)
 	}
@@ -84,7 +83,7 @@ func (l *Loader) bounded(ctx context.Context, timeout time.Duration) (context.Co
 	return withValues{d.context(), ctx}, func() {}
 }
 
-// keepsDeadlines reports whether a client ends a call with its context's deadline.
+// keepsDeadlines reports whether the client itself ends calls at their context's deadline.
 func keepsDeadlines(client any) bool {
 	switch c := client.(type) {
 	case interface{ Options() *redis.Options }:
@@ -97,12 +96,13 @@ func keepsDeadlines(client any) bool {
 	return false
 }
 
-// await calls do with a context that ends after the timeout, and returns its error, or the context's.
+// await calls do with a context that has the timeout. It returns do's error, or the context's as soon as the context
+// ends.
 func (l *Loader) await(ctx context.Context, timeout time.Duration, do func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := l.bounded(ctx, timeout)
+	ctx, cancel := l.withTimeout(ctx, timeout)
 	defer cancel()
 	return l.tasks.await(ctx, func() error { return do(ctx) })
 }

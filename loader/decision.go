@@ -5,48 +5,51 @@ import (
 	"time"
 )
 
-// Decision is what a limiter answered. Its times are the server's, in whole microseconds.
+// Decision is the answer of a limiter. Its times are by the server's clock, in whole microseconds.
 type Decision struct {
-	// Granted says that all the permits that were asked for were granted. Peek grants nothing.
+	// Granted is true if all permits that were asked for were granted. Peek grants nothing.
 	Granted bool
 
 	// Remaining is how many permits could be granted now. It is 0 while permits are booked ahead.
 	Remaining int64
 
-	// Wait of a denial is how long it takes until the permits come free, if no one else asks: Never where the limit is
-	// 0. For a Retry-After header use RetryAfter. Of a grant it is 0, unless the permits were booked ahead: then it is
-	// how long to hold off. Of a Peek it is how long one permit would have to wait.
+	// Wait is how long to wait before the permits may be used.
+	//
+	// For a denial it is the time until the permits come free, if no one else asks; Never if the limit is 0. For a
+	// Retry-After header use RetryAfter. For a grant it is 0, unless the permits were booked ahead. For a Peek it is
+	// the time until one permit comes free.
 	Wait time.Duration
 
-	// ResetAfter is how long from now until the subject has its whole limit again, if no one asks.
+	// ResetAfter is the time until the subject has its whole limit again, if no one asks.
 	ResetAfter time.Duration
 
-	// Now is the server's clock at the decision, so that a log of decisions can be audited. It is zero
-	// when the limit is 0, for then no server was asked, and when the decision is Degraded.
+	// Now is the server's clock at the decision. Use it to audit a log of decisions. It is zero if the limit is 0 or
+	// the decision is Degraded, because no server decided.
 	Now time.Time
 
-	// Limit is the limit that the decision was made by: of a TokenBucket the one that is stored, of a SliceRing that
-	// of the tightest window.
+	// Limit is the limit that the decision was made by: for a TokenBucket the stored one, for a SliceRing that of the
+	// tightest window.
 	Limit Limit
 
-	// Windows are those of a SliceRing that has several, the tightest first. A Leased tells none of what it spends.
+	// Windows is the state of each window, tightest first, of a SliceRing that has several. It is nil for all others,
+	// and for permits that a Leased spends without asking Redis.
 	Windows []WindowState
 
-	// Degraded says that the limiter's policy decided, because Redis did not: see FailOpen and FailLocal.
+	// Degraded is true if the limiter's policy decided because Redis did not: see FailOpen and FailLocal.
 	Degraded bool
 
-	// Cause is why Redis did not decide, if Degraded; else nil.
+	// Cause is the reason why Redis did not decide. It is nil unless Degraded.
 	Cause error
 }
 
-// WindowState is what one window of a SliceRing held at a decision.
+// WindowState is the state of one window of a SliceRing after a decision.
 type WindowState struct {
 	Limit      Limit
 	Remaining  int64         // permits that this window would grant now
 	ResetAfter time.Duration // until it is empty
 }
 
-// zeroLimit is the answer to a limit of 0.
+// zeroLimit returns the decision for a limit of 0.
 func (c core) zeroLimit() Decision {
 	d := Decision{Wait: Never, Limit: c.limit}
 	for _, limit := range c.ring.limits {
@@ -57,7 +60,7 @@ func (c core) zeroLimit() Decision {
 	return d
 }
 
-// basicDecision is the decision in a script's reply: its first five integers, in all scripts.
+// basicDecision returns the decision in the first five integers of a reply, which are the same in all scripts.
 func basicDecision(reply []int64) Decision {
 	return Decision{
 		Granted:    reply[0] > 0,
@@ -68,12 +71,12 @@ func basicDecision(reply []int64) Decision {
 	}
 }
 
-// fields is how many integers a reply to the limiter has.
-func (c core) fields() int { return basicFields + c.kind.moreFields + len(c.ring.windows) }
+// replyFields returns how many integers a reply to the limiter has.
+func (c core) replyFields() int { return minReplyFields + c.kind.moreFields + len(c.ring.windows) }
 
-const basicFields = 5
+const minReplyFields = 5
 
-// decisionOf is what a call of the limiter was answered.
+// decisionOf returns the decision in the reply to a call.
 func (c core) decisionOf(call *call) Decision {
 	d := basicDecision(call.reply)
 	d.Limit = c.limit
@@ -81,20 +84,20 @@ func (c core) decisionOf(call *call) Decision {
 		d = c.kind.detail(c, d, call.reply)
 	}
 	if call.sharedReply {
-		d.leave(call.remaining)
+		d.setRemaining(call.remaining)
 	}
 	return d
 }
 
-// leave sets what remains to what it was before others in the same command were granted theirs.
-func (d *Decision) leave(remaining int64) {
+// setRemaining sets what remained before other callers of the same command were granted permits.
+func (d *Decision) setRemaining(remaining int64) {
 	for i := range d.Windows {
 		d.Windows[i].Remaining += remaining - d.Remaining
 	}
 	d.Remaining = remaining
 }
 
-// later is a denial as it is after some time in which nothing else happened.
+// later returns a denial as it is after some time in which nothing else has happened.
 func (d Decision) later(since time.Duration) Decision {
 	d.Wait -= since
 	d.ResetAfter = max(d.ResetAfter-since, 0)

@@ -11,93 +11,94 @@ import (
 // RememberDenials caches denials, of up to n subjects (1 or more). Use it against callers who are refused and ask again
 // at once: they then cost Redis one call per Wait, not one per try.
 //
-// A denial says when the permits come free if no one else asks. Until then nobody is granted as many permits under the
+// A denial says when the permits come free if no one else asks. Until then no one is granted as many permits under the
 // same limit. So Allow and AllowN for that many are denied at once until then; Wait and ResetAfter are counted down,
 // and Now is counted up.
 //
 // Redis is still asked about everything else: another number of permits (the last four numbers of each subject are
-// cached), another limit, Peek, calls with an id of the caller's own, and calls that may book. What this limiter gives
-// back, resets or sets (Reset, Cancel, SetLimit, the permits of a Leased) takes effect at once. What others do does
-// not: after their Reset or Cancel, a limit that they raise in Redis, a call of theirs with a shorter window, an eviction
-// or a step of the server's clock, this limiter may deny until the cached Wait is over. Do without RememberDenials where
-// that matters and a Wait may be long.
+// cached), another limit, Peek, calls with an id of the caller's own, and calls that may book.
 //
-// The copies of a limiter share the cache: make the limiter once, not for every call. Cost: about 250 bytes a denial.
-// When the cache is full, the next denial replaces any other.
+// If this limiter gives back, resets or sets anything (Reset, Cancel, SetLimit, the permits of a Leased), that takes
+// effect at once. Changes from elsewhere do not: another process's Reset or Cancel, a limit that is raised in Redis,
+// another caller's shorter window, an eviction, a step of the server's clock. After those this limiter may deny until
+// the cached Wait is over. Do not use RememberDenials where that matters and a Wait may be long.
+//
+// The copies of a limiter share the cache: make the limiter once, not for every call. Cost: about 250 bytes for each
+// cached denial. When the cache is full, the next denial replaces any other.
 func RememberDenials(n int) LimiterOption {
 	return func(s *settings) {
 		if n < 1 {
-			s.fail(s.refuse("RememberDenials", n, "1 or more"))
+			s.setErr(s.errArgument("RememberDenials", n, "1 or more"))
 			return
 		}
-		s.denials = &denials{max: n, start: time.Now(), known: map[string][]cachedDenial{}}
+		s.denials = &denials{maxSubjects: n, start: time.Now(), known: map[string][]cachedDenial{}}
 	}
 }
 
 // denials is the cache of a limiter.
 type denials struct {
-	max   int
-	start time.Time // of its clock, the monotonic clock of the process
+	maxSubjects int
+	start       time.Time // of its clock, the monotonic clock of the process
 
 	mu        sync.Mutex
-	known     map[string][]cachedDenial // by key, each for another number of permits, the latest last
-	forgotten int                       // how often a key was forgotten
+	known     map[string][]cachedDenial // by key, one for each number of permits, newest last
+	forgotten int                       // counts the calls of forget
 }
 
 // denialsEach is how many denials of one subject are cached.
 const denialsEach = 4
 
-// cachedDenial holds until its Wait is over.
+// cachedDenial is used until its Wait is over.
 type cachedDenial struct {
-	sent     time.Duration // when it was asked for, which is before it was decided
+	sent     time.Duration // when the question was sent, so before the decision
 	permits  int64
 	limit    Limit
 	windows  []bindings.SliceRingV1Window
 	decision Decision
 }
 
-// pendingDenial is what will be cached if a question in flight is denied.
+// pendingDenial is what is cached if a question in flight is denied.
 type pendingDenial struct {
 	memory    *denials
 	key       string
-	asked     cachedDenial
-	forgotten int // of the cache, when it was asked
+	denial    cachedDenial
+	forgotten int // of the cache, when the question was sent
 }
 
-// begin notes a question that is about to be asked.
-func (m *denials) begin(c core, key string, q question) pendingDenial {
+// newPending returns the pendingDenial of a question that is about to be sent.
+func (m *denials) newPending(c core, key string, q question) pendingDenial {
 	if m == nil {
 		return pendingDenial{}
 	}
 	asked := cachedDenial{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.ring.windows}
-	return pendingDenial{memory: m, key: key, asked: asked, forgotten: m.mark()}
+	return pendingDenial{memory: m, key: key, denial: asked, forgotten: m.forgottenCount()}
 }
 
-// end caches the answer if it is a denial.
-func (p pendingDenial) end(d Decision, err error) {
-	if p.memory == nil || err != nil || d.Granted || p.asked.permits == 0 {
+// save caches the answer if it is a denial.
+func (p pendingDenial) save(d Decision, err error) {
+	if p.memory == nil || err != nil || d.Granted || p.denial.permits == 0 {
 		return
 	}
-	p.asked.decision = d
-	p.memory.remember(p.key, p.asked, p.forgotten)
+	p.denial.decision = d
+	p.memory.remember(p.key, p.denial, p.forgotten)
 }
 
-// recall answers a question from the cache. An id of the caller's own is always asked about: it may have been granted
-// before, and is then granted again.
+// recall answers a question from the cache. It never answers a call with an id of the caller's own: that may have been
+// granted before, and is then granted again.
 func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	if m == nil || q.permits == 0 || q.maxWait > 0 || c.id != "" {
 		return Decision{}, false
 	}
-	known, ok := m.find(key, q.permits)
-	since := time.Duration(pieces(time.Since(m.start)-known.sent, time.Microsecond)) * time.Microsecond
+	known, ok := m.cached(key, q.permits)
+	since := time.Duration(divideUp(time.Since(m.start)-known.sent, time.Microsecond)) * time.Microsecond
 	if !ok || since >= known.decision.Wait || known.limit != c.limit || !slices.Equal(known.windows, c.ring.windows) {
 		return Decision{}, false
 	}
 	return known.decision.later(since), true
 }
 
-// find is the cached denial of this number of permits.
-func (m *denials) find(key string, permits int64) (known cachedDenial, ok bool) {
+// cached returns the cached denial of this number of permits.
+func (m *denials) cached(key string, permits int64) (known cachedDenial, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, known := range m.known[key] {
@@ -108,14 +109,14 @@ func (m *denials) find(key string, permits int64) (known cachedDenial, ok bool) 
 	return cachedDenial{}, false
 }
 
-// mark is how often a key has been forgotten so far.
-func (m *denials) mark() int {
+// forgottenCount returns how often forget was called.
+func (m *denials) forgottenCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.forgotten
 }
 
-// remember caches a denial, unless a key was forgotten since it was asked for: the denial may be older than that.
+// remember caches a denial, unless forget was called since its question was sent: the denial may be older than that.
 func (m *denials) remember(key string, denied cachedDenial, forgotten int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,14 +128,14 @@ func (m *denials) remember(key string, denied cachedDenial, forgotten int) {
 		known = slices.Delete(known, 0, 1)
 	}
 	if len(known) == 0 {
-		m.makeRoom(key)
+		m.evictOne(key)
 	}
 	m.known[key] = append(known, denied)
 }
 
-// makeRoom removes any subject if the cache is full.
-func (m *denials) makeRoom(key string) {
-	if _, known := m.known[key]; known || len(m.known) < m.max {
+// evictOne removes any subject if the cache is full.
+func (m *denials) evictOne(key string) {
+	if _, known := m.known[key]; known || len(m.known) < m.maxSubjects {
 		return
 	}
 	for other := range m.known {
@@ -143,7 +144,7 @@ func (m *denials) makeRoom(key string) {
 	}
 }
 
-// forget drops the denials of a key whose permits came free in another way than with time.
+// forget removes the denials of a key. It is called when permits may have come free in another way than with time.
 func (m *denials) forget(key string) {
 	if m == nil {
 		return

@@ -13,31 +13,31 @@ import (
 )
 
 var (
-	// ErrExceedsLimit is in the error of a call that asks for more permits at once than could ever be
-	// granted: above the limit, the burst of a GCRA, or what one call to the script may ask for.
+	// ErrExceedsLimit is in the error of a call for more permits at once than could ever be granted: more than the
+	// limit, the burst of a GCRA, or what one call of the script may ask for.
 	ErrExceedsLimit = errors.New("exceeds limit")
 
-	// ErrNotLoaded is in the error of a call whose script the server does not have, when the loader may
-	// not load it: it is PreloadedOnly, or the server refuses SCRIPT LOAD and EVAL. `sluice load` cures it.
+	// ErrNotLoaded is in the error of a call whose script the server does not have and the loader may not load: the
+	// loader is PreloadedOnly, or the server refuses SCRIPT LOAD and EVAL. Run `sluice load`.
 	ErrNotLoaded = errors.New("script is not loaded: run `sluice load`")
 
 	// ErrOutcomeUnknown is in every *OutcomeUnknownError.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
 
-// ArgumentError says that a call cannot be decided because of what was passed, and that nothing was
-// written. It comes from the script (BADARG), or from the loader before anything is sent.
+// ArgumentError says that an argument is wrong: there was no decision, and nothing was written. It comes from the
+// script (BADARG), or from the loader before anything is sent.
 type ArgumentError struct {
-	Script   string // "gcra_v1"; "" when no script was asked
-	Limiter  string // the limiter's name, where the loader says so
-	Argument string // its name in the script's header, or what the loader calls it
-	Value    string // what was passed, where the loader says so
+	Script   string // "gcra_v1"; "" if the error is the loader's
+	Limiter  string // the limiter's name; "" if the error is the script's
+	Argument string // its name in the script's header, or in the loader
+	Value    string // what was passed; "" if the error is the script's
 	Want     string // what would be right
 
-	text string // what Error says behind the name; "" means Argument, Value and Want
+	text string // replaces Argument, Value and Want in Error; "": does not
 }
 
-// Error names the limiter or the script, what was passed, and what is wanted, in the units in which it was passed.
+// Error names the limiter or the script, what was passed, and what is wanted, in the unit in which it was passed.
 func (e *ArgumentError) Error() string {
 	text := e.text
 	switch {
@@ -50,34 +50,33 @@ func (e *ArgumentError) Error() string {
 	return prefixed(cmp.Or(e.Limiter, e.Script), text)
 }
 
-// Is reports whether target is ErrExceedsLimit and the script said so.
+// Is reports whether target is ErrExceedsLimit and the script refused more permits than its limit.
 func (e *ArgumentError) Is(target error) bool {
 	return target == ErrExceedsLimit && e.Argument == "permits" && strings.HasPrefix(e.Want, "up to")
 }
 
-// StateError says that a key holds what the script cannot understand, and that nothing was written. A
-// Reset removes it, and what was granted with it.
+// StateError says that a key holds a value that the script cannot read. There was no decision, and nothing was written.
+// Reset removes the value, and with it what was granted.
 type StateError struct {
 	Script string   // "gcra_v1"
 	Keys   []string // the keys of the call
-	Code   string   // WRONGTYPE: a key has another type; BADSTATE: what it holds was written by something else
-	Text   string   // what the server said behind the code
+	Code   string   // WRONGTYPE: another Redis type; BADSTATE: a value that the script did not write
+	Text   string   // the server's text after the code
 }
 
 func (e *StateError) Error() string {
 	return prefixed(e.Script, fmt.Sprintf("%s %s (keys %s)", e.Code, e.Text, strings.Join(e.Keys, ", ")))
 }
 
-// OutcomeUnknownError says that a decision was sent and no reply came: the connection was lost, or the
-// time was up. It was charged once or not at all. Asking again may charge again, except with the same
-// ID.
+// OutcomeUnknownError says that a decision was sent and no reply came, because the connection was lost or the time was
+// up. It was charged once or not at all. Asking again may charge again, except with the same ID.
 type OutcomeUnknownError struct {
 	Script string   // "list_log_v1"
 	Keys   []string // the keys of the call
-	ID     string   // the request id that it carried, "" where the script takes none
+	ID     string   // the request id; "" if the script takes none
 	Err    error    // why no reply came
 
-	inFlight <-chan struct{} // ready once the command that was abandoned cannot be sent any more; nil: it never was
+	inFlight <-chan struct{} // ready when the abandoned command can no longer be sent; nil: none was abandoned
 }
 
 func (e *OutcomeUnknownError) Error() string {
@@ -87,15 +86,15 @@ func (e *OutcomeUnknownError) Error() string {
 // Unwrap returns ErrOutcomeUnknown and the cause.
 func (e *OutcomeUnknownError) Unwrap() []error { return []error{ErrOutcomeUnknown, e.Err} }
 
-// WaitError says that Wait would have taken longer than it may. It is returned at once, and nothing is
-// booked, unless the answer was so late that the wait it granted did not fit any more: see WaitN. It is
-// context.DeadlineExceeded where the context's deadline was in the way, not where MaxWait was.
+// WaitError says that Wait would take longer than the context's deadline or MaxWait allows. It is returned at once, and
+// nothing is booked. (Only if the reply came so late that the granted wait no longer fits, permits were booked: see
+// WaitN.) It is context.DeadlineExceeded if the deadline was the limit, not if MaxWait was.
 type WaitError struct {
 	Limiter  string        // the limiter's name
 	N        int64         // permits asked for
 	Wait     time.Duration // how long they would take if no one else asks; Never for a limit of 0
-	MaxWait  time.Duration // the limiter's MaxWait, if that was in the way
-	Deadline time.Time     // the context's deadline, if that was in the way
+	MaxWait  time.Duration // the limiter's MaxWait, if it is too short
+	Deadline time.Time     // the context's deadline, if it is too early
 }
 
 func (e *WaitError) Error() string {
@@ -109,12 +108,12 @@ func (e *WaitError) Error() string {
 	return prefixed(e.Limiter, text)
 }
 
-// Is reports whether target is context.DeadlineExceeded and the context's deadline was in the way.
+// Is reports whether target is context.DeadlineExceeded and the deadline is too early.
 func (e *WaitError) Is(target error) bool {
 	return target == context.DeadlineExceeded && !e.Deadline.IsZero() && e.MaxWait == 0 && e.Wait != Never
 }
 
-// NodeError is what went wrong on one node.
+// NodeError is the error of loading scripts on one node.
 type NodeError struct {
 	Addr string
 	Err  error
@@ -125,30 +124,30 @@ func (e *NodeError) Error() string { return fmt.Sprintf("loading scripts on %s: 
 // Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// named is the limiter's name, "" of one that no method of Loader made.
-func (c core) named() string {
+// limiterName returns the limiter's name, "" for a zero limiter.
+func (c core) limiterName() string {
 	if c.settings == nil {
 		return ""
 	}
 	return c.name
 }
 
-// errNoPermits is the error of a call that asks for less than one permit.
+// errNoPermits is the error of a call for less than one permit.
 func errNoPermits(limiter string, n int64) error {
 	return &ArgumentError{Limiter: limiter, Argument: "n", Value: strconv.FormatInt(n, 10), Want: "1 or more"}
 }
 
-// errEmptySubject is the error of a call about nobody.
+// errEmptySubject is the error of a call with the empty subject.
 func errEmptySubject(limiter string) error {
 	return &ArgumentError{Limiter: limiter, Argument: "subject", Value: `""`, Want: "at least one character"}
 }
 
-// errCannotGiveBack is the error of a limiter whose script cannot give back.
+// errCannotGiveBack is the error of giving back with a limiter that cannot.
 func (c core) errCannotGiveBack() error {
 	return fmt.Errorf("loader: %s: %s cannot give permits back: %w", c.name, c.kind.name, errors.ErrUnsupported)
 }
 
-// prefixed is text behind the names of the package and, if any, the limiter or script.
+// prefixed adds the name of the package and that of the limiter or script to an error's text.
 func prefixed(name, text string) string {
 	if name == "" {
 		return "loader: " + text
@@ -156,5 +155,5 @@ func prefixed(name, text string) string {
 	return "loader: " + name + ": " + text
 }
 
-// nameOf is a script's name and version as errors show it, "gcra_v1".
+// nameOf returns a script's name and version, "gcra_v1".
 func nameOf(script *sluice.Script) string { return strings.TrimSuffix(script.File, ".lua") }

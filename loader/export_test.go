@@ -6,7 +6,7 @@ import "slices"
 func (r SliceRing) ChargePlainWindow() SliceRing {
 	r.ring.windows = slices.Clone(r.ring.windows)
 	for i := range r.ring.windows {
-		r.ring.windows[i].Slices -= pieces(r.leaseAge, r.slice)
+		r.ring.windows[i].Slices -= divideUp(r.leaseAge, r.slice)
 	}
 	return r
 }
@@ -27,7 +27,7 @@ func (l *Loader) SharedRequests() (n int) {
 
 // ReachAfter is how far a group reaches after so many rounds in which all were granted that it asked for.
 func ReachAfter(rounds int, max int64) int64 {
-	g := &group{max: max}
+	g := &group{maxCallers: max}
 	for range rounds {
 		g.learn(1, true)
 	}

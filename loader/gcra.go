@@ -5,31 +5,31 @@ import (
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
-// GCRA is a smooth rate with a burst, the continuously refilled token bucket, in one small string whatever
-// the limit: permits come back one by one, Window / Permits apart, and up to Burst may be taken at once.
-// Any interval of length d holds at most Burst + d * Permits / Window. Limit and burst go up to 10^7. The
-// zero GCRA is not ready for use: see Loader.GCRA.
+// GCRA is a smooth rate with a burst: the continuously refilled token bucket. Permits come back one by one, Window /
+// Permits apart, and up to Burst may be taken at once. Any interval of length d holds at most Burst + d * Permits /
+// Window. Its state is one small string, whatever the limit. Limit and burst go up to 10^7. The zero GCRA is not ready
+// for use: see Loader.GCRA.
 type GCRA struct{ booker }
 
-// GCRA returns the limiter of this name. Use it for an even rate, and for large limits in little memory.
-// Cost: nothing is sent. Call Check where the program starts.
+// GCRA returns the limiter of this name. Use it for an even rate, and for large limits in little memory. Call Check
+// when the program starts. Cost: nothing is sent.
 func (l *Loader) GCRA(name string, limit Limit, opts ...LimiterOption) GCRA {
 	s := l.configure(&gcra, name, opts)
 	return GCRA{booker{core{settings: s}.with(limit)}}
 }
 
-// With returns the limiter with another limit. Use it where the limit depends on the customer or the plan: the new one
-// applies at once to what has been granted before. For two windows of one subject use two limiters of different names:
-// here both would fill the same bucket. Cost: nothing is sent, it is a copy.
+// With returns a copy with another limit. Use it if the limit depends on the customer or the plan. The new limit
+// applies at once to what was granted before. For two windows of one subject use two limiters of different names: here
+// both would fill the same bucket. Cost: nothing is sent.
 func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
 var gcra = kind{
-	name: "GCRA", more: "; SliceRing holds more",
-	script: &sluice.GCRAV1, code: codeGCRA, books: true, capacity: burstOf, words: gcraWords, keys: one,
+	name: "GCRA", largerLimiters: "; SliceRing holds more",
+	script: &sluice.GCRAV1, code: codeGCRA, canBook: true, capacity: burstCapacity, makeWords: gcraWords, keys: onlyKey,
 }
 
-// burstOf is the capacity of a GCRA.
-func burstOf(c core) int64 {
+// burstCapacity is the capacity of a GCRA.
+func burstCapacity(c core) int64 {
 	if c.limit.Permits == 0 {
 		return 0
 	}

@@ -11,42 +11,49 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// groupKey is what the callers in a group ask for, under the same limit.
+// groupKey is what all callers in a group ask for.
 type groupKey struct {
 	key     string
 	permits int64
 }
 
-// group is the callers who ask the same at the same time. At most one pipeline at a time has commands of a group; callers
-// who come in the meantime wait for the next, in which one command asks for the permits of many. Each gets the answer
-// that a single call would have got when Redis ran the command.
+// group is the callers who ask for the same number of permits of the same subject, under the same limit. While commands
+// of a group are in flight, new callers wait; then one command asks for the permits of many. Each caller gets the
+// answer that a single call would have got at that time.
+//
+// How many callers Redis can grant permits to is not known in advance, so a group keeps two numbers. room is the number
+// of callers for whom permits remained after the last reply. More permits may have become free since; reach is the
+// number of callers beyond room that are tried in the next pipeline: see sizes and learn.
 type group struct {
 	groupKey
-	script    *sluice.Script
-	keys      int
-	words     []any // of each of their commands, from the first key on
-	permitsAt int   // in the words
-	max       int64 // how many of them one command may ask for
+	script     *sluice.Script
+	keys       int
+	words      []any // of each of their commands, from the first key on
+	permitsAt  int   // index of permits in the words of a whole command
+	maxCallers int64 // for how many callers one command may ask
 
-	waiting   []*member // in the order in which they came
-	abandoned int       // of those, how many have left
+	waiting   []*member // in order of arrival
+	abandoned int       // members of waiting whose callers have left
 	queued    bool
 	inFlight  bool
-	room      int64 // for how many there was room when Redis answered last
-	reach     int64 // how many more than that are tried
+	room      int64
+	reach     int64
 }
 
-// groupOf is the group of those who ask the same as a call, nil where it shares its command with nobody: it
-// may book, carries an id, or asks under another limit than those who are there.
+// groupOf returns the group that a call joins, nil if its command cannot be shared: it may book, it has an id, or
+// it asks under another limit than the group.
 func (s *sharing) groupOf(c *call) *group {
 	if !c.mayJoin() {
 		return nil
 	}
-	key := groupKey{c.key(), c.permits()}
+	key := groupKey{c.key(), c.permitCount()}
 	g := s.groups[key]
 	switch {
 	case g == nil:
-		g = &group{groupKey: key, script: c.script, keys: c.keys, words: c.words[firstKey:], permitsAt: c.permitsAt, max: c.maxGroup}
+		g = &group{
+			groupKey: key, script: c.script, keys: c.keys, words: c.words[firstKey:],
+			permitsAt: c.permitsAt, maxCallers: c.maxGroup,
+		}
 		s.groups[key] = g
 	case g.script != c.script || !slices.Equal(g.words, c.words[firstKey:]):
 		return nil
@@ -54,7 +61,7 @@ func (s *sharing) groupOf(c *call) *group {
 	return g
 }
 
-// enqueue puts a group into the queue, unless it is there or in flight.
+// enqueue adds a group to the queue, unless it is queued or in flight.
 func (q *nodeQueue) enqueue(g *group) {
 	if !g.queued && !g.inFlight {
 		g.queued = true
@@ -62,8 +69,8 @@ func (q *nodeQueue) enqueue(g *group) {
 	}
 }
 
-// left removes abandoned members from the group, once they are more than half of it.
-func (g *group) left() {
+// pruneAbandoned counts one more abandoned member, and removes all of them once they are more than half of the group.
+func (g *group) pruneAbandoned() {
 	if g.abandoned++; 2*g.abandoned > len(g.waiting) {
 		g.waiting, g.abandoned = slices.DeleteFunc(g.waiting, isAbandoned), 0
 	}
@@ -75,213 +82,224 @@ func isAbandoned(m *member) bool {
 	return m.abandoned || m.ctx.Err() != nil || !time.Now().Before(deadline)
 }
 
-// groupTurn is what a group has in a pipeline.
-type groupTurn struct {
+// groupBatch is a group's part of one pipeline.
+type groupBatch struct {
 	*group
-	members []*member // all who waited
-	parts   []*part   // for the first of them
+	members  []*member       // all who waited
+	commands []*groupCommand // for the first of them
 }
 
-// part is one command of a turn. It asks for the permits of those of its members who still wait when it is written.
-type part struct {
+// groupCommand is one command of a batch. It asks for the permits of those of its members who still wait when it is
+// written.
+type groupCommand struct {
 	*command
-	turn    *groupTurn
+	batch   *groupBatch
 	members []*member
 
-	once    sync.Once
-	written bool
-	asked   int64 // for how many members
+	claimOnce sync.Once
+	written   bool
+	asked     int64 // for how many members it asked
 
-	err error // when the pipeline has ended
+	err error // set when the pipeline has ended
 }
 
-// addGroup puts those who wait in a group into a pipeline, in as many commands as split says.
+// addGroup adds the commands of a group to a pipeline.
 func (s *sharing) addGroup(p *pipeline, g *group) {
 	g.queued = false
-	t := &groupTurn{group: g, members: slices.DeleteFunc(g.waiting, isAbandoned)}
+	b := &groupBatch{group: g, members: slices.DeleteFunc(g.waiting, isAbandoned)}
 	g.waiting, g.abandoned = nil, 0
-	if len(t.members) == 0 {
+	if len(b.members) == 0 {
 		delete(s.groups, g.groupKey)
 		return
 	}
 	g.inFlight = true
-	for _, m := range t.members {
-		p.take(m)
+	for _, m := range b.members {
+		p.addMember(m)
 	}
-	for _, part := range t.split() {
-		p.cmds = append(p.cmds, part.command)
+	for _, c := range b.split() {
+		p.cmds = append(p.cmds, c.command)
 	}
-	p.turns = append(p.turns, t)
+	p.batches = append(p.batches, b)
 }
 
-// split makes the commands of a turn. A lone member has one already.
-func (t *groupTurn) split() []*part {
-	if len(t.members) == 1 {
-		alone := t.members[0]
-		alone.cmd.fill(alone.ctx, append([]any{"evalsha", t.script.SHA1, nil}, t.words...))
-		t.parts = []*part{{command: t.members[0].cmd, turn: t, members: t.members}}
-		return t.parts
+// split makes the commands of a batch. A single member's own command is used as it is.
+func (b *groupBatch) split() []*groupCommand {
+	if len(b.members) == 1 {
+		single := b.members[0]
+		single.cmd.setWords(single.ctx, b.commandWords())
+		b.commands = []*groupCommand{{command: single.cmd, batch: b, members: b.members}}
+		return b.commands
 	}
-	left := t.members
-	for _, size := range t.sizes(int64(len(left))) {
-		t.parts = append(t.parts, t.part(left[:size]))
+	left := b.members
+	for _, size := range b.sizes(int64(len(left))) {
+		b.commands = append(b.commands, b.newCommand(left[:size]))
 		left = left[size:]
 	}
-	return t.parts
+	return b.commands
 }
 
-// part is one command for several members.
-func (t *groupTurn) part(members []*member) *part {
-	p := &part{turn: t, members: members}
-	words := append([]any{"evalsha", t.script.SHA1, nil}, t.words...)
-	words[t.permitsAt] = (*writtenPermits)(p)
-	p.command = newCommand(members[0].ctx, words, t.keys)
-	p.command.part, p.command.piped = p, true
-	return p
+// newCommand makes one command for several members.
+func (b *groupBatch) newCommand(members []*member) *groupCommand {
+	c := &groupCommand{batch: b, members: members}
+	words := b.commandWords()
+	words[b.permitsAt] = (*writtenPermits)(c)
+	c.command = newCommand(members[0].ctx, words, b.keys)
+	c.command.group, c.command.piped = c, true
+	return c
 }
 
-// sizes is for how many of k members each command asks: as many as there was room for; where those are not all, a few
-// more, by halves, of which Redis grants as many as it can; and one by itself, whose denial is that of all who are
-// left.
+// commandWords returns the words of one member's command; newCommand sets the number of keys.
+func (g *group) commandWords() []any {
+	return append([]any{"evalsha", g.script.SHA1, nil}, g.words...)
+}
+
+// sizes returns for how many of k callers each command asks, in this order:
+//
+//   - the callers for whom there was room at the last reply, in as few commands as possible;
+//   - up to reach more callers, in commands of falling size (4, 2, 1), so that Redis grants as many as it can;
+//   - one caller alone: if that one is denied, so are all who are left.
 func (g *group) sizes(k int64) (sizes []int64) {
-	take := func(size int64) {
+	add := func(size int64) {
 		if size > 0 {
 			sizes = append(sizes, size)
 			k -= size
 		}
 	}
-	for room := min(g.room, k); room > 0; room -= g.max {
-		take(min(room, g.max))
+	for room := min(g.room, k); room > 0; room -= g.maxCallers {
+		add(min(room, g.maxCallers))
 	}
-	for half := min(g.reach+1, g.max*2) / 2; half > 0; half /= 2 {
-		take(min(half, k-1))
+	for half := min(g.reach+1, g.maxCallers*2) / 2; half > 0; half /= 2 {
+		add(min(half, k-1))
 	}
-	take(min(1, k))
+	add(min(1, k))
 	return sizes
 }
 
-// fill asks for the members who still wait. It is called when the command is written.
-func (p *part) fill() {
-	for _, m := range p.members {
+// claim fixes for which members the command asks: those who still wait. It is called when the command is written.
+func (c *groupCommand) claim() {
+	for _, m := range c.members {
 		if m.cmd.state.CompareAndSwap(waiting, sent) {
-			p.asked++
+			c.asked++
 		}
 	}
-	if p.asked == 0 {
-		p.giveUp()
+	if c.asked == 0 {
+		c.giveUp()
 	}
-	p.written = true
+	c.written = true
 }
 
-// writtenPermits is how many permits a part asks for.
-type writtenPermits part
+// writtenPermits is the number of permits that a group command asks for.
+type writtenPermits groupCommand
 
-// MarshalBinary is what go-redis calls when it writes the command, after the number of keys.
+// MarshalBinary is called by go-redis when it writes the command, after the number of keys.
 func (p *writtenPermits) MarshalBinary() ([]byte, error) { return []byte(p.String()), nil }
 
-// String is for hooks that log commands: all that may be asked for, until it is written.
+// String is for hooks that log commands. Before the command is written it counts all members.
 func (p *writtenPermits) String() string {
 	asked := int64(len(p.members))
 	if p.written {
 		asked = p.asked
 	}
-	return strconv.FormatInt(asked*p.turn.permits, 10)
+	return strconv.FormatInt(asked*p.batch.permits, 10)
 }
 
-// wanting is how many members have not given up before the command was written.
-func (p *part) wanting() (n int64) {
-	for _, m := range p.members {
-		if m.cmd.wanted() {
-			n++
-		}
-	}
-	return n
-}
-
-// conclude gives the members their answers. Those who get none stay in the group, before those who came later.
-func (t *groupTurn) conclude(p *pipeline) {
-	left := make([]*member, 0, len(t.members))
-	for _, m := range t.members {
-		if m.cmd.wanted() {
-			left = append(left, m)
-		}
-	}
+// distribute gives the members their answers. Members without an answer stay in the group, before later callers.
+func (b *groupBatch) distribute(p *pipeline) {
+	left := wantedOf(b.members)
 	if p.raised != nil {
-		endAll(left, nil, p.raised)
+		completeAll(left, nil, p.raised)
 		return
 	}
 	asked := int64(len(left))
-	var rest *part // whose outcome is that of all who are left
+	var rest *groupCommand // its outcome is that of all who are left
 	lastGranted := false
-	for _, part := range t.parts {
-		part.take(p.err)
-		lastGranted = false
-		switch {
-		case part.asked == 0:
-		case part.granted():
-			lastGranted = true
-			left = t.grant(left, part)
-		case part.err == nil:
-			t.room = part.remaining() / t.permits
-			if part.asked == 1 { // then of one more as well
-				rest = part
-			}
-		case part.asked > 1 && exceedsLimit(part.err): // a lower one is stored than the callers know
-			t.room = 0
-		default:
-			endAll(left[:part.asked], part.err, nil)
-			left, rest = left[part.asked:], cmp.Or(rest, part)
+	for _, c := range b.commands {
+		c.readOutcome(p.err)
+		lastGranted = c.asked > 0 && c.granted()
+		left, rest = b.applyOutcome(c, left, rest)
+	}
+	b.learn(asked-int64(len(left)), len(left) > 0 && lastGranted)
+	b.completeRest(left, rest)
+}
+
+// wantedOf returns the members whose callers had not left before their command was written.
+func wantedOf(members []*member) []*member {
+	wanted := make([]*member, 0, len(members))
+	for _, m := range members {
+		if m.cmd.wanted() {
+			wanted = append(wanted, m)
 		}
 	}
-	t.learn(asked-int64(len(left)), len(left) > 0 && lastGranted)
-	t.endRest(left, rest)
+	return wanted
 }
 
-// take reads what became of the command. One that was not written was to ask for all of its members.
-func (p *part) take(err error) {
-	p.err = p.outcome(true, err)
-	if !p.written { // or it is the command of its only member
-		p.asked = p.wanting()
+// readOutcome sets the command's error, and asked if the command was not written or is a single member's own.
+func (c *groupCommand) readOutcome(err error) {
+	c.err = c.outcome(true, err)
+	if !c.written {
+		c.asked = int64(len(wantedOf(c.members)))
 	}
-	if p.err == nil && len(p.Val()) < 2 {
-		p.err = errShortReply
+	if c.err == nil && len(c.Val()) < 2 {
+		c.err = errShortReply
 	}
 }
 
-func (p *part) granted() bool    { return p.err == nil && p.Val()[0] > 0 }
-func (p *part) remaining() int64 { return p.Val()[1] }
+func (c *groupCommand) granted() bool    { return c.err == nil && c.Val()[0] > 0 }
+func (c *groupCommand) remaining() int64 { return c.Val()[1] }
 
-// grant gives the first of the members what a command has brought for as many, and returns the others.
-func (t *groupTurn) grant(members []*member, p *part) (left []*member) {
-	t.room = p.remaining() / t.permits
-	remaining := p.remaining() + p.asked*t.permits
-	for _, m := range members[:p.asked] {
-		remaining -= t.permits
-		m.answer(p.Val(), remaining)
+// applyOutcome answers the members for whom a command asked. It returns the members that are left without an answer,
+// and the command whose outcome is theirs, nil if there is none yet.
+func (b *groupBatch) applyOutcome(c *groupCommand, left []*member, rest *groupCommand) ([]*member, *groupCommand) {
+	switch {
+	case c.asked == 0:
+	case c.granted():
+		left = b.distributeGrant(left, c)
+	case c.err == nil:
+		b.room = c.remaining() / b.permits
+		if c.asked == 1 { // if one is denied, all others are
+			rest = c
+		}
+	case c.asked > 1 && exceedsLimit(c.err): // the limit that is stored is lower than the callers' own
+		b.room = 0
+	default:
+		completeAll(left[:c.asked], c.err, nil)
+		left, rest = left[c.asked:], cmp.Or(rest, c)
 	}
-	return members[p.asked:]
+	return left, rest
 }
 
-// answer ends a request with a reply of which it has its own remaining.
+// distributeGrant answers the first members, for whom a command was granted permits, and returns the others.
+func (b *groupBatch) distributeGrant(members []*member, c *groupCommand) (left []*member) {
+	b.room = c.remaining() / b.permits
+	remaining := c.remaining() + c.asked*b.permits
+	for _, m := range members[:c.asked] {
+		remaining -= b.permits
+		m.answer(c.Val(), remaining)
+	}
+	return members[c.asked:]
+}
+
+// answer gives a member a shared reply, with the number of permits that remained after its own.
 func (m *member) answer(reply []int64, remaining int64) {
-	if m.ended || m.abandoned {
+	if m.completed || m.abandoned {
 		return
 	}
 	m.shared, m.remaining = reply, remaining
-	m.end(nil, nil)
+	m.complete(nil, nil)
 }
 
-func endAll(requests []*member, err error, raised *raised) {
-	for _, m := range requests {
-		m.end(err, raised)
+func completeAll(members []*member, err error, raised *raised) {
+	for _, m := range members {
+		m.complete(err, raised)
 	}
 }
 
-// endRest is for those who were granted nothing, nor charged.
-func (t *groupTurn) endRest(left []*member, rest *part) {
+// completeRest gives the members that are left the outcome of rest. If it is nil, they wait for the next batch: they
+// were charged nothing.
+func (b *groupBatch) completeRest(left []*member, rest *groupCommand) {
 	if rest == nil {
 		left = slices.DeleteFunc(left, isAbandoned)
-		t.waiting = append(left, t.waiting...)
+		b.waiting = append(left, b.waiting...)
 	}
 	for _, m := range left {
 		m.pipeline = nil
@@ -292,15 +310,15 @@ func (t *groupTurn) endRest(left []*member, rest *part) {
 		switch {
 		case rest == nil:
 		case rest.err != nil:
-			m.end(rest.err, nil)
+			m.complete(rest.err, nil)
 		default:
 			m.answer(rest.Val(), rest.remaining())
 		}
 	}
 }
 
-// endTurn has the group wait for its next turn, if there is anybody in it.
-func (s *sharing) endTurn(q *nodeQueue, g *group) {
+// endBatch puts the group into the queue again if callers wait in it, and forgets it otherwise.
+func (s *sharing) endBatch(q *nodeQueue, g *group) {
 	g.inFlight = false
 	if len(g.waiting) == 0 {
 		delete(s.groups, g.groupKey)
@@ -313,11 +331,11 @@ func (s *sharing) endTurn(q *nodeQueue, g *group) {
 	}
 }
 
-// learn sets how far to reach next time, after so many were granted: further where all were, and no further than
-// would have done.
+// learn sets reach for the next batch. If all commands were granted and callers are left, it is doubled. Otherwise it
+// is halved as long as it stays enough for the number that was granted.
 func (g *group) learn(granted int64, all bool) {
 	if all {
-		g.reach = min(2*g.reach+1, 2*g.max)
+		g.reach = min(2*g.reach+1, 2*g.maxCallers)
 		return
 	}
 	for g.reach > 0 && g.reach/2 >= granted {
@@ -325,11 +343,11 @@ func (g *group) learn(granted int64, all bool) {
 	}
 }
 
-// share lets a call share its command with others who ask for as many permits.
-func (c *call) share(permits, capacity int64) {
-	permitsMax := c.script.Args[c.permitsAt-firstKey-c.keys].Max
-	c.maxGroup = max(min(capacity, permitsMax)/permits, 1)
+// allowGroup allows a call to share its command with others who ask for as many permits.
+func (c *call) allowGroup(permits, capacity int64) {
+	maxPermits := c.script.Args[c.permitsAt-firstKey-c.keys].Max
+	c.maxGroup = max(min(capacity, maxPermits)/permits, 1)
 }
 
-// errShortReply is of a reply that is no decision.
+// errShortReply is the error of a reply that has too few fields.
 var errShortReply = errors.New("a reply without the fields of a decision")

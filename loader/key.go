@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The codes of the scripts, each with the number of its stored layout, as they stand in keys.
+// The codes of the scripts in keys, each with the number of its stored layout.
 const (
 	codeListLog     = "ll1"
 	codeZSetLog     = "zl1"
@@ -14,19 +14,21 @@ const (
 	codeSliceRing   = "sr1"
 )
 
-// Key is the key under which a script keeps its state for a subject:
+// Key returns the key under which a script keeps its state for a subject. Use it with Call, or to inspect or delete
+// keys:
 //
 //	<prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 //
-// State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1" or "sr1".
-// Parts come behind it: the slice length in microseconds for sr1, and then, if there is one, the age of leases; "all",
-// or "by" and a client, for the permits of tb1.
+// State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1" or "sr1". Parts of sr1 are the
+// slice length in microseconds and, if there is one, the LeaseAge. Parts of tb1 are "all", or "by" and a client, for
+// the permits; its config has none.
 //
-// Prefix and limiter are of letters, digits, dot, underscore and dash, the limiter of slashes too, so that a route or a
-// gRPC method is a name ("orders.v1.Orders/Create"). In a subject and in parts "%",
-// "{" and "}" are written %25, %7B and %7D, so that the subject alone is the hash tag and a
-// limiter's keys are in one slot. Empty ones, parts apart, are an *ArgumentError. testdata/keys.json has
-// vectors for other languages.
+// Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes, so that a route
+// or a gRPC method is a name ("orders.v1.Orders/Create"). In a subject and in parts "%", "{" and "}" are written %25,
+// %7B and %7D: the subject alone is the hash tag, and all keys of a limiter for one subject are in one slot. An empty
+// prefix, limiter, subject or state is an *ArgumentError. testdata/keys.json has test vectors for other languages.
+//
+// Cost: nothing is sent.
 func Key(prefix, limiter, subject, state string, parts ...string) (string, error) {
 	if err := checkNames(prefix, limiter); err != nil {
 		return "", err
@@ -45,17 +47,17 @@ func Key(prefix, limiter, subject, state string, parts ...string) (string, error
 	return b.String(), nil
 }
 
-// key is the subject's key, if nothing is wrong with it or with the limiter.
+// key returns the subject's key, or the error of the limiter or the subject.
 func (c core) key(subject string) (string, error) {
 	switch {
 	case c.settings == nil:
 		return "", &ArgumentError{Argument: "limiter", Want: "one that a method of Loader made"}
 	case c.err != nil:
 		return "", c.err
-	case c.bad != nil:
-		return "", c.bad
-	case c.badID != nil:
-		return "", c.badID
+	case c.limitErr != nil:
+		return "", c.limitErr
+	case c.idErr != nil:
+		return "", c.idErr
 	case subject == "":
 		return "", errEmptySubject(c.name)
 	}
@@ -69,7 +71,7 @@ func checkNames(prefix, limiter string) error {
 	return checkName("", "limiter", limiter)
 }
 
-// checkName is what is wrong with a part of a limiter's keys.
+// checkName checks one part of a limiter's keys.
 func checkName(limiter, argument, name string) error {
 	allowed, want := name, "letters, digits, dot, underscore and dash, at least one"
 	if argument == "limiter" {
@@ -90,7 +92,7 @@ func forbidden(r rune) bool {
 	return r != '.' && r != '_' && r != '-'
 }
 
-// escape writes the characters that Redis Cluster reads in keys, and the escape itself, as %XX.
+// escape writes "%" and the characters that Redis Cluster reads in keys as %XX.
 func escape(text string) string {
 	if !strings.ContainsAny(text, "%{}") {
 		return text

@@ -12,144 +12,146 @@ import (
 
 // Bounds of leases.
 const (
-	mostLeaseSlices = 500    // how many slices an age covers: half of what slice_ring_return reaches back
-	leasedSubjects  = 10_000 // in memory, by default
-	leasedBlock     = 1000   // permits held for a subject, by default: at most
-	leasedShare     = 10     // and at most the smallest limit divided by this
+	maxLeaseSlices    = 500    // slices in a LeaseAge: half of what slice_ring_return reaches back
+	defaultSubjects   = 10_000 // LeaseOptions.Subjects
+	maxDefaultBlock   = 1000   // LeaseOptions.Block is this by default,
+	defaultBlockShare = 10     // or the smallest limit divided by this, if that is less
 )
 
-// LeaseAge lets the permits of a SliceRing be taken in blocks and spent up to d later: see SliceRing.Leased. It
-// makes the windows that Redis counts longer by d for every caller of the limiter, leased or not, because a
-// permit counted in one slice may be used d later; and it is a part of the key, so that callers with another
-// age, or none, never share the state. From 1 ms to less than 500 slices, in whole microseconds.
+// LeaseAge allows a SliceRing to be leased: see SliceRing.Leased. Permits may then be spent up to d after Redis counted
+// them: 1 ms to less than 500 slices, in whole microseconds.
+//
+// Redis counts d more in every window of the limiter, for leased and other callers alike. The age is a part of the key,
+// so that callers with different lease ages use different keys.
 func LeaseAge(d time.Duration) LimiterOption {
 	return func(s *settings) {
-		s.use("LeaseAge", &sliceRing)
+		s.requireKind("LeaseAge", &sliceRing)
 		if d < time.Millisecond || d%time.Microsecond != 0 {
-			s.fail(s.refuse("LeaseAge", d, "1ms or more, in whole microseconds"))
+			s.setErr(s.errArgument("LeaseAge", d, "1ms or more, in whole microseconds"))
 		}
 		s.leaseAge = d
 	}
 }
 
-// leasePart is the part of the key that tells ages apart.
+// leasePart is the part of the key that names the LeaseAge.
 func (s *settings) leasePart() string {
 	if s.leaseAge == 0 {
 		return ""
 	}
-	if s.slice > 0 && s.leaseAge/s.slice >= mostLeaseSlices {
-		s.fail(s.refuse("LeaseAge", s.leaseAge, "less than 500 slices of "+s.slice.String()))
+	if s.slice > 0 && s.leaseAge/s.slice >= maxLeaseSlices {
+		s.setErr(s.errArgument("LeaseAge", s.leaseAge, "less than 500 slices of "+s.slice.String()))
 	}
 	return ":" + strconv.FormatInt(s.leaseAge.Microseconds(), 10)
 }
 
-// LeaseOptions says how a process takes permits in blocks. The zero value is ready for use.
+// LeaseOptions sets how a process takes permits in blocks. The zero value gives the defaults.
 type LeaseOptions struct {
-	// Block is the most permits that are held for a subject. Blocks begin with what is asked for,
-	// double as long as they are used up, and shrink where little remains or is used. 0 means 1000, for then one
-	// decision in a thousand reaches Redis and larger blocks save next to nothing; but a tenth of the smallest limit
-	// at most, 1 at least, so that a process that holds a whole block leaves others nine tenths.
+	// Block is the maximum number of permits held for one subject. The first block is as large as the first request;
+	// blocks double while they are used up, and get smaller when little remains or is used.
+	//
+	// 0 means 1000, or a tenth of the smallest limit if that is less, but at least 1. With 1000 one decision in a
+	// thousand reaches Redis. With a tenth, a process with a full block leaves nine tenths to the others.
 	Block int64
 
-	// Idle is how long nobody asks for a subject until its permits are given back. 0 means a quarter of
+	// Idle is the time without requests for a subject after which its permits are given back. 0 means a quarter of
 	// LeaseAge.
 	Idle time.Duration
 
-	// Subjects is for how many subjects permits are held at once. Others are asked for in Redis one by one.
-	// 0 means 10000.
+	// Subjects is the maximum number of subjects for which permits are held. Requests for further subjects go to Redis
+	// one by one. 0 means 10000.
 	Subjects int
 }
 
-// Leased is a SliceRing of which this process takes permits in blocks and spends them without asking Redis.
-// SliceRing.Leased makes it, Close ends it.
+// Leased is a SliceRing from which this process takes permits in blocks, to spend them without asking Redis.
+// SliceRing.Leased makes it. Close it when the program ends. It is safe for concurrent use.
 type Leased struct {
 	ring  SliceRing
 	lease LeaseOptions
-	age   time.Duration // after the call for them was sent permits are no longer spent
-	start time.Time     // of the clock that it counts by
+	age   time.Duration // permits are spent at most this long after the refill was sent
+	start time.Time     // zero of clock
 
-	mu       sync.RWMutex
-	subjects map[string]*holding // nil: closed
+	mu        sync.RWMutex
+	bySubject map[string]*account // nil: closed
 
-	flights sync.WaitGroup
-	stop    chan struct{} // closed: no more sweeps
-	stopped chan struct{}
+	refills sync.WaitGroup
+	stop    chan struct{} // closed by Close: no more sweeps
+	stopped chan struct{} // closed when the last sweep has ended
 }
 
 // Leased returns the ring as a limiter that takes permits in blocks and spends them in this process. Use it for few
 // subjects with very many decisions each: at a million decisions a second about one in a thousand reaches Redis. For
 // many subjects with few decisions each it costs more than it saves: use the ring itself. The ring needs the option
-// LeaseAge. Close the Leased where the program ends.
+// LeaseAge. Close the Leased when the program ends.
 //
-// The guarantee is the ring's, for the moments at which permits are spent: no window ever holds more than
-// its limit. A permit is spent no later than LeaseAge after Redis counted it (by this process's monotonic clock,
-// from before the call was sent, less a thousandth for clocks that run apart), and every caller of the
-// limiter has its windows counted that much longer. So the limit is enforced as if its window were longer by
-// the age and up to two slices: keep the age short against the window.
+// The guarantee is that of the ring, for the times at which permits are spent: no window ever holds more than its
+// limit. A permit is spent at most LeaseAge after Redis counted it, and Redis counts windows that are longer by
+// LeaseAge. (The age is measured with this process's monotonic clock, from before the call was sent, less a thousandth
+// for clock drift.) So the limit is enforced as if its window were longer by the age and up to two slices: keep the age
+// short compared to the window.
 //
-// Permits that are held here are missing elsewhere, up to Block a subject and process. What is not used is
-// given back, exactly, when its subject is idle, when the age ends, and by Close. If the reply to a call for
-// permits is lost, they are lost if they were granted; a return whose reply is lost may have been done. Neither
-// is ever repeated, nothing of it is spent, and what stays counted comes free with its window, as do the
-// permits of a process that dies.
+// Permits that one process holds are not available to the others: up to Block for each subject. Unused permits are
+// given back when their subject is idle, when the age ends, and by Close. No call for permits and no return is repeated
+// after a lost reply. Permits that are lost in this way, or because a process dies, stay counted until their window is
+// over.
 //
-// While Redis cannot be reached, what is held is spent until its age ends. After a Reset by another process, an
-// eviction or a failover Redis no longer counts what is held here: it may be spent on top of the limit until
-// its age ends, and what of it is given back into the slice in which the ring began anew is taken from others. So
-// may be what a machine holds that is suspended, whose monotonic clock stands still.
+// While Redis is down, held permits are spent until their age ends. After a Reset by another process, an eviction or a
+// failover, Redis no longer counts the permits held here. Until their age ends they may be spent on top of the limit,
+// and giving them back may free permits that others were granted since. The same can happen with the permits of a
+// suspended machine, because its monotonic clock stands still.
 //
-// Cost: a goroutine, and about 300 bytes a subject that has been asked for within Idle.
+// Cost: one goroutine, and about 300 bytes for each subject that is not idle.
 func (r SliceRing) Leased(lease LeaseOptions) (*Leased, error) {
 	if err := r.checkLease(&lease); err != nil {
 		return nil, err
 	}
 	l := &Leased{
 		ring: r, lease: lease, age: r.leaseAge - r.leaseAge/1000, start: time.Now(),
-		subjects: map[string]*holding{}, stop: make(chan struct{}), stopped: make(chan struct{}),
+		bySubject: map[string]*account{}, stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	go l.sweepUntilClosed()
 	return l, nil
 }
 
-// checkLease refuses what cannot be, and fills in what was left out.
+// checkLease returns what is wrong with the ring and the options, and fills in the defaults.
 func (r SliceRing) checkLease(lease *LeaseOptions) error {
 	if _, err := r.key("subject"); err != nil {
 		return err
 	}
 	switch {
 	case r.leaseAge == 0:
-		return r.refuse("Leased", "without LeaseAge", "a SliceRing with the option LeaseAge")
+		return r.errArgument("Leased", "without LeaseAge", "a SliceRing with the option LeaseAge")
 	case lease.Block < 0:
-		return r.refuse("LeaseOptions.Block", lease.Block, "0 or more")
+		return r.errArgument("LeaseOptions.Block", lease.Block, "0 or more")
 	case lease.Idle < 0 || lease.Idle%time.Microsecond != 0:
-		return r.refuse("LeaseOptions.Idle", lease.Idle, "whole microseconds, 0 or more")
+		return r.errArgument("LeaseOptions.Idle", lease.Idle, "whole microseconds, 0 or more")
 	case lease.Subjects < 0:
-		return r.refuse("LeaseOptions.Subjects", lease.Subjects, "0 or more")
+		return r.errArgument("LeaseOptions.Subjects", lease.Subjects, "0 or more")
 	}
 	if lease.Block == 0 {
-		lease.Block = max(min(leasedBlock, leastOf(r.core)/leasedShare), 1)
+		lease.Block = max(min(maxDefaultBlock, smallestLimit(r.core)/defaultBlockShare), 1)
 	}
 	if lease.Idle == 0 {
 		lease.Idle = r.leaseAge / 4
 	}
 	if lease.Subjects == 0 {
-		lease.Subjects = leasedSubjects
+		lease.Subjects = defaultSubjects
 	}
 	return nil
 }
 
-// Allow asks for one permit now. Use it for requests that are answered now or not at all. Cost: nothing is sent where a
-// permit is held, else one round trip that is shared by all who wait for permits of the subject, and one or two more
-// where a block is denied.
+// Allow asks for one permit now. Use it to refuse what is over the limit. If a permit is held, nothing is sent.
 //
-// Of a decision made here Remaining is what is held and what Redis had left when it was asked last, ResetAfter
-// is as of then, and Now is the server's clock as reckoned from then, up to a round trip late.
+// Remaining is what is held and what Redis had left at the last refill. ResetAfter is as of that refill. Now is the
+// server's clock, computed from that refill, up to one round trip late.
+//
+// Cost: nothing is sent if enough permits are held. Otherwise one round trip, shared by all callers who need permits of
+// the subject, and one or two more if Redis denies a block.
 func (l *Leased) Allow(ctx context.Context, subject string) (Decision, error) {
 	return l.AllowN(ctx, subject, 1)
 }
 
-// AllowN is Allow for n permits, all or nothing. Use it where one request counts for several. More than could ever be
-// granted is an error that is ErrExceedsLimit. Cost: as Allow.
+// AllowN asks for n permits now, all or nothing. Use it where one request counts for several. More than could ever be
+// granted is an error that is ErrExceedsLimit. Cost: that of Allow.
 func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
 	if n < 1 {
 		return Decision{}, errNoPermits(l.ring.name, n)
@@ -157,88 +159,89 @@ func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision,
 	if d, ok := l.spend(subject, n); ok {
 		return d, nil
 	}
-	return l.take(ctx, subject, question{method: "AllowN", permits: n})
+	return l.spendOrRefill(ctx, subject, question{method: "AllowN", permits: n})
 }
 
-// Wait is WaitN for one permit. Use it for workers that would rather be late than refused. Cost: as WaitN.
+// Wait blocks until one permit may be used. Use it in workers that would rather be late than refused. It is WaitN for
+// one permit. Cost: that of WaitN.
 func (l *Leased) Wait(ctx context.Context, subject string) error { return l.WaitN(ctx, subject, 1) }
 
-// WaitN returns when it has n permits that may be used. It sleeps and asks again, as that of a SliceRing. Cost: as
-// AllowN, once for each sleep.
+// WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused. Like that of a
+// SliceRing it sleeps and asks again, so it is not first come, first served. Cost: that of AllowN, once for each sleep.
 func (l *Leased) WaitN(ctx context.Context, subject string, n int64) error {
 	return l.ring.waiter(ctx, subject, n, nil, func(ctx context.Context, q question) (Decision, error) {
-		return l.take(ctx, subject, q)
-	}).wait(ctx)
+		return l.spendOrRefill(ctx, subject, q)
+	}).run(ctx)
 }
 
-// Peek looks and changes nothing. Use it to show what is left. Remaining includes what is held here. Cost: one round
-// trip.
+// Peek returns what could be granted now, and changes nothing. Use it for dashboards and quota pages. Remaining
+// includes the permits held here. Cost: one round trip.
 func (l *Leased) Peek(ctx context.Context, subject string) (Decision, error) {
 	d, err := l.ring.Peek(ctx, subject)
-	h := l.find(subject)
-	if h == nil || err != nil {
+	a := l.account(subject)
+	if a == nil || err != nil {
 		return d, err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if held := h.live(l.clock()); held > 0 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if held := a.spendable(l.clock()); held > 0 {
 		d.Remaining, d.Wait = d.Remaining+held, 0
 	}
 	return d, nil
 }
 
-// Reset removes what was granted to the subject, and drops what is held here. Use it to unblock someone. Other
-// processes keep what they hold. Cost: one round trip.
+// Reset gives the subject its whole limit back, and drops the permits held here. Use it to unblock a customer. Other
+// processes keep the permits that they hold. Cost: one round trip.
 func (l *Leased) Reset(ctx context.Context, subject string) error {
 	err := l.ring.Reset(ctx, subject)
-	if h := l.find(subject); h != nil {
-		h.drop()
+	if a := l.account(subject); a != nil {
+		a.discard()
 	}
 	return err
 }
 
-// LeaseStats says what a Leased holds.
+// LeaseStats says how many permits a Leased holds.
 type LeaseStats struct {
-	Subjects int   // with permits here, now
-	Idle     int64 // permits that are counted in Redis and not spent, now
-	MostIdle int64 // as many as that can be: Block for each of LeaseOptions.Subjects
+	Subjects int   // subjects that have an account now
+	Idle     int64 // permits that are counted in Redis and not spent
+	MaxIdle  int64 // the upper bound of Idle: Block for each of LeaseOptions.Subjects
 }
 
-// Stats returns what is held. Use it for metrics, once in some seconds. Cost: nothing is sent; it locks every subject
-// that is held for a moment.
+// Stats returns how many permits are held. Use it for metrics, every few seconds. Cost: nothing is sent; each account
+// is locked briefly.
 func (l *Leased) Stats() LeaseStats {
-	s := LeaseStats{MostIdle: l.lease.Block * int64(l.lease.Subjects)}
-	for _, h := range l.all() {
-		h.mu.Lock()
-		s.Idle += h.all()
-		h.mu.Unlock()
+	s := LeaseStats{MaxIdle: l.lease.Block * int64(l.lease.Subjects)}
+	for _, a := range l.accounts() {
+		a.mu.Lock()
+		s.Idle += a.unspent()
+		a.mu.Unlock()
 		s.Subjects++
 	}
 	return s
 }
 
-// Close gives back all permits that are held. Use it where the program ends, with a deadline. It returns what went
-// wrong: permits of a call that failed stay counted until their window is over. Calls after it are decided by Redis one
-// by one. Cost: one round trip a block that is held, sixteen at a time.
+// Close gives back all permits that are held. Use it when the program ends, with a deadline. Redis decides about later
+// calls one by one. The error says which returns failed; their permits stay counted until their window is over. Cost:
+// one round trip for each block, 16 at a time.
 func (l *Leased) Close(ctx context.Context) error {
 	l.mu.Lock()
-	subjects := l.subjects
-	l.subjects = nil
+	subjects := l.bySubject
+	l.bySubject = nil
 	l.mu.Unlock()
 	if subjects == nil {
 		return nil
 	}
 	close(l.stop)
-	for _, h := range subjects {
-		h.leave()
+	for _, a := range subjects {
+		a.retire()
 	}
 	err := l.ring.limits.tasks.await(ctx, func() error {
 		<-l.stopped
-		l.flights.Wait()
+		l.refills.Wait()
 		return nil
 	})
 	if err != nil {
 		err = failed(&sluice.SliceRingV1, err)
 	}
-	return errors.Join(err, l.giveBack(ctx, everything(subjects)))
+	return errors.Join(err, l.giveBackAll(ctx, leftovers(subjects)))
 }

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	returners    = 16          // how many returns are in flight at once
-	sweepTimeout = time.Second // for the returns of one sweep
+	maxReturns   = 16          // returns in flight at once
+	sweepTimeout = time.Second // for all returns of one sweep
 )
 
-// surplus is a lot that is to be given back.
-type surplus struct {
+// leftover is a grant whose unspent permits are to be given back.
+type leftover struct {
 	subject string
-	lot
+	grant
 }
 
-// sweepUntilClosed gives back what is idle or too old, four times in the shorter of the two.
+// sweepUntilClosed sweeps four times in LeaseOptions.Idle or the age, whichever is shorter.
 func (l *Leased) sweepUntilClosed() {
 	defer close(l.stopped)
 	ticker := time.NewTicker(max(min(l.lease.Idle, l.age)/4, time.Millisecond))
@@ -35,46 +35,47 @@ func (l *Leased) sweepUntilClosed() {
 	}
 }
 
-// sweep gives back what is idle or too old. What cannot be given back stays counted until its window is over: trying
-// again could give it back twice.
+// sweep gives back the permits that have expired and those of idle subjects. A return that fails is not repeated,
+// because it may have been done: the permits stay counted until their window is over.
 func (l *Leased) sweep() {
-	var back []surplus
-	for subject, h := range l.all() {
-		lots := h.expired(l.clock())
-		if l.retire(subject, h) {
-			lots = append(lots, h.empty()...)
+	var all []leftover
+	for subject, a := range l.accounts() {
+		grants := a.takeExpired(l.clock())
+		if l.removeIdle(subject, a) {
+			grants = append(grants, a.takeAll()...)
 		}
-		back = appendLots(back, subject, lots)
+		all = appendLeftovers(all, subject, grants)
 	}
 	returned := false
-	defer func() { l.ring.limits.journal.panicked(caught(returned, recover())) }()
+	defer func() { l.ring.limits.eventLog.panicked(caught(returned, recover())) }()
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
-	_ = l.giveBack(ctx, back)
+	_ = l.giveBackAll(ctx, all)
 	returned = true
 }
 
-// retire takes a holding that is idle out of the table.
-func (l *Leased) retire(subject string, h *holding) bool {
-	if !h.idle(l.clock() - l.lease.Idle) {
+// removeIdle removes an account from the table if it is idle.
+func (l *Leased) removeIdle(subject string, a *account) bool {
+	if !a.isIdle(l.clock() - l.lease.Idle) {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !h.retire(l.clock() - l.lease.Idle) {
+	if !a.retireIfIdle(l.clock() - l.lease.Idle) {
 		return false
 	}
-	delete(l.subjects, subject)
+	delete(l.bySubject, subject)
 	return true
 }
 
-// giveBack returns lots to Redis, each in a call of its own, and stops when none of those in flight comes through.
-func (l *Leased) giveBack(ctx context.Context, back []surplus) error {
+// giveBackAll gives permits back to Redis, with one call for each grant, maxReturns at a time. It stops when all calls
+// of one chunk have failed.
+func (l *Leased) giveBackAll(ctx context.Context, all []leftover) error {
 	var first error
 	returned := 0
-	for batch := range slices.Chunk(back, returners) {
+	for chunk := range slices.Chunk(all, maxReturns) {
 		before := returned
-		for _, err := range l.giveBackTogether(ctx, batch) {
+		for _, err := range l.giveBackChunk(ctx, chunk) {
 			if err == nil {
 				returned++
 			} else if first == nil {
@@ -86,78 +87,79 @@ func (l *Leased) giveBack(ctx context.Context, back []surplus) error {
 		}
 	}
 	if first != nil {
-		return fmt.Errorf("loader: %d of %d leases were not given back: %w", len(back)-returned, len(back), first)
+		return fmt.Errorf("loader: %d of %d leases were not given back: %w", len(all)-returned, len(all), first)
 	}
 	return nil
 }
 
-func (l *Leased) giveBackTogether(ctx context.Context, back []surplus) []error {
-	all := make([]func() error, len(back))
-	for i, s := range back {
-		all[i] = func() error { return l.giveBackOne(ctx, s) }
+func (l *Leased) giveBackChunk(ctx context.Context, chunk []leftover) []error {
+	calls := make([]func() error, len(chunk))
+	for i, left := range chunk {
+		calls[i] = func() error { return l.giveBackOne(ctx, left) }
 	}
-	return l.ring.limits.tasks.awaitAll(ctx, all)
+	return l.ring.limits.tasks.awaitAll(ctx, calls)
 }
 
-func (l *Leased) giveBackOne(ctx context.Context, s surplus) error {
-	key, err := l.ring.key(s.subject)
+func (l *Leased) giveBackOne(ctx context.Context, left leftover) error {
+	key, err := l.ring.key(left.subject)
 	if err != nil {
 		return err
 	}
 	defer l.ring.denials.forget(key)
 	_, err = bindings.SliceRingReturnV1(ctx, l.ring.limits, bindings.SliceRingReturnV1Args{
-		Ring: key, Slice: l.ring.slice, Taken: s.taken, Permits: s.left,
+		Ring: key, Slice: l.ring.slice, Taken: left.grantedAt, Permits: left.unspent,
 	})
 	return err
 }
 
-// everything is all that is held.
-func everything(subjects map[string]*holding) (back []surplus) {
-	for subject, h := range subjects {
-		back = appendLots(back, subject, h.empty())
+// leftovers takes all grants out of these accounts.
+func leftovers(accounts map[string]*account) (all []leftover) {
+	for subject, a := range accounts {
+		all = appendLeftovers(all, subject, a.takeAll())
 	}
-	return back
+	return all
 }
 
-func appendLots(back []surplus, subject string, lots []lot) []surplus {
-	for _, of := range lots {
-		back = append(back, surplus{subject, of})
+func appendLeftovers(all []leftover, subject string, grants []grant) []leftover {
+	for _, g := range grants {
+		all = append(all, leftover{subject, g})
 	}
-	return back
+	return all
 }
 
-// expired takes out the lots that are too old. The next one is as large as what was used of this one.
-func (h *holding) expired(now time.Duration) (lots []lot) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for len(h.lots) > 0 && now >= h.lots[0].until {
-		old := h.lots[0]
-		lots, h.lots = append(lots, old), h.lots[1:]
-		h.next = max(old.size-old.left, 1)
+// takeExpired takes the expired grants out of the account. The next block is as large as what was spent of the last of
+// them.
+func (a *account) takeExpired(now time.Duration) (expired []grant) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.grants) > 0 && now >= a.grants[0].expires {
+		oldest := a.grants[0]
+		expired, a.grants = append(expired, oldest), a.grants[1:]
+		a.nextBlock = max(oldest.size-oldest.unspent, 1)
 	}
-	return lots
+	return expired
 }
 
-// empty takes out all lots.
-func (h *holding) empty() []lot {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	lots := h.lots
-	h.lots = nil
-	return lots
+// takeAll takes all grants out of the account.
+func (a *account) takeAll() []grant {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	grants := a.grants
+	a.grants = nil
+	return grants
 }
 
-// idle reports whether nobody has asked since.
-func (h *holding) idle(since time.Duration) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.used <= since
+// isIdle reports whether no caller has asked for permits since then.
+func (a *account) isIdle(since time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lastUsed <= since
 }
 
-// retire is leave, if nobody has asked since or waits for an answer.
-func (h *holding) retire(since time.Duration) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.gone = h.gone || h.used <= since && h.flight == nil
-	return h.gone
+// retireIfIdle retires the account if no caller has asked for permits since then and no refill is in flight.
+func (a *account) retireIfIdle(since time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.retired = a.retired || a.lastUsed <= since && a.refill == nil
+	return a.retired
 }

@@ -128,7 +128,7 @@ func TestLeaseIsGivenBackWhenIdle(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
 		p.want(2, 1, 6, 0)
-		if s := p.leased.Stats(); s.Subjects != 0 || s.MostIdle != 100_000 {
+		if s := p.leased.Stats(); s.Subjects != 0 || s.MaxIdle != 100_000 {
 			t.Errorf("%+v", s)
 		}
 		p.take(1)
@@ -387,7 +387,7 @@ func TestLeaseSubjectsAreBounded(t *testing.T) {
 				granted(t, d, err)
 			}
 		}
-		if s := p.leased.Stats(); s.Subjects != 2 || s.MostIdle != 20 || p.asked.Load() != 2*2+3*3 {
+		if s := p.leased.Stats(); s.Subjects != 2 || s.MaxIdle != 20 || p.asked.Load() != 2*2+3*3 {
 			t.Errorf("%+v, %d calls", s, p.asked.Load())
 		}
 		time.Sleep(1300 * time.Millisecond)
@@ -520,7 +520,7 @@ func TestLeaseDefaults(t *testing.T) {
 		ring := loader.New(rdb).SliceRing("x", test.limits, loader.LeaseAge(time.Hour), loader.Slice(time.Minute))
 		leased, err := ring.Leased(loader.LeaseOptions{})
 		must(t, err)
-		if most := leased.Stats().MostIdle; most != test.block*10_000 {
+		if most := leased.Stats().MaxIdle; most != test.block*10_000 {
 			t.Errorf("%v: up to %d held for 10000 subjects, want blocks of %d", test.limits, most, test.block)
 		}
 		d, err := leased.Allow(background, "s")

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Never is the Wait of a Decision that no amount of waiting will turn, as with a limit of 0. It is 146 years, half of
-// what a time.Duration holds, so that adding to it does not overflow.
+// Never is the Wait of a Decision if waiting does not help, because the limit is 0. It is 146 years, half of the
+// largest time.Duration, so that adding to it does not overflow.
 const Never time.Duration = 1 << 62
 
 // Limit is how many permits a subject may have in any window.
 //
-// A Permits of 0 denies everything without asking Redis, for plans that do not include the thing at
-// all. A negative one is an *ArgumentError.
+// With 0 Permits everything is denied without asking Redis. Use that for plans that do not include a feature. A
+// negative number is an *ArgumentError.
 type Limit struct {
 	Permits int64         // permits in a window
-	Window  time.Duration // its length, from 1 ms to 366 days (9999 of a SliceRing), in whole microseconds
-	Burst   int64         // of a GCRA the most permits at once, 0 means Permits; of all others 0
+	Window  time.Duration // 1 ms to 366 days (SliceRing: 9999 days), in whole microseconds
+	Burst   int64         // GCRA: maximum number of permits at once, 0 means Permits; all others: 0
 }
 
 // PerSecond is a limit of n permits in a second.
@@ -31,10 +31,10 @@ func PerMinute(n int64) Limit { return Limit{Permits: n, Window: time.Minute} }
 // PerHour is a limit of n permits in an hour.
 func PerHour(n int64) Limit { return Limit{Permits: n, Window: time.Hour} }
 
-// PerDay is a limit of n permits in 24 hours, whenever they begin.
+// PerDay is a limit of n permits in any 24 hours.
 func PerDay(n int64) Limit { return Limit{Permits: n, Window: 24 * time.Hour} }
 
-// burst is the most permits that GCRA grants at once.
+// burst returns how many permits a GCRA grants at once.
 func (l Limit) burst() int64 {
 	if l.Burst == 0 {
 		return l.Permits
@@ -42,83 +42,90 @@ func (l Limit) burst() int64 {
 	return l.Burst
 }
 
-// check is what is wrong with a limit for this limiter.
-func (s *settings) check(l Limit) error {
-	switch most, burst := s.kind.max("limit", "rate", "limit_i"), s.kind.max("burst"); {
+// checkLimit returns what is wrong with a limit for this limiter.
+func (s *settings) checkLimit(l Limit) error {
+	switch upper, burst := s.kind.maxArgument("limit", "rate", "limit_i"), s.kind.maxArgument("burst"); {
 	case l.Permits < 0:
-		return s.refuse("permits", l.Permits, "0 or more")
-	case l.Permits > most:
-		return s.tooMuch(l.Permits, most)
+		return s.errArgument("permits", l.Permits, "0 or more")
+	case l.Permits > upper:
+		return s.errLimitTooLarge(l.Permits, upper)
 	case l.Burst > 0 && s.kind != &gcra:
 		return &ArgumentError{
 			Limiter: s.name, Argument: "burst", Value: strconv.FormatInt(l.Burst, 10), Want: "0",
 			text: fmt.Sprintf("burst %d: %s has none, GCRA has", l.Burst, s.kind.name),
 		}
 	case l.Burst < 0:
-		return s.refuse("burst", l.Burst, "0 or more")
+		return s.errArgument("burst", l.Burst, "0 or more")
 	case l.Burst > burst:
-		return s.refuse("burst", l.Burst, fmt.Sprintf("up to %d", burst))
+		return s.errArgument("burst", l.Burst, fmt.Sprintf("up to %d", burst))
 	case l.Permits == 0: // nothing is asked for: it needs no window
 		return nil
 	}
 	if err := s.checkWindow(l.Window); err != nil {
 		return err
 	}
-	if most := longestBurst(l); l.Burst > most {
-		permits := "1 permit"
-		if l.Permits > 1 {
-			permits = fmt.Sprintf("%d permits", l.Permits)
-		}
-		return s.refuse("burst", l.Burst, fmt.Sprintf("up to %d with %s in %s", most, permits, span(l.Window)))
-	}
-	return nil
+	return s.checkBurst(l)
 }
 
-// tooMuch is the error of a limit of more permits than the script takes, with the limiters that take more.
-func (s *settings) tooMuch(permits, most int64) error {
+// checkBurst returns an error if a burst takes too long to be refilled.
+func (s *settings) checkBurst(l Limit) error {
+	upper := maxBurst(l)
+	if l.Burst <= upper {
+		return nil
+	}
+	permits := "1 permit"
+	if l.Permits > 1 {
+		permits = fmt.Sprintf("%d permits", l.Permits)
+	}
+	return s.errArgument("burst", l.Burst, fmt.Sprintf("up to %d with %s in %s", upper, permits, span(l.Window)))
+}
+
+// errLimitTooLarge is the error of a limit that the script does not take. It names the limiters that do.
+func (s *settings) errLimitTooLarge(permits, upper int64) error {
 	return &ArgumentError{
-		Limiter: s.name, Argument: "permits", Value: strconv.FormatInt(permits, 10), Want: fmt.Sprintf("%d or less", most),
-		text: fmt.Sprintf("%d permits: %s holds %d%s", permits, s.kind.name, most, s.kind.more),
+		Limiter: s.name, Argument: "permits", Value: strconv.FormatInt(permits, 10), Want: fmt.Sprintf("%d or less", upper),
+		text: fmt.Sprintf("%d permits: %s holds %d%s", permits, s.kind.name, upper, s.kind.largerLimiters),
 	}
 }
 
-// checkWindow is what is wrong with the length of a window.
+// checkWindow returns what is wrong with the length of a window.
 func (s *settings) checkWindow(d time.Duration) error {
-	switch longest := s.kind.longestWindow(); {
-	case d < shortestWindow || d > longest:
-		return s.refuse("window", d, fmt.Sprintf("%v to %s", shortestWindow, span(longest)))
+	switch longest := s.kind.maxWindow(); {
+	case d < minWindow || d > longest:
+		return s.errArgument("window", d, fmt.Sprintf("%v to %s", minWindow, span(longest)))
 	case d%time.Microsecond != 0:
-		return s.refuse("window", d, "whole microseconds")
+		return s.errArgument("window", d, "whole microseconds")
 	}
 	return nil
 }
 
-// shortestWindow is the shortest that the scripts take.
-const shortestWindow = time.Millisecond
+// minWindow is the shortest window that the scripts take.
+const minWindow = time.Millisecond
 
-// longestWindow is the longest window that the script takes.
-func (k *kind) longestWindow() time.Duration {
+// maxWindow returns the longest window that the script takes.
+func (k *kind) maxWindow() time.Duration {
 	if k == &sliceRing {
-		return coveredSlices * longestSlice
+		return maxWindowSlices * maxSlice
 	}
-	return time.Duration(k.max("window", "interval")) * time.Microsecond
+	return time.Duration(k.maxArgument("window", "interval")) * time.Microsecond
 }
 
-// longestReturn is how long a burst of gcra may take to come back, in microseconds.
-const longestReturn = 1 << 52
+// maxReturnUS is the longest time, in microseconds, in which gcra may refill a whole burst.
+const maxReturnUS = 1 << 52
 
-// longestBurst is the largest burst that comes back in that time, exactly as gcra reckons it: burst * window / permits.
-func longestBurst(l Limit) int64 {
+// maxBurst returns the largest burst that is refilled in that time, computed exactly as gcra does: burst * window /
+// permits.
+func maxBurst(l Limit) int64 {
 	window := uint64(l.Window.Microseconds())
-	hi, lo := bits.Mul64(longestReturn, uint64(l.Permits))
+	hi, lo := bits.Mul64(maxReturnUS, uint64(l.Permits))
 	if hi >= window {
 		return math.MaxInt64
 	}
-	most, _ := bits.Div64(hi, lo, window)
-	return int64(min(most, math.MaxInt64))
+	largest, _ := bits.Div64(hi, lo, window)
+	return int64(min(largest, math.MaxInt64))
 }
 
-// span is a length of time for people: whole days are days.
+// span formats a duration for people: whole days as days.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d < 2*day || d%day != 0 {

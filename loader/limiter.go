@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Limiter is what all limiters have. A subject is never empty. The n permits of one call are granted together or not
-// at all; n is at least 1 and at most the limit.
+// Limiter is what all limiters have. A subject is not empty. The n permits of one call are granted together or not at
+// all; n is at least 1 and at most the limit.
 type Limiter interface {
 	// Allow asks for one permit now. Use it to refuse what is over the limit.
 	Allow(ctx context.Context, subject string) (Decision, error)
 
-	// AllowN asks for n permits now. More than the limit is an error that is ErrExceedsLimit.
+	// AllowN is Allow for n permits. More than the limit is an error that is ErrExceedsLimit.
 	AllowN(ctx context.Context, subject string, n int64) (Decision, error)
 
 	// Wait blocks until one permit may be used. Use it in workers that would rather be late than refused.
@@ -33,11 +33,12 @@ type Limiter interface {
 	// Reset gives the subject its whole limit back. Use it to unblock a customer.
 	Reset(ctx context.Context, subject string) error
 
-	// Check says what is wrong with the limiter's name, limit and options. It sends nothing.
+	// Check returns what is wrong with the limiter's name, limit and options. Call it once, when the program starts. It
+	// sends nothing.
 	Check() error
 }
 
-// Reserver is a Limiter that books permits ahead: all but SliceRing.
+// Reserver is a Limiter that can book permits ahead: all but SliceRing and Leased.
 type Reserver interface {
 	Limiter
 
@@ -50,28 +51,28 @@ type Reserver interface {
 
 // kind is what limiters of one script have in common.
 type kind struct {
-	name       string // "GCRA"
-	more       string // which limiters hold more permits, for errors
-	atOnce     string // and which grant more in one call
-	script     *sluice.Script
-	code       string
-	ids        bool // a call carries an id: it may be repeated and given back
-	books      bool // a max_wait is possible
-	capacity   func(core) int64
-	words      func(c core, key string, q question) []any       // the command
-	detail     func(c core, d Decision, reply []int64) Decision // adds what only this script replies; may be nil
-	moreFields int                                              // of the reply, for that
-	keys       func(s *settings, key string) []string           // what Reset removes
+	name           string // "GCRA"
+	largerLimiters string // for errors: which limiters take a larger limit
+	largerCalls    string // for errors: which limiters grant more in one call
+	script         *sluice.Script
+	code           string
+	hasIDs         bool // a call has an id: it may be repeated and given back
+	canBook        bool // a max_wait is possible
+	capacity       func(core) int64
+	makeWords      func(c core, key string, q question) []any       // the command
+	detail         func(c core, d Decision, reply []int64) Decision // adds what only this script replies; may be nil
+	moreFields     int                                              // of the reply, for that
+	keys           func(s *settings, key string) []string           // what Reset removes
 }
 
-// core is a limiter: what it shares with its copies, and what a copy has for itself.
+// core is a limiter: the settings that it shares with its copies, and what a copy has for itself.
 type core struct {
 	*settings
-	limit Limit
-	ring  ring // of a SliceRing, instead of limit
-	id    string
-	bad   error // what is wrong with the limit
-	badID error // what is wrong with the id
+	limit    Limit
+	ring     ring // of a SliceRing, instead of limit
+	id       string
+	limitErr error // what is wrong with the limit
+	idErr    error // what is wrong with the id
 }
 
 // Allow asks for one permit now. Use it to refuse what is over the limit: in a handler, say. Cost: one round trip.
@@ -79,14 +80,14 @@ func (c core) Allow(ctx context.Context, subject string) (Decision, error) {
 	return c.decide(ctx, subject, question{method: "Allow", permits: 1, id: c.callID()})
 }
 
-// AllowN asks for n permits now, all or nothing. Use it where calls differ in weight. More than could ever be granted is
-// an error that is ErrExceedsLimit. Cost: one round trip.
+// AllowN asks for n permits now, all or nothing. Use it where one request counts for several. More than could ever be
+// granted is an error that is ErrExceedsLimit. Cost: one round trip.
 func (c core) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
 	return c.decide(ctx, subject, question{method: "AllowN", permits: n, id: c.callID()})
 }
 
-// Peek returns what could be granted now, and changes nothing. Use it for dashboards and quota pages. Remaining is what
-// could be granted, Wait how long one permit would have to wait. Cost: one round trip.
+// Peek returns what could be granted now, and changes nothing. Use it for dashboards and quota pages. Remaining is the
+// number of permits, Wait the time until one permit comes free. Cost: one round trip.
 func (c core) Peek(ctx context.Context, subject string) (Decision, error) {
 	return c.decide(ctx, subject, question{method: peek})
 }
@@ -109,9 +110,8 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	return nil
 }
 
-// max is the largest value that the script takes for the first of these arguments that it has. It is unbounded if the
-// script has none of them.
-func (k *kind) max(arguments ...string) int64 {
+// maxArgument returns the maximum of the first of these arguments that the script has, math.MaxInt64 if it has none.
+func (k *kind) maxArgument(arguments ...string) int64 {
 	for i := range k.script.Args {
 		if slices.Contains(arguments, k.script.Args[i].Name) {
 			return k.script.Args[i].Max
@@ -120,33 +120,33 @@ func (k *kind) max(arguments ...string) int64 {
 	return math.MaxInt64
 }
 
-// callID is the id of one call: the caller's, or a new one where the script takes them.
+// callID returns the id of one call: the caller's own or, if the script takes ids, a new one.
 func (c core) callID() string {
-	if c.id != "" || c.settings == nil || !c.kind.ids {
+	if c.id != "" || c.settings == nil || !c.kind.hasIDs {
 		return c.id
 	}
 	return newID()
 }
 
-// with is the limiter with another limit.
+// with returns the limiter with another limit.
 func (c core) with(limit Limit) core {
 	if c.limit = limit; c.settings != nil {
-		c.bad = c.check(limit)
+		c.limitErr = c.checkLimit(limit)
 	}
 	return c
 }
 
-// one is the only key of most limiters.
-func one(_ *settings, key string) []string { return []string{key} }
+// onlyKey returns the key of a limiter that has one key for each subject.
+func onlyKey(_ *settings, key string) []string { return []string{key} }
 
-// permitsOf is the capacity of a limiter that grants up to its limit at once.
-func permitsOf(c core) int64 { return c.limit.Permits }
+// limitCapacity is the capacity of a limiter that grants up to its limit at once.
+func limitCapacity(c core) int64 { return c.limit.Permits }
 
-// unknownCapacity is more than anyone asks for.
+// unknownCapacity is the capacity if the limit is not known.
 const unknownCapacity = math.MaxInt64
 
-// unbounded is the capacity of a limiter whose limit only the server knows. A limit of 0 still denies.
-func unbounded(c core) int64 {
+// storedCapacity is the capacity of a limiter whose limit is stored in Redis. A limit of 0 denies all the same.
+func storedCapacity(c core) int64 {
 	if c.limit.Permits == 0 {
 		return 0
 	}

@@ -13,22 +13,22 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Node is one server that scripts are loaded on: the server of a Client, a master of a ClusterClient, a
-// shard of a Ring.
+// Node is one server that scripts are loaded on: the server of a Client, a master of a ClusterClient, a shard of a
+// Ring. Loader.Nodes returns them.
 type Node struct {
 	addr   string
 	client redis.Scripter // nil: the shard is down
 	limits *Loader
 }
 
-// errShardDown is of a shard that a Ring has taken out.
+// errShardDown is the error of a shard that a Ring does not use because it is down.
 var errShardDown = errors.New("the ring has marked this shard as down")
 
-// Addr is the node's host and port, as the client names it.
+// Addr returns the node's host and port, as the client names it. Cost: nothing is sent.
 func (n Node) Addr() string { return n.addr }
 
-// Load loads a script, as SCRIPT LOAD does; a script that is there already stays. It checks that the
-// server made the same SHA1 of it. Cost: one round trip, with the script's 2 to 9 KB.
+// Load loads a script. Use it to preload a single node; Preload does all. It is SCRIPT LOAD, and checks that the server
+// computed the same SHA1. Cost: one round trip, with the script's 2 to 9 KB.
 func (n Node) Load(ctx context.Context, script *sluice.Script) error {
 	if n.client == nil {
 		return errShardDown
@@ -36,12 +36,12 @@ func (n Node) Load(ctx context.Context, script *sluice.Script) error {
 	return n.await(ctx, func(ctx context.Context) error { return load(ctx, n.client, script) })
 }
 
-// await calls do with the time limit of a call.
+// await calls do with the timeout of a call.
 func (n Node) await(ctx context.Context, do func(context.Context) error) error {
 	return n.limits.await(ctx, n.limits.deadlines.timeout, do)
 }
 
-// Loaded reports which of the scripts the node has, in their order. Cost: one round trip.
+// Loaded reports which of the scripts the node has, in their order. Use it for health checks. Cost: one round trip.
 func (n Node) Loaded(ctx context.Context, scripts ...*sluice.Script) ([]bool, error) {
 	if n.client == nil {
 		return nil, errShardDown
@@ -50,27 +50,27 @@ func (n Node) Loaded(ctx context.Context, scripts ...*sluice.Script) ([]bool, er
 	for i, script := range scripts {
 		sums[i] = script.SHA1
 	}
-	ctx, cancel := n.limits.bounded(ctx, n.limits.deadlines.timeout)
+	ctx, cancel := n.limits.withTimeout(ctx, n.limits.deadlines.timeout)
 	defer cancel()
 	return awaitValue(ctx, &n.limits.tasks, func() ([]bool, error) {
 		return n.client.ScriptExists(ctx, sums...).Result()
 	})
 }
 
-// lookUpTimeout bounds how long a ClusterClient is asked for its nodes for the first time.
-const lookUpTimeout = 5 * time.Second
+// firstLookupTimeout bounds how long a ClusterClient looks for its nodes for the first time.
+const firstLookupTimeout = 5 * time.Second
 
-// nodeOf is the node that decides about a key, nil where there is only one. The first time a ClusterClient has to ask
-// its seeds, of which some may be dead: that goes on when the caller has gone.
+// nodeOf returns the node of a key, nil if the client has only one. The first time, a ClusterClient asks its seeds,
+// some of which may be down; this goes on if the caller leaves.
 func (l *Loader) nodeOf(ctx context.Context, key string) (*redis.Client, error) {
 	if l.nodesKnown.Load() {
-		return l.lookUp(ctx, key)
+		return l.nodeForKey(ctx, key)
 	}
 	if _, ok := l.nodes.(clusterClient); ok {
-		err := l.loads.do(ctx, &l.tasks, place{}, func() error {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookUpTimeout)
+		err := l.loads.doOnce(ctx, &l.tasks, loadTarget{}, func() error {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstLookupTimeout)
 			defer cancel()
-			_, err := l.lookUp(ctx, key)
+			_, err := l.nodeForKey(ctx, key)
 			return err
 		})
 		if err != nil {
@@ -78,10 +78,10 @@ func (l *Loader) nodeOf(ctx context.Context, key string) (*redis.Client, error) 
 		}
 	}
 	l.nodesKnown.Store(true)
-	return l.lookUp(ctx, key)
+	return l.nodeForKey(ctx, key)
 }
 
-func (l *Loader) lookUp(ctx context.Context, key string) (*redis.Client, error) {
+func (l *Loader) nodeForKey(ctx context.Context, key string) (*redis.Client, error) {
 	switch rdb := l.nodes.(type) {
 	case clusterClient:
 		return rdb.MasterForKey(ctx, key)
@@ -91,15 +91,15 @@ func (l *Loader) lookUp(ctx context.Context, key string) (*redis.Client, error) 
 	return nil, nil
 }
 
-// reloadNodes has a ClusterClient ask who the masters are now, in the background and a few times a second at
-// most. By itself it does so once a minute, and when a node redirects it, which one that is gone does not.
+// reloadNodes makes a ClusterClient ask who the masters are now, in the background and a few times a second at most. By
+// itself it asks once a minute and when a node redirects it, which a dead node does not do.
 func (l *Loader) reloadNodes(ctx context.Context) {
 	if rdb, ok := l.nodes.(interface{ ReloadState(context.Context) }); ok {
 		rdb.ReloadState(ctx)
 	}
 }
 
-// What the kinds of clients have that is not in UniversalClient, each by itself so that wrappers work.
+// Methods of the clients that are not in UniversalClient. They are separate interfaces so that wrappers work.
 type (
 	singleClient  interface{ Options() *redis.Options }
 	clusterClient interface {
@@ -113,9 +113,8 @@ type (
 	wrapper interface{ Unwrap() redis.UniversalClient }
 )
 
-// shown is the client that shows its nodes: rdb, or what it wraps, through all layers. It is nil where the nodes
-// are hidden.
-func shown(rdb any) any {
+// unwrapped returns the client behind all wrappers, nil if a wrapper has no Unwrap.
+func unwrapped(rdb any) any {
 	for {
 		switch c := rdb.(type) {
 		case singleClient, clusterClient, ringClient:
@@ -128,23 +127,23 @@ func shown(rdb any) any {
 	}
 }
 
-// hidden is the error of what needs to know the nodes, nil where they are shown.
-func (l *Loader) hidden() error {
+// errHiddenNodes is the error of a client that hides its nodes, nil for others.
+func (l *Loader) errHiddenNodes() error {
 	if l.nodes != nil {
 		return nil
 	}
 	return fmt.Errorf("%T hides its nodes: give it the method Unwrap() redis.UniversalClient", l.rdb)
 }
 
-// Nodes returns the nodes that scripts are to be loaded on, by address: the only one of a Client, every
-// master of a ClusterClient, every shard of a Ring, those that it has marked as down included. Replicas
-// are not among them: a replica that is promoted loads what it lacks when it is asked. A client that hides its
-// nodes is an error: see New.
+// Nodes returns the nodes that scripts are loaded on, sorted by address: the only one of a Client, every master of a
+// ClusterClient, every shard of a Ring, also those that are marked as down. Use it to load or check scripts node by
+// node. Replicas are not included: a promoted replica gets missing scripts with the first call. A client that hides its
+// nodes is an error: see New. Cost: at most one round trip to each node.
 func (l *Loader) Nodes(ctx context.Context) ([]Node, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	if err := l.hidden(); err != nil {
+	if err := l.errHiddenNodes(); err != nil {
 		return nil, fmt.Errorf("loader: listing nodes: %w", err)
 	}
 	switch rdb := l.nodes.(type) {
@@ -157,11 +156,11 @@ func (l *Loader) Nodes(ctx context.Context) ([]Node, error) {
 	return []Node{{addr: addrOf(l.rdb), client: l.rdb, limits: l}}, nil
 }
 
-// gather collects the nodes that a client goes through, by their addresses.
+// gather collects the nodes that a client visits, sorted by address.
 func (l *Loader) gather(
 	ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error,
 ) ([]Node, error) {
-	ctx, cancel := l.bounded(ctx, l.deadlines.timeout)
+	ctx, cancel := l.withTimeout(ctx, l.deadlines.timeout)
 	defer cancel()
 	nodes, err := awaitValue(ctx, &l.tasks, func() ([]Node, error) {
 		var mu sync.Mutex
@@ -181,7 +180,7 @@ func (l *Loader) gather(
 	return nodes, nil
 }
 
-// addDown adds the shards of a Ring that it did not go through.
+// addDown adds the shards of a Ring that it did not visit.
 func (l *Loader) addDown(nodes []Node) []Node {
 	r, ok := l.nodes.(interface{ Options() *redis.RingOptions })
 	if !ok {
@@ -200,9 +199,9 @@ func sortNodes(nodes []Node) {
 	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.addr, b.addr) })
 }
 
-// addrOf is the address of a client with one server.
+// addrOf returns the address of a client with one server.
 func addrOf(rdb any) string {
-	if client, ok := shown(rdb).(singleClient); ok {
+	if client, ok := unwrapped(rdb).(singleClient); ok {
 		return client.Options().Addr
 	}
 	return "redis"

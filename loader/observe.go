@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Observer is told of every decision: see Observe. The goroutines that ask call its methods, at the same time, and wait
-// for them to return.
+// Observer is told of every decision: see Observe. Its methods are called by the goroutines that ask, concurrently, and
+// delay them.
 type Observer interface {
 	// Begin is called before anything is sent, with the Event's Method, Script, Limiter, Subject and
 	// Permits. It returns the context of the decision, which must descend from ctx: End gets it, and so do the
@@ -20,7 +20,7 @@ type Observer interface {
 	End(ctx context.Context, e Event)
 }
 
-// ObserverFunc is an Observer that is told of the end only.
+// ObserverFunc is an Observer for the end of decisions only.
 type ObserverFunc func(ctx context.Context, e Event)
 
 // Begin does nothing.
@@ -29,13 +29,13 @@ func (f ObserverFunc) Begin(ctx context.Context, _ Event) context.Context { retu
 // End calls f.
 func (f ObserverFunc) End(ctx context.Context, e Event) { f(ctx, e) }
 
-// Observe tells an observer of every decision. Use it for metrics and traces; module otel has an Observer for
+// Observe passes every decision to an observer. Use it for metrics and traces; module otel has an Observer for
 // OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve and ReserveN, for each
-// entry of a Batch, and for each direct call of a script that decides. A Leased has one for each call in which it takes
-// permits. What decides nothing (Reset, Cancel, SetLimit) has none. The last Observe counts.
+// entry of a Batch, and for each Call of a script that decides. A Leased has one for each call in which it takes
+// permits. Reset, Cancel and SetLimit have none. If there are several Observe options, the last one is used.
 //
-// Cost: nothing without an observer. With one, an allocation and two clock readings a decision, and what the observer
-// does itself.
+// Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
+// the observer.
 func Observe(observer Observer) Option {
 	return func(l *Loader) { l.observer = observer }
 }
@@ -45,16 +45,16 @@ type Event struct {
 	Method  string // "Allow", "AllowN", "Peek", "Wait", "ReserveN"; "Call" for a script called directly
 	Script  string // "list_log_v1"
 	Limiter string // its name; "" for a script called directly
-	Permits int64  // asked for; 0 looks
+	Permits int64  // asked for; 0 for Peek
 
-	// Subject is whom the decision is about; "" for a script called directly. It may be personal data, and there may be
-	// millions of them: do not use it as a metric's label. Module otel leaves it out.
+	// Subject is the subject of the decision; "" for a script called directly. It may be personal data, and there may
+	// be millions of them: do not use it as a metric's label. Module otel leaves it out.
 	Subject string
 
-	// Decision is the answer, of a Wait the last one. It is the zero Decision if there is none: see Err.
+	// Decision is the answer, for a Wait the last one. It is the zero Decision if there is none: see Err.
 	Decision Decision
 
-	// Err is what the caller gets. With a *WaitError, Decision is the denial that it was made from.
+	// Err is the caller's error. With a *WaitError, Decision is the denial that caused it.
 	Err error
 
 	// Latency is how long the caller waited for the answer; for an entry of a Batch, for the whole batch. It does not
@@ -66,11 +66,11 @@ type Event struct {
 	// server was asked. A command that asked for other callers too counts as 1 (ShareRoundTrips).
 	Attempts int
 
-	// Loaded says that the server lacked the script, and got it.
+	// Loaded is true if the server did not have the script and it was sent.
 	Loaded bool
 }
 
-// observation is an Event that has not ended. A nil one does nothing: there is no observer.
+// observation is an Event that has not ended. A nil observation does nothing: there is no observer.
 type observation struct {
 	Event
 	observer Observer
@@ -89,7 +89,7 @@ func (c core) watch(subject string, q question) *observation {
 	}}
 }
 
-// begin returns the context of the decision.
+// begin calls Observer.Begin, and returns the context of the decision.
 func (o *observation) begin(ctx context.Context) context.Context {
 	if o == nil {
 		return ctx
@@ -109,31 +109,31 @@ func (o *observation) end(err error) {
 	o.observer.End(o.ctx, o.Event)
 }
 
-// errPanicked is the Err of an Event that a panic has ended.
+// errPanicked is the Err of an Event whose decision panicked.
 var errPanicked = errors.New("loader: a hook, an observer or a handler panicked")
 
-// abort is end for a decision that a panic has ended. It is for deferred functions.
+// abort ends the observation if it has not ended, because of a panic. It is for deferred functions.
 func (o *observation) abort() {
 	if o != nil && !o.ended {
 		o.end(errPanicked)
 	}
 }
 
-func (o *observation) decided(d Decision) {
+func (o *observation) setDecision(d Decision) {
 	if o != nil {
 		o.Decision = d
 	}
 }
 
-// asked notes what a call took.
-func (o *observation) asked(c *call) {
+// addCall adds a call's figures to the event.
+func (o *observation) addCall(c *call) {
 	if o != nil {
 		o.Attempts += c.sent
 		o.Loaded = o.Loaded || c.reloads > 0 || c.source
 	}
 }
 
-// sleep sleeps as a part of Wait.
+// sleep sleeps, and adds the time to Slept.
 func (o *observation) sleep(ctx context.Context, d time.Duration) error {
 	if o == nil {
 		return sleep(ctx, d)
@@ -144,13 +144,13 @@ func (o *observation) sleep(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// watch makes the observation of a script that is called directly, nil if there is no observer or the script decides nothing.
+// watch makes the observation of a Call, nil if there is no observer or the script does not decide.
 func (c *call) watch() *observation {
 	if c.limits.observer == nil || !decides(c.script) {
 		return nil
 	}
 	return &observation{observer: c.limits.observer, Event: Event{
-		Method: "Call", Script: nameOf(c.script), Permits: c.permits(),
+		Method: "Call", Script: nameOf(c.script), Permits: c.permitCount(),
 	}}
 }
 

@@ -56,7 +56,7 @@ var ways = []struct {
 		return c.waiter(context.Background(), "s", 1, nil, func(ctx context.Context, q question) (Decision, error) {
 			r := c.request("s", q)
 			return r.do(ctx)
-		}).wait(context.Background())
+		}).run(context.Background())
 	}, func(l *Loader) error {
 		return l.GCRA("x", PerSecond(1)).WaitN(context.Background(), "s", 1)
 	}},
@@ -66,7 +66,7 @@ var ways = []struct {
 		return c.err
 	}, func(l *Loader) error {
 		c := gcraCall(l)
-		_, err := c.watched(context.Background())
+		_, err := c.runObserved(context.Background())
 		return err
 	}},
 }

@@ -5,14 +5,15 @@ import (
 	"runtime/debug"
 )
 
-// raised is how code of the caller's (a hook, an observer, a handler) ended in a goroutine of ours where it did not
-// return: by a panic, or by runtime.Goexit, as a failed test does. It is raised again in the caller's goroutine.
+// raised is how the caller's code (a hook, an observer, a handler) ended in one of our goroutines without returning: by
+// a panic, or by runtime.Goexit, which a failed test calls. It is raised again in the caller's goroutine.
 type raised struct {
-	value any    // of the panic; nil: runtime.Goexit
+	value any    // of the panic; nil: it was runtime.Goexit
 	stack []byte // of the panic
 }
 
-// caught is for deferred functions: what was raised by a function that did not return, value being what recover says.
+// caught is for deferred functions. It returns how a function ended that did not return; value is the result of
+// recover.
 func caught(returned bool, value any) *raised {
 	switch {
 	case returned:
@@ -23,15 +24,15 @@ func caught(returned bool, value any) *raised {
 	return &raised{value: value, stack: debug.Stack()}
 }
 
-// exits reports whether it is runtime.Goexit.
-func (r *raised) exits() bool { return r != nil && r.value == nil }
+// isGoexit reports whether the function ended by runtime.Goexit.
+func (r *raised) isGoexit() bool { return r != nil && r.value == nil }
 
-// again raises it in this goroutine.
-func (r *raised) again() {
+// reraise panics, or calls runtime.Goexit, in this goroutine. It does nothing if r is nil.
+func (r *raised) reraise() {
 	switch {
 	case r == nil:
 		return
-	case r.exits():
+	case r.isGoexit():
 		runtime.Goexit()
 	}
 	panic(r.value)

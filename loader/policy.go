@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// FailOpen grants what Redis does not decide, and marks the Decision Degraded. Use it where the service should stay up
-// even without its limit. Without a policy a limiter fails closed: the call returns an error.
+// FailOpen grants everything while Redis does not decide, and marks the Decision Degraded. Use it if the service must
+// stay up even without its limit. Without a policy a limiter fails closed: the call returns an error.
 //
-// A policy answers when Redis is down, too slow for the caller's deadline or Timeout, full, read-only, loading, without
-// the script, or refuses for any other reason, and when a Breaker is open. It does not answer where a healthy Redis
-// would fail too (an *ArgumentError, a *StateError, ErrExceedsLimit), nor a caller whose context was cancelled or had
-// ended before the call. Its answer comes when Redis has failed: set a Timeout that is shorter than the callers'
+// A policy answers if Redis is down, full, read-only, loading, without the script, or too slow for the caller's
+// deadline or Timeout; if Redis refuses for any other reason; and if a Breaker is open. It does not answer if a healthy
+// Redis would fail too (an *ArgumentError, a *StateError, ErrExceedsLimit), nor if the caller's context was cancelled
+// or had ended before the call. It answers when Redis has failed: set a Timeout that is shorter than the callers'
 // deadlines.
 //
-// A policy also answers in the place of an *OutcomeUnknownError. The caller has its permits once, and Redis may have
-// charged for them once: nothing is charged twice, and nothing is sent again later.
+// A policy also answers in the place of an *OutcomeUnknownError. The caller then has its permits once, and Redis has
+// charged for them once or not at all.
 //
-// Wait returns at once, and Reserve is granted at once: nothing is booked. Peek shows the whole limit. Reset, Cancel and
-// SetLimit have no policy: their errors stay errors.
+// With FailOpen, Wait returns at once, Reserve is granted at once without a booking, and Peek returns the whole limit.
+// Reset, Cancel and SetLimit have no policy: they return their errors.
 func FailOpen() LimiterOption {
 	return func(s *settings) { s.setFallback("FailOpen", grantAll) }
 }
 
-// fallback answers a question that Redis did not answer, unless ok is false: then the error stands.
+// fallback decides a question in the place of Redis. If ok is false, the call returns Redis's error.
 type fallback func(c core, key string, q question) (d Decision, ok bool)
 
 // grantAll is the fallback of FailOpen.
@@ -32,7 +32,8 @@ func grantAll(c core, _ string, q question) (Decision, bool) {
 	return c.describe(d, func(i int) (int64, time.Duration) { return c.ring.limits[i].Permits, 0 }), true
 }
 
-// fallBack is the fallback's answer in the place of an error, where the limiter has one and it answers.
+// fallBack lets the policy answer in the place of an error. Without a policy, or if it does not answer, it returns the
+// error.
 func (c core) fallBack(ctx context.Context, key string, q question, err error) (Decision, error) {
 	if c.fallback == nil || !undecided(ctx, err) {
 		return Decision{}, err
@@ -45,7 +46,7 @@ func (c core) fallBack(ctx context.Context, key string, q question, err error) (
 	return d, nil
 }
 
-// maxPermits is how many permits may be asked for at once, as far as this process knows.
+// maxPermits returns how many permits may be asked for at once, as far as this process knows.
 func (c core) maxPermits() int64 {
 	if n := c.kind.capacity(c); n != unknownCapacity {
 		return n

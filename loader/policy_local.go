@@ -8,37 +8,38 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxWaitUS is the longest Wait of a local decision, in microseconds: some 140 years.
+// maxWaitUS is the longest Wait of a local decision, in microseconds: about 140 years.
 const maxWaitUS = 1 << 52
 
-// localSubjects is how many subjects FailLocal holds at once, of some 240 bytes each.
-const localSubjects = 10000
+// maxLocalSubjects is how many subjects FailLocal holds at once, of about 240 bytes each.
+const maxLocalSubjects = 10000
 
-// FailLocal limits in this process while Redis does not decide, at a share of the limit: above 0, at most 1. It marks
-// the Decision Degraded. Use it where the limit should hold roughly even without Redis: n processes that share the load
-// evenly keep to about the limit with a share of 1/n. See FailOpen for when a policy answers.
+// FailLocal limits in this process while Redis does not decide, to a share of the limit (above 0, at most 1), and marks
+// the Decision Degraded. Use it if the limit must hold roughly even without Redis: if n processes share the load
+// evenly, a share of 1/n keeps them to about the limit. See FailOpen for when a policy answers.
 //
 // The local limiter is the token bucket of golang.org/x/time/rate, one for each window. It starts full, with the share
 // of what may be asked for at once (at least one permit), and refills at the share of the rate. So a GCRA keeps to its
-// share exactly, and the logs and the ring grant up to twice the share in a window. It knows nothing of what Redis has
-// granted, of the ids of a ZSetLog, or of a limit that SetLimit stored: it uses the limiter's own limit.
+// share exactly; the logs and the ring grant up to twice the share in a window. The local limiter does not know what
+// Redis has granted, the ids of a ZSetLog, or a limit that SetLimit stored: it uses the limiter's own limit.
 //
 // Wait and Reserve book ahead, first come, first served in this process. Cancel does not give local permits back. A
-// call for more permits than the share holds keeps its error. The copies of a limiter share up to 10000 subjects in
-// 2.5 MB: make the limiter once, not for every call. When there are more, the next subject replaces any other, whose
-// bucket is then full again.
+// call for more permits than the share holds returns Redis's error.
+//
+// The copies of a limiter share up to 10000 subjects in 2.5 MB: make the limiter once, not for every call. When there
+// are more, the next subject replaces any other, whose bucket is then full again.
 func FailLocal(share float64) LimiterOption {
 	return func(s *settings) {
 		if !(share > 0 && share <= 1) {
-			s.fail(s.refuse("FailLocal", share, "a share above 0 and up to 1"))
+			s.setErr(s.errArgument("FailLocal", share, "a share above 0 and up to 1"))
 			return
 		}
 		l := &local{share: share, subjects: map[string][]bucket{}}
-		s.setFallback("FailLocal", l.answer)
+		s.setFallback("FailLocal", l.decideLocally)
 	}
 }
 
-// local decides in this process.
+// local is the policy of FailLocal.
 type local struct {
 	share float64
 
@@ -46,21 +47,21 @@ type local struct {
 	subjects map[string][]bucket // by key: one bucket for each window
 }
 
-// bucket is one window of a subject.
+// bucket is the share of one window of a subject.
 type bucket struct {
-	limit Limit // of which it has a share
+	limit Limit // the whole one
 	*rate.Limiter
 }
 
-// answer grants the permits from all windows together, or none.
-func (l *local) answer(c core, key string, q question) (Decision, bool) {
+// decideLocally grants the permits from the buckets of all windows, or from none.
+func (l *local) decideLocally(c core, key string, q question) (Decision, bool) {
 	if len(c.ring.limits) == 0 && c.limit.Window <= 0 {
 		return Decision{}, false // Redis would have said so
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	buckets := l.find(key, c.localLimits(), now)
+	buckets := l.bucketsFor(key, c.localLimits(), now)
 	wait, ok := waitFor(buckets, q.permits, now)
 	if !ok {
 		return Decision{}, false
@@ -74,7 +75,7 @@ func (l *local) answer(c core, key string, q question) (Decision, bool) {
 	return c.localDecision(Decision{Granted: granted, Wait: wait}, buckets, now), true
 }
 
-// waitFor is how long it takes until all buckets hold so many permits, false if they never do.
+// waitFor returns how long it takes until all buckets hold this many permits, false if they never do.
 func waitFor(buckets []bucket, permits int64, now time.Time) (wait time.Duration, ok bool) {
 	for _, b := range buckets {
 		if permits > int64(b.Burst()) {
@@ -85,7 +86,7 @@ func waitFor(buckets []bucket, permits int64, now time.Time) (wait time.Duration
 	return wait, true
 }
 
-// localDecision adds to a decision what the buckets hold.
+// localDecision adds the state of the buckets to a decision.
 func (c core) localDecision(d Decision, buckets []bucket, now time.Time) Decision {
 	state := func(i int) (remaining int64, resetAfter time.Duration) {
 		b := buckets[i]
@@ -99,11 +100,12 @@ func (c core) localDecision(d Decision, buckets []bucket, now time.Time) Decisio
 	return c.describe(d, state)
 }
 
-// find is the subject's buckets, one for each limit. Buckets that are not asked for this time are kept.
-func (l *local) find(key string, limits []Limit, now time.Time) []bucket {
+// bucketsFor returns the subject's buckets, one for each limit. Further buckets of the subject are kept for other
+// calls.
+func (l *local) bucketsFor(key string, limits []Limit, now time.Time) []bucket {
 	buckets, known := l.subjects[key]
 	if !known {
-		l.makeRoom()
+		l.evictOne()
 	}
 	if missing := len(limits) - len(buckets); missing > 0 {
 		buckets = append(buckets, make([]bucket, missing)...)
@@ -118,9 +120,9 @@ func (l *local) find(key string, limits []Limit, now time.Time) []bucket {
 	return buckets
 }
 
-// makeRoom removes any subject if there are too many.
-func (l *local) makeRoom() {
-	if len(l.subjects) < localSubjects {
+// evictOne removes any subject if there are maxLocalSubjects.
+func (l *local) evictOne() {
+	if len(l.subjects) < maxLocalSubjects {
 		return
 	}
 	for other := range l.subjects {
@@ -129,7 +131,7 @@ func (l *local) makeRoom() {
 	}
 }
 
-// change gives the bucket a share of another limit. What it holds it keeps, up to its new size.
+// change sets the bucket to a share of another limit. It keeps its tokens, up to its new size.
 func (b *bucket) change(limit Limit, share float64, now time.Time) {
 	b.limit = limit
 	burst := max(int(share*float64(limit.burst())), 1)
@@ -142,13 +144,13 @@ func (b *bucket) change(limit Limit, share float64, now time.Time) {
 	b.SetBurstAt(now, burst)
 }
 
-// until is how long it takes until the bucket holds so many tokens, in whole microseconds.
+// until returns how long it takes until the bucket holds this many tokens, in whole microseconds.
 func (b bucket) until(tokens float64, now time.Time) time.Duration {
 	us := math.Ceil((tokens - b.TokensAt(now)) / float64(b.Limit()) * 1e6)
 	return time.Duration(min(max(us, 0), maxWaitUS)) * time.Microsecond
 }
 
-// localLimits are the limits of which the buckets have a share.
+// localLimits returns the limits that have a bucket.
 func (c core) localLimits() []Limit {
 	if len(c.ring.limits) == 0 {
 		return []Limit{{Permits: c.limit.Permits, Window: c.limit.Window, Burst: c.maxPermits()}}

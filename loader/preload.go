@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Preload loads all scripts on every node, and goes on where one of them fails. The error joins a
-// *NodeError for each of those. It is not needed unless the loader is PreloadedOnly; it saves the first
-// callers a round trip. A client that hides its nodes is an error, and nothing is loaded: see New.
+// Preload loads all scripts on every node. Use it with PreloadedOnly, or to save the first callers a round trip. If a
+// node fails it goes on with the others; the error joins a *NodeError for each that failed. A client that hides its
+// nodes is an error, and nothing is loaded: see New. Cost: one round trip for each script on each node.
 func (l *Loader) Preload(ctx context.Context) error {
 	nodes, err := l.Nodes(ctx)
 	if err != nil {
@@ -35,8 +35,8 @@ func (n Node) loadAll(ctx context.Context, scripts []sluice.Script) error {
 	return nil
 }
 
-// errAltered is of a script that something between here and the server has changed.
-var errAltered = errors.New("altered on its way")
+// errAltered is the error of a script that was changed between this process and the server.
+var errAltered = errors.New("script was changed in transit")
 
 func load(ctx context.Context, on redis.Scripter, script *sluice.Script) error {
 	sum, err := on.ScriptLoad(ctx, script.Source).Result()
@@ -49,16 +49,16 @@ func load(ctx context.Context, on redis.Scripter, script *sluice.Script) error {
 	return nil
 }
 
-// place is where a script is loaded.
-type place struct {
+// loadTarget is a script and where to load it.
+type loadTarget struct {
 	script *sluice.Script
 	node   *redis.Client // nil: the only one
-	all    bool          // every master
+	all    bool          // on every master
 }
 
-// load loads a script on the node of a key, or on every master. Callers who need it at the same time share the call.
+// load loads a script on the node of a key, or on every master. Concurrent callers share one call.
 func (l *Loader) load(ctx context.Context, script *sluice.Script, key string, all bool) error {
-	to := place{script: script}
+	to := loadTarget{script: script}
 	_, cluster := l.nodes.(clusterClient)
 	if to.all = all && cluster; !to.all {
 		node, err := l.nodeOf(ctx, key)
@@ -67,14 +67,14 @@ func (l *Loader) load(ctx context.Context, script *sluice.Script, key string, al
 		}
 		to.node = node
 	}
-	return l.loads.do(ctx, &l.tasks, to, func() error {
+	return l.loads.doOnce(ctx, &l.tasks, to, func() error {
 		return l.await(context.WithoutCancel(ctx), l.deadlines.timeout, func(ctx context.Context) error {
 			return l.loadOn(ctx, to)
 		})
 	})
 }
 
-func (l *Loader) loadOn(ctx context.Context, to place) error {
+func (l *Loader) loadOn(ctx context.Context, to loadTarget) error {
 	switch {
 	case to.all:
 		return l.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -86,7 +86,7 @@ func (l *Loader) loadOn(ctx context.Context, to place) error {
 	return load(ctx, l.rdb, to.script)
 }
 
-// eachMaster is ForEachMaster, which calls do in goroutines of its own: what that panics with is raised here.
+// eachMaster calls do for every master. ForEachMaster does so in its own goroutines: a panic there is raised here.
 func (l *Loader) eachMaster(ctx context.Context, do func(context.Context, *redis.Client) error) error {
 	var mu sync.Mutex
 	var first *raised
@@ -103,44 +103,45 @@ func (l *Loader) eachMaster(ctx context.Context, do func(context.Context, *redis
 		returned = true
 		return err
 	})
-	first.again()
+	first.reraise()
 	return err
 }
 
-// loads are calls that are made once for all who need them at the same time.
+// loads makes each call once for all callers who need it at the same time.
 type loads struct {
 	mu    sync.Mutex
-	calls map[place]*sharedCall
+	calls map[loadTarget]*sharedCall
 }
 
-// sharedCall is one of them.
+// sharedCall is a call that callers share.
 type sharedCall struct {
-	done   chan struct{} // closed when there is an outcome:
+	done   chan struct{} // closed when the fields below are set
 	err    error
 	raised *raised
 }
 
-// do calls do, unless somebody is calling it at the moment, and returns the error, or the context's as soon as the
-// context ends. The call goes on then.
-func (s *loads) do(ctx context.Context, ts *tasks, key place, do func() error) error {
-	c := s.join(ts, key, do)
+// doOnce calls do, unless a call with the same key is running. It returns the call's error, or the context's as soon as
+// the context ends; the call goes on then.
+func (s *loads) doOnce(ctx context.Context, ts *tasks, key loadTarget, do func() error) error {
+	c := s.getOrStart(ts, key, do)
 	select {
 	case <-c.done:
-		c.raised.again()
+		c.raised.reraise()
 		return c.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (s *loads) join(ts *tasks, key place, do func() error) *sharedCall {
+// getOrStart returns the running call with this key, or starts one.
+func (s *loads) getOrStart(ts *tasks, key loadTarget, do func() error) *sharedCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.calls[key]; c != nil {
 		return c
 	}
 	if s.calls == nil {
-		s.calls = map[place]*sharedCall{}
+		s.calls = map[loadTarget]*sharedCall{}
 	}
 	c := &sharedCall{done: make(chan struct{})}
 	s.calls[key] = c

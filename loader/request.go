@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// request is one decision, from what its caller asks to what the caller is answered. It takes these steps:
+// request is one decision, from the question to the answer. Its steps are:
 //
-//	start    the observer is told; a wrong argument, a limit of 0 or a cached denial answers at once
-//	call     the script is asked, and asked again where that is safe: see call
-//	finish   a denial is remembered, a fallback answers a failure, the observer is told
+//	start    tells the observer; answers at once if an argument is wrong, the limit is 0 or a denial is cached
+//	call     runs the script: see call.run
+//	finish   caches a denial, lets the policy answer after a failure, tells the observer
 //
-// A single call takes them one after the other (see decide), a Batch each step for all of its requests.
+// A single call makes one step after the other: see do. A Batch makes each step for all of its requests.
 type request struct {
-	limiter  core
-	subject  string
-	question question
-	seen     *observation // nil: nobody watches
-	part     bool         // of a Wait, which tells the observer itself
+	limiter     core
+	subject     string
+	question    question
+	observation *observation // nil: no observer
+	inWait      bool         // a WaitN made it, which tells the observer itself
 
-	call     call
-	wrong    error // the question cannot be asked
-	late     bool  // the context had ended before it was asked
-	answered bool  // without the server
-	pending  pendingDenial
+	call        call
+	argumentErr error // the question cannot be asked
+	ctxEnded    bool  // the context had ended before it was asked
+	answered    bool  // without the server
+	pending     pendingDenial
 
 	decision Decision
 	err      error
@@ -33,7 +33,7 @@ type request struct {
 // question is what is asked of a limiter.
 type question struct {
 	method  string        // for errors and observers: "AllowN"
-	permits int64         // 0 only looks
+	permits int64         // 0: Peek
 	maxWait time.Duration // how far ahead the permits may be booked
 	id      string
 }
@@ -47,11 +47,11 @@ const (
 // decide asks for one decision.
 func (c core) decide(ctx context.Context, subject string, q question) (Decision, error) {
 	r := c.request(subject, q)
-	r.seen = c.watch(subject, q)
+	r.observation = c.watch(subject, q)
 	return r.do(ctx)
 }
 
-// do takes the steps of a request that is sent by itself.
+// do makes all steps of a request that is sent by itself.
 func (r *request) do(ctx context.Context) (Decision, error) {
 	ctx = r.start(ctx)
 	defer r.abort()
@@ -62,15 +62,15 @@ func (r *request) do(ctx context.Context) (Decision, error) {
 	return r.decision, r.err
 }
 
-// request is a question about a subject, checked and ready to be asked.
+// request makes the request of a question about a subject.
 func (c core) request(subject string, q question) request {
 	r := request{limiter: c, subject: subject, question: q}
-	r.wrong = r.prepare()
+	r.argumentErr = r.makeCall()
 	return r
 }
 
-// prepare makes the call that decides. There is none where the limit is 0.
-func (r *request) prepare() error {
+// makeCall checks the question, and makes the call that decides. It makes none if the limit is 0.
+func (r *request) makeCall() error {
 	c, q := r.limiter, r.question
 	key, err := c.key(r.subject)
 	if err != nil {
@@ -83,22 +83,22 @@ func (r *request) prepare() error {
 	if capacity == 0 {
 		return nil
 	}
-	if err := c.tooMany(q, capacity); err != nil {
+	if err := c.errTooMany(q, capacity); err != nil {
 		return err
 	}
-	r.call = newCall(c.limits, c.kind.script, c.kind.words(c, key, q), c.fields())
+	r.call = newCall(c.limits, c.kind.script, c.kind.makeWords(c, key, q), c.replyFields())
 	r.call.timeout = c.timeout()
-	if q.permits > 0 && q.maxWait == 0 && !c.kind.ids {
-		r.call.share(q.permits, capacity)
+	if q.permits > 0 && q.maxWait == 0 && !c.kind.hasIDs {
+		r.call.allowGroup(q.permits, capacity)
 	}
 	return nil
 }
 
-// tooMany is the error of a question for more permits than could ever be granted.
-func (c core) tooMany(q question, capacity int64) error {
-	aCall, why := c.kind.max("permits"), ""
+// errTooMany is the error of a question for more permits than could ever be granted, nil for other questions.
+func (c core) errTooMany(q question, capacity int64) error {
+	aCall, why := c.kind.maxArgument("permits"), ""
 	if aCall < capacity {
-		capacity, why = aCall, " of one call to a "+c.kind.name+c.kind.atOnce
+		capacity, why = aCall, " of one call to a "+c.kind.name+c.kind.largerCalls
 	}
 	if q.permits <= capacity {
 		return nil
@@ -106,52 +106,52 @@ func (c core) tooMany(q question, capacity int64) error {
 	return fmt.Errorf("loader: %s: %s(n=%d) %w %d%s", c.name, q.method, q.permits, ErrExceedsLimit, capacity, why)
 }
 
-// start tells the observer, and answers what needs no server. It returns the context of the decision.
+// start tells the observer, and answers if no server has to be asked. It returns the context of the decision.
 func (r *request) start(ctx context.Context) context.Context {
-	if !r.part {
-		ctx = r.seen.begin(ctx)
+	if !r.inWait {
+		ctx = r.observation.begin(ctx)
 	}
-	r.late = ctx.Err() != nil
+	r.ctxEnded = ctx.Err() != nil
 	switch {
-	case r.wrong != nil:
-		r.err, r.answered = r.wrong, true
+	case r.argumentErr != nil:
+		r.err, r.answered = r.argumentErr, true
 	case r.call.script == nil:
 		r.decision, r.answered = r.limiter.zeroLimit(), true
 	default:
 		r.decision, r.answered = r.limiter.denials.recall(r.limiter, r.call.key(), r.question)
 	}
 	if !r.answered {
-		r.pending = r.limiter.denials.begin(r.limiter, r.call.key(), r.question)
+		r.pending = r.limiter.denials.newPending(r.limiter, r.call.key(), r.question)
 	}
 	return ctx
 }
 
-// finish takes the answer from the call, and tells the observer.
+// finish takes the outcome of the call, and tells the observer.
 func (r *request) finish(ctx context.Context) {
 	if !r.answered {
-		r.conclude(ctx)
+		r.takeOutcome(ctx)
 	}
-	r.seen.decided(r.decision)
-	if !r.part {
-		r.seen.end(r.err)
+	r.observation.setDecision(r.decision)
+	if !r.inWait {
+		r.observation.end(r.err)
 	}
 }
 
-// conclude does with the call's answer what the limiter was asked to do.
-func (r *request) conclude(ctx context.Context) {
-	r.call.report(ctx, r.seen)
+// takeOutcome makes the decision from the call's reply, or lets the policy decide.
+func (r *request) takeOutcome(ctx context.Context) {
+	r.call.report(ctx, r.observation)
 	if r.err = r.call.err; r.err == nil {
 		r.decision = r.limiter.decisionOf(&r.call)
 	}
-	r.pending.end(r.decision, r.err)
-	if r.err != nil && !r.late {
+	r.pending.save(r.decision, r.err)
+	if r.err != nil && !r.ctxEnded {
 		r.decision, r.err = r.limiter.fallBack(ctx, r.call.key(), r.question, r.err)
 	}
 }
 
-// abort tells the observer of a request that a panic has ended. It is for deferred functions.
+// abort tells the observer of a panic, if there was one. It is for deferred functions.
 func (r *request) abort() {
-	if !r.part {
-		r.seen.abort()
+	if !r.inWait {
+		r.observation.abort()
 	}
 }

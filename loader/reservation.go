@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Reservation is what Reserve booked.
+// Reservation is a booking that Reserve has made, or could not make: ask OK first.
 type Reservation struct {
 	limiter  core
 	subject  string
@@ -15,20 +15,21 @@ type Reservation struct {
 	at       time.Time // when the permits may be used, by the clock of this process
 }
 
-// booker is a limiter that books ahead.
+// booker is a limiter that can book ahead.
 type booker struct{ core }
 
-// Reserve is ReserveN for one permit. Cost: one round trip.
+// Reserve books one permit for the earliest time at which it may be used. Use it to plan work ahead. It is ReserveN for
+// one permit. Cost: one round trip.
 func (b booker) Reserve(ctx context.Context, subject string) (*Reservation, error) {
 	return b.ReserveN(ctx, subject, 1)
 }
 
-// ReserveN books n permits for as soon as they may be used. Use it where the caller has something better to do than to
-// sleep in Wait. It books up to MaxWait or 60 s ahead, whichever is less. The reservation is not OK if they would come
-// free later than that. First come, first served: until they have been used, Allow grants nobody anything. Cost: one
+// ReserveN books n permits for the earliest time at which they may be used. Use it if the caller has other work to do
+// than to sleep in Wait. It books up to MaxWait or 60 s ahead, whichever is less; if that is not enough, the
+// reservation is not OK. First come, first served: until booked permits are due, Allow is denied to everyone. Cost: one
 // round trip.
 func (b booker) ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error) {
-	q := question{method: reserve, permits: n, id: b.callID(), maxWait: b.furthest()}
+	q := question{method: reserve, permits: n, id: b.callID(), maxWait: b.maxAhead()}
 	d, err := b.decide(ctx, subject, q)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func (b booker) ReserveN(ctx context.Context, subject string, n int64) (*Reserva
 	return b.reservation(subject, q, d), nil
 }
 
-// reservation is what a question to book was answered, just now.
+// reservation makes a Reservation of a decision that was just made.
 func (c core) reservation(subject string, q question, d Decision) *Reservation {
 	r := &Reservation{limiter: c, subject: subject, id: q.id, n: q.permits, decision: d}
 	if d.Granted {
@@ -45,23 +46,23 @@ func (c core) reservation(subject string, q question, d Decision) *Reservation {
 	return r
 }
 
-// furthest is how far ahead one call may book.
-func (c core) furthest() time.Duration {
+// maxAhead returns how far ahead one call may book.
+func (c core) maxAhead() time.Duration {
 	if c.settings == nil || c.maxWait == 0 {
-		return bookable
+		return maxBooking
 	}
-	return min(c.maxWait, bookable)
+	return min(c.maxWait, maxBooking)
 }
 
-// OK reports whether the permits were booked. Ask it first. Cost: nothing is sent.
+// OK reports whether the permits were booked. Call it first. Cost: nothing is sent.
 func (r *Reservation) OK() bool { return r.decision.Granted }
 
-// Decision returns what the script answered. Of a reservation that is not OK, Wait says when the permits
-// would come free. Cost: nothing is sent.
+// Decision returns the script's answer. If the reservation is not OK, its Wait is the time until the permits would come
+// free. Cost: nothing is sent.
 func (r *Reservation) Decision() Decision { return r.decision }
 
-// Delay returns how long to hold off from now until the permits may be used: 0 when they may be, Never
-// when the reservation is not OK. Use it to plan the work. Cost: nothing is sent.
+// Delay returns the time from now until the permits may be used: 0 if they may be used now, Never if the reservation is
+// not OK. Use it to plan the work. Cost: nothing is sent.
 func (r *Reservation) Delay() time.Duration {
 	if !r.OK() {
 		return Never
@@ -69,25 +70,25 @@ func (r *Reservation) Delay() time.Duration {
 	return max(time.Until(r.at), 0)
 }
 
-// Wait returns when the permits may be used, or the context's error as soon as the context ends; the
-// permits stay booked then. Use it to sleep until they are due. It returns a *WaitError if the reservation is not OK.
-// Cost: nothing is sent.
+// Wait blocks until the permits may be used. Use it to sleep until they are due. It returns the context's error as soon
+// as the context ends; the permits stay booked. It returns a *WaitError if the reservation is not OK. Cost: nothing is
+// sent.
 func (r *Reservation) Wait(ctx context.Context) error {
 	if !r.OK() {
-		return &WaitError{Limiter: r.limiter.named(), N: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.furthest()}
+		return &WaitError{Limiter: r.limiter.limiterName(), N: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.maxAhead()}
 	}
 	return sleep(ctx, r.Delay())
 }
 
-// Cancel gives the permits back, for use by others. Use it where they will not be needed after all. Those who have
-// booked behind them keep their moments. Once the moment of the permits has come it does nothing, as
-// golang.org/x/time/rate does: they may have been used. Only ZSetLog can: of the others it is an error that is
-// errors.ErrUnsupported. It is nil if there is nothing to give back. Cost: one round trip.
+// Cancel gives the permits back. Use it if they will not be needed after all. Later bookings keep their times. Once the
+// permits are due, Cancel does nothing, as in golang.org/x/time/rate, because they may have been used. It returns nil
+// if there is nothing to give back. Only ZSetLog can give back: with the others the error is errors.ErrUnsupported.
+// Cost: one round trip.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	switch {
 	case !r.OK():
 		return nil
-	case !r.limiter.kind.ids:
+	case !r.limiter.kind.hasIDs:
 		return r.limiter.errCannotGiveBack()
 	case r.Delay() == 0:
 		return nil

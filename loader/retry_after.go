@@ -2,20 +2,20 @@ package loader
 
 import "time"
 
-// mostRetryAfter is the most that RetryAfter says: 366 days.
-const mostRetryAfter = 366 * 24 * time.Hour
+// maxRetryAfter is the maximum of RetryAfter: 366 days.
+const maxRetryAfter = 366 * 24 * time.Hour
 
-// RetryAfter is Wait as an HTTP server answers it, in the header Retry-After of a 429: whole seconds, rounded up, so
-// that whoever comes back then is not too early.
+// RetryAfter returns Wait for the header Retry-After of a 429: in whole seconds, rounded up, so that a client that
+// waits for so long is not too early.
 //
 //	w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfter(), 10))
 //
-// It is at least 1 for a denial, and 0 where there is nothing to wait for. It is 31622400, which is 366 days, for
-// everything longer and for Never: where that is the answer because a plan does not include the thing at all, 403
-// without the header tells the client more. Cost: nothing.
+// It is at least 1 for a denial, and 0 if there is nothing to wait for. For everything longer than 366 days, and for
+// Never, it is 31622400 (366 days). If the limit is 0 because a plan does not include a feature, consider answering 403
+// without the header. Cost: nothing.
 func (d Decision) RetryAfter() int64 {
 	if d.Wait <= 0 {
 		return 0
 	}
-	return int64((min(d.Wait, mostRetryAfter) + time.Second - 1) / time.Second)
+	return int64((min(d.Wait, maxRetryAfter) + time.Second - 1) / time.Second)
 }

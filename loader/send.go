@@ -6,8 +6,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// send sends the command, unless a breaker is open. It returns the command's error, or the context's as soon as
-// the context ends: the command is not to be read then.
+// send sends the command, unless a breaker is open. It returns the command's error, or the context's as soon as the
+// context ends; the reply must not be read then.
 func (c *call) send(ctx context.Context, cmd *command) error {
 	report, err := c.admit(ctx)
 	if err != nil {
@@ -16,7 +16,7 @@ func (c *call) send(ctx context.Context, cmd *command) error {
 	outcome := errNoOutcome // where a hook panics
 	defer func() {
 		report(outcome)
-		c.limits.breakers.log()
+		c.limits.breakers.logChanges()
 	}()
 	outcome = c.post(ctx, cmd)
 	return outcome
@@ -43,8 +43,8 @@ func (c *call) post(ctx context.Context, cmd *command) error {
 	return err
 }
 
-// sendAll sends commands in one pipeline, which go-redis splits by nodes, and returns one of their errors.
-func (l *Loader) sendAll(ctx context.Context, cmds []redis.Cmder) error {
+// sendPipeline sends commands in one pipeline, which go-redis splits by nodes. It returns the first error.
+func (l *Loader) sendPipeline(ctx context.Context, cmds []redis.Cmder) error {
 	if len(cmds) == 1 {
 		return l.rdb.Process(ctx, cmds[0])
 	}

@@ -16,32 +16,34 @@ const (
 	maxPipelineSize = 256 // commands
 )
 
-// ShareRoundTrips sends the decisions of concurrent callers in one pipeline. Use it where many goroutines ask at once: a
-// decision then takes a third of the processor time in this process and three quarters in the server, or a twentieth
-// where they ask the same, and two connections serve all.
+// ShareRoundTrips sends the decisions of concurrent callers in shared pipelines. Use it where many goroutines ask at
+// the same time. A decision then takes a third of the processor time in this process and three quarters in the server;
+// a twentieth if the callers ask for the same. Two connections to a node are enough for all callers.
 //
-// While two pipelines are in flight to a node, further calls are collected for the next one, up to 256. A lone caller's
-// decision is sent at once, by itself.
+// While two pipelines are in flight to a node, further calls are collected for the next one, up to 256. A single
+// caller's decision is sent at once, by itself.
 //
 // Callers who ask for the same number of permits of the same subject under the same limit form a group, and share
-// commands too. While one command is in flight, the others are collected; the next command asks for the permits of as
-// many callers as Redis can grant. Each gets the answer of a single call at that time, in the order of asking; only the
-// ResetAfter of a GCRA is that after the last of them. So one hot subject costs Redis a few commands a round trip,
-// however many ask, granted or denied. ZSetLog, whose calls carry ids, and calls that book share round trips only.
+// commands too. While a command of the group is in flight, further callers are collected; the next command asks for the
+// permits of as many callers as Redis can grant. Each caller gets the answer of a single call at that time, in the
+// order of asking. (Only the ResetAfter of a GCRA is that after the last of them.) So a hot subject costs Redis a few
+// commands per round trip, however many callers ask. ZSetLog, whose calls have ids, and calls that book share
+// pipelines only.
 //
-// Contexts work as without it: a decision whose caller left before it was written is not made, and a pipeline that all
-// callers have left holds up no other. What differs: the client's hooks see pipelines, and contexts without the callers'
-// values; if a command for a group fails, all its callers get the error; and a hook that panics does so in every caller
-// of the pipeline.
+// Contexts work as without it: if a caller leaves before its command is written, no decision is made for it. A pipeline
+// that all callers have left does not delay the next one.
+//
+// What differs: the client's hooks see pipelines, and contexts without the callers' values. If a command for a group
+// fails, all its callers get the error. If a hook panics, it does so in every caller of the pipeline.
 func ShareRoundTrips() Option {
 	return func(l *Loader) {
 		l.sharing = &sharing{limits: l, queues: map[*redis.Client]*nodeQueue{}, groups: map[groupKey]*group{}}
 	}
 }
 
-// sharing collects the commands of concurrent callers. go-redis's AutoPipeline does so too; but it is experimental, does
-// not work with a Ring, keeps callers whose context has ended, and shares its goroutines and settings with all other
-// users of the client.
+// sharing collects the commands of concurrent callers. It is used in the place of go-redis's AutoPipeline, which is
+// experimental, does not work with a Ring, keeps callers whose context has ended, and shares its goroutines and
+// settings with all other users of the client.
 type sharing struct {
 	limits *Loader
 
@@ -50,16 +52,16 @@ type sharing struct {
 	groups map[groupKey]*group          // those with a member
 }
 
-// nodeQueue is what waits for one node. A node that does not answer holds up no other.
+// nodeQueue is the queue of one node. A node that does not answer does not delay the others.
 type nodeQueue struct {
 	node      *redis.Client
-	inFlight  int      // pipelines
+	inFlight  int      // pipelines, or goroutines about to make one
 	items     []queued // for the next pipeline
-	abandoned int      // members in the queue whose callers have left
-	starting  bool     // a goroutine is about to look into the queue
+	abandoned int      // items whose callers have left
+	starting  bool     // a goroutine has been started that will make the next pipeline
 }
 
-// queued is one member, or a group for all that wait in it.
+// queued is one member, or a group in place of all its waiting members.
 type queued struct {
 	single *member
 	group  *group
@@ -70,20 +72,20 @@ type member struct {
 	cmd       *command
 	ctx       context.Context
 	queue     *nodeQueue // of its node
-	group     *group     // nil: its command is its own
-	pipeline  *pipeline  // in which it is in flight
+	group     *group     // nil: its command is not shared
+	pipeline  *pipeline  // nil: not in flight
 	abandoned bool       // its caller has left
 
-	done   chan struct{} // closed when there is an outcome:
-	ended  bool
-	err    error
-	raised *raised
+	done      chan struct{} // closed when the fields below are set
+	completed bool
+	err       error
+	raised    *raised
 
-	shared    []int64 // the reply to a command that asked for others too
-	remaining int64   // behind this one
+	shared    []int64 // the reply to a command that asked for other callers too
+	remaining int64   // permits that remained after this caller's own
 }
 
-// send sends the call's command with those of others, and returns its error, or the context's as soon as the
+// send sends the call's command in a pipeline with others, and returns its error, or the context's as soon as the
 // context ends.
 func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 	node, err := s.limits.nodeOf(ctx, c.key())
@@ -95,19 +97,19 @@ func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 	select {
 	case <-m.done:
 	case <-ctx.Done():
-		if inFlight, left := s.leave(m); left {
+		if inFlight, left := s.abandon(m); left {
 			c.inFlight = inFlight
 			return ctx.Err()
 		}
 	}
-	m.raised.again()
+	m.raised.reraise()
 	if m.shared != nil {
 		c.reply, c.remaining, c.sharedReply = m.shared, m.remaining, true
 	}
 	return m.err
 }
 
-// join puts a command into the queue of a node.
+// join adds a command to the queue of a node.
 func (s *sharing) join(ctx context.Context, node *redis.Client, c *call, cmd *command) *member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,28 +123,28 @@ func (s *sharing) join(ctx context.Context, node *redis.Client, c *call, cmd *co
 		m.group.waiting = append(m.group.waiting, m)
 		q.enqueue(m.group)
 	} else {
-		cmd.fill(ctx, c.words)
+		cmd.setWords(ctx, c.words)
 		q.items = append(q.items, queued{single: m})
 	}
 	s.startNext(q)
 	return m
 }
 
-// startNext has a goroutine look into the queue, if there is something in it and room for a pipeline.
+// startNext starts a goroutine that sends what is queued, unless maxPipelines are in flight.
 func (s *sharing) startNext(q *nodeQueue) {
 	if len(q.items) > 0 && q.inFlight < maxPipelines && !q.starting {
 		q.inFlight++
 		q.starting = true
-		s.sendAll(q)
+		s.drain(q)
 	}
 }
 
-// leave notes that a member's caller has left, and reports false if there is an outcome already. A pipeline whose
-// callers have all left is given up; inFlight is ready once go-redis has come to an end with it.
-func (s *sharing) leave(m *member) (inFlight <-chan struct{}, left bool) {
+// abandon notes that a member's caller has left. It reports false if there is an outcome already. A pipeline that all
+// callers have left is cancelled; inFlight is closed when go-redis has returned from it.
+func (s *sharing) abandon(m *member) (inFlight <-chan struct{}, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.ended {
+	if m.completed {
 		return nil, false
 	}
 	m.abandoned = true
@@ -154,25 +156,25 @@ func (s *sharing) leave(m *member) (inFlight <-chan struct{}, left bool) {
 			m.pipeline.cancel()
 		}
 	case m.group != nil:
-		m.group.left()
+		m.group.pruneAbandoned()
 	default:
-		m.queue.left()
+		m.queue.pruneAbandoned()
 	}
 	return inFlight, true
 }
 
-// left removes abandoned members from the queue, once they are more than half of it.
-func (q *nodeQueue) left() {
+// pruneAbandoned counts one more abandoned member, and removes all of them once they are more than half of the queue.
+func (q *nodeQueue) pruneAbandoned() {
 	if q.abandoned++; 2*q.abandoned > len(q.items) {
 		q.items = slices.DeleteFunc(q.items, func(item queued) bool { return item.single != nil && isAbandoned(item.single) })
 		q.abandoned = 0
 	}
 }
 
-// end tells the caller that there is an outcome.
-func (m *member) end(err error, raised *raised) {
-	if !m.ended {
-		m.ended, m.err, m.raised = true, err, raised
+// complete sets the outcome and wakes the caller.
+func (m *member) complete(err error, raised *raised) {
+	if !m.completed {
+		m.completed, m.err, m.raised = true, err, raised
 		close(m.done)
 	}
 }
@@ -181,20 +183,20 @@ func (m *member) end(err error, raised *raised) {
 type pipeline struct {
 	cmds    []redis.Cmder
 	singles []*member
-	turns   []*groupTurn // of groups
+	batches []*groupBatch
 
-	ctx       context.Context // ends with the last of the callers' deadlines, and when all callers have left
-	cancel    context.CancelFunc
-	callers   int  // who wait for it
-	concluded bool // its callers have been told, or have left
+	ctx     context.Context // ends at the latest of the callers' deadlines, and when all callers have left
+	cancel  context.CancelFunc
+	callers int  // who still wait
+	ended   bool // its callers have their outcomes, or have left
 
-	returned chan struct{} // closed when go-redis has returned:
+	returned chan struct{} // closed when go-redis has returned and the fields below are set
 	err      error
 	raised   *raised
 }
 
-// sendAll sends pipelines for as long as there is something to send, in a goroutine of ours.
-func (s *sharing) sendAll(q *nodeQueue) {
+// drain starts a goroutine that sends pipelines until the queue is empty.
+func (s *sharing) drain(q *nodeQueue) {
 	s.limits.tasks.start(func() error {
 		for s.sendNext(q) {
 		}
@@ -202,35 +204,35 @@ func (s *sharing) sendAll(q *nodeQueue) {
 	})
 }
 
-// sendNext sends one pipeline, and reports whether the caller is to go on. A pipeline that is given up holds up
-// no other, even if go-redis returns late.
+// sendNext sends one pipeline, and reports whether the goroutine should send another. Even if go-redis returns late
+// from an abandoned pipeline, the next one is not delayed: abandonPipeline starts it.
 func (s *sharing) sendNext(q *nodeQueue) (more bool) {
 	runtime.Gosched() // callers that are about to ask can join, above all those that the last pipeline has answered
 	p := s.pipeline(q)
 	if p == nil {
 		return false
 	}
-	stop := context.AfterFunc(p.ctx, func() { s.giveUp(q, p) })
+	stop := context.AfterFunc(p.ctx, func() { s.abandonPipeline(q, p) })
 	returned := false
 	defer func() {
 		stop()
 		p.raised = caught(returned, recover())
 		close(p.returned)
 		var heard bool
-		more, heard = s.conclude(q, p)
+		more, heard = s.endPipeline(q, p)
 		if !heard {
-			s.limits.journal.panicked(p.raised)
+			s.limits.eventLog.panicked(p.raised)
 		}
-		if more && p.raised.exits() {
-			s.sendAll(q) // this goroutine ends
+		if more && p.raised.isGoexit() {
+			s.drain(q) // this goroutine ends
 		}
 	}()
-	p.err = s.limits.sendAll(p.ctx, p.cmds)
+	p.err = s.limits.sendPipeline(p.ctx, p.cmds)
 	returned = true
 	return true
 }
 
-// pipeline is the next pipeline to send, nil when there is nothing to send.
+// pipeline makes the next pipeline. It returns nil if there is nothing to send.
 func (s *sharing) pipeline(q *nodeQueue) *pipeline {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +240,7 @@ func (s *sharing) pipeline(q *nodeQueue) *pipeline {
 	q.starting = false
 	taken := 0
 	for ; taken < len(q.items) && len(p.cmds) < maxPipelineSize; taken++ {
-		s.add(p, q.items[taken])
+		s.addItem(p, q.items[taken])
 	}
 	q.items, q.abandoned = slices.Delete(q.items, 0, taken), 0
 	if p.callers == 0 {
@@ -250,8 +252,8 @@ func (s *sharing) pipeline(q *nodeQueue) *pipeline {
 	return p
 }
 
-// add puts what was queued into a pipeline, without abandoned members.
-func (s *sharing) add(p *pipeline, item queued) {
+// addItem adds a queued item to a pipeline, without abandoned members.
+func (s *sharing) addItem(p *pipeline, item queued) {
 	if item.group != nil {
 		s.addGroup(p, item.group)
 		return
@@ -259,11 +261,11 @@ func (s *sharing) add(p *pipeline, item queued) {
 	if !isAbandoned(item.single) {
 		p.singles = append(p.singles, item.single)
 		p.cmds = append(p.cmds, item.single.cmd)
-		p.take(item.single)
+		p.addMember(item.single)
 	}
 }
 
-func (p *pipeline) take(m *member) {
+func (p *pipeline) addMember(m *member) {
 	m.pipeline = p
 	p.callers++
 }
@@ -278,7 +280,7 @@ func (p *pipeline) deadline() (last time.Time) {
 	for _, m := range p.singles {
 		later(m)
 	}
-	for _, t := range p.turns {
+	for _, t := range p.batches {
 		for _, m := range t.members {
 			later(m)
 		}
@@ -286,42 +288,42 @@ func (p *pipeline) deadline() (last time.Time) {
 	return last
 }
 
-// conclude tells the callers, and reports whether the pipeline was not given up before and whether any caller was there to
-// hear of it.
-func (s *sharing) conclude(q *nodeQueue, p *pipeline) (more, heard bool) {
+// endPipeline gives the callers their outcomes. more is false if the pipeline was abandoned before; heard is false if
+// no caller was left.
+func (s *sharing) endPipeline(q *nodeQueue, p *pipeline) (more, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.cancel()
-	if p.concluded {
+	if p.ended {
 		return false, false
 	}
-	p.concluded = true
+	p.ended = true
 	for _, m := range p.singles {
-		m.end(m.cmd.outcome(true, p.err), p.raised)
+		m.complete(m.cmd.outcome(true, p.err), p.raised)
 	}
-	for _, t := range p.turns {
-		t.conclude(p)
-		s.endTurn(q, t.group)
+	for _, t := range p.batches {
+		t.distribute(p)
+		s.endBatch(q, t.group)
 	}
 	return true, p.callers > 0
 }
 
-// giveUp makes room for another pipeline in the place of one whose callers have all left.
-func (s *sharing) giveUp(q *nodeQueue, p *pipeline) {
+// abandonPipeline frees the place of a pipeline that all callers have left, and starts the next one.
+func (s *sharing) abandonPipeline(q *nodeQueue, p *pipeline) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.concluded {
+	if p.ended {
 		return
 	}
-	p.concluded = true
-	for _, t := range p.turns {
-		s.endTurn(q, t.group)
+	p.ended = true
+	for _, t := range p.batches {
+		s.endBatch(q, t.group)
 	}
 	s.release(q)
 	s.startNext(q)
 }
 
-// release gives back the place of a pipeline. A queue that is not in use is forgotten: nodes come and go.
+// release frees the place of a pipeline. A queue that is not in use is removed, because nodes come and go.
 func (s *sharing) release(q *nodeQueue) {
 	q.inFlight--
 	if q.inFlight == 0 && len(q.items) == 0 && s.queues[q.node] == q {

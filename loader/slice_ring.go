@@ -11,30 +11,35 @@ import (
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
-// SliceRing counts permits by slices of time and holds up to eight windows over them, all together or
-// none: "1000 a minute and 10000 an hour". It takes at most 8 bytes a slice however many permits there
-// are. A window is enforced on the slice that is running and on as many before it as cover the window:
-// never more than the limit in any window, and up to two slices more strictly than it says. It
-// cannot book: Wait sleeps and asks again, so it is not first come, first served. Limits go up to 10^9.
-// The zero SliceRing is not ready for use: see Loader.SliceRing.
+// SliceRing limits with one to eight windows at once: "1000 a minute and 10000 an hour". A permit is granted by all
+// windows or by none.
+//
+// It counts permits by slices of time, and takes at most 8 bytes a slice, however many permits there are. A window
+// covers the current slice and as many before it as the window is long. So no interval of one window ever holds more
+// than the limit, and the limit is enforced as if the window were longer by up to two slices. Limits go up to 10^9.
+//
+// It cannot book: Wait sleeps and asks again, so it is not first come, first served. The zero SliceRing is not ready
+// for use: see Loader.SliceRing.
 type SliceRing struct{ core }
 
 // The ranges of slice_ring.
 const (
-	slicesAWindow  = 60   // of the shortest window, by default
-	coveredSlices  = 9999 // what the longest window covers at most: its last slice, the 10000th, is never a whole one
-	shortestSlice  = time.Millisecond
-	longestSlice   = 24 * time.Hour
-	ringResolution = time.Microsecond
+	slicesPerWindow = 60   // default, for the shortest window
+	maxWindowSlices = 9999 // whole slices in the longest window; the current one is the 10000th
+	minSlice        = time.Millisecond
+	maxSlice        = 24 * time.Hour
+	ringResolution  = time.Microsecond
 )
 
-// SliceRing returns the limiter of this name. Use it for several windows at once, and for limits in the millions.
-// Cost: nothing is sent. Call Check where the program starts.
+// SliceRing returns the limiter of this name. Use it for several windows at once, and for limits in the millions. Call
+// Check when the program starts. It takes one to eight limits, with windows of 1 ms to 9999 days, the longest up to
+// 9999 times the shortest.
 //
-// It takes one to eight windows, from 1 ms to 9999 days, the longest up to
-// 9999 times the shortest. The slices are a sixtieth of the shortest window long, and a day at most, or longer where
-// the longest window would otherwise take more than 10000; the option Slice sets them. They are a part of the key, so
-// keep the shortest and the longest window, or set Slice, where several programs share a limiter.
+// By default a slice is a sixtieth of the shortest window, and a day at most. It is longer if the longest window would
+// otherwise have more than 9999 slices. The option Slice sets another length. The length is a part of the key: programs
+// that share a limiter need the same shortest and longest window, or the same Slice.
+//
+// Cost: nothing is sent.
 func (l *Loader) SliceRing(name string, limits []Limit, opts ...LimiterOption) SliceRing {
 	s := l.configure(&sliceRing, name, opts)
 	if s.slice == 0 {
@@ -45,34 +50,35 @@ func (l *Loader) SliceRing(name string, limits []Limit, opts ...LimiterOption) S
 	return SliceRing{core{settings: s}.withWindows(limits)}
 }
 
-// With returns the limiter with other windows on the same slices. Use it where the limits depend on the customer or the
-// plan: the new ones apply at once to what has been granted before. A longer window than before counts from what the
-// ring still holds. Cost: nothing is sent; one small allocation.
+// With returns a copy with other windows on the same slices. Use it if the limits depend on the customer or the plan.
+// The new windows apply at once to what was granted before; a longer window than before counts from what the ring still
+// holds. Cost: nothing is sent; one small allocation.
 func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWindows(limits)} }
 
 var sliceRing = kind{
 	name:   "SliceRing",
-	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: leastOf, words: sliceRingWords, detail: sliceRingDetail, keys: one,
+	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: smallestLimit,
+	makeWords: sliceRingWords, detail: sliceRingDetail, keys: onlyKey,
 }
 
 func sliceRingWords(c core, key string, q question) []any {
 	return bindings.SliceRingV1Args{Ring: key, Slice: c.slice, Permits: q.permits, Windows: c.ring.windows}.Words()
 }
 
-// ring is what a SliceRing has in the place of one limit: its windows, in the caller's order.
+// ring is the windows of a SliceRing, in the caller's order.
 type ring struct {
 	limits  []Limit
-	windows []bindings.SliceRingV1Window // that enforce them
+	windows []bindings.SliceRingV1Window // what the script is asked for
 }
 
-// sliceRingDetail adds the windows to a decision, of which the reply has the counts.
+// sliceRingDetail adds the state of the windows to a decision, from the counts in the reply.
 func sliceRingDetail(c core, d Decision, reply []int64) Decision {
 	var widest int64
 	for _, w := range c.ring.windows {
 		widest = max(widest, w.Slices)
 	}
 	return c.describe(d, func(i int) (remaining int64, resetAfter time.Duration) {
-		w, count := c.ring.windows[i], reply[basicFields+i]
+		w, count := c.ring.windows[i], reply[minReplyFields+i]
 		if count > 0 { // the widest window is the last to be empty, by the slices that it has more
 			resetAfter = max(d.ResetAfter-time.Duration(widest-w.Slices)*c.slice, 0)
 		}
@@ -80,8 +86,7 @@ func sliceRingDetail(c core, d Decision, reply []int64) Decision {
 	})
 }
 
-// describe adds to a decision the limit that it was made by and, where there are several windows, the state of each,
-// the tightest first.
+// describe adds the limit to a decision and, if there are several windows, the state of each, tightest first.
 func (c core) describe(d Decision, state func(i int) (remaining int64, resetAfter time.Duration)) Decision {
 	d.Limit = c.limit
 	switch len(c.ring.limits) {
@@ -103,23 +108,23 @@ func (c core) describe(d Decision, state func(i int) (remaining int64, resetAfte
 	return d
 }
 
-// leastOf is the capacity of a SliceRing.
-func leastOf(c core) int64 {
-	least := c.ring.windows[0].Limit
+// smallestLimit is the capacity of a SliceRing.
+func smallestLimit(c core) int64 {
+	smallest := c.ring.windows[0].Limit
 	for _, w := range c.ring.windows[1:] {
-		least = min(least, w.Limit)
+		smallest = min(smallest, w.Limit)
 	}
-	return least
+	return smallest
 }
 
-// withWindows is the ring with these windows, each one slice longer than what covers it and the age of
-// leases: the slice that is running is never a whole one.
+// withWindows returns the ring with these windows. Each counts the slices that cover it and the LeaseAge, and one more,
+// because the current slice is never a whole one.
 func (c core) withWindows(limits []Limit) core {
 	if c.settings == nil || c.err != nil {
 		return c
 	}
 	if len(limits) < 1 || len(limits) > 8 {
-		c.bad = &ArgumentError{
+		c.limitErr = &ArgumentError{
 			Limiter: c.name, Argument: "limits", Value: strconv.Itoa(len(limits)), Want: "1 to 8",
 			text: fmt.Sprintf("%d limits: want 1 to 8", len(limits)),
 		}
@@ -127,53 +132,54 @@ func (c core) withWindows(limits []Limit) core {
 	}
 	c.ring = ring{slices.Clone(limits), make([]bindings.SliceRingV1Window, len(limits))}
 	for i, limit := range limits {
-		if c.bad = c.checkSlices(limit); c.bad != nil {
+		if c.limitErr = c.checkSlices(limit); c.limitErr != nil {
 			return c
 		}
-		c.ring.windows[i] = bindings.SliceRingV1Window{Slices: pieces(limit.Window+c.leaseAge, c.slice) + 1, Limit: limit.Permits}
+		covering := divideUp(limit.Window+c.leaseAge, c.slice)
+		c.ring.windows[i] = bindings.SliceRingV1Window{Slices: covering + 1, Limit: limit.Permits}
 	}
 	return c
 }
 
-// checkSlices is what is wrong with one window of a ring.
+// checkSlices returns what is wrong with one limit of a ring.
 func (s *settings) checkSlices(limit Limit) error {
-	if err := s.check(limit); err != nil {
+	if err := s.checkLimit(limit); err != nil {
 		return err
 	}
-	switch longest := coveredSlices*s.slice - s.leaseAge; {
+	switch longest := maxWindowSlices*s.slice - s.leaseAge; {
 	case limit.Permits == 0:
 		return nil
 	case limit.Window < s.slice:
-		return s.refuse("window", limit.Window, "a slice, "+s.slice.String()+", or more")
+		return s.errArgument("window", limit.Window, "a slice, "+s.slice.String()+", or more")
 	case limit.Window > longest:
-		want := fmt.Sprintf("up to %v: %d slices of %v", longest, coveredSlices, s.slice)
+		want := fmt.Sprintf("up to %v: %d slices of %v", longest, maxWindowSlices, s.slice)
 		if s.leaseAge > 0 {
 			want += " less LeaseAge"
 		}
-		if s.slice < longestSlice {
+		if s.slice < maxSlice {
 			want += "; more takes a limiter of its own, or longer slices"
 		}
-		return s.refuse("window", limit.Window, want)
+		return s.errArgument("window", limit.Window, want)
 	}
 	return nil
 }
 
-// pieces is how many pieces of this length cover d.
-func pieces(d, length time.Duration) int64 { return int64((d + length - 1) / length) }
+// divideUp returns d / length, rounded up.
+func divideUp(d, length time.Duration) int64 { return int64((d + length - 1) / length) }
 
-// sliceFor is the default length of a slice: never longer than the shortest window. Limits of 0 need no window, and do
-// not count.
+// sliceFor returns the default length of a slice. It is never longer than the shortest window. Limits of 0 permits may
+// have no window, and do not count.
 func sliceFor(limits []Limit, leaseAge time.Duration) time.Duration {
-	least, most := Never, time.Duration(0)
+	shortest, longest := Never, time.Duration(0)
 	for _, limit := range limits {
 		if limit.Window > 0 {
-			least, most = min(least, limit.Window), max(most, limit.Window)
+			shortest, longest = min(shortest, limit.Window), max(longest, limit.Window)
 		}
 	}
-	if most == 0 {
-		return shortestSlice
+	if longest == 0 {
+		return minSlice
 	}
-	slice := max(least/slicesAWindow, time.Duration(pieces(most+leaseAge, coveredSlices)))
-	slice = time.Duration(pieces(slice, ringResolution)) * ringResolution
-	return max(min(slice, least.Truncate(ringResolution), longestSlice), shortestSlice)
+	slice := max(shortest/slicesPerWindow, time.Duration(divideUp(longest+leaseAge, maxWindowSlices)))
+	slice = time.Duration(divideUp(slice, ringResolution)) * ringResolution
+	return max(min(slice, shortest.Truncate(ringResolution), maxSlice), minSlice)
 }

@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// task is a call of the client, or of anything that may run code of the caller's, in a goroutine of ours.
+// task is a call that runs in one of our goroutines: of the client, or of anything else that may run the caller's code.
 //
-// go-redis itself keeps a deadline only where ContextTimeoutEnabled is set, and does not notice a cancellation while it
-// reads. A task whose caller has gone ends by itself: it waits for a connection no longer than its context lives, and
-// for a reply no longer than the client's ReadTimeout.
+// go-redis keeps a deadline only with ContextTimeoutEnabled, and does not notice a cancellation while it reads. An
+// abandoned task still ends: it waits for a connection until its context ends, and for a reply until the client's
+// ReadTimeout.
 type task struct {
-	run    func() // that of tasks, made once for all that this task does
+	run    func() // calls runTask; made once, because tasks are used again
 	do     func() error
-	ended  chan struct{} // has an element once do has ended
+	ended  chan struct{} // receives a value when do has ended
 	err    error
 	raised *raised
 	state  atomic.Int32
@@ -24,22 +24,22 @@ type task struct {
 const (
 	running int32 = iota
 	ended
-	abandoned // its caller has gone
+	abandoned // its caller has left
 )
 
-// tasks runs tasks, each in a goroutine of its own. None waits for the next: a test that looks for leaked goroutines, or
-// runs in a testing/synctest bubble, finds none when the calls have ended.
+// tasks runs tasks, each in a new goroutine. No goroutine waits for a next task, so tests that look for leaked
+// goroutines, or run in a testing/synctest bubble, find none after the calls.
 type tasks struct {
-	journal *journal
-	free    sync.Pool // of tasks
+	eventLog *eventLog
+	free     sync.Pool // of tasks
 }
 
-// start runs do.
+// start runs do in a new goroutine.
 func (ts *tasks) start(do func() error) *task {
 	t, ok := ts.free.Get().(*task)
 	if !ok {
 		t = &task{ended: make(chan struct{}, 1)}
-		t.run = func() { ts.run(t) }
+		t.run = func() { ts.runTask(t) }
 	}
 	t.do = do
 	go t.run()
@@ -49,19 +49,22 @@ func (ts *tasks) start(do func() error) *task {
 // growStack has the stack of a new goroutine grow at once to what go-redis needs: by its own steps it takes as
 // long as a tenth of a call.
 //
+// growStack makes the stack of a new goroutine large enough for go-redis at once. Growing it step by step would take up
+// to a tenth of the time of a call.
+//
 //go:noinline
 func growStack(i int) byte {
 	var room [6 << 10]byte
 	return room[i]
 }
 
-// run runs a task. Where its caller has gone, a panic is logged.
-func (ts *tasks) run(t *task) {
+// runTask runs a task. If its caller has left, a panic is logged.
+func (ts *tasks) runTask(t *task) {
 	returned := false
 	defer func() {
 		t.raised = caught(returned, recover())
 		if !t.state.CompareAndSwap(running, ended) {
-			ts.journal.panicked(t.raised)
+			ts.eventLog.panicked(t.raised)
 		}
 		t.ended <- struct{}{}
 	}()
@@ -70,8 +73,8 @@ func (ts *tasks) run(t *task) {
 	returned = true
 }
 
-// wait returns when the task has ended, with its error, or as soon as the context ends, with the context's error and
-// false: then the task goes on by itself. A panic of the task is raised.
+// wait waits for the end of a task and returns its error. As soon as the context ends it returns false and the
+// context's error, and the task is abandoned. It panics if the task did.
 func (ts *tasks) wait(ctx context.Context, t *task) (finished bool, err error) {
 	select {
 	case <-t.ended:
@@ -85,11 +88,11 @@ func (ts *tasks) wait(ctx context.Context, t *task) (finished bool, err error) {
 	t.do, t.err, t.raised = nil, nil, nil
 	t.state.Store(running)
 	ts.free.Put(t)
-	r.again()
+	r.reraise()
 	return true, err
 }
 
-// await calls do and returns its error, or the context's as soon as the context ends. A panic in do is raised here.
+// await calls do and returns its error, or the context's as soon as the context ends. It panics if do does.
 func (ts *tasks) await(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -115,7 +118,7 @@ func awaitValue[T any](ctx context.Context, ts *tasks, do func() (T, error)) (T,
 	return *value, nil
 }
 
-// awaitAll calls all of do at the same time and returns their errors, or the context's as soon as the context ends.
+// awaitAll calls all functions at the same time and returns their errors, or the context's as soon as the context ends.
 func (ts *tasks) awaitAll(ctx context.Context, do []func() error) []error {
 	errs := make([]error, len(do))
 	if err := ctx.Err(); err != nil {

@@ -8,43 +8,42 @@ import (
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
-// TokenBucket is a log of permits that come back one window after they were taken, whose rate is kept in
-// Redis: the limit given here is stored by the first grant and used only where none is stored, and
-// SetLimit changes it for every process at once. The continuously refilled bucket is GCRA. The limit
-// goes up to 1000000, and so do the permits of one call. The zero TokenBucket is not ready for use: see
-// Loader.TokenBucket.
+// TokenBucket is a limiter whose rate is stored in Redis: SetLimit changes it for every process at once. The limit
+// given to the constructor is stored by the first grant, and used only if none is stored. A permit comes back one
+// window after it was taken. (The continuously refilled token bucket is GCRA.) The limit goes up to 1000000, and so do
+// the permits of one call. The zero TokenBucket is not ready for use: see Loader.TokenBucket.
 //
-// Its keys are three. While their slot of a cluster moves from one master to another Redis answers TRYAGAIN, and
-// runs nothing. The loader then asks again for a second, or until the deadline, which a slot seldom takes; one that
-// stays half moved is an error that says so, until someone ends the move.
+// It has three keys. While their slot moves between two masters of a cluster, Redis may answer TRYAGAIN and run
+// nothing. The loader then retries for a second, or until the deadline; that is usually enough. If the move does not
+// end, the call returns an error that says so.
 type TokenBucket struct{ booker }
 
-// TokenBucket returns the limiter of this name. Use it where an operator changes the rate in Redis, for everyone at
-// once. PerClient and ClientID are options of this limiter only. Cost: nothing is sent.
-// Call Check where the program starts.
+// TokenBucket returns the limiter of this name. Use it if operators change the rate in Redis, for all processes at
+// once. Call Check when the program starts. PerClient and ClientID are options of this limiter only. Cost: nothing is
+// sent.
 func (l *Loader) TokenBucket(name string, limit Limit, opts ...LimiterOption) TokenBucket {
 	s := l.configure(&tokenBucket, name, opts)
 	return TokenBucket{booker{core{settings: s}.with(limit)}}
 }
 
-// With returns the limiter with another limit. Use it for subjects that have no limit stored; for those that have one
-// it changes nothing. Where plans differ from call to call another limiter serves better. A limit of 0 denies all the
-// same. Cost: nothing is sent, it is a copy.
+// With returns a copy with another limit. Use it for subjects that have no limit stored; for the others it changes
+// nothing, except that a limit of 0 denies. If plans differ from call to call, use another limiter. Cost: nothing is
+// sent.
 func (b TokenBucket) With(limit Limit) TokenBucket { return TokenBucket{booker{b.with(limit)}} }
 
 // SetLimit stores the subject's limit. Use it to change a rate for all processes at once, without a deployment. It
-// applies at once to what has been granted before, and stays until it is set again. The scope becomes this limiter's:
-// see PerClient. A limit of 0 is an *ArgumentError. A lost reply is an *OutcomeUnknownError: setting it again does no
-// harm. Cost: one round trip.
+// applies at once to what was granted before, and stays until it is set again. The scope becomes this limiter's: see
+// PerClient. A limit of 0 is an *ArgumentError. After a lost reply the error is an *OutcomeUnknownError; setting the
+// limit again is safe. Cost: one round trip.
 func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) error {
 	key, err := b.key(subject)
 	if err != nil {
 		return err
 	}
 	if limit.Permits == 0 {
-		return b.refuse("permits", limit.Permits, "1 or more")
+		return b.errArgument("permits", limit.Permits, "1 or more")
 	}
-	if err := b.check(limit); err != nil {
+	if err := b.checkLimit(limit); err != nil {
 		return err
 	}
 	defer b.denials.forget(key)
@@ -55,9 +54,9 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 }
 
 var tokenBucket = kind{
-	name: "TokenBucket", more: "; GCRA or SliceRing hold more", atOnce: "; GCRA or SliceRing take more",
-	script: &sluice.TokenBucketV1, code: codeTokenBucket, books: true, capacity: unbounded, words: tokenBucketWords,
-	moreFields: 2, detail: tokenBucketDetail, keys: permitKeys,
+	name: "TokenBucket", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
+	script: &sluice.TokenBucketV1, code: codeTokenBucket, canBook: true, capacity: storedCapacity,
+	makeWords: tokenBucketWords, moreFields: 2, detail: tokenBucketDetail, keys: permitKeys,
 }
 
 func tokenBucketWords(c core, key string, q question) []any {
@@ -68,18 +67,18 @@ func tokenBucketWords(c core, key string, q question) []any {
 	}.Words()
 }
 
-// tokenBucketDetail adds the limit that is stored, which the reply ends with.
+// tokenBucketDetail adds the stored limit, which is at the end of the reply.
 func tokenBucketDetail(_ core, d Decision, reply []int64) Decision {
-	d.Limit = Limit{Permits: reply[basicFields], Window: time.Duration(reply[basicFields+1]) * time.Microsecond}
+	d.Limit = Limit{Permits: reply[minReplyFields], Window: time.Duration(reply[minReplyFields+1]) * time.Microsecond}
 	return d
 }
 
-// permitKeys are the keys of the permits in use, without the config.
+// permitKeys returns the keys of the permits in use, without the config.
 func permitKeys(s *settings, key string) []string {
 	return []string{key + ":all", key + ":by:" + escape(s.clientID)}
 }
 
-// scope is 1 where each client has the rate to itself.
+// scope returns 1 if each client has the rate for itself, otherwise 0.
 func (s *settings) scope() int64 {
 	if s.perClient {
 		return 1

@@ -9,76 +9,81 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// bookable is how far ahead the scripts book, at most.
-const bookable = time.Minute
+// maxBooking is how far ahead the scripts book.
+const maxBooking = time.Minute
 
-// shortest is the least that Wait sleeps before it asks again.
-const shortest = time.Millisecond
+// minSleep is the shortest sleep of Wait before it asks again.
+const minSleep = time.Millisecond
 
-// Wait is WaitN for one permit. Use it for workers that would rather be late than refused. Cost: as WaitN.
+// Wait blocks until one permit may be used. Use it in workers that would rather be late than refused. It is WaitN for
+// one permit. Cost: that of WaitN.
 func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(ctx, subject, 1) }
 
-// WaitN returns when it has n permits that may be used. It is for workers that would rather be late than refused. It
-// books the permits and sleeps once, first come, first served; SliceRing, which cannot book, and waits of more than 60
-// s sleep and ask again. It returns a *WaitError at once if the context's deadline or MaxWait cannot be met, and the
-// context's error as soon as the context ends.
+// WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused; to refuse, use
+// AllowN. It books the permits with one round trip and sleeps until they are due, in the order of asking across all
+// processes. SliceRing, which cannot book, and waits of more than 60 s sleep and ask again, in no order.
 //
-// With a deadline or MaxWait it rides out an outage: while Redis is down, loading, read-only or kept from by a Breaker
-// it asks again until then, with pauses of 10 to 250 ms, and returns the last error when the time is up. Without either
-// it returns the error of its first call. A lost reply it can ask for again only where the call carries an id: ZSetLog.
-// The others return an *OutcomeUnknownError then, and what they booked is lost: workers that must survive an outage
-// without losing capacity take ZSetLog.
+// It returns a *WaitError at once if the context's deadline or MaxWait cannot be met, and the context's error as soon
+// as the context ends. With ZSetLog the booking is then given back in the background, unless the id is the caller's own
+// (WithID). With the other limiters it is lost.
 //
-// When the context ends while it sleeps, what it has booked is lost, except with ZSetLog, which gives it back in the
-// background, unless the id was the caller's (WithID): the request may come again, or be cancelled.
+// With a deadline or MaxWait, WaitN asks again during an outage: while Redis is down, loading or read-only, or a
+// Breaker is open. It pauses 10 to 250 ms between attempts, and returns the last error when the time is up. Without a
+// deadline and MaxWait it returns the error of the first call. After a lost reply only ZSetLog can ask again, because
+// its calls have ids. The others return an *OutcomeUnknownError, and their booking may be lost: use ZSetLog for
+// workers that must not lose capacity in an outage.
 //
-// If the state is lost (eviction, failover, a restart without persistence) while many have booked ahead, those go on
-// and new callers are granted as well: up to twice the limit for as long as the queue was deep, 60 s at most. MaxWait
-// bounds that. Cost: one round trip a sleep.
+// If Redis loses its state (eviction, failover, a restart without persistence), callers who have booked ahead still use
+// their permits, and new callers are granted permits as well: up to twice the limit for as long as the longest booking,
+// at most 60 s. MaxWait bounds that.
+//
+// Cost: one round trip for each sleep.
 func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 	seen := c.watch(subject, question{method: "Wait", permits: n})
 	ctx = seen.begin(ctx)
 	defer seen.abort()
 	err := c.waiter(ctx, subject, n, seen, func(ctx context.Context, q question) (Decision, error) {
 		r := c.request(subject, q)
-		r.seen, r.part = seen, true
+		r.observation, r.inWait = seen, true
 		return r.do(ctx)
-	}).wait(ctx)
+	}).run(ctx)
 	seen.end(err)
 	return err
 }
 
-// waiter is one Wait.
+// waiter is one call of WaitN.
 type waiter struct {
 	core
 	patience
-	subject string
-	n       int64
-	id      string
-	seen    *observation
-	decide  func(context.Context, question) (Decision, error)
+	subject     string
+	n           int64
+	id          string
+	observation *observation
+	ask         func(context.Context, question) (Decision, error)
 
 	failures int                  // in a row
-	lost     *OutcomeUnknownError // it may have booked
+	lost     *OutcomeUnknownError // of a call that may have booked
 }
 
-// waiter is a Wait that asks by decide. Its observation, if any, is told of the sleeps.
+// waiter makes a waiter that asks with the function ask. seen, if not nil, is told of the sleeps.
 func (c core) waiter(
-	ctx context.Context, subject string, n int64, seen *observation, decide func(context.Context, question) (Decision, error),
+	ctx context.Context, subject string, n int64, seen *observation,
+	ask func(context.Context, question) (Decision, error),
 ) *waiter {
-	return &waiter{core: c, patience: c.patience(ctx), subject: subject, n: n, id: c.callID(), seen: seen, decide: decide}
+	return &waiter{core: c, patience: c.patience(ctx), subject: subject, n: n, id: c.callID(), observation: seen, ask: ask}
 }
 
-// wait asks until the permits may be used, or until waiting cannot help.
-func (w *waiter) wait(ctx context.Context) error {
+// run asks until the permits may be used, or until waiting does not help.
+func (w *waiter) run(ctx context.Context) error {
 	if w.n < 1 {
-		return errNoPermits(w.named(), w.n)
+		return errNoPermits(w.limiterName(), w.n)
 	}
 	for {
-		d, err := w.decide(ctx, question{method: "Wait", permits: w.n, maxWait: min(w.left(), w.ahead()), id: w.id})
+		maxWait := min(w.timeLeft(), w.maxBookingPerCall())
+		d, err := w.ask(ctx, question{method: "Wait", permits: w.n, maxWait: maxWait, id: w.id})
 		var over bool
 		if err != nil {
-			over = !w.ridesOut(ctx, err)
+			over = !w.pauseAfterFailure(ctx, err)
 		} else {
 			over, err = w.sleepUntil(ctx, d)
 		}
@@ -88,17 +93,18 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 }
 
-// ridesOut pauses after a failure, and reports whether to ask again.
-func (w *waiter) ridesOut(ctx context.Context, err error) bool {
+// pauseAfterFailure pauses after an error if a retry may help, and reports whether to ask again.
+func (w *waiter) pauseAfterFailure(ctx context.Context, err error) bool {
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		w.lost = unknown
 	}
 	w.failures++
-	if w.bounded() && mayHelp(err, w.kind.ids) && w.seen.sleep(ctx, w.pause(w.failures)) == nil && w.left() > 0 {
+	if w.bounded() && mayHelp(err, w.kind.hasIDs) &&
+		w.observation.sleep(ctx, w.pause(w.failures)) == nil && w.timeLeft() > 0 {
 		return true
 	}
 	if w.lost != nil {
-		w.drop(ctx, w.subject, w.id, w.n, true, w.lost.inFlight)
+		w.giveBackLater(ctx, w.subject, w.id, w.n, true, w.lost.inFlight)
 	}
 	return false
 }
@@ -107,39 +113,39 @@ func (w *waiter) ridesOut(ctx context.Context, err error) bool {
 func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err error) {
 	w.failures = 0
 	switch {
-	case d.Wait == Never || d.Wait > w.left():
-		err = w.tooLong(w.named(), w.n, d.Wait)
+	case d.Wait == Never || d.Wait > w.timeLeft():
+		err = w.tooLong(w.limiterName(), w.n, d.Wait)
 	case d.Granted:
-		err = w.seen.sleep(ctx, d.Wait)
+		err = w.observation.sleep(ctx, d.Wait)
 	default:
-		err = w.seen.sleep(ctx, max(d.Wait-w.ahead(), shortest))
+		err = w.observation.sleep(ctx, max(d.Wait-w.maxBookingPerCall(), minSleep))
 	}
 	if d.Granted && err != nil {
-		w.drop(ctx, w.subject, w.id, w.n, false, nil)
+		w.giveBackLater(ctx, w.subject, w.id, w.n, false, nil)
 	}
 	return d.Granted || err != nil, err
 }
 
-// ahead is how far ahead the script can book.
-func (c core) ahead() time.Duration {
-	if c.settings == nil || !c.kind.books {
+// maxBookingPerCall returns how far ahead the script can book, 0 if it cannot.
+func (c core) maxBookingPerCall() time.Duration {
+	if c.settings == nil || !c.kind.canBook {
 		return 0
 	}
-	return bookable
+	return maxBooking
 }
 
-// How permits that nobody waits for any more are given back.
+// How abandoned bookings are given back.
 const (
-	giveBackTries = 5                      // where it is not known whether they were booked
-	giveBackPause = 250 * time.Millisecond // before the second; then 750 ms, and so on
-	giveBackAfter = 30 * time.Second       // of waiting for a command that does not come to an end
+	maxGiveBackTries = 5                      // where it is not known whether they were booked
+	giveBackPause    = 250 * time.Millisecond // before the second; then 750 ms, and so on
+	maxGiveBackDelay = 30 * time.Second       // of waiting for a command that does not come to an end
 )
 
-// drop gives permits back in the background where that can be done: the script knows them by an id, which nobody else
-// has. Where it is not known whether they were booked (maybe), the command has to come to an end first, or the return
-// could overtake it.
-func (c core) drop(ctx context.Context, subject, id string, n int64, maybe bool, inFlight <-chan struct{}) {
-	if !c.kind.ids || c.id != "" {
+// giveBackLater gives permits back in the background, if the script knows them by an id that is not the caller's own.
+// If it is unknown whether they were booked (maybe), it first waits for the end of the command: otherwise the return
+// might overtake it.
+func (c core) giveBackLater(ctx context.Context, subject, id string, n int64, maybe bool, inFlight <-chan struct{}) {
+	if !c.kind.hasIDs || c.id != "" {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -147,7 +153,7 @@ func (c core) drop(ctx context.Context, subject, id string, n int64, maybe bool,
 		if inFlight != nil {
 			awaitEnd(inFlight)
 		}
-		for try := range giveBackTries {
+		for try := range maxGiveBackTries {
 			_ = sleep(ctx, giveBackPause<<try-giveBackPause)
 			returned, err := c.giveBack(ctx, subject, id, n)
 			if returned > 0 || err == nil && !maybe || errors.Is(err, redis.ErrClosed) {
@@ -159,7 +165,7 @@ func (c core) drop(ctx context.Context, subject, id string, n int64, maybe bool,
 }
 
 func awaitEnd(inFlight <-chan struct{}) {
-	t := time.NewTimer(giveBackAfter)
+	t := time.NewTimer(maxGiveBackDelay)
 	defer t.Stop()
 	select {
 	case <-inFlight:
@@ -167,7 +173,7 @@ func awaitEnd(inFlight <-chan struct{}) {
 	}
 }
 
-// patience is how long a Wait may take.
+// patience is how long a WaitN may take.
 type patience struct {
 	maxWait  time.Duration // 0: not bounded by the limiter
 	started  time.Time
@@ -183,24 +189,23 @@ func (c core) patience(ctx context.Context) patience {
 	return p
 }
 
-// bounded reports whether it ends at some time.
+// bounded reports whether there is a bound.
 func (p patience) bounded() bool { return p.maxWait > 0 || !p.deadline.IsZero() }
 
 // Bounds of the pause before Wait asks again after a failure.
 const (
-	shortestPause = 10 * time.Millisecond
-	longestPause  = 250 * time.Millisecond
+	minPause = 10 * time.Millisecond
+	maxPause = 250 * time.Millisecond
 )
 
-// pause is how long to wait before asking again after so many failures in a row: a random time, and no longer than may
-// be waited at all.
+// pause returns a random pause after this many failures in a row. It is not longer than timeLeft.
 func (p patience) pause(failures int) time.Duration {
-	most := min(shortestPause<<min(failures, 5), longestPause)
-	return min(most/2+rand.N(most/2), p.left())
+	upper := min(minPause<<min(failures, 5), maxPause)
+	return min(upper/2+rand.N(upper/2), p.timeLeft())
 }
 
-// left is what remains of it now, in whole microseconds and never below 0.
-func (p patience) left() time.Duration {
+// timeLeft returns the rest of the time, in whole microseconds, at least 0.
+func (p patience) timeLeft() time.Duration {
 	left := Never
 	if !p.deadline.IsZero() {
 		left = time.Until(p.deadline)
@@ -211,7 +216,7 @@ func (p patience) left() time.Duration {
 	return max(left, 0).Truncate(time.Microsecond)
 }
 
-// tooLong is the error of a wait that patience does not allow, with the bound that is met first.
+// tooLong returns the error of a wait that takes too long. It names the bound that is met first.
 func (p patience) tooLong(limiter string, n int64, wait time.Duration) error {
 	e := &WaitError{Limiter: limiter, N: n, Wait: wait, MaxWait: p.maxWait, Deadline: p.deadline}
 	switch {
@@ -224,7 +229,7 @@ func (p patience) tooLong(limiter string, n int64, wait time.Duration) error {
 	return e
 }
 
-// sleep returns after d, never earlier, or at once with the context's error when the context ends.
+// sleep returns after d, never earlier, or with the context's error as soon as the context ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
