@@ -148,8 +148,8 @@ func (z fuzzed) refusal(keys int, args []string) string {
 		return fmt.Sprintf("BADARG ARGV: want %d", len(fields))
 	}
 	for i, field := range fields {
-		if !accepts(field, args[i]) && field.Type == "str" {
-			return fmt.Sprintf("BADARG %s: want up to %d bytes without |", field.Name, field.Max)
+		if field.Type == "str" && (!accepts(field, args[i]) || args[i] == "" && z.named(args, "permits") > 0) {
+			return fmt.Sprintf("BADARG %s: want 1 to %d bytes without |", field.Name, field.Max)
 		} else if !accepts(field, args[i]) {
 			return fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
 		}
