@@ -2,7 +2,6 @@ package scripttest_test
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
@@ -21,7 +21,7 @@ import (
 func (r *remote) fillBucket(entries int, at int64) {
 	before, _ := strconv.Atoi(r.do("LLEN", tokenBucketV1.keys[1]))
 	r.pipeline(entries, func(p redis.Pipeliner, i int) {
-		p.RPush(context.Background(), tokenBucketV1.keys[1], bucketEntry(uint64(at), uint64(before+i), 1))
+		p.RPush(context.Background(), tokenBucketV1.keys[1], layout.TokenBucketEntry(uint64(at), uint64(before+i), 1))
 	})
 }
 
@@ -29,9 +29,8 @@ func (r *remote) fillBucket(entries int, at int64) {
 func (r *remote) fillSet(entries int, at int64) {
 	before, _ := strconv.Atoi(r.do("ZCARD", tokenBucketV1.keys[1]))
 	r.pipeline(entries, func(p redis.Pipeliner, i int) {
-		member := binary.BigEndian.AppendUint64(nil, uint64(before+i))
-		member = binary.BigEndian.AppendUint32(member, 1)
-		p.ZAdd(context.Background(), tokenBucketV1.keys[1], redis.Z{Score: float64(at), Member: string(member)})
+		member := layout.Integer(8, uint64(before+i)) + layout.Integer(4, 1)
+		p.ZAdd(context.Background(), tokenBucketV1.keys[1], redis.Z{Score: float64(at), Member: member})
 	})
 }
 

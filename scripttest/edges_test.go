@@ -1,13 +1,13 @@
 package scripttest_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
@@ -245,11 +245,11 @@ var sliceRingV1Edges = []timeline{
 	}},
 	{"what is stored of each slice", []line{
 		{"0s", "1s 2 3 9", "2 7 0 3s 2"},
-		{"", "!GETRANGE $1 18 44", "\x00\x00\x00\x00\x00\x02" + strings.Repeat("\x00\x00\x00\x00\x00\x07\x00", 3)},
+		{"", "!GETRANGE $1 18 44", layout.Integer(6, 2) + strings.Repeat(cell(0, 0), 3)},
 		{"2s", "1s 1 3 9", "1 6 0 3s 3"},
-		{"", "!GETRANGE $1 18 44", "\x00\x00\x00\x00\x00\x03" + "\x00\x00\x00\x00\x00\x07\x00" + strings.Repeat("\x00\x00\x00\x00\x00\x27\x02", 2)},
+		{"", "!GETRANGE $1 18 44", layout.Integer(6, 3) + cell(0, 0) + strings.Repeat(cell(2, 2), 2)},
 		{"2s", "slice_ring_return 1s @0s 1", "1"},
-		{"", "!GETRANGE $1 18 44", "\x00\x00\x00\x00\x00\x02" + "\x00\x00\x00\x00\x00\x07\x00" + strings.Repeat("\x00\x00\x00\x00\x00\x17\x02", 2)},
+		{"", "!GETRANGE $1 18 44", layout.Integer(6, 2) + cell(0, 0) + strings.Repeat(cell(1, 2), 2)},
 	}},
 	{"a narrow window was empty a microsecond ago", []line{
 		{"0s", "1s 1 10 9", "1 8 0 10s 1"},
@@ -297,17 +297,16 @@ var sliceRingV1Edges = []timeline{
 // ringOf is a ring with slices of a second; the last slice is so many behind the epoch. Each slice links to itself,
 // which says nothing of the next.
 func ringOf(size, last, total int64, totals ...int64) string {
-	var bytes []byte
 	last += epoch / 1_000_000
-	for _, n := range []int64{1_000_000, size, last, total} {
-		bytes = append(bytes, binary.BigEndian.AppendUint64(nil, uint64(n))[2:]...)
-	}
+	ring := layout.SliceRingHeader(1_000_000, uint64(size), uint64(last), uint64(total))
 	for i, n := range totals {
-		slice := last - (last-int64(i))%size
-		bytes = append(bytes, binary.BigEndian.AppendUint64(nil, uint64(n<<12|slice%4096))[1:]...)
+		ring += layout.SliceRingCell(uint64(n), uint64(last-(last-int64(i))%size))
 	}
-	return string(bytes)
+	return ring
 }
+
+// cell is that of a ring with slices of a second; the first slice with permits is so many after the epoch.
+func cell(total, slice uint64) string { return layout.SliceRingCell(total, epoch/1_000_000+slice) }
 
 // cut is a text without its last byte.
 func cut(text string) string { return text[:len(text)-1] }
@@ -367,11 +366,11 @@ func checkBucketRemovesABoundedNumber(t testing.TB) {
 	for from := 0; from < 25_000; from += 1000 {
 		fill := []string{"RPUSH", key}
 		for i := range 1000 {
-			fill = append(fill, bucketEntry(epoch, uint64(from+i), 1))
+			fill = append(fill, layout.TokenBucketEntry(epoch, uint64(from+i), 1))
 		}
 		h.do(fill...)
 	}
-	h.do("RPUSH", key, bucketEntry(epoch+1, 25_000, 3))
+	h.do("RPUSH", key, layout.TokenBucketEntry(epoch+1, 25_000, 3))
 	h.setTime(epoch + 10_000_000)
 	for i, want := range []string{"15002", "5003", "4", "5"} { // 10000, 10000, 5000 and none of them
 		args := []string{"1000", "10000000", "0", "1", "0"}

@@ -1,7 +1,6 @@
 package scripttest_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
@@ -128,7 +128,7 @@ func checkRingSearchEnds(t testing.TB) {
 			if s < last {
 				total = random.Int64N(1 << 44)
 			}
-			copy(cells[7*(s%size):], binary.BigEndian.AppendUint64(nil, uint64(total<<12|link%4096))[1:])
+			copy(cells[7*(s%size):], layout.SliceRingCell(uint64(total), uint64(link)))
 		}
 		_, _ = r.Do("SETRANGE", ringKey, "24", cells)
 		result := at(last - epoch/1000 + random.Int64N(size-2))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 )
 
 // slice taken permits -> returned
@@ -145,8 +146,8 @@ var sliceRingReturnV1 = table{
 			{"3s", "slice_ring 1s 0 1 9 2 1000 3 1000 4 1000000000", "0 0 1s 4s 0 255 255 1000000255"},
 			{"3s", "1s @2s 255", "255"},
 			{"3s", "1s @0s 999999999", "999999999"},
-			{"", "!GETRANGE $1 18 58", "\x00\x00\x00\x00\x00\x01" + "\x00\x00\x00\x00\x00\x07\x00" + "\x00\x00\x00\x00\x00\x17\x01" +
-				"\x00\x00\x00\x00\x00\x17\x02" + "\x00\x00\x00\x00\x00\x17\x03" + "\x00\x00\x00\x00\x00\x07\x00"},
+			{"", "!GETRANGE $1 18 58",
+				layout.Integer(6, 1) + cell(0, 0) + cell(1, 1) + cell(1, 2) + cell(1, 3) + cell(0, 0)},
 			{"3s", "slice_ring 1s 1 5 1", "0 0 2s 5s 1"},
 		}},
 		{"the expiry stays", []line{
@@ -173,11 +174,11 @@ var sliceRingReturnV1 = table{
 			{"0s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
 			{"", "!SETRANGE $1 6 x", "45"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
-			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x00\x00", "45"},
+			{"", "!SETRANGE $1 6 " + layout.Integer(6, 0), "45"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
-			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x11", "45"},
+			{"", "!SETRANGE $1 6 " + layout.Integer(6, 10001), "45"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
-			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x10", "45"},
+			{"", "!SETRANGE $1 6 " + layout.Integer(6, 10000), "45"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want a total and a link for each slice"},
 		}},
 		{"a ring that is longer by its header than by its bytes", []line{

@@ -1,7 +1,6 @@
 package scripttest_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 )
 
 // epoch is when the time lines begin: 2100-01-01 in microseconds, so that no TTL that a script sets on
@@ -82,7 +82,7 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 	if command, isCommand := strings.CutPrefix(l.do, "!"); isCommand {
 		got = relative(on.do(tab.commandWords(command)...))
 		want := l.want
-		if strings.HasPrefix(want, bucketPrefix) || strings.HasPrefix(want, entryPrefix) {
+		if kind, _, ok := strings.Cut(want, ":"); ok && layouts[kind] != nil {
 			want = tab.commandWords(want)[0]
 		}
 		return got, want == "" || got == want
@@ -130,13 +130,7 @@ func (tab table) commandWords(command string) []string {
 		}
 		word = strings.ReplaceAll(strings.ReplaceAll(word, `""`, ""), "~", " ")
 		words[i] = moments.ReplaceAllStringFunc(word, absolute)
-		if fields, isBucket := strings.CutPrefix(words[i], bucketPrefix); isBucket {
-			words[i] = bucketState(fields)
-		}
-		if fields, isEntry := strings.CutPrefix(words[i], entryPrefix); isEntry {
-			e := unsigned(fields)
-			words[i] = bucketEntry(e[0], e[1], e[2])
-		}
+		words[i] = packed(words[i])
 	}
 	return words
 }
@@ -144,25 +138,19 @@ func (tab table) commandWords(command string) []string {
 // absolute is the moment @1s in microseconds since 1970.
 func absolute(at string) string { return strconv.FormatInt(epoch+microseconds(at[1:]), 10) }
 
-const bucketPrefix = "bucket:"
-
-// bucketState is what gcra stores, from tat:numerator:limit:written:widest or that and :behind:drained.
-func bucketState(fields string) string {
-	var state []byte
-	for i, n := range unsigned(fields) {
-		width := []int{7, 3, 3, 7, 6, 6, 7}[i]
-		state = append(state, binary.BigEndian.AppendUint64(nil, n)[8-width:]...)
-	}
-	return string(state)
+// layouts make the bytes of stored values that a timeline writes as numbers: bucket:tat:numerator:limit:written:widest,
+// and entry:at:before:permits.
+var layouts = map[string]func(fields ...uint64) string{
+	"bucket": layout.GCRA,
+	"entry":  func(f ...uint64) string { return layout.TokenBucketEntry(f[0], f[1], f[2]) },
 }
 
-const entryPrefix = "entry:"
-
-// bucketEntry is an entry as token_bucket stores it; in a time line it is entry:at:before:count.
-func bucketEntry(at, before, count uint64) string {
-	packed := binary.BigEndian.AppendUint64(nil, at)
-	packed = binary.BigEndian.AppendUint64(packed, before)
-	return string(binary.BigEndian.AppendUint32(packed, uint32(count)))
+// packed is a word of a command, as bytes if it is a stored value in numbers.
+func packed(word string) string {
+	if kind, fields, ok := strings.Cut(word, ":"); ok && layouts[kind] != nil {
+		return layouts[kind](unsigned(fields)...)
+	}
+	return word
 }
 
 // unsigned are the numbers between colons; lengths of time may be written as durations.
