@@ -184,12 +184,6 @@ var gcraV1Costs = []cost{
 }
 
 // A call sends no more than it needs.
-func TestCosts(t *testing.T) {
-	for _, tab := range tables {
-		t.Run(tab.script.Name, func(t *testing.T) { tab.checkCosts(t) })
-	}
-}
-
 func (tab table) checkCosts(t testing.TB) {
 	for _, c := range costsOf(tab.script) {
 		h := startHarness(t, true)

@@ -9,8 +9,6 @@ import (
 
 // Every key that a grant writes expires: not before its last microsecond that matters, and within a
 // millisecond of it, the config of a bucket within a tenth of a second.
-func TestEveryKeyExpires(t *testing.T) { checkEveryKeyExpires(t) }
-
 func checkEveryKeyExpires(t testing.TB) {
 	for _, c := range []struct {
 		script  *sluice.Script
@@ -55,8 +53,6 @@ func checkEveryKeyExpires(t testing.TB) {
 }
 
 // A booking lives until it has left the window; a call in the same slice lives on with the ring.
-func TestLaterGrantsProlong(t *testing.T) { checkLaterGrantsProlong(t) }
-
 func checkLaterGrantsProlong(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)
@@ -88,8 +84,6 @@ func checkLaterGrantsProlong(t testing.TB) {
 
 // The config of token_bucket lives as long as the longest-lived permits under it, and one that an operator
 // set lives for ever.
-func TestConfigOutlivesPermits(t *testing.T) { checkConfigOutlivesPermits(t) }
-
 func checkConfigOutlivesPermits(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)

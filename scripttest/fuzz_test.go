@@ -392,11 +392,7 @@ func (z fuzzed) take(l line) {
 		script.Run(z.redis, z.keys, tab.arguments(do))
 		return
 	}
-	var words []any
-	for _, word := range z.commandWords(command) {
-		words = append(words, word)
-	}
-	_, _ = z.redis.Do(words...)
+	_, _ = z.redis.Do(anys(z.commandWords(command))...)
 }
 
 func (z fuzzed) addSeed(seeds map[string]storedSeed, which int) {

@@ -315,3 +315,68 @@ func (d *drainage) check(t *testing.T, exact bool) {
 		t.Errorf("not void at %d, %d us before %d", d.now, written-d.now, written)
 	}
 }
+
+var gcraV1Edges = []timeline{
+	{"permits above the burst can never be granted", []line{
+		{"0s", "7 1s 4 5 60s", "BADARG permits: want up to burst"},
+		{"0s", "7 1s 4 4 0", "4 0 0 571429us"},
+	}},
+	{"a bucket one microsecond, and a third of one, beyond the largest", []line{
+		{"0s", "1 5248944497us 858001 0 0", "BADARG burst: want burst * window / limit up to 2^52"},
+		{"0s", "3 13551453241837us 997 0 0", "BADARG burst: want burst * window / limit up to 2^52"},
+		{"0s", "1 5248944497us 858000 0 0", "0 858000 0 0"},
+	}},
+	{"the first and the last values that are read", []line{
+		{"0s", "!SET $1 bucket:0:0:1:0:0", "OK"},
+		{"0s", "7 1s 4 0 0", "0 4 0 0"},
+		{"0s", "!SET $1 bucket:@0s:9999999:10000000:@0s:1s", "OK"},
+		{"0s", "10000000 1s 4 0 0", "0 0 1us 1us"},
+		{"0s", "!SET $1 bucket:9007199254740991:0:1:9007199254740991:1s", "OK"},
+		{"0s", "7 1s 4 0 0", "0 4 0 0"},
+		{"0s", "!SET $1 bucket:9007199254740991:0:1:0:1s", "OK"},
+		{"0s", "7 1s 4 0 0", "0 0 4904754454312420us 4904754454740991us"},
+		{"0s", "!SET $1 bucket:9007199254740992:0:1:0:1s", "OK"},
+		{"0s", "7 1s 4 0 0", badBucket},
+	}},
+	{"fractions add up to whole microseconds", []line{
+		{"0s", "7 1s 7 3 0", "3 4 0 428572us"},
+		{"0s", "7 1s 7 3 0", "3 1 0 857143us"},
+		{"", "!GET $1", "bucket:@857142us:6:7:@0s:1s"},
+		{"0s", "7 1s 7 1 0", "1 0 0 1s"},
+		{"", "!GET $1", "bucket:@1s:0:7:@0s:1s"},
+		{"0s", "7 1s 7 3 60s", "3 0 428572us 1428572us"},
+		{"0s", "7 1s 7 5 60s", "5 0 1142858us 2142858us"},
+		{"", "!GET $1", "bucket:@2142857us:1:7:@0s:1s"},
+	}},
+	{"a narrower window behind as many microseconds as there are parts of one", []line{
+		{"0s", "!SET $1 bucket:@1us:1:7:@0s:1h", "OK"},
+		{"0s", "7 1s 7 1 0", "1 5 0 142859us"},
+		{"", "!GET $1", "bucket:@142858us:2:7:@0s:1h:1s:@2us"},
+	}},
+	{"a changed limit where the stored moment is whole", []line{
+		{"0s", "2 1s 2 1 0", "1 1 0 500ms"},
+		{"0s", "7 1s 7 0 0", "0 3 0 500ms"},
+		{"0s", "7 1s 7 1 0", "1 2 0 642858us"},
+	}},
+	{"what remains of a bucket of less than a microsecond", []line{
+		{"0s", "10000000 1ms 5000 0 0", "0 5000 0 0"},
+		{"0s", "10000000 1ms 5000 1 0", "1 4999 0 1us"},
+	}},
+	{"what remains is rounded down, however little is missing", []line{
+		{"0s", "10 10s 3 3 0", "3 0 0 3s"},
+		{"500ms", "10 10s 3 0 0", "0 0 500ms 2.5s"},
+		{"1.2s", "10 10s 3 0 0", "0 1 0 1.8s"},
+		{"1.999999s", "10 10s 3 0 0", "0 1 0 1.000001s"},
+	}},
+	{"what remains is rounded down where only a fraction of a microsecond is missing", []line{
+		{"0s", "!SET $1 bucket:@4us:0:9999991:@0s:1s", "OK"},
+		{"0s", "9999991 3288925us 44 0 0", "0 31 0 4us"},
+	}},
+	{"nothing remains below zero", []line{
+		{"0s", "1 1s 3 3 0", "3 0 0 3s"},
+		{"999.999ms", "1 1s 2 0 0", "0 0 1.000001s 2.000001s"},
+		{"999.999ms", "1 1s 1 0 0", "0 0 2.000001s 2.000001s"},
+		{"", "!SET $1 bucket:@142857us:2:7:@0s:1s", "OK"},
+		{"0s", "7 1s 1 0 0", "0 0 142858us 142858us"},
+	}},
+}

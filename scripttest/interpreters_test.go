@@ -22,11 +22,9 @@ func TestTimelinesOnOtherInterpreters(t *testing.T) {
 	for _, program := range []string{"luajit", "lua5.4"} {
 		t.Run(program, func(t *testing.T) {
 			other := startInterpreter(t, program)
-			for _, tab := range tables {
-				t.Run(tab.script.Name, func(t *testing.T) {
-					tab.run(t, func(t *testing.T) target { return interpreter{startHarness(t, false), other} })
-				})
-			}
+			eachTable(t, func(t *testing.T, tab table) {
+				tab.run(t, func(t *testing.T) target { return interpreter{startHarness(t, false), other} })
+			})
 		})
 	}
 }

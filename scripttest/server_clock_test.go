@@ -37,11 +37,7 @@ func (s steppedServer) setTime(us int64) { s.clock.Set(time.UnixMicro(us)) }
 
 // call runs the script's own bytes and leaves its keys the TTLs that it gave them.
 func (s steppedServer) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
-	words := make([]any, len(args))
-	for i, arg := range args {
-		words[i] = arg
-	}
-	reply, err := s.limits.Call(context.Background(), script, keys, words...)
+	reply, err := s.limits.Call(context.Background(), script, keys, anys(args)...)
 	if err != nil {
 		return nil, serverText(err)
 	}
@@ -50,14 +46,12 @@ func (s steppedServer) call(script *sluice.Script, _ bool, keys, args []string) 
 
 func TestServerClockTimelines(t *testing.T) {
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
-		for _, tab := range tables {
-			t.Run(tab.script.Name, func(t *testing.T) {
-				tab.run(t, func(t *testing.T) target {
-					s.do("FLUSHALL")
-					return s
-				})
+		eachTable(t, func(t *testing.T, tab table) {
+			tab.run(t, func(t *testing.T) target {
+				s.do("FLUSHALL")
+				return s
 			})
-		}
+		})
 	})
 }
 

@@ -118,11 +118,7 @@ func integers(t testing.TB, reply any) []int64 {
 }
 
 func (h *harness) do(args ...string) string {
-	words := make([]any, len(args))
-	for i, arg := range args {
-		words[i] = arg
-	}
-	reply, err := h.redis.Do(words...)
+	reply, err := h.redis.Do(anys(args)...)
 	if err != nil {
 		return err.Error()
 	}
@@ -142,11 +138,7 @@ type remote struct {
 func (r *remote) setTime(us int64) { r.clock(us) }
 
 func (r *remote) do(args ...string) string {
-	words := make([]any, len(args))
-	for i, arg := range args {
-		words[i] = arg
-	}
-	reply, err := r.client.Do(context.Background(), words...).Result()
+	reply, err := r.client.Do(context.Background(), anys(args)...).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err.Error()
 	}
@@ -194,15 +186,11 @@ func connect(t testing.TB, addr string) *redis.Client {
 
 // call goes through the loader, so the bytes that run are loaded and named as an application does it.
 func (r *remote) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
-	words := make([]any, len(args))
-	for i, arg := range args {
-		words[i] = arg
-	}
 	edited := *script
 	if edited.Source = r.edit(script.Source); edited.Source != script.Source {
 		edited.SHA1 = sha1Hex(edited.Source)
 	}
-	reply, err := r.limits.Call(context.Background(), &edited, keys, words...)
+	reply, err := r.limits.Call(context.Background(), &edited, keys, anys(args)...)
 	if err != nil {
 		return nil, serverText(err)
 	}

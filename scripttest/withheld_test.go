@@ -142,13 +142,7 @@ func (h *harness) withhold(commands ...string) {
 
 func (h *harness) state([]string) string { return h.redis.Snapshot() }
 
-// TestWithheld has the harness refuse commands.
-func TestWithheld(t *testing.T) {
-	for _, tab := range tables {
-		t.Run(tab.script.Name, func(t *testing.T) { tab.checkWithheld(t) })
-	}
-}
-
+// checkWithheld has the harness refuse commands.
 func (tab table) checkWithheld(t testing.TB) {
 	tab.withhold(t, true, func() guarded { return startHarness(t, false) })
 }
@@ -157,11 +151,9 @@ func TestWithheldOnOtherInterpreters(t *testing.T) {
 	for _, program := range []string{"luajit", "lua5.4"} {
 		t.Run(program, func(t *testing.T) {
 			other := startInterpreter(t, program)
-			for _, tab := range tables {
-				t.Run(tab.script.Name, func(t *testing.T) {
-					tab.withhold(t, false, func() guarded { return interpreter{startHarness(t, false), other} })
-				})
-			}
+			eachTable(t, func(t *testing.T, tab table) {
+				tab.withhold(t, false, func() guarded { return interpreter{startHarness(t, false), other} })
+			})
 		})
 	}
 }
@@ -237,8 +229,6 @@ func (tab table) refuse(t testing.TB, start func() guarded, c cost, sent [][]str
 }
 
 // Where the config may not be given its expiry, no permit is pushed that would have to be taken back.
-func TestBucketPushesNothing(t *testing.T) { checkBucketPushesNothing(t) }
-
 func checkBucketPushesNothing(t testing.TB) {
 	h := startHarness(t, false)
 	h.withhold("PEXPIREAT", "LTRIM")
@@ -289,14 +279,12 @@ func TestServerWithheldByACL(t *testing.T) {
 			Addr: s.client.Options().Addr, Username: "app", Password: "secret", Protocol: 2, DisableIdentity: true, MaxRetries: -1,
 		})
 		t.Cleanup(func() { _ = user.Close() })
-		for _, tab := range tables {
-			t.Run(tab.script.Name, func(t *testing.T) {
-				tab.withhold(t, true, func() guarded {
-					s.do("FLUSHALL")
-					return guardedServer{s, user}
-				})
+		eachTable(t, func(t *testing.T, tab table) {
+			tab.withhold(t, true, func() guarded {
+				s.do("FLUSHALL")
+				return guardedServer{s, user}
 			})
-		}
+		})
 	})
 }
 
@@ -316,17 +304,13 @@ func (s guardedServer) call(script *sluice.Script, _ bool, keys, args []string) 
 
 // callAs is EVALSHA for one client, of a script that another loads.
 func callAs(user, admin *redis.Client, script *sluice.Script, keys, args []string) ([]int64, string) {
-	words := make([]any, len(args))
-	for i, arg := range args {
-		words[i] = arg
-	}
 	ctx := context.Background()
-	reply, err := user.EvalSha(ctx, sha1Hex(script.Source), keys, words...).Int64Slice()
+	reply, err := user.EvalSha(ctx, sha1Hex(script.Source), keys, anys(args)...).Int64Slice()
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
 		if err := admin.ScriptLoad(ctx, script.Source).Err(); err != nil {
 			return nil, err.Error()
 		}
-		reply, err = user.EvalSha(ctx, sha1Hex(script.Source), keys, words...).Int64Slice()
+		reply, err = user.EvalSha(ctx, sha1Hex(script.Source), keys, anys(args)...).Int64Slice()
 	}
 	if err != nil {
 		return nil, err.Error()

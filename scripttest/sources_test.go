@@ -67,13 +67,11 @@ end)(redis)
 // Every time line passes with such calls refused, and with long windows, intervals and slices, which the time lines
 // have.
 func TestLargeNumbersAreText(t *testing.T) {
-	for _, tab := range tables {
-		t.Run(tab.script.Name, func(t *testing.T) {
-			tab.script = edited(t, tab.script, "\nlocal function integer(", "\n"+checkedCalls+"local function integer(")
-			tab.timelines = append(tab.timelines, longTimelines[tab.script.Name]...)
-			tab.run(t, func(t *testing.T) target { return startHarness(t, false) })
-		})
-	}
+	eachTable(t, func(t *testing.T, tab table) {
+		tab.script = edited(t, tab.script, "\nlocal function integer(", "\n"+checkedCalls+"local function integer(")
+		tab.timelines = append(tab.timelines, longTimelines[tab.script.Name]...)
+		tab.run(t, func(t *testing.T) target { return startHarness(t, false) })
+	})
 }
 
 var longTimelines = map[string][]timeline{
