@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// The faults of time and memory of S1 to S4 (package doc, last section), beside ours, on a real server: `make bench-scripts`.
+// The faults of time and memory of the systems S1 to S4, which the last section of the package doc describes, beside
+// ours, on a real server: `make bench-scripts`.
 
 // fillBucket adds so many entries of one permit to a bucket that all clients share.
 func (r *remote) fillBucket(entries int, at int64) {
@@ -48,7 +49,8 @@ func (r *remote) fillLog(name func(at int64, i int) string) func(entries int, at
 	}
 }
 
-func named(at int64, i int) string { return fmt.Sprintf("%d|%d", at, i) }
+// named is an id of 19 bytes.
+func named(at int64, i int) string { return fmt.Sprintf("%s%08d", strconv.FormatInt(at, 36), i) }
 
 func uuid(at int64, i int) string { return fmt.Sprintf("%08x-aaaa-bbbb-cccc-%012x", i, at) }
 
@@ -88,8 +90,10 @@ func BenchmarkAfterExpiry(b *testing.B) {
 	}{
 		{"list_log", &sluice.ListLogV1, listLogV1.keys, "1000000 10000000 1 0", r.fillList, []int{1e4, 1e5, 1e6}},
 		{"zset_log", &sluice.ZSetLogV1, zsetLogV1.keys, "10000 10000000 1 0 x", r.fillLog(named), []int{1e4}},
-		{"token_bucket", &sluice.TokenBucketV1, tokenBucketV1.keys, "1000000 10000000 0 1 0", r.fillBucket, []int{1e4, 1e5, 1e6}},
-		{"S4", faultyScript(b, "s4_random_member"), tokenBucketV1.keys, "1000000 10000000 0 1 0", r.fillSet, []int{1e4, 1e5, 1e6}},
+		{"token_bucket", &sluice.TokenBucketV1, tokenBucketV1.keys, "1000000 10000000 0 1 0", r.fillBucket,
+			[]int{1e4, 1e5, 1e6}},
+		{"S4", faultyScript(b, "s4_random_member"), tokenBucketV1.keys, "1000000 10000000 0 1 0", r.fillSet,
+			[]int{1e4, 1e5, 1e6}},
 	} {
 		for _, entries := range c.entries {
 			b.Run(fmt.Sprintf("%s/%d", c.name, entries), func(b *testing.B) {

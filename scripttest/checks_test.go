@@ -164,7 +164,7 @@ func TestEveryScriptHasATable(t *testing.T) {
 	}
 	for _, script := range sluice.All() {
 		if !tabled[script.File] {
-			t.Errorf("%s has no time lines", script.File)
+			t.Errorf("%s has no timelines", script.File)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func sha1Hex(source string) string {
 }
 
 // A step back is judged by the window that a permit was granted under, also where a call with a narrower one
-// meets it. The TTL tells which it was: these time lines need one that follows the clock, which stock
+// meets it. The TTL tells which it was: these timelines need one that follows the clock, which stock
 // miniredis does not have. (gcra and slice_ring store what they need.)
 var narrowerTables = []table{
 	{&sluice.ListLogV1, listLogV1.keys, []timeline{{"a narrower window after a step back", []line{

@@ -81,14 +81,14 @@
 // tostring({}) are other ones, as they are on every server. Commands and options beyond those that the tests
 // here compare with a server are miniredis's; so is the order of what has none, such as SMEMBERS.
 //
-// # The faults of the scripts that everyone copies
+// # The faults of the scripts that are often copied
 //
 // Sluice grew from five systems, S0 to S4: a time-slice ring in a list, a sliding window behind an
 // annotation, a global limit of 5 a second, a limit per user and action, and Redisson's RRateLimiter.
 // Each of their faults has a test in which the faulty way fails and ours passes. A faulty script is
 // testdata/faulty/<name>.lua, and TestFaultyScriptsFail shows it failing where no other test is named.
 //
-//	S0  the walk over skipped slices never ends   s0_walk_never_meets, TestChecks/slice_ring/gaps, TestChecks/slice_ring/damaged
+//	S0  the walk over skipped slices never ends   s0_walk_never_meets, TestChecks/slice_ring/gaps
 //	S0  idle for a lap, old counts are current    s0_lap_of_counts, TestChecks/slice_ring/gaps
 //	S0  each process keeps the last index         s0_process_index, TestFaultProcessKeepsTheIndex
 //	S0  initialisation races                      TestFaultInitialisationRaces

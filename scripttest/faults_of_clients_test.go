@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// The faults of S0 to S4 (last section of the package doc) that lie in the client: each test plays the faulty way in the
-// order of commands that breaks it, and then ours.
+// The faults of the systems S0 to S4, which the last section of the package doc describes, that lie in the client. Each
+// test shows the fault with the order of commands that causes it, and then that our script does not have it.
 
 // S0, S1, S3: the check and the add are separate commands, so concurrent callers all pass.
 func TestFaultCheckThenAdd(t *testing.T) {
@@ -63,7 +63,7 @@ func concurrently(callers int, call func() int64) int64 {
 }
 
 // S4: check whether there is a limiter, set it, acquire: where two callers find none, the second one's
-// set begins anew.
+// set replaces the state.
 func TestFaultCheckSetAcquire(t *testing.T) {
 	const callers, rate = 2, 5
 	m := startMiniredis(t)
@@ -99,7 +99,7 @@ func TestFaultCheckSetAcquire(t *testing.T) {
 	}
 }
 
-// S0: the ring is made by whoever finds none. Where two do, it is twice as long.
+// S0: a caller that finds no ring makes one. If two callers find none, the ring is twice as long.
 func TestFaultInitialisationRaces(t *testing.T) {
 	const slices = 3
 	m := startMiniredis(t)
@@ -209,7 +209,7 @@ func TestFaultClientsClock(t *testing.T) {
 
 // S2: callers poll every 100 ms. In the time of the simulation, where a sleep takes up to 10 ms longer
 // than asked and nothing else takes any, polling leaves capacity unused, calls often and serves
-// whoever happens to ask; booking ahead uses all of it with one call a permit, in order.
+// callers out of order; booking ahead uses all of it with one call a permit, in order.
 func TestFaultPolling(t *testing.T) {
 	polled := simulate(t, 0)
 	booked := simulate(t, 60*time.Second)
@@ -230,7 +230,7 @@ type outcome struct {
 	overtaken   int // acts of callers that had asked after another one who was still waiting
 }
 
-// simulate shares "5 a second" among 8 workers, who ask anew as soon as they have acted.
+// simulate shares "5 a second" among 8 workers, who ask again as soon as they have acted.
 func simulate(t *testing.T, maxWait time.Duration) (o outcome) {
 	const workers = 8
 	r := scripttest.Start(t)

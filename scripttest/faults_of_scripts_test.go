@@ -13,7 +13,7 @@ import (
 )
 
 // faults are those of S0 to S4 (last section of the package doc) that lie in a script. Each faulty script takes the
-// arguments of ours, answers the plain time line as ours does, and fails the one that its fault breaks.
+// arguments of ours, answers the plain timeline as ours does, and fails the one that its fault breaks.
 var faults = []struct {
 	faulty   string // testdata/faulty/<faulty>.lua
 	table    table
@@ -32,10 +32,11 @@ var faults = []struct {
 	{"s3_count_before_trim", listLogV1, "grant, deny, and grant when the oldest has left", "got  0 0 "},
 	{"s3_whole_second_expiry", listLogV1, "a window of a second and a half", "got  1 1 0 "},
 	{"s3_fixed_window", listLogV1, "any interval, wherever it starts: no edge lets twice the limit through", "got  1 1 0"},
-	{"s4_random_member", tokenBucketV1, "equal calls in one moment all come back", "got  1"},
+	{"s4_random_member", tokenBucketV1, "equal calls at the same time all come back", "got  1"},
 	{"s4_counter_beside_entries", tokenBucketV1, "a key beside the entries is lost: nothing extra", "got  2 0 0 "},
 	{"s4_counter_beside_entries", tokenBucketV1, "the entries are lost: open again, not shut for ever", "got  0 0 "},
-	{"s4_wait_of_oldest", tokenBucketV1, "the wait for n permits is that of the entry that holds the last of them", "got  0 0 6000000"},
+	{"s4_wait_of_oldest", tokenBucketV1, "the wait for n permits is that of the entry that holds the last of them",
+		"got  0 0 6000000"},
 	{"s4_assert", tokenBucketV1, "permits above the rate of the arguments, without a config", "Requested permits"},
 	{"s4_rate_change_clears", tokenBucketV1, "a changed limit applies at once", "got  2 3 "},
 }
@@ -74,7 +75,8 @@ func TestFaultyScriptsFail(t *testing.T) {
 }
 
 func TestEveryFaultyScriptIsTested(t *testing.T) {
-	tested := map[string]bool{"s1_no_expiry": true, "s4_unpack_expired": true, "clients_clock": true, "s0_process_index": true}
+	tested := map[string]bool{"s1_no_expiry": true, "s4_unpack_expired": true, "clients_clock": true,
+		"s0_process_index": true}
 	for _, fault := range faults {
 		tested[fault.faulty] = true
 	}
@@ -115,7 +117,7 @@ func (tab table) find(t *testing.T, name string) timeline {
 			return tl
 		}
 	}
-	t.Fatalf("%s has no time line %q", tab.script.Name, name)
+	t.Fatalf("%s has no timeline %q", tab.script.Name, name)
 	return timeline{}
 }
 
@@ -150,7 +152,8 @@ func TestServerFaultUnpackExpired(t *testing.T) {
 		r.setTime(epoch + 10_000_000)
 		return r.call(script, false, tokenBucketV1.keys, args)
 	}
-	if _, failed := afterExpiry(tokenBucketV1.of(t, "s4_unpack_expired").script, r.fillSet); !strings.Contains(failed, "too many results to unpack") {
+	if _, failed := afterExpiry(tokenBucketV1.of(t, "s4_unpack_expired").script, r.fillSet); !strings.Contains(failed,
+		"too many results to unpack") {
 		t.Errorf("the faulty way: %q, want too many results to unpack", failed)
 	}
 	if reply, failed := afterExpiry(tokenBucketV1.script, r.fillBucket); failed != "" || reply[1] != 9998 {

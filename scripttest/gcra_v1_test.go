@@ -51,7 +51,7 @@ var gcraV1 = table{
 			{"1s", "1 1s 1 1 0", "0 0 2s 2s"},
 			{"3s", "1 1s 1 1 0", "1 0 0 1s"},
 		}},
-		{"a changed limit keeps the stored moment, rounded up to a microsecond", []line{
+		{"a changed limit keeps the stored time, rounded up to a microsecond", []line{
 			{"0s", "7 1s 2 1 0", "1 1 0 142858us"},
 			{"", "!GET $1", "bucket:@142857us:1:7:@0s:1s"},
 			{"0s", "2 1s 2 0 0", "0 1 0 142858us"},
@@ -142,7 +142,7 @@ var gcraV1 = table{
 			{"", "!GET $1", "bucket:@2h1.333333s:1:3:@0s:1h:1s:@2h1s"},
 			{"1s", "7 2h 10 1 0", "1 1 0 2h17m8.904763s"},
 		}},
-		{"the moment that the wider grants have drained at is rounded up to a microsecond", []line{
+		{"the time at which the wider grants have drained is rounded up to a microsecond", []line{
 			{"0s", "7 1h 7 1 0", "1 6 0 8m34.285715s"},
 			{"0s", "7 1s 100000 1 0", "1 96399 0 8m34.428572s"},
 			{"", "!GET $1", "bucket:@8m34.428571s:3:7:@0s:1h:1s:@8m34.285715s"},
@@ -219,9 +219,11 @@ var gcraV1 = table{
 
 var unreadableGCRA = timeline{"an unreadable value is left alone", func() (lines []line) {
 	for _, value := range []string{
-		"x", "@0s~0~10~@0s~1", "bucket:@0s:0:1:@0s", "bucket:@0s:0:1:@0s:1s:1s", "bucket:@0s:1:1:@0s:1s", "bucket:@0s:0:0:@0s:1s",
+		"x", "@0s~0~10~@0s~1", "bucket:@0s:0:1:@0s", "bucket:@0s:0:1:@0s:1s:1s", "bucket:@0s:1:1:@0s:1s",
+		"bucket:@0s:0:0:@0s:1s",
 		"bucket:@0s:0:16777215:@0s:1s", "bucket:72057594037927935:0:1:@0s:1s", "bucket:@0s:0:10000001:@0s:1s",
-		"bucket:@0s:10000000:9999999:@0s:1s", "bucket:9007199254740992:0:1:@0s:1s", "bucket:9007199254740992:0:1:@0s:1s:1ms:@1s",
+		"bucket:@0s:10000000:9999999:@0s:1s", "bucket:9007199254740992:0:1:@0s:1s",
+		"bucket:9007199254740992:0:1:@0s:1s:1ms:@1s",
 	} {
 		lines = append(lines,
 			line{"0s", "!SET $1 " + value, "OK"},
@@ -260,7 +262,7 @@ type drainage struct {
 	longest int64 // that the bucket took to be full
 }
 
-// drain is a grant under a window, which has drained at a moment.
+// drain is a grant under a window, which has drained at a time.
 type drain struct{ window, at int64 }
 
 // grant moves the clock on, now and then to where a grant has just drained, and takes a permit where there is room.
@@ -305,7 +307,8 @@ func (d *drainage) check(t *testing.T, exact bool) {
 	defer func() { d.now = written }()
 	d.now -= d.widest(written) + 60_000_000
 	if reply := d.ask(1, 1_000_000, 1, 0); reply[3] == 0 {
-		t.Errorf("void at %d, %d us before %d: it holds a grant under %d us", d.now, written-d.now, written, d.widest(written))
+		t.Errorf("void at %d, %d us before %d: it holds a grant under %d us", d.now, written-d.now, written,
+			d.widest(written))
 	}
 	if !exact {
 		d.now = written - d.widest(written-d.longest) - 60_000_000
@@ -353,7 +356,7 @@ var gcraV1Edges = []timeline{
 		{"0s", "7 1s 7 1 0", "1 5 0 142859us"},
 		{"", "!GET $1", "bucket:@142858us:2:7:@0s:1h:1s:@2us"},
 	}},
-	{"a changed limit where the stored moment is whole", []line{
+	{"a changed limit where the stored time is whole", []line{
 		{"0s", "2 1s 2 1 0", "1 1 0 500ms"},
 		{"0s", "7 1s 7 0 0", "0 3 0 500ms"},
 		{"0s", "7 1s 7 1 0", "1 2 0 642858us"},

@@ -20,7 +20,8 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-var hammerFor = flag.Duration("hammer", 2*time.Second, "how long TestServerHammer hammers each script, in whole seconds")
+var hammerFor = flag.Duration("hammer", 2*time.Second,
+	"how long TestServerHammer hammers each script, in whole seconds")
 
 const (
 	hammerProcesses = 8
@@ -55,7 +56,7 @@ func TestServerHammer(t *testing.T) {
 		t.Run(h.script.Name, func(t *testing.T) {
 			server := redistest.Start(t)
 			acts, calls := gather(t, h.script.Name, server.Addr)
-			most := mostInWindow(acts, time.Second)
+			most := maxInWindow(acts, time.Second)
 			limit := int64(hammerLimit)
 			if h.burst > 0 {
 				limit += h.burst
@@ -79,10 +80,10 @@ func TestServerHammer(t *testing.T) {
 // machine is doing.
 func judgesCapacity() bool { return *hammerFor >= 10*time.Second }
 
-// An act is permits that were granted for a moment, in microseconds.
+// An act is permits that were granted for a time, in microseconds.
 type act struct{ at, permits int64 }
 
-// gather runs the processes and returns what they were granted, by moment, and how often they asked.
+// gather runs the processes and returns what they were granted, by time, and how often they asked.
 func gather(t *testing.T, script, addr string) (acts []act, calls int) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -115,7 +116,7 @@ func gather(t *testing.T, script, addr string) (acts []act, calls int) {
 	return acts, calls
 }
 
-// parseActs reads "granted <moment> <permits>" and "calls <n>"; the test runner's own lines are others.
+// parseActs reads "granted <time> <permits>" and "calls <n>"; the test runner's own lines are others.
 func parseActs(lines *bufio.Scanner) (acts []act, calls int) {
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
@@ -156,12 +157,13 @@ func hammer(t *testing.T, role string) {
 				for k := 0; time.Now().Before(until); k++ {
 					permits := 1 + random.Int64N(3)
 					args := strings.Fields(strings.NewReplacer("permits", fmt.Sprint(permits),
-						"max_wait", fmt.Sprint(1000*random.Int64N(200)), "id", fmt.Sprintf("%s-%d-%d", process, caller, k)).Replace(h.args))
+						"max_wait", fmt.Sprint(1000*random.Int64N(200)), "id", fmt.Sprintf("%s-%d-%d", process, caller,
+							k)).Replace(h.args))
 					again := 1 + random.IntN(2)*random.IntN(2)
 					if script != "zset_log" {
 						again = 1
 					}
-					// What was granted is counted once by its id, for the moment of the first answer.
+					// What was granted is counted once by its id, for the time of the first answer.
 					at := int64(0)
 					for range again {
 						reply, err := limits.Call(context.Background(), h.script, h.keys, anys(args)...)
@@ -187,8 +189,8 @@ func hammer(t *testing.T, role string) {
 	fmt.Fprintf(out, "calls %d\n", calls)
 }
 
-// mostInWindow is the most permits in any half-open interval of the length.
-func mostInWindow(acts []act, window time.Duration) (most int64) {
+// maxInWindow is the most permits in any half-open interval of the length.
+func maxInWindow(acts []act, window time.Duration) (most int64) {
 	var first int
 	var in int64
 	for _, a := range acts {

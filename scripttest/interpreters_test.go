@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// Every time line gives the same where the scripts are run by another Lua than Redis's: LuaJIT, as Kvrocks has it, and
+// Every timeline gives the same where the scripts are run by another Lua than Redis's: LuaJIT, as Kvrocks has it, and
 // 5.4, as Dragonfly and Garnet have it, where whole numbers are a type of their own and a reply has to be of it.
 func TestTimelinesOnOtherInterpreters(t *testing.T) {
 	for _, program := range []string{"luajit", "lua5.4"} {

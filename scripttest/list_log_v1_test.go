@@ -67,7 +67,7 @@ var listLogV1Edges = []timeline{
 		{"0s", "2 10s 3 60s", "BADARG permits: want up to limit"},
 		{"0s", "2 10s 2 0", "2 0 0 10s"},
 	}},
-	{"the first and the last moment that an entry may have", []line{
+	{"the first and the last time that an entry may have", []line{
 		{"0s", "!RPUSH $1 0", "1"},
 		{"0s", "2 10s 1 0", "1 1 0 10s"},
 		{"", "!LRANGE $1 0 -1", "[@0s]"},
@@ -94,7 +94,8 @@ func checkListLogFindsUnreadable(t testing.TB) {
 		h.do(listLogV1.commandWords(strings.TrimPrefix(l.do, "!"))...)
 	}
 	h.setTime(epoch + 10_000_000)
-	if _, failed := h.call(&sluice.ListLogV1, true, listLogV1.keys, []string{"9", "10000000", "0", "0"}); failed != badLog {
+	if _, failed := h.call(&sluice.ListLogV1, true, listLogV1.keys,
+		[]string{"9", "10000000", "0", "0"}); failed != badLog {
 		t.Errorf("%q, want %q", failed, badLog)
 	}
 }
@@ -130,7 +131,8 @@ func checkListLogRemovesABoundedNumber(t testing.TB) {
 		{"1", 999_495, "505"},
 		{"1", 999_494, "506"},
 	} {
-		reply, failed := h.call(&sluice.ListLogV1, c.permits == "0", []string{key}, []string{"1000000", "10000000", c.permits, "0"})
+		reply, failed := h.call(&sluice.ListLogV1, c.permits == "0", []string{key},
+			[]string{"1000000", "10000000", c.permits, "0"})
 		if failed != "" || reply[1] != c.remaining {
 			t.Errorf("%s permits: %v, %s; want %d remaining", c.permits, reply, failed, c.remaining)
 		}

@@ -75,7 +75,7 @@ func (tab table) before() []line {
 }
 
 // valid are arguments of a call that is granted: each the least that its range allows, but for permits,
-// which is 1, and moments, which are the epoch. Repeated ones come so many times.
+// which is 1, and those of type time, which are the epoch. Repeated ones come so many times.
 func (tab table) valid(groups int) []string {
 	var args []string
 	for _, field := range tab.fields(groups) {
@@ -206,7 +206,8 @@ func (tab table) checkRanges(t testing.TB) {
 			args := tab.valid(groups)
 			args[i] = strconv.FormatInt(n, 10)
 			refusal := fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
-			if _, failed := h.call(tab.script, false, tab.keys, args); failed == refusal || strings.Contains(failed, "user_script") {
+			if _, failed := h.call(tab.script, false, tab.keys, args); failed == refusal || strings.Contains(failed,
+				"user_script") {
 				t.Errorf("%s with %s = %d: %s", tab.script.Name, field.Name, n, failed)
 			}
 		}

@@ -153,7 +153,8 @@ func TestMutantsAsWritten(t *testing.T) {
 		}
 		lines := strings.Split(s.Source, "\n")
 		for m := range script.Mutants() {
-			if m.index%8 != 0 || m.To == "" || strings.HasPrefix(m.To, "local ") || strings.Contains(m.From+m.To, "-") || m.From == "and" || m.From == "or" {
+			if m.index%8 != 0 || m.To == "" || strings.HasPrefix(m.To, "local ") || strings.Contains(m.From+m.To,
+				"-") || m.From == "and" || m.From == "or" {
 				continue
 			}
 			changed := append([]string{}, lines...)

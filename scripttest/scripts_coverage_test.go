@@ -71,7 +71,7 @@ func TestScriptsRunAtOnce(t *testing.T) {
 	})
 }
 
-// hitsOf is how many statements are reached where so many goroutines play the first two time lines.
+// hitsOf is how many statements are reached where so many goroutines play the first two timelines.
 func (tab table) hitsOf(t *testing.T, goroutines int) (hits int64) {
 	var cov scripttest.Coverage
 	var all sync.WaitGroup

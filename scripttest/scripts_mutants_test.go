@@ -187,7 +187,8 @@ func printScore(t *testing.T, attempts []*attempt, proofs map[mutantName]string)
 				survived++
 			}
 		}
-		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d\t%.1f\t\n", tab.script.File, killed+equivalent+survived, killed, equivalent, survived,
+		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d\t%.1f\t\n", tab.script.File, killed+equivalent+survived, killed, equivalent,
+			survived,
 			100*float64(killed)/float64(killed+survived))
 	}
 	if err := out.Flush(); err != nil {

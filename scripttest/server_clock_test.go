@@ -91,7 +91,7 @@ var clockedScripts = []clocked{
 		}},
 }
 
-// cycle is how long after a grant the limiter is as new.
+// cycle is how long after a grant the limiter is full again.
 func (of clocked) cycle(window time.Duration) time.Duration {
 	if of.ring {
 		return window + window/clockSlices
@@ -124,31 +124,33 @@ type trial struct {
 	voided  int64         // steps that make state void: each may let one extra limit through
 	ahead   int64         // steps on: they too, by the true clock
 	booked  int64         // permits that were granted for later
-	latest  int64         // the latest moment in byClock since state was void
+	latest  int64         // the latest time in byClock since state was void
 }
 
 func (tr *trial) errorf(format string, args ...any) {
 	tr.failures = append(tr.failures, fmt.Sprintf(format, args...))
 }
 
-// A said is a reply: moments are the server's.
+// A said is a reply: times are the server's.
 type said struct {
 	granted, remaining int64
 	wait, resetAfter   time.Duration
 	now                int64
 }
 
-// ready is the moment that a reply's wait ends.
+// ready is the time that a reply's wait ends.
 func (s said) ready() int64 { return s.now + s.wait.Microseconds() }
 
 func (tr *trial) ask(permits int64, maxWait time.Duration) said {
-	args := tr.of.args(inMicroseconds(tr.window.String()), strconv.FormatInt(permits, 10), inMicroseconds(maxWait.String()))
+	args := tr.of.args(inMicroseconds(tr.window.String()), strconv.FormatInt(permits, 10),
+		inMicroseconds(maxWait.String()))
 	reply, failed := tr.on.call(tr.of.script, permits == 0, tr.of.keys, args)
 	if failed != "" {
 		tr.errorf("%d permits: %s", permits, failed)
 		return said{}
 	}
-	s := said{reply[0], reply[1], time.Duration(reply[2]) * time.Microsecond, time.Duration(reply[3]) * time.Microsecond, reply[4]}
+	s := said{reply[0], reply[1], time.Duration(reply[2]) * time.Microsecond, time.Duration(reply[3]) * time.Microsecond,
+		reply[4]}
 	if s.granted > 0 {
 		// While the clock is behind, the ring counts in its last slice, and the logs grant nothing.
 		tr.latest = max(tr.latest, s.ready())
@@ -210,7 +212,7 @@ func (tr *trial) over(acts []act, limits int64) string {
 	acts = slices.Clone(acts)
 	slices.SortFunc(acts, func(a, b act) int { return int(a.at - b.at) })
 	if !tr.of.trickles {
-		if held := mostInWindow(acts, tr.window); held > limits*clockLimit {
+		if held := maxInWindow(acts, tr.window); held > limits*clockLimit {
 			return fmt.Sprintf("%d permits in a window, want at most %d", held, limits*clockLimit)
 		}
 		return ""
@@ -232,7 +234,7 @@ func (tr *trial) over(acts []act, limits int64) string {
 }
 
 // expiry holds the TTLs after a grant against point 11 of the contract: no key is gone before the limiter is
-// as new, and none stays for longer than two milliseconds, a config than a tenth of a second. Redis
+// full again, and none stays for longer than two milliseconds, a config than a tenth of a second. Redis
 // drops a key when its millisecond is over.
 func (tr *trial) expiry(s said) {
 	if tr.runs {
@@ -375,18 +377,28 @@ func (tr *trial) check(step time.Duration, before said) {
 // TestServerClockCatches is TestServerClockSteps with copies of scripts that are broken in what it is for.
 func TestServerClockCatches(t *testing.T) {
 	broken := []struct{ script, fault, old, new, says string }{
-		{"list_log", "a log from far ahead stays", "if newest > now + granted_under + slack then newest = nil end", "", "it begins afresh"},
-		{"list_log", "a log from a little ahead is dropped", "newest > now + window + slack then", "newest > now then newest = nil elseif false then", "want up to"},
-		{"list_log", "a TTL from now, not from what is booked", "math.ceil((due + window)", "math.ceil((now + window)", "before it stops to matter"},
-		{"list_log", "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1", "after a grant"},
-		{"zset_log", "a log from far ahead stays", "void = newest > now + granted_under + slack", "void = false", "it begins afresh"},
-		{"zset_log", "a log from a window and 60 s ahead is dropped", "if void or newest and newest <= expired then", "if newest and (newest > now + window + 59999999 or newest <= expired) then", "want up to"},
-		{"token_bucket", "a TTL that rounds down", "math.ceil((due + interval) / 1000)", "math.floor((due + interval) / 1000) - 1", "before it stops to matter"},
+		{"list_log", "a log from far ahead stays", "if newest > now + granted_under + slack then newest = nil end", "",
+			"it begins afresh"},
+		{"list_log", "a log from a little ahead is dropped", "newest > now + window + slack then",
+			"newest > now then newest = nil elseif false then", "want up to"},
+		{"list_log", "a TTL from now, not from what is booked", "math.ceil((due + window)", "math.ceil((now + window)",
+			"before it stops to matter"},
+		{"list_log", "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1",
+			"after a grant"},
+		{"zset_log", "a log from far ahead stays", "void = newest > now + granted_under + slack", "void = false",
+			"it begins afresh"},
+		{"zset_log", "a log from a window and 60 s ahead is dropped", "if void or newest and newest <= expired then",
+			"if newest and (newest > now + window + 59999999 or newest <= expired) then", "want up to"},
+		{"token_bucket", "a TTL that rounds down", "math.ceil((due + interval) / 1000)",
+			"math.floor((due + interval) / 1000) - 1", "before it stops to matter"},
 		{"gcra", "a bucket from far ahead stays", " and now >= written - widest - slack", "", "it begins afresh"},
 		{"gcra", "a bucket from a little ahead is dropped", "written - widest - slack", "written", "want up to"},
-		{"gcra", "a TTL a second too long", "math.ceil(reset_after / 1000)", "math.ceil(reset_after / 1000) + 1000", "after it stops to matter"},
-		{"slice_ring", "a ring from far ahead stays", " and (ahead <= stored_size * slice or ahead <= widest * slice)", "", "it begins afresh"},
-		{"slice_ring", "a clock that is behind begins afresh", "current - stored_last < stored_size", "current >= stored_last and current - stored_last < stored_size", "want up to"},
+		{"gcra", "a TTL a second too long", "math.ceil(reset_after / 1000)", "math.ceil(reset_after / 1000) + 1000",
+			"after it stops to matter"},
+		{"slice_ring", "a ring from far ahead stays", " and (ahead <= stored_size * slice or ahead <= widest * slice)", "",
+			"it begins afresh"},
+		{"slice_ring", "a clock that is behind begins afresh", "current - stored_last < stored_size",
+			"current >= stored_last and current - stored_last < stored_size", "want up to"},
 	}
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
 		for _, b := range broken {
@@ -451,9 +463,9 @@ func TestServerClockStands(t *testing.T) {
 	})
 }
 
-// TestServerClockExpires: every key is there, and the same, to the last microsecond in which the limiter is not
-// as new, and two milliseconds later it is gone, a config a tenth of a second later: for who asks, and soon
-// where nobody does.
+// TestServerClockExpires: every key is there, and the same, until the microsecond before the limiter is full again. Two
+// milliseconds later it is gone, and a config a tenth of a second later: at once when a call asks for it, and soon
+// when none does.
 func TestServerClockExpires(t *testing.T) {
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
 		for _, of := range clockedScripts {

@@ -73,7 +73,7 @@ var sliceRingReturnV1 = table{
 			{"3s", "1s @2s 1", "0"},
 			{"3s", "slice_ring 1s 0 5 9", "0 7 0 5s 2"},
 		}},
-		{"a ring that is gone, or begun anew", []line{
+		{"a ring that is gone, or begun again", []line{
 			{"0s", "1s @0s 1", "0"},
 			{"", "!EXISTS $1", "0"},
 			{"0s", "slice_ring 1s 3 3 9", "3 6 0 3s 3"},
@@ -92,7 +92,7 @@ var sliceRingReturnV1 = table{
 			{"3s", "slice_ring 1s 9 3 9", "9 0 0 3s 9"},
 		}},
 		// The permits of a clock behind are counted in the ring's last slice: giving them back to their own
-		// moment finds nothing, or what others have taken in that slice. The windows hold too many then, and never too few.
+		// time finds nothing, or what others have taken in that slice. The windows hold too many then, and never too few.
 		{"permits granted while the clock was behind", []line{
 			{"5s", "slice_ring 1s 1 4 9", "1 8 0 4s 1"},
 			{"3s", "slice_ring 1s 2 4 9", "2 6 0 6s 3"},
@@ -209,7 +209,7 @@ func checkReturnToDamagedRingEnds(t testing.TB) {
 // A return never makes slice_ring grant more: whatever is given back, however the clock steps within a window
 // and 60 s, what was granted and not given back never exceeds the limit of a window.
 func TestReturnsGrantNothingExtra(t *testing.T) {
-	if found := mostKept(t, &sluice.SliceRingReturnV1); found != keepLimit {
+	if found := maxKept(t, &sluice.SliceRingReturnV1); found != keepLimit {
 		t.Errorf("at most %d in a window, want %d", found, keepLimit)
 	}
 }
@@ -217,7 +217,7 @@ func TestReturnsGrantNothingExtra(t *testing.T) {
 // Given back to another slice than that in which they were taken, more is kept.
 func TestReturnsToTheLastSliceGrantExtra(t *testing.T) {
 	toLast := edited(t, &sluice.SliceRingReturnV1, "math.floor(taken / slice)", "last")
-	if found := mostKept(t, toLast); found <= keepLimit {
+	if found := maxKept(t, toLast); found <= keepLimit {
 		t.Errorf("at most %d in a window: the audit does not see what is wrong", found)
 	}
 }
@@ -244,8 +244,8 @@ type keeper struct {
 // keeping is what is left of one grant.
 type keeping struct{ taken, counted, permits int64 }
 
-// mostKept is the most permits in a window that were granted and not given back.
-func mostKept(t testing.TB, back *sluice.Script) (most int64) {
+// maxKept is the most permits in a window that were granted and not given back.
+func maxKept(t testing.TB, back *sluice.Script) (most int64) {
 	random := rand.New(rand.NewPCG(4, 4))
 	for range 60 {
 		k := &keeper{t: t, on: startHarness(t, true), back: back, random: random, now: epoch, highest: epoch}

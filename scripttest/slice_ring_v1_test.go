@@ -113,7 +113,7 @@ var sliceRingV1 = table{
 			{"11s", "1s 1 13 5", "1 1 0 13s 4"},
 			{"14s", "1s 0 13 5 4 5", "0 3 0 10s 2 1"},
 		}},
-		{"a ring that all slices have left is as new for a longer one", []line{
+		{"a ring that all slices have left is replaced by a longer one", []line{
 			{"0s", "1s 2 2 5", "2 3 0 2s 2"},
 			{"1.9s", "1s 0 10 5", "0 3 0 8.1s 2"},
 			{"2s", "1s 0 10 5", "0 5 0 0 0"},
@@ -500,7 +500,8 @@ func liveAfter(gap, size, filled int64) int64 {
 }
 
 // ringWith is a ring of four slices with a permit in each, and with its bytes damaged.
-func ringWith(t testing.TB, damage func(stored []byte) []byte) (*scripttest.Redis, func(slice int64) scripttest.Result) {
+func ringWith(t testing.TB, damage func(stored []byte) []byte) (*scripttest.Redis,
+	func(slice int64) scripttest.Result) {
 	r, at := ring(t, 4)
 	for s := range int64(6) {
 		at(s)
@@ -511,7 +512,8 @@ func ringWith(t testing.TB, damage func(stored []byte) []byte) (*scripttest.Redi
 }
 
 // eachDamagedRing has every byte of such a ring replaced by others.
-func eachDamagedRing(t testing.TB, test func(name string, r *scripttest.Redis, at func(slice int64) scripttest.Result)) {
+func eachDamagedRing(t testing.TB,
+	test func(name string, r *scripttest.Redis, at func(slice int64) scripttest.Result)) {
 	for position := range 24 + 7*4 {
 		for _, value := range []byte{0, 1, 0x7f, 0x80, 0xff} {
 			r, at := ringWith(t, func(stored []byte) []byte {
@@ -557,7 +559,7 @@ func checkRingTruncatedStateEnds(t testing.TB) {
 // A search for room ends as soon whatever the totals and the links are, be they in no order at all: after the oldest
 // slice and three more it halves.
 func checkRingSearchEnds(t testing.TB) {
-	const size, mostReads = 3600, 4 + 12
+	const size, maxReads = 3600, 4 + 12
 	random := rand.New(rand.NewPCG(5, 8))
 	for round := range 300 {
 		r, at := ring(t, size)
@@ -581,8 +583,8 @@ func checkRingSearchEnds(t testing.TB) {
 		if result.Err == nil && result.Reply.([]any)[0] != int64(0) {
 			t.Fatalf("granted %v, so nothing was searched", result.Reply)
 		}
-		if reads := len(result.Commands) - 2; reads > mostReads {
-			t.Errorf("%d reads, want up to %d", reads, mostReads)
+		if reads := len(result.Commands) - 2; reads > maxReads {
+			t.Errorf("%d reads, want up to %d", reads, maxReads)
 		}
 	}
 }

@@ -158,12 +158,12 @@ func startMiniredis(t testing.TB) *remote {
 	}
 }
 
-// clockKey holds the time of the time lines on a real server: seconds, and microseconds of the second.
+// clockKey holds the time of the timelines on a real server: seconds, and microseconds of the second.
 const clockKey = "sluice:test:clock"
 
 // connectServer is a real server. Its clock is not ours to set, so the scripts read a key in the place of
-// TIME there, and what is left of a log's TTL by that clock. No TTL fires: the time lines are in 2100, and those
-// that are a length of the server's time, gcra's and a new ring's, are made so long. Every other byte of them is the same.
+// TIME there, and what is left of a log's TTL by that clock. No TTL fires: the timelines are in 2100, and those
+// that are a length of the server's time, gcra's and a new ring's, are made so long. All else is the script's.
 func connectServer(t testing.TB, addr string) *remote {
 	client := connect(t, addr)
 	r := &remote{t: t, client: client, limits: loader.New(client)}
@@ -172,7 +172,8 @@ func connectServer(t testing.TB, addr string) *remote {
 	}
 	r.edit = func(source string) string {
 		source = strings.Replace(source, `"PX", `, `"PX", 1000000000000 + `, 1)
-		source = strings.Replace(source, `redis.call("PTTL", log)`, `(redis.call("PEXPIRETIME", log) - math.floor(now / 1000))`, 1)
+		source = strings.Replace(source, `redis.call("PTTL", log)`,
+			`(redis.call("PEXPIRETIME", log) - math.floor(now / 1000))`, 1)
 		return strings.Replace(source, `redis.call("TIME")`, `redis.call("HMGET", "`+clockKey+`", "s", "us")`, 1)
 	}
 	return r

@@ -12,14 +12,16 @@ import (
 	"github.com/sluice-redis/sluice/internal/layout"
 )
 
-// epoch is when the time lines begin: 2100-01-01 in microseconds, so that no TTL that a script sets on
+// epoch is when the timelines begin: 2100-01-01 in microseconds, so that no TTL that a script sets on
 // them fires on a server whose clock is ours.
 const epoch = 4102444800000000
 
-// A line is one step of a time line.
+// A line is one step of a timeline. do is a call's arguments, where @1s is the epoch + 1 s; behind the name of another
+// script, those of that one. Or it is "!" and a command, in which $1 is KEYS[1], ~ a space, and bucket:.. and entry:..
+// are stored values (see layouts).
 type line struct {
 	at   string // since the epoch, "1.5s" or "-1h"; "" is when the line before was
-	do   string // the script's arguments, @1s the epoch + 1 s; behind the name of another script, that one's; or "!" and a command, in which $1 is KEYS[1], ~ a space, and bucket: the bytes of a gcra
+	do   string
 	want string // the reply without now, or the error; of a command its reply, "" if it does not matter
 }
 
@@ -52,7 +54,7 @@ type target interface {
 	do(args ...string) string
 }
 
-// run holds the target against every time line; each gets a target of its own from start.
+// run holds the target against every timeline; each gets a target of its own from start.
 func (tab table) run(t *testing.T, start func(t *testing.T) target) {
 	for _, tl := range tab.timelines {
 		t.Run(tl.name, func(t *testing.T) {
@@ -63,7 +65,7 @@ func (tab table) run(t *testing.T, start func(t *testing.T) target) {
 	}
 }
 
-// play runs one time line and returns what was not as the lines want it.
+// play runs one timeline and returns what was not as the lines want it.
 func (tab table) play(on target, tl timeline) (failures []string) {
 	now := int64(epoch)
 	for i, l := range tl.lines {
@@ -111,7 +113,7 @@ func (tab table) called(do string) (table, string) {
 
 // arguments are the words of a line; those of type us may be written as durations.
 func (tab table) arguments(do string) []string {
-	words := strings.Fields(moments.ReplaceAllStringFunc(do, absolute))
+	words := strings.Fields(timesWritten.ReplaceAllStringFunc(do, absolute))
 	for i, word := range words {
 		if word == `""` {
 			words[i] = ""
@@ -129,13 +131,13 @@ func (tab table) commandWords(command string) []string {
 			word = strings.ReplaceAll(word, "$"+strconv.Itoa(k+1), key)
 		}
 		word = strings.ReplaceAll(strings.ReplaceAll(word, `""`, ""), "~", " ")
-		words[i] = moments.ReplaceAllStringFunc(word, absolute)
+		words[i] = timesWritten.ReplaceAllStringFunc(word, absolute)
 		words[i] = packed(words[i])
 	}
 	return words
 }
 
-// absolute is the moment @1s in microseconds since 1970.
+// absolute is the time @1s in microseconds since 1970.
 func absolute(at string) string { return strconv.FormatInt(epoch+microseconds(at[1:]), 10) }
 
 // layouts make the bytes of stored values that a timeline writes as numbers: bucket:tat:numerator:limit:written:widest,
@@ -211,12 +213,12 @@ func microseconds(at string) int64 {
 }
 
 var (
-	moments      = regexp.MustCompile(`@-?([0-9.]+(h|ms|us|m|s))+`)
+	timesWritten = regexp.MustCompile(`@-?([0-9.]+(h|ms|us|m|s))+`)
 	sixteenDigit = regexp.MustCompile(`\d{16}`)
 	roundScore   = regexp.MustCompile(`\d\.\d+e\+15`)
 )
 
-// relative rewrites the moments in a rendered reply as @ and the time since the epoch, also those that
+// relative rewrites the times in a rendered reply as @ and the time since the epoch, also those that
 // miniredis and later versions of Redis print with an exponent.
 func relative(rendered string) string {
 	rendered = roundScore.ReplaceAllStringFunc(rendered, func(score string) string {

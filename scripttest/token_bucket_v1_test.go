@@ -42,7 +42,7 @@ var tokenBucketV1 = table{
 			{"", "!EXISTS $3", "1"},
 			{"0s", "1 10s 0 1 0", "0 0 10s 10s 1 10s"},
 		}},
-		{"an entry is a packed moment and running total", []line{
+		{"an entry is a packed time and running total", []line{
 			{"0s", "900 10s 0 258 0", "258 642 0 10s 900 10s"},
 			{"1s", "900 10s 0 2 0", "2 640 0 10s 900 10s"},
 			{"", "!LLEN $2", "2"},
@@ -89,7 +89,7 @@ var tokenBucketV1 = table{
 			{"", "!DEL $2", "1"},
 			{"2s", "2 10s 0 3 0", "3 0 0 10s 3 10s"},
 		}},
-		{"equal calls in one moment all come back", []line{
+		{"equal calls at the same time all come back", []line{
 			{"0s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
 			{"0s", "2 10s 0 1 0", "1 0 0 10s 2 10s"},
 			{"11s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
@@ -179,7 +179,7 @@ var unreadableConfig = timeline{"an unreadable config is left alone", func() (li
 	return lines
 }()}
 
-// asBucket turns the time lines of the logs into those of a bucket: a changed limit or window is one that
+// asBucket turns the timelines of the logs into those of a bucket: a changed limit or window is one that
 // an operator has set in the config.
 func asBucket(logs []timeline) []timeline {
 	for l := range logs {
@@ -192,7 +192,8 @@ func asBucket(logs []timeline) []timeline {
 			}
 			words := strings.Fields(step.do) // limit window permits max_wait
 			if rate != "" && (words[0] != rate || words[1] != interval) {
-				lines = append(lines, line{"", "!HSET $1 rate " + words[0] + " interval " + inMicroseconds(words[1]) + " scope 0", ""})
+				lines = append(lines,
+					line{"", "!HSET $1 rate " + words[0] + " interval " + inMicroseconds(words[1]) + " scope 0", ""})
 			}
 			rate, interval = words[0], words[1]
 			lines = append(lines, line{
@@ -216,7 +217,7 @@ var tokenBucketV1Edges = []timeline{
 		{"", "!HSET $1 rate 1 interval 1000 scope 0", "0"},
 		{"0s", "2 10s 0 1 0", "1 0 0 1ms 1 1ms"},
 	}},
-	{"the first and the last moment that an entry may have", []line{
+	{"the first and the last time that an entry may have", []line{
 		{"0s", "!RPUSH $2 entry:0:0:1", "1"},
 		{"0s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
 		{"", "!LLEN $2", "1"},
@@ -234,7 +235,7 @@ var tokenBucketV1Edges = []timeline{
 		{"", "!RPUSH $2 entry:18446744073709551615:0:2", "1"},
 		{"0s", "2 10s 0 1 0", badPermits},
 	}},
-	{"moments and running totals of every size", func() (lines []line) {
+	{"times and running totals of every size", func() (lines []line) {
 		for _, before := range []int64{255, 256, 65535, 1<<24 - 1, 1<<32 + 255, 1<<40 + 3, 1<<48 - 1, 1<<52 + 12345} {
 			lines = append(lines,
 				line{"0s", fmt.Sprintf("!RPUSH $2 entry:@-1s:%d:65535", before), "1"},
@@ -258,7 +259,7 @@ var tokenBucketV1Edges = []timeline{
 		{"", "!RPUSH $2 entry:@-1s:0:2147483648", "1"},
 		{"0s", "9 10s 0 0 0", "0 0 9s 9s 9 10s"},
 	}},
-	{"the totals begin anew when every permit has come back, not a microsecond before", []line{
+	{"the totals begin at 0 when every permit has come back, not a microsecond before", []line{
 		{"0s", "5 10s 0 2 0", "2 3 0 10s 5 10s"},
 		{"9.999999s", "5 10s 0 1 0", "1 2 0 10s 5 10s"},
 		{"", "!LINDEX $2 -1", "entry:@9.999999s:2:1"},
@@ -313,7 +314,8 @@ func checkBucketRemovesABoundedNumber(t testing.TB) {
 // millisecond it is put off as well.
 func checkConfigTTLOfAFarClock(t testing.TB) {
 	bucket := compile(t, sluice.TokenBucketV1.File, sluice.TokenBucketV1.Source)
-	for _, c := range []struct{ stored, later, want int64 }{{141_000, 0, 141_000}, {141_001, 0, 10_100}, {1000, 1000, 10_100}} {
+	for _, c := range []struct{ stored, later, want int64 }{{141_000, 0, 141_000}, {141_001, 0, 10_100},
+		{1000, 1000, 10_100}} {
 		r := scripttest.Start(t)
 		r.SetTime(epoch)
 		if _, err := r.Do("HSET", tokenBucketV1.keys[0], "rate", 3, "interval", 10_000_000, "scope", 0); err != nil {

@@ -42,7 +42,8 @@ func logCalls(id string) []cost {
 		{"another in this microsecond", []line{{"0s", "9 10s 2 0" + id, ""}}, line{"0s", "9 10s 1 0" + id, ""}},
 		{"a booking", []line{full}, line{"1s", "3 10s 2 60s" + id, ""}},
 		{"a booking behind a booking", []line{full, {"1s", "3 10s 1 60s" + id, ""}}, line{"2s", "3 10s 2 60s" + id, ""}},
-		{"a grant that trims", []line{{"0s", "3 10s 1 0" + id, ""}, {"5s", "3 10s 1 0" + id, ""}}, line{"10s", "3 10s 2 0" + id, ""}},
+		{"a grant that trims", []line{{"0s", "3 10s 1 0" + id, ""}, {"5s", "3 10s 1 0" + id, ""}},
+			line{"10s", "3 10s 2 0" + id, ""}},
 		{"all have left in this microsecond", []line{full}, line{"10s", "3 10s 2 0" + id, ""}},
 		{"void: a clock was years ahead", []line{{"50000h", "3 10s 3 0" + id, ""}}, line{"0s", "3 10s 2 0" + id, ""}},
 	}
@@ -51,7 +52,8 @@ func logCalls(id string) []cost {
 var zsetCalls = []cost{
 	{"an id", nil, line{"0s", "9 10s 1 0 a", ""}},
 	{"an id of several", []line{{"0s", "9 10s 2 0 b", ""}}, line{"0s", "9 10s 3 0 a", ""}},
-	{"an id that is a moment", []line{{"0s", "9 10s 2 0 b", ""}, {"0s", "9 10s 1 0 4102444801000000", ""}}, line{"1s", "9 10s 2 0 a", ""}},
+	{"an id that is a time", []line{{"0s", "9 10s 2 0 b", ""}, {"0s", "9 10s 1 0 4102444801000000", ""}},
+		line{"1s", "9 10s 2 0 a", ""}},
 	{"an id asked again", []line{{"0s", "9 10s 2 0 a", ""}}, line{"1s", "9 10s 2 0 a", ""}},
 }
 
@@ -75,7 +77,8 @@ var configCalls = []cost{
 	{"each client by itself", nil, line{"0s", "3 10s 1 1 0", ""}},
 	{"the config outlives the permits", []line{{"0s", "9 10s 0 1 0", ""}}, line{"99ms", "9 10s 0 2 0", ""}},
 	{"the config was lost", []line{{"0s", "9 10s 0 1 0", ""}, {"0s", "!DEL $1", ""}}, line{"1s", "9 10s 0 2 0", ""}},
-	{"the config was set to stay", []line{{"0s", "!HSET $1 rate 9 interval 10000000 scope 0", ""}}, line{"1s", "9 10s 0 2 0", ""}},
+	{"the config was set to stay", []line{{"0s", "!HSET $1 rate 9 interval 10000000 scope 0", ""}},
+		line{"1s", "9 10s 0 2 0", ""}},
 	{"a second grant under a config that stays", []line{
 		{"0s", "!HSET $1 rate 9 interval 10000000 scope 0", ""}, {"0s", "9 10s 0 1 0", ""},
 	}, line{"1s", "9 10s 0 2 0", ""}},
@@ -125,10 +128,10 @@ var writes = append([]string{
 	"HDEL", "HSET", "PERSIST", "PEXPIREAT", "RPUSH", "SET", "SETRANGE", "ZADD", "ZREM",
 }, removals...)
 
-// refusal is what a server says to somebody who may not call a command, or where there is none of that name.
+// refusal is what a server says where the user may not call a command, or the command does not exist.
 var refusal = regexp.MustCompile(`can't run this command|Unknown Redis command|[Nn]o permissions|NOPERM`)
 
-// A guarded target runs scripts for somebody who may not call every command.
+// A guarded target runs scripts for a user without the right to every command.
 type guarded interface {
 	target
 	withhold(commands ...string)
@@ -158,7 +161,7 @@ func TestWithheldOnOtherInterpreters(t *testing.T) {
 	}
 }
 
-// withhold withholds each command in turn, and in pairs every two of those that write, so that taking back is refused too.
+// withhold withholds each command in turn, and every two that write, so that taking back is refused too.
 func (tab table) withhold(t testing.TB, pairs bool, start func() guarded) {
 	for _, c := range withheldCalls(tab.script) {
 		sent := tab.sent(t, c)
@@ -238,7 +241,7 @@ func checkBucketPushesNothing(t testing.TB) {
 	}
 }
 
-// remaining is what a look sees, by somebody who may call everything.
+// remaining is what a look sees, by a user who may call everything.
 func (tab table) remaining(on target, c cost) int64 {
 	if !decides(tab.script) {
 		return 0
@@ -276,7 +279,8 @@ func TestServerWithheldByACL(t *testing.T) {
 			return
 		}
 		user := redis.NewClient(&redis.Options{
-			Addr: s.client.Options().Addr, Username: "app", Password: "secret", Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+			Addr: s.client.Options().Addr, Username: "app", Password: "secret",
+			Protocol: 2, DisableIdentity: true, MaxRetries: -1,
 		})
 		t.Cleanup(func() { _ = user.Close() })
 		eachTable(t, func(t *testing.T, tab table) {

@@ -122,7 +122,7 @@ var zsetLogV1 = table{
 	}...)),
 }
 
-// zset_log takes an id with every request. Time lines of what does not depend on ids say * for one of its own: r1 in
+// zset_log takes an id with every request. Timelines of what does not depend on ids say * for one of its own: r1 in
 // the first line, r2 in the second and so on.
 func withIDs(timelines []timeline) []timeline {
 	with := make([]timeline, len(timelines))
@@ -162,7 +162,7 @@ var zsetLogV1Edges = []timeline{
 		{"0s", `2 10s 3 60s *`, "BADARG permits: want up to limit"},
 		{"0s", `2 10s 2 0 *`, "2 0 0 10s"},
 	}},
-	{"the first and the last moment that a member may have", []line{
+	{"the first and the last time that a member may have", []line{
 		{"0s", "!ZADD $1 0 x", "1"},
 		{"0s", `2 10s 0 0 *`, "0 2 0 0"},
 		{"0s", `2 10s 1 0 *`, "1 1 0 10s"},
@@ -173,7 +173,7 @@ var zsetLogV1Edges = []timeline{
 		{"", "!ZADD $1 9007199254740992 x", "1"},
 		{"0s", `2 10s 1 0 *`, "BADSTATE log: want scores in microseconds"},
 	}},
-	{"a round moment, which some servers print with an exponent", []line{
+	{"a round time, which some servers print with an exponent", []line{
 		{"-2102444800s", `3 10s 1 0 *`, "1 2 0 10s"},
 		{"-2102444800s", `3 10s 1 0 *`, "1 1 0 10s"},
 		{"-2102444799s", `3 10s 2 0 *`, "0 1 9s 9s"},

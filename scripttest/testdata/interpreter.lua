@@ -1,5 +1,5 @@
 -- Runs scripts in a Lua other than Redis's, for interpreters_test.go. Each message is a line: texts in hexadecimal,
--- separated by spaces, behind a word that says what they are. The commands of a script are answered by whoever started
+-- separated by spaces, behind a word that says what they are. The commands of a script are answered by the process that started
 -- this.
 
 local hex_of, byte_of = {}, {}
