@@ -76,8 +76,8 @@ func (r *remote) serverMicroseconds() float64 {
 	return us
 }
 
-// BenchmarkAfterExpiry is the server's time for the one call that finds everything but one permit expired:
-// ours, and S4, which reads the entries and removes them one by one.
+// BenchmarkAfterExpiry is the server's time for the one call that finds everything but one permit expired: ours, and
+// S4, which reads the entries and removes them one by one.
 func BenchmarkAfterExpiry(b *testing.B) {
 	r := connectServer(b, redistest.Start(b).Addr)
 	for _, c := range []struct {

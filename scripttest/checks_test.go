@@ -10,8 +10,7 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// substitute is a testing.TB under which a source compiles to another script: one that is counted, or a
-// mutant.
+// substitute is a testing.TB under which a source compiles to another script: one that is counted, or a mutant.
 type substitute struct {
 	testing.TB
 	source string
@@ -192,9 +191,9 @@ func sha1Hex(source string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A step back is judged by the window that a permit was granted under, also where a call with a narrower one
-// meets it. The TTL tells which it was: these timelines need one that follows the clock, which stock
-// miniredis does not have. (gcra and slice_ring store what they need.)
+// A step back is judged by the window that a permit was granted under, also where a call with a narrower one meets it.
+// The TTL tells which it was: these timelines need one that follows the clock, which stock miniredis does not have.
+// (gcra and slice_ring store what they need.)
 var narrowerTables = []table{
 	{&sluice.ListLogV1, listLogV1.keys, []timeline{{"a narrower window after a step back", []line{
 		{"0s", "1 60s 1 0", "1 0 0 60s"},

@@ -62,8 +62,8 @@ func concurrently(callers int, call func() int64) int64 {
 	return sum.Load()
 }
 
-// S4: check whether there is a limiter, set it, acquire: where two callers find none, the second one's
-// set replaces the state.
+// S4: check whether there is a limiter, set it, acquire: where two callers find none, the second one's set replaces the
+// state.
 func TestFaultCheckSetAcquire(t *testing.T) {
 	const callers, rate = 2, 5
 	m := startMiniredis(t)
@@ -155,8 +155,7 @@ func TestFaultProcessKeepsTheIndex(t *testing.T) {
 	}
 }
 
-// S0: two windows cannot be checked together: the one that is checked first is charged for what the
-// other one refuses.
+// S0: two windows cannot be checked together: the one that is checked first is charged for what the other one refuses.
 func TestFaultWindowsOneByOne(t *testing.T) {
 	h := startHarness(t, false)
 	h.setTime(epoch)
@@ -179,8 +178,8 @@ func TestFaultWindowsOneByOne(t *testing.T) {
 	}
 }
 
-// S0, S1, S2, S4: the clock is the client's. At 2 in 10 s a client that is 10 s fast lets a third one
-// through after a second, and one that is 10 s slow is told to wait 20 s. Ours takes no clock.
+// S0, S1, S2, S4: the clock is the client's. At 2 in 10 s a client that is 10 s fast lets a third one through after a
+// second, and one that is 10 s slow is told to wait 20 s. Ours takes no clock.
 func TestFaultClientsClock(t *testing.T) {
 	r := scripttest.Start(t)
 	faulty := compile(t, "clients_clock.lua", readFaulty(t, "clients_clock"))
@@ -207,9 +206,9 @@ func TestFaultClientsClock(t *testing.T) {
 	}
 }
 
-// S2: callers poll every 100 ms. In the time of the simulation, where a sleep takes up to 10 ms longer
-// than asked and nothing else takes any, polling leaves capacity unused, calls often and serves
-// callers out of order; booking ahead uses all of it with one call a permit, in order.
+// S2: callers poll every 100 ms. In the time of the simulation, where a sleep takes up to 10 ms longer than asked and
+// nothing else takes any, polling leaves capacity unused, calls often and serves callers out of order; booking ahead
+// uses all of it with one call a permit, in order.
 func TestFaultPolling(t *testing.T) {
 	polled := simulate(t, 0)
 	booked := simulate(t, 60*time.Second)

@@ -139,8 +139,8 @@ func (h lenientHarness) call(script *sluice.Script, _ bool, keys, args []string)
 	return integers(h.t, result.Reply), ""
 }
 
-// S4 near 8000 entries that have expired: the faulty way reads them all and ends with an error, ours removes
-// them and goes on.
+// S4 near 8000 entries that have expired: the faulty way reads them all and ends with an error, ours removes them and
+// goes on.
 func TestServerFaultUnpackExpired(t *testing.T) {
 	const entries = 9000
 	r := connectServer(t, redistest.Start(t).Addr)
@@ -164,8 +164,8 @@ func TestServerFaultUnpackExpired(t *testing.T) {
 	}
 }
 
-// The package doc's table of faults names tests, benchmarks and faulty scripts that are there, and every
-// faulty script stands in it.
+// The package doc's table of faults names tests, benchmarks and faulty scripts that are there, and every faulty script
+// stands in it.
 func TestFaultsDoc(t *testing.T) {
 	_, doc, found := strings.Cut(read(t, "doc.go"), "# The faults of")
 	if !found {
@@ -217,8 +217,8 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// S0: two keys without a shared hash tag. S4: five keys a limiter. Ours have three at most, with one tag,
-// so that every call has one slot of a cluster.
+// S0: two keys without a shared hash tag. S4: five keys a limiter. Ours have three at most, with one tag, so that every
+// call has one slot of a cluster.
 func TestKeysOfACallShareTheirSlot(t *testing.T) {
 	tag := regexp.MustCompile(`\{[^{}]+\}`)
 	for _, script := range sluice.All() {

@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// Whatever a caller sends and whatever stands under its key, a script answers: with an error that its header
-// declares and the store as it was, or with a reply in the ranges of its header that grants no more than
-// the limit. It never hangs, raises an error, or touches another key. `make fuzz` runs these for a time;
-// `make test` runs their seeds and what is kept under testdata/fuzz.
+// Whatever a caller sends and whatever stands under its key, a script answers: with an error that its header declares
+// and the store as it was, or with a reply in the ranges of its header that grants no more than the limit. It never
+// hangs, raises an error, or touches another key. `make fuzz` runs these for a time; `make test` runs their seeds and
+// what is kept under testdata/fuzz.
 
 // fuzzInstructions end a call that hangs. The dearest, a grant of 1000 permits, takes a quarter of it.
 const fuzzInstructions = 100_000
@@ -65,8 +65,8 @@ func fuzzTime(step int64) int64 {
 	return epoch + step%threeYears
 }
 
-// FuzzArguments calls a script with any arguments: twice at the same time on a store that begins empty, and
-// once more when the clock has stepped.
+// FuzzArguments calls a script with any arguments: twice at the same time on a store that begins empty, and once more
+// when the clock has stepped.
 func FuzzArguments(f *testing.F) {
 	scripts := fuzzedScripts(f, tables...)
 	for i, z := range scripts {
@@ -249,8 +249,8 @@ func (z fuzzed) declared(err error) bool {
 		slices.ContainsFunc(z.script.Errors, func(e sluice.Error) bool { return e.Code == code })
 }
 
-// numbers are the reply's, if there are as many as the header says, each in its range, and those that a
-// decision must keep to are kept to.
+// numbers are the reply's, if there are as many as the header says, each in its range, and those that a decision must
+// keep to are kept to.
 func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, ok bool) {
 	fields, ok := reply.([]any)
 	want := len(z.script.Reply)
@@ -331,8 +331,7 @@ func (a *allowance) add(reply []int64) []string {
 }
 
 // FuzzStored puts any value under a key of a script, and calls it four times at the same time, a step from the epoch,
-// and once more after some seconds. which chooses the key, kind the value's type, choice the arguments and
-// the seconds.
+// and once more after some seconds. which chooses the key, kind the value's type, choice the arguments and the seconds.
 func FuzzStored(f *testing.F) {
 	scripts := fuzzedScripts(f, tables...)
 	for i, z := range scripts {
@@ -451,8 +450,8 @@ func (z fuzzed) stored(which, kind, choice uint8, step int64, value []byte) (fai
 	return append(failures, broken...)
 }
 
-// store writes a value: a string whole, of the other kinds what the separator separates, in pairs where it
-// takes pairs. A sorted set's come member first; what is no score is 0.
+// store writes a value: a string whole, of the other kinds what the separator separates, in pairs where it takes pairs.
+// A sorted set's come member first; what is no score is 0.
 func (z fuzzed) store(key, write string, value []byte) {
 	if write == "SET" {
 		_, _ = z.redis.Do("SET", key, value)
@@ -481,8 +480,8 @@ func (z fuzzed) store(key, write string, value []byte) {
 	}
 }
 
-// chosen are arguments of 3 in 10 s: up to three permits, of which none only looks, booking or not, and for
-// zset_log one of two ids.
+// chosen are arguments of 3 in 10 s: up to three permits, of which none only looks, booking or not, and for zset_log
+// one of two ids.
 func (z fuzzed) chosen(choice uint8) []string {
 	permits, maxWait, id := strconv.Itoa(int(choice%4)), "0", "b"
 	if choice&4 != 0 {

@@ -236,8 +236,8 @@ var unreadableGCRA = timeline{"an unreadable value is left alone", func() (lines
 const badBucket = "BADSTATE bucket: want the 26 or 39 bytes of a bucket"
 
 // How far a clock may step back is held against an account of all grants: the widest window of those that have not
-// drained, and 60 s. For two windows to the microsecond; where there are three never less, and no longer than until
-// all has drained that was in the bucket when the widest's grants had.
+// drained, and 60 s. For two windows to the microsecond; where there are three never less, and no longer than until all
+// has drained that was in the bucket when the widest's grants had.
 func TestGCRAHoldsTheWidestWindow(t *testing.T) {
 	for _, windows := range [][]int64{{3_600_000_000, 1_000_000}, {3_600_000_000, 60_000_000, 1_000_000}} {
 		for seed := range uint64(20) {

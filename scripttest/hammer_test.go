@@ -44,9 +44,9 @@ var hammered = []struct {
 	{&sluice.GCRAV1, 0.99, 100, gcraV1.keys, "1000 1000000 100 permits max_wait"},
 }
 
-// TestServerHammer has 8 processes share one key of each script, and audits every granted reply: no interval
-// holds more than the limit, and what the limit allows is used. Some calls book ahead, some ask for
-// several permits, and those of zset_log ask again with the id of a call that was answered.
+// TestServerHammer has 8 processes share one key of each script, and audits every granted reply: no interval holds more
+// than the limit, and what the limit allows is used. Some calls book ahead, some ask for several permits, and those of
+// zset_log ask again with the id of a call that was answered.
 func TestServerHammer(t *testing.T) {
 	if role := os.Getenv(hammerEnv); role != "" {
 		hammer(t, role)
@@ -217,8 +217,8 @@ func conforms(acts []act, burst int64) string {
 	return ""
 }
 
-// capacity is the share that was granted of what the limit allows from the first act on for the time that
-// was asked for. A log may begin every window with all of it, a bucket begins full.
+// capacity is the share that was granted of what the limit allows from the first act on for the time that was asked
+// for. A log may begin every window with all of it, a bucket begins full.
 func capacity(acts []act, burst int64) float64 {
 	var granted int64
 	end := acts[0].at + hammerFor.Microseconds()

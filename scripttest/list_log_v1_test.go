@@ -86,8 +86,8 @@ var listLogV1Edges = []timeline{
 	}},
 }
 
-// An unreadable entry among the live ones is found where live ones are counted, behind more that has left
-// than a grant removes.
+// An unreadable entry among the live ones is found where live ones are counted, behind more that has left than a grant
+// removes.
 func checkListLogFindsUnreadable(t testing.TB) {
 	h := startHarness(t, true)
 	for _, l := range append(filledLog(0, 10_000), line{do: "!RPUSH $1 x @9s @9s"}) {
@@ -142,8 +142,8 @@ func checkListLogRemovesABoundedNumber(t testing.TB) {
 	}
 }
 
-// Where more has left than is removed, and more lives than the limit, as after a lowered one: it looks no
-// further from the newest than the limit.
+// Where more has left than is removed, and more lives than the limit, as after a lowered one: it looks no further from
+// the newest than the limit.
 func TestListLogLooksNoFurtherThanTheLimit(t *testing.T) {
 	const limit = 100
 	h := startHarness(t, true)

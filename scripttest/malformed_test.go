@@ -74,8 +74,8 @@ func (tab table) before() []line {
 	return nil
 }
 
-// valid are arguments of a call that is granted: each the least that its range allows, but for permits,
-// which is 1, and those of type time, which are the epoch. Repeated ones come so many times.
+// valid are arguments of a call that is granted: each the least that its range allows, but for permits, which is 1, and
+// those of type time, which are the epoch. Repeated ones come so many times.
 func (tab table) valid(groups int) []string {
 	var args []string
 	for _, field := range tab.fields(groups) {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/model"
 )
 
-// What may happen to a stored value, script by script: each a command, of which one is drawn. What a value
-// says is damaged, never the order of its entries.
+// What may happen to a stored value, script by script: each a command, of which one is drawn. What a value says is
+// damaged, never the order of its entries.
 
 var notTimes = []string{"x", "", "-1", "1.5", "1e400", "9007199254740992", "99999999999999999"}
 

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/model"
 )
 
-// modelHarness plays sequences off the server. Its store is compared with the model's byte for byte, expiry
-// times included.
+// modelHarness plays sequences off the server. Its store is compared with the model's byte for byte, expiry times
+// included.
 type modelHarness struct{ *harness }
 
 func (m modelHarness) reset(expire bool) {
@@ -74,8 +74,8 @@ func same(a, b model.Value) bool {
 		maps.Equal(a.Hash, b.Hash)
 }
 
-// modelServer plays sequences on a real server through the loader. Its keys do not expire by themselves:
-// those that are over by the clock of the sequence are deleted.
+// modelServer plays sequences on a real server through the loader. Its keys do not expire by themselves: those that are
+// over by the clock of the sequence are deleted.
 type modelServer struct{ *remote }
 
 func startModelServer(t testing.TB, addr string) modelServer {

@@ -44,8 +44,8 @@ type player struct {
 	failed string   // how the last of them was wrong
 }
 
-// play counts the steps it makes by their kinds, and returns the timeline up to where machine and model
-// disagreed, or "".
+// play counts the steps it makes by their kinds, and returns the timeline up to where machine and model disagreed, or
+// "".
 func (s subject) play(on machine, seq sequence, kinds map[string]int) (failed string) {
 	on.reset(seq.expire)
 	p := &player{
@@ -117,8 +117,8 @@ func (p *player) move(st step, span int64) {
 	}
 }
 
-// edges are times around which an answer changes: when permits come free, when nothing is live, and from
-// which on a clock that stepped back finds the state void.
+// edges are times around which an answer changes: when permits come free, when nothing is live, and from which on a
+// clock that stepped back finds the state void.
 func (p *player) edges(span int64) []int64 {
 	const minute = 60_000_000
 	edges := []int64{

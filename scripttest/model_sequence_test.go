@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/model"
 )
 
-// A sequence is what befalls one limiter. It is drawn as a whole before it is played, so that rapid can
-// shrink it; what depends on the state is left as a choice that the player makes true.
+// A sequence is what befalls one limiter. It is drawn as a whole before it is played, so that rapid can shrink it; what
+// depends on the state is left as a choice that the player makes true.
 type sequence struct {
 	start   int64 // of the clock
 	expire  bool  // TTLs fire
@@ -212,8 +212,8 @@ func gcraConfig(t *rapid.T, _ config) config {
 	return c
 }
 
-// ringConfig is a slice, then a number of slices and a limit for each window. A ring has slices of one length
-// only, and another is tried now and then.
+// ringConfig is a slice, then a number of slices and a limit for each window. A ring has slices of one length only, and
+// another is tried now and then.
 func ringConfig(t *rapid.T, first config) config {
 	slice := draw(t, "slice", 1_000_000, 1000, 1001, 60_000_000, 86_400_000_000)
 	if first != nil && draw(t, "same slice", 1, 1, 1, 1, 1, 0) == 1 {

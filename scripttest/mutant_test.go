@@ -143,8 +143,8 @@ func TestMutantNames(t *testing.T) {
 	}
 }
 
-// TestMutantsAsWritten parses what some mutants show: where a fault stays on its line and leaves no statement
-// out, the line after it is the very tree that the mutant has.
+// TestMutantsAsWritten parses what some mutants show: where a fault stays on its line and leaves no statement out, the
+// line after it is the very tree that the mutant has.
 func TestMutantsAsWritten(t *testing.T) {
 	for _, s := range sluice.All() {
 		script, err := Compile(s.File, s.Source)

@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// A rolling deployment runs two files on the same keys: callers of the old one and of the new one, in any
-// order. Files of one name and one STATE promise the same answers. Here every interleaving of short
-// timelines gives the replies and the store that the old file gives alone.
+// A rolling deployment runs two files on the same keys: callers of the old one and of the new one, in any order. Files
+// of one name and one STATE promise the same answers. Here every interleaving of short timelines gives the replies and
+// the store that the old file gives alone.
 //
-// sluice.All() says which files there are. Until a script has a second version with its STATE, the new file
-// is a copy of the old one with another comment.
+// sluice.All() says which files there are. Until a script has a second version with its STATE, the new file is a copy
+// of the old one with another comment.
 
-// rollings are the timelines, by script; want is what the old file's reply begins with. A version with
-// other arguments than those of v1 needs timelines of its own.
+// rollings are the timelines, by script; want is what the old file's reply begins with. A version with other arguments
+// than those of v1 needs timelines of its own.
 var rollings = map[string][]timeline{
 	"list_log": rollingLogs(""),
 	"zset_log": withIDs(append(rollingLogs(" *"),
@@ -271,8 +271,8 @@ type interleaving struct {
 	files [2]*sluice.Script
 }
 
-// run returns what each line gave, and the store at the end. The bits of order choose the file, the first
-// call's lowest.
+// run returns what each line gave, and the store at the end. The bits of order choose the file, the first call's
+// lowest.
 func (p *interleaving) run(tl timeline, order int) (gave []string) {
 	p.on.redis.FlushAll()
 	now := int64(epoch)

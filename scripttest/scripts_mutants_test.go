@@ -24,8 +24,8 @@ var mutantsFlag = flag.String("mutants", "sample", "which mutants to put to the 
 const (
 	// sampled is how many mutants of each script the sample has.
 	sampled = 20
-	// maxEquivalent is the share of mutants, in percent, that may change nothing. A script in which more
-	// can be changed without effect is too complicated.
+	// maxEquivalent is the share of mutants, in percent, that may change nothing. A script in which more can be changed
+	// without effect is too complicated.
 	maxEquivalent = 3
 )
 
@@ -46,8 +46,8 @@ type attempt struct {
 	killer     string // the check that noticed it, "" if none did
 }
 
-// Every mutant of every script is noticed by a fast test, or stands in testdata/equivalent.txt with the
-// proof that it changes nothing.
+// Every mutant of every script is noticed by a fast test, or stands in testdata/equivalent.txt with the proof that it
+// changes nothing.
 func TestMutants(t *testing.T) {
 	if *mutantsFlag != "sample" && *mutantsFlag != "all" {
 		t.Fatalf("-mutants=%s: want sample or all", *mutantsFlag)
@@ -69,8 +69,8 @@ func TestMutants(t *testing.T) {
 	t.Logf("%d mutants (%s) in %.1f s", len(attempts), *mutantsFlag, time.Since(begin).Seconds())
 }
 
-// checkSoundScripts holds the scripts themselves against what their mutants are held against, budget
-// included. Otherwise it would be no wonder that the mutants fail.
+// checkSoundScripts holds the scripts themselves against what their mutants are held against, budget included.
+// Otherwise it would be no wonder that the mutants fail.
 func checkSoundScripts(t *testing.T) {
 	for _, tab := range tables {
 		sound := compile(t, tab.script.File, tab.script.Source)
@@ -224,8 +224,8 @@ func (n mutantName) String() string {
 //go:embed testdata/equivalent.txt
 var equivalentText string
 
-// readProofs reads the list of mutants that change nothing. An entry is the script's file, "#2" behind it for
-// the second mutant of that kind, the line before (-) and after (+) the change, and the proof.
+// readProofs reads the list of mutants that change nothing. An entry is the script's file, "#2" behind it for the
+// second mutant of that kind, the line before (-) and after (+) the change, and the proof.
 func readProofs(t *testing.T, text string) map[mutantName]string {
 	proofs := map[mutantName]string{}
 	for _, entry := range strings.Split(text, "\n\n") {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// The tests of this file step the clock of a real server, and run the scripts on it as they are: TIME, TTLs
-// and active expiry are the server's own.
+// The tests of this file step the clock of a real server, and run the scripts on it as they are: TIME, TTLs and active
+// expiry are the server's own.
 
 // steppedServer is a target whose clock the test steps.
 type steppedServer struct {
@@ -190,13 +190,13 @@ func (tr *trial) step(d time.Duration) {
 
 func (tr *trial) pass(d time.Duration) { tr.on.clock.Step(d) }
 
-// voids tells whether what was written before a step is further ahead than it may be; within, whether
-// the step must let nothing extra through.
+// voids tells whether what was written before a step is further ahead than it may be; within, whether the step must let
+// nothing extra through.
 func (tr *trial) voids(step time.Duration) bool  { return -step > tr.window+60*time.Second }
 func (tr *trial) within(step time.Duration) bool { return step < 0 && !tr.voids(step) }
 
-// audit holds the grants against the limit. By the server's clock one extra limit may come through where
-// state is void; by the true clock, where a step passes time early too.
+// audit holds the grants against the limit. By the server's clock one extra limit may come through where state is void;
+// by the true clock, where a step passes time early too.
 func (tr *trial) audit() {
 	if over := tr.over(tr.byClock, 1+tr.voided); over != "" {
 		tr.errorf("by the server's clock: %s", over)
@@ -206,8 +206,8 @@ func (tr *trial) audit() {
 	}
 }
 
-// over names an interval that holds more than so many limits. Where permits trickle they come back
-// meanwhile, and what was booked before a step trickles beside what is granted after it.
+// over names an interval that holds more than so many limits. Where permits trickle they come back meanwhile, and what
+// was booked before a step trickles beside what is granted after it.
 func (tr *trial) over(acts []act, limits int64) string {
 	acts = slices.Clone(acts)
 	slices.SortFunc(acts, func(a, b act) int { return int(a.at - b.at) })
@@ -233,9 +233,9 @@ func (tr *trial) over(acts []act, limits int64) string {
 	return ""
 }
 
-// expiry holds the TTLs after a grant against point 11 of the contract: no key is gone before the limiter is
-// full again, and none stays for longer than two milliseconds, a config than a tenth of a second. Redis
-// drops a key when its millisecond is over.
+// expiry holds the TTLs after a grant against point 11 of the contract: no key is gone before the limiter is full
+// again, and none stays for longer than two milliseconds, a config than a tenth of a second. Redis drops a key when its
+// millisecond is over.
 func (tr *trial) expiry(s said) {
 	if tr.runs {
 		tr.on.clock.Stop()
@@ -271,8 +271,8 @@ func clockSteps(window time.Duration) map[string]time.Duration {
 	}
 }
 
-// TestServerClockSteps has every script meet every step, on a clock that runs and on one that stands: when
-// its limit is used up, half used, and booked ahead; and then the same step the other way.
+// TestServerClockSteps has every script meet every step, on a clock that runs and on one that stands: when its limit is
+// used up, half used, and booked ahead; and then the same step the other way.
 func TestServerClockSteps(t *testing.T) {
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
 		steps, grants := 0, 0
@@ -429,8 +429,8 @@ func edited(t testing.TB, script *sluice.Script, old, new string) *sluice.Script
 	return &copied
 }
 
-// TestServerClockStands has a clock stand still: the limit is all that is granted, and what comes free, comes
-// free to the microsecond.
+// TestServerClockStands has a clock stand still: the limit is all that is granted, and what comes free, comes free to
+// the microsecond.
 func TestServerClockStands(t *testing.T) {
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
 		for _, of := range clockedScripts {
@@ -464,8 +464,8 @@ func TestServerClockStands(t *testing.T) {
 }
 
 // TestServerClockExpires: every key is there, and the same, until the microsecond before the limiter is full again. Two
-// milliseconds later it is gone, and a config a tenth of a second later: at once when a call asks for it, and soon
-// when none does.
+// milliseconds later it is gone, and a config a tenth of a second later: at once when a call asks for it, and soon when
+// none does.
 func TestServerClockExpires(t *testing.T) {
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
 		for _, of := range clockedScripts {
@@ -492,8 +492,8 @@ func TestServerClockExpires(t *testing.T) {
 	})
 }
 
-// gone tells whether the server has none of the keys: at once when they are asked for, or soon on a clock
-// that runs, by which servers before Redis 6.2 time their work.
+// gone tells whether the server has none of the keys: at once when they are asked for, or soon on a clock that runs, by
+// which servers before Redis 6.2 time their work.
 func (s steppedServer) gone(keys []string, asked bool) bool {
 	if asked {
 		return s.do(append([]string{"EXISTS"}, keys...)...) == "0"
@@ -523,8 +523,8 @@ func TestServerClockLeavesTheOperatorsConfig(t *testing.T) {
 	})
 }
 
-// TestServerClockChanges: a changed limit, window or burst takes what there is into account, also after a step
-// back. The limiter is used up, steps, and is asked for as much as it gives under the changed arguments.
+// TestServerClockChanges: a changed limit, window or burst takes what there is into account, also after a step back.
+// The limiter is used up, steps, and is asked for as much as it gives under the changed arguments.
 func TestServerClockChanges(t *testing.T) {
 	const window = 10 * time.Second
 	changes := []struct {

@@ -91,8 +91,8 @@ var sliceRingReturnV1 = table{
 			{"2.999s", "1s @0s 1", "1"},
 			{"3s", "slice_ring 1s 9 3 9", "9 0 0 3s 9"},
 		}},
-		// The permits of a clock behind are counted in the ring's last slice: giving them back to their own
-		// time finds nothing, or what others have taken in that slice. The windows hold too many then, and never too few.
+		// The permits of a clock behind are counted in the ring's last slice: giving them back to their own time finds
+		// nothing, or what others have taken in that slice. The windows hold too many then, and never too few.
 		{"permits granted while the clock was behind", []line{
 			{"5s", "slice_ring 1s 1 4 9", "1 8 0 4s 1"},
 			{"3s", "slice_ring 1s 2 4 9", "2 6 0 6s 3"},
@@ -206,8 +206,8 @@ func checkReturnToDamagedRingEnds(t testing.TB) {
 	})
 }
 
-// A return never makes slice_ring grant more: whatever is given back, however the clock steps within a window
-// and 60 s, what was granted and not given back never exceeds the limit of a window.
+// A return never makes slice_ring grant more: whatever is given back, however the clock steps within a window and 60 s,
+// what was granted and not given back never exceeds the limit of a window.
 func TestReturnsGrantNothingExtra(t *testing.T) {
 	if found := maxKept(t, &sluice.SliceRingReturnV1); found != keepLimit {
 		t.Errorf("at most %d in a window, want %d", found, keepLimit)

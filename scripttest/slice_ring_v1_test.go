@@ -432,8 +432,8 @@ func cell(total, slice uint64) string { return layout.SliceRingCell(total, epoch
 // cut is a text without its last byte.
 func cut(text string) string { return text[:len(text)-1] }
 
-// ringInstructions is what any call of slice_ring with one window ends within: about twice what the
-// dearest of those below takes. The script has no loop over slices: the gap is cleared by string.rep.
+// ringInstructions is what any call of slice_ring with one window ends within: about twice what the dearest of those
+// below takes. The script has no loop over slices: the gap is cleared by string.rep.
 const ringInstructions = 2500
 
 const ringKey = "t:x:{u}:sr1:1000" // slices of a millisecond, the shortest
@@ -449,8 +449,8 @@ func ring(t testing.TB, slices int) (*scripttest.Redis, func(slice int64) script
 	}
 }
 
-// For every gap the call ends within the stated instructions, counts what is still in the window, and
-// nothing that is older.
+// For every gap the call ends within the stated instructions, counts what is still in the window, and nothing that is
+// older.
 func checkRingGapEnds(t testing.TB) {
 	for _, size := range []int{1, 2, 3, 60, 3600, 10000} {
 		for _, gap := range []int64{
@@ -489,9 +489,8 @@ func checkRingGapEnds(t testing.TB) {
 	}
 }
 
-// liveAfter is how many of the filled slices, the newest of which is slice 0, a window of size slices still
-// holds after the gap. A clock that stepped back by up to a window and 60 s finds all of them; further
-// back the ring is void.
+// liveAfter is how many of the filled slices, the newest of which is slice 0, a window of size slices still holds after
+// the gap. A clock that stepped back by up to a window and 60 s finds all of them; further back the ring is void.
 func liveAfter(gap, size, filled int64) int64 {
 	if gap < -size-60_000 {
 		return 0

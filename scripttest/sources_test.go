@@ -65,8 +65,7 @@ const checkedCalls = `local redis = (function(redis)
 end)(redis)
 `
 
-// Every timeline passes with such calls refused, and with long windows, intervals and slices, which the timelines
-// have.
+// Every timeline passes with such calls refused, and with long windows, intervals and slices, which the timelines have.
 func TestLargeNumbersAreText(t *testing.T) {
 	eachTable(t, func(t *testing.T, tab table) {
 		tab.script = edited(t, tab.script, "\nlocal function integer(", "\n"+checkedCalls+"local function integer(")

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// harness runs scripts off the server, and holds each call against what every script promises: a denial, a
-// look and an error write nothing.
+// harness runs scripts off the server, and holds each call against what every script promises: a denial, a look and an
+// error write nothing.
 type harness struct {
 	t        testing.TB
 	redis    *scripttest.Redis
@@ -161,9 +161,9 @@ func startMiniredis(t testing.TB) *remote {
 // clockKey holds the time of the timelines on a real server: seconds, and microseconds of the second.
 const clockKey = "sluice:test:clock"
 
-// connectServer is a real server. Its clock is not ours to set, so the scripts read a key in the place of
-// TIME there, and what is left of a log's TTL by that clock. No TTL fires: the timelines are in 2100, and those
-// that are a length of the server's time, gcra's and a new ring's, are made so long. All else is the script's.
+// connectServer is a real server. Its clock is not ours to set, so the scripts read a key in the place of TIME there,
+// and what is left of a log's TTL by that clock. No TTL fires: the timelines are in 2100, and those that are a length
+// of the server's time, gcra's and a new ring's, are made so long. All else is the script's.
 func connectServer(t testing.TB, addr string) *remote {
 	client := connect(t, addr)
 	r := &remote{t: t, client: client, limits: loader.New(client)}

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/layout"
 )
 
-// epoch is when the timelines begin: 2100-01-01 in microseconds, so that no TTL that a script sets on
-// them fires on a server whose clock is ours.
+// epoch is when the timelines begin: 2100-01-01 in microseconds, so that no TTL that a script sets on them fires on a
+// server whose clock is ours.
 const epoch = 4102444800000000
 
 // A line is one step of a timeline. do is a call's arguments, where @1s is the epoch + 1 s; behind the name of another
@@ -218,8 +218,8 @@ var (
 	roundScore   = regexp.MustCompile(`\d\.\d+e\+15`)
 )
 
-// relative rewrites the times in a rendered reply as @ and the time since the epoch, also those that
-// miniredis and later versions of Redis print with an exponent.
+// relative rewrites the times in a rendered reply as @ and the time since the epoch, also those that miniredis and
+// later versions of Redis print with an exponent.
 func relative(rendered string) string {
 	rendered = roundScore.ReplaceAllStringFunc(rendered, func(score string) string {
 		us, _ := strconv.ParseFloat(score, 64)

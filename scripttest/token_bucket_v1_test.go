@@ -179,8 +179,8 @@ var unreadableConfig = timeline{"an unreadable config is left alone", func() (li
 	return lines
 }()}
 
-// asBucket turns the timelines of the logs into those of a bucket: a changed limit or window is one that
-// an operator has set in the config.
+// asBucket turns the timelines of the logs into those of a bucket: a changed limit or window is one that an operator
+// has set in the config.
 func asBucket(logs []timeline) []timeline {
 	for l := range logs {
 		var lines []line

@@ -93,8 +93,8 @@ type vectorTarget interface {
 	reader
 }
 
-// play runs a timeline and compares every reply, and what every key of a state holds. expires says when a key
-// does, where that can be known.
+// play runs a timeline and compares every reply, and what every key of a state holds. expires says when a key does,
+// where that can be known.
 func (tl vectorTimeline) play(t *testing.T, on vectorTarget, script *sluice.Script, expires func(key string) int64) {
 	holds := map[string]*vectorValue{}
 	for i, step := range tl.Steps {

@@ -122,8 +122,8 @@ var zsetLogV1 = table{
 	}...)),
 }
 
-// zset_log takes an id with every request. Timelines of what does not depend on ids say * for one of its own: r1 in
-// the first line, r2 in the second and so on.
+// zset_log takes an id with every request. Timelines of what does not depend on ids say * for one of its own: r1 in the
+// first line, r2 in the second and so on.
 func withIDs(timelines []timeline) []timeline {
 	with := make([]timeline, len(timelines))
 	for i, tl := range timelines {

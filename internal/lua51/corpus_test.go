@@ -66,8 +66,8 @@ const commandDrawer = `
 	end
 `
 
-// corpus are the fragments that run both here and on Redis. Each sees two keys (k1, k2) and three
-// arguments (a, 10, 1e3) and an empty store.
+// corpus are the fragments that run both here and on Redis. Each sees two keys (k1, k2) and three arguments (a, 10,
+// 1e3) and an empty store.
 var corpus = []struct {
 	name      string
 	fragments []string

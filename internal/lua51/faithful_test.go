@@ -20,8 +20,8 @@ func caught(statements ...string) string {
 	return source.String() + "return out"
 }
 
-// shown makes a fragment that replies how tables look after each of some statements: entries in the order of
-// pairs, #, getn, maxn.
+// shown makes a fragment that replies how tables look after each of some statements: entries in the order of pairs, #,
+// getn, maxn.
 func shown(statements ...string) string {
 	return `local out = {}
 local function none() end
@@ -35,9 +35,9 @@ local t
 ` + strings.Join(statements, " show(t)\n") + " show(t) return out"
 }
 
-// faithful are fragments of what other interpreters of Lua do not give as Redis does: names and lines in the
-// texts of errors, the order of tables, the order in which arguments are looked at. Server tests run them as
-// they run the corpus.
+// faithful are fragments of what other interpreters of Lua do not give as Redis does: names and lines in the texts of
+// errors, the order of tables, the order in which arguments are looked at. Server tests run them as they run the
+// corpus.
 var faithful = []struct {
 	name      string
 	fragments []string
@@ -266,8 +266,8 @@ func evaluateAnything(t *testing.T, r *Redis, source string) any {
 	return evaluate(t, r, source)
 }
 
-// TestRefused are scripts that end with an *UnsupportedError, which none of them can catch: what Redis makes of
-// them cannot be told.
+// TestRefused are scripts that end with an *UnsupportedError, which none of them can catch: what Redis makes of them
+// cannot be told.
 func TestRefused(t *testing.T) {
 	const overflow, constant, register = stackOverflow,
 		"a function with a zero and a negative zero for constants: Lua takes them for one", unknownName

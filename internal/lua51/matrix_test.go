@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// matrix are the rows of what a script can get wrong off the server: expressions, each of which fills
-// every column. No value is a function or a table with an address that would show.
+// matrix are the rows of what a script can get wrong off the server: expressions, each of which fills every column. No
+// value is a function or a table with an address that would show.
 var matrix = []struct {
 	row         string
 	expressions []string

@@ -181,8 +181,8 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// TestFaultOfALibrary lets a library function fail by itself: that must not pass for an error of the
-// script's, nor be caught by it.
+// TestFaultOfALibrary lets a library function fail by itself: that must not pass for an error of the script's, nor be
+// caught by it.
 func TestFaultOfALibrary(t *testing.T) {
 	r := Start(t)
 	broken := func(call) int { return len([]string{}[1:]) }
