@@ -15,7 +15,6 @@ import (
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/loader/bindings"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
@@ -38,25 +37,24 @@ func TestFaultCheckThenAdd(t *testing.T) {
 	if passed <= limit {
 		t.Errorf("the faulty way let %d through, want more than %d", passed, limit)
 	}
-	if granted := concurrently(callers, func() int64 {
-		reply, err := bindings.ListLogV1(context.Background(), m.limits, bindings.ListLogV1Args{
-			Log: "t:x:{u}:ll1", Limit: limit, Window: time.Minute, Permits: 1,
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		return reply.Granted
-	}); granted != limit {
+	if granted := m.concurrently(callers, listLogV1, "3 1m 1 0"); granted != limit {
 		t.Errorf("ours granted %d, want %d", granted, limit)
 	}
 }
 
-// concurrently calls from so many goroutines and returns the sum.
-func concurrently(callers int, call func() int64) int64 {
+// concurrently makes one call from each of so many goroutines, and returns the sum of what they were granted.
+func (r *remote) concurrently(callers int, tab table, args string) int64 {
 	var sum atomic.Int64
 	var all sync.WaitGroup
 	for range callers {
-		all.Go(func() { sum.Add(call()) })
+		all.Go(func() {
+			reply, failed := r.call(tab.script, false, tab.keys, tab.arguments(args))
+			if failed != "" {
+				r.t.Error(failed)
+				return
+			}
+			sum.Add(reply[0])
+		})
 	}
 	all.Wait()
 	return sum.Load()
@@ -85,16 +83,7 @@ func TestFaultCheckSetAcquire(t *testing.T) {
 	if granted <= rate {
 		t.Errorf("the faulty way granted %d, want more than %d", granted, rate)
 	}
-	if granted := concurrently(callers*rate, func() int64 {
-		reply, err := bindings.TokenBucketV1(context.Background(), m.limits, bindings.TokenBucketV1Args{
-			Config: "t:x:{u}:tb1", All: "t:x:{u}:tb1:all", ByClient: "t:x:{u}:tb1:by:c",
-			Rate: rate, Interval: time.Minute, Permits: 1,
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		return reply.Granted
-	}); granted != rate {
+	if granted := m.concurrently(callers*rate, tokenBucketV1, "5 1m 0 1 0"); granted != rate {
 		t.Errorf("ours granted %d, want %d", granted, rate)
 	}
 }
@@ -115,17 +104,8 @@ func TestFaultInitialisationRaces(t *testing.T) {
 	if length := m.do("LLEN", "faulty"); length == strconv.Itoa(slices) {
 		t.Errorf("the faulty ring has %s slices, want more than %d", length, slices)
 	}
-	concurrently(2, func() int64 {
-		reply, err := bindings.SliceRingV1(context.Background(), m.limits, bindings.SliceRingV1Args{
-			Ring: ringKey, Slice: time.Second, Permits: 1,
-			Windows: []bindings.SliceRingV1Window{{Slices: slices, Limit: 9}},
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		return reply.Granted
-	})
-	if length := m.do("STRLEN", ringKey); length != strconv.Itoa(24+7*slices) {
+	m.concurrently(2, sliceRingV1, "1s 1 3 9")
+	if length := m.do("STRLEN", sliceRingV1.keys[0]); length != strconv.Itoa(24+7*slices) {
 		t.Errorf("our ring has %s bytes, want %d", length, 24+7*slices)
 	}
 }

@@ -206,7 +206,7 @@ func (z fuzzed) most(args []string) int64 {
 	return z.named(args, "limit")
 }
 
-// call makes one call and holds it against what every script promises.
+// call makes one call and checks what every script promises.
 func (z fuzzed) call(keys, args []string, now int64) (reply []int64, failed string, broken []string) {
 	fail := func(format string, values ...any) {
 		broken = append(broken, fmt.Sprintf("%s %q at %d: ", z.script.Name, args, now)+fmt.Sprintf(format, values...))

@@ -204,7 +204,7 @@ func maxInWindow(acts []act, window time.Duration) (most int64) {
 	return most
 }
 
-// conforms holds acts against a bucket of burst permits that one trickles into every 1000 us.
+// conforms checks acts against a bucket of burst permits that one trickles into every 1000 us.
 func conforms(acts []act, burst int64) string {
 	const interval = 1_000_000 / hammerLimit
 	tat := acts[0].at

@@ -20,7 +20,7 @@ func (tab table) checkMalformed(t testing.TB) {
 	h := startHarness(t, false)
 	h.setTime(epoch)
 	tab.grant(t, h)
-	// The harness itself holds the store against what it was before each refusal.
+	// The harness itself compares the store before and after each refusal.
 	for _, m := range tab.malformedCalls() {
 		if _, got := h.call(tab.script, false, m.keys, m.args); got != m.want {
 			t.Errorf("%q %q: got %q, want %q", m.keys, m.args, got, m.want)

@@ -303,7 +303,7 @@ func kindOf(script *sluice.Script, args []string, reply []int64, failed string) 
 	return "granted"
 }
 
-// compare holds the state against the model's.
+// compare compares the state with the model's.
 func (p *player) compare(kind string) {
 	p.kinds[kind]++
 	if found := p.on.differs(p.store, p.allKeys()); found != "" {

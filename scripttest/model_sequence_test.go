@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-redis/sluice/internal/model"
 )
 
-// A sequence is what befalls one limiter. It is drawn as a whole before it is played, so that rapid can shrink it; what
+// A sequence is what happens to one limiter. It is drawn as a whole before it is played, so that rapid can shrink it; what
 // depends on the state is left as a choice that the player makes true.
 type sequence struct {
 	start   int64 // of the clock
@@ -83,7 +83,7 @@ const firstClock = 1_000_000
 // starts are times of other sizes than the epoch: a clock that was not set, its sixteenth digit, today.
 var starts = []int64{epoch, firstClock, 999_999_990_000_000, 1_732_100_000_123_456, epoch}
 
-// sequences draws what may befall the subject's limiter.
+// sequences draws what may happen to the subject's limiter.
 func (s subject) sequences(starts ...int64) *rapid.Generator[sequence] {
 	return rapid.Custom(func(t *rapid.T) sequence {
 		drawn := sequence{start: draw(t, "start", starts...), expire: rapid.Bool().Draw(t, "expire")}

@@ -12,7 +12,7 @@ import (
 var modelSteps = flag.Int("model", 5000,
 	"how many random steps TestModel and TestServerModel each hold against the model")
 
-// Random sequences of calls and of what befalls a limiter: after each step the reply and what is stored are what the
+// Random sequences of calls and of what happens to a limiter: after each step the reply and what is stored are what the
 // model says, and so is when it expires. A failure is printed as a timeline, to be kept in a table.
 func TestModel(t *testing.T) {
 	for _, s := range subjects {

@@ -309,7 +309,7 @@ func (p *interleaving) call(script *sluice.Script, args []string) string {
 	return strings.Trim(rendered(reply), "[]")
 }
 
-// asWanted holds the old file alone against what the lines want, so that they do what they are for.
+// asWanted compares the replies of the old file alone with what the lines want.
 func asWanted(tl timeline, gave []string) (failures []string) {
 	for i, l := range tl.lines {
 		var want []string

@@ -69,7 +69,7 @@ func TestMutants(t *testing.T) {
 	t.Logf("%d mutants (%s) in %.1f s", len(attempts), *mutantsFlag, time.Since(begin).Seconds())
 }
 
-// checkSoundScripts holds the scripts themselves against what their mutants are held against, budget included.
+// checkSoundScripts has the scripts themselves pass the checks of their mutants, budget included.
 // Otherwise it would be no wonder that the mutants fail.
 func checkSoundScripts(t *testing.T) {
 	for _, tab := range tables {

@@ -195,7 +195,7 @@ func (tr *trial) pass(d time.Duration) { tr.on.clock.Step(d) }
 func (tr *trial) voids(step time.Duration) bool  { return -step > tr.window+60*time.Second }
 func (tr *trial) within(step time.Duration) bool { return step < 0 && !tr.voids(step) }
 
-// audit holds the grants against the limit. By the server's clock one extra limit may come through where state is void;
+// audit compares the grants with the limit. By the server's clock one extra limit may come through where state is void;
 // by the true clock, where a step passes time early too.
 func (tr *trial) audit() {
 	if over := tr.over(tr.byClock, 1+tr.voided); over != "" {
@@ -233,7 +233,7 @@ func (tr *trial) over(acts []act, limits int64) string {
 	return ""
 }
 
-// expiry holds the TTLs after a grant against point 11 of the contract: no key is gone before the limiter is full
+// expiry checks the TTLs after a grant (point 11 of the contract): no key is gone before the limiter is full
 // again, and none stays for longer than two milliseconds, a config than a tenth of a second. Redis drops a key when its
 // millisecond is over.
 func (tr *trial) expiry(s said) {
@@ -341,7 +341,7 @@ var beginnings = map[string]func(tr *trial) said{
 	},
 }
 
-// meet steps the clock and back, and holds what the limiter then grants against point 13 of the contract.
+// meet steps the clock and back, and checks what the limiter then grants (point 13 of the contract).
 func (tr *trial) meet(step time.Duration, before said) {
 	tr.check(step, before)
 	tr.check(-step, tr.ask(0, 0))

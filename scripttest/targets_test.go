@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// harness runs scripts off the server, and holds each call against what every script promises: a denial, a look and an
+// harness runs scripts off the server, and checks of each call what every script promises: a denial, a look and an
 // error write nothing.
 type harness struct {
 	t        testing.TB

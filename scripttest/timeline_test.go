@@ -54,7 +54,7 @@ type target interface {
 	do(args ...string) string
 }
 
-// run holds the target against every timeline; each gets a target of its own from start.
+// run plays every timeline on a target; each gets a target of its own from start.
 func (tab table) run(t *testing.T, start func(t *testing.T) target) {
 	for _, tl := range tab.timelines {
 		t.Run(tl.name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func unsigned(fields string) []uint64 {
 	return numbers
 }
 
-// compare holds a reply against the wanted words. now is not among them: it must be the clock.
+// compare compares a reply with the wanted words. now is not among them: it must be the clock.
 func (tab table) compare(reply []int64, want string, now int64) (got string, ok bool) {
 	var words []string
 	wanted := strings.Fields(want)

@@ -40,16 +40,6 @@ func TestVectors(t *testing.T) {
 	})
 }
 
-// A key may be gone once it has expired: what is left is as it should be, and so is every answer.
-func TestVectorsWithExpiry(t *testing.T) {
-	eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
-		for i := range tl.Steps {
-			tl.Steps[i].State = nil
-		}
-		tl.play(t, startHarness(t, false), script, nil)
-	})
-}
-
 func TestVectorsOnMiniredis(t *testing.T) {
 	eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
 		tl.play(t, startMiniredis(t), script, nil)
@@ -163,7 +153,7 @@ func (tab table) vectors(t *testing.T) vectorFile {
 	return vectorFile{file.Script, append(file.Timelines, tab.malformedVector())}
 }
 
-// vector is a timeline, up to where its state makes no sense to the model.
+// vector is a timeline, up to where the model does not say what follows.
 func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
 	made := vectorTimeline{Name: tl.name}
 	store, now := model.Store{}, int64(epoch)

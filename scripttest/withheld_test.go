@@ -76,7 +76,8 @@ var configCalls = []cost{
 	{"the config outlives the permits", after("0s 9 10s 0 1 0"), line{"99ms", "9 10s 0 2 0", ""}},
 	{"the config was lost", after("0s 9 10s 0 1 0", "0s !DEL $1"), line{"1s", "9 10s 0 2 0", ""}},
 	{"the config was set to stay", after("0s !HSET $1 rate 9 interval 10000000 scope 0"), line{"1s", "9 10s 0 2 0", ""}},
-	{"a second grant under a config that stays", after("0s !HSET $1 rate 9 interval 10000000 scope 0", "0s 9 10s 0 1 0"), line{"1s", "9 10s 0 2 0", ""}},
+	{"a second grant under a config that stays", after("0s !HSET $1 rate 9 interval 10000000 scope 0", "0s 9 10s 0 1 0"),
+		line{"1s", "9 10s 0 2 0", ""}},
 }
 
 var setCalls = []cost{
