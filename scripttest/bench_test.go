@@ -2,7 +2,6 @@ package scripttest_test
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,16 +11,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// The faults of time and memory of S1 to S4 (package doc, last section), beside ours, on a real server: `make bench-scripts`.
+// The faults of time and memory of the systems S1 to S4, which the last section of the package doc describes, beside
+// ours, on a real server: `make bench-scripts`.
 
 // fillBucket adds so many entries of one permit to a bucket that all clients share.
 func (r *remote) fillBucket(entries int, at int64) {
 	before, _ := strconv.Atoi(r.do("LLEN", tokenBucketV1.keys[1]))
 	r.pipeline(entries, func(p redis.Pipeliner, i int) {
-		p.RPush(context.Background(), tokenBucketV1.keys[1], bucketEntry(uint64(at), uint64(before+i), 1))
+		p.RPush(context.Background(), tokenBucketV1.keys[1], layout.TokenBucketEntry(uint64(at), uint64(before+i), 1))
 	})
 }
 
@@ -29,9 +30,8 @@ func (r *remote) fillBucket(entries int, at int64) {
 func (r *remote) fillSet(entries int, at int64) {
 	before, _ := strconv.Atoi(r.do("ZCARD", tokenBucketV1.keys[1]))
 	r.pipeline(entries, func(p redis.Pipeliner, i int) {
-		member := binary.BigEndian.AppendUint64(nil, uint64(before+i))
-		member = binary.BigEndian.AppendUint32(member, 1)
-		p.ZAdd(context.Background(), tokenBucketV1.keys[1], redis.Z{Score: float64(at), Member: string(member)})
+		member := layout.Integer(8, uint64(before+i)) + layout.Integer(4, 1)
+		p.ZAdd(context.Background(), tokenBucketV1.keys[1], redis.Z{Score: float64(at), Member: member})
 	})
 }
 
@@ -49,7 +49,8 @@ func (r *remote) fillLog(name func(at int64, i int) string) func(entries int, at
 	}
 }
 
-func named(at int64, i int) string { return fmt.Sprintf("%d|%d", at, i) }
+// named is an id of 19 bytes.
+func named(at int64, i int) string { return fmt.Sprintf("%s%08d", strconv.FormatInt(at, 36), i) }
 
 func uuid(at int64, i int) string { return fmt.Sprintf("%08x-aaaa-bbbb-cccc-%012x", i, at) }
 
@@ -75,8 +76,8 @@ func (r *remote) serverMicroseconds() float64 {
 	return us
 }
 
-// BenchmarkAfterExpiry is the server's time for the one call that finds everything but one permit expired:
-// ours, and S4, which reads the entries and removes them one by one.
+// BenchmarkAfterExpiry is the server's time for the one call that finds everything but one permit expired: ours, and
+// S4, which reads the entries and removes them one by one.
 func BenchmarkAfterExpiry(b *testing.B) {
 	r := connectServer(b, redistest.Start(b).Addr)
 	for _, c := range []struct {
@@ -89,8 +90,10 @@ func BenchmarkAfterExpiry(b *testing.B) {
 	}{
 		{"list_log", &sluice.ListLogV1, listLogV1.keys, "1000000 10000000 1 0", r.fillList, []int{1e4, 1e5, 1e6}},
 		{"zset_log", &sluice.ZSetLogV1, zsetLogV1.keys, "10000 10000000 1 0 x", r.fillLog(named), []int{1e4}},
-		{"token_bucket", &sluice.TokenBucketV1, tokenBucketV1.keys, "1000000 10000000 0 1 0", r.fillBucket, []int{1e4, 1e5, 1e6}},
-		{"S4", faultyScript(b, "s4_random_member"), tokenBucketV1.keys, "1000000 10000000 0 1 0", r.fillSet, []int{1e4, 1e5, 1e6}},
+		{"token_bucket", &sluice.TokenBucketV1, tokenBucketV1.keys, "1000000 10000000 0 1 0", r.fillBucket,
+			[]int{1e4, 1e5, 1e6}},
+		{"S4", faultyScript(b, "s4_random_member"), tokenBucketV1.keys, "1000000 10000000 0 1 0", r.fillSet,
+			[]int{1e4, 1e5, 1e6}},
 	} {
 		for _, entries := range c.entries {
 			b.Run(fmt.Sprintf("%s/%d", c.name, entries), func(b *testing.B) {

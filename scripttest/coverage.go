@@ -27,7 +27,7 @@ type Coverage struct {
 	scripts map[string]counted
 }
 
-// Compile is the package's Compile for a script whose runs shall be counted. A source that comes again under
+// Compile is the package's Compile for a script whose runs are to be counted. A source that comes again under
 // the same name is counted on; another source under that name is an error. Result.Instructions may be a
 // little more than without: a comparison that is counted is computed first and decided upon then.
 func (c *Coverage) Compile(name, source string) (*Script, error) {

@@ -21,25 +21,33 @@ func TestCoverageCounts(t *testing.T) {
 		{"a line is covered when all its statements are", `if ARGV[1] == "a" then return 1 end return 2`, []string{"a"},
 			[]string{"s:1: not all reached", `s:1:4: never false: ARGV[1] == "a"`}},
 		{"never run", `return 1`, nil, []string{"s:1: not all reached"}},
-		{"elseif and else", "local a = ARGV[1]\nif a == \"1\" then a = 2\nelseif a == \"2\" then a = 3\nelse a = 4 end", []string{"1", "3"},
+		{"elseif and else", "local a = ARGV[1]\nif a == \"1\" then a = 2\nelseif a == \"2\" then a = 3\nelse a = 4 end",
+			[]string{"1", "3"},
 			[]string{"s:3: not all reached", `s:3:8: never true: a == "2"`}},
-		{"every operand of a condition", `local a = ARGV[1] if (a == "1" or a == "2") and not (a == "1") then a = 1 end`, []string{"1", "3"},
+		{"every operand of a condition", `local a = ARGV[1] if (a == "1" or a == "2") and not (a == "1") then a = 1 end`,
+			[]string{"1", "3"},
 			[]string{"s:1: not all reached", `s:1:35: never true: a == "2"`, `s:1:53: never false: (a == "1")`}},
 		{"a constant decides nothing", `while true do if ARGV[1] then break end end`, []string{"1"},
 			[]string{"s:1:18: never false: ARGV[1]"}},
-		{"the left operand of and, or as values", `local a = ARGV[1] == "1" and 5 or ARGV[2] local b = nil or 7 return (a or 3) and b`, []string{"1"},
+		{"the left operand of and, or as values",
+			`local a = ARGV[1] == "1" and 5 or ARGV[2] local b = nil or 7 return (a or 3) and b`, []string{"1"},
 			[]string{`s:1:11: never false: ARGV[1] == "1"`, `s:1:11: never false: ARGV[1] == "1" and 5`,
 				"s:1:69: never false: (a or 3)", "s:1:70: never false: a"}},
 		{"while and until", "local n = 0 while n < 2 do n = n + 1 end repeat n = n + 1 until n > 2", []string{"1"},
 			[]string{"s:1:65: never false: n > 2"}},
-		{"a for ends by itself", "for i = 1, #ARGV do local x = i end for i in pairs({1}) do local x = i end", []string{"1"}, nil},
+		{"a for ends by itself", "for i = 1, #ARGV do local x = i end for i in pairs({1}) do local x = i end",
+			[]string{"1"}, nil},
 		{"a for without a turn", "for i = 1, #KEYS do\nlocal x = i\nend", []string{"1"},
 			[]string{"s:2: not all reached", "s:1:1: never turn: for i = 1, #KEYS do .."}},
-		{"a for that is always left", "for i = 1, 2 do for j = 1, 2 do if j == i then do break end end end do break end end", []string{"1"},
+		{"a for that is always left",
+			"for i = 1, 2 do for j = 1, 2 do if j == i then do break end end end do break end end", []string{"1"},
 			[]string{"s:1:1: never end: for i = 1, 2 do for j = 1, 2 do if j == i then do break end end end do break end end",
 				"s:1:17: never end: for j = 1, 2 do if j == i then do break end end end", "s:1:36: never false: j == i"}},
-		{"a for that is left by return", "for i = 1, 2 do return i end", []string{"1"}, []string{"s:1:1: never end: for i = 1, 2 do return i end"}},
-		{"functions", "local function f(x) if x then return 1 end end function t() end\nlocal g = function() return f(1) end return g()", []string{"1"},
+		{"a for that is left by return", "for i = 1, 2 do return i end", []string{"1"},
+			[]string{"s:1:1: never end: for i = 1, 2 do return i end"}},
+		{"functions",
+			"local function f(x) if x then return 1 end end function t() end\nlocal g = function() return f(1) end return g()",
+			[]string{"1"},
 			[]string{"s:1:24: never false: x"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,7 +76,8 @@ func coverageOf(t *testing.T, source string, args []string) *Coverage {
 }
 
 func TestCoverageHits(t *testing.T) {
-	cov := coverageOf(t, "local n = 0\nfor i = 1, 3 do\n  if i % 2 == 1 then n = n + i end\nend\nreturn n", []string{"", ""})
+	cov := coverageOf(t, "local n = 0\nfor i = 1, 3 do\n  if i % 2 == 1 then n = n + i end\nend\nreturn n",
+		[]string{"", ""})
 	got := cov.Scripts()[0]
 	wantLines := []LineCoverage{{1, 2, true}, {2, 2, true}, {3, 6, true}, {5, 2, true}}
 	wantBranches := []BranchCoverage{

@@ -81,21 +81,21 @@
 // tostring({}) are other ones, as they are on every server. Commands and options beyond those that the tests
 // here compare with a server are miniredis's; so is the order of what has none, such as SMEMBERS.
 //
-// # The faults of the scripts that everyone copies
+// # The faults of the scripts that are often copied
 //
 // Sluice grew from five systems, S0 to S4: a time-slice ring in a list, a sliding window behind an
 // annotation, a global limit of 5 a second, a limit per user and action, and Redisson's RRateLimiter.
 // Each of their faults has a test in which the faulty way fails and ours passes. A faulty script is
 // testdata/faulty/<name>.lua, and TestFaultyScriptsFail shows it failing where no other test is named.
 //
-//	S0  the walk over skipped slices never ends   s0_walk_never_meets, TestRingGapEnds, TestRingDamagedStateEnds
-//	S0  idle for a lap, old counts are current    s0_lap_of_counts, TestRingGapEnds
+//	S0  the walk over skipped slices never ends   s0_walk_never_meets, TestChecks/slice_ring/gaps
+//	S0  idle for a lap, old counts are current    s0_lap_of_counts, TestChecks/slice_ring/gaps
 //	S0  each process keeps the last index         s0_process_index, TestFaultProcessKeepsTheIndex
 //	S0  initialisation races                      TestFaultInitialisationRaces
 //	S0  two keys without a common hash tag        TestKeysOfACallShareTheirSlot
 //	S0  two windows cannot be checked together    TestFaultWindowsOneByOne
 //	S0  counting and limiting are separate        TestFaultCheckThenAdd
-//	S0  S1  an idle key stays for ever            s1_no_expiry, TestFaultNoExpiry, TestEveryKeyExpires
+//	S0  S1  an idle key stays for ever            s1_no_expiry, TestFaultNoExpiry, TestChecks/list_log/expiry
 //	S0  S1  S2  S4  the clock is the client's     clients_clock, TestFaultClientsClock
 //	S1  the timestamp is the member               s1_member_is_time
 //	S1  the check and the add are separate        TestFaultCheckThenAdd
@@ -117,7 +117,7 @@
 //	S4  too many results to unpack                s4_unpack_expired, TestServerFaultUnpackExpired
 //	S4  1.2 s of blocked server at a million      BenchmarkAfterExpiry
 //	S4  the wait of the oldest for n permits      s4_wait_of_oldest
-//	S4  assert() on a caller's mistake            s4_assert, TestMalformedCalls
+//	S4  assert() on a caller's mistake            s4_assert, TestChecks/token_bucket/malformed_calls
 //	S4  five keys a limiter                       TestKeysOfACallShareTheirSlot
 //	S4  a changed rate clears the state           s4_rate_change_clears
 package scripttest

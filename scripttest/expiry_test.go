@@ -7,10 +7,8 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// Every key that a grant writes expires: not before its last microsecond that matters, and within a
-// millisecond of it, the config of a bucket within a tenth of a second.
-func TestEveryKeyExpires(t *testing.T) { checkEveryKeyExpires(t) }
-
+// Every key that a grant writes expires: not before its last microsecond that matters, and within a millisecond of it,
+// the config of a bucket within a tenth of a second.
 func checkEveryKeyExpires(t testing.TB) {
 	for _, c := range []struct {
 		script  *sluice.Script
@@ -55,8 +53,6 @@ func checkEveryKeyExpires(t testing.TB) {
 }
 
 // A booking lives until it has left the window; a call in the same slice lives on with the ring.
-func TestLaterGrantsProlong(t *testing.T) { checkLaterGrantsProlong(t) }
-
 func checkLaterGrantsProlong(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)
@@ -86,10 +82,8 @@ func checkLaterGrantsProlong(t testing.TB) {
 	assertTTL(t, r, sliceRingV1.keys[0], (epoch/1001001+1+3)*1001001/1000+1-(epoch+1_499_999)/1000)
 }
 
-// The config of token_bucket lives as long as the longest-lived permits under it, and one that an operator
-// set lives for ever.
-func TestConfigOutlivesPermits(t *testing.T) { checkConfigOutlivesPermits(t) }
-
+// The config of token_bucket lives as long as the longest-lived permits under it, and one that an operator set lives
+// for ever.
 func checkConfigOutlivesPermits(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)

@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// Whatever a caller sends and whatever stands under its key, a script answers: with an error that its header
-// declares and the store as it was, or with a reply in the ranges of its header that grants no more than
-// the limit. It never hangs, raises an error, or touches another key. `make fuzz` runs these for a time;
-// `make test` runs their seeds and what is kept under testdata/fuzz.
+// Whatever a caller sends and whatever stands under its key, a script answers: with an error that its header declares
+// and the store as it was, or with a reply in the ranges of its header that grants no more than the limit. It never
+// hangs, raises an error, or touches another key. `make fuzz` runs these for a time; `make test` runs their seeds and
+// what is kept under testdata/fuzz.
 
 // fuzzInstructions end a call that hangs. The dearest, a grant of 1000 permits, takes a quarter of it.
 const fuzzInstructions = 100_000
@@ -65,8 +65,8 @@ func fuzzTime(step int64) int64 {
 	return epoch + step%threeYears
 }
 
-// FuzzArguments calls a script with any arguments: twice in one moment on a store that begins empty, and
-// once more when the clock has stepped.
+// FuzzArguments calls a script with any arguments: twice at the same time on a store that begins empty, and once more
+// when the clock has stepped.
 func FuzzArguments(f *testing.F) {
 	scripts := fuzzedScripts(f, tables...)
 	for i, z := range scripts {
@@ -83,7 +83,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// argumentSeeds are the calls of the script's time lines, and valid ones with one malformed argument.
+// argumentSeeds are the calls of the script's timelines, and valid ones with one malformed argument.
 func (z fuzzed) argumentSeeds() (seeds [][]string) {
 	for _, tl := range z.timelines {
 		for _, l := range tl.lines {
@@ -148,8 +148,8 @@ func (z fuzzed) refusal(keys int, args []string) string {
 		return fmt.Sprintf("BADARG ARGV: want %d", len(fields))
 	}
 	for i, field := range fields {
-		if !accepts(field, args[i]) && field.Type == "str" {
-			return fmt.Sprintf("BADARG %s: want up to %d bytes without |", field.Name, field.Max)
+		if field.Type == "str" && (!accepts(field, args[i]) || args[i] == "" && z.named(args, "permits") > 0) {
+			return fmt.Sprintf("BADARG %s: want 1 to %d bytes without |", field.Name, field.Max)
 		} else if !accepts(field, args[i]) {
 			return fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
 		}
@@ -206,13 +206,14 @@ func (z fuzzed) most(args []string) int64 {
 	return z.named(args, "limit")
 }
 
-// call makes one call and holds it against what every script promises.
+// call makes one call and checks what every script promises.
 func (z fuzzed) call(keys, args []string, now int64) (reply []int64, failed string, broken []string) {
 	fail := func(format string, values ...any) {
 		broken = append(broken, fmt.Sprintf("%s %q at %d: ", z.script.Name, args, now)+fmt.Sprintf(format, values...))
 	}
 	run := z.compiled.Run
-	if permits := z.permitsArg(); permits >= 0 && permits < len(args) && args[permits] != "" && strings.Trim(args[permits], "0") == "" {
+	i := z.permitsArg()
+	if i >= 0 && i < len(args) && args[i] != "" && strings.Trim(args[i], "0") == "" {
 		run = z.compiled.RunRO
 	}
 	before := z.redis.Snapshot()
@@ -248,8 +249,8 @@ func (z fuzzed) declared(err error) bool {
 		slices.ContainsFunc(z.script.Errors, func(e sluice.Error) bool { return e.Code == code })
 }
 
-// numbers are the reply's, if there are as many as the header says, each in its range, and those that a
-// decision must keep to are kept to.
+// numbers are the reply's, if there are as many as the header says, each in its range, and those that a decision must
+// keep to are kept to.
 func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, ok bool) {
 	fields, ok := reply.([]any)
 	want := len(z.script.Reply)
@@ -283,25 +284,27 @@ func (z fuzzed) otherKeys(before, after string) (failures []string) {
 		failures = append(failures, "the foreign key is lost or changed: "+after)
 	}
 	for row := range strings.Lines(after) {
-		ours := slices.ContainsFunc(z.keys, func(key string) bool { return strings.HasPrefix(row, fmt.Sprintf("0 %q ", key)) })
+		ours := slices.ContainsFunc(z.keys,
+			func(key string) bool { return strings.HasPrefix(row, fmt.Sprintf("0 %q ", key)) })
 		if !ours && !strings.HasPrefix(row, fmt.Sprintf("0 %q ", foreign)) {
-			failures = append(failures, "a key of nobody's: "+row)
+			failures = append(failures, "a key that is not the script's: "+row)
 		}
-		if ours && !strings.Contains(before, row) && !strings.Contains(row, " expires ") && z.script.Name != "token_bucket_set" {
+		if ours && !strings.Contains(before, row) && !strings.Contains(row,
+			" expires ") && z.script.Name != "token_bucket_set" {
 			failures = append(failures, "written without a TTL: "+row)
 		}
 	}
 	return failures
 }
 
-// An allowance sums up what was granted, by the moments it was granted for.
+// An allowance sums up what was granted, by the times it was granted for.
 type allowance struct {
 	fuzzed
 	args []string
 	acts []act
 }
 
-// add says whether more than the limit is granted for one moment, or within a window of a log.
+// add says whether more than the limit is granted for one time, or within a window of a log.
 func (a *allowance) add(reply []int64) []string {
 	if !decides(a.script) || reply[0] == 0 || a.script.Name == "zset_log" {
 		return nil // an id is charged once, whenever it asks
@@ -321,14 +324,14 @@ func (a *allowance) add(reply []int64) []string {
 		}
 	}
 	if held > most {
-		return []string{fmt.Sprintf("%s %q: %d permits within %d us, want at most %d", a.script.Name, a.args, held, window, most)}
+		return []string{fmt.Sprintf("%s %q: %d permits within %d us, want at most %d", a.script.Name, a.args, held, window,
+			most)}
 	}
 	return nil
 }
 
-// FuzzStored puts any value under a key of a script, and calls it four times in one moment, a step from the epoch,
-// and once more after some seconds. which chooses the key, kind the value's type, choice the arguments and
-// the seconds.
+// FuzzStored puts any value under a key of a script, and calls it four times at the same time, a step from the epoch,
+// and once more after some seconds. which chooses the key, kind the value's type, choice the arguments and the seconds.
 func FuzzStored(f *testing.F) {
 	scripts := fuzzedScripts(f, tables...)
 	for i, z := range scripts {
@@ -349,7 +352,8 @@ func FuzzStored(f *testing.F) {
 
 // kinds are the types of stored values: how they are written and read.
 var kinds = []struct{ name, write, read string }{
-	{"string", "SET", "GET"}, {"list", "RPUSH", "LRANGE"}, {"zset", "ZADD", "ZRANGE"}, {"hash", "HSET", "HGETALL"}, {"set", "SADD", "SMEMBERS"},
+	{"string", "SET", "GET"}, {"list", "RPUSH", "LRANGE"}, {"zset", "ZADD", "ZRANGE"}, {"hash", "HSET",
+		"HGETALL"}, {"set", "SADD", "SMEMBERS"},
 }
 
 // A storedSeed says of a value under which key, of which kind and when it was there.
@@ -358,7 +362,7 @@ type storedSeed struct {
 	step        int64
 }
 
-// storedSeeds are the values that the script's time lines leave, and some that are damaged.
+// storedSeeds are the values that the script's timelines leave, and some that are damaged.
 func (z fuzzed) storedSeeds() map[string]storedSeed {
 	seeds := map[string]storedSeed{}
 	for kind, value := range []string{"", "x", "x\xff1", "rate\xff1", "y"} {
@@ -378,7 +382,7 @@ func (z fuzzed) storedSeeds() map[string]storedSeed {
 	return seeds
 }
 
-// take takes one step of a time line.
+// take takes one step of a timeline.
 func (z fuzzed) take(l line) {
 	if l.at != "" {
 		z.redis.SetTime(epoch + microseconds(l.at))
@@ -392,11 +396,7 @@ func (z fuzzed) take(l line) {
 		script.Run(z.redis, z.keys, tab.arguments(do))
 		return
 	}
-	var words []any
-	for _, word := range z.commandWords(command) {
-		words = append(words, word)
-	}
-	_, _ = z.redis.Do(words...)
+	_, _ = z.redis.Do(anys(z.commandWords(command))...)
 }
 
 func (z fuzzed) addSeed(seeds map[string]storedSeed, which int) {
@@ -450,8 +450,8 @@ func (z fuzzed) stored(which, kind, choice uint8, step int64, value []byte) (fai
 	return append(failures, broken...)
 }
 
-// store writes a value: a string whole, of the other kinds what the separator separates, in pairs where it
-// takes pairs. A sorted set's come member first; what is no score is 0.
+// store writes a value: a string whole, of the other kinds what the separator separates, in pairs where it takes pairs.
+// A sorted set's come member first; what is no score is 0.
 func (z fuzzed) store(key, write string, value []byte) {
 	if write == "SET" {
 		_, _ = z.redis.Do("SET", key, value)
@@ -480,8 +480,8 @@ func (z fuzzed) store(key, write string, value []byte) {
 	}
 }
 
-// chosen are arguments of 3 in 10 s: up to three permits, of which none only looks, booking or not, and for
-// zset_log one of two ids.
+// chosen are arguments of 3 in 10 s: up to three permits, of which none only looks, booking or not, and for zset_log
+// one of two ids.
 func (z fuzzed) chosen(choice uint8) []string {
 	permits, maxWait, id := strconv.Itoa(int(choice%4)), "0", "b"
 	if choice&4 != 0 {
@@ -516,22 +516,36 @@ func TestFuzzCatches(t *testing.T) {
 		{listLogV1, "digits and more are a number", `"^%d+$"`, `"^%d+"`, "want \"BADARG limit"},
 		{listLogV1, "a hang", "gone, step = gone + step, step * 2", "gone, step = gone, step", "is still running"},
 		{listLogV1, "a foreign key", `local kept =`, `redis.call("DEL", "` + foreign + `") local kept =`, "the foreign key"},
-		{listLogV1, "a key of nobody's", `local kept =`, `redis.call("SET", "other", 1) local kept =`, "a key of nobody's"},
-		{listLogV1, "a key of another type raises an error", `redis.pcall("LINDEX"`, `redis.call("LINDEX"`, "which the header does not declare"},
-		{listLogV1, "one permit more than the limit", "length + wanted - limit", "length + wanted - limit - 1", "want at most"},
-		{zsetLogV1, "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1", "without a TTL"},
-		{zsetLogV1, "an undeclared error", `"BADARG KEYS: want 1"`, `"ERR KEYS: want 1"`, "which the header does not declare"},
-		{tokenBucketV1, "less than it asks for", "granted = permits\n", "granted = math.min(permits, 2)\n", "in the ranges of the header"},
-		{tokenBucketV1, "reads an entry of any length", "if #entry == 20 then", "if true then", "which the header does not declare"},
-		{tokenBucketSetV1, "a range that is not the header's", "integer(ARGV[2], 1000,", "integer(ARGV[2], 999,", "want \"BADARG interval"},
-		{gcraV1, "a denial that writes", "if granted > 0 then\n  if before", "if permits > 0 then\n  if before", "granted nothing, and changed the store"},
-		{gcraV1, "drops what it cannot read", `    return redis.error_reply("BADSTATE`, `    redis.call("DEL", bucket) return redis.error_reply("BADSTATE`, "and changed the store"},
-		{gcraV1, "a burst of one more", "local wait = after - depth", "local wait = after - depth - interval", "want at most"},
+		{listLogV1, "a key that is not the script's", `local kept =`, `redis.call("SET", "other", 1) local kept =`,
+			"a key that is not the script's"},
+		{listLogV1, "a key of another type raises an error", `redis.pcall("LINDEX"`, `redis.call("LINDEX"`,
+			"which the header does not declare"},
+		{listLogV1, "one permit more than the limit", "length + wanted - limit", "length + wanted - limit - 1",
+			"want at most"},
+		{zsetLogV1, "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1",
+			"without a TTL"},
+		{zsetLogV1, "an undeclared error", `"BADARG KEYS: want 1"`, `"ERR KEYS: want 1"`,
+			"which the header does not declare"},
+		{tokenBucketV1, "less than it asks for", "granted = permits\n", "granted = math.min(permits, 2)\n",
+			"in the ranges of the header"},
+		{tokenBucketV1, "reads an entry of any length", "if #entry == 20 then", "if true then",
+			"which the header does not declare"},
+		{tokenBucketSetV1, "a range that is not the header's", "integer(ARGV[2], 1000,", "integer(ARGV[2], 999,",
+			"want \"BADARG interval"},
+		{gcraV1, "a denial that writes", "if granted > 0 then\n  if before", "if permits > 0 then\n  if before",
+			"granted nothing, and changed the store"},
+		{gcraV1, "drops what it cannot read", `    return redis.error_reply("BADSTATE`,
+			`    redis.call("DEL", bucket) return redis.error_reply("BADSTATE`, "and changed the store"},
+		{gcraV1, "a burst of one more", "local wait = after - depth", "local wait = after - depth - interval",
+			"want at most"},
 		{gcraV1, "no check of what may not be together", "if depth > most", "if depth > 2 * most", "contradict each other"},
-		{sliceRingV1, "a reply below its range", "math.max(remaining, 0)", "math.max(remaining, 0) - 1", "in the ranges of the header"},
+		{sliceRingV1, "a reply below its range", "math.max(remaining, 0)", "math.max(remaining, 0) - 1",
+			"in the ranges of the header"},
 		{sliceRingV1, "reads behind the ring", "if #page < 7 then", "if false then", "which the header does not declare"},
-		{sliceRingReturnV1, "more than it was given", "return {math.floor(returned)}", "return {returned + 1000000000}", "in the ranges of the header"},
-		{sliceRingReturnV1, "reads behind the ring", "if #cells ~= 7 * (later + 1) then", "if false then", "which the header does not declare"},
+		{sliceRingReturnV1, "more than it was given", "return {math.floor(returned)}", "return {returned + 1000000000}",
+			"in the ranges of the header"},
+		{sliceRingReturnV1, "reads behind the ring", "if #cells ~= 7 * (later + 1) then", "if false then",
+			"which the header does not declare"},
 	} {
 		t.Run(c.table.script.Name+"/"+c.fault, func(t *testing.T) {
 			c.table.script = edited(t, c.table.script, c.old, c.new)

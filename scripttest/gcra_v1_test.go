@@ -51,7 +51,7 @@ var gcraV1 = table{
 			{"1s", "1 1s 1 1 0", "0 0 2s 2s"},
 			{"3s", "1 1s 1 1 0", "1 0 0 1s"},
 		}},
-		{"a changed limit keeps the stored moment, rounded up to a microsecond", []line{
+		{"a changed limit keeps the stored time, rounded up to a microsecond", []line{
 			{"0s", "7 1s 2 1 0", "1 1 0 142858us"},
 			{"", "!GET $1", "bucket:@142857us:1:7:@0s:1s"},
 			{"0s", "2 1s 2 0 0", "0 1 0 142858us"},
@@ -142,7 +142,7 @@ var gcraV1 = table{
 			{"", "!GET $1", "bucket:@2h1.333333s:1:3:@0s:1h:1s:@2h1s"},
 			{"1s", "7 2h 10 1 0", "1 1 0 2h17m8.904763s"},
 		}},
-		{"the moment that the wider grants have drained at is rounded up to a microsecond", []line{
+		{"the time at which the wider grants have drained is rounded up to a microsecond", []line{
 			{"0s", "7 1h 7 1 0", "1 6 0 8m34.285715s"},
 			{"0s", "7 1s 100000 1 0", "1 96399 0 8m34.428572s"},
 			{"", "!GET $1", "bucket:@8m34.428571s:3:7:@0s:1h:1s:@8m34.285715s"},
@@ -219,9 +219,11 @@ var gcraV1 = table{
 
 var unreadableGCRA = timeline{"an unreadable value is left alone", func() (lines []line) {
 	for _, value := range []string{
-		"x", "@0s~0~10~@0s~1", "bucket:@0s:0:1:@0s", "bucket:@0s:0:1:@0s:1s:1s", "bucket:@0s:1:1:@0s:1s", "bucket:@0s:0:0:@0s:1s",
+		"x", "@0s~0~10~@0s~1", "bucket:@0s:0:1:@0s", "bucket:@0s:0:1:@0s:1s:1s", "bucket:@0s:1:1:@0s:1s",
+		"bucket:@0s:0:0:@0s:1s",
 		"bucket:@0s:0:16777215:@0s:1s", "bucket:72057594037927935:0:1:@0s:1s", "bucket:@0s:0:10000001:@0s:1s",
-		"bucket:@0s:10000000:9999999:@0s:1s", "bucket:9007199254740992:0:1:@0s:1s", "bucket:9007199254740992:0:1:@0s:1s:1ms:@1s",
+		"bucket:@0s:10000000:9999999:@0s:1s", "bucket:9007199254740992:0:1:@0s:1s",
+		"bucket:9007199254740992:0:1:@0s:1s:1ms:@1s",
 	} {
 		lines = append(lines,
 			line{"0s", "!SET $1 " + value, "OK"},
@@ -234,8 +236,8 @@ var unreadableGCRA = timeline{"an unreadable value is left alone", func() (lines
 const badBucket = "BADSTATE bucket: want the 26 or 39 bytes of a bucket"
 
 // How far a clock may step back is held against an account of all grants: the widest window of those that have not
-// drained, and 60 s. For two windows to the microsecond; where there are three never less, and no longer than until
-// all has drained that was in the bucket when the widest's grants had.
+// drained, and 60 s. For two windows to the microsecond; where there are three never less, and no longer than until all
+// has drained that was in the bucket when the widest's grants had.
 func TestGCRAHoldsTheWidestWindow(t *testing.T) {
 	for _, windows := range [][]int64{{3_600_000_000, 1_000_000}, {3_600_000_000, 60_000_000, 1_000_000}} {
 		for seed := range uint64(20) {
@@ -260,7 +262,7 @@ type drainage struct {
 	longest int64 // that the bucket took to be full
 }
 
-// drain is a grant under a window, which has drained at a moment.
+// drain is a grant under a window, which has drained at a time.
 type drain struct{ window, at int64 }
 
 // grant moves the clock on, now and then to where a grant has just drained, and takes a permit where there is room.
@@ -305,7 +307,8 @@ func (d *drainage) check(t *testing.T, exact bool) {
 	defer func() { d.now = written }()
 	d.now -= d.widest(written) + 60_000_000
 	if reply := d.ask(1, 1_000_000, 1, 0); reply[3] == 0 {
-		t.Errorf("void at %d, %d us before %d: it holds a grant under %d us", d.now, written-d.now, written, d.widest(written))
+		t.Errorf("void at %d, %d us before %d: it holds a grant under %d us", d.now, written-d.now, written,
+			d.widest(written))
 	}
 	if !exact {
 		d.now = written - d.widest(written-d.longest) - 60_000_000
@@ -314,4 +317,69 @@ func (d *drainage) check(t *testing.T, exact bool) {
 	if reply := d.ask(1, 1_000_000, 1, 0); reply[3] != 0 {
 		t.Errorf("not void at %d, %d us before %d", d.now, written-d.now, written)
 	}
+}
+
+var gcraV1Edges = []timeline{
+	{"permits above the burst can never be granted", []line{
+		{"0s", "7 1s 4 5 60s", "BADARG permits: want up to burst"},
+		{"0s", "7 1s 4 4 0", "4 0 0 571429us"},
+	}},
+	{"a bucket one microsecond, and a third of one, beyond the largest", []line{
+		{"0s", "1 5248944497us 858001 0 0", "BADARG burst: want burst * window / limit up to 2^52"},
+		{"0s", "3 13551453241837us 997 0 0", "BADARG burst: want burst * window / limit up to 2^52"},
+		{"0s", "1 5248944497us 858000 0 0", "0 858000 0 0"},
+	}},
+	{"the first and the last values that are read", []line{
+		{"0s", "!SET $1 bucket:0:0:1:0:0", "OK"},
+		{"0s", "7 1s 4 0 0", "0 4 0 0"},
+		{"0s", "!SET $1 bucket:@0s:9999999:10000000:@0s:1s", "OK"},
+		{"0s", "10000000 1s 4 0 0", "0 0 1us 1us"},
+		{"0s", "!SET $1 bucket:9007199254740991:0:1:9007199254740991:1s", "OK"},
+		{"0s", "7 1s 4 0 0", "0 4 0 0"},
+		{"0s", "!SET $1 bucket:9007199254740991:0:1:0:1s", "OK"},
+		{"0s", "7 1s 4 0 0", "0 0 4904754454312420us 4904754454740991us"},
+		{"0s", "!SET $1 bucket:9007199254740992:0:1:0:1s", "OK"},
+		{"0s", "7 1s 4 0 0", badBucket},
+	}},
+	{"fractions add up to whole microseconds", []line{
+		{"0s", "7 1s 7 3 0", "3 4 0 428572us"},
+		{"0s", "7 1s 7 3 0", "3 1 0 857143us"},
+		{"", "!GET $1", "bucket:@857142us:6:7:@0s:1s"},
+		{"0s", "7 1s 7 1 0", "1 0 0 1s"},
+		{"", "!GET $1", "bucket:@1s:0:7:@0s:1s"},
+		{"0s", "7 1s 7 3 60s", "3 0 428572us 1428572us"},
+		{"0s", "7 1s 7 5 60s", "5 0 1142858us 2142858us"},
+		{"", "!GET $1", "bucket:@2142857us:1:7:@0s:1s"},
+	}},
+	{"a narrower window behind as many microseconds as there are parts of one", []line{
+		{"0s", "!SET $1 bucket:@1us:1:7:@0s:1h", "OK"},
+		{"0s", "7 1s 7 1 0", "1 5 0 142859us"},
+		{"", "!GET $1", "bucket:@142858us:2:7:@0s:1h:1s:@2us"},
+	}},
+	{"a changed limit where the stored time is whole", []line{
+		{"0s", "2 1s 2 1 0", "1 1 0 500ms"},
+		{"0s", "7 1s 7 0 0", "0 3 0 500ms"},
+		{"0s", "7 1s 7 1 0", "1 2 0 642858us"},
+	}},
+	{"what remains of a bucket of less than a microsecond", []line{
+		{"0s", "10000000 1ms 5000 0 0", "0 5000 0 0"},
+		{"0s", "10000000 1ms 5000 1 0", "1 4999 0 1us"},
+	}},
+	{"what remains is rounded down, however little is missing", []line{
+		{"0s", "10 10s 3 3 0", "3 0 0 3s"},
+		{"500ms", "10 10s 3 0 0", "0 0 500ms 2.5s"},
+		{"1.2s", "10 10s 3 0 0", "0 1 0 1.8s"},
+		{"1.999999s", "10 10s 3 0 0", "0 1 0 1.000001s"},
+	}},
+	{"what remains is rounded down where only a fraction of a microsecond is missing", []line{
+		{"0s", "!SET $1 bucket:@4us:0:9999991:@0s:1s", "OK"},
+		{"0s", "9999991 3288925us 44 0 0", "0 31 0 4us"},
+	}},
+	{"nothing remains below zero", []line{
+		{"0s", "1 1s 3 3 0", "3 0 0 3s"},
+		{"999.999ms", "1 1s 2 0 0", "0 0 1.000001s 2.000001s"},
+		{"999.999ms", "1 1s 1 0 0", "0 0 2.000001s 2.000001s"},
+		{"", "!SET $1 bucket:@142857us:2:7:@0s:1s", "OK"},
+		{"0s", "7 1s 1 0 0", "0 0 142858us 142858us"},
+	}},
 }

@@ -15,12 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
-var hammerFor = flag.Duration("hammer", 2*time.Second, "how long TestServerHammer hammers each script, in whole seconds")
+var hammerFor = flag.Duration("hammer", 2*time.Second,
+	"how long TestServerHammer hammers each script, in whole seconds")
 
 const (
 	hammerProcesses = 8
@@ -30,58 +31,32 @@ const (
 
 // hammered says for each script how it is called and audited.
 var hammered = []struct {
-	script   string
+	script   *sluice.Script
 	capacity float64 // the least share of what the limit allows
 	burst    int64   // what an interval of length 0 may hold; the logs and the ring hold limit in a window
-	ask      func(limits *loader.Loader, permits int64, maxWait time.Duration, id string) (loader.Decision, error)
+	keys     []string
+	args     string // with names for what differs from call to call
 }{
-	{"list_log", 0.99, 0, func(l *loader.Loader, n int64, maxWait time.Duration, _ string) (loader.Decision, error) {
-		r, err := bindings.ListLogV1(context.Background(), l, bindings.ListLogV1Args{
-			Log: "h:x:{u}:ll1", Limit: hammerLimit, Window: time.Second, Permits: n, MaxWait: maxWait,
-		})
-		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err
-	}},
-	{"zset_log", 0.99, 0, func(l *loader.Loader, n int64, maxWait time.Duration, id string) (loader.Decision, error) {
-		r, err := bindings.ZSetLogV1(context.Background(), l, bindings.ZSetLogV1Args{
-			Log: "h:x:{u}:zl1", Limit: hammerLimit, Window: time.Second, Permits: n, MaxWait: maxWait, ID: id,
-		})
-		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err
-	}},
-	{"slice_ring", 0.90, 0, func(l *loader.Loader, n int64, _ time.Duration, _ string) (loader.Decision, error) {
-		r, err := bindings.SliceRingV1(context.Background(), l, bindings.SliceRingV1Args{
-			Ring: "h:x:{u}:sr1:20000", Slice: 20 * time.Millisecond, Permits: n,
-			Windows: []bindings.SliceRingV1Window{{Slices: 51, Limit: hammerLimit}},
-		})
-		return loader.Decision{Granted: r.Granted > 0, Now: r.Now}, err
-	}},
-	{"token_bucket", 0.99, 0, func(l *loader.Loader, n int64, maxWait time.Duration, _ string) (loader.Decision, error) {
-		r, err := bindings.TokenBucketV1(context.Background(), l, bindings.TokenBucketV1Args{
-			Config: "h:x:{u}:tb1", All: "h:x:{u}:tb1:all", ByClient: "h:x:{u}:tb1:by:c",
-			Rate: hammerLimit, Interval: time.Second, Permits: n, MaxWait: maxWait,
-		})
-		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err
-	}},
-	{"gcra", 0.99, 100, func(l *loader.Loader, n int64, maxWait time.Duration, _ string) (loader.Decision, error) {
-		r, err := bindings.GCRAV1(context.Background(), l, bindings.GCRAV1Args{
-			Bucket: "h:x:{u}:gcra1", Limit: hammerLimit, Window: time.Second, Burst: 100, Permits: n, MaxWait: maxWait,
-		})
-		return loader.Decision{Granted: r.Granted > 0, Wait: r.Wait, Now: r.Now}, err
-	}},
+	{&sluice.ListLogV1, 0.99, 0, listLogV1.keys, "1000 1000000 permits max_wait"},
+	{&sluice.ZSetLogV1, 0.99, 0, zsetLogV1.keys, "1000 1000000 permits max_wait id"},
+	{&sluice.SliceRingV1, 0.90, 0, sliceRingV1.keys, "20000 permits 51 1000"},
+	{&sluice.TokenBucketV1, 0.99, 0, tokenBucketV1.keys, "1000 1000000 0 permits max_wait"},
+	{&sluice.GCRAV1, 0.99, 100, gcraV1.keys, "1000 1000000 100 permits max_wait"},
 }
 
-// TestServerHammer has 8 processes share one key of each script, and audits every granted reply: no interval
-// holds more than the limit, and what the limit allows is used. Some calls book ahead, some ask for
-// several permits, and those of zset_log ask again with the id of a call that was answered.
+// TestServerHammer has 8 processes share one key of each script, and audits every granted reply: no interval holds more
+// than the limit, and what the limit allows is used. Some calls book ahead, some ask for several permits, and those of
+// zset_log ask again with the id of a call that was answered.
 func TestServerHammer(t *testing.T) {
 	if role := os.Getenv(hammerEnv); role != "" {
 		hammer(t, role)
 		return
 	}
 	for _, h := range hammered {
-		t.Run(h.script, func(t *testing.T) {
+		t.Run(h.script.Name, func(t *testing.T) {
 			server := redistest.Start(t)
-			acts, calls := gather(t, h.script, server.Addr)
-			most := mostInWindow(acts, time.Second)
+			acts, calls := gather(t, h.script.Name, server.Addr)
+			most := maxInWindow(acts, time.Second)
 			limit := int64(hammerLimit)
 			if h.burst > 0 {
 				limit += h.burst
@@ -105,10 +80,10 @@ func TestServerHammer(t *testing.T) {
 // machine is doing.
 func judgesCapacity() bool { return *hammerFor >= 10*time.Second }
 
-// An act is permits that were granted for a moment, in microseconds.
+// An act is permits that were granted for a time, in microseconds.
 type act struct{ at, permits int64 }
 
-// gather runs the processes and returns what they were granted, by moment, and how often they asked.
+// gather runs the processes and returns what they were granted, by time, and how often they asked.
 func gather(t *testing.T, script, addr string) (acts []act, calls int) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -141,7 +116,7 @@ func gather(t *testing.T, script, addr string) (acts []act, calls int) {
 	return acts, calls
 }
 
-// parseActs reads "granted <moment> <permits>" and "calls <n>"; the test runner's own lines are others.
+// parseActs reads "granted <time> <permits>" and "calls <n>"; the test runner's own lines are others.
 func parseActs(lines *bufio.Scanner) (acts []act, calls int) {
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
@@ -167,7 +142,7 @@ func hammer(t *testing.T, role string) {
 	defer out.Flush()
 	calls := 0
 	for _, h := range hammered {
-		if h.script != script {
+		if h.script.Name != script {
 			continue
 		}
 		limits := loader.New(connect(t, addr))
@@ -181,22 +156,23 @@ func hammer(t *testing.T, role string) {
 				until := time.Now().Add(length)
 				for k := 0; time.Now().Before(until); k++ {
 					permits := 1 + random.Int64N(3)
-					maxWait := time.Duration(random.Int64N(200)) * time.Millisecond
-					id := fmt.Sprintf("%s-%d-%d", process, caller, k)
+					args := strings.Fields(strings.NewReplacer("permits", fmt.Sprint(permits),
+						"max_wait", fmt.Sprint(1000*random.Int64N(200)), "id", fmt.Sprintf("%s-%d-%d", process, caller,
+							k)).Replace(h.args))
 					again := 1 + random.IntN(2)*random.IntN(2)
 					if script != "zset_log" {
 						again = 1
 					}
-					// What was granted is counted once by its id, for the moment of the first answer.
+					// What was granted is counted once by its id, for the time of the first answer.
 					at := int64(0)
 					for range again {
-						d, err := h.ask(limits, permits, maxWait, id)
+						reply, err := limits.Call(context.Background(), h.script, h.keys, anys(args)...)
 						if err != nil {
 							t.Error(err)
 							return
 						}
-						if d.Granted && at == 0 {
-							at = d.Now.Add(d.Wait).UnixMicro()
+						if reply[0] > 0 && at == 0 {
+							at = reply[4] + reply[2]
 						}
 					}
 					mu.Lock()
@@ -213,8 +189,8 @@ func hammer(t *testing.T, role string) {
 	fmt.Fprintf(out, "calls %d\n", calls)
 }
 
-// mostInWindow is the most permits in any half-open interval of the length.
-func mostInWindow(acts []act, window time.Duration) (most int64) {
+// maxInWindow is the most permits in any half-open interval of the length.
+func maxInWindow(acts []act, window time.Duration) (most int64) {
 	var first int
 	var in int64
 	for _, a := range acts {
@@ -228,7 +204,7 @@ func mostInWindow(acts []act, window time.Duration) (most int64) {
 	return most
 }
 
-// conforms holds acts against a bucket of burst permits that one trickles into every 1000 us.
+// conforms checks acts against a bucket of burst permits that one trickles into every 1000 us.
 func conforms(acts []act, burst int64) string {
 	const interval = 1_000_000 / hammerLimit
 	tat := acts[0].at
@@ -241,8 +217,8 @@ func conforms(acts []act, burst int64) string {
 	return ""
 }
 
-// capacity is the share that was granted of what the limit allows from the first act on for the time that
-// was asked for. A log may begin every window with all of it, a bucket begins full.
+// capacity is the share that was granted of what the limit allows from the first act on for the time that was asked
+// for. A log may begin every window with all of it, a bucket begins full.
 func capacity(acts []act, burst int64) float64 {
 	var granted int64
 	end := acts[0].at + hammerFor.Microseconds()

@@ -16,17 +16,15 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// Every time line gives the same where the scripts are run by another Lua than Redis's: LuaJIT, as Kvrocks has it, and
+// Every timeline gives the same where the scripts are run by another Lua than Redis's: LuaJIT, as Kvrocks has it, and
 // 5.4, as Dragonfly and Garnet have it, where whole numbers are a type of their own and a reply has to be of it.
 func TestTimelinesOnOtherInterpreters(t *testing.T) {
 	for _, program := range []string{"luajit", "lua5.4"} {
 		t.Run(program, func(t *testing.T) {
 			other := startInterpreter(t, program)
-			for _, tab := range tables {
-				t.Run(tab.script.Name, func(t *testing.T) {
-					tab.run(t, func(t *testing.T) target { return interpreter{startHarness(t, false), other} })
-				})
-			}
+			eachTable(t, func(t *testing.T, tab table) {
+				tab.run(t, func(t *testing.T) target { return interpreter{startHarness(t, false), other} })
+			})
 		})
 	}
 }

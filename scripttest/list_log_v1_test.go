@@ -1,6 +1,12 @@
 package scripttest_test
 
-import "github.com/sluice-redis/sluice"
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+)
 
 const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
@@ -54,4 +60,112 @@ var listLogV1 = table{
 			{"", "!LLEN $1", "3"},
 		}},
 	}...),
+}
+
+var listLogV1Edges = []timeline{
+	{"permits above the limit can never be granted", []line{
+		{"0s", "2 10s 3 60s", "BADARG permits: want up to limit"},
+		{"0s", "2 10s 2 0", "2 0 0 10s"},
+	}},
+	{"the first and the last time that an entry may have", []line{
+		{"0s", "!RPUSH $1 0", "1"},
+		{"0s", "2 10s 1 0", "1 1 0 10s"},
+		{"", "!LRANGE $1 0 -1", "[@0s]"},
+		{"", "!RPUSH $1 9007199254740991", "2"},
+		{"0s", "2 10s 1 0", "1 1 0 10s"},
+		{"", "!LRANGE $1 0 -1", "[@0s]"},
+	}},
+	{"arguments are refused before what they may not be together", []line{
+		{"0s", "5 10s 6 99999999999", "BADARG max_wait: want 0..60000000"},
+	}},
+	{"a booking of one permit trims what has left", []line{
+		{"0s", "2 10s 1 0", "1 1 0 10s"},
+		{"5s", "2 10s 1 0", "1 0 0 10s"},
+		{"12s", "1 10s 1 60s", "1 0 3s 13s"},
+		{"", "!LRANGE $1 0 -1", "[@5s @15s]"},
+	}},
+}
+
+// An unreadable entry among the live ones is found where live ones are counted, behind more that has left than a grant
+// removes.
+func checkListLogFindsUnreadable(t testing.TB) {
+	h := startHarness(t, true)
+	for _, l := range append(filledLog(0, 10_000), line{do: "!RPUSH $1 x @9s @9s"}) {
+		h.do(listLogV1.commandWords(strings.TrimPrefix(l.do, "!"))...)
+	}
+	h.setTime(epoch + 10_000_000)
+	if _, failed := h.call(&sluice.ListLogV1, true, listLogV1.keys,
+		[]string{"9", "10000000", "0", "0"}); failed != badLog {
+		t.Errorf("%q, want %q", failed, badLog)
+	}
+}
+
+const badLog = "BADSTATE log: want moments in microseconds"
+
+// The same of list_log, in larger steps; what remains is exact also where more has left than is removed.
+func checkListLogRemovesABoundedNumber(t testing.TB) {
+	h := startHarness(t, true)
+	key := listLogV1.keys[0]
+	fill := make([]string, 0, 1002)
+	fill = append(fill, "RPUSH", key)
+	for range 1000 {
+		fill = append(fill, strconv.FormatInt(epoch, 10))
+	}
+	for range 25 {
+		h.do(fill...)
+	}
+	h.setTime(epoch + 9_000_000)
+	for range 3 {
+		h.call(&sluice.ListLogV1, false, []string{key}, []string{"1000000", "10000000", "1", "0"})
+	}
+	h.setTime(epoch + 10_000_000)
+	for _, c := range []struct {
+		permits   string
+		remaining int64
+		want      string // entries afterwards
+	}{
+		{"0", 999_997, "25003"},
+		{"1", 999_996, "15003"},
+		{"500", 999_496, "5003"},
+		{"0", 999_496, "5003"},
+		{"1", 999_495, "505"},
+		{"1", 999_494, "506"},
+	} {
+		reply, failed := h.call(&sluice.ListLogV1, c.permits == "0", []string{key},
+			[]string{"1000000", "10000000", c.permits, "0"})
+		if failed != "" || reply[1] != c.remaining {
+			t.Errorf("%s permits: %v, %s; want %d remaining", c.permits, reply, failed, c.remaining)
+		}
+		if entries := h.do("LLEN", key); entries != c.want {
+			t.Errorf("%s entries after %s permits, want %s", entries, c.permits, c.want)
+		}
+	}
+}
+
+// Where more has left than is removed, and more lives than the limit, as after a lowered one: it looks no further from
+// the newest than the limit.
+func TestListLogLooksNoFurtherThanTheLimit(t *testing.T) {
+	const limit = 100
+	h := startHarness(t, true)
+	key := listLogV1.keys[0]
+	for i := range 30 {
+		fill := []string{"RPUSH", key}
+		for range 1000 {
+			fill = append(fill, strconv.Itoa(epoch+i))
+		}
+		h.do(fill...)
+	}
+	h.setTime(epoch + 10_000_014)
+	result := h.result(&sluice.ListLogV1, false, []string{key}, []string{strconv.Itoa(limit), "10000000", "2", "0"})
+	if result.Err != nil || result.Reply.([]any)[1] != int64(0) {
+		t.Fatalf("%v, %v; want nothing remaining", result.Reply, result.Err)
+	}
+	for _, command := range result.Commands {
+		if command.Args[0] != "LINDEX" {
+			continue
+		}
+		if index, _ := strconv.Atoi(command.Args[2]); index < -limit {
+			t.Errorf("it looks at entry %d", index)
+		}
+	}
 }

@@ -16,17 +16,11 @@ type malformed struct {
 	want       string
 }
 
-func TestMalformedCalls(t *testing.T) {
-	for _, tab := range tables {
-		t.Run(tab.script.Name, func(t *testing.T) { tab.checkMalformed(t) })
-	}
-}
-
 func (tab table) checkMalformed(t testing.TB) {
 	h := startHarness(t, false)
 	h.setTime(epoch)
 	tab.grant(t, h)
-	// The harness itself holds the store against what it was before each refusal.
+	// The harness itself compares the store before and after each refusal.
 	for _, m := range tab.malformedCalls() {
 		if _, got := h.call(tab.script, false, m.keys, m.args); got != m.want {
 			t.Errorf("%q %q: got %q, want %q", m.keys, m.args, got, m.want)
@@ -80,8 +74,8 @@ func (tab table) before() []line {
 	return nil
 }
 
-// valid are arguments of a call that is granted: each the least that its range allows, but for permits,
-// which is 1, and moments, which are the epoch. Repeated ones come so many times.
+// valid are arguments of a call that is granted: each the least that its range allows, but for permits, which is 1, and
+// those of type time, which are the epoch. Repeated ones come so many times.
 func (tab table) valid(groups int) []string {
 	var args []string
 	for _, field := range tab.fields(groups) {
@@ -181,12 +175,6 @@ func malformedValues(field sluice.Field) []string {
 }
 
 // Sixteen digits are the most that any server reads alike, and leading zeros are digits.
-func TestLeadingZerosAreDigits(t *testing.T) {
-	for _, tab := range tables {
-		tab.checkLeadingZeros(t)
-	}
-}
-
 func (tab table) checkLeadingZeros(t testing.TB) {
 	h := startHarness(t, false)
 	h.setTime(epoch)
@@ -199,5 +187,29 @@ func (tab table) checkLeadingZeros(t testing.TB) {
 	}
 	if reply, failed := h.call(tab.script, false, tab.keys, args); failed != "" || reply[0] == 0 {
 		t.Errorf("%s %q: %v, %s; want a grant", tab.script.Name, args, reply, failed)
+	}
+}
+
+// The first and the last value of every argument's range is in it.
+func (tab table) checkRanges(t testing.TB) {
+	groups := 1
+	if tab.script.Group != nil {
+		groups = tab.script.Group.Max
+	}
+	for i, field := range tab.fields(groups) {
+		if field.Type == "str" {
+			continue
+		}
+		for _, n := range []int64{field.Min, field.Max} {
+			h := startHarness(t, false)
+			h.setTime(epoch)
+			args := tab.valid(groups)
+			args[i] = strconv.FormatInt(n, 10)
+			refusal := fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
+			if _, failed := h.call(tab.script, false, tab.keys, args); failed == refusal || strings.Contains(failed,
+				"user_script") {
+				t.Errorf("%s with %s = %d: %s", tab.script.Name, field.Name, n, failed)
+			}
+		}
 	}
 }

@@ -5,17 +5,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/internal/model"
 )
 
-// What may happen to a stored value, script by script: each a command, of which one is drawn. What a value
-// says is damaged, never the order of its entries.
+// What may happen to a stored value, script by script: each a command, of which one is drawn. What a value says is
+// damaged, never the order of its entries.
 
-var notMoments = []string{"x", "", "-1", "1.5", "1e400", "9007199254740992", "99999999999999999"}
+var notTimes = []string{"x", "", "-1", "1.5", "1e400", "9007199254740992", "99999999999999999"}
 
 func listDamages(store model.Store, keys []string, pick int64) [][]string {
 	key := keys[0]
-	bad := notMoments[pick%int64(len(notMoments))]
+	bad := notTimes[pick%int64(len(notTimes))]
 	damages := [][]string{{"SET", key, "x"}}
 	entries := store[key].List
 	switch {
@@ -53,16 +54,17 @@ func gcraDamages(store model.Store, keys []string, pick int64) [][]string {
 		return [][]string{{"RPUSH", key, "x"}}
 	}
 	var damages [][]string
-	moment := epoch + (pick-500)*int64(1e9)
+	at := epoch + (pick-500)*int64(1e9)
 	for _, fields := range []string{
 		"%d:1:1:%[1]d:1s", "%d:0:0:%[1]d:1s", "9007199254740992:0:1:%d:1s", "72057594037927935:0:1:%d:1s",
 		"%d:0:10000001:%[1]d:1s", "%d:16777215:16777215:0:0", "%d:0:1:%[1]d:1h", "%d:6:7:%[1]d:1h", "%d:9999999:10000000:0:0",
 		"5000000000000000:0:3:%d:281474976710655", "%d:0:1:72057594037927935:281474976710655", "%d:0:1:%[1]d:1h:1s:%[1]d",
 		"5000000000000000:2:3:%d:1h:1m:%[1]d", "5000000000000000:2:3:%d:1m:1h:0", "%d:0:1:%[1]d:1h:0:72057594037927935",
 	} {
-		damages = append(damages, []string{"SET", key, bucketState(fmt.Sprintf(fields, moment))})
+		damages = append(damages, []string{"SET", key, packed(fmt.Sprintf("bucket:"+fields, at))})
 	}
-	for _, text := range []string{"", "x", bucketState("0:0:1:0:0"), bucketState("0:0:1:0:0") + "x", bucketState("0:0:1:0:0")[:25]} {
+	full := layout.GCRA(0, 0, 1, 0, 0)
+	for _, text := range []string{"", "x", full, full + "x", full[:25]} {
 		damages = append(damages, []string{"SET", key, text})
 	}
 	return damages
@@ -74,7 +76,7 @@ func ringDamages(store model.Store, keys []string, pick int64) [][]string {
 		return [][]string{{"RPUSH", key, "x"}}
 	}
 	text := store[key].Text
-	damages := [][]string{{"SET", key, ""}, {"SET", key, "x"}, {"SET", key, strings.Repeat("\x00", 24)}}
+	damages := [][]string{{"SET", key, ""}, {"SET", key, "x"}, {"SET", key, layout.SliceRingHeader(0, 0, 0, 0)}}
 	damages = append(damages, []string{"SET", key, text[:max(len(text)-1, 0)]}, []string{"SET", key, text[:len(text)/2]})
 	for at := range min(len(text), 60) {
 		for _, value := range []byte{text[at] ^ 1, text[at] ^ 0x80} {
@@ -108,14 +110,16 @@ func entryDamages(stored model.Value, key string, pick int64) [][]string {
 		return damages
 	}
 	bad := []string{
-		"x", "", bucketEntry(1<<53, 0, 1), bucketEntry(epoch, 0, 0), bucketEntry(epoch, 1<<53-1, 1), bucketEntry(epoch, 0, 1) + "x",
+		"x", "", layout.TokenBucketEntry(1<<53, 0, 1), layout.TokenBucketEntry(epoch, 0, 0), layout.TokenBucketEntry(epoch,
+			1<<53-1, 1), layout.TokenBucketEntry(epoch, 0, 1) + "x",
 	}[pick%6]
 	damages = append(damages, []string{"RPUSH", key, bad})
 	for i := range stored.List {
 		at := strconv.Itoa(i)
 		damages = append(damages,
 			[]string{"LSET", key, at, bad},
-			[]string{"LSET", key, at, bucketEntry(uint64(epoch+(pick-500)*1_000_000), uint64(pick%7), uint64(1+pick%3))},
+			[]string{"LSET", key, at,
+				layout.TokenBucketEntry(uint64(epoch+(pick-500)*1_000_000), uint64(pick%7), uint64(1+pick%3))},
 		)
 	}
 	return damages

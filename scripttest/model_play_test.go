@@ -37,15 +37,15 @@ type player struct {
 	// What edges of the clock are found by.
 	replied, granted, newest, span int64
 	wait, reset                    int64
-	grants                         []int64 // the last moments that permits were granted for
+	grants                         []int64 // the last times that permits were granted for
 
 	calls  int      // so far, for ids
-	played []string // so far, as lines of a time line
+	played []string // so far, as lines of a timeline
 	failed string   // how the last of them was wrong
 }
 
-// play counts the steps it makes by their kinds, and returns the time line up to where machine and model
-// disagreed, or "".
+// play counts the steps it makes by their kinds, and returns the timeline up to where machine and model disagreed, or
+// "".
 func (s subject) play(on machine, seq sequence, kinds map[string]int) (failed string) {
 	on.reset(seq.expire)
 	p := &player{
@@ -67,7 +67,7 @@ func (s subject) play(on machine, seq sequence, kinds map[string]int) (failed st
 	return ""
 }
 
-// often is how often a step is made: calls may come in crowds.
+// often is how often a step is made: calls may come in groups.
 func (st step) often() int {
 	if st.do != "call" {
 		return 1
@@ -117,8 +117,8 @@ func (p *player) move(st step, span int64) {
 	}
 }
 
-// edges are moments around which an answer changes: when permits come free, when nothing is live, and from
-// which on a clock that stepped back finds the state void.
+// edges are times around which an answer changes: when permits come free, when nothing is live, and from which on a
+// clock that stepped back finds the state void.
 func (p *player) edges(span int64) []int64 {
 	const minute = 60_000_000
 	edges := []int64{
@@ -233,7 +233,7 @@ func (p *player) giveBack(st step, keys []string, c config) {
 	p.call(p.subject.back, keys, decimals(c[0], p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script)), c)
 }
 
-// taken is the moment that permits are given back for.
+// taken is the time that permits are given back for.
 func (p *player) taken(st step, c config) int64 {
 	if n := int64(len(p.grants)); st.pick%4 > 0 && n > 0 {
 		return p.grants[st.pick%n]
@@ -267,7 +267,7 @@ func (p *player) call(script *sluice.Script, keys, args []string, c config) {
 	switch {
 	case failed != "" && (failed == want.Err || failed == want.Or):
 	case failed == "" && want.Any && p.subject.plausible(reply, args, p.now):
-		// What it has made of a state without sense is nobody's business.
+		// What it has made of a damaged state does not matter.
 		p.on.do(append([]string{"DEL"}, keys...)...)
 		p.store = p.store.Without(keys...)
 	case failed == "" && want.Err == "" && !want.Any && slices.Equal(reply, want.Reply):
@@ -303,7 +303,7 @@ func kindOf(script *sluice.Script, args []string, reply []int64, failed string) 
 	return "granted"
 }
 
-// compare holds the state against the model's.
+// compare compares the state with the model's.
 func (p *player) compare(kind string) {
 	p.kinds[kind]++
 	if found := p.on.differs(p.store, p.allKeys()); found != "" {
@@ -358,7 +358,7 @@ func (s subject) plausible(reply []int64, args []string, now int64) bool {
 	return reply[0] == 0 || strconv.FormatInt(reply[0], 10) == permits
 }
 
-// line notes a step as a line of a time line.
+// line notes a step as a line of a timeline.
 func (p *player) line(mark string, words []string, want string) {
 	at := time.Duration(p.now-epoch) * time.Microsecond
 	written := make([]string, len(words))

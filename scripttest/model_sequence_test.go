@@ -1,7 +1,9 @@
 package scripttest_test
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -9,8 +11,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/model"
 )
 
-// A sequence is what befalls one limiter. It is drawn as a whole before it is played, so that rapid can
-// shrink it; what depends on the state is left as a choice that the player makes true.
+// A sequence is what happens to one limiter. It is drawn as a whole before it is played, so that rapid can shrink it; what
+// depends on the state is left as a choice that the player makes true.
 type sequence struct {
 	start   int64 // of the clock
 	expire  bool  // TTLs fire
@@ -45,27 +47,18 @@ var (
 		"back within the window and 60s", "back within the window and 60s", "back by years", "back by hours",
 		"on within the window",
 	}
-	deeds = []string{
-		"call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call",
-		"call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call",
-		"evict one", "evict one", "evict all", "evict all", "set", "set", "set", "remove", "remove", "remove", "flush", "damage", "damage",
-		"call",
-	}
+	deeds = slices.Concat(slices.Repeat([]string{"call"}, 32), strings.Split(
+		"evict one,evict one,evict all,evict all,set,set,set,remove,remove,remove,flush,damage,damage,call", ","))
 	amounts  = []string{"1", "1", "1", "0", "0", "2", "3", "all", "all", "all but 1", "too many", "some", "some"}
 	maxWaits = []int64{0, 0, 0, 1, 1000, 1_000_000, 10_000_000, 59_999_999, 60_000_000, 60_000_000}
-	ids      = []string{fresh, fresh, fresh, fresh, fresh, "a", "a", "a", "b", "c", "zed", "4", "4102444800000000", "%d", "\xff\x00", ""}
-	repeats  = append(append(ones(150), 2, 2, 3, 3, 5, 5, 130, 130), ones(150)...)
+	ids      = []string{fresh, fresh, fresh, fresh, fresh, "a", "a", "a", "b", "c", "zed", "4", "4102444800000000", "%d",
+		"\xff\x00", ""}
+	repeats = slices.Concat(ones, []int{2, 2, 3, 3, 5, 5, 130, 130}, ones)
 )
 
-const fresh = "fresh"
+var ones = slices.Repeat([]int{1}, 150)
 
-func ones(n int) []int {
-	some := make([]int, n)
-	for i := range some {
-		some[i] = 1
-	}
-	return some
-}
+const fresh = "fresh"
 
 var anyStep = rapid.Custom(func(t *rapid.T) step {
 	return step{
@@ -83,14 +76,14 @@ var anyStep = rapid.Custom(func(t *rapid.T) step {
 	}
 })
 
-// firstClock is the earliest clock: in the first second of 1970 moments are written with zeros in front, which change
+// firstClock is the earliest clock: in the first second of 1970 times are written with zeros in front, which change
 // nothing but the text.
 const firstClock = 1_000_000
 
-// starts are moments of other sizes than the epoch: a clock that was not set, its sixteenth digit, today.
+// starts are times of other sizes than the epoch: a clock that was not set, its sixteenth digit, today.
 var starts = []int64{epoch, firstClock, 999_999_990_000_000, 1_732_100_000_123_456, epoch}
 
-// sequences draws what may befall the subject's limiter.
+// sequences draws what may happen to the subject's limiter.
 func (s subject) sequences(starts ...int64) *rapid.Generator[sequence] {
 	return rapid.Custom(func(t *rapid.T) sequence {
 		drawn := sequence{start: draw(t, "start", starts...), expire: rapid.Bool().Draw(t, "expire")}
@@ -145,7 +138,7 @@ var subjects = []subject{
 		keys:   [][]string{{"t:x:{u}:sr1"}},
 		config: ringConfig,
 		span:   func(c config) int64 { return c[0] * widest(c) },
-		limit:  leastLimit,
+		limit:  minLimit,
 		args: func(c config, permits, _ int64, _ string) []string {
 			return append(decimals(c[0], permits), decimals(c[1:]...)...)
 		},
@@ -188,7 +181,8 @@ func decimals(numbers ...int64) []string {
 
 var (
 	smallLimits = []int64{3, 1, 2, 5, 10, 40}
-	windows     = []int64{10_000_000, 1000, 1001, 1_000_000, 1_500_000, 3_000_007, 60_000_000, 3_600_000_000, 31_622_400_000_000}
+	windows     = []int64{10_000_000, 1000, 1001, 1_000_000, 1_500_000, 3_000_007, 60_000_000, 3_600_000_000,
+		31_622_400_000_000}
 )
 
 func draw(t *rapid.T, label string, from ...int64) int64 {
@@ -202,7 +196,8 @@ func logConfig(most int64) func(*rapid.T, config) config {
 }
 
 func bucketConfig(t *rapid.T, _ config) config {
-	return config{draw(t, "rate", append(smallLimits, 1_000_000, 300, 300)...), draw(t, "interval", windows...), draw(t, "scope", 0, 1)}
+	return config{draw(t, "rate", append(smallLimits, 1_000_000, 300, 300)...), draw(t, "interval", windows...),
+		draw(t, "scope", 0, 1)}
 }
 
 func gcraConfig(t *rapid.T, _ config) config {
@@ -217,8 +212,8 @@ func gcraConfig(t *rapid.T, _ config) config {
 	return c
 }
 
-// ringConfig is a slice, then a number of slices and a limit for each window. A ring has slices of one length
-// only, and another is tried now and then.
+// ringConfig is a slice, then a number of slices and a limit for each window. A ring has slices of one length only, and
+// another is tried now and then.
 func ringConfig(t *rapid.T, first config) config {
 	slice := draw(t, "slice", 1_000_000, 1000, 1001, 60_000_000, 86_400_000_000)
 	if first != nil && draw(t, "same slice", 1, 1, 1, 1, 1, 0) == 1 {
@@ -242,7 +237,7 @@ func widest(c config) (slices int64) {
 	return slices
 }
 
-func leastLimit(c config) int64 {
+func minLimit(c config) int64 {
 	limit := c[2]
 	for i := 4; i < len(c); i += 2 {
 		limit = min(limit, c[i])

@@ -9,10 +9,11 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-var modelSteps = flag.Int("model", 5000, "how many random steps TestModel and TestServerModel each hold against the model")
+var modelSteps = flag.Int("model", 5000,
+	"how many random steps TestModel and TestServerModel each hold against the model")
 
-// Random sequences of calls and of what befalls a limiter: after each step the reply and what is stored are
-// what the model says, and so is when it expires. A failure is printed as a time line, to be kept in a table.
+// Random sequences of calls and of what happens to a limiter: after each step the reply and what is stored are what the
+// model says, and so is when it expires. A failure is printed as a timeline, to be kept in a table.
 func TestModel(t *testing.T) {
 	for _, s := range subjects {
 		t.Run(s.script.Name, func(t *testing.T) {

@@ -143,8 +143,8 @@ func TestMutantNames(t *testing.T) {
 	}
 }
 
-// TestMutantsAsWritten parses what some mutants show: where a fault stays on its line and leaves no statement
-// out, the line after it is the very tree that the mutant has.
+// TestMutantsAsWritten parses what some mutants show: where a fault stays on its line and leaves no statement out, the
+// line after it is the very tree that the mutant has.
 func TestMutantsAsWritten(t *testing.T) {
 	for _, s := range sluice.All() {
 		script, err := Compile(s.File, s.Source)
@@ -153,7 +153,8 @@ func TestMutantsAsWritten(t *testing.T) {
 		}
 		lines := strings.Split(s.Source, "\n")
 		for m := range script.Mutants() {
-			if m.index%8 != 0 || m.To == "" || strings.HasPrefix(m.To, "local ") || strings.Contains(m.From+m.To, "-") || m.From == "and" || m.From == "or" {
+			if m.index%8 != 0 || m.To == "" || strings.HasPrefix(m.To, "local ") || strings.Contains(m.From+m.To,
+				"-") || m.From == "and" || m.From == "or" {
 				continue
 			}
 			changed := append([]string{}, lines...)

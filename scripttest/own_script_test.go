@@ -42,7 +42,8 @@ func TestOwnScript(t *testing.T) {
 		t.Error(missing)
 	}
 	for m := range script.Mutants() {
-		if mutant, err := m.Compile(); err != nil || scripttest.Failure(t, func(t testing.TB) { checkOwnScript(t, mutant) }) == "" {
+		if mutant, err := m.Compile(); err != nil || scripttest.Failure(t,
+			func(t testing.TB) { checkOwnScript(t, mutant) }) == "" {
 			t.Errorf("survives: %v", m)
 		}
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// A rolling deployment runs two files on the same keys: callers of the old one and of the new one, in any
-// order. Files of one name and one STATE promise that nobody can tell. Here every interleaving of short
-// time lines gives the replies and the store that the old file gives alone.
+// A rolling deployment runs two files on the same keys: callers of the old one and of the new one, in any order. Files
+// of one name and one STATE promise the same answers. Here every interleaving of short timelines gives the replies and
+// the store that the old file gives alone.
 //
-// sluice.All() says which files there are. Until a script has a second version with its STATE, the new file
-// is a copy of the old one with another comment.
+// sluice.All() says which files there are. Until a script has a second version with its STATE, the new file is a copy
+// of the old one with another comment.
 
-// rollings are the time lines, by script; want is what the old file's reply begins with. A version with
-// other arguments than those of v1 needs time lines of its own.
+// rollings are the timelines, by script; want is what the old file's reply begins with. A version with other arguments
+// than those of v1 needs timelines of its own.
 var rollings = map[string][]timeline{
 	"list_log": rollingLogs(""),
 	"zset_log": withIDs(append(rollingLogs(" *"),
@@ -34,18 +34,19 @@ var rollings = map[string][]timeline{
 			{"10s", `3 10s 0 0 *`, "0 0 1s"},
 		}},
 	)),
-	"token_bucket": append(withoutConfig(asBucket(rollingLogs(""))), timeline{"the config, the scopes, and permits of several calls", []line{
-		{"0s", "5 10s 0 2 0", "2 3"},
-		{"1s", "9 1s 1 2 0", "2 1"},
-		{"2s", "9 1s 1 2 0", "0 1 8s"},
-		{"", "!HSET $1 rate 6 interval 10000000 scope 0", ""},
-		{"2s", "9 1s 1 2 0", "2 0"},
-		{"2s", "9 1s 1 1 60s", "1 0 8s"},
-		{"", "!HSET $1 scope 1", ""},
-		{"2s", "9 1s 1 3 0", "3 3"},
-		{"22s", "4 1s 1 0 0", "0 4"},
-		{"22s", "4 1s 1 1 0", "1 3"},
-	}}),
+	"token_bucket": append(withoutConfig(asBucket(rollingLogs(""))),
+		timeline{"the config, the scopes, and permits of several calls", []line{
+			{"0s", "5 10s 0 2 0", "2 3"},
+			{"1s", "9 1s 1 2 0", "2 1"},
+			{"2s", "9 1s 1 2 0", "0 1 8s"},
+			{"", "!HSET $1 rate 6 interval 10000000 scope 0", ""},
+			{"2s", "9 1s 1 2 0", "2 0"},
+			{"2s", "9 1s 1 1 60s", "1 0 8s"},
+			{"", "!HSET $1 scope 1", ""},
+			{"2s", "9 1s 1 3 0", "3 3"},
+			{"22s", "4 1s 1 0 0", "0 4"},
+			{"22s", "4 1s 1 1 0", "1 3"},
+		}}),
 	"token_bucket_set": {{"sets, again, and mends", []line{
 		{"0s", "5 10s 0", "5 10s 0"},
 		{"0s", "6 10s 1", "6 10s 1"},
@@ -207,7 +208,7 @@ func commented(script *sluice.Script) *sluice.Script {
 	return &copied
 }
 
-// roll runs every interleaving of every time line, and says how many there were and what differed.
+// roll runs every interleaving of every timeline, and says how many there were and what differed.
 func (r rolling) roll(t *testing.T) (runs int, failures []string) {
 	t.Helper()
 	tab := table{script: r.old, keys: rollingKeys(r.old)}
@@ -233,13 +234,13 @@ func (r rolling) roll(t *testing.T) (runs int, failures []string) {
 	return runs, append(failures, r.mismatch()...)
 }
 
-// mismatch says why time lines of the old file cannot be those of the new one.
+// mismatch says why timelines of the old file cannot be those of the new one.
 func (r rolling) mismatch() (failures []string) {
 	if len(rollings[r.old.Name]) == 0 {
-		failures = append(failures, r.old.Name+" has no time lines in rollings")
+		failures = append(failures, r.old.Name+" has no timelines in rollings")
 	}
 	if !slices.Equal(names(r.old.Args), names(r.new.Args)) {
-		failures = append(failures, fmt.Sprintf("%s: other arguments with the same STATE: give the new one time lines", r))
+		failures = append(failures, fmt.Sprintf("%s: other arguments with the same STATE: give the new one timelines", r))
 	}
 	if !slices.Equal(r.old.Keys, r.new.Keys) {
 		failures = append(failures, fmt.Sprintf("%s: other keys with the same STATE", r))
@@ -263,15 +264,15 @@ func rollingKeys(script *sluice.Script) []string {
 	return nil
 }
 
-// An interleaving plays a time line with one of two files at each call.
+// An interleaving plays a timeline with one of two files at each call.
 type interleaving struct {
 	table
 	on    *harness
 	files [2]*sluice.Script
 }
 
-// run returns what each line gave, and the store at the end. The bits of order choose the file, the first
-// call's lowest.
+// run returns what each line gave, and the store at the end. The bits of order choose the file, the first call's
+// lowest.
 func (p *interleaving) run(tl timeline, order int) (gave []string) {
 	p.on.redis.FlushAll()
 	now := int64(epoch)
@@ -308,7 +309,7 @@ func (p *interleaving) call(script *sluice.Script, args []string) string {
 	return strings.Trim(rendered(reply), "[]")
 }
 
-// asWanted holds the old file alone against what the lines want, so that they do what they are for.
+// asWanted compares the replies of the old file alone with what the lines want.
 func asWanted(tl timeline, gave []string) (failures []string) {
 	for i, l := range tl.lines {
 		var want []string
@@ -316,7 +317,8 @@ func asWanted(tl timeline, gave []string) (failures []string) {
 			want = append(want, inMicroseconds(word))
 		}
 		if !strings.HasPrefix(gave[i]+" ", strings.Join(want, " ")) {
-			failures = append(failures, fmt.Sprintf("%s, line %d: %s\n got  %s\n want %s ..", tl.name, i+1, l.do, gave[i], l.want))
+			failures = append(failures,
+				fmt.Sprintf("%s, line %d: %s\n got  %s\n want %s ..", tl.name, i+1, l.do, gave[i], l.want))
 		}
 	}
 	return failures
@@ -330,7 +332,7 @@ func differing(tl timeline, order, calls int, alone, mixed []string) string {
 	}
 	for i, l := range append(slices.Clone(tl.lines), line{do: "the store at the end"}) {
 		if alone[i] != mixed[i] {
-			return fmt.Sprintf("%s, old and new files in the order %s: line %d: %s\n the old file alone  %s\n interleaved         %s",
+			return fmt.Sprintf("%s, files in the order %s: line %d: %s\n the old file alone  %s\n interleaved         %s",
 				tl.name, &files, i+1, l.do, alone[i], mixed[i])
 		}
 	}
@@ -340,13 +342,19 @@ func differing(tl timeline, order, calls int, alone, mixed []string) string {
 // A next version that keeps STATE and not its meaning is caught, and one that keeps both is not.
 func TestRollingDeployCatches(t *testing.T) {
 	for _, c := range []struct{ script, fault, old, new, says string }{
-		{"list_log", "milliseconds", `local entry = clock[1] .. string.format("%06d", clock[2])`, `local entry = string.format("%.0f", math.floor(due / 1000))`, "line"},
-		{"list_log", "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1", "the store"},
+		{"list_log", "milliseconds", `local entry = clock[1] .. string.format("%06d", clock[2])`,
+			`local entry = string.format("%.0f", math.floor(due / 1000))`, "line"},
+		{"list_log", "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1",
+			"the store"},
 		{"zset_log", "ids named otherwise", `due_text, id .. "||" .. k`, `due_text, id .. "|" .. k`, "BADARG id"},
-		{"token_bucket", "totals after a grant, not before it", "struct.pack(\">I8I8I4\", due, total, granted)", "struct.pack(\">I8I8I4\", due, total + granted, granted)", "line"},
-		{"gcra", "the limit is not stored", `struct.pack(">I7I3I3I7I6", now + ahead, part, limit,`, `struct.pack(">I7I3I3I7I6", now + ahead, part, 10000000,`, "line"},
-		{"slice_ring", "the current slice's total is that behind it", "struct.pack(\">I6I6\", current,", "struct.pack(\">I6I6\", current + 1,", "line"},
-		{"slice_ring_return", "the total stays", `redis.call("SETRANGE", ring, 18, struct.pack(">I6", (total - returned) % wrap))`, "", "line"},
+		{"token_bucket", "totals after a grant, not before it", "struct.pack(\">I8I8I4\", due, total, granted)",
+			"struct.pack(\">I8I8I4\", due, total + granted, granted)", "line"},
+		{"gcra", "the limit is not stored", `struct.pack(">I7I3I3I7I6", now + ahead, part, limit,`,
+			`struct.pack(">I7I3I3I7I6", now + ahead, part, 10000000,`, "line"},
+		{"slice_ring", "the current slice's total is that behind it", "struct.pack(\">I6I6\", current,",
+			"struct.pack(\">I6I6\", current + 1,", "line"},
+		{"slice_ring_return", "the total stays",
+			`redis.call("SETRANGE", ring, 18, struct.pack(">I6", (total - returned) % wrap))`, "", "line"},
 		{"token_bucket_set", "leaves the TTL", `redis.pcall("PERSIST", config)`, "0", "the store at the end"},
 	} {
 		t.Run(c.script+"/"+c.fault, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// The tests of this file step the clock of a real server, and run the scripts on it as they are: TIME, TTLs
-// and active expiry are the server's own.
+// The tests of this file step the clock of a real server, and run the scripts on it as they are: TIME, TTLs and active
+// expiry are the server's own.
 
 // steppedServer is a target whose clock the test steps.
 type steppedServer struct {
@@ -37,11 +37,7 @@ func (s steppedServer) setTime(us int64) { s.clock.Set(time.UnixMicro(us)) }
 
 // call runs the script's own bytes and leaves its keys the TTLs that it gave them.
 func (s steppedServer) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
-	words := make([]any, len(args))
-	for i, arg := range args {
-		words[i] = arg
-	}
-	reply, err := s.limits.Call(context.Background(), script, keys, words...)
+	reply, err := s.limits.Call(context.Background(), script, keys, anys(args)...)
 	if err != nil {
 		return nil, serverText(err)
 	}
@@ -50,14 +46,12 @@ func (s steppedServer) call(script *sluice.Script, _ bool, keys, args []string) 
 
 func TestServerClockTimelines(t *testing.T) {
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
-		for _, tab := range tables {
-			t.Run(tab.script.Name, func(t *testing.T) {
-				tab.run(t, func(t *testing.T) target {
-					s.do("FLUSHALL")
-					return s
-				})
+		eachTable(t, func(t *testing.T, tab table) {
+			tab.run(t, func(t *testing.T) target {
+				s.do("FLUSHALL")
+				return s
 			})
-		}
+		})
 	})
 }
 
@@ -97,7 +91,7 @@ var clockedScripts = []clocked{
 		}},
 }
 
-// cycle is how long after a grant the limiter is as new.
+// cycle is how long after a grant the limiter is full again.
 func (of clocked) cycle(window time.Duration) time.Duration {
 	if of.ring {
 		return window + window/clockSlices
@@ -130,31 +124,33 @@ type trial struct {
 	voided  int64         // steps that make state void: each may let one extra limit through
 	ahead   int64         // steps on: they too, by the true clock
 	booked  int64         // permits that were granted for later
-	latest  int64         // the latest moment in byClock since state was void
+	latest  int64         // the latest time in byClock since state was void
 }
 
 func (tr *trial) errorf(format string, args ...any) {
 	tr.failures = append(tr.failures, fmt.Sprintf(format, args...))
 }
 
-// A said is a reply: moments are the server's.
+// A said is a reply: times are the server's.
 type said struct {
 	granted, remaining int64
 	wait, resetAfter   time.Duration
 	now                int64
 }
 
-// ready is the moment that a reply's wait ends.
+// ready is the time that a reply's wait ends.
 func (s said) ready() int64 { return s.now + s.wait.Microseconds() }
 
 func (tr *trial) ask(permits int64, maxWait time.Duration) said {
-	args := tr.of.args(inMicroseconds(tr.window.String()), strconv.FormatInt(permits, 10), inMicroseconds(maxWait.String()))
+	args := tr.of.args(inMicroseconds(tr.window.String()), strconv.FormatInt(permits, 10),
+		inMicroseconds(maxWait.String()))
 	reply, failed := tr.on.call(tr.of.script, permits == 0, tr.of.keys, args)
 	if failed != "" {
 		tr.errorf("%d permits: %s", permits, failed)
 		return said{}
 	}
-	s := said{reply[0], reply[1], time.Duration(reply[2]) * time.Microsecond, time.Duration(reply[3]) * time.Microsecond, reply[4]}
+	s := said{reply[0], reply[1], time.Duration(reply[2]) * time.Microsecond, time.Duration(reply[3]) * time.Microsecond,
+		reply[4]}
 	if s.granted > 0 {
 		// While the clock is behind, the ring counts in its last slice, and the logs grant nothing.
 		tr.latest = max(tr.latest, s.ready())
@@ -194,13 +190,13 @@ func (tr *trial) step(d time.Duration) {
 
 func (tr *trial) pass(d time.Duration) { tr.on.clock.Step(d) }
 
-// voids tells whether what was written before a step is further ahead than it may be; within, whether
-// the step must let nothing extra through.
+// voids tells whether what was written before a step is further ahead than it may be; within, whether the step must let
+// nothing extra through.
 func (tr *trial) voids(step time.Duration) bool  { return -step > tr.window+60*time.Second }
 func (tr *trial) within(step time.Duration) bool { return step < 0 && !tr.voids(step) }
 
-// audit holds the grants against the limit. By the server's clock one extra limit may come through where
-// state is void; by the true clock, where a step passes time early too.
+// audit compares the grants with the limit. By the server's clock one extra limit may come through where state is void;
+// by the true clock, where a step passes time early too.
 func (tr *trial) audit() {
 	if over := tr.over(tr.byClock, 1+tr.voided); over != "" {
 		tr.errorf("by the server's clock: %s", over)
@@ -210,13 +206,13 @@ func (tr *trial) audit() {
 	}
 }
 
-// over names an interval that holds more than so many limits. Where permits trickle they come back
-// meanwhile, and what was booked before a step trickles beside what is granted after it.
+// over names an interval that holds more than so many limits. Where permits trickle they come back meanwhile, and what
+// was booked before a step trickles beside what is granted after it.
 func (tr *trial) over(acts []act, limits int64) string {
 	acts = slices.Clone(acts)
 	slices.SortFunc(acts, func(a, b act) int { return int(a.at - b.at) })
 	if !tr.of.trickles {
-		if held := mostInWindow(acts, tr.window); held > limits*clockLimit {
+		if held := maxInWindow(acts, tr.window); held > limits*clockLimit {
 			return fmt.Sprintf("%d permits in a window, want at most %d", held, limits*clockLimit)
 		}
 		return ""
@@ -237,9 +233,9 @@ func (tr *trial) over(acts []act, limits int64) string {
 	return ""
 }
 
-// expiry holds the TTLs after a grant against point 11 of the contract: no key is gone before the limiter is
-// as new, and none stays for longer than two milliseconds, a config than a tenth of a second. Redis
-// drops a key when its millisecond is over.
+// expiry checks the TTLs after a grant (point 11 of the contract): no key is gone before the limiter is full
+// again, and none stays for longer than two milliseconds, a config than a tenth of a second. Redis drops a key when its
+// millisecond is over.
 func (tr *trial) expiry(s said) {
 	if tr.runs {
 		tr.on.clock.Stop()
@@ -275,8 +271,8 @@ func clockSteps(window time.Duration) map[string]time.Duration {
 	}
 }
 
-// TestServerClockSteps has every script meet every step, on a clock that runs and on one that stands: when
-// its limit is used up, half used, and booked ahead; and then the same step the other way.
+// TestServerClockSteps has every script meet every step, on a clock that runs and on one that stands: when its limit is
+// used up, half used, and booked ahead; and then the same step the other way.
 func TestServerClockSteps(t *testing.T) {
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
 		steps, grants := 0, 0
@@ -345,7 +341,7 @@ var beginnings = map[string]func(tr *trial) said{
 	},
 }
 
-// meet steps the clock and back, and holds what the limiter then grants against point 13 of the contract.
+// meet steps the clock and back, and checks what the limiter then grants (point 13 of the contract).
 func (tr *trial) meet(step time.Duration, before said) {
 	tr.check(step, before)
 	tr.check(-step, tr.ask(0, 0))
@@ -381,18 +377,28 @@ func (tr *trial) check(step time.Duration, before said) {
 // TestServerClockCatches is TestServerClockSteps with copies of scripts that are broken in what it is for.
 func TestServerClockCatches(t *testing.T) {
 	broken := []struct{ script, fault, old, new, says string }{
-		{"list_log", "a log from far ahead stays", "if newest > now + granted_under + slack then newest = nil end", "", "it begins afresh"},
-		{"list_log", "a log from a little ahead is dropped", "newest > now + window + 120000000 then", "newest > now then newest = nil elseif false then", "want up to"},
-		{"list_log", "a TTL from now, not from what is booked", "math.ceil((due + window)", "math.ceil((now + window)", "before it stops to matter"},
-		{"list_log", "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1", "after a grant"},
-		{"zset_log", "a log from far ahead stays", "void = newest > now + granted_under + slack", "void = false", "it begins afresh"},
-		{"zset_log", "a log from a window and 60 s ahead is dropped", "if void or newest and newest <= expired then", "if newest and (newest > now + window + 59999999 or newest <= expired) then", "want up to"},
-		{"token_bucket", "a TTL that rounds down", "math.ceil((due + interval) / 1000)", "math.floor((due + interval) / 1000) - 1", "before it stops to matter"},
-		{"gcra", "a bucket from far ahead stays", " and now >= written - widest - 60000000", "", "it begins afresh"},
-		{"gcra", "a bucket from a little ahead is dropped", "written - widest - 60000000", "written", "want up to"},
-		{"gcra", "a TTL a second too long", "(reset_after + -reset_after % 1000) / 1000", "math.ceil(reset_after / 1000) + 1000", "after it stops to matter"},
-		{"slice_ring", "a ring from far ahead stays", " and (ahead <= stored_size * slice or ahead <= widest * slice)", "", "it begins afresh"},
-		{"slice_ring", "a clock that is behind begins afresh", "current - stored_last < stored_size", "current >= stored_last and current - stored_last < stored_size", "want up to"},
+		{"list_log", "a log from far ahead stays", "if newest > now + granted_under + slack then newest = nil end", "",
+			"it begins afresh"},
+		{"list_log", "a log from a little ahead is dropped", "newest > now + window + slack then",
+			"newest > now then newest = nil elseif false then", "want up to"},
+		{"list_log", "a TTL from now, not from what is booked", "math.ceil((due + window)", "math.ceil((now + window)",
+			"before it stops to matter"},
+		{"list_log", "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1",
+			"after a grant"},
+		{"zset_log", "a log from far ahead stays", "void = newest > now + granted_under + slack", "void = false",
+			"it begins afresh"},
+		{"zset_log", "a log from a window and 60 s ahead is dropped", "if void or newest and newest <= expired then",
+			"if newest and (newest > now + window + 59999999 or newest <= expired) then", "want up to"},
+		{"token_bucket", "a TTL that rounds down", "math.ceil((due + interval) / 1000)",
+			"math.floor((due + interval) / 1000) - 1", "before it stops to matter"},
+		{"gcra", "a bucket from far ahead stays", " and now >= written - widest - slack", "", "it begins afresh"},
+		{"gcra", "a bucket from a little ahead is dropped", "written - widest - slack", "written", "want up to"},
+		{"gcra", "a TTL a second too long", "math.ceil(reset_after / 1000)", "math.ceil(reset_after / 1000) + 1000",
+			"after it stops to matter"},
+		{"slice_ring", "a ring from far ahead stays", " and (ahead <= stored_size * slice or ahead <= widest * slice)", "",
+			"it begins afresh"},
+		{"slice_ring", "a clock that is behind begins afresh", "current - stored_last < stored_size",
+			"current >= stored_last and current - stored_last < stored_size", "want up to"},
 	}
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
 		for _, b := range broken {
@@ -423,8 +429,8 @@ func edited(t testing.TB, script *sluice.Script, old, new string) *sluice.Script
 	return &copied
 }
 
-// TestServerClockStands has a clock stand still: the limit is all that is granted, and what comes free, comes
-// free to the microsecond.
+// TestServerClockStands has a clock stand still: the limit is all that is granted, and what comes free, comes free to
+// the microsecond.
 func TestServerClockStands(t *testing.T) {
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
 		for _, of := range clockedScripts {
@@ -457,9 +463,9 @@ func TestServerClockStands(t *testing.T) {
 	})
 }
 
-// TestServerClockExpires: every key is there, and the same, to the last microsecond in which the limiter is not
-// as new, and two milliseconds later it is gone, a config a tenth of a second later: for who asks, and soon
-// where nobody does.
+// TestServerClockExpires: every key is there, and the same, until the microsecond before the limiter is full again. Two
+// milliseconds later it is gone, and a config a tenth of a second later: at once when a call asks for it, and soon when
+// none does.
 func TestServerClockExpires(t *testing.T) {
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
 		for _, of := range clockedScripts {
@@ -486,8 +492,8 @@ func TestServerClockExpires(t *testing.T) {
 	})
 }
 
-// gone tells whether the server has none of the keys: at once when they are asked for, or soon on a clock
-// that runs, by which servers before Redis 6.2 time their work.
+// gone tells whether the server has none of the keys: at once when they are asked for, or soon on a clock that runs, by
+// which servers before Redis 6.2 time their work.
 func (s steppedServer) gone(keys []string, asked bool) bool {
 	if asked {
 		return s.do(append([]string{"EXISTS"}, keys...)...) == "0"
@@ -517,8 +523,8 @@ func TestServerClockLeavesTheOperatorsConfig(t *testing.T) {
 	})
 }
 
-// TestServerClockChanges: a changed limit, window or burst takes what there is into account, also after a step
-// back. The limiter is used up, steps, and is asked for as much as it gives under the changed arguments.
+// TestServerClockChanges: a changed limit, window or burst takes what there is into account, also after a step back.
+// The limiter is used up, steps, and is asked for as much as it gives under the changed arguments.
 func TestServerClockChanges(t *testing.T) {
 	const window = 10 * time.Second
 	changes := []struct {

@@ -1,10 +1,14 @@
 package scripttest_test
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
+	"github.com/sluice-redis/sluice/scripttest"
 )
 
 // slice taken permits -> returned
@@ -69,7 +73,7 @@ var sliceRingReturnV1 = table{
 			{"3s", "1s @2s 1", "0"},
 			{"3s", "slice_ring 1s 0 5 9", "0 7 0 5s 2"},
 		}},
-		{"a ring that is gone, or begun anew", []line{
+		{"a ring that is gone, or begun again", []line{
 			{"0s", "1s @0s 1", "0"},
 			{"", "!EXISTS $1", "0"},
 			{"0s", "slice_ring 1s 3 3 9", "3 6 0 3s 3"},
@@ -87,8 +91,8 @@ var sliceRingReturnV1 = table{
 			{"2.999s", "1s @0s 1", "1"},
 			{"3s", "slice_ring 1s 9 3 9", "9 0 0 3s 9"},
 		}},
-		// The permits of a clock behind are counted in the ring's last slice: giving them back to their own
-		// moment finds nothing, or what others have taken in that slice. The windows hold too many then, and never too few.
+		// The permits of a clock behind are counted in the ring's last slice: giving them back to their own time finds
+		// nothing, or what others have taken in that slice. The windows hold too many then, and never too few.
 		{"permits granted while the clock was behind", []line{
 			{"5s", "slice_ring 1s 1 4 9", "1 8 0 4s 1"},
 			{"3s", "slice_ring 1s 2 4 9", "2 6 0 6s 3"},
@@ -145,8 +149,8 @@ var sliceRingReturnV1 = table{
 			{"3s", "slice_ring 1s 0 1 9 2 1000 3 1000 4 1000000000", "0 0 1s 4s 0 255 255 1000000255"},
 			{"3s", "1s @2s 255", "255"},
 			{"3s", "1s @0s 999999999", "999999999"},
-			{"", "!GETRANGE $1 18 58", "\x00\x00\x00\x00\x00\x01" + "\x00\x00\x00\x00\x00\x07\x00" + "\x00\x00\x00\x00\x00\x17\x01" +
-				"\x00\x00\x00\x00\x00\x17\x02" + "\x00\x00\x00\x00\x00\x17\x03" + "\x00\x00\x00\x00\x00\x07\x00"},
+			{"", "!GETRANGE $1 18 58",
+				layout.Integer(6, 1) + cell(0, 0) + cell(1, 1) + cell(1, 2) + cell(1, 3) + cell(0, 0)},
 			{"3s", "slice_ring 1s 1 5 1", "0 0 2s 5s 1"},
 		}},
 		{"the expiry stays", []line{
@@ -173,11 +177,11 @@ var sliceRingReturnV1 = table{
 			{"0s", "slice_ring 1s 1 3 9", "1 8 0 3s 1"},
 			{"", "!SETRANGE $1 6 x", "45"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
-			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x00\x00", "45"},
+			{"", "!SETRANGE $1 6 " + layout.Integer(6, 0), "45"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
-			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x11", "45"},
+			{"", "!SETRANGE $1 6 " + layout.Integer(6, 10001), "45"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want 1..10000 slices"},
-			{"", "!SETRANGE $1 6 \x00\x00\x00\x00\x27\x10", "45"},
+			{"", "!SETRANGE $1 6 " + layout.Integer(6, 10000), "45"},
 			{"0s", "1s @0s 1", "BADSTATE ring: want a total and a link for each slice"},
 		}},
 		{"a ring that is longer by its header than by its bytes", []line{
@@ -189,27 +193,120 @@ var sliceRingReturnV1 = table{
 }
 
 // Whatever byte of a ring is damaged, a return ends: with BADSTATE and the bytes as they were, or an answer.
-func TestReturnToDamagedRingEnds(t *testing.T) { checkReturnToDamagedRingEnds(t) }
-
 func checkReturnToDamagedRingEnds(t testing.TB) {
 	back := compile(t, sluice.SliceRingReturnV1.File, sluice.SliceRingReturnV1.Source)
-	for position := range 24 + 7*4 {
-		for _, value := range []byte{0, 1, 0x7f, 0x80, 0xff} {
-			r, at := ring(t, 4)
-			for s := range int64(6) {
-				at(s)
-			}
-			stored, _ := r.Do("GET", ringKey)
-			damaged := []byte(stored.(string))
-			damaged[position] = value
-			_, _ = r.Do("SET", ringKey, damaged)
-			for _, taken := range []int{5000, 3999, 2000, 9000} {
-				before := r.Snapshot()
-				result := back.Run(r, []string{ringKey}, []string{"1000", strconv.Itoa(epoch + taken), "2"})
-				if granted(&sluice.SliceRingReturnV1, result) == 0 && r.Snapshot() != before {
-					t.Errorf("byte %d = %#x, taken at %d: %v and the store changed", position, value, taken, result.Err)
-				}
+	eachDamagedRing(t, func(name string, r *scripttest.Redis, _ func(slice int64) scripttest.Result) {
+		for _, taken := range []int{5000, 3999, 2000, 9000} {
+			before := r.Snapshot()
+			result := back.Run(r, []string{ringKey}, []string{"1000", strconv.Itoa(epoch + taken), "2"})
+			if granted(&sluice.SliceRingReturnV1, result) == 0 && r.Snapshot() != before {
+				t.Errorf("%s, taken at %d: %v and the store changed", name, taken, result.Err)
 			}
 		}
+	})
+}
+
+// A return never makes slice_ring grant more: whatever is given back, however the clock steps within a window and 60 s,
+// what was granted and not given back never exceeds the limit of a window.
+func TestReturnsGrantNothingExtra(t *testing.T) {
+	if found := maxKept(t, &sluice.SliceRingReturnV1); found != keepLimit {
+		t.Errorf("at most %d in a window, want %d", found, keepLimit)
 	}
+}
+
+// Given back to another slice than that in which they were taken, more is kept.
+func TestReturnsToTheLastSliceGrantExtra(t *testing.T) {
+	toLast := edited(t, &sluice.SliceRingReturnV1, "math.floor(taken / slice)", "last")
+	if found := maxKept(t, toLast); found <= keepLimit {
+		t.Errorf("at most %d in a window: the audit does not see what is wrong", found)
+	}
+}
+
+const (
+	keepSlice  = int64(time.Second / time.Microsecond)
+	keepSlices = 8
+	keepLimit  = 20
+	// keepBack is how far the clock steps back.
+	keepBack = keepSlices*keepSlice + 60_000_000
+)
+
+// keeper takes permits of a ring and gives some of them back.
+type keeper struct {
+	t            testing.TB
+	on           *harness
+	back         *sluice.Script
+	random       *rand.Rand
+	now, highest int64
+	last         int64 // the last slice that a permit was counted in
+	kept         []keeping
+}
+
+// keeping is what is left of one grant.
+type keeping struct{ taken, counted, permits int64 }
+
+// maxKept is the most permits in a window that were granted and not given back.
+func maxKept(t testing.TB, back *sluice.Script) (most int64) {
+	random := rand.New(rand.NewPCG(4, 4))
+	for range 60 {
+		k := &keeper{t: t, on: startHarness(t, true), back: back, random: random, now: epoch, highest: epoch}
+		for range 150 {
+			k.move()
+			if len(k.kept) > 0 && random.IntN(2) == 0 {
+				k.giveBack()
+			} else {
+				k.take()
+			}
+			most = max(most, k.held())
+		}
+	}
+	return most
+}
+
+func (k *keeper) move() {
+	switch k.random.IntN(12) {
+	case 0:
+		k.now += k.random.Int64N(3 * keepSlices * keepSlice)
+	case 1:
+		k.now = max(k.now-k.random.Int64N(keepBack), k.highest-keepBack)
+	default:
+		k.now += k.random.Int64N(keepSlice)
+	}
+	k.highest = max(k.highest, k.now)
+	k.on.setTime(k.now)
+}
+
+func (k *keeper) take() {
+	reply := k.call(&sluice.SliceRingV1, keepSlice, 1+k.random.Int64N(5), keepSlices, keepLimit)
+	if reply[0] > 0 {
+		k.last = max(k.last, k.now/keepSlice)
+		k.kept = append(k.kept, keeping{k.now, k.last, reply[0]})
+	}
+}
+
+// giveBack returns some of one of the last grants.
+func (k *keeper) giveBack() {
+	of := &k.kept[len(k.kept)-1-k.random.IntN(min(len(k.kept), 4))]
+	if of.permits > 0 {
+		permits := 1 + k.random.Int64N(of.permits)
+		k.call(k.back, keepSlice, of.taken, permits)
+		of.permits -= permits
+	}
+}
+
+func (k *keeper) call(script *sluice.Script, args ...int64) []int64 {
+	reply, failed := k.on.call(script, false, sliceRingV1.keys, decimals(args...))
+	if failed != "" {
+		k.t.Fatal(failed)
+	}
+	return reply
+}
+
+// held is what the last window holds of what was kept.
+func (k *keeper) held() (permits int64) {
+	for _, of := range k.kept {
+		if of.counted > k.last-keepSlices {
+			permits += of.permits
+		}
+	}
+	return permits
 }

@@ -1,9 +1,16 @@
 package scripttest_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
+	"testing"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
+	"github.com/sluice-redis/sluice/scripttest"
 )
 
 // slice permits slices_1 limit_1 ... -> granted remaining wait reset_after count_1 ...
@@ -106,7 +113,7 @@ var sliceRingV1 = table{
 			{"11s", "1s 1 13 5", "1 1 0 13s 4"},
 			{"14s", "1s 0 13 5 4 5", "0 3 0 10s 2 1"},
 		}},
-		{"a ring that all slices have left is as new for a longer one", []line{
+		{"a ring that all slices have left is replaced by a longer one", []line{
 			{"0s", "1s 2 2 5", "2 3 0 2s 2"},
 			{"1.9s", "1s 0 10 5", "0 3 0 8.1s 2"},
 			{"2s", "1s 0 10 5", "0 5 0 0 0"},
@@ -331,4 +338,289 @@ var sliceRingV1Links = []timeline{
 		{"0s", "1s 1 3 1", "BADSTATE ring: want a total and a link for each slice"},
 		{"0s", "1s 1 3 2", "1 0 0 3s 2"},
 	}},
+}
+
+var sliceRingV1Edges = []timeline{
+	{"permits above a limit can never be granted", []line{
+		{"0s", "1s 3 3 2", "BADARG permits: want up to every limit"},
+		{"0s", "1s 3 3 4 5 2 6 4", "BADARG permits: want up to every limit"},
+		{"0s", "1s 3 3 3 5 4", "3 0 0 5s 3 3"},
+	}},
+	{"the window that is full for longest decides, wherever it stands", []line{
+		{"0s", "1s 3 5 3 2 3", "3 0 0 5s 3 3"},
+		{"0s", "1s 1 5 3 2 3", "0 0 5s 5s 3 3"},
+		{"0s", "1s 1 2 3 5 3", "0 0 5s 5s 3 3"},
+	}},
+	{"the largest limit is what remains", []line{
+		{"0s", "1s 0 3 1000000000", "0 1000000000 0 0 0"},
+	}},
+	{"totals wrap at 2^44", []line{
+		{"0s", "!SET $1 " + ringOf(3, 0, 1<<44-1, 1<<44-1, 1<<44-1, 1<<44-1), "OK"},
+		{"0s", "1s 0 3 9", "0 9 0 3s 0"},
+		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
+		{"0s", "1s 2 3 9", "2 6 0 3s 3"},
+		{"1s", "1s 2 3 9", "2 4 0 3s 5"},
+		{"3s", "1s 0 3 9", "0 7 0 1s 2"},
+		{"3s", "!SET $1 " + ringOf(3, 3, 1, 1<<44-2, 1<<44-2, 1<<44-2), "OK"},
+		{"3s", "1s 0 3 9", "0 6 0 3s 3"},
+	}},
+	{"what is stored of each slice", []line{
+		{"0s", "1s 2 3 9", "2 7 0 3s 2"},
+		{"", "!GETRANGE $1 18 44", layout.Integer(6, 2) + strings.Repeat(cell(0, 0), 3)},
+		{"2s", "1s 1 3 9", "1 6 0 3s 3"},
+		{"", "!GETRANGE $1 18 44", layout.Integer(6, 3) + cell(0, 0) + strings.Repeat(cell(2, 2), 2)},
+		{"2s", "slice_ring_return 1s @0s 1", "1"},
+		{"", "!GETRANGE $1 18 44", layout.Integer(6, 2) + cell(0, 0) + strings.Repeat(cell(1, 2), 2)},
+	}},
+	{"a narrow window was empty a microsecond ago", []line{
+		{"0s", "1s 1 10 9", "1 8 0 10s 1"},
+		{"1s", "1s 0 1 9", "0 9 0 0 0"},
+		{"1.000001s", "1s 0 1 9", "0 9 0 0 0"},
+	}},
+	{"a size that is no size", []line{
+		{"0s", "!SET $1 " + ringOf(0, 0, 0), "OK"},
+		{"0s", "1s 1 3 9", "BADSTATE ring: want 1..10000 slices"},
+		{"0s", "!SET $1 " + ringOf(10001, 0, 0), "OK"},
+		{"0s", "1s 1 3 9", "BADSTATE ring: want 1..10000 slices"},
+	}},
+	{"the totals of a ring end too soon for it to be lengthened", []line{
+		{"0s", "!SET $1 " + cut(ringOf(3, 0, 1, 0, 0, 0)), "OK"},
+		{"0s", "1s 1 1 9", "1 7 0 1s 2"},
+		{"0s", "1s 1 1 9 4 9", "BADSTATE ring: want a total and a link for each slice"},
+	}},
+	{"the totals of a ring end too soon for a wait", []line{
+		{"0s", "!SET $1 " + cut(ringOf(3, 0, 1, 1, 0, 0)), "OK"},
+		{"0s", "1s 0 3 1", "BADSTATE ring: want a total and a link for each slice"},
+	}},
+	{"what stands behind the ring does not matter", []line{
+		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
+		{"", "!APPEND $1 xxxxxxxxxxxx", "57"},
+		{"0s", "1s 1 5 9", "1 7 0 5s 2"},
+		{"4s", "1s 1 5 9", "1 6 0 5s 3"},
+	}},
+	{"a wider window asks a ring of three slices", []line{
+		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
+		{"1s", "1s 1 3 9", "1 7 0 3s 2"},
+		{"2s", "1s 1 3 9", "1 6 0 3s 3"},
+		{"2s", "1s 0 10 9", "0 6 0 10s 3"},
+		{"3s", "1s 1 3 9", "1 6 0 3s 3"},
+		{"3s", "1s 0 10 9", "0 6 0 10s 3"},
+		{"4s", "1s 0 10 9", "0 6 0 9s 3"},
+	}},
+	{"a narrow window is empty before the ring is", []line{
+		{"0s", "1s 1 10 9", "1 8 0 10s 1"},
+		{"1.5s", "1s 0 2 9", "0 8 0 500ms 1"},
+		{"2s", "1s 0 2 9", "0 9 0 0 0"},
+		{"5s", "1s 0 2 9", "0 9 0 0 0"},
+	}},
+}
+
+// ringOf is a ring with slices of a second; the last slice is so many behind the epoch. Each slice links to itself,
+// which says nothing of the next.
+func ringOf(size, last, total int64, totals ...int64) string {
+	last += epoch / 1_000_000
+	ring := layout.SliceRingHeader(1_000_000, uint64(size), uint64(last), uint64(total))
+	for i, n := range totals {
+		ring += layout.SliceRingCell(uint64(n), uint64(last-(last-int64(i))%size))
+	}
+	return ring
+}
+
+// cell is that of a ring with slices of a second; the first slice with permits is so many after the epoch.
+func cell(total, slice uint64) string { return layout.SliceRingCell(total, epoch/1_000_000+slice) }
+
+// cut is a text without its last byte.
+func cut(text string) string { return text[:len(text)-1] }
+
+// ringInstructions is what any call of slice_ring with one window ends within: about twice what the dearest of those
+// below takes. The script has no loop over slices: the gap is cleared by string.rep.
+const ringInstructions = 2500
+
+const ringKey = "t:x:{u}:sr1:1000" // slices of a millisecond, the shortest
+
+func ring(t testing.TB, slices int) (*scripttest.Redis, func(slice int64) scripttest.Result) {
+	r := scripttest.Start(t)
+	r.NeverExpire(true)
+	script := compile(t, sluice.SliceRingV1.File, sluice.SliceRingV1.Source)
+	script.Budget = ringInstructions
+	return r, func(slice int64) scripttest.Result {
+		r.SetTime(epoch + slice*1000)
+		return script.Run(r, []string{ringKey}, []string{"1000", "1", strconv.Itoa(slices), "1000000"})
+	}
+}
+
+// For every gap the call ends within the stated instructions, counts what is still in the window, and nothing that is
+// older.
+func checkRingGapEnds(t testing.TB) {
+	for _, size := range []int{1, 2, 3, 60, 3600, 10000} {
+		for _, gap := range []int64{
+			0, 1, 2, int64(size) - 1, int64(size), int64(size) + 1, 2 * int64(size), 2*int64(size) + 1, 1_000_000_000_000,
+			-1, -2, -int64(size), -int64(size) - 59_999, -int64(size) - 60_000, -int64(size) - 60_001, -1_000_000_000_000,
+		} {
+			sub(t, fmt.Sprintf("size %d gap %d", size, gap), func(t testing.TB) {
+				_, at := ring(t, size)
+				// Every slice of the ring holds one permit, slice 0 the newest.
+				for s := -int64(min(size, 5)) + 1; s <= 0; s++ {
+					if result := at(s); result.Err != nil {
+						t.Fatal(result.Err)
+					}
+				}
+				filled := int64(min(size, 5))
+				result := at(gap)
+				if result.Err != nil {
+					t.Fatalf("%d instructions: %v", result.Instructions, result.Err)
+				}
+				if got, want := result.Reply.([]any)[5], liveAfter(gap, int64(size), filled)+1; got != want {
+					t.Errorf("count %v, want %d", got, want)
+				}
+				// And the slices that were skipped stay clear for a lap to come.
+				for s := max(gap, 0) + 1; s <= max(gap, 0)+min(int64(size), 5); s++ {
+					if result = at(s); result.Err != nil {
+						t.Fatal(result.Err)
+					}
+				}
+				if gap >= int64(size) {
+					if got, want := result.Reply.([]any)[5], min(int64(size), 5+1); got != want {
+						t.Errorf("count %v a few slices later, want %d", got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// liveAfter is how many of the filled slices, the newest of which is slice 0, a window of size slices still holds after
+// the gap. A clock that stepped back by up to a window and 60 s finds all of them; further back the ring is void.
+func liveAfter(gap, size, filled int64) int64 {
+	if gap < -size-60_000 {
+		return 0
+	}
+	return max(0, min(filled, size-max(gap, 0)))
+}
+
+// ringWith is a ring of four slices with a permit in each, and with its bytes damaged.
+func ringWith(t testing.TB, damage func(stored []byte) []byte) (*scripttest.Redis,
+	func(slice int64) scripttest.Result) {
+	r, at := ring(t, 4)
+	for s := range int64(6) {
+		at(s)
+	}
+	stored, _ := r.Do("GET", ringKey)
+	_, _ = r.Do("SET", ringKey, damage([]byte(stored.(string))))
+	return r, at
+}
+
+// eachDamagedRing has every byte of such a ring replaced by others.
+func eachDamagedRing(t testing.TB,
+	test func(name string, r *scripttest.Redis, at func(slice int64) scripttest.Result)) {
+	for position := range 24 + 7*4 {
+		for _, value := range []byte{0, 1, 0x7f, 0x80, 0xff} {
+			r, at := ringWith(t, func(stored []byte) []byte {
+				stored[position] = value
+				return stored
+			})
+			test(fmt.Sprintf("byte %d = %#x", position, value), r, at)
+		}
+	}
+}
+
+// Whatever bytes are in the ring, a call ends: with BADSTATE and the bytes as they were, or an answer.
+func checkRingDamagedStateEnds(t testing.TB) {
+	eachDamagedRing(t, func(name string, r *scripttest.Redis, at func(slice int64) scripttest.Result) {
+		for _, s := range []int64{5, 6, 7, 11, -3} {
+			before := r.Snapshot()
+			result := at(s)
+			if _, refused := result.Err.(scripttest.ErrorReply); result.Err != nil && !refused {
+				t.Fatalf("%s, slice %d: %v", name, s, result.Err)
+			}
+			if result.Err != nil && r.Snapshot() != before {
+				t.Errorf("%s, slice %d: %v and the store changed", name, s, result.Err)
+			}
+		}
+	})
+}
+
+func checkRingTruncatedStateEnds(t testing.TB) {
+	for length := range 24 + 7*4 {
+		_, at := ringWith(t, func(stored []byte) []byte { return stored[:length] })
+		for _, s := range []int64{5, 6, 7} {
+			result := at(s)
+			if _, refused := result.Err.(scripttest.ErrorReply); result.Err != nil && !refused {
+				t.Fatalf("%d bytes, slice %d: %v", length, s, result.Err)
+			}
+			if result.Err == nil && length < 24 {
+				t.Errorf("%d bytes, slice %d: %v, want BADSTATE", length, s, result.Reply)
+			}
+		}
+	}
+}
+
+// A search for room ends as soon whatever the totals and the links are, be they in no order at all: after the oldest
+// slice and three more it halves.
+func checkRingSearchEnds(t testing.TB) {
+	const size, maxReads = 3600, 4 + 12
+	random := rand.New(rand.NewPCG(5, 8))
+	for round := range 300 {
+		r, at := ring(t, size)
+		last := epoch/1000 + random.Int64N(size)
+		at(last - epoch/1000)
+		furthest := []int64{1, 2, 60, 4096}[round%4]
+		cells := make([]byte, 7*size)
+		for s := last - size + 1; s <= last; s++ {
+			// The last slice alone is sound, or it would be the answer.
+			total, link := int64(0), s+random.Int64N(min(furthest, last-s+1))
+			if s < last {
+				total = random.Int64N(1 << 44)
+			}
+			copy(cells[7*(s%size):], layout.SliceRingCell(uint64(total), uint64(link)))
+		}
+		_, _ = r.Do("SETRANGE", ringKey, "24", cells)
+		result := at(last - epoch/1000 + random.Int64N(size-2))
+		if refused, isReply := result.Err.(scripttest.ErrorReply); result.Err != nil && !(isReply && refused == badCells) {
+			t.Fatalf("%d instructions: %v", result.Instructions, result.Err)
+		}
+		if result.Err == nil && result.Reply.([]any)[0] != int64(0) {
+			t.Fatalf("granted %v, so nothing was searched", result.Reply)
+		}
+		if reads := len(result.Commands) - 2; reads > maxReads {
+			t.Errorf("%d reads, want up to %d", reads, maxReads)
+		}
+	}
+}
+
+const badCells = "BADSTATE ring: want a total and a link for each slice"
+
+// Damaged links change the wait of a denial at most: what is granted and counted comes from the totals.
+func checkRingDamagedLinks(t testing.TB) {
+	random := rand.New(rand.NewPCG(8, 5))
+	for range 500 {
+		r, at := ring(t, 30)
+		var last int64
+		for range random.IntN(20) + 1 {
+			at(last)
+			last += random.Int64N(8)
+		}
+		stored, _ := r.Do("GET", ringKey)
+		damaged := []byte(stored.(string))
+		for cell := 24; cell < len(damaged); cell += 7 {
+			damaged[cell+5] ^= byte(random.IntN(16))
+			damaged[cell+6] ^= byte(random.IntN(256))
+		}
+		script := compile(t, sluice.SliceRingV1.File, sluice.SliceRingV1.Source)
+		args := []string{"1000", strconv.Itoa(random.IntN(3)), "30", strconv.Itoa(2 + random.IntN(20)), "7", "9"}
+		want := script.Run(r, []string{ringKey}, args)
+		_, _ = r.Do("SET", ringKey, damaged)
+		got := script.Run(r, []string{ringKey}, args)
+		if got.Err == scripttest.ErrorReply(badCells) {
+			continue
+		}
+		if got.Err != nil {
+			t.Fatal(got.Err)
+		}
+		reply, right := got.Reply.([]any), want.Reply.([]any)
+		reply[2], right[2] = nil, nil
+		if !slices.Equal(reply, right) {
+			t.Errorf("%q: %v with damaged links, want %v", args, reply, right)
+		}
+	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// harness runs scripts off the server, and holds each call against what every script promises: a denial, a
-// look and an error write nothing.
+// harness runs scripts off the server, and checks of each call what every script promises: a denial, a look and an
+// error write nothing.
 type harness struct {
 	t        testing.TB
 	redis    *scripttest.Redis
@@ -118,11 +118,7 @@ func integers(t testing.TB, reply any) []int64 {
 }
 
 func (h *harness) do(args ...string) string {
-	words := make([]any, len(args))
-	for i, arg := range args {
-		words[i] = arg
-	}
-	reply, err := h.redis.Do(words...)
+	reply, err := h.redis.Do(anys(args)...)
 	if err != nil {
 		return err.Error()
 	}
@@ -142,11 +138,7 @@ type remote struct {
 func (r *remote) setTime(us int64) { r.clock(us) }
 
 func (r *remote) do(args ...string) string {
-	words := make([]any, len(args))
-	for i, arg := range args {
-		words[i] = arg
-	}
-	reply, err := r.client.Do(context.Background(), words...).Result()
+	reply, err := r.client.Do(context.Background(), anys(args)...).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err.Error()
 	}
@@ -166,12 +158,12 @@ func startMiniredis(t testing.TB) *remote {
 	}
 }
 
-// clockKey holds the time of the time lines on a real server: seconds, and microseconds of the second.
+// clockKey holds the time of the timelines on a real server: seconds, and microseconds of the second.
 const clockKey = "sluice:test:clock"
 
-// connectServer is a real server. Its clock is not ours to set, so the scripts read a key in the place of
-// TIME there, and what is left of a log's TTL by that clock. No TTL fires: the time lines are in 2100, and those
-// that are a length of the server's time, gcra's and a new ring's, are made so long. Every other byte of them is the same.
+// connectServer is a real server. Its clock is not ours to set, so the scripts read a key in the place of TIME there,
+// and what is left of a log's TTL by that clock. No TTL fires: the timelines are in 2100, and those that are a length
+// of the server's time, gcra's and a new ring's, are made so long. All else is the script's.
 func connectServer(t testing.TB, addr string) *remote {
 	client := connect(t, addr)
 	r := &remote{t: t, client: client, limits: loader.New(client)}
@@ -180,7 +172,8 @@ func connectServer(t testing.TB, addr string) *remote {
 	}
 	r.edit = func(source string) string {
 		source = strings.Replace(source, `"PX", `, `"PX", 1000000000000 + `, 1)
-		source = strings.Replace(source, `redis.call("PTTL", log)`, `(redis.call("PEXPIRETIME", log) - math.floor(now / 1000))`, 1)
+		source = strings.Replace(source, `redis.call("PTTL", log)`,
+			`(redis.call("PEXPIRETIME", log) - math.floor(now / 1000))`, 1)
 		return strings.Replace(source, `redis.call("TIME")`, `redis.call("HMGET", "`+clockKey+`", "s", "us")`, 1)
 	}
 	return r
@@ -194,15 +187,11 @@ func connect(t testing.TB, addr string) *redis.Client {
 
 // call goes through the loader, so the bytes that run are loaded and named as an application does it.
 func (r *remote) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
-	words := make([]any, len(args))
-	for i, arg := range args {
-		words[i] = arg
-	}
 	edited := *script
 	if edited.Source = r.edit(script.Source); edited.Source != script.Source {
 		edited.SHA1 = sha1Hex(edited.Source)
 	}
-	reply, err := r.limits.Call(context.Background(), &edited, keys, words...)
+	reply, err := r.limits.Call(context.Background(), &edited, keys, anys(args)...)
 	if err != nil {
 		return nil, serverText(err)
 	}

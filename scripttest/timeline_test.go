@@ -1,7 +1,6 @@
 package scripttest_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -10,16 +9,19 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 )
 
-// epoch is when the time lines begin: 2100-01-01 in microseconds, so that no TTL that a script sets on
-// them fires on a server whose clock is ours.
+// epoch is when the timelines begin: 2100-01-01 in microseconds, so that no TTL that a script sets on them fires on a
+// server whose clock is ours.
 const epoch = 4102444800000000
 
-// A line is one step of a time line.
+// A line is one step of a timeline. do is a call's arguments, where @1s is the epoch + 1 s; behind the name of another
+// script, those of that one. Or it is "!" and a command, in which $1 is KEYS[1], ~ a space, and bucket:.. and entry:..
+// are stored values (see layouts).
 type line struct {
 	at   string // since the epoch, "1.5s" or "-1h"; "" is when the line before was
-	do   string // the script's arguments, @1s the epoch + 1 s; behind the name of another script, that one's; or "!" and a command, in which $1 is KEYS[1], ~ a space, and bucket: the bytes of a gcra
+	do   string
 	want string // the reply without now, or the error; of a command its reply, "" if it does not matter
 }
 
@@ -52,7 +54,7 @@ type target interface {
 	do(args ...string) string
 }
 
-// run holds the target against every time line; each gets a target of its own from start.
+// run plays every timeline on a target; each gets a target of its own from start.
 func (tab table) run(t *testing.T, start func(t *testing.T) target) {
 	for _, tl := range tab.timelines {
 		t.Run(tl.name, func(t *testing.T) {
@@ -63,7 +65,7 @@ func (tab table) run(t *testing.T, start func(t *testing.T) target) {
 	}
 }
 
-// play runs one time line and returns what was not as the lines want it.
+// play runs one timeline and returns what was not as the lines want it.
 func (tab table) play(on target, tl timeline) (failures []string) {
 	now := int64(epoch)
 	for i, l := range tl.lines {
@@ -82,7 +84,7 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 	if command, isCommand := strings.CutPrefix(l.do, "!"); isCommand {
 		got = relative(on.do(tab.commandWords(command)...))
 		want := l.want
-		if strings.HasPrefix(want, bucketPrefix) || strings.HasPrefix(want, entryPrefix) {
+		if kind, _, ok := strings.Cut(want, ":"); ok && layouts[kind] != nil {
 			want = tab.commandWords(want)[0]
 		}
 		return got, want == "" || got == want
@@ -111,7 +113,7 @@ func (tab table) called(do string) (table, string) {
 
 // arguments are the words of a line; those of type us may be written as durations.
 func (tab table) arguments(do string) []string {
-	words := strings.Fields(moments.ReplaceAllStringFunc(do, absolute))
+	words := strings.Fields(timesWritten.ReplaceAllStringFunc(do, absolute))
 	for i, word := range words {
 		if word == `""` {
 			words[i] = ""
@@ -129,40 +131,28 @@ func (tab table) commandWords(command string) []string {
 			word = strings.ReplaceAll(word, "$"+strconv.Itoa(k+1), key)
 		}
 		word = strings.ReplaceAll(strings.ReplaceAll(word, `""`, ""), "~", " ")
-		words[i] = moments.ReplaceAllStringFunc(word, absolute)
-		if fields, isBucket := strings.CutPrefix(words[i], bucketPrefix); isBucket {
-			words[i] = bucketState(fields)
-		}
-		if fields, isEntry := strings.CutPrefix(words[i], entryPrefix); isEntry {
-			e := unsigned(fields)
-			words[i] = bucketEntry(e[0], e[1], e[2])
-		}
+		words[i] = timesWritten.ReplaceAllStringFunc(word, absolute)
+		words[i] = packed(words[i])
 	}
 	return words
 }
 
-// absolute is the moment @1s in microseconds since 1970.
+// absolute is the time @1s in microseconds since 1970.
 func absolute(at string) string { return strconv.FormatInt(epoch+microseconds(at[1:]), 10) }
 
-const bucketPrefix = "bucket:"
-
-// bucketState is what gcra stores, from tat:numerator:limit:written:widest or that and :behind:drained.
-func bucketState(fields string) string {
-	var state []byte
-	for i, n := range unsigned(fields) {
-		width := []int{7, 3, 3, 7, 6, 6, 7}[i]
-		state = append(state, binary.BigEndian.AppendUint64(nil, n)[8-width:]...)
-	}
-	return string(state)
+// layouts make the bytes of stored values that a timeline writes as numbers: bucket:tat:numerator:limit:written:widest,
+// and entry:at:before:permits.
+var layouts = map[string]func(fields ...uint64) string{
+	"bucket": layout.GCRA,
+	"entry":  func(f ...uint64) string { return layout.TokenBucketEntry(f[0], f[1], f[2]) },
 }
 
-const entryPrefix = "entry:"
-
-// bucketEntry is an entry as token_bucket stores it; in a time line it is entry:at:before:count.
-func bucketEntry(at, before, count uint64) string {
-	packed := binary.BigEndian.AppendUint64(nil, at)
-	packed = binary.BigEndian.AppendUint64(packed, before)
-	return string(binary.BigEndian.AppendUint32(packed, uint32(count)))
+// packed is a word of a command, as bytes if it is a stored value in numbers.
+func packed(word string) string {
+	if kind, fields, ok := strings.Cut(word, ":"); ok && layouts[kind] != nil {
+		return layouts[kind](unsigned(fields)...)
+	}
+	return word
 }
 
 // unsigned are the numbers between colons; lengths of time may be written as durations.
@@ -179,7 +169,7 @@ func unsigned(fields string) []uint64 {
 	return numbers
 }
 
-// compare holds a reply against the wanted words. now is not among them: it must be the clock.
+// compare compares a reply with the wanted words. now is not among them: it must be the clock.
 func (tab table) compare(reply []int64, want string, now int64) (got string, ok bool) {
 	var words []string
 	wanted := strings.Fields(want)
@@ -223,13 +213,13 @@ func microseconds(at string) int64 {
 }
 
 var (
-	moments      = regexp.MustCompile(`@-?([0-9.]+(h|ms|us|m|s))+`)
+	timesWritten = regexp.MustCompile(`@-?([0-9.]+(h|ms|us|m|s))+`)
 	sixteenDigit = regexp.MustCompile(`\d{16}`)
 	roundScore   = regexp.MustCompile(`\d\.\d+e\+15`)
 )
 
-// relative rewrites the moments in a rendered reply as @ and the time since the epoch, also those that
-// miniredis and later versions of Redis print with an exponent.
+// relative rewrites the times in a rendered reply as @ and the time since the epoch, also those that miniredis and
+// later versions of Redis print with an exponent.
 func relative(rendered string) string {
 	rendered = roundScore.ReplaceAllStringFunc(rendered, func(score string) string {
 		us, _ := strconv.ParseFloat(score, 64)

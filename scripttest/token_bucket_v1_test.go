@@ -1,9 +1,13 @@
 package scripttest_test
 
 import (
+	"fmt"
 	"strings"
+	"testing"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
+	"github.com/sluice-redis/sluice/scripttest"
 )
 
 // rate interval scope permits max_wait -> granted remaining wait reset_after rate interval
@@ -38,7 +42,7 @@ var tokenBucketV1 = table{
 			{"", "!EXISTS $3", "1"},
 			{"0s", "1 10s 0 1 0", "0 0 10s 10s 1 10s"},
 		}},
-		{"an entry is a packed moment and running total", []line{
+		{"an entry is a packed time and running total", []line{
 			{"0s", "900 10s 0 258 0", "258 642 0 10s 900 10s"},
 			{"1s", "900 10s 0 2 0", "2 640 0 10s 900 10s"},
 			{"", "!LLEN $2", "2"},
@@ -85,7 +89,7 @@ var tokenBucketV1 = table{
 			{"", "!DEL $2", "1"},
 			{"2s", "2 10s 0 3 0", "3 0 0 10s 3 10s"},
 		}},
-		{"equal calls in one moment all come back", []line{
+		{"equal calls at the same time all come back", []line{
 			{"0s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
 			{"0s", "2 10s 0 1 0", "1 0 0 10s 2 10s"},
 			{"11s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
@@ -175,8 +179,8 @@ var unreadableConfig = timeline{"an unreadable config is left alone", func() (li
 	return lines
 }()}
 
-// asBucket turns the time lines of the logs into those of a bucket: a changed limit or window is one that
-// an operator has set in the config.
+// asBucket turns the timelines of the logs into those of a bucket: a changed limit or window is one that an operator
+// has set in the config.
 func asBucket(logs []timeline) []timeline {
 	for l := range logs {
 		var lines []line
@@ -188,7 +192,8 @@ func asBucket(logs []timeline) []timeline {
 			}
 			words := strings.Fields(step.do) // limit window permits max_wait
 			if rate != "" && (words[0] != rate || words[1] != interval) {
-				lines = append(lines, line{"", "!HSET $1 rate " + words[0] + " interval " + inMicroseconds(words[1]) + " scope 0", ""})
+				lines = append(lines,
+					line{"", "!HSET $1 rate " + words[0] + " interval " + inMicroseconds(words[1]) + " scope 0", ""})
 			}
 			rate, interval = words[0], words[1]
 			lines = append(lines, line{
@@ -202,33 +207,127 @@ func asBucket(logs []timeline) []timeline {
 	return logs
 }
 
-// rate interval scope -> rate interval scope
-var tokenBucketSetV1 = table{
-	script: &sluice.TokenBucketSetV1,
-	keys:   []string{"t:x:{u}:tb1"},
-	timelines: []timeline{
-		{"sets, and sets again", []line{
-			{"0s", "5 10s 0", "5 10s 0"},
-			{"", "!HMGET $1 rate interval scope", "[5 10000000 0]"},
-			{"1s", "6 1s 1", "6 1s 1"},
-			{"", "!HMGET $1 rate interval scope", "[6 1000000 1]"},
-			{"", "!PTTL $1", "-1"},
-		}},
-		{"takes the TTL from a config that was to expire", []line{
-			{"0s", "!HSET $1 rate 1 interval 1000 scope 0", "3"},
-			{"", "!PEXPIRE $1 60000", "1"},
-			{"0s", "5 10s 0", "5 10s 0"},
-			{"", "!PTTL $1", "-1"},
-		}},
-		{"mends an unreadable config", []line{
-			{"0s", "!HSET $1 rate x", "1"},
-			{"0s", "5 10s 1", "5 10s 1"},
-			{"", "!HMGET $1 rate interval scope", "[5 10000000 1]"},
-		}},
-		{"a key of another type is left alone", []line{
-			{"0s", "!SET $1 x", "OK"},
-			{"0s", "5 10s 1", wrongType},
-			{"", "!GET $1", "x"},
-		}},
-	},
+var tokenBucketV1Edges = []timeline{
+	{"the first and the last values that a config may have", []line{
+		{"0s", "!HSET $1 rate 1000000 interval 31622400000000 scope 1", "3"},
+		{"0s", "2 10s 0 0 0", "0 1000000 0 0 1000000 31622400000000"},
+		{"0s", "2 10s 0 1 0", "1 999999 0 31622400000000 1000000 31622400000000"},
+		{"", "!HSET $1 interval 31622400000001", "0"},
+		{"0s", "2 10s 0 0 0", "BADSTATE config: want rate, interval and scope in their ranges"},
+		{"", "!HSET $1 rate 1 interval 1000 scope 0", "0"},
+		{"0s", "2 10s 0 1 0", "1 0 0 1ms 1 1ms"},
+	}},
+	{"the first and the last time that an entry may have", []line{
+		{"0s", "!RPUSH $2 entry:0:0:1", "1"},
+		{"0s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
+		{"", "!LLEN $2", "1"},
+		{"", "!DEL $2", "1"},
+		{"", "!RPUSH $2 entry:9007199254740991:0:2", "1"},
+		{"0s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
+		{"", "!LLEN $2", "1"},
+		{"", "!DEL $2", "1"},
+		{"", "!RPUSH $2 entry:9007199254740992:0:2", "1"},
+		{"0s", "2 10s 0 1 0", badPermits},
+		{"", "!DEL $2", "1"},
+		{"", "!RPUSH $2 entry:72057594037927936:0:2", "1"},
+		{"0s", "2 10s 0 1 0", badPermits},
+		{"", "!DEL $2", "1"},
+		{"", "!RPUSH $2 entry:18446744073709551615:0:2", "1"},
+		{"0s", "2 10s 0 1 0", badPermits},
+	}},
+	{"times and running totals of every size", func() (lines []line) {
+		for _, before := range []int64{255, 256, 65535, 1<<24 - 1, 1<<32 + 255, 1<<40 + 3, 1<<48 - 1, 1<<52 + 12345} {
+			lines = append(lines,
+				line{"0s", fmt.Sprintf("!RPUSH $2 entry:@-1s:%d:65535", before), "1"},
+				line{"0s", "1000000 10s 0 511 0", "511 933954 0 10s 1000000 10s"},
+				line{"", "!LINDEX $2 -1", fmt.Sprintf("entry:@0s:%d:511", before+65535)},
+				line{"", "!DEL $2", "1"},
+			)
+		}
+		return lines
+	}()},
+	{"the largest running totals, and larger ones", []line{
+		{"0s", fmt.Sprintf("!RPUSH $2 entry:@-1s:%d:1", int64(1<<53-2)), "1"},
+		{"0s", "9 10s 0 0 0", "0 8 0 9s 9 10s"},
+		{"", "!DEL $2", "1"},
+		{"", fmt.Sprintf("!RPUSH $2 entry:@-1s:%d:1", int64(1<<56)), "1"},
+		{"0s", "9 10s 0 0 0", badPermits},
+		{"", "!DEL $2", "1"},
+		{"", "!RPUSH $2 entry:@-1s:0:16777217", "1"},
+		{"0s", "9 10s 0 0 0", "0 0 9s 9s 9 10s"},
+		{"", "!DEL $2", "1"},
+		{"", "!RPUSH $2 entry:@-1s:0:2147483648", "1"},
+		{"0s", "9 10s 0 0 0", "0 0 9s 9s 9 10s"},
+	}},
+	{"the totals begin at 0 when every permit has come back, not a microsecond before", []line{
+		{"0s", "5 10s 0 2 0", "2 3 0 10s 5 10s"},
+		{"9.999999s", "5 10s 0 1 0", "1 2 0 10s 5 10s"},
+		{"", "!LINDEX $2 -1", "entry:@9.999999s:2:1"},
+		{"19.999999s", "5 10s 0 3 0", "3 2 0 10s 5 10s"},
+		{"", "!LINDEX $2 -1", "entry:@19.999999s:0:3"},
+		{"", "!LLEN $2", "1"},
+	}},
+	{"a running total beyond the newest", []line{
+		{"0s", "!RPUSH $2 entry:@-3s:0:1 entry:@-2s:1:100 entry:@-1s:2:1", "3"},
+		{"0s", "3 10s 0 2 0", badPermits},
+		{"0s", "3 10s 0 1 0", "0 0 7s 9s 3 10s"},
+	}},
+	{"an unreadable entry that decides", []line{
+		{"0s", "9 10s 0 1 0", "1 8 0 10s 9 10s"},
+		{"1s", "!RPUSH $2 unreadable entry:@2s:8:1", "3"},
+		{"3s", "9 10s 0 8 0", badPermits},
+		{"3s", "9 10s 0 1 0", "0 0 7s 9s 9 10s"},
+		{"", "!LLEN $2", "3"},
+		{"", "!DEL $2", "1"},
+		{"10s", "!RPUSH $2 entry:@0s:0:1 unreadable entry:@2s:8:1", "3"},
+		{"10s", "9 10s 0 1 0", badPermits},
+		{"9s", "9 10s 0 1 0", "0 0 1s 3s 9 10s"},
+	}},
+}
+
+// token_bucket removes a bounded number of entries too, with each grant.
+func checkBucketRemovesABoundedNumber(t testing.TB) {
+	h := startHarness(t, true)
+	key := tokenBucketV1.keys[1]
+	for from := 0; from < 25_000; from += 1000 {
+		fill := []string{"RPUSH", key}
+		for i := range 1000 {
+			fill = append(fill, layout.TokenBucketEntry(epoch, uint64(from+i), 1))
+		}
+		h.do(fill...)
+	}
+	h.do("RPUSH", key, layout.TokenBucketEntry(epoch+1, 25_000, 3))
+	h.setTime(epoch + 10_000_000)
+	for i, want := range []string{"15002", "5003", "4", "5"} { // 10000, 10000, 5000 and none of them
+		args := []string{"1000", "10000000", "0", "1", "0"}
+		reply, failed := h.call(&sluice.TokenBucketV1, false, tokenBucketV1.keys, args)
+		if failed != "" || reply[1] != int64(996-i) {
+			t.Errorf("%v, %s; want %d remaining", reply, failed, 996-i)
+		}
+		if entries := h.do("LLEN", key); entries != want {
+			t.Errorf("%s entries after a grant, want %s", entries, want)
+		}
+	}
+}
+
+// A config keeps a TTL that a booking may have set before the clock stepped back, and no longer one. In its last
+// millisecond it is put off as well.
+func checkConfigTTLOfAFarClock(t testing.TB) {
+	bucket := compile(t, sluice.TokenBucketV1.File, sluice.TokenBucketV1.Source)
+	for _, c := range []struct{ stored, later, want int64 }{{141_000, 0, 141_000}, {141_001, 0, 10_100},
+		{1000, 1000, 10_100}} {
+		r := scripttest.Start(t)
+		r.SetTime(epoch)
+		if _, err := r.Do("HSET", tokenBucketV1.keys[0], "rate", 3, "interval", 10_000_000, "scope", 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Do("PEXPIRE", tokenBucketV1.keys[0], c.stored); err != nil {
+			t.Fatal(err)
+		}
+		r.SetTime(epoch + 1000*c.later)
+		if result := bucket.Run(r, tokenBucketV1.keys, []string{"3", "10000000", "0", "1", "0"}); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		assertTTL(t, r, tokenBucketV1.keys[0], c.want)
+	}
 }

@@ -17,7 +17,8 @@ func TestFailure(t *testing.T) {
 		{"Fatalf", func(t testing.TB) { t.Fatalf("a%d", 1) }, "a1"},
 		{"Fail", func(t testing.TB) { t.Fail() }, "failed without saying why"},
 		{"FailNow", func(t testing.TB) { t.FailNow() }, "failed without saying why"},
-		{"panic", func(t testing.TB) { var none []int; none[len(none)] = 1 }, "panic: runtime error: index out of range [0] with length 0"},
+		{"panic", func(t testing.TB) { var none []int; none[len(none)] = 1 },
+			"panic: runtime error: index out of range [0] with length 0"},
 		{"Skip", func(t testing.TB) { t.Skip("x"); t.Error("skipped") }, ""},
 		{"Skipf", func(t testing.TB) { t.Skipf("x"); t.Error("skipped") }, ""},
 		{"not failed yet", func(t testing.TB) {

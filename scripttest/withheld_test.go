@@ -37,22 +37,22 @@ func logCalls(id string) []cost {
 	return []cost{
 		{"the first grant", nil, line{"0s", "3 10s 1 0" + id, ""}},
 		{"the first grant of several", nil, line{"0s", "3 10s 2 0" + id, ""}},
-		{"a later grant", []line{{"0s", "9 10s 2 0" + id, ""}}, line{"1s", "9 10s 1 0" + id, ""}},
-		{"a later grant of several", []line{{"0s", "9 10s 2 0" + id, ""}}, line{"1s", "9 10s 3 0" + id, ""}},
-		{"another in this microsecond", []line{{"0s", "9 10s 2 0" + id, ""}}, line{"0s", "9 10s 1 0" + id, ""}},
+		{"a later grant", after("0s 9 10s 2 0" + id), line{"1s", "9 10s 1 0" + id, ""}},
+		{"a later grant of several", after("0s 9 10s 2 0" + id), line{"1s", "9 10s 3 0" + id, ""}},
+		{"another in this microsecond", after("0s 9 10s 2 0" + id), line{"0s", "9 10s 1 0" + id, ""}},
 		{"a booking", []line{full}, line{"1s", "3 10s 2 60s" + id, ""}},
 		{"a booking behind a booking", []line{full, {"1s", "3 10s 1 60s" + id, ""}}, line{"2s", "3 10s 2 60s" + id, ""}},
-		{"a grant that trims", []line{{"0s", "3 10s 1 0" + id, ""}, {"5s", "3 10s 1 0" + id, ""}}, line{"10s", "3 10s 2 0" + id, ""}},
+		{"a grant that trims", after("0s 3 10s 1 0"+id, "5s 3 10s 1 0"+id), line{"10s", "3 10s 2 0" + id, ""}},
 		{"all have left in this microsecond", []line{full}, line{"10s", "3 10s 2 0" + id, ""}},
-		{"void: a clock was years ahead", []line{{"50000h", "3 10s 3 0" + id, ""}}, line{"0s", "3 10s 2 0" + id, ""}},
+		{"void: a clock was years ahead", after("50000h 3 10s 3 0" + id), line{"0s", "3 10s 2 0" + id, ""}},
 	}
 }
 
 var zsetCalls = []cost{
 	{"an id", nil, line{"0s", "9 10s 1 0 a", ""}},
-	{"an id of several", []line{{"0s", "9 10s 2 0 b", ""}}, line{"0s", "9 10s 3 0 a", ""}},
-	{"an id that is a moment", []line{{"0s", "9 10s 2 0 b", ""}, {"0s", "9 10s 1 0 4102444801000000", ""}}, line{"1s", "9 10s 2 0 a", ""}},
-	{"an id asked again", []line{{"0s", "9 10s 2 0 a", ""}}, line{"1s", "9 10s 2 0 a", ""}},
+	{"an id of several", after("0s 9 10s 2 0 b"), line{"0s", "9 10s 3 0 a", ""}},
+	{"an id that is a time", after("0s 9 10s 2 0 b", "0s 9 10s 1 0 4102444801000000"), line{"1s", "9 10s 2 0 a", ""}},
+	{"an id asked again", after("0s 9 10s 2 0 a"), line{"1s", "9 10s 2 0 a", ""}},
 }
 
 // bucketCalls are calls of a log with the scope that a bucket takes.
@@ -73,48 +73,45 @@ func bucketCalls(calls []cost) (bucket []cost) {
 
 var configCalls = []cost{
 	{"each client by itself", nil, line{"0s", "3 10s 1 1 0", ""}},
-	{"the config outlives the permits", []line{{"0s", "9 10s 0 1 0", ""}}, line{"99ms", "9 10s 0 2 0", ""}},
-	{"the config was lost", []line{{"0s", "9 10s 0 1 0", ""}, {"0s", "!DEL $1", ""}}, line{"1s", "9 10s 0 2 0", ""}},
-	{"the config was set to stay", []line{{"0s", "!HSET $1 rate 9 interval 10000000 scope 0", ""}}, line{"1s", "9 10s 0 2 0", ""}},
-	{"a second grant under a config that stays", []line{
-		{"0s", "!HSET $1 rate 9 interval 10000000 scope 0", ""}, {"0s", "9 10s 0 1 0", ""},
-	}, line{"1s", "9 10s 0 2 0", ""}},
+	{"the config outlives the permits", after("0s 9 10s 0 1 0"), line{"99ms", "9 10s 0 2 0", ""}},
+	{"the config was lost", after("0s 9 10s 0 1 0", "0s !DEL $1"), line{"1s", "9 10s 0 2 0", ""}},
+	{"the config was set to stay", after("0s !HSET $1 rate 9 interval 10000000 scope 0"), line{"1s", "9 10s 0 2 0", ""}},
+	{"a second grant under a config that stays", after("0s !HSET $1 rate 9 interval 10000000 scope 0", "0s 9 10s 0 1 0"),
+		line{"1s", "9 10s 0 2 0", ""}},
 }
 
 var setCalls = []cost{
 	{"the first", nil, line{"0s", "5 10s 0", ""}},
-	{"another", []line{{"0s", "5 10s 0", ""}}, line{"0s", "6 20s 1", ""}},
-	{"of one that expires", []line{{"0s", "5 10s 0", ""}, {"", "!PEXPIRE $1 5000", ""}}, line{"0s", "6 20s 1", ""}},
-	{"mended", []line{{"0s", "!HSET $1 rate x more 1", ""}, {"", "!PEXPIRE $1 5000", ""}}, line{"0s", "6 20s 1", ""}},
+	{"another", after("0s 5 10s 0"), line{"0s", "6 20s 1", ""}},
+	{"of one that expires", after("0s 5 10s 0", "0s !PEXPIRE $1 5000"), line{"0s", "6 20s 1", ""}},
+	{"mended", after("0s !HSET $1 rate x more 1", "0s !PEXPIRE $1 5000"), line{"0s", "6 20s 1", ""}},
 }
 
 var ringCalls = []cost{
 	{"the first grant", nil, line{"0s", "1s 2 4 9", ""}},
 	{"several windows", nil, line{"0s", "1s 2 4 9 2 5", ""}},
-	{"the same slice", []line{{"0s", "1s 2 4 9", ""}}, line{"0s", "1s 2 4 9", ""}},
-	{"the next slice", []line{{"0s", "1s 2 4 9", ""}}, line{"1s", "1s 2 4 9", ""}},
-	{"a gap", []line{{"0s", "1s 2 4 9", ""}}, line{"2s", "1s 2 4 9", ""}},
-	{"a gap across the ring's end", []line{{"0s", "1s 2 4 9", ""}, {"2s", "1s 1 4 9", ""}}, line{"5s", "1s 2 4 9", ""}},
-	{"lengthened in the same slice", []line{{"0s", "1s 2 4 9", ""}}, line{"0s", "1s 2 6 9", ""}},
-	{"lengthened across a gap", []line{{"0s", "1s 2 4 9", ""}, {"1s", "1s 1 4 9", ""}}, line{"3s", "1s 2 6 9", ""}},
-	{"behind the last slice", []line{{"5s", "1s 2 4 9", ""}}, line{"2s", "1s 2 4 9", ""}},
-	{"all have left in this microsecond", []line{{"0s", "1s 2 4 9", ""}}, line{"4s", "1s 2 4 9", ""}},
-	{"void: a clock was years ahead", []line{{"50000h", "1s 9 4 9", ""}}, line{"0s", "1s 2 4 9", ""}},
+	{"the same slice", after("0s 1s 2 4 9"), line{"0s", "1s 2 4 9", ""}},
+	{"the next slice", after("0s 1s 2 4 9"), line{"1s", "1s 2 4 9", ""}},
+	{"a gap", after("0s 1s 2 4 9"), line{"2s", "1s 2 4 9", ""}},
+	{"a gap across the ring's end", after("0s 1s 2 4 9", "2s 1s 1 4 9"), line{"5s", "1s 2 4 9", ""}},
+	{"lengthened in the same slice", after("0s 1s 2 4 9"), line{"0s", "1s 2 6 9", ""}},
+	{"lengthened across a gap", after("0s 1s 2 4 9", "1s 1s 1 4 9"), line{"3s", "1s 2 6 9", ""}},
+	{"behind the last slice", after("5s 1s 2 4 9"), line{"2s", "1s 2 4 9", ""}},
+	{"all have left in this microsecond", after("0s 1s 2 4 9"), line{"4s", "1s 2 4 9", ""}},
+	{"void: a clock was years ahead", after("50000h 1s 9 4 9"), line{"0s", "1s 2 4 9", ""}},
 }
 
 var returnCalls = []cost{
-	{"in the same slice", []line{{"0s", "slice_ring 1s 2 4 9", ""}}, line{"0s", "1s @0s 1", ""}},
-	{"across the ring's end", []line{
-		{"0s", "slice_ring 1s 2 4 9", ""}, {"2s", "slice_ring 1s 2 4 9", ""},
-	}, line{"2s", "1s @0s 1", ""}},
+	{"in the same slice", after("0s slice_ring 1s 2 4 9"), line{"0s", "1s @0s 1", ""}},
+	{"across the ring's end", after("0s slice_ring 1s 2 4 9", "2s slice_ring 1s 2 4 9"), line{"2s", "1s @0s 1", ""}},
 }
 
 var gcraCalls = []cost{
 	{"the first grant", nil, line{"0s", "3 10s 3 1 0", ""}},
-	{"a later grant", []line{{"0s", "3 10s 3 1 0", ""}}, line{"1s", "3 10s 3 1 0", ""}},
-	{"a booking", []line{{"0s", "3 10s 3 3 0", ""}}, line{"1s", "3 10s 3 3 60s", ""}},
-	{"void: a clock was years ahead", []line{{"50000h", "3 10s 3 3 0", ""}}, line{"0s", "3 10s 3 2 0", ""}},
-	{"a narrower window", []line{{"0s", "3 1h 3 1 0", ""}}, line{"1s", "3 10s 1000 1 0", ""}},
+	{"a later grant", after("0s 3 10s 3 1 0"), line{"1s", "3 10s 3 1 0", ""}},
+	{"a booking", after("0s 3 10s 3 3 0"), line{"1s", "3 10s 3 3 60s", ""}},
+	{"void: a clock was years ahead", after("50000h 3 10s 3 3 0"), line{"0s", "3 10s 3 2 0", ""}},
+	{"a narrower window", after("0s 3 1h 3 1 0"), line{"1s", "3 10s 1000 1 0", ""}},
 }
 
 // removals are commands that remove what has expired or is void; that need not be taken back.
@@ -125,10 +122,10 @@ var writes = append([]string{
 	"HDEL", "HSET", "PERSIST", "PEXPIREAT", "RPUSH", "SET", "SETRANGE", "ZADD", "ZREM",
 }, removals...)
 
-// refusal is what a server says to somebody who may not call a command, or where there is none of that name.
+// refusal is what a server says where the user may not call a command, or the command does not exist.
 var refusal = regexp.MustCompile(`can't run this command|Unknown Redis command|[Nn]o permissions|NOPERM`)
 
-// A guarded target runs scripts for somebody who may not call every command.
+// A guarded target runs scripts for a user without the right to every command.
 type guarded interface {
 	target
 	withhold(commands ...string)
@@ -142,13 +139,7 @@ func (h *harness) withhold(commands ...string) {
 
 func (h *harness) state([]string) string { return h.redis.Snapshot() }
 
-// TestWithheld has the harness refuse commands.
-func TestWithheld(t *testing.T) {
-	for _, tab := range tables {
-		t.Run(tab.script.Name, func(t *testing.T) { tab.checkWithheld(t) })
-	}
-}
-
+// checkWithheld has the harness refuse commands.
 func (tab table) checkWithheld(t testing.TB) {
 	tab.withhold(t, true, func() guarded { return startHarness(t, false) })
 }
@@ -157,16 +148,14 @@ func TestWithheldOnOtherInterpreters(t *testing.T) {
 	for _, program := range []string{"luajit", "lua5.4"} {
 		t.Run(program, func(t *testing.T) {
 			other := startInterpreter(t, program)
-			for _, tab := range tables {
-				t.Run(tab.script.Name, func(t *testing.T) {
-					tab.withhold(t, false, func() guarded { return interpreter{startHarness(t, false), other} })
-				})
-			}
+			eachTable(t, func(t *testing.T, tab table) {
+				tab.withhold(t, false, func() guarded { return interpreter{startHarness(t, false), other} })
+			})
 		})
 	}
 }
 
-// withhold withholds each command in turn, and in pairs every two of those that write, so that taking back is refused too.
+// withhold withholds each command in turn, and every two that write, so that taking back is refused too.
 func (tab table) withhold(t testing.TB, pairs bool, start func() guarded) {
 	for _, c := range withheldCalls(tab.script) {
 		sent := tab.sent(t, c)
@@ -237,8 +226,6 @@ func (tab table) refuse(t testing.TB, start func() guarded, c cost, sent [][]str
 }
 
 // Where the config may not be given its expiry, no permit is pushed that would have to be taken back.
-func TestBucketPushesNothing(t *testing.T) { checkBucketPushesNothing(t) }
-
 func checkBucketPushesNothing(t testing.TB) {
 	h := startHarness(t, false)
 	h.withhold("PEXPIREAT", "LTRIM")
@@ -248,7 +235,7 @@ func checkBucketPushesNothing(t testing.TB) {
 	}
 }
 
-// remaining is what a look sees, by somebody who may call everything.
+// remaining is what a look sees, by a user who may call everything.
 func (tab table) remaining(on target, c cost) int64 {
 	if !decides(tab.script) {
 		return 0
@@ -286,17 +273,16 @@ func TestServerWithheldByACL(t *testing.T) {
 			return
 		}
 		user := redis.NewClient(&redis.Options{
-			Addr: s.client.Options().Addr, Username: "app", Password: "secret", Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+			Addr: s.client.Options().Addr, Username: "app", Password: "secret",
+			Protocol: 2, DisableIdentity: true, MaxRetries: -1,
 		})
 		t.Cleanup(func() { _ = user.Close() })
-		for _, tab := range tables {
-			t.Run(tab.script.Name, func(t *testing.T) {
-				tab.withhold(t, true, func() guarded {
-					s.do("FLUSHALL")
-					return guardedServer{s, user}
-				})
+		eachTable(t, func(t *testing.T, tab table) {
+			tab.withhold(t, true, func() guarded {
+				s.do("FLUSHALL")
+				return guardedServer{s, user}
 			})
-		}
+		})
 	})
 }
 
@@ -316,17 +302,13 @@ func (s guardedServer) call(script *sluice.Script, _ bool, keys, args []string) 
 
 // callAs is EVALSHA for one client, of a script that another loads.
 func callAs(user, admin *redis.Client, script *sluice.Script, keys, args []string) ([]int64, string) {
-	words := make([]any, len(args))
-	for i, arg := range args {
-		words[i] = arg
-	}
 	ctx := context.Background()
-	reply, err := user.EvalSha(ctx, sha1Hex(script.Source), keys, words...).Int64Slice()
+	reply, err := user.EvalSha(ctx, sha1Hex(script.Source), keys, anys(args)...).Int64Slice()
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
 		if err := admin.ScriptLoad(ctx, script.Source).Err(); err != nil {
 			return nil, err.Error()
 		}
-		reply, err = user.EvalSha(ctx, sha1Hex(script.Source), keys, words...).Int64Slice()
+		reply, err = user.EvalSha(ctx, sha1Hex(script.Source), keys, anys(args)...).Int64Slice()
 	}
 	if err != nil {
 		return nil, err.Error()

@@ -1,7 +1,11 @@
 package scripttest_test
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"testing"
 
 	"github.com/sluice-redis/sluice"
 )
@@ -116,4 +120,105 @@ var zsetLogV1 = table{
 			{"0s", `3 10s 1 0 x`, "BADSTATE log: want scores in microseconds"},
 		}},
 	}...)),
+}
+
+// zset_log takes an id with every request. Timelines of what does not depend on ids say * for one of its own: r1 in the
+// first line, r2 in the second and so on.
+func withIDs(timelines []timeline) []timeline {
+	with := make([]timeline, len(timelines))
+	for i, tl := range timelines {
+		with[i] = timeline{tl.name, linesWithIDs(tl.lines)}
+	}
+	return with
+}
+
+func linesWithIDs(lines []line) []line {
+	with := make([]line, len(lines))
+	for i, l := range lines {
+		if do, more := strings.CutSuffix(l.do, " *"); more {
+			l.do = fmt.Sprintf("%s r%d", do, i+1)
+		}
+		with[i] = l
+	}
+	return with
+}
+
+func costsWithIDs(costs []cost) []cost {
+	with := make([]cost, len(costs))
+	for i, c := range costs {
+		lines := linesWithIDs(append(c.before[:len(c.before):len(c.before)], c.call))
+		with[i] = cost{c.name, lines[:len(lines)-1], lines[len(lines)-1]}
+	}
+	return with
+}
+
+var idsGiven atomic.Int64
+
+// freshID is an id that no call had before.
+func freshID() string { return fmt.Sprintf("fresh-%d", idsGiven.Add(1)) }
+
+var zsetLogV1Edges = []timeline{
+	{"permits above the limit can never be granted", []line{
+		{"0s", `2 10s 3 60s *`, "BADARG permits: want up to limit"},
+		{"0s", `2 10s 2 0 *`, "2 0 0 10s"},
+	}},
+	{"the first and the last time that a member may have", []line{
+		{"0s", "!ZADD $1 0 x", "1"},
+		{"0s", `2 10s 0 0 *`, "0 2 0 0"},
+		{"0s", `2 10s 1 0 *`, "1 1 0 10s"},
+		{"", "!ZRANGE $1 0 -1", "[r3]"},
+		{"", "!ZADD $1 9007199254740991 x", "1"},
+		{"0s", `2 10s 1 0 *`, "1 1 0 10s"},
+		{"", "!ZRANGE $1 0 -1", "[r6]"},
+		{"", "!ZADD $1 9007199254740992 x", "1"},
+		{"0s", `2 10s 1 0 *`, "BADSTATE log: want scores in microseconds"},
+	}},
+	{"a round time, which some servers print with an exponent", []line{
+		{"-2102444800s", `3 10s 1 0 *`, "1 2 0 10s"},
+		{"-2102444800s", `3 10s 1 0 *`, "1 1 0 10s"},
+		{"-2102444799s", `3 10s 2 0 *`, "0 1 9s 9s"},
+		{"-2102444799s", `3 10s 1 0 a`, "1 0 0 10s"},
+		{"", "!ZCARD $1", "3"},
+	}},
+	{"a booking of one permit trims what has left", []line{
+		{"0s", `2 10s 1 0 *`, "1 1 0 10s"},
+		{"5s", `2 10s 1 0 *`, "1 0 0 10s"},
+		{"12s", `1 10s 1 60s *`, "1 0 3s 13s"},
+		{"", "!ZRANGE $1 0 -1", "[r2 r3]"},
+	}},
+	{"a booking under a lowered limit trims no more than what has left", []line{
+		{"0s", `4 10s 1 0 *`, "1 3 0 10s"},
+		{"5s", `4 10s 1 0 *`, "1 2 0 10s"},
+		{"6s", `4 10s 1 0 *`, "1 1 0 10s"},
+		{"12s", `1 10s 1 60s *`, "1 0 4s 14s"},
+		{"", "!ZRANGE $1 0 -1", "[r2 r3 r4]"},
+	}},
+}
+
+// A grant removes a bounded number of what has expired, and more than it adds.
+func checkGrantsRemoveABoundedNumber(t testing.TB) {
+	h := startHarness(t, true)
+	h.setTime(epoch)
+	key := zsetLogV1.keys[0]
+	for _, id := range []string{"a", "b"} {
+		h.call(&sluice.ZSetLogV1, false, []string{key}, []string{"1000", "10000000", "500", "0", id})
+	}
+	h.setTime(epoch + 9_999_999)
+	h.call(&sluice.ZSetLogV1, false, []string{key}, []string{"2000", "10000000", "1", "0", "c"})
+	h.setTime(epoch + 10_000_000)
+	for i, c := range []struct {
+		permits string
+		want    string // members afterwards
+	}{
+		{"1", "901"},   // 1001 - 101 + 1
+		{"300", "801"}, // 901 - 400 + 300
+		{"1", "701"},
+		{"500", "803"}, // the last 398 expired ones, and no live one
+		{"1", "804"},
+	} {
+		h.call(&sluice.ZSetLogV1, false, []string{key}, []string{"2000", "10000000", c.permits, "0", "r" + strconv.Itoa(i)})
+		if members := h.do("ZCARD", key); members != c.want {
+			t.Errorf("%s members after a grant of %s, want %s", members, c.permits, c.want)
+		}
+	}
 }

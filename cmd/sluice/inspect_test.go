@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -175,22 +174,12 @@ func TestServerInspectJSON(t *testing.T) {
 
 // ringUpTo is a slice_ring of 60 slices of a second, with a permit in the last.
 func ringUpTo(last int64) string {
-	var text strings.Builder
-	for _, n := range []int64{1_000_000, 60, last, 1} {
-		text.Write(binary.BigEndian.AppendUint64(nil, uint64(n))[2:])
-	}
-	cell := binary.BigEndian.AppendUint64(nil, uint64(last%4096))[1:]
-	text.Write(bytes.Repeat(cell, 60))
-	return text.String()
+	return layout.SliceRingHeader(1_000_000, 60, uint64(last), 1) + strings.Repeat(layout.SliceRingCell(0, uint64(last)), 60)
 }
 
 // bucket is a gcra of 7 permits a minute, written at a given time.
 func bucket(full, written int64) string {
-	var packed []byte
-	for _, field := range [][2]int64{{full, 7}, {0, 3}, {7, 3}, {written, 7}, {60_000_000, 6}} {
-		packed = append(packed, binary.BigEndian.AppendUint64(nil, uint64(field[0]))[8-field[1]:]...)
-	}
-	return string(packed)
+	return layout.GCRA(uint64(full), 0, 7, uint64(written), 60_000_000)
 }
 
 // TestServerInspectStates puts what no grant of the last minute leaves under the keys.
@@ -275,8 +264,7 @@ func TestServerInspectGrantedUnder(t *testing.T) {
 			case "zl1":
 				put = append(put, "m")
 			case "tb1:all":
-				entry := binary.BigEndian.AppendUint64(nil, uint64(newest))
-				put[2] = append(entry, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1)
+				put[2] = layout.TokenBucketEntry(uint64(newest), 0, 1)
 			}
 			must(t, rdb.Do(background, put...).Err())
 			if under > 0 {

@@ -30,8 +30,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestExpiry is a timeline test: a time in microseconds, a command and its reply. As on Redis, a
-// key is gone when the clock's millisecond is past that in which its TTL runs down.
+// TestExpiry is a timeline test: a time in microseconds, a command and its reply. As on Redis, a key is gone when the
+// clock's millisecond is past that in which its TTL runs down.
 func TestExpiry(t *testing.T) {
 	type line struct {
 		at      int64

@@ -20,8 +20,8 @@ func caught(statements ...string) string {
 	return source.String() + "return out"
 }
 
-// shown makes a fragment that replies how tables look after each of some statements: entries in the order of
-// pairs, #, getn, maxn.
+// shown makes a fragment that replies how tables look after each of some statements: entries in the order of pairs, #,
+// getn, maxn.
 func shown(statements ...string) string {
 	return `local out = {}
 local function none() end
@@ -35,9 +35,9 @@ local t
 ` + strings.Join(statements, " show(t)\n") + " show(t) return out"
 }
 
-// faithful are fragments of what other interpreters of Lua do not give as Redis does: names and lines in the
-// texts of errors, the order of tables, the order in which arguments are looked at. Server tests run them as
-// they run the corpus.
+// faithful are fragments of what other interpreters of Lua do not give as Redis does: names and lines in the texts of
+// errors, the order of tables, the order in which arguments are looked at. Server tests run them as they run the
+// corpus.
 var faithful = []struct {
 	name      string
 	fragments []string
@@ -56,7 +56,8 @@ var faithful = []struct {
 		caught("for i = n, u do end", "for i = u, 1 do end", "for i = 1, 2, t do end", "for i = u.x, n.y do end",
 			"for k in pairs(u) do end", "for k in id(u) do end", "for k in redis.pcall('GET', 'k') do end"),
 		caught("local function f() return f.x.y end f()", "local f = function() return f end f()", "local v = v + 1",
-			"local a, b = 1 return b.c", "function t.y.z() end", "function u:z() end", "t.x, n = u.y, 1", "t[nil] = 1",
+			"local a, b = 1 return b.c", "function t.y.z() end", "function u:z() end", "t.x, n = u.y, 1",
+			"t[nil] = 1",
 			"t[0/0] = 1", "local v = {[nil] = 1}", "rawset(t, nil, 1)"),
 		caught("add(1)", "add(nil, 1)", "return add()", "return pcall(u)",
 			"local a = setmetatable({}, {__index = function(self, k) return k.x.y end}) return a.b",
@@ -68,28 +69,31 @@ var faithful = []struct {
 			"for k in string.gmatch() do end", "table.sort({1, 2, 3}, string.rep)", "xpcall(string.rep, error)",
 			"return ('x'):gsub('x', string.rep)"),
 		caught("error('one')", "error('two', 2)", "error('three', 3)", "add('x')",
-			"local function f() error('f', 2) end f()", "local function f() error('f', 3) end local function g() f() end g()",
-			"local function f() error('tail', 2) end local function g() return f() end g()", "return error('returned', 1)",
-			"return error('returned', 2)", "pcall(function() error('deep', 4) end)",
+			"local function f() error('f', 2) end f()",
+			"local function f() error('f', 3) end local function g() f() end g()",
+			"local function f() error('tail', 2) end local function g() return f() end g()",
+			"return error('returned', 1)", "return error('returned', 2)", "pcall(function() error('deep', 4) end)",
 			"coroutine.wrap(function() error('in co', 2) end)()"),
 	}},
 	{"lines of errors", []string{
 		"local t = {}\nlocal x = t.y\n.z\nreturn x", "local t = {}\nlocal x = t.y.z\n+ 1\nreturn x",
-		"local t = {}\nlocal x = 1 +\nt\n.y", "local t = {}\nlocal x = (t.y\n).z", "local t = {}\nlocal x = (t\n.y) + 1",
-		"local t = {}\nreturn id(t.y.z,\n1)", "local t = {}\nreturn {t.y.z,\n1}", "local t = {}\nreturn {1,\nt.y.z\n}",
-		"local t = {}\nreturn {a =\nt.y.z\n, 1}", "local t = {}\nreturn tostring(1,\nt.y.z\n)", "local t = {}\nt.y.z\n= 1",
-		"local t = {}\nt.y\n.z = tostring(\n1)", "local t = {}\nlocal x = -\nt\n", "local t = {}\nlocal x = t <\n1",
-		"local t = {}\nlocal x = t ..\n'a' ..\n'b'", "local t = {}\nlocal x = #\nt.y\n", "local t = {}\nif t.y.z\nthen end",
-		"local t = {}\nwhile 1 <\nt.y.z do\nend",
-		"local t = {}\nfor i = 1,\nt do\nend", "local t = {}\nfor i = 1,\n2,\nt\ndo end",
-		"local t = {}\nfor i in\nt.y.z\ndo end", "local t = {}\nfor i in\nt:x()\ndo end", "local t = {}\nt:\nx(\n1)",
-		"local t = {}\nt.x(\n1,\n2)", "local t = {}\nt.x\n{1}", "local t = {}\nt.x[[a\nb]]",
-		"undefined\n.x = 1", "return undefined\n+ 1", "return 1 + undefined\n", "local a, b =\nundefined,\n1",
-		"created = tostring(\n1)", "function created(\n)\nend", "function redis.x(\n)\nend",
-		"local t = {}\nt.a, t.b.c = 1,\n2", "local s = [[a\nb]] + 1", "local s = 1 + [[a\nb]]",
-		"local t = {}\nreturn t.y.z and\n1", "local t = {}\nreturn 1 and\nt.y.z\n", "return tostring(1)\n(2)",
-		"local f = tostring\n(f)(1)", "local f = tostring\nf\n(1)", "local x = 'a'\n(tostring)(1)",
-		"local x\n(tostring or x)(1)", "return ('a'):rep\n(2)",
+		"local t = {}\nlocal x = 1 +\nt\n.y", "local t = {}\nlocal x = (t.y\n).z",
+		"local t = {}\nlocal x = (t\n.y) + 1", "local t = {}\nreturn id(t.y.z,\n1)",
+		"local t = {}\nreturn {t.y.z,\n1}", "local t = {}\nreturn {1,\nt.y.z\n}",
+		"local t = {}\nreturn {a =\nt.y.z\n, 1}", "local t = {}\nreturn tostring(1,\nt.y.z\n)",
+		"local t = {}\nt.y.z\n= 1", "local t = {}\nt.y\n.z = tostring(\n1)", "local t = {}\nlocal x = -\nt\n",
+		"local t = {}\nlocal x = t <\n1", "local t = {}\nlocal x = t ..\n'a' ..\n'b'",
+		"local t = {}\nlocal x = #\nt.y\n", "local t = {}\nif t.y.z\nthen end",
+		"local t = {}\nwhile 1 <\nt.y.z do\nend", "local t = {}\nfor i = 1,\nt do\nend",
+		"local t = {}\nfor i = 1,\n2,\nt\ndo end", "local t = {}\nfor i in\nt.y.z\ndo end",
+		"local t = {}\nfor i in\nt:x()\ndo end", "local t = {}\nt:\nx(\n1)", "local t = {}\nt.x(\n1,\n2)",
+		"local t = {}\nt.x\n{1}", "local t = {}\nt.x[[a\nb]]", "undefined\n.x = 1", "return undefined\n+ 1",
+		"return 1 + undefined\n", "local a, b =\nundefined,\n1", "created = tostring(\n1)",
+		"function created(\n)\nend", "function redis.x(\n)\nend", "local t = {}\nt.a, t.b.c = 1,\n2",
+		"local s = [[a\nb]] + 1", "local s = 1 + [[a\nb]]", "local t = {}\nreturn t.y.z and\n1",
+		"local t = {}\nreturn 1 and\nt.y.z\n", "return tostring(1)\n(2)", "local f = tostring\n(f)(1)",
+		"local f = tostring\nf\n(1)", "local x = 'a'\n(tostring)(1)", "local x\n(tostring or x)(1)",
+		"return ('a'):rep\n(2)",
 	}},
 	{"the order of tables", []string{
 		shown(`t = {a = 1, b = 2, c = 3, d = 4, e = 5}`, `t.f = 6 t.g = 7 t.h = 8`, `t.a = nil t.c = nil`, `t.i = 9`,
@@ -100,7 +104,8 @@ var faithful = []struct {
 			`t[0.5] = 6 t[-1] = 7 t[2^40] = 8 t[1e300] = 9 t[1/0] = 10`, `t[0] = 11`, `t[cjson.null] = 12`),
 		shown(`t = {1, 2, 3, nil, 5}`, `t[2] = nil`, `t[6] = 6`, `t[3] = nil t[1] = nil`, `t[7] = 7 t[8] = 8 t[9] = 9`),
 		shown(`t = {nil, nil, 3}`, `t = {1, nil, 3}`, `t = {1, 2, 3, nil}`, `t = {nil, 2}`, `t = {n = nil, 1, nil, 3}`,
-			`t = {many()}`, `t = {(many())}`, `t = {many(), many()}`, `t = {none()}`, `t = {1, none()}`, `t = {x = 1, many()}`,
+			`t = {many()}`, `t = {(many())}`, `t = {many(), many()}`, `t = {none()}`, `t = {1, none()}`,
+			`t = {x = 1, many()}`,
 			`t = {[3] = 3, 1, [2] = "lost", 2}`),
 		shown(`t = {} for i = 10, 1, -1 do t[i] = i end`, `for i = 2, 10, 2 do t[i] = nil end`, `t[11] = 11 t[12] = 12`,
 			`table.insert(t, 13)`, `table.insert(t, 1, 0)`, `table.remove(t)`, `table.remove(t, 2)`),
@@ -109,12 +114,14 @@ var faithful = []struct {
 		shown(`t = {} for i = 1, 40 do t["k" .. i] = i end`, `for i = 1, 40, 3 do t["k" .. i] = nil end`,
 			`for i = 41, 60 do t["k" .. i] = i end`),
 		shown(`t = cjson.decode('{"b":1,"a":2,"limit":3,"window":4,"x":{"q":1}}') t.x = nil`,
-			`t = cjson.decode('[1,2,null,4]')`, `t = cmsgpack.unpack(cmsgpack.pack({a = 1, b = 2, [10] = 3}))`, `t = KEYS`,
+			`t = cjson.decode('[1,2,null,4]')`, `t = cmsgpack.unpack(cmsgpack.pack({a = 1, b = 2, [10] = 3}))`,
+			`t = KEYS`,
 			`t = ARGV t[3] = nil`, `t[2] = nil`, `t = redis.call("TIME") t = {}`),
 		shown(`redis.call("RPUSH", "k1", 1, 2, 3, 4, 5) t = redis.call("LRANGE", "k1", 0, -1)`, `t[3] = nil`, `t[5] = nil`,
 			`t = redis.pcall("nope") t.ignore_error_stats_update = nil`, `t = (function(...) return arg end)(1, nil, 3) `),
 		`return {cjson.encode({a = 1, b = {c = 2, d = 3, e = 4}, limit = 5, [1.5] = 6}), cmsgpack.pack({a = 1, b = 2, c = 3}), cjson.encode({[3] = 3, [1] = 1, x = 2})}`,
-		`return {map = {a = 1, b = 2, c = 3, limit = 4}}`, `return {set = {a = true, b = true, c = true, limit = true}}`,
+		`return {map = {a = 1, b = 2, c = 3, limit = 4}}`,
+		`return {set = {a = true, b = true, c = true, limit = true}}`,
 		`local out = {} for _, lib in ipairs{"_G", "string", "table", "math", "coroutine", "bit", "struct", "cjson", "cmsgpack", "redis"} do for k, v in pairs(_G[lib]) do out[#out + 1] = lib .. "." .. k .. ":" .. type(v) end end return out`,
 		`return {#setmetatable({1, 2}, {__len = function() return 7 end}), select("#", unpack({1, nil, 3})), table.concat({1, 2, nil, 4}, ",", 1, 2), type(getmetatable(_G).__index)}`,
 		`return {pcall(next, {}, "x")}`,
@@ -135,7 +142,8 @@ var faithful = []struct {
 			"return nil + setmetatable({}, {__add = function() return 6 end})"),
 		caught("return xpcall(nil, nil)", "return xpcall(error, {})", "return select('#', pcall(error, {}))",
 			"return select('#', pcall(error, {err = 1}))", "return pcall(error, {err = 'x'})",
-			"return load(function() error('cb') end)", "return load(function() return {} end)", "return ('a\\0b'):find('\\0')",
+			"return load(function() error('cb') end)", "return load(function() return {} end)",
+			"return ('a\\0b'):find('\\0')",
 			"return ('abc'):gsub('\\0b', 'x')"),
 		caught("error(cjson.null)", "return tostring(cjson.null)", "table.insert(redis, 1)", "table.remove(redis)",
 			"t.a, t.b = nil, t.y.z", "for i = 1, u.x do end"),
@@ -176,7 +184,9 @@ var faithful = []struct {
 		`return tostring(-0) .. tostring(0) .. tostring(0 * -1)`, `local x = 0 return tostring(-x) .. tostring(-0)`,
 		`return tostring(0) .. (function() return tostring(-0) end)()`,
 		`local t = {[-0] = 1} return {tostring(next(t)), t[0]}`,
-		`redis.call("SET", KEYS[1], -0) return {redis.call("GET", KEYS[1]), -0, tostring(-0 + 0), tostring(0 * -1), cjson.encode({-0}), string.format("%d %g", -0, -0)}`, `return 1 / -0 .. ""`, `return {tostring(math.ceil(-0.5)), tostring(math.fmod(-0, 1)), tostring(math.max(-0, 0))}`,
+		`redis.call("SET", KEYS[1], -0) return {redis.call("GET", KEYS[1]), -0, tostring(-0 + 0), tostring(0 * -1), cjson.encode({-0}), string.format("%d %g", -0, -0)}`,
+		`return 1 / -0 .. ""`,
+		`return {tostring(math.ceil(-0.5)), tostring(math.fmod(-0, 1)), tostring(math.max(-0, 0))}`,
 	}},
 	{"last digits", []string{
 		generator + `for i = 1, 400 do local a, b = math.floor(small()) % 40 - 20, math.floor(small()) % 9 out[i] = string.format("%.17g %.17g %.17g", a ^ b, math.pow(a, b), 2 ^ (a * 20)) end return out`,
@@ -256,8 +266,8 @@ func evaluateAnything(t *testing.T, r *Redis, source string) any {
 	return evaluate(t, r, source)
 }
 
-// TestRefused are scripts that end with an *UnsupportedError, which none of them can catch: what Redis makes of
-// them cannot be told.
+// TestRefused are scripts that end with an *UnsupportedError, which none of them can catch: what Redis makes of them
+// cannot be told.
 func TestRefused(t *testing.T) {
 	const overflow, constant, register = stackOverflow,
 		"a function with a zero and a negative zero for constants: Lua takes them for one", unknownName

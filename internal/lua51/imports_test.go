@@ -46,7 +46,7 @@ func TestOpenAndClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	result := runOn(t, second, `redis.log(redis.LOG_NOTICE, "to nobody") return redis.call("GET", KEYS[1]) or "none"`)
+	result := runOn(t, second, `redis.log(redis.LOG_NOTICE, "discarded") return redis.call("GET", KEYS[1]) or "none"`)
 	if result.Reply != "none" {
 		t.Errorf("%v, %v; want none: the stores are apart and a server without Log discards", result.Reply, result.Err)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFacts are the differences that this package is for, with what Redis 7.0.15 replies. They hold
-// without a server; TestAgainstRedis holds many more against one.
+// TestFacts are the differences that this package is for, with what Redis 7.0.15 replies. They hold without a server;
+// TestAgainstRedis holds many more against one.
 func TestFacts(t *testing.T) {
 	const tail = " script: %s, on @user_script:1."
 	for _, c := range []struct {

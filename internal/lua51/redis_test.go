@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// TestServerCorpus runs every fragment of the corpus here and on a real Redis 7.0 and compares what they
-// reply: types, texts of errors and all.
+// TestServerCorpus runs every fragment of the corpus here and on a real Redis 7.0 and compares what they reply: types,
+// texts of errors and all.
 func TestServerCorpus(t *testing.T) {
 	server := dialRedis(t, redis70(t).Addr)
 	emulated := Start(t)
@@ -68,8 +68,8 @@ func checkCommand(t *testing.T, entry []any, listed map[string]bool) {
 	}
 }
 
-// redis70 starts the first Redis 7.0 there is: this package words its errors as that version does. Another
-// version is no reason to fail where that is what the platform has, except in CI, which has 7.0.
+// redis70 starts the first Redis 7.0 there is: this package words its errors as that version does. Another version is
+// no reason to fail where that is what the platform has, except in CI, which has 7.0.
 func redis70(t *testing.T) *redistest.Server {
 	t.Helper()
 	var found []string

@@ -27,8 +27,7 @@ func replaceSHA(text, sha string) string { return strings.ReplaceAll(text, "%s",
 // TestBudget runs scripts that do not end; none may hang, and none may catch its end.
 func TestBudget(t *testing.T) {
 	for _, source := range []string{
-		`while true do end`,
-		`while true do pcall(function() while true do end end) end`,
+		`while true do end`, `while true do pcall(function() while true do end end) end`,
 		`while true do xpcall(function() while true do end end, function() while true do end end) end`,
 		`repeat local ok = pcall(error) until false`,
 		`local co = coroutine.wrap(function() while true do end end) co()`,
@@ -37,8 +36,7 @@ func TestBudget(t *testing.T) {
 		`local t = setmetatable({}, {__index = function() while true do end end}) return t.x`,
 		`table.sort({3, 2, 1}, function() while true do end end)`,
 		`return ("x"):gsub("x", function() while true do end end)`,
-		`return (("a"):rep(40)):find(("a?"):rep(40) .. ("a"):rep(41))`,
-		`loadstring("while true do end")()`,
+		`return (("a"):rep(40)):find(("a?"):rep(40) .. ("a"):rep(41))`, `loadstring("while true do end")()`,
 	} {
 		script, err := Compile("endless", source)
 		if err != nil {
@@ -115,13 +113,9 @@ func TestRunRO(t *testing.T) {
 	server := dialRedis(t, redis70(t).Addr)
 	emulated := Start(t)
 	for _, source := range []string{
-		`return redis.call("GET", KEYS[1])`,
-		`return redis.call("SET", KEYS[1], 1)`,
-		`return redis.pcall("SET", KEYS[1], 1)`,
-		`return redis.pcall("DEL", KEYS[1])`,
-		`return redis.pcall("SET", KEYS[1])`,
-		`return redis.pcall("NOPE")`,
-		`return #redis.call("TIME")`,
+		`return redis.call("GET", KEYS[1])`, `return redis.call("SET", KEYS[1], 1)`,
+		`return redis.pcall("SET", KEYS[1], 1)`, `return redis.pcall("DEL", KEYS[1])`,
+		`return redis.pcall("SET", KEYS[1])`, `return redis.pcall("NOPE")`, `return #redis.call("TIME")`,
 	} {
 		script, err := Compile("fragment", source)
 		if err != nil {
@@ -187,8 +181,8 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// TestFaultOfALibrary lets a library function fail by itself: that must not pass for an error of the
-// script's, nor be caught by it.
+// TestFaultOfALibrary lets a library function fail by itself: that must not pass for an error of the script's, nor be
+// caught by it.
 func TestFaultOfALibrary(t *testing.T) {
 	r := Start(t)
 	broken := func(call) int { return len([]string{}[1:]) }

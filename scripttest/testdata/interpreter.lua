@@ -1,6 +1,6 @@
 -- Runs scripts in a Lua other than Redis's, for interpreters_test.go. Each message is a line: texts in hexadecimal,
--- separated by spaces, behind a word that says what they are. The commands of a script are answered by whoever started
--- this.
+-- separated by spaces, behind a word that says what they are. The process that started this one executes the commands of
+-- a script.
 
 local hex_of, byte_of = {}, {}
 for n = 0, 255 do

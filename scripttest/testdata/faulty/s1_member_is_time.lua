@@ -1,4 +1,4 @@
--- Faulty on purpose. S1: the timestamp is the member, so that calls in one moment count as one.
+-- Faulty on purpose. S1: the timestamp is the member, so that calls at one time count as one.
 local limit, window, permits = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]

@@ -1,4 +1,5 @@
--- Faulty on purpose. S3: a window that begins at whole multiples of itself lets twice the limit through across its edge.
+-- Faulty on purpose. S3: a window that begins at whole multiples of itself lets twice the limit
+-- through across its edge.
 local limit, window, permits = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]

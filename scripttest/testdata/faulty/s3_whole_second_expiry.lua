@@ -1,4 +1,5 @@
--- Faulty on purpose. S3: the expiry equals the window in whole seconds, so that a key goes while its entries still count.
+-- Faulty on purpose. S3: the expiry equals the window in whole seconds, so that a key
+-- expires while its entries still count.
 local limit, window, permits = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]

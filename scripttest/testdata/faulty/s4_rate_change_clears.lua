@@ -12,7 +12,8 @@ local used = redis.call("ZCARD", entries)
 local oldest = redis.call("ZRANGE", entries, 0, 0, "WITHSCORES")
 local newest = redis.call("ZRANGE", entries, -1, -1, "WITHSCORES")
 if used + permits > rate then
-  return {0, math.max(rate - used, 0), (oldest[2] or now) + interval - now, (newest[2] or now) + interval - now, now, rate, interval}
+  return {0, math.max(rate - used, 0), (oldest[2] or now) + interval - now,
+    (newest[2] or now) + interval - now, now, rate, interval}
 end
 for k = 1, permits do redis.call("ZADD", entries, now, string.format("%.0f|%d", now, used + k)) end
 return {permits, rate - used - permits, 0, interval, now, rate, interval}

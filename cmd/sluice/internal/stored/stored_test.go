@@ -2,7 +2,6 @@ package stored
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/internal/model"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
@@ -288,15 +288,6 @@ func parsed(t *testing.T, texts ...string) (keys []Key) {
 	return keys
 }
 
-// bucket is what a gcra stores.
-func bucket(tat, numerator, limit, written, widest uint64) string {
-	return inBytes(7, tat) + inBytes(3, numerator) + inBytes(3, limit) + inBytes(7, written) + inBytes(6, widest)
-}
-
-func inBytes(width int, n uint64) string {
-	return string(binary.BigEndian.AppendUint64(nil, n)[8-width:])
-}
-
 func TestParseBucket(t *testing.T) {
 	const most = 1<<53 - 1
 	tests := []struct {
@@ -304,17 +295,17 @@ func TestParseBucket(t *testing.T) {
 		want   Bucket
 		ok     bool
 	}{
-		{bucket(100, 0, 7, 40, 5), Bucket{100, 7, 40, 5}, true},
-		{bucket(100, 6, 7, 40, 5), Bucket{101, 7, 40, 5}, true},
-		{bucket(100, 6, 7, 40, 5) + inBytes(6, 3) + inBytes(7, 60), Bucket{101, 7, 40, 5}, true},
-		{bucket(most, 0, 10_000_000, 0, 0), Bucket{most, 10_000_000, 0, 0}, true},
-		{bucket(100, 0, 1, 1<<56-1, 1<<48-1), Bucket{100, 1, 1<<56 - 1, 1<<48 - 1}, true},
-		{packed: bucket(100, 7, 7, 40, 5)},
-		{packed: bucket(100, 0, 0, 40, 5)},
-		{packed: bucket(100, 0, 10_000_001, 40, 5)},
-		{packed: bucket(most+1, 0, 7, 40, 5)},
-		{packed: bucket(100, 0, 7, 40, 5)[1:]},
-		{packed: bucket(100, 0, 7, 40, 5) + "x"},
+		{layout.GCRA(100, 0, 7, 40, 5), Bucket{100, 7, 40, 5}, true},
+		{layout.GCRA(100, 6, 7, 40, 5), Bucket{101, 7, 40, 5}, true},
+		{layout.GCRA(100, 6, 7, 40, 5, 3, 60), Bucket{101, 7, 40, 5}, true},
+		{layout.GCRA(most, 0, 10_000_000, 0, 0), Bucket{most, 10_000_000, 0, 0}, true},
+		{layout.GCRA(100, 0, 1, 1<<56-1, 1<<48-1), Bucket{100, 1, 1<<56 - 1, 1<<48 - 1}, true},
+		{packed: layout.GCRA(100, 7, 7, 40, 5)},
+		{packed: layout.GCRA(100, 0, 0, 40, 5)},
+		{packed: layout.GCRA(100, 0, 10_000_001, 40, 5)},
+		{packed: layout.GCRA(most+1, 0, 7, 40, 5)},
+		{packed: layout.GCRA(100, 0, 7, 40, 5)[1:]},
+		{packed: layout.GCRA(100, 0, 7, 40, 5) + "x"},
 	}
 	for _, test := range tests {
 		got, ok := parseBucket([]byte(test.packed))
@@ -335,22 +326,12 @@ func TestBucketOverTime(t *testing.T) {
 	}
 }
 
-// six are the numbers of a ring's header as it stores them.
-func six(numbers ...uint64) string {
-	var text strings.Builder
-	for _, n := range numbers {
-		text.Write(binary.BigEndian.AppendUint64(nil, n)[2:])
-	}
-	return text.String()
-}
-
 // cells are those of a ring: totals, each with a link.
-func cells(link uint64, totals ...uint64) string {
-	var text strings.Builder
+func cells(link uint64, totals ...uint64) (text string) {
 	for _, n := range totals {
-		text.Write(binary.BigEndian.AppendUint64(nil, n<<12|link)[1:])
+		text += layout.SliceRingCell(n, link)
 	}
-	return text.String()
+	return text
 }
 
 // TestServerRingOverTime reads a ring of three slices, with 1, 2 and 4 permits, some slices later.
@@ -361,7 +342,7 @@ func TestServerRingOverTime(t *testing.T) {
 		last := rdb.Time(background).Val().UnixMicro()/slice - later
 		totals := make([]uint64, 3)
 		totals[(last-2)%3], totals[(last-1)%3], totals[last%3] = 1<<44-1, 0, 2
-		ring := six(slice, 3, uint64(last), 6) + cells(uint64(last)%4096, totals...)
+		ring := layout.SliceRingHeader(slice, 3, uint64(last), 6) + cells(uint64(last)%4096, totals...)
 		must(t, rdb.Set(background, "sluice:a:{s}:sr1:3600000000", ring, 0).Err())
 		all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:sr1:3600000000"))
 		must(t, err)
@@ -375,7 +356,7 @@ func TestServerRingOverTime(t *testing.T) {
 func TestServerBucketWithoutGetRange(t *testing.T) {
 	rdb := start(t)
 	must(t, rdb.ACLSetUser(background, "ada", "on", ">pw", "~*", "+get", "+time").Err())
-	must(t, rdb.MSet(background, "sluice:a:{s}:gcra1", bucket(5, 0, 7, 4, 1), "sluice:b:{s}:sr1:1000", "x").Err())
+	must(t, rdb.MSet(background, "sluice:a:{s}:gcra1", layout.GCRA(5, 0, 7, 4, 1), "sluice:b:{s}:sr1:1000", "x").Err())
 	must(t, rdb.LPush(background, "sluice:c:{s}:gcra1", "x").Err())
 	ada := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "ada", Password: "pw",
 		DisableIdentity: true})
@@ -388,12 +369,6 @@ func TestServerBucketWithoutGetRange(t *testing.T) {
 	if err := all[1].Err; err == nil || !strings.HasPrefix(err.Error(), "NOPERM") {
 		t.Errorf("GETRANGE: %v", err)
 	}
-}
-
-// packed is an entry of a token_bucket.
-func packed(at, before uint64, count uint32) string {
-	return string(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, at),
-		before), count))
 }
 
 // TestServerDamage reads states that no script writes.
@@ -414,22 +389,22 @@ func TestServerDamage(t *testing.T) {
 		{"zl1", []any{"zadd", "-inf", "m", "5", "n"}, "the first member has the score -Inf"},
 		{"zl1", []any{"hset", "f", "v"}, "WRONGTYPE"},
 		{"tb1:all", []any{"rpush", "m"}, `the last entry is "m", want 20 bytes`},
-		{"tb1:all", []any{"rpush", "m", packed(5, 1, 1)}, `the first entry is "m", want 20 bytes`},
-		{"tb1:all", []any{"rpush", packed(5, 1, 0)}, "want a time, a running total and permits"},
-		{"tb1:all", []any{"rpush", packed(5, 1<<53, 1)}, "want a time, a running total and permits"},
-		{"tb1:all", []any{"rpush", packed(1<<53, 1, 1)}, "want a time, a running total and permits"},
-		{"tb1:all", []any{"rpush", packed(5, 9, 1), packed(6, 1, 1)}, "the running totals fall from 9 to 2"},
+		{"tb1:all", []any{"rpush", "m", layout.TokenBucketEntry(5, 1, 1)}, `the first entry is "m", want 20 bytes`},
+		{"tb1:all", []any{"rpush", layout.TokenBucketEntry(5, 1, 0)}, "want a time, a running total and permits"},
+		{"tb1:all", []any{"rpush", layout.TokenBucketEntry(5, 1<<53, 1)}, "want a time, a running total and permits"},
+		{"tb1:all", []any{"rpush", layout.TokenBucketEntry(1<<53, 1, 1)}, "want a time, a running total and permits"},
+		{"tb1:all", []any{"rpush", layout.TokenBucketEntry(5, 9, 1), layout.TokenBucketEntry(6, 1, 1)}, "the running totals fall from 9 to 2"},
 		{"tb1:all", []any{"set", "x"}, "WRONGTYPE"},
 		{"tb1", []any{"hset", "rate", "5"}, `rate, interval and scope are "5", none, none`},
 		{"tb1", []any{"hset", "rate", "0", "interval", "1000", "scope", "0"}, "rate, interval and scope"},
 		{"tb1", []any{"set", "x"}, "WRONGTYPE"},
 		{"sr1:1000", []any{"set", "short"}, "it holds 5 bytes"},
-		{"sr1:1000", []any{"set", six(1000, 10001, now/1000, 5) + "x"}, "it holds 10001 slices"},
-		{"sr1:1000", []any{"set", six(0, 1, 1, 5)}, "it holds 1 slices of 0 us"},
-		{"sr1:1000", []any{"set", six(1000, 60, now/1000+30000, 5)}, "the ring ends early"},
+		{"sr1:1000", []any{"set", layout.SliceRingHeader(1000, 10001, uint64(now/1000), 5) + "x"}, "it holds 10001 slices"},
+		{"sr1:1000", []any{"set", layout.SliceRingHeader(0, 1, 1, 5)}, "it holds 1 slices of 0 us"},
+		{"sr1:1000", []any{"set", layout.SliceRingHeader(1000, 60, uint64(now/1000+30000), 5)}, "the ring ends early"},
 		{"sr1:1000", []any{"rpush", "x"}, "WRONGTYPE"},
 		{"gcra1", []any{"set", "1 2 3 4"}, `it holds "1 2 3 4", want the 26 or 39 bytes of a bucket`},
-		{"gcra1", []any{"set", bucket(100, 0, 7, 40, 5) + "x"}, "want the 26 or 39 bytes"},
+		{"gcra1", []any{"set", layout.GCRA(100, 0, 7, 40, 5) + "x"}, "want the 26 or 39 bytes"},
 		{"gcra1", []any{"sadd", "x"}, "WRONGTYPE"},
 	}
 	for _, test := range tests {
@@ -448,8 +423,8 @@ func TestServerDamage(t *testing.T) {
 func TestServerDamagedMiddle(t *testing.T) {
 	rdb := start(t)
 	must(t, rdb.RPush(background, "sluice:a:{s}:ll1", 1, 2, "x", 4, 5).Err())
-	must(t, rdb.RPush(background, "sluice:a:{s}:tb1:all", packed(1, 0, 1), packed(2, 1, 1), "x", packed(4, 5, 1),
-		packed(5, 6, 1)).Err())
+	must(t, rdb.RPush(background, "sluice:a:{s}:tb1:all", layout.TokenBucketEntry(1, 0, 1), layout.TokenBucketEntry(2, 1, 1), "x", layout.TokenBucketEntry(4, 5, 1),
+		layout.TokenBucketEntry(5, 6, 1)).Err())
 	all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:ll1", "sluice:a:{s}:tb1:all"))
 	must(t, err)
 	for i, want := range []string{`entry 2 holds "x"`, `entry 2 is "x"`} {

@@ -1,7 +1,7 @@
 package scripttest_test
 
-// logTimelines are what the two sliding-window logs answer alike. id is what zset_log takes behind the
-// arguments of list_log.
+// logTimelines are what the two sliding-window logs answer alike. id is what zset_log takes behind the arguments of
+// list_log.
 //
 // limit window permits max_wait -> granted remaining wait reset_after
 func logTimelines(id string) []timeline {

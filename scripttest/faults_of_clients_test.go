@@ -15,12 +15,11 @@ import (
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/loader/bindings"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// The faults of S0 to S4 (last section of the package doc) that lie in the client: each test plays the faulty way in the
-// order of commands that breaks it, and then ours.
+// The faults of the systems S0 to S4, which the last section of the package doc describes, that lie in the client. Each
+// test shows the fault with the order of commands that causes it, and then that our script does not have it.
 
 // S0, S1, S3: the check and the add are separate commands, so concurrent callers all pass.
 func TestFaultCheckThenAdd(t *testing.T) {
@@ -38,32 +37,31 @@ func TestFaultCheckThenAdd(t *testing.T) {
 	if passed <= limit {
 		t.Errorf("the faulty way let %d through, want more than %d", passed, limit)
 	}
-	if granted := concurrently(callers, func() int64 {
-		reply, err := bindings.ListLogV1(context.Background(), m.limits, bindings.ListLogV1Args{
-			Log: "t:x:{u}:ll1", Limit: limit, Window: time.Minute, Permits: 1,
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		return reply.Granted
-	}); granted != limit {
+	if granted := m.concurrently(callers, listLogV1, "3 1m 1 0"); granted != limit {
 		t.Errorf("ours granted %d, want %d", granted, limit)
 	}
 }
 
-// concurrently calls from so many goroutines and returns the sum.
-func concurrently(callers int, call func() int64) int64 {
+// concurrently makes one call from each of so many goroutines, and returns the sum of what they were granted.
+func (r *remote) concurrently(callers int, tab table, args string) int64 {
 	var sum atomic.Int64
 	var all sync.WaitGroup
 	for range callers {
-		all.Go(func() { sum.Add(call()) })
+		all.Go(func() {
+			reply, failed := r.call(tab.script, false, tab.keys, tab.arguments(args))
+			if failed != "" {
+				r.t.Error(failed)
+				return
+			}
+			sum.Add(reply[0])
+		})
 	}
 	all.Wait()
 	return sum.Load()
 }
 
-// S4: check whether there is a limiter, set it, acquire: where two callers find none, the second one's
-// set begins anew.
+// S4: check whether there is a limiter, set it, acquire: where two callers find none, the second one's set replaces the
+// state.
 func TestFaultCheckSetAcquire(t *testing.T) {
 	const callers, rate = 2, 5
 	m := startMiniredis(t)
@@ -85,21 +83,12 @@ func TestFaultCheckSetAcquire(t *testing.T) {
 	if granted <= rate {
 		t.Errorf("the faulty way granted %d, want more than %d", granted, rate)
 	}
-	if granted := concurrently(callers*rate, func() int64 {
-		reply, err := bindings.TokenBucketV1(context.Background(), m.limits, bindings.TokenBucketV1Args{
-			Config: "t:x:{u}:tb1", All: "t:x:{u}:tb1:all", ByClient: "t:x:{u}:tb1:by:c",
-			Rate: rate, Interval: time.Minute, Permits: 1,
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		return reply.Granted
-	}); granted != rate {
+	if granted := m.concurrently(callers*rate, tokenBucketV1, "5 1m 0 1 0"); granted != rate {
 		t.Errorf("ours granted %d, want %d", granted, rate)
 	}
 }
 
-// S0: the ring is made by whoever finds none. Where two do, it is twice as long.
+// S0: a caller that finds no ring makes one. If two callers find none, the ring is twice as long.
 func TestFaultInitialisationRaces(t *testing.T) {
 	const slices = 3
 	m := startMiniredis(t)
@@ -115,17 +104,8 @@ func TestFaultInitialisationRaces(t *testing.T) {
 	if length := m.do("LLEN", "faulty"); length == strconv.Itoa(slices) {
 		t.Errorf("the faulty ring has %s slices, want more than %d", length, slices)
 	}
-	concurrently(2, func() int64 {
-		reply, err := bindings.SliceRingV1(context.Background(), m.limits, bindings.SliceRingV1Args{
-			Ring: ringKey, Slice: time.Second, Permits: 1,
-			Windows: []bindings.SliceRingV1Window{{Slices: slices, Limit: 9}},
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		return reply.Granted
-	})
-	if length := m.do("STRLEN", ringKey); length != strconv.Itoa(24+7*slices) {
+	m.concurrently(2, sliceRingV1, "1s 1 3 9")
+	if length := m.do("STRLEN", sliceRingV1.keys[0]); length != strconv.Itoa(24+7*slices) {
 		t.Errorf("our ring has %s bytes, want %d", length, 24+7*slices)
 	}
 }
@@ -155,8 +135,7 @@ func TestFaultProcessKeepsTheIndex(t *testing.T) {
 	}
 }
 
-// S0: two windows cannot be checked together: the one that is checked first is charged for what the
-// other one refuses.
+// S0: two windows cannot be checked together: the one that is checked first is charged for what the other one refuses.
 func TestFaultWindowsOneByOne(t *testing.T) {
 	h := startHarness(t, false)
 	h.setTime(epoch)
@@ -179,8 +158,8 @@ func TestFaultWindowsOneByOne(t *testing.T) {
 	}
 }
 
-// S0, S1, S2, S4: the clock is the client's. At 2 in 10 s a client that is 10 s fast lets a third one
-// through after a second, and one that is 10 s slow is told to wait 20 s. Ours takes no clock.
+// S0, S1, S2, S4: the clock is the client's. At 2 in 10 s a client that is 10 s fast lets a third one through after a
+// second, and one that is 10 s slow is told to wait 20 s. Ours takes no clock.
 func TestFaultClientsClock(t *testing.T) {
 	r := scripttest.Start(t)
 	faulty := compile(t, "clients_clock.lua", readFaulty(t, "clients_clock"))
@@ -207,9 +186,9 @@ func TestFaultClientsClock(t *testing.T) {
 	}
 }
 
-// S2: callers poll every 100 ms. In the time of the simulation, where a sleep takes up to 10 ms longer
-// than asked and nothing else takes any, polling leaves capacity unused, calls often and serves
-// whoever happens to ask; booking ahead uses all of it with one call a permit, in order.
+// S2: callers poll every 100 ms. In the time of the simulation, where a sleep takes up to 10 ms longer than asked and
+// nothing else takes any, polling leaves capacity unused, calls often and serves callers out of order; booking ahead
+// uses all of it with one call a permit, in order.
 func TestFaultPolling(t *testing.T) {
 	polled := simulate(t, 0)
 	booked := simulate(t, 60*time.Second)
@@ -230,7 +209,7 @@ type outcome struct {
 	overtaken   int // acts of callers that had asked after another one who was still waiting
 }
 
-// simulate shares "5 a second" among 8 workers, who ask anew as soon as they have acted.
+// simulate shares "5 a second" among 8 workers, who ask again as soon as they have acted.
 func simulate(t *testing.T, maxWait time.Duration) (o outcome) {
 	const workers = 8
 	r := scripttest.Start(t)

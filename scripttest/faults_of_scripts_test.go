@@ -3,6 +3,8 @@ package scripttest_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +13,7 @@ import (
 )
 
 // faults are those of S0 to S4 (last section of the package doc) that lie in a script. Each faulty script takes the
-// arguments of ours, answers the plain time line as ours does, and fails the one that its fault breaks.
+// arguments of ours, answers the plain timeline as ours does, and fails the one that its fault breaks.
 var faults = []struct {
 	faulty   string // testdata/faulty/<faulty>.lua
 	table    table
@@ -30,10 +32,11 @@ var faults = []struct {
 	{"s3_count_before_trim", listLogV1, "grant, deny, and grant when the oldest has left", "got  0 0 "},
 	{"s3_whole_second_expiry", listLogV1, "a window of a second and a half", "got  1 1 0 "},
 	{"s3_fixed_window", listLogV1, "any interval, wherever it starts: no edge lets twice the limit through", "got  1 1 0"},
-	{"s4_random_member", tokenBucketV1, "equal calls in one moment all come back", "got  1"},
+	{"s4_random_member", tokenBucketV1, "equal calls at the same time all come back", "got  1"},
 	{"s4_counter_beside_entries", tokenBucketV1, "a key beside the entries is lost: nothing extra", "got  2 0 0 "},
 	{"s4_counter_beside_entries", tokenBucketV1, "the entries are lost: open again, not shut for ever", "got  0 0 "},
-	{"s4_wait_of_oldest", tokenBucketV1, "the wait for n permits is that of the entry that holds the last of them", "got  0 0 6000000"},
+	{"s4_wait_of_oldest", tokenBucketV1, "the wait for n permits is that of the entry that holds the last of them",
+		"got  0 0 6000000"},
 	{"s4_assert", tokenBucketV1, "permits above the rate of the arguments, without a config", "Requested permits"},
 	{"s4_rate_change_clears", tokenBucketV1, "a changed limit applies at once", "got  2 3 "},
 }
@@ -72,7 +75,8 @@ func TestFaultyScriptsFail(t *testing.T) {
 }
 
 func TestEveryFaultyScriptIsTested(t *testing.T) {
-	tested := map[string]bool{"s1_no_expiry": true, "s4_unpack_expired": true, "clients_clock": true, "s0_process_index": true}
+	tested := map[string]bool{"s1_no_expiry": true, "s4_unpack_expired": true, "clients_clock": true,
+		"s0_process_index": true}
 	for _, fault := range faults {
 		tested[fault.faulty] = true
 	}
@@ -113,7 +117,7 @@ func (tab table) find(t *testing.T, name string) timeline {
 			return tl
 		}
 	}
-	t.Fatalf("%s has no time line %q", tab.script.Name, name)
+	t.Fatalf("%s has no timeline %q", tab.script.Name, name)
 	return timeline{}
 }
 
@@ -135,8 +139,8 @@ func (h lenientHarness) call(script *sluice.Script, _ bool, keys, args []string)
 	return integers(h.t, result.Reply), ""
 }
 
-// S4 near 8000 entries that have expired: the faulty way reads them all and ends with an error, ours removes
-// them and goes on.
+// S4 near 8000 entries that have expired: the faulty way reads them all and ends with an error, ours removes them and
+// goes on.
 func TestServerFaultUnpackExpired(t *testing.T) {
 	const entries = 9000
 	r := connectServer(t, redistest.Start(t).Addr)
@@ -148,7 +152,8 @@ func TestServerFaultUnpackExpired(t *testing.T) {
 		r.setTime(epoch + 10_000_000)
 		return r.call(script, false, tokenBucketV1.keys, args)
 	}
-	if _, failed := afterExpiry(tokenBucketV1.of(t, "s4_unpack_expired").script, r.fillSet); !strings.Contains(failed, "too many results to unpack") {
+	if _, failed := afterExpiry(tokenBucketV1.of(t, "s4_unpack_expired").script, r.fillSet); !strings.Contains(failed,
+		"too many results to unpack") {
 		t.Errorf("the faulty way: %q, want too many results to unpack", failed)
 	}
 	if reply, failed := afterExpiry(tokenBucketV1.script, r.fillBucket); failed != "" || reply[1] != 9998 {
@@ -156,5 +161,74 @@ func TestServerFaultUnpackExpired(t *testing.T) {
 	}
 	if left, want := r.do("LLEN", tokenBucketV1.keys[1]), "2"; left != want {
 		t.Errorf("%s entries are left, want %s: the expired ones removed", left, want)
+	}
+}
+
+// The package doc's table of faults names tests, benchmarks and faulty scripts that are there, and every faulty script
+// stands in it.
+func TestFaultsDoc(t *testing.T) {
+	_, doc, found := strings.Cut(read(t, "doc.go"), "# The faults of")
+	if !found {
+		t.Fatal("doc.go has no table of faults")
+	}
+	var tests strings.Builder
+	files, _ := filepath.Glob("*_test.go")
+	for _, file := range files {
+		tests.WriteString(read(t, file))
+	}
+	for _, name := range regexp.MustCompile(`(Test|Benchmark)[A-Z]\w+`).FindAllString(doc, -1) {
+		if !strings.Contains(tests.String(), "func "+name+"(") {
+			t.Errorf("doc.go names %s, which is not there", name)
+		}
+	}
+	for _, name := range regexp.MustCompile(`TestChecks/\w+/\w+`).FindAllString(doc, -1) {
+		if words := strings.Split(name, "/"); !hasCheck(words[1], strings.ReplaceAll(words[2], "_", " ")) {
+			t.Errorf("doc.go names %s, which is not there", name)
+		}
+	}
+	for _, name := range regexp.MustCompile(`\b(s\d_\w+|clients_clock)\b`).FindAllString(doc, -1) {
+		if _, err := os.Stat(filepath.Join("testdata", "faulty", name+".lua")); err != nil {
+			t.Errorf("doc.go names a script that is not there: %v", err)
+		}
+	}
+	faulty, _ := filepath.Glob("testdata/faulty/*.lua")
+	for _, file := range faulty {
+		if name := strings.TrimSuffix(filepath.Base(file), ".lua"); !strings.Contains(doc, name) {
+			t.Errorf("doc.go does not name %s", name)
+		}
+	}
+	if len(faulty) == 0 {
+		t.Error("there are no faulty scripts")
+	}
+}
+
+func hasCheck(script, name string) bool {
+	return slices.ContainsFunc(tables, func(tab table) bool {
+		return tab.script.Name == script && slices.ContainsFunc(tab.checks(), func(c check) bool { return c.name == name })
+	})
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// S0: two keys without a shared hash tag. S4: five keys a limiter. Ours have three at most, with one tag, so that every
+// call has one slot of a cluster.
+func TestKeysOfACallShareTheirSlot(t *testing.T) {
+	tag := regexp.MustCompile(`\{[^{}]+\}`)
+	for _, script := range sluice.All() {
+		if len(script.Keys) > 3 {
+			t.Errorf("%s has %d keys, want 3 at most", script.File, len(script.Keys))
+		}
+		for _, key := range script.Keys {
+			if got := tag.FindString(key.Pattern); got != "{<subject>}" {
+				t.Errorf("%s: the tag of %s is %q, want {<subject>}", script.File, key.Pattern, got)
+			}
+		}
 	}
 }

@@ -28,7 +28,7 @@ func TestHelpersAreAlike(t *testing.T) {
 	}
 }
 
-// helpers are the helpers at the top level of a script, by name: from their first line to the next that is not indented.
+// helpers are those at the top level of a script, by name: from their first line to the next that is not indented.
 func helpers(source string) map[string]string {
 	found := map[string]string{}
 	lines := strings.Split(source, "\n")
@@ -38,7 +38,8 @@ func helpers(source string) map[string]string {
 			continue
 		}
 		from := i
-		for i+1 < len(lines) && (strings.HasPrefix(lines[i+1], " ") || strings.HasPrefix(lines[i+1], "end") || lines[i+1] == "}") {
+		for i+1 < len(lines) && (strings.HasPrefix(lines[i+1], " ") || strings.HasPrefix(lines[i+1],
+			"end") || lines[i+1] == "}") {
 			i++
 		}
 		found[name[1]+name[2]] = strings.Join(lines[from:i+1], "\n")
@@ -64,16 +65,13 @@ const checkedCalls = `local redis = (function(redis)
 end)(redis)
 `
 
-// Every time line passes with such calls refused, and with long windows, intervals and slices, which the time lines
-// have.
+// Every timeline passes with such calls refused, and with long windows, intervals and slices, which the timelines have.
 func TestLargeNumbersAreText(t *testing.T) {
-	for _, tab := range tables {
-		t.Run(tab.script.Name, func(t *testing.T) {
-			tab.script = edited(t, tab.script, "\nlocal function integer(", "\n"+checkedCalls+"local function integer(")
-			tab.timelines = append(tab.timelines, longTimelines[tab.script.Name]...)
-			tab.run(t, func(t *testing.T) target { return startHarness(t, false) })
-		})
-	}
+	eachTable(t, func(t *testing.T, tab table) {
+		tab.script = edited(t, tab.script, "\nlocal function integer(", "\n"+checkedCalls+"local function integer(")
+		tab.timelines = append(tab.timelines, longTimelines[tab.script.Name]...)
+		tab.run(t, func(t *testing.T) target { return startHarness(t, false) })
+	})
 }
 
 var longTimelines = map[string][]timeline{

@@ -1,0 +1,37 @@
+// Package layout makes the bytes that the scripts store, as the STATE of their headers says, from plain numbers. It is
+// for tests, which put such bytes under a key or compare them with what a script wrote. It checks no ranges, so tests
+// can also make values that no script writes.
+package layout
+
+import "encoding/binary"
+
+// Integer is the last width bytes, 1 to 8, of n in big-endian order.
+func Integer(width int, n uint64) string {
+	return string(binary.BigEndian.AppendUint64(nil, n)[8-width:])
+}
+
+// GCRA is the bucket of gcra: tat, numerator, limit, written and widest, and where grants under narrower windows came
+// later, the widest of those and drained.
+func GCRA(fields ...uint64) (bucket string) {
+	for i, n := range fields {
+		bucket += Integer([]int{7, 3, 3, 7, 6, 6, 7}[i], n)
+	}
+	return bucket
+}
+
+// TokenBucketEntry is an entry of token_bucket: when it was granted, the permits granted before it, and its permits.
+func TokenBucketEntry(at, before, permits uint64) string {
+	return Integer(8, at) + Integer(8, before) + Integer(4, permits)
+}
+
+// SliceRingHeader is what a slice_ring begins with: the length of a slice in microseconds, the number of slices, the
+// number of the last slice, and the total granted.
+func SliceRingHeader(slice, size, last, total uint64) string {
+	return Integer(6, slice) + Integer(6, size) + Integer(6, last) + Integer(6, total)
+}
+
+// SliceRingCell is the cell of one slice: the total before it, and the first slice, from this one on, in which permits
+// were granted. Only the last 12 bits of that slice's number are stored.
+func SliceRingCell(total, link uint64) string {
+	return Integer(7, total<<12|link%4096)
+}

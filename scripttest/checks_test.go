@@ -1,0 +1,242 @@
+package scripttest_test
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/scripttest"
+)
+
+// substitute is a testing.TB under which a source compiles to another script: one that is counted, or a mutant.
+type substitute struct {
+	testing.TB
+	source string
+	script *scripttest.Script
+}
+
+// A check is one of the fast tests of a script.
+type check struct {
+	name string
+	run  func(t testing.TB)
+}
+
+// Every fast test of every script. The same tests count what they reach, and are what mutants must fail.
+func TestChecks(t *testing.T) {
+	eachTable(t, func(t *testing.T, tab table) {
+		for _, c := range tab.checks() {
+			t.Run(c.name, func(t *testing.T) { c.run(t) })
+		}
+	})
+}
+
+func eachTable(t *testing.T, test func(t *testing.T, tab table)) {
+	for _, tab := range tables {
+		t.Run(tab.script.Name, func(t *testing.T) { test(t, tab) })
+	}
+}
+
+// checks are the fast tests that a script must pass, those that notice most first.
+func (tab table) checks() (all []check) {
+	for _, tl := range tab.timelines {
+		all = append(all, tab.checkTimeline(tl, "", startHarness))
+	}
+	all = append(all,
+		check{"malformed calls", tab.checkMalformed},
+		check{"leading zeros", tab.checkLeadingZeros},
+		check{"ranges", tab.checkRanges},
+		check{"costs", tab.checkCosts},
+		check{"withheld", tab.checkWithheld},
+	)
+	for _, tl := range tab.timelines {
+		all = append(all,
+			tab.checkTimeline(tl, ", like miniredis", startLikeMiniredis),
+			tab.checkTimeline(tl, ", without expiry", startForgetful),
+		)
+	}
+	all = append(all, narrower(tab.script)...)
+	return append(all, ownChecks(tab.script)...)
+}
+
+// ownChecks are those that are not made of the table.
+func ownChecks(script *sluice.Script) []check {
+	return map[*sluice.Script][]check{
+		&sluice.ZSetLogV1: {
+			{"expiry", checkEveryKeyExpires},
+			{"bounded removal", checkGrantsRemoveABoundedNumber},
+		},
+		&sluice.ListLogV1: {
+			{"expiry", checkEveryKeyExpires},
+			{"later grants", checkLaterGrantsProlong},
+			{"bounded removal", checkListLogRemovesABoundedNumber},
+			{"unreadable", checkListLogFindsUnreadable},
+		},
+		&sluice.SliceRingV1: {
+			{"expiry", checkEveryKeyExpires},
+			{"later grants", checkLaterGrantsProlong},
+			{"gaps", checkRingGapEnds},
+			{"truncated", checkRingTruncatedStateEnds},
+			{"damaged", checkRingDamagedStateEnds},
+			{"searches", checkRingSearchEnds},
+			{"links", checkRingDamagedLinks},
+			{"struct", sliceRingV1.checkPacksWithStruct},
+		},
+		&sluice.SliceRingReturnV1: {
+			{"damaged", checkReturnToDamagedRingEnds},
+		},
+		&sluice.TokenBucketV1: {
+			{"expiry", checkEveryKeyExpires},
+			{"config", checkConfigOutlivesPermits},
+			{"config's TTL", checkConfigTTLOfAFarClock},
+			{"no expiry", checkBucketPushesNothing},
+			{"struct", tokenBucketV1.checkPacksWithStruct},
+			{"bounded removal", checkBucketRemovesABoundedNumber},
+		},
+		&sluice.TokenBucketSetV1: {
+			{"config", checkConfigOutlivesPermits},
+		},
+		&sluice.GCRAV1: {
+			{"expiry", checkEveryKeyExpires},
+			{"struct", gcraV1.checkPacksWithStruct},
+		},
+	}[script]
+}
+
+func startLikeMiniredis(t testing.TB, neverExpire bool) *harness {
+	h := startHarness(t, neverExpire)
+	h.redis.LikeMiniredis()
+	return h
+}
+
+func startForgetful(t testing.TB, _ bool) *harness { return startHarness(t, true) }
+
+func (tab table) checkTimeline(tl timeline, where string, start func(testing.TB, bool) *harness) check {
+	return check{tl.name + where, func(t testing.TB) {
+		for _, failure := range tab.play(start(t, false), tl) {
+			t.Error(failure)
+		}
+	}}
+}
+
+// sub is t.Run where t can.
+func sub(t testing.TB, name string, test func(t testing.TB)) {
+	if real, ok := t.(*testing.T); ok {
+		real.Run(name, func(t *testing.T) { test(t) })
+	} else {
+		test(t)
+	}
+}
+
+// The struct library does what it can do where it is there: by hand it takes more instructions.
+func (tab table) checkPacksWithStruct(t testing.TB) {
+	grant, look := "1000 10s 0 1 0", "1000 10s 0 0 0"
+	switch tab.script {
+	case &sluice.GCRAV1:
+		grant, look = "1000 10s 10 1 0", "1000 10s 10 0 0"
+	case &sluice.SliceRingV1:
+		grant, look = "1s 1 3 1000", "1s 0 3 1000"
+	}
+	instructions := func(h *harness, do string) int {
+		h.setTime(epoch)
+		return h.result(tab.script, false, tab.keys, tab.arguments(do)).Instructions
+	}
+	with, byHand := startHarness(t, false), startLikeMiniredis(t, false)
+	// The first call packs, the second reads as well, and the look only reads.
+	for _, c := range []struct {
+		do   string
+		more int
+	}{{grant, 20}, {grant, 40}, {look, 20}} {
+		if saved := instructions(byHand, c.do) - instructions(with, c.do); saved < c.more {
+			t.Errorf("%s, %s: struct saves %d instructions, want %d", tab.script.Name, c.do, saved, c.more)
+		}
+	}
+}
+
+var tables = []table{zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1}
+
+func TestEveryScriptHasATable(t *testing.T) {
+	tabled := map[string]bool{}
+	for _, tab := range tables {
+		tabled[tab.script.File] = true
+	}
+	for _, script := range sluice.All() {
+		if !tabled[script.File] {
+			t.Errorf("%s has no timelines", script.File)
+		}
+	}
+}
+
+func TestTimelinesOnMiniredis(t *testing.T) {
+	eachTable(t, func(t *testing.T, tab table) {
+		tab.run(t, func(t *testing.T) target { return startMiniredis(t) })
+	})
+}
+
+func TestServerTimelines(t *testing.T) {
+	eachServer(t, func(t *testing.T, server *redistest.Server) {
+		eachTable(t, func(t *testing.T, tab table) {
+			tab.run(t, func(t *testing.T) target {
+				r := connectServer(t, server.Addr)
+				r.do("FLUSHALL")
+				return r
+			})
+		})
+	})
+}
+
+func sha1Hex(source string) string {
+	sum := sha1.Sum([]byte(source))
+	return hex.EncodeToString(sum[:])
+}
+
+// A step back is judged by the window that a permit was granted under, also where a call with a narrower one meets it.
+// The TTL tells which it was: these timelines need one that follows the clock, which stock miniredis does not have.
+// (gcra and slice_ring store what they need.)
+var narrowerTables = []table{
+	{&sluice.ListLogV1, listLogV1.keys, []timeline{{"a narrower window after a step back", []line{
+		{"0s", "1 60s 1 0", "1 0 0 60s"},
+		{"0s", "1 60s 1 60s", "1 0 60s 120s"},
+		{"-120s", "1 1ms 1 0", "0 0 180.001s 180.001s"},
+		{"-120.001s", "1 1ms 0 0", "0 1 0 0"},
+	}}}},
+	{&sluice.ZSetLogV1, zsetLogV1.keys, withIDs([]timeline{{"a narrower window after a step back", []line{
+		{"0s", `1 60s 1 0 *`, "1 0 0 60s"},
+		{"0s", `1 60s 1 60s *`, "1 0 60s 120s"},
+		{"-120s", `1 1ms 1 0 *`, "0 0 180.001s 180.001s"},
+		{"-120.001s", `1 1ms 0 0 *`, "0 1 0 0"},
+	}}})},
+	{&sluice.TokenBucketV1, tokenBucketV1.keys, []timeline{{"a narrower interval after a step back", []line{
+		{"0s", "1 60s 0 1 0", "1 0 0 60s 1 60s"},
+		{"0s", "1 60s 0 1 60s", "1 0 60s 120s 1 60s"},
+		{"", "!HSET $1 interval 1000", "0"},
+		{"-120s", "1 60s 0 1 0", "0 0 180.001s 180.001s 1 1ms"},
+		{"-120.001s", "1 60s 0 0 0", "0 1 0 0 1 1ms"},
+	}}}},
+}
+
+func TestServerClockNarrowerWindows(t *testing.T) {
+	eachSteppedServer(t, func(t *testing.T, s steppedServer) {
+		for _, tab := range narrowerTables {
+			t.Run(tab.script.Name, func(t *testing.T) {
+				tab.run(t, func(t *testing.T) target {
+					s.do("FLUSHALL")
+					return s
+				})
+			})
+		}
+	})
+}
+
+// narrower are the checks of a script among them.
+func narrower(script *sluice.Script) (all []check) {
+	for _, tab := range narrowerTables {
+		if tab.script == script {
+			for _, tl := range tab.timelines {
+				all = append(all, tab.checkTimeline(tl, "", startHarness))
+			}
+		}
+	}
+	return all
+}
