@@ -356,7 +356,7 @@ func checkListLogFindsUnreadable(t testing.TB) {
 	}
 }
 
-const badLog = "BADSTATE log: want moments in microseconds"
+const badLog = "BADSTATE log: want times in microseconds"
 
 // token_bucket removes a bounded number of entries too, with each grant.
 func TestBucketRemovesABoundedNumber(t *testing.T) { checkBucketRemovesABoundedNumber(t) }
