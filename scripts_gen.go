@@ -11,13 +11,13 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "3c46e89521b8ef4b19cdf77ce128699235bdb040"
-	ListLogV1SHA1         = "4578b24b4a127cf42a23a23121aa6d0970819e2e"
-	SliceRingReturnV1SHA1 = "c6192443da78ef0315a8ff5f10e377fb96d14fe4"
-	SliceRingV1SHA1       = "1ac7ad61348d8178d37720bc976fce2361fb5714"
-	TokenBucketSetV1SHA1  = "287c166f576186ced51f76bde59bf32e3228aed2"
-	TokenBucketV1SHA1     = "77253950e74cd7480e77e25463b63c2408154cb0"
-	ZSetLogV1SHA1         = "9e2b851d482255af2f4481411a96e7042ee3d65f"
+	GCRAV1SHA1            = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
+	ListLogV1SHA1         = "dce3eec1a0694402eea7fb28ecf7a22780dd23e9"
+	SliceRingReturnV1SHA1 = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"
+	SliceRingV1SHA1       = "ca8dbeb27fc6a58dbcd3731f1b64c1f94d153116"
+	TokenBucketSetV1SHA1  = "16ada645b7ec2365331660d813df2d9f95f3d2a4"
+	TokenBucketV1SHA1     = "fd4d4560b07b42db09accae9602c00d0b37c1122"
+	ZSetLogV1SHA1         = "8df6f87854d42e4e0fc83cd25ae88491194ffaa4"
 )
 
 //go:embed scripts/gcra_v1.lua
@@ -59,7 +59,7 @@ var GCRAV1 = Script{
 	},
 	Commands:   []string{"GET", "SET", "TIME"},
 	State:      "gcra/1",
-	Layout:     "struct.pack(\">I7I3I3I7I6\", tat, numerator, limit, written, widest): the theoretical arrival time is tat + numerator / limit us, widest is the widest window of the grants that have not drained. Where grants under narrower windows came behind that one's, \"I6I7\" more: the widest of theirs, and when the grants before them have drained. Void to a clock that is more than widest and 60 s before written. Expires when tat has passed",
+	Layout:     "26 bytes, struct.pack(\">I7I3I3I7I6\", tat, numerator, limit, written, widest). tat + numerator / limit is the theoretical arrival time: when the bucket is full again. written is the clock at the last grant. A grant has drained when the arrival time that it set has passed; widest is the widest window of the grants that have not. If narrower grants followed the widest, 39 bytes, with \"I6I7\" more: next_widest and drained, the time from which it takes widest's place. Void if the clock is more than widest and 60 s before written. Expires when tat has passed",
 	Complexity: "O(1)",
 	Cost:       "TIME, one GET, at most one SET",
 	Redis:      "5.0",
@@ -102,7 +102,7 @@ var ListLogV1 = Script{
 	},
 	Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
 	State:      "ll/1",
-	Layout:     "one entry a permit, the time it was granted for, oldest first; expires when the newest has left the window; set lazyfree-lazy-expire where it may hold several million",
+	Layout:     "one entry a permit, the time it was granted for, oldest first; expires when the newest has left the window. With bookings it may hold limit * (1 + max_wait / window) entries: set lazyfree-lazy-expire where that is several million",
 	Complexity: "O(log N)",
 	Cost:       "TIME, LINDEX; a grant removes up to permits + 10000 expired entries",
 	Redis:      "5.0",
@@ -111,25 +111,24 @@ var ListLogV1 = Script{
 //go:embed scripts/slice_ring_return_v1.lua
 var sliceRingReturnV1Source string
 
-// SliceRingReturnV1 is slice_ring_return v1. Gives back permits of a slice_ring that were taken
-// and not used: the slice in which they were taken holds so many less, in every window at once.
-// It never makes the limiter grant more than its limits: what the slice does not hold (any
-// more), what has left the ring, and what is more than 1000 slices back is not given back. Two
-// things it cannot know: whether the permits were used, and whether the ring was removed and
-// begun again in that slice; then others' permits are taken.
+// SliceRingReturnV1 is slice_ring_return v1. Gives back permits of a slice_ring that were
+// granted and not used: the slice that they were counted in holds fewer, in every window at
+// once. Not given back is what the slice does not hold, what has left the ring, and what is
+// more than 1000 slices back. It cannot know whether the permits were used. If the ring was
+// deleted and begun again in that slice, it gives back permits of others.
 var SliceRingReturnV1 = Script{
 	Name:    "slice_ring_return",
 	Version: 1,
 	File:    "slice_ring_return_v1.lua",
 	SHA1:    SliceRingReturnV1SHA1,
 	Source:  sliceRingReturnV1Source,
-	About:   "Gives back permits of a slice_ring that were taken and not used: the slice in which they were taken holds so many less, in every window at once. It never makes the limiter grant more than its limits: what the slice does not hold (any more), what has left the ring, and what is more than 1000 slices back is not given back. Two things it cannot know: whether the permits were used, and whether the ring was removed and begun again in that slice; then others' permits are taken.",
+	About:   "Gives back permits of a slice_ring that were granted and not used: the slice that they were counted in holds fewer, in every window at once. Not given back is what the slice does not hold, what has left the ring, and what is more than 1000 slices back. It cannot know whether the permits were used. If the ring was deleted and begun again in that slice, it gives back permits of others.",
 	Keys: []Key{
 		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
 	},
 	Args: []Field{
 		{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
-		{Name: "taken", Type: "time", Min: 0, Max: 9007199254740991, Text: "when they were granted: now in slice_ring's reply"},
+		{Name: "taken", Type: "time", Min: 0, Max: 9007199254740991, Text: "when they were granted: REPLY[5], now, of slice_ring"},
 		{Name: "permits", Type: "int", Min: 1, Max: 1000000000, Text: "to give back"},
 	},
 	Reply: []Field{
@@ -142,7 +141,7 @@ var SliceRingReturnV1 = Script{
 	},
 	Commands:   []string{"GETRANGE", "SETRANGE"},
 	State:      "sr/1",
-	Layout:     "slice_ring's: the totals behind the slice fall by what is given back; the links and the expiry stay",
+	Layout:     "slice_ring's: the totals of the later slices and of the header fall by what is given back; the links and the expiry stay",
 	Complexity: "O(N)",
 	Cost:       "N slices, at most 1000, have begun since: reads and writes their cells",
 	Redis:      "5.0",
@@ -154,15 +153,15 @@ var sliceRingV1Source string
 // SliceRingV1 is slice_ring v1. The time-slice ring: permits counted by slice of time, and up
 // to 8 windows over one ring, all granted or none ("1000 a minute and 10000 an hour"). The
 // current slice and the slices_i - 1 before it never hold more than limit_i, so any interval of
-// (slices_i - 1) * slice holds at most limit_i: ask for one slice more than the window to cover
-// all of it. The cost does not depend on the number of slices. A denied call writes nothing.
+// (slices_i - 1) * slice holds at most limit_i: to cover a window w, ask for w / slice + 1
+// slices. It does not book ahead. A denied call writes nothing.
 var SliceRingV1 = Script{
 	Name:    "slice_ring",
 	Version: 1,
 	File:    "slice_ring_v1.lua",
 	SHA1:    SliceRingV1SHA1,
 	Source:  sliceRingV1Source,
-	About:   "The time-slice ring: permits counted by slice of time, and up to 8 windows over one ring, all granted or none (\"1000 a minute and 10000 an hour\"). The current slice and the slices_i - 1 before it never hold more than limit_i, so any interval of (slices_i - 1) * slice holds at most limit_i: ask for one slice more than the window to cover all of it. The cost does not depend on the number of slices. A denied call writes nothing.",
+	About:   "The time-slice ring: permits counted by slice of time, and up to 8 windows over one ring, all granted or none (\"1000 a minute and 10000 an hour\"). The current slice and the slices_i - 1 before it never hold more than limit_i, so any interval of (slices_i - 1) * slice holds at most limit_i: to cover a window w, ask for w / slice + 1 slices. It does not book ahead. A denied call writes nothing.",
 	Keys: []Key{
 		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
 	},
@@ -188,9 +187,9 @@ var SliceRingV1 = Script{
 	},
 	Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 	State:      "sr/1",
-	Layout:     "big-endian integers of 6 bytes: slice, size, last slice (its start / slice), total granted; then a ring of size cells of 7 bytes, that of slice s at index s % size: the total before the slice * 4096 + the number % 4096 of the first slice, from this one on, in which permits were granted. Expires when the last slice has left the ring",
+	Layout:     "slice number s is the one that starts at s * slice. A header of 24 bytes: slice, size, number of the last slice, total granted, 6 bytes each. Then size cells of 7 bytes, that of slice s at index s % size: 44 bits with the total granted before s, and 12 bits, the link: s' % 4096, where s' is the first slice from s on with permits. Big-endian. Expires when the last slice has left the ring",
 	Complexity: "O(log N)",
-	Cost:       "TIME, GETRANGE, one more a window; a denial searches the N slices: from one with permits to the next, three times, then halving",
+	Cost:       "TIME, GETRANGE, one more a window; a denial searches the N slices by three links, then by halving. A grant writes a cell for each slice since the last grant, and the whole ring where it is new or made longer",
 	Redis:      "5.0",
 }
 
@@ -198,15 +197,16 @@ var SliceRingV1 = Script{
 var tokenBucketSetV1Source string
 
 // TokenBucketSetV1 is token_bucket_set v1. Sets the rate, interval and scope of a token_bucket
-// for every caller at once, to stay until they are set again. Permits in use stay in use: they
-// are judged by the new rate from the next call on. Mends a config that has become unreadable.
+// for every caller at once, to stay until they are set again. Permits in use stay in use, and
+// count against the new rate from the next call on; under another scope another list counts.
+// Also repairs a config that cannot be read.
 var TokenBucketSetV1 = Script{
 	Name:    "token_bucket_set",
 	Version: 1,
 	File:    "token_bucket_set_v1.lua",
 	SHA1:    TokenBucketSetV1SHA1,
 	Source:  tokenBucketSetV1Source,
-	About:   "Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until they are set again. Permits in use stay in use: they are judged by the new rate from the next call on. Mends a config that has become unreadable.",
+	About:   "Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until they are set again. Permits in use stay in use, and count against the new rate from the next call on; under another scope another list counts. Also repairs a config that cannot be read.",
 	Keys: []Key{
 		{Name: "config", Pattern: "<prefix>:<limiter>:{<subject>}:tb1"},
 	},
@@ -235,18 +235,18 @@ var TokenBucketSetV1 = Script{
 //go:embed scripts/token_bucket_v1.lua
 var tokenBucketV1Source string
 
-// TokenBucketV1 is token_bucket v1. A log of permits that come back one interval after they
-// were taken, as Redisson's RRateLimiter is; the continuously refilled token bucket is gcra.
-// Any half-open interval of length interval holds at most rate granted permits. The rate lives
-// in Redis, so an operator changes it for every caller at once with token_bucket_set. First
-// come, first served. A denied call writes nothing.
+// TokenBucketV1 is token_bucket v1. A log of permits, each of which comes back one interval
+// after it was taken. It follows Redisson's RRateLimiter; the continuously refilled token
+// bucket is gcra. Any half-open interval of length interval holds at most rate granted permits.
+// The rate lives in Redis, so an operator changes it for every caller at once with
+// token_bucket_set. First come, first served. A denied call writes nothing.
 var TokenBucketV1 = Script{
 	Name:    "token_bucket",
 	Version: 1,
 	File:    "token_bucket_v1.lua",
 	SHA1:    TokenBucketV1SHA1,
 	Source:  tokenBucketV1Source,
-	About:   "A log of permits that come back one interval after they were taken, as Redisson's RRateLimiter is; the continuously refilled token bucket is gcra. Any half-open interval of length interval holds at most rate granted permits. The rate lives in Redis, so an operator changes it for every caller at once with token_bucket_set. First come, first served. A denied call writes nothing.",
+	About:   "A log of permits, each of which comes back one interval after it was taken. It follows Redisson's RRateLimiter; the continuously refilled token bucket is gcra. Any half-open interval of length interval holds at most rate granted permits. The rate lives in Redis, so an operator changes it for every caller at once with token_bucket_set. First come, first served. A denied call writes nothing.",
 	Keys: []Key{
 		{Name: "config", Pattern: "<prefix>:<limiter>:{<subject>}:tb1"},
 		{Name: "all", Pattern: "<prefix>:<limiter>:{<subject>}:tb1:all"},
@@ -254,8 +254,8 @@ var TokenBucketV1 = Script{
 	},
 	Args: []Field{
 		{Name: "rate", Type: "int", Min: 1, Max: 1000000, Text: "permits in any interval, where no config is stored"},
-		{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "until a permit comes back, likewise"},
-		{Name: "scope", Type: "int", Min: 0, Max: 1, Text: "0: all clients together, 1: each by itself, likewise"},
+		{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "until a permit comes back, where no config is stored"},
+		{Name: "scope", Type: "int", Min: 0, Max: 1, Text: "0: all clients together, 1: each by itself; the same"},
 		{Name: "permits", Type: "int", Min: 0, Max: 1000000, Text: "wanted now, up to the rate in force; 0 only looks"},
 		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
 	},
@@ -275,7 +275,7 @@ var TokenBucketV1 = Script{
 	},
 	Commands:   []string{"EXISTS", "HMGET", "HSET", "LINDEX", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
 	State:      "tb/1",
-	Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a list with an entry a grant, oldest first, struct.pack(\">I8I8I4\", the time it was granted for, permits granted before it, its permits): in use is the end of the last less the start of the first live one. They expire when the last permit has come back, a config up to a tenth of a second later, and one set by token_bucket_set never",
+	Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a list with an entry a grant, oldest first, struct.pack(\">I8I8I4\", the time it was granted for, permits granted before it, its permits). In use are, of the newest entry, before + permits, less before of the oldest live one. The lists expire when the last permit has come back, the config up to 0.1 s later, one set by token_bucket_set never",
 	Complexity: "O(log N)",
 	Cost:       "TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries",
 	Redis:      "5.0",
@@ -286,21 +286,21 @@ var zsetLogV1Source string
 
 // ZSetLogV1 is zset_log v1. The sliding-window log in a ZSET: any half-open interval of length
 // window holds at most limit granted permits, to the microsecond. Every request has an id, so a
-// retry after a lost reply is not charged again, and ZREM of the id gives its permits back.
-// First come, first served: nobody gets a permit before those who have booked ahead. A denied
-// call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored.
+// retry after a lost reply is not charged again, and ZREM of its members gives its permits
+// back. First come, first served: nobody gets a permit before those who have booked ahead. A
+// denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored.
 var ZSetLogV1 = Script{
 	Name:    "zset_log",
 	Version: 1,
 	File:    "zset_log_v1.lua",
 	SHA1:    ZSetLogV1SHA1,
 	Source:  zsetLogV1Source,
-	About:   "The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to the microsecond. Every request has an id, so a retry after a lost reply is not charged again, and ZREM of the id gives its permits back. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored.",
+	About:   "The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to the microsecond. Every request has an id, so a retry after a lost reply is not charged again, and ZREM of its members gives its permits back. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored.",
 	Keys: []Key{
 		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:zl1"},
 	},
 	Args: []Field{
-		{Name: "limit", Type: "int", Min: 1, Max: 10000, Text: "permits in any window; above: list_log"},
+		{Name: "limit", Type: "int", Min: 1, Max: 10000, Text: "permits in any window; for more use list_log"},
 		{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
 		{Name: "permits", Type: "int", Min: 0, Max: 500, Text: "wanted now, up to limit; 0 only looks"},
 		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
@@ -314,7 +314,7 @@ var ZSetLogV1 = Script{
 		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 	},
 	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not in its range, or a live id asks for other permits"},
+		{Code: "BADARG", Text: "an argument is not in its range, or a live id asks for another number of permits"},
 		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
 		{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},
 	},

@@ -23,11 +23,13 @@
 -- ERROR       BADSTATE     log holds an entry that is not a time in microseconds
 --
 -- STATE       ll/1         one entry a permit, the time it was granted for, oldest first;
---                          expires when the newest has left the window; set lazyfree-lazy-expire
---                          where it may hold several million
+--                          expires when the newest has left the window. With bookings it may hold
+--                          limit * (1 + max_wait / window) entries: set lazyfree-lazy-expire where
+--                          that is several million
 -- COMPLEXITY  O(log N)     TIME, LINDEX; a grant removes up to permits + 10000 expired entries
 -- REDIS       5.0
 
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -49,44 +51,51 @@ if permits > limit then return redis.error_reply("BADARG permits: want up to lim
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
-local expired = now - window -- permits granted for this time or an earlier one have left the window
+local window_start = now - window -- permits granted for this time or an earlier one have left the window
+
+-- Arguments of commands: Redis prints numbers slowly, and 7.2 prints large round ones as 1e+15. So constants are
+-- text, and times are printed in two halves, seconds and microseconds: "%d" may have 32 bits, .. keeps 14 digits, and
+-- "%.0f" takes twice as long. Small numbers, such as an index, are passed as they are.
 
 -- Up to 2^53 - 1 a Lua number is exact.
 local function time_of(entry)
   local time = tonumber(entry)
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
-local unreadable
+local unreadable -- an entry is no time: an error before anything is written
 
--- Entries are in order. If the newest has left the window, all have. If it lies further ahead than window + slack,
--- a wrong clock wrote it: ignore the log.
-local slack = 120000000 -- 60 s for a clock that steps back by more than a window, and 60 s for bookings
-local tail = redis.pcall("LINDEX", log, "-1")
+-- Entries are in order, because due is never before newest: if the newest has left the window, all have. The newest may
+-- lie ahead of now: it was booked (up to 60 s ahead), or the clock has stepped back. A step back of up to the window
+-- and 60 s is believed, and callers wait behind newest. Further ahead, a wrong clock wrote it: the log is void.
+local slack = 120000000 -- 60 s for a booking, 60 s for a step back
+local tail = redis.pcall("LINDEX", log, "-1") -- pcall, so that WRONGTYPE reaches the caller as it is
 if tail and tail.err then return tail end
 local newest = tail and time_of(tail)
 if tail and not newest then unreadable = true end
 if newest and newest > now + window + slack then
-  -- It may have been granted under a longer window: the key expires when that has passed.
-  local granted_under = now + redis.call("PTTL", log) * 1000 - newest
-  if newest > now + granted_under + slack then newest = nil end
-elseif newest and newest <= expired then
+  -- The key expires when the window of the newest grant has passed, which may be longer than this call's.
+  local newest_window = now + redis.call("PTTL", log) * 1000 - newest
+  if newest > now + newest_window + slack then newest = nil end
+elseif newest and newest <= window_start then
   newest = nil
 end
 
 local wanted = permits
-if wanted == 0 then wanted = 1 end -- a look asks what one permit would have to wait
-local due, length = now
+if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
+local due = now -- the time that the permits are granted for
+local length
 if newest then
-  if newest > due then due = newest end
+  if newest > due then due = newest end -- behind all bookings
   length = redis.call("LLEN", log)
   local surplus = length + wanted - limit
   if surplus > 0 then
-    -- The last permit wanted has to wait until so many entries have left the window.
-    local frees = time_of(redis.call("LINDEX", log, surplus == 1 and "0" or surplus - 1))
-    if not frees then
+    -- With the permits wanted the log has surplus entries too many: the surplus-th oldest must have left the window.
+    -- If it left long ago, as entries that are not removed yet have, nobody waits for it.
+    local blocker = time_of(redis.call("LINDEX", log, surplus == 1 and "0" or surplus - 1))
+    if not blocker then
       unreadable = true
-    elseif frees + window > due then
-      due = frees + window
+    elseif blocker + window > due then
+      due = blocker + window
     end
   end
 end
@@ -94,22 +103,22 @@ end
 local granted = 0
 if due - now <= max_wait then granted = permits end
 
--- A denial where not one permit is free needs no count: remaining is 0.
+-- live is for remaining. A denial where not even one permit is free needs no count: remaining is 0 without it.
 local none_free = granted == 0 and due > now and (wanted == 1 or newest > now)
 local gone, live = 0, newest and limit or 0
 if newest and not none_free then
-  -- Count the entries at the head that have left the window: doubling steps find one that has not, halving
-  -- steps the first that has not.
+  -- Count the entries at the head that have left the window. Entry number gone has left: steps that double look for one
+  -- that has not, then steps that halve look for the first one.
   local head = time_of(redis.call("LINDEX", log, "0"))
   if not head then
     unreadable = true
-  elseif head <= expired then
+  elseif head <= window_start then
     local function has_left(index)
       local entry = redis.call("LINDEX", log, index)
       if not entry then return false end
       local time = time_of(entry)
       if not time then unreadable = true end
-      return time and time <= expired
+      return time and time <= window_start
     end
     local step = 1
     while has_left(gone + step) do
@@ -119,21 +128,19 @@ if newest and not none_free then
       step = math.floor(step / 2)
       if has_left(gone + step) then gone = gone + step end
     end
-    gone = gone + 1
+    gone = gone + 1 -- from an index to a count
   end
   live = length - gone
 end
-if unreadable then return redis.error_reply("BADSTATE log: want moments in microseconds") end
+if unreadable then return redis.error_reply("BADSTATE log: want times in microseconds") end
 
 if granted > 0 then
-  if tail and not newest then
+  if tail and not newest then -- no entry counts
     redis.call("UNLINK", log)
   elseif gone > 0 then
-    -- More than are added, so that they never pile up; not all, so that the cost of a call is bounded.
+    -- Remove more than are added, so that old entries never pile up, but not all, so that a call's cost is bounded.
     redis.call("LTRIM", log, math.min(gone, granted + 10000), "-1")
   end
-  -- Times go to Redis as text, the seconds and then the rest: numbers take longer than many a command, and
-  -- Redis 7.2 gives round ones an exponent. (.. prints 14 digits, %d may have 32 bits, %.0f takes twice as long.)
   local entry = clock[1] .. string.format("%06d", clock[2])
   if due > now then
     local us = due % 1000000
@@ -146,11 +153,12 @@ if granted > 0 then
     for i = 1, granted do entries[i] = entry end
     redis.call("RPUSH", log, unpack(entries))
   end
-  local expires = math.ceil((due + window) / 1000)
+  local expires = math.ceil((due + window) / 1000) -- in ms, rounded up
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
-    -- Refused, by an ACL say: take back what was added. If that is refused too, Redis says so.
+    -- Refused, for example by an ACL. A log without expiry must not stay: take back what was added. If that is refused
+    -- too, redis.call raises the error.
     redis.call("LTRIM", log, "0", -granted - 1)
     return kept
   end

@@ -1,8 +1,8 @@
 -- token_bucket_set v1
 --
 -- Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until
--- they are set again. Permits in use stay in use: they are judged by the new rate from the
--- next call on. Mends a config that has become unreadable.
+-- they are set again. Permits in use stay in use, and count against the new rate from the next
+-- call on; under another scope another list counts. Also repairs a config that cannot be read.
 --
 -- KEYS[1]     config       <prefix>:<limiter>:{<subject>}:tb1
 --
@@ -21,6 +21,7 @@
 -- COMPLEXITY  O(1)         HMGET, HSET, PERSIST
 -- REDIS       5.0
 
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -38,21 +39,21 @@ local scope = integer(ARGV[3], 0, 1)
 if not scope then return redis.error_reply("BADARG scope: want 0..1") end
 
 local fields = {"rate", "interval", "scope"}
-local before = redis.pcall("HMGET", config, unpack(fields))
-if before.err then return before end
--- As text, for Redis 7.2 gives round numbers an exponent.
+local old = redis.pcall("HMGET", config, unpack(fields)) -- to be put back if PERSIST is refused
+if old.err then return old end
+-- As text, because Redis 7.2 prints large round numbers as 1e+9.
 redis.call("HSET", config, "rate", rate, "interval", string.format("%.0f", interval), "scope", scope)
-local stays = redis.pcall("PERSIST", config)
-if type(stays) == "table" then
-  -- Refused, by an ACL say: take back what was set.
+local persisted = redis.pcall("PERSIST", config) -- HSET keeps the TTL that a grant has set
+if type(persisted) == "table" then
+  -- Refused, for example by an ACL: take back what was set. The first error is the one to report.
   for i, field in ipairs(fields) do
-    if before[i] then
-      redis.pcall("HSET", config, field, before[i])
+    if old[i] then
+      redis.pcall("HSET", config, field, old[i])
     else
       redis.pcall("HDEL", config, field)
     end
   end
-  return stays
+  return persisted
 end
 
 return {rate, interval, scope}

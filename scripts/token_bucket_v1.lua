@@ -1,8 +1,8 @@
 -- token_bucket v1
 --
--- A log of permits that come back one interval after they were taken, as Redisson's
--- RRateLimiter is; the continuously refilled token bucket is gcra. Any half-open interval of
--- length interval holds at most rate granted permits. The rate lives in Redis, so an operator
+-- A log of permits, each of which comes back one interval after it was taken. It follows
+-- Redisson's RRateLimiter; the continuously refilled token bucket is gcra. Any half-open interval
+-- of length interval holds at most rate granted permits. The rate lives in Redis, so an operator
 -- changes it for every caller at once with token_bucket_set. First come, first served. A
 -- denied call writes nothing.
 --
@@ -11,8 +11,8 @@
 -- KEYS[3]     by_client    <prefix>:<limiter>:{<subject>}:tb1:by:<client>
 --
 -- ARGV[1]     rate         int   1..1000000              permits in any interval, where no config is stored
--- ARGV[2]     interval     us    1000..31622400000000    until a permit comes back, likewise
--- ARGV[3]     scope        int   0..1                    0: all clients together, 1: each by itself, likewise
+-- ARGV[2]     interval     us    1000..31622400000000    until a permit comes back, where no config is stored
+-- ARGV[3]     scope        int   0..1                    0: all clients together, 1: each by itself; the same
 -- ARGV[4]     permits      int   0..1000000              wanted now, up to the rate in force; 0 only looks
 -- ARGV[5]     max_wait     us    0..60000000             books up to this far ahead
 --
@@ -32,12 +32,13 @@
 -- STATE       tb/1         config: a hash of rate, interval and scope, set by the first grant where there
 --                          is none. all, by_client: a list with an entry a grant, oldest first,
 --                          struct.pack(">I8I8I4", the time it was granted for, permits granted before
---                          it, its permits): in use is the end of the last less the start of the first
---                          live one. They expire when the last permit has come back, a config up to a
---                          tenth of a second later, and one set by token_bucket_set never
+--                          it, its permits). In use are, of the newest entry, before + permits, less
+--                          before of the oldest live one. The lists expire when the last permit has come
+--                          back, the config up to 0.1 s later, one set by token_bucket_set never
 -- COMPLEXITY  O(log N)     TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries
 -- REDIS       5.0
 
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -75,9 +76,10 @@ end
 if permits > rate then return redis.error_reply("BADARG permits: want up to rate") end
 
 local log = scope == 0 and all or by_client
-local expired = now - interval -- permits granted for this time or an earlier one have come back
+local interval_start = now - interval -- permits granted for this time or an earlier one have come back
 
--- Where the library struct is missing (miniredis) the same bytes are made and read by hand.
+-- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
+-- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers, i = "", {...}, 0
@@ -102,108 +104,113 @@ local struct = rawget(_G, "struct") or {
       end
       numbers[#numbers + 1] = n
     end
-    return unpack(numbers)
+    return unpack(numbers) -- the function of Lua
   end,
 }
 
--- The time that an entry was granted for, and the permits granted before and after it; nil if there is no entry.
-local unreadable
+local unreadable -- an entry is none of ours: an error before anything is written
+
+-- The time of an entry, and the running totals before and after its permits; nil if there is none or it is unreadable.
 local function read(entry)
   if not entry then return nil end
   if #entry == 20 then
     local at, before, count = struct.unpack(">I8I8I4", entry, 1)
-    local most = 9007199254740991 -- 2^53 - 1, up to which a Lua number is exact
-    if at <= most and count > 0 and before + count <= most then return at, before, before + count end
+    local max_exact = 9007199254740991 -- 2^53 - 1
+    if at <= max_exact and count > 0 and before + count <= max_exact then return at, before, before + count end
   end
   unreadable = true
 end
 
--- Entries are in order. If all permits of the newest have come back, those of all have. If it lies further ahead
--- than interval + slack, a wrong clock wrote it: ignore the log.
-local slack = 120000000 -- 60 s for a clock that steps back by more than an interval, and 60 s for bookings
+-- Entries are in order, because due is never before newest: if the newest permits have come back, all have. The newest
+-- may lie ahead of now: it was booked (up to 60 s ahead), or the clock has stepped back. A step back of up to the
+-- interval and 60 s is believed, and callers wait behind newest. Further ahead, a wrong clock wrote it: the log is
+-- void.
+local slack = 120000000 -- 60 s for a booking, 60 s for a step back
 local tail = redis.pcall("LINDEX", log, "-1")
 if tail and tail.err then return tail end
 local newest, newest_before, total = read(tail)
 if newest and newest > now + interval + slack then
-  -- It may have been granted under a longer interval: the key expires when that has passed.
-  local granted_under = now + redis.call("PTTL", log) * 1000 - newest
-  if newest > now + granted_under + slack then newest = nil end
-elseif newest and newest <= expired then
+  -- The key expires when the interval of the newest grant has passed, which may be longer than this one.
+  local newest_window = now + redis.call("PTTL", log) * 1000 - newest
+  if newest > now + newest_window + slack then newest = nil end
+elseif newest and newest <= interval_start then
   newest = nil
 end
 
 local wanted = permits
-if wanted == 0 then wanted = 1 end -- a look asks what one permit would have to wait
+if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
 local due, gone, live = now, 0, 0
 if newest then
-  if newest > due then due = newest end
-  -- The running total of the permit that must come back before there is room for the last one wanted.
+  if newest > due then due = newest end -- behind all bookings
+  -- Permits are numbered in the order of their grants: an entry holds the numbers before + 1 to after. The last one
+  -- wanted gets total + wanted, so the one that is rate numbers before it, the blocker, must have come back.
   local blocker = total + wanted - rate
   local at, before, after = read(redis.call("LINDEX", log, "0"))
-  if at and (at <= expired or after < blocker) then
-    -- The first entry behind index that is live and whose total reaches least: doubling steps find one, halving
-    -- steps the first.
+  if at and (at <= interval_start or after < blocker) then
+    -- The index of the first entry later than index that is live and whose running total reaches least: steps that
+    -- double look for one, then steps that halve look for the first one. The end of the log stops the search too.
     local function find(index, least)
-      local function is_behind(i)
+      local function reaches(i)
         local time, _, sum = read(redis.call("LINDEX", log, i))
-        return not time or time > expired and sum >= least
+        return not time or time > interval_start and sum >= least
       end
       local step = 1
-      while not is_behind(index + step) do
+      while not reaches(index + step) do
         index, step = index + step, step * 2
       end
       while step > 1 do
-        step = step / 2
-        if not is_behind(index + step) then index = index + step end
+        step = math.floor(step / 2)
+        if not reaches(index + step) then index = index + step end
       end
       return index + 1
     end
-    if at <= expired then
-      gone = find(0, 0)
+    if at <= interval_start then
+      gone = find(0, 0) -- the index of the first live entry is the number of those that are not
       at, before, after = read(redis.call("LINDEX", log, gone))
     end
     if at and after < blocker then
-      local _ -- before stays that of the oldest live entry
+      local _ -- before stays that of the oldest live entry; at becomes the time of the entry that holds the blocker
       at, _, after = read(redis.call("LINDEX", log, find(gone, blocker)))
     end
   end
-  if not at or before > newest_before or after > total then
+  if not at or before > newest_before or after > total then -- totals out of order are none of ours
     unreadable = true
   else
     live = total - before
-    -- The entry at at holds the blocker, if that is live at all.
+    -- If before reaches the blocker, it has come back already.
     if before < blocker and at + interval > due then due = at + interval end
   end
 end
 if unreadable then
-  return redis.error_reply("BADSTATE permits: want moments and packed running totals")
+  return redis.error_reply("BADSTATE permits: want times and packed running totals")
 end
 
 local granted = 0
 if permits > 0 and due - now <= max_wait then
   granted = permits
-  if not newest then total = 0 end
+  if not newest then total = 0 end -- a new log counts from 0
   local entry = struct.pack(">I8I8I4", due, total, granted)
   local ttl = configured and redis.call("PTTL", config)
   if not newest then
     if tail then redis.call("UNLINK", log) end
   elseif gone > 0 then
-    -- More than are added, so that they never pile up; not all, so that the cost of a call is bounded.
+    -- Remove more than are added, so that old entries never pile up, but not all, so that a call's cost is bounded.
     redis.call("LTRIM", log, math.min(gone, 10000), "-1")
   end
 
-  -- The config must live as long as the permits. It gets a tenth of a second more, so that not every grant has to
-  -- prolong it. No TTL means that it was set to stay. A TTL longer than any step back leaves was set by a clock that
-  -- was far ahead: it is set anew.
-  local expires = math.ceil((due + interval) / 1000)
+  -- The config must not expire before the log. It gets 100 ms more, so that not every grant has to prolong it. A config
+  -- without a TTL was set to stay. A TTL that is longer than a grant after a step back gives (with 1 s to spare) comes
+  -- from a clock that was far ahead: it is set again.
+  local expires = math.ceil((due + interval) / 1000) -- in ms, rounded up
   local spare = 1000000
   local prolongs = not configured
     or ttl >= 0 and (math.floor(now / 1000) + ttl <= expires or ttl * 1000 > 2 * interval + slack + spare)
-  -- Times and intervals go to Redis as text: .. prints 14 digits, and Redis 7.2 gives round numbers an exponent.
+  -- Times and intervals are passed as text: .. keeps 14 digits, and Redis 7.2 prints large round numbers as 1e+9.
   if not configured then
     redis.call("HSET", config, "rate", rate, "interval", string.format("%.0f", interval), "scope", scope)
   end
-  -- If a command below is refused, by an ACL say, take back what was written. If that is refused too, Redis says so.
+  -- If a command is refused, for example by an ACL, what was written before it is taken back. If that is refused too,
+  -- redis.call raises the error.
   if prolongs then
     local prolonged = redis.pcall("PEXPIREAT", config, string.format("%.0f", expires + 100))
     if prolonged ~= 1 then
@@ -220,11 +227,11 @@ if permits > 0 and due - now <= max_wait then
     end
     return pushed
   end
-  -- The same digits as by %.0f in half the time, as every grant needs them. (%d may have 32 bits.)
+  -- In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
-    redis.call("LTRIM", log, "0", "-2")
+    redis.call("LTRIM", log, "0", "-2") -- the config may stay: it has its expiry
     return kept
   end
   newest, live = due, live + granted
@@ -233,5 +240,5 @@ end
 if not newest then return {0, rate, 0, 0, now, rate, interval} end
 local remaining = 0
 if newest <= now and live < rate then remaining = rate - live end
--- Lua 5.4 may unpack floats, but a reply must hold integers.
+-- Under Lua 5.4 unpacked numbers may be floats, but a reply must hold integers.
 return {granted, math.floor(remaining), math.floor(due - now), math.floor(newest + interval - now), now, rate, interval}

@@ -2,13 +2,13 @@
 --
 -- The sliding-window log in a ZSET: any half-open interval of length window holds at most
 -- limit granted permits, to the microsecond. Every request has an id, so a retry after a lost
--- reply is not charged again, and ZREM of the id gives its permits back. First come, first
+-- reply is not charged again, and ZREM of its members gives its permits back. First come, first
 -- served: nobody gets a permit before those who have booked ahead. A denied call writes
 -- nothing. Callers without ids use list_log; ZRANGE shows what is stored.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:zl1
 --
--- ARGV[1]     limit        int   1..10000                permits in any window; above: list_log
+-- ARGV[1]     limit        int   1..10000                permits in any window; for more use list_log
 -- ARGV[2]     window       us    1000..31622400000000    length of the window
 -- ARGV[3]     permits      int   0..500                  wanted now, up to limit; 0 only looks
 -- ARGV[4]     max_wait     us    0..60000000             books up to this far ahead
@@ -20,7 +20,7 @@
 -- REPLY[4]    reset_after  us    0..                     until the log is empty
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 --
--- ERROR       BADARG       an argument is not in its range, or a live id asks for other permits
+-- ERROR       BADARG       an argument is not in its range, or a live id asks for another number of permits
 -- ERROR       WRONGTYPE    log holds something other than a sorted set
 -- ERROR       BADSTATE     log holds a score that is not a time in microseconds
 --
@@ -31,6 +31,7 @@
 -- COMPLEXITY  O(log N)     TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members
 -- REDIS       5.0
 
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -56,53 +57,57 @@ if permits > limit then return redis.error_reply("BADARG permits: want up to lim
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
-local expired = now - window -- permits granted for this time or an earlier one have left the window
+local window_start = now - window -- permits granted for this time or an earlier one have left the window
 
--- Redis 7.2 prints round scores with an exponent, and gopher-lua reads an exponent only behind a point.
--- Up to 2^53 - 1 a Lua number is exact.
+-- Arguments of commands: Redis prints numbers slowly, and 7.2 prints large round ones as 1e+15. So constants are
+-- text, and times are printed in two halves, seconds and microseconds: "%d" may have 32 bits, .. keeps 14 digits, and
+-- "%.0f" takes twice as long. Small numbers, such as an index, are passed as they are.
+
+-- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
+-- Lua number is exact.
 local function time_of_score(score)
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
-local unreadable
+local unreadable -- a score is no time: an error before anything is written
 
 local card = redis.pcall("ZCARD", log)
 if type(card) == "table" then return card end
 
 local wanted = permits
-if wanted == 0 then wanted = 1 end -- a look asks what one permit would have to wait
-local due = now
+if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
+local due = now -- the time that the permits are granted for
 local surplus = card + wanted - limit
 if surplus > 0 then
-  -- The last permit wanted has to wait until the surplus has left the window.
+  -- With the permits wanted the log has surplus members too many: the surplus-th oldest must have left the window. If
+  -- it left long ago, as members that are not removed yet have, nobody waits for it.
   local rank = surplus == 1 and "0" or surplus - 1
-  local frees = time_of_score(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
-  if not frees then
+  local blocker = time_of_score(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
+  if not blocker then
     unreadable = true
-  elseif frees + window > due then
-    due = frees + window
+  elseif blocker + window > due then
+    due = blocker + window
   end
 end
 
--- The time for which this id holds permits, where it asks again.
+-- held is the time that this id was granted for, if it asks again while that counts; score is the same as Redis has it.
 local score, held
 if permits > 0 and card > 0 then
   score = redis.call("ZSCORE", log, id)
   held = score and time_of_score(score)
   if score and not held then
     unreadable = true
-  elseif score and held <= expired then
+  elseif score and held <= window_start then
     held = nil
   end
 end
 
--- Times go to Redis as text, the seconds and then the rest: numbers take longer than many a command, and Redis
--- 7.2 gives round ones an exponent. (.. prints 14 digits, %d may have 32 bits, %.0f takes twice as long.)
+-- A first guess: due may still rise to newest, or fall back to now if no member counts.
 local may_grant = permits > 0 and not held and due - now <= max_wait
 local now_text = may_grant and clock[1] .. string.format("%06d", clock[2])
 
--- Every reply needs the newest member, but for a grant where all members lie before now: it becomes the newest
--- itself. ZCOUNT finds that out in half the time of reading the newest.
+-- The newest member is needed, with one exception: a grant becomes the newest itself if all members lie before now.
+-- ZCOUNT shows that in half the time of reading the newest. newest is nil then, and where the log is empty.
 local newest
 if card > 0 and not (may_grant and redis.call("ZCOUNT", log, now_text, "+inf") == 0) then
   newest = time_of_score(redis.call("ZRANGE", log, "-1", "-1", "WITHSCORES")[2])
@@ -110,18 +115,19 @@ if card > 0 and not (may_grant and redis.call("ZCOUNT", log, now_text, "+inf") =
 end
 if unreadable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
 
--- Scores are in order. If the newest has left the window, all have. If it lies further ahead than window + slack,
--- a wrong clock wrote it: the log is void.
-local slack = 120000000 -- 60 s for a clock that steps back by more than a window, and 60 s for bookings
+-- The newest is the latest, because due is never before it: if it has left the window, all have. It may lie ahead of
+-- now: it was booked (up to 60 s ahead), or the clock has stepped back. A step back of up to the window and 60 s is
+-- believed, and callers wait behind newest. Further ahead, a wrong clock wrote it: the log is void.
+local slack = 120000000 -- 60 s for a booking, 60 s for a step back
 local void = newest and newest > now + window + slack
 if void then
-  -- It may have been granted under a longer window: the key expires when that has passed.
-  local granted_under = now + redis.call("PTTL", log) * 1000 - newest
-  void = newest > now + granted_under + slack
+  -- The key expires when the window of the newest grant has passed, which may be longer than this call's.
+  local newest_window = now + redis.call("PTTL", log) * 1000 - newest
+  void = newest > now + newest_window + slack
 end
 local gone = 0 -- members that no longer count
-if void or newest and newest <= expired then
-  newest, held, due, gone = nil, nil, now, card
+if void or newest and newest <= window_start then
+  newest, held, due, gone = nil, nil, now, card -- as an empty log; all members are to be removed
 elseif newest and newest > due then
   due = newest
 end
@@ -129,19 +135,21 @@ end
 local granted = 0
 if due - now <= max_wait then granted = permits end
 
--- A denial where not one permit is free needs no count: remaining is 0.
+-- live is for remaining. A denial where not even one permit is free needs no count: remaining is 0 without it.
 local none_free = granted == 0 and not held and due > now and (wanted == 1 or newest > now)
 local live = limit
 if gone < card and not none_free then
-  local us = expired % 1000000
-  gone = redis.call("ZCOUNT", log, "-inf", string.format("%d%06d", (expired - us) / 1000000, us))
+  local us = window_start % 1000000
+  gone = redis.call("ZCOUNT", log, "-inf", string.format("%d%06d", (window_start - us) / 1000000, us))
   live = card - gone
 end
 
 if held then
-  -- The members of one grant share a score. Those with another are left of an earlier grant of more permits.
+  -- The same request again: the same answer, and nothing is written. Members of one grant share a score; members with
+  -- another score are left over from an earlier, larger grant. So this id was granted exactly permits if member number
+  -- permits has the score and the next number has not.
   local last = permits == 1 and score or redis.call("ZSCORE", log, id .. "||" .. permits)
-  if last ~= score or redis.call("ZSCORE", log, id .. "||" .. permits + 1) == score then
+  if last ~= score or redis.call("ZSCORE", log, id .. "||" .. (permits + 1)) == score then
     return redis.error_reply("BADARG id: want the permits it was granted before")
   end
   granted, due = permits, math.max(held, now)
@@ -149,10 +157,10 @@ elseif granted > 0 then
   if gone > 0 and gone == card then
     redis.call("UNLINK", log)
   elseif gone > 0 then
-    -- More than are added, so that they never pile up; not all, so that the cost of a call is bounded.
+    -- Remove more than are added, so that old members never pile up, but not all, so that a call's cost is bounded.
     redis.call("ZREMRANGEBYRANK", log, "0", math.min(gone, granted + 100) - 1)
   end
-  local due_text = now_text
+  local due_text = now_text -- nil if the grant was not expected above, because members did not count after all
   if not now_text or due > now then
     local us = due % 1000000
     due_text = string.format("%d%06d", (due - us) / 1000000, us)
@@ -162,11 +170,12 @@ elseif granted > 0 then
     members[2 * k - 1], members[2 * k] = due_text, id .. "||" .. k
   end
   redis.call("ZADD", log, unpack(members))
-  local expires = math.ceil((due + window) / 1000)
+  local expires = math.ceil((due + window) / 1000) -- in ms, rounded up
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
-    -- Refused, by an ACL say: take back what was added. If that is refused too, Redis says so.
+    -- Refused, for example by an ACL. A log without expiry must not stay: take back what was added. If that is refused
+    -- too, redis.call raises the error.
     for i = 2, #members, 2 do redis.call("ZREM", log, members[i]) end
     return kept
   end
@@ -176,5 +185,5 @@ end
 if not newest then return {0, limit, 0, 0, now} end
 local remaining = 0
 if newest <= now and live < limit then remaining = limit - live end
--- Some servers give scores as floats to Lua 5.4, but a reply must hold integers.
+-- Under Lua 5.4 a score is a float, but a reply must hold integers.
 return {granted, remaining, math.floor(due - now), math.floor(newest + window - now), now}

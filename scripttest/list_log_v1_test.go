@@ -40,23 +40,23 @@ var listLogV1 = table{
 		}},
 		{"an unreadable newest entry", []line{
 			{"0s", "!RPUSH $1 x", "1"},
-			{"0s", "2 10s 1 0", "BADSTATE log: want moments in microseconds"},
+			{"0s", "2 10s 1 0", "BADSTATE log: want times in microseconds"},
 			{"", "!RPUSH $1 1.5", "2"},
-			{"0s", "2 10s 1 0", "BADSTATE log: want moments in microseconds"},
+			{"0s", "2 10s 1 0", "BADSTATE log: want times in microseconds"},
 			{"", "!RPUSH $1 -1", "3"},
-			{"0s", "2 10s 1 0", "BADSTATE log: want moments in microseconds"},
+			{"0s", "2 10s 1 0", "BADSTATE log: want times in microseconds"},
 			{"", "!RPUSH $1 9007199254740992", "4"},
-			{"0s", "2 10s 0 0", "BADSTATE log: want moments in microseconds"},
+			{"0s", "2 10s 0 0", "BADSTATE log: want times in microseconds"},
 		}},
 		{"an unreadable entry that decides", []line{
 			{"0s", "!RPUSH $1 x @0s", "2"},
-			{"0s", "2 10s 1 0", "BADSTATE log: want moments in microseconds"},
-			{"0s", "3 10s 1 0", "BADSTATE log: want moments in microseconds"},
-			{"0s", "3 10s 0 0", "BADSTATE log: want moments in microseconds"},
+			{"0s", "2 10s 1 0", "BADSTATE log: want times in microseconds"},
+			{"0s", "3 10s 1 0", "BADSTATE log: want times in microseconds"},
+			{"0s", "3 10s 0 0", "BADSTATE log: want times in microseconds"},
 		}},
 		{"an unreadable entry that decides behind the oldest, the limit being lower than before", []line{
 			{"0s", "!RPUSH $1 @0s x @0s", "3"},
-			{"0s", "2 10s 1 0", "BADSTATE log: want moments in microseconds"},
+			{"0s", "2 10s 1 0", "BADSTATE log: want times in microseconds"},
 			{"", "!LLEN $1", "3"},
 		}},
 	}...),
@@ -100,7 +100,7 @@ func checkListLogFindsUnreadable(t testing.TB) {
 	}
 }
 
-const badLog = "BADSTATE log: want moments in microseconds"
+const badLog = "BADSTATE log: want times in microseconds"
 
 // The same of list_log, in larger steps; what remains is exact also where more has left than is removed.
 func checkListLogRemovesABoundedNumber(t testing.TB) {

@@ -377,7 +377,7 @@ func (tr *trial) check(step time.Duration, before said) {
 // TestServerClockCatches is TestServerClockSteps with copies of scripts that are broken in what it is for.
 func TestServerClockCatches(t *testing.T) {
 	broken := []struct{ script, fault, old, new, says string }{
-		{"list_log", "a log from far ahead stays", "if newest > now + granted_under + slack then newest = nil end", "",
+		{"list_log", "a log from far ahead stays", "if newest > now + newest_window + slack then newest = nil end", "",
 			"it begins afresh"},
 		{"list_log", "a log from a little ahead is dropped", "newest > now + window + slack then",
 			"newest > now then newest = nil elseif false then", "want up to"},
@@ -385,10 +385,10 @@ func TestServerClockCatches(t *testing.T) {
 			"before it stops to matter"},
 		{"list_log", "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1",
 			"after a grant"},
-		{"zset_log", "a log from far ahead stays", "void = newest > now + granted_under + slack", "void = false",
+		{"zset_log", "a log from far ahead stays", "void = newest > now + newest_window + slack", "void = false",
 			"it begins afresh"},
-		{"zset_log", "a log from a window and 60 s ahead is dropped", "if void or newest and newest <= expired then",
-			"if newest and (newest > now + window + 59999999 or newest <= expired) then", "want up to"},
+		{"zset_log", "a log from a window and 60 s ahead is dropped", "if void or newest and newest <= window_start then",
+			"if newest and (newest > now + window + 59999999 or newest <= window_start) then", "want up to"},
 		{"token_bucket", "a TTL that rounds down", "math.ceil((due + interval) / 1000)",
 			"math.floor((due + interval) / 1000) - 1", "before it stops to matter"},
 		{"gcra", "a bucket from far ahead stays", " and now >= written - widest - slack", "", "it begins afresh"},

@@ -161,7 +161,7 @@ var tokenBucketV1 = table{
 	}...),
 }
 
-const badPermits = "BADSTATE permits: want moments and packed running totals"
+const badPermits = "BADSTATE permits: want times and packed running totals"
 
 var unreadableConfig = timeline{"an unreadable config is left alone", func() (lines []line) {
 	for _, fields := range []string{

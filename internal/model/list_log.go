@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-const badList = "BADSTATE log: want moments in microseconds"
+const badList = "BADSTATE log: want times in microseconds"
 
 // listLog is list_log_v1: the list holds the log, one entry for each permit. A grant removes up to 10000 entries that
 // have left the window, in addition to the number of entries that it adds.

@@ -9,7 +9,7 @@ import (
 
 const (
 	badConfig  = "BADSTATE config: want rate, interval and scope in their ranges"
-	badPermits = "BADSTATE permits: want moments and packed running totals"
+	badPermits = "BADSTATE permits: want times and packed running totals"
 )
 
 // tokenBucket is token_bucket_v1: a log with the stored rate as limit and the stored interval as window. A grant

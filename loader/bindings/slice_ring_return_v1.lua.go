@@ -15,7 +15,7 @@ type SliceRingReturnV1Args struct {
 
 	// length of a slice (1ms to 24h)
 	Slice time.Duration
-	// when they were granted: now in slice_ring's reply
+	// when they were granted: REPLY[5], now, of slice_ring
 	Taken time.Time
 	// to give back (1 to 1000000000)
 	Permits int64
@@ -28,12 +28,11 @@ type SliceRingReturnV1Reply struct {
 
 // SliceRingReturnV1 runs scripts/slice_ring_return_v1.lua.
 //
-// Gives back permits of a slice_ring that were taken and not used: the slice in which they were
-// taken holds so many less, in every window at once. It never makes the limiter grant more than
-// its limits: what the slice does not hold (any more), what has left the ring, and what is more
-// than 1000 slices back is not given back. Two things it cannot know: whether the permits were
-// used, and whether the ring was removed and begun again in that slice; then others' permits
-// are taken.
+// Gives back permits of a slice_ring that were granted and not used: the slice that they were
+// counted in holds fewer, in every window at once. Not given back is what the slice does not
+// hold, what has left the ring, and what is more than 1000 slices back. It cannot know whether
+// the permits were used. If the ring was deleted and begun again in that slice, it gives back
+// permits of others.
 //
 // O(N): N slices, at most 1000, have begun since: reads and writes their cells.
 //

@@ -42,11 +42,12 @@ type SliceRingV1Reply struct {
 // The time-slice ring: permits counted by slice of time, and up to 8 windows over one ring, all
 // granted or none ("1000 a minute and 10000 an hour"). The current slice and the slices_i - 1
 // before it never hold more than limit_i, so any interval of (slices_i - 1) * slice holds at
-// most limit_i: ask for one slice more than the window to cover all of it. The cost does not
-// depend on the number of slices. A denied call writes nothing.
+// most limit_i: to cover a window w, ask for w / slice + 1 slices. It does not book ahead. A
+// denied call writes nothing.
 //
-// O(log N): TIME, GETRANGE, one more a window; a denial searches the N slices: from one with
-// permits to the next, three times, then halving.
+// O(log N): TIME, GETRANGE, one more a window; a denial searches the N slices by three links,
+// then by halving. A grant writes a cell for each slice since the last grant, and the whole
+// ring where it is new or made longer.
 //
 // The script's errors:
 //

@@ -31,8 +31,8 @@ type TokenBucketSetV1Reply struct {
 // TokenBucketSetV1 runs scripts/token_bucket_set_v1.lua.
 //
 // Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until
-// they are set again. Permits in use stay in use: they are judged by the new rate from the next
-// call on. Mends a config that has become unreadable.
+// they are set again. Permits in use stay in use, and count against the new rate from the next
+// call on; under another scope another list counts. Also repairs a config that cannot be read.
 //
 // O(1): HMGET, HSET, PERSIST.
 //

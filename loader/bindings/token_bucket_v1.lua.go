@@ -17,9 +17,9 @@ type TokenBucketV1Args struct {
 
 	// permits in any interval, where no config is stored (1 to 1000000)
 	Rate int64
-	// until a permit comes back, likewise (1ms to 366 days)
+	// until a permit comes back, where no config is stored (1ms to 366 days)
 	Interval time.Duration
-	// 0: all clients together, 1: each by itself, likewise (0 to 1)
+	// 0: all clients together, 1: each by itself; the same (0 to 1)
 	Scope int64
 	// wanted now, up to the rate in force; 0 only looks (0 to 1000000)
 	Permits int64
@@ -40,11 +40,11 @@ type TokenBucketV1Reply struct {
 
 // TokenBucketV1 runs scripts/token_bucket_v1.lua.
 //
-// A log of permits that come back one interval after they were taken, as Redisson's
-// RRateLimiter is; the continuously refilled token bucket is gcra. Any half-open interval of
-// length interval holds at most rate granted permits. The rate lives in Redis, so an operator
-// changes it for every caller at once with token_bucket_set. First come, first served. A denied
-// call writes nothing.
+// A log of permits, each of which comes back one interval after it was taken. It follows
+// Redisson's RRateLimiter; the continuously refilled token bucket is gcra. Any half-open
+// interval of length interval holds at most rate granted permits. The rate lives in Redis, so
+// an operator changes it for every caller at once with token_bucket_set. First come, first
+// served. A denied call writes nothing.
 //
 // O(log N): TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries.
 //

@@ -13,7 +13,7 @@ import (
 type ZSetLogV1Args struct {
 	Log string // the key <prefix>:<limiter>:{<subject>}:zl1
 
-	// permits in any window; above: list_log (1 to 10000)
+	// permits in any window; for more use list_log (1 to 10000)
 	Limit int64
 	// length of the window (1ms to 366 days)
 	Window time.Duration
@@ -38,15 +38,15 @@ type ZSetLogV1Reply struct {
 //
 // The sliding-window log in a ZSET: any half-open interval of length window holds at most limit
 // granted permits, to the microsecond. Every request has an id, so a retry after a lost reply
-// is not charged again, and ZREM of the id gives its permits back. First come, first served:
-// nobody gets a permit before those who have booked ahead. A denied call writes nothing.
-// Callers without ids use list_log; ZRANGE shows what is stored.
+// is not charged again, and ZREM of its members gives its permits back. First come, first
+// served: nobody gets a permit before those who have booked ahead. A denied call writes
+// nothing. Callers without ids use list_log; ZRANGE shows what is stored.
 //
 // O(log N): TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members.
 //
 // The script's errors:
 //
-//   - BADARG: an argument is not in its range, or a live id asks for other permits
+//   - BADARG: an argument is not in its range, or a live id asks for another number of permits
 //   - WRONGTYPE: log holds something other than a sorted set
 //   - BADSTATE: log holds a score that is not a time in microseconds
 func ZSetLogV1(ctx context.Context, on Caller, args ZSetLogV1Args) (ZSetLogV1Reply, error) {
