@@ -33,8 +33,7 @@ func cmsgpackPack(c call) int {
 	for i := 1; i <= c.GetTop(); i++ {
 		out = runOf(c.LState).packValue(out, c.Get(i), 0)
 	}
-	c.pushString(string(out))
-	return 1
+	return c.push(lua.LString(out))
 }
 
 func (r *run) packValue(out []byte, v lua.LValue, level int) []byte {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	lua "github.com/yuin/gopher-lua"
 )
 
 // directive is one %-item of string.format.
@@ -42,8 +44,7 @@ func stringFormat(c call) int {
 		}
 		out.WriteString(c.formatArg(d, arg))
 	}
-	c.pushString(out.String())
-	return 1
+	return c.push(lua.LString(out.String()))
 }
 
 // parseDirective reads flags, width and precision, and returns how many bytes they have.
