@@ -13,42 +13,13 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/experiment"
 )
 
-const demoUsage = `usage: sluice demo [flags]
-
-Shows every script at work beside two faulty limiters. A payment API takes 5
-calls in any second, wherever that second starts. Many workers share it. All
-limiters run at the same time, each on its own key, in an embedded miniredis or
-on your server. A recorder notes every call; the notes are then checked and
-drawn.
-
-The exit status is 1 if one of our scripts breaks its promise:
-  - more than 5 calls are booked for one second;
-  - less than 99 % of the possible calls are made (slice_ring: 90 %), with the
-    margin taken off and two lost permits allowed;
-  - a permit takes more than one request to Redis (except with slice_ring, which
-    cannot book ahead).
-
-  --redis URL       use this server: redis://[user:password@]host:port[/db], or
-                    rediss:// for TLS; the keys expire by themselves
-  --cluster LIST    use a cluster, or the master that sentinels watch: see
-  --sentinel LIST   sluice help load
-  --duration D      whole seconds, 2s to 10m (default 12s)
-  --workers N       workers of each limiter, 5 to 200 (default 20)
-  --margin D        make our windows this much longer than a second, so that
-                    workers may be late by that much (default 20ms, which costs
-                    2 % of the capacity; 0 shows what late workers do)
-  --color WHEN      auto (the default: on a terminal, unless NO_COLOR is set),
-                    always or never
-`
-
 // recommendedMargin is how much longer our windows are than those that the payment API counts. A worker may act
 // late by that much without breaking its limit.
 const recommendedMargin = 20 * time.Millisecond
 
 // demoFlags are the flags of demo.
 type demoFlags struct {
-	target   targetFlags
-	color    string
+	serverFlags
 	workers  int
 	duration time.Duration
 	margin   time.Duration
@@ -56,9 +27,7 @@ type demoFlags struct {
 
 func parseDemo(args []string) (demoFlags, error) {
 	var f demoFlags
-	flags := newFlags("demo")
-	f.target.register(flags)
-	flags.StringVar(&f.color, "color", "auto", "")
+	flags := f.register("demo")
 	flags.IntVar(&f.workers, "workers", 20, "")
 	lengthFlag(flags, &f.duration, "duration", 12*time.Second)
 	lengthFlag(flags, &f.margin, "margin", recommendedMargin)

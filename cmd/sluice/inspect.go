@@ -16,54 +16,12 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-const inspectUsage = `usage: sluice inspect [flags] <key> [name=value ...]
-       sluice inspect [flags] <limiter> <subject> [name=value ...]
-
-Shows what Redis holds for one subject. Use it to find out why somebody is
-refused. It shows the script, a picture of the permits over time, how many are
-live, when they are free again, TTL and memory. It says what is damaged or was
-not written by our scripts. It writes nothing and sends a few hundred short
-commands at most for each key, however large. Facts that the user has no right
-to (TYPE, TTL, MEMORY, OBJECT) are left out, with the reason. All the rest works
-with the -look user of sluice acl.
-
-To see how many permits are left, add the limit that the callers use, because
-Redis does not store all of it: for the logs limit=3; for gcra window=1s
-burst=5; for slice_ring slices= and limit=. The names are those of the script's
-header. Without them the window of a log is taken from its TTL and the limit of
-a gcra from its newest grant. What is left in a gcra is not known without
-burst=.
-
-With a limiter and a subject it shows every key of the subject. The prefix is
-sluice, or prefix=. It finds the keys by SCAN, because only the callers know all
-parts of a key, such as the slice and the lease_age of a slice_ring. It scans
-200 keys at a time with pauses between: 5 to 10 s for a million keys. Ctrl-C
-ends it and shows what was found. In a cluster it scans the master of the
-subject's slot. It says "nothing is stored" only after a complete scan. The user
-needs SCAN and EXISTS too, which the users of sluice acl do not have.
-
-` + targetUsage + `  --script NAME     the key belongs to this script, whatever its name
-  --no-scan         only keys that the arguments name: slice= (and lease_age=)
-                    for a slice_ring, client= for the permits of a client
-  --json            print JSON; times in microseconds
-  --color WHEN      auto (the default), always or never
-
-  sluice inspect 'sluice:send-code:{ada@example.com}:ll1' limit=3
-  sluice inspect send-code ada@example.com
-
-The exit status is 0 if every key was read and the scripts accept it. It is 1 if
-a script would refuse a key, or if something is not known: a server did not
-answer or refused, a key cannot be read, a slot is moving, --no-scan found
-nothing. The message names the server and its reply.
-`
-
 // inspectFlags are the flags of inspect.
 type inspectFlags struct {
-	target targetFlags
+	serverFlags
 	noScan bool
 	script string
 	json   bool
-	color  string
 }
 
 // inspection holds the keys to look at and the other arguments.
@@ -75,12 +33,10 @@ type inspection struct {
 
 func parseInspect(args []string) (inspectFlags, inspection, error) {
 	var f inspectFlags
-	flags := newFlags("inspect")
-	f.target.register(flags)
+	flags := f.register("inspect")
 	flags.StringVar(&f.script, "script", "", "")
 	flags.BoolVar(&f.noScan, "no-scan", false, "")
 	flags.BoolVar(&f.json, "json", false, "")
-	flags.StringVar(&f.color, "color", "auto", "")
 	others, err := parseFlags(flags, args)
 	if err != nil {
 		return f, inspection{}, err
@@ -204,7 +160,7 @@ func (a app) inspect(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, rdb, release, err := a.openHolder(ctx, f.color, f.target, todo.keys[0])
+	out, rdb, release, err := a.openHolder(ctx, f.serverFlags, todo.keys[0])
 	if err != nil {
 		return err
 	}

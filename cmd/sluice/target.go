@@ -17,26 +17,23 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-// targetUsage explains targetFlags.
-const targetUsage = `  --redis URL       a server: redis://[user:password@]host:port[/db], rediss://
-                    for TLS, or unix://; default $SLUICE_REDIS, else
-                    redis://localhost:6379
-  --cluster LIST    a cluster, by some of its nodes: host:port,host:port
-  --sentinel LIST   the master that sentinels watch: name@host:port,host:port
-                    Both LISTs may begin with rediss:// and user:password@
-                    In users and passwords write these as %XX: / %2F ? %3F
-                    # %23 @ %40 : %3A , %2C % %25. Messages never show a URL
-  $REDISCLI_AUTH    the password, if the URL has none
-  $SENTINEL_AUTH    the password for the sentinels
-`
-
 // targetFlags are the flags that name a deployment.
 type targetFlags struct{ redis, cluster, sentinel string }
 
-func (f *targetFlags) register(flags *flag.FlagSet) {
-	flags.StringVar(&f.redis, "redis", "", "")
-	flags.StringVar(&f.cluster, "cluster", "", "")
-	flags.StringVar(&f.sentinel, "sentinel", "", "")
+// serverFlags are the flags of every command that asks servers.
+type serverFlags struct {
+	target targetFlags
+	color  string
+}
+
+// register returns a command's flag set with these flags.
+func (f *serverFlags) register(command string) *flag.FlagSet {
+	flags := newFlags(command)
+	flags.StringVar(&f.target.redis, "redis", "", "")
+	flags.StringVar(&f.target.cluster, "cluster", "", "")
+	flags.StringVar(&f.target.sentinel, "sentinel", "", "")
+	flags.StringVar(&f.color, "color", "auto", "")
+	return flags
 }
 
 // target is a Redis deployment and how to connect to it.
@@ -92,21 +89,21 @@ func (a app) sentinelTarget(text string) (target, error) {
 }
 
 // open returns the screen on standard output and the deployment that the flags name.
-func (a app) open(color string, f targetFlags) (screen, target, error) {
-	out, err := a.newScreen(a.stdout, color)
+func (a app) open(f serverFlags) (screen, target, error) {
+	out, err := a.newScreen(a.stdout, f.color)
 	if err != nil {
 		return screen{}, target{}, err
 	}
-	t, err := a.target(f)
+	t, err := a.target(f.target)
 	return out, t, err
 }
 
 // openHolder returns the screen on standard output, a client for the server that has the key, and a function that
 // closes it.
-func (a app) openHolder(ctx context.Context, color string, f targetFlags, key stored.Key) (
+func (a app) openHolder(ctx context.Context, f serverFlags, key stored.Key) (
 	out screen, rdb *redis.Client, release func(), err error,
 ) {
-	out, t, err := a.open(color, f)
+	out, t, err := a.open(f)
 	if err != nil {
 		return out, nil, nil, err
 	}

@@ -14,57 +14,23 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-const topUsage = `usage: sluice top [flags]
-
-Shows the busiest subjects: those with the most permits stored, and those whose
-gcra bucket is furthest from full (a bucket does not store its number of
-permits). It scans all keys once, in small pages with pauses between, so that
-other clients are not slowed down: with 5 % a million keys take about four
-minutes. Ctrl-C ends it and shows what was found. It writes nothing.
-
-Permits that have left their window are counted until a grant removes them or
-the key expires. sluice inspect shows how many are live.
-
-  --limiter NAME    only this limiter
-  --prefix PREFIX   start of the keys (default sluice)
-  --n N             subjects to show, 1 to 1000 (default 20)
-  --share P         percent of the time spent scanning, 1 to 100 (default 5);
-                    the rest is pauses
-  --page N          keys scanned at a time, 10 to 1000 (default 50)
-
-` + targetUsage + `  --json            print JSON; times in microseconds
-  --color WHEN      auto (the default), always or never
-
-In a cluster it asks all masters, one after the other. To keep load off a
-master, name a replica with --redis. The user needs SCAN, DBSIZE, MEMORY USAGE
-and PTTL too, which the users of sluice acl do not have.
-
-The exit status is 1 if a server did not answer or a key could not be read. The
-results of the other servers are shown, and the message names the failed one. A
-master without slots may be missing. Keys that a script would refuse are only
-counted.
-`
-
 // topFlags are the flags of top.
 type topFlags struct {
-	target          targetFlags
+	serverFlags
 	prefix, limiter string
 	n, share, page  int
 	json            bool
-	color           string
 }
 
 func parseTop(args []string) (topFlags, error) {
 	var f topFlags
-	flags := newFlags("top")
-	f.target.register(flags)
+	flags := f.register("top")
 	flags.StringVar(&f.prefix, "prefix", "sluice", "")
 	flags.StringVar(&f.limiter, "limiter", "", "")
 	flags.IntVar(&f.n, "n", 20, "")
 	flags.IntVar(&f.share, "share", 5, "")
 	flags.IntVar(&f.page, "page", 50, "")
 	flags.BoolVar(&f.json, "json", false, "")
-	flags.StringVar(&f.color, "color", "auto", "")
 	others, err := parseFlags(flags, args)
 	switch {
 	case err != nil:
@@ -92,7 +58,7 @@ func (a app) top(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, t, err := a.open(f.color, f.target)
+	out, t, err := a.open(f.serverFlags)
 	if err != nil {
 		return err
 	}

@@ -16,35 +16,11 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-const tryUsage = `usage: sluice try [flags] <script> [name=value ...]
-
-Makes one decision with a script and shows each field of the reply. The names of
-the arguments are those of the script's header. By default permits is 1,
-max_wait and scope are 0, burst is the limit, and each call has a new ID.
-Durations are microseconds, or
-have a unit: 250ms, 1m30s, 7d. Times are microseconds since 1970, or
-2030-01-31T12:00:00Z. The windows of slice_ring are slices_1=61 limit_1=5
-slices_2= and so on; for one window slices= and limit= are enough.
-
-The key is <prefix>:<limiter>:{<subject>}:<state>. By default prefix is sluice,
-limiter is try, subject is demo and client is cli. key=... sets the whole key.
-
-` + targetUsage + `--embedded        an empty miniredis in this process
-  --times N         make the decision N times and print a table (default 1)
-  --color WHEN      auto (the default), always or never
-
-  sluice try --embedded --times 4 list_log limit=3 window=1m
-  sluice try gcra limit=10 window=1s burst=20 permits=5 subject=ada
-
-The exit status is 0 for a grant and a denial, 1 for an error.
-`
-
 // tryFlags are the flags of try.
 type tryFlags struct {
-	target   targetFlags
+	serverFlags
 	embedded bool
 	times    int
-	color    string
 }
 
 // attempt is a decision to make.
@@ -56,11 +32,9 @@ type attempt struct {
 
 func parseTry(args []string) (tryFlags, attempt, error) {
 	var f tryFlags
-	flags := newFlags("try")
-	f.target.register(flags)
+	flags := f.register("try")
 	flags.BoolVar(&f.embedded, "embedded", false, "")
 	flags.IntVar(&f.times, "times", 1, "")
-	flags.StringVar(&f.color, "color", "auto", "")
 	words, err := parseFlags(flags, args)
 	switch {
 	case err != nil:

@@ -9,11 +9,6 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-const versionUsage = `usage: sluice version
-
-Prints the version of this program and the number of its scripts.
-`
-
 func (a app) version(_ context.Context, args []string) error {
 	others, err := parseFlags(newFlags("version"), args)
 	if err != nil {
