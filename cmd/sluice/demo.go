@@ -7,9 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/experiment"
 )
 
@@ -56,7 +53,7 @@ func (a app) demo(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	server, err := a.demoServer(f.target)
+	server, err := a.where(f.target, f.target == targetFlags{}) // not of the environment: it is for people without a server
 	if err != nil {
 		return err
 	}
@@ -79,31 +76,6 @@ func (a app) demo(ctx context.Context, args []string) error {
 		return err
 	}
 	return out.report(results, f.margin)
-}
-
-// demoServer is the server that the experiment uses.
-type demoServer struct {
-	name    string
-	connect func() redis.UniversalClient
-	close   func()
-}
-
-// demoServer starts a miniredis unless the flags name a deployment. It ignores the environment, because the demo
-// is for people without a server.
-func (a app) demoServer(f targetFlags) (demoServer, error) {
-	if f != (targetFlags{}) {
-		t, err := a.target(f)
-		if err != nil {
-			return demoServer{}, err
-		}
-		return demoServer{name: t.String(), connect: t.client, close: func() {}}, nil
-	}
-	mini, err := miniredis.Run()
-	if err != nil {
-		return demoServer{}, fmt.Errorf("starting miniredis: %w", err)
-	}
-	connect := func() redis.UniversalClient { return redis.NewClient(quiet(&redis.Options{Addr: mini.Addr()})) }
-	return demoServer{name: "an embedded miniredis", connect: connect, close: mini.Close}, nil
 }
 
 // introduce prints what the demo is about to do.

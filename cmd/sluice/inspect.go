@@ -64,7 +64,7 @@ func newInspection(script string, args []string) (inspection, error) {
 	if err != nil {
 		return inspection{}, err
 	}
-	keys, err := keysOf(args[0], args[1], w)
+	keys, err := keysBy(args[0], args[1], w, func(script sluice.Script) []sluice.Key { return script.Keys[:1] })
 	return inspection{keys: keys, words: w, named: true}, err
 }
 
@@ -105,11 +105,6 @@ func takes(script sluice.Script, name string) bool {
 	return slices.ContainsFunc(script.Args, func(arg sluice.Field) bool {
 		return named(arg, name) || arg.Repeated && strings.TrimSuffix(arg.Name, "_i") == name
 	})
-}
-
-// keysOf returns the keys in which the scripts keep the state of a subject.
-func keysOf(limiter, subject string, w words) ([]stored.Key, error) {
-	return keysBy(limiter, subject, w, func(script sluice.Script) []sluice.Key { return script.Keys[:1] })
 }
 
 // keysBy returns the keys whose whole name follows from the arguments.
@@ -276,7 +271,7 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 		return nil
 	}
 	v.Left = map[string]int64{}
-	for i, field := range replyFields(script, len(reply)) {
+	for i, field := range repeatedTo(len(reply), script.Reply) {
 		v.Left[field.Name] = reply[i]
 	}
 	v.reply, v.asked = reply, todo

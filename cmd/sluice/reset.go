@@ -50,13 +50,8 @@ func parseReset(args []string) (resetFlags, resetting, error) {
 			return f, resetting{}, usagef("reset has no argument %s: want prefix, slice, lease_age or client", given(name))
 		}
 	}
-	keys, err := allKeysOf(others[0], others[1], w)
+	keys, err := keysBy(others[0], others[1], w, func(script sluice.Script) []sluice.Key { return script.Keys })
 	return f, resetting{others[1], keys}, err
-}
-
-// allKeysOf returns the keys of a subject that the arguments name: configs and permits.
-func allKeysOf(limiter, subject string, w words) ([]stored.Key, error) {
-	return keysBy(limiter, subject, w, func(script sluice.Script) []sluice.Key { return script.Keys })
 }
 
 func (a app) reset(ctx context.Context, args []string) error {

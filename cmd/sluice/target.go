@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
@@ -96,6 +98,29 @@ func (a app) open(f serverFlags) (screen, target, error) {
 	}
 	t, err := a.target(f.target)
 	return out, t, err
+}
+
+// place is where commands are sent: to a deployment, or to a miniredis in this process.
+type place struct {
+	name    string
+	connect func() redis.UniversalClient
+	close   func()
+}
+
+func (a app) where(f targetFlags, embedded bool) (place, error) {
+	if !embedded {
+		t, err := a.target(f)
+		if err != nil {
+			return place{}, err
+		}
+		return place{name: t.String(), connect: t.client, close: func() {}}, nil
+	}
+	mini, err := miniredis.Run()
+	if err != nil {
+		return place{}, fmt.Errorf("starting miniredis: %w", err)
+	}
+	connect := func() redis.UniversalClient { return redis.NewClient(quiet(&redis.Options{Addr: mini.Addr()})) }
+	return place{name: "an embedded miniredis", connect: connect, close: mini.Close}, nil
 }
 
 // openHolder returns the screen on standard output, a client for the server that has the key, and a function that

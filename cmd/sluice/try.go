@@ -9,9 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -71,20 +68,22 @@ func (a app) try(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	rdb, name, closeAll, err := a.tryServer(f)
+	server, err := a.where(f.target, f.embedded)
 	if err != nil {
 		return err
 	}
-	defer closeAll()
+	defer server.close()
+	rdb := server.connect()
+	defer rdb.Close()
 	replies, err := todo.run(ctx, loader.New(rdb), f.times)
 	var bad *loader.ArgumentError
 	switch {
 	case errors.As(err, &bad):
 		return todo.explained(err)
 	case err != nil:
-		return fmt.Errorf("asking %s: %w", name, err)
+		return fmt.Errorf("asking %s: %w", server.name, err)
 	}
-	out.printf("%s on %s\n", out.paint(bold, fullName(todo.script)), name)
+	out.printf("%s on %s\n", out.paint(bold, fullName(todo.script)), server.name)
 	for _, key := range todo.keys {
 		out.printf("key %s\n", key)
 	}
@@ -95,24 +94,6 @@ func (a app) try(ctx context.Context, args []string) error {
 	}
 	out.replies(todo.script, replies)
 	return nil
-}
-
-// tryServer returns a client for the server that the flags name, its name, and a function that closes it.
-func (a app) tryServer(f tryFlags) (redis.UniversalClient, string, func(), error) {
-	if f.embedded {
-		mini, err := miniredis.Run()
-		if err != nil {
-			return nil, "", nil, fmt.Errorf("starting miniredis: %w", err)
-		}
-		rdb := redis.NewClient(quiet(&redis.Options{Addr: mini.Addr()}))
-		return rdb, "an embedded miniredis", func() { _ = rdb.Close(); mini.Close() }, nil
-	}
-	t, err := a.target(f.target)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	rdb := t.client()
-	return rdb, t.String(), func() { _ = rdb.Close() }, nil
 }
 
 // run makes the decision a number of times.

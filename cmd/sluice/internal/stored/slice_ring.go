@@ -9,9 +9,9 @@ import (
 
 // Ring is the header of a slice_ring.
 type Ring struct {
-	Slice int64 // length of a slice in microseconds
-	Size  int64 // slices
-	Last  int64 // number of the last slice: its start / Slice
+	Slice int64 `json:"slice"` // length of a slice in microseconds
+	Size  int64 `json:"size"`  // slices
+	Last  int64 `json:"-"`     // number of the last slice: its start / Slice
 	total int64 // permits granted so far, modulo 2^44
 }
 

@@ -139,6 +139,16 @@ func (s *Summary) damaged(format string, args ...any) {
 	s.Damage = fmt.Sprintf(format, args...)
 }
 
+// damagedEnds records what is wrong with the first or the last entry.
+func (s *Summary) damagedEnds(entry string, first, last error) {
+	if first != nil {
+		s.damaged("the first %s %v", entry, first)
+	}
+	if last != nil {
+		s.damaged("the last %s %v", entry, last)
+	}
+}
+
 // one is a probe with one round.
 type one struct{}
 
