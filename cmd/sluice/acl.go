@@ -169,8 +169,7 @@ func (f aclFlags) readPasswords(users []aclUser) error {
 	}
 	text, err := os.ReadFile(f.passwordFile)
 	if err != nil {
-		var path *fs.PathError
-		if errors.As(err, &path) {
+		if path, ok := errors.AsType[*fs.PathError](err); ok {
 			err = path.Err // leave out the file name: it may be a password given by mistake
 		}
 		return fmt.Errorf("reading the passwords of --password-file: %w", err)

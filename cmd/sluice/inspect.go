@@ -262,11 +262,10 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 	}
 	limits := loader.New(node, loader.ReadReplicas(), loader.PreloadedOnly())
 	reply, err := limits.Call(ctx, &script, todo.keys, todo.args...)
-	var bad *loader.ArgumentError
-	switch {
-	case errors.As(err, &bad):
-		return todo.explained(err)
-	case err != nil:
+	if _, bad := errors.AsType[*loader.ArgumentError](err); bad {
+		return todo.failed(v.Node, err)
+	}
+	if err != nil {
 		v.refuse("left", err)
 		return nil
 	}

@@ -123,8 +123,7 @@ func (a app) failed(name string, err error) int {
 		out.printf("%s%s\n", prefix, line)
 		prefix = ""
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		out.printf("%s\n", strings.TrimSpace("cure: see sluice help "+name))
 		return exitUsage
 	}

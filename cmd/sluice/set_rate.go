@@ -63,12 +63,8 @@ func (a app) setRate(ctx context.Context, args []string) error {
 		return fmt.Errorf("asking %s: %w", t, err)
 	}
 	reply, err := loader.New(rdb).Call(ctx, &todo.script, todo.keys, todo.args...)
-	var bad *loader.ArgumentError
-	switch {
-	case errors.As(err, &bad):
-		return todo.explained(err)
-	case err != nil:
-		return fmt.Errorf("asking %s: %w", t, err)
+	if err != nil {
+		return todo.failed(t.String(), err)
 	}
 	out.printf("%s on %s\nkey %s\nbefore: %s\n\n", out.paint(bold, fullName(todo.script)), t, todo.keys[0], before)
 	out.printf("%s\n\n", out.paint(green, "in force: "+rateText(reply[0], reply[1], reply[2] == 1)))

@@ -219,9 +219,8 @@ func isHost(text string) bool {
 
 // urlProblem describes the parser's error without the URL's text.
 func urlProblem(err error) error {
-	var escape url.EscapeError
 	switch text := err.Error(); {
-	case errors.As(err, &escape):
+	case errors.As(err, new(url.EscapeError)):
 		return errors.New("a % without two hexadecimal digits after it: in a password % is written %25")
 	case strings.Contains(text, "invalid port"):
 		return errors.New("the port is not a number; in a user or a password / is written %2F, : is %3A, @ is %40")

@@ -163,34 +163,17 @@ type subject struct {
 	node string
 }
 
-// take scans the keys of one server.
+// take counts the subjects of one server.
 func (c *census) take(ctx context.Context, t target, addr string) error {
 	rdb := t.connect(addr)
 	defer rdb.Close()
-	total, err := rdb.DBSize(ctx).Result()
-	counted := err == nil
-	if err != nil && !stored.IsReply(err) {
-		return fmt.Errorf("asking %s: %w", addr, err)
+	all := scan{pattern: c.flags.pattern(), page: c.flags.page, share: c.flags.share, progress: c.progress}
+	seen, err := all.run(ctx, rdb, func(page []string) error { return c.turn(ctx, rdb, page) })
+	c.Seen += seen
+	if err != nil {
+		return fmt.Errorf("scanning %s: %w", addr, err)
 	}
-	seen, cursor := int64(0), uint64(0)
-	defer func() { c.Seen += seen }()
-	for {
-		began := time.Now()
-		if cursor, err = c.turn(ctx, rdb, cursor); err != nil {
-			return fmt.Errorf("scanning %s: %w", addr, err)
-		}
-		seen += int64(c.flags.page)
-		if counted && (seen > total || cursor == 0) {
-			seen = total
-		}
-		if cursor == 0 {
-			return nil
-		}
-		c.progress.show(addr, seen, total)
-		if err := rest(ctx, time.Since(began), c.flags.share); err != nil {
-			return err
-		}
-	}
+	return nil
 }
 
 // rest sleeps so that the time busy is share percent of the whole.
@@ -205,29 +188,22 @@ func rest(ctx context.Context, busy time.Duration, share int) error {
 	}
 }
 
-// turn reads one page of keys.
-func (c *census) turn(ctx context.Context, rdb *redis.Client, cursor uint64) (uint64, error) {
-	found, next, err := rdb.Scan(ctx, cursor, c.flags.pattern(), int64(c.flags.page)).Result()
-	if err != nil {
-		return 0, err
-	}
+// turn counts the subjects of one page of keys.
+func (c *census) turn(ctx context.Context, rdb *redis.Client, page []string) error {
 	var keys []stored.Key
-	for _, text := range found {
+	for _, text := range page {
 		if key, ok := stored.ParseKey(text); ok && !key.IsConfig() {
 			keys = append(keys, key)
 		}
 	}
 	if len(keys) == 0 {
-		return next, nil
+		return nil
 	}
 	summaries, err := stored.Read(ctx, rdb, keys)
-	if err != nil {
-		return 0, err
-	}
 	for _, s := range summaries {
 		c.count(s, rdb.Options().Addr)
 	}
-	return next, nil
+	return err
 }
 
 // count adds a subject, if it is among the busiest so far.

@@ -76,12 +76,8 @@ func (a app) try(ctx context.Context, args []string) error {
 	rdb := server.connect()
 	defer rdb.Close()
 	replies, err := todo.run(ctx, loader.New(rdb), f.times)
-	var bad *loader.ArgumentError
-	switch {
-	case errors.As(err, &bad):
-		return todo.explained(err)
-	case err != nil:
-		return fmt.Errorf("asking %s: %w", server.name, err)
+	if err != nil {
+		return todo.failed(server.name, err)
 	}
 	out.printf("%s on %s\n", out.paint(bold, fullName(todo.script)), server.name)
 	for _, key := range todo.keys {
@@ -120,11 +116,11 @@ func (t attempt) withID() []any {
 	return args
 }
 
-// explained adds the header's text about the wrong argument to an error.
-func (t attempt) explained(err error) error {
-	var bad *loader.ArgumentError
-	if !errors.As(err, &bad) {
-		return err
+// failed explains an error of the call: a wrong argument by the header's text about it, any other by the server's name.
+func (t attempt) failed(server string, err error) error {
+	bad, ok := errors.AsType[*loader.ArgumentError](err)
+	if !ok {
+		return fmt.Errorf("asking %s: %w", server, err)
 	}
 	for _, arg := range t.script.Args {
 		if named(arg, bad.Argument) {

@@ -112,8 +112,8 @@ func Exec(ctx context.Context, pipe redis.Pipeliner) error {
 
 // IsReply reports whether err is an error reply of a server.
 func IsReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
 }
 
 // failed records the first error reply among the commands and reports whether there is one. WRONGTYPE counts as damage,
