@@ -126,27 +126,24 @@ func (e *jsonEncoder) arrayLength(t *lua.LTable) int {
 }
 
 func (e *jsonEncoder) array(t *lua.LTable, n, depth int) {
-	e.out.WriteByte('[')
+	separator := "["
 	for i := 1; i <= n; i++ {
-		if i > 1 {
-			e.out.WriteByte(',')
-		}
+		e.out.WriteString(separator)
 		e.value(t.RawGet(lua.LNumber(i)), depth)
+		separator = ","
 	}
 	e.out.WriteByte(']')
 }
 
 func (e *jsonEncoder) object(t *lua.LTable, depth int) {
+	separator := ""
 	e.out.WriteByte('{')
-	first := true
 	for k, v := range runOf(e.call.LState).entries(t) {
-		if !first {
-			e.out.WriteByte(',')
-		}
-		first = false
+		e.out.WriteString(separator)
 		e.key(k)
 		e.out.WriteByte(':')
 		e.value(v, depth)
+		separator = ","
 	}
 	e.out.WriteByte('}')
 }

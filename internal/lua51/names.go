@@ -231,7 +231,6 @@ type sites []site
 // siteBase keeps the numbers of sites apart from lines, and those of a run's chunks from each other.
 const siteBase = 1 << 40
 
-// siteNumber is the number of a chunk's site.
 func siteNumber(chunk, index int) int { return (chunk+1)*siteBase + index }
 
 // site finds what a number stands for.
