@@ -79,13 +79,14 @@ func peers() []peer {
 }
 
 func oursBeside(name, guarantee string, limiter func(*loader.Loader, loader.Limit) loader.Limiter) peer {
-	return peer{name: name, guarantee: guarantee, make: func(on *server, limit int64, window time.Duration) (decider, error) {
+	build := func(on *server, limit int64, window time.Duration) (decider, error) {
 		l := limiter(loader.New(on.Client), loader.Limit{Permits: limit, Window: window})
 		return func(ctx context.Context, subject string) (bool, error) {
 			d, err := l.Allow(ctx, subject)
 			return d.Granted, err
 		}, nil
-	}}
+	}
+	return peer{name: name, guarantee: guarantee, make: build}
 }
 
 func newRedisRate(on *server, limit int64, window time.Duration) (decider, error) {
