@@ -16,7 +16,6 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// aclFlags are the flags of acl.
 type aclFlags struct {
 	serverFlags
 	name, prefix string

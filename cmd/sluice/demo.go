@@ -14,7 +14,6 @@ import (
 // late by that much without breaking its limit.
 const recommendedMargin = 20 * time.Millisecond
 
-// demoFlags are the flags of demo.
 type demoFlags struct {
 	serverFlags
 	workers  int
@@ -28,12 +27,10 @@ func parseDemo(args []string) (demoFlags, error) {
 	flags.IntVar(&f.workers, "workers", 20, "")
 	lengthFlag(flags, &f.duration, "duration", 12*time.Second)
 	lengthFlag(flags, &f.margin, "margin", recommendedMargin)
-	others, err := parseFlags(flags, args)
-	switch {
-	case err != nil:
+	if err := parseOnlyFlags(flags, args); err != nil {
 		return f, err
-	case len(others) > 0:
-		return f, usagef("unexpected argument %s", given(others[0]))
+	}
+	switch {
 	case f.workers < 5 || f.workers > 200:
 		return f, usagef("--workers is %d: want 5 to 200", f.workers)
 	case f.duration < 2*time.Second || f.duration > 10*time.Minute || f.duration%time.Second != 0:
@@ -53,7 +50,8 @@ func (a app) demo(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	server, err := a.where(f.target, f.target == targetFlags{}) // not of the environment: it is for people without a server
+	embedded := f.target == targetFlags{} // whatever the environment says: the demo is for people without a server
+	server, err := a.where(f.target, embedded)
 	if err != nil {
 		return err
 	}
@@ -200,7 +198,6 @@ func (s screen) judged(acts int) style {
 	return red
 }
 
-// notes explains the table.
 func (s screen) notes(results []experiment.Result) {
 	s.printf("booked: most acts in any second by the server's clock; real: as they happened\n")
 	s.printf("capacity: of %d acts; calls: to Redis; longest wait: for one permit\n", results[0].Possible())

@@ -16,7 +16,6 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// inspectFlags are the flags of inspect.
 type inspectFlags struct {
 	serverFlags
 	noScan bool
@@ -282,7 +281,6 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 	return err
 }
 
-// lookWords returns the arguments for a look.
 func (v *view) lookWords(script sluice.Script, w words) []string {
 	values := map[string]string{"permits": "0"}
 	known := map[string]int64{"window": v.Window}

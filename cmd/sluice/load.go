@@ -143,7 +143,6 @@ func (d deployment) absent(ctx context.Context, rdb *redis.Client, script sluice
 	return stateLoadedNow, nil
 }
 
-// placements prints the table of results.
 func (s screen) placements(all []placement) {
 	var t table
 	t.head("node", "role", "script", "sha", "state")
@@ -222,7 +221,7 @@ func counted(n int, one, many string) string {
 
 // counter shows on standard error how many nodes are done.
 type counter struct {
-	screen
+	statusLine
 	total int
 
 	mu   sync.Mutex
@@ -230,8 +229,7 @@ type counter struct {
 }
 
 func (a app) newCounter(total int) *counter {
-	s, _ := a.newScreen(a.stderr, "never") // the only error is an unknown colour
-	return &counter{screen: s, total: total}
+	return &counter{statusLine: a.newStatusLine(), total: total}
 }
 
 // add counts a node as done.
@@ -240,15 +238,8 @@ func (c *counter) add(addr string) {
 	defer c.mu.Unlock()
 	c.done++
 	if c.live {
-		c.printf("\r"+eraseLine+"%d of %d nodes: %s", c.done, c.total, addr)
+		c.redraw("%d of %d nodes: %s", c.done, c.total, addr)
 		return
 	}
 	c.printf("%d of %d nodes: %s\n", c.done, c.total, addr)
-}
-
-// end removes the progress line.
-func (c *counter) end() {
-	if c.live {
-		c.printf("\r" + eraseLine)
-	}
 }

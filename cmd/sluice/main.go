@@ -39,7 +39,6 @@ type app struct {
 	getenv         func(string) string
 }
 
-// command is one of the program's commands.
 type command struct {
 	name    string
 	summary string

@@ -192,7 +192,6 @@ func remarksOn(info map[string]string) []string {
 	return remarks
 }
 
-// parseInfo parses the reply to INFO.
 func parseInfo(text string) map[string]string {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-// resetFlags are the flags of reset.
 type resetFlags struct {
 	serverFlags
 	dryRun bool

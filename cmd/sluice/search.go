@@ -68,7 +68,6 @@ func (t target) holder(ctx context.Context, key string) (*redis.Client, func(), 
 	return rdb, func() { _ = rdb.Close() }, nil
 }
 
-// newSearch returns an empty search.
 func (i inspection) newSearch(rdb *redis.Client) search {
 	begin := strings.TrimSuffix(i.keys[0].Text, i.keys[0].Code)
 	return search{pattern: begin + "*", node: rdb.Options().Addr}

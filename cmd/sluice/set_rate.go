@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// rateChange is the rate to set.
 type rateChange struct {
 	attempt
 	scoped bool // the user gave a scope

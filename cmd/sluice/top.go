@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-// topFlags are the flags of top.
 type topFlags struct {
 	serverFlags
 	prefix, limiter string
@@ -31,12 +30,10 @@ func parseTop(args []string) (topFlags, error) {
 	flags.IntVar(&f.share, "share", 5, "")
 	flags.IntVar(&f.page, "page", 50, "")
 	flags.BoolVar(&f.json, "json", false, "")
-	others, err := parseFlags(flags, args)
-	switch {
-	case err != nil:
+	if err := parseOnlyFlags(flags, args); err != nil {
 		return f, err
-	case len(others) > 0:
-		return f, usagef("unexpected argument %s", given(others[0]))
+	}
+	switch {
 	case f.n < 1 || f.n > 1000:
 		return f, usagef("--n is %d: want 1 to 1000", f.n)
 	case f.share < 1 || f.share > 100:
@@ -145,7 +142,6 @@ type nodeFailure struct {
 	err   error
 }
 
-// subject is one subject of one limiter.
 type subject struct {
 	Key      string `json:"key"`
 	Script   string `json:"script"`
@@ -358,14 +354,11 @@ func inBytes(n int64) string {
 
 // scanProgress shows the progress of a scan on a terminal.
 type scanProgress struct {
-	screen
+	statusLine
 	shown time.Time
 }
 
-func (a app) newScanProgress() *scanProgress {
-	s, _ := a.newScreen(a.stderr, "never") // the only error is an unknown colour
-	return &scanProgress{screen: s}
-}
+func (a app) newScanProgress() *scanProgress { return &scanProgress{statusLine: a.newStatusLine()} }
 
 // show redraws the line, a few times a second.
 func (p *scanProgress) show(addr string, seen, total int64) {
@@ -377,11 +370,5 @@ func (p *scanProgress) show(addr string, seen, total int64) {
 	if total > 0 {
 		of = fmt.Sprintf(" of %d", total)
 	}
-	p.printf("\r"+eraseLine+"%s: %d%s keys; Ctrl-C stops", addr, seen, of)
-}
-
-func (p *scanProgress) end() {
-	if p.live {
-		p.printf("\r" + eraseLine)
-	}
+	p.redraw("%s: %d%s keys; Ctrl-C stops", addr, seen, of)
 }

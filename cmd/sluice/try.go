@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// tryFlags are the flags of try.
 type tryFlags struct {
 	serverFlags
 	embedded bool

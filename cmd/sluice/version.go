@@ -10,12 +10,8 @@ import (
 )
 
 func (a app) version(_ context.Context, args []string) error {
-	others, err := parseFlags(newFlags("version"), args)
-	if err != nil {
+	if err := parseOnlyFlags(newFlags("version"), args); err != nil {
 		return err
-	}
-	if len(others) > 0 {
-		return usagef("unexpected argument %s", given(others[0]))
 	}
 	fmt.Fprintf(a.stdout, "sluice %s, %d scripts, %s\n", moduleVersion(), len(sluice.All()), runtime.Version())
 	return nil

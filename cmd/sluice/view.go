@@ -61,7 +61,6 @@ type view struct {
 	grantedUnder int64 // the window of the newest permit of a log, from the TTL
 }
 
-// limitState is the state of a limiter.
 type limitState string
 
 const (
