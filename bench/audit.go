@@ -15,8 +15,8 @@ type Audit struct {
 	Failed int64         `json:"failed,omitempty"` // calls that were neither granted nor denied
 }
 
-// phases are how far into a window a caller comes in force: a few calls open it, the rest come late and go on beyond
-// its end.
+// phases are the parts of a window after which an attack begins. A few calls open the window; the others come late and
+// go on after its end.
 var phases = []float64{0, 0.5, 0.7, 0.9}
 
 // audit saturates one subject a phase, all at the same time, for one and a half windows.
@@ -47,7 +47,7 @@ func (r *peerRun) audit(ctx context.Context, on *server, windows []time.Duration
 // A grant happened between these times.
 type grant struct{ sent, received time.Time }
 
-// attack calls from four goroutines: once each, then not before the phase, then as fast as they can.
+// attack calls from four goroutines. Each calls once, sleeps until the phase, and then calls as fast as it can.
 func attack(ctx context.Context, decide decider, subject string, window time.Duration, phase float64) Audit {
 	var mu sync.Mutex
 	var grants []grant

@@ -304,7 +304,7 @@ func TestVerdict(t *testing.T) {
 		{many.limited([]float64{2.1}, pipelines), "missed"},
 		{many.limited([]float64{1.9}, pipelines), "out of reach"},
 	} {
-		if got := c.target.verdict(); got != c.want {
+		if got := c.target.Verdict(); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.target, got, c.want)
 		}
 	}

@@ -147,7 +147,7 @@ func command(args []string) error {
 func measure(b *bench, out string, keep bool) error {
 	ctx := context.Background()
 	var err error
-	if b.server, err = startServer(ctx); err != nil {
+	if b.server, err = startServer(); err != nil {
 		return err
 	}
 	defer b.server.stop()

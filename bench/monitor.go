@@ -16,7 +16,7 @@ const endOfSample = "end of sample"
 
 // monitor returns what MONITOR says of the commands that the server runs while do runs, a line each.
 func (s *server) monitor(ctx context.Context, do func() error) ([]string, error) {
-	conn, err := net.Dial("tcp", s.addr)
+	conn, err := net.Dial("tcp", s.process.Addr)
 	if err != nil {
 		return nil, err
 	}

@@ -53,23 +53,21 @@ type peer struct {
 // peers are the libraries in Go that limit on Redis and come as modules, and ours beside them.
 func peers() []peer {
 	return []peer{
-		{name: "list_log", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider, error) {
-			return allow(loader.New(on.Client).ListLog("peer", loader.Limit{Permits: limit, Window: window})), nil
-		}},
-		{name: "zset_log", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider, error) {
-			return allow(loader.New(on.Client).ZSetLog("peer", loader.Limit{Permits: limit, Window: window})), nil
-		}},
-		{name: "token_bucket", guarantee: anyWindow, make: func(on *server, limit int64, window time.Duration) (decider,
-			error) {
-			return allow(loader.New(on.Client).TokenBucket("peer", loader.Limit{Permits: limit, Window: window})), nil
-		}},
-		{name: "slice_ring", guarantee: slicewise, make: func(on *server, limit int64, window time.Duration) (decider,
-			error) {
-			return allow(loader.New(on.Client).SliceRing("peer", []loader.Limit{{Permits: limit, Window: window}})), nil
-		}},
-		{name: "gcra", guarantee: burstRate, make: func(on *server, limit int64, window time.Duration) (decider, error) {
-			return allow(loader.New(on.Client).GCRA("peer", loader.Limit{Permits: limit, Window: window})), nil
-		}},
+		oursBeside("list_log", anyWindow, func(l *loader.Loader, limit loader.Limit) loader.Limiter {
+			return l.ListLog("peer", limit)
+		}),
+		oursBeside("zset_log", anyWindow, func(l *loader.Loader, limit loader.Limit) loader.Limiter {
+			return l.ZSetLog("peer", limit)
+		}),
+		oursBeside("token_bucket", anyWindow, func(l *loader.Loader, limit loader.Limit) loader.Limiter {
+			return l.TokenBucket("peer", limit)
+		}),
+		oursBeside("slice_ring", slicewise, func(l *loader.Loader, limit loader.Limit) loader.Limiter {
+			return l.SliceRing("peer", []loader.Limit{limit})
+		}),
+		oursBeside("gcra", burstRate, func(l *loader.Loader, limit loader.Limit) loader.Limiter {
+			return l.GCRA("peer", limit)
+		}),
 		{name: "redis_rate", module: "github.com/go-redis/redis_rate/v10", guarantee: burstRate, make: newRedisRate},
 		{name: "throttled", module: "github.com/throttled/throttled/v2", guarantee: burstRate, make: newThrottled},
 		{name: "ulule/limiter", module: "github.com/ulule/limiter/v3", guarantee: fixedWindow, make: newUlule},
@@ -80,11 +78,15 @@ func peers() []peer {
 	}
 }
 
-func allow(l loader.Limiter) decider {
-	return func(ctx context.Context, subject string) (bool, error) {
-		d, err := l.Allow(ctx, subject)
-		return d.Granted, err
+func oursBeside(name, guarantee string, limiter func(*loader.Loader, loader.Limit) loader.Limiter) peer {
+	build := func(on *server, limit int64, window time.Duration) (decider, error) {
+		l := limiter(loader.New(on.Client), loader.Limit{Permits: limit, Window: window})
+		return func(ctx context.Context, subject string) (bool, error) {
+			d, err := l.Allow(ctx, subject)
+			return d.Granted, err
+		}, nil
 	}
+	return peer{name: name, guarantee: guarantee, make: build}
 }
 
 func newRedisRate(on *server, limit int64, window time.Duration) (decider, error) {
@@ -127,7 +129,7 @@ func newUlule(on *server, limit int64, window time.Duration) (decider, error) {
 func newRedisStore(on *server, limit int64, window time.Duration) (decider, error) {
 	store, err := redisstore.New(&redisstore.Config{
 		Tokens: uint64(limit), Interval: window,
-		Dial: func() (redigo.Conn, error) { return redigo.Dial("tcp", on.addr) },
+		Dial: func() (redigo.Conn, error) { return redigo.Dial("tcp", on.process.Addr) },
 	})
 	if err != nil {
 		return nil, err

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -17,24 +15,15 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// startTimeout is how long the server may take until it answers PING.
-const startTimeout = 10 * time.Second
-
 // server is the Redis that everything runs on: private, on a free loopback port, without persistence.
 type server struct {
 	*redis.Client
-	addr string
-	cmd  *exec.Cmd
-	dir  string
+	process *redistest.Server
 }
 
 // startServer runs the first program that SLUICE_SERVERS lists, else redis-server or valkey-server from PATH.
-func startServer(ctx context.Context) (*server, error) {
-	binary, err := serverBinary()
-	if err != nil {
-		return nil, err
-	}
-	addr, err := freeAddr()
+func startServer() (*server, error) {
+	programs, err := redistest.Programs()
 	if err != nil {
 		return nil, err
 	}
@@ -42,35 +31,11 @@ func startServer(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, port, _ := net.SplitHostPort(addr)
-	cmd := exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no")
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	s := &server{Client: newClient(addr), addr: addr, cmd: cmd, dir: dir}
-	if err := s.await(ctx); err != nil {
-		s.stop()
-		return nil, fmt.Errorf("starting %s: %w", binary, err)
-	}
-	return s, nil
-}
-
-func serverBinary() (string, error) {
-	for _, name := range append(strings.Fields(os.Getenv(redistest.Environment)), "redis-server", "valkey-server") {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", errors.New("no redis-server or valkey-server on PATH: run `make test` once, it installs one")
-}
-
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	process, err := redistest.Run(programs[0], dir)
 	if err != nil {
-		return "", err
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String(), nil
+	return &server{newClient(process.Addr), process}, nil
 }
 
 // newClient is a client with none of the extras that would send commands of their own.
@@ -81,23 +46,10 @@ func newClient(addr string) *redis.Client {
 	})
 }
 
-func (s *server) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	for {
-		err := s.Ping(ctx).Err()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 func (s *server) stop() {
 	_ = s.Close()
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-	_ = os.RemoveAll(s.dir)
+	s.process.Kill()
+	_ = os.RemoveAll(s.process.Dir)
 }
 
 // version is "Redis 7.0.15" or "Valkey 8.0.1".

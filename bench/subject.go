@@ -21,6 +21,9 @@ var floorSource string
 //go:embed ways
 var ways embed.FS
 
+//go:embed filler.lua
+var fillerSource string
+
 // An ask is what a decision is about, whatever the script.
 type ask struct {
 	limit   int64
@@ -242,25 +245,6 @@ func (s subject) command(limiter string, a ask) []any {
 	return append(command, s.args(a)...)
 }
 
-// filler wraps a script so that it runs many times in one call, by a clock that the call sets: ARGV[1..3] are the first
-// moment, the step to the next, and the number of runs. What it leaves is what the script itself would have left.
-const filler = `
-local function decide(KEYS, ARGV, clock)
-%s
-end
-local at, step, args = tonumber(ARGV[1]), tonumber(ARGV[2]), {unpack(ARGV, 4)}
-for _ = 1, tonumber(ARGV[3]) do
-  for i, arg in ipairs(ARGV) do
-    if i > 3 then args[i - 3] = string.gsub(arg, "<id>", string.format("%%016.0f", at)) end
-  end
-  local clock = {string.format("%%.0f", math.floor(at / 1000000)), string.format("%%.0f", at %% 1000000)}
-  local reply = decide(KEYS, args, clock)
-  if type(reply) == "table" and reply.err then return reply end
-  at = at + step
-end
-return 1
-`
-
 // clockRead is where a script reads the clock.
 var clockRead = regexp.MustCompile(`[\w.]+\("TIME"\)`)
 
@@ -314,7 +298,7 @@ func (s subject) fill(ctx context.Context, on *server, limiter string, a ask, h 
 	if n := len(clockRead.FindAllString(s.source, -1)); n != 1 {
 		return fmt.Errorf("filling %s: it reads the clock in %d places, want 1", s.name, n)
 	}
-	source := fmt.Sprintf(filler, clockRead.ReplaceAllString(s.source, "clock"))
+	source := strings.Replace(fillerSource, "-- SCRIPT", clockRead.ReplaceAllString(s.source, "clock"), 1)
 	a.id = "<id>"
 	for done := int64(0); done < h.calls; done += fillChunk {
 		args := []any{h.from.Add(time.Duration(done) * h.step).UnixMicro(), h.step.Microseconds(),

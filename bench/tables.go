@@ -9,63 +9,26 @@ import (
 
 // print writes every table of the run.
 func (r *Results) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s, %s, %s, %s; %d rounds; times as multiples of the floor, %s (%s): median (quartiles)\n",
-		r.Server, r.Go, r.CPU, r.Date, r.Rounds, r.Floor.Does, r.Floor.SHA1)
-	t := &table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	if len(r.ServerTime) > 0 {
-		t.head("server time a call", "outcome", "live", "state", "x floor", "us", "x floor without deciding")
+	text, err := r.fill(tablesText)
+	if err != nil {
+		return err
 	}
-	for _, s := range r.ServerTime {
-		t.row(s.Subject, s.Outcome, count(s.Live), s.State, s.Ratio, fmt.Sprintf("%.2f", s.Usec.Median), s.Bare)
-	}
-	if len(r.Worst) > 0 {
-		t.head("worst single call", "entries", "expired", "call", "median", "max", "repeats")
-	}
-	for _, c := range r.Worst {
-		t.row(c.Subject, count(c.Entries), c.Expired, c.Call, duration(c.Median), duration(c.Max), c.Repeats)
-	}
-	if len(r.Bytes) > 0 {
-		t.head("bytes a limiter", "permits", "slices", "bytes", "each")
-	}
-	for _, m := range r.Bytes {
-		t.row(m.Subject, count(m.Permits), m.Slices, m.Bytes, fmt.Sprintf("%.1f", m.Each()))
-	}
-	r.printCallers(t)
-	t.head("target", "", "measured", "")
-	for _, x := range r.Targets {
-		t.row(x.Name, x.wanted(), x.measured(), x.verdict())
-	}
-	return t.w.Flush()
+	aligned := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(aligned, text)
+	return aligned.Flush()
 }
 
-// printCallers prints what callers in Go measure: the loader, EVALSHA and other libraries.
-func (r *Results) printCallers(t *table) {
-	if len(r.EndToEnd) > 0 {
-		t.head("from Go", "goroutines", "batch", "decisions/s", "x EVALSHA", "p50 us", "p99 us")
+// row joins the cells of a row by tabs.
+func row(cells ...any) string {
+	texts := make([]string, len(cells))
+	for i, cell := range cells {
+		texts[i] = fmt.Sprint(cell)
 	}
-	for _, e := range r.EndToEnd {
-		t.row(e.Way, e.Goroutines, e.Batch, fmt.Sprintf("%.0f", e.PerSecond.Median), e.Ratio,
-			fmt.Sprintf("%.0f", e.P50), fmt.Sprintf("%.0f", e.P99))
-	}
-	if len(r.Loader) > 0 {
-		t.head("loader over EvalSha", "context", "allocs", "bare", "x time")
-	}
-	for _, l := range r.Loader {
-		t.row(l.Limiter, l.Context, l.LoaderAllocs, l.BareAllocs,
-			fmt.Sprintf("%.3f (%.3f-%.3f)", l.Time.Median, l.Time.Low, l.Time.High))
-	}
-	if len(r.Peers) > 0 {
-		t.head("libraries", "promise", "granted: commands", "cpu", "time", "denied: commands", "cpu", "time", "bytes",
-			"most of the limit in a window", "sends")
-	}
-	for _, p := range r.Peers {
-		t.row(p.label(), p.Guarantee, p.Granted.Commands, p.Granted.CPU, p.Granted.Time,
-			p.Denied.Commands, p.Denied.CPU, p.Denied.Time, p.Bytes, p.audited(), strings.Join(p.Commands, ", "))
-	}
+	return strings.Join(texts, "\t")
 }
 
-// audited says "199 of 100 in 1s".
-func (p Peer) audited() string {
+// Audited says "199 of 100 in 1s".
+func (p Peer) Audited() string {
 	var texts []string
 	for _, a := range p.Audits {
 		text := fmt.Sprintf("%d of %d in %s", a.Most, a.Limit, a.Window)
@@ -77,24 +40,8 @@ func (p Peer) audited() string {
 	return strings.Join(texts, "; ")
 }
 
-func (p Peer) label() string { return strings.TrimSpace(p.Name + " " + p.Version) }
-
-// A table lines its columns up.
-type table struct{ w *tabwriter.Writer }
-
-func (t *table) head(columns ...string) {
-	_ = t.w.Flush()
-	fmt.Fprintln(t.w)
-	fmt.Fprintln(t.w, strings.Join(columns, "\t"))
-}
-
-func (t *table) row(columns ...any) {
-	texts := make([]string, len(columns))
-	for i, column := range columns {
-		texts[i] = fmt.Sprint(column)
-	}
-	fmt.Fprintln(t.w, strings.Join(texts, "\t"))
-}
+// Label is the library and its version.
+func (p Peer) Label() string { return strings.TrimSpace(p.Name + " " + p.Version) }
 
 // count writes powers of ten as such.
 func count(n int64) string {

@@ -275,40 +275,42 @@ func (r *Results) besidePeers() []Target {
 			if !ours.Ours || ours.Guarantee != p.Guarantee {
 				continue
 			}
-			name := fmt.Sprintf("%s to %s, ", ours.Name, p.Name)
-			list = append(list,
-				atMost(name+"granted: server CPU", "x", 1, []float64{ours.Granted.CPU.Median / p.Granted.CPU.Median}).
-					limited(over(r.leastCPU(granted), []float64{p.Granted.CPU.Median}), evalshas),
-				atMost(name+"denied: server CPU", "x", 1, []float64{ours.Denied.CPU.Median / p.Denied.CPU.Median}).
-					limited(over(r.leastCPU(denied), []float64{p.Denied.CPU.Median}), evalshas),
-			)
+			for _, outcome := range []string{granted, denied} {
+				t := atMost(fmt.Sprintf("%s to %s, %s: server CPU", ours.Name, p.Name, outcome), "x", 1,
+					over(ours.cpu(outcome), p.cpu(outcome)))
+				list = append(list, t.limited(over(r.leastCPU(outcome), p.cpu(outcome)), evalshas))
+			}
 		}
 	}
 	return list
 }
 
-// leastCPU is what an EVALSHA that does nothing takes of the server.
+// cpu is what a decision of a library takes of the server, as a multiple of the floor.
+func (p Peer) cpu(outcome string) []float64 {
+	if outcome == granted {
+		return []float64{p.Granted.CPU.Median}
+	}
+	return []float64{p.Denied.CPU.Median}
+}
+
+// leastCPU is the cpu of an EVALSHA that does nothing, if it was measured.
 func (r *Results) leastCPU(outcome string) []float64 {
 	for _, p := range r.Peers {
-		switch {
-		case p.Name != nothing:
-		case outcome == granted:
-			return []float64{p.Granted.CPU.Median}
-		default:
-			return []float64{p.Denied.CPU.Median}
+		if p.Name == nothing {
+			return p.cpu(outcome)
 		}
 	}
 	return nil
 }
 
-func (t Target) wanted() string {
+func (t Target) Wanted() string {
 	if t.AtLeast {
 		return fmt.Sprintf("at least %.3g %s", t.Want, t.Unit)
 	}
 	return fmt.Sprintf("at most %.4g %s", t.Want, t.Unit)
 }
 
-func (t Target) verdict() string {
+func (t Target) Verdict() string {
 	switch {
 	case t.Missing:
 		return "not measured"
@@ -320,7 +322,7 @@ func (t Target) verdict() string {
 	return "missed"
 }
 
-func (t Target) measured() string {
+func (t Target) Figure() string {
 	if t.Missing {
 		return ""
 	}

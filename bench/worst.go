@@ -119,21 +119,20 @@ func (b *bench) age(ctx context.Context, s subject, entries int64) (*aged, error
 	now := time.Now()
 	a := &aged{subject: s, entries: entries, from: now.Add(-20 * time.Minute), to: now.Add(-10 * time.Minute), last: now}
 	ask := ask{limit: s.most, window: s.longest, permits: 1}
-	h := history{calls: entries - 1, from: a.from, step: a.to.Sub(a.from) / time.Duration(entries)}
-	if s.kind == rings { // one permit a window ago
-		h = history{calls: 1, from: now.Add(-s.longest * time.Duration(entries-2) / time.Duration(entries)),
-			step: time.Second}
-		return a, s.fill(ctx, b.server, a.template(), ask, h)
-	}
-	if s.kind == buckets {
+	fill := func(h history) error { return s.fill(ctx, b.server, a.template(), ask, h) }
+	switch s.kind {
+	case rings: // one permit a window ago
+		ago := s.longest * time.Duration(entries-2) / time.Duration(entries)
+		return a, fill(history{calls: 1, from: now.Add(-ago), step: time.Second})
+	case buckets:
 		ask.limit, ask.permits = entries, entries
-		return a, s.fill(ctx, b.server, a.template(), ask, history{calls: 1, from: now, step: time.Second})
+	default:
+		h := history{calls: entries - 1, from: a.from, step: a.to.Sub(a.from) / time.Duration(entries)}
+		if err := fill(h); err != nil {
+			return a, err
+		}
 	}
-	if err := s.fill(ctx, b.server, a.template(), ask, h); err != nil {
-		return a, err
-	}
-	ask.permits = 1
-	return a, s.fill(ctx, b.server, a.template(), ask, history{calls: 1, from: now, step: time.Second})
+	return a, fill(history{calls: 1, from: now, step: time.Second})
 }
 
 func (b *bench) worstCall(ctx context.Context, a *aged, expired, call string) (Worst, error) {

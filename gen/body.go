@@ -119,13 +119,6 @@ func (b *body) statement(stmt ast.Stmt) {
 		for _, target := range s.Lhs {
 			b.assigned(target)
 		}
-	case *ast.FuncCallStmt:
-		b.expression(s.Expr)
-	case *ast.DoBlockStmt:
-		b.block(s.Stmts)
-	case *ast.WhileStmt:
-		b.expression(s.Condition)
-		b.block(s.Stmts)
 	case *ast.RepeatStmt:
 		b.scoped(nil, func() {
 			for _, inner := range s.Stmts {
@@ -133,12 +126,8 @@ func (b *body) statement(stmt ast.Stmt) {
 			}
 			b.expression(s.Condition)
 		})
-	case *ast.IfStmt:
-		b.expression(s.Condition)
-		b.block(s.Then)
-		b.block(s.Else)
 	case *ast.NumberForStmt:
-		b.expressions(s.Init, s.Limit, s.Step)
+		b.expressions(luasyntax.Expressions(s)...)
 		b.block(s.Stmts, s.Name)
 	case *ast.GenericForStmt:
 		b.expressions(s.Exprs...)
@@ -150,6 +139,11 @@ func (b *body) statement(stmt ast.Stmt) {
 		b.returned(s)
 	case *ast.LabelStmt, *ast.GotoStmt:
 		b.refuse(s, "a goto or its label, want Lua 5.1")
+	default:
+		b.expressions(luasyntax.Expressions(s)...)
+		for _, block := range luasyntax.BlocksOf(s) {
+			b.block(block)
+		}
 	}
 }
 

@@ -18,22 +18,17 @@ type manifestScript struct {
 	File       string          `json:"file"`
 	SHA1       string          `json:"sha1"`
 	About      string          `json:"about"`
-	Keys       []manifestKey   `json:"keys"`
+	Keys       []key           `json:"keys"`
 	Arguments  []manifestField `json:"arguments"`
 	Reply      []manifestField `json:"reply"`
 	Group      *manifestGroup  `json:"group,omitempty"`
-	Errors     []manifestError `json:"errors"`
+	Errors     []errorCode     `json:"errors"`
 	Commands   []string        `json:"commands"`
 	State      string          `json:"state"`
 	Layout     string          `json:"layout"`
 	Complexity string          `json:"complexity"`
 	Cost       string          `json:"cost"`
 	Redis      string          `json:"redis"`
-}
-
-type manifestKey struct {
-	Name    string `json:"name"`
-	Pattern string `json:"pattern"`
 }
 
 type manifestField struct {
@@ -51,11 +46,6 @@ type manifestGroup struct {
 	Max       int64           `json:"max"`
 	Arguments []manifestField `json:"arguments"`
 	Reply     []manifestField `json:"reply"`
-}
-
-type manifestError struct {
-	Code string `json:"code"`
-	Text string `json:"text"`
 }
 
 func manifest(scripts []*script) []byte {
@@ -81,15 +71,10 @@ func manifest(scripts []*script) []byte {
 func manifestOf(s *script) manifestScript {
 	m := manifestScript{
 		Name: s.Name, Version: s.Version, File: s.File(), SHA1: s.SHA1(), About: s.Prose(),
+		Keys: s.Keys, Errors: s.Errors,
 		Arguments: manifestFields(plain(s.Args)), Reply: manifestFields(plain(s.Reply)),
 		Commands: s.Commands, State: s.State.String(), Layout: s.State.Layout,
 		Complexity: s.Cost.Order, Cost: s.Cost.Text, Redis: s.Redis,
-	}
-	for _, k := range s.Keys {
-		m.Keys = append(m.Keys, manifestKey{k.Name, k.Pattern})
-	}
-	for _, e := range s.Errors {
-		m.Errors = append(m.Errors, manifestError{e.Name, e.Text})
 	}
 	if g := s.Group; g != nil {
 		args, reply := manifestFields(repeated(s.Args)), manifestFields(repeated(s.Reply))

@@ -27,8 +27,9 @@ type script struct {
 }
 
 type key struct {
-	Name, Pattern string
-	at            place // of the pattern
+	Name    string `json:"name"`
+	Pattern string `json:"pattern"`
+	at      place  // of the pattern
 }
 
 // A group describes the repeated pairs of arguments.
@@ -46,8 +47,9 @@ type field struct {
 }
 
 type errorCode struct {
-	Name, Text string
-	at         place
+	Name string `json:"code"`
+	Text string `json:"text"`
+	at   place
 }
 
 type state struct{ Code, Number, Layout string }

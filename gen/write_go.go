@@ -21,10 +21,8 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"extent":   extent,
 }).ParseFS(templateFiles, "*.tmpl"))
 
-// scriptsGo returns scripts_gen.go.
 func scriptsGo(scripts []*script) []byte { return goFile("scripts.tmpl", scripts) }
 
-// bindingGo returns the binding of a script.
 func bindingGo(s *script) []byte { return goFile("binding.tmpl", s) }
 
 func goFile(name string, data any) []byte {

@@ -16,71 +16,24 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-const aclUsage = `usage: sluice acl [flags] [script ...]
-
-Prints three Redis users with the smallest rights that the scripts need. Name
-scripts to cover only those. The rights come from the headers of the scripts:
-the keys that they use and the commands that they call.
-
-  <name>-load   for deployments: SCRIPT LOAD and SCRIPT EXISTS, and the other
-                commands of sluice load and verify. It has no access to keys
-  <name>-use    for applications: EVALSHA and the commands that the scripts
-                call, on keys with the prefix. EVAL and SCRIPT are refused, so
-                applications need loader.PreloadedOnly() or the like
-  <name>-look   for reading, on replicas too: EVALSHA_RO (Redis 7) and the
-                commands that only read. Programs need loader.ReadReplicas().
-                SCAN is refused, because it shows all keys: use it with
-                sluice inspect --no-scan
-
-All three may PING, because client pools send it. Redis checks a command in a
-script as if the client had sent it: so -use may also send these commands
-itself. With token_bucket_set among the scripts, -use may change rates. To leave
-that to operators, name the other scripts.
-
-  sluice acl --password-file F | redis-cli
-  sluice acl --password-file F --format aclfile gcra list_log >> users.acl
-  sluice acl --password-file F --apply --redis redis://admin@host:port
-
-  --name NAME           start of the user names (default sluice)
-  --prefix PREFIX       start of the keys (default sluice)
-  --give-back           also allow -use to UNLINK (for the loader's Reset) and
-                        ZREM (for Cancel of a zset_log); leases need neither
-  --password-file FILE  one line per user: name, space, password. Only the
-                        SHA-256 is printed and sent. Without a file, a
-                        placeholder is printed that no server accepts
-  --format FORMAT       commands (ACL SETUSER, the default) or aclfile
-  --apply               set the users on every node, replicas too, and print the
-                        result. Existing users of these names are replaced
-
-` + targetUsage + `  --color WHEN      auto (the default), always or never
-
-With --cluster the users may also read the cluster's slot map. Without --apply
-no server is contacted. A restart removes users that were not saved: run ACL
-SAVE if the server has an aclfile, else CONFIG REWRITE.
-`
-
-// aclFlags are the flags of acl.
 type aclFlags struct {
-	target       targetFlags
+	serverFlags
 	name, prefix string
 	giveBack     bool
 	passwordFile string
 	format       string
 	apply        bool
-	color        string
 }
 
 func parseACL(args []string) (aclFlags, []sluice.Script, error) {
 	var f aclFlags
-	flags := newFlags("acl")
-	f.target.register(flags)
+	flags := f.register("acl")
 	flags.StringVar(&f.name, "name", "sluice", "")
 	flags.StringVar(&f.prefix, "prefix", "sluice", "")
 	flags.BoolVar(&f.giveBack, "give-back", false, "")
 	flags.StringVar(&f.passwordFile, "password-file", "", "")
 	flags.StringVar(&f.format, "format", "commands", "")
 	flags.BoolVar(&f.apply, "apply", false, "")
-	flags.StringVar(&f.color, "color", "auto", "")
 	names, err := parseFlags(flags, args)
 	switch {
 	case err != nil:
@@ -215,8 +168,7 @@ func (f aclFlags) readPasswords(users []aclUser) error {
 	}
 	text, err := os.ReadFile(f.passwordFile)
 	if err != nil {
-		var path *fs.PathError
-		if errors.As(err, &path) {
+		if path, ok := errors.AsType[*fs.PathError](err); ok {
 			err = path.Err // leave out the file name: it may be a password given by mistake
 		}
 		return fmt.Errorf("reading the passwords of --password-file: %w", err)

@@ -28,9 +28,8 @@ func cureFor(err error) string {
 			return cure.text
 		}
 	}
-	var certificate x509.UnknownAuthorityError
 	switch {
-	case errors.As(err, &certificate):
+	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return "trust the server's certificate authority: SSL_CERT_FILE=ca.pem names its file"
 	case isUnreachable(err):
 		return "start a server there, or name another; sluice demo and try --embedded need none"
@@ -40,8 +39,8 @@ func cureFor(err error) string {
 
 // isUnreachable reports whether no connection to a server could be made.
 func isUnreachable(err error) bool {
-	var dial *net.OpError
-	return errors.As(err, &dial) && dial.Op == "dial"
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial"
 }
 
 // refusedInScript is part of Redis 7's error for a command in a script that the user may not call.

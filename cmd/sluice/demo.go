@@ -7,48 +7,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/experiment"
 )
-
-const demoUsage = `usage: sluice demo [flags]
-
-Shows every script at work beside two faulty limiters. A payment API takes 5
-calls in any second, wherever that second starts. Many workers share it. All
-limiters run at the same time, each on its own key, in an embedded miniredis or
-on your server. A recorder notes every call; the notes are then checked and
-drawn.
-
-The exit status is 1 if one of our scripts breaks its promise:
-  - more than 5 calls are booked for one second;
-  - less than 99 % of the possible calls are made (slice_ring: 90 %), with the
-    margin taken off and two lost permits allowed;
-  - a permit takes more than one request to Redis (except with slice_ring, which
-    cannot book ahead).
-
-  --redis URL       use this server: redis://[user:password@]host:port[/db], or
-                    rediss:// for TLS; the keys expire by themselves
-  --cluster LIST    use a cluster, or the master that sentinels watch: see
-  --sentinel LIST   sluice help load
-  --duration D      whole seconds, 2s to 10m (default 12s)
-  --workers N       workers of each limiter, 5 to 200 (default 20)
-  --margin D        make our windows this much longer than a second, so that
-                    workers may be late by that much (default 20ms, which costs
-                    2 % of the capacity; 0 shows what late workers do)
-  --color WHEN      auto (the default: on a terminal, unless NO_COLOR is set),
-                    always or never
-`
 
 // recommendedMargin is how much longer our windows are than those that the payment API counts. A worker may act
 // late by that much without breaking its limit.
 const recommendedMargin = 20 * time.Millisecond
 
-// demoFlags are the flags of demo.
 type demoFlags struct {
-	target   targetFlags
-	color    string
+	serverFlags
 	workers  int
 	duration time.Duration
 	margin   time.Duration
@@ -56,18 +23,14 @@ type demoFlags struct {
 
 func parseDemo(args []string) (demoFlags, error) {
 	var f demoFlags
-	flags := newFlags("demo")
-	f.target.register(flags)
-	flags.StringVar(&f.color, "color", "auto", "")
+	flags := f.register("demo")
 	flags.IntVar(&f.workers, "workers", 20, "")
 	lengthFlag(flags, &f.duration, "duration", 12*time.Second)
 	lengthFlag(flags, &f.margin, "margin", recommendedMargin)
-	others, err := parseFlags(flags, args)
-	switch {
-	case err != nil:
+	if err := parseOnlyFlags(flags, args); err != nil {
 		return f, err
-	case len(others) > 0:
-		return f, usagef("unexpected argument %s", given(others[0]))
+	}
+	switch {
 	case f.workers < 5 || f.workers > 200:
 		return f, usagef("--workers is %d: want 5 to 200", f.workers)
 	case f.duration < 2*time.Second || f.duration > 10*time.Minute || f.duration%time.Second != 0:
@@ -87,7 +50,8 @@ func (a app) demo(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	server, err := a.demoServer(f.target)
+	embedded := f.target == targetFlags{} // whatever the environment says: the demo is for people without a server
+	server, err := a.where(f.target, embedded)
 	if err != nil {
 		return err
 	}
@@ -110,31 +74,6 @@ func (a app) demo(ctx context.Context, args []string) error {
 		return err
 	}
 	return out.report(results, f.margin)
-}
-
-// demoServer is the server that the experiment uses.
-type demoServer struct {
-	name    string
-	connect func() redis.UniversalClient
-	close   func()
-}
-
-// demoServer starts a miniredis unless the flags name a deployment. It ignores the environment, because the demo
-// is for people without a server.
-func (a app) demoServer(f targetFlags) (demoServer, error) {
-	if f != (targetFlags{}) {
-		t, err := a.target(f)
-		if err != nil {
-			return demoServer{}, err
-		}
-		return demoServer{name: t.String(), connect: t.client, close: func() {}}, nil
-	}
-	mini, err := miniredis.Run()
-	if err != nil {
-		return demoServer{}, fmt.Errorf("starting miniredis: %w", err)
-	}
-	connect := func() redis.UniversalClient { return redis.NewClient(quiet(&redis.Options{Addr: mini.Addr()})) }
-	return demoServer{name: "an embedded miniredis", connect: connect, close: mini.Close}, nil
 }
 
 // introduce prints what the demo is about to do.
@@ -259,7 +198,6 @@ func (s screen) judged(acts int) style {
 	return red
 }
 
-// notes explains the table.
 func (s screen) notes(results []experiment.Result) {
 	s.printf("booked: most acts in any second by the server's clock; real: as they happened\n")
 	s.printf("capacity: of %d acts; calls: to Redis; longest wait: for one permit\n", results[0].Possible())

@@ -32,6 +32,15 @@ func parseFlags(flags *flag.FlagSet, args []string) ([]string, error) {
 	}
 }
 
+// parseOnlyFlags parses flags and refuses all other arguments.
+func parseOnlyFlags(flags *flag.FlagSet, args []string) error {
+	others, err := parseFlags(flags, args)
+	if err == nil && len(others) > 0 {
+		err = usagef("unexpected argument %s", given(others[0]))
+	}
+	return err
+}
+
 func flagError(err error) error {
 	if errors.Is(err, flag.ErrHelp) {
 		return errHelp

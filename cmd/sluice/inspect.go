@@ -16,54 +16,11 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-const inspectUsage = `usage: sluice inspect [flags] <key> [name=value ...]
-       sluice inspect [flags] <limiter> <subject> [name=value ...]
-
-Shows what Redis holds for one subject. Use it to find out why somebody is
-refused. It shows the script, a picture of the permits over time, how many are
-live, when they are free again, TTL and memory. It says what is damaged or was
-not written by our scripts. It writes nothing and sends a few hundred short
-commands at most for each key, however large. Facts that the user has no right
-to (TYPE, TTL, MEMORY, OBJECT) are left out, with the reason. All the rest works
-with the -look user of sluice acl.
-
-To see how many permits are left, add the limit that the callers use, because
-Redis does not store all of it: for the logs limit=3; for gcra window=1s
-burst=5; for slice_ring slices= and limit=. The names are those of the script's
-header. Without them the window of a log is taken from its TTL and the limit of
-a gcra from its newest grant. What is left in a gcra is not known without
-burst=.
-
-With a limiter and a subject it shows every key of the subject. The prefix is
-sluice, or prefix=. It finds the keys by SCAN, because only the callers know all
-parts of a key, such as the slice and the lease_age of a slice_ring. It scans
-200 keys at a time with pauses between: 5 to 10 s for a million keys. Ctrl-C
-ends it and shows what was found. In a cluster it scans the master of the
-subject's slot. It says "nothing is stored" only after a complete scan. The user
-needs SCAN and EXISTS too, which the users of sluice acl do not have.
-
-` + targetUsage + `  --script NAME     the key belongs to this script, whatever its name
-  --no-scan         only keys that the arguments name: slice= (and lease_age=)
-                    for a slice_ring, client= for the permits of a client
-  --json            print JSON; times in microseconds
-  --color WHEN      auto (the default), always or never
-
-  sluice inspect 'sluice:send-code:{ada@example.com}:ll1' limit=3
-  sluice inspect send-code ada@example.com
-
-The exit status is 0 if every key was read and the scripts accept it. It is 1 if
-a script would refuse a key, or if something is not known: a server did not
-answer or refused, a key cannot be read, a slot is moving, --no-scan found
-nothing. The message names the server and its reply.
-`
-
-// inspectFlags are the flags of inspect.
 type inspectFlags struct {
-	target targetFlags
+	serverFlags
 	noScan bool
 	script string
 	json   bool
-	color  string
 }
 
 // inspection holds the keys to look at and the other arguments.
@@ -75,12 +32,10 @@ type inspection struct {
 
 func parseInspect(args []string) (inspectFlags, inspection, error) {
 	var f inspectFlags
-	flags := newFlags("inspect")
-	f.target.register(flags)
+	flags := f.register("inspect")
 	flags.StringVar(&f.script, "script", "", "")
 	flags.BoolVar(&f.noScan, "no-scan", false, "")
 	flags.BoolVar(&f.json, "json", false, "")
-	flags.StringVar(&f.color, "color", "auto", "")
 	others, err := parseFlags(flags, args)
 	if err != nil {
 		return f, inspection{}, err
@@ -108,7 +63,7 @@ func newInspection(script string, args []string) (inspection, error) {
 	if err != nil {
 		return inspection{}, err
 	}
-	keys, err := keysOf(args[0], args[1], w)
+	keys, err := keysBy(args[0], args[1], w, func(script sluice.Script) []sluice.Key { return script.Keys[:1] })
 	return inspection{keys: keys, words: w, named: true}, err
 }
 
@@ -149,11 +104,6 @@ func takes(script sluice.Script, name string) bool {
 	return slices.ContainsFunc(script.Args, func(arg sluice.Field) bool {
 		return named(arg, name) || arg.Repeated && strings.TrimSuffix(arg.Name, "_i") == name
 	})
-}
-
-// keysOf returns the keys in which the scripts keep the state of a subject.
-func keysOf(limiter, subject string, w words) ([]stored.Key, error) {
-	return keysBy(limiter, subject, w, func(script sluice.Script) []sluice.Key { return script.Keys[:1] })
 }
 
 // keysBy returns the keys whose whole name follows from the arguments.
@@ -204,7 +154,7 @@ func (a app) inspect(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, rdb, release, err := a.openHolder(ctx, f.color, f.target, todo.keys[0])
+	out, rdb, release, err := a.openHolder(ctx, f.serverFlags, todo.keys[0])
 	if err != nil {
 		return err
 	}
@@ -311,16 +261,15 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 	}
 	limits := loader.New(node, loader.ReadReplicas(), loader.PreloadedOnly())
 	reply, err := limits.Call(ctx, &script, todo.keys, todo.args...)
-	var bad *loader.ArgumentError
-	switch {
-	case errors.As(err, &bad):
-		return todo.explained(err)
-	case err != nil:
+	if _, bad := errors.AsType[*loader.ArgumentError](err); bad {
+		return todo.failed(v.Node, err)
+	}
+	if err != nil {
 		v.refuse("left", err)
 		return nil
 	}
 	v.Left = map[string]int64{}
-	for i, field := range replyFields(script, len(reply)) {
+	for i, field := range repeatedTo(len(reply), script.Reply) {
 		v.Left[field.Name] = reply[i]
 	}
 	v.reply, v.asked = reply, todo
@@ -332,7 +281,6 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 	return err
 }
 
-// lookWords returns the arguments for a look.
 func (v *view) lookWords(script sluice.Script, w words) []string {
 	values := map[string]string{"permits": "0"}
 	known := map[string]int64{"window": v.Window}

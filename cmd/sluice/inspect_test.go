@@ -434,7 +434,8 @@ func TestView(t *testing.T) {
 	config := view{
 		Key: "sluice:sms:{acme}:tb1", Node: "redis-1:6379", Script: "token_bucket_v1", Limiter: "sms", Subject: "acme",
 		State:  stateConfig,
-		Config: &rates{100, 1_000_000, true}, Type: "hash", Encoding: "listpack", TTL: -1,
+		Config: &stored.Config{Rate: 100, Interval: 1_000_000, PerClient: true},
+		Type:   "hash", Encoding: "listpack", TTL: -1,
 	}
 	for _, unicode := range []bool{false, true} {
 		var text strings.Builder

@@ -9,16 +9,6 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-const listUsage = `usage: sluice list [--json] [script ...]
-
-Lists the scripts in this program: name, version, the SHA1 for EVALSHA, keys and
-arguments. Name scripts to list only those: gcra is the newest version, gcra_v1
-is version 1. An argument that ends in _i is repeated for each window.
-
-  --json    print JSON
-  --color   auto (the default), always or never
-`
-
 func (a app) list(_ context.Context, args []string) error {
 	flags := newFlags("list")
 	asJSON := flags.Bool("json", false, "")

@@ -11,29 +11,6 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-const loadUsage = `usage: sluice load [flags] [script ...]
-
-Loads the scripts on every node of a deployment, replicas too, with SCRIPT LOAD,
-and checks the SHA1 that each node returns. Name scripts to load only those. Run
-it again after a restart, after SCRIPT FLUSH and for a new node: Redis does not
-keep scripts or copy them. It is safe to run twice.
-
-` + targetUsage + `  --color WHEN      auto (the default), always or never
-
-The exit status is 1 if a node lacks a script at the end.
-`
-
-const verifyUsage = `usage: sluice verify [flags] [script ...]
-
-Checks with SCRIPT EXISTS that every node of a deployment has the scripts. Name
-scripts to check only those. It changes nothing. Replicas are checked too: after
-a failover a replica has only the scripts that were loaded on it.
-
-` + targetUsage + `  --color WHEN      auto (the default), always or never
-
-The exit status is 1 if a script is missing on a node.
-`
-
 // maxConcurrent is how many nodes are contacted at the same time.
 const maxConcurrent = 8
 
@@ -43,11 +20,8 @@ func (a app) verify(ctx context.Context, args []string) error { return a.deploy(
 
 // deploy runs load or verify. verify does the same without loading.
 func (a app) deploy(ctx context.Context, name string, args []string) error {
-	var where targetFlags
-	flags := newFlags(name)
-	where.register(flags)
-	color := flags.String("color", "auto", "")
-	names, err := parseFlags(flags, args)
+	var f serverFlags
+	names, err := parseFlags(f.register(name), args)
 	if err != nil {
 		return err
 	}
@@ -55,7 +29,7 @@ func (a app) deploy(ctx context.Context, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, t, err := a.open(*color, where)
+	out, t, err := a.open(f)
 	if err != nil {
 		return err
 	}
@@ -169,7 +143,6 @@ func (d deployment) absent(ctx context.Context, rdb *redis.Client, script sluice
 	return stateLoadedNow, nil
 }
 
-// placements prints the table of results.
 func (s screen) placements(all []placement) {
 	var t table
 	t.head("node", "role", "script", "sha", "state")
@@ -248,7 +221,7 @@ func counted(n int, one, many string) string {
 
 // counter shows on standard error how many nodes are done.
 type counter struct {
-	screen
+	statusLine
 	total int
 
 	mu   sync.Mutex
@@ -256,8 +229,7 @@ type counter struct {
 }
 
 func (a app) newCounter(total int) *counter {
-	s, _ := a.newScreen(a.stderr, "never") // the only error is an unknown colour
-	return &counter{screen: s, total: total}
+	return &counter{statusLine: a.newStatusLine(), total: total}
 }
 
 // add counts a node as done.
@@ -266,15 +238,8 @@ func (c *counter) add(addr string) {
 	defer c.mu.Unlock()
 	c.done++
 	if c.live {
-		c.printf("\r"+eraseLine+"%d of %d nodes: %s", c.done, c.total, addr)
+		c.redraw("%d of %d nodes: %s", c.done, c.total, addr)
 		return
 	}
 	c.printf("%d of %d nodes: %s\n", c.done, c.total, addr)
-}
-
-// end removes the progress line.
-func (c *counter) end() {
-	if c.live {
-		c.printf("\r" + eraseLine)
-	}
 }

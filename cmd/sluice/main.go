@@ -39,33 +39,33 @@ type app struct {
 	getenv         func(string) string
 }
 
-// command is one of the program's commands.
 type command struct {
 	name    string
 	summary string
-	usage   string
 	run     func(app, context.Context, []string) error
+	usage   string
 }
 
 func commands() []command {
-	return []command{
-		{"demo", "5 a second for many workers: every script beside two faulty limiters", demoUsage, app.demo},
-		{"list", "the scripts: name, version, SHA1, keys and arguments", listUsage, app.list},
-		{"load", "load the scripts on every node of a deployment", loadUsage, app.load},
-		{"verify", "check that every node has them", verifyUsage, app.verify},
-		{"acl", "print three Redis users: for loading, for using and for looking", aclUsage, app.acl},
-		{"inspect", "what is stored for one subject, as a picture and in words", inspectUsage, app.inspect},
-		{"top", "the busiest subjects, with little load on the server", topUsage, app.top},
-		{"reset", "unblock a subject: remove what is stored for it", resetUsage, app.reset},
-		{"set-rate", "set the rate of a token_bucket for all its callers", setRateUsage, app.setRate},
-		{"try", "make one decision by hand", tryUsage, app.try},
-		{"help", "this text, or that of one command", helpUsage, app.help},
-		{"version", "the version of this program", versionUsage, app.version},
+	all := []command{
+		{name: "demo", summary: "5 a second for many workers: every script beside two faulty limiters", run: app.demo},
+		{name: "list", summary: "the scripts: name, version, SHA1, keys and arguments", run: app.list},
+		{name: "load", summary: "load the scripts on every node of a deployment", run: app.load},
+		{name: "verify", summary: "check that every node has them", run: app.verify},
+		{name: "acl", summary: "print three Redis users: for loading, for using and for looking", run: app.acl},
+		{name: "inspect", summary: "what is stored for one subject, as a picture and in words", run: app.inspect},
+		{name: "top", summary: "the busiest subjects, with little load on the server", run: app.top},
+		{name: "reset", summary: "unblock a subject: remove what is stored for it", run: app.reset},
+		{name: "set-rate", summary: "set the rate of a token_bucket for all its callers", run: app.setRate},
+		{name: "try", summary: "make one decision by hand", run: app.try},
+		{name: "help", summary: "this text, or that of one command", run: app.help},
+		{name: "version", summary: "the version of this program", run: app.version},
 	}
+	for i := range all {
+		all[i].usage = usageOf(all[i].name)
+	}
+	return all
 }
-
-const helpUsage = `usage: sluice help [command]
-`
 
 // usageError reports a wrong command line and says what is wanted. Its text shows the user's arguments only through
 // the function given.
@@ -122,8 +122,7 @@ func (a app) failed(name string, err error) int {
 		out.printf("%s%s\n", prefix, line)
 		prefix = ""
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		out.printf("%s\n", strings.TrimSpace("cure: see sluice help "+name))
 		return exitUsage
 	}

@@ -155,8 +155,7 @@ func (t target) singleNode(ctx context.Context) ([]node, []string, error) {
 	defer rdb.Close()
 	single := []node{{addr: t.addrs[0], role: "server"}}
 	text, err := rdb.Info(ctx).Result()
-	var refused redis.Error
-	if errors.As(err, &refused) && strings.HasPrefix(err.Error(), "NOPERM") {
+	if stored.IsReply(err) && strings.HasPrefix(err.Error(), "NOPERM") {
 		remark := "this user may not call INFO: it is not known whether the server has replicas or is a node of a cluster"
 		return single, []string{remark}, nil
 	}
@@ -193,7 +192,6 @@ func remarksOn(info map[string]string) []string {
 	return remarks
 }
 
-// parseInfo parses the reply to INFO.
 func parseInfo(text string) map[string]string {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {

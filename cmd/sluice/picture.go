@@ -21,7 +21,6 @@ type strip struct {
 	worst []int // the highest number of acts in a second that ends in this column
 }
 
-// stripOf returns the timeline of a result.
 func stripOf(r experiment.Result) strip {
 	s := strip{acts: make([]int, stripColumns), worst: make([]int, stripColumns)}
 	width := r.Duration / stripColumns
@@ -134,15 +133,12 @@ func (s screen) picture(results []experiment.Result) {
 	}
 }
 
-// legend explains the picture.
 func (s screen) legend() {
 	s.printf("The fullest second that ends here: %s below %d, %s %d, %s more (X: 10+)\n",
 		s.paint(yellow, s.either("▁▂▃▄", "-")), experiment.Limit, s.ribbon([]glyph{s.loadGlyph(experiment.Limit)}),
 		experiment.Limit, s.paint(alarm, "6789X"))
 }
 
-// seconds formats a duration of whole seconds.
 func seconds(d time.Duration) string { return fmt.Sprintf("%d s", int(d/time.Second)) }
 
-// pad fills text with spaces up to a width.
 func pad(text string, width int) string { return fmt.Sprintf("%-*s", width, text) }

@@ -109,8 +109,7 @@ func errorText(err error) string {
 
 // linesOf returns the lines of an error: one for each joined error, each followed by its hint.
 func linesOf(err error) []string {
-	var hint *hintError
-	if errors.As(err, &hint) {
+	if hint, ok := errors.AsType[*hintError](err); ok {
 		return append(linesOf(hint.error), hint.hint)
 	}
 	joined, ok := err.(interface{ Unwrap() []error })

@@ -13,7 +13,7 @@ import (
 
 // reply prints what a reply means, then each field.
 func (s screen) reply(script sluice.Script, values []int64) {
-	fields := replyFields(script, len(values))
+	fields := repeatedTo(len(values), script.Reply)
 	if fields[0].Name == "granted" {
 		s.printf("%s\n\n", s.meaning(values))
 	}
@@ -33,7 +33,7 @@ func (s screen) look(t attempt, values []int64) {
 		s.printf("  with %s: %s\n\n", t.about(), s.paint(red, "the next permit comes free "+length(wait)+" from now"))
 	}
 	var facts table
-	for i, field := range replyFields(t.script, len(values)) {
+	for i, field := range repeatedTo(len(values), t.script.Reply) {
 		if field.Name != "granted" && field.Type != "time" {
 			facts.add(cell{text: "  " + field.Name}, cell{text: shown(field, values[i])})
 		}
@@ -44,7 +44,7 @@ func (s screen) look(t attempt, values []int64) {
 // about describes the limit that was asked about: "limit 3, window 60 s".
 func (t attempt) about() string {
 	var parts []string
-	for i, field := range argFields(t.script, len(t.args)) {
+	for i, field := range repeatedTo(len(t.args), t.script.Args) {
 		switch field.Name {
 		case "permits", "max_wait", "id", "scope":
 			continue
@@ -74,7 +74,7 @@ func (s screen) meaning(values []int64) safe {
 
 // replies prints many replies to the same call as a table.
 func (s screen) replies(script sluice.Script, all [][]int64) {
-	fields := replyFields(script, len(all[0]))
+	fields := repeatedTo(len(all[0]), script.Reply)
 	names := []string{"#"}
 	for _, field := range fields {
 		if field.Type != "time" {
@@ -104,16 +104,6 @@ func styleOfGrant(granted int64) style {
 		return green
 	}
 	return red
-}
-
-// replyFields returns the fields of a reply with count integers. Repeated fields are numbered.
-func replyFields(script sluice.Script, count int) []sluice.Field {
-	return repeatedTo(count, script.Reply)
-}
-
-// argFields returns the fields of count arguments. Repeated fields are numbered.
-func argFields(script sluice.Script, count int) []sluice.Field {
-	return repeatedTo(count, script.Args)
 }
 
 // repeatedTo returns count fields. The repeated fields at the end are numbered from 1.

@@ -14,51 +14,11 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-const resetUsage = `usage: sluice reset [flags] <limiter> <subject> [name=value ...]
-
-Unblocks a subject: removes its state, so that the next call is decided as the
-first one. It does not ask for confirmation: see --dry-run. For each key it
-prints whether it was removed, stays, or could not be removed.
-
-It finds the keys like sluice inspect, with SCAN on the server that has the
-subject (in a cluster the master of its slot), and removes each with UNLINK. The
-prefix is sluice, or prefix=.
-
-The rate of a token_bucket stays, unless --config is given. Keys of no known
-script stay too, and are named. Leases and remembered denials are kept in the
-processes, not in Redis: they end by themselves.
-
-` + targetUsage + `  --dry-run         only show what would be removed
-  --config          also remove the rate of a token_bucket. The next caller's
-                    rate applies then. To change the rate use sluice set-rate
-  --no-scan         only keys that the arguments name: slice= (and lease_age=)
-                    for a slice_ring, client= for the permits of a client
-  --color WHEN      auto (the default), always or never
-
-  sluice reset --dry-run send-code ada@example.com
-  sluice reset send-code ada@example.com
-
-The user needs these rights, which the users of sluice acl do not have:
-
-  ACL SETUSER night on >secret resetchannels ~sluice:* +scan +exists +unlink
-
---no-scan works without +scan, --dry-run without +unlink. A cluster also needs
-+cluster|slots. SCAN shows the names of all keys.
-
-The exit status is 0 if all keys of the subject were found and removed, except
-those that should stay, and if there were none. It is 1 if a key could not be
-removed or is of no known script, or if keys may have been missed: a server did
-not answer or refused, a slot is moving, --no-scan found nothing. The message
-names the server and its reply.
-`
-
-// resetFlags are the flags of reset.
 type resetFlags struct {
-	target targetFlags
+	serverFlags
 	dryRun bool
 	config bool
 	noScan bool
-	color  string
 }
 
 // resetting holds the subject to reset and those of its keys whose names are known without a scan.
@@ -69,12 +29,10 @@ type resetting struct {
 
 func parseReset(args []string) (resetFlags, resetting, error) {
 	var f resetFlags
-	flags := newFlags("reset")
-	f.target.register(flags)
+	flags := f.register("reset")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "")
 	flags.BoolVar(&f.config, "config", false, "")
 	flags.BoolVar(&f.noScan, "no-scan", false, "")
-	flags.StringVar(&f.color, "color", "auto", "")
 	others, err := parseFlags(flags, args)
 	switch {
 	case err != nil:
@@ -91,13 +49,8 @@ func parseReset(args []string) (resetFlags, resetting, error) {
 			return f, resetting{}, usagef("reset has no argument %s: want prefix, slice, lease_age or client", given(name))
 		}
 	}
-	keys, err := allKeysOf(others[0], others[1], w)
+	keys, err := keysBy(others[0], others[1], w, func(script sluice.Script) []sluice.Key { return script.Keys })
 	return f, resetting{others[1], keys}, err
-}
-
-// allKeysOf returns the keys of a subject that the arguments name: configs and permits.
-func allKeysOf(limiter, subject string, w words) ([]stored.Key, error) {
-	return keysBy(limiter, subject, w, func(script sluice.Script) []sluice.Key { return script.Keys })
 }
 
 func (a app) reset(ctx context.Context, args []string) error {
@@ -105,7 +58,7 @@ func (a app) reset(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, rdb, release, err := a.openHolder(ctx, f.color, f.target, todo.keys[0])
+	out, rdb, release, err := a.openHolder(ctx, f.serverFlags, todo.keys[0])
 	if err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func TestServerResetRights(t *testing.T) {
 	url := "--redis=redis://night:secret@" + rdb.Options().Addr
 	set := func(more ...string) {
 		t.Helper()
-		rules := append([]string{"reset"}, helpRules(t, resetUsage)...)
+		rules := append([]string{"reset"}, helpRules(t, usageOf("reset"))...)
 		must(t, rdb.ACLSetUser(background, "night", append(rules, more...)...).Err())
 	}
 	set("-unlink")
@@ -237,7 +237,7 @@ func TestServerResetCluster(t *testing.T) {
 		wantText(t, sluiceRun(nil, "reset", all, "--config", "try", subject), exitDone, ":tb1 ", "removed 1 key\n$")
 	}
 	for _, node := range nodes {
-		for _, usage := range []string{resetUsage, setRateUsage} {
+		for _, usage := range []string{usageOf("reset"), usageOf("set-rate")} {
 			rules := append(helpRules(t, usage), "+cluster|slots")
 			must(t, node.Client(t).ACLSetUser(background, "night", rules...).Err())
 		}
@@ -304,7 +304,7 @@ func TestServerSetRateRights(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
 	url := "--redis=redis://night:secret@" + rdb.Options().Addr
 	args := []string{"set-rate", url, "sms", "acme", "rate=5", "interval=1m"}
-	rules := append([]string{"reset"}, helpRules(t, setRateUsage)...)
+	rules := append([]string{"reset"}, helpRules(t, usageOf("set-rate"))...)
 	for _, refused := range []string{"script|load", "evalsha", "hmget", "hset", "persist"} {
 		must(t, rdb.ACLSetUser(background, "night", append(rules[:len(rules):len(rules)], "-"+refused)...).Err())
 		want := "NOPERM|The user executing the script can't run"

@@ -68,7 +68,6 @@ func (t target) holder(ctx context.Context, key string) (*redis.Client, func(), 
 	return rdb, func() { _ = rdb.Close() }, nil
 }
 
-// newSearch returns an empty search.
 func (i inspection) newSearch(rdb *redis.Client) search {
 	begin := strings.TrimSuffix(i.keys[0].Text, i.keys[0].Code)
 	return search{pattern: begin + "*", node: rdb.Options().Addr}
@@ -93,26 +92,53 @@ func (a app) search(ctx context.Context, rdb *redis.Client, i inspection) search
 
 // scanAll scans all keys of a server once and returns those with the prefix begin, sorted.
 func scanAll(ctx context.Context, rdb *redis.Client, begin string, progress *scanProgress) ([]string, error) {
-	total := rdb.DBSize(ctx).Val() // only for the progress line
-	found, seen, cursor := map[string]bool{}, int64(0), uint64(0)
-	for {
-		began := time.Now()
-		page, next, err := rdb.Scan(ctx, cursor, globEscape.Replace(begin)+"*", searchPage).Result()
-		if err != nil {
-			return slices.Sorted(maps.Keys(found)), err
-		}
+	found := map[string]bool{}
+	all := scan{pattern: globEscape.Replace(begin) + "*", page: searchPage, share: searchShare, progress: progress}
+	_, err := all.run(ctx, rdb, func(page []string) error {
 		for _, key := range page {
 			if strings.HasPrefix(key, begin) {
 				found[key] = true
 			}
 		}
-		if cursor = next; cursor == 0 {
-			return slices.Sorted(maps.Keys(found)), nil
+		return nil
+	})
+	return slices.Sorted(maps.Keys(found)), err
+}
+
+// scan is a scan of all keys of a server, in pages with pauses between them.
+type scan struct {
+	pattern     string
+	page, share int // keys of a page, and percent of the time spent scanning
+	progress    *scanProgress
+}
+
+// run passes the keys of each page that match to use. It returns how many keys the server has, as far as it was
+// scanned.
+func (s scan) run(ctx context.Context, rdb *redis.Client, use func(page []string) error) (seen int64, err error) {
+	total, err := rdb.DBSize(ctx).Result()
+	counted := err == nil
+	if err != nil && !stored.IsReply(err) {
+		return 0, err
+	}
+	for cursor := uint64(0); ; {
+		began := time.Now()
+		var page []string
+		if page, cursor, err = rdb.Scan(ctx, cursor, s.pattern, int64(s.page)).Result(); err != nil {
+			return seen, err
 		}
-		seen += searchPage
-		progress.show(rdb.Options().Addr, seen, total)
-		if err := rest(ctx, time.Since(began), searchShare); err != nil {
-			return slices.Sorted(maps.Keys(found)), err
+		if err := use(page); err != nil {
+			return seen, err
+		}
+		seen += int64(s.page)
+		if counted && (seen > total || cursor == 0) {
+			seen = total
+		}
+		if cursor == 0 {
+			return seen, nil
+		}
+		s.progress.show(rdb.Options().Addr, seen, total)
+		if err := rest(ctx, time.Since(began), s.share); err != nil {
+			return seen, err
 		}
 	}
 }

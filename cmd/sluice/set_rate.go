@@ -13,52 +13,14 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-const setRateUsage = `usage: sluice set-rate [flags] <limiter> <subject> rate=N interval=D [scope=S]
-
-Sets how many permits a token_bucket grants in any interval. The rate applies to
-all callers from their next call on, and stays until it is set again: the rates
-that the callers pass are ignored. sluice reset --config ends that. Permits in
-use stay in use. It calls the script token_bucket_set and loads it if necessary.
-
-  rate=       1 to 1000000
-  interval=   microseconds, or with a unit: 250ms, 1m30s, 7d; 1ms to 366 days
-  scope=      0: all clients share the rate; 1: each client has the rate. The
-              default is the stored scope, or 0 if nothing is stored
-  prefix=     start of the key (default sluice)
-
-` + targetUsage + `  --color WHEN      auto (the default), always or never
-
-  sluice set-rate sms acme rate=200 interval=1s
-
-The user needs these rights, which the users of sluice acl do not have:
-
-  ACL SETUSER night on >secret resetchannels ~sluice:* +evalsha +hmget +hset
-      +hdel +persist +script|load
-
-+script|load is needed only if the script is not loaded (before Redis 7 it is
-+script). A cluster also needs +cluster|slots.
-
-The exit status is 0 if the server confirmed the rate, else 1. After a lost
-reply the rate may or may not be set: it is safe to run the command again.
-`
-
-// setRateFlags are the flags of set-rate.
-type setRateFlags struct {
-	target targetFlags
-	color  string
-}
-
-// rateChange is the rate to set.
 type rateChange struct {
 	attempt
 	scoped bool // the user gave a scope
 }
 
-func parseSetRate(args []string) (setRateFlags, rateChange, error) {
-	var f setRateFlags
-	flags := newFlags("set-rate")
-	f.target.register(flags)
-	flags.StringVar(&f.color, "color", "auto", "")
+func parseSetRate(args []string) (serverFlags, rateChange, error) {
+	var f serverFlags
+	flags := f.register("set-rate")
 	others, err := parseFlags(flags, args)
 	switch {
 	case err != nil:
@@ -89,7 +51,7 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, t, err := a.open(f.color, f.target)
+	out, t, err := a.open(f)
 	if err != nil {
 		return err
 	}
@@ -100,12 +62,8 @@ func (a app) setRate(ctx context.Context, args []string) error {
 		return fmt.Errorf("asking %s: %w", t, err)
 	}
 	reply, err := loader.New(rdb).Call(ctx, &todo.script, todo.keys, todo.args...)
-	var bad *loader.ArgumentError
-	switch {
-	case errors.As(err, &bad):
-		return todo.explained(err)
-	case err != nil:
-		return fmt.Errorf("asking %s: %w", t, err)
+	if err != nil {
+		return todo.failed(t.String(), err)
 	}
 	out.printf("%s on %s\nkey %s\nbefore: %s\n\n", out.paint(bold, fullName(todo.script)), t, todo.keys[0], before)
 	out.printf("%s\n\n", out.paint(green, "in force: "+rateText(reply[0], reply[1], reply[2] == 1)))

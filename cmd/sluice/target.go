@@ -5,38 +5,37 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-// targetUsage explains targetFlags.
-const targetUsage = `  --redis URL       a server: redis://[user:password@]host:port[/db], rediss://
-                    for TLS, or unix://; default $SLUICE_REDIS, else
-                    redis://localhost:6379
-  --cluster LIST    a cluster, by some of its nodes: host:port,host:port
-  --sentinel LIST   the master that sentinels watch: name@host:port,host:port
-                    Both LISTs may begin with rediss:// and user:password@
-                    In users and passwords write these as %XX: / %2F ? %3F
-                    # %23 @ %40 : %3A , %2C % %25. Messages never show a URL
-  $REDISCLI_AUTH    the password, if the URL has none
-  $SENTINEL_AUTH    the password for the sentinels
-`
-
 // targetFlags are the flags that name a deployment.
 type targetFlags struct{ redis, cluster, sentinel string }
 
-func (f *targetFlags) register(flags *flag.FlagSet) {
-	flags.StringVar(&f.redis, "redis", "", "")
-	flags.StringVar(&f.cluster, "cluster", "", "")
-	flags.StringVar(&f.sentinel, "sentinel", "", "")
+// serverFlags are the flags of every command that asks servers.
+type serverFlags struct {
+	target targetFlags
+	color  string
+}
+
+// register returns a command's flag set with these flags.
+func (f *serverFlags) register(command string) *flag.FlagSet {
+	flags := newFlags(command)
+	flags.StringVar(&f.target.redis, "redis", "", "")
+	flags.StringVar(&f.target.cluster, "cluster", "", "")
+	flags.StringVar(&f.target.sentinel, "sentinel", "", "")
+	flags.StringVar(&f.color, "color", "auto", "")
+	return flags
 }
 
 // target is a Redis deployment and how to connect to it.
@@ -92,21 +91,44 @@ func (a app) sentinelTarget(text string) (target, error) {
 }
 
 // open returns the screen on standard output and the deployment that the flags name.
-func (a app) open(color string, f targetFlags) (screen, target, error) {
-	out, err := a.newScreen(a.stdout, color)
+func (a app) open(f serverFlags) (screen, target, error) {
+	out, err := a.newScreen(a.stdout, f.color)
 	if err != nil {
 		return screen{}, target{}, err
 	}
-	t, err := a.target(f)
+	t, err := a.target(f.target)
 	return out, t, err
+}
+
+// place is where commands are sent: to a deployment, or to a miniredis in this process.
+type place struct {
+	name    string
+	connect func() redis.UniversalClient
+	close   func()
+}
+
+func (a app) where(f targetFlags, embedded bool) (place, error) {
+	if !embedded {
+		t, err := a.target(f)
+		if err != nil {
+			return place{}, err
+		}
+		return place{name: t.String(), connect: t.client, close: func() {}}, nil
+	}
+	mini, err := miniredis.Run()
+	if err != nil {
+		return place{}, fmt.Errorf("starting miniredis: %w", err)
+	}
+	connect := func() redis.UniversalClient { return redis.NewClient(quiet(&redis.Options{Addr: mini.Addr()})) }
+	return place{name: "an embedded miniredis", connect: connect, close: mini.Close}, nil
 }
 
 // openHolder returns the screen on standard output, a client for the server that has the key, and a function that
 // closes it.
-func (a app) openHolder(ctx context.Context, color string, f targetFlags, key stored.Key) (
+func (a app) openHolder(ctx context.Context, f serverFlags, key stored.Key) (
 	out screen, rdb *redis.Client, release func(), err error,
 ) {
-	out, t, err := a.open(color, f)
+	out, t, err := a.open(f)
 	if err != nil {
 		return out, nil, nil, err
 	}
@@ -197,9 +219,8 @@ func isHost(text string) bool {
 
 // urlProblem describes the parser's error without the URL's text.
 func urlProblem(err error) error {
-	var escape url.EscapeError
 	switch text := err.Error(); {
-	case errors.As(err, &escape):
+	case errors.As(err, new(url.EscapeError)):
 		return errors.New("a % without two hexadecimal digits after it: in a password % is written %25")
 	case strings.Contains(text, "invalid port"):
 		return errors.New("the port is not a number; in a user or a password / is written %2F, : is %3A, @ is %40")

@@ -14,63 +14,26 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-const topUsage = `usage: sluice top [flags]
-
-Shows the busiest subjects: those with the most permits stored, and those whose
-gcra bucket is furthest from full (a bucket does not store its number of
-permits). It scans all keys once, in small pages with pauses between, so that
-other clients are not slowed down: with 5 % a million keys take about four
-minutes. Ctrl-C ends it and shows what was found. It writes nothing.
-
-Permits that have left their window are counted until a grant removes them or
-the key expires. sluice inspect shows how many are live.
-
-  --limiter NAME    only this limiter
-  --prefix PREFIX   start of the keys (default sluice)
-  --n N             subjects to show, 1 to 1000 (default 20)
-  --share P         percent of the time spent scanning, 1 to 100 (default 5);
-                    the rest is pauses
-  --page N          keys scanned at a time, 10 to 1000 (default 50)
-
-` + targetUsage + `  --json            print JSON; times in microseconds
-  --color WHEN      auto (the default), always or never
-
-In a cluster it asks all masters, one after the other. To keep load off a
-master, name a replica with --redis. The user needs SCAN, DBSIZE, MEMORY USAGE
-and PTTL too, which the users of sluice acl do not have.
-
-The exit status is 1 if a server did not answer or a key could not be read. The
-results of the other servers are shown, and the message names the failed one. A
-master without slots may be missing. Keys that a script would refuse are only
-counted.
-`
-
-// topFlags are the flags of top.
 type topFlags struct {
-	target          targetFlags
+	serverFlags
 	prefix, limiter string
 	n, share, page  int
 	json            bool
-	color           string
 }
 
 func parseTop(args []string) (topFlags, error) {
 	var f topFlags
-	flags := newFlags("top")
-	f.target.register(flags)
+	flags := f.register("top")
 	flags.StringVar(&f.prefix, "prefix", "sluice", "")
 	flags.StringVar(&f.limiter, "limiter", "", "")
 	flags.IntVar(&f.n, "n", 20, "")
 	flags.IntVar(&f.share, "share", 5, "")
 	flags.IntVar(&f.page, "page", 50, "")
 	flags.BoolVar(&f.json, "json", false, "")
-	flags.StringVar(&f.color, "color", "auto", "")
-	others, err := parseFlags(flags, args)
-	switch {
-	case err != nil:
+	if err := parseOnlyFlags(flags, args); err != nil {
 		return f, err
-	case len(others) > 0:
-		return f, usagef("unexpected argument %s", given(others[0]))
+	}
+	switch {
 	case f.n < 1 || f.n > 1000:
 		return f, usagef("--n is %d: want 1 to 1000", f.n)
 	case f.share < 1 || f.share > 100:
@@ -92,7 +55,7 @@ func (a app) top(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, t, err := a.open(f.color, f.target)
+	out, t, err := a.open(f.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -179,7 +142,6 @@ type nodeFailure struct {
 	err   error
 }
 
-// subject is one subject of one limiter.
 type subject struct {
 	Key      string `json:"key"`
 	Script   string `json:"script"`
@@ -197,34 +159,17 @@ type subject struct {
 	node string
 }
 
-// take scans the keys of one server.
+// take counts the subjects of one server.
 func (c *census) take(ctx context.Context, t target, addr string) error {
 	rdb := t.connect(addr)
 	defer rdb.Close()
-	total, err := rdb.DBSize(ctx).Result()
-	counted := err == nil
-	if err != nil && !stored.IsReply(err) {
-		return fmt.Errorf("asking %s: %w", addr, err)
+	all := scan{pattern: c.flags.pattern(), page: c.flags.page, share: c.flags.share, progress: c.progress}
+	seen, err := all.run(ctx, rdb, func(page []string) error { return c.turn(ctx, rdb, page) })
+	c.Seen += seen
+	if err != nil {
+		return fmt.Errorf("scanning %s: %w", addr, err)
 	}
-	seen, cursor := int64(0), uint64(0)
-	defer func() { c.Seen += seen }()
-	for {
-		began := time.Now()
-		if cursor, err = c.turn(ctx, rdb, cursor); err != nil {
-			return fmt.Errorf("scanning %s: %w", addr, err)
-		}
-		seen += int64(c.flags.page)
-		if counted && (seen > total || cursor == 0) {
-			seen = total
-		}
-		if cursor == 0 {
-			return nil
-		}
-		c.progress.show(addr, seen, total)
-		if err := rest(ctx, time.Since(began), c.flags.share); err != nil {
-			return err
-		}
-	}
+	return nil
 }
 
 // rest sleeps so that the time busy is share percent of the whole.
@@ -239,29 +184,22 @@ func rest(ctx context.Context, busy time.Duration, share int) error {
 	}
 }
 
-// turn reads one page of keys.
-func (c *census) turn(ctx context.Context, rdb *redis.Client, cursor uint64) (uint64, error) {
-	found, next, err := rdb.Scan(ctx, cursor, c.flags.pattern(), int64(c.flags.page)).Result()
-	if err != nil {
-		return 0, err
-	}
+// turn counts the subjects of one page of keys.
+func (c *census) turn(ctx context.Context, rdb *redis.Client, page []string) error {
 	var keys []stored.Key
-	for _, text := range found {
+	for _, text := range page {
 		if key, ok := stored.ParseKey(text); ok && !key.IsConfig() {
 			keys = append(keys, key)
 		}
 	}
 	if len(keys) == 0 {
-		return next, nil
+		return nil
 	}
 	summaries, err := stored.Read(ctx, rdb, keys)
-	if err != nil {
-		return 0, err
-	}
 	for _, s := range summaries {
 		c.count(s, rdb.Options().Addr)
 	}
-	return next, nil
+	return err
 }
 
 // count adds a subject, if it is among the busiest so far.
@@ -416,14 +354,11 @@ func inBytes(n int64) string {
 
 // scanProgress shows the progress of a scan on a terminal.
 type scanProgress struct {
-	screen
+	statusLine
 	shown time.Time
 }
 
-func (a app) newScanProgress() *scanProgress {
-	s, _ := a.newScreen(a.stderr, "never") // the only error is an unknown colour
-	return &scanProgress{screen: s}
-}
+func (a app) newScanProgress() *scanProgress { return &scanProgress{statusLine: a.newStatusLine()} }
 
 // show redraws the line, a few times a second.
 func (p *scanProgress) show(addr string, seen, total int64) {
@@ -435,11 +370,5 @@ func (p *scanProgress) show(addr string, seen, total int64) {
 	if total > 0 {
 		of = fmt.Sprintf(" of %d", total)
 	}
-	p.printf("\r"+eraseLine+"%s: %d%s keys; Ctrl-C stops", addr, seen, of)
-}
-
-func (p *scanProgress) end() {
-	if p.live {
-		p.printf("\r" + eraseLine)
-	}
+	p.redraw("%s: %d%s keys; Ctrl-C stops", addr, seen, of)
 }

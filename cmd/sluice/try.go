@@ -9,42 +9,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-const tryUsage = `usage: sluice try [flags] <script> [name=value ...]
-
-Makes one decision with a script and shows each field of the reply. The names of
-the arguments are those of the script's header. By default permits is 1,
-max_wait and scope are 0, burst is the limit, and each call has a new ID.
-Durations are microseconds, or
-have a unit: 250ms, 1m30s, 7d. Times are microseconds since 1970, or
-2030-01-31T12:00:00Z. The windows of slice_ring are slices_1=61 limit_1=5
-slices_2= and so on; for one window slices= and limit= are enough.
-
-The key is <prefix>:<limiter>:{<subject>}:<state>. By default prefix is sluice,
-limiter is try, subject is demo and client is cli. key=... sets the whole key.
-
-` + targetUsage + `--embedded        an empty miniredis in this process
-  --times N         make the decision N times and print a table (default 1)
-  --color WHEN      auto (the default), always or never
-
-  sluice try --embedded --times 4 list_log limit=3 window=1m
-  sluice try gcra limit=10 window=1s burst=20 permits=5 subject=ada
-
-The exit status is 0 for a grant and a denial, 1 for an error.
-`
-
-// tryFlags are the flags of try.
 type tryFlags struct {
-	target   targetFlags
+	serverFlags
 	embedded bool
 	times    int
-	color    string
 }
 
 // attempt is a decision to make.
@@ -56,11 +28,9 @@ type attempt struct {
 
 func parseTry(args []string) (tryFlags, attempt, error) {
 	var f tryFlags
-	flags := newFlags("try")
-	f.target.register(flags)
+	flags := f.register("try")
 	flags.BoolVar(&f.embedded, "embedded", false, "")
 	flags.IntVar(&f.times, "times", 1, "")
-	flags.StringVar(&f.color, "color", "auto", "")
 	words, err := parseFlags(flags, args)
 	switch {
 	case err != nil:
@@ -97,20 +67,18 @@ func (a app) try(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	rdb, name, closeAll, err := a.tryServer(f)
+	server, err := a.where(f.target, f.embedded)
 	if err != nil {
 		return err
 	}
-	defer closeAll()
+	defer server.close()
+	rdb := server.connect()
+	defer rdb.Close()
 	replies, err := todo.run(ctx, loader.New(rdb), f.times)
-	var bad *loader.ArgumentError
-	switch {
-	case errors.As(err, &bad):
-		return todo.explained(err)
-	case err != nil:
-		return fmt.Errorf("asking %s: %w", name, err)
+	if err != nil {
+		return todo.failed(server.name, err)
 	}
-	out.printf("%s on %s\n", out.paint(bold, fullName(todo.script)), name)
+	out.printf("%s on %s\n", out.paint(bold, fullName(todo.script)), server.name)
 	for _, key := range todo.keys {
 		out.printf("key %s\n", key)
 	}
@@ -121,24 +89,6 @@ func (a app) try(ctx context.Context, args []string) error {
 	}
 	out.replies(todo.script, replies)
 	return nil
-}
-
-// tryServer returns a client for the server that the flags name, its name, and a function that closes it.
-func (a app) tryServer(f tryFlags) (redis.UniversalClient, string, func(), error) {
-	if f.embedded {
-		mini, err := miniredis.Run()
-		if err != nil {
-			return nil, "", nil, fmt.Errorf("starting miniredis: %w", err)
-		}
-		rdb := redis.NewClient(quiet(&redis.Options{Addr: mini.Addr()}))
-		return rdb, "an embedded miniredis", func() { _ = rdb.Close(); mini.Close() }, nil
-	}
-	t, err := a.target(f.target)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	rdb := t.client()
-	return rdb, t.String(), func() { _ = rdb.Close() }, nil
 }
 
 // run makes the decision a number of times.
@@ -165,11 +115,11 @@ func (t attempt) withID() []any {
 	return args
 }
 
-// explained adds the header's text about the wrong argument to an error.
-func (t attempt) explained(err error) error {
-	var bad *loader.ArgumentError
-	if !errors.As(err, &bad) {
-		return err
+// failed explains an error of the call: a wrong argument by the header's text about it, any other by the server's name.
+func (t attempt) failed(server string, err error) error {
+	bad, ok := errors.AsType[*loader.ArgumentError](err)
+	if !ok {
+		return fmt.Errorf("asking %s: %w", server, err)
 	}
 	for _, arg := range t.script.Args {
 		if named(arg, bad.Argument) {

@@ -9,18 +9,9 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-const versionUsage = `usage: sluice version
-
-Prints the version of this program and the number of its scripts.
-`
-
 func (a app) version(_ context.Context, args []string) error {
-	others, err := parseFlags(newFlags("version"), args)
-	if err != nil {
+	if err := parseOnlyFlags(newFlags("version"), args); err != nil {
 		return err
-	}
-	if len(others) > 0 {
-		return usagef("unexpected argument %s", given(others[0]))
 	}
 	fmt.Fprintf(a.stdout, "sluice %s, %d scripts, %s\n", moduleVersion(), len(sluice.All()), runtime.Version())
 	return nil

@@ -41,12 +41,12 @@ type view struct {
 	Limit   int64 `json:"limit,omitempty"`   // the limit of a gcra's newest grant
 	Written int64 `json:"written,omitempty"` // when the newest grant was written
 
-	Window     int64     `json:"window,omitempty"`
-	WindowFrom string    `json:"window_from,omitempty"`
-	Live       int64     `json:"live,omitempty"` // live permits, if the window is known
-	Config     *rates    `json:"config,omitempty"`
-	Ring       *ringView `json:"ring,omitempty"`
-	History    *history  `json:"history,omitempty"`
+	Window     int64          `json:"window,omitempty"`
+	WindowFrom string         `json:"window_from,omitempty"`
+	Live       int64          `json:"live,omitempty"` // live permits, if the window is known
+	Config     *stored.Config `json:"config,omitempty"`
+	Ring       *stored.Ring   `json:"ring,omitempty"`
+	History    *history       `json:"history,omitempty"`
 
 	Left    map[string]int64  `json:"left,omitempty"`   // the script's reply to a look
 	Wanted  []string          `json:"wanted,omitempty"` // arguments missing for a look
@@ -61,20 +61,6 @@ type view struct {
 	grantedUnder int64 // the window of the newest permit of a log, from the TTL
 }
 
-// rates is the config of a token_bucket.
-type rates struct {
-	Rate      int64 `json:"rate"`
-	Interval  int64 `json:"interval"`
-	PerClient bool  `json:"per_client"`
-}
-
-// ringView describes the slices of a slice_ring.
-type ringView struct {
-	Slice int64 `json:"slice"`
-	Size  int64 `json:"size"`
-}
-
-// limitState is the state of a limiter.
 type limitState string
 
 const (
@@ -135,9 +121,7 @@ func (v *view) read(ctx context.Context, node *redis.Client, w words) error {
 	if v.summary.Err != nil && config.IsConfig() {
 		v.refuse("rate", v.summary.Err)
 	}
-	if found := v.summary.Config; found != nil {
-		v.Config = &rates{found.Rate, found.Interval, found.PerClient}
-	}
+	v.Config = v.summary.Config
 	if v.summary.Damage != "" {
 		v.key = config
 	} else if v.key.IsConfig() {
@@ -231,7 +215,7 @@ func (v *view) setWindow(w words, expires int64) error {
 	switch {
 	case v.summary.Damage != "":
 	case v.summary.Ring != nil:
-		v.Ring = &ringView{v.summary.Ring.Slice, v.summary.Ring.Size}
+		v.Ring = v.summary.Ring
 		v.Window, v.WindowFrom = v.Ring.Slice*v.Ring.Size, "the whole ring"
 	case v.Config != nil:
 		v.Window, v.WindowFrom = v.Config.Interval, "the stored interval"

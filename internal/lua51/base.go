@@ -11,12 +11,12 @@ import (
 // baseFunctions are the global functions of Lua 5.1 that Redis 7 leaves to scripts.
 func (lib *library) baseFunctions() map[string]function {
 	return map[string]function{
-		"__redis__err__handler": baseErrorHandler,
+		"__redis__err__handler": refused("__redis__err__handler"),
 
 		"assert":         baseAssert,
 		"collectgarbage": baseCollectGarbage,
 		"error":          baseError,
-		"gcinfo":         baseGCInfo,
+		"gcinfo":         refused("gcinfo"),
 		"getmetatable":   lib.baseGetMetatable,
 		"ipairs":         baseIpairs,
 		"load":           baseLoad,
@@ -50,22 +50,11 @@ func baseCollectGarbage(c call) int {
 	switch option {
 	case "collect", "stop", "restart":
 		c.optInt(2, 0)
-		c.pushNumber(0)
+		return c.push(lua.LNumber(0))
 	case "count", "step", "setpause", "setstepmul": // of memory
-		runOf(c.LState).refuse(c.LState, "collectgarbage(\""+option+"\")")
-	default:
-		c.argError(1, "invalid option '"+cString(option)+"'")
+		c.unsupported(`collectgarbage("` + option + `")`)
 	}
-	return 1
-}
-
-func baseErrorHandler(c call) int {
-	runOf(c.LState).refuse(c.LState, "__redis__err__handler")
-	return 0
-}
-
-func baseGCInfo(c call) int {
-	runOf(c.LState).refuse(c.LState, "gcinfo")
+	c.argError(1, "invalid option '"+cString(option)+"'")
 	return 0
 }
 
@@ -84,12 +73,10 @@ func (lib *library) baseGetMetatable(c call) int {
 	if _, ok := v.(lua.LString); ok {
 		mt := c.NewTable()
 		mt.RawSetString("__index", lib.strings.RawGetString("__index"))
-		c.Push(protected(c.LState, mt))
-		return 1
+		return c.push(protected(c.LState, mt))
 	}
 	if v == lib.env {
-		c.Push(protected(c.LState, lib.globals.Metatable.(*lua.LTable)))
-		return 1
+		return c.push(protected(c.LState, lib.globals.Metatable.(*lua.LTable)))
 	}
 	mt := lua.LNil
 	if t, ok := v.(*lua.LTable); ok && unprotected(t) == t {
@@ -100,8 +87,7 @@ func (lib *library) baseGetMetatable(c call) int {
 			mt = hidden
 		}
 	}
-	c.Push(mt)
-	return 1
+	return c.push(mt)
 }
 
 func baseSetMetatable(c call) int {
@@ -111,25 +97,21 @@ func baseSetMetatable(c call) int {
 		c.argError(2, "nil or table expected")
 	}
 	if !runOf(c.LState).script.namesMetatables() {
-		runOf(c.LState).refuse(c.LState, "setmetatable by a name that the source does not hold")
+		c.unsupported("setmetatable by a name that the source does not hold")
 	}
 	if weak, ok := mt.(*lua.LTable); ok && weak.RawGetString("__mode") != lua.LNil {
-		runOf(c.LState).refuse(c.LState, "weak tables")
+		c.unsupported("weak tables")
 	}
 	if old, ok := t.Metatable.(*lua.LTable); ok && t == c.Get(1) && old.RawGetString("__metatable") != lua.LNil {
 		c.fail("cannot change a protected metatable")
 	}
 	c.writable(1).Metatable = mt
-	c.Push(t)
-	return 1
+	return c.push(t)
 }
 
 func baseIpairs(c call) int {
 	c.table(1)
-	c.Push(c.NewFunction(ipairsStep))
-	c.Push(c.Get(1))
-	c.pushNumber(0)
-	return 3
+	return c.push(c.NewFunction(ipairsStep), c.Get(1), lua.LNumber(0))
 }
 
 func ipairsStep(L *lua.LState) int {
@@ -139,17 +121,12 @@ func ipairsStep(L *lua.LState) int {
 	if v == lua.LNil {
 		return 0
 	}
-	c.pushNumber(float64(i))
-	c.Push(v)
-	return 2
+	return c.push(lua.LNumber(i), v)
 }
 
 func basePairs(c call) int {
 	c.table(1)
-	c.Push(c.NewFunction(bound("next", baseNext)))
-	c.Push(c.Get(1))
-	c.Push(lua.LNil)
-	return 3
+	return c.push(c.NewFunction(bound("next", baseNext)), c.Get(1), lua.LNil)
 }
 
 func baseNext(c call) int {
@@ -163,13 +140,11 @@ func baseNext(c call) int {
 }
 
 func baseRawEqual(c call) int {
-	c.Push(lua.LBool(c.RawEqual(c.any(1), c.any(2))))
-	return 1
+	return c.push(lua.LBool(c.RawEqual(c.any(1), c.any(2))))
 }
 
 func baseRawGet(c call) int {
-	c.Push(c.table(1).RawGet(c.any(2)))
-	return 1
+	return c.push(c.table(1).RawGet(c.any(2)))
 }
 
 func baseRawSet(c call) int {
@@ -186,8 +161,7 @@ func baseRawSet(c call) int {
 func baseSelect(c call) int {
 	top := c.GetTop()
 	if s, ok := c.Get(1).(lua.LString); ok && strings.HasPrefix(string(s), "#") {
-		c.pushNumber(float64(top - 1))
-		return 1
+		return c.push(lua.LNumber(top - 1))
 	}
 	n := c.int(1)
 	switch {
@@ -215,11 +189,9 @@ func baseToNumber(c call) int {
 		x, ok = parseBase(s, base)
 	}
 	if !ok {
-		c.Push(lua.LNil)
-		return 1
+		return c.push(lua.LNil)
 	}
-	c.pushNumber(x)
-	return 1
+	return c.push(lua.LNumber(x))
 }
 
 func baseToString(c call) int {
@@ -230,13 +202,11 @@ func baseToString(c call) int {
 		c.Call(1, 1)
 		return 1
 	}
-	c.pushString(displayed(v))
-	return 1
+	return c.push(lua.LString(displayed(v)))
 }
 
 func baseType(c call) int {
-	c.pushString(c.any(1).Type().String())
-	return 1
+	return c.push(lua.LString(c.any(1).Type().String()))
 }
 
 func baseUnpack(c call) int {
@@ -271,12 +241,12 @@ func baseLoad(c call) int {
 	for {
 		results, failure := c.protect([]lua.LValue{next})
 		if failure != nil {
-			return c.pushAll(lua.LNil, []lua.LValue{failure})
+			return c.push(lua.LNil, failure)
 		}
 		first := append(results, lua.LNil)[0]
 		piece, ok := toString(first)
 		if !ok && first != lua.LNil {
-			return c.pushAll(lua.LNil, []lua.LValue{lua.LString("reader function must return a string")})
+			return c.push(lua.LNil, lua.LString("reader function must return a string"))
 		}
 		if piece == "" {
 			return c.load(source.String(), name)
@@ -296,8 +266,7 @@ func (c call) load(source, name string) int {
 		run.refuse(c.LState, "the error text of a chunk that does not compile: "+err.Error())
 	}
 	run.chunks = append(run.chunks, sites)
-	c.Push(run.redis.lib.instantiate(c.LState, proto))
-	return 1
+	return c.push(run.redis.lib.instantiate(c.LState, proto))
 }
 
 // displayedChunk is how messages name a chunk: a name after = or @ as it is, else the first line of

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	lua "github.com/yuin/gopher-lua"
 )
 
 // bitFunctions are LuaBitOp's: they work on 32 bits and give signed results.
@@ -32,8 +34,7 @@ func (c call) bits(n int) uint32 {
 }
 
 func (c call) pushBits(b uint32) int {
-	c.pushNumber(float64(int32(b)))
-	return 1
+	return c.push(lua.LNumber(float64(int32(b))))
 }
 
 func one(f func(uint32) uint32) function {
@@ -67,6 +68,5 @@ func bitToHex(c call) int {
 	if digits < 0 || digits > 8 {
 		digits = 8
 	}
-	c.pushString(text[8-digits:])
-	return 1
+	return c.push(lua.LString(text[8-digits:]))
 }

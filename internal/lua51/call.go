@@ -117,11 +117,14 @@ func (c call) str(n int) string {
 	return s
 }
 
-func (c call) optStr(n int, otherwise string) string {
+func (c call) optStr(n int, otherwise string) string { return optional(c, n, otherwise, call.str) }
+
+// optional reads an argument that may be nil or absent.
+func optional[T any](c call, n int, otherwise T, read func(call, int) T) T {
 	if c.Get(n) == lua.LNil {
 		return otherwise
 	}
-	return c.str(n)
+	return read(c, n)
 }
 
 // num takes a number, or a string that reads as one.
@@ -136,22 +139,12 @@ func (c call) num(n int) float64 {
 // int64 is luaL_checkinteger.
 func (c call) int64(n int) int64 { return toInt64(c.num(n)) }
 
-func (c call) optInt64(n int, otherwise int64) int64 {
-	if c.Get(n) == lua.LNil {
-		return otherwise
-	}
-	return c.int64(n)
-}
+func (c call) optInt64(n int, otherwise int64) int64 { return optional(c, n, otherwise, call.int64) }
 
 // int is luaL_checkint: the low 32 bits of the integer.
 func (c call) int(n int) int { return int(int32(c.int64(n))) }
 
-func (c call) optInt(n int, otherwise int) int {
-	if c.Get(n) == lua.LNil {
-		return otherwise
-	}
-	return c.int(n)
-}
+func (c call) optInt(n int, otherwise int) int { return optional(c, n, otherwise, call.int) }
 
 // table takes a table to read; for a protected one that is what it stands for.
 func (c call) table(n int) *lua.LTable {
@@ -186,8 +179,13 @@ func (c call) room(n int, message string) {
 	}
 }
 
-func (c call) pushNumber(x float64) { c.Push(lua.LNumber(x)) }
-func (c call) pushString(s string)  { c.Push(lua.LString(s)) }
+// push pushes results and returns their number, which a library function returns.
+func (c call) push(results ...lua.LValue) int {
+	for _, v := range results {
+		c.Push(v)
+	}
+	return len(results)
+}
 
 // toString is lua_tostring: strings and numbers only.
 func toString(v lua.LValue) (string, bool) {

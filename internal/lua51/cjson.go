@@ -20,10 +20,7 @@ func (lib *library) cjsonFunctions() map[string]function {
 		"new", "encode_sparse_array", "encode_max_depth", "decode_max_depth", "encode_number_precision",
 		"encode_keep_buffer", "encode_invalid_numbers", "decode_invalid_numbers",
 	} {
-		functions[name] = func(c call) int {
-			runOf(c.LState).refuse(c.LState, "cjson."+name)
-			return 0
-		}
+		functions[name] = refused("cjson." + name)
 	}
 	return functions
 }
@@ -41,8 +38,7 @@ func (lib *library) cjsonEncode(c call) int {
 	}
 	e := &jsonEncoder{call: c, null: lib.null}
 	e.value(c.Get(1), 0)
-	c.pushString(e.out.String())
-	return 1
+	return c.push(lua.LString(e.out.String()))
 }
 
 func (e *jsonEncoder) value(v lua.LValue, depth int) {
@@ -130,27 +126,24 @@ func (e *jsonEncoder) arrayLength(t *lua.LTable) int {
 }
 
 func (e *jsonEncoder) array(t *lua.LTable, n, depth int) {
-	e.out.WriteByte('[')
+	separator := "["
 	for i := 1; i <= n; i++ {
-		if i > 1 {
-			e.out.WriteByte(',')
-		}
+		e.out.WriteString(separator)
 		e.value(t.RawGet(lua.LNumber(i)), depth)
+		separator = ","
 	}
 	e.out.WriteByte(']')
 }
 
 func (e *jsonEncoder) object(t *lua.LTable, depth int) {
+	separator := ""
 	e.out.WriteByte('{')
-	first := true
 	for k, v := range runOf(e.call.LState).entries(t) {
-		if !first {
-			e.out.WriteByte(',')
-		}
-		first = false
+		e.out.WriteString(separator)
 		e.key(k)
 		e.out.WriteByte(':')
 		e.value(v, depth)
+		separator = ","
 	}
 	e.out.WriteByte('}')
 }

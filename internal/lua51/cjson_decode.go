@@ -52,8 +52,7 @@ func (lib *library) cjsonDecode(c call) int {
 	if t := d.next(); t.kind != tokenEnd {
 		d.fail("the end", t)
 	}
-	c.Push(v)
-	return 1
+	return c.push(v)
 }
 
 func (d *jsonDecoder) fail(expected string, t jsonToken) {
@@ -90,42 +89,37 @@ func (d *jsonDecoder) nested(decode func() lua.LValue) lua.LValue {
 
 func (d *jsonDecoder) object() lua.LValue {
 	table := d.call.NewTable()
-	t := d.next()
-	if t.kind == tokenObjectEnd {
-		return table
-	}
-	for {
+	d.items(tokenObjectEnd, "comma or object end", func(t jsonToken) {
 		if t.kind != tokenString {
 			d.fail("object key string", t)
 		}
-		key := t.text
-		if t = d.next(); t.kind != tokenColon {
-			d.fail("colon", t)
+		if colon := d.next(); colon.kind != tokenColon {
+			d.fail("colon", colon)
 		}
-		table.RawSetString(key, d.value(d.next()))
-		if t = d.next(); t.kind == tokenObjectEnd {
-			return table
-		}
-		if t.kind != tokenComma {
-			d.fail("comma or object end", t)
-		}
-		t = d.next()
-	}
+		table.RawSetString(t.text, d.value(d.next()))
+	})
+	return table
 }
 
 func (d *jsonDecoder) array() lua.LValue {
 	table := d.call.NewTable()
+	d.items(tokenArrayEnd, "comma or array end", func(t jsonToken) { table.Append(d.value(t)) })
+	return table
+}
+
+// items reads what is separated by commas, up to the end token. decode gets the first token of each item.
+func (d *jsonDecoder) items(end, expected string, decode func(first jsonToken)) {
 	t := d.next()
-	if t.kind == tokenArrayEnd {
-		return table
+	if t.kind == end {
+		return
 	}
 	for {
-		table.Append(d.value(t))
-		if t = d.next(); t.kind == tokenArrayEnd {
-			return table
+		decode(t)
+		if t = d.next(); t.kind == end {
+			return
 		}
 		if t.kind != tokenComma {
-			d.fail("comma or array end", t)
+			d.fail(expected, t)
 		}
 		t = d.next()
 	}

@@ -33,8 +33,7 @@ func cmsgpackPack(c call) int {
 	for i := 1; i <= c.GetTop(); i++ {
 		out = runOf(c.LState).packValue(out, c.Get(i), 0)
 	}
-	c.pushString(string(out))
-	return 1
+	return c.push(lua.LString(out))
 }
 
 func (r *run) packValue(out []byte, v lua.LValue, level int) []byte {
@@ -83,25 +82,18 @@ func packLuaNumber(out []byte, x float64) []byte {
 
 // packInteger takes the shortest form, unsigned for what is not negative.
 func packInteger(out []byte, n int64) []byte {
-	switch {
-	case n >= -32 && n <= math.MaxInt8:
+	if n >= -32 && n <= math.MaxInt8 {
 		return append(out, byte(n))
-	case n >= 0 && n <= math.MaxUint8:
-		return append(out, 0xcc, byte(n))
-	case n >= 0 && n <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(out, 0xcd), uint16(n))
-	case n >= 0 && n <= math.MaxUint32:
-		return binary.BigEndian.AppendUint32(append(out, 0xce), uint32(n))
-	case n >= 0:
-		return binary.BigEndian.AppendUint64(append(out, 0xcf), uint64(n))
-	case n >= math.MinInt8:
-		return append(out, 0xd0, byte(n))
-	case n >= math.MinInt16:
-		return binary.BigEndian.AppendUint16(append(out, 0xd1), uint16(n))
-	case n >= math.MinInt32:
-		return binary.BigEndian.AppendUint32(append(out, 0xd2), uint32(n))
 	}
-	return binary.BigEndian.AppendUint64(append(out, 0xd3), uint64(n))
+	size, code := 1, byte(0xcc) // in bytes
+	for ; n >= 0 && n>>(8*size) != 0 || n < 0 && n>>(8*size-1) != -1; size *= 2 {
+		code++
+	}
+	if n < 0 {
+		code += 0xd0 - 0xcc
+	}
+	whole := binary.BigEndian.AppendUint64(nil, uint64(n))
+	return append(append(out, code), whole[8-size:]...)
 }
 
 func (r *run) packTable(out []byte, t *lua.LTable, level int) []byte {

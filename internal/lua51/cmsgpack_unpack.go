@@ -37,7 +37,7 @@ func (c call) unpackSome(data string, limit, offset int) int {
 	if next == len(data) {
 		next = -1
 	}
-	return c.pushAll(lua.LNumber(next), values)
+	return c.push(lua.LNumber(next)) + c.push(values...)
 }
 
 // unpacker reads MessagePack.

@@ -72,8 +72,7 @@ func (c call) coroutine(n int) *lua.LState {
 func statusLike51(status function) function {
 	return func(c call) int {
 		if c.coroutine(1) == ofRunning(c.LState) {
-			c.pushString("running")
-			return 1
+			return c.push(lua.LString("running"))
 		}
 		return status(c)
 	}

@@ -3,6 +3,8 @@ package lua51
 import (
 	"fmt"
 	"math"
+
+	lua "github.com/yuin/gopher-lua"
 )
 
 // The last digit of exp, log, pow and the trigonometric functions depends on the C library and on the processor. Here
@@ -39,8 +41,7 @@ func mathTranscendental(f transcendental) function {
 		if !certain {
 			runOf(c.LState).doubt(fmt.Sprintf("math.%s(%.17g): the last digit depends on the C library", f.name, x))
 		}
-		c.pushNumber(y)
-		return 1
+		return c.push(lua.LNumber(y))
 	}
 }
 

@@ -6,14 +6,16 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	lua "github.com/yuin/gopher-lua"
 )
 
 // directive is one %-item of string.format.
 type directive struct {
-	minus, plus, space, alt, zero bool
-	width                         int
-	precision                     int // -1: none
-	verb                          byte
+	flags     string // of "-+ #0"
+	width     int
+	precision int // -1: none
+	verb      byte
 }
 
 func stringFormat(c call) int {
@@ -42,28 +44,13 @@ func stringFormat(c call) int {
 		}
 		out.WriteString(c.formatArg(d, arg))
 	}
-	c.pushString(out.String())
-	return 1
+	return c.push(lua.LString(out.String()))
 }
 
 // parseDirective reads flags, width and precision, and returns how many bytes they have.
 func (c call) parseDirective(s string) (directive, int) {
-	d := directive{precision: -1}
-	i := 0
-	for ; i < len(s) && strings.IndexByte("-+ #0", s[i]) >= 0; i++ {
-		switch s[i] {
-		case '-':
-			d.minus = true
-		case '+':
-			d.plus = true
-		case ' ':
-			d.space = true
-		case '#':
-			d.alt = true
-		case '0':
-			d.zero = true
-		}
-	}
+	i := len(s) - len(strings.TrimLeft(s, "-+ #0"))
+	d := directive{flags: s[:i], precision: -1}
 	if i > 5 {
 		c.fail("invalid format (repeated flags)")
 	}
@@ -80,6 +67,8 @@ func (c call) parseDirective(s string) (directive, int) {
 	}
 	return d, i
 }
+
+func (d directive) has(flag string) bool { return strings.Contains(d.flags, flag) }
 
 func twoDigits(s string) (value, length int) {
 	for length < len(s) && length < 2 && isDigit(s[length]) {
@@ -121,7 +110,6 @@ func (d directive) string(s string) string {
 	if d.precision >= 0 && d.precision < len(s) {
 		s = s[:d.precision]
 	}
-	d.zero = false
 	return d.pad(s)
 }
 
@@ -135,7 +123,7 @@ func (d directive) unsigned(n uint64) string {
 	switch d.verb {
 	case 'o':
 		digits := d.atLeast(strconv.FormatUint(n, 8))
-		if d.alt && !strings.HasPrefix(digits, "0") {
+		if d.has("#") && !strings.HasPrefix(digits, "0") {
 			digits = "0" + digits
 		}
 		return d.number("", digits)
@@ -143,7 +131,7 @@ func (d directive) unsigned(n uint64) string {
 		return d.number("", d.atLeast(strconv.FormatUint(n, 10)))
 	}
 	prefix := ""
-	if d.alt && n != 0 {
+	if d.has("#") && n != 0 {
 		prefix = "0x"
 	}
 	s := d.number(prefix, d.atLeast(strconv.FormatUint(n, 16)))
@@ -161,70 +149,29 @@ func (d directive) atLeast(digits string) string {
 	return strings.Repeat("0", max(d.precision-len(digits), 0)) + digits
 }
 
+// float leaves finite numbers to Go, which formats them as C does.
 func (d directive) float(x float64) string {
+	if text, special := formatSpecial(math.Abs(x)); special {
+		text = d.pad(d.sign(math.Signbit(x)) + text)
+		if isUpper(d.verb) {
+			return strings.ToUpper(text)
+		}
+		return text
+	}
 	precision := d.precision
 	if precision < 0 {
 		precision = 6
 	}
-	sign := d.sign(math.Signbit(x))
-	d.precision = -1 // zeros may fill the width, unlike an integer's
-	body, special := formatSpecial(math.Abs(x))
-	if special {
-		d.zero = false
-	} else {
-		body = d.magnitude(math.Abs(x), precision)
-	}
-	s := d.number(sign, body)
-	if d.verb == 'E' || d.verb == 'G' {
-		return strings.ToUpper(s)
-	}
-	return s
-}
-
-// magnitude formats a number that is finite and not negative.
-func (d directive) magnitude(x float64, precision int) string {
-	verb := d.verb | 0x20
-	if verb == 'g' {
-		if d.alt {
-			return padG(x, max(precision, 1))
-		}
-		return strconv.FormatFloat(x, 'g', max(precision, 1), 64)
-	}
-	s := strconv.FormatFloat(x, verb, precision, 64)
-	if d.alt && precision == 0 {
-		return withPoint(s)
-	}
-	return s
-}
-
-// padG is %#g: all the digits of the precision and always a point.
-func padG(x float64, precision int) string {
-	digits := strconv.FormatFloat(x, 'e', precision-1, 64)
-	exponent, _ := strconv.Atoi(digits[strings.IndexByte(digits, 'e')+1:])
-	if exponent < -4 || exponent >= precision {
-		return withPoint(digits)
-	}
-	return withPoint(strconv.FormatFloat(x, 'f', precision-1-exponent, 64))
-}
-
-// withPoint puts a point behind the mantissa that has none.
-func withPoint(s string) string {
-	if strings.Contains(s, ".") {
-		return s
-	}
-	if e := strings.IndexByte(s, 'e'); e >= 0 {
-		return s[:e] + "." + s[e:]
-	}
-	return s + "."
+	return fmt.Sprintf("%"+d.flags+"*.*"+string(d.verb), d.width, precision, x)
 }
 
 func (d directive) sign(negative bool) string {
 	switch {
 	case negative:
 		return "-"
-	case d.plus:
+	case d.has("+"):
 		return "+"
-	case d.space:
+	case d.has(" "):
 		return " "
 	}
 	return ""
@@ -232,7 +179,7 @@ func (d directive) sign(negative bool) string {
 
 // number puts sign and digits into the width; zeros go between the two.
 func (d directive) number(sign, digits string) string {
-	if d.zero && !d.minus && d.precision < 0 {
+	if d.has("0") && !d.has("-") && d.precision < 0 {
 		return sign + strings.Repeat("0", max(d.width-len(sign)-len(digits), 0)) + digits
 	}
 	return d.pad(sign + digits)
@@ -240,7 +187,7 @@ func (d directive) number(sign, digits string) string {
 
 func (d directive) pad(s string) string {
 	fill := strings.Repeat(" ", max(d.width-len(s), 0))
-	if d.minus {
+	if d.has("-") {
 		return s + fill
 	}
 	return fill + s

@@ -13,8 +13,8 @@ func mathFunctions() map[string]function {
 		"fmod":       mathTwo(fmod),
 		"frexp":      mathFrexp,
 		"ldexp":      mathLdexp,
-		"max":        mathMax,
-		"min":        mathMin,
+		"max":        mathBest(func(x, best float64) bool { return x > best }),
+		"min":        mathBest(func(x, best float64) bool { return x < best }),
 		"mod":        mathTwo(fmod),
 		"modf":       mathModf,
 		"pow":        mathTwo((*run).power),
@@ -41,8 +41,7 @@ func mathConstants() map[string]lua.LValue {
 
 func mathOne(f func(float64) float64) function {
 	return func(c call) int {
-		c.pushNumber(f(c.num(1)))
-		return 1
+		return c.push(lua.LNumber(f(c.num(1))))
 	}
 }
 
@@ -50,8 +49,7 @@ func mathOne(f func(float64) float64) function {
 func mathTwo(f operation) function {
 	return func(c call) int {
 		b := c.num(2)
-		c.pushNumber(f(runOf(c.LState), c.num(1), b))
-		return 1
+		return c.push(lua.LNumber(f(runOf(c.LState), c.num(1), b)))
 	}
 }
 
@@ -65,49 +63,35 @@ func fmod(_ *run, a, b float64) float64 {
 
 func mathFrexp(c call) int {
 	fraction, exponent := math.Frexp(c.num(1))
-	c.pushNumber(fraction)
-	c.pushNumber(float64(exponent))
-	return 2
+	return c.push(lua.LNumber(fraction), lua.LNumber(exponent))
 }
 
 func mathLdexp(c call) int {
 	exponent := c.int(2)
-	c.pushNumber(math.Ldexp(c.num(1), exponent))
-	return 1
+	return c.push(lua.LNumber(math.Ldexp(c.num(1), exponent)))
 }
 
 func mathModf(c call) int {
 	x := c.num(1)
 	whole := math.Trunc(x)
-	c.pushNumber(whole)
+	rest := x - whole
 	if math.IsInf(x, 0) {
-		c.pushNumber(math.Copysign(0, x))
-	} else {
-		c.pushNumber(math.Copysign(x-whole, x))
+		rest = 0
 	}
-	return 2
+	return c.push(lua.LNumber(whole), lua.LNumber(math.Copysign(rest, x)))
 }
 
-func mathMax(c call) int {
-	best := c.num(1)
-	for i := 2; i <= c.GetTop(); i++ {
-		if x := c.num(i); x > best {
-			best = x
+// mathBest makes max or min: better says whether x comes before the best one so far.
+func mathBest(better func(x, best float64) bool) function {
+	return func(c call) int {
+		best := c.num(1)
+		for i := 2; i <= c.GetTop(); i++ {
+			if x := c.num(i); better(x, best) {
+				best = x
+			}
 		}
+		return c.push(lua.LNumber(best))
 	}
-	c.pushNumber(best)
-	return 1
-}
-
-func mathMin(c call) int {
-	best := c.num(1)
-	for i := 2; i <= c.GetTop(); i++ {
-		if x := c.num(i); x < best {
-			best = x
-		}
-	}
-	c.pushNumber(best)
-	return 1
 }
 
 // rand48 is the generator that Redis gives to scripts, a copy of drand48's.
@@ -131,23 +115,22 @@ func mathRandom(c call) int {
 	r := float64(run.random.next()%largest) / largest
 	switch c.GetTop() {
 	case 0:
-		c.pushNumber(r)
+		return c.push(lua.LNumber(r))
 	case 1:
 		high := c.int(1)
 		if high < 1 {
 			c.argError(1, "interval is empty")
 		}
-		c.pushNumber(math.Floor(r*float64(high)) + 1)
+		return c.push(lua.LNumber(math.Floor(r*float64(high)) + 1))
 	case 2:
 		low, high := c.int(1), c.int(2)
 		if low > high {
 			c.argError(2, "interval is empty")
 		}
-		c.pushNumber(math.Floor(r*float64(high-low+1)) + float64(low))
-	default:
-		c.fail("wrong number of arguments")
+		return c.push(lua.LNumber(math.Floor(r*float64(high-low+1)) + float64(low)))
 	}
-	return 1
+	c.fail("wrong number of arguments")
+	return 0
 }
 
 func mathRandomSeed(c call) int {

@@ -94,38 +94,27 @@ func (n *namer) declare(names ...string) {
 
 func (n *namer) stmt(s ast.Stmt) {
 	switch s := s.(type) {
-	case *ast.AssignStmt:
-		n.exprs(s.Lhs...)
-		n.exprs(s.Rhs...)
 	case *ast.LocalAssignStmt:
 		n.localAssign(s)
-	case *ast.FuncCallStmt:
-		n.exprs(s.Expr)
-	case *ast.DoBlockStmt:
-		n.block(s.Stmts)
-	case *ast.WhileStmt:
-		n.exprs(s.Condition)
-		n.block(s.Stmts)
 	case *ast.RepeatStmt:
 		defer n.leave(len(n.function.locals))
 		for _, inner := range s.Stmts {
 			n.stmt(inner)
 		}
 		n.exprs(s.Condition)
-	case *ast.IfStmt:
-		n.exprs(s.Condition)
-		n.block(s.Then)
-		n.block(s.Else)
 	case *ast.NumberForStmt:
-		n.exprs(s.Init, s.Limit, s.Step)
+		n.exprs(luasyntax.Expressions(s)...)
 		n.block(s.Stmts, "(for index)", "(for limit)", "(for step)", s.Name)
 	case *ast.GenericForStmt:
 		n.exprs(s.Exprs...)
 		n.block(s.Stmts, append([]string{"(for generator)", "(for state)", "(for control)"}, s.Names...)...)
 	case *ast.FuncDefStmt:
 		n.functionDefinition(s)
-	case *ast.ReturnStmt:
-		n.exprs(s.Exprs...)
+	default:
+		n.exprs(luasyntax.Expressions(s)...)
+		for _, block := range luasyntax.BlocksOf(s) {
+			n.block(block)
+		}
 	}
 }
 
@@ -140,7 +129,7 @@ func (n *namer) localAssign(s *ast.LocalAssignStmt) {
 }
 
 func (n *namer) functionDefinition(s *ast.FuncDefStmt) {
-	n.exprs(s.Name.Func, s.Name.Receiver)
+	n.exprs(luasyntax.Expressions(s)...)
 	if s.Name.Func == nil {
 		n.functionExpr(s.Func, "self")
 	} else {
@@ -154,9 +143,7 @@ func isLocalFunction(s *ast.LocalAssignStmt) bool { return s.LastLine() != 0 }
 
 func (n *namer) exprs(list ...ast.Expr) {
 	for _, e := range list {
-		if e != nil {
-			n.expr(e)
-		}
+		n.expr(e)
 	}
 }
 
@@ -244,7 +231,6 @@ type sites []site
 // siteBase keeps the numbers of sites apart from lines, and those of a run's chunks from each other.
 const siteBase = 1 << 40
 
-// siteNumber is the number of a chunk's site.
 func siteNumber(chunk, index int) int { return (chunk+1)*siteBase + index }
 
 // site finds what a number stands for.

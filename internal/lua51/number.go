@@ -2,6 +2,7 @@ package lua51
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -89,85 +90,22 @@ func strtod(s string) (float64, int) {
 	return x, sign + n
 }
 
+// magnitude matches an unsigned number as C's strtod reads it: the longest one that a text begins with.
+var magnitude = regexp.MustCompile(`(?i)^(?:inf(?:inity)?|nan(?:\(\w*\))?|` +
+	`0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?\d+)?|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)`)
+
 // scanMagnitude finds an unsigned number at the start of s: its length and how Go spells it.
 func scanMagnitude(s string) (int, string) {
-	lower := strings.ToLower(s[:min(len(s), 8)])
-	switch {
-	case strings.HasPrefix(lower, "infinity"):
-		return len("infinity"), "inf"
+	found := magnitude.FindString(s)
+	switch lower := strings.ToLower(found); {
 	case strings.HasPrefix(lower, "inf"):
-		return len("inf"), "inf"
+		return len(found), "inf"
 	case strings.HasPrefix(lower, "nan"):
-		return len("nan") + scanNaNTag(s[len("nan"):]), "nan"
-	case strings.HasPrefix(lower, "0x"):
-		if n := scanDigits(s[2:], 'p', isHexDigit); n > 0 {
-			return 2 + n, withExponent(s[:2+n])
-		}
-		return 1, "0"
+		return len(found), "nan"
+	case strings.HasPrefix(lower, "0x") && !strings.Contains(lower, "p"):
+		return len(found), lower + "p0" // Go demands an exponent
 	}
-	n := scanDigits(s, 'e', isDigit)
-	return n, s[:n]
-}
-
-// scanNaNTag is the length of the "(abc)" that may follow a nan.
-func scanNaNTag(s string) int {
-	if s == "" || s[0] != '(' {
-		return 0
-	}
-	for i := 1; i < len(s); i++ {
-		if s[i] == ')' {
-			return i + 1
-		}
-		if !isAlnum(s[i]) && s[i] != '_' {
-			return 0
-		}
-	}
-	return 0
-}
-
-// scanDigits is the length of digits [. digits] [exponent] at the start of s, with a digit at least.
-func scanDigits(s string, exponent byte, digit func(byte) bool) int {
-	i, digits := 0, 0
-	for ; i < len(s) && digit(s[i]); i++ {
-		digits++
-	}
-	if i < len(s) && s[i] == '.' {
-		i++
-		for ; i < len(s) && digit(s[i]); i++ {
-			digits++
-		}
-	}
-	if digits == 0 {
-		return 0
-	}
-	return i + scanExponent(s[i:], exponent)
-}
-
-// scanExponent is the length of an exponent at the start of s; without digits it is none.
-func scanExponent(s string, letter byte) int {
-	if s == "" || s[0]|0x20 != letter {
-		return 0
-	}
-	i := 1
-	if i < len(s) && (s[i] == '-' || s[i] == '+') {
-		i++
-	}
-	first := i
-	for i < len(s) && isDigit(s[i]) {
-		i++
-	}
-	if i == first {
-		return 0
-	}
-	return i
-}
-
-// withExponent gives a hexadecimal number the exponent that Go demands.
-func withExponent(s string) string {
-	if strings.ContainsAny(s, "pP") {
-		return s
-	}
-	return s + "p0"
+	return len(found), found
 }
 
 // parseBase reads what tonumber(s, base) reads: C's strtoul, which takes a sign, wraps a negative

@@ -25,7 +25,7 @@ func (c call) Call(args, results int) {
 // err behind the table.
 func basePcall(c call) int {
 	if c.GetTop() == 0 {
-		runOf(c.LState).refuse(c.LState, "pcall() without a function, which Redis lets read beyond its stack")
+		c.unsupported("pcall() without a function, which Redis lets read beyond its stack")
 	}
 	args := make([]lua.LValue, c.GetTop())
 	for i := range args {
@@ -33,40 +33,32 @@ func basePcall(c call) int {
 	}
 	results, failure := c.protect(args)
 	if failure == nil {
-		return c.pushAll(lua.LTrue, results)
+		return c.push(lua.LTrue) + c.push(results...)
 	}
 	if t, ok := failure.(*lua.LTable); ok {
 		reason := c.GetField(t, "err")
 		if _, isText := toString(reason); !isText {
-			return c.pushAll(lua.LFalse, []lua.LValue{failure, reason})
+			return c.push(lua.LFalse, failure, reason)
 		}
 		failure = reason
 	}
-	return c.pushAll(lua.LFalse, []lua.LValue{failure})
+	return c.push(lua.LFalse, failure)
 }
 
 func baseXpcall(c call) int {
 	handler := c.any(2)
 	results, failure := c.protect([]lua.LValue{c.Get(1)})
 	if failure == nil {
-		return c.pushAll(lua.LTrue, results)
+		return c.push(lua.LTrue) + c.push(results...)
 	}
 	if _, ok := handler.(*lua.LFunction); !ok {
-		return c.pushAll(lua.LFalse, []lua.LValue{lua.LString("error in error handling")})
+		return c.push(lua.LFalse, lua.LString("error in error handling"))
 	}
 	handled, failure := c.protect([]lua.LValue{handler, failure})
 	if failure != nil {
-		runOf(c.LState).refuse(c.LState, "an error in the handler of xpcall")
+		c.unsupported("an error in the handler of xpcall")
 	}
-	return c.pushAll(lua.LFalse, append(handled, lua.LNil)[:1])
-}
-
-func (c call) pushAll(first lua.LValue, rest []lua.LValue) int {
-	c.Push(first)
-	for _, v := range rest {
-		c.Push(v)
-	}
-	return 1 + len(rest)
+	return c.push(lua.LFalse, append(handled, lua.LNil)[0])
 }
 
 // protect calls callee[0] with the rest, and returns its results or the value it raised.

@@ -1,8 +1,6 @@
 package lua51
 
-import (
-	lua "github.com/yuin/gopher-lua"
-)
+import lua "github.com/yuin/gopher-lua"
 
 // redisVersion is the Redis whose behaviour is emulated.
 const (
@@ -30,15 +28,15 @@ func redisFunctions() map[string]function {
 	return map[string]function{
 		"call":               redisCall,
 		"pcall":              redisPcall,
-		"error_reply":        redisErrorReply,
-		"status_reply":       redisStatusReply,
+		"error_reply":        replyTable("err", errorText),
+		"status_reply":       replyTable("ok", func(text string) string { return text }),
 		"sha1hex":            redisSHA1Hex,
 		"log":                redisLog,
-		"replicate_commands": redisReplicateCommands,
+		"replicate_commands": func(c call) int { return c.push(lua.LTrue) },
 		"set_repl":           redisSetRepl,
 		"setresp":            redisSetResp,
-		"breakpoint":         redisBreakpoint,
-		"debug":              redisDebug,
+		"breakpoint":         func(c call) int { return c.push(lua.LFalse) }, // there is no debugger
+		"debug":              func(call) int { return 0 },
 		"acl_check_cmd":      redisACLCheck,
 	}
 }
@@ -48,29 +46,35 @@ func redisCall(c call) int {
 	if t, ok := reply.(*lua.LTable); ok && t.RawGetString("err") != lua.LNil {
 		c.Error(t, 0)
 	}
-	c.Push(reply)
-	return 1
+	return c.push(reply)
 }
 
 func redisPcall(c call) int {
-	c.Push(c.command())
-	return 1
+	return c.push(c.command())
 }
 
 // command runs the command that the arguments spell.
 func (c call) command() lua.LValue {
-	if c.GetTop() == 0 {
-		return c.refusal("Please specify at least one argument for this redis lib call")
-	}
-	words := make([]string, c.GetTop())
-	for i := range words {
-		word, ok := commandWord(c.Get(i + 1))
-		if !ok {
-			return c.refusal("Lua redis lib command arguments must be strings or integers")
-		}
-		words[i] = word
+	words, bad := c.words()
+	if bad != "" {
+		return c.refusal(bad)
 	}
 	return c.execute(words)
+}
+
+// words are the arguments as a command's words. bad says why they are none.
+func (c call) words() (words []string, bad string) {
+	if c.GetTop() == 0 {
+		return nil, "Please specify at least one argument for this redis lib call"
+	}
+	for i := range c.GetTop() {
+		word, ok := commandWord(c.Get(i + 1))
+		if !ok {
+			return nil, "Lua redis lib command arguments must be strings or integers"
+		}
+		words = append(words, word)
+	}
+	return words, ""
 }
 
 // commandWord is an argument as Redis passes it to the command: numbers with 17 digits.
@@ -118,24 +122,15 @@ func (c call) refuse(text string) {
 	c.Error(c.refusal(text), 0)
 }
 
-func redisErrorReply(c call) int {
-	text, ok := c.Get(1).(lua.LString)
-	if !ok || c.GetTop() != 1 {
-		c.Push(c.refusal("wrong number or type of arguments"))
-		return 1
+// replyTable makes a table of one field from a text.
+func replyTable(name string, format func(string) string) function {
+	return func(c call) int {
+		text, ok := c.Get(1).(lua.LString)
+		if !ok || c.GetTop() != 1 {
+			return c.push(c.refusal("wrong number or type of arguments"))
+		}
+		return c.push(field(c.LState, name, format(string(text))))
 	}
-	c.Push(field(c.LState, "err", errorText(string(text))))
-	return 1
-}
-
-func redisStatusReply(c call) int {
-	text, ok := c.Get(1).(lua.LString)
-	if !ok || c.GetTop() != 1 {
-		c.Push(c.refusal("wrong number or type of arguments"))
-		return 1
-	}
-	c.Push(field(c.LState, "ok", string(text)))
-	return 1
 }
 
 func redisSHA1Hex(c call) int {
@@ -143,8 +138,7 @@ func redisSHA1Hex(c call) int {
 		c.refuse("wrong number of arguments")
 	}
 	text, _ := toString(c.Get(1))
-	c.pushString(sha1Hex(text))
-	return 1
+	return c.push(lua.LString(sha1Hex(text)))
 }
 
 // redisLog checks its arguments and logs to Redis.Log.
@@ -172,11 +166,6 @@ func redisLog(c call) int {
 	return 0
 }
 
-func redisReplicateCommands(c call) int {
-	c.Push(lua.LTrue)
-	return 1
-}
-
 func redisSetRepl(c call) int {
 	if c.GetTop() != 1 {
 		c.refuse("redis.set_repl() requires two arguments.")
@@ -194,38 +183,22 @@ func redisSetResp(c call) int {
 	switch version, _ := toNumber(c.Get(1)); int32(version) {
 	case 2:
 	case 3:
-		runOf(c.LState).refuse(c.LState, "redis.setresp(3)")
+		c.unsupported("redis.setresp(3)")
 	default:
 		c.refuse("RESP version must be 2 or 3.")
 	}
 	return 0
 }
 
-// redisBreakpoint says that no debugger is there.
-func redisBreakpoint(c call) int {
-	c.Push(lua.LFalse)
-	return 1
-}
-
-func redisDebug(call) int { return 0 }
-
 // redisACLCheck knows no users: what is a command is allowed, unless Refuse says otherwise.
 func redisACLCheck(c call) int {
-	words := make([]string, c.GetTop())
-	if len(words) == 0 {
-		c.refuse("Please specify at least one argument for this redis lib call")
-	}
-	for i := range words {
-		word, ok := commandWord(c.Get(i + 1))
-		if !ok {
-			c.refuse("Lua redis lib command arguments must be strings or integers")
-		}
-		words[i] = word
+	words, bad := c.words()
+	if bad != "" {
+		c.refuse(bad)
 	}
 	spec, known := lookUp(words)
 	if !known {
 		c.refuse("Invalid command passed to redis.acl_check_cmd()")
 	}
-	c.Push(lua.LBool(!runOf(c.LState).redis.refuses(spec)))
-	return 1
+	return c.push(lua.LBool(!runOf(c.LState).redis.refuses(spec)))
 }

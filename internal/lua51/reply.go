@@ -67,13 +67,19 @@ func (r *run) tableReply(t *lua.LTable) any {
 	if x, ok := t.RawGetString("double").(lua.LNumber); ok {
 		return formatG(float64(x), 17)
 	}
-	if m, ok := t.RawGetString("map").(*lua.LTable); ok {
-		return r.mapReply(m)
+	items := []any{}
+	if m, ok := t.RawGetString("map").(*lua.LTable); ok { // RESP2 has its keys and values in turn
+		for k, v := range r.entries(m) {
+			items = append(items, r.reply(k), r.reply(v))
+		}
+		return items
 	}
 	if set, ok := t.RawGetString("set").(*lua.LTable); ok {
-		return r.setReply(set)
+		for k := range r.entries(set) {
+			items = append(items, r.reply(k))
+		}
+		return items
 	}
-	items := []any{}
 	for i := 1; ; i++ {
 		v := t.RawGetInt(i)
 		if v == lua.LNil {
@@ -81,23 +87,6 @@ func (r *run) tableReply(t *lua.LTable) any {
 		}
 		items = append(items, r.reply(v))
 	}
-}
-
-// mapReply is a map as RESP2 has it: keys and values in turn.
-func (r *run) mapReply(m *lua.LTable) any {
-	items := []any{}
-	for k, v := range r.entries(m) {
-		items = append(items, r.reply(k), r.reply(v))
-	}
-	return items
-}
-
-func (r *run) setReply(set *lua.LTable) any {
-	items := []any{}
-	for k := range r.entries(set) {
-		items = append(items, r.reply(k))
-	}
-	return items
 }
 
 // errorText is what redis.error_reply puts into err: "CODE text", and ERR where no code is given.

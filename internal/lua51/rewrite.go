@@ -129,7 +129,6 @@ func (r *rewriter) concat(e *ast.StringConcatOpExpr) ast.Expr {
 	return onLine(e, r.helper(concatHelper, names, operands...))
 }
 
-// isHelper reports whether a call is one of some helpers.
 func isHelper(call *ast.FuncCallExpr, helpers ...string) bool {
 	name, ok := call.Func.(*ast.IdentExpr)
 	return ok && slices.Contains(helpers, name.Value)
@@ -188,9 +187,8 @@ func (r *rewriter) items(e *ast.TableExpr, helper string, args []ast.Expr, field
 			values = append(values, f.Value)
 		}
 	}
-	text := &ast.StringExpr{Value: shape.String()}
-	text.SetLine(e.Line())
-	call := helperCall(helper, append(append(args, text), values...)...)
+	args = append(args, textAt(e.Line(), shape.String()))
+	call := helperCall(helper, append(args, values...)...)
 	call.SetLine(e.Line())
 	call.SetLastLine(e.LastLine())
 	return call
@@ -339,10 +337,8 @@ func (r *rewriter) numberFor(s *ast.NumberForStmt) ast.Stmt {
 		if *bound.expr == nil || isNumber(*bound.expr) {
 			continue
 		}
-		text := &ast.StringExpr{Value: bound.role}
-		text.SetLine(s.LastLine())
 		bounds.Exprs = append(bounds.Exprs, single(*bound.expr))
-		*bound.expr = r.helper(forHelper, nil, hidden(*bound.expr, bounds, "bound", i), text)
+		*bound.expr = r.helper(forHelper, nil, hidden(*bound.expr, bounds, "bound", i), textAt(s.LastLine(), bound.role))
 	}
 	if len(bounds.Names) == 0 {
 		return s
@@ -437,8 +433,7 @@ func (r *rewriter) set(line int, object name, args ...ast.Expr) ast.Stmt {
 // definition makes an assignment of "function t.f" and "function t:f".
 func (r *rewriter) definition(s *ast.FuncDefStmt) ast.Stmt {
 	if s.Name.Func == nil {
-		key := &ast.StringExpr{Value: s.Name.Method}
-		key.SetLine(s.Line())
+		key := textAt(s.Line(), s.Name.Method)
 		s.Func.ParList.Names = append([]string{"self"}, s.Func.ParList.Names...)
 		return r.set(s.Line(), r.names[s.Name.Receiver], s.Name.Receiver, key, s.Func)
 	}
@@ -446,6 +441,12 @@ func (r *rewriter) definition(s *ast.FuncDefStmt) ast.Stmt {
 		return r.set(s.Line(), r.names[field.Object], field.Object, field.Key, s.Func)
 	}
 	return s
+}
+
+func textAt(line int, text string) *ast.StringExpr {
+	e := &ast.StringExpr{Value: text}
+	e.SetLine(line)
+	return e
 }
 
 // onLine puts a call on the line of what it stands for.

@@ -139,6 +139,17 @@ func (r *run) refuse(L *lua.LState, what string) {
 	r.end(L, &UnsupportedError{What: what})
 }
 
+// unsupported ends the run: the function needs what is not emulated.
+func (c call) unsupported(what string) { runOf(c.LState).refuse(c.LState, what) }
+
+// refused is a library function that is not emulated.
+func refused(name string) function {
+	return func(c call) int {
+		c.unsupported(name)
+		return 0
+	}
+}
+
 // doubt ends the run with the next instruction: what follows may be otherwise on Redis.
 func (r *run) doubt(what string) {
 	if r.fault == nil {

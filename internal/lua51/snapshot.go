@@ -3,6 +3,7 @@ package lua51
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,24 +41,16 @@ func value(store *miniredis.RedisDB, key string) string {
 		return strconv.Quote(s)
 	case "list":
 		items, _ := store.List(key)
-		return quoted(items)
+		return fmt.Sprintf("%q", items)
 	case "set":
 		members, _ := store.Members(key)
-		return quoted(members)
+		return fmt.Sprintf("%q", members)
 	case "hash":
 		return hashValue(store, key)
 	case "zset":
 		return zsetValue(store, key)
 	}
 	return "of a type that is not emulated"
-}
-
-func quoted(items []string) string {
-	words := make([]string, len(items))
-	for i, item := range items {
-		words[i] = strconv.Quote(item)
-	}
-	return "[" + strings.Join(words, " ") + "]"
 }
 
 func hashValue(store *miniredis.RedisDB, key string) string {
@@ -72,11 +65,7 @@ func hashValue(store *miniredis.RedisDB, key string) string {
 
 func zsetValue(store *miniredis.RedisDB, key string) string {
 	scores, _ := store.SortedSet(key)
-	members := make([]string, 0, len(scores))
-	for member := range scores {
-		members = append(members, member)
-	}
-	slices.SortFunc(members, func(a, b string) int {
+	members := slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
 		return cmp.Or(cmp.Compare(scores[a], scores[b]), cmp.Compare(a, b))
 	})
 	for i, member := range members {

@@ -2,6 +2,7 @@ package lua51
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -14,7 +15,7 @@ func stringFunctions() map[string]function {
 	return map[string]function{
 		"byte":    stringByte,
 		"char":    stringChar,
-		"dump":    stringDump,
+		"dump":    refused("string.dump"),
 		"find":    stringFind,
 		"format":  stringFormat,
 		"gfind":   stringGmatch,
@@ -49,7 +50,7 @@ func stringByte(c call) int {
 	}
 	c.room(int(to-from+1), "stack overflow (string slice too long)")
 	for _, b := range []byte(s[from-1 : to]) {
-		c.pushNumber(float64(b))
+		c.Push(lua.LNumber(b))
 	}
 	return int(to - from + 1)
 }
@@ -63,18 +64,11 @@ func stringChar(c call) int {
 		}
 		out[i] = byte(n)
 	}
-	c.pushString(string(out))
-	return 1
-}
-
-func stringDump(c call) int {
-	runOf(c.LState).refuse(c.LState, "string.dump")
-	return 0
+	return c.push(lua.LString(out))
 }
 
 func stringLen(c call) int {
-	c.pushNumber(float64(len(c.str(1))))
-	return 1
+	return c.push(lua.LNumber(len(c.str(1))))
 }
 
 func stringLower(c call) int { return c.mapBytes(isUpper) }
@@ -88,27 +82,21 @@ func (c call) mapBytes(change func(byte) bool) int {
 			out[i] ^= 'a' ^ 'A'
 		}
 	}
-	c.pushString(string(out))
-	return 1
+	return c.push(lua.LString(out))
 }
 
 func stringRep(c call) int {
 	s, n := c.str(1), max(c.int(2), 0)
 	if len(s)*n > maxString {
-		runOf(c.LState).refuse(c.LState, "strings as long as that of string.rep here")
+		c.unsupported("strings as long as that of string.rep here")
 	}
-	c.pushString(strings.Repeat(s, n))
-	return 1
+	return c.push(lua.LString(strings.Repeat(s, n)))
 }
 
 func stringReverse(c call) int {
-	s := c.str(1)
-	out := make([]byte, len(s))
-	for i := range out {
-		out[i] = s[len(s)-1-i]
-	}
-	c.pushString(string(out))
-	return 1
+	out := []byte(c.str(1))
+	slices.Reverse(out)
+	return c.push(lua.LString(out))
 }
 
 func stringSub(c call) int {
@@ -116,11 +104,9 @@ func stringSub(c call) int {
 	from := max(fromEnd(c.int64(2), len(s)), 1)
 	to := min(fromEnd(c.optInt64(3, -1), len(s)), int64(len(s)))
 	if from > to {
-		c.pushString("")
-		return 1
+		return c.push(lua.LString(""))
 	}
-	c.pushString(s[from-1 : to])
-	return 1
+	return c.push(lua.LString(s[from-1 : to]))
 }
 
 // patternSpecials are the characters that make a pattern more than the text itself.
@@ -146,27 +132,21 @@ func (c call) search(find bool) int {
 			if !find {
 				return m.pushCaptures(start, end, true)
 			}
-			c.pushNumber(float64(start + 1))
-			c.pushNumber(float64(end))
-			return 2 + m.pushCaptures(start, end, false)
+			return c.push(lua.LNumber(start+1), lua.LNumber(end)) + m.pushCaptures(start, end, false)
 		}
 		if m.anchored {
 			break
 		}
 	}
-	c.Push(lua.LNil)
-	return 1
+	return c.push(lua.LNil)
 }
 
 func (c call) findPlain(s, text string, init int) int {
 	i := strings.Index(s[init:], text)
 	if i < 0 {
-		c.Push(lua.LNil)
-		return 1
+		return c.push(lua.LNil)
 	}
-	c.pushNumber(float64(init + i + 1))
-	c.pushNumber(float64(init + i + len(text)))
-	return 2
+	return c.push(lua.LNumber(init+i+1), lua.LNumber(float64(init+i+len(text))))
 }
 
 // stringGmatch returns an iterator. In gmatch of Lua 5.1 a ^ is a character like any other.
@@ -223,9 +203,7 @@ func stringGsub(c call) int {
 	if at < len(s) {
 		out.WriteString(s[at:])
 	}
-	c.pushString(out.String())
-	c.pushNumber(float64(count))
-	return 2
+	return c.push(lua.LString(out.String()), lua.LNumber(count))
 }
 
 // replacement is what gsub's third argument does with a match.

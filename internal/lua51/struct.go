@@ -122,8 +122,7 @@ func structPack(c call) int {
 		out = append(out, make([]byte, padding)...)
 		switch option {
 		case 0:
-			c.pushString(string(out))
-			return 1
+			return c.push(lua.LString(out))
 		case 'x':
 			out = append(out, 0)
 			continue
@@ -209,18 +208,17 @@ func structUnpack(c call) int {
 				results--
 				c.inside(data, at, size)
 			}
-			c.pushString(strings.TrimSuffix(data[at:at+size], terminator(option)))
+			c.Push(lua.LString(strings.TrimSuffix(data[at:at+size], terminator(option))))
 			results++
 		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I', 'f', 'd':
-			c.pushNumber(unpackNumber(option, l.order([]byte(data[at:at+size]))))
+			c.Push(lua.LNumber(unpackNumber(option, l.order([]byte(data[at:at+size])))))
 			results++
 		default:
 			l.control(option)
 		}
 		at += size
 	}
-	c.pushNumber(float64(at + 1))
-	return results + 1
+	return results + c.push(lua.LNumber(at+1))
 }
 
 // terminator is what an option's string ends with and does not contain.
@@ -286,8 +284,7 @@ func structSize(c call) int {
 		option, size, padding := l.next(at)
 		switch {
 		case option == 0:
-			c.Push(lua.LNumber(at))
-			return 1
+			return c.push(lua.LNumber(at))
 		case option == 's':
 			c.argError(1, "option 's' has no fixed size")
 		case option == 'c' && size == 0:

@@ -39,8 +39,7 @@ func tableConcat(c call) int {
 			out.WriteString(separator)
 		}
 	}
-	c.pushString(out.String())
-	return 1
+	return c.push(lua.LString(out.String()))
 }
 
 // tableForeach calls a function with every key and value until it returns something.
@@ -75,8 +74,7 @@ func (c call) visit(f *lua.LFunction, k, v lua.LValue) bool {
 }
 
 func tableGetn(c call) int {
-	c.pushNumber(float64(c.length(c.table(1))))
-	return 1
+	return c.push(lua.LNumber(float64(c.length(c.table(1)))))
 }
 
 func tableMaxn(c call) int {
@@ -87,8 +85,7 @@ func tableMaxn(c call) int {
 			largest = max(largest, float64(n))
 		}
 	}
-	c.pushNumber(largest)
-	return 1
+	return c.push(lua.LNumber(largest))
 }
 
 func tableSetn(c call) int {

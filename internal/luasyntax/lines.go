@@ -61,27 +61,15 @@ func (l *liner) stmt(s ast.Stmt) {
 		for _, target := range s.Lhs {
 			l.expr(target, l.last(s.Rhs[len(s.Rhs)-1]))
 		}
-	case *ast.LocalAssignStmt:
-		l.list(s.Exprs)
-	case *ast.FuncCallStmt:
-		l.alone(s.Expr)
-	case *ast.WhileStmt:
-		l.alone(s.Condition)
-	case *ast.RepeatStmt:
-		l.alone(s.Condition)
-	case *ast.IfStmt:
-		l.alone(s.Condition)
 	case *ast.NumberForStmt:
 		l.numberFor(s)
-	case *ast.GenericForStmt:
-		l.list(s.Exprs)
-	case *ast.ReturnStmt:
-		l.list(s.Exprs)
 	case *ast.FuncDefStmt:
 		if s.Name.Func != nil {
 			s.Name.Func.SetLine(s.Line())
 		}
 		l.block(s.Func.Stmts)
+	default:
+		l.list(Expressions(s))
 	}
 	for _, inner := range BlocksOf(s) {
 		l.block(inner)
@@ -90,10 +78,7 @@ func (l *liner) stmt(s ast.Stmt) {
 
 // numberFor stores the line of do, where Lua checks the bounds, as the last line.
 func (l *liner) numberFor(s *ast.NumberForStmt) {
-	bounds := []ast.Expr{s.Init, s.Limit}
-	if s.Step != nil {
-		bounds = append(bounds, s.Step)
-	}
+	bounds := Expressions(s)
 	for _, e := range bounds {
 		l.alone(e)
 	}

@@ -142,11 +142,7 @@ func (p *Places) statement(s ast.Stmt) (first int) {
 		return p.local(s)
 	case *ast.FuncDefStmt:
 		first = p.seek(parse.TFunction)
-		if s.Name.Func != nil {
-			p.expr(s.Name.Func)
-		} else {
-			p.expr(s.Name.Receiver)
-		}
+		p.exprs(Expressions(s))
 		p.function(s.Func)
 	case *ast.IfStmt:
 		return p.branch(s)
@@ -185,10 +181,7 @@ func (p *Places) loop(s ast.Stmt) (first int) {
 	case *ast.NumberForStmt:
 		first = p.seek(parse.TFor)
 		p.seek('=')
-		p.exprs([]ast.Expr{s.Init, s.Limit})
-		if s.Step != nil {
-			p.expr(s.Step)
-		}
+		p.exprs(Expressions(s))
 		p.body(s.Stmts)
 	case *ast.GenericForStmt:
 		first = p.seek(parse.TFor)

@@ -21,9 +21,7 @@ func Walk(stmts []ast.Stmt, v Visitor) {
 }
 
 func (v Visitor) visitStmt(s ast.Stmt) {
-	for _, e := range partsOf(s) {
-		v.one(e)
-	}
+	v.each(partsOf(s))
 	for _, block := range BlocksOf(s) {
 		Walk(block, v)
 	}
@@ -35,30 +33,30 @@ func (v Visitor) visitStmt(s ast.Stmt) {
 	}
 }
 
-func (v Visitor) one(e *ast.Expr) {
-	if *e == nil {
-		return
-	}
-	v.children(*e)
-	if v.Expr != nil {
-		*e = v.Expr(*e)
-	}
-}
-
-func (v Visitor) children(e ast.Expr) {
-	for _, part := range operandsOf(e) {
-		v.one(part)
-	}
-	if e, ok := e.(*ast.FunctionExpr); ok {
-		Walk(e.Stmts, v)
+func (v Visitor) each(parts []*ast.Expr) {
+	for _, e := range parts {
+		if *e == nil {
+			continue
+		}
+		v.each(operandsOf(*e))
+		if f, ok := (*e).(*ast.FunctionExpr); ok {
+			Walk(f.Stmts, v)
+		}
+		if v.Expr != nil {
+			*e = v.Expr(*e)
+		}
 	}
 }
 
 // Subexpressions returns the direct subexpressions of an expression in the order of the source. It does not enter
 // functions.
-func Subexpressions(e ast.Expr) []ast.Expr {
-	var list []ast.Expr
-	for _, part := range operandsOf(e) {
+func Subexpressions(e ast.Expr) []ast.Expr { return present(operandsOf(e)) }
+
+// Expressions returns the direct expressions of a statement in the order of the source. It does not enter blocks.
+func Expressions(s ast.Stmt) []ast.Expr { return present(partsOf(s)) }
+
+func present(parts []*ast.Expr) (list []ast.Expr) {
+	for _, part := range parts {
 		if *part != nil {
 			list = append(list, *part)
 		}

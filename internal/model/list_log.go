@@ -32,22 +32,21 @@ func listLog(c call) Outcome {
 	granted, due, after := l.ask(permits, c.args.number["max_wait"])
 	outcome.Reply = after.reply(granted, due)
 	if granted > 0 {
-		kept := keptOfList(stored.List, len(l.live()), granted)
+		entries := kept(stored.List, len(l.live()), granted+10000)
 		for range granted {
-			kept = append(kept, strconv.FormatInt(due, 10))
+			entries = append(entries, strconv.FormatInt(due, 10))
 		}
-		outcome.After = c.store.With(key, Value{Type: "list", List: kept, Expires: milliseconds(due + window)})
+		outcome.After = c.store.With(key, Value{Type: "list", List: entries, Expires: milliseconds(due + window)})
 	}
 	return outcome
 }
 
-// keptOfList returns the entries that a grant keeps: the live ones, and those beyond what one call may remove.
-func keptOfList(entries []string, live int, granted int64) []string {
+// kept returns the entries that a grant keeps: the live ones, and those beyond what one call may remove.
+func kept[E any](entries []E, live int, removable int64) []E {
 	if live == 0 {
 		return nil
 	}
-	gone := min(len(entries)-live, int(granted)+10000)
-	return slices.Clone(entries[gone:])
+	return slices.Clone(entries[min(len(entries)-live, int(removable)):])
 }
 
 // listTimes parses the entries. An unreadable entry gets the time of the next one.

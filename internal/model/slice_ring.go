@@ -51,7 +51,6 @@ func sliceRing(c call) Outcome {
 	return outcome
 }
 
-// ringWindow is one of the windows of a call.
 type ringWindow struct{ slices, limit int64 }
 
 func windowsOf(args arguments) (windows []ringWindow) {

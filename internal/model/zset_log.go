@@ -38,7 +38,7 @@ func zsetLog(c call) Outcome {
 	granted, due, after := l.ask(permits, c.args.number["max_wait"])
 	outcome.Reply = after.reply(granted, due)
 	if granted > 0 {
-		set := scored(keptOfZSet(members, len(l.live()), granted))
+		set := scored(kept(members, len(l.live()), granted+100))
 		for k := range granted {
 			set[member(id, k+1)] = float64(due)
 		}
@@ -83,14 +83,6 @@ func member(id string, k int64) string {
 		return id
 	}
 	return fmt.Sprintf("%s||%d", id, k)
-}
-
-// keptOfZSet returns the members that a grant keeps: the live ones, and those beyond what one call may remove.
-func keptOfZSet(members []Member, live int, granted int64) []Member {
-	if live == 0 {
-		return nil
-	}
-	return members[min(len(members)-live, int(granted)+100):]
 }
 
 // zsetTimes parses the scores. An unreadable score gets the whole microsecond above it: a script may only count it, and

@@ -44,9 +44,7 @@ func StartWithClock(tb testing.TB, binary string, extraArgs ...string) (*Server,
 func compileClock(tb testing.TB, dir string) string {
 	tb.Helper()
 	source, shim := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")
-	if err := os.WriteFile(source, clockSource, 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, os.WriteFile(source, clockSource, 0o600))
 	cmd := exec.Command(compiler(tb), "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", shim, source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		tb.Fatalf("compiling the clock: %v\n%s", err, out)
@@ -70,13 +68,9 @@ func mapClock(tb testing.TB, path string) *clockPage {
 	tb.Helper()
 	size := int(unsafe.Sizeof(clockPage{}))
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	defer file.Close()
-	if err := file.Truncate(int64(size)); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, file.Truncate(int64(size)))
 	bytes, err := syscall.Mmap(int(file.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
 		tb.Fatalf("mapping %s: %v", path, err)

@@ -55,7 +55,6 @@ type fault struct {
 	ended chan struct{} // closed when another fault replaces it
 }
 
-// direction is the direction of data.
 type direction int
 
 const (

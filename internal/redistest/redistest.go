@@ -40,25 +40,30 @@ type Server struct {
 	exited      chan struct{}
 }
 
-// Servers returns the server programs to test: those listed in SLUICE_SERVERS, or else redis-server or valkey-server
-// from PATH. It fails the test if there is none or a listed one is missing.
+// Servers returns the server programs to test. It fails the test if there is none or a listed one is missing.
 func Servers(tb testing.TB) []string {
 	tb.Helper()
+	programs, err := Programs()
+	must(tb, err)
+	return programs
+}
+
+// Programs returns the server programs listed in SLUICE_SERVERS, or else redis-server or valkey-server from PATH.
+func Programs() ([]string, error) {
 	if listed := strings.Fields(os.Getenv(Environment)); len(listed) > 0 {
 		for _, path := range listed {
 			if _, err := exec.LookPath(path); err != nil {
-				tb.Fatalf("%s lists %s: %v", Environment, path, err)
+				return nil, fmt.Errorf("%s lists %s: %w", Environment, path, err)
 			}
 		}
-		return listed
+		return listed, nil
 	}
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
-			return []string{path}
+			return []string{path}, nil
 		}
 	}
-	tb.Fatalf("no redis-server or valkey-server on PATH, and %s is not set: run `make test`", Environment)
-	return nil
+	return nil, fmt.Errorf("no redis-server or valkey-server on PATH, and %s is not set: run `make test`", Environment)
 }
 
 // Start starts the first of Servers and waits until it answers. extraArgs are added to its command line
@@ -98,13 +103,27 @@ func launch(tb testing.TB, binary string, environment, extraArgs []string) *Serv
 }
 
 func start(tb testing.TB, binary string, environment, extraArgs []string) (*Server, error) {
-	addr, err := freeAddr()
-	if err != nil {
+	s := &Server{Binary: binary, Dir: tb.TempDir(), environment: environment, extraArgs: extraArgs}
+	tb.Cleanup(s.Kill)
+	return s, s.begin()
+}
+
+// Run starts a server for a program that is not a test, with this working directory. The caller must Kill it.
+func Run(binary, dir string) (*Server, error) {
+	s := &Server{Binary: binary, Dir: dir}
+	if err := s.begin(); err != nil {
+		s.Kill()
 		return nil, err
 	}
-	s := &Server{Addr: addr, Binary: binary, Dir: tb.TempDir(), environment: environment, extraArgs: extraArgs}
-	tb.Cleanup(s.Kill)
-	return s, s.run()
+	return s, nil
+}
+
+// begin runs the server on a free port.
+func (s *Server) begin() (err error) {
+	if s.Addr, err = freeAddr(); err != nil {
+		return err
+	}
+	return s.run()
 }
 
 // run starts the program and waits until it answers.

@@ -1,5 +1,5 @@
 // Package experiment compares limiters on a payment API that takes 5 calls a second. Many workers share that limit
-// through several limiters at the same time. A recorder, the same for all, notes every act.
+// through several limiters at the same time. Every act is recorded, in the same way for all.
 package experiment
 
 import (

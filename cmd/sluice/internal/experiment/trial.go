@@ -12,14 +12,26 @@ import (
 type trial struct {
 	Way
 	duration time.Duration
-	recorder Recorder
 	calls    *callCounter
 
 	mu      sync.Mutex
+	acts    []act
 	granted int
 	longest time.Duration // longest wait of a worker for a permit
 	first   time.Time     // earliest time for which a permit was granted
 	over    bool          // a permit was granted for a time after the end: none are left
+}
+
+// act is one payment: the time it was booked for by the server's clock, and the time it happened by our clock. The two
+// clocks are never compared.
+type act struct{ booked, real time.Time }
+
+// record notes an act that happens now. It does not look at the limit and is the same for every limiter.
+func (t *trial) record(booked time.Time) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.acts = append(t.acts, act{booked, now})
 }
 
 // work runs one worker: wait for a permit, act, repeat.
@@ -32,7 +44,7 @@ func (t *trial) work(ctx context.Context, join time.Duration) error {
 		if err != nil || due.IsZero() {
 			return err
 		}
-		t.recorder.Act(due)
+		t.record(due)
 		if !sleep(ctx, shortestPayment+rand.N(longestPayment-shortestPayment)) {
 			return nil
 		}
@@ -90,21 +102,20 @@ func (t *trial) noteWait(d time.Duration) {
 
 // result returns the result so far.
 func (t *trial) result() Result {
-	acts := t.recorder.Acts()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := Result{
 		Way: t.Way, Duration: t.duration, Granted: t.granted,
 		Calls: int(t.calls.decisions.Load()), LongestWait: t.longest,
 	}
-	if len(acts) == 0 {
+	if len(t.acts) == 0 {
 		return r
 	}
-	start := slices.MinFunc(acts, func(a, b Act) int { return a.Real.Compare(b.Real) }).Real
-	for _, act := range acts {
-		if booked := act.Booked.Sub(t.first); booked < t.duration {
+	start := slices.MinFunc(t.acts, func(a, b act) int { return a.real.Compare(b.real) }).real
+	for _, a := range t.acts {
+		if booked := a.booked.Sub(t.first); booked < t.duration {
 			r.Booked = append(r.Booked, booked)
-			r.Real = append(r.Real, act.Real.Sub(start))
+			r.Real = append(r.Real, a.real.Sub(start))
 		}
 	}
 	slices.Sort(r.Booked)

@@ -96,9 +96,9 @@ func parseBucket(packed []byte) (Bucket, bool) {
 }
 
 // bigEndian decodes an integer of up to seven bytes.
-func bigEndian(bytes []byte) (n int64) {
-	for _, b := range bytes {
-		n = n<<8 | int64(b)
+func bigEndian[T string | []byte](bytes T) (n int64) {
+	for i := range len(bytes) {
+		n = n<<8 | int64(bytes[i])
 	}
 	return n
 }

@@ -44,14 +44,10 @@ func (p *listProbe) read(s *Summary) bool {
 		return false
 	}
 	s.Permits = p.length.Val()
-	var errs [2]error
-	s.Oldest, errs[0] = parseTime(p.first.Val())
-	s.Newest, errs[1] = parseTime(p.final.Val())
-	for i, err := range errs {
-		if err != nil {
-			s.damaged("the %s entry %v", [...]string{"first", "last"}[i], err)
-		}
-	}
+	var errFirst, errFinal error
+	s.Oldest, errFirst = parseTime(p.first.Val())
+	s.Newest, errFinal = parseTime(p.final.Val())
+	s.damagedEnds("entry", errFirst, errFinal)
 	return false
 }
 

@@ -9,9 +9,9 @@ import (
 
 // Ring is the header of a slice_ring.
 type Ring struct {
-	Slice int64 // length of a slice in microseconds
-	Size  int64 // slices
-	Last  int64 // number of the last slice: its start / Slice
+	Slice int64 `json:"slice"` // length of a slice in microseconds
+	Size  int64 `json:"size"`  // slices
+	Last  int64 `json:"-"`     // number of the last slice: its start / Slice
 	total int64 // permits granted so far, modulo 2^44
 }
 
@@ -22,16 +22,8 @@ const (
 	maxSlices  = 10000
 )
 
-// sixBytes decodes a big-endian integer of six bytes.
-func sixBytes(text string) (n int64) {
-	for i := range 6 {
-		n = n<<8 | int64(text[i])
-	}
-	return n
-}
-
 // cellTotal decodes the total of a cell: its upper 44 bits. The lower 12 name the next slice with permits.
-func cellTotal(cell string) int64 { return sixBytes(cell) >> 4 }
+func cellTotal(cell string) int64 { return bigEndian(cell[:6]) >> 4 }
 
 // parseRing decodes the header: slice, size, last slice, total.
 func parseRing(header string) (*Ring, error) {
@@ -39,10 +31,10 @@ func parseRing(header string) (*Ring, error) {
 		return nil, fmt.Errorf("it holds %d bytes, want %d and a ring", len(header), ringHeader)
 	}
 	r := &Ring{
-		Slice: sixBytes(header),
-		Size:  sixBytes(header[6:]),
-		Last:  sixBytes(header[12:]),
-		total: sixBytes(header[18:]),
+		Slice: bigEndian(header[:6]),
+		Size:  bigEndian(header[6:12]),
+		Last:  bigEndian(header[12:18]),
+		total: bigEndian(header[18:24]),
 	}
 	if r.Slice < 1000 || r.Slice > 86_400_000_000 || r.Size < 1 || r.Size > maxSlices || r.Last > maxTime/r.Slice {
 		return nil, fmt.Errorf("it holds %d slices of %d us up to slice %d, want up to %d slices",

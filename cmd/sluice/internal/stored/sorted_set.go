@@ -33,14 +33,10 @@ func (p *zsetProbe) read(s *Summary) bool {
 		return false
 	}
 	s.Exists, s.Entries, s.Permits = true, p.size.Val(), p.size.Val()
-	var errs [2]error
-	s.Oldest, errs[0] = scoreMoment(p.first.Val()[0].Score)
-	s.Newest, errs[1] = scoreMoment(p.final.Val()[0].Score)
-	for i, err := range errs {
-		if err != nil {
-			s.damaged("the %s member %v", [...]string{"first", "last"}[i], err)
-		}
-	}
+	var errFirst, errFinal error
+	s.Oldest, errFirst = scoreMoment(p.first.Val()[0].Score)
+	s.Newest, errFinal = scoreMoment(p.final.Val()[0].Score)
+	s.damagedEnds("member", errFirst, errFinal)
 	return false
 }
 

@@ -112,8 +112,8 @@ func Exec(ctx context.Context, pipe redis.Pipeliner) error {
 
 // IsReply reports whether err is an error reply of a server.
 func IsReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
 }
 
 // failed records the first error reply among the commands and reports whether there is one. WRONGTYPE counts as damage,
@@ -137,6 +137,16 @@ func (s *Summary) failed(commands ...redis.Cmder) bool {
 
 func (s *Summary) damaged(format string, args ...any) {
 	s.Damage = fmt.Sprintf(format, args...)
+}
+
+// damagedEnds records what is wrong with the first or the last entry.
+func (s *Summary) damagedEnds(entry string, first, last error) {
+	if first != nil {
+		s.damaged("the first %s %v", entry, first)
+	}
+	if last != nil {
+		s.damaged("the last %s %v", entry, last)
+	}
 }
 
 // one is a probe with one round.

@@ -36,15 +36,10 @@ func (p *grantsProbe) read(s *Summary) bool {
 	if !p.found(s) {
 		return false
 	}
-	first, err := parseGrant(p.first.Val())
-	if err != nil {
-		s.damaged("the first entry %v", err)
-	}
-	final, err := parseGrant(p.final.Val())
-	if err != nil {
-		s.damaged("the last entry %v", err)
-	}
+	first, errFirst := parseGrant(p.first.Val())
+	final, errFinal := parseGrant(p.final.Val())
 	s.Oldest, s.Newest = first.at, final.at
+	s.damagedEnds("entry", errFirst, errFinal)
 	switch {
 	case s.Damage != "":
 	case final.after < first.before:
@@ -102,8 +97,9 @@ func totalBefore(reply *redis.StringCmd, fallback int64) (int64, error) {
 
 // Config is the rate that a token_bucket stores.
 type Config struct {
-	Rate, Interval int64 // permits, and microseconds until one comes back
-	PerClient      bool  // each client has the rate to itself
+	Rate      int64 `json:"rate"`       // permits
+	Interval  int64 `json:"interval"`   // microseconds until one comes back
+	PerClient bool  `json:"per_client"` // each client has the rate to itself
 }
 
 // configProbe reads the config of a token_bucket.
