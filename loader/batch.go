@@ -147,21 +147,14 @@ func (e *entry) result() *Result {
 
 // coreOf returns the core of a limiter of this Loader.
 func (b *Batch) coreOf(limiter Limiter) (core, error) {
-	var c core
-	switch l := limiter.(type) {
-	case ListLog:
-		c = l.core
-	case ZSetLog:
-		c = l.core
-	case GCRA:
-		c = l.core
-	case TokenBucket:
-		c = l.core
-	case SliceRing:
-		c = l.core
-	case *Leased:
+	if _, leased := limiter.(*Leased); leased {
 		return core{}, &ArgumentError{Argument: "limiter", Want: "its SliceRing, not a Leased"}
 	}
+	made, ok := limiter.(interface{ itself() core })
+	if !ok {
+		return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Loader of the batch made"}
+	}
+	c := made.itself()
 	if c.settings == nil || c.limits != b.limits {
 		return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Loader of the batch made"}
 	}

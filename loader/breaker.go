@@ -44,7 +44,6 @@ func Breaker(failures int, pause time.Duration) Option {
 		b.settings = gobreaker.Settings{
 			Timeout:       pause,
 			ReadyToTrip:   func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= failures },
-			IsSuccessful:  isAnswer,
 			OnStateChange: b.changed,
 			IsExcluded:    func(err error) bool { return errors.Is(err, context.Canceled) || err == errNoOutcome },
 		}
@@ -53,7 +52,32 @@ func Breaker(failures int, pause time.Duration) Option {
 }
 
 // breaker is the breaker of one node. A two-step breaker does not use its type parameter.
-type breaker = gobreaker.TwoStepCircuitBreaker[struct{}]
+type breaker struct {
+	*gobreaker.TwoStepCircuitBreaker[struct{}]
+	failure atomic.Pointer[error] // the last one
+}
+
+// newBreaker makes a closed breaker.
+func newBreaker(settings gobreaker.Settings) *breaker {
+	b := &breaker{}
+	settings.IsSuccessful = func(err error) bool {
+		if isAnswer(err) {
+			return true
+		}
+		b.failure.Store(&err)
+		return false
+	}
+	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](settings)
+	return b
+}
+
+// lastFailure returns why calls failed: an operator sees a refused connection, not only that the breaker is open.
+func (b *breaker) lastFailure() error {
+	if err := b.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 // breakers holds the breaker of each node of a client.
 type breakers struct {
@@ -87,10 +111,11 @@ func (c *call) admit(ctx context.Context) (report func(error), err error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err = b.of(node).Allow()
+	of := b.of(node)
+	report, err = of.Allow()
 	b.logChanges()
 	if err != nil {
-		return nil, ErrBreakerOpen
+		return nil, fmt.Errorf("%w: the last failure: %v", ErrBreakerOpen, of.lastFailure())
 	}
 	return report, nil
 }
@@ -114,7 +139,7 @@ func (b *breakers) of(node *redis.Client) *breaker {
 	if b.nodes[addr] == nil {
 		settings := b.settings
 		settings.Name = cmp.Or(addr, addrOf(b.limits.rdb))
-		b.nodes[addr] = gobreaker.NewTwoStepCircuitBreaker[struct{}](settings)
+		b.nodes[addr] = newBreaker(settings)
 	}
 	return b.nodes[addr]
 }
@@ -139,10 +164,22 @@ func (b *breakers) logChanges() {
 	b.unlogged.Store(false)
 	b.changeMu.Unlock()
 	for _, c := range changes {
-		level := slog.LevelInfo
+		level, attrs := slog.LevelInfo, []slog.Attr{slog.String("node", c.node)}
 		if c.to == gobreaker.StateOpen {
-			level = slog.LevelWarn
+			level, attrs = slog.LevelWarn, append(attrs, slog.Any("error", b.failureOf(c.node)))
 		}
-		b.limits.eventLog.log(context.Background(), level, "breaker "+c.to.String(), c.node, slog.String("node", c.node))
+		b.limits.eventLog.log(context.Background(), level, "breaker "+c.to.String(), c.node, attrs...)
 	}
+}
+
+// failureOf is the last failure of the breaker with a name.
+func (b *breakers) failureOf(name string) error {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, node := range b.nodes {
+		if node.Name() == name {
+			return node.lastFailure()
+		}
+	}
+	return nil
 }

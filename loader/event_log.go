@@ -16,7 +16,7 @@ import (
 //	INFO   script loaded         script, sha1, node: the server did not have the script
 //	WARN   outcome unknown       script, error: a decision was sent and no reply came
 //	WARN   decision given up     script, error: there is no decision, and retries did not help
-//	WARN   breaker open          node: it does not answer, so no calls are sent for a while
+//	WARN   breaker open          node, error: it does not answer, so no calls are sent for a while
 //	INFO   breaker half-open     node: one call is sent to find out; INFO "breaker closed" if it is answered
 //	ERROR  panic given up        panic, stack: a hook, an observer or a handler panicked, and its caller had left already
 //

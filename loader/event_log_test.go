@@ -3,6 +3,7 @@ package loader_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"regexp"
 	"strings"
@@ -163,7 +164,11 @@ func TestLogOfBreaker(t *testing.T) {
 		allow := func() { _ = second(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s")) }
 		allow()
 		allow()
-		logged(t, lines, `level=WARN msg="breaker open" node=nowhere:0`)
+		logged(t, lines, `level=WARN msg="breaker open" node=nowhere:0 error=LOADING`)
+		_, err := limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s")
+		if want := "breaker is open: the last failure: LOADING"; !errors.Is(err, loader.ErrBreakerOpen) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 		answer = serverError("WRONGTYPE log") // it answers
 		time.Sleep(2 * time.Minute)
 		allow()

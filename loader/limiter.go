@@ -75,6 +75,9 @@ type core struct {
 	idErr    error // what is wrong with the id
 }
 
+// itself is how a Batch finds what a limiter is made of.
+func (c core) itself() core { return c }
+
 // Allow asks for one permit now. Use it to refuse what is over the limit: in a handler, say. Cost: one round trip.
 func (c core) Allow(ctx context.Context, subject string) (Decision, error) {
 	return c.decide(ctx, subject, question{method: "Allow", permits: 1, id: c.callID()})
