@@ -50,7 +50,7 @@ func sentBy(tb testing.TB, addr string, maker int) (sum string, keys []string, a
 			words = cmd.Args()
 		}
 	}})
-	must(tb, second(makers[maker].make(loader.New(rdb), loader.PerSecond(5000)).Allow(context.Background(), "s")))
+	must(tb, errOf(makers[maker].make(loader.New(rdb), loader.PerSecond(5000)).Allow(context.Background(), "s")))
 	count, err := strconv.Atoi(fmt.Sprint(words[2]))
 	must(tb, err)
 	for _, key := range words[3 : 3+count] {

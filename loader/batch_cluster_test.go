@@ -17,8 +17,7 @@ import (
 // TestClusterTogether is of what reaches several nodes at once: batches, and shared round trips.
 func TestClusterTogether(t *testing.T) {
 	nodes, addrs := newCluster(t)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := clusterClient(t, addrs)
 	flush := func() {
 		for _, node := range nodes {
 			must(t, node.ScriptFlush(background).Err())
@@ -39,9 +38,7 @@ func TestClusterTogether(t *testing.T) {
 				}
 			}
 		}
-		results, err := batch.Do(background)
-		must(t, err)
-		entriesGranted(t, results, want...)
+		wantBatch(t, batch, want...)
 	})
 	t.Run("a batch loads only where it is missing", func(t *testing.T) {
 		flush()
@@ -52,9 +49,7 @@ func TestClusterTogether(t *testing.T) {
 			subject, _ := subjectOn(t, nodes, n, "some")
 			batch.Allow(limits.ListLog("some", loader.PerMinute(2)), subject)
 		}
-		results, err := batch.Do(background)
-		must(t, err)
-		entriesGranted(t, results, 1, 1)
+		wantBatch(t, batch, 1, 1)
 		if loaded(t, nodes[2], sluice.ListLogV1) {
 			t.Error("a node was loaded that was not asked")
 		}
@@ -94,9 +89,7 @@ func TestClusterTogether(t *testing.T) {
 		for range 3 {
 			batch.Allow(limits.ListLog("asked", loader.PerMinute(2)), subject)
 		}
-		results, err := batch.Do(background)
-		must(t, err)
-		entriesGranted(t, results, 1, 1, 0)
+		wantBatch(t, batch, 1, 1, 0)
 		if nodes[1].DBSize(background).Val() == 0 {
 			t.Error("it was not decided on the importing node")
 		}
@@ -159,8 +152,7 @@ func TestClusterTogether(t *testing.T) {
 		}
 		_, err := batch.Do(background)
 		must(t, err)
-		d, err := gcra.Allow(background, "1")
-		granted(t, d, err)
+		wantGrant(t, gcra, "1", 1)
 		for _, node := range nodes {
 			if denied := node.Do(background, "acl", "log").Val().([]any); len(denied) > 0 {
 				t.Errorf("%s refused %v", node.Options().Addr, denied)
@@ -186,9 +178,7 @@ func TestRingTogether(t *testing.T) {
 			want = append(want, grant)
 		}
 	}
-	results, err := batch.Do(background)
-	must(t, err)
-	entriesGranted(t, results, want...)
+	wantBatch(t, batch, want...)
 
 	for _, server := range servers {
 		must(t, server.ScriptFlush(background).Err())

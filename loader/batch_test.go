@@ -35,6 +35,15 @@ func entriesGranted(t *testing.T, results []*loader.Result, want ...int) {
 	}
 }
 
+// wantBatch sends a batch, and wants these of its entries to be granted, as 1, and the others denied, as 0.
+func wantBatch(t *testing.T, batch *loader.Batch, want ...int) []*loader.Result {
+	t.Helper()
+	results, err := batch.Do(background)
+	must(t, err)
+	entriesGranted(t, results, want...)
+	return results
+}
+
 // TestBatchDecidesAsSingleCalls runs the same calls one by one and in a batch, on a clock that stands still.
 func TestBatchDecidesAsSingleCalls(t *testing.T) {
 	_, rdb := fake(t)
@@ -127,9 +136,7 @@ func TestBatchKeepsEntriesApart(t *testing.T) {
 		entriesGranted(t, []*loader.Result{results[0], results[12], results[13], results[14]}, 1, 1, 0, 0)
 
 		batch.Allow(log, "again")
-		results, err = batch.Do(background)
-		must(t, err)
-		entriesGranted(t, results, 1)
+		wantBatch(t, batch, 1)
 	})
 }
 
@@ -179,9 +186,7 @@ func TestBatchHeals(t *testing.T) {
 				batch.Allow(zset, subject)
 			}
 		}
-		results, err := batch.Do(background)
-		must(t, err)
-		entriesGranted(t, results, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0)
+		wantBatch(t, batch, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0)
 		again := strings.TrimSpace(strings.Repeat("sluice:x:{a}:ll1 sluice:x:{a}:zl1 sluice:x:{b}:ll1 sluice:x:{b}:zl1 ", 3))
 		if len(trips) != 2 || trips[1] != again || loads.Load() != 2 {
 			t.Errorf("%d loads, pipelines:\n%s", loads.Load(), strings.Join(trips, "\n"))
@@ -207,9 +212,7 @@ func TestBatchFlushInBetween(t *testing.T) {
 		flushes = n
 		batch.Allow(limiter, "s")
 		batch.Allow(limiter, "s")
-		results, err := batch.Do(background)
-		must(t, err)
-		entriesGranted(t, results, 1, 1)
+		wantBatch(t, batch, 1, 1)
 	}
 	flushes = 1000
 	batch.Allow(limiter, "s")
@@ -348,8 +351,7 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 func TestBatchLostReplies(t *testing.T) {
 	p, rdb, direct := lossy(t)
 	limits := loader.New(rdb)
-	ctx, cancel := context.WithTimeout(background, time.Hour)
-	defer cancel()
+	ctx := within(t, time.Hour)
 	losses := append(losses[:len(losses):len(losses)], struct {
 		name    string
 		fault   fault
@@ -450,9 +452,7 @@ func TestBatchDeadlineIsKept(t *testing.T) {
 }
 
 func TestBatchNoServer(t *testing.T) {
-	opt := options("127.0.0.1:1")
-	opt.DialerRetries, opt.MaxRetries = 1, -1
-	limits := loader.New(clientOf(t, opt))
+	limits := loader.New(unreachable(t))
 	batch := limits.Batch()
 	batch.Allow(limits.ListLog("x", loader.PerMinute(5)), "s")
 	batch.Allow(limits.ListLog("x", loader.PerMinute(5)), "s")
@@ -467,11 +467,9 @@ func TestBatchRemembersDenials(t *testing.T) {
 	limits := loader.New(rdb)
 	log := limits.ListLog("x", loader.PerMinute(1), loader.RememberDenials(10))
 	for _, subject := range []string{"a", "b"} {
-		d, err := log.Allow(background, subject)
-		granted(t, d, err)
+		wantGrant(t, log, subject, 1)
 	}
-	d, err := log.Allow(background, "a")
-	denied(t, d, err)
+	d := wantDenial(t, log, "a", 1)
 	var sent atomic.Int64
 	rdb.AddHook(hook{
 		before: func(cmd redis.Cmder) {
@@ -486,17 +484,14 @@ func TestBatchRemembersDenials(t *testing.T) {
 	batch.Allow(log, "a")
 	batch.Allow(log, "b")
 	batch.Peek(log, "a")
-	results, err := batch.Do(background)
-	must(t, err)
-	entriesGranted(t, results, 0, 0, 0)
+	results := wantBatch(t, batch, 0, 0, 0)
 	if n := sent.Swap(0); n != 2 {
 		t.Errorf("%d calls, want those of b and of the look", n)
 	}
 	if got := results[0].Wait; got <= 0 || got > d.Wait {
 		t.Errorf("remembered, it has to wait %v, was %v", got, d.Wait)
 	}
-	d, err = log.Allow(background, "b")
-	denied(t, d, err)
+	d = wantDenial(t, log, "b", 1)
 	if n := sent.Load(); n != 0 {
 		t.Errorf("%d calls for what the batch was denied", n)
 	}
@@ -526,14 +521,12 @@ func TestBatchReserves(t *testing.T) {
 	must(t, now.Reservation.Cancel(background)) // its moment has come: nothing
 	must(t, log.WithID("a").Cancel(background, "s", 1))
 	batch.Reserve(log, "s")
-	results, err := batch.Do(background)
-	must(t, err)
-	entriesGranted(t, results, 1)
+	wantBatch(t, batch, 1)
 
 	ahead := limits.ListLog("ahead", loader.PerSecond(1))
 	batch.Reserve(ahead, "s")
 	batch.Reserve(ahead, "s")
-	results, err = batch.Do(background)
+	results, err := batch.Do(background)
 	must(t, err)
 	if d := results[1].Reservation.Delay(); d <= 0 || d > time.Second || results[1].Wait != time.Second {
 		t.Errorf("a delay of %v, a wait of %v", d, results[1].Wait)
@@ -544,12 +537,11 @@ func TestBatchReserves(t *testing.T) {
 func TestBatchNamesTheCure(t *testing.T) {
 	limits := loader.New(nobody(t))
 	ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(10)}, loader.LeaseAge(time.Second))
-	leased, err := ring.Leased(loader.LeaseOptions{Block: 5})
-	must(t, err)
+	leased := lease(t, ring, loader.LeaseOptions{Block: 5})
 	defer func() { _ = leased.Close(background) }()
 	batch := limits.Batch()
 	result := batch.Allow(leased, "s")
-	_, err = batch.Do(background)
+	_, err := batch.Do(background)
 	if e := as[*loader.ArgumentError](t, result.Err); err == nil || !strings.Contains(e.Want, "SliceRing") {
 		t.Error(err)
 	}

@@ -25,8 +25,8 @@ func BenchmarkAllow(b *testing.B) {
 			limiter := m.make(limits, loader.PerSecond(5000))
 			sum, keys, args := sentBy(b, rdb.Options().Addr, i)
 			bare := func() error { return rdb.EvalSha(background, sum, keys, args...).Err() }
-			allow := func() error { return second(limiter.Allow(background, "s")) }
-			bounded := func() error { return second(limiter.Allow(deadline, "s")) }
+			allow := func() error { return errOf(limiter.Allow(background, "s")) }
+			bounded := func() error { return errOf(limiter.Allow(deadline, "s")) }
 
 			var took [3][]effort
 			for b.Loop() {
@@ -66,7 +66,7 @@ func BenchmarkNobodyListens(b *testing.B) {
 			opt.DialerRetries = dials
 			limiter := loader.New(clientOf(b, opt)).ListLog("x", loader.PerHour(1))
 			for b.Loop() {
-				if second(limiter.Allow(background, "s")) == nil {
+				if errOf(limiter.Allow(background, "s")) == nil {
 					b.Fatal("somebody listens")
 				}
 			}

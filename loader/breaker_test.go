@@ -111,8 +111,7 @@ func TestBreakerTriesOnce(t *testing.T) {
 		})
 		limits := loader.New(rdb, loader.Breaker(1, time.Minute), loader.Timeout(never))
 		limiter := limits.ListLog("x", loader.PerHour(5), loader.FailOpen())
-		d, err := limiter.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, limiter, "s", 1)
 		time.Sleep(2 * time.Minute)
 		var all sync.WaitGroup
 		for range 10 {
@@ -223,14 +222,12 @@ func wantNodesApart(t *testing.T, rdb redis.UniversalClient, node *redis.Client,
 			limits := loader.New(rdb, append(way.opts, loader.Breaker(1, patient))...)
 			limiter := limits.ListLog("x", loader.PerHour(100))
 			for _, subject := range subjects {
-				d, err := limiter.Allow(background, subject)
-				granted(t, d, err)
+				wantGrant(t, limiter, subject, 1)
 			}
 			must(t, syscall.Kill(pid, syscall.SIGSTOP))
 			defer func() { must(t, syscall.Kill(pid, syscall.SIGCONT)) }()
 
-			ctx, cancel := context.WithTimeout(background, soon)
-			defer cancel()
+			ctx := within(t, soon)
 			if _, err := limiter.Allow(ctx, subjects[0]); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the node that is stopped: %v", err)
 			}
@@ -262,8 +259,7 @@ func TestBreakerSparesTheServer(t *testing.T) {
 	end := always(fault{dropRequest: true})(t, tr)
 	limiter := loader.New(tr.rdb, loader.Breaker(5, patient)).ListLog("x", loader.PerHour(5), loader.FailOpen())
 	for range 100 {
-		d, err := limiter.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, limiter, "s", 1)
 	}
 	end()
 	if seen := tr.proxy.seen.Load(); seen != 5 {
@@ -281,11 +277,11 @@ func TestOptionArguments(t *testing.T) {
 		batch := limits.Batch()
 		batch.Allow(limiter, "s")
 		calls := map[string]error{
-			"Allow":    second(limiter.Allow(background, "s")),
-			"Batch":    second(batch.Do(background)),
+			"Allow":    errOf(limiter.Allow(background, "s")),
+			"Batch":    errOf(batch.Do(background)),
 			"SetLimit": limiter.SetLimit(background, "s", loader.PerHour(1)),
-			"Call":     second(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
-			"typed": second(bindings.GCRAV1(background, limits, bindings.GCRAV1Args{
+			"Call":     errOf(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
+			"typed": errOf(bindings.GCRAV1(background, limits, bindings.GCRAV1Args{
 				Bucket: "b", Limit: 1, Window: time.Second, Burst: 1, Permits: 1,
 			})),
 		}
@@ -306,7 +302,7 @@ func BenchmarkBreaker(b *testing.B) {
 	must(b, with.Preload(background))
 	allow := func(limits *loader.Loader) func() error {
 		limiter := limits.GCRA("x", loader.PerSecond(5000))
-		return func() error { return second(limiter.Allow(background, "s")) }
+		return func() error { return errOf(limiter.Allow(background, "s")) }
 	}
 	calls := []func() error{allow(without), allow(with)}
 	var took [2][]effort

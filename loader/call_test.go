@@ -26,12 +26,10 @@ func TestScriptsLoadThemselves(t *testing.T) {
 			limiter := makers[i].make(loader.New(rdb), loader.PerMinute(3))
 			for range 3 {
 				must(t, rdb.ScriptFlush(background).Err())
-				d, err := limiter.Allow(background, "s")
-				granted(t, d, err)
+				wantGrant(t, limiter, "s", 1)
 			}
 			must(t, rdb.ScriptFlush(background).Err())
-			d, err := limiter.Allow(background, "s")
-			denied(t, d, err)
+			wantDenial(t, limiter, "s", 1)
 		})
 	})
 }
@@ -50,8 +48,7 @@ func TestFlushInBetween(t *testing.T) {
 	limiter := loader.New(rdb).ListLog("x", loader.PerMinute(1000))
 	for n := range 8 {
 		flushes = n
-		d, err := limiter.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, limiter, "s", 1)
 	}
 	flushes = 1000
 	_, err := limiter.Allow(background, "s")
@@ -108,8 +105,7 @@ func TestPreloadedOnly(t *testing.T) {
 			t.Fatal("it was loaded")
 		}
 		must(t, limits.Preload(background))
-		d, err := limiter.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, limiter, "s", 1)
 	})
 }
 
@@ -136,8 +132,7 @@ func TestScriptIsRefused(t *testing.T) {
 	inner := []any{"+time", "+get", "+set", "+evalsha"}
 
 	rdb := restricted(t, admin, append(inner, "+eval")...)
-	d, err := loader.New(rdb).GCRA("x", loader.PerMinute(1)).Allow(background, "s")
-	granted(t, d, err)
+	wantGrant(t, loader.New(rdb).GCRA("x", loader.PerMinute(1)), "s", 1)
 	if !loaded(t, admin, sluice.GCRAV1) {
 		t.Error("EVAL has not left the script behind")
 	}
@@ -145,20 +140,18 @@ func TestScriptIsRefused(t *testing.T) {
 	must(t, admin.ScriptFlush(background).Err())
 	rdb = restricted(t, admin, inner...)
 	limits := loader.New(rdb)
-	_, err = limits.GCRA("x", loader.PerMinute(1)).Allow(background, "s2")
+	_, err := limits.GCRA("x", loader.PerMinute(1)).Allow(background, "s2")
 	if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("neither SCRIPT nor EVAL: %v", err)
 	}
 
 	must(t, loader.New(admin).Preload(background))
-	d, err = limits.GCRA("x", loader.PerMinute(1)).Allow(background, "s2")
-	granted(t, d, err)
+	wantGrant(t, limits.GCRA("x", loader.PerMinute(1)), "s2", 1)
 }
 
 func TestScriptIsUnknown(t *testing.T) {
 	rdb := client(t, redistest.Start(t, "--rename-command", "SCRIPT", "").Addr)
-	d, err := loader.New(rdb).GCRA("x", loader.PerMinute(1)).Allow(background, "s")
-	granted(t, d, err)
+	wantGrant(t, loader.New(rdb).GCRA("x", loader.PerMinute(1)), "s", 1)
 }
 
 // serverError is what a server answered.
@@ -266,7 +259,7 @@ func TestTypedErrors(t *testing.T) {
 			text := "Operation against a key holding the wrong kind of value"
 
 			must(t, rdb.SAdd(background, key, "x").Err())
-			for _, err := range []error{second(limiter.Allow(background, "s")), second(limiter.Peek(background, "s")), limiter.Wait(background, "s")} {
+			for _, err := range []error{errOf(limiter.Allow(background, "s")), errOf(limiter.Peek(background, "s")), limiter.Wait(background, "s")} {
 				e := as[*loader.StateError](t, err)
 				want := &loader.StateError{Script: m.script, Keys: []string{key}, Code: "WRONGTYPE", Text: text}
 				if m.name == "TokenBucket" {
@@ -286,13 +279,13 @@ func TestTypedErrors(t *testing.T) {
 				"SliceRing":   func() error { return rdb.Set(background, key, "x", 0).Err() },
 			}
 			must(t, damage[m.name]())
-			e := as[*loader.StateError](t, second(limiter.Allow(background, "s")))
+			e := as[*loader.StateError](t, errOf(limiter.Allow(background, "s")))
 			if e.Code != "BADSTATE" || !strings.Contains(e.Error(), key) {
 				t.Error(e)
 			}
 			must(t, rdb.Del(background, key).Err())
 
-			a := as[*loader.ArgumentError](t, second(m.make(limits, permits(1, 1000*day)).Allow(background, "s")))
+			a := as[*loader.ArgumentError](t, errOf(m.make(limits, permits(1, 1000*day)).Allow(background, "s")))
 			if a.Script != "" || a.Limiter != "test" || a.Argument != "window" || a.Value != "24000h0m0s" {
 				t.Errorf("%+v", a)
 			}
@@ -343,8 +336,7 @@ func TestReplica(t *testing.T) {
 			promote()
 		}
 	}})
-	d, err := limiter.Allow(background, "s")
-	granted(t, d, err)
+	d := wantGrant(t, limiter, "s", 1)
 	if d.Remaining != 4 {
 		t.Errorf("%d remain, want 4", d.Remaining)
 	}
@@ -372,8 +364,7 @@ func TestRefusalsAreRetried(t *testing.T) {
 			log := limits.ListLog("x", loader.PerMinute(5))
 			refusal := fault{answer: text + "\r\n"}
 			p.next(refusal, refusal)
-			d, err := log.Allow(background, code)
-			granted(t, d, err)
+			d := wantGrant(t, log, code, 1)
 			if d.Remaining != 4 {
 				t.Errorf("%d remain, want 4", d.Remaining)
 			}
@@ -382,7 +373,7 @@ func TestRefusalsAreRetried(t *testing.T) {
 			if code == "TRYAGAIN" {
 				want = 13
 			}
-			_, err = log.Allow(background, code)
+			_, err := log.Allow(background, code)
 			if err == nil || !strings.Contains(err.Error(), text[1:]) || errors.Is(err, loader.ErrOutcomeUnknown) {
 				t.Errorf("refused for ever: %v", err)
 			}
@@ -390,8 +381,7 @@ func TestRefusalsAreRetried(t *testing.T) {
 				t.Errorf("refused for ever: %d attempts, want %d", n, want)
 			}
 			p.next(refusal)
-			ctx, cancel := context.WithTimeout(background, time.Hour)
-			defer cancel()
+			ctx := within(t, time.Hour)
 			d, err = log.Allow(ctx, code)
 			granted(t, d, err)
 		})
@@ -409,9 +399,7 @@ func TestRefusalsAreRetried(t *testing.T) {
 }
 
 func TestNoServer(t *testing.T) {
-	opt := options("127.0.0.1:1")
-	opt.DialerRetries, opt.MaxRetries = 1, -1
-	rdb := clientOf(t, opt)
+	rdb := unreachable(t)
 	limits := loader.New(rdb)
 	_, err := limits.ListLog("x", loader.PerMinute(5)).Allow(background, "s")
 	if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
@@ -456,9 +444,7 @@ func TestConnectionLostBeforeSending(t *testing.T) {
 
 // TestHooksThatLog read the arguments before they are sent: what cannot have been sent is still known.
 func TestHooksThatLog(t *testing.T) {
-	opt := options("127.0.0.1:1")
-	opt.DialerRetries, opt.MaxRetries = 1, -1
-	rdb := clientOf(t, opt)
+	rdb := unreachable(t)
 	rdb.AddHook(hook{before: func(cmd redis.Cmder) { _ = cmd.Args(); _ = cmd.String() }})
 	_, err := loader.New(rdb).ListLog("x", loader.PerMinute(5)).Allow(background, "s")
 	if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
@@ -490,7 +476,7 @@ func TestPoolIsExhausted(t *testing.T) {
 	p.next(fault{silence: true})
 	ctx, cancel := context.WithCancel(background)
 	stuck := make(chan error)
-	go func() { stuck <- second(log.Allow(ctx, "a")) }()
+	go func() { stuck <- errOf(log.Allow(ctx, "a")) }()
 	for p.seen.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -540,10 +526,7 @@ func TestReadReplicasRefused(t *testing.T) {
 		must(t, admin.ScriptFlush(background).Err())
 		rules = append(rules, more...)
 		log := loader.New(restricted(t, admin, rules...), loader.ReadReplicas()).ListLog("x", loader.PerMinute(5))
-		d, err := log.Peek(background, "s")
-		if err != nil || d.Remaining != 5 {
-			t.Errorf("%+v, %v", d, err)
-		}
+		wantRemaining(t, log, "s", 5)
 	}
 }
 
@@ -554,8 +537,7 @@ func TestConcurrentCallers(t *testing.T) {
 		limiter := makers[i].make(loader.New(rdb), loader.PerHour(50))
 		var wg sync.WaitGroup
 		var grants atomic.Int64
-		ctx, cancel := context.WithTimeout(background, time.Minute)
-		defer cancel()
+		ctx := within(t, time.Minute)
 		for range 8 {
 			wg.Go(func() {
 				for range 10 {

@@ -73,8 +73,7 @@ func subjectOn(t *testing.T, nodes []*redis.Client, node int, limiter string) (s
 
 func TestCluster(t *testing.T) {
 	nodes, addrs := newCluster(t)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := clusterClient(t, addrs)
 	limits := loader.New(rdb)
 
 	t.Run("Preload", func(t *testing.T) { testPreload(t, limits, nodes) })
@@ -85,16 +84,13 @@ func TestCluster(t *testing.T) {
 				limiter := makers[i].make(limits, loader.PerMinute(2))
 				subject, _ := subjectOn(t, nodes, n, makers[i].name)
 				must(t, node.ScriptFlush(background).Err())
-				d, err := limiter.AllowN(background, subject, 2)
-				granted(t, d, err)
-				d, err = limiter.Allow(background, subject)
-				denied(t, d, err)
+				wantGrant(t, limiter, subject, 2)
+				wantDenial(t, limiter, subject, 1)
 				if keys := node.Keys(background, "*{"+subject+"}*").Val(); len(keys) == 0 {
 					t.Errorf("no key of %s on node %d", subject, n)
 				}
 				must(t, limiter.Reset(background, subject))
-				d, err = limiter.Allow(background, subject)
-				granted(t, d, err)
+				wantGrant(t, limiter, subject, 1)
 			}
 		})
 	})
@@ -104,8 +100,7 @@ func TestCluster(t *testing.T) {
 			must(t, node.ScriptFlush(background).Err())
 		}
 		subject, _ := subjectOn(t, nodes, 1, "one")
-		d, err := limits.GCRA("one", loader.PerMinute(2)).Allow(background, subject)
-		granted(t, d, err)
+		wantGrant(t, limits.GCRA("one", loader.PerMinute(2)), subject, 1)
 		for n, node := range nodes {
 			if loaded(t, node, sluice.GCRAV1) != (n == 1) {
 				t.Errorf("node %d: loaded is %v", n, n != 1)
@@ -126,11 +121,9 @@ func TestCluster(t *testing.T) {
 		logger, lines := newLog()
 		log := loader.New(rdb, loader.Logger(logger)).ListLog("ask", loader.PerMinute(2))
 		for range 2 {
-			d, err := log.Allow(background, subject)
-			granted(t, d, err)
+			wantGrant(t, log, subject, 1)
 		}
-		d, err := log.Allow(background, subject)
-		denied(t, d, err)
+		wantDenial(t, log, subject, 1)
 		if !loaded(t, nodes[1], sluice.ListLogV1) {
 			t.Error("it was not decided on the importing node")
 		}
@@ -146,11 +139,9 @@ func TestCluster(t *testing.T) {
 		must(t, nodes[1].ScriptFlush(background).Err())
 		log := limits.ListLog("moved", loader.PerMinute(2))
 		for range 2 {
-			d, err := log.Allow(background, subject)
-			granted(t, d, err)
+			wantGrant(t, log, subject, 1)
 		}
-		d, err := log.Allow(background, subject)
-		denied(t, d, err)
+		wantDenial(t, log, subject, 1)
 		if n := nodes[1].Keys(background, "*{"+subject+"}*").Val(); len(n) != 1 {
 			t.Errorf("the new node holds %q", n)
 		}
@@ -163,8 +154,7 @@ func TestCluster(t *testing.T) {
 		limits := loader.New(rdb, loader.ReadReplicas())
 		log := limits.ListLog("look", loader.PerMinute(2))
 		subject, _ := subjectOn(t, nodes, 2, "look")
-		d, err := log.Allow(background, subject)
-		granted(t, d, err)
+		wantGrant(t, log, subject, 1)
 		for range 2 {
 			if _, err := log.Peek(background, subject); err != nil {
 				t.Fatal(err)
@@ -188,8 +178,7 @@ func TestCluster(t *testing.T) {
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true, Username: "app", Password: "pw"})
 		defer func() { _ = rdb.Close() }()
 		for range 2 {
-			d, err := loader.New(rdb, loader.PreloadedOnly()).GCRA("acl", loader.PerMinute(2)).Allow(background, "s")
-			granted(t, d, err)
+			wantGrant(t, loader.New(rdb, loader.PreloadedOnly()).GCRA("acl", loader.PerMinute(2)), "s", 1)
 		}
 		for _, node := range nodes {
 			if denied := node.Do(background, "acl", "log").Val().([]any); len(denied) > 0 {
@@ -242,8 +231,7 @@ func TestPreloadGoesOnWhereANodeFails(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = ring.Close() })
 	limits := loader.New(ring)
-	ctx, cancel := context.WithTimeout(background, 10*time.Second)
-	defer cancel()
+	ctx := within(t, 10*time.Second)
 	err := limits.Preload(ctx)
 	if e := as[*loader.NodeError](t, err); e.Addr != "127.0.0.1:1" || !strings.Contains(err.Error(), "loading scripts on 127.0.0.1:1") {
 		t.Error(err)
@@ -278,10 +266,8 @@ func TestRing(t *testing.T) {
 					must(t, server.ScriptFlush(background).Err())
 				}
 				subject := fmt.Sprintf("%s-%d", makers[i].name, k)
-				d, err := limiter.AllowN(background, subject, 2)
-				granted(t, d, err)
-				d, err = limiter.Allow(background, subject)
-				denied(t, d, err)
+				wantGrant(t, limiter, subject, 2)
+				wantDenial(t, limiter, subject, 1)
 			}
 		})
 		for _, server := range servers {

@@ -30,8 +30,7 @@ func TestClusterClientLearnsOfAFailover(t *testing.T) {
 				gcra := loader.New(rdb, opts...).GCRA("failover", loader.PerMinute(100))
 				ask := func() error {
 					silent.next(fault{silence: true})
-					ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
-					defer cancel()
+					ctx := within(t, 100*time.Millisecond)
 					_, err := gcra.Allow(ctx, "s")
 					return err
 				}

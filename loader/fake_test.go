@@ -3,6 +3,7 @@ package loader_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -92,17 +93,37 @@ func eachLimiter(t *testing.T, test func(t *testing.T, i int)) {
 	}
 }
 
+// wantGrant wants n permits to be granted.
+func wantGrant(t *testing.T, limiter loader.Limiter, subject string, n int64) loader.Decision {
+	t.Helper()
+	return wantDecision(t, limiter, subject, n, true)
+}
+
+// wantDenial wants n permits to be denied.
+func wantDenial(t *testing.T, limiter loader.Limiter, subject string, n int64) loader.Decision {
+	t.Helper()
+	return wantDecision(t, limiter, subject, n, false)
+}
+
+func wantDecision(t *testing.T, limiter loader.Limiter, subject string, n int64, granted bool) loader.Decision {
+	t.Helper()
+	ask := limiter.Allow
+	if n > 1 {
+		ask = func(ctx context.Context, subject string) (loader.Decision, error) {
+			return limiter.AllowN(ctx, subject, n)
+		}
+	}
+	d, err := ask(background, subject)
+	if err != nil || d.Granted != granted {
+		t.Errorf("%d for %q: %+v, %v; want granted %v", n, subject, d, err, granted)
+	}
+	return d
+}
+
 func granted(t *testing.T, d loader.Decision, err error) {
 	t.Helper()
 	if err != nil || !d.Granted {
-		t.Fatalf("%+v, %v; want a grant", d, err)
-	}
-}
-
-func denied(t *testing.T, d loader.Decision, err error) {
-	t.Helper()
-	if err != nil || d.Granted {
-		t.Fatalf("%+v, %v; want a denial", d, err)
+		t.Errorf("%+v, %v; want a grant", d, err)
 	}
 }
 
@@ -121,4 +142,67 @@ func must(tb testing.TB, err error) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// errOf is the error of a call.
+func errOf[T any](_ T, err error) error { return err }
+
+func wantError(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v\nwant %s", err, want)
+	}
+}
+
+// wantRemaining looks at a limiter, without a policy.
+func wantRemaining(t *testing.T, limiter loader.Limiter, subject string, want int64) {
+	t.Helper()
+	if d, err := limiter.Peek(background, subject); err != nil || d.Degraded || d.Remaining != want {
+		t.Errorf("%+v, %v; want %d remaining for %q", d, err, want, subject)
+	}
+}
+
+// within is a context that ends after d, or with the test.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(background, d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// lease makes a Leased of a ring.
+func lease(t *testing.T, ring loader.SliceRing, opts loader.LeaseOptions) *loader.Leased {
+	t.Helper()
+	leased, err := ring.Leased(opts)
+	must(t, err)
+	return leased
+}
+
+// eachMode runs a test with round trips of one call each and with shared ones.
+func eachMode(t *testing.T, test func(t *testing.T, how string, opts []loader.Option)) {
+	t.Run("alone", func(t *testing.T) { test(t, "alone", nil) })
+	t.Run("shared", func(t *testing.T) { test(t, "shared", []loader.Option{loader.ShareRoundTrips()}) })
+}
+
+// unreachable is a client of an address where no server listens. It tries once.
+func unreachable(tb testing.TB) *redis.Client {
+	opt := options("127.0.0.1:1")
+	opt.DialerRetries, opt.MaxRetries = 1, -1
+	return clientOf(tb, opt)
+}
+
+func clusterClient(t *testing.T, addrs []string) *redis.ClusterClient {
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// newRing is a client of shards with these addresses.
+func newRing(t *testing.T, opt redis.RingOptions, addrs ...string) *redis.Ring {
+	opt.Addrs, opt.DisableIdentity = map[string]string{}, true
+	for i, addr := range addrs {
+		opt.Addrs[fmt.Sprint(i)] = addr
+	}
+	rdb := redis.NewRing(&opt)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
 }

@@ -332,10 +332,8 @@ func TestGroupContextEnds(t *testing.T) {
 // TestGroupDeadlines has the command given up with the last of those who wait for it.
 func TestGroupDeadlines(t *testing.T) {
 	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
-		soon, cancelSoon := context.WithTimeout(background, time.Second)
-		defer cancelSoon()
-		later, cancelLater := context.WithTimeout(background, 3*time.Second)
-		defer cancelLater()
+		soon := within(t, time.Second)
+		later := within(t, 3*time.Second)
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
 		c.come(later, 1, 1)

@@ -79,8 +79,7 @@ func hammerLeases(t *testing.T, role string) {
 		loader.Slice(auditSlice), loader.LeaseAge(auditAge))
 	limiter := loader.Limiter(ring)
 	if process > 0 {
-		leased, err := ring.Leased(loader.LeaseOptions{Block: 50})
-		must(t, err)
+		leased := lease(t, ring, loader.LeaseOptions{Block: 50})
 		defer func() { must(t, leased.Close(background)) }()
 		limiter = leased
 	}

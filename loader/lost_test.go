@@ -44,8 +44,7 @@ func TestLostReplyWithoutID(t *testing.T) {
 	p, rdb, direct := lossy(t)
 	limits := loader.New(rdb)
 	contexts := map[string]context.Context{"background": background}
-	ctx, cancel := context.WithTimeout(background, time.Hour)
-	defer cancel()
+	ctx := within(t, time.Hour)
 	contexts["with a deadline"] = ctx
 	for _, loss := range losses {
 		for name, ctx := range contexts {
@@ -78,19 +77,12 @@ func TestLostReplyWithID(t *testing.T) {
 				}
 				log := limits.ZSetLog("x", loader.PerHour(5))
 				p.next(faults...)
-				d, err := log.AllowN(background, t.Name(), 2)
-				granted(t, d, err)
-				d, err = log.Peek(background, t.Name())
-				if err != nil || d.Remaining != 3 {
-					t.Errorf("%d remain, want 3 (%v)", d.Remaining, err)
-				}
+				wantGrant(t, log, t.Name(), 2)
+				wantRemaining(t, log, t.Name(), 3)
 
 				p.next(faults...)
 				must(t, log.Wait(background, t.Name()))
-				d, err = log.Peek(background, t.Name())
-				if err != nil || d.Remaining != 2 {
-					t.Errorf("%d remain, want 2 (%v)", d.Remaining, err)
-				}
+				wantRemaining(t, log, t.Name(), 2)
 			})
 		}
 	}
@@ -102,8 +94,7 @@ func TestLostReplyWithID(t *testing.T) {
 		if n := direct.ZCard(background, e.Keys[0]).Val(); n != 1 || e.ID == "" {
 			t.Errorf("charged %d times: %+v", n, e)
 		}
-		d, err := log.WithID(e.ID).Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, log.WithID(e.ID), "s", 1)
 		if n := direct.ZCard(background, e.Keys[0]).Val(); n != 1 {
 			t.Errorf("charged %d times after asking with its id", n)
 		}
@@ -122,10 +113,7 @@ func TestLostLook(t *testing.T) {
 	limits := loader.New(rdb)
 	for _, loss := range losses {
 		p.next(loss.fault)
-		d, err := limits.ListLog("x", loader.PerHour(5)).Peek(background, "s")
-		if err != nil || d.Remaining != 5 {
-			t.Errorf("%s: %+v, %v", loss.name, d, err)
-		}
+		wantRemaining(t, limits.ListLog("x", loader.PerHour(5)), "s", 5)
 		p.next(loss.fault, loss.fault, loss.fault, loss.fault)
 		if _, err := limits.ListLog("x", loader.PerHour(5)).Peek(background, "s"); err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
 			t.Errorf("%s for ever: %v", loss.name, err)
@@ -153,9 +141,8 @@ func TestDeadlineIsKept(t *testing.T) {
 	must(t, loader.New(rdb).Preload(background))
 	calls := map[string]func() error{
 		"deadline": func() error {
-			ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
-			defer cancel()
-			return second(loader.New(rdb).ListLog("x", loader.PerHour(5)).Allow(ctx, "s"))
+			ctx := within(t, 20*time.Millisecond)
+			return errOf(loader.New(rdb).ListLog("x", loader.PerHour(5)).Allow(ctx, "s"))
 		},
 		"cancelled": func() error {
 			ctx, cancel := context.WithCancel(background)
@@ -164,12 +151,11 @@ func TestDeadlineIsKept(t *testing.T) {
 		},
 		"Timeout": func() error {
 			limits := loader.New(rdb, loader.Timeout(20*time.Millisecond))
-			return second(limits.ListLog("x", loader.PerHour(5)).Allow(background, "s"))
+			return errOf(limits.ListLog("x", loader.PerHour(5)).Allow(background, "s"))
 		},
 		"with id": func() error {
-			ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
-			defer cancel()
-			return second(loader.New(rdb).ZSetLog("x", loader.PerHour(5)).Allow(ctx, "s"))
+			ctx := within(t, 20*time.Millisecond)
+			return errOf(loader.New(rdb).ZSetLog("x", loader.PerHour(5)).Allow(ctx, "s"))
 		},
 	}
 	for name, call := range calls {
@@ -189,8 +175,7 @@ func TestDeadlineIsKept(t *testing.T) {
 			}
 		})
 	}
-	ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
-	defer cancel()
+	ctx := within(t, 20*time.Millisecond)
 	p.next(fault{silence: true})
 	_, err := loader.New(rdb).ListLog("x", loader.PerHour(5)).Peek(ctx, "s")
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, loader.ErrOutcomeUnknown) {
@@ -292,7 +277,5 @@ func TestRightsWithheld(t *testing.T) {
 	list := user("neither", "-pexpireat", "-ltrim").ListLog("x", loader.PerHour(5))
 	_, err := list.Allow(background, "t")
 	_ = as[*loader.OutcomeUnknownError](t, err)
-	if d, err := list.Peek(background, "t"); err != nil || d.Remaining != 4 {
-		t.Errorf("%+v, %v; want what was not taken back charged", d, err)
-	}
+	wantRemaining(t, list, "t", 4)
 }

@@ -27,8 +27,7 @@ type moving struct {
 func newMoving(t *testing.T) (m *moving, rdb *redis.ClusterClient) {
 	t.Helper()
 	nodes, addrs := newCluster(t)
-	rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb = clusterClient(t, addrs)
 	m = &moving{t: t, nodes: nodes, from: nodes[0], to: nodes[1]}
 	m.subject, m.slot = subjectOn(t, nodes, 0, "moving")
 	for _, node := range nodes {
@@ -65,8 +64,7 @@ func (m *moving) end() {
 func TestSlotHalfMoved(t *testing.T) {
 	m, rdb := newMoving(t)
 	const config = "sluice:x:{%s}:tb1"
-	d, err := loader.New(rdb).TokenBucket("x", loader.PerHour(9)).Allow(background, m.subject)
-	granted(t, d, err)
+	wantGrant(t, loader.New(rdb).TokenBucket("x", loader.PerHour(9)), m.subject, 1)
 	m.begin()
 	m.move(fmt.Sprintf(config, m.subject) + ":all")
 
@@ -105,10 +103,7 @@ func TestSlotHalfMoved(t *testing.T) {
 			}
 		}})
 		bucket := loader.New(rdb).TokenBucket("x", loader.PerHour(9))
-		d, err := bucket.Allow(background, m.subject)
-		granted(t, d, err)
-		if d, err = bucket.Peek(background, m.subject); err != nil || d.Remaining != 7 {
-			t.Errorf("%+v, %v; want two charges", d, err)
-		}
+		wantGrant(t, bucket, m.subject, 1)
+		wantRemaining(t, bucket, m.subject, 7)
 	})
 }

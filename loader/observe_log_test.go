@@ -49,8 +49,8 @@ func TestLogOfAFirstStart(t *testing.T) {
 			limits := loader.New(rdb, append(opts, loader.Logger(logger))...)
 			for _, m := range makers {
 				limiter := m.make(limits, loader.PerMinute(9))
-				must(t, second(limiter.Allow(background, "s")))
-				must(t, second(limiter.Peek(background, "s")))
+				must(t, errOf(limiter.Allow(background, "s")))
+				must(t, errOf(limiter.Peek(background, "s")))
 				must(t, limiter.Wait(background, "s"))
 			}
 			text := lines.String()
@@ -73,7 +73,7 @@ func TestLogOfLoading(t *testing.T) {
 			" node=" + m.Addr()
 	}
 	for range 2 {
-		must(t, second(limits.GCRA("x", loader.PerSecond(9)).Allow(background, "s")))
+		must(t, errOf(limits.GCRA("x", loader.PerSecond(9)).Allow(background, "s")))
 	}
 	logged(t, lines, line(sluice.GCRAV1))
 
@@ -86,11 +86,11 @@ func TestLogOfLoading(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"only": m.Addr()}})
 	defer func() { _ = ring.Close() }()
 	limits = loader.New(ring, loader.Logger(logger))
-	must(t, second(limits.ZSetLog("x", loader.PerSecond(9)).Allow(background, "s")))
+	must(t, errOf(limits.ZSetLog("x", loader.PerSecond(9)).Allow(background, "s")))
 	logged(t, lines, line(sluice.ZSetLogV1))
 
 	must(t, rdb.ScriptFlush(background).Err())
-	must(t, second(loader.New(rdb, loader.Logger(nil)).ListLog("x", loader.PerSecond(9)).Allow(background, "s")))
+	must(t, errOf(loader.New(rdb, loader.Logger(nil)).ListLog("x", loader.PerSecond(9)).Allow(background, "s")))
 }
 
 // failing answers every decision with its error.
@@ -124,7 +124,7 @@ func TestLogOfFailures(t *testing.T) {
 			defer func() { _ = rdb.Close() }()
 			limits := loader.New(rdb, loader.Logger(logger))
 			log := limits.ListLog("x", loader.PerSecond(1))
-			if err := second(log.Allow(background, "ada")); err == nil {
+			if err := errOf(log.Allow(background, "ada")); err == nil {
 				t.Fatal("no error")
 			}
 			logged(t, lines, test.want...)
@@ -160,7 +160,7 @@ func TestLogOfBreaker(t *testing.T) {
 		defer func() { _ = rdb.Close() }()
 		rdb.AddHook(breaker{answer: func() error { return answer }})
 		limits := loader.New(rdb, loader.Breaker(2, time.Minute), loader.Logger(logger))
-		allow := func() { _ = second(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s")) }
+		allow := func() { _ = errOf(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s")) }
 		allow()
 		allow()
 		logged(t, lines, `level=WARN msg="breaker open" node=nowhere:0`)
@@ -179,10 +179,10 @@ func TestLogIsNotFlooded(t *testing.T) {
 		defer func() { _ = rdb.Close() }()
 		limits := loader.New(rdb, loader.Logger(logger))
 		for range 1500 {
-			_ = second(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s"))
+			_ = errOf(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s"))
 			time.Sleep(2 * time.Millisecond)
 		}
-		_ = second(limits.GCRA("x", loader.PerSecond(1)).Allow(background, "s"))
+		_ = errOf(limits.GCRA("x", loader.PerSecond(1)).Allow(background, "s"))
 		oom := func(script, tail string) string {
 			return `level=WARN msg="decision given up" script=` + script + ` error="loader: ` + script + `: OOM full"` + tail
 		}

@@ -21,46 +21,44 @@ import (
 // TestRecoversFromDeadConnections has all connections go silent while new ones work, as behind a firewall that has
 // forgotten them, for a client that has no timeout of its own: calls are lost until their bound, and then none.
 func TestRecoversFromDeadConnections(t *testing.T) {
-	for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
-		t.Run(how, func(t *testing.T) {
-			proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-			opt := options(proxy.Addr)
-			opt.ReadTimeout, opt.ContextTimeoutEnabled, opt.PoolSize = -1, true, 10
-			limits := loader.New(clientOf(t, opt), append(opts, loader.Timeout(200*time.Millisecond))...)
-			must(t, limits.Preload(background))
-			limiter := limits.ListLog("x", loader.PerHour(1_000_000))
-			var asked, decided atomic.Int64
-			stop := make(chan struct{})
-			var all sync.WaitGroup
-			for i := range 20 {
-				all.Go(func() {
-					for n := 0; ; n++ {
-						select {
-						case <-stop:
-							return
-						default:
-						}
-						asked.Add(1)
-						if second(limiter.Allow(background, fmt.Sprint(i, n%7))) == nil {
-							decided.Add(1)
-						}
-						time.Sleep(time.Millisecond)
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
+		opt := options(proxy.Addr)
+		opt.ReadTimeout, opt.ContextTimeoutEnabled, opt.PoolSize = -1, true, 10
+		limits := loader.New(clientOf(t, opt), append(opts, loader.Timeout(200*time.Millisecond))...)
+		must(t, limits.Preload(background))
+		limiter := limits.ListLog("x", loader.PerHour(1_000_000))
+		var asked, decided atomic.Int64
+		stop := make(chan struct{})
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
 					}
-				})
-			}
-			await(t, func() bool { return decided.Load() > 200 })
-			proxy.SwallowLive()
-			before, failed := decided.Load(), asked.Load()-decided.Load()
-			await(t, func() bool { return decided.Load() > before+1000 })
-			lost := asked.Load() - decided.Load() - failed
-			close(stop)
-			all.Wait()
-			t.Logf("%d calls lost", lost)
-			if lost > 500 {
-				t.Errorf("%d calls lost, want some 50", lost)
-			}
-		})
-	}
+					asked.Add(1)
+					if errOf(limiter.Allow(background, fmt.Sprint(i, n%7))) == nil {
+						decided.Add(1)
+					}
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		await(t, func() bool { return decided.Load() > 200 })
+		proxy.SwallowLive()
+		before, failed := decided.Load(), asked.Load()-decided.Load()
+		await(t, func() bool { return decided.Load() > before+1000 })
+		lost := asked.Load() - decided.Load() - failed
+		close(stop)
+		all.Wait()
+		t.Logf("%d calls lost", lost)
+		if lost > 500 {
+			t.Errorf("%d calls lost, want some 50", lost)
+		}
+	})
 }
 
 // TestSharedQueueIsBounded has a server that does not answer any more and callers who come and go: what nobody waits
@@ -77,7 +75,7 @@ func TestSharedQueueIsBounded(t *testing.T) {
 	for round := range 5 {
 		var all sync.WaitGroup
 		for i := range 300 {
-			all.Go(func() { _ = second(limiter.Allow(background, fmt.Sprint(i%40, round))) })
+			all.Go(func() { _ = errOf(limiter.Allow(background, fmt.Sprint(i%40, round))) })
 		}
 		all.Wait()
 		if n := limits.SharedRequests(); n > 300 {
@@ -86,7 +84,7 @@ func TestSharedQueueIsBounded(t *testing.T) {
 	}
 	await(t, func() bool { return limits.SharedRequests() == 0 })
 	proxy.Pass()
-	await(t, func() bool { return second(limiter.Allow(background, "s")) == nil })
+	await(t, func() bool { return errOf(limiter.Allow(background, "s")) == nil })
 	await(t, func() bool { return runtime.NumGoroutine() < before+20 }) // the proxy has some for each connection
 }
 
@@ -117,53 +115,51 @@ func (g gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // TestCancelledBeforeItLeft has callers cancelled when their decision is about to be written: nobody is charged for
 // them, also where one command asks for several.
 func TestCancelledBeforeItLeft(t *testing.T) {
-	for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
-		t.Run(how, func(t *testing.T) {
-			rdb := real(t)
-			direct := client(t, rdb.Options().Addr)
-			limits := loader.New(rdb, append(opts, loader.Timeout(never))...)
-			must(t, limits.Preload(background))
-			limiter := limits.ListLog("x", loader.PerHour(1000))
-			g := gate{make(chan struct{}), make(chan struct{})}
-			rdb.AddHook(g)
-			ctx, cancel := context.WithCancel(background)
-			var all sync.WaitGroup
-			ask := func(ctx context.Context, n int, want error) {
-				for range n {
-					all.Go(func() {
-						err := second(limiter.Allow(ctx, "s"))
-						if !errors.Is(err, want) || errors.Is(err, loader.ErrOutcomeUnknown) {
-							t.Errorf("%v, want %v: it has not left", err, want)
-						}
-					})
-				}
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		rdb := real(t)
+		direct := client(t, rdb.Options().Addr)
+		limits := loader.New(rdb, append(opts, loader.Timeout(never))...)
+		must(t, limits.Preload(background))
+		limiter := limits.ListLog("x", loader.PerHour(1000))
+		g := gate{make(chan struct{}), make(chan struct{})}
+		rdb.AddHook(g)
+		ctx, cancel := context.WithCancel(background)
+		var all sync.WaitGroup
+		ask := func(ctx context.Context, n int, want error) {
+			for range n {
+				all.Go(func() {
+					err := errOf(limiter.Allow(ctx, "s"))
+					if !errors.Is(err, want) || errors.Is(err, loader.ErrOutcomeUnknown) {
+						t.Errorf("%v, want %v: it has not left", err, want)
+					}
+				})
 			}
+		}
+		ask(background, 1, nil)
+		<-g.arrived
+		want := int64(1)
+		if how == "shared" {
+			ask(ctx, 5, context.Canceled)
 			ask(background, 1, nil)
-			<-g.arrived
-			want := int64(1)
-			if how == "shared" {
-				ask(ctx, 5, context.Canceled)
-				ask(background, 1, nil)
-				await(t, func() bool { return limits.SharedRequests() == 6 })
-				g.through <- struct{}{}
-				want = 2
-			} else {
-				ask(ctx, 1, context.Canceled)
+			await(t, func() bool { return limits.SharedRequests() == 6 })
+			g.through <- struct{}{}
+			want = 2
+		} else {
+			ask(ctx, 1, context.Canceled)
+		}
+		<-g.arrived
+		cancel()
+		time.AfterFunc(soon, func() { close(g.through) })
+		go func() {
+			for range g.arrived {
 			}
-			<-g.arrived
-			cancel()
-			time.AfterFunc(soon, func() { close(g.through) })
-			go func() {
-				for range g.arrived {
-				}
-			}()
-			all.Wait()
-			await(t, func() bool { return direct.LLen(background, "sluice:x:{s}:ll1").Val() >= want })
-			if n := direct.LLen(background, "sluice:x:{s}:ll1").Val(); n != want {
-				t.Errorf("%d were charged, want %d: those who stayed", n, want)
-			}
-		})
-	}
+		}()
+		all.Wait()
+		await(t, func() bool { return direct.LLen(background, "sluice:x:{s}:ll1").Val() >= want })
+		if n := direct.LLen(background, "sluice:x:{s}:ll1").Val(); n != want {
+			t.Errorf("%d were charged, want %d: those who stayed", n, want)
+		}
+	})
 }
 
 // slowConn is a connection on which decisions are on their way for a while.
@@ -182,36 +178,32 @@ func (c slowConn) Write(b []byte) (int, error) {
 // TestWaitCancelledOnItsWay has a Wait of a ZSetLog cancelled while its decision is on the way to the server: it is
 // given back when it has arrived, not before.
 func TestWaitCancelledOnItsWay(t *testing.T) {
-	for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
-		t.Run(how, func(t *testing.T) {
-			server := redistest.Start(t)
-			var delay atomic.Int64
-			opt := options(server.Addr)
-			opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-				conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-				return slowConn{conn, &delay}, err
-			}
-			limits := loader.New(clientOf(t, opt), opts...)
-			must(t, limits.Preload(background))
-			log := limits.ZSetLog("x", loader.Limit{Permits: 1, Window: time.Hour})
-			delay.Store(int64(400 * time.Millisecond))
-			ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
-			defer cancel()
-			e := as[*loader.OutcomeUnknownError](t, log.Wait(ctx, "s"))
-			if e.ID == "" {
-				t.Error("the caller is not told the id")
-			}
-			direct := client(t, server.Addr)
-			charged := func() int64 { return direct.ZCard(background, "sluice:x:{s}:zl1").Val() }
-			await(t, func() bool {
-				return bytes.Contains([]byte(direct.Info(background, "commandstats").Val()), []byte("cmdstat_evalsha"))
-			})
-			await(t, func() bool { return charged() == 0 })
-			delay.Store(0)
-			d, err := log.Allow(background, "s")
-			granted(t, d, err)
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		server := redistest.Start(t)
+		var delay atomic.Int64
+		opt := options(server.Addr)
+		opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return slowConn{conn, &delay}, err
+		}
+		limits := loader.New(clientOf(t, opt), opts...)
+		must(t, limits.Preload(background))
+		log := limits.ZSetLog("x", loader.Limit{Permits: 1, Window: time.Hour})
+		delay.Store(int64(400 * time.Millisecond))
+		ctx := within(t, 50*time.Millisecond)
+		e := as[*loader.OutcomeUnknownError](t, log.Wait(ctx, "s"))
+		if e.ID == "" {
+			t.Error("the caller is not told the id")
+		}
+		direct := client(t, server.Addr)
+		charged := func() int64 { return direct.ZCard(background, "sluice:x:{s}:zl1").Val() }
+		await(t, func() bool {
+			return bytes.Contains([]byte(direct.Info(background, "commandstats").Val()), []byte("cmdstat_evalsha"))
 		})
-	}
+		await(t, func() bool { return charged() == 0 })
+		delay.Store(0)
+		wantGrant(t, log, "s", 1)
+	})
 }
 
 // TestNodesAbandoned has callers leave while a client finds out its nodes: run with -race.
@@ -227,15 +219,14 @@ func TestNodesAbandoned(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {
-				ctx, cancel := context.WithTimeout(background, time.Duration(1+i)*time.Millisecond)
-				defer cancel()
-				if err := second(limiter.Allow(ctx, "s")); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				ctx := within(t, time.Duration(1+i)*time.Millisecond)
+				if err := errOf(limiter.Allow(ctx, "s")); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
-		await(t, func() bool { return second(limiter.Allow(background, "s")) == nil })
+		await(t, func() bool { return errOf(limiter.Allow(background, "s")) == nil })
 		must(t, rdb.Close())
 	}
 }
@@ -256,31 +247,29 @@ func TestBreakerOnAColdCluster(t *testing.T) {
 	must(t, loader.New(nodes[1]).Preload(background))
 	must(t, loader.New(nodes[2]).Preload(background))
 	servers[0].Kill()
-	for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
-		t.Run(how, func(t *testing.T) {
-			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: seeds})
-			defer func() { _ = rdb.Close() }()
-			limiter := loader.New(rdb, append(opts, loader.Breaker(5, 300*time.Millisecond))...).ListLog("x", loader.PerHour(10_000))
-			var healthy, failed int
-			for i := range 200 {
-				subject := subjects[0]
-				if i%10 == 9 {
-					subject = subjects[1+i/10%2]
-				}
-				err := second(limiter.Allow(background, subject))
-				if i%10 == 9 {
-					healthy++
-					if err != nil {
-						failed++
-					}
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: seeds})
+		defer func() { _ = rdb.Close() }()
+		limiter := loader.New(rdb, append(opts, loader.Breaker(5, 300*time.Millisecond))...).ListLog("x", loader.PerHour(10_000))
+		var healthy, failed int
+		for i := range 200 {
+			subject := subjects[0]
+			if i%10 == 9 {
+				subject = subjects[1+i/10%2]
+			}
+			err := errOf(limiter.Allow(background, subject))
+			if i%10 == 9 {
+				healthy++
+				if err != nil {
+					failed++
 				}
 			}
-			t.Logf("%d of %d calls about healthy nodes failed", failed, healthy)
-			if failed > 1 { // the first may come before a seed has answered
-				t.Errorf("%d of %d calls about healthy nodes failed", failed, healthy)
-			}
-		})
-	}
+		}
+		t.Logf("%d of %d calls about healthy nodes failed", failed, healthy)
+		if failed > 1 { // the first may come before a seed has answered
+			t.Errorf("%d of %d calls about healthy nodes failed", failed, healthy)
+		}
+	})
 }
 
 // subjectOf is a subject about which the n-th node decides.
@@ -317,8 +306,7 @@ func TestWaitAsksAgain(t *testing.T) {
 						t.Errorf("without a deadline, after %v: %v", time.Since(started), err)
 					}
 					asked.Store(0)
-					ctx, cancel := context.WithTimeout(background, time.Minute)
-					defer cancel()
+					ctx := within(t, time.Minute)
 					err := limiter.Wait(ctx, "s")
 					if n := asked.Load(); !errors.Is(err, errDead) || time.Since(started) < 3*time.Second || n > 100 {
 						t.Errorf("after %v and %d calls: %v", time.Since(started), n, err)

@@ -16,8 +16,7 @@ func TestPolicyLeasesNothing(t *testing.T) {
 		tr := newTroubled(t, false)
 		ring := loader.New(tr.rdb).SliceRing("x", []loader.Limit{loader.PerHour(100)},
 			loader.Slice(time.Minute), loader.LeaseAge(time.Minute), policy)
-		leased, err := ring.Leased(loader.LeaseOptions{Block: 10})
-		must(t, err)
+		leased := lease(t, ring, loader.LeaseOptions{Block: 10})
 		end := always(fault{dropRequest: true})(t, tr)
 		for range 20 {
 			d, err := leased.Allow(background, "s")
@@ -27,10 +26,7 @@ func TestPolicyLeasesNothing(t *testing.T) {
 		}
 		end()
 		must(t, leased.Close(background))
-		d, err := ring.Peek(background, "s")
-		if err != nil || d.Remaining != 100 || d.Degraded {
-			t.Errorf("%s: %+v, %v; want nothing charged", name, d, err)
-		}
+		wantRemaining(t, ring, "s", 100)
 	}
 }
 
@@ -40,11 +36,9 @@ func TestPolicyLeaseDeadline(t *testing.T) {
 	tr := newTroubled(t, false)
 	ring := loader.New(tr.rdb, loader.Timeout(time.Minute)).SliceRing("x", []loader.Limit{loader.PerHour(100)},
 		loader.LeaseAge(time.Minute), loader.FailOpen())
-	leased, err := ring.Leased(loader.LeaseOptions{})
-	must(t, err)
+	leased := lease(t, ring, loader.LeaseOptions{})
 	end := always(fault{silence: true})(t, tr)
-	soon, cancel := context.WithTimeout(background, soon)
-	defer cancel()
+	soon := within(t, soon)
 	if d, err := leased.Allow(soon, "s"); err != nil || !d.Degraded || !errors.Is(d.Cause, context.DeadlineExceeded) {
 		t.Errorf("%+v, %v; want it granted by the policy", d, err)
 	}

@@ -174,8 +174,7 @@ func TestPolicies(t *testing.T) {
 				limits := loader.New(tr.rdb)
 				limiter := m.make(limits, loader.PerHour(4), loader.FailOpen())
 				await(t, func() bool {
-					ctx, cancel := context.WithTimeout(background, time.Second)
-					defer cancel()
+					ctx := within(t, time.Second)
 					d, err := limiter.Allow(ctx, "after "+m.name)
 					return err == nil && !d.Degraded
 				})
@@ -197,8 +196,7 @@ func TestPoliciesKeepDeadlines(t *testing.T) {
 	tr := newTroubled(t, false)
 	always(fault{silence: true})(t, tr)
 	limiter := loader.New(tr.rdb).ListLog("x", loader.PerHour(4), loader.FailOpen())
-	ctx, cancel := context.WithTimeout(background, soon)
-	defer cancel()
+	ctx := within(t, soon)
 	d, err := limiter.Allow(ctx, "s")
 	if err != nil || !d.Granted || !d.Degraded {
 		t.Errorf("%+v, %v; want it granted by the policy", d, err)
@@ -277,9 +275,7 @@ func TestUnknownOutcomeIsChargedOnce(t *testing.T) {
 		if err != nil || !d.Granted || !d.Degraded {
 			t.Errorf("%+v, %v; want it granted by the policy", d, err)
 		}
-		if d, err = limiter.Peek(background, "s"); err != nil || d.Remaining != 3 || d.Degraded {
-			t.Errorf("%+v, %v; want one charge", d, err)
-		}
+		wantRemaining(t, limiter, "s", 3)
 	})
 }
 
@@ -300,7 +296,5 @@ func TestFailOpenWaitsForNothing(t *testing.T) {
 	}
 	end()
 	must(t, r.Cancel(background)) // it gives back what it may have been charged
-	if d, err := limiter.Peek(background, "s"); err != nil || d.Remaining != 0 {
-		t.Errorf("%+v, %v; want what was granted before", d, err)
-	}
+	wantRemaining(t, limiter, "s", 0)
 }

@@ -95,7 +95,7 @@ type asking func(ctx context.Context, l *loader.Loader, subject string) error
 
 func allow1(limit loader.Limit) asking {
 	return func(ctx context.Context, l *loader.Loader, subject string) error {
-		return second(l.GCRA("together", limit).Allow(ctx, subject))
+		return errOf(l.GCRA("together", limit).Allow(ctx, subject))
 	}
 }
 

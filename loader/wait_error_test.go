@@ -46,7 +46,7 @@ func TestWaitErrorIsTheDeadline(t *testing.T) {
 	}
 	_, rdb := fake(t)
 	log := loader.New(rdb).ListLog("x", loader.PerHour(1), loader.MaxWait(time.Second))
-	must(t, second(log.Allow(background, "s")))
+	must(t, errOf(log.Allow(background, "s")))
 	r, err := log.Reserve(background, "s")
 	must(t, err)
 	if err := r.Wait(background); errors.Is(err, context.DeadlineExceeded) {

@@ -91,8 +91,7 @@ func TestWaitLongerThanCanBeBooked(t *testing.T) {
 				took(t, 0, func() error { return limiter.Wait(background, "s") })
 				took(t, time.Hour, func() error { return limiter.Wait(background, "s") })
 
-				ctx, cancel := context.WithTimeout(background, 2*time.Hour)
-				defer cancel()
+				ctx := within(t, 2*time.Hour)
 				time.AfterFunc(59*time.Minute+30*time.Second, func() {
 					if d, err := limiter.Peek(ctx, "s"); err != nil || d.Wait != time.Hour+30*time.Second {
 						t.Errorf("30 s before: %+v, %v; want it to be booked", d, err)
@@ -118,12 +117,10 @@ func TestWaitFailsAtOnce(t *testing.T) {
 		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 			limiter := makers[i].make(limits, loader.PerHour(1))
 			bounded := makers[i].make(limits, loader.PerHour(1), loader.MaxWait(10*time.Minute))
-			d, err := limiter.Allow(background, "s")
-			granted(t, d, err)
+			wantGrant(t, limiter, "s", 1)
 			state := m.Dump()
 
-			ctx, cancel := context.WithTimeout(background, 30*time.Minute)
-			defer cancel()
+			ctx := within(t, 30*time.Minute)
 			deadline, _ := ctx.Deadline()
 			started := time.Now()
 			e := as[*loader.WaitError](t, limiter.Wait(ctx, "s"))
@@ -151,19 +148,18 @@ func TestWaitIsCancelled(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
 		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 			limiter := makers[i].make(limits, loader.Limit{Permits: 1, Window: 10 * time.Second})
-			d, err := limiter.Allow(background, "s")
-			granted(t, d, err)
+			wantGrant(t, limiter, "s", 1)
 			for range 2 {
 				ctx, cancel := context.WithCancel(background)
 				started := time.Now()
 				time.AfterFunc(3*time.Second, cancel)
-				err = limiter.Wait(ctx, "s")
+				err := limiter.Wait(ctx, "s")
 				if !errors.Is(err, context.Canceled) || time.Since(started) != 3*time.Second {
 					t.Fatalf("after %v: %v", time.Since(started), err)
 				}
 				time.Sleep(time.Millisecond) // until it is given back
 			}
-			d, err = limiter.Peek(background, "s")
+			d, err := limiter.Peek(background, "s")
 			must(t, err)
 			booked := map[string]time.Duration{"ListLog": 20 * time.Second, "GCRA": 20 * time.Second, "TokenBucket": 20 * time.Second}
 			if behind := d.Wait > 10*time.Second; behind != (booked[makers[i].name] > 0) {
@@ -192,8 +188,7 @@ func TestWaitIsForsaken(t *testing.T) {
 	}
 	await(t, func() bool { return left("lost") == 5 })
 
-	ctx, cancel := context.WithTimeout(background, soon)
-	defer cancel()
+	ctx := within(t, soon)
 	p.next(fault{silence: true})
 	if err := log.Wait(ctx, "late"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
@@ -212,8 +207,7 @@ func TestWaitIsForsaken(t *testing.T) {
 func TestWaitWithIDGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 		log := limits.ZSetLog("x", loader.Limit{Permits: 1, Window: 10 * time.Second})
-		d, err := log.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, log, "s", 1)
 		r, err := log.WithID("order").Reserve(background, "s")
 		must(t, err)
 		time.Sleep(time.Second)
@@ -223,7 +217,7 @@ func TestWaitWithIDGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Millisecond) // it might be given back
-		if d, err = log.Peek(background, "s"); err != nil || d.Wait < 10*time.Second {
+		if d, err := log.Peek(background, "s"); err != nil || d.Wait < 10*time.Second {
 			t.Errorf("%+v, %v; want it booked", d, err)
 		}
 		took(t, 6*time.Second-time.Millisecond, func() error { return log.WithID("order").Wait(background, "s") })

@@ -58,8 +58,7 @@ func eachDeployment(t *testing.T, test func(t *testing.T, d deployment)) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: shardAddrs, DisableIdentity: true})
 	t.Cleanup(func() { _ = ring.Close() })
 	masters, addrs := newCluster(t)
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
-	t.Cleanup(func() { _ = cluster.Close() })
+	cluster := clusterClient(t, addrs)
 	for _, d := range []deployment{
 		{"Client", one, []*redis.Client{one}}, {"Ring", ring, shards}, {"ClusterClient", cluster, masters},
 	} {
@@ -105,8 +104,7 @@ func TestWrappedClients(t *testing.T) {
 					sent.Store(0)
 					for i := range 50 {
 						d.flush(t)
-						got, err := codes.Allow(background, fmt.Sprint(i))
-						granted(t, got, err)
+						wantGrant(t, codes, fmt.Sprint(i), 1)
 					}
 					if n := sent.Load(); n < 100 || n > 150 {
 						t.Errorf("%d times the wrapper sent a decision, want 2 or 3 times a call", n)
@@ -143,8 +141,7 @@ func TestWrappedCharges(t *testing.T) {
 		for range 3 {
 			for i := range 20 {
 				d.flush(t)
-				got, err := codes.Allow(background, fmt.Sprint(i))
-				granted(t, got, err)
+				wantGrant(t, codes, fmt.Sprint(i), 1)
 			}
 		}
 		for i := range 20 {
@@ -173,8 +170,7 @@ func TestWrappedPreload(t *testing.T) {
 				must(t, listing)
 				must(t, loading)
 				wantAddrs(t, nodes, d)
-				got, err := bucket.Allow(background, "s")
-				granted(t, got, err)
+				wantGrant(t, bucket, "s", 1)
 				return
 			}
 			for what, err := range map[string]error{"Nodes": listing, "Preload": loading} {
@@ -225,9 +221,8 @@ func TestWrappedNodesAreApart(t *testing.T) {
 	}
 	log := loader.New(open{opaque{ring, new(atomic.Int64)}}, loader.Breaker(1, time.Hour)).ListLog("x", loader.PerHour(9))
 	for range 2 {
-		d, err := log.Allow(background, subjects[up])
-		granted(t, d, err)
-		_, err = log.Allow(background, subjects["127.0.0.1:1"])
+		wantGrant(t, log, subjects[up], 1)
+		_, err := log.Allow(background, subjects["127.0.0.1:1"])
 		if err == nil {
 			t.Error("a shard that is down has answered")
 		}
@@ -247,9 +242,7 @@ func (r reloading) ReloadState(context.Context) { r.told.Add(1) }
 
 // TestWrappedAsksForTheNodesAgain loses a server: a wrapped client is told to ask who the masters are now, too.
 func TestWrappedAsksForTheNodesAgain(t *testing.T) {
-	opt := options("127.0.0.1:1")
-	opt.DialerRetries, opt.MaxRetries = 1, -1
-	inner := reloading{clientOf(t, opt), new(atomic.Int64)}
+	inner := reloading{unreachable(t), new(atomic.Int64)}
 	_, err := loader.New(open{opaque{inner, new(atomic.Int64)}}).GCRA("x", loader.PerHour(9)).Allow(background, "s")
 	if err == nil || inner.told.Load() == 0 {
 		t.Errorf("%v; told %d times, want once an attempt", err, inner.told.Load())

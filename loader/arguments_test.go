@@ -97,9 +97,7 @@ func TestCallRefusesTypes(t *testing.T) {
 	for i, test := range tests {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			_, err := limits.Call(background, test.script, []string{"k"}, test.args...)
-			if err == nil || err.Error() != "loader: "+test.want {
-				t.Errorf("%v: %v\nwant loader: %s", test.args, err, test.want)
-			}
+			wantError(t, err, "loader: "+test.want)
 			as[*loader.ArgumentError](t, err)
 		})
 	}
