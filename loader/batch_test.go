@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -194,37 +193,6 @@ func TestBatchHeals(t *testing.T) {
 	})
 }
 
-// TestBatchFlushInBetween flushes the scripts right before every one of the first pipelines.
-func TestBatchFlushInBetween(t *testing.T) {
-	rdb := real(t)
-	other := client(t, rdb.Options().Addr)
-	flushes := 0
-	rdb.AddHook(hook{piped: func([]redis.Cmder) {
-		if flushes > 0 {
-			flushes--
-			must(t, other.ScriptFlush(background).Err())
-		}
-	}})
-	limits := loader.New(rdb)
-	limiter := limits.ListLog("x", loader.PerMinute(1000))
-	batch := limits.Batch()
-	for n := range 8 {
-		flushes = n
-		batch.Allow(limiter, "s")
-		batch.Allow(limiter, "s")
-		wantBatch(t, batch, 1, 1)
-	}
-	flushes = 1000
-	batch.Allow(limiter, "s")
-	batch.Allow(limiter, "s")
-	if _, err := batch.Do(background); !errors.Is(err, loader.ErrNotLoaded) {
-		t.Errorf("flushed for ever: %v", err)
-	}
-	if n := rdb.LLen(background, "sluice:x:{s}:ll1").Val(); n != 16 {
-		t.Errorf("%d permits, want 16", n)
-	}
-}
-
 func TestBatchPreloadedOnly(t *testing.T) {
 	rdb := real(t)
 	limits := loader.New(rdb, loader.PreloadedOnly())
@@ -237,48 +205,6 @@ func TestBatchPreloadedOnly(t *testing.T) {
 	granted(t, there.Decision, there.Err)
 	if loaded(t, rdb, sluice.ListLogV1) {
 		t.Error("it was loaded")
-	}
-}
-
-// TestBatchScriptIsRefused falls back to EVAL where that is allowed.
-func TestBatchScriptIsRefused(t *testing.T) {
-	admin := real(t)
-	inner := []any{"+time", "+get", "+set", "+evalsha"}
-	for _, eval := range []bool{true, false} {
-		must(t, admin.ScriptFlush(background).Err())
-		rules := inner
-		if eval {
-			rules = append(slices.Clone(inner), "+eval")
-		}
-		limits := loader.New(restricted(t, admin, rules...))
-		gcra := limits.GCRA("x", loader.PerMinute(1))
-		batch := limits.Batch()
-		batch.Allow(gcra, fmt.Sprint(eval))
-		batch.Allow(gcra, fmt.Sprint(eval))
-		results, err := batch.Do(background)
-		if eval {
-			entriesGranted(t, results, 1, 0)
-		} else if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "NOPERM") {
-			t.Errorf("neither SCRIPT nor EVAL: %v", err)
-		}
-	}
-}
-
-// TestBatchLoadingFails is of a server that loses the connection, or refuses for good, while a script is loaded.
-func TestBatchLoadingFails(t *testing.T) {
-	for want, answer := range map[string]error{"EOF": io.EOF, "OOM": serverError("OOM command not allowed")} {
-		_, rdb := fake(t)
-		rdb.AddHook(breaker{command: "script", answer: func() error { return answer }})
-		limits := loader.New(rdb)
-		batch := limits.Batch()
-		batch.Allow(limits.GCRA("x", loader.PerMinute(2)), "s")
-		batch.Allow(limits.GCRA("x", loader.PerMinute(2)), "s")
-		results, err := batch.Do(background)
-		for _, r := range results {
-			if r.Err == nil || !strings.Contains(r.Err.Error(), want) || errors.Is(err, loader.ErrOutcomeUnknown) {
-				t.Errorf("%v", r.Err)
-			}
-		}
 	}
 }
 
@@ -394,20 +320,6 @@ func TestBatchLostReplies(t *testing.T) {
 	}
 }
 
-// TestGoRedisPipelineChargesTwice is the fault: sent plainly, a pipeline with a lost reply is sent again.
-func TestGoRedisPipelineChargesTwice(t *testing.T) {
-	p, rdb, direct := lossy(t)
-	p.next(fault{first: 1}, fault{dropReply: true})
-	pipe := rdb.Pipeline()
-	for _, key := range []string{"a", "b"} {
-		pipe.EvalSha(background, sluice.ListLogV1.SHA1, []string{key}, 5, 60000000, 1, 0)
-	}
-	_, err := pipe.Exec(background)
-	if n := direct.LLen(background, "a").Val(); err != nil || n != 3 {
-		t.Errorf("charged %d times, %v: go-redis has changed, see whether NoRetry is still needed", n, err)
-	}
-}
-
 // TestBatchDeadlineIsKept has one of two shards keep its replies: those of the other are not lost with them.
 func TestBatchDeadlineIsKept(t *testing.T) {
 	servers := []*redis.Client{real(t), real(t)}
@@ -448,16 +360,6 @@ func TestBatchDeadlineIsKept(t *testing.T) {
 	}
 	if answered == 0 || missing == 0 {
 		t.Errorf("%d answered, %d missing", answered, missing)
-	}
-}
-
-func TestBatchNoServer(t *testing.T) {
-	limits := loader.New(unreachable(t))
-	batch := limits.Batch()
-	batch.Allow(limits.ListLog("x", loader.PerMinute(5)), "s")
-	batch.Allow(limits.ListLog("x", loader.PerMinute(5)), "s")
-	if _, err := batch.Do(background); err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
-		t.Errorf("nothing was sent: %v", err)
 	}
 }
 

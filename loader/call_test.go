@@ -34,63 +34,100 @@ func TestScriptsLoadThemselves(t *testing.T) {
 	})
 }
 
-// TestFlushInBetween flushes the scripts right before every one of the first EVALSHAs.
+// TestFlushInBetween flushes the scripts right before each of the first EVALSHAs or pipelines.
 func TestFlushInBetween(t *testing.T) {
-	rdb := real(t)
-	other := client(t, rdb.Options().Addr)
-	flushes := 0
-	rdb.AddHook(hook{before: func(cmd redis.Cmder) {
-		if cmd.Name() == "evalsha" && flushes > 0 {
-			flushes--
-			must(t, other.ScriptFlush(background).Err())
-		}
-	}})
-	limiter := loader.New(rdb).ListLog("x", loader.PerMinute(1000))
-	for n := range 8 {
-		flushes = n
-		wantGrant(t, limiter, "s", 1)
-	}
-	flushes = 1000
-	_, err := limiter.Allow(background, "s")
-	if !errors.Is(err, loader.ErrNotLoaded) {
-		t.Errorf("flushed for ever: %v", err)
-	}
-	if n := rdb.LLen(background, "sluice:x:{s}:ll1").Val(); n != 8 {
-		t.Errorf("%d permits, want 8", n)
+	for _, way := range allWays {
+		t.Run(way.name, func(t *testing.T) {
+			rdb := real(t)
+			other := client(t, rdb.Options().Addr)
+			flushes := 0
+			flush := func() {
+				if flushes > 0 {
+					flushes--
+					must(t, other.ScriptFlush(background).Err())
+				}
+			}
+			rdb.AddHook(hook{
+				before: func(cmd redis.Cmder) {
+					if cmd.Name() == "evalsha" {
+						flush()
+					}
+				},
+				piped: func([]redis.Cmder) { flush() },
+			})
+			limits := loader.New(rdb, way.opts...)
+			limiter := limits.ListLog("x", loader.PerMinute(1000))
+			for n := range 8 {
+				flushes = n
+				d, err := way.ask(limits, limiter, "s")
+				granted(t, d, err)
+			}
+			flushes = 1000
+			if _, err := way.ask(limits, limiter, "s"); !errors.Is(err, loader.ErrNotLoaded) {
+				t.Errorf("flushed for ever: %v", err)
+			}
+			wantRemaining(t, loader.New(other).ListLog("x", loader.PerMinute(1000)), "s", 992)
+		})
 	}
 }
 
-func TestFlushAllTheTime(t *testing.T) {
-	rdb := real(t)
-	limiter := loader.New(rdb).ListLog("x", loader.PerHour(100000))
-	stop := make(chan struct{})
-	var flusher, callers sync.WaitGroup
-	flusher.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(2 * time.Millisecond):
-				must(t, rdb.ScriptFlush(background).Err())
-			}
-		}
-	})
-	const each, goroutines = 100, 4
-	for range goroutines {
-		callers.Go(func() {
-			for range each {
-				if d, err := limiter.Allow(background, "s"); err != nil || !d.Granted {
-					t.Errorf("%+v, %v", d, err)
+// TestConcurrentCallers has many callers share one limit, while the scripts are flushed all the time.
+func TestConcurrentCallers(t *testing.T) {
+	const callers, calls, limit = 64, 20, 500
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		rdb := real(t)
+		var commands, trips atomic.Int64
+		rdb.AddHook(hook{
+			before: func(redis.Cmder) { commands.Add(1); trips.Add(1) },
+			piped:  func(cmds []redis.Cmder) { commands.Add(int64(len(cmds))); trips.Add(1) },
+		})
+		limits := loader.New(rdb, append(opts, loader.Timeout(never))...)
+		stop := make(chan struct{})
+		var flusher sync.WaitGroup
+		flusher.Go(func() {
+			admin := client(t, rdb.Options().Addr)
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(10 * time.Millisecond):
+					must(t, admin.ScriptFlush(background).Err())
 				}
 			}
 		})
-	}
-	callers.Wait()
-	close(stop)
-	flusher.Wait()
-	if n := rdb.LLen(background, "sluice:x:{s}:ll1").Val(); n != each*goroutines {
-		t.Errorf("%d permits, want %d", n, each*goroutines)
-	}
+		eachLimiter(t, func(t *testing.T, i int) {
+			limiter := makers[i].make(limits, loader.PerHour(limit))
+			deadline := within(t, time.Minute)
+			var grants atomic.Int64
+			var all sync.WaitGroup
+			for n := range callers {
+				all.Go(func() {
+					ctx := background
+					if n%2 == 0 {
+						ctx = deadline
+					}
+					for range calls {
+						d, err := limiter.Allow(ctx, "s")
+						if err != nil {
+							t.Error(err)
+						}
+						if d.Granted {
+							grants.Add(1)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if n := grants.Load(); n != limit {
+				t.Errorf("%d granted, want %d", n, limit)
+			}
+		})
+		close(stop)
+		flusher.Wait()
+		if c, n := commands.Load(), trips.Load(); how == "shared" && n*2 > c {
+			t.Errorf("%d round trips for %d commands", n, c)
+		}
+	})
 }
 
 func TestPreloadedOnly(t *testing.T) {
@@ -127,26 +164,29 @@ func restricted(t *testing.T, admin *redis.Client, rules ...any) *redis.Client {
 	return clientOf(t, opt)
 }
 
+// TestScriptIsRefused falls back to EVAL where SCRIPT LOAD is not allowed.
 func TestScriptIsRefused(t *testing.T) {
 	admin := real(t)
 	inner := []any{"+time", "+get", "+set", "+evalsha"}
-
-	rdb := restricted(t, admin, append(inner, "+eval")...)
-	wantGrant(t, loader.New(rdb).GCRA("x", loader.PerMinute(1)), "s", 1)
-	if !loaded(t, admin, sluice.GCRAV1) {
-		t.Error("EVAL has not left the script behind")
+	for _, way := range allWays {
+		t.Run(way.name, func(t *testing.T) {
+			ask := func(subject string, rules ...any) error {
+				limits := loader.New(restricted(t, admin, rules...), way.opts...)
+				return errOf(way.ask(limits, limits.GCRA("x", loader.PerMinute(1)), way.name+subject))
+			}
+			must(t, admin.ScriptFlush(background).Err())
+			must(t, ask("a", append(inner, "+eval")...))
+			if !loaded(t, admin, sluice.GCRAV1) {
+				t.Error("EVAL has not left the script behind")
+			}
+			must(t, admin.ScriptFlush(background).Err())
+			if err := ask("b", inner...); !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "NOPERM") {
+				t.Errorf("neither SCRIPT nor EVAL: %v", err)
+			}
+			must(t, loader.New(admin).Preload(background))
+			must(t, ask("b", inner...))
+		})
 	}
-
-	must(t, admin.ScriptFlush(background).Err())
-	rdb = restricted(t, admin, inner...)
-	limits := loader.New(rdb)
-	_, err := limits.GCRA("x", loader.PerMinute(1)).Allow(background, "s2")
-	if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "NOPERM") {
-		t.Errorf("neither SCRIPT nor EVAL: %v", err)
-	}
-
-	must(t, loader.New(admin).Preload(background))
-	wantGrant(t, limits.GCRA("x", loader.PerMinute(1)), "s2", 1)
 }
 
 func TestScriptIsUnknown(t *testing.T) {
@@ -174,25 +214,31 @@ func TestLoadingFails(t *testing.T) {
 		{"out of memory", serverError("OOM command not allowed"), 1, "OOM"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			_, rdb := fake(t)
-			asked := 0
-			rdb.AddHook(breaker{command: "script", answer: func() error { asked++; return test.err }})
-			other := client(t, rdb.Options().Addr)
-			rdb.AddHook(hook{before: func(cmd redis.Cmder) {
-				if cmd.Name() == "evalsha" && asked == test.times {
-					must(t, loader.New(other).Preload(background))
+		for _, way := range allWays {
+			if way.piped && test.want == "" {
+				continue // the connection is lost or the server is loading only once: see TestBatchRefusalsAreRetried
+			}
+			t.Run(test.name+", "+way.name, func(t *testing.T) {
+				_, rdb := fake(t)
+				asked := 0
+				rdb.AddHook(breaker{command: "script", answer: func() error { asked++; return test.err }})
+				other := client(t, rdb.Options().Addr)
+				rdb.AddHook(hook{before: func(cmd redis.Cmder) {
+					if cmd.Name() == "evalsha" && asked == test.times {
+						must(t, loader.New(other).Preload(background))
+					}
+				}})
+				limits := loader.New(rdb, way.opts...)
+				d, err := way.ask(limits, limits.GCRA("x", loader.PerMinute(2)), "s")
+				if test.want == "" {
+					granted(t, d, err)
+					return
 				}
-			}})
-			d, err := loader.New(rdb).GCRA("x", loader.PerMinute(2)).Allow(background, "s")
-			if test.want == "" {
-				granted(t, d, err)
-				return
-			}
-			if err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, loader.ErrOutcomeUnknown) {
-				t.Errorf("%v", err)
-			}
-		})
+				if err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, loader.ErrOutcomeUnknown) {
+					t.Errorf("%v", err)
+				}
+			})
+		}
 	}
 }
 
@@ -398,18 +444,25 @@ func TestRefusalsAreRetried(t *testing.T) {
 	}
 }
 
+// TestNoServer has no server listen, also with a hook that reads the arguments before they are sent, as one that logs.
 func TestNoServer(t *testing.T) {
 	rdb := unreachable(t)
 	limits := loader.New(rdb)
-	_, err := limits.ListLog("x", loader.PerMinute(5)).Allow(background, "s")
-	if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
-		t.Errorf("nothing was sent: %v", err)
-	}
 	if e := as[*loader.NodeError](t, limits.Preload(background)); e.Addr != "127.0.0.1:1" {
 		t.Error(e)
 	}
+	for _, way := range allWays {
+		for range 2 {
+			limits := loader.New(rdb, way.opts...)
+			_, err := way.ask(limits, limits.ListLog("x", loader.PerMinute(5)), "s")
+			if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
+				t.Errorf("%s: nothing was sent: %v", way.name, err)
+			}
+			rdb.AddHook(hook{before: func(cmd redis.Cmder) { _ = cmd.Args(); _ = cmd.String() }})
+		}
+	}
 	must(t, rdb.Close())
-	_, err = limits.ListLog("x", loader.PerMinute(5)).Allow(background, "s")
+	_, err := limits.ListLog("x", loader.PerMinute(5)).Allow(background, "s")
 	if !errors.Is(err, redis.ErrClosed) || errors.Is(err, loader.ErrOutcomeUnknown) {
 		t.Errorf("a closed client: %v", err)
 	}
@@ -439,16 +492,6 @@ func TestConnectionLostBeforeSending(t *testing.T) {
 	}
 	if greeted.Load() < 2 {
 		t.Error("it was not tried again")
-	}
-}
-
-// TestHooksThatLog read the arguments before they are sent: what cannot have been sent is still known.
-func TestHooksThatLog(t *testing.T) {
-	rdb := unreachable(t)
-	rdb.AddHook(hook{before: func(cmd redis.Cmder) { _ = cmd.Args(); _ = cmd.String() }})
-	_, err := loader.New(rdb).ListLog("x", loader.PerMinute(5)).Allow(background, "s")
-	if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
-		t.Errorf("nothing was sent: %v", err)
 	}
 }
 
@@ -528,32 +571,4 @@ func TestReadReplicasRefused(t *testing.T) {
 		log := loader.New(restricted(t, admin, rules...), loader.ReadReplicas()).ListLog("x", loader.PerMinute(5))
 		wantRemaining(t, log, "s", 5)
 	}
-}
-
-// TestConcurrentCallers share one limit.
-func TestConcurrentCallers(t *testing.T) {
-	rdb := real(t)
-	eachLimiter(t, func(t *testing.T, i int) {
-		limiter := makers[i].make(loader.New(rdb), loader.PerHour(50))
-		var wg sync.WaitGroup
-		var grants atomic.Int64
-		ctx := within(t, time.Minute)
-		for range 8 {
-			wg.Go(func() {
-				for range 10 {
-					d, err := limiter.Allow(ctx, "s")
-					if err != nil {
-						t.Error(err)
-					}
-					if d.Granted {
-						grants.Add(1)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		if grants.Load() != 50 {
-			t.Errorf("%d grants, want 50", grants.Load())
-		}
-	})
 }

@@ -181,7 +181,7 @@ func TestDenialOvertakenByReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(options(m.Addr()))
 		defer func() { _ = rdb.Close() }()
-		limits := loader.New(rdb)
+		limits := loader.New(rdb, loader.Timeout(never)) // the replies come as late as calls may take by default
 		must(t, limits.Preload(background))
 		rdb.AddHook(hook{
 			before: func(redis.Cmder) { m.SetTime(time.Now()) },

@@ -121,14 +121,23 @@ func TestLostLook(t *testing.T) {
 	}
 }
 
-// TestGoRedisChargesTwice is the fault: sent plainly, one call with a lost reply is charged twice,
-// silently.
+// TestGoRedisChargesTwice is the fault that the loader avoids: go-redis sends a command or a pipeline again whose reply
+// is lost, and it is charged twice, silently.
 func TestGoRedisChargesTwice(t *testing.T) {
 	p, rdb, direct := lossy(t)
 	p.next(fault{dropReply: true}, fault{dropReply: true})
-	err := rdb.EvalSha(background, sluice.ListLogV1.SHA1, []string{"k"}, 5, 60000000, 1, 0).Err()
-	if n := direct.LLen(background, "k").Val(); err != nil || n != 3 {
-		t.Errorf("charged %d times, %v: go-redis has changed, see whether NoRetry is still needed", n, err)
+	args := []any{5, 60000000, 1, 0}
+	single := rdb.EvalSha(background, sluice.ListLogV1.SHA1, []string{"k"}, args...).Err()
+	p.next(fault{first: 1}, fault{dropReply: true})
+	pipe := rdb.Pipeline()
+	for _, key := range []string{"a", "b"} {
+		pipe.EvalSha(background, sluice.ListLogV1.SHA1, []string{key}, args...)
+	}
+	_, piped := pipe.Exec(background)
+	for key, err := range map[string]error{"k": single, "a": piped} {
+		if n := direct.LLen(background, key).Val(); err != nil || n != 3 {
+			t.Errorf("charged %d times, %v: go-redis has changed, see whether NoRetry is still needed", n, err)
+		}
 	}
 }
 

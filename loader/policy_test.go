@@ -119,21 +119,36 @@ func beginLoading(t *testing.T, tr *troubled) func() {
 	return func() { must(t, admin.ConfigSet(background, "key-load-delay", "0").Err()) }
 }
 
-// ways are the ways to ask.
-var ways = []struct {
-	name string
-	opts []loader.Option
-	ask  func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error)
-}{
-	{"alone", nil, alone},
-	{"batch", nil, func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error) {
+// way is one way to ask.
+type way struct {
+	name  string
+	opts  []loader.Option
+	ask   func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error)
+	piped bool // with others in a pipeline
+}
+
+var ways = []way{
+	{name: "alone", ask: alone},
+	{name: "batch", ask: func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error) {
 		batch := limits.Batch()
 		result := batch.Allow(limiter, subject)
 		_, err := batch.Do(background)
 		return result.Decision, err
 	}},
-	{"shared", []loader.Option{loader.ShareRoundTrips()}, alone},
+	{name: "shared", opts: []loader.Option{loader.ShareRoundTrips()}, ask: alone},
 }
+
+// allWays are the ways, and a batch that is sent as a pipeline.
+var allWays = append(ways[:len(ways):len(ways)], way{
+	name: "pipeline", piped: true,
+	ask: func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error) {
+		batch := limits.Batch()
+		result := batch.Allow(limiter, subject)
+		batch.Peek(limiter, subject+"/other")
+		_, err := batch.Do(background)
+		return result.Decision, err
+	},
+})
 
 func alone(_ *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error) {
 	return limiter.Allow(background, subject)

@@ -127,8 +127,8 @@ func nothing(rdb *redis.Client) asking {
 // callers is how many goroutines ask at once, and how many entries a batch has.
 const callers = 64
 
-// way is one way to ask, with what it took in each round.
-type way struct {
+// measured is one way to ask, with what it took in each round.
+type measured struct {
 	name   string
 	decide func(subject string) error
 	each   int // decisions by one call of decide
@@ -144,14 +144,14 @@ func together(b *testing.B, rdb *redis.Client, one, many asking) {
 	defer cancel()
 	must(b, loader.New(rdb).Preload(ctx))
 	single, shared := loader.New(rdb), loader.New(rdb, loader.ShareRoundTrips())
-	ways := []*way{
+	ways := []*measured{
 		{name: "single", each: 1, decide: func(s string) error { return one(background, single, s) }},
 		{name: "single_deadline", each: 1, decide: func(s string) error { return one(ctx, single, s) }},
 		{name: "shared", each: 1, decide: func(s string) error { return one(background, shared, s) }},
 		{name: "shared_deadline", each: 1, decide: func(s string) error { return one(ctx, shared, s) }},
 	}
 	if many != nil {
-		ways = append(ways, &way{name: "batch", each: callers, decide: func(s string) error { return many(background, single, s) }})
+		ways = append(ways, &measured{name: "batch", each: callers, decide: func(s string) error { return many(background, single, s) }})
 	}
 	for b.Loop() {
 		for _, w := range ways {
@@ -170,7 +170,7 @@ func together(b *testing.B, rdb *redis.Client, one, many asking) {
 }
 
 // round has the callers make n decisions.
-func (w *way) round(b *testing.B, rdb *redis.Client, n int) effort {
+func (w *measured) round(b *testing.B, rdb *redis.Client, n int) effort {
 	client, server, started := clientTime(), serverTime(b, rdb), time.Now()
 	goroutines := callers
 	if w.each > 1 {

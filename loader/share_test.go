@@ -16,59 +16,6 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// station is a server that holds every round trip until it is told to answer.
-type station struct {
-	trips chan *journey
-}
-
-// journey is one round trip: the subjects' keys, in the order in which they were sent.
-type journey struct {
-	keys   []string
-	piped  bool
-	answer chan error
-}
-
-func newStation() (*station, *redis.Client) {
-	s := &station{trips: make(chan *journey, 100)}
-	rdb := redis.NewClient(options("nowhere:0"))
-	rdb.AddHook(s)
-	return s, rdb
-}
-
-func (s *station) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *station) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error { return s.serve(false, cmd) }
-}
-
-func (s *station) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, cmds []redis.Cmder) error { return s.serve(true, cmds...) }
-}
-
-func (s *station) serve(piped bool, cmds ...redis.Cmder) error {
-	j := &journey{piped: piped, answer: make(chan error)}
-	for _, cmd := range cmds {
-		j.keys = append(j.keys, write(cmd)[3])
-	}
-	s.trips <- j
-	err := <-j.answer
-	for _, cmd := range cmds {
-		cmd.(interface{ SetVal([]int64) }).SetVal([]int64{1, 2, 0, 0, 5})
-	}
-	return err
-}
-
-// on is the next round trip that is on its way, nil if there is none.
-func (s *station) on() *journey {
-	synctest.Wait()
-	select {
-	case j := <-s.trips:
-		return j
-	default:
-		return nil
-	}
-}
-
 // come has callers ask, one after the other, each in its own goroutine.
 func come(limiter loader.Limiter, done *atomic.Int64, subjects ...string) {
 	for _, subject := range subjects {
@@ -92,20 +39,20 @@ func keysOf(subjects ...string) []string {
 // TestShareRoundTrips has callers come while two round trips are on their way: they share the next.
 func TestShareRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, rdb := newStation()
+		s, rdb := newHeldServer()
 		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
 		var done atomic.Int64
 		come(limiter, &done, "a", "b")
-		first, second := s.on(), s.on()
+		first, second := s.next(), s.next()
 		if first == nil || second == nil || first.piped || second.piped {
 			t.Fatalf("the first two did not go at once: %+v, %+v", first, second)
 		}
 		come(limiter, &done, "c", "d", "e")
-		if j := s.on(); j != nil {
+		if j := s.next(); j != nil {
 			t.Fatalf("a third went: %+v", j)
 		}
 		second.answer <- nil
-		third := s.on()
+		third := s.next()
 		if third == nil || !third.piped || !slices.Equal(third.keys, keysOf("c", "d", "e")) {
 			t.Fatalf("%+v, want a pipeline of three", third)
 		}
@@ -119,7 +66,7 @@ func TestShareRoundTrips(t *testing.T) {
 			t.Errorf("%d have returned, want 5", n)
 		}
 		come(limiter, &done, "f")
-		if j := s.on(); j == nil || j.piped {
+		if j := s.next(); j == nil || j.piped {
 			t.Errorf("alone again, it did not go at once: %+v", j)
 		} else {
 			j.answer <- nil
@@ -130,7 +77,7 @@ func TestShareRoundTrips(t *testing.T) {
 // TestSharedTripsAreBounded has more callers than one pipeline takes.
 func TestSharedTripsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, rdb := newStation()
+		s, rdb := newHeldServer()
 		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
 		var done atomic.Int64
 		const many = 600
@@ -138,7 +85,7 @@ func TestSharedTripsAreBounded(t *testing.T) {
 			come(limiter, &done, fmt.Sprint(i))
 		}
 		for _, want := range []int{1, 1, 256, 256, 600 - 2 - 512} {
-			j := s.on()
+			j := s.next()
 			if j == nil || len(j.keys) != want {
 				t.Fatalf("%+v, want %d keys", j, want)
 			}
@@ -154,16 +101,16 @@ func TestSharedTripsAreBounded(t *testing.T) {
 // TestSharedContextEnds has callers leave before their decision has left, and after.
 func TestSharedContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, rdb := newStation()
+		s, rdb := newHeldServer()
 		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
 		limiter := limits.GCRA("x", loader.PerMinute(5))
 		ctx := within(t, time.Second)
 		var done atomic.Int64
 		errs := make(chan error, 2)
 		go func() { errs <- errOf(limiter.Allow(ctx, "on its way")) }()
-		first := s.on()
+		first := s.next()
 		come(limiter, &done, "b")
-		other := s.on()
+		other := s.next()
 		come(limiter, &done, "c")
 		go func() { errs <- errOf(limiter.Allow(ctx, "waiting")) }()
 		synctest.Wait()
@@ -188,7 +135,7 @@ func TestSharedContextEnds(t *testing.T) {
 			t.Errorf("%d left after %v, %d of unknown outcome", left, elapsed, unknown)
 		}
 		first.answer <- nil
-		if j := s.on(); j == nil || !slices.Equal(j.keys, keysOf("c", "d")) {
+		if j := s.next(); j == nil || !slices.Equal(j.keys, keysOf("c", "d")) {
 			t.Errorf("%+v was sent for someone who had left", j)
 		} else {
 			j.answer <- nil
@@ -204,11 +151,11 @@ func TestSharedContextEnds(t *testing.T) {
 // TestSharedTripFails gives the error of a pipeline that did not leave to all in it.
 func TestSharedTripFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, rdb := newStation()
+		s, rdb := newHeldServer()
 		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
 		var done atomic.Int64
 		come(limiter, &done, "a", "b")
-		first, other := s.on(), s.on()
+		first, other := s.next(), s.next()
 		errs := make(chan error, 2)
 		for _, subject := range []string{"c", "d"} {
 			go func() { errs <- errOf(limiter.Allow(background, subject)) }()
@@ -216,7 +163,7 @@ func TestSharedTripFails(t *testing.T) {
 		synctest.Wait()
 		first.answer <- nil
 		broken := errors.New("a hook says no")
-		s.on().answer <- broken
+		s.next().answer <- []any{broken, broken}
 		for range 2 {
 			if err := <-errs; !errors.Is(err, broken) {
 				t.Error(err)
@@ -229,63 +176,20 @@ func TestSharedTripFails(t *testing.T) {
 // TestSharedLookAtReplica goes by itself: in a pipeline with decisions it would be sent to the master.
 func TestSharedLookAtReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, rdb := newStation()
+		s, rdb := newHeldServer()
 		limiter := loader.New(rdb, loader.ShareRoundTrips(), loader.ReadReplicas()).GCRA("x", loader.PerMinute(5))
 		var done atomic.Int64
 		come(limiter, &done, "a", "b")
-		first, other := s.on(), s.on()
+		first, other := s.next(), s.next()
 		go func() { _, _ = limiter.Peek(background, "look") }()
-		look := s.on()
+		look := s.next()
 		if look == nil || look.piped || !slices.Equal(look.keys, keysOf("look")) {
 			t.Fatalf("%+v", look)
 		}
-		for _, j := range []*journey{first, other, look} {
+		for _, j := range []*trip{first, other, look} {
 			j.answer <- nil
 		}
 	})
-}
-
-// TestSharedAreExact has many callers at once on a real server, while its scripts are flushed.
-func TestSharedAreExact(t *testing.T) {
-	rdb := real(t)
-	var commands, trips atomic.Int64
-	rdb.AddHook(hook{
-		before: func(redis.Cmder) { commands.Add(1); trips.Add(1) },
-		piped:  func(cmds []redis.Cmder) { commands.Add(int64(len(cmds))); trips.Add(1) },
-	})
-	limits := loader.New(rdb, loader.ShareRoundTrips())
-	const callers, calls, limit = 64, 40, 1000
-	eachLimiter(t, func(t *testing.T, i int) {
-		limiter := makers[i].make(limits, loader.PerHour(limit))
-		must(t, rdb.ScriptFlush(background).Err())
-		var grants atomic.Int64
-		var all sync.WaitGroup
-		for n := range callers {
-			all.Go(func() {
-				ctx, cancel := background, func() {}
-				if n%2 == 0 {
-					ctx, cancel = context.WithTimeout(background, time.Minute)
-				}
-				defer cancel()
-				for range calls {
-					d, err := limiter.Allow(ctx, "s")
-					if err != nil {
-						t.Error(err)
-					}
-					if d.Granted {
-						grants.Add(1)
-					}
-				}
-			})
-		}
-		all.Wait()
-		if n := grants.Load(); n != limit {
-			t.Errorf("%d granted, want %d", n, limit)
-		}
-	})
-	if c, n := commands.Load(), trips.Load(); n*2 > c {
-		t.Errorf("%d round trips for %d commands", n, c)
-	}
 }
 
 // TestSharedLostReplies loses round trips of many callers: nobody is charged twice.

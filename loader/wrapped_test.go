@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,6 +78,7 @@ func eachWrapping(
 		rdb   redis.UniversalClient
 		shown bool
 	}{
+		{"not wrapped", d.rdb, true},
 		{"without Unwrap", opaque{d.rdb, sent}, false},
 		{"with Unwrap", open{opaque{d.rdb, sent}}, true},
 		{"two layers with Unwrap", open{opaque{inner, sent}}, true},
@@ -93,42 +95,49 @@ func (d deployment) flush(t *testing.T) {
 	}
 }
 
-// TestWrappedClients flushes all scripts before every one of some calls, whose subjects are on all nodes.
-func TestWrappedClients(t *testing.T) {
+// TestReloads flushes all scripts before each of some calls and batches, whose subjects are on all nodes.
+func TestReloads(t *testing.T) {
 	eachDeployment(t, func(t *testing.T, d deployment) {
 		eachWrapping(t, d, func(t *testing.T, wrapped redis.UniversalClient, _ bool, sent *atomic.Int64) {
-			for name, opts := range map[string][]loader.Option{"plain": nil, "shared": {loader.ShareRoundTrips()}} {
+			eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
 				limits := loader.New(wrapped, opts...)
-				codes := limits.ListLog(name, loader.PerHour(1000000))
-				t.Run(name, func(t *testing.T) {
-					sent.Store(0)
-					for i := range 50 {
-						d.flush(t)
-						wantGrant(t, codes, fmt.Sprint(i), 1)
-					}
-					if n := sent.Load(); n < 100 || n > 150 {
-						t.Errorf("%d times the wrapper sent a decision, want 2 or 3 times a call", n)
-					}
-				})
-				t.Run(name+" batch", func(t *testing.T) {
+				limiter := func(i int) loader.Limiter { return makers[i%len(makers)].make(limits, loader.PerHour(2)) }
+				sent.Store(0)
+				for i := range 50 {
 					d.flush(t)
-					sent.Store(0)
-					batch := limits.Batch()
-					for i := range 50 {
-						batch.Allow(codes, fmt.Sprint(i))
+					wantGrant(t, limiter(i), fmt.Sprint(t.Name(), i), 1)
+				}
+				if n := sent.Load(); (n < 100 || n > 150) && wrapped != d.rdb {
+					t.Errorf("%d times the wrapper sent a decision, want 2 or 3 times a call", n)
+				}
+				var callers sync.WaitGroup
+				d.flush(t)
+				for i := range 50 {
+					callers.Go(func() {
+						subject := fmt.Sprint(t.Name(), i)
+						wantGrant(t, limiter(i), subject, 1)
+						wantDenial(t, limiter(i), subject, 1)
+						must(t, limiter(i).Reset(background, subject))
+						wantGrant(t, limiter(i), subject, 2)
+					})
+				}
+				callers.Wait()
+
+				d.flush(t)
+				sent.Store(0)
+				batch := limits.Batch()
+				var want []int
+				for i := range 50 {
+					for _, grant := range []int{1, 1, 0} {
+						batch.Allow(limiter(i), fmt.Sprint(t.Name(), "/batch", i))
+						want = append(want, grant)
 					}
-					results, err := batch.Do(background)
-					must(t, err)
-					for i, r := range results {
-						if !r.Granted {
-							t.Errorf("%d: %+v", i, r)
-						}
-					}
-					if n := sent.Load(); n < 2 {
-						t.Errorf("%d times the wrapper sent a decision, want at least 2 times", n)
-					}
-				})
-			}
+				}
+				wantBatch(t, batch, want...)
+				if n := sent.Load(); n < 2 && wrapped != d.rdb {
+					t.Errorf("%d times the wrapper sent a decision, want at least 2 times", n)
+				}
+			})
 		})
 	})
 }
