@@ -602,3 +602,12 @@ func TestGroupIsSeen(t *testing.T) {
 		}
 	})
 }
+
+// TestReachDoesNotOverflow has a group be granted all that it asks for, round after round.
+func TestReachDoesNotOverflow(t *testing.T) {
+	for rounds := range 200 {
+		if reach := loader.ReachAfter(rounds, 1_000_000_000); reach < 0 || rounds > 40 && reach < 1_000_000_000 {
+			t.Fatalf("after %d rounds it reaches for %d", rounds, reach)
+		}
+	}
+}

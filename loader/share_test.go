@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -265,4 +266,74 @@ func TestSharedNodesAreApart(t *testing.T) {
 	}
 	cancel()
 	silent.Wait()
+}
+
+// TestRecoversFromDeadConnections has all connections go silent while new ones work, as behind a firewall that has
+// forgotten them, for a client that has no timeout of its own: calls are lost until their bound, and then none.
+func TestRecoversFromDeadConnections(t *testing.T) {
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
+		opt := options(proxy.Addr)
+		opt.ReadTimeout, opt.ContextTimeoutEnabled, opt.PoolSize = -1, true, 10
+		limits := loader.New(clientOf(t, opt), append(opts, loader.Timeout(200*time.Millisecond))...)
+		must(t, limits.Preload(background))
+		limiter := limits.ListLog("x", loader.PerHour(1_000_000))
+		var asked, decided atomic.Int64
+		stop := make(chan struct{})
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					asked.Add(1)
+					if errOf(limiter.Allow(background, fmt.Sprint(i, n%7))) == nil {
+						decided.Add(1)
+					}
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		await(t, func() bool { return decided.Load() > 200 })
+		proxy.SwallowLive()
+		before, failed := decided.Load(), asked.Load()-decided.Load()
+		await(t, func() bool { return decided.Load() > before+1000 })
+		lost := asked.Load() - decided.Load() - failed
+		close(stop)
+		all.Wait()
+		t.Logf("%d calls lost", lost)
+		if lost > 500 {
+			t.Errorf("%d calls lost, want some 50", lost)
+		}
+	})
+}
+
+// TestSharedQueueIsBounded has a server that does not answer any more and callers who come and go: what nobody waits
+// for leaves the queue, and the goroutines end.
+func TestSharedQueueIsBounded(t *testing.T) {
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
+	opt := options(proxy.Addr)
+	opt.ContextTimeoutEnabled = true
+	limits := loader.New(clientOf(t, opt), loader.ShareRoundTrips(), loader.Timeout(50*time.Millisecond))
+	must(t, limits.Preload(background))
+	limiter := limits.GCRA("x", loader.PerHour(1000))
+	before := runtime.NumGoroutine()
+	proxy.Swallow()
+	for round := range 5 {
+		var all sync.WaitGroup
+		for i := range 300 {
+			all.Go(func() { _ = errOf(limiter.Allow(background, fmt.Sprint(i%40, round))) })
+		}
+		all.Wait()
+		if n := limits.SharedRequests(); n > 300 {
+			t.Fatalf("%d requests in the queues, want those of one round at most", n)
+		}
+	}
+	await(t, func() bool { return limits.SharedRequests() == 0 })
+	proxy.Pass()
+	await(t, func() bool { return errOf(limiter.Allow(background, "s")) == nil })
+	await(t, func() bool { return runtime.NumGoroutine() < before+20 }) // the proxy has some for each connection
 }

@@ -24,7 +24,13 @@ func TestServerDemo(t *testing.T) {
 
 func checkDemo(t *testing.T, server string, flags ...string) {
 	t.Helper()
-	got := sluiceRun(nil, append([]string{"demo", "--duration=3s", "--workers=8"}, flags...)...)
+	var got outcome
+	for range 3 { // where the machine stands still for a second, a call is given up, and with it the demo
+		got = sluiceRun(nil, append([]string{"demo", "--duration=3s", "--workers=8"}, flags...)...)
+		if !strings.Contains(got.stderr, "context deadline exceeded") {
+			break
+		}
+	}
 	wants := []string{"Server: " + server + "\n", "   2s ", "list_log  ", "capacity: of 15 acts",
 		"Our windows are 1.02s"}
 	if !strings.Contains(got.stdout, "This machine stopped") {

@@ -260,9 +260,7 @@ func golden(t *testing.T, name, got string) {
 		}
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got; go test ./cmd/sluice -update writes it):\n%s", file, diff)
 	}

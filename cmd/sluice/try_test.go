@@ -65,9 +65,7 @@ func TestParseTry(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if keys := strings.Join(got.keys, " "); keys != test.keys {
 				t.Errorf("keys %s, want %s", keys, test.keys)
 			}
@@ -83,13 +81,9 @@ func TestTryEmbedded(t *testing.T) {
 	for _, script := range sluice.All() {
 		name := fullName(script)
 		got := sluiceRun(nil, append([]string{"try", "--embedded", name}, strings.Fields(needs[name])...)...)
-		if got.status != exitDone {
-			t.Errorf("%s: status %d\n%s", name, got.status, got.stderr)
-		}
+		wantSaid(t, got, exitDone)
 		for _, field := range script.Reply {
-			if !strings.Contains(got.stdout, "\n  "+strings.Replace(field.Name, "_i", "_1", 1)+" ") {
-				t.Errorf("%s: no %s in\n%s", name, field.Name, got.stdout)
-			}
+			wantSaid(t, got, exitDone, "\n  "+strings.Replace(field.Name, "_i", "_1", 1)+" ")
 		}
 		wantNarrow(t, name, got.stdout)
 	}
@@ -142,15 +136,10 @@ func TestServerTryWrongType(t *testing.T) {
 	for _, args := range []string{"try gcra limit=3 window=1m key=k", "try list_log limit=3 window=1m key=k"} {
 		got := sluiceRun(env, strings.Fields(args)...)
 		if strings.Contains(args, "gcra") {
-			if got.status != exitDone {
-				t.Errorf("%s: status %d\n%s", args, got.status, got.stderr)
-			}
+			wantSaid(t, got, exitDone)
 			continue
 		}
-		if got.status != exitFailed || !strings.Contains(got.stderr, "WRONGTYPE") ||
-			!strings.Contains(got.stderr, "cure: choose another subject") {
-			t.Errorf("%s: status %d\n%s", args, got.status, got.stderr)
-		}
+		wantSaid(t, got, exitFailed, "WRONGTYPE", "cure: choose another subject")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -287,4 +288,78 @@ func TestRightsWithheld(t *testing.T) {
 	_, err := list.Allow(background, "t")
 	_ = as[*loader.OutcomeUnknownError](t, err)
 	wantRemaining(t, list, "t", 4)
+}
+
+// gate is a hook that holds each decision, before it is written, until it is let through.
+type gate struct {
+	arrived chan struct{}
+	through chan struct{}
+}
+
+func (g gate) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (g gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		g.arrived <- struct{}{}
+		<-g.through
+		return next(ctx, cmd)
+	}
+}
+
+func (g gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		g.arrived <- struct{}{}
+		<-g.through
+		return next(ctx, cmds)
+	}
+}
+
+// TestCancelledBeforeItLeft has callers cancelled when their decision is about to be written: nobody is charged for
+// them, also where one command asks for several.
+func TestCancelledBeforeItLeft(t *testing.T) {
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		rdb := real(t)
+		direct := client(t, rdb.Options().Addr)
+		limits := loader.New(rdb, append(opts, loader.Timeout(never))...)
+		must(t, limits.Preload(background))
+		limiter := limits.ListLog("x", loader.PerHour(1000))
+		g := gate{make(chan struct{}), make(chan struct{})}
+		rdb.AddHook(g)
+		ctx, cancel := context.WithCancel(background)
+		var all sync.WaitGroup
+		ask := func(ctx context.Context, n int, want error) {
+			for range n {
+				all.Go(func() {
+					err := errOf(limiter.Allow(ctx, "s"))
+					if !errors.Is(err, want) || errors.Is(err, loader.ErrOutcomeUnknown) {
+						t.Errorf("%v, want %v: it has not left", err, want)
+					}
+				})
+			}
+		}
+		ask(background, 1, nil)
+		<-g.arrived
+		want := int64(1)
+		if how == "shared" {
+			ask(ctx, 5, context.Canceled)
+			ask(background, 1, nil)
+			await(t, func() bool { return limits.SharedRequests() == 6 })
+			g.through <- struct{}{}
+			want = 2
+		} else {
+			ask(ctx, 1, context.Canceled)
+		}
+		<-g.arrived
+		cancel()
+		time.AfterFunc(soon, func() { close(g.through) })
+		go func() {
+			for range g.arrived {
+			}
+		}()
+		all.Wait()
+		await(t, func() bool { return direct.LLen(background, "sluice:x:{s}:ll1").Val() >= want })
+		if n := direct.LLen(background, "sluice:x:{s}:ll1").Val(); n != want {
+			t.Errorf("%d were charged, want %d: those who stayed", n, want)
+		}
+	})
 }
