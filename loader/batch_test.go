@@ -140,7 +140,7 @@ func TestBatchKeepsEntriesApart(t *testing.T) {
 }
 
 func TestBatchWithoutServer(t *testing.T) {
-	limits := loader.New(nobody(t))
+	limits := loader.New(neverAsked(t))
 	if results, err := limits.Batch().Do(background); len(results) != 0 || err != nil {
 		t.Errorf("nothing: %v, %v", results, err)
 	}
@@ -158,9 +158,9 @@ func TestBatchWithoutServer(t *testing.T) {
 	}
 }
 
-// TestBatchHeals has scripts missing: each is loaded once, and only the entries that missed theirs are sent
+// TestBatchReloads has scripts missing: each is loaded once, and only the entries that missed theirs are sent
 // again, in their order.
-func TestBatchHeals(t *testing.T) {
+func TestBatchReloads(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client) {
 		limits := loader.New(rdb)
 		must(t, rdb.ScriptLoad(background, sluice.GCRAV1.Source).Err())
@@ -231,7 +231,7 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 			trips = nil
 			batch := limits.Batch()
 			first, other := batch.Allow(log, code), batch.Allow(log, code)
-			p.next(fault{answer: "-" + code + " for a moment\r\n" + answered})
+			p.next(fault{answer: "-" + code + " for a short time\r\n" + answered})
 			_, err := batch.Do(background)
 			must(t, err)
 			if first.Remaining != 4 || other.Remaining != 7 || !slices.Equal(trips, []int{2, 1}) {
@@ -250,7 +250,7 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 	t.Run("a pause is cut short", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(background)
 		rdb.AddHook(hook{done: func() { time.AfterFunc(3*time.Millisecond, cancel) }})
-		p.next(fault{answer: "-LOADING for a moment\r\n-NOSCRIPT it is missing\r\n"})
+		p.next(fault{answer: "-LOADING for a short time\r\n-NOSCRIPT it is missing\r\n"})
 		batch := limits.Batch()
 		batch.Allow(log, "s")
 		batch.Allow(log, "s")
@@ -292,7 +292,7 @@ func TestBatchLostReplies(t *testing.T) {
 				first := batch.Allow(log, subject+" first")
 				plain := batch.Allow(log, subject)
 				withID := batch.AllowN(zset, subject, 2)
-				look := batch.Peek(log, subject+" nobody")
+				look := batch.Peek(log, subject+" other")
 				p.next(loss.fault, loss.fault)
 				_, err := batch.Do(ctx)
 
@@ -420,7 +420,7 @@ func TestBatchReserves(t *testing.T) {
 	if full.Reservation.OK() || none.Reservation.OK() || wrong.Reservation != nil || allowed.Reservation != nil {
 		t.Errorf("booked: %+v, %+v, %+v, %+v", full, none, wrong, allowed)
 	}
-	must(t, now.Reservation.Cancel(background)) // its moment has come: nothing
+	must(t, now.Reservation.Cancel(background)) // its time has come: nothing is given back
 	must(t, log.WithID("a").Cancel(background, "s", 1))
 	batch.Reserve(log, "s")
 	wantBatch(t, batch, 1)
@@ -437,7 +437,7 @@ func TestBatchReserves(t *testing.T) {
 
 // TestBatchNamesTheCure for limiters of which it cannot ask.
 func TestBatchNamesTheCure(t *testing.T) {
-	limits := loader.New(nobody(t))
+	limits := loader.New(neverAsked(t))
 	ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(10)}, loader.LeaseAge(time.Second))
 	leased := lease(t, ring, loader.LeaseOptions{Block: 5})
 	defer func() { _ = leased.Close(background) }()

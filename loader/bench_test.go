@@ -77,7 +77,7 @@ func BenchmarkNobodyListens(b *testing.B) {
 			limiter := loader.New(clientOf(b, opt)).ListLog("x", loader.PerHour(1))
 			for b.Loop() {
 				if errOf(limiter.Allow(background, "s")) == nil {
-					b.Fatal("somebody listens")
+					b.Fatal("a server listens")
 				}
 			}
 		})

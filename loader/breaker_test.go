@@ -130,8 +130,8 @@ func TestBreakerTriesOnce(t *testing.T) {
 	})
 }
 
-// TestBreakerIsNotHeldByWhoLeft has the call that tries cancelled: the next one tries.
-func TestBreakerIsNotHeldByWhoLeft(t *testing.T) {
+// TestBreakerProbeCancelled has the call that tries cancelled: the next one tries.
+func TestBreakerProbeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := errDead
 		rdb, asked := answering(func(context.Context) error { return answer })
@@ -274,7 +274,7 @@ func TestOptionArguments(t *testing.T) {
 	for _, opt := range []loader.Option{
 		loader.Breaker(0, time.Second), loader.Breaker(1, 0), loader.Breaker(-1, -1), loader.Timeout(-1),
 	} {
-		limits := loader.New(nobody(t), opt)
+		limits := loader.New(neverAsked(t), opt)
 		limiter := limits.TokenBucket("x", loader.PerHour(1))
 		batch := limits.Batch()
 		batch.Allow(limiter, "s")

@@ -200,7 +200,7 @@ type serverError string
 func (e serverError) Error() string { return string(e) }
 func (e serverError) RedisError()   {}
 
-// TestLoadingFails is of servers that cannot load a script, for a moment or for good.
+// TestLoadingFails tests servers that cannot load a script, for a short time or for good.
 func TestLoadingFails(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -208,7 +208,7 @@ func TestLoadingFails(t *testing.T) {
 		times int
 		want  string // "" where the call succeeds
 	}{
-		{"for a moment", serverError("LOADING Redis is loading the dataset in memory"), 2, ""},
+		{"for a short time", serverError("LOADING Redis is loading the dataset in memory"), 2, ""},
 		{"the connection is lost", io.EOF, 2, ""},
 		{"the connection is lost for ever", io.EOF, 100, "EOF"},
 		{"out of memory", serverError("OOM command not allowed"), 1, "OOM"},
@@ -561,7 +561,7 @@ func TestReadReplicas(t *testing.T) {
 	}
 }
 
-// TestReadReplicasRefused is of a server or a user without EVALSHA_RO and EVAL_RO.
+// TestReadReplicasRefused tests a server or a user without EVALSHA_RO and EVAL_RO.
 func TestReadReplicasRefused(t *testing.T) {
 	admin := real(t)
 	rules := []any{"+time", "+lindex", "+llen", "+evalsha", "+script"}

@@ -60,7 +60,7 @@ func wantRefused(t *testing.T, limits *loader.Loader, limiter loader.Limiter, n 
 // TestRefused passes what no limiter takes: every call is refused without asking, and the error has the limiter's name
 // and the value.
 func TestRefused(t *testing.T) {
-	limits, limit, hour := loader.New(nobody(t)), loader.PerMinute(3), time.Hour
+	limits, limit, hour := loader.New(neverAsked(t)), loader.PerMinute(3), time.Hour
 	ring := func(opt loader.LimiterOption, windows ...loader.Limit) loader.Limiter {
 		if opt == nil {
 			return limits.SliceRing("x", windows)
@@ -194,7 +194,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestWindowRange is of windows at both ends of what each script takes: the loader refuses what is outside, in the
+// TestWindowRange tests windows at both ends of what each script takes: the loader refuses what is outside, in the
 // units in which it was passed, and sends nothing; what is inside the server takes.
 func TestWindowRange(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
@@ -212,7 +212,7 @@ func TestWindowRange(t *testing.T) {
 			0, -time.Minute, 1, 999 * time.Microsecond, longest + time.Microsecond, longest + 1, loader.Never,
 		} {
 			want := "loader: test: window " + window.String() + ": want 1ms to " + name
-			limits := loader.New(nobody(t))
+			limits := loader.New(neverAsked(t))
 			wantRefused(t, limits, make(limits, window), 1, want)
 		}
 		for _, window := range []time.Duration{time.Millisecond, longest} {
@@ -220,12 +220,12 @@ func TestWindowRange(t *testing.T) {
 			wantGrant(t, make(loader.New(rdb), window), "s", 1)
 		}
 		if makers[i].name != "SliceRing" {
-			wantDenial(t, makers[i].make(loader.New(nobody(t)), loader.Limit{}), "s", 1)
+			wantDenial(t, makers[i].make(loader.New(neverAsked(t)), loader.Limit{}), "s", 1)
 		}
 	})
 }
 
-// TestBurstThatTakesTooLong is of bursts that take more than 2^52 us to come back: the loader says how large one may
+// TestBurstThatTakesTooLong tests bursts that take more than 2^52 us to come back: the loader says how large one may
 // be, and the script takes one of that size.
 func TestBurstThatTakesTooLong(t *testing.T) {
 	tests := []struct {
@@ -242,7 +242,7 @@ func TestBurstThatTakesTooLong(t *testing.T) {
 		test.limit.Burst = test.most
 		wantGrant(t, loader.New(rdb).GCRA("x", test.limit), "s", test.most)
 		test.limit.Burst++
-		_, err := loader.New(nobody(t)).GCRA("x", test.limit).Allow(background, "s")
+		_, err := loader.New(neverAsked(t)).GCRA("x", test.limit).Allow(background, "s")
 		wantError(t, err, "loader: x: "+test.want)
 	}
 }
@@ -309,7 +309,7 @@ func TestNoClient(t *testing.T) {
 
 // TestCheck says what is wrong with a limiter without a subject, and sends nothing.
 func TestCheck(t *testing.T) {
-	limits := loader.New(nobody(t))
+	limits := loader.New(neverAsked(t))
 	const prefix = ": want letters, digits, dot, underscore and dash, at least one"
 	eachLimiter(t, func(t *testing.T, i int) {
 		for name, test := range map[string]struct {
@@ -323,13 +323,13 @@ func TestCheck(t *testing.T) {
 			"a limit":      {limits, loader.PerMinute(-3), nil, "loader: test: permits -3: want 0 or more"},
 			"an option": {limits, loader.PerMinute(3), []loader.LimiterOption{loader.MaxWait(-1)},
 				"loader: test: MaxWait -1ns: want whole microseconds, 0 or more"},
-			"the prefix": {loader.New(nobody(t), loader.Prefix("")), loader.PerMinute(3), nil, `loader: test: prefix ""` + prefix},
-			"braces":     {loader.New(nobody(t), loader.Prefix("{p}")), loader.PerMinute(3), nil, `loader: test: prefix "{p}"` + prefix},
-			"Timeout": {loader.New(nobody(t), loader.Timeout(-1)), loader.PerMinute(3), nil,
+			"the prefix": {loader.New(neverAsked(t), loader.Prefix("")), loader.PerMinute(3), nil, `loader: test: prefix ""` + prefix},
+			"braces":     {loader.New(neverAsked(t), loader.Prefix("{p}")), loader.PerMinute(3), nil, `loader: test: prefix "{p}"` + prefix},
+			"Timeout": {loader.New(neverAsked(t), loader.Timeout(-1)), loader.PerMinute(3), nil,
 				"loader: Timeout -1ns: want 1ms or more"},
-			"a short Timeout": {loader.New(nobody(t), loader.Timeout(time.Microsecond)), loader.PerMinute(3), nil,
+			"a short Timeout": {loader.New(neverAsked(t), loader.Timeout(time.Microsecond)), loader.PerMinute(3), nil,
 				"loader: Timeout 1µs: want 1ms or more"},
-			"Breaker": {loader.New(nobody(t), loader.Breaker(0, time.Second)), loader.PerMinute(3), nil,
+			"Breaker": {loader.New(neverAsked(t), loader.Breaker(0, time.Second)), loader.PerMinute(3), nil,
 				"loader: Breaker 0, 1s: want 1 failure or more, and a pause above 0"},
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -441,7 +441,7 @@ func TestSlotHalfMoved(t *testing.T) {
 	})
 }
 
-// A master that is gone answers nobody with MOVED, and go-redis looks at the cluster only once a minute: the
+// A dead master does not answer with MOVED, and go-redis looks at the cluster only once a minute: the
 // loader has it look again when no reply came.
 func TestClusterClientLearnsOfAFailover(t *testing.T) {
 	promoted := real(t)

@@ -96,7 +96,7 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestPipedErrors is of what go-redis leaves on a command of a pipeline: the first error of several attempts,
+// TestPipedErrors tests what go-redis leaves on a command of a pipeline: the first error of several attempts,
 // where the last may have run.
 func TestPipedErrors(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: io.EOF}

@@ -223,12 +223,12 @@ func TestDenialsAreBounded(t *testing.T) {
 			}
 		}
 	})
-	_, err := loader.New(nobody(t)).GCRA("x", loader.PerMinute(1), loader.RememberDenials(0)).Allow(background, "s")
+	_, err := loader.New(neverAsked(t)).GCRA("x", loader.PerMinute(1), loader.RememberDenials(0)).Allow(background, "s")
 	wantError(t, err, "loader: x: RememberDenials 0: want 1 or more")
 }
 
-// A remembered denial is never wrong: the server, asked at that very moment, denies as well, and lets nobody in any
-// sooner. Others take and book permits of the same subjects meanwhile.
+// A remembered denial is never wrong: the server, asked at the same time, denies as well, and grants no
+// permit sooner. Others take and book permits of the same subjects meanwhile.
 func TestRememberedDenialsAreRight(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
 		remembering(t, func(t *testing.T, limits *loader.Loader, asked *atomic.Int64) {
@@ -236,7 +236,7 @@ func TestRememberedDenialsAreRight(t *testing.T) {
 			for seed := range uint64(4) {
 				random := rand.New(rand.NewPCG(seed, 9))
 				limit := loader.Limit{Permits: 1 + random.Int64N(12), Window: time.Duration(1+random.IntN(9)) * time.Second}
-				b := besiegers{
+				b := contenders{
 					t: t, asked: asked, random: random, limit: limit, name: fmt.Sprint(seed),
 					mine: makers[i].make(limits, limit, loader.RememberDenials(2)), theirs: makers[i].make(limits, limit),
 				}
@@ -252,8 +252,8 @@ func TestRememberedDenialsAreRight(t *testing.T) {
 	})
 }
 
-// besiegers ask for more than there is: one process that remembers denials, and one that does not.
-type besiegers struct {
+// contenders ask for more than there is: one process that remembers denials, and one that does not.
+type contenders struct {
 	t            *testing.T
 	asked        *atomic.Int64
 	random       *rand.Rand
@@ -263,7 +263,7 @@ type besiegers struct {
 }
 
 // step does one thing, and returns 1 if it was a denial that was answered without asking.
-func (b besiegers) step() (right int) {
+func (b contenders) step() (right int) {
 	n, subject := 1+b.random.Int64N(b.limit.Permits), fmt.Sprint(b.name, b.random.IntN(3))
 	var err error
 	switch b.random.IntN(16) {
@@ -287,7 +287,7 @@ func (b besiegers) step() (right int) {
 	return right
 }
 
-func (b besiegers) ask(subject string, n int64) (right int) {
+func (b contenders) ask(subject string, n int64) (right int) {
 	before := b.asked.Load()
 	got, err := b.mine.AllowN(background, subject, n)
 	must(b.t, err)

@@ -17,7 +17,7 @@ import (
 
 var background = context.Background()
 
-// second0 is where the clocks of fakes start: a moment that some servers print with an exponent.
+// second0 is the time at which the clocks of fakes start, which some servers print with an exponent.
 var second0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // options are a client's for tests, without what go-redis sends on its own.

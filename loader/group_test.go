@@ -154,7 +154,7 @@ func (c *groupCallers) has(t *testing.T, want ...string) {
 	}
 }
 
-// withCallers runs a time line in a bubble.
+// withCallers runs a timeline test in a bubble.
 func withCallers(t *testing.T, line func(t *testing.T, s *heldServer, c *groupCallers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestGroupHasLessRoom(t *testing.T) {
 		c.come(background, 1, 3)
 		second.answer <- []any{no(8, 50)}
 		third := s.asks(t, 6, 3)
-		cancel() // for its permits nobody asks any more
+		cancel() // its permits are not asked for again
 		c.has(t, "+100", "", "", "", "x", "")
 		third.answer <- []any{yes(2), no(2, 40)}
 		c.has(t, "+100", "+5", "+2", "-40", "x", "-40")
@@ -340,7 +340,7 @@ func TestGroupContextEnds(t *testing.T) {
 		c.has(t, "+2", "x", "", "!", "!", "x")
 		second.answer <- []any{yes(0), no(0, 7)}
 		c.has(t, "+2", "x", "+1", "!", "!", "x")
-		c.come(background, 1, 1) // alone: nobody is left
+		c.come(background, 1, 1) // alone: no other caller is left
 		s.asks(t, 1).answer <- []any{no(0, 6)}
 	})
 }
@@ -511,7 +511,7 @@ func TestGroupAudit(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			addr := real(t).Options().Addr
 			var mu sync.Mutex
-			var moments []time.Time // of each permit
+			var times []time.Time // of each permit
 			var decisions int
 			var all sync.WaitGroup
 			for process, opts := range [][]loader.Option{{loader.ShareRoundTrips()}, {loader.ShareRoundTrips()}, nil} {
@@ -534,7 +534,7 @@ func TestGroupAudit(t *testing.T) {
 							decisions++
 							for range permits {
 								if d.Granted {
-									moments = append(moments, d.Now)
+									times = append(times, d.Now)
 								}
 							}
 							mu.Unlock()
@@ -543,15 +543,15 @@ func TestGroupAudit(t *testing.T) {
 				}
 			}
 			all.Wait()
-			slices.SortFunc(moments, time.Time.Compare)
+			slices.SortFunc(times, time.Time.Compare)
 			most := 0
-			for first, last := 0, 0; last < len(moments); last++ {
-				for moments[last].Sub(moments[first]) >= window {
+			for first, last := 0, 0; last < len(times); last++ {
+				for times[last].Sub(times[first]) >= window {
 					first++
 				}
 				most = max(most, last-first+1)
 			}
-			t.Logf("%d decisions, %d permits, at most %d in a window", decisions, len(moments), most)
+			t.Logf("%d decisions, %d permits, at most %d in a window", decisions, len(times), most)
 			upTo := limit
 			if m.name == "GCRA" {
 				upTo += limit / 10

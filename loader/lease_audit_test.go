@@ -55,7 +55,7 @@ func (a *audit) most(window time.Duration) (most int) {
 }
 
 // Three processes that lease and one that does not, all on one key, in bursts and pauses that make them hold permits
-// as long as they may: of the moments at which permits are spent no window ever holds more than the limit.
+// as long as they may: of the times at which permits are spent no window ever holds more than the limit.
 func TestLeaseAudit(t *testing.T) {
 	const limit = 40
 	most, spent := auditLeases(t, limit, 20*time.Second, func(r loader.SliceRing) loader.SliceRing { return r })

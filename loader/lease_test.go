@@ -135,7 +135,7 @@ func TestLeaseIsGivenBackWhenIdle(t *testing.T) {
 	})
 }
 
-// Permits are spent until a moment before the age ends, and given back after it however much the subject is asked for.
+// Permits are spent until just before the age ends, and given back after it however much the subject is asked for.
 // The next block is as large as what was used of this one.
 func TestLeaseEndsWithItsAge(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second}, func(p *process) {
@@ -202,7 +202,7 @@ func TestLeaseWaits(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second}, func(p *process) {
 		p.take(100)
 		took(t, 13*time.Second-234567*time.Microsecond, func() error { return p.leased.WaitN(background, "s", 2) })
-		ctx := within(t, time.Second)
+		ctx := within(p.t, time.Second)
 		as[*loader.WaitError](t, p.leased.WaitN(ctx, "s", 99))
 	})
 }
@@ -231,7 +231,7 @@ func TestLeaseCallsAreShared(t *testing.T) {
 func TestLeaseCallerGoes(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 50, Idle: 10 * time.Second}, func(p *process) {
 		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(time.Second) }})
-		ctx := within(t, 100*time.Millisecond)
+		ctx := within(p.t, 100*time.Millisecond)
 		_, err := p.leased.AllowN(ctx, "s", 5)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v, want the context's error", err)
@@ -448,7 +448,7 @@ func TestLeaseCloseIsBounded(t *testing.T) {
 		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(time.Minute) }})
 		go func() { _, _ = p.leased.Allow(background, "s") }()
 		synctest.Wait()
-		ctx := within(t, time.Second)
+		ctx := within(p.t, time.Second)
 		started := time.Now()
 		if err := p.leased.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(started) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(started))
@@ -508,7 +508,7 @@ func TestLeaseDefaults(t *testing.T) {
 }
 
 func TestLeaseRefused(t *testing.T) {
-	limits := loader.New(nobody(t))
+	limits := loader.New(neverAsked(t))
 	minute := []loader.Limit{loader.PerMinute(60)}
 	tests := []struct {
 		name  string

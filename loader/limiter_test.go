@@ -21,8 +21,8 @@ var (
 	_ loader.Limiter  = loader.SliceRing{}
 )
 
-// TestTimeLine follows each limiter of 3 permits in 30 s through a minute.
-func TestTimeLine(t *testing.T) {
+// TestTimeline follows each limiter of 3 permits in 30 s through a minute.
+func TestTimeline(t *testing.T) {
 	type step struct {
 		at        time.Duration
 		do        string // "look", or permits
@@ -143,9 +143,9 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// TestZeroLimitOfARing is of a plan without the thing, whose limit needs no window either.
+// TestZeroLimitOfARing tests a plan with a limit of 0, which needs no window.
 func TestZeroLimitOfARing(t *testing.T) {
-	ring := loader.New(nobody(t)).SliceRing("x", []loader.Limit{loader.PerMinute(3)})
+	ring := loader.New(neverAsked(t)).SliceRing("x", []loader.Limit{loader.PerMinute(3)})
 	d, err := ring.With(loader.PerMinute(3), loader.Limit{}).Allow(background, "s")
 	if err != nil || d.Granted || d.Wait != loader.Never {
 		t.Errorf("%+v, %v", d, err)
@@ -154,7 +154,7 @@ func TestZeroLimitOfARing(t *testing.T) {
 
 func TestZeroLimitDenies(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
-		limiter := makers[i].make(loader.New(nobody(t)), loader.PerHour(0))
+		limiter := makers[i].make(loader.New(neverAsked(t)), loader.PerHour(0))
 		for _, what := range []string{"1", "7", "look"} {
 			d, err := ask(limiter, what)
 			if diff := cmp.Diff(loader.Decision{Wait: loader.Never, Limit: loader.PerHour(0)}, d); err != nil || diff != "" {
@@ -300,7 +300,7 @@ func testReservationCancel(t *testing.T, rdb *redis.Client) {
 	now, err := zset.ReserveN(background, "s", 3)
 	must(t, err)
 	must(t, now.Wait(background))
-	must(t, now.Cancel(background)) // its moment has come: the permits may have been used
+	must(t, now.Cancel(background)) // its time has come: the permits may have been used
 	wantDenial(t, zset, "s", 1)
 
 	ahead := zset.With(loader.Limit{Permits: 4, Window: 30 * time.Second})
@@ -330,7 +330,7 @@ func TestEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	cancel()
 	eachLimiter(t, func(t *testing.T, i int) {
-		limiter := makers[i].make(loader.New(nobody(t)), loader.PerMinute(3))
+		limiter := makers[i].make(loader.New(neverAsked(t)), loader.PerMinute(3))
 		for name, err := range map[string]error{
 			"Allow": errOf(limiter.Allow(ctx, "s")), "Wait": limiter.Wait(ctx, "s"),
 			"Peek": errOf(limiter.Peek(ctx, "s")), "Reset": limiter.Reset(ctx, "s"),

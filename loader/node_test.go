@@ -249,8 +249,8 @@ type reloading struct {
 
 func (r reloading) ReloadState(context.Context) { r.told.Add(1) }
 
-// TestWrappedAsksForTheNodesAgain loses a server: a wrapped client is told to ask who the masters are now, too.
-func TestWrappedAsksForTheNodesAgain(t *testing.T) {
+// TestWrappedReloadsNodes loses a server: a wrapped client is told to ask who the masters are now, too.
+func TestWrappedReloadsNodes(t *testing.T) {
 	inner := reloading{unreachable(t), new(atomic.Int64)}
 	_, err := loader.New(open{opaque{inner, new(atomic.Int64)}}).GCRA("x", loader.PerHour(9)).Allow(background, "s")
 	if err == nil || inner.told.Load() == 0 {

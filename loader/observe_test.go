@@ -153,7 +153,7 @@ func TestObserverOfErrors(t *testing.T) {
 	w.saw(t, never, event("Allow", 1), event("Allow", 0))
 }
 
-// TestObserverOfScripts is about scripts that are called without a limiter.
+// TestObserverOfScripts tests scripts that are called without a limiter.
 func TestObserverOfScripts(t *testing.T) {
 	w := &watcher{t: t}
 	_, rdb := fake(t)
@@ -179,7 +179,7 @@ func TestObserverOfScripts(t *testing.T) {
 	w.saw(t) // it decides nothing
 }
 
-// TestObserverOfLocalAnswers is about decisions that reach no server.
+// TestObserverOfLocalAnswers tests decisions that reach no server.
 func TestObserverOfLocalAnswers(t *testing.T) {
 	w := &watcher{t: t}
 	_, rdb := fake(t)

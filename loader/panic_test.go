@@ -166,7 +166,7 @@ func TestHookExits(t *testing.T) {
 	})
 }
 
-// TestObserverPanics has an observer panic at the end of a decision: everybody else goes on.
+// TestObserverPanics has an observer panic at the end of a decision: all other calls go on.
 func TestObserverPanics(t *testing.T) {
 	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
 		var left atomic.Int64

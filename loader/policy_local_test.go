@@ -15,11 +15,11 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// down is a client that reaches nobody, and says so at once.
+// down is a client that fails to connect at once.
 func down() *redis.Client {
 	opt := options("nowhere:0")
 	opt.DialerRetries = 1
-	opt.Dialer = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody is there") }
+	opt.Dialer = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no server") }
 	return redis.NewClient(opt)
 }
 
@@ -32,8 +32,8 @@ func withoutRedis(t *testing.T, test func(t *testing.T, limits *loader.Loader)) 
 	})
 }
 
-// TestFailLocalTimeLine follows a half of 4 permits in 10 s, of which a GCRA may grant 8 at once.
-func TestFailLocalTimeLine(t *testing.T) {
+// TestFailLocalTimeline follows a half of 4 permits in 10 s, of which a GCRA may grant 8 at once.
+func TestFailLocalTimeline(t *testing.T) {
 	const s = time.Second
 	type step struct {
 		at        time.Duration
@@ -150,7 +150,7 @@ func TestFailLocalPlansChange(t *testing.T) {
 }
 
 func TestFailLocalArguments(t *testing.T) {
-	limits := loader.New(nobody(t))
+	limits := loader.New(neverAsked(t))
 	for _, share := range []float64{0, -1, 1.01, math.NaN(), math.Inf(1)} {
 		_, err := limits.ListLog("x", loader.PerHour(1), loader.FailLocal(share)).Allow(background, "s")
 		if e := as[*loader.ArgumentError](t, err); e.Argument != "FailLocal" {

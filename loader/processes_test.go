@@ -74,11 +74,11 @@ const (
 	waitLimit     = 50 // a second
 )
 
-// waiter is one Wait. Its moments are in microseconds; all but the last are the server's.
+// waiter is one Wait. Its times are in microseconds; all but the last are the server's.
 type waiter struct {
 	limiter  string
 	asked    int64 // when its first call was decided
-	booked   int64 // the moment it was granted for
+	booked   int64 // the time it was granted for
 	calls    int
 	finished int64 // when Wait returned, by this machine's clock
 }
@@ -111,7 +111,7 @@ func TestWaitAcrossProcesses(t *testing.T) {
 		order := rankCorrelation(all, func(w waiter) int64 { return w.booked })
 		finish := rankCorrelation(all, func(w waiter) int64 { return w.finished })
 		used := capacityUsed(all, name == "GCRA")
-		t.Logf("%s: %d waiters, %d calls, order of asking and of moments %.4f, of finishing %.4f, capacity used %.2f %%",
+		t.Logf("%s: %d waiters, %d calls, order of asking and of times %.4f, of finishing %.4f, capacity used %.2f %%",
 			name, len(all), calls, order, finish, 100*used)
 		if order < 0.99 || used < 0.99 || calls != len(all) {
 			t.Errorf("%s: want an order of 0.99, 99 %% of the capacity and one call each", name)
@@ -198,14 +198,14 @@ func (h waiterHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// rankCorrelation is Spearman's, of the order of asking and that of another moment.
-func rankCorrelation(all []waiter, moment func(waiter) int64) float64 {
+// rankCorrelation is Spearman's, of the order of asking and that of another time.
+func rankCorrelation(all []waiter, at func(waiter) int64) float64 {
 	slices.SortFunc(all, func(a, b waiter) int { return cmp.Compare(a.asked, b.asked) })
 	order := make([]int, len(all)) // order[i] asked as the order[i]th, and comes ith
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(moment(all[a]), moment(all[b])) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(at(all[a]), at(all[b])) })
 	var squares float64
 	for i, asked := range order {
 		squares += float64((i - asked) * (i - asked))
@@ -214,7 +214,7 @@ func rankCorrelation(all []waiter, moment func(waiter) int64) float64 {
 	return 1 - 6*squares/(n*(n*n-1))
 }
 
-// capacityUsed is how soon the last permit could have been granted at the earliest, when nobody asks earlier than they
+// capacityUsed is how soon the last permit could have been granted at the earliest, when no waiter asks earlier than they
 // did, to how soon it was.
 func capacityUsed(all []waiter, bucket bool) float64 {
 	const second, interval = 1_000_000, 1_000_000 / waitLimit
@@ -250,11 +250,11 @@ func TestWaitRidesOutAnOutage(t *testing.T) {
 		return
 	}
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	var moments []int64 // of permits, in microseconds of the server's clock
+	var times []int64 // of permits, in microseconds of the server's clock
 	processes := startProcesses(t, outageProcesses, func(int) string { return server.Addr }, func(text string) {
 		var at int64
 		if _, err := fmt.Sscanf(text, "granted %d", &at); err == nil {
-			moments = append(moments, at)
+			times = append(times, at)
 		} else if text != "PASS" {
 			t.Error(text)
 		}
@@ -262,7 +262,7 @@ func TestWaitRidesOutAnOutage(t *testing.T) {
 	granted := func() int {
 		processes.mu.Lock()
 		defer processes.mu.Unlock()
-		return len(moments)
+		return len(times)
 	}
 	more := func(n int) {
 		for want := granted() + n; granted() < want; {
@@ -278,17 +278,17 @@ func TestWaitRidesOutAnOutage(t *testing.T) {
 	server.Restart(t)
 	more(15)
 	processes.end()
-	slices.Sort(moments)
-	for i := outageLimit; i < len(moments); i++ {
-		if moments[i]-moments[i-outageLimit] < 1_000_000 {
-			t.Errorf("%d permits within %d us", outageLimit+1, moments[i]-moments[i-outageLimit])
+	slices.Sort(times)
+	for i := outageLimit; i < len(times); i++ {
+		if times[i]-times[i-outageLimit] < 1_000_000 {
+			t.Errorf("%d permits within %d us", outageLimit+1, times[i]-times[i-outageLimit])
 		}
 	}
-	span := time.Duration(moments[len(moments)-1]-moments[0]) * time.Microsecond
+	span := time.Duration(times[len(times)-1]-times[0]) * time.Microsecond
 	capacity := int(span.Seconds()*outageLimit) + outageLimit
-	t.Logf("%d permits in %v, where %d could have been granted", len(moments), span, capacity)
-	if len(moments) < capacity-outageLimit {
-		t.Errorf("%d permits in %v, want %d: one window less than could have been granted", len(moments), span, capacity-outageLimit)
+	t.Logf("%d permits in %v, where %d could have been granted", len(times), span, capacity)
+	if len(times) < capacity-outageLimit {
+		t.Errorf("%d permits in %v, want %d: one window less than could have been granted", len(times), span, capacity-outageLimit)
 	}
 }
 
@@ -339,7 +339,7 @@ const (
 )
 
 // TestLeaseHammer has 8 processes ask for permits of one key as fast as they can, seven that lease and one that does
-// not: of the moments at which permits are spent, by this machine's clock, no window surely holds more than the limit.
+// not: of the times at which permits are spent, by this machine's clock, no window surely holds more than the limit.
 func TestLeaseHammer(t *testing.T) {
 	if role := os.Getenv(partEnv); role != "" {
 		hammerLeases(t, role)

@@ -21,7 +21,7 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 	eachLimiter(t, func(t *testing.T, i int) {
-		d := wantDenial(t, makers[i].make(loader.New(nobody(t)), loader.Limit{}), "s", 1)
+		d := wantDenial(t, makers[i].make(loader.New(neverAsked(t)), loader.Limit{}), "s", 1)
 		if d.RetryAfter() != 31622400 {
 			t.Errorf("a limit of 0: %d", d.RetryAfter())
 		}
@@ -44,6 +44,6 @@ func TestNeverInArithmetic(t *testing.T) {
 		t.Errorf("rounded up to %d s", up)
 	}
 	if now := time.Now(); !now.Add(loader.Never).After(now) || loader.Never+366*day < 0 {
-		t.Error("a moment after Never is in the past")
+		t.Error("a time after Never is in the past")
 	}
 }

@@ -314,7 +314,7 @@ func (g gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// TestCancelledBeforeItLeft has callers cancelled when their decision is about to be written: nobody is charged for
+// TestCancelledBeforeItLeft has callers cancelled when their decision is about to be written: nothing is charged for
 // them, also where one command asks for several.
 func TestCancelledBeforeItLeft(t *testing.T) {
 	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {

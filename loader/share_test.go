@@ -75,8 +75,8 @@ func TestShareRoundTrips(t *testing.T) {
 	})
 }
 
-// TestSharedTripsAreBounded has more callers than one pipeline takes.
-func TestSharedTripsAreBounded(t *testing.T) {
+// TestSharedPipelinesAreBounded has more callers than one pipeline takes.
+func TestSharedPipelinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
 		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
@@ -149,8 +149,8 @@ func TestSharedContextEnds(t *testing.T) {
 	})
 }
 
-// TestSharedTripFails gives the error of a pipeline that did not leave to all in it.
-func TestSharedTripFails(t *testing.T) {
+// TestSharedPipelineFails gives the error of a pipeline that did not leave to all in it.
+func TestSharedPipelineFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
 		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
@@ -193,7 +193,7 @@ func TestSharedLookAtReplica(t *testing.T) {
 	})
 }
 
-// TestSharedLostReplies loses round trips of many callers: nobody is charged twice.
+// TestSharedLostReplies loses round trips of many callers: none is charged twice.
 func TestSharedLostReplies(t *testing.T) {
 	p, rdb, direct := lossy(t)
 	limits := loader.New(rdb, loader.ShareRoundTrips())
@@ -311,7 +311,7 @@ func TestRecoversFromDeadConnections(t *testing.T) {
 	})
 }
 
-// TestSharedQueueIsBounded has a server that does not answer any more and callers who come and go: what nobody waits
+// TestSharedQueueIsBounded has a server that does not answer any more and callers who come and go: what no caller waits
 // for leaves the queue, and the goroutines end.
 func TestSharedQueueIsBounded(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)

@@ -45,7 +45,7 @@ func TestSliceRingCoversItsWindow(t *testing.T) {
 	wantGrant(t, ring, "s", 1)
 }
 
-// TestLongWindows is of rings whose windows take long slices, with the slices that they get.
+// TestLongWindows tests rings whose windows take long slices, with the slices that they get.
 func TestLongWindows(t *testing.T) {
 	tests := []struct {
 		windows []time.Duration

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// inBubble runs a test in which nobody really sleeps: the clock of the bubble goes on when all of it
+// inBubble runs a test in which no goroutine really sleeps: the clock of the bubble goes on when all of it
 // does, and the server's clock follows it.
 func inBubble(t *testing.T, test func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader), opts ...loader.Option) {
 	m := miniredis.RunT(t)
@@ -173,9 +173,9 @@ func TestWaitIsCancelled(t *testing.T) {
 	})
 }
 
-// TestWaitIsForsaken has the replies to a Wait lost: what a ZSetLog may have booked is given back, for nobody waits for
-// it, unless the caller has its id and may come again.
-func TestWaitIsForsaken(t *testing.T) {
+// TestWaitAbandoned has the replies to a Wait lost: what a ZSetLog may have booked is given back, unless the caller
+// passed the id and may ask again.
+func TestWaitAbandoned(t *testing.T) {
 	p, rdb, _ := lossy(t)
 	log := loader.New(rdb).ZSetLog("x", loader.PerHour(5))
 	lose := slices.Repeat([]fault{{dropReply: true}}, 4)
@@ -256,7 +256,7 @@ func TestReservationWait(t *testing.T) {
 	})
 }
 
-// TestWaitIsNeverEarly compares the moments that a real server granted with its clock after Wait.
+// TestWaitIsNeverEarly compares the times that a real server granted with its clock after Wait.
 func TestWaitIsNeverEarly(t *testing.T) {
 	rdb := real(t)
 	log := loader.New(rdb).ListLog("x", loader.Limit{Permits: 1, Window: 20 * time.Millisecond})
@@ -330,9 +330,9 @@ func (c slowConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestWaitCancelledOnItsWay has a Wait of a ZSetLog cancelled while its decision is on the way to the server: it is
+// TestWaitCancelledInFlight has a Wait of a ZSetLog cancelled while its decision is on the way to the server: it is
 // given back when it has arrived, not before.
-func TestWaitCancelledOnItsWay(t *testing.T) {
+func TestWaitCancelledInFlight(t *testing.T) {
 	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
 		server := redistest.Start(t)
 		var delay atomic.Int64

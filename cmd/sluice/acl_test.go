@@ -223,7 +223,7 @@ func refusesAllElse(t *testing.T, admin, rdb *redis.Client, user aclUser) {
 	for _, command := range everyCommand(t, admin) {
 		switch command.name {
 		case "auth", "hello", "quit", "reset":
-			continue // for everybody, as anyone who is to authenticate needs them
+			continue // every connection may send these before it authenticates
 		}
 		args := []any{}
 		for _, word := range strings.Split(command.name, "|") {
@@ -271,7 +271,7 @@ func everyCommand(t *testing.T, admin *redis.Client) (all []serverCommand) {
 	return all
 }
 
-// refusesOtherKeys sends every command that the user may send, with a key of somebody else.
+// refusesOtherKeys sends every command that the user may send, with a key outside its prefix.
 func refusesOtherKeys(t *testing.T, rdb *redis.Client, user aclUser) {
 	t.Helper()
 	calls := [][]any{}

@@ -299,7 +299,8 @@ func TestServerInspectGrantedUnder(t *testing.T) {
 	}
 }
 
-// TestServerInspectHiddenTTL is of a user from whom it is hidden what the newest permit was granted under.
+// TestServerInspectHiddenTTL tests a user who may not read the TTL, which tells under what window the newest permit was
+// granted.
 func TestServerInspectHiddenTTL(t *testing.T) {
 	rdb, _ := inspected(t)
 	const minute = 60_000_000
@@ -324,7 +325,7 @@ func TestServerInspectClients(t *testing.T) {
 	}
 }
 
-// TestServerInspectLeased is of a ring with an age of leases, from which a permit was given back.
+// TestServerInspectLeased tests a ring with an age of leases, from which a permit was given back.
 func TestServerInspectLeased(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
 	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
@@ -356,7 +357,7 @@ func TestServerInspectLeased(t *testing.T) {
 	}
 }
 
-// TestServerInspectLookOnly is of the user that acl makes to look.
+// TestServerInspectLookOnly tests the user that acl makes to look.
 func TestServerInspectLookOnly(t *testing.T) {
 	rdb, _ := inspected(t)
 	for _, user := range (aclFlags{name: "sluice", prefix: "sluice"}).users(sluice.All()) {
@@ -488,7 +489,7 @@ func wantUnknown(t *testing.T, got outcome, texts ...string) {
 	}
 }
 
-// TestServerInspectRefusedConnection is of connections that the server refuses in various ways.
+// TestServerInspectRefusedConnection tests connections that the server refuses in various ways.
 func TestServerInspectRefusedConnection(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "secret")
 	for _, form := range subjectForms {
@@ -505,7 +506,7 @@ func TestServerInspectRefusedConnection(t *testing.T) {
 	}
 }
 
-// TestInspectBusyServer is of servers that answer everything, or everything but the handshake, with an error.
+// TestInspectBusyServer tests servers that answer everything, or everything but the handshake, with an error.
 func TestInspectBusyServer(t *testing.T) {
 	for _, code := range []string{"LOADING", "MASTERDOWN", "BUSY", "CLUSTERDOWN"} {
 		addr := fakeServer(t, func(args []string) string {
@@ -523,7 +524,7 @@ func TestInspectBusyServer(t *testing.T) {
 	}
 }
 
-// TestServerInspectRefusedCommands is of users who may do some of what is needed.
+// TestServerInspectRefusedCommands tests users who may do some of what is needed.
 func TestServerInspectRefusedCommands(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
 	everything := []string{"on", ">pw", "~*", "+@all"}
@@ -549,7 +550,7 @@ func TestServerInspectRefusedCommands(t *testing.T) {
 		`^nothing is stored under sluice:try:\{demo\}:\* on `+rdb.Options().Addr+"\n$")
 }
 
-// TestServerInspectFindsRings is of keys whose names hold what only the callers know.
+// TestServerInspectFindsRings tests keys whose names hold what only the callers know.
 func TestServerInspectFindsRings(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
 	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
@@ -587,7 +588,7 @@ func TestServerInspectFindsRings(t *testing.T) {
 		`^nothing is stored under sluice:try:\{demo2\}:\* on `)
 }
 
-// TestServerInspectFindsOthers is of permits whose config is gone, of clients, and of keys that no script here has.
+// TestServerInspectFindsOthers tests permits whose config is gone, of clients, and of keys that no script here has.
 func TestServerInspectFindsOthers(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
 	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
@@ -610,7 +611,7 @@ func TestServerInspectFindsOthers(t *testing.T) {
 	wantUnknown(t, sluiceRun(env, "inspect", "try", "demo"), "20 more keys")
 }
 
-// TestServerInspectClusterUnknown is of a cluster in which not all answer who may hold a subject.
+// TestServerInspectClusterUnknown tests a cluster in which not all answer who may hold a subject.
 func TestServerInspectClusterUnknown(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3, 0)
 	asking := func(subject string) outcome {
@@ -650,7 +651,7 @@ func TestServerInspectClusterUnknown(t *testing.T) {
 	wantText(t, asking(owners[nodes[0].Addr]), exitDone, "^nothing is stored under ")
 }
 
-// TestNoNodes is of a server that says of its cluster, or of a master, that it has no nodes.
+// TestNoNodes tests a server that says of its cluster, or of a master, that it has no nodes.
 func TestNoNodes(t *testing.T) {
 	addr := fakeServer(t, func(args []string) string {
 		switch strings.ToLower(args[0]) {
@@ -668,7 +669,7 @@ func TestNoNodes(t *testing.T) {
 	}
 }
 
-// TestServerInspectBurst is of a gcra whose burst is not its limit. Its state does not tell the burst.
+// TestServerInspectBurst tests a gcra whose burst is not its limit. Its state does not tell the burst.
 func TestServerInspectBurst(t *testing.T) {
 	env := []string{"SLUICE_REDIS=" + redistest.Start(t).Addr}
 	wantText(t, sluiceRun(env, strings.Fields("try gcra limit=10 window=100s burst=3 permits=3")...), exitDone,
@@ -680,7 +681,7 @@ func TestServerInspectBurst(t *testing.T) {
 			"to see what is left, add the arguments that the callers use: burst=\n")
 		for _, never := range []string{"remaining", "permits left", "would be granted"} {
 			if strings.Contains(got.stdout, never) {
-				t.Errorf("%s: nobody has said the burst, and yet %q:\n%s", args, never, got.stdout)
+				t.Errorf("%s: no burst was given, but it says %q:\n%s", args, never, got.stdout)
 			}
 		}
 	}
@@ -688,7 +689,7 @@ func TestServerInspectBurst(t *testing.T) {
 		"0 of 3 permits left")
 }
 
-// TestServerInspectTokenBucketConfigRefused is of a user who may read the permits of a token_bucket and not its config.
+// TestServerInspectTokenBucketConfigRefused tests a user who may read the permits of a token_bucket and not its config.
 func TestServerInspectTokenBucketConfigRefused(t *testing.T) {
 	rdb, _ := inspected(t)
 	must(t, rdb.ACLSetUser(background, "ada", "on", ">pw", "~sluice:try:{demo}:tb1:*", "+@all").Err())

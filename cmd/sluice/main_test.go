@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestExitStatus(t *testing.T) {
-	const nobody = "redis://127.0.0.1:1"
+	const noServer = "redis://127.0.0.1:1"
 	tests := []struct {
 		args string
 		want int
@@ -70,9 +70,9 @@ func TestExitStatus(t *testing.T) {
 		{"demo --duration 12", 2, "want a number with a unit"},
 		{"demo --margin 2s", 2, "want 0 to 1s"},
 		{"demo list_log", 2, "unexpected argument"},
-		{"demo --redis " + nobody, 1, "cure: start a server there"},
+		{"demo --redis " + noServer, 1, "cure: start a server there"},
 		{"demo --redis http://localhost", 2, "--redis: want redis://, rediss:// or unix:// before the address"},
-		{"load --redis " + nobody, 1, "cure: start a server there"},
+		{"load --redis " + noServer, 1, "cure: start a server there"},
 		{"load nothing", 2, `there is no script "nothing"`},
 		{"load --redis a --cluster b", 2, "want one of --redis, --cluster and --sentinel"},
 		{"verify --cluster 127.0.0.1:1", 1, "asking 127.0.0.1:1 for the nodes"},
@@ -86,25 +86,25 @@ func TestExitStatus(t *testing.T) {
 		{"acl --password-file /none", 1, "reading the passwords"},
 		{"acl leaky_bucket", 2, "want one of gcra_v1"},
 		{"inspect", 2, "want a key, or a limiter and a subject"},
-		{"inspect --redis " + nobody + " a b", 1, "cure: start a server there"},
+		{"inspect --redis " + noServer + " a b", 1, "cure: start a server there"},
 		{"reset --help", 0, "--dry-run"},
 		{"reset a", 2, "want a limiter and a subject"},
 		{"reset a b limit=3", 2, `reset has no argument "limit": want prefix, slice, lease_age or client`},
 		{"reset a b c", 2, `unexpected argument "c"`},
 		{"reset a:b c", 2, "limiter"},
-		{"reset --redis " + nobody + " a b", 1, "cure: start a server there"},
+		{"reset --redis " + noServer + " a b", 1, "cure: start a server there"},
 		{"set-rate --help", 0, "token_bucket_set"},
 		{"set-rate a", 2, "want a limiter and a subject"},
 		{"set-rate a b rate=3", 2, "wants interval: until a permit comes back"},
 		{"set-rate a b rate=3 interval=soon", 2, `interval is "soon"`},
 		{"set-rate a b rate=3 interval=1s key=x", 2, `set-rate has no argument "key"`},
-		{"set-rate --redis " + nobody + " a b rate=3 interval=1s", 1, "cure: start a server there"},
+		{"set-rate --redis " + noServer + " a b rate=3 interval=1s", 1, "cure: start a server there"},
 		{"top --n many", 2, "want a whole number"},
-		{"top --redis " + nobody, 1, "cure: start a server there"},
+		{"top --redis " + noServer, 1, "cure: start a server there"},
 		{"try", 2, "want a script: gcra, list_log"},
 		{"try --times 0 gcra", 2, "want 1 to 1000"},
-		{"try --embedded --redis " + nobody + " gcra", 2, "not both"},
-		{"try --redis " + nobody + " gcra limit=1 window=1s", 1, "cure: start a server there"},
+		{"try --embedded --redis " + noServer + " gcra", 2, "not both"},
+		{"try --redis " + noServer + " gcra limit=1 window=1s", 1, "cure: start a server there"},
 	}
 	for _, test := range tests {
 		t.Run(test.args, func(t *testing.T) {

@@ -67,7 +67,7 @@ func TestServerReset(t *testing.T) {
 	wantText(t, sluiceRun(env, "reset", "try", "demo", "prefix=shop"), exitDone, `removed   shop:try:\{demo\}:ll1 `)
 }
 
-// TestServerResetFindsKeys is of keys that the arguments do not name, and of subjects that are patterns.
+// TestServerResetFindsKeys tests keys that the arguments do not name, and of subjects that are patterns.
 func TestServerResetFindsKeys(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
 	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
@@ -108,7 +108,7 @@ func sluiceRunErr(env []string, args ...string) error {
 	return nil
 }
 
-// TestServerResetLeavesUnknown is of a key that no script here has.
+// TestServerResetLeavesUnknown tests a key that no script here has.
 func TestServerResetLeavesUnknown(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
 	must(t, rdb.Set(background, "sluice:try:{demo}:new9", "x", 0).Err())
@@ -182,7 +182,7 @@ func resetReply(unlink func(key string) string) func([]string) string {
 	}
 }
 
-// TestResetClaimsNothing is of servers that lose replies, and of keys that have gone before.
+// TestResetClaimsNothing tests servers that lose replies, and of keys that have gone before.
 func TestResetClaimsNothing(t *testing.T) {
 	addr := fakeServer(t, resetReply(func(key string) string {
 		if strings.HasSuffix(key, ":gcra1") {
@@ -217,7 +217,7 @@ func TestResetInterrupted(t *testing.T) {
 	}
 }
 
-// TestServerResetCluster is of a cluster, of which one master moves a slot and one is dead.
+// TestServerResetCluster tests a cluster, of which one master moves a slot and one is dead.
 func TestServerResetCluster(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3, 0)
 	all := "--cluster=" + nodes[0].Addr + "," + nodes[1].Addr + "," + nodes[2].Addr
@@ -321,7 +321,7 @@ func TestServerSetRateRights(t *testing.T) {
 	}
 }
 
-// TestSetRateLostReply is of a reply that does not come: what was sent may have been done.
+// TestSetRateLostReply tests a reply that does not come: what was sent may have been done.
 func TestSetRateLostReply(t *testing.T) {
 	addr := fakeServer(t, func(args []string) string {
 		switch strings.ToLower(args[0]) {

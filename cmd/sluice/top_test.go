@@ -225,7 +225,8 @@ func TestServerTopDeadMaster(t *testing.T) {
 		wantText(t, got, exitFailed, fmt.Sprintf("%d limiters in %d keys", keys, keys), "list_log_v1 +try +s",
 			"not known: .*"+dead.Addr, "cure: ")
 		var c census
-		wantText(t, sluiceRun(nil, "top", "--json", all), exitFailed)
+		got = sluiceRun(nil, "top", "--json", all)
+		wantText(t, got, exitFailed)
 		must(t, json.Unmarshal([]byte(got.stdout), &c))
 		if len(c.Logs) != int(keys) || len(c.Failures) != i+1 || c.Failures[0].Error == "" {
 			t.Errorf("%s", got.stdout)
@@ -233,7 +234,7 @@ func TestServerTopDeadMaster(t *testing.T) {
 	}
 }
 
-// TestServerTopFailsOver is of a dead master whose slots another has: nobody misses what it held.
+// TestServerTopFailsOver tests a dead master whose slots another has: what it held is counted.
 func TestServerTopFailsOver(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3, 1)
 	all := "--cluster=" + nodes[1].Addr

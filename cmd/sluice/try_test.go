@@ -89,7 +89,7 @@ func TestTryEmbedded(t *testing.T) {
 	}
 }
 
-// TestServerTryGivesBack returns permits with the moment that their decision showed, in each of its two forms.
+// TestServerTryGivesBack returns permits with the time that their decision showed, in each of its two forms.
 func TestServerTryGivesBack(t *testing.T) {
 	server := "--redis=" + redistest.Start(t).Addr
 	now := regexp.MustCompile(`(?m)^  now +(.+ UTC) \((\d+) us\)$`)
@@ -97,7 +97,7 @@ func TestServerTryGivesBack(t *testing.T) {
 		got := sluiceRun(nil, "try", server, "slice_ring", "slice=1h", "slices=2", "limit=5", "permits=3")
 		shown := now.FindStringSubmatch(got.stdout)
 		if shown == nil {
-			t.Fatalf("status %d, no moment in\n%s%s", got.status, got.stdout, got.stderr)
+			t.Fatalf("status %d, no time in\n%s%s", got.status, got.stdout, got.stderr)
 		}
 		got = sluiceRun(nil, "try", server, "slice_ring_return", "slice=1h", "taken="+shown[form], "permits=3")
 		if got.status != exitDone || !regexp.MustCompile(`returned +3\n`).MatchString(got.stdout) {
