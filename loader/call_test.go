@@ -71,32 +71,24 @@ func TestFlushInBetween(t *testing.T) {
 	}
 }
 
-// TestConcurrentCallers has many callers share one limit, while the scripts are flushed all the time.
+// TestConcurrentCallers has many callers share one limit, while the scripts are flushed every 300 commands.
 func TestConcurrentCallers(t *testing.T) {
 	const callers, calls, limit = 64, 20, 500
 	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
 		rdb := real(t)
+		admin := client(t, rdb.Options().Addr)
 		var commands, trips atomic.Int64
-		rdb.AddHook(hook{
-			before: func(redis.Cmder) { commands.Add(1); trips.Add(1) },
-			piped:  func(cmds []redis.Cmder) { commands.Add(int64(len(cmds))); trips.Add(1) },
-		})
-		limits := loader.New(rdb, append(opts, loader.Timeout(never))...)
-		stop := make(chan struct{})
-		var flusher sync.WaitGroup
-		flusher.Go(func() {
-			admin := client(t, rdb.Options().Addr)
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(10 * time.Millisecond):
-					must(t, admin.ScriptFlush(background).Err())
-				}
+		count := func(n int) {
+			trips.Add(1)
+			if sum := commands.Add(int64(n)); sum/300 > (sum-int64(n))/300 {
+				must(t, admin.ScriptFlush(background).Err())
 			}
-		})
+		}
+		rdb.AddHook(hook{before: func(redis.Cmder) { count(1) }, piped: func(cmds []redis.Cmder) { count(len(cmds)) }})
+		limits := loader.New(rdb, append(opts, loader.Timeout(never))...)
 		eachLimiter(t, func(t *testing.T, i int) {
 			limiter := makers[i].make(limits, loader.PerHour(limit))
+			must(t, admin.ScriptFlush(background).Err())
 			deadline := within(t, time.Minute)
 			var grants atomic.Int64
 			var all sync.WaitGroup
@@ -122,8 +114,6 @@ func TestConcurrentCallers(t *testing.T) {
 				t.Errorf("%d granted, want %d", n, limit)
 			}
 		})
-		close(stop)
-		flusher.Wait()
 		if c, n := commands.Load(), trips.Load(); how == "shared" && n*2 > c {
 			t.Errorf("%d round trips for %d commands", n, c)
 		}
