@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,6 +32,15 @@ func entriesGranted(t *testing.T, results []*loader.Result, want ...int) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// wantBatch sends a batch, and wants these of its entries to be granted, as 1, and the others denied, as 0.
+func wantBatch(t *testing.T, batch *loader.Batch, want ...int) []*loader.Result {
+	t.Helper()
+	results, err := batch.Do(background)
+	must(t, err)
+	entriesGranted(t, results, want...)
+	return results
 }
 
 // TestBatchDecidesAsSingleCalls runs the same calls one by one and in a batch, on a clock that stands still.
@@ -127,14 +135,12 @@ func TestBatchKeepsEntriesApart(t *testing.T) {
 		entriesGranted(t, []*loader.Result{results[0], results[12], results[13], results[14]}, 1, 1, 0, 0)
 
 		batch.Allow(log, "again")
-		results, err = batch.Do(background)
-		must(t, err)
-		entriesGranted(t, results, 1)
+		wantBatch(t, batch, 1)
 	})
 }
 
 func TestBatchWithoutServer(t *testing.T) {
-	limits := loader.New(nobody(t))
+	limits := loader.New(neverAsked(t))
 	if results, err := limits.Batch().Do(background); len(results) != 0 || err != nil {
 		t.Errorf("nothing: %v, %v", results, err)
 	}
@@ -152,9 +158,9 @@ func TestBatchWithoutServer(t *testing.T) {
 	}
 }
 
-// TestBatchHeals has scripts missing: each is loaded once, and only the entries that missed theirs are sent
+// TestBatchReloads has scripts missing: each is loaded once, and only the entries that missed theirs are sent
 // again, in their order.
-func TestBatchHeals(t *testing.T) {
+func TestBatchReloads(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client) {
 		limits := loader.New(rdb)
 		must(t, rdb.ScriptLoad(background, sluice.GCRAV1.Source).Err())
@@ -179,47 +185,12 @@ func TestBatchHeals(t *testing.T) {
 				batch.Allow(zset, subject)
 			}
 		}
-		results, err := batch.Do(background)
-		must(t, err)
-		entriesGranted(t, results, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0)
+		wantBatch(t, batch, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0)
 		again := strings.TrimSpace(strings.Repeat("sluice:x:{a}:ll1 sluice:x:{a}:zl1 sluice:x:{b}:ll1 sluice:x:{b}:zl1 ", 3))
 		if len(trips) != 2 || trips[1] != again || loads.Load() != 2 {
 			t.Errorf("%d loads, pipelines:\n%s", loads.Load(), strings.Join(trips, "\n"))
 		}
 	})
-}
-
-// TestBatchFlushInBetween flushes the scripts right before every one of the first pipelines.
-func TestBatchFlushInBetween(t *testing.T) {
-	rdb := real(t)
-	other := client(t, rdb.Options().Addr)
-	flushes := 0
-	rdb.AddHook(hook{piped: func([]redis.Cmder) {
-		if flushes > 0 {
-			flushes--
-			must(t, other.ScriptFlush(background).Err())
-		}
-	}})
-	limits := loader.New(rdb)
-	limiter := limits.ListLog("x", loader.PerMinute(1000))
-	batch := limits.Batch()
-	for n := range 8 {
-		flushes = n
-		batch.Allow(limiter, "s")
-		batch.Allow(limiter, "s")
-		results, err := batch.Do(background)
-		must(t, err)
-		entriesGranted(t, results, 1, 1)
-	}
-	flushes = 1000
-	batch.Allow(limiter, "s")
-	batch.Allow(limiter, "s")
-	if _, err := batch.Do(background); !errors.Is(err, loader.ErrNotLoaded) {
-		t.Errorf("flushed for ever: %v", err)
-	}
-	if n := rdb.LLen(background, "sluice:x:{s}:ll1").Val(); n != 16 {
-		t.Errorf("%d permits, want 16", n)
-	}
 }
 
 func TestBatchPreloadedOnly(t *testing.T) {
@@ -234,48 +205,6 @@ func TestBatchPreloadedOnly(t *testing.T) {
 	granted(t, there.Decision, there.Err)
 	if loaded(t, rdb, sluice.ListLogV1) {
 		t.Error("it was loaded")
-	}
-}
-
-// TestBatchScriptIsRefused falls back to EVAL where that is allowed.
-func TestBatchScriptIsRefused(t *testing.T) {
-	admin := real(t)
-	inner := []any{"+time", "+get", "+set", "+evalsha"}
-	for _, eval := range []bool{true, false} {
-		must(t, admin.ScriptFlush(background).Err())
-		rules := inner
-		if eval {
-			rules = append(slices.Clone(inner), "+eval")
-		}
-		limits := loader.New(restricted(t, admin, rules...))
-		gcra := limits.GCRA("x", loader.PerMinute(1))
-		batch := limits.Batch()
-		batch.Allow(gcra, fmt.Sprint(eval))
-		batch.Allow(gcra, fmt.Sprint(eval))
-		results, err := batch.Do(background)
-		if eval {
-			entriesGranted(t, results, 1, 0)
-		} else if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "NOPERM") {
-			t.Errorf("neither SCRIPT nor EVAL: %v", err)
-		}
-	}
-}
-
-// TestBatchLoadingFails is of a server that loses the connection, or refuses for good, while a script is loaded.
-func TestBatchLoadingFails(t *testing.T) {
-	for want, answer := range map[string]error{"EOF": io.EOF, "OOM": serverError("OOM command not allowed")} {
-		_, rdb := fake(t)
-		rdb.AddHook(breaker{command: "script", answer: func() error { return answer }})
-		limits := loader.New(rdb)
-		batch := limits.Batch()
-		batch.Allow(limits.GCRA("x", loader.PerMinute(2)), "s")
-		batch.Allow(limits.GCRA("x", loader.PerMinute(2)), "s")
-		results, err := batch.Do(background)
-		for _, r := range results {
-			if r.Err == nil || !strings.Contains(r.Err.Error(), want) || errors.Is(err, loader.ErrOutcomeUnknown) {
-				t.Errorf("%v", r.Err)
-			}
-		}
 	}
 }
 
@@ -302,7 +231,7 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 			trips = nil
 			batch := limits.Batch()
 			first, other := batch.Allow(log, code), batch.Allow(log, code)
-			p.next(fault{answer: "-" + code + " for a moment\r\n" + answered})
+			p.next(fault{answer: "-" + code + " for a short time\r\n" + answered})
 			_, err := batch.Do(background)
 			must(t, err)
 			if first.Remaining != 4 || other.Remaining != 7 || !slices.Equal(trips, []int{2, 1}) {
@@ -321,7 +250,7 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 	t.Run("a pause is cut short", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(background)
 		rdb.AddHook(hook{done: func() { time.AfterFunc(3*time.Millisecond, cancel) }})
-		p.next(fault{answer: "-LOADING for a moment\r\n-NOSCRIPT it is missing\r\n"})
+		p.next(fault{answer: "-LOADING for a short time\r\n-NOSCRIPT it is missing\r\n"})
 		batch := limits.Batch()
 		batch.Allow(log, "s")
 		batch.Allow(log, "s")
@@ -348,8 +277,7 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 func TestBatchLostReplies(t *testing.T) {
 	p, rdb, direct := lossy(t)
 	limits := loader.New(rdb)
-	ctx, cancel := context.WithTimeout(background, time.Hour)
-	defer cancel()
+	ctx := within(t, time.Hour)
 	losses := append(losses[:len(losses):len(losses)], struct {
 		name    string
 		fault   fault
@@ -364,7 +292,7 @@ func TestBatchLostReplies(t *testing.T) {
 				first := batch.Allow(log, subject+" first")
 				plain := batch.Allow(log, subject)
 				withID := batch.AllowN(zset, subject, 2)
-				look := batch.Peek(log, subject+" nobody")
+				look := batch.Peek(log, subject+" other")
 				p.next(loss.fault, loss.fault)
 				_, err := batch.Do(ctx)
 
@@ -389,20 +317,6 @@ func TestBatchLostReplies(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestGoRedisPipelineChargesTwice is the fault: sent plainly, a pipeline with a lost reply is sent again.
-func TestGoRedisPipelineChargesTwice(t *testing.T) {
-	p, rdb, direct := lossy(t)
-	p.next(fault{first: 1}, fault{dropReply: true})
-	pipe := rdb.Pipeline()
-	for _, key := range []string{"a", "b"} {
-		pipe.EvalSha(background, sluice.ListLogV1.SHA1, []string{key}, 5, 60000000, 1, 0)
-	}
-	_, err := pipe.Exec(background)
-	if n := direct.LLen(background, "a").Val(); err != nil || n != 3 {
-		t.Errorf("charged %d times, %v: go-redis has changed, see whether NoRetry is still needed", n, err)
 	}
 }
 
@@ -449,29 +363,15 @@ func TestBatchDeadlineIsKept(t *testing.T) {
 	}
 }
 
-func TestBatchNoServer(t *testing.T) {
-	opt := options("127.0.0.1:1")
-	opt.DialerRetries, opt.MaxRetries = 1, -1
-	limits := loader.New(clientOf(t, opt))
-	batch := limits.Batch()
-	batch.Allow(limits.ListLog("x", loader.PerMinute(5)), "s")
-	batch.Allow(limits.ListLog("x", loader.PerMinute(5)), "s")
-	if _, err := batch.Do(background); err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
-		t.Errorf("nothing was sent: %v", err)
-	}
-}
-
 // TestBatchRemembersDenials has a batch answer from what single calls were denied, and the reverse.
 func TestBatchRemembersDenials(t *testing.T) {
 	_, rdb := fake(t)
 	limits := loader.New(rdb)
 	log := limits.ListLog("x", loader.PerMinute(1), loader.RememberDenials(10))
 	for _, subject := range []string{"a", "b"} {
-		d, err := log.Allow(background, subject)
-		granted(t, d, err)
+		wantGrant(t, log, subject, 1)
 	}
-	d, err := log.Allow(background, "a")
-	denied(t, d, err)
+	d := wantDenial(t, log, "a", 1)
 	var sent atomic.Int64
 	rdb.AddHook(hook{
 		before: func(cmd redis.Cmder) {
@@ -486,17 +386,14 @@ func TestBatchRemembersDenials(t *testing.T) {
 	batch.Allow(log, "a")
 	batch.Allow(log, "b")
 	batch.Peek(log, "a")
-	results, err := batch.Do(background)
-	must(t, err)
-	entriesGranted(t, results, 0, 0, 0)
+	results := wantBatch(t, batch, 0, 0, 0)
 	if n := sent.Swap(0); n != 2 {
 		t.Errorf("%d calls, want those of b and of the look", n)
 	}
 	if got := results[0].Wait; got <= 0 || got > d.Wait {
 		t.Errorf("remembered, it has to wait %v, was %v", got, d.Wait)
 	}
-	d, err = log.Allow(background, "b")
-	denied(t, d, err)
+	d = wantDenial(t, log, "b", 1)
 	if n := sent.Load(); n != 0 {
 		t.Errorf("%d calls for what the batch was denied", n)
 	}
@@ -523,17 +420,15 @@ func TestBatchReserves(t *testing.T) {
 	if full.Reservation.OK() || none.Reservation.OK() || wrong.Reservation != nil || allowed.Reservation != nil {
 		t.Errorf("booked: %+v, %+v, %+v, %+v", full, none, wrong, allowed)
 	}
-	must(t, now.Reservation.Cancel(background)) // its moment has come: nothing
+	must(t, now.Reservation.Cancel(background)) // its time has come: nothing is given back
 	must(t, log.WithID("a").Cancel(background, "s", 1))
 	batch.Reserve(log, "s")
-	results, err := batch.Do(background)
-	must(t, err)
-	entriesGranted(t, results, 1)
+	wantBatch(t, batch, 1)
 
 	ahead := limits.ListLog("ahead", loader.PerSecond(1))
 	batch.Reserve(ahead, "s")
 	batch.Reserve(ahead, "s")
-	results, err = batch.Do(background)
+	results, err := batch.Do(background)
 	must(t, err)
 	if d := results[1].Reservation.Delay(); d <= 0 || d > time.Second || results[1].Wait != time.Second {
 		t.Errorf("a delay of %v, a wait of %v", d, results[1].Wait)
@@ -542,14 +437,13 @@ func TestBatchReserves(t *testing.T) {
 
 // TestBatchNamesTheCure for limiters of which it cannot ask.
 func TestBatchNamesTheCure(t *testing.T) {
-	limits := loader.New(nobody(t))
+	limits := loader.New(neverAsked(t))
 	ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(10)}, loader.LeaseAge(time.Second))
-	leased, err := ring.Leased(loader.LeaseOptions{Block: 5})
-	must(t, err)
+	leased := lease(t, ring, loader.LeaseOptions{Block: 5})
 	defer func() { _ = leased.Close(background) }()
 	batch := limits.Batch()
 	result := batch.Allow(leased, "s")
-	_, err = batch.Do(background)
+	_, err := batch.Do(background)
 	if e := as[*loader.ArgumentError](t, result.Err); err == nil || !strings.Contains(e.Want, "SliceRing") {
 		t.Error(err)
 	}

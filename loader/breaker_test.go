@@ -3,6 +3,7 @@ package loader_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
@@ -111,8 +113,7 @@ func TestBreakerTriesOnce(t *testing.T) {
 		})
 		limits := loader.New(rdb, loader.Breaker(1, time.Minute), loader.Timeout(never))
 		limiter := limits.ListLog("x", loader.PerHour(5), loader.FailOpen())
-		d, err := limiter.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, limiter, "s", 1)
 		time.Sleep(2 * time.Minute)
 		var all sync.WaitGroup
 		for range 10 {
@@ -129,8 +130,8 @@ func TestBreakerTriesOnce(t *testing.T) {
 	})
 }
 
-// TestBreakerIsNotHeldByWhoLeft has the call that tries cancelled: the next one tries.
-func TestBreakerIsNotHeldByWhoLeft(t *testing.T) {
+// TestBreakerProbeCancelled has the call that tries cancelled: the next one tries.
+func TestBreakerProbeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := errDead
 		rdb, asked := answering(func(context.Context) error { return answer })
@@ -223,14 +224,12 @@ func wantNodesApart(t *testing.T, rdb redis.UniversalClient, node *redis.Client,
 			limits := loader.New(rdb, append(way.opts, loader.Breaker(1, patient))...)
 			limiter := limits.ListLog("x", loader.PerHour(100))
 			for _, subject := range subjects {
-				d, err := limiter.Allow(background, subject)
-				granted(t, d, err)
+				wantGrant(t, limiter, subject, 1)
 			}
 			must(t, syscall.Kill(pid, syscall.SIGSTOP))
 			defer func() { must(t, syscall.Kill(pid, syscall.SIGCONT)) }()
 
-			ctx, cancel := context.WithTimeout(background, soon)
-			defer cancel()
+			ctx := within(t, soon)
 			if _, err := limiter.Allow(ctx, subjects[0]); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the node that is stopped: %v", err)
 			}
@@ -262,8 +261,7 @@ func TestBreakerSparesTheServer(t *testing.T) {
 	end := always(fault{dropRequest: true})(t, tr)
 	limiter := loader.New(tr.rdb, loader.Breaker(5, patient)).ListLog("x", loader.PerHour(5), loader.FailOpen())
 	for range 100 {
-		d, err := limiter.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, limiter, "s", 1)
 	}
 	end()
 	if seen := tr.proxy.seen.Load(); seen != 5 {
@@ -276,16 +274,16 @@ func TestOptionArguments(t *testing.T) {
 	for _, opt := range []loader.Option{
 		loader.Breaker(0, time.Second), loader.Breaker(1, 0), loader.Breaker(-1, -1), loader.Timeout(-1),
 	} {
-		limits := loader.New(nobody(t), opt)
+		limits := loader.New(neverAsked(t), opt)
 		limiter := limits.TokenBucket("x", loader.PerHour(1))
 		batch := limits.Batch()
 		batch.Allow(limiter, "s")
 		calls := map[string]error{
-			"Allow":    second(limiter.Allow(background, "s")),
-			"Batch":    second(batch.Do(background)),
+			"Allow":    errOf(limiter.Allow(background, "s")),
+			"Batch":    errOf(batch.Do(background)),
 			"SetLimit": limiter.SetLimit(background, "s", loader.PerHour(1)),
-			"Call":     second(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
-			"typed": second(bindings.GCRAV1(background, limits, bindings.GCRAV1Args{
+			"Call":     errOf(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
+			"typed": errOf(bindings.GCRAV1(background, limits, bindings.GCRAV1Args{
 				Bucket: "b", Limit: 1, Window: time.Second, Burst: 1, Permits: 1,
 			})),
 		}
@@ -306,7 +304,7 @@ func BenchmarkBreaker(b *testing.B) {
 	must(b, with.Preload(background))
 	allow := func(limits *loader.Loader) func() error {
 		limiter := limits.GCRA("x", loader.PerSecond(5000))
-		return func() error { return second(limiter.Allow(background, "s")) }
+		return func() error { return errOf(limiter.Allow(background, "s")) }
 	}
 	calls := []func() error{allow(without), allow(with)}
 	var took [2][]effort
@@ -321,4 +319,84 @@ func BenchmarkBreaker(b *testing.B) {
 	for i, name := range []string{"without_allocs", "with_allocs"} {
 		b.ReportMetric(testing.AllocsPerRun(1000, func() { must(b, calls[i]()) }), name)
 	}
+}
+
+// TestNodesAbandoned has callers leave while a client finds out its nodes: run with -race.
+func TestNodesAbandoned(t *testing.T) {
+	m, _ := fake(t)
+	addr := m.Addr()
+	for _, opt := range []loader.Option{loader.ShareRoundTrips(), loader.Breaker(5, time.Second)} {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			time.Sleep(20 * time.Millisecond)
+			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
+		}})
+		limiter := loader.New(rdb, opt).ListLog("x", loader.PerHour(5))
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				ctx := within(t, time.Duration(1+i)*time.Millisecond)
+				if err := errOf(limiter.Allow(ctx, "s")); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		await(t, func() bool { return errOf(limiter.Allow(background, "s")) == nil })
+		must(t, rdb.Close())
+	}
+}
+
+// TestBreakerOnAColdCluster has one of three masters dead before the process starts, and one call in ten about a
+// healthy node: those are decided.
+func TestBreakerOnAColdCluster(t *testing.T) {
+	servers := redistest.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	seeds := make([]string, len(servers))
+	nodes := make([]*redis.Client, len(servers))
+	for i, s := range servers {
+		seeds[i], nodes[i] = s.Addr, client(t, s.Addr)
+	}
+	subjects := make([]string, len(servers))
+	for i := range servers {
+		subjects[i] = subjectOf(t, nodes, i)
+	}
+	must(t, loader.New(nodes[1]).Preload(background))
+	must(t, loader.New(nodes[2]).Preload(background))
+	servers[0].Kill()
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: seeds})
+		defer func() { _ = rdb.Close() }()
+		limiter := loader.New(rdb, append(opts, loader.Breaker(5, 300*time.Millisecond))...).ListLog("x", loader.PerHour(10_000))
+		var healthy, failed int
+		for i := range 200 {
+			subject := subjects[0]
+			if i%10 == 9 {
+				subject = subjects[1+i/10%2]
+			}
+			err := errOf(limiter.Allow(background, subject))
+			if i%10 == 9 {
+				healthy++
+				if err != nil {
+					failed++
+				}
+			}
+		}
+		t.Logf("%d of %d calls about healthy nodes failed", failed, healthy)
+		if failed > 1 { // the first may come before a seed has answered
+			t.Errorf("%d of %d calls about healthy nodes failed", failed, healthy)
+		}
+	})
+}
+
+// subjectOf is a subject about which the n-th node decides.
+func subjectOf(t *testing.T, nodes []*redis.Client, n int) string {
+	t.Helper()
+	for i := range 1000 {
+		subject := fmt.Sprint(i)
+		err := nodes[n].Get(background, "sluice:x:{"+subject+"}:ll1").Err()
+		if err == nil || errors.Is(err, redis.Nil) {
+			return subject
+		}
+	}
+	t.Fatal("no subject found")
+	return ""
 }

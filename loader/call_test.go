@@ -26,74 +26,98 @@ func TestScriptsLoadThemselves(t *testing.T) {
 			limiter := makers[i].make(loader.New(rdb), loader.PerMinute(3))
 			for range 3 {
 				must(t, rdb.ScriptFlush(background).Err())
-				d, err := limiter.Allow(background, "s")
-				granted(t, d, err)
+				wantGrant(t, limiter, "s", 1)
 			}
 			must(t, rdb.ScriptFlush(background).Err())
-			d, err := limiter.Allow(background, "s")
-			denied(t, d, err)
+			wantDenial(t, limiter, "s", 1)
 		})
 	})
 }
 
-// TestFlushInBetween flushes the scripts right before every one of the first EVALSHAs.
+// TestFlushInBetween flushes the scripts right before each of the first EVALSHAs or pipelines.
 func TestFlushInBetween(t *testing.T) {
-	rdb := real(t)
-	other := client(t, rdb.Options().Addr)
-	flushes := 0
-	rdb.AddHook(hook{before: func(cmd redis.Cmder) {
-		if cmd.Name() == "evalsha" && flushes > 0 {
-			flushes--
-			must(t, other.ScriptFlush(background).Err())
-		}
-	}})
-	limiter := loader.New(rdb).ListLog("x", loader.PerMinute(1000))
-	for n := range 8 {
-		flushes = n
-		d, err := limiter.Allow(background, "s")
-		granted(t, d, err)
-	}
-	flushes = 1000
-	_, err := limiter.Allow(background, "s")
-	if !errors.Is(err, loader.ErrNotLoaded) {
-		t.Errorf("flushed for ever: %v", err)
-	}
-	if n := rdb.LLen(background, "sluice:x:{s}:ll1").Val(); n != 8 {
-		t.Errorf("%d permits, want 8", n)
-	}
-}
-
-func TestFlushAllTheTime(t *testing.T) {
-	rdb := real(t)
-	limiter := loader.New(rdb).ListLog("x", loader.PerHour(100000))
-	stop := make(chan struct{})
-	var flusher, callers sync.WaitGroup
-	flusher.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(2 * time.Millisecond):
-				must(t, rdb.ScriptFlush(background).Err())
-			}
-		}
-	})
-	const each, goroutines = 100, 4
-	for range goroutines {
-		callers.Go(func() {
-			for range each {
-				if d, err := limiter.Allow(background, "s"); err != nil || !d.Granted {
-					t.Errorf("%+v, %v", d, err)
+	for _, way := range allWays {
+		t.Run(way.name, func(t *testing.T) {
+			rdb := real(t)
+			other := client(t, rdb.Options().Addr)
+			flushes := 0
+			flush := func() {
+				if flushes > 0 {
+					flushes--
+					must(t, other.ScriptFlush(background).Err())
 				}
 			}
+			rdb.AddHook(hook{
+				before: func(cmd redis.Cmder) {
+					if cmd.Name() == "evalsha" {
+						flush()
+					}
+				},
+				piped: func([]redis.Cmder) { flush() },
+			})
+			limits := loader.New(rdb, way.opts...)
+			limiter := limits.ListLog("x", loader.PerMinute(1000))
+			for n := range 8 {
+				flushes = n
+				d, err := way.ask(limits, limiter, "s")
+				granted(t, d, err)
+			}
+			flushes = 1000
+			if _, err := way.ask(limits, limiter, "s"); !errors.Is(err, loader.ErrNotLoaded) {
+				t.Errorf("flushed for ever: %v", err)
+			}
+			wantRemaining(t, loader.New(other).ListLog("x", loader.PerMinute(1000)), "s", 992)
 		})
 	}
-	callers.Wait()
-	close(stop)
-	flusher.Wait()
-	if n := rdb.LLen(background, "sluice:x:{s}:ll1").Val(); n != each*goroutines {
-		t.Errorf("%d permits, want %d", n, each*goroutines)
-	}
+}
+
+// TestConcurrentCallers has many callers share one limit, while the scripts are flushed every 300 commands.
+func TestConcurrentCallers(t *testing.T) {
+	const callers, calls, limit = 64, 20, 500
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		rdb := real(t)
+		admin := client(t, rdb.Options().Addr)
+		var commands, trips atomic.Int64
+		count := func(n int) {
+			trips.Add(1)
+			if sum := commands.Add(int64(n)); sum/300 > (sum-int64(n))/300 {
+				must(t, admin.ScriptFlush(background).Err())
+			}
+		}
+		rdb.AddHook(hook{before: func(redis.Cmder) { count(1) }, piped: func(cmds []redis.Cmder) { count(len(cmds)) }})
+		limits := loader.New(rdb, append(opts, loader.Timeout(never))...)
+		eachLimiter(t, func(t *testing.T, i int) {
+			limiter := makers[i].make(limits, loader.PerHour(limit))
+			must(t, admin.ScriptFlush(background).Err())
+			deadline := within(t, time.Minute)
+			var grants atomic.Int64
+			var all sync.WaitGroup
+			for n := range callers {
+				all.Go(func() {
+					ctx := background
+					if n%2 == 0 {
+						ctx = deadline
+					}
+					for range calls {
+						d, err := limiter.Allow(ctx, "s")
+						if err != nil {
+							t.Error(err)
+						}
+						if d.Granted {
+							grants.Add(1)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if n := grants.Load(); n != limit {
+				t.Errorf("%d granted, want %d", n, limit)
+			}
+		})
+		if c, n := commands.Load(), trips.Load(); how == "shared" && n*2 > c {
+			t.Errorf("%d round trips for %d commands", n, c)
+		}
+	})
 }
 
 func TestPreloadedOnly(t *testing.T) {
@@ -108,8 +132,7 @@ func TestPreloadedOnly(t *testing.T) {
 			t.Fatal("it was loaded")
 		}
 		must(t, limits.Preload(background))
-		d, err := limiter.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, limiter, "s", 1)
 	})
 }
 
@@ -131,34 +154,34 @@ func restricted(t *testing.T, admin *redis.Client, rules ...any) *redis.Client {
 	return clientOf(t, opt)
 }
 
+// TestScriptIsRefused falls back to EVAL where SCRIPT LOAD is not allowed.
 func TestScriptIsRefused(t *testing.T) {
 	admin := real(t)
 	inner := []any{"+time", "+get", "+set", "+evalsha"}
-
-	rdb := restricted(t, admin, append(inner, "+eval")...)
-	d, err := loader.New(rdb).GCRA("x", loader.PerMinute(1)).Allow(background, "s")
-	granted(t, d, err)
-	if !loaded(t, admin, sluice.GCRAV1) {
-		t.Error("EVAL has not left the script behind")
+	for _, way := range allWays {
+		t.Run(way.name, func(t *testing.T) {
+			ask := func(subject string, rules ...any) error {
+				limits := loader.New(restricted(t, admin, rules...), way.opts...)
+				return errOf(way.ask(limits, limits.GCRA("x", loader.PerMinute(1)), way.name+subject))
+			}
+			must(t, admin.ScriptFlush(background).Err())
+			must(t, ask("a", append(inner, "+eval")...))
+			if !loaded(t, admin, sluice.GCRAV1) {
+				t.Error("EVAL has not left the script behind")
+			}
+			must(t, admin.ScriptFlush(background).Err())
+			if err := ask("b", inner...); !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "NOPERM") {
+				t.Errorf("neither SCRIPT nor EVAL: %v", err)
+			}
+			must(t, loader.New(admin).Preload(background))
+			must(t, ask("b", inner...))
+		})
 	}
-
-	must(t, admin.ScriptFlush(background).Err())
-	rdb = restricted(t, admin, inner...)
-	limits := loader.New(rdb)
-	_, err = limits.GCRA("x", loader.PerMinute(1)).Allow(background, "s2")
-	if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "NOPERM") {
-		t.Errorf("neither SCRIPT nor EVAL: %v", err)
-	}
-
-	must(t, loader.New(admin).Preload(background))
-	d, err = limits.GCRA("x", loader.PerMinute(1)).Allow(background, "s2")
-	granted(t, d, err)
 }
 
 func TestScriptIsUnknown(t *testing.T) {
 	rdb := client(t, redistest.Start(t, "--rename-command", "SCRIPT", "").Addr)
-	d, err := loader.New(rdb).GCRA("x", loader.PerMinute(1)).Allow(background, "s")
-	granted(t, d, err)
+	wantGrant(t, loader.New(rdb).GCRA("x", loader.PerMinute(1)), "s", 1)
 }
 
 // serverError is what a server answered.
@@ -167,7 +190,7 @@ type serverError string
 func (e serverError) Error() string { return string(e) }
 func (e serverError) RedisError()   {}
 
-// TestLoadingFails is of servers that cannot load a script, for a moment or for good.
+// TestLoadingFails tests servers that cannot load a script, for a short time or for good.
 func TestLoadingFails(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -175,31 +198,37 @@ func TestLoadingFails(t *testing.T) {
 		times int
 		want  string // "" where the call succeeds
 	}{
-		{"for a moment", serverError("LOADING Redis is loading the dataset in memory"), 2, ""},
+		{"for a short time", serverError("LOADING Redis is loading the dataset in memory"), 2, ""},
 		{"the connection is lost", io.EOF, 2, ""},
 		{"the connection is lost for ever", io.EOF, 100, "EOF"},
 		{"out of memory", serverError("OOM command not allowed"), 1, "OOM"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			_, rdb := fake(t)
-			asked := 0
-			rdb.AddHook(breaker{command: "script", answer: func() error { asked++; return test.err }})
-			other := client(t, rdb.Options().Addr)
-			rdb.AddHook(hook{before: func(cmd redis.Cmder) {
-				if cmd.Name() == "evalsha" && asked == test.times {
-					must(t, loader.New(other).Preload(background))
+		for _, way := range allWays {
+			if way.piped && test.want == "" {
+				continue // the connection is lost or the server is loading only once: see TestBatchRefusalsAreRetried
+			}
+			t.Run(test.name+", "+way.name, func(t *testing.T) {
+				_, rdb := fake(t)
+				asked := 0
+				rdb.AddHook(breaker{command: "script", answer: func() error { asked++; return test.err }})
+				other := client(t, rdb.Options().Addr)
+				rdb.AddHook(hook{before: func(cmd redis.Cmder) {
+					if cmd.Name() == "evalsha" && asked == test.times {
+						must(t, loader.New(other).Preload(background))
+					}
+				}})
+				limits := loader.New(rdb, way.opts...)
+				d, err := way.ask(limits, limits.GCRA("x", loader.PerMinute(2)), "s")
+				if test.want == "" {
+					granted(t, d, err)
+					return
 				}
-			}})
-			d, err := loader.New(rdb).GCRA("x", loader.PerMinute(2)).Allow(background, "s")
-			if test.want == "" {
-				granted(t, d, err)
-				return
-			}
-			if err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, loader.ErrOutcomeUnknown) {
-				t.Errorf("%v", err)
-			}
-		})
+				if err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, loader.ErrOutcomeUnknown) {
+					t.Errorf("%v", err)
+				}
+			})
+		}
 	}
 }
 
@@ -266,7 +295,7 @@ func TestTypedErrors(t *testing.T) {
 			text := "Operation against a key holding the wrong kind of value"
 
 			must(t, rdb.SAdd(background, key, "x").Err())
-			for _, err := range []error{second(limiter.Allow(background, "s")), second(limiter.Peek(background, "s")), limiter.Wait(background, "s")} {
+			for _, err := range []error{errOf(limiter.Allow(background, "s")), errOf(limiter.Peek(background, "s")), limiter.Wait(background, "s")} {
 				e := as[*loader.StateError](t, err)
 				want := &loader.StateError{Script: m.script, Keys: []string{key}, Code: "WRONGTYPE", Text: text}
 				if m.name == "TokenBucket" {
@@ -286,13 +315,13 @@ func TestTypedErrors(t *testing.T) {
 				"SliceRing":   func() error { return rdb.Set(background, key, "x", 0).Err() },
 			}
 			must(t, damage[m.name]())
-			e := as[*loader.StateError](t, second(limiter.Allow(background, "s")))
+			e := as[*loader.StateError](t, errOf(limiter.Allow(background, "s")))
 			if e.Code != "BADSTATE" || !strings.Contains(e.Error(), key) {
 				t.Error(e)
 			}
 			must(t, rdb.Del(background, key).Err())
 
-			a := as[*loader.ArgumentError](t, second(m.make(limits, permits(1, 1000*day)).Allow(background, "s")))
+			a := as[*loader.ArgumentError](t, errOf(m.make(limits, permits(1, 1000*day)).Allow(background, "s")))
 			if a.Script != "" || a.Limiter != "test" || a.Argument != "window" || a.Value != "24000h0m0s" {
 				t.Errorf("%+v", a)
 			}
@@ -343,8 +372,7 @@ func TestReplica(t *testing.T) {
 			promote()
 		}
 	}})
-	d, err := limiter.Allow(background, "s")
-	granted(t, d, err)
+	d := wantGrant(t, limiter, "s", 1)
 	if d.Remaining != 4 {
 		t.Errorf("%d remain, want 4", d.Remaining)
 	}
@@ -372,8 +400,7 @@ func TestRefusalsAreRetried(t *testing.T) {
 			log := limits.ListLog("x", loader.PerMinute(5))
 			refusal := fault{answer: text + "\r\n"}
 			p.next(refusal, refusal)
-			d, err := log.Allow(background, code)
-			granted(t, d, err)
+			d := wantGrant(t, log, code, 1)
 			if d.Remaining != 4 {
 				t.Errorf("%d remain, want 4", d.Remaining)
 			}
@@ -382,7 +409,7 @@ func TestRefusalsAreRetried(t *testing.T) {
 			if code == "TRYAGAIN" {
 				want = 13
 			}
-			_, err = log.Allow(background, code)
+			_, err := log.Allow(background, code)
 			if err == nil || !strings.Contains(err.Error(), text[1:]) || errors.Is(err, loader.ErrOutcomeUnknown) {
 				t.Errorf("refused for ever: %v", err)
 			}
@@ -390,8 +417,7 @@ func TestRefusalsAreRetried(t *testing.T) {
 				t.Errorf("refused for ever: %d attempts, want %d", n, want)
 			}
 			p.next(refusal)
-			ctx, cancel := context.WithTimeout(background, time.Hour)
-			defer cancel()
+			ctx := within(t, time.Hour)
 			d, err = log.Allow(ctx, code)
 			granted(t, d, err)
 		})
@@ -408,20 +434,25 @@ func TestRefusalsAreRetried(t *testing.T) {
 	}
 }
 
+// TestNoServer has no server listen, also with a hook that reads the arguments before they are sent, as one that logs.
 func TestNoServer(t *testing.T) {
-	opt := options("127.0.0.1:1")
-	opt.DialerRetries, opt.MaxRetries = 1, -1
-	rdb := clientOf(t, opt)
+	rdb := unreachable(t)
 	limits := loader.New(rdb)
-	_, err := limits.ListLog("x", loader.PerMinute(5)).Allow(background, "s")
-	if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
-		t.Errorf("nothing was sent: %v", err)
-	}
 	if e := as[*loader.NodeError](t, limits.Preload(background)); e.Addr != "127.0.0.1:1" {
 		t.Error(e)
 	}
+	for _, way := range allWays {
+		for range 2 {
+			limits := loader.New(rdb, way.opts...)
+			_, err := way.ask(limits, limits.ListLog("x", loader.PerMinute(5)), "s")
+			if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
+				t.Errorf("%s: nothing was sent: %v", way.name, err)
+			}
+			rdb.AddHook(hook{before: func(cmd redis.Cmder) { _ = cmd.Args(); _ = cmd.String() }})
+		}
+	}
 	must(t, rdb.Close())
-	_, err = limits.ListLog("x", loader.PerMinute(5)).Allow(background, "s")
+	_, err := limits.ListLog("x", loader.PerMinute(5)).Allow(background, "s")
 	if !errors.Is(err, redis.ErrClosed) || errors.Is(err, loader.ErrOutcomeUnknown) {
 		t.Errorf("a closed client: %v", err)
 	}
@@ -454,18 +485,6 @@ func TestConnectionLostBeforeSending(t *testing.T) {
 	}
 }
 
-// TestHooksThatLog read the arguments before they are sent: what cannot have been sent is still known.
-func TestHooksThatLog(t *testing.T) {
-	opt := options("127.0.0.1:1")
-	opt.DialerRetries, opt.MaxRetries = 1, -1
-	rdb := clientOf(t, opt)
-	rdb.AddHook(hook{before: func(cmd redis.Cmder) { _ = cmd.Args(); _ = cmd.String() }})
-	_, err := loader.New(rdb).ListLog("x", loader.PerMinute(5)).Allow(background, "s")
-	if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
-		t.Errorf("nothing was sent: %v", err)
-	}
-}
-
 // TestHooksThatRefuse do not send at all, as a circuit breaker: it is not tried again.
 func TestHooksThatRefuse(t *testing.T) {
 	open, asked := errors.New("circuit open"), 0
@@ -490,7 +509,7 @@ func TestPoolIsExhausted(t *testing.T) {
 	p.next(fault{silence: true})
 	ctx, cancel := context.WithCancel(background)
 	stuck := make(chan error)
-	go func() { stuck <- second(log.Allow(ctx, "a")) }()
+	go func() { stuck <- errOf(log.Allow(ctx, "a")) }()
 	for p.seen.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -532,7 +551,7 @@ func TestReadReplicas(t *testing.T) {
 	}
 }
 
-// TestReadReplicasRefused is of a server or a user without EVALSHA_RO and EVAL_RO.
+// TestReadReplicasRefused tests a server or a user without EVALSHA_RO and EVAL_RO.
 func TestReadReplicasRefused(t *testing.T) {
 	admin := real(t)
 	rules := []any{"+time", "+lindex", "+llen", "+evalsha", "+script"}
@@ -540,38 +559,6 @@ func TestReadReplicasRefused(t *testing.T) {
 		must(t, admin.ScriptFlush(background).Err())
 		rules = append(rules, more...)
 		log := loader.New(restricted(t, admin, rules...), loader.ReadReplicas()).ListLog("x", loader.PerMinute(5))
-		d, err := log.Peek(background, "s")
-		if err != nil || d.Remaining != 5 {
-			t.Errorf("%+v, %v", d, err)
-		}
+		wantRemaining(t, log, "s", 5)
 	}
-}
-
-// TestConcurrentCallers share one limit.
-func TestConcurrentCallers(t *testing.T) {
-	rdb := real(t)
-	eachLimiter(t, func(t *testing.T, i int) {
-		limiter := makers[i].make(loader.New(rdb), loader.PerHour(50))
-		var wg sync.WaitGroup
-		var grants atomic.Int64
-		ctx, cancel := context.WithTimeout(background, time.Minute)
-		defer cancel()
-		for range 8 {
-			wg.Go(func() {
-				for range 10 {
-					d, err := limiter.Allow(ctx, "s")
-					if err != nil {
-						t.Error(err)
-					}
-					if d.Granted {
-						grants.Add(1)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		if grants.Load() != 50 {
-			t.Errorf("%d grants, want 50", grants.Load())
-		}
-	})
 }

@@ -1,6 +1,7 @@
 package loader_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,68 +12,260 @@ import (
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
-// wantRefused wants every call of a limiter, and its Check, to be the same *ArgumentError.
-func wantRefused(t *testing.T, limits *loader.Loader, limiter loader.Limiter, want string) {
+const day = 24 * time.Hour
+
+// permits is a limit of n permits in a window.
+func permits(n int64, window time.Duration) loader.Limit {
+	return loader.Limit{Permits: n, Window: window}
+}
+
+// batched asks for n permits by a Batch of one.
+func batched(limits *loader.Loader, limiter loader.Limiter, n int64) (loader.Decision, error) {
+	batch := limits.Batch()
+	r := batch.AllowN(limiter, "s", n)
+	_, _ = batch.Do(background)
+	return r.Decision, r.Err
+}
+
+// wantRefused wants every call of a limiter for n permits to end with the same error. If n is 1, that goes for the
+// calls that take no n, and for Check.
+func wantRefused(t *testing.T, limits *loader.Loader, limiter loader.Limiter, n int64, want string) {
 	t.Helper()
-	for method, err := range map[string]error{
-		"Check": limiter.Check(), "Allow": second(limiter.Allow(background, "s")), "Wait": limiter.Wait(background, "s"),
-		"Peek": second(limiter.Peek(background, "s")), "Reset": limiter.Reset(background, "s"),
-		"Batch": second(batched(limits, limiter, 1)),
-	} {
-		if err == nil || err.Error() != want {
+	errs := map[string]error{
+		"AllowN": errOf(limiter.AllowN(background, "s", n)), "Wait": limiter.WaitN(background, "s", n),
+		"batch": errOf(batched(limits, limiter, n)),
+	}
+	if n == 1 {
+		errs["Check"], errs["Peek"] = limiter.Check(), errOf(limiter.Peek(background, "s"))
+		errs["Reset"] = limiter.Reset(background, "s")
+	}
+	if reserver, ok := limiter.(loader.Reserver); ok {
+		errs["ReserveN"] = errOf(reserver.ReserveN(background, "s", n))
+	}
+	exceeds := strings.Contains(want, "exceeds limit")
+	for method, err := range errs {
+		want := want
+		if method == "Wait" || method == "ReserveN" {
+			want = strings.Replace(want, "AllowN", method, 1)
+		}
+		if err == nil || err.Error() != want || errors.Is(err, loader.ErrExceedsLimit) != exceeds {
 			t.Errorf("%s: %v\nwant %s", method, err, want)
 		}
-		as[*loader.ArgumentError](t, err)
+		if !exceeds {
+			as[*loader.ArgumentError](t, err)
+		}
 	}
 }
 
-// TestIgnoredBefore is of what a caller passes by mistake and what no limiter can follow: it is refused, not ignored.
-func TestIgnoredBefore(t *testing.T) {
-	limits, minute := loader.New(nobody(t)), loader.PerMinute(3)
-	burst := loader.Limit{Permits: 3, Window: time.Minute, Burst: 5}
+// TestRefused passes what no limiter takes: every call is refused without asking, and the error has the limiter's name
+// and the value.
+func TestRefused(t *testing.T) {
+	limits, limit, hour := loader.New(neverAsked(t)), loader.PerMinute(3), time.Hour
+	ring := func(opt loader.LimiterOption, windows ...loader.Limit) loader.Limiter {
+		if opt == nil {
+			return limits.SliceRing("x", windows)
+		}
+		return limits.SliceRing("x", windows, opt)
+	}
+	log, zset := limits.ListLog("x", limit), limits.ZSetLog("x", limit)
+	burst, odd := loader.Limit{Permits: 3, Window: time.Minute, Burst: 5}, permits(1, time.Second+1)
 	open, local := loader.FailOpen(), loader.FailLocal(0.5)
-	const two = "loader: x: FailOpen with FailLocal: want one of the two"
-	tests := []struct {
-		name    string
+	big, bucket := limits.ListLog("x", permits(5000, hour)), limits.TokenBucket("x", permits(100, hour))
+	const (
+		two      = "FailOpen with FailLocal: want one of the two"
+		fraction = "window 1.000000001s: want whole microseconds"
+		id       = ": want 1 to 128 bytes without |"
+		maxWait  = ": want whole microseconds, 0 or more"
+		slice    = ": want 1ms to 24h, in whole microseconds"
+		longer   = "; more takes a limiter of its own, or longer slices"
+	)
+	for _, test := range []struct {
 		limiter loader.Limiter
+		n       int64
 		want    string
 	}{
-		{"a burst", limits.ListLog("x", burst), "loader: x: burst 5: ListLog has none, GCRA has"},
-		{"a burst", limits.ZSetLog("x", burst), "loader: x: burst 5: ZSetLog has none, GCRA has"},
-		{"a burst", limits.TokenBucket("x", burst), "loader: x: burst 5: TokenBucket has none, GCRA has"},
-		{"a burst", limits.SliceRing("x", []loader.Limit{minute, burst}), "loader: x: burst 5: SliceRing has none, GCRA has"},
-		{"a burst of With", limits.ListLog("x", minute).With(burst), "loader: x: burst 5: ListLog has none, GCRA has"},
-		{"an id", limits.ZSetLog("x", minute).WithID(""), `loader: x: id "": want 1 to 128 bytes without |`},
-		{"an id and With", limits.ZSetLog("x", minute).WithID("").With(minute),
-			`loader: x: id "": want 1 to 128 bytes without |`},
-		{"an id with |", limits.ZSetLog("x", minute).WithID("a|b"), `loader: x: id "a|b": want 1 to 128 bytes without |`},
-		{"two policies", limits.GCRA("x", minute, open, local), two},
-		{"two policies", limits.GCRA("x", minute, local, open), two},
-		{"a client id", limits.TokenBucket("x", minute, loader.ClientID("")),
-			`loader: x: ClientID "": want at least one character`},
-		{"a slice", limits.SliceRing("x", []loader.Limit{minute}, loader.Slice(0)),
-			"loader: x: Slice 0s: want 1ms to 24h, in whole microseconds"},
+		{log, 0, "n 0: want 1 or more"},
+		{zset, -1, "n -1: want 1 or more"},
+		{log, 4, "AllowN(n=4) exceeds limit 3"},
+		{limits.GCRA("x", loader.Limit{Permits: 9, Window: time.Minute, Burst: 2}), 3, "AllowN(n=3) exceeds limit 2"},
+		{ring(nil, limit, loader.PerHour(2)), 3, "AllowN(n=3) exceeds limit 2"},
+		{big, 1001, "AllowN(n=1001) exceeds limit 1000 of one call to a ListLog; GCRA or SliceRing take more"},
+		{limits.ZSetLog("x", permits(5000, hour)), 501,
+			"AllowN(n=501) exceeds limit 500 of one call to a ZSetLog; ListLog, GCRA or SliceRing take more"},
+		{bucket, 1000001, "AllowN(n=1000001) exceeds limit 1000000 of one call to a TokenBucket; GCRA or SliceRing take more"},
+		{limits.GCRA("x", permits(10000000, hour)), 10000001, "AllowN(n=10000001) exceeds limit 10000000"},
+		{ring(nil, permits(1000000000, hour)), 1000000001, "AllowN(n=1000000001) exceeds limit 1000000000"},
+		{limits.ListLog("x", permits(900, hour)), 1001, "AllowN(n=1001) exceeds limit 900"},
+
+		{log.With(permits(2000000, hour)), 1, "2000000 permits: ListLog holds 1000000; GCRA or SliceRing hold more"},
+		{zset.With(permits(10001, hour)), 1, "10001 permits: ZSetLog holds 10000; ListLog, GCRA or SliceRing hold more"},
+		{limits.GCRA("x", permits(10000001, hour)), 1, "10000001 permits: GCRA holds 10000000; SliceRing holds more"},
+		{limits.GCRA("x", loader.Limit{Permits: 1, Window: hour, Burst: 10000001}), 1, "burst 10000001: want up to 10000000"},
+		{bucket.With(permits(1000001, hour)), 1, "1000001 permits: TokenBucket holds 1000000; GCRA or SliceRing hold more"},
+		{ring(nil, limit, permits(1000000001, hour)), 1, "1000000001 permits: SliceRing holds 1000000000"},
+		{limits.TokenBucket("x", loader.PerMinute(-1)), 1, "permits -1: want 0 or more"},
+		{zset.With(loader.PerMinute(-1)), 1, "permits -1: want 0 or more"},
+		{limits.GCRA("x", loader.Limit{Permits: 1, Window: time.Minute, Burst: -1}), 1, "burst -1: want 0 or more"},
+		{limits.ListLog("x", burst), 1, "burst 5: ListLog has none, GCRA has"},
+		{limits.ZSetLog("x", burst), 1, "burst 5: ZSetLog has none, GCRA has"},
+		{limits.TokenBucket("x", burst), 1, "burst 5: TokenBucket has none, GCRA has"},
+		{ring(nil, limit, burst), 1, "burst 5: SliceRing has none, GCRA has"},
+		{log.With(burst), 1, "burst 5: ListLog has none, GCRA has"},
+		{limits.SliceRing("x", nil), 1, "0 limits: want 1 to 8"},
+		{ring(loader.Slice(time.Second), make([]loader.Limit, 9)...), 1, "9 limits: want 1 to 8"},
+
+		{zset.WithID(""), 1, `id ""` + id},
+		{zset.WithID("").With(limit), 1, `id ""` + id},
+		{zset.WithID("a|b"), 1, `id "a|b"` + id},
+		{zset.WithID(strings.Repeat("x", 129)), 1, `id "` + strings.Repeat("x", 129) + `"` + id},
+		{limits.GCRA("x", limit, open, local), 1, two},
+		{limits.GCRA("x", limit, local, open), 1, two},
+		{limits.TokenBucket("x", limit, loader.ClientID("")), 1, `ClientID "": want at least one character`},
+		{limits.GCRA("x", limit, loader.PerClient()), 1, "PerClient is an option of TokenBucket, not of GCRA"},
+		{ring(loader.ClientID("me"), limit), 1, "ClientID is an option of TokenBucket, not of SliceRing"},
+		{limits.ListLog("x", limit, loader.LeaseAge(time.Second)), 1, "LeaseAge is an option of SliceRing, not of ListLog"},
+		{ring(loader.LeaseAge(time.Microsecond), limit), 1, "LeaseAge 1µs: want 1ms or more, in whole microseconds"},
+		{limits.GCRA("x", limit, loader.RememberDenials(-1)), 1, "RememberDenials -1: want 1 or more"},
+		{limits.GCRA("x", limit, loader.RememberDenials(0)), 1, "RememberDenials 0: want 1 or more"},
+		{limits.GCRA("x", limit, loader.FailLocal(1.5)), 1, "FailLocal 1.5: want a share above 0 and up to 1"},
+
+		{limits.ListLog("x", odd), 1, fraction},
+		{limits.ZSetLog("x", odd), 1, fraction},
+		{limits.GCRA("x", odd), 1, fraction},
+		{limits.TokenBucket("x", odd), 1, fraction},
+		{ring(nil, odd), 1, fraction},
+		{ring(nil, limit, odd), 1, fraction},
+		{ring(nil, odd, permits(1, time.Minute+1)), 1, fraction},
+		{ring(loader.Slice(time.Second), odd), 1, fraction},
+		{log.With(odd), 1, fraction},
+		{limits.SliceRing("x", []loader.Limit{limit}).With(odd), 1, fraction},
+		{limits.GCRA("x", limit, loader.MaxWait(-1)), 1, "MaxWait -1ns" + maxWait},
+		{limits.ListLog("x", limit, loader.MaxWait(time.Second/3)), 1, "MaxWait 333.333333ms" + maxWait},
+		{ring(loader.MaxWait(1), limit), 1, "MaxWait 1ns" + maxWait},
+		{ring(loader.Slice(0), limit), 1, "Slice 0s" + slice},
+		{ring(loader.Slice(time.Second+1), limit), 1, "Slice 1.000000001s" + slice},
+		{ring(loader.Slice(time.Microsecond), limit), 1, "Slice 1µs" + slice},
+		{ring(loader.Slice(day+time.Microsecond), permits(1, 30*day)), 1, "Slice 24h0m0.000001s" + slice},
+		{ring(loader.Slice(-time.Second), limit), 1, "Slice -1s" + slice},
+		{ring(loader.Slice(hour), limit), 1, "window 1m0s: want a slice, 1h0m0s, or more"},
+		{ring(nil, permits(1, loader.Never.Truncate(time.Microsecond))), 1,
+			"window 1281023h53m38.427387s: want 1ms to 9999 days"},
+		{ring(nil, permits(1, 366*day), limit), 1,
+			"window 8784h0m0s: want up to 166h39m0s: 9999 slices of 1m0s" + longer},
+		{ring(nil, limit, permits(1, 59*day)), 1,
+			"window 1416h0m0s: want up to 166h39m0s: 9999 slices of 1m0s" + longer},
+		{ring(loader.LeaseAge(time.Minute), limit, permits(1, 9998*time.Minute+1000)), 1,
+			"window 166h38m0.000001s: want up to 166h38m0s: 9999 slices of 1m0s less LeaseAge" + longer},
+		{ring(loader.Slice(time.Second), loader.PerDay(1)), 1,
+			"window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s" + longer},
+		{limits.SliceRing("x", []loader.Limit{limit}).With(loader.PerDay(1)), 1,
+			"window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s" + longer},
+	} {
+		wantRefused(t, limits, test.limiter, test.n, "loader: x: "+test.want)
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { wantRefused(t, limits, test.limiter, test.want) })
+	wantRefused(t, limits, limits.GCRA("x:y", limit), 1,
+		`loader: limiter "x:y": want letters, digits, dot, underscore, dash and slash, at least one`)
+	for _, limiter := range []loader.Limiter{loader.ListLog{}, loader.GCRA{}, loader.SliceRing{}.With(limit)} {
+		for _, err := range []error{limiter.Check(), errOf(limiter.Allow(background, "s")), limiter.Wait(background, "s")} {
+			wantError(t, err, "loader: bad limiter: want one that a method of Loader made")
+		}
 	}
-	long := limits.ZSetLog("x", minute).WithID(strings.Repeat("x", 129))
-	if err := long.Check(); err == nil || !strings.HasPrefix(err.Error(), "loader: x: id ") {
-		t.Errorf("an id of 129 bytes: %v", err)
+	wantError(t, errOf(log.Allow(background, "")), `loader: x: subject "": want at least one character`)
+	for want, limit := range map[string]loader.Limit{
+		"burst 5: TokenBucket has none, GCRA has": burst, fraction: odd, "permits 0: want 1 or more": {},
+		"window 0s: want 1ms to 366 days":                                         permits(1, 0),
+		"1000001 permits: TokenBucket holds 1000000; GCRA or SliceRing hold more": permits(1000001, hour),
+	} {
+		err := bucket.SetLimit(background, "s", limit)
+		as[*loader.ArgumentError](t, err)
+		wantError(t, err, "loader: x: "+want)
 	}
-	err := limits.TokenBucket("x", minute).SetLimit(background, "s", burst)
-	if err == nil || err.Error() != "loader: x: burst 5: TokenBucket has none, GCRA has" {
-		t.Errorf("SetLimit: %v", err)
+	if err := errOf(loader.Key("p:", "x", "s", "ll1")); !strings.HasPrefix(err.Error(), `loader: x: prefix "p:": want letters`) {
+		t.Error(err)
 	}
 	for name, limiter := range map[string]loader.Limiter{
-		"the same policy twice": limits.GCRA("x", burst, open, loader.FailOpen()),
-		"another share":         limits.GCRA("x", minute, local, loader.FailLocal(1)),
-		"the next id":           limits.ZSetLog("x", minute).WithID("").WithID(strings.Repeat("x", 128)),
+		"the same policy twice": limits.GCRA("x", loader.Limit{Permits: 3, Window: time.Minute, Burst: 5}, open, loader.FailOpen()),
+		"another share":         limits.GCRA("x", limit, local, loader.FailLocal(1)),
+		"the next id":           zset.WithID("").WithID(strings.Repeat("x", 128)),
 	} {
 		if err := limiter.Check(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestWindowRange tests windows at both ends of what each script takes: the loader refuses what is outside, in the
+// units in which it was passed, and sends nothing; what is inside the server takes.
+func TestWindowRange(t *testing.T) {
+	eachLimiter(t, func(t *testing.T, i int) {
+		longest, name := 366*day, "366 days"
+		if makers[i].name == "SliceRing" {
+			longest, name = 9999*day, "9999 days"
+		}
+		make := func(l *loader.Loader, window time.Duration) loader.Limiter {
+			if makers[i].name == "SliceRing" { // with slices that suit the window
+				return l.SliceRing("test", []loader.Limit{permits(1, window)})
+			}
+			return makers[i].make(l, permits(1, window))
+		}
+		for _, window := range []time.Duration{
+			0, -time.Minute, 1, 999 * time.Microsecond, longest + time.Microsecond, longest + 1, loader.Never,
+		} {
+			want := "loader: test: window " + window.String() + ": want 1ms to " + name
+			limits := loader.New(neverAsked(t))
+			wantRefused(t, limits, make(limits, window), 1, want)
+		}
+		for _, window := range []time.Duration{time.Millisecond, longest} {
+			_, rdb := fake(t)
+			wantGrant(t, make(loader.New(rdb), window), "s", 1)
+		}
+		if makers[i].name != "SliceRing" {
+			wantDenial(t, makers[i].make(loader.New(neverAsked(t)), loader.Limit{}), "s", 1)
+		}
+	})
+}
+
+// TestBurstThatTakesTooLong tests bursts that take more than 2^52 us to come back: the loader says how large one may
+// be, and the script takes one of that size.
+func TestBurstThatTakesTooLong(t *testing.T) {
+	tests := []struct {
+		limit loader.Limit
+		most  int64
+		want  string
+	}{
+		{permits(1, 366*day), 142, "burst 143: want up to 142 with 1 permit in 366 days"},
+		{permits(7, 366*day), 996, "burst 997: want up to 996 with 7 permits in 366 days"},
+		{permits(3, time.Hour), 3752999, "burst 3753000: want up to 3752999 with 3 permits in 1h0m0s"},
+	}
+	for _, test := range tests {
+		_, rdb := fake(t)
+		test.limit.Burst = test.most
+		wantGrant(t, loader.New(rdb).GCRA("x", test.limit), "s", test.most)
+		test.limit.Burst++
+		_, err := loader.New(neverAsked(t)).GCRA("x", test.limit).Allow(background, "s")
+		wantError(t, err, "loader: x: "+test.want)
+	}
+}
+
+// TestAsMuchAsAScriptTakes asks for the most that each script takes.
+func TestAsMuchAsAScriptTakes(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client) {
+		limits := loader.New(rdb)
+		for name, test := range map[string]struct {
+			limiter loader.Limiter
+			n       int64
+		}{
+			"ListLog":     {limits.ListLog("x", permits(1000000, time.Hour)), 1000},
+			"ZSetLog":     {limits.ZSetLog("x", permits(10000, time.Hour)), 500},
+			"GCRA":        {limits.GCRA("x", permits(10000000, time.Hour)), 10000000},
+			"TokenBucket": {limits.TokenBucket("x", permits(1000000, time.Hour)), 1000000},
+			"SliceRing":   {limits.SliceRing("x", []loader.Limit{permits(1000000000, time.Hour)}), 1000000000},
+		} {
+			t.Run(name, func(t *testing.T) {
+				wantGrant(t, test.limiter, "s", test.n)
+			})
+		}
+	})
 }
 
 // hollow is a wrapper around no client.
@@ -94,17 +287,17 @@ func TestNoClient(t *testing.T) {
 			limits := loader.New(rdb, options...)
 			const want = "loader: client nil: want a redis.Client, ClusterClient, Ring or what wraps one"
 			eachLimiter(t, func(t *testing.T, i int) {
-				wantRefused(t, limits, makers[i].make(limits, loader.PerMinute(1)), want)
+				wantRefused(t, limits, makers[i].make(limits, loader.PerMinute(1)), 1, want)
 			})
 			ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(1)}, loader.LeaseAge(time.Second))
 			zset := limits.ZSetLog("x", loader.PerMinute(1)).WithID("a")
 			bucket := limits.TokenBucket("x", loader.PerMinute(1))
 			_, listing := limits.Nodes(background)
 			for method, err := range map[string]error{
-				"Leased": second(ring.Leased(loader.LeaseOptions{})), "Nodes": listing, "Preload": limits.Preload(background),
-				"Call":     second(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
-				"typed":    second(bindings.ListLogV1(background, limits, bindings.ListLogV1Args{Log: "k", Limit: 1, Window: time.Second})),
-				"SetLimit": bucket.SetLimit(background, "s", loader.PerMinute(1)), "Reserve": second(zset.Reserve(background, "s")),
+				"Leased": errOf(ring.Leased(loader.LeaseOptions{})), "Nodes": listing, "Preload": limits.Preload(background),
+				"Call":     errOf(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
+				"typed":    errOf(bindings.ListLogV1(background, limits, bindings.ListLogV1Args{Log: "k", Limit: 1, Window: time.Second})),
+				"SetLimit": bucket.SetLimit(background, "s", loader.PerMinute(1)), "Reserve": errOf(zset.Reserve(background, "s")),
 			} {
 				if err == nil || err.Error() != want {
 					t.Errorf("%s: %v", method, err)
@@ -116,7 +309,8 @@ func TestNoClient(t *testing.T) {
 
 // TestCheck says what is wrong with a limiter without a subject, and sends nothing.
 func TestCheck(t *testing.T) {
-	limits := loader.New(nobody(t))
+	limits := loader.New(neverAsked(t))
+	const prefix = ": want letters, digits, dot, underscore and dash, at least one"
 	eachLimiter(t, func(t *testing.T, i int) {
 		for name, test := range map[string]struct {
 			limits *loader.Loader
@@ -129,24 +323,27 @@ func TestCheck(t *testing.T) {
 			"a limit":      {limits, loader.PerMinute(-3), nil, "loader: test: permits -3: want 0 or more"},
 			"an option": {limits, loader.PerMinute(3), []loader.LimiterOption{loader.MaxWait(-1)},
 				"loader: test: MaxWait -1ns: want whole microseconds, 0 or more"},
-			"an option of the loader": {loader.New(nobody(t), loader.Timeout(-1)), loader.PerMinute(3), nil,
+			"the prefix": {loader.New(neverAsked(t), loader.Prefix("")), loader.PerMinute(3), nil, `loader: test: prefix ""` + prefix},
+			"braces":     {loader.New(neverAsked(t), loader.Prefix("{p}")), loader.PerMinute(3), nil, `loader: test: prefix "{p}"` + prefix},
+			"Timeout": {loader.New(neverAsked(t), loader.Timeout(-1)), loader.PerMinute(3), nil,
 				"loader: Timeout -1ns: want 1ms or more"},
-			"the prefix": {loader.New(nobody(t), loader.Prefix("")), loader.PerMinute(3), nil,
-				`loader: test: prefix "": want letters, digits, dot, underscore and dash, at least one`},
+			"a short Timeout": {loader.New(neverAsked(t), loader.Timeout(time.Microsecond)), loader.PerMinute(3), nil,
+				"loader: Timeout 1µs: want 1ms or more"},
+			"Breaker": {loader.New(neverAsked(t), loader.Breaker(0, time.Second)), loader.PerMinute(3), nil,
+				"loader: Breaker 0, 1s: want 1 failure or more, and a pause above 0"},
 		} {
-			err := makers[i].make(test.limits, test.limit, test.opts...).Check()
-			if test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
-				t.Errorf("%s: %v\nwant %s", name, err, test.want)
-			}
+			t.Run(name, func(t *testing.T) {
+				limiter := makers[i].make(test.limits, test.limit, test.opts...)
+				if test.want == "" {
+					must(t, limiter.Check())
+					return
+				}
+				wantRefused(t, test.limits, limiter, 1, test.want)
+			})
 		}
 	})
-	const zero = "loader: bad limiter: want one that a method of Loader made"
-	if err := (loader.GCRA{}).Check(); err == nil || err.Error() != zero {
-		t.Errorf("the zero limiter: %v", err)
-	}
 	ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(60)}, loader.LeaseAge(time.Second))
-	leased, err := ring.Leased(loader.LeaseOptions{Block: 1})
-	must(t, err)
+	leased := lease(t, ring, loader.LeaseOptions{Block: 1})
 	must(t, leased.Check())
 	must(t, leased.Close(background))
 	must(t, leased.Check()) // calls are decided by Redis then

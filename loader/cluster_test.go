@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,39 +75,25 @@ func subjectOn(t *testing.T, nodes []*redis.Client, node int, limiter string) (s
 
 func TestCluster(t *testing.T) {
 	nodes, addrs := newCluster(t)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := clusterClient(t, addrs)
 	limits := loader.New(rdb)
-
-	t.Run("Preload", func(t *testing.T) { testPreload(t, limits, nodes) })
-
-	t.Run("healing on every node", func(t *testing.T) {
-		eachLimiter(t, func(t *testing.T, i int) {
-			for n, node := range nodes {
-				limiter := makers[i].make(limits, loader.PerMinute(2))
-				subject, _ := subjectOn(t, nodes, n, makers[i].name)
-				must(t, node.ScriptFlush(background).Err())
-				d, err := limiter.AllowN(background, subject, 2)
-				granted(t, d, err)
-				d, err = limiter.Allow(background, subject)
-				denied(t, d, err)
-				if keys := node.Keys(background, "*{"+subject+"}*").Val(); len(keys) == 0 {
-					t.Errorf("no key of %s on node %d", subject, n)
-				}
-				must(t, limiter.Reset(background, subject))
-				d, err = limiter.Allow(background, subject)
-				granted(t, d, err)
-			}
-		})
-	})
-
-	t.Run("only the node of the key is loaded", func(t *testing.T) {
+	flush := func() {
 		for _, node := range nodes {
 			must(t, node.ScriptFlush(background).Err())
 		}
+	}
+	preload := func() {
+		for _, node := range nodes {
+			must(t, loader.New(node).Preload(background))
+		}
+	}
+
+	t.Run("Preload", func(t *testing.T) { testPreload(t, limits, nodes) })
+
+	t.Run("only the node of the key is loaded", func(t *testing.T) {
+		flush()
 		subject, _ := subjectOn(t, nodes, 1, "one")
-		d, err := limits.GCRA("one", loader.PerMinute(2)).Allow(background, subject)
-		granted(t, d, err)
+		wantGrant(t, limits.GCRA("one", loader.PerMinute(2)), subject, 1)
 		for n, node := range nodes {
 			if loaded(t, node, sluice.GCRAV1) != (n == 1) {
 				t.Errorf("node %d: loaded is %v", n, n != 1)
@@ -113,6 +101,20 @@ func TestCluster(t *testing.T) {
 		}
 	})
 
+	t.Run("a batch loads only where it is missing", func(t *testing.T) {
+		flush()
+		limits := loader.New(rdb)
+		must(t, nodes[0].ScriptLoad(background, sluice.ListLogV1.Source).Err())
+		batch := limits.Batch()
+		for n := range 2 {
+			subject, _ := subjectOn(t, nodes, n, "some")
+			batch.Allow(limits.ListLog("some", loader.PerMinute(2)), subject)
+		}
+		wantBatch(t, batch, 1, 1)
+		if loaded(t, nodes[2], sluice.ListLogV1) {
+			t.Error("a node was loaded that was not asked")
+		}
+	})
 	ids := make([]string, len(nodes))
 	for n, node := range nodes {
 		ids[n] = node.Do(background, "cluster", "myid").Val().(string)
@@ -121,21 +123,23 @@ func TestCluster(t *testing.T) {
 		subject, slot := subjectOn(t, nodes, 0, "ask")
 		must(t, nodes[1].Do(background, "cluster", "setslot", slot, "importing", ids[0]).Err())
 		must(t, nodes[0].Do(background, "cluster", "setslot", slot, "migrating", ids[1]).Err())
-		must(t, nodes[0].ScriptFlush(background).Err())
-		must(t, nodes[1].ScriptFlush(background).Err())
-		logger, lines := newLog()
-		log := loader.New(rdb, loader.Logger(logger)).ListLog("ask", loader.PerMinute(2))
-		for range 2 {
-			d, err := log.Allow(background, subject)
-			granted(t, d, err)
-		}
-		d, err := log.Allow(background, subject)
-		denied(t, d, err)
-		if !loaded(t, nodes[1], sluice.ListLogV1) {
-			t.Error("it was not decided on the importing node")
-		}
-		if logged := lines.String(); !strings.Contains(logged, "node="+addrs[0]) || !strings.Contains(logged, `node="every master"`) {
-			t.Errorf("logged %s; want the script loaded on %s, then on every master", logged, addrs[0])
+		for _, way := range allWays {
+			flush()
+			logger, lines := newLog()
+			limits := loader.New(rdb, append(way.opts, loader.Logger(logger))...)
+			log := limits.ListLog(way.name, loader.PerMinute(2))
+			for _, want := range []bool{true, true, false} {
+				if d, err := way.ask(limits, log, subject); err != nil || d.Granted != want {
+					t.Errorf("%s: %+v, %v; want granted %v", way.name, d, err, want)
+				}
+			}
+			if !loaded(t, nodes[1], sluice.ListLogV1) {
+				t.Errorf("%s: it was not decided on the importing node", way.name)
+			}
+			if logged := lines.String(); way.name == "alone" &&
+				!(strings.Contains(logged, "node="+addrs[0]) && strings.Contains(logged, `node="every master"`)) {
+				t.Errorf("logged %s; want the script loaded on %s, then on every master", logged, addrs[0])
+			}
 		}
 	})
 	t.Run("MOVED", func(t *testing.T) {
@@ -146,13 +150,53 @@ func TestCluster(t *testing.T) {
 		must(t, nodes[1].ScriptFlush(background).Err())
 		log := limits.ListLog("moved", loader.PerMinute(2))
 		for range 2 {
-			d, err := log.Allow(background, subject)
-			granted(t, d, err)
+			wantGrant(t, log, subject, 1)
 		}
-		d, err := log.Allow(background, subject)
-		denied(t, d, err)
+		wantDenial(t, log, subject, 1)
 		if n := nodes[1].Keys(background, "*{"+subject+"}*").Val(); len(n) != 1 {
 			t.Errorf("the new node holds %q", n)
+		}
+	})
+
+	// go-redis leaves the MOVED of the first attempt on a command whose second attempt lost its reply.
+	t.Run("MOVED, then the reply is lost", func(t *testing.T) {
+		preload()
+		p := newProxy(t, addrs[1])
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: addrs, DisableIdentity: true,
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if addr == addrs[1] {
+					addr = p.addr
+				}
+				return (&net.Dialer{}).DialContext(ctx, network, addr)
+			},
+		})
+		defer func() { _ = rdb.Close() }()
+		limits := loader.New(rdb)
+		must(t, limits.Preload(background))
+		subject, slot := subjectOn(t, nodes, 0, "lost")
+		batch := limits.Batch()
+		batch.Peek(limits.ListLog("lost", loader.PerHour(9)), subject) // the client knows the nodes
+		_, err := batch.Do(background)
+		must(t, err)
+		for _, n := range []int{1, 0, 2} {
+			must(t, nodes[n].Do(background, "cluster", "setslot", slot, "node", ids[1]).Err())
+		}
+		plain := []*loader.Result{
+			batch.Allow(limits.ListLog("lost", loader.PerHour(9)), subject),
+			batch.Allow(limits.ListLog("lost", loader.PerHour(9)), subject),
+		}
+		withID := batch.Allow(limits.ZSetLog("lost", loader.PerHour(9)), subject)
+		p.next(fault{dropReply: true})
+		_, _ = batch.Do(background)
+		for _, r := range plain {
+			if !errors.Is(r.Err, loader.ErrOutcomeUnknown) {
+				t.Errorf("%+v, %v", r.Decision, r.Err)
+			}
+		}
+		granted(t, withID.Decision, withID.Err)
+		if n := nodes[1].LLen(background, "sluice:lost:{"+subject+"}:ll1").Val(); n != 2 || withID.Remaining != 8 {
+			t.Errorf("charged %d times, and %d with an id", n, 9-withID.Remaining)
 		}
 	})
 
@@ -163,8 +207,7 @@ func TestCluster(t *testing.T) {
 		limits := loader.New(rdb, loader.ReadReplicas())
 		log := limits.ListLog("look", loader.PerMinute(2))
 		subject, _ := subjectOn(t, nodes, 2, "look")
-		d, err := log.Allow(background, subject)
-		granted(t, d, err)
+		wantGrant(t, log, subject, 1)
 		for range 2 {
 			if _, err := log.Peek(background, subject); err != nil {
 				t.Fatal(err)
@@ -180,16 +223,19 @@ func TestCluster(t *testing.T) {
 	})
 
 	t.Run("a user without COMMAND and SCRIPT", func(t *testing.T) {
+		preload()
 		for _, node := range nodes {
-			must(t, loader.New(node).Preload(background))
 			must(t, node.Do(background, "acl", "setuser", "app", "reset", "on", ">pw", "~sluice:*",
 				"+hello", "+client", "+evalsha", "+time", "+get", "+set", "+cluster|slots", "+cluster|shards").Err())
 		}
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true, Username: "app", Password: "pw"})
 		defer func() { _ = rdb.Close() }()
-		for range 2 {
-			d, err := loader.New(rdb, loader.PreloadedOnly()).GCRA("acl", loader.PerMinute(2)).Allow(background, "s")
-			granted(t, d, err)
+		for _, way := range allWays {
+			limits := loader.New(rdb, append(way.opts, loader.PreloadedOnly())...)
+			for i := range 10 {
+				d, err := way.ask(limits, limits.GCRA("acl", loader.PerMinute(2)), fmt.Sprint(way.name, i))
+				granted(t, d, err)
+			}
 		}
 		for _, node := range nodes {
 			if denied := node.Do(background, "acl", "log").Val().([]any); len(denied) > 0 {
@@ -242,8 +288,7 @@ func TestPreloadGoesOnWhereANodeFails(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = ring.Close() })
 	limits := loader.New(ring)
-	ctx, cancel := context.WithTimeout(background, 10*time.Second)
-	defer cancel()
+	ctx := within(t, 10*time.Second)
 	err := limits.Preload(ctx)
 	if e := as[*loader.NodeError](t, err); e.Addr != "127.0.0.1:1" || !strings.Contains(err.Error(), "loading scripts on 127.0.0.1:1") {
 		t.Error(err)
@@ -270,26 +315,6 @@ func TestRing(t *testing.T) {
 	limits := loader.New(ring)
 
 	t.Run("Preload", func(t *testing.T) { testPreload(t, limits, servers) })
-	t.Run("healing on every shard", func(t *testing.T) {
-		eachLimiter(t, func(t *testing.T, i int) {
-			limiter := makers[i].make(limits, loader.PerMinute(2))
-			for k := range 10 {
-				for _, server := range servers {
-					must(t, server.ScriptFlush(background).Err())
-				}
-				subject := fmt.Sprintf("%s-%d", makers[i].name, k)
-				d, err := limiter.AllowN(background, subject, 2)
-				granted(t, d, err)
-				d, err = limiter.Allow(background, subject)
-				denied(t, d, err)
-			}
-		})
-		for _, server := range servers {
-			if server.DBSize(background).Val() == 0 {
-				t.Errorf("nothing is on %s", server.Options().Addr)
-			}
-		}
-	})
 	t.Run("a shard is down", func(t *testing.T) {
 		up.Store(false)
 		await(t, func() bool { return ring.Len() == 1 })
@@ -319,5 +344,134 @@ func TestRingLostReply(t *testing.T) {
 	e := as[*loader.OutcomeUnknownError](t, err)
 	if n := direct.LLen(background, e.Keys[0]).Val(); n != 1 || !errors.Is(err, loader.ErrOutcomeUnknown) {
 		t.Errorf("charged %d times", n)
+	}
+}
+
+// moving is a slot of a cluster that is on its way from the first master to the second.
+type moving struct {
+	t        *testing.T
+	nodes    []*redis.Client
+	ids      []string // of the nodes
+	slot     int64
+	subject  string
+	from, to *redis.Client
+}
+
+func newMoving(t *testing.T) (m *moving, rdb *redis.ClusterClient) {
+	t.Helper()
+	nodes, addrs := newCluster(t)
+	rdb = clusterClient(t, addrs)
+	m = &moving{t: t, nodes: nodes, from: nodes[0], to: nodes[1]}
+	m.subject, m.slot = subjectOn(t, nodes, 0, "moving")
+	for _, node := range nodes {
+		m.ids = append(m.ids, node.Do(background, "cluster", "myid").Val().(string))
+	}
+	must(t, loader.New(rdb).Preload(background))
+	return m, rdb
+}
+
+// begin opens the slot at both ends.
+func (m *moving) begin() {
+	m.t.Helper()
+	must(m.t, m.to.Do(background, "cluster", "setslot", m.slot, "importing", m.ids[0]).Err())
+	must(m.t, m.from.Do(background, "cluster", "setslot", m.slot, "migrating", m.ids[1]).Err())
+}
+
+// move moves one key of the slot.
+func (m *moving) move(key string) {
+	m.t.Helper()
+	host, port, _ := net.SplitHostPort(m.to.Options().Addr)
+	must(m.t, m.from.Migrate(background, host, port, key, 0, patient).Err())
+}
+
+// end gives the slot to the second master.
+func (m *moving) end() {
+	m.t.Helper()
+	for _, n := range []int{1, 0, 2} {
+		must(m.t, m.nodes[n].Do(background, "cluster", "setslot", m.slot, "node", m.ids[1]).Err())
+	}
+}
+
+// TestSlotHalfMoved has a TokenBucket, the limiter with several keys, in a slot of which one key has moved. Redis
+// decides nothing then: the error says so, or the policy answers. Who asks while the rest arrives is granted once.
+func TestSlotHalfMoved(t *testing.T) {
+	m, rdb := newMoving(t)
+	const config = "sluice:x:{%s}:tb1"
+	wantGrant(t, loader.New(rdb).TokenBucket("x", loader.PerHour(9)), m.subject, 1)
+	m.begin()
+	m.move(fmt.Sprintf(config, m.subject) + ":all")
+
+	t.Run("it stays so", func(t *testing.T) {
+		for _, way := range ways {
+			t.Run(way.name, func(t *testing.T) {
+				t.Parallel()
+				var attempts atomic.Int64
+				count := loader.ObserverFunc(func(_ context.Context, e loader.Event) { attempts.Store(int64(e.Attempts)) })
+				limits := loader.New(rdb, append(way.opts, loader.Observe(count))...)
+				ask := func(opts ...loader.LimiterOption) (loader.Decision, error) {
+					return way.ask(limits, limits.TokenBucket("x", loader.PerHour(9), opts...), m.subject)
+				}
+				_, err := ask()
+				if as[redis.Error](t, err); !strings.Contains(err.Error(), "moving between two masters") ||
+					!strings.Contains(err.Error(), "TRYAGAIN") || errors.Is(err, loader.ErrOutcomeUnknown) {
+					t.Error(err)
+				}
+				if n := attempts.Load(); n < 10 {
+					t.Errorf("%d attempts, want more", n)
+				}
+				if d, err := ask(loader.FailOpen()); err != nil || !d.Granted || !d.Degraded {
+					t.Errorf("%+v, %v; want it granted by the policy", d, err)
+				}
+			})
+		}
+	})
+	t.Run("it arrives", func(t *testing.T) {
+		var refused sync.Once
+		rdb.AddHook(hook{after: func(_ redis.Cmder, err error) {
+			if err != nil && strings.HasPrefix(err.Error(), "TRYAGAIN") {
+				refused.Do(func() {
+					m.move(fmt.Sprintf(config, m.subject))
+					m.end()
+				})
+			}
+		}})
+		bucket := loader.New(rdb).TokenBucket("x", loader.PerHour(9))
+		wantGrant(t, bucket, m.subject, 1)
+		wantRemaining(t, bucket, m.subject, 7)
+	})
+}
+
+// A dead master does not answer with MOVED, and go-redis looks at the cluster only once a minute: the
+// loader has it look again when no reply came.
+func TestClusterClientLearnsOfAFailover(t *testing.T) {
+	promoted := real(t)
+	silent := newProxy(t, real(t).Options().Addr)
+	for name, gone := range map[string]string{"refuses connections": "127.0.0.1:1", "does not answer": silent.addr} {
+		for shared, opts := range map[string][]loader.Option{"": nil, ", round trips shared": {loader.ShareRoundTrips()}} {
+			t.Run(name+shared, func(t *testing.T) {
+				var master atomic.Pointer[string]
+				master.Store(&gone)
+				rdb := redis.NewClusterClient(&redis.ClusterOptions{
+					DisableIdentity: true,
+					ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+						return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: *master.Load()}}}}, nil
+					},
+				})
+				t.Cleanup(func() { _ = rdb.Close() })
+				gcra := loader.New(rdb, opts...).GCRA("failover", loader.PerMinute(100))
+				ask := func() error {
+					silent.next(fault{silence: true})
+					ctx := within(t, 100*time.Millisecond)
+					_, err := gcra.Allow(ctx, "s")
+					return err
+				}
+				if ask() == nil {
+					t.Fatal("the old master answered")
+				}
+				addr := promoted.Options().Addr
+				master.Store(&addr)
+				await(t, func() bool { return ask() == nil })
+			})
+		}
 	}
 }

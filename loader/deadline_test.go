@@ -74,7 +74,7 @@ func everyCall(t *testing.T, limits *loader.Loader) map[string]func(context.Cont
 	t.Helper()
 	calls := map[string]func(context.Context) error{
 		"Call": func(ctx context.Context) error {
-			return second(limits.Call(ctx, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0))
+			return errOf(limits.Call(ctx, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0))
 		},
 		"SetLimit": func(ctx context.Context) error {
 			return limits.TokenBucket("x", loader.PerHour(1000)).SetLimit(ctx, "s", loader.PerHour(5))
@@ -86,21 +86,21 @@ func everyCall(t *testing.T, limits *loader.Loader) map[string]func(context.Cont
 	leased, err := limits.SliceRing("leased", []loader.Limit{loader.PerHour(100)},
 		loader.Slice(time.Minute), loader.LeaseAge(time.Minute)).Leased(loader.LeaseOptions{Block: 10})
 	must(t, err)
-	calls["Leased.Allow"] = func(ctx context.Context) error { return second(leased.Allow(ctx, "s")) }
+	calls["Leased.Allow"] = func(ctx context.Context) error { return errOf(leased.Allow(ctx, "s")) }
 	for _, m := range makers {
 		limiter := m.make(limits, loader.PerHour(1000))
-		calls[m.name+".Allow"] = func(ctx context.Context) error { return second(limiter.Allow(ctx, "s")) }
+		calls[m.name+".Allow"] = func(ctx context.Context) error { return errOf(limiter.Allow(ctx, "s")) }
 		calls[m.name+".Wait"] = func(ctx context.Context) error { return limiter.Wait(ctx, "s") }
-		calls[m.name+".Peek"] = func(ctx context.Context) error { return second(limiter.Peek(ctx, "s")) }
+		calls[m.name+".Peek"] = func(ctx context.Context) error { return errOf(limiter.Peek(ctx, "s")) }
 		calls[m.name+".Reset"] = func(ctx context.Context) error { return limiter.Reset(ctx, "s") }
 		calls[m.name+" in a batch"] = func(ctx context.Context) error {
 			batch := limits.Batch()
 			batch.Allow(limiter, "s")
 			batch.Peek(limiter, "t")
-			return second(batch.Do(ctx))
+			return errOf(batch.Do(ctx))
 		}
 		if reserver, ok := limiter.(loader.Reserver); ok {
-			calls[m.name+".Reserve"] = func(ctx context.Context) error { return second(reserver.Reserve(ctx, "s")) }
+			calls[m.name+".Reserve"] = func(ctx context.Context) error { return errOf(reserver.Reserve(ctx, "s")) }
 		}
 	}
 	return calls

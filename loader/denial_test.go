@@ -124,8 +124,7 @@ func TestDenialIsNotUsed(t *testing.T) {
 			})
 		}
 		asks("other windows", 1, func() error {
-			d, err := ring.With(loader.Limit{Permits: 2, Window: 10 * time.Second}).Allow(background, "s")
-			granted(t, d, err)
+			wantGrant(t, ring.With(loader.Limit{Permits: 2, Window: 10 * time.Second}), "s", 1)
 			return nil
 		})
 	})
@@ -137,53 +136,42 @@ func TestDenialIsDropped(t *testing.T) {
 	denies := func(t *testing.T, limiter loader.Limiter) {
 		t.Helper()
 		for range 2 {
-			d, err := limiter.Allow(background, "s")
-			denied(t, d, err)
+			wantDenial(t, limiter, "s", 1)
 		}
 	}
 	eachLimiter(t, func(t *testing.T, i int) {
 		remembering(t, func(t *testing.T, limits *loader.Loader, asked *atomic.Int64) {
 			limiter := makers[i].make(limits, limit, loader.RememberDenials(10))
-			d, err := limiter.AllowN(background, "s", 2)
-			granted(t, d, err)
+			wantGrant(t, limiter, "s", 2)
 			denies(t, limiter)
 			must(t, limiter.Reset(background, "s"))
-			d, err = limiter.Allow(background, "s")
-			granted(t, d, err)
+			wantGrant(t, limiter, "s", 1)
 		})
 	})
 	remembering(t, func(t *testing.T, limits *loader.Loader, asked *atomic.Int64) {
 		log := limits.ZSetLog("x", limit, loader.RememberDenials(10))
-		d, err := log.WithID("a").AllowN(background, "s", 2)
-		granted(t, d, err)
+		wantGrant(t, log.WithID("a"), "s", 2)
 		denies(t, log)
 		must(t, log.WithID("a").Cancel(background, "s", 2))
-		d, err = log.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, log, "s", 1)
 
 		bucket := limits.TokenBucket("x", limit, loader.RememberDenials(10))
-		d, err = bucket.AllowN(background, "s", 2)
-		granted(t, d, err)
+		wantGrant(t, bucket, "s", 2)
 		denies(t, bucket)
 		must(t, bucket.SetLimit(background, "s", loader.Limit{Permits: 3, Window: 10 * time.Second}))
-		d, err = bucket.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, bucket, "s", 1)
 
 		ring := limits.SliceRing("x", []loader.Limit{{Permits: 4, Window: 10 * time.Second}},
 			loader.LeaseAge(time.Second), loader.RememberDenials(10))
-		leased, err := ring.Leased(loader.LeaseOptions{Block: 2})
-		must(t, err)
+		leased := lease(t, ring, loader.LeaseOptions{Block: 2})
 		for range 2 { // the second time of a block of two
-			d, err = leased.Allow(background, "s")
-			granted(t, d, err)
+			wantGrant(t, leased, "s", 1)
 		}
 		for range 2 {
-			d, err = ring.AllowN(background, "s", 2)
-			denied(t, d, err)
+			wantDenial(t, ring, "s", 2)
 		}
 		must(t, leased.Close(background))
-		d, err = ring.AllowN(background, "s", 2)
-		granted(t, d, err)
+		wantGrant(t, ring, "s", 2)
 	})
 }
 
@@ -193,7 +181,7 @@ func TestDenialOvertakenByReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(options(m.Addr()))
 		defer func() { _ = rdb.Close() }()
-		limits := loader.New(rdb)
+		limits := loader.New(rdb, loader.Timeout(never)) // the replies come as late as calls may take by default
 		must(t, limits.Preload(background))
 		rdb.AddHook(hook{
 			before: func(redis.Cmder) { m.SetTime(time.Now()) },
@@ -204,14 +192,12 @@ func TestDenialOvertakenByReset(t *testing.T) {
 			},
 		})
 		log := limits.ListLog("x", loader.PerMinute(1), loader.RememberDenials(1))
-		d, err := log.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, log, "s", 1)
 		go func() { _, _ = log.Allow(background, "s") }()
 		time.Sleep(time.Second / 2)
 		must(t, log.Reset(background, "s"))
 		time.Sleep(time.Second)
-		d, err = log.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, log, "s", 1)
 	})
 }
 
@@ -237,14 +223,12 @@ func TestDenialsAreBounded(t *testing.T) {
 			}
 		}
 	})
-	_, err := loader.New(nobody(t)).GCRA("x", loader.PerMinute(1), loader.RememberDenials(0)).Allow(background, "s")
-	if err == nil || err.Error() != "loader: x: RememberDenials 0: want 1 or more" {
-		t.Error(err)
-	}
+	_, err := loader.New(neverAsked(t)).GCRA("x", loader.PerMinute(1), loader.RememberDenials(0)).Allow(background, "s")
+	wantError(t, err, "loader: x: RememberDenials 0: want 1 or more")
 }
 
-// A remembered denial is never wrong: the server, asked at that very moment, denies as well, and lets nobody in any
-// sooner. Others take and book permits of the same subjects meanwhile.
+// A remembered denial is never wrong: the server, asked at the same time, denies as well, and grants no
+// permit sooner. Others take and book permits of the same subjects meanwhile.
 func TestRememberedDenialsAreRight(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
 		remembering(t, func(t *testing.T, limits *loader.Loader, asked *atomic.Int64) {
@@ -252,7 +236,7 @@ func TestRememberedDenialsAreRight(t *testing.T) {
 			for seed := range uint64(4) {
 				random := rand.New(rand.NewPCG(seed, 9))
 				limit := loader.Limit{Permits: 1 + random.Int64N(12), Window: time.Duration(1+random.IntN(9)) * time.Second}
-				b := besiegers{
+				b := contenders{
 					t: t, asked: asked, random: random, limit: limit, name: fmt.Sprint(seed),
 					mine: makers[i].make(limits, limit, loader.RememberDenials(2)), theirs: makers[i].make(limits, limit),
 				}
@@ -268,8 +252,8 @@ func TestRememberedDenialsAreRight(t *testing.T) {
 	})
 }
 
-// besiegers ask for more than there is: one process that remembers denials, and one that does not.
-type besiegers struct {
+// contenders ask for more than there is: one process that remembers denials, and one that does not.
+type contenders struct {
 	t            *testing.T
 	asked        *atomic.Int64
 	random       *rand.Rand
@@ -279,7 +263,7 @@ type besiegers struct {
 }
 
 // step does one thing, and returns 1 if it was a denial that was answered without asking.
-func (b besiegers) step() (right int) {
+func (b contenders) step() (right int) {
 	n, subject := 1+b.random.Int64N(b.limit.Permits), fmt.Sprint(b.name, b.random.IntN(3))
 	var err error
 	switch b.random.IntN(16) {
@@ -303,15 +287,14 @@ func (b besiegers) step() (right int) {
 	return right
 }
 
-func (b besiegers) ask(subject string, n int64) (right int) {
+func (b contenders) ask(subject string, n int64) (right int) {
 	before := b.asked.Load()
 	got, err := b.mine.AllowN(background, subject, n)
 	must(b.t, err)
 	if b.asked.Load() > before {
 		return 0
 	}
-	want, err := b.theirs.AllowN(background, subject, n)
-	denied(b.t, want, err)
+	want := wantDenial(b.t, b.theirs, subject, n)
 	if got.Granted || got.Wait > want.Wait {
 		b.t.Errorf("it says %+v, the server %+v", got, want)
 	}

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,8 +53,8 @@ func TestLogOfAFirstStart(t *testing.T) {
 			limits := loader.New(rdb, append(opts, loader.Logger(logger))...)
 			for _, m := range makers {
 				limiter := m.make(limits, loader.PerMinute(9))
-				must(t, second(limiter.Allow(background, "s")))
-				must(t, second(limiter.Peek(background, "s")))
+				must(t, errOf(limiter.Allow(background, "s")))
+				must(t, errOf(limiter.Peek(background, "s")))
 				must(t, limiter.Wait(background, "s"))
 			}
 			text := lines.String()
@@ -74,7 +77,7 @@ func TestLogOfLoading(t *testing.T) {
 			" node=" + m.Addr()
 	}
 	for range 2 {
-		must(t, second(limits.GCRA("x", loader.PerSecond(9)).Allow(background, "s")))
+		must(t, errOf(limits.GCRA("x", loader.PerSecond(9)).Allow(background, "s")))
 	}
 	logged(t, lines, line(sluice.GCRAV1))
 
@@ -87,11 +90,11 @@ func TestLogOfLoading(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"only": m.Addr()}})
 	defer func() { _ = ring.Close() }()
 	limits = loader.New(ring, loader.Logger(logger))
-	must(t, second(limits.ZSetLog("x", loader.PerSecond(9)).Allow(background, "s")))
+	must(t, errOf(limits.ZSetLog("x", loader.PerSecond(9)).Allow(background, "s")))
 	logged(t, lines, line(sluice.ZSetLogV1))
 
 	must(t, rdb.ScriptFlush(background).Err())
-	must(t, second(loader.New(rdb, loader.Logger(nil)).ListLog("x", loader.PerSecond(9)).Allow(background, "s")))
+	must(t, errOf(loader.New(rdb, loader.Logger(nil)).ListLog("x", loader.PerSecond(9)).Allow(background, "s")))
 }
 
 // failing answers every decision with its error.
@@ -125,7 +128,7 @@ func TestLogOfFailures(t *testing.T) {
 			defer func() { _ = rdb.Close() }()
 			limits := loader.New(rdb, loader.Logger(logger))
 			log := limits.ListLog("x", loader.PerSecond(1))
-			if err := second(log.Allow(background, "ada")); err == nil {
+			if err := errOf(log.Allow(background, "ada")); err == nil {
 				t.Fatal("no error")
 			}
 			logged(t, lines, test.want...)
@@ -161,7 +164,7 @@ func TestLogOfBreaker(t *testing.T) {
 		defer func() { _ = rdb.Close() }()
 		rdb.AddHook(breaker{answer: func() error { return answer }})
 		limits := loader.New(rdb, loader.Breaker(2, time.Minute), loader.Logger(logger))
-		allow := func() { _ = second(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s")) }
+		allow := func() { _ = errOf(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s")) }
 		allow()
 		allow()
 		logged(t, lines, `level=WARN msg="breaker open" node=nowhere:0 error=LOADING`)
@@ -184,14 +187,134 @@ func TestLogIsNotFlooded(t *testing.T) {
 		defer func() { _ = rdb.Close() }()
 		limits := loader.New(rdb, loader.Logger(logger))
 		for range 1500 {
-			_ = second(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s"))
+			_ = errOf(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s"))
 			time.Sleep(2 * time.Millisecond)
 		}
-		_ = second(limits.GCRA("x", loader.PerSecond(1)).Allow(background, "s"))
+		_ = errOf(limits.GCRA("x", loader.PerSecond(1)).Allow(background, "s"))
 		oom := func(script, tail string) string {
 			return `level=WARN msg="decision given up" script=` + script + ` error="loader: ` + script + `: OOM full"` + tail
 		}
 		logged(t, lines, oom("list_log_v1", ""), oom("list_log_v1", " suppressed=499"),
 			oom("list_log_v1", " suppressed=499"), oom("gcra_v1", ""))
+	})
+}
+
+// handler keeps what is logged.
+type handler struct {
+	slog.Handler
+	mu     sync.Mutex
+	lines  []string
+	handle func() // while a record is handled
+}
+
+func (l *handler) logger() *slog.Logger { return slog.New(l) }
+
+func (l *handler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *handler) Handle(_ context.Context, r slog.Record) error {
+	var line strings.Builder
+	line.WriteString(r.Message)
+	r.Attrs(func(a slog.Attr) bool { line.WriteString(" " + a.String()); return true })
+	l.mu.Lock()
+	l.lines = append(l.lines, line.String())
+	l.mu.Unlock()
+	if l.handle != nil {
+		l.handle()
+	}
+	return nil
+}
+
+func (l *handler) has(part string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.lines, func(line string) bool { return strings.Contains(line, part) })
+}
+
+// TestHandlerUsesALimiter has a slog handler that asks the limiter it hears of: nothing is locked while it does.
+func TestHandlerUsesALimiter(t *testing.T) {
+	for how, opts := range map[string][]loader.Option{
+		"breaker": {loader.Breaker(1, time.Minute)}, "shared": {loader.ShareRoundTrips()},
+		"both": {loader.Breaker(1, time.Minute), loader.ShareRoundTrips()},
+	} {
+		t.Run(how, func(t *testing.T) {
+			p, rdb, _ := lossy(t)
+			log := &handler{}
+			limits := loader.New(rdb, append(opts, loader.Logger(log.logger()))...)
+			limiter := limits.ListLog("x", loader.PerHour(1000))
+			log.handle = func() { _, _ = limiter.Allow(background, "log") }
+			p.next(slices.Repeat([]fault{{dropReply: true}}, 20)...)
+			for range 3 {
+				wantEnd(t, how, func() { _, _ = limiter.Allow(background, "s") })
+			}
+			ctx := within(t, soon)
+			p.next(fault{silence: true})
+			wantEnd(t, how+", with a deadline", func() { _, _ = limiter.Allow(ctx, "s") })
+			if len(log.lines) == 0 {
+				t.Error("nothing was logged")
+			}
+		})
+	}
+}
+
+// TestSlowHandler has a slog handler that does not return: it holds up the caller that it logs for, and no other.
+func TestSlowHandler(t *testing.T) {
+	for how, opts := range map[string][]loader.Option{
+		"breaker": {loader.Breaker(100, time.Minute)}, "shared": {loader.Breaker(100, time.Minute), loader.ShareRoundTrips()},
+	} {
+		t.Run(how, func(t *testing.T) {
+			p, rdb, _ := lossy(t)
+			log, release := &handler{}, make(chan struct{})
+			var held atomic.Bool
+			log.handle = func() { held.Store(true); <-release }
+			limits := loader.New(rdb, append(opts, loader.Logger(log.logger()))...)
+			limiter := limits.ListLog("x", loader.PerHour(1000))
+			p.next(fault{dropReply: true})
+			ended := make(chan struct{})
+			go func() { defer close(ended); _, _ = limiter.Allow(background, "s") }()
+			await(t, held.Load)
+			for _, subject := range []string{"s", "t"} {
+				wantEnd(t, subject, func() {
+					wantGrant(t, limiter, subject, 1)
+				})
+			}
+			close(release)
+			<-ended
+		})
+	}
+}
+
+// TestObserverUsesALimiter has an observer that asks the limiter it hears of.
+func TestObserverUsesALimiter(t *testing.T) {
+	var limiter loader.ListLog
+	var depth atomic.Int64
+	limits := loader.New(real(t), loader.ShareRoundTrips(), loader.Breaker(1, time.Minute),
+		loader.Observe(loader.ObserverFunc(func(context.Context, loader.Event) {
+			if depth.Add(1) < 5 {
+				_, _ = limiter.Allow(background, "s")
+			}
+		})))
+	limiter = limits.ListLog("x", loader.PerHour(1000), loader.RememberDenials(5))
+	wantEnd(t, "Allow", func() {
+		wantGrant(t, limiter, "s", 1)
+	})
+	if n := depth.Load(); n != 5 {
+		t.Errorf("it was told of %d decisions, want 5", n)
+	}
+}
+
+// TestHookUsesALimiter has a hook of the client that asks the limiter for whose commands it is called.
+func TestHookUsesALimiter(t *testing.T) {
+	rdb := real(t)
+	limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Breaker(1, time.Minute))
+	limiter := limits.ListLog("x", loader.PerHour(1000))
+	must(t, limits.Preload(background))
+	var depth atomic.Int64
+	rdb.AddHook(hook{after: func(redis.Cmder, error) {
+		if depth.Add(1) == 1 {
+			_, _ = limiter.Allow(background, "other")
+		}
+	}})
+	wantEnd(t, "Allow", func() {
+		wantGrant(t, limiter, "s", 1)
 	})
 }

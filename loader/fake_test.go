@@ -2,7 +2,9 @@ package loader_test
 
 import (
 	"context"
+	"encoding"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 
 var background = context.Background()
 
-// second0 is where the clocks of fakes start: a moment that some servers print with an exponent.
+// second0 is the time at which the clocks of fakes start, which some servers print with an exponent.
 var second0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // options are a client's for tests, without what go-redis sends on its own.
@@ -92,17 +94,37 @@ func eachLimiter(t *testing.T, test func(t *testing.T, i int)) {
 	}
 }
 
+// wantGrant wants n permits to be granted.
+func wantGrant(t *testing.T, limiter loader.Limiter, subject string, n int64) loader.Decision {
+	t.Helper()
+	return wantDecision(t, limiter, subject, n, true)
+}
+
+// wantDenial wants n permits to be denied.
+func wantDenial(t *testing.T, limiter loader.Limiter, subject string, n int64) loader.Decision {
+	t.Helper()
+	return wantDecision(t, limiter, subject, n, false)
+}
+
+func wantDecision(t *testing.T, limiter loader.Limiter, subject string, n int64, granted bool) loader.Decision {
+	t.Helper()
+	ask := limiter.Allow
+	if n > 1 {
+		ask = func(ctx context.Context, subject string) (loader.Decision, error) {
+			return limiter.AllowN(ctx, subject, n)
+		}
+	}
+	d, err := ask(background, subject)
+	if err != nil || d.Granted != granted {
+		t.Errorf("%d for %q: %+v, %v; want granted %v", n, subject, d, err, granted)
+	}
+	return d
+}
+
 func granted(t *testing.T, d loader.Decision, err error) {
 	t.Helper()
 	if err != nil || !d.Granted {
-		t.Fatalf("%+v, %v; want a grant", d, err)
-	}
-}
-
-func denied(t *testing.T, d loader.Decision, err error) {
-	t.Helper()
-	if err != nil || d.Granted {
-		t.Fatalf("%+v, %v; want a denial", d, err)
+		t.Errorf("%+v, %v; want a grant", d, err)
 	}
 }
 
@@ -121,4 +143,129 @@ func must(tb testing.TB, err error) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// errOf is the error of a call.
+func errOf[T any](_ T, err error) error { return err }
+
+func wantError(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v\nwant %s", err, want)
+	}
+}
+
+// wantRemaining looks at a limiter, without a policy.
+func wantRemaining(t *testing.T, limiter loader.Limiter, subject string, want int64) {
+	t.Helper()
+	if d, err := limiter.Peek(background, subject); err != nil || d.Degraded || d.Remaining != want {
+		t.Errorf("%+v, %v; want %d remaining for %q", d, err, want, subject)
+	}
+}
+
+// within is a context that ends after d, or with the test.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(background, d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// lease makes a Leased of a ring.
+func lease(t *testing.T, ring loader.SliceRing, opts loader.LeaseOptions) *loader.Leased {
+	t.Helper()
+	leased, err := ring.Leased(opts)
+	must(t, err)
+	return leased
+}
+
+// eachMode runs a test with round trips of one call each and with shared ones.
+func eachMode(t *testing.T, test func(t *testing.T, how string, opts []loader.Option)) {
+	t.Run("alone", func(t *testing.T) { test(t, "alone", nil) })
+	t.Run("shared", func(t *testing.T) { test(t, "shared", []loader.Option{loader.ShareRoundTrips()}) })
+}
+
+// unreachable is a client of an address where no server listens. It tries once.
+func unreachable(tb testing.TB) *redis.Client {
+	opt := options("127.0.0.1:1")
+	opt.DialerRetries, opt.MaxRetries = 1, -1
+	return clientOf(tb, opt)
+}
+
+func clusterClient(t *testing.T, addrs []string) *redis.ClusterClient {
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// hook sees the commands of a client.
+type hook struct {
+	before func(cmd redis.Cmder)
+	after  func(cmd redis.Cmder, err error)
+	piped  func(cmds []redis.Cmder) // before a pipeline
+	done   func()                   // after one
+}
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if h.before != nil {
+			h.before(cmd)
+		}
+		err := next(ctx, cmd)
+		if h.after != nil {
+			h.after(cmd, err)
+		}
+		return err
+	}
+}
+
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if h.piped != nil {
+			h.piped(cmds)
+		}
+		err := next(ctx, cmds)
+		if h.done != nil {
+			h.done()
+		}
+		return err
+	}
+}
+
+// breaker answers commands without sending them, those that it is for.
+type breaker struct {
+	command string // "" for all
+	answer  func() error
+}
+
+func (b breaker) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b breaker) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if b.command != "" && b.command != cmd.Name() {
+			return next(ctx, cmd)
+		}
+		return b.answer()
+	}
+}
+
+func (b breaker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// write is the words of a command as go-redis writes them.
+func write(cmd redis.Cmder) []string {
+	words := make([]string, len(cmd.Args()))
+	for i, arg := range cmd.Args() {
+		words[i] = fmt.Sprint(arg)
+		if bytes, ok := arg.(encoding.BinaryMarshaler); ok {
+			text, err := bytes.MarshalBinary()
+			if err != nil {
+				panic(err)
+			}
+			words[i] = string(text)
+		}
+	}
+	return words
 }

@@ -19,55 +19,74 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// counter is a server that holds every round trip until it is told what to answer.
-type counter struct {
-	commands  chan *counted
+// heldServer is a server that holds every round trip until it is told what to answer.
+type heldServer struct {
+	trips     chan *trip
 	permitsAt int // in a command
 }
 
-// counted is the commands of one round trip: how many permits each asks for.
-type counted struct {
+// trip is the commands of one round trip: the keys that they are about, and how many permits each asks for.
+type trip struct {
+	keys    []string
 	permits []int64
-	answer  chan []any // to each its reply, or an error
+	piped   bool
+	answer  chan []any // to each its reply, or an error; nil: all are granted
 }
 
-func newCounter() (*counter, *redis.Client) {
-	c := &counter{commands: make(chan *counted, 100), permitsAt: 7}
+func newHeldServer() (*heldServer, *redis.Client) {
+	s := &heldServer{trips: make(chan *trip, 100), permitsAt: 7}
 	rdb := redis.NewClient(options("nowhere:0"))
-	rdb.AddHook(c)
-	return c, rdb
+	rdb.AddHook(s)
+	return s, rdb
 }
 
-func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (s *heldServer) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (c *counter) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error { return c.serve(cmd) }
+func (s *heldServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error { return s.serve(false, cmd) }
 }
 
-func (c *counter) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, cmds []redis.Cmder) error { return c.serve(cmds...) }
+func (s *heldServer) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error { return s.serve(true, cmds...) }
 }
 
-func (c *counter) serve(cmds ...redis.Cmder) (err error) {
-	trip := &counted{answer: make(chan []any)}
+func (s *heldServer) serve(piped bool, cmds ...redis.Cmder) (err error) {
+	on := &trip{piped: piped, answer: make(chan []any)}
 	for _, cmd := range cmds {
-		permits, err := strconv.ParseInt(write(cmd)[c.permitsAt], 10, 64)
+		words := write(cmd)
+		permits, err := strconv.ParseInt(words[s.permitsAt], 10, 64)
 		if err != nil {
 			panic(err)
 		}
-		trip.permits = append(trip.permits, permits)
+		on.keys, on.permits = append(on.keys, words[3]), append(on.permits, permits)
 	}
-	c.commands <- trip
-	for i, reply := range <-trip.answer {
+	s.trips <- on
+	replies := <-on.answer
+	for i, cmd := range cmds {
+		reply := any(yes(2))
+		if replies != nil {
+			reply = replies[i]
+		}
 		if failed, ok := reply.(error); ok {
-			cmds[i].SetErr(failed)
+			cmd.SetErr(failed)
 			err = failed
 			continue
 		}
-		cmds[i].(interface{ SetVal([]int64) }).SetVal(reply.([]int64))
-		cmds[i].SetErr(nil)
+		cmd.(interface{ SetVal([]int64) }).SetVal(reply.([]int64))
+		cmd.SetErr(nil)
 	}
 	return err
+}
+
+// next is the next round trip that is on its way, nil if there is none.
+func (s *heldServer) next() *trip {
+	synctest.Wait()
+	select {
+	case on := <-s.trips:
+		return on
+	default:
+		return nil
+	}
 }
 
 // yes and no are replies.
@@ -75,19 +94,16 @@ func yes(remaining int64) []int64      { return []int64{1, remaining, 0, 9, 5} }
 func no(remaining, wait int64) []int64 { return []int64{0, remaining, wait, 9, 5} }
 
 // asks is the next round trip, which has to ask for these.
-func (c *counter) asks(t *testing.T, permits ...int64) *counted {
+func (s *heldServer) asks(t *testing.T, permits ...int64) *trip {
 	t.Helper()
-	synctest.Wait()
-	select {
-	case trip := <-c.commands:
-		if !slices.Equal(trip.permits, permits) {
-			t.Fatalf("asked for %d, want %d", trip.permits, permits)
-		}
-		return trip
-	default:
+	on := s.next()
+	if on == nil {
 		t.Fatalf("nothing is asked for, want %d", permits)
-		return nil
 	}
+	if !slices.Equal(on.permits, permits) {
+		t.Fatalf("asked for %d, want %d", on.permits, permits)
+	}
+	return on
 }
 
 // groupCallers are callers in the order in which they came, and what they got: "+4" is granted with 4 remaining, "-4" denied
@@ -138,11 +154,11 @@ func (c *groupCallers) has(t *testing.T, want ...string) {
 	}
 }
 
-// withCallers runs a time line in a bubble.
-func withCallers(t *testing.T, line func(t *testing.T, s *counter, c *groupCallers)) {
+// withCallers runs a timeline test in a bubble.
+func withCallers(t *testing.T, line func(t *testing.T, s *heldServer, c *groupCallers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s, rdb := newCounter()
+		s, rdb := newHeldServer()
 		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
 		line(t, s, &groupCallers{limiter: limits.GCRA("x", loader.PerMinute(1000))})
 	})
@@ -150,7 +166,7 @@ func withCallers(t *testing.T, line func(t *testing.T, s *counter, c *groupCalle
 
 // TestGroupGranted has one command for those who come while another is on its way.
 func TestGroupGranted(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
+	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
 		c.come(background, 1, 2)
 		first := s.asks(t, 2)
 		c.come(background, 3, 2)
@@ -169,7 +185,7 @@ func TestGroupGranted(t *testing.T) {
 
 // TestGroupDenied has the denial of one be that of all who were there when it was asked for, and of no others.
 func TestGroupDenied(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
+	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
 		c.come(background, 5, 1)
@@ -185,7 +201,7 @@ func TestGroupDenied(t *testing.T) {
 
 // TestGroupReaches has more come free between commands than there was room for: it is found by halves.
 func TestGroupReaches(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
+	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
 		c.come(background, 20, 1)
@@ -218,7 +234,7 @@ func TestGroupReaches(t *testing.T) {
 
 // TestGroupHasLessRoom has others take what there was room for. Those who came first are still the first.
 func TestGroupHasLessRoom(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
+	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
 		ctx, cancel := context.WithCancel(background)
 		c.come(background, 1, 3)
 		first := s.asks(t, 3)
@@ -229,7 +245,7 @@ func TestGroupHasLessRoom(t *testing.T) {
 		c.come(background, 1, 3)
 		second.answer <- []any{no(8, 50)}
 		third := s.asks(t, 6, 3)
-		cancel() // for its permits nobody asks any more
+		cancel() // its permits are not asked for again
 		c.has(t, "+100", "", "", "", "x", "")
 		third.answer <- []any{yes(2), no(2, 40)}
 		c.has(t, "+100", "+5", "+2", "-40", "x", "-40")
@@ -238,7 +254,7 @@ func TestGroupHasLessRoom(t *testing.T) {
 
 // TestGroupIsGranted all that there was room for, and nothing more is tried.
 func TestGroupIsGranted(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
+	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
 		c.come(background, 2, 1)
@@ -254,7 +270,7 @@ func TestGroupIsGranted(t *testing.T) {
 // TestGroupWithinTheScript has no command ask for more permits than list_log takes at once, 1000.
 func TestGroupWithinTheScript(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, rdb := newCounter()
+		s, rdb := newHeldServer()
 		s.permitsAt = 6
 		c := &groupCallers{limiter: loader.New(rdb, loader.ShareRoundTrips()).ListLog("x", loader.PerMinute(100_000))}
 		c.come(background, 1, 400)
@@ -269,7 +285,7 @@ func TestGroupWithinTheScript(t *testing.T) {
 // TestGroupFails has commands of unknown outcome: those they asked for have to know. Those who waited for their denial
 // were not asked for: they get the error alone.
 func TestGroupFails(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
+	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
 		lost := errors.New("the reply is lost")
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
@@ -290,7 +306,7 @@ func TestGroupFails(t *testing.T) {
 
 // TestGroupFirstFails leaves the others to themselves: the first asks with its own context.
 func TestGroupFirstFails(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
+	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
 		ctx, cancel := context.WithCancel(background)
 		c.come(ctx, 1, 1)
 		first := s.asks(t, 1)
@@ -305,7 +321,7 @@ func TestGroupFirstFails(t *testing.T) {
 
 // TestGroupContextEnds has callers leave before they are asked for, while they are, and while others are.
 func TestGroupContextEnds(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
+	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
 		early, cancelEarly := context.WithCancel(background)
 		late, cancelLate := context.WithCancel(background)
 		defer cancelLate()
@@ -324,18 +340,16 @@ func TestGroupContextEnds(t *testing.T) {
 		c.has(t, "+2", "x", "", "!", "!", "x")
 		second.answer <- []any{yes(0), no(0, 7)}
 		c.has(t, "+2", "x", "+1", "!", "!", "x")
-		c.come(background, 1, 1) // alone: nobody is left
+		c.come(background, 1, 1) // alone: no other caller is left
 		s.asks(t, 1).answer <- []any{no(0, 6)}
 	})
 }
 
 // TestGroupDeadlines has the command given up with the last of those who wait for it.
 func TestGroupDeadlines(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
-		soon, cancelSoon := context.WithTimeout(background, time.Second)
-		defer cancelSoon()
-		later, cancelLater := context.WithTimeout(background, 3*time.Second)
-		defer cancelLater()
+	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
+		soon := within(t, time.Second)
+		later := within(t, 3*time.Second)
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
 		c.come(later, 1, 1)
@@ -355,7 +369,7 @@ func TestGroupDeadlines(t *testing.T) {
 // TestGroupTimeout bounds how long one waits for the call of another and its own together.
 func TestGroupTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, rdb := newCounter()
+		s, rdb := newHeldServer()
 		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(2*time.Second))
 		c := &groupCallers{limiter: limits.GCRA("x", loader.PerMinute(1000))}
 		c.come(background, 1, 1)
@@ -374,7 +388,7 @@ func TestGroupTimeout(t *testing.T) {
 
 // TestGroupsAreApart has others ask for other permits, under another limit, or to book: they share no command.
 func TestGroupsAreApart(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
+	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
 		limiter := c.limiter.(loader.GCRA)
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
@@ -387,7 +401,7 @@ func TestGroupsAreApart(t *testing.T) {
 		c.has(t, "", "+5", "+4", "+3")
 		first.answer <- []any{yes(6)}
 		c.has(t, "+6", "+5", "+4", "+3")
-		var booking [2]*counted
+		var booking [2]*trip
 		for i := range booking {
 			go func() { _, _ = limiter.Reserve(background, "s") }()
 			booking[i] = s.asks(t, 1)
@@ -414,7 +428,7 @@ func TestGroupOfOneID(t *testing.T) {
 
 // TestGroupStoredLimit has an operator lower the limit in Redis below what was left of it.
 func TestGroupStoredLimit(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *counter, c *groupCallers) {
+	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
 		exceeds := badArgument("BADARG permits: want up to rate")
 		c.come(background, 1, 2)
 		first := s.asks(t, 2)
@@ -497,7 +511,7 @@ func TestGroupAudit(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			addr := real(t).Options().Addr
 			var mu sync.Mutex
-			var moments []time.Time // of each permit
+			var times []time.Time // of each permit
 			var decisions int
 			var all sync.WaitGroup
 			for process, opts := range [][]loader.Option{{loader.ShareRoundTrips()}, {loader.ShareRoundTrips()}, nil} {
@@ -520,7 +534,7 @@ func TestGroupAudit(t *testing.T) {
 							decisions++
 							for range permits {
 								if d.Granted {
-									moments = append(moments, d.Now)
+									times = append(times, d.Now)
 								}
 							}
 							mu.Unlock()
@@ -529,15 +543,15 @@ func TestGroupAudit(t *testing.T) {
 				}
 			}
 			all.Wait()
-			slices.SortFunc(moments, time.Time.Compare)
+			slices.SortFunc(times, time.Time.Compare)
 			most := 0
-			for first, last := 0, 0; last < len(moments); last++ {
-				for moments[last].Sub(moments[first]) >= window {
+			for first, last := 0, 0; last < len(times); last++ {
+				for times[last].Sub(times[first]) >= window {
 					first++
 				}
 				most = max(most, last-first+1)
 			}
-			t.Logf("%d decisions, %d permits, at most %d in a window", decisions, len(moments), most)
+			t.Logf("%d decisions, %d permits, at most %d in a window", decisions, len(times), most)
 			upTo := limit
 			if m.name == "GCRA" {
 				upTo += limit / 10
@@ -552,7 +566,7 @@ func TestGroupAudit(t *testing.T) {
 // TestGroupIsSeen has a command fail for many under a policy, and one leave: observer and log are told.
 func TestGroupIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, rdb := newCounter()
+		s, rdb := newHeldServer()
 		w, log := &watcher{t: t}, &strings.Builder{}
 		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Observe(w), loader.Timeout(2*time.Hour),
 			loader.Logger(slog.New(slog.NewTextHandler(log, nil))))
@@ -587,4 +601,13 @@ func TestGroupIsSeen(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestReachDoesNotOverflow has a group be granted all that it asks for, round after round.
+func TestReachDoesNotOverflow(t *testing.T) {
+	for rounds := range 200 {
+		if reach := loader.ReachAfter(rounds, 1_000_000_000); reach < 0 || rounds > 40 && reach < 1_000_000_000 {
+			t.Fatalf("after %d rounds it reaches for %d", rounds, reach)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package loader_test
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -56,7 +55,7 @@ func (a *audit) most(window time.Duration) (most int) {
 }
 
 // Three processes that lease and one that does not, all on one key, in bursts and pauses that make them hold permits
-// as long as they may: of the moments at which permits are spent no window ever holds more than the limit.
+// as long as they may: of the times at which permits are spent no window ever holds more than the limit.
 func TestLeaseAudit(t *testing.T) {
 	const limit = 40
 	most, spent := auditLeases(t, limit, 20*time.Second, func(r loader.SliceRing) loader.SliceRing { return r })
@@ -105,8 +104,7 @@ func auditLeases(t *testing.T, limit int64, length time.Duration, as func(loader
 				loader.Slice(auditSlice), loader.LeaseAge(auditAge)))
 			limiter := loader.Limiter(ring)
 			if seed > 0 {
-				leased, err := ring.Leased(loader.LeaseOptions{Block: 16, Idle: time.Hour})
-				must(t, err)
+				leased := lease(t, ring, loader.LeaseOptions{Block: 16, Idle: time.Hour})
 				defer func() { _ = leased.Close(background) }()
 				limiter = leased
 			}
@@ -130,13 +128,12 @@ func auditLeases(t *testing.T, limit int64, length time.Duration, as func(loader
 }
 
 // The same on a real server and its clock, with many goroutines at once: two processes that lease, and one that does
-// not. Afterwards the ring counts exactly what was spent.
+// not.
 func TestLeaseAuditOnServer(t *testing.T) {
 	const limit = 300
 	addr := real(t).Options().Addr
 	a := &audit{start: time.Now()}
-	ctx, cancel := context.WithTimeout(background, 2*time.Second)
-	defer cancel()
+	ctx := within(t, 2*time.Second)
 	var all sync.WaitGroup
 	var leases []*loader.Leased
 	for process := range 3 {
@@ -144,8 +141,7 @@ func TestLeaseAuditOnServer(t *testing.T) {
 			loader.Slice(auditSlice), loader.LeaseAge(auditAge))
 		limiter := loader.Limiter(ring)
 		if process > 0 {
-			leased, err := ring.Leased(loader.LeaseOptions{Block: 30})
-			must(t, err)
+			leased := lease(t, ring, loader.LeaseOptions{Block: 30})
 			leases = append(leases, leased)
 			limiter = leased
 		}
@@ -180,8 +176,7 @@ func TestLeaseReturnsExactly(t *testing.T) {
 	a := &audit{start: time.Now()}
 	var all sync.WaitGroup
 	for range 4 {
-		leased, err := ring.Leased(loader.LeaseOptions{Block: 500, Idle: 60 * time.Millisecond})
-		must(t, err)
+		leased := lease(t, ring, loader.LeaseOptions{Block: 500, Idle: 60 * time.Millisecond})
 		all.Go(func() {
 			for time.Since(a.start) < time.Second {
 				for range 1 + rand.IntN(3000) {
@@ -208,23 +203,19 @@ func TestLeaseLostReplies(t *testing.T) {
 	limits := loader.New(client(t, p.addr))
 	must(t, limits.Preload(background))
 	ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(100)}, loader.LeaseAge(10*time.Second))
-	leased, err := ring.Leased(loader.LeaseOptions{Block: 20})
-	must(t, err)
+	leased := lease(t, ring, loader.LeaseOptions{Block: 20})
 	defer func() { _ = leased.Close(background) }()
 	remaining := func(want int64) {
 		t.Helper()
-		if d, err := ring.Peek(background, "s"); err != nil || d.Remaining != want {
-			t.Errorf("%+v, %v; want %d remaining", d, err, want)
-		}
+		wantRemaining(t, ring, "s", want)
 	}
 	take := func() {
 		t.Helper()
-		d, err := leased.AllowN(background, "s", 5)
-		granted(t, d, err)
+		wantGrant(t, leased, "s", 5)
 	}
 
 	p.next(fault{dropReply: true})
-	_, err = leased.AllowN(background, "s", 5)
+	_, err := leased.AllowN(background, "s", 5)
 	as[*loader.OutcomeUnknownError](t, err)
 	remaining(95)
 	take()

@@ -67,8 +67,7 @@ func (p *process) see(cmd redis.Cmder) {
 // take has the leased limiter grant n permits.
 func (p *process) take(n int64) loader.Decision {
 	p.t.Helper()
-	d, err := p.leased.AllowN(background, "s", n)
-	granted(p.t, d, err)
+	d := wantGrant(p.t, p.leased, "s", n)
 	return d
 }
 
@@ -136,7 +135,7 @@ func TestLeaseIsGivenBackWhenIdle(t *testing.T) {
 	})
 }
 
-// Permits are spent until a moment before the age ends, and given back after it however much the subject is asked for.
+// Permits are spent until just before the age ends, and given back after it however much the subject is asked for.
 // The next block is as large as what was used of this one.
 func TestLeaseEndsWithItsAge(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second}, func(p *process) {
@@ -181,24 +180,20 @@ func TestLeaseCloseGivesBackEverything(t *testing.T) {
 func TestLeaseBlocksShrink(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 100, Idle: time.Second}, func(p *process) {
 		p.take(20)
-		d, err := p.ring.AllowN(background, "s", 60)
-		granted(t, d, err)
+		wantGrant(t, p.ring, "s", 60)
 		p.take(1) // 40 do not fit, 10 do
 		p.want(4, 0, 90, 9)
 		p.take(12) // 9 are here, 3 are needed
 		p.want(6, 0, 95, 2)
-		d, err = p.leased.AllowN(background, "s", 8)
-		denied(t, d, err)
+		d := wantDenial(t, p.leased, "s", 8)
 		if d.Remaining != 7 || d.Wait != 13*time.Second-234567*time.Microsecond {
 			t.Errorf("%+v", d)
 		}
 		p.take(7)
 		p.want(9, 0, 100, 0)
-		d, err = p.leased.Allow(background, "s")
-		denied(t, d, err)
+		wantDenial(t, p.leased, "s", 1)
 		p.want(11, 0, 100, 0)
-		d, err = p.leased.Allow(background, "s")
-		denied(t, d, err)
+		wantDenial(t, p.leased, "s", 1)
 		p.want(12, 0, 100, 0)
 	})
 }
@@ -207,8 +202,7 @@ func TestLeaseWaits(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second}, func(p *process) {
 		p.take(100)
 		took(t, 13*time.Second-234567*time.Microsecond, func() error { return p.leased.WaitN(background, "s", 2) })
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
+		ctx := within(p.t, time.Second)
 		as[*loader.WaitError](t, p.leased.WaitN(ctx, "s", 99))
 	})
 }
@@ -237,8 +231,7 @@ func TestLeaseCallsAreShared(t *testing.T) {
 func TestLeaseCallerGoes(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 50, Idle: 10 * time.Second}, func(p *process) {
 		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(time.Second) }})
-		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
-		defer cancel()
+		ctx := within(p.t, 100*time.Millisecond)
 		_, err := p.leased.AllowN(ctx, "s", 5)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v, want the context's error", err)
@@ -250,8 +243,7 @@ func TestLeaseCallerGoes(t *testing.T) {
 // Whoever waits for a call and wants fewer permits than it was denied asks for them.
 func TestLeaseDenialIsOfAsMany(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 1, Idle: 10 * time.Second}, func(p *process) {
-		d, err := p.ring.AllowN(background, "s", 97)
-		granted(t, d, err)
+		wantGrant(t, p.ring, "s", 97)
 		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(100 * time.Millisecond) }})
 		go func() {
 			d, err := p.leased.AllowN(background, "s", 5)
@@ -319,8 +311,7 @@ func TestLeaseClosedWhileSomeWait(t *testing.T) {
 func TestLeaseAgeFitsTheRing(t *testing.T) {
 	_, rdb := fake(t)
 	ring := loader.New(rdb).SliceRing("x", []loader.Limit{loader.PerSecond(10), loader.PerHour(10)}, loader.LeaseAge(time.Minute))
-	d, err := ring.Allow(background, "s")
-	granted(t, d, err)
+	wantGrant(t, ring, "s", 1)
 }
 
 func TestLeaseReset(t *testing.T) {
@@ -346,8 +337,7 @@ func TestLeaseReset(t *testing.T) {
 		must(t, p.leased.Reset(background, "s"))
 
 		// Nor is a denial from before it believed.
-		d, err := p.ring.AllowN(background, "s", 100)
-		granted(t, d, err)
+		wantGrant(t, p.ring, "s", 100)
 		p.asked.Store(3)
 		took(t, 100*time.Millisecond, func() error {
 			time.AfterFunc(50*time.Millisecond, func() { must(t, p.leased.Reset(background, "s")) })
@@ -361,9 +351,8 @@ func TestLeasePeek(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 50, Idle: 10 * time.Second}, func(p *process) {
 		p.take(45)
 		p.take(5)
-		d, err := p.ring.AllowN(background, "s", 5)
-		granted(t, d, err)
-		d, err = p.leased.Peek(background, "s")
+		wantGrant(t, p.ring, "s", 5)
+		d, err := p.leased.Peek(background, "s")
 		if err != nil || d.Remaining != 45 || d.Wait != 0 {
 			t.Errorf("%+v, %v; want 45 remaining", d, err)
 		}
@@ -371,10 +360,7 @@ func TestLeasePeek(t *testing.T) {
 		if err != nil || d.Remaining != 0 || d.Wait == 0 {
 			t.Errorf("%+v, %v; want none remaining in Redis", d, err)
 		}
-		d, err = p.leased.Peek(background, "other")
-		if err != nil || d.Remaining != 100 {
-			t.Errorf("%+v, %v", d, err)
-		}
+		wantRemaining(t, p.leased, "other", 100)
 	})
 }
 
@@ -383,8 +369,7 @@ func TestLeaseSubjectsAreBounded(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second, Subjects: 2}, func(p *process) {
 		for i := range 5 {
 			for range 3 {
-				d, err := p.leased.Allow(background, fmt.Sprint(i))
-				granted(t, d, err)
+				wantGrant(t, p.leased, fmt.Sprint(i), 1)
 			}
 		}
 		if s := p.leased.Stats(); s.Subjects != 2 || s.MaxIdle != 20 || p.asked.Load() != 2*2+3*3 {
@@ -393,8 +378,7 @@ func TestLeaseSubjectsAreBounded(t *testing.T) {
 		time.Sleep(1300 * time.Millisecond)
 		synctest.Wait()
 		for range 3 {
-			d, err := p.leased.Allow(background, "4")
-			granted(t, d, err)
+			wantGrant(t, p.leased, "4", 1)
 		}
 		if s := p.leased.Stats(); s.Subjects != 1 || p.asked.Load() != 15 {
 			t.Errorf("%+v, %d calls", s, p.asked.Load())
@@ -422,8 +406,7 @@ func TestLeaseWithoutRedis(t *testing.T) {
 			t.Errorf("%v, want what is wrong with Redis", err)
 		}
 
-		other, err := p.ring.Leased(loader.LeaseOptions{Block: 50})
-		must(t, err)
+		other := lease(t, p.ring, loader.LeaseOptions{Block: 50})
 		if _, err := other.Allow(background, "s"); !errors.Is(err, down) {
 			t.Errorf("%v, want what is wrong with Redis", err)
 		}
@@ -436,8 +419,7 @@ func TestLeaseCloseSaysWhatFailed(t *testing.T) {
 		down := errors.New("down")
 		for _, subject := range []string{"a", "b"} {
 			for range 2 {
-				d, err := p.leased.Allow(background, subject)
-				granted(t, d, err)
+				wantGrant(t, p.leased, subject, 1)
 			}
 		}
 		p.rdb.AddHook(breaker{command: "evalsha", answer: func() error { return down }})
@@ -466,8 +448,7 @@ func TestLeaseCloseIsBounded(t *testing.T) {
 		p.rdb.AddHook(hook{before: func(redis.Cmder) { time.Sleep(time.Minute) }})
 		go func() { _, _ = p.leased.Allow(background, "s") }()
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
+		ctx := within(p.t, time.Second)
 		started := time.Now()
 		if err := p.leased.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(started) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(started))
@@ -480,20 +461,15 @@ func TestLeaseCloseIsBounded(t *testing.T) {
 // another age, or none, have another.
 func TestLeaseAgeIsInTheKey(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 10}, func(p *process) {
-		d, err := p.ring.AllowN(background, "s", 100)
-		granted(t, d, err)
-		d, err = p.leased.Allow(background, "s")
-		denied(t, d, err)
+		wantGrant(t, p.ring, "s", 100)
+		wantDenial(t, p.leased, "s", 1)
 		time.Sleep(12*time.Second + 765432*time.Microsecond)
-		d, err = p.ring.Allow(background, "s")
-		denied(t, d, err)
+		wantDenial(t, p.ring, "s", 1)
 		time.Sleep(time.Microsecond)
-		d, err = p.ring.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, p.ring, "s", 1)
 		limit := []loader.Limit{{Permits: 100, Window: 10 * time.Second}}
 		for _, age := range []loader.LimiterOption{loader.LeaseAge(time.Second), loader.MaxWait(0)} {
-			d, err = p.limits.SliceRing("x", limit, loader.Slice(time.Second), age).AllowN(background, "s", 100)
-			granted(t, d, err)
+			wantGrant(t, p.limits.SliceRing("x", limit, loader.Slice(time.Second), age), "s", 100)
 		}
 		if !cmp.Equal(p.m.Keys(), []string{"sluice:x:{s}:sr1:1000000", "sluice:x:{s}:sr1:1000000:1000000", leasedKey}) {
 			t.Errorf("keys are %q", p.m.Keys())
@@ -518,8 +494,7 @@ func TestLeaseDefaults(t *testing.T) {
 	} {
 		_, rdb := fake(t)
 		ring := loader.New(rdb).SliceRing("x", test.limits, loader.LeaseAge(time.Hour), loader.Slice(time.Minute))
-		leased, err := ring.Leased(loader.LeaseOptions{})
-		must(t, err)
+		leased := lease(t, ring, loader.LeaseOptions{})
 		if most := leased.Stats().MaxIdle; most != test.block*10_000 {
 			t.Errorf("%v: up to %d held for 10000 subjects, want blocks of %d", test.limits, most, test.block)
 		}
@@ -533,7 +508,7 @@ func TestLeaseDefaults(t *testing.T) {
 }
 
 func TestLeaseRefused(t *testing.T) {
-	limits := loader.New(nobody(t))
+	limits := loader.New(neverAsked(t))
 	minute := []loader.Limit{loader.PerMinute(60)}
 	tests := []struct {
 		name  string
@@ -553,17 +528,12 @@ func TestLeaseRefused(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := test.ring.Leased(test.lease); err == nil || err.Error() != test.want {
-				t.Errorf("%v, want %s", err, test.want)
-			}
+			wantError(t, errOf(test.ring.Leased(test.lease)), test.want)
 		})
 	}
-	leased, err := limits.SliceRing("x", minute, loader.LeaseAge(time.Second)).Leased(loader.LeaseOptions{Block: 1})
-	must(t, err)
+	leased := lease(t, limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1})
 	for want, n := range map[string]int64{"loader: x: n 0: want 1 or more": 0, "loader: x: AllowN(n=61) exceeds limit 60": 61} {
-		if _, err := leased.AllowN(background, "s", n); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
+		wantError(t, errOf(leased.AllowN(background, "s", n)), want)
 	}
 	if _, err := leased.Allow(background, ""); err == nil {
 		t.Error("an empty subject is granted")

@@ -21,8 +21,8 @@ var (
 	_ loader.Limiter  = loader.SliceRing{}
 )
 
-// TestTimeLine follows each limiter of 3 permits in 30 s through a minute.
-func TestTimeLine(t *testing.T) {
+// TestTimeline follows each limiter of 3 permits in 30 s through a minute.
+func TestTimeline(t *testing.T) {
 	type step struct {
 		at        time.Duration
 		do        string // "look", or permits
@@ -111,11 +111,9 @@ func TestSubjectsDoNotMeet(t *testing.T) {
 		for _, subject := range []string{"a", "b", "{a}", "%7Ba%7D", "a}:x", " "} {
 			for _, prefix := range []string{"sluice", "other"} {
 				limits := loader.New(rdb, loader.Prefix(prefix))
-				d, err := makers[i].make(limits, loader.PerMinute(1)).Allow(background, subject)
-				granted(t, d, err)
+				wantGrant(t, makers[i].make(limits, loader.PerMinute(1)), subject, 1)
 			}
-			d, err := makers[i].make(limits, loader.PerMinute(1)).Allow(background, subject)
-			denied(t, d, err)
+			wantDenial(t, makers[i].make(limits, loader.PerMinute(1)), subject, 1)
 		}
 	})
 }
@@ -135,23 +133,19 @@ func TestWith(t *testing.T) {
 	}
 	for name, limiter := range map[string]loader.Limiter{"ListLog": list, "ZSetLog": zset, "GCRA": gcra, "SliceRing": ring} {
 		t.Run(name, func(t *testing.T) {
-			d, err := limiter.AllowN(background, "ada", 3)
-			granted(t, d, err)
-			d, err = with[name](2).Allow(background, "ada")
-			denied(t, d, err)
-			d, err = limiter.AllowN(background, "ada", 2)
-			denied(t, d, err)
+			wantGrant(t, limiter, "ada", 3)
+			wantDenial(t, with[name](2), "ada", 1)
+			wantDenial(t, limiter, "ada", 2)
 			if name != "GCRA" { // whose permits come back at the rate of the plan that took them
-				d, err = with[name](6).AllowN(background, "ada", 3)
-				granted(t, d, err)
+				wantGrant(t, with[name](6), "ada", 3)
 			}
 		})
 	}
 }
 
-// TestZeroLimitOfARing is of a plan without the thing, whose limit needs no window either.
+// TestZeroLimitOfARing tests a plan with a limit of 0, which needs no window.
 func TestZeroLimitOfARing(t *testing.T) {
-	ring := loader.New(nobody(t)).SliceRing("x", []loader.Limit{loader.PerMinute(3)})
+	ring := loader.New(neverAsked(t)).SliceRing("x", []loader.Limit{loader.PerMinute(3)})
 	d, err := ring.With(loader.PerMinute(3), loader.Limit{}).Allow(background, "s")
 	if err != nil || d.Granted || d.Wait != loader.Never {
 		t.Errorf("%+v, %v", d, err)
@@ -160,7 +154,7 @@ func TestZeroLimitOfARing(t *testing.T) {
 
 func TestZeroLimitDenies(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
-		limiter := makers[i].make(loader.New(nobody(t)), loader.PerHour(0))
+		limiter := makers[i].make(loader.New(neverAsked(t)), loader.PerHour(0))
 		for _, what := range []string{"1", "7", "look"} {
 			d, err := ask(limiter, what)
 			if diff := cmp.Diff(loader.Decision{Wait: loader.Never, Limit: loader.PerHour(0)}, d); err != nil || diff != "" {
@@ -182,72 +176,16 @@ func TestZeroLimitDenies(t *testing.T) {
 	})
 }
 
-// TestRefusedWithoutAsking is of calls whose error needs no server: there is none.
-func TestRefusedWithoutAsking(t *testing.T) {
-	limits := loader.New(nobody(t))
-	limit := loader.PerMinute(3)
-	tests := []struct {
-		name    string
-		limiter loader.Limiter
-		subject string
-		n       int64
-		want    string
-	}{
-		{"more than the limit", limits.ListLog("x", limit), "s", 4, "loader: x: AllowN(n=4) exceeds limit 3"},
-		{"more than the burst", limits.GCRA("x", loader.Limit{Permits: 9, Window: time.Minute, Burst: 2}), "s", 3, "loader: x: AllowN(n=3) exceeds limit 2"},
-		{"more than the least window", limits.SliceRing("x", []loader.Limit{limit, loader.PerHour(2)}), "s", 3, "loader: x: AllowN(n=3) exceeds limit 2"},
-		{"no permits", limits.ListLog("x", limit), "s", 0, "loader: x: n 0: want 1 or more"},
-		{"negative permits", limits.ZSetLog("x", limit), "s", -1, "loader: x: n -1: want 1 or more"},
-		{"no subject", limits.GCRA("x", limit), "", 1, `loader: x: subject "": want at least one character`},
-		{"name", limits.GCRA("x:y", limit), "s", 1, `loader: limiter "x:y": want letters, digits, dot, underscore, dash and slash, at least one`},
-		{"prefix", loader.New(nobody(t), loader.Prefix("{p}")).GCRA("x", limit), "s", 1, `loader: x: prefix "{p}": want letters, digits, dot, underscore and dash, at least one`},
-		{"negative limit", limits.TokenBucket("x", loader.PerMinute(-1)), "s", 1, "loader: x: permits -1: want 0 or more"},
-		{"negative burst", limits.GCRA("x", loader.Limit{Permits: 1, Window: time.Minute, Burst: -1}), "s", 1, "loader: x: burst -1: want 0 or more"},
-		{"negative limit of a plan", limits.ZSetLog("x", limit).With(loader.PerMinute(-1)), "s", 1, "loader: x: permits -1: want 0 or more"},
-		{"no windows", limits.SliceRing("x", nil), "s", 1, "loader: x: 0 limits: want 1 to 8"},
-		{"nine windows", limits.SliceRing("x", make([]loader.Limit, 9), loader.Slice(time.Second)), "s", 1, "loader: x: 9 limits: want 1 to 8"},
-		{"a window shorter than a slice", limits.SliceRing("x", []loader.Limit{limit}, loader.Slice(time.Hour)), "s", 1, "loader: x: window 1m0s: want a slice, 1h0m0s, or more"},
-		{"an option of another limiter", limits.GCRA("x", limit, loader.PerClient()), "s", 1, "loader: x: PerClient is an option of TokenBucket, not of GCRA"},
-		{"a negative MaxWait", limits.GCRA("x", limit, loader.MaxWait(-1)), "s", 1, "loader: x: MaxWait -1ns: want whole microseconds, 0 or more"},
-		{"the zero limiter", loader.ListLog{}, "s", 1, "loader: bad limiter: want one that a method of Loader made"},
-		{"the zero ring", loader.SliceRing{}.With(limit), "s", 1, "loader: bad limiter: want one that a method of Loader made"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := test.limiter.AllowN(background, test.subject, test.n)
-			if err == nil || err.Error() != test.want {
-				t.Errorf("AllowN: %v, want %s", err, test.want)
-			}
-			exceeds := strings.Contains(test.want, "exceeds")
-			if errors.Is(err, loader.ErrExceedsLimit) != exceeds {
-				t.Errorf("%v: ErrExceedsLimit is %v", err, !exceeds)
-			}
-			want := strings.Replace(test.want, "AllowN", "Wait", 1)
-			if err := test.limiter.WaitN(background, test.subject, test.n); err == nil || err.Error() != want {
-				t.Errorf("WaitN: %v, want %s", err, want)
-			}
-			if reserver, ok := test.limiter.(loader.Reserver); ok {
-				if r, err := reserver.ReserveN(background, test.subject, test.n); err == nil || r != nil {
-					t.Errorf("ReserveN: %v, %v", r, err)
-				}
-			}
-		})
-	}
-}
-
 func TestTokenBucketConfig(t *testing.T) {
 	m, rdb := fake(t)
 	bucket := loader.New(rdb).TokenBucket("pay", loader.PerMinute(2))
 
-	d, err := bucket.AllowN(background, "acme", 2)
-	granted(t, d, err)
+	wantGrant(t, bucket, "acme", 2)
 	must(t, bucket.SetLimit(background, "acme", loader.PerMinute(5)))
-	d, err = bucket.AllowN(background, "acme", 3)
-	granted(t, d, err)
-	d, err = bucket.With(loader.PerMinute(100)).Allow(background, "acme")
-	denied(t, d, err)
+	wantGrant(t, bucket, "acme", 3)
+	wantDenial(t, bucket.With(loader.PerMinute(100)), "acme", 1)
 
-	_, err = bucket.AllowN(background, "acme", 6)
+	_, err := bucket.AllowN(background, "acme", 6)
 	if !errors.Is(err, loader.ErrExceedsLimit) {
 		t.Errorf("6 of 5: %v", err)
 	}
@@ -257,8 +195,7 @@ func TestTokenBucketConfig(t *testing.T) {
 	if got := m.HGet("sluice:pay:{acme}:tb1", "rate"); got != "5" {
 		t.Errorf("rate after Reset is %q", got)
 	}
-	d, err = bucket.AllowN(background, "acme", 5)
-	granted(t, d, err)
+	wantGrant(t, bucket, "acme", 5)
 
 	as[*loader.ArgumentError](t, bucket.SetLimit(background, "acme", loader.PerMinute(0)))
 	as[*loader.ArgumentError](t, bucket.SetLimit(background, "", loader.PerMinute(1)))
@@ -271,76 +208,31 @@ func TestTokenBucketPerClient(t *testing.T) {
 	b := loader.New(rdb).TokenBucket("pay", limit, loader.PerClient(), loader.ClientID("{b}"))
 	nameless := loader.New(rdb).TokenBucket("pay", limit, loader.PerClient())
 	for _, bucket := range []loader.TokenBucket{a, b, nameless} {
-		d, err := bucket.Allow(background, "acme")
-		granted(t, d, err)
-		d, err = bucket.Allow(background, "acme")
-		denied(t, d, err)
+		wantGrant(t, bucket, "acme", 1)
+		wantDenial(t, bucket, "acme", 1)
 	}
 	if !m.Exists("sluice:pay:{acme}:tb1:by:a") || !m.Exists("sluice:pay:{acme}:tb1:by:%7Bb%7D") {
 		t.Errorf("keys are %q", m.Keys())
 	}
 	must(t, a.Reset(background, "acme"))
-	d, err := a.Allow(background, "acme")
-	granted(t, d, err)
-	d, err = b.Allow(background, "acme")
-	denied(t, d, err)
-}
-
-func TestSliceLength(t *testing.T) {
-	tests := []struct {
-		limits []loader.Limit
-		want   string
-	}{
-		{[]loader.Limit{loader.PerMinute(1)}, "1000000"},
-		{[]loader.Limit{loader.PerMinute(1), loader.PerHour(1)}, "1000000"},
-		{[]loader.Limit{loader.PerHour(1), loader.PerMinute(1)}, "1000000"},
-		{[]loader.Limit{loader.PerSecond(1)}, "16667"},
-		{[]loader.Limit{{Permits: 1, Window: 2 * time.Millisecond}}, "1000"},
-		{[]loader.Limit{{Permits: 1, Window: time.Minute + time.Microsecond}}, "1000001"},
-		{[]loader.Limit{{Permits: 1, Window: 10 * time.Second}, {Permits: 1, Window: 10000 * time.Second}}, "1000101"},
-		{[]loader.Limit{loader.PerMinute(1), loader.PerDay(1)}, "8640865"}, // 10000 slices are more than a day
-	}
-	for _, test := range tests {
-		m, rdb := fake(t)
-		ring := loader.New(rdb).SliceRing("x", test.limits)
-		d, err := ring.Allow(background, "s")
-		granted(t, d, err)
-		if got := m.Keys()[0]; got != "sluice:x:{s}:sr1:"+test.want {
-			t.Errorf("%v: key %s, want slices of %s us", test.limits, got, test.want)
-		}
-	}
-}
-
-// TestSliceRingCoversItsWindow asks at the end of a slice: a full window later the limit still holds.
-func TestSliceRingCoversItsWindow(t *testing.T) {
-	m, rdb := fake(t)
-	ring := loader.New(rdb).SliceRing("x", []loader.Limit{loader.PerMinute(5)})
-	m.SetTime(second0.Add(time.Second - time.Microsecond))
-	d, err := ring.AllowN(background, "s", 5)
-	granted(t, d, err)
-	m.SetTime(second0.Add(time.Minute))
-	d, err = ring.Allow(background, "s")
-	denied(t, d, err)
-	m.SetTime(second0.Add(time.Minute + time.Second))
-	d, err = ring.Allow(background, "s")
-	granted(t, d, err)
+	wantGrant(t, a, "acme", 1)
+	wantDenial(t, b, "acme", 1)
 }
 
 func TestWithIDChargesOnce(t *testing.T) {
 	m, rdb := fake(t)
 	log := loader.New(rdb).ZSetLog("x", loader.PerMinute(3))
 	for range 3 {
-		d, err := log.WithID("order-17").AllowN(background, "s", 2)
-		granted(t, d, err)
+		d := wantGrant(t, log.WithID("order-17"), "s", 2)
 		if d.Remaining != 1 {
 			t.Fatalf("remaining %d, want 1", d.Remaining)
 		}
 	}
-	e := as[*loader.ArgumentError](t, second(log.WithID("order-17").Allow(background, "s")))
+	e := as[*loader.ArgumentError](t, errOf(log.WithID("order-17").Allow(background, "s")))
 	if e.Argument != "id" {
 		t.Errorf("other permits: %v", e)
 	}
-	as[*loader.ArgumentError](t, second(log.WithID("a|b").Allow(background, "s")))
+	as[*loader.ArgumentError](t, errOf(log.WithID("a|b").Allow(background, "s")))
 
 	must(t, log.WithID("order-17").Cancel(background, "s", 2))
 	if m.Exists("sluice:x:{s}:zl1") {
@@ -359,8 +251,6 @@ func TestWithIDChargesOnce(t *testing.T) {
 		}
 	}
 }
-
-func second[T any](_ T, err error) error { return err }
 
 func TestReserve(t *testing.T) {
 	for _, m := range makers {
@@ -394,8 +284,7 @@ func TestReserve(t *testing.T) {
 func TestReserveNoFurtherThanMaxWait(t *testing.T) {
 	_, rdb := fake(t)
 	log := loader.New(rdb).ListLog("x", loader.PerMinute(1), loader.MaxWait(59*time.Second))
-	d, err := log.Allow(background, "s")
-	granted(t, d, err)
+	wantGrant(t, log, "s", 1)
 	r, err := log.Reserve(background, "s")
 	if err != nil || r.OK() {
 		t.Fatalf("%+v, %v", r, err)
@@ -411,9 +300,8 @@ func testReservationCancel(t *testing.T, rdb *redis.Client) {
 	now, err := zset.ReserveN(background, "s", 3)
 	must(t, err)
 	must(t, now.Wait(background))
-	must(t, now.Cancel(background)) // its moment has come: the permits may have been used
-	d, err := zset.Allow(background, "s")
-	denied(t, d, err)
+	must(t, now.Cancel(background)) // its time has come: the permits may have been used
+	wantDenial(t, zset, "s", 1)
 
 	ahead := zset.With(loader.Limit{Permits: 4, Window: 30 * time.Second})
 	_, err = ahead.Reserve(background, "s")
@@ -442,10 +330,10 @@ func TestEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	cancel()
 	eachLimiter(t, func(t *testing.T, i int) {
-		limiter := makers[i].make(loader.New(nobody(t)), loader.PerMinute(3))
+		limiter := makers[i].make(loader.New(neverAsked(t)), loader.PerMinute(3))
 		for name, err := range map[string]error{
-			"Allow": second(limiter.Allow(ctx, "s")), "Wait": limiter.Wait(ctx, "s"),
-			"Peek": second(limiter.Peek(ctx, "s")), "Reset": limiter.Reset(ctx, "s"),
+			"Allow": errOf(limiter.Allow(ctx, "s")), "Wait": limiter.Wait(ctx, "s"),
+			"Peek": errOf(limiter.Peek(ctx, "s")), "Reset": limiter.Reset(ctx, "s"),
 		} {
 			if !errors.Is(err, context.Canceled) || errors.Is(err, loader.ErrOutcomeUnknown) {
 				t.Errorf("%s: %v", name, err)

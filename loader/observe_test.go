@@ -63,8 +63,6 @@ func (w *watcher) saw(t *testing.T, want ...loader.Event) {
 	w.begun, w.events = 0, nil
 }
 
-func errOf[T any](_ T, err error) error { return err }
-
 // TestObserverOfEveryMethod wants one event of each call, with what its caller was told.
 func TestObserverOfEveryMethod(t *testing.T) {
 	w := &watcher{t: t}
@@ -79,12 +77,9 @@ func TestObserverOfEveryMethod(t *testing.T) {
 				Permits: permits, Decision: d, Attempts: 1,
 			}
 		}
-		allowed, err := limiter.Allow(background, "ada")
-		granted(t, allowed, err)
-		most, err := limiter.AllowN(background, "ada", 2)
-		granted(t, most, err)
-		refused, err := limiter.Allow(background, "ada")
-		denied(t, refused, err)
+		allowed := wantGrant(t, limiter, "ada", 1)
+		most := wantGrant(t, limiter, "ada", 2)
+		refused := wantDenial(t, limiter, "ada", 1)
 		looked, err := limiter.Peek(background, "ada")
 		must(t, err)
 		w.saw(t, event("Allow", 1, allowed), event("AllowN", 2, most), event("Allow", 1, refused), event("Peek", 0, looked))
@@ -136,7 +131,7 @@ func TestObserverOfErrors(t *testing.T) {
 
 	none := event("AllowN", 0)
 	none.Permits = 0
-	as[*loader.ArgumentError](t, second(log.AllowN(background, "ada", 0)))
+	as[*loader.ArgumentError](t, errOf(log.AllowN(background, "ada", 0)))
 	w.saw(t, none)
 	none.Method = "Wait"
 	as[*loader.ArgumentError](t, log.WaitN(background, "ada", 0))
@@ -158,7 +153,7 @@ func TestObserverOfErrors(t *testing.T) {
 	w.saw(t, never, event("Allow", 1), event("Allow", 0))
 }
 
-// TestObserverOfScripts is about scripts that are called without a limiter.
+// TestObserverOfScripts tests scripts that are called without a limiter.
 func TestObserverOfScripts(t *testing.T) {
 	w := &watcher{t: t}
 	_, rdb := fake(t)
@@ -184,7 +179,7 @@ func TestObserverOfScripts(t *testing.T) {
 	w.saw(t) // it decides nothing
 }
 
-// TestObserverOfLocalAnswers is about decisions that reach no server.
+// TestObserverOfLocalAnswers tests decisions that reach no server.
 func TestObserverOfLocalAnswers(t *testing.T) {
 	w := &watcher{t: t}
 	_, rdb := fake(t)
@@ -192,13 +187,12 @@ func TestObserverOfLocalAnswers(t *testing.T) {
 	must(t, limits.Preload(background))
 	log := limits.ListLog("x", loader.PerMinute(1), loader.RememberDenials(10))
 	for range 3 {
-		must(t, second(log.Allow(background, "s")))
+		must(t, errOf(log.Allow(background, "s")))
 	}
 	ring := limits.SliceRing("leased", []loader.Limit{loader.PerMinute(100)}, loader.LeaseAge(30*time.Second))
-	leased, err := ring.Leased(loader.LeaseOptions{Block: 10})
-	must(t, err)
+	leased := lease(t, ring, loader.LeaseOptions{Block: 10})
 	for range 4 {
-		must(t, second(leased.Allow(background, "s")))
+		must(t, errOf(leased.Allow(background, "s")))
 	}
 	must(t, leased.Wait(background, "s"))
 	must(t, leased.Close(background))
@@ -224,8 +218,8 @@ func TestObserverOfPolicy(t *testing.T) {
 	defer func() { _ = rdb.Close() }()
 	limits := loader.New(rdb, loader.Observe(w), loader.Breaker(1, time.Hour))
 	log := limits.ListLog("x", loader.PerSecond(1), loader.FailOpen(), loader.RememberDenials(9))
-	must(t, second(log.Allow(background, "s")))
-	must(t, second(log.Allow(background, "s")))
+	must(t, errOf(log.Allow(background, "s")))
+	must(t, errOf(log.Allow(background, "s")))
 	batch := limits.Batch()
 	batch.Allow(log, "s")
 	must(t, errOf(batch.Do(background)))
@@ -244,10 +238,10 @@ func TestObserverOfAttempts(t *testing.T) {
 		opts  []loader.Option
 	}{
 		{"Allow", func(l *loader.Loader) error {
-			return second(l.GCRA("x", loader.PerSecond(9)).Allow(background, "s"))
+			return errOf(l.GCRA("x", loader.PerSecond(9)).Allow(background, "s"))
 		}, nil},
 		{"shared", func(l *loader.Loader) error {
-			return second(l.GCRA("x", loader.PerSecond(9)).Allow(background, "s"))
+			return errOf(l.GCRA("x", loader.PerSecond(9)).Allow(background, "s"))
 		}, []loader.Option{loader.ShareRoundTrips()}},
 		{"Batch", func(l *loader.Loader) error {
 			batch := l.Batch()
@@ -282,10 +276,9 @@ func TestObserverOfWait(t *testing.T) {
 		must(t, log.Wait(background, "s"))
 		must(t, log.Wait(background, "s"))
 		ring := limits.SliceRing("asks", []loader.Limit{loader.PerSecond(1)}, loader.Slice(time.Second))
-		must(t, second(ring.Allow(background, "s")))
+		must(t, errOf(ring.Allow(background, "s")))
 		must(t, ring.Wait(background, "s"))
-		soon, cancel := context.WithTimeout(background, time.Millisecond)
-		defer cancel()
+		soon := within(t, time.Millisecond)
 		must(t, log.Wait(soon, "t"))
 		as[*loader.WaitError](t, log.Wait(soon, "t"))
 	}, loader.Observe(w))

@@ -46,7 +46,7 @@ func (p *panicky) see(cmds ...redis.Cmder) {
 var askings = map[string]func(l *loader.Loader) func(ctx context.Context, subject string) error{
 	"single": func(l *loader.Loader) func(context.Context, string) error {
 		log := l.ListLog("x", loader.PerHour(1000))
-		return func(ctx context.Context, subject string) error { return second(log.Allow(ctx, subject)) }
+		return func(ctx context.Context, subject string) error { return errOf(log.Allow(ctx, subject)) }
 	},
 	"wait": func(l *loader.Loader) func(context.Context, string) error {
 		log := l.ZSetLog("x", loader.PerHour(1000))
@@ -58,7 +58,7 @@ var askings = map[string]func(l *loader.Loader) func(ctx context.Context, subjec
 			batch := l.Batch()
 			batch.Allow(log, subject)
 			batch.Allow(log, subject+" too")
-			return second(batch.Do(ctx))
+			return errOf(batch.Do(ctx))
 		}
 	},
 	"leased": func(l *loader.Loader) func(context.Context, string) error {
@@ -67,7 +67,7 @@ var askings = map[string]func(l *loader.Loader) func(ctx context.Context, subjec
 		if err != nil {
 			panic(err)
 		}
-		return func(ctx context.Context, subject string) error { return second(leased.Allow(ctx, subject)) }
+		return func(ctx context.Context, subject string) error { return errOf(leased.Allow(ctx, subject)) }
 	},
 }
 
@@ -141,58 +141,52 @@ func TestHookPanicsInTheProbe(t *testing.T) {
 		return false
 	})
 	answer = func() error { return errors.New("ERR it answers") }
-	await(t, func() bool { return !errors.Is(second(limiter.Allow(background, "s")), loader.ErrBreakerOpen) })
+	await(t, func() bool { return !errors.Is(errOf(limiter.Allow(background, "s")), loader.ErrBreakerOpen) })
 }
 
 // TestHookExits has a hook end its goroutine, as a test that fails does: the caller's goroutine ends, and no one hangs.
 func TestHookExits(t *testing.T) {
-	for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
-		t.Run(how, func(t *testing.T) {
-			rdb := real(t)
-			limits := loader.New(rdb, opts...)
-			must(t, limits.Preload(background))
-			var exit atomic.Bool
-			rdb.AddHook(hook{before: func(redis.Cmder) {
-				if exit.CompareAndSwap(true, false) {
-					runtime.Goexit()
-				}
-			}})
-			limiter := limits.ListLog("x", loader.PerHour(5))
-			exit.Store(true)
-			wantEnd(t, "the caller", func() {
-				_, err := limiter.Allow(background, "s")
-				t.Errorf("it returned: %v", err)
-			})
-			d, err := limiter.Allow(background, "s")
-			granted(t, d, err)
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		rdb := real(t)
+		limits := loader.New(rdb, opts...)
+		must(t, limits.Preload(background))
+		var exit atomic.Bool
+		rdb.AddHook(hook{before: func(redis.Cmder) {
+			if exit.CompareAndSwap(true, false) {
+				runtime.Goexit()
+			}
+		}})
+		limiter := limits.ListLog("x", loader.PerHour(5))
+		exit.Store(true)
+		wantEnd(t, "the caller", func() {
+			_, err := limiter.Allow(background, "s")
+			t.Errorf("it returned: %v", err)
 		})
-	}
+		wantGrant(t, limiter, "s", 1)
+	})
 }
 
-// TestObserverPanics has an observer panic at the end of a decision: everybody else goes on.
+// TestObserverPanics has an observer panic at the end of a decision: all other calls go on.
 func TestObserverPanics(t *testing.T) {
-	for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
-		t.Run(how, func(t *testing.T) {
-			var left atomic.Int64
-			left.Store(1)
-			limits := loader.New(real(t), append(opts, loader.Observe(loader.ObserverFunc(func(context.Context, loader.Event) {
-				if left.Add(-1) >= 0 {
-					panic("an observer panics")
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		var left atomic.Int64
+		left.Store(1)
+		limits := loader.New(real(t), append(opts, loader.Observe(loader.ObserverFunc(func(context.Context, loader.Event) {
+			if left.Add(-1) >= 0 {
+				panic("an observer panics")
+			}
+		})))...)
+		limiter := limits.ListLog("x", loader.PerHour(5))
+		func() {
+			defer func() {
+				if v := recover(); v != "an observer panics" {
+					t.Errorf("raised %v", v)
 				}
-			})))...)
-			limiter := limits.ListLog("x", loader.PerHour(5))
-			func() {
-				defer func() {
-					if v := recover(); v != "an observer panics" {
-						t.Errorf("raised %v", v)
-					}
-				}()
-				_, _ = limiter.Allow(background, "s")
 			}()
-			d, err := limiter.Allow(background, "s")
-			granted(t, d, err)
-		})
-	}
+			_, _ = limiter.Allow(background, "s")
+		}()
+		wantGrant(t, limiter, "s", 1)
+	})
 }
 
 // TestEventOfAPanic has a hook panic: the observer is told of the end of what it was told the begin of.
@@ -225,25 +219,22 @@ func TestEventOfAPanic(t *testing.T) {
 
 // TestAbandonedPanic has a hook panic when its caller has gone: it is logged, and the process goes on.
 func TestAbandonedPanic(t *testing.T) {
-	for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
-		t.Run(how, func(t *testing.T) {
-			rdb, log := real(t), &handler{}
-			limits := loader.New(rdb, append(opts, loader.Logger(log.logger()))...)
-			must(t, limits.Preload(background))
-			late := make(chan struct{})
-			rdb.AddHook(hook{before: func(redis.Cmder) {
-				<-late
-				panic("much too late")
-			}})
-			ctx, cancel := context.WithTimeout(background, soon)
-			defer cancel()
-			if err := second(limits.ListLog("x", loader.PerHour(5)).Allow(ctx, "s")); !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
-			close(late)
-			await(t, func() bool { return log.has("panic given up") && log.has("much too late") })
-		})
-	}
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		rdb, log := real(t), &handler{}
+		limits := loader.New(rdb, append(opts, loader.Logger(log.logger()))...)
+		must(t, limits.Preload(background))
+		late := make(chan struct{})
+		rdb.AddHook(hook{before: func(redis.Cmder) {
+			<-late
+			panic("much too late")
+		}})
+		ctx := within(t, soon)
+		if err := errOf(limits.ListLog("x", loader.PerHour(5)).Allow(ctx, "s")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		close(late)
+		await(t, func() bool { return log.has("panic given up") && log.has("much too late") })
+	})
 }
 
 // TestPanicInEveryGoroutine of a pipeline that many share, and in no other.
@@ -258,8 +249,7 @@ func TestPanicInEveryGoroutine(t *testing.T) {
 	for i := range cap(ended) {
 		go func() {
 			defer func() { ended <- recover() }()
-			d, err := limiter.Allow(background, fmt.Sprint(i%8))
-			granted(t, d, err)
+			wantGrant(t, limiter, fmt.Sprint(i%8), 1)
 		}()
 	}
 	raised := 0

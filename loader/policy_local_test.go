@@ -15,11 +15,11 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// down is a client that reaches nobody, and says so at once.
+// down is a client that fails to connect at once.
 func down() *redis.Client {
 	opt := options("nowhere:0")
 	opt.DialerRetries = 1
-	opt.Dialer = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody is there") }
+	opt.Dialer = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no server") }
 	return redis.NewClient(opt)
 }
 
@@ -32,8 +32,8 @@ func withoutRedis(t *testing.T, test func(t *testing.T, limits *loader.Loader)) 
 	})
 }
 
-// TestFailLocalTimeLine follows a half of 4 permits in 10 s, of which a GCRA may grant 8 at once.
-func TestFailLocalTimeLine(t *testing.T) {
+// TestFailLocalTimeline follows a half of 4 permits in 10 s, of which a GCRA may grant 8 at once.
+func TestFailLocalTimeline(t *testing.T) {
 	const s = time.Second
 	type step struct {
 		at        time.Duration
@@ -84,8 +84,7 @@ func TestFailLocalTimeLine(t *testing.T) {
 					t.Fatalf("%v, %d: %v\n%s", step.at, step.permits, err, diff)
 				}
 			}
-			d, err := limiter.Allow(background, "another")
-			granted(t, d, err)
+			wantGrant(t, limiter, "another", 1)
 			if d, err := limiter.AllowN(background, "s", 8); err == nil {
 				t.Errorf("more than the share ever holds: %+v", d)
 			}
@@ -97,20 +96,16 @@ func TestFailLocalTimeLine(t *testing.T) {
 func TestFailLocalAllWindows(t *testing.T) {
 	withoutRedis(t, func(t *testing.T, limits *loader.Loader) {
 		ring := limits.SliceRing("x", []loader.Limit{loader.PerSecond(10), loader.PerHour(12)}, loader.FailLocal(1))
-		d, err := ring.AllowN(background, "s", 10)
-		granted(t, d, err)
+		wantGrant(t, ring, "s", 10)
 		time.Sleep(time.Second)
-		d, err = ring.AllowN(background, "s", 4)
-		denied(t, d, err)
+		d := wantDenial(t, ring, "s", 4)
 		if d.Remaining != 2 || d.Wait < 9*time.Minute {
 			t.Errorf("%+v, want 2 to remain of the hour", d)
 		}
-		d, err = ring.AllowN(background, "s", 2)
+		wantGrant(t, ring, "s", 2)
+		d, err := ring.With(loader.PerSecond(10)).Allow(background, "s") // the hour is not asked for, nor forgotten
 		granted(t, d, err)
-		d, err = ring.With(loader.PerSecond(10)).Allow(background, "s") // the hour is not asked for, nor forgotten
-		granted(t, d, err)
-		d, err = ring.Allow(background, "s")
-		denied(t, d, err)
+		wantDenial(t, ring, "s", 1)
 	})
 }
 
@@ -121,8 +116,7 @@ func TestFailLocalWaits(t *testing.T) {
 			wait := func() error { return limiter.Wait(background, "s") }
 			took(t, 0, wait)
 			took(t, 10*time.Second, wait)
-			ctx, cancel := context.WithTimeout(background, 9*time.Second)
-			defer cancel()
+			ctx := within(t, 9*time.Second)
 			took(t, 0, func() error {
 				as[*loader.WaitError](t, limiter.Wait(ctx, "s"))
 				return nil
@@ -145,8 +139,7 @@ func TestFailLocalWaits(t *testing.T) {
 func TestFailLocalPlansChange(t *testing.T) {
 	withoutRedis(t, func(t *testing.T, limits *loader.Loader) {
 		bucket := limits.GCRA("x", loader.PerHour(10), loader.FailLocal(1))
-		d, err := bucket.AllowN(background, "s", 6)
-		granted(t, d, err)
+		wantGrant(t, bucket, "s", 6)
 		for _, plan := range []struct{ permits, remaining int64 }{{20, 4}, {3, 3}, {10, 3}} {
 			d, err := bucket.With(loader.PerHour(plan.permits)).Peek(background, "s")
 			if err != nil || d.Remaining != plan.remaining {
@@ -157,7 +150,7 @@ func TestFailLocalPlansChange(t *testing.T) {
 }
 
 func TestFailLocalArguments(t *testing.T) {
-	limits := loader.New(nobody(t))
+	limits := loader.New(neverAsked(t))
 	for _, share := range []float64{0, -1, 1.01, math.NaN(), math.Inf(1)} {
 		_, err := limits.ListLog("x", loader.PerHour(1), loader.FailLocal(share)).Allow(background, "s")
 		if e := as[*loader.ArgumentError](t, err); e.Argument != "FailLocal" {
@@ -170,10 +163,8 @@ func TestFailLocalArguments(t *testing.T) {
 			t.Errorf("no window: %+v", d)
 		}
 		seldom := limits.ListLog("x", loader.Limit{Permits: 1, Window: 366 * 24 * time.Hour}, loader.FailLocal(1e-12))
-		d, err := seldom.Allow(background, "s")
-		granted(t, d, err)
-		d, err = seldom.Allow(background, "s")
-		denied(t, d, err)
+		wantGrant(t, seldom, "s", 1)
+		d := wantDenial(t, seldom, "s", 1)
 		if d.Wait < 100*365*24*time.Hour {
 			t.Errorf("%+v", d)
 		}

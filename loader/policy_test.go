@@ -119,21 +119,36 @@ func beginLoading(t *testing.T, tr *troubled) func() {
 	return func() { must(t, admin.ConfigSet(background, "key-load-delay", "0").Err()) }
 }
 
-// ways are the ways to ask.
-var ways = []struct {
-	name string
-	opts []loader.Option
-	ask  func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error)
-}{
-	{"alone", nil, alone},
-	{"batch", nil, func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error) {
+// way is one way to ask.
+type way struct {
+	name  string
+	opts  []loader.Option
+	ask   func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error)
+	piped bool // with others in a pipeline
+}
+
+var ways = []way{
+	{name: "alone", ask: alone},
+	{name: "batch", ask: func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error) {
 		batch := limits.Batch()
 		result := batch.Allow(limiter, subject)
 		_, err := batch.Do(background)
 		return result.Decision, err
 	}},
-	{"shared", []loader.Option{loader.ShareRoundTrips()}, alone},
+	{name: "shared", opts: []loader.Option{loader.ShareRoundTrips()}, ask: alone},
 }
+
+// allWays are the ways, and a batch that is sent as a pipeline.
+var allWays = append(ways[:len(ways):len(ways)], way{
+	name: "pipeline", piped: true,
+	ask: func(limits *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error) {
+		batch := limits.Batch()
+		result := batch.Allow(limiter, subject)
+		batch.Peek(limiter, subject+"/other")
+		_, err := batch.Do(background)
+		return result.Decision, err
+	},
+})
 
 func alone(_ *loader.Loader, limiter loader.Limiter, subject string) (loader.Decision, error) {
 	return limiter.Allow(background, subject)
@@ -174,8 +189,7 @@ func TestPolicies(t *testing.T) {
 				limits := loader.New(tr.rdb)
 				limiter := m.make(limits, loader.PerHour(4), loader.FailOpen())
 				await(t, func() bool {
-					ctx, cancel := context.WithTimeout(background, time.Second)
-					defer cancel()
+					ctx := within(t, time.Second)
 					d, err := limiter.Allow(ctx, "after "+m.name)
 					return err == nil && !d.Degraded
 				})
@@ -197,8 +211,7 @@ func TestPoliciesKeepDeadlines(t *testing.T) {
 	tr := newTroubled(t, false)
 	always(fault{silence: true})(t, tr)
 	limiter := loader.New(tr.rdb).ListLog("x", loader.PerHour(4), loader.FailOpen())
-	ctx, cancel := context.WithTimeout(background, soon)
-	defer cancel()
+	ctx := within(t, soon)
 	d, err := limiter.Allow(ctx, "s")
 	if err != nil || !d.Granted || !d.Degraded {
 		t.Errorf("%+v, %v; want it granted by the policy", d, err)
@@ -277,9 +290,7 @@ func TestUnknownOutcomeIsChargedOnce(t *testing.T) {
 		if err != nil || !d.Granted || !d.Degraded {
 			t.Errorf("%+v, %v; want it granted by the policy", d, err)
 		}
-		if d, err = limiter.Peek(background, "s"); err != nil || d.Remaining != 3 || d.Degraded {
-			t.Errorf("%+v, %v; want one charge", d, err)
-		}
+		wantRemaining(t, limiter, "s", 3)
 	})
 }
 
@@ -300,7 +311,50 @@ func TestFailOpenWaitsForNothing(t *testing.T) {
 	}
 	end()
 	must(t, r.Cancel(background)) // it gives back what it may have been charged
-	if d, err := limiter.Peek(background, "s"); err != nil || d.Remaining != 0 {
-		t.Errorf("%+v, %v; want what was granted before", d, err)
+	wantRemaining(t, limiter, "s", 0)
+}
+
+// TestPolicyLeasesNothing has a policy answer a Leased: each caller by itself, marked, and nothing is held or given
+// back.
+func TestPolicyLeasesNothing(t *testing.T) {
+	for name, policy := range map[string]loader.LimiterOption{"open": loader.FailOpen(), "local": loader.FailLocal(1)} {
+		tr := newTroubled(t, false)
+		ring := loader.New(tr.rdb).SliceRing("x", []loader.Limit{loader.PerHour(100)},
+			loader.Slice(time.Minute), loader.LeaseAge(time.Minute), policy)
+		leased := lease(t, ring, loader.LeaseOptions{Block: 10})
+		end := always(fault{dropRequest: true})(t, tr)
+		for range 20 {
+			d, err := leased.Allow(background, "s")
+			if err != nil || !d.Granted || !d.Degraded {
+				t.Fatalf("%s: %+v, %v; want it granted by the policy", name, d, err)
+			}
+		}
+		end()
+		must(t, leased.Close(background))
+		wantRemaining(t, ring, "s", 100)
 	}
+}
+
+// TestPolicyLeaseDeadline has a caller's deadline end before the call for more permits does: the policy answers, unless
+// the context had ended before the caller asked, or was cancelled.
+func TestPolicyLeaseDeadline(t *testing.T) {
+	tr := newTroubled(t, false)
+	ring := loader.New(tr.rdb, loader.Timeout(time.Minute)).SliceRing("x", []loader.Limit{loader.PerHour(100)},
+		loader.LeaseAge(time.Minute), loader.FailOpen())
+	leased := lease(t, ring, loader.LeaseOptions{})
+	end := always(fault{silence: true})(t, tr)
+	soon := within(t, soon)
+	if d, err := leased.Allow(soon, "s"); err != nil || !d.Degraded || !errors.Is(d.Cause, context.DeadlineExceeded) {
+		t.Errorf("%+v, %v; want it granted by the policy", d, err)
+	}
+	if d, err := leased.Allow(soon, "s"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the context had ended: %+v, %v", d, err)
+	}
+	cancelled, cancel := context.WithCancel(background)
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if d, err := leased.Allow(cancelled, "s"); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %+v, %v", d, err)
+	}
+	end()
+	must(t, leased.Close(background))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// nobody is a client whose server must not be asked.
-func nobody(t *testing.T) *redis.Client {
+// neverAsked is a client whose server must not be asked.
+func neverAsked(t *testing.T) *redis.Client {
 	opt := options("nowhere:0")
 	opt.Dialer = nil
 	rdb := clientOf(t, opt)

@@ -21,20 +21,17 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 	eachLimiter(t, func(t *testing.T, i int) {
-		d, err := makers[i].make(loader.New(nobody(t)), loader.Limit{}).Allow(background, "s")
-		denied(t, d, err)
+		d := wantDenial(t, makers[i].make(loader.New(neverAsked(t)), loader.Limit{}), "s", 1)
 		if d.RetryAfter() != 31622400 {
 			t.Errorf("a limit of 0: %d", d.RetryAfter())
 		}
 		_, rdb := fake(t)
 		limiter := makers[i].make(loader.New(rdb), loader.PerMinute(1))
-		d, err = limiter.Allow(background, "s")
-		granted(t, d, err)
+		d = wantGrant(t, limiter, "s", 1)
 		if d.RetryAfter() != 0 {
 			t.Errorf("granted: %d", d.RetryAfter())
 		}
-		d, err = limiter.Allow(background, "s")
-		denied(t, d, err)
+		d = wantDenial(t, limiter, "s", 1)
 		if s := d.RetryAfter(); s < 60 || s > 61 {
 			t.Errorf("denied: %d, want a minute", s)
 		}
@@ -47,6 +44,6 @@ func TestNeverInArithmetic(t *testing.T) {
 		t.Errorf("rounded up to %d s", up)
 	}
 	if now := time.Now(); !now.Add(loader.Never).After(now) || loader.Never+366*day < 0 {
-		t.Error("a moment after Never is in the past")
+		t.Error("a time after Never is in the past")
 	}
 }

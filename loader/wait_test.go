@@ -1,20 +1,24 @@
 package loader_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// inBubble runs a test in which nobody really sleeps: the clock of the bubble goes on when all of it
+// inBubble runs a test in which no goroutine really sleeps: the clock of the bubble goes on when all of it
 // does, and the server's clock follows it.
 func inBubble(t *testing.T, test func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader), opts ...loader.Option) {
 	m := miniredis.RunT(t)
@@ -91,8 +95,7 @@ func TestWaitLongerThanCanBeBooked(t *testing.T) {
 				took(t, 0, func() error { return limiter.Wait(background, "s") })
 				took(t, time.Hour, func() error { return limiter.Wait(background, "s") })
 
-				ctx, cancel := context.WithTimeout(background, 2*time.Hour)
-				defer cancel()
+				ctx := within(t, 2*time.Hour)
 				time.AfterFunc(59*time.Minute+30*time.Second, func() {
 					if d, err := limiter.Peek(ctx, "s"); err != nil || d.Wait != time.Hour+30*time.Second {
 						t.Errorf("30 s before: %+v, %v; want it to be booked", d, err)
@@ -118,12 +121,10 @@ func TestWaitFailsAtOnce(t *testing.T) {
 		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 			limiter := makers[i].make(limits, loader.PerHour(1))
 			bounded := makers[i].make(limits, loader.PerHour(1), loader.MaxWait(10*time.Minute))
-			d, err := limiter.Allow(background, "s")
-			granted(t, d, err)
+			wantGrant(t, limiter, "s", 1)
 			state := m.Dump()
 
-			ctx, cancel := context.WithTimeout(background, 30*time.Minute)
-			defer cancel()
+			ctx := within(t, 30*time.Minute)
 			deadline, _ := ctx.Deadline()
 			started := time.Now()
 			e := as[*loader.WaitError](t, limiter.Wait(ctx, "s"))
@@ -151,19 +152,18 @@ func TestWaitIsCancelled(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
 		inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 			limiter := makers[i].make(limits, loader.Limit{Permits: 1, Window: 10 * time.Second})
-			d, err := limiter.Allow(background, "s")
-			granted(t, d, err)
+			wantGrant(t, limiter, "s", 1)
 			for range 2 {
 				ctx, cancel := context.WithCancel(background)
 				started := time.Now()
 				time.AfterFunc(3*time.Second, cancel)
-				err = limiter.Wait(ctx, "s")
+				err := limiter.Wait(ctx, "s")
 				if !errors.Is(err, context.Canceled) || time.Since(started) != 3*time.Second {
 					t.Fatalf("after %v: %v", time.Since(started), err)
 				}
 				time.Sleep(time.Millisecond) // until it is given back
 			}
-			d, err = limiter.Peek(background, "s")
+			d, err := limiter.Peek(background, "s")
 			must(t, err)
 			booked := map[string]time.Duration{"ListLog": 20 * time.Second, "GCRA": 20 * time.Second, "TokenBucket": 20 * time.Second}
 			if behind := d.Wait > 10*time.Second; behind != (booked[makers[i].name] > 0) {
@@ -173,9 +173,9 @@ func TestWaitIsCancelled(t *testing.T) {
 	})
 }
 
-// TestWaitIsForsaken has the replies to a Wait lost: what a ZSetLog may have booked is given back, for nobody waits for
-// it, unless the caller has its id and may come again.
-func TestWaitIsForsaken(t *testing.T) {
+// TestWaitAbandoned has the replies to a Wait lost: what a ZSetLog may have booked is given back, unless the caller
+// passed the id and may ask again.
+func TestWaitAbandoned(t *testing.T) {
 	p, rdb, _ := lossy(t)
 	log := loader.New(rdb).ZSetLog("x", loader.PerHour(5))
 	lose := slices.Repeat([]fault{{dropReply: true}}, 4)
@@ -192,8 +192,7 @@ func TestWaitIsForsaken(t *testing.T) {
 	}
 	await(t, func() bool { return left("lost") == 5 })
 
-	ctx, cancel := context.WithTimeout(background, soon)
-	defer cancel()
+	ctx := within(t, soon)
 	p.next(fault{silence: true})
 	if err := log.Wait(ctx, "late"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
@@ -212,8 +211,7 @@ func TestWaitIsForsaken(t *testing.T) {
 func TestWaitWithIDGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
 		log := limits.ZSetLog("x", loader.Limit{Permits: 1, Window: 10 * time.Second})
-		d, err := log.Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, log, "s", 1)
 		r, err := log.WithID("order").Reserve(background, "s")
 		must(t, err)
 		time.Sleep(time.Second)
@@ -223,7 +221,7 @@ func TestWaitWithIDGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Millisecond) // it might be given back
-		if d, err = log.Peek(background, "s"); err != nil || d.Wait < 10*time.Second {
+		if d, err := log.Peek(background, "s"); err != nil || d.Wait < 10*time.Second {
 			t.Errorf("%+v, %v; want it booked", d, err)
 		}
 		took(t, 6*time.Second-time.Millisecond, func() error { return log.WithID("order").Wait(background, "s") })
@@ -258,13 +256,16 @@ func TestReservationWait(t *testing.T) {
 	})
 }
 
-// TestWaitIsNeverEarly compares the moments that a real server granted with its clock after Wait.
+// TestWaitIsNeverEarly compares the times that a real server granted with its clock after Wait.
 func TestWaitIsNeverEarly(t *testing.T) {
 	rdb := real(t)
 	log := loader.New(rdb).ListLog("x", loader.Limit{Permits: 1, Window: 20 * time.Millisecond})
 	for range 5 {
 		must(t, log.Wait(background, "s"))
 		last, err := rdb.LIndex(background, "sluice:x:{s}:ll1", -1).Result()
+		if errors.Is(err, redis.Nil) {
+			continue // it has expired, a window after the time of its newest permit
+		}
 		must(t, err)
 		now, err := rdb.Time(background).Result()
 		must(t, err)
@@ -272,4 +273,147 @@ func TestWaitIsNeverEarly(t *testing.T) {
 			t.Fatalf("it is %d, the permit is for %d", now.UnixMicro(), due)
 		}
 	}
+}
+
+// TestWaitErrorIsTheDeadline asks which bound was in the way: the context's deadline is context.DeadlineExceeded, the
+// limiter's MaxWait and a limit of 0 are not.
+func TestWaitErrorIsTheDeadline(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		limit    loader.Limit
+		deadline time.Duration // 0: none
+		maxWait  time.Duration
+		is       bool
+	}{
+		{"deadline", loader.PerMinute(1), 5 * time.Second, 0, true},
+		{"MaxWait", loader.PerMinute(1), 0, time.Second, false},
+		{"MaxWait before the deadline", loader.PerMinute(1), 10 * time.Second, time.Second, false},
+		{"deadline before MaxWait", loader.PerMinute(1), 5 * time.Second, 30 * time.Second, true},
+		{"a limit of 0", loader.Limit{}, 5 * time.Second, 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			eachLimiter(t, func(t *testing.T, i int) {
+				_, rdb := fake(t)
+				limiter := makers[i].make(loader.New(rdb), test.limit, loader.MaxWait(test.maxWait))
+				_, err := limiter.Allow(background, "s")
+				must(t, err)
+				ctx := background
+				if test.deadline > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, test.deadline)
+					defer cancel()
+				}
+				err = limiter.Wait(ctx, "s")
+				if e := as[*loader.WaitError](t, err); errors.Is(err, context.DeadlineExceeded) != test.is || e.Limiter != "test" {
+					t.Errorf("%v: it is the deadline: %v", err, !test.is)
+				}
+			})
+		})
+	}
+	_, rdb := fake(t)
+	log := loader.New(rdb).ListLog("x", loader.PerHour(1), loader.MaxWait(time.Second))
+	must(t, errOf(log.Allow(background, "s")))
+	r, err := log.Reserve(background, "s")
+	must(t, err)
+	if err := r.Wait(background); errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a reservation that is not OK: %v", err)
+	}
+}
+
+// slowConn is a connection on which decisions are on their way for a while.
+type slowConn struct {
+	net.Conn
+	delay *atomic.Int64
+}
+
+func (c slowConn) Write(b []byte) (int, error) {
+	if bytes.Contains(bytes.ToLower(b), []byte("evalsha")) {
+		time.Sleep(time.Duration(c.delay.Load()))
+	}
+	return c.Conn.Write(b)
+}
+
+// TestWaitCancelledInFlight has a Wait of a ZSetLog cancelled while its decision is on the way to the server: it is
+// given back when it has arrived, not before.
+func TestWaitCancelledInFlight(t *testing.T) {
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		server := redistest.Start(t)
+		var delay atomic.Int64
+		opt := options(server.Addr)
+		opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return slowConn{conn, &delay}, err
+		}
+		limits := loader.New(clientOf(t, opt), opts...)
+		must(t, limits.Preload(background))
+		log := limits.ZSetLog("x", loader.Limit{Permits: 1, Window: time.Hour})
+		delay.Store(int64(400 * time.Millisecond))
+		ctx := within(t, 50*time.Millisecond)
+		e := as[*loader.OutcomeUnknownError](t, log.Wait(ctx, "s"))
+		if e.ID == "" {
+			t.Error("the caller is not told the id")
+		}
+		direct := client(t, server.Addr)
+		charged := func() int64 { return direct.ZCard(background, "sluice:x:{s}:zl1").Val() }
+		await(t, func() bool {
+			return bytes.Contains([]byte(direct.Info(background, "commandstats").Val()), []byte("cmdstat_evalsha"))
+		})
+		await(t, func() bool { return charged() == 0 })
+		delay.Store(0)
+		wantGrant(t, log, "s", 1)
+	})
+}
+
+// TestWaitAsksAgain has a Wait meet what proves that nothing ran, for three seconds: it goes on asking, gently, and
+// without a deadline it does not.
+func TestWaitAsksAgain(t *testing.T) {
+	for _, text := range []string{"LOADING it loads", "READONLY a replica", "CLUSTERDOWN", "MASTERDOWN", "BUSY with a script"} {
+		for _, m := range makers {
+			t.Run(text+" "+m.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					started := time.Now()
+					rdb, asked := answering(func(context.Context) error {
+						if time.Since(started) < 3*time.Second {
+							return badArgument(text)
+						}
+						return errDead
+					})
+					limits := loader.New(rdb, loader.Breaker(3, 100*time.Millisecond))
+					limiter := m.make(limits, loader.PerHour(5))
+					if err := limiter.Wait(background, "s"); err == nil || time.Since(started) > time.Second {
+						t.Errorf("without a deadline, after %v: %v", time.Since(started), err)
+					}
+					asked.Store(0)
+					ctx := within(t, time.Minute)
+					err := limiter.Wait(ctx, "s")
+					if n := asked.Load(); !errors.Is(err, errDead) || time.Since(started) < 3*time.Second || n > 100 {
+						t.Errorf("after %v and %d calls: %v", time.Since(started), n, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestWaitUntilItsDeadline has Redis be down for good: the error comes when the time is up, and names the cause.
+func TestWaitUntilItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb, _ := answering(func(context.Context) error { return badArgument("LOADING it loads") })
+		limits := loader.New(rdb)
+		for name, limiter := range map[string]loader.Limiter{
+			"deadline": limits.ListLog("x", loader.PerHour(5)),
+			"MaxWait":  limits.ListLog("x", loader.PerHour(5), loader.MaxWait(10*time.Second)),
+		} {
+			ctx, cancel := background, func() {}
+			if name == "deadline" {
+				ctx, cancel = context.WithTimeout(background, 10*time.Second)
+			}
+			started := time.Now()
+			err := limiter.Wait(ctx, "s")
+			if took := time.Since(started); err == nil || took < 9*time.Second || took > 11*time.Second {
+				t.Errorf("%s: after %v: %v", name, took, err)
+			}
+			cancel()
+		}
+	})
 }

@@ -107,9 +107,7 @@ func TestServerACLFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users.acl")
 	writeFile(t, file, 0o600, got.stdout)
 	server := redistest.Start(t, "--aclfile", file)
-	if got := sluiceRun(nil, "load", "--redis", "redis://sluice-load:toothpaste@"+server.Addr); got.status != exitDone {
-		t.Errorf("load: status %d\n%s%s", got.status, got.stdout, got.stderr)
-	}
+	wantSaid(t, sluiceRun(nil, "load", "--redis", "redis://sluice-load:toothpaste@"+server.Addr), exitDone)
 }
 
 func TestServerACL(t *testing.T) {
@@ -119,9 +117,7 @@ func TestServerACL(t *testing.T) {
 	admin := client(t, master.Addr)
 	for _, addr := range []string{master.Addr, replica.Addr} {
 		got := sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--redis", "redis://"+addr)
-		if got.status != exitDone || !strings.Contains(got.stdout, "3 users on 1 node") {
-			t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
-		}
+		wantSaid(t, got, exitDone, "3 users on 1 node")
 		wantNarrow(t, "acl", got.stdout)
 	}
 	as := func(user string, server *redistest.Server) *redis.Client {
@@ -139,17 +135,12 @@ func TestServerACL(t *testing.T) {
 		if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "sluice load") {
 			t.Error(err)
 		}
-		got := sluiceRun(nil, "try", url("sluice-use", master), "gcra", "limit=3", "window=1m")
-		if got.status != exitFailed || !strings.Contains(got.stderr, "cure: run sluice load") {
-			t.Errorf("status %d\n%s", got.status, got.stderr)
-		}
+		wantSaid(t, sluiceRun(nil, "try", url("sluice-use", master), "gcra", "limit=3", "window=1m"), exitFailed,
+			"cure: run sluice load")
 	})
 	for _, server := range []*redistest.Server{master, replica} {
 		for _, command := range []string{"load", "verify"} {
-			got := sluiceRun(nil, command, url("sluice-load", server))
-			if got.status != exitDone || !strings.Contains(got.stdout, "master") {
-				t.Errorf("%s: status %d\n%s%s", command, got.status, got.stdout, got.stderr)
-			}
+			wantSaid(t, sluiceRun(nil, command, url("sluice-load", server)), exitDone, "master")
 		}
 	}
 	for _, script := range sluice.All() {
@@ -158,10 +149,7 @@ func TestServerACL(t *testing.T) {
 			if stored.Decides(script) && (script.Name != "slice_ring" || !strings.Contains(more, "max_wait")) {
 				words = append(words, strings.Fields(more)...)
 			}
-			got := sluiceRun(nil, append([]string{"try", url("sluice-use", master)}, words...)...)
-			if got.status != exitDone {
-				t.Errorf("%s: status %d\n%s", words, got.status, got.stderr)
-			}
+			wantSaid(t, sluiceRun(nil, append([]string{"try", url("sluice-use", master)}, words...)...), exitDone)
 		}
 	}
 
@@ -223,7 +211,8 @@ func TestServerACL(t *testing.T) {
 			refusesOtherKeys(t, as(user.name, master), user)
 		}
 		sum := admin.ScriptLoad(background, `return redis.call("GET", "other")`).Val()
-		wantRefused(t, "a key that a script has not declared", as("sluice-use", master).EvalSha(background, sum, nil).Err())
+		wantRefused(t, "a key that a script has not declared", as("sluice-use", master).EvalSha(background, sum,
+			nil).Err())
 	})
 }
 
@@ -234,7 +223,7 @@ func refusesAllElse(t *testing.T, admin, rdb *redis.Client, user aclUser) {
 	for _, command := range everyCommand(t, admin) {
 		switch command.name {
 		case "auth", "hello", "quit", "reset":
-			continue // for everybody, as anyone who is to authenticate needs them
+			continue // every connection may send these before it authenticates
 		}
 		args := []any{}
 		for _, word := range strings.Split(command.name, "|") {
@@ -253,9 +242,7 @@ func refusesAllElse(t *testing.T, admin, rdb *redis.Client, user aclUser) {
 	if sent < 300 {
 		t.Errorf("%d commands", sent)
 	}
-	if err := admin.Ping(background).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.Ping(background).Err())
 }
 
 // serverCommand is one that a server knows, a container's as container|subcommand.
@@ -284,7 +271,7 @@ func everyCommand(t *testing.T, admin *redis.Client) (all []serverCommand) {
 	return all
 }
 
-// refusesOtherKeys sends every command that the user may send, with a key of somebody else.
+// refusesOtherKeys sends every command that the user may send, with a key outside its prefix.
 func refusesOtherKeys(t *testing.T, rdb *redis.Client, user aclUser) {
 	t.Helper()
 	calls := [][]any{}
@@ -338,14 +325,10 @@ func TestServerReads(t *testing.T) {
 
 func TestServerACLCluster(t *testing.T) {
 	addrs := startCluster(t)
-	got := sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--cluster", addrs[0])
-	if got.status != exitDone || !strings.Contains(got.stdout, "3 users on 6 nodes") {
-		t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
-	}
-	got = sluiceRun(nil, "load", "--cluster", "sluice-load:toothpaste@"+addrs[0])
-	if got.status != exitDone {
-		t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
-	}
+	wantSaid(t, sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--cluster", addrs[0]),
+		exitDone, "3 users on 6 nodes")
+	got := sluiceRun(nil, "load", "--cluster", "sluice-load:toothpaste@"+addrs[0])
+	wantSaid(t, got, exitDone)
 	as := func(user string, looks bool) *redis.ClusterClient {
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: user, Password: "toothpaste",
 			ReadOnly: looks})
@@ -386,10 +369,7 @@ func TestServerACLCluster(t *testing.T) {
 func TestServerACLRing(t *testing.T) {
 	servers := map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr}
 	for _, addr := range servers {
-		got := sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--redis", "redis://"+addr)
-		if got.status != exitDone {
-			t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
-		}
+		wantSaid(t, sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--redis", "redis://"+addr), exitDone)
 	}
 	as := func(user string) *redis.Ring {
 		ring := redis.NewRing(&redis.RingOptions{

@@ -9,7 +9,7 @@ import (
 
 // A short demo, on the embedded server and on a real one. What was booked is the scripts' doing; how much
 // of the capacity was used, and how late the workers were, is up to the machine, so it may say that this
-// promise was broken and no other. The fixed window must break and polling be judged, unless nobody could ask: then it
+// promise was broken and no other. The fixed window must break and polling be judged, unless no worker could ask: then it
 // says so.
 func TestDemo(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,13 @@ func TestServerDemo(t *testing.T) {
 
 func checkDemo(t *testing.T, server string, flags ...string) {
 	t.Helper()
-	got := sluiceRun(nil, append([]string{"demo", "--duration=3s", "--workers=8"}, flags...)...)
+	var got outcome
+	for range 3 { // where the machine stands still for a second, a call is given up, and with it the demo
+		got = sluiceRun(nil, append([]string{"demo", "--duration=3s", "--workers=8"}, flags...)...)
+		if !strings.Contains(got.stderr, "context deadline exceeded") {
+			break
+		}
+	}
 	wants := []string{"Server: " + server + "\n", "   2s ", "list_log  ", "capacity: of 15 acts",
 		"Our windows are 1.02s"}
 	if !strings.Contains(got.stdout, "This machine stopped") {

@@ -33,9 +33,7 @@ func TestServerLoadAndVerify(t *testing.T) {
 	check(exitDone, "7 scripts on 1 node", "load")
 
 	rdb := client(t, server.Addr)
-	if err := rdb.ScriptFlush(context.Background()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rdb.ScriptFlush(context.Background()).Err())
 	check(exitFailed, "7 scripts are missing", "verify")
 }
 
@@ -43,69 +41,41 @@ func TestServerPasswordAndACL(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "secret")
 	url := "redis://" + server.Addr
 	got := sluiceRun(nil, "load", "--redis", url)
-	if got.status != exitFailed || !strings.Contains(got.stderr, "cure: give the password") {
-		t.Errorf("without a password: status %d\n%s", got.status, got.stderr)
-	}
+	wantSaid(t, got, exitFailed, "cure: give the password")
 	env := []string{"REDISCLI_AUTH=secret"}
-	if got := sluiceRun(env, "load", "--redis", url); got.status != exitDone {
-		t.Errorf("with it: status %d\n%s%s", got.status, got.stdout, got.stderr)
-	}
+	wantSaid(t, sluiceRun(env, "load", "--redis", url), exitDone)
 
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "secret", DisableIdentity: true})
 	defer admin.Close()
-	if err := admin.ACLSetUser(context.Background(), "ada", "on", ">pw", "+info", "+script|exists").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.ACLSetUser(context.Background(), "ada", "on", ">pw", "+info", "+script|exists").Err())
 	must(t, admin.ACLSetUser(background, "bob", "on", ">pw", "+script|exists").Err())
 	got = sluiceRun(nil, "verify", "--redis", "redis://bob:pw@"+server.Addr)
 	wantText(t, got, exitDone, "note: this user may not call INFO: it is not known whether the server has replicas")
-	if err := admin.ScriptFlush(context.Background()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.ScriptFlush(context.Background()).Err())
 	got = sluiceRun(nil, "load", "gcra", "--redis", "redis://ada:pw@"+server.Addr)
-	if got.status != exitFailed || !strings.Contains(got.stdout, "failed") ||
-		!strings.Contains(got.stdout, "ACL SETUSER") {
-		t.Errorf("a user who may not load: status %d\n%s%s", got.status, got.stdout, got.stderr)
-	}
+	wantSaid(t, got, exitFailed, "failed", "ACL SETUSER")
 }
 
 func TestServerCluster(t *testing.T) {
 	addrs := startCluster(t)
 	all := "--cluster=" + addrs[1]
-	got := sluiceRun(nil, "verify", all)
-	if got.status != exitFailed || !strings.Contains(got.stdout, "42 scripts are missing") {
-		t.Errorf("verify: status %d\n%s%s", got.status, got.stdout, got.stderr)
-	}
-	got = sluiceRun(nil, "load", all)
-	if got.status != exitDone || !strings.Contains(got.stdout, "7 scripts on 6 nodes") {
-		t.Errorf("load: status %d\n%s%s", got.status, got.stdout, got.stderr)
-	}
+	wantSaid(t, sluiceRun(nil, "verify", all), exitFailed, "42 scripts are missing")
+	got := sluiceRun(nil, "load", all)
+	wantSaid(t, got, exitDone, "7 scripts on 6 nodes")
 	if lines := strings.Count(got.stderr, " of 6 nodes: "); lines != 6 {
 		t.Errorf("progress of %d nodes:\n%s", lines, got.stderr)
 	}
 
 	// A restarted or flushed replica has none, and nothing brings them back.
-	if err := client(t, addrs[3]).ScriptFlush(context.Background()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client(t, addrs[3]).ScriptFlush(context.Background()).Err())
 	got = sluiceRun(nil, "verify", all)
 	missing := addrs[3] + "  replica  gcra_v1               " + sluice.GCRAV1SHA1[:12] + "  missing\n"
-	if got.status != exitFailed || !strings.Contains(got.stdout, missing) ||
-		!strings.Contains(got.stdout, "7 scripts are missing") {
-		t.Errorf("verify: status %d\n%s", got.status, got.stdout)
-	}
+	wantSaid(t, got, exitFailed, missing, "7 scripts are missing")
 
-	if got := sluiceRun(nil, "try", all, "gcra", "limit=3", "window=1m", "subject=ada"); got.status != exitDone {
-		t.Errorf("try: status %d\n%s", got.status, got.stderr)
-	}
-	got = sluiceRun(nil, "verify", "--redis", addrs[0])
-	if got.status != exitDone || !strings.Contains(got.stdout, "note: this server is a node of a cluster") {
-		t.Errorf("verify of one node: status %d\n%s", got.status, got.stdout)
-	}
+	wantSaid(t, sluiceRun(nil, "try", all, "gcra", "limit=3", "window=1m", "subject=ada"), exitDone)
+	wantSaid(t, sluiceRun(nil, "verify", "--redis", addrs[0]), exitDone, "note: this server is a node of a cluster")
 	got = sluiceRun(nil, "load", "--cluster", redistest.Start(t).Addr)
-	if got.status != exitFailed || !strings.Contains(got.stderr, "cure: the server is not a cluster") {
-		t.Errorf("load on no cluster: status %d\n%s", got.status, got.stderr)
-	}
+	wantSaid(t, got, exitFailed, "cure: the server is not a cluster")
 }
 
 func TestServerSentinel(t *testing.T) {
@@ -113,34 +83,18 @@ func TestServerSentinel(t *testing.T) {
 	master, replica, sentinel := trio.Master, trio.Replica, trio.Addrs[0]
 	watching := trio.Name + "@127.0.0.1:1," + sentinel
 
-	got := sluiceRun(nil, "load", "--sentinel", watching)
-	if got.status != exitDone || !strings.Contains(got.stdout, "7 scripts on 2 nodes") {
-		t.Errorf("load: status %d\n%s%s", got.status, got.stdout, got.stderr)
-	}
-	for _, want := range []string{master.Addr + "  master ", replica.Addr + "  replica"} {
-		if !strings.Contains(got.stdout, want) {
-			t.Errorf("%q is not in\n%s", want, got.stdout)
-		}
-	}
-	if got := sluiceRun(nil, "try", "--sentinel", watching, "gcra", "limit=3", "window=1m"); got.status != exitDone {
-		t.Errorf("try: status %d\n%s", got.status, got.stderr)
-	}
-	got = sluiceRun(nil, "verify", "--sentinel", "other@"+sentinel)
-	if got.status != exitFailed || !strings.Contains(got.stderr, "it watches no master with that name") {
-		t.Errorf("verify of an unknown master: status %d\n%s", got.status, got.stderr)
-	}
-	got = sluiceRun(nil, "inspect", "--sentinel", watching, "try", "demo")
+	wantSaid(t, sluiceRun(nil, "load", "--sentinel", watching), exitDone, "7 scripts on 2 nodes",
+		master.Addr+"  master ", replica.Addr+"  replica")
+	wantSaid(t, sluiceRun(nil, "try", "--sentinel", watching, "gcra", "limit=3", "window=1m"), exitDone)
+	wantSaid(t, sluiceRun(nil, "verify", "--sentinel", "other@"+sentinel), exitFailed,
+		"it watches no master with that name")
+	got := sluiceRun(nil, "inspect", "--sentinel", watching, "try", "demo")
 	wantText(t, got, exitDone, `:gcra1\n`, "node       "+master.Addr)
 	wantText(t, sluiceRun(nil, "inspect", "--sentinel", watching, "try", "nobody"), exitDone,
 		"^nothing is stored under .* on "+master.Addr+"\n$")
-	got = sluiceRun(nil, "verify", "--redis", sentinel)
-	if got.status != exitUsage || !strings.Contains(got.stderr, "want --sentinel") {
-		t.Errorf("verify of a sentinel: status %d\n%s", got.status, got.stderr)
-	}
+	wantSaid(t, sluiceRun(nil, "verify", "--redis", sentinel), exitUsage, "want --sentinel")
 	got = sluiceRun(nil, "verify", "--redis", master.Addr)
-	if got.status != exitDone || !strings.Contains(got.stdout, "note: this server has 1 replica(s)") {
-		t.Errorf("verify of the master alone: status %d\n%s%s", got.status, got.stdout, got.stderr)
-	}
+	wantSaid(t, got, exitDone, "note: this server has 1 replica(s)")
 }
 
 // startCluster starts three masters and, behind them in the list of addresses, a replica of each.

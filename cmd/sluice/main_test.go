@@ -7,7 +7,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
 )
 
 // outcome is what a run of the program left behind.
@@ -41,7 +44,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestExitStatus(t *testing.T) {
-	const nobody = "redis://127.0.0.1:1"
+	const noServer = "redis://127.0.0.1:1"
 	tests := []struct {
 		args string
 		want int
@@ -67,9 +70,9 @@ func TestExitStatus(t *testing.T) {
 		{"demo --duration 12", 2, "want a number with a unit"},
 		{"demo --margin 2s", 2, "want 0 to 1s"},
 		{"demo list_log", 2, "unexpected argument"},
-		{"demo --redis " + nobody, 1, "cure: start a server there"},
+		{"demo --redis " + noServer, 1, "cure: start a server there"},
 		{"demo --redis http://localhost", 2, "--redis: want redis://, rediss:// or unix:// before the address"},
-		{"load --redis " + nobody, 1, "cure: start a server there"},
+		{"load --redis " + noServer, 1, "cure: start a server there"},
 		{"load nothing", 2, `there is no script "nothing"`},
 		{"load --redis a --cluster b", 2, "want one of --redis, --cluster and --sentinel"},
 		{"verify --cluster 127.0.0.1:1", 1, "asking 127.0.0.1:1 for the nodes"},
@@ -83,25 +86,25 @@ func TestExitStatus(t *testing.T) {
 		{"acl --password-file /none", 1, "reading the passwords"},
 		{"acl leaky_bucket", 2, "want one of gcra_v1"},
 		{"inspect", 2, "want a key, or a limiter and a subject"},
-		{"inspect --redis " + nobody + " a b", 1, "cure: start a server there"},
+		{"inspect --redis " + noServer + " a b", 1, "cure: start a server there"},
 		{"reset --help", 0, "--dry-run"},
 		{"reset a", 2, "want a limiter and a subject"},
 		{"reset a b limit=3", 2, `reset has no argument "limit": want prefix, slice, lease_age or client`},
 		{"reset a b c", 2, `unexpected argument "c"`},
 		{"reset a:b c", 2, "limiter"},
-		{"reset --redis " + nobody + " a b", 1, "cure: start a server there"},
+		{"reset --redis " + noServer + " a b", 1, "cure: start a server there"},
 		{"set-rate --help", 0, "token_bucket_set"},
 		{"set-rate a", 2, "want a limiter and a subject"},
 		{"set-rate a b rate=3", 2, "wants interval: until a permit comes back"},
 		{"set-rate a b rate=3 interval=soon", 2, `interval is "soon"`},
 		{"set-rate a b rate=3 interval=1s key=x", 2, `set-rate has no argument "key"`},
-		{"set-rate --redis " + nobody + " a b rate=3 interval=1s", 1, "cure: start a server there"},
+		{"set-rate --redis " + noServer + " a b rate=3 interval=1s", 1, "cure: start a server there"},
 		{"top --n many", 2, "want a whole number"},
-		{"top --redis " + nobody, 1, "cure: start a server there"},
+		{"top --redis " + noServer, 1, "cure: start a server there"},
 		{"try", 2, "want a script: gcra, list_log"},
 		{"try --times 0 gcra", 2, "want 1 to 1000"},
-		{"try --embedded --redis " + nobody + " gcra", 2, "not both"},
-		{"try --redis " + nobody + " gcra limit=1 window=1s", 1, "cure: start a server there"},
+		{"try --embedded --redis " + noServer + " gcra", 2, "not both"},
+		{"try --redis " + noServer + " gcra limit=1 window=1s", 1, "cure: start a server there"},
 	}
 	for _, test := range tests {
 		t.Run(test.args, func(t *testing.T) {
@@ -152,4 +155,53 @@ func wantNarrow(t *testing.T, name, text string) {
 			t.Errorf("%s: %d columns: %s", name, n, line)
 		}
 	}
+}
+
+// TestServerSlash has a limiter of a gRPC method's name: every command takes it, and the users of acl have their rights
+// to its keys.
+func TestServerSlash(t *testing.T) {
+	const name = "orders.v1.Orders/Create"
+	addr := redistest.Start(t).Addr
+	env := []string{"SLUICE_REDIS=redis://" + addr}
+	rdb := client(t, addr)
+	limits := loader.New(rdb)
+	granted := func() {
+		t.Helper()
+		d, err := limits.ListLog(name, loader.PerMinute(3)).Allow(background, "ada")
+		must(t, err)
+		b, err := limits.TokenBucket(name, loader.PerMinute(3)).Allow(background, "ada")
+		must(t, err)
+		if !d.Granted || !b.Granted {
+			t.Errorf("%+v %+v, want grants", d, b)
+		}
+	}
+	granted()
+	const log = `sluice:orders\.v1\.Orders/Create:\{ada\}:ll1`
+	wantText(t, sluiceRun(env, "inspect", name, "ada"), exitDone, log, `limiter +orders\.v1\.Orders/Create\n`)
+	wantText(t, sluiceRun(env, "inspect", "sluice:"+name+":{ada}:ll1", "limit=3"), exitDone,
+		`limiter +orders\.v1\.Orders/Create\n`)
+	wantText(t, sluiceRun(env, "try", "gcra", "limit=3", "window=1m", "burst=3", "limiter="+name, "subject=ada"),
+		exitDone, "granted")
+	wantText(t, sluiceRun(env, "top", "--limiter", name), exitDone, `orders\.v1\.Orders/Create +ada\n`)
+	wantText(t, sluiceRun(env, "top"), exitDone, `orders\.v1\.Orders/Create +ada\n`)
+	wantText(t, sluiceRun(env, "set-rate", name, "ada", "rate=9", "interval=1m"), exitDone, "rate")
+	wantText(t, sluiceRun(env, "reset", name, "ada"), exitDone, "removed   "+log)
+	wantText(t, sluiceRun(env, "top", "--prefix", "a/b"), exitUsage, `prefix is "a/b": want letters`)
+
+	must(t, limits.Preload(background))
+	acl := sluiceRun(env, "acl")
+	if acl.status != exitDone || !strings.Contains(acl.stdout, "~sluice:*") {
+		t.Fatalf("acl: %+v", acl)
+	}
+	var command []any
+	for word := range strings.FieldsSeq("ACL SETUSER use on nopass ~sluice:* +evalsha +@read +@write +time") {
+		command = append(command, word)
+	}
+	must(t, rdb.Do(background, command...).Err())
+	opt := *rdb.Options()
+	opt.Username, opt.Password = "use", "any"
+	user := redis.NewClient(&opt)
+	t.Cleanup(func() { _ = user.Close() })
+	limits = loader.New(user, loader.PreloadedOnly())
+	granted()
 }

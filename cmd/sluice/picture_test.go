@@ -89,7 +89,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportOfPolling is of a way that keeps the limit on a machine on which ours were late: it does not win.
+// TestReportOfPolling tests a way that keeps the limit on a machine on which ours were late: it does not win.
 func TestReportOfPolling(t *testing.T) {
 	var out bytes.Buffer
 	if err := (screen{w: &out}).report(sample(), 20*time.Millisecond); err != nil {
@@ -241,7 +241,7 @@ func TestStrip(t *testing.T) {
 	if want := []int{2, 1, 0, 0, 0, 2, 0}; !slices.Equal(s.acts[:7], want) || s.acts[59] != 1 {
 		t.Errorf("acts %d, want %d", s.acts, want)
 	}
-	// A moment leaves exactly a second later: 0 at 1000 ms, 1000 at 2000 ms.
+	// A time leaves exactly a second later: 0 at 1000 ms, 1000 at 2000 ms.
 	if want := []int{2, 3, 3, 3, 3, 3, 2, 2, 2, 2, 1, 0, 0}; !slices.Equal(s.worst[:13], want) {
 		t.Errorf("worst %d, want %d", s.worst[:13], want)
 	}
@@ -260,9 +260,7 @@ func golden(t *testing.T, name, got string) {
 		}
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got; go test ./cmd/sluice -update writes it):\n%s", file, diff)
 	}

@@ -167,7 +167,7 @@ func TestServerStoredIsPrintable(t *testing.T) {
 	}
 }
 
-// TestServerStoredHuge is of values of 20 MB where a number belongs.
+// TestServerStoredHuge tests values of 20 MB where a number belongs.
 func TestServerStoredHuge(t *testing.T) {
 	rdb, env := inspected(t)
 	huge := strings.Repeat("9", 20_000_000)
@@ -182,7 +182,7 @@ func TestServerStoredHuge(t *testing.T) {
 	}
 }
 
-// TestRepliesArePrintable is of servers that put hostile texts into whatever they are asked.
+// TestRepliesArePrintable tests servers that put hostile texts into whatever they are asked.
 func TestRepliesArePrintable(t *testing.T) {
 	for _, text := range append(hostileTexts, strings.Repeat("x\x1b", 100_000)) {
 		line := strings.NewReplacer("\r", "", "\n", "").Replace(text)

@@ -67,7 +67,7 @@ func TestServerReset(t *testing.T) {
 	wantText(t, sluiceRun(env, "reset", "try", "demo", "prefix=shop"), exitDone, `removed   shop:try:\{demo\}:ll1 `)
 }
 
-// TestServerResetFindsKeys is of keys that the arguments do not name, and of subjects that are patterns.
+// TestServerResetFindsKeys tests keys that the arguments do not name, and of subjects that are patterns.
 func TestServerResetFindsKeys(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
 	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
@@ -76,16 +76,17 @@ func TestServerResetFindsKeys(t *testing.T) {
 	_, err := leased.AllowN(background, "demo", 2)
 	must(t, err)
 	for i := range 40 {
-		must(t, sluiceRunErr(env, "try", "token_bucket", "rate=5", "interval=1m", "scope=1", fmt.Sprint("client=web:", i)))
+		must(t, sluiceRunErr(env, "try", "token_bucket", "rate=5", "interval=1m", "scope=1", fmt.Sprint("client=web:",
+			i)))
 	}
 	for _, none := range [][]string{{}, {"slice=1s"}, {"client=web"}} {
-		got := sluiceRun(env, append([]string{"reset", "--no-scan", "--config", "--dry-run", "each", "demo"}, none...)...)
-		wantUnknown(t, got, "not known whether more is stored for demo: --no-scan")
+		wantUnknown(t, sluiceRun(env, append([]string{"reset", "--no-scan", "--config", "--dry-run", "each", "demo"},
+			none...)...), "not known whether more is stored for demo: --no-scan")
 	}
 	for args, want := range map[string]string{"slice=1s lease_age=1s": "would go  .*:sr1:1000000:1000000 ",
 		"client=web:3": "would go  .*:tb1:by:web:3 ", "": "stays     .*:tb1: "} {
-		got := sluiceRun(env, append([]string{"reset", "--no-scan", "--dry-run", "try", "demo"}, strings.Fields(args)...)...)
-		wantText(t, got, exitDone, want, "note: there may be more: --no-scan")
+		wantText(t, sluiceRun(env, append([]string{"reset", "--no-scan", "--dry-run", "try", "demo"},
+			strings.Fields(args)...)...), exitDone, want, "note: there may be more: --no-scan")
 	}
 	wantText(t, sluiceRun(env, "reset", "try", "demo"), exitDone, `removed   .*:tb1:by:web:39 `, "removed 41 keys\n$")
 	wantKeys(t, rdb, "sluice:try:{demo}:tb1")
@@ -107,7 +108,7 @@ func sluiceRunErr(env []string, args ...string) error {
 	return nil
 }
 
-// TestServerResetLeavesUnknown is of a key that no script here has.
+// TestServerResetLeavesUnknown tests a key that no script here has.
 func TestServerResetLeavesUnknown(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
 	must(t, rdb.Set(background, "sluice:try:{demo}:new9", "x", 0).Err())
@@ -181,7 +182,7 @@ func resetReply(unlink func(key string) string) func([]string) string {
 	}
 }
 
-// TestResetClaimsNothing is of servers that lose replies, and of keys that have gone before.
+// TestResetClaimsNothing tests servers that lose replies, and of keys that have gone before.
 func TestResetClaimsNothing(t *testing.T) {
 	addr := fakeServer(t, resetReply(func(key string) string {
 		if strings.HasSuffix(key, ":gcra1") {
@@ -216,7 +217,7 @@ func TestResetInterrupted(t *testing.T) {
 	}
 }
 
-// TestServerResetCluster is of a cluster, of which one master moves a slot and one is dead.
+// TestServerResetCluster tests a cluster, of which one master moves a slot and one is dead.
 func TestServerResetCluster(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3, 0)
 	all := "--cluster=" + nodes[0].Addr + "," + nodes[1].Addr + "," + nodes[2].Addr
@@ -231,9 +232,11 @@ func TestServerResetCluster(t *testing.T) {
 		for _, args := range []string{"slice_ring slice=1s slices=61 limit=9", "list_log limit=3 window=1m"} {
 			must(t, sluiceRunErr(nil, append(strings.Fields("try "+args), all, "subject="+subject)...))
 		}
-		wantText(t, sluiceRun(nil, "reset", all, "--dry-run", "try", subject), exitDone, "on "+addr, "would remove 2 keys")
+		wantText(t, sluiceRun(nil, "reset", all, "--dry-run", "try", subject), exitDone, "on "+addr,
+			"would remove 2 keys")
 		wantText(t, sluiceRun(nil, "reset", all, "try", subject), exitDone, "on "+addr, "removed 2 keys\n$")
-		wantText(t, sluiceRun(nil, "set-rate", all, "try", subject, "rate=3", "interval=1s"), exitDone, "in force: 3 in 1 s")
+		wantText(t, sluiceRun(nil, "set-rate", all, "try", subject, "rate=3", "interval=1s"), exitDone,
+			"in force: 3 in 1 s")
 		wantText(t, sluiceRun(nil, "reset", all, "--config", "try", subject), exitDone, ":tb1 ", "removed 1 key\n$")
 	}
 	for _, node := range nodes {
@@ -318,7 +321,7 @@ func TestServerSetRateRights(t *testing.T) {
 	}
 }
 
-// TestSetRateLostReply is of a reply that does not come: what was sent may have been done.
+// TestSetRateLostReply tests a reply that does not come: what was sent may have been done.
 func TestSetRateLostReply(t *testing.T) {
 	addr := fakeServer(t, func(args []string) string {
 		switch strings.ToLower(args[0]) {
@@ -330,7 +333,8 @@ func TestSetRateLostReply(t *testing.T) {
 		return "garbage\r\n"
 	})
 	got := sluiceRun(nil, "set-rate", "--redis", addr, "sms", "acme", "rate=5", "interval=1m")
-	wantText(t, got, exitFailed, "outcome unknown|no reply", "cure: the rate may or may not be set; it is safe to run the same command again")
+	wantText(t, got, exitFailed, "outcome unknown|no reply",
+		"cure: the rate may or may not be set; it is safe to run the same command again")
 	if strings.Contains(got.stdout, "in force") || strings.Contains(got.stderr, "charged") {
 		t.Errorf("%s%s", got.stdout, got.stderr)
 	}

@@ -53,9 +53,7 @@ func TestTarget(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			a := app{getenv: getenv(test.env)}
 			got, err := a.target(test.flags)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if addrs := strings.Join(got.addrs, ","); addrs != test.addrs {
 				t.Errorf("addresses %s, want %s", addrs, test.addrs)
 			}

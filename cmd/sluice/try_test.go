@@ -65,9 +65,7 @@ func TestParseTry(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if keys := strings.Join(got.keys, " "); keys != test.keys {
 				t.Errorf("keys %s, want %s", keys, test.keys)
 			}
@@ -83,19 +81,15 @@ func TestTryEmbedded(t *testing.T) {
 	for _, script := range sluice.All() {
 		name := fullName(script)
 		got := sluiceRun(nil, append([]string{"try", "--embedded", name}, strings.Fields(needs[name])...)...)
-		if got.status != exitDone {
-			t.Errorf("%s: status %d\n%s", name, got.status, got.stderr)
-		}
+		wantSaid(t, got, exitDone)
 		for _, field := range script.Reply {
-			if !strings.Contains(got.stdout, "\n  "+strings.Replace(field.Name, "_i", "_1", 1)+" ") {
-				t.Errorf("%s: no %s in\n%s", name, field.Name, got.stdout)
-			}
+			wantSaid(t, got, exitDone, "\n  "+strings.Replace(field.Name, "_i", "_1", 1)+" ")
 		}
 		wantNarrow(t, name, got.stdout)
 	}
 }
 
-// TestServerTryGivesBack returns permits with the moment that their decision showed, in each of its two forms.
+// TestServerTryGivesBack returns permits with the time that their decision showed, in each of its two forms.
 func TestServerTryGivesBack(t *testing.T) {
 	server := "--redis=" + redistest.Start(t).Addr
 	now := regexp.MustCompile(`(?m)^  now +(.+ UTC) \((\d+) us\)$`)
@@ -103,7 +97,7 @@ func TestServerTryGivesBack(t *testing.T) {
 		got := sluiceRun(nil, "try", server, "slice_ring", "slice=1h", "slices=2", "limit=5", "permits=3")
 		shown := now.FindStringSubmatch(got.stdout)
 		if shown == nil {
-			t.Fatalf("status %d, no moment in\n%s%s", got.status, got.stdout, got.stderr)
+			t.Fatalf("status %d, no time in\n%s%s", got.status, got.stdout, got.stderr)
 		}
 		got = sluiceRun(nil, "try", server, "slice_ring_return", "slice=1h", "taken="+shown[form], "permits=3")
 		if got.status != exitDone || !regexp.MustCompile(`returned +3\n`).MatchString(got.stdout) {
@@ -142,15 +136,10 @@ func TestServerTryWrongType(t *testing.T) {
 	for _, args := range []string{"try gcra limit=3 window=1m key=k", "try list_log limit=3 window=1m key=k"} {
 		got := sluiceRun(env, strings.Fields(args)...)
 		if strings.Contains(args, "gcra") {
-			if got.status != exitDone {
-				t.Errorf("%s: status %d\n%s", args, got.status, got.stderr)
-			}
+			wantSaid(t, got, exitDone)
 			continue
 		}
-		if got.status != exitFailed || !strings.Contains(got.stderr, "WRONGTYPE") ||
-			!strings.Contains(got.stderr, "cure: choose another subject") {
-			t.Errorf("%s: status %d\n%s", args, got.status, got.stderr)
-		}
+		wantSaid(t, got, exitFailed, "WRONGTYPE", "cure: choose another subject")
 	}
 }
 

@@ -48,7 +48,7 @@ func (g *gate) leave() {
 	g.inside--
 }
 
-// shut lets nobody in any more.
+// shut lets no caller in.
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -74,7 +74,7 @@ func TestJudge(t *testing.T) {
 		"beyond its deadline":       {mode: "plain", question: hasty, took: slack + 2, want: "bound"},
 		"cancelled":                 {mode: "plain", question: question{cancel: 1}, err: canceled},
 		"after it was cancelled":    {mode: "plain", question: question{cancel: 1}, took: slack + 2, want: "bound"},
-		"cancelled by nobody":       {mode: "plain", question: plain, err: canceled, want: "error"},
+		"cancelled by no caller":    {mode: "plain", question: plain, err: canceled, want: "error"},
 		"an error of no kind":       {mode: "plain", question: plain, err: errors.New("what?"), want: "error"},
 		"the breaker":               {mode: breakerMode, question: plain, err: loader.ErrBreakerOpen},
 		"a breaker that is not":     {mode: "plain", question: plain, err: loader.ErrBreakerOpen, want: "error"},
@@ -200,11 +200,11 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// Nobody enters a gate that is shut, and those inside are waited for.
+// No caller enters a gate that is shut, and those inside are waited for.
 func TestGate(t *testing.T) {
 	g := newGate()
 	if !g.enter(t.Context()) || g.await(0) {
-		t.Fatal("nobody is inside an open gate")
+		t.Fatal("no caller is inside an open gate")
 	}
 	g.shut()
 	ended, end := context.WithCancel(t.Context())
@@ -213,7 +213,7 @@ func TestGate(t *testing.T) {
 		t.Error("entered a gate that is shut")
 	}
 	if g.leave(); !g.await(0) {
-		t.Error("somebody is inside who has left")
+		t.Error("a caller is inside that has left")
 	}
 	entered := make(chan bool)
 	go func() { entered <- g.enter(t.Context()) }()

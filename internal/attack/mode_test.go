@@ -13,7 +13,7 @@ import (
 type limits = loader.Loader
 
 // The limits of a row's limiters: one that is soon used up and is audited by the times of its grants, and one
-// that nobody uses up.
+// that is never used up.
 var (
 	tightLimit = loader.Limit{Permits: 4, Window: time.Second}
 	spareLimit = loader.Limit{Permits: 1000, Window: time.Second}

@@ -57,7 +57,7 @@ type recoveryKey struct {
 	row   *row
 }
 
-// sample is what this process holds while nobody calls: bytes of live heap, without what the proxies keep for their
+// sample is what this process holds while no call is made: bytes of live heap, without what the proxies keep for their
 // connections, and goroutines of the loader and go-redis.
 type sample struct{ heap, goroutines int64 }
 

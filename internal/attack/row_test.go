@@ -173,7 +173,7 @@ func openLedgers(t *testing.T, rows []*row, generation int) {
 	})
 }
 
-// closeLedgers ends a generation while nobody asks: each ledger has charged what was granted and, at most, what is
+// closeLedgers ends a generation while no caller asks: each ledger has charged what was granted and, at most, what is
 // unknown.
 func closeLedgers(t *testing.T, a *attack, rows []*row, generation int) {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -20,7 +21,8 @@ const (
 	boundWithPolicy = 100 * time.Millisecond
 )
 
-// boundSlack is how much later than its bound a call may end on a busy machine.
+// boundSlack is how much later than its bound a call may end on a busy machine, without the time in which all of this
+// process stood still.
 const boundSlack = 2 * time.Second
 
 // unbounded is when a call is taken for one that never ends, in a long run: it shows how long calls really take.
@@ -37,8 +39,8 @@ type cell struct {
 type result struct {
 	boundCall
 	outcome
-	took time.Duration
-	late bool // it had not ended by then
+	took time.Duration // less the time in which the process stood still
+	late bool          // it had not ended by then
 }
 
 // TestBounds has Redis fail in the ways that make callers wait, and makes every call on every kind of client, with
@@ -69,7 +71,7 @@ func testBounds(t *testing.T, s *stage, fault boundFault, rows *tabwriter.Writer
 	if fault.cold {
 		cells = newCells(t, s, fault)
 	}
-	for i, results := range askAll(cells) {
+	for i, results := range askAll(cells, watchStalls(t)) {
 		check(t, fault, cells[i], results)
 		fmt.Fprintf(rows, "%s\t%s\t%s\t%s\t%s\n",
 			fault, cells[i].client, cells[i].mode, slowest(results, false), slowest(results, true))
@@ -154,29 +156,62 @@ func each[E any](all []E, do func(E)) {
 }
 
 // askAll makes all calls of all cells at once, each about a subject of its own.
-func askAll(cells []*cell) [][]result {
+func askAll(cells []*cell, s *stalls) [][]result {
 	results := make([][]result, len(cells))
 	var work sync.WaitGroup
 	for i, c := range cells {
 		results[i] = make([]result, len(c.calls))
 		for j, call := range c.calls {
-			work.Go(func() { results[i][j] = call.measure("fault/" + call.name) })
+			work.Go(func() { results[i][j] = call.measure(s, "fault/"+call.name) })
 		}
 	}
 	work.Wait()
 	return results
 }
 
-// measure makes a call and returns what became of it, or that it has not ended.
-func (c boundCall) measure(subject string) result {
-	began := time.Now()
+// stalls measures how long this process stood still: by how much goroutines that sleep wake too late.
+type stalls struct{ total atomic.Int64 }
+
+// stallTick is how long they sleep, and the least that counts as late.
+const stallTick = 10 * time.Millisecond
+
+func watchStalls(t *testing.T) *stalls {
+	s, ended := &stalls{}, make(chan struct{})
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for due := time.Now().Add(stallTick); ; due = time.Now().Add(stallTick) {
+			select {
+			case <-ended:
+				return
+			case <-time.After(time.Until(due)):
+			}
+			if late := time.Since(due); late > stallTick {
+				s.total.Add(int64(late))
+			}
+		}
+	})
+	t.Cleanup(func() { close(ended); watcher.Wait() })
+	return s
+}
+
+func (s *stalls) sum() time.Duration { return time.Duration(s.total.Load()) }
+
+// measure makes a call and returns what became of it, or that it has not ended. The time in which the process stood
+// still does not count.
+func (c boundCall) measure(s *stalls, subject string) result {
+	began, before := time.Now(), s.sum()
+	took := func() time.Duration { return max(time.Since(began)-(s.sum()-before), 0) }
 	ended := make(chan outcome, 1)
 	go func() { ended <- c.ask(context.Background(), subject) }()
-	select {
-	case o := <-ended:
-		return result{boundCall: c, outcome: o, took: time.Since(began)}
-	case <-time.After(c.patience()):
-		return result{boundCall: c, took: time.Since(began), late: true}
+	for {
+		select {
+		case o := <-ended:
+			return result{boundCall: c, outcome: o, took: took()}
+		case <-time.After(c.patience() - took()):
+		}
+		if t := took(); t > c.patience() {
+			return result{boundCall: c, took: t, late: true}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,8 +45,7 @@ func TestLostReplyWithoutID(t *testing.T) {
 	p, rdb, direct := lossy(t)
 	limits := loader.New(rdb)
 	contexts := map[string]context.Context{"background": background}
-	ctx, cancel := context.WithTimeout(background, time.Hour)
-	defer cancel()
+	ctx := within(t, time.Hour)
 	contexts["with a deadline"] = ctx
 	for _, loss := range losses {
 		for name, ctx := range contexts {
@@ -78,19 +78,12 @@ func TestLostReplyWithID(t *testing.T) {
 				}
 				log := limits.ZSetLog("x", loader.PerHour(5))
 				p.next(faults...)
-				d, err := log.AllowN(background, t.Name(), 2)
-				granted(t, d, err)
-				d, err = log.Peek(background, t.Name())
-				if err != nil || d.Remaining != 3 {
-					t.Errorf("%d remain, want 3 (%v)", d.Remaining, err)
-				}
+				wantGrant(t, log, t.Name(), 2)
+				wantRemaining(t, log, t.Name(), 3)
 
 				p.next(faults...)
 				must(t, log.Wait(background, t.Name()))
-				d, err = log.Peek(background, t.Name())
-				if err != nil || d.Remaining != 2 {
-					t.Errorf("%d remain, want 2 (%v)", d.Remaining, err)
-				}
+				wantRemaining(t, log, t.Name(), 2)
 			})
 		}
 	}
@@ -102,8 +95,7 @@ func TestLostReplyWithID(t *testing.T) {
 		if n := direct.ZCard(background, e.Keys[0]).Val(); n != 1 || e.ID == "" {
 			t.Errorf("charged %d times: %+v", n, e)
 		}
-		d, err := log.WithID(e.ID).Allow(background, "s")
-		granted(t, d, err)
+		wantGrant(t, log.WithID(e.ID), "s", 1)
 		if n := direct.ZCard(background, e.Keys[0]).Val(); n != 1 {
 			t.Errorf("charged %d times after asking with its id", n)
 		}
@@ -122,10 +114,7 @@ func TestLostLook(t *testing.T) {
 	limits := loader.New(rdb)
 	for _, loss := range losses {
 		p.next(loss.fault)
-		d, err := limits.ListLog("x", loader.PerHour(5)).Peek(background, "s")
-		if err != nil || d.Remaining != 5 {
-			t.Errorf("%s: %+v, %v", loss.name, d, err)
-		}
+		wantRemaining(t, limits.ListLog("x", loader.PerHour(5)), "s", 5)
 		p.next(loss.fault, loss.fault, loss.fault, loss.fault)
 		if _, err := limits.ListLog("x", loader.PerHour(5)).Peek(background, "s"); err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
 			t.Errorf("%s for ever: %v", loss.name, err)
@@ -133,14 +122,23 @@ func TestLostLook(t *testing.T) {
 	}
 }
 
-// TestGoRedisChargesTwice is the fault: sent plainly, one call with a lost reply is charged twice,
-// silently.
+// TestGoRedisChargesTwice is the fault that the loader avoids: go-redis sends a command or a pipeline again whose reply
+// is lost, and it is charged twice, silently.
 func TestGoRedisChargesTwice(t *testing.T) {
 	p, rdb, direct := lossy(t)
 	p.next(fault{dropReply: true}, fault{dropReply: true})
-	err := rdb.EvalSha(background, sluice.ListLogV1.SHA1, []string{"k"}, 5, 60000000, 1, 0).Err()
-	if n := direct.LLen(background, "k").Val(); err != nil || n != 3 {
-		t.Errorf("charged %d times, %v: go-redis has changed, see whether NoRetry is still needed", n, err)
+	args := []any{5, 60000000, 1, 0}
+	single := rdb.EvalSha(background, sluice.ListLogV1.SHA1, []string{"k"}, args...).Err()
+	p.next(fault{first: 1}, fault{dropReply: true})
+	pipe := rdb.Pipeline()
+	for _, key := range []string{"a", "b"} {
+		pipe.EvalSha(background, sluice.ListLogV1.SHA1, []string{key}, args...)
+	}
+	_, piped := pipe.Exec(background)
+	for key, err := range map[string]error{"k": single, "a": piped} {
+		if n := direct.LLen(background, key).Val(); err != nil || n != 3 {
+			t.Errorf("charged %d times, %v: go-redis has changed, see whether NoRetry is still needed", n, err)
+		}
 	}
 }
 
@@ -153,9 +151,8 @@ func TestDeadlineIsKept(t *testing.T) {
 	must(t, loader.New(rdb).Preload(background))
 	calls := map[string]func() error{
 		"deadline": func() error {
-			ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
-			defer cancel()
-			return second(loader.New(rdb).ListLog("x", loader.PerHour(5)).Allow(ctx, "s"))
+			ctx := within(t, 20*time.Millisecond)
+			return errOf(loader.New(rdb).ListLog("x", loader.PerHour(5)).Allow(ctx, "s"))
 		},
 		"cancelled": func() error {
 			ctx, cancel := context.WithCancel(background)
@@ -164,12 +161,11 @@ func TestDeadlineIsKept(t *testing.T) {
 		},
 		"Timeout": func() error {
 			limits := loader.New(rdb, loader.Timeout(20*time.Millisecond))
-			return second(limits.ListLog("x", loader.PerHour(5)).Allow(background, "s"))
+			return errOf(limits.ListLog("x", loader.PerHour(5)).Allow(background, "s"))
 		},
 		"with id": func() error {
-			ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
-			defer cancel()
-			return second(loader.New(rdb).ZSetLog("x", loader.PerHour(5)).Allow(ctx, "s"))
+			ctx := within(t, 20*time.Millisecond)
+			return errOf(loader.New(rdb).ZSetLog("x", loader.PerHour(5)).Allow(ctx, "s"))
 		},
 	}
 	for name, call := range calls {
@@ -189,8 +185,7 @@ func TestDeadlineIsKept(t *testing.T) {
 			}
 		})
 	}
-	ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
-	defer cancel()
+	ctx := within(t, 20*time.Millisecond)
 	p.next(fault{silence: true})
 	_, err := loader.New(rdb).ListLog("x", loader.PerHour(5)).Peek(ctx, "s")
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, loader.ErrOutcomeUnknown) {
@@ -292,7 +287,79 @@ func TestRightsWithheld(t *testing.T) {
 	list := user("neither", "-pexpireat", "-ltrim").ListLog("x", loader.PerHour(5))
 	_, err := list.Allow(background, "t")
 	_ = as[*loader.OutcomeUnknownError](t, err)
-	if d, err := list.Peek(background, "t"); err != nil || d.Remaining != 4 {
-		t.Errorf("%+v, %v; want what was not taken back charged", d, err)
+	wantRemaining(t, list, "t", 4)
+}
+
+// gate is a hook that holds each decision, before it is written, until it is let through.
+type gate struct {
+	arrived chan struct{}
+	through chan struct{}
+}
+
+func (g gate) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (g gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		g.arrived <- struct{}{}
+		<-g.through
+		return next(ctx, cmd)
 	}
+}
+
+func (g gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		g.arrived <- struct{}{}
+		<-g.through
+		return next(ctx, cmds)
+	}
+}
+
+// TestCancelledBeforeItLeft has callers cancelled when their decision is about to be written: nothing is charged for
+// them, also where one command asks for several.
+func TestCancelledBeforeItLeft(t *testing.T) {
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		rdb := real(t)
+		direct := client(t, rdb.Options().Addr)
+		limits := loader.New(rdb, append(opts, loader.Timeout(never))...)
+		must(t, limits.Preload(background))
+		limiter := limits.ListLog("x", loader.PerHour(1000))
+		g := gate{make(chan struct{}), make(chan struct{})}
+		rdb.AddHook(g)
+		ctx, cancel := context.WithCancel(background)
+		var all sync.WaitGroup
+		ask := func(ctx context.Context, n int, want error) {
+			for range n {
+				all.Go(func() {
+					err := errOf(limiter.Allow(ctx, "s"))
+					if !errors.Is(err, want) || errors.Is(err, loader.ErrOutcomeUnknown) {
+						t.Errorf("%v, want %v: it has not left", err, want)
+					}
+				})
+			}
+		}
+		ask(background, 1, nil)
+		<-g.arrived
+		want := int64(1)
+		if how == "shared" {
+			ask(ctx, 5, context.Canceled)
+			ask(background, 1, nil)
+			await(t, func() bool { return limits.SharedRequests() == 6 })
+			g.through <- struct{}{}
+			want = 2
+		} else {
+			ask(ctx, 1, context.Canceled)
+		}
+		<-g.arrived
+		cancel()
+		time.AfterFunc(soon, func() { close(g.through) })
+		go func() {
+			for range g.arrived {
+			}
+		}()
+		all.Wait()
+		await(t, func() bool { return direct.LLen(background, "sluice:x:{s}:ll1").Val() >= want })
+		if n := direct.LLen(background, "sluice:x:{s}:ll1").Val(); n != want {
+			t.Errorf("%d were charged, want %d: those who stayed", n, want)
+		}
+	})
 }

@@ -43,14 +43,14 @@ func TestCallTakesGoTypes(t *testing.T) {
 	})
 }
 
-// TestCallTakesMoments gives permits back by the moment in a reply, as a time.Time.
-func TestCallTakesMoments(t *testing.T) {
+// TestCallTakesTimes gives permits back by the time in a reply, as a time.Time.
+func TestCallTakesTimes(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client) {
 		limits := loader.New(rdb)
 		taken, err := limits.Call(background, &sluice.SliceRingV1, []string{"k"}, time.Hour, 5, 10, 9)
 		must(t, err)
-		moment := time.UnixMicro(taken[4]).UTC()
-		back, err := limits.Call(background, &sluice.SliceRingReturnV1, []string{"k"}, time.Hour, moment, 3)
+		at := time.UnixMicro(taken[4]).UTC()
+		back, err := limits.Call(background, &sluice.SliceRingReturnV1, []string{"k"}, time.Hour, at, 3)
 		if err != nil || back[0] != 3 {
 			t.Errorf("given back %v, %v; want 3", back, err)
 		}
@@ -59,11 +59,11 @@ func TestCallTakesMoments(t *testing.T) {
 
 type count int
 
-// TestCallRefusesTypes is of arguments that go-redis would write as nobody expects: nothing is sent.
+// TestCallRefusesTypes tests arguments that go-redis would not write as a number: nothing is sent.
 func TestCallRefusesTypes(t *testing.T) {
-	limits := loader.New(nobody(t))
+	limits := loader.New(neverAsked(t))
 	one, text, second := 1, "1", time.Second
-	moment := time.Date(2030, 1, 1, 0, 0, 0, 1000, time.UTC)
+	at := time.Date(2030, 1, 1, 0, 0, 0, 1000, time.UTC)
 	list := func(limit, window, permits, maxWait any) []any { return []any{limit, window, permits, maxWait} }
 	tests := []struct {
 		script *sluice.Script
@@ -81,7 +81,7 @@ func TestCallRefusesTypes(t *testing.T) {
 		{&sluice.ListLogV1, list(&one, 1000, 1, 0), "list_log_v1: bad limit: want an integer or a string, not *int"},
 		{&sluice.ListLogV1, list(1, &text, 1, 0), "list_log_v1: bad window: want an integer, a string or a time.Duration, not *string"},
 		{&sluice.ListLogV1, list(1, &second, 1, 0), "list_log_v1: bad window: want an integer, a string or a time.Duration, not *time.Duration"},
-		{&sluice.ListLogV1, list(1, moment, 1, 0), "list_log_v1: bad window: want an integer, a string or a time.Duration, not time.Time"},
+		{&sluice.ListLogV1, list(1, at, 1, 0), "list_log_v1: bad window: want an integer, a string or a time.Duration, not time.Time"},
 		{&sluice.ListLogV1, list(count(1), 1000, 1, 0), "list_log_v1: bad limit: want an integer or a string, not loader_test.count"},
 		{&sluice.ListLogV1, list(net.IP{1, 2, 3, 4}, 1000, 1, 0), "list_log_v1: bad limit: want an integer or a string, not net.IP"},
 		{&sluice.ZSetLogV1, []any{1, 1000, 1, 0, time.Second}, "zset_log_v1: bad id: want an integer or a string, not time.Duration"},
@@ -90,22 +90,20 @@ func TestCallRefusesTypes(t *testing.T) {
 		{&sluice.SliceRingV1, []any{time.Second, 1, time.Minute, 5}, "slice_ring_v1: bad slices_1: want an integer or a string, not time.Duration"},
 		{&sluice.SliceRingV1, []any{time.Second, 1, 60, 5, 3600, 5.5}, "slice_ring_v1: bad limit_2: want an integer or a string, not float64"},
 		{&sluice.SliceRingV1, []any{time.Second, 1, 60, 5, 60, 5, false, 5}, "slice_ring_v1: bad slices_3: want an integer or a string, not bool"},
-		{&sluice.SliceRingReturnV1, []any{time.Second, moment.Add(1), 1}, "slice_ring_return_v1: bad taken: want whole microseconds, not 2030-01-01 00:00:00.000001001 +0000 UTC"},
-		{&sluice.SliceRingReturnV1, []any{time.Second, &moment, 1}, "slice_ring_return_v1: bad taken: want an integer, a string or a time.Time, not *time.Time"},
+		{&sluice.SliceRingReturnV1, []any{time.Second, at.Add(1), 1}, "slice_ring_return_v1: bad taken: want whole microseconds, not 2030-01-01 00:00:00.000001001 +0000 UTC"},
+		{&sluice.SliceRingReturnV1, []any{time.Second, &at, 1}, "slice_ring_return_v1: bad taken: want an integer, a string or a time.Time, not *time.Time"},
 		{&sluice.SliceRingReturnV1, []any{time.Second, time.Second, 1}, "slice_ring_return_v1: bad taken: want an integer, a string or a time.Time, not time.Duration"},
 	}
 	for i, test := range tests {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			_, err := limits.Call(background, test.script, []string{"k"}, test.args...)
-			if err == nil || err.Error() != "loader: "+test.want {
-				t.Errorf("%v: %v\nwant loader: %s", test.args, err, test.want)
-			}
+			wantError(t, err, "loader: "+test.want)
 			as[*loader.ArgumentError](t, err)
 		})
 	}
 }
 
-// TestCallWithTooMany is of arguments behind the last one: the script refuses them, whatever they are.
+// TestCallWithTooMany tests arguments behind the last one: the script refuses them, whatever they are.
 func TestCallWithTooMany(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client) {
 		limits := loader.New(rdb)

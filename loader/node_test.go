@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -58,8 +59,7 @@ func eachDeployment(t *testing.T, test func(t *testing.T, d deployment)) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: shardAddrs, DisableIdentity: true})
 	t.Cleanup(func() { _ = ring.Close() })
 	masters, addrs := newCluster(t)
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true})
-	t.Cleanup(func() { _ = cluster.Close() })
+	cluster := clusterClient(t, addrs)
 	for _, d := range []deployment{
 		{"Client", one, []*redis.Client{one}}, {"Ring", ring, shards}, {"ClusterClient", cluster, masters},
 	} {
@@ -78,6 +78,7 @@ func eachWrapping(
 		rdb   redis.UniversalClient
 		shown bool
 	}{
+		{"not wrapped", d.rdb, true},
 		{"without Unwrap", opaque{d.rdb, sent}, false},
 		{"with Unwrap", open{opaque{d.rdb, sent}}, true},
 		{"two layers with Unwrap", open{opaque{inner, sent}}, true},
@@ -94,43 +95,49 @@ func (d deployment) flush(t *testing.T) {
 	}
 }
 
-// TestWrappedClients flushes all scripts before every one of some calls, whose subjects are on all nodes.
-func TestWrappedClients(t *testing.T) {
+// TestReloads flushes all scripts before each of some calls and batches, whose subjects are on all nodes.
+func TestReloads(t *testing.T) {
 	eachDeployment(t, func(t *testing.T, d deployment) {
 		eachWrapping(t, d, func(t *testing.T, wrapped redis.UniversalClient, _ bool, sent *atomic.Int64) {
-			for name, opts := range map[string][]loader.Option{"plain": nil, "shared": {loader.ShareRoundTrips()}} {
+			eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
 				limits := loader.New(wrapped, opts...)
-				codes := limits.ListLog(name, loader.PerHour(1000000))
-				t.Run(name, func(t *testing.T) {
-					sent.Store(0)
-					for i := range 50 {
-						d.flush(t)
-						got, err := codes.Allow(background, fmt.Sprint(i))
-						granted(t, got, err)
-					}
-					if n := sent.Load(); n < 100 || n > 150 {
-						t.Errorf("%d times the wrapper sent a decision, want 2 or 3 times a call", n)
-					}
-				})
-				t.Run(name+" batch", func(t *testing.T) {
+				limiter := func(i int) loader.Limiter { return makers[i%len(makers)].make(limits, loader.PerHour(2)) }
+				sent.Store(0)
+				for i := range 50 {
 					d.flush(t)
-					sent.Store(0)
-					batch := limits.Batch()
-					for i := range 50 {
-						batch.Allow(codes, fmt.Sprint(i))
+					wantGrant(t, limiter(i), fmt.Sprint(t.Name(), i), 1)
+				}
+				if n := sent.Load(); (n < 100 || n > 150) && wrapped != d.rdb {
+					t.Errorf("%d times the wrapper sent a decision, want 2 or 3 times a call", n)
+				}
+				var callers sync.WaitGroup
+				d.flush(t)
+				for i := range 50 {
+					callers.Go(func() {
+						subject := fmt.Sprint(t.Name(), i)
+						wantGrant(t, limiter(i), subject, 1)
+						wantDenial(t, limiter(i), subject, 1)
+						must(t, limiter(i).Reset(background, subject))
+						wantGrant(t, limiter(i), subject, 2)
+					})
+				}
+				callers.Wait()
+
+				d.flush(t)
+				sent.Store(0)
+				batch := limits.Batch()
+				var want []int
+				for i := range 50 {
+					for _, grant := range []int{1, 1, 0} {
+						batch.Allow(limiter(i), fmt.Sprint(t.Name(), "/batch", i))
+						want = append(want, grant)
 					}
-					results, err := batch.Do(background)
-					must(t, err)
-					for i, r := range results {
-						if !r.Granted {
-							t.Errorf("%d: %+v", i, r)
-						}
-					}
-					if n := sent.Load(); n < 2 {
-						t.Errorf("%d times the wrapper sent a decision, want at least 2 times", n)
-					}
-				})
-			}
+				}
+				wantBatch(t, batch, want...)
+				if n := sent.Load(); n < 2 && wrapped != d.rdb {
+					t.Errorf("%d times the wrapper sent a decision, want at least 2 times", n)
+				}
+			})
 		})
 	})
 }
@@ -143,8 +150,7 @@ func TestWrappedCharges(t *testing.T) {
 		for range 3 {
 			for i := range 20 {
 				d.flush(t)
-				got, err := codes.Allow(background, fmt.Sprint(i))
-				granted(t, got, err)
+				wantGrant(t, codes, fmt.Sprint(i), 1)
 			}
 		}
 		for i := range 20 {
@@ -173,8 +179,7 @@ func TestWrappedPreload(t *testing.T) {
 				must(t, listing)
 				must(t, loading)
 				wantAddrs(t, nodes, d)
-				got, err := bucket.Allow(background, "s")
-				granted(t, got, err)
+				wantGrant(t, bucket, "s", 1)
 				return
 			}
 			for what, err := range map[string]error{"Nodes": listing, "Preload": loading} {
@@ -225,9 +230,8 @@ func TestWrappedNodesAreApart(t *testing.T) {
 	}
 	log := loader.New(open{opaque{ring, new(atomic.Int64)}}, loader.Breaker(1, time.Hour)).ListLog("x", loader.PerHour(9))
 	for range 2 {
-		d, err := log.Allow(background, subjects[up])
-		granted(t, d, err)
-		_, err = log.Allow(background, subjects["127.0.0.1:1"])
+		wantGrant(t, log, subjects[up], 1)
+		_, err := log.Allow(background, subjects["127.0.0.1:1"])
 		if err == nil {
 			t.Error("a shard that is down has answered")
 		}
@@ -245,11 +249,9 @@ type reloading struct {
 
 func (r reloading) ReloadState(context.Context) { r.told.Add(1) }
 
-// TestWrappedAsksForTheNodesAgain loses a server: a wrapped client is told to ask who the masters are now, too.
-func TestWrappedAsksForTheNodesAgain(t *testing.T) {
-	opt := options("127.0.0.1:1")
-	opt.DialerRetries, opt.MaxRetries = 1, -1
-	inner := reloading{clientOf(t, opt), new(atomic.Int64)}
+// TestWrappedReloadsNodes loses a server: a wrapped client is told to ask who the masters are now, too.
+func TestWrappedReloadsNodes(t *testing.T) {
+	inner := reloading{unreachable(t), new(atomic.Int64)}
 	_, err := loader.New(open{opaque{inner, new(atomic.Int64)}}).GCRA("x", loader.PerHour(9)).Allow(background, "s")
 	if err == nil || inner.told.Load() == 0 {
 		t.Errorf("%v; told %d times, want once an attempt", err, inner.told.Load())
