@@ -27,12 +27,19 @@ commands at most for each key, however large. Facts that the user has no right
 to (TYPE, TTL, MEMORY, OBJECT) are left out, with the reason. All the rest works
 with the -look user of sluice acl.
 
-To see how many permits are left, add the limit that the callers use, because
-Redis does not store all of it: for the logs limit=3; for gcra window=1s
-burst=5; for slice_ring slices= and limit=. The names are those of the script's
-header. Without them the window of a log is taken from its TTL and the limit of
-a gcra from its newest grant. What is left in a gcra is not known without
-burst=.
+To see whether the next call is granted, add the limit of the application, which
+Redis does not store:
+
+  limit=3/1m                 list_log and zset_log: 3 in any minute
+  limit=10/1s burst=20       gcra
+  limit=100/1m limit=1000/1h slice_ring: every window of the application, or
+                             else the one that refuses may be missing
+  (nothing)                  token_bucket: its rate is stored
+
+The names of the script's header work too: limit= and window=, or slices_1=
+limit_1= slices_2= and so on. Without a limit the window of a log is taken from
+its TTL. What is left in a gcra is not known without burst=. An argument that
+nothing uses is an error.
 
 With a limiter and a subject it shows every key of the subject. The prefix is
 sluice, or prefix=. It finds the keys by SCAN, because only the callers know all
@@ -48,8 +55,9 @@ needs SCAN and EXISTS too, which the users of sluice acl do not have.
   --json            print JSON; times in microseconds
   --color WHEN      auto (the default), always or never
 
-  sluice inspect 'sluice:send-code:{ada@example.com}:ll1' limit=3
-  sluice inspect send-code ada@example.com
+  sluice inspect send-code ada@example.com limit=3/1m
+  sluice inspect api acme limit=100/1m limit=1000/1h
+  sluice inspect 'sluice:send-code:{ada@example.com}:ll1' limit=3/1m
 
 The exit status is 0 if every key was read and the scripts accept it. It is 1 if
 a script would refuse a key, or if something is not known: a server did not
@@ -130,8 +138,16 @@ func keyNamed(name, text string) (stored.Key, error) {
 
 // inspectWords parses name=value arguments: arguments of a script, or parts of keys.
 func inspectWords(args []string) (words, error) {
+	windows, args, err := cutWindows(args)
+	if err != nil {
+		return words{}, err
+	}
 	w, err := parseWords(args)
 	if err != nil {
+		return w, err
+	}
+	w.windows = windows
+	if err := w.checkWindows(); err != nil {
 		return w, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.values)) {
@@ -223,6 +239,9 @@ func (a app) inspect(ctx context.Context, args []string) error {
 			found.missed = err
 		}
 	}
+	if err := todo.unused(views); err != nil {
+		return err
+	}
 	if f.json {
 		if err := out.json(views); err != nil {
 			return err
@@ -255,6 +274,9 @@ func (i inspection) hides(v view) bool {
 		case "rate", "history":
 			return true
 		case "left":
+			if len(i.words.windows) > 0 {
+				return true
+			}
 			for name := range i.words.values {
 				if takes(script, name) {
 					return true
@@ -287,7 +309,7 @@ func (i inspection) wordsFor(key stored.Key) words {
 		func(own stored.Key) bool { return own.Text == key.Text }) {
 		return i.words
 	}
-	w := words{values: maps.Clone(i.words.values), used: i.words.used}
+	w := words{values: maps.Clone(i.words.values), used: i.words.used, windows: i.words.windows}
 	delete(w.values, "slice")
 	delete(w.values, "lease_age")
 	return w
@@ -307,6 +329,7 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 		args = append(args, missing.argument+"=1")
 	}
 	if err != nil || len(v.Wanted) > 0 {
+		v.sayWhereLimitIs()
 		return err
 	}
 	limits := loader.New(node, loader.ReadReplicas(), loader.PreloadedOnly())
@@ -324,12 +347,20 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 		v.Left[field.Name] = reply[i]
 	}
 	v.reply, v.asked = reply, todo
+	v.WindowsMissing = v.missesWindows()
 	for i, arg := range script.Args {
 		if arg.Name == "burst" {
 			v.burst, err = strconv.ParseInt(fmt.Sprint(todo.args[i]), 10, 64)
 		}
 	}
 	return err
+}
+
+// sayWhereLimitIs adds to the meaning that the limit is not stored.
+func (v *view) sayWhereLimitIs() {
+	if v.State == stateLive && v.summary.Bucket == nil && v.Config == nil {
+		v.Meaning += "; the limit is in the application: add limit=..."
+	}
 }
 
 // lookWords returns the arguments for a look.

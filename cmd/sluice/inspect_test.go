@@ -101,12 +101,12 @@ func TestServerInspect(t *testing.T) {
 	dirty := parseInfo(rdb.Info(background).Val())
 	all := sluiceRun(env, strings.Fields("inspect try demo slice=1s limit=3 burst=3 window=1m slices=61")...)
 	wantText(t, all, exitDone,
-		`sluice:try:\{demo\}:gcra1\n  state      live: the bucket is full again (39\.\d+|40) s from now`,
+		`sluice:try:\{demo\}:gcra1\n  state      live: all permits are free again in (39\.\d+|40) s`,
 		`####\.\.\.\.+\n  1 of 3 permits left\n\n  with limit 3, window 60 s, burst 3: a permit would be granted now\n\n  remaining`,
 		`  limit      3, as of the newest grant\n  written    20.* ago\n`,
 		`:ll1\n  state      live: permits are in use\n  script     list_log_v1\n  limiter    try\n  subject    demo\n  node `,
 		`  window     60 s, as given\n  permits    2 live, of 2 stored\n  newest     20.* ago\n`,
-		`\n  full       (59\.\d+|60) s from now`,
+		`\n  free       all permits are free again in (59\.\d+|60) s, if no one asks\n`,
 		`  slices     61 of 1 s\n`, `  count_1      2\n`,
 		`  rate       3 in 60 s, all clients together\n`, `  rate         3\n`,
 		`  type       zset \(listpack\)\n  memory     \d+ bytes\n  expires    `,
@@ -119,15 +119,15 @@ func TestServerInspect(t *testing.T) {
 	for _, key := range []string{"ll1", "zl1"} {
 		wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:"+key), exitDone,
 			`  window     60 s, from the TTL\n  permits    2 live`,
-			"to see what is left, add the arguments that the callers use: limit=\n")
+			`the callers use \(limit=\), for example\n\n    limit=3/1m\n`)
 	}
 	alone := sluiceRun(env, "inspect", "sluice:try:{demo}:gcra1")
-	wantText(t, alone, exitDone, "the arguments that the callers use: burst= window=\n")
+	wantText(t, alone, exitDone, `the callers use \(burst= window=\), for example\n\n    limit=10/1s burst=20\n`)
 	wantText(t, alone, exitDone, `  written    20.* ago\n`)
 	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:gcra1", "window=1m", "burst=3"), exitDone,
 		"  remaining    1\n")
 	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:sr1:1000000"), exitDone,
-		"the arguments that the callers use: slices_1= limit_1=\n")
+		`the callers use \(slices_1= limit_1=\), for example\n\n    limit=100/1m limit=1000/1h\n`)
 	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:tb1:all"), exitDone, "  remaining    1\n")
 	wantText(t, sluiceRun(env, "inspect", "sluice:try:{nobody}:ll1"), exitDone, "absent: nothing is stored")
 	wantText(t, sluiceRun(env, "inspect", "try", "nobody"), exitDone,
@@ -234,7 +234,7 @@ func TestServerInspectStates(t *testing.T) {
 		{"sr1:1000000", "", []any{"set", "x"}, exitFailed, "damaged: .*it holds 1 bytes"},
 		{"sr1:1000000", "", []any{"set", ""}, exitFailed, "damaged: .*it is empty"},
 		{"gcra1", "", []any{"set", bucket(now-5, now-9)}, exitDone, "idle: the bucket is full"},
-		{"gcra1", "", []any{"set", bucket(now+2*minute, now+minute)}, exitDone, `live: the bucket is full again`},
+		{"gcra1", "", []any{"set", bucket(now+2*minute, now+minute)}, exitDone, `live: all permits are free again in`},
 		{"gcra1", "window=1m burst=7", []any{"set", bucket(now+4*minute, now+3*minute)}, exitDone,
 			`void: written by a clock (2\.9\d*|3) min ahead: (.|\n)*  remaining    7\n`},
 		{"gcra1", "", []any{"set", bucket(now+4*minute, now+3*minute)}, exitDone,

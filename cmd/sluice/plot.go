@@ -93,7 +93,7 @@ func (s screen) facts(v view, line func(name string, text any)) {
 	v.settings(line)
 	v.counts(line)
 	if v.State == stateLive && v.Window > 0 && v.Full == 0 {
-		line("full", length(v.Newest+v.Window-v.Now)+" from now, if no one asks")
+		line("free", "all permits are free again in "+length(v.Newest+v.Window-v.Now)+", if no one asks")
 	}
 	line("type", strings.TrimSpace(v.Type+" "+bracketed(v.Encoding)))
 	if v.Memory > 0 {
@@ -222,7 +222,8 @@ func timeAxis(h history, now int64) string {
 // left prints the script's reply to a look.
 func (s screen) left(v view) {
 	if len(v.Wanted) > 0 && v.State == stateLive {
-		s.printf("\n  to see what is left, add the arguments that the callers use: %s=\n", strings.Join(v.Wanted, "= "))
+		s.printf("\n  the limit is in the application, not in Redis: to see what is left, add what\n"+
+			"  the callers use (%s=), for example\n\n    %s\n", strings.Join(v.Wanted, "= "), callersForm(v.key))
 	}
 	if v.reply == nil {
 		return
@@ -231,7 +232,7 @@ func (s screen) left(v view) {
 	if v.burst > 0 {
 		s.gauge(v.Left["remaining"], v.burst)
 	}
-	s.look(v.asked, v.reply)
+	s.look(v)
 }
 
 // gauge shows how full a bucket is.

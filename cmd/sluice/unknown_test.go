@@ -213,7 +213,7 @@ func TestServerInspectBurst(t *testing.T) {
 		"sluice:try:{demo}:gcra1 window=100s limit=10"} {
 		got := sluiceRun(env, append([]string{"inspect"}, strings.Fields(args)...)...)
 		wantText(t, got, exitDone, `  state      live`,
-			"to see what is left, add the arguments that the callers use: burst=\n")
+			`the callers use \(burst=\), for example\n`)
 		for _, never := range []string{"remaining", "permits left", "would be granted"} {
 			if strings.Contains(got.stdout, never) {
 				t.Errorf("%s: nobody has said the burst, and yet %q:\n%s", args, never, got.stdout)

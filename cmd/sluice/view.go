@@ -48,15 +48,18 @@ type view struct {
 	Ring       *ringView `json:"ring,omitempty"`
 	History    *history  `json:"history,omitempty"`
 
-	Left    map[string]int64  `json:"left,omitempty"`   // the script's reply to a look
-	Wanted  []string          `json:"wanted,omitempty"` // arguments missing for a look
-	Refused map[string]string `json:"refused,omitempty"`
+	Left   map[string]int64 `json:"left,omitempty"`   // the script's reply to a look
+	Wanted []string         `json:"wanted,omitempty"` // arguments missing for a look
+	// The ring is longer than the windows of the look: other windows may refuse.
+	WindowsMissing bool              `json:"windows_missing,omitempty"`
+	Refused        map[string]string `json:"refused,omitempty"`
 
 	key     stored.Key
 	summary stored.Summary
 	asked   attempt // the look
 	reply   []int64
-	burst   int64 // burst of the look at a gcra
+	windows []window // of the look, as given
+	burst   int64    // burst of the look at a gcra
 
 	grantedUnder int64 // the window of the newest permit of a log, from the TTL
 }
@@ -105,6 +108,8 @@ func newView(ctx context.Context, node *redis.Client, key stored.Key, w words, c
 	if err != nil {
 		return v, err
 	}
+	w, unfit := w.fitted(v.key, v.summary.Ring)
+	v.windows = w.windows
 	if err := v.setWindow(w, expires); err != nil {
 		return v, err
 	}
@@ -116,6 +121,10 @@ func newView(ctx context.Context, node *redis.Client, key stored.Key, w words, c
 	}
 	switch v.State {
 	case stateForeign, stateDamaged, stateUnknown, stateConfig:
+		return v, nil
+	}
+	if unfit != nil {
+		v.refuse("left", unfit)
 		return v, nil
 	}
 	return v, v.look(ctx, node, w)
@@ -332,9 +341,9 @@ func (v *view) bucketVerdict() (limitState, string) {
 	}
 	v.Full = b.Full
 	if b.Full <= v.Now {
-		return stateIdle, "the bucket is full"
+		return stateIdle, "the bucket is full: all permits are free"
 	}
-	return stateLive, "the bucket is full again " + length(b.Full-v.Now) + " from now, if no one asks"
+	return stateLive, "all permits are free again in " + length(b.Full-v.Now) + ", if no one asks"
 }
 
 // history holds the number of permits in each column of a picture.
