@@ -46,7 +46,8 @@
 //
 //	d, err := codes.With(limitOf(user)).Allow(ctx, user)
 //
-// The new limit applies at once to what has been granted before. For everyone at once, [TokenBucket] has SetLimit.
+// The new limit applies at once to what has been granted before. For one subject in all
+// processes, [TokenBucket] has SetLimit.
 //
 // # Without asking Redis
 //

@@ -19,8 +19,8 @@ import (
 // stays half moved is an error that says so, until someone ends the move.
 type TokenBucket struct{ booker }
 
-// TokenBucket returns the limiter of this name. Use it where an operator changes the rate in Redis, for everyone at
-// once. PerClient and ClientID are options of this limiter only. Cost: nothing is sent.
+// TokenBucket returns the limiter of this name. Use it where an operator changes the rate in Redis, for a subject in
+// all processes. PerClient and ClientID are options of this limiter only. Cost: nothing is sent.
 // Call Check where the program starts.
 func (l *Loader) TokenBucket(name string, limit Limit, opts ...LimiterOption) TokenBucket {
 	s := l.configure(&tokenBucket, name, opts)
@@ -32,7 +32,7 @@ func (l *Loader) TokenBucket(name string, limit Limit, opts ...LimiterOption) To
 // same. Cost: nothing is sent, it is a copy.
 func (b TokenBucket) With(limit Limit) TokenBucket { return TokenBucket{booker{b.with(limit)}} }
 
-// SetLimit stores the subject's limit. Use it to change a rate for all processes at once, without a deployment. It
+// SetLimit stores the subject's limit. Use it to change a subject's rate in all processes, without a deployment. It
 // applies at once to what has been granted before, and stays until it is set again. The scope becomes this limiter's:
 // see PerClient. A limit of 0 is an *ArgumentError. A lost reply is an *OutcomeUnknownError: setting it again does no
 // harm. Cost: one round trip.

@@ -27,10 +27,12 @@ the keys that they use and the commands that they call.
   <name>-use    for applications: EVALSHA and the commands that the scripts
                 call, on keys with the prefix. EVAL and SCRIPT are refused, so
                 applications need loader.PreloadedOnly() or the like
-  <name>-look   for reading, on replicas too: EVALSHA_RO (Redis 7) and the
-                commands that only read. Programs need loader.ReadReplicas().
-                SCAN is refused, because it shows all keys: use it with
-                sluice inspect --no-scan
+  <name>-look   for reading, on replicas too: EVALSHA_RO (Redis 7), what the
+                scripts read, and what sluice inspect, top and verify send:
+                SCAN, DBSIZE, EXISTS, TYPE, PTTL, PEXPIRETIME, MEMORY USAGE,
+                OBJECT ENCODING, INFO and SCRIPT EXISTS. It reads only keys
+                with the prefix, but SCAN shows the names of all keys. Programs
+                need loader.ReadReplicas()
 
 All three may PING, because client pools send it. Redis checks a command in a
 script as if the client had sent it: so -use may also send these commands
@@ -43,16 +45,27 @@ that to operators, name the other scripts.
 
   --name NAME           start of the user names (default sluice)
   --prefix PREFIX       start of the keys (default sluice)
-  --give-back           also allow -use to UNLINK (for the loader's Reset) and
-                        ZREM (for Cancel of a zset_log); leases need neither
-  --password-file FILE  one line per user: name, space, password. Only the
-                        SHA-256 is printed and sent. Without a file, a
+  --give-back           also give -use what the loader's Reset (UNLINK, which
+                        most scripts call as well) and Cancel of a zset_log
+                        (ZREM) send; leases need neither
+  --password-file FILE  one line per user: name, space, password; see below.
+                        Only the SHA-256 is printed and sent. Without a file, a
                         placeholder is printed that no server accepts
   --format FORMAT       commands (ACL SETUSER, the default) or aclfile
   --apply               set the users on every node, replicas too, and print the
                         result. Existing users of these names are replaced
 
 ` + targetUsage + `  --color WHEN      auto (the default), always or never
+
+A password file:
+
+  sluice-load one
+  sluice-use another
+  sluice-look a third
+
+After each restart of Redis run sluice load before the applications, or give the
+-use user +script|load: Redis does not keep scripts. While user default is on
+without a password, these users restrict nobody: see to that first.
 
 With --cluster the users may also read the cluster's slot map. Without --apply
 no server is contacted. A restart removes users that were not saved: run ACL
@@ -115,14 +128,22 @@ func (a app) acl(ctx context.Context, args []string) error {
 	if f.apply {
 		return a.applyACL(ctx, f, users, out)
 	}
+	notes := screen{w: a.stderr} // standard output goes to redis-cli or into an aclfile
 	if f.passwordFile == "" {
-		screen{w: a.stderr}.printf("note: with --password-file, hashes replace %s\n", noHash)
+		notes.printf("note: with --password-file, hashes replace %s\n", noHash)
 	}
+	notes.printf("warning: if user default is on without a password, whoever connects may do\n" +
+		"everything, whatever these users may: see ACL LIST\n")
+	notes.printf("%s", safe(loadNote))
 	for _, user := range users {
 		out.printf("%s\n", safe(user.line(f.format))) // not cut: name and prefix were checked, the rest is ours
 	}
 	return nil
 }
+
+// loadNote says what applications need after a restart, because the -use user may not load scripts.
+const loadNote = "note: after each restart of Redis run sluice load before the applications,\n" +
+	"or give the -use user +script|load\n"
 
 // noHash is the placeholder for an unknown hash. Servers refuse it.
 const noHash = "#SHA256-OF-ITS-PASSWORD"
@@ -159,12 +180,12 @@ func (u aclUser) line(format string) string {
 func (f aclFlags) users(scripts []sluice.Script) []aclUser {
 	load := []string{"ping", "info", "script|load", "script|exists"}
 	use := append([]string{"ping", "evalsha"}, commandsOf(scripts)...)
-	look := append([]string{"ping", "evalsha_ro"}, readsOf(scripts)...)
+	look := append(lookRights(), probesOf(readsOf(scripts))...)
 	if f.target.cluster != "" {
 		load = append(load, "cluster|nodes", "cluster|slots")
 		use = append(use, "cluster|slots")
 		// go-redis asks COMMAND which commands read and sends those to replicas, after READONLY.
-		look = append(look, "cluster|slots", "command", "readonly")
+		look = append(look, "cluster|nodes", "cluster|slots", "command", "readonly")
 	}
 	if f.giveBack {
 		use = append(use, "unlink", "zrem")
@@ -278,8 +299,39 @@ func (a app) applyACL(ctx context.Context, f aclFlags, users []aclUser, out scre
 		return errReported
 	}
 	out.printf("note: a restart removes users unless ACL SAVE or CONFIG REWRITE saves them\n")
+	out.printf("%s", safe(loadNote))
+	t.warnOfDefault(ctx, nodes, out)
 	out.printf("%s\n", out.paint(green, counted(len(users), "user", "users")+" on "+counted(len(nodes), "node", "nodes")))
 	return nil
+}
+
+// warnOfDefault prints a warning if everybody may use a node as user default.
+func (t target) warnOfDefault(ctx context.Context, nodes []node, out screen) {
+	var open []string
+	for _, n := range nodes {
+		rdb := t.connect(n.addr)
+		lines, err := rdb.Do(ctx, "acl", "list").StringSlice()
+		_ = rdb.Close()
+		if err != nil {
+			out.printf("note: on %s: it is not known whether user default has a password:\n%s\n", n.addr, err)
+		}
+		if slices.ContainsFunc(lines, isOpenDefault) {
+			open = append(open, n.addr)
+		}
+	}
+	for _, addr := range open {
+		out.printf("%s\n", out.paint(yellow, "warning: on "+addr+": user default is on and has no password"))
+	}
+	if len(open) > 0 {
+		out.printf("whoever connects may do everything, whatever these users may: when no program\n" +
+			"uses it, ACL SETUSER default off; else ACL SETUSER default >password\n")
+	}
+}
+
+// isOpenDefault reports whether a line of ACL LIST is that of a user default that is on without a password.
+func isOpenDefault(line string) bool {
+	words := strings.Fields(line)
+	return len(words) > 2 && words[1] == "default" && slices.Contains(words, "on") && slices.Contains(words, "nopass")
 }
 
 func (t target) setUser(ctx context.Context, n node, user aclUser) error {

@@ -24,8 +24,7 @@ refused. It shows the script, a picture of the permits over time, how many are
 live, when they are free again, TTL and memory. It says what is damaged or was
 not written by our scripts. It writes nothing and sends a few hundred short
 commands at most for each key, however large. Facts that the user has no right
-to (TYPE, TTL, MEMORY, OBJECT) are left out, with the reason. All the rest works
-with the -look user of sluice acl.
+to (TYPE, TTL, MEMORY, OBJECT) are left out, with the reason and the rights.
 
 To see whether the next call is granted, add the limit of the application, which
 Redis does not store:
@@ -46,8 +45,8 @@ sluice, or prefix=. It finds the keys by SCAN, because only the callers know all
 parts of a key, such as the slice and the lease_age of a slice_ring. It scans
 200 keys at a time with pauses between: 5 to 10 s for a million keys. Ctrl-C
 ends it and shows what was found. In a cluster it scans the master of the
-subject's slot. It says "nothing is stored" only after a complete scan. The user
-needs SCAN and EXISTS too, which the users of sluice acl do not have.
+subject's slot. It says "nothing is stored" only after a complete scan. The
+-look user of sluice acl has all the rights that it needs.
 
 ` + targetUsage + `  --script NAME     the key belongs to this script, whatever its name
   --no-scan         only keys that the arguments name: slice= (and lease_age=)
@@ -76,9 +75,10 @@ type inspectFlags struct {
 
 // inspection holds the keys to look at and the other arguments.
 type inspection struct {
-	keys  []stored.Key
-	words words
-	named bool // limiter and subject were given, not a key: leave out absent keys
+	keys   []stored.Key
+	words  words
+	rights string // the cure if the user may not do what is needed
+	named  bool   // limiter and subject were given, not a key: leave out absent keys
 }
 
 func parseInspect(args []string) (inspectFlags, inspection, error) {
@@ -91,7 +91,7 @@ func parseInspect(args []string) (inspectFlags, inspection, error) {
 	flags.StringVar(&f.color, "color", "auto", "")
 	others, err := parseFlags(flags, args)
 	if err != nil {
-		return f, inspection{}, err
+		return f, inspection{}, undashed(err, args, isInspectWord)
 	}
 	todo, err := newInspection(f.script, others)
 	return f, todo, err
@@ -110,7 +110,10 @@ func newInspection(script string, args []string) (inspection, error) {
 		w, err := inspectWords(args[1:])
 		return inspection{keys: []stored.Key{key}, words: w}, err
 	case len(args) == 1:
-		return inspection{}, usagef("%s is not a key of our scripts: want a subject after it, or --script", given(args[0]))
+		return inspection{}, usagef("%s is not a key of our scripts: want a subject after it, or --script%s", given(args[0]),
+			listsSubjects(args[0]))
+	case isWord(args[1], isInspectWord):
+		return inspection{}, usagef("want a subject after %s%s", given(args[0]), listsSubjects(args[0]))
 	}
 	w, err := inspectWords(args[2:])
 	if err != nil {
@@ -151,13 +154,17 @@ func inspectWords(args []string) (words, error) {
 		return w, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.values)) {
-		known := slices.Contains([]string{"prefix", "client", "lease_age"}, name) ||
-			slices.ContainsFunc(sluice.All(), func(script sluice.Script) bool { return takes(script, name) })
-		if !known {
+		if !isInspectWord(name) {
 			return w, usagef("no script has an argument %s", given(name))
 		}
 	}
 	return w, nil
+}
+
+// isInspectWord reports whether inspect takes name=.
+func isInspectWord(name string) bool {
+	return slices.Contains([]string{"prefix", "client", "lease_age"}, name) ||
+		slices.ContainsFunc(sluice.All(), func(script sluice.Script) bool { return takes(script, name) })
 }
 
 // takes reports whether a script has an argument with this name.
@@ -220,6 +227,19 @@ func (a app) inspect(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	todo.rights = rightsCure("inspect", todo.prefix(), f.target.cluster != "")
+	return withRights(a.inspectAll(ctx, f, todo), todo.rights)
+}
+
+// prefix is the start of the keys, for an ACL.
+func (i inspection) prefix() string {
+	if prefix := i.keys[0].Prefix; isName(prefix) {
+		return prefix
+	}
+	return "<prefix>"
+}
+
+func (a app) inspectAll(ctx context.Context, f inspectFlags, todo inspection) error {
 	out, rdb, release, err := a.openHolder(ctx, f.color, f.target, todo.keys[0])
 	if err != nil {
 		return err
@@ -358,8 +378,8 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 
 // sayWhereLimitIs adds to the meaning that the limit is not stored.
 func (v *view) sayWhereLimitIs() {
-	if v.State == stateLive && v.summary.Bucket == nil && v.Config == nil {
-		v.Meaning += "; the limit is in the application: add limit=..."
+	if v.State == stateLive && v.Config == nil && !strings.Contains(v.Meaning, "window=") {
+		v.Meaning += "; the limit is in the application: add limit="
 	}
 }
 

@@ -27,7 +27,13 @@ const verifyUsage = `usage: sluice verify [flags] [script ...]
 
 Checks with SCRIPT EXISTS that every node of a deployment has the scripts. Name
 scripts to check only those. It changes nothing. Replicas are checked too: after
-a failover a replica has only the scripts that were loaded on it.
+a failover a replica has only the scripts that were loaded on it. The Go loader
+loads scripts at first use, so a missing script stops only programs that do not:
+those with PreloadedOnly and those in other languages.
+
+The SHA1 of a file is the name that the server gives the script: EVALSHA takes
+it. The table shows its first 12 characters; sluice list and sha1sum print all.
+The -look and -load users of sluice acl may verify.
 
 ` + targetUsage + `  --color WHEN      auto (the default), always or never
 
@@ -141,6 +147,9 @@ func (d deployment) on(ctx context.Context, n node) []placement {
 	}
 	exists, err := rdb.ScriptExists(ctx, sums...).Result()
 	if err != nil {
+		if !d.loading {
+			err = withRights(err, rightsCure("verify", "", d.target.flag == "cluster"))
+		}
 		return []placement{{node: n, script: "(all)", sha: "-", state: stateFailed, err: err}}
 	}
 	var all []placement
@@ -205,15 +214,28 @@ func (s screen) verdictOn(all []placement, remarks []string, cure safe) error {
 	}
 	switch {
 	case missing > 0:
-		s.printf("%s\n", s.paint(red, counted(missing, "script is", "scripts are")+" missing"))
+		it := "it"
+		if missing > 1 {
+			it = "them"
+		}
+		s.printf("%s: harmless if no program uses %s (the Go loader loads\nscripts at first use)\n",
+			s.paint(red, counted(missing, "script is", "scripts are")+" missing"), it)
 		s.printf("cure: %s\n", cure)
+		s.shaNote()
 		return errReported
 	case failed:
 		return errReported
 	}
 	where := counted(len(nodes), "node", "nodes")
 	s.printf("%s\n", s.paint(green, counted(len(all)/len(nodes), "script", "scripts")+" on "+where))
+	s.shaNote()
 	return nil
+}
+
+// shaNote says how to compare the SHA1s of the table.
+func (s screen) shaNote() {
+	s.printf("sha: 12 of the 40 characters of a script's SHA1; sluice list prints all, and\n" +
+		"sha1sum of its file the same\n")
 }
 
 // failures prints why placements failed and what to do. It reports whether there were any.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ func (s screen) plotColumns() int {
 // views prints what is known about each key.
 func (s screen) views(views []view, i inspection, found search) {
 	if len(views) == 0 && found.missed == nil && found.unread() == 0 {
-		s.printf("nothing is stored under %s on %s\n", found.pattern, found.node)
+		s.nothingStored(found)
 	}
 	for n, v := range views {
 		if n > 0 {
@@ -41,6 +42,24 @@ func (s screen) views(views []view, i inspection, found search) {
 		}
 		s.printf("note: %s\n", note)
 	}
+	missed := found.missed != nil && strings.Contains(found.missed.Error(), "NOPERM") // failed prints the cure
+	if i.rights != "" && !missed && slices.ContainsFunc(views, view.lacksRights) {
+		s.printf("\ncure: %s\n", i.rights)
+	}
+}
+
+// nothingStored says that a complete search has found nothing.
+func (s screen) nothingStored(found search) {
+	s.printf("nothing is stored under %s on %s\nnames are exact: check spelling and case\n", found.pattern, found.node)
+}
+
+// lacksRights reports whether the user may not read something about a key.
+func (v view) lacksRights() bool {
+	lacks := v.summary.Err != nil && strings.Contains(v.summary.Err.Error(), "NOPERM")
+	for _, why := range v.Refused {
+		lacks = lacks || strings.Contains(why, "NOPERM") || strings.Contains(why, refusedInScript)
+	}
+	return lacks && v.State != stateAbsent
 }
 
 // view prints what is known about a key, one line for each fact.
@@ -70,9 +89,6 @@ func (s screen) view(v view) {
 	s.left(v)
 	if v.refused() {
 		s.printf("\ncure: find out what the key is for; UNLINK removes it with the permits in use\n")
-	}
-	if v.State == stateUnknown && (v.summary.Err != nil || len(v.Refused) > 0) {
-		s.printf("\ncure: grant this user the rights named above: ACL SETUSER <name> +<command> ~<keys>\n")
 	}
 }
 

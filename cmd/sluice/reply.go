@@ -60,7 +60,8 @@ func (s screen) aloneLook(v view) {
 		verdict = "the next permit comes free " + length(wait) + " from now"
 	}
 	s.printf("  %s\n  with %s alone: %s;\n", v.windowsText(), these, s.paint(yellow, verdict))
-	s.printf("  the ring is %s long, other windows may refuse: add %s\n\n", length(v.Ring.Size*v.Ring.Slice), v.missingForm())
+	s.printf("  the ring is %s long, other windows may refuse: add %s\n\n", length(v.Ring.Size*v.Ring.Slice),
+		v.missingForm())
 }
 
 // about describes the limit that was asked about: "limit 3, window 60 s".

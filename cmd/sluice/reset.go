@@ -38,7 +38,7 @@ processes, not in Redis: they end by themselves.
   sluice reset --dry-run send-code ada@example.com
   sluice reset send-code ada@example.com
 
-The user needs these rights, which the users of sluice acl do not have:
+The user needs these rights, which no user of sluice acl has all of:
 
   ACL SETUSER night on >secret resetchannels ~sluice:* +scan +exists +unlink
 
@@ -78,8 +78,10 @@ func parseReset(args []string) (resetFlags, resetting, error) {
 	others, err := parseFlags(flags, args)
 	switch {
 	case err != nil:
-		return f, resetting{}, err
-	case len(others) < 2:
+		return f, resetting{}, undashed(err, args, isResetWord)
+	case len(others) == 1, len(others) > 1 && isWord(others[1], isResetWord):
+		return f, resetting{}, usagef("want a limiter and a subject%s", listsSubjects(others[0]))
+	case len(others) == 0:
 		return f, resetting{}, usagef("want a limiter and a subject")
 	}
 	w, err := parseWords(others[2:])
@@ -87,12 +89,17 @@ func parseReset(args []string) (resetFlags, resetting, error) {
 		return f, resetting{}, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.values)) {
-		if !slices.Contains([]string{"prefix", "slice", "lease_age", "client"}, name) {
+		if !isResetWord(name) {
 			return f, resetting{}, usagef("reset has no argument %s: want prefix, slice, lease_age or client", given(name))
 		}
 	}
 	keys, err := allKeysOf(others[0], others[1], w)
 	return f, resetting{others[1], keys}, err
+}
+
+// isResetWord reports whether reset takes name=.
+func isResetWord(name string) bool {
+	return slices.Contains([]string{"prefix", "slice", "lease_age", "client"}, name)
 }
 
 // allKeysOf returns the keys of a subject that the arguments name: configs and permits.
@@ -160,7 +167,7 @@ type remover struct {
 func (r *remover) removeAll(ctx context.Context, found search) error {
 	if len(found.keys) == 0 {
 		if found.missed == nil {
-			r.printf("nothing is stored under %s on %s\n", found.pattern, found.node)
+			r.nothingStored(found)
 		}
 		return nil
 	}

@@ -21,10 +21,10 @@ const tryUsage = `usage: sluice try [flags] <script> [name=value ...]
 Makes one decision with a script and shows each field of the reply. The names of
 the arguments are those of the script's header. By default permits is 1,
 max_wait and scope are 0, burst is the limit, and each call has a new ID.
-Durations are microseconds, or
-have a unit: 250ms, 1m30s, 7d. Times are microseconds since 1970, or
-2030-01-31T12:00:00Z. The windows of slice_ring are slices_1=61 limit_1=5
-slices_2= and so on; for one window slices= and limit= are enough.
+Durations are microseconds, or have a unit: 250ms, 1m30s, 7d. Times are
+microseconds since 1970, or 2030-01-31T12:00:00Z. The windows of slice_ring are
+slices_1=61 limit_1=5 slices_2= and so on; for one window slices= and limit= are
+enough.
 
 The key is <prefix>:<limiter>:{<subject>}:<state>. By default prefix is sluice,
 limiter is try, subject is demo and client is cli. key=... sets the whole key.
@@ -64,7 +64,7 @@ func parseTry(args []string) (tryFlags, attempt, error) {
 	words, err := parseFlags(flags, args)
 	switch {
 	case err != nil:
-		return f, attempt{}, err
+		return f, attempt{}, undashed(err, args, isInspectWord)
 	case len(words) == 0:
 		return f, attempt{}, usagef("want a script: %s", scriptNames())
 	case f.times < 1 || f.times > 1000:

@@ -61,6 +61,8 @@ type view struct {
 	windows []window // of the look, as given
 	burst   int64    // burst of the look at a gcra
 
+	gone bool // the server says that the key does not exist
+
 	grantedUnder int64 // the window of the newest permit of a log, from the TTL
 }
 
@@ -197,6 +199,7 @@ func (v *view) ask(ctx context.Context, node *redis.Client) (expires int64, err 
 	kind, encoding := pipe.Type(ctx, key), pipe.ObjectEncoding(ctx, key)
 	memory, ttl := pipe.MemoryUsage(ctx, key), pipe.PTTL(ctx, key)
 	expireTime := pipe.PExpireTime(ctx, key) // Redis 7
+	exists := pipe.Exists(ctx, key, v.key.Config().Text)
 	if err := stored.Exec(ctx, pipe); err != nil {
 		return 0, fmt.Errorf("reading %s: %w", key, err)
 	}
@@ -205,6 +208,10 @@ func (v *view) ask(ctx context.Context, node *redis.Client) (expires int64, err 
 			!strings.HasPrefix(err.Error(), "ERR") {
 			return 0, fmt.Errorf("reading %s: %w", key, err)
 		}
+	}
+	if v.gone = exists.Err() == nil && exists.Val() == 0; v.gone {
+		delete(v.Refused, "rate")
+		return 0, nil
 	}
 	v.note("type", kind)
 	v.note("encoding", encoding)
@@ -268,6 +275,8 @@ func (v *view) judge() {
 func (v *view) verdict() (limitState, string) {
 	s := v.summary
 	switch {
+	case v.gone:
+		return stateAbsent, "nothing is stored under this key"
 	case s.Err != nil:
 		return stateUnknown, "it cannot be read: " + errorText(s.Err)
 	case strings.HasPrefix(s.Damage, "WRONGTYPE"):
