@@ -259,8 +259,10 @@ func (a app) inspectAll(ctx context.Context, f inspectFlags, todo inspection) er
 			found.missed = err
 		}
 	}
-	if err := todo.unused(views); err != nil {
-		return err
+	if found.missed == nil || found.missed == errNotScanned { // else a key that was not found may use them
+		if err := todo.unused(views); err != nil {
+			return err
+		}
 	}
 	if f.json {
 		if err := out.json(views); err != nil {

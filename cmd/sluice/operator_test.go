@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,17 @@ func TestServerInspectNoPhantoms(t *testing.T) {
 	}
 	must(t, rdb.ZAdd(background, "sluice:try:{demo}:zl1", redis.Z{Score: 1, Member: "m"}).Err())
 	wantText(t, sluiceRun(nil, "inspect", url, "try", "demo"), exitFailed, "unknown: it cannot be read: NOPERM.*z")
+}
+
+// TestServerInspectUnusedUnknown is of a search that may have missed the key that an argument is for: what was found is
+// shown.
+func TestServerInspectUnusedUnknown(t *testing.T) {
+	rdb, _ := inspected(t)
+	lookAs(t, rdb)
+	must(t, rdb.ACLSetUser(background, "sluice-look", "-scan").Err())
+	must(t, rdb.Del(background, "sluice:try:{demo}:gcra1").Err())
+	got := sluiceRun(nil, "inspect", "--redis=redis://sluice-look:pw@"+rdb.Options().Addr, "try", "demo", "burst=3")
+	wantText(t, got, exitFailed, `:ll1\n  state      live`, "not known whether more is stored", "cure: ACL SETUSER <name> ")
 }
 
 // lookAs sets the users of sluice acl for some scripts, with the password pw.
@@ -191,6 +203,27 @@ func TestServerSetRateBooked(t *testing.T) {
 	wantText(t, got, exitDone, "in force: 50 in 60 min")
 	if strings.Contains(got.stdout, "in use") || strings.Contains(got.stdout, "booked") {
 		t.Errorf("nothing is:\n%s", got.stdout)
+	}
+}
+
+// TestServerSetRateWholeLimiter does what the help shows: the rate of each subject in the JSON of top.
+func TestServerSetRateWholeLimiter(t *testing.T) {
+	rdb := client(t, redistest.Start(t).Addr)
+	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+	jobs := loader.New(rdb).TokenBucket("jobs", loader.PerHour(10))
+	for _, subject := range []string{"acme", "bob {1}"} {
+		_, err := jobs.Allow(background, subject)
+		must(t, err)
+	}
+	var found struct{ Permits []struct{ Subject string } }
+	must(t, json.Unmarshal([]byte(sluiceRun(env, "top", "--limiter", "jobs", "--json").stdout), &found))
+	for _, one := range found.Permits {
+		must(t, sluiceRunErr(env, "set-rate", "jobs", one.Subject, "rate=50", "interval=1h"))
+	}
+	for subject, want := range map[string]int64{"acme": 49, "bob {1}": 49, "eve": 10} {
+		if d, err := jobs.Peek(background, subject); err != nil || d.Remaining != want {
+			t.Errorf("%s: %d left, want %d, %v", subject, d.Remaining, want, err)
+		}
 	}
 }
 

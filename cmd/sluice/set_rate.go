@@ -26,7 +26,9 @@ stay in use, and booked permits stay at their times. It calls the script
 token_bucket_set and loads it if necessary.
 
 A whole limiter has no rate of its own. To change it, set the rate of each
-subject that has permits stored; those not seen yet take the program's rate:
+subject that has permits stored. Those not seen yet take the program's rate. One
+whose rate was set before, and that has no permits now, keeps it and does not
+appear in top.
 
   sluice top --limiter jobs --n 1000 --json | jq -r '.permits[].subject' |
     sort -u | while read -r s; do
