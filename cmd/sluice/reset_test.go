@@ -240,6 +240,9 @@ func TestServerResetCluster(t *testing.T) {
 		wantText(t, sluiceRun(nil, "reset", all, "--dry-run", "try", subject), exitDone, "on "+addr, "would remove 2 keys")
 		wantText(t, sluiceRun(nil, "reset", all, "try", subject), exitDone, "on "+addr, "removed 2 keys\n$")
 		wantText(t, sluiceRun(nil, "set-rate", "--force", all, "try", subject, "rate=3", "interval=1s"), exitDone, "in force: 3 in 1 s")
+		other := owners[nodes[1].Addr] + "-other" // the search finds the limiter on whichever master has it
+		must(t, sluiceRunErr(nil, "set-rate", all, "try", other, "rate=3", "interval=1s"))
+		must(t, sluiceRunErr(nil, "reset", all, "--config", "try", other))
 		wantText(t, sluiceRun(nil, "reset", all, "--config", "try", subject), exitDone, ":tb1 ", "removed 1 key\n$")
 	}
 	for _, node := range nodes {
