@@ -16,7 +16,7 @@
 //   - [SliceRingV1] counts by slices of time. It checks several windows at once and allows limits up to 10^9.
 //     [SliceRingReturnV1] gives back permits that were not used.
 //   - [GCRAV1] grants a smooth rate with a burst. It stores one small string.
-//   - [TokenBucketV1] stores its limit in Redis. [TokenBucketSetV1] changes it for all callers at once.
+//   - [TokenBucketV1] stores its limit in Redis. [TokenBucketSetV1] changes it for one subject.
 //
 // # Guarantees
 //

@@ -48,8 +48,8 @@
 //
 //	d, err := codes.With(limitOf(user)).Allow(ctx, user)
 //
-// The new limit applies at once to what was granted before. To change a limit for all processes, use [TokenBucket] and
-// its SetLimit.
+// The new limit applies at once to what was granted before. To change one subject's limit in all processes, use
+// [TokenBucket] and its SetLimit.
 //
 // # Without asking Redis
 //

@@ -18,9 +18,9 @@ import (
 // end, the call returns an error that says so.
 type TokenBucket struct{ booker }
 
-// TokenBucket returns the limiter of this name. Use it if operators change the rate in Redis, for all processes at
-// once. Call Check when the program starts. PerClient and ClientID are options of this limiter only. Cost: nothing is
-// sent.
+// TokenBucket returns the limiter of this name. Use it if operators change the rate of a subject in Redis, for all
+// processes at once. Call Check when the program starts. PerClient and ClientID are options of this limiter only. Cost:
+// nothing is sent.
 func (l *Loader) TokenBucket(name string, limit Limit, opts ...LimiterOption) TokenBucket {
 	s := l.configure(&tokenBucket, name, opts)
 	return TokenBucket{booker{core{settings: s}.with(limit)}}
@@ -31,10 +31,10 @@ func (l *Loader) TokenBucket(name string, limit Limit, opts ...LimiterOption) To
 // sent.
 func (b TokenBucket) With(limit Limit) TokenBucket { return TokenBucket{booker{b.with(limit)}} }
 
-// SetLimit stores the subject's limit. Use it to change a rate for all processes at once, without a deployment. It
-// applies at once to what was granted before, and stays until it is set again. The scope becomes this limiter's: see
-// PerClient. A limit of 0 is an *ArgumentError. After a lost reply the error is an *OutcomeUnknownError; setting the
-// limit again is safe. Cost: one round trip.
+// SetLimit stores the subject's limit. Use it to change a subject's rate in all processes at once, without a
+// deployment. It applies at once to what was granted before, and stays until it is set again. The scope becomes this
+// limiter's: see PerClient. A limit of 0 is an *ArgumentError. After a lost reply the error is an *OutcomeUnknownError;
+// setting the limit again is safe. Cost: one round trip.
 func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) error {
 	key, err := b.key(subject)
 	if err != nil {

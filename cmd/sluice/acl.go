@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
+// aclFlags are the flags of acl.
 type aclFlags struct {
 	serverFlags
 	name, prefix string
@@ -68,14 +69,22 @@ func (a app) acl(ctx context.Context, args []string) error {
 	if f.apply {
 		return a.applyACL(ctx, f, users, out)
 	}
+	notes := screen{w: a.stderr} // standard output goes to redis-cli or into an aclfile
 	if f.passwordFile == "" {
-		screen{w: a.stderr}.printf("note: with --password-file, hashes replace %s\n", noHash)
+		notes.printf("note: with --password-file, hashes replace %s\n", noHash)
 	}
+	notes.printf("warning: if user default is on without a password, whoever connects may do\n" +
+		"everything, whatever these users may: see ACL LIST\n")
+	notes.printf("%s", safe(loadNote))
 	for _, user := range users {
 		out.printf("%s\n", safe(user.line(f.format))) // not cut: name and prefix were checked, the rest is ours
 	}
 	return nil
 }
+
+// loadNote says what applications need after a restart, because the -use user may not load scripts.
+const loadNote = "note: after each restart of Redis run sluice load before the applications,\n" +
+	"or give the -use user +script|load\n"
 
 // noHash is the placeholder for an unknown hash. Servers refuse it.
 const noHash = "#SHA256-OF-ITS-PASSWORD"
@@ -112,12 +121,12 @@ func (u aclUser) line(format string) string {
 func (f aclFlags) users(scripts []sluice.Script) []aclUser {
 	load := []string{"ping", "info", "script|load", "script|exists"}
 	use := append([]string{"ping", "evalsha"}, commandsOf(scripts)...)
-	look := append([]string{"ping", "evalsha_ro"}, readsOf(scripts)...)
+	look := append(lookRights(), probesOf(readsOf(scripts))...)
 	if f.target.cluster != "" {
 		load = append(load, "cluster|nodes", "cluster|slots")
 		use = append(use, "cluster|slots")
 		// go-redis asks COMMAND which commands read and sends those to replicas, after READONLY.
-		look = append(look, "cluster|slots", "command", "readonly")
+		look = append(look, "cluster|nodes", "cluster|slots", "command", "readonly")
 	}
 	if f.giveBack {
 		use = append(use, "unlink", "zrem")
@@ -230,8 +239,39 @@ func (a app) applyACL(ctx context.Context, f aclFlags, users []aclUser, out scre
 		return errReported
 	}
 	out.printf("note: a restart removes users unless ACL SAVE or CONFIG REWRITE saves them\n")
+	out.printf("%s", safe(loadNote))
+	t.warnOfDefault(ctx, nodes, out)
 	out.printf("%s\n", out.paint(green, counted(len(users), "user", "users")+" on "+counted(len(nodes), "node", "nodes")))
 	return nil
+}
+
+// warnOfDefault prints a warning if everybody may use a node as user default.
+func (t target) warnOfDefault(ctx context.Context, nodes []node, out screen) {
+	var open []string
+	for _, n := range nodes {
+		rdb := t.connect(n.addr)
+		lines, err := rdb.Do(ctx, "acl", "list").StringSlice()
+		_ = rdb.Close()
+		if err != nil {
+			out.printf("note: on %s: it is not known whether user default has a password:\n%s\n", n.addr, err)
+		}
+		if slices.ContainsFunc(lines, isOpenDefault) {
+			open = append(open, n.addr)
+		}
+	}
+	for _, addr := range open {
+		out.printf("%s\n", out.paint(yellow, "warning: on "+addr+": user default is on and has no password"))
+	}
+	if len(open) > 0 {
+		out.printf("whoever connects may do everything, whatever these users may: when no program\n" +
+			"uses it, ACL SETUSER default off; else ACL SETUSER default >password\n")
+	}
+}
+
+// isOpenDefault reports whether a line of ACL LIST is that of a user default that is on without a password.
+func isOpenDefault(line string) bool {
+	words := strings.Fields(line)
+	return len(words) > 2 && words[1] == "default" && slices.Contains(words, "on") && slices.Contains(words, "nopass")
 }
 
 func (t target) setUser(ctx context.Context, n node, user aclUser) error {

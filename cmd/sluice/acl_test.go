@@ -37,7 +37,7 @@ func TestACLText(t *testing.T) {
 	got := sluiceRun(nil, "acl", "--name", "rl", "--prefix", "shop", "list_log", "token_bucket_set")
 	want := `ACL SETUSER rl-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
 ACL SETUSER rl-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~shop:* +evalsha +hdel +hmget +hset +lindex +llen +ltrim +persist +pexpireat +ping +pttl +rpush +time +unlink
-ACL SETUSER rl-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~shop:* +evalsha_ro +lindex +llen +ping +pttl +time
+ACL SETUSER rl-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~shop:* +dbsize +evalsha_ro +exists +info +lindex +llen +memory|usage +object|encoding +pexpiretime +ping +pttl +scan +script|exists +time +type
 `
 	if got.status != exitDone || got.stdout != want || !strings.Contains(got.stderr, "--password-file") {
 		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
@@ -46,7 +46,7 @@ ACL SETUSER rl-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~shop:* +ev
 	got = sluiceRun(nil, "acl", "slice_ring_return")
 	want = `ACL SETUSER sluice-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
 ACL SETUSER sluice-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~sluice:* +evalsha +getrange +ping +setrange
-ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice:* +evalsha_ro +ping
+ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice:* +dbsize +evalsha_ro +exists +info +memory|usage +object|encoding +pexpiretime +ping +pttl +scan +script|exists +time +type
 `
 	if got.status != exitDone || got.stdout != want {
 		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
@@ -56,9 +56,9 @@ ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice
 		"--password-file", passwordFile(t))
 	want = `user sluice-load on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels +cluster|nodes +cluster|slots +info +ping +script|exists +script|load
 user sluice-use on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels ~sluice:* +cluster|slots +evalsha +get +ping +set +time +unlink +zrem
-user sluice-look on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels %R~sluice:* +cluster|slots +command +evalsha_ro +get +ping +readonly +time
+user sluice-look on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels %R~sluice:* +cluster|nodes +cluster|slots +command +dbsize +evalsha_ro +exists +get +getrange +info +memory|usage +object|encoding +pexpiretime +ping +pttl +readonly +scan +script|exists +time +type
 `
-	if got.status != exitDone || got.stdout != want || got.stderr != "" {
+	if got.status != exitDone || got.stdout != want || strings.Contains(got.stderr, "--password-file") {
 		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
 	}
 }
@@ -277,7 +277,10 @@ func refusesOtherKeys(t *testing.T, rdb *redis.Client, user aclUser) {
 	calls := [][]any{}
 	for _, command := range user.commands {
 		switch command {
-		case "ping", "time":
+		case "ping", "time", "scan", "dbsize", "info", "script|exists": // have no keys
+		case "memory|usage", "object|encoding":
+			container, name, _ := strings.Cut(command, "|")
+			calls = append(calls, []any{container, name, "other"})
 		case "evalsha", "evalsha_ro":
 			calls = append(calls, []any{command, sluice.GCRAV1SHA1, 1, "other", 3, 1000000, 3, 0, 0})
 		default:

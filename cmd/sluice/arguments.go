@@ -14,8 +14,9 @@ import (
 
 // words holds the name=value arguments and which of them were used.
 type words struct {
-	values map[string]string
-	used   map[string]bool
+	values  map[string]string
+	used    map[string]bool
+	windows []window // inspect only: limit=100/1m
 }
 
 func parseWords(args []string) (words, error) {

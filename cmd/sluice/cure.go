@@ -23,6 +23,9 @@ func cureFor(err error) string {
 		return "run sluice load with the same --redis, --cluster or --sentinel, " +
 			"as a user with the right to load (see sluice help acl)"
 	}
+	if cure := rightsIn(err); cure != "" {
+		return cure
+	}
 	for _, cure := range cures() {
 		if strings.Contains(err.Error(), cure.word) {
 			return cure.text
@@ -32,7 +35,8 @@ func cureFor(err error) string {
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return "trust the server's certificate authority: SSL_CERT_FILE=ca.pem names its file"
 	case isUnreachable(err):
-		return "start a server there, or name another; sluice demo and try --embedded need none"
+		return "start a server there, or name yours with --redis redis://host:port or set SLUICE_REDIS; " +
+			"sluice demo and try --embedded need none"
 	}
 	return ""
 }
@@ -53,7 +57,8 @@ func cures() []errorCure {
 	return []errorCure{
 		{"NOAUTH", "give the password: redis://:password@host:port, or REDISCLI_AUTH in the environment"},
 		{"WRONGPASS", "check user and password in the URL, or REDISCLI_AUTH in the environment"},
-		{"NOPERM", "grant this user what the error names: ACL SETUSER <name> +<command> ~<keys>"},
+		{"NOPERM", "grant this user the command that the error names: ACL SETUSER <name> +<command>; " +
+			"keys that are only read as %R~<pattern>"},
 		{refusedInScript, "grant this user the commands that the script calls; sluice acl makes a user that has them"},
 		{"WRONGTYPE", "choose another subject; or find out with TYPE <key> what the key is for, and remove it with UNLINK"},
 		{"BADSTATE", "choose another subject; or remove the key and the permits in use with UNLINK"},

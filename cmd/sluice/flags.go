@@ -66,6 +66,39 @@ func flagError(err error) error {
 	return usagef("%s is not a flag", given(value))
 }
 
+// undashed adds to the error of an unknown flag that it is written without dashes, if it is an argument name=value.
+func undashed(err error, args []string, isArgument func(name string) bool) error {
+	for i, arg := range args {
+		name, value, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !strings.HasPrefix(arg, "-") || !isArgument(name) || err.Error() != "there is no flag --"+name {
+			continue
+		}
+		if !hasValue && i+1 < len(args) {
+			value = args[i+1]
+		}
+		if value == "" || strings.HasPrefix(value, "-") || given(value) != strconv.Quote(value) {
+			value = "..."
+		}
+		return usagef("%v: write %s=%s, without dashes", err, name, value)
+	}
+	return err
+}
+
+// isWord reports whether an argument is a name=value argument of the command, not a subject.
+func isWord(arg string, isArgument func(name string) bool) bool {
+	name, _, found := strings.Cut(arg, "=")
+	return found && isArgument(name)
+}
+
+// listsSubjects is the end of a message that a subject is missing.
+func listsSubjects(limiter string) string {
+	shown := given(limiter)
+	if shown != strconv.Quote(limiter) {
+		return ""
+	}
+	return ": `sluice top --limiter " + limiter + "` lists its subjects"
+}
+
 // flagName returns the name of an unknown flag as a message may show it.
 func flagName(name string) string {
 	if shown := given(name); shown != strconv.Quote(name) {

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
+// inspectFlags are the flags of inspect.
 type inspectFlags struct {
 	serverFlags
 	noScan bool
@@ -25,9 +26,10 @@ type inspectFlags struct {
 
 // inspection holds the keys to look at and the other arguments.
 type inspection struct {
-	keys  []stored.Key
-	words words
-	named bool // limiter and subject were given, not a key: leave out absent keys
+	keys   []stored.Key
+	words  words
+	rights string // the cure if the user may not do what is needed
+	named  bool   // limiter and subject were given, not a key: leave out absent keys
 }
 
 func parseInspect(args []string) (inspectFlags, inspection, error) {
@@ -38,7 +40,7 @@ func parseInspect(args []string) (inspectFlags, inspection, error) {
 	flags.BoolVar(&f.json, "json", false, "")
 	others, err := parseFlags(flags, args)
 	if err != nil {
-		return f, inspection{}, err
+		return f, inspection{}, undashed(err, args, isInspectWord)
 	}
 	todo, err := newInspection(f.script, others)
 	return f, todo, err
@@ -57,7 +59,10 @@ func newInspection(script string, args []string) (inspection, error) {
 		w, err := inspectWords(args[1:])
 		return inspection{keys: []stored.Key{key}, words: w}, err
 	case len(args) == 1:
-		return inspection{}, usagef("%s is not a key of our scripts: want a subject after it, or --script", given(args[0]))
+		return inspection{}, usagef("%s is not a key of our scripts: want a subject after it, or --script%s", given(args[0]),
+			listsSubjects(args[0]))
+	case isWord(args[1], isInspectWord):
+		return inspection{}, usagef("want a subject after %s%s", given(args[0]), listsSubjects(args[0]))
 	}
 	w, err := inspectWords(args[2:])
 	if err != nil {
@@ -85,18 +90,30 @@ func keyNamed(name, text string) (stored.Key, error) {
 
 // inspectWords parses name=value arguments: arguments of a script, or parts of keys.
 func inspectWords(args []string) (words, error) {
+	windows, args, err := cutWindows(args)
+	if err != nil {
+		return words{}, err
+	}
 	w, err := parseWords(args)
 	if err != nil {
 		return w, err
 	}
+	w.windows = windows
+	if err := w.checkWindows(); err != nil {
+		return w, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.values)) {
-		known := slices.Contains([]string{"prefix", "client", "lease_age"}, name) ||
-			slices.ContainsFunc(sluice.All(), func(script sluice.Script) bool { return takes(script, name) })
-		if !known {
+		if !isInspectWord(name) {
 			return w, usagef("no script has an argument %s", given(name))
 		}
 	}
 	return w, nil
+}
+
+// isInspectWord reports whether inspect takes name=.
+func isInspectWord(name string) bool {
+	return slices.Contains([]string{"prefix", "client", "lease_age"}, name) ||
+		slices.ContainsFunc(sluice.All(), func(script sluice.Script) bool { return takes(script, name) })
 }
 
 // takes reports whether a script has an argument with this name.
@@ -154,6 +171,19 @@ func (a app) inspect(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	todo.rights = rightsCure("inspect", todo.prefix(), f.target.cluster != "")
+	return withRights(a.inspectAll(ctx, f, todo), todo.rights)
+}
+
+// prefix is the start of the keys, for an ACL.
+func (i inspection) prefix() string {
+	if prefix := i.keys[0].Prefix; isName(prefix) {
+		return prefix
+	}
+	return "<prefix>"
+}
+
+func (a app) inspectAll(ctx context.Context, f inspectFlags, todo inspection) error {
 	out, rdb, release, err := a.openHolder(ctx, f.serverFlags, todo.keys[0])
 	if err != nil {
 		return err
@@ -171,6 +201,11 @@ func (a app) inspect(ctx context.Context, args []string) error {
 			views = append(views, more...)
 		} else if found.missed == nil {
 			found.missed = err
+		}
+	}
+	if found.missed == nil || found.missed == errNotScanned { // else a key that was not found may use them
+		if err := todo.unused(views); err != nil {
+			return err
 		}
 	}
 	if f.json {
@@ -205,6 +240,9 @@ func (i inspection) hides(v view) bool {
 		case "rate", "history":
 			return true
 		case "left":
+			if len(i.words.windows) > 0 {
+				return true
+			}
 			for name := range i.words.values {
 				if takes(script, name) {
 					return true
@@ -237,7 +275,7 @@ func (i inspection) wordsFor(key stored.Key) words {
 		func(own stored.Key) bool { return own.Text == key.Text }) {
 		return i.words
 	}
-	w := words{values: maps.Clone(i.words.values), used: i.words.used}
+	w := words{values: maps.Clone(i.words.values), used: i.words.used, windows: i.words.windows}
 	delete(w.values, "slice")
 	delete(w.values, "lease_age")
 	return w
@@ -257,6 +295,7 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 		args = append(args, missing.argument+"=1")
 	}
 	if err != nil || len(v.Wanted) > 0 {
+		v.sayWhereLimitIs()
 		return err
 	}
 	limits := loader.New(node, loader.ReadReplicas(), loader.PreloadedOnly())
@@ -273,6 +312,7 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 		v.Left[field.Name] = reply[i]
 	}
 	v.reply, v.asked = reply, todo
+	v.WindowsMissing = v.missesWindows()
 	for i, arg := range script.Args {
 		if arg.Name == "burst" {
 			v.burst, err = strconv.ParseInt(fmt.Sprint(todo.args[i]), 10, 64)
@@ -281,6 +321,14 @@ func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
 	return err
 }
 
+// sayWhereLimitIs adds to the meaning that the limit is not stored.
+func (v *view) sayWhereLimitIs() {
+	if v.State == stateLive && v.Config == nil && !strings.Contains(v.Meaning, "window=") {
+		v.Meaning += "; the limit is in the application: add limit="
+	}
+}
+
+// lookWords returns the arguments for a look.
 func (v *view) lookWords(script sluice.Script, w words) []string {
 	values := map[string]string{"permits": "0"}
 	known := map[string]int64{"window": v.Window}

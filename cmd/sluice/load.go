@@ -115,6 +115,9 @@ func (d deployment) on(ctx context.Context, n node) []placement {
 	}
 	exists, err := rdb.ScriptExists(ctx, sums...).Result()
 	if err != nil {
+		if !d.loading {
+			err = withRights(err, rightsCure("verify", "", d.target.flag == "cluster"))
+		}
 		return []placement{{node: n, script: "(all)", sha: "-", state: stateFailed, err: err}}
 	}
 	var all []placement
@@ -178,15 +181,28 @@ func (s screen) verdictOn(all []placement, remarks []string, cure safe) error {
 	}
 	switch {
 	case missing > 0:
-		s.printf("%s\n", s.paint(red, counted(missing, "script is", "scripts are")+" missing"))
+		it := "it"
+		if missing > 1 {
+			it = "them"
+		}
+		s.printf("%s: harmless if no program uses %s (the Go loader loads\nscripts at first use)\n",
+			s.paint(red, counted(missing, "script is", "scripts are")+" missing"), it)
 		s.printf("cure: %s\n", cure)
+		s.shaNote()
 		return errReported
 	case failed:
 		return errReported
 	}
 	where := counted(len(nodes), "node", "nodes")
 	s.printf("%s\n", s.paint(green, counted(len(all)/len(nodes), "script", "scripts")+" on "+where))
+	s.shaNote()
 	return nil
+}
+
+// shaNote says how to compare the SHA1s of the table.
+func (s screen) shaNote() {
+	s.printf("sha: 12 of the 40 characters of a script's SHA1; sluice list prints all, and\n" +
+		"sha1sum of its file the same\n")
 }
 
 // failures prints why placements failed and what to do. It reports whether there were any.

@@ -94,7 +94,7 @@ func TestExitStatus(t *testing.T) {
 		{"reset a:b c", 2, "limiter"},
 		{"reset --redis " + noServer + " a b", 1, "cure: start a server there"},
 		{"set-rate --help", 0, "token_bucket_set"},
-		{"set-rate a", 2, "want a limiter and a subject"},
+		{"set-rate a", 2, "no subject: want set-rate a <subject>"},
 		{"set-rate a b rate=3", 2, "wants interval: until a permit comes back"},
 		{"set-rate a b rate=3 interval=soon", 2, `interval is "soon"`},
 		{"set-rate a b rate=3 interval=1s key=x", 2, `set-rate has no argument "key"`},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ func (s screen) plotColumns() int {
 // views prints what is known about each key.
 func (s screen) views(views []view, i inspection, found search) {
 	if len(views) == 0 && found.missed == nil && found.unread() == 0 {
-		s.printf("nothing is stored under %s on %s\n", found.pattern, found.node)
+		s.nothingStored(found)
 	}
 	for n, v := range views {
 		if n > 0 {
@@ -41,6 +42,24 @@ func (s screen) views(views []view, i inspection, found search) {
 		}
 		s.printf("note: %s\n", note)
 	}
+	missed := found.missed != nil && strings.Contains(found.missed.Error(), "NOPERM") // failed prints the cure
+	if i.rights != "" && !missed && slices.ContainsFunc(views, view.lacksRights) {
+		s.printf("\ncure: %s\n", i.rights)
+	}
+}
+
+// nothingStored says that a complete search has found nothing.
+func (s screen) nothingStored(found search) {
+	s.printf("nothing is stored under %s on %s\nnames are exact: check spelling and case\n", found.pattern, found.node)
+}
+
+// lacksRights reports whether the user may not read something about a key.
+func (v view) lacksRights() bool {
+	lacks := v.summary.Err != nil && strings.Contains(v.summary.Err.Error(), "NOPERM")
+	for _, why := range v.Refused {
+		lacks = lacks || strings.Contains(why, "NOPERM") || strings.Contains(why, refusedInScript)
+	}
+	return lacks && v.State != stateAbsent
 }
 
 // view prints what is known about a key, one line for each fact.
@@ -71,9 +90,6 @@ func (s screen) view(v view) {
 	if v.refused() {
 		s.printf("\ncure: find out what the key is for; UNLINK removes it with the permits in use\n")
 	}
-	if v.State == stateUnknown && (v.summary.Err != nil || len(v.Refused) > 0) {
-		s.printf("\ncure: grant this user the rights named above: ACL SETUSER <name> +<command> ~<keys>\n")
-	}
 }
 
 func styleOfState(state limitState) style {
@@ -93,7 +109,7 @@ func (s screen) facts(v view, line func(name string, text any)) {
 	v.settings(line)
 	v.counts(line)
 	if v.State == stateLive && v.Window > 0 && v.Full == 0 {
-		line("full", length(v.Newest+v.Window-v.Now)+" from now, if no one asks")
+		line("free", "all permits are free again in "+length(v.Newest+v.Window-v.Now)+", if no one asks")
 	}
 	line("type", strings.TrimSpace(v.Type+" "+bracketed(v.Encoding)))
 	if v.Memory > 0 {
@@ -222,7 +238,8 @@ func timeAxis(h history, now int64) string {
 // left prints the script's reply to a look.
 func (s screen) left(v view) {
 	if len(v.Wanted) > 0 && v.State == stateLive {
-		s.printf("\n  to see what is left, add the arguments that the callers use: %s=\n", strings.Join(v.Wanted, "= "))
+		s.printf("\n  the limit is in the application, not in Redis: to see what is left, add what\n"+
+			"  the callers use (%s=), for example\n\n    %s\n", strings.Join(v.Wanted, "= "), callersForm(v.key))
 	}
 	if v.reply == nil {
 		return
@@ -231,7 +248,7 @@ func (s screen) left(v view) {
 	if v.burst > 0 {
 		s.gauge(v.Left["remaining"], v.burst)
 	}
-	s.look(v.asked, v.reply)
+	s.look(v)
 }
 
 // gauge shows how full a bucket is.

@@ -112,6 +112,9 @@ func linesOf(err error) []string {
 	if hint, ok := errors.AsType[*hintError](err); ok {
 		return append(linesOf(hint.error), hint.hint)
 	}
+	if rights, ok := err.(*rightsError); ok {
+		return linesOf(rights.error)
+	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok || errors.Join(joined.Unwrap()...).Error() != err.Error() {
 		return []string{errorText(err)}

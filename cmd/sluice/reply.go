@@ -26,11 +26,20 @@ func (s screen) reply(script sluice.Script, values []int64) {
 
 // look prints the reply to a look, with the limit that was asked about. It leaves out the fields granted and now, which
 // say nothing here.
-func (s screen) look(t attempt, values []int64) {
-	if wait := values[2]; wait == 0 {
-		s.printf("  with %s: %s\n\n", t.about(), s.paint(green, "a permit would be granted now"))
-	} else {
-		s.printf("  with %s: %s\n\n", t.about(), s.paint(red, "the next permit comes free "+length(wait)+" from now"))
+func (s screen) look(v view) {
+	t, values := v.asked, v.reply
+	granted, denied := "a permit would be granted now", "the next permit comes free "+length(values[2])+" from now"
+	switch wait := values[2]; {
+	case v.WindowsMissing:
+		s.aloneLook(v)
+	case v.key.IsRing() && wait == 0:
+		s.printf("  %s: %s\n\n", v.windowsText(), s.paint(green, granted))
+	case v.key.IsRing():
+		s.printf("  %s\n  %s\n\n", v.windowsText(), s.paint(red, denied))
+	case wait == 0:
+		s.printf("  with %s: %s\n\n", t.about(), s.paint(green, granted))
+	default:
+		s.printf("  with %s: %s\n\n", t.about(), s.paint(red, denied))
 	}
 	var facts table
 	for i, field := range repeatedTo(len(values), t.script.Reply) {
@@ -39,6 +48,20 @@ func (s screen) look(t attempt, values []int64) {
 		}
 	}
 	facts.print(s)
+}
+
+// aloneLook prints the reply to a look at a ring with fewer windows than it was written with.
+func (s screen) aloneLook(v view) {
+	these, verdict := "this window", "a permit would be granted"
+	if v.asked.groups() > 1 {
+		these = "these windows"
+	}
+	if wait := v.reply[2]; wait > 0 {
+		verdict = "the next permit comes free " + length(wait) + " from now"
+	}
+	s.printf("  %s\n  with %s alone: %s;\n", v.windowsText(), these, s.paint(yellow, verdict))
+	s.printf("  the ring is %s long, other windows may refuse: add %s\n\n", length(v.Ring.Size*v.Ring.Slice),
+		v.missingForm())
 }
 
 // about describes the limit that was asked about: "limit 3, window 60 s".

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
+// resetFlags are the flags of reset.
 type resetFlags struct {
 	serverFlags
 	dryRun bool
@@ -36,8 +37,10 @@ func parseReset(args []string) (resetFlags, resetting, error) {
 	others, err := parseFlags(flags, args)
 	switch {
 	case err != nil:
-		return f, resetting{}, err
-	case len(others) < 2:
+		return f, resetting{}, undashed(err, args, isResetWord)
+	case len(others) == 1, len(others) > 1 && isWord(others[1], isResetWord):
+		return f, resetting{}, usagef("want a limiter and a subject%s", listsSubjects(others[0]))
+	case len(others) == 0:
 		return f, resetting{}, usagef("want a limiter and a subject")
 	}
 	w, err := parseWords(others[2:])
@@ -45,12 +48,22 @@ func parseReset(args []string) (resetFlags, resetting, error) {
 		return f, resetting{}, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.values)) {
-		if !slices.Contains([]string{"prefix", "slice", "lease_age", "client"}, name) {
+		if !isResetWord(name) {
 			return f, resetting{}, usagef("reset has no argument %s: want prefix, slice, lease_age or client", given(name))
 		}
 	}
 	keys, err := keysBy(others[0], others[1], w, func(script sluice.Script) []sluice.Key { return script.Keys })
 	return f, resetting{others[1], keys}, err
+}
+
+// isResetWord reports whether reset takes name=.
+func isResetWord(name string) bool {
+	return slices.Contains([]string{"prefix", "slice", "lease_age", "client"}, name)
+}
+
+// allKeysOf returns the keys of a subject that the arguments name: configs and permits.
+func allKeysOf(limiter, subject string, w words) ([]stored.Key, error) {
+	return keysBy(limiter, subject, w, func(script sluice.Script) []sluice.Key { return script.Keys })
 }
 
 func (a app) reset(ctx context.Context, args []string) error {
@@ -113,7 +126,7 @@ type remover struct {
 func (r *remover) removeAll(ctx context.Context, found search) error {
 	if len(found.keys) == 0 {
 		if found.missed == nil {
-			r.printf("nothing is stored under %s on %s\n", found.pattern, found.node)
+			r.nothingStored(found)
 		}
 		return nil
 	}

@@ -63,7 +63,7 @@ func TestServerReset(t *testing.T) {
 		`removed 2 keys\n$`)
 	wantKeys(t, rdb, others)
 	wantText(t, sluiceRun(env, "reset", "try", "demo"), exitDone,
-		`^nothing is stored under sluice:try:\{demo\}:\* on \S+\n$`)
+		`^nothing is stored under sluice:try:\{demo\}:\* on \S+\nnames are`)
 	wantText(t, sluiceRun(env, "reset", "try", "demo", "prefix=shop"), exitDone, `removed   shop:try:\{demo\}:ll1 `)
 }
 
@@ -98,6 +98,12 @@ func TestServerResetFindsKeys(t *testing.T) {
 		wantText(t, sluiceRun(env, "reset", "try", subject), exitDone, "removed 1 key\n$")
 		wantKeys(t, rdb, "sluice:try:{demo}:ll1")
 	}
+}
+
+// serverIn is the server in "nothing is stored under ... on <server>".
+func serverIn(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line[strings.LastIndex(line, " ")+1:]
 }
 
 // sluiceRunErr runs the program for what it does; what it says is the error of a failure.
@@ -226,7 +232,7 @@ func TestServerResetCluster(t *testing.T) {
 		subject := fmt.Sprint("s", i)
 		got := sluiceRun(nil, "reset", all, "try", subject)
 		wantText(t, got, exitDone, "^nothing is stored under ")
-		owners[strings.TrimSpace(got.stdout[strings.LastIndex(got.stdout, " "):])] = subject
+		owners[serverIn(got.stdout)] = subject
 	}
 	for addr, subject := range owners {
 		for _, args := range []string{"slice_ring slice=1s slices=61 limit=9", "list_log limit=3 window=1m"} {
@@ -235,8 +241,10 @@ func TestServerResetCluster(t *testing.T) {
 		wantText(t, sluiceRun(nil, "reset", all, "--dry-run", "try", subject), exitDone, "on "+addr,
 			"would remove 2 keys")
 		wantText(t, sluiceRun(nil, "reset", all, "try", subject), exitDone, "on "+addr, "removed 2 keys\n$")
-		wantText(t, sluiceRun(nil, "set-rate", all, "try", subject, "rate=3", "interval=1s"), exitDone,
-			"in force: 3 in 1 s")
+		wantText(t, sluiceRun(nil, "set-rate", "--force", all, "try", subject, "rate=3", "interval=1s"), exitDone, "in force: 3 in 1 s")
+		other := owners[nodes[1].Addr] + "-other" // the search finds the limiter on whichever master has it
+		must(t, sluiceRunErr(nil, "set-rate", all, "try", other, "rate=3", "interval=1s"))
+		must(t, sluiceRunErr(nil, "reset", all, "--config", "try", other))
 		wantText(t, sluiceRun(nil, "reset", all, "--config", "try", subject), exitDone, ":tb1 ", "removed 1 key\n$")
 	}
 	for _, node := range nodes {
@@ -247,7 +255,7 @@ func TestServerResetCluster(t *testing.T) {
 	}
 	for _, subject := range owners {
 		as := "--cluster=night:secret@" + strings.TrimPrefix(all, "--cluster=")
-		must(t, sluiceRunErr(nil, "set-rate", as, "try", subject, "rate=3", "interval=1s"))
+		must(t, sluiceRunErr(nil, "set-rate", "--force", as, "try", subject, "rate=3", "interval=1s"))
 		wantText(t, sluiceRun(nil, "reset", as, "--config", "try", subject), exitDone, "removed 1 key\n$")
 	}
 	subject := owners[nodes[2].Addr]
@@ -272,7 +280,7 @@ func TestServerSetRate(t *testing.T) {
 	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
 	const key = "sluice:sms:{acme}:tb1"
 	set := func(args string) outcome {
-		return sluiceRun(env, append([]string{"set-rate", "sms", "acme"}, strings.Fields(args)...)...)
+		return sluiceRun(env, append([]string{"set-rate", "--force", "sms", "acme"}, strings.Fields(args)...)...)
 	}
 	take := strings.Fields("try token_bucket limiter=sms subject=acme rate=2 interval=1m permits=2")
 
@@ -298,7 +306,7 @@ func TestServerSetRate(t *testing.T) {
 	must(t, rdb.Del(background, key).Err())
 	must(t, rdb.Set(background, key, "x", 0).Err())
 	wantText(t, set("rate=3 interval=1s"), exitFailed, "WRONGTYPE")
-	wantText(t, sluiceRun(env, "set-rate", "sms", "a{b", "rate=3", "interval=1s", "prefix=shop"), exitDone,
+	wantText(t, sluiceRun(env, "set-rate", "--force", "sms", "a{b", "rate=3", "interval=1s", "prefix=shop"), exitDone,
 		`key shop:sms:\{a%7Bb\}:tb1\n`)
 }
 
@@ -306,7 +314,7 @@ func TestServerSetRate(t *testing.T) {
 func TestServerSetRateRights(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
 	url := "--redis=redis://night:secret@" + rdb.Options().Addr
-	args := []string{"set-rate", url, "sms", "acme", "rate=5", "interval=1m"}
+	args := []string{"set-rate", "--force", url, "sms", "acme", "rate=5", "interval=1m"}
 	rules := append([]string{"reset"}, helpRules(t, usageOf("set-rate"))...)
 	for _, refused := range []string{"script|load", "evalsha", "hmget", "hset", "persist"} {
 		must(t, rdb.ACLSetUser(background, "night", append(rules[:len(rules):len(rules)], "-"+refused)...).Err())
@@ -332,9 +340,8 @@ func TestSetRateLostReply(t *testing.T) {
 		}
 		return "garbage\r\n"
 	})
-	got := sluiceRun(nil, "set-rate", "--redis", addr, "sms", "acme", "rate=5", "interval=1m")
-	wantText(t, got, exitFailed, "outcome unknown|no reply",
-		"cure: the rate may or may not be set; it is safe to run the same command again")
+	got := sluiceRun(nil, "set-rate", "--force", "--redis", addr, "sms", "acme", "rate=5", "interval=1m")
+	wantText(t, got, exitFailed, "outcome unknown|no reply", "cure: the rate may or may not be set; it is safe to run the same command again")
 	if strings.Contains(got.stdout, "in force") || strings.Contains(got.stderr, "charged") {
 		t.Errorf("%s%s", got.stdout, got.stderr)
 	}

@@ -7,43 +7,72 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-type rateChange struct {
-	attempt
-	scoped bool // the user gave a scope
+// setRateFlags are the flags of set-rate.
+type setRateFlags struct {
+	serverFlags
+	force bool
 }
 
-func parseSetRate(args []string) (serverFlags, rateChange, error) {
-	var f serverFlags
+// rateChange is the rate to set.
+type rateChange struct {
+	attempt
+	limiter, subject string
+	config           stored.Key
+	scoped           bool // the user gave a scope
+}
+
+func parseSetRate(args []string) (setRateFlags, rateChange, error) {
+	var f setRateFlags
 	flags := f.register("set-rate")
-	others, err := parseFlags(flags, args)
-	switch {
-	case err != nil:
-		return f, rateChange{}, err
-	case len(others) < 2:
-		return f, rateChange{}, usagef("want a limiter and a subject")
-	}
+	flags.BoolVar(&f.force, "force", false, "")
 	script, err := findScript("token_bucket_set")
 	if err != nil {
 		return f, rateChange{}, err
+	}
+	isArgument := func(name string) bool { return name == "prefix" || takes(script, name) }
+	others, err := parseFlags(flags, args)
+	switch {
+	case err != nil:
+		return f, rateChange{}, undashed(err, args, isArgument)
+	case len(others) == 0:
+		return f, rateChange{}, usagef("want a limiter and a subject")
+	case len(others) == 1, isWord(others[1], isArgument):
+		return f, rateChange{}, noSubject(others[0])
 	}
 	w, err := parseWords(others[2:])
 	if err != nil {
 		return f, rateChange{}, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.values)) {
-		if name != "prefix" && !takes(script, name) {
+		if !isArgument(name) {
 			return f, rateChange{}, usagef("set-rate has no argument %s: want rate, interval, scope or prefix", given(name))
 		}
 	}
 	todo, err := newAttempt(script, append(others[2:], "limiter="+others[0], "subject="+others[1]))
+	if err != nil {
+		return f, rateChange{}, err
+	}
 	_, scoped := w.values["scope"]
-	return f, rateChange{todo, scoped}, err
+	config := stored.KeyOf(script, todo.keys[0])
+	return f, rateChange{todo, others[0], others[1], config, scoped}, nil
+}
+
+// noSubject is the error for a limiter without a subject.
+func noSubject(limiter string) error {
+	if given(limiter) != strconv.Quote(limiter) {
+		return usagef("want a limiter and a subject")
+	}
+	return usagef("no subject: want set-rate %[1]s <subject> rate=50 ...; `sluice top --limiter %[1]s` lists subjects",
+		limiter)
 }
 
 func (a app) setRate(ctx context.Context, args []string) error {
@@ -51,7 +80,7 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, t, err := a.open(f)
+	out, t, err := a.open(f.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -61,6 +90,12 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", t, err)
 	}
+	if !f.force {
+		if err := a.checkLimiter(ctx, t, todo); err != nil {
+			return err
+		}
+	}
+	inUse := todo.inUse(ctx, t)
 	reply, err := loader.New(rdb).Call(ctx, &todo.script, todo.keys, todo.args...)
 	if err != nil {
 		return todo.failed(t.String(), err)
@@ -68,18 +103,110 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	out.printf("%s on %s\nkey %s\nbefore: %s\n\n", out.paint(bold, fullName(todo.script)), t, todo.keys[0], before)
 	out.printf("%s\n\n", out.paint(green, "in force: "+rateText(reply[0], reply[1], reply[2] == 1)))
 	out.reply(todo.script, reply)
+	out.printf("\nthis is the rate of %s alone, in all processes; other subjects of %s keep\ntheirs\n", todo.subject,
+		todo.limiter)
+	if inUse != "" {
+		out.printf("%s\n", safe(inUse))
+	}
 	return nil
 }
 
+// checkLimiter returns an error if no token_bucket is stored under the limiter: its callers would not read the rate.
+func (a app) checkLimiter(ctx context.Context, t target, c rateChange) error {
+	own, release, err := t.holder(ctx, c.keys[0])
+	if err != nil {
+		return err
+	}
+	defer release()
+	n, err := own.Exists(ctx, c.keys[0], c.config.With("all").Text).Result()
+	if err == nil && n > 0 {
+		return nil
+	}
+	nodes, _, err := t.nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("it is not known whether %s is a token_bucket (--force does not ask): %w", c.limiter, err)
+	}
+	begin, _, _ := strings.Cut(c.keys[0], "{")
+	for _, n := range nodes {
+		if n.role == "replica" && t.flag != "redis" || n.empty {
+			continue
+		}
+		found, err := a.hasBucket(ctx, t.connect(n.addr), begin)
+		if err != nil {
+			return fmt.Errorf("it is not known whether %s is a token_bucket (--force does not ask): asking %s: %w", c.limiter,
+				n.addr, err)
+		}
+		if found {
+			return nil
+		}
+	}
+	return fmt.Errorf("no token_bucket is stored under the limiter %s, so the rate would not be read: check the name; "+
+		"--force sets the rate before the first call", c.limiter)
+}
+
+// hasBucket reports whether a server has a key of a token_bucket that begins so. It closes the client.
+func (a app) hasBucket(ctx context.Context, rdb *redis.Client, begin string) (bool, error) {
+	defer rdb.Close()
+	for cursor := uint64(0); ; {
+		began := time.Now()
+		page, next, err := rdb.Scan(ctx, cursor, globEscape.Replace(begin)+"{*}:tb1*", searchPage).Result()
+		if err != nil {
+			return false, err
+		}
+		if cursor = next; len(page) > 0 || cursor == 0 {
+			return len(page) > 0, nil
+		}
+		if err := rest(ctx, time.Since(began), searchShare); err != nil {
+			return false, err
+		}
+	}
+}
+
+// inUse describes the permits that were granted before the change, or returns "" if there are none. What cannot be read
+// does not matter to the change: then it says so.
+func (c *rateChange) inUse(ctx context.Context, t target) string {
+	if fmt.Sprint(c.args[2]) == "1" {
+		return "permits of each client stay as they are"
+	}
+	rdb, release, err := t.holder(ctx, c.keys[0])
+	if err != nil {
+		return ""
+	}
+	defer release()
+	all, err := stored.Read(ctx, rdb, []stored.Key{c.config.With("all")})
+	if err != nil || all[0].Err != nil {
+		return "it is not known whether permits are booked: this needs +time +llen +lindex"
+	}
+	s := all[0]
+	if !s.HasHistory() {
+		return ""
+	}
+	interval, _ := strconv.ParseInt(fmt.Sprint(c.args[1]), 10, 64)
+	upTo, err := s.UpTo(ctx, rdb, []int64{s.Now - interval, s.Now})
+	switch {
+	case err != nil:
+		return "it is not known how many permits are booked"
+	case s.Newest > s.Now:
+		return fmt.Sprintf("%s booked up to %s ahead at the times they were given:\n"+
+			"they stay late; the new rate is for new calls", permitsAre(s.Permits-upTo[1]), length(s.Newest-s.Now))
+	case upTo[1] > upTo[0]:
+		return permitsAre(upTo[1]-upTo[0]) + " in use: they count against the new rate"
+	}
+	return ""
+}
+
+// permitsAre returns "1 permit is" or "2 permits are".
+func permitsAre(n int64) string { return counted(int(n), "permit is", "permits are") }
+
 // before describes the stored config. If the user gave no scope, before takes it from there.
 func (c *rateChange) before(ctx context.Context, rdb redis.UniversalClient) (string, error) {
-	stored, err := rdb.HMGet(ctx, c.keys[0], "rate", "interval", "scope").Result()
+	found, err := rdb.HMGet(ctx, c.keys[0], "rate", "interval", "scope").Result()
 	if err != nil {
 		return "", err
 	}
 	var values []int64
 	empty := true
-	for i, value := range stored {
+	for i, value := range found {
 		empty = empty && value == nil
 		text, _ := value.(string)
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -90,8 +217,8 @@ func (c *rateChange) before(ctx context.Context, rdb redis.UniversalClient) (str
 	}
 	switch {
 	case empty:
-		return "no rate was stored: check the limiter and the subject", nil
-	case len(values) == len(stored):
+		return "no rate was stored: check the subject", nil
+	case len(values) == len(found):
 		if !c.scoped {
 			c.args[2] = values[2]
 		}

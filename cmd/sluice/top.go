@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
+// topFlags are the flags of top.
 type topFlags struct {
 	serverFlags
 	prefix, limiter string
@@ -89,7 +90,12 @@ func (a app) top(ctx context.Context, args []string) error {
 	} else if c.answered > 0 || c.Partial {
 		out.census(c)
 	}
-	return c.verdict(ctx)
+	return withRights(c.verdict(ctx), c.rights())
+}
+
+// rights is the cure if the user may not do what top needs.
+func (c *census) rights() string {
+	return rightsCure("top", c.flags.prefix, c.flags.target.cluster != "")
 }
 
 // verdict returns the final error: nil if every server and every key was read.
@@ -121,7 +127,7 @@ type census struct {
 	progress *scanProgress
 
 	Seen    int64      `json:"keys_seen"`   // all keys of the servers
-	Counted int        `json:"limiters"`    // keys with permits or a bucket
+	Counted int        `json:"subjects"`    // keys with permits or a bucket
 	Refused int        `json:"refused"`     // our keys that a script would refuse
 	Unread  int        `json:"unreadable"`  // our keys that the server refused to show
 	Logs    []*subject `json:"permits"`     // by permits
@@ -132,6 +138,7 @@ type census struct {
 	Failures []nodeFailure `json:"failures,omitempty"`
 
 	answered   int   // servers that answered
+	unweighed  error // the first refusal of memory or TTL
 	unreadable error // the error of the first key that could not be read
 }
 
@@ -202,7 +209,7 @@ func (c *census) turn(ctx context.Context, rdb *redis.Client, page []string) err
 	return err
 }
 
-// count adds a subject, if it is among the busiest so far.
+// count adds a subject, if it is among the first so far.
 func (c *census) count(s stored.Summary, node string) {
 	script, _ := s.Key.Script()
 	one := &subject{
@@ -227,7 +234,7 @@ func (c *census) count(s stored.Summary, node string) {
 	}
 }
 
-// keep inserts a subject into the n busiest. It ignores duplicates, because SCAN may return a key twice.
+// keep inserts a subject into the first n. It ignores duplicates, because SCAN may return a key twice.
 func keep(busiest []*subject, one *subject, n int) []*subject {
 	busiest = slices.DeleteFunc(busiest, func(s *subject) bool { return s.Key == one.Key })
 	at, _ := slices.BinarySearchFunc(busiest, one, func(a, b *subject) int {
@@ -263,19 +270,24 @@ func (c *census) weigh(ctx context.Context, t target) {
 			c.fail(addr, fmt.Errorf("asking %s for memory and TTL: %w", addr, err))
 		}
 		for i, one := range subjects {
+			if c.unweighed = cmp.Or(c.unweighed, memory[i].Err(), ttl[i].Err()); errors.Is(c.unweighed, redis.Nil) {
+				c.unweighed = nil // it has expired
+			}
 			one.Memory, one.TTL = memory[i].Val(), max(ttl[i].Val().Microseconds(), 0)
 		}
 		_ = rdb.Close()
 	}
 }
 
-// census prints the tables of the busiest subjects.
+// census prints the tables.
 func (s screen) census(c census) {
 	if len(c.Logs) > 0 {
-		s.busiest(c.Logs, "permits", func(one *subject) string { return strconv.FormatInt(one.Permits, 10) })
+		s.printf("most permits stored, refused calls not counted\n")
+		s.ranked(c.Logs, "permits", func(one *subject) string { return strconv.FormatInt(one.Permits, 10) })
 	}
 	if len(c.Buckets) > 0 {
-		s.busiest(c.Buckets, "full in", func(one *subject) string { return roughly(one.Backlog) })
+		s.printf("furthest from full\n")
+		s.ranked(c.Buckets, "full in", func(one *subject) string { return roughly(one.Backlog) })
 	}
 	how := ""
 	switch {
@@ -284,13 +296,19 @@ func (s screen) census(c census) {
 	case len(c.Failures) > 0:
 		how = ", incomplete"
 	}
-	s.printf("%s in %s%s\n", counted(c.Counted, "limiter", "limiters"), counted(int(c.Seen), "key", "keys"), how)
+	s.printf("%s (of %s scanned)%s\n", counted(c.Counted, "subject", "subjects"), counted(int(c.Seen), "key", "keys"), how)
+	if c.unweighed != nil && len(c.Failures) == 0 && c.unreadable == nil {
+		s.printf("memory or TTL is not known: %s\n", c.unweighed)
+		if cure := cureFor(withRights(c.unweighed, c.rights())); cure != "" {
+			s.printf("cure: %s\n", cure)
+		}
+	}
 	if c.Refused > 0 {
 		s.printf("%s a script would refuse: see sluice inspect <key>\n", counted(c.Refused, "key that", "keys that"))
 	}
 }
 
-func (s screen) busiest(subjects []*subject, measure string, text func(*subject) string) {
+func (s screen) ranked(subjects []*subject, measure string, text func(*subject) string) {
 	var t table
 	names := []string{measure, "newest", "expires", "memory", "script", "limiter", "subject"}
 	if subjects[0].Idle == nil {
@@ -321,7 +339,7 @@ func (s screen) busiest(subjects []*subject, measure string, text func(*subject)
 func ago(us int64) string {
 	switch {
 	case us < 0:
-		return "in " + roughly(-us)
+		return "booked " + roughly(-us) + " ahead"
 	case us < 1000:
 		return "now"
 	}

@@ -134,15 +134,15 @@ func TestServerTop(t *testing.T) {
 	}
 
 	got = sluiceRun(env, "top", "--n", "3", "--share", "100")
-	wantText(t, got, exitDone, `^permits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n +8 .* slice_ring_v1 +try +8, leased 5 s\n\n *full in  expires  memory`,
+	wantText(t, got, exitDone, `^most permits stored, .*\npermits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n +8 .* slice_ring_v1 +try +8, leased 5 s\n\nfurthest from full\n *full in  expires  memory`,
 		"59 s .*gcra_v1 +try +sixty",
-		"38 limiters in 43 keys\n1 key that a script would refuse: see sluice inspect <key>")
+		`38 subjects \(of 43 keys scanned\)\n1 key that a script would refuse: see sluice inspect <key>`)
 	wantNarrow(t, "top", got.stdout)
 	if strings.Contains(got.stderr, "keys") {
 		t.Errorf("progress where there is no terminal: %q", got.stderr)
 	}
-	wantText(t, sluiceRun(env, "top", "--prefix", "mine"), exitDone, "98 .* many\n\n1 limiter in 43 keys")
-	wantText(t, sluiceRun(env, "top", "--prefix", "nobody"), exitDone, "^0 limiters in 43 keys\n$")
+	wantText(t, sluiceRun(env, "top", "--prefix", "mine"), exitDone, `98 .* many\n\n1 subject \(of 43 keys`)
+	wantText(t, sluiceRun(env, "top", "--prefix", "nobody"), exitDone, `^0 subjects \(of 43 keys scanned\)\n$`)
 	if after := parseInfo(rdb.Info(background).Val())["rdb_changes_since_last_save"]; after != changes {
 		t.Errorf("it has written: %s, before %s", after, changes)
 	}
@@ -155,15 +155,15 @@ func TestServerTopRefused(t *testing.T) {
 		fill(t, rdb, 10)
 		got := sluiceRun(nil, "top", "--redis", "redis://ada:pw@"+rdb.Options().Addr)
 		if i == 0 {
-			wantText(t, got, exitFailed, "not known: 10 keys could not be read, the first with: NOPERM", "cure: grant")
+			wantText(t, got, exitFailed, "not known: 10 keys could not be read, the first with: NOPERM", "cure: ACL SETUSER <name> ")
 			continue
 		}
 		wantText(t, got, exitFailed, ` -       -  list_log_v1`,
-			"not known: 6 keys could not be read, the first with: NOPERM", "cure: grant")
+			"not known: 6 keys could not be read, the first with: NOPERM", "cure: ACL SETUSER <name> ")
 	}
 	must(t, rdb.ACLSetUser(background, "ada", "-scan").Err())
 	wantText(t, sluiceRun(nil, "top", "--redis", "redis://ada:pw@"+rdb.Options().Addr), exitFailed, "scanning .*NOPERM",
-		"cure: grant")
+		"cure: ACL SETUSER <name> ")
 }
 
 // TestServerTopInterrupted interrupts it once it has begun.
@@ -185,8 +185,8 @@ func TestServerTopInterrupted(t *testing.T) {
 	})
 	cancel()
 	got := outcome{<-status, stdout.String(), stderr.String()}
-	wantText(t, got, exitInterrupted, `^permits .*\n +22? .* (min|s) +\d+ B `,
-		`limiters in \d+ keys, until it was interrupted\n`, "interrupted\n$")
+	wantText(t, got, exitInterrupted, `^most .*\npermits .*\n +22? .* (min|s) +\d+ B `,
+		`subjects \(of \d+ keys scanned\), until it was interrupted\n`, "interrupted\n$")
 }
 
 func TestServerTopCluster(t *testing.T) {
@@ -197,12 +197,12 @@ func TestServerTopCluster(t *testing.T) {
 			fmt.Sprint("permits=", i+1)), exitDone)
 	}
 	got := sluiceRun(nil, "top", all, "--n", "9")
-	wantText(t, got, exitDone, "9 limiters in 9 keys")
+	wantText(t, got, exitDone, `9 subjects \(of 9 keys`)
 	lines := strings.Split(got.stdout, "\n")
 	for i := range 9 {
-		if want := fmt.Sprintf(" %d ", 9-i); !strings.Contains(lines[i+1], want) ||
-			!strings.HasSuffix(lines[i+1], fmt.Sprint("s", 8-i)) {
-			t.Errorf("%q, want%sof s%d", lines[i+1], want, 8-i)
+		if want := fmt.Sprintf(" %d ", 9-i); !strings.Contains(lines[i+2], want) ||
+			!strings.HasSuffix(lines[i+2], fmt.Sprint("s", 8-i)) {
+			t.Errorf("%q, want%sof s%d", lines[i+2], want, 8-i)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func TestServerTopDeadMaster(t *testing.T) {
 		}
 		dead.Kill()
 		got := sluiceRun(nil, "top", all)
-		wantText(t, got, exitFailed, fmt.Sprintf("%d limiters in %d keys", keys, keys), "list_log_v1 +try +s",
+		wantText(t, got, exitFailed, fmt.Sprintf(`%d subjects \(of %d keys`, keys, keys), "list_log_v1 +try +s",
 			"not known: .*"+dead.Addr, "cure: ")
 		var c census
 		got = sluiceRun(nil, "top", "--json", all)
@@ -255,7 +255,7 @@ func TestServerTopFailsOver(t *testing.T) {
 		return strings.Contains(own, nodes[3].Addr+"@") && strings.Count(own, " 0-") == 1 && !strings.Contains(lineWith(own,
 			nodes[0].Addr), " 0-")
 	})
-	wantText(t, sluiceRun(nil, "top", all), exitDone, "9 limiters in 9 keys")
+	wantText(t, sluiceRun(nil, "top", all), exitDone, `9 subjects \(of 9 keys`)
 }
 
 // lineWith is the line of a text that holds another.
@@ -278,13 +278,13 @@ func TestServerTopReplica(t *testing.T) {
 	must(t, replica.ReplicaOf(background, host, port).Err())
 	redistest.Await(t, "the replica has everything",
 		func() bool { return replica.DBSize(background).Val() == admin.DBSize(background).Val() })
-	wantText(t, sluiceRun(nil, "top", "--redis", replica.Options().Addr), exitDone, "10 limiters in 12 keys")
+	wantText(t, sluiceRun(nil, "top", "--redis", replica.Options().Addr), exitDone, `10 subjects \(of 12 keys`)
 	wantText(t, sluiceRun(nil, "inspect", "--redis", replica.Options().Addr, "sluice:try:{1}:ll1", "limit=3"), exitFailed,
 		"live: permits are in use", "left +not known: .*"+sluice.ListLogV1SHA1)
 }
 
 func TestAgo(t *testing.T) {
-	tests := map[int64]string{-5_000_000: "in 5 s", 0: "now", 999: "now", 9_999_000: "9.999 s ago",
+	tests := map[int64]string{-5_000_000: "booked 5 s ahead", 0: "now", 999: "now", 9_999_000: "9.999 s ago",
 		61_234_567: "61 s ago", 7_265_000_000: "2.017 h ago"}
 	for us, want := range tests {
 		if got := ago(us); got != want {

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
+// tryFlags are the flags of try.
 type tryFlags struct {
 	serverFlags
 	embedded bool
@@ -34,7 +35,7 @@ func parseTry(args []string) (tryFlags, attempt, error) {
 	words, err := parseFlags(flags, args)
 	switch {
 	case err != nil:
-		return f, attempt{}, err
+		return f, attempt{}, undashed(err, args, isInspectWord)
 	case len(words) == 0:
 		return f, attempt{}, usagef("want a script: %s", scriptNames())
 	case f.times < 1 || f.times > 1000:

@@ -48,15 +48,20 @@ type view struct {
 	Ring       *stored.Ring   `json:"ring,omitempty"`
 	History    *history       `json:"history,omitempty"`
 
-	Left    map[string]int64  `json:"left,omitempty"`   // the script's reply to a look
-	Wanted  []string          `json:"wanted,omitempty"` // arguments missing for a look
-	Refused map[string]string `json:"refused,omitempty"`
+	Left   map[string]int64 `json:"left,omitempty"`   // the script's reply to a look
+	Wanted []string         `json:"wanted,omitempty"` // arguments missing for a look
+	// The ring is longer than the windows of the look: other windows may refuse.
+	WindowsMissing bool              `json:"windows_missing,omitempty"`
+	Refused        map[string]string `json:"refused,omitempty"`
 
 	key     stored.Key
 	summary stored.Summary
 	asked   attempt // the look
 	reply   []int64
-	burst   int64 // burst of the look at a gcra
+	windows []window // of the look, as given
+	burst   int64    // burst of the look at a gcra
+
+	gone bool // the server says that the key does not exist
 
 	grantedUnder int64 // the window of the newest permit of a log, from the TTL
 }
@@ -91,6 +96,8 @@ func newView(ctx context.Context, node *redis.Client, key stored.Key, w words, c
 	if err != nil {
 		return v, err
 	}
+	w, unfit := w.fitted(v.key, v.summary.Ring)
+	v.windows = w.windows
 	if err := v.setWindow(w, expires); err != nil {
 		return v, err
 	}
@@ -102,6 +109,10 @@ func newView(ctx context.Context, node *redis.Client, key stored.Key, w words, c
 	}
 	switch v.State {
 	case stateForeign, stateDamaged, stateUnknown, stateConfig:
+		return v, nil
+	}
+	if unfit != nil {
+		v.refuse("left", unfit)
 		return v, nil
 	}
 	return v, v.look(ctx, node, w)
@@ -172,6 +183,7 @@ func (v *view) ask(ctx context.Context, node *redis.Client) (expires int64, err 
 	kind, encoding := pipe.Type(ctx, key), pipe.ObjectEncoding(ctx, key)
 	memory, ttl := pipe.MemoryUsage(ctx, key), pipe.PTTL(ctx, key)
 	expireTime := pipe.PExpireTime(ctx, key) // Redis 7
+	exists := pipe.Exists(ctx, key, v.key.Config().Text)
 	if err := stored.Exec(ctx, pipe); err != nil {
 		return 0, fmt.Errorf("reading %s: %w", key, err)
 	}
@@ -180,6 +192,10 @@ func (v *view) ask(ctx context.Context, node *redis.Client) (expires int64, err 
 			!strings.HasPrefix(err.Error(), "ERR") {
 			return 0, fmt.Errorf("reading %s: %w", key, err)
 		}
+	}
+	if v.gone = exists.Err() == nil && exists.Val() == 0; v.gone {
+		delete(v.Refused, "rate")
+		return 0, nil
 	}
 	v.note("type", kind)
 	v.note("encoding", encoding)
@@ -243,6 +259,8 @@ func (v *view) judge() {
 func (v *view) verdict() (limitState, string) {
 	s := v.summary
 	switch {
+	case v.gone:
+		return stateAbsent, "nothing is stored under this key"
 	case s.Err != nil:
 		return stateUnknown, "it cannot be read: " + errorText(s.Err)
 	case strings.HasPrefix(s.Damage, "WRONGTYPE"):
@@ -316,9 +334,9 @@ func (v *view) bucketVerdict() (limitState, string) {
 	}
 	v.Full = b.Full
 	if b.Full <= v.Now {
-		return stateIdle, "the bucket is full"
+		return stateIdle, "the bucket is full: all permits are free"
 	}
-	return stateLive, "the bucket is full again " + length(b.Full-v.Now) + " from now, if no one asks"
+	return stateLive, "all permits are free again in " + length(b.Full-v.Now) + ", if no one asks"
 }
 
 // history holds the number of permits in each column of a picture.
