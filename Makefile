@@ -48,8 +48,8 @@ cover: ## which lines and branches of the scripts the fast tests reach: a table,
 	go test ./scripttest -run '^TestCoverage$$' -v -count=1 -coverage-page=$(CURDIR)/tmp/coverage.html
 	@echo "The sources with their counts: $(CURDIR)/tmp/coverage.html"
 
-mutate: ## put small faults into every script: do the fast tests notice? (a minute)
-	go test ./scripttest -run '^TestMutants$$' -v -count=1 -mutants=all
+mutate: ## put small faults into every script: do the fast tests notice? (a minute; SCRIPT=gcra for one)
+	go test ./scripttest -run '^TestMutants$$' -v -count=1 -mutants=$(or $(SCRIPT),all)
 
 hammer: server ## 8 processes on one key of each script, and on leases, 10 s each; every grant is checked
 	go test ./scripttest -run '^TestServerHammer$$' -v -count=1 -hammer=10s

@@ -3,6 +3,7 @@ package scripttest_test
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"slices"
 	"testing"
 
 	"github.com/sluice-redis/sluice"
@@ -156,16 +157,42 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 
 var tables = []table{zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1}
 
-func TestEveryScriptHasATable(t *testing.T) {
-	tabled := map[string]bool{}
-	for _, tab := range tables {
-		tabled[tab.script.File] = true
-	}
+// Every script is in every list that tests take their cases from. Scripts that grant nothing have no model subject of
+// their own, and no expiry check where the key has no expiry.
+func TestEveryScriptIsListed(t *testing.T) {
 	for _, script := range sluice.All() {
-		if !tabled[script.File] {
-			t.Errorf("%s has no timelines", script.File)
+		file := func(of *sluice.Script) bool { return of.File == script.File }
+		own := listed(file)
+		lists := map[string]bool{
+			"tables (checks_test.go)":          own != nil,
+			"costsOf (costs_test.go)":          costsOf(own) != nil,
+			"withheldCalls (withheld_test.go)": withheldCalls(own) != nil,
+			"rollings (rolling_test.go)":       rollings[script.Name] != nil,
+		}
+		if script.Reply[0].Name == "granted" {
+			lists["subjects (model_sequence_test.go)"] = slices.ContainsFunc(subjects,
+				func(s subject) bool { return file(s.script) })
+			lists["broken (model_broken_test.go)"] = slices.ContainsFunc(broken,
+				func(f fault) bool { return f.script == script.Name })
+			lists["ownChecks (checks_test.go)"] = slices.ContainsFunc(ownChecks(own),
+				func(c check) bool { return c.name == "expiry" })
+		}
+		for list, has := range lists {
+			if !has {
+				t.Errorf("%s is not in %s", script.File, list)
+			}
 		}
 	}
+}
+
+// listed is the script of a table, by which the other lists know it.
+func listed(wanted func(*sluice.Script) bool) *sluice.Script {
+	for _, tab := range tables {
+		if wanted(tab.script) {
+			return tab.script
+		}
+	}
+	return nil
 }
 
 func TestTimelinesOnMiniredis(t *testing.T) {

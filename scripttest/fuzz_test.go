@@ -503,8 +503,10 @@ func (z fuzzed) chosen(choice uint8) []string {
 		return [][]string{{"1000000", permits, "3", "3"}, {"1000000", permits, "5", "3", "1", "3"}}[choice>>3&1]
 	case "zset_log":
 		return []string{"3", "10000000", permits, maxWait, id}
+	case "list_log":
+		return []string{"3", "10000000", permits, maxWait}
 	}
-	return []string{"3", "10000000", permits, maxWait}
+	panic("no arguments for " + z.script.File + ": add it to chosen (fuzz_test.go)")
 }
 
 // Copies of scripts that are broken in what the fuzz targets are for fail on a seed already.

@@ -5,11 +5,14 @@ import (
 	"testing"
 )
 
-// broken are scripts with one thing wrong in each, which random sequences must find.
-var broken = []struct {
+// fault is one thing that is wrong in a script.
+type fault struct {
 	script, fault string
 	right, wrong  string // what is replaced
-}{
+}
+
+// broken are scripts with one fault each, which random sequences must find.
+var broken = []fault{
 	{"list_log", "the window holds both of its edges", "now - window -- ", "now - window - 1 -- "},
 	{"list_log", "the window loses a microsecond", "due = blocker + window\n", "due = blocker + window - 1\n"},
 	{"list_log", "void early", "newest > now + newest_window + slack", "newest > now + newest_window + slack - 1000000"},

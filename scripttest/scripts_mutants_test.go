@@ -19,7 +19,8 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-var mutantsFlag = flag.String("mutants", "sample", "which mutants to put to the test: sample (always the same) or all")
+var mutantsFlag = flag.String("mutants", "sample",
+	"which mutants to put to the test: sample (always the same), all, or the name of a script")
 
 const (
 	// sampled is how many mutants of each script the sample has.
@@ -49,17 +50,20 @@ type attempt struct {
 // Every mutant of every script is noticed by a fast test, or stands in testdata/equivalent.txt with the proof that it
 // changes nothing.
 func TestMutants(t *testing.T) {
-	if *mutantsFlag != "sample" && *mutantsFlag != "all" {
-		t.Fatalf("-mutants=%s: want sample or all", *mutantsFlag)
-	}
 	proofs := readProofs(t, equivalentText)
 	begin := time.Now()
 	attempts := allAttempts(t, proofs)
 	judgeProofs(t, attempts, proofs)
-	if *mutantsFlag == "sample" {
+	switch *mutantsFlag {
+	case "sample":
 		attempts = sample(attempts)
-	} else {
+	case "all":
 		checkSoundScripts(t)
+	default:
+		attempts = slices.DeleteFunc(attempts, func(tr *attempt) bool { return tr.tab.script.Name != *mutantsFlag })
+	}
+	if len(attempts) == 0 {
+		t.Fatalf("-mutants=%s: want sample, all or the name of a script", *mutantsFlag)
 	}
 	putToTheTest(t, attempts)
 	for _, tr := range attempts {
