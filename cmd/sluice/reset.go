@@ -61,11 +61,6 @@ func isResetWord(name string) bool {
 	return slices.Contains([]string{"prefix", "slice", "lease_age", "client"}, name)
 }
 
-// allKeysOf returns the keys of a subject that the arguments name: configs and permits.
-func allKeysOf(limiter, subject string, w words) ([]stored.Key, error) {
-	return keysBy(limiter, subject, w, func(script sluice.Script) []sluice.Key { return script.Keys })
-}
-
 func (a app) reset(ctx context.Context, args []string) error {
 	f, todo, err := parseReset(args)
 	if err != nil {
