@@ -217,7 +217,6 @@ func (b *body) read(ident *ast.IdentExpr) {
 		ident.Value, strings.Join(allowedGlobals, ", "))
 }
 
-// agreement checks that the body does what the header says.
 func (b *body) agreement() {
 	for _, e := range b.script.Errors {
 		if !b.codes[e.Name] {

@@ -47,7 +47,6 @@ func (b *body) redisMember(expr ast.Expr) string {
 	return name.Value
 }
 
-// library checks a call of rawget.
 func (b *body) library(e *ast.FuncCallExpr) {
 	if len(e.Args) == 2 && b.global(e.Args[0], "_G") {
 		if name, ok := e.Args[1].(*ast.StringExpr); ok && slices.Contains(optionalLibraries, name.Value) {

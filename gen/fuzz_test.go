@@ -41,9 +41,7 @@ func addSources(f *testing.F) {
 	}
 	for _, path := range append(files, small...) {
 		source, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(asSmall(string(source)))
 	}
 	cases, _ := readRefusals(f)
@@ -61,19 +59,16 @@ func asSmall(source string) string {
 // wantPlaced: every refusal says where in the file it is.
 func wantPlaced(t *testing.T, err error, source string) {
 	t.Helper()
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range joined.Unwrap() {
-			wantPlaced(t, one, source)
-		}
-		return
-	}
-	r, ok := err.(*refusal)
-	if !ok {
-		t.Fatalf("%v is no refusal", err)
-	}
 	lines := append(strings.Split(source, "\n"), "") // the place behind the last line is one
-	if r.at.line < 1 || r.at.line > len(lines) || r.at.col < 1 || r.at.col > len(lines[r.at.line-1])+1 || r.text == "" {
-		t.Errorf("%v: no place in a file of %d lines", r, len(lines)-1)
+	for _, one := range flatten(err) {
+		r, ok := one.(*refusal)
+		if !ok {
+			t.Fatalf("%v is no refusal", one)
+		}
+		at := r.at
+		if at.line < 1 || at.line > len(lines) || at.col < 1 || at.col > len(lines[at.line-1])+1 || r.text == "" {
+			t.Errorf("%v: no place in a file of %d lines", r, len(lines)-1)
+		}
 	}
 }
 

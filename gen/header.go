@@ -86,7 +86,6 @@ func (h *header) line() string {
 	return h.lines[h.next]
 }
 
-// at returns a place in the next line.
 func (h *header) at(col int) place { return place{h.file, h.next + 1, col} }
 
 // want refuses the first word of the next line, or the whole line if it does not begin with a word.
@@ -327,7 +326,6 @@ func (h *header) row(word string, columns ...column) ([]string, error) {
 	return h.cells(columns...)
 }
 
-// A column is where a column of a row begins, and what it holds.
 type column struct {
 	col  int
 	what string
@@ -354,7 +352,6 @@ func (h *header) cells(columns ...column) ([]string, error) {
 	return cells, nil
 }
 
-// field parses a row of ARGV or REPLY.
 func (h *header) field(indices, names []string, types ...string) (f field, err error) {
 	cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a type"},
 		column{rangeColumn, "a range"}, column{textColumn, "a text"})

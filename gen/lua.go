@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
-// A token is a token of a body, with its place in the file.
 type token struct {
 	kind int
 	text string // for a string, its value
@@ -60,7 +59,6 @@ func syntaxError(file, source string, err error) error {
 	return refuse(at, "%s near %q, want Lua 5.1", e.Message, e.Token)
 }
 
-// A chunk is the syntax tree of a body, with a place for each node.
 type chunk struct {
 	file       string
 	statements []ast.Stmt
@@ -75,7 +73,6 @@ func parseLua(file, source string) (*chunk, error) {
 	return &chunk{file, statements, luasyntax.Locate(source, statements)}, nil
 }
 
-// at returns where a node begins.
 func (c *chunk) at(node ast.PositionHolder) place {
 	line, column := c.places.At(node)
 	return place{c.file, line, column}

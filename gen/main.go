@@ -65,7 +65,6 @@ func (g generated) write(root string) error {
 	return os.WriteFile(path, g.data, 0o644)
 }
 
-// generate returns every generated file for the scripts in tree.
 func generate(tree fs.FS) ([]generated, error) {
 	scripts, err := readScripts(tree)
 	if err != nil {

@@ -28,7 +28,6 @@ func (n names) Source() string {
 	return first + camel(rest) + fmt.Sprintf("V%dSource", n.script.Version)
 }
 
-// Key is the name of a key in the struct of arguments.
 func (n names) Key(k key) string { return camel(k.Name) }
 
 // Field is the name of an argument or a reply in its struct.
@@ -37,7 +36,6 @@ func (n names) Field(f field) string { return camel(strings.TrimSuffix(f.Name, "
 // Fields is the name of a reply that is repeated.
 func (n names) Fields(f field) string { return n.Field(f) + "s" }
 
-// Type is the Go type of a field.
 func (n names) Type(f field) string {
 	switch f.Type {
 	case "us":

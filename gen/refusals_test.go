@@ -60,9 +60,7 @@ func (c *refusalCase) refused(t *testing.T) error {
 func (c *refusalCase) source(t testing.TB) string {
 	t.Helper()
 	source, err := fs.ReadFile(os.DirFS(smallProject), "scripts/"+c.script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := "\n" + string(source)
 	for _, h := range c.hunks {
 		old := "\n" + strings.Join(append(h.old, ""), "\n")
@@ -77,9 +75,7 @@ func (c *refusalCase) source(t testing.TB) string {
 func readRefusals(t testing.TB) (cases []refusalCase, comment string) {
 	t.Helper()
 	text, err := os.ReadFile(refusalsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	comment, _, _ = strings.Cut(string(text), "\n=")
 	for i, line := range strings.Split(strings.TrimPrefix(string(text), comment), "\n") {
 		if line == "" {
@@ -127,9 +123,7 @@ func writeRefusals(t *testing.T, cases []refusalCase, comment string) {
 		}
 		writeLines(&b, "!", c.want)
 	}
-	if err := os.WriteFile(refusalsFile, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(refusalsFile, []byte(b.String()), 0o644))
 }
 
 func writeLines(b *strings.Builder, mark string, lines []string) {
@@ -182,18 +176,14 @@ func flatten(err error) []error {
 func formats(t *testing.T) []string {
 	t.Helper()
 	files, err := fs.Glob(os.DirFS("."), "*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var found []string
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && isRefuse(call.Fun) {
 				if text, ok := call.Args[1].(*ast.BasicLit); ok {

@@ -113,7 +113,6 @@ func (b *body) arguments() []string {
 	return names
 }
 
-// ending checks that the body ends with a reply.
 func (b *body) ending(end place) {
 	statements := b.tree.statements
 	if len(statements) > 0 {

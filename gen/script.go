@@ -32,7 +32,6 @@ type key struct {
 	at      place  // of the pattern
 }
 
-// A group describes the repeated pairs of arguments.
 type group struct {
 	Name     string
 	Min, Max int64
@@ -64,7 +63,6 @@ func (s *script) SHA1() string { return fmt.Sprintf("%x", sha1.Sum([]byte(s.Sour
 
 func (s state) String() string { return s.Code + "/" + s.Number }
 
-// Prose returns the description in one line.
 func (s *script) Prose() string { return strings.Join(s.About, " ") }
 
 // FirstSentence returns the first sentence of the prose, without its full stop.
@@ -73,7 +71,6 @@ func (s *script) FirstSentence() string {
 	return sentence
 }
 
-// HasTimes reports whether any field is a time or a duration.
 func (s *script) HasTimes() bool {
 	return slices.ContainsFunc(slices.Concat(s.Args, s.Reply), func(f field) bool {
 		return f.Type == "us" || f.Type == "time"

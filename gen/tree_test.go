@@ -22,9 +22,7 @@ const smallProject = "testdata/tree"
 // The small project is a golden: whatever is generated from it lies in it.
 func TestSmallProject(t *testing.T) {
 	if *update {
-		if err := run(smallProject, io.Discard); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run(smallProject, io.Discard))
 	}
 	wantFresh(t, smallProject, "go test ./gen -update")
 }
@@ -36,13 +34,9 @@ func TestNothingIsStale(t *testing.T) {
 func wantFresh(t *testing.T, root, cure string) {
 	t.Helper()
 	files, err := generate(os.DirFS(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stale, err := staleFiles(os.DirFS(root), files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range stale {
 		t.Errorf("%s is stale: run %s", f.path, cure)
 	}
@@ -55,19 +49,13 @@ func TestRunTwiceWritesOnce(t *testing.T) {
 		if filepath.Ext(path) == ".go" || filepath.Ext(path) == ".json" || path == "scripts/SHA1SUMS" {
 			continue
 		}
-		if err := f.write(root); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.write(root))
 	}
 	lost := generated{"loader/bindings/lost_v1.lua.go", []byte("package bindings\n")}
-	if err := lost.write(root); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lost.write(root))
 
 	var first, second bytes.Buffer
-	if err := run(root, &first); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(root, &first))
 	want := "gen: wrote scripts/README.md\ngen: wrote scripts/SHA1SUMS\ngen: wrote scripts/manifest.json\n" +
 		"gen: wrote scripts_gen.go\ngen: wrote loader/bindings/pairs_v2.lua.go\ngen: wrote loader/bindings/small_v1.lua.go\n" +
 		"gen: removed loader/bindings/lost_v1.lua.go\n"
@@ -82,16 +70,10 @@ func TestRunTwiceWritesOnce(t *testing.T) {
 
 func TestRefusedRunWritesNothing(t *testing.T) {
 	root := t.TempDir()
-	if err := os.CopyFS(root, os.DirFS(smallProject)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(root, os.DirFS(smallProject)))
 	bad := generated{"scripts/bad_v1.lua", []byte("return 1\n")}
-	if err := bad.write(root); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(root, "scripts_gen.go")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, bad.write(root))
+	must(t, os.Remove(filepath.Join(root, "scripts_gen.go")))
 	if err := run(root, io.Discard); err == nil {
 		t.Fatal("no error")
 	}
@@ -143,55 +125,44 @@ var treeCases = []treeCase{
 	{"a script without a version", func(tree fstest.MapFS) {
 		tree["scripts/small.lua"] = tree[smallScript]
 	}, "scripts/small.lua:1:1: not a script's name, want <name>_v<N>.lua in lower case"},
-	{"something else among the scripts", func(tree fstest.MapFS) {
-		tree["scripts/notes.txt"] = &fstest.MapFile{}
-	}, "scripts/notes.txt:1:1: not a script's name, want <name>_v<N>.lua in lower case"},
+	{"something else among the scripts", written("scripts/notes.txt", ""),
+		"scripts/notes.txt:1:1: not a script's name, want <name>_v<N>.lua in lower case"},
 	{"two scripts at fault", func(tree fstest.MapFS) {
 		edit(tree, smallScript, "-- small v1", "-- Small v1")
 		edit(tree, "scripts/pairs_v2.lua", "-- pairs v2", "-- pairs v1")
 	}, `scripts/pairs_v2.lua:1:1: first line "-- pairs v1", want "-- pairs v2", to match the file name` + "\n" +
 		`scripts/small_v1.lua:1:1: first line "-- Small v1", want "-- small v1", to match the file name`},
-	{"an empty file", func(tree fstest.MapFS) {
-		tree[smallScript] = &fstest.MapFile{}
-	}, "scripts/small_v1.lua:1:1: the file ends without a line end or with a blank line, want one LF"},
-	{"no line end at the end", func(tree fstest.MapFS) {
-		edit(tree, smallScript, "max_wait, now}\n", "max_wait, now}")
-	}, "scripts/small_v1.lua:62:1: the file ends without a line end or with a blank line, want one LF"},
-	{"a blank line at the end", func(tree fstest.MapFS) {
-		edit(tree, smallScript, "max_wait, now}\n", "max_wait, now}\n\n")
-	}, "scripts/small_v1.lua:64:1: the file ends without a line end or with a blank line, want one LF"},
-	{"a carriage return", func(tree fstest.MapFS) {
-		edit(tree, smallScript, "-- small v1\n", "-- small v1\r\n")
-	}, `scripts/small_v1.lua:1:12: the byte 0x0d, want printable ASCII and LF line ends`},
-	{"a tab", func(tree fstest.MapFS) {
-		edit(tree, smallScript, "  return {1, 0, now}", "\treturn {1, 0, now}")
-	}, `scripts/small_v1.lua:60:1: the byte 0x09, want printable ASCII and LF line ends`},
-	{"a letter beyond ASCII", func(tree fstest.MapFS) {
-		edit(tree, smallScript, "calls in a window", "calls \u00e0 window")
-	}, `scripts/small_v1.lua:10:65: the byte 0xc3, want printable ASCII and LF line ends`},
-	{"a space at the end of a line", func(tree fstest.MapFS) {
-		edit(tree, smallScript, "-- small v1\n--\n", "-- small v1\n-- \n")
-	}, "scripts/small_v1.lua:2:3: a space at the end of the line, want none"},
+	{"an empty file", written(smallScript, ""),
+		"scripts/small_v1.lua:1:1: the file ends without a line end or with a blank line, want one LF"},
+	{"no line end at the end", edited(smallScript, "max_wait, now}\n", "max_wait, now}"),
+		"scripts/small_v1.lua:62:1: the file ends without a line end or with a blank line, want one LF"},
+	{"a blank line at the end", edited(smallScript, "max_wait, now}\n", "max_wait, now}\n\n"),
+		"scripts/small_v1.lua:64:1: the file ends without a line end or with a blank line, want one LF"},
+	{"a carriage return", edited(smallScript, "-- small v1\n", "-- small v1\r\n"),
+		`scripts/small_v1.lua:1:12: the byte 0x0d, want printable ASCII and LF line ends`},
+	{"a tab", edited(smallScript, "  return {1, 0, now}", "\treturn {1, 0, now}"),
+		`scripts/small_v1.lua:60:1: the byte 0x09, want printable ASCII and LF line ends`},
+	{"a letter beyond ASCII", edited(smallScript, "calls in a window", "calls \u00e0 window"),
+		`scripts/small_v1.lua:10:65: the byte 0xc3, want printable ASCII and LF line ends`},
+	{"a space at the end of a line", edited(smallScript, "-- small v1\n--\n", "-- small v1\n-- \n"),
+		"scripts/small_v1.lua:2:3: a space at the end of the line, want none"},
 	{"a header and nothing else", func(tree fstest.MapFS) {
 		header, _, _ := strings.Cut(string(tree[smallScript].Data), "\n\n")
 		tree[smallScript] = &fstest.MapFile{Data: []byte(header + "\n")}
 	}, `scripts/small_v1.lua:27:1: found "", want a blank line, which ends the header`},
 
-	{"a list of released scripts that is none", func(tree fstest.MapFS) {
-		tree[releasedFile] = &fstest.MapFile{Data: []byte("# a comment\nsmall_v1.lua\n")}
-	}, `gen/released.txt:2:1: found "small_v1.lua", want a line of sha1sum or a comment that begins with #`},
-	{"a released script that changed", func(tree fstest.MapFS) {
-		tree[releasedFile] = &fstest.MapFile{Data: []byte(otherSHA1 + "  small_v1.lua\n")}
-	}, "scripts/small_v1.lua:1:1: released as " + otherSHA1 + " and changed since, " +
-		"want the released bytes here and the change in a copy with the next free small_v<N>.lua"},
-	{"a released script that is gone", func(tree fstest.MapFS) {
-		tree[releasedFile] = &fstest.MapFile{Data: []byte(otherSHA1 + "  lost_v1.lua\n")}
-	}, "gen/released.txt:1:1: scripts/lost_v1.lua was released but is missing, want it restored: git log -- scripts/lost_v1.lua"},
+	{"a list of released scripts that is none", written(releasedFile, "# a comment\nsmall_v1.lua\n"),
+		`gen/released.txt:2:1: found "small_v1.lua", want a line of sha1sum or a comment that begins with #`},
+	{"a released script that changed", written(releasedFile, otherSHA1+"  small_v1.lua\n"),
+		"scripts/small_v1.lua:1:1: released as " + otherSHA1 + " and changed since, " +
+			"want the released bytes here and the change in a copy with the next free small_v<N>.lua"},
+	{"a released script that is gone", written(releasedFile, otherSHA1+"  lost_v1.lua\n"),
+		"gen/released.txt:1:1: scripts/lost_v1.lua was released but is missing, " +
+			"want it restored: git log -- scripts/lost_v1.lua"},
 
-	{"a README without a place for the table", func(tree fstest.MapFS) {
-		edit(tree, readmeFile, tableEnds, "")
-	}, `scripts/README.md:1:1: no place for the table of scripts, ` +
-		`want a line "<!-- scripts: generated by go generate -->" and a line "<!-- end -->" after it`},
+	{"a README without a place for the table", edited(readmeFile, tableEnds, ""),
+		`scripts/README.md:1:1: no place for the table of scripts, ` +
+			`want a line "<!-- scripts: generated by go generate -->" and a line "<!-- end -->" after it`},
 }
 
 // A released script may not change; one that has not changed may stay, and so may a new one.
@@ -221,10 +192,23 @@ func smallTree(t *testing.T) fstest.MapFS {
 		tree[path] = &fstest.MapFile{Data: data}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tree
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func written(path, text string) func(fstest.MapFS) {
+	return func(tree fstest.MapFS) { tree[path] = &fstest.MapFile{Data: []byte(text)} }
+}
+
+func edited(path, old, new string) func(fstest.MapFS) {
+	return func(tree fstest.MapFS) { edit(tree, path, old, new) }
 }
 
 // edit replaces old, which must be there, by a new text.

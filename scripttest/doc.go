@@ -48,9 +48,9 @@
 // (tostring, .., table.concat, string functions, cjson), tonumber and arithmetic read what strtod reads,
 // % rounds as Lua 5.1's, locals are shared with closures after a caught error, "local f = function" does not
 // see f, unpack stops at 7999 values, struct, bit and cmsgpack are there, globals are protected, scores have
-// 17 digits, INCRBYFLOAT adds in 64 bits, expiry times are absolute and a key outlives its TTL by a
-// millisecond. Tables are laid out as Lua 5.1's, so pairs, next, cjson and cmsgpack have Redis's order, and #
-// of an array with holes its value. Error texts name the variable and the line that Lua 5.1 names.
+// 17 digits, expiry times are absolute and a key outlives its TTL by a millisecond. Tables are laid out as Lua
+// 5.1's, so pairs, next, cjson and cmsgpack have Redis's order, and # of an array with holes its value. Error
+// texts name the variable and the line that Lua 5.1 names.
 //
 // # What is refused
 //
@@ -60,18 +60,18 @@
 //     table with tables or functions for keys or with a name removed and set again, weak tables, error() with a
 //     table without err (Redis 7.0 crashes), pcall() without a function, what collectgarbage and gcinfo tell of
 //     memory.
-//   - Where the C library decides the last digit: what ^, math.exp, math.log, math.sin and the like give, unless it
-//     is exact, as 2^53, 1.5^2 and math.log10(1000) are, infinite, no number, or of 0.
+//   - Where the C library decides the last digit: math.exp, math.log, math.sin and the like; what ^ gives, unless it
+//     is exact, as 2^53 and 1.5^2 are, infinite, no number, or of 0.
 //   - Where Lua's compiler decides: the name, in an error text, of what "and", "or" or a for's iterator gave;
 //     the line of a bad key in a table constructor of several lines; constants that are a zero and a negative
 //     zero in one function, unless it is clear which is first.
 //   - Stack overflows, and errors in the handler of xpcall. Here calls nest to 4096, and to 190 those through
-//     library functions (pcall, sort, gsub, coroutines) and all calls of a script that sets metatables.
-//   - The text of loadstring's errors, string.dump, ... outside a function, a first line that begins with #,
-//     redis.setresp(3), changing cjson's settings, strings beyond 256 MB, chunks that need more registers than
-//     gopher-lua has.
-//   - Commands that miniredis does not have, and what it would get wrong: streams, HyperLogLogs, TTLs of more
-//     than 290 years.
+//     library functions (pcall, sort, gsub) and all calls of a script that sets metatables.
+//   - Coroutines, the text of loadstring's errors, string.dump, ... outside a function, a first line that begins
+//     with #, redis.setresp(3), changing cjson's settings, strings beyond 256 MB, chunks that need more registers
+//     than gopher-lua has.
+//   - Commands that miniredis does not have, and what it would get wrong: streams, HyperLogLogs, INCRBYFLOAT,
+//     HINCRBYFLOAT, TTLs of more than 290 years.
 //
 // A script that Redis does not compile is refused by Compile too, in the words of another parser.
 //

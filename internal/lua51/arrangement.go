@@ -217,7 +217,6 @@ func (l *arrangement) setNodes(room int) {
 	l.free = len(l.nodes)
 }
 
-// mainNode is the node where a key belongs.
 func (l *arrangement) mainNode(key lua.LValue) int {
 	size := len(l.nodes)
 	odd := uint32(size-1) | 1

@@ -24,14 +24,14 @@ func (lib *library) baseFunctions() map[string]function {
 		"next":           baseNext,
 		"pairs":          basePairs,
 		"pcall":          basePcall,
-		"rawequal":       baseRawEqual,
-		"rawget":         baseRawGet,
+		"rawequal":       func(c call) int { return c.push(lua.LBool(c.RawEqual(c.any(1), c.any(2)))) },
+		"rawget":         func(c call) int { return c.push(c.table(1).RawGet(c.any(2))) },
 		"rawset":         baseRawSet,
 		"select":         baseSelect,
 		"setmetatable":   baseSetMetatable,
 		"tonumber":       baseToNumber,
 		"tostring":       baseToString,
-		"type":           baseType,
+		"type":           func(c call) int { return c.push(lua.LString(c.any(1).Type().String())) },
 		"unpack":         baseUnpack,
 		"xpcall":         baseXpcall,
 	}
@@ -139,14 +139,6 @@ func baseNext(c call) int {
 	return 2
 }
 
-func baseRawEqual(c call) int {
-	return c.push(lua.LBool(c.RawEqual(c.any(1), c.any(2))))
-}
-
-func baseRawGet(c call) int {
-	return c.push(c.table(1).RawGet(c.any(2)))
-}
-
 func baseRawSet(c call) int {
 	c.table(1)
 	k, v := c.any(2), c.any(3)
@@ -203,10 +195,6 @@ func baseToString(c call) int {
 		return 1
 	}
 	return c.push(lua.LString(displayed(v)))
-}
-
-func baseType(c call) int {
-	return c.push(lua.LString(c.any(1).Type().String()))
 }
 
 func baseUnpack(c call) int {

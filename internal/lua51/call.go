@@ -25,7 +25,6 @@ func (c call) fail(format string, args ...any) {
 	c.raise(position(c.LState, 1) + fmt.Sprintf(format, args...))
 }
 
-// raise raises an error text as it is.
 func (c call) raise(text string) {
 	c.Error(lua.LString(text), 0)
 }
@@ -90,7 +89,6 @@ func lineAt(L *lua.LState, level int) (chunk string, line int, ok bool) {
 	return debug.Source, at.line, ok
 }
 
-// depth is how many levels a stack has.
 func depth(L *lua.LState) (n int) {
 	for {
 		if _, ok := L.GetStack(n); !ok {

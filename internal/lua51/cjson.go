@@ -15,17 +15,12 @@ const (
 )
 
 func (lib *library) cjsonFunctions() map[string]function {
-	functions := map[string]function{"encode": lib.cjsonEncode, "decode": lib.cjsonDecode}
-	for _, name := range []string{
-		"new", "encode_sparse_array", "encode_max_depth", "decode_max_depth", "encode_number_precision",
-		"encode_keep_buffer", "encode_invalid_numbers", "decode_invalid_numbers",
-	} {
-		functions[name] = refused("cjson." + name)
-	}
+	functions := refusedAll("cjson", "new", "encode_sparse_array", "encode_max_depth", "decode_max_depth",
+		"encode_number_precision", "encode_keep_buffer", "encode_invalid_numbers", "decode_invalid_numbers")
+	functions["encode"], functions["decode"] = lib.cjsonEncode, lib.cjsonDecode
 	return functions
 }
 
-// jsonEncoder writes one value.
 type jsonEncoder struct {
 	call call
 	null lua.LValue

@@ -214,7 +214,6 @@ func (d *jsonDecoder) string() jsonToken {
 	return t
 }
 
-// escape reads the escape that begins here.
 func (d *jsonDecoder) escape(out []byte) ([]byte, string) {
 	c := d.peek(1)
 	if c == 'u' {

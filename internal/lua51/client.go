@@ -3,6 +3,7 @@ package lua51
 import (
 	"bufio"
 	"bytes"
+	"io"
 	"strconv"
 	"strings"
 
@@ -48,9 +49,6 @@ func (c *client) do(words []string) (any, error) {
 	if failure, refused := refusedNumber(words); refused {
 		return failure, nil
 	}
-	if name == "incrbyfloat" && len(words) == 3 || name == "hincrbyfloat" && len(words) == 4 {
-		return c.increment(words), nil
-	}
 	reply := c.dispatch(replacement(words))
 	if c.redis.stockScores {
 		return reply, nil
@@ -64,12 +62,13 @@ func known(words []string) bool {
 }
 
 // unsupported are commands that miniredis has and that would escape this package's clock, its snapshots
-// or its Lua: streams, HyperLogLogs, scripts, blocking, and transactions.
+// or its Lua: streams, HyperLogLogs, scripts, blocking, and transactions; and those that miniredis rounds
+// otherwise than Redis.
 func unsupported(name string) bool {
 	switch name {
 	case "eval", "eval_ro", "evalsha", "evalsha_ro", "script", "multi", "exec", "watch", "wait",
 		"hello", "subscribe", "psubscribe", "blpop", "brpop", "brpoplpush", "blmove", "blmpop",
-		"bzpopmin", "bzpopmax", "bzmpop":
+		"bzpopmin", "bzpopmax", "bzmpop", "incrbyfloat", "hincrbyfloat":
 		return true
 	}
 	return strings.HasPrefix(name, "x") || strings.HasPrefix(name, "pf")
@@ -83,7 +82,7 @@ func (c *client) dispatch(words []string) any {
 	c.buffer.Reset()
 	c.redis.mini.Server().Dispatch(c.peer, words)
 	c.peer.Flush()
-	reply, _ := parseReply(c.buffer.Bytes())
+	reply, _ := readReply(&c.buffer)
 	return reply
 }
 
@@ -102,32 +101,40 @@ func (c *client) ttl(key string) any {
 	return reply
 }
 
-// parseReply reads one RESP2 reply and returns what follows it.
-func parseReply(resp []byte) (reply any, rest []byte) {
-	line, rest, _ := bytes.Cut(resp, []byte("\r\n"))
-	kind, text := line[0], string(line[1:])
-	switch kind {
-	case '+':
-		return Status(text), rest
-	case '-':
-		return ErrorReply(text), rest
-	case ':':
-		n, _ := strconv.ParseInt(text, 10, 64)
-		return n, rest
-	case '$':
-		n, _ := strconv.Atoi(text)
-		if n < 0 {
-			return nil, rest
-		}
-		return string(rest[:n]), rest[n+2:]
+// replies is where RESP2 replies come from.
+type replies interface {
+	io.Reader
+	ReadString(delimiter byte) (string, error)
+}
+
+func readReply(in replies) (any, error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return nil, err
 	}
-	n, _ := strconv.Atoi(text)
-	if n < 0 {
-		return nil, rest
+	text := line[1 : len(line)-len("\r\n")]
+	switch line[0] {
+	case '+':
+		return Status(text), nil
+	case '-':
+		return ErrorReply(text), nil
+	case ':':
+		return strconv.ParseInt(text, 10, 64)
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return nil, err
+	}
+	if line[0] == '$' {
+		bulk := make([]byte, n+len("\r\n"))
+		_, err := io.ReadFull(in, bulk)
+		return string(bulk[:n]), err
 	}
 	items := make([]any, n)
 	for i := range items {
-		items[i], rest = parseReply(rest)
+		if items[i], err = readReply(in); err != nil {
+			return nil, err
+		}
 	}
-	return items, rest
+	return items, nil
 }

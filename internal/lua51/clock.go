@@ -2,13 +2,11 @@ package lua51
 
 import "time"
 
-// dbKey is a key in one of the databases.
 type dbKey struct {
 	db  int
 	key string
 }
 
-// allDatabases is how many databases a Redis has.
 const allDatabases = 16
 
 // overdueTTL is what miniredis is told of a key whose time has come and which stays all the same; no

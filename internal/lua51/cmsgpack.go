@@ -97,7 +97,10 @@ func packInteger(out []byte, n int64) []byte {
 }
 
 func (r *run) packTable(out []byte, t *lua.LTable, level int) []byte {
-	keys := r.tableKeys(t)
+	var keys []lua.LValue
+	for k := range r.entries(t) {
+		keys = append(keys, k)
+	}
 	if isArray(keys) {
 		out = packHeader(out, len(keys), 0x90, 15, 0xdb)
 		for i := range keys {
@@ -110,14 +113,6 @@ func (r *run) packTable(out []byte, t *lua.LTable, level int) []byte {
 		out = r.packValue(r.packValue(out, k, level), t.RawGet(k), level)
 	}
 	return out
-}
-
-func (r *run) tableKeys(t *lua.LTable) []lua.LValue {
-	var keys []lua.LValue
-	for k := range r.entries(t) {
-		keys = append(keys, k)
-	}
-	return keys
 }
 
 // isArray reports whether keys are 1 to their number, in any order.

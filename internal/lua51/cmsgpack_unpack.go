@@ -7,7 +7,6 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// unpackAll pushes every value of the data.
 func (c call) unpackAll(data string) int {
 	u := &unpacker{call: c, data: data}
 	n := 0
@@ -40,14 +39,12 @@ func (c call) unpackSome(data string, limit, offset int) int {
 	return c.push(lua.LNumber(next)) + c.push(values...)
 }
 
-// unpacker reads MessagePack.
 type unpacker struct {
 	call call
 	data string
 	at   int
 }
 
-// take reads so many bytes.
 func (u *unpacker) take(n int) string {
 	if n > len(u.data)-u.at {
 		u.call.fail("Missing bytes in input.")
@@ -56,7 +53,6 @@ func (u *unpacker) take(n int) string {
 	return u.data[u.at-n : u.at]
 }
 
-// uint reads a big-endian number.
 func (u *unpacker) uint(size int) uint64 {
 	var wide [8]byte
 	copy(wide[8-size:], u.take(size))

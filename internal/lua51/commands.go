@@ -13,7 +13,6 @@ import (
 //go:embed commands.txt
 var commandsText string
 
-// spec is what the server knows about a command before it runs it.
 type spec struct {
 	name     string
 	arity    int // the number of words, the name included; negative: at least so many
@@ -36,7 +35,6 @@ var commandTable = sync.OnceValue(func() map[string]spec {
 	return table
 })
 
-// containers are the commands that have subcommands.
 var containers = sync.OnceValue(func() map[string]bool {
 	found := map[string]bool{}
 	for name := range commandTable() {
@@ -57,7 +55,6 @@ func lookUp(words []string) (spec, bool) {
 	return s, ok
 }
 
-// takes reports whether a command may have so many words.
 func (s spec) takes(words int) bool {
 	if s.arity < 0 {
 		return words >= -s.arity

@@ -36,7 +36,6 @@ func helpTable(L *lua.LState) int {
 	return 1
 }
 
-// helpMore adds further items.
 func helpMore(L *lua.LState) int {
 	t := L.Get(1).(*lua.LTable)
 	run := runOf(L)

@@ -70,13 +70,9 @@ const stackOverflow = "a stack overflow: Redis overflows at another depth"
 
 // unplaced are texts of the VM that have no position.
 func unplaced(text string) string {
-	switch text = strings.TrimPrefix(text, " "); {
-	case text == "attempt to call a non-function object":
+	text = strings.TrimPrefix(text, " ")
+	if text == "attempt to call a non-function object" {
 		return "attempt to call a table value"
-	case strings.HasSuffix(text, "can not yield from outside of a coroutine"):
-		return "attempt to yield across metamethod/C-call boundary"
-	case text == "can not resume a dead thread":
-		return "cannot resume dead coroutine"
 	}
 	return text
 }

@@ -3,75 +3,10 @@ package lua51
 import (
 	"fmt"
 	"math"
-
-	lua "github.com/yuin/gopher-lua"
 )
 
-// The last digit of exp, log, pow and the trigonometric functions depends on the C library and on the processor. Here
-// they answer where it does not: what is exact, infinite or no number, and what is given 0. All else is refused.
-
-// A transcendental is such a function of one number.
-type transcendental struct {
-	name  string
-	plain func(x float64) float64
-	nan   float64              // the sign of the NaN that it makes of numbers
-	exact func(x float64) bool // where its value is right beside 0; nil: nowhere
-}
-
-var transcendentals = []transcendental{
-	{"acos", math.Acos, 1, nil},
-	{"asin", math.Asin, 1, nil},
-	{"atan", math.Atan, 1, nil},
-	{"cos", math.Cos, -1, nil},
-	{"cosh", math.Cosh, 1, nil},
-	{"exp", math.Exp, 1, nil},
-	{"log", math.Log, -1, nil},
-	{"log10", log10, 1, isPowerOf10},
-	{"sin", math.Sin, -1, nil},
-	{"sinh", math.Sinh, 1, nil},
-	{"tan", math.Tan, -1, nil},
-	{"tanh", math.Tanh, 1, func(x float64) bool { return math.Abs(x) > 22 }},
-}
-
-// mathTranscendental is such a function for scripts.
-func mathTranscendental(f transcendental) function {
-	return func(c call) int {
-		x := c.num(1)
-		y, certain := f.at(x)
-		if !certain {
-			runOf(c.LState).doubt(fmt.Sprintf("math.%s(%.17g): the last digit depends on the C library", f.name, x))
-		}
-		return c.push(lua.LNumber(y))
-	}
-}
-
-// at is the value, and whether all its digits are certain.
-func (f transcendental) at(x float64) (y float64, certain bool) {
-	y = f.plain(x)
-	switch {
-	case math.IsNaN(x):
-		return x, true
-	case math.IsNaN(y):
-		return math.Copysign(y, f.nan), true
-	case y == 0 || math.IsInf(y, 0) || x == 0 || math.IsInf(x, 0):
-		return y, true
-	}
-	return y, f.exact != nil && f.exact(x)
-}
-
-// log10 is right where the logarithm is whole.
-func log10(x float64) float64 {
-	if isPowerOf10(x) {
-		return math.Round(math.Log10(x))
-	}
-	return math.Log10(x)
-}
-
-func isPowerOf10(x float64) bool {
-	return x > 0 && x < 1e23 && math.Pow10(int(math.Round(math.Log10(x)))) == x && x >= 1
-}
-
-// power is C's pow: x^y.
+// power is C's pow, x^y, and whether all its digits are certain. The last digit of a power depends on the C library
+// and on the processor, unless it is exact, infinite, no number or of 0.
 func power(x, y float64) (z float64, certain bool) {
 	plain := math.Pow(x, y)
 	if math.IsNaN(x) && math.Signbit(x) && math.Abs(math.Mod(y, 2)) == 1 {
@@ -128,17 +63,4 @@ func (r *run) power(x, y float64) float64 {
 		r.doubt(fmt.Sprintf("%.17g ^ %.17g: the last digit depends on the C library", x, y))
 	}
 	return z
-}
-
-// atan2 is the angle of a point: on the axes it is certain.
-func (r *run) atan2(y, x float64) float64 {
-	angle := math.Atan2(y, x)
-	switch {
-	case math.IsNaN(angle):
-		return nanOf(x, y)
-	case x == 0 || y == 0 || angle == 0 || math.IsInf(x, 0) || math.IsInf(y, 0):
-	default:
-		r.doubt(fmt.Sprintf("math.atan2(%.17g, %.17g): the last digit depends on the C library", y, x))
-	}
-	return angle
 }

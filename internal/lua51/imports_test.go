@@ -27,9 +27,7 @@ func TestImports(t *testing.T) {
 // A server is closed by who opened it, what it logs is theirs to take, and the next server is another one.
 func TestOpenAndClose(t *testing.T) {
 	first, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var logged []string
 	first.Log = func(line string) { logged = append(logged, line) }
 	do(t, first, "SET", "k1", "1")
@@ -42,9 +40,7 @@ func TestOpenAndClose(t *testing.T) {
 	first.Close()
 
 	second, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer second.Close()
 	result := runOn(t, second, `redis.log(redis.LOG_NOTICE, "discarded") return redis.call("GET", KEYS[1]) or "none"`)
 	if result.Reply != "none" {

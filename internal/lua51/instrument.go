@@ -101,7 +101,6 @@ func (in *instrument) pass(tree []ast.Stmt, places *luasyntax.Places) []ast.Stmt
 	return in.counted(tree)
 }
 
-// mark notes what decides where a statement goes.
 func (in *instrument) mark(s ast.Stmt) {
 	switch s := s.(type) {
 	case *ast.NumberForStmt:
@@ -173,7 +172,6 @@ func (in *instrument) ways(e ast.Expr) ast.Expr {
 	return helperCall(wayHelper, numberAt(e, counter), single(e))
 }
 
-// blocks counts the statements inside of a statement.
 func (in *instrument) blocks(s ast.Stmt) {
 	switch s := s.(type) {
 	case *ast.DoBlockStmt:
@@ -214,7 +212,6 @@ func (in *instrument) counted(block []ast.Stmt) (out []ast.Stmt) {
 	return out
 }
 
-// countAt is the statement that adds to a counter.
 func countAt(where ast.PositionHolder, counter, by int) ast.Stmt {
 	s := &ast.FuncCallStmt{Expr: helperCall(countHelper, numberAt(where, counter), numberAt(where, by))}
 	s.SetLine(where.Line())

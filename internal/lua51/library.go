@@ -61,7 +61,7 @@ var commonLibrary = sync.OnceValue(func() *library {
 	lib := &library{maker: L}
 	lib.setGlobals(L)
 	lib.primitives = primitiveMeta(L)
-	lib.types = primitiveTypes(L)
+	lib.types = []lua.LValue{lua.LNil, lua.LTrue, lua.LNumber(0), L.NewFunction(refuseWrite)}
 	lib.null = &lua.LUserData{Metatable: lib.primitives}
 	for _, f := range helperFunctions() {
 		lib.helpers = append(lib.helpers, L.NewFunction(f))
@@ -71,7 +71,6 @@ var commonLibrary = sync.OnceValue(func() *library {
 	return lib
 })
 
-// fill makes the globals.
 func (lib *library) fill(L *lua.LState) {
 	lib.register(L, lib.globals, lib.baseFunctions())
 	lib.globals.RawSetString("_G", lib.env)
@@ -81,7 +80,7 @@ func (lib *library) fill(L *lua.LState) {
 	lib.module(L, "table", tableFunctions())
 	lib.module(L, "math", mathFunctions())
 	lib.constants("math", mathConstants())
-	lib.module(L, "coroutine", coroutineFunctions(L))
+	lib.module(L, "coroutine", refusedAll("coroutine", "create", "resume", "running", "status", "wrap", "yield"))
 	lib.module(L, "bit", bitFunctions())
 	lib.module(L, "struct", structFunctions())
 	lib.module(L, "cjson", lib.cjsonFunctions())
@@ -167,7 +166,6 @@ func bound(name string, f function) lua.LGFunction {
 	}
 }
 
-// newState returns a Lua state for one run, with KEYS and ARGV.
 func (lib *library) newState(r *run, keys, args []string) *lua.LState {
 	options := stateOptions()
 	if r.script.namesMetatables() {
@@ -193,7 +191,6 @@ func stringTable(L *lua.LState, items []string) *lua.LTable {
 	return t
 }
 
-// instantiate makes a function of a compiled chunk.
 func (lib *library) instantiate(L *lua.LState, proto *lua.FunctionProto) *lua.LFunction {
 	L.Push(L.NewFunctionFromProto(proto))
 	for _, helper := range lib.helpers {

@@ -1,15 +1,21 @@
 package lua51
 
 import (
+	"maps"
 	"math"
 
 	lua "github.com/yuin/gopher-lua"
 )
 
 func mathFunctions() map[string]function {
-	functions := map[string]function{
-		"atan2":      mathTwo((*run).atan2),
+	// The last digit of these depends on the C library and on the processor.
+	functions := refusedAll("math", "acos", "asin", "atan", "atan2", "cos", "cosh", "exp", "log", "log10", "sin", "sinh",
+		"tan", "tanh")
+	maps.Copy(functions, map[string]function{
+		"abs":        mathOne(math.Abs),
+		"ceil":       mathOne(math.Ceil),
 		"deg":        mathOne(func(x float64) float64 { return x / radiansPerDegree }),
+		"floor":      mathOne(math.Floor),
 		"fmod":       mathTwo(fmod),
 		"frexp":      mathFrexp,
 		"ldexp":      mathLdexp,
@@ -21,15 +27,8 @@ func mathFunctions() map[string]function {
 		"rad":        mathOne(func(x float64) float64 { return x * radiansPerDegree }),
 		"random":     mathRandom,
 		"randomseed": mathRandomSeed,
-	}
-	for name, f := range map[string]func(float64) float64{
-		"abs": math.Abs, "ceil": math.Ceil, "floor": math.Floor, "sqrt": math.Sqrt,
-	} {
-		functions[name] = mathOne(f)
-	}
-	for _, f := range transcendentals {
-		functions[f.name] = mathTranscendental(f)
-	}
+		"sqrt":       mathOne(math.Sqrt),
+	})
 	return functions
 }
 

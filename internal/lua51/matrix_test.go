@@ -3,8 +3,6 @@ package lua51
 import (
 	"fmt"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // matrix are the rows of what a script can get wrong off the server: expressions, each of which fills every column. No
@@ -25,16 +23,15 @@ var matrix = []struct {
 		`struct.unpack(">I8", "\0\0\1\0\0\0\0\0")`, `struct.pack("bBhHlLiI", -1, 255, -2, 65535, -3, 3, -4, 4)`,
 		`struct.pack("f", 0.1)`, `struct.pack(">d", 0.1)`, `struct.unpack("f", struct.pack("f", 0.1))`,
 		`struct.pack("s", "abc")`, `struct.pack("c3", "abcdef")`, `struct.pack("Bc0", 3, "abc")`,
-		`struct.unpack("Bc0", "\3abcd")`, `struct.pack("!4Bi", 1, 2)`, `struct.pack("xBx", 1)`,
-		`struct.size(">I8I4")`, `struct.size("!8bd")`, `select("#", struct.unpack(">I2I2", "\0\1\0\2"))`,
-		`struct.pack(">I4", 2^32 + 1)`, `struct.unpack(">i2", "\255\254")`, `struct.pack("Q", 1)`,
-		`struct.unpack(">I8", "short")`, `struct.pack(">I4", "x")`, `struct.size("s")`,
+		`struct.unpack("Bc0", "\3abcd")`, `struct.pack("!4Bi", 1, 2)`, `struct.pack("xBx", 1)`, `struct.size(">I8I4")`,
+		`struct.size("!8bd")`, `select("#", struct.unpack(">I2I2", "\0\1\0\2"))`, `struct.pack(">I4", 2^32 + 1)`,
+		`struct.unpack(">i2", "\255\254")`, `struct.pack("Q", 1)`, `struct.unpack(">I8", "short")`,
+		`struct.pack(">I4", "x")`, `struct.size("s")`,
 	}},
 	{"cjson", []string{
 		`cjson.encode({1, 2, 3})`, `cjson.encode({a = 1732100000123456})`, `cjson.encode({})`,
-		`cjson.encode("a\"\\/\n\0é")`, `cjson.encode(0.1)`, `cjson.encode(cjson.null)`,
-		`cjson.encode({true, false})`, `cjson.decode("[1,2,3]")[3]`,
-		`cjson.decode('{"a":{"b":[null]}}').a.b[1] == cjson.null`, `cjson.decode("1e3")`,
+		`cjson.encode("a\"\\/\n\0é")`, `cjson.encode(0.1)`, `cjson.encode(cjson.null)`, `cjson.encode({true, false})`,
+		`cjson.decode("[1,2,3]")[3]`, `cjson.decode('{"a":{"b":[null]}}').a.b[1] == cjson.null`, `cjson.decode("1e3")`,
 		`cjson.decode('"\\u00e9"')`, `#cjson.decode("[]")`, `cjson.encode({[1] = 1, [3] = 3})`,
 		`cjson.encode({[10000] = 1})`, `cjson.encode(0/0)`, `cjson.encode(1/0)`, `cjson.decode("{")`,
 		`cjson.decode("[1,]")`, `cjson.encode(function() end)`, `cjson.decode("")`,
@@ -57,10 +54,10 @@ var matrix = []struct {
 		`("12 0x"):find("^%d+$")`, `("1234567890123456"):find("^%d+$")`, `("a,b,c"):gsub(",", ";")`,
 		`("key=value"):match("(%w+)=(%w+)")`, `("  x "):match("^%s*(.-)%s*$")`, `("f(a(b)c)d"):match("%b()")`,
 		`("THE (quick) fox"):find("%((%a+)%)")`, `("x"):rep(3)`, `("abc"):byte(-1)`, `string.char(0, 255, 65)`,
-		`("abc"):sub(-2)`, `("%d"):format(1)`, `("%q"):format("a\n\0\"")`,
-		`("%5s|%-5s|%.2s"):format("a", "b", "cde")`, `("a\0b"):len()`, `("abc"):reverse():upper()`,
-		`("hello"):gsub("l", {l = "L"})`, `("abc"):gsub("%w", "%0%0")`, `("x"):rep(-1)`, `("a"):find("[")`,
-		`("a"):find("%")`, `("a"):gsub("a", "%2")`, `string.char(256)`, `("x"):format()`, `string.format("%d", "x")`,
+		`("abc"):sub(-2)`, `("%d"):format(1)`, `("%q"):format("a\n\0\"")`, `("%5s|%-5s|%.2s"):format("a", "b", "cde")`,
+		`("a\0b"):len()`, `("abc"):reverse():upper()`, `("hello"):gsub("l", {l = "L"})`, `("abc"):gsub("%w", "%0%0")`,
+		`("x"):rep(-1)`, `("a"):find("[")`, `("a"):find("%")`, `("a"):gsub("a", "%2")`, `string.char(256)`,
+		`("x"):format()`, `string.format("%d", "x")`,
 	}},
 	{"tables, sort, unpack", []string{
 		`#{1, 2, nil}`, `table.concat({1, 2.5, "x"}, ",")`, `table.concat({1732100000123456, 0.1}, " ")`,
@@ -70,8 +67,8 @@ var matrix = []struct {
 		`table.remove({1, 2, 3}, 1)`, `table.remove({})`, `select("#", unpack({1, 2, nil, 4}, 1, 4))`,
 		`select("#", unpack({}, 1, 7999))`, `select("#", unpack({}, 1, 8000))`, `table.getn({1, 2})`,
 		`table.maxn({[5] = 1})`, `next({})`, `rawequal({}, {})`, `rawget({a = 1}, "a")`, `type(ipairs({}))`,
-		`table.concat({1, {}, 3})`, `table.concat({1}, ",", 1, 2)`, `table.sort({1, "a"})`,
-		`table.insert({}, 1, 2, 3)`, `({}).a.b`,
+		`table.concat({1, {}, 3})`, `table.concat({1}, ",", 1, 2)`, `table.sort({1, "a"})`, `table.insert({}, 1, 2, 3)`,
+		`({}).a.b`,
 	}},
 	{"pcall and errors", []string{
 		`pcall(function() return 1 end)`, `select(2, pcall(error, "plain"))`, `select(2, pcall(error, "level", 0))`,
@@ -87,10 +84,10 @@ var matrix = []struct {
 		`error("thrown")`, `error("thrown", 0)`,
 	}},
 	{"protected globals", []string{
-		`rawget(_G, "undefined")`, `rawget(_G, "struct") ~= nil`, `type(_G)`, `type(redis)`,
-		`type(rawget(_G, "os"))`, `type(rawget(_G, "io"))`, `type(rawget(_G, "print"))`,
-		`type(rawget(_G, "loadstring"))`, `type(rawget(_G, "debug"))`, `_VERSION`, `KEYS[1]`, `KEYS[3]`, `#ARGV`,
-		`ARGV[3] + 1`, `redis.REDIS_VERSION ~= nil`, `redis.LOG_WARNING`, `undefined`, `undefined.field`,
+		`rawget(_G, "undefined")`, `rawget(_G, "struct") ~= nil`, `type(_G)`, `type(redis)`, `type(rawget(_G, "os"))`,
+		`type(rawget(_G, "io"))`, `type(rawget(_G, "print"))`, `type(rawget(_G, "loadstring"))`,
+		`type(rawget(_G, "debug"))`, `_VERSION`, `KEYS[1]`, `KEYS[3]`, `#ARGV`, `ARGV[3] + 1`,
+		`redis.REDIS_VERSION ~= nil`, `redis.LOG_WARNING`, `undefined`, `undefined.field`,
 		`(function() created = 1 end)()`, `(function() _G.created = 1 end)()`, `(function() string.added = 1 end)()`,
 		`(function() redis.call = nil end)()`, `(function() rawset(_G, "x", 1) end)()`, `setmetatable(_G, {})`,
 		`loadstring("return 1 + 1")()`, `load(function() return nil end) ~= nil`,
@@ -125,14 +122,8 @@ func TestServerMatrix(t *testing.T) {
 		for _, column := range columns {
 			t.Run(rows.row+"/"+column.column, func(t *testing.T) {
 				for _, expression := range rows.expressions {
-					source := fmt.Sprintf(column.fragment, expression)
-					server.do(t, "FLUSHALL")
-					emulated.FlushAll()
 					fragments++
-					want := server.eval(t, source)
-					if diff := cmp.Diff(want, evaluate(t, emulated, source)); diff != "" {
-						t.Errorf("%s\n(-redis +lua51)\n%s", expression, diff)
-					}
+					compareWith(t, server, emulated, fmt.Sprintf(column.fragment, expression))
 				}
 			})
 		}

@@ -2,6 +2,7 @@ package lua51
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -117,20 +118,11 @@ func mend(words []string, reply any) any {
 	case "zpopmin", "zpopmax":
 		return scores(reply, 1, 2)
 	case "zrange", "zrevrange", "zrangebyscore", "zrevrangebyscore", "zinter", "zunion", "zdiff", "zrandmember":
-		if hasWord(words[1:], "withscores") {
+		if slices.ContainsFunc(words[1:], func(w string) bool { return strings.EqualFold(w, "withscores") }) {
 			return scores(reply, 1, 2)
 		}
 	}
 	return reply
-}
-
-func hasWord(words []string, want string) bool {
-	for _, w := range words {
-		if strings.EqualFold(w, want) {
-			return true
-		}
-	}
-	return false
 }
 
 // scores mends every step-th item of an array, from the first on.
@@ -159,9 +151,8 @@ func mendError(words []string, text ErrorReply) ErrorReply {
 	if name, ok := strings.CutPrefix(string(text), expire); ok && !strings.HasPrefix(name, "'") {
 		return ErrorReply(expire + "'" + strings.ToLower(words[0]) + "' command")
 	}
-	switch strings.ToLower(words[0]) {
-	case "hincrby":
-		if _, ok := integer(words[3]); ok && strings.HasPrefix(string(text), "ERR value is not an integer") {
+	if strings.EqualFold(words[0], "hincrby") && strings.HasPrefix(string(text), "ERR value is not an integer") {
+		if _, ok := integer(words[3]); ok {
 			return "ERR hash value is not an integer"
 		}
 	}

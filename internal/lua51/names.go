@@ -36,7 +36,6 @@ type namer struct {
 	err      error
 }
 
-// functionScope is a function whose body is being read.
 type functionScope struct {
 	outer    *functionScope
 	line     int
@@ -233,7 +232,6 @@ const siteBase = 1 << 40
 
 func siteNumber(chunk, index int) int { return (chunk+1)*siteBase + index }
 
-// site finds what a number stands for.
 func (r *run) site(number int) (site, bool) {
 	chunk := number/siteBase - 1
 	if chunk < 0 || chunk >= len(r.chunks) {
@@ -261,7 +259,6 @@ func (s site) operand(i int) name {
 	return name{}
 }
 
-// describe is how an error text speaks of a value.
 func (r *run) describe(n name, kind lua.LValueType) string {
 	switch n.kind {
 	case "":

@@ -41,11 +41,6 @@ func newMatcher(c call, subject, pattern string) *matcher {
 	return m
 }
 
-// literalAnchor takes a ^ at the start for itself.
-func (m *matcher) literalAnchor(pattern string) {
-	m.anchored, m.pattern = false, cString(pattern)
-}
-
 // matchAt matches the whole pattern at a position of the subject: where the match ends, or -1.
 func (m *matcher) matchAt(s int) int {
 	m.captures = m.captures[:0]
@@ -121,7 +116,6 @@ func (m *matcher) step() {
 	}
 }
 
-// suffix returns the repetition character after an item, or 0.
 func (m *matcher) suffix(end int) byte {
 	if end < len(m.pattern) {
 		return m.pattern[end]
@@ -245,7 +239,6 @@ func (m *matcher) setEnd(p int) int {
 	}
 }
 
-// single reports whether the byte at s matches the item from p to end.
 func (m *matcher) single(s, p, end int) bool {
 	if s >= len(m.subject) {
 		return false

@@ -26,11 +26,6 @@ func modulo(a, b float64) float64 {
 	return a - float64(math.Floor(a/b)*b)
 }
 
-// primitiveTypes are values of the types that share one metatable.
-func primitiveTypes(L *lua.LState) []lua.LValue {
-	return []lua.LValue{lua.LNil, lua.LTrue, lua.LNumber(0), L.NewFunction(refuseWrite), L}
-}
-
 // primitiveMeta is the metatable of everything that is neither table nor userdata.
 func primitiveMeta(L *lua.LState) *lua.LTable {
 	mt := L.NewTable()
@@ -69,13 +64,11 @@ func arithmeticOn(event string, compute operation) lua.LGFunction {
 	}
 }
 
-// cannot raises the error of an operation on one of its operands.
 func cannot(L *lua.LState, verb string, v lua.LValue, operand int) {
 	at, _ := caller(L)
 	call{LState: L}.fail("attempt to %s %s", verb, runOf(L).describe(at.operand(operand), v.Type()))
 }
 
-// cannotUse raises the error of indexing, calling or measuring a value.
 func cannotUse(L *lua.LState, verb string, v lua.LValue) {
 	at, _ := caller(L)
 	called := at.operand(0)
@@ -186,7 +179,6 @@ func callMeta(L *lua.LState, f, a, b lua.LValue) int {
 	return 1
 }
 
-// helpFor converts a bound of a numeric for.
 func helpFor(L *lua.LState) int {
 	x, ok := toNumber(L.Get(1))
 	if !ok {

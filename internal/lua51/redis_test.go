@@ -7,7 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,23 +16,28 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// TestServerCorpus runs every fragment of the corpus here and on a real Redis 7.0 and compares what they reply: types,
-// texts of errors and all.
+// TestServerCorpus runs every fragment of corpus and of faithful here and on a real Redis 7.0 and compares what they
+// reply: types, texts of errors and all.
 func TestServerCorpus(t *testing.T) {
 	server := dialRedis(t, redis70(t).Addr)
 	emulated := Start(t)
-	for _, group := range corpus {
+	for _, group := range slices.Concat(corpus, faithful) {
 		t.Run(group.name, func(t *testing.T) {
 			for _, source := range group.fragments {
-				server.do(t, "FLUSHALL")
-				emulated.FlushAll()
-				want := server.eval(t, source)
-				got := evaluate(t, emulated, source)
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("%s\n(-redis +lua51)\n%s", source, diff)
-				}
+				compareWith(t, server, emulated, source)
 			}
 		})
+	}
+}
+
+// compareWith evaluates a fragment on both servers, both empty.
+func compareWith(t *testing.T, server *wire, emulated *Redis, source string) {
+	t.Helper()
+	server.do(t, "FLUSHALL")
+	emulated.FlushAll()
+	want := server.eval(t, source)
+	if diff := cmp.Diff(want, evaluate(t, emulated, source)); diff != "" {
+		t.Errorf("%s\n(-redis +lua51)\n%s", source, diff)
 	}
 }
 
@@ -91,10 +96,10 @@ func redis70(t *testing.T) *redistest.Server {
 // evaluate is EVAL on the emulated server, with the same keys and arguments as eval below.
 func evaluate(t *testing.T, r *Redis, source string) any {
 	script, err := Compile("fragment", source)
-	if err != nil {
-		t.Errorf("%s: %v", source, err)
-		return nil
+	if reply, ok := err.(ErrorReply); ok {
+		return reply
 	}
+	must(t, err)
 	result := script.Run(r, []string{"k1", "k2"}, []string{"a", "10", "1e3"})
 	if _, isReply := result.Err.(ErrorReply); !isReply && result.Err != nil {
 		t.Errorf("%s: %v", source, result.Err)
@@ -113,9 +118,7 @@ type wire struct {
 
 func dialRedis(t *testing.T, addr string) *wire {
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return &wire{conn: conn, in: bufio.NewReader(conn)}
 }
@@ -131,44 +134,11 @@ func (w *wire) do(t *testing.T, words ...string) any {
 	for _, word := range words {
 		fmt.Fprintf(&out, "$%d\r\n%s\r\n", len(word), word)
 	}
-	if _, err := io.WriteString(w.conn, out.String()); err != nil {
-		t.Fatal(err)
-	}
-	reply, err := w.read()
+	_, err := io.WriteString(w.conn, out.String())
+	must(t, err)
+	reply, err := readReply(w.in)
 	if err != nil {
 		t.Fatalf("%.200q: %v", words, err)
 	}
 	return reply
-}
-
-func (w *wire) read() (any, error) {
-	line, err := w.in.ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
-	text := line[1 : len(line)-2]
-	switch line[0] {
-	case '+':
-		return Status(text), nil
-	case '-':
-		return ErrorReply(text), nil
-	case ':':
-		return strconv.ParseInt(text, 10, 64)
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return nil, err
-	}
-	if line[0] == '$' {
-		bulk := make([]byte, n+2)
-		_, err := io.ReadFull(w.in, bulk)
-		return string(bulk[:n]), err
-	}
-	items := make([]any, n)
-	for i := range items {
-		if items[i], err = w.read(); err != nil {
-			return nil, err
-		}
-	}
-	return items, nil
 }

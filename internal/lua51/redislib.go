@@ -27,7 +27,7 @@ func redisConstants() map[string]lua.LValue {
 func redisFunctions() map[string]function {
 	return map[string]function{
 		"call":               redisCall,
-		"pcall":              redisPcall,
+		"pcall":              func(c call) int { return c.push(c.command()) },
 		"error_reply":        replyTable("err", errorText),
 		"status_reply":       replyTable("ok", func(text string) string { return text }),
 		"sha1hex":            redisSHA1Hex,
@@ -49,11 +49,6 @@ func redisCall(c call) int {
 	return c.push(reply)
 }
 
-func redisPcall(c call) int {
-	return c.push(c.command())
-}
-
-// command runs the command that the arguments spell.
 func (c call) command() lua.LValue {
 	words, bad := c.words()
 	if bad != "" {
@@ -117,12 +112,10 @@ func (c call) refusal(text string) lua.LValue {
 	return field(c.LState, "err", "ERR "+text)
 }
 
-// refuse raises such an error.
 func (c call) refuse(text string) {
 	c.Error(c.refusal(text), 0)
 }
 
-// replyTable makes a table of one field from a text.
 func replyTable(name string, format func(string) string) function {
 	return func(c call) int {
 		text, ok := c.Get(1).(lua.LString)
@@ -141,7 +134,6 @@ func redisSHA1Hex(c call) int {
 	return c.push(lua.LString(sha1Hex(text)))
 }
 
-// redisLog checks its arguments and logs to Redis.Log.
 func redisLog(c call) int {
 	if c.GetTop() < 2 {
 		c.refuse("redis.log() requires two arguments or more.")

@@ -40,7 +40,6 @@ func errorTable(L *lua.LState, text string) *lua.LTable {
 	return t
 }
 
-// toReply makes the reply of what a script returned.
 func (r *run) reply(v lua.LValue) any {
 	switch v := v.(type) {
 	case lua.LString:

@@ -2,7 +2,6 @@ package lua51
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +36,6 @@ var helperNames = []string{
 // maxOperands is how many operands one call of a helper takes; VM registers are few.
 const maxOperands = 50
 
-// rewriter makes a chunk compute as Redis does.
 type rewriter struct {
 	names    map[ast.Expr]name
 	operands map[ast.Expr][]name // of calls of helpers: what they are called for
@@ -110,9 +108,6 @@ func (r *rewriter) arithmetic(e *ast.ArithmeticOpExpr) ast.Expr {
 	case "%":
 		return onLine(e, r.helper(modHelper, r.namesOf(e.Lhs, e.Rhs), e.Lhs, e.Rhs))
 	case "^":
-		if folded, ok := foldPower(e); ok {
-			return folded
-		}
 		return onLine(e, r.helper(powHelper, r.namesOf(e.Lhs, e.Rhs), e.Lhs, e.Rhs))
 	}
 	return e
@@ -132,24 +127,6 @@ func (r *rewriter) concat(e *ast.StringConcatOpExpr) ast.Expr {
 func isHelper(call *ast.FuncCallExpr, helpers ...string) bool {
 	name, ok := call.Func.(*ast.IdentExpr)
 	return ok && slices.Contains(helpers, name.Value)
-}
-
-// foldPower is the value of 2^53 and the like.
-func foldPower(e *ast.ArithmeticOpExpr) (ast.Expr, bool) {
-	a, okA := e.Lhs.(*ast.NumberExpr)
-	b, okB := e.Rhs.(*ast.NumberExpr)
-	if !okA || !okB {
-		return nil, false
-	}
-	x, _ := ParseNumber(a.Value)
-	y, _ := ParseNumber(b.Value)
-	z, certain := power(x, y)
-	if !certain || math.IsInf(z, 0) || math.IsNaN(z) {
-		return nil, false
-	}
-	a.Value = strconv.FormatFloat(z, 'e', -1, 64)
-	a.SetLine(b.Line())
-	return a, true
 }
 
 // constructor makes of a table constructor a call that knows the order of its items. Its first arguments
@@ -174,7 +151,6 @@ func (r *rewriter) constructor(e *ast.TableExpr) ast.Expr {
 // maxItems is how many items of a constructor one call takes.
 const maxItems = 20
 
-// items makes the call for some items of a constructor.
 func (r *rewriter) items(e *ast.TableExpr, helper string, args []ast.Expr, fields []*ast.Field) *ast.FuncCallExpr {
 	var shape strings.Builder
 	var values []ast.Expr
@@ -221,7 +197,6 @@ func isOpenEnded(fields []*ast.Field) bool {
 // already. Constants that decide something become jumps, so they are decided here, and of a condition that
 // is constantly false a comparison is made.
 
-// truth is what a constant counts as in a condition.
 func truth(e ast.Expr) (value, isConstant bool) {
 	switch e.(type) {
 	case *ast.NilExpr, *ast.FalseExpr:
@@ -421,7 +396,6 @@ func hidden(where ast.Expr, s *ast.LocalAssignStmt, role string, i int) *ast.Ide
 	return local
 }
 
-// set is the statement that assigns to a field.
 func (r *rewriter) set(line int, object name, args ...ast.Expr) ast.Stmt {
 	call := r.helper(setHelper, []name{object}, args...)
 	call.SetLine(line)
@@ -449,7 +423,6 @@ func textAt(line int, text string) *ast.StringExpr {
 	return e
 }
 
-// onLine puts a call on the line of what it stands for.
 func onLine(e ast.Expr, call *ast.FuncCallExpr) *ast.FuncCallExpr {
 	call.SetLine(e.Line())
 	return call

@@ -50,13 +50,11 @@ func (s *Script) run(r *Redis, keys, args []string, readOnly bool) Result {
 	}
 	L := r.lib.newState(run, keys, args)
 	defer L.Close()
-	run.thread = L
 
 	reply, err := run.main(L)
 	return Result{Reply: reply, Err: err, Commands: run.commands, Instructions: run.used}
 }
 
-// main runs the script's chunk and converts what it returned.
 func (r *run) main(L *lua.LState) (any, error) {
 	main := r.redis.lib.instantiate(L, r.script.proto)
 	r.used = 0
@@ -99,16 +97,13 @@ type run struct {
 	commands     []Command
 	arrangements map[*lua.LTable]*arrangement
 	chunks       []sites                     // of the script and of what it has loaded
-	thread       *lua.LState                 // the first one
 	callers      map[*lua.LState]*lua.LState // of threads that pcall has made: the ones it was called on
 }
 
 var _ context.Context = (*run)(nil)
 
-// runOf is the run that a Lua thread belongs to.
 func runOf(L *lua.LState) *run { return L.Context().(*run) }
 
-// Done counts an instruction.
 func (r *run) Done() <-chan struct{} {
 	r.used++
 	if r.used > r.budget && r.fault == nil {
@@ -126,7 +121,6 @@ func (r *run) Err() error                  { return r.fault }
 func (r *run) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (r *run) Value(any) any               { return nil }
 
-// closed is a channel that is always ready.
 var closed = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -143,11 +137,20 @@ func (r *run) refuse(L *lua.LState, what string) {
 func (c call) unsupported(what string) { runOf(c.LState).refuse(c.LState, what) }
 
 // refused is a library function that is not emulated.
-func refused(name string) function {
+func refused(what string) function {
 	return func(c call) int {
-		c.unsupported(name)
+		c.unsupported(what)
 		return 0
 	}
+}
+
+// refusedAll are functions of a library that are not emulated.
+func refusedAll(library string, names ...string) map[string]function {
+	functions := map[string]function{}
+	for _, name := range names {
+		functions[name] = refused(library + "." + name)
+	}
+	return functions
 }
 
 // doubt ends the run with the next instruction: what follows may be otherwise on Redis.
@@ -212,7 +215,6 @@ func callOn(L *lua.LState) int {
 	return L.GetTop()
 }
 
-// errorValue is the Lua value that a failed call raised.
 func (r *run) errorValue(err error) lua.LValue {
 	api, ok := err.(*lua.ApiError)
 	if !ok {

@@ -80,8 +80,7 @@ func compileChunk(source, display string, chunk int, edits ...Edit) (*lua.Functi
 
 // compileFailure is what Lua would refuse too, or else a limit of the VM here.
 func compileFailure(failure *lua.CompileError, display string, sites sites) error {
-	switch failure.Message {
-	case "no loop to break":
+	if failure.Message == "no loop to break" {
 		return fmt.Errorf("%s:%d: %s", display, sites[failure.Line%siteBase].line, failure.Message)
 	}
 	return &UnsupportedError{What: "a chunk in which there is: " + failure.Message}

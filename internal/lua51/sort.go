@@ -76,7 +76,6 @@ func (s sorter) within(i, low, high int) {
 	}
 }
 
-// order swaps two elements that are in the wrong order.
 func (s sorter) order(i, j int) {
 	if s.less(s.at(j), s.at(i)) {
 		s.swap(i, j)

@@ -16,18 +16,18 @@ func stringFunctions() map[string]function {
 		"byte":    stringByte,
 		"char":    stringChar,
 		"dump":    refused("string.dump"),
-		"find":    stringFind,
+		"find":    func(c call) int { return c.search(true) },
 		"format":  stringFormat,
 		"gfind":   stringGmatch,
 		"gmatch":  stringGmatch,
 		"gsub":    stringGsub,
-		"len":     stringLen,
-		"lower":   stringLower,
-		"match":   stringMatch,
+		"len":     func(c call) int { return c.push(lua.LNumber(len(c.str(1)))) },
+		"lower":   func(c call) int { return c.mapBytes(isUpper) },
+		"match":   func(c call) int { return c.search(false) },
 		"rep":     stringRep,
 		"reverse": stringReverse,
 		"sub":     stringSub,
-		"upper":   stringUpper,
+		"upper":   func(c call) int { return c.mapBytes(isLower) },
 	}
 }
 
@@ -67,13 +67,6 @@ func stringChar(c call) int {
 	return c.push(lua.LString(out))
 }
 
-func stringLen(c call) int {
-	return c.push(lua.LNumber(len(c.str(1))))
-}
-
-func stringLower(c call) int { return c.mapBytes(isUpper) }
-func stringUpper(c call) int { return c.mapBytes(isLower) }
-
 // mapBytes changes the case of the ASCII letters that have one.
 func (c call) mapBytes(change func(byte) bool) int {
 	out := []byte(c.str(1))
@@ -112,14 +105,6 @@ func stringSub(c call) int {
 // patternSpecials are the characters that make a pattern more than the text itself.
 const patternSpecials = "^$*+?.([%-"
 
-func stringFind(c call) int {
-	return c.search(true)
-}
-
-func stringMatch(c call) int {
-	return c.search(false)
-}
-
 func (c call) search(find bool) int {
 	s, pattern := c.str(1), c.str(2)
 	init := int(min(max(fromEnd(c.optInt64(3, 1), len(s))-1, 0), int64(len(s))))
@@ -155,7 +140,7 @@ func stringGmatch(c call) int {
 	next := 0
 	c.Push(c.NewFunction(func(L *lua.LState) int {
 		m := newMatcher(call{LState: L, name: "gmatch"}, s, pattern)
-		m.literalAnchor(pattern)
+		m.anchored, m.pattern = false, cString(pattern)
 		for start := next; start <= len(s); start++ {
 			end := m.matchAt(start)
 			if end < 0 {
@@ -206,7 +191,6 @@ func stringGsub(c call) int {
 	return c.push(lua.LString(out.String()), lua.LNumber(count))
 }
 
-// replacement is what gsub's third argument does with a match.
 func (c call) replacement() func(m *matcher, out *bytes.Buffer, start, end int) {
 	switch v := c.Get(3).(type) {
 	case lua.LString, lua.LNumber:

@@ -64,7 +64,6 @@ func (l *layout) size(option byte) int {
 	return 0
 }
 
-// number reads the digits that follow an option.
 func (l *layout) number(otherwise int) int {
 	if l.format == "" || !isDigit(l.format[0]) {
 		return otherwise
@@ -200,33 +199,24 @@ func structUnpack(c call) int {
 		c.room(2, "stack overflow (too many results)")
 		switch option {
 		case 'x':
-		case 'c', 's':
-			if option == 's' {
-				size = c.zeroTerminated(data[at:])
-			} else if size == 0 {
+		case 'c':
+			if size == 0 {
 				size = c.previousSize(results)
 				results--
 				c.inside(data, at, size)
 			}
-			c.Push(lua.LString(strings.TrimSuffix(data[at:at+size], terminator(option))))
-			results++
+			results += c.push(lua.LString(data[at : at+size]))
+		case 's':
+			size = c.zeroTerminated(data[at:])
+			results += c.push(lua.LString(data[at : at+size-1]))
 		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I', 'f', 'd':
-			c.Push(lua.LNumber(unpackNumber(option, l.order([]byte(data[at:at+size])))))
-			results++
+			results += c.push(lua.LNumber(unpackNumber(option, l.order([]byte(data[at:at+size])))))
 		default:
 			l.control(option)
 		}
 		at += size
 	}
 	return results + c.push(lua.LNumber(at+1))
-}
-
-// terminator is what an option's string ends with and does not contain.
-func terminator(option byte) string {
-	if option == 's' {
-		return "\x00"
-	}
-	return ""
 }
 
 // inside refuses to read beyond the data.
@@ -255,7 +245,6 @@ func (c call) previousSize(results int) int {
 	return int(toUint64(x))
 }
 
-// unpackNumber reads little-endian bytes.
 func unpackNumber(option byte, b []byte) float64 {
 	switch option {
 	case 'f':

@@ -11,7 +11,7 @@ func tableFunctions() map[string]function {
 		"concat":   tableConcat,
 		"foreach":  tableForeach,
 		"foreachi": tableForeachi,
-		"getn":     tableGetn,
+		"getn":     func(c call) int { return c.push(lua.LNumber(c.length(c.table(1)))) },
 		"insert":   tableInsert,
 		"maxn":     tableMaxn,
 		"remove":   tableRemove,
@@ -71,10 +71,6 @@ func (c call) visit(f *lua.LFunction, k, v lua.LValue) bool {
 	}
 	c.Pop(1)
 	return false
-}
-
-func tableGetn(c call) int {
-	return c.push(lua.LNumber(float64(c.length(c.table(1)))))
 }
 
 func tableMaxn(c call) int {

@@ -30,13 +30,11 @@ func settleLines(places *Places, display string, stmts []ast.Stmt) error {
 	return nil
 }
 
-// line returns the line on which a token ends.
 func (l *liner) line(token int) int {
 	at, _ := slices.BinarySearch(l.starts, l.Tokens[token].To)
 	return at
 }
 
-// last returns the line of an expression's last token.
 func (l *liner) last(e ast.Expr) int {
 	s, ok := l.Spans[e]
 	if !ok {
@@ -45,7 +43,6 @@ func (l *liner) last(e ast.Expr) int {
 	return l.line(s.Last)
 }
 
-// after returns the line of the token after an expression.
 func (l *liner) after(e ast.Expr) int { return l.line(l.Spans[e].Last + 1) }
 
 func (l *liner) block(stmts []ast.Stmt) {

@@ -1,6 +1,7 @@
 package luasyntax
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 func Parse(source, display string) ([]ast.Stmt, *Places, error) {
 	stmts, err := parse.Parse(strings.NewReader(source), display)
 	if err != nil {
-		return nil, nil, oneLine(err)
+		return nil, nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	}
 	if err := refuseGoto(stmts, display); err != nil {
 		return nil, nil, err
@@ -32,8 +33,4 @@ func refuseGoto(stmts []ast.Stmt, display string) error {
 		}
 	}})
 	return err
-}
-
-func oneLine(err error) error {
-	return fmt.Errorf("%s", strings.Join(strings.Fields(err.Error()), " "))
 }

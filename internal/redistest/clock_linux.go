@@ -40,7 +40,6 @@ func StartWithClock(tb testing.TB, binary string, extraArgs ...string) (*Server,
 	return server, clock
 }
 
-// compileClock makes the shared library of shim/clock.c.
 func compileClock(tb testing.TB, dir string) string {
 	tb.Helper()
 	source, shim := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")

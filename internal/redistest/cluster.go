@@ -15,7 +15,6 @@ import (
 // Slots is the number of slots in a Redis Cluster.
 const Slots = 16384
 
-// patience is how long Await waits for a condition.
 const patience = 30 * time.Second
 
 // StartCluster starts a Redis Cluster. The masters share the slots evenly, and each has the given number of replicas.

@@ -34,13 +34,9 @@ type Proxy struct {
 type Counts struct {
 	Accepted  int64 // connections accepted
 	Open      int64 // of these, still open
-	Requests  int64 // bytes passed on to the server
-	Replies   int64 // bytes passed on to clients
 	Swallowed int64 // bytes read and dropped, both directions
 	Silenced  int64 // connections that have lost bytes, or whose end was hidden
 	Delayed   int64 // pieces of data that were delayed
-	Cut       int64 // connections closed by CutReplies
-	Refusals  int64 // times that the port was closed by Refuse
 }
 
 // fault is what the proxy does to connections. The zero value forwards everything.
@@ -132,7 +128,6 @@ func (p *Proxy) Refuse() {
 	}
 	_ = p.listener.Close()
 	p.listener = nil
-	p.counts.Refusals++
 }
 
 // Disconnect closes all connections that are open now.
@@ -194,7 +189,6 @@ func (p *Proxy) replace(f *fault) {
 	}
 }
 
-// swallows reports whether the fault drops the data of a connection.
 func (f *fault) swallows(l *link) bool {
 	if l.number < f.since {
 		return f.swallowLive
@@ -234,7 +228,6 @@ func (p *Proxy) end(l *link) {
 	}
 }
 
-// accept makes a link for each connection until the listener closes.
 func (p *Proxy) accept(listener net.Listener) {
 	for {
 		client, err := listener.Accept()
@@ -308,7 +301,6 @@ func (p *Proxy) carry(l *link, to direction, from io.Reader) {
 	}
 }
 
-// put queues a parcel and reports whether the link is still open.
 func (l *link) put(queue chan<- parcel, next parcel) bool {
 	select {
 	case queue <- next:
@@ -338,7 +330,6 @@ func (p *Proxy) deliver(l *link, to direction, next parcel) {
 	}
 }
 
-// verdict says what to do with a parcel.
 type verdict struct {
 	fault *fault
 	wait  time.Duration // judge again after this time, or when the fault ends
@@ -346,7 +337,6 @@ type verdict struct {
 	last  bool          // end the link afterwards
 }
 
-// write forwards the verdict's data and reports whether that succeeded.
 func (v verdict) write(l *link, to direction) bool {
 	if len(v.pass) == 0 {
 		return true
@@ -359,7 +349,6 @@ func (v verdict) write(l *link, to direction) bool {
 	return err == nil
 }
 
-// judge applies the current fault to a parcel.
 func (p *Proxy) judge(l *link, to direction, next *parcel) verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -392,21 +381,14 @@ func (p *Proxy) drop(l *link, data []byte) {
 // pass is the verdict on a parcel that is neither dropped nor delayed, with the proxy locked.
 func (p *Proxy) pass(l *link, to direction, next *parcel) verdict {
 	v := verdict{pass: next.data, last: next.end}
-	if to == toServer {
-		p.counts.Requests += int64(len(v.pass))
+	if to == toServer || !p.fault.cut || next.end {
 		return v
 	}
-	if p.fault.cut && !next.end {
-		if l.cutBy != p.fault {
-			l.cutBy, l.replied = p.fault, 0
-		}
-		left := p.fault.cutAfter - l.replied
-		v.pass, v.last = v.pass[:min(left, len(v.pass))], left <= len(v.pass)
-		l.replied += len(v.pass)
-		if v.last {
-			p.counts.Cut++
-		}
+	if l.cutBy != p.fault {
+		l.cutBy, l.replied = p.fault, 0
 	}
-	p.counts.Replies += int64(len(v.pass))
+	left := p.fault.cutAfter - l.replied
+	v.pass, v.last = v.pass[:min(left, len(v.pass))], left <= len(v.pass)
+	l.replied += len(v.pass)
 	return v
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -75,8 +76,7 @@ func (c *caller) works(line string) {
 func (c *caller) hearsNothing() {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(silence))
-	var late net.Error
-	if b, err := c.reader.Peek(1); !errors.As(err, &late) || !late.Timeout() {
+	if b, err := c.reader.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.t.Errorf("came %q, %v; want nothing", b, err)
 	}
 }
@@ -86,8 +86,7 @@ func (c *caller) ends(want string) {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(patience))
 	got, err := io.ReadAll(c.reader)
-	var late net.Error
-	if string(got) != want || errors.As(err, &late) && late.Timeout() {
+	if string(got) != want || errors.Is(err, os.ErrDeadlineExceeded) {
 		c.t.Errorf("came %q, %v; want %q and the end", got, err, want)
 	}
 }
@@ -105,7 +104,7 @@ func TestProxyPasses(t *testing.T) {
 	two.works("bb")
 	_ = two.Close()
 	p.await(t, "one is open", func(c Counts) bool { return c.Open == 1 })
-	if c := p.Counts(); c != (Counts{Accepted: 2, Open: 1, Requests: 5, Replies: 5}) {
+	if c := p.Counts(); c != (Counts{Accepted: 2, Open: 1}) {
 		t.Errorf("%+v", c)
 	}
 }
@@ -228,9 +227,6 @@ func TestProxyCutsReplies(t *testing.T) {
 	c = call(t, p)
 	c.say("a")
 	c.ends("")
-	if c := p.Counts(); c.Cut != 2 || c.Replies != 16 {
-		t.Errorf("%+v, want 2 cut and 16 bytes of replies", c)
-	}
 	p.Pass()
 	call(t, p).works("after")
 }
@@ -247,9 +243,6 @@ func TestProxyRefuses(t *testing.T) {
 		c.works("b")
 		p.Pass()
 		call(t, p).works("c")
-	}
-	if c := p.Counts(); c.Refusals != 3 {
-		t.Errorf("%+v", c)
 	}
 	p.Refuse()
 	p.Disconnect()

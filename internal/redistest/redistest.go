@@ -88,7 +88,6 @@ func withoutClock(tb testing.TB, why string) {
 	tb.Skip(why)
 }
 
-// launch starts a server with additional environment variables.
 func launch(tb testing.TB, binary string, environment, extraArgs []string) *Server {
 	tb.Helper()
 	var err error
@@ -118,7 +117,6 @@ func Run(binary, dir string) (*Server, error) {
 	return s, nil
 }
 
-// begin runs the server on a free port.
 func (s *Server) begin() (err error) {
 	if s.Addr, err = freeAddr(); err != nil {
 		return err
@@ -126,7 +124,6 @@ func (s *Server) begin() (err error) {
 	return s.run()
 }
 
-// run starts the program and waits until it answers.
 func (s *Server) run() error {
 	log, err := os.Create(filepath.Join(s.Dir, "server.log"))
 	if err != nil {
@@ -208,7 +205,6 @@ func (s *Server) answers() bool {
 	return err == nil && !bytes.HasPrefix(reply[:n], []byte("-LOADING"))
 }
 
-// freeAddr returns a loopback address with a free port.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

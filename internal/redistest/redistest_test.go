@@ -3,8 +3,6 @@ package redistest
 import (
 	"context"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 )
 
 func TestStart(t *testing.T) {
@@ -13,7 +11,7 @@ func TestStart(t *testing.T) {
 		t.Run(binary, func(t *testing.T) {
 			s := StartBinary(t, binary, "--maxmemory", "7mb")
 			addr = s.Addr
-			got, err := client(t, addr).ConfigGet(context.Background(), "maxmemory").Result()
+			got, err := s.Client(t).ConfigGet(context.Background(), "maxmemory").Result()
 			if err != nil || got["maxmemory"] != "7340032" {
 				t.Errorf("CONFIG GET maxmemory = %v, %v; want the extra argument's 7340032", got, err)
 			}
@@ -30,10 +28,4 @@ func TestServersFromEnvironment(t *testing.T) {
 	if len(got) != 2 || got[0] != "/bin/true" || got[1] != "/bin/sh" {
 		t.Errorf("Servers = %q", got)
 	}
-}
-
-func client(t *testing.T, addr string) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true})
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }
