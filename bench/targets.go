@@ -136,14 +136,6 @@ func (t Target) limited(measured []float64, of string) Target {
 	return t
 }
 
-// outOfReach reports whether the limit is short of what is wanted.
-func (t Target) outOfReach() bool {
-	if t.AtLeast {
-		return t.Limit > 0 && t.Limit < t.Want
-	}
-	return t.Limit > t.Want
-}
-
 // over divides the first by the first.
 func over(a, b []float64) []float64 {
 	if len(a) == 0 || len(b) == 0 {
@@ -284,8 +276,8 @@ func (t Target) Verdict() string {
 		return "not measured"
 	case t.Met:
 		return "met"
-	case t.outOfReach():
-		return "out of reach"
+	case t.AtLeast && 0 < t.Limit && t.Limit < t.Want, !t.AtLeast && t.Limit > t.Want:
+		return "out of reach" // the limit is short of what is wanted
 	}
 	return "missed"
 }
