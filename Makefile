@@ -1,7 +1,7 @@
 # `make help` lists the targets. `make demo` needs only Go. `make test` finds or installs a Redis server.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench bench-scripts generate lint server clean
+.PHONY: help demo test cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench generate lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -72,9 +72,6 @@ vectors: ## write scripttest/vectors from the model
 
 bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md and README (six minutes)
 	cd bench && go run .
-
-bench-scripts: server ## time and memory of known faulty scripts beside ours, on a real server
-	go test ./scripttest -run '^$$' -bench . -benchtime 1x
 
 generate: ## write the files that are generated from the scripts' headers
 	go generate ./...

@@ -74,10 +74,10 @@ func callers(rdb redis.UniversalClient) []caller {
 	gcra := limits.GCRA("e2e", e2eLimit)
 	shared := loader.New(rdb, loader.ShareRoundTrips()).GCRA("e2e", e2eLimit)
 	log := limits.ListLog("e2e", loader.PerSecond(1000))
-	bare := newBareCalls(rdb)
+	bare := newBareKeys()
 	return []caller{
-		{bareEvalsha, 1, func(ctx context.Context, i int) error { return bare.evalsha(ctx, rdb, i).Err() }},
-		{bareIncr, 1, func(ctx context.Context, i int) error { return bare.incr(ctx, rdb, i).Err() }},
+		{bareEvalsha, 1, func(ctx context.Context, i int) error { return bare.evalsha(ctx, rdb, i) }},
+		{bareIncr, 1, func(ctx context.Context, i int) error { return bare.incr(ctx, rdb, i) }},
 		{loaderGCRA, 1, allowing(gcra)},
 		{"loader ListLog", 1, allowing(log)},
 		{loaderShared, 1, allowing(shared)},
@@ -87,11 +87,8 @@ func callers(rdb redis.UniversalClient) []caller {
 		{hotShared, 1, hot(shared, e2eLimit)},
 		{deniedGCRA, 1, hot(gcra, lowLimit)},
 		{deniedShared, 1, hot(shared, lowLimit)},
-		{bareIncr, batchSize, bare.pipelined(func(ctx context.Context, p redis.Pipeliner, i int) { bare.incr(ctx, p, i) })},
-		{bareEvalsha, batchSize, bare.pipelined(func(ctx context.Context, p redis.Pipeliner,
-			i int) {
-			bare.evalsha(ctx, p, i)
-		})},
+		{bareIncr, batchSize, pipelined(rdb, bare.incr)},
+		{bareEvalsha, batchSize, pipelined(rdb, bare.evalsha)},
 	}
 }
 
@@ -147,35 +144,33 @@ func hot(limiter loader.GCRA, limit loader.Limit) func(context.Context, int) err
 	}
 }
 
-// bareCalls sends commands without the loader.
-type bareCalls struct {
-	rdb  redis.UniversalClient
-	keys []string
-}
+// bareKeys are the keys of the calls without the loader.
+type bareKeys []string
 
-func newBareCalls(rdb redis.UniversalClient) bareCalls {
-	keys := make([]string, subjects)
+func newBareKeys() bareKeys {
+	keys := make(bareKeys, subjects)
 	for i := range keys {
 		keys[i] = "bare:{" + subjectOf(i) + "}"
 	}
-	return bareCalls{rdb, keys}
+	return keys
 }
 
-func (b bareCalls) evalsha(ctx context.Context, c redis.Cmdable, i int) *redis.Cmd {
-	return c.EvalSha(ctx, sluice.GCRAV1.SHA1, []string{b.keys[i%subjects]},
-		e2eLimit.Permits, e2eLimit.Window.Microseconds(), e2eLimit.Permits, int64(1), int64(0))
+func (b bareKeys) evalsha(ctx context.Context, c redis.Cmdable, i int) error {
+	return c.EvalSha(ctx, sluice.GCRAV1.SHA1, []string{b[i%subjects]},
+		e2eLimit.Permits, e2eLimit.Window.Microseconds(), e2eLimit.Permits, int64(1), int64(0)).Err()
 }
 
-func (b bareCalls) incr(ctx context.Context, c redis.Cmdable, i int) *redis.IntCmd {
-	return c.Incr(ctx, b.keys[i%subjects]+"n")
+func (b bareKeys) incr(ctx context.Context, c redis.Cmdable, i int) error {
+	return c.Incr(ctx, b[i%subjects]+"n").Err()
 }
 
 // pipelined sends many commands in one pipeline.
-func (b bareCalls) pipelined(add func(ctx context.Context, p redis.Pipeliner, i int)) func(context.Context, int) error {
+func pipelined(rdb redis.UniversalClient,
+	send func(ctx context.Context, c redis.Cmdable, i int) error) func(context.Context, int) error {
 	return func(ctx context.Context, i int) error {
-		p := b.rdb.Pipeline()
+		p := rdb.Pipeline()
 		for k := range batchSize {
-			add(ctx, p, i+k)
+			_ = send(ctx, p, i+k) // Exec has the errors
 		}
 		_, err := p.Exec(ctx)
 		return err

@@ -1,7 +1,7 @@
 // Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries, in
 // one run on one server. It prints tables and writes results.json, a picture, docs/benchmarks.md and README's table.
 //
-//	go run . [-only server|worst|bytes|go|peers] [-run regexp] [-quick] [-out directory]
+//	go run . [-only server|worst|bytes|go|peers] [-quick] [-out directory]
 //	go run . readme    # the picture and the pages again, from results.json
 package main
 
@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,8 +21,7 @@ import (
 // A bench is one run.
 type bench struct {
 	server *server
-	match  *regexp.Regexp // the subjects to run
-	only   string         // the section to run; empty: all
+	only   string // the section to run; empty: all
 
 	rounds     int
 	calls      int // of a row in a round
@@ -56,19 +54,8 @@ func (b *bench) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%4.0f s  "+format+"\n", append([]any{time.Since(b.begun).Seconds()}, args...)...)
 }
 
-// matching are those of the subjects that the run is about.
-func (b *bench) matching(list []subject) []subject {
-	return slices.DeleteFunc(list, func(s subject) bool { return !b.match.MatchString(s.name) })
-}
-
-// everything matches every subject.
-const everything = "."
-
 // The sections of a run.
 var sections = []string{"server", "worst", "bytes", "go", "peers"}
-
-// whole reports whether every section and subject is measured.
-func (b *bench) whole() bool { return b.only == "" && b.match.String() == everything }
 
 func (b *bench) runs(section string) bool { return b.only == "" || b.only == section }
 
@@ -85,13 +72,13 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 		return nil, err
 	}
 	if b.runs("server") {
-		r.ServerTime, err = b.serverTimes(ctx, b.matching(slices.Clone(list)))
+		r.ServerTime, err = b.serverTimes(ctx, list)
 	}
 	if err == nil && b.runs("worst") {
-		r.Worst, err = b.worsts(ctx, b.matching(slices.Concat(ours(), []subject{ring(10_000)}, slowWays(ways))))
+		r.Worst, err = b.worsts(ctx, slices.Concat(ours(), []subject{ring(10_000)}, slowWays(ways)))
 	}
 	if err == nil && b.runs("bytes") {
-		r.Bytes, err = b.memories(ctx, b.matching(append(slices.Clone(list), ring(720))))
+		r.Bytes, err = b.memories(ctx, append(list, ring(720)))
 	}
 	if err == nil && b.runs("go") {
 		r.EndToEnd, err = b.endToEnd(ctx)
@@ -103,7 +90,7 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 		r.Peers, err = b.peers(ctx)
 	}
 	r.Targets = r.targets()
-	if !b.whole() {
+	if b.only != "" {
 		r.Targets = slices.DeleteFunc(r.Targets, func(t Target) bool { return t.Missing })
 	}
 	return r, err
@@ -119,27 +106,26 @@ func main() {
 func command(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	only := flags.String("only", "", "measure one section: "+strings.Join(sections, ", "))
-	match := flags.String("run", everything, "measure only subjects that match")
 	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
 	out := flags.String("out", "",
 		"write results.json and results.svg to this directory (whole runs: here, README and docs)")
 	_ = flags.Parse(args)
 	if flags.Arg(0) == "readme" {
-		return rewrite()
+		r, err := readResults("results.json")
+		if err != nil {
+			return err
+		}
+		return errors.Join(r.draw("results.svg"), r.writePages())
 	}
 	if *only != "" && !slices.Contains(sections, *only) {
 		return fmt.Errorf("-only %s: want one of %s", *only, strings.Join(sections, ", "))
-	}
-	expression, err := regexp.Compile(*match)
-	if err != nil {
-		return fmt.Errorf("-run: %w", err)
 	}
 	b := full()
 	if *short {
 		b = quick()
 	}
-	b.only, b.match = *only, expression
-	return measure(b, *out, b.whole() && !*short)
+	b.only = *only
+	return measure(b, *out, *only == "" && !*short)
 }
 
 // measure runs b on a server of its own, prints the tables, and writes the files to out or, where they are to be kept,
@@ -181,13 +167,4 @@ func stopWhenInterrupted(s *server) {
 		s.stop()
 		os.Exit(1)
 	}()
-}
-
-// rewrite makes the picture and the pages again.
-func rewrite() error {
-	r, err := readResults("results.json")
-	if err != nil {
-		return err
-	}
-	return errors.Join(r.draw("results.svg"), r.writePages())
 }

@@ -35,7 +35,7 @@ const (
 	none        = "none"         // counts nothing
 )
 
-// nothing is a script that does nothing, called as the others are.
+// nothing is a script that does nothing, called as the others are: no limiter, but the least that an EVALSHA takes.
 const nothing = "EVALSHA of return 1"
 
 // A decider asks for one permit of a subject.
@@ -46,47 +46,40 @@ type peer struct {
 	name      string
 	module    string // empty: ours
 	guarantee string
-	note      string
 	make      func(on *server, limit int64, window time.Duration) (decider, error)
 }
 
 // peers are the libraries in Go that limit on Redis and come as modules, and ours beside them.
 func peers() []peer {
 	return []peer{
-		oursBeside("list_log", anyWindow, func(l *loader.Loader, limit loader.Limit) loader.Limiter {
-			return l.ListLog("peer", limit)
-		}),
-		oursBeside("zset_log", anyWindow, func(l *loader.Loader, limit loader.Limit) loader.Limiter {
-			return l.ZSetLog("peer", limit)
-		}),
-		oursBeside("token_bucket", anyWindow, func(l *loader.Loader, limit loader.Limit) loader.Limiter {
-			return l.TokenBucket("peer", limit)
-		}),
-		oursBeside("slice_ring", slicewise, func(l *loader.Loader, limit loader.Limit) loader.Limiter {
-			return l.SliceRing("peer", []loader.Limit{limit})
-		}),
-		oursBeside("gcra", burstRate, func(l *loader.Loader, limit loader.Limit) loader.Limiter {
-			return l.GCRA("peer", limit)
-		}),
+		oursBeside("list_log", anyWindow, (*loader.Loader).ListLog),
+		oursBeside("zset_log", anyWindow, (*loader.Loader).ZSetLog),
+		oursBeside("token_bucket", anyWindow, (*loader.Loader).TokenBucket),
+		oursBeside("slice_ring", slicewise, ringBeside),
+		oursBeside("gcra", burstRate, (*loader.Loader).GCRA),
 		{name: "redis_rate", module: "github.com/go-redis/redis_rate/v10", guarantee: burstRate, make: newRedisRate},
 		{name: "throttled", module: "github.com/throttled/throttled/v2", guarantee: burstRate, make: newThrottled},
 		{name: "ulule/limiter", module: "github.com/ulule/limiter/v3", guarantee: fixedWindow, make: newUlule},
 		{name: "go-redisstore", module: "github.com/sethvargo/go-redisstore", guarantee: fixedWindow, make: newRedisStore},
 		{name: "httprate-redis", module: "github.com/go-chi/httprate-redis", guarantee: estimate, make: newHTTPRate},
-		{name: "rueidislimiter's way", guarantee: fixedWindow, make: newRueidisWay, note: "in our wording"},
-		{name: nothing, guarantee: none, make: newNothing, note: "no limiter: the least that an EVALSHA takes"},
+		{name: nothing, guarantee: none, make: newNothing},
 	}
 }
 
-func oursBeside(name, guarantee string, limiter func(*loader.Loader, loader.Limit) loader.Limiter) peer {
+func oursBeside[L loader.Limiter](name, guarantee string,
+	limiter func(*loader.Loader, string, loader.Limit, ...loader.LimiterOption) L) peer {
 	build := func(on *server, limit int64, window time.Duration) (decider, error) {
-		l := limiter(loader.New(on.Client), loader.Limit{Permits: limit, Window: window})
+		l := limiter(loader.New(on.Client), "peer", loader.Limit{Permits: limit, Window: window})
 		return func(ctx context.Context, subject string) (bool, error) {
 			d, err := l.Allow(ctx, subject)
 			return d.Granted, err
 		}, nil
 	}
 	return peer{name: name, guarantee: guarantee, make: build}
+}
+
+func ringBeside(l *loader.Loader, name string, limit loader.Limit, _ ...loader.LimiterOption) loader.SliceRing {
+	return l.SliceRing(name, []loader.Limit{limit})
 }
 
 func newRedisRate(on *server, limit int64, window time.Duration) (decider, error) {
@@ -158,38 +151,18 @@ func newNothing(on *server, limit int64, _ time.Duration) (decider, error) {
 	}, nil
 }
 
-// newRueidisWay counts every call in a window that begins with its first, by the client's clock.
-func newRueidisWay(on *server, limit int64, window time.Duration) (decider, error) {
-	source, err := ways.ReadFile("ways/rueidislimiter.lua")
-	if err != nil {
-		return nil, err
-	}
-	script := redis.NewScript(string(source))
-	return func(ctx context.Context, subject string) (bool, error) {
-		key, now := "rueidislimiter:{"+subject+"}", time.Now()
-		reply, err := script.Run(ctx, on, []string{key, key + ":ex"}, 1, now.Add(window).UnixMilli(),
-			now.UnixMilli()).Int64Slice()
-		if err != nil {
-			return false, err
-		}
-		if len(reply) != 2 {
-			return false, errors.New("rueidislimiter's way: want a reply of two")
-		}
-		return reply[0] <= limit, nil
-	}, nil
-}
-
 // version is that of the module in this build.
 func (p peer) version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || p.module == "" {
+	if !ok {
 		return ""
 	}
-	i := slices.IndexFunc(info.Deps, func(m *debug.Module) bool { return m.Path == p.module })
-	if i < 0 {
-		return ""
+	for _, dep := range info.Deps {
+		if dep.Path == p.module {
+			return dep.Version
+		}
 	}
-	return info.Deps[i].Version
+	return ""
 }
 
 // A Peer is what a library costs and lets through.
@@ -199,7 +172,6 @@ type Peer struct {
 	Version   string   `json:"version,omitempty"`
 	Ours      bool     `json:"ours"`
 	Guarantee string   `json:"guarantee"`
-	Note      string   `json:"note,omitempty"`
 	Commands  []string `json:"commands"` // that reach the server for one decision
 	Granted   Cost     `json:"granted"`
 	Denied    Cost     `json:"denied"`
@@ -214,9 +186,9 @@ type Cost struct {
 	Time     Spread `json:"time"`     // until the caller has its answer
 }
 
-// TooMany reports whether an audit found more in a window than the limit.
-func (p Peer) TooMany() bool {
-	return slices.ContainsFunc(p.Audits, func(a Audit) bool { return a.Most > a.Limit })
+// tooMany reports whether an audit found more in a window than the promise allows.
+func (p Peer) tooMany() bool {
+	return p.Guarantee != burstRate && slices.ContainsFunc(p.Audits, func(a Audit) bool { return a.Most > a.Limit })
 }
 
 // A peerRun is a peer while it is measured.
@@ -253,9 +225,7 @@ func (b *bench) peers(ctx context.Context) ([]Peer, error) {
 	base := &peerRun{peer: peer{name: "floor", make: newFloor}}
 	var runs []*peerRun
 	for _, p := range peers() {
-		if b.match.MatchString(p.name) {
-			runs = append(runs, &peerRun{peer: p})
-		}
+		runs = append(runs, &peerRun{peer: p})
 	}
 	options := *b.server.Options()
 	options.ContextTimeoutEnabled = true // as README's example for production has it
@@ -365,7 +335,7 @@ func (r *peerRun) decide(ctx context.Context, b *bench, limit int64, subject str
 		}
 		return nil
 	}
-	if err := errors.Join(expect(before, true), b.server.resetStats(ctx)); err != nil {
+	if err := errors.Join(expect(before, true), b.server.ConfigResetStat(ctx).Err()); err != nil {
 		return sample{}, err
 	}
 	cpu, err := b.server.cpu(ctx)
@@ -405,9 +375,9 @@ func (r *peerRun) row(ctx context.Context, b *bench) (Peer, error) {
 		}
 	}
 	return Peer{
-		Name: r.name, Module: r.module, Version: r.version(), Ours: r.module == "" && r.note == "",
-		Guarantee: r.guarantee, Note: r.note, Commands: r.commands,
-		Granted: costOf(r.granted), Denied: costOf(r.denied), Bytes: bytes, Audits: audits,
+		Name: r.name, Module: r.module, Version: r.version(), Ours: r.module == "" && r.guarantee != none,
+		Guarantee: r.guarantee, Commands: r.commands, Granted: costOf(r.granted), Denied: costOf(r.denied),
+		Bytes: bytes, Audits: audits,
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"math"
@@ -87,18 +88,15 @@ func round(x float64) float64 { return math.Round(x*10) / 10 }
 func (r *Results) draw(path string) error {
 	costs, worst := r.costPanel(), r.worstPanel()
 	worst.Top = costs.bottom + panelsApart
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	err = pictureTemplate.Execute(file, picture{
+	var text bytes.Buffer
+	err := pictureTemplate.Execute(&text, picture{
 		Width: pictureWidth, Height: worst.Top + worst.bottom + 4, Panels: []*panel{costs, worst},
 		About: fmt.Sprintf("%s, %s, %s.", r.Server, r.CPU, r.Date),
 	})
-	if closed := file.Close(); err == nil {
-		err = closed
+	if err != nil {
+		return err
 	}
-	return err
+	return os.WriteFile(path, text.Bytes(), 0o644)
 }
 
 // most is where the scale of costs ends: a longer bar is cut, and says its value.
@@ -112,12 +110,12 @@ func (r *Results) costPanel() *panel {
 		scale: func(value float64) float64 { return min(value, most) / most }, bottom: barsTop,
 	}
 	for _, subject := range r.subjects() {
-		values := []float64{r.ratio(subject.name, granted, 100), r.ratio(subject.name, denied, 100)}
+		values := []float64{r.ratio(subject.Subject, granted, 100), r.ratio(subject.Subject, denied, 100)}
 		fill := []string{grey, lightGrey}
-		if subject.ours {
+		if subject.Ours {
 			fill = []string{blue, lightBlue}
 		}
-		p.add(subject.name, 11, fill, values, []string{times(values[0]), times(values[1])})
+		p.add(subject.Subject, 11, fill, values, []string{times(values[0]), times(values[1])})
 	}
 	p.axis([]float64{0, 1, 2, 3, 4, 5, 6, 7, 8}, func(v float64) string {
 		if v == 1 {

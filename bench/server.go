@@ -77,7 +77,7 @@ type spent struct {
 	usec  float64
 }
 
-// commandStats is what the server has done since resetStats, by command.
+// commandStats is what the server has done since its statistics were reset, by command.
 func (s *server) commandStats(ctx context.Context) (map[string]spent, error) {
 	info, err := s.Info(ctx, "commandstats").Result()
 	if err != nil {
@@ -113,8 +113,6 @@ func (s *server) cpu(ctx context.Context) (float64, error) {
 	k, err2 := strconv.ParseFloat(system, 64)
 	return (u + k) * 1e6, errors.Join(err1, err2)
 }
-
-func (s *server) resetStats(ctx context.Context) error { return s.ConfigResetStat(ctx).Err() }
 
 // memory is the sum of MEMORY USAGE over the keys that there are.
 func (s *server) memory(ctx context.Context, keys []string) (int64, error) {

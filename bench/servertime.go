@@ -246,7 +246,7 @@ func (s *server) run(ctx context.Context, of subject, limiters, each int, grant 
 	if err := s.ScriptLoad(ctx, of.source).Err(); err != nil {
 		return 0, err
 	}
-	if err := s.resetStats(ctx); err != nil {
+	if err := s.ConfigResetStat(ctx).Err(); err != nil {
 		return 0, err
 	}
 	p := s.Pipeline()

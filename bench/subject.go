@@ -71,7 +71,6 @@ const ringSlice = 12 * time.Hour
 
 // ours are the scripts of the bundle. A ring is a subject for each number of slices.
 func ours() []subject {
-	ring60, ring3600 := ring(60), ring(3600)
 	return []subject{
 		newOurs(sluice.GCRAV1, subject{
 			kind: buckets, keys: []string{""}, most: 1e7, atOnce: 1e7, longest: 366 * day,
@@ -81,7 +80,7 @@ func ours() []subject {
 			kind: logs, keys: []string{""}, most: 1e6, atOnce: 1000, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0} },
 		}),
-		ring60, ring3600,
+		ring(60), ring(3600),
 		newOurs(sluice.ZSetLogV1, subject{
 			kind: logs, keys: []string{""}, most: 1e4, atOnce: 500, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, a.id} },
@@ -123,50 +122,37 @@ const (
 )
 
 // others are S0 to S4, ways that are in use, in our own wording. Where the original reads the
-// client's clock, these read the server's, so that they differ in nothing but the way.
+// client's clock, these read the server's, so that they differ in nothing but the way. Until it is read, a source is
+// the name of its file.
 func others() ([]subject, error) {
-	list := otherWays()
-	for i, file := range []string{"s0_ring", "s1_zset_uuid", "s2_zset_uuid", "s3_zset_ms", "s4_counter"} {
-		source, err := ways.ReadFile("ways/" + file + ".lua")
-		if err != nil {
-			return nil, err
-		}
-		s := &list[i]
-		s.source, s.sha1, s.most, s.atOnce = string(source), sha1Hex(string(source)), 1e6, 1
-	}
-	return append(list, checked(list[1], s1Checked), checked(list[2], s2Checked)), nil
-}
-
-// otherWays describes the five ways, without their scripts.
-func otherWays() []subject {
-	one := func(reply any) bool { return reply == int64(1) }
-	return []subject{
+	list := []subject{
 		{
-			name: "S0 ring 60", kind: rings, keys: []string{"", ":last"}, slices: 60, longest: 60 * ringSlice,
+			name: "S0 ring 60", source: "s0_ring", kind: rings, keys: []string{"", ":last"}, slices: 60,
+			longest: 60 * ringSlice,
 			does: "counters by slice of time in a list, and the index of the last slice in a second key; " +
 				"every call clears the skipped slices one by one and adds up the window",
-			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 60} }, says: one,
+			args:   func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 60} },
 			faulty: "counts of a lap ago pass for the current ones",
 		},
 		{
-			name: s1, kind: logs, keys: []string{""}, longest: day,
+			name: s1, source: "s1_zset_uuid", kind: logs, keys: []string{""}, longest: day,
 			does: "a sorted set with a UUID for each permit; " +
 				"every call first removes all that has expired, also one that is denied",
-			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), uuid(a.id)} }, says: one,
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), uuid(a.id)} },
 		},
 		{
-			name: s2, kind: logs, keys: []string{""}, longest: day,
+			name: s2, source: "s2_zset_uuid", kind: logs, keys: []string{""}, longest: day,
 			does: "a sorted set with a UUID for each permit; a grant removes all that has expired; a denial is a nil reply",
-			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), uuid(a.id)} }, says: one,
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), uuid(a.id)} },
 		},
 		{
-			name: s3, kind: logs, keys: []string{""}, longest: day,
-			does: "a sorted set with the millisecond as the member",
-			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds()} }, says: one,
+			name: s3, source: "s3_zset_ms", kind: logs, keys: []string{""}, longest: day,
+			does:   "a sorted set with the millisecond as the member",
+			args:   func(a ask) []any { return []any{a.limit, a.window.Microseconds()} },
 			faulty: "permits of one millisecond count as one",
 		},
 		{
-			name: s4, kind: grants, keys: []string{"", ":left", ":permits"}, longest: day, stored: true,
+			name: s4, source: "s4_counter", kind: grants, keys: []string{"", ":left", ":permits"}, longest: day, stored: true,
 			does: "Redisson's RRateLimiter: a counter of the permits left, and a sorted set of random numbers; " +
 				"every call reads all that has expired into Lua, adds it to the counter and removes it",
 			args:   func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.id, a.permits} },
@@ -174,6 +160,18 @@ func otherWays() []subject {
 			faulty: "a random number that comes twice loses permits, and so does a lost key, or grants a whole rate again",
 		},
 	}
+	for i := range list {
+		s := &list[i]
+		source, err := ways.ReadFile("ways/" + s.source + ".lua")
+		if err != nil {
+			return nil, err
+		}
+		s.source, s.sha1, s.most, s.atOnce = string(source), sha1Hex(string(source)), 1e6, 1
+		if s.says == nil {
+			s.says = func(reply any) bool { return reply == int64(1) }
+		}
+	}
+	return append(list, checked(list[1], s1Checked), checked(list[2], s2Checked)), nil
 }
 
 // checked is a way with the argument checks of zset_log and a reply of five integers: what it costs where it has to say

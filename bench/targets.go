@@ -55,10 +55,10 @@ var asked = []struct {
 	granted, denied float64
 }{
 	{"gcra", 1.8, 1.4}, {"list_log", 2.0, 1.6}, {"slice_ring 60", 2.2, 1.9}, {"slice_ring 3600", 2.2, 1.9},
-	{zsetLog, 2.7, 2.0}, {"token_bucket", 2.7, 2.2},
+	{"zset_log", zsetGranted, zsetDenied}, {"token_bucket", 2.7, 2.2},
 }
 
-const zsetLog = "zset_log"
+const zsetGranted, zsetDenied = 2.7, 2.0
 
 // targets answers each from the rows, by the worst of those it is about.
 func (r *Results) targets() []Target {
@@ -69,14 +69,14 @@ func (r *Results) targets() []Target {
 		add(atMostFloors(w.subject+": denied, limit 10 to 100", w.denied, r.rows(w.subject, denied, 10, 100)))
 	}
 	add(atMost("slice_ring: granted, 3600 slices to 60, apart", "x", 1.1, r.apart()))
-	add(atMost("list_log: bytes a permit from 10^3 on", "bytes", 11, r.bytesEach(func(m Memory) bool {
+	add(atMost("list_log: bytes a permit from 10^3 on", "bytes", 11, figures(r.Bytes, func(m Memory) bool {
 		return m.Subject == "list_log" && m.Permits >= 1e3
-	})))
-	add(atMost("slice_ring: bytes a slice, of 720 and 3600", "bytes", 8, r.bytesEach(func(m Memory) bool {
+	}, Memory.Each)))
+	add(atMost("slice_ring: bytes a slice, of 720 and 3600", "bytes", 8, figures(r.Bytes, func(m Memory) bool {
 		return m.Slices >= 720
-	})))
-	for _, outcome := range []string{granted, denied} {
-		add(r.besideZSetLog(outcome))
+	}, Memory.Each)))
+	for i, outcome := range []string{granted, denied} {
+		add(r.besideZSetLog(outcome, []float64{zsetGranted, zsetDenied}[i]))
 		for _, way := range []string{s1, s1Checked, s2, s2Checked} {
 			add(r.beside("list_log", way, outcome, 0.9))
 		}
@@ -84,9 +84,10 @@ func (r *Results) targets() []Target {
 	add(atMost("list_log: granted, 10^6 live to 100", "x", 1.3, over(
 		r.ratios("list_log", granted, 1e6, 1e6), r.ratios("list_log", granted, 100, 100))))
 	add(r.worstCall())
-	add(atMost("loader: allocations over a bare EvalSha", "allocs", 3, r.loaderAllocs()))
-	add(atMost("loader: time over a bare EvalSha", "x", 1.05, r.loaderTimes(background)))
-	add(atMost("the same, with ContextTimeoutEnabled", "x", 1.05, r.loaderTimes(atConnection)))
+	add(atMost("loader: allocations over a bare EvalSha", "allocs", 3,
+		r.loaderFigures(background, func(c LoaderCost) float64 { return c.LoaderAllocs - c.BareAllocs })))
+	add(atMost("loader: time over a bare EvalSha", "x", 1.05, r.loaderFigures(background, timeOf)))
+	add(atMost("the same, with ContextTimeoutEnabled", "x", 1.05, r.loaderFigures(atConnection, timeOf)))
 	add(atLeast("64 goroutines sharing round trips, to alone: 1000 subjects", "x", 3,
 		r.shared(loaderShared, 1, loaderGCRA)).
 		limited(r.shared(bareEvalsha, batchSize, loaderGCRA), pipelines))
@@ -97,14 +98,10 @@ func (r *Results) targets() []Target {
 
 // rows are those of a subject with so many live permits, spread or in a burst.
 func (r *Results) rows(subject, outcome string, least, most int64) []ServerTime {
-	var list []ServerTime
-	for _, t := range r.ServerTime {
-		if t.Subject == subject && t.Outcome == outcome && (t.State == spread || t.State == burst) && least <= t.Live &&
-			t.Live <= most {
-			list = append(list, t)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(r.ServerTime), func(t ServerTime) bool {
+		return t.Subject != subject || t.Outcome != outcome || t.State != spread && t.State != burst ||
+			t.Live < least || t.Live > most
+	})
 }
 
 // ratios are their multiples of the floor.
@@ -137,14 +134,6 @@ func (t Target) limited(measured []float64, of string) Target {
 		t.Limit, t.LimitOf = measured[0], of
 	}
 	return t
-}
-
-// outOfReach reports whether the limit is short of what is wanted.
-func (t Target) outOfReach() bool {
-	if t.AtLeast {
-		return t.Limit > 0 && t.Limit < t.Want
-	}
-	return t.Limit > t.Want
 }
 
 // over divides the first by the first.
@@ -187,25 +176,20 @@ func (r *Results) beside(a, b, outcome string, want float64) Target {
 
 // besideZSetLog says as well what list_log takes to what zset_log was allowed: the faster that one is, the harder this
 // is.
-func (r *Results) besideZSetLog(outcome string) Target {
-	t := r.beside("list_log", zsetLog, outcome, 0.75)
-	for _, w := range asked {
-		allowed := w.denied
-		if outcome == granted {
-			allowed = w.granted
-		}
-		if slowest := r.ratios("list_log", outcome, 1, 1e4); w.subject == zsetLog && len(slowest) > 0 {
-			t.Where = fmt.Sprintf("%.2f to the %.3g that zset_log may take", slices.Max(slowest)/allowed, allowed)
-		}
+func (r *Results) besideZSetLog(outcome string, allowed float64) Target {
+	t := r.beside("list_log", "zset_log", outcome, 0.75)
+	if slowest := r.ratios("list_log", outcome, 1, 1e4); len(slowest) > 0 {
+		t.Where = fmt.Sprintf("%.2f to the %.3g that zset_log may take", slices.Max(slowest)/allowed, allowed)
 	}
 	return t
 }
 
-func (r *Results) bytesEach(about func(Memory) bool) []float64 {
+// figures are one figure of the rows that are meant.
+func figures[Row any](rows []Row, meant func(Row) bool, figure func(Row) float64) []float64 {
 	var list []float64
-	for _, m := range r.Bytes {
-		if about(m) {
-			list = append(list, m.Each())
+	for _, row := range rows {
+		if meant(row) {
+			list = append(list, figure(row))
 		}
 	}
 	return list
@@ -213,43 +197,22 @@ func (r *Results) bytesEach(about func(Memory) bool) []float64 {
 
 // worstCall goes by medians of single calls: the most of a few is what else ran on the machine.
 func (r *Results) worstCall() Target {
-	var all []float64
-	var worst Worst
-	for _, w := range r.Worst {
-		if !w.Ours {
-			continue
-		}
-		all = append(all, w.Median)
-		if w.Median >= worst.Median {
-			worst = w
-		}
-	}
+	all := figures(r.Worst, func(w Worst) bool { return w.Ours }, func(w Worst) float64 { return w.Median })
 	t := atMost("any script: worst single call", "us", 1000, all)
-	if !t.Missing {
-		t.Where = fmt.Sprintf("%s, %d, %s expired, %s", worst.Subject, worst.Entries, worst.Expired, worst.Call)
+	for _, w := range r.Worst {
+		if w.Ours && w.Median == t.Measured {
+			t.Where = fmt.Sprintf("%s, %d, %s expired, %s", w.Subject, w.Entries, w.Expired, w.Call)
+		}
 	}
 	return t
 }
 
-func (r *Results) loaderAllocs() []float64 {
-	var list []float64
-	for _, c := range r.Loader {
-		if c.Context == background {
-			list = append(list, c.LoaderAllocs-c.BareAllocs)
-		}
-	}
-	return list
+// loaderFigures are those of the calls with one kind of context.
+func (r *Results) loaderFigures(kind string, figure func(LoaderCost) float64) []float64 {
+	return figures(r.Loader, func(c LoaderCost) bool { return c.Context == kind }, figure)
 }
 
-func (r *Results) loaderTimes(kind string) []float64 {
-	var list []float64
-	for _, c := range r.Loader {
-		if c.Context == kind {
-			list = append(list, c.Time.Median)
-		}
-	}
-	return list
-}
+func timeOf(c LoaderCost) float64 { return c.Time.Median }
 
 // shared compares decisions a second of two ways at 64 goroutines, the first in batches of so many.
 func (r *Results) shared(way string, batch int, alone string) []float64 {
@@ -268,11 +231,8 @@ func (r *Results) shared(way string, batch int, alone string) []float64 {
 func (r *Results) besidePeers() []Target {
 	var list []Target
 	for _, p := range r.Peers {
-		if p.Ours || p.Guarantee != burstRate {
-			continue
-		}
 		for _, ours := range r.Peers {
-			if !ours.Ours || ours.Guarantee != p.Guarantee {
+			if p.Ours || !ours.Ours || p.Guarantee != burstRate || ours.Guarantee != burstRate {
 				continue
 			}
 			for _, outcome := range []string{granted, denied} {
@@ -316,8 +276,8 @@ func (t Target) Verdict() string {
 		return "not measured"
 	case t.Met:
 		return "met"
-	case t.outOfReach():
-		return "out of reach"
+	case t.AtLeast && 0 < t.Limit && t.Limit < t.Want, !t.AtLeast && t.Limit > t.Want:
+		return "out of reach" // the limit is short of what is wanted
 	}
 	return "missed"
 }

@@ -2,7 +2,6 @@ package examples_test
 
 import (
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -35,15 +34,11 @@ func TestServerScriptsReadme(t *testing.T) {
 			t.Errorf("%s is loaded as %s, want %s", script.File, loaded, script.SHA1)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join("..", "scripts", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	// What is given back was granted when the reply before says, not when the one that is shown says.
 	const shownNow = "1795190573204223"
 	now := shownNow
 	commands, scripts := 0, map[string]bool{}
-	for _, line := range strings.Split(string(text), "\n") {
+	for _, line := range strings.Split(readFile(t, "../scripts/README.md"), "\n") {
 		command, isCommand := strings.CutPrefix(line, "    $ ")
 		if !isCommand {
 			continue
@@ -70,11 +65,7 @@ func TestServerScriptsReadme(t *testing.T) {
 
 // The smallest ACL in scripts/README.md names all that list_log calls.
 func TestReadmeACL(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "scripts", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, found := strings.Cut(string(text), "    ACL SETUSER ")
+	_, rest, found := strings.Cut(readFile(t, "../scripts/README.md"), "    ACL SETUSER ")
 	rule, _, _ := strings.Cut(rest, "\n")
 	if !found {
 		t.Fatal("scripts/README.md shows no ACL SETUSER")

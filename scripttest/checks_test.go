@@ -167,7 +167,6 @@ func TestEveryScriptIsListed(t *testing.T) {
 			"tables (checks_test.go)":          own != nil,
 			"costsOf (costs_test.go)":          costsOf(own) != nil,
 			"withheldCalls (withheld_test.go)": withheldCalls(own) != nil,
-			"rollings (rolling_test.go)":       rollings[script.Name] != nil,
 		}
 		if script.Reply[0].Name == "granted" {
 			lists["subjects (model_sequence_test.go)"] = slices.ContainsFunc(subjects,

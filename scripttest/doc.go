@@ -85,8 +85,9 @@
 //
 // Sluice grew from five systems, S0 to S4: a time-slice ring in a list, a sliding window behind an
 // annotation, a global limit of 5 a second, a limit per user and action, and Redisson's RRateLimiter.
-// Each of their faults has a test in which the faulty way fails and ours passes. A faulty script is
-// testdata/faulty/<name>.lua, and TestFaultyScriptsFail shows it failing where no other test is named.
+// Each of their faults has a test in which the faulty way fails and ours passes, or a figure of `make bench`.
+// A faulty script is testdata/faulty/<name>.lua, and TestFaultyScriptsFail shows it failing where no other test
+// is named.
 //
 //	S0  the walk over skipped slices never ends   s0_walk_never_meets, TestChecks/slice_ring/gaps
 //	S0  idle for a lap, old counts are current    s0_lap_of_counts, TestChecks/slice_ring/gaps
@@ -106,7 +107,7 @@
 //	S2  polling: capacity, calls, fairness        TestFaultPolling
 //	S2  a refusal is a nil reply                  s2_false_is_nil
 //	S2  one permit a call                         s2_one_permit
-//	S2  a UUID a permit, 145 bytes                BenchmarkBytesAPermit
+//	S2  a UUID a permit, 145 bytes                make bench
 //	S3  twice the limit across a window's edge    s3_fixed_window
 //	S3  the member is the millisecond             s3_member_is_millisecond
 //	S3  counts before it trims                    s3_count_before_trim
@@ -115,7 +116,7 @@
 //	S4  equal random numbers are one member       s4_random_member
 //	S4  counter and entries disagree              s4_counter_beside_entries
 //	S4  too many results to unpack                s4_unpack_expired, TestServerFaultUnpackExpired
-//	S4  1.2 s of blocked server at a million      BenchmarkAfterExpiry
+//	S4  1.2 s of blocked server at a million      make bench
 //	S4  the wait of the oldest for n permits      s4_wait_of_oldest
 //	S4  assert() on a caller's mistake            s4_assert, TestChecks/token_bucket/malformed_calls
 //	S4  five keys a limiter                       TestKeysOfACallShareTheirSlot

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
@@ -103,11 +106,7 @@ func (tab table) of(t testing.TB, faulty string) table {
 
 func readFaulty(t testing.TB, name string) string {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join("testdata", "faulty", name+".lua"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(source)
+	return read(t, filepath.Join("testdata", "faulty", name+".lua"))
 }
 
 func (tab table) find(t *testing.T, name string) timeline {
@@ -144,22 +143,35 @@ func (h lenientHarness) call(script *sluice.Script, _ bool, keys, args []string)
 func TestServerFaultUnpackExpired(t *testing.T) {
 	const entries = 9000
 	r := connectServer(t, redistest.Start(t).Addr)
-	args := []string{"10000", "10000000", "0", "1", "0"}
-	afterExpiry := func(script *sluice.Script, fill func(entries int, at int64)) ([]int64, string) {
+	key := tokenBucketV1.keys[1]
+	afterExpiry := func(script *sluice.Script, add func(p redis.Pipeliner, i, at uint64)) ([]int64, string) {
 		r.do("FLUSHALL")
-		fill(entries, epoch)
-		fill(1, epoch+9_000_000)
+		_, err := r.client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			for i := range uint64(entries) {
+				add(p, i, epoch)
+			}
+			add(p, entries, epoch+9_000_000)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.setTime(epoch + 10_000_000)
-		return r.call(script, false, tokenBucketV1.keys, args)
+		return r.call(script, false, tokenBucketV1.keys, []string{"10000", "10000000", "0", "1", "0"})
 	}
-	if _, failed := afterExpiry(tokenBucketV1.of(t, "s4_unpack_expired").script, r.fillSet); !strings.Contains(failed,
-		"too many results to unpack") {
+	_, failed := afterExpiry(tokenBucketV1.of(t, "s4_unpack_expired").script, func(p redis.Pipeliner, i, at uint64) {
+		p.ZAdd(t.Context(), key, redis.Z{Score: float64(at), Member: layout.Integer(8, i) + layout.Integer(4, 1)})
+	})
+	if !strings.Contains(failed, "too many results to unpack") {
 		t.Errorf("the faulty way: %q, want too many results to unpack", failed)
 	}
-	if reply, failed := afterExpiry(tokenBucketV1.script, r.fillBucket); failed != "" || reply[1] != 9998 {
+	reply, failed := afterExpiry(tokenBucketV1.script, func(p redis.Pipeliner, i, at uint64) {
+		p.RPush(t.Context(), key, layout.TokenBucketEntry(at, i, 1))
+	})
+	if failed != "" || reply[1] != 9998 {
 		t.Errorf("ours: %v, %s; want 9998 remaining", reply, failed)
 	}
-	if left, want := r.do("LLEN", tokenBucketV1.keys[1]), "2"; left != want {
+	if left, want := r.do("LLEN", key), "2"; left != want {
 		t.Errorf("%s entries are left, want %s: the expired ones removed", left, want)
 	}
 }
@@ -208,7 +220,7 @@ func hasCheck(script, name string) bool {
 	})
 }
 
-func read(t *testing.T, file string) string {
+func read(t testing.TB, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -157,18 +157,13 @@ func TestModelFindsBrokenScripts(t *testing.T) {
 			sequences, kinds := s.sequences(epoch), map[string]int{}
 			for i := range maxSequences {
 				if failed := s.play(on, sequences.Example(i), kinds); failed != "" {
-					t.Logf("found in step %d:\n%s", total(kinds)+1, lastOf(failed))
+					t.Logf("found in step %d:\n%s", total(kinds)+1, failed[strings.LastIndex(failed, "\n{")+1:])
 					return
 				}
 			}
 			t.Errorf("not found in %d steps", total(kinds))
 		})
 	}
-}
-
-// lastOf is the step that failed, and how.
-func lastOf(failed string) string {
-	return failed[strings.LastIndex(failed, "\n{")+1:]
 }
 
 func subjectOf(t *testing.T, script string) subject {

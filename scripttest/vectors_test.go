@@ -40,12 +40,6 @@ func TestVectors(t *testing.T) {
 	})
 }
 
-func TestVectorsOnMiniredis(t *testing.T) {
-	eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
-		tl.play(t, startMiniredis(t), script, nil)
-	})
-}
-
 func TestServerVectors(t *testing.T) {
 	eachServer(t, func(t *testing.T, server *redistest.Server) {
 		eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
@@ -67,11 +61,7 @@ func eachVector(t *testing.T, test func(t *testing.T, script *sluice.Script, tl 
 
 func readVectors(t *testing.T, script *sluice.Script) (file vectorFile) {
 	t.Helper()
-	text, err := os.ReadFile(vectorPath(script))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
+	if err := json.Unmarshal([]byte(read(t, vectorPath(script))), &file); err != nil {
 		t.Fatalf("%s: %v", vectorPath(script), err)
 	}
 	return file

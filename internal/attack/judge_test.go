@@ -87,6 +87,7 @@ func TestJudge(t *testing.T) {
 		"a Wait that is denied":     {mode: "Wait", question: patient, err: &loader.WaitError{}, want: "Wait"},
 		"a Wait that is used up":    {mode: "Wait", question: hasty, err: &loader.WaitError{}},
 		"a panic of a hook":         {mode: "plain", question: plain, panicked: planted{"here"}},
+		"a hook's panic, none due":  {mode: "plain", question: plain, panicked: planted{"here"}, calm: true, want: "panic"},
 		"a panic of the loader":     {mode: "plain", question: plain, panicked: "nil map", want: "panic"},
 		"a panic, and far too late": {mode: "plain", question: plain, took: long, panicked: planted{"here"}, want: "bound"},
 		"a WaitError of an Allow":   {mode: "plain", question: plain, err: &loader.WaitError{}, want: "error"},
@@ -98,24 +99,12 @@ func TestJudge(t *testing.T) {
 			begun: begun, ended: begun.Add(test.took),
 			answers: []answer{{permits: 1, err: test.err}}, panicked: test.panicked,
 		}
-		if test.panicked != nil {
+		if test.panicked != nil && !test.calm {
 			c.event = &event{fault: faults[0], victims: map[*site]uint{r.site: 1}}
 		}
 		if c.judge(); a.broken() != test.want {
 			t.Errorf("%s: fails by %q, want %q", name, a.broken(), test.want)
 		}
-	}
-}
-
-// A panic that comes when no hook is to panic is not a hook's.
-func TestJudgeLatePanic(t *testing.T) {
-	a, r := court(modeOf("plain"))
-	c := &called{
-		worker: &worker{row: r, attack: a}, question: question{cancel: never}, answers: []answer{{}},
-		panicked: planted{"here"},
-	}
-	if c.judge(); a.broken() != "panic" {
-		t.Errorf("fails by %q", a.broken())
 	}
 }
 

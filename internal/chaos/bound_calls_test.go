@@ -28,28 +28,6 @@ type boundCall struct {
 // hourly is a limit that is never reached here.
 var hourly = loader.PerHour(1000)
 
-// boundMakers make a limiter of each script.
-var boundMakers = []struct {
-	name string
-	make func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter
-}{
-	{"ListLog", func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter {
-		return l.ListLog(name, hourly, opts...)
-	}},
-	{"ZSetLog", func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter {
-		return l.ZSetLog(name, hourly, opts...)
-	}},
-	{"GCRA", func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter {
-		return l.GCRA(name, hourly, opts...)
-	}},
-	{"TokenBucket", func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter {
-		return l.TokenBucket(name, hourly, opts...)
-	}},
-	{"SliceRing", func(l *loader.Loader, name string, opts ...loader.LimiterOption) loader.Limiter {
-		return l.SliceRing(name, []loader.Limit{hourly}, opts...)
-	}},
-}
-
 // policies are what answers in the place of Redis.
 var policies = []struct {
 	name string
@@ -66,13 +44,13 @@ func boundCalls(t *testing.T, limits *loader.Loader, prefix string) []boundCall 
 	t.Helper()
 	calls := plainCalls(limits, prefix)
 	for _, policy := range policies {
-		for _, maker := range boundMakers {
-			limiter := maker.make(limits, prefix+policy.name+maker.name, policy.opts...)
+		for _, maker := range makers {
+			limiter := maker.make(limits, prefix+policy.name+maker.script, hourly, policy.opts...)
 			for _, c := range limiterCalls(limits, limiter) {
-				calls = append(calls, c.of(maker.name, policy.name))
+				calls = append(calls, c.of(maker.script, policy.name))
 			}
 			if policy.name == "" {
-				calls = append(calls, callOf(maker.name+".Reset", limiter.Reset))
+				calls = append(calls, callOf(maker.script+".Reset", limiter.Reset))
 			}
 		}
 		for _, c := range leasedCalls(t, limits, prefix+"leased"+policy.name, policy.opts) {
@@ -141,8 +119,8 @@ func plainCalls(limits *loader.Loader, prefix string) []boundCall {
 		}),
 		callOf("Batch of all", func(ctx context.Context, subject string) error {
 			batch := limits.Batch()
-			for _, maker := range boundMakers {
-				batch.Allow(maker.make(limits, prefix+"all"), subject)
+			for _, maker := range makers {
+				batch.Allow(maker.make(limits, prefix+"all", hourly), subject)
 			}
 			_, err := batch.Do(ctx)
 			return err

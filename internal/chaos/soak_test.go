@@ -146,10 +146,10 @@ func (s *soaked) ask(random *rand.Rand) error {
 func (s *soaked) limiter(limits *loader.Loader, random *rand.Rand) (loader.Limiter, string) {
 	maker := makers[random.IntN(len(makers))]
 	if random.IntN(4) == 0 {
-		return maker.make(limits, loader.Limit{Permits: 4, Window: staying}), fmt.Sprint("staying-", random.IntN(50))
+		return maker.patient(limits, loader.Limit{Permits: 4, Window: staying}), fmt.Sprint("staying-", random.IntN(50))
 	}
 	subject := fmt.Sprintf("roaming-%d-%d", s.asked.Load()/1000, random.IntN(100))
-	return maker.make(limits, loader.Limit{Permits: 4, Window: roaming}), subject
+	return maker.patient(limits, loader.Limit{Permits: 4, Window: roaming}), subject
 }
 
 func reserveAndCancel(ctx context.Context, limiter loader.Limiter, subject string) error {

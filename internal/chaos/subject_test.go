@@ -23,27 +23,39 @@ var limits = []loader.Limit{
 	{Permits: 4, Window: time.Hour},
 }
 
-// makers make a limiter of each script.
-var makers = []struct {
+// maker makes a limiter of a script.
+type maker struct {
 	script string
-	make   func(*loader.Loader, loader.Limit) loader.Limiter
+	make   func(l *loader.Loader, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter
 	extra  func([]audit.Grant, loader.Limit) int64
-}{
-	{"list_log", func(l *loader.Loader, limit loader.Limit) loader.Limiter {
-		return l.ListLog("chaos", limit, loader.MaxWait(patience/2))
+}
+
+var makers = []maker{
+	makerOf("list_log", (*loader.Loader).ListLog, audit.ExtraInLog),
+	makerOf("zset_log", (*loader.Loader).ZSetLog, audit.ExtraInLog),
+	makerOf("gcra", (*loader.Loader).GCRA, audit.ExtraInBucket),
+	makerOf("token_bucket", (*loader.Loader).TokenBucket, audit.ExtraInLog),
+	{"slice_ring", func(l *loader.Loader, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		return l.SliceRing(name, []loader.Limit{limit}, opts...)
 	}, audit.ExtraInLog},
-	{"zset_log", func(l *loader.Loader, limit loader.Limit) loader.Limiter {
-		return l.ZSetLog("chaos", limit, loader.MaxWait(patience/2))
-	}, audit.ExtraInLog},
-	{"gcra", func(l *loader.Loader, limit loader.Limit) loader.Limiter {
-		return l.GCRA("chaos", limit, loader.MaxWait(patience/2))
-	}, audit.ExtraInBucket},
-	{"token_bucket", func(l *loader.Loader, limit loader.Limit) loader.Limiter {
-		return l.TokenBucket("chaos", limit, loader.MaxWait(patience/2))
-	}, audit.ExtraInLog},
-	{"slice_ring", func(l *loader.Loader, limit loader.Limit) loader.Limiter {
-		return l.SliceRing("chaos", []loader.Limit{limit})
-	}, audit.ExtraInLog},
+}
+
+func makerOf[L loader.Limiter](script string,
+	limiter func(*loader.Loader, string, loader.Limit, ...loader.LimiterOption) L,
+	extra func([]audit.Grant, loader.Limit) int64) maker {
+	m := maker{script: script, extra: extra}
+	m.make = func(l *loader.Loader, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		return limiter(l, name, limit, opts...)
+	}
+	return m
+}
+
+// patient is a limiter whose callers wait for half of their patience, where the script books ahead.
+func (m maker) patient(l *loader.Loader, limit loader.Limit) loader.Limiter {
+	if m.script == "slice_ring" {
+		return m.make(l, "chaos", limit)
+	}
+	return m.make(l, "chaos", limit, loader.MaxWait(patience/2))
 }
 
 // subject is one of the subjects of a run, with all its answers.
@@ -82,7 +94,7 @@ func newSubjects(rdb redis.UniversalClient, n int) []*subject {
 		}
 		subjects[i] = &subject{
 			name: fmt.Sprint("s", i), script: maker.script, limit: limit,
-			limits: from, limiter: maker.make(from, limit), extra: maker.extra,
+			limits: from, limiter: maker.patient(from, limit), extra: maker.extra,
 		}
 	}
 	return subjects

@@ -4,10 +4,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"text/template"
 
 	"github.com/sluice-redis/sluice"
@@ -33,9 +35,6 @@ var (
 	pagePath   = filepath.Join("..", "docs", "benchmarks.md")
 )
 
-// page is docs/benchmarks.md: all results.
-func (r *Results) page() (string, error) { return r.fill(pageText) }
-
 // fill is a template's text with the results.
 func (r *Results) fill(text string) (string, error) {
 	functions := template.FuncMap{
@@ -51,60 +50,37 @@ func (r *Results) fill(text string) (string, error) {
 	return b.String(), err
 }
 
-// readme is README with the table of libraries between its marks, from the README that is there.
-func (r *Results) readme() (string, error) {
+// pages are docs/benchmarks.md, and README with the table of libraries between its marks, by path.
+func (r *Results) pages() (map[string]string, error) {
 	text, err := os.ReadFile(readmePath)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	before, after, err := aroundSection(string(text))
+	before, rest, found := strings.Cut(string(text), readmeBegin)
+	_, after, closed := strings.Cut(rest, readmeEnd)
+	if !found || !closed {
+		return nil, fmt.Errorf("README.md: want the marks of the table, %q and %q", readmeBegin, readmeEnd)
+	}
+	page, err := r.fill(pageText)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	table, err := r.fill(tableText)
-	return before + table + after, err
+	return map[string]string{pagePath: page, readmePath: before + readmeBegin + table + readmeEnd + after}, err
 }
 
 // writePages writes docs/benchmarks.md and README's table.
 func (r *Results) writePages() error {
-	page, err := r.page()
-	if err != nil {
-		return err
+	pages, err := r.pages()
+	for path, text := range pages {
+		err = errors.Join(err, os.WriteFile(path, []byte(text), 0o644))
 	}
-	readme, err := r.readme()
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.WriteFile(pagePath, []byte(page), 0o644), os.WriteFile(readmePath, []byte(readme), 0o644))
+	return err
 }
 
-// aroundSection is README up to the table and from its end on.
-func aroundSection(text string) (before, after string, err error) {
-	before, rest, found := strings.Cut(text, readmeBegin)
-	_, after, closed := strings.Cut(rest, readmeEnd)
-	if !found || !closed {
-		return "", "", errors.New("README.md: want the marks of the table, " + strings.TrimSpace(readmeBegin) + " and " +
-			readmeEnd)
-	}
-	return before + readmeBegin, readmeEnd + after, nil
-}
-
-// A named subject is one of the rows of server times.
-type named struct {
-	name string
-	ours bool
-}
-
-// subjects are those whose server time was measured, in their order.
-func (r *Results) subjects() []named {
-	var list []named
-	for _, t := range r.ServerTime {
-		n := named{t.Subject, t.Ours}
-		if !slices.Contains(list, n) {
-			list = append(list, n)
-		}
-	}
-	return list
+// subjects are the first row of each whose server time was measured: those of one stand together.
+func (r *Results) subjects() []ServerTime {
+	return slices.CompactFunc(slices.Clone(r.ServerTime), func(a, b ServerTime) bool { return a.Subject == b.Subject })
 }
 
 // ratio is a median, or 0 where there is none; that of the worst state where there are several.
@@ -144,15 +120,15 @@ type Line struct {
 func (r *Results) Lines() []Line {
 	var list []Line
 	for _, s := range r.subjects() {
-		line := Line{Name: s.name, Looked: r.cellText(s.name, looked, 100), Bytes: r.bytesText(s.name)}
+		line := Line{Name: s.Subject, Looked: r.cellText(s.Subject, looked, 100), Bytes: r.bytesText(s.Subject)}
 		for _, live := range []int64{1, 100, 1e4, 1e6} {
-			line.Granted = append(line.Granted, r.cellText(s.name, granted, live))
+			line.Granted = append(line.Granted, r.cellText(s.Subject, granted, live))
 		}
 		for _, limit := range []int64{10, 100, 1e4} {
-			line.Denied = append(line.Denied, r.cellText(s.name, denied, limit))
+			line.Denied = append(line.Denied, r.cellText(s.Subject, denied, limit))
 		}
 		for _, w := range r.longest() {
-			if w.Subject == s.name {
+			if w.Subject == s.Subject {
 				line.Worst = duration(w.Median) + " at " + count(w.Entries)
 			}
 		}
@@ -186,14 +162,12 @@ func (r *Results) bytesText(subject string) string {
 
 // FloorUsec is what the floor took, in microseconds.
 func (r *Results) FloorUsec() float64 {
-	var usec []float64
-	for _, t := range r.ServerTime {
-		usec = append(usec, t.Usec.Median/t.Ratio.Median)
-	}
-	if len(usec) == 0 {
+	if len(r.ServerTime) == 0 {
 		return 0
 	}
-	return spreadOf(usec).Median
+	all := func(ServerTime) bool { return true }
+	floor := func(t ServerTime) float64 { return t.Usec.Median / t.Ratio.Median }
+	return spreadOf(figures(r.ServerTime, all, floor)).Median
 }
 
 // Changed are the scripts of ours whose bytes are not those that were measured.
@@ -247,7 +221,7 @@ func (p Peer) Found() string {
 		return ""
 	}
 	text := fmt.Sprintf("%d of %d", p.Audits[0].Most, p.Audits[0].Limit)
-	if p.TooMany() && p.Guarantee != burstRate {
+	if p.tooMany() {
 		text = "**" + text + "**"
 	}
 	if failed := p.Audits[0].Failed; failed > 0 {
@@ -264,7 +238,7 @@ func (r *Results) Met() int {
 // Verdict says what an audit found that the promise does not allow.
 func (p Peer) Verdict() string {
 	text := p.Audited()
-	if p.TooMany() && p.Guarantee != burstRate {
+	if p.tooMany() {
 		return "**too many**: " + text
 	}
 	return text
@@ -289,4 +263,64 @@ type Load struct {
 	Way     string
 	Batch   int
 	Columns []string
+}
+
+// print writes every table of the run.
+func (r *Results) print(w io.Writer) error {
+	text, err := r.fill(tablesText)
+	if err != nil {
+		return err
+	}
+	aligned := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(aligned, text)
+	return aligned.Flush()
+}
+
+// row joins the cells of a row by tabs.
+func row(cells ...any) string {
+	texts := make([]string, len(cells))
+	for i, cell := range cells {
+		texts[i] = fmt.Sprint(cell)
+	}
+	return strings.Join(texts, "\t")
+}
+
+// Audited says "199 of 100 in 1s".
+func (p Peer) Audited() string {
+	var texts []string
+	for _, a := range p.Audits {
+		text := fmt.Sprintf("%d of %d in %s", a.Most, a.Limit, a.Window)
+		if a.Failed > 0 {
+			text += fmt.Sprintf(", %d failed", a.Failed)
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Label is the library and its version.
+func (p Peer) Label() string { return strings.TrimSpace(p.Name + " " + p.Version) }
+
+// count writes powers of ten as such.
+func count(n int64) string {
+	switch n {
+	case 1e4:
+		return "10^4"
+	case 1e5:
+		return "10^5"
+	case 1e6:
+		return "10^6"
+	}
+	return fmt.Sprint(n)
+}
+
+// duration writes microseconds as people say them.
+func duration(us float64) string {
+	switch {
+	case us >= 1e6:
+		return fmt.Sprintf("%.3g s", us/1e6)
+	case us >= 1e3:
+		return fmt.Sprintf("%.3g ms", us/1e3)
+	}
+	return fmt.Sprintf("%.0f us", us)
 }
