@@ -61,7 +61,7 @@ var tokenBucket = kind{
 
 func tokenBucketWords(c core, key string, q question) []any {
 	return bindings.TokenBucketV1Args{
-		Config: key, All: key + ":all", ByClient: key + ":by:" + escape(c.clientID),
+		Config: key, All: key + ":all", ByClient: key + ":by:" + escaper.Replace(c.clientID),
 		Rate: c.limit.Permits, Interval: c.limit.Window, Scope: c.scope(),
 		Permits: q.permits, MaxWait: q.maxWait,
 	}.Words()
@@ -75,7 +75,7 @@ func tokenBucketDetail(_ core, d Decision, reply []int64) Decision {
 
 // permitKeys returns the keys of the permits in use, without the config.
 func permitKeys(s *settings, key string) []string {
-	return []string{key + ":all", key + ":by:" + escape(s.clientID)}
+	return []string{key + ":all", key + ":by:" + escaper.Replace(s.clientID)}
 }
 
 // scope returns 1 if each client has the rate for itself, otherwise 0.
