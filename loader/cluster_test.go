@@ -52,11 +52,7 @@ func addReplica(t *testing.T, nodes []*redis.Client, of *redis.Client) *redis.Cl
 // await returns when it is so.
 func await(t *testing.T, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !so(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it has not become so in 20 s")
-		}
-	}
+	redistest.Await(t, "what the test waits for", so)
 }
 
 // subjectOn is a subject whose keys are on a node.
