@@ -521,9 +521,7 @@ func TestReadReplicas(t *testing.T) {
 	rdb.AddHook(hook{before: func(cmd redis.Cmder) { names = append(names, cmd.Name()) }})
 	log := loader.New(rdb, loader.ReadReplicas()).ListLog("x", loader.PerMinute(5))
 	for range 2 {
-		if _, err := log.Peek(background, "s"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(log.Peek(background, "s")))
 	}
 	_, err := log.Allow(background, "s")
 	must(t, err)

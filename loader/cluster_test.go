@@ -205,9 +205,7 @@ func TestCluster(t *testing.T) {
 		subject, _ := subjectOn(t, nodes, 2, "look")
 		wantGrant(t, log, subject, 1)
 		for range 2 {
-			if _, err := log.Peek(background, subject); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(log.Peek(background, subject)))
 		}
 		stats := replica.Info(background, "commandstats").Val()
 		if !strings.Contains(stats, "cmdstat_evalsha_ro") || !strings.Contains(stats, "cmdstat_eval_ro") {

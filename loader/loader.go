@@ -118,7 +118,7 @@ type Option func(*Loader)
 // ClusterClient; everything else goes through the wrapper. Without Unwrap decisions still work, but Preload and Nodes
 // return an error, a Breaker is one for all nodes, and a missing script may take one more round trip, with its source.
 func New(rdb redis.UniversalClient, opts ...Option) *Loader {
-	l := &Loader{prefix: "sluice", clientID: newID()}
+	l := &Loader{prefix: "sluice", clientID: newID(), loads: loads{calls: map[loadTarget]*sharedCall{}}}
 	if isNil(rdb) {
 		const want = "a redis.Client, ClusterClient, Ring or what wraps one"
 		l.setErr(&ArgumentError{Argument: "client", Value: "nil", Want: want})

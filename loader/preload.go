@@ -138,9 +138,6 @@ func (s *loads) getOrStart(ts *tasks, key loadTarget, do func() error) *sharedCa
 	if c := s.calls[key]; c != nil {
 		return c
 	}
-	if s.calls == nil {
-		s.calls = map[loadTarget]*sharedCall{}
-	}
 	c := &sharedCall{done: make(chan struct{})}
 	s.calls[key] = c
 	ts.start(func() error {

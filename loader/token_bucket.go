@@ -19,8 +19,7 @@ import (
 type TokenBucket struct{ booker }
 
 // TokenBucket returns the limiter of this name. Use it if operators change the rate of a subject in Redis, for all
-// processes at once. Call Check when the program starts. PerClient and ClientID are options of this limiter only. Cost:
-// nothing is sent.
+// processes at once. Call Check when the program starts. Cost: nothing is sent.
 func (l *Loader) TokenBucket(name string, limit Limit, opts ...LimiterOption) TokenBucket {
 	s := l.configure(&tokenBucket, name, opts)
 	return TokenBucket{booker{core{settings: s}.with(limit)}}
