@@ -10,25 +10,36 @@ import (
 )
 
 // word returns the i-th argument of Call as it is sent. A type that go-redis would write in a form that scripts misread
-// is an *ArgumentError.
+// is an *ArgumentError, and so is a time with a fraction of a microsecond: it is not rounded.
 func word(script *sluice.Script, i int, arg any) (any, error) {
 	field, ok := argumentAt(script, i)
 	if !ok { // the script says so
 		return arg, nil
 	}
+	var want string
 	switch v := arg.(type) {
 	case string, []byte, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
 		return arg, nil
 	case time.Duration:
-		if field.Type == "us" {
-			return microseconds(script, field.Name, v)
+		switch {
+		case field.Type != "us":
+		case v%time.Microsecond == 0:
+			return v.Microseconds(), nil
+		default:
+			want = "whole microseconds, not " + v.String()
 		}
 	case time.Time:
-		if field.Type == "time" {
-			return unixMicroseconds(script, field.Name, v)
+		switch {
+		case field.Type != "time":
+		case v.Nanosecond()%int(time.Microsecond) == 0:
+			return v.UnixMicro(), nil
+		default:
+			want = "whole microseconds, not " + v.Round(0).String() // without the monotonic clock
 		}
 	}
-	want := fmt.Sprintf("%s, not %T", goTypes(field), arg)
+	if want == "" {
+		want = fmt.Sprintf("%s, not %T", goTypes(field), arg)
+	}
 	return nil, &ArgumentError{Script: nameOf(script), Argument: field.Name, Want: want}
 }
 
@@ -59,25 +70,4 @@ func argumentAt(script *sluice.Script, i int) (field sluice.Field, ok bool) {
 	field = group[i%len(group)]
 	field.Name = strings.TrimSuffix(field.Name, "i") + strconv.Itoa(i/len(group)+1)
 	return field, true
-}
-
-// microseconds returns d in microseconds. A fraction of one is an *ArgumentError: it is not rounded.
-func microseconds(script *sluice.Script, name string, d time.Duration) (int64, error) {
-	if d%time.Microsecond != 0 {
-		return 0, errFraction(script, name, d)
-	}
-	return d.Microseconds(), nil
-}
-
-// unixMicroseconds returns t in microseconds since 1970. A fraction of one is an *ArgumentError.
-func unixMicroseconds(script *sluice.Script, name string, t time.Time) (int64, error) {
-	if t.Nanosecond()%int(time.Microsecond) != 0 {
-		return 0, errFraction(script, name, t.Round(0)) // without the monotonic clock
-	}
-	return t.UnixMicro(), nil
-}
-
-func errFraction(script *sluice.Script, name string, value fmt.Stringer) error {
-	want := "whole microseconds, not " + value.String()
-	return &ArgumentError{Script: nameOf(script), Argument: name, Want: want}
 }

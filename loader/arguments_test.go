@@ -2,7 +2,6 @@ package loader_test
 
 import (
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -62,7 +61,7 @@ type count int
 // TestCallRefusesTypes tests arguments that go-redis would not write as a number: nothing is sent.
 func TestCallRefusesTypes(t *testing.T) {
 	limits := loader.New(neverAsked(t))
-	one, text, second := 1, "1", time.Second
+	one := 1
 	at := time.Date(2030, 1, 1, 0, 0, 0, 1000, time.UTC)
 	list := func(limit, window, permits, maxWait any) []any { return []any{limit, window, permits, maxWait} }
 	tests := []struct {
@@ -73,26 +72,18 @@ func TestCallRefusesTypes(t *testing.T) {
 		{&sluice.ListLogV1, list(1, time.Second+1, 1, 0), "list_log_v1: bad window: want whole microseconds, not 1.000000001s"},
 		{&sluice.ListLogV1, list(1, time.Second, 1, time.Nanosecond), "list_log_v1: bad max_wait: want whole microseconds, not 1ns"},
 		{&sluice.ListLogV1, list(time.Second, time.Second, 1, 0), "list_log_v1: bad limit: want an integer or a string, not time.Duration"},
-		{&sluice.ListLogV1, list(1, time.Second, time.Duration(1), 0), "list_log_v1: bad permits: want an integer or a string, not time.Duration"},
 		{&sluice.ListLogV1, list(1.0, 1000, 1, 0), "list_log_v1: bad limit: want an integer or a string, not float64"},
-		{&sluice.ListLogV1, list(1, float32(1000), 1, 0), "list_log_v1: bad window: want an integer, a string or a time.Duration, not float32"},
 		{&sluice.ListLogV1, list(1, 1000, true, 0), "list_log_v1: bad permits: want an integer or a string, not bool"},
 		{&sluice.ListLogV1, list(1, 1000, 1, nil), "list_log_v1: bad max_wait: want an integer, a string or a time.Duration, not <nil>"},
 		{&sluice.ListLogV1, list(&one, 1000, 1, 0), "list_log_v1: bad limit: want an integer or a string, not *int"},
-		{&sluice.ListLogV1, list(1, &text, 1, 0), "list_log_v1: bad window: want an integer, a string or a time.Duration, not *string"},
-		{&sluice.ListLogV1, list(1, &second, 1, 0), "list_log_v1: bad window: want an integer, a string or a time.Duration, not *time.Duration"},
 		{&sluice.ListLogV1, list(1, at, 1, 0), "list_log_v1: bad window: want an integer, a string or a time.Duration, not time.Time"},
 		{&sluice.ListLogV1, list(count(1), 1000, 1, 0), "list_log_v1: bad limit: want an integer or a string, not loader_test.count"},
-		{&sluice.ListLogV1, list(net.IP{1, 2, 3, 4}, 1000, 1, 0), "list_log_v1: bad limit: want an integer or a string, not net.IP"},
 		{&sluice.ZSetLogV1, []any{1, 1000, 1, 0, time.Second}, "zset_log_v1: bad id: want an integer or a string, not time.Duration"},
-		{&sluice.ZSetLogV1, []any{1, 1000, 1, 0, nil}, "zset_log_v1: bad id: want an integer or a string, not <nil>"},
 		{&sluice.SliceRingV1, []any{time.Second + 1, 1, 60, 5}, "slice_ring_v1: bad slice: want whole microseconds, not 1.000000001s"},
-		{&sluice.SliceRingV1, []any{time.Second, 1, time.Minute, 5}, "slice_ring_v1: bad slices_1: want an integer or a string, not time.Duration"},
 		{&sluice.SliceRingV1, []any{time.Second, 1, 60, 5, 3600, 5.5}, "slice_ring_v1: bad limit_2: want an integer or a string, not float64"},
 		{&sluice.SliceRingV1, []any{time.Second, 1, 60, 5, 60, 5, false, 5}, "slice_ring_v1: bad slices_3: want an integer or a string, not bool"},
 		{&sluice.SliceRingReturnV1, []any{time.Second, at.Add(1), 1}, "slice_ring_return_v1: bad taken: want whole microseconds, not 2030-01-01 00:00:00.000001001 +0000 UTC"},
 		{&sluice.SliceRingReturnV1, []any{time.Second, &at, 1}, "slice_ring_return_v1: bad taken: want an integer, a string or a time.Time, not *time.Time"},
-		{&sluice.SliceRingReturnV1, []any{time.Second, time.Second, 1}, "slice_ring_return_v1: bad taken: want an integer, a string or a time.Time, not time.Duration"},
 	}
 	for i, test := range tests {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

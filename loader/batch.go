@@ -42,35 +42,30 @@ type Result struct {
 
 var errBatchNotDone = errors.New("loader: the batch has not been done")
 
-// Batch returns an empty batch for limiters of this Loader. Use it if one request needs several decisions. Cost:
-// nothing is sent before Do.
+// Batch returns an empty batch for limiters of this Loader. Cost: nothing is sent before Do.
 func (l *Loader) Batch() *Batch { return &Batch{limits: l} }
 
-// Allow adds an entry that asks for one permit now. Use it to refuse what is over the limit. Cost: nothing is sent
-// before Do.
+// Allow adds an entry that asks for one permit now. Cost: nothing is sent before Do.
 func (b *Batch) Allow(limiter Limiter, subject string) *Result {
 	return b.add(limiter, subject, question{method: "Allow", permits: 1})
 }
 
-// AllowN adds an entry that asks for n permits now, all or nothing. Use it where one request counts for several. Cost:
-// nothing is sent before Do.
+// AllowN adds an entry that asks for n permits now, all or nothing. Cost: nothing is sent before Do.
 func (b *Batch) AllowN(limiter Limiter, subject string, n int64) *Result {
 	return b.add(limiter, subject, question{method: "AllowN", permits: n})
 }
 
-// Peek adds an entry that returns what could be granted now, and changes nothing. Use it for dashboards and quota
-// pages. Cost: nothing is sent before Do.
+// Peek adds an entry that returns what could be granted now, and changes nothing. Cost: nothing is sent before Do.
 func (b *Batch) Peek(limiter Limiter, subject string) *Result {
 	return b.add(limiter, subject, question{method: peek})
 }
 
-// Reserve adds an entry that books one permit for the earliest time at which it may be used. Use it to plan work ahead.
-// Cost: nothing is sent before Do.
+// Reserve is ReserveN for one permit. Cost: nothing is sent before Do.
 func (b *Batch) Reserve(limiter Reserver, subject string) *Result {
 	return b.ReserveN(limiter, subject, 1)
 }
 
-// ReserveN is Reserve for n permits. Cost: nothing is sent before Do.
+// ReserveN adds an entry that books n permits, as ReserveN of the limiter does. Cost: nothing is sent before Do.
 func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 	return b.add(limiter, subject, question{method: reserve, permits: n})
 }
@@ -82,7 +77,11 @@ func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	entries := b.entries
 	b.entries = nil
-	bounded, cancel := b.limits.withTimeout(ctx, b.maxTimeout(entries))
+	var timeout time.Duration
+	for _, e := range entries {
+		timeout = max(timeout, e.call.timeout)
+	}
+	bounded, cancel := b.limits.withTimeout(ctx, cmp.Or(timeout, b.limits.deadlines.timeout))
 	defer cancel()
 	for _, e := range entries {
 		e.start(ctx)
@@ -96,14 +95,6 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 		results[i], errs[i] = e.result(), e.err
 	}
 	return results, errors.Join(errs...)
-}
-
-// maxTimeout returns the longest timeout of the entries.
-func (b *Batch) maxTimeout(entries []*entry) (timeout time.Duration) {
-	for _, e := range entries {
-		timeout = max(timeout, e.call.timeout)
-	}
-	return cmp.Or(timeout, b.limits.deadlines.timeout)
 }
 
 // entry is one request of a batch.
@@ -150,15 +141,12 @@ func (b *Batch) coreOf(limiter Limiter) (core, error) {
 	if _, leased := limiter.(*Leased); leased {
 		return core{}, &ArgumentError{Argument: "limiter", Want: "its SliceRing, not a Leased"}
 	}
-	made, ok := limiter.(interface{ itself() core })
-	if !ok {
-		return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Loader of the batch made"}
+	if made, ok := limiter.(interface{ itself() core }); ok {
+		if c := made.itself(); c.settings != nil && c.limits == b.limits {
+			return c, nil
+		}
 	}
-	c := made.itself()
-	if c.settings == nil || c.limits != b.limits {
-		return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Loader of the batch made"}
-	}
-	return c, nil
+	return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Loader of the batch made"}
 }
 
 // unanswered returns the entries that still have to be sent, in their order.
@@ -189,7 +177,12 @@ func (l *Loader) attemptTogether(ctx context.Context, entries []*entry) {
 	if len(entries) == 0 {
 		return
 	}
-	defer l.reportAll(entries)
+	defer func() {
+		for _, e := range entries {
+			e.report(e.outcome)
+		}
+		l.breakers.logChanges()
+	}()
 	cmds := make([]redis.Cmder, len(entries))
 	for i, e := range entries {
 		e.cmd = e.call.command(ctx)
@@ -221,14 +214,6 @@ func (l *Loader) admitted(ctx context.Context, entries []*entry) []*entry {
 		e.report, e.outcome = report, errNoOutcome
 	}
 	return unanswered(entries)
-}
-
-// reportAll reports the outcomes of the entries to their breakers.
-func (l *Loader) reportAll(entries []*entry) {
-	for _, e := range entries {
-		e.report(e.outcome)
-	}
-	l.breakers.logChanges()
 }
 
 // prepareTogether is call.prepareAttempt for many calls: it loads each missing script once on each node, and makes the

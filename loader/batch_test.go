@@ -193,21 +193,6 @@ func TestBatchReloads(t *testing.T) {
 	})
 }
 
-func TestBatchPreloadedOnly(t *testing.T) {
-	rdb := real(t)
-	limits := loader.New(rdb, loader.PreloadedOnly())
-	must(t, rdb.ScriptLoad(background, sluice.GCRAV1.Source).Err())
-	batch := limits.Batch()
-	missing, there := batch.Allow(limits.ListLog("x", loader.PerMinute(1)), "s"), batch.Allow(limits.GCRA("x", loader.PerMinute(1)), "s")
-	if _, err := batch.Do(background); !errors.Is(err, loader.ErrNotLoaded) || !errors.Is(missing.Err, loader.ErrNotLoaded) {
-		t.Errorf("%v", err)
-	}
-	granted(t, there.Decision, there.Err)
-	if loaded(t, rdb, sluice.ListLogV1) {
-		t.Error("it was loaded")
-	}
-}
-
 // TestBatchRefusalsAreRetried has a server refuse one of two entries with what proves that it has not run.
 func TestBatchRefusalsAreRetried(t *testing.T) {
 	server := redistest.Start(t)

@@ -40,12 +40,11 @@ func Breaker(failures int, pause time.Duration) Option {
 			})
 			return
 		}
-		b := &breakers{limits: l, nodes: map[string]*breaker{}}
+		b := &breakers{limits: l, nodes: map[string]*breaker{}, changes: make(chan change, maxUnlogged)}
 		b.settings = gobreaker.Settings{
-			Timeout:       pause,
-			ReadyToTrip:   func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= failures },
-			OnStateChange: b.changed,
-			IsExcluded:    func(err error) bool { return errors.Is(err, context.Canceled) || err == errNoOutcome },
+			Timeout:     pause,
+			ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= failures },
+			IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) || err == errNoOutcome },
 		}
 		l.breakers = b
 	}
@@ -54,48 +53,48 @@ func Breaker(failures int, pause time.Duration) Option {
 // breaker is the breaker of one node. A two-step breaker does not use its type parameter.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[struct{}]
-	failure atomic.Pointer[error] // the last one
+	failure atomic.Pointer[error] // the last one; set before the breaker opens
 }
 
-// newBreaker makes a closed breaker.
-func newBreaker(settings gobreaker.Settings) *breaker {
-	b := &breaker{}
+// newBreaker makes a closed breaker. Its changes are logged later: OnStateChange is called under its lock, where no
+// handler of the caller may run.
+func (b *breakers) newBreaker(addr string) *breaker {
+	made, settings := &breaker{}, b.settings
+	settings.Name = cmp.Or(addr, addrOf(b.limits.rdb))
 	settings.IsSuccessful = func(err error) bool {
 		if isAnswer(err) {
 			return true
 		}
-		b.failure.Store(&err)
+		made.failure.Store(&err)
 		return false
 	}
-	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](settings)
-	return b
-}
-
-// lastFailure returns why calls failed: an operator sees a refused connection, not only that the breaker is open.
-func (b *breaker) lastFailure() error {
-	if err := b.failure.Load(); err != nil {
-		return *err
+	settings.OnStateChange = func(_ string, _, to gobreaker.State) {
+		select {
+		case b.changes <- change{made, to}:
+		default:
+		}
 	}
-	return nil
+	made.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](settings)
+	return made
 }
 
 // breakers holds the breaker of each node of a client.
 type breakers struct {
 	limits   *Loader
 	settings gobreaker.Settings
+	changes  chan change // that are not logged yet
 
 	mu    sync.RWMutex
 	nodes map[string]*breaker // by address
-
-	unlogged atomic.Bool // there are changes to log
-	changeMu sync.Mutex
-	changes  []change // that are not logged yet
 }
+
+// maxUnlogged is how many changes can wait until they are logged, right after the call that made them.
+const maxUnlogged = 256
 
 // change is a new state of a node's breaker.
 type change struct {
-	node string
-	to   gobreaker.State
+	*breaker
+	to gobreaker.State
 }
 
 // errNoOutcome is the outcome of an attempt that panicked.
@@ -115,7 +114,7 @@ func (c *call) admit(ctx context.Context) (report func(error), err error) {
 	report, err = of.Allow()
 	b.logChanges()
 	if err != nil {
-		return nil, fmt.Errorf("%w: the last failure: %v", ErrBreakerOpen, of.lastFailure())
+		return nil, fmt.Errorf("%w: the last failure: %v", ErrBreakerOpen, *of.failure.Load())
 	}
 	return report, nil
 }
@@ -137,49 +136,23 @@ func (b *breakers) of(node *redis.Client) *breaker {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.nodes[addr] == nil {
-		settings := b.settings
-		settings.Name = cmp.Or(addr, addrOf(b.limits.rdb))
-		b.nodes[addr] = newBreaker(settings)
+		b.nodes[addr] = b.newBreaker(addr)
 	}
 	return b.nodes[addr]
 }
 
-// changed notes that a node's breaker has opened, half opened or closed. It is called under the breaker's lock, where
-// no handler of the caller may run.
-func (b *breakers) changed(node string, _, to gobreaker.State) {
-	b.changeMu.Lock()
-	defer b.changeMu.Unlock()
-	b.changes = append(b.changes, change{node, to})
-	b.unlogged.Store(true)
-}
-
 // logChanges logs the changes of state.
 func (b *breakers) logChanges() {
-	if b == nil || !b.unlogged.Load() {
-		return
-	}
-	b.changeMu.Lock()
-	changes := b.changes
-	b.changes = nil
-	b.unlogged.Store(false)
-	b.changeMu.Unlock()
-	for _, c := range changes {
-		level, attrs := slog.LevelInfo, []slog.Attr{slog.String("node", c.node)}
-		if c.to == gobreaker.StateOpen {
-			level, attrs = slog.LevelWarn, append(attrs, slog.Any("error", b.failureOf(c.node)))
-		}
-		b.limits.eventLog.log(context.Background(), level, "breaker "+c.to.String(), c.node, attrs...)
-	}
-}
-
-// failureOf is the last failure of the breaker with a name.
-func (b *breakers) failureOf(name string) error {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	for _, node := range b.nodes {
-		if node.Name() == name {
-			return node.lastFailure()
+	for b != nil {
+		select {
+		case c := <-b.changes:
+			level, attrs := slog.LevelInfo, []slog.Attr{slog.String("node", c.Name())}
+			if c.to == gobreaker.StateOpen {
+				level, attrs = slog.LevelWarn, append(attrs, slog.Any("error", *c.failure.Load()))
+			}
+			b.limits.eventLog.log(context.Background(), level, "breaker "+c.to.String(), c.Name(), attrs...)
+		default:
+			return
 		}
 	}
-	return nil
 }

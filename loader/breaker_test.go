@@ -3,8 +3,6 @@ package loader_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,43 +13,23 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // answering is a client whose commands are answered by a function, and counted.
 func answering(answer func(ctx context.Context) error) (*redis.Client, *atomic.Int64) {
 	var asked atomic.Int64
 	rdb := down()
-	rdb.AddHook(answers{func(ctx context.Context) error {
+	rdb.AddHook(around(func(ctx context.Context, cmds []redis.Cmder, _ func() error) error {
 		asked.Add(1)
-		return answer(ctx)
-	}})
-	return rdb, &asked
-}
-
-type answers struct{ answer func(context.Context) error }
-
-func (a answers) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (a answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := a.answer(ctx)
-		cmd.SetErr(err)
-		return err
-	}
-}
-
-func (a answers) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := a.answer(ctx)
+		err := answer(ctx)
 		for _, cmd := range cmds {
 			cmd.SetErr(err)
 		}
 		return err
-	}
+	}))
+	return rdb, &asked
 }
 
 var errDead = errors.New("dead")
@@ -202,18 +180,8 @@ func TestBreakerOfEachShard(t *testing.T) {
 		HeartbeatFrequency: patient, ReadTimeout: patient,
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
-	subjects := make([]string, 2)
-	for i := 0; slices.Contains(subjects, ""); i++ {
-		subject := strconv.Itoa(i)
-		shard, err := rdb.GetShardClientForKey("sluice:x:{" + subject + "}:ll1")
-		must(t, err)
-		if shard.Options().Addr == first.Options().Addr {
-			subjects[0] = subject
-		} else {
-			subjects[1] = subject
-		}
-	}
-	wantNodesApart(t, rdb, first, subjects)
+	on := subjectsByShard(t, rdb)
+	wantNodesApart(t, rdb, first, []string{on[first.Options().Addr], on[other.Options().Addr]})
 }
 
 // wantNodesApart stops the node of the first subject, and wants the others granted.
@@ -253,46 +221,6 @@ func pidOf(t *testing.T, rdb *redis.Client) int {
 	pid, err := strconv.Atoi(line)
 	must(t, err)
 	return pid
-}
-
-// TestBreakerSparesTheServer has a server behind it that drops every request: it sees the failures, then nothing.
-func TestBreakerSparesTheServer(t *testing.T) {
-	tr := newTroubled(t, false)
-	end := always(fault{dropRequest: true})(t, tr)
-	limiter := loader.New(tr.rdb, loader.Breaker(5, patient)).ListLog("x", loader.PerHour(5), loader.FailOpen())
-	for range 100 {
-		wantGrant(t, limiter, "s", 1)
-	}
-	end()
-	if seen := tr.proxy.seen.Load(); seen != 5 {
-		t.Errorf("%d requests arrived, want 5", seen)
-	}
-}
-
-// TestOptionArguments wants what is wrong with the options to be the error of every call, before anything is sent.
-func TestOptionArguments(t *testing.T) {
-	for _, opt := range []loader.Option{
-		loader.Breaker(0, time.Second), loader.Breaker(1, 0), loader.Breaker(-1, -1), loader.Timeout(-1),
-	} {
-		limits := loader.New(neverAsked(t), opt)
-		limiter := limits.TokenBucket("x", loader.PerHour(1))
-		batch := limits.Batch()
-		batch.Allow(limiter, "s")
-		calls := map[string]error{
-			"Allow":    errOf(limiter.Allow(background, "s")),
-			"Batch":    errOf(batch.Do(background)),
-			"SetLimit": limiter.SetLimit(background, "s", loader.PerHour(1)),
-			"Call":     errOf(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
-			"typed": errOf(bindings.GCRAV1(background, limits, bindings.GCRAV1Args{
-				Bucket: "b", Limit: 1, Window: time.Second, Burst: 1, Permits: 1,
-			})),
-		}
-		for name, err := range calls {
-			if e := as[*loader.ArgumentError](t, err); e.Argument != "Breaker" && e.Argument != "Timeout" {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	}
 }
 
 // BenchmarkBreaker holds a decision with a breaker against one without.
@@ -357,7 +285,7 @@ func TestBreakerOnAColdCluster(t *testing.T) {
 	}
 	subjects := make([]string, len(servers))
 	for i := range servers {
-		subjects[i] = subjectOf(t, nodes, i)
+		subjects[i], _ = subjectOn(t, nodes, i, "x")
 	}
 	must(t, loader.New(nodes[1]).Preload(background))
 	must(t, loader.New(nodes[2]).Preload(background))
@@ -385,18 +313,4 @@ func TestBreakerOnAColdCluster(t *testing.T) {
 			t.Errorf("%d of %d calls about healthy nodes failed", failed, healthy)
 		}
 	})
-}
-
-// subjectOf is a subject about which the n-th node decides.
-func subjectOf(t *testing.T, nodes []*redis.Client, n int) string {
-	t.Helper()
-	for i := range 1000 {
-		subject := fmt.Sprint(i)
-		err := nodes[n].Get(background, "sluice:x:{"+subject+"}:ll1").Err()
-		if err == nil || errors.Is(err, redis.Nil) {
-			return subject
-		}
-	}
-	t.Fatal("no subject found")
-	return ""
 }

@@ -124,23 +124,26 @@ func (c *call) inspect() {
 	for i := range min(len(c.script.Args), len(args)) {
 		switch c.script.Args[i].Name {
 		case "permits":
-			c.peeks, c.permitsAt = isZero(args[i]), len(c.words)-len(args)+i
+			n, ok := integer(args[i])
+			c.peeks, c.permitsAt = ok && n == 0, len(c.words)-len(args)+i
 		case "id":
 			c.id, _ = args[i].(string)
 		}
 	}
 }
 
-func isZero(arg any) bool {
-	switch n := arg.(type) {
+// integer returns an argument as a number. It reports false if it is none.
+func integer(arg any) (n int64, ok bool) {
+	switch v := arg.(type) {
 	case int64:
-		return n == 0
+		return v, true
 	case int:
-		return n == 0
+		return int64(v), true
 	case string:
-		return n != "" && strings.Trim(n, "0") == ""
+		n, err := strconv.ParseInt(v, 10, 64)
+		return n, err == nil
 	}
-	return false
+	return 0, false
 }
 
 // permitCount returns how many permits the call asks for, 0 if the argument is not a number.
@@ -148,16 +151,8 @@ func (c *call) permitCount() int64 {
 	if c.permitsAt == 0 {
 		return 0
 	}
-	switch n := c.words[c.permitsAt].(type) {
-	case int64:
-		return n
-	case int:
-		return int64(n)
-	case string:
-		parsed, _ := strconv.ParseInt(n, 10, 64)
-		return parsed
-	}
-	return 0
+	n, _ := integer(c.words[c.permitsAt])
+	return n
 }
 
 // keyNames returns the keys of the call.
@@ -191,6 +186,43 @@ func (c *call) run(ctx context.Context) {
 		c.note(ctx, cmd, c.send(ctx, cmd))
 		c.prepareAttempt(ctx)
 	}
+}
+
+// send sends the command, unless a breaker is open. It returns the command's error, or the context's as soon as the
+// context ends; the reply must not be read then.
+func (c *call) send(ctx context.Context, cmd *command) error {
+	report, err := c.admit(ctx)
+	if err != nil {
+		return err
+	}
+	outcome := errNoOutcome // where a hook panics
+	defer func() {
+		report(outcome)
+		c.limits.breakers.logChanges()
+	}()
+	outcome = c.post(ctx, cmd)
+	return outcome
+}
+
+// post is send without a breaker.
+func (c *call) post(ctx context.Context, cmd *command) error {
+	c.sent++
+	l := c.limits
+	if l.sharing != nil && !c.readOnly() { // a pipeline with a decision in it goes to no replica
+		return l.sharing.send(ctx, c, cmd)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if c.direct {
+		return l.rdb.Process(ctx, cmd)
+	}
+	t := l.tasks.start(func() error { return l.rdb.Process(ctx, cmd) })
+	finished, err := l.tasks.wait(ctx, t)
+	if !finished {
+		c.inFlight = t.ended
+	}
+	return err
 }
 
 // endIfDone ends the call if the context has ended.

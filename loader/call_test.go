@@ -20,20 +20,6 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-func TestScriptsLoadThemselves(t *testing.T) {
-	each(t, func(t *testing.T, rdb *redis.Client) {
-		eachLimiter(t, func(t *testing.T, i int) {
-			limiter := makers[i].make(loader.New(rdb), loader.PerMinute(3))
-			for range 3 {
-				must(t, rdb.ScriptFlush(background).Err())
-				wantGrant(t, limiter, "s", 1)
-			}
-			must(t, rdb.ScriptFlush(background).Err())
-			wantDenial(t, limiter, "s", 1)
-		})
-	})
-}
-
 // TestFlushInBetween flushes the scripts right before each of the first EVALSHAs or pipelines.
 func TestFlushInBetween(t *testing.T) {
 	for _, way := range allWays {
@@ -122,17 +108,21 @@ func TestConcurrentCallers(t *testing.T) {
 
 func TestPreloadedOnly(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client) {
-		limits := loader.New(rdb, loader.PreloadedOnly())
-		limiter := limits.GCRA("x", loader.PerMinute(1))
-		_, err := limiter.Allow(background, "s")
-		if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "sluice load") {
-			t.Fatal(err)
+		for _, way := range allWays {
+			must(t, rdb.ScriptFlush(background).Err())
+			limits := loader.New(rdb, append(way.opts, loader.PreloadedOnly())...)
+			limiter := limits.GCRA("x", loader.PerMinute(1))
+			_, err := way.ask(limits, limiter, way.name)
+			if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "sluice load") {
+				t.Fatal(err)
+			}
+			if loaded(t, rdb, sluice.GCRAV1) {
+				t.Fatal("it was loaded")
+			}
+			must(t, limits.Preload(background))
+			d, err := way.ask(limits, limiter, way.name)
+			granted(t, d, err)
 		}
-		if loaded(t, rdb, sluice.GCRAV1) {
-			t.Fatal("it was loaded")
-		}
-		must(t, limits.Preload(background))
-		wantGrant(t, limiter, "s", 1)
 	})
 }
 
@@ -211,7 +201,7 @@ func TestLoadingFails(t *testing.T) {
 			t.Run(test.name+", "+way.name, func(t *testing.T) {
 				_, rdb := fake(t)
 				asked := 0
-				rdb.AddHook(breaker{command: "script", answer: func() error { asked++; return test.err }})
+				rdb.AddHook(answers("script", func() error { asked++; return test.err }))
 				other := client(t, rdb.Options().Addr)
 				rdb.AddHook(hook{before: func(cmd redis.Cmder) {
 					if cmd.Name() == "evalsha" && asked == test.times {
@@ -254,7 +244,7 @@ func TestPauseIsCutShort(t *testing.T) {
 	loading := serverError("LOADING Redis is loading the dataset in memory")
 	ctx, cancel := context.WithCancel(background)
 	rdb := client(t, "127.0.0.1:1")
-	rdb.AddHook(breaker{answer: func() error { time.AfterFunc(time.Millisecond, cancel); return loading }})
+	rdb.AddHook(answers("", func() error { time.AfterFunc(time.Millisecond, cancel); return loading }))
 	_, err := loader.New(rdb).GCRA("x", loader.PerMinute(2)).Allow(ctx, "s")
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, loading) || errors.Is(err, loader.ErrOutcomeUnknown) {
 		t.Error(err)
@@ -489,7 +479,7 @@ func TestConnectionLostBeforeSending(t *testing.T) {
 func TestHooksThatRefuse(t *testing.T) {
 	open, asked := errors.New("circuit open"), 0
 	rdb := client(t, "127.0.0.1:1")
-	rdb.AddHook(breaker{answer: func() error { asked++; return open }})
+	rdb.AddHook(answers("", func() error { asked++; return open }))
 	_, err := loader.New(rdb).ListLog("x", loader.PerMinute(5)).Allow(background, "s")
 	if !errors.Is(err, open) || errors.Is(err, loader.ErrOutcomeUnknown) || asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)
@@ -510,9 +500,7 @@ func TestPoolIsExhausted(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	stuck := make(chan error)
 	go func() { stuck <- errOf(log.Allow(ctx, "a")) }()
-	for p.seen.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	await(t, func() bool { return p.seen.Load() > 0 })
 	_, err := log.Allow(background, "b")
 	if !errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, loader.ErrOutcomeUnknown) {
 		t.Errorf("without a connection: %v", err)
@@ -533,9 +521,7 @@ func TestReadReplicas(t *testing.T) {
 	rdb.AddHook(hook{before: func(cmd redis.Cmder) { names = append(names, cmd.Name()) }})
 	log := loader.New(rdb, loader.ReadReplicas()).ListLog("x", loader.PerMinute(5))
 	for range 2 {
-		if _, err := log.Peek(background, "s"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(log.Peek(background, "s")))
 	}
 	_, err := log.Allow(background, "s")
 	must(t, err)

@@ -52,11 +52,7 @@ func addReplica(t *testing.T, nodes []*redis.Client, of *redis.Client) *redis.Cl
 // await returns when it is so.
 func await(t *testing.T, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !so(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it has not become so in 20 s")
-		}
-	}
+	redistest.Await(t, "what the test waits for", so)
 }
 
 // subjectOn is a subject whose keys are on a node.
@@ -209,9 +205,7 @@ func TestCluster(t *testing.T) {
 		subject, _ := subjectOn(t, nodes, 2, "look")
 		wantGrant(t, log, subject, 1)
 		for range 2 {
-			if _, err := log.Peek(background, subject); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(log.Peek(background, subject)))
 		}
 		stats := replica.Info(background, "commandstats").Val()
 		if !strings.Contains(stats, "cmdstat_evalsha_ro") || !strings.Contains(stats, "cmdstat_eval_ro") {

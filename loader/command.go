@@ -91,10 +91,7 @@ func (c *command) SetErr(err error) {
 
 // Clone returns a copy, which go-redis does not retry either.
 func (c *command) Clone() redis.Cmder {
-	clone, ok := c.IntSliceCmd.Clone().(*redis.IntSliceCmd)
-	if !ok {
-		clone = redis.NewIntSliceCmd(context.Background())
-	}
+	clone, _ := c.IntSliceCmd.Clone().(*redis.IntSliceCmd) // it is one
 	return &command{IntSliceCmd: clone}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
 func TestCommandGivenUpDoesNothing(t *testing.T) {
@@ -136,9 +137,5 @@ func TestSharingForgetsNodes(t *testing.T) {
 		defer limits.sharing.mu.Unlock()
 		return len(limits.sharing.queues)
 	}
-	for deadline := time.Now().Add(10 * time.Second); queues() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d queues are left", queues())
-		}
-	}
+	redistest.Await(t, "no queue is left", func() bool { return queues() == 0 })
 }

@@ -99,9 +99,6 @@ func keepsDeadlines(client any) bool {
 // await calls do with a context that has the timeout. It returns do's error, or the context's as soon as the context
 // ends.
 func (l *Loader) await(ctx context.Context, timeout time.Duration, do func(context.Context) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	ctx, cancel := l.withTimeout(ctx, timeout)
 	defer cancel()
 	return l.tasks.await(ctx, func() error { return do(ctx) })

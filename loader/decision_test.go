@@ -67,9 +67,9 @@ func TestDecisionLimit(t *testing.T) {
 	if granted(t, d, err); d.Limit != smooth {
 		t.Errorf("%+v, want that of With", d.Limit)
 	}
-	none := loader.Limit{Window: time.Hour}
+	none := loader.Limit{} // needs no window
 	d, err = limits.SliceRing("y", []loader.Limit{loader.PerSecond(5), none}).Allow(background, "s")
-	if err != nil || d.Limit != none {
+	if err != nil || d.Granted || d.Limit != none || d.Wait != loader.Never {
 		t.Errorf("%+v, %v, want the limit of 0", d.Limit, err)
 	}
 }

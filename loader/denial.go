@@ -71,16 +71,41 @@ func (m *denials) newPending(c core, key string, q question) pendingDenial {
 		return pendingDenial{}
 	}
 	asked := cachedDenial{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.ring.windows}
-	return pendingDenial{memory: m, key: key, denial: asked, forgotten: m.forgottenCount()}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return pendingDenial{memory: m, key: key, denial: asked, forgotten: m.forgotten}
 }
 
-// save caches the answer if it is a denial.
+// save caches the answer if it is a denial, unless forget was called since the question was sent: the denial may be
+// older than that.
 func (p pendingDenial) save(d Decision, err error) {
-	if p.memory == nil || err != nil || d.Granted || p.denial.permits == 0 {
+	m := p.memory
+	if m == nil || err != nil || d.Granted || p.denial.permits == 0 {
 		return
 	}
 	p.denial.decision = d
-	p.memory.remember(p.key, p.denial, p.forgotten)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.forgotten != p.forgotten {
+		return
+	}
+	known := slices.DeleteFunc(m.known[p.key], func(d cachedDenial) bool { return d.permits == p.denial.permits })
+	if len(known) == denialsEach {
+		known = slices.Delete(known, 0, 1)
+	}
+	evictFor(p.key, m.known, m.maxSubjects)
+	m.known[p.key] = append(known, p.denial)
+}
+
+// evictFor removes any entry if there is no room for another one with this key.
+func evictFor[V any](key string, entries map[string]V, maxEntries int) {
+	if _, known := entries[key]; known || len(entries) < maxEntries {
+		return
+	}
+	for other := range entries {
+		delete(entries, other)
+		return
+	}
 }
 
 // recall answers a question from the cache. It never answers a call with an id of the caller's own: that may have been
@@ -89,59 +114,18 @@ func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	if m == nil || q.permits == 0 || q.maxWait > 0 || c.id != "" {
 		return Decision{}, false
 	}
-	known, ok := m.cached(key, q.permits)
-	since := time.Duration(divideUp(time.Since(m.start)-known.sent, time.Microsecond)) * time.Microsecond
-	if !ok || since >= known.decision.Wait || known.limit != c.limit || !slices.Equal(known.windows, c.ring.windows) {
-		return Decision{}, false
-	}
-	return known.decision.later(since), true
-}
-
-// cached returns the cached denial of this number of permits.
-func (m *denials) cached(key string, permits int64) (known cachedDenial, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, known := range m.known[key] {
-		if known.permits == permits {
-			return known, true
+		if known.permits != q.permits || known.limit != c.limit || !slices.Equal(known.windows, c.ring.windows) {
+			continue
+		}
+		since := time.Duration(divideUp(time.Since(m.start)-known.sent, time.Microsecond)) * time.Microsecond
+		if since < known.decision.Wait {
+			return known.decision.later(since), true
 		}
 	}
-	return cachedDenial{}, false
-}
-
-// forgottenCount returns how often forget was called.
-func (m *denials) forgottenCount() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.forgotten
-}
-
-// remember caches a denial, unless forget was called since its question was sent: the denial may be older than that.
-func (m *denials) remember(key string, denied cachedDenial, forgotten int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.forgotten != forgotten {
-		return
-	}
-	known := slices.DeleteFunc(m.known[key], func(d cachedDenial) bool { return d.permits == denied.permits })
-	if len(known) == denialsEach {
-		known = slices.Delete(known, 0, 1)
-	}
-	if len(known) == 0 {
-		m.evictOne(key)
-	}
-	m.known[key] = append(known, denied)
-}
-
-// evictOne removes any subject if the cache is full.
-func (m *denials) evictOne(key string) {
-	if _, known := m.known[key]; known || len(m.known) < m.maxSubjects {
-		return
-	}
-	for other := range m.known {
-		delete(m.known, other)
-		return
-	}
+	return Decision{}, false
 }
 
 // forget removes the denials of a key. It is called when permits may have come free in another way than with time.

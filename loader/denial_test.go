@@ -1,6 +1,7 @@
 package loader_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -14,24 +15,14 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// remembering runs a test in a bubble with limits whose decisions are counted.
+// remembering runs a test in a bubble with limits whose attempts to decide are counted.
 func remembering(t *testing.T, test func(t *testing.T, limits *loader.Loader, asked *atomic.Int64)) {
-	m := miniredis.RunT(t)
-	synctest.Test(t, func(t *testing.T) {
-		rdb := redis.NewClient(options(m.Addr()))
-		defer func() { _ = rdb.Close() }()
-		time.Sleep(1234567 * time.Microsecond)
-		limits := loader.New(rdb)
+	var asked atomic.Int64
+	count := loader.ObserverFunc(func(_ context.Context, e loader.Event) { asked.Add(int64(e.Attempts)) })
+	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, limits *loader.Loader) {
 		must(t, limits.Preload(background))
-		var asked atomic.Int64
-		rdb.AddHook(hook{before: func(cmd redis.Cmder) {
-			m.SetTime(time.Now())
-			if cmd.Name() == "evalsha" {
-				asked.Add(1)
-			}
-		}})
 		test(t, limits, &asked)
-	})
+	}, loader.Observe(count))
 }
 
 // TestDenialIsRemembered follows a log of 3 permits in 10 s; asked is how many calls reach the server.
@@ -223,8 +214,6 @@ func TestDenialsAreBounded(t *testing.T) {
 			}
 		}
 	})
-	_, err := loader.New(neverAsked(t)).GCRA("x", loader.PerMinute(1), loader.RememberDenials(0)).Allow(background, "s")
-	wantError(t, err, "loader: x: RememberDenials 0: want 1 or more")
 }
 
 // A remembered denial is never wrong: the server, asked at the same time, denies as well, and grants no

@@ -24,7 +24,12 @@ import (
 // messages left out, as "suppressed". Keys and subjects are not logged. Errors that the caller caused (wrong arguments,
 // cancelled contexts) and errors about a single key are not logged either: the caller gets them.
 func Logger(logger *slog.Logger) Option {
-	return func(l *Loader) { l.eventLog = newEventLog(logger) }
+	return func(l *Loader) {
+		l.eventLog = nil
+		if logger != nil {
+			l.eventLog = &eventLog{logger: logger, throttles: map[string]*throttle{}}
+		}
+	}
 }
 
 // logInterval is the minimum time between two messages that are the same and about the same thing.
@@ -42,13 +47,6 @@ type eventLog struct {
 type throttle struct {
 	logged     time.Time
 	suppressed int
-}
-
-func newEventLog(logger *slog.Logger) *eventLog {
-	if logger == nil {
-		return nil
-	}
-	return &eventLog{logger: logger, throttles: map[string]*throttle{}}
 }
 
 // log logs a message about a script or a node, at most once in logInterval.

@@ -100,7 +100,7 @@ func TestLogOfLoading(t *testing.T) {
 // failing answers every decision with its error.
 func failing(err error) *redis.Client {
 	rdb := redis.NewClient(options("nowhere:0"))
-	rdb.AddHook(breaker{answer: func() error { return err }})
+	rdb.AddHook(answers("", func() error { return err }))
 	return rdb
 }
 
@@ -162,7 +162,7 @@ func TestLogOfBreaker(t *testing.T) {
 		var answer error = serverError("LOADING")
 		rdb := redis.NewClient(options("nowhere:0"))
 		defer func() { _ = rdb.Close() }()
-		rdb.AddHook(breaker{answer: func() error { return answer }})
+		rdb.AddHook(answers("", func() error { return answer }))
 		limits := loader.New(rdb, loader.Breaker(2, time.Minute), loader.Logger(logger))
 		allow := func() { _ = errOf(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s")) }
 		allow()
@@ -207,8 +207,6 @@ type handler struct {
 	handle func() // while a record is handled
 }
 
-func (l *handler) logger() *slog.Logger { return slog.New(l) }
-
 func (l *handler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (l *handler) Handle(_ context.Context, r slog.Record) error {
@@ -239,7 +237,7 @@ func TestHandlerUsesALimiter(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			p, rdb, _ := lossy(t)
 			log := &handler{}
-			limits := loader.New(rdb, append(opts, loader.Logger(log.logger()))...)
+			limits := loader.New(rdb, append(opts, loader.Logger(slog.New(log)))...)
 			limiter := limits.ListLog("x", loader.PerHour(1000))
 			log.handle = func() { _, _ = limiter.Allow(background, "log") }
 			p.next(slices.Repeat([]fault{{dropReply: true}}, 20)...)
@@ -266,7 +264,7 @@ func TestSlowHandler(t *testing.T) {
 			log, release := &handler{}, make(chan struct{})
 			var held atomic.Bool
 			log.handle = func() { held.Store(true); <-release }
-			limits := loader.New(rdb, append(opts, loader.Logger(log.logger()))...)
+			limits := loader.New(rdb, append(opts, loader.Logger(slog.New(log)))...)
 			limiter := limits.ListLog("x", loader.PerHour(1000))
 			p.next(fault{dropReply: true})
 			ended := make(chan struct{})

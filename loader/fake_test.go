@@ -233,25 +233,31 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// breaker answers commands without sending them, those that it is for.
-type breaker struct {
-	command string // "" for all
-	answer  func() error
-}
+// around is a hook around each round trip: send sends its commands.
+type around func(ctx context.Context, cmds []redis.Cmder, send func() error) error
 
-func (b breaker) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (a around) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (b breaker) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (a around) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if b.command != "" && b.command != cmd.Name() {
-			return next(ctx, cmd)
-		}
-		return b.answer()
+		return a(ctx, []redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
 	}
 }
 
-func (b breaker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (a around) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return a(ctx, cmds, func() error { return next(ctx, cmds) })
+	}
+}
+
+// answers answers single commands of this name, "" for all, without sending them.
+func answers(name string, answer func() error) around {
+	return func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+		if len(cmds) > 1 || name != "" && name != cmds[0].Name() {
+			return send()
+		}
+		return answer()
+	}
 }
 
 // write is the words of a command as go-redis writes them.

@@ -36,22 +36,12 @@ type trip struct {
 func newHeldServer() (*heldServer, *redis.Client) {
 	s := &heldServer{trips: make(chan *trip, 100), permitsAt: 7}
 	rdb := redis.NewClient(options("nowhere:0"))
-	rdb.AddHook(s)
+	rdb.AddHook(around(s.serve))
 	return s, rdb
 }
 
-func (s *heldServer) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *heldServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error { return s.serve(false, cmd) }
-}
-
-func (s *heldServer) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, cmds []redis.Cmder) error { return s.serve(true, cmds...) }
-}
-
-func (s *heldServer) serve(piped bool, cmds ...redis.Cmder) (err error) {
-	on := &trip{piped: piped, answer: make(chan []any)}
+func (s *heldServer) serve(_ context.Context, cmds []redis.Cmder, _ func() error) (err error) {
+	on := &trip{piped: len(cmds) > 1, answer: make(chan []any)}
 	for _, cmd := range cmds {
 		words := write(cmd)
 		permits, err := strconv.ParseInt(words[s.permitsAt], 10, 64)
@@ -252,21 +242,6 @@ func TestGroupHasLessRoom(t *testing.T) {
 	})
 }
 
-// TestGroupIsGranted all that there was room for, and nothing more is tried.
-func TestGroupIsGranted(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
-		c.come(background, 1, 1)
-		first := s.asks(t, 1)
-		c.come(background, 2, 1)
-		first.answer <- []any{yes(2)}
-		second := s.asks(t, 2)
-		c.come(background, 3, 1)
-		second.answer <- []any{yes(0)}
-		s.asks(t, 1).answer <- []any{no(0, 7)}
-		c.has(t, "+2", "+1", "+0", "-7", "-7", "-7")
-	})
-}
-
 // TestGroupWithinTheScript has no command ask for more permits than list_log takes at once, 1000.
 func TestGroupWithinTheScript(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -301,21 +276,6 @@ func TestGroupFails(t *testing.T) {
 		c.has(t, "+2", "!", "!", "-7", "-7", "-7", "!", "x", "")
 		s.asks(t, 1).answer <- []any{lost}
 		c.has(t, "+2", "!", "!", "-7", "-7", "-7", "!", "x", "!")
-	})
-}
-
-// TestGroupFirstFails leaves the others to themselves: the first asks with its own context.
-func TestGroupFirstFails(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
-		ctx, cancel := context.WithCancel(background)
-		c.come(ctx, 1, 1)
-		first := s.asks(t, 1)
-		c.come(background, 2, 1)
-		cancel()
-		c.has(t, "!", "", "")
-		s.asks(t, 1).answer <- []any{no(0, 7)}
-		c.has(t, "!", "-7", "-7")
-		first.answer <- []any{yes(1)}
 	})
 }
 
@@ -429,7 +389,7 @@ func TestGroupOfOneID(t *testing.T) {
 // TestGroupStoredLimit has an operator lower the limit in Redis below what was left of it.
 func TestGroupStoredLimit(t *testing.T) {
 	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
-		exceeds := badArgument("BADARG permits: want up to rate")
+		exceeds := serverError("BADARG permits: want up to rate")
 		c.come(background, 1, 2)
 		first := s.asks(t, 2)
 		c.come(background, 4, 2)
@@ -440,11 +400,6 @@ func TestGroupStoredLimit(t *testing.T) {
 		c.has(t, "+10", "+2", "+0", "x", "x")
 	})
 }
-
-type badArgument string
-
-func (e badArgument) Error() string { return string(e) }
-func (e badArgument) RedisError()   {}
 
 // TestGroupAnswersAsSingles compares the answers of many at once with those that callers get one by one while the
 // server's clock stands still: the same, in some order. Of a GCRA all that one command brought have the ResetAfter of

@@ -40,9 +40,9 @@ func Key(prefix, limiter, subject, state string, parts ...string) (string, error
 		return "", errEmptySubject(limiter)
 	}
 	var b strings.Builder
-	b.WriteString(prefix + ":" + limiter + ":{" + escape(subject) + "}:" + state)
+	b.WriteString(prefix + ":" + limiter + ":{" + escaper.Replace(subject) + "}:" + state)
 	for _, part := range parts {
-		b.WriteString(":" + escape(part))
+		b.WriteString(":" + escaper.Replace(part))
 	}
 	return b.String(), nil
 }
@@ -61,7 +61,7 @@ func (c core) key(subject string) (string, error) {
 	case subject == "":
 		return "", errEmptySubject(c.name)
 	}
-	return c.head + escape(subject) + c.tail, nil
+	return c.head + escaper.Replace(subject) + c.tail, nil
 }
 
 func checkNames(prefix, limiter string) error {
@@ -92,23 +92,5 @@ func forbidden(r rune) bool {
 	return r != '.' && r != '_' && r != '-'
 }
 
-// escape writes "%" and the characters that Redis Cluster reads in keys as %XX.
-func escape(text string) string {
-	if !strings.ContainsAny(text, "%{}") {
-		return text
-	}
-	var b strings.Builder
-	for i := range len(text) {
-		switch text[i] {
-		case '%':
-			b.WriteString("%25")
-		case '{':
-			b.WriteString("%7B")
-		case '}':
-			b.WriteString("%7D")
-		default:
-			b.WriteByte(text[i])
-		}
-	}
-	return b.String()
-}
+// escaper writes "%" and the characters that Redis Cluster reads in keys as %XX.
+var escaper = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")

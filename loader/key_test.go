@@ -13,18 +13,14 @@ import (
 
 func TestKeyVectors(t *testing.T) {
 	text, err := os.ReadFile("testdata/keys.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct {
 		Vectors []struct {
 			Prefix, Limiter, Subject, State, Key string
 			Parts                                []string
 		}
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &file))
 	if len(file.Vectors) == 0 {
 		t.Fatal("no vectors")
 	}

@@ -162,8 +162,7 @@ func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision,
 	return l.spendOrRefill(ctx, subject, question{method: "AllowN", permits: n})
 }
 
-// Wait blocks until one permit may be used. Use it in workers that would rather be late than refused. It is WaitN for
-// one permit. Cost: that of WaitN.
+// Wait blocks until one permit may be used: it is WaitN for one permit. Cost: that of WaitN.
 func (l *Leased) Wait(ctx context.Context, subject string) error { return l.WaitN(ctx, subject, 1) }
 
 // WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused. Like that of a
@@ -199,6 +198,10 @@ func (l *Leased) Reset(ctx context.Context, subject string) error {
 	}
 	return err
 }
+
+// Check returns what is wrong with the SliceRing that the permits are taken from. Call it once, when the program
+// starts. Cost: nothing is sent.
+func (l *Leased) Check() error { return l.ring.Check() }
 
 // LeaseStats says how many permits a Leased holds.
 type LeaseStats struct {
@@ -243,5 +246,9 @@ func (l *Leased) Close(ctx context.Context) error {
 	if err != nil {
 		err = failed(&sluice.SliceRingV1, err)
 	}
-	return errors.Join(err, l.giveBackAll(ctx, leftovers(subjects)))
+	var all []grant
+	for _, a := range subjects {
+		all = append(all, a.takeAll()...)
+	}
+	return errors.Join(err, l.giveBackAll(ctx, all))
 }

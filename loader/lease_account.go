@@ -12,6 +12,8 @@ import (
 
 // account is the lease account of one subject: the permits that this process holds for it.
 type account struct {
+	subject string
+
 	mu           sync.Mutex
 	grants       []grant       // oldest first
 	lastUsed     time.Duration // when a caller last asked for permits
@@ -24,6 +26,7 @@ type account struct {
 
 // grant is what one refill added to an account.
 type grant struct {
+	subject       string
 	size, unspent int64
 	expires       time.Duration // from then on its permits are not spent
 	grantedAt     time.Time     // by the server's clock
@@ -71,7 +74,7 @@ func (l *Leased) accountFor(subject string) *account {
 	if a := l.bySubject[subject]; a != nil || l.bySubject == nil || len(l.bySubject) >= l.lease.Subjects {
 		return a
 	}
-	a := &account{}
+	a := &account{subject: subject}
 	l.bySubject[subject] = a
 	return a
 }
@@ -98,7 +101,7 @@ func (l *Leased) spendOrRefill(ctx context.Context, subject string, q question) 
 	var last *refill
 	a := l.accountFor(subject)
 	for a != nil {
-		d, decided, r := l.decideFrom(ctx, subject, key, a, q.permits, last)
+		d, decided, r := l.decideFrom(ctx, key, a, q.permits, last)
 		if decided {
 			return d, nil
 		}
@@ -123,7 +126,7 @@ func (l *Leased) spendOrRefill(ctx context.Context, subject string, q question) 
 // decideFrom decides about n permits from an account. The last refill that the caller waited for, if any, may be the
 // denial. If there is no decision yet, it returns the refill to wait for, or nil if the account is retired.
 func (l *Leased) decideFrom(
-	ctx context.Context, subject, key string, a *account, n int64, last *refill,
+	ctx context.Context, key string, a *account, n int64, last *refill,
 ) (d Decision, decided bool, r *refill) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -143,22 +146,22 @@ func (l *Leased) decideFrom(
 	case a.retired:
 		return d, false, nil
 	case a.refill == nil:
-		l.startRefill(ctx, subject, a, n-held)
+		l.startRefill(ctx, a, n-held)
 	}
 	return d, false, a.refill
 }
 
 // startRefill starts a refill of at least this many permits. The account is locked.
-func (l *Leased) startRefill(ctx context.Context, subject string, a *account, need int64) {
+func (l *Leased) startRefill(ctx context.Context, a *account, need int64) {
 	want := max(need, min(a.nextBlock, l.lease.Block, smallestLimit(l.ring.core))-a.unspent())
 	a.refill = &refill{need: need, want: want, done: make(chan struct{})}
 	l.refills.Add(1)
-	go l.runRefill(context.WithoutCancel(ctx), subject, a, a.refill)
+	go l.runRefill(context.WithoutCancel(ctx), a, a.refill)
 }
 
 // runRefill asks Redis for the permits. If they are denied, it asks for fewer: half of what remains, so that other
 // processes get permits too, but never less than r.need.
-func (l *Leased) runRefill(ctx context.Context, subject string, a *account, r *refill) {
+func (l *Leased) runRefill(ctx context.Context, a *account, r *refill) {
 	defer l.refills.Done()
 	returned := false
 	defer func() {
@@ -169,7 +172,7 @@ func (l *Leased) runRefill(ctx context.Context, subject string, a *account, r *r
 	defer cancel()
 	for {
 		r.sent = l.clock()
-		r.decision, r.err = l.ring.decide(ctx, subject, question{method: "AllowN", permits: r.want})
+		r.decision, r.err = l.ring.decide(ctx, a.subject, question{method: "AllowN", permits: r.want})
 		if r.err != nil || r.decision.Granted || r.decision.Degraded || r.want == r.need {
 			break
 		}
@@ -213,7 +216,9 @@ func (a *account) endRefill(r *refill, now, age time.Duration) {
 	}
 	a.lastDecision, a.lastSent, a.nextBlock = r.decision, r.sent, 1
 	if r.decision.Granted {
-		a.grants = append(a.grants, grant{size: r.want, unspent: r.want, expires: r.sent + age, grantedAt: r.decision.Now})
+		a.grants = append(a.grants, grant{
+			subject: a.subject, size: r.want, unspent: r.want, expires: r.sent + age, grantedAt: r.decision.Now,
+		})
 		a.nextBlock = 2 * r.want
 		r.late = now >= r.sent+age
 	}

@@ -127,46 +127,6 @@ func auditLeases(t *testing.T, limit int64, length time.Duration, as func(loader
 	return most, spent
 }
 
-// The same on a real server and its clock, with many goroutines at once: two processes that lease, and one that does
-// not.
-func TestLeaseAuditOnServer(t *testing.T) {
-	const limit = 300
-	addr := real(t).Options().Addr
-	a := &audit{start: time.Now()}
-	ctx := within(t, 2*time.Second)
-	var all sync.WaitGroup
-	var leases []*loader.Leased
-	for process := range 3 {
-		ring := loader.New(client(t, addr)).SliceRing("x", []loader.Limit{{Permits: limit, Window: auditWindow}},
-			loader.Slice(auditSlice), loader.LeaseAge(auditAge))
-		limiter := loader.Limiter(ring)
-		if process > 0 {
-			leased := lease(t, ring, loader.LeaseOptions{Block: 30})
-			leases = append(leases, leased)
-			limiter = leased
-		}
-		for range 4 {
-			all.Go(func() {
-				for ctx.Err() == nil {
-					for range 1 + rand.IntN(40) {
-						must(t, a.note(func() (loader.Decision, error) { return limiter.Allow(background, "s") }))
-					}
-					time.Sleep(rand.N(20 * time.Millisecond))
-				}
-			})
-		}
-	}
-	all.Wait()
-	for _, leased := range leases {
-		must(t, leased.Close(background))
-	}
-	most := a.most(auditWindow)
-	t.Logf("at most %d of %d spendings in a window", most, len(a.spent))
-	if most > limit || most < limit/3 {
-		t.Errorf("at most %d of %d spendings in a window, want at most %d and not much less", most, len(a.spent), limit)
-	}
-}
-
 // After Close the ring counts exactly what was spent, whatever was held, grew old and was given back.
 func TestLeaseReturnsExactly(t *testing.T) {
 	addr := real(t).Options().Addr

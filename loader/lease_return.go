@@ -14,12 +14,6 @@ const (
 	sweepTimeout = time.Second // for all returns of one sweep
 )
 
-// leftover is a grant whose unspent permits are to be given back.
-type leftover struct {
-	subject string
-	grant
-}
-
 // sweepUntilClosed sweeps four times in LeaseOptions.Idle or the age, whichever is shorter.
 func (l *Leased) sweepUntilClosed() {
 	defer close(l.stopped)
@@ -38,13 +32,12 @@ func (l *Leased) sweepUntilClosed() {
 // sweep gives back the permits that have expired and those of idle subjects. A return that fails is not repeated,
 // because it may have been done: the permits stay counted until their window is over.
 func (l *Leased) sweep() {
-	var all []leftover
-	for subject, a := range l.accounts() {
-		grants := a.takeExpired(l.clock())
-		if l.removeIdle(subject, a) {
-			grants = append(grants, a.takeAll()...)
+	var all []grant
+	for _, a := range l.accounts() {
+		all = append(all, a.takeExpired(l.clock())...)
+		if l.removeIdle(a) {
+			all = append(all, a.takeAll()...)
 		}
-		all = appendLeftovers(all, subject, grants)
 	}
 	returned := false
 	defer func() { l.ring.limits.eventLog.panicked(caught(returned, recover())) }()
@@ -55,7 +48,7 @@ func (l *Leased) sweep() {
 }
 
 // removeIdle removes an account from the table if it is idle.
-func (l *Leased) removeIdle(subject string, a *account) bool {
+func (l *Leased) removeIdle(a *account) bool {
 	if !a.isIdle(l.clock() - l.lease.Idle) {
 		return false
 	}
@@ -64,18 +57,21 @@ func (l *Leased) removeIdle(subject string, a *account) bool {
 	if !a.retireIfIdle(l.clock() - l.lease.Idle) {
 		return false
 	}
-	delete(l.bySubject, subject)
+	delete(l.bySubject, a.subject)
 	return true
 }
 
 // giveBackAll gives permits back to Redis, with one call for each grant, maxReturns at a time. It stops when all calls
 // of one chunk have failed.
-func (l *Leased) giveBackAll(ctx context.Context, all []leftover) error {
+func (l *Leased) giveBackAll(ctx context.Context, all []grant) error {
 	var first error
 	returned := 0
 	for chunk := range slices.Chunk(all, maxReturns) {
-		before := returned
-		for _, err := range l.giveBackChunk(ctx, chunk) {
+		before, calls := returned, make([]func() error, len(chunk))
+		for i, left := range chunk {
+			calls[i] = func() error { return l.giveBackOne(ctx, left) }
+		}
+		for _, err := range l.ring.limits.tasks.awaitAll(ctx, calls) {
 			if err == nil {
 				returned++
 			} else if first == nil {
@@ -92,15 +88,7 @@ func (l *Leased) giveBackAll(ctx context.Context, all []leftover) error {
 	return nil
 }
 
-func (l *Leased) giveBackChunk(ctx context.Context, chunk []leftover) []error {
-	calls := make([]func() error, len(chunk))
-	for i, left := range chunk {
-		calls[i] = func() error { return l.giveBackOne(ctx, left) }
-	}
-	return l.ring.limits.tasks.awaitAll(ctx, calls)
-}
-
-func (l *Leased) giveBackOne(ctx context.Context, left leftover) error {
+func (l *Leased) giveBackOne(ctx context.Context, left grant) error {
 	key, err := l.ring.key(left.subject)
 	if err != nil {
 		return err
@@ -110,21 +98,6 @@ func (l *Leased) giveBackOne(ctx context.Context, left leftover) error {
 		Ring: key, Slice: l.ring.slice, Taken: left.grantedAt, Permits: left.unspent,
 	})
 	return err
-}
-
-// leftovers takes all grants out of these accounts.
-func leftovers(accounts map[string]*account) (all []leftover) {
-	for subject, a := range accounts {
-		all = appendLeftovers(all, subject, a.takeAll())
-	}
-	return all
-}
-
-func appendLeftovers(all []leftover, subject string, grants []grant) []leftover {
-	for _, g := range grants {
-		all = append(all, leftover{subject, g})
-	}
-	return all
 }
 
 // takeExpired takes the expired grants out of the account. The next block is as large as what was spent of the last of

@@ -117,22 +117,23 @@ func TestLeaseBlocksDouble(t *testing.T) {
 }
 
 func TestLeaseIsGivenBackWhenIdle(t *testing.T) {
-	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second}, func(p *process) {
-		p.take(5)
-		p.take(1)
-		p.want(2, 0, 15, 9)
-		time.Sleep(999 * time.Millisecond)
-		synctest.Wait()
-		p.want(2, 0, 15, 9)
-		time.Sleep(300 * time.Millisecond)
-		synctest.Wait()
-		p.want(2, 1, 6, 0)
-		if s := p.leased.Stats(); s.Subjects != 0 || s.MaxIdle != 100_000 {
-			t.Errorf("%+v", s)
-		}
-		p.take(1)
-		p.want(3, 1, 7, 0)
-	})
+	for option, idle := range map[time.Duration]time.Duration{time.Second: time.Second, 0: time.Second / 2} {
+		leasing(t, loader.LeaseOptions{Block: 10, Idle: option}, func(p *process) {
+			p.take(5)
+			p.take(1)
+			time.Sleep(idle - time.Millisecond)
+			synctest.Wait()
+			p.want(2, 0, 15, 9)
+			time.Sleep(300 * time.Millisecond)
+			synctest.Wait()
+			p.want(2, 1, 6, 0)
+			if s := p.leased.Stats(); s.Subjects != 0 || s.MaxIdle != 100_000 {
+				t.Errorf("%+v", s)
+			}
+			p.take(1)
+			p.want(3, 1, 7, 0)
+		})
+	}
 }
 
 // Permits are spent until just before the age ends, and given back after it however much the subject is asked for.
@@ -278,19 +279,6 @@ func TestLeaseIsNotIdleWhileItIsAsked(t *testing.T) {
 	}
 }
 
-func TestLeaseIdleByDefault(t *testing.T) {
-	leasing(t, loader.LeaseOptions{Block: 10}, func(p *process) {
-		p.take(5)
-		p.take(1)
-		time.Sleep(499 * time.Millisecond)
-		synctest.Wait()
-		p.want(2, 0, 15, 9)
-		time.Sleep(200 * time.Millisecond)
-		synctest.Wait()
-		p.want(2, 1, 6, 0)
-	})
-}
-
 // Those who wait while it is closed are decided by Redis one by one, and nothing stays here.
 func TestLeaseClosedWhileSomeWait(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Minute}, func(p *process) {
@@ -393,12 +381,12 @@ func TestLeaseWithoutRedis(t *testing.T) {
 		p.take(1)
 		down := errors.New("down")
 		var up atomic.Bool
-		p.rdb.AddHook(breaker{answer: func() error {
+		p.rdb.AddHook(answers("", func() error {
 			if up.Load() {
 				return redis.Nil
 			}
 			return down
-		}})
+		}))
 		time.Sleep(time.Second)
 		p.take(29)
 		time.Sleep(time.Second)
@@ -422,7 +410,7 @@ func TestLeaseCloseSaysWhatFailed(t *testing.T) {
 				wantGrant(t, p.leased, subject, 1)
 			}
 		}
-		p.rdb.AddHook(breaker{command: "evalsha", answer: func() error { return down }})
+		p.rdb.AddHook(answers("evalsha", func() error { return down }))
 		err := p.leased.Close(background)
 		if !errors.Is(err, down) || !strings.Contains(err.Error(), "2 of 2 leases were not given back") {
 			t.Errorf("Close: %v", err)
@@ -537,9 +525,6 @@ func TestLeaseRefused(t *testing.T) {
 	}
 	if _, err := leased.Allow(background, ""); err == nil {
 		t.Error("an empty subject is granted")
-	}
-	if _, err := limits.GCRA("x", loader.PerMinute(1), loader.LeaseAge(time.Second)).Allow(background, "s"); err == nil {
-		t.Error("LeaseAge concerns a GCRA")
 	}
 	must(t, leased.Close(background))
 }

@@ -48,7 +48,10 @@ func (s *settings) checkLimit(l Limit) error {
 	case l.Permits < 0:
 		return s.errArgument("permits", l.Permits, "0 or more")
 	case l.Permits > upper:
-		return s.errLimitTooLarge(l.Permits, upper)
+		return &ArgumentError{
+			Limiter: s.name, Argument: "permits", Value: fmt.Sprint(l.Permits), Want: fmt.Sprintf("%d or less", upper),
+			text: fmt.Sprintf("%d permits: %s holds %d%s", l.Permits, s.kind.name, upper, s.kind.largerLimiters),
+		}
 	case l.Burst > 0 && s.kind != &gcra:
 		return &ArgumentError{
 			Limiter: s.name, Argument: "burst", Value: strconv.FormatInt(l.Burst, 10), Want: "0",
@@ -78,14 +81,6 @@ func (s *settings) checkBurst(l Limit) error {
 		permits = fmt.Sprintf("%d permits", l.Permits)
 	}
 	return s.errArgument("burst", l.Burst, fmt.Sprintf("up to %d with %s in %s", upper, permits, span(l.Window)))
-}
-
-// errLimitTooLarge is the error of a limit that the script does not take. It names the limiters that do.
-func (s *settings) errLimitTooLarge(permits, upper int64) error {
-	return &ArgumentError{
-		Limiter: s.name, Argument: "permits", Value: strconv.FormatInt(permits, 10), Want: fmt.Sprintf("%d or less", upper),
-		text: fmt.Sprintf("%d permits: %s holds %d%s", permits, s.kind.name, upper, s.kind.largerLimiters),
-	}
 }
 
 // checkWindow returns what is wrong with the length of a window.

@@ -113,6 +113,14 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	return nil
 }
 
+// Check returns what is wrong with the limiter's name, limit and options, and with the options of its Loader. Call it
+// once, when the program starts: if it returns nil, no call is refused for what the limiter was made with. Cost:
+// nothing is sent.
+func (c core) Check() error {
+	_, err := c.key("any")
+	return err
+}
+
 // maxArgument returns the maximum of the first of these arguments that the script has, math.MaxInt64 if it has none.
 func (k *kind) maxArgument(arguments ...string) int64 {
 	for i := range k.script.Args {

@@ -143,15 +143,6 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// TestZeroLimitOfARing tests a plan with a limit of 0, which needs no window.
-func TestZeroLimitOfARing(t *testing.T) {
-	ring := loader.New(neverAsked(t)).SliceRing("x", []loader.Limit{loader.PerMinute(3)})
-	d, err := ring.With(loader.PerMinute(3), loader.Limit{}).Allow(background, "s")
-	if err != nil || d.Granted || d.Wait != loader.Never {
-		t.Errorf("%+v, %v", d, err)
-	}
-}
-
 func TestZeroLimitDenies(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
 		limiter := makers[i].make(loader.New(neverAsked(t)), loader.PerHour(0))

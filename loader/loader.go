@@ -48,13 +48,12 @@
 //
 //	d, err := codes.With(limitOf(user)).Allow(ctx, user)
 //
-// The new limit applies at once to what was granted before. To change one subject's limit in all processes, use
-// [TokenBucket] and its SetLimit.
+// To change one subject's limit in all processes, use [TokenBucket] and its SetLimit.
 //
 // # Without asking Redis
 //
-// [SliceRing.Leased] takes permits in blocks and spends them in the process. Use it for few subjects with very many
-// decisions. [RememberDenials] answers callers who were denied and ask again too early.
+// [SliceRing.Leased] takes permits in blocks and spends them in the process. [RememberDenials] answers callers who were
+// denied and ask again too early.
 //
 // # When Redis fails
 //
@@ -63,12 +62,9 @@
 // of these policies; [Timeout] sets another. [Breaker] stops sending calls to a server that does not answer.
 //
 // If no server listens on the address, a call takes its whole time to fail: the loader makes four attempts, and
-// go-redis dials five times in each. With one dial in each it takes 0.15 s:
-//
-//	redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1}) // ClusterOptions and RingOptions have it too
-//
-// After PoolSize failed dials go-redis dials an address only once a second. So with Sentinel, decisions may begin again
-// up to a second after a failover. In a cluster the new master has its own pool, and there is no such delay.
+// go-redis dials five times in each. With DialerRetries: 1 in the client's options it takes 0.15 s. After PoolSize
+// failed dials go-redis dials an address only once a second. So with Sentinel, decisions may begin again up to a second
+// after a failover; in a cluster the new master has its own pool, and there is no such delay.
 //
 // # What operators see
 //
@@ -122,7 +118,7 @@ type Option func(*Loader)
 // ClusterClient; everything else goes through the wrapper. Without Unwrap decisions still work, but Preload and Nodes
 // return an error, a Breaker is one for all nodes, and a missing script may take one more round trip, with its source.
 func New(rdb redis.UniversalClient, opts ...Option) *Loader {
-	l := &Loader{prefix: "sluice", clientID: newID()}
+	l := &Loader{prefix: "sluice", clientID: newID(), loads: loads{calls: map[loadTarget]*sharedCall{}}}
 	if isNil(rdb) {
 		const want = "a redis.Client, ClusterClient, Ring or what wraps one"
 		l.setErr(&ArgumentError{Argument: "client", Value: "nil", Want: want})
@@ -201,7 +197,7 @@ func MaxWait(d time.Duration) LimiterOption {
 func Slice(d time.Duration) LimiterOption {
 	return func(s *settings) {
 		s.requireKind("Slice", &sliceRing)
-		if s.slice = d; d < minSlice || d > maxSlice || d%ringResolution != 0 {
+		if s.slice = d; d < minSlice || d > maxSlice || d%time.Microsecond != 0 {
 			s.setErr(s.errArgument("Slice", d, "1ms to 24h, in whole microseconds"))
 		}
 	}

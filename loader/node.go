@@ -33,12 +33,9 @@ func (n Node) Load(ctx context.Context, script *sluice.Script) error {
 	if n.client == nil {
 		return errShardDown
 	}
-	return n.await(ctx, func(ctx context.Context) error { return load(ctx, n.client, script) })
-}
-
-// await calls do with the timeout of a call.
-func (n Node) await(ctx context.Context, do func(context.Context) error) error {
-	return n.limits.await(ctx, n.limits.deadlines.timeout, do)
+	return n.limits.await(ctx, n.limits.deadlines.timeout, func(ctx context.Context) error {
+		return load(ctx, n.client, script)
+	})
 }
 
 // Loaded reports which of the scripts the node has, in their order. Use it for health checks. Cost: one round trip.
@@ -146,17 +143,20 @@ func (l *Loader) Nodes(ctx context.Context) ([]Node, error) {
 	if err := l.errHiddenNodes(); err != nil {
 		return nil, fmt.Errorf("loader: listing nodes: %w", err)
 	}
+	var err error
+	nodes := []Node{{addr: addrOf(l.rdb), client: l.rdb, limits: l}}
 	switch rdb := l.nodes.(type) {
 	case clusterClient:
-		return l.gather(ctx, rdb.ForEachMaster)
+		nodes, err = l.gather(ctx, rdb.ForEachMaster)
 	case ringClient:
-		nodes, err := l.gather(ctx, rdb.ForEachShard)
-		return l.addDown(nodes), err
+		nodes, err = l.gather(ctx, rdb.ForEachShard)
+		nodes = l.addDown(nodes)
 	}
-	return []Node{{addr: addrOf(l.rdb), client: l.rdb, limits: l}}, nil
+	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.addr, b.addr) })
+	return nodes, err
 }
 
-// gather collects the nodes that a client visits, sorted by address.
+// gather collects the nodes that a client visits.
 func (l *Loader) gather(
 	ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error,
 ) ([]Node, error) {
@@ -176,7 +176,6 @@ func (l *Loader) gather(
 	if err != nil {
 		return nil, fmt.Errorf("loader: listing nodes: %w", err)
 	}
-	sortNodes(nodes)
 	return nodes, nil
 }
 
@@ -191,12 +190,7 @@ func (l *Loader) addDown(nodes []Node) []Node {
 			nodes = append(nodes, Node{addr: addr, limits: l})
 		}
 	}
-	sortNodes(nodes)
 	return nodes
-}
-
-func sortNodes(nodes []Node) {
-	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.addr, b.addr) })
 }
 
 // addrOf returns the address of a client with one server.

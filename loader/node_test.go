@@ -110,6 +110,9 @@ func TestReloads(t *testing.T) {
 				if n := sent.Load(); (n < 100 || n > 150) && wrapped != d.rdb {
 					t.Errorf("%d times the wrapper sent a decision, want 2 or 3 times a call", n)
 				}
+				for i := range 50 { // each was charged once
+					wantRemaining(t, limiter(i), fmt.Sprint(t.Name(), i), 1)
+				}
 				var callers sync.WaitGroup
 				d.flush(t)
 				for i := range 50 {
@@ -139,26 +142,6 @@ func TestReloads(t *testing.T) {
 				}
 			})
 		})
-	})
-}
-
-// TestWrappedCharges flushes all scripts before every call on a client that hides its nodes: each is charged once.
-func TestWrappedCharges(t *testing.T) {
-	eachDeployment(t, func(t *testing.T, d deployment) {
-		limits := loader.New(opaque{d.rdb, new(atomic.Int64)})
-		codes := limits.ListLog("once", loader.PerHour(1000))
-		for range 3 {
-			for i := range 20 {
-				d.flush(t)
-				wantGrant(t, codes, fmt.Sprint(i), 1)
-			}
-		}
-		for i := range 20 {
-			key := fmt.Sprintf("sluice:once:{%d}:ll1", i)
-			if n := d.rdb.LLen(background, key).Val(); n != 3 {
-				t.Errorf("%s: charged %d times, want 3", key, n)
-			}
-		}
 	})
 }
 
@@ -222,12 +205,7 @@ func TestWrappedNodesAreApart(t *testing.T) {
 		HeartbeatFn: func(context.Context, *redis.Client) bool { return true },
 	})
 	t.Cleanup(func() { _ = ring.Close() })
-	subjects := map[string]string{} // by the address of the shard
-	for i := 0; len(subjects) < 2; i++ {
-		shard, err := ring.GetShardClientForKey(fmt.Sprint(i))
-		must(t, err)
-		subjects[shard.Options().Addr] = fmt.Sprint(i)
-	}
+	subjects := subjectsByShard(t, ring)
 	log := loader.New(open{opaque{ring, new(atomic.Int64)}}, loader.Breaker(1, time.Hour)).ListLog("x", loader.PerHour(9))
 	for range 2 {
 		wantGrant(t, log, subjects[up], 1)
@@ -239,6 +217,18 @@ func TestWrappedNodesAreApart(t *testing.T) {
 	if _, err := log.Allow(background, subjects["127.0.0.1:1"]); !errors.Is(err, loader.ErrBreakerOpen) {
 		t.Errorf("the breaker of the shard that is down: %v", err)
 	}
+}
+
+// subjectsByShard is a subject of each of two shards, by the shard's address.
+func subjectsByShard(t *testing.T, ring *redis.Ring) map[string]string {
+	t.Helper()
+	subjects := map[string]string{}
+	for i := 0; len(subjects) < 2; i++ {
+		shard, err := ring.GetShardClientForKey(fmt.Sprint(i))
+		must(t, err)
+		subjects[shard.Options().Addr] = fmt.Sprint(i)
+	}
+	return subjects
 }
 
 // reloading counts how often it was told to ask for the nodes again.

@@ -2,9 +2,7 @@ package loader
 
 import (
 	"context"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
@@ -96,47 +94,4 @@ func TestObserverCost(t *testing.T) {
 			t.Errorf("%s: %v allocations with an observer, want %v", way.name, got, bare+1)
 		}
 	}
-}
-
-// BenchmarkObserver is the loader's own part of a decision, without a server behind it: as if there were no observers,
-// without one, and with one that does nothing. They take turns of 100 calls; the medians are printed, as multiples of
-// the first.
-//
-//	go test ./loader -run '^$' -bench Observer -benchtime 2000x
-func BenchmarkObserver(b *testing.B) {
-	rdb := answering(b)
-	unobserved, observed := New(rdb), New(rdb, Observe(idle))
-	for _, way := range ways {
-		b.Run(way.name, func(b *testing.B) {
-			var bare, without, with []time.Duration
-			for b.Loop() {
-				bare = append(bare, turn(b, way.bare, unobserved))
-				without = append(without, turn(b, way.whole, unobserved))
-				with = append(with, turn(b, way.whole, observed))
-			}
-			base := middle(bare)
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(base, "bare_ns")
-			b.ReportMetric(middle(without)/base, "x_unobserved")
-			b.ReportMetric(middle(with)/base, "x_observed")
-		})
-	}
-}
-
-// turn is how long one call takes, of 100 in a row.
-func turn(b *testing.B, decide func(*Loader) error, limits *Loader) time.Duration {
-	const calls = 100
-	started := time.Now()
-	for range calls {
-		if err := decide(limits); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return time.Since(started) / calls
-}
-
-// middle is the median, in nanoseconds.
-func middle(took []time.Duration) float64 {
-	slices.Sort(took)
-	return float64(took[len(took)/2])
 }

@@ -315,25 +315,12 @@ func TestObserverContext(t *testing.T) {
 	limits := loader.New(rdb, loader.Observe(w), loader.Timeout(time.Hour))
 	must(t, limits.Preload(background))
 	var seen any
-	rdb.AddHook(contextHook(func(ctx context.Context) { seen = ctx.Value(watched{}) }))
+	rdb.AddHook(around(func(ctx context.Context, _ []redis.Cmder, send func() error) error {
+		seen = ctx.Value(watched{})
+		return send()
+	}))
 	must(t, limits.ListLog("x", loader.PerSecond(1)).Wait(background, "s"))
 	if e, ok := seen.(loader.Event); !ok || e.Subject != "s" {
 		t.Errorf("the hooks saw %+v", seen)
 	}
-}
-
-// contextHook sees the contexts of commands.
-type contextHook func(ctx context.Context)
-
-func (h contextHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h contextHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h(ctx)
-		return next(ctx, cmd)
-	}
-}
-
-func (h contextHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }

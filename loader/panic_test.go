@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -17,28 +18,13 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// panicky is a hook of a client that panics so many times, at decisions.
-type panicky struct{ left atomic.Int64 }
-
-func (p *panicky) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (p *panicky) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		p.see(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (p *panicky) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		p.see(cmds...)
-		return next(ctx, cmds)
-	}
-}
-
-func (p *panicky) see(cmds ...redis.Cmder) {
-	if cmds[0].Name() == "evalsha" && p.left.Add(-1) >= 0 {
-		panic("a hook panics")
+// panicky is a hook of a client that panics at decisions, as often as is left.
+func panicky(left *atomic.Int64) around {
+	return func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+		if cmds[0].Name() == "evalsha" && left.Add(-1) >= 0 {
+			panic("a hook panics")
+		}
+		return send()
 	}
 }
 
@@ -79,10 +65,10 @@ func TestHookPanics(t *testing.T) {
 	} {
 		for way, make := range askings {
 			t.Run(how+" "+way, func(t *testing.T) {
-				rdb, hook := real(t), &panicky{}
+				rdb, left := real(t), new(atomic.Int64)
 				limits := loader.New(rdb, opts...)
 				must(t, limits.Preload(background))
-				rdb.AddHook(hook)
+				rdb.AddHook(panicky(left))
 				ask := make(limits)
 				var raised atomic.Int64
 				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -103,8 +89,8 @@ func TestHookPanics(t *testing.T) {
 				server.Start()
 				defer server.Close()
 				for _, subject := range []string{"/same", "/same", "/other"} {
-					hook.left.Store(2)
-					for hook.left.Load() > 0 {
+					left.Store(2)
+					for left.Load() > 0 {
 						if response, err := http.Get(server.URL + subject); err == nil {
 							_ = response.Body.Close()
 							t.Fatalf("%s was answered %s", subject, response.Status)
@@ -129,7 +115,7 @@ func TestHookPanics(t *testing.T) {
 func TestHookPanicsInTheProbe(t *testing.T) {
 	var answer func() error
 	rdb := client(t, "nowhere:0")
-	rdb.AddHook(breaker{answer: func() error { return answer() }})
+	rdb.AddHook(answers("", func() error { return answer() }))
 	limits := loader.New(rdb, loader.Breaker(1, 20*time.Millisecond))
 	limiter := limits.ListLog("x", loader.PerHour(5))
 	answer = func() error { return errDead }
@@ -196,11 +182,11 @@ func TestEventOfAPanic(t *testing.T) {
 			continue // its events are of the calls that it makes for all who wait
 		}
 		t.Run(way, func(t *testing.T) {
-			rdb, hook, w := real(t), &panicky{}, &watcher{t: t}
+			rdb, left, w := real(t), new(atomic.Int64), &watcher{t: t}
 			limits := loader.New(rdb, loader.Observe(w))
 			must(t, limits.Preload(background))
-			rdb.AddHook(hook)
-			hook.left.Store(1)
+			rdb.AddHook(panicky(left))
+			left.Store(1)
 			func() {
 				defer func() { _ = recover() }()
 				_ = make(limits)(background, "s")
@@ -221,7 +207,7 @@ func TestEventOfAPanic(t *testing.T) {
 func TestAbandonedPanic(t *testing.T) {
 	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
 		rdb, log := real(t), &handler{}
-		limits := loader.New(rdb, append(opts, loader.Logger(log.logger()))...)
+		limits := loader.New(rdb, append(opts, loader.Logger(slog.New(log)))...)
 		must(t, limits.Preload(background))
 		late := make(chan struct{})
 		rdb.AddHook(hook{before: func(redis.Cmder) {
@@ -239,11 +225,11 @@ func TestAbandonedPanic(t *testing.T) {
 
 // TestPanicInEveryGoroutine of a pipeline that many share, and in no other.
 func TestPanicInEveryGoroutine(t *testing.T) {
-	rdb, hook := real(t), &panicky{}
+	rdb, left := real(t), new(atomic.Int64)
 	limits := loader.New(rdb, loader.ShareRoundTrips())
 	must(t, limits.Preload(background))
-	rdb.AddHook(hook)
-	hook.left.Store(3)
+	rdb.AddHook(panicky(left))
+	left.Store(3)
 	limiter := limits.GCRA("x", loader.PerHour(1000))
 	ended := make(chan any, 64)
 	for i := range cap(ended) {

@@ -103,10 +103,8 @@ func (c core) localDecision(d Decision, buckets []bucket, now time.Time) Decisio
 // bucketsFor returns the subject's buckets, one for each limit. Further buckets of the subject are kept for other
 // calls.
 func (l *local) bucketsFor(key string, limits []Limit, now time.Time) []bucket {
-	buckets, known := l.subjects[key]
-	if !known {
-		l.evictOne()
-	}
+	evictFor(key, l.subjects, maxLocalSubjects)
+	buckets := l.subjects[key]
 	if missing := len(limits) - len(buckets); missing > 0 {
 		buckets = append(buckets, make([]bucket, missing)...)
 		l.subjects[key] = buckets
@@ -118,17 +116,6 @@ func (l *local) bucketsFor(key string, limits []Limit, now time.Time) []bucket {
 		}
 	}
 	return buckets
-}
-
-// evictOne removes any subject if there are maxLocalSubjects.
-func (l *local) evictOne() {
-	if len(l.subjects) < maxLocalSubjects {
-		return
-	}
-	for other := range l.subjects {
-		delete(l.subjects, other)
-		return
-	}
 }
 
 // change sets the bucket to a share of another limit. It keeps its tokens, up to its new size.

@@ -21,18 +21,16 @@ func (l *Loader) Preload(ctx context.Context) error {
 	scripts := sluice.All()
 	all := make([]func() error, len(nodes))
 	for i, node := range nodes {
-		all[i] = func() error { return node.loadAll(ctx, scripts) }
-	}
-	return errors.Join(l.tasks.awaitAll(ctx, all)...)
-}
-
-func (n Node) loadAll(ctx context.Context, scripts []sluice.Script) error {
-	for i := range scripts {
-		if err := n.Load(ctx, &scripts[i]); err != nil {
-			return &NodeError{Addr: n.addr, Err: err}
+		all[i] = func() error {
+			for i := range scripts {
+				if err := node.Load(ctx, &scripts[i]); err != nil {
+					return &NodeError{Addr: node.addr, Err: err}
+				}
+			}
+			return nil
 		}
 	}
-	return nil
+	return errors.Join(l.tasks.awaitAll(ctx, all)...)
 }
 
 // errAltered is the error of a script that was changed between this process and the server.
@@ -139,9 +137,6 @@ func (s *loads) getOrStart(ts *tasks, key loadTarget, do func() error) *sharedCa
 	defer s.mu.Unlock()
 	if c := s.calls[key]; c != nil {
 		return c
-	}
-	if s.calls == nil {
-		s.calls = map[loadTarget]*sharedCall{}
 	}
 	c := &sharedCall{done: make(chan struct{})}
 	s.calls[key] = c

@@ -144,7 +144,7 @@ func runWaiters(t *testing.T, addr string) (all []waiter) {
 // waitAsToldTo is one of the processes. Its waiters come every 8 ms.
 func waitAsToldTo(t *testing.T, addr string) {
 	rdb := client(t, addr)
-	rdb.AddHook(waiterHook{})
+	rdb.AddHook(around(noteDecision))
 	limits := loader.New(rdb)
 	must(t, rdb.Ping(background).Err())
 	fmt.Println("ready")
@@ -174,28 +174,24 @@ func waitAsToldTo(t *testing.T, addr string) {
 	all.Wait()
 }
 
-// waiterHook notes the decisions of the waiter in the context.
-type waiterHook struct{ hook }
-
 type waiterKey struct{}
 
-func (h waiterHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		w, _ := ctx.Value(waiterKey{}).(*waiter)
-		decision, ok := cmd.(interface{ Val() []int64 })
-		if w == nil || !ok || err != nil {
-			return err
-		}
-		reply := decision.Val()
-		now, wait := reply[4], reply[2]
-		if w.calls == 0 {
-			w.asked = now
-		}
-		w.calls++
-		w.booked = now + wait
-		return nil
+// noteDecision notes the decisions of the waiter in the context.
+func noteDecision(ctx context.Context, cmds []redis.Cmder, send func() error) error {
+	err := send()
+	w, _ := ctx.Value(waiterKey{}).(*waiter)
+	decision, ok := cmds[0].(interface{ Val() []int64 })
+	if w == nil || !ok || err != nil {
+		return err
 	}
+	reply := decision.Val()
+	now, wait := reply[4], reply[2]
+	if w.calls == 0 {
+		w.asked = now
+	}
+	w.calls++
+	w.booked = now + wait
+	return nil
 }
 
 // rankCorrelation is Spearman's, of the order of asking and that of another time.

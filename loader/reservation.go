@@ -18,8 +18,7 @@ type Reservation struct {
 // booker is a limiter that can book ahead.
 type booker struct{ core }
 
-// Reserve books one permit for the earliest time at which it may be used. Use it to plan work ahead. It is ReserveN for
-// one permit. Cost: one round trip.
+// Reserve is ReserveN for one permit. Cost: one round trip.
 func (b booker) Reserve(ctx context.Context, subject string) (*Reservation, error) {
 	return b.ReserveN(ctx, subject, 1)
 }
@@ -70,9 +69,8 @@ func (r *Reservation) Delay() time.Duration {
 	return max(time.Until(r.at), 0)
 }
 
-// Wait blocks until the permits may be used. Use it to sleep until they are due. It returns the context's error as soon
-// as the context ends; the permits stay booked. It returns a *WaitError if the reservation is not OK. Cost: nothing is
-// sent.
+// Wait blocks until the permits may be used. It returns the context's error as soon as the context ends; the permits
+// stay booked. It returns a *WaitError if the reservation is not OK. Cost: nothing is sent.
 func (r *Reservation) Wait(ctx context.Context) error {
 	if !r.OK() {
 		return &WaitError{Limiter: r.limiter.limiterName(), N: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.maxAhead()}

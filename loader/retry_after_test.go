@@ -20,22 +20,6 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("after a wait of %v: %d, want %d", test.wait, got, test.want)
 		}
 	}
-	eachLimiter(t, func(t *testing.T, i int) {
-		d := wantDenial(t, makers[i].make(loader.New(neverAsked(t)), loader.Limit{}), "s", 1)
-		if d.RetryAfter() != 31622400 {
-			t.Errorf("a limit of 0: %d", d.RetryAfter())
-		}
-		_, rdb := fake(t)
-		limiter := makers[i].make(loader.New(rdb), loader.PerMinute(1))
-		d = wantGrant(t, limiter, "s", 1)
-		if d.RetryAfter() != 0 {
-			t.Errorf("granted: %d", d.RetryAfter())
-		}
-		d = wantDenial(t, limiter, "s", 1)
-		if s := d.RetryAfter(); s < 60 || s > 61 {
-			t.Errorf("denied: %d, want a minute", s)
-		}
-	})
 }
 
 // TestNeverInArithmetic has callers reckon by hand with a Wait of Never: nothing overflows.

@@ -185,10 +185,11 @@ type pipeline struct {
 	singles []*member
 	batches []*groupBatch
 
-	ctx     context.Context // ends at the latest of the callers' deadlines, and when all callers have left
-	cancel  context.CancelFunc
-	callers int  // who still wait
-	ended   bool // its callers have their outcomes, or have left
+	ctx      context.Context // ends at the deadline, and when all callers have left
+	cancel   context.CancelFunc
+	deadline time.Time // the latest of the callers'
+	callers  int       // who still wait
+	ended    bool      // its callers have their outcomes, or have left
 
 	returned chan struct{} // closed when go-redis has returned and the fields below are set
 	err      error
@@ -232,6 +233,21 @@ func (s *sharing) sendNext(q *nodeQueue) (more bool) {
 	return true
 }
 
+// sendPipeline sends commands in one pipeline, which go-redis splits by nodes. It returns the first error.
+func (l *Loader) sendPipeline(ctx context.Context, cmds []redis.Cmder) error {
+	if len(cmds) == 1 {
+		return l.rdb.Process(ctx, cmds[0])
+	}
+	pipe := l.rdb.Pipeline()
+	for _, cmd := range cmds {
+		if err := pipe.Process(ctx, cmd); err != nil {
+			return err
+		}
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
 // pipeline makes the next pipeline. It returns nil if there is nothing to send.
 func (s *sharing) pipeline(q *nodeQueue) *pipeline {
 	s.mu.Lock()
@@ -248,7 +264,7 @@ func (s *sharing) pipeline(q *nodeQueue) *pipeline {
 		return nil
 	}
 	s.startNext(q)
-	p.ctx, p.cancel = context.WithDeadline(context.Background(), p.deadline())
+	p.ctx, p.cancel = context.WithDeadline(context.Background(), p.deadline)
 	return p
 }
 
@@ -268,24 +284,9 @@ func (s *sharing) addItem(p *pipeline, item queued) {
 func (p *pipeline) addMember(m *member) {
 	m.pipeline = p
 	p.callers++
-}
-
-// deadline is the latest of the callers' deadlines.
-func (p *pipeline) deadline() (last time.Time) {
-	later := func(m *member) {
-		if deadline, _ := m.ctx.Deadline(); deadline.After(last) {
-			last = deadline
-		}
+	if deadline, _ := m.ctx.Deadline(); deadline.After(p.deadline) {
+		p.deadline = deadline
 	}
-	for _, m := range p.singles {
-		later(m)
-	}
-	for _, t := range p.batches {
-		for _, m := range t.members {
-			later(m)
-		}
-	}
-	return last
 }
 
 // endPipeline gives the callers their outcomes. more is false if the pipeline was abandoned before; heard is false if

@@ -28,7 +28,6 @@ const (
 	maxWindowSlices = 9999 // whole slices in the longest window; the current one is the 10000th
 	minSlice        = time.Millisecond
 	maxSlice        = 24 * time.Hour
-	ringResolution  = time.Microsecond
 )
 
 // SliceRing returns the limiter of this name. Use it for several windows at once, and for limits in the millions. Call
@@ -180,6 +179,6 @@ func sliceFor(limits []Limit, leaseAge time.Duration) time.Duration {
 		return minSlice
 	}
 	slice := max(shortest/slicesPerWindow, time.Duration(divideUp(longest+leaseAge, maxWindowSlices)))
-	slice = time.Duration(divideUp(slice, ringResolution)) * ringResolution
-	return max(min(slice, shortest.Truncate(ringResolution), maxSlice), minSlice)
+	slice = time.Duration(divideUp(slice, time.Microsecond)) * time.Microsecond
+	return max(min(slice, shortest.Truncate(time.Microsecond), maxSlice), minSlice)
 }

@@ -2,6 +2,9 @@ package loader
 
 import (
 	"context"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -46,9 +49,6 @@ func (ts *tasks) start(do func() error) *task {
 	return t
 }
 
-// growStack has the stack of a new goroutine grow at once to what go-redis needs: by its own steps it takes as
-// long as a tenth of a call.
-//
 // growStack makes the stack of a new goroutine large enough for go-redis at once. Growing it step by step would take up
 // to a tenth of the time of a call.
 //
@@ -120,14 +120,10 @@ func awaitValue[T any](ctx context.Context, ts *tasks, do func() (T, error)) (T,
 
 // awaitAll calls all functions at the same time and returns their errors, or the context's as soon as the context ends.
 func (ts *tasks) awaitAll(ctx context.Context, do []func() error) []error {
-	errs := make([]error, len(do))
 	if err := ctx.Err(); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(do))
 	}
-	started := make([]*task, len(do))
+	errs, started := make([]error, len(do)), make([]*task, len(do))
 	for i := range do {
 		started[i] = ts.start(do[i])
 	}
@@ -135,4 +131,37 @@ func (ts *tasks) awaitAll(ctx context.Context, do []func() error) []error {
 		_, errs[i] = ts.wait(ctx, t)
 	}
 	return errs
+}
+
+// raised is how the caller's code (a hook, an observer, a handler) ended in one of our goroutines without returning: by
+// a panic, or by runtime.Goexit, which a failed test calls. It is raised again in the caller's goroutine.
+type raised struct {
+	value any    // of the panic; nil: it was runtime.Goexit
+	stack []byte // of the panic
+}
+
+// caught is for deferred functions. It returns how a function ended that did not return; value is the result of
+// recover.
+func caught(returned bool, value any) *raised {
+	switch {
+	case returned:
+		return nil
+	case value == nil:
+		return &raised{}
+	}
+	return &raised{value: value, stack: debug.Stack()}
+}
+
+// isGoexit reports whether the function ended by runtime.Goexit.
+func (r *raised) isGoexit() bool { return r != nil && r.value == nil }
+
+// reraise panics, or calls runtime.Goexit, in this goroutine. It does nothing if r is nil.
+func (r *raised) reraise() {
+	switch {
+	case r == nil:
+		return
+	case r.isGoexit():
+		runtime.Goexit()
+	}
+	panic(r.value)
 }

@@ -19,8 +19,7 @@ import (
 type TokenBucket struct{ booker }
 
 // TokenBucket returns the limiter of this name. Use it if operators change the rate of a subject in Redis, for all
-// processes at once. Call Check when the program starts. PerClient and ClientID are options of this limiter only. Cost:
-// nothing is sent.
+// processes at once. Call Check when the program starts. Cost: nothing is sent.
 func (l *Loader) TokenBucket(name string, limit Limit, opts ...LimiterOption) TokenBucket {
 	s := l.configure(&tokenBucket, name, opts)
 	return TokenBucket{booker{core{settings: s}.with(limit)}}
@@ -61,7 +60,7 @@ var tokenBucket = kind{
 
 func tokenBucketWords(c core, key string, q question) []any {
 	return bindings.TokenBucketV1Args{
-		Config: key, All: key + ":all", ByClient: key + ":by:" + escape(c.clientID),
+		Config: key, All: key + ":all", ByClient: key + ":by:" + escaper.Replace(c.clientID),
 		Rate: c.limit.Permits, Interval: c.limit.Window, Scope: c.scope(),
 		Permits: q.permits, MaxWait: q.maxWait,
 	}.Words()
@@ -75,7 +74,7 @@ func tokenBucketDetail(_ core, d Decision, reply []int64) Decision {
 
 // permitKeys returns the keys of the permits in use, without the config.
 func permitKeys(s *settings, key string) []string {
-	return []string{key + ":all", key + ":by:" + escape(s.clientID)}
+	return []string{key + ":all", key + ":by:" + escaper.Replace(s.clientID)}
 }
 
 // scope returns 1 if each client has the rate for itself, otherwise 0.

@@ -15,8 +15,7 @@ const maxBooking = time.Minute
 // minSleep is the shortest sleep of Wait before it asks again.
 const minSleep = time.Millisecond
 
-// Wait blocks until one permit may be used. Use it in workers that would rather be late than refused. It is WaitN for
-// one permit. Cost: that of WaitN.
+// Wait blocks until one permit may be used: it is WaitN for one permit. Cost: that of WaitN.
 func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(ctx, subject, 1) }
 
 // WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused; to refuse, use
@@ -99,7 +98,8 @@ func (w *waiter) pauseAfterFailure(ctx context.Context, err error) bool {
 		w.lost = unknown
 	}
 	w.failures++
-	if w.bounded() && mayHelp(err, w.kind.hasIDs) &&
+	bounded := w.maxWait > 0 || !w.deadline.IsZero()
+	if bounded && mayHelp(err, w.kind.hasIDs) &&
 		w.observation.sleep(ctx, w.pause(w.failures)) == nil && w.timeLeft() > 0 {
 		return true
 	}
@@ -151,7 +151,10 @@ func (c core) giveBackLater(ctx context.Context, subject, id string, n int64, ma
 	ctx = context.WithoutCancel(ctx)
 	c.limits.tasks.start(func() error {
 		if inFlight != nil {
-			awaitEnd(inFlight)
+			select {
+			case <-inFlight:
+			case <-time.After(maxGiveBackDelay):
+			}
 		}
 		for try := range maxGiveBackTries {
 			_ = sleep(ctx, giveBackPause<<try-giveBackPause)
@@ -162,15 +165,6 @@ func (c core) giveBackLater(ctx context.Context, subject, id string, n int64, ma
 		}
 		return nil
 	})
-}
-
-func awaitEnd(inFlight <-chan struct{}) {
-	t := time.NewTimer(maxGiveBackDelay)
-	defer t.Stop()
-	select {
-	case <-inFlight:
-	case <-t.C:
-	}
 }
 
 // patience is how long a WaitN may take.
@@ -188,9 +182,6 @@ func (c core) patience(ctx context.Context) patience {
 	}
 	return p
 }
-
-// bounded reports whether there is a bound.
-func (p patience) bounded() bool { return p.maxWait > 0 || !p.deadline.IsZero() }
 
 // Bounds of the pause before Wait asks again after a failure.
 const (
@@ -234,10 +225,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -270,21 +270,20 @@ type answer string
 func (a answer) Error() string { return string(a) }
 func (a answer) RedisError()   {}
 
-func TestTooLongIsDenied(t *testing.T) {
-	l := newLab(t)
-	l.told(loader.Event{Method: "Wait", Permits: 1, Err: &loader.WaitError{}})
-	if span := l.spans.Ended()[0]; span.Status().Code != codes.Unset ||
-		attributes(span)["sluice.decision.outcome"] != "denied" {
-		t.Error(span.Status(), span.Attributes())
-	}
-}
-
-func TestDegraded(t *testing.T) {
-	l := newLab(t)
-	l.told(loader.Event{Method: "Allow", Permits: 1, Decision: loader.Decision{Granted: true, Degraded: true}})
-	if attrs := attributes(l.spans.Ended()[0]); attrs["sluice.decision.degraded"] != true ||
-		attrs["sluice.decision.outcome"] != "granted" {
-		t.Error(attrs)
+// TestOutcomes has a wait that would take too long, which is a denial, and a grant of a policy.
+func TestOutcomes(t *testing.T) {
+	for want, e := range map[string]loader.Event{
+		"denied":  {Method: "Wait", Permits: 1, Err: &loader.WaitError{}},
+		"granted": {Method: "Allow", Permits: 1, Decision: loader.Decision{Granted: true, Degraded: true}},
+	} {
+		l := newLab(t)
+		l.told(e)
+		span := l.spans.Ended()[0]
+		attrs := attributes(span)
+		if span.Status().Code != codes.Unset || attrs["sluice.decision.outcome"] != want ||
+			attrs["sluice.decision.degraded"] != e.Decision.Degraded {
+			t.Error(span.Status(), attrs)
+		}
 	}
 }
 
