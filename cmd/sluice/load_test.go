@@ -119,3 +119,10 @@ func client(t *testing.T, addr string) *redis.Client {
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
+
+// started is a new server, a client for it, and the environment that names it.
+func started(t *testing.T) (rdb *redis.Client, env []string) {
+	t.Helper()
+	rdb = client(t, redistest.Start(t).Addr)
+	return rdb, []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+}

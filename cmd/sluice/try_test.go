@@ -107,7 +107,7 @@ func TestServerTryGivesBack(t *testing.T) {
 }
 
 func TestTryTimes(t *testing.T) {
-	got := sluiceRun(nil, strings.Fields("try --embedded slice_ring --times 3 limit=2 slices=400 slice=1d")...)
+	got := runLine(nil, "try --embedded slice_ring --times 3 limit=2 slices=400 slice=1d")
 	want := regexp.MustCompile(`^slice_ring_v1 on an embedded miniredis
 key sluice:try:\{demo\}:sr1:86400000000
 
@@ -122,7 +122,7 @@ $`)
 }
 
 func TestTryErrors(t *testing.T) {
-	got := sluiceRun(nil, strings.Fields("try --embedded list_log limit=3 window=1m permits=4")...)
+	got := runLine(nil, "try --embedded list_log limit=3 window=1m permits=4")
 	want := "sluice try: loader: list_log_v1: bad permits: want up to limit\n" +
 		"permits: wanted now, up to limit; 0 only looks\n"
 	if got.status != exitFailed || got.stderr != want {
@@ -134,7 +134,7 @@ func TestServerTryWrongType(t *testing.T) {
 	server := redistest.Start(t)
 	env := []string{"SLUICE_REDIS=" + server.Addr}
 	for _, args := range []string{"try gcra limit=3 window=1m key=k", "try list_log limit=3 window=1m key=k"} {
-		got := sluiceRun(env, strings.Fields(args)...)
+		got := runLine(env, args)
 		if strings.Contains(args, "gcra") {
 			wantSaid(t, got, exitDone)
 			continue
