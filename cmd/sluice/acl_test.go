@@ -34,32 +34,26 @@ var needs = map[string]string{
 }
 
 func TestACLText(t *testing.T) {
-	got := runLine(nil, "acl --name rl --prefix shop list_log token_bucket_set")
-	want := `ACL SETUSER rl-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
+	file := passwordFile(t)
+	for args, want := range map[string]string{
+		"--name rl --prefix shop list_log token_bucket_set": `ACL SETUSER rl-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
 ACL SETUSER rl-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~shop:* +evalsha +hdel +hmget +hset +lindex +llen +ltrim +persist +pexpireat +ping +pttl +rpush +time +unlink
 ACL SETUSER rl-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~shop:* +dbsize +evalsha_ro +exists +info +lindex +llen +memory|usage +object|encoding +pexpiretime +ping +pttl +scan +script|exists +time +type
-`
-	if got.status != exitDone || got.stdout != want || !strings.Contains(got.stderr, "--password-file") {
-		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
-	}
-
-	got = runLine(nil, "acl slice_ring_return")
-	want = `ACL SETUSER sluice-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
+`,
+		"slice_ring_return": `ACL SETUSER sluice-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
 ACL SETUSER sluice-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~sluice:* +evalsha +getrange +ping +setrange
 ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice:* +dbsize +evalsha_ro +exists +info +memory|usage +object|encoding +pexpiretime +ping +pttl +scan +script|exists +time +type
-`
-	if got.status != exitDone || got.stdout != want {
-		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
-	}
-
-	got = sluiceRun(nil, "acl", "--format", "aclfile", "--give-back", "--cluster", "127.0.0.1:1", "gcra",
-		"--password-file", passwordFile(t))
-	want = `user sluice-load on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels +cluster|nodes +cluster|slots +info +ping +script|exists +script|load
+`,
+		"--format aclfile --give-back --cluster 127.0.0.1:1 gcra --password-file " + file: `user sluice-load on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels +cluster|nodes +cluster|slots +info +ping +script|exists +script|load
 user sluice-use on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels ~sluice:* +cluster|slots +evalsha +get +ping +set +time +unlink +zrem
 user sluice-look on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels %R~sluice:* +cluster|nodes +cluster|slots +command +dbsize +evalsha_ro +exists +get +getrange +info +memory|usage +object|encoding +pexpiretime +ping +pttl +readonly +scan +script|exists +time +type
-`
-	if got.status != exitDone || got.stdout != want || strings.Contains(got.stderr, "--password-file") {
-		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
+`,
+	} {
+		got := runLine(nil, "acl "+args)
+		noted := strings.Contains(got.stderr, "--password-file")
+		if got.status != exitDone || got.stdout != want || noted == strings.Contains(args, file) {
+			t.Errorf("%s: status %d\n%s%s", args, got.status, cmp.Diff(want, got.stdout), got.stderr)
+		}
 	}
 }
 

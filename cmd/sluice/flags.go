@@ -48,7 +48,10 @@ func flagError(err error) error {
 	}
 	text := err.Error()
 	if name, found := strings.CutPrefix(text, "flag provided but not defined: -"); found {
-		return usagef("there is no flag --%s", flagName(name))
+		if shown := given(name); shown != strconv.Quote(name) {
+			name = shown
+		}
+		return usagef("there is no flag --%s", name)
 	}
 	if name, found := strings.CutPrefix(text, "flag needs an argument: -"); found {
 		return usagef("--%s wants a value", name)
@@ -116,14 +119,6 @@ func listsSubjects(limiter string) string {
 		return ""
 	}
 	return ": `sluice top --limiter " + limiter + "` lists its subjects"
-}
-
-// flagName returns the name of an unknown flag as a message may show it.
-func flagName(name string) string {
-	if shown := given(name); shown != strconv.Quote(name) {
-		return shown
-	}
-	return name
 }
 
 // lengthFlag adds a flag whose value is a duration.

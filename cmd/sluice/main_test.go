@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -167,9 +166,7 @@ func wantNarrow(t *testing.T, name, text string) {
 // to its keys.
 func TestServerSlash(t *testing.T) {
 	const name = "orders.v1.Orders/Create"
-	addr := redistest.Start(t).Addr
-	env := []string{"SLUICE_REDIS=redis://" + addr}
-	rdb := client(t, addr)
+	rdb, env := started(t)
 	limits := loader.New(rdb)
 	granted := func() {
 		t.Helper()
@@ -199,11 +196,8 @@ func TestServerSlash(t *testing.T) {
 	if acl.status != exitDone || !strings.Contains(acl.stdout, "~sluice:*") {
 		t.Fatalf("acl: %+v", acl)
 	}
-	var command []any
-	for word := range strings.FieldsSeq("ACL SETUSER use on nopass ~sluice:* +evalsha +@read +@write +time") {
-		command = append(command, word)
-	}
-	must(t, rdb.Do(background, command...).Err())
+	rules := wordsOf("ACL SETUSER use on nopass ~sluice:* +evalsha +@read +@write +time")
+	must(t, rdb.Do(background, rules...).Err())
 	opt := *rdb.Options()
 	opt.Username, opt.Password = "use", "any"
 	user := redis.NewClient(&opt)

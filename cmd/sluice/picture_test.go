@@ -139,13 +139,6 @@ func TestReportBegins(t *testing.T) {
 	}
 }
 
-func TestDemoMargin(t *testing.T) {
-	f, err := parseDemo(nil)
-	if err != nil || f.margin != 20*time.Millisecond {
-		t.Errorf("margin %v: %v", f.margin, err)
-	}
-}
-
 func TestReportBroken(t *testing.T) {
 	results := sample()
 	results[0].Calls, results[1].Booked = 62, results[3].Booked

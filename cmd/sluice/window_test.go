@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -40,9 +39,7 @@ func TestServerInspectWindowMissing(t *testing.T) {
 			t.Errorf("%s: the application is refused:\n%s", args, got.stdout)
 		}
 		got = runLine(env, "inspect --json api acme "+args)
-		var views []view
-		must(t, json.Unmarshal([]byte(got.stdout), &views))
-		if !views[0].WindowsMissing {
+		if !firstView(t, got).WindowsMissing {
 			t.Errorf("%s: no windows_missing in\n%s", args, got.stdout)
 		}
 	}

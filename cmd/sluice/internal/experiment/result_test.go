@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,13 +99,6 @@ func TestMaxInWindow(t *testing.T) {
 		if got := MaxInWindow(test.times, time.Second); got != test.want {
 			t.Errorf("%s: MaxInWindow = %d, want %d", test.name, got, test.want)
 		}
-	}
-}
-
-func TestCountsInWindow(t *testing.T) {
-	got := CountsInWindow(ms(1000, 0, 999, 1000, 2000), time.Second)
-	if want := []int{1, 2, 2, 3, 1}; !slices.Equal(got, want) {
-		t.Errorf("CountsInWindow = %d, want %d", got, want)
 	}
 }
 
