@@ -7,7 +7,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -198,10 +197,6 @@ func TestServerSlash(t *testing.T) {
 	}
 	rules := wordsOf("ACL SETUSER use on nopass ~sluice:* +evalsha +@read +@write +time")
 	must(t, rdb.Do(background, rules...).Err())
-	opt := *rdb.Options()
-	opt.Username, opt.Password = "use", "any"
-	user := redis.NewClient(&opt)
-	t.Cleanup(func() { _ = user.Close() })
-	limits = loader.New(user, loader.PreloadedOnly())
+	limits = loader.New(clientAs(t, rdb.Options().Addr, "use", "any"), loader.PreloadedOnly())
 	granted()
 }

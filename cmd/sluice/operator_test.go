@@ -132,8 +132,7 @@ func TestServerLookUser(t *testing.T) {
 		wantNoRefusals(t, rdb)
 	}
 	lookAs(t, rdb)
-	look := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "sluice-look", Password: "pw"})
-	defer look.Close()
+	look := clientAs(t, rdb.Options().Addr, "sluice-look", "pw")
 	for _, args := range [][]any{{"get", "other:key"}, {"type", "other:key"}, {"exists", "other:key"},
 		{"pttl", "other:key"}, {"memory", "usage", "other:key"}, {"unlink", "sluice:try:{demo}:ll1"},
 		{"rpush", "sluice:try:{demo}:ll1", 1}} {

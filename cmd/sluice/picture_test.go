@@ -108,11 +108,11 @@ func reported(t *testing.T, results []experiment.Result, margin time.Duration) s
 	return out.String()
 }
 
-// TestReportBegins wants what the machine did said before all else, then the legend and then the picture, and the report
-// on one screen.
+// TestReportBegins wants what the machine did first, then the legend and the picture, and all of it on one screen.
 func TestReportBegins(t *testing.T) {
 	const legend = "The fullest second"
-	quiet, busy, stalled := sample()[1:], append(sample(), sample()[:2]...), append(sample(), sample()[:2]...) // seven ways
+	seven := func() []experiment.Result { return append(sample(), sample()[:2]...) }
+	quiet, busy, stalled := sample()[1:], seven(), seven()
 	stalled[0].Stalled = 350 * time.Millisecond
 	for _, test := range []struct {
 		results []experiment.Result

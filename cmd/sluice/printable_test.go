@@ -77,7 +77,7 @@ func TestPrintfIsPrintable(t *testing.T) {
 }
 
 func FuzzPrintable(f *testing.F) {
-	for _, text := range hostileTexts {
+	for _, text := range append(hostileTexts, strings.Repeat("é", 2*maxShown)) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

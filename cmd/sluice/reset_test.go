@@ -81,7 +81,8 @@ func TestServerResetFindsKeys(t *testing.T) {
 	}
 	for args, want := range map[string]string{"slice=1s lease_age=1s": "would go  .*:sr1:1000000:1000000 ",
 		"client=web:3": "would go  .*:tb1:by:web:3 ", "": "stays     .*:tb1: "} {
-		wantText(t, runLine(env, "reset --no-scan --dry-run try demo "+args), exitDone, want, "note: there may be more: --no-scan")
+		wantText(t, runLine(env, "reset --no-scan --dry-run try demo "+args), exitDone, want,
+			"note: there may be more: --no-scan")
 	}
 	wantText(t, runLine(env, "reset try demo"), exitDone, `removed   .*:tb1:by:web:39 `, "removed 41 keys\n$")
 	wantKeys(t, rdb, "sluice:try:{demo}:tb1")
