@@ -131,16 +131,16 @@ func (f aclFlags) users(scripts []sluice.Script) []aclUser {
 	if f.giveBack {
 		use = append(use, "unlink", "zrem")
 	}
-	return []aclUser{
-		newACLUser(f.name+"-load", "", load),
-		newACLUser(f.name+"-use", "~"+f.prefix+":*", use),
-		newACLUser(f.name+"-look", "%R~"+f.prefix+":*", look),
+	users := []aclUser{
+		{name: f.name + "-load", commands: load},
+		{name: f.name + "-use", keys: "~" + f.prefix + ":*", commands: use},
+		{name: f.name + "-look", keys: "%R~" + f.prefix + ":*", commands: look},
 	}
-}
-
-func newACLUser(name, keys string, commands []string) aclUser {
-	slices.Sort(commands)
-	return aclUser{name: name, hash: noHash, keys: keys, commands: slices.Compact(commands)}
+	for i, user := range users {
+		slices.Sort(user.commands)
+		users[i].hash, users[i].commands = noHash, slices.Compact(user.commands)
+	}
+	return users
 }
 
 // commandsOf returns the commands that the scripts call.
@@ -162,12 +162,8 @@ func readsOf(scripts []sluice.Script) []string {
 
 // reads reports whether a command only reads. Unknown commands count as writing.
 func reads(command string) bool {
-	switch command {
-	case "exists", "get", "getrange", "hmget", "lindex", "llen", "pttl", "time", "zcard", "zcount", "zrange",
-		"zrangebyscore", "zrank", "zscore":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"exists", "get", "getrange", "hmget", "lindex", "llen", "pttl", "time", "zcard",
+		"zcount", "zrange", "zrangebyscore", "zrank", "zscore"}, command)
 }
 
 // readPasswords sets the users' hashes from the password file, if there is one.
@@ -213,15 +209,19 @@ func (a app) applyACL(ctx context.Context, f aclFlags, users []aclUser, out scre
 	rows.head("node", "role", "user", "state")
 	var errs []error
 	for _, n := range nodes {
+		rdb := t.connect(n.addr)
+		defer rdb.Close()
 		for _, user := range users {
-			err := t.setUser(ctx, n, user)
+			err := rdb.ACLSetUser(ctx, user.name, user.rules()...).Err()
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
+			state := cell{text: "set", as: green}
 			if err != nil {
+				state = cell{text: "failed", as: red}
 				errs = append(errs, fmt.Errorf("%s, %s: %w", n.addr, user.name, err))
 			}
-			rows.add(cell{text: n.addr}, cell{text: n.role}, cell{text: user.name}, setCell(err))
+			rows.add(cell{text: n.addr}, cell{text: n.role}, cell{text: user.name}, state)
 		}
 	}
 	rows.print(out)
@@ -229,12 +229,7 @@ func (a app) applyACL(ctx context.Context, f aclFlags, users []aclUser, out scre
 	for _, remark := range remarks {
 		out.printf("note: %s\n", remark)
 	}
-	for _, err := range errs {
-		out.printf("%s\n", out.paint(red, errorText(err)))
-		if cure := cureFor(err); cure != "" {
-			out.printf("cure: %s\n", cure)
-		}
-	}
+	out.failures(errs)
 	if len(errs) > 0 {
 		return errReported
 	}
@@ -272,17 +267,4 @@ func (t target) warnOfDefault(ctx context.Context, nodes []node, out screen) {
 func isOpenDefault(line string) bool {
 	words := strings.Fields(line)
 	return len(words) > 2 && words[1] == "default" && slices.Contains(words, "on") && slices.Contains(words, "nopass")
-}
-
-func (t target) setUser(ctx context.Context, n node, user aclUser) error {
-	rdb := t.connect(n.addr)
-	defer rdb.Close()
-	return rdb.ACLSetUser(ctx, user.name, user.rules()...).Err()
-}
-
-func setCell(err error) cell {
-	if err != nil {
-		return cell{text: "failed", as: red}
-	}
-	return cell{text: "set", as: green}
 }

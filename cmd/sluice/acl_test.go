@@ -34,32 +34,26 @@ var needs = map[string]string{
 }
 
 func TestACLText(t *testing.T) {
-	got := sluiceRun(nil, "acl", "--name", "rl", "--prefix", "shop", "list_log", "token_bucket_set")
-	want := `ACL SETUSER rl-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
+	file := passwordFile(t)
+	for args, want := range map[string]string{
+		"--name rl --prefix shop list_log token_bucket_set": `ACL SETUSER rl-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
 ACL SETUSER rl-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~shop:* +evalsha +hdel +hmget +hset +lindex +llen +ltrim +persist +pexpireat +ping +pttl +rpush +time +unlink
 ACL SETUSER rl-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~shop:* +dbsize +evalsha_ro +exists +info +lindex +llen +memory|usage +object|encoding +pexpiretime +ping +pttl +scan +script|exists +time +type
-`
-	if got.status != exitDone || got.stdout != want || !strings.Contains(got.stderr, "--password-file") {
-		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
-	}
-
-	got = sluiceRun(nil, "acl", "slice_ring_return")
-	want = `ACL SETUSER sluice-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
+`,
+		"slice_ring_return": `ACL SETUSER sluice-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
 ACL SETUSER sluice-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~sluice:* +evalsha +getrange +ping +setrange
 ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice:* +dbsize +evalsha_ro +exists +info +memory|usage +object|encoding +pexpiretime +ping +pttl +scan +script|exists +time +type
-`
-	if got.status != exitDone || got.stdout != want {
-		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
-	}
-
-	got = sluiceRun(nil, "acl", "--format", "aclfile", "--give-back", "--cluster", "127.0.0.1:1", "gcra",
-		"--password-file", passwordFile(t))
-	want = `user sluice-load on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels +cluster|nodes +cluster|slots +info +ping +script|exists +script|load
+`,
+		"--format aclfile --give-back --cluster 127.0.0.1:1 gcra --password-file " + file: `user sluice-load on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels +cluster|nodes +cluster|slots +info +ping +script|exists +script|load
 user sluice-use on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels ~sluice:* +cluster|slots +evalsha +get +ping +set +time +unlink +zrem
 user sluice-look on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels %R~sluice:* +cluster|nodes +cluster|slots +command +dbsize +evalsha_ro +exists +get +getrange +info +memory|usage +object|encoding +pexpiretime +ping +pttl +readonly +scan +script|exists +time +type
-`
-	if got.status != exitDone || got.stdout != want || strings.Contains(got.stderr, "--password-file") {
-		t.Errorf("status %d\n%s%s", got.status, cmp.Diff(want, got.stdout), got.stderr)
+`,
+	} {
+		got := runLine(nil, "acl "+args)
+		noted := strings.Contains(got.stderr, "--password-file")
+		if got.status != exitDone || got.stdout != want || noted == strings.Contains(args, file) {
+			t.Errorf("%s: status %d\n%s%s", args, got.status, cmp.Diff(want, got.stdout), got.stderr)
+		}
 	}
 }
 
@@ -193,10 +187,7 @@ func TestServerACL(t *testing.T) {
 			_, err = as("sluice-look", master).EvalSha(background, script.SHA1, look.keys, look.args...).Result()
 			wantRefused(t, "EVALSHA by one who looks", err)
 		}
-		log := fmt.Sprint(client(t, replica.Addr).Do(background, "acl", "log").Val())
-		if log != "[]" {
-			t.Errorf("the replica refused %s", log)
-		}
+		wantNoRefusals(t, client(t, replica.Addr))
 	})
 
 	users := aclFlags{name: "sluice", prefix: "sluice"}.users(sluice.All())
@@ -211,8 +202,7 @@ func TestServerACL(t *testing.T) {
 			refusesOtherKeys(t, as(user.name, master), user)
 		}
 		sum := admin.ScriptLoad(background, `return redis.call("GET", "other")`).Val()
-		wantRefused(t, "a key that a script has not declared", as("sluice-use", master).EvalSha(background, sum,
-			nil).Err())
+		wantRefused(t, "a key that a script has not declared", as("sluice-use", master).EvalSha(background, sum, nil).Err())
 	})
 }
 
@@ -306,6 +296,14 @@ func wantRefused(t *testing.T, what string, err error) {
 	t.Errorf("%s: %v", what, err)
 }
 
+// wantNoRefusals fails if a server has refused a user something.
+func wantNoRefusals(t *testing.T, admin *redis.Client) {
+	t.Helper()
+	if log := fmt.Sprint(admin.Do(background, "acl", "log").Val()); log != "[]" {
+		t.Errorf("%s refused %s", admin.Options().Addr, log)
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -359,9 +357,7 @@ func TestServerACLCluster(t *testing.T) {
 		}
 	}
 	for _, addr := range addrs {
-		if log := fmt.Sprint(client(t, addr).Do(background, "acl", "log").Val()); log != "[]" {
-			t.Errorf("%s refused %s", addr, log)
-		}
+		wantNoRefusals(t, client(t, addr))
 	}
 	if !strings.Contains(client(t, addrs[3]).Info(background, "commandstats").Val(), "cmdstat_evalsha_ro") {
 		t.Error("the replica was not asked")
@@ -406,8 +402,6 @@ func TestServerACLRing(t *testing.T) {
 		t.Errorf("%d and %d shards are up, want both", using.Len(), looking.Len())
 	}
 	for _, addr := range servers {
-		if log := fmt.Sprint(client(t, addr).Do(background, "acl", "log").Val()); log != "[]" {
-			t.Errorf("%s refused %s", addr, log)
-		}
+		wantNoRefusals(t, client(t, addr))
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,18 +50,14 @@ func (w words) or(name, fallback string) string {
 	return fallback
 }
 
-// unused returns a name that was never taken, or "".
-func (w words) unused() string {
-	var names []string
-	for name := range w.values {
-		if !w.used[name] {
-			names = append(names, name)
+// other returns the first name, in the order of the alphabet, for which known is false, or "".
+func (w words) other(known func(name string) bool) string {
+	for _, name := range slices.Sorted(maps.Keys(w.values)) {
+		if !known(name) {
+			return name
 		}
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	return slices.Min(names)
+	return ""
 }
 
 // newAttempt fills in a script's keys and arguments from name=value arguments.
@@ -69,14 +66,18 @@ func newAttempt(script sluice.Script, args []string) (attempt, error) {
 	if err != nil {
 		return attempt{}, err
 	}
-	t := attempt{script: script}
+	return fillAttempt(script, w)
+}
+
+func fillAttempt(script sluice.Script, w words) (t attempt, err error) {
+	t.script = script
 	if t.args, err = fillArgs(script, w); err != nil {
 		return t, err
 	}
 	if t.keys, err = fillKeys(script, w, t.args); err != nil {
 		return t, err
 	}
-	if name := w.unused(); name != "" {
+	if name := w.other(func(name string) bool { return w.used[name] }); name != "" {
 		return t, usagef("%s has no %s: want %s, or key, prefix, limiter, subject, client", fullName(script), given(name),
 			strings.Join(append(argNames(script), keyNames(script)...), ", "))
 	}
@@ -100,7 +101,8 @@ func fillArgs(script sluice.Script, w words) ([]any, error) {
 		args = append(args, arg)
 	}
 	for i := 1; len(repeated) > 0 && i <= script.Group.Max; i++ {
-		if i > script.Group.Min && !w.hasGroup(repeated, i) {
+		has := func(field sluice.Field) bool { _, found := w.values[repetition(field, i)]; return found }
+		if i > script.Group.Min && !slices.ContainsFunc(repeated, has) {
 			break
 		}
 		for _, field := range repeated {
@@ -117,13 +119,6 @@ func fillArgs(script sluice.Script, w words) ([]any, error) {
 // repetition returns the name of the i-th occurrence of a repeated field: slices_1.
 func repetition(field sluice.Field, i int) string {
 	return strings.TrimSuffix(field.Name, "i") + strconv.Itoa(i)
-}
-
-func (w words) hasGroup(fields []sluice.Field, i int) bool {
-	return slices.ContainsFunc(fields, func(field sluice.Field) bool {
-		_, found := w.values[repetition(field, i)]
-		return found
-	})
 }
 
 // fillArg returns one argument, or its default.

@@ -34,8 +34,7 @@ func newAuthError(err error) authError {
 	return "the server's reply is not shown, because it may hold the password"
 }
 
-// authHook replaces replies to AUTH and HELLO by an authError. go-redis stores it in the command that opened the
-// connection.
+// authHook replaces replies to AUTH and HELLO by an authError, which the command that opened the connection returns.
 type authHook struct{}
 
 func (authHook) DialHook(next redis.DialHook) redis.DialHook {

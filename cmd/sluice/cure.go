@@ -4,8 +4,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 
+	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -23,8 +25,8 @@ func cureFor(err error) string {
 		return "run sluice load with the same --redis, --cluster or --sentinel, " +
 			"as a user with the right to load (see sluice help acl)"
 	}
-	if cure := rightsIn(err); cure != "" {
-		return cure
+	if rights, ok := errors.AsType[*rightsError](err); ok {
+		return rights.cure
 	}
 	for _, cure := range cures() {
 		if strings.Contains(err.Error(), cure.word) {
@@ -70,4 +72,54 @@ func cures() []errorCure {
 		{errNoSentinel.Error(), "the server is not a sentinel: name the sentinels after the @, or use --redis"},
 		{"unknown command", "the server is too old, or an administrator has renamed the command"},
 	}
+}
+
+// lookRights returns the commands that inspect, top and verify send besides those that the scripts read with.
+func lookRights() []string {
+	return []string{
+		"ping", "evalsha_ro", "scan", "dbsize", "exists", "type", "pttl", "pexpiretime", "memory|usage", "object|encoding",
+		"time", "info", "script|exists",
+	}
+}
+
+// probesOf returns the commands with which a script reads, and those that inspect reads the same keys with: GETRANGE
+// of a gcra, because the key may hold something large, and the length of a list.
+func probesOf(reads []string) []string {
+	for read, more := range map[string]string{"get": "getrange", "lindex": "llen"} {
+		if slices.Contains(reads, read) {
+			reads = append(reads, more)
+		}
+	}
+	return reads
+}
+
+// rightsCure returns the rules for a user who may not do what a command needs, one that only reads: inspect, top or
+// verify. The keys are those with the prefix, for reading only.
+func rightsCure(command, prefix string, cluster bool) string {
+	commands := append(lookRights(), readsOf(sluice.All())...)
+	keys := "%R~" + prefix + ":* "
+	if command == "verify" {
+		commands, keys = []string{"ping", "info", "script|exists"}, ""
+	}
+	if cluster {
+		commands = append(commands, "cluster|nodes", "cluster|slots")
+	}
+	slices.Sort(commands)
+	return "ACL SETUSER <name> " + keys + "+" + strings.Join(slices.Compact(commands), " +")
+}
+
+// rightsError is an error of a user with too few rights, and the cure for the command.
+type rightsError struct {
+	error
+	cure string
+}
+
+func (e *rightsError) Unwrap() error { return e.error }
+
+// withRights adds to an error the rights that a command needs, if a right is missing.
+func withRights(err error, cure string) error {
+	if err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		return err
+	}
+	return &rightsError{err, cure}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -46,12 +47,8 @@ func (a app) demo(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, err := a.newScreen(a.stdout, f.color)
-	if err != nil {
-		return err
-	}
 	embedded := f.target == targetFlags{} // whatever the environment says: the demo is for people without a server
-	server, err := a.where(f.target, embedded)
+	out, server, err := a.openPlace(f.serverFlags, embedded)
 	if err != nil {
 		return err
 	}
@@ -83,8 +80,7 @@ func (s screen) introduce(f demoFlags, server string, ways []experiment.Way) {
 	s.printf("%d workers share it for %s, through each of %d limiters at once.\n", f.workers, seconds(f.duration),
 		len(ways))
 	if f.margin > 0 {
-		s.printf("Our windows are %v long, so that workers may be %v late.\n",
-			experiment.Window+f.margin, f.margin)
+		s.printf("Our windows are %v long, so that workers may be %v late.\n", experiment.Window+f.margin, f.margin)
 	}
 	s.printf("Server: %s\n\n", server)
 	for _, way := range ways {
@@ -100,7 +96,8 @@ func (s screen) report(results []experiment.Result, margin time.Duration) error 
 	s.picture(results)
 	s.printf("\n")
 	s.comparison(results)
-	s.notes(results)
+	s.printf("booked: most acts in any second by the server's clock; real: as they happened\n")
+	s.printf("capacity: of %d acts; calls: to Redis; longest wait: for one permit\n", results[0].Possible())
 	var broken []string
 	for _, r := range results {
 		broken = append(broken, r.Broken(margin)...)
@@ -139,14 +136,21 @@ func (s screen) comparison(results []experiment.Result) {
 	t.head("limiter", "booked", "real", "capacity", "calls", "a permit", "longest wait", "verdict")
 	for _, r := range results {
 		as, verdict := s.verdict(r)
+		ofCalls, ofWait := plain, plain
+		switch {
+		case wasteful(r):
+			ofCalls, ofWait = red, red
+		case r.CallsPerPermit() > 2:
+			ofCalls = yellow
+		}
 		t.add(
 			cell{text: r.Name},
 			cell{text: strconv.Itoa(r.MaxBooked()), right: true, as: s.judged(r.MaxBooked())},
 			cell{text: strconv.Itoa(r.MaxReal()), right: true, as: s.judged(r.MaxReal())},
 			cell{text: fmt.Sprintf("%.1f %%", 100*r.Capacity()), right: true},
 			cell{text: strconv.Itoa(r.Calls), right: true},
-			cell{text: fmt.Sprintf("%.2f", r.CallsPerPermit()), right: true, as: styleOfCalls(r)},
-			cell{text: fmt.Sprintf("%.1f s", r.LongestWait.Seconds()), right: true, as: styleOfWait(r)},
+			cell{text: fmt.Sprintf("%.2f", r.CallsPerPermit()), right: true, as: ofCalls},
+			cell{text: fmt.Sprintf("%.1f s", r.LongestWait.Seconds()), right: true, as: ofWait},
 			cell{text: verdict, as: as},
 		)
 	}
@@ -170,23 +174,6 @@ func (s screen) verdict(r experiment.Result) (style, string) {
 // but only at the times that the script names.
 func wasteful(r experiment.Result) bool { return r.Kind == experiment.Faulty && r.CallsPerPermit() > 2 }
 
-func styleOfCalls(r experiment.Result) style {
-	switch {
-	case wasteful(r):
-		return red
-	case r.CallsPerPermit() > 2:
-		return yellow
-	}
-	return plain
-}
-
-func styleOfWait(r experiment.Result) style {
-	if wasteful(r) {
-		return red
-	}
-	return plain
-}
-
 // judged returns the style for a number of acts in a second.
 func (s screen) judged(acts int) style {
 	switch {
@@ -198,17 +185,9 @@ func (s screen) judged(acts int) style {
 	return red
 }
 
-func (s screen) notes(results []experiment.Result) {
-	s.printf("booked: most acts in any second by the server's clock; real: as they happened\n")
-	s.printf("capacity: of %d acts; calls: to Redis; longest wait: for one permit\n", results[0].Possible())
-}
-
 // lateness reports whether more acts of our scripts happened in a second than were booked for it.
 func lateness(results []experiment.Result) bool {
-	for _, r := range results {
-		if r.Kind != experiment.Faulty && r.MaxReal() > experiment.Limit {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(results, func(r experiment.Result) bool {
+		return r.Kind != experiment.Faulty && r.MaxReal() > experiment.Limit
+	})
 }

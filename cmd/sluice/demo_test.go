@@ -31,7 +31,7 @@ func checkDemo(t *testing.T, server string, flags ...string) {
 			break
 		}
 	}
-	wants := []string{"Server: " + server + "\n", "   2s ", "list_log  ", "capacity: of 15 acts",
+	wants := []string{"Server: " + server + "\n", " of 3 s\n", "list_log  ", "capacity: of 15 acts",
 		"Our windows are 1.02s"}
 	if !strings.Contains(got.stdout, "This machine stopped") {
 		wants = append(wants, "  BROKEN\n", "  WASTEFUL\n")

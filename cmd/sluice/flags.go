@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +48,10 @@ func flagError(err error) error {
 	}
 	text := err.Error()
 	if name, found := strings.CutPrefix(text, "flag provided but not defined: -"); found {
-		return usagef("there is no flag --%s", flagName(name))
+		if shown := given(name); shown != strconv.Quote(name) {
+			name = shown
+		}
+		return usagef("there is no flag --%s", name)
 	}
 	if name, found := strings.CutPrefix(text, "flag needs an argument: -"); found {
 		return usagef("--%s wants a value", name)
@@ -84,6 +88,25 @@ func undashed(err error, args []string, isArgument func(name string) bool) error
 	return err
 }
 
+// parseSubject parses the flags of a command that takes a limiter, a subject and name=value arguments of these names.
+func parseSubject(flags *flag.FlagSet, args []string, names ...string) (limiter, subject string, w words, err error) {
+	isArgument := func(name string) bool { return slices.Contains(names, name) }
+	others, err := parseFlags(flags, args)
+	switch {
+	case err != nil:
+		return "", "", w, undashed(err, args, isArgument)
+	case len(others) == 0:
+		return "", "", w, usagef("want a limiter and a subject")
+	case len(others) == 1, isWord(others[1], isArgument):
+		return "", "", w, usagef("want a limiter and a subject%s", listsSubjects(others[0]))
+	}
+	w, err = parseWords(others[2:])
+	if name := w.other(isArgument); err == nil && name != "" {
+		err = usagef("%s has no argument %s: want %s", flags.Name(), given(name), strings.Join(names, ", "))
+	}
+	return others[0], others[1], w, err
+}
+
 // isWord reports whether an argument is a name=value argument of the command, not a subject.
 func isWord(arg string, isArgument func(name string) bool) bool {
 	name, _, found := strings.Cut(arg, "=")
@@ -92,19 +115,10 @@ func isWord(arg string, isArgument func(name string) bool) bool {
 
 // listsSubjects is the end of a message that a subject is missing.
 func listsSubjects(limiter string) string {
-	shown := given(limiter)
-	if shown != strconv.Quote(limiter) {
+	if given(limiter) != strconv.Quote(limiter) {
 		return ""
 	}
 	return ": `sluice top --limiter " + limiter + "` lists its subjects"
-}
-
-// flagName returns the name of an unknown flag as a message may show it.
-func flagName(name string) string {
-	if shown := given(name); shown != strconv.Quote(name) {
-		return shown
-	}
-	return name
 }
 
 // lengthFlag adds a flag whose value is a duration.

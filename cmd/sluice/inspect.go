@@ -102,10 +102,8 @@ func inspectWords(args []string) (words, error) {
 	if err := w.checkWindows(); err != nil {
 		return w, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.values)) {
-		if !isInspectWord(name) {
-			return w, usagef("no script has an argument %s", given(name))
-		}
+	if name := w.other(isInspectWord); name != "" {
+		return w, usagef("no script has an argument %s", given(name))
 	}
 	return w, nil
 }
@@ -147,8 +145,7 @@ func keysBy(limiter, subject string, w words, of func(sluice.Script) []sluice.Ke
 	return keys, nil
 }
 
-// sliceParts returns the last parts of the key of a slice_ring, as far as they were given: the slice, and then
-// the lease age.
+// sliceParts returns the end of the key of a slice_ring, as far as it was given: the slice, and then the lease age.
 func sliceParts(w words) (string, error) {
 	slice := w.or("slice", "")
 	age, leased := w.take("lease_age")

@@ -45,13 +45,12 @@ func TestParseInspect(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.args, func(t *testing.T) {
 			_, got, err := parseInspect(strings.Fields(test.args))
-			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
+			if err != nil || test.err != "" {
+				if test.err == "" || !strings.Contains(fmt.Sprint(err), test.err) {
 					t.Errorf("error %v, want %q", err, test.err)
 				}
 				return
 			}
-			must(t, err)
 			var keys []string
 			for _, key := range got.keys {
 				keys = append(keys, key.Text)
@@ -106,7 +105,7 @@ func wantSaid(t *testing.T, got outcome, status int, texts ...string) {
 func TestServerInspect(t *testing.T) {
 	rdb, env := inspected(t)
 	dirty := parseInfo(rdb.Info(background).Val())
-	all := sluiceRun(env, strings.Fields("inspect try demo slice=1s limit=3 burst=3 window=1m slices=61")...)
+	all := runLine(env, "inspect try demo slice=1s limit=3 burst=3 window=1m slices=61")
 	wantText(t, all, exitDone,
 		`sluice:try:\{demo\}:gcra1\n  state      live: all permits are free again in (39\.\d+|40) s`,
 		`####\.\.\.\.+\n  1 of 3 permits left\n\n  with limit 3, window 60 s, burst 3: a permit would be granted now\n\n  remaining`,
@@ -128,20 +127,17 @@ func TestServerInspect(t *testing.T) {
 			`  window     60 s, from the TTL\n  permits    2 live`,
 			`the callers use \(limit=\), for example\n\n    limit=3/1m\n`)
 	}
-	alone := sluiceRun(env, "inspect", "sluice:try:{demo}:gcra1")
+	alone := runLine(env, "inspect sluice:try:{demo}:gcra1")
 	wantText(t, alone, exitDone, `the callers use \(burst= window=\), for example\n\n    limit=10/1s burst=20\n`)
 	wantText(t, alone, exitDone, `  written    20.* ago\n`)
-	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:gcra1", "window=1m", "burst=3"), exitDone,
-		"  remaining    1\n")
-	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:sr1:1000000"), exitDone,
+	wantText(t, runLine(env, "inspect sluice:try:{demo}:gcra1 window=1m burst=3"), exitDone, "  remaining    1\n")
+	wantText(t, runLine(env, "inspect sluice:try:{demo}:sr1:1000000"), exitDone,
 		`the callers use \(slices_1= limit_1=\), for example\n\n    limit=100/1m limit=1000/1h\n`)
-	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:tb1:all"), exitDone, "  remaining    1\n")
-	wantText(t, sluiceRun(env, "inspect", "sluice:try:{nobody}:ll1"), exitDone, "absent: nothing is stored")
-	wantText(t, sluiceRun(env, "inspect", "try", "nobody"), exitDone,
-		`^nothing is stored under sluice:try:\{nobody\}:\* on `)
-	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:ll1", "limit=0"), exitFailed, "bad limit: want 1")
-	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:ll1", "limit=3", "window=soon"), exitUsage,
-		`window is "soon"`)
+	wantText(t, runLine(env, "inspect sluice:try:{demo}:tb1:all"), exitDone, "  remaining    1\n")
+	wantText(t, runLine(env, "inspect sluice:try:{nobody}:ll1"), exitDone, "absent: nothing is stored")
+	wantText(t, runLine(env, "inspect try nobody"), exitDone, `^nothing is stored under sluice:try:\{nobody\}:\* on `)
+	wantText(t, runLine(env, "inspect sluice:try:{demo}:ll1 limit=0"), exitFailed, "bad limit: want 1")
+	wantText(t, runLine(env, "inspect sluice:try:{demo}:ll1 limit=3 window=soon"), exitUsage, `window is "soon"`)
 
 	after := parseInfo(rdb.Info(background).Val())
 	for _, name := range []string{"rdb_changes_since_last_save", "number_of_cached_scripts"} {
@@ -150,8 +146,15 @@ func TestServerInspect(t *testing.T) {
 		}
 	}
 	must(t, rdb.ScriptFlush(background).Err())
-	wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:ll1", "limit=3"), exitFailed,
-		"left       not known: .*sluice load")
+	wantText(t, runLine(env, "inspect sluice:try:{demo}:ll1 limit=3"), exitFailed, "left       not known: .*sluice load")
+}
+
+// firstView is the first key in the output of inspect --json.
+func firstView(t *testing.T, got outcome) view {
+	t.Helper()
+	var views []view
+	must(t, json.Unmarshal([]byte(got.stdout), &views))
+	return views[0]
 }
 
 func TestServerInspectJSON(t *testing.T) {
@@ -166,9 +169,7 @@ func TestServerInspectJSON(t *testing.T) {
 	} {
 		got := sluiceRun(env, append([]string{"inspect", "--json", "sluice:try:{demo}:" + test.key},
 			strings.Fields(test.words)...)...)
-		var views []view
-		must(t, json.Unmarshal([]byte(got.stdout), &views))
-		v := views[0]
+		v := firstView(t, got)
 		sum := int64(0)
 		for _, n := range v.History.Permits {
 			sum += n
@@ -301,9 +302,9 @@ func TestServerInspectHiddenTTL(t *testing.T) {
 
 func TestServerInspectClients(t *testing.T) {
 	_, env := inspected(t)
-	got := sluiceRun(env, strings.Fields("try token_bucket rate=5 interval=1m scope=1 limiter=each client=web-1:80 permits=2")...)
+	got := runLine(env, "try token_bucket rate=5 interval=1m scope=1 limiter=each client=web-1:80 permits=2")
 	wantText(t, got, exitDone)
-	wantText(t, sluiceRun(env, "inspect", "each", "demo"), exitDone, "config: each client has this rate")
+	wantText(t, runLine(env, "inspect each demo"), exitDone, "config: each client has this rate")
 	for _, args := range [][]string{
 		{"each", "demo", "client=web-1:80"}, {"sluice:each:{demo}:tb1", "client=web-1:80"},
 		{"sluice:each:{demo}:tb1:by:web-1:80"},
@@ -315,8 +316,7 @@ func TestServerInspectClients(t *testing.T) {
 
 // TestServerInspectLeased tests a ring with an age of leases, from which a permit was given back.
 func TestServerInspectLeased(t *testing.T) {
-	rdb := client(t, redistest.Start(t).Addr)
-	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+	rdb, env := started(t)
 	ring := loader.New(rdb).SliceRing("try", []loader.Limit{loader.PerMinute(3)}, loader.Slice(time.Second),
 		loader.LeaseAge(250*time.Millisecond))
 	d, err := ring.AllowN(background, "demo", 2)
@@ -327,7 +327,7 @@ func TestServerInspectLeased(t *testing.T) {
 		exitDone, "returned +1\n")
 
 	for _, args := range []string{key, "try demo slice=1s lease_age=250ms"} {
-		got := sluiceRun(env, append([]string{"inspect"}, strings.Fields(args+" slices=62 limit=3")...)...)
+		got := runLine(env, "inspect "+args+" slices=62 limit=3")
 		wantText(t, got, exitDone, `:sr1:1000000:250000\n  state      live: permits`,
 			"  script     slice_ring_v1\n  limiter    try\n  subject    demo\n  node ",
 			"  slices     62 of 1 s\n  lease age  250 ms: permits may be spent", "  permits    1 in the ring\n",
@@ -338,32 +338,9 @@ func TestServerInspectLeased(t *testing.T) {
 		}
 	}
 	got := sluiceRun(env, "inspect", "--json", key)
-	var views []view
-	must(t, json.Unmarshal([]byte(got.stdout), &views))
-	if v := views[0]; v.LeaseAge != 250_000 || v.Client != "" || v.Permits != 1 {
+	if v := firstView(t, got); v.LeaseAge != 250_000 || v.Client != "" || v.Permits != 1 {
 		t.Errorf("%s", got.stdout)
 	}
-}
-
-// TestServerInspectLookOnly tests the user that acl makes to look.
-func TestServerInspectLookOnly(t *testing.T) {
-	rdb, _ := inspected(t)
-	for _, user := range (aclFlags{name: "sluice", prefix: "sluice"}).users(sluice.All()) {
-		user.hash = ">pw"
-		must(t, rdb.ACLSetUser(background, user.name, user.rules()...).Err())
-	}
-	url := "--redis=redis://sluice-look:pw@" + rdb.Options().Addr
-	got := sluiceRun(nil, "inspect", url, "--no-scan", "try", "demo", "slice=1s", "slices=61", "limit=3", "burst=3",
-		"window=1m")
-	wantText(t, got, exitDone, "type       list", "memory     .* bytes", "2 live, of 2 stored", "expires    (59|60)")
-	if strings.Count(got.stdout, "  remaining    1\n") != 5 {
-		t.Errorf("not every script was asked for what is left:\n%s", got.stdout)
-	}
-	got = sluiceRun(nil, "inspect", strings.Replace(url, "look", "load", 1), "sluice:try:{demo}:ll1")
-	wantText(t, got, exitFailed, "unknown: it cannot be read: NOPERM")
-	must(t, rdb.ACLSetUser(background, "sluice-look", "-scan").Err())
-	got = sluiceRun(nil, "inspect", url, "try", "demo")
-	wantText(t, got, exitFailed, "2 stored", "not known whether more is stored for demo: .*NOPERM.*'scan'")
 }
 
 // TestServerInspectHuge counts what a million permits take to be shown.
@@ -546,10 +523,9 @@ func TestServerInspectRefusedCommands(t *testing.T) {
 
 // TestServerInspectFindsRings tests keys whose names hold what only the callers know.
 func TestServerInspectFindsRings(t *testing.T) {
-	rdb := client(t, redistest.Start(t).Addr)
-	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
-	wantText(t, sluiceRun(env, strings.Fields("try slice_ring slice=1s slices=61 limit=1000 permits=602")...), exitDone)
-	got := sluiceRun(env, "inspect", "try", "demo")
+	rdb, env := started(t)
+	wantText(t, runLine(env, "try slice_ring slice=1s slices=61 limit=1000 permits=602"), exitDone)
+	got := runLine(env, "inspect try demo")
 	wantText(t, got, exitDone, `^sluice:try:\{demo\}:sr1:1000000\n  state      live`, `  permits    602 in the ring\n`)
 
 	leased := loader.New(rdb).SliceRing("try", []loader.Limit{loader.PerMinute(9)}, loader.Slice(time.Second),
@@ -557,52 +533,37 @@ func TestServerInspectFindsRings(t *testing.T) {
 	_, err := leased.AllowN(background, "demo", 2)
 	must(t, err)
 	for _, args := range []string{"", "slice=1s", "slice=1m", "slice=1s lease_age=1s", "slice=1m slices=61 limit=1000"} {
-		got := sluiceRun(env, append([]string{"inspect", "try", "demo"}, strings.Fields(args)...)...)
+		got := runLine(env, "inspect try demo "+args)
 		wantText(t, got, exitDone, `602 in the ring`, `:sr1:1000000:1000000\n`, `2 in the ring`)
 		if strings.Count(got.stdout, "in the ring") != 2 || strings.Contains(got.stdout, "BADSTATE") {
 			t.Errorf("%s: want each ring once:\n%s", args, got.stdout)
 		}
 	}
-	wantUnknown(t, sluiceRun(env, "inspect", "--no-scan", "try", "demo"), "not known whether", "slice=")
-	wantText(t, sluiceRun(env, "inspect", "--no-scan", "try", "demo", "slice=1s"), exitDone, "602 in the ring",
-		"note: .*--no-scan")
+	wantUnknown(t, runLine(env, "inspect --no-scan try demo"), "not known whether", "slice=")
+	wantText(t, runLine(env, "inspect --no-scan try demo slice=1s"), exitDone, "602 in the ring", "note: .*--no-scan")
 
-	for _, subject := range []string{"a*b", "a?b", "[ab]", `a\b`, "*", "{x}", "a%b", "", "demo2"} {
-		if subject != "" && subject != "demo2" {
-			wantText(t, sluiceRun(env, "try", "slice_ring", "slice=2s", "slices=61", "limit=9", "subject="+subject),
-				exitDone)
-			got = sluiceRun(env, "inspect", "try", subject)
-			wantText(t, got, exitDone, ":sr1:2000000\n")
-			if strings.Count(got.stdout, "  state ") != 1 {
-				t.Errorf("%q finds others, too:\n%s", subject, got.stdout)
-			}
-		}
-	}
-	wantText(t, sluiceRun(env, "inspect", "try", "demo2"), exitDone,
-		`^nothing is stored under sluice:try:\{demo2\}:\* on `)
+	wantText(t, runLine(env, "inspect try demo2"), exitDone, `^nothing is stored under sluice:try:\{demo2\}:\* on `)
 }
 
 // TestServerInspectFindsOthers tests permits whose config is gone, of clients, and of keys that no script here has.
 func TestServerInspectFindsOthers(t *testing.T) {
-	rdb := client(t, redistest.Start(t).Addr)
-	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+	rdb, env := started(t)
 	for _, who := range []string{"web-1", "web-2"} {
 		wantText(t, sluiceRun(env, "try", "token_bucket", "rate=5", "interval=1m", "scope=1", "client="+who), exitDone)
 	}
-	wantText(t, sluiceRun(env, "inspect", "try", "demo"), exitDone, "config: ",
-		"note: 2 clients have their own permits: client=")
-	wantText(t, sluiceRun(env, "try", "token_bucket_set", "rate=5", "interval=1m", "subject=ada"), exitDone)
-	wantText(t, sluiceRun(env, "inspect", "try", "ada"), exitDone, "rate       5 in 60 s", "absent: ")
+	wantText(t, runLine(env, "inspect try demo"), exitDone, "config: ", "note: 2 clients have their own permits: client=")
+	wantText(t, runLine(env, "try token_bucket_set rate=5 interval=1m subject=ada"), exitDone)
+	wantText(t, runLine(env, "inspect try ada"), exitDone, "rate       5 in 60 s", "absent: ")
 	must(t, rdb.Del(background, "sluice:try:{demo}:tb1").Err())
-	wantText(t, sluiceRun(env, "inspect", "try", "demo"), exitDone, `:tb1:by:web-1\n`, `:tb1:by:web-2\n`)
+	wantText(t, runLine(env, "inspect try demo"), exitDone, `:tb1:by:web-1\n`, `:tb1:by:web-2\n`)
 	must(t, rdb.Del(background, "sluice:try:{demo}:tb1:by:web-1", "sluice:try:{demo}:tb1:by:web-2").Err())
 	must(t, rdb.Set(background, "sluice:try:{demo}:new9", "x", 0).Err())
-	wantUnknown(t, sluiceRun(env, "inspect", "try", "demo"), `sluice:try:\{demo\}:new9`, "not known")
+	wantUnknown(t, runLine(env, "inspect try demo"), `sluice:try:\{demo\}:new9`, "not known")
 	must(t, rdb.Del(background, "sluice:try:{demo}:new9").Err())
 	for i := range 40 {
 		must(t, rdb.Set(background, fmt.Sprintf("sluice:try:{demo}:sr1:%d", 1000+i), "x", 0).Err())
 	}
-	wantUnknown(t, sluiceRun(env, "inspect", "try", "demo"), "20 more keys")
+	wantUnknown(t, runLine(env, "inspect try demo"), "20 more keys")
 }
 
 // TestServerInspectClusterUnknown tests a cluster in which not all answer who may hold a subject.
@@ -611,13 +572,7 @@ func TestServerInspectClusterUnknown(t *testing.T) {
 	asking := func(subject string) outcome {
 		return sluiceRun(nil, "inspect", "--cluster", nodes[0].Addr+","+nodes[1].Addr+","+nodes[2].Addr, "try", subject)
 	}
-	owners := map[string]string{} // a subject of each node
-	for i := 0; len(owners) < 3; i++ {
-		subject := fmt.Sprint("s", i)
-		got := asking(subject)
-		wantText(t, got, exitDone, "^nothing is stored under ")
-		owners[serverIn(got.stdout)] = subject
-	}
+	owners := ownersIn(t, asking)
 	subject := owners[nodes[1].Addr]
 	wantText(t, sluiceRun(nil, "try", "--cluster", nodes[0].Addr, "slice_ring", "slice=1s", "slices=61", "limit=9",
 		"subject="+subject), exitDone)
@@ -631,14 +586,8 @@ func TestServerInspectClusterUnknown(t *testing.T) {
 			exitDone)
 	}
 	wantText(t, asking(other), exitDone, ":gcra1\n(.|\n)*:zl1\n")
-	slot := nodes[0].Client(t).ClusterKeySlot(background, "{"+other+"}").Val()
-	ids := map[int]string{}
-	for i := range nodes {
-		ids[i] = fmt.Sprint(nodes[i].Client(t).Do(background, "cluster", "myid").Val())
-	}
-	must(t, nodes[0].Client(t).Do(background, "cluster", "setslot", slot, "importing", ids[2]).Err())
-	must(t, nodes[2].Client(t).Do(background, "cluster", "setslot", slot, "migrating", ids[0]).Err())
-	wantUnknown(t, asking(other), "ASK "+fmt.Sprint(slot)+" "+nodes[0].Addr)
+	slot := moveSlot(t, other, nodes[2], nodes[0])
+	wantUnknown(t, asking(other), "ASK "+slot+" "+nodes[0].Addr)
 
 	nodes[1].Kill()
 	wantUnknown(t, asking(subject), nodes[1].Addr)
@@ -665,22 +614,19 @@ func TestNoNodes(t *testing.T) {
 
 // TestServerInspectBurst tests a gcra whose burst is not its limit. Its state does not tell the burst.
 func TestServerInspectBurst(t *testing.T) {
-	env := []string{"SLUICE_REDIS=" + redistest.Start(t).Addr}
-	wantText(t, sluiceRun(env, strings.Fields("try gcra limit=10 window=100s burst=3 permits=3")...), exitDone,
-		`remaining +0\n`)
+	_, env := started(t)
+	wantText(t, runLine(env, "try gcra limit=10 window=100s burst=3 permits=3"), exitDone, `remaining +0\n`)
 	for _, args := range []string{"try demo window=100s", "sluice:try:{demo}:gcra1 window=100s",
 		"sluice:try:{demo}:gcra1 window=100s limit=10"} {
-		got := sluiceRun(env, append([]string{"inspect"}, strings.Fields(args)...)...)
-		wantText(t, got, exitDone, `  state      live`,
-			`the callers use \(burst=\), for example\n`)
+		got := runLine(env, "inspect "+args)
+		wantText(t, got, exitDone, `  state      live`, `the callers use \(burst=\), for example\n`)
 		for _, never := range []string{"remaining", "permits left", "would be granted"} {
 			if strings.Contains(got.stdout, never) {
 				t.Errorf("%s: no burst was given, but it says %q:\n%s", args, never, got.stdout)
 			}
 		}
 	}
-	wantText(t, sluiceRun(env, strings.Fields("inspect try demo window=100s burst=3")...), exitDone, `remaining +0\n`,
-		"0 of 3 permits left")
+	wantText(t, runLine(env, "inspect try demo window=100s burst=3"), exitDone, `remaining +0\n`, "0 of 3 permits left")
 }
 
 // TestServerInspectTokenBucketConfigRefused tests a user who may read the permits of a token_bucket and not its config.

@@ -28,16 +28,12 @@ func (a app) list(_ context.Context, args []string) error {
 	if *asJSON {
 		return writeJSON(out, scripts)
 	}
-	writeList(out, scripts)
-	return nil
-}
-
-func writeList(out screen, scripts []sluice.Script) {
 	out.printf("%s\n", out.paint(bold, fmt.Sprintf("%-18s %-8s %s", "script", "version", "sha1")))
 	for _, script := range scripts {
 		out.printf("%s %-8d %s\n", out.paint(green, fmt.Sprintf("%-18s", script.Name)), script.Version, script.SHA1)
 		out.printf("  KEYS %s  ARGV %s\n", strings.Join(keyNames(script), " "), strings.Join(argNames(script), " "))
 	}
+	return nil
 }
 
 // listed is a script in the output of list --json.
@@ -61,20 +57,21 @@ func writeJSON(out screen, scripts []sluice.Script) error {
 	return out.json(all)
 }
 
-func keyNames(script sluice.Script) []string {
+// namesOf returns the name of each field.
+func namesOf[T any](all []T, name func(T) string) []string {
 	var names []string
-	for _, key := range script.Keys {
-		names = append(names, key.Name)
+	for _, one := range all {
+		names = append(names, name(one))
 	}
 	return names
 }
 
+func keyNames(script sluice.Script) []string {
+	return namesOf(script.Keys, func(key sluice.Key) string { return key.Name })
+}
+
 func argNames(script sluice.Script) []string {
-	var names []string
-	for _, arg := range script.Args {
-		names = append(names, arg.Name)
-	}
-	return names
+	return namesOf(script.Args, func(arg sluice.Field) string { return arg.Name })
 }
 
 // fullName returns a script's name with its version, such as "gcra_v1".

@@ -21,7 +21,7 @@ func TestList(t *testing.T) {
 }
 
 func TestListJSON(t *testing.T) {
-	got := sluiceRun(nil, "list", "gcra_v1.lua", "--json")
+	got := runLine(nil, "list gcra_v1.lua --json")
 	var all []listed
 	if err := json.Unmarshal([]byte(got.stdout), &all); err != nil {
 		t.Fatal(err)

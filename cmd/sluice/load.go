@@ -39,7 +39,7 @@ func (a app) deploy(ctx context.Context, name string, args []string) error {
 	}
 
 	d := deployment{target: t, scripts: scripts, loading: name == "load"}
-	placed := d.everywhere(ctx, nodes, a.newCounter(len(nodes)))
+	placed := d.everywhere(ctx, nodes, a.newStatusLine())
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -83,21 +83,30 @@ const (
 	stateFailed    state = "failed"
 )
 
-// everywhere asks every node and returns the results in the order of the nodes.
-func (d deployment) everywhere(ctx context.Context, nodes []node, done *counter) []placement {
+// everywhere asks every node and returns the results in the order of the nodes. It shows how many nodes are done.
+func (d deployment) everywhere(ctx context.Context, nodes []node, line statusLine) []placement {
 	found := make([][]placement, len(nodes))
 	places := make(chan struct{}, maxConcurrent)
 	var wg sync.WaitGroup
+	var mu sync.Mutex
+	done := 0
 	for i, n := range nodes {
 		wg.Go(func() {
 			places <- struct{}{}
 			found[i] = d.on(ctx, n)
 			<-places
-			done.add(n.addr)
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			text := fmt.Sprintf("%d of %d nodes: %s", done, len(nodes), n.addr)
+			line.redraw("%s", text)
+			if !line.live {
+				line.printf("%s\n", text)
+			}
 		})
 	}
 	wg.Wait()
-	done.end()
+	line.end()
 	var all []placement
 	for _, of := range found {
 		all = append(all, of...)
@@ -150,34 +159,34 @@ func (s screen) placements(all []placement) {
 	var t table
 	t.head("node", "role", "script", "sha", "state")
 	for _, p := range all {
+		as := green
+		if p.state == stateMissing || p.state == stateFailed {
+			as = red
+		}
 		sha := p.sha[:min(len(p.sha), 12)]
-		t.add(cell{text: p.node.addr}, cell{text: p.node.role}, cell{text: p.script},
-			cell{text: sha}, cell{text: string(p.state), as: styleOf(p.state)})
+		t.add(cell{text: p.node.addr}, cell{text: p.node.role}, cell{text: p.script}, cell{text: sha},
+			cell{text: string(p.state), as: as})
 	}
 	t.print(s)
 }
 
-func styleOf(s state) style {
-	switch s {
-	case stateMissing, stateFailed:
-		return red
-	}
-	return green
-}
-
 // verdictOn prints the summary. It returns an error if a node lacks a script.
 func (s screen) verdictOn(all []placement, remarks []string, cure safe) error {
-	s.printf("\n")
-	failed := s.failures(all)
-	for _, remark := range remarks {
-		s.printf("note: %s\n", remark)
-	}
+	var errs []error
 	missing, nodes := 0, map[string]bool{}
 	for _, p := range all {
 		nodes[p.node.addr] = true
-		if p.state == stateMissing {
+		switch p.state {
+		case stateMissing:
 			missing++
+		case stateFailed:
+			errs = append(errs, fmt.Errorf("%s, %s: %w", p.node.addr, p.script, p.err))
 		}
+	}
+	s.printf("\n")
+	s.failures(errs)
+	for _, remark := range remarks {
+		s.printf("note: %s\n", remark)
 	}
 	switch {
 	case missing > 0:
@@ -190,7 +199,7 @@ func (s screen) verdictOn(all []placement, remarks []string, cure safe) error {
 		s.printf("cure: %s\n", cure)
 		s.shaNote()
 		return errReported
-	case failed:
+	case len(errs) > 0:
 		return errReported
 	}
 	where := counted(len(nodes), "node", "nodes")
@@ -205,18 +214,13 @@ func (s screen) shaNote() {
 		"sha1sum of its file the same\n")
 }
 
-// failures prints why placements failed and what to do. It reports whether there were any.
-func (s screen) failures(all []placement) bool {
-	failed := false
+// failures prints errors of nodes and what to do about them, each cure once.
+func (s screen) failures(errs []error) {
 	cures := map[string]bool{}
-	for _, p := range all {
-		if p.state != stateFailed {
-			continue
-		}
-		failed = true
-		s.printf("%s\n", s.paint(red, p.node.addr+", "+p.script+": "+errorText(p.err)))
-		cure := cureFor(p.err)
-		if isUnreachable(p.err) {
+	for _, err := range errs {
+		s.printf("%s\n", s.paint(red, errorText(err)))
+		cure := cureFor(err)
+		if isUnreachable(err) {
 			cure = "start the node again or remove it from the deployment, then run this command again"
 		}
 		if cure != "" && !cures[cure] {
@@ -224,7 +228,6 @@ func (s screen) failures(all []placement) bool {
 		}
 		cures[cure] = true
 	}
-	return failed
 }
 
 // counted returns a number with its noun: "1 key", "2 keys".
@@ -233,29 +236,4 @@ func counted(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// counter shows on standard error how many nodes are done.
-type counter struct {
-	statusLine
-	total int
-
-	mu   sync.Mutex
-	done int
-}
-
-func (a app) newCounter(total int) *counter {
-	return &counter{statusLine: a.newStatusLine(), total: total}
-}
-
-// add counts a node as done.
-func (c *counter) add(addr string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.done++
-	if c.live {
-		c.redraw("%d of %d nodes: %s", c.done, c.total, addr)
-		return
-	}
-	c.printf("%d of %d nodes: %s\n", c.done, c.total, addr)
 }

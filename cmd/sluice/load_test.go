@@ -45,8 +45,7 @@ func TestServerPasswordAndACL(t *testing.T) {
 	env := []string{"REDISCLI_AUTH=secret"}
 	wantSaid(t, sluiceRun(env, "load", "--redis", url), exitDone)
 
-	admin := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "secret", DisableIdentity: true})
-	defer admin.Close()
+	admin := clientAs(t, server.Addr, "", "secret")
 	must(t, admin.ACLSetUser(context.Background(), "ada", "on", ">pw", "+info", "+script|exists").Err())
 	must(t, admin.ACLSetUser(background, "bob", "on", ">pw", "+script|exists").Err())
 	got = sluiceRun(nil, "verify", "--redis", "redis://bob:pw@"+server.Addr)
@@ -115,7 +114,19 @@ func writeFile(t *testing.T, name string, mode os.FileMode, text string) {
 
 func client(t *testing.T, addr string) *redis.Client {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true})
+	return clientAs(t, addr, "", "")
+}
+
+func clientAs(t *testing.T, addr, user, password string) *redis.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr, Username: user, Password: password, DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
+}
+
+// started is a new server, a client for it, and the environment that names it.
+func started(t *testing.T) (rdb *redis.Client, env []string) {
+	t.Helper()
+	rdb = client(t, redistest.Start(t).Addr)
+	return rdb, []string{"SLUICE_REDIS=" + rdb.Options().Addr}
 }

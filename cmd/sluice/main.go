@@ -5,15 +5,20 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/sluice-redis/sluice"
 )
 
 // Exit statuses of the program.
@@ -43,11 +48,10 @@ type command struct {
 	name    string
 	summary string
 	run     func(app, context.Context, []string) error
-	usage   string
 }
 
 func commands() []command {
-	all := []command{
+	return []command{
 		{name: "demo", summary: "5 a second for many workers: every script beside two faulty limiters", run: app.demo},
 		{name: "list", summary: "the scripts: name, version, SHA1, keys and arguments", run: app.list},
 		{name: "load", summary: "load the scripts on every node of a deployment", run: app.load},
@@ -61,10 +65,6 @@ func commands() []command {
 		{name: "help", summary: "this text, or that of one command", run: app.help},
 		{name: "version", summary: "the version of this program", run: app.version},
 	}
-	for i := range all {
-		all[i].usage = usageOf(all[i].name)
-	}
-	return all
 }
 
 // usageError reports a wrong command line and says what is wanted. Its text shows the user's arguments only through
@@ -99,7 +99,7 @@ func (a app) run(ctx context.Context, args []string) int {
 	err = c.run(a, ctx, args[1:])
 	switch {
 	case errors.Is(err, errHelp):
-		fmt.Fprint(a.stdout, c.usage)
+		fmt.Fprint(a.stdout, usageOf(c.name))
 		return exitDone
 	case err != nil && ctx.Err() != nil:
 		fmt.Fprintln(a.stderr, "interrupted")
@@ -153,8 +153,25 @@ func (a app) help(_ context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(a.stdout, c.usage)
+	fmt.Fprint(a.stdout, usageOf(c.name))
 	return nil
+}
+
+// usageFiles holds what sluice help <command> prints. A line {{target}} stands for the flags that name a deployment.
+//
+//go:embed usage
+var usageFiles embed.FS
+
+func usageOf(command string) string {
+	return strings.Replace(usageFile(command), "{{target}}\n", usageFile("target"), 1)
+}
+
+func usageFile(name string) string {
+	text, err := usageFiles.ReadFile("usage/" + name + ".txt")
+	if err != nil {
+		panic(err) // the files are part of the program
+	}
+	return string(text)
 }
 
 func overview() string {
@@ -166,4 +183,21 @@ func overview() string {
 	}
 	text.WriteString("\nsluice help <command> explains a command. sluice demo needs no server.\n")
 	return text.String()
+}
+
+func (a app) version(_ context.Context, args []string) error {
+	if err := parseOnlyFlags(newFlags("version"), args); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "sluice %s, %d scripts, %s\n", moduleVersion(), len(sluice.All()), runtime.Version())
+	return nil
+}
+
+// moduleVersion returns the version recorded by the go command: "(devel)" for a build from a checkout.
+func moduleVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
 }

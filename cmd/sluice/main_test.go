@@ -7,9 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -21,11 +19,19 @@ type outcome struct {
 
 // sluiceRun runs the program with an environment of name=value pairs.
 func sluiceRun(env []string, args ...string) outcome {
+	return runUnder(background, env, args...)
+}
+
+// runUnder is sluiceRun with a context that may end.
+func runUnder(ctx context.Context, env []string, args ...string) outcome {
 	var stdout, stderr bytes.Buffer
 	a := app{stdout: &stdout, stderr: &stderr, getenv: getenv(env)}
-	status := a.run(context.Background(), args)
+	status := a.run(ctx, args)
 	return outcome{status, stdout.String(), stderr.String()}
 }
+
+// runLine runs the program with a command line whose arguments have no spaces.
+func runLine(env []string, line string) outcome { return sluiceRun(env, strings.Fields(line)...) }
 
 func getenv(env []string) func(string) string {
 	return func(name string) string {
@@ -89,12 +95,12 @@ func TestExitStatus(t *testing.T) {
 		{"inspect --redis " + noServer + " a b", 1, "cure: start a server there"},
 		{"reset --help", 0, "--dry-run"},
 		{"reset a", 2, "want a limiter and a subject"},
-		{"reset a b limit=3", 2, `reset has no argument "limit": want prefix, slice, lease_age or client`},
+		{"reset a b limit=3", 2, `reset has no argument "limit": want prefix, slice, lease_age, client`},
 		{"reset a b c", 2, `unexpected argument "c"`},
 		{"reset a:b c", 2, "limiter"},
 		{"reset --redis " + noServer + " a b", 1, "cure: start a server there"},
 		{"set-rate --help", 0, "token_bucket_set"},
-		{"set-rate a", 2, "no subject: want set-rate a <subject>"},
+		{"set-rate a", 2, "want a limiter and a subject: `sluice top --limiter a` lists"},
 		{"set-rate a b rate=3", 2, "wants interval: until a permit comes back"},
 		{"set-rate a b rate=3 interval=soon", 2, `interval is "soon"`},
 		{"set-rate a b rate=3 interval=1s key=x", 2, `set-rate has no argument "key"`},
@@ -108,7 +114,7 @@ func TestExitStatus(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.args, func(t *testing.T) {
-			got := sluiceRun(nil, strings.Fields(test.args)...)
+			got := runLine(nil, test.args)
 			text := got.stderr
 			if test.want == exitDone {
 				text = got.stdout
@@ -127,19 +133,17 @@ func TestExitStatus(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	var stdout, stderr bytes.Buffer
-	a := app{stdout: &stdout, stderr: &stderr, getenv: getenv(nil)}
-	if got := a.run(ctx, []string{"demo"}); got != exitInterrupted || stderr.String() != "interrupted\n" {
-		t.Errorf("status %d, stderr %q", got, stderr.String())
+	if got := runUnder(ctx, nil, "demo"); got.status != exitInterrupted || got.stderr != "interrupted\n" {
+		t.Errorf("%+v", got)
 	}
 }
 
 func TestUsageFits(t *testing.T) {
 	texts := map[string]string{"overview": overview()}
 	for _, c := range commands() {
-		texts[c.name] = c.usage
-		if !strings.HasPrefix(c.usage, "usage: sluice "+c.name) {
-			t.Errorf("%s: the usage text begins with %.30q", c.name, c.usage)
+		texts[c.name] = usageOf(c.name)
+		if !strings.HasPrefix(texts[c.name], "usage: sluice "+c.name) {
+			t.Errorf("%s: the usage text begins with %.30q", c.name, texts[c.name])
 		}
 	}
 	for name, text := range texts {
@@ -161,9 +165,7 @@ func wantNarrow(t *testing.T, name, text string) {
 // to its keys.
 func TestServerSlash(t *testing.T) {
 	const name = "orders.v1.Orders/Create"
-	addr := redistest.Start(t).Addr
-	env := []string{"SLUICE_REDIS=redis://" + addr}
-	rdb := client(t, addr)
+	rdb, env := started(t)
 	limits := loader.New(rdb)
 	granted := func() {
 		t.Helper()
@@ -186,22 +188,15 @@ func TestServerSlash(t *testing.T) {
 	wantText(t, sluiceRun(env, "top"), exitDone, `orders\.v1\.Orders/Create +ada\n`)
 	wantText(t, sluiceRun(env, "set-rate", name, "ada", "rate=9", "interval=1m"), exitDone, "rate")
 	wantText(t, sluiceRun(env, "reset", name, "ada"), exitDone, "removed   "+log)
-	wantText(t, sluiceRun(env, "top", "--prefix", "a/b"), exitUsage, `prefix is "a/b": want letters`)
+	wantText(t, runLine(env, "top --prefix a/b"), exitUsage, `prefix is "a/b": want letters`)
 
 	must(t, limits.Preload(background))
 	acl := sluiceRun(env, "acl")
 	if acl.status != exitDone || !strings.Contains(acl.stdout, "~sluice:*") {
 		t.Fatalf("acl: %+v", acl)
 	}
-	var command []any
-	for word := range strings.FieldsSeq("ACL SETUSER use on nopass ~sluice:* +evalsha +@read +@write +time") {
-		command = append(command, word)
-	}
-	must(t, rdb.Do(background, command...).Err())
-	opt := *rdb.Options()
-	opt.Username, opt.Password = "use", "any"
-	user := redis.NewClient(&opt)
-	t.Cleanup(func() { _ = user.Close() })
-	limits = loader.New(user, loader.PreloadedOnly())
+	rules := wordsOf("ACL SETUSER use on nopass ~sluice:* +evalsha +@read +@write +time")
+	must(t, rdb.Do(background, rules...).Err())
+	limits = loader.New(clientAs(t, rdb.Options().Addr, "use", "any"), loader.PreloadedOnly())
 	granted()
 }

@@ -169,27 +169,21 @@ func (t target) singleNode(ctx context.Context) ([]node, []string, error) {
 	case "slave":
 		single[0].role = "replica"
 	}
-	return single, remarksOn(info), checkMode(info)
-}
-
-func checkMode(info map[string]string) error {
 	if info["redis_mode"] == "sentinel" {
-		return usagef("this server is a sentinel: want --sentinel name@host:port")
+		return nil, nil, usagef("this server is a sentinel: want --sentinel name@host:port")
 	}
-	return nil
+	return single, remarksOn(info), nil
 }
 
 func remarksOn(info map[string]string) []string {
-	var remarks []string
 	if info["redis_mode"] == "cluster" || info["cluster_enabled"] == "1" {
-		remarks = append(remarks, "this server is a node of a cluster; the other nodes were left out: use --cluster for all")
-		return remarks
+		return []string{"this server is a node of a cluster; the other nodes were left out: use --cluster for all"}
 	}
 	if n := info["connected_slaves"]; n != "" && n != "0" {
-		remarks = append(remarks, "this server has "+n+" replica(s), and scripts must be loaded on each: "+
-			"name each with --redis, or use --sentinel")
+		return []string{"this server has " + n + " replica(s), and scripts must be loaded on each: " +
+			"name each with --redis, or use --sentinel"}
 	}
-	return remarks
+	return nil
 }
 
 func parseInfo(text string) map[string]string {

@@ -17,8 +17,6 @@ import (
 // TestNotices are the hints for commands that a hurried operator gets wrong.
 func TestNotices(t *testing.T) {
 	const nobody = "--redis=redis://127.0.0.1:1"
-	const noSubject = "no subject: want set-rate jobs <subject> rate=50 ...; " +
-		"`sluice top --limiter jobs` lists subjects"
 	for args, want := range map[string]string{
 		"inspect a b --limit 3":        "there is no flag --limit: write limit=3, without dashes",
 		"inspect --window=1m a b":      "there is no flag --window: write window=1m, without dashes",
@@ -30,8 +28,8 @@ func TestNotices(t *testing.T) {
 		"inspect jobs limit=3/1m":      "`sluice top --limiter jobs` lists its subjects",
 		"reset jobs":                   "`sluice top --limiter jobs` lists its subjects",
 		"reset jobs slice=1s":          "`sluice top --limiter jobs` lists its subjects",
-		"set-rate jobs":                noSubject,
-		"set-rate jobs rate=50 scope=": noSubject,
+		"set-rate jobs":                "`sluice top --limiter jobs` lists its subjects",
+		"set-rate jobs rate=50 scope=": "`sluice top --limiter jobs` lists its subjects",
 	} {
 		got := sluiceRun(nil, append(strings.Fields(args), nobody)...)
 		if got.status != exitUsage || !strings.Contains(got.stderr, want) {
@@ -49,7 +47,7 @@ func TestNotices(t *testing.T) {
 
 // TestServerNothingStored says that names are exact.
 func TestServerNothingStored(t *testing.T) {
-	env := []string{"SLUICE_REDIS=" + redistest.Start(t).Addr}
+	_, env := started(t)
 	for _, command := range []string{"inspect", "reset"} {
 		wantText(t, sluiceRun(env, command, "jobs", "Acme"), exitDone,
 			`^nothing is stored under sluice:jobs:\{Acme\}:\* on \S+\nnames are exact: check spelling and case\n$`)
@@ -58,9 +56,8 @@ func TestServerNothingStored(t *testing.T) {
 
 // TestServerInspectNoPhantoms is of users who may look at some scripts only: what is not there is not unknown.
 func TestServerInspectNoPhantoms(t *testing.T) {
-	rdb := client(t, redistest.Start(t).Addr)
-	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
-	must(t, sluiceRunErr(env, strings.Fields("try list_log limit=3 window=1m")...))
+	rdb, env := started(t)
+	must(t, lineErr(env, "try list_log limit=3 window=1m"))
 	url := "--redis=redis://sluice-look:pw@" + rdb.Options().Addr
 	lookAs(t, rdb, "list_log")
 	for _, args := range []string{"try demo limit=3/1m", "--no-scan try demo limit=3/1m"} {
@@ -117,9 +114,7 @@ func TestServerLookUser(t *testing.T) {
 	}
 	wantText(t, sluiceRun(nil, "top", url), exitDone, "5 subjects", ` \d+ B  list_log_v1`)
 	wantText(t, sluiceRun(nil, "verify", url), exitDone, "7 scripts on 1 node")
-	if log := rdb.Do(background, "acl", "log").Val(); len(log.([]any)) > 0 {
-		t.Errorf("the server refused %v", log)
-	}
+	wantNoRefusals(t, rdb)
 	for _, script := range sluice.All() {
 		if !stored.Decides(script) {
 			continue
@@ -134,13 +129,10 @@ func TestServerLookUser(t *testing.T) {
 		if strings.Contains(got.stdout, "not known") {
 			t.Errorf("%s", got.stdout)
 		}
-		if log := rdb.Do(background, "acl", "log").Val(); len(log.([]any)) > 0 {
-			t.Fatalf("for %s the server refused %v", script.Name, log)
-		}
+		wantNoRefusals(t, rdb)
 	}
 	lookAs(t, rdb)
-	look := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "sluice-look", Password: "pw"})
-	defer look.Close()
+	look := clientAs(t, rdb.Options().Addr, "sluice-look", "pw")
 	for _, args := range [][]any{{"get", "other:key"}, {"type", "other:key"}, {"exists", "other:key"},
 		{"pttl", "other:key"}, {"memory", "usage", "other:key"}, {"unlink", "sluice:try:{demo}:ll1"},
 		{"rpush", "sluice:try:{demo}:ll1", 1}} {
@@ -173,23 +165,20 @@ func TestServerReadyRights(t *testing.T) {
 			must(t, rdb.Do(background, "acl", "log", "reset").Err())
 			got = sluiceRun(nil, append([]string{command, url}, strings.Fields(args)...)...)
 			wantText(t, got, exitDone)
-			if log := rdb.Do(background, "acl", "log").Val(); len(log.([]any)) > 0 {
-				t.Errorf("%s after %s: the server refused %v", command, line, log)
-			}
+			wantNoRefusals(t, rdb)
 		}
 	}
 }
 
 // TestServerSetRateBooked is of permits that are booked at the old rate.
 func TestServerSetRateBooked(t *testing.T) {
-	rdb := client(t, redistest.Start(t).Addr)
-	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+	rdb, env := started(t)
 	jobs := loader.New(rdb).TokenBucket("jobs", loader.PerSecond(10))
 	for range 60 {
 		_, err := jobs.Reserve(background, "acme")
 		must(t, err)
 	}
-	got := sluiceRun(env, "set-rate", "jobs", "acme", "rate=50", "interval=1s")
+	got := runLine(env, "set-rate jobs acme rate=50 interval=1s")
 	wantText(t, got, exitDone, "\n50 permits are booked up to [345].* s ahead at the times they were given:\n"+
 		"they stay late; the new rate is for new calls\n",
 		"this is the rate of acme alone, in all processes; other subjects of jobs keep\ntheirs")
@@ -197,9 +186,9 @@ func TestServerSetRateBooked(t *testing.T) {
 
 	_, err := jobs.AllowN(background, "bob", 3)
 	must(t, err)
-	wantText(t, sluiceRun(env, "set-rate", "jobs", "bob", "rate=50", "interval=1h"), exitDone,
+	wantText(t, runLine(env, "set-rate jobs bob rate=50 interval=1h"), exitDone,
 		"\n3 permits are in use: they count against the new rate\n")
-	got = sluiceRun(env, "set-rate", "jobs", "eve", "rate=50", "interval=1h")
+	got = runLine(env, "set-rate jobs eve rate=50 interval=1h")
 	wantText(t, got, exitDone, "in force: 50 in 60 min")
 	if strings.Contains(got.stdout, "in use") || strings.Contains(got.stdout, "booked") {
 		t.Errorf("nothing is:\n%s", got.stdout)
@@ -208,15 +197,14 @@ func TestServerSetRateBooked(t *testing.T) {
 
 // TestServerSetRateWholeLimiter does what the help shows: the rate of each subject in the JSON of top.
 func TestServerSetRateWholeLimiter(t *testing.T) {
-	rdb := client(t, redistest.Start(t).Addr)
-	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+	rdb, env := started(t)
 	jobs := loader.New(rdb).TokenBucket("jobs", loader.PerHour(10))
 	for _, subject := range []string{"acme", "bob {1}"} {
 		_, err := jobs.Allow(background, subject)
 		must(t, err)
 	}
 	var found struct{ Permits []struct{ Subject string } }
-	must(t, json.Unmarshal([]byte(sluiceRun(env, "top", "--limiter", "jobs", "--json").stdout), &found))
+	must(t, json.Unmarshal([]byte(runLine(env, "top --limiter jobs --json").stdout), &found))
 	for _, one := range found.Permits {
 		must(t, sluiceRunErr(env, "set-rate", "jobs", one.Subject, "rate=50", "interval=1h"))
 	}
@@ -229,14 +217,13 @@ func TestServerSetRateWholeLimiter(t *testing.T) {
 
 // TestServerSetRateNoBucket is of a limiter that is no token_bucket.
 func TestServerSetRateNoBucket(t *testing.T) {
-	rdb := client(t, redistest.Start(t).Addr)
-	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
-	must(t, sluiceRunErr(env, strings.Fields("try list_log limiter=send-code subject=ada limit=3 window=1m")...))
-	got := sluiceRun(env, "set-rate", "send-code", "ada", "rate=5", "interval=1m")
+	rdb, env := started(t)
+	must(t, lineErr(env, "try list_log limiter=send-code subject=ada limit=3 window=1m"))
+	got := runLine(env, "set-rate send-code ada rate=5 interval=1m")
 	wantText(t, got, exitFailed, "no token_bucket is stored under the limiter send-code", "--force")
 	wantKeys(t, rdb, "sluice:send-code:{ada}:ll1")
-	wantText(t, sluiceRun(env, "set-rate", "--force", "send-code", "ada", "rate=5", "interval=1m"), exitDone, "in force")
-	wantText(t, sluiceRun(env, "set-rate", "send-code", "eve", "rate=5", "interval=1m"), exitDone, "in force")
+	wantText(t, runLine(env, "set-rate --force send-code ada rate=5 interval=1m"), exitDone, "in force")
+	wantText(t, runLine(env, "set-rate send-code eve rate=5 interval=1m"), exitDone, "in force")
 }
 
 // TestServerACLWarns is of a server that everybody may use as user default.
@@ -273,11 +260,10 @@ func TestServerACLWarns(t *testing.T) {
 
 // TestServerTopWords is of what top says about its numbers.
 func TestServerTopWords(t *testing.T) {
-	rdb := client(t, redistest.Start(t).Addr)
-	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
-	must(t, sluiceRunErr(env, strings.Fields("try list_log limit=1 window=1m max_wait=1s subject=a")...))
-	must(t, sluiceRunErr(env, strings.Fields("try list_log --times 2 limit=1 window=30s max_wait=50s subject=b")...))
-	must(t, sluiceRunErr(env, strings.Fields("try gcra limit=1 window=30s subject=c")...))
+	rdb, env := started(t)
+	must(t, lineErr(env, "try list_log limit=1 window=1m max_wait=1s subject=a"))
+	must(t, lineErr(env, "try list_log --times 2 limit=1 window=30s max_wait=50s subject=b"))
+	must(t, lineErr(env, "try gcra limit=1 window=30s subject=c"))
 	for _, key := range []string{"session:1", "session:2"} {
 		must(t, rdb.Set(background, key, "x", 0).Err())
 	}
@@ -285,22 +271,21 @@ func TestServerTopWords(t *testing.T) {
 	wantText(t, got, exitDone, "^most permits stored, refused calls not counted\npermits +newest",
 		"\nfurthest from full\n", `  2  booked (29|30)(\.\d+)? s ahead  `, `\n3 subjects \(of 5 keys scanned\)\n$`)
 	wantNarrow(t, "top", got.stdout)
-	wantText(t, sluiceRun(nil, "help", "top"), exitDone, "most permits stored", "refused")
-	if help := sluiceRun(nil, "help", "top").stdout + sluiceRun(nil, "help").stdout; strings.Contains(help, "busiest") {
+	wantText(t, runLine(nil, "help top"), exitDone, "most permits stored", "refused")
+	if help := runLine(nil, "help top").stdout + sluiceRun(nil, "help").stdout; strings.Contains(help, "busiest") {
 		t.Errorf("it ranks what is stored, not who asks:\n%s", help)
 	}
 }
 
 // TestServerVerifyWords is of what verify says about what is missing, and about its SHA1s.
 func TestServerVerifyWords(t *testing.T) {
-	env := []string{"SLUICE_REDIS=" + redistest.Start(t).Addr}
+	_, env := started(t)
 	got := sluiceRun(env, "verify")
 	wantText(t, got, exitFailed, "7 scripts are missing: harmless if no program uses them",
 		"the Go loader loads\nscripts at first use", "sluice list")
 	wantNarrow(t, "verify", got.stdout)
-	wantText(t, sluiceRun(env, "verify", "gcra"), exitFailed, "1 script is missing: harmless if no program uses it")
-	wantText(t, sluiceRun(nil, "help", "verify"), exitDone,
-		"The SHA1 of a file is the name that the server gives the script")
+	wantText(t, runLine(env, "verify gcra"), exitFailed, "1 script is missing: harmless if no program uses it")
+	wantText(t, runLine(nil, "help verify"), exitDone, "The SHA1 of a file is the name that the server gives the script")
 }
 
 // TestHelpSays is of sentences that operators asked for, and of wrong ones.
@@ -311,7 +296,7 @@ func TestHelpSays(t *testing.T) {
 		"help":     "set the rate of one subject of a token_bucket",
 		"try":      "\nDurations are microseconds, or have a unit: ",
 	} {
-		got := sluiceRun(nil, strings.Fields("help "+strings.TrimSuffix(command, "help"))...)
+		got := runLine(nil, "help "+strings.TrimSuffix(command, "help"))
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("help %s: no %q in\n%s", command, want, got.stdout)
 		}
@@ -319,7 +304,7 @@ func TestHelpSays(t *testing.T) {
 	for _, wrong := range []string{"users of sluice acl do not have", "SCAN is refused", "for all its callers",
 		"allow -use to UNLINK"} {
 		for _, c := range commands() {
-			if strings.Contains(strings.Join(strings.Fields(c.usage+c.summary), " "), wrong) {
+			if strings.Contains(strings.Join(strings.Fields(usageOf(c.name)+c.summary), " "), wrong) {
 				t.Errorf("help %s: %q is wrong", c.name, wrong)
 			}
 		}

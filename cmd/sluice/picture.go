@@ -79,16 +79,7 @@ func (s screen) actGlyph(n int) glyph {
 	return glyph{strconv.Itoa(n), plain}
 }
 
-// loadLine shows for each column how full the second is that ends there: a bar up to the limit, and a coloured
-// number above it.
-func (s screen) loadLine(worst []int) safe {
-	var glyphs []glyph
-	for _, n := range worst {
-		glyphs = append(glyphs, s.loadGlyph(n))
-	}
-	return s.ribbon(glyphs)
-}
-
+// loadGlyph shows how full a second is: a bar up to the limit, and a coloured number above it.
 func (s screen) loadGlyph(n int) glyph {
 	switch {
 	case n > 9:
@@ -125,11 +116,15 @@ func axis(duration time.Duration) string {
 	return strings.Repeat(" ", gutter) + strings.TrimRight(string(line), " ")
 }
 
-// picture draws a timeline of every limiter.
+// picture draws a timeline of every limiter: for each column how full the second is that ends there.
 func (s screen) picture(results []experiment.Result) {
 	s.printf("%s\n", s.paint(faint, axis(results[0].Duration)))
 	for _, r := range results {
-		s.printf("%s%s\n", s.paint(bold, pad(r.Name, gutter)), s.loadLine(stripOf(r).worst))
+		var glyphs []glyph
+		for _, n := range stripOf(r).worst {
+			glyphs = append(glyphs, s.loadGlyph(n))
+		}
+		s.printf("%s%s\n", s.paint(bold, pad(r.Name, gutter)), s.ribbon(glyphs))
 	}
 }
 

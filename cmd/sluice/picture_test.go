@@ -91,75 +91,51 @@ func TestReport(t *testing.T) {
 
 // TestReportOfPolling tests a way that keeps the limit on a machine on which ours were late: it does not win.
 func TestReportOfPolling(t *testing.T) {
-	var out bytes.Buffer
-	if err := (screen{w: &out}).report(sample(), 20*time.Millisecond); err != nil {
-		t.Error(err)
-	}
+	text := reported(t, sample(), 20*time.Millisecond)
 	for way, want := range map[string]string{"list_log": "kept", "fixed window": "BROKEN", "polling": "WASTEFUL"} {
-		line := regexp.MustCompile("(?m)^" + way + ` .* s +(\S+)$`).FindStringSubmatch(out.String())
+		line := regexp.MustCompile("(?m)^" + way + ` .* s +(\S+)$`).FindStringSubmatch(text)
 		if line == nil || line[1] != want {
-			t.Errorf("%s: %q, want %s\n%s", way, line, want, out.String())
+			t.Errorf("%s: %q, want %s\n%s", way, line, want, text)
 		}
 	}
 }
 
-// TestReportOfBusyMachine wants what the machine did said before all else, and the report on one screen.
-func TestReportOfBusyMachine(t *testing.T) {
-	results := sample()
-	results = append(results, results[0], results[1])
-	for stalled, want := range map[time.Duration]string{
-		350 * time.Millisecond: "This machine stopped for 350ms",
-		0:                      "This machine woke workers later than the margin of 20ms allows",
+// reported is the report on results that keep every promise.
+func reported(t *testing.T, results []experiment.Result, margin time.Duration) string {
+	t.Helper()
+	var out strings.Builder
+	must(t, (screen{w: &out}).report(results, margin))
+	return out.String()
+}
+
+// TestReportBegins wants what the machine did first, then the legend and the picture, and all of it on one screen.
+func TestReportBegins(t *testing.T) {
+	const legend = "The fullest second"
+	seven := func() []experiment.Result { return append(sample(), sample()[:2]...) }
+	quiet, busy, stalled := sample()[1:], seven(), seven()
+	stalled[0].Stalled = 350 * time.Millisecond
+	for _, test := range []struct {
+		results []experiment.Result
+		margin  time.Duration
+		want    string
+		again   bool // the same command may show something else
+	}{
+		{quiet, 20 * time.Millisecond, legend, false},
+		{busy, 0, "Without a margin, ", false},
+		{busy, 20 * time.Millisecond, "This machine woke workers later than the margin of 20ms allows", true},
+		{stalled, 20 * time.Millisecond, "This machine stopped for 350ms", true},
 	} {
-		for i := range results {
-			results[i].Stalled = stalled
+		text := reported(t, test.results, test.margin)
+		if !strings.HasPrefix(text, test.want) || strings.Contains(text, "Run the same command again") != test.again {
+			t.Errorf("it does not begin with %q or offers wrongly to run again (%v):\n%s", test.want, test.again, text)
 		}
-		var out bytes.Buffer
-		if err := (screen{w: &out}).report(results, 20*time.Millisecond); err != nil {
-			t.Error(err)
+		if at := strings.Index(text, legend); at < 0 || at > strings.Index(text, "\ngcra ") {
+			t.Errorf("the legend is not before the picture:\n%s", text)
 		}
-		if !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "Run the same command again") {
-			t.Errorf("it does not begin with %q and offer to run again:\n%s", want, out.String())
+		if n := strings.Count(text, "\n"); n > 23 {
+			t.Errorf("%d lines and a prompt do not fit on a screen of 24:\n%s", n, text)
 		}
-		if n := strings.Count(out.String(), "\n"); n > 23 {
-			t.Errorf("%d lines and a prompt do not fit on a screen of 24:\n%s", n, out.String())
-		}
-		wantNarrow(t, "report", out.String())
-	}
-}
-
-// TestReportExplainsFirst wants the legend before the picture.
-func TestReportExplainsFirst(t *testing.T) {
-	var out bytes.Buffer
-	must(t, (screen{w: &out}).report(sample(), 0))
-	legend, picture := strings.Index(out.String(), "The fullest second"), strings.Index(out.String(), "\nlist_log ")
-	if legend < 0 || picture < legend {
-		t.Errorf("the legend is at %d, the picture at %d:\n%s", legend, picture, out.String())
-	}
-}
-
-// TestReportWithoutMargin runs without a margin: the same command again would show the same.
-func TestReportWithoutMargin(t *testing.T) {
-	var out bytes.Buffer
-	must(t, (screen{w: &out}).report(sample(), 0))
-	if !strings.HasPrefix(out.String(), "Without a margin, ") || strings.Contains(out.String(), "same command") {
-		t.Error(out.String())
-	}
-}
-
-// TestReportOfQuietMachine wants nothing said of a machine that did nothing wrong.
-func TestReportOfQuietMachine(t *testing.T) {
-	var out bytes.Buffer
-	must(t, (screen{w: &out}).report(sample()[1:], 20*time.Millisecond))
-	if !strings.HasPrefix(out.String(), "The fullest second") {
-		t.Error(out.String())
-	}
-}
-
-func TestDemoMargin(t *testing.T) {
-	f, err := parseDemo(nil)
-	if err != nil || f.margin != 20*time.Millisecond {
-		t.Errorf("margin %v: %v", f.margin, err)
+		wantNarrow(t, "report", text)
 	}
 }
 
@@ -184,7 +160,8 @@ func TestLiveProgress(t *testing.T) {
 	var out bytes.Buffer
 	for name, s := range screens(&out) {
 		out.Reset()
-		p := &liveProgress{screen: s, duration: 12 * time.Second}
+		s.live, s.columns, s.rows = true, 80, 12
+		p := s.newProgress(12 * time.Second)
 		p.update(nil)
 		first := out.Len()
 		p.update(results)
@@ -206,18 +183,17 @@ func before(moments []time.Duration, end time.Duration) []time.Duration {
 	return slices.DeleteFunc(slices.Clone(moments), func(at time.Duration) bool { return at >= end })
 }
 
+// TestPlainProgress wants a line for each update, and no escape sequence, where there is no terminal.
 func TestPlainProgress(t *testing.T) {
-	results := sample()
+	results := sample()[:1]
+	results[0].Booked = before(results[0].Booked, 2*time.Second)
 	var out bytes.Buffer
-	p := &plainProgress{screen: screen{w: &out}}
-	for _, end := range []time.Duration{2 * time.Second, 4 * time.Second} {
-		for i, r := range sample() {
-			results[i].Booked = before(r.Booked, end)
-		}
-		p.update(results)
-	}
+	p := screen{w: &out}.newProgress(12 * time.Second)
+	p.update(results)
 	p.end()
-	golden(t, "plain", out.String())
+	if want := "1.2 of 12 s\n"; out.String() != want || p.interval() != 2*time.Second {
+		t.Errorf("%q every %v, want %q", out.String(), p.interval(), want)
+	}
 }
 
 func TestAxis(t *testing.T) {

@@ -111,7 +111,7 @@ func (s screen) facts(v view, line func(name string, text any)) {
 	if v.State == stateLive && v.Window > 0 && v.Full == 0 {
 		line("free", "all permits are free again in "+length(v.Newest+v.Window-v.Now)+", if no one asks")
 	}
-	line("type", strings.TrimSpace(v.Type+" "+bracketed(v.Encoding)))
+	line("type", strings.TrimSuffix(v.Type+" ("+v.Encoding+")", " ()"))
 	if v.Memory > 0 {
 		line("memory", fmt.Sprintf("%d bytes", v.Memory))
 	}
@@ -163,13 +163,6 @@ func (v view) counts(line func(name string, text any)) {
 	default:
 		line("newest", v.timeText(v.Newest))
 	}
-}
-
-func bracketed(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "(" + text + ")"
 }
 
 // plot draws a history. Higher columns have more permits. Columns after now hold bookings.

@@ -49,15 +49,7 @@ func visible(r rune) bool {
 	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// shownArgs returns the arguments of a format with all texts made printable.
-func shownArgs(args []any) []any {
-	shown := make([]any, len(args))
-	for i, arg := range args {
-		shown[i] = shownArg(arg)
-	}
-	return shown
-}
-
+// shownArg returns an argument of a format, made printable if it is a text.
 func shownArg(arg any) any {
 	switch arg := arg.(type) {
 	case safe:
@@ -75,8 +67,7 @@ func shownArg(arg any) any {
 	return arg
 }
 
-// given formats an argument of the user for a message: in quotes, and cut if it is long. It hides what may hold a
-// password, such as a URL in the wrong place.
+// given formats an argument of the user for a message: in quotes, cut, and hidden if it may hold a password.
 func given(text string) string {
 	lower := strings.ToLower(text)
 	for _, sign := range []string{"@", ":/", "//", "redis:", "password", "auth"} {
@@ -84,11 +75,6 @@ func given(text string) string {
 			return "(not shown: it may hold a password)"
 		}
 	}
-	return shortQuote(text)
-}
-
-// shortQuote returns a text in quotes, cut if it is long.
-func shortQuote(text string) string {
 	const limit = 100
 	if len(text) > limit {
 		return strconv.Quote(text[:limit]) + "..."
@@ -134,7 +120,7 @@ type hintError struct {
 
 func (e *hintError) Unwrap() error { return e.error }
 
-// json prints a value as JSON. Invisible characters are escaped and long texts cut, as everywhere.
+// json prints a value as JSON. Invisible characters are escaped, as everywhere; long texts are not cut.
 func (s screen) json(value any) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -146,55 +132,19 @@ func (s screen) json(value any) error {
 	return err
 }
 
-// printableJSON returns JSON with the same meaning, except that long strings are cut.
+// printableJSON escapes what is not visible. It stands in strings only, so the meaning stays the same.
 func printableJSON(text string) string {
 	var out strings.Builder
-	inside, length := false, 0 // inside a string, and how many characters of it were seen
-	for text != "" {
-		size := 1
-		switch {
-		case !inside:
-			inside, length = text[0] == '"', 0
-		case text[0] == '"':
-			inside = false
-			if length > maxShown {
-				fmt.Fprintf(&out, "... (%d characters)", length)
-			}
-		default:
-			length++
-			size = characterSize(text)
-		}
-		if !inside || length <= maxShown {
-			writeVisible(&out, text[:size])
-		}
-		text = text[size:]
-	}
-	return out.String()
-}
-
-// characterSize returns how many bytes the first character of a JSON string takes.
-func characterSize(text string) int {
-	if text[0] != '\\' {
-		_, size := utf8.DecodeRuneInString(text)
-		return size
-	}
-	if text[1] == 'u' {
-		return len(`\u0000`)
-	}
-	return len(`\n`)
-}
-
-// writeVisible writes one character of JSON, escaped if it is not visible.
-func writeVisible(out *strings.Builder, text string) {
 	for _, r := range text {
 		switch {
 		case r == '\n' || visible(r):
 			out.WriteRune(r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(out, `\u%04x\u%04x`, high, low)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
 		default:
-			fmt.Fprintf(out, `\u%04x`, r)
+			fmt.Fprintf(&out, `\u%04x`, r)
 		}
 	}
+	return out.String()
 }

@@ -34,7 +34,7 @@ func wantPrintable(t *testing.T, got outcome, what string) {
 			return
 		}
 	}
-	if len(all) > 20_000 {
+	if len(all) > 20_000 && !json.Valid([]byte(got.stdout)) {
 		t.Errorf("%s: %d bytes, which begin with %.200q", what, len(all), all)
 	}
 }
@@ -77,7 +77,7 @@ func TestPrintfIsPrintable(t *testing.T) {
 }
 
 func FuzzPrintable(f *testing.F) {
-	for _, text := range hostileTexts {
+	for _, text := range append(hostileTexts, strings.Repeat("é", 2*maxShown)) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -91,7 +91,7 @@ func FuzzPrintable(f *testing.F) {
 		if err := json.Unmarshal([]byte(out.String()), &back); err != nil {
 			t.Errorf("%q: %v", out.String(), err)
 		}
-		if utf8.ValidString(text) && len(text) < maxShown && back["text"] != text {
+		if utf8.ValidString(text) && back["text"] != text {
 			t.Errorf("%q came back as %q", text, back["text"])
 		}
 	})

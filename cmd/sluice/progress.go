@@ -8,20 +8,25 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/experiment"
 )
 
-// progress shows an experiment while it runs.
-type progress interface {
-	interval() time.Duration // between two updates
-	update([]experiment.Result)
-	end()
+// progress shows an experiment while it runs: the growing timelines if the screen is a terminal with enough room, else
+// a line every two seconds.
+type progress struct {
+	screen
+	duration time.Duration
+	drawn    int // lines on the terminal
 }
 
-// newProgress returns a live picture if the screen is a terminal with enough room, else a progress that prints a line
-// every two seconds.
-func (s screen) newProgress(duration time.Duration) progress {
-	if s.live && s.columns >= 80 && s.rows >= 12 {
-		return &liveProgress{screen: s, duration: duration}
+func (s screen) newProgress(duration time.Duration) *progress {
+	s.live = s.live && s.columns >= 80 && s.rows >= 12
+	return &progress{screen: s, duration: duration}
+}
+
+// interval returns the time between two updates.
+func (p *progress) interval() time.Duration {
+	if p.live {
+		return 100 * time.Millisecond
 	}
-	return &plainProgress{screen: s}
+	return 2 * time.Second
 }
 
 // Sequences that move the cursor.
@@ -33,16 +38,11 @@ const (
 	eraseBelow = "\x1b[J"
 )
 
-// liveProgress draws the growing timelines.
-type liveProgress struct {
-	screen
-	duration time.Duration
-	drawn    int // lines on the screen
-}
-
-func (p *liveProgress) interval() time.Duration { return 100 * time.Millisecond }
-
-func (p *liveProgress) update(results []experiment.Result) {
+func (p *progress) update(results []experiment.Result) {
+	if !p.live {
+		p.printf("%s\n", p.clock(results))
+		return
+	}
 	lines := p.lines(results)
 	var frame strings.Builder
 	if p.drawn == 0 {
@@ -57,21 +57,24 @@ func (p *liveProgress) update(results []experiment.Result) {
 	p.printf("%s", safe(frame.String()))
 }
 
-func (p *liveProgress) lines(results []experiment.Result) []safe {
-	elapsed := elapsedOf(results)
-	columns := min(1+int(elapsed*stripColumns/p.duration), stripColumns)
-	clock := fmt.Sprintf("%.1f of %s", elapsed.Seconds(), seconds(p.duration))
+// clock says how long the experiment has run.
+func (p *progress) clock(results []experiment.Result) string {
+	return fmt.Sprintf("%.1f of %s", elapsedOf(results).Seconds(), seconds(p.duration))
+}
+
+func (p *progress) lines(results []experiment.Result) []safe {
+	columns := min(1+int(elapsedOf(results)*stripColumns/p.duration), stripColumns)
 	lines := []safe{p.paint(faint, axis(p.duration))}
 	for _, r := range results {
 		s := stripOf(r)
 		blank := safe(strings.Repeat(" ", stripColumns-columns))
 		lines = append(lines, p.paint(bold, pad(r.Name, gutter))+p.liveLine(s, columns)+blank+p.liveCount(r))
 	}
-	return append(lines, p.paint(faint, pad("", gutter)+clock))
+	return append(lines, p.paint(faint, pad("", gutter)+p.clock(results)))
 }
 
 // liveLine shows the number of acts in each column. Columns that end a second above the limit are coloured.
-func (p *liveProgress) liveLine(s strip, columns int) safe {
+func (p *progress) liveLine(s strip, columns int) safe {
 	var glyphs []glyph
 	for i, n := range s.acts[:columns] {
 		g := p.actGlyph(n)
@@ -84,7 +87,7 @@ func (p *liveProgress) liveLine(s strip, columns int) safe {
 }
 
 // liveCount returns the number of acts, marked if any second held too many.
-func (p *liveProgress) liveCount(r experiment.Result) safe {
+func (p *progress) liveCount(r experiment.Result) safe {
 	count := safe(fmt.Sprintf("%4d", len(r.Booked)))
 	if r.MaxBooked() > experiment.Limit {
 		return count + p.paint(red, "!")
@@ -93,11 +96,10 @@ func (p *liveProgress) liveCount(r experiment.Result) safe {
 }
 
 // end removes the picture, so that the next output takes its place.
-func (p *liveProgress) end() {
-	if p.drawn == 0 {
-		return
+func (p *progress) end() {
+	if p.drawn > 0 {
+		p.printf("\r"+lineUp+eraseBelow+showCursor, p.drawn)
 	}
-	p.printf("\r"+lineUp+eraseBelow+showCursor, p.drawn)
 }
 
 // elapsedOf returns how long the experiment has run: the time of the last act.
@@ -109,37 +111,6 @@ func elapsedOf(results []experiment.Result) time.Duration {
 		}
 	}
 	return elapsed
-}
-
-// plainProgress prints a table row every two seconds.
-type plainProgress struct {
-	screen
-	updates int
-}
-
-func (p *plainProgress) interval() time.Duration { return 2 * time.Second }
-
-func (p *plainProgress) update(results []experiment.Result) {
-	if p.updates == 0 {
-		p.printf("acts   %s\n", row(results, func(r experiment.Result) string { return r.Name }))
-	}
-	p.updates++
-	elapsed := time.Duration(p.updates) * p.interval()
-	p.printf("%5v  %s\n", elapsed, row(results, func(r experiment.Result) string { return fmt.Sprint(len(r.Booked)) }))
-}
-
-func row(results []experiment.Result, text func(experiment.Result) string) string {
-	var cells []string
-	for _, r := range results {
-		cells = append(cells, fmt.Sprintf("%*s", len(r.Name), text(r)))
-	}
-	return strings.Join(cells, " ")
-}
-
-func (p *plainProgress) end() {
-	if p.updates > 0 {
-		p.printf("\n")
-	}
 }
 
 // statusLine is a line on standard error that is redrawn. Without a terminal it stays empty.

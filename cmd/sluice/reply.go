@@ -24,8 +24,7 @@ func (s screen) reply(script sluice.Script, values []int64) {
 	t.print(s)
 }
 
-// look prints the reply to a look, with the limit that was asked about. It leaves out the fields granted and now, which
-// say nothing here.
+// look prints the reply to a look, with the limit that was asked about, without granted and now.
 func (s screen) look(v view) {
 	t, values := v.asked, v.reply
 	granted, denied := "a permit would be granted now", "the next permit comes free "+length(values[2])+" from now"
@@ -109,24 +108,20 @@ func (s screen) replies(script sluice.Script, all [][]int64) {
 	for n, values := range all {
 		row := []cell{{text: strconv.Itoa(n + 1), right: true}}
 		for i, field := range fields {
+			as := plain
 			switch {
 			case field.Type == "time":
+				continue
+			case field.Name == "granted" && values[i] > 0:
+				as = green
 			case field.Name == "granted":
-				row = append(row, cell{text: shown(field, values[i]), as: styleOfGrant(values[i]), right: true})
-			default:
-				row = append(row, cell{text: shortly(field, values[i]), right: true})
+				as = red
 			}
+			row = append(row, cell{text: shortly(field, values[i]), as: as, right: true})
 		}
 		t.add(row...)
 	}
 	t.print(s)
-}
-
-func styleOfGrant(granted int64) style {
-	if granted > 0 {
-		return green
-	}
-	return red
 }
 
 // repeatedTo returns count fields. The repeated fields at the end are numbered from 1.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -34,31 +33,12 @@ func parseReset(args []string) (resetFlags, resetting, error) {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "")
 	flags.BoolVar(&f.config, "config", false, "")
 	flags.BoolVar(&f.noScan, "no-scan", false, "")
-	others, err := parseFlags(flags, args)
-	switch {
-	case err != nil:
-		return f, resetting{}, undashed(err, args, isResetWord)
-	case len(others) == 1, len(others) > 1 && isWord(others[1], isResetWord):
-		return f, resetting{}, usagef("want a limiter and a subject%s", listsSubjects(others[0]))
-	case len(others) == 0:
-		return f, resetting{}, usagef("want a limiter and a subject")
-	}
-	w, err := parseWords(others[2:])
+	limiter, subject, w, err := parseSubject(flags, args, "prefix", "slice", "lease_age", "client")
 	if err != nil {
 		return f, resetting{}, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.values)) {
-		if !isResetWord(name) {
-			return f, resetting{}, usagef("reset has no argument %s: want prefix, slice, lease_age or client", given(name))
-		}
-	}
-	keys, err := keysBy(others[0], others[1], w, func(script sluice.Script) []sluice.Key { return script.Keys })
-	return f, resetting{others[1], keys}, err
-}
-
-// isResetWord reports whether reset takes name=.
-func isResetWord(name string) bool {
-	return slices.Contains([]string{"prefix", "slice", "lease_age", "client"}, name)
+	keys, err := keysBy(limiter, subject, w, func(script sluice.Script) []sluice.Key { return script.Keys })
+	return f, resetting{subject, keys}, err
 }
 
 func (a app) reset(ctx context.Context, args []string) error {

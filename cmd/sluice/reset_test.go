@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"regexp"
@@ -43,41 +42,38 @@ func TestServerReset(t *testing.T) {
 	others := strings.Join(other, " ")
 
 	before := keysIn(t, rdb)
-	wantText(t, sluiceRun(env, "reset", "--dry-run", "try", "demo"), exitDone, `^sluice:try:\{demo\}:\* on `,
+	wantText(t, runLine(env, "reset --dry-run try demo"), exitDone, `^sluice:try:\{demo\}:\* on `,
 		`  would go  sluice:try:\{demo\}:ll1 \(list_log_v1\)\n`,
 		`would go  sluice:try:\{demo\}:sr1:1000000 \(slice_ring_v1\)\n`,
 		`  stays     sluice:try:\{demo\}:tb1: the rate; --config`, `would remove 5 keys\n$`)
 	wantKeys(t, rdb, before)
-	wantText(t, sluiceRun(env, strings.Fields("try list_log limit=3 window=1m permits=2")...), exitDone, "not granted")
+	wantText(t, runLine(env, "try list_log limit=3 window=1m permits=2"), exitDone, "not granted")
 
-	got := sluiceRun(env, "reset", "try", "demo")
+	got := runLine(env, "reset try demo")
 	wantText(t, got, exitDone, `  removed   sluice:try:\{demo\}:ll1 \(list_log_v1\)\n`,
 		`  removed   sluice:try:\{demo\}:tb1:all \(token_bucket_v1\)\n`, `  stays     sluice:try:\{demo\}:tb1: `,
 		`removed 5 keys\n$`)
 	wantNarrow(t, "reset", got.stdout)
 	wantKeys(t, rdb, others+" sluice:try:{demo}:tb1")
-	wantText(t, sluiceRun(env, strings.Fields("try list_log limit=3 window=1m permits=3")...), exitDone,
-		"granted: act now")
+	wantText(t, runLine(env, "try list_log limit=3 window=1m permits=3"), exitDone, "granted: act now")
 
-	wantText(t, sluiceRun(env, "reset", "--config", "try", "demo"), exitDone, `removed   sluice:try:\{demo\}:tb1 \(`,
+	wantText(t, runLine(env, "reset --config try demo"), exitDone, `removed   sluice:try:\{demo\}:tb1 \(`,
 		`removed 2 keys\n$`)
 	wantKeys(t, rdb, others)
-	wantText(t, sluiceRun(env, "reset", "try", "demo"), exitDone,
+	wantText(t, runLine(env, "reset try demo"), exitDone,
 		`^nothing is stored under sluice:try:\{demo\}:\* on \S+\nnames are`)
-	wantText(t, sluiceRun(env, "reset", "try", "demo", "prefix=shop"), exitDone, `removed   shop:try:\{demo\}:ll1 `)
+	wantText(t, runLine(env, "reset try demo prefix=shop"), exitDone, `removed   shop:try:\{demo\}:ll1 `)
 }
 
 // TestServerResetFindsKeys tests keys that the arguments do not name, and of subjects that are patterns.
 func TestServerResetFindsKeys(t *testing.T) {
-	rdb := client(t, redistest.Start(t).Addr)
-	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+	rdb, env := started(t)
 	leased := loader.New(rdb).SliceRing("try", []loader.Limit{loader.PerMinute(9)}, loader.Slice(time.Second),
 		loader.LeaseAge(time.Second))
 	_, err := leased.AllowN(background, "demo", 2)
 	must(t, err)
 	for i := range 40 {
-		must(t, sluiceRunErr(env, "try", "token_bucket", "rate=5", "interval=1m", "scope=1", fmt.Sprint("client=web:",
-			i)))
+		must(t, sluiceRunErr(env, "try", "token_bucket", "rate=5", "interval=1m", "scope=1", fmt.Sprint("client=web:", i)))
 	}
 	for _, none := range [][]string{{}, {"slice=1s"}, {"client=web"}} {
 		wantUnknown(t, sluiceRun(env, append([]string{"reset", "--no-scan", "--config", "--dry-run", "each", "demo"},
@@ -85,14 +81,14 @@ func TestServerResetFindsKeys(t *testing.T) {
 	}
 	for args, want := range map[string]string{"slice=1s lease_age=1s": "would go  .*:sr1:1000000:1000000 ",
 		"client=web:3": "would go  .*:tb1:by:web:3 ", "": "stays     .*:tb1: "} {
-		wantText(t, sluiceRun(env, append([]string{"reset", "--no-scan", "--dry-run", "try", "demo"},
-			strings.Fields(args)...)...), exitDone, want, "note: there may be more: --no-scan")
+		wantText(t, runLine(env, "reset --no-scan --dry-run try demo "+args), exitDone, want,
+			"note: there may be more: --no-scan")
 	}
-	wantText(t, sluiceRun(env, "reset", "try", "demo"), exitDone, `removed   .*:tb1:by:web:39 `, "removed 41 keys\n$")
+	wantText(t, runLine(env, "reset try demo"), exitDone, `removed   .*:tb1:by:web:39 `, "removed 41 keys\n$")
 	wantKeys(t, rdb, "sluice:try:{demo}:tb1")
 
 	must(t, rdb.FlushDB(background).Err())
-	for _, subject := range []string{"*", "a*b", "[ab]", "{x}", "a%b"} {
+	for _, subject := range []string{"*", "a*b", "a?b", `a\b`, "[ab]", "{x}", "a%b"} {
 		must(t, sluiceRunErr(env, "try", "list_log", "limit=3", "window=1m", "subject="+subject))
 		must(t, sluiceRunErr(env, "try", "list_log", "limit=3", "window=1m"))
 		wantText(t, sluiceRun(env, "reset", "try", subject), exitDone, "removed 1 key\n$")
@@ -100,10 +96,29 @@ func TestServerResetFindsKeys(t *testing.T) {
 	}
 }
 
-// serverIn is the server in "nothing is stored under ... on <server>".
-func serverIn(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line[strings.LastIndex(line, " ")+1:]
+// ownersIn is a subject of each of three nodes, by "nothing is stored under ... on <server>".
+func ownersIn(t *testing.T, ask func(subject string) outcome) map[string]string {
+	t.Helper()
+	owners := map[string]string{}
+	for i := 0; len(owners) < 3; i++ {
+		subject := fmt.Sprint("s", i)
+		got := ask(subject)
+		wantText(t, got, exitDone, "^nothing is stored under ")
+		line, _, _ := strings.Cut(got.stdout, "\n")
+		owners[line[strings.LastIndex(line, " ")+1:]] = subject
+	}
+	return owners
+}
+
+// moveSlot begins to move the slot of a subject and returns it.
+func moveSlot(t *testing.T, subject string, from, to *redistest.Server) string {
+	t.Helper()
+	source, target := from.Client(t), to.Client(t)
+	slot := source.ClusterKeySlot(background, "{"+subject+"}").Val()
+	sourceID, targetID := source.Do(background, "cluster", "myid").Val(), target.Do(background, "cluster", "myid").Val()
+	must(t, target.Do(background, "cluster", "setslot", slot, "importing", sourceID).Err())
+	must(t, source.Do(background, "cluster", "setslot", slot, "migrating", targetID).Err())
+	return fmt.Sprint(slot)
 }
 
 // sluiceRunErr runs the program for what it does; what it says is the error of a failure.
@@ -113,6 +128,9 @@ func sluiceRunErr(env []string, args ...string) error {
 	}
 	return nil
 }
+
+// lineErr is sluiceRunErr with a command line.
+func lineErr(env []string, line string) error { return sluiceRunErr(env, strings.Fields(line)...) }
 
 // TestServerResetLeavesUnknown tests a key that no script here has.
 func TestServerResetLeavesUnknown(t *testing.T) {
@@ -215,31 +233,19 @@ func TestResetInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	addr := fakeServer(t, resetReply(func(string) string { cancel(); return ":1\r\n" }))
-	var stdout, stderr bytes.Buffer
-	a := app{stdout: &stdout, stderr: &stderr, getenv: getenv(nil)}
-	status := a.run(ctx, []string{"reset", "--redis", addr, "a", "b"})
-	if status != exitInterrupted || !strings.Contains(stdout.String(), "more key") {
-		t.Errorf("status %d\n%s%s", status, stdout.String(), stderr.String())
-	}
+	wantText(t, runUnder(ctx, nil, "reset", "--redis", addr, "a", "b"), exitInterrupted, "more key")
 }
 
 // TestServerResetCluster tests a cluster, of which one master moves a slot and one is dead.
 func TestServerResetCluster(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3, 0)
 	all := "--cluster=" + nodes[0].Addr + "," + nodes[1].Addr + "," + nodes[2].Addr
-	owners := map[string]string{} // a subject of each node
-	for i := 0; len(owners) < 3; i++ {
-		subject := fmt.Sprint("s", i)
-		got := sluiceRun(nil, "reset", all, "try", subject)
-		wantText(t, got, exitDone, "^nothing is stored under ")
-		owners[serverIn(got.stdout)] = subject
-	}
+	owners := ownersIn(t, func(subject string) outcome { return sluiceRun(nil, "reset", all, "try", subject) })
 	for addr, subject := range owners {
 		for _, args := range []string{"slice_ring slice=1s slices=61 limit=9", "list_log limit=3 window=1m"} {
 			must(t, sluiceRunErr(nil, append(strings.Fields("try "+args), all, "subject="+subject)...))
 		}
-		wantText(t, sluiceRun(nil, "reset", all, "--dry-run", "try", subject), exitDone, "on "+addr,
-			"would remove 2 keys")
+		wantText(t, sluiceRun(nil, "reset", all, "--dry-run", "try", subject), exitDone, "on "+addr, "would remove 2 keys")
 		wantText(t, sluiceRun(nil, "reset", all, "try", subject), exitDone, "on "+addr, "removed 2 keys\n$")
 		wantText(t, sluiceRun(nil, "set-rate", "--force", all, "try", subject, "rate=3", "interval=1s"), exitDone, "in force: 3 in 1 s")
 		other := owners[nodes[1].Addr] + "-other" // the search finds the limiter on whichever master has it
@@ -262,25 +268,18 @@ func TestServerResetCluster(t *testing.T) {
 	must(t, sluiceRunErr(nil, strings.Fields("try list_log limit=3 window=1m "+all+" subject="+subject)...))
 	wantUnknown(t, sluiceRun(nil, "reset", "--redis", nodes[0].Addr, "try", subject), "MOVED",
 		"cure: the server is a node")
-	slot := nodes[0].Client(t).ClusterKeySlot(background, "{"+subject+"}").Val()
-	ids := map[int]string{}
-	for i := range nodes {
-		ids[i] = fmt.Sprint(nodes[i].Client(t).Do(background, "cluster", "myid").Val())
-	}
-	must(t, nodes[0].Client(t).Do(background, "cluster", "setslot", slot, "importing", ids[2]).Err())
-	must(t, nodes[2].Client(t).Do(background, "cluster", "setslot", slot, "migrating", ids[0]).Err())
-	wantUnknown(t, sluiceRun(nil, "reset", all, "try", subject), "removed 1 key\n", "ASK "+fmt.Sprint(slot))
+	slot := moveSlot(t, subject, nodes[2], nodes[0])
+	wantUnknown(t, sluiceRun(nil, "reset", all, "try", subject), "removed 1 key\n", "ASK "+slot)
 
 	nodes[1].Kill()
 	wantUnknown(t, sluiceRun(nil, "reset", all, "try", owners[nodes[1].Addr]), nodes[1].Addr)
 }
 
 func TestServerSetRate(t *testing.T) {
-	rdb := client(t, redistest.Start(t).Addr)
-	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+	rdb, env := started(t)
 	const key = "sluice:sms:{acme}:tb1"
 	set := func(args string) outcome {
-		return sluiceRun(env, append([]string{"set-rate", "--force", "sms", "acme"}, strings.Fields(args)...)...)
+		return runLine(env, "set-rate --force sms acme "+args)
 	}
 	take := strings.Fields("try token_bucket limiter=sms subject=acme rate=2 interval=1m permits=2")
 
@@ -306,7 +305,7 @@ func TestServerSetRate(t *testing.T) {
 	must(t, rdb.Del(background, key).Err())
 	must(t, rdb.Set(background, key, "x", 0).Err())
 	wantText(t, set("rate=3 interval=1s"), exitFailed, "WRONGTYPE")
-	wantText(t, sluiceRun(env, "set-rate", "--force", "sms", "a{b", "rate=3", "interval=1s", "prefix=shop"), exitDone,
+	wantText(t, runLine(env, "set-rate --force sms a{b rate=3 interval=1s prefix=shop"), exitDone,
 		`key shop:sms:\{a%7Bb\}:tb1\n`)
 }
 

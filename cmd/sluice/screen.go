@@ -74,4 +74,10 @@ func (s screen) painted(as style, text safe) safe {
 }
 
 // printf prints. Every text among the arguments is made printable, unless it is safe.
-func (s screen) printf(format string, args ...any) { fmt.Fprintf(s.w, format, shownArgs(args)...) }
+func (s screen) printf(format string, args ...any) {
+	shown := make([]any, len(args))
+	for i, arg := range args {
+		shown[i] = shownArg(arg)
+	}
+	fmt.Fprintf(s.w, format, shown...)
+}

@@ -81,7 +81,9 @@ func (a app) search(ctx context.Context, rdb *redis.Client, i inspection) search
 	keys, err := scanAll(ctx, rdb, begin, progress)
 	progress.end()
 	if err == nil {
-		err = stays(ctx, rdb, begin)
+		// A server without the subject's slot, or with a part of its keys while it moves, answers MOVED or ASK to a key
+		// that does not exist. SCAN would then have missed the keys elsewhere.
+		err = rdb.Exists(ctx, begin+"none-"+rand.Text()).Err()
 	}
 	if err != nil {
 		s.missed = fmt.Errorf("looking for %s on %s: %w", s.pattern, s.node, err)
@@ -112,8 +114,7 @@ type scan struct {
 	progress    *scanProgress
 }
 
-// run passes the keys of each page that match to use. It returns how many keys the server has, as far as it was
-// scanned.
+// run passes each page of keys that match to use. It returns how many keys were scanned.
 func (s scan) run(ctx context.Context, rdb *redis.Client, use func(page []string) error) (seen int64, err error) {
 	total, err := rdb.DBSize(ctx).Result()
 	counted := err == nil
@@ -145,12 +146,6 @@ func (s scan) run(ctx context.Context, rdb *redis.Client, use func(page []string
 
 // globEscape escapes the special characters of Redis's patterns.
 var globEscape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
-
-// stays checks that the subject's slot has not moved. It asks for a key that does not exist: a server without the slot,
-// or with a part of its keys while it moves, answers MOVED or ASK. SCAN would then have missed the keys elsewhere.
-func stays(ctx context.Context, rdb *redis.Client, begin string) error {
-	return rdb.Exists(ctx, begin+"none-"+rand.Text()).Err()
-}
 
 // others returns the keys that were found and still have to be looked at, up to maxOthers.
 func (s *search) others(views []view) []stored.Key {

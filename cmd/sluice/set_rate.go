@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -34,45 +31,21 @@ func parseSetRate(args []string) (setRateFlags, rateChange, error) {
 	var f setRateFlags
 	flags := f.register("set-rate")
 	flags.BoolVar(&f.force, "force", false, "")
+	limiter, subject, w, err := parseSubject(flags, args, "rate", "interval", "scope", "prefix")
+	if err != nil {
+		return f, rateChange{}, err
+	}
 	script, err := findScript("token_bucket_set")
 	if err != nil {
 		return f, rateChange{}, err
 	}
-	isArgument := func(name string) bool { return name == "prefix" || takes(script, name) }
-	others, err := parseFlags(flags, args)
-	switch {
-	case err != nil:
-		return f, rateChange{}, undashed(err, args, isArgument)
-	case len(others) == 0:
-		return f, rateChange{}, usagef("want a limiter and a subject")
-	case len(others) == 1, isWord(others[1], isArgument):
-		return f, rateChange{}, noSubject(others[0])
-	}
-	w, err := parseWords(others[2:])
-	if err != nil {
-		return f, rateChange{}, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(w.values)) {
-		if !isArgument(name) {
-			return f, rateChange{}, usagef("set-rate has no argument %s: want rate, interval, scope or prefix", given(name))
-		}
-	}
-	todo, err := newAttempt(script, append(others[2:], "limiter="+others[0], "subject="+others[1]))
+	w.values["limiter"], w.values["subject"] = limiter, subject
+	todo, err := fillAttempt(script, w)
 	if err != nil {
 		return f, rateChange{}, err
 	}
 	_, scoped := w.values["scope"]
-	config := stored.KeyOf(script, todo.keys[0])
-	return f, rateChange{todo, others[0], others[1], config, scoped}, nil
-}
-
-// noSubject is the error for a limiter without a subject.
-func noSubject(limiter string) error {
-	if given(limiter) != strconv.Quote(limiter) {
-		return usagef("want a limiter and a subject")
-	}
-	return usagef("no subject: want set-rate %[1]s <subject> rate=50 ...; `sluice top --limiter %[1]s` lists subjects",
-		limiter)
+	return f, rateChange{todo, limiter, subject, stored.KeyOf(todo.script, todo.keys[0]), scoped}, nil
 }
 
 func (a app) setRate(ctx context.Context, args []string) error {
@@ -147,19 +120,20 @@ func (a app) checkLimiter(ctx context.Context, t target, c rateChange) error {
 // hasBucket reports whether a server has a key of a token_bucket that begins so. It closes the client.
 func (a app) hasBucket(ctx context.Context, rdb *redis.Client, begin string) (bool, error) {
 	defer rdb.Close()
-	for cursor := uint64(0); ; {
-		began := time.Now()
-		page, next, err := rdb.Scan(ctx, cursor, globEscape.Replace(begin)+"{*}:tb1*", searchPage).Result()
-		if err != nil {
-			return false, err
+	errFound := errors.New("found")
+	all := scan{pattern: globEscape.Replace(begin) + "{*}:tb1*", page: searchPage, share: searchShare,
+		progress: a.newScanProgress()}
+	_, err := all.run(ctx, rdb, func(page []string) error {
+		if len(page) > 0 {
+			return errFound
 		}
-		if cursor = next; len(page) > 0 || cursor == 0 {
-			return len(page) > 0, nil
-		}
-		if err := rest(ctx, time.Since(began), searchShare); err != nil {
-			return false, err
-		}
+		return nil
+	})
+	all.progress.end()
+	if err == errFound {
+		return true, nil
 	}
+	return false, err
 }
 
 // inUse describes the permits that were granted before the change, or returns "" if there are none. What cannot be read

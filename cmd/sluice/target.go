@@ -49,14 +49,8 @@ type target struct {
 
 // target reads the flags and the environment.
 func (a app) target(f targetFlags) (target, error) {
-	given := 0
-	for _, value := range []string{f.redis, f.cluster, f.sentinel} {
-		if value != "" {
-			given++
-		}
-	}
 	switch {
-	case given > 1:
+	case f.redis != "" && f.cluster+f.sentinel != "", f.cluster != "" && f.sentinel != "":
 		return target{}, usagef("want one of --redis, --cluster and --sentinel")
 	case f.cluster != "":
 		return a.listTarget("cluster", f.cluster)
@@ -107,24 +101,28 @@ type place struct {
 	close   func()
 }
 
-func (a app) where(f targetFlags, embedded bool) (place, error) {
+// openPlace returns the screen on standard output and the place that the flags name, or a miniredis.
+func (a app) openPlace(f serverFlags, embedded bool) (screen, place, error) {
 	if !embedded {
-		t, err := a.target(f)
+		out, t, err := a.open(f)
 		if err != nil {
-			return place{}, err
+			return out, place{}, err
 		}
-		return place{name: t.String(), connect: t.client, close: func() {}}, nil
+		return out, place{name: t.String(), connect: t.client, close: func() {}}, nil
+	}
+	out, err := a.newScreen(a.stdout, f.color)
+	if err != nil {
+		return out, place{}, err
 	}
 	mini, err := miniredis.Run()
 	if err != nil {
-		return place{}, fmt.Errorf("starting miniredis: %w", err)
+		return out, place{}, fmt.Errorf("starting miniredis: %w", err)
 	}
 	connect := func() redis.UniversalClient { return redis.NewClient(quiet(&redis.Options{Addr: mini.Addr()})) }
-	return place{name: "an embedded miniredis", connect: connect, close: mini.Close}, nil
+	return out, place{name: "an embedded miniredis", connect: connect, close: mini.Close}, nil
 }
 
-// openHolder returns the screen on standard output, a client for the server that has the key, and a function that
-// closes it.
+// openHolder returns the screen, a client for the server that has the key, and a function that closes it.
 func (a app) openHolder(ctx context.Context, f serverFlags, key stored.Key) (
 	out screen, rdb *redis.Client, release func(), err error,
 ) {
@@ -141,8 +139,7 @@ func isName(text string) bool {
 	return text != "" && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
-// listTarget parses the addresses of --cluster or --sentinel. The scheme, user and password before the first address
-// apply to all.
+// listTarget parses the addresses of --cluster or --sentinel. Scheme, user and password before the first apply to all.
 func (a app) listTarget(flag, text string) (target, error) {
 	scheme, rest := cutScheme(text)
 	user, hosts := cutUser(rest)
@@ -164,8 +161,7 @@ func (a app) listTarget(flag, text string) (target, error) {
 	return t, nil
 }
 
-// parseServer parses a URL or host:port. Its errors show nothing of the text, because any part may belong to a
-// password.
+// parseServer parses a URL or host:port. Its errors show nothing of the text: any part may belong to a password.
 func (a app) parseServer(name, text string) (*redis.Options, error) {
 	options, err := parseURL(text)
 	if err != nil {
@@ -199,10 +195,11 @@ func parseURL(text string) (*redis.Options, error) {
 	if _, err := url.ParseQuery(u.RawQuery); err != nil {
 		return nil, errOption
 	}
+	host := u.Hostname() // "" is this machine
 	switch {
 	case scheme == "unix://" && u.Host != "":
 		return nil, errors.New("want a path that begins with / after unix:// or after the @")
-	case !isHost(u.Hostname()):
+	case host != "" && !isName(host) && net.ParseIP(host) == nil:
 		return nil, errors.New("the host is not a name or an address: want host:port")
 	}
 	options, err := redis.ParseURL(scheme + rest)
@@ -210,11 +207,6 @@ func parseURL(text string) (*redis.Options, error) {
 		return nil, optionProblem(err)
 	}
 	return options, nil
-}
-
-// isHost reports whether a text can be a host name or an address. The empty text is this machine.
-func isHost(text string) bool {
-	return isName(text) || text == "" || net.ParseIP(text) != nil
 }
 
 // urlProblem describes the parser's error without the URL's text.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,8 +84,7 @@ func TestKeep(t *testing.T) {
 
 // TestServerTop ranks limiters of every script, some of them under other names.
 func TestServerTop(t *testing.T) {
-	rdb := client(t, redistest.Start(t).Addr)
-	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
+	rdb, env := started(t)
 	calls := []string{
 		"list_log limit=100 window=1h permits=5 subject=five",
 		"zset_log limit=100 window=1h permits=7 subject=seven",
@@ -103,13 +100,13 @@ func TestServerTop(t *testing.T) {
 		calls = append(calls, fmt.Sprintf("list_log limit=100 window=1h subject=one-%d", len(calls)))
 	}
 	for _, args := range calls {
-		wantText(t, sluiceRun(env, append([]string{"try"}, strings.Fields(args)...)...), exitDone)
+		wantText(t, runLine(env, "try "+args), exitDone)
 	}
 	must(t, rdb.Set(background, "sluice:try:{bad}:ll1", "x", 0).Err())
 	must(t, rdb.Set(background, "sluice:session:{ada}", "x", 0).Err())
 	changes := parseInfo(rdb.Info(background).Val())["rdb_changes_since_last_save"]
 
-	got := sluiceRun(env, strings.Fields("top --limiter try --page 10 --share 100 --json")...)
+	got := runLine(env, "top --limiter try --page 10 --share 100 --json")
 	wantText(t, got, exitDone)
 	var c census
 	must(t, json.Unmarshal([]byte(got.stdout), &c))
@@ -133,7 +130,7 @@ func TestServerTop(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 
-	got = sluiceRun(env, "top", "--n", "3", "--share", "100")
+	got = runLine(env, "top --n 3 --share 100")
 	wantText(t, got, exitDone, `^most permits stored, .*\npermits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n +8 .* slice_ring_v1 +try +8, leased 5 s\n\nfurthest from full\n *full in  expires  memory`,
 		"59 s .*gcra_v1 +try +sixty",
 		`38 subjects \(of 43 keys scanned\)\n1 key that a script would refuse: see sluice inspect <key>`)
@@ -141,8 +138,8 @@ func TestServerTop(t *testing.T) {
 	if strings.Contains(got.stderr, "keys") {
 		t.Errorf("progress where there is no terminal: %q", got.stderr)
 	}
-	wantText(t, sluiceRun(env, "top", "--prefix", "mine"), exitDone, `98 .* many\n\n1 subject \(of 43 keys`)
-	wantText(t, sluiceRun(env, "top", "--prefix", "nobody"), exitDone, `^0 subjects \(of 43 keys scanned\)\n$`)
+	wantText(t, runLine(env, "top --prefix mine"), exitDone, `98 .* many\n\n1 subject \(of 43 keys`)
+	wantText(t, runLine(env, "top --prefix nobody"), exitDone, `^0 subjects \(of 43 keys scanned\)\n$`)
 	if after := parseInfo(rdb.Info(background).Val())["rdb_changes_since_last_save"]; after != changes {
 		t.Errorf("it has written: %s, before %s", after, changes)
 	}
@@ -172,11 +169,9 @@ func TestServerTopInterrupted(t *testing.T) {
 	fill(t, rdb, 2000)
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
-	var stdout, stderr bytes.Buffer
-	a := app{stdout: &stdout, stderr: &stderr, getenv: getenv(nil)}
-	status := make(chan int)
+	run := make(chan outcome)
 	go func() {
-		status <- a.run(ctx, strings.Fields("top --page 10 --share 1 --redis "+rdb.Options().Addr))
+		run <- runUnder(ctx, nil, strings.Fields("top --page 10 --share 1 --redis "+rdb.Options().Addr)...)
 	}()
 	redistest.Await(t, "three pages are asked for", func() bool {
 		calls := 0
@@ -184,8 +179,7 @@ func TestServerTopInterrupted(t *testing.T) {
 		return calls >= 3
 	})
 	cancel()
-	got := outcome{<-status, stdout.String(), stderr.String()}
-	wantText(t, got, exitInterrupted, `^most .*\npermits .*\n +22? .* (min|s) +\d+ B `,
+	wantText(t, <-run, exitInterrupted, `^most .*\npermits .*\n +22? .* (min|s) +\d+ B `,
 		`subjects \(of \d+ keys scanned\), until it was interrupted\n`, "interrupted\n$")
 }
 
@@ -293,54 +287,18 @@ func TestAgo(t *testing.T) {
 	}
 }
 
-// BenchmarkTop goes through 10^5 limiters of all scripts and says what that costs the server, in
-// microseconds by INFO commandstats and as a share of the time; and what it does to others, as the
-// time that a PING takes meanwhile and without it.
-func BenchmarkTop(b *testing.B) {
-	server := redistest.Start(b)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
-	defer rdb.Close()
-	fill(b, rdb, 100_000)
-	before := pings(b, rdb, func() { time.Sleep(2 * time.Second) })
-	for b.Loop() {
-		if err := rdb.ConfigResetStat(context.Background()).Err(); err != nil {
-			b.Fatal(err)
-		}
-		began := time.Now()
-		during := pings(b, rdb, func() {
-			if got := sluiceRun(nil, "top", "--redis", server.Addr); got.status != exitDone {
-				b.Error(got.stderr)
-			}
-		})
-		took := time.Since(began)
-		cost := serverTime(b, rdb)
-		b.ReportMetric(took.Seconds(), "s")
-		b.ReportMetric(cost.Seconds()*1000, "server-ms")
-		b.ReportMetric(100*cost.Seconds()/took.Seconds(), "%-of-time")
-		for _, q := range []float64{0.5, 0.99, 0.999} {
-			b.ReportMetric(quantile(during, q), fmt.Sprintf("us-ping-p%g", 100*q))
-			b.ReportMetric(quantile(before, q), fmt.Sprintf("us-idle-p%g", 100*q))
-		}
-	}
-}
-
 // fill makes limiters of every script, most with few permits and some with many.
-func fill(tb testing.TB, rdb *redis.Client, n int) {
-	tb.Helper()
-	ctx := context.Background()
+func fill(t *testing.T, rdb *redis.Client, n int) {
+	t.Helper()
 	var attempts []attempt
 	for _, script := range sluice.All() {
-		if err := rdb.ScriptLoad(ctx, script.Source).Err(); err != nil {
-			tb.Fatal(err)
-		}
+		must(t, rdb.ScriptLoad(background, script.Source).Err())
 		if !stored.Decides(script) {
 			continue
 		}
 		words := strings.Fields(strings.NewReplacer("=1m", "=1h", "=3", "=100").Replace(needs[fullName(script)]))
 		todo, err := newAttempt(script, append(words, "subject=SUBJECT", "permits=2"))
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(t, err)
 		attempts = append(attempts, todo)
 	}
 	pipe := rdb.Pipeline()
@@ -351,60 +309,11 @@ func fill(tb testing.TB, rdb *redis.Client, n int) {
 			keys[k] = strings.Replace(keys[k], "SUBJECT", strconv.Itoa(i), 1)
 		}
 		for range 1 + 10*(i%100/99) {
-			pipe.EvalSha(ctx, todo.script.SHA1, keys, todo.withID()...)
+			pipe.EvalSha(background, todo.script.SHA1, keys, todo.withID()...)
 		}
 		if pipe.Len() > 1000 || i == n-1 {
-			if _, err := pipe.Exec(ctx); err != nil {
-				tb.Fatal(err)
-			}
+			_, err := pipe.Exec(background)
+			must(t, err)
 		}
 	}
-}
-
-// pings measures PINGs, a millisecond apart, for as long as something else takes.
-func pings(tb testing.TB, rdb *redis.Client, while func()) []time.Duration {
-	tb.Helper()
-	var taken []time.Duration
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Millisecond):
-			}
-			began := time.Now()
-			if err := rdb.Ping(context.Background()).Err(); err != nil {
-				tb.Error(err)
-				return
-			}
-			taken = append(taken, time.Since(began))
-		}
-	})
-	while()
-	close(done)
-	wg.Wait()
-	slices.Sort(taken)
-	return taken
-}
-
-// quantile is one of sorted times, in microseconds.
-func quantile(sorted []time.Duration, q float64) float64 {
-	return float64(sorted[int(q*float64(len(sorted)-1))].Microseconds())
-}
-
-// serverTime is how long the server has worked on commands, but for the PINGs.
-func serverTime(tb testing.TB, rdb *redis.Client) (sum time.Duration) {
-	tb.Helper()
-	for name, fields := range parseInfo(rdb.Info(context.Background(), "commandstats").Val()) {
-		_, rest, found := strings.Cut(fields, "usec=")
-		text, _, _ := strings.Cut(rest, ",")
-		us, err := strconv.Atoi(text)
-		if !found || err != nil || name == "cmdstat_ping" {
-			continue
-		}
-		sum += time.Duration(us) * time.Microsecond
-	}
-	return sum
 }

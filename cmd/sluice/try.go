@@ -37,7 +37,8 @@ func parseTry(args []string) (tryFlags, attempt, error) {
 	case err != nil:
 		return f, attempt{}, undashed(err, args, isInspectWord)
 	case len(words) == 0:
-		return f, attempt{}, usagef("want a script: %s", scriptNames())
+		names := namesOf(sluice.All(), func(script sluice.Script) string { return script.Name })
+		return f, attempt{}, usagef("want a script: %s", strings.Join(names, ", "))
 	case f.times < 1 || f.times > 1000:
 		return f, attempt{}, usagef("--times is %d: want 1 to 1000", f.times)
 	case f.embedded && f.target != targetFlags{}:
@@ -51,33 +52,26 @@ func parseTry(args []string) (tryFlags, attempt, error) {
 	return f, todo, err
 }
 
-func scriptNames() string {
-	var names []string
-	for _, script := range sluice.All() {
-		names = append(names, script.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
 func (a app) try(ctx context.Context, args []string) error {
 	f, todo, err := parseTry(args)
 	if err != nil {
 		return err
 	}
-	out, err := a.newScreen(a.stdout, f.color)
-	if err != nil {
-		return err
-	}
-	server, err := a.where(f.target, f.embedded)
+	out, server, err := a.openPlace(f.serverFlags, f.embedded)
 	if err != nil {
 		return err
 	}
 	defer server.close()
 	rdb := server.connect()
 	defer rdb.Close()
-	replies, err := todo.run(ctx, loader.New(rdb), f.times)
-	if err != nil {
-		return todo.failed(server.name, err)
+	limits := loader.New(rdb)
+	var replies [][]int64
+	for range f.times {
+		reply, err := limits.Call(ctx, &todo.script, todo.keys, todo.withID()...)
+		if err != nil {
+			return todo.failed(server.name, err)
+		}
+		replies = append(replies, reply)
 	}
 	out.printf("%s on %s\n", out.paint(bold, fullName(todo.script)), server.name)
 	for _, key := range todo.keys {
@@ -90,19 +84,6 @@ func (a app) try(ctx context.Context, args []string) error {
 	}
 	out.replies(todo.script, replies)
 	return nil
-}
-
-// run makes the decision a number of times.
-func (t attempt) run(ctx context.Context, limits *loader.Loader, times int) ([][]int64, error) {
-	var replies [][]int64
-	for range times {
-		reply, err := limits.Call(ctx, &t.script, t.keys, t.withID()...)
-		if err != nil {
-			return nil, err
-		}
-		replies = append(replies, reply)
-	}
-	return replies, nil
 }
 
 // withID returns the arguments, with a new request ID if none was given.

@@ -13,8 +13,7 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-// view is what inspect finds out about one key, as printed by --json. Durations are in microseconds, times in
-// microseconds since 1970.
+// view is what inspect finds out about one key, as printed by --json, in microseconds and microseconds since 1970.
 type view struct {
 	Key     string     `json:"key"`
 	Node    string     `json:"node"`
@@ -101,7 +100,9 @@ func newView(ctx context.Context, node *redis.Client, key stored.Key, w words, c
 	if err := v.setWindow(w, expires); err != nil {
 		return v, err
 	}
-	v.judge()
+	s := v.summary
+	v.Now, v.Entries, v.Permits, v.Oldest, v.Newest = s.Now, s.Entries, s.Permits, s.Oldest, s.Newest
+	v.State, v.Meaning = v.verdict()
 	if v.State == stateLive || v.State == stateIdle {
 		if err := v.recall(ctx, node, columns); err != nil {
 			return v, err
@@ -121,12 +122,7 @@ func newView(ctx context.Context, node *redis.Client, key stored.Key, w words, c
 // read reads the state. For a config it reads the permits too.
 func (v *view) read(ctx context.Context, node *redis.Client, w words) error {
 	config := v.key.Config()
-	all, err := stored.Read(ctx, node, []stored.Key{config})
-	if err != nil {
-		return fmt.Errorf("asking %s: %w", v.Node, err)
-	}
-	v.summary = all[0]
-	if err := v.fatal(); err != nil {
+	if err := v.summarize(ctx, node, config); err != nil {
 		return err
 	}
 	if v.summary.Err != nil && config.IsConfig() {
@@ -139,13 +135,22 @@ func (v *view) read(ctx context.Context, node *redis.Client, w words) error {
 		v.key = v.permitsOf(config, w)
 	}
 	if v.key.Text == config.Text {
-		return v.fatal()
+		return nil
 	}
-	if all, err = stored.Read(ctx, node, []stored.Key{v.key}); err != nil {
+	return v.summarize(ctx, node, v.key)
+}
+
+// summarize reads one key. Its error says that this is the wrong server.
+func (v *view) summarize(ctx context.Context, node *redis.Client, key stored.Key) error {
+	all, err := stored.Read(ctx, node, []stored.Key{key})
+	if err != nil {
 		return fmt.Errorf("asking %s: %w", v.Node, err)
 	}
 	v.summary = all[0]
-	return v.fatal()
+	if err := v.summary.Err; err != nil && !isRefusal(err) {
+		return fmt.Errorf("reading %s on %s: %w", key.Text, v.Node, err)
+	}
+	return nil
 }
 
 // permitsOf returns the key of the permits of a config, or the config itself if that key is not known.
@@ -157,14 +162,6 @@ func (v *view) permitsOf(config stored.Key, w words) stored.Key {
 		return config.With("by", client)
 	}
 	return config
-}
-
-// fatal returns an error that says that this is the wrong server.
-func (v *view) fatal() error {
-	if err := v.summary.Err; err != nil && !isRefusal(err) {
-		return fmt.Errorf("reading %s on %s: %w", v.key.Text, v.Node, err)
-	}
-	return nil
 }
 
 // isRefusal reports whether the user may not send a command or the server does not know it.
@@ -187,20 +184,20 @@ func (v *view) ask(ctx context.Context, node *redis.Client) (expires int64, err 
 	if err := stored.Exec(ctx, pipe); err != nil {
 		return 0, fmt.Errorf("reading %s: %w", key, err)
 	}
-	for _, reply := range []redis.Cmder{kind, encoding, memory, ttl} {
-		if err := reply.Err(); err != nil && !errors.Is(err, redis.Nil) && !isRefusal(err) &&
-			!strings.HasPrefix(err.Error(), "ERR") {
+	for line, reply := range map[string]redis.Cmder{"type": kind, "encoding": encoding, "memory": memory, "expires": ttl} {
+		err := reply.Err()
+		switch {
+		case err == nil, errors.Is(err, redis.Nil):
+		case isRefusal(err), strings.HasPrefix(err.Error(), "ERR"):
+			v.refuse(line, err)
+		default:
 			return 0, fmt.Errorf("reading %s: %w", key, err)
 		}
 	}
 	if v.gone = exists.Err() == nil && exists.Val() == 0; v.gone {
-		delete(v.Refused, "rate")
+		v.Refused = map[string]string{}
 		return 0, nil
 	}
-	v.note("type", kind)
-	v.note("encoding", encoding)
-	v.note("memory", memory)
-	v.note("expires", ttl)
 	v.Type, v.Encoding, v.Memory = kind.Val(), encoding.Val(), memory.Val()
 	v.TTL = ttl.Val().Microseconds()
 	if ttl.Val() < 0 {
@@ -215,14 +212,7 @@ func (v *view) ask(ctx context.Context, node *redis.Client) (expires int64, err 
 	return expires, nil
 }
 
-func (v *view) note(line string, reply redis.Cmder) {
-	if err := reply.Err(); err != nil && !errors.Is(err, redis.Nil) {
-		v.refuse(line, err)
-	}
-}
-
-// setWindow finds out how long permits count. A log expires one window after its newest permit, rounded up to
-// milliseconds.
+// setWindow finds out how long permits count. A log expires a window after its newest permit, in whole milliseconds.
 func (v *view) setWindow(w words, expires int64) error {
 	given, isGiven := w.take("window")
 	if v.summary.HasHistory() && expires > v.summary.Newest {
@@ -249,13 +239,7 @@ func (v *view) setWindow(w words, expires int64) error {
 	return nil
 }
 
-// judge describes the state of the limiter.
-func (v *view) judge() {
-	s := v.summary
-	v.Now, v.Entries, v.Permits, v.Oldest, v.Newest = s.Now, s.Entries, s.Permits, s.Oldest, s.Newest
-	v.State, v.Meaning = v.verdict()
-}
-
+// verdict describes the state of the limiter.
 func (v *view) verdict() (limitState, string) {
 	s := v.summary
 	switch {
@@ -280,20 +264,19 @@ func (v *view) verdict() (limitState, string) {
 		return v.bucketVerdict()
 	}
 	ahead := s.Newest - s.Now
+	clock := "written by a clock " + length(ahead) + " ahead: "
 	far := s.Ring == nil && ahead > v.Window+clockSlack+maxBooking // a wider window may decide whether this is void
 	switch {
 	case far && v.Window == 0:
-		return stateUnknown, "written by a clock " + length(ahead) +
-			" ahead: add the callers' window= to see whether it counts"
+		return stateUnknown, clock + "add the callers' window= to see whether it counts"
 	case far && v.Refused["expires"] != "":
-		return stateUnknown, "written by a clock " + length(ahead) +
-			" ahead: it may not count; the TTL would tell, but cannot be read"
+		return stateUnknown, clock + "it may not count; the TTL would tell, but cannot be read"
 	case v.isVoid(ahead):
-		return stateVoid, written(length(ahead))
+		return stateVoid, clock + voidNote
 	case s.Ring != nil && s.Permits == 0, s.Ring == nil && v.Window > 0 && s.Newest <= s.Now-v.Window:
 		return stateIdle, "no permits are in use"
 	case ahead > maxBooking || s.Ring != nil && ahead > 0:
-		return stateLive, "written by a clock " + length(ahead) + " ahead: permits stay in use that much longer"
+		return stateLive, clock + "permits stay in use that much longer"
 	case ahead > 0:
 		return stateLive, "booked " + length(ahead) + " ahead: only callers that wait get permits"
 	}
@@ -303,10 +286,7 @@ func (v *view) verdict() (limitState, string) {
 	return stateLive, "permits are in use"
 }
 
-// written describes a void state. ahead is how far ahead the clock was that wrote it.
-func written(ahead string) string {
-	return "written by a clock " + ahead + " ahead: the next call starts with an empty limiter"
-}
+const voidNote = "the next call starts with an empty limiter"
 
 const (
 	maxBooking = 60_000_000 // microseconds; how far a call may book ahead
@@ -327,10 +307,9 @@ func (v *view) isVoid(ahead int64) bool {
 
 func (v *view) bucketVerdict() (limitState, string) {
 	b := v.summary.Bucket
-	v.Limit = b.Limit
-	v.Written = b.Written
+	v.Limit, v.Written = b.Limit, b.Written
 	if b.Void(v.Now) {
-		return stateVoid, written(length(b.Written - v.Now))
+		return stateVoid, "written by a clock " + length(b.Written-v.Now) + " ahead: " + voidNote
 	}
 	v.Full = b.Full
 	if b.Full <= v.Now {
@@ -388,12 +367,11 @@ func (v *view) span(columns int64) history {
 	if v.Window > 0 {
 		from = v.Now - v.Window
 	}
+	step := max((to-from+columns-1)/columns, 1)
 	if ring := v.summary.Ring; ring != nil {
 		from, to = ring.Start(v.Now), (ring.Current(v.Now)+1)*ring.Slice
-		step := (ring.Size + columns - 1) / columns * ring.Slice
-		return history{From: from, Step: step, Permits: make([]int64, (to-from+step-1)/step)}
+		step = (ring.Size + columns - 1) / columns * ring.Slice
 	}
-	step := max((to-from+columns-1)/columns, 1)
 	return history{From: from, Step: step, Permits: make([]int64, (to-from+step-1)/step)}
 }
 

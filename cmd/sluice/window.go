@@ -50,13 +50,14 @@ func (w words) checkWindows() error {
 	if len(w.windows) == 0 {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.values)) {
-		if name == "limit" || name == "window" || strings.HasPrefix(name, "limit_") || strings.HasPrefix(name, "slices") {
-			return usagef("limit=%s/%s says permits and window: want no %s beside it", w.windows[0].permits,
-				w.windows[0].text, given(name))
-		}
+	same := w.other(func(name string) bool {
+		return name != "limit" && name != "window" && !strings.HasPrefix(name, "limit_") && !strings.HasPrefix(name, "slices")
+	})
+	if same == "" {
+		return nil
 	}
-	return nil
+	return usagef("limit=%s/%s says permits and window: want no %s beside it", w.windows[0].permits, w.windows[0].text,
+		given(same))
 }
 
 // fitted returns the words with the windows as arguments of the key's script. A slice_ring gets one slice more than
@@ -116,10 +117,11 @@ func (i inspection) unused(views []view) error {
 		}
 		return usagef("%s has one window: want %s", views[at].Script, callersForm(views[at].key))
 	}
-	for _, name := range slices.Sorted(maps.Keys(i.words.values)) {
-		if !slices.ContainsFunc(views, func(v view) bool { return i.uses(v, name) }) {
-			return notUsed(views, name)
-		}
+	used := func(name string) bool {
+		return slices.ContainsFunc(views, func(v view) bool { return i.uses(v, name) })
+	}
+	if name := i.words.other(used); name != "" {
+		return notUsed(views, name)
 	}
 	return nil
 }
@@ -128,7 +130,11 @@ func notUsed(views []view, name string) error {
 	if slices.ContainsFunc(views, func(v view) bool { return v.Script != views[0].Script }) {
 		return usagef("no script of what is stored there uses %s: want limit=100/1m, burst= for gcra", given(name))
 	}
-	return usagef("%s does not use %s: %s", views[0].Script, given(name), wantedForm(views[0].key))
+	want := "want " + callersForm(views[0].key)
+	if views[0].key.Config().IsConfig() {
+		want = "its rate is stored"
+	}
+	return usagef("%s does not use %s: %s", views[0].Script, given(name), want)
 }
 
 func (i inspection) usesWindows(v view) bool {
@@ -171,15 +177,7 @@ func callersForm(key stored.Key) string {
 	return "limit=3/1m"
 }
 
-func wantedForm(key stored.Key) string {
-	if key.Config().IsConfig() {
-		return "its rate is stored"
-	}
-	return "want " + callersForm(key)
-}
-
-// windowsText describes each window of a look at a ring: "window 1m: 10 of 100; window 1h: 1000 of 1000: this one
-// refuses".
+// windowsText describes each window of a look at a ring: "window 1m: 10 of 100; window 1h: 9 of 9: this one refuses".
 func (v view) windowsText() string {
 	var parts []string
 	slice := sliceOf(v.key, v.summary.Ring)
@@ -232,20 +230,8 @@ func (v view) missesWindows() bool {
 func (v view) missingForm() string {
 	if len(v.windows) > 0 {
 		longest := time.Duration((v.Ring.Size-1)*v.Ring.Slice-v.LeaseAge) * time.Microsecond
-		return "limit=N/" + shortDuration(longest)
+		return "limit=N/" + strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(longest.String())
 	}
 	n := v.asked.groups() + 1
 	return fmt.Sprintf("slices_%d= limit_%d=", n, n)
-}
-
-// shortDuration formats a duration without the zeros at its end: 1h, not 1h0m0s.
-func shortDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -32,40 +31,38 @@ func TestServerInspectWindowMissing(t *testing.T) {
 		"slices=61 limit=100":     "add slices_2= limit_2=",
 		"limit=100/1m":            "may refuse: add limit=N/1h\n",
 	} {
-		got := sluiceRun(env, append(strings.Fields("inspect api acme"), strings.Fields(args)...)...)
+		got := runLine(env, "inspect api acme "+args)
 		wantText(t, got, exitDone, "with this window alone: a permit would be granted",
 			`the ring is 60\.017 min long, other windows may refuse`, want)
 		wantNarrow(t, args, got.stdout)
 		if strings.Contains(got.stdout, "granted now") {
 			t.Errorf("%s: the application is refused:\n%s", args, got.stdout)
 		}
-		got = sluiceRun(env, append(strings.Fields("inspect --json api acme"), strings.Fields(args)...)...)
-		var views []view
-		must(t, json.Unmarshal([]byte(got.stdout), &views))
-		if !views[0].WindowsMissing {
+		got = runLine(env, "inspect --json api acme "+args)
+		if !firstView(t, got).WindowsMissing {
 			t.Errorf("%s: no windows_missing in\n%s", args, got.stdout)
 		}
 	}
-	wantText(t, sluiceRun(env, strings.Fields("inspect api acme limit=20/1m")...), exitDone,
+	wantText(t, runLine(env, "inspect api acme limit=20/1m"), exitDone,
 		"with this window alone: the next permit comes free ", "other windows may refuse")
 }
 
 // TestServerInspectWindows names the window that refuses.
 func TestServerInspectWindows(t *testing.T) {
 	env := twoWindows(t)
-	got := sluiceRun(env, strings.Fields("inspect api acme limit=100/1m limit=20/1h")...)
+	got := runLine(env, "inspect api acme limit=100/1m limit=20/1h")
 	wantText(t, got, exitDone, "  window 1m: 20 of 100; window 1h: 20 of 20: this one refuses\n",
 		"  the next permit comes free (59|60).* min from now\n", "  count_2 +20\n")
 	wantNarrow(t, "inspect", got.stdout)
-	wantText(t, sluiceRun(env, strings.Fields("inspect api acme limit=20/1m limit=20/1h")...), exitDone,
+	wantText(t, runLine(env, "inspect api acme limit=20/1m limit=20/1h"), exitDone,
 		"  window 1m: 20 of 20: this one refuses; window 1h: 20 of 20: this one refuses\n")
-	got = sluiceRun(env, strings.Fields("inspect api acme limit=100/1m limit=21/1h")...)
+	got = runLine(env, "inspect api acme limit=100/1m limit=21/1h")
 	wantText(t, got, exitDone, "  window 1m: 20 of 100; window 1h: 20 of 21: a permit would be granted now\n")
-	wantText(t, sluiceRun(env, strings.Fields("inspect api acme slices_1=61 limit_1=100 slices_2=3601 limit_2=20")...),
+	wantText(t, runLine(env, "inspect api acme slices_1=61 limit_1=100 slices_2=3601 limit_2=20"),
 		exitDone, "  window 61 s: 20 of 100; window 60.017 min: 20 of 20: this one refuses\n")
-	wantText(t, sluiceRun(env, strings.Fields("inspect api acme")...), exitDone,
+	wantText(t, runLine(env, "inspect api acme"), exitDone,
 		"the limit is in the application", "    limit=100/1m limit=1000/1h\n")
-	wantText(t, sluiceRun(env, strings.Fields("help inspect")...), exitDone, "limit=100/1m limit=1000/1h", "limit=3/1m")
+	wantText(t, runLine(env, "help inspect"), exitDone, "limit=100/1m limit=1000/1h", "limit=3/1m")
 }
 
 // TestServerInspectWindowsLeased is of a ring whose windows are longer by the age of leases.
@@ -76,7 +73,7 @@ func TestServerInspectWindowsLeased(t *testing.T) {
 	_, err := ring.AllowN(background, "acme", 2)
 	must(t, err)
 	env := []string{"SLUICE_REDIS=" + rdb.Options().Addr}
-	got := sluiceRun(env, strings.Fields("inspect api acme limit=9/1m")...)
+	got := runLine(env, "inspect api acme limit=9/1m")
 	wantText(t, got, exitDone, "  slices     63 of 1 s\n", "  window 1m: 2 of 9: a permit would be granted now\n")
 }
 
@@ -88,17 +85,17 @@ func TestServerInspectWindowOfOthers(t *testing.T) {
 		got := sluiceRun(env, append([]string{"inspect", "sluice:try:{demo}:" + key}, strings.Fields(words)...)...)
 		wantText(t, got, exitDone, "a permit would be granted now", "  remaining    1\n")
 	}
-	wantText(t, sluiceRun(env, strings.Fields("inspect sluice:try:{demo}:ll1 limit=2/60s")...), exitDone,
+	wantText(t, runLine(env, "inspect sluice:try:{demo}:ll1 limit=2/60s"), exitDone,
 		"with limit 2, window 60 s: the next permit comes free")
-	all := sluiceRun(env, strings.Fields("inspect try demo limit=3/1m burst=3")...)
+	all := runLine(env, "inspect try demo limit=3/1m burst=3")
 	wantText(t, all, exitDone)
 	if n := strings.Count(all.stdout, "  remaining    1\n"); n != 5 {
 		t.Errorf("%d scripts were asked, want 5:\n%s", n, all.stdout)
 	}
-	wantText(t, sluiceRun(env, strings.Fields("inspect try demo")...), exitDone, "\n    limit=3/1m\n",
+	wantText(t, runLine(env, "inspect try demo"), exitDone, "\n    limit=3/1m\n",
 		"\n    limit=10/1s burst=20\n", "live: permits are in use; the limit is in the application: add limit=")
-	limited := sluiceRun(env, strings.Fields("inspect sluice:try:{demo}:ll1 limit=3")...)
-	bucket := sluiceRun(env, strings.Fields("inspect sluice:try:{demo}:tb1")...)
+	limited := runLine(env, "inspect sluice:try:{demo}:ll1 limit=3")
+	bucket := runLine(env, "inspect sluice:try:{demo}:tb1")
 	if strings.Contains(limited.stdout+bucket.stdout, "in the application") {
 		t.Errorf("the limit is known:\n%s%s", limited.stdout, bucket.stdout)
 	}
@@ -123,11 +120,11 @@ func TestServerInspectUnused(t *testing.T) {
 		"try demo limit=/1m":                          `limit is "/1m": want permits and a window`,
 		"try demo" + strings.Repeat(" limit=3/1m", 9): "9 windows are given: want 1 to 8",
 	} {
-		got := sluiceRun(env, append([]string{"inspect"}, strings.Fields(args)...)...)
+		got := runLine(env, "inspect "+args)
 		wantText(t, got, exitUsage, strings.NewReplacer("{", `\{`, "}", `\}`).Replace(want))
 		if got.stdout != "" {
 			t.Errorf("%s: %s", args, got.stdout)
 		}
 	}
-	wantText(t, sluiceRun(env, strings.Fields("inspect try nobody limit=3/1m burst=2")...), exitDone, "nothing is stored")
+	wantText(t, runLine(env, "inspect try nobody limit=3/1m burst=2"), exitDone, "nothing is stored")
 }

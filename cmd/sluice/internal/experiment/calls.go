@@ -9,8 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// callCounter counts the commands that decide about permits. It leaves out commands that load scripts or open a
-// connection.
+// callCounter counts the commands that decide about permits, not those that load scripts or open a connection.
 type callCounter struct{ decisions atomic.Int64 }
 
 func (c *callCounter) DialHook(next redis.DialHook) redis.DialHook {

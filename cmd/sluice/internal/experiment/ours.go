@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -15,27 +14,15 @@ type buildWay func(context.Context, redis.UniversalClient, Config) (Way, error)
 // ways returns the limiters in the order of the display.
 func ways() []buildWay {
 	return []buildWay{
-		booking("list_log", "at most 5 in any second; books ahead", func(l *loader.Loader,
-			limit loader.Limit) loader.Reserver {
-			return l.ListLog(limiterName, limit)
-		}),
-		booking("zset_log", "the same, readable with ZRANGE; books ahead", func(l *loader.Loader,
-			limit loader.Limit) loader.Reserver {
-			return l.ZSetLog(limiterName, limit)
-		}),
-		booking("token_bucket", "a permit comes back a window after it was taken; books ahead", func(l *loader.Loader,
-			limit loader.Limit) loader.Reserver {
-			return l.TokenBucket(limiterName, limit)
-		}),
-		booking("gcra", "with burst 1, so spread evenly; books ahead", func(l *loader.Loader,
-			limit loader.Limit) loader.Reserver {
-			// With a burst of b, a window could hold b - 1 permits more than the limit.
-			limit.Burst = 1
-			return l.GCRA(limiterName, limit)
-		}),
+		booking("list_log", "at most 5 in any second; books ahead", (*loader.Loader).ListLog, 0),
+		booking("zset_log", "the same, readable with ZRANGE; books ahead", (*loader.Loader).ZSetLog, 0),
+		booking("token_bucket", "a permit comes back a window after it was taken; books ahead",
+			(*loader.Loader).TokenBucket, 0),
+		// With a burst of b, a window could hold b - 1 permits more than the limit.
+		booking("gcra", "with burst 1, so spread evenly; books ahead", (*loader.Loader).GCRA, 1),
 		asking,
-		faulty("fixed", fixedWindow, newFixedWindow),
-		faulty("polling", slidingLog, newPolling),
+		faulty("fixed", fixedWindow, "fixed window", "a counter for each second of the clock, the common way"),
+		faulty("polling", slidingLog, "polling", "a ZSET log that says yes or no, tried every 100 ms"),
 	}
 }
 
@@ -48,10 +35,13 @@ func (c Config) limit() loader.Limit {
 }
 
 // booking makes a limiter that books ahead: the worker sleeps once, until its permit is due.
-func booking(name, text string, limiter func(*loader.Loader, loader.Limit) loader.Reserver) buildWay {
+func booking[R loader.Reserver](
+	name, text string, limiter func(*loader.Loader, string, loader.Limit, ...loader.LimiterOption) R, burst int64,
+) buildWay {
 	return func(ctx context.Context, rdb redis.UniversalClient, c Config) (Way, error) {
-		limits := loader.New(rdb)
-		reserver := limiter(limits, c.limit())
+		limits, limit := loader.New(rdb), c.limit()
+		limit.Burst = burst
+		reserver := limiter(limits, limiterName, limit)
 		take := func(ctx context.Context) (answer, error) {
 			reservation, err := reserver.Reserve(ctx, c.Subject)
 			if err != nil {
@@ -81,18 +71,4 @@ func asking(ctx context.Context, rdb redis.UniversalClient, c Config) (Way, erro
 
 func answerOf(d loader.Decision) answer {
 	return answer{granted: d.Granted, now: d.Now, wait: d.Wait}
-}
-
-// faulty makes a limiter without the loader, on its own key.
-func faulty(state, script string, way func(redis.UniversalClient, string) Way) buildWay {
-	return func(ctx context.Context, rdb redis.UniversalClient, c Config) (Way, error) {
-		key, err := loader.Key("sluice", limiterName, c.Subject, state)
-		if err != nil {
-			return Way{}, err
-		}
-		if err := rdb.ScriptLoad(ctx, script).Err(); err != nil {
-			return Way{}, fmt.Errorf("loading scripts: %w", err)
-		}
-		return way(rdb, key), nil
-	}
 }

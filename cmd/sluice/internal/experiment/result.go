@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -38,8 +39,7 @@ func (r Result) Capacity() float64 { return float64(len(r.Booked)) / float64(r.P
 // CallsPerPermit returns the number of calls to Redis for each permit.
 func (r Result) CallsPerPermit() float64 { return float64(r.Calls) / float64(max(r.Granted, 1)) }
 
-// Target returns the share of the capacity that one of our scripts must use if its window is longer than Window by
-// margin. It is 0 for faulty limiters.
+// Target returns the share of the capacity that one of our scripts must use with this margin; 0 for faulty limiters.
 func (r Result) Target(margin time.Duration) float64 {
 	attainable := float64(Window) / float64(Window+margin)
 	switch r.Kind {
@@ -51,8 +51,7 @@ func (r Result) Target(margin time.Duration) float64 {
 	return 0
 }
 
-// minActs returns the lowest number of acts that keeps the promise: the target's share of the possible acts while the
-// machine was running, minus allowedLoss.
+// minActs returns the lowest number of acts that keeps the promise, of those possible while the machine was running.
 func (r Result) minActs(margin time.Duration) int {
 	share := 1 - min(1, float64(r.Stalled)/float64(r.Duration))
 	return int(math.Ceil(r.Target(margin)*float64(r.Possible())*share)) - allowedLoss
@@ -75,4 +74,28 @@ func (r Result) Broken(margin time.Duration) []string {
 		broken = append(broken, fmt.Sprintf("%s made %d calls for %d permits", r.Name, r.Calls, r.Granted))
 	}
 	return broken
+}
+
+// MaxInWindow returns the highest number of times, in any order, in any half-open interval [t, t+window).
+func MaxInWindow(times []time.Duration, window time.Duration) int {
+	highest := 0
+	for _, n := range CountsInWindow(times, window) {
+		highest = max(highest, n)
+	}
+	return highest
+}
+
+// CountsInWindow returns for each time t, in ascending order, the number of times in (t-window, t]. The highest of
+// these is the highest of any window.
+func CountsInWindow(times []time.Duration, window time.Duration) []int {
+	sorted := slices.Sorted(slices.Values(times))
+	counts := make([]int, len(sorted))
+	first := 0
+	for i, at := range sorted {
+		for at-sorted[first] >= window {
+			first++
+		}
+		counts[i] = i - first + 1
+	}
+	return counts
 }

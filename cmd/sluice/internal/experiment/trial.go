@@ -5,8 +5,37 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
+
+// Kind says what a limiter promises.
+type Kind int
+
+const (
+	Booking Kind = iota // one of our scripts that books ahead: one call a permit
+	Asking              // one of our scripts that says when to ask again
+	Faulty              // a faulty limiter, for comparison
+)
+
+// Way is a limiter under test: what it is, and how a worker asks it for a permit.
+type Way struct {
+	Name string
+	Text string // what it does, in a few words
+	Kind Kind
+
+	take func(context.Context) (answer, error)
+}
+
+// answer is a limiter's reply to a worker.
+type answer struct {
+	granted bool
+	now     time.Time     // the server's clock
+	wait    time.Duration // granted: act after this; denied: ask again after this
+}
+
+// due returns the server's time at which to act, or to ask again.
+func (a answer) due() time.Time { return a.now.Add(a.wait) }
 
 // trial is the run of one limiter.
 type trial struct {
@@ -51,8 +80,7 @@ func (t *trial) work(ctx context.Context, join time.Duration) error {
 	}
 }
 
-// permit waits until a permit is due and returns the time that it was booked for. The zero time means that the
-// experiment is over.
+// permit waits until a permit is due and returns the time that it was booked for; zero if the experiment is over.
 func (t *trial) permit(ctx context.Context) (time.Time, error) {
 	wanted := time.Now()
 	for !t.isOver() {
@@ -137,3 +165,27 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+const (
+	// stallTick is how often the watch checks that the machine is running.
+	stallTick = 10 * time.Millisecond
+	// minStall is the shortest pause that counts as a stall. Shorter ones are normal scheduling delays.
+	minStall = 100 * time.Millisecond
+)
+
+// stallWatch adds up how long the machine stopped, so that limiters are not blamed for it.
+type stallWatch struct{ total atomic.Int64 }
+
+// run watches until ctx ends.
+func (w *stallWatch) run(ctx context.Context) {
+	last := time.Now()
+	for sleep(ctx, stallTick) {
+		now := time.Now()
+		if gap := now.Sub(last) - stallTick; gap >= minStall {
+			w.total.Add(int64(gap))
+		}
+		last = now
+	}
+}
+
+func (w *stallWatch) sum() time.Duration { return time.Duration(w.total.Load()) }

@@ -85,7 +85,7 @@ func entriesUpTo(
 		}
 		for i, reply := range asked {
 			middle := (low[i] + high[i]) / 2
-			at, err := timeOf(reply, parse)
+			at, err := valueOf(reply, maxTime, parse) // an entry that is missing by now is later than every time
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("entry %d %w", middle, err)
@@ -98,14 +98,14 @@ func entriesUpTo(
 	}
 }
 
-// timeOf returns the time of the entry in a reply. An entry that is missing by now counts as later than every time.
-func timeOf(reply *redis.StringCmd, parse func(string) (int64, error)) (int64, error) {
+// valueOf returns what parse reads in the entry of a reply, or the fallback if there is no entry.
+func valueOf(reply *redis.StringCmd, fallback int64, parse func(string) (int64, error)) (int64, error) {
 	text, err := reply.Result()
 	switch err {
 	case nil:
 		return parse(text)
 	case redis.Nil:
-		return maxTime, nil
+		return fallback, nil
 	}
 	return 0, err
 }

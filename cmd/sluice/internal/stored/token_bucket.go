@@ -67,32 +67,23 @@ func grantsUpTo(ctx context.Context, rdb *redis.Client, s Summary, times []int64
 	if err := Exec(ctx, pipe); err != nil {
 		return nil, err
 	}
-	start, err := totalBefore(first, 0)
+	before := func(packed string) (int64, error) {
+		entry, err := parseGrant(packed)
+		return entry.before, err
+	}
+	start, err := valueOf(first, 0, before)
 	if err != nil {
 		return nil, err
 	}
 	counts := make([]int64, len(times))
 	for i, reply := range behind {
-		total, err := totalBefore(reply, start+s.Permits)
+		total, err := valueOf(reply, start+s.Permits, before)
 		if err != nil {
 			return nil, err
 		}
 		counts[i] = total - start
 	}
 	return counts, nil
-}
-
-// totalBefore returns the running total before the entry in a reply, or the fallback if there is no entry.
-func totalBefore(reply *redis.StringCmd, fallback int64) (int64, error) {
-	packed, err := reply.Result()
-	switch err {
-	case nil:
-		entry, err := parseGrant(packed)
-		return entry.before, err
-	case redis.Nil:
-		return fallback, nil
-	}
-	return 0, err
 }
 
 // Config is the rate that a token_bucket stores.
@@ -131,14 +122,12 @@ func (p *configProbe) read(s *Summary) bool {
 
 // shortQuotes returns fields in quotes, cut if they are long; "none" for missing fields.
 func shortQuotes(fields []any) string {
-	var texts []string
-	for _, field := range fields {
-		text, found := field.(string)
-		if !found {
-			texts = append(texts, "none")
-			continue
+	texts := make([]string, len(fields))
+	for i, field := range fields {
+		texts[i] = "none"
+		if text, found := field.(string); found {
+			texts[i] = shortQuote(text)
 		}
-		texts = append(texts, shortQuote(text))
 	}
 	return strings.Join(texts, ", ")
 }
