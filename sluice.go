@@ -42,8 +42,8 @@
 //
 // A key is <prefix>:<limiter>:{<subject>}:<state>, for example sluice:send-code:{ada@example.com}:ll1. The patterns
 // are in [Script.Keys]. The keys of one call share their hash tag, so every script runs on Redis Cluster. Prefix and
-// limiter consist of letters, digits, ".", "_" and "-"; a limiter may have "/" too. A subject is never empty; in it "%", "{" and "}" are written
-// as %25, %7B and %7D.
+// limiter consist of letters, digits, ".", "_" and "-"; a limiter may have "/" too. A subject is never empty; in it
+// "%", "{" and "}" are written as %25, %7B and %7D.
 //
 // # Compatibility
 //

@@ -106,8 +106,8 @@ func everyCall(t *testing.T, limits *loader.Loader) map[string]func(context.Cont
 	return calls
 }
 
-// TestDefaultBounds has a server that never answers: calls end after 1 s, or 100 ms where a policy stands ready, less the
-// step of a 32nd that calls share a deadline for. Timeout sets it for both.
+// TestDefaultBounds has a server that never answers: calls end after 1 s, or 100 ms where a policy stands ready, less
+// the step of a 32nd that calls share a deadline for. Timeout sets it for both.
 func TestDefaultBounds(t *testing.T) {
 	open, local := loader.FailOpen(), loader.FailLocal(1)
 	for _, test := range []struct {

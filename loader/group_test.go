@@ -96,8 +96,8 @@ func (s *heldServer) asks(t *testing.T, permits ...int64) *trip {
 	return on
 }
 
-// groupCallers are callers in the order in which they came, and what they got: "+4" is granted with 4 remaining, "-4" denied
-// with a wait of 4 us, "!" an error of unknown outcome, "x" another error, "" nothing yet.
+// groupCallers are callers in the order in which they came, and what they got: "+4" is granted with 4 remaining, "-4"
+// denied with a wait of 4 us, "!" an error of unknown outcome, "x" another error, "" nothing yet.
 type groupCallers struct {
 	limiter loader.Limiter
 	got     []string

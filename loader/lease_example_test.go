@@ -42,7 +42,7 @@ func ExampleSliceRing_Leased() {
 	// used: 100
 }
 
-// Whoever asks again and again is refused without a call, until the permits come free.
+// A caller who asks again and again is refused without a call, until the permits come free.
 func ExampleRememberDenials() {
 	addr, stop := server()
 	defer stop()

@@ -241,7 +241,7 @@ func TestLeaseCallerGoes(t *testing.T) {
 	})
 }
 
-// Whoever waits for a call and wants fewer permits than it was denied asks for them.
+// Callers who wait for a call and want fewer permits than it was denied ask for them.
 func TestLeaseDenialIsOfAsMany(t *testing.T) {
 	leasing(t, loader.LeaseOptions{Block: 1, Idle: 10 * time.Second}, func(p *process) {
 		wantGrant(t, p.ring, "s", 97)

@@ -210,8 +210,8 @@ func rankCorrelation(all []waiter, at func(waiter) int64) float64 {
 	return 1 - 6*squares/(n*(n*n-1))
 }
 
-// capacityUsed is how soon the last permit could have been granted at the earliest, when no waiter asks earlier than they
-// did, to how soon it was.
+// capacityUsed is how soon the last permit could have been granted at the earliest, when no waiter asks earlier than
+// they did, to how soon it was.
 func capacityUsed(all []waiter, bucket bool) float64 {
 	const second, interval = 1_000_000, 1_000_000 / waitLimit
 	slices.SortFunc(all, func(a, b waiter) int { return cmp.Compare(a.asked, b.asked) })

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/model"
 )
 
-// A sequence is what happens to one limiter. It is drawn as a whole before it is played, so that rapid can shrink it; what
-// depends on the state is left as a choice that the player makes true.
+// A sequence is what happens to one limiter. It is drawn as a whole before it is played, so that rapid can shrink it;
+// what depends on the state is left as a choice that the player makes true.
 type sequence struct {
 	start   int64 // of the clock
 	expire  bool  // TTLs fire

@@ -73,7 +73,7 @@ func (a app) acl(ctx context.Context, args []string) error {
 	if f.passwordFile == "" {
 		notes.printf("note: with --password-file, hashes replace %s\n", noHash)
 	}
-	notes.printf("warning: if user default is on without a password, whoever connects may do\n" +
+	notes.printf("warning: if user default is on without a password, every client may do\n" +
 		"everything, whatever these users may: see ACL LIST\n")
 	notes.printf("%s", safe(loadNote))
 	for _, user := range users {
@@ -258,7 +258,7 @@ func (t target) warnOfDefault(ctx context.Context, nodes []node, out screen) {
 		out.printf("%s\n", out.paint(yellow, "warning: on "+addr+": user default is on and has no password"))
 	}
 	if len(open) > 0 {
-		out.printf("whoever connects may do everything, whatever these users may: when no program\n" +
+		out.printf("every client may do everything, whatever these users may: when no program\n" +
 			"uses it, ACL SETUSER default off; else ACL SETUSER default >password\n")
 	}
 }

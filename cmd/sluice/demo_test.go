@@ -9,8 +9,8 @@ import (
 
 // A short demo, on the embedded server and on a real one. What was booked is the scripts' doing; how much
 // of the capacity was used, and how late the workers were, is up to the machine, so it may say that this
-// promise was broken and no other. The fixed window must break and polling be judged, unless no worker could ask: then it
-// says so.
+// promise was broken and no other. The fixed window must break and polling be judged, unless no worker could ask: then
+// it says so.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	checkDemo(t, "an embedded miniredis")

@@ -172,7 +172,8 @@ func FuzzPasswordsAreHidden(f *testing.F) {
 	})
 }
 
-// TestURLInTheWrongPlace tests a URL with a password where a limiter or a prefix belongs: the message does not repeat it.
+// TestURLInTheWrongPlace tests a URL with a password where a limiter or a prefix belongs: the message does not repeat
+// it.
 func TestURLInTheWrongPlace(t *testing.T) {
 	const url = "redis://:Xq7jZk9wWv4h@127.0.0.1:1"
 	for _, args := range [][]string{

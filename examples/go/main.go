@@ -54,8 +54,8 @@ func newLimiter(options *redis.Options) loader.Limiter {
 	return limits.ListLog("hello", loader.PerMinute(10))
 }
 
-// limited lets each remote address through as often as limiter allows. Behind a proxy the remote address is the proxy's:
-// take the client's from the header that your proxy sets, and from no other.
+// limited lets each remote address through as often as limiter allows. Behind a proxy the remote address is the
+// proxy's: take the client's from the header that your proxy sets, and from no other.
 func limited(limiter loader.Limiter, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		address, _, err := net.SplitHostPort(r.RemoteAddr)
