@@ -227,14 +227,6 @@ func (b *bench) peers(ctx context.Context) ([]Peer, error) {
 	for _, p := range peers() {
 		runs = append(runs, &peerRun{peer: p})
 	}
-	options := *b.server.Options()
-	options.ContextTimeoutEnabled = true // as README's example for production has it
-	plain := b.server
-	b.server = &server{redis.NewClient(&options), plain.process}
-	defer func() {
-		_ = b.server.Close()
-		b.server = plain
-	}()
 	for _, run := range append(runs, base) {
 		if err := run.observe(ctx, b.server); err != nil {
 			return nil, fmt.Errorf("%s: %w", run.name, err)
