@@ -176,7 +176,8 @@ func TestBatchReloads(t *testing.T) {
 				trips = append(trips, strings.Join(keys, " "))
 			},
 		})
-		gcra, log, zset := limits.GCRA("x", loader.PerMinute(2)), limits.ListLog("x", loader.PerMinute(2)), limits.ZSetLog("x", loader.PerMinute(2))
+		gcra, log, zset := limits.GCRA("x", loader.PerMinute(2)), limits.ListLog("x", loader.PerMinute(2)),
+			limits.ZSetLog("x", loader.PerMinute(2))
 		batch := limits.Batch()
 		for range 3 {
 			for _, subject := range []string{"a", "b"} {
@@ -241,7 +242,8 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 		batch.Allow(log, "s")
 		results, _ := batch.Do(ctx)
 		for _, r := range results { // the second waits for the first, or was still loading
-			if !errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, loader.ErrOutcomeUnknown) || strings.Contains(r.Err.Error(), "%!") {
+			if !errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, loader.ErrOutcomeUnknown) ||
+				strings.Contains(r.Err.Error(), "%!") {
 				t.Error(r.Err)
 			}
 		}

@@ -317,7 +317,10 @@ func together(b *testing.B, rdb *redis.Client, one, many asking) {
 		{name: "shared_deadline", each: 1, decide: func(s string) error { return one(ctx, shared, s) }},
 	}
 	if many != nil {
-		ways = append(ways, &measured{name: "batch", each: callers, decide: func(s string) error { return many(background, single, s) }})
+		ways = append(ways, &measured{name: "batch", each: callers, decide: func(s string) error {
+			return many(background,
+				single, s)
+		}})
 	}
 	for b.Loop() {
 		for _, w := range ways {

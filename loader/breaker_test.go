@@ -293,7 +293,8 @@ func TestBreakerOnAColdCluster(t *testing.T) {
 	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: seeds})
 		defer func() { _ = rdb.Close() }()
-		limiter := loader.New(rdb, append(opts, loader.Breaker(5, 300*time.Millisecond))...).ListLog("x", loader.PerHour(10_000))
+		limiter := loader.New(rdb, append(opts, loader.Breaker(5, 300*time.Millisecond))...).ListLog("x",
+			loader.PerHour(10_000))
 		var healthy, failed int
 		for i := range 200 {
 			subject := subjects[0]

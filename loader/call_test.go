@@ -262,8 +262,9 @@ func TestErrorTexts(t *testing.T) {
 		"loader: Wait(n=2) of 5s would exceed context deadline": &loader.WaitError{
 			N: 2, Wait: 5 * time.Second, Deadline: deadline,
 		},
-		"loader: x: Wait(n=2) of 5s would exceed MaxWait 1s": &loader.WaitError{Limiter: "x", N: 2, Wait: 5 * time.Second, MaxWait: time.Second},
-		"loading scripts on host:1: EOF":                     &loader.NodeError{Addr: "host:1", Err: io.EOF},
+		"loader: x: Wait(n=2) of 5s would exceed MaxWait 1s": &loader.WaitError{Limiter: "x", N: 2, Wait: 5 * time.Second,
+			MaxWait: time.Second},
+		"loading scripts on host:1: EOF": &loader.NodeError{Addr: "host:1", Err: io.EOF},
 	} {
 		if err.Error() != want {
 			t.Errorf("%s\nwant %s", err, want)
@@ -285,7 +286,8 @@ func TestTypedErrors(t *testing.T) {
 			text := "Operation against a key holding the wrong kind of value"
 
 			must(t, rdb.SAdd(background, key, "x").Err())
-			for _, err := range []error{errOf(limiter.Allow(background, "s")), errOf(limiter.Peek(background, "s")), limiter.Wait(background, "s")} {
+			for _, err := range []error{errOf(limiter.Allow(background, "s")), errOf(limiter.Peek(background, "s")),
+				limiter.Wait(background, "s")} {
 				e := as[*loader.StateError](t, err)
 				want := &loader.StateError{Script: m.script, Keys: []string{key}, Code: "WRONGTYPE", Text: text}
 				if m.name == "TokenBucket" {

@@ -92,7 +92,8 @@ func TestRefused(t *testing.T) {
 		{big, 1001, "AllowN(n=1001) exceeds limit 1000 of one call to a ListLog; GCRA or SliceRing take more"},
 		{limits.ZSetLog("x", permits(5000, hour)), 501,
 			"AllowN(n=501) exceeds limit 500 of one call to a ZSetLog; ListLog, GCRA or SliceRing take more"},
-		{bucket, 1000001, "AllowN(n=1000001) exceeds limit 1000000 of one call to a TokenBucket; GCRA or SliceRing take more"},
+		{bucket, 1000001,
+			"AllowN(n=1000001) exceeds limit 1000000 of one call to a TokenBucket; GCRA or SliceRing take more"},
 		{limits.GCRA("x", permits(10000000, hour)), 10000001, "AllowN(n=10000001) exceeds limit 10000000"},
 		{ring(nil, permits(1000000000, hour)), 1000000001, "AllowN(n=1000000001) exceeds limit 1000000000"},
 		{limits.ListLog("x", permits(900, hour)), 1001, "AllowN(n=1001) exceeds limit 900"},
@@ -172,13 +173,15 @@ func TestRefused(t *testing.T) {
 		as[*loader.ArgumentError](t, err)
 		wantError(t, err, "loader: x: "+want)
 	}
-	if err := errOf(loader.Key("p:", "x", "s", "ll1")); !strings.HasPrefix(err.Error(), `loader: x: prefix "p:": want letters`) {
+	if err := errOf(loader.Key("p:", "x", "s", "ll1")); !strings.HasPrefix(err.Error(),
+		`loader: x: prefix "p:": want letters`) {
 		t.Error(err)
 	}
 	for name, limiter := range map[string]loader.Limiter{
-		"the same policy twice": limits.GCRA("x", loader.Limit{Permits: 3, Window: time.Minute, Burst: 5}, open, loader.FailOpen()),
-		"another share":         limits.GCRA("x", limit, local, loader.FailLocal(1)),
-		"the next id":           zset.WithID("").WithID(strings.Repeat("x", 128)),
+		"the same policy twice": limits.GCRA("x", loader.Limit{Permits: 3, Window: time.Minute, Burst: 5}, open,
+			loader.FailOpen()),
+		"another share": limits.GCRA("x", limit, local, loader.FailLocal(1)),
+		"the next id":   zset.WithID("").WithID(strings.Repeat("x", 128)),
 	} {
 		if err := limiter.Check(); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -287,8 +290,9 @@ func TestNoClient(t *testing.T) {
 			_, listing := limits.Nodes(background)
 			for method, err := range map[string]error{
 				"Leased": errOf(ring.Leased(loader.LeaseOptions{})), "Nodes": listing, "Preload": limits.Preload(background),
-				"Call":     errOf(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
-				"typed":    errOf(bindings.ListLogV1(background, limits, bindings.ListLogV1Args{Log: "k", Limit: 1, Window: time.Second})),
+				"Call": errOf(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
+				"typed": errOf(bindings.ListLogV1(background, limits, bindings.ListLogV1Args{Log: "k", Limit: 1,
+					Window: time.Second})),
 				"SetLimit": bucket.SetLimit(background, "s", loader.PerMinute(1)), "Reserve": errOf(zset.Reserve(background, "s")),
 			} {
 				if err == nil || err.Error() != want {
@@ -315,8 +319,10 @@ func TestCheck(t *testing.T) {
 			"a limit":      {limits, loader.PerMinute(-3), nil, "loader: test: permits -3: want 0 or more"},
 			"an option": {limits, loader.PerMinute(3), []loader.LimiterOption{loader.MaxWait(-1)},
 				"loader: test: MaxWait -1ns: want whole microseconds, 0 or more"},
-			"the prefix": {loader.New(neverAsked(t), loader.Prefix("")), loader.PerMinute(3), nil, `loader: test: prefix ""` + prefix},
-			"braces":     {loader.New(neverAsked(t), loader.Prefix("{p}")), loader.PerMinute(3), nil, `loader: test: prefix "{p}"` + prefix},
+			"the prefix": {loader.New(neverAsked(t), loader.Prefix("")), loader.PerMinute(3), nil, `loader: test: prefix ""` +
+				prefix},
+			"braces": {loader.New(neverAsked(t), loader.Prefix("{p}")), loader.PerMinute(3), nil,
+				`loader: test: prefix "{p}"` + prefix},
 			"Timeout": {loader.New(neverAsked(t), loader.Timeout(-1)), loader.PerMinute(3), nil,
 				"loader: Timeout -1ns: want 1ms or more"},
 			"a short Timeout": {loader.New(neverAsked(t), loader.Timeout(time.Microsecond)), loader.PerMinute(3), nil,

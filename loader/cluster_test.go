@@ -222,7 +222,8 @@ func TestCluster(t *testing.T) {
 			must(t, node.Do(background, "acl", "setuser", "app", "reset", "on", ">pw", "~sluice:*",
 				"+hello", "+client", "+evalsha", "+time", "+get", "+set", "+cluster|slots", "+cluster|shards").Err())
 		}
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true, Username: "app", Password: "pw"})
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true, Username: "app",
+			Password: "pw"})
 		defer func() { _ = rdb.Close() }()
 		for _, way := range allWays {
 			limits := loader.New(rdb, append(way.opts, loader.PreloadedOnly())...)
@@ -284,7 +285,8 @@ func TestPreloadGoesOnWhereANodeFails(t *testing.T) {
 	limits := loader.New(ring)
 	ctx := within(t, 10*time.Second)
 	err := limits.Preload(ctx)
-	if e := as[*loader.NodeError](t, err); e.Addr != "127.0.0.1:1" || !strings.Contains(err.Error(), "loading scripts on 127.0.0.1:1") {
+	if e := as[*loader.NodeError](t, err); e.Addr != "127.0.0.1:1" || !strings.Contains(err.Error(),
+		"loading scripts on 127.0.0.1:1") {
 		t.Error(err)
 	}
 	for _, server := range servers {

@@ -120,7 +120,8 @@ func TestDefaultBounds(t *testing.T) {
 		{"FailOpen", nil, []loader.LimiterOption{open}, 100 * time.Millisecond},
 		{"FailLocal", nil, []loader.LimiterOption{local}, 100 * time.Millisecond},
 		{"Timeout", []loader.Option{loader.Timeout(300 * time.Millisecond)}, nil, 300 * time.Millisecond},
-		{"Timeout, FailOpen", []loader.Option{loader.Timeout(2 * time.Second)}, []loader.LimiterOption{open}, 2 * time.Second},
+		{"Timeout, FailOpen", []loader.Option{loader.Timeout(2 * time.Second)}, []loader.LimiterOption{open},
+			2 * time.Second},
 	} {
 		for how, sharing := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
 			t.Run(test.name+", "+how, func(t *testing.T) {

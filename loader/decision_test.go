@@ -90,7 +90,8 @@ func TestDegradedSaysWhy(t *testing.T) {
 		}
 	}
 	_, rdb := fake(t)
-	if d, err := loader.New(rdb).SliceRing("x", windows, loader.FailOpen()).Allow(background, "s"); d.Cause != nil || err != nil {
+	if d, err := loader.New(rdb).SliceRing("x", windows, loader.FailOpen()).Allow(background, "s"); d.Cause != nil ||
+		err != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

@@ -169,13 +169,15 @@ func TestLogOfBreaker(t *testing.T) {
 		allow()
 		logged(t, lines, `level=WARN msg="breaker open" node=nowhere:0 error=LOADING`)
 		_, err := limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s")
-		if want := "breaker is open: the last failure: LOADING"; !errors.Is(err, loader.ErrBreakerOpen) || !strings.Contains(err.Error(), want) {
+		if want := "breaker is open: the last failure: LOADING"; !errors.Is(err, loader.ErrBreakerOpen) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		answer = serverError("WRONGTYPE log") // it answers
 		time.Sleep(2 * time.Minute)
 		allow()
-		logged(t, lines, `level=INFO msg="breaker half-open" node=nowhere:0`, `level=INFO msg="breaker closed" node=nowhere:0`)
+		logged(t, lines, `level=INFO msg="breaker half-open" node=nowhere:0`,
+			`level=INFO msg="breaker closed" node=nowhere:0`)
 	})
 }
 

@@ -70,19 +70,23 @@ type making struct {
 }
 
 var makers = []making{
-	{"ListLog", "list_log_v1", "ll1", func(l *loader.Loader, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+	{"ListLog", "list_log_v1", "ll1", func(l *loader.Loader, limit loader.Limit,
+		opts ...loader.LimiterOption) loader.Limiter {
 		return l.ListLog("test", limit, opts...)
 	}},
-	{"ZSetLog", "zset_log_v1", "zl1", func(l *loader.Loader, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+	{"ZSetLog", "zset_log_v1", "zl1", func(l *loader.Loader, limit loader.Limit,
+		opts ...loader.LimiterOption) loader.Limiter {
 		return l.ZSetLog("test", limit, opts...)
 	}},
 	{"GCRA", "gcra_v1", "gcra1", func(l *loader.Loader, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
 		return l.GCRA("test", limit, opts...)
 	}},
-	{"TokenBucket", "token_bucket_v1", "tb1", func(l *loader.Loader, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+	{"TokenBucket", "token_bucket_v1", "tb1", func(l *loader.Loader, limit loader.Limit,
+		opts ...loader.LimiterOption) loader.Limiter {
 		return l.TokenBucket("test", limit, opts...)
 	}},
-	{"SliceRing", "slice_ring_v1", "sr1:1000000", func(l *loader.Loader, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+	{"SliceRing", "slice_ring_v1", "sr1:1000000", func(l *loader.Loader, limit loader.Limit,
+		opts ...loader.LimiterOption) loader.Limiter {
 		return l.SliceRing("test", []loader.Limit{limit}, append(opts, loader.Slice(time.Second))...)
 	}},
 }

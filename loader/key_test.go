@@ -28,14 +28,16 @@ func TestKeyVectors(t *testing.T) {
 		key, err := loader.Key(v.Prefix, v.Limiter, v.Subject, v.State, v.Parts...)
 		var bad *loader.ArgumentError
 		if key != v.Key || (v.Key == "") != errors.As(err, &bad) {
-			t.Errorf("Key(%q, %q, %q, %q, %q) = %q, %v; want %q", v.Prefix, v.Limiter, v.Subject, v.State, v.Parts, key, err, v.Key)
+			t.Errorf("Key(%q, %q, %q, %q, %q) = %q, %v; want %q", v.Prefix, v.Limiter, v.Subject, v.State, v.Parts, key, err,
+				v.Key)
 		}
 	}
 }
 
 // TestKeyPatterns holds Key against the patterns in the scripts' headers.
 func TestKeyPatterns(t *testing.T) {
-	fill := strings.NewReplacer("<prefix>", "sluice", "<limiter>", "api", "<subject>", "ada", "<slice>", "1000", "<client>", "me")
+	fill := strings.NewReplacer("<prefix>", "sluice", "<limiter>", "api", "<subject>", "ada", "<slice>", "1000",
+		"<client>", "me")
 	for _, script := range sluice.All() {
 		for _, k := range script.Keys {
 			want := fill.Replace(k.Pattern)

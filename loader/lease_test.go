@@ -298,7 +298,8 @@ func TestLeaseClosedWhileSomeWait(t *testing.T) {
 // The default slices are long enough for the longest window and the age.
 func TestLeaseAgeFitsTheRing(t *testing.T) {
 	_, rdb := fake(t)
-	ring := loader.New(rdb).SliceRing("x", []loader.Limit{loader.PerSecond(10), loader.PerHour(10)}, loader.LeaseAge(time.Minute))
+	ring := loader.New(rdb).SliceRing("x", []loader.Limit{loader.PerSecond(10), loader.PerHour(10)},
+		loader.LeaseAge(time.Minute))
 	wantGrant(t, ring, "s", 1)
 }
 
@@ -504,15 +505,24 @@ func TestLeaseRefused(t *testing.T) {
 		lease loader.LeaseOptions
 		want  string
 	}{
-		{"without an age", limits.SliceRing("x", minute), loader.LeaseOptions{Block: 1}, "loader: x: Leased without LeaseAge: want a SliceRing with the option LeaseAge"},
-		{"an age too short", limits.SliceRing("x", minute, loader.LeaseAge(0)), loader.LeaseOptions{Block: 1}, "loader: x: LeaseAge 0s: want 1ms or more, in whole microseconds"},
-		{"an age with a fraction", limits.SliceRing("x", minute, loader.LeaseAge(time.Second+1)), loader.LeaseOptions{Block: 1}, "loader: x: LeaseAge 1.000000001s: want 1ms or more, in whole microseconds"},
-		{"an age too long", limits.SliceRing("x", minute, loader.LeaseAge(500*time.Second)), loader.LeaseOptions{Block: 1}, "loader: x: LeaseAge 8m20s: want less than 500 slices of 1s"},
-		{"a bad limit", limits.SliceRing("x", nil, loader.LeaseAge(100*time.Millisecond)), loader.LeaseOptions{Block: 1}, "loader: x: 0 limits: want 1 to 8"},
-		{"no ring", loader.SliceRing{}, loader.LeaseOptions{Block: 1}, "loader: bad limiter: want one that a method of Loader made"},
-		{"negative Block", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: -1}, "loader: x: LeaseOptions.Block -1: want 0 or more"},
-		{"negative Idle", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1, Idle: -1}, "loader: x: LeaseOptions.Idle -1ns: want whole microseconds, 0 or more"},
-		{"negative Subjects", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1, Subjects: -1}, "loader: x: LeaseOptions.Subjects -1: want 0 or more"},
+		{"without an age", limits.SliceRing("x", minute), loader.LeaseOptions{Block: 1},
+			"loader: x: Leased without LeaseAge: want a SliceRing with the option LeaseAge"},
+		{"an age too short", limits.SliceRing("x", minute, loader.LeaseAge(0)), loader.LeaseOptions{Block: 1},
+			"loader: x: LeaseAge 0s: want 1ms or more, in whole microseconds"},
+		{"an age with a fraction", limits.SliceRing("x", minute, loader.LeaseAge(time.Second+1)),
+			loader.LeaseOptions{Block: 1}, "loader: x: LeaseAge 1.000000001s: want 1ms or more, in whole microseconds"},
+		{"an age too long", limits.SliceRing("x", minute, loader.LeaseAge(500*time.Second)), loader.LeaseOptions{Block: 1},
+			"loader: x: LeaseAge 8m20s: want less than 500 slices of 1s"},
+		{"a bad limit", limits.SliceRing("x", nil, loader.LeaseAge(100*time.Millisecond)), loader.LeaseOptions{Block: 1},
+			"loader: x: 0 limits: want 1 to 8"},
+		{"no ring", loader.SliceRing{}, loader.LeaseOptions{Block: 1},
+			"loader: bad limiter: want one that a method of Loader made"},
+		{"negative Block", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: -1},
+			"loader: x: LeaseOptions.Block -1: want 0 or more"},
+		{"negative Idle", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1,
+			Idle: -1}, "loader: x: LeaseOptions.Idle -1ns: want whole microseconds, 0 or more"},
+		{"negative Subjects", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1,
+			Subjects: -1}, "loader: x: LeaseOptions.Subjects -1: want 0 or more"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -520,7 +530,8 @@ func TestLeaseRefused(t *testing.T) {
 		})
 	}
 	leased := lease(t, limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1})
-	for want, n := range map[string]int64{"loader: x: n 0: want 1 or more": 0, "loader: x: AllowN(n=61) exceeds limit 60": 61} {
+	for want, n := range map[string]int64{"loader: x: n 0: want 1 or more": 0,
+		"loader: x: AllowN(n=61) exceeds limit 60": 61} {
 		wantError(t, errOf(leased.AllowN(background, "s", n)), want)
 	}
 	if _, err := leased.Allow(background, ""); err == nil {

@@ -131,7 +131,8 @@ func TestWith(t *testing.T) {
 		"GCRA":      func(n int64) loader.Limiter { return gcra.With(loader.PerMinute(n)) },
 		"SliceRing": func(n int64) loader.Limiter { return ring.With(loader.PerMinute(n)) },
 	}
-	for name, limiter := range map[string]loader.Limiter{"ListLog": list, "ZSetLog": zset, "GCRA": gcra, "SliceRing": ring} {
+	for name, limiter := range map[string]loader.Limiter{"ListLog": list, "ZSetLog": zset, "GCRA": gcra,
+		"SliceRing": ring} {
 		t.Run(name, func(t *testing.T) {
 			wantGrant(t, limiter, "ada", 3)
 			wantDenial(t, with[name](2), "ada", 1)

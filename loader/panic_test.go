@@ -48,7 +48,8 @@ var askings = map[string]func(l *loader.Loader) func(ctx context.Context, subjec
 		}
 	},
 	"leased": func(l *loader.Loader) func(context.Context, string) error {
-		ring := l.SliceRing("x", []loader.Limit{loader.PerMinute(1000)}, loader.Slice(time.Second), loader.LeaseAge(time.Second))
+		ring := l.SliceRing("x", []loader.Limit{loader.PerMinute(1000)}, loader.Slice(time.Second),
+			loader.LeaseAge(time.Second))
 		leased, err := ring.Leased(loader.LeaseOptions{Block: 1})
 		if err != nil {
 			panic(err)

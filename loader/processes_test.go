@@ -284,7 +284,8 @@ func TestWaitRidesOutAnOutage(t *testing.T) {
 	capacity := int(span.Seconds()*outageLimit) + outageLimit
 	t.Logf("%d permits in %v, where %d could have been granted", len(times), span, capacity)
 	if len(times) < capacity-outageLimit {
-		t.Errorf("%d permits in %v, want %d: one window less than could have been granted", len(times), span, capacity-outageLimit)
+		t.Errorf("%d permits in %v, want %d: one window less than could have been granted", len(times), span,
+			capacity-outageLimit)
 	}
 }
 
@@ -316,7 +317,8 @@ func workThroughAnOutage(t *testing.T, addr string) {
 				}
 				ctx, cancel := context.WithTimeout(background, outageDeadline)
 				started := time.Now()
-				if err := log.Wait(ctx, "s"); err != nil && (!errors.Is(err, context.DeadlineExceeded) || time.Since(started) < outageDeadline) {
+				if err := log.Wait(ctx, "s"); err != nil && (!errors.Is(err, context.DeadlineExceeded) ||
+					time.Since(started) < outageDeadline) {
 					fmt.Printf("an error after %v: %v\n", time.Since(started), err)
 				}
 				cancel()
@@ -351,7 +353,8 @@ func TestLeaseHammer(t *testing.T) {
 		}
 	}).end()
 	most := a.most(hammerWindow)
-	t.Logf("leases: %d permits spent by %d processes, at most %d of %d in %v", len(a.spent), leaseProcesses, most, hammerLimit, hammerWindow)
+	t.Logf("leases: %d permits spent by %d processes, at most %d of %d in %v", len(a.spent), leaseProcesses, most,
+		hammerLimit, hammerWindow)
 	if most > hammerLimit || most < hammerLimit/2 {
 		t.Errorf("at most %d spent in a window, want at most %d and not much less", most, hammerLimit)
 	}

@@ -116,7 +116,8 @@ func TestLostLook(t *testing.T) {
 		p.next(loss.fault)
 		wantRemaining(t, limits.ListLog("x", loader.PerHour(5)), "s", 5)
 		p.next(loss.fault, loss.fault, loss.fault, loss.fault)
-		if _, err := limits.ListLog("x", loader.PerHour(5)).Peek(background, "s"); err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
+		if _, err := limits.ListLog("x", loader.PerHour(5)).Peek(background, "s"); err == nil || errors.Is(err,
+			loader.ErrOutcomeUnknown) {
 			t.Errorf("%s for ever: %v", loss.name, err)
 		}
 	}
@@ -264,7 +265,8 @@ func TestRightsWithheld(t *testing.T) {
 	}
 	limits := user("noexpiry", "-pexpireat")
 	for _, limiter := range []loader.Limiter{
-		limits.ListLog("x", loader.PerHour(5)), limits.ZSetLog("x", loader.PerHour(5)), limits.TokenBucket("x", loader.PerHour(5)),
+		limits.ListLog("x", loader.PerHour(5)), limits.ZSetLog("x", loader.PerHour(5)), limits.TokenBucket("x",
+			loader.PerHour(5)),
 	} {
 		_, err := limiter.Allow(background, "s")
 		if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {

@@ -20,7 +20,8 @@ import (
 
 // inBubble runs a test in which no goroutine really sleeps: the clock of the bubble goes on when all of it
 // does, and the server's clock follows it.
-func inBubble(t *testing.T, test func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader), opts ...loader.Option) {
+func inBubble(t *testing.T, test func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader),
+	opts ...loader.Option) {
 	m := miniredis.RunT(t)
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(options(m.Addr()))
@@ -157,7 +158,8 @@ func TestWaitIsCancelled(t *testing.T) {
 			}
 			d, err := limiter.Peek(background, "s")
 			must(t, err)
-			booked := map[string]time.Duration{"ListLog": 20 * time.Second, "GCRA": 20 * time.Second, "TokenBucket": 20 * time.Second}
+			booked := map[string]time.Duration{"ListLog": 20 * time.Second, "GCRA": 20 * time.Second,
+				"TokenBucket": 20 * time.Second}
 			if behind := d.Wait > 10*time.Second; behind != (booked[makers[i].name] > 0) {
 				t.Errorf("a look has to wait %v", d.Wait)
 			}
@@ -359,7 +361,8 @@ func TestWaitCancelledInFlight(t *testing.T) {
 // TestWaitAsksAgain has a Wait meet what proves that nothing ran, for three seconds: it goes on asking, gently, and
 // without a deadline it does not.
 func TestWaitAsksAgain(t *testing.T) {
-	for _, text := range []string{"LOADING it loads", "READONLY a replica", "CLUSTERDOWN", "MASTERDOWN", "BUSY with a script"} {
+	for _, text := range []string{"LOADING it loads", "READONLY a replica", "CLUSTERDOWN", "MASTERDOWN",
+		"BUSY with a script"} {
 		for _, m := range makers {
 			t.Run(text+" "+m.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

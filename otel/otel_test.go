@@ -113,7 +113,8 @@ func TestCounts(t *testing.T) {
 	soon, cancel := context.WithTimeout(background, 10*time.Second)
 	defer cancel()
 	_ = codes.Wait(soon, "ada") // a denial: it would take too long
-	_, _ = bindings.GCRAV1(background, limits, bindings.GCRAV1Args{Bucket: "b", Limit: 1, Window: time.Second, Burst: 1, Permits: 1})
+	_, _ = bindings.GCRAV1(background, limits, bindings.GCRAV1Args{Bucket: "b", Limit: 1, Window: time.Second, Burst: 1,
+		Permits: 1})
 	batch := limits.Batch()
 	batch.Allow(codes, "eve")
 	_, _ = batch.Do(background)

@@ -44,7 +44,8 @@ ACL SETUSER rl-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~shop:* +db
 ACL SETUSER sluice-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~sluice:* +evalsha +getrange +ping +setrange
 ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice:* +dbsize +evalsha_ro +exists +info +memory|usage +object|encoding +pexpiretime +ping +pttl +scan +script|exists +time +type
 `,
-		"--format aclfile --give-back --cluster 127.0.0.1:1 gcra --password-file " + file: `user sluice-load on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels +cluster|nodes +cluster|slots +info +ping +script|exists +script|load
+		"--format aclfile --give-back --cluster 127.0.0.1:1 gcra --password-file " +
+			file: `user sluice-load on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels +cluster|nodes +cluster|slots +info +ping +script|exists +script|load
 user sluice-use on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels ~sluice:* +cluster|slots +evalsha +get +ping +set +time +unlink +zrem
 user sluice-look on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels %R~sluice:* +cluster|nodes +cluster|slots +command +dbsize +evalsha_ro +exists +get +getrange +info +memory|usage +object|encoding +pexpiretime +ping +pttl +readonly +scan +script|exists +time +type
 `,
@@ -368,7 +369,8 @@ func TestServerACLCluster(t *testing.T) {
 func TestServerACLRing(t *testing.T) {
 	servers := map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr}
 	for _, addr := range servers {
-		wantSaid(t, sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--redis", "redis://"+addr), exitDone)
+		wantSaid(t, sluiceRun(nil, "acl", "--apply", "--password-file", passwordFile(t), "--redis", "redis://"+addr),
+			exitDone)
 	}
 	as := func(user string) *redis.Ring {
 		ring := redis.NewRing(&redis.RingOptions{

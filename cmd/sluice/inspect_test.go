@@ -183,7 +183,8 @@ func TestServerInspectJSON(t *testing.T) {
 
 // ringUpTo is a slice_ring of 60 slices of a second, with a permit in the last.
 func ringUpTo(last int64) string {
-	return layout.SliceRingHeader(1_000_000, 60, uint64(last), 1) + strings.Repeat(layout.SliceRingCell(0, uint64(last)), 60)
+	return layout.SliceRingHeader(1_000_000, 60, uint64(last), 1) + strings.Repeat(layout.SliceRingCell(0, uint64(last)),
+		60)
 }
 
 // bucket is a gcra of 7 permits a minute, written at a given time.
@@ -633,7 +634,8 @@ func TestServerInspectBurst(t *testing.T) {
 func TestServerInspectTokenBucketConfigRefused(t *testing.T) {
 	rdb, _ := inspected(t)
 	must(t, rdb.ACLSetUser(background, "ada", "on", ">pw", "~sluice:try:{demo}:tb1:*", "+@all").Err())
-	wantUnknown(t, sluiceRun(nil, "inspect", "--redis=redis://ada:pw@"+rdb.Options().Addr, "sluice:try:{demo}:tb1"), "rate       not known: NOPERM", "2 stored")
+	wantUnknown(t, sluiceRun(nil, "inspect", "--redis=redis://ada:pw@"+rdb.Options().Addr, "sluice:try:{demo}:tb1"),
+		"rate       not known: NOPERM", "2 stored")
 	must(t, rdb.Del(background, "sluice:try:{demo}:tb1:all").Err())
 	got := sluiceRun(nil, "inspect", "--redis=redis://ada:pw@"+rdb.Options().Addr, "sluice:try:{demo}:tb1")
 	wantUnknown(t, got, "NOPERM")

@@ -84,7 +84,8 @@ func TestServerInspectUnusedUnknown(t *testing.T) {
 	must(t, rdb.ACLSetUser(background, "sluice-look", "-scan").Err())
 	must(t, rdb.Del(background, "sluice:try:{demo}:gcra1").Err())
 	got := sluiceRun(nil, "inspect", "--redis=redis://sluice-look:pw@"+rdb.Options().Addr, "try", "demo", "burst=3")
-	wantText(t, got, exitFailed, `:ll1\n  state      live`, "not known whether more is stored", "cure: ACL SETUSER <name> ")
+	wantText(t, got, exitFailed, `:ll1\n  state      live`, "not known whether more is stored",
+		"cure: ACL SETUSER <name> ")
 }
 
 // lookAs sets the users of sluice acl for some scripts, with the password pw.

@@ -247,7 +247,8 @@ func TestServerResetCluster(t *testing.T) {
 		}
 		wantText(t, sluiceRun(nil, "reset", all, "--dry-run", "try", subject), exitDone, "on "+addr, "would remove 2 keys")
 		wantText(t, sluiceRun(nil, "reset", all, "try", subject), exitDone, "on "+addr, "removed 2 keys\n$")
-		wantText(t, sluiceRun(nil, "set-rate", "--force", all, "try", subject, "rate=3", "interval=1s"), exitDone, "in force: 3 in 1 s")
+		wantText(t, sluiceRun(nil, "set-rate", "--force", all, "try", subject, "rate=3", "interval=1s"), exitDone,
+			"in force: 3 in 1 s")
 		other := owners[nodes[1].Addr] + "-other" // the search finds the limiter on whichever master has it
 		must(t, sluiceRunErr(nil, "set-rate", all, "try", other, "rate=3", "interval=1s"))
 		must(t, sluiceRunErr(nil, "reset", all, "--config", "try", other))
@@ -340,7 +341,8 @@ func TestSetRateLostReply(t *testing.T) {
 		return "garbage\r\n"
 	})
 	got := sluiceRun(nil, "set-rate", "--force", "--redis", addr, "sms", "acme", "rate=5", "interval=1m")
-	wantText(t, got, exitFailed, "outcome unknown|no reply", "cure: the rate may or may not be set; it is safe to run the same command again")
+	wantText(t, got, exitFailed, "outcome unknown|no reply",
+		"cure: the rate may or may not be set; it is safe to run the same command again")
 	if strings.Contains(got.stdout, "in force") || strings.Contains(got.stderr, "charged") {
 		t.Errorf("%s%s", got.stdout, got.stderr)
 	}

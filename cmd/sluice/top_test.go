@@ -131,7 +131,8 @@ func TestServerTop(t *testing.T) {
 	}
 
 	got = runLine(env, "top --n 3 --share 100")
-	wantText(t, got, exitDone, `^most permits stored, .*\npermits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n +8 .* slice_ring_v1 +try +8, leased 5 s\n\nfurthest from full\n *full in  expires  memory`,
+	wantText(t, got, exitDone,
+		`^most permits stored, .*\npermits +newest.*\n +99 .* list_log_v1 +other +many\n +9 .* token_bucket_v1 +try +nine\n +8 .* slice_ring_v1 +try +8, leased 5 s\n\nfurthest from full\n *full in  expires  memory`,
 		"59 s .*gcra_v1 +try +sixty",
 		`38 subjects \(of 43 keys scanned\)\n1 key that a script would refuse: see sluice inspect <key>`)
 	wantNarrow(t, "top", got.stdout)
@@ -152,7 +153,8 @@ func TestServerTopRefused(t *testing.T) {
 		fill(t, rdb, 10)
 		got := sluiceRun(nil, "top", "--redis", "redis://ada:pw@"+rdb.Options().Addr)
 		if i == 0 {
-			wantText(t, got, exitFailed, "not known: 10 keys could not be read, the first with: NOPERM", "cure: ACL SETUSER <name> ")
+			wantText(t, got, exitFailed, "not known: 10 keys could not be read, the first with: NOPERM",
+				"cure: ACL SETUSER <name> ")
 			continue
 		}
 		wantText(t, got, exitFailed, ` -       -  list_log_v1`,

@@ -393,7 +393,8 @@ func TestServerDamage(t *testing.T) {
 		{"tb1:all", []any{"rpush", layout.TokenBucketEntry(5, 1, 0)}, "want a time, a running total and permits"},
 		{"tb1:all", []any{"rpush", layout.TokenBucketEntry(5, 1<<53, 1)}, "want a time, a running total and permits"},
 		{"tb1:all", []any{"rpush", layout.TokenBucketEntry(1<<53, 1, 1)}, "want a time, a running total and permits"},
-		{"tb1:all", []any{"rpush", layout.TokenBucketEntry(5, 9, 1), layout.TokenBucketEntry(6, 1, 1)}, "the running totals fall from 9 to 2"},
+		{"tb1:all", []any{"rpush", layout.TokenBucketEntry(5, 9, 1), layout.TokenBucketEntry(6, 1, 1)},
+			"the running totals fall from 9 to 2"},
 		{"tb1:all", []any{"set", "x"}, "WRONGTYPE"},
 		{"tb1", []any{"hset", "rate", "5"}, `rate, interval and scope are "5", none, none`},
 		{"tb1", []any{"hset", "rate", "0", "interval", "1000", "scope", "0"}, "rate, interval and scope"},
@@ -423,7 +424,8 @@ func TestServerDamage(t *testing.T) {
 func TestServerDamagedMiddle(t *testing.T) {
 	rdb := start(t)
 	must(t, rdb.RPush(background, "sluice:a:{s}:ll1", 1, 2, "x", 4, 5).Err())
-	must(t, rdb.RPush(background, "sluice:a:{s}:tb1:all", layout.TokenBucketEntry(1, 0, 1), layout.TokenBucketEntry(2, 1, 1), "x", layout.TokenBucketEntry(4, 5, 1),
+	must(t, rdb.RPush(background, "sluice:a:{s}:tb1:all", layout.TokenBucketEntry(1, 0, 1), layout.TokenBucketEntry(2, 1,
+		1), "x", layout.TokenBucketEntry(4, 5, 1),
 		layout.TokenBucketEntry(5, 6, 1)).Err())
 	all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:ll1", "sluice:a:{s}:tb1:all"))
 	must(t, err)
