@@ -6,17 +6,19 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{GCRAV1, ListLogV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogV1}
+	return []Script{GCRAV1, ListLogReturnV1, ListLogV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogReturnV1, ZSetLogV1}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	GCRAV1SHA1            = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
+	ListLogReturnV1SHA1   = "7258b97b7b4030441d52545d69bbb96fbe5b46a2"
 	ListLogV1SHA1         = "dce3eec1a0694402eea7fb28ecf7a22780dd23e9"
 	SliceRingReturnV1SHA1 = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"
 	SliceRingV1SHA1       = "ca8dbeb27fc6a58dbcd3731f1b64c1f94d153116"
 	TokenBucketSetV1SHA1  = "16ada645b7ec2365331660d813df2d9f95f3d2a4"
 	TokenBucketV1SHA1     = "fd4d4560b07b42db09accae9602c00d0b37c1122"
+	ZSetLogReturnV1SHA1   = "ea88c48c919c3d3c4ce2b1b8d425fc8e780087a4"
 	ZSetLogV1SHA1         = "8df6f87854d42e4e0fc83cd25ae88491194ffaa4"
 )
 
@@ -62,6 +64,45 @@ var GCRAV1 = Script{
 	Layout:     "26 bytes, struct.pack(\">I7I3I3I7I6\", tat, numerator, limit, written, widest). tat + numerator / limit is the theoretical arrival time: when the bucket is full again. written is the clock at the last grant. A grant has drained when the arrival time that it set has passed; widest is the widest window of the grants that have not. If narrower grants followed the widest, 39 bytes, with \"I6I7\" more: next_widest and drained, the time from which it takes widest's place. Void if the clock is more than widest and 60 s before written. Expires when tat has passed",
 	Complexity: "O(1)",
 	Cost:       "TIME, one GET, at most one SET",
+	Redis:      "5.0",
+}
+
+//go:embed scripts/list_log_return_v1.lua
+var listLogReturnV1Source string
+
+// ListLogReturnV1 is list_log_return v1. Gives back permits of a list_log that were granted and
+// certainly not used: it removes entries of the time they were granted for. The limit holds for
+// the permits that are not given back. Entries of the same time are alike: giving back more
+// than one was granted takes others' permits. Send it once: after a lost reply it may have been
+// done. Bookings behind the permits stay where they are; only giving back the last booking
+// opens the limiter sooner.
+var ListLogReturnV1 = Script{
+	Name:    "list_log_return",
+	Version: 1,
+	File:    "list_log_return_v1.lua",
+	SHA1:    ListLogReturnV1SHA1,
+	Source:  listLogReturnV1Source,
+	About:   "Gives back permits of a list_log that were granted and certainly not used: it removes entries of the time they were granted for. The limit holds for the permits that are not given back. Entries of the same time are alike: giving back more than one was granted takes others' permits. Send it once: after a lost reply it may have been done. Bookings behind the permits stay where they are; only giving back the last booking opens the limiter sooner.",
+	Keys: []Key{
+		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1"},
+	},
+	Args: []Field{
+		{Name: "due", Type: "time", Min: 0, Max: 9007199254740991, Text: "the time they were granted for: now + wait in list_log's reply"},
+		{Name: "permits", Type: "int", Min: 1, Max: 1000, Text: "to give back"},
+	},
+	Reply: []Field{
+		{Name: "returned", Type: "int", Min: 0, Max: 1000, Text: "permits given back; 0 behind 1000 later entries"},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not an integer in its range"},
+		{Code: "WRONGTYPE", Text: "log holds something other than a list"},
+		{Code: "BADSTATE", Text: "log holds an entry that is not a time in microseconds"},
+	},
+	Commands:   []string{"LINDEX", "LLEN", "LREM", "PEXPIRE", "PTTL", "RPUSH"},
+	State:      "ll/1",
+	Layout:     "list_log's: where the newest entry goes, the expiry falls by as much as the newest entry does",
+	Complexity: "O(log N)",
+	Cost:       "LLEN, LINDEX by halving, LREM of at most 2000 entries",
 	Redis:      "5.0",
 }
 
@@ -278,6 +319,44 @@ var TokenBucketV1 = Script{
 	Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a list with an entry a grant, oldest first, struct.pack(\">I8I8I4\", the time it was granted for, permits granted before it, its permits). In use are, of the newest entry, before + permits, less before of the oldest live one. The lists expire when the last permit has come back, the config up to 0.1 s later, one set by token_bucket_set never",
 	Complexity: "O(log N)",
 	Cost:       "TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries",
+	Redis:      "5.0",
+}
+
+//go:embed scripts/zset_log_return_v1.lua
+var zsetLogReturnV1Source string
+
+// ZSetLogReturnV1 is zset_log_return v1. Gives back permits of a zset_log by the id that they
+// were granted to, if they were certainly not used: it removes the id's members, the highest
+// number first. The limit holds for the permits that are not given back. It may be sent again
+// after a lost reply, if all of the id's permits are given back. An id of which a part was
+// given back cannot ask zset_log again.
+var ZSetLogReturnV1 = Script{
+	Name:    "zset_log_return",
+	Version: 1,
+	File:    "zset_log_return_v1.lua",
+	SHA1:    ZSetLogReturnV1SHA1,
+	Source:  zsetLogReturnV1Source,
+	About:   "Gives back permits of a zset_log by the id that they were granted to, if they were certainly not used: it removes the id's members, the highest number first. The limit holds for the permits that are not given back. It may be sent again after a lost reply, if all of the id's permits are given back. An id of which a part was given back cannot ask zset_log again.",
+	Keys: []Key{
+		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:zl1"},
+	},
+	Args: []Field{
+		{Name: "id", Type: "str", Min: 1, Max: 128, Text: "the request id that the permits were granted to, without \"|\""},
+		{Name: "permits", Type: "int", Min: 1, Max: 500, Text: "to give back"},
+	},
+	Reply: []Field{
+		{Name: "returned", Type: "int", Min: 0, Max: 500, Text: "permits given back"},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not in its range"},
+		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
+		{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},
+	},
+	Commands:   []string{"PEXPIRE", "PTTL", "ZADD", "ZCOUNT", "ZRANGE", "ZREM", "ZSCORE"},
+	State:      "zl/1",
+	Layout:     "zset_log's: where the newest member goes, the expiry falls by as much as the newest score does",
+	Complexity: "O(log N)",
+	Cost:       "ZSCORE by halving, ZCOUNT, ZRANGE, ZREM",
 	Redis:      "5.0",
 }
 
