@@ -12,13 +12,13 @@ func All() []Script {
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	GCRAV1SHA1            = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
-	ListLogReturnV1SHA1   = "7258b97b7b4030441d52545d69bbb96fbe5b46a2"
+	ListLogReturnV1SHA1   = "2e0021a9444cbc81a754284ac64cf110adaa99c6"
 	ListLogV1SHA1         = "dce3eec1a0694402eea7fb28ecf7a22780dd23e9"
 	SliceRingReturnV1SHA1 = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"
 	SliceRingV1SHA1       = "ca8dbeb27fc6a58dbcd3731f1b64c1f94d153116"
 	TokenBucketSetV1SHA1  = "16ada645b7ec2365331660d813df2d9f95f3d2a4"
 	TokenBucketV1SHA1     = "fd4d4560b07b42db09accae9602c00d0b37c1122"
-	ZSetLogReturnV1SHA1   = "ea88c48c919c3d3c4ce2b1b8d425fc8e780087a4"
+	ZSetLogReturnV1SHA1   = "6bbb2770fc701d21d41faef543069413d4c3bc3c"
 	ZSetLogV1SHA1         = "8df6f87854d42e4e0fc83cd25ae88491194ffaa4"
 )
 
@@ -72,37 +72,37 @@ var listLogReturnV1Source string
 
 // ListLogReturnV1 is list_log_return v1. Gives back permits of a list_log that were granted and
 // certainly not used: it removes entries of the time they were granted for. The limit holds for
-// the permits that are not given back. Entries of the same time are alike: giving back more
-// than one was granted takes others' permits. Send it once: after a lost reply it may have been
-// done. Bookings behind the permits stay where they are; only giving back the last booking
-// opens the limiter sooner.
+// the permits that are not given back. Entries of the same time are alike: whoever gives back
+// more than they were granted takes permits of others. After a lost reply, do not send it
+// again. Later bookings stay where they are: only giving back the last one opens the limiter
+// sooner.
 var ListLogReturnV1 = Script{
 	Name:    "list_log_return",
 	Version: 1,
 	File:    "list_log_return_v1.lua",
 	SHA1:    ListLogReturnV1SHA1,
 	Source:  listLogReturnV1Source,
-	About:   "Gives back permits of a list_log that were granted and certainly not used: it removes entries of the time they were granted for. The limit holds for the permits that are not given back. Entries of the same time are alike: giving back more than one was granted takes others' permits. Send it once: after a lost reply it may have been done. Bookings behind the permits stay where they are; only giving back the last booking opens the limiter sooner.",
+	About:   "Gives back permits of a list_log that were granted and certainly not used: it removes entries of the time they were granted for. The limit holds for the permits that are not given back. Entries of the same time are alike: whoever gives back more than they were granted takes permits of others. After a lost reply, do not send it again. Later bookings stay where they are: only giving back the last one opens the limiter sooner.",
 	Keys: []Key{
 		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1"},
 	},
 	Args: []Field{
-		{Name: "due", Type: "time", Min: 0, Max: 9007199254740991, Text: "the time they were granted for: now + wait in list_log's reply"},
+		{Name: "moment", Type: "time", Min: 0, Max: 9007199254740991, Text: "the time they were granted for: now + wait in list_log's reply"},
 		{Name: "permits", Type: "int", Min: 1, Max: 1000, Text: "to give back"},
 	},
 	Reply: []Field{
-		{Name: "returned", Type: "int", Min: 0, Max: 1000, Text: "permits given back; 0 behind 1000 later entries"},
+		{Name: "returned", Type: "int", Min: 0, Max: 1000, Text: "entries removed, also of permits that had left the window; 0 if there are more than 1000 later entries"},
 	},
 	Errors: []Error{
 		{Code: "BADARG", Text: "an argument is not an integer in its range"},
 		{Code: "WRONGTYPE", Text: "log holds something other than a list"},
 		{Code: "BADSTATE", Text: "log holds an entry that is not a time in microseconds"},
 	},
-	Commands:   []string{"LINDEX", "LLEN", "LREM", "PEXPIRE", "PTTL", "RPUSH"},
+	Commands:   []string{"LINDEX", "LLEN", "LREM", "PEXPIRE", "PTTL"},
 	State:      "ll/1",
-	Layout:     "list_log's: where the newest entry goes, the expiry falls by as much as the newest entry does",
+	Layout:     "list_log's: where the newest entry goes, the expiry falls by as much as the newest entry does; where all go, the key is gone",
 	Complexity: "O(log N)",
-	Cost:       "LLEN, LINDEX by halving, LREM of at most 2000 entries",
+	Cost:       "LLEN, LINDEX, LREM of up to permits among the last 2000 entries",
 	Redis:      "5.0",
 }
 
@@ -326,37 +326,38 @@ var TokenBucketV1 = Script{
 var zsetLogReturnV1Source string
 
 // ZSetLogReturnV1 is zset_log_return v1. Gives back permits of a zset_log by the id that they
-// were granted to, if they were certainly not used: it removes the id's members, the highest
-// number first. The limit holds for the permits that are not given back. It may be sent again
-// after a lost reply, if all of the id's permits are given back. An id of which a part was
-// given back cannot ask zset_log again.
+// were granted to, if they were certainly not used: it removes members of the id, the highest
+// numbers first. The limit holds for the permits that are not given back. Giving back all
+// permits of an id may be sent again after a lost reply; giving back some may not. An id of
+// which some were given back cannot ask zset_log for as many as before. Later bookings stay
+// where they are: only giving back the last one opens the limiter sooner.
 var ZSetLogReturnV1 = Script{
 	Name:    "zset_log_return",
 	Version: 1,
 	File:    "zset_log_return_v1.lua",
 	SHA1:    ZSetLogReturnV1SHA1,
 	Source:  zsetLogReturnV1Source,
-	About:   "Gives back permits of a zset_log by the id that they were granted to, if they were certainly not used: it removes the id's members, the highest number first. The limit holds for the permits that are not given back. It may be sent again after a lost reply, if all of the id's permits are given back. An id of which a part was given back cannot ask zset_log again.",
+	About:   "Gives back permits of a zset_log by the id that they were granted to, if they were certainly not used: it removes members of the id, the highest numbers first. The limit holds for the permits that are not given back. Giving back all permits of an id may be sent again after a lost reply; giving back some may not. An id of which some were given back cannot ask zset_log for as many as before. Later bookings stay where they are: only giving back the last one opens the limiter sooner.",
 	Keys: []Key{
 		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:zl1"},
 	},
 	Args: []Field{
-		{Name: "id", Type: "str", Min: 1, Max: 128, Text: "the request id that the permits were granted to, without \"|\""},
+		{Name: "id", Type: "str", Min: 1, Max: 128, Text: "the request id that they were granted to, without \"|\""},
 		{Name: "permits", Type: "int", Min: 1, Max: 500, Text: "to give back"},
 	},
 	Reply: []Field{
-		{Name: "returned", Type: "int", Min: 0, Max: 500, Text: "permits given back"},
+		{Name: "returned", Type: "int", Min: 0, Max: 500, Text: "members removed, also of permits that had left the window"},
 	},
 	Errors: []Error{
 		{Code: "BADARG", Text: "an argument is not in its range"},
 		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
 		{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},
 	},
-	Commands:   []string{"PEXPIRE", "PTTL", "ZADD", "ZCOUNT", "ZRANGE", "ZREM", "ZSCORE"},
+	Commands:   []string{"PEXPIRE", "PTTL", "ZCOUNT", "ZRANGE", "ZREM", "ZSCORE"},
 	State:      "zl/1",
-	Layout:     "zset_log's: where the newest member goes, the expiry falls by as much as the newest score does",
+	Layout:     "zset_log's: where the newest member goes, the expiry falls by as much as the newest score does; where all go, the key is gone",
 	Complexity: "O(log N)",
-	Cost:       "ZSCORE by halving, ZCOUNT, ZRANGE, ZREM",
+	Cost:       "ZSCORE, ZCOUNT, ZRANGE, ZREM of up to permits members",
 	Redis:      "5.0",
 }
 

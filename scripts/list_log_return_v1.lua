@@ -2,26 +2,28 @@
 --
 -- Gives back permits of a list_log that were granted and certainly not used: it removes entries
 -- of the time they were granted for. The limit holds for the permits that are not given back.
--- Entries of the same time are alike: giving back more than one was granted takes others' permits.
--- Send it once: after a lost reply it may have been done. Bookings behind the permits stay where
--- they are; only giving back the last booking opens the limiter sooner.
+-- Entries of the same time are alike: whoever gives back more than they were granted takes
+-- permits of others. After a lost reply, do not send it again. Later bookings stay where they
+-- are: only giving back the last one opens the limiter sooner.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:ll1
 --
--- ARGV[1]     due          time  0..9007199254740991     the time they were granted for: now + wait in list_log's reply
+-- ARGV[1]     moment       time  0..9007199254740991     the time they were granted for: now + wait in list_log's reply
 -- ARGV[2]     permits      int   1..1000                 to give back
 --
--- REPLY[1]    returned     int   0..1000                 permits given back; 0 behind 1000 later entries
+-- REPLY[1]    returned     int   0..1000                 entries removed, also of permits that had left the window;
+--                                                        0 if there are more than 1000 later entries
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    log holds something other than a list
 -- ERROR       BADSTATE     log holds an entry that is not a time in microseconds
 --
 -- STATE       ll/1         list_log's: where the newest entry goes, the expiry falls by as much as the
---                          newest entry does
--- COMPLEXITY  O(log N)     LLEN, LINDEX by halving, LREM of at most 2000 entries
+--                          newest entry does; where all go, the key is gone
+-- COMPLEXITY  O(log N)     LLEN, LINDEX, LREM of up to permits among the last 2000 entries
 -- REDIS       5.0
 
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -31,58 +33,55 @@ end
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV ~= 2 then return redis.error_reply("BADARG ARGV: want 2") end
 local log = KEYS[1]
-local due = integer(ARGV[1], 0, 9007199254740991)
-if not due then return redis.error_reply("BADARG due: want 0..9007199254740991") end
+local moment = integer(ARGV[1], 0, 9007199254740991)
+if not moment then return redis.error_reply("BADARG moment: want 0..9007199254740991") end
 local permits = integer(ARGV[2], 1, 1000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000") end
 
-local length = redis.pcall("LLEN", log)
+local length = redis.pcall("LLEN", log) -- pcall, so that WRONGTYPE reaches the caller as it is
 if type(length) == "table" then return length end
 
-local unreadable
-local function time_at(index)
-  local time = tonumber((redis.call("LINDEX", log, index)))
+local unreadable -- an entry is no time: an error before anything is written
+local function time_from_end(n)
+  local time = tonumber((redis.call("LINDEX", log, -n)))
   -- Up to 2^53 - 1 a Lua number is exact.
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
   unreadable = true
-  return due
+  return moment
 end
 
--- Entries are in order. The first index from low on whose entry is later than a time; high if there is none.
-local function first_later(time, low, high)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    if time_at(middle) > time then high = middle else low = middle + 1 end
+-- How many entries are later than a time: least to most. Entries are in order, so it halves.
+local function later_than(time, least, most)
+  while least < most do
+    local middle = math.ceil((least + most) / 2)
+    if time_from_end(middle) > time then least = middle else most = middle - 1 end
   end
-  return low
+  return least
 end
 
-local searched = 1000 -- entries behind the permits, at most
-local oldest = math.max(length - searched, 0)
-local stop = first_later(due, oldest, length)
-if stop == oldest and oldest > 0 and time_at(oldest - 1) > due then stop = 0 end
-local start = first_later(due - 1, math.max(stop - permits, 0), stop)
-local returned = stop - start
-local newest_falls = 0
-if returned > 0 and stop == length and start > 0 then newest_falls = due - time_at(start - 1) end
+-- Most permits are given back soon, so steps that double look for the entries from the end on.
+local step = 1
+while step <= 1000 and step <= length and time_from_end(step) > moment do step = step * 2 end
+local later = later_than(moment, math.floor(step / 2), math.min(step - 1, length))
+local found, fall = 0, 0
+if later <= 1000 then
+  found = later_than(moment - 1, later, math.min(later + permits, length)) - later
+  if found > 0 and later == 0 and found < length then
+    fall = math.floor((moment - time_from_end(found + 1)) / 1000) -- of the newest entry, in ms
+  end
+end
 if unreadable then return redis.error_reply("BADSTATE log: want times in microseconds") end
-if returned == 0 then return {0} end
+if found == 0 then return {0} end
 
-local entry = redis.call("LINDEX", log, start)
-local expires_in = redis.call("PTTL", log)
-redis.call("LREM", log, -returned, entry)
-if newest_falls > 0 and expires_in > 0 then
-  -- list_log infers the window of the newest entry from the expiry, so both fall together.
-  local left = math.max(expires_in - math.floor(newest_falls / 1000), 1)
-  -- As text, for Redis 7.2 gives round numbers an exponent.
-  local kept = redis.pcall("PEXPIRE", log, string.format("%.0f", left))
-  if kept ~= 1 then
-    -- Refused, by an ACL say: put back what was removed, which stood at the end.
-    local entries = {}
-    for i = 1, returned do entries[i] = entry end
-    redis.call("RPUSH", log, unpack(entries))
-    return kept
-  end
-end
+-- list_log infers the window of the newest entry from the expiry, so both fall together. The expiry falls first: if
+-- LREM is then refused, for example by an ACL, the right to put it back is there. Numbers of nine digits or more are
+-- passed as text, because Redis 7.2 prints large round ones as 1e+10.
+local expires_in = 0
+if fall > 0 then expires_in = redis.call("PTTL", log) end
+if expires_in > 0 then redis.call("PEXPIRE", log, string.format("%.0f", math.max(expires_in - fall, 1))) end
+local entry = redis.call("LINDEX", log, -later - found) -- as it is written, for LREM compares texts
+local returned = redis.pcall("LREM", log, -found, entry)
+if returned ~= found and expires_in > 0 then redis.call("PEXPIRE", log, string.format("%.0f", expires_in)) end
+if type(returned) == "table" then return returned end
 
-return {math.floor(returned)} -- Lua 5.4 divides to floats, but a reply must hold integers
+return {returned}

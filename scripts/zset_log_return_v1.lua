@@ -1,26 +1,29 @@
 -- zset_log_return v1
 --
 -- Gives back permits of a zset_log by the id that they were granted to, if they were certainly
--- not used: it removes the id's members, the highest number first. The limit holds for the permits
--- that are not given back. It may be sent again after a lost reply, if all of the id's permits are
--- given back. An id of which a part was given back cannot ask zset_log again.
+-- not used: it removes members of the id, the highest numbers first. The limit holds for the
+-- permits that are not given back. Giving back all permits of an id may be sent again after a lost
+-- reply; giving back some may not. An id of which some were given back cannot ask zset_log for as
+-- many as before. Later bookings stay where they are: only giving back the last one opens the
+-- limiter sooner.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:zl1
 --
--- ARGV[1]     id           str   1..128                  the request id that the permits were granted to, without "|"
+-- ARGV[1]     id           str   1..128                  the request id that they were granted to, without "|"
 -- ARGV[2]     permits      int   1..500                  to give back
 --
--- REPLY[1]    returned     int   0..500                  permits given back
+-- REPLY[1]    returned     int   0..500                  members removed, also of permits that had left the window
 --
 -- ERROR       BADARG       an argument is not in its range
 -- ERROR       WRONGTYPE    log holds something other than a sorted set
 -- ERROR       BADSTATE     log holds a score that is not a time in microseconds
 --
 -- STATE       zl/1         zset_log's: where the newest member goes, the expiry falls by as much as the
---                          newest score does
--- COMPLEXITY  O(log N)     ZSCORE by halving, ZCOUNT, ZRANGE, ZREM
+--                          newest score does; where all go, the key is gone
+-- COMPLEXITY  O(log N)     ZSCORE, ZCOUNT, ZRANGE, ZREM of up to permits members
 -- REDIS       5.0
 
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -35,57 +38,54 @@ if #id < 1 or #id > 128 or id:find("|") then return redis.error_reply("BADARG id
 local permits = integer(ARGV[2], 1, 500)
 if not permits then return redis.error_reply("BADARG permits: want 1..500") end
 
--- Redis 7.2 prints round scores with an exponent, and gopher-lua reads an exponent only behind a point.
--- Up to 2^53 - 1 a Lua number is exact.
+-- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
+-- Lua number is exact.
 local function time_of_score(score)
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
 
-local score = redis.pcall("ZSCORE", log, id)
+local score = redis.pcall("ZSCORE", log, id) -- pcall, so that WRONGTYPE reaches the caller as it is
 if not score then return {0} end
-if score.err then return score end
+if type(score) == "table" then return score end
+local moment = time_of_score(score)
+local readable = moment
 
--- The members of a grant are numbered without a gap, and share a score.
+-- The members of a grant are numbered without a gap and share a score: steps that double, then steps that halve look
+-- for the last one. Members of the id with another score are left over from an earlier, larger grant.
 local function holds(k) return redis.call("ZSCORE", log, id .. "||" .. k) == score end
-local held, above = 1, 501
-while above - held > 1 do
-  local middle = math.floor((held + above) / 2)
-  if holds(middle) then held = middle else above = middle end
+local held, step = 1, 1
+while holds(held + step) do
+  held, step = held + step, step * 2
+end
+while step > 1 do
+  step = math.floor(step / 2)
+  if holds(held + step) then held = held + step end
 end
 local returned = math.min(permits, held)
 
--- How far the newest score falls: only if all members that have it are given back.
-local newest_falls = 0
-local newest = time_of_score(redis.call("ZRANGE", log, "-1", "-1", "WITHSCORES")[2])
-local time = time_of_score(score)
-if not newest or not time then return redis.error_reply("BADSTATE log: want scores in microseconds") end
-if time == newest and redis.call("ZCOUNT", log, score, score) == returned then
-  local before = redis.call("ZRANGE", log, -returned - 1, -returned - 1, "WITHSCORES")[2]
-  local time_before = before and time_of_score(before)
-  if before and not time_before then return redis.error_reply("BADSTATE log: want scores in microseconds") end
-  if time_before then newest_falls = newest - time_before end
+-- fall is how far the newest score falls, in ms: only if no other member has this score or a later one.
+local fall = 0
+if readable and redis.call("ZCOUNT", log, score, "+inf") == returned then
+  local rank = -returned - 1
+  local before = redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2]
+  readable = not before or time_of_score(before)
+  if before and readable then fall = math.floor((moment - readable) / 1000) end
+end
+if not readable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
+
+-- zset_log infers the window of the newest member from the expiry, so both fall together. The expiry falls first: if
+-- ZREM is then refused, for example by an ACL, the right to put it back is there. Numbers of nine digits or more are
+-- passed as text, because Redis 7.2 prints large round ones as 1e+10.
+local expires_in = 0
+if fall > 0 then expires_in = redis.call("PTTL", log) end
+if expires_in > 0 then redis.call("PEXPIRE", log, string.format("%.0f", math.max(expires_in - fall, 1))) end
+local members = {}
+for k = held, held - returned + 1, -1 do members[#members + 1] = k == 1 and id or id .. "||" .. k end
+local removed = redis.pcall("ZREM", log, unpack(members))
+if type(removed) == "table" then
+  if expires_in > 0 then redis.call("PEXPIRE", log, string.format("%.0f", expires_in)) end
+  return removed
 end
 
-local expires_in = redis.call("PTTL", log)
-local members, scored = {}, {}
-for k = held, held - returned + 1, -1 do
-  local name = k == 1 and id or id .. "||" .. k
-  members[#members + 1] = name
-  scored[#scored + 1] = score
-  scored[#scored + 1] = name
-end
-redis.call("ZREM", log, unpack(members))
-if newest_falls > 0 and expires_in > 0 then
-  -- zset_log infers the window of the newest member from the expiry, so both fall together.
-  local left = math.max(expires_in - math.floor(newest_falls / 1000), 1)
-  -- As text, for Redis 7.2 gives round numbers an exponent.
-  local kept = redis.pcall("PEXPIRE", log, string.format("%.0f", left))
-  if kept ~= 1 then
-    -- Refused, by an ACL say: put back what was removed.
-    redis.call("ZADD", log, unpack(scored))
-    return kept
-  end
-end
-
-return {math.floor(returned)} -- Lua 5.4 divides to floats, but a reply must hold integers
+return {removed}

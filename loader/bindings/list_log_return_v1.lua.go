@@ -14,25 +14,25 @@ type ListLogReturnV1Args struct {
 	Log string // the key <prefix>:<limiter>:{<subject>}:ll1
 
 	// the time they were granted for: now + wait in list_log's reply
-	Due time.Time
+	Moment time.Time
 	// to give back (1 to 1000)
 	Permits int64
 }
 
 // ListLogReturnV1Reply is the reply of list_log_return v1.
 type ListLogReturnV1Reply struct {
-	Returned int64 // permits given back; 0 behind 1000 later entries (0 to 1000)
+	Returned int64 // entries removed, also of permits that had left the window; 0 if there are more than 1000 later entries (0 to 1000)
 }
 
 // ListLogReturnV1 runs scripts/list_log_return_v1.lua.
 //
 // Gives back permits of a list_log that were granted and certainly not used: it removes entries
 // of the time they were granted for. The limit holds for the permits that are not given back.
-// Entries of the same time are alike: giving back more than one was granted takes others'
-// permits. Send it once: after a lost reply it may have been done. Bookings behind the permits
-// stay where they are; only giving back the last booking opens the limiter sooner.
+// Entries of the same time are alike: whoever gives back more than they were granted takes
+// permits of others. After a lost reply, do not send it again. Later bookings stay where they
+// are: only giving back the last one opens the limiter sooner.
 //
-// O(log N): LLEN, LINDEX by halving, LREM of at most 2000 entries.
+// O(log N): LLEN, LINDEX, LREM of up to permits among the last 2000 entries.
 //
 // The script's errors:
 //
@@ -41,7 +41,7 @@ type ListLogReturnV1Reply struct {
 //   - BADSTATE: log holds an entry that is not a time in microseconds
 func ListLogReturnV1(ctx context.Context, on Caller, args ListLogReturnV1Args) (ListLogReturnV1Reply, error) {
 	keys := []string{args.Log}
-	reply, err := on.Call(ctx, &sluice.ListLogReturnV1, keys, args.Due, args.Permits)
+	reply, err := on.Call(ctx, &sluice.ListLogReturnV1, keys, args.Moment, args.Permits)
 	if err != nil {
 		return ListLogReturnV1Reply{}, err
 	}
@@ -53,5 +53,5 @@ func ListLogReturnV1(ctx context.Context, on Caller, args ListLogReturnV1Args) (
 // Words returns the command: EVALSHA, the SHA1, the number of keys, the keys and the arguments. Durations are sent in
 // whole microseconds: a fraction is dropped.
 func (args ListLogReturnV1Args) Words() []any {
-	return []any{"evalsha", sluice.ListLogReturnV1SHA1, 1, args.Log, args.Due.UnixMicro(), args.Permits}
+	return []any{"evalsha", sluice.ListLogReturnV1SHA1, 1, args.Log, args.Moment.UnixMicro(), args.Permits}
 }

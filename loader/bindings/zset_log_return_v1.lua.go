@@ -12,7 +12,7 @@ import (
 type ZSetLogReturnV1Args struct {
 	Log string // the key <prefix>:<limiter>:{<subject>}:zl1
 
-	// the request id that the permits were granted to, without "|" (1 to 128 bytes)
+	// the request id that they were granted to, without "|" (1 to 128 bytes)
 	ID string
 	// to give back (1 to 500)
 	Permits int64
@@ -20,17 +20,19 @@ type ZSetLogReturnV1Args struct {
 
 // ZSetLogReturnV1Reply is the reply of zset_log_return v1.
 type ZSetLogReturnV1Reply struct {
-	Returned int64 // permits given back (0 to 500)
+	Returned int64 // members removed, also of permits that had left the window (0 to 500)
 }
 
 // ZSetLogReturnV1 runs scripts/zset_log_return_v1.lua.
 //
 // Gives back permits of a zset_log by the id that they were granted to, if they were certainly
-// not used: it removes the id's members, the highest number first. The limit holds for the
-// permits that are not given back. It may be sent again after a lost reply, if all of the id's
-// permits are given back. An id of which a part was given back cannot ask zset_log again.
+// not used: it removes members of the id, the highest numbers first. The limit holds for the
+// permits that are not given back. Giving back all permits of an id may be sent again after a
+// lost reply; giving back some may not. An id of which some were given back cannot ask zset_log
+// for as many as before. Later bookings stay where they are: only giving back the last one
+// opens the limiter sooner.
 //
-// O(log N): ZSCORE by halving, ZCOUNT, ZRANGE, ZREM.
+// O(log N): ZSCORE, ZCOUNT, ZRANGE, ZREM of up to permits members.
 //
 // The script's errors:
 //
