@@ -126,8 +126,8 @@ var broken = []fault{
 	{"list_log_return", "the newest, whatever the moment", `"LINDEX", log, -later - found`, `"LINDEX", log, -1`},
 	{"list_log_return", "the expiry stays", "if fall > 0 then expires_in", "if false then expires_in"},
 	{"list_log_return", "the expiry falls down to the oldest", "time_from_end(found + 1)", "time_from_end(length)"},
-	{"list_log_return", "the expiry falls by milliseconds rounded up", "math.floor((moment - time_from_end(found + 1)) / 1000)",
-		"math.ceil((moment - time_from_end(found + 1)) / 1000)"},
+	{"list_log_return", "the expiry falls by milliseconds rounded up",
+		"math.floor((moment - time_from_end(found + 1)) / 1000)", "math.ceil((moment - time_from_end(found + 1)) / 1000)"},
 	{"list_log_return", "the key goes where the expiry would pass", "math.max(expires_in - fall, 1)", "expires_in - fall"},
 
 	{"zset_log_return", "the lowest numbers first", "for k = held, held - returned + 1, -1 do", "for k = 1, returned do"},

@@ -48,8 +48,8 @@ var (
 		"on within the window",
 	}
 	deeds = slices.Concat(slices.Repeat([]string{"call"}, 32), strings.Split(
-		"evict one,evict one,evict all,evict all,set,set,set,remove,remove,return,return,return,return,flush,damage,damage,call",
-		","))
+		"evict one,evict one,evict all,evict all,set,set,set,remove,remove,return,return,return,return,"+
+			"flush,damage,damage,call", ","))
 	amounts  = []string{"1", "1", "1", "0", "0", "2", "3", "all", "all", "all but 1", "too many", "some", "some"}
 	maxWaits = []int64{0, 0, 0, 1, 1000, 1_000_000, 10_000_000, 59_999_999, 60_000_000, 60_000_000}
 	ids      = []string{fresh, fresh, fresh, fresh, fresh, "a", "a", "a", "b", "c", "zed", "4", "4102444800000000", "%d",

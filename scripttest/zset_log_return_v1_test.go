@@ -166,7 +166,7 @@ var zsetLogReturnV1 = table{
 	},
 }
 
-// numbered grants so many permits to an id each, and gives them back: first all but one, which must leave the id itself.
+// numbered grants so many permits to an id, and gives them back: first all but one, which must leave the id itself.
 func numbered(counts ...int) (lines []line) {
 	for _, n := range counts {
 		lines = append(lines,
