@@ -148,8 +148,9 @@ func (z fuzzed) refusal(keys int, args []string) string {
 		return fmt.Sprintf("BADARG ARGV: want %d", len(fields))
 	}
 	for i, field := range fields {
-		missing := args[i] == "" && (field.Min > 0 || z.named(args, "permits") > 0)
-		if field.Type == "str" && (!accepts(field, args[i]) || missing) {
+		text := field.Type == "str"
+		missing := text && args[i] == "" && (field.Min > 0 || z.named(args, "permits") > 0)
+		if text && (!accepts(field, args[i]) || missing) {
 			return fmt.Sprintf("BADARG %s: want 1 to %d bytes without |", field.Name, field.Max)
 		} else if !accepts(field, args[i]) {
 			return fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
