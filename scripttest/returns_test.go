@@ -65,8 +65,8 @@ var lenders = []lender{
 
 func (of lender) books() bool { return of.script.Name != "slice_ring" }
 
-// A borrower takes permits of a lender and gives some back, on a clock that steps. The clock of the audit passes with it,
-// except that it stands where the server's steps back.
+// A borrower takes permits of a lender and gives some back, on a clock that steps. The clock of the audit passes with
+// it, except that it stands where the server's steps back.
 type borrower struct {
 	lender
 	on      *harness
@@ -111,8 +111,8 @@ func (b *borrower) set(now int64) {
 // limit is that of a call: it changes.
 func (b *borrower) limit() int64 { return []int64{10, 10, 10, 4, 17}[b.random.IntN(5)] }
 
-// take asks for permits, and audits what it is granted: with what others keep, no more than the limit is used within the
-// window that ends with it.
+// take asks for permits, and audits what it is granted: with what others keep, no more than the limit is used within
+// the window that ends with it.
 func (b *borrower) take() {
 	limit := b.limit()
 	permits, maxWait := 1+b.random.Int64N(min(limit, 5)), int64(0)
@@ -291,14 +291,17 @@ func TestReturnsFindBrokenScripts(t *testing.T) {
 		fault       fault
 		keeps, asks bool // which of the tests finds it
 	}{
-		{fault{"list_log_return", "halves one too short", "  return least\n", "  return math.max(least - 1, 0)\n"}, false, true},
+		{fault{"list_log_return", "halves one too short", "  return least\n", "  return math.max(least - 1, 0)\n"},
+			false, true},
 		{fault{"list_log_return", "more than it was asked to", "math.min(later + permits, length)", "length"}, true, true},
 		{fault{"list_log_return", "the oldest, whatever the moment", `"LINDEX", log, -later - found`, `"LINDEX", log, 0`},
 			false, true},
-		{fault{"list_log_return", "the expiry stays", "if fall > 0 then expires_in", "if false then expires_in"}, false, true},
+		{fault{"list_log_return", "the expiry stays", "if fall > 0 then expires_in", "if false then expires_in"},
+			false, true},
 		{fault{"list_log_return", "the expiry falls too far", "math.max(expires_in - fall, 1)", "1"}, true, true},
 		{fault{"zset_log_return", "more than it was asked to", "math.min(permits, held)", "held"}, true, false},
-		{fault{"zset_log_return", "the expiry stays", "if fall > 0 then expires_in", "if false then expires_in"}, false, true},
+		{fault{"zset_log_return", "the expiry stays", "if fall > 0 then expires_in", "if false then expires_in"},
+			false, true},
 		{fault{"zset_log_return", "the expiry falls too far", "math.max(expires_in - fall, 1)", "1"}, true, true},
 		{fault{"zset_log_return", "the id itself stays", "held - returned + 1, -1", "math.max(held - returned + 1, 2), -1"},
 			false, true},
