@@ -122,6 +122,13 @@ var concurrencyV1 = table{
 			{"1ms", "3 10s 0 d", "1 0 0 31622399.999s"},
 			{"", "!ZRANGE $1 0 -1 WITHSCORES", "[d @10.001s a @1h0m0s c @8784h0m0s]"},
 		}},
+		{"a short ttl does not end the leases of others", []line{
+			{"0s", "3 1h 0 a", "1 2 0 1h"},
+			{"0s", "3 1ms 0 b", "1 1 0 1h"},
+			{"10ms", "3 1h 0 c", "1 1 0 1h"},
+			{"10ms", "3 1h 0 d", "1 0 0 1h"},
+			{"10ms", "3 1h 0 e", "0 0 3599.99s 1h"},
+		}},
 		{"a lowered limit: several leases must end", []line{
 			{"0s", "4 10s 0 a", "1 3 0 10s"},
 			{"1s", "4 10s 0 b", "1 2 0 10s"},
