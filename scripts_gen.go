@@ -6,21 +6,104 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{GCRAV1, ListLogReturnV1, ListLogV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogReturnV1, ZSetLogV1}
+	return []Script{ConcurrencyReleaseV1, ConcurrencyV1, GCRAV1, ListLogReturnV1, ListLogV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogReturnV1, ZSetLogV1}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	GCRAV1SHA1            = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
-	ListLogReturnV1SHA1   = "a55e2c2fd10dc4dbc3f6a108083e4b9dc98098b6"
-	ListLogV1SHA1         = "dce3eec1a0694402eea7fb28ecf7a22780dd23e9"
-	SliceRingReturnV1SHA1 = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"
-	SliceRingV1SHA1       = "ca8dbeb27fc6a58dbcd3731f1b64c1f94d153116"
-	TokenBucketSetV1SHA1  = "16ada645b7ec2365331660d813df2d9f95f3d2a4"
-	TokenBucketV1SHA1     = "fd4d4560b07b42db09accae9602c00d0b37c1122"
-	ZSetLogReturnV1SHA1   = "94a5ce35454342306ead3ac307781168a2097e34"
-	ZSetLogV1SHA1         = "8df6f87854d42e4e0fc83cd25ae88491194ffaa4"
+	ConcurrencyReleaseV1SHA1 = "cfa0007073a28376bd157881e7b07211a619f9dd"
+	ConcurrencyV1SHA1        = "fe4042cfb0a9f087932ae6e35b8276c69f504ea7"
+	GCRAV1SHA1               = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
+	ListLogReturnV1SHA1      = "a55e2c2fd10dc4dbc3f6a108083e4b9dc98098b6"
+	ListLogV1SHA1            = "dce3eec1a0694402eea7fb28ecf7a22780dd23e9"
+	SliceRingReturnV1SHA1    = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"
+	SliceRingV1SHA1          = "ca8dbeb27fc6a58dbcd3731f1b64c1f94d153116"
+	TokenBucketSetV1SHA1     = "16ada645b7ec2365331660d813df2d9f95f3d2a4"
+	TokenBucketV1SHA1        = "fd4d4560b07b42db09accae9602c00d0b37c1122"
+	ZSetLogReturnV1SHA1      = "94a5ce35454342306ead3ac307781168a2097e34"
+	ZSetLogV1SHA1            = "8df6f87854d42e4e0fc83cd25ae88491194ffaa4"
 )
+
+//go:embed scripts/concurrency_release_v1.lua
+var concurrencyReleaseV1Source string
+
+// ConcurrencyReleaseV1 is concurrency_release v1. Frees a slot of a concurrency before its
+// lease ends. It answers 1 only if a live lease ended by this call: a lease that had ended, was
+// released before or never was gives 0, and nothing is written. So releasing twice frees no
+// slot of another holder, whose id is another.
+var ConcurrencyReleaseV1 = Script{
+	Name:    "concurrency_release",
+	Version: 1,
+	File:    "concurrency_release_v1.lua",
+	SHA1:    ConcurrencyReleaseV1SHA1,
+	Source:  concurrencyReleaseV1Source,
+	About:   "Frees a slot of a concurrency before its lease ends. It answers 1 only if a live lease ended by this call: a lease that had ended, was released before or never was gives 0, and nothing is written. So releasing twice frees no slot of another holder, whose id is another.",
+	Keys: []Key{
+		{Name: "holders", Pattern: "<prefix>:<limiter>:{<subject>}:cc1"},
+	},
+	Args: []Field{
+		{Name: "id", Type: "str", Min: 1, Max: 128, Text: "the holder's own, with which the slot was taken"},
+	},
+	Reply: []Field{
+		{Name: "released", Type: "int", Min: 0, Max: 1, Text: "1: a live lease ended by this call"},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not in its range"},
+		{Code: "WRONGTYPE", Text: "holders is something other than a sorted set"},
+		{Code: "BADSTATE", Text: "holders has a score that is not a time in microseconds"},
+	},
+	Commands:   []string{"PEXPIREAT", "TIME", "ZRANGE", "ZREM", "ZSCORE"},
+	State:      "cc/1",
+	Layout:     "concurrency's: the member of the lease is removed, and where it was the last to end, the key expires with the last of the others",
+	Complexity: "O(log N)",
+	Cost:       "TIME, ZSCORE, ZRANGE, ZREM, at most one PEXPIREAT",
+	Redis:      "5.0",
+}
+
+//go:embed scripts/concurrency_v1.lua
+var concurrencyV1Source string
+
+// ConcurrencyV1 is concurrency v1. At most limit slots held at once, each under a lease that
+// ends by itself: a holder that dies frees its slot within ttl. Asking again with a live id
+// renews its lease and takes no second slot; renew 1 never takes one, so a lost slot is seen. A
+// granted slot lasts at least ttl whatever is asked later, unless it is released. Not first
+// come, first served. A clock stepped back keeps slots longer by the step, one stepped on ends
+// leases early by it; UNLINK of the key frees all slots. Denials write nothing.
+var ConcurrencyV1 = Script{
+	Name:    "concurrency",
+	Version: 1,
+	File:    "concurrency_v1.lua",
+	SHA1:    ConcurrencyV1SHA1,
+	Source:  concurrencyV1Source,
+	About:   "At most limit slots held at once, each under a lease that ends by itself: a holder that dies frees its slot within ttl. Asking again with a live id renews its lease and takes no second slot; renew 1 never takes one, so a lost slot is seen. A granted slot lasts at least ttl whatever is asked later, unless it is released. Not first come, first served. A clock stepped back keeps slots longer by the step, one stepped on ends leases early by it; UNLINK of the key frees all slots. Denials write nothing.",
+	Keys: []Key{
+		{Name: "holders", Pattern: "<prefix>:<limiter>:{<subject>}:cc1"},
+	},
+	Args: []Field{
+		{Name: "limit", Type: "int", Min: 1, Max: 10000, Text: "slots that may be held at once"},
+		{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the lease lasts from now; a renewal never shortens it"},
+		{Name: "renew", Type: "int", Min: 0, Max: 1, Text: "0 takes a slot or renews; 1 only renews a live lease"},
+		{Name: "id", Type: "str", Min: 0, Max: 128, Text: "the holder's own, a new one for each slot; empty only looks"},
+	},
+	Reply: []Field{
+		{Name: "granted", Type: "int", Min: 0, Max: 1, Text: "1: id holds a slot for at least ttl"},
+		{Name: "remaining", Type: "int", Min: 0, Max: 10000, Text: "slots that are free now"},
+		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: 0; else a slot is free after this, if none is renewed"},
+		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last lease ends"},
+		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not in its range"},
+		{Code: "WRONGTYPE", Text: "holders is something other than a sorted set"},
+		{Code: "BADSTATE", Text: "holders has a score that is not a time in microseconds"},
+	},
+	Commands:   []string{"PEXPIREAT", "TIME", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYRANK", "ZSCORE"},
+	State:      "cc/1",
+	Layout:     "one member a lease, the holder's id; its score is when the lease ends. ZREM of an id frees its slot. Expires with the last lease; set lazyfree-lazy-expire from 10000 leases on",
+	Complexity: "O(log N)",
+	Cost:       "TIME, ZCOUNT, ZSCORE, ZRANGE; a grant removes up to 100 ended leases",
+	Redis:      "5.0",
+}
 
 //go:embed scripts/gcra_v1.lua
 var gcraV1Source string

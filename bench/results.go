@@ -25,6 +25,7 @@ type Results struct {
 	Worst      []Worst      `json:"worst"`
 	Returns    []Return     `json:"returns,omitempty"`
 	Bytes      []Memory     `json:"bytes"`
+	Slots      []Slot       `json:"slots,omitempty"`
 	EndToEnd   []EndToEnd   `json:"end_to_end"`
 	Loader     []LoaderCost `json:"loader"`
 	Peers      []Peer       `json:"peers"`

@@ -3,13 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// integerFunction begins every body. It parses numbers in the same way on all servers. 0 and 1 are the most frequent
-// arguments, so they skip the pattern match.
+// integerFunction begins every body that has arguments of another type than str. It parses numbers in the same way on all
+// servers. 0 and 1 are the most frequent arguments, so they skip the pattern match.
 const integerFunction = `local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -24,7 +25,12 @@ type prologue struct {
 }
 
 func (p *prologue) check(s *script) error {
-	if err := p.wantAll(integerFunction, keysCount(s), argvCount(s), keyLocals(s)); err != nil {
+	if slices.ContainsFunc(s.Args, func(f field) bool { return f.Type != "str" }) {
+		if err := p.want(integerFunction); err != nil {
+			return err
+		}
+	}
+	if err := p.wantAll(keysCount(s), argvCount(s), keyLocals(s)); err != nil {
 		return err
 	}
 	for i, f := range plain(s.Args) {

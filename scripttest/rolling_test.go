@@ -176,6 +176,10 @@ func TestRollingDeployCatches(t *testing.T) {
 			`redis.call("LINDEX", log, -1)`, "line"},
 		{"zset_log_return", "the lowest numbers first", "for k = held, held - returned + 1, -1 do", "for k = 1, returned do",
 			"line"},
+		{"concurrency", "milliseconds", `string.format("%d%06d", (ends - us) / 1000000, us), id)`,
+			`string.format("%.0f", math.floor(ends / 1000)), id)`, "line"},
+		{"concurrency_release", "by its own name for the holder", `redis.pcall("ZREM", holders, id)`,
+			`redis.pcall("ZREM", holders, id .. ":")`, "line"},
 		{"token_bucket_set", "leaves the TTL", `redis.pcall("PERSIST", config)`, "0", "PTTL"},
 	} {
 		t.Run(c.script+"/"+c.fault, func(t *testing.T) {

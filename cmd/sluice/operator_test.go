@@ -113,7 +113,7 @@ func TestServerLookUser(t *testing.T) {
 	if n := strings.Count(got.stdout, "  remaining    1\n"); n != 5 {
 		t.Errorf("%d scripts were asked, want 5:\n%s", n, got.stdout)
 	}
-	wantText(t, sluiceRun(nil, "top", url), exitDone, "5 subjects", ` \d+ B  list_log_v1`)
+	wantText(t, sluiceRun(nil, "top", url), exitDone, "6 subjects", ` \d+ B  list_log_v1`)
 	wantText(t, sluiceRun(nil, "verify", url), exitDone, scripts(1)+" on 1 node")
 	wantNoRefusals(t, rdb)
 	for _, script := range sluice.All() {
