@@ -75,8 +75,8 @@ type Script struct {
 
 	Errors     []Error
 	Commands   []string // commands it calls, sorted; an ACL must allow these and EVALSHA
-	State      string   // name and number of the stored layout, "gcra/1"
-	Layout     string   // what is stored and when it expires
+	State      string   // name and number of the stored layout, "gcra/1"; of several, "sr/1, bg/1"
+	Layout     string   // what is stored and when it expires; of several, in the order of State
 	Complexity string   // "O(1)"
 	Cost       string   // the commands of a call
 	Redis      string   // lowest version of Redis that runs it, "5.0"
