@@ -6,11 +6,13 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{ConcurrencyReleaseV1, ConcurrencyV1, GCRAV1, ListLogReturnV1, ListLogV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogReturnV1, ZSetLogV1}
+	return []Script{BudgetSettleV1, BudgetV1, ConcurrencyReleaseV1, ConcurrencyV1, GCRAV1, ListLogReturnV1, ListLogV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogReturnV1, ZSetLogV1}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
+	BudgetSettleV1SHA1       = "7017517b3201ef42d241e4793e7e45dbbc51785e"
+	BudgetV1SHA1             = "464c59ab7b829063296482bed12eab99b97fcbb3"
 	ConcurrencyReleaseV1SHA1 = "cfa0007073a28376bd157881e7b07211a619f9dd"
 	ConcurrencyV1SHA1        = "fe4042cfb0a9f087932ae6e35b8276c69f504ea7"
 	GCRAV1SHA1               = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
@@ -23,6 +25,99 @@ const (
 	ZSetLogReturnV1SHA1      = "94a5ce35454342306ead3ac307781168a2097e34"
 	ZSetLogV1SHA1            = "8df6f87854d42e4e0fc83cd25ae88491194ffaa4"
 )
+
+//go:embed scripts/budget_settle_v1.lua
+var budgetSettleV1Source string
+
+// BudgetSettleV1 is budget_settle v1. Settles what budget charged for an id: the actual cost
+// takes the place of the estimate. What it cost more is charged to the current slice, whatever
+// the limits: while a window holds more than its limit, budget and slice_ring deny. What it
+// cost less is given back to the slice that was charged, as slice_ring_return does: no more
+// than that slice holds, and at most 1000 slices back.
+var BudgetSettleV1 = Script{
+	Name:    "budget_settle",
+	Version: 1,
+	File:    "budget_settle_v1.lua",
+	SHA1:    BudgetSettleV1SHA1,
+	Source:  budgetSettleV1Source,
+	About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more is charged to the current slice, whatever the limits: while a window holds more than its limit, budget and slice_ring deny. What it cost less is given back to the slice that was charged, as slice_ring_return does: no more than that slice holds, and at most 1000 slices back.",
+	Keys: []Key{
+		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
+		{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>"},
+	},
+	Args: []Field{
+		{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
+		{Name: "size", Type: "int", Min: 1, Max: 10000, Text: "slices of the widest window"},
+		{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known from now on"},
+		{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the actual cost"},
+		{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it"},
+	},
+	Reply: []Field{
+		{Name: "settled", Type: "int", Min: 0, Max: 1, Text: "1: this call settled it; 0: settled before, or not known"},
+		{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "charged for the id in all; 0 where it is not known"},
+		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not an integer in its range"},
+		{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
+		{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote, or slices of another length"},
+	},
+	Commands:   []string{"EXISTS", "GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+	State:      "sr/1, bg/1",
+	Layout:     "slice_ring's. Charges stop where the ring holds 7 * 10^12 permits; budget's",
+	Complexity: "O(N)",
+	Cost:       "N slices, at most 1000, have begun since: to give back reads and writes their cells. A charge costs what a grant of slice_ring does",
+	Redis:      "5.0",
+}
+
+//go:embed scripts/budget_v1.lua
+var budgetV1Source string
+
+// BudgetV1 is budget v1. A charge that is known only afterwards: takes an estimate from a
+// slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the
+// same ring. While a window is full it denies, also by a debt that settling left. Asked again
+// with the id and the same permits before that is settled, it grants them again and charges
+// nothing. An id that ends unsettled stays charged. Take ids of your own making: an end user
+// who chooses them is not limited.
+var BudgetV1 = Script{
+	Name:    "budget",
+	Version: 1,
+	File:    "budget_v1.lua",
+	SHA1:    BudgetV1SHA1,
+	Source:  budgetV1Source,
+	About:   "A charge that is known only afterwards: takes an estimate from a slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the same ring. While a window is full it denies, also by a debt that settling left. Asked again with the id and the same permits before that is settled, it grants them again and charges nothing. An id that ends unsettled stays charged. Take ids of your own making: an end user who chooses them is not limited.",
+	Keys: []Key{
+		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
+		{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>"},
+	},
+	Args: []Field{
+		{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
+		{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known"},
+		{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the estimate, up to every limit; 0 only looks"},
+		{Name: "slices_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
+		{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
+	},
+	Group: &Group{Name: "window", Min: 1, Max: 8},
+	Reply: []Field{
+		{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
+		{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
+		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks"},
+		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the widest window is empty"},
+		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+		{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now; more than limit_i is a debt", Repeated: true},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not an integer in its range, or the id is settled or has other permits"},
+		{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
+		{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote, or slices of another length"},
+	},
+	Commands:   []string{"EXISTS", "GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+	State:      "sr/1, bg/1",
+	Layout:     "slice_ring's; 10 bytes: the number of the slice that was charged, in 6; twice the permits charged, and one more where they are settled, in 4. Big-endian. Expires after ttl",
+	Complexity: "O(log N)",
+	Cost:       "as slice_ring; one GET, and a grant one SET more",
+	Redis:      "5.0",
+}
 
 //go:embed scripts/concurrency_release_v1.lua
 var concurrencyReleaseV1Source string

@@ -15,6 +15,8 @@
 //     again, and [ZSetLogReturnV1] gives permits back by it. Its limits go up to 10000.
 //   - [SliceRingV1] counts by slices of time. It checks several windows at once and allows limits up to 10^9.
 //     [SliceRingReturnV1] gives back permits that were not used.
+//   - [BudgetV1] charges such a ring with an estimate under an ID, and [BudgetSettleV1] corrects it when the cost is
+//     known.
 //   - [GCRAV1] grants a smooth rate with a burst. It stores one small string.
 //   - [TokenBucketV1] stores its limit in Redis. [TokenBucketSetV1] changes it for one subject.
 //
@@ -75,8 +77,8 @@ type Script struct {
 
 	Errors     []Error
 	Commands   []string // commands it calls, sorted; an ACL must allow these and EVALSHA
-	State      string   // name and number of the stored layout, "gcra/1"
-	Layout     string   // what is stored and when it expires
+	State      string   // name and number of the stored layout, "gcra/1"; of several, "sr/1, bg/1"
+	Layout     string   // what is stored and when it expires; of several, in the order of State
 	Complexity string   // "O(1)"
 	Cost       string   // the commands of a call
 	Redis      string   // lowest version of Redis that runs it, "5.0"

@@ -76,7 +76,7 @@ func wantPlaced(t *testing.T, err error, source string) {
 func wantWhole(t *testing.T, s *script, file, source string) {
 	t.Helper()
 	if s.Name == "" || s.Version < 1 || len(s.Keys) == 0 || len(s.Args) == 0 || len(s.Reply) == 0 || len(s.Errors) == 0 ||
-		s.State.Code == "" || s.Cost.Order == "" || s.Redis == "" || s.body < 1 {
+		len(s.States) == 0 || s.Cost.Order == "" || s.Redis == "" || s.body < 1 {
 		t.Errorf("taken, but not whole: %+v", s)
 	}
 	for _, field := range append(append([]field{}, s.Args...), s.Reply...) {

@@ -27,7 +27,7 @@ import (
 //	--
 //	-- ERROR       <CODE>       <text>                     one or more
 //	--
-//	-- STATE       <code>/<N>   <layout>
+//	-- STATE       <code>/<N>   <layout>                   one or more: a key's pattern names one
 //	-- COMPLEXITY  O(<order>)   <cost>
 //	-- REDIS       <version>
 const (
@@ -61,7 +61,7 @@ func parseHeader(file, source string) (*script, error) {
 		h.group, h.args, h.separator,
 		h.reply, h.separator,
 		h.errors, h.separator,
-		h.state, h.complexity, h.redis, h.end,
+		h.states, h.complexity, h.redis, h.end,
 		h.keyPatterns,
 	}
 	for _, step := range steps {
@@ -191,7 +191,7 @@ func (h *header) argIndices() []string {
 	if pair == 0 {
 		indices = append(indices, fmt.Sprintf("ARGV[%d]", alone+1))
 	}
-	if h.script.Group != nil && alone >= 2 && alone%2 == 0 && pair < 2 {
+	if h.script.Group != nil && alone >= 2 && pair < 2 {
 		indices = append(indices, fmt.Sprintf("ARGV[2i+%d]", alone-1+pair))
 	}
 	return indices
@@ -234,18 +234,21 @@ func (h *header) errors() error {
 	})
 }
 
-func (h *header) state() error {
-	cells, err := h.row("STATE", column{nameColumn, "a code/number"}, column{thirdColumn, "a layout"})
-	if err != nil {
+func (h *header) states() error {
+	return h.rows("STATE", func() error {
+		cells, err := h.cells(column{nameColumn, "a code/number"}, column{thirdColumn, "a layout"})
+		if err != nil {
+			return err
+		}
+		parts := statePattern.FindStringSubmatch(cells[1])
+		known := func(s state) bool { return s.String() == cells[1] }
+		if parts == nil || slices.ContainsFunc(h.script.States, known) {
+			return refuse(h.at(nameColumn), "state %q, want a new one: letters, a slash and a number, such as gcra/1", cells[1])
+		}
+		text, err := h.text(cells[2], thirdColumn)
+		h.script.States = append(h.script.States, state{parts[1], parts[2], text})
 		return err
-	}
-	parts := statePattern.FindStringSubmatch(cells[1])
-	if parts == nil {
-		return refuse(h.at(nameColumn), "state %q, want letters, a slash and a number, such as gcra/1", cells[1])
-	}
-	text, err := h.text(cells[2], thirdColumn)
-	h.script.State = state{parts[1], parts[2], text}
-	return err
+	})
 }
 
 func (h *header) complexity() error {
@@ -282,18 +285,32 @@ func (h *header) end() error {
 	return nil
 }
 
-// keyPatterns checks the key patterns. It runs last, because it needs the state.
+// keyPatterns checks the key patterns. It runs last, because it needs the states.
 func (h *header) keyPatterns() error {
 	seen := map[string]bool{}
-	start := "<prefix>:<limiter>:{<subject>}:" + h.script.State.Code + h.script.State.Number
 	for _, k := range h.script.Keys {
-		parts, ok := strings.CutPrefix(k.Pattern, start)
-		if !ok || !partsPattern.MatchString(parts) || seen[k.Pattern] {
-			return refuse(k.at, "key pattern %q, want a new one: %s, then any of :part and :<part>", k.Pattern, start)
+		if !h.stateOf(k) || seen[k.Pattern] {
+			return refuse(k.at, "key pattern %q, want a new one: %s, then any of :part and :<part>", k.Pattern,
+				strings.Join(h.keyStarts(), " or "))
 		}
 		seen[k.Pattern] = true
 	}
 	return nil
+}
+
+// stateOf reports whether a key's pattern begins with one of the states and goes on in parts.
+func (h *header) stateOf(k key) bool {
+	return slices.ContainsFunc(h.keyStarts(), func(start string) bool {
+		parts, ok := strings.CutPrefix(k.Pattern, start)
+		return ok && partsPattern.MatchString(parts)
+	})
+}
+
+func (h *header) keyStarts() (starts []string) {
+	for _, s := range h.script.States {
+		starts = append(starts, "<prefix>:<limiter>:{<subject>}:"+s.Code+s.Number)
+	}
+	return starts
 }
 
 // word returns the first column of the next line without its index.

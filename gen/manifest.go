@@ -73,7 +73,7 @@ func manifestOf(s *script) manifestScript {
 		Name: s.Name, Version: s.Version, File: s.File(), SHA1: s.SHA1(), About: s.Prose(),
 		Keys: s.Keys, Errors: s.Errors,
 		Arguments: manifestFields(plain(s.Args)), Reply: manifestFields(plain(s.Reply)),
-		Commands: s.Commands, State: s.State.String(), Layout: s.State.Layout,
+		Commands: s.Commands, State: s.State(), Layout: s.Layout(),
 		Complexity: s.Cost.Order, Cost: s.Cost.Text, Redis: s.Redis,
 	}
 	if g := s.Group; g != nil {

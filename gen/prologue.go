@@ -51,9 +51,9 @@ func keysCount(s *script) string {
 func argvCount(s *script) string {
 	alone := int64(len(plain(s.Args)))
 	if g := s.Group; g != nil {
-		return fmt.Sprintf("if #ARGV < %d or #ARGV > %d or #ARGV %% 2 == 1 then "+
+		return fmt.Sprintf("if #ARGV < %d or #ARGV > %d or #ARGV %% 2 == %d then "+
 			`return redis.error_reply("BADARG ARGV: want %d and %d to %d pairs") end`,
-			alone+2*g.Min, alone+2*g.Max, alone, g.Min, g.Max)
+			alone+2*g.Min, alone+2*g.Max, 1-alone%2, alone, g.Min, g.Max)
 	}
 	return fmt.Sprintf(`if #ARGV ~= %d then return redis.error_reply("BADARG ARGV: want %[1]d") end`, alone)
 }
@@ -104,7 +104,11 @@ func integerError(f field, name string) string {
 func (p *prologue) group(s *script) error {
 	alone := len(plain(s.Args))
 	p.skipTo("for")
-	if err := p.want(fmt.Sprintf("for i = 1, #ARGV / 2 - %d do", alone/2)); err != nil {
+	loop := fmt.Sprintf("for i = 1, #ARGV / 2 - %d do", alone/2)
+	if alone%2 == 1 {
+		loop = fmt.Sprintf("for i = 1, (#ARGV - %d) / 2 do", alone)
+	}
+	if err := p.want(loop); err != nil {
 		return err
 	}
 	for i, f := range repeated(s.Args) {

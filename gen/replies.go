@@ -102,7 +102,7 @@ func (b *body) declared(code string) bool {
 
 // arguments returns the names that may follow BADARG.
 func (b *body) arguments() []string {
-	names := []string{"KEYS", "ARGV"}
+	names := append([]string{"KEYS", "ARGV"}, keyNames(b.script)...)
 	for _, f := range b.script.Args {
 		name := f.Name
 		if f.Repeated {

@@ -18,7 +18,7 @@ type script struct {
 	Args     []field
 	Reply    []field
 	Errors   []errorCode
-	State    state
+	States   []state
 	Cost     cost
 	Redis    string
 	Commands []string // called by the body, sorted
@@ -62,6 +62,20 @@ func (s *script) File() string { return s.id() + ".lua" }
 func (s *script) SHA1() string { return fmt.Sprintf("%x", sha1.Sum([]byte(s.Source))) }
 
 func (s state) String() string { return s.Code + "/" + s.Number }
+
+// State returns the names of the stored layouts.
+func (s *script) State() string { return s.joined(", ", state.String) }
+
+// Layout returns what is stored under each.
+func (s *script) Layout() string { return s.joined("; ", func(one state) string { return one.Layout }) }
+
+func (s *script) joined(between string, text func(state) string) string {
+	var texts []string
+	for _, one := range s.States {
+		texts = append(texts, text(one))
+	}
+	return strings.Join(texts, between)
+}
 
 func (s *script) Prose() string { return strings.Join(s.About, " ") }
 

@@ -2,6 +2,7 @@ package scripttest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +34,8 @@ func costsOf(script *sluice.Script) []cost {
 		&sluice.SliceRingReturnV1:    sliceRingReturnV1Costs,
 		&sluice.ListLogReturnV1:      listLogReturnV1Costs,
 		&sluice.ZSetLogReturnV1:      zsetLogReturnV1Costs,
+		&sluice.BudgetV1:             budgetV1Costs,
+		&sluice.BudgetSettleV1:       budgetSettleV1Costs,
 		&sluice.TokenBucketV1:        tokenBucketV1Costs,
 		&sluice.TokenBucketSetV1:     {{"a set", nil, line{"0s", "5 10s 0", "HMGET HSET PERSIST"}}},
 		&sluice.GCRAV1:               gcraV1Costs,
@@ -196,6 +199,69 @@ var zsetLogReturnV1Costs = []cost{
 		line{"1s", "a 1", "ZSCORE*2 ZRANGE ZREM"}},
 	{"500", after("0s zset_log 900 10s 400 0 b", "0s zset_log 900 10s 500 0 a"),
 		line{"0s", "a 500", "ZSCORE*18 ZRANGE ZREM"}},
+}
+
+var budgetV1Costs = append([]cost{
+	{"the first look", nil, line{"0s", "1s 1h 0 3 9", "TIME GETRANGE EXISTS"}},
+	{"the first grant", nil, line{"0s", "1s 1h 1 3 9", "TIME GETRANGE EXISTS GET SET*2"}},
+	{"a grant in the same slice", after("0s #b 1s 1h 1 3 9"),
+		line{"0s", "1s 1h 1 3 9", "TIME GETRANGE GET GETRANGE SETRANGE SET"}},
+	{"a grant in the next slice", after("0s #b 1s 1h 1 3 9"),
+		line{"1s", "1s 1h 1 3 9", "TIME GETRANGE GET GETRANGE PEXPIREAT SETRANGE*2 SET"}},
+	{"a wider window in the same slice", after("0s #b 1s 1h 1 3 9"),
+		line{"0s", "1s 1h 1 5 9", "TIME GETRANGE GET GETRANGE*2 SET*2"}},
+	{"two windows that begin before the ring does", after("0s #b 1s 1h 1 3 2"),
+		line{"0s", "1s 1h 0 5 2 9 2", "TIME GETRANGE*2"}},
+	{"denied", after("0s #b 1s 1h 9 3 9"), line{"0s", "1s 1h 1 3 9", "TIME GETRANGE GET GETRANGE"}},
+	{"asked again", after("0s 1s 1h 1 3 9"), line{"0s", "1s 1h 1 3 9", "TIME GETRANGE GET GETRANGE"}},
+	{"asked again with other permits", after("0s 1s 1h 1 3 9"), line{"0s", "1s 1h 2 3 9", "TIME GETRANGE GET"}},
+}, searchesOfBudget()...)
+
+// searchesOfBudget are denials of slice_ring, which budget searches for as many reads, and one of the id.
+func searchesOfBudget() (costs []cost) {
+	for _, c := range sliceRingV1Costs {
+		if !strings.HasPrefix(c.name, "denied") {
+			continue
+		}
+		other := cost{name: "slice_ring: " + c.name, before: slices.Clone(c.before), call: c.call}
+		for i := range other.before {
+			if !strings.HasPrefix(c.before[i].do, "slice_ring") {
+				other.before[i].do = "slice_ring " + c.before[i].do
+			}
+		}
+		slice, args, _ := strings.Cut(c.call.do, " ")
+		other.call.do = slice + " 1h " + args
+		var reads int
+		if _, err := fmt.Sscanf(c.call.want, "TIME GETRANGE*%d", &reads); err != nil {
+			panic(err)
+		}
+		other.call.want = strings.TrimSuffix(fmt.Sprintf("TIME GETRANGE GET GETRANGE*%d", reads-1), "*1")
+		costs = append(costs, other)
+	}
+	return costs
+}
+
+var budgetSettleV1Costs = []cost{
+	{"not known, and no ring", nil, line{"0s", "1s 3 1h 1 0", "TIME GETRANGE EXISTS GET"}},
+	{"not known", after("0s budget #b 1s 1h 1 3 9"), line{"0s", "1s 3 1h 1 0", "TIME GETRANGE GET"}},
+	{"settled before", after("0s 1s 3 1h 1 1"), line{"0s", "1s 3 1h 2 1", "TIME GETRANGE GET"}},
+	{"as estimated", after("0s budget 1s 1h 1 3 9"), line{"0s", "1s 3 1h 1 0", "TIME GETRANGE GET SET"}},
+	{"the first charge", nil, line{"0s", "1s 3 1h 1 1", "TIME GETRANGE EXISTS GET SET*2"}},
+	{"the first, of nothing", nil, line{"0s", "1s 3 1h 0 1", "TIME GETRANGE EXISTS GET SET"}},
+	{"a charge in the same slice", after("0s budget 1s 1h 1 3 9"),
+		line{"0s", "1s 3 1h 2 0", "TIME GETRANGE GET GETRANGE SETRANGE SET"}},
+	{"a charge in the next slice", after("0s budget 1s 1h 1 3 9"),
+		line{"1s", "1s 3 1h 2 0", "TIME GETRANGE GET GETRANGE PEXPIREAT SETRANGE*2 SET"}},
+	{"a refund in the same slice", after("0s budget 1s 1h 2 3 9"),
+		line{"0s", "1s 3 1h 1 0", "TIME GETRANGE GET GETRANGE SET SETRANGE*2"}},
+	{"a refund across the end of the ring", after("2s budget 1s 1h 2 3 9", "3s budget #b 1s 1h 2 3 9"),
+		line{"3s", "1s 3 1h 1 0", "TIME GETRANGE GET GETRANGE*2 SET SETRANGE*3"}},
+	{"a refund to a slice that has left", after("0s budget 1s 1h 2 3 9", "3s budget #b 1s 1h 2 3 9"),
+		line{"3s", "1s 3 1h 1 0", "TIME GETRANGE GET SET"}},
+	{"a refund when the ring is gone", after("0s budget 1s 1h 2 3 9", "0s !DEL $1"),
+		line{"0s", "1s 3 1h 1 0", "TIME GETRANGE EXISTS GET SET"}},
+	{"a refund to a slice that holds nothing", after("0s budget 1s 1h 2 3 9", "0s slice_ring_return 1s @0s 2"),
+		line{"0s", "1s 3 1h 1 0", "TIME GETRANGE GET GETRANGE SET"}},
 }
 
 var tokenBucketV1Costs = []cost{

@@ -181,7 +181,7 @@ func (z fuzzed) named(args []string, name string) int64 {
 // contradicts tells whether valid arguments may not be together.
 func (z fuzzed) contradicts(args []string) bool {
 	switch z.script.Name {
-	case "token_bucket_set", "list_log_return", "zset_log_return", "slice_ring_return":
+	case "token_bucket_set", "list_log_return", "zset_log_return", "slice_ring_return", "budget_settle":
 		return false
 	case "gcra":
 		depth := new(big.Int).Mul(big.NewInt(z.named(args, "burst")), big.NewInt(z.named(args, "window")))
@@ -198,9 +198,9 @@ func (z fuzzed) most(args []string) int64 {
 		return z.named(args, "burst")
 	case "token_bucket", "token_bucket_set":
 		return z.named(args, "rate")
-	case "slice_ring":
+	case "slice_ring", "budget":
 		least := int64(1_000_000_000)
-		for i := 3; i < len(args); i += 2 {
+		for i := len(z.fields(1)) - 1; i < len(args); i += 2 {
 			limit, _ := strconv.ParseInt(args[i], 10, 64)
 			least = min(least, limit)
 		}
@@ -258,7 +258,7 @@ func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, o
 	fields, ok := reply.([]any)
 	want := len(z.script.Reply)
 	if z.script.Group != nil {
-		want += (len(args)-2)/2 - 1
+		want += (len(args) - len(z.fields(1))) / 2
 	}
 	ok = ok && len(fields) == want
 	for i, field := range fields {
@@ -280,7 +280,7 @@ func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, o
 	switch {
 	case z.script.Name == "zset_log":
 		waits = numbers[2] // asked again by its id, it waits for what was booked, also when the clock has stepped back
-	case z.script.Name != "slice_ring":
+	case z.script.Group == nil:
 		waits = z.named(args, "max_wait")
 	}
 	return numbers, numbers[0] == 0 && (asked == 0 || numbers[2] > 0) || numbers[0] == asked && numbers[2] <= waits
@@ -314,7 +314,8 @@ type allowance struct {
 
 // add says whether more than the limit is granted for one time, or within a window of a log.
 func (a *allowance) add(reply []int64) []string {
-	if !decides(a.script) || reply[0] == 0 || a.script.Name == "zset_log" || a.script.Name == "concurrency" {
+	ids := []string{"zset_log", "budget", "concurrency"} // ask again without being charged
+	if !decides(a.script) || reply[0] == 0 || slices.Contains(ids, a.script.Name) {
 		return nil // an id is charged once, whenever it asks
 	}
 	a.acts = append(a.acts, act{reply[4] + reply[2], reply[0]})
@@ -401,7 +402,7 @@ func (z fuzzed) take(l line) {
 		if tab.script != z.script {
 			script, _ = scripttest.Compile(tab.script.File, tab.script.Source)
 		}
-		script.Run(z.redis, z.keys, tab.arguments(do))
+		script.Run(z.redis, tab.keys, tab.arguments(do))
 		return
 	}
 	_, _ = z.redis.Do(anys(z.commandWords(command))...)
@@ -523,6 +524,10 @@ func (z fuzzed) chosen(choice uint8) []string {
 		return []string{"3", "10000000", strconv.Itoa(int(choice >> 2 & 1)), id}
 	case "concurrency_release":
 		return []string{id}
+	case "budget":
+		return []string{"1000000", "10000000", permits, "3", "3"}
+	case "budget_settle":
+		return []string{"1000000", "3", "10000000", strconv.Itoa(int(choice & 7)), strconv.Itoa(int(choice & 1))}
 	case "zset_log":
 		return []string{"3", "10000000", permits, maxWait, id}
 	case "list_log":
@@ -566,6 +571,14 @@ func TestFuzzCatches(t *testing.T) {
 		{sliceRingV1, "a reply below its range", "math.max(remaining, 0)", "math.max(remaining, 0) - 1",
 			"in the ranges of the header"},
 		{sliceRingV1, "reads behind the ring", "if #page < 7 then", "if false then", "which the header does not declare"},
+		{budgetV1, "an id without a TTL",
+			`redis.pcall("SET", id, charge, "PX", string.format("%.0f", math.ceil(ttl / 1000)))`,
+			`redis.pcall("SET", id, charge)`, "without a TTL"},
+		{budgetV1, "reads an id of any length", "#charged == 10 and", "", "which the header does not declare"},
+		{budgetSettleV1, "settles what it did not write", "if state % 2 == 1 then return {0,",
+			"if state % 2 == 1 then redis.call(\"DEL\", id) return {0,", "granted nothing, and changed"},
+		{budgetSettleV1, "reads behind the ring", "if #oldest < 7 then", "if false then",
+			"which the header does not declare"},
 		{sliceRingReturnV1, "more than it was given", "return {math.floor(returned)}", "return {returned + 1000000000}",
 			"in the ranges of the header"},
 		{listLogReturnV1, "a hang", "most = middle - 1 end", "most = middle end", "is still running"},

@@ -73,6 +73,7 @@ func (tab table) before() []line {
 		"list_log_return":     {{"0s", "list_log 1 1000 1 0", "1 0 0 1000us"}},
 		"zset_log_return":     {{"0s", "zset_log 1 1000 1 0 a", "1 0 0 1000us"}},
 		"slice_ring_return":   {{"0s", "slice_ring 1000 1 1 1", "1 0 0 1000us 1"}},
+		"budget_settle":       {{"0s", "budget 1000 1000 1 1 1", "1 0 0 1000us 1"}},
 		"concurrency_release": {{"0s", "concurrency 1 1000 0 a", "1 0 0 1000us"}},
 	}[tab.script.Name]
 }
@@ -126,7 +127,7 @@ func (tab table) malformedCalls() (calls []malformed) {
 	wantArgs := fmt.Sprintf("BADARG ARGV: want %d", len(tab.fields(1)))
 	if tab.script.Group != nil {
 		groups = tab.script.Group.Max
-		wantArgs = "BADARG ARGV: want 2 and 1 to 8 pairs"
+		wantArgs = fmt.Sprintf("BADARG ARGV: want %d and 1 to 8 pairs", len(tab.fields(1))-2)
 	}
 	most := tab.valid(groups)
 
@@ -144,7 +145,8 @@ func (tab table) malformedCalls() (calls []malformed) {
 	refuse(append(tab.valid(groups), "1"), wantArgs)
 	refuse(append(tab.valid(groups), "1", "1"), wantArgs)
 	if tab.script.Group != nil {
-		refuse(tab.valid(2)[:5], wantArgs)
+		two := tab.valid(2)
+		refuse(two[:len(two)-1], wantArgs)
 	}
 
 	for i, field := range tab.fields(groups) {

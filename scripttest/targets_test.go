@@ -93,8 +93,8 @@ func decides(script *sluice.Script) bool { return script.Reply[0].Name == "grant
 // returns tells whether the script gives permits back.
 func returns(script *sluice.Script) bool { return script.Reply[0].Name == "returned" }
 
-// granted is the reply's first field, 0 with an error: what was granted, given back or released. The reply of
-// token_bucket_set is none of these: it has granted.
+// granted is the reply's first field, 0 with an error: what was granted, given back or released, or 1 for an id that
+// was settled. The reply of token_bucket_set is none of these: it has granted.
 func granted(script *sluice.Script, result scripttest.Result) int64 {
 	if result.Err != nil {
 		return 0
@@ -175,7 +175,7 @@ func connectServer(t testing.TB, addr string) *remote {
 		r.do("HSET", clockKey, "s", strconv.FormatInt(us/1e6, 10), "us", strconv.FormatInt(us%1e6, 10))
 	}
 	r.edit = func(source string) string {
-		source = strings.Replace(source, `"PX", `, `"PX", 1000000000000 + `, 1)
+		source = strings.Replace(source, `"PX", `, `"PX", 1000000000000 + `, -1)
 		if strings.Contains(source, "local now") { // a return lowers what is left by the server's clock
 			source = strings.Replace(source, `redis.call("PTTL", log)`,
 				`(redis.call("PEXPIRETIME", log) - math.floor(now / 1000))`, 1)

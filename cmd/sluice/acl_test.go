@@ -24,6 +24,8 @@ var background = context.Background()
 
 // needs are the arguments that a script wants at least.
 var needs = map[string]string{
+	"budget_v1":            "slice=1s ttl=1m slices=61 limit=3",
+	"budget_settle_v1":     "slice=1s ttl=1m size=61 unknown=1",
 	"gcra_v1":              "limit=3 window=1m",
 	"list_log_v1":          "limit=3 window=1m",
 	"slice_ring_v1":        "slice=1s slices=61 limit=3",

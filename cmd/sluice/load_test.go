@@ -14,8 +14,6 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// scripts(1) is how many scripts there are, in words.
-
 func TestServerLoadAndVerify(t *testing.T) {
 	server := redistest.Start(t)
 	url := "redis://" + server.Addr

@@ -117,7 +117,7 @@ func TestServerLookUser(t *testing.T) {
 	wantText(t, sluiceRun(nil, "verify", url), exitDone, scripts(1)+" on 1 node")
 	wantNoRefusals(t, rdb)
 	for _, script := range sluice.All() {
-		if !stored.Decides(script) {
+		if !stored.Limits(script) {
 			continue
 		}
 		lookAs(t, rdb, script.Name)
