@@ -121,7 +121,8 @@ func fillRing(ctx context.Context, b *bench, g *giveback) error {
 	s := ring(g.entries)
 	g.moment = time.Now().Add(-time.Duration(g.later) * ringSlice)
 	a := ask{limit: s.most, window: s.longest, permits: 1}
-	return s.fill(ctx, b.server, g.template(), a, history{1 + min(g.later, 1), g.moment, time.Duration(g.later) * ringSlice})
+	h := history{1 + min(g.later, 1), g.moment, time.Duration(g.later) * ringSlice}
+	return s.fill(ctx, b.server, g.template(), a, h)
 }
 
 // calls are fewer where a copy of the state takes long.

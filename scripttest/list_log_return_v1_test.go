@@ -159,6 +159,11 @@ var listLogReturnV1 = table{
 			{"0s", "@1s 1", "1"},
 			{"", "!LLEN $1", "2"},
 		}},
+		{"an unreadable entry that is not read: as many of the others go", []line{
+			{"0s", "!RPUSH $1 @0s @0s @0s @0s x @0s @0s @0s @0s @0s", "10"},
+			{"0s", "@0s 9", "9"},
+			{"", "!LRANGE $1 0 -1", "[x]"},
+		}},
 		{"entries that a person wrote with a zero in front are other texts", []line{
 			{"0s", "!RPUSH $1 999 01000 1000", "3"},
 			{"0s", "1000 1", "1"},

@@ -32,15 +32,26 @@ func listLogReturn(c call) Outcome {
 	if first == last || len(times)-last > maxReturnLater {
 		return outcome
 	}
-	taken := stored.List[first:last]
-	// An unreadable entry among them, if the script does not read it, stays, and so does the expiry.
-	kept := slices.DeleteFunc(slices.Clone(taken), func(entry string) bool { return entry == taken[0] })
-	outcome.Reply = []int64{int64(len(taken) - len(kept))}
-	if last == len(times) && first > 0 && len(kept) == 0 {
+	// An unreadable entry among them, if the script does not read it, stays. If that leaves fewer, so does the expiry.
+	kept := withoutNewest(stored.List, stored.List[first], last-first)
+	returned := len(stored.List) - len(kept)
+	outcome.Reply = []int64{int64(returned)}
+	if last == len(times) && first > 0 && returned == last-first {
 		stored.Expires = c.lowered(stored.Expires, moment-times[first-1])
 	}
-	stored.List = slices.Concat(stored.List[:first], kept, stored.List[last:])
+	stored.List = kept
 	return c.left(outcome, stored, len(stored.List))
+}
+
+// withoutNewest returns the entries without the newest n that are this text, or as many as there are.
+func withoutNewest(entries []string, text string, n int) []string {
+	kept := slices.Clone(entries)
+	for i := len(kept) - 1; i >= 0 && n > 0; i-- {
+		if kept[i] == text {
+			kept, n = slices.Delete(kept, i, i+1), n-1
+		}
+	}
+	return kept
 }
 
 // lowered is when a log expires whose newest permit is so many microseconds earlier than before.
