@@ -125,7 +125,7 @@ func (c *call) inspect() {
 		switch c.script.Args[i].Name {
 		case "permits":
 			n, ok := integer(args[i])
-			c.peeks, c.permitsAt = ok && n == 0, len(c.words)-len(args)+i
+			c.peeks, c.permitsAt = ok && n == 0 && decides(c.script), len(c.words)-len(args)+i
 		case "id":
 			c.id, _ = args[i].(string)
 		}
