@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1    = "ab3da168d88d6c23b2b0ca463bda50211429c4ce"
-	BudgetV1SHA1          = "46812628d1b0153ff725e34b87640a77aa12455c"
+	BudgetSettleV1SHA1    = "6b70c56ff38db727682b87f5e513e1a380229ad4"
+	BudgetV1SHA1          = "8f28effb609946159d390a10d592ccda006cbacb"
 	GCRAV1SHA1            = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
 	ListLogV1SHA1         = "dce3eec1a0694402eea7fb28ecf7a22780dd23e9"
 	SliceRingReturnV1SHA1 = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"

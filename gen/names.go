@@ -54,7 +54,7 @@ func camel(name string) string {
 	for word := range strings.SplitSeq(name, "_") {
 		switch word {
 		case "":
-		case "gcra", "id":
+		case "gcra", "id", "ttl":
 			b.WriteString(strings.ToUpper(word))
 		case "zset":
 			b.WriteString("ZSet")

@@ -48,7 +48,8 @@ local permits = integer(ARGV[4], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local unknown = integer(ARGV[5], 0, 1)
 if not unknown then return redis.error_reply("BADARG unknown: want 0..1") end
-local widest = size -- the name that it has in slice_ring: much of what follows is as there
+local widest = size -- its name in slice_ring: what follows is mostly as there
+local header_bytes = 24
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
@@ -117,44 +118,48 @@ local wrap = 17592186044416
 
 local charged = redis.pcall("GET", id)
 if type(charged) == "table" then return charged end
-local slice_charged, estimate = current, 0
+local slice_taken, estimate = current, 0
 if charged then
-  if #charged ~= 10 then return redis.error_reply("BADSTATE id: want a slice and permits") end
-  local state
-  slice_charged, state = struct.unpack(">I6I4", charged, 1)
-  estimate = math.floor(state / 2)
-  if estimate > 1000000000 then return redis.error_reply("BADSTATE id: want a slice and permits") end
+  local state = #charged == 10 and struct.unpack(">I4", charged, 7)
+  if not state or state > 2000000001 then return redis.error_reply("BADSTATE id: want a slice and permits") end
+  slice_taken, estimate = struct.unpack(">I6", charged, 1), math.floor(state / 2)
   if state % 2 == 1 then return {0, estimate, now} end
 elseif unknown == 0 then
   return {0, 0, now}
 end
-local id_ttl = string.format("%.0f", math.ceil(ttl / 1000))
 
-if permits < estimate then
-  -- The cells of slice_charged and of each later slice: in one piece or, across the ring's end, in two.
-  local later = last - slice_charged -- how many slices came after it
-  local cells, returned, start, to_end = "", 0, 0, 0
-  if not fresh and later >= 0 and later < size and later <= 1000 then
-    start = 24 + 7 * (slice_charged % size)
-    to_end = math.min(later + 1, size - slice_charged % size)
-    cells = redis.call("GETRANGE", ring, start, start + 7 * to_end - 1)
-    if to_end <= later then
-      cells = cells .. redis.call("GETRANGE", ring, 24, 23 + 7 * (later + 1 - to_end))
-    end
-    if #cells ~= 7 * (later + 1) then
-      return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
-    end
-    -- The total before a slice is the first 44 bits of its cell: its first six bytes, divided by 16 and rounded down.
-    local after = total
-    if later > 0 then after = math.floor(struct.unpack(">I6", cells, 8) / 16) end
-    returned = math.min(estimate - permits, (after - math.floor(struct.unpack(">I6", cells, 1) / 16)) % wrap)
+-- What is stored for the id from now on: what it was charged in all, and that it is settled.
+local function settled(in_all) return struct.pack(">I6I4", slice_taken, 2 * in_all + 1) end
+local lifetime = string.format("%.0f", math.ceil(ttl / 1000))
+
+local granted = permits - estimate -- what is added to the ring, named as in slice_ring
+local later = last - slice_taken -- how many slices came after the one that the estimate was counted in
+if granted < 0 and not fresh and later >= 0 and later < size and later <= 1000 then
+  -- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two.
+  local start = header_bytes + 7 * (slice_taken % size)
+  local to_end = math.min(later + 1, size - slice_taken % size)
+  local cells = redis.call("GETRANGE", ring, start, start + 7 * to_end - 1)
+  if to_end <= later then
+    cells = cells .. redis.call("GETRANGE", ring, header_bytes, header_bytes + 7 * (later + 1 - to_end) - 1)
   end
-  -- The mark first: where what follows is refused, it counts too much, never too little.
-  local left = estimate - math.floor(returned)
-  redis.call("SET", id, struct.pack(">I6I4", slice_charged, 2 * left + 1), "PX", id_ttl)
+  if #cells ~= 7 * (later + 1) then
+    return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
+  end
+
+  -- The total before a slice is the first 44 bits of its cell: its first six bytes, divided by 16 and rounded down.
+  local function total_before(i)
+    return math.floor(struct.unpack(">I6", cells, 7 * i + 1) / 16)
+  end
+  local after = total
+  if later > 0 then after = total_before(1) end
+  local returned = math.min(-granted, (after - total_before(0)) % wrap)
+
+  -- The mark comes before the refund. If the refund is refused, the id is unsettled again.
+  local charged_in_all = math.floor(estimate - returned)
+  redis.call("SET", id, settled(charged_in_all), "PX", lifetime)
   if returned > 0 then
-    -- Only totals change, and not that of slice_charged itself, which counts what came before it. A link may now lead
-    -- to an empty slice: no slice before that has permits, so slice_ring only needs one more probe.
+    -- Only totals change, and not that of slice_taken itself, which counts what came before it. A link may now lead to
+    -- an empty slice: no slice before that has permits, so slice_ring only needs one more probe.
     local lowered = {cells:sub(1, 7)}
     for i = 1, later do
       local high, low = struct.unpack(">I6I1", cells, 7 * i + 1)
@@ -163,18 +168,18 @@ if permits < estimate then
     cells = table.concat(lowered)
     local written = redis.pcall("SETRANGE", ring, start, string.sub(cells, 1, 7 * to_end))
     if type(written) == "table" then
-      redis.call("SET", id, charged, "PX", id_ttl)
+      redis.call("SET", id, charged, "PX", lifetime)
       return written
     end
-    if to_end <= later then redis.call("SETRANGE", ring, 24, string.sub(cells, 7 * to_end + 1)) end
+    if to_end <= later then redis.call("SETRANGE", ring, header_bytes, string.sub(cells, 7 * to_end + 1)) end
     redis.call("SETRANGE", ring, 18, struct.pack(">I6", (total - returned) % wrap))
   end
-  return {1, left, now}
+  return {1, charged_in_all, now}
 end
+if granted < 0 then granted = 0 end -- nowhere to give back to
 
--- Totals wrap, so a ring holds no more than this: the permits that 10000 slices may be granted after it, 10^9 in each,
--- stay below 2^44.
-local granted = permits - estimate
+-- Totals wrap at 2^44. A ring of 10000 slices may be granted 10^13 permits after this charge, so it holds no more than
+-- what stays below 2^44 with these.
 if granted > 0 and not fresh then
   local at = 24 + 7 * ((current + 1) % size) -- the oldest slice of the ring
   local oldest = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
@@ -236,9 +241,9 @@ if granted > 0 then
     redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total)) -- last and total, in the header
   end
 end
--- The charge before its mark: where the mark is refused, the ring holds what it held before.
-local mark = struct.pack(">I6I4", slice_charged, 2 * (estimate + granted) + 1)
-local marked = redis.pcall("SET", id, mark, "PX", id_ttl)
+-- The mark comes after the charge. If it is refused, the ring loses what it was just charged; it stays moved on to the
+-- current slice, which changes no count.
+local marked = redis.pcall("SET", id, settled(estimate + granted), "PX", lifetime)
 if marked.err then
   if granted > 0 then redis.call("SETRANGE", ring, "18", struct.pack(">I6", before)) end
   return marked

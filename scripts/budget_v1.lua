@@ -128,14 +128,14 @@ end
 -- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
 local wrap = 17592186044416
 
--- Asked again: granted as before, and nothing is charged. A look does not ask for its id.
+-- Asked again, it is granted as before, and nothing is charged. A look does not ask for its id.
 local again = false
 if permits > 0 then
   local charged = redis.pcall("GET", id)
   if type(charged) == "table" then return charged end
   if charged then
-    if #charged ~= 10 then return redis.error_reply("BADSTATE id: want a slice and permits") end
-    local state = struct.unpack(">I4", charged, 7)
+    local state = #charged == 10 and struct.unpack(">I4", charged, 7)
+    if not state or state > 2000000001 then return redis.error_reply("BADSTATE id: want a slice and permits") end
     if state % 2 == 1 then return redis.error_reply("BADARG id: want one that is not settled") end
     if state ~= 2 * permits then
       return redis.error_reply("BADARG id: want the permits it was granted before")
@@ -246,7 +246,8 @@ if permits > 0 and wait_slices == 0 and not again then
     end
     redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total)) -- last and total, in the header
   end
-  -- The id after the ring: if it is refused, the ring holds what it held before. It stays moved on to this slice.
+  -- The id comes after the ring. If it is refused, the ring loses what it was just charged; it stays moved on to the
+  -- current slice, which changes no count.
   local charge = struct.pack(">I6I4", current, 2 * permits)
   local known = redis.pcall("SET", id, charge, "PX", string.format("%.0f", math.ceil(ttl / 1000)))
   if known.err then

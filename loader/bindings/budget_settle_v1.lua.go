@@ -19,7 +19,7 @@ type BudgetSettleV1Args struct {
 	// slices of the widest window (1 to 10000)
 	Size int64
 	// how long the id is known from now on (1ms to 366 days)
-	Ttl time.Duration
+	TTL time.Duration
 	// the actual cost (0 to 1000000000)
 	Permits int64
 	// an id that is not known: 0 leaves it alone, 1 charges it (0 to 1)
@@ -51,7 +51,7 @@ type BudgetSettleV1Reply struct {
 //   - BADSTATE: ring or id holds a string that no script of these wrote, or slices of another length
 func BudgetSettleV1(ctx context.Context, on Caller, args BudgetSettleV1Args) (BudgetSettleV1Reply, error) {
 	keys := []string{args.Ring, args.ID}
-	reply, err := on.Call(ctx, &sluice.BudgetSettleV1, keys, args.Slice, args.Size, args.Ttl, args.Permits, args.Unknown)
+	reply, err := on.Call(ctx, &sluice.BudgetSettleV1, keys, args.Slice, args.Size, args.TTL, args.Permits, args.Unknown)
 	if err != nil {
 		return BudgetSettleV1Reply{}, err
 	}
@@ -65,5 +65,5 @@ func BudgetSettleV1(ctx context.Context, on Caller, args BudgetSettleV1Args) (Bu
 // Words returns the command: EVALSHA, the SHA1, the number of keys, the keys and the arguments. Durations are sent in
 // whole microseconds: a fraction is dropped.
 func (args BudgetSettleV1Args) Words() []any {
-	return []any{"evalsha", sluice.BudgetSettleV1SHA1, 2, args.Ring, args.ID, args.Slice.Microseconds(), args.Size, args.Ttl.Microseconds(), args.Permits, args.Unknown}
+	return []any{"evalsha", sluice.BudgetSettleV1SHA1, 2, args.Ring, args.ID, args.Slice.Microseconds(), args.Size, args.TTL.Microseconds(), args.Permits, args.Unknown}
 }

@@ -17,7 +17,7 @@ type BudgetV1Args struct {
 	// length of a slice (1ms to 24h)
 	Slice time.Duration
 	// how long the id is known (1ms to 366 days)
-	Ttl time.Duration
+	TTL time.Duration
 	// the estimate, up to every limit; 0 only looks (0 to 1000000000)
 	Permits int64
 	// 1 to 8 of them
@@ -59,7 +59,7 @@ type BudgetV1Reply struct {
 func BudgetV1(ctx context.Context, on Caller, args BudgetV1Args) (BudgetV1Reply, error) {
 	keys := []string{args.Ring, args.ID}
 	sent := make([]any, 0, 3+2*len(args.Windows))
-	sent = append(sent, args.Slice, args.Ttl, args.Permits)
+	sent = append(sent, args.Slice, args.TTL, args.Permits)
 	for _, group := range args.Windows {
 		sent = append(sent, group.Slices, group.Limit)
 	}
@@ -81,7 +81,7 @@ func BudgetV1(ctx context.Context, on Caller, args BudgetV1Args) (BudgetV1Reply,
 // whole microseconds: a fraction is dropped.
 func (args BudgetV1Args) Words() []any {
 	words := make([]any, 0, 3+2+3+2*len(args.Windows))
-	words = append(words, "evalsha", sluice.BudgetV1SHA1, 2, args.Ring, args.ID, args.Slice.Microseconds(), args.Ttl.Microseconds(), args.Permits)
+	words = append(words, "evalsha", sluice.BudgetV1SHA1, 2, args.Ring, args.ID, args.Slice.Microseconds(), args.TTL.Microseconds(), args.Permits)
 	for _, group := range args.Windows {
 		words = append(words, group.Slices, group.Limit)
 	}
