@@ -151,7 +151,7 @@ func budgetWords(c core, key string, q question) []any {
 		windows[i] = bindings.BudgetV1Window(w)
 	}
 	return bindings.BudgetV1Args{
-		Ring: key, ID: c.idKey(key, q.id), Slice: c.slice, Ttl: c.idTTL, Permits: q.permits, Windows: windows,
+		Ring: key, ID: c.idKey(key, q.id), Slice: c.slice, TTL: c.idTTL, Permits: q.permits, Windows: windows,
 	}.Words()
 }
 
@@ -211,7 +211,7 @@ func (c core) settleUntil(ctx context.Context, seen *observation, s settlement) 
 		call.run(ctx)
 		call.report(ctx, seen)
 		switch {
-		case call.err == nil && call.reply[settled] == 0 && call.reply[settlePermits] == 0 && s.actual > 0:
+		case call.err == nil && s.unknown == 0 && call.reply[settled]+call.reply[settlePermits] == 0 && s.actual > 0:
 			return nil, c.errNotReserved(s)
 		case call.err == nil:
 			return call.reply, nil
@@ -242,7 +242,7 @@ func (c core) checkSettlement(s settlement) error {
 func (c core) settleCall(s settlement) call {
 	key, _ := c.key(s.subject)
 	made := newCall(c.limits, &sluice.BudgetSettleV1, bindings.BudgetSettleV1Args{
-		Ring: key, ID: c.idKey(key, s.id), Slice: c.slice, Size: widest(c.ring.windows), Ttl: c.idTTL,
+		Ring: key, ID: c.idKey(key, s.id), Slice: c.slice, Size: widest(c.ring.windows), TTL: c.idTTL,
 		Permits: s.actual, Unknown: s.unknown,
 	}.Words(), len(sluice.BudgetSettleV1.Reply))
 	made.id, made.timeout = s.id, c.timeout()
