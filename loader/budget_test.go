@@ -2,7 +2,9 @@ package loader_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -318,4 +320,34 @@ func TestBudgetObserved(t *testing.T) {
 	never.Attempts = 0
 	as[*loader.ArgumentError](t, b.Settle(background, "ada", "x", -1))
 	w.saw(t, never)
+}
+
+// TestBudgetMemory measures what ids take, and sees them go when their time is over.
+func TestBudgetMemory(t *testing.T) {
+	rdb := real(t)
+	limits := loader.New(rdb)
+	const requests = 2000
+	windows := []loader.Limit{loader.PerMinute(200_000), loader.PerDay(5_000_000)}
+	reserve := func(ttl time.Duration) {
+		b := limits.Budget("tokens", windows, loader.SettleWithin(ttl))
+		must(t, b.Charge(background, "ada", "the first", 1))
+		for range requests {
+			d, err := b.Reserve(background, "ada", rand.Text(), 1)
+			granted(t, d, err)
+		}
+	}
+	reserve(time.Millisecond)
+	await(t, func() bool { return rdb.DBSize(background).Val() == 1 })
+	used := func() (bytes int64) {
+		_, info, _ := strings.Cut(rdb.Info(background, "memory").Val(), "used_memory:")
+		must(t, errOf(fmt.Sscan(info, &bytes)))
+		return bytes
+	}
+	before := used()
+	reserve(time.Hour)
+	bytes := (used() - before) / requests
+	t.Logf("an id takes %d bytes", bytes)
+	if bytes < 80 || bytes > 250 {
+		t.Errorf("an id takes %d bytes, want about 150", bytes)
+	}
 }
