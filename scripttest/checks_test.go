@@ -87,6 +87,19 @@ func ownChecks(script *sluice.Script) []check {
 		&sluice.SliceRingReturnV1: {
 			{"damaged", checkReturnToDamagedRingEnds},
 		},
+		&sluice.BudgetV1: {
+			{"expiry", checkIDExpires},
+			{"later charges", checkChargesProlong(chargeByBudget)},
+			{"damaged", checkBudgetOfDamagedRingEnds(&sluice.BudgetV1, "1000", "9000000", "2", "9", "5")},
+			{"struct", budgetV1.checkPacksWithStruct},
+		},
+		&sluice.BudgetSettleV1: {
+			{"expiry", checkIDExpires},
+			{"later charges", checkChargesProlong(chargeBySettle)},
+			{"damaged", checkBudgetOfDamagedRingEnds(&sluice.BudgetSettleV1, "1000", "9", "9000000", "1", "1")},
+			{"damaged, charged", checkBudgetOfDamagedRingEnds(&sluice.BudgetSettleV1, "1000", "4", "9000000", "3", "1")},
+			{"struct", budgetSettleV1.checkPacksWithStruct},
+		},
 		&sluice.TokenBucketV1: {
 			{"expiry", checkEveryKeyExpires},
 			{"config", checkConfigOutlivesPermits},
@@ -138,6 +151,10 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 		grant, look = "1000 10s 10 1 0", "1000 10s 10 0 0"
 	case &sluice.SliceRingV1:
 		grant, look = "1s 1 3 1000", "1s 0 3 1000"
+	case &sluice.BudgetV1:
+		grant, look = "1s 1h 1 3 1000", "1s 1h 0 3 1000"
+	case &sluice.BudgetSettleV1:
+		grant, look = "1s 3 1h 1 1", "1s 3 1h 0 1"
 	}
 	instructions := func(h *harness, do string) int {
 		h.setTime(epoch)
@@ -155,7 +172,8 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 	}
 }
 
-var tables = []table{zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1}
+var tables = []table{zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1,
+	budgetV1, budgetSettleV1}
 
 // Every script is in every list that tests take their cases from. Scripts that grant nothing have no model subject of
 // their own, and no expiry check where the key has no expiry.

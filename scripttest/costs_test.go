@@ -31,6 +31,8 @@ func costsOf(script *sluice.Script) []cost {
 		&sluice.ZSetLogV1:         zsetLogV1Costs,
 		&sluice.SliceRingV1:       sliceRingV1Costs,
 		&sluice.SliceRingReturnV1: sliceRingReturnV1Costs,
+		&sluice.BudgetV1:          budgetV1Costs,
+		&sluice.BudgetSettleV1:    budgetSettleV1Costs,
 		&sluice.TokenBucketV1:     tokenBucketV1Costs,
 		&sluice.TokenBucketSetV1:  {{"a set", nil, line{"0s", "5 10s 0", "HMGET HSET PERSIST"}}},
 		&sluice.GCRAV1:            gcraV1Costs,
@@ -155,6 +157,43 @@ var sliceRingReturnV1Costs = []cost{
 	{"in the same slice", after("0s slice_ring 1s 1 3 2"), line{"0s", "1s @0s 1", "GETRANGE*2 SETRANGE*2"}},
 	{"across the end of the ring", after("2s slice_ring 1s 1 3 2", "3s slice_ring 1s 1 3 2"),
 		line{"3s", "1s @2s 1", "GETRANGE*3 SETRANGE*3"}},
+}
+
+var budgetV1Costs = []cost{
+	{"the first look", nil, line{"0s", "1s 1h 0 3 9", "TIME GETRANGE EXISTS"}},
+	{"the first grant", nil, line{"0s", "1s 1h 1 3 9", "TIME GETRANGE EXISTS GET SET*2"}},
+	{"a grant in the same slice", after("0s #b 1s 1h 1 3 9"),
+		line{"0s", "1s 1h 1 3 9", "TIME GETRANGE GET GETRANGE SETRANGE SET"}},
+	{"a grant in the next slice", after("0s #b 1s 1h 1 3 9"),
+		line{"1s", "1s 1h 1 3 9", "TIME GETRANGE GET GETRANGE PEXPIREAT SETRANGE*2 SET"}},
+	{"a wider window in the same slice", after("0s #b 1s 1h 1 3 9"),
+		line{"0s", "1s 1h 1 5 9", "TIME GETRANGE GET GETRANGE*2 SET*2"}},
+	{"denied", after("0s #b 1s 1h 9 3 9"), line{"0s", "1s 1h 1 3 9", "TIME GETRANGE GET GETRANGE"}},
+	{"asked again", after("0s 1s 1h 1 3 9"), line{"0s", "1s 1h 1 3 9", "TIME GETRANGE GET GETRANGE"}},
+	{"asked again with other permits", after("0s 1s 1h 1 3 9"), line{"0s", "1s 1h 2 3 9", "TIME GETRANGE GET"}},
+}
+
+var budgetSettleV1Costs = []cost{
+	{"not known, and no ring", nil, line{"0s", "1s 3 1h 1 0", "TIME GETRANGE EXISTS GET"}},
+	{"not known", after("0s budget #b 1s 1h 1 3 9"), line{"0s", "1s 3 1h 1 0", "TIME GETRANGE GET"}},
+	{"settled before", after("0s 1s 3 1h 1 1"), line{"0s", "1s 3 1h 2 1", "TIME GETRANGE GET"}},
+	{"as estimated", after("0s budget 1s 1h 1 3 9"), line{"0s", "1s 3 1h 1 0", "TIME GETRANGE GET SET"}},
+	{"the first charge", nil, line{"0s", "1s 3 1h 1 1", "TIME GETRANGE EXISTS GET SET*2"}},
+	{"the first, of nothing", nil, line{"0s", "1s 3 1h 0 1", "TIME GETRANGE EXISTS GET SET"}},
+	{"a charge in the same slice", after("0s budget 1s 1h 1 3 9"),
+		line{"0s", "1s 3 1h 2 0", "TIME GETRANGE GET GETRANGE SETRANGE SET"}},
+	{"a charge in the next slice", after("0s budget 1s 1h 1 3 9"),
+		line{"1s", "1s 3 1h 2 0", "TIME GETRANGE GET GETRANGE PEXPIREAT SETRANGE*2 SET"}},
+	{"a refund in the same slice", after("0s budget 1s 1h 2 3 9"),
+		line{"0s", "1s 3 1h 1 0", "TIME GETRANGE GET GETRANGE SET SETRANGE*2"}},
+	{"a refund across the end of the ring", after("2s budget 1s 1h 2 3 9", "3s budget #b 1s 1h 2 3 9"),
+		line{"3s", "1s 3 1h 1 0", "TIME GETRANGE GET GETRANGE*2 SET SETRANGE*3"}},
+	{"a refund to a slice that has left", after("0s budget 1s 1h 2 3 9", "3s budget #b 1s 1h 2 3 9"),
+		line{"3s", "1s 3 1h 1 0", "TIME GETRANGE GET SET"}},
+	{"a refund when the ring is gone", after("0s budget 1s 1h 2 3 9", "0s !DEL $1"),
+		line{"0s", "1s 3 1h 1 0", "TIME GETRANGE EXISTS GET SET"}},
+	{"a refund to a slice that holds nothing", after("0s budget 1s 1h 2 3 9", "0s slice_ring_return 1s @0s 2"),
+		line{"0s", "1s 3 1h 1 0", "TIME GETRANGE GET GETRANGE SET"}},
 }
 
 var tokenBucketV1Costs = []cost{

@@ -178,7 +178,7 @@ func (z fuzzed) named(args []string, name string) int64 {
 // contradicts tells whether valid arguments may not be together.
 func (z fuzzed) contradicts(args []string) bool {
 	switch z.script.Name {
-	case "token_bucket_set", "slice_ring_return":
+	case "token_bucket_set", "slice_ring_return", "budget_settle":
 		return false
 	case "gcra":
 		depth := new(big.Int).Mul(big.NewInt(z.named(args, "burst")), big.NewInt(z.named(args, "window")))
@@ -195,9 +195,9 @@ func (z fuzzed) most(args []string) int64 {
 		return z.named(args, "burst")
 	case "token_bucket", "token_bucket_set":
 		return z.named(args, "rate")
-	case "slice_ring":
+	case "slice_ring", "budget":
 		least := int64(1_000_000_000)
-		for i := 3; i < len(args); i += 2 {
+		for i := len(z.fields(1)) - 1; i < len(args); i += 2 {
 			limit, _ := strconv.ParseInt(args[i], 10, 64)
 			least = min(least, limit)
 		}
@@ -213,7 +213,7 @@ func (z fuzzed) call(keys, args []string, now int64) (reply []int64, failed stri
 	}
 	run := z.compiled.Run
 	i := z.permitsArg()
-	if i >= 0 && i < len(args) && args[i] != "" && strings.Trim(args[i], "0") == "" {
+	if decides(z.script) && i < len(args) && args[i] != "" && strings.Trim(args[i], "0") == "" {
 		run = z.compiled.RunRO
 	}
 	before := z.redis.Snapshot()
@@ -255,7 +255,7 @@ func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, o
 	fields, ok := reply.([]any)
 	want := len(z.script.Reply)
 	if z.script.Group != nil {
-		want += (len(args)-2)/2 - 1
+		want += (len(args) - len(z.fields(1))) / 2
 	}
 	ok = ok && len(fields) == want
 	for i, field := range fields {
@@ -272,7 +272,7 @@ func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, o
 	switch {
 	case z.script.Name == "zset_log":
 		waits = numbers[2] // asked again by its id, it waits for what was booked, also when the clock has stepped back
-	case z.script.Name != "slice_ring":
+	case z.script.Group == nil:
 		waits = z.named(args, "max_wait")
 	}
 	return numbers, numbers[0] == 0 && (asked == 0 || numbers[2] > 0) || numbers[0] == asked && numbers[2] <= waits
@@ -306,7 +306,7 @@ type allowance struct {
 
 // add says whether more than the limit is granted for one time, or within a window of a log.
 func (a *allowance) add(reply []int64) []string {
-	if !decides(a.script) || reply[0] == 0 || a.script.Name == "zset_log" {
+	if !decides(a.script) || reply[0] == 0 || a.script.Name == "zset_log" || a.script.Name == "budget" {
 		return nil // an id is charged once, whenever it asks
 	}
 	a.acts = append(a.acts, act{reply[4] + reply[2], reply[0]})
@@ -393,7 +393,7 @@ func (z fuzzed) take(l line) {
 		if tab.script != z.script {
 			script, _ = scripttest.Compile(tab.script.File, tab.script.Source)
 		}
-		script.Run(z.redis, z.keys, tab.arguments(do))
+		script.Run(z.redis, tab.keys, tab.arguments(do))
 		return
 	}
 	_, _ = z.redis.Do(anys(z.commandWords(command))...)
@@ -501,6 +501,10 @@ func (z fuzzed) chosen(choice uint8) []string {
 		return []string{"1000000", strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
 	case "slice_ring":
 		return [][]string{{"1000000", permits, "3", "3"}, {"1000000", permits, "5", "3", "1", "3"}}[choice>>3&1]
+	case "budget":
+		return []string{"1000000", "10000000", permits, "3", "3"}
+	case "budget_settle":
+		return []string{"1000000", "3", "10000000", strconv.Itoa(int(choice >> 2 & 7)), strconv.Itoa(int(choice & 1))}
 	case "zset_log":
 		return []string{"3", "10000000", permits, maxWait, id}
 	case "list_log":

@@ -68,8 +68,11 @@ func (tab table) grant(t testing.TB, on target) {
 
 // before is what must have been for a valid call to be granted.
 func (tab table) before() []line {
-	if tab.script.Name == "slice_ring_return" {
+	switch tab.script.Name {
+	case "slice_ring_return":
 		return []line{{"0s", "slice_ring 1000 1 1 1", "1 0 0 1000us 1"}}
+	case "budget_settle":
+		return []line{{"0s", "budget 1000 1000 1 1 1", "1 0 0 1000us 1"}}
 	}
 	return nil
 }
@@ -123,7 +126,7 @@ func (tab table) malformedCalls() (calls []malformed) {
 	wantArgs := fmt.Sprintf("BADARG ARGV: want %d", len(tab.fields(1)))
 	if tab.script.Group != nil {
 		groups = tab.script.Group.Max
-		wantArgs = "BADARG ARGV: want 2 and 1 to 8 pairs"
+		wantArgs = fmt.Sprintf("BADARG ARGV: want %d and 1 to 8 pairs", len(tab.fields(1))-2)
 	}
 	most := tab.valid(groups)
 
@@ -141,7 +144,8 @@ func (tab table) malformedCalls() (calls []malformed) {
 	refuse(append(tab.valid(groups), "1"), wantArgs)
 	refuse(append(tab.valid(groups), "1", "1"), wantArgs)
 	if tab.script.Group != nil {
-		refuse(tab.valid(2)[:5], wantArgs)
+		two := tab.valid(2)
+		refuse(two[:len(two)-1], wantArgs)
 	}
 
 	for i, field := range tab.fields(groups) {

@@ -119,6 +119,47 @@ var broken = []fault{
 	{"slice_ring_return", "a part of the links is lost", "(16 * wrap), low)", "(16 * wrap), 0)"},
 	{"slice_ring_return", "into a slice to come", "later < 0 or", ""},
 
+	{"budget", "asked again, it is charged again", "again = true", "again = false"},
+	{"budget", "asked again, it is denied", "if again then granted, wait = permits, 0 end", ""},
+	{"budget", "asked again for more", "if state ~= 2 * permits then", "if state > 2 * permits then"},
+	{"budget", "asked again for less", "if state ~= 2 * permits then", "if state < 2 * permits then"},
+	{"budget", "a settled id may be used again", "if state % 2 == 1 then", "if false then"},
+	{"budget", "a look asks for its id", "if permits > 0 then\n  local charged", "do\n  local charged"},
+	{"budget", "a clock behind counts for its own slice", `struct.pack(">I6I4", current,`,
+		`struct.pack(">I6I4", (now - now % slice) / slice,`},
+	{"budget", "the id outlives its ttl", "math.ceil(ttl / 1000)", "math.ceil(ttl / 1000) + 1"},
+	{"budget", "the id lives as long as the ring", "math.ceil(ttl / 1000)", "math.ceil(widest * slice / 1000)"},
+	{"budget", "a denied id is known", `if permits > 0 and wait_slices == 0 and not again then`,
+		`if wait_slices > 0 and permits > 0 and not again then
+  redis.call("SET", id, struct.pack(">I6I4", current, 2 * permits), "PX", 1000)
+end
+if permits > 0 and wait_slices == 0 and not again then`},
+
+	{"budget_settle", "charged to the slice of the estimate", "-- what is added to the ring, named as in slice_ring",
+		"\nif granted > 0 and slice_taken > current then current = slice_taken end"},
+	{"budget_settle", "settled again", "if state % 2 == 1 then return {0, estimate, now} end", ""},
+	{"budget_settle", "an unknown id is charged unasked", "elseif unknown == 0 then", "elseif false then"},
+	{"budget_settle", "an unknown id is not charged", "elseif unknown == 0 then", "elseif true then"},
+	{"budget_settle", "the whole cost is charged", "permits - estimate -- what", "permits -- what"},
+	{"budget_settle", "nothing is given back", "if granted < 0 and not fresh and", "if false and"},
+	{"budget_settle", "given back what the slice does not hold",
+		"math.min(-granted, (after - total_before(0)) % wrap)", "-granted"},
+	{"budget_settle", "given back to a slice that has left", "later < size and", ""},
+	{"budget_settle", "given back to a slice to come", "later >= 0 and", ""},
+	{"budget_settle", "given back to the ring of a wrong clock", "and not fresh and later", "and later"},
+	{"budget_settle", "a refund that was not possible is not charged for", "math.floor(estimate - returned)", "permits"},
+	{"budget_settle", "the total of all stays", "(total - returned) % wrap", "total"},
+	{"budget_settle", "a refund stops at the ring's end", "if to_end <= later then redis.call",
+		"if false then redis.call"},
+	{"budget_settle", "the links of a refund are lost", "(16 * wrap), low)", "(16 * wrap), 0)"},
+	{"budget_settle", "no mark", "2 * in_all + 1", "2 * in_all"},
+	{"budget_settle", "the gap is not cleared", `string.rep(cell, to_end))`, `"")`},
+	{"budget_settle", "a longer ring is not turned", "cells = string.sub(cells, turn + 1) .. string.sub(cells, 1, turn)",
+		""},
+	{"budget_settle", "the ring is no longer than it was", "if fresh or widest > size then", "if fresh then"},
+	{"budget_settle", "a clock behind counts in its own slice", "if current < last then current = last end",
+		"last = math.min(current, last)"},
+
 	{"token_bucket", "the interval holds both of its edges", "now - interval -- ", "now - interval - 1 -- "},
 	{"token_bucket", "void early", "newest > now + newest_window + slack",
 		"newest > now + newest_window + slack - 1000000"},
@@ -150,9 +191,12 @@ func TestModelFindsBrokenScripts(t *testing.T) {
 	for _, b := range broken {
 		t.Run(b.script+"/"+strings.ReplaceAll(b.fault, " ", "_"), func(t *testing.T) {
 			s := subjectOf(t, b.script)
-			if s.script.Name == b.script {
+			switch {
+			case s.script.Name == b.script:
 				s.script = edited(t, s.script, b.right, b.wrong)
-			} else {
+			case s.settle != nil && s.settle.Name == b.script:
+				s.settle = edited(t, s.settle, b.right, b.wrong)
+			default:
 				s.back = edited(t, s.back, b.right, b.wrong)
 			}
 			on := modelHarness{startHarness(t, false)}
@@ -170,7 +214,8 @@ func TestModelFindsBrokenScripts(t *testing.T) {
 
 func subjectOf(t *testing.T, script string) subject {
 	for _, s := range subjects {
-		if s.script.Name == script || s.back != nil && s.back.Name == script {
+		if s.script.Name == script || s.back != nil && s.back.Name == script ||
+			s.settle != nil && s.settle.Name == script {
 			return s
 		}
 	}

@@ -86,6 +86,22 @@ func ringDamages(store model.Store, keys []string, pick int64) [][]string {
 	return damages
 }
 
+// idDamages are as many as those of a small ring.
+func idDamages(store model.Store, key string, pick int64) (damages [][]string) {
+	if store[key].Type != "string" {
+		return [][]string{{"RPUSH", key, "x"}}
+	}
+	for i := range 60 {
+		slice := uint64(epoch/1_000_000 + (pick-500)*int64(i))
+		text := layout.Budget(slice, uint64(i), i%9 == 0)
+		if i%5 == 0 {
+			text = []string{"", "x", text + "x", text[1:], layout.Budget(slice, 1_000_000_001, false)}[i/5%5]
+		}
+		damages = append(damages, []string{"SET", key, text})
+	}
+	return damages
+}
+
 func bucketDamages(store model.Store, keys []string, pick int64) [][]string {
 	damages := [][]string{}
 	if store[keys[0]].Type != "string" {

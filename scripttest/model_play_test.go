@@ -40,6 +40,7 @@ type player struct {
 	grants                         []int64 // the last times that permits were granted for
 
 	calls  int      // so far, for ids
+	ids    []string // the keys of ids that budgets have used
 	played []string // so far, as lines of a timeline
 	failed string   // how the last of them was wrong
 }
@@ -139,7 +140,7 @@ func (p *player) edges(span int64) []int64 {
 }
 
 func (p *player) act(st step, c config) {
-	keys := p.subject.keys[st.caller%len(p.subject.keys)]
+	keys := p.keys(st)
 	switch st.do {
 	case "evict one":
 		p.command("DEL", keys[st.pick%int64(len(keys))])
@@ -162,8 +163,43 @@ func (p *player) act(st step, c config) {
 		}
 	default:
 		permits := amount(st, p.subject.limit(c), p.subject.script)
+		if p.subject.settle != nil && p.besides(st, keys, c, permits) {
+			return
+		}
 		p.call(p.subject.script, keys, p.subject.args(c, permits, st.maxWait, p.id(st)), c)
 	}
+}
+
+// keys are those of a call. A budget's last one ends in an id: a new one, or one of the last that were used.
+func (p *player) keys(st step) []string {
+	keys := p.subject.keys[st.caller%len(p.subject.keys)]
+	if p.subject.settle == nil {
+		return keys
+	}
+	id := keys[1] + p.id(st)
+	if n := int64(len(p.ids)); st.pick%8 > 2 && n > 0 {
+		id = p.ids[n-1-st.pick%min(n, 3)]
+	}
+	if !slices.Contains(p.ids, id) {
+		p.ids = append(p.ids, id)
+	}
+	return []string{keys[0], id}
+}
+
+// besides makes the calls of a budget's ring that are not budget's: it settles, and others ask slice_ring. What was
+// used may be five times what was estimated.
+func (p *player) besides(st step, keys []string, c config, permits int64) bool {
+	switch st.pick % 8 {
+	case 3, 4, 5:
+		used := min(permits*(1+st.share%5), largestAmount(p.subject.settle))
+		ttl := idTTLs[st.share%int64(len(idTTLs))]
+		p.call(p.subject.settle, keys, decimals(c[0], widest(c), ttl, used, min(st.maxWait, 1)), c)
+	case 6:
+		p.call(&sluice.SliceRingV1, keys[:1], append(decimals(c[0], permits), decimals(c[1:]...)...), c)
+	default:
+		return false
+	}
+	return true
 }
 
 func (p *player) id(st step) string {
@@ -179,6 +215,7 @@ func (p *player) allKeys() []string {
 	for _, some := range p.subject.keys {
 		keys = append(keys, some...)
 	}
+	keys = append(keys, p.ids...)
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
@@ -230,7 +267,7 @@ func (p *player) giveBack(st step, keys []string, c config) {
 	if p.subject.back == nil {
 		return
 	}
-	p.call(p.subject.back, keys, decimals(c[0], p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script)), c)
+	p.call(p.subject.back, keys[:1], decimals(c[0], p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script)), c)
 }
 
 // taken is the time that permits are given back for.
@@ -266,7 +303,7 @@ func (p *player) call(script *sluice.Script, keys, args []string, c config) {
 	p.line("", args, expected(want))
 	switch {
 	case failed != "" && (failed == want.Err || failed == want.Or):
-	case failed == "" && want.Any && p.subject.plausible(reply, args, p.now):
+	case failed == "" && want.Any && plausible(script, reply, args, p.now):
 		// What it has made of a damaged state does not matter.
 		p.on.do(append([]string{"DEL"}, keys...)...)
 		p.store = p.store.Without(keys...)
@@ -278,7 +315,8 @@ func (p *player) call(script *sluice.Script, keys, args []string, c config) {
 	}
 	kind := kindOf(script, args, reply, failed)
 	if failed == "" && !want.Any {
-		if kind == "granted" && script.Name == "zset_log" && want.After.String() == p.store.String() {
+		again := script.Name == "zset_log" || script.Name == "budget"
+		if kind == "granted" && again && want.After.String() == p.store.String() {
 			kind = "asked again"
 		}
 		p.store = want.After
@@ -326,7 +364,7 @@ func (p *player) remember(script *sluice.Script, reply []int64, c config) {
 
 func looks(script *sluice.Script, args []string) bool {
 	i := table{script: script}.permitsArg()
-	return i >= 0 && i < len(args) && args[i] == "0"
+	return decides(script) && i >= 0 && i < len(args) && args[i] == "0"
 }
 
 // expected is the reply, without now, or the error; of a damaged state both may be.
@@ -350,11 +388,14 @@ func expected(want model.Outcome) string {
 }
 
 // plausible reports whether a reply keeps to the ranges.
-func (s subject) plausible(reply []int64, args []string, now int64) bool {
+func plausible(script *sluice.Script, reply []int64, args []string, now int64) bool {
+	if !decides(script) {
+		return slices.Min(reply) >= 0
+	}
 	if len(reply) < 5 || slices.Min(reply) < 0 || reply[4] != now {
 		return false
 	}
-	permits := args[table{script: s.script}.permitsArg()]
+	permits := args[table{script: script}.permitsArg()]
 	return reply[0] == 0 || strconv.FormatInt(reply[0], 10) == permits
 }
 

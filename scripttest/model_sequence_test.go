@@ -100,6 +100,7 @@ func (s subject) sequences(starts ...int64) *rapid.Generator[sequence] {
 type subject struct {
 	script *sluice.Script
 	back   *sluice.Script // the script that gives permits back, if there is one
+	settle *sluice.Script // the script that settles, if there is one
 	keys   [][]string     // one set of keys a caller
 
 	config  func(t *rapid.T, first config) config // first is nil for the first one
@@ -145,6 +146,21 @@ var subjects = []subject{
 		damages: ringDamages,
 	},
 	{
+		script: &sluice.BudgetV1,
+		back:   &sluice.SliceRingReturnV1,
+		settle: &sluice.BudgetSettleV1,
+		keys:   [][]string{{"t:x:{u}:sr1", "t:x:{u}:bg1:"}},
+		config: ringConfig,
+		span:   func(c config) int64 { return c[0] * widest(c) },
+		limit:  minLimit,
+		args: func(c config, permits, _ int64, id string) []string {
+			return append(decimals(c[0], idTTLs[len(id)%len(idTTLs)], permits), decimals(c[1:]...)...)
+		},
+		damages: func(store model.Store, keys []string, pick int64) [][]string {
+			return append(ringDamages(store, keys, pick), idDamages(store, keys[1], pick)...)
+		},
+	},
+	{
 		script: &sluice.TokenBucketV1,
 		keys:   [][]string{tokenBucketV1.keys, append(tokenBucketV1.keys[:2:2], "t:x:{u}:tb1:by:d")},
 		config: bucketConfig,
@@ -167,6 +183,9 @@ var subjects = []subject{
 		damages: gcraDamages,
 	},
 }
+
+// idTTLs are how long budgets know an id.
+var idTTLs = []int64{3_600_000_000, 1000, 1_000_001, 60_000_000, 31_622_400_000_000}
 
 func firstOf(c config) int64  { return c[0] }
 func secondOf(c config) int64 { return c[1] }

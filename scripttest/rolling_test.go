@@ -127,20 +127,20 @@ func (p *interleaving) run(tl timeline, order int) (gave []string, calls int) {
 			script = p.files[order>>(calls%interleaved)&1]
 			calls++
 		}
-		gave = append(gave, p.call(other.script, script, other.arguments(do)))
+		gave = append(gave, p.call(other, script, other.arguments(do)))
 	}
 	return append(gave, p.on.redis.Snapshot()), calls
 }
 
 // call renders the fields of the old file's reply: a new one may append some.
-func (p *interleaving) call(old, script *sluice.Script, args []string) string {
-	result := p.on.result(script, looks(script, args), p.keys, args)
+func (p *interleaving) call(old table, script *sluice.Script, args []string) string {
+	result := p.on.result(script, looks(script, args), old.keys, args)
 	if result.Err != nil {
 		return result.Err.Error()
 	}
 	reply, _ := result.Reply.([]any)
 	if script.Group == nil {
-		reply = reply[:min(len(reply), len(old.Reply))]
+		reply = reply[:min(len(reply), len(old.script.Reply))]
 	}
 	return rendered(reply)
 }
@@ -172,6 +172,9 @@ func TestRollingDeployCatches(t *testing.T) {
 			"struct.pack(\">I6I6\", current + 1,", "line"},
 		{"slice_ring_return", "the total stays",
 			`redis.call("SETRANGE", ring, 18, struct.pack(">I6", (total - returned) % wrap))`, "", "line"},
+		{"budget", "the estimate alone", `struct.pack(">I6I4", current, 2 * permits)`,
+			`struct.pack(">I6I4", current, permits)`, "line"},
+		{"budget_settle", "no mark", "2 * in_all + 1", "2 * in_all", "line"},
 		{"token_bucket_set", "leaves the TTL", `redis.pcall("PERSIST", config)`, "0", "PTTL"},
 	} {
 		t.Run(c.script+"/"+c.fault, func(t *testing.T) {

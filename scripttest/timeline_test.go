@@ -17,8 +17,8 @@ import (
 const epoch = 4102444800000000
 
 // A line is one step of a timeline. do is a call's arguments, where @1s is the epoch + 1 s; behind the name of another
-// script, those of that one. Or it is "!" and a command, in which $1 is KEYS[1], ~ a space, and bucket:.. and entry:..
-// are stored values (see layouts).
+// script, those of that one; behind #b, those of a call whose last key ends in b. Or it is "!" and a command, in which
+// $1 is KEYS[1], ~ a space, and bucket:.. and entry:.. are stored values (see layouts).
 type line struct {
 	at   string // since the epoch, "1.5s" or "-1h"; "" is when the line before was
 	do   string
@@ -91,8 +91,7 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 	}
 	tab, do := tab.called(l.do)
 	args := tab.arguments(do)
-	look := tab.permitsArg() >= 0 && args[tab.permitsArg()] == "0"
-	reply, failed := on.call(tab.script, look, tab.keys, args)
+	reply, failed := on.call(tab.script, looks(tab.script, args), tab.keys, args)
 	if failed != "" {
 		return failed, failed == l.want
 	}
@@ -104,9 +103,13 @@ func (tab table) called(do string) (table, string) {
 	name, args, _ := strings.Cut(do, " ")
 	for _, other := range tables {
 		if other.script.Name == name {
-			other.keys = tab.keys
-			return other, args
+			other.keys = tab.keys[:min(len(tab.keys), len(other.script.Keys))]
+			tab, do = other, args
 		}
+	}
+	if id, args, _ := strings.Cut(do, " "); strings.HasPrefix(id, "#") {
+		last := len(tab.keys) - 1
+		return table{tab.script, append(tab.keys[:last:last], tab.keys[last]+id[1:]), tab.timelines}, args
 	}
 	return tab, do
 }
@@ -141,10 +144,11 @@ func (tab table) commandWords(command string) []string {
 func absolute(at string) string { return strconv.FormatInt(epoch+microseconds(at[1:]), 10) }
 
 // layouts make the bytes of stored values that a timeline writes as numbers: bucket:tat:numerator:limit:written:widest,
-// and entry:at:before:permits.
+// entry:at:before:permits, and charge:at:permits:settled for slices of 1 s.
 var layouts = map[string]func(fields ...uint64) string{
 	"bucket": layout.GCRA,
 	"entry":  func(f ...uint64) string { return layout.TokenBucketEntry(f[0], f[1], f[2]) },
+	"charge": func(f ...uint64) string { return layout.Budget(f[0]/1e6, f[1], f[2] == 1) },
 }
 
 // packed is a word of a command, as bytes if it is a stored value in numbers.

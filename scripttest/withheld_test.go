@@ -28,6 +28,8 @@ func withheldCalls(script *sluice.Script) []cost {
 		&sluice.TokenBucketSetV1:  setCalls,
 		&sluice.SliceRingV1:       ringCalls,
 		&sluice.SliceRingReturnV1: returnCalls,
+		&sluice.BudgetV1:          budgetCalls,
+		&sluice.BudgetSettleV1:    settleCalls,
 		&sluice.GCRAV1:            gcraCalls,
 	}[script]
 }
@@ -104,6 +106,34 @@ var ringCalls = []cost{
 var returnCalls = []cost{
 	{"in the same slice", after("0s slice_ring 1s 2 4 9"), line{"0s", "1s @0s 1", ""}},
 	{"across the ring's end", after("0s slice_ring 1s 2 4 9", "2s slice_ring 1s 2 4 9"), line{"2s", "1s @0s 1", ""}},
+}
+
+var budgetCalls = []cost{
+	{"the first grant", nil, line{"0s", "1s 1h 2 4 9", ""}},
+	{"the same slice", after("0s #b 1s 1h 2 4 9"), line{"0s", "1s 1h 2 4 9", ""}},
+	{"a gap", after("0s #b 1s 1h 2 4 9"), line{"2s", "1s 1h 2 4 9", ""}},
+	{"a gap across the ring's end", after("0s #b 1s 1h 2 4 9", "2s #c 1s 1h 1 4 9"), line{"5s", "1s 1h 2 4 9", ""}},
+	{"lengthened across a gap", after("0s #b 1s 1h 2 4 9", "1s #c 1s 1h 1 4 9"), line{"3s", "1s 1h 2 6 9", ""}},
+	{"behind the last slice", after("5s #b 1s 1h 2 4 9"), line{"2s", "1s 1h 2 4 9", ""}},
+	{"all have left in this microsecond", after("0s #b 1s 1h 2 4 9"), line{"4s", "1s 1h 2 4 9", ""}},
+	{"void: a clock was years ahead", after("50000h #b 1s 1h 9 4 9"), line{"0s", "1s 1h 2 4 9", ""}},
+	{"asked again", after("0s 1s 1h 2 4 9"), line{"1s", "1s 1h 2 4 9", ""}},
+}
+
+var settleCalls = []cost{
+	{"the first charge", nil, line{"0s", "1s 4 1h 2 1", ""}},
+	{"a charge in the same slice", after("0s #b 1s 4 1h 2 1"), line{"0s", "1s 4 1h 2 1", ""}},
+	{"a charge across the ring's end", after("0s #b 1s 4 1h 2 1", "2s #c 1s 4 1h 2 1"), line{"5s", "1s 4 1h 2 1", ""}},
+	{"a charge that lengthens the ring", after("0s #b 1s 4 1h 2 1"), line{"2s", "1s 6 1h 2 1", ""}},
+	{"more than estimated", after("0s budget 1s 1h 2 4 9"), line{"1s", "1s 4 1h 5 0", ""}},
+	{"more than estimated, and the ring is gone", after("0s budget 1s 1h 2 4 9", "0s !DEL $1"),
+		line{"1s", "1s 4 1h 5 0", ""}},
+	{"as estimated", after("0s budget 1s 1h 2 4 9"), line{"1s", "1s 4 1h 2 0", ""}},
+	{"less than estimated", after("0s budget 1s 1h 5 4 9"), line{"1s", "1s 4 1h 2 0", ""}},
+	{"less, across the ring's end", after("0s budget 1s 1h 5 4 9", "2s budget #b 1s 1h 2 4 9"),
+		line{"2s", "1s 4 1h 2 0", ""}},
+	{"less than estimated, and the ring is gone", after("0s budget 1s 1h 5 4 9", "0s !DEL $1"),
+		line{"1s", "1s 4 1h 2 0", ""}},
 }
 
 var gcraCalls = []cost{
@@ -203,6 +233,7 @@ func (tab table) refuse(t testing.TB, start func() guarded, c cost, sent [][]str
 	removed := on.state(tab.keys)
 	on = prepared()
 	before, free, stay := on.state(tab.keys), tab.remaining(on, c), staying(on, tab.keys)
+	counted := tab.counted(on)
 
 	on.withhold(commands...)
 	_, failed := on.call(tab.script, false, tab.keys, tab.arguments(c.call.do))
@@ -216,7 +247,8 @@ func (tab table) refuse(t testing.TB, start func() guarded, c cost, sent [][]str
 		t.Errorf("%s: %s; it does not send them otherwise", where, failed)
 	case needed && !refusal.MatchString(failed):
 		t.Errorf("%s: %q, want the server's refusal", where, failed)
-	case needed && len(commands) == 1 && after != before && after != removed:
+	case needed && len(commands) == 1 && after != before && after != removed &&
+		(counted == "" || tab.counted(on) != counted):
 		t.Errorf("%s: it left\n%s\nwant\n%s", where, after, before)
 	case needed && tab.remaining(on, c) > free:
 		t.Errorf("%s: %d remain, were %d", where, tab.remaining(on, c), free)
@@ -235,8 +267,28 @@ func checkBucketPushesNothing(t testing.TB) {
 	}
 }
 
+// counted is what every window up to the length of a budget's ring holds, and what is stored of the id: all that must
+// be as it was when a charge or a refund was taken back. The ring stays moved on to the current slice, as after a grant
+// that was given back, and the id has all of its ttl again.
+func (tab table) counted(on target) string {
+	if len(tab.keys) != 2 || tab.keys[0] != budgetV1.keys[0] {
+		return ""
+	}
+	windows := "1000000 0"
+	for slices := 1; slices <= 4; slices++ {
+		windows += fmt.Sprintf(" %d 1000000000", slices)
+	}
+	counts, failed := on.call(&sluice.SliceRingV1, true, tab.keys[:1], strings.Fields(windows))
+	return fmt.Sprint(counts[min(5, len(counts)):], failed, on.do("GET", tab.keys[1]))
+}
+
 // remaining is what a look sees, by a user who may call everything.
 func (tab table) remaining(on target, c cost) int64 {
+	if tab.script == &sluice.BudgetSettleV1 {
+		look := []string{"1000000", "0", "4", "1000000000"}
+		reply, _ := on.call(&sluice.SliceRingV1, true, tab.keys[:1], look)
+		return reply[1]
+	}
 	if !decides(tab.script) {
 		return 0
 	}

@@ -35,3 +35,13 @@ func SliceRingHeader(slice, size, last, total uint64) string {
 func SliceRingCell(total, link uint64) string {
 	return Integer(7, total<<12|link%4096)
 }
+
+// Budget is what budget and budget_settle store of an id: the number of the slice that was charged, and how many
+// permits were.
+func Budget(slice, permits uint64, settled bool) string {
+	state := 2 * permits
+	if settled {
+		state++
+	}
+	return Integer(6, slice) + Integer(4, state)
+}

@@ -42,6 +42,10 @@ func Call(script *sluice.Script, store Store, now int64, keys, args []string) Ou
 		return sliceRing(c)
 	case "slice_ring_return":
 		return sliceRingReturn(c)
+	case "budget":
+		return budget(c)
+	case "budget_settle":
+		return budgetSettle(c)
 	case "token_bucket":
 		return tokenBucket(c)
 	case "token_bucket_set":

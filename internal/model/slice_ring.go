@@ -16,25 +16,16 @@ func sliceRing(c call) Outcome {
 			return c.fails("BADARG permits: want up to every limit")
 		}
 	}
-	stored, ok := c.holds(c.keys[0], "string")
-	if !ok {
-		return c.fails(wrongType)
+	stored := c.store[c.keys[0]]
+	r, bad := c.ring(widest)
+	if bad != "" {
+		return c.fails(bad)
 	}
-	outcome := Outcome{After: c.store}
-	r := ring{slice: slice, size: widest, last: c.now / slice, fresh: true}
-	if stored.Type != "" {
-		before, bad := ringOf(stored.Text, slice)
-		switch {
-		case bad != "":
-			return c.fails(bad)
-		case before.leftOrVoid(c.now, widest):
-		case !before.sound():
-			return Outcome{Or: badCells, Any: true, After: c.store}
-		default:
-			r = before
-		}
+	if !r.fresh && !r.sound() {
+		return Outcome{Or: badCells, Any: true, After: c.store}
 	}
 
+	outcome := Outcome{After: c.store}
 	current := max(r.last, c.now/slice) // if the clock is behind, permits count in the last slice
 	moves := int64(0)
 	for !r.room(windows, current+moves, max(permits, 1)) {
@@ -49,6 +40,27 @@ func sliceRing(c call) Outcome {
 	}
 	outcome.Reply = r.reply(windows, c.now, current, moves, granted)
 	return outcome
+}
+
+// ring returns what a ring holds that counts: what is stored, or a fresh ring of so many slices. Its cells are not yet
+// decoded.
+func (c call) ring(widest int64) (r ring, bad string) {
+	slice := c.args.number["slice"]
+	fresh := ring{slice: slice, size: widest, last: c.now / slice, fresh: true}
+	stored, ok := c.holds(c.keys[0], "string")
+	if !ok {
+		return r, wrongType
+	}
+	if stored.Type == "" {
+		return fresh, ""
+	}
+	if r, bad = ringOf(stored.Text, slice); bad != "" {
+		return r, bad
+	}
+	if r.leftOrVoid(c.now, widest) {
+		return fresh, ""
+	}
+	return r, ""
 }
 
 type ringWindow struct{ slices, limit int64 }
