@@ -18,6 +18,7 @@
 //   - [Loader.GCRA], for a smooth rate with a burst. It takes a few bytes, whatever the limit.
 //   - [Loader.SliceRing], for several windows at once ("1000 a minute and 10000 an hour"), or limits in the millions.
 //   - [Loader.TokenBucket], if operators change the rate in Redis, for all processes at once.
+//   - [Loader.Budget], if a cost is known only afterwards, such as the tokens of a language model.
 //
 // # Errors
 //
@@ -27,7 +28,8 @@
 // Check once, when the program starts, to find it.
 //
 // If a call was sent and no reply came, the error is an [*OutcomeUnknownError]: the call was charged once or not at
-// all. The loader sends a decision again only if the first one cannot have run, or if it has a request id.
+// all. The loader sends a decision again only if the first one cannot have run, or if it has a request id: those of
+// ZSetLog and Budget do.
 //
 // # Contexts
 //
