@@ -95,9 +95,9 @@ func (b Budget) Reserve(ctx context.Context, subject, id string, estimate int64)
 	return b.core.decide(ctx, subject, question{method: "Reserve", permits: estimate, id: id})
 }
 
-// Settle replaces the estimate of a reservation by its actual cost, 0 or more. Use it after the work. What the estimate
-// was too high by is given back to the time of Reserve, unless that is more than 1000 slices ago or a clock has stepped
-// back since. What it was too low by is charged now.
+// Settle replaces the estimate of a reservation by its actual cost. Use it after the work; 0 gives the whole estimate
+// back. What the estimate was too high by is given back to the time of Reserve, unless that is more than 1000 slices ago
+// or the counts were lost. What it was too low by is charged now, whatever the limits are.
 //
 // It returns nil if the id is settled, by this call or an earlier one: the first one counts. It returns ErrNotReserved,
 // and changes nothing, if Redis does not know the id. After any other error it may be repeated: it is counted once. If

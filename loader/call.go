@@ -457,7 +457,11 @@ func (c *call) final(f failure, err error) error {
 	switch code {
 	case "BADARG":
 		argument, want, _ := strings.Cut(text, ": want ")
-		return &ArgumentError{Script: nameOf(c.script), Argument: argument, Want: want}
+		e := &ArgumentError{Script: nameOf(c.script), Argument: argument, Want: want}
+		if argument == "id" && c.id != "" {
+			e.Value = strconv.Quote(c.id)
+		}
+		return e
 	case "BADSTATE", "WRONGTYPE":
 		return &StateError{Script: nameOf(c.script), Keys: c.keyNames(), Code: code, Text: text}
 	}

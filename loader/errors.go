@@ -31,7 +31,7 @@ type ArgumentError struct {
 	Script   string // "gcra_v1"; "" if the error is the loader's
 	Limiter  string // the limiter's name; "" if the error is the script's
 	Argument string // its name in the script's header, or in the loader
-	Value    string // what was passed; "" if the error is the script's
+	Value    string // what was passed; "" if the error is the script's, unless it is about an id
 	Want     string // what would be right
 
 	text string // replaces Argument, Value and Want in Error; "": does not
