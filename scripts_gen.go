@@ -12,7 +12,7 @@ func All() []Script {
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	BudgetSettleV1SHA1    = "6b70c56ff38db727682b87f5e513e1a380229ad4"
-	BudgetV1SHA1          = "8f28effb609946159d390a10d592ccda006cbacb"
+	BudgetV1SHA1          = "464c59ab7b829063296482bed12eab99b97fcbb3"
 	GCRAV1SHA1            = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
 	ListLogV1SHA1         = "dce3eec1a0694402eea7fb28ecf7a22780dd23e9"
 	SliceRingReturnV1SHA1 = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"

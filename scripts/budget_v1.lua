@@ -129,7 +129,7 @@ end
 local wrap = 17592186044416
 
 -- Asked again, it is granted as before, and nothing is charged. A look does not ask for its id.
-local again = false
+local again
 if permits > 0 then
   local charged = redis.pcall("GET", id)
   if type(charged) == "table" then return charged end

@@ -2,6 +2,7 @@ package scripttest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,7 +160,7 @@ var sliceRingReturnV1Costs = []cost{
 		line{"3s", "1s @2s 1", "GETRANGE*3 SETRANGE*3"}},
 }
 
-var budgetV1Costs = []cost{
+var budgetV1Costs = append([]cost{
 	{"the first look", nil, line{"0s", "1s 1h 0 3 9", "TIME GETRANGE EXISTS"}},
 	{"the first grant", nil, line{"0s", "1s 1h 1 3 9", "TIME GETRANGE EXISTS GET SET*2"}},
 	{"a grant in the same slice", after("0s #b 1s 1h 1 3 9"),
@@ -168,9 +169,35 @@ var budgetV1Costs = []cost{
 		line{"1s", "1s 1h 1 3 9", "TIME GETRANGE GET GETRANGE PEXPIREAT SETRANGE*2 SET"}},
 	{"a wider window in the same slice", after("0s #b 1s 1h 1 3 9"),
 		line{"0s", "1s 1h 1 5 9", "TIME GETRANGE GET GETRANGE*2 SET*2"}},
+	{"two windows that begin before the ring does", after("0s #b 1s 1h 1 3 2"),
+		line{"0s", "1s 1h 0 5 2 9 2", "TIME GETRANGE*2"}},
 	{"denied", after("0s #b 1s 1h 9 3 9"), line{"0s", "1s 1h 1 3 9", "TIME GETRANGE GET GETRANGE"}},
 	{"asked again", after("0s 1s 1h 1 3 9"), line{"0s", "1s 1h 1 3 9", "TIME GETRANGE GET GETRANGE"}},
 	{"asked again with other permits", after("0s 1s 1h 1 3 9"), line{"0s", "1s 1h 2 3 9", "TIME GETRANGE GET"}},
+}, searchesOfBudget()...)
+
+// searchesOfBudget are denials of slice_ring, which budget searches for as many reads, and one of the id.
+func searchesOfBudget() (costs []cost) {
+	for _, c := range sliceRingV1Costs {
+		if !strings.HasPrefix(c.name, "denied") {
+			continue
+		}
+		other := cost{name: "slice_ring: " + c.name, before: slices.Clone(c.before), call: c.call}
+		for i := range other.before {
+			if !strings.HasPrefix(c.before[i].do, "slice_ring") {
+				other.before[i].do = "slice_ring " + c.before[i].do
+			}
+		}
+		slice, args, _ := strings.Cut(c.call.do, " ")
+		other.call.do = slice + " 1h " + args
+		var reads int
+		if _, err := fmt.Sscanf(c.call.want, "TIME GETRANGE*%d", &reads); err != nil {
+			panic(err)
+		}
+		other.call.want = strings.TrimSuffix(fmt.Sprintf("TIME GETRANGE GET GETRANGE*%d", reads-1), "*1")
+		costs = append(costs, other)
+	}
+	return costs
 }
 
 var budgetSettleV1Costs = []cost{

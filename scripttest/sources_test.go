@@ -28,6 +28,57 @@ func TestHelpersAreAlike(t *testing.T) {
 	}
 }
 
+// A passage is lines of a script, which others repeat in the same words, perhaps further to the right.
+type passage struct {
+	of          *sluice.Script
+	first, last string // words of its first and of its last line
+	in          []*sluice.Script
+}
+
+var passages = []passage{
+	{&sluice.SliceRingV1, "local slices, limits, widest", "local slices, limits, widest", []*sluice.Script{&sluice.BudgetV1}},
+	{&sluice.SliceRingV1, `return redis.error_reply("BADARG limit_"`, "want up to every limit", []*sluice.Script{
+		&sluice.BudgetV1}},
+	{&sluice.SliceRingV1, `local clock = redis.call("TIME")`, "local wrap = ", []*sluice.Script{&sluice.BudgetV1,
+		&sluice.BudgetSettleV1}},
+	{&sluice.SliceRingV1, "local wanted = permits", "then wait_slices = ", []*sluice.Script{&sluice.BudgetV1}},
+	{&sluice.SliceRingV1, "if fresh or current > last then", "last and total, in the header", []*sluice.Script{&sluice.BudgetV1,
+		&sluice.BudgetSettleV1}},
+	{&sluice.SliceRingReturnV1, "-- The cells of slice_taken", "if later > 0 then after = total_before(1) end",
+		[]*sluice.Script{&sluice.BudgetSettleV1}},
+	{&sluice.SliceRingReturnV1, "local lowered = {", "cells = table.concat(lowered)", []*sluice.Script{
+		&sluice.BudgetSettleV1}},
+}
+
+// Budgets count in the ring of slice_ring, and take from it what slice_ring_return would: by the same lines.
+func TestPassagesAreAlike(t *testing.T) {
+	for _, p := range passages {
+		want := p.text(t, p.of)
+		for _, script := range p.in {
+			if got := p.text(t, script); got != want {
+				t.Errorf("%s: it has\n%s\nwhere %s has\n%s", script.File, got, p.of.File, want)
+			}
+		}
+	}
+}
+
+// text is the passage in a script, without the spaces before its lines.
+func (p passage) text(t *testing.T, script *sluice.Script) string {
+	t.Helper()
+	var lines []string
+	for _, line := range strings.Split(script.Source, "\n") {
+		line = strings.TrimLeft(line, " ")
+		if len(lines) > 0 || strings.Contains(line, p.first) {
+			lines = append(lines, line)
+		}
+		if len(lines) > 0 && strings.Contains(line, p.last) {
+			return strings.Join(lines, "\n")
+		}
+	}
+	t.Errorf("%s has no lines from %q to %q", script.File, p.first, p.last)
+	return ""
+}
+
 // helpers are those at the top level of a script, by name: from their first line to the next that is not indented.
 func helpers(source string) map[string]string {
 	found := map[string]string{}

@@ -24,6 +24,8 @@ var background = context.Background()
 
 // needs are the arguments that a script wants at least.
 var needs = map[string]string{
+	"budget_v1":            "slice=1s ttl=1m slices=61 limit=3",
+	"budget_settle_v1":     "slice=1s ttl=1m size=61 unknown=1",
 	"gcra_v1":              "limit=3 window=1m",
 	"list_log_v1":          "limit=3 window=1m",
 	"slice_ring_v1":        "slice=1s slices=61 limit=3",
@@ -141,7 +143,7 @@ func TestServerACL(t *testing.T) {
 	for _, script := range sluice.All() {
 		for _, more := range []string{"permits=1", "permits=1 max_wait=1s", "permits=0"} {
 			words := strings.Fields(fullName(script) + " " + needs[fullName(script)])
-			if stored.Decides(script) && (script.Name != "slice_ring" || !strings.Contains(more, "max_wait")) {
+			if stored.Decides(script) && (script.Group == nil || !strings.Contains(more, "max_wait")) {
 				words = append(words, strings.Fields(more)...)
 			}
 			wantSaid(t, sluiceRun(nil, append([]string{"try", url("sluice-use", master)}, words...)...), exitDone)

@@ -138,7 +138,7 @@ func fillArg(script sluice.Script, field sluice.Field, w words, name string) (an
 		return "1", nil
 	case field.Name == "burst":
 		return w.values["limit"], nil
-	case field.Name == "max_wait", field.Name == "scope":
+	case field.Name == "max_wait", field.Name == "scope", field.Name == "unknown":
 		return "0", nil
 	case field.Type == "str":
 		return "", nil
@@ -223,6 +223,9 @@ func fillKeys(script sluice.Script, w words, args []any) ([]string, error) {
 		"prefix": w.or("prefix", "sluice"), "limiter": w.or("limiter", "try"),
 		"subject": w.or("subject", "demo"), "client": w.or("client", "cli"),
 	}
+	if endsInID(script) {
+		places["id"] = w.or("id", "")
+	}
 	for i, field := range script.Args {
 		if !field.Repeated {
 			places[field.Name] = fmt.Sprint(args[i])
@@ -243,9 +246,16 @@ func fillKeys(script sluice.Script, w words, args []any) ([]string, error) {
 		}
 	}
 	for i, key := range script.Keys {
-		keys[i] = w.or(key.Name, keys[i])
+		if key.Name != "id" { // id= is the end of that key
+			keys[i] = w.or(key.Name, keys[i])
+		}
 	}
 	return keys, nil
+}
+
+// endsInID reports whether the last of a script's keys ends in the id of a request.
+func endsInID(script sluice.Script) bool {
+	return strings.HasSuffix(script.Keys[len(script.Keys)-1].Pattern, ":<id>")
 }
 
 // fillPattern fills in a key pattern such as "<prefix>:<limiter>:{<subject>}:sr1:<slice>".

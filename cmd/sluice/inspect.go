@@ -137,7 +137,7 @@ func keysBy(limiter, subject string, w words, of func(sluice.Script) []sluice.Ke
 			if err != nil {
 				return nil, usagef("%v", err)
 			}
-			if key, ok := stored.ParseKey(text); ok && stored.Decides(script) && !strings.HasSuffix(text, ":") {
+			if key, ok := stored.ParseKey(text); ok && stored.Limits(script) && !strings.HasSuffix(text, ":") {
 				keys = append(keys, key)
 			}
 		}

@@ -69,7 +69,7 @@ func inspected(t *testing.T) (rdb *redis.Client, env []string) {
 	env = []string{"SLUICE_REDIS=" + rdb.Options().Addr}
 	for _, script := range sluice.All() {
 		must(t, rdb.ScriptLoad(background, script.Source).Err())
-		if stored.Decides(script) {
+		if stored.Limits(script) {
 			got := sluiceRun(env, append(strings.Fields("try "+fullName(script)+" permits=2"),
 				strings.Fields(needs[fullName(script)])...)...)
 			if got.status != exitDone {
@@ -639,4 +639,24 @@ func TestServerInspectTokenBucketConfigRefused(t *testing.T) {
 	must(t, rdb.Del(background, "sluice:try:{demo}:tb1:all").Err())
 	got := sluiceRun(nil, "inspect", "--redis=redis://ada:pw@"+rdb.Options().Addr, "sluice:try:{demo}:tb1")
 	wantUnknown(t, got, "NOPERM")
+}
+
+// TestServerInspectBudget is of a ring with the ids of a budget beside it: they are counted, and reset removes them.
+func TestServerInspectBudget(t *testing.T) {
+	rdb, env := started(t)
+	for _, line := range []string{
+		"load slice_ring",
+		"try budget slice=1s ttl=1h slices=61 limit=100 permits=20 --times 3",
+		"try budget slice=1s ttl=1h slices=61 limit=100 permits=20 id=req-81",
+		"try budget_settle slice=1s ttl=1h size=61 permits=35 id=req-81",
+	} {
+		wantText(t, runLine(env, line), exitDone)
+	}
+	wantText(t, runLine(env, "inspect try demo slice=1s slices=61 limit=100"), exitDone,
+		`:sr1:1000000\n  state      live`, `  script     slice_ring_v1\n`, `  permits    95 in the ring\n`, `  remaining    5\n`,
+		"note: 4 ids of a budget are stored\n")
+	wantText(t, runLine(env, "reset try demo"), exitDone, `bg1:1000000:req-81 \(budget_v1\)`, "removed 5 keys")
+	if left := rdb.DBSize(background).Val(); left != 0 {
+		t.Errorf("%d keys are left", left)
+	}
 }

@@ -126,6 +126,9 @@ func (r *remover) removeAll(ctx context.Context, found search) error {
 func (r *remover) see(ctx context.Context, text string) {
 	key, known := stored.ParseKey(text)
 	script, _ := key.Script()
+	if key.IsID() {
+		script, known = sluice.BudgetV1, true
+	}
 	switch {
 	case !known:
 		r.unknown++

@@ -32,6 +32,7 @@ type search struct {
 	missed  error    // why there may be more
 
 	clients  int      // clients of a token_bucket with a rate for each: only counted
+	ids      int      // of budgets: only counted
 	unknown  []string // keys of no known layout
 	unlooked int      // keys above maxOthers
 }
@@ -160,6 +161,8 @@ func (s *search) others(views []view) []stored.Key {
 		key, known := stored.ParseKey(text)
 		switch {
 		case seen[text]:
+		case key.IsID():
+			s.ids++
 		case !known:
 			s.unknown = append(s.unknown, text)
 		case perClient && key.Client() != "":
@@ -182,6 +185,9 @@ func (s search) notes(i inspection, views []view) []string {
 	if s.clients > 0 {
 		notes = append(notes, counted(s.clients, "client has its own permits",
 			"clients have their own permits")+": client=<id> shows those of one")
+	}
+	if s.ids > 0 {
+		notes = append(notes, counted(s.ids, "id of a budget is stored", "ids of a budget are stored"))
 	}
 	if s.unlooked > 0 {
 		notes = append(notes, counted(s.unlooked, "more key was",

@@ -295,7 +295,7 @@ func fill(t *testing.T, rdb *redis.Client, n int) {
 	var attempts []attempt
 	for _, script := range sluice.All() {
 		must(t, rdb.ScriptLoad(background, script.Source).Err())
-		if !stored.Decides(script) {
+		if !stored.Limits(script) {
 			continue
 		}
 		words := strings.Fields(strings.NewReplacer("=1m", "=1h", "=3", "=100").Replace(needs[fullName(script)]))

@@ -67,7 +67,7 @@ func (a app) try(ctx context.Context, args []string) error {
 	limits := loader.New(rdb)
 	var replies [][]int64
 	for range f.times {
-		reply, err := limits.Call(ctx, &todo.script, todo.keys, todo.withID()...)
+		reply, err := limits.Call(ctx, &todo.script, todo.keysWithID(), todo.withID()...)
 		if err != nil {
 			return todo.failed(server.name, err)
 		}
@@ -95,6 +95,15 @@ func (t attempt) withID() []any {
 		}
 	}
 	return args
+}
+
+// keysWithID returns the keys, with a new request ID where a key ends in one and none was given.
+func (t attempt) keysWithID() []string {
+	keys := slices.Clone(t.keys)
+	if last := len(keys) - 1; endsInID(t.script) && strings.HasSuffix(keys[last], ":") {
+		keys[last] += rand.Text()
+	}
+	return keys
 }
 
 // failed explains an error of the call: a wrong argument by the header's text about it, any other by the server's name.

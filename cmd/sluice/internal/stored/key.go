@@ -67,6 +67,7 @@ const (
 	// tokenBucket is the code of the only layout with several keys: a config, and keys with parts that hold permits.
 	tokenBucket = "tb1"
 	sliceRing   = "sr1"
+	budgetID    = "bg1"
 )
 
 // Client returns the client whose permits the key holds, or "" if all clients share them.
@@ -79,6 +80,10 @@ func (k Key) Client() string {
 
 // IsRing reports whether the key holds a ring of slices.
 func (k Key) IsRing() bool { return k.Code == sliceRing }
+
+// IsID reports whether the key holds what a budget was charged for one of its ids. ParseKey returns it with false: it is
+// not a limiter of its own, the ring is.
+func (k Key) IsID() bool { return k.Code == budgetID }
 
 // LeaseAge returns how long after they were counted the permits of a ring may be spent, in microseconds. It is 0 for a
 // ring without leases, and if the key does not say.
@@ -122,14 +127,20 @@ func byClient(text string) int {
 
 var unescape = strings.NewReplacer("%7B", "{", "%7D", "}", "%25", "%")
 
-// Script returns the newest deciding script for the key.
+// Script returns the newest script that decides by the key alone.
 func (k Key) Script() (newest sluice.Script, found bool) {
 	for _, script := range sluice.All() {
-		if CodeOf(script) == k.Code && Decides(script) && script.Version >= newest.Version {
+		if Limits(script) && CodeOf(script) == k.Code && script.Version >= newest.Version {
 			newest, found = script, true
 		}
 	}
 	return newest, found
+}
+
+// Limits reports whether a script decides by keys of its own. budget decides by the ring of slice_ring.
+func Limits(script sluice.Script) bool {
+	another := func(key sluice.Key) bool { return codeOf(key) != CodeOf(script) }
+	return Decides(script) && !slices.ContainsFunc(script.Keys, another)
 }
 
 // Decides reports whether a script grants permits. Other scripts set configs or give permits back.
@@ -137,9 +148,11 @@ func Decides(script sluice.Script) bool {
 	return slices.ContainsFunc(script.Reply, func(field sluice.Field) bool { return field.Name == "granted" })
 }
 
-// CodeOf returns the part of a script's keys after the subject, such as "ll1".
-func CodeOf(script sluice.Script) string {
-	_, tail, _ := strings.Cut(script.Keys[0].Pattern, "}:")
+// CodeOf returns the part of a script's first key after the subject, such as "ll1".
+func CodeOf(script sluice.Script) string { return codeOf(script.Keys[0]) }
+
+func codeOf(key sluice.Key) string {
+	_, tail, _ := strings.Cut(key.Pattern, "}:")
 	code, _, _ := strings.Cut(tail, ":")
 	return code
 }
