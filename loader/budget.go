@@ -23,10 +23,9 @@ import (
 //	used := generate(ctx)
 //	err = tokens.Settle(context.WithoutCancel(ctx), customer, id, used) // also if the customer has left
 //
-// Nothing is reserved while a window is full. An actual cost may exceed its estimate, and then the limit: that is a
-// debt. While a window is in debt, Reserve is denied, until enough has left the window. However large a debt is, it
-// lasts for one window. So in any window, what was reserved and what was settled is at most the limit, plus what the
-// actual costs of the calls in flight exceeded their estimates.
+// Nothing is reserved while a window is full. An actual cost may be higher than its estimate, and lift the count over
+// the limit: that is a debt. Until enough has left the window, Reserve is denied. However large a debt is, it lasts for
+// one window. If the estimates are upper bounds, there is none.
 //
 // An id names one request. It must be made by the server side, for example with [crypto/rand.Text], never by the end
 // user: with an id that has been granted before (an X-Request-Id that a client sends again), Reserve grants without
@@ -60,9 +59,12 @@ func SettleWithin(d time.Duration) LimiterOption {
 }
 
 // Budget returns the budget of this name. Use it if a cost is known only afterwards. Call Check when the program
-// starts. Its limits and slices are those of a SliceRing: see there. Its own option is SettleWithin. FailOpen and
-// FailLocal answer for Reserve and Peek; MaxWait and RememberDenials are refused, because a Budget does not wait and is
-// given back to at any time. Cost: nothing is sent.
+// starts. Its limits and slices are those of a SliceRing: see there. If the shortest window is less than a minute and
+// requests may take longer than 1000 slices, set a longer Slice: a refund goes no further back.
+//
+// Its own option is SettleWithin. FailOpen and FailLocal answer for Reserve and Peek. MaxWait and RememberDenials are
+// refused: a Budget does not wait, and its other processes give back at any time. It cannot be in a Batch; the
+// SliceRing of its name can. Cost: nothing is sent.
 func (l *Loader) Budget(name string, windows []Limit, opts ...LimiterOption) Budget {
 	s := l.configure(&budget, name, opts)
 	s.refuseOption("MaxWait", s.maxWait != 0)
@@ -96,8 +98,8 @@ func (b Budget) Reserve(ctx context.Context, subject, id string, estimate int64)
 }
 
 // Settle replaces the estimate of a reservation by its actual cost. Use it after the work; 0 gives the whole estimate
-// back. What the estimate was too high by is given back to the time of Reserve, unless that is more than 1000 slices ago
-// or the counts were lost. What it was too low by is charged now, whatever the limits are.
+// back. What the estimate was too high by is given back to the time of Reserve, unless that is more than 1000 slices
+// ago or the counts were lost. What it was too low by is charged now, whatever the limits are.
 //
 // It returns nil if the id is settled, by this call or an earlier one: the first one counts. It returns ErrNotReserved,
 // and changes nothing, if Redis does not know the id. After any other error it may be repeated: it is counted once. If
