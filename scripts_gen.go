@@ -11,7 +11,7 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1    = "6b70c56ff38db727682b87f5e513e1a380229ad4"
+	BudgetSettleV1SHA1    = "7017517b3201ef42d241e4793e7e45dbbc51785e"
 	BudgetV1SHA1          = "464c59ab7b829063296482bed12eab99b97fcbb3"
 	GCRAV1SHA1            = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
 	ListLogV1SHA1         = "dce3eec1a0694402eea7fb28ecf7a22780dd23e9"

@@ -15,6 +15,8 @@
 //     again, and permits can be given back. Its limits go up to 10000.
 //   - [SliceRingV1] counts by slices of time. It checks several windows at once and allows limits up to 10^9.
 //     [SliceRingReturnV1] gives back permits that were not used.
+//   - [BudgetV1] charges such a ring with an estimate under an ID, and [BudgetSettleV1] corrects it when the cost is
+//     known.
 //   - [GCRAV1] grants a smooth rate with a burst. It stores one small string.
 //   - [TokenBucketV1] stores its limit in Redis. [TokenBucketSetV1] changes it for one subject.
 //

@@ -20,10 +20,11 @@ func (c *cell) bareOf(ctx context.Context, on *server, calls int) (subject, erro
 		return bare, err
 	}
 	limiter := c.key(calls, 0)
+	id := fmt.Sprintf("%016d", 0)
 	var reply any
 	lines, err := on.monitor(ctx, func() (err error) {
 		a := c.ask(calls)
-		a.id = fmt.Sprintf("%016d", 0)
+		a.id = id
 		reply, err = on.Do(ctx, c.subject.command(limiter, a)...).Result()
 		return err
 	})
@@ -34,7 +35,7 @@ func (c *cell) bareOf(ctx context.Context, on *server, calls int) (subject, erro
 	if !found {
 		return bare, fmt.Errorf("%s: want the clock read after the arguments are checked", c.subject.name)
 	}
-	bare.source = checks + callsOf(lines, c.subject.at(limiter)) + "return " + luaList(reply) + "\n"
+	bare.source = checks + callsOf(lines, withID(c.subject.at(limiter), id)) + "return " + luaList(reply) + "\n"
 	bare.name, bare.sha1 = bare.name+", bare", sha1Hex(bare.source)
 	return bare, nil
 }

@@ -72,7 +72,7 @@ func expectedRows(t *testing.T, b *bench) []string {
 			list = append(list, "server/"+c.String())
 		}
 	}
-	for _, s := range slices.Concat(ours(), []subject{ring(10_000)}, slowWays(ways)) {
+	for _, s := range slices.Concat(ours(), []subject{ring(10_000), budget(10_000), charge(10_000)}, slowWays(ways)) {
 		for _, size := range b.sizes(s) {
 			list = append(list, fmt.Sprintf("worst/%s/%d", s.name, size))
 		}

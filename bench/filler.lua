@@ -3,13 +3,14 @@
 local function decide(KEYS, ARGV, clock)
 -- SCRIPT
 end
-local at, step, args = tonumber(ARGV[1]), tonumber(ARGV[2]), {unpack(ARGV, 4)}
+local at, step, keys, args = tonumber(ARGV[1]), tonumber(ARGV[2]), {}, {unpack(ARGV, 4)}
 for _ = 1, tonumber(ARGV[3]) do
   for i, arg in ipairs(ARGV) do
     if i > 3 then args[i - 3] = string.gsub(arg, "<id>", string.format("%016.0f", at)) end
   end
+  for i, key in ipairs(KEYS) do keys[i] = string.gsub(key, "<id>", string.format("%016.0f", at)) end
   local clock = {string.format("%.0f", math.floor(at / 1000000)), string.format("%.0f", at % 1000000)}
-  local reply = decide(KEYS, args, clock)
+  local reply = decide(keys, args, clock)
   if type(reply) == "table" and reply.err then return reply end
   at = at + step
 end

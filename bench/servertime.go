@@ -42,6 +42,7 @@ type cell struct {
 	live    int64
 	state   string
 	bare    subject // without the decision; of ours only
+	asked   int     // calls so far: no two share an id
 	usec    []float64
 	ratio   []float64
 	bares   []float64
@@ -67,9 +68,13 @@ func cells(s subject, most int64) []*cell {
 		lives, full = lives[1:3], full[1:3]
 	}
 	add(granted, spread, lives...)
-	add(denied, spread, full...)
-	if s.kind == rings && s.ours {
+	if !s.always {
+		add(denied, spread, full...)
+	}
+	if s.kind == rings && s.ours && !s.always {
 		add(denied, burst, full...)
+	}
+	if s.kind == rings && s.ours {
 		add(granted, nextSlice, 100)
 	}
 	if (s.kind == logs || s.kind == grants) && s.name != s3 { // whose names would meet
@@ -174,8 +179,9 @@ func (c *cell) measure(ctx context.Context, on *server, calls int) error {
 	}
 	a := c.ask(calls)
 	run := func(of subject) (float64, error) {
-		return on.run(ctx, of, limiters, each, c.outcome == granted, func(limiter, i int) []any {
-			a.id = fmt.Sprintf("%016d", i)
+		return on.run(ctx, of, limiters, each, c.outcome == granted, func(limiter, _ int) []any {
+			c.asked++
+			a.id = fmt.Sprintf("%016d", c.asked)
 			return of.command(c.key(calls, limiter), a)
 		})
 	}

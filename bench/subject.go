@@ -38,13 +38,14 @@ type subject struct {
 	sha1   string
 	source string
 	kind   kind
-	keys   []string // their ends, behind the key that all share
+	keys   []string // their ends, behind the key that all share; <id> is that of the call
 	args   func(ask) []any
 	says   func(reply any) bool // whether a reply is a grant
 
 	most    int64 // the largest limit
 	atOnce  int64 // the most permits of one call
 	looks   bool  // 0 permits look
+	always  bool  // it never denies
 	slices  int64 // of a ring
 	stored  bool  // the first key holds the limit that is in force
 	ours    bool
@@ -80,7 +81,7 @@ func ours() []subject {
 			kind: logs, keys: []string{""}, most: 1e6, atOnce: 1000, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0} },
 		}),
-		ring(60), ring(3600),
+		ring(60), ring(3600), budget(60), charge(60),
 		newOurs(sluice.ZSetLogV1, subject{
 			kind: logs, keys: []string{""}, most: 1e4, atOnce: 500, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, a.id} },
@@ -101,6 +102,33 @@ func ring(slices int64) subject {
 		},
 	})
 	s.name = fmt.Sprintf("%s %d", s.name, slices)
+	return s
+}
+
+// budget is an estimate on such a ring, under an id of its own.
+func budget(slices int64) subject {
+	s := newOurs(sluice.BudgetV1, subject{
+		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices,
+		longest: time.Duration(slices) * ringSlice,
+		args: func(a ask) []any {
+			return []any{a.window.Microseconds() / slices, day.Microseconds(), a.permits, slices, a.limit}
+		},
+	})
+	s.name = fmt.Sprintf("%s %d", s.name, slices)
+	return s
+}
+
+// charge settles an id that is not known: a cost without an estimate. It writes what settling more than an estimate
+// does.
+func charge(slices int64) subject {
+	s := newOurs(sluice.BudgetSettleV1, subject{
+		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices,
+		longest: time.Duration(slices) * ringSlice,
+		args: func(a ask) []any {
+			return []any{a.window.Microseconds() / slices, slices, day.Microseconds(), a.permits, 1}
+		},
+	})
+	s.name, s.always, s.looks = fmt.Sprintf("%s %d", s.name, slices), true, false
 	return s
 }
 
@@ -237,10 +265,18 @@ func (s subject) at(limiter string) []string {
 // command is one call, as it is sent.
 func (s subject) command(limiter string, a ask) []any {
 	command := []any{"evalsha", s.sha1, len(s.keys)}
-	for _, key := range s.at(limiter) {
+	for _, key := range withID(s.at(limiter), a.id) {
 		command = append(command, key)
 	}
 	return append(command, s.args(a)...)
+}
+
+// withID is keys of a call that has an id.
+func withID(keys []string, id string) []string {
+	for i := range keys {
+		keys[i] = strings.Replace(keys[i], "<id>", id, 1)
+	}
+	return keys
 }
 
 // clockRead is where a script reads the clock.

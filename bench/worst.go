@@ -94,6 +94,9 @@ func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]Worst,
 	var rows []Worst
 	states := []string{expiredNone, expiredHalf, expiredButOne, expiredAll}
 	calls := []string{onePermit, mostPermits, aLook}
+	if s.always {
+		calls = calls[:2]
+	}
 	switch {
 	case s.kind == rings:
 		states = []string{expiredNone, expiredAll} // a search through the ring, and a gap as long as it is
@@ -171,7 +174,8 @@ func (a *aged) free(expired string) int64 {
 // oneCall measures one call on a copy of the limiter.
 func (b *bench) oneCall(ctx context.Context, a *aged, expired, call string) (float64, error) {
 	s := a.subject
-	ask := ask{limit: a.entries, window: a.window(expired), permits: 1, id: fmt.Sprintf("%016d", 1)}
+	b.asked++
+	ask := ask{limit: a.entries, window: a.window(expired), permits: 1, id: fmt.Sprintf("%016d", b.asked)}
 	if s.kind == rings {
 		ask.limit, ask.window = s.most, s.longest
 		if expired == expiredNone {
@@ -201,7 +205,7 @@ func (b *bench) oneCall(ctx context.Context, a *aged, expired, call string) (flo
 	if err != nil {
 		return 0, err
 	}
-	want := 0 < ask.permits && ask.permits <= a.free(expired)
+	want := 0 < ask.permits && (s.always || ask.permits <= a.free(expired))
 	a.copied = s.ours && !want
 	reply, err := b.server.Do(ctx, s.command(key, ask)...).Result()
 	if err != nil && err != redis.Nil {

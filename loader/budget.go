@@ -29,7 +29,7 @@ import (
 //
 // An id names one request. It must be made by the server side, for example with [crypto/rand.Text], never by the end
 // user: with an id that has been granted before (an X-Request-Id that a client sends again), Reserve grants without
-// charging. An id has 1 to 128 bytes. Redis knows it for the time of SettleWithin, in a key of its own of about 190
+// charging. An id has 1 to 128 bytes. Redis knows it for the time of SettleWithin, in a key of its own of about 200
 // bytes, so memory is bounded by the number of requests in that time.
 //
 // All three calls are idempotent: with the same id they are counted once, however often they are sent. The loader
@@ -47,7 +47,7 @@ const defaultSettleWithin = 15 * time.Minute
 // SettleWithin sets how long Redis knows an id of a Budget: 1 ms to 366 days, in whole microseconds; the default is 15
 // minutes. Set it to the longest time that a request may take. A reservation that is not settled in this time stays
 // charged with its estimate, and repeated calls are recognized for as long, counted from Reserve and again from Settle.
-// Memory is bounded by it: each request takes about 190 bytes for so long, twice that time at most.
+// Memory is bounded by it: each request takes about 200 bytes for so long, twice that time at most.
 func SettleWithin(d time.Duration) LimiterOption {
 	return func(s *settings) {
 		s.requireKind("SettleWithin", &budget)

@@ -176,7 +176,7 @@ if granted < 0 and not fresh and later >= 0 and later < size and later <= 1000 t
   end
   return {1, charged_in_all, now}
 end
-if granted < 0 then granted = 0 end -- nowhere to give back to
+granted = math.max(granted, 0) -- below 0 there was nowhere to give back to
 
 -- Totals wrap at 2^44. A ring of 10000 slices may be granted 10^13 permits after this charge, so it holds no more than
 -- what stays below 2^44 with these.

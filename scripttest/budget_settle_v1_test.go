@@ -223,6 +223,25 @@ var budgetSettleV1 = table{
 			{"-65.000001s", "#b 1s 5 1h 7 1", "1 7"},
 			{"-65.000001s", "slice_ring 1s 0 5 100", "0 93 0 4.000001s 7"},
 		}},
+		{"a narrow settle does not void what a wide ring counts", []line{
+			{"0s", "budget 1s 1h 20 600 100", "20 80 0 600s 20"},
+			{"-660s", "1s 1 1h 30 0", "1 30"},
+			{"-660s", "slice_ring 1s 0 600 100", "0 70 0 1260s 30"},
+			{"-660.000001s", "#b 1s 1 1h 7 1", "1 7"},
+			{"-660.000001s", "slice_ring 1s 0 600 100", "0 93 0 599.000001s 7"},
+		}},
+		{"an id of the slice after the ring's last", []line{
+			{"1s", "budget 1s 1h 20 5 100", "20 80 0 5s 20"},
+			{"", "!DEL $1", "1"},
+			{"0s", "budget #b 1s 1h 9 5 100", "9 91 0 5s 9"},
+			{"0s", "1s 5 1h 5 0", "1 20"},
+			{"0s", "slice_ring 1s 0 5 100", "0 91 0 5s 9"},
+		}},
+		{"one permit less, and nowhere to give it back to", []line{
+			{"0s", "budget 1s 1h 20 5 100", "20 80 0 5s 20"},
+			{"", "!DEL $1", "1"},
+			{"0s", "1s 5 1h 19 0", "1 20"},
+		}},
 		{"a wide settle is judged by its own width after a step back", []line{
 			{"0s", "budget 1s 1h 20 5 100", "20 80 0 5s 20"},
 			{"-70s", "1s 10 1h 30 0", "1 30"},
@@ -344,6 +363,10 @@ var budgetSettleV1 = table{
 			{"", "!GET $2", "charge:@0s:20:0"},
 			{"0s", "1s 3 1h 20 0", "1 20"},
 		}},
+		{"a ring whose oldest slice ends too soon", []line{
+			{"1s", "!SET $1 " + cut(ringOf(3, 1, 8, 0, 0, 0)), "OK"},
+			{"1s", "1s 3 1h 30 1", "BADSTATE ring: want a total and a link for each slice"},
+		}},
 		{"a ring that ends too soon", []line{
 			{"2s", "!SET $1 " + cut(ringOf(3, 2, 8, 0, 0, 0)), "OK"},
 			{"2s", "1s 3 1h 30 1", "1 30"},
@@ -352,7 +375,34 @@ var budgetSettleV1 = table{
 			{"2s", "#b 1s 3 1h 10 0", "BADSTATE ring: want a total and a link for each slice"},
 			{"", "!GET $2b", "charge:@2s:20:0"},
 		}},
-	}, asCharges(sliceRingV1.timelines)...),
+	}, slices.Concat(asCharges(sliceRingV1.timelines), asRefunds(sliceRingReturnV1.timelines))...),
+}
+
+// asRefunds are timelines of slice_ring_return in which each return settles an id that was charged so much, at no cost.
+func asRefunds(timelines []timeline) (refunds []timeline) {
+	for _, tl := range timelines {
+		if tl.name == "slices of another length never meet on one ring" || tl.name == "an unreadable ring" {
+			continue // there are others for these
+		}
+		other := timeline{name: "slice_ring_return: " + tl.name}
+		for i, l := range tl.lines {
+			words := strings.Fields(l.do)
+			if !strings.HasPrefix(words[0], "1s") {
+				other.lines = append(other.lines, l)
+				continue
+			}
+			want := l.want
+			permits, _ := strconv.Atoi(words[2])
+			if returned, err := strconv.Atoi(l.want); err == nil {
+				want = fmt.Sprint(1, permits-returned)
+			}
+			other.lines = append(other.lines,
+				line{"", fmt.Sprintf("!SET $2%d charge:%s:%d:0", i, words[1], permits), "OK"},
+				line{l.at, fmt.Sprintf("#%d 1s 1 1h 0 0", i), want})
+		}
+		refunds = append(refunds, other)
+	}
+	return refunds
 }
 
 // asCharges are timelines of slice_ring in which each grant is a charge of an id of its own, and the rest is as it was.

@@ -236,7 +236,7 @@ func checkIDExpires(t testing.TB) {
 	assertTTL(t, r, ring, 2500)
 }
 
-// A charge in a later slice puts off the ring's expiry, to the millisecond.
+// A charge in a later slice puts off the ring's expiry, to the millisecond, and a new ring has as much.
 func checkChargesProlong(charge func(slice, id string) (*sluice.Script, []string, []string)) func(testing.TB) {
 	return func(t testing.TB) {
 		for slice, ttl := range map[int64]int64{
@@ -253,6 +253,10 @@ func checkChargesProlong(charge func(slice, id string) (*sluice.Script, []string
 				script, keys, args := charge(strconv.FormatInt(slice, 10), strconv.Itoa(i))
 				compile(t, script.File, script.Source).Run(r, keys, args)
 			}
+			assertTTL(t, r, budgetV1.keys[0], ttl)
+			_, _ = r.Do("DEL", budgetV1.keys[0])
+			script, keys, args := charge(strconv.FormatInt(slice, 10), "new")
+			compile(t, script.File, script.Source).Run(r, keys, args)
 			assertTTL(t, r, budgetV1.keys[0], ttl)
 		}
 	}

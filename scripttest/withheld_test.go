@@ -123,6 +123,7 @@ var budgetCalls = []cost{
 var settleCalls = []cost{
 	{"the first charge", nil, line{"0s", "1s 4 1h 2 1", ""}},
 	{"a charge in the same slice", after("0s #b 1s 4 1h 2 1"), line{"0s", "1s 4 1h 2 1", ""}},
+	{"a charge of one", after("0s #b 1s 4 1h 2 1"), line{"0s", "1s 4 1h 1 1", ""}},
 	{"a charge across the ring's end", after("0s #b 1s 4 1h 2 1", "2s #c 1s 4 1h 2 1"), line{"5s", "1s 4 1h 2 1", ""}},
 	{"a charge that lengthens the ring", after("0s #b 1s 4 1h 2 1"), line{"2s", "1s 6 1h 2 1", ""}},
 	{"more than estimated", after("0s budget 1s 1h 2 4 9"), line{"1s", "1s 4 1h 5 0", ""}},
