@@ -111,7 +111,7 @@ func (b Budget) Reserve(ctx context.Context, subject, id string, estimate int64)
 //	defer cancel()
 //	err := tokens.Settle(ctx, customer, id, used)
 //
-// Cost: one round trip.
+// Cost: one round trip; two if Redis does not know the id.
 func (b Budget) Settle(ctx context.Context, subject, id string, actual int64) error {
 	return b.core.settle(ctx, settlement{method: "Settle", subject: subject, id: id, actual: actual})
 }
@@ -197,8 +197,8 @@ func (c core) settle(ctx context.Context, s settlement) error {
 
 // The reply of budget_settle.
 const (
-	settled = iota // 0: the id is not known
-	settlePermits
+	settled       = iota // 1: by this call
+	settlePermits        // charged for the id in all
 	settleNow
 )
 
@@ -213,10 +213,8 @@ func (c core) settleUntil(ctx context.Context, seen *observation, s settlement) 
 		call.run(ctx)
 		call.report(ctx, seen)
 		switch {
-		case call.err == nil && s.unknown == 0 && call.reply[settled]+call.reply[settlePermits] == 0 && s.actual > 0:
-			return nil, c.errNotReserved(s)
 		case call.err == nil:
-			return call.reply, nil
+			return call.reply, c.checkSettled(ctx, s, call.reply)
 		case patience.deadline.IsZero() || !mayHelp(call.err, true):
 			return nil, call.err
 		}
@@ -224,6 +222,27 @@ func (c core) settleUntil(ctx context.Context, seen *observation, s settlement) 
 			return nil, call.err
 		}
 	}
+}
+
+// checkSettled returns ErrNotReserved if the reply says that nothing is charged for the id, and Redis does not know it.
+// The reply is the same for an id that was settled with 0 before.
+func (c core) checkSettled(ctx context.Context, s settlement, reply []int64) error {
+	if s.unknown == 1 || reply[settled] > 0 || reply[settlePermits] > 0 {
+		return nil
+	}
+	key, _ := c.key(s.subject)
+	var known int64
+	err := c.limits.await(ctx, c.timeout(), func(ctx context.Context) (err error) {
+		known, err = c.limits.rdb.Exists(ctx, c.idKey(key, s.id)).Result()
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("loader: %s: %w", s.method, err)
+	case known > 0:
+		return nil
+	}
+	return fmt.Errorf("loader: %s: Settle: id %q %w, or no longer after %v", c.name, s.id, ErrNotReserved, c.idTTL)
 }
 
 // checkSettlement returns what is wrong with the arguments.
@@ -255,7 +274,3 @@ func (c core) settleCall(s settlement) call {
 // policy's grants), its time is over (SettleWithin), or Redis has lost it. Nothing was changed: what was reserved and
 // is still counted stays charged with its estimate.
 var ErrNotReserved = errors.New("is not reserved")
-
-func (c core) errNotReserved(s settlement) error {
-	return fmt.Errorf("loader: %s: Settle: id %q %w, or no longer after %v", c.name, s.id, ErrNotReserved, c.idTTL)
-}

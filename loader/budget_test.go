@@ -126,12 +126,16 @@ func TestBudgetIDs(t *testing.T) {
 	}
 	wantError(t, err, `loader: tokens: Settle: id "a:{1}%" is not reserved, or no longer after 10s`)
 	wantLeft(t, b, 90)
-	if err := b.Settle(background, "ada", "never", 1); !errors.Is(err, loader.ErrNotReserved) {
-		t.Errorf("Settle of an id that was never reserved: %v", err)
+	for _, actual := range []int64{0, 1} {
+		if err := b.Settle(background, "ada", "never", actual); !errors.Is(err, loader.ErrNotReserved) {
+			t.Errorf("Settle %d of an id that was never reserved: %v", actual, err)
+		}
 	}
 	wantReserved(t, b, "b", 10, true, 80)
-	must(t, b.Settle(background, "ada", "b", 0))
-	must(t, b.Settle(background, "ada", "b", 0))
+	for _, actual := range []int64{0, 0, 7} { // the first one counts
+		must(t, b.Settle(background, "ada", "b", actual))
+	}
+	wantLeft(t, b, 90)
 	if err := errOf(b.Reserve(background, "ada", "b", 10)); err == nil || !strings.Contains(err.Error(), "id") {
 		t.Errorf("a settled id reserved again: %v", err)
 	}
