@@ -504,7 +504,7 @@ func (z fuzzed) chosen(choice uint8) []string {
 	case "budget":
 		return []string{"1000000", "10000000", permits, "3", "3"}
 	case "budget_settle":
-		return []string{"1000000", "3", "10000000", strconv.Itoa(int(choice >> 2 & 7)), strconv.Itoa(int(choice & 1))}
+		return []string{"1000000", "3", "10000000", strconv.Itoa(int(choice & 7)), strconv.Itoa(int(choice & 1))}
 	case "zset_log":
 		return []string{"3", "10000000", permits, maxWait, id}
 	case "list_log":
@@ -548,6 +548,14 @@ func TestFuzzCatches(t *testing.T) {
 		{sliceRingV1, "a reply below its range", "math.max(remaining, 0)", "math.max(remaining, 0) - 1",
 			"in the ranges of the header"},
 		{sliceRingV1, "reads behind the ring", "if #page < 7 then", "if false then", "which the header does not declare"},
+		{budgetV1, "an id without a TTL",
+			`redis.pcall("SET", id, charge, "PX", string.format("%.0f", math.ceil(ttl / 1000)))`,
+			`redis.pcall("SET", id, charge)`, "without a TTL"},
+		{budgetV1, "reads an id of any length", "#charged == 10 and", "", "which the header does not declare"},
+		{budgetSettleV1, "settles what it did not write", "if state % 2 == 1 then return {0,",
+			"if state % 2 == 1 then redis.call(\"DEL\", id) return {0,", "granted nothing, and changed"},
+		{budgetSettleV1, "reads behind the ring", "if #oldest < 7 then", "if false then",
+			"which the header does not declare"},
 		{sliceRingReturnV1, "more than it was given", "return {math.floor(returned)}", "return {returned + 1000000000}",
 			"in the ranges of the header"},
 		{sliceRingReturnV1, "reads behind the ring", "if #cells ~= 7 * (later + 1) then", "if false then",

@@ -40,13 +40,14 @@ var hammered = []struct {
 	{&sluice.ListLogV1, 0.99, 0, listLogV1.keys, "1000 1000000 permits max_wait"},
 	{&sluice.ZSetLogV1, 0.99, 0, zsetLogV1.keys, "1000 1000000 permits max_wait id"},
 	{&sluice.SliceRingV1, 0.90, 0, sliceRingV1.keys, "20000 permits 51 1000"},
+	{&sluice.BudgetV1, 0.90, 0, budgetV1.keys, "20000 60000000 permits 51 1000"},
 	{&sluice.TokenBucketV1, 0.99, 0, tokenBucketV1.keys, "1000 1000000 0 permits max_wait"},
 	{&sluice.GCRAV1, 0.99, 100, gcraV1.keys, "1000 1000000 100 permits max_wait"},
 }
 
 // TestServerHammer has 8 processes share one key of each script, and audits every granted reply: no interval holds more
 // than the limit, and what the limit allows is used. Some calls book ahead, some ask for several permits, and those of
-// zset_log ask again with the id of a call that was answered.
+// zset_log and budget ask again with the id of a call that was answered.
 func TestServerHammer(t *testing.T) {
 	if role := os.Getenv(hammerEnv); role != "" {
 		hammer(t, role)
@@ -159,14 +160,18 @@ func hammer(t *testing.T, role string) {
 					args := strings.Fields(strings.NewReplacer("permits", fmt.Sprint(permits),
 						"max_wait", fmt.Sprint(1000*random.Int64N(200)), "id", fmt.Sprintf("%s-%d-%d", process, caller,
 							k)).Replace(h.args))
-					again := 1 + random.IntN(2)*random.IntN(2)
-					if script != "zset_log" {
+					again, keys := 1+random.IntN(2)*random.IntN(2), slices.Clone(h.keys)
+					switch script {
+					case "budget":
+						keys[1] += fmt.Sprintf("%s-%d-%d", process, caller, k)
+					case "zset_log":
+					default:
 						again = 1
 					}
 					// What was granted is counted once by its id, for the time of the first answer.
 					at := int64(0)
 					for range again {
-						reply, err := limits.Call(context.Background(), h.script, h.keys, anys(args)...)
+						reply, err := limits.Call(context.Background(), h.script, keys, anys(args)...)
 						if err != nil {
 							t.Error(err)
 							return

@@ -36,19 +36,15 @@ type passage struct {
 }
 
 var passages = []passage{
-	{&sluice.SliceRingV1, "local slices, limits, widest", "local slices, limits, widest", []*sluice.Script{&sluice.BudgetV1}},
-	{&sluice.SliceRingV1, `return redis.error_reply("BADARG limit_"`, "want up to every limit", []*sluice.Script{
-		&sluice.BudgetV1}},
-	{&sluice.SliceRingV1, `local clock = redis.call("TIME")`, "local wrap = ", []*sluice.Script{&sluice.BudgetV1,
-		&sluice.BudgetSettleV1}},
-	{&sluice.SliceRingV1, "local wanted = permits", "then wait_slices = ", []*sluice.Script{&sluice.BudgetV1}},
-	{&sluice.SliceRingV1, "if fresh or current > last then", "last and total, in the header", []*sluice.Script{&sluice.BudgetV1,
-		&sluice.BudgetSettleV1}},
-	{&sluice.SliceRingReturnV1, "-- The cells of slice_taken", "if later > 0 then after = total_before(1) end",
-		[]*sluice.Script{&sluice.BudgetSettleV1}},
-	{&sluice.SliceRingReturnV1, "local lowered = {", "cells = table.concat(lowered)", []*sluice.Script{
-		&sluice.BudgetSettleV1}},
+	{&sluice.SliceRingV1, `return redis.error_reply("BADARG limit_"`, "want up to every limit", budgets[:1]},
+	{&sluice.SliceRingV1, `local clock = redis.call("TIME")`, "local wrap = ", budgets},
+	{&sluice.SliceRingV1, "local wanted = permits", "then wait_slices = ", budgets[:1]},
+	{&sluice.SliceRingV1, "if fresh or current > last then", "last and total, in the header", budgets},
+	{&sluice.SliceRingReturnV1, "-- The cells of slice_taken", "after = total_before(1) end", budgets[1:]},
+	{&sluice.SliceRingReturnV1, "local lowered = {", "cells = table.concat(lowered)", budgets[1:]},
 }
+
+var budgets = []*sluice.Script{&sluice.BudgetV1, &sluice.BudgetSettleV1}
 
 // Budgets count in the ring of slice_ring, and take from it what slice_ring_return would: by the same lines.
 func TestPassagesAreAlike(t *testing.T) {
