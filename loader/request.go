@@ -91,10 +91,10 @@ func (r *request) makeCall() error {
 	}
 	r.call = newCall(c.limits, c.kind.script, c.kind.makeWords(c, key, q), c.replyFields())
 	r.call.timeout = c.timeout()
-	if c.kind.hasIDs {
+	switch {
+	case c.kind.hasIDs:
 		r.call.id = q.id
-	}
-	if q.permits > 0 && q.maxWait == 0 && !c.kind.hasIDs {
+	case q.permits > 0 && q.maxWait == 0:
 		r.call.allowGroup(q.permits, capacity)
 	}
 	return nil
