@@ -125,7 +125,7 @@ func (c *call) inspect() {
 		switch c.script.Args[i].Name {
 		case "permits":
 			n, ok := integer(args[i])
-			c.peeks, c.permitsAt = ok && n == 0, len(c.words)-len(args)+i
+			c.peeks, c.permitsAt = ok && n == 0 && decides(c.script), len(c.words)-len(args)+i
 		case "id":
 			c.id, _ = args[i].(string)
 			c.peeks = c.peeks || c.permitsAt == 0 && c.id == "" // of concurrency, which has no permits
@@ -458,7 +458,11 @@ func (c *call) final(f failure, err error) error {
 	switch code {
 	case "BADARG":
 		argument, want, _ := strings.Cut(text, ": want ")
-		return &ArgumentError{Script: nameOf(c.script), Argument: argument, Want: want}
+		e := &ArgumentError{Script: nameOf(c.script), Argument: argument, Want: want}
+		if argument == "id" && c.id != "" {
+			e.Value = strconv.Quote(c.id)
+		}
+		return e
 	case "BADSTATE", "WRONGTYPE":
 		return &StateError{Script: nameOf(c.script), Keys: c.keyNames(), Code: code, Text: text}
 	}

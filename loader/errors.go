@@ -31,7 +31,7 @@ type ArgumentError struct {
 	Script   string // "gcra_v1"; "" if the error is the loader's
 	Limiter  string // the limiter's name; "" if the error is the script's
 	Argument string // its name in the script's header, or in the loader
-	Value    string // what was passed; "" if the error is the script's
+	Value    string // what was passed; "" if the error is the script's, unless it is about an id
 	Want     string // what would be right
 
 	text string // replaces Argument, Value and Want in Error; "": does not
@@ -132,9 +132,11 @@ func (c core) limiterName() string {
 	return c.name
 }
 
-// errNoPermits is the error of a call for less than one permit.
-func errNoPermits(limiter string, n int64) error {
-	return &ArgumentError{Limiter: limiter, Argument: "n", Value: strconv.FormatInt(n, 10), Want: "1 or more"}
+// errNoPermits is the error of a call for less than one permit. amount is what the caller calls them, "" for n.
+func errNoPermits(limiter, amount string, n int64) error {
+	return &ArgumentError{
+		Limiter: limiter, Argument: cmp.Or(amount, "n"), Value: strconv.FormatInt(n, 10), Want: "1 or more",
+	}
 }
 
 // errEmptySubject is the error of a call with the empty subject.

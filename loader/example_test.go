@@ -73,6 +73,36 @@ func ExampleZSetLog_WithID() {
 	// order-19 false 0
 }
 
+// A request reserves what it may cost at most, and settles what it did cost. Too low an estimate leaves a debt.
+func ExampleLoader_Budget() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	tokens := limits.Budget("tokens", []loader.Limit{loader.PerMinute(1000), loader.PerDay(20000)})
+
+	for _, request := range []struct {
+		id             string
+		estimate, cost int64
+	}{{"a", 800, 100}, {"b", 800, 1100}, {"c", 800, 800}} {
+		d, err := tokens.Reserve(ctx, "acme", request.id, request.estimate)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(request.id, d.Granted, d.Remaining, d.RetryAfter())
+		if !d.Granted {
+			continue
+		}
+		if err := tokens.Settle(ctx, "acme", request.id, request.cost); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// a true 200 0
+	// b true 100 0
+	// c false 0 62
+}
+
 // With is for limits that differ from user to user and from day to day.
 func ExampleGCRA_With() {
 	addr, stop := server()

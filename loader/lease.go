@@ -154,7 +154,7 @@ func (l *Leased) Allow(ctx context.Context, subject string) (Decision, error) {
 // granted is an error that is ErrExceedsLimit. Cost: that of Allow.
 func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
 	if n < 1 {
-		return Decision{}, errNoPermits(l.ring.name, n)
+		return Decision{}, errNoPermits(l.ring.name, "", n)
 	}
 	if d, ok := l.spend(subject, n); ok {
 		return d, nil

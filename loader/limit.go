@@ -99,7 +99,7 @@ const minWindow = time.Millisecond
 
 // maxWindow returns the longest window that the script takes.
 func (k *kind) maxWindow() time.Duration {
-	if k == &sliceRing {
+	if k == &sliceRing || k == &budget {
 		return maxWindowSlices * maxSlice
 	}
 	return time.Duration(k.maxArgument("window", "interval")) * time.Microsecond

@@ -52,13 +52,15 @@ type Reserver interface {
 // kind is what limiters of one script have in common.
 type kind struct {
 	name           string // "GCRA"
+	amount         string // for errors: what a caller calls the permits, "" for n
 	largerLimiters string // for errors: which limiters take a larger limit
 	largerCalls    string // for errors: which limiters grant more in one call
 	script         *sluice.Script
 	code           string
-	hasIDs         bool // a call has an id: it may be repeated and given back
+	hasIDs         bool // a call has an id: it may be repeated
 	canBook        bool // a max_wait is possible
 	capacity       func(core) int64
+	checkID        func(s *settings, id string) error               // nil: ids have been checked
 	makeWords      func(c core, key string, q question) []any       // the command
 	detail         func(c core, d Decision, reply []int64) Decision // adds what only this script replies; may be nil
 	moreFields     int                                              // of the reply, for that
@@ -69,7 +71,7 @@ type kind struct {
 type core struct {
 	*settings
 	limit    Limit
-	ring     ring // of a SliceRing, instead of limit
+	ring     ring // of a SliceRing or a Budget, instead of limit
 	id       string
 	limitErr error // what is wrong with the limit
 	idErr    error // what is wrong with the id

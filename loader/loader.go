@@ -18,6 +18,7 @@
 //   - [Loader.GCRA], for a smooth rate with a burst. It takes a few bytes, whatever the limit.
 //   - [Loader.SliceRing], for several windows at once ("1000 a minute and 10000 an hour"), or limits in the millions.
 //   - [Loader.TokenBucket], if operators change the rate in Redis, for all processes at once.
+//   - [Loader.Budget], if a cost is known only afterwards, such as the tokens of a language model.
 //
 // # Errors
 //
@@ -27,7 +28,8 @@
 // Check once, when the program starts, to find it.
 //
 // If a call was sent and no reply came, the error is an [*OutcomeUnknownError]: the call was charged once or not at
-// all. The loader sends a decision again only if the first one cannot have run, or if it has a request id.
+// all. The loader sends a decision again only if the first one cannot have run, or if it has a request id: those of
+// ZSetLog and Budget do.
 //
 // # Contexts
 //
@@ -76,6 +78,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -191,12 +194,12 @@ func MaxWait(d time.Duration) LimiterOption {
 	return func(s *settings) { s.maxWait = d }
 }
 
-// Slice sets the length of the slices of a SliceRing: 1 ms to 24 h, in whole microseconds. It must not be longer than
-// the shortest window, nor shorter than 1/9999 of the longest window and LeaseAge together. See Loader.SliceRing for
-// the default. It is a part of the key: limiters with different slices do not share state.
+// Slice sets the length of the slices of a SliceRing or a Budget: 1 ms to 24 h, in whole microseconds. It must not be
+// longer than the shortest window, nor shorter than 1/9999 of the longest window and LeaseAge together. See
+// Loader.SliceRing for the default. It is a part of the key: limiters with different slices do not share state.
 func Slice(d time.Duration) LimiterOption {
 	return func(s *settings) {
-		s.requireKind("Slice", &sliceRing)
+		s.requireKind("Slice", &sliceRing, &budget)
 		if s.slice = d; d < minSlice || d > maxSlice || d%time.Microsecond != 0 {
 			s.setErr(s.errArgument("Slice", d, "1ms to 24h, in whole microseconds"))
 		}
@@ -229,6 +232,7 @@ type settings struct {
 	tail      string // of the key, after the subject
 	maxWait   time.Duration
 	slice     time.Duration
+	idTTL     time.Duration // how long a Budget knows an id
 	leaseAge  time.Duration // 0: no leases
 	denials   *denials      // nil: no RememberDenials
 	clientID  string
@@ -239,11 +243,21 @@ type settings struct {
 }
 
 // requireKind sets an error if an option does not apply to this kind of limiter.
-func (s *settings) requireKind(option string, k *kind) {
-	if s.kind != k {
+func (s *settings) requireKind(option string, kinds ...*kind) {
+	if !slices.Contains(kinds, s.kind) {
 		s.setErr(&ArgumentError{
-			Limiter: s.name, Argument: option, Want: "a " + k.name,
-			text: fmt.Sprintf("%s is an option of %s, not of %s", option, k.name, s.kind.name),
+			Limiter: s.name, Argument: option, Want: "a " + kinds[0].name,
+			text: fmt.Sprintf("%s is an option of %s, not of %s", option, kinds[0].name, s.kind.name),
+		})
+	}
+}
+
+// refuseOption sets an error if an option is set that nothing would use.
+func (s *settings) refuseOption(option string, isSet bool) {
+	if isSet {
+		s.setErr(&ArgumentError{
+			Limiter: s.name, Argument: option, Want: "no " + option,
+			text: fmt.Sprintf("%s is not an option of %s", option, s.kind.name),
 		})
 	}
 }

@@ -30,9 +30,10 @@ func (f ObserverFunc) Begin(ctx context.Context, _ Event) context.Context { retu
 func (f ObserverFunc) End(ctx context.Context, e Event) { f(ctx, e) }
 
 // Observe passes every decision to an observer. Use it for metrics and traces; module otel has an Observer for
-// OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve and ReserveN, for each
-// entry of a Batch, and for each Call of a script that decides. A Leased has one for each call in which it takes
-// permits. Reset, Cancel and SetLimit have none. If there are several Observe options, the last one is used.
+// OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve, ReserveN, Settle and
+// Charge, for each entry of a Batch, and for each Call of a script that decides. A Leased has one for each call in
+// which it takes permits. Reset, Cancel and SetLimit have none. If there are several Observe options, the last one is
+// used.
 //
 // Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
 // the observer.
@@ -42,16 +43,19 @@ func Observe(observer Observer) Option {
 
 // Event is one decision, as its caller saw it.
 type Event struct {
-	Method  string // "Allow", "AllowN", "Peek", "Wait", "ReserveN"; "Call" for a script called directly
+	// Method is "Allow", "AllowN", "Peek", "Wait", "ReserveN", of a Budget "Reserve", "Settle" or "Charge", and "Call" for
+	// a script called directly.
+	Method  string
 	Script  string // "list_log_v1"
 	Limiter string // its name; "" for a script called directly
-	Permits int64  // asked for; 0 for Peek
+	Permits int64  // asked for; 0 for Peek; the actual cost for Settle and Charge
 
 	// Subject is the subject of the decision; "" for a script called directly. It may be personal data, and there may
 	// be millions of them: do not use it as a metric's label. Module otel leaves it out.
 	Subject string
 
-	// Decision is the answer, for a Wait the last one. It is the zero Decision if there is none: see Err.
+	// Decision is the answer, for a Wait the last one. It is the zero Decision if there is none: see Err. Of Settle and
+	// Charge it has Granted (true) and Now.
 	Decision Decision
 
 	// Err is the caller's error. With a *WaitError, Decision is the denial that caused it.

@@ -47,6 +47,10 @@ var askings = map[string]func(l *loader.Loader) func(ctx context.Context, subjec
 			return errOf(batch.Do(ctx))
 		}
 	},
+	"charge": func(l *loader.Loader) func(context.Context, string) error {
+		tokens := l.Budget("x", []loader.Limit{loader.PerHour(1000)})
+		return func(ctx context.Context, subject string) error { return tokens.Charge(ctx, subject, subject, 1) }
+	},
 	"leased": func(l *loader.Loader) func(context.Context, string) error {
 		ring := l.SliceRing("x", []loader.Limit{loader.PerMinute(1000)}, loader.Slice(time.Second),
 			loader.LeaseAge(time.Second))

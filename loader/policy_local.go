@@ -23,8 +23,8 @@ const maxLocalSubjects = 10000
 // share exactly; the logs and the ring grant up to twice the share in a window. The local limiter does not know what
 // Redis has granted, the ids of a ZSetLog, or a limit that SetLimit stored: it uses the limiter's own limit.
 //
-// Wait and Reserve book ahead, first come, first served in this process. Cancel does not give local permits back. A
-// call for more permits than the share holds returns Redis's error.
+// Wait and Reserve book ahead, first come, first served in this process. Cancel and Settle do not give local permits
+// back. A call for more permits than the share holds returns Redis's error.
 //
 // The copies of a limiter share up to 10000 subjects in 2.5 MB: make the limiter once, not for every call. When there
 // are more, the next subject replaces any other, whose bucket is then full again.

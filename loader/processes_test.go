@@ -328,7 +328,7 @@ func workThroughAnOutage(t *testing.T, addr string) {
 	all.Wait()
 }
 
-var hammerFor = flag.Duration("hammer", time.Second, "how long TestLeaseHammer hammers")
+var hammerFor = flag.Duration("hammer", time.Second, "how long TestLeaseHammer and TestBudgetGateway run, at least")
 
 const (
 	leaseProcesses = 8

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -76,8 +77,10 @@ func (r *request) makeCall() error {
 	if err != nil {
 		return err
 	}
-	if q.permits < 1 && q.method != peek {
-		return errNoPermits(c.name, q.permits)
+	if q.method != peek {
+		if err := c.checkQuestion(q); err != nil {
+			return err
+		}
 	}
 	capacity := c.kind.capacity(c)
 	if capacity == 0 {
@@ -88,10 +91,24 @@ func (r *request) makeCall() error {
 	}
 	r.call = newCall(c.limits, c.kind.script, c.kind.makeWords(c, key, q), c.replyFields())
 	r.call.timeout = c.timeout()
-	if q.permits > 0 && q.maxWait == 0 && !c.kind.hasIDs {
+	switch {
+	case c.kind.hasIDs:
+		r.call.id = q.id
+	case q.permits > 0 && q.maxWait == 0:
 		r.call.allowGroup(q.permits, capacity)
 	}
 	return nil
+}
+
+// checkQuestion returns what is wrong with a question for permits, apart from their upper bound.
+func (c core) checkQuestion(q question) error {
+	if q.permits < 1 {
+		return errNoPermits(c.name, c.kind.amount, q.permits)
+	}
+	if c.kind.checkID == nil {
+		return nil
+	}
+	return c.kind.checkID(c.settings, q.id)
 }
 
 // errTooMany is the error of a question for more permits than could ever be granted, nil for other questions.
@@ -103,7 +120,8 @@ func (c core) errTooMany(q question, capacity int64) error {
 	if q.permits <= capacity {
 		return nil
 	}
-	return fmt.Errorf("loader: %s: %s(n=%d) %w %d%s", c.name, q.method, q.permits, ErrExceedsLimit, capacity, why)
+	return fmt.Errorf("loader: %s: %s(%s=%d) %w %d%s", c.name, q.method, cmp.Or(c.kind.amount, "n"), q.permits,
+		ErrExceedsLimit, capacity, why)
 }
 
 // start tells the observer, and answers if no server has to be asked. It returns the context of the decision.

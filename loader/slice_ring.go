@@ -41,12 +41,17 @@ const (
 // Cost: nothing is sent.
 func (l *Loader) SliceRing(name string, limits []Limit, opts ...LimiterOption) SliceRing {
 	s := l.configure(&sliceRing, name, opts)
+	s.setSlice(limits)
+	s.tail += s.leasePart()
+	return SliceRing{core{settings: s}.withWindows(limits)}
+}
+
+// setSlice sets the length of the slices, unless the option Slice did, and adds it to the key.
+func (s *settings) setSlice(limits []Limit) {
 	if s.slice == 0 {
 		s.slice = sliceFor(limits, s.leaseAge)
 	}
 	s.tail += ":" + strconv.FormatInt(s.slice.Microseconds(), 10)
-	s.tail += s.leasePart()
-	return SliceRing{core{settings: s}.withWindows(limits)}
 }
 
 // With returns a copy with other windows on the same slices. Use it if the limits depend on the customer or the plan.
@@ -72,17 +77,22 @@ type ring struct {
 
 // sliceRingDetail adds the state of the windows to a decision, from the counts in the reply.
 func sliceRingDetail(c core, d Decision, reply []int64) Decision {
-	var widest int64
-	for _, w := range c.ring.windows {
-		widest = max(widest, w.Slices)
-	}
+	longest := widest(c.ring.windows)
 	return c.describe(d, func(i int) (remaining int64, resetAfter time.Duration) {
 		w, count := c.ring.windows[i], reply[minReplyFields+i]
 		if count > 0 { // the widest window is the last to be empty, by the slices that it has more
-			resetAfter = max(d.ResetAfter-time.Duration(widest-w.Slices)*c.slice, 0)
+			resetAfter = max(d.ResetAfter-time.Duration(longest-w.Slices)*c.slice, 0)
 		}
 		return max(w.Limit-count, 0), resetAfter
 	})
+}
+
+// widest returns the slices of the widest window.
+func widest(windows []bindings.SliceRingV1Window) (slices int64) {
+	for _, w := range windows {
+		slices = max(slices, w.Slices)
+	}
+	return slices
 }
 
 // describe adds the limit to a decision and, if there are several windows, the state of each, tightest first.

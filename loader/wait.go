@@ -75,7 +75,7 @@ func (c core) waiter(
 // run asks until the permits may be used, or until waiting does not help.
 func (w *waiter) run(ctx context.Context) error {
 	if w.n < 1 {
-		return errNoPermits(w.limiterName(), w.n)
+		return errNoPermits(w.limiterName(), "", w.n)
 	}
 	for {
 		maxWait := min(w.timeLeft(), w.maxBookingPerCall())

@@ -21,8 +21,8 @@
 //
 //	sluice.limiter.name        "send-code"; not set for a script that is called directly
 //	sluice.script.name         "list_log_v1"
-//	sluice.decision.method     Allow, AllowN, Peek, Wait, ReserveN, Call
-//	sluice.decision.outcome    granted, denied, looked, error
+//	sluice.decision.method     Allow, AllowN, Peek, Wait, ReserveN, Call; Reserve, Settle, Charge
+//	sluice.decision.outcome    granted, denied, looked, error; settled: Settle and Charge
 //	sluice.decision.degraded   true if the limiter's policy decided and not Redis
 //	error.type                 with the outcome error only: see below
 //
@@ -55,6 +55,7 @@
 //	exceeds_limit      more permits asked for than could ever be granted
 //	invalid_argument   *loader.ArgumentError
 //	not_loaded         loader.ErrNotLoaded
+//	not_reserved       loader.ErrNotReserved
 //	breaker_open       loader.ErrBreakerOpen: the server was not asked
 //	outcome_unknown    *loader.OutcomeUnknownError: it may have been charged
 //	timeout            the context's deadline

@@ -32,6 +32,8 @@ func nameOf(err error) string {
 		return "invalid_argument"
 	case errors.Is(err, loader.ErrNotLoaded):
 		return "not_loaded"
+	case errors.Is(err, loader.ErrNotReserved):
+		return "not_reserved"
 	case errors.Is(err, loader.ErrBreakerOpen):
 		return "breaker_open"
 	case errors.Is(err, loader.ErrOutcomeUnknown):

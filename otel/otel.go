@@ -124,6 +124,9 @@ func endSpan(span trace.Span, e loader.Event, result []attribute.KeyValue) {
 		}
 		return
 	}
+	if settles(e) {
+		return
+	}
 	span.SetAttributes(attribute.Int64("sluice.decision.remaining", e.Decision.Remaining))
 	if e.Decision.Wait != loader.Never {
 		span.SetAttributes(attribute.Float64("sluice.decision.wait", e.Decision.Wait.Seconds()))
@@ -156,6 +159,8 @@ func outcome(e loader.Event) []attribute.KeyValue {
 	switch {
 	case failed(e):
 		return []attribute.KeyValue{degraded, key.String("error"), errorType(e.Err)}
+	case settles(e):
+		return []attribute.KeyValue{degraded, key.String("settled")}
 	case e.Permits == 0:
 		return []attribute.KeyValue{degraded, key.String("looked")}
 	case !e.Decision.Granted:
@@ -163,6 +168,9 @@ func outcome(e loader.Event) []attribute.KeyValue {
 	}
 	return []attribute.KeyValue{degraded, key.String("granted")}
 }
+
+// settles reports whether the event is of a Budget's cost that is known now, and not a decision.
+func settles(e loader.Event) bool { return e.Method == "Settle" || e.Method == "Charge" }
 
 // failed reports whether there was no decision, or one that its caller has not got. A wait that would take too
 // long is a denial.

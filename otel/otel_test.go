@@ -118,17 +118,27 @@ func TestCounts(t *testing.T) {
 	batch := limits.Batch()
 	batch.Allow(codes, "eve")
 	_, _ = batch.Do(background)
+	tokens := limits.Budget("tokens", []loader.Limit{loader.PerMinute(9)})
+	_, _ = tokens.Reserve(background, "ada", "id", 5)
+	_ = tokens.Settle(background, "ada", "id", 0)
+	_ = tokens.Settle(background, "ada", "no id", 5)
 
 	of := func(method, outcome string) string {
 		return "sluice.decision.degraded=false,sluice.decision.method=" + method + ",sluice.decision.outcome=" + outcome +
 			",sluice.limiter.name=send-code,sluice.script.name=list_log_v1"
 	}
+	ofBudget := func(method, outcome, script string) string {
+		return strings.NewReplacer("send-code", "tokens", "list_log_v1", script).Replace(of(method, outcome))
+	}
 	want := map[string]int64{
-		of("Allow", "granted"):                              3,
-		of("Allow", "denied"):                               1,
-		of("Peek", "looked"):                                1,
-		of("Wait", "denied"):                                1,
-		"error.type=exceeds_limit," + of("AllowN", "error"): 1,
+		ofBudget("Reserve", "granted", "budget_v1"):                                  1,
+		ofBudget("Settle", "settled", "budget_settle_v1"):                            1,
+		"error.type=not_reserved," + ofBudget("Settle", "error", "budget_settle_v1"): 1,
+		of("Allow", "granted"):                                                       3,
+		of("Allow", "denied"):                                                        1,
+		of("Peek", "looked"):                                                         1,
+		of("Wait", "denied"):                                                         1,
+		"error.type=exceeds_limit," + of("AllowN", "error"):                          1,
 		"sluice.decision.degraded=false,sluice.decision.method=Call,sluice.decision.outcome=granted,sluice.script.name=gcra_v1": 1,
 	}
 	if diff := cmp.Diff(want, l.counts(t)); diff != "" {

@@ -3,6 +3,8 @@
 package attack
 
 import (
+	"context"
+	"crypto/rand"
 	"time"
 
 	"github.com/sluice-redis/sluice/internal/audit"
@@ -76,6 +78,25 @@ var sliceRing = &script{
 	},
 }
 
+var budget = &script{
+	name: "budget", ledger: sliceRing.ledger, charged: byRemaining,
+	extra: audit.ExtraInLog, extraOf: audit.ExtraInLogOf, repeats: true,
+	make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		windows := []loader.Limit{limit}
+		return reserver{l.SliceRing(name, windows, opts...), l.Budget(name, windows)}
+	},
+}
+
+// reserver is a Budget in the shape of a limiter, with another id for each call. Its SliceRing sees the same counts.
+type reserver struct {
+	loader.SliceRing
+	budget loader.Budget
+}
+
+func (r reserver) AllowN(ctx context.Context, subject string, n int64) (loader.Decision, error) {
+	return r.budget.Reserve(ctx, subject, rand.Text(), n)
+}
+
 // byRemaining is how many permits a limiter has charged that forgets none.
 func byRemaining(limit loader.Limit, _, now loader.Decision) int64 {
 	return limit.Permits - now.Remaining
@@ -142,6 +163,7 @@ var modes = []*mode{
 	},
 	{name: "Batch", scripts: scripts, kind: anyKind, bound: defaultBound, how: inBatch, observed: true},
 	{name: "Wait", scripts: scripts, kind: anyKind, how: waiting, observed: true},
+	{name: "Reserve", scripts: []*script{budget}, kind: anyKind, bound: defaultBound, observed: true},
 	{
 		name: "Leased", scripts: []*script{sliceRing}, kind: anyKind, bound: defaultBound, observed: true,
 		limiter: []loader.LimiterOption{loader.LeaseAge(200 * time.Millisecond)},

@@ -119,7 +119,7 @@ func (s *soaked) ask(random *rand.Rand) error {
 	limits := s.limits[random.IntN(len(s.limits))]
 	limiter, subject := s.limiter(limits, random)
 	var err error
-	switch random.IntN(12) {
+	switch random.IntN(13) {
 	case 0:
 		_, err = limiter.Peek(ctx, subject)
 	case 1:
@@ -136,6 +136,8 @@ func (s *soaked) ask(random *rand.Rand) error {
 		err = operate(ctx, limits, fmt.Sprint(random.IntN(10)), 2+random.Int64N(4))
 	case 6:
 		err = s.batch(ctx, limits, random)
+	case 7:
+		err = reserveAndSettle(ctx, limits, subject, random)
 	default:
 		_, err = limiter.Allow(ctx, subject)
 	}
@@ -162,6 +164,20 @@ func reserveAndCancel(ctx context.Context, limiter loader.Limiter, subject strin
 		return err
 	}
 	if err := r.Cancel(ctx); !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
+// reserveAndSettle settles what it has reserved, now and then too late.
+func reserveAndSettle(ctx context.Context, limits *loader.Loader, subject string, random *rand.Rand) error {
+	tokens := limits.Budget("tokens", []loader.Limit{{Permits: 40, Window: roaming}}, loader.SettleWithin(roaming/5))
+	id := fmt.Sprint(random.Uint64())
+	d, err := tokens.Reserve(ctx, subject, id, 1+random.Int64N(10))
+	if err != nil || !d.Granted {
+		return err
+	}
+	if err := tokens.Settle(ctx, subject, id, random.Int64N(50)); !errors.Is(err, loader.ErrNotReserved) {
 		return err
 	}
 	return nil

@@ -1,0 +1,276 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/bindings"
+)
+
+// Budget limits a cost that is known only afterwards: the tokens of a language model, the bytes of an answer. It has
+// one to eight windows at once. Reserve takes an estimate before the work, Settle corrects it to the actual cost after
+// the work, Charge adds a cost that was not reserved:
+//
+//	d, err := tokens.Reserve(ctx, customer, id, estimate)
+//	if err != nil || !d.Granted {
+//		return refuse(d, err) // 429, and d.RetryAfter() is the Retry-After header
+//	}
+//	used := generate(ctx)
+//	err = tokens.Settle(context.WithoutCancel(ctx), customer, id, used) // also if the customer has left
+//
+// Nothing is reserved while a window is full. An actual cost may be higher than its estimate, and lift the count over
+// the limit: that is a debt. Until enough has left the window, Reserve is denied. However large a debt is, it lasts for
+// one window. If the estimates are upper bounds, there is none.
+//
+// An id names one request. It must be made by the server side, for example with [crypto/rand.Text], never by the end
+// user: with an id that has been granted before (an X-Request-Id that a client sends again), Reserve grants without
+// charging. An id has 1 to 128 bytes. Redis knows it for the time of SettleWithin, in a key of its own of about 200
+// bytes, so memory is bounded by the number of requests in that time.
+//
+// All three calls are idempotent: with the same id they are counted once, however often they are sent. The loader
+// itself asks again after a lost reply. What is reserved and never settled stays charged with its estimate.
+//
+// A Budget counts as a SliceRing does, in the same key: a SliceRing of the same name and with the same slices sees and
+// adds to the same counts. Use it to ask without ids, and to Wait. The zero Budget is not ready for use: see
+// Loader.Budget.
+type Budget struct{ core core }
+
+// defaultSettleWithin is the default of SettleWithin. It is longer than clients of language models wait for an answer
+// by default, 10 minutes, and less than 1000 slices of a second: so far back a refund can go.
+const defaultSettleWithin = 15 * time.Minute
+
+// SettleWithin sets how long Redis knows an id of a Budget: 1 ms to 366 days, in whole microseconds; the default is 15
+// minutes. Set it to the longest time that a request may take. A reservation that is not settled in this time stays
+// charged with its estimate, and repeated calls are recognized for as long, counted from Reserve and again from Settle.
+// Memory is bounded by it: each request takes about 200 bytes for so long, twice that time at most.
+func SettleWithin(d time.Duration) LimiterOption {
+	return func(s *settings) {
+		s.requireKind("SettleWithin", &budget)
+		longest := time.Duration(budget.maxArgument("ttl")) * time.Microsecond
+		if s.idTTL = d; d < time.Millisecond || d > longest || d%time.Microsecond != 0 {
+			s.setErr(s.errArgument("SettleWithin", d, "1ms to 366 days, in whole microseconds"))
+		}
+	}
+}
+
+// Budget returns the budget of this name. Use it if a cost is known only afterwards. Call Check when the program
+// starts. Its limits and slices are those of a SliceRing: see there. If the shortest window is less than a minute and
+// requests may take longer than 1000 slices, set a longer Slice: a refund goes no further back.
+//
+// Its own option is SettleWithin. FailOpen and FailLocal answer for Reserve and Peek. MaxWait and RememberDenials are
+// refused: a Budget does not wait, and its other processes give back at any time. It cannot be in a Batch; the
+// SliceRing of its name can. Cost: nothing is sent.
+func (l *Loader) Budget(name string, windows []Limit, opts ...LimiterOption) Budget {
+	s := l.configure(&budget, name, opts)
+	s.refuseOption("MaxWait", s.maxWait != 0)
+	s.refuseOption("RememberDenials", s.denials != nil)
+	if s.idTTL == 0 {
+		s.idTTL = defaultSettleWithin
+	}
+	s.setSlice(windows)
+	return Budget{core{settings: s}.withWindows(windows)}
+}
+
+// With returns a copy with other windows on the same slices. Use it if the limits depend on the customer or the plan.
+// The new windows apply at once to what was charged before; a longer window than before counts from what is still
+// there. Cost: nothing is sent; one small allocation.
+func (b Budget) With(windows ...Limit) Budget { return Budget{b.core.withWindows(windows)} }
+
+// Reserve takes an estimate for the request of this id, in all windows or in none. Use it before the work. The estimate
+// is at least 1; more than a limit is an error that is ErrExceedsLimit. A denial charges nothing and may be repeated
+// after Wait, with the same id.
+//
+// Asked again with the same id and the same estimate, it grants again and charges nothing. With another estimate, or if
+// the id is settled, it is an *ArgumentError.
+//
+// After an error the estimate may be charged: ask again, or do not do the work and call Charge with 0, which withdraws
+// the reservation even if it is still on its way. If a policy decided (Decision.Degraded), Redis may not know the id:
+// settle it with Charge.
+//
+// Cost: one round trip.
+func (b Budget) Reserve(ctx context.Context, subject, id string, estimate int64) (Decision, error) {
+	return b.core.decide(ctx, subject, question{method: "Reserve", permits: estimate, id: id})
+}
+
+// Settle replaces the estimate of a reservation by its actual cost. Use it after the work; 0 gives the whole estimate
+// back. What the estimate was too high by is given back to the time of Reserve, unless that is more than 1000 slices
+// ago or the counts were lost. What it was too low by is charged now, whatever the limits are.
+//
+// It returns nil if the id is settled, by this call or an earlier one: the first one counts. It returns ErrNotReserved,
+// and changes nothing, if Redis does not know the id. After any other error it may be repeated: it is counted once. If
+// ctx has a deadline, Settle itself asks again until then while Redis cannot be reached; without one it returns the
+// error of the first call, after a second at most. So give it the time that an outage may take, and not the context of
+// a user who may leave:
+//
+//	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+//	defer cancel()
+//	err := tokens.Settle(ctx, customer, id, used)
+//
+// Cost: one round trip; two if Redis does not know the id.
+func (b Budget) Settle(ctx context.Context, subject, id string, actual int64) error {
+	return b.core.settle(ctx, settlement{method: "Settle", subject: subject, id: id, actual: actual})
+}
+
+// Charge is Settle, but an id that Redis does not know is charged now. Use it for a cost that was not reserved, after a
+// reservation that a policy granted, and to withdraw a reservation of which the outcome is unknown (with 0). A
+// reservation of the id that comes later is refused. The cost is charged whatever the limits are.
+//
+// Do not use it for a reservation that may be older than SettleWithin: its estimate stays charged, and the actual cost
+// would be charged too. Cost: one round trip.
+func (b Budget) Charge(ctx context.Context, subject, id string, actual int64) error {
+	return b.core.settle(ctx, settlement{method: "Charge", subject: subject, id: id, actual: actual, unknown: 1})
+}
+
+// Peek returns what could be reserved now, and changes nothing. Use it for dashboards and quota pages. Remaining is 0
+// in debt, and Wait is the time until 1 could be reserved. Cost: one round trip.
+func (b Budget) Peek(ctx context.Context, subject string) (Decision, error) {
+	return b.core.Peek(ctx, subject)
+}
+
+// Reset gives the subject its whole budget back, by removing its counts. Use it to unblock a customer. What was
+// reserved before can still be settled: only what it costs more than its estimate is then charged. Cost: one round
+// trip, UNLINK.
+func (b Budget) Reset(ctx context.Context, subject string) error { return b.core.Reset(ctx, subject) }
+
+// Check returns what is wrong with the budget's name, limits and options, and with the options of its Loader. Call it
+// once, when the program starts. Cost: nothing is sent.
+func (b Budget) Check() error { return b.core.Check() }
+
+var budget = kind{
+	name: "Budget", amount: "estimate",
+	script: &sluice.BudgetV1, code: codeSliceRing, hasIDs: true, capacity: smallestLimit,
+	makeWords: budgetWords, checkID: checkBudgetID, detail: sliceRingDetail, keys: onlyKey,
+}
+
+func budgetWords(c core, key string, q question) []any {
+	windows := make([]bindings.BudgetV1Window, len(c.ring.windows))
+	for i, w := range c.ring.windows {
+		windows[i] = bindings.BudgetV1Window(w)
+	}
+	return bindings.BudgetV1Args{
+		Ring: key, ID: c.idKey(key, q.id), Slice: c.slice, TTL: c.idTTL, Permits: q.permits, Windows: windows,
+	}.Words()
+}
+
+// idKey returns the key of an id, from that of its subject's ring.
+func (c core) idKey(key, id string) string {
+	slice := strings.TrimPrefix(c.tail, "}:"+codeSliceRing)
+	return strings.TrimSuffix(key, c.tail) + "}:" + codeBudgetID + slice + ":" + escaper.Replace(id)
+}
+
+func checkBudgetID(s *settings, id string) error {
+	if id == "" || len(id) > maxIDLength {
+		return s.errArgument("id", strconv.Quote(id), "1 to 128 bytes")
+	}
+	return nil
+}
+
+// settlement is one Settle or Charge.
+type settlement struct {
+	method  string
+	subject string
+	id      string
+	actual  int64
+	unknown int64 // 1: an id that is not known is charged
+}
+
+// settle makes one settlement, and tells the observer.
+func (c core) settle(ctx context.Context, s settlement) error {
+	seen := c.watch(s.subject, question{method: s.method, permits: s.actual})
+	if seen != nil {
+		seen.Script = nameOf(&sluice.BudgetSettleV1)
+	}
+	ctx = seen.begin(ctx)
+	defer seen.abort()
+	reply, err := c.settleUntil(ctx, seen, s)
+	if err == nil {
+		seen.setDecision(Decision{Granted: true, Now: time.UnixMicro(reply[settleNow])})
+	}
+	seen.end(err)
+	return err
+}
+
+// The reply of budget_settle.
+const (
+	settled       = iota // 1: by this call
+	settlePermits        // charged for the id in all
+	settleNow
+)
+
+// settleUntil asks until there is a reply, an error that a retry would not cure, or the deadline.
+func (c core) settleUntil(ctx context.Context, seen *observation, s settlement) ([]int64, error) {
+	if err := c.checkSettlement(s); err != nil {
+		return nil, err
+	}
+	patience := c.patience(ctx)
+	for failures := 1; ; failures++ {
+		call := c.settleCall(s)
+		call.run(ctx)
+		call.report(ctx, seen)
+		switch {
+		case call.err == nil:
+			return call.reply, c.checkSettled(ctx, s, call.reply)
+		case patience.deadline.IsZero() || !mayHelp(call.err, true):
+			return nil, call.err
+		}
+		if seen.sleep(ctx, patience.pause(failures)) != nil || patience.timeLeft() == 0 {
+			return nil, call.err
+		}
+	}
+}
+
+// checkSettled returns ErrNotReserved if the reply says that nothing is charged for the id, and Redis does not know it.
+// The reply is the same for an id that was settled with 0 before.
+func (c core) checkSettled(ctx context.Context, s settlement, reply []int64) error {
+	if s.unknown == 1 || reply[settled] > 0 || reply[settlePermits] > 0 {
+		return nil
+	}
+	key, _ := c.key(s.subject)
+	var known int64
+	err := c.limits.await(ctx, c.timeout(), func(ctx context.Context) (err error) {
+		known, err = c.limits.rdb.Exists(ctx, c.idKey(key, s.id)).Result()
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("loader: %s: %w", s.method, err)
+	case known > 0:
+		return nil
+	}
+	return fmt.Errorf("loader: %s: Settle: id %q %w, or no longer after %v", c.name, s.id, ErrNotReserved, c.idTTL)
+}
+
+// checkSettlement returns what is wrong with the arguments.
+func (c core) checkSettlement(s settlement) error {
+	if _, err := c.key(s.subject); err != nil {
+		return err
+	}
+	if err := checkBudgetID(c.settings, s.id); err != nil {
+		return err
+	}
+	if upper := budget.maxArgument("permits"); s.actual < 0 || s.actual > upper {
+		return c.errArgument("actual", s.actual, fmt.Sprintf("0 to %d", upper))
+	}
+	return nil
+}
+
+// settleCall makes the call of a settlement whose arguments are right.
+func (c core) settleCall(s settlement) call {
+	key, _ := c.key(s.subject)
+	made := newCall(c.limits, &sluice.BudgetSettleV1, bindings.BudgetSettleV1Args{
+		Ring: key, ID: c.idKey(key, s.id), Slice: c.slice, Size: widest(c.ring.windows), TTL: c.idTTL,
+		Permits: s.actual, Unknown: s.unknown,
+	}.Words(), len(sluice.BudgetSettleV1.Reply))
+	made.id, made.timeout = s.id, c.timeout()
+	return made
+}
+
+// ErrNotReserved is in the error of a Settle whose id Redis does not know. The id was not granted (see Charge for a
+// policy's grants), its time is over (SettleWithin), or Redis has lost it. Nothing was changed: what was reserved and
+// is still counted stays charged with its estimate.
+var ErrNotReserved = errors.New("is not reserved")
