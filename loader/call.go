@@ -128,6 +128,7 @@ func (c *call) inspect() {
 			c.peeks, c.permitsAt = ok && n == 0, len(c.words)-len(args)+i
 		case "id":
 			c.id, _ = args[i].(string)
+			c.peeks = c.peeks || c.permitsAt == 0 && c.id == "" // of concurrency, which has no permits
 		}
 	}
 }

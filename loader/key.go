@@ -12,6 +12,7 @@ const (
 	codeGCRA        = "gcra1"
 	codeTokenBucket = "tb1"
 	codeSliceRing   = "sr1"
+	codeConcurrency = "cc1"
 )
 
 // Key returns the key under which a script keeps its state for a subject. Use it with Call, or to inspect or delete
@@ -19,7 +20,7 @@ const (
 //
 //	<prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 //
-// State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1" or "sr1". Parts of sr1 are the
+// State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1", "sr1" or "cc1". Parts of sr1 are the
 // slice length in microseconds and, if there is one, the LeaseAge. Parts of tb1 are "all", or "by" and a client, for
 // the permits; its config has none.
 //

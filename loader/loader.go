@@ -104,6 +104,7 @@ type Loader struct {
 	keepsDeadlines  bool      // the client ends calls at their context's deadline
 	nodesKnown      atomic.Bool
 	loads           loads
+	slotQueues      slotQueues
 }
 
 // Option is an option of New.

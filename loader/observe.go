@@ -119,6 +119,13 @@ func (o *observation) abort() {
 	}
 }
 
+// addSlept adds a time in which nothing was asked.
+func (o *observation) addSlept(d time.Duration) {
+	if o != nil {
+		o.Slept += d
+	}
+}
+
 func (o *observation) setDecision(d Decision) {
 	if o != nil {
 		o.Decision = d
@@ -140,7 +147,7 @@ func (o *observation) sleep(ctx context.Context, d time.Duration) error {
 	}
 	started := time.Now()
 	err := sleep(ctx, d)
-	o.Slept += time.Since(started)
+	o.addSlept(time.Since(started))
 	return err
 }
 

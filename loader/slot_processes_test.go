@@ -1,0 +1,164 @@
+package loader_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// holding is the time in which a process used a slot, in microseconds of this machine's clock: from after it got it until
+// before it released it, or until its context ended.
+type holding struct{ from, to int64 }
+
+// mostAtOnce returns how many slots were in use at once at most, and when.
+func mostAtOnce(all []holding) (most int, at int64) {
+	type change struct {
+		at int64
+		by int
+	}
+	var changes []change
+	for _, h := range all {
+		changes = append(changes, change{h.from, 1}, change{h.to, -1})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
+	held := 0
+	for _, c := range changes {
+		if held += c.by; held > most {
+			most, at = held, c.at
+		}
+	}
+	return most, at
+}
+
+// use acquires a slot, uses it for a time, and releases it.
+func use(ctx context.Context, c loader.Concurrency, hold time.Duration) (h holding, waited time.Duration, err error) {
+	began := time.Now()
+	slot, err := c.Acquire(ctx, "acme")
+	if err != nil {
+		return h, 0, err
+	}
+	h.from, waited = time.Now().UnixMicro(), time.Since(began)
+	ended := make(chan int64, 1)
+	context.AfterFunc(slot.Context(), func() { ended <- time.Now().UnixMicro() })
+	select {
+	case <-time.After(hold):
+		h.to = time.Now().UnixMicro()
+	case h.to = <-ended:
+	}
+	_ = slot.Release()
+	return h, waited, nil
+}
+
+// slotRun is what a run of processes told.
+type slotRun struct {
+	held   []holding
+	waits  []time.Duration
+	errors []string
+}
+
+// runSlots has processes use slots until stop returns. The part of each begins with the server's address.
+func runSlots(t *testing.T, n int, part string, stop func()) (r slotRun) {
+	t.Helper()
+	var ready atomic.Int64
+	processes := startProcesses(t, n, func(i int) string { return fmt.Sprint(part, " ", i) }, func(text string) {
+		var h holding
+		var waited time.Duration
+		switch _, err := fmt.Sscanf(text, "used %d %d %d", &h.from, &h.to, &waited); {
+		case err == nil:
+			r.held, r.waits = append(r.held, h), append(r.waits, waited)
+		case text == "ready":
+			ready.Add(1)
+		case text != "PASS":
+			r.errors = append(r.errors, text)
+		}
+	})
+	await(t, func() bool { return ready.Load() == int64(n) })
+	stop()
+	processes.end()
+	return r
+}
+
+// useAsToldTo is one of the processes: callers who use slots until the standard input ends.
+func useAsToldTo(t *testing.T, role string) {
+	var addr string
+	var callers, process int
+	var n int64
+	var ttl, hold time.Duration
+	_, err := fmt.Sscan(role, &addr, &callers, &n, &ttl, &hold, &process)
+	must(t, err)
+	opt := options(addr)
+	opt.PoolSize = callers
+	rdb := clientOf(t, opt)
+	must(t, rdb.Ping(background).Err())
+	render := loader.New(rdb).Concurrency("render", n, ttl)
+	fmt.Println("ready")
+	ctx, cancel := context.WithCancel(background)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for range callers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				h, waited, err := use(ctx, render, hold/2+rand.N(hold))
+				mu.Lock()
+				switch {
+				case err == nil:
+					fmt.Println("used", h.from, h.to, int64(waited))
+				case ctx.Err() == nil:
+					fmt.Println("an error:", err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestSlotWaits has 200 callers in 4 processes use 20 slots, again and again. It prints how long they wait; none may be
+// forgotten.
+func TestSlotWaits(t *testing.T) {
+	if role := os.Getenv(partEnv); role != "" {
+		useAsToldTo(t, role)
+		return
+	}
+	server := redistest.Start(t)
+	r := runSlots(t, 4, fmt.Sprint(server.Addr, " 50 20 ", int64(10*time.Second), " ", int64(20*time.Millisecond)),
+		func() { time.Sleep(*hammerFor) })
+	r.report(t)
+	if most, _ := mostAtOnce(r.held); most > 20 || len(r.errors) > 0 {
+		t.Errorf("%d of 20 slots in use at once, errors %q", most, r.errors)
+	}
+}
+
+// report prints the waits.
+func (r slotRun) report(t *testing.T) {
+	t.Helper()
+	if len(r.waits) == 0 {
+		t.Fatal("nobody got a slot")
+	}
+	slices.Sort(r.waits)
+	median, p99 := r.waits[len(r.waits)/2], r.waits[len(r.waits)*99/100]
+	most, _ := mostAtOnce(r.held)
+	t.Logf("%d slots used, at most %d at once; waits: median %v, p99 %v (%.1f x), longest %v", len(r.held), most,
+		median.Round(time.Millisecond), p99.Round(time.Millisecond), float64(p99)/float64(median),
+		r.waits[len(r.waits)-1].Round(time.Millisecond))
+}
+
+var _ = bufio.NewScanner
+var _ = exec.Command
