@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -397,5 +400,218 @@ func TestSlotTooLate(t *testing.T) {
 			t.Errorf("%v, %+v", slot, d)
 		}
 		time.Sleep(time.Second)
+	})
+}
+
+// TestSlotFailOpen has Redis fail before a slot is taken, and while one is held for longer than its ttl: the slots are
+// kept. What was taken all the same, or is left when Redis is back, is released.
+func TestSlotFailOpen(t *testing.T) {
+	for name, fault := range slotFaults {
+		t.Run(name, func(t *testing.T) {
+			withSlots(t, func(t *testing.T, s *slotServer) {
+				render := s.limits.Concurrency("render", 1, 30*time.Second, loader.FailOpen())
+				held := take(t, render)
+				time.Sleep(25 * time.Second)
+				s.fail(fault)
+				degraded, d, err := render.TryAcquire(background, "acme")
+				if err != nil || !d.Degraded || d.Cause == nil || degraded == nil {
+					t.Fatalf("%v, %+v, %v", degraded, d, err)
+				}
+				waited, err := render.Acquire(background, "acme")
+				must(t, err)
+				time.Sleep(time.Hour)
+				if isOver(held) || isOver(degraded) || isOver(waited) {
+					t.Error("a slot is lost")
+				}
+				must(t, degraded.Release())
+				must(t, waited.Release())
+				if !isOver(degraded) {
+					t.Error("its context goes on")
+				}
+				s.fail(nil)
+				time.Sleep(5 * time.Second)
+				wantFree(t, render, 1)
+				must(t, held.Release())
+				wantFree(t, render, 1)
+
+				held = take(t, render)
+				must(t, render.Reset(background, "acme"))
+				time.Sleep(11 * time.Second)
+				wantLost(t, held) // Redis says so
+			})
+		})
+	}
+}
+
+// TestSlotsAreRefused makes a Concurrency wrong: every call says so, and nothing is sent.
+func TestSlotsAreRefused(t *testing.T) {
+	limits := loader.New(neverAsked(t))
+	const ttl = time.Minute
+	for want, c := range map[string]loader.Concurrency{
+		"loader: render: n -1: want 0 to 10000":                   limits.Concurrency("render", -1, ttl),
+		"loader: render: n 10001: want 0 to 10000":                limits.Concurrency("render", 10001, ttl),
+		"loader: render: n 20000: want 0 to 10000":                limits.Concurrency("render", 1, ttl).With(20000),
+		"loader: render: ttl 0s: want 1ms to 366 days":            limits.Concurrency("render", 1, 0),
+		"loader: render: ttl 8808h0m0s: want 1ms to 366 days":     limits.Concurrency("render", 1, 367*24*time.Hour),
+		"loader: render: ttl 1.0000005s: want whole microseconds": limits.Concurrency("render", 1, time.Second+500),
+		"loader: render: RememberDenials is not an option of Concurrency": limits.Concurrency("render", 1, ttl,
+			loader.RememberDenials(1)),
+		"loader: render: FailLocal is not an option of Concurrency": limits.Concurrency("render", 1, ttl,
+			loader.FailLocal(1)),
+		"loader: render: LeaseAge is an option of SliceRing, not of Concurrency": limits.Concurrency("render", 1, ttl,
+			loader.LeaseAge(time.Second)),
+		"loader: bad limiter: want one that a method of Loader made": {},
+	} {
+		_, d, tried := c.TryAcquire(background, "acme")
+		acquired, errAcquire := c.Acquire(background, "acme")
+		if acquired != nil || d.Granted {
+			t.Errorf("%v, %+v", acquired, d)
+		}
+		errs := []error{c.Check(), tried, errAcquire, errOf(c.Peek(background, "acme")), c.Reset(background, "acme")}
+		for _, err := range errs {
+			wantError(t, err, want)
+			as[*loader.ArgumentError](t, err)
+		}
+	}
+	none := limits.Concurrency("render", 0, ttl)
+	must(t, none.Check())
+	if d := wantFull(t, none); d.Wait != loader.Never {
+		t.Errorf("%+v", d)
+	}
+	as[*loader.ArgumentError](t, errOf(none.Acquire(background, "")))
+}
+
+// TestSlotsAfterTheirStateIsGone evicts the holders, and has all of them die: the limit is neither stuck nor higher.
+func TestSlotsAfterTheirStateIsGone(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 3, 30*time.Second)
+		honest := s.honest.Concurrency("render", 3, 30*time.Second)
+		for range 3 {
+			for range 3 {
+				take(t, render)
+			}
+			wantFull(t, honest)
+			s.Del(slotsKey)
+			wantFree(t, honest, 3)
+			for range 3 {
+				take(t, render)
+			}
+			wantFull(t, honest)
+			s.fail(slotFaults["silence"]) // they die
+			time.Sleep(31 * time.Second)
+			s.fail(nil)
+			wantFree(t, honest, 3)
+		}
+		slots := []*loader.Slot{take(t, honest), take(t, honest), take(t, honest)}
+		wantFull(t, honest)
+		for _, slot := range slots {
+			must(t, slot.Release())
+		}
+		if s.Exists(slotsKey) {
+			t.Error("a key without slots is left")
+		}
+		wantFree(t, honest, 3)
+	})
+}
+
+// TestSlotsExpire takes, renews and releases slots at random: the key always expires, and never before a slot is lost.
+func TestSlotsExpire(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		random := rand.New(rand.NewPCG(1, 1))
+		var held []*loader.Slot
+		for range 300 {
+			ttl := time.Duration(1+random.IntN(30)) * time.Second
+			render := s.limits.Concurrency("render", 1+random.Int64N(5), ttl)
+			if slot, _, err := render.TryAcquire(background, "acme"); err != nil {
+				t.Fatal(err)
+			} else if slot != nil {
+				held = append(held, slot)
+			}
+			if len(held) > 0 && random.IntN(2) == 0 {
+				must(t, held[0].Release())
+				held = held[1:]
+			}
+			time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
+			if s.Exists(slotsKey) != (len(held) > 0) || len(held) > 0 && s.TTL(slotsKey) <= 0 {
+				t.Fatalf("%d slots are held, the key exists: %v, it expires in %v", len(held), s.Exists(slotsKey),
+					s.TTL(slotsKey))
+			}
+		}
+		for _, slot := range held {
+			must(t, slot.Release())
+		}
+	})
+}
+
+// TestSlotsAtOnce has 100 goroutines try to take one of 7 slots at the same time: 7 get one.
+func TestSlotsAtOnce(t *testing.T) {
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		render := loader.New(real(t), opts...).Concurrency("render", 7, time.Minute)
+		var got atomic.Int64
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				slot, _, err := render.TryAcquire(background, "acme")
+				if err != nil {
+					t.Error(err)
+				} else if slot != nil {
+					got.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if got.Load() != 7 {
+			t.Errorf("%d of 7 slots were taken", got.Load())
+		}
+		must(t, render.Reset(background, "acme")) // the slots are lost at their next renewal
+	})
+}
+
+// TestSlotsAreObserved wants one event for each call, with what the caller waited, and a log of lost slots.
+func TestSlotsAreObserved(t *testing.T) {
+	var events []loader.Event
+	var logged strings.Builder
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 1, 30*time.Second)
+		first := take(t, render)
+		wantFull(t, render)
+		time.AfterFunc(5*time.Second, func() { _ = first.Release() })
+		second, err := render.Acquire(background, "acme")
+		must(t, err)
+		must(t, render.Reset(background, "acme"))
+		time.Sleep(time.Minute)
+		wantLost(t, second)
+	}, loader.Observe(loader.ObserverFunc(func(_ context.Context, e loader.Event) { events = append(events, e) })),
+		loader.Logger(slog.New(slog.NewTextHandler(&logged, nil))))
+	var got []string
+	for _, e := range events {
+		got = append(got, fmt.Sprint(e.Method, " ", e.Limiter, " ", e.Decision.Granted, " ", e.Err, " ", e.Slept))
+		if e.Script != "concurrency_v1" || e.Subject != "acme" || e.Permits != 1 {
+			t.Errorf("%+v", e)
+		}
+	}
+	want := []string{"TryAcquire render true <nil> 0s", "TryAcquire render false <nil> 0s",
+		"Acquire render true <nil> 5s"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(logged.String(), `level=WARN msg="slot lost" limiter=render error="the server has no lease`) {
+		t.Errorf("logged:\n%s", logged.String())
+	}
+}
+
+// TestSlotPanics has a hook panic in a renewal: it is tried again, and the process lives on.
+func TestSlotPanics(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 1, 30*time.Second)
+		slot := take(t, render)
+		s.fail(func(context.Context, func() error) error { panic("a hook") })
+		time.Sleep(15 * time.Second)
+		s.fail(nil)
+		time.Sleep(time.Minute)
+		if isOver(slot) {
+			t.Error(context.Cause(slot.Context()))
+		}
+		must(t, slot.Release())
 	})
 }

@@ -23,8 +23,11 @@ import (
 // before it released it, or until its context ended.
 type holding struct{ from, to int64 }
 
-// mostAtOnce returns how many slots were in use at once at most, and when.
-func mostAtOnce(all []holding) (most int, at int64) {
+// stretch is a time in which more slots may be in use than the limit: a step of the server's clock explains them.
+type stretch struct{ from, to int64 }
+
+// mostAtOnce returns how many slots were in use at once at most: in these times, and in all other times.
+func mostAtOnce(all []holding, explained ...stretch) (within, otherwise int) {
 	type change struct {
 		at int64
 		by int
@@ -33,14 +36,20 @@ func mostAtOnce(all []holding) (most int, at int64) {
 	for _, h := range all {
 		changes = append(changes, change{h.from, 1}, change{h.to, -1})
 	}
+	for _, e := range explained {
+		changes = append(changes, change{e.to, 0})
+	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
 	held := 0
 	for _, c := range changes {
-		if held += c.by; held > most {
-			most, at = held, c.at
+		held += c.by
+		if slices.ContainsFunc(explained, func(e stretch) bool { return e.from <= c.at && c.at < e.to }) {
+			within = max(within, held)
+		} else {
+			otherwise = max(otherwise, held)
 		}
 	}
-	return most, at
+	return within, otherwise
 }
 
 // use acquires a slot, uses it for a time, and releases it.
@@ -141,7 +150,7 @@ func TestSlotWaits(t *testing.T) {
 	r := runSlots(t, 4, fmt.Sprint(server.Addr, " 50 20 ", int64(10*time.Second), " ", int64(20*time.Millisecond)),
 		func() { time.Sleep(*hammerFor) })
 	r.report(t)
-	if most, _ := mostAtOnce(r.held); most > 20 || len(r.errors) > 0 {
+	if _, most := mostAtOnce(r.held); most > 20 || len(r.errors) > 0 {
 		t.Errorf("%d of 20 slots in use at once, errors %q", most, r.errors)
 	}
 }
@@ -154,11 +163,81 @@ func (r slotRun) report(t *testing.T) {
 	}
 	slices.Sort(r.waits)
 	median, p99 := r.waits[len(r.waits)/2], r.waits[len(r.waits)*99/100]
-	most, _ := mostAtOnce(r.held)
+	_, most := mostAtOnce(r.held)
 	t.Logf("%d slots used, at most %d at once; waits: median %v, p99 %v (%.1f x), longest %v", len(r.held), most,
 		median.Round(time.Millisecond), p99.Round(time.Millisecond), float64(p99)/float64(median),
 		r.waits[len(r.waits)-1].Round(time.Millisecond))
 }
 
-var _ = bufio.NewScanner
-var _ = exec.Command
+// TestSlotHammer has 8 processes use 20 slots, for longer and shorter than a third of the ttl, while the server's clock is
+// stepped on and back. More than 20 are in use only after a step on, until all who lost their slots know it.
+func TestSlotHammer(t *testing.T) {
+	if role := os.Getenv(partEnv); role != "" {
+		useAsToldTo(t, role)
+		return
+	}
+	const n, ttl = 20, 1500 * time.Millisecond
+	const known = ttl/3 + 1500*time.Millisecond // a busy machine may be late
+	server, clock := redistest.StartWithClock(t, redistest.Servers(t)[0])
+	var explained []stretch
+	r := runSlots(t, 8, fmt.Sprint(server.Addr, " 5 ", n, " ", int64(ttl), " ", int64(time.Second)), func() {
+		for began := time.Now(); len(explained) == 0 || time.Since(began) < *hammerFor; {
+			time.Sleep(time.Second)
+			now := time.Now()
+			explained = append(explained, stretch{now.UnixMicro(), now.Add(known).UnixMicro()})
+			clock.Step(5 * time.Second)
+			time.Sleep(known)
+			clock.Step(-3 * time.Second)
+			time.Sleep(time.Second)
+		}
+	})
+	within, otherwise := mostAtOnce(r.held, explained...)
+	t.Logf("%d slots used, at most %d of %d at once, and %d after %d steps on", len(r.held), otherwise, n, within,
+		len(explained))
+	if otherwise > n || otherwise < n/2 || within > 2*n || len(r.errors) > 0 {
+		t.Errorf("want at most %d, and %d after a step; errors %q", n, 2*n, r.errors)
+	}
+}
+
+// TestSlotHolderIsKilled kills a process that holds 3 of 5 slots: they are free when their ttl has ended, not before.
+func TestSlotHolderIsKilled(t *testing.T) {
+	const ttl = time.Second
+	if addr := os.Getenv(partEnv); addr != "" {
+		render := loader.New(client(t, addr)).Concurrency("render", 5, ttl)
+		for range 3 {
+			take(t, render)
+		}
+		fmt.Println("held")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	server := redistest.Start(t)
+	render := loader.New(client(t, server.Addr)).Concurrency("render", 5, ttl)
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), partEnv+"="+server.Addr)
+	_, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "held" {
+		t.Log(lines.Text())
+	}
+	began := time.Now()
+	await(t, func() bool {
+		wantFree(t, render, 2)
+		return time.Since(began) > 3*ttl
+	})
+	killed := time.Now()
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	for range 5 {
+		slot, err := render.Acquire(within(t, 10*time.Second), "acme")
+		must(t, err)
+		defer func() { must(t, slot.Release()) }()
+	}
+	if took := time.Since(killed); took < ttl/3 || took > 2*ttl {
+		t.Errorf("the slots were free %v after the kill", took)
+	}
+}
