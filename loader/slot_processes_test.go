@@ -2,7 +2,6 @@ package loader_test
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -15,65 +14,33 @@ import (
 	"testing"
 	"time"
 
+	audits "github.com/sluice-redis/sluice/internal/audit"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// holding is the time in which a process used a slot, in microseconds of this machine's clock: from after it got it until
-// before it released it, or until its context ended.
-type holding struct{ from, to int64 }
-
-// stretch is a time in which more slots may be in use than the limit: a step of the server's clock explains them.
-type stretch struct{ from, to int64 }
-
-// mostAtOnce returns how many slots were in use at once at most: in these times, and in all other times.
-func mostAtOnce(all []holding, explained ...stretch) (within, otherwise int) {
-	type change struct {
-		at int64
-		by int
-	}
-	var changes []change
-	for _, h := range all {
-		changes = append(changes, change{h.from, 1}, change{h.to, -1})
-	}
-	for _, e := range explained {
-		changes = append(changes, change{e.to, 0})
-	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
-	held := 0
-	for _, c := range changes {
-		held += c.by
-		if slices.ContainsFunc(explained, func(e stretch) bool { return e.from <= c.at && c.at < e.to }) {
-			within = max(within, held)
-		} else {
-			otherwise = max(otherwise, held)
-		}
-	}
-	return within, otherwise
-}
-
 // use acquires a slot, uses it for a time, and releases it.
-func use(ctx context.Context, c loader.Concurrency, hold time.Duration) (h holding, waited time.Duration, err error) {
+func use(ctx context.Context, c loader.Concurrency, hold time.Duration) (u audits.Use, waited time.Duration, err error) {
 	began := time.Now()
 	slot, err := c.Acquire(ctx, "acme")
 	if err != nil {
-		return h, 0, err
+		return u, 0, err
 	}
-	h.from, waited = time.Now().UnixMicro(), time.Since(began)
-	ended := make(chan int64, 1)
-	context.AfterFunc(slot.Context(), func() { ended <- time.Now().UnixMicro() })
+	u.From, waited = time.Now(), time.Since(began)
+	ended := make(chan time.Time, 1)
+	context.AfterFunc(slot.Context(), func() { ended <- time.Now() })
 	select {
 	case <-time.After(hold):
-		h.to = time.Now().UnixMicro()
-	case h.to = <-ended:
+		u.To = time.Now()
+	case u.To = <-ended:
 	}
 	_ = slot.Release()
-	return h, waited, nil
+	return u, waited, nil
 }
 
 // slotRun is what a run of processes told.
 type slotRun struct {
-	held   []holding
+	uses   []audits.Use
 	waits  []time.Duration
 	errors []string
 }
@@ -83,11 +50,12 @@ func runSlots(t *testing.T, n int, part string, stop func()) (r slotRun) {
 	t.Helper()
 	var ready atomic.Int64
 	processes := startProcesses(t, n, func(i int) string { return fmt.Sprint(part, " ", i) }, func(text string) {
-		var h holding
+		var from, to int64
 		var waited time.Duration
-		switch _, err := fmt.Sscanf(text, "used %d %d %d", &h.from, &h.to, &waited); {
+		switch _, err := fmt.Sscanf(text, "used %d %d %d", &from, &to, &waited); {
 		case err == nil:
-			r.held, r.waits = append(r.held, h), append(r.waits, waited)
+			r.uses = append(r.uses, audits.Use{From: time.UnixMicro(from), To: time.UnixMicro(to)})
+			r.waits = append(r.waits, waited)
 		case text == "ready":
 			ready.Add(1)
 		case text != "PASS":
@@ -124,11 +92,11 @@ func useAsToldTo(t *testing.T, role string) {
 	for range callers {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				h, waited, err := use(ctx, render, hold/2+rand.N(hold))
+				u, waited, err := use(ctx, render, hold/2+rand.N(hold))
 				mu.Lock()
 				switch {
 				case err == nil:
-					fmt.Println("used", h.from, h.to, int64(waited))
+					fmt.Println("used", u.From.UnixMicro(), u.To.UnixMicro(), int64(waited))
 				case ctx.Err() == nil:
 					fmt.Println("an error:", err)
 				}
@@ -150,7 +118,7 @@ func TestSlotWaits(t *testing.T) {
 	r := runSlots(t, 4, fmt.Sprint(server.Addr, " 50 20 ", int64(10*time.Second), " ", int64(20*time.Millisecond)),
 		func() { time.Sleep(*hammerFor) })
 	r.report(t)
-	if _, most := mostAtOnce(r.held); most > 20 || len(r.errors) > 0 {
+	if _, most := audits.MostAtOnce(r.uses); most > 20 || len(r.errors) > 0 {
 		t.Errorf("%d of 20 slots in use at once, errors %q", most, r.errors)
 	}
 }
@@ -163,8 +131,8 @@ func (r slotRun) report(t *testing.T) {
 	}
 	slices.Sort(r.waits)
 	median, p99 := r.waits[len(r.waits)/2], r.waits[len(r.waits)*99/100]
-	_, most := mostAtOnce(r.held)
-	t.Logf("%d slots used, at most %d at once; waits: median %v, p99 %v (%.1f x), longest %v", len(r.held), most,
+	_, most := audits.MostAtOnce(r.uses)
+	t.Logf("%d slots used, at most %d at once; waits: median %v, p99 %v (%.1f x), longest %v", len(r.uses), most,
 		median.Round(time.Millisecond), p99.Round(time.Millisecond), float64(p99)/float64(median),
 		r.waits[len(r.waits)-1].Round(time.Millisecond))
 }
@@ -179,20 +147,20 @@ func TestSlotHammer(t *testing.T) {
 	const n, ttl = 20, 1500 * time.Millisecond
 	const known = ttl/3 + 1500*time.Millisecond // a busy machine may be late
 	server, clock := redistest.StartWithClock(t, redistest.Servers(t)[0])
-	var explained []stretch
+	var explained []audits.Use
 	r := runSlots(t, 8, fmt.Sprint(server.Addr, " 5 ", n, " ", int64(ttl), " ", int64(time.Second)), func() {
 		for began := time.Now(); len(explained) == 0 || time.Since(began) < *hammerFor; {
 			time.Sleep(time.Second)
 			now := time.Now()
-			explained = append(explained, stretch{now.UnixMicro(), now.Add(known).UnixMicro()})
+			explained = append(explained, audits.Use{From: now, To: now.Add(known)})
 			clock.Step(5 * time.Second)
 			time.Sleep(known)
 			clock.Step(-3 * time.Second)
 			time.Sleep(time.Second)
 		}
 	})
-	within, otherwise := mostAtOnce(r.held, explained...)
-	t.Logf("%d slots used, at most %d of %d at once, and %d after %d steps on", len(r.held), otherwise, n, within,
+	within, otherwise := audits.MostAtOnce(r.uses, explained...)
+	t.Logf("%d slots used, at most %d of %d at once, and %d after %d steps on", len(r.uses), otherwise, n, within,
 		len(explained))
 	if otherwise > n || otherwise < n/2 || within > 2*n || len(r.errors) > 0 {
 		t.Errorf("want at most %d, and %d after a step; errors %q", n, 2*n, r.errors)
