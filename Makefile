@@ -52,7 +52,7 @@ mutate: ## put small faults into every script: do the fast tests notice? (a minu
 	go test ./scripttest -run '^TestMutants$$' -v -count=1 -mutants=$(or $(SCRIPT),all)
 
 hammer: server ## 8 processes on one key of each script, and on leases, 10 s each; every grant is checked
-	go test ./scripttest -run '^TestServerHammer$$' -v -count=1 -hammer=10s
+	go test ./scripttest -run '^TestServerHammer(Slots)?$$' -v -count=1 -hammer=10s
 	go test ./loader -run '^TestLeaseHammer$$' -v -count=1 -hammer=10s
 
 soak-model: server ## a million random steps against the model, half of them on a server; MODEL=n for n of each

@@ -12,7 +12,7 @@ func All() []Script {
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	ConcurrencyReleaseV1SHA1 = "cfa0007073a28376bd157881e7b07211a619f9dd"
-	ConcurrencyV1SHA1        = "c4a100a4a462ed1efa4fe82c6c799520d79f5724"
+	ConcurrencyV1SHA1        = "fe4042cfb0a9f087932ae6e35b8276c69f504ea7"
 	GCRAV1SHA1               = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
 	ListLogV1SHA1            = "dce3eec1a0694402eea7fb28ecf7a22780dd23e9"
 	SliceRingReturnV1SHA1    = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"

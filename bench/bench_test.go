@@ -48,6 +48,9 @@ func rows(r *Results) []string {
 	for _, m := range r.Bytes {
 		list = append(list, fmt.Sprintf("bytes/%s/%d", m.Subject, m.Permits))
 	}
+	for _, s := range r.Slots {
+		list = append(list, fmt.Sprintf("slots/%s/%d/%d", s.Call, s.Held, s.Ended))
+	}
 	for _, e := range r.EndToEnd {
 		list = append(list, fmt.Sprintf("go/%s/%d/%d", e.Way, e.Batch, e.Goroutines))
 	}
@@ -82,6 +85,13 @@ func expectedRows(t *testing.T, b *bench) []string {
 			list = append(list, fmt.Sprintf("bytes/%s/%d", s.name, permits))
 		}
 	}
+	for _, call := range slotCalls {
+		for _, held := range slotSizes {
+			list = append(list, fmt.Sprintf("slots/%s/%d/0", call, held))
+		}
+		list = append(list, fmt.Sprintf("slots/%s/5000/5000", call))
+	}
+	list = append(list, "slots/granted/0/10000", "slots/looked/0/10000")
 	for _, n := range goroutines {
 		for _, c := range callers(newClient("")) {
 			list = append(list, fmt.Sprintf("go/%s/%d/%d", c.way, c.batch, n))

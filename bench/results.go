@@ -24,6 +24,7 @@ type Results struct {
 	ServerTime []ServerTime `json:"server_time"`
 	Worst      []Worst      `json:"worst"`
 	Bytes      []Memory     `json:"bytes"`
+	Slots      []Slot       `json:"slots,omitempty"`
 	EndToEnd   []EndToEnd   `json:"end_to_end"`
 	Loader     []LoaderCost `json:"loader"`
 	Peers      []Peer       `json:"peers"`

@@ -94,7 +94,7 @@ if granted == 1 and not (held and held >= ends) then
   -- Times are printed in two halves, because "%d" may have 32 bits and Redis 7.2 prints large round numbers as 1e+15.
   local us = ends % 1000000
   redis.call("ZADD", holders, string.format("%d%06d", (ends - us) / 1000000, us), id)
-  if ends > last then last = ends end
+  last = math.max(last, ends)
   local expires = math.ceil(last / 1000) -- in ms, rounded up
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", holders, string.format("%d%03d", (expires - ms) / 1000, ms))
@@ -107,7 +107,5 @@ if granted == 1 and not (held and held >= ends) then
   if not held then live = live + 1 end
 end
 
-local remaining = 0
-if live < limit then remaining = limit - live end
 -- Under Lua 5.4 a score is a float, but a reply must hold integers.
-return {granted, remaining, math.floor(wait), math.floor(last - now), now}
+return {granted, math.max(limit - live, 0), math.floor(wait), math.floor(last - now), now}

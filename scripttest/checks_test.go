@@ -98,6 +98,14 @@ func ownChecks(script *sluice.Script) []check {
 		&sluice.TokenBucketSetV1: {
 			{"config", checkConfigOutlivesPermits},
 		},
+		&sluice.ConcurrencyV1: {
+			{"expiry", checkHoldersExpireWithTheLast},
+			{"TTL", checkHoldersRegainTheirTTL},
+			{"bounded removal", checkGrantsRemoveEndedLeases},
+		},
+		&sluice.ConcurrencyReleaseV1: {
+			{"expiry", checkHoldersExpireWithTheLast},
+		},
 		&sluice.GCRAV1: {
 			{"expiry", checkEveryKeyExpires},
 			{"struct", gcraV1.checkPacksWithStruct},
@@ -155,7 +163,8 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 	}
 }
 
-var tables = []table{zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1}
+var tables = []table{zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1,
+	concurrencyV1, concurrencyReleaseV1}
 
 // Every script is in every list that tests take their cases from. Scripts that grant nothing have no model subject of
 // their own, and no expiry check where the key has no expiry.

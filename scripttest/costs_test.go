@@ -27,13 +27,15 @@ func after(steps ...string) []line {
 
 func costsOf(script *sluice.Script) []cost {
 	return map[*sluice.Script][]cost{
-		&sluice.ListLogV1:         listLogV1Costs,
-		&sluice.ZSetLogV1:         zsetLogV1Costs,
-		&sluice.SliceRingV1:       sliceRingV1Costs,
-		&sluice.SliceRingReturnV1: sliceRingReturnV1Costs,
-		&sluice.TokenBucketV1:     tokenBucketV1Costs,
-		&sluice.TokenBucketSetV1:  {{"a set", nil, line{"0s", "5 10s 0", "HMGET HSET PERSIST"}}},
-		&sluice.GCRAV1:            gcraV1Costs,
+		&sluice.ListLogV1:            listLogV1Costs,
+		&sluice.ZSetLogV1:            zsetLogV1Costs,
+		&sluice.SliceRingV1:          sliceRingV1Costs,
+		&sluice.SliceRingReturnV1:    sliceRingReturnV1Costs,
+		&sluice.TokenBucketV1:        tokenBucketV1Costs,
+		&sluice.TokenBucketSetV1:     {{"a set", nil, line{"0s", "5 10s 0", "HMGET HSET PERSIST"}}},
+		&sluice.GCRAV1:               gcraV1Costs,
+		&sluice.ConcurrencyV1:        concurrencyV1Costs,
+		&sluice.ConcurrencyReleaseV1: concurrencyReleaseV1Costs,
 	}[script]
 }
 
@@ -192,6 +194,38 @@ var gcraV1Costs = []cost{
 	{"a look", after("0s 1 1s 1 1 0"), line{"0s", "1 1s 1 0 0", "TIME GET"}},
 	{"a denial", after("0s 1 1s 1 1 0"), line{"0s", "1 1s 1 1 0", "TIME GET"}},
 	{"a grant", after("0s 2 1s 2 1 0"), line{"0s", "2 1s 2 1 0", "TIME GET SET"}},
+}
+
+var concurrencyV1Costs = []cost{
+	{"the first look", nil, line{"0s", `2 10s 0 ""`, "TIME ZCOUNT"}},
+	{"the first grant", nil, line{"0s", "2 10s 0 a", "TIME ZCOUNT ZCARD ZADD PEXPIREAT"}},
+	{"a grant beside another", after("0s 2 10s 0 a"),
+		line{"1s", "2 10s 0 b", "TIME ZCOUNT ZRANGE ZSCORE ZCARD ZADD PEXPIREAT"}},
+	{"a grant where one has ended", after("0s 2 10s 0 a", "1s 2 10s 0 b"),
+		line{"10s", "2 10s 0 c", "TIME ZCOUNT ZRANGE ZSCORE ZCARD ZREMRANGEBYRANK ZADD PEXPIREAT"}},
+	{"a grant where all have ended in this microsecond", after("0s 2 10s 0 a"),
+		line{"10s", "2 10s 0 c", "TIME ZCOUNT ZCARD ZREMRANGEBYRANK ZADD PEXPIREAT"}},
+	{"a renewal", after("0s 2 10s 0 a"), line{"1s", "2 10s 1 a", "TIME ZCOUNT ZRANGE ZSCORE ZCARD ZADD PEXPIREAT"}},
+	{"a renewal that lengthens nothing", after("0s 2 10s 0 a"),
+		line{"1s", "2 9s 1 a", "TIME ZCOUNT ZRANGE ZSCORE"}},
+	{"a renewal of nothing", nil, line{"0s", "2 10s 1 a", "TIME ZCOUNT"}},
+	{"denied", after("0s 2 10s 0 a", "1s 2 10s 0 b"), line{"2s", "2 10s 0 c", "TIME ZCOUNT ZRANGE ZSCORE ZRANGE"}},
+	{"denied by the only slot", after("0s 1 10s 0 a"), line{"2s", "1 10s 0 c", "TIME ZCOUNT ZRANGE ZSCORE"}},
+	{"a look where all are held", after("0s 2 10s 0 a", "1s 2 10s 0 b"),
+		line{"2s", `2 10s 0 ""`, "TIME ZCOUNT ZRANGE*2"}},
+	{"a look where one is free", after("0s 2 10s 0 a"), line{"2s", `2 10s 0 ""`, "TIME ZCOUNT ZRANGE"}},
+}
+
+var concurrencyReleaseV1Costs = []cost{
+	{"the only lease", after("0s concurrency 2 10s 0 a"), line{"1s", "a", "TIME ZSCORE ZRANGE ZREM"}},
+	{"the first to end", after("0s concurrency 2 10s 0 a", "1s concurrency 2 10s 0 b"),
+		line{"1s", "a", "TIME ZSCORE ZRANGE ZREM"}},
+	{"the last to end", after("0s concurrency 2 10s 0 a", "1s concurrency 2 10s 0 b"),
+		line{"1s", "b", "TIME ZSCORE ZRANGE PEXPIREAT ZREM"}},
+	{"one of two that end last", after("0s concurrency 2 10s 0 a", "0s concurrency 2 10s 0 b"),
+		line{"1s", "b", "TIME ZSCORE ZRANGE ZREM"}},
+	{"an ended one", after("0s concurrency 2 10s 0 a"), line{"10s", "a", "TIME ZSCORE"}},
+	{"none", nil, line{"0s", "a", "TIME ZSCORE"}},
 }
 
 // A call sends no more than it needs.

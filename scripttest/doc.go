@@ -84,7 +84,8 @@
 // # The faults of the scripts that are often copied
 //
 // Sluice grew from five systems, S0 to S4: a time-slice ring in a list, a sliding window behind an
-// annotation, a global limit of 5 a second, a limit per user and action, and Redisson's RRateLimiter.
+// annotation, a global limit of 5 a second, a limit per user and action, and Redisson's RRateLimiter. S5 are
+// semaphores on Redis.
 // Each of their faults has a test in which the faulty way fails and ours passes, or a figure of `make bench`.
 // A faulty script is testdata/faulty/<name>.lua, and TestFaultyScriptsFail shows it failing where no other test
 // is named.
@@ -121,4 +122,10 @@
 //	S4  assert() on a caller's mistake            s4_assert, TestChecks/token_bucket/malformed_calls
 //	S4  five keys a limiter                       TestKeysOfACallShareTheirSlot
 //	S4  a changed rate clears the state           s4_rate_change_clears
+//	S5  stuck when holders die                    s5_counter
+//	S5  an empty state is read as a missing one   s5_empty_is_missing
+//	S5  a key without TTL, or with this call's    s5_expires_with_the_call, TestChecks/concurrency/TTL
+//	S5  a renewal takes a slot that was lost      s5_renewal_takes
+//	S5  an expired permit is released twice       s5_release_of_what_ended
+//	S5  check, then set                           TestServerHammerSlots
 package scripttest

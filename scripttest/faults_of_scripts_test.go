@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// faults are those of S0 to S4 (last section of the package doc) that lie in a script. Each faulty script takes the
+// faults are those of S0 to S5 (last section of the package doc) that lie in a script. Each faulty script takes the
 // arguments of ours, answers the plain timeline as ours does, and fails the one that its fault breaks.
 var faults = []struct {
 	faulty   string // testdata/faulty/<faulty>.lua
@@ -42,6 +42,12 @@ var faults = []struct {
 		"got  0 0 6000000"},
 	{"s4_assert", tokenBucketV1, "permits above the rate of the arguments, without a config", "Requested permits"},
 	{"s4_rate_change_clears", tokenBucketV1, "a changed limit applies at once", "got  2 3 "},
+	{"s5_counter", concurrencyV1, "holders that die hold nothing for longer than their ttl", "got  0 0 "},
+	{"s5_empty_is_missing", concurrencyV1, "when all are released, and when the key is lost, all are free", "got  1 0 "},
+	{"s5_expires_with_the_call", concurrencyV1, "a short ttl does not end the leases of others", "got  1 1 "},
+	{"s5_renewal_takes", concurrencyV1, "a renewal that comes after the release takes nothing", "got  1 1 "},
+	{"s5_release_of_what_ended", concurrencyReleaseV1,
+		"the end of the lease decides, not that its member is still there", "got  1"},
 }
 
 // plain is what a faulty script answers as ours does: its fault is not that it does nothing.
@@ -50,7 +56,11 @@ func plain(script *sluice.Script) timeline {
 		"list_log":     {"3 10s 1 0", "1 2 0 10s"},
 		"slice_ring":   {"1s 1 3 3", "1 2 0 3s 1"},
 		"token_bucket": {"3 10s 0 1 0", "1 2 0 10s 3 10s"},
+		"concurrency":  {"3 10s 0 a", "1 2 0 10s"},
 	}[script.Name]
+	if script.Name == "concurrency_release" {
+		return timeline{"plain", []line{{"0s", "concurrency 3 10s 0 a", "1 2 0 10s"}, {"0s", "a", "1"}, {"0s", "a", "0"}}}
+	}
 	return timeline{"plain", []line{{"0s", do[0], do[1]}}}
 }
 

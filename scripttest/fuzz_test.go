@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/model"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
@@ -148,10 +149,9 @@ func (z fuzzed) refusal(keys int, args []string) string {
 		return fmt.Sprintf("BADARG ARGV: want %d", len(fields))
 	}
 	for i, field := range fields {
-		if field.Type == "str" && (!accepts(field, args[i]) || args[i] == "" && z.named(args, "permits") > 0) {
-			return fmt.Sprintf("BADARG %s: want 1 to %d bytes without |", field.Name, field.Max)
-		} else if !accepts(field, args[i]) {
-			return fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
+		missing := field.Type == "str" && args[i] == "" && z.named(args, "permits") > 0
+		if missing || !accepts(field, args[i]) {
+			return fmt.Sprintf("BADARG %s: want %s", field.Name, model.Wanted(field))
 		}
 	}
 	return ""
@@ -159,7 +159,7 @@ func (z fuzzed) refusal(keys int, args []string) string {
 
 func accepts(field sluice.Field, arg string) bool {
 	if field.Type == "str" {
-		return int64(len(arg)) <= field.Max && !strings.Contains(arg, "|")
+		return model.TextFits(field, arg)
 	}
 	if len(arg) == 0 || len(arg) > 16 || strings.Trim(arg, "0123456789") != "" {
 		return false
@@ -168,9 +168,12 @@ func accepts(field sluice.Field, arg string) bool {
 	return field.Min <= n && n <= field.Max
 }
 
-// named is an argument of valid ones, by its name.
+// named is an argument of valid ones, by its name; 0 if the script has none.
 func (z fuzzed) named(args []string, name string) int64 {
 	at := slices.IndexFunc(z.script.Args, func(field sluice.Field) bool { return field.Name == name })
+	if at < 0 {
+		return 0
+	}
 	n, _ := strconv.ParseInt(args[at], 10, 64)
 	return n
 }
@@ -212,8 +215,8 @@ func (z fuzzed) call(keys, args []string, now int64) (reply []int64, failed stri
 		broken = append(broken, fmt.Sprintf("%s %q at %d: ", z.script.Name, args, now)+fmt.Sprintf(format, values...))
 	}
 	run := z.compiled.Run
-	i := z.permitsArg()
-	if i >= 0 && i < len(args) && args[i] != "" && strings.Trim(args[i], "0") == "" {
+	i, look := lookArg(z.script)
+	if decides(z.script) && i < len(args) && (args[i] == look || look == "0" && strings.Trim(args[i], "0") == "") {
 		run = z.compiled.RunRO
 	}
 	before := z.redis.Snapshot()
@@ -267,6 +270,11 @@ func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, o
 	if !ok || !decides(z.script) {
 		return numbers, ok
 	}
+	if z.script.Name == "concurrency" {
+		look, taken := args[3] == "", numbers[0] == 1
+		waits := !look && args[2] == "0" // a renewal may be denied while slots are free
+		return numbers, taken && !look && numbers[2] == 0 || !taken && (!waits || numbers[2] > 0 && numbers[1] == 0)
+	}
 	asked := z.named(args, "permits")
 	waits := int64(0)
 	switch {
@@ -306,7 +314,7 @@ type allowance struct {
 
 // add says whether more than the limit is granted for one time, or within a window of a log.
 func (a *allowance) add(reply []int64) []string {
-	if !decides(a.script) || reply[0] == 0 || a.script.Name == "zset_log" {
+	if !decides(a.script) || reply[0] == 0 || a.script.Name == "zset_log" || a.script.Name == "concurrency" {
 		return nil // an id is charged once, whenever it asks
 	}
 	a.acts = append(a.acts, act{reply[4] + reply[2], reply[0]})
@@ -480,8 +488,8 @@ func (z fuzzed) store(key, write string, value []byte) {
 	}
 }
 
-// chosen are arguments of 3 in 10 s: up to three permits, of which none only looks, booking or not, and for zset_log
-// one of two ids.
+// chosen are arguments of 3 in 10 s: up to three permits, of which none only looks, booking or not, and where
+// there are ids one of two.
 func (z fuzzed) chosen(choice uint8) []string {
 	permits, maxWait, id := strconv.Itoa(int(choice%4)), "0", "b"
 	if choice&4 != 0 {
@@ -501,6 +509,16 @@ func (z fuzzed) chosen(choice uint8) []string {
 		return []string{"1000000", strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
 	case "slice_ring":
 		return [][]string{{"1000000", permits, "3", "3"}, {"1000000", permits, "5", "3", "1", "3"}}[choice>>3&1]
+	case "concurrency":
+		switch {
+		case permits == "0":
+			id = ""
+		case id == "b":
+			id = "stranger"
+		}
+		return []string{"3", "10000000", strconv.Itoa(int(choice >> 2 & 1)), id}
+	case "concurrency_release":
+		return []string{id}
 	case "zset_log":
 		return []string{"3", "10000000", permits, maxWait, id}
 	case "list_log":
@@ -546,6 +564,15 @@ func TestFuzzCatches(t *testing.T) {
 		{sliceRingV1, "reads behind the ring", "if #page < 7 then", "if false then", "which the header does not declare"},
 		{sliceRingReturnV1, "more than it was given", "return {math.floor(returned)}", "return {returned + 1000000000}",
 			"in the ranges of the header"},
+		{concurrencyV1, "no TTL", `redis.pcall("PEXPIREAT", holders, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1",
+			"without a TTL"},
+		{concurrencyV1, "a denial that removes", "wait = blocker - now", `wait = blocker - now
+			redis.call("ZREMRANGEBYRANK", holders, 0, 0)`, "granted nothing, and changed the store"},
+		{concurrencyV1, "an unreadable score", "if not last then", "if false then", "which the header does not declare"},
+		{concurrencyV1, "a denial that says to ask again at once", "wait = blocker - now", "wait = 0",
+			"in the ranges of the header"},
+		{concurrencyReleaseV1, "an unreadable score", "if not ends then", "if false then", "which the header does not declare"},
+		{concurrencyReleaseV1, "releases two", "return {1}", "return {2}", "in the ranges of the header"},
 		{sliceRingReturnV1, "reads behind the ring", "if #cells ~= 7 * (later + 1) then", "if false then",
 			"which the header does not declare"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/model"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
@@ -68,10 +69,10 @@ func (tab table) grant(t testing.TB, on target) {
 
 // before is what must have been for a valid call to be granted.
 func (tab table) before() []line {
-	if tab.script.Name == "slice_ring_return" {
-		return []line{{"0s", "slice_ring 1000 1 1 1", "1 0 0 1000us 1"}}
-	}
-	return nil
+	return map[string][]line{
+		"slice_ring_return":   {{"0s", "slice_ring 1000 1 1 1", "1 0 0 1000us 1"}},
+		"concurrency_release": {{"0s", "concurrency 1 1000 0 a", "1 0 0 1000us"}},
+	}[tab.script.Name]
 }
 
 // valid are arguments of a call that is granted: each the least that its range allows, but for permits, which is 1, and
@@ -145,10 +146,7 @@ func (tab table) malformedCalls() (calls []malformed) {
 	}
 
 	for i, field := range tab.fields(groups) {
-		want := fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
-		if field.Type == "str" {
-			want = fmt.Sprintf("BADARG %s: want 1 to %d bytes without |", field.Name, field.Max)
-		}
+		want := fmt.Sprintf("BADARG %s: want %s", field.Name, model.Wanted(field))
 		for _, bad := range malformedValues(field) {
 			args := tab.valid(groups)
 			args[i] = bad
@@ -165,7 +163,15 @@ func (tab table) malformedCalls() (calls []malformed) {
 
 func malformedValues(field sluice.Field) []string {
 	if field.Type == "str" {
-		return []string{"", "|", "a|b", strings.Repeat("x", int(field.Max)+1)}
+		var texts []string
+		want := model.Wanted(field)
+		if strings.HasPrefix(want, "1 ") {
+			texts = append(texts, "")
+		}
+		if strings.HasSuffix(want, "|") {
+			texts = append(texts, "|", "a|b")
+		}
+		return append(texts, strings.Repeat("x", int(field.Max)+1))
 	}
 	return []string{
 		"", " ", "x", " 1", "1 ", "+1", "-1", "-0", "1.0", "1.", ".5", "1e3", "0x10", "1\x00", "\x001", "1\n", "٣",

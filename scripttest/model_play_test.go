@@ -227,10 +227,23 @@ func (p *player) remove(key string, pick int64) {
 
 // giveBack returns permits of a ring: of one of its last grants, or of a slice around now or where the ring ends.
 func (p *player) giveBack(st step, keys []string, c config) {
-	if p.subject.back == nil {
+	switch {
+	case p.subject.back == nil:
+		return
+	case p.subject.script.Name == "concurrency":
+		p.call(p.subject.back, keys, []string{p.released(st, keys[0])}, c)
 		return
 	}
 	p.call(p.subject.back, keys, decimals(c[0], p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script)), c)
+}
+
+// released is a holder whose slot is to be freed: mostly one that is stored.
+func (p *player) released(st step, key string) string {
+	members := p.store[key].Ranked()
+	if n := int64(len(members)); st.off == 0 && n > 0 {
+		return members[st.pick%n].Name
+	}
+	return p.id(st)
 }
 
 // taken is the time that permits are given back for.
@@ -291,6 +304,8 @@ func kindOf(script *sluice.Script, args []string, reply []int64, failed string) 
 	switch {
 	case failed != "":
 		return strings.Join(strings.Fields(failed)[:2], " ")
+	case !decides(script) && reply[0] == 0:
+		return script.Name + " of nothing"
 	case !decides(script):
 		return script.Name
 	case looks(script, args):
@@ -325,8 +340,8 @@ func (p *player) remember(script *sluice.Script, reply []int64, c config) {
 }
 
 func looks(script *sluice.Script, args []string) bool {
-	i := table{script: script}.permitsArg()
-	return i >= 0 && i < len(args) && args[i] == "0"
+	i, look := lookArg(script)
+	return decides(script) && i < len(args) && args[i] == look
 }
 
 // expected is the reply, without now, or the error; of a damaged state both may be.
@@ -354,8 +369,8 @@ func (s subject) plausible(reply []int64, args []string, now int64) bool {
 	if len(reply) < 5 || slices.Min(reply) < 0 || reply[4] != now {
 		return false
 	}
-	permits := args[table{script: s.script}.permitsArg()]
-	return reply[0] == 0 || strconv.FormatInt(reply[0], 10) == permits
+	i, _ := lookArg(s.script)
+	return reply[0] == 0 || strconv.FormatInt(reply[0], 10) == args[i]
 }
 
 // line notes a step as a line of a timeline.

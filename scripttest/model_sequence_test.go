@@ -156,6 +156,25 @@ var subjects = []subject{
 		damages: bucketDamages,
 	},
 	{
+		script: &sluice.ConcurrencyV1,
+		back:   &sluice.ConcurrencyReleaseV1,
+		keys:   [][]string{concurrencyV1.keys},
+		config: logConfig(10_000), // a limit and a ttl
+		span:   secondOf,
+		limit:  firstOf,
+		args: func(c config, permits, maxWait int64, id string) []string {
+			renew := int64(0)
+			if maxWait%1_000_000 != 0 {
+				renew = 1
+			}
+			if permits == 0 {
+				id = ""
+			}
+			return append(decimals(c[0], c[1], renew), id)
+		},
+		damages: zsetDamages,
+	},
+	{
 		script: &sluice.GCRAV1,
 		keys:   [][]string{gcraV1.keys},
 		config: gcraConfig,

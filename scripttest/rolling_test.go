@@ -172,6 +172,10 @@ func TestRollingDeployCatches(t *testing.T) {
 			"struct.pack(\">I6I6\", current + 1,", "line"},
 		{"slice_ring_return", "the total stays",
 			`redis.call("SETRANGE", ring, 18, struct.pack(">I6", (total - returned) % wrap))`, "", "line"},
+		{"concurrency", "milliseconds", `string.format("%d%06d", (ends - us) / 1000000, us), id)`,
+			`string.format("%.0f", math.floor(ends / 1000)), id)`, "line"},
+		{"concurrency_release", "by its own name for the holder", `redis.pcall("ZREM", holders, id)`,
+			`redis.pcall("ZREM", holders, id .. ":")`, "line"},
 		{"token_bucket_set", "leaves the TTL", `redis.pcall("PERSIST", config)`, "0", "PTTL"},
 	} {
 		t.Run(c.script+"/"+c.fault, func(t *testing.T) {

@@ -3,6 +3,7 @@ package scripttest_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,13 +38,15 @@ type table struct {
 	timelines []timeline
 }
 
-func (tab table) permitsArg() int {
-	for i, arg := range tab.script.Args {
-		if arg.Name == "permits" {
-			return i
-		}
+// lookArg is the argument that makes a call a look, and its value then; -1 if no call of the script is one.
+func lookArg(script *sluice.Script) (i int, look string) {
+	name := "permits"
+	if script.Name == "concurrency" {
+		name = "id"
+	} else {
+		look = "0"
 	}
-	return -1
+	return slices.IndexFunc(script.Args, func(arg sluice.Field) bool { return arg.Name == name }), look
 }
 
 // A target is something that runs scripts: the harness, miniredis, a real server.
@@ -91,8 +94,7 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 	}
 	tab, do := tab.called(l.do)
 	args := tab.arguments(do)
-	look := tab.permitsArg() >= 0 && args[tab.permitsArg()] == "0"
-	reply, failed := on.call(tab.script, look, tab.keys, args)
+	reply, failed := on.call(tab.script, looks(tab.script, args), tab.keys, args)
 	if failed != "" {
 		return failed, failed == l.want
 	}

@@ -22,13 +22,15 @@ import (
 // withheldCalls are calls on those paths: what came before, and the call.
 func withheldCalls(script *sluice.Script) []cost {
 	return map[*sluice.Script][]cost{
-		&sluice.ListLogV1:         logCalls(""),
-		&sluice.ZSetLogV1:         append(costsWithIDs(logCalls(" *")), zsetCalls...),
-		&sluice.TokenBucketV1:     append(bucketCalls(logCalls("")), configCalls...),
-		&sluice.TokenBucketSetV1:  setCalls,
-		&sluice.SliceRingV1:       ringCalls,
-		&sluice.SliceRingReturnV1: returnCalls,
-		&sluice.GCRAV1:            gcraCalls,
+		&sluice.ListLogV1:            logCalls(""),
+		&sluice.ZSetLogV1:            append(costsWithIDs(logCalls(" *")), zsetCalls...),
+		&sluice.TokenBucketV1:        append(bucketCalls(logCalls("")), configCalls...),
+		&sluice.TokenBucketSetV1:     setCalls,
+		&sluice.SliceRingV1:          ringCalls,
+		&sluice.SliceRingReturnV1:    returnCalls,
+		&sluice.GCRAV1:               gcraCalls,
+		&sluice.ConcurrencyV1:        slotCalls,
+		&sluice.ConcurrencyReleaseV1: releaseCalls,
 	}[script]
 }
 
@@ -112,6 +114,27 @@ var gcraCalls = []cost{
 	{"a booking", after("0s 3 10s 3 3 0"), line{"1s", "3 10s 3 3 60s", ""}},
 	{"void: a clock was years ahead", after("50000h 3 10s 3 3 0"), line{"0s", "3 10s 3 2 0", ""}},
 	{"a narrower window", after("0s 3 1h 3 1 0"), line{"1s", "3 10s 1000 1 0", ""}},
+}
+
+var slotCalls = []cost{
+	{"the first grant", nil, line{"0s", "3 10s 0 a", ""}},
+	{"another", after("0s 3 10s 0 a"), line{"1s", "3 10s 0 b", ""}},
+	{"another that ends sooner", after("0s 3 10s 0 a"), line{"1s", "3 5s 0 b", ""}},
+	{"a renewal", after("0s 3 10s 0 a", "1s 3 10s 0 b"), line{"2s", "3 10s 1 a", ""}},
+	{"a renewal of the only one", after("0s 3 10s 0 a"), line{"2s", "3 10s 0 a", ""}},
+	{"a renewal that lengthens nothing", after("0s 3 10s 0 a"), line{"2s", "3 1s 1 a", ""}},
+	{"a grant that removes", after("0s 3 10s 0 a", "1s 3 10s 0 b"), line{"10s", "3 10s 0 c", ""}},
+	{"a renewal that removes", after("0s 3 10s 0 a", "1s 3 10s 0 b"), line{"10s", "3 10s 1 b", ""}},
+	{"taken anew", after("0s 3 10s 0 a", "1s 3 10s 0 b"), line{"10s", "3 10s 0 a", ""}},
+	{"all have ended in this microsecond", after("0s 3 10s 0 a"), line{"10s", "3 10s 0 b", ""}},
+}
+
+var releaseCalls = []cost{
+	{"the only lease", after("0s concurrency 3 10s 0 a"), line{"1s", "a", ""}},
+	{"the first to end", after("0s concurrency 3 10s 0 a", "1s concurrency 3 10s 0 b"), line{"1s", "a", ""}},
+	{"the last to end", after("0s concurrency 3 10s 0 a", "1s concurrency 3 10s 0 b"), line{"1s", "b", ""}},
+	{"the last beside an ended one", after("0s concurrency 3 10s 0 a", "1s concurrency 3 10s 0 b"),
+		line{"10s", "b", ""}},
 }
 
 // removals are commands that remove what has expired or is void; that need not be taken back.
@@ -241,7 +264,8 @@ func (tab table) remaining(on target, c cost) int64 {
 		return 0
 	}
 	args := tab.arguments(c.call.do)
-	args[tab.permitsArg()] = "0"
+	i, look := lookArg(tab.script)
+	args[i] = look
 	reply, failed := on.call(tab.script, true, tab.keys, args)
 	if failed != "" {
 		return 0

@@ -31,6 +31,9 @@ var needs = map[string]string{
 	"token_bucket_set_v1":  "rate=3 interval=1m",
 	"zset_log_v1":          "limit=3 window=1m",
 	"slice_ring_return_v1": "slice=1s taken=4102444800000000",
+
+	"concurrency_v1":         "limit=3 ttl=1m",
+	"concurrency_release_v1": "",
 }
 
 func TestACLText(t *testing.T) {
@@ -141,7 +144,8 @@ func TestServerACL(t *testing.T) {
 	for _, script := range sluice.All() {
 		for _, more := range []string{"permits=1", "permits=1 max_wait=1s", "permits=0"} {
 			words := strings.Fields(fullName(script) + " " + needs[fullName(script)])
-			if stored.Decides(script) && (script.Name != "slice_ring" || !strings.Contains(more, "max_wait")) {
+			books := takes(script, "max_wait") || !strings.Contains(more, "max_wait")
+			if stored.Decides(script) && takes(script, "permits") && books {
 				words = append(words, strings.Fields(more)...)
 			}
 			wantSaid(t, sluiceRun(nil, append([]string{"try", url("sluice-use", master)}, words...)...), exitDone)
@@ -179,7 +183,11 @@ func TestServerACL(t *testing.T) {
 			if !stored.Decides(script) {
 				continue
 			}
-			look, err := newAttempt(script, append(strings.Fields(needs[fullName(script)]), "permits=0"))
+			args := strings.Fields(needs[fullName(script)])
+			if takes(script, "permits") {
+				args = append(args, "permits=0")
+			}
+			look, err := newAttempt(script, args)
 			must(t, err)
 			reply, err := limits.Call(background, &script, look.keys, look.args...)
 			if err != nil || reply[1] > 2 {

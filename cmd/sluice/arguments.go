@@ -138,7 +138,7 @@ func fillArg(script sluice.Script, field sluice.Field, w words, name string) (an
 		return "1", nil
 	case field.Name == "burst":
 		return w.values["limit"], nil
-	case field.Name == "max_wait", field.Name == "scope":
+	case field.Name == "max_wait", field.Name == "scope", field.Name == "renew":
 		return "0", nil
 	case field.Type == "str":
 		return "", nil

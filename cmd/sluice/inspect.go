@@ -234,7 +234,7 @@ func (i inspection) hides(v view) bool {
 	script, _ := v.key.Script()
 	for line := range v.Refused {
 		switch line {
-		case "rate", "history":
+		case "rate", "history", "holders":
 			return true
 		case "left":
 			if len(i.words.windows) > 0 {
@@ -327,7 +327,7 @@ func (v *view) sayWhereLimitIs() {
 
 // lookWords returns the arguments for a look.
 func (v *view) lookWords(script sluice.Script, w words) []string {
-	values := map[string]string{"permits": "0"}
+	values := map[string]string{"permits": "0", "ttl": "1s"} // a look does not depend on the ttl
 	known := map[string]int64{"window": v.Window}
 	if v.Limit > 0 {
 		known["limit"] = v.Limit

@@ -22,14 +22,17 @@ func TestParseInspect(t *testing.T) {
 		{args: "sluice:a:{b=c}:ll1", keys: "sluice:a:{b=c}:ll1"},
 		{args: "sluice:a:{b}:ll1 limit=3 window=1m", keys: "sluice:a:{b}:ll1"},
 		{args: "--script list_log mine limit=3", keys: "mine"},
-		{args: "a b=c", keys: "sluice:a:{b=c}:gcra1 sluice:a:{b=c}:ll1 sluice:a:{b=c}:tb1 sluice:a:{b=c}:zl1"},
+		{args: "a b=c",
+			keys: "sluice:a:{b=c}:cc1 sluice:a:{b=c}:gcra1 sluice:a:{b=c}:ll1 sluice:a:{b=c}:tb1 sluice:a:{b=c}:zl1"},
 		{
 			args: "a {b} prefix=p slice=1s",
-			keys: "p:a:{%7Bb%7D}:gcra1 p:a:{%7Bb%7D}:ll1 p:a:{%7Bb%7D}:sr1:1000000 p:a:{%7Bb%7D}:tb1 p:a:{%7Bb%7D}:zl1",
+			keys: "p:a:{%7Bb%7D}:cc1 p:a:{%7Bb%7D}:gcra1 p:a:{%7Bb%7D}:ll1 p:a:{%7Bb%7D}:sr1:1000000 " +
+				"p:a:{%7Bb%7D}:tb1 p:a:{%7Bb%7D}:zl1",
 		},
 		{
 			args: "a b slice=1s lease_age=250ms",
-			keys: "sluice:a:{b}:gcra1 sluice:a:{b}:ll1 sluice:a:{b}:sr1:1000000:250000 sluice:a:{b}:tb1 sluice:a:{b}:zl1",
+			keys: "sluice:a:{b}:cc1 sluice:a:{b}:gcra1 sluice:a:{b}:ll1 sluice:a:{b}:sr1:1000000:250000 sluice:a:{b}:tb1 " +
+				"sluice:a:{b}:zl1",
 		},
 		{args: "", err: "want a key, or a limiter and a subject"},
 		{args: "a", err: `"a" is not a key of our scripts: want a subject after it`},
@@ -70,8 +73,11 @@ func inspected(t *testing.T) (rdb *redis.Client, env []string) {
 	for _, script := range sluice.All() {
 		must(t, rdb.ScriptLoad(background, script.Source).Err())
 		if stored.Decides(script) {
-			got := sluiceRun(env, append(strings.Fields("try "+fullName(script)+" permits=2"),
-				strings.Fields(needs[fullName(script)])...)...)
+			words := "try " + fullName(script) + " " + needs[fullName(script)]
+			if takes(script, "permits") {
+				words += " permits=2"
+			}
+			got := runLine(env, words)
 			if got.status != exitDone {
 				t.Fatal(got.stderr)
 			}
@@ -179,6 +185,61 @@ func TestServerInspectJSON(t *testing.T) {
 			t.Errorf("%s", got.stdout)
 		}
 	}
+}
+
+// TestServerInspectSlots shows who holds slots, and until when.
+func TestServerInspectSlots(t *testing.T) {
+	rdb, env := inspected(t)
+	const key = "sluice:render:{acme}:cc1"
+	must(t, rdb.ZAdd(background, key, redis.Z{Score: 1e15, Member: "gone"}).Err())
+	for _, words := range []string{"id=web-1 ttl=1m", "id=web-2\x1b ttl=1h", "id=web-1 ttl=2m renew=1"} {
+		wantText(t, runLine(env, "try concurrency limit=3 limiter=render subject=acme "+words), exitDone,
+			"granted: the slot is held until the lease ends\n")
+	}
+	wantText(t, runLine(env, "try concurrency limit=2 limiter=render subject=acme ttl=1s id=web-3"), exitDone,
+		`not granted: a slot is free (119\.\d+ s|120 s|2 min) from now, if none is renewed`)
+	wantText(t, runLine(env, "try concurrency limit=3 limiter=render subject=acme ttl=1s id=web-3 renew=1"), exitDone,
+		`not granted: no live lease to renew; a slot is free now`)
+	for _, words := range []string{"render acme limit=2", "render acme limit=2 ttl=5s", key + " limit=2"} {
+		got := runLine(env, "inspect "+words)
+		if strings.Contains(words, "ttl") {
+			wantText(t, got, exitUsage, `concurrency_v1 does not use "ttl": want limit=20`)
+			continue
+		}
+		wantText(t, got, exitDone, `live: 2 slots are held\n`, `\n  slots      2 held, of 2 stored\n`,
+			`\n  holder     web-1, for (119\.\d+ s|120 s|2 min)\n  holder     web-2\\x1b, for .* min\n`,
+			`\n  free       all slots are free in (59\.\d+|60) min, if none is renewed\n`,
+			`with limit 2: the next slot is free (119\.\d+ s|120 s|2 min) from now, if it is not renewed`, `remaining    0\n`)
+		wantNarrow(t, "inspect", got.stdout)
+	}
+	wantText(t, runLine(env, "inspect "+key+" limit=3"), exitDone, `with limit 3: a slot is free now\n`)
+	wantText(t, runLine(env, "inspect "+key), exitDone, `the callers use \(limit=\), for example\n\n    limit=20\n`)
+	v := firstView(t, runLine(env, "inspect --json "+key+" limit=3"))
+	if v.Live != 2 || len(v.Holders) != 2 || v.Holders[0].ID != "web-1" || v.Full-v.Now > 3600e6 ||
+		v.Holders[1].Ends != v.Full || v.Left["remaining"] != 1 {
+		t.Errorf("%+v", v)
+	}
+	wantText(t, runLine(env, "top"), exitDone, `\n *2 +- +\d.* concurrency_v1 +render +acme\n`)
+
+	for i := range 30 {
+		must(t, rdb.ZAdd(background, key, redis.Z{Score: float64(v.Now + 1e9 + int64(i)), Member: i}).Err())
+	}
+	got := runLine(env, "inspect "+key)
+	wantText(t, got, exitDone, "32 slots are held", `\n             and 12 whose leases end later\n`)
+	if n := strings.Count(got.stdout, "holder "); n != 20 {
+		t.Errorf("%d holders, want 20", n)
+	}
+	for score, want := range map[float64]string{
+		float64(v.Now) + 4e13: `a clock that was ahead has written leases of \d+\.\d+ days: sluice reset frees all`,
+		float64(v.Now) - 1:    "idle: no slots are held",
+	} {
+		must(t, rdb.Del(background, key).Err())
+		must(t, rdb.ZAdd(background, key, redis.Z{Score: score, Member: "a"}).Err())
+		wantText(t, runLine(env, "inspect "+key), exitDone, want)
+	}
+	must(t, rdb.ZAdd(background, key, redis.Z{Score: 1 << 54, Member: "b"}).Err())
+	wantText(t, runLine(env, "inspect "+key), exitFailed, "damaged: .*the last lease has the score")
+	wantText(t, runLine(env, "reset render acme"), exitDone, "cc1")
 }
 
 // ringUpTo is a slice_ring of 60 slices of a second, with a permit in the last.

@@ -77,7 +77,7 @@ func (s screen) view(v view) {
 	line("client", v.Client)
 	line("node", v.Node)
 	s.facts(v, line)
-	for _, name := range []string{"rate", "type", "memory", "expires", "history", "left"} {
+	for _, name := range []string{"rate", "type", "memory", "expires", "history", "holders", "left"} {
 		if why, found := v.Refused[name]; found {
 			line(name, s.paint(yellow, "not known: "+why))
 		}
@@ -143,6 +143,8 @@ func (v view) settings(line func(name string, text any)) {
 func (v view) counts(line func(name string, text any)) {
 	switch {
 	case v.refused():
+	case v.summary.Slots != nil:
+		v.slots(line)
 	case v.Permits > 0 && v.Ring != nil:
 		line("permits", fmt.Sprintf("%d in the ring", v.Permits))
 	case v.Permits > 0 && v.Window > 0 && v.History != nil:
@@ -162,6 +164,20 @@ func (v view) counts(line func(name string, text any)) {
 		line("newest", "in the slice of "+v.timeText(v.Newest))
 	default:
 		line("newest", v.timeText(v.Newest))
+	}
+}
+
+// slots prints who holds slots, and until when.
+func (v view) slots(line func(name string, text any)) {
+	line("slots", fmt.Sprintf("%d held, of %d stored", v.Live, v.Entries))
+	for _, holder := range v.Holders {
+		line("holder", holder.ID+", for "+length(holder.Ends-v.Now))
+	}
+	if more := v.Live - int64(len(v.Holders)); more > 0 && len(v.Holders) > 0 {
+		line("", fmt.Sprintf("and %d whose leases end later", more))
+	}
+	if v.Live > 0 {
+		line("free", "all slots are free in "+length(v.Full-v.Now)+", if none is renewed")
 	}
 }
 

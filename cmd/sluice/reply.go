@@ -15,7 +15,7 @@ import (
 func (s screen) reply(script sluice.Script, values []int64) {
 	fields := repeatedTo(len(values), script.Reply)
 	if fields[0].Name == "granted" {
-		s.printf("%s\n\n", s.meaning(values))
+		s.printf("%s\n\n", s.meaning(script, values))
 	}
 	var t table
 	for i, field := range fields {
@@ -28,6 +28,9 @@ func (s screen) reply(script sluice.Script, values []int64) {
 func (s screen) look(v view) {
 	t, values := v.asked, v.reply
 	granted, denied := "a permit would be granted now", "the next permit comes free "+length(values[2])+" from now"
+	if takes(t.script, "renew") {
+		granted, denied = "a slot is free now", "the next slot is free "+length(values[2])+" from now, if it is not renewed"
+	}
 	switch wait := values[2]; {
 	case v.WindowsMissing:
 		s.aloneLook(v)
@@ -68,7 +71,7 @@ func (t attempt) about() string {
 	var parts []string
 	for i, field := range repeatedTo(len(t.args), t.script.Args) {
 		switch field.Name {
-		case "permits", "max_wait", "id", "scope":
+		case "permits", "max_wait", "id", "scope", "ttl", "renew":
 			continue
 		}
 		text := fmt.Sprint(t.args[i])
@@ -81,8 +84,11 @@ func (t attempt) about() string {
 }
 
 // meaning describes a decision. Every reply begins with granted, remaining and wait.
-func (s screen) meaning(values []int64) safe {
+func (s screen) meaning(script sluice.Script, values []int64) safe {
 	granted, wait := values[0], values[2]
+	if takes(script, "renew") {
+		return s.slotMeaning(granted, wait)
+	}
 	switch {
 	case granted > 0 && wait == 0:
 		return s.paint(green, "granted: act now")
@@ -92,6 +98,17 @@ func (s screen) meaning(values []int64) safe {
 		return s.paint(green, "a look: a permit would be granted now")
 	}
 	return s.paint(red, "not granted: permits come free "+length(wait)+" from now")
+}
+
+// slotMeaning describes a decision about a slot.
+func (s screen) slotMeaning(granted, wait int64) safe {
+	switch {
+	case granted > 0:
+		return s.paint(green, "granted: the slot is held until the lease ends")
+	case wait == 0:
+		return s.paint(red, "not granted: no live lease to renew; a slot is free now")
+	}
+	return s.paint(red, "not granted: a slot is free "+length(wait)+" from now, if none is renewed")
 }
 
 // replies prints many replies to the same call as a table.

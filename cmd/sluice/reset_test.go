@@ -45,14 +45,14 @@ func TestServerReset(t *testing.T) {
 	wantText(t, runLine(env, "reset --dry-run try demo"), exitDone, `^sluice:try:\{demo\}:\* on `,
 		`  would go  sluice:try:\{demo\}:ll1 \(list_log_v1\)\n`,
 		`would go  sluice:try:\{demo\}:sr1:1000000 \(slice_ring_v1\)\n`,
-		`  stays     sluice:try:\{demo\}:tb1: the rate; --config`, `would remove 5 keys\n$`)
+		`  stays     sluice:try:\{demo\}:tb1: the rate; --config`, `would remove 6 keys\n$`)
 	wantKeys(t, rdb, before)
 	wantText(t, runLine(env, "try list_log limit=3 window=1m permits=2"), exitDone, "not granted")
 
 	got := runLine(env, "reset try demo")
 	wantText(t, got, exitDone, `  removed   sluice:try:\{demo\}:ll1 \(list_log_v1\)\n`,
 		`  removed   sluice:try:\{demo\}:tb1:all \(token_bucket_v1\)\n`, `  stays     sluice:try:\{demo\}:tb1: `,
-		`removed 5 keys\n$`)
+		`removed 6 keys\n$`)
 	wantNarrow(t, "reset", got.stdout)
 	wantKeys(t, rdb, others+" sluice:try:{demo}:tb1")
 	wantText(t, runLine(env, "try list_log limit=3 window=1m permits=3"), exitDone, "granted: act now")
@@ -165,21 +165,21 @@ func TestServerResetRights(t *testing.T) {
 	}
 	set("-unlink")
 	wantUnknown(t, sluiceRun(nil, "reset", url, "try", "demo"), `  left      sluice:try:\{demo\}:ll1: NOPERM .*unlink`,
-		"removed 0 keys\n", "not removed: 5 keys under .*NOPERM", "cure: grant this user")
-	wantText(t, sluiceRun(nil, "reset", url, "--dry-run", "try", "demo"), exitDone, "would remove 5 keys")
+		"removed 0 keys\n", "not removed: 6 keys under .*NOPERM", "cure: grant this user")
+	wantText(t, sluiceRun(nil, "reset", url, "--dry-run", "try", "demo"), exitDone, "would remove 6 keys")
 	set("-exists")
-	wantUnknown(t, sluiceRun(nil, "reset", url, "--dry-run", "try", "demo"), "would remove 5 keys",
+	wantUnknown(t, sluiceRun(nil, "reset", url, "--dry-run", "try", "demo"), "would remove 6 keys",
 		"not known whether more .*exists")
 	set("resetkeys", "~other:*")
 	wantUnknown(t, sluiceRun(nil, "reset", url, "try", "demo"), "NOPERM", "removed 0 keys")
 	wantKeys(t, rdb, all)
 	set("resetkeys", "~*:ll1", "~*:gcra1", "~*:none-*")
 	wantUnknown(t, sluiceRun(nil, "reset", url, "try", "demo"), `  removed   sluice:try:\{demo\}:ll1 `,
-		`  left      sluice:try:\{demo\}:zl1: NOPERM`, "removed 2 keys", "not removed: 3 keys")
+		`  left      sluice:try:\{demo\}:zl1: NOPERM`, "removed 2 keys", "not removed: 4 keys")
 
 	must(t, sluiceRunErr(env, "try", "list_log", "limit=3", "window=1m"))
 	set("-scan")
-	wantUnknown(t, sluiceRun(nil, "reset", url, "try", "demo"), `removed   sluice:try:\{demo\}:ll1 `, "removed 3 keys",
+	wantUnknown(t, sluiceRun(nil, "reset", url, "try", "demo"), `removed   sluice:try:\{demo\}:ll1 `, "removed 4 keys",
 		"not known whether more is stored for demo: .*NOPERM.*'scan'")
 	wantKeys(t, rdb, "sluice:try:{demo}:sr1:1000000 sluice:try:{demo}:tb1")
 	wantText(t, sluiceRun(nil, "reset", url, "--no-scan", "try", "demo", "slice=1s"), exitDone, "removed 1 key\n")

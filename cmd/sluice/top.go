@@ -158,7 +158,7 @@ type subject struct {
 	LeaseAge int64  `json:"lease_age,omitempty"` // microseconds; how long permits of a slice_ring may be held
 	Permits  int64  `json:"permits,omitempty"`
 	Backlog  int64  `json:"backlog,omitempty"` // microseconds until a gcra is full
-	// microseconds since the newest permit; negative: booked ahead; not for gcra
+	// microseconds since the newest permit; negative: booked ahead; not for gcra and slots
 	Idle   *int64 `json:"idle,omitempty"`
 	Memory int64  `json:"memory,omitempty"` // bytes
 	TTL    int64  `json:"ttl,omitempty"`    // microseconds
@@ -228,8 +228,9 @@ func (c *census) count(s stored.Summary, node string) {
 		c.Buckets = keep(c.Buckets, one, c.flags.n)
 	case s.Exists:
 		c.Counted++
-		idle := s.Now - s.Newest
-		one.Idle = &idle
+		if idle := s.Now - s.Newest; s.Slots == nil {
+			one.Idle = &idle
+		}
 		c.Logs = keep(c.Logs, one, c.flags.n)
 	}
 }
@@ -283,7 +284,7 @@ func (c *census) weigh(ctx context.Context, t target) {
 func (s screen) census(c census) {
 	if len(c.Logs) > 0 {
 		s.printf("most permits stored, refused calls not counted\n")
-		s.ranked(c.Logs, "permits", func(one *subject) string { return strconv.FormatInt(one.Permits, 10) })
+		s.ranked(c.Logs, permitsColumn, func(one *subject) string { return strconv.FormatInt(one.Permits, 10) })
 	}
 	if len(c.Buckets) > 0 {
 		s.printf("furthest from full\n")
@@ -308,10 +309,13 @@ func (s screen) census(c census) {
 	}
 }
 
+// permitsColumn is the first column of the table that has a column for the newest permit.
+const permitsColumn = "permits"
+
 func (s screen) ranked(subjects []*subject, measure string, text func(*subject) string) {
 	var t table
 	names := []string{measure, "newest", "expires", "memory", "script", "limiter", "subject"}
-	if subjects[0].Idle == nil {
+	if measure != permitsColumn {
 		names = slices.Delete(names, 1, 2)
 	}
 	t.head(names...)
@@ -324,8 +328,11 @@ func (s screen) ranked(subjects []*subject, measure string, text func(*subject) 
 			who += ", leased " + length(one.LeaseAge)
 		}
 		row := []cell{{text: text(one), right: true}}
-		if one.Idle != nil {
+		switch {
+		case one.Idle != nil:
 			row = append(row, cell{text: ago(*one.Idle), right: true})
+		case measure == permitsColumn:
+			row = append(row, cell{text: "-", right: true})
 		}
 		t.add(append(row,
 			cell{text: orDash(one.TTL, roughly), right: true}, cell{text: orDash(one.Memory, inBytes), right: true},

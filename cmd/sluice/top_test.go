@@ -289,13 +289,13 @@ func TestAgo(t *testing.T) {
 	}
 }
 
-// fill makes limiters of every script, most with few permits and some with many.
+// fill makes limiters of every script that grants permits, most with few permits and some with many.
 func fill(t *testing.T, rdb *redis.Client, n int) {
 	t.Helper()
 	var attempts []attempt
 	for _, script := range sluice.All() {
 		must(t, rdb.ScriptLoad(background, script.Source).Err())
-		if !stored.Decides(script) {
+		if !stored.Decides(script) || !takes(script, "permits") {
 			continue
 		}
 		words := strings.Fields(strings.NewReplacer("=1m", "=1h", "=3", "=100").Replace(needs[fullName(script)]))

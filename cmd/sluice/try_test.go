@@ -156,7 +156,7 @@ func TestMeaning(t *testing.T) {
 		"not granted: permits come free 1.2 s from now": {0, 0, 1_200_000, 5, 9},
 		"a look: a permit would be granted now":         {0, 3, 0, 5, 9},
 	} {
-		if got := (screen{}).meaning(reply); string(got) != want {
+		if got := (screen{}).meaning(sluice.ListLogV1, reply); string(got) != want {
 			t.Errorf("%d: %q, want %q", reply, got, want)
 		}
 	}

@@ -36,16 +36,17 @@ type view struct {
 	Permits int64 `json:"permits,omitempty"` // stored
 	Oldest  int64 `json:"oldest,omitempty"`
 	Newest  int64 `json:"newest,omitempty"`
-	Full    int64 `json:"full,omitempty"`    // when a gcra is full again
+	Full    int64 `json:"full,omitempty"`    // when a gcra is full again, or the last lease of slots ends
 	Limit   int64 `json:"limit,omitempty"`   // the limit of a gcra's newest grant
 	Written int64 `json:"written,omitempty"` // when the newest grant was written
 
-	Window     int64          `json:"window,omitempty"`
-	WindowFrom string         `json:"window_from,omitempty"`
-	Live       int64          `json:"live,omitempty"` // live permits, if the window is known
-	Config     *stored.Config `json:"config,omitempty"`
-	Ring       *stored.Ring   `json:"ring,omitempty"`
-	History    *history       `json:"history,omitempty"`
+	Window     int64           `json:"window,omitempty"`
+	WindowFrom string          `json:"window_from,omitempty"`
+	Live       int64           `json:"live,omitempty"` // live permits, if the window is known
+	Config     *stored.Config  `json:"config,omitempty"`
+	Ring       *stored.Ring    `json:"ring,omitempty"`
+	History    *history        `json:"history,omitempty"`
+	Holders    []stored.Holder `json:"holders,omitempty"` // of slots, those whose leases end first
 
 	Left   map[string]int64 `json:"left,omitempty"`   // the script's reply to a look
 	Wanted []string         `json:"wanted,omitempty"` // arguments missing for a look
@@ -263,6 +264,9 @@ func (v *view) verdict() (limitState, string) {
 	if s.Bucket != nil {
 		return v.bucketVerdict()
 	}
+	if s.Slots != nil {
+		return v.slotsVerdict()
+	}
 	ahead := s.Newest - s.Now
 	clock := "written by a clock " + length(ahead) + " ahead: "
 	far := s.Ring == nil && ahead > v.Window+clockSlack+maxBooking // a wider window may decide whether this is void
@@ -318,6 +322,43 @@ func (v *view) bucketVerdict() (limitState, string) {
 	return stateLive, "all permits are free again in " + length(b.Full-v.Now) + ", if no one asks"
 }
 
+// slotsVerdict describes the leases of a concurrency. No state of it is void.
+func (v *view) slotsVerdict() (limitState, string) {
+	slots := v.summary.Slots
+	v.Live, v.Full = slots.Live, slots.Last
+	if slots.Live == 0 {
+		return stateIdle, "no slots are held"
+	}
+	held := counted(int(slots.Live), "slot is held", "slots are held")
+	if ahead := slots.Last - v.Now; ahead > maxLease {
+		held += "; a clock that was ahead has written leases of " + length(ahead) + ": sluice reset frees all"
+	}
+	return stateLive, held
+}
+
+const (
+	maxLease   = 366 * 86_400_000_000 // microseconds; the longest ttl
+	maxHolders = 20                   // that are shown
+)
+
+// readHolders reads who holds the slots whose leases end first.
+func (v *view) readHolders(ctx context.Context, node *redis.Client) (err error) {
+	if v.Live == 0 {
+		return nil
+	}
+	v.Holders, err = v.summary.Holders(ctx, node, maxHolders)
+	switch {
+	case err == nil:
+	case isRefusal(err):
+		v.refuse("holders", err)
+	case stored.IsReply(err), ctx.Err() != nil:
+		return fmt.Errorf("reading %s: %w", v.key.Text, err)
+	default:
+		v.State, v.Meaning = stateDamaged, "the scripts may answer BADSTATE: a lease "+err.Error()
+	}
+	return nil
+}
+
 // history holds the number of permits in each column of a picture.
 type history struct {
 	From    int64   `json:"from"`
@@ -330,6 +371,9 @@ func (h history) end() int64 { return h.From + h.Step*int64(len(h.Permits)) }
 
 // recall counts the permits in each column of a picture, and the live ones.
 func (v *view) recall(ctx context.Context, node *redis.Client, columns int) error {
+	if v.summary.Slots != nil {
+		return v.readHolders(ctx, node)
+	}
 	if !v.summary.HasHistory() || v.Permits == 0 {
 		return nil
 	}

@@ -146,7 +146,7 @@ func (i inspection) usesWindows(v view) bool {
 // is not stored and means something in a look.
 func (i inspection) uses(v view, name string) bool {
 	switch name {
-	case "permits", "max_wait", "id":
+	case "permits", "max_wait", "id", "ttl", "renew":
 		return false
 	case "prefix", "lease_age":
 		return i.named
@@ -171,6 +171,8 @@ func callersForm(key stored.Key) string {
 		return "limit=100/1m limit=1000/1h"
 	case takes(script, "burst"):
 		return "limit=10/1s burst=20"
+	case takes(script, "renew"):
+		return "limit=20"
 	case key.Config().IsConfig():
 		return "rate=50 interval=1s"
 	}

@@ -68,20 +68,42 @@ var digits = regexp.MustCompile(`\A[0-9]{1,16}\z`)
 
 func (a arguments) take(field sluice.Field, text string) (bad string) {
 	if field.Type == "str" {
-		missing := text == "" && a.number["permits"] > 0 // only a look may leave it empty
-		if missing || int64(len(text)) > field.Max || strings.Contains(text, "|") {
-			return fmt.Sprintf("BADARG %s: want 1 to %d bytes without |", field.Name, field.Max)
-		}
 		a.text[field.Name] = text
+		missing := text == "" && a.number["permits"] > 0 // only a look may leave it empty
+		if missing || !TextFits(field, text) {
+			return fmt.Sprintf("BADARG %s: want %s", field.Name, Wanted(field))
+		}
 		return ""
 	}
 	n, ok := decimal(text, field.Min, field.Max)
 	if !ok {
-		return fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
+		return fmt.Sprintf("BADARG %s: want %s", field.Name, Wanted(field))
 	}
 	a.number[field.Name] = n
 	return ""
 }
+
+// Wanted is what a script's error says that it wants of an argument.
+func Wanted(field sluice.Field) string {
+	switch {
+	case field.Type != "str":
+		return fmt.Sprintf("%d..%d", field.Min, field.Max)
+	case withoutBar(field):
+		return fmt.Sprintf("1 to %d bytes without |", field.Max) // 0 bytes only to look
+	case field.Min == 0:
+		return fmt.Sprintf("up to %d bytes", field.Max)
+	}
+	return fmt.Sprintf("%d to %d bytes", field.Min, field.Max)
+}
+
+// TextFits reports whether a text is in the range of an argument of type str.
+func TextFits(field sluice.Field, text string) bool {
+	n := int64(len(text))
+	return n >= field.Min && n <= field.Max && !(withoutBar(field) && strings.Contains(text, "|"))
+}
+
+// withoutBar reports whether a text must not contain "|", which the header says in words.
+func withoutBar(field sluice.Field) bool { return strings.Contains(field.Text, `without "|"`) }
 
 // decimal reads up to sixteen digits.
 func decimal(text string, least, most int64) (n int64, ok bool) {

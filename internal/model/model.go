@@ -48,6 +48,10 @@ func Call(script *sluice.Script, store Store, now int64, keys, args []string) Ou
 		return tokenBucketSet(c)
 	case "gcra":
 		return gcra(c)
+	case "concurrency":
+		return concurrency(c)
+	case "concurrency_release":
+		return concurrencyRelease(c)
 	}
 	return c.fails("no model of " + script.Name)
 }

@@ -16,13 +16,14 @@ type Summary struct {
 	Now    int64 // the server's clock
 	Exists bool
 
-	Permits        int64 // stored permits: granted and not yet removed
+	Permits        int64 // stored permits: granted and not yet removed; of cc1 the slots that are held
 	Entries        int64 // entries of the list or sorted set, slices of the ring
-	Oldest, Newest int64 // times of the first and the last permit; unknown for gcra1
+	Oldest, Newest int64 // times of the first and the last permit; unknown for gcra1 and cc1
 
 	Ring   *Ring   // of sr1
 	Bucket *Bucket // of gcra1
 	Config *Config // of tb1 without a part
+	Slots  *Slots  // of cc1
 
 	// Damage says why a script would refuse the state; "" if it would accept it. It is the error
 	// of a reply (WRONGTYPE), or what is stored and what is wanted.
@@ -32,7 +33,7 @@ type Summary struct {
 
 // HasHistory reports whether the state says when permits were granted, so that UpTo can count them.
 func (s Summary) HasHistory() bool {
-	return s.Exists && s.Damage == "" && s.Err == nil && s.Bucket == nil && s.Config == nil
+	return s.Exists && s.Damage == "" && s.Err == nil && s.Bucket == nil && s.Config == nil && s.Slots == nil
 }
 
 // UpTo counts the stored permits that were granted up to each time; of a ring, those of the slices before the time's
@@ -71,6 +72,8 @@ func probeOf(key Key) probe {
 		return &ringProbe{}
 	case "gcra1":
 		return &bucketProbe{}
+	case "cc1":
+		return &slotsProbe{}
 	}
 	switch {
 	case key.IsConfig():
