@@ -51,15 +51,15 @@ cover: ## which lines and branches of the scripts the fast tests reach: a table,
 mutate: ## put small faults into every script: do the fast tests notice? (a minute; SCRIPT=gcra for one)
 	go test ./scripttest -run '^TestMutants$$' -v -count=1 -mutants=$(or $(SCRIPT),all)
 
-hammer: server ## 8 processes on one key of each script, and on leases, 10 s each; every grant is checked
+hammer: server ## 8 processes on one key of each script, on leases and on slots, 10 s each; every grant is checked
 	go test ./scripttest -run '^TestServerHammer(Slots)?$$' -v -count=1 -hammer=10s
-	go test ./loader -run '^TestLeaseHammer$$' -v -count=1 -hammer=10s
+	go test ./loader -run '^Test(LeaseHammer|SlotHammer|SlotWaits)$$' -v -count=1 -hammer=10s
 
 soak-model: server ## a million random steps against the model, half of them on a server; MODEL=n for n of each
 	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=$(MODEL)
 
 chaos: server ## Cluster, Ring and Sentinel under load while servers die and slots move (two minutes)
-	go test ./internal/chaos -run '^Test(Cluster|Ring|Sentinel)$$' -v -count=1 -timeout 15m -chaos=full
+	go test ./internal/chaos -run '^Test(Cluster|Ring|Sentinel|Slots)$$' -v -count=1 -timeout 15m -chaos=full
 
 soak-load: server ## all scripts under faults for 30 minutes, or for SOAK: memory stays flat, no keys are left
 	go test ./internal/chaos -run '^TestSoak$$' -v -count=1 -timeout 0 -soak=$(SOAK)

@@ -9,8 +9,8 @@ import (
 // acquire is the Method of an Event.
 const acquire = "Acquire"
 
-// Bounds of the pause before the first caller in a queue asks again. No slot may have been released in this process, and
-// no lease may be about to end.
+// Bounds of the pause before the first caller in a queue asks again. No slot may have been released in this process,
+// and no lease may be about to end.
 const (
 	maxPoll = 250 * time.Millisecond
 	minPoll = 20 * time.Millisecond
@@ -19,7 +19,7 @@ const (
 
 // acquirer is one call of Acquire.
 type acquirer struct {
-	lease
+	slotLease
 	patience
 	subject     string
 	observation *observation
@@ -124,8 +124,8 @@ func (a *acquirer) wait(ctx context.Context, pause time.Duration) error {
 	return nil
 }
 
-// poll returns the pause before the next question. The longer a caller has waited, the shorter it is, so that callers in
-// processes that hold no slots get one in the end.
+// poll returns the pause before the next question. The longer a caller has waited, the shorter it is, so that callers
+// in processes that hold no slots get one in the end.
 func (a *acquirer) poll() time.Duration {
 	return jitter(max(maxPoll/(1+time.Since(a.started)/fewer), minPoll))
 }

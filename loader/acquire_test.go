@@ -67,8 +67,9 @@ func TestAcquireInOrder(t *testing.T) {
 	})
 }
 
-// TestAcquireLosesNoWakeUp has goroutines come, hold and leave at random, some with contexts that end soon. While someone
-// waits, no slot is free for longer than one that is left to other processes. A lost wake-up would take 60 ms or more.
+// TestAcquireLosesNoWakeUp has goroutines come, hold and leave at random, some with contexts that end soon. While
+// someone waits, no slot is free for longer than one that is left to other processes. A lost wake-up would take 60 ms
+// or more.
 func TestAcquireLosesNoWakeUp(t *testing.T) {
 	for seed := range uint64(5) {
 		withSlots(t, func(t *testing.T, s *slotServer) {
@@ -254,8 +255,8 @@ func TestAcquireRidesOutAnOutage(t *testing.T) {
 	}
 }
 
-// TestAcquireUnderTwoLimits has one caller wait under a limit that is reached, and another one come later under a higher
-// one: it does not wait for the first.
+// TestAcquireUnderTwoLimits has one caller wait under a limit that is reached, and another one come later under a
+// higher one: it does not wait for the first.
 func TestAcquireUnderTwoLimits(t *testing.T) {
 	withSlots(t, func(t *testing.T, s *slotServer) {
 		render := s.limits.Concurrency("render", 1, time.Minute)

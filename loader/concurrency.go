@@ -21,9 +21,9 @@ import (
 //	defer slot.Release()
 //	return renderPage(slot.Context(), page)
 //
-// A slot is held under a lease in Redis that ends after ttl, and renews itself: see Slot. So the slots of a process that
-// dies are free within ttl. A short ttl frees them sooner; a long one survives longer outages of Redis, and needs fewer
-// renewals. 10 s to 1 min suits most work. The ttl need not be as long as the work.
+// A slot is held under a lease in Redis that ends after ttl, and renews itself: see Slot. So the slots of a process
+// that dies are free within ttl. A short ttl frees them sooner; a long one survives longer outages of Redis, and needs
+// fewer renewals. 10 s to 1 min suits most work. The ttl need not be as long as the work.
 //
 // It is not first come, first served across processes: see Acquire. A lease takes about 100 bytes of Redis. The zero
 // Concurrency is not ready for use: see Loader.Concurrency.
@@ -34,8 +34,9 @@ type Concurrency struct{ limiter core }
 // Check when the program starts.
 //
 // The options are MaxWait, which bounds Acquire, and FailOpen. With FailOpen, TryAcquire and Acquire return a slot when
-// Redis does not decide, and a slot whose renewals fail is kept. Such slots are not counted, so more than n may be held.
-// FailLocal and RememberDenials are an *ArgumentError: the one limits a rate, and the other would not notice releases.
+// Redis does not decide, and a slot whose renewals fail is kept. Such slots are not counted, so more than n may be
+// held. FailLocal and RememberDenials are an *ArgumentError: the one limits a rate, and the other would not notice
+// releases.
 //
 // Cost: nothing is sent.
 func (l *Loader) Concurrency(name string, n int64, ttl time.Duration, opts ...LimiterOption) Concurrency {
@@ -50,9 +51,9 @@ func (l *Loader) Concurrency(name string, n int64, ttl time.Duration, opts ...Li
 	return c.With(n)
 }
 
-// With returns a copy with another number of slots. Use it if the number depends on the customer or the plan. It applies
-// at once to the slots that are held: if they are more than n, nobody gets one until enough are free, and those that are
-// held stay so. Cost: nothing is sent.
+// With returns a copy with another number of slots. Use it if the number depends on the customer or the plan. It
+// applies at once to the slots that are held: if they are more than n, nobody gets one until enough are free, and those
+// that are held stay so. Cost: nothing is sent.
 func (c Concurrency) With(n int64) Concurrency {
 	if c.limiter.limit.Permits = n; c.limiter.settings != nil {
 		c.limiter.limitErr = c.limiter.checkSlots()
@@ -80,12 +81,14 @@ func (c Concurrency) TryAcquire(ctx context.Context, subject string) (*Slot, Dec
 }
 
 // Acquire takes a slot as soon as one is free. It returns the context's error as soon as the context ends, and a
-// *WaitError after MaxWait, or at once if n is 0. Slot.Context descends from ctx: to bound only the waiting, use MaxWait.
+// *WaitError after MaxWait, or at once if n is 0. Slot.Context descends from ctx: to bound only the waiting, use
+// MaxWait.
 //
-// Callers in this process are served in the order of asking, for each subject and each n. The first of them asks Redis
-// at once when this process releases a slot of the subject, when the lease of a slot is about to end, and otherwise
-// every 125 to 250 ms. The interval gets shorter while it waits, down to 10 to 20 ms after 12 s. So a process that holds
-// no slot finds one that another process releases, but there is no order across processes.
+// Callers in this process are served in the order of asking, for each subject and each n. Only the first of them asks
+// Redis: at once when this process releases a slot of the subject, when the first lease ends, and otherwise after 125
+// to 250 ms. The longer it has waited, the sooner it asks: every 10 to 20 ms after 1.2 s. There is no order across
+// processes. But where another process has once taken a slot that this one released, this one leaves up to every fourth
+// slot that it releases to the others for 20 ms. So no process keeps all slots while another one waits.
 //
 // With a deadline or MaxWait, Acquire goes on through an outage as Wait does. Without both it returns the error of the
 // first call that fails. What a lost reply may have taken is kept if a slot is granted later, and otherwise released in

@@ -177,8 +177,8 @@ func TestSlotRenewsItself(t *testing.T) {
 	})
 }
 
-// TestSlotIsLostInTime has the renewals of a slot fail from some time on, in every way, on a fast and on a slow network.
-// Another caller asks for the slot all the time: when it gets it, the context has ended, and not much earlier.
+// TestSlotIsLostInTime has the renewals of a slot fail from some time on, in every way, on a fast and on a slow
+// network. Another caller asks for the slot all the time: when it gets it, the context has ended, and not much earlier.
 func TestSlotIsLostInTime(t *testing.T) {
 	for name, fault := range slotFaults {
 		for _, delay := range []time.Duration{0, 300 * time.Millisecond} {
@@ -360,8 +360,8 @@ func TestSlotReleaseFails(t *testing.T) {
 	}
 }
 
-// TestSlotOfALostReply has the reply to a call lost, and come after the caller has left: the slot that it may have taken
-// is free soon after Redis answers again.
+// TestSlotOfALostReply has the reply to a call lost, and come after the caller has left: the slot that it may have
+// taken is free soon after Redis answers again.
 func TestSlotOfALostReply(t *testing.T) {
 	for name, fault := range slotFaults {
 		for _, ask := range []string{"TryAcquire", "Acquire"} {

@@ -86,8 +86,8 @@ func (e *OutcomeUnknownError) Error() string {
 // Unwrap returns ErrOutcomeUnknown and the cause.
 func (e *OutcomeUnknownError) Unwrap() []error { return []error{ErrOutcomeUnknown, e.Err} }
 
-// SlotLostError is the cause of the end of a Slot's context (context.Cause) if the slot was lost: its work may no longer
-// be the only one, and has to stop. Release returns it too, and so does an Acquire whose reply came too late.
+// SlotLostError is the cause of the end of a Slot's context (context.Cause) if the slot was lost: its work may no
+// longer be the only one, and has to stop. Release returns it too, and so does an Acquire whose reply came too late.
 type SlotLostError struct {
 	Limiter string // the limiter's name
 	Err     error  // why: the error of the last renewal, or what the server answered

@@ -21,9 +21,9 @@ import (
 //	INFO   breaker half-open     node: one call is sent to find out; INFO "breaker closed" if it is answered
 //	ERROR  panic given up        panic, stack: a hook, an observer or a handler panicked, and its caller had left already
 //
-// The same message about the same script, limiter or node is logged once a second at most; the next one has the number of
-// messages left out, as "suppressed". Keys and subjects are not logged. Errors that the caller caused (wrong arguments,
-// cancelled contexts) and errors about a single key are not logged either: the caller gets them.
+// The same message about the same script, limiter or node is logged once a second at most; the next one has the number
+// of messages left out, as "suppressed". Keys and subjects are not logged. Errors that the caller caused (wrong
+// arguments, cancelled contexts) and errors about a single key are not logged either: the caller gets them.
 func Logger(logger *slog.Logger) Option {
 	return func(l *Loader) {
 		l.eventLog = nil

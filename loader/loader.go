@@ -18,6 +18,8 @@
 //   - [Loader.GCRA], for a smooth rate with a burst. It takes a few bytes, whatever the limit.
 //   - [Loader.SliceRing], for several windows at once ("1000 a minute and 10000 an hour"), or limits in the millions.
 //   - [Loader.TokenBucket], if operators change the rate in Redis, for all processes at once.
+//   - [Loader.Concurrency], to limit how many run at once, however often they start. It has TryAcquire and Acquire in
+//     place of Allow and Wait, and a [Slot] that renews itself until its Release.
 //
 // # Errors
 //

@@ -30,9 +30,10 @@ func (f ObserverFunc) Begin(ctx context.Context, _ Event) context.Context { retu
 func (f ObserverFunc) End(ctx context.Context, e Event) { f(ctx, e) }
 
 // Observe passes every decision to an observer. Use it for metrics and traces; module otel has an Observer for
-// OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve and ReserveN, for each
-// entry of a Batch, and for each Call of a script that decides. A Leased has one for each call in which it takes
-// permits. Reset, Cancel and SetLimit have none. If there are several Observe options, the last one is used.
+// OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve, ReserveN, TryAcquire
+// and Acquire, for each entry of a Batch, and for each Call of a script that decides. A Leased has one for each call in
+// which it takes permits. Reset, Cancel, SetLimit, Release and the renewals of a Slot have none. If there are several
+// Observe options, the last one is used.
 //
 // Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
 // the observer.
@@ -42,7 +43,7 @@ func Observe(observer Observer) Option {
 
 // Event is one decision, as its caller saw it.
 type Event struct {
-	Method  string // "Allow", "AllowN", "Peek", "Wait", "ReserveN"; "Call" for a script called directly
+	Method  string // the limiter's: "Allow", "Acquire"; "Call" for a script called directly
 	Script  string // "list_log_v1"
 	Limiter string // its name; "" for a script called directly
 	Permits int64  // asked for; 0 for Peek
@@ -58,7 +59,7 @@ type Event struct {
 	Err error
 
 	// Latency is how long the caller waited for the answer; for an entry of a Batch, for the whole batch. It does not
-	// include Slept, the time that a Wait slept.
+	// include Slept, the time that a Wait or an Acquire slept.
 	Latency time.Duration
 	Slept   time.Duration
 

@@ -20,15 +20,15 @@ import (
 // It asks Redis for another ttl each time a third of the ttl is over, and more often after a failure. If all renewals
 // fail until the lease is about to end, the slot is lost: its context ends before another caller can get the slot. The
 // end is reckoned from before the call that took or renewed the slot was sent, by the monotonic clock of this process,
-// and a thousandth of the ttl earlier; so a slow network only makes it earlier. It is lost at once if Redis answers that
-// it has no such lease: after a Reset, an eviction, a failover or a step of Redis's clock.
+// and a thousandth of the ttl earlier; so a slow network only makes it earlier. It is lost at once if Redis answers
+// that it has no such lease: after a Reset, an eviction, a failover or a step of Redis's clock.
 //
 // Two things are not covered. If the process is suspended (SIGSTOP, a paused or migrated virtual machine), its work may
-// go on for a moment after the suspension, until the context has ended; and a machine that sleeps may stop the monotonic
-// clock. And work that does not look at the context goes on without a slot. If that does harm, let the resource itself
-// refuse who comes too late.
+// go on for a moment after the suspension, until the context has ended; and a machine that sleeps may stop the
+// monotonic clock. And work that does not look at the context goes on without a slot. If that does harm, let the
+// resource itself refuse who comes too late.
 type Slot struct {
-	lease  lease
+	lease  slotLease
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	giveUp func() error // release, once
@@ -43,8 +43,8 @@ type Slot struct {
 	renewal  *time.Timer
 }
 
-// lease is how Redis knows a slot.
-type lease struct {
+// slotLease is how Redis knows a slot.
+type slotLease struct {
 	core
 	key string
 	id  string
@@ -58,14 +58,14 @@ const (
 )
 
 // newLease makes the lease of a call that may take a slot.
-func (c core) newLease(subject string) lease {
+func (c core) newLease(subject string) slotLease {
 	key, _ := c.key(subject) // the call returns the error
-	return lease{core: c, key: key, id: newID()}
+	return slotLease{core: c, key: key, id: newID()}
 }
 
 // slot makes the slot of a decision that granted it. If ctx or the lease has ended meanwhile, the lease is released in
 // the background.
-func (l lease) slot(ctx context.Context, sent time.Time, d Decision) (*Slot, error) {
+func (l slotLease) slot(ctx context.Context, sent time.Time, d Decision) (*Slot, error) {
 	s := &Slot{lease: l, ends: l.endOf(sent)}
 	s.giveUp = sync.OnceValue(s.release)
 	if err := s.tooLate(ctx, d); err != nil {
@@ -95,13 +95,13 @@ func (s *Slot) tooLate(ctx context.Context, d Decision) error {
 }
 
 // endOf returns until when a lease lasts at least that a call has taken or renewed.
-func (l lease) endOf(sent time.Time) time.Time {
+func (l slotLease) endOf(sent time.Time) time.Time {
 	ttl := l.limit.Window
 	return sent.Add(ttl - ttl/clockRatesDiffer)
 }
 
-// Context returns a context for the work that needs the slot. It descends from the context of TryAcquire or Acquire, and
-// ends when the slot is released or lost. If it is lost, context.Cause is a *SlotLostError. Cost: nothing is sent.
+// Context returns a context for the work that needs the slot. It descends from the context of TryAcquire or Acquire,
+// and ends when the slot is released or lost. If it is lost, context.Cause is a *SlotLostError. Cost: nothing is sent.
 func (s *Slot) Context() context.Context { return s.ctx }
 
 // Release ends the slot's context and frees the slot. Call it when the work has ended, also if its context has ended:
@@ -236,7 +236,7 @@ var (
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(max(d/2, 1)) }
 
 // renew renews the lease, and reports whether it was live.
-func (l lease) renew(ctx context.Context) (held bool, err error) {
+func (l slotLease) renew(ctx context.Context) (held bool, err error) {
 	words := bindings.ConcurrencyV1Args{
 		Holders: l.key, Limit: l.limit.Permits, TTL: l.limit.Window, Renew: 1, ID: l.id,
 	}.Words()
@@ -244,7 +244,7 @@ func (l lease) renew(ctx context.Context) (held bool, err error) {
 }
 
 // release ends the lease, and reports whether it was live. Callers who wait for a slot in this process take notice.
-func (l lease) release(ctx context.Context) (released bool, err error) {
+func (l slotLease) release(ctx context.Context) (released bool, err error) {
 	words := bindings.ConcurrencyReleaseV1Args{Holders: l.key, ID: l.id}.Words()
 	released, err = l.run(context.WithoutCancel(ctx), &sluice.ConcurrencyReleaseV1, words)
 	if err == nil {
@@ -254,7 +254,7 @@ func (l lease) release(ctx context.Context) (released bool, err error) {
 }
 
 // run runs a script, and reports whether the first integer of its reply is 1.
-func (l lease) run(ctx context.Context, script *sluice.Script, words []any) (bool, error) {
+func (l slotLease) run(ctx context.Context, script *sluice.Script, words []any) (bool, error) {
 	c := newCall(l.limits, script, words, 1)
 	c.timeout = l.timeout()
 	c.run(ctx)
@@ -263,7 +263,7 @@ func (l lease) run(ctx context.Context, script *sluice.Script, words []any) (boo
 }
 
 // releaseUnknown releases in the background what a call may have taken or renewed whose outcome is unknown.
-func (l lease) releaseUnknown(ctx context.Context, err error) {
+func (l slotLease) releaseUnknown(ctx context.Context, err error) {
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		l.releaseLater(ctx, true, unknown.inFlight)
 	}
@@ -272,7 +272,7 @@ func (l lease) releaseUnknown(ctx context.Context, err error) {
 // releaseLater releases in the background, and tries for a ttl. If it is unknown whether there is a lease (maybe), it
 // waits for the end of the command, which the release might overtake, and asks several times, because the server may
 // still have to run it.
-func (l lease) releaseLater(ctx context.Context, maybe bool, inFlight <-chan struct{}) {
+func (l slotLease) releaseLater(ctx context.Context, maybe bool, inFlight <-chan struct{}) {
 	ctx = context.WithoutCancel(ctx)
 	until := time.Now().Add(l.limit.Window)
 	l.limits.tasks.start(func() error {

@@ -20,7 +20,9 @@ import (
 )
 
 // use acquires a slot, uses it for a time, and releases it.
-func use(ctx context.Context, c loader.Concurrency, hold time.Duration) (u audits.Use, waited time.Duration, err error) {
+func use(ctx context.Context, c loader.Concurrency, hold time.Duration) (
+	u audits.Use, waited time.Duration, err error,
+) {
 	began := time.Now()
 	slot, err := c.Acquire(ctx, "acme")
 	if err != nil {
@@ -137,8 +139,8 @@ func (r slotRun) report(t *testing.T) {
 		r.waits[len(r.waits)-1].Round(time.Millisecond))
 }
 
-// TestSlotHammer has 8 processes use 20 slots, for longer and shorter than a third of the ttl, while the server's clock is
-// stepped on and back. More than 20 are in use only after a step on, until all who lost their slots know it.
+// TestSlotHammer has 8 processes use 20 slots, for longer and shorter than a third of the ttl, while the server's clock
+// is stepped on and back. More than 20 are in use only after a step on, until all who lost their slots know it.
 func TestSlotHammer(t *testing.T) {
 	if role := os.Getenv(partEnv); role != "" {
 		useAsToldTo(t, role)

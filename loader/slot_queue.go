@@ -188,8 +188,8 @@ func (p *place) granted(why reason, more bool, pause time.Duration) {
 	}
 }
 
-// leave removes the place from its queue. The next one becomes the first. askAll says that Redis fails: then all ask, so
-// that each gets its own error at once, not one after the other.
+// leave removes the place from its queue. The next one becomes the first. askAll says that Redis fails: then all ask,
+// so that each gets its own error at once, not one after the other.
 func (p *place) leave(askAll bool) {
 	q := p.queue
 	q.all.mu.Lock()

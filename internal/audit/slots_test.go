@@ -18,7 +18,8 @@ func TestMostAtOnce(t *testing.T) {
 		{"explained", []Use{use(1, 8), use(4, 8), use(5, 8), use(9, 10)}, []Use{use(5, 9)}, 3, 2},
 		{"for too long", []Use{use(1, 9), use(4, 9), use(5, 9)}, []Use{use(5, 8)}, 3, 3},
 	} {
-		if within, otherwise := MostAtOnce(test.uses, test.explained...); within != test.within || otherwise != test.otherwise {
+		within, otherwise := MostAtOnce(test.uses, test.explained...)
+		if within != test.within || otherwise != test.otherwise {
 			t.Errorf("%s: %d and %d, want %d and %d", test.name, within, otherwise, test.within, test.otherwise)
 		}
 	}

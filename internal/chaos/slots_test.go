@@ -133,7 +133,7 @@ func TestSlots(t *testing.T) {
 
 	lost := load.within(watch.replicated(offset), killed)
 	after, otherwise := audit.MostAtOnce(load.uses, audit.Use{From: killed, To: known})
-	t.Logf("%d slots used, at most %d of %d at once, and %d after the failover, which lost up to %d takes, renewals and releases",
+	t.Logf("%d slots used, at most %d of %d at once, and %d after the failover, which lost up to %d writes",
 		len(load.uses), otherwise, slotLimit, after, lost)
 	if otherwise > slotLimit || after > slotLimit+lost {
 		t.Errorf("more than %d at once, of which the failover explains up to %d", slotLimit, lost)
