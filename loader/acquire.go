@@ -36,7 +36,7 @@ func (c core) acquire(ctx, observed context.Context, subject string, seen *obser
 	if _, err := c.key(subject); err != nil {
 		return nil, err
 	}
-	a := &acquirer{lease: c.newLease(subject), patience: c.patience(ctx), subject: subject, observation: seen}
+	a := &acquirer{slotLease: c.newLease(subject), patience: c.patience(ctx), subject: subject, observation: seen}
 	a.started = time.Now()
 	a.place = c.limits.slotQueues.join(a.key, c.limit.Permits)
 	d, err := a.run(observed)
