@@ -53,13 +53,13 @@ mutate: ## put small faults into every script: do the fast tests notice? (a minu
 
 hammer: server ## 8 processes on one key of each script, on leases, slots and a budget, 10 s each; all is checked
 	go test ./scripttest -run '^TestServerHammer(Slots)?$$' -v -count=1 -hammer=10s
-	go test ./loader -run '^Test(LeaseHammer|BudgetGateway)$$' -v -count=1 -hammer=10s
+	go test ./loader -run '^Test(LeaseHammer|SlotHammer|SlotWaits|BudgetGateway)$$' -v -count=1 -hammer=10s
 
 soak-model: server ## a million random steps against the model, half of them on a server; MODEL=n for n of each
 	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=$(MODEL)
 
 chaos: server ## Cluster, Ring and Sentinel under load while servers die and slots move (two minutes)
-	go test ./internal/chaos -run '^Test(Cluster|Ring|Sentinel)$$' -v -count=1 -timeout 15m -chaos=full
+	go test ./internal/chaos -run '^Test(Cluster|Ring|Sentinel|Slots)$$' -v -count=1 -timeout 15m -chaos=full
 
 soak-load: server ## all scripts under faults for 30 minutes, or for SOAK: memory stays flat, no keys are left
 	go test ./internal/chaos -run '^TestSoak$$' -v -count=1 -timeout 0 -soak=$(SOAK)

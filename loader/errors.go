@@ -86,6 +86,20 @@ func (e *OutcomeUnknownError) Error() string {
 // Unwrap returns ErrOutcomeUnknown and the cause.
 func (e *OutcomeUnknownError) Unwrap() []error { return []error{ErrOutcomeUnknown, e.Err} }
 
+// SlotLostError is the cause of the end of a Slot's context (context.Cause) if the slot was lost: its work may no
+// longer be the only one, and has to stop. Release returns it too, and so does an Acquire whose reply came too late.
+type SlotLostError struct {
+	Limiter string // the limiter's name
+	Err     error  // why: the error of the last renewal, or what the server answered
+}
+
+func (e *SlotLostError) Error() string {
+	return prefixed(e.Limiter, fmt.Sprintf("slot lost: %v", e.Err))
+}
+
+// Unwrap returns Err.
+func (e *SlotLostError) Unwrap() error { return e.Err }
+
 // WaitError says that Wait would take longer than the context's deadline or MaxWait allows. It is returned at once, and
 // nothing is booked. (Only if the reply came so late that the granted wait no longer fits, permits were booked: see
 // WaitN.) It is context.DeadlineExceeded if the deadline was the limit, not if MaxWait was.
@@ -95,11 +109,15 @@ type WaitError struct {
 	Wait     time.Duration // how long they would take if no one else asks; Never for a limit of 0
 	MaxWait  time.Duration // the limiter's MaxWait, if it is too short
 	Deadline time.Time     // the context's deadline, if it is too early
+
+	text string // replaces the rest in Error; "": does not
 }
 
 func (e *WaitError) Error() string {
 	text := fmt.Sprintf("Wait(n=%d) of %v would exceed context deadline", e.N, e.Wait)
 	switch {
+	case e.text != "":
+		text = e.text
 	case e.Wait == Never:
 		text = fmt.Sprintf("Wait(n=%d) would never end: the limit is 0", e.N)
 	case e.MaxWait > 0:

@@ -17,12 +17,13 @@ import (
 //	WARN   outcome unknown       script, error: a decision was sent and no reply came
 //	WARN   decision given up     script, error: there is no decision, and retries did not help
 //	WARN   breaker open          node, error: it does not answer, so no calls are sent for a while
+//	WARN   slot lost             limiter, error: the context of a Slot has ended before its Release
 //	INFO   breaker half-open     node: one call is sent to find out; INFO "breaker closed" if it is answered
 //	ERROR  panic given up        panic, stack: a hook, an observer or a handler panicked, and its caller had left already
 //
-// The same message about the same script or node is logged once a second at most; the next one has the number of
-// messages left out, as "suppressed". Keys and subjects are not logged. Errors that the caller caused (wrong arguments,
-// cancelled contexts) and errors about a single key are not logged either: the caller gets them.
+// The same message about the same script, limiter or node is logged once a second at most; the next one has the number
+// of messages left out, as "suppressed". Keys and subjects are not logged. Errors that the caller caused (wrong
+// arguments, cancelled contexts) and errors about a single key are not logged either: the caller gets them.
 func Logger(logger *slog.Logger) Option {
 	return func(l *Loader) {
 		l.eventLog = nil
@@ -105,6 +106,15 @@ func (l *eventLog) panicked(r *raised) {
 	defer func() { _ = recover() }()
 	l.log(context.Background(), slog.LevelError, "panic given up", "",
 		slog.Any("panic", r.value), slog.String("stack", string(r.stack)))
+}
+
+// slotLost logs that a slot of a limiter was lost.
+func (l *eventLog) slotLost(ctx context.Context, lost *SlotLostError) {
+	why := lost.Err
+	if state, ok := errors.AsType[*StateError](why); ok {
+		why = errors.New(state.Code + " " + state.Text) // without the keys
+	}
+	l.log(ctx, slog.LevelWarn, "slot lost", lost.Limiter, slog.String("limiter", lost.Limiter), slog.Any("error", why))
 }
 
 // isCallersError reports whether an error was caused by the caller, is about a single key, or has been logged already.

@@ -249,3 +249,34 @@ func ExampleDecision_RetryAfter() {
 	// 200 ""
 	// 429 "60"
 }
+
+// At most two pages are rendered at once, in all processes together.
+func ExampleLoader_Concurrency() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	render := limits.Concurrency("render", 2, 30*time.Second)
+
+	first, err := render.Acquire(ctx, "acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	second, err := render.Acquire(ctx, "acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer second.Release()
+
+	third, d, err := render.TryAcquire(ctx, "acme") // Acquire would wait
+	fmt.Println(third != nil, d.Wait, err)
+
+	if err := first.Release(); err != nil {
+		log.Fatal(err)
+	}
+	d, err = render.Peek(ctx, "acme")
+	fmt.Println(d.Remaining, err)
+	// Output:
+	// false 30s <nil>
+	// 1 <nil>
+}

@@ -13,6 +13,7 @@ const (
 	codeTokenBucket = "tb1"
 	codeSliceRing   = "sr1"
 	codeBudgetID    = "bg1" // the ids of a Budget, whose counts are under sr1
+	codeConcurrency = "cc1"
 )
 
 // Key returns the key under which a script keeps its state for a subject. Use it with Call, or to inspect or delete
@@ -20,8 +21,8 @@ const (
 //
 //	<prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 //
-// State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1", "sr1" or "bg1". Parts of sr1
-// are the slice length in microseconds and, if there is one, the LeaseAge. Parts of bg1, an id of a Budget, are the
+// State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1", "sr1", "bg1" or "cc1". Parts of
+// sr1 are the slice length in microseconds and, if there is one, the LeaseAge. Parts of bg1, an id of a Budget, are the
 // slice length and the id. Parts of tb1 are "all", or "by" and a client, for the permits; its config has none.
 //
 // Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes, so that a route

@@ -19,6 +19,8 @@
 //   - [Loader.SliceRing], for several windows at once ("1000 a minute and 10000 an hour"), or limits in the millions.
 //   - [Loader.TokenBucket], if operators change the rate in Redis, for all processes at once.
 //   - [Loader.Budget], if a cost is known only afterwards, such as the tokens of a language model.
+//   - [Loader.Concurrency], to limit how many run at once, however often they start. It has TryAcquire and Acquire in
+//     place of Allow and Wait, and a [Slot] that renews itself until its Release.
 //
 // # Errors
 //
@@ -107,6 +109,7 @@ type Loader struct {
 	keepsDeadlines  bool      // the client ends calls at their context's deadline
 	nodesKnown      atomic.Bool
 	loads           loads
+	slotQueues      slotQueues
 }
 
 // Option is an option of New.

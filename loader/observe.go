@@ -30,10 +30,10 @@ func (f ObserverFunc) Begin(ctx context.Context, _ Event) context.Context { retu
 func (f ObserverFunc) End(ctx context.Context, e Event) { f(ctx, e) }
 
 // Observe passes every decision to an observer. Use it for metrics and traces; module otel has an Observer for
-// OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve, ReserveN, Settle and
-// Charge, for each entry of a Batch, and for each Call of a script that decides. A Leased has one for each call in
-// which it takes permits. Reset, Cancel and SetLimit have none. If there are several Observe options, the last one is
-// used.
+// OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve, ReserveN, Settle,
+// Charge, TryAcquire and Acquire, for each entry of a Batch, and for each Call of a script that decides. A Leased has
+// one for each call in which it takes permits. Reset, Cancel, SetLimit, Release and the renewals of a Slot have none.
+// If there are several Observe options, the last one is used.
 //
 // Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
 // the observer.
@@ -43,8 +43,7 @@ func Observe(observer Observer) Option {
 
 // Event is one decision, as its caller saw it.
 type Event struct {
-	// Method is "Allow", "AllowN", "Peek", "Wait", "ReserveN", of a Budget "Reserve", "Settle" or "Charge", and "Call" for
-	// a script called directly.
+	// Method is the limiter's, as "AllowN", "Peek", "Wait", "Settle" or "Acquire"; "Call" for a script called directly.
 	Method  string
 	Script  string // "list_log_v1"
 	Limiter string // its name; "" for a script called directly
@@ -62,7 +61,7 @@ type Event struct {
 	Err error
 
 	// Latency is how long the caller waited for the answer; for an entry of a Batch, for the whole batch. It does not
-	// include Slept, the time that a Wait slept.
+	// include Slept, the time that a Wait or an Acquire slept.
 	Latency time.Duration
 	Slept   time.Duration
 
@@ -123,6 +122,13 @@ func (o *observation) abort() {
 	}
 }
 
+// addSlept adds a time in which nothing was asked.
+func (o *observation) addSlept(d time.Duration) {
+	if o != nil {
+		o.Slept += d
+	}
+}
+
 func (o *observation) setDecision(d Decision) {
 	if o != nil {
 		o.Decision = d
@@ -144,7 +150,7 @@ func (o *observation) sleep(ctx context.Context, d time.Duration) error {
 	}
 	started := time.Now()
 	err := sleep(ctx, d)
-	o.Slept += time.Since(started)
+	o.addSlept(time.Since(started))
 	return err
 }
 

@@ -18,7 +18,8 @@ import (
 // charged for them once or not at all.
 //
 // With FailOpen, Wait returns at once, Reserve is granted at once without a booking, and Peek returns the whole limit.
-// Reset, Cancel, SetLimit, Settle and Charge have no policy: they return their errors.
+// Reset, Cancel, SetLimit, Settle and Charge have no policy: they return their errors. For a Concurrency see
+// Loader.Concurrency.
 func FailOpen() LimiterOption {
 	return func(s *settings) { s.setFallback("FailOpen", grantAll) }
 }

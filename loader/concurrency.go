@@ -1,0 +1,158 @@
+package loader
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/bindings"
+)
+
+// Concurrency limits how many run at once: a subject has n slots, and all processes together never hold more of them.
+// Use it for work that is bounded by what it occupies (connections, renderers, requests in flight), not by how often it
+// starts. Most callers should use Acquire:
+//
+//	slot, err := render.Acquire(ctx, "acme")
+//	if err != nil {
+//		return err
+//	}
+//	defer slot.Release()
+//	return renderPage(slot.Context(), page)
+//
+// A slot is held under a lease in Redis that ends after ttl, and renews itself: see Slot. So the slots of a process
+// that dies are free within ttl. A short ttl frees them sooner; a long one survives longer outages of Redis, and needs
+// fewer renewals. 10 s to 1 min suits most work. The ttl need not be as long as the work.
+//
+// It is not first come, first served across processes: see Acquire. A lease takes about 100 bytes of Redis. The zero
+// Concurrency is not ready for use: see Loader.Concurrency.
+type Concurrency struct{ limiter core }
+
+// Concurrency returns the limiter of this name: n slots for each subject (up to 10000; with 0 everything is denied
+// without asking Redis), under leases of ttl (1 ms to 366 days, in whole microseconds; at least ten round trips). Call
+// Check when the program starts.
+//
+// The options are MaxWait, which bounds Acquire, and FailOpen. With FailOpen, TryAcquire and Acquire return a slot when
+// Redis does not decide, and a slot whose renewals fail is kept. Such slots are not counted, so more than n may be
+// held. FailLocal and RememberDenials are an *ArgumentError: the one limits a rate, and the other would not notice
+// releases.
+//
+// Cost: nothing is sent.
+func (l *Loader) Concurrency(name string, n int64, ttl time.Duration, opts ...LimiterOption) Concurrency {
+	s := l.configure(&concurrency, name, opts)
+	if s.denials != nil {
+		s.setErr(s.errNoOption("RememberDenials"))
+	}
+	if s.policy == "FailLocal" {
+		s.setErr(s.errNoOption("FailLocal"))
+	}
+	c := Concurrency{core{settings: s, limit: Limit{Window: ttl}}}
+	return c.With(n)
+}
+
+// With returns a copy with another number of slots. Use it if the number depends on the customer or the plan. It
+// applies at once to the slots that are held: if they are more than n, nobody gets one until enough are free, and those
+// that are held stay so. Cost: nothing is sent.
+func (c Concurrency) With(n int64) Concurrency {
+	if c.limiter.limit.Permits = n; c.limiter.settings != nil {
+		c.limiter.limitErr = c.limiter.checkSlots()
+	}
+	return c
+}
+
+// TryAcquire takes a slot now. Use it to refuse what is over the limit. The slot is nil if none is free: then
+// Decision.Wait is the time until one is, if no holder renews or releases its own. If the reply is lost, or comes after
+// ctx has ended, the error says so, and a slot that was taken all the same is released in the background.
+//
+// Cost: one round trip; for a slot, two timers, a round trip for each third of its ttl, and one for its Release.
+func (c Concurrency) TryAcquire(ctx context.Context, subject string) (*Slot, Decision, error) {
+	l, sent := c.limiter.newLease(subject), time.Now()
+	d, err := c.limiter.decide(ctx, subject, question{method: "TryAcquire", permits: 1, id: l.id})
+	l.releaseUnknown(ctx, cmp.Or(err, d.Cause))
+	if err != nil || !d.Granted {
+		return nil, d, err
+	}
+	slot, err := l.slot(ctx, sent, d)
+	if err != nil {
+		return nil, Decision{}, err
+	}
+	return slot, d, nil
+}
+
+// Acquire takes a slot as soon as one is free. It returns the context's error as soon as the context ends, and a
+// *WaitError after MaxWait, or at once if n is 0. Slot.Context descends from ctx: to bound only the waiting, use
+// MaxWait.
+//
+// Callers in this process are served in the order of asking, for each subject and each n. Only the first of them asks
+// Redis: at once when this process releases a slot of the subject, when the first lease ends, and otherwise after 125
+// to 250 ms. The longer it has waited, the sooner it asks: every 10 to 20 ms after 1.2 s. There is no order across
+// processes. But where another process has once taken a slot that this one released, this one leaves up to every fourth
+// slot that it releases to the others for 20 ms. So no process keeps all slots while another one waits.
+//
+// With a deadline or MaxWait, Acquire goes on through an outage as Wait does. Without both it returns the error of the
+// first call that fails. What a lost reply may have taken is kept if a slot is granted later, and otherwise released in
+// the background.
+//
+// Cost: one round trip if a slot is free; while callers wait, one for each time that the first of them asks.
+func (c Concurrency) Acquire(ctx context.Context, subject string) (*Slot, error) {
+	seen := c.limiter.watch(subject, question{method: acquire, permits: 1})
+	observed := seen.begin(ctx)
+	defer seen.abort()
+	slot, err := c.limiter.acquire(ctx, observed, subject, seen)
+	seen.end(err)
+	return slot, err
+}
+
+// Peek returns how many slots are free, and changes nothing. Use it for dashboards. Wait is the time until one is free,
+// and ResetAfter until all are, if no holder renews or releases its own. Cost: one round trip.
+func (c Concurrency) Peek(ctx context.Context, subject string) (Decision, error) {
+	return c.limiter.Peek(ctx, subject)
+}
+
+// Reset frees all slots of the subject, by removing its key. Use it if leases are left that nobody holds, as after a
+// step back of Redis's clock. The contexts of slots that are held end at their next renewal; until then more than n may
+// be held. Cost: one round trip, UNLINK.
+func (c Concurrency) Reset(ctx context.Context, subject string) error {
+	err := c.limiter.Reset(ctx, subject)
+	if key, _ := c.limiter.key(subject); err == nil {
+		c.limiter.limits.slotQueues.released(key)
+	}
+	return err
+}
+
+// Check returns what is wrong with the limiter's name, numbers and options, and with the options of its Loader. Call it
+// once, when the program starts. Cost: nothing is sent.
+func (c Concurrency) Check() error { return c.limiter.Check() }
+
+var concurrency = kind{
+	name: "Concurrency", script: &sluice.ConcurrencyV1, code: codeConcurrency, hasIDs: true, capacity: limitCapacity,
+	makeWords: concurrencyWords, keys: onlyKey,
+}
+
+func concurrencyWords(c core, key string, q question) []any {
+	return bindings.ConcurrencyV1Args{Holders: key, Limit: c.limit.Permits, TTL: c.limit.Window, ID: q.id}.Words()
+}
+
+// checkSlots returns what is wrong with the number of slots or the ttl.
+func (c core) checkSlots() error {
+	n, ttl := c.limit.Permits, c.limit.Window
+	maxSlots, maxTTL := c.kind.maxArgument("limit"), time.Duration(c.kind.maxArgument("ttl"))*time.Microsecond
+	switch {
+	case n < 0 || n > maxSlots:
+		return c.errArgument("n", n, fmt.Sprintf("0 to %d", maxSlots))
+	case ttl < minWindow || ttl > maxTTL:
+		return c.errArgument("ttl", ttl, fmt.Sprintf("%v to %s", minWindow, span(maxTTL)))
+	case ttl%time.Microsecond != 0:
+		return c.errArgument("ttl", ttl, "whole microseconds")
+	}
+	return nil
+}
+
+// errNoOption is the error of an option that the kind of limiter does not have.
+func (s *settings) errNoOption(option string) error {
+	return &ArgumentError{
+		Limiter: s.name, Argument: option, Want: "another limiter",
+		text: fmt.Sprintf("%s is not an option of %s", option, s.kind.name),
+	}
+}

@@ -1,0 +1,617 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+const slotsKey = "sluice:render:{acme}:cc1"
+
+// take takes a slot of acme, which must be free.
+func take(t *testing.T, c loader.Concurrency) *loader.Slot {
+	t.Helper()
+	slot, d, err := c.TryAcquire(background, "acme")
+	if err != nil || slot == nil || !d.Granted {
+		t.Fatalf("%v, %+v, %v; want a slot", slot, d, err)
+	}
+	return slot
+}
+
+// wantFull wants acme to have no free slot.
+func wantFull(t *testing.T, c loader.Concurrency) loader.Decision {
+	t.Helper()
+	slot, d, err := c.TryAcquire(background, "acme")
+	if err != nil || slot != nil || d.Granted {
+		t.Fatalf("%v, %+v, %v; want no slot", slot, d, err)
+	}
+	return d
+}
+
+// wantFree wants so many slots of acme to be free.
+func wantFree(t *testing.T, c loader.Concurrency, n int64) {
+	t.Helper()
+	if d, err := c.Peek(background, "acme"); err != nil || d.Remaining != n {
+		t.Fatalf("%+v, %v; want %d free", d, err, n)
+	}
+}
+
+// isOver reports whether a slot's context has ended.
+func isOver(slot *loader.Slot) bool { return slot.Context().Err() != nil }
+
+// wantLost wants a slot to be lost.
+func wantLost(t *testing.T, slot *loader.Slot) *loader.SlotLostError {
+	t.Helper()
+	if !isOver(slot) {
+		t.Fatal("the slot is not lost")
+	}
+	return as[*loader.SlotLostError](t, context.Cause(slot.Context()))
+}
+
+func TestSlots(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
+		render := limits.Concurrency("render", 2, 30*time.Second)
+		must(t, render.Check())
+		first, second := take(t, render), take(t, render)
+		got := wantFull(t, render)
+		want := loader.Decision{Wait: 30 * time.Second, ResetAfter: 30 * time.Second, Now: time.Now(),
+			Limit: loader.Limit{Permits: 2, Window: 30 * time.Second}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		third := take(t, render.With(3))
+		wantFull(t, render.With(3))
+		must(t, third.Release())
+		wantFull(t, render)
+		must(t, first.Release())
+		if isOver(second) || !isOver(first) || context.Cause(first.Context()) != context.Canceled {
+			t.Error("the slot that was released has ended, and no other one")
+		}
+		wantFull(t, render.With(1))
+		wantFree(t, render, 1)
+		must(t, second.Release())
+		wantFree(t, render, 2)
+		if keys := m.Keys(); len(keys) > 0 {
+			t.Errorf("keys are left: %q", keys)
+		}
+	})
+}
+
+// slotServer is a server for slots, and a client of it whose calls can be late and can fail.
+type slotServer struct {
+	*miniredis.Miniredis
+	limits *loader.Loader // by the client that can fail
+	honest *loader.Loader
+	delay  time.Duration // each way
+	asked  atomic.Int64  // scripts by the client that can fail
+	fault  atomic.Pointer[slotFault]
+}
+
+// slotFault is what happens to a call. ctx is that of its command.
+type slotFault func(ctx context.Context, send func() error) error
+
+// withSlots runs a test in a bubble, as inBubble does.
+func withSlots(t *testing.T, test func(t *testing.T, s *slotServer), opts ...loader.Option) {
+	m := miniredis.RunT(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := &slotServer{Miniredis: m}
+		clock := hook{before: func(redis.Cmder) { m.SetTime(time.Now()) }}
+		failing, honest := redis.NewClient(options(m.Addr())), redis.NewClient(options(m.Addr()))
+		defer func() { _, _ = failing.Close(), honest.Close() }()
+		failing.AddHook(around(s.call))
+		failing.AddHook(clock)
+		honest.AddHook(clock)
+		s.limits, s.honest = loader.New(failing, opts...), loader.New(honest)
+		must(t, s.honest.Preload(background))
+		test(t, s)
+		s.fail(nil)
+		time.Sleep(10 * time.Second) // until what is released in the background has been
+	})
+}
+
+func (s *slotServer) call(ctx context.Context, cmds []redis.Cmder, send func() error) error {
+	if cmds[0].Name() != "evalsha" {
+		return send()
+	}
+	s.asked.Add(1)
+	time.Sleep(s.delay)
+	defer time.Sleep(s.delay)
+	if fault := s.fault.Load(); fault != nil {
+		err := (*fault)(ctx, send)
+		cmds[0].SetErr(err)
+		return err
+	}
+	return send()
+}
+
+// fail has all calls of the client fail from now on, with nil none.
+func (s *slotServer) fail(how slotFault) {
+	if how == nil {
+		s.fault.Store(nil)
+		return
+	}
+	s.fault.Store(&how)
+}
+
+var slotFaults = map[string]slotFault{
+	"refused":    func(context.Context, func() error) error { return errDead },
+	"loading":    func(context.Context, func() error) error { return serverError("LOADING it loads") },
+	"silence":    func(ctx context.Context, _ func() error) error { <-ctx.Done(); return ctx.Err() },
+	"lost reply": func(_ context.Context, send func() error) error { _ = send(); return io.EOF },
+	"late reply": func(ctx context.Context, send func() error) error { _ = send(); <-ctx.Done(); return ctx.Err() },
+}
+
+// TestSlotRenewsItself holds a slot for ten times its ttl. It asks three times in each.
+func TestSlotRenewsItself(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		const ttl = 30 * time.Second
+		render := s.limits.Concurrency("render", 1, ttl)
+		slot := take(t, render)
+		time.Sleep(10*ttl + time.Millisecond)
+		if n := s.asked.Load(); n != 1+30 || isOver(slot) {
+			t.Errorf("%d calls, over: %v; want one and 30 renewals", n, isOver(slot))
+		}
+		if d := wantFull(t, s.honest.Concurrency("render", 1, ttl)); d.Wait < ttl-time.Second {
+			t.Errorf("the lease ends in %v", d.Wait)
+		}
+		must(t, slot.Release())
+		s.asked.Store(0)
+		time.Sleep(10 * ttl)
+		if n := s.asked.Load(); n != 0 {
+			t.Errorf("%d calls after the release", n)
+		}
+	})
+}
+
+// TestSlotIsLostInTime has the renewals of a slot fail from some time on, in every way, on a fast and on a slow
+// network. Another caller asks for the slot all the time: when it gets it, the context has ended, and not much earlier.
+func TestSlotIsLostInTime(t *testing.T) {
+	for name, fault := range slotFaults {
+		for _, delay := range []time.Duration{0, 300 * time.Millisecond} {
+			for _, after := range []time.Duration{time.Second, 4 * time.Second, time.Minute} {
+				t.Run(fmt.Sprintf("%s, %v each way, after %v", name, delay, after), func(t *testing.T) {
+					withSlots(t, func(t *testing.T, s *slotServer) {
+						s.delay = delay
+						loseSlot(t, s, fault, after)
+					})
+				})
+			}
+		}
+	}
+}
+
+// loseSlot takes a slot, has its renewals fail after some time, and waits until another caller gets it.
+func loseSlot(t *testing.T, s *slotServer, fault slotFault, after time.Duration) {
+	const ttl = 10 * time.Second
+	slot := take(t, s.limits.Concurrency("render", 1, ttl))
+	ended := make(chan time.Time, 1)
+	context.AfterFunc(slot.Context(), func() { ended <- time.Now() })
+	time.Sleep(after)
+	s.fail(fault)
+	failed := time.Now()
+	other := s.honest.Concurrency("render", 1, ttl)
+	var got *loader.Slot
+	for got == nil {
+		var d loader.Decision
+		var err error
+		got, d, err = other.TryAcquire(background, "acme")
+		must(t, err)
+		if got == nil {
+			time.Sleep(min(d.Wait, 50*time.Millisecond))
+		}
+	}
+	e := wantLost(t, slot)
+	if held := (<-ended).Sub(failed); e.Limiter != "render" || e.Err == nil || held < ttl*6/10-2*s.delay {
+		t.Errorf("after %v: %v", held, e)
+	}
+	if err := slot.Release(); !errors.Is(err, e) {
+		t.Errorf("Release: %v", err)
+	}
+	s.fail(nil)
+	time.Sleep(2 * ttl) // a late release frees no slot of another
+	if isOver(got) {
+		t.Errorf("the other slot: %v", context.Cause(got.Context()))
+	}
+	wantFull(t, other)
+	must(t, got.Release())
+	if left := s.Keys(); len(left) > 0 {
+		t.Errorf("keys are left: %q", left)
+	}
+}
+
+// TestSlotSurvivesAnOutage has renewals fail for half of a ttl.
+func TestSlotSurvivesAnOutage(t *testing.T) {
+	for name, fault := range slotFaults {
+		t.Run(name, func(t *testing.T) {
+			withSlots(t, func(t *testing.T, s *slotServer) {
+				render := s.limits.Concurrency("render", 1, 10*time.Second)
+				slot := take(t, render)
+				for range 5 {
+					s.fail(fault)
+					time.Sleep(5 * time.Second)
+					s.fail(nil)
+					time.Sleep(5 * time.Second)
+				}
+				if isOver(slot) {
+					t.Errorf("lost: %v", context.Cause(slot.Context()))
+				}
+				must(t, slot.Release())
+				wantFree(t, render, 1)
+			})
+		})
+	}
+}
+
+// TestSlotIsLostAtOnce removes a slot's lease: the next renewal ends the context, and takes nothing.
+func TestSlotIsLostAtOnce(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 1, 30*time.Second)
+		slot := take(t, render)
+		time.Sleep(9 * time.Second)
+		must(t, render.Reset(background, "acme"))
+		if isOver(slot) {
+			t.Error("it cannot know yet")
+		}
+		time.Sleep(time.Second + time.Millisecond)
+		if e := wantLost(t, slot); e.Error() != "loader: render: slot lost: the server has no lease of it" {
+			t.Error(e)
+		}
+		time.Sleep(time.Minute)
+		wantFree(t, render, 1)
+		if n := s.asked.Load(); n != 3 {
+			t.Errorf("%d calls, want a take, a renewal and a look", n)
+		}
+	})
+}
+
+// TestSlotRenewalOnTheWay releases a slot while a renewal is on its way: the renewal takes nothing.
+func TestSlotRenewalOnTheWay(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 1, 30*time.Second)
+		slot := take(t, render)
+		s.delay = 2 * time.Second // longer than any timeout: the command is abandoned
+		time.Sleep(11 * time.Second)
+		s.delay = 0
+		must(t, slot.Release())
+		time.Sleep(10 * time.Second)
+		wantFree(t, s.honest.Concurrency("render", 1, 30*time.Second), 1)
+	})
+}
+
+// TestSlotRelease releases a slot in every state, more than once, and by many at once.
+func TestSlotRelease(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 2, 30*time.Second)
+		ctx, cancel := context.WithCancel(background)
+		slot, _, err := render.TryAcquire(ctx, "acme")
+		must(t, err)
+		cancel()
+		time.Sleep(time.Minute)
+		wantFree(t, render, 1) // until it is released, because work may go on
+		s.asked.Store(0)
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() { must(t, slot.Release()) })
+		}
+		all.Wait()
+		if n := s.asked.Load(); n != 1 {
+			t.Errorf("%d calls for a release", n)
+		}
+		take(t, render)
+		second := take(t, render)
+		must(t, slot.Release())
+		wantFull(t, render)
+		must(t, second.Release())
+		must(t, render.Reset(background, "acme"))
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestSlotReleaseFails has Redis fail when a slot is released: it is released as soon as Redis answers again, and no
+// later than its lease ends.
+func TestSlotReleaseFails(t *testing.T) {
+	for name, fault := range slotFaults {
+		t.Run(name, func(t *testing.T) {
+			withSlots(t, func(t *testing.T, s *slotServer) {
+				render := s.limits.Concurrency("render", 1, 30*time.Second)
+				slot := take(t, render)
+				s.fail(fault)
+				began := time.Now()
+				if err := slot.Release(); err == nil || time.Since(began) > time.Second || !isOver(slot) {
+					t.Errorf("after %v: %v", time.Since(began), err)
+				}
+				time.Sleep(5 * time.Second)
+				s.fail(nil)
+				time.Sleep(2 * time.Second)
+				wantFree(t, render, 1)
+				s.asked.Store(0)
+				time.Sleep(time.Minute)
+				if n := s.asked.Load(); n > 0 {
+					t.Errorf("%d calls after the release", n)
+				}
+
+				slot = take(t, render)
+				s.fail(fault)
+				if err := slot.Release(); err == nil {
+					t.Error("it cannot have been released")
+				}
+				time.Sleep(time.Minute)
+				s.asked.Store(0)
+				time.Sleep(time.Minute)
+				if n := s.asked.Load(); n > 0 {
+					t.Errorf("%d calls when the lease has long ended", n)
+				}
+			})
+		})
+	}
+}
+
+// TestSlotOfALostReply has the reply to a call lost, and come after the caller has left: the slot that it may have
+// taken is free soon after Redis answers again.
+func TestSlotOfALostReply(t *testing.T) {
+	for name, fault := range slotFaults {
+		for _, ask := range []string{"TryAcquire", "Acquire"} {
+			t.Run(name+", "+ask, func(t *testing.T) {
+				withSlots(t, func(t *testing.T, s *slotServer) {
+					render := s.limits.Concurrency("render", 1, time.Hour)
+					ctx, cancel := context.WithTimeout(background, 500*time.Millisecond)
+					defer cancel()
+					s.fail(fault)
+					var slot *loader.Slot
+					var err error
+					if ask == "Acquire" {
+						slot, err = render.Acquire(ctx, "acme")
+					} else {
+						slot, _, err = render.TryAcquire(ctx, "acme")
+					}
+					if slot != nil || err == nil {
+						t.Fatalf("%v, %v; want an error", slot, err)
+					}
+					s.fail(nil)
+					time.Sleep(5 * time.Second)
+					wantFree(t, render, 1)
+				})
+			})
+		}
+	}
+}
+
+// TestSlotTooLate has the reply come after the lease has ended.
+func TestSlotTooLate(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 1, 100*time.Millisecond)
+		s.delay = 60 * time.Millisecond
+		slot, d, err := render.TryAcquire(background, "acme")
+		if as[*loader.SlotLostError](t, err); slot != nil || d.Granted {
+			t.Errorf("%v, %+v", slot, d)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// TestSlotFailOpen has Redis fail before a slot is taken, and while one is held for longer than its ttl: the slots are
+// kept. What was taken all the same, or is left when Redis is back, is released.
+func TestSlotFailOpen(t *testing.T) {
+	for name, fault := range slotFaults {
+		t.Run(name, func(t *testing.T) {
+			withSlots(t, func(t *testing.T, s *slotServer) {
+				render := s.limits.Concurrency("render", 1, 30*time.Second, loader.FailOpen())
+				held := take(t, render)
+				time.Sleep(25 * time.Second)
+				s.fail(fault)
+				degraded, d, err := render.TryAcquire(background, "acme")
+				if err != nil || !d.Degraded || d.Cause == nil || degraded == nil {
+					t.Fatalf("%v, %+v, %v", degraded, d, err)
+				}
+				waited, err := render.Acquire(background, "acme")
+				must(t, err)
+				time.Sleep(time.Hour)
+				if isOver(held) || isOver(degraded) || isOver(waited) {
+					t.Error("a slot is lost")
+				}
+				must(t, degraded.Release())
+				must(t, waited.Release())
+				if !isOver(degraded) {
+					t.Error("its context goes on")
+				}
+				s.fail(nil)
+				time.Sleep(5 * time.Second)
+				wantFree(t, render, 1)
+				must(t, held.Release())
+				wantFree(t, render, 1)
+
+				held = take(t, render)
+				must(t, render.Reset(background, "acme"))
+				time.Sleep(11 * time.Second)
+				wantLost(t, held) // Redis says so
+			})
+		})
+	}
+}
+
+// TestSlotsAreRefused makes a Concurrency wrong: every call says so, and nothing is sent.
+func TestSlotsAreRefused(t *testing.T) {
+	limits := loader.New(neverAsked(t))
+	const ttl = time.Minute
+	for want, c := range map[string]loader.Concurrency{
+		"loader: render: n -1: want 0 to 10000":                   limits.Concurrency("render", -1, ttl),
+		"loader: render: n 10001: want 0 to 10000":                limits.Concurrency("render", 10001, ttl),
+		"loader: render: n 20000: want 0 to 10000":                limits.Concurrency("render", 1, ttl).With(20000),
+		"loader: render: ttl 0s: want 1ms to 366 days":            limits.Concurrency("render", 1, 0),
+		"loader: render: ttl 8808h0m0s: want 1ms to 366 days":     limits.Concurrency("render", 1, 367*24*time.Hour),
+		"loader: render: ttl 1.0000005s: want whole microseconds": limits.Concurrency("render", 1, time.Second+500),
+		"loader: render: RememberDenials is not an option of Concurrency": limits.Concurrency("render", 1, ttl,
+			loader.RememberDenials(1)),
+		"loader: render: FailLocal is not an option of Concurrency": limits.Concurrency("render", 1, ttl,
+			loader.FailLocal(1)),
+		"loader: render: LeaseAge is an option of SliceRing, not of Concurrency": limits.Concurrency("render", 1, ttl,
+			loader.LeaseAge(time.Second)),
+		"loader: bad limiter: want one that a method of Loader made": {},
+	} {
+		_, d, tried := c.TryAcquire(background, "acme")
+		acquired, errAcquire := c.Acquire(background, "acme")
+		if acquired != nil || d.Granted {
+			t.Errorf("%v, %+v", acquired, d)
+		}
+		errs := []error{c.Check(), tried, errAcquire, errOf(c.Peek(background, "acme")), c.Reset(background, "acme")}
+		for _, err := range errs {
+			wantError(t, err, want)
+			as[*loader.ArgumentError](t, err)
+		}
+	}
+	none := limits.Concurrency("render", 0, ttl)
+	must(t, none.Check())
+	if d := wantFull(t, none); d.Wait != loader.Never {
+		t.Errorf("%+v", d)
+	}
+	as[*loader.ArgumentError](t, errOf(none.Acquire(background, "")))
+}
+
+// TestSlotsAfterTheirStateIsGone evicts the holders, and has all of them die: the limit is neither stuck nor higher.
+func TestSlotsAfterTheirStateIsGone(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 3, 30*time.Second)
+		honest := s.honest.Concurrency("render", 3, 30*time.Second)
+		for range 3 {
+			for range 3 {
+				take(t, render)
+			}
+			wantFull(t, honest)
+			s.Del(slotsKey)
+			wantFree(t, honest, 3)
+			for range 3 {
+				take(t, render)
+			}
+			wantFull(t, honest)
+			s.fail(slotFaults["silence"]) // they die
+			time.Sleep(31 * time.Second)
+			s.fail(nil)
+			wantFree(t, honest, 3)
+		}
+		slots := []*loader.Slot{take(t, honest), take(t, honest), take(t, honest)}
+		wantFull(t, honest)
+		for _, slot := range slots {
+			must(t, slot.Release())
+		}
+		if s.Exists(slotsKey) {
+			t.Error("a key without slots is left")
+		}
+		wantFree(t, honest, 3)
+	})
+}
+
+// TestSlotsExpire takes, renews and releases slots at random: the key always expires, and never before a slot is lost.
+func TestSlotsExpire(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		random := rand.New(rand.NewPCG(1, 1))
+		var held []*loader.Slot
+		for range 300 {
+			ttl := time.Duration(1+random.IntN(30)) * time.Second
+			render := s.limits.Concurrency("render", 1+random.Int64N(5), ttl)
+			if slot, _, err := render.TryAcquire(background, "acme"); err != nil {
+				t.Fatal(err)
+			} else if slot != nil {
+				held = append(held, slot)
+			}
+			if len(held) > 0 && random.IntN(2) == 0 {
+				must(t, held[0].Release())
+				held = held[1:]
+			}
+			time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
+			if s.Exists(slotsKey) != (len(held) > 0) || len(held) > 0 && s.TTL(slotsKey) <= 0 {
+				t.Fatalf("%d slots are held, the key exists: %v, it expires in %v", len(held), s.Exists(slotsKey),
+					s.TTL(slotsKey))
+			}
+		}
+		for _, slot := range held {
+			must(t, slot.Release())
+		}
+	})
+}
+
+// TestSlotsAtOnce has 100 goroutines try to take one of 7 slots at the same time: 7 get one.
+func TestSlotsAtOnce(t *testing.T) {
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		render := loader.New(real(t), opts...).Concurrency("render", 7, time.Minute)
+		var got atomic.Int64
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				slot, _, err := render.TryAcquire(background, "acme")
+				if err != nil {
+					t.Error(err)
+				} else if slot != nil {
+					got.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if got.Load() != 7 {
+			t.Errorf("%d of 7 slots were taken", got.Load())
+		}
+		must(t, render.Reset(background, "acme")) // the slots are lost at their next renewal
+	})
+}
+
+// TestSlotsAreObserved wants one event for each call, with what the caller waited, and a log of lost slots.
+func TestSlotsAreObserved(t *testing.T) {
+	var events []loader.Event
+	var logged strings.Builder
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 1, 30*time.Second)
+		first := take(t, render)
+		wantFull(t, render)
+		time.AfterFunc(5*time.Second, func() { _ = first.Release() })
+		second, err := render.Acquire(background, "acme")
+		must(t, err)
+		must(t, render.Reset(background, "acme"))
+		time.Sleep(time.Minute)
+		wantLost(t, second)
+	}, loader.Observe(loader.ObserverFunc(func(_ context.Context, e loader.Event) { events = append(events, e) })),
+		loader.Logger(slog.New(slog.NewTextHandler(&logged, nil))))
+	var got []string
+	for _, e := range events {
+		got = append(got, fmt.Sprint(e.Method, " ", e.Limiter, " ", e.Decision.Granted, " ", e.Err, " ", e.Slept))
+		if e.Script != "concurrency_v1" || e.Subject != "acme" || e.Permits != 1 {
+			t.Errorf("%+v", e)
+		}
+	}
+	want := []string{"TryAcquire render true <nil> 0s", "TryAcquire render false <nil> 0s",
+		"Acquire render true <nil> 5s"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(logged.String(), `level=WARN msg="slot lost" limiter=render error="the server has no lease`) {
+		t.Errorf("logged:\n%s", logged.String())
+	}
+}
+
+// TestSlotPanics has a hook panic in a renewal: it is tried again, and the process lives on.
+func TestSlotPanics(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 1, 30*time.Second)
+		slot := take(t, render)
+		s.fail(func(context.Context, func() error) error { panic("a hook") })
+		time.Sleep(15 * time.Second)
+		s.fail(nil)
+		time.Sleep(time.Minute)
+		if isOver(slot) {
+			t.Error(context.Cause(slot.Context()))
+		}
+		must(t, slot.Release())
+	})
+}

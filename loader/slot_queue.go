@@ -1,0 +1,210 @@
+package loader
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// slotQueues are the callers of Acquire in this process, by key.
+type slotQueues struct {
+	mu    sync.Mutex
+	byKey map[string][]*slotQueue
+}
+
+// slotQueue is the callers who wait for a slot of one subject under one limit, in the order of asking. Only the first
+// one asks Redis, so that callers in one process do not compete. Callers under another limit have a queue of their own:
+// one may be granted a slot while the other is not.
+//
+// A slot that is released in this process goes to its first caller, who asks at once. If that was all, a process that
+// holds most of the slots would keep them for as long as it has callers. So once another process has been faster, every
+// fourth released slot is left to the other processes, until none wants them: see yieldNext.
+type slotQueue struct {
+	all    *slotQueues
+	key    string
+	limit  int64
+	places []*place
+	free   int       // slots released in this process about which nobody has asked yet
+	pollAt time.Time // when the first caller asks, if no slot is released before
+
+	yieldEvery int  // one of so many released slots is left to other processes; 0: none
+	kept       int  // slots released since the last one that was left
+	yielding   bool // until the next poll
+}
+
+// reason is why a caller asks.
+type reason int
+
+const (
+	noReason reason = iota
+	release         // a slot was released in this process
+	poll            // it is time to ask again, or there are more slots
+)
+
+// How slots are left to other processes.
+const (
+	minYieldEvery = 4
+	maxYieldEvery = 64
+	yieldFor      = minPoll // so that a process whose first caller has waited for a second surely asks meanwhile
+)
+
+// place is one caller's place in a queue.
+type place struct {
+	queue *slotQueue
+	wake  chan struct{} // has a value when turn returns something new
+	polls bool          // its caller has to ask at once
+}
+
+// join adds a place at the end of a queue. If it is the only one, its caller has to ask.
+func (qs *slotQueues) join(key string, limit int64) *place {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	p := &place{queue: qs.queue(key, limit), wake: make(chan struct{}, 1)}
+	p.queue.places = append(p.queue.places, p)
+	return p
+}
+
+// queue returns the queue of a key and a limit.
+func (qs *slotQueues) queue(key string, limit int64) *slotQueue {
+	for _, q := range qs.byKey[key] {
+		if q.limit == limit {
+			return q
+		}
+	}
+	if qs.byKey == nil {
+		qs.byKey = map[string][]*slotQueue{}
+	}
+	q := &slotQueue{all: qs, key: key, limit: limit, pollAt: time.Now()}
+	qs.byKey[key] = append(qs.byKey[key], q)
+	return q
+}
+
+// released lets the first of each queue of a key ask, because a slot is free. If it is asking already, it asks again.
+func (qs *slotQueues) released(key string) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	for _, q := range qs.byKey[key] {
+		if !q.yieldNext() {
+			q.free++
+		}
+		q.places[0].notify()
+	}
+}
+
+// yieldNext reports whether a slot that was released is left to other processes. The first caller then polls, soon but
+// later than those who have waited for long elsewhere.
+func (q *slotQueue) yieldNext() bool {
+	if q.yieldEvery == 0 {
+		return false
+	}
+	if q.kept++; q.kept < q.yieldEvery {
+		return false
+	}
+	q.kept, q.yielding, q.pollAt = 0, true, time.Now().Add(yieldFor)
+	return true
+}
+
+// answered notes whether a slot was granted. Where a slot was denied that was released in this process, or left to
+// others, another process has taken it.
+func (q *slotQueue) answered(why reason, granted bool) {
+	switch {
+	case !granted && (why == release || q.yielding):
+		q.yieldEvery = minYieldEvery
+	case q.yielding && why == poll:
+		if q.yieldEvery *= 2; q.yieldEvery > maxYieldEvery {
+			q.yieldEvery = 0
+		}
+	}
+	q.yielding = q.yielding && why != poll
+}
+
+// remove removes an empty queue.
+func (qs *slotQueues) remove(q *slotQueue) {
+	left := slices.DeleteFunc(qs.byKey[q.key], func(other *slotQueue) bool { return other == q })
+	if qs.byKey[q.key] = left; len(left) == 0 {
+		delete(qs.byKey, q.key)
+	}
+}
+
+func (p *place) isFirst() bool { return p.queue.places[0] == p }
+
+// notify wakes the caller, who has a new turn.
+func (p *place) notify() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// turn returns why the caller has to ask now, or how long it may wait until it has to. A release after this call is not
+// lost: the caller will have to ask again.
+func (p *place) turn() (why reason, pause time.Duration) {
+	p.queue.all.mu.Lock()
+	defer p.queue.all.mu.Unlock()
+	q, first := p.queue, p.isFirst()
+	pause = Never
+	if first {
+		pause = time.Until(q.pollAt)
+	}
+	switch {
+	case p.polls, pause <= 0:
+		p.polls = false
+		return poll, 0
+	case first && q.free > 0:
+		q.free--
+		return release, 0
+	}
+	return noReason, pause
+}
+
+// pollIn notes a failure, and when to ask again.
+func (p *place) pollIn(pause time.Duration) {
+	p.queue.all.mu.Lock()
+	defer p.queue.all.mu.Unlock()
+	p.queue.pollAt = time.Now().Add(pause)
+}
+
+// denied notes a denial, and when to ask again.
+func (p *place) denied(why reason, pause time.Duration) {
+	p.queue.all.mu.Lock()
+	defer p.queue.all.mu.Unlock()
+	p.queue.answered(why, false)
+	p.queue.pollAt = time.Now().Add(pause)
+}
+
+// granted notes a grant. If there are more slots, the next caller has to ask: but not where one was released in this
+// process and another one is free, because that may be meant for another process.
+func (p *place) granted(why reason, more bool, pause time.Duration) {
+	p.queue.all.mu.Lock()
+	defer p.queue.all.mu.Unlock()
+	p.queue.answered(why, true)
+	if why != poll {
+		return
+	}
+	p.queue.free = max(p.queue.free-1, 0)
+	p.queue.pollAt = time.Now()
+	if !more {
+		p.queue.pollAt = p.queue.pollAt.Add(pause)
+	}
+}
+
+// leave removes the place from its queue. The next one becomes the first. askAll says that Redis fails: then all ask,
+// so that each gets its own error at once, not one after the other.
+func (p *place) leave(askAll bool) {
+	q := p.queue
+	q.all.mu.Lock()
+	defer q.all.mu.Unlock()
+	wasFirst := p.isFirst()
+	q.places = slices.DeleteFunc(q.places, func(other *place) bool { return other == p })
+	switch {
+	case len(q.places) == 0:
+		q.all.remove(q)
+	case askAll:
+		for _, other := range q.places {
+			other.polls = true
+			other.notify()
+		}
+	case wasFirst:
+		q.places[0].notify()
+	}
+}
