@@ -190,15 +190,34 @@ func (l *Loader) attemptTogether(ctx context.Context, entries []*entry) {
 		e.call.sent++
 		cmds[i] = e.cmd
 	}
-	t := l.tasks.start(func() error { return l.sendPipeline(ctx, cmds) })
+	returned := make(chan struct{})
+	var sendErr error
+	t := l.tasks.start(func() error {
+		defer close(returned)
+		sendErr = errNoOutcome // where a hook panics
+		sendErr = l.sendPipeline(ctx, cmds)
+		return sendErr
+	})
 	finished, err := l.tasks.wait(ctx, t)
 	for _, e := range entries {
 		if !finished {
-			e.call.inFlight = t.ended
+			e.call.late = e.lateReply(returned, &sendErr)
 		}
 		e.outcome = e.cmd.outcome(finished, err)
 		e.call.note(ctx, e.cmd, e.outcome)
 	}
+}
+
+// lateReply returns the reply to the last command of an entry, which was abandoned. err is the pipeline's, set when
+// returned is closed.
+func (e *entry) lateReply(returned <-chan struct{}, err *error) *lateReply {
+	cmd := e.cmd
+	return &lateReply{ended: returned, read: func() []int64 {
+		if cmd.outcome(true, *err) != nil {
+			return nil
+		}
+		return cmd.Val()
+	}}
 }
 
 // admitted asks the breaker of each entry, and returns the entries that may be sent.

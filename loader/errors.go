@@ -76,7 +76,7 @@ type OutcomeUnknownError struct {
 	ID     string   // the request id; "" if the script takes none
 	Err    error    // why no reply came
 
-	inFlight <-chan struct{} // ready when the abandoned command can no longer be sent; nil: none was abandoned
+	late *lateReply // nil: no reply can come
 }
 
 func (e *OutcomeUnknownError) Error() string {
@@ -142,9 +142,10 @@ func errEmptySubject(limiter string) error {
 	return &ArgumentError{Limiter: limiter, Argument: "subject", Value: `""`, Want: "at least one character"}
 }
 
-// errCannotGiveBack is the error of giving back with a limiter that cannot.
-func (c core) errCannotGiveBack() error {
-	return fmt.Errorf("loader: %s: %s cannot give permits back: %w", c.name, c.kind.name, errors.ErrUnsupported)
+// errCannotGiveBack is the error of giving back with a limiter that cannot. It names those that can.
+func (c core) errCannotGiveBack(others string) error {
+	const text = "loader: %s: %s cannot give permits back, %s can: %w"
+	return fmt.Errorf(text, c.name, c.kind.name, others, errors.ErrUnsupported)
 }
 
 // prefixed adds the name of the package and that of the limiter or script to an error's text.

@@ -99,6 +99,7 @@ type Loader struct {
 	err           error     // what is wrong with the options: the error of every call
 
 	tasks           tasks
+	returns         background
 	deadlines       deadlines // of limiters without a policy
 	policyDeadlines deadlines // of limiters with one
 	keepsDeadlines  bool      // the client ends calls at their context's deadline

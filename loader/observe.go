@@ -54,6 +54,9 @@ type Event struct {
 	// Decision is the answer, for a Wait the last one. It is the zero Decision if there is none: see Err.
 	Decision Decision
 
+	// Returned is how many permits a GiveBack gave back.
+	Returned int64
+
 	// Err is the caller's error. With a *WaitError, Decision is the denial that caused it.
 	Err error
 
@@ -122,6 +125,19 @@ func (o *observation) abort() {
 func (o *observation) setDecision(d Decision) {
 	if o != nil {
 		o.Decision = d
+	}
+}
+
+// setScript sets the script of a call that does not run the limiter's own.
+func (o *observation) setScript(script *sluice.Script) {
+	if o != nil {
+		o.Script = nameOf(script)
+	}
+}
+
+func (o *observation) setReturned(permits int64) {
+	if o != nil {
+		o.Returned = permits
 	}
 }
 

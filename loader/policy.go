@@ -42,6 +42,7 @@ func (c core) fallBack(ctx context.Context, key string, q question, err error) (
 	if !ok {
 		return Decision{}, err
 	}
+	d.setGrant("", q)
 	d.Degraded, d.Cause = true, err
 	return d, nil
 }

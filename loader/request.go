@@ -38,10 +38,11 @@ type question struct {
 	id      string
 }
 
-// Methods: the one that asks for no permits, and the one that books.
+// Methods: the one that asks for no permits, the one that books, and the one that returns permits.
 const (
-	peek    = "Peek"
-	reserve = "ReserveN"
+	peek     = "Peek"
+	reserve  = "ReserveN"
+	giveBack = "GiveBack"
 )
 
 // decide asks for one decision.
@@ -142,6 +143,7 @@ func (r *request) takeOutcome(ctx context.Context) {
 	r.call.report(ctx, r.observation)
 	if r.err = r.call.err; r.err == nil {
 		r.decision = r.limiter.decisionOf(&r.call)
+		r.decision.setGrant(r.call.key(), r.question)
 	}
 	r.pending.save(r.decision, r.err)
 	if r.err != nil && !r.ctxEnded {
