@@ -69,7 +69,8 @@ func (e *StateError) Error() string {
 }
 
 // OutcomeUnknownError says that a decision was sent and no reply came, because the connection was lost or the time was
-// up. It was charged once or not at all. Asking again may charge again, except with the same ID.
+// up. It was charged once or not at all. Asking again may charge again, except with the same ID. If it was a GiveBack
+// or a Cancel, the permits were given back once or not at all.
 type OutcomeUnknownError struct {
 	Script string   // "list_log_v1"
 	Keys   []string // the keys of the call

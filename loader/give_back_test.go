@@ -105,7 +105,9 @@ func TestGiveBackWrong(t *testing.T) {
 	// An id is the caller's own words.
 	_, rdb := fake(t)
 	log := loader.New(rdb).ZSetLog("x", loader.PerMinute(5))
-	for _, wrong := range []loader.Decision{{Granted: true, Permits: 1, ID: "a|b"}, {Granted: true, Permits: 501, ID: "a"}} {
+	for _, wrong := range []loader.Decision{
+		{Granted: true, Permits: 1, ID: "a|b"}, {Granted: true, Permits: 501, ID: "a"},
+	} {
 		as[*loader.ArgumentError](t, errOf(log.GiveBack(background, "s", wrong, wrong.Permits)))
 	}
 }

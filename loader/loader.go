@@ -14,10 +14,12 @@
 // # Which limiter
 //
 //   - [Loader.ListLog], if you are not sure. It is exact: no interval of one window ever holds more than the limit.
-//   - [Loader.ZSetLog], if a retry must not be charged twice, or permits are given back. It is as exact as ListLog.
+//   - [Loader.ZSetLog], if a retry must not be charged twice. It is as exact as ListLog.
 //   - [Loader.GCRA], for a smooth rate with a burst. It takes a few bytes, whatever the limit.
 //   - [Loader.SliceRing], for several windows at once ("1000 a minute and 10000 an hour"), or limits in the millions.
 //   - [Loader.TokenBucket], if operators change the rate in Redis, for all processes at once.
+//
+// ListLog, ZSetLog and SliceRing take permits back that were not used (GiveBack, and Cancel of a reservation).
 //
 // # Errors
 //

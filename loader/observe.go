@@ -32,7 +32,8 @@ func (f ObserverFunc) End(ctx context.Context, e Event) { f(ctx, e) }
 // Observe passes every decision to an observer. Use it for metrics and traces; module otel has an Observer for
 // OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve and ReserveN, for each
 // entry of a Batch, and for each Call of a script that decides. A Leased has one for each call in which it takes
-// permits. Reset, Cancel and SetLimit have none. If there are several Observe options, the last one is used.
+// permits. Everything that gives permits back is a GiveBack: the method, Cancel of a reservation, a Wait that ended
+// early, a Leased. Reset and SetLimit have none. If there are several Observe options, the last one is used.
 //
 // Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
 // the observer.
@@ -40,18 +41,19 @@ func Observe(observer Observer) Option {
 	return func(l *Loader) { l.observer = observer }
 }
 
-// Event is one decision, as its caller saw it.
+// Event is one decision, as its caller saw it, or one return of permits.
 type Event struct {
-	Method  string // "Allow", "AllowN", "Peek", "Wait", "ReserveN"; "Call" for a script called directly
+	Method  string // "Allow", "AllowN", "Peek", "Wait", "ReserveN", "GiveBack"; "Call" for a script called directly
 	Script  string // "list_log_v1"
 	Limiter string // its name; "" for a script called directly
-	Permits int64  // asked for; 0 for Peek
+	Permits int64  // asked for, or to be given back; 0 for Peek
 
 	// Subject is the subject of the decision; "" for a script called directly. It may be personal data, and there may
 	// be millions of them: do not use it as a metric's label. Module otel leaves it out.
 	Subject string
 
-	// Decision is the answer, for a Wait the last one. It is the zero Decision if there is none: see Err.
+	// Decision is the answer, for a Wait the last one. It is the zero Decision if there is none: see Err. A GiveBack has
+	// none.
 	Decision Decision
 
 	// Returned is how many permits a GiveBack gave back.

@@ -18,7 +18,7 @@ import (
 // charged for them once or not at all.
 //
 // With FailOpen, Wait returns at once, Reserve is granted at once without a booking, and Peek returns the whole limit.
-// Reset, Cancel and SetLimit have no policy: they return their errors.
+// Reset, GiveBack, Cancel and SetLimit have no policy: they return their errors.
 func FailOpen() LimiterOption {
 	return func(s *settings) { s.setFallback("FailOpen", grantAll) }
 }

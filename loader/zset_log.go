@@ -9,13 +9,13 @@ import (
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
-// ZSetLog is a sliding-window log with request ids, as exact as ListLog. Every call has an id: after a lost reply
-// the loader asks again, and the call is charged once. Permits can be given back. The log is a sorted set that ZRANGE
+// ZSetLog is a sliding-window log with request ids, as exact as ListLog. Every call has an id: after a lost reply the
+// loader asks again, and the call is charged once; a return can be repeated too. The log is a sorted set that ZRANGE
 // shows. A permit takes about 130 bytes. The limit goes up to 10000, the permits of one call up to 500. The zero
 // ZSetLog is not ready for use: see Loader.ZSetLog.
 type ZSetLog struct{ booker }
 
-// ZSetLog returns the limiter of this name. Use it if requests may be repeated, or permits are given back. Call Check
+// ZSetLog returns the limiter of this name. Use it if requests may be repeated. Call Check
 // when the program starts. Every call gets a new random id of 22 characters; WithID sets the caller's own. Cost:
 // nothing is sent.
 func (l *Loader) ZSetLog(name string, limit Limit, opts ...LimiterOption) ZSetLog {
@@ -46,8 +46,8 @@ func (b ZSetLog) WithID(id string) ZSetLog {
 // maxIDLength is the maximum length of an id, in bytes.
 const maxIDLength = 128
 
-// GiveBack gives back n of the permits that the decision about the subject granted. Use it for permits that were certainly
-// not used: to charge only what failed, say. It returns how many were given back.
+// GiveBack gives back n of the permits that the decision about the subject granted. Use it for permits that were
+// certainly not used: to charge only what failed, say. It returns how many were given back.
 //
 // That is 0 if Redis did not grant them (a denial, a policy), and if they have left their window. A decision of another
 // limiter or subject, and more permits than it granted, are an *ArgumentError. The permits are found by Decision.ID. If
