@@ -69,14 +69,12 @@ func (e *entry) endReturn(ctx context.Context) (returned int64, err error) {
 
 // returnTogether gives back what several limiters granted, in one round trip.
 func (l *Loader) returnTogether(ctx context.Context, returns []*entry) {
-	var timeout time.Duration
 	for _, e := range returns {
-		timeout = max(timeout, e.call.timeout)
 		e.observation.begin(ctx)
 		defer e.observation.abort()
 		defer e.limiter.denials.forget(e.call.key())
 	}
-	bounded, cancel := l.withTimeout(ctx, timeout)
+	bounded, cancel := l.withTimeout(ctx, l.timeoutOf(returns))
 	defer cancel()
 	l.runTogether(bounded, returns)
 	for _, e := range returns {

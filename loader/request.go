@@ -23,7 +23,8 @@ type request struct {
 	call        call
 	argumentErr error // the question cannot be asked
 	ctxEnded    bool  // the context had ended before it was asked
-	answered    bool  // without the server
+	considered  bool  // whether it is answered without the server
+	answered    bool
 	pending     pendingDenial
 
 	decision Decision
@@ -113,6 +114,16 @@ func (r *request) start(ctx context.Context) context.Context {
 		ctx = r.observation.begin(ctx)
 	}
 	r.ctxEnded = ctx.Err() != nil
+	r.answerHere()
+	return ctx
+}
+
+// answerHere answers if no server has to be asked. It finds out once.
+func (r *request) answerHere() {
+	if r.considered {
+		return
+	}
+	r.considered = true
 	switch {
 	case r.argumentErr != nil:
 		r.err, r.answered = r.argumentErr, true
@@ -124,7 +135,6 @@ func (r *request) start(ctx context.Context) context.Context {
 	if !r.answered {
 		r.pending = r.limiter.denials.newPending(r.limiter, r.call.key(), r.question)
 	}
-	return ctx
 }
 
 // finish takes the outcome of the call, and tells the observer.
