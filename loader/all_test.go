@@ -358,7 +358,7 @@ func TestAllDegraded(t *testing.T) {
 	limits := loader.New(rdb)
 	address, account, _ := three(limits)
 	shut := limits.ListLog("shut", loader.PerHour(1), loader.FailLocal(1))
-	opened := limits.ListLog("open", loader.PerHour(3), loader.FailOpen())
+	opened := limits.ListLog("open", loader.PerHour(30), loader.FailOpen())
 	for _, want := range []bool{true, false} { // the local bucket holds one
 		all := limits.All()
 		all.Allow(address, "192.0.2.7")
@@ -374,6 +374,14 @@ func TestAllDegraded(t *testing.T) {
 	wantRemaining(t, loader.New(direct).ListLog("address", loader.PerHour(3)), "192.0.2.7", 2)
 
 	all := limits.All()
+	all.Allow(address, "192.0.2.7") // the tightest, which Redis decides
+	all.Allow(opened, "s")
+	p.next(fault{first: 1})
+	d, err := all.Do(background)
+	if err != nil || !d.Granted || d.Limit.Permits != 3 || d.Remaining != 1 || !d.Degraded || d.Cause == nil {
+		t.Errorf("%+v, %v; want the grant of the address, degraded", d, err)
+	}
+
 	all.Allow(opened, "s")
 	all.Allow(account, "ada")
 	p.next(fault{first: 1})
