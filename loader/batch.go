@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -77,11 +76,7 @@ func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	entries := b.entries
 	b.entries = nil
-	var timeout time.Duration
-	for _, e := range entries {
-		timeout = max(timeout, e.call.timeout)
-	}
-	bounded, cancel := b.limits.withTimeout(ctx, cmp.Or(timeout, b.limits.deadlines.timeout))
+	bounded, cancel := b.limits.withTimeout(ctx, b.limits.timeoutOf(entries))
 	defer cancel()
 	for _, e := range entries {
 		e.start(ctx)
@@ -108,23 +103,28 @@ type entry struct {
 }
 
 func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
-	c, err := b.coreOf(limiter)
+	c, err := b.limits.coreOf(limiter)
 	e := &entry{request: request{argumentErr: err}, answer: Result{Err: errBatchNotDone}, report: unreported}
 	if err == nil {
-		if q.permits > 0 {
-			q.id = c.callID()
-		}
-		if q.method == reserve {
-			q.maxWait = c.maxAhead()
-		}
-		e.request = c.request(subject, q)
-		e.observation = c.watch(subject, q)
+		e.ask(c, subject, q)
 	}
 	if e.argumentErr != nil {
 		e.answer.Err = e.argumentErr
 	}
 	b.entries = append(b.entries, e)
 	return &e.answer
+}
+
+// ask sets what the entry asks of a limiter.
+func (e *entry) ask(c core, subject string, q question) {
+	if q.permits > 0 {
+		q.id = c.callID()
+	}
+	if q.method == reserve {
+		q.maxWait = c.maxAhead()
+	}
+	e.request = c.request(subject, q)
+	e.observation = c.watch(subject, q)
 }
 
 // result is what became of the entry.
@@ -136,17 +136,17 @@ func (e *entry) result() *Result {
 	return &e.answer
 }
 
-// coreOf returns the core of a limiter of this Loader.
-func (b *Batch) coreOf(limiter Limiter) (core, error) {
+// coreOf returns the core of a limiter of this Loader, for a Batch or an All.
+func (l *Loader) coreOf(limiter Limiter) (core, error) {
 	if _, leased := limiter.(*Leased); leased {
 		return core{}, &ArgumentError{Argument: "limiter", Want: "its SliceRing, not a Leased"}
 	}
 	if made, ok := limiter.(interface{ itself() core }); ok {
-		if c := made.itself(); c.settings != nil && c.limits == b.limits {
+		if c := made.itself(); c.settings != nil && c.limits == l {
 			return c, nil
 		}
 	}
-	return core{}, &ArgumentError{Argument: "limiter", Want: "one that the Loader of the batch made"}
+	return core{}, &ArgumentError{Argument: "limiter", Want: "one that the same Loader made"}
 }
 
 // unanswered returns the entries that still have to be sent, in their order.
@@ -190,15 +190,34 @@ func (l *Loader) attemptTogether(ctx context.Context, entries []*entry) {
 		e.call.sent++
 		cmds[i] = e.cmd
 	}
-	t := l.tasks.start(func() error { return l.sendPipeline(ctx, cmds) })
+	returned := make(chan struct{})
+	var sendErr error
+	t := l.tasks.start(func() error {
+		defer close(returned)
+		sendErr = errNoOutcome // where a hook panics
+		sendErr = l.sendPipeline(ctx, cmds)
+		return sendErr
+	})
 	finished, err := l.tasks.wait(ctx, t)
 	for _, e := range entries {
 		if !finished {
-			e.call.inFlight = t.ended
+			e.call.late = e.lateReply(returned, &sendErr)
 		}
 		e.outcome = e.cmd.outcome(finished, err)
 		e.call.note(ctx, e.cmd, e.outcome)
 	}
+}
+
+// lateReply returns the reply to the last command of an entry, which was abandoned. err is the pipeline's, set when
+// returned is closed.
+func (e *entry) lateReply(returned <-chan struct{}, err *error) *lateReply {
+	cmd := e.cmd
+	return &lateReply{ended: returned, read: func() []int64 {
+		if cmd.outcome(true, *err) != nil {
+			return nil
+		}
+		return cmd.Val()
+	}}
 }
 
 // admitted asks the breaker of each entry, and returns the entries that may be sent.

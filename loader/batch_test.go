@@ -29,7 +29,7 @@ func entriesGranted(t *testing.T, results []*loader.Result, want ...int) {
 			got[i] = 1
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, ofGrants); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -71,7 +71,7 @@ func TestBatchDecidesAsSingleCalls(t *testing.T) {
 	for i, r := range results {
 		got[i] = r.Decision
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, ofGrants); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -408,7 +408,7 @@ func TestBatchReserves(t *testing.T) {
 		t.Errorf("booked: %+v, %+v, %+v, %+v", full, none, wrong, allowed)
 	}
 	must(t, now.Reservation.Cancel(background)) // its time has come: nothing is given back
-	must(t, log.WithID("a").Cancel(background, "s", 1))
+	wantReturned(t, log, "s", now.Decision, 1, 1)
 	batch.Reserve(log, "s")
 	wantBatch(t, batch, 1)
 

@@ -31,7 +31,7 @@ func wantReserved(t *testing.T, b loader.Budget, id string, estimate int64, gran
 }
 
 // wantLeft wants this much to be left of a budget.
-func wantLeft(t *testing.T, b loader.Budget, want int64) {
+func wantBudgetLeft(t *testing.T, b loader.Budget, want int64) {
 	t.Helper()
 	if d, err := b.Peek(background, "ada"); err != nil || d.Degraded || d.Remaining != want {
 		t.Errorf("%+v, %v; want %d remaining", d, err, want)
@@ -50,29 +50,29 @@ func TestBudget(t *testing.T) {
 		}
 		must(t, b.Settle(background, "ada", "a", 20))
 		must(t, b.Settle(background, "ada", "a", 20)) // repeated
-		wantLeft(t, b, 80)
+		wantBudgetLeft(t, b, 80)
 		wantReserved(t, b, "b", 50, true, 30)
 		must(t, b.Settle(background, "ada", "b", 250)) // a debt of 170
-		wantLeft(t, b, 0)
+		wantBudgetLeft(t, b, 0)
 		wantReserved(t, b, "c", 1, false, 0)
 		must(t, b.Settle(background, "ada", "a", 0)) // the first one counts
 		must(t, b.Reset(background, "ada"))
-		wantLeft(t, b, 100)
+		wantBudgetLeft(t, b, 100)
 
 		must(t, b.Charge(background, "ada", "d", 30))
 		must(t, b.Charge(background, "ada", "d", 30))
-		wantLeft(t, b, 70)
+		wantBudgetLeft(t, b, 70)
 		wantReserved(t, b, "e", 20, true, 50)
 		must(t, b.Charge(background, "ada", "e", 25))
-		wantLeft(t, b, 45)
+		wantBudgetLeft(t, b, 45)
 		must(t, b.Charge(background, "ada", "f", 0)) // withdrawn before it arrives
 		as[*loader.ArgumentError](t, errOf(b.Reserve(background, "ada", "f", 1)))
-		wantLeft(t, b, 45)
+		wantBudgetLeft(t, b, 45)
 
 		ring := limits.SliceRing("tokens", []loader.Limit{loader.PerMinute(100)})
 		wantRemaining(t, ring, "ada", 45)
 		wantGrant(t, ring, "ada", 5)
-		wantLeft(t, b, 40)
+		wantBudgetLeft(t, b, 40)
 		wantReserved(t, b.With(loader.PerMinute(70)), "g", 10, true, 0)
 	})
 }
@@ -125,7 +125,7 @@ func TestBudgetIDs(t *testing.T) {
 		t.Errorf("Settle after 10 s: %v", err)
 	}
 	wantError(t, err, `loader: tokens: Settle: id "a:{1}%" is not reserved, or no longer after 10s`)
-	wantLeft(t, b, 90)
+	wantBudgetLeft(t, b, 90)
 	for _, actual := range []int64{0, 1} {
 		if err := b.Settle(background, "ada", "never", actual); !errors.Is(err, loader.ErrNotReserved) {
 			t.Errorf("Settle %d of an id that was never reserved: %v", actual, err)
@@ -135,7 +135,7 @@ func TestBudgetIDs(t *testing.T) {
 	for _, actual := range []int64{0, 0, 7} { // the first one counts
 		must(t, b.Settle(background, "ada", "b", actual))
 	}
-	wantLeft(t, b, 90)
+	wantBudgetLeft(t, b, 90)
 	if err := errOf(b.Reserve(background, "ada", "b", 10)); err == nil || !strings.Contains(err.Error(), "id") {
 		t.Errorf("a settled id reserved again: %v", err)
 	}
@@ -211,21 +211,21 @@ func TestBudgetLostReplies(t *testing.T) {
 		wantReserved(t, b, "a", 30, true, 70)
 		p.next(lose...)
 		must(t, b.Settle(background, "ada", "a", 10))
-		wantLeft(t, b, 90)
+		wantBudgetLeft(t, b, 90)
 		p.next(lose...)
 		must(t, b.Charge(background, "ada", "b", 15))
-		wantLeft(t, b, 75)
+		wantBudgetLeft(t, b, 75)
 		wantReserved(t, b, "c", 30, true, 45)
 		p.next(lose...)
 		must(t, b.Settle(background, "ada", "c", 0))
-		wantLeft(t, b, 75)
+		wantBudgetLeft(t, b, 75)
 		p.next(fault{dropReply: true}, fault{dropReply: true}, fault{dropReply: true}, fault{dropReply: true})
 		lost := as[*loader.OutcomeUnknownError](t, errOf(b.Reserve(background, "ada", "d", 5)))
 		if lost.ID != "d" || lost.Script != "budget_v1" {
 			t.Errorf("%+v, want id d of budget_v1", lost)
 		}
 		must(t, b.Charge(background, "ada", "d", 0))
-		wantLeft(t, b, 75)
+		wantBudgetLeft(t, b, 75)
 	})
 }
 
@@ -245,7 +245,7 @@ func TestSettleOfNothingIsNoLook(t *testing.T) {
 	if looks > 0 {
 		t.Error("Settle was sent as a look")
 	}
-	wantLeft(t, b, 100)
+	wantBudgetLeft(t, b, 100)
 	if looks == 0 {
 		t.Error("Peek was not sent as a look")
 	}
@@ -278,7 +278,7 @@ func TestSettleRidesOutAnOutage(t *testing.T) {
 		}
 		time.AfterFunc(3*time.Second, func() { m.SetError("") })
 		must(t, settle(within(t, time.Minute), 3*time.Second, 4*time.Second))
-		wantLeft(t, b, 80)
+		wantBudgetLeft(t, b, 80)
 	})
 }
 
@@ -305,7 +305,7 @@ func TestBudgetPolicies(t *testing.T) {
 		t.Errorf("Settle of what a policy granted: %v", err)
 	}
 	must(t, back.Charge(background, "ada", "a", 70))
-	wantLeft(t, back, 30)
+	wantBudgetLeft(t, back, 30)
 }
 
 func TestBudgetObserved(t *testing.T) {

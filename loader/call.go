@@ -99,8 +99,8 @@ type call struct {
 	pause   time.Duration // sleep
 	cause   error         // why: the error of the last attempt, or of loading the script
 
-	sent     int             // commands
-	inFlight <-chan struct{} // ready when go-redis has returned from an abandoned command
+	sent int        // commands
+	late *lateReply // to the last one, if it was abandoned
 
 	ended bool // the fields below are set
 	reply []int64
@@ -127,8 +127,11 @@ func (c *call) inspect() {
 			n, ok := integer(args[i])
 			c.peeks, c.permitsAt = ok && n == 0 && decides(c.script), len(c.words)-len(args)+i
 		case "id":
-			c.id, _ = args[i].(string)
-			c.peeks = c.peeks || c.permitsAt == 0 && c.id == "" // of concurrency, which has no permits
+			if !givesBack(c.script) { // a part of the id's permits may be given back, but only once
+				c.id, _ = args[i].(string)
+			}
+			looks := args[i] == "" && c.permitsAt == 0 // concurrency has no permits
+			c.peeks = c.peeks || looks && decides(c.script)
 		}
 	}
 }
@@ -221,7 +224,7 @@ func (c *call) post(ctx context.Context, cmd *command) error {
 	t := l.tasks.start(func() error { return l.rdb.Process(ctx, cmd) })
 	finished, err := l.tasks.wait(ctx, t)
 	if !finished {
-		c.inFlight = t.ended
+		c.late = t.lateReply(cmd)
 	}
 	return err
 }
@@ -436,7 +439,7 @@ func (c *call) unknown(err error) error {
 	if c.lost == nil {
 		return failed(c.script, err)
 	}
-	return &OutcomeUnknownError{Script: nameOf(c.script), Keys: c.keyNames(), ID: c.id, Err: err, inFlight: c.inFlight}
+	return &OutcomeUnknownError{Script: nameOf(c.script), Keys: c.keyNames(), ID: c.id, Err: err, late: c.late}
 }
 
 func (c *call) notLoaded(err error) error {

@@ -79,8 +79,9 @@ func everyCall(t *testing.T, limits *loader.Loader) map[string]func(context.Cont
 		"SetLimit": func(ctx context.Context) error {
 			return limits.TokenBucket("x", loader.PerHour(1000)).SetLimit(ctx, "s", loader.PerHour(5))
 		},
-		"Cancel": func(ctx context.Context) error {
-			return limits.ZSetLog("x", loader.PerHour(4)).WithID("id").Cancel(ctx, "s", 1)
+		"GiveBack": func(ctx context.Context) error {
+			d := loader.Decision{Granted: true, Permits: 1, ID: "id"}
+			return errOf(limits.ZSetLog("x", loader.PerHour(4)).GiveBack(ctx, "s", d, 1))
 		},
 	}
 	leased, err := limits.SliceRing("leased", []loader.Limit{loader.PerHour(100)},

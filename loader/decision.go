@@ -10,6 +10,9 @@ type Decision struct {
 	// Granted is true if all permits that were asked for were granted. Peek grants nothing.
 	Granted bool
 
+	// Permits is how many permits were granted: as many as were asked for, or 0.
+	Permits int64
+
 	// Remaining is how many permits could be granted now. It is 0 while permits are booked ahead.
 	Remaining int64
 
@@ -34,6 +37,13 @@ type Decision struct {
 	// Windows is the state of each window, tightest first, of a SliceRing that has several. It is nil for all others,
 	// and for permits that a Leased spends without asking Redis.
 	Windows []WindowState
+
+	// Key is the key in Redis under which granted permits are counted: see GiveBack. It is empty for a denial, and if
+	// Redis does not count these permits: those of a policy, and those that a Leased spends.
+	Key string
+
+	// ID is the request id of a grant by a ZSetLog: that of WithID, or a random one. With the other limiters it is empty.
+	ID string
 
 	// Degraded is true if the limiter's policy decided because Redis did not: see FailOpen and FailLocal.
 	Degraded bool
@@ -105,6 +115,13 @@ func (c core) decisionOf(call *call) Decision {
 		d.setRemaining(call.remaining)
 	}
 	return d
+}
+
+// setGrant sets what GiveBack needs to know of a grant.
+func (d *Decision) setGrant(key string, q question) {
+	if d.Granted {
+		d.Permits, d.Key, d.ID = q.permits, key, q.id
+	}
 }
 
 // setRemaining sets what remained before other callers of the same command were granted permits.

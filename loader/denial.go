@@ -18,12 +18,13 @@ import (
 // Redis is still asked about everything else: another number of permits (the last four numbers of each subject are
 // cached), another limit, Peek, calls with an id of the caller's own, and calls that may book.
 //
-// If this limiter gives back, resets or sets anything (Reset, Cancel, SetLimit, the permits of a Leased), that takes
-// effect at once. Changes from elsewhere do not: another process's Reset or Cancel, a limit that is raised in Redis,
-// another caller's shorter window, an eviction, a step of the server's clock. After those this limiter may deny until
-// the cached Wait is over. Do not use RememberDenials where that matters and a Wait may be long.
+// If this limiter gives back, resets or sets anything (GiveBack, Cancel, Reset, SetLimit, a Wait that ends early, an
+// All that is refused, the permits of a Leased), that takes effect at once. Changes from elsewhere do not: what another
+// process gives back or resets, a limit that is raised in Redis, another caller's shorter window, an eviction, a step
+// of the server's clock. After those this limiter may deny until the cached Wait is over. Do not use RememberDenials
+// where that matters and a Wait may be long.
 //
-// The copies of a limiter share the cache: make the limiter once, not for every call. Cost: about 250 bytes for each
+// The copies of a limiter share the cache: make the limiter once, not for every call. Cost: about 300 bytes for each
 // cached denial. When the cache is full, the next denial replaces any other.
 func RememberDenials(n int) LimiterOption {
 	return func(s *settings) {

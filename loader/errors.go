@@ -69,14 +69,15 @@ func (e *StateError) Error() string {
 }
 
 // OutcomeUnknownError says that a decision was sent and no reply came, because the connection was lost or the time was
-// up. It was charged once or not at all. Asking again may charge again, except with the same ID.
+// up. It was charged once or not at all. Asking again may charge again, except with the same ID. If it was a GiveBack
+// or a Cancel, the permits were given back once or not at all.
 type OutcomeUnknownError struct {
 	Script string   // "list_log_v1"
 	Keys   []string // the keys of the call
 	ID     string   // the request id; "" if the script takes none
 	Err    error    // why no reply came
 
-	inFlight <-chan struct{} // ready when the abandoned command can no longer be sent; nil: none was abandoned
+	late *lateReply // nil: no reply can come
 }
 
 func (e *OutcomeUnknownError) Error() string {
@@ -162,9 +163,10 @@ func errEmptySubject(limiter string) error {
 	return &ArgumentError{Limiter: limiter, Argument: "subject", Value: `""`, Want: "at least one character"}
 }
 
-// errCannotGiveBack is the error of giving back with a limiter that cannot.
-func (c core) errCannotGiveBack() error {
-	return fmt.Errorf("loader: %s: %s cannot give permits back: %w", c.name, c.kind.name, errors.ErrUnsupported)
+// errCannotGiveBack is the error of giving back with a limiter that cannot. It names those that can.
+func (c core) errCannotGiveBack(others string) error {
+	const text = "loader: %s: %s cannot give permits back, %s can: %w"
+	return fmt.Errorf(text, c.name, c.kind.name, others, errors.ErrUnsupported)
 }
 
 // prefixed adds the name of the package and that of the limiter or script to an error's text.

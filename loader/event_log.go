@@ -14,8 +14,9 @@ import (
 //
 //	level  message               attributes
 //	INFO   script loaded         script, sha1, node: the server did not have the script
-//	WARN   outcome unknown       script, error: a decision was sent and no reply came
+//	WARN   outcome unknown       script, error: a decision or a return was sent and no reply came
 //	WARN   decision given up     script, error: there is no decision, and retries did not help
+//	WARN   return given up       script, error: permits were not given back, and retries did not help
 //	WARN   breaker open          node, error: it does not answer, so no calls are sent for a while
 //	WARN   slot lost             limiter, error: the context of a Slot has ended before its Release
 //	INFO   breaker half-open     node: one call is sent to find out; INFO "breaker closed" if it is answered
@@ -93,7 +94,11 @@ func (l *eventLog) callFailed(ctx context.Context, script *sluice.Script, err er
 		return
 	}
 	if !isCallersError(err) {
-		l.log(ctx, slog.LevelWarn, "decision given up", name, slog.String("script", name), slog.Any("error", err))
+		message := "decision given up"
+		if givesBack(script) {
+			message = "return given up"
+		}
+		l.log(ctx, slog.LevelWarn, message, name, slog.String("script", name), slog.Any("error", err))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/sluice-redis/sluice/internal/redistest"
@@ -123,6 +124,17 @@ func wantDecision(t *testing.T, limiter loader.Limiter, subject string, n int64,
 		t.Errorf("%d for %q: %+v, %v; want granted %v", n, subject, d, err, granted)
 	}
 	return d
+}
+
+// ofGrants leaves out what only grants have: see TestGiveBack.
+var ofGrants = cmpopts.IgnoreFields(loader.Decision{}, "Permits", "Key", "ID")
+
+// wantReturned gives back n permits of a decision, and wants so many to be returned.
+func wantReturned(t *testing.T, limiter loader.Returner, subject string, d loader.Decision, want, n int64) {
+	t.Helper()
+	if returned, err := limiter.GiveBack(background, subject, d, n); returned != want || err != nil {
+		t.Errorf("GiveBack of %d: %d, %v; want %d", n, returned, err, want)
+	}
 }
 
 func granted(t *testing.T, d loader.Decision, err error) {

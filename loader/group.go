@@ -279,13 +279,16 @@ func (b *groupBatch) distributeGrant(members []*member, c *groupCommand) (left [
 	return members[c.asked:]
 }
 
-// answer gives a member a shared reply, with the number of permits that remained after its own.
+// answer gives a member a shared reply, with the number of permits that remained after its own. If its caller has left,
+// the reply is kept: see lateReply.
 func (m *member) answer(reply []int64, remaining int64) {
-	if m.completed || m.abandoned {
+	if m.completed {
 		return
 	}
 	m.shared, m.remaining = reply, remaining
-	m.complete(nil, nil)
+	if !m.abandoned {
+		m.complete(nil, nil)
+	}
 }
 
 func completeAll(members []*member, err error, raised *raised) {

@@ -168,9 +168,11 @@ func (l *Leased) Wait(ctx context.Context, subject string) error { return l.Wait
 // WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused. Like that of a
 // SliceRing it sleeps and asks again, so it is not first come, first served. Cost: that of AllowN, once for each sleep.
 func (l *Leased) WaitN(ctx context.Context, subject string, n int64) error {
-	return l.ring.waiter(ctx, subject, n, nil, func(ctx context.Context, q question) (Decision, error) {
+	w := l.ring.waiter(ctx, subject, n, nil, func(ctx context.Context, q question) (Decision, error) {
 		return l.spendOrRefill(ctx, subject, q)
-	}).run(ctx)
+	})
+	w.leased = true
+	return w.run(ctx)
 }
 
 // Peek returns what could be granted now, and changes nothing. Use it for dashboards and quota pages. Remaining

@@ -235,6 +235,7 @@ func (a *account) spend(n int64, now time.Duration) (Decision, bool) {
 	since := (now - a.lastSent).Truncate(time.Microsecond)
 	return Decision{
 		Granted:    true,
+		Permits:    n,
 		Remaining:  held - n + a.lastDecision.Remaining,
 		ResetAfter: max(a.lastDecision.ResetAfter-since, 0),
 		Now:        a.lastDecision.Now.Add(since),

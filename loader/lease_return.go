@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 const (
@@ -89,14 +87,12 @@ func (l *Leased) giveBackAll(ctx context.Context, all []grant) error {
 }
 
 func (l *Leased) giveBackOne(ctx context.Context, left grant) error {
+	d := Decision{Granted: true, Permits: left.size, Now: left.grantedAt}
 	key, err := l.ring.key(left.subject)
 	if err != nil {
 		return err
 	}
-	defer l.ring.denials.forget(key)
-	_, err = bindings.SliceRingReturnV1(ctx, l.ring.limits, bindings.SliceRingReturnV1Args{
-		Ring: key, Slice: l.ring.slice, Taken: left.grantedAt, Permits: left.unspent,
-	})
+	_, err = l.ring.newReturn(left.subject, key, d, left.unspent).send(ctx)
 	return err
 }
 

@@ -49,6 +49,15 @@ type Reserver interface {
 	ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error)
 }
 
+// Returner is a Limiter that can take permits back: ListLog, ZSetLog and SliceRing.
+type Returner interface {
+	Limiter
+
+	// GiveBack gives back n of the permits that the decision granted. Use it for permits that were certainly not used:
+	// to charge only what failed, say.
+	GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error)
+}
+
 // kind is what limiters of one script have in common.
 type kind struct {
 	name           string // "GCRA"
@@ -65,6 +74,9 @@ type kind struct {
 	detail         func(c core, d Decision, reply []int64) Decision // adds what only this script replies; may be nil
 	moreFields     int                                              // of the reply, for that
 	keys           func(s *settings, key string) []string           // what Reset removes
+
+	// makeReturn makes the command that gives back n permits of a grant; nil if the script cannot.
+	makeReturn func(c core, key string, d Decision, n int64) (*sluice.Script, []any)
 }
 
 // core is a limiter: the settings that it shares with its copies, and what a copy has for itself.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -77,7 +76,7 @@ func TestTimeline(t *testing.T) {
 				Granted: step.granted, Remaining: step.remaining, Wait: step.wait,
 				ResetAfter: step.reset, Now: second0.Add(step.at), Limit: limit,
 			}
-			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			if diff := cmp.Diff(want, got, ofGrants); err != nil || diff != "" {
 				t.Fatalf("%v, %s: %v\n%s", step.at, step.do, err, diff)
 			}
 		}
@@ -226,21 +225,14 @@ func TestWithIDChargesOnce(t *testing.T) {
 	}
 	as[*loader.ArgumentError](t, errOf(log.WithID("a|b").Allow(background, "s")))
 
-	must(t, log.WithID("order-17").Cancel(background, "s", 2))
+	d := loader.Decision{Granted: true, Permits: 2, ID: "order-17"}
+	wantReturned(t, log, "s", d, 2, 2)
 	if m.Exists("sluice:x:{s}:zl1") {
 		members, _ := m.ZMembers("sluice:x:{s}:zl1")
-		t.Errorf("after Cancel: %q", members)
+		t.Errorf("after GiveBack: %q", members)
 	}
-	must(t, log.WithID("order-17").Cancel(background, "s", 2))
-	for want, err := range map[string]error{
-		"loader: x: Cancel without an id: want WithID before it": log.Cancel(background, "s", 1),
-		"loader: x: n 0: want 1 to 500":                          log.WithID("x").Cancel(background, "s", 0),
-		"loader: x: n 501: want 1 to 500":                        log.WithID("x").Cancel(background, "s", 501),
-		`loader: x: id "": want 1 to 128 bytes without |`:        log.WithID("").Cancel(background, "s", 1),
-	} {
-		if as[*loader.ArgumentError](t, err).Error() != want {
-			t.Errorf("%v\nwant %s", err, want)
-		}
+	if returned, err := log.GiveBack(background, "s", d, 2); returned != 0 || err != nil {
+		t.Errorf("again: %d, %v", returned, err)
 	}
 }
 
@@ -280,41 +272,6 @@ func TestReserveNoFurtherThanMaxWait(t *testing.T) {
 	r, err := log.Reserve(background, "s")
 	if err != nil || r.OK() {
 		t.Fatalf("%+v, %v", r, err)
-	}
-}
-
-func TestReservationCancel(t *testing.T) { each(t, testReservationCancel) }
-
-func testReservationCancel(t *testing.T, rdb *redis.Client) {
-	limits := loader.New(rdb)
-	zset, list := limits.ZSetLog("x", loader.PerMinute(3)), limits.ListLog("x", loader.PerMinute(3))
-
-	now, err := zset.ReserveN(background, "s", 3)
-	must(t, err)
-	must(t, now.Wait(background))
-	must(t, now.Cancel(background)) // its time has come: the permits may have been used
-	wantDenial(t, zset, "s", 1)
-
-	ahead := zset.With(loader.Limit{Permits: 4, Window: 30 * time.Second})
-	_, err = ahead.Reserve(background, "s")
-	must(t, err)
-	r, err := ahead.Reserve(background, "s")
-	must(t, err)
-	if !r.OK() || r.Delay() == 0 {
-		t.Fatalf("%+v is not booked ahead", r)
-	}
-	must(t, r.Cancel(background))
-	again, err := ahead.Reserve(background, "s")
-	must(t, err)
-	if was, is := r.Decision(), again.Decision(); is.Now.Add(is.Wait).After(was.Now.Add(was.Wait)) {
-		t.Errorf("%+v, %+v: its permit was not given back", was, is)
-	}
-
-	r, err = list.Reserve(background, "s")
-	must(t, err)
-	const want = "loader: x: ListLog cannot give permits back: unsupported operation"
-	if err := r.Cancel(background); !errors.Is(err, errors.ErrUnsupported) || err.Error() != want {
-		t.Errorf("Cancel: %v\nwant %s", err, want)
 	}
 }
 

@@ -1,6 +1,8 @@
 package loader
 
 import (
+	"context"
+
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
@@ -22,14 +24,32 @@ func (l *Loader) ListLog(name string, limit Limit, opts ...LimiterOption) ListLo
 // SliceRing: a shorter window removes permits that a longer one still has to count. Cost: nothing is sent.
 func (b ListLog) With(limit Limit) ListLog { return ListLog{booker{b.with(limit)}} }
 
+// GiveBack gives back n of the permits that the decision about the subject granted. Use it for permits that were
+// certainly not used: to charge only what failed, say. It returns how many were given back.
+//
+// That is 0 if Redis did not grant them (a denial, a policy), if they have left their window, and if more than 1000
+// permits are counted behind them. A decision of another limiter or subject, and more permits than it granted, are an
+// *ArgumentError. Do not give back the same permits twice: permits of the same microsecond look alike, so the second
+// time gives back another caller's. For the same reason it is sent once; after an *OutcomeUnknownError do not repeat
+// it: the permits are given back or stay charged. Cost: one round trip.
+func (b ListLog) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
+	return b.giveBack(ctx, subject, d, n)
+}
+
 var listLog = kind{
 	name: "ListLog", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
 	script: &sluice.ListLogV1, code: codeListLog, canBook: true, capacity: limitCapacity,
-	makeWords: listLogWords, keys: onlyKey,
+	makeWords: listLogWords, keys: onlyKey, makeReturn: listLogReturn,
 }
 
 func listLogWords(c core, key string, q question) []any {
 	return bindings.ListLogV1Args{
 		Log: key, Limit: c.limit.Permits, Window: c.limit.Window, Permits: q.permits, MaxWait: q.maxWait,
 	}.Words()
+}
+
+// listLogReturn finds the permits by the moment for which they were granted.
+func listLogReturn(_ core, key string, d Decision, n int64) (*sluice.Script, []any) {
+	args := bindings.ListLogReturnV1Args{Log: key, Moment: d.Now.Add(d.Wait), Permits: n}
+	return &sluice.ListLogReturnV1, args.Words()
 }

@@ -14,13 +14,15 @@
 // # Which limiter
 //
 //   - [Loader.ListLog], if you are not sure. It is exact: no interval of one window ever holds more than the limit.
-//   - [Loader.ZSetLog], if a retry must not be charged twice, or permits are given back. It is as exact as ListLog.
+//   - [Loader.ZSetLog], if a retry must not be charged twice. It is as exact as ListLog.
 //   - [Loader.GCRA], for a smooth rate with a burst. It takes a few bytes, whatever the limit.
 //   - [Loader.SliceRing], for several windows at once ("1000 a minute and 10000 an hour"), or limits in the millions.
 //   - [Loader.TokenBucket], if operators change the rate in Redis, for all processes at once.
 //   - [Loader.Budget], if a cost is known only afterwards, such as the tokens of a language model.
 //   - [Loader.Concurrency], to limit how many run at once, however often they start. It has TryAcquire and Acquire in
 //     place of Allow and Wait, and a [Slot] that renews itself until its Release.
+//
+// ListLog, ZSetLog and SliceRing take permits back that were not used (GiveBack, and Cancel of a reservation).
 //
 // # Errors
 //
@@ -104,6 +106,7 @@ type Loader struct {
 	err           error     // what is wrong with the options: the error of every call
 
 	tasks           tasks
+	returns         background
 	deadlines       deadlines // of limiters without a policy
 	policyDeadlines deadlines // of limiters with one
 	keepsDeadlines  bool      // the client ends calls at their context's deadline

@@ -32,8 +32,9 @@ func (f ObserverFunc) End(ctx context.Context, e Event) { f(ctx, e) }
 // Observe passes every decision to an observer. Use it for metrics and traces; module otel has an Observer for
 // OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve, ReserveN, Settle,
 // Charge, TryAcquire and Acquire, for each entry of a Batch, and for each Call of a script that decides. A Leased has
-// one for each call in which it takes permits. Reset, Cancel, SetLimit, Release and the renewals of a Slot have none.
-// If there are several Observe options, the last one is used.
+// one for each call in which it takes permits. Everything that gives permits back is a GiveBack: the method, Cancel of
+// a reservation, a Wait that ended early, a Leased. Reset, SetLimit, Release and the renewals of a Slot have none. If
+// there are several Observe options, the last one is used.
 //
 // Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
 // the observer.
@@ -41,21 +42,25 @@ func Observe(observer Observer) Option {
 	return func(l *Loader) { l.observer = observer }
 }
 
-// Event is one decision, as its caller saw it.
+// Event is one decision, as its caller saw it, or one return of permits.
 type Event struct {
-	// Method is the limiter's, as "AllowN", "Peek", "Wait", "Settle" or "Acquire"; "Call" for a script called directly.
+	// Method is the limiter's, as "AllowN", "Peek", "Wait", "GiveBack", "Settle" or "Acquire"; "Call" for a script called
+	// directly.
 	Method  string
 	Script  string // "list_log_v1"
 	Limiter string // its name; "" for a script called directly
-	Permits int64  // asked for; 0 for Peek; the actual cost for Settle and Charge
+	Permits int64  // asked for, or to be given back; 0 for Peek; the actual cost for Settle and Charge
 
 	// Subject is the subject of the decision; "" for a script called directly. It may be personal data, and there may
 	// be millions of them: do not use it as a metric's label. Module otel leaves it out.
 	Subject string
 
 	// Decision is the answer, for a Wait the last one. It is the zero Decision if there is none: see Err. Of Settle and
-	// Charge it has Granted (true) and Now.
+	// Charge it has Granted (true) and Now. A GiveBack has none.
 	Decision Decision
+
+	// Returned is how many permits a GiveBack gave back.
+	Returned int64
 
 	// Err is the caller's error. With a *WaitError, Decision is the denial that caused it.
 	Err error
@@ -132,6 +137,19 @@ func (o *observation) addSlept(d time.Duration) {
 func (o *observation) setDecision(d Decision) {
 	if o != nil {
 		o.Decision = d
+	}
+}
+
+// setScript sets the script of a call that does not run the limiter's own.
+func (o *observation) setScript(script *sluice.Script) {
+	if o != nil {
+		o.Script = nameOf(script)
+	}
+}
+
+func (o *observation) setReturned(permits int64) {
+	if o != nil {
+		o.Returned = permits
 	}
 }
 

@@ -63,6 +63,13 @@ func (w *watcher) saw(t *testing.T, want ...loader.Event) {
 	w.begun, w.events = 0, nil
 }
 
+// forget drops the events so far.
+func (w *watcher) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun, w.events = 0, nil
+}
+
 // TestObserverOfEveryMethod wants one event of each call, with what its caller was told.
 func TestObserverOfEveryMethod(t *testing.T) {
 	w := &watcher{t: t}
@@ -205,7 +212,8 @@ func TestObserverOfLocalAnswers(t *testing.T) {
 	for _, e := range w.events {
 		got = append(got, ask{e.Method, e.Permits, e.Attempts})
 	}
-	want := []ask{{"Allow", 1, 1}, {"Allow", 1, 1}, {"Allow", 1, 0}, {"AllowN", 1, 1}, {"AllowN", 2, 1}, {"AllowN", 4, 1}}
+	want := []ask{{"Allow", 1, 1}, {"Allow", 1, 1}, {"Allow", 1, 0}, {"AllowN", 1, 1}, {"AllowN", 2, 1}, {"AllowN", 4, 1},
+		{"GiveBack", 2, 1}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

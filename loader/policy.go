@@ -18,7 +18,7 @@ import (
 // charged for them once or not at all.
 //
 // With FailOpen, Wait returns at once, Reserve is granted at once without a booking, and Peek returns the whole limit.
-// Reset, Cancel, SetLimit, Settle and Charge have no policy: they return their errors. For a Concurrency see
+// Reset, GiveBack, Cancel, SetLimit, Settle and Charge have no policy: they return their errors. For a Concurrency see
 // Loader.Concurrency.
 func FailOpen() LimiterOption {
 	return func(s *settings) { s.setFallback("FailOpen", grantAll) }
@@ -43,6 +43,7 @@ func (c core) fallBack(ctx context.Context, key string, q question, err error) (
 	if !ok {
 		return Decision{}, err
 	}
+	d.setGrant("", q)
 	d.Degraded, d.Cause = true, err
 	return d, nil
 }

@@ -80,7 +80,7 @@ func TestFailLocalTimeline(t *testing.T) {
 					Granted: step.granted, Remaining: step.remaining, Wait: step.wait, ResetAfter: step.reset, Degraded: true,
 					Limit: limit, Cause: d.Cause,
 				}
-				if diff := cmp.Diff(want, d, cmpopts.EquateErrors()); diff != "" || err != nil || d.Cause == nil {
+				if diff := cmp.Diff(want, d, ofGrants, cmpopts.EquateErrors()); diff != "" || err != nil || d.Cause == nil {
 					t.Fatalf("%v, %d: %v\n%s", step.at, step.permits, err, diff)
 				}
 			}

@@ -24,7 +24,8 @@ type request struct {
 	call        call
 	argumentErr error // the question cannot be asked
 	ctxEnded    bool  // the context had ended before it was asked
-	answered    bool  // without the server
+	considered  bool  // whether it is answered without the server
+	answered    bool
 	pending     pendingDenial
 
 	decision Decision
@@ -39,10 +40,11 @@ type question struct {
 	id      string
 }
 
-// Methods: the one that asks for no permits, and the one that books.
+// Methods: the one that asks for no permits, the one that books, and the one that returns permits.
 const (
-	peek    = "Peek"
-	reserve = "ReserveN"
+	peek     = "Peek"
+	reserve  = "ReserveN"
+	giveBack = "GiveBack"
 )
 
 // decide asks for one decision.
@@ -130,6 +132,16 @@ func (r *request) start(ctx context.Context) context.Context {
 		ctx = r.observation.begin(ctx)
 	}
 	r.ctxEnded = ctx.Err() != nil
+	r.answerHere()
+	return ctx
+}
+
+// answerHere answers if no server has to be asked. It finds out once.
+func (r *request) answerHere() {
+	if r.considered {
+		return
+	}
+	r.considered = true
 	switch {
 	case r.argumentErr != nil:
 		r.err, r.answered = r.argumentErr, true
@@ -141,7 +153,6 @@ func (r *request) start(ctx context.Context) context.Context {
 	if !r.answered {
 		r.pending = r.limiter.denials.newPending(r.limiter, r.call.key(), r.question)
 	}
-	return ctx
 }
 
 // finish takes the outcome of the call, and tells the observer.
@@ -160,6 +171,7 @@ func (r *request) takeOutcome(ctx context.Context) {
 	r.call.report(ctx, r.observation)
 	if r.err = r.call.err; r.err == nil {
 		r.decision = r.limiter.decisionOf(&r.call)
+		r.decision.setGrant(r.call.key(), r.question)
 	}
 	r.pending.save(r.decision, r.err)
 	if r.err != nil && !r.ctxEnded {

@@ -2,6 +2,8 @@ package loader
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 )
 
@@ -9,10 +11,11 @@ import (
 type Reservation struct {
 	limiter  core
 	subject  string
-	id       string
 	n        int64
 	decision Decision
 	at       time.Time // when the permits may be used, by the clock of this process
+
+	cancelled atomic.Bool // the permits were given back, or may have been
 }
 
 // booker is a limiter that can book ahead.
@@ -38,7 +41,7 @@ func (b booker) ReserveN(ctx context.Context, subject string, n int64) (*Reserva
 
 // reservation makes a Reservation of a decision that was just made.
 func (c core) reservation(subject string, q question, d Decision) *Reservation {
-	r := &Reservation{limiter: c, subject: subject, id: q.id, n: q.permits, decision: d}
+	r := &Reservation{limiter: c, subject: subject, n: q.permits, decision: d}
 	if d.Granted {
 		r.at = time.Now().Add(d.Wait)
 	}
@@ -78,19 +81,26 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	return sleep(ctx, r.Delay())
 }
 
-// Cancel gives the permits back. Use it if they will not be needed after all. Later bookings keep their times. Once the
-// permits are due, Cancel does nothing, as in golang.org/x/time/rate, because they may have been used. It returns nil
-// if there is nothing to give back. Only ZSetLog can give back: with the others the error is errors.ErrUnsupported.
-// Cost: one round trip.
+// Cancel gives the permits back. Use it if they will not be needed after all. Later bookings keep their times: only
+// cancelling the last booking opens the limiter sooner. Once the permits are due, Cancel does nothing, as in
+// golang.org/x/time/rate, because they may have been used. It returns nil if there is nothing to give back, and if it
+// was called before. GCRA and TokenBucket cannot give back: the error is errors.ErrUnsupported; take ListLog or
+// ZSetLog.
+//
+// After an *OutcomeUnknownError the permits of a ListLog are given back or stay charged, and another Cancel does
+// nothing; with ZSetLog it tries again. Cost: one round trip.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	switch {
 	case !r.OK():
 		return nil
-	case !r.limiter.kind.hasIDs:
-		return r.limiter.errCannotGiveBack()
-	case r.Delay() == 0:
+	case r.limiter.kind.makeReturn == nil:
+		return r.limiter.errCannotGiveBack("ListLog and ZSetLog")
+	case r.Delay() == 0, !r.cancelled.CompareAndSwap(false, true):
 		return nil
 	}
-	_, err := r.limiter.giveBack(ctx, r.subject, r.id, r.n)
+	_, err := r.limiter.giveBack(ctx, r.subject, r.decision, r.n)
+	if err != nil && (r.limiter.kind.hasIDs || !errors.Is(err, ErrOutcomeUnknown)) {
+		r.cancelled.Store(false)
+	}
 	return err
 }

@@ -97,8 +97,8 @@ func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 	select {
 	case <-m.done:
 	case <-ctx.Done():
-		if inFlight, left := s.abandon(m); left {
-			c.inFlight = inFlight
+		if late, left := s.abandon(m); left {
+			c.late = late
 			return ctx.Err()
 		}
 	}
@@ -140,8 +140,8 @@ func (s *sharing) startNext(q *nodeQueue) {
 }
 
 // abandon notes that a member's caller has left. It reports false if there is an outcome already. A pipeline that all
-// callers have left is cancelled; inFlight is closed when go-redis has returned from it.
-func (s *sharing) abandon(m *member) (inFlight <-chan struct{}, left bool) {
+// callers have left is cancelled.
+func (s *sharing) abandon(m *member) (late *lateReply, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.completed {
@@ -151,7 +151,7 @@ func (s *sharing) abandon(m *member) (inFlight <-chan struct{}, left bool) {
 	m.cmd.giveUp()
 	switch {
 	case m.pipeline != nil:
-		inFlight = m.pipeline.returned
+		late = &lateReply{ended: m.pipeline.returned, read: m.lateReply}
 		if m.pipeline.callers--; m.pipeline.callers == 0 {
 			m.pipeline.cancel()
 		}
@@ -160,7 +160,19 @@ func (s *sharing) abandon(m *member) (inFlight <-chan struct{}, left bool) {
 	default:
 		m.queue.pruneAbandoned()
 	}
-	return inFlight, true
+	return late, true
+}
+
+// lateReply returns the reply to a command that its caller has abandoned, nil if there was none. Its pipeline has
+// ended.
+func (m *member) lateReply() []int64 {
+	switch {
+	case m.shared != nil:
+		return m.shared
+	case m.group == nil && m.completed && m.err == nil && m.raised == nil:
+		return m.cmd.Val()
+	}
+	return nil
 }
 
 // pruneAbandoned counts one more abandoned member, and removes all of them once they are more than half of the queue.
@@ -191,7 +203,7 @@ type pipeline struct {
 	callers  int       // who still wait
 	ended    bool      // its callers have their outcomes, or have left
 
-	returned chan struct{} // closed when go-redis has returned and the fields below are set
+	returned chan struct{} // closed when go-redis has returned and all members have what was answered
 	err      error
 	raised   *raised
 }
@@ -218,9 +230,9 @@ func (s *sharing) sendNext(q *nodeQueue) (more bool) {
 	defer func() {
 		stop()
 		p.raised = caught(returned, recover())
-		close(p.returned)
 		var heard bool
 		more, heard = s.endPipeline(q, p)
+		close(p.returned)
 		if !heard {
 			s.limits.eventLog.panicked(p.raised)
 		}
@@ -289,13 +301,14 @@ func (p *pipeline) addMember(m *member) {
 	}
 }
 
-// endPipeline gives the callers their outcomes. more is false if the pipeline was abandoned before; heard is false if
-// no caller was left.
+// endPipeline gives the members their outcomes, also those whose callers have left: what was granted to them may be
+// given back. more is false if the pipeline was abandoned before; heard is false if no caller was left.
 func (s *sharing) endPipeline(q *nodeQueue, p *pipeline) (more, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.cancel()
-	if p.ended {
+	abandoned := p.ended
+	if abandoned && p.raised != nil {
 		return false, false
 	}
 	p.ended = true
@@ -304,9 +317,11 @@ func (s *sharing) endPipeline(q *nodeQueue, p *pipeline) (more, heard bool) {
 	}
 	for _, t := range p.batches {
 		t.distribute(p)
-		s.endBatch(q, t.group)
+		if !abandoned {
+			s.endBatch(q, t.group)
+		}
 	}
-	return true, p.callers > 0
+	return !abandoned, !abandoned && p.callers > 0
 }
 
 // abandonPipeline frees the place of a pipeline that all callers have left, and starts the next one.

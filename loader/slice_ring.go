@@ -2,6 +2,7 @@ package loader
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -59,14 +60,32 @@ func (s *settings) setSlice(limits []Limit) {
 // holds. Cost: nothing is sent; one small allocation.
 func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWindows(limits)} }
 
+// GiveBack gives back n of the permits that the decision about the subject granted, in all windows at once. Use it for
+// permits that were certainly not used: to charge only what failed, say. It returns how many were given back.
+//
+// That is 0 if Redis did not grant them (a denial, a policy), if their slice has left the ring, and if more than 1000
+// slices have begun since. A decision of another limiter or subject, of one with other slices, and more permits than it
+// granted, are an *ArgumentError; so is a decision of a Leased that did not ask Redis. Do not give back the same
+// permits twice: the second time gives back another caller's. For the same reason it is sent once; after an
+// *OutcomeUnknownError do not repeat it: the permits are given back or stay charged. Cost: one round trip.
+func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
+	return r.giveBack(ctx, subject, d, n)
+}
+
 var sliceRing = kind{
 	name:   "SliceRing",
 	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: smallestLimit,
-	makeWords: sliceRingWords, detail: sliceRingDetail, keys: onlyKey,
+	makeWords: sliceRingWords, detail: sliceRingDetail, keys: onlyKey, makeReturn: sliceRingReturn,
 }
 
 func sliceRingWords(c core, key string, q question) []any {
 	return bindings.SliceRingV1Args{Ring: key, Slice: c.slice, Permits: q.permits, Windows: c.ring.windows}.Words()
+}
+
+// sliceRingReturn finds the permits by the time of the decision.
+func sliceRingReturn(c core, key string, d Decision, n int64) (*sluice.Script, []any) {
+	args := bindings.SliceRingReturnV1Args{Ring: key, Slice: c.slice, Taken: d.Now, Permits: n}
+	return &sluice.SliceRingReturnV1, args.Words()
 }
 
 // ring is the windows of a SliceRing, in the caller's order.

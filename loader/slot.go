@@ -265,25 +265,19 @@ func (l slotLease) run(ctx context.Context, script *sluice.Script, words []any) 
 // releaseUnknown releases in the background what a call may have taken or renewed whose outcome is unknown.
 func (l slotLease) releaseUnknown(ctx context.Context, err error) {
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
-		l.releaseLater(ctx, true, unknown.inFlight)
+		l.releaseLater(ctx, true, unknown.late)
 	}
 }
 
 // releaseLater releases in the background, and tries for a ttl. If it is unknown whether there is a lease (maybe), it
 // waits for the end of the command, which the release might overtake, and asks several times, because the server may
 // still have to run it.
-func (l slotLease) releaseLater(ctx context.Context, maybe bool, inFlight <-chan struct{}) {
-	ctx = context.WithoutCancel(ctx)
+func (l slotLease) releaseLater(ctx context.Context, maybe bool, late *lateReply) {
 	until := time.Now().Add(l.limit.Window)
-	l.limits.tasks.start(func() error {
-		if inFlight != nil {
-			select {
-			case <-inFlight:
-			case <-time.After(maxGiveBackDelay):
-			}
-		}
+	l.limits.returns.do(ctx, l.limits, func(ctx context.Context) {
+		late.wait()
 		answers := 0
-		for pause := time.Duration(0); ; pause = giveBackPause {
+		for pause := time.Duration(0); ; pause = returnPause {
 			_ = sleep(ctx, pause)
 			released, err := l.release(ctx)
 			if err == nil {
@@ -291,9 +285,9 @@ func (l slotLease) releaseLater(ctx context.Context, maybe bool, inFlight <-chan
 			}
 			switch {
 			case released, errors.Is(err, redis.ErrClosed), time.Now().After(until):
-				return err
-			case answers == maxGiveBackTries, answers > 0 && !maybe:
-				return nil
+				return
+			case answers == maxReturnTries, answers > 0 && !maybe:
+				return
 			}
 		}
 	})

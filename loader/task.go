@@ -92,6 +92,16 @@ func (ts *tasks) wait(ctx context.Context, t *task) (finished bool, err error) {
 	return true, err
 }
 
+// lateReply returns the reply to the command of an abandoned task.
+func (t *task) lateReply(cmd *command) *lateReply {
+	return &lateReply{ended: t.ended, read: func() []int64 {
+		if t.err != nil || t.raised != nil {
+			return nil
+		}
+		return cmd.Val()
+	}}
+}
+
 // await calls do and returns its error, or the context's as soon as the context ends. It panics if do does.
 func (ts *tasks) await(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {

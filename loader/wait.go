@@ -5,8 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // maxBooking is how far ahead the scripts book.
@@ -23,8 +21,9 @@ func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(c
 // processes. SliceRing, which cannot book, and waits of more than 60 s sleep and ask again, in no order.
 //
 // It returns a *WaitError at once if the context's deadline or MaxWait cannot be met, and the context's error as soon
-// as the context ends. With ZSetLog the booking is then given back in the background, unless the id is the caller's own
-// (WithID). With the other limiters it is lost.
+// as the context ends. ListLog, ZSetLog and SliceRing then give back in the background what was booked or granted for
+// this call, also if the reply comes after the context has ended: see Flush. If no reply ever comes, only ZSetLog can:
+// its calls have ids. An id of the caller's own (WithID) stays booked. With GCRA and TokenBucket the booking is lost.
 //
 // With a deadline or MaxWait, WaitN asks again during an outage: while Redis is down, loading or read-only, or a
 // Breaker is open. It pauses 10 to 250 ms between attempts, and returns the last error when the time is up. Without a
@@ -60,6 +59,7 @@ type waiter struct {
 	observation *observation
 	ask         func(context.Context, question) (Decision, error)
 
+	leased   bool                 // its calls are those of a Leased, for all who wait
 	failures int                  // in a row
 	lost     *OutcomeUnknownError // of a call that may have booked
 }
@@ -104,7 +104,7 @@ func (w *waiter) pauseAfterFailure(ctx context.Context, err error) bool {
 		return true
 	}
 	if w.lost != nil {
-		w.giveBackLater(ctx, w.subject, w.id, w.n, true, w.lost.inFlight)
+		w.giveBackUnused(ctx, Decision{}, w.lost)
 	}
 	return false
 }
@@ -121,9 +121,16 @@ func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err err
 		err = w.observation.sleep(ctx, max(d.Wait-w.maxBookingPerCall(), minSleep))
 	}
 	if d.Granted && err != nil {
-		w.giveBackLater(ctx, w.subject, w.id, w.n, false, nil)
+		w.giveBackUnused(ctx, d, nil)
 	}
 	return d.Granted || err != nil, err
+}
+
+// giveBackUnused gives back what was booked for this waiter only.
+func (w *waiter) giveBackUnused(ctx context.Context, d Decision, lost error) {
+	if !w.leased {
+		w.core.giveBackUnused(ctx, w.subject, question{permits: w.n, id: w.id}, d, lost)
+	}
 }
 
 // maxBookingPerCall returns how far ahead the script can book, 0 if it cannot.
@@ -132,39 +139,6 @@ func (c core) maxBookingPerCall() time.Duration {
 		return 0
 	}
 	return maxBooking
-}
-
-// How abandoned bookings are given back.
-const (
-	maxGiveBackTries = 5                      // where it is not known whether they were booked
-	giveBackPause    = 250 * time.Millisecond // before the second; then 750 ms, and so on
-	maxGiveBackDelay = 30 * time.Second       // of waiting for a command that does not come to an end
-)
-
-// giveBackLater gives permits back in the background, if the script knows them by an id that is not the caller's own.
-// If it is unknown whether they were booked (maybe), it first waits for the end of the command: otherwise the return
-// might overtake it.
-func (c core) giveBackLater(ctx context.Context, subject, id string, n int64, maybe bool, inFlight <-chan struct{}) {
-	if !c.kind.hasIDs || c.id != "" {
-		return
-	}
-	ctx = context.WithoutCancel(ctx)
-	c.limits.tasks.start(func() error {
-		if inFlight != nil {
-			select {
-			case <-inFlight:
-			case <-time.After(maxGiveBackDelay):
-			}
-		}
-		for try := range maxGiveBackTries {
-			_ = sleep(ctx, giveBackPause<<try-giveBackPause)
-			returned, err := c.giveBack(ctx, subject, id, n)
-			if returned > 0 || err == nil && !maybe || errors.Is(err, redis.ErrClosed) {
-				break
-			}
-		}
-		return nil
-	})
 }
 
 // patience is how long a WaitN may take.

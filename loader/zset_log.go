@@ -2,7 +2,6 @@ package loader
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -10,13 +9,13 @@ import (
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
-// ZSetLog is a sliding-window log with request ids, as exact as ListLog. Every call has an id: after a lost reply
-// the loader asks again, and the call is charged once. Permits can be given back. The log is a sorted set that ZRANGE
+// ZSetLog is a sliding-window log with request ids, as exact as ListLog. Every call has an id: after a lost reply the
+// loader asks again, and the call is charged once; a return can be repeated too. The log is a sorted set that ZRANGE
 // shows. A permit takes about 130 bytes. The limit goes up to 10000, the permits of one call up to 500. The zero
 // ZSetLog is not ready for use: see Loader.ZSetLog.
 type ZSetLog struct{ booker }
 
-// ZSetLog returns the limiter of this name. Use it if requests may be repeated, or permits are given back. Call Check
+// ZSetLog returns the limiter of this name. Use it if requests may be repeated. Call Check
 // when the program starts. Every call gets a new random id of 22 characters; WithID sets the caller's own. Cost:
 // nothing is sent.
 func (l *Loader) ZSetLog(name string, limit Limit, opts ...LimiterOption) ZSetLog {
@@ -29,7 +28,7 @@ func (l *Loader) ZSetLog(name string, limit Limit, opts ...LimiterOption) ZSetLo
 // SliceRing: a shorter window removes permits that a longer one still has to count. Cost: nothing is sent.
 func (b ZSetLog) With(limit Limit) ZSetLog { return ZSetLog{booker{b.with(limit)}} }
 
-// WithID returns a copy whose next calls, Cancel too, have this request id. Use it if requests may be repeated by
+// WithID returns a copy whose next calls have this request id. Use it if requests may be repeated by
 // others than the loader: by queues, browsers or people.
 //
 //	d, err := codes.WithID(id).Allow(ctx, subject)
@@ -47,23 +46,29 @@ func (b ZSetLog) WithID(id string) ZSetLog {
 // maxIDLength is the maximum length of an id, in bytes.
 const maxIDLength = 128
 
-// Cancel gives back the n permits that the subject was granted with the id of WithID. Use it for permits that were
-// certainly not used:
+// GiveBack gives back n of the permits that the decision about the subject granted. Use it for permits that were
+// certainly not used: to charge only what failed, say. It returns how many were given back.
 //
-//	err := codes.WithID(id).Cancel(ctx, subject, n)
+// That is 0 if Redis did not grant them (a denial, a policy), and if they have left their window. A decision of another
+// limiter or subject, and more permits than it granted, are an *ArgumentError. The permits are found by Decision.ID. If
+// all permits of the id are given back, the return is repeated after a lost reply, and is safe to call again. If a part
+// is given back, it is sent once, and asking again with the id is an *ArgumentError.
 //
-// It returns nil if the permits have expired or were never granted, and an *ArgumentError without WithID. Cost: one
-// round trip, ZREM.
-func (b ZSetLog) Cancel(ctx context.Context, subject string, n int64) error {
-	_, err := b.giveBack(ctx, subject, b.id, n)
-	return err
+// If the decision is elsewhere, or its reply was lost, the id is enough:
+//
+//	d := loader.Decision{Granted: true, Permits: 2, ID: "order-17"}
+//	returned, err := codes.GiveBack(ctx, subject, d, 2)
+//
+// Cost: one round trip.
+func (b ZSetLog) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
+	return b.giveBack(ctx, subject, d, n)
 }
 
 var zsetLog = kind{
 	name: "ZSetLog", largerLimiters: "; ListLog, GCRA or SliceRing hold more",
 	largerCalls: "; ListLog, GCRA or SliceRing take more",
 	script:      &sluice.ZSetLogV1, code: codeZSetLog, hasIDs: true, canBook: true, capacity: limitCapacity,
-	makeWords: zsetLogWords, keys: onlyKey,
+	makeWords: zsetLogWords, keys: onlyKey, makeReturn: zsetLogReturn,
 }
 
 func zsetLogWords(c core, key string, q question) []any {
@@ -72,37 +77,8 @@ func zsetLogWords(c core, key string, q question) []any {
 	}.Words()
 }
 
-// maxPermitsPerID is how many permits zset_log grants to one id.
-const maxPermitsPerID = 500
-
-// giveBack removes the members of an id (the id itself, <id>||2 and so on), and returns how many there were.
-func (c core) giveBack(ctx context.Context, subject, id string, n int64) (returned int64, err error) {
-	key, err := c.key(subject)
-	if err != nil {
-		return 0, err
-	}
-	if !c.kind.hasIDs {
-		return 0, c.errCannotGiveBack()
-	}
-	if id == "" {
-		return 0, c.errArgument("Cancel", "without an id", "WithID before it")
-	}
-	if n < 1 || n > maxPermitsPerID {
-		return 0, c.errArgument("n", n, fmt.Sprintf("1 to %d", maxPermitsPerID))
-	}
-	members := make([]any, n)
-	members[0] = id
-	for k := int64(2); k <= n; k++ {
-		members[k-1] = id + "||" + strconv.FormatInt(k, 10)
-	}
-	defer c.denials.forget(key)
-	ctx, cancel := c.limits.withTimeout(ctx, c.timeout())
-	defer cancel()
-	returned, err = awaitValue(ctx, &c.limits.tasks, func() (int64, error) {
-		return c.limits.rdb.ZRem(ctx, key, members...).Result()
-	})
-	if err != nil {
-		return 0, fmt.Errorf("loader: Cancel: %w", err)
-	}
-	return returned, nil
+// zsetLogReturn finds the permits by their id.
+func zsetLogReturn(_ core, key string, d Decision, n int64) (*sluice.Script, []any) {
+	args := bindings.ZSetLogReturnV1Args{Log: key, ID: d.ID, Permits: n}
+	return &sluice.ZSetLogReturnV1, args.Words()
 }

@@ -21,8 +21,8 @@
 //
 //	sluice.limiter.name        "send-code"; not set for a script that is called directly
 //	sluice.script.name         "list_log_v1"
-//	sluice.decision.method     Allow, AllowN, Peek, Wait, ReserveN, Call; Reserve, Settle, Charge
-//	sluice.decision.outcome    granted, denied, looked, error; settled: Settle and Charge
+//	sluice.decision.method     Allow, AllowN, Peek, Wait, ReserveN, GiveBack, Call; Reserve, Settle, Charge
+//	sluice.decision.outcome    granted, denied, looked, error; settled: Settle and Charge; returned: GiveBack
 //	sluice.decision.degraded   true if the limiter's policy decided and not Redis
 //	error.type                 with the outcome error only: see below
 //
@@ -37,9 +37,10 @@
 //	db.operation.name          EVALSHA
 //	db.stored_procedure.name   the script, as sluice.script.name
 //	db.response.status_code    the code of the error that Redis answered: WRONGTYPE, OOM, BADARG
-//	sluice.decision.permits    asked for
+//	sluice.decision.permits    asked for, or to be given back
 //	sluice.decision.attempts   commands sent: 1 unless something failed, 0 if no server was asked
 //	sluice.script.loaded       true if the server lacked the script
+//	sluice.decision.returned   permits given back, of a GiveBack
 //	sluice.decision.remaining  permits left, if there is a decision
 //	sluice.decision.wait       seconds until the permits may be used or come free; not set if never
 //

@@ -127,11 +127,18 @@ func endSpan(span trace.Span, e loader.Event, result []attribute.KeyValue) {
 	if settles(e) {
 		return
 	}
+	if e.Method == giveBack {
+		span.SetAttributes(attribute.Int64("sluice.decision.returned", e.Returned))
+		return
+	}
 	span.SetAttributes(attribute.Int64("sluice.decision.remaining", e.Decision.Remaining))
 	if e.Decision.Wait != loader.Never {
 		span.SetAttributes(attribute.Float64("sluice.decision.wait", e.Decision.Wait.Seconds()))
 	}
 }
+
+// giveBack is the method of events that are no decisions but returns of permits.
+const giveBack = "GiveBack"
 
 // spanName is "Allow send-code", or "Call gcra_v1" without a limiter.
 func spanName(e loader.Event) string {
@@ -161,6 +168,8 @@ func outcome(e loader.Event) []attribute.KeyValue {
 		return []attribute.KeyValue{degraded, key.String("error"), errorType(e.Err)}
 	case settles(e):
 		return []attribute.KeyValue{degraded, key.String("settled")}
+	case e.Method == giveBack:
+		return []attribute.KeyValue{degraded, key.String("returned")}
 	case e.Permits == 0:
 		return []attribute.KeyValue{degraded, key.String("looked")}
 	case !e.Decision.Granted:

@@ -104,8 +104,9 @@ func plainCalls(limits *loader.Loader, prefix string) []boundCall {
 		callOf("TokenBucket.SetLimit", func(ctx context.Context, subject string) error {
 			return limits.TokenBucket(prefix+"set", hourly).SetLimit(ctx, subject, hourly)
 		}),
-		callOf("ZSetLog.Cancel", func(ctx context.Context, subject string) error {
-			return zset.WithID("id").Cancel(ctx, subject, 1)
+		callOf("ZSetLog.GiveBack", func(ctx context.Context, subject string) error {
+			_, err := zset.GiveBack(ctx, subject, loader.Decision{Granted: true, Permits: 1, ID: "id"}, 1)
+			return err
 		}),
 		callOf("Reservation.Cancel", func(ctx context.Context, subject string) (err error) {
 			if booked != nil { // when all was well

@@ -1,0 +1,213 @@
+package loader
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// All asks several limiters in one round trip, and charges all of them or none: an address, an account and the whole
+// service, say. Loader.All makes it.
+//
+//	all := limits.All()
+//	all.Allow(perAddress, "192.0.2.7")
+//	all.AllowN(perAccount, "ada", 3)
+//	all.Allow(service, "login")
+//	d, err := all.Do(ctx)
+//	if err == nil && d.Granted {
+//
+// Each limiter decides by itself. If one denies or fails, what the others granted is given back in a second round trip,
+// for which the caller does not wait: see Flush. So it never lets more through than any of the limits. It neither waits
+// nor books.
+//
+// Only limiters that can give back may be in it: ListLog, ZSetLog without WithID, and SliceRing. GCRA and TokenBucket
+// are an error that is errors.ErrUnsupported, before anything is sent. In a cluster and a Ring each node gets its own
+// pipeline.
+//
+// Until the permits are given back, others may be refused for them, about one round trip long. Two callers may even
+// refuse each other: try again after a random delay. A return whose reply is lost is not repeated, and one that fails
+// leaves the permits charged; the observer sees it. An attack of refused calls takes a little from what the others are
+// granted: docs/scaling.md has the figures. With RememberDenials it does not: if a cached denial or a limit of 0
+// refuses one of the limiters, nothing is sent.
+//
+// An All is for one goroutine. After Do it is empty and may be used again.
+type All struct {
+	limits  *Loader
+	entries []*entry
+}
+
+// AllDecision is the answer of an All.
+type AllDecision struct {
+	// Decision is that of one part: if all granted, of the one with the fewest permits remaining; otherwise of the denial
+	// with the longest Wait. Degraded is true if the policy of any part decided. For GiveBack take the decisions in Parts.
+	Decision
+
+	// Denied is the parts that denied, the longest Wait first.
+	Denied []Part
+
+	// Parts is all parts, in the order in which they were added. It is nil unless all of them granted.
+	Parts []Part
+}
+
+// Part is the decision of one limiter in an All.
+type Part struct {
+	Limiter string // its name
+	Subject string
+	Decision
+}
+
+// All returns an All without limiters, for limiters of this Loader. Cost: nothing is sent before Do.
+func (l *Loader) All() *All { return &All{limits: l} }
+
+// Allow adds a limiter that is asked for one permit now. Cost: nothing is sent before Do.
+func (a *All) Allow(limiter Limiter, subject string) {
+	a.add(limiter, subject, question{method: "Allow", permits: 1})
+}
+
+// AllowN adds a limiter that is asked for n permits now. A limiter may be added several times, also with the same
+// subject: each time is charged. Cost: nothing is sent before Do.
+func (a *All) AllowN(limiter Limiter, subject string, n int64) {
+	a.add(limiter, subject, question{method: "AllowN", permits: n})
+}
+
+func (a *All) add(limiter Limiter, subject string, q question) {
+	c, err := a.limits.coreOf(limiter)
+	if err == nil {
+		err = c.checkInAll()
+	}
+	e := &entry{report: unreported}
+	if e.argumentErr = err; err == nil {
+		e.ask(c, subject, q)
+	}
+	a.entries = append(a.entries, e)
+}
+
+// checkInAll returns why a limiter cannot be in an All. What it granted to an id of the caller's own may be in use by
+// an earlier call.
+func (c core) checkInAll() error {
+	switch {
+	case c.kind.makeReturn == nil:
+		return c.errCannotGiveBack("ListLog, ZSetLog and SliceRing")
+	case c.id != "":
+		return c.errArgument("All", "WithID", "a ZSetLog without WithID")
+	}
+	return nil
+}
+
+// Check returns what is wrong with the limiters and arguments that were added. Call it once, when the program starts,
+// or leave it to Do. Cost: nothing is sent.
+func (a *All) Check() error {
+	if len(a.entries) == 0 {
+		return &ArgumentError{Argument: "All", Value: "without limiters", Want: "at least one"}
+	}
+	errs := make([]error, len(a.entries))
+	for i, e := range a.entries {
+		errs[i] = e.argumentErr
+	}
+	return errors.Join(errs...)
+}
+
+// Do asks all limiters. It returns a grant only if all of them granted. Its error joins those of the limiters, each
+// with the limiter's name; then nothing is granted, and what was granted is given back, also if a reply comes later.
+// (If no reply ever comes, only ZSetLog can give back: the others stay charged.) Do takes no longer than the longest
+// timeout of its limiters: see Timeout.
+//
+// Cost: one round trip if granted; another one in the background if not, for what is given back; none if a cached
+// denial or a limit of 0 refuses.
+func (a *All) Do(ctx context.Context) (AllDecision, error) {
+	err, entries := a.Check(), a.entries
+	a.entries = nil
+	if err != nil {
+		return AllDecision{}, err
+	}
+	if refused := answeredHere(entries); len(refused) > 0 {
+		entries = refused
+	}
+	bounded, cancel := a.limits.withTimeout(ctx, a.limits.timeoutOf(entries))
+	defer cancel()
+	for _, e := range entries {
+		e.start(ctx)
+		defer e.abort()
+	}
+	a.limits.runTogether(bounded, entries)
+	for _, e := range entries {
+		e.finish(ctx)
+	}
+	d, err := decideAll(entries)
+	if !d.Granted {
+		a.limits.giveBackAll(ctx, entries)
+	}
+	return d, err
+}
+
+// answeredHere returns the entries that are refused without asking a server.
+func answeredHere(entries []*entry) (refused []*entry) {
+	for _, e := range entries {
+		if e.answerHere(); e.answered {
+			refused = append(refused, e)
+		}
+	}
+	return refused
+}
+
+// decideAll makes one decision of those of the entries.
+func decideAll(entries []*entry) (d AllDecision, err error) {
+	var errs []error
+	parts := make([]Part, len(entries))
+	for i, e := range entries {
+		parts[i] = Part{Limiter: e.limiter.name, Subject: e.subject, Decision: e.decision}
+		switch {
+		case e.err != nil:
+			errs = append(errs, fmt.Errorf("loader: All: %s: %w", e.limiter.name, e.err))
+		case !e.decision.Granted:
+			d.Denied = append(d.Denied, parts[i])
+		}
+	}
+	slices.SortStableFunc(d.Denied, func(a, b Part) int { return cmp.Compare(b.Wait, a.Wait) })
+	switch {
+	case len(d.Denied) > 0:
+		d.Decision = d.Denied[0].Decision
+	case len(errs) == 0:
+		tightest := slices.MinFunc(parts, func(a, b Part) int { return cmp.Compare(a.Remaining, b.Remaining) })
+		d.Decision, d.Parts = tightest.Decision, parts
+		d.Permits, d.Key, d.ID = 0, "", ""
+	}
+	d.markDegraded(parts)
+	return d, errors.Join(errs...)
+}
+
+// markDegraded marks the whole if any part is degraded.
+func (d *AllDecision) markDegraded(parts []Part) {
+	for _, p := range parts {
+		if p.Degraded && !d.Degraded {
+			d.Degraded, d.Cause = true, p.Cause
+		}
+	}
+}
+
+// giveBackAll gives back, in the background, what the entries of an All were granted that was not granted as a whole.
+func (l *Loader) giveBackAll(ctx context.Context, entries []*entry) {
+	var returns []*entry
+	for _, e := range entries {
+		if d := e.decision; e.err == nil && d.Granted && !d.Degraded {
+			returns = append(returns, e.limiter.newReturn(e.subject, d.Key, d, d.Permits))
+			continue
+		}
+		e.limiter.giveBackUnused(ctx, e.subject, e.question, e.decision, e.err)
+	}
+	if len(returns) > 0 {
+		l.returns.do(ctx, l, func(ctx context.Context) { l.returnTogether(ctx, returns) })
+	}
+}
+
+// timeoutOf returns the longest timeout of the entries.
+func (l *Loader) timeoutOf(entries []*entry) time.Duration {
+	var timeout time.Duration
+	for _, e := range entries {
+		timeout = max(timeout, e.call.timeout)
+	}
+	return cmp.Or(timeout, l.deadlines.timeout)
+}

@@ -1,0 +1,279 @@
+package loader_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	grants "github.com/sluice-redis/sluice/internal/audit"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// TestWaitReturnsItsOwn has three wait for the same moment, and one of them end early: its permit is free for one
+// other, and the two who stay are served in time.
+func TestWaitReturnsItsOwn(t *testing.T) {
+	for _, m := range makers[:2] {
+		t.Run(m.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, limits *loader.Loader) {
+				limiter := m.make(limits, loader.Limit{Permits: 3, Window: 10 * time.Second})
+				wantGrant(t, limiter, "s", 3)
+				started := time.Now()
+				served := make(chan time.Duration, 5)
+				wait := func(ctx context.Context) {
+					if limiter.Wait(ctx, "s") == nil {
+						served <- time.Since(started)
+					}
+				}
+				early, cancel := context.WithCancel(background)
+				for _, ctx := range []context.Context{background, early, background} {
+					go wait(ctx)
+				}
+				time.Sleep(3 * time.Second)
+				cancel()
+				time.Sleep(time.Millisecond)
+				must(t, limits.Flush(background))
+				go wait(background) // takes its place
+				time.Sleep(time.Millisecond)
+				go wait(background) // there is only one
+				for _, want := range []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second, 20 * time.Second} {
+					if got := <-served; got != want {
+						t.Errorf("served after %v, want %v", got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// slowness is how long decisions and returns are on their way, and how many are.
+type slowness struct{ delay, sending atomic.Int64 }
+
+// slowConn is a connection on which they are on their way for a while.
+type slowConn struct {
+	net.Conn
+	*slowness
+}
+
+func (c slowConn) Write(b []byte) (int, error) {
+	if bytes.Contains(bytes.ToLower(b), []byte("evalsha")) {
+		c.sending.Add(1)
+		time.Sleep(time.Duration(c.delay.Load()))
+		c.sending.Add(-1)
+	}
+	return c.Conn.Write(b)
+}
+
+// slowly makes a Loader whose decisions and returns are on their way for a while.
+func slowly(t *testing.T, opts ...loader.Option) (limits, direct *loader.Loader, slow *slowness) {
+	server := redistest.Start(t)
+	slow = &slowness{}
+	opt := options(server.Addr)
+	opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return slowConn{conn, slow}, err
+	}
+	limits, direct = loader.New(clientOf(t, opt), opts...), loader.New(client(t, server.Addr))
+	must(t, limits.Preload(background))
+	return limits, direct, slow
+}
+
+// TestWaitCancelledInFlight has a Wait cancelled while its decision is on the way to the server: it is given back when
+// its reply has arrived, not before.
+func TestWaitCancelledInFlight(t *testing.T) {
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		eachReturner(t, func(t *testing.T, m making) {
+			w := &watcher{t: t}
+			limits, direct, slow := slowly(t, append(opts, loader.Observe(w))...)
+			limiter, peek := m.make(limits, loader.PerHour(3)), m.make(direct, loader.PerHour(3))
+			slow.delay.Store(int64(200 * time.Millisecond))
+			e := as[*loader.OutcomeUnknownError](t, limiter.WaitN(within(t, 50*time.Millisecond), "s", 2))
+			if (e.ID != "") != (m.name == "ZSetLog") {
+				t.Errorf("the caller is told the id %q", e.ID)
+			}
+			await(t, func() bool { return charged(t, peek, "s", 3) == 2 })
+			must(t, limits.Flush(background))
+			wantRemaining(t, peek, "s", 3)
+			if n := len(w.events); n != 2 || w.events[1].Method != "GiveBack" || w.events[1].Returned != 2 {
+				t.Errorf("%+v", w.events)
+			}
+		})
+	})
+}
+
+// charged returns how many permits of the limit are in use.
+func charged(t *testing.T, limiter loader.Limiter, subject string, limit int64) int64 {
+	t.Helper()
+	d, err := limiter.Peek(background, subject)
+	must(t, err)
+	return limit - d.Remaining
+}
+
+// TestWaitGroupLeaves has callers of one command leave while it is on the way, some or all of them: what is granted to
+// these is given back, and what the others use is not.
+func TestWaitGroupLeaves(t *testing.T) {
+	for _, leave := range []int{1, 5, 8} {
+		t.Run(strconv.Itoa(leave), func(t *testing.T) {
+			limits, direct, slow := slowly(t, loader.ShareRoundTrips())
+			ring := func(l *loader.Loader) loader.SliceRing { return l.SliceRing("x", []loader.Limit{loader.PerHour(100)}) }
+			wantGrant(t, ring(limits), "s", 1)
+			slow.delay.Store(int64(200 * time.Millisecond))
+			var all sync.WaitGroup
+			for i := range 2 { // the pipelines in flight, behind which the others are collected
+				all.Go(func() { must(t, ring(limits).Wait(background, strconv.Itoa(i))) })
+				await(t, func() bool { return slow.sending.Load() == int64(i+1) })
+			}
+			var used atomic.Int64
+			for i := range 8 {
+				ctx := background
+				if i < leave {
+					ctx = within(t, 300*time.Millisecond)
+				}
+				all.Go(func() {
+					if ring(limits).Wait(ctx, "s") == nil {
+						used.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			must(t, limits.Flush(background))
+			if n := charged(t, ring(direct), "s", 100); n != 1+used.Load() || used.Load() != int64(8-leave) {
+				t.Errorf("%d are charged and %d used, want %d", n-1, used.Load(), 8-leave)
+			}
+		})
+	}
+}
+
+// TestWaitWithoutReply has the reply to a Wait never come: without an id nothing can be given back.
+func TestWaitWithoutReply(t *testing.T) {
+	for _, lost := range []fault{{dropReply: true}, {silence: true}} {
+		p, rdb, direct := lossy(t)
+		limits := loader.New(rdb)
+		p.next(lost)
+		as[*loader.OutcomeUnknownError](t, limits.ListLog("x", loader.PerHour(3)).Wait(within(t, time.Second), "s"))
+		must(t, limits.Flush(background))
+		if n := direct.LLen(background, "sluice:x:{s}:ll1").Val(); n != 1 || p.seen.Load() != 1 {
+			t.Errorf("%+v: %d are charged by %d commands, want 1", lost, n, p.seen.Load())
+		}
+	}
+}
+
+// TestWaitOfALeaseReturnsNothing has the reply to a refill come after all who waited for it have left: it was granted
+// once, to all of them, so none gives back.
+func TestWaitOfALeaseReturnsNothing(t *testing.T) {
+	limits, direct, slow := slowly(t, loader.Timeout(50*time.Millisecond))
+	ring := func(l *loader.Loader) loader.SliceRing {
+		return l.SliceRing("x", []loader.Limit{loader.PerHour(100)}, loader.LeaseAge(time.Minute))
+	}
+	leased := lease(t, ring(limits), loader.LeaseOptions{})
+	slow.delay.Store(int64(200 * time.Millisecond))
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { as[*loader.OutcomeUnknownError](t, leased.Wait(background, "s")) })
+	}
+	all.Wait()
+	await(t, func() bool { return charged(t, ring(direct), "s", 100) == 1 })
+	must(t, limits.Flush(background))
+	must(t, leased.Close(background))
+	if n := charged(t, ring(direct), "s", 100); n != 1 {
+		t.Errorf("%d are charged, want 1", n)
+	}
+}
+
+const (
+	endingProcesses = 3
+	endingWaiters   = 60 // of each process, for each limiter
+)
+
+var endingLimit = loader.Limit{Permits: 60, Window: 4 * time.Second}
+
+// TestWaitEndsAcrossProcesses has 3 processes wait on 60 in 4 s, and half of the waiters end early, before, during
+// and after their calls. No window holds more than the limit of used permits, and in the end a log holds only permits
+// that were used, and all of them.
+func TestWaitEndsAcrossProcesses(t *testing.T) {
+	if addr := os.Getenv(partEnv); addr != "" {
+		waitAndLeave(t, addr)
+		return
+	}
+	server := redistest.Start(t)
+	rdb := client(t, server.Addr)
+	must(t, loader.New(rdb).Preload(background))
+	used, left := map[string][]grants.Grant{}, 0
+	startProcesses(t, endingProcesses, func(int) string { return server.Addr }, func(text string) {
+		var name string
+		var at int64
+		if _, err := fmt.Sscanf(text, "used %s %d", &name, &at); err == nil {
+			used[name] = append(used[name], grants.Grant{At: time.UnixMicro(at), Permits: 1})
+		} else if text == "left" {
+			left++
+		}
+	}).end()
+	stored := map[string][]string{
+		"ListLog": rdb.LRange(background, "sluice:test:{s}:ll1", 0, -1).Val(),
+	}
+	for _, z := range rdb.ZRangeWithScores(background, "sluice:test:{s}:zl1", 0, -1).Val() {
+		stored["ZSetLog"] = append(stored["ZSetLog"], strconv.FormatFloat(z.Score, 'f', -1, 64))
+	}
+	for _, m := range makers[:2] {
+		t.Logf("%s: %d were used, %d of all left early, %d are stored", m.name, len(used[m.name]), left, len(stored[m.name]))
+		if extra := grants.ExtraInLog(used[m.name], endingLimit); extra > 0 || len(stored[m.name]) == 0 {
+			t.Errorf("%s: %d of %d beyond the limit", m.name, extra, len(used[m.name]))
+		}
+		var want []string
+		for _, g := range used[m.name] {
+			if at := strconv.FormatInt(g.At.UnixMicro(), 10); len(stored[m.name]) > 0 && at >= stored[m.name][0] {
+				want = append(want, at)
+			}
+		}
+		slices.Sort(want)
+		if !slices.Equal(want, stored[m.name]) {
+			t.Errorf("%s: stored %v\nused %v", m.name, stored[m.name], want)
+		}
+	}
+	if left == 0 {
+		t.Error("none left early")
+	}
+}
+
+// waitAndLeave is one of the processes.
+func waitAndLeave(t *testing.T, addr string) {
+	limits := loader.New(client(t, addr), loader.Observe(loader.ObserverFunc(func(_ context.Context, e loader.Event) {
+		switch {
+		case e.Method != "Wait":
+		case e.Err == nil:
+			fmt.Println("used", map[string]string{"list_log_v1": "ListLog", "zset_log_v1": "ZSetLog"}[e.Script],
+				e.Decision.Now.Add(e.Decision.Wait).UnixMicro())
+		default:
+			fmt.Println("left")
+		}
+	})))
+	var all sync.WaitGroup
+	for i := range endingWaiters {
+		for _, m := range makers[:2] {
+			all.Go(func() {
+				ctx, cancel := context.WithCancel(background)
+				defer cancel()
+				if i%2 == 0 {
+					time.AfterFunc(rand.N(4*time.Second), cancel)
+				}
+				if err := m.make(limits, endingLimit).Wait(ctx, "s"); err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(rand.N(10 * time.Millisecond))
+	}
+	all.Wait()
+	must(t, limits.Flush(background))
+}
