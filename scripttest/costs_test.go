@@ -34,6 +34,8 @@ func costsOf(script *sluice.Script) []cost {
 		&sluice.TokenBucketV1:     tokenBucketV1Costs,
 		&sluice.TokenBucketSetV1:  {{"a set", nil, line{"0s", "5 10s 0", "HMGET HSET PERSIST"}}},
 		&sluice.GCRAV1:            gcraV1Costs,
+		&sluice.GCRAManyV1:        gcraManyV1Costs,
+		&sluice.ListLogManyV1:     listLogManyV1Costs,
 	}[script]
 }
 
@@ -200,7 +202,8 @@ func (tab table) checkCosts(t testing.TB) {
 		h := startHarness(t, true)
 		tab.play(h, timeline{lines: c.before})
 		h.setTime(epoch + microseconds(c.call.at))
-		result := h.result(tab.script, false, tab.keys, tab.arguments(c.call.do))
+		keys, args := tab.asked(c.call.do)
+		result := h.result(tab.script, false, keys, args)
 		if _, refused := result.Err.(scripttest.ErrorReply); result.Err != nil && !refused {
 			t.Errorf("%s, %s: %v", tab.script.Name, c.name, result.Err)
 		}

@@ -127,20 +127,20 @@ func (p *interleaving) run(tl timeline, order int) (gave []string, calls int) {
 			script = p.files[order>>(calls%interleaved)&1]
 			calls++
 		}
-		gave = append(gave, p.call(other.script, script, other.arguments(do)))
+		gave = append(gave, p.call(other, script, other.arguments(do)))
 	}
 	return append(gave, p.on.redis.Snapshot()), calls
 }
 
 // call renders the fields of the old file's reply: a new one may append some.
-func (p *interleaving) call(old, script *sluice.Script, args []string) string {
-	result := p.on.result(script, looks(script, args), p.keys, args)
+func (p *interleaving) call(old table, script *sluice.Script, args []string) string {
+	result := p.on.result(script, looks(script, args), old.keys, args)
 	if result.Err != nil {
 		return result.Err.Error()
 	}
 	reply, _ := result.Reply.([]any)
-	if script.Group == nil {
-		reply = reply[:min(len(reply), len(old.Reply))]
+	if script.Group == nil && script.KeyGroup == nil {
+		reply = reply[:min(len(reply), len(old.script.Reply))]
 	}
 	return rendered(reply)
 }

@@ -3,6 +3,8 @@ package scripttest_test
 import (
 	"context"
 	"errors"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -88,9 +90,12 @@ func compile(t testing.TB, name, source string) *scripttest.Script {
 var compiled sync.Map
 
 // decides tells whether the script grants permits or denies them.
-func decides(script *sluice.Script) bool { return script.Reply[0].Name == "granted" }
+func decides(script *sluice.Script) bool {
+	return slices.ContainsFunc(script.Reply, func(f sluice.Field) bool { return f.Name == "granted" })
+}
 
-// granted is the reply's first field, 0 with an error: permits granted, or returned. A script of neither has granted.
+// granted is the reply's first field, 0 with an error: permits granted, to all keys, or returned. A script of neither
+// has granted.
 func granted(script *sluice.Script, result scripttest.Result) int64 {
 	if result.Err != nil {
 		return 0
@@ -98,8 +103,26 @@ func granted(script *sluice.Script, result scripttest.Result) int64 {
 	if !decides(script) && script.Reply[0].Name != "returned" {
 		return 1
 	}
-	n, _ := result.Reply.([]any)[0].(int64)
-	return n
+	sum, fields := int64(0), result.Reply.([]any)
+	for one := range oneByOne(script, fields) {
+		n, _ := one[0].(int64)
+		sum += max(n, 0)
+	}
+	return sum
+}
+
+// oneByOne are the replies for each key as those of the script for one, now last. Another script has one reply.
+func oneByOne[E any](script *sluice.Script, reply []E) iter.Seq[[]E] {
+	if script.KeyGroup == nil || len(reply) == 0 {
+		return slices.Values([][]E{reply})
+	}
+	return func(yield func([]E) bool) {
+		for fields := range slices.Chunk(reply[1:], len(script.Reply)-1) {
+			if !yield(append(slices.Clone(fields), reply[0])) {
+				return
+			}
+		}
+	}
 }
 
 func integers(t testing.TB, reply any) []int64 {

@@ -161,14 +161,14 @@ func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
 		default:
 			called, do := tab.called(l.do)
 			args := called.arguments(do)
-			outcome := chosen(model.Call(called.script, store, now, tab.keys, args), store, l.want)
+			outcome := chosen(model.Call(called.script, store, now, called.keys, args), store, l.want)
 			if outcome.Any {
 				return made
 			}
 			if got, ok := called.compare(outcome.Reply, l.want, now); outcome.Err != l.want && !ok {
 				t.Errorf("%s, %s: the model says %s %s, the timeline %s", tl.name, l.do, got, outcome.Err, l.want)
 			}
-			step, after = vectorCall(now, tab.keys, args, outcome), outcome.After
+			step, after = vectorCall(now, called.keys, args, outcome), outcome.After
 			if called.script != tab.script {
 				step.Script = strings.TrimSuffix(called.script.File, ".lua")
 			}

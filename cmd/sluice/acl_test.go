@@ -25,7 +25,9 @@ var background = context.Background()
 // needs are the arguments that a script wants at least.
 var needs = map[string]string{
 	"gcra_v1":              "limit=3 window=1m",
+	"gcra_many_v1":         "limit=3 window=1m subject_2=bob",
 	"list_log_v1":          "limit=3 window=1m",
+	"list_log_many_v1":     "limit=3 window=1m subject_2=bob",
 	"slice_ring_v1":        "slice=1s slices=61 limit=3",
 	"token_bucket_v1":      "rate=3 interval=1m",
 	"token_bucket_set_v1":  "rate=3 interval=1m",
