@@ -13,8 +13,8 @@ func All() []Script {
 const (
 	GCRAManyV1SHA1        = "59dc26035cda236b4de1204a0b774c247bff4774"
 	GCRAV1SHA1            = "6b1632d447a8406caee1030ab6c36a22524a29da"
-	ListLogManyV1SHA1     = "9987472e4bd60ec348f62f6c9cb494797e05725f"
-	ListLogV1SHA1         = "5bdae62e747bdb1c4753ef884b845bfa8f022668"
+	ListLogManyV1SHA1     = "7fc5045d3cf65be1bd2ad6e51b6242978f3092ed"
+	ListLogV1SHA1         = "d44fb2ec078be670a702658f54a12f982a765745"
 	SliceRingReturnV1SHA1 = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"
 	SliceRingV1SHA1       = "ca8dbeb27fc6a58dbcd3731f1b64c1f94d153116"
 	TokenBucketSetV1SHA1  = "16ada645b7ec2365331660d813df2d9f95f3d2a4"

@@ -45,6 +45,9 @@ func rows(r *Results) []string {
 	for _, w := range r.Worst {
 		list = append(list, fmt.Sprintf("worst/%s/%d", w.Subject, w.Entries))
 	}
+	for _, m := range r.Many {
+		list = append(list, fmt.Sprintf("many/%s/%d", m.Script, m.Keys))
+	}
 	for _, m := range r.Bytes {
 		list = append(list, fmt.Sprintf("bytes/%s/%d", m.Subject, m.Permits))
 	}

@@ -23,6 +23,7 @@ type Results struct {
 
 	ServerTime []ServerTime `json:"server_time"`
 	Worst      []Worst      `json:"worst"`
+	Many       []Many       `json:"many"`
 	Bytes      []Memory     `json:"bytes"`
 	EndToEnd   []EndToEnd   `json:"end_to_end"`
 	Loader     []LoaderCost `json:"loader"`

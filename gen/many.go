@@ -15,7 +15,7 @@ import (
 // A script for many keys is made from the script for one. This line in the body of x_v1 says so, and for how many keys:
 //
 //	-- MANY: x_many_v1 repeats what follows for 1..64 keys.
-//	-- MANY: x_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 320 calls of f.
+//	-- MANY: x_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 256 calls of f.
 //
 // After so many calls of the function f the other keys are not decided: granted -3. That bounds the cost of a call.
 //

@@ -184,7 +184,7 @@ end
 local reply, n = {now}, 1
 for i = 1, #KEYS do
   local granted, remaining, wait, reset_after = -3, 0, 0, 0 -- after long searches: not decided
-  if calls < 320 then granted, remaining, wait, reset_after = decide(KEYS[i]) end
+  if calls < 256 then granted, remaining, wait, reset_after = decide(KEYS[i]) end
   if not remaining then
     local code = granted.err:match("^%u+")
     if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end

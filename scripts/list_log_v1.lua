@@ -63,7 +63,7 @@ local function time_of(entry)
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
 
--- MANY: list_log_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 320 calls of time_of.
+-- MANY: list_log_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 256 calls of time_of.
 
 local unreadable -- an entry is no time: an error before anything is written
 

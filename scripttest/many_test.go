@@ -155,7 +155,7 @@ func (tab table) checkMostKeys(t testing.TB) {
 	}
 }
 
-// After 320 entries were read, the keys that are left are not decided: nothing is read or written for them.
+// After 256 entries were read, the keys that are left are not decided: nothing is read or written for them.
 func checkLongSearchesEnd(t testing.TB) {
 	h := startHarness(t, true)
 	// A look reads 7, 5, 4 and 2 entries of logs in which so many have left, and one has not.
@@ -168,21 +168,27 @@ func checkLongSearchesEnd(t testing.TB) {
 	}
 	h.setTime(epoch + 10_000_000)
 	for _, c := range []struct {
-		last, sum int // entries that have left in the log behind 45 long ones; reads up to it
-		more      []int64
+		long int   // logs in which 7 have left
+		then []int // in the logs behind them
+		sum  int   // reads up to there
+		more []int64
 	}{
-		{2, 319, []int64{0, 99, 0, 9_000_000, -3, 0, 0, 0, -3, 0, 0, 0}},
-		{3, 320, []int64{-3, 0, 0, 0, -3, 0, 0, 0, -3, 0, 0, 0}},
+		{35, []int{3, 3}, 255, []int64{0, 99, 0, 9_000_000, -3, 0, 0, 0, -3, 0, 0, 0}},
+		{36, []int{2}, 256, []int64{-3, 0, 0, 0, -3, 0, 0, 0, -3, 0, 0, 0}},
 	} {
-		if sum := 45*reads[7] + reads[c.last]; sum != c.sum {
+		sum, keys := c.long*reads[7], slices.Repeat([]string{logThatLeft(7)}, c.long)
+		for _, left := range c.then {
+			sum, keys = sum+reads[left], append(keys, logThatLeft(left))
+		}
+		if sum != c.sum {
 			t.Fatalf("%d reads, want %d", sum, c.sum)
 		}
-		keys := append(slices.Repeat([]string{logThatLeft(7)}, 45), logThatLeft(c.last))
+		decided := len(keys)
 		for range 3 {
 			keys = append(keys, logThatLeft(0))
 		}
 		reply, failed := h.call(&sluice.ListLogManyV1, true, keys, []string{"100", "10000000", "0", "0"})
-		if failed != "" || reply[1+4*44] != 0 || !slices.Equal(reply[1+4*46:], c.more) {
+		if failed != "" || reply[1+4*(decided-1)] != 0 || !slices.Equal(reply[1+4*decided:], c.more) {
 			t.Errorf("behind %d reads: %v, %s; want it to end in %v", c.sum, reply, failed, c.more)
 		}
 	}
