@@ -6,7 +6,7 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{BudgetSettleV1, BudgetV1, ConcurrencyReleaseV1, ConcurrencyV1, GCRAV1, ListLogReturnV1, ListLogV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogReturnV1, ZSetLogV1}
+	return []Script{BudgetSettleV1, BudgetV1, ConcurrencyReleaseV1, ConcurrencyV1, GCRAManyV1, GCRAV1, ListLogManyV1, ListLogReturnV1, ListLogV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogReturnV1, ZSetLogV1}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
@@ -15,9 +15,11 @@ const (
 	BudgetV1SHA1             = "464c59ab7b829063296482bed12eab99b97fcbb3"
 	ConcurrencyReleaseV1SHA1 = "cfa0007073a28376bd157881e7b07211a619f9dd"
 	ConcurrencyV1SHA1        = "fe4042cfb0a9f087932ae6e35b8276c69f504ea7"
-	GCRAV1SHA1               = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
+	GCRAManyV1SHA1           = "59dc26035cda236b4de1204a0b774c247bff4774"
+	GCRAV1SHA1               = "6b1632d447a8406caee1030ab6c36a22524a29da"
+	ListLogManyV1SHA1        = "7fc5045d3cf65be1bd2ad6e51b6242978f3092ed"
 	ListLogReturnV1SHA1      = "a55e2c2fd10dc4dbc3f6a108083e4b9dc98098b6"
-	ListLogV1SHA1            = "dce3eec1a0694402eea7fb28ecf7a22780dd23e9"
+	ListLogV1SHA1            = "d44fb2ec078be670a702658f54a12f982a765745"
 	SliceRingReturnV1SHA1    = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"
 	SliceRingV1SHA1          = "ca8dbeb27fc6a58dbcd3731f1b64c1f94d153116"
 	TokenBucketSetV1SHA1     = "16ada645b7ec2365331660d813df2d9f95f3d2a4"
@@ -200,6 +202,52 @@ var ConcurrencyV1 = Script{
 	Redis:      "5.0",
 }
 
+//go:embed scripts/gcra_many_v1.lua
+var gcraManyV1Source string
+
+// GCRAManyV1 is gcra_many v1. gcra_v1 for up to 64 subjects of one limiter: each key is decided
+// as by gcra_v1, in the order of KEYS, and twice where it is named twice. One that cannot be
+// decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
+// refuses a command, for example by an ACL, the call ends, and keys before this one keep their
+// grants: too much is counted, never too little.
+var GCRAManyV1 = Script{
+	Name:    "gcra_many",
+	Version: 1,
+	File:    "gcra_many_v1.lua",
+	SHA1:    GCRAManyV1SHA1,
+	Source:  gcraManyV1Source,
+	About:   "gcra_v1 for up to 64 subjects of one limiter: each key is decided as by gcra_v1, in the order of KEYS, and twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little.",
+	Keys: []Key{
+		{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1", Repeated: true},
+	},
+	KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
+	Args: []Field{
+		{Name: "limit", Type: "int", Min: 1, Max: 10000000, Text: "permits earned in a window"},
+		{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
+		{Name: "burst", Type: "int", Min: 1, Max: 10000000, Text: "most permits at once, burst * window / limit up to 2^52 us"},
+		{Name: "permits", Type: "int", Min: 0, Max: 10000000, Text: "wanted now, up to burst; 0 only looks"},
+		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
+	},
+	Reply: []Field{
+		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+		{Name: "granted", Type: "int", Min: -2, Max: 10000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE", Repeated: true},
+		{Name: "remaining", Type: "int", Min: 0, Max: 10000000, Text: "permits that could be granted now", Repeated: true},
+		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then", Repeated: true},
+		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the bucket is full", Repeated: true},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not an integer in its range"},
+		{Code: "WRONGTYPE", Text: "granted is -2: bucket holds something other than a string"},
+		{Code: "BADSTATE", Text: "granted is -1: bucket holds a string that this script did not write"},
+	},
+	Commands:   []string{"GET", "SET", "TIME"},
+	State:      "gcra/1",
+	Layout:     "as gcra_v1",
+	Complexity: "O(K)",
+	Cost:       "one TIME, then as gcra_v1 for each of K keys",
+	Redis:      "5.0",
+}
+
 //go:embed scripts/gcra_v1.lua
 var gcraV1Source string
 
@@ -242,6 +290,52 @@ var GCRAV1 = Script{
 	Layout:     "26 bytes, struct.pack(\">I7I3I3I7I6\", tat, numerator, limit, written, widest). tat + numerator / limit is the theoretical arrival time: when the bucket is full again. written is the clock at the last grant. A grant has drained when the arrival time that it set has passed; widest is the widest window of the grants that have not. If narrower grants followed the widest, 39 bytes, with \"I6I7\" more: next_widest and drained, the time from which it takes widest's place. Void if the clock is more than widest and 60 s before written. Expires when tat has passed",
 	Complexity: "O(1)",
 	Cost:       "TIME, one GET, at most one SET",
+	Redis:      "5.0",
+}
+
+//go:embed scripts/list_log_many_v1.lua
+var listLogManyV1Source string
+
+// ListLogManyV1 is list_log_many v1. list_log_v1 for up to 64 subjects of one limiter: each key
+// is decided as by list_log_v1, in the order of KEYS, and twice where it is named twice. One
+// that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are
+// decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before
+// this one keep their grants: too much is counted, never too little. Granted -3, after long
+// searches: not decided, ask again.
+var ListLogManyV1 = Script{
+	Name:    "list_log_many",
+	Version: 1,
+	File:    "list_log_many_v1.lua",
+	SHA1:    ListLogManyV1SHA1,
+	Source:  listLogManyV1Source,
+	About:   "list_log_v1 for up to 64 subjects of one limiter: each key is decided as by list_log_v1, in the order of KEYS, and twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
+	Keys: []Key{
+		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1", Repeated: true},
+	},
+	KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
+	Args: []Field{
+		{Name: "limit", Type: "int", Min: 1, Max: 1000000, Text: "permits in any window"},
+		{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
+		{Name: "permits", Type: "int", Min: 0, Max: 1000, Text: "wanted now, up to limit; 0 only looks"},
+		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
+	},
+	Reply: []Field{
+		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+		{Name: "granted", Type: "int", Min: -3, Max: 1000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
+		{Name: "remaining", Type: "int", Min: 0, Max: 1000000, Text: "permits that could be granted now", Repeated: true},
+		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then", Repeated: true},
+		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty", Repeated: true},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not an integer in its range"},
+		{Code: "WRONGTYPE", Text: "granted is -2: log holds something other than a list"},
+		{Code: "BADSTATE", Text: "granted is -1: log holds an entry that is not a time in microseconds"},
+	},
+	Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
+	State:      "ll/1",
+	Layout:     "as list_log_v1",
+	Complexity: "O(K log N)",
+	Cost:       "one TIME, then as list_log_v1 for each of K keys",
 	Redis:      "5.0",
 }
 
@@ -323,7 +417,7 @@ var ListLogV1 = Script{
 	State:      "ll/1",
 	Layout:     "one entry a permit, the time it was granted for, oldest first; expires when the newest has left the window. With bookings it may hold limit * (1 + max_wait / window) entries: set lazyfree-lazy-expire where that is several million",
 	Complexity: "O(log N)",
-	Cost:       "TIME, LINDEX; a grant removes up to permits + 10000 expired entries",
+	Cost:       "TIME, LINDEX; a grant removes up to permits + 100 expired entries",
 	Redis:      "5.0",
 }
 

@@ -70,10 +70,11 @@ type Script struct {
 	Source  string // the bytes of the file
 	About   string // what it is and what it guarantees
 
-	Keys  []Key
-	Args  []Field // repeated fields come last
-	Group *Group  // nil if no field is repeated
-	Reply []Field // the repeated field comes last
+	Keys     []Key
+	KeyGroup *Group  // nil if no key is repeated
+	Args     []Field // repeated fields come last
+	Group    *Group  // nil if no argument is repeated
+	Reply    []Field // repeated fields come last
 
 	Errors     []Error
 	Commands   []string // commands it calls, sorted; an ACL must allow these and EVALSHA
@@ -88,6 +89,9 @@ type Script struct {
 type Key struct {
 	Name    string
 	Pattern string // "<prefix>:<limiter>:{<subject>}:gcra1"
+
+	// A repeated key occurs once for each member of KeyGroup: the call decides about several subjects.
+	Repeated bool
 }
 
 // A Field is an argument or a field of the reply.
@@ -108,12 +112,12 @@ type Field struct {
 
 	Text string
 
-	// Repeated fields occur once for each member of Group: first all fields of the first member, then of the second.
-	// Their names end in _i. In errors a number replaces the i: BADARG slices_2.
+	// Repeated fields occur once for each member of Group, or of KeyGroup: first all fields of the first member, then of
+	// the second. Names of Group end in _i. In errors a number replaces the i: BADARG slices_2.
 	Repeated bool
 }
 
-// A Group says how many times the repeated fields may occur.
+// A Group says how many times the repeated fields or keys may occur.
 type Group struct {
 	Name     string
 	Min, Max int

@@ -48,6 +48,9 @@ func rows(r *Results) []string {
 	for _, g := range r.Returns {
 		list = append(list, fmt.Sprintf("returns/%s/%d/%d/%d", g.Subject, g.Entries, g.Later, g.Permits))
 	}
+	for _, m := range r.Many {
+		list = append(list, fmt.Sprintf("many/%s/%d", m.Script, m.Keys))
+	}
 	for _, m := range r.Bytes {
 		list = append(list, fmt.Sprintf("bytes/%s/%d", m.Subject, m.Permits))
 	}

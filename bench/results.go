@@ -24,6 +24,7 @@ type Results struct {
 	ServerTime []ServerTime `json:"server_time"`
 	Worst      []Worst      `json:"worst"`
 	Returns    []Return     `json:"returns,omitempty"`
+	Many       []Many       `json:"many"`
 	Bytes      []Memory     `json:"bytes"`
 	Slots      []Slot       `json:"slots,omitempty"`
 	EndToEnd   []EndToEnd   `json:"end_to_end"`

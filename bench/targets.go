@@ -84,11 +84,13 @@ func (r *Results) targets() []Target {
 	add(atMost("list_log: granted, 10^6 live to 100", "x", 1.3, over(
 		r.ratios("list_log", granted, 1e6, 1e6), r.ratios("list_log", granted, 100, 100))))
 	add(r.worstCall())
+	add(atMost("gcra_many: server CPU a decision, to single calls", "x", 0.45, r.manyRatio("gcra_many")))
+	add(atMost("list_log_many: server CPU a decision, to single calls", "x", 0.58, r.manyRatio("list_log_many")))
 	add(atMost("loader: allocations over a bare EvalSha", "allocs", 3,
 		r.loaderFigures(background, func(c LoaderCost) float64 { return c.LoaderAllocs - c.BareAllocs })))
 	add(atMost("loader: time over a bare EvalSha", "x", 1.05, r.loaderFigures(background, timeOf)))
 	add(atMost("the same, with ContextTimeoutEnabled", "x", 1.05, r.loaderFigures(atConnection, timeOf)))
-	add(atLeast("64 goroutines sharing round trips, to alone: 1000 subjects", "x", 3,
+	add(atLeast("64 goroutines sharing round trips, to alone: 1000 subjects", "x", 2.5,
 		r.shared(loaderShared, 1, loaderGCRA)).
 		limited(r.shared(bareEvalsha, batchSize, loaderGCRA), pipelines))
 	add(atLeast("the same, one subject", "x", 3, r.shared(hotShared, 1, hotGCRA)))

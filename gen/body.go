@@ -32,7 +32,7 @@ func checkBody(file string, s *script) error {
 		return err
 	}
 	b := &body{script: s, tree: tree, commands: map[string]bool{}, codes: map[string]bool{}}
-	b.note(start.rest())
+	b.note(start.rest(s))
 	b.block(tree.statements)
 	b.ending(tokens[len(tokens)-1].at)
 	b.agreement()
@@ -46,8 +46,9 @@ type body struct {
 	tree   *chunk
 	scope  *scope
 
-	functions int // nesting depth of functions
-	blocks    int // nesting depth of blocks
+	functions int    // nesting depth of functions
+	shared    *scope // of a script for many keys, inside the function decide: what is kept from key to key
+	blocks    int    // nesting depth of blocks
 
 	commands map[string]bool
 	codes    map[string]bool // error codes replied
@@ -149,8 +150,12 @@ func (b *body) statement(stmt ast.Stmt) {
 
 func (b *body) localAssign(s *ast.LocalAssignStmt) {
 	if len(s.Exprs) == 1 {
-		if _, ok := s.Exprs[0].(*ast.FunctionExpr); ok { // the function may call itself
+		if f, ok := s.Exprs[0].(*ast.FunctionExpr); ok { // the function may call itself
 			b.scope.locals[s.Names[0]] = local{}
+			if b.script.KeyGroup != nil && s.Names[0] == "decide" {
+				b.decide(f)
+				return
+			}
 		}
 	}
 	b.expressions(s.Exprs...)
@@ -161,6 +166,30 @@ func (b *body) localAssign(s *ast.LocalAssignStmt) {
 		}
 		b.scope.locals[name] = l
 	}
+}
+
+// decide walks the function of a script for many keys that decides about one: its returns are replies.
+func (b *body) decide(f *ast.FunctionExpr) {
+	b.shared = b.scope
+	b.scoped(f.ParList.Names, func() {
+		for _, name := range f.ParList.Names {
+			b.scope.locals[name] = local{key: true}
+		}
+		for _, s := range f.Stmts {
+			b.statement(s)
+		}
+	})
+	b.shared = nil
+}
+
+// keptForNext reports whether a local is written for one key and read for the next.
+func (b *body) keptForNext(name string) bool {
+	for s := b.scope; s != nil && s != b.shared; s = s.outer {
+		if _, ok := s.locals[name]; ok {
+			return false
+		}
+	}
+	return b.shared != nil
 }
 
 // assigned checks the target of an assignment: a local that is not a key, or a field of a local.
@@ -185,6 +214,10 @@ func (b *body) assigned(target ast.Expr) {
 	}
 	if l.key {
 		b.refuse(target, "key %s is written, want it unchanged", ident.Value)
+	}
+	if isLocal && b.keptForNext(ident.Value) {
+		b.refuse(target, "%s is written for one key and kept for the next, want it local behind the line %s", ident.Value,
+			manyMark)
 	}
 }
 

@@ -15,7 +15,9 @@ import (
 //	--
 //	-- <3 to 6 lines of prose>
 //	--
-//	-- KEYS[1]     <name>       <pattern>                  one or more
+//	-- KEYS[1]     <name>       <pattern>                  one or more; or, in a script for many keys (see many.go):
+//	-- GROUP[i]    <name>       <min>..<max>               number of keys
+//	-- KEYS[i]     <name>       <pattern>
 //	--
 //	-- GROUP[i]    <name>       <min>..<max>               at most one: number of pairs below
 //	-- ARGV[1]     <name>       <type> <range> <text>      one or more, type int, us, time or str
@@ -24,6 +26,8 @@ import (
 //	--
 //	-- REPLY[1]    <name>       <type> <range> <text>      one or more, type int, us or time
 //	-- REPLY[5+i]  <name>_i     int    <range> <text>      with a GROUP: at most one
+//	-- REPLY[2i]   <name>       <type> <range> <text>      for many keys: one or more, here two for each key
+//	-- REPLY[2i+1] <name>       <type> <range> <text>
 //	--
 //	-- ERROR       <CODE>       <text>                     one or more
 //	--
@@ -45,7 +49,7 @@ var (
 	titlePattern   = regexp.MustCompile(`^-- ([a-z][a-z0-9]*(?:_[a-z0-9]+)*) v([1-9][0-9]*)$`)
 	namePattern    = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 	codePattern    = regexp.MustCompile(`^[A-Z]+$`)
-	rangePattern   = regexp.MustCompile(`^(0|[1-9][0-9]{0,15})\.\.(0|[1-9][0-9]{0,15})?$`)
+	rangePattern   = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,15})\.\.(0|[1-9][0-9]{0,15})?$`)
 	statePattern   = regexp.MustCompile(`^([a-z]+)/([1-9][0-9]*)$`)
 	orderPattern   = regexp.MustCompile(`^O\([A-Za-z0-9 ^*+]+\)$`)
 	versionPattern = regexp.MustCompile(`^[1-9][0-9]*\.[0-9]+$`)
@@ -132,6 +136,9 @@ func (h *header) prose() error {
 }
 
 func (h *header) keys() error {
+	if h.word() == "GROUP" {
+		return h.manyKeys()
+	}
 	return h.rows("KEYS", func() error {
 		cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a key pattern"})
 		if err != nil {
@@ -143,33 +150,55 @@ func (h *header) keys() error {
 		if err := h.name(cells[1], false, keyNames(h.script)); err != nil {
 			return err
 		}
-		h.script.Keys = append(h.script.Keys, key{cells[1], cells[2], h.at(thirdColumn)})
+		h.script.Keys = append(h.script.Keys, key{cells[1], cells[2], false, h.at(thirdColumn)})
 		h.next++
 		return nil
 	})
 }
 
-func (h *header) group() error {
-	if h.word() != "GROUP" {
-		return nil
+func (h *header) manyKeys() (err error) {
+	if h.script.KeyGroup, err = h.groupRow(); err != nil {
+		return err
 	}
-	cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a range"})
+	cells, err := h.row("KEYS", column{nameColumn, "a name"}, column{thirdColumn, "a key pattern"})
 	if err != nil {
 		return err
 	}
-	if err := h.index("GROUP", cells[0], "GROUP[i]"); err != nil {
+	if err := h.index("KEYS", cells[0], "KEYS[i]"); err != nil {
 		return err
 	}
-	if err := h.name(cells[1], false, keyNames(h.script)); err != nil {
+	if err := h.name(cells[1], false, []string{h.script.KeyGroup.Name}); err != nil {
 		return err
+	}
+	h.script.Keys = []key{{cells[1], cells[2], true, h.at(thirdColumn)}}
+	h.next++
+	return nil
+}
+
+func (h *header) group() (err error) {
+	if h.word() == "GROUP" {
+		h.script.Group, err = h.groupRow()
+	}
+	return err
+}
+
+func (h *header) groupRow() (*group, error) {
+	cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a range"})
+	if err != nil {
+		return nil, err
+	}
+	if err := h.index("GROUP", cells[0], "GROUP[i]"); err != nil {
+		return nil, err
+	}
+	if err := h.name(cells[1], false, keyNames(h.script)); err != nil {
+		return nil, err
 	}
 	least, most, err := h.bounds(cells[2], thirdColumn, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	h.script.Group = &group{cells[1], least, most}
 	h.next++
-	return nil
+	return &group{cells[1], least, most}, nil
 }
 
 func (h *header) args() error {
@@ -207,6 +236,9 @@ func (h *header) reply() error {
 
 func (h *header) replyIndices() []string {
 	alone := len(plain(h.script.Reply))
+	if h.script.KeyGroup != nil && alone > 0 {
+		return h.repliesOfKeys(alone)
+	}
 	if len(h.script.Reply) > alone {
 		return nil
 	}
@@ -215,6 +247,37 @@ func (h *header) replyIndices() []string {
 		indices = append(indices, fmt.Sprintf("REPLY[%d+i]", alone))
 	}
 	return indices
+}
+
+// repliesOfKeys returns the first columns that the next row of replies may have where so many come before those of the
+// keys: REPLY[4i-2] is the first of four for each key, behind REPLY[1].
+func (h *header) repliesOfKeys(alone int) (indices []string) {
+	before := len(h.script.Reply) - alone
+	each := before
+	for _, line := range h.lines[h.next:] {
+		if line == "--" {
+			break
+		}
+		if strings.HasPrefix(line, "-- REPLY[") && strings.Contains(cut(line, 0, nameColumn-1), "i") {
+			each++
+		}
+	}
+	if before == 0 {
+		indices = append(indices, fmt.Sprintf("REPLY[%d]", alone+1))
+	}
+	if before < each {
+		indices = append(indices, "REPLY["+indexOfKey(each, alone+before+1-each)+"]")
+	}
+	return indices
+}
+
+// indexOfKey writes each*i + more.
+func indexOfKey(each, more int) string {
+	index := fmt.Sprintf("%di%+d", each, more)
+	if each == 1 {
+		index = index[1:]
+	}
+	return strings.TrimSuffix(index, "+0")
 }
 
 func (h *header) errors() error {
@@ -379,10 +442,11 @@ func (h *header) field(indices, names []string, types ...string) (f field, err e
 		return f, err
 	}
 	f.Repeated = strings.Contains(cells[0], "i")
-	if f.Repeated {
+	inPair := f.Repeated && h.script.KeyGroup == nil
+	if inPair {
 		types = []string{"int"}
 	}
-	if err := h.name(cells[1], f.Repeated, names); err != nil {
+	if err := h.name(cells[1], inPair, names); err != nil {
 		return f, err
 	}
 	if !slices.Contains(types, cells[2]) {
@@ -406,13 +470,13 @@ func (h *header) index(word, found string, wanted ...string) error {
 	return refuse(h.at(wordColumn), "found %s, want %s", found, strings.Join(wanted, " or "))
 }
 
-// name checks a name. Names of a group end in _i, and no two names may be equal in Go.
-func (h *header) name(name string, repeated bool, names []string) error {
+// name checks a name. Names of a pair and its reply end in _i, and no two names may be equal in Go.
+func (h *header) name(name string, inPair bool, names []string) error {
 	if !namePattern.MatchString(name) {
 		return refuse(h.at(nameColumn), "name %q, want lower-case words joined by _", name)
 	}
-	if repeated != strings.HasSuffix(name, "_i") {
-		return refuse(h.at(nameColumn), "name %q, want the ending _i on repeated names only", name)
+	if inPair != strings.HasSuffix(name, "_i") {
+		return refuse(h.at(nameColumn), "name %q, want the ending _i on the names of a pair only", name)
 	}
 	if slices.ContainsFunc(names, func(other string) bool { return camel(other) == camel(name) }) {
 		return refuse(h.at(nameColumn), "name %q is taken, want another", name)
@@ -422,7 +486,7 @@ func (h *header) name(name string, repeated bool, names []string) error {
 
 func (h *header) bounds(cell string, col int, open bool) (least, most int64, err error) {
 	parts := rangePattern.FindStringSubmatch(cell)
-	if parts == nil || (parts[2] == "" && !open) {
+	if parts == nil || !open && (parts[2] == "" || parts[1][0] == '-') {
 		return 0, 0, refuse(h.at(col), "range %q, want <min>..<max>", cell)
 	}
 	least, _ = strconv.ParseInt(parts[1], 10, 64)

@@ -81,6 +81,9 @@ func generate(tree fs.FS) ([]generated, error) {
 		{"scripts_gen.go", scriptsGo(scripts)},
 	}
 	for _, s := range scripts {
+		if s.KeyGroup != nil {
+			files = append(files, generated{"scripts/" + s.File(), []byte(s.Source)})
+		}
 		files = append(files, generated{"loader/bindings/" + s.File() + ".go", bindingGo(s)})
 	}
 	return files, nil

@@ -18,7 +18,7 @@ type manifestScript struct {
 	File       string          `json:"file"`
 	SHA1       string          `json:"sha1"`
 	About      string          `json:"about"`
-	Keys       []key           `json:"keys"`
+	Keys       []key           `json:"keys"` // of many subjects: in the group
 	Arguments  []manifestField `json:"arguments"`
 	Reply      []manifestField `json:"reply"`
 	Group      *manifestGroup  `json:"group,omitempty"`
@@ -39,11 +39,12 @@ type manifestField struct {
 	Text string `json:"text"`
 }
 
-// A manifestGroup holds the repeated arguments and replies. They occur min to max times.
+// A manifestGroup holds the repeated keys, arguments and replies. They occur min to max times.
 type manifestGroup struct {
 	Name      string          `json:"name"`
 	Min       int64           `json:"min"`
 	Max       int64           `json:"max"`
+	Keys      []key           `json:"keys,omitempty"`
 	Arguments []manifestField `json:"arguments"`
 	Reply     []manifestField `json:"reply"`
 }
@@ -76,9 +77,13 @@ func manifestOf(s *script) manifestScript {
 		Commands: s.Commands, State: s.State(), Layout: s.Layout(),
 		Complexity: s.Cost.Order, Cost: s.Cost.Text, Redis: s.Redis,
 	}
+	args, reply := manifestFields(repeated(s.Args)), manifestFields(repeated(s.Reply))
 	if g := s.Group; g != nil {
-		args, reply := manifestFields(repeated(s.Args)), manifestFields(repeated(s.Reply))
-		m.Group = &manifestGroup{g.Name, g.Min, g.Max, args, reply}
+		m.Group = &manifestGroup{g.Name, g.Min, g.Max, nil, args, reply}
+	}
+	if g := s.KeyGroup; g != nil {
+		m.Keys = []key{}
+		m.Group = &manifestGroup{g.Name, g.Min, g.Max, s.Keys, args, reply}
 	}
 	return m
 }

@@ -19,6 +19,11 @@ func (n names) Reply() string { return n.Script() + "Reply" }
 // Group is the type of a pair of arguments.
 func (n names) Group() string { return n.Script() + camel(n.script.Group.Name) }
 
+// KeyGroup is the type of the reply for one of many keys, and KeyGroups the field with all of them.
+func (n names) KeyGroup() string { return n.Script() + camel(n.script.KeyGroup.Name) }
+
+func (n names) KeyGroups() string { return camel(n.script.KeyGroup.Name) + "s" }
+
 // Groups is the field with all pairs.
 func (n names) Groups() string { return camel(n.script.Group.Name) + "s" }
 
@@ -28,7 +33,12 @@ func (n names) Source() string {
 	return first + camel(rest) + fmt.Sprintf("V%dSource", n.script.Version)
 }
 
-func (n names) Key(k key) string { return camel(k.Name) }
+func (n names) Key(k key) string {
+	if k.Repeated {
+		return camel(k.Name) + "s"
+	}
+	return camel(k.Name)
+}
 
 // Field is the name of an argument or a reply in its struct.
 func (n names) Field(f field) string { return camel(strings.TrimSuffix(f.Name, "_i")) }

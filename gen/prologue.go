@@ -30,8 +30,13 @@ func (p *prologue) check(s *script) error {
 			return err
 		}
 	}
-	if err := p.wantAll(keysCount(s), argvCount(s), keyLocals(s)); err != nil {
+	if err := p.wantAll(keysCount(s), argvCount(s)); err != nil {
 		return err
+	}
+	if s.KeyGroup == nil {
+		if err := p.want(keyLocals(s)); err != nil {
+			return err
+		}
 	}
 	for i, f := range plain(s.Args) {
 		if err := p.argument(f, fmt.Sprintf("ARGV[%d]", i+1)); err != nil {
@@ -45,6 +50,10 @@ func (p *prologue) check(s *script) error {
 }
 
 func keysCount(s *script) string {
+	if g := s.KeyGroup; g != nil {
+		return fmt.Sprintf(
+			`if #KEYS < %d or #KEYS > %d then return redis.error_reply("BADARG KEYS: want %[1]d to %[2]d") end`, g.Min, g.Max)
+	}
 	return fmt.Sprintf(`if #KEYS ~= %d then return redis.error_reply("BADARG KEYS: want %[1]d") end`, len(s.Keys))
 }
 
@@ -157,11 +166,11 @@ func (p *prologue) skipTo(word string) {
 	}
 }
 
-// rest refuses reads of KEYS and ARGV after the prologue.
-func (p *prologue) rest() error {
+// rest refuses reads of KEYS and ARGV after the prologue. A script for many keys goes through KEYS.
+func (p *prologue) rest(s *script) error {
 	var refusals []error
 	for _, t := range p.tokens[p.next:] {
-		if t.isRead() {
+		if t.isRead() && (s.KeyGroup == nil || t.text != "KEYS") {
 			refusals = append(refusals, refuse(t.at, "%s is read again, want each read once, at the top, into a local", t.text))
 		}
 	}

@@ -33,10 +33,18 @@ func table(scripts []*script) string {
 	b.WriteString("| Script | What it is | KEYS | ARGV | Reply | SHA1 |\n|---|---|---|---|---|---|\n")
 	for _, s := range scripts {
 		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | `%.8s` |\n",
-			s.id(), s.File(), cell(s.FirstSentence()), strings.Join(keyNames(s), ", "),
+			s.ID(), s.File(), cell(s.FirstSentence()), keyList(s),
 			fieldList(s.Args), fieldList(s.Reply), s.SHA1())
 	}
 	return b.String()
+}
+
+func keyList(s *script) string {
+	list := strings.Join(keyNames(s), ", ")
+	if s.KeyGroup != nil {
+		list += ", .."
+	}
+	return list
 }
 
 // fieldList returns the names of fields. Repeated fields are followed by "..".

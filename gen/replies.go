@@ -16,6 +16,10 @@ func (b *body) returned(s *ast.ReturnStmt) {
 		b.expressions(s.Exprs...)
 		return
 	}
+	if b.script.KeyGroup != nil && b.manyReplied(s) {
+		b.expressions(s.Exprs...)
+		return
+	}
 	if len(s.Exprs) == 1 {
 		switch e := s.Exprs[0].(type) {
 		case *ast.TableExpr:
@@ -35,6 +39,15 @@ func (b *body) returned(s *ast.ReturnStmt) {
 		}
 	}
 	b.refuse(s, "unsupported return, want {..} as in the header, redis.error_reply(..) or a result of redis.pcall")
+}
+
+// manyReplied reports whether a script for many keys returns the reply for one key, or the reply.
+func (b *body) manyReplied(s *ast.ReturnStmt) bool {
+	if b.shared != nil {
+		return len(s.Exprs) == len(repeated(b.script.Reply))
+	}
+	_, isName := s.Exprs[0].(*ast.IdentExpr)
+	return isName
 }
 
 func (b *body) replied(e *ast.TableExpr) {

@@ -14,6 +14,7 @@ type script struct {
 	Source   string
 	About    []string // lines of prose
 	Keys     []key
+	KeyGroup *group // of a script for many keys
 	Group    *group
 	Args     []field
 	Reply    []field
@@ -29,7 +30,9 @@ type script struct {
 type key struct {
 	Name    string `json:"name"`
 	Pattern string `json:"pattern"`
-	at      place  // of the pattern
+	// Repeated keys are those of many subjects.
+	Repeated bool  `json:"-"`
+	at       place // of the pattern
 }
 
 type group struct {
@@ -55,9 +58,10 @@ type state struct{ Code, Number, Layout string }
 
 type cost struct{ Order, Text string }
 
-func (s *script) id() string { return fmt.Sprintf("%s_v%d", s.Name, s.Version) }
+// ID returns the name of the file without its ending.
+func (s *script) ID() string { return fmt.Sprintf("%s_v%d", s.Name, s.Version) }
 
-func (s *script) File() string { return s.id() + ".lua" }
+func (s *script) File() string { return s.ID() + ".lua" }
 
 func (s *script) SHA1() string { return fmt.Sprintf("%x", sha1.Sum([]byte(s.Source))) }
 

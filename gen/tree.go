@@ -20,7 +20,8 @@ func readScripts(tree fs.FS) ([]*script, error) {
 	var scripts []*script
 	var refusals []error
 	for _, file := range files {
-		if slices.Contains([]string{"SHA1SUMS", "manifest.json", "README.md"}, file.Name()) {
+		if slices.Contains([]string{"SHA1SUMS", "manifest.json", "README.md"}, file.Name()) ||
+			strings.Contains(file.Name(), manyFiles) {
 			continue
 		}
 		s, err := readScript(tree, path.Join("scripts", file.Name()))
@@ -30,6 +31,12 @@ func readScripts(tree fs.FS) ([]*script, error) {
 	if err := errors.Join(refusals...); err != nil {
 		return nil, err
 	}
+	many, err := manyScripts(tree, scripts)
+	if err != nil {
+		return nil, err
+	}
+	scripts = append(scripts, many...)
+	slices.SortFunc(scripts, func(a, b *script) int { return strings.Compare(a.File(), b.File()) })
 	return scripts, checkReleased(tree, scripts)
 }
 

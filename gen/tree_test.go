@@ -57,7 +57,9 @@ func TestRunTwiceWritesOnce(t *testing.T) {
 	var first, second bytes.Buffer
 	must(t, run(root, &first))
 	want := "gen: wrote scripts/README.md\ngen: wrote scripts/SHA1SUMS\ngen: wrote scripts/manifest.json\n" +
-		"gen: wrote scripts_gen.go\ngen: wrote loader/bindings/pairs_v2.lua.go\ngen: wrote loader/bindings/small_v1.lua.go\n" +
+		"gen: wrote scripts_gen.go\ngen: wrote loader/bindings/one_many_v1.lua.go\n" +
+		"gen: wrote loader/bindings/one_v1.lua.go\ngen: wrote loader/bindings/pairs_v2.lua.go\n" +
+		"gen: wrote loader/bindings/small_v1.lua.go\n" +
 		"gen: removed loader/bindings/lost_v1.lua.go\n"
 	// The table of the small project's README is in place already.
 	if got := "gen: wrote scripts/README.md\n" + first.String(); got != want {
@@ -116,7 +118,11 @@ type treeCase struct {
 	want   string
 }
 
-const smallScript = "scripts/small_v1.lua"
+const (
+	smallScript = "scripts/small_v1.lua"
+	oneScript   = "scripts/one_v1.lua"
+	smallMark   = "-- MANY: small_many_v1 repeats what follows for 1..8 keys.\n"
+)
 
 // The SHA1 of other bytes than any script has.
 const otherSHA1 = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
@@ -159,6 +165,26 @@ var treeCases = []treeCase{
 	{"a released script that is gone", written(releasedFile, otherSHA1+"  lost_v1.lua\n"),
 		"gen/released.txt:1:1: scripts/lost_v1.lua was released but is missing, " +
 			"want it restored: git log -- scripts/lost_v1.lua"},
+
+	{"a mark for many keys that is none", edited(oneScript, "for 1..8 keys,", "for 8 keys,"),
+		`scripts/one_v1.lua:45:1: found "-- MANY: one_many_v1 repeats what follows for 8 keys, keys * permits up to 20, ` +
+			`5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", perhaps with ` +
+			`", keys * <argument> up to <max>, <max> calls of <function>" before the full stop`},
+	{"a mark that names another script", edited(oneScript, "one_many_v1 repeats", "one_many_v2 repeats"),
+		`scripts/one_v1.lua:45:1: found "-- MANY: one_many_v2 repeats what follows for 1..8 keys, keys * permits up to 20, ` +
+			`5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", perhaps with ` +
+			`", keys * <argument> up to <max>, <max> calls of <function>" before the full stop`},
+	{"a mark in a script of two keys", edited(smallScript, "local struct =", smallMark+"local struct ="),
+		`scripts/small_v1.lua:55:1: a script with 2 keys whose reply ends in now, want one key, no group, and now at the end`},
+	{"a mark that names no function", edited(oneScript, "calls of is_set", "calls of reads"),
+		`scripts/one_v1.lua:45:1: a bound of keys * permits and of calls, ` +
+			`want "local clock = redis.call(\"TIME\")\n" and the function reads before`},
+	{"a script for many keys that cannot be made", edited(oneScript, "local granted = permits\n",
+		"local granted = permits\nseen.last = granted\n"),
+		`scripts/one_many_v1.lua:60:3: seen is written for one key and kept for the next, ` +
+			`want it local behind the line -- MANY`},
+	{"a script for many keys that is made from none", edited(oneScript, "-- MANY", "-- Many"),
+		"scripts/one_many_v1.lua:1:1: no script is marked -- MANY: one_many_v1 .., want one, or this file removed"},
 
 	{"a README without a place for the table", edited(readmeFile, tableEnds, ""),
 		`scripts/README.md:1:1: no place for the table of scripts, ` +

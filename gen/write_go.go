@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-//go:embed scripts.tmpl binding.tmpl
+//go:embed scripts.tmpl binding.tmpl many.tmpl
 var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
@@ -19,7 +19,14 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"repeated": repeated,
 	"wrap":     wrap,
 	"extent":   extent,
-}).ParseFS(templateFiles, "*.tmpl"))
+	"value":    func(f field, from string, at int) value { return value{f.Type, from, at} },
+}).ParseFS(templateFiles, "scripts.tmpl", "binding.tmpl"))
+
+// A value is a field of a reply: the element of a slice, and its type.
+type value struct {
+	Type, From string
+	At         int
+}
 
 func scriptsGo(scripts []*script) []byte { return goFile("scripts.tmpl", scripts) }
 

@@ -22,7 +22,11 @@ import (
 // its own pipeline, and if a node is down only its own entries fail.
 //
 // Entries about the same subject of the same limiter are decided in the order in which they were added. Only an entry
-// that is retried (the script was missing, a server was not ready, a reply was lost) may be decided after a later one.
+// that is retried (the script was missing, a server was not ready, a reply was lost, the state under its key is damaged)
+// may be decided after a later one.
+//
+// On a single server, four or more entries of one GCRA or ListLog, under the same limit and for as many permits, are
+// decided by one run of a script for up to 64 subjects. That takes about half the server's time.
 //
 // A Batch is for one goroutine. After Do it is empty and may be used again.
 type Batch struct {
@@ -253,11 +257,11 @@ func (l *Loader) prepareTogether(ctx context.Context, entries []*entry) {
 func (l *Loader) loadMissing(ctx context.Context, entries []*entry) {
 	waiting := map[loadTarget][]*entry{}
 	for _, e := range entries {
-		if !e.call.missing {
+		if e.call.toLoad() == nil {
 			continue
 		}
 		node, _ := l.nodeOf(ctx, e.call.key()) // without one, loading says why
-		p := loadTarget{e.call.script, node, e.call.loadsEverywhere()}
+		p := loadTarget{e.call.toLoad(), node, e.call.loadsEverywhere()}
 		waiting[p] = append(waiting[p], e)
 	}
 	var groups [][]*entry

@@ -15,10 +15,11 @@ import (
 
 // Bounds on what one call does by itself.
 const (
-	maxRetries  = 3                    // after attempts that cannot have run
-	maxTryAgain = 12                   // after TRYAGAIN: about one second in all
-	maxReloads  = 8                    // of a script that is flushed again and again
-	firstPause  = 8 * time.Millisecond // then 32, 128, and 128 again
+	maxRetries   = 3                    // after attempts that cannot have run
+	maxTryAgain  = 12                   // after TRYAGAIN: about one second in all
+	maxManyTries = 2                    // as part of a command for many keys
+	maxReloads   = 8                    // of a script that is flushed again and again
+	firstPause   = 8 * time.Millisecond // then 32, 128, and 128 again
 )
 
 // errSlotMoves is in the error of a call that got TRYAGAIN for too long.
@@ -91,13 +92,16 @@ type call struct {
 	lost       error // an attempt may have run: why its reply is missing
 	retries    int   // without those for a missing script
 	reloads    int   // how often the script was missing
+	alone      bool  // not part of a command for many keys
+	manyTries  int   // how often it was not decided as part of one
 	source     bool  // send the source: EVAL
 	masterOnly bool  // do not send EVALSHA_RO, because the server refuses it
 
 	// What prepareAttempt has to do before the next attempt.
-	missing bool          // load the script
-	pause   time.Duration // sleep
-	cause   error         // why: the error of the last attempt, or of loading the script
+	missing bool           // load the script
+	many    *sluice.Script // load this one: the script for many keys
+	pause   time.Duration  // sleep
+	cause   error          // why: the error of the last attempt, or of loading the script
 
 	sent int        // commands
 	late *lateReply // to the last one, if it was abandoned
@@ -243,7 +247,7 @@ func (c *call) fail(err error) { c.ended, c.err = true, err }
 // attempt returns the command of the next attempt. One that may join a group gets its words later.
 func (c *call) attempt(ctx context.Context) *command {
 	if c.mayJoin() {
-		return &command{keys: c.keys}
+		return &command{keys: c.keys, alone: c.alone}
 	}
 	return c.command(ctx)
 }
@@ -261,7 +265,9 @@ func (c *call) command(ctx context.Context) *command {
 	if c.source {
 		words[1] = c.script.Source
 	}
-	return newCommand(ctx, words, c.keys)
+	cmd := newCommand(ctx, words, c.keys)
+	cmd.alone = c.alone
+	return cmd
 }
 
 func (c *call) verb() string {
@@ -306,6 +312,8 @@ func (c *call) diagnose(ctx context.Context, cmd *command, err error) {
 	}
 	c.cause = err
 	switch {
+	case f == askAgain:
+		c.askAgain(err)
 	case f == scriptMissing:
 		c.reloadScript(err)
 	case f == refused && c.readOnly():
@@ -321,6 +329,14 @@ func (c *call) diagnose(ctx context.Context, cmd *command, err error) {
 	default:
 		c.replyLost(ctx, f, err)
 	}
+}
+
+// askAgain prepares the next attempt of a call that was not decided in a command for many keys.
+func (c *call) askAgain(err error) {
+	why, _ := errors.AsType[*askAgainError](err)
+	c.many = why.missing
+	c.manyTries++
+	c.alone = why.alone || c.manyTries > maxManyTries
 }
 
 // replyLost retries if that cannot charge twice.
@@ -371,7 +387,7 @@ func (c *call) reloadScript(err error) {
 
 // prepareAttempt loads the script and pauses, if the next attempt needs it.
 func (c *call) prepareAttempt(ctx context.Context) {
-	if c.missing && !c.ended {
+	if c.toLoad() != nil && !c.ended {
 		c.afterLoad(ctx, c.load(ctx))
 	}
 	if c.pause > 0 && !c.ended {
@@ -381,19 +397,36 @@ func (c *call) prepareAttempt(ctx context.Context) {
 
 // load loads the script on the key's node; the second time on every master, because the slot may be moving between two.
 func (c *call) load(ctx context.Context) error {
-	err := c.limits.load(ctx, c.script, c.key(), c.loadsEverywhere())
+	err := c.limits.load(ctx, c.toLoad(), c.key(), c.loadsEverywhere())
 	if err == nil {
 		c.limits.eventLog.scriptLoaded(ctx, c)
 	}
 	return err
 }
 
+// toLoad returns the script that the next attempt needs loaded, nil if there is none.
+func (c *call) toLoad() *sluice.Script {
+	switch {
+	case c.many != nil:
+		return c.many
+	case c.missing:
+		return c.script
+	}
+	return nil
+}
+
 func (c *call) loadsEverywhere() bool { return c.reloads > 1 }
 
 // afterLoad takes the outcome of loading the script.
 func (c *call) afterLoad(ctx context.Context, err error) {
-	c.missing = false
+	many := c.many != nil
+	c.missing, c.many = false, nil
 	if err == nil {
+		return
+	}
+	if many { // the script for one may work
+		c.limits.pauseMany()
+		c.alone = true
 		return
 	}
 	switch f := classify(err); {

@@ -19,6 +19,7 @@ const (
 	lostNetwork                  // the connection was lost: the script may have run
 	neverSent                    // no connection: the last attempt of go-redis sent nothing, earlier ones were redirected
 	scriptMissing                // NOSCRIPT
+	askAgain                     // not decided in a command for many keys: see askAgainError
 	slotMoves                    // TRYAGAIN: the script did not run, a retry may help soon
 	notRun                       // another reply that proves that the script wrote nothing: a retry may help soon
 	refused                      // this user may not send the command, or the server does not know it
@@ -35,6 +36,8 @@ func classify(err error) failure {
 	switch code := codeOf(reply); code {
 	case "NOSCRIPT":
 		return scriptMissing
+	case codeAskAgain:
+		return askAgain
 	case "TRYAGAIN":
 		return slotMoves
 	case "LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "BUSY", "NOREPLICAS", "MAXCLIENTS":

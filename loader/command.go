@@ -20,6 +20,8 @@ type command struct {
 	keys               int           // number of keys
 	group              *groupCommand // whose command it is; nil: it asks for one caller only
 	piped              bool          // sent in a pipeline
+	alone              bool          // not part of a command for many keys
+	ctx                context.Context
 	state              atomic.Int32
 }
 
@@ -43,7 +45,7 @@ func (c *command) setWords(ctx context.Context, words []any) {
 	if c.IntSliceCmd != nil {
 		return
 	}
-	c.IntSliceCmd = redis.NewIntSliceCmd(ctx, words...)
+	c.IntSliceCmd, c.ctx = redis.NewIntSliceCmd(ctx, words...), ctx
 	words[keyCountAt] = (*writtenKeys)(c)
 	c.SetFirstKeyPos(firstKey)
 	c.SetStepCount(1) // otherwise a ClusterClient asks COMMAND for it

@@ -136,9 +136,10 @@ func (l *eventLog) scriptLoaded(ctx context.Context, c *call) {
 	if l == nil {
 		return
 	}
-	name, node := nameOf(c.script), c.loadedOn(ctx)
+	script := c.toLoad()
+	name, node := nameOf(script), c.loadedOn(ctx)
 	l.log(ctx, slog.LevelInfo, "script loaded", name+" "+node, slog.String("script", name),
-		slog.String("sha1", c.script.SHA1), slog.String("node", node))
+		slog.String("sha1", script.SHA1), slog.String("node", node))
 }
 
 // loadedOn names the node on which the call loaded its script.

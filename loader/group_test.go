@@ -44,11 +44,17 @@ func (s *heldServer) serve(_ context.Context, cmds []redis.Cmder, _ func() error
 	on := &trip{piped: len(cmds) > 1, answer: make(chan []any)}
 	for _, cmd := range cmds {
 		words := write(cmd)
-		permits, err := strconv.ParseInt(words[s.permitsAt], 10, 64)
+		keys, err := strconv.Atoi(words[2])
+		if err != nil || keys == 0 {
+			panic(fmt.Sprint(words))
+		}
+		permits, err := strconv.ParseInt(words[s.permitsAt+keys-1], 10, 64)
 		if err != nil {
 			panic(err)
 		}
-		on.keys, on.permits = append(on.keys, words[3]), append(on.permits, permits)
+		for _, key := range words[3 : 3+keys] {
+			on.keys, on.permits = append(on.keys, key), append(on.permits, permits)
+		}
 	}
 	s.trips <- on
 	replies := <-on.answer
@@ -56,6 +62,10 @@ func (s *heldServer) serve(_ context.Context, cmds []redis.Cmder, _ func() error
 		reply := any(yes(2))
 		if replies != nil {
 			reply = replies[i]
+		}
+		if keys := cmd.Args()[2].(fmt.Stringer).String(); keys != "1" { // those of several subjects, all granted
+			n, _ := strconv.Atoi(keys)
+			reply = append([]int64{5}, slices.Repeat(yes(2)[:4], n)...)
 		}
 		if failed, ok := reply.(error); ok {
 			cmd.SetErr(failed)

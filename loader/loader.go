@@ -48,6 +48,11 @@
 // know nothing of each other share round trips; if many of them ask for the same subject, they even share runs of the
 // script. All guarantees of single calls hold in both cases.
 //
+// On a single server both decide several subjects of one GCRA or ListLog, under the same limit and for as many permits,
+// with one run of a script for many keys: that takes about half the server's time. In a cluster and a Ring, subjects lie
+// on different nodes, and every decision is a run of its own. If the server has no such script and the loader may not
+// load it ([PreloadedOnly]), single runs are sent.
+//
 // # A limit for each customer
 //
 // Every limiter has the method With. It returns a copy with another limit:
@@ -113,6 +118,7 @@ type Loader struct {
 	nodesKnown      atomic.Bool
 	loads           loads
 	slotQueues      slotQueues
+	manyPaused      atomic.Int64 // until when no commands for many keys are sent, in Unix nanoseconds
 }
 
 // Option is an option of New.

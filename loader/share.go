@@ -33,6 +33,9 @@ const (
 // Contexts work as without it: if a caller leaves before its command is written, no decision is made for it. A pipeline
 // that all callers have left does not delay the next one.
 //
+// On a single server, four or more callers in a pipeline who ask for as many permits of one GCRA or ListLog, under the
+// same limit, are decided by one run of a script, as in a [Batch].
+//
 // What differs: the client's hooks see pipelines, and contexts without the callers' values. If a command for a group
 // fails, all its callers get the error. If a hook panics, it does so in every caller of the pipeline.
 func ShareRoundTrips() Option {
@@ -245,8 +248,10 @@ func (s *sharing) sendNext(q *nodeQueue) (more bool) {
 	return true
 }
 
-// sendPipeline sends commands in one pipeline, which go-redis splits by nodes. It returns the first error.
+// sendPipeline sends commands in one pipeline, which go-redis splits by nodes, those of one limiter together. It returns
+// the first error.
 func (l *Loader) sendPipeline(ctx context.Context, cmds []redis.Cmder) error {
+	cmds = l.together(cmds)
 	if len(cmds) == 1 {
 		return l.rdb.Process(ctx, cmds[0])
 	}

@@ -110,6 +110,8 @@ local struct = rawget(_G, "struct") or {
   end,
 }
 
+-- MANY: gcra_many_v1 repeats what follows for 1..64 keys.
+
 local stored = redis.pcall("GET", bucket)
 -- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
 local ahead, part = 0, 0
@@ -177,8 +179,8 @@ local remaining = 0
 local left, left_part = depth - ahead, depth_part - part
 if left_part < 0 then left, left_part = left - 1, left_part + limit end
 if left >= interval then -- else not one permit is free
-  -- left / (window / limit), rounded down. The quotient is at most 10^7, so a float is off by less than 10^-7, and its
-  -- nearest integer is right or one too many: multiply back and compare.
+  -- left / (window / limit), rounded down. The quotient is at most 10^7, so a float is off by less than 10^-7, and
+  -- its nearest integer is right or one too many: multiply back and compare.
   remaining = math.floor((left + left_part / limit) / window * limit + 0.5)
   local used, used_part = times(remaining, interval, interval_part, limit)
   if used > left or used == left and used_part > left_part then remaining = remaining - 1 end

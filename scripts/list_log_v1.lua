@@ -26,7 +26,7 @@
 --                          expires when the newest has left the window. With bookings it may hold
 --                          limit * (1 + max_wait / window) entries: set lazyfree-lazy-expire where
 --                          that is several million
--- COMPLEXITY  O(log N)     TIME, LINDEX; a grant removes up to permits + 10000 expired entries
+-- COMPLEXITY  O(log N)     TIME, LINDEX; a grant removes up to permits + 100 expired entries
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
@@ -62,11 +62,15 @@ local function time_of(entry)
   local time = tonumber(entry)
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
+
+-- MANY: list_log_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 256 calls of time_of.
+
 local unreadable -- an entry is no time: an error before anything is written
 
--- Entries are in order, because due is never before newest: if the newest has left the window, all have. The newest may
--- lie ahead of now: it was booked (up to 60 s ahead), or the clock has stepped back. A step back of up to the window
--- and 60 s is believed, and callers wait behind newest. Further ahead, a wrong clock wrote it: the log is void.
+-- Entries are in order, because due is never before newest: if the newest has left the window, all have. The newest
+-- may lie ahead of now: it was booked (up to 60 s ahead), or the clock has stepped back. A step back of up to the
+-- window and 60 s is believed, and callers wait behind newest. Further ahead, a wrong clock wrote it: then the log is
+-- void.
 local slack = 120000000 -- 60 s for a booking, 60 s for a step back
 local tail = redis.pcall("LINDEX", log, "-1") -- pcall, so that WRONGTYPE reaches the caller as it is
 if tail and tail.err then return tail end
@@ -107,8 +111,8 @@ if due - now <= max_wait then granted = permits end
 local none_free = granted == 0 and due > now and (wanted == 1 or newest > now)
 local gone, live = 0, newest and limit or 0
 if newest and not none_free then
-  -- Count the entries at the head that have left the window. Entry number gone has left: steps that double look for one
-  -- that has not, then steps that halve look for the first one.
+  -- Count the entries at the head that have left the window. Entry number gone has left: steps that double look for
+  -- one that has not, then steps that halve look for the first one.
   local head = time_of(redis.call("LINDEX", log, "0"))
   if not head then
     unreadable = true
@@ -139,7 +143,7 @@ if granted > 0 then
     redis.call("UNLINK", log)
   elseif gone > 0 then
     -- Remove more than are added, so that old entries never pile up, but not all, so that a call's cost is bounded.
-    redis.call("LTRIM", log, math.min(gone, granted + 10000), "-1")
+    redis.call("LTRIM", log, math.min(gone, granted + 100), "-1")
   end
   local entry = clock[1] .. string.format("%06d", clock[2])
   if due > now then
@@ -157,8 +161,8 @@ if granted > 0 then
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
-    -- Refused, for example by an ACL. A log without expiry must not stay: take back what was added. If that is refused
-    -- too, redis.call raises the error.
+    -- Refused, for example by an ACL. A log without expiry must not stay: take back what was added. If that is
+    -- refused too, redis.call raises the error.
     redis.call("LTRIM", log, "0", -granted - 1)
     return kept
   end

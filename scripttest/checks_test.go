@@ -71,8 +71,8 @@ func ownChecks(script *sluice.Script) []check {
 		&sluice.ListLogV1: {
 			{"expiry", checkEveryKeyExpires},
 			{"later grants", checkLaterGrantsProlong},
-			{"bounded removal", checkListLogRemovesABoundedNumber},
-			{"unreadable", checkListLogFindsUnreadable},
+			{"bounded removal", listLogV1.checkRemovesABoundedNumber},
+			{"unreadable", listLogV1.checkFindsUnreadable},
 		},
 		&sluice.SliceRingV1: {
 			{"expiry", checkEveryKeyExpires},
@@ -130,6 +130,18 @@ func ownChecks(script *sluice.Script) []check {
 			{"expiry", checkEveryKeyExpires},
 			{"struct", gcraV1.checkPacksWithStruct},
 		},
+		&sluice.GCRAManyV1: {
+			{"expiry", checkEveryKeyExpires},
+			{"struct", gcraManyV1.checkPacksWithStruct},
+			{"most keys", gcraManyV1.checkMostKeys},
+		},
+		&sluice.ListLogManyV1: {
+			{"expiry", checkEveryKeyExpires},
+			{"bounded removal", listLogManyV1.checkRemovesABoundedNumber},
+			{"unreadable", listLogManyV1.checkFindsUnreadable},
+			{"most keys", listLogManyV1.checkMostKeys},
+			{"long searches", checkLongSearchesEnd},
+		},
 	}[script]
 }
 
@@ -162,7 +174,7 @@ func sub(t testing.TB, name string, test func(t testing.TB)) {
 func (tab table) checkPacksWithStruct(t testing.TB) {
 	grant, look := "1000 10s 0 1 0", "1000 10s 0 0 0"
 	switch tab.script {
-	case &sluice.GCRAV1:
+	case &sluice.GCRAV1, &sluice.GCRAManyV1:
 		grant, look = "1000 10s 10 1 0", "1000 10s 10 0 0"
 	case &sluice.SliceRingV1:
 		grant, look = "1s 1 3 1000", "1s 0 3 1000"
@@ -189,7 +201,7 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 
 var tables = []table{
 	zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1, listLogReturnV1,
-	zsetLogReturnV1, budgetV1, budgetSettleV1, concurrencyV1, concurrencyReleaseV1,
+	zsetLogReturnV1, budgetV1, budgetSettleV1, concurrencyV1, concurrencyReleaseV1, gcraManyV1, listLogManyV1,
 }
 
 // Every script is in every list that tests take their cases from. Scripts that grant nothing have no model subject of
@@ -203,7 +215,7 @@ func TestEveryScriptIsListed(t *testing.T) {
 			"costsOf (costs_test.go)":          costsOf(own) != nil,
 			"withheldCalls (withheld_test.go)": withheldCalls(own) != nil,
 		}
-		if script.Reply[0].Name == "granted" {
+		if decides(&script) {
 			lists["subjects (model_sequence_test.go)"] = slices.ContainsFunc(subjects,
 				func(s subject) bool { return file(s.script) })
 			lists["broken (model_broken_test.go)"] = slices.ContainsFunc(broken,
@@ -256,40 +268,43 @@ func sha1Hex(source string) string {
 // The TTL tells which it was: these timelines need one that follows the clock, which stock miniredis does not have.
 // (gcra and slice_ring store what they need.)
 var narrowerTables = []table{
-	{&sluice.ListLogV1, listLogV1.keys, []timeline{{"a narrower window after a step back", []line{
-		{"0s", "1 60s 1 0", "1 0 0 60s"},
-		{"0s", "1 60s 1 60s", "1 0 60s 120s"},
-		{"-120s", "1 1ms 1 0", "0 0 180.001s 180.001s"},
-		{"-120.001s", "1 1ms 0 0", "0 1 0 0"},
-	}}}},
+	narrowerLog,
+	manyOf(narrowerLog, &sluice.ListLogManyV1, nil),
 	{&sluice.ZSetLogV1, zsetLogV1.keys, withIDs([]timeline{{"a narrower window after a step back", []line{
 		{"0s", `1 60s 1 0 *`, "1 0 0 60s"},
 		{"0s", `1 60s 1 60s *`, "1 0 60s 120s"},
 		{"-120s", `1 1ms 1 0 *`, "0 0 180.001s 180.001s"},
 		{"-120.001s", `1 1ms 0 0 *`, "0 1 0 0"},
-	}}})},
+	}}}), nil},
 	{&sluice.ListLogReturnV1, listLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
 		{"0s", "list_log 1 60s 1 0", "1 0 0 60s"},
 		{"0s", "list_log 1 60s 1 60s", "1 0 60s 120s"},
 		{"0s", "@60s 1", "1"},
 		{"-180s", "list_log 1 60s 0 0", "0 0 240s 240s"},
 		{"-180.001s", "list_log 1 60s 0 0", "0 1 0 0"},
-	}}}},
+	}}}, nil},
 	{&sluice.ZSetLogReturnV1, zsetLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
 		{"0s", "zset_log 1 60s 1 0 a", "1 0 0 60s"},
 		{"0s", "zset_log 1 60s 1 60s b", "1 0 60s 120s"},
 		{"0s", "b 1", "1"},
 		{"-180s", "zset_log 1 60s 0 0 c", "0 0 240s 240s"},
 		{"-180.001s", "zset_log 1 60s 0 0 c", "0 1 0 0"},
-	}}}},
+	}}}, nil},
 	{&sluice.TokenBucketV1, tokenBucketV1.keys, []timeline{{"a narrower interval after a step back", []line{
 		{"0s", "1 60s 0 1 0", "1 0 0 60s 1 60s"},
 		{"0s", "1 60s 0 1 60s", "1 0 60s 120s 1 60s"},
 		{"", "!HSET $1 interval 1000", "0"},
 		{"-120s", "1 60s 0 1 0", "0 0 180.001s 180.001s 1 1ms"},
 		{"-120.001s", "1 60s 0 0 0", "0 1 0 0 1 1ms"},
-	}}}},
+	}}}, nil},
 }
+
+var narrowerLog = table{&sluice.ListLogV1, listLogV1.keys, []timeline{{"a narrower window after a step back", []line{
+	{"0s", "1 60s 1 0", "1 0 0 60s"},
+	{"0s", "1 60s 1 60s", "1 0 60s 120s"},
+	{"-120s", "1 1ms 1 0", "0 0 180.001s 180.001s"},
+	{"-120.001s", "1 1ms 0 0", "0 1 0 0"},
+}}}, nil}
 
 func TestServerClockNarrowerWindows(t *testing.T) {
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {

@@ -41,6 +41,8 @@ func costsOf(script *sluice.Script) []cost {
 		&sluice.GCRAV1:               gcraV1Costs,
 		&sluice.ConcurrencyV1:        concurrencyV1Costs,
 		&sluice.ConcurrencyReleaseV1: concurrencyReleaseV1Costs,
+		&sluice.GCRAManyV1:           gcraManyV1Costs,
+		&sluice.ListLogManyV1:        listLogManyV1Costs,
 	}[script]
 }
 
@@ -339,7 +341,8 @@ func (tab table) checkCosts(t testing.TB) {
 		h := startHarness(t, true)
 		tab.play(h, timeline{lines: c.before})
 		h.setTime(epoch + microseconds(c.call.at))
-		result := h.result(tab.script, false, tab.keys, tab.arguments(c.call.do))
+		keys, args := tab.asked(c.call.do)
+		result := h.result(tab.script, false, keys, args)
 		if _, refused := result.Err.(scripttest.ErrorReply); result.Err != nil && !refused {
 			t.Errorf("%s, %s: %v", tab.script.Name, c.name, result.Err)
 		}

@@ -27,6 +27,8 @@ func checkEveryKeyExpires(t testing.TB) {
 		{&sluice.GCRAV1, gcraV1.keys, []string{"1000000", "1000", "1", "1", "0"}, 1},
 		{&sluice.SliceRingV1, sliceRingV1.keys, []string{"1000000", "1", "3", "2"}, 3_000_000},
 		{&sluice.SliceRingV1, sliceRingV1.keys, []string{"1000000", "1", "3", "2", "7", "2"}, 7_000_000},
+		{&sluice.GCRAManyV1, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"7", "1000000", "3", "1", "0"}, 142_858},
+		{&sluice.ListLogManyV1, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"3", "10600001", "1", "0"}, 10_600_001},
 	} {
 		r := scripttest.Start(t)
 		r.SetTime(epoch)

@@ -107,6 +107,9 @@ func (z fuzzed) arguments(keys uint8, step int64, arguments []byte) (failures []
 	z.begin()
 	count := (len(z.keys) + int(keys)) % 5
 	named := append(slices.Clone(z.keys), "t:x:{u}:more1", "t:x:{u}:more2", "t:x:{u}:more3", "t:x:{u}:more4")[:count]
+	if z.script.KeyGroup != nil {
+		named = slices.Repeat(z.keys, count)
+	}
 	var args []string
 	if len(arguments) > 0 {
 		args = strings.Split(string(arguments), separator)
@@ -120,9 +123,9 @@ func (z fuzzed) arguments(keys uint8, step int64, arguments []byte) (failures []
 		switch {
 		case failed != refused && refused != "":
 			failures = append(failures, fmt.Sprintf("%q: got %q, want %q", args, failed, refused))
-		case failed != "" && refused == "" && !z.contradicts(args):
+		case failed != "" && refused == "" && !z.contradicts(count, args):
 			failures = append(failures, fmt.Sprintf("%q: %s, of valid arguments and a state of the script's own", args, failed))
-		case failed == "" && refused == "" && z.contradicts(args):
+		case failed == "" && refused == "" && z.contradicts(count, args):
 			failures = append(failures, fmt.Sprintf("%q: %v, of arguments that contradict each other", args, reply))
 		}
 		if failed == "" && step >= 0 {
@@ -134,7 +137,9 @@ func (z fuzzed) arguments(keys uint8, step int64, arguments []byte) (failures []
 
 // refusal is the error that a call must get by the header alone, "" if none.
 func (z fuzzed) refusal(keys int, args []string) string {
-	if keys != len(z.keys) {
+	if group := z.script.KeyGroup; group != nil && keys == 0 {
+		return fmt.Sprintf("BADARG KEYS: want %d to %d", group.Min, group.Max)
+	} else if group == nil && keys != len(z.keys) {
 		return fmt.Sprintf("BADARG KEYS: want %d", len(z.keys))
 	}
 	fields := z.fields(1)
@@ -178,11 +183,18 @@ func (z fuzzed) named(args []string, name string) int64 {
 	return n
 }
 
+// algorithm is the script's name, of a script for many keys that of the script for one.
+func (z fuzzed) algorithm() string { return strings.TrimSuffix(z.script.Name, "_many") }
+
 // contradicts tells whether valid arguments may not be together.
-func (z fuzzed) contradicts(args []string) bool {
-	switch z.script.Name {
+func (z fuzzed) contradicts(keys int, args []string) bool {
+	switch z.algorithm() {
 	case "token_bucket_set", "list_log_return", "zset_log_return", "slice_ring_return", "budget_settle":
 		return false
+	case "list_log":
+		if z.script.KeyGroup != nil && int64(keys)*z.named(args, "permits") > 1000 {
+			return true
+		}
 	case "gcra":
 		depth := new(big.Int).Mul(big.NewInt(z.named(args, "burst")), big.NewInt(z.named(args, "window")))
 		most := new(big.Int).Lsh(big.NewInt(z.named(args, "limit")), 52)
@@ -193,7 +205,7 @@ func (z fuzzed) contradicts(args []string) bool {
 
 // most is what valid arguments allow at once.
 func (z fuzzed) most(args []string) int64 {
-	switch z.script.Name {
+	switch z.algorithm() {
 	case "gcra":
 		return z.named(args, "burst")
 	case "token_bucket", "token_bucket_set":
@@ -231,7 +243,7 @@ func (z fuzzed) call(keys, args []string, now int64) (reply []int64, failed stri
 		}
 		return nil, result.Err.Error(), broken
 	}
-	reply, ok := z.numbers(result.Reply, args, now)
+	reply, ok := z.numbers(result.Reply, len(keys), args, now)
 	if !ok {
 		fail("reply %v, want one in the ranges of the header", result.Reply)
 	}
@@ -254,11 +266,14 @@ func (z fuzzed) declared(err error) bool {
 
 // numbers are the reply's, if there are as many as the header says, each in its range, and those that a decision must
 // keep to are kept to.
-func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, ok bool) {
+func (z fuzzed) numbers(reply any, keys int, args []string, now int64) (numbers []int64, ok bool) {
 	fields, ok := reply.([]any)
 	want := len(z.script.Reply)
 	if z.script.Group != nil {
 		want += (len(args) - len(z.fields(1))) / 2
+	}
+	if z.script.KeyGroup != nil {
+		want += (keys - 1) * (want - 1)
 	}
 	ok = ok && len(fields) == want
 	for i, field := range fields {
@@ -275,6 +290,14 @@ func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, o
 		waits := !look && args[2] == "0" // a renewal may be denied while slots are free
 		return numbers, taken && !look && numbers[2] == 0 || !taken && (!waits || numbers[2] > 0 && numbers[1] == 0)
 	}
+	for one := range oneByOne(z.script, numbers) {
+		ok = ok && (z.decided(one, args) || z.script.KeyGroup != nil && one[0] < 0)
+	}
+	return numbers, ok
+}
+
+// decided tells whether a decision keeps to what it must.
+func (z fuzzed) decided(numbers []int64, args []string) bool {
 	asked := z.named(args, "permits")
 	waits := int64(0)
 	switch {
@@ -283,7 +306,7 @@ func (z fuzzed) numbers(reply any, args []string, now int64) (numbers []int64, o
 	case z.script.Group == nil:
 		waits = z.named(args, "max_wait")
 	}
-	return numbers, numbers[0] == 0 && (asked == 0 || numbers[2] > 0) || numbers[0] == asked && numbers[2] <= waits
+	return numbers[0] == 0 && (asked == 0 || numbers[2] > 0) || numbers[0] == asked && numbers[2] <= waits
 }
 
 // otherKeys tells what changed in a store beside the keys of the script, and what it left without a TTL.
@@ -313,14 +336,21 @@ type allowance struct {
 }
 
 // add says whether more than the limit is granted for one time, or within a window of a log.
-func (a *allowance) add(reply []int64) []string {
+func (a *allowance) add(reply []int64) (failures []string) {
+	for one := range oneByOne(a.script, reply) {
+		failures = append(failures, a.addOne(one)...)
+	}
+	return failures
+}
+
+func (a *allowance) addOne(reply []int64) []string {
 	ids := []string{"zset_log", "budget", "concurrency"} // ask again without being charged
-	if !decides(a.script) || reply[0] == 0 || slices.Contains(ids, a.script.Name) {
+	if !decides(a.script) || reply[0] <= 0 || slices.Contains(ids, a.script.Name) {
 		return nil // an id is charged once, whenever it asks
 	}
 	a.acts = append(a.acts, act{reply[4] + reply[2], reply[0]})
 	window, most := int64(1), a.most(a.args)
-	switch a.script.Name {
+	switch a.algorithm() {
 	case "list_log":
 		window = a.named(a.args, "window")
 	case "token_bucket":
@@ -499,7 +529,7 @@ func (z fuzzed) chosen(choice uint8) []string {
 	if choice&8 != 0 {
 		id = "a"
 	}
-	switch z.script.Name {
+	switch z.algorithm() {
 	case "gcra":
 		return []string{"3", "10000000", "3", permits, maxWait}
 	case "token_bucket":
@@ -561,6 +591,10 @@ func TestFuzzCatches(t *testing.T) {
 			"which the header does not declare"},
 		{tokenBucketSetV1, "a range that is not the header's", "integer(ARGV[2], 1000,", "integer(ARGV[2], 999,",
 			"want \"BADARG interval"},
+		{gcraManyV1, "a key of another subject", "decide(KEYS[i])", `decide(KEYS[i] .. "2")`,
+			"a key that is not the script's"},
+		{listLogManyV1, "more keys than it answers for", "for i = 1, #KEYS do", "for i = 2, #KEYS do",
+			"in the ranges of the header"},
 		{gcraV1, "a denial that writes", "if granted > 0 then\n  if before", "if permits > 0 then\n  if before",
 			"granted nothing, and changed the store"},
 		{gcraV1, "drops what it cannot read", `    return redis.error_reply("BADSTATE`,

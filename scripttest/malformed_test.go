@@ -2,6 +2,7 @@ package scripttest_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,7 +63,8 @@ func (r *remote) dump(keys []string) string {
 func (tab table) grant(t testing.TB, on target) {
 	t.Helper()
 	tab.play(on, timeline{lines: tab.before()})
-	if reply, failed := on.call(tab.script, false, tab.keys, tab.valid(1)); failed != "" || reply[0] == 0 {
+	reply, failed := on.call(tab.script, false, tab.keys, tab.valid(1))
+	if failed != "" || tab.first(reply)[0] == 0 {
 		t.Fatalf("%q: %v, %s; want a grant", tab.valid(1), reply, failed)
 	}
 }
@@ -132,13 +134,14 @@ func (tab table) malformedCalls() (calls []malformed) {
 	most := tab.valid(groups)
 
 	wantKeys := fmt.Sprintf("BADARG KEYS: want %d", len(tab.keys))
+	more := append([]string{"t:x:{u}:more"}, tab.keys...)
+	if group := tab.script.KeyGroup; group != nil {
+		wantKeys, more = fmt.Sprintf("BADARG KEYS: want 1 to %d", group.Max), slices.Repeat(tab.keys, group.Max+1)
+	}
 	for n := range tab.keys {
 		calls = append(calls, malformed{tab.keys[:n], most, wantKeys})
 	}
-	calls = append(calls,
-		malformed{append([]string{"t:x:{u}:more"}, tab.keys...), most, wantKeys},
-		malformed{nil, nil, wantKeys},
-	)
+	calls = append(calls, malformed{more, most, wantKeys}, malformed{nil, nil, wantKeys})
 	for n := range tab.valid(1) {
 		refuse(most[:n], wantArgs)
 	}
@@ -195,7 +198,7 @@ func (tab table) checkLeadingZeros(t testing.TB) {
 			args[i] = fmt.Sprintf("%016s", args[i])
 		}
 	}
-	if reply, failed := h.call(tab.script, false, tab.keys, args); failed != "" || reply[0] == 0 {
+	if reply, failed := h.call(tab.script, false, tab.keys, args); failed != "" || tab.first(reply)[0] == 0 {
 		t.Errorf("%s %q: %v, %s; want a grant", tab.script.Name, args, reply, failed)
 	}
 }

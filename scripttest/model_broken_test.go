@@ -21,12 +21,17 @@ var broken = []fault{
 	{"list_log", "lets callers in before those who booked", "if newest > due then due = newest end", ""},
 	{"list_log", "waits a microsecond more than max_wait", "if due - now <= max_wait", "if due - now <= max_wait + 1"},
 	{"list_log", "a void log is added to", `redis.call("UNLINK", log)`, ""},
-	{"list_log", "trims one too few", "math.min(gone, granted + 10000)", "math.min(gone - 1, granted + 10000)"},
+	{"list_log", "trims one too few", "math.min(gone, granted + 100)", "math.min(gone - 1, granted + 100)"},
 	{"list_log", "waits for the oldest, not for the last wanted", "length + wanted - limit", "length + 1 - limit"},
 	{"list_log", "expires a window after now, not after the booking", "(due + window) / 1000", "(now + window) / 1000"},
 	{"list_log", "expires in milliseconds rounded down", "math.ceil((due + window) / 1000)",
 		"math.floor((due + window) / 1000)"},
 	{"list_log", "a look writes", "then granted = permits end", "then granted = wanted end"},
+
+	{"list_log_many", "the keys in another order", "decide(KEYS[i])", "decide(KEYS[#KEYS + 1 - i])"},
+	{"list_log_many", "one damaged key ends the call", `code ~= "BADSTATE"`, "true"},
+	{"gcra_many", "every key is the first", "decide(KEYS[i])", "decide(KEYS[1])"},
+	{"gcra_many", "a key of another type passes for one that is damaged", `"BADSTATE" and -1 or -2`, "code and -1 or -2"},
 
 	{"zset_log", "the window holds both of its edges", "now - window -- ", "now - window - 1 -- "},
 	{"zset_log", "void early", "newest > now + newest_window + slack", "newest > now + newest_window + slack - 1000000"},

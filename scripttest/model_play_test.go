@@ -164,11 +164,15 @@ func (p *player) act(st step, c config) {
 			p.command(damages[st.pick%int64(len(damages))]...)
 		}
 	default:
-		permits := amount(st, p.subject.limit(c), p.subject.script)
+		script := p.subject.script
+		if p.subject.one != nil && st.pick%3 == 0 {
+			script, keys = p.subject.one, keys[:1]
+		}
+		permits := amount(st, p.subject.limit(c), script)
 		if p.subject.settle != nil && p.besides(st, keys, c, permits) {
 			return
 		}
-		p.call(p.subject.script, keys, p.subject.args(c, permits, st.maxWait, p.id(st)), c)
+		p.call(script, keys, p.subject.args(c, permits, st.maxWait, p.id(st)), c)
 	}
 }
 
@@ -341,7 +345,11 @@ func (p *player) command(words ...string) {
 func (p *player) call(script *sluice.Script, keys, args []string, c config) {
 	want := model.Call(script, p.store, p.now, keys, args)
 	reply, failed := p.on.call(script, looks(script, args), keys, args)
-	p.line("", args, expected(want))
+	words := args
+	if script.KeyGroup != nil {
+		words = slices.Concat(keys, args)
+	}
+	p.line("", words, expected(script, want))
 	switch {
 	case failed != "" && (failed == want.Err || failed == want.Or):
 	case failed == "" && want.Any && plausible(script, reply, args, p.now):
@@ -378,6 +386,8 @@ func kindOf(script *sluice.Script, args []string, reply []int64, failed string) 
 		return script.Name
 	case looks(script, args):
 		return "look"
+	case script.KeyGroup != nil:
+		return fmt.Sprintf("%d keys", len(reply)/4)
 	case reply[0] == 0:
 		return "denied"
 	case reply[2] > 0:
@@ -399,6 +409,7 @@ func (p *player) remember(script *sluice.Script, reply []int64, c config) {
 	if !decides(script) {
 		return
 	}
+	reply = table{script: script}.first(reply)
 	p.replied, p.wait, p.reset = p.now, reply[2], reply[3]
 	p.newest = p.now + p.reset - p.subject.span(c)
 	if reply[0] > 0 {
@@ -413,13 +424,13 @@ func looks(script *sluice.Script, args []string) bool {
 }
 
 // expected is the reply, without now, or the error; of a damaged state both may be.
-func expected(want model.Outcome) string {
+func expected(script *sluice.Script, want model.Outcome) string {
 	if want.Err != "" {
 		return want.Err
 	}
 	words := []string{}
 	for i, n := range want.Reply {
-		if i != 4 {
+		if (table{script: script}).field(i).Name != "now" {
 			words = append(words, strconv.FormatInt(n, 10))
 		}
 	}
@@ -437,11 +448,15 @@ func plausible(script *sluice.Script, reply []int64, args []string, now int64) b
 	if !decides(script) {
 		return slices.Min(reply) >= 0
 	}
-	if len(reply) < 5 || slices.Min(reply) < 0 || reply[4] != now {
-		return false
-	}
 	i, _ := lookArg(script)
-	return reply[0] == 0 || strconv.FormatInt(reply[0], 10) == args[i]
+	for one := range oneByOne(script, reply) {
+		unread := script.KeyGroup != nil && one[0] < 0
+		if len(one) < 5 || slices.Min(one[1:]) < 0 || one[4] != now ||
+			!unread && one[0] != 0 && strconv.FormatInt(one[0], 10) != args[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // line notes a step as a line of a timeline.

@@ -102,6 +102,7 @@ type subject struct {
 	script *sluice.Script
 	back   *sluice.Script // the script that gives permits back, if there is one
 	settle *sluice.Script // the script that settles, if there is one
+	one    *sluice.Script // the script for one key, of a script for many
 	keys   [][]string     // one set of keys a caller
 
 	config func(t *rapid.T, first config) config // first is nil for the first one
@@ -113,7 +114,25 @@ type subject struct {
 	damages func(store model.Store, keys []string, pick int64) [][]string // commands, one of which is done
 }
 
-var subjects = []subject{
+var subjects = slices.Concat(subjectsOfOne, []subject{
+	manySubject(&sluice.ListLogManyV1, listLogManyV1),
+	manySubject(&sluice.GCRAManyV1, gcraManyV1),
+})
+
+// manySubject is the subject of a script for many keys: two limiters, one of which is asked twice at times. Every third
+// call is one of the script for one key.
+func manySubject(script *sluice.Script, tab table) subject {
+	for _, s := range subjectsOfOne {
+		if s.script.Name+"_many" == script.Name {
+			a, b := tab.keys[0], tab.more[0]
+			s.one, s.script, s.keys = s.script, script, [][]string{{a, b}, {b, a, b}}
+			return s
+		}
+	}
+	panic("no subject for one key: " + script.Name)
+}
+
+var subjectsOfOne = []subject{
 	{
 		script: &sluice.ListLogV1,
 		back:   &sluice.ListLogReturnV1,

@@ -139,7 +139,7 @@ func (p *interleaving) call(old table, script *sluice.Script, args []string) str
 		return result.Err.Error()
 	}
 	reply, _ := result.Reply.([]any)
-	if script.Group == nil {
+	if script.Group == nil && script.KeyGroup == nil {
 		reply = reply[:min(len(reply), len(old.script.Reply))]
 	}
 	return rendered(reply)

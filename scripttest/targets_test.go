@@ -3,6 +3,8 @@ package scripttest_test
 import (
 	"context"
 	"errors"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -88,13 +90,15 @@ func compile(t testing.TB, name, source string) *scripttest.Script {
 var compiled sync.Map
 
 // decides tells whether the script grants permits or denies them.
-func decides(script *sluice.Script) bool { return script.Reply[0].Name == "granted" }
+func decides(script *sluice.Script) bool {
+	return slices.ContainsFunc(script.Reply, func(f sluice.Field) bool { return f.Name == "granted" })
+}
 
 // returns tells whether the script gives permits back.
 func returns(script *sluice.Script) bool { return script.Reply[0].Name == "returned" }
 
-// granted is the reply's first field, 0 with an error: what was granted, given back or released, or 1 for an id that
-// was settled. The reply of token_bucket_set is none of these: it has granted.
+// granted is the reply's first field, 0 with an error: what was granted, to all keys, given back or released, or 1 for
+// an id that was settled. The reply of token_bucket_set is none of these: it has granted.
 func granted(script *sluice.Script, result scripttest.Result) int64 {
 	if result.Err != nil {
 		return 0
@@ -102,8 +106,26 @@ func granted(script *sluice.Script, result scripttest.Result) int64 {
 	if script.Name == "token_bucket_set" {
 		return 1
 	}
-	n, _ := result.Reply.([]any)[0].(int64)
-	return n
+	sum, fields := int64(0), result.Reply.([]any)
+	for one := range oneByOne(script, fields) {
+		n, _ := one[0].(int64)
+		sum += max(n, 0)
+	}
+	return sum
+}
+
+// oneByOne are the replies for each key as those of the script for one, now last. Another script has one reply.
+func oneByOne[E any](script *sluice.Script, reply []E) iter.Seq[[]E] {
+	if script.KeyGroup == nil || len(reply) == 0 {
+		return slices.Values([][]E{reply})
+	}
+	return func(yield func([]E) bool) {
+		for fields := range slices.Chunk(reply[1:], len(script.Reply)-1) {
+			if !yield(append(slices.Clone(fields), reply[0])) {
+				return
+			}
+		}
+	}
 }
 
 func integers(t testing.TB, reply any) []int64 {

@@ -18,8 +18,8 @@ import (
 const epoch = 4102444800000000
 
 // A line is one step of a timeline. do is a call's arguments, where @1s is the epoch + 1 s; behind the name of another
-// script, those of that one; behind #b, those of a call whose last key ends in b. Or it is "!" and a command, in which
-// $1 is KEYS[1], ~ a space, and bucket:.. and entry:.. are stored values (see layouts).
+// script, those of that one; behind #b, those of a call whose last key ends in b; behind $2 $1, with these keys. Or it
+// is "!" and a command, in which $1 is KEYS[1], ~ a space, and bucket:.. and entry:.. are stored values (see layouts).
 type line struct {
 	at   string // since the epoch, "1.5s" or "-1h"; "" is when the line before was
 	do   string
@@ -36,6 +36,7 @@ type table struct {
 	script    *sluice.Script
 	keys      []string
 	timelines []timeline
+	more      []string // keys of other subjects, for a script that decides about many
 }
 
 // lookArg is the argument that makes a call a look, and its value then; -1 if no call of the script is one.
@@ -101,18 +102,29 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 	return tab.compare(reply, l.want, now)
 }
 
-// called is the table of the script that a line calls, on the keys of this one, and its arguments.
+// called is the table of the script that a line calls, on the keys of this one or those that it names, and its
+// arguments.
 func (tab table) called(do string) (table, string) {
+	all := slices.Concat(tab.keys, tab.more)
+	for named := tab.keys[:0:0]; strings.HasPrefix(do, "$"); tab.keys = named {
+		at, rest, _ := strings.Cut(do[1:], " ")
+		n, _ := strconv.Atoi(at)
+		named, do = append(named, all[n-1]), rest
+	}
 	name, args, _ := strings.Cut(do, " ")
 	for _, other := range tables {
 		if other.script.Name == name {
-			other.keys = tab.keys[:min(len(tab.keys), len(other.script.Keys))]
+			other.keys = tab.keys
+			if other.script.KeyGroup == nil {
+				other.keys = tab.keys[:min(len(tab.keys), len(other.script.Keys))]
+			}
 			tab, do = other, args
 		}
 	}
 	if id, args, _ := strings.Cut(do, " "); strings.HasPrefix(id, "#") {
 		last := len(tab.keys) - 1
-		return table{tab.script, append(tab.keys[:last:last], tab.keys[last]+id[1:]), tab.timelines}, args
+		tab.keys = append(tab.keys[:last:last], tab.keys[last]+id[1:])
+		return tab, args
 	}
 	return tab, do
 }
@@ -133,7 +145,7 @@ func (tab table) arguments(do string) []string {
 func (tab table) commandWords(command string) []string {
 	words := strings.Fields(command)
 	for i, word := range words {
-		for k, key := range tab.keys {
+		for k, key := range slices.Concat(tab.keys, tab.more) {
 			word = strings.ReplaceAll(word, "$"+strconv.Itoa(k+1), key)
 		}
 		word = strings.ReplaceAll(strings.ReplaceAll(word, `""`, ""), "~", " ")
@@ -198,8 +210,11 @@ func (tab table) compare(reply []int64, want string, now int64) (got string, ok 
 	return strings.Join(words, " "), ok && len(words) == len(wanted)
 }
 
-// field is the reply's i-th; the last one of a group stands for all that follow.
+// field is the reply's i-th; the last one of a group stands for all that follow, and those of many keys come in turn.
 func (tab table) field(i int) sluice.Field {
+	if n := len(tab.script.Reply); tab.script.KeyGroup != nil && i >= n {
+		return tab.script.Reply[1+(i-1)%(n-1)]
+	}
 	return tab.script.Reply[min(i, len(tab.script.Reply)-1)]
 }
 

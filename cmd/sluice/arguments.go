@@ -118,7 +118,7 @@ func fillArgs(script sluice.Script, w words) ([]any, error) {
 
 // repetition returns the name of the i-th occurrence of a repeated field: slices_1.
 func repetition(field sluice.Field, i int) string {
-	return strings.TrimSuffix(field.Name, "i") + strconv.Itoa(i)
+	return strings.TrimSuffix(field.Name, "_i") + "_" + strconv.Itoa(i)
 }
 
 // fillArg returns one argument, or its default.
@@ -234,6 +234,18 @@ func fillKeys(script sluice.Script, w words, args []any) ([]string, error) {
 	var keys []string
 	for _, key := range script.Keys {
 		text, err := fillPattern(key.Pattern, places)
+		if err != nil {
+			return nil, usagef("%v", err)
+		}
+		keys = append(keys, text)
+	}
+	for i := 2; script.KeyGroup != nil; i++ { // further subjects: subject_2=bob
+		subject, found := w.take("subject_" + strconv.Itoa(i))
+		if !found {
+			break
+		}
+		places["subject"] = subject
+		text, err := fillPattern(script.Keys[0].Pattern, places)
 		if err != nil {
 			return nil, usagef("%v", err)
 		}

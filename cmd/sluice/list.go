@@ -31,7 +31,11 @@ func (a app) list(_ context.Context, args []string) error {
 	out.printf("%s\n", out.paint(bold, fmt.Sprintf("%-18s %-8s %s", "script", "version", "sha1")))
 	for _, script := range scripts {
 		out.printf("%s %-8d %s\n", out.paint(green, fmt.Sprintf("%-18s", script.Name)), script.Version, script.SHA1)
-		out.printf("  KEYS %s  ARGV %s\n", strings.Join(keyNames(script), " "), strings.Join(argNames(script), " "))
+		more := ""
+		if script.KeyGroup != nil {
+			more = " .."
+		}
+		out.printf("  KEYS %s%s  ARGV %s\n", strings.Join(keyNames(script), " "), more, strings.Join(argNames(script), " "))
 	}
 	return nil
 }

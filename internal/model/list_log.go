@@ -7,7 +7,7 @@ import (
 
 const badList = "BADSTATE log: want times in microseconds"
 
-// listLog is list_log_v1: the list holds the log, one entry for each permit. A grant removes up to 10000 entries that
+// listLog is list_log_v1: the list holds the log, one entry for each permit. A grant removes up to 100 entries that
 // have left the window, in addition to the number of entries that it adds.
 func listLog(c call) Outcome {
 	limit, window, permits := c.args.number["limit"], c.args.number["window"], c.args.number["permits"]
@@ -32,7 +32,7 @@ func listLog(c call) Outcome {
 	granted, due, after := l.ask(permits, c.args.number["max_wait"])
 	outcome.Reply = after.reply(granted, due)
 	if granted > 0 {
-		entries := kept(stored.List, len(l.live()), granted+10000)
+		entries := kept(stored.List, len(l.live()), granted+100)
 		for range granted {
 			entries = append(entries, strconv.FormatInt(due, 10))
 		}

@@ -28,6 +28,9 @@ type Outcome struct {
 
 // Call is one call of a script at the time now, in microseconds since 1970.
 func Call(script *sluice.Script, store Store, now int64, keys, args []string) Outcome {
+	if script.KeyGroup != nil {
+		return many(script, store, now, keys, args)
+	}
 	c := call{store: store, now: now, keys: keys}
 	var bad string
 	if c.args, bad = read(script, keys, args); bad != "" {

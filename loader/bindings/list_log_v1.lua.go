@@ -39,7 +39,7 @@ type ListLogV1Reply struct {
 // bytes a permit. First come, first served: nobody gets a permit before those who have booked
 // ahead. A denied call writes nothing.
 //
-// O(log N): TIME, LINDEX; a grant removes up to permits + 10000 expired entries.
+// O(log N): TIME, LINDEX; a grant removes up to permits + 100 expired entries.
 //
 // The script's errors:
 //

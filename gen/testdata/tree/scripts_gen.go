@@ -6,14 +6,94 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{PairsV2, SmallV1}
+	return []Script{OneManyV1, OneV1, PairsV2, SmallV1}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	PairsV2SHA1 = "e158c848c1b9fcd7727f070519b4298942e6d81f"
-	SmallV1SHA1 = "cc6406d6bf6fa6ae89b133226b64d6d57a447f22"
+	OneManyV1SHA1 = "2ec1abfcd8aed02ae27ba774630726f96126bec3"
+	OneV1SHA1     = "e05de12ffffa2fbdeaa30bfa83ade036e31ebe31"
+	PairsV2SHA1   = "e158c848c1b9fcd7727f070519b4298942e6d81f"
+	SmallV1SHA1   = "cc6406d6bf6fa6ae89b133226b64d6d57a447f22"
 )
+
+//go:embed scripts/one_many_v1.lua
+var oneManyV1Source string
+
+// OneManyV1 is one_many v1. one_v1 for up to 8 subjects of one limiter: each key is decided as
+// by one_v1, in the order of KEYS, and twice where it is named twice. One that cannot be
+// decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
+// refuses a command, for example by an ACL, the call ends, and keys before this one keep their
+// grants: too much is counted, never too little. Granted -3, after long searches: not decided,
+// ask again.
+var OneManyV1 = Script{
+	Name:    "one_many",
+	Version: 1,
+	File:    "one_many_v1.lua",
+	SHA1:    OneManyV1SHA1,
+	Source:  oneManyV1Source,
+	About:   "one_v1 for up to 8 subjects of one limiter: each key is decided as by one_v1, in the order of KEYS, and twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
+	Keys: []Key{
+		{Name: "bit", Pattern: "<prefix>:<limiter>:{<subject>}:on1", Repeated: true},
+	},
+	KeyGroup: &Group{Name: "subject", Min: 1, Max: 8},
+	Args: []Field{
+		{Name: "permits", Type: "int", Min: 1, Max: 10, Text: "to take, which goes on in a second line"},
+	},
+	Reply: []Field{
+		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
+		{Name: "granted", Type: "int", Min: -3, Max: 10, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
+		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the bit is unset, in microseconds", Repeated: true},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not in its range"},
+		{Code: "WRONGTYPE", Text: "granted is -2: bit holds something other than a string"},
+		{Code: "BADSTATE", Text: "granted is -1: bit holds something other than 1"},
+	},
+	Commands:   []string{"GET", "SET", "TIME"},
+	State:      "on/1",
+	Layout:     "as one_v1",
+	Complexity: "O(K)",
+	Cost:       "one TIME, then as one_v1 for each of K keys",
+	Redis:      "5.0",
+}
+
+//go:embed scripts/one_v1.lua
+var oneV1Source string
+
+// OneV1 is one v1. A script about one key, from which the generator makes the script for many
+// keys: the generator's tests read both, and no server. A bit in a string, which is set once
+// and then stays until it expires.
+var OneV1 = Script{
+	Name:    "one",
+	Version: 1,
+	File:    "one_v1.lua",
+	SHA1:    OneV1SHA1,
+	Source:  oneV1Source,
+	About:   "A script about one key, from which the generator makes the script for many keys: the generator's tests read both, and no server. A bit in a string, which is set once and then stays until it expires.",
+	Keys: []Key{
+		{Name: "bit", Pattern: "<prefix>:<limiter>:{<subject>}:on1"},
+	},
+	Args: []Field{
+		{Name: "permits", Type: "int", Min: 1, Max: 10, Text: "to take, which goes on in a second line"},
+	},
+	Reply: []Field{
+		{Name: "granted", Type: "int", Min: 0, Max: 10, Text: "permits granted"},
+		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the bit is unset, in microseconds"},
+		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not in its range"},
+		{Code: "WRONGTYPE", Text: "bit holds something other than a string"},
+		{Code: "BADSTATE", Text: "bit holds something other than 1"},
+	},
+	Commands:   []string{"GET", "SET", "TIME"},
+	State:      "on/1",
+	Layout:     "the digit 1; expires after a second",
+	Complexity: "O(1)",
+	Cost:       "TIME, two commands",
+	Redis:      "5.0",
+}
 
 //go:embed scripts/pairs_v2.lua
 var pairsV2Source string

@@ -143,9 +143,10 @@ func Limits(script sluice.Script) bool {
 	return Decides(script) && !slices.ContainsFunc(script.Keys, another)
 }
 
-// Decides reports whether a script grants permits. Other scripts set configs or give permits back.
+// Decides reports whether a script grants permits to one subject. Other scripts set configs, give permits back, or
+// decide about many subjects.
 func Decides(script sluice.Script) bool {
-	return slices.ContainsFunc(script.Reply, func(field sluice.Field) bool { return field.Name == "granted" })
+	return script.KeyGroup == nil && slices.ContainsFunc(script.Reply, func(field sluice.Field) bool { return field.Name == "granted" })
 }
 
 // CodeOf returns the part of a script's first key after the subject, such as "ll1".

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// A script for many keys is made from the script for one. This line in the body of x_v1 says so, and for how many keys:
+//
+//	-- MANY: x_many_v1 repeats what follows for 1..64 keys.
+//	-- MANY: x_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 256 calls of f.
+//
+// After so many calls of the function f the other keys are not decided: granted -3. That bounds the cost of a call.
+//
+// What stands before it is done once for all keys. What follows becomes the function decide, in which a reply
+// {.., now} is returned without now. The header is made from that of the script.
+var manyPattern = regexp.MustCompile(
+	`^-- MANY: ([a-z0-9_]+) repeats what follows for 1\.\.([1-9][0-9]*) keys` +
+		`(?:, keys \* ([a-z_]+) up to ([1-9][0-9]*), ([1-9][0-9]*) calls of ([a-z_]+))?\.$`)
+
+const (
+	manyMark  = "-- MANY"
+	manyFiles = "_many_v" // in the names of the scripts that are made
+	clockRead = "local clock = redis.call(\"TIME\")\n"
+)
+
+var (
+	manyTemplate = template.Must(template.New("many.tmpl").Funcs(template.FuncMap{
+		"join": func(words []string) string { return strings.Join(words, ", ") },
+	}).ParseFS(templateFiles, "many.tmpl"))
+	repliedPattern = regexp.MustCompile(`return \{(.*), now\}`)
+)
+
+// A repetition is what the template needs to write the script for many keys.
+type repetition struct {
+	*script        // for one key
+	Max     string // number of keys
+	Bound   string // of the product of keys and the argument Product; "" if there is none
+	Product string
+	Counted string // the function whose calls are bounded; "" if none is
+	Calls   string
+
+	once, each string // the body before and behind the mark
+}
+
+// manyScripts makes the scripts for many keys. files are those of scripts/.
+func manyScripts(tree fs.FS, scripts []*script) (made []*script, err error) {
+	for _, s := range scripts {
+		source, err := manySource(s)
+		if err != nil {
+			return nil, err
+		}
+		if source == "" {
+			continue
+		}
+		many, err := parseScript("scripts/"+s.manyID()+".lua", source)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, many)
+	}
+	return made, checkMade(tree, made)
+}
+
+// checkMade refuses scripts for many keys that are made from none.
+func checkMade(tree fs.FS, made []*script) error {
+	files, err := fs.Glob(tree, "scripts/*"+manyFiles+"*.lua")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		ofFile := func(s *script) bool { return s.File() == path.Base(file) }
+		if !slices.ContainsFunc(made, ofFile) {
+			return refuse(place{file, 1, 1}, "no script is marked %s: %s .., want one, or this file removed", manyMark,
+				strings.TrimSuffix(path.Base(file), ".lua"))
+		}
+	}
+	return nil
+}
+
+func (s *script) manyID() string { return fmt.Sprintf("%s_many_v%d", s.Name, s.Version) }
+
+// manySource returns the script for many keys, or "" if the script has no mark.
+func manySource(s *script) (string, error) {
+	lines := strings.Split(s.Source, "\n")
+	mark := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, manyMark) })
+	if mark < 0 {
+		return "", nil
+	}
+	at := place{"scripts/" + s.File(), mark + 1, 1}
+	parts := manyPattern.FindStringSubmatch(lines[mark])
+	if parts == nil || parts[1] != s.manyID() {
+		return "", refuse(at, "found %q, want %q, perhaps with %q before the full stop", lines[mark],
+			manyMark+": "+s.manyID()+" repeats what follows for 1..<max> keys.", ", keys * <argument> up to <max>, <max> calls of <function>")
+	}
+	if last := s.Reply[len(s.Reply)-1]; len(s.Keys) != 1 || s.Group != nil || last.Name != "now" {
+		return "", refuse(at, "a script with %d keys whose reply ends in %s, want one key, no group, and now at the end",
+			len(s.Keys), last.Name)
+	}
+	r := &repetition{
+		script: s, Max: parts[2], Product: parts[3], Bound: parts[4], Calls: parts[5], Counted: parts[6],
+		once: strings.Join(lines[s.body-1:mark], "\n"),
+		each: strings.TrimPrefix(strings.Join(lines[mark+1:], "\n"), "\n"),
+	}
+	if r.Bound != "" && (!strings.Contains(r.once, clockRead) || !r.countedPattern().MatchString(r.once)) {
+		return "", refuse(at, "a bound of keys * %s and of calls, want %q and the function %s before", r.Product, clockRead,
+			r.Counted)
+	}
+	var b bytes.Buffer
+	if err := manyTemplate.Execute(&b, r); err != nil {
+		panic(err) // the template fits the type: a golden runs it
+	}
+	return b.String(), nil
+}
+
+// Once returns the part of the body that is run once for all keys.
+func (r *repetition) Once() string {
+	bound := ""
+	if r.Bound != "" {
+		bound = fmt.Sprintf(`if #KEYS * %s > %s then
+  return redis.error_reply("BADARG %[1]s: want keys * %[1]s up to %[2]s")
+end
+
+`, r.Product, r.Bound)
+	}
+	most, _ := strconv.ParseInt(r.Max, 10, 64)
+	many := &script{KeyGroup: &group{Min: 1, Max: most}}
+	once := strings.NewReplacer(
+		keysCount(r.script), keysCount(many),
+		keyLocals(r.script)+"\n", "",
+		clockRead, bound+clockRead,
+	).Replace(r.once)
+	if r.Counted == "" {
+		return once
+	}
+	return r.countedPattern().ReplaceAllString(once, "local calls = 0 -- of "+r.Counted+", for all keys\n$0  calls = calls + 1\n")
+}
+
+// countedPattern matches the first line of the function whose calls are bounded.
+func (r *repetition) countedPattern() *regexp.Regexp {
+	return regexp.MustCompile(`local function ` + r.Counted + `\([a-z_, ]*\)\n`)
+}
+
+// Each returns the body of the function that decides about one key.
+func (r *repetition) Each() string {
+	var b strings.Builder
+	for line := range strings.Lines(r.each) {
+		if line != "\n" {
+			b.WriteString("  ")
+		}
+		b.WriteString(repliedPattern.ReplaceAllString(line, "return $1"))
+	}
+	return b.String()
+}
+
+// Fields are the names of the replies for one key: all but now.
+func (r *repetition) Fields() []string { return fieldNames(r.Reply[:len(r.Reply)-1]) }
+
+// Places are where the replies for one key go.
+func (r *repetition) Places() []string {
+	places := make([]string, len(r.Fields()))
+	for i := range places {
+		places[i] = fmt.Sprintf("reply[n + %d]", i+1)
+	}
+	return places
+}
+
+// Order is the script's complexity for K keys.
+func (r *repetition) Order() string {
+	return "O(K" + strings.TrimPrefix(" "+strings.TrimPrefix(r.Cost.Order, "O("), " 1")
+}
+
+// Prose returns the prose of the header.
+func (r *repetition) Prose() string {
+	text := fmt.Sprintf("%s for up to %s subjects of one limiter: each key is decided as by %[1]s, in the order of KEYS, "+
+		"and twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the "+
+		"others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep "+
+		"their grants: too much is counted, never too little.", r.ID(), r.Max)
+	if r.Counted != "" {
+		text += " Granted -3, after long searches: not decided, ask again."
+	}
+	return strings.ReplaceAll(wrap(text), "//", "--") + "\n"
+}
+
+// Rows returns the rows of the header that begin with a word.
+func (r *repetition) Rows(word string) string { return strings.Join(r.rows(word), "") }
+
+// rows are the rows that begin with a word, each with the lines that continue it.
+func (r *repetition) rows(word string) (rows []string) {
+	inside := false
+	for _, line := range strings.Split(r.Source, "\n")[:r.body-2] {
+		if strings.HasPrefix(line, "-- "+word) {
+			inside, rows = true, append(rows, "")
+		}
+		inside = inside && (strings.HasPrefix(line, "-- "+word) || continues(line))
+		if inside {
+			rows[len(rows)-1] += line + "\n"
+		}
+	}
+	return rows
+}
+
+func continues(line string) bool {
+	return line != "--" && strings.TrimSpace(cut(line, 2, nameColumn-1)) == ""
+}
+
+// ReplyRows returns the rows of the replies: now, then those for each key.
+func (r *repetition) ReplyRows() string {
+	rows := r.rows("REPLY")
+	last := len(rows) - 1
+	b := "-- REPLY[1]    " + rows[last][nameColumn-1:]
+	for i, f := range r.Reply[:last] {
+		start := fmt.Sprintf("-- %-11s %-12s ", "REPLY["+indexOfKey(last, i+2-last)+"]", f.Name)
+		if i > 0 {
+			b += start + rows[i][thirdColumn-1:]
+			continue
+		}
+		least, text := -2, ""
+		if r.Counted != "" {
+			least, text = -3, ", -3: ask again"
+		}
+		b += fmt.Sprintf("%s%-5s %-23s permits granted; -1: BADSTATE, -2: WRONGTYPE%s\n", start, f.Type,
+			fmt.Sprintf("%d..%d", least, f.Max), text)
+	}
+	return b
+}
+
+// ErrorRows returns the rows of the errors. Those of one key are numbers in the reply.
+func (r *repetition) ErrorRows() string {
+	return strings.NewReplacer(
+		"WRONGTYPE    ", "WRONGTYPE    granted is -2: ",
+		"BADSTATE     ", "BADSTATE     granted is -1: ",
+	).Replace(r.Rows("ERROR"))
+}

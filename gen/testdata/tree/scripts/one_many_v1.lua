@@ -1,0 +1,78 @@
+-- one_many v1
+--
+-- one_v1 for up to 8 subjects of one limiter: each key is decided as by one_v1, in the order of
+-- KEYS, and twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE)
+-- or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an
+-- ACL, the call ends, and keys before this one keep their grants: too much is counted, never
+-- too little. Granted -3, after long searches: not decided, ask again.
+--
+-- GROUP[i]    subject      1..8
+-- KEYS[i]     bit          <prefix>:<limiter>:{<subject>}:on1
+--
+-- ARGV[1]     permits      int   1..10                   to take, which
+--                                                        goes on in a second line
+--
+-- REPLY[1]    now          time  0..                     the server's clock
+-- REPLY[2i]   granted      int   -3..10                  permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
+-- REPLY[2i+1] wait         us    0..                     until the bit is unset,
+--                                                        in microseconds
+--
+-- ERROR       BADARG       an argument is not in its range
+-- ERROR       WRONGTYPE    granted is -2: bit holds something other than a string
+-- ERROR       BADSTATE     granted is -1: bit holds something other than 1
+--
+-- STATE       on/1         as one_v1
+-- COMPLEXITY  O(K)         one TIME, then as one_v1 for each of K keys
+-- REDIS       5.0
+
+local function integer(text, least, most)
+  local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
+  if not n or n < least or n > most then return nil end
+  return n
+end
+
+if #KEYS < 1 or #KEYS > 8 then return redis.error_reply("BADARG KEYS: want 1 to 8") end
+if #ARGV ~= 1 then return redis.error_reply("BADARG ARGV: want 1") end
+local permits = integer(ARGV[1], 1, 10)
+if not permits then return redis.error_reply("BADARG permits: want 1..10") end
+
+if #KEYS * permits > 20 then
+  return redis.error_reply("BADARG permits: want keys * permits up to 20")
+end
+
+local clock = redis.call("TIME")
+local now = clock[1] * 1000000 + clock[2]
+
+local seen = {}
+local calls = 0 -- of is_set, for all keys
+local function is_set(text)
+  calls = calls + 1
+  return text == "1"
+end
+
+-- Decides about one key, as one_v1 does. Returns the fields of its reply, or an error.
+local function decide(bit)
+  local stored = redis.pcall("GET", bit)
+  if type(stored) == "table" then return stored end
+  if is_set(stored) then return 0, 1000000 end
+  if stored then return redis.error_reply("BADSTATE bit: want 1") end
+  local granted = permits
+  redis.call("SET", bit, "1", "PX", "1000")
+  return granted, 0
+end
+
+-- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
+-- ends the call: what was granted before it stays.
+local reply, n = {now}, 1
+for i = 1, #KEYS do
+  local granted, wait = -3, 0 -- after long searches: not decided
+  if calls < 5 then granted, wait = decide(KEYS[i]) end
+  if not wait then
+    local code = granted.err:match("^%u+")
+    if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end
+    granted, wait = code == "BADSTATE" and -1 or -2, 0
+  end
+  reply[n + 1], reply[n + 2] = granted, wait
+  n = n + 2
+end
+return reply

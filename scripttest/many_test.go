@@ -1,0 +1,197 @@
+package scripttest_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+)
+
+// The scripts for many keys are made from those for one. So are their tables: every timeline of the script for one key,
+// with the errors as numbers, and timelines about several keys.
+
+// now granted remaining wait reset_after granted ..
+var (
+	gcraManyV1 = manyOf(gcraV1, &sluice.GCRAManyV1, []timeline{
+		{"each key by itself, in their order", []line{
+			{"0s", "$2 2 10s 2 1 0", "1 1 0 5s"},
+			{"0s", "$1 $2 $3 2 10s 2 0 0", "0 2 0 0 0 1 0 5s 0 2 0 0"},
+			{"0s", "$3 $2 $1 2 10s 2 1 0", "1 1 0 5s 1 0 0 10s 1 1 0 5s"},
+			{"0s", "$1 $2 2 10s 2 1 0", "1 0 0 10s 0 0 5s 10s"},
+		}},
+		{"a key that is named twice is decided twice", []line{
+			{"0s", "$1 $2 $1 $1 2 10s 2 1 0", "1 1 0 5s 1 1 0 5s 1 0 0 10s 0 0 5s 10s"},
+			{"0s", "$2 $2 2 10s 2 0 0", "0 1 0 5s 0 1 0 5s"},
+		}},
+		{"bookings of several keys", []line{
+			{"0s", "$1 $2 2 10s 2 2 10s", "2 0 0 10s 2 0 0 10s"},
+			{"0s", "$1 $2 $1 2 10s 2 2 10s", "2 0 10s 20s 2 0 10s 20s 0 0 20s 20s"},
+			{"0s", "$3 $1 2 10s 2 1 0", "1 1 0 5s 0 0 15s 20s"},
+		}},
+		{"buckets that cannot be read", []line{
+			{"0s", "!SET $2 x", "OK"},
+			{"0s", "!RPUSH $3 x", "1"},
+			{"0s", "$1 $2 $3 $1 2 10s 2 1 0", "1 1 0 5s -1 0 0 0 -2 0 0 0 1 0 0 10s"},
+			{"", "!GET $2", "x"},
+			{"0s", "$3 $2 2 10s 2 1 0", "-2 0 0 0 -1 0 0 0"},
+		}},
+		{"a narrower window of one key is none of another's", []line{
+			{"0s", "$1 10 1h 10 1 0", "1 9 0 6m"},
+			{"0s", "$2 $1 10 10s 10 1 0", "1 9 0 1s 0 0 351s 6m"},
+			{"0s", "$2 $1 100 10m 100 1 0", "1 98 0 7s 1 39 0 366s"},
+			{"", "!GET $2", "bucket:@7s:0:100:@0s:10m"},
+			{"", "!GET $1", "bucket:@366s:0:100:@0s:1h:10m:@6m"},
+		}},
+	})
+	listLogManyV1 = manyOf(listLogV1, &sluice.ListLogManyV1, []timeline{
+		{"each key by itself, in their order", []line{
+			{"0s", "$2 2 10s 1 0", "1 1 0 10s"},
+			{"0s", "$1 $2 $3 2 10s 0 0", "0 2 0 0 0 1 0 10s 0 2 0 0"},
+			{"0s", "$3 $2 $1 2 10s 1 0", "1 1 0 10s 1 0 0 10s 1 1 0 10s"},
+			{"1s", "$1 $2 2 10s 1 0", "1 0 0 10s 0 0 9s 9s"},
+		}},
+		{"a key that is named twice is decided twice", []line{
+			{"0s", "$1 $2 $1 $1 2 10s 1 0", "1 1 0 10s 1 1 0 10s 1 0 0 10s 0 0 10s 10s"},
+			{"0s", "$2 $2 2 10s 0 0", "0 1 0 10s 0 1 0 10s"},
+		}},
+		{"bookings of several keys", []line{
+			{"0s", "$1 $2 2 10s 2 10s", "2 0 0 10s 2 0 0 10s"},
+			{"0s", "$1 $2 $1 2 10s 2 10s", "2 0 10s 20s 2 0 10s 20s 0 0 20s 20s"},
+			{"0s", "$3 $1 2 10s 1 0", "1 1 0 10s 0 0 20s 20s"},
+		}},
+		{"logs that cannot be read", []line{
+			{"0s", "!RPUSH $2 x @0s", "2"},
+			{"0s", "!SET $3 x", "OK"},
+			{"0s", "$1 $2 $3 $1 2 10s 1 0", "1 1 0 10s -1 0 0 0 -2 0 0 0 1 0 0 10s"},
+			{"", "!LRANGE $2 0 -1", "[x @0s]"},
+			{"0s", "$3 $2 2 10s 1 0", "-2 0 0 0 -1 0 0 0"},
+		}},
+		{"a thousand permits together", []line{
+			{"0s", "$1 $2 1000 10s 501 0", "BADARG permits: want keys * permits up to 1000"},
+			{"0s", "$1 $1 $1 $1 $1 $1 $1 1000 10s 143 0", "BADARG permits: want keys * permits up to 1000"},
+			{"0s", "$1 $2 1000 10s 500 0", "500 500 0 10s 500 500 0 10s"},
+			{"0s", "$1 $2 100 10s 501 0", "BADARG permits: want up to limit"},
+		}},
+	})
+)
+
+// manyOf is the table of a script for many keys, by that of the script for one.
+func manyOf(one table, script *sluice.Script, own []timeline) table {
+	many := table{script, one.keys, nil, []string{one.keys[0] + "2", one.keys[0] + "3"}}
+	for _, tl := range one.timelines {
+		lines := slices.Clone(tl.lines)
+		for i := range lines {
+			lines[i].want = manyWants(lines[i])
+		}
+		many.timelines = append(many.timelines, timeline{tl.name, lines})
+	}
+	many.timelines = append(many.timelines, own...)
+	return many
+}
+
+// manyWants is what a line wants of a script for many keys.
+func manyWants(l line) string {
+	switch {
+	case strings.HasPrefix(l.do, "!"):
+		return l.want
+	case strings.HasPrefix(l.want, "BADSTATE"):
+		return "-1 0 0 0"
+	case strings.HasPrefix(l.want, "WRONGTYPE"):
+		return "-2 0 0 0"
+	}
+	return l.want
+}
+
+// asked are the keys and the arguments of a call that a line makes of the table's own script.
+func (tab table) asked(do string) (keys, args []string) {
+	tab, do = tab.called(do)
+	return tab.keys, tab.arguments(do)
+}
+
+// first is the reply for the first key, in the shape of the script for one.
+func (tab table) first(reply []int64) []int64 {
+	for one := range oneByOne(tab.script, reply) {
+		return one
+	}
+	return nil
+}
+
+// manyCalls are calls that grant to several keys.
+func manyCalls(ask string) []cost {
+	return []cost{
+		{"two keys", nil, line{"0s", "$1 $2 " + ask, ""}},
+		{"one key twice", nil, line{"0s", "$1 $1 " + ask, ""}},
+		{"behind a denial", after("0s "+ask, "0s "+ask, "0s "+ask), line{"0s", "$1 $2 " + ask, ""}},
+	}
+}
+
+var (
+	gcraManyV1Costs = append(gcraV1Costs,
+		cost{"three keys", after("0s $2 1 1s 1 1 0"), line{"0s", "$1 $2 $3 1 1s 1 1 0", "TIME GET SET GET*2 SET"}})
+	listLogManyV1Costs = append(listLogV1Costs,
+		cost{"three keys", after("0s $2 1 10s 1 0"),
+			line{"0s", "$1 $2 $3 1 10s 1 0",
+				"TIME LINDEX RPUSH PEXPIREAT LINDEX LLEN LINDEX*2 RPUSH PEXPIREAT"}})
+)
+
+// checkMostKeys asks about as many keys as a call may have.
+func (tab table) checkMostKeys(t testing.TB) {
+	h := startHarness(t, false)
+	h.setTime(epoch)
+	keys := make([]string, tab.script.KeyGroup.Max)
+	for i := range keys {
+		keys[i] = fmt.Sprint(tab.keys[0], i)
+	}
+	reply, failed := h.call(tab.script, false, keys, tab.valid(1))
+	if failed != "" || len(reply) != 1+4*len(keys) {
+		t.Fatalf("%d numbers, %s; want 4 for each of %d keys", len(reply), failed, len(keys))
+	}
+	for one := range oneByOne(tab.script, reply) {
+		if one[0] != 1 {
+			t.Errorf("%v, want a grant", one)
+		}
+	}
+}
+
+// After 256 entries were read, the keys that are left are not decided: nothing is read or written for them.
+func checkLongSearchesEnd(t testing.TB) {
+	h := startHarness(t, true)
+	// A look reads 7, 5, 4 and 2 entries of logs in which so many have left, and one has not.
+	reads := map[int]int{7: 7, 3: 5, 2: 4, 0: 2}
+	for left := range reads {
+		for range left {
+			h.do("RPUSH", logThatLeft(left), fmt.Sprint(epoch))
+		}
+		h.do("RPUSH", logThatLeft(left), fmt.Sprint(epoch+9_000_000))
+	}
+	h.setTime(epoch + 10_000_000)
+	for _, c := range []struct {
+		long int   // logs in which 7 have left
+		then []int // in the logs behind them
+		sum  int   // reads up to there
+		more []int64
+	}{
+		{35, []int{3, 3}, 255, []int64{0, 99, 0, 9_000_000, -3, 0, 0, 0, -3, 0, 0, 0}},
+		{36, []int{2}, 256, []int64{-3, 0, 0, 0, -3, 0, 0, 0, -3, 0, 0, 0}},
+	} {
+		sum, keys := c.long*reads[7], slices.Repeat([]string{logThatLeft(7)}, c.long)
+		for _, left := range c.then {
+			sum, keys = sum+reads[left], append(keys, logThatLeft(left))
+		}
+		if sum != c.sum {
+			t.Fatalf("%d reads, want %d", sum, c.sum)
+		}
+		decided := len(keys)
+		for range 3 {
+			keys = append(keys, logThatLeft(0))
+		}
+		reply, failed := h.call(&sluice.ListLogManyV1, true, keys, []string{"100", "10000000", "0", "0"})
+		if failed != "" || reply[1+4*(decided-1)] != 0 || !slices.Equal(reply[1+4*decided:], c.more) {
+			t.Errorf("behind %d reads: %v, %s; want it to end in %v", c.sum, reply, failed, c.more)
+		}
+	}
+}
+
+func logThatLeft(entries int) string { return fmt.Sprintf("t:x:{%d}:ll1", entries) }
