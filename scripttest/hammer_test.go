@@ -42,6 +42,8 @@ var hammered = []struct {
 	{&sluice.SliceRingV1, 0.90, 0, sliceRingV1.keys, "20000 permits 51 1000"},
 	{&sluice.TokenBucketV1, 0.99, 0, tokenBucketV1.keys, "1000 1000000 0 permits max_wait"},
 	{&sluice.GCRAV1, 0.99, 100, gcraV1.keys, "1000 1000000 100 permits max_wait"},
+	{&sluice.GCRAManyV1, 0.99, 100, append(gcraV1.keys, "t:x:{u}:other"), "1000 1000000 100 permits max_wait"},
+	{&sluice.ListLogManyV1, 0.99, 0, append(listLogV1.keys, "t:x:{u}:other"), "1000 1000000 permits max_wait"},
 }
 
 // TestServerHammer has 8 processes share one key of each script, and audits every granted reply: no interval holds more
@@ -171,7 +173,7 @@ func hammer(t *testing.T, role string) {
 							t.Error(err)
 							return
 						}
-						if reply[0] > 0 && at == 0 {
+						if reply = (table{script: h.script}).first(reply); reply[0] > 0 && at == 0 {
 							at = reply[4] + reply[2]
 						}
 					}

@@ -18,8 +18,8 @@ import (
 const epoch = 4102444800000000
 
 // A line is one step of a timeline. do is a call's arguments, where @1s is the epoch + 1 s; behind the name of another
-// script, those of that one; behind $2 $1, with these keys. Or it is "!" and a command, in which $1 is KEYS[1], ~ a space, and bucket:.. and entry:..
-// are stored values (see layouts).
+// script, those of that one; behind $2 $1, with these keys. Or it is "!" and a command, in which $1 is KEYS[1], ~ a
+// space, and bucket:.. and entry:.. are stored values (see layouts).
 type line struct {
 	at   string // since the epoch, "1.5s" or "-1h"; "" is when the line before was
 	do   string
