@@ -15,9 +15,9 @@ const (
 	BudgetV1SHA1             = "464c59ab7b829063296482bed12eab99b97fcbb3"
 	ConcurrencyReleaseV1SHA1 = "cfa0007073a28376bd157881e7b07211a619f9dd"
 	ConcurrencyV1SHA1        = "fe4042cfb0a9f087932ae6e35b8276c69f504ea7"
-	GCRAManyV1SHA1           = "59dc26035cda236b4de1204a0b774c247bff4774"
+	GCRAManyV1SHA1           = "feb2be7d6c6910b641b4603d790bae39b3013db4"
 	GCRAV1SHA1               = "6b1632d447a8406caee1030ab6c36a22524a29da"
-	ListLogManyV1SHA1        = "7fc5045d3cf65be1bd2ad6e51b6242978f3092ed"
+	ListLogManyV1SHA1        = "be64ab21b2da6d16d961e8dfb2425c03be581348"
 	ListLogReturnV1SHA1      = "a55e2c2fd10dc4dbc3f6a108083e4b9dc98098b6"
 	ListLogV1SHA1            = "d44fb2ec078be670a702658f54a12f982a765745"
 	SliceRingReturnV1SHA1    = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"
@@ -205,18 +205,18 @@ var ConcurrencyV1 = Script{
 //go:embed scripts/gcra_many_v1.lua
 var gcraManyV1Source string
 
-// GCRAManyV1 is gcra_many v1. gcra_v1 for up to 64 subjects of one limiter: each key is decided
-// as by gcra_v1, in the order of KEYS, and twice where it is named twice. One that cannot be
-// decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
-// refuses a command, for example by an ACL, the call ends, and keys before this one keep their
-// grants: too much is counted, never too little.
+// GCRAManyV1 is gcra_many v1. gcra_v1 for up to 64 subjects of one limiter in one call. Each
+// key is decided as by gcra_v1, in the order of KEYS, twice where it is named twice. One that
+// cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If
+// Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep
+// their grants: too much is counted, never too little.
 var GCRAManyV1 = Script{
 	Name:    "gcra_many",
 	Version: 1,
 	File:    "gcra_many_v1.lua",
 	SHA1:    GCRAManyV1SHA1,
 	Source:  gcraManyV1Source,
-	About:   "gcra_v1 for up to 64 subjects of one limiter: each key is decided as by gcra_v1, in the order of KEYS, and twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little.",
+	About:   "gcra_v1 for up to 64 subjects of one limiter in one call. Each key is decided as by gcra_v1, in the order of KEYS, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little.",
 	Keys: []Key{
 		{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1", Repeated: true},
 	},
@@ -296,19 +296,19 @@ var GCRAV1 = Script{
 //go:embed scripts/list_log_many_v1.lua
 var listLogManyV1Source string
 
-// ListLogManyV1 is list_log_many v1. list_log_v1 for up to 64 subjects of one limiter: each key
-// is decided as by list_log_v1, in the order of KEYS, and twice where it is named twice. One
-// that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are
-// decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before
-// this one keep their grants: too much is counted, never too little. Granted -3, after long
-// searches: not decided, ask again.
+// ListLogManyV1 is list_log_many v1. list_log_v1 for up to 64 subjects of one limiter in one
+// call. Each key is decided as by list_log_v1, in the order of KEYS, twice where it is named
+// twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others
+// are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys
+// before this one keep their grants: too much is counted, never too little. Granted -3, after
+// long searches: not decided, ask again.
 var ListLogManyV1 = Script{
 	Name:    "list_log_many",
 	Version: 1,
 	File:    "list_log_many_v1.lua",
 	SHA1:    ListLogManyV1SHA1,
 	Source:  listLogManyV1Source,
-	About:   "list_log_v1 for up to 64 subjects of one limiter: each key is decided as by list_log_v1, in the order of KEYS, and twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
+	About:   "list_log_v1 for up to 64 subjects of one limiter in one call. Each key is decided as by list_log_v1, in the order of KEYS, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
 	Keys: []Key{
 		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1", Repeated: true},
 	},

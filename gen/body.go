@@ -216,8 +216,8 @@ func (b *body) assigned(target ast.Expr) {
 		b.refuse(target, "key %s is written, want it unchanged", ident.Value)
 	}
 	if isLocal && b.keptForNext(ident.Value) {
-		b.refuse(target, "%s is written for one key and kept for the next, want it local behind the line %s", ident.Value,
-			manyMark)
+		b.refuse(target, "%s is written for one key and kept for the next, want it local behind the line %s",
+			ident.Value, manyMark)
 	}
 }
 

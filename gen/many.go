@@ -98,7 +98,8 @@ func manySource(s *script) (string, error) {
 	parts := manyPattern.FindStringSubmatch(lines[mark])
 	if parts == nil || parts[1] != s.manyID() {
 		return "", refuse(at, "found %q, want %q, perhaps with %q before the full stop", lines[mark],
-			manyMark+": "+s.manyID()+" repeats what follows for 1..<max> keys.", ", keys * <argument> up to <max>, <max> calls of <function>")
+			manyMark+": "+s.manyID()+" repeats what follows for 1..<max> keys.",
+			", keys * <argument> up to <max>, <max> calls of <function>")
 	}
 	if last := s.Reply[len(s.Reply)-1]; len(s.Keys) != 1 || s.Group != nil || last.Name != "now" {
 		return "", refuse(at, "a script with %d keys whose reply ends in %s, want one key, no group, and now at the end",
@@ -110,8 +111,8 @@ func manySource(s *script) (string, error) {
 		each: strings.TrimPrefix(strings.Join(lines[mark+1:], "\n"), "\n"),
 	}
 	if r.Bound != "" && (!strings.Contains(r.once, clockRead) || !r.countedPattern().MatchString(r.once)) {
-		return "", refuse(at, "a bound of keys * %s and of calls, want %q and the function %s before", r.Product, clockRead,
-			r.Counted)
+		return "", refuse(at, "a bound of keys * %s and of calls, want %q and the function %s before",
+			r.Product, clockRead, r.Counted)
 	}
 	var b bytes.Buffer
 	if err := manyTemplate.Execute(&b, r); err != nil {
@@ -140,7 +141,8 @@ end
 	if r.Counted == "" {
 		return once
 	}
-	return r.countedPattern().ReplaceAllString(once, "local calls = 0 -- of "+r.Counted+", for all keys\n$0  calls = calls + 1\n")
+	counted := "local calls = 0 -- of " + r.Counted + ", for all keys\n$0  calls = calls + 1\n"
+	return r.countedPattern().ReplaceAllString(once, counted)
 }
 
 // countedPattern matches the first line of the function whose calls are bounded.
@@ -179,10 +181,10 @@ func (r *repetition) Order() string {
 
 // Prose returns the prose of the header.
 func (r *repetition) Prose() string {
-	text := fmt.Sprintf("%s for up to %s subjects of one limiter: each key is decided as by %[1]s, in the order of KEYS, "+
-		"and twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the "+
-		"others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep "+
-		"their grants: too much is counted, never too little.", r.ID(), r.Max)
+	text := fmt.Sprintf("%s for up to %s subjects of one limiter in one call. Each key is decided as by %[1]s, in the "+
+		"order of KEYS, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 "+
+		"(WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and "+
+		"keys before this one keep their grants: too much is counted, never too little.", r.ID(), r.Max)
 	if r.Counted != "" {
 		text += " Granted -3, after long searches: not decided, ask again."
 	}

@@ -51,8 +51,8 @@ func (p *prologue) check(s *script) error {
 
 func keysCount(s *script) string {
 	if g := s.KeyGroup; g != nil {
-		return fmt.Sprintf(
-			`if #KEYS < %d or #KEYS > %d then return redis.error_reply("BADARG KEYS: want %[1]d to %[2]d") end`, g.Min, g.Max)
+		return fmt.Sprintf(`if #KEYS < %d or #KEYS > %d then return redis.error_reply("BADARG KEYS: want %[1]d to %[2]d") end`,
+			g.Min, g.Max)
 	}
 	return fmt.Sprintf(`if #KEYS ~= %d then return redis.error_reply("BADARG KEYS: want %[1]d") end`, len(s.Keys))
 }

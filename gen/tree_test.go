@@ -167,15 +167,16 @@ var treeCases = []treeCase{
 			"want it restored: git log -- scripts/lost_v1.lua"},
 
 	{"a mark for many keys that is none", edited(oneScript, "for 1..8 keys,", "for 8 keys,"),
-		`scripts/one_v1.lua:45:1: found "-- MANY: one_many_v1 repeats what follows for 8 keys, keys * permits up to 20, ` +
-			`5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", perhaps with ` +
+		`scripts/one_v1.lua:45:1: found "-- MANY: one_many_v1 repeats what follows for 8 keys, keys * ` +
+			`permits up to 20, 5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", perhaps with ` +
 			`", keys * <argument> up to <max>, <max> calls of <function>" before the full stop`},
 	{"a mark that names another script", edited(oneScript, "one_many_v1 repeats", "one_many_v2 repeats"),
-		`scripts/one_v1.lua:45:1: found "-- MANY: one_many_v2 repeats what follows for 1..8 keys, keys * permits up to 20, ` +
-			`5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", perhaps with ` +
+		`scripts/one_v1.lua:45:1: found "-- MANY: one_many_v2 repeats what follows for 1..8 keys, keys * ` +
+			`permits up to 20, 5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", perhaps with ` +
 			`", keys * <argument> up to <max>, <max> calls of <function>" before the full stop`},
 	{"a mark in a script of two keys", edited(smallScript, "local struct =", smallMark+"local struct ="),
-		`scripts/small_v1.lua:55:1: a script with 2 keys whose reply ends in now, want one key, no group, and now at the end`},
+		"scripts/small_v1.lua:55:1: a script with 2 keys whose reply ends in now, " +
+			"want one key, no group, and now at the end"},
 	{"a mark that names no function", edited(oneScript, "calls of is_set", "calls of reads"),
 		`scripts/one_v1.lua:45:1: a bound of keys * permits and of calls, ` +
 			`want "local clock = redis.call(\"TIME\")\n" and the function reads before`},

@@ -387,19 +387,19 @@ func (c *call) reloadScript(err error) {
 
 // prepareAttempt loads the script and pauses, if the next attempt needs it.
 func (c *call) prepareAttempt(ctx context.Context) {
-	if c.toLoad() != nil && !c.ended {
-		c.afterLoad(ctx, c.load(ctx))
+	if script := c.toLoad(); script != nil && !c.ended {
+		c.afterLoad(ctx, c.load(ctx, script))
 	}
 	if c.pause > 0 && !c.ended {
 		c.afterPause(sleep(ctx, c.pause))
 	}
 }
 
-// load loads the script on the key's node; the second time on every master, because the slot may be moving between two.
-func (c *call) load(ctx context.Context) error {
-	err := c.limits.load(ctx, c.toLoad(), c.key(), c.loadsEverywhere())
+// load loads a script on the key's node; the second time on every master, because the slot may be moving between two.
+func (c *call) load(ctx context.Context, script *sluice.Script) error {
+	err := c.limits.load(ctx, script, c.key(), c.loadsEverywhere())
 	if err == nil {
-		c.limits.eventLog.scriptLoaded(ctx, c)
+		c.limits.eventLog.scriptLoaded(ctx, c, script)
 	}
 	return err
 }

@@ -132,11 +132,10 @@ func isCallersError(err error) bool {
 }
 
 // scriptLoaded logs that the server did not have a script.
-func (l *eventLog) scriptLoaded(ctx context.Context, c *call) {
+func (l *eventLog) scriptLoaded(ctx context.Context, c *call, script *sluice.Script) {
 	if l == nil {
 		return
 	}
-	script := c.toLoad()
 	name, node := nameOf(script), c.loadedOn(ctx)
 	l.log(ctx, slog.LevelInfo, "script loaded", name+" "+node, slog.String("script", name),
 		slog.String("sha1", script.SHA1), slog.String("node", node))

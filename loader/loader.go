@@ -49,9 +49,9 @@
 // script. All guarantees of single calls hold in both cases.
 //
 // On a single server both decide several subjects of one GCRA or ListLog, under the same limit and for as many permits,
-// with one run of a script for many keys: that takes about half the server's time. In a cluster and a Ring, subjects lie
-// on different nodes, and every decision is a run of its own. If the server has no such script and the loader may not
-// load it ([PreloadedOnly]), single runs are sent.
+// with one run of a script for many keys. That takes about half the server's time. In a cluster and a Ring, subjects
+// lie on different nodes, and every decision is a run of its own. If the server has no such script and the loader may
+// not load it ([PreloadedOnly]), single runs are sent.
 //
 // # A limit for each customer
 //

@@ -39,8 +39,8 @@ func (s manyScript) maxKeys(args []any) int {
 	return min(s.KeyGroup.Max, int(s.permits/max(permits, 1)))
 }
 
-// manyCommand asks about the keys of several commands that have the same script and arguments. go-redis writes and reads
-// it in their place; each of them gets its own outcome.
+// manyCommand asks about the keys of several commands that have the same script and arguments. go-redis writes and
+// reads it in their place; each of them gets its own outcome.
 //
 // If a caller leaves before the command is written, it is written with 0 keys, as a single one is: nothing is decided,
 // and the other callers ask again, each by itself.
@@ -209,7 +209,8 @@ func (p *packing) add(cmd redis.Cmder) {
 	at := p.placeFor(script, words)
 	if at < 0 {
 		p.open = append(p.open, len(p.places))
-		p.put(&manyCommand{limits: p.limits, script: script, args: words[firstKey+1:], members: []*command{c}}, nil, words)
+		m := &manyCommand{limits: p.limits, script: script, args: words[firstKey+1:], members: []*command{c}}
+		p.put(m, nil, words)
 		return
 	}
 	p.places[at].members = append(p.places[at].members, c)

@@ -81,7 +81,7 @@ func TestManyAnswersAsSingles(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		together, rdb1 := fake(t)
 		apart, rdb2 := fake(t)
-		limits, single := loader.New(rdb1), loader.New(rdb2)
+		limits, single := loader.New(rdb1, loader.Timeout(never)), loader.New(rdb2, loader.Timeout(never))
 		must(t, limits.Preload(background)) // what is asked again may be decided after later entries
 		limiters, singles := manyLimiters(limits), manyLimiters(single)
 		sent := watchScripts(rdb1)
@@ -106,8 +106,9 @@ func TestManyAnswersAsSingles(t *testing.T) {
 			packed += strings.Count(sent.take(), "_many ")
 			for i, e := range entries {
 				want, err := e.call(singles[e.limiter])
-				if diff := cmp.Diff(want, results[i].Decision); diff != "" || fmt.Sprint(err) != fmt.Sprint(results[i].Err) {
-					t.Fatalf("seed %d, round %d, entry %d %+v: %v, want %v\n%s", seed, round, i, e, results[i].Err, err, diff)
+				got := results[i]
+				if diff := cmp.Diff(want, got.Decision); diff != "" || fmt.Sprint(err) != fmt.Sprint(got.Err) {
+					t.Fatalf("seed %d, round %d, entry %d %+v: %v, want %v\n%s", seed, round, i, e, got.Err, err, diff)
 				}
 			}
 		}
@@ -176,7 +177,7 @@ func allowAll(limits *loader.Loader, limiter loader.Limiter, subjects int) ([]*l
 // A batch sends as few commands as the bounds of the scripts allow.
 func TestManyBounds(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client) {
-		limits := loader.New(rdb)
+		limits := loader.New(rdb, loader.Timeout(never))
 		must(t, limits.Preload(background))
 		sent := watchScripts(rdb)
 		gcra, log := limits.GCRA("x", loader.PerMinute(2000)), limits.ListLog("x", loader.PerMinute(2000))
@@ -218,8 +219,9 @@ func TestManyMissing(t *testing.T) {
 			first  string
 			second string
 		}{
-			{"loads", loader.New(rdb), "gcra_many 4, gcra_many 4", "gcra_many 4"},
-			{"preloaded only", loader.New(rdb, loader.PreloadedOnly()), "gcra_many 4, gcra 1, gcra 1, gcra 1, gcra 1",
+			{"loads", loader.New(rdb, loader.Timeout(never)), "gcra_many 4, gcra_many 4", "gcra_many 4"},
+			{"preloaded only", loader.New(rdb, loader.Timeout(never), loader.PreloadedOnly()),
+				"gcra_many 4, gcra 1, gcra 1, gcra 1, gcra 1",
 				"gcra 1, gcra 1, gcra 1, gcra 1"},
 		} {
 			must(t, rdb.ScriptFlush(background).Err())
@@ -250,7 +252,7 @@ func TestManyRefused(t *testing.T) {
 		{"ERR no room script: x, on @user_script:9.", true, "gcra_many 4"},
 	} {
 		_, rdb := fake(t)
-		limits := loader.New(rdb)
+		limits := loader.New(rdb, loader.Timeout(never))
 		must(t, limits.Preload(background))
 		refuses := true
 		rdb.AddHook(around(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
@@ -312,7 +314,7 @@ func TestManyCallerLeaves(t *testing.T) {
 			}
 			return nil
 		}))
-		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
+		limiter := loader.New(rdb, loader.Timeout(never), loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
 		ctx, leave := context.WithCancel(background)
 		var done atomic.Int64
 		come(limiter, &done, "a", "b") // both pipelines are on their way
@@ -350,7 +352,7 @@ func TestManyNotOnARing(t *testing.T) {
 			sent.note(cmd)
 		}
 	}})
-	limits := loader.New(ring)
+	limits := loader.New(ring, loader.Timeout(never))
 	must(t, limits.Preload(background))
 	if _, err := allowAll(limits, limits.GCRA("x", loader.PerMinute(2)), 4); err != nil {
 		t.Error(err)
@@ -363,7 +365,7 @@ func TestManyNotOnARing(t *testing.T) {
 // Where long searches use up a call's time, the keys that are left are asked for one by one.
 func TestManyLongSearches(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client) {
-		limits := loader.New(rdb)
+		limits := loader.New(rdb, loader.Timeout(never))
 		log := limits.ListLog("x", loader.PerHour(5000))
 		now, err := rdb.Time(background).Result()
 		must(t, err)

@@ -248,8 +248,8 @@ func (s *sharing) sendNext(q *nodeQueue) (more bool) {
 	return true
 }
 
-// sendPipeline sends commands in one pipeline, which go-redis splits by nodes, those of one limiter together. It returns
-// the first error.
+// sendPipeline sends commands in one pipeline, which go-redis splits by nodes. Those of one limiter are put together.
+// It returns the first error.
 func (l *Loader) sendPipeline(ctx context.Context, cmds []redis.Cmder) error {
 	cmds = l.together(cmds)
 	if len(cmds) == 1 {

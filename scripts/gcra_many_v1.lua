@@ -1,8 +1,8 @@
 -- gcra_many v1
 --
--- gcra_v1 for up to 64 subjects of one limiter: each key is decided as by gcra_v1, in the order
--- of KEYS, and twice where it is named twice. One that cannot be decided has granted -1
--- (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for
+-- gcra_v1 for up to 64 subjects of one limiter in one call. Each key is decided as by gcra_v1,
+-- in the order of KEYS, twice where it is named twice. One that cannot be decided has granted
+-- -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for
 -- example by an ACL, the call ends, and keys before this one keep their grants: too much is
 -- counted, never too little.
 --

@@ -49,6 +49,8 @@ var hammered = []hammering{
 	{&sluice.BudgetV1, 0.90, 0, budgetV1.keys, "20000 60000000 permits 51 1000", nil, ""},
 	{&sluice.TokenBucketV1, 0.99, 0, tokenBucketV1.keys, "1000 1000000 0 permits max_wait", nil, ""},
 	{&sluice.GCRAV1, 0.99, 100, gcraV1.keys, "1000 1000000 100 permits max_wait", nil, ""},
+	{&sluice.GCRAManyV1, 0.99, 100, append(gcraV1.keys, "t:x:{u}:other"), "1000 1000000 100 permits max_wait", nil, ""},
+	{&sluice.ListLogManyV1, 0.99, 0, append(listLogV1.keys, "t:x:{u}:other"), "1000 1000000 permits max_wait", nil, ""},
 	{&sluice.ListLogV1, 0, 0, listLogV1.keys, "1000 1000000 permits max_wait", &sluice.ListLogReturnV1, "at back"},
 	{&sluice.ZSetLogV1, 0, 0, zsetLogV1.keys, "1000 1000000 permits max_wait id", &sluice.ZSetLogReturnV1, "id back"},
 	{&sluice.SliceRingV1, 0, 0, sliceRingV1.keys, "20000 permits 51 1000", &sluice.SliceRingReturnV1, "20000 now back"},
@@ -193,7 +195,7 @@ func hammer(t *testing.T, role string) {
 							t.Error(err)
 							return
 						}
-						if reply[0] > 0 && at == 0 {
+						if reply = (table{script: h.script}).first(reply); reply[0] > 0 && at == 0 {
 							at, now = reply[4]+reply[2], reply[4]
 						}
 					}

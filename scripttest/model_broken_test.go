@@ -31,7 +31,7 @@ var broken = []fault{
 	{"list_log_many", "the keys in another order", "decide(KEYS[i])", "decide(KEYS[#KEYS + 1 - i])"},
 	{"list_log_many", "one damaged key ends the call", `code ~= "BADSTATE"`, "true"},
 	{"gcra_many", "every key is the first", "decide(KEYS[i])", "decide(KEYS[1])"},
-	{"gcra_many", "a key of another type passes for one that is damaged", `"BADSTATE" and -1 or -2`, "code and -1 or -2"},
+	{"gcra_many", "a key of another type passes for damaged", `"BADSTATE" and -1 or -2`, "code and -1 or -2"},
 
 	{"zset_log", "the window holds both of its edges", "now - window -- ", "now - window - 1 -- "},
 	{"zset_log", "void early", "newest > now + newest_window + slack", "newest > now + newest_window + slack - 1000000"},

@@ -31,11 +31,11 @@ func (a app) list(_ context.Context, args []string) error {
 	out.printf("%s\n", out.paint(bold, fmt.Sprintf("%-18s %-8s %s", "script", "version", "sha1")))
 	for _, script := range scripts {
 		out.printf("%s %-8d %s\n", out.paint(green, fmt.Sprintf("%-18s", script.Name)), script.Version, script.SHA1)
-		more := ""
+		keys := strings.Join(keyNames(script), " ")
 		if script.KeyGroup != nil {
-			more = " .."
+			keys += " .."
 		}
-		out.printf("  KEYS %s%s  ARGV %s\n", strings.Join(keyNames(script), " "), more, strings.Join(argNames(script), " "))
+		out.printf("  KEYS %s  ARGV %s\n", keys, strings.Join(argNames(script), " "))
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 // many is a script for many keys: the script for one, called for each of them. That a call gives up after long searches
 // is not in the model.
 func many(script *sluice.Script, store Store, now int64, keys, args []string) Outcome {
-	if n := len(keys); n < script.KeyGroup.Min || n > script.KeyGroup.Max {
-		return Outcome{After: store, Err: fmt.Sprintf("BADARG KEYS: want %d to %d", script.KeyGroup.Min, script.KeyGroup.Max)}
+	if n, want := len(keys), script.KeyGroup; n < want.Min || n > want.Max {
+		return Outcome{After: store, Err: fmt.Sprintf("BADARG KEYS: want %d to %d", want.Min, want.Max)}
 	}
 	sum := Outcome{Reply: []int64{now}, After: store}
 	for _, key := range keys {

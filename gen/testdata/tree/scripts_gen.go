@@ -11,7 +11,7 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	OneManyV1SHA1 = "2ec1abfcd8aed02ae27ba774630726f96126bec3"
+	OneManyV1SHA1 = "955e33f3276991303ad3d1357bfdf41c4e850280"
 	OneV1SHA1     = "e05de12ffffa2fbdeaa30bfa83ade036e31ebe31"
 	PairsV2SHA1   = "e158c848c1b9fcd7727f070519b4298942e6d81f"
 	SmallV1SHA1   = "cc6406d6bf6fa6ae89b133226b64d6d57a447f22"
@@ -20,8 +20,8 @@ const (
 //go:embed scripts/one_many_v1.lua
 var oneManyV1Source string
 
-// OneManyV1 is one_many v1. one_v1 for up to 8 subjects of one limiter: each key is decided as
-// by one_v1, in the order of KEYS, and twice where it is named twice. One that cannot be
+// OneManyV1 is one_many v1. one_v1 for up to 8 subjects of one limiter in one call. Each key is
+// decided as by one_v1, in the order of KEYS, twice where it is named twice. One that cannot be
 // decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
 // refuses a command, for example by an ACL, the call ends, and keys before this one keep their
 // grants: too much is counted, never too little. Granted -3, after long searches: not decided,
@@ -32,7 +32,7 @@ var OneManyV1 = Script{
 	File:    "one_many_v1.lua",
 	SHA1:    OneManyV1SHA1,
 	Source:  oneManyV1Source,
-	About:   "one_v1 for up to 8 subjects of one limiter: each key is decided as by one_v1, in the order of KEYS, and twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
+	About:   "one_v1 for up to 8 subjects of one limiter in one call. Each key is decided as by one_v1, in the order of KEYS, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
 	Keys: []Key{
 		{Name: "bit", Pattern: "<prefix>:<limiter>:{<subject>}:on1", Repeated: true},
 	},

@@ -146,7 +146,8 @@ func Limits(script sluice.Script) bool {
 // Decides reports whether a script grants permits to one subject. Other scripts set configs, give permits back, or
 // decide about many subjects.
 func Decides(script sluice.Script) bool {
-	return script.KeyGroup == nil && slices.ContainsFunc(script.Reply, func(field sluice.Field) bool { return field.Name == "granted" })
+	grants := func(field sluice.Field) bool { return field.Name == "granted" }
+	return script.KeyGroup == nil && slices.ContainsFunc(script.Reply, grants)
 }
 
 // CodeOf returns the part of a script's first key after the subject, such as "ll1".

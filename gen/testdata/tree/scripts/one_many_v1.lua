@@ -1,10 +1,10 @@
 -- one_many v1
 --
--- one_v1 for up to 8 subjects of one limiter: each key is decided as by one_v1, in the order of
--- KEYS, and twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE)
--- or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an
--- ACL, the call ends, and keys before this one keep their grants: too much is counted, never
--- too little. Granted -3, after long searches: not decided, ask again.
+-- one_v1 for up to 8 subjects of one limiter in one call. Each key is decided as by one_v1, in
+-- the order of KEYS, twice where it is named twice. One that cannot be decided has granted -1
+-- (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for
+-- example by an ACL, the call ends, and keys before this one keep their grants: too much is
+-- counted, never too little. Granted -3, after long searches: not decided, ask again.
 --
 -- GROUP[i]    subject      1..8
 -- KEYS[i]     bit          <prefix>:<limiter>:{<subject>}:on1

@@ -32,11 +32,11 @@ type OneManyV1Subject struct {
 
 // OneManyV1 runs scripts/one_many_v1.lua.
 //
-// one_v1 for up to 8 subjects of one limiter: each key is decided as by one_v1, in the order of
-// KEYS, and twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE)
-// or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an
-// ACL, the call ends, and keys before this one keep their grants: too much is counted, never
-// too little. Granted -3, after long searches: not decided, ask again.
+// one_v1 for up to 8 subjects of one limiter in one call. Each key is decided as by one_v1, in
+// the order of KEYS, twice where it is named twice. One that cannot be decided has granted -1
+// (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for
+// example by an ACL, the call ends, and keys before this one keep their grants: too much is
+// counted, never too little. Granted -3, after long searches: not decided, ask again.
 //
 // O(K): one TIME, then as one_v1 for each of K keys.
 //
