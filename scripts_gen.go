@@ -12,13 +12,13 @@ func All() []Script {
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	GCRAV1SHA1            = "0a6b1daf14ff5952fa4d9405b85e8a88b02fe271"
-	ListLogReturnV1SHA1   = "2e0021a9444cbc81a754284ac64cf110adaa99c6"
+	ListLogReturnV1SHA1   = "a55e2c2fd10dc4dbc3f6a108083e4b9dc98098b6"
 	ListLogV1SHA1         = "dce3eec1a0694402eea7fb28ecf7a22780dd23e9"
 	SliceRingReturnV1SHA1 = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"
 	SliceRingV1SHA1       = "ca8dbeb27fc6a58dbcd3731f1b64c1f94d153116"
 	TokenBucketSetV1SHA1  = "16ada645b7ec2365331660d813df2d9f95f3d2a4"
 	TokenBucketV1SHA1     = "fd4d4560b07b42db09accae9602c00d0b37c1122"
-	ZSetLogReturnV1SHA1   = "6bbb2770fc701d21d41faef543069413d4c3bc3c"
+	ZSetLogReturnV1SHA1   = "94a5ce35454342306ead3ac307781168a2097e34"
 	ZSetLogV1SHA1         = "8df6f87854d42e4e0fc83cd25ae88491194ffaa4"
 )
 
@@ -353,11 +353,11 @@ var ZSetLogReturnV1 = Script{
 		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
 		{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},
 	},
-	Commands:   []string{"PEXPIRE", "PTTL", "ZCOUNT", "ZRANGE", "ZREM", "ZSCORE"},
+	Commands:   []string{"PEXPIRE", "PTTL", "ZRANGE", "ZREM", "ZSCORE"},
 	State:      "zl/1",
 	Layout:     "zset_log's: where the newest member goes, the expiry falls by as much as the newest score does; where all go, the key is gone",
 	Complexity: "O(log N)",
-	Cost:       "ZSCORE, ZCOUNT, ZRANGE, ZREM of up to permits members",
+	Cost:       "ZSCORE, ZRANGE, ZREM of up to permits members",
 	Redis:      "5.0",
 }
 

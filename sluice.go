@@ -10,9 +10,9 @@
 // may begin at any time; it is never a calendar minute. The scripts count in different ways:
 //
 //   - [ListLogV1] never grants more than the limit in any window, to the microsecond. It stores about 10 bytes for
-//     each permit. Begin with this one.
+//     each permit. Begin with this one. [ListLogReturnV1] gives back permits that were not used.
 //   - [ZSetLogV1] guarantees the same and takes a request ID. A repeated request with the same ID is not charged
-//     again, and permits can be given back. Its limits go up to 10000.
+//     again, and [ZSetLogReturnV1] gives permits back by it. Its limits go up to 10000.
 //   - [SliceRingV1] counts by slices of time. It checks several windows at once and allows limits up to 10^9.
 //     [SliceRingReturnV1] gives back permits that were not used.
 //   - [GCRAV1] grants a smooth rate with a burst. It stores one small string.

@@ -45,6 +45,9 @@ func rows(r *Results) []string {
 	for _, w := range r.Worst {
 		list = append(list, fmt.Sprintf("worst/%s/%d", w.Subject, w.Entries))
 	}
+	for _, g := range r.Returns {
+		list = append(list, fmt.Sprintf("returns/%s/%d/%d/%d", g.Subject, g.Entries, g.Later, g.Permits))
+	}
 	for _, m := range r.Bytes {
 		list = append(list, fmt.Sprintf("bytes/%s/%d", m.Subject, m.Permits))
 	}
@@ -76,6 +79,9 @@ func expectedRows(t *testing.T, b *bench) []string {
 		for _, size := range b.sizes(s) {
 			list = append(list, fmt.Sprintf("worst/%s/%d", s.name, size))
 		}
+	}
+	for _, g := range b.givebacks() {
+		list = append(list, "returns/"+g.String())
 	}
 	for _, s := range append(all, ring(720)) {
 		for _, permits := range b.memorySizes(s) {

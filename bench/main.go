@@ -1,7 +1,7 @@
 // Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries, in
 // one run on one server. It prints tables and writes results.json, a picture, docs/benchmarks.md and README's table.
 //
-//	go run . [-only server|worst|bytes|go|peers] [-quick] [-out directory]
+//	go run . [-only server|worst|returns|bytes|go|peers] [-quick] [-out directory]
 //	go run . readme    # the picture and the pages again, from results.json
 package main
 
@@ -55,7 +55,7 @@ func (b *bench) progress(format string, args ...any) {
 }
 
 // The sections of a run.
-var sections = []string{"server", "worst", "bytes", "go", "peers"}
+var sections = []string{"server", "worst", "returns", "bytes", "go", "peers"}
 
 func (b *bench) runs(section string) bool { return b.only == "" || b.only == section }
 
@@ -76,6 +76,9 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 	}
 	if err == nil && b.runs("worst") {
 		r.Worst, err = b.worsts(ctx, slices.Concat(ours(), []subject{ring(10_000)}, slowWays(ways)))
+	}
+	if err == nil && b.runs("returns") {
+		r.Returns, err = b.returns(ctx)
 	}
 	if err == nil && b.runs("bytes") {
 		r.Bytes, err = b.memories(ctx, append(list, ring(720)))

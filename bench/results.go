@@ -23,6 +23,7 @@ type Results struct {
 
 	ServerTime []ServerTime `json:"server_time"`
 	Worst      []Worst      `json:"worst"`
+	Returns    []Return     `json:"returns,omitempty"`
 	Bytes      []Memory     `json:"bytes"`
 	EndToEnd   []EndToEnd   `json:"end_to_end"`
 	Loader     []LoaderCost `json:"loader"`
@@ -47,6 +48,9 @@ func newResults(ctx context.Context, b *bench, list []subject) (*Results, error)
 	}
 	for _, s := range list {
 		r.Scripts[s.name] = s.sha1
+	}
+	for _, g := range b.givebacks() {
+		r.Scripts[g.script.Name] = g.script.SHA1
 	}
 	return r, nil
 }

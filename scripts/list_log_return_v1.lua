@@ -61,7 +61,7 @@ end
 
 -- Most permits are given back soon, so steps that double look for the entries from the end on.
 local step = 1
-while step <= 1000 and step <= length and time_from_end(step) > moment do step = step * 2 end
+while step < 1024 and step <= length and time_from_end(step) > moment do step = step * 2 end
 local later = later_than(moment, math.floor(step / 2), math.min(step - 1, length))
 local found, fall = 0, 0
 if later <= 1000 then
@@ -76,12 +76,13 @@ if found == 0 then return {0} end
 -- list_log infers the window of the newest entry from the expiry, so both fall together. The expiry falls first: if
 -- LREM is then refused, for example by an ACL, the right to put it back is there. Numbers of nine digits or more are
 -- passed as text, because Redis 7.2 prints large round ones as 1e+10.
-local expires_in = 0
+local expires_in -- in ms, where the expiry falls
 if fall > 0 then expires_in = redis.call("PTTL", log) end
-if expires_in > 0 then redis.call("PEXPIRE", log, string.format("%.0f", math.max(expires_in - fall, 1))) end
+if expires_in and expires_in < 1 then expires_in = nil end -- an operator made it stay, or it is overdue
+if expires_in then redis.call("PEXPIRE", log, string.format("%.0f", math.max(expires_in - fall, 1))) end
 local entry = redis.call("LINDEX", log, -later - found) -- as it is written, for LREM compares texts
 local returned = redis.pcall("LREM", log, -found, entry)
-if returned ~= found and expires_in > 0 then redis.call("PEXPIRE", log, string.format("%.0f", expires_in)) end
+if returned ~= found and expires_in then redis.call("PEXPIRE", log, string.format("%.0f", expires_in)) end
 if type(returned) == "table" then return returned end
 
 return {returned}

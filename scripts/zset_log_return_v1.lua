@@ -20,7 +20,7 @@
 --
 -- STATE       zl/1         zset_log's: where the newest member goes, the expiry falls by as much as the
 --                          newest score does; where all go, the key is gone
--- COMPLEXITY  O(log N)     ZSCORE, ZCOUNT, ZRANGE, ZREM of up to permits members
+-- COMPLEXITY  O(log N)     ZSCORE, ZRANGE, ZREM of up to permits members
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
@@ -49,7 +49,6 @@ local score = redis.pcall("ZSCORE", log, id) -- pcall, so that WRONGTYPE reaches
 if not score then return {0} end
 if type(score) == "table" then return score end
 local moment = time_of_score(score)
-local readable = moment
 
 -- The members of a grant are numbered without a gap and share a score: steps that double, then steps that halve look
 -- for the last one. Members of the id with another score are left over from an earlier, larger grant.
@@ -64,27 +63,29 @@ while step > 1 do
 end
 local returned = math.min(permits, held)
 
--- fall is how far the newest score falls, in ms: only if no other member has this score or a later one.
-local fall = 0
-if readable and redis.call("ZCOUNT", log, score, "+inf") == returned then
-  local rank = -returned - 1
-  local before = redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2]
-  readable = not before or time_of_score(before)
-  if before and readable then fall = math.floor((moment - readable) / 1000) end
+-- If those to be removed are the newest, the one before them is the newest afterwards. If not, this finds one that is
+-- not before them.
+local rank = -returned - 1
+local before = redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2]
+local time_before = before and time_of_score(before)
+if not moment or before and not time_before then
+  return redis.error_reply("BADSTATE log: want scores in microseconds")
 end
-if not readable then return redis.error_reply("BADSTATE log: want scores in microseconds") end
+local fall = 0 -- of the newest score, in ms
+if time_before then fall = math.floor((moment - time_before) / 1000) end
 
 -- zset_log infers the window of the newest member from the expiry, so both fall together. The expiry falls first: if
 -- ZREM is then refused, for example by an ACL, the right to put it back is there. Numbers of nine digits or more are
 -- passed as text, because Redis 7.2 prints large round ones as 1e+10.
-local expires_in = 0
+local expires_in -- in ms, where the expiry falls
 if fall > 0 then expires_in = redis.call("PTTL", log) end
-if expires_in > 0 then redis.call("PEXPIRE", log, string.format("%.0f", math.max(expires_in - fall, 1))) end
+if expires_in and expires_in < 1 then expires_in = nil end -- an operator made it stay, or it is overdue
+if expires_in then redis.call("PEXPIRE", log, string.format("%.0f", math.max(expires_in - fall, 1))) end
 local members = {}
 for k = held, held - returned + 1, -1 do members[#members + 1] = k == 1 and id or id .. "||" .. k end
 local removed = redis.pcall("ZREM", log, unpack(members))
 if type(removed) == "table" then
-  if expires_in > 0 then redis.call("PEXPIRE", log, string.format("%.0f", expires_in)) end
+  if expires_in then redis.call("PEXPIRE", log, string.format("%.0f", expires_in)) end
   return removed
 end
 

@@ -87,6 +87,13 @@ func ownChecks(script *sluice.Script) []check {
 		&sluice.SliceRingReturnV1: {
 			{"damaged", checkReturnToDamagedRingEnds},
 		},
+		&sluice.ListLogReturnV1: {
+			{"expiry", checkListReturnLowersExpiry},
+			{"looks back", checkReturnLooksBack1000},
+		},
+		&sluice.ZSetLogReturnV1: {
+			{"expiry", checkZSetReturnLowersExpiry},
+		},
 		&sluice.TokenBucketV1: {
 			{"expiry", checkEveryKeyExpires},
 			{"config", checkConfigOutlivesPermits},
@@ -155,7 +162,10 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 	}
 }
 
-var tables = []table{zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1}
+var tables = []table{
+	zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1, listLogReturnV1,
+	zsetLogReturnV1,
+}
 
 // Every script is in every list that tests take their cases from. Scripts that grant nothing have no model subject of
 // their own, and no expiry check where the key has no expiry.
@@ -233,6 +243,20 @@ var narrowerTables = []table{
 		{"-120s", `1 1ms 1 0 *`, "0 0 180.001s 180.001s"},
 		{"-120.001s", `1 1ms 0 0 *`, "0 1 0 0"},
 	}}})},
+	{&sluice.ListLogReturnV1, listLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
+		{"0s", "list_log 1 60s 1 0", "1 0 0 60s"},
+		{"0s", "list_log 1 60s 1 60s", "1 0 60s 120s"},
+		{"0s", "@60s 1", "1"},
+		{"-180s", "list_log 1 60s 0 0", "0 0 240s 240s"},
+		{"-180.001s", "list_log 1 60s 0 0", "0 1 0 0"},
+	}}}},
+	{&sluice.ZSetLogReturnV1, zsetLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
+		{"0s", "zset_log 1 60s 1 0 a", "1 0 0 60s"},
+		{"0s", "zset_log 1 60s 1 60s b", "1 0 60s 120s"},
+		{"0s", "b 1", "1"},
+		{"-180s", "zset_log 1 60s 0 0 c", "0 0 240s 240s"},
+		{"-180.001s", "zset_log 1 60s 0 0 c", "0 1 0 0"},
+	}}}},
 	{&sluice.TokenBucketV1, tokenBucketV1.keys, []timeline{{"a narrower interval after a step back", []line{
 		{"0s", "1 60s 0 1 0", "1 0 0 60s 1 60s"},
 		{"0s", "1 60s 0 1 60s", "1 0 60s 120s 1 60s"},

@@ -31,6 +31,8 @@ func costsOf(script *sluice.Script) []cost {
 		&sluice.ZSetLogV1:         zsetLogV1Costs,
 		&sluice.SliceRingV1:       sliceRingV1Costs,
 		&sluice.SliceRingReturnV1: sliceRingReturnV1Costs,
+		&sluice.ListLogReturnV1:   listLogReturnV1Costs,
+		&sluice.ZSetLogReturnV1:   zsetLogReturnV1Costs,
 		&sluice.TokenBucketV1:     tokenBucketV1Costs,
 		&sluice.TokenBucketSetV1:  {{"a set", nil, line{"0s", "5 10s 0", "HMGET HSET PERSIST"}}},
 		&sluice.GCRAV1:            gcraV1Costs,
@@ -155,6 +157,43 @@ var sliceRingReturnV1Costs = []cost{
 	{"in the same slice", after("0s slice_ring 1s 1 3 2"), line{"0s", "1s @0s 1", "GETRANGE*2 SETRANGE*2"}},
 	{"across the end of the ring", after("2s slice_ring 1s 1 3 2", "3s slice_ring 1s 1 3 2"),
 		line{"3s", "1s @2s 1", "GETRANGE*3 SETRANGE*3"}},
+}
+
+var listLogReturnV1Costs = []cost{
+	{"of a log that is gone", nil, line{"0s", "@0s 1", "LLEN"}},
+	{"of none", after("0s !RPUSH $1 @0s @1s"), line{"1s", "@2s 1", "LLEN LINDEX*2"}},
+	{"the only one", after("0s list_log 3 10s 1 0"), line{"0s", "@0s 1", "LLEN LINDEX*3 LREM"}},
+	{"the newest", after("0s list_log 3 10s 1 0", "1s list_log 3 10s 1 0"),
+		line{"1s", "@1s 1", "LLEN LINDEX*3 PTTL PEXPIRE LINDEX LREM"}},
+	{"the newest of a log that stays", after("0s !RPUSH $1 @0s @1s"),
+		line{"1s", "@1s 1", "LLEN LINDEX*3 PTTL LINDEX LREM"}},
+	{"the newest in the last millisecond", after("0s !RPUSH $1 @0s @1s", "1s !PEXPIRE $1 1"),
+		line{"1s", "@1s 1", "LLEN LINDEX*3 PTTL PEXPIRE LINDEX LREM"}},
+	{"the newest of a log that is overdue", after("0s !RPUSH $1 @0s @1s", "0s !PEXPIRE $1 1"),
+		line{"1s", "@1s 1", "LLEN LINDEX*3 PTTL LINDEX LREM"}},
+	{"one of the newest", after("0s list_log 3 10s 3 0"), line{"0s", "@0s 1", "LLEN LINDEX*4 LREM"}},
+	{"behind one", after("0s !RPUSH $1 @0s @1s @2s"), line{"2s", "@1s 1", "LLEN LINDEX*4 LREM"}},
+	{"behind 20", append(filledLog(0, 9), filledLog(1, 20)...), line{"2s", "@0s 9", "LLEN LINDEX*14 LREM"}},
+	{"behind 1000", append(filledLog(0, 9), filledLog(1, 1000)...), line{"2s", "@0s 1", "LLEN LINDEX*21 LREM"}},
+	{"behind 1001", append(filledLog(0, 30), filledLog(1, 1001)...), line{"2s", "@0s 1", "LLEN LINDEX*19"}},
+}
+
+var zsetLogReturnV1Costs = []cost{
+	{"of a log that is gone", nil, line{"0s", "a 1", "ZSCORE"}},
+	{"of an id that is not there", after("0s zset_log 9 10s 1 0 b"), line{"0s", "a 1", "ZSCORE"}},
+	{"the only one", after("0s zset_log 9 10s 1 0 a"), line{"0s", "a 1", "ZSCORE*2 ZRANGE ZREM"}},
+	{"the newest", after("0s zset_log 9 10s 1 0 b", "1s zset_log 9 10s 1 0 a"),
+		line{"1s", "a 1", "ZSCORE*2 ZRANGE PTTL PEXPIRE ZREM"}},
+	{"the newest of a log that stays", after("0s !ZADD $1 @0s b @1s a"),
+		line{"1s", "a 1", "ZSCORE*2 ZRANGE PTTL ZREM"}},
+	{"the newest in the last millisecond", after("0s !ZADD $1 @0s b @1s a", "1s !PEXPIRE $1 1"),
+		line{"1s", "a 1", "ZSCORE*2 ZRANGE PTTL PEXPIRE ZREM"}},
+	{"the newest of a log that is overdue", after("0s !ZADD $1 @0s b @1s a", "0s !PEXPIRE $1 1"),
+		line{"1s", "a 1", "ZSCORE*2 ZRANGE PTTL ZREM"}},
+	{"one before the newest", after("0s zset_log 9 10s 1 0 a", "1s zset_log 9 10s 1 0 b"),
+		line{"1s", "a 1", "ZSCORE*2 ZRANGE ZREM"}},
+	{"500", after("0s zset_log 900 10s 400 0 b", "0s zset_log 900 10s 500 0 a"),
+		line{"0s", "a 500", "ZSCORE*18 ZRANGE ZREM"}},
 }
 
 var tokenBucketV1Costs = []cost{

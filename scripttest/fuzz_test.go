@@ -148,7 +148,9 @@ func (z fuzzed) refusal(keys int, args []string) string {
 		return fmt.Sprintf("BADARG ARGV: want %d", len(fields))
 	}
 	for i, field := range fields {
-		if field.Type == "str" && (!accepts(field, args[i]) || args[i] == "" && z.named(args, "permits") > 0) {
+		text := field.Type == "str"
+		missing := text && args[i] == "" && (field.Min > 0 || z.named(args, "permits") > 0)
+		if text && (!accepts(field, args[i]) || missing) {
 			return fmt.Sprintf("BADARG %s: want 1 to %d bytes without |", field.Name, field.Max)
 		} else if !accepts(field, args[i]) {
 			return fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
@@ -178,7 +180,7 @@ func (z fuzzed) named(args []string, name string) int64 {
 // contradicts tells whether valid arguments may not be together.
 func (z fuzzed) contradicts(args []string) bool {
 	switch z.script.Name {
-	case "token_bucket_set", "slice_ring_return":
+	case "token_bucket_set", "list_log_return", "zset_log_return", "slice_ring_return":
 		return false
 	case "gcra":
 		depth := new(big.Int).Mul(big.NewInt(z.named(args, "burst")), big.NewInt(z.named(args, "window")))
@@ -499,6 +501,10 @@ func (z fuzzed) chosen(choice uint8) []string {
 		return []string{"3", "10000000", "0"}
 	case "slice_ring_return":
 		return []string{"1000000", strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
+	case "list_log_return":
+		return []string{strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
+	case "zset_log_return":
+		return []string{[]string{"a", "b"}[choice>>3&1], permits}
 	case "slice_ring":
 		return [][]string{{"1000000", permits, "3", "3"}, {"1000000", permits, "5", "3", "1", "3"}}[choice>>3&1]
 	case "zset_log":
@@ -546,6 +552,15 @@ func TestFuzzCatches(t *testing.T) {
 		{sliceRingV1, "reads behind the ring", "if #page < 7 then", "if false then", "which the header does not declare"},
 		{sliceRingReturnV1, "more than it was given", "return {math.floor(returned)}", "return {returned + 1000000000}",
 			"in the ranges of the header"},
+		{listLogReturnV1, "a hang", "most = middle - 1 end", "most = middle end", "is still running"},
+		{listLogReturnV1, "drops what it cannot read", "if unreadable then return",
+			`if unreadable then redis.call("DEL", log) return`, "and changed the store"},
+		{listLogReturnV1, "more than it was given", "return {returned}", "return {returned + 1000}",
+			"in the ranges of the header"},
+		{zsetLogReturnV1, "a hang", "held, step = held + step, step * 2", "held, step = held, step", "is still running"},
+		{zsetLogReturnV1, "a key of another type raises an error", `redis.pcall("ZSCORE"`, `redis.call("ZSCORE"`,
+			"which the header does not declare"},
+		{zsetLogReturnV1, "a score that is no time", "if not moment or", "if", "which the header does not declare"},
 		{sliceRingReturnV1, "reads behind the ring", "if #cells ~= 7 * (later + 1) then", "if false then",
 			"which the header does not declare"},
 	} {

@@ -29,33 +29,49 @@ const (
 	hammerEnv       = "SLUICE_TEST_HAMMER"
 )
 
-// hammered says for each script how it is called and audited.
-var hammered = []struct {
+// A hammering says how a script is called and audited.
+type hammering struct {
 	script   *sluice.Script
 	capacity float64 // the least share of what the limit allows
 	burst    int64   // what an interval of length 0 may hold; the logs and the ring hold limit in a window
 	keys     []string
 	args     string // with names for what differs from call to call
-}{
-	{&sluice.ListLogV1, 0.99, 0, listLogV1.keys, "1000 1000000 permits max_wait"},
-	{&sluice.ZSetLogV1, 0.99, 0, zsetLogV1.keys, "1000 1000000 permits max_wait id"},
-	{&sluice.SliceRingV1, 0.90, 0, sliceRingV1.keys, "20000 permits 51 1000"},
-	{&sluice.TokenBucketV1, 0.99, 0, tokenBucketV1.keys, "1000 1000000 0 permits max_wait"},
-	{&sluice.GCRAV1, 0.99, 100, gcraV1.keys, "1000 1000000 100 permits max_wait"},
+
+	back     *sluice.Script // gives some permits back, if not nil
+	backArgs string         // likewise
+}
+
+// hammered are all scripts. Where permits go back, a booking may leave a hole, so nothing is asked of the capacity.
+var hammered = []hammering{
+	{&sluice.ListLogV1, 0.99, 0, listLogV1.keys, "1000 1000000 permits max_wait", nil, ""},
+	{&sluice.ZSetLogV1, 0.99, 0, zsetLogV1.keys, "1000 1000000 permits max_wait id", nil, ""},
+	{&sluice.SliceRingV1, 0.90, 0, sliceRingV1.keys, "20000 permits 51 1000", nil, ""},
+	{&sluice.TokenBucketV1, 0.99, 0, tokenBucketV1.keys, "1000 1000000 0 permits max_wait", nil, ""},
+	{&sluice.GCRAV1, 0.99, 100, gcraV1.keys, "1000 1000000 100 permits max_wait", nil, ""},
+	{&sluice.ListLogV1, 0, 0, listLogV1.keys, "1000 1000000 permits max_wait", &sluice.ListLogReturnV1, "at back"},
+	{&sluice.ZSetLogV1, 0, 0, zsetLogV1.keys, "1000 1000000 permits max_wait id", &sluice.ZSetLogReturnV1, "id back"},
+	{&sluice.SliceRingV1, 0, 0, sliceRingV1.keys, "20000 permits 51 1000", &sluice.SliceRingReturnV1, "20000 now back"},
+}
+
+func (h hammering) name() string {
+	if h.back != nil {
+		return h.back.Name
+	}
+	return h.script.Name
 }
 
 // TestServerHammer has 8 processes share one key of each script, and audits every granted reply: no interval holds more
 // than the limit, and what the limit allows is used. Some calls book ahead, some ask for several permits, and those of
-// zset_log ask again with the id of a call that was answered.
+// zset_log ask again with the id of a call that was answered. Where permits go back, those that do not are audited.
 func TestServerHammer(t *testing.T) {
 	if role := os.Getenv(hammerEnv); role != "" {
 		hammer(t, role)
 		return
 	}
 	for _, h := range hammered {
-		t.Run(h.script.Name, func(t *testing.T) {
+		t.Run(h.name(), func(t *testing.T) {
 			server := redistest.Start(t)
-			acts, calls := gather(t, h.script.Name, server.Addr)
+			acts, calls := gather(t, h.name(), server.Addr)
 			most := maxInWindow(acts, time.Second)
 			limit := int64(hammerLimit)
 			if h.burst > 0 {
@@ -142,7 +158,7 @@ func hammer(t *testing.T, role string) {
 	defer out.Flush()
 	calls := 0
 	for _, h := range hammered {
-		if h.script.Name != script {
+		if h.name() != script {
 			continue
 		}
 		limits := loader.New(connect(t, addr))
@@ -156,15 +172,15 @@ func hammer(t *testing.T, role string) {
 				until := time.Now().Add(length)
 				for k := 0; time.Now().Before(until); k++ {
 					permits := 1 + random.Int64N(3)
+					id := fmt.Sprintf("%s-%d-%d", process, caller, k)
 					args := strings.Fields(strings.NewReplacer("permits", fmt.Sprint(permits),
-						"max_wait", fmt.Sprint(1000*random.Int64N(200)), "id", fmt.Sprintf("%s-%d-%d", process, caller,
-							k)).Replace(h.args))
+						"max_wait", fmt.Sprint(1000*random.Int64N(200)), "id", id).Replace(h.args))
 					again := 1 + random.IntN(2)*random.IntN(2)
-					if script != "zset_log" {
+					if h.script != &sluice.ZSetLogV1 {
 						again = 1
 					}
 					// What was granted is counted once by its id, for the time of the first answer.
-					at := int64(0)
+					at, now := int64(0), int64(0)
 					for range again {
 						reply, err := limits.Call(context.Background(), h.script, h.keys, anys(args)...)
 						if err != nil {
@@ -172,8 +188,18 @@ func hammer(t *testing.T, role string) {
 							return
 						}
 						if reply[0] > 0 && at == 0 {
-							at = reply[4] + reply[2]
+							at, now = reply[4]+reply[2], reply[4]
 						}
+					}
+					if back := random.Int64N(permits + 1); h.back != nil && at != 0 && back > 0 {
+						args := strings.Fields(strings.NewReplacer("at", fmt.Sprint(at), "now", fmt.Sprint(now), "id", id,
+							"back", fmt.Sprint(back)).Replace(h.backArgs))
+						reply, err := limits.Call(context.Background(), h.back, h.keys, anys(args)...)
+						if err != nil || reply[0] != back {
+							t.Errorf("%d given back: %v, %v", back, reply, err)
+							return
+						}
+						permits -= back
 					}
 					mu.Lock()
 					calls += again

@@ -68,10 +68,11 @@ func (tab table) grant(t testing.TB, on target) {
 
 // before is what must have been for a valid call to be granted.
 func (tab table) before() []line {
-	if tab.script.Name == "slice_ring_return" {
-		return []line{{"0s", "slice_ring 1000 1 1 1", "1 0 0 1000us 1"}}
-	}
-	return nil
+	return map[string][]line{
+		"list_log_return":   {{"0s", "list_log 1 1000 1 0", "1 0 0 1000us"}},
+		"zset_log_return":   {{"0s", "zset_log 1 1000 1 0 a", "1 0 0 1000us"}},
+		"slice_ring_return": {{"0s", "slice_ring 1000 1 1 1", "1 0 0 1000us 1"}},
+	}[tab.script.Name]
 }
 
 // valid are arguments of a call that is granted: each the least that its range allows, but for permits, which is 1, and

@@ -1,6 +1,7 @@
 package scripttest_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -151,6 +152,7 @@ func (p *player) act(st step, c config) {
 		}
 	case "remove":
 		p.remove(keys[0], st.pick)
+	case "return":
 		p.giveBack(st, keys, c)
 	case "flush":
 		p.on.flush()
@@ -225,15 +227,46 @@ func (p *player) remove(key string, pick int64) {
 	p.command(names...)
 }
 
-// giveBack returns permits of a ring: of one of its last grants, or of a slice around now or where the ring ends.
+// giveBack calls the script that gives permits back.
 func (p *player) giveBack(st step, keys []string, c config) {
 	if p.subject.back == nil {
 		return
 	}
-	p.call(p.subject.back, keys, decimals(c[0], p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script)), c)
+	p.call(p.subject.back, keys, p.subject.returns(p, st, keys[0], c), c)
 }
 
-// taken is the time that permits are given back for.
+// moment is the time that permits of a list_log are given back for: the newest, or one of those that it holds, or one
+// beside them or of an earlier grant.
+func (p *player) moment(st step, key string) int64 {
+	held, pick := p.store[key].List, st.pick/10
+	if st.pick%2 == 0 && len(held) > 0 {
+		held = held[len(held)-1:]
+	}
+	if st.pick%10 == 9 || len(held) == 0 {
+		held = decimals(append(slices.Clone(p.grants), p.now+st.off)...)
+	}
+	n, _ := strconv.ParseInt(held[pick%int64(len(held))], 10, 64) // of a damaged one, 0
+	if st.pick%10 == 7 {
+		n += st.off
+	}
+	return min(max(n, 0), 1<<53-1)
+}
+
+// holder is the id that gives permits of a zset_log back: that of the newest, or of one of those that it holds, or any.
+func (p *player) holder(st step, key string) string {
+	members, pick := p.store[key].Ranked(), st.pick/10
+	if len(members) == 0 || st.pick%10 == 9 {
+		return cmp.Or(st.id, fresh)
+	}
+	if st.pick%2 == 0 {
+		members = members[len(members)-1:]
+	}
+	id, _, _ := strings.Cut(members[pick%int64(len(members))].Name, "|")
+	return id
+}
+
+// taken is the time that permits of a ring are given back for: of one of its last grants, or of a slice around now or
+// where the ring ends.
 func (p *player) taken(st step, c config) int64 {
 	if n := int64(len(p.grants)); st.pick%4 > 0 && n > 0 {
 		return p.grants[st.pick%n]
@@ -291,6 +324,8 @@ func kindOf(script *sluice.Script, args []string, reply []int64, failed string) 
 	switch {
 	case failed != "":
 		return strings.Join(strings.Fields(failed)[:2], " ")
+	case returns(script) && reply[0] == 0:
+		return script.Name + " of none"
 	case !decides(script):
 		return script.Name
 	case looks(script, args):

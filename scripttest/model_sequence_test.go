@@ -48,7 +48,8 @@ var (
 		"on within the window",
 	}
 	deeds = slices.Concat(slices.Repeat([]string{"call"}, 32), strings.Split(
-		"evict one,evict one,evict all,evict all,set,set,set,remove,remove,remove,flush,damage,damage,call", ","))
+		"evict one,evict one,evict all,evict all,set,set,set,remove,remove,return,return,return,return,"+
+			"flush,damage,damage,call", ","))
 	amounts  = []string{"1", "1", "1", "0", "0", "2", "3", "all", "all", "all but 1", "too many", "some", "some"}
 	maxWaits = []int64{0, 0, 0, 1, 1000, 1_000_000, 10_000_000, 59_999_999, 60_000_000, 60_000_000}
 	ids      = []string{fresh, fresh, fresh, fresh, fresh, "a", "a", "a", "b", "c", "zed", "4", "4102444800000000", "%d",
@@ -102,16 +103,19 @@ type subject struct {
 	back   *sluice.Script // the script that gives permits back, if there is one
 	keys   [][]string     // one set of keys a caller
 
-	config  func(t *rapid.T, first config) config // first is nil for the first one
-	span    func(c config) int64                  // how long permits count, about
-	limit   func(c config) int64                  // the most permits of a call
-	args    func(c config, permits, maxWait int64, id string) []string
+	config func(t *rapid.T, first config) config // first is nil for the first one
+	span   func(c config) int64                  // how long permits count, about
+	limit  func(c config) int64                  // the most permits of a call
+	args   func(c config, permits, maxWait int64, id string) []string
+	// returns are the arguments of back.
+	returns func(p *player, st step, key string, c config) []string
 	damages func(store model.Store, keys []string, pick int64) [][]string // commands, one of which is done
 }
 
 var subjects = []subject{
 	{
 		script: &sluice.ListLogV1,
+		back:   &sluice.ListLogReturnV1,
 		keys:   [][]string{listLogV1.keys},
 		config: logConfig(1_000_000),
 		span:   secondOf,
@@ -119,16 +123,23 @@ var subjects = []subject{
 		args: func(c config, permits, maxWait int64, _ string) []string {
 			return decimals(c[0], c[1], permits, maxWait)
 		},
+		returns: func(p *player, st step, key string, c config) []string {
+			return decimals(p.moment(st, key), amount(st, p.subject.limit(c), p.subject.script))
+		},
 		damages: listDamages,
 	},
 	{
 		script: &sluice.ZSetLogV1,
+		back:   &sluice.ZSetLogReturnV1,
 		keys:   [][]string{zsetLogV1.keys},
 		config: logConfig(10_000),
 		span:   secondOf,
 		limit:  firstOf,
 		args: func(c config, permits, maxWait int64, id string) []string {
 			return append(decimals(c[0], c[1], permits, maxWait), id)
+		},
+		returns: func(p *player, st step, key string, c config) []string {
+			return append([]string{p.holder(st, key)}, decimals(amount(st, p.subject.limit(c), p.subject.script))...)
 		},
 		damages: zsetDamages,
 	},
@@ -141,6 +152,9 @@ var subjects = []subject{
 		limit:  minLimit,
 		args: func(c config, permits, _ int64, _ string) []string {
 			return append(decimals(c[0], permits), decimals(c[1:]...)...)
+		},
+		returns: func(p *player, st step, _ string, c config) []string {
+			return decimals(c[0], p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script))
 		},
 		damages: ringDamages,
 	},

@@ -31,6 +31,8 @@ var needs = map[string]string{
 	"token_bucket_set_v1":  "rate=3 interval=1m",
 	"zset_log_v1":          "limit=3 window=1m",
 	"slice_ring_return_v1": "slice=1s taken=4102444800000000",
+	"list_log_return_v1":   "moment=4102444800000000",
+	"zset_log_return_v1":   "id=req-81",
 }
 
 func TestACLText(t *testing.T) {
@@ -42,6 +44,10 @@ ACL SETUSER rl-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~shop:* +db
 `,
 		"slice_ring_return": `ACL SETUSER sluice-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
 ACL SETUSER sluice-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~sluice:* +evalsha +getrange +ping +setrange
+ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice:* +dbsize +evalsha_ro +exists +info +memory|usage +object|encoding +pexpiretime +ping +pttl +scan +script|exists +time +type
+`,
+		"list_log_return zset_log_return": `ACL SETUSER sluice-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +info +ping +script|exists +script|load
+ACL SETUSER sluice-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~sluice:* +evalsha +lindex +llen +lrem +pexpire +ping +pttl +zrange +zrem +zscore
 ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice:* +dbsize +evalsha_ro +exists +info +memory|usage +object|encoding +pexpiretime +ping +pttl +scan +script|exists +time +type
 `,
 		"--format aclfile --give-back --cluster 127.0.0.1:1 gcra --password-file " +

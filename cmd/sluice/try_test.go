@@ -43,6 +43,12 @@ func TestParseTry(t *testing.T) {
 		{args: "slice_ring_return slice=1s taken=2030-01-01T01:00:00.123456+01:00", keys: "sluice:try:{demo}:sr1:1000000",
 			argv: "1000000 1893456000123456 1"},
 		{args: "slice_ring_return slice=1s taken=yesterday", err: `taken is "yesterday": want microseconds since 1970`},
+		{args: "list_log_return moment=2030-01-01T01:00:00.123456+01:00 permits=2", keys: "sluice:try:{demo}:ll1",
+			argv: "1893456000123456 2"},
+		{args: "list_log_return permits=2",
+			err: "list_log_return_v1 wants moment: the time they were granted for: now + wait in list_log's reply"},
+		{args: "zset_log_return id=req-81", keys: "sluice:try:{demo}:zl1", argv: "req-81 1"},
+		{args: "zset_log_return id=req-81 limit=3", err: `zset_log_return_v1 has no "limit"`},
 		// the script says what is wrong
 		{args: "gcra limit=-1 window=1s", keys: "sluice:try:{demo}:gcra1", argv: "-1 1000000 -1 1 0"},
 		{args: "gcra window=1s", err: "gcra_v1 wants limit: permits earned in a window (1 to 10000000)"},

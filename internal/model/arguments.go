@@ -68,7 +68,7 @@ var digits = regexp.MustCompile(`\A[0-9]{1,16}\z`)
 
 func (a arguments) take(field sluice.Field, text string) (bad string) {
 	if field.Type == "str" {
-		missing := text == "" && a.number["permits"] > 0 // only a look may leave it empty
+		missing := text == "" && (field.Min > 0 || a.number["permits"] > 0) // only a look may leave it empty
 		if missing || int64(len(text)) > field.Max || strings.Contains(text, "|") {
 			return fmt.Sprintf("BADARG %s: want 1 to %d bytes without |", field.Name, field.Max)
 		}

@@ -34,6 +34,10 @@ func Call(script *sluice.Script, store Store, now int64, keys, args []string) Ou
 		return c.fails(bad)
 	}
 	switch script.Name {
+	case "list_log_return":
+		return listLogReturn(c)
+	case "zset_log_return":
+		return zsetLogReturn(c)
 	case "list_log":
 		return listLog(c)
 	case "zset_log":

@@ -32,7 +32,7 @@ type ZSetLogReturnV1Reply struct {
 // for as many as before. Later bookings stay where they are: only giving back the last one
 // opens the limiter sooner.
 //
-// O(log N): ZSCORE, ZCOUNT, ZRANGE, ZREM of up to permits members.
+// O(log N): ZSCORE, ZRANGE, ZREM of up to permits members.
 //
 // The script's errors:
 //
