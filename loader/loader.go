@@ -44,6 +44,9 @@
 // know nothing of each other share round trips; if many of them ask for the same subject, they even share runs of the
 // script. All guarantees of single calls hold in both cases.
 //
+// An [All] asks several limiters in one round trip too, and charges all of them or none: an address, an account and the
+// whole service.
+//
 // # A limit for each customer
 //
 // Every limiter has the method With. It returns a copy with another limit:
