@@ -87,7 +87,7 @@ func measureRefusals(b *testing.B, attack bool, demand int, opts []loader.Limite
 	callers.Wait()
 	must(b, limits.Flush(background))
 	b.ReportMetric(rate(&attacked), "refusals/s")
-	b.ReportMetric(100*float64(serverTime(b, rdb)-server)/float64(time.Since(began)), "%server")
+	b.ReportMetric(100*float64(serverTime(b, rdb)-server)/float64(time.Since(began)), "%core")
 }
 
 // paced has n goroutines call at this rate in all. One that is late catches up.

@@ -200,6 +200,59 @@ func ExampleLoader_Batch() {
 	// 3
 }
 
+// An address, an account and the whole service: a refusal charges none of them.
+func ExampleLoader_All() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	perAddress := limits.ListLog("login-ip", loader.PerHour(100))
+	perAccount := limits.ListLog("login", loader.PerMinute(1))
+	service := limits.SliceRing("login-all", []loader.Limit{loader.PerSecond(5000)})
+
+	for range 2 {
+		all := limits.All()
+		all.Allow(perAddress, "192.0.2.7")
+		all.Allow(perAccount, "ada@example.com")
+		all.Allow(service, "login")
+		d, err := all.Do(ctx)
+		switch {
+		case err != nil:
+			log.Fatal(err)
+		case !d.Granted:
+			fmt.Println("refused by", d.Denied[0].Limiter, "for", d.Wait)
+		}
+	}
+	if err := limits.Flush(ctx); err != nil { // what the address and the service granted is given back
+		log.Fatal(err)
+	}
+	d, err := perAddress.Peek(ctx, "192.0.2.7")
+	fmt.Println(d.Remaining, err)
+	// Output:
+	// refused by login for 1m0s
+	// 99 <nil>
+}
+
+// Charge only what failed: a login that succeeds gives its permit back.
+func ExampleListLog_GiveBack() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	failures := limits.ListLog("login-failures", loader.PerMinute(3))
+
+	d, err := failures.Allow(ctx, "ada@example.com")
+	if err != nil || !d.Granted {
+		log.Fatal("too many attempts", err)
+	}
+	rightPassword := true
+	if rightPassword {
+		returned, err := failures.GiveBack(ctx, "ada@example.com", d, 1)
+		fmt.Println(returned, err)
+	}
+	// Output: 1 <nil>
+}
+
 // With many goroutines, decisions that are in flight together share their round trips.
 func ExampleShareRoundTrips() {
 	addr, stop := server()

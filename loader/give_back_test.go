@@ -15,6 +15,8 @@ import (
 	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
+var _, _, _ loader.Returner = loader.ListLog{}, loader.ZSetLog{}, loader.SliceRing{}
+
 // eachReturner runs a test for each limiter that can give back.
 func eachReturner(t *testing.T, test func(t *testing.T, m making)) {
 	for _, m := range makers {

@@ -53,6 +53,9 @@
 // lie on different nodes, and every decision is a run of its own. If the server has no such script and the loader may
 // not load it ([PreloadedOnly]), single runs are sent.
 //
+// An [All] asks several limiters in one round trip too, and charges all of them or none: an address, an account and the
+// whole service.
+//
 // # A limit for each customer
 //
 // Every limiter has the method With. It returns a copy with another limit:

@@ -104,6 +104,21 @@ func plainCalls(limits *loader.Loader, prefix string) []boundCall {
 		callOf("TokenBucket.SetLimit", func(ctx context.Context, subject string) error {
 			return limits.TokenBucket(prefix+"set", hourly).SetLimit(ctx, subject, hourly)
 		}),
+		callOf("ListLog.GiveBack", func(ctx context.Context, subject string) error {
+			log := limits.ListLog(prefix+"back", hourly)
+			d, err := log.Allow(ctx, subject)
+			if err == nil {
+				_, err = log.GiveBack(ctx, subject, d, 1)
+			}
+			return err
+		}),
+		callOf("All", func(ctx context.Context, subject string) error {
+			all := limits.All()
+			all.Allow(limits.ListLog(prefix+"each", hourly), subject)
+			all.Allow(zset, subject)
+			_, err := all.Do(ctx)
+			return err
+		}),
 		callOf("ZSetLog.GiveBack", func(ctx context.Context, subject string) error {
 			_, err := zset.GiveBack(ctx, subject, loader.Decision{Granted: true, Permits: 1, ID: "id"}, 1)
 			return err

@@ -119,7 +119,7 @@ func (s *soaked) ask(random *rand.Rand) error {
 	limits := s.limits[random.IntN(len(s.limits))]
 	limiter, subject := s.limiter(limits, random)
 	var err error
-	switch random.IntN(13) {
+	switch random.IntN(14) {
 	case 0:
 		_, err = limiter.Peek(ctx, subject)
 	case 1:
@@ -138,6 +138,10 @@ func (s *soaked) ask(random *rand.Rand) error {
 		err = s.batch(ctx, limits, random)
 	case 7:
 		err = reserveAndSettle(ctx, limits, subject, random)
+	case 8:
+		err = allowAndReturn(ctx, limiter, subject)
+	case 9:
+		err = s.all(ctx, limits, random)
 	default:
 		_, err = limiter.Allow(ctx, subject)
 	}
@@ -152,6 +156,33 @@ func (s *soaked) limiter(limits *loader.Loader, random *rand.Rand) (loader.Limit
 	}
 	subject := fmt.Sprintf("roaming-%d-%d", s.asked.Load()/1000, random.IntN(100))
 	return maker.patient(limits, loader.Limit{Permits: 4, Window: roaming}), subject
+}
+
+// allowAndReturn gives a permit back as soon as it is granted.
+func allowAndReturn(ctx context.Context, limiter loader.Limiter, subject string) error {
+	d, err := limiter.Allow(ctx, subject)
+	if returner, ok := limiter.(loader.Returner); ok && err == nil {
+		_, err = returner.GiveBack(ctx, subject, d, 1)
+	}
+	return err
+}
+
+// all asks three limiters at once, leaving out those that cannot give back.
+func (s *soaked) all(ctx context.Context, limits *loader.Loader, random *rand.Rand) error {
+	all := limits.All()
+	for n := 0; n < 3; {
+		if limiter, subject := s.limiter(limits, random); isReturner(limiter) {
+			all.Allow(limiter, subject)
+			n++
+		}
+	}
+	_, err := all.Do(ctx)
+	return err
+}
+
+func isReturner(limiter loader.Limiter) bool {
+	_, ok := limiter.(loader.Returner)
+	return ok
 }
 
 func reserveAndCancel(ctx context.Context, limiter loader.Limiter, subject string) error {
