@@ -96,8 +96,8 @@ type slotServer struct {
 	*miniredis.Miniredis
 	limits *loader.Loader // by the client that can fail
 	honest *loader.Loader
-	delay  time.Duration // each way
-	asked  atomic.Int64  // scripts by the client that can fail
+	delay  atomic.Int64 // nanoseconds, each way
+	asked  atomic.Int64 // scripts by the client that can fail
 	fault  atomic.Pointer[slotFault]
 }
 
@@ -128,8 +128,8 @@ func (s *slotServer) call(ctx context.Context, cmds []redis.Cmder, send func() e
 		return send()
 	}
 	s.asked.Add(1)
-	time.Sleep(s.delay)
-	defer time.Sleep(s.delay)
+	time.Sleep(time.Duration(s.delay.Load()))
+	defer func() { time.Sleep(time.Duration(s.delay.Load())) }()
 	if fault := s.fault.Load(); fault != nil {
 		err := (*fault)(ctx, send)
 		cmds[0].SetErr(err)
@@ -185,7 +185,7 @@ func TestSlotIsLostInTime(t *testing.T) {
 			for _, after := range []time.Duration{time.Second, 4 * time.Second, time.Minute} {
 				t.Run(fmt.Sprintf("%s, %v each way, after %v", name, delay, after), func(t *testing.T) {
 					withSlots(t, func(t *testing.T, s *slotServer) {
-						s.delay = delay
+						s.delay.Store(int64(delay))
 						loseSlot(t, s, fault, after)
 					})
 				})
@@ -215,7 +215,8 @@ func loseSlot(t *testing.T, s *slotServer, fault slotFault, after time.Duration)
 		}
 	}
 	e := wantLost(t, slot)
-	if held := (<-ended).Sub(failed); e.Limiter != "render" || e.Err == nil || held < ttl*6/10-2*s.delay {
+	held, delay := (<-ended).Sub(failed), time.Duration(s.delay.Load())
+	if e.Limiter != "render" || e.Err == nil || held < ttl*6/10-2*delay {
 		t.Errorf("after %v: %v", held, e)
 	}
 	if err := slot.Release(); !errors.Is(err, e) {
@@ -256,6 +257,22 @@ func TestSlotSurvivesAnOutage(t *testing.T) {
 	}
 }
 
+// TestSlotOfAShortTTL has one renewal get no reply, of a slot whose ttl is shorter than a call may take: there is time
+// for another one.
+func TestSlotOfAShortTTL(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		slot := take(t, s.limits.Concurrency("render", 1, 900*time.Millisecond))
+		s.fail(slotFaults["silence"])
+		time.Sleep(310 * time.Millisecond) // a renewal is on its way
+		s.fail(nil)
+		time.Sleep(time.Minute)
+		if isOver(slot) {
+			t.Error(context.Cause(slot.Context()))
+		}
+		must(t, slot.Release())
+	})
+}
+
 // TestSlotIsLostAtOnce removes a slot's lease: the next renewal ends the context, and takes nothing.
 func TestSlotIsLostAtOnce(t *testing.T) {
 	withSlots(t, func(t *testing.T, s *slotServer) {
@@ -283,9 +300,9 @@ func TestSlotRenewalOnTheWay(t *testing.T) {
 	withSlots(t, func(t *testing.T, s *slotServer) {
 		render := s.limits.Concurrency("render", 1, 30*time.Second)
 		slot := take(t, render)
-		s.delay = 2 * time.Second // longer than any timeout: the command is abandoned
+		s.delay.Store(int64(2 * time.Second)) // longer than any timeout: the command is abandoned
 		time.Sleep(11 * time.Second)
-		s.delay = 0
+		s.delay.Store(0)
 		must(t, slot.Release())
 		time.Sleep(10 * time.Second)
 		wantFree(t, s.honest.Concurrency("render", 1, 30*time.Second), 1)
@@ -390,11 +407,31 @@ func TestSlotOfALostReply(t *testing.T) {
 	}
 }
 
+// TestSlotAfterItsContext has the context end while the reply comes: no slot is returned, and none stays taken.
+func TestSlotAfterItsContext(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 30, time.Hour)
+		for range 30 { // the call may notice the end, or not
+			ctx, cancel := context.WithCancel(background)
+			s.fail(func(_ context.Context, send func() error) error {
+				defer cancel()
+				return send()
+			})
+			if slot, _, err := render.TryAcquire(ctx, "acme"); slot != nil || !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, %v", slot, err)
+			}
+		}
+		s.fail(nil)
+		time.Sleep(10 * time.Second)
+		wantFree(t, render, 30)
+	})
+}
+
 // TestSlotTooLate has the reply come after the lease has ended.
 func TestSlotTooLate(t *testing.T) {
 	withSlots(t, func(t *testing.T, s *slotServer) {
 		render := s.limits.Concurrency("render", 1, 100*time.Millisecond)
-		s.delay = 60 * time.Millisecond
+		s.delay.Store(int64(60 * time.Millisecond))
 		slot, d, err := render.TryAcquire(background, "acme")
 		if as[*loader.SlotLostError](t, err); slot != nil || d.Granted {
 			t.Errorf("%v, %+v", slot, d)
