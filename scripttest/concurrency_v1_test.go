@@ -2,6 +2,8 @@ package scripttest_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -413,7 +415,8 @@ func checkGrantsRemoveEndedLeases(t testing.TB) {
 	}
 }
 
-// The key expires with the last lease, whatever the ttl of this call is, and with the last that is left after a release.
+// The key expires with the last lease, whatever the ttl of this call is, and with the last that is left after a
+// release.
 func checkHoldersExpireWithTheLast(t testing.TB) {
 	h := startHarness(t, false)
 	key := concurrencyV1.keys
@@ -472,4 +475,114 @@ func checkHoldersRegainTheirTTL(t testing.TB) {
 			t.Errorf("%s: the key has %v ms left, want 10000", do, left)
 		}
 	}
+}
+
+// While the clock steps back only, never more than the limit hold a slot by a clock that does not step. Whatever it
+// does, there are never more members than the limit, so that none of them can come back to life beyond it.
+func TestSlotsAcrossClockSteps(t *testing.T) {
+	for _, steps := range []string{"back", "back and on"} {
+		if held, members := maxSlots(t, &sluice.ConcurrencyV1, steps); members > auditedSlots ||
+			held > auditedSlots && steps == "back" {
+			t.Errorf("steps %s: %d held, %d members, want at most %d", steps, held, members, auditedSlots)
+		}
+	}
+}
+
+// Copies of the script that let more hold a slot fail that.
+func TestSlotsAuditCatches(t *testing.T) {
+	for _, edit := range [][2]string{
+		{"renew == 0 and live < limit)", "renew == 0 and live <= limit)"},
+		{"not (held and held >= ends)", "true"}, // a shorter renewal ends a lease that was promised
+		{"math.ceil(last / 1000)", "math.ceil(ends / 1000)"},
+	} {
+		broken := edited(t, &sluice.ConcurrencyV1, edit[0], edit[1])
+		if held, members := maxSlots(t, broken, "back"); held <= auditedSlots && members <= auditedSlots {
+			t.Errorf("%s: at most %d held, %d members: the audit does not see it", edit[1], held, members)
+		}
+	}
+}
+
+// auditedSlots is the limit; more leases than a call removes end at once.
+const auditedSlots = 120
+
+// A slotAudit takes, renews and releases slots on a clock that steps.
+type slotAudit struct {
+	t      testing.TB
+	on     *harness
+	script *sluice.Script
+	random *rand.Rand
+	now    int64            // by a clock that never steps
+	off    int64            // what the server's clock is off
+	until  map[string]int64 // the holders, and when their leases end by the clock that never steps
+	known  []string         // all that ever held a slot
+}
+
+// maxSlots is the most that held a slot at once by a clock that never steps, and the most members.
+func maxSlots(t testing.TB, script *sluice.Script, steps string) (held, members int) {
+	random := rand.New(rand.NewPCG(12, 12))
+	for range 6 {
+		a := &slotAudit{
+			t: t, on: startHarness(t, false), script: script, random: random, now: epoch, until: map[string]int64{},
+		}
+		for range 1500 {
+			a.move(steps)
+			a.act()
+			n := 0
+			for _, ends := range a.until {
+				if ends > a.now {
+					n++
+				}
+			}
+			card, _ := strconv.Atoi(a.on.do("ZCARD", concurrencyV1.keys[0]))
+			held, members = max(held, n), max(members, card)
+		}
+	}
+	return held, members
+}
+
+func (a *slotAudit) move(steps string) {
+	switch n := a.random.IntN(200); {
+	case n == 0:
+		a.off -= a.random.Int64N(20_000_000)
+	case n == 1 && steps != "back":
+		a.off += a.random.Int64N(40_000_000)
+	case n < 5:
+		a.now += a.random.Int64N(12_000_000)
+	default:
+		a.now += a.random.Int64N(20_000)
+	}
+	a.on.setTime(a.now + a.off)
+}
+
+// act takes a slot mostly; else it renews or releases one of somebody who holds or held it.
+func (a *slotAudit) act() {
+	ttl := 1_000_000 * (1 + a.random.Int64N(10))
+	kind := a.random.IntN(10)
+	if kind < 7 || len(a.known) == 0 {
+		id := strconv.Itoa(len(a.known))
+		if a.call(a.script, append(decimals(auditedSlots, ttl, 0), id)...) {
+			a.until[id] = a.now + ttl
+			a.known = append(a.known, id)
+		}
+		return
+	}
+	id := a.known[max(len(a.known)-1-a.random.IntN(2*auditedSlots), 0)]
+	switch {
+	case kind == 7:
+		a.call(&sluice.ConcurrencyReleaseV1, id)
+		delete(a.until, id)
+	case a.call(a.script, append(decimals(auditedSlots, ttl, 1), id)...):
+		a.until[id] = max(a.until[id], a.now+ttl)
+	default:
+		delete(a.until, id)
+	}
+}
+
+// call reports whether the reply is 1.
+func (a *slotAudit) call(script *sluice.Script, args ...string) bool {
+	result := a.on.result(script, false, concurrencyV1.keys, args)
+	if result.Err != nil {
+		a.t.Fatal(result.Err)
+	}
+	return integers(a.t, result.Reply)[0] == 1
 }
