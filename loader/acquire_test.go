@@ -272,3 +272,19 @@ func TestAcquireUnderTwoLimits(t *testing.T) {
 		}
 	})
 }
+
+// TestAcquireAfterReset has one goroutine wait while the slots are reset: it gets one at once.
+func TestAcquireAfterReset(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 1, time.Minute)
+		take(t, render)
+		q := queued{t: t}
+		q.acquire(render, 1, 0)
+		must(t, render.Reset(background, "acme"))
+		q.all.Wait()
+		if took := q.acquired[0].took; took > time.Microsecond {
+			t.Errorf("after %v", took)
+		}
+		time.Sleep(time.Minute) // the first slot is lost
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -96,13 +98,13 @@ type slotServer struct {
 	*miniredis.Miniredis
 	limits *loader.Loader // by the client that can fail
 	honest *loader.Loader
-	delay  time.Duration // each way
-	asked  atomic.Int64  // scripts by the client that can fail
+	delay  atomic.Int64 // nanoseconds, each way
+	asked  atomic.Int64 // scripts by the client that can fail
 	fault  atomic.Pointer[slotFault]
 }
 
 // slotFault is what happens to a call. ctx is that of its command.
-type slotFault func(ctx context.Context, send func() error) error
+type slotFault func(ctx context.Context, cmd redis.Cmder, send func() error) error
 
 // withSlots runs a test in a bubble, as inBubble does.
 func withSlots(t *testing.T, test func(t *testing.T, s *slotServer), opts ...loader.Option) {
@@ -128,10 +130,10 @@ func (s *slotServer) call(ctx context.Context, cmds []redis.Cmder, send func() e
 		return send()
 	}
 	s.asked.Add(1)
-	time.Sleep(s.delay)
-	defer time.Sleep(s.delay)
+	time.Sleep(time.Duration(s.delay.Load()))
+	defer func() { time.Sleep(time.Duration(s.delay.Load())) }()
 	if fault := s.fault.Load(); fault != nil {
-		err := (*fault)(ctx, send)
+		err := (*fault)(ctx, cmds[0], send)
 		cmds[0].SetErr(err)
 		return err
 	}
@@ -148,11 +150,15 @@ func (s *slotServer) fail(how slotFault) {
 }
 
 var slotFaults = map[string]slotFault{
-	"refused":    func(context.Context, func() error) error { return errDead },
-	"loading":    func(context.Context, func() error) error { return serverError("LOADING it loads") },
-	"silence":    func(ctx context.Context, _ func() error) error { <-ctx.Done(); return ctx.Err() },
-	"lost reply": func(_ context.Context, send func() error) error { _ = send(); return io.EOF },
-	"late reply": func(ctx context.Context, send func() error) error { _ = send(); <-ctx.Done(); return ctx.Err() },
+	"refused":    func(context.Context, redis.Cmder, func() error) error { return errDead },
+	"loading":    func(context.Context, redis.Cmder, func() error) error { return serverError("LOADING it loads") },
+	"silence":    func(ctx context.Context, _ redis.Cmder, _ func() error) error { <-ctx.Done(); return ctx.Err() },
+	"lost reply": func(_ context.Context, _ redis.Cmder, send func() error) error { _ = send(); return io.EOF },
+	"late reply": func(ctx context.Context, _ redis.Cmder, send func() error) error {
+		_ = send()
+		<-ctx.Done()
+		return ctx.Err()
+	},
 }
 
 // TestSlotRenewsItself holds a slot for ten times its ttl. It asks three times in each.
@@ -185,7 +191,7 @@ func TestSlotIsLostInTime(t *testing.T) {
 			for _, after := range []time.Duration{time.Second, 4 * time.Second, time.Minute} {
 				t.Run(fmt.Sprintf("%s, %v each way, after %v", name, delay, after), func(t *testing.T) {
 					withSlots(t, func(t *testing.T, s *slotServer) {
-						s.delay = delay
+						s.delay.Store(int64(delay))
 						loseSlot(t, s, fault, after)
 					})
 				})
@@ -215,7 +221,8 @@ func loseSlot(t *testing.T, s *slotServer, fault slotFault, after time.Duration)
 		}
 	}
 	e := wantLost(t, slot)
-	if held := (<-ended).Sub(failed); e.Limiter != "render" || e.Err == nil || held < ttl*6/10-2*s.delay {
+	held, delay := (<-ended).Sub(failed), time.Duration(s.delay.Load())
+	if e.Limiter != "render" || e.Err == nil || held < ttl*6/10-2*delay {
 		t.Errorf("after %v: %v", held, e)
 	}
 	if err := slot.Release(); !errors.Is(err, e) {
@@ -256,6 +263,22 @@ func TestSlotSurvivesAnOutage(t *testing.T) {
 	}
 }
 
+// TestSlotOfAShortTTL has one renewal get no reply, of a slot whose ttl is shorter than a call may take: there is time
+// for another one.
+func TestSlotOfAShortTTL(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		slot := take(t, s.limits.Concurrency("render", 1, 900*time.Millisecond))
+		s.fail(slotFaults["silence"])
+		time.Sleep(310 * time.Millisecond) // a renewal is on its way
+		s.fail(nil)
+		time.Sleep(time.Minute)
+		if isOver(slot) {
+			t.Error(context.Cause(slot.Context()))
+		}
+		must(t, slot.Release())
+	})
+}
+
 // TestSlotIsLostAtOnce removes a slot's lease: the next renewal ends the context, and takes nothing.
 func TestSlotIsLostAtOnce(t *testing.T) {
 	withSlots(t, func(t *testing.T, s *slotServer) {
@@ -283,9 +306,9 @@ func TestSlotRenewalOnTheWay(t *testing.T) {
 	withSlots(t, func(t *testing.T, s *slotServer) {
 		render := s.limits.Concurrency("render", 1, 30*time.Second)
 		slot := take(t, render)
-		s.delay = 2 * time.Second // longer than any timeout: the command is abandoned
+		s.delay.Store(int64(2 * time.Second)) // longer than any timeout: the command is abandoned
 		time.Sleep(11 * time.Second)
-		s.delay = 0
+		s.delay.Store(0)
 		must(t, slot.Release())
 		time.Sleep(10 * time.Second)
 		wantFree(t, s.honest.Concurrency("render", 1, 30*time.Second), 1)
@@ -390,11 +413,77 @@ func TestSlotOfALostReply(t *testing.T) {
 	}
 }
 
+// TestSlotAfterItsContext has the context end while the reply comes: no slot is returned, and none stays taken.
+func TestSlotAfterItsContext(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 30, time.Hour)
+		for range 30 { // the call may notice the end, or not
+			ctx, cancel := context.WithCancel(background)
+			s.fail(func(_ context.Context, _ redis.Cmder, send func() error) error {
+				defer cancel()
+				return send()
+			})
+			if slot, _, err := render.TryAcquire(ctx, "acme"); slot != nil || !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, %v", slot, err)
+			}
+		}
+		s.fail(nil)
+		time.Sleep(10 * time.Second)
+		wantFree(t, render, 30)
+	})
+}
+
+// TestSlotTakenLate has the server run a call after the connection was lost and the first release was answered.
+func TestSlotTakenLate(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 1, time.Hour)
+		other := redis.NewClient(options(s.Addr()))
+		defer func() { _ = other.Close() }()
+		s.fail(func(_ context.Context, cmd redis.Cmder, _ func() error) error {
+			words := []any{}
+			for _, word := range write(cmd) {
+				words = append(words, word)
+			}
+			time.AfterFunc(400*time.Millisecond, func() { _ = other.Do(background, words...) })
+			return io.EOF
+		})
+		_, _, err := render.TryAcquire(background, "acme")
+		as[*loader.OutcomeUnknownError](t, err)
+		s.fail(nil)
+		time.Sleep(10 * time.Second)
+		wantFree(t, render, 1)
+	})
+}
+
+// TestSlotReleaseDoesNotOvertake has a context end while the call is on the way to a real server: the slot is released
+// when it has been taken, not before.
+func TestSlotReleaseDoesNotOvertake(t *testing.T) {
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		server := redistest.Start(t)
+		var delay atomic.Int64
+		opt := options(server.Addr)
+		opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return slowConn{conn, &delay}, err
+		}
+		limits := loader.New(clientOf(t, opt), opts...)
+		must(t, limits.Preload(background))
+		delay.Store(int64(1500 * time.Millisecond)) // longer than releases are tried
+		_, _, err := limits.Concurrency("render", 1, time.Hour).TryAcquire(within(t, 50*time.Millisecond), "acme")
+		as[*loader.OutcomeUnknownError](t, err)
+		delay.Store(0)
+		direct := client(t, server.Addr)
+		calls := func() string { return direct.Info(background, "commandstats").Val() }
+		await(t, func() bool { return strings.Contains(calls(), "cmdstat_zadd") })
+		await(t, func() bool { return direct.ZCard(background, slotsKey).Val() == 0 })
+	})
+}
+
 // TestSlotTooLate has the reply come after the lease has ended.
 func TestSlotTooLate(t *testing.T) {
 	withSlots(t, func(t *testing.T, s *slotServer) {
 		render := s.limits.Concurrency("render", 1, 100*time.Millisecond)
-		s.delay = 60 * time.Millisecond
+		s.delay.Store(int64(60 * time.Millisecond))
 		slot, d, err := render.TryAcquire(background, "acme")
 		if as[*loader.SlotLostError](t, err); slot != nil || d.Granted {
 			t.Errorf("%v, %+v", slot, d)
@@ -409,9 +498,9 @@ func TestSlotFailOpen(t *testing.T) {
 	for name, fault := range slotFaults {
 		t.Run(name, func(t *testing.T) {
 			withSlots(t, func(t *testing.T, s *slotServer) {
-				render := s.limits.Concurrency("render", 1, 30*time.Second, loader.FailOpen())
+				render := s.limits.Concurrency("render", 3, time.Hour, loader.FailOpen())
 				held := take(t, render)
-				time.Sleep(25 * time.Second)
+				time.Sleep(50 * time.Minute)
 				s.fail(fault)
 				degraded, d, err := render.TryAcquire(background, "acme")
 				if err != nil || !d.Degraded || d.Cause == nil || degraded == nil {
@@ -419,7 +508,11 @@ func TestSlotFailOpen(t *testing.T) {
 				}
 				waited, err := render.Acquire(background, "acme")
 				must(t, err)
-				time.Sleep(time.Hour)
+				s.fail(nil)
+				time.Sleep(5 * time.Second)
+				wantFree(t, render, 2) // what they may have taken is released
+				s.fail(fault)
+				time.Sleep(3 * time.Hour)
 				if isOver(held) || isOver(degraded) || isOver(waited) {
 					t.Error("a slot is lost")
 				}
@@ -430,13 +523,12 @@ func TestSlotFailOpen(t *testing.T) {
 				}
 				s.fail(nil)
 				time.Sleep(5 * time.Second)
-				wantFree(t, render, 1)
+				wantFree(t, render, 3)
 				must(t, held.Release())
-				wantFree(t, render, 1)
 
 				held = take(t, render)
 				must(t, render.Reset(background, "acme"))
-				time.Sleep(11 * time.Second)
+				time.Sleep(21 * time.Minute)
 				wantLost(t, held) // Redis says so
 			})
 		})
@@ -605,7 +697,7 @@ func TestSlotPanics(t *testing.T) {
 	withSlots(t, func(t *testing.T, s *slotServer) {
 		render := s.limits.Concurrency("render", 1, 30*time.Second)
 		slot := take(t, render)
-		s.fail(func(context.Context, func() error) error { panic("a hook") })
+		s.fail(func(context.Context, redis.Cmder, func() error) error { panic("a hook") })
 		time.Sleep(15 * time.Second)
 		s.fail(nil)
 		time.Sleep(time.Minute)

@@ -82,7 +82,7 @@ func useAsToldTo(t *testing.T, role string) {
 	opt.PoolSize = callers
 	rdb := clientOf(t, opt)
 	must(t, rdb.Ping(background).Err())
-	render := loader.New(rdb).Concurrency("render", n, ttl)
+	render := loader.New(rdb, loader.Timeout(10*time.Second)).Concurrency("render", n, ttl) // a busy machine is slow
 	fmt.Println("ready")
 	ctx, cancel := context.WithCancel(background)
 	go func() {
