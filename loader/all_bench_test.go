@@ -20,7 +20,8 @@ const (
 
 // BenchmarkAllRefusals has callers from one full address ask at 10,000 a second for an address and the whole service,
 // while others ask for less and for more than the service allows, which is 1,000 a second. It prints what the others
-// are granted, without attackers, with them, and with remembered denials, and the share of a core that the server needs.
+// are granted, without attackers, with them, and with remembered denials, and the share of a core that the server
+// needs.
 //
 //	go test ./loader -run '^$' -bench AllRefusals -benchtime 1x
 func BenchmarkAllRefusals(b *testing.B) {

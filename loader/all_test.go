@@ -13,7 +13,9 @@ import (
 )
 
 // three are the limiters of most of these tests: 3, 4 and 5 permits an hour.
-func three(limits *loader.Loader, opts ...loader.LimiterOption) (a loader.ListLog, b loader.ZSetLog, c loader.SliceRing) {
+func three(
+	limits *loader.Loader, opts ...loader.LimiterOption,
+) (address loader.ListLog, account loader.ZSetLog, service loader.SliceRing) {
 	return limits.ListLog("address", loader.PerHour(3), opts...), limits.ZSetLog("account", loader.PerHour(4), opts...),
 		limits.SliceRing("service", []loader.Limit{loader.PerHour(5)}, opts...)
 }
@@ -85,8 +87,8 @@ func TestAllRefused(t *testing.T) {
 			wantGrant(t, account, "ada", 3)
 			asked := trips(rdb)
 			d, err := allOf(limits, 2).Do(background)
-			if err != nil || d.Granted || len(d.Denied) != 1 || d.Denied[0].Limiter != "account" || d.Denied[0].Subject != "ada" ||
-				d.Wait != d.Denied[0].Wait || d.Wait <= 0 || d.Parts != nil {
+			if err != nil || d.Granted || len(d.Denied) != 1 || d.Denied[0].Limiter != "account" ||
+				d.Denied[0].Subject != "ada" || d.Wait != d.Denied[0].Wait || d.Wait <= 0 || d.Parts != nil {
 				t.Errorf("%+v, %v; want a denial by the account", d, err)
 			}
 			must(t, limits.Flush(background))

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +17,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -459,23 +457,16 @@ func TestSlotTakenLate(t *testing.T) {
 // when it has been taken, not before.
 func TestSlotReleaseDoesNotOvertake(t *testing.T) {
 	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
-		server := redistest.Start(t)
-		var delay atomic.Int64
-		opt := options(server.Addr)
-		opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-			return slowConn{conn, &delay}, err
-		}
-		limits := loader.New(clientOf(t, opt), opts...)
-		must(t, limits.Preload(background))
-		delay.Store(int64(1500 * time.Millisecond)) // longer than releases are tried
+		limits, direct, slow := slowly(t, opts...)
+		slow.delay.Store(int64(1500 * time.Millisecond)) // longer than releases are tried
 		_, _, err := limits.Concurrency("render", 1, time.Hour).TryAcquire(within(t, 50*time.Millisecond), "acme")
 		as[*loader.OutcomeUnknownError](t, err)
-		delay.Store(0)
-		direct := client(t, server.Addr)
-		calls := func() string { return direct.Info(background, "commandstats").Val() }
-		await(t, func() bool { return strings.Contains(calls(), "cmdstat_zadd") })
-		await(t, func() bool { return direct.ZCard(background, slotsKey).Val() == 0 })
+		must(t, limits.Flush(background))
+		await(t, func() bool { return slow.sending.Load() == 0 })
+		d, err := direct.Concurrency("render", 1, time.Hour).Peek(background, "acme")
+		if must(t, err); d.Remaining != 1 {
+			t.Errorf("%+v", d)
+		}
 	})
 }
 
