@@ -461,8 +461,9 @@ func TestSlotReleaseDoesNotOvertake(t *testing.T) {
 		slow.delay.Store(int64(1500 * time.Millisecond)) // longer than releases are tried
 		_, _, err := limits.Concurrency("render", 1, time.Hour).TryAcquire(within(t, 50*time.Millisecond), "acme")
 		as[*loader.OutcomeUnknownError](t, err)
-		must(t, limits.Flush(background))
+		slow.delay.Store(0)
 		await(t, func() bool { return slow.sending.Load() == 0 })
+		must(t, limits.Flush(background))
 		d, err := direct.Concurrency("render", 1, time.Hour).Peek(background, "acme")
 		if must(t, err); d.Remaining != 1 {
 			t.Errorf("%+v", d)

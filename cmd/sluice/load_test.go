@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
+
 func TestServerLoadAndVerify(t *testing.T) {
 	server := redistest.Start(t)
 	url := "redis://" + server.Addr

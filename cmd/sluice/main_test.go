@@ -107,7 +107,7 @@ func TestExitStatus(t *testing.T) {
 		{"set-rate --redis " + noServer + " a b rate=3 interval=1s", 1, "cure: start a server there"},
 		{"top --n many", 2, "want a whole number"},
 		{"top --redis " + noServer, 1, "cure: start a server there"},
-		{"try", 2, "gcra, list_log"},
+		{"try", 2, "gcra_many, gcra, list_log"},
 		{"try --times 0 gcra", 2, "want 1 to 1000"},
 		{"try --embedded --redis " + noServer + " gcra", 2, "not both"},
 		{"try --redis " + noServer + " gcra limit=1 window=1s", 1, "cure: start a server there"},
