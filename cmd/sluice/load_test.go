@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-
 func TestServerLoadAndVerify(t *testing.T) {
 	server := redistest.Start(t)
 	url := "redis://" + server.Addr
