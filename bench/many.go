@@ -62,6 +62,11 @@ func (b *bench) spentOn(ctx context.Context, t together, keys int) (float64, err
 	if err := b.server.FlushAll(ctx).Err(); err != nil {
 		return 0, err
 	}
+	for _, script := range []sluice.Script{t.one, t.many} {
+		if err := b.server.ScriptLoad(ctx, script.Source).Err(); err != nil {
+			return 0, err
+		}
+	}
 	var before float64
 	for lap := range manyLaps {
 		if lap == 1 { // the first makes the keys
@@ -84,9 +89,6 @@ func (t together) pipeline(ctx context.Context, on *server, from, keys int) erro
 	script := t.many
 	if keys == 1 {
 		script = t.one
-	}
-	if err := on.ScriptLoad(ctx, script.Source).Err(); from == 0 && err != nil {
-		return err
 	}
 	p := on.Pipeline()
 	for at := from; at < from+batchSize; at += keys {
