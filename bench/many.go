@@ -115,6 +115,9 @@ func (t together) pipeline(ctx context.Context, on *server, from, keys int) erro
 	return nil
 }
 
+// manyEntries are the sizes of the logs of worstManys.
+var manyEntries = []int64{100, 1000, 10_000, 100_000}
+
 // worstManys are single calls of list_log_many for 64 full logs, in which none, half or all but one entry has left.
 func (b *bench) worstManys(ctx context.Context) ([]Worst, error) {
 	var list subject
@@ -124,7 +127,7 @@ func (b *bench) worstManys(ctx context.Context) ([]Worst, error) {
 		}
 	}
 	var rows []Worst
-	for _, entries := range []int64{100, 1000, 10_000, 100_000} {
+	for _, entries := range manyEntries {
 		if entries > b.mostLive {
 			continue
 		}
