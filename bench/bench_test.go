@@ -109,6 +109,16 @@ func expectedRows(t *testing.T, b *bench) []string {
 	for _, p := range peers() {
 		list = append(list, "peers/"+p.name)
 	}
+	for _, both := range togethers {
+		for _, keys := range keysOfACall {
+			list = append(list, fmt.Sprintf("many/%s/%d", both.many.Name, keys))
+		}
+	}
+	for _, entries := range manyEntries {
+		if entries <= b.mostLive {
+			list = append(list, fmt.Sprintf("worst/list_log_many, 64 keys/%d", entries))
+		}
+	}
 	slices.Sort(list)
 	return list
 }

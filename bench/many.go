@@ -62,6 +62,11 @@ func (b *bench) spentOn(ctx context.Context, t together, keys int) (float64, err
 	if err := b.server.FlushAll(ctx).Err(); err != nil {
 		return 0, err
 	}
+	for _, script := range []sluice.Script{t.one, t.many} {
+		if err := b.server.ScriptLoad(ctx, script.Source).Err(); err != nil {
+			return 0, err
+		}
+	}
 	var before float64
 	for lap := range manyLaps {
 		if lap == 1 { // the first makes the keys
@@ -84,9 +89,6 @@ func (t together) pipeline(ctx context.Context, on *server, from, keys int) erro
 	script := t.many
 	if keys == 1 {
 		script = t.one
-	}
-	if err := on.ScriptLoad(ctx, script.Source).Err(); from == 0 && err != nil {
-		return err
 	}
 	p := on.Pipeline()
 	for at := from; at < from+batchSize; at += keys {
@@ -113,6 +115,9 @@ func (t together) pipeline(ctx context.Context, on *server, from, keys int) erro
 	return nil
 }
 
+// manyEntries are the sizes of the logs of worstManys.
+var manyEntries = []int64{100, 1000, 10_000, 100_000}
+
 // worstManys are single calls of list_log_many for 64 full logs, in which none, half or all but one entry has left.
 func (b *bench) worstManys(ctx context.Context) ([]Worst, error) {
 	var list subject
@@ -122,7 +127,7 @@ func (b *bench) worstManys(ctx context.Context) ([]Worst, error) {
 		}
 	}
 	var rows []Worst
-	for _, entries := range []int64{100, 1000, 10_000, 100_000} {
+	for _, entries := range manyEntries {
 		if entries > b.mostLive {
 			continue
 		}
