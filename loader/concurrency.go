@@ -25,8 +25,8 @@ import (
 // that dies are free within ttl. A short ttl frees them sooner; a long one survives longer outages of Redis, and needs
 // fewer renewals. 10 s to 1 min suits most work. The ttl need not be as long as the work.
 //
-// It is not first come, first served across processes: see Acquire. A lease takes about 100 bytes of Redis. The zero
-// Concurrency is not ready for use: see Loader.Concurrency.
+// It is not first come, first served across processes: see Acquire. A lease takes 41 bytes of Redis, and 129 if there
+// are more than 128. The zero Concurrency is not ready for use: see Loader.Concurrency.
 type Concurrency struct{ limiter core }
 
 // Concurrency returns the limiter of this name: n slots for each subject (up to 10000; with 0 everything is denied
