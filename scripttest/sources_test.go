@@ -123,7 +123,7 @@ end)(redis)
 // Every timeline passes with such calls refused, and with long windows, intervals and slices, which the timelines have.
 func TestLargeNumbersAreText(t *testing.T) {
 	eachTable(t, func(t *testing.T, tab table) {
-		tab.script = edited(t, tab.script, "\nif #KEYS", "\n"+checkedCalls+"if #KEYS")
+		tab.script = edited(t, tab.script, "\nif #ARGV", "\n"+checkedCalls+"if #ARGV")
 		tab.timelines = append(tab.timelines, longTimelines[tab.script.Name]...)
 		tab.run(t, func(t *testing.T) target { return startHarness(t, false) })
 	})
