@@ -1,7 +1,8 @@
 # `make help` lists the targets. `make demo` needs only Go. `make test` finds or installs a Redis server.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench generate lint server clean
+.PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
+.PHONY: generate lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -30,12 +31,17 @@ test: server ## all tests, the ones with goroutines with the race detector (abou
 	@for lua in luajit lua5.4; do \
 		command -v $$lua >/dev/null || { echo "make test: no $$lua: testing without it"; [ -z "$$CI" ] || exit 1; }; done
 	go vet ./...
+	@$(MAKE) --no-print-directory -j2 test-plain test-race
+
+test-plain: # what needs no race detector, beside the other tests: these compute, and those mostly wait
 	go test $(PLAIN)
-	go test $(RACE) -run '$(AT_ONCE)' ./scripttest
 	go test -run '$(TEXTS)' ./cmd/sluice
-	go test $(RACE) -skip '$(TEXTS)' $$(go list ./... | grep -v $(PLAIN:.%=-e '%$$'))
-	cd otel && go test $(RACE) ./...
 	cd bench && go test ./...
+
+test-race: # the longest package first
+	go test $(RACE) -skip '$(TEXTS)' ./loader $$(go list ./... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
+	go test $(RACE) -run '$(AT_ONCE)' ./scripttest
+	cd otel && go test $(RACE) ./...
 
 fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s

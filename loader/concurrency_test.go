@@ -215,7 +215,7 @@ func loseSlot(t *testing.T, s *slotServer, fault slotFault, after time.Duration)
 		got, d, err = other.TryAcquire(background, "acme")
 		must(t, err)
 		if got == nil {
-			time.Sleep(min(d.Wait, 50*time.Millisecond))
+			time.Sleep(min(d.Wait, 200*time.Millisecond))
 		}
 	}
 	e := wantLost(t, slot)

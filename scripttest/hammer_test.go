@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-var hammerFor = flag.Duration("hammer", 2*time.Second,
+var hammerFor = flag.Duration("hammer", 1200*time.Millisecond,
 	"how long TestServerHammer hammers each script, in whole seconds")
 
 const (
