@@ -36,6 +36,7 @@ func TestAllAcrossProcesses(t *testing.T) {
 		storm(t, addr)
 		return
 	}
+	t.Parallel()
 	server := redistest.Start(t)
 	limits := loader.New(client(t, server.Addr))
 	must(t, limits.Preload(background))

@@ -53,6 +53,7 @@ func TestBudgetGateway(t *testing.T) {
 		serveAsGateway(t, role)
 		return
 	}
+	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
 	proxy.CutReplies(2000)

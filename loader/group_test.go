@@ -471,6 +471,7 @@ func groupable() []making {
 // TestGroupAudit has two processes ask a real server for one, two and three permits of one subject, of which one
 // shares and the other does not: by the server's clock no window holds more than the limit, and what there is is used.
 func TestGroupAudit(t *testing.T) {
+	t.Parallel()
 	const limit, window = 200, 50 * time.Millisecond
 	for _, m := range groupable() {
 		t.Run(m.name, func(t *testing.T) {

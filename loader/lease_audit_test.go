@@ -57,6 +57,7 @@ func (a *audit) most(window time.Duration) (most int) {
 // Three processes that lease and one that does not, all on one key, in bursts and pauses that make them hold permits
 // as long as they may: of the times at which permits are spent no window ever holds more than the limit.
 func TestLeaseAudit(t *testing.T) {
+	t.Parallel()
 	const limit = 40
 	most, spent := auditLeases(t, limit, 20*time.Second, func(r loader.SliceRing) loader.SliceRing { return r })
 	if most > limit || most < limit*3/4 {
@@ -66,6 +67,7 @@ func TestLeaseAudit(t *testing.T) {
 
 // The same where the windows do not count the age: the audit sees it in a third of the time. Two seconds are enough.
 func TestLeaseAuditFails(t *testing.T) {
+	t.Parallel()
 	const limit = 40
 	if most, _ := auditLeases(t, limit, 7*time.Second, loader.SliceRing.ChargePlainWindow); most <= limit {
 		t.Errorf("at most %d in a window: the audit does not see what is wrong", most)

@@ -90,6 +90,7 @@ func TestWaitAcrossProcesses(t *testing.T) {
 		waitAsToldTo(t, role)
 		return
 	}
+	t.Parallel()
 	server := redistest.Start(t)
 	must(t, loader.New(client(t, server.Addr)).Preload(background))
 	waited := map[string][]waiter{}
@@ -245,6 +246,7 @@ func TestWaitRidesOutAnOutage(t *testing.T) {
 		workThroughAnOutage(t, addr)
 		return
 	}
+	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	var times []int64 // of permits, in microseconds of the server's clock
 	processes := startProcesses(t, outageProcesses, func(int) string { return server.Addr }, func(text string) {
@@ -343,6 +345,7 @@ func TestLeaseHammer(t *testing.T) {
 		hammerLeases(t, role)
 		return
 	}
+	t.Parallel()
 	server := redistest.Start(t)
 	a := &audit{start: time.Now()}
 	part := func(i int) string { return fmt.Sprintf("%s %d %d", server.Addr, i, a.start.UnixMicro()) }

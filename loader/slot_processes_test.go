@@ -116,6 +116,7 @@ func TestSlotWaits(t *testing.T) {
 		useAsToldTo(t, role)
 		return
 	}
+	t.Parallel()
 	server := redistest.Start(t)
 	r := runSlots(t, 4, fmt.Sprint(server.Addr, " 50 20 ", int64(10*time.Second), " ", int64(20*time.Millisecond)),
 		func() { time.Sleep(*hammerFor) })
@@ -146,6 +147,7 @@ func TestSlotHammer(t *testing.T) {
 		useAsToldTo(t, role)
 		return
 	}
+	t.Parallel()
 	const n, ttl = 20, 1500 * time.Millisecond
 	const known = ttl/3 + 1500*time.Millisecond // a busy machine may be late
 	server, clock := redistest.StartWithClock(t, redistest.Servers(t)[0])
@@ -181,6 +183,7 @@ func TestSlotHolderIsKilled(t *testing.T) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
 	}
+	t.Parallel()
 	server := redistest.Start(t)
 	render := loader.New(client(t, server.Addr)).Concurrency("render", 5, ttl)
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")

@@ -206,6 +206,7 @@ func TestWaitEndsAcrossProcesses(t *testing.T) {
 		waitAndLeave(t, addr)
 		return
 	}
+	t.Parallel()
 	server := redistest.Start(t)
 	rdb := client(t, server.Addr)
 	must(t, loader.New(rdb).Preload(background))
