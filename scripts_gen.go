@@ -11,7 +11,7 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "7017517b3201ef42d241e4793e7e45dbbc51785e"
+	BudgetSettleV1SHA1       = "1460742ffd0bb12032ef1bcb165f7a679844cb2c"
 	BudgetV1SHA1             = "464c59ab7b829063296482bed12eab99b97fcbb3"
 	ConcurrencyReleaseV1SHA1 = "cfa0007073a28376bd157881e7b07211a619f9dd"
 	ConcurrencyV1SHA1        = "fe4042cfb0a9f087932ae6e35b8276c69f504ea7"
@@ -35,14 +35,16 @@ var budgetSettleV1Source string
 // takes the place of the estimate. What it cost more is charged to the current slice, whatever
 // the limits: while a window holds more than its limit, budget and slice_ring deny. What it
 // cost less is given back to the slice that was charged, as slice_ring_return does: no more
-// than that slice holds, and at most 1000 slices back.
+// than that slice holds, and at most 1000 slices back. If the ring was deleted and begun again
+// in that slice, it gives back permits of others. Where Redis refuses a command, the id keeps
+// its estimate, and its ttl may begin anew.
 var BudgetSettleV1 = Script{
 	Name:    "budget_settle",
 	Version: 1,
 	File:    "budget_settle_v1.lua",
 	SHA1:    BudgetSettleV1SHA1,
 	Source:  budgetSettleV1Source,
-	About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more is charged to the current slice, whatever the limits: while a window holds more than its limit, budget and slice_ring deny. What it cost less is given back to the slice that was charged, as slice_ring_return does: no more than that slice holds, and at most 1000 slices back.",
+	About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more is charged to the current slice, whatever the limits: while a window holds more than its limit, budget and slice_ring deny. What it cost less is given back to the slice that was charged, as slice_ring_return does: no more than that slice holds, and at most 1000 slices back. If the ring was deleted and begun again in that slice, it gives back permits of others. Where Redis refuses a command, the id keeps its estimate, and its ttl may begin anew.",
 	Keys: []Key{
 		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
 		{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>"},

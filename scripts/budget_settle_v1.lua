@@ -4,6 +4,8 @@
 -- cost more is charged to the current slice, whatever the limits: while a window holds more than
 -- its limit, budget and slice_ring deny. What it cost less is given back to the slice that was
 -- charged, as slice_ring_return does: no more than that slice holds, and at most 1000 slices back.
+-- If the ring was deleted and begun again in that slice, it gives back permits of others. Where
+-- Redis refuses a command, the id keeps its estimate, and its ttl may begin anew.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1:<slice>
 -- KEYS[2]     id           <prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>
