@@ -212,6 +212,8 @@ func TestServerInspectSlots(t *testing.T) {
 			`with limit 2: the next slot is free (119\.\d+ s|120 s|2 min) from now, if it is not renewed`, `remaining    0\n`)
 		wantNarrow(t, "inspect", got.stdout)
 	}
+	wantText(t, runLine(env, "inspect render acme limit=5/30s"), exitUsage,
+		`limit=5/30s: concurrency_v1 has no window: want limit=5\n`)
 	wantText(t, runLine(env, "inspect "+key+" limit=3"), exitDone, `with limit 3: a slot is free now\n`)
 	wantText(t, runLine(env, "inspect "+key), exitDone, `the callers use \(limit=\), for example\n\n    limit=20\n`)
 	v := firstView(t, runLine(env, "inspect --json "+key+" limit=3"))

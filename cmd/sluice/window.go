@@ -111,11 +111,7 @@ func (i inspection) unused(views []view) error {
 		return nil
 	}
 	if len(i.words.windows) > 0 && !slices.ContainsFunc(views, i.usesWindows) {
-		at := slices.IndexFunc(views, func(v view) bool { script, _ := v.key.Script(); return hasWindow(script) })
-		if at < 0 {
-			return notUsed(views, "limit")
-		}
-		return usagef("%s has one window: want %s", views[at].Script, callersForm(views[at].key))
+		return i.windowsNotUsed(views)
 	}
 	used := func(name string) bool {
 		return slices.ContainsFunc(views, func(v view) bool { return i.uses(v, name) })
@@ -135,6 +131,22 @@ func notUsed(views []view, name string) error {
 		want = "its rate is stored"
 	}
 	return usagef("%s does not use %s: %s", views[0].Script, given(name), want)
+}
+
+// windowsNotUsed returns the error for windows that no view uses.
+func (i inspection) windowsNotUsed(views []view) error {
+	find := func(is func(sluice.Script) bool) int {
+		return slices.IndexFunc(views, func(v view) bool { script, _ := v.key.Script(); return is(script) })
+	}
+	if at := find(hasWindow); at >= 0 {
+		return usagef("%s has one window: want %s", views[at].Script, callersForm(views[at].key))
+	}
+	if at := find(func(script sluice.Script) bool { return takes(script, "limit") }); at >= 0 {
+		first := i.words.windows[0]
+		return usagef("limit=%s/%s: %s has no window: want limit=%s", first.permits, first.text, views[at].Script,
+			first.permits)
+	}
+	return notUsed(views, "limit")
 }
 
 func (i inspection) usesWindows(v view) bool {

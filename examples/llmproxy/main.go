@@ -61,14 +61,17 @@ func main() {
 	log.Printf("listening on http://%s", listener.Addr())
 	server := &http.Server{Handler: p, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
+	answered := make(chan struct{})
 	go func() {
+		defer close(answered)
 		<-interrupted.Done()
+		stop() // a second interrupt ends the program at once
 		_ = server.Shutdown(context.Background())
 	}()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		log.Fatal(err)
 	}
+	<-answered // Serve returns while answers are still running, and each of them settles at its end
 	p.settling.Wait()
 }
 
@@ -105,6 +108,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, loader.ErrExceedsLimit):
 		http.Error(w, "max_tokens is more than the limit", http.StatusBadRequest)
 	case err != nil:
+		if errors.Is(err, loader.ErrOutcomeUnknown) {
+			p.withdraw(customer, id)
+		}
 		slog.Warn("limit not checked", "error", err)
 		http.Error(w, "the limit cannot be checked now", http.StatusServiceUnavailable)
 	case !d.Granted:
@@ -117,16 +123,24 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// settle settles in the background, for a minute if Redis is down. If the cost is unknown the estimate stays.
+// settle replaces the estimate by the cost. If the cost is unknown the estimate stays.
 func (p *proxy) settle(customer, id string, u *usage) {
-	cost, known := u.cost()
-	if !known {
-		return
+	if cost, known := u.cost(); known {
+		p.keepTrying(func(ctx context.Context) error { return p.tokens.Settle(ctx, customer, id, cost) })
 	}
+}
+
+// withdraw takes back a reservation of which the outcome is unknown. Otherwise its estimate could stay for a day.
+func (p *proxy) withdraw(customer, id string) {
+	p.keepTrying(func(ctx context.Context) error { return p.tokens.Charge(ctx, customer, id, 0) })
+}
+
+// keepTrying settles in the background, for a minute if Redis is down, also if the customer has left.
+func (p *proxy) keepTrying(settle func(context.Context) error) {
 	p.settling.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := p.tokens.Settle(ctx, customer, id, cost); err != nil {
+		if err := settle(ctx); err != nil {
 			slog.Warn("not settled", "error", err)
 		}
 	})

@@ -7,11 +7,18 @@ import pathlib
 import sys
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
 MINUTE = 60_000_000  # every time is in microseconds
 
-client = redis.Redis.from_url(sys.argv[1] if len(sys.argv) > 1 else "redis://localhost:6379")
+# No retries: if a reply is lost, the permit may be charged, and a retry would charge another one. Some versions of
+# redis-py retry by default.
+client = redis.Redis.from_url(
+    sys.argv[1] if len(sys.argv) > 1 else "redis://localhost:6379",
+    retry=Retry(NoBackoff(), 0),
+)
 # EVALSHA, and where the server does not know the script yet SCRIPT LOAD and EVALSHA again.
 list_log = client.register_script((SCRIPTS / "list_log_v1.lua").read_bytes())
 
