@@ -33,7 +33,8 @@ import (
 // granted: docs/scaling.md has the figures. With RememberDenials it does not: if a cached denial or a limit of 0
 // refuses one of the limiters, nothing is sent.
 //
-// An All is for one goroutine. After Do it is empty and may be used again.
+// An All is for one goroutine. After Do it is empty and may be used again. The zero All is not ready for use: see
+// Loader.All.
 type All struct {
 	limits  *Loader
 	entries []*entry

@@ -28,7 +28,8 @@ import (
 // On a single server, four or more entries of one GCRA or ListLog, under the same limit and for as many permits, are
 // decided by one run of a script for up to 64 subjects. That takes about half the server's time.
 //
-// A Batch is for one goroutine. After Do it is empty and may be used again.
+// A Batch is for one goroutine. After Do it is empty and may be used again. The zero Batch is not ready for use: see
+// Loader.Batch.
 type Batch struct {
 	limits  *Loader
 	entries []*entry
@@ -80,6 +81,9 @@ func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	entries := b.entries
 	b.entries = nil
+	if b.limits == nil {
+		return nil, &ArgumentError{Argument: "Batch", Want: "one that Loader.Batch made"}
+	}
 	bounded, cancel := b.limits.withTimeout(ctx, b.limits.timeoutOf(entries))
 	defer cancel()
 	for _, e := range entries {
