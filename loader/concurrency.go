@@ -61,9 +61,23 @@ func (c Concurrency) With(n int64) Concurrency {
 	return c
 }
 
-// TryAcquire takes a slot now. Use it to refuse what is over the limit. The slot is nil if none is free: then
-// Decision.Wait is the time until one is, if no holder renews or releases its own. If the reply is lost, or comes after
-// ctx has ended, the error says so, and a slot that was taken all the same is released in the background.
+// TryAcquire takes a slot now. Use it to refuse what is over the limit. The slot is nil if none is free:
+//
+//	slot, d, err := render.TryAcquire(ctx, "acme")
+//	if err != nil {
+//		return err
+//	}
+//	if slot == nil {
+//		return errBusy // 429
+//	}
+//	defer slot.Release()
+//
+// Decision.Wait of a denial is the time until a slot is free if no holder renews or releases its own. Holders that live
+// do, so it is often almost the ttl, and says little about when a slot comes free: for a Retry-After header choose a
+// time yourself, by how long the work takes.
+//
+// If the reply is lost, or comes after ctx has ended, the error says so, and a slot that was taken all the same is
+// released in the background.
 //
 // Cost: one round trip; for a slot, two timers, a round trip for each third of its ttl, and one for its Release.
 func (c Concurrency) TryAcquire(ctx context.Context, subject string) (*Slot, Decision, error) {
