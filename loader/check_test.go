@@ -263,6 +263,12 @@ func TestAsMuchAsAScriptTakes(t *testing.T) {
 	})
 }
 
+// TestNilOptions has nil among the options: it does nothing.
+func TestNilOptions(t *testing.T) {
+	limits := loader.New(neverAsked(t), nil, loader.Prefix("p"), nil)
+	must(t, limits.ListLog("x", loader.PerMinute(1), nil, loader.MaxWait(time.Second), nil).Check())
+}
+
 // hollow is a wrapper around no client.
 type hollow struct{ redis.UniversalClient }
 
