@@ -67,7 +67,10 @@ func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWind
 // slices have begun since. A decision of another limiter or subject, of one with other slices, and more permits than it
 // granted, are an *ArgumentError; so is a decision of a Leased that did not ask Redis. Do not give back the same
 // permits twice: the second time gives back another caller's. For the same reason it is sent once; after an
-// *OutcomeUnknownError do not repeat it: the permits are given back or stay charged. Cost: one round trip.
+// *OutcomeUnknownError do not repeat it: the permits are given back or stay charged.
+//
+// Give it context.WithoutCancel of a request's context: if the customer has left, the permits would stay charged. The
+// limiter's Timeout bounds it all the same. Cost: one round trip.
 func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
 	return r.giveBack(ctx, subject, d, n)
 }
