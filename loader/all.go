@@ -43,13 +43,17 @@ type All struct {
 // AllDecision is the answer of an All.
 type AllDecision struct {
 	// Decision is that of one part: if all granted, of the one with the fewest permits remaining; otherwise of the denial
-	// with the longest Wait. Degraded is true if the policy of any part decided. For GiveBack take the decisions in Parts.
+	// with the longest Wait. Degraded is true if the policy of any part decided. Its Permits is 0, and Key and ID are
+	// empty: those of a grant are in Parts.
 	Decision
 
 	// Denied is the parts that denied, the longest Wait first.
 	Denied []Part
 
-	// Parts is all parts, in the order in which they were added. It is nil unless all of them granted.
+	// Parts is all parts, in the order in which they were added. It is nil unless all of them granted. GiveBack takes the
+	// decisions in it, each with its own limiter:
+	//
+	//	_, err = perAddress.GiveBack(ctx, "192.0.2.7", d.Parts[0].Decision, 1)
 	Parts []Part
 }
 

@@ -70,7 +70,8 @@ func TestAll(t *testing.T) {
 			wantLeft(t, limits, 2, 2, 4)
 
 			_, account, _ := three(limits)
-			as[*loader.ArgumentError](t, errOf(account.GiveBack(background, "ada", d.Decision, 1)))
+			wantError(t, errOf(account.GiveBack(background, "ada", d.Decision, 1)), `loader: account: decision "": want one `+
+				`of this limiter about this subject: sluice:account:{ada}:zl1; of an All take Parts[i].Decision`)
 			wantReturned(t, account, "ada", d.Parts[1].Decision, 1, 1)
 			wantLeft(t, limits, 2, 3, 4)
 		})
