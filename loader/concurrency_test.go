@@ -59,7 +59,11 @@ func wantLost(t *testing.T, slot *loader.Slot) *loader.SlotLostError {
 	if !isOver(slot) {
 		t.Fatal("the slot is not lost")
 	}
-	return as[*loader.SlotLostError](t, context.Cause(slot.Context()))
+	e := as[*loader.SlotLostError](t, context.Cause(slot.Context()))
+	if e.Limiter != "render" || e.Subject != "acme" {
+		t.Errorf("%+v", e)
+	}
+	return e
 }
 
 func TestSlots(t *testing.T) {
@@ -288,8 +292,12 @@ func TestSlotIsLostAtOnce(t *testing.T) {
 			t.Error("it cannot know yet")
 		}
 		time.Sleep(time.Second + time.Millisecond)
-		if e := wantLost(t, slot); e.Error() != "loader: render: slot lost: the server has no lease of it" {
-			t.Error(e)
+		e := wantLost(t, slot)
+		if e.Error() != "loader: render: slot lost: the server has no lease of it" || e.Subject != "acme" {
+			t.Errorf("%+v", e)
+		}
+		if late := as[*loader.SlotLostError](t, slot.Release()); late != e {
+			t.Error(late)
 		}
 		time.Sleep(time.Minute)
 		wantFree(t, render, 1)
@@ -477,7 +485,7 @@ func TestSlotTooLate(t *testing.T) {
 		render := s.limits.Concurrency("render", 1, 100*time.Millisecond)
 		s.delay.Store(int64(60 * time.Millisecond))
 		slot, d, err := render.TryAcquire(background, "acme")
-		if as[*loader.SlotLostError](t, err); slot != nil || d.Granted {
+		if e := as[*loader.SlotLostError](t, err); slot != nil || d.Granted || e.Subject != "acme" {
 			t.Errorf("%v, %+v", slot, d)
 		}
 		time.Sleep(time.Second)

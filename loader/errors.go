@@ -91,6 +91,7 @@ func (e *OutcomeUnknownError) Unwrap() []error { return []error{ErrOutcomeUnknow
 // longer be the only one, and has to stop. Release returns it too, and so does an Acquire whose reply came too late.
 type SlotLostError struct {
 	Limiter string // the limiter's name
+	Subject string // whose slot it was; not in the text of the error
 	Err     error  // why: the error of the last renewal, or what the server answered
 }
 

@@ -46,8 +46,9 @@ type Slot struct {
 // slotLease is how Redis knows a slot.
 type slotLease struct {
 	core
-	key string
-	id  string
+	subject string
+	key     string
+	id      string
 }
 
 // How a slot is renewed.
@@ -60,7 +61,12 @@ const (
 // newLease makes the lease of a call that may take a slot.
 func (c core) newLease(subject string) slotLease {
 	key, _ := c.key(subject) // the call returns the error
-	return slotLease{core: c, key: key, id: newID()}
+	return slotLease{core: c, subject: subject, key: key, id: newID()}
+}
+
+// lostError is the error of a slot that is lost.
+func (l slotLease) lostError(why error) *SlotLostError {
+	return &SlotLostError{Limiter: l.name, Subject: l.subject, Err: why}
 }
 
 // slot makes the slot of a decision that granted it. If ctx or the lease has ended meanwhile, the lease is released in
@@ -89,7 +95,7 @@ func (s *Slot) tooLate(ctx context.Context, d Decision) error {
 		return err
 	}
 	if !d.Degraded && time.Until(s.ends) <= 0 {
-		return &SlotLostError{Limiter: s.lease.name, Err: errLateReply}
+		return s.lease.lostError(errLateReply)
 	}
 	return nil
 }
@@ -174,7 +180,7 @@ func (s *Slot) expire() {
 		return
 	}
 	failure := cmp.Or(s.failure, errNotRenewed)
-	lost := &SlotLostError{Limiter: s.lease.name, Err: failure}
+	lost := s.lease.lostError(failure)
 	if s.unleased = s.lease.fallback != nil; s.unleased { // FailOpen
 		s.renewal.Stop()
 	} else {
@@ -209,7 +215,7 @@ func (s *Slot) timeLeft() time.Duration {
 // renewed takes the outcome of a renewal, and sets the time of the next one.
 func (s *Slot) renewed(sent time.Time, held bool, err error) {
 	if err == nil && !held {
-		s.end(&SlotLostError{Limiter: s.lease.name, Err: errNoLease})
+		s.end(s.lease.lostError(errNoLease))
 		return
 	}
 	s.mu.Lock()
