@@ -16,12 +16,19 @@ import (
 // one to eight windows at once. Reserve takes an estimate before the work, Settle corrects it to the actual cost after
 // the work, Charge adds a cost that was not reserved:
 //
+//	kept := context.WithoutCancel(ctx) // also if the customer has left
 //	d, err := tokens.Reserve(ctx, customer, id, estimate)
-//	if err != nil || !d.Granted {
-//		return refuse(d, err) // 429, and d.RetryAfter() is the Retry-After header
+//	if errors.Is(err, loader.ErrOutcomeUnknown) {
+//		_ = tokens.Charge(kept, customer, id, 0) // withdraws what may be reserved
+//	}
+//	if err != nil {
+//		return err // 503
+//	}
+//	if !d.Granted {
+//		return tooMany(d) // 429, and d.RetryAfter() is the Retry-After header
 //	}
 //	used := generate(ctx)
-//	err = tokens.Settle(context.WithoutCancel(ctx), customer, id, used) // also if the customer has left
+//	err = tokens.Settle(kept, customer, id, used)
 //
 // Nothing is reserved while a window is full. An actual cost may be higher than its estimate, and lift the count over
 // the limit: that is a debt. Until enough has left the window, Reserve is denied. However large a debt is, it lasts for
