@@ -43,8 +43,8 @@ import (
 // itself asks again after a lost reply. What is reserved and never settled stays charged with its estimate.
 //
 // A Budget counts as a SliceRing does, in the same key: a SliceRing of the same name and with the same slices sees and
-// adds to the same counts. Use it to ask without ids, and to Wait. The zero Budget is not ready for use: see
-// Loader.Budget.
+// adds to the same counts. Use it to ask without ids, and to Wait. So a short window beside a long one is enforced as a
+// longer one, a minute beside a day as 69 s: see SliceRing. The zero Budget is not ready for use: see Loader.Budget.
 type Budget struct{ core core }
 
 // defaultSettleWithin is the default of SettleWithin. It is longer than clients of language models wait for an answer

@@ -548,7 +548,7 @@ func TestSlotsAreRefused(t *testing.T) {
 		"loader: render: ttl 1.0000005s: want whole microseconds": limits.Concurrency("render", 1, time.Second+500),
 		"loader: render: RememberDenials is not an option of Concurrency": limits.Concurrency("render", 1, ttl,
 			loader.RememberDenials(1)),
-		"loader: render: FailLocal is not an option of Concurrency": limits.Concurrency("render", 1, ttl,
+		"loader: render: FailLocal is not an option of Concurrency, FailOpen is": limits.Concurrency("render", 1, ttl,
 			loader.FailLocal(1)),
 		"loader: render: LeaseAge is an option of SliceRing, not of Concurrency": limits.Concurrency("render", 1, ttl,
 			loader.LeaseAge(time.Second)),

@@ -108,7 +108,7 @@ func (e *SlotLostError) Unwrap() error { return e.Err }
 type WaitError struct {
 	Limiter  string        // the limiter's name
 	N        int64         // permits asked for
-	Wait     time.Duration // how long they would take if no one else asks; Never for a limit of 0
+	Wait     time.Duration // how long they would take if no one else asks; Never for a limit of 0; 0 of Acquire: unknown
 	MaxWait  time.Duration // the limiter's MaxWait, if it is too short
 	Deadline time.Time     // the context's deadline, if it is too early
 
