@@ -173,4 +173,3 @@ func (c core) checkSlots() error {
 	}
 	return nil
 }
-
