@@ -89,7 +89,7 @@ func (l *eventLog) callFailed(ctx context.Context, script *sluice.Script, err er
 		return
 	}
 	name := nameOf(script)
-	if lost, ok := errors.AsType[*OutcomeUnknownError](err); ok {
+	if lost, ok := errors.AsType[*OutcomeUnknownError](err); ok && !errors.Is(err, context.Canceled) {
 		l.log(ctx, slog.LevelWarn, "outcome unknown", name, slog.String("script", name), slog.Any("error", lost.Err))
 		return
 	}

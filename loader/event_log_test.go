@@ -155,6 +155,24 @@ func TestLogOfLostReply(t *testing.T) {
 	logged(t, lines, `level=WARN msg="outcome unknown" script=list_log_v1 error=`+lost.Err.Error())
 }
 
+// TestLogOfACallerWhoLeft has the caller leave while the server works: that is no news for operators.
+func TestLogOfACallerWhoLeft(t *testing.T) {
+	_, rdb := fake(t)
+	logger, lines := newLog()
+	limits := loader.New(rdb, loader.Logger(logger))
+	must(t, limits.Preload(background))
+	ctx, leave := context.WithCancel(background)
+	rdb.AddHook(around(func(ctx context.Context, _ []redis.Cmder, send func() error) error {
+		_ = send()
+		leave()
+		<-ctx.Done()
+		return ctx.Err()
+	}))
+	_, err := limits.ListLog("x", loader.PerSecond(1)).Allow(ctx, "ada")
+	as[*loader.OutcomeUnknownError](t, err)
+	logged(t, lines)
+}
+
 // TestLogOfBreaker has a server fail twice and then answer.
 func TestLogOfBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
