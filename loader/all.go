@@ -79,7 +79,7 @@ func (a *All) AllowN(limiter Limiter, subject string, n int64) {
 }
 
 func (a *All) add(limiter Limiter, subject string, q question) {
-	c, err := a.limits.coreOf(limiter)
+	c, err := a.limits.coreOf(limiter, len(a.entries))
 	if err == nil {
 		err = c.checkInAll()
 	}
