@@ -167,7 +167,7 @@ func (c core) withWindows(limits []Limit) core {
 	}
 	c.ring = ring{slices.Clone(limits), make([]bindings.SliceRingV1Window, len(limits))}
 	for i, limit := range limits {
-		if c.limitErr = c.checkSlices(limit); c.limitErr != nil {
+		if c.limitErr = c.checkSlices(limit, shortestOf(limits)); c.limitErr != nil {
 			return c
 		}
 		covering := divideUp(limit.Window+c.leaseAge, c.slice)
@@ -176,8 +176,8 @@ func (c core) withWindows(limits []Limit) core {
 	return c
 }
 
-// checkSlices returns what is wrong with one limit of a ring.
-func (s *settings) checkSlices(limit Limit) error {
+// checkSlices returns what is wrong with one limit of a ring, beside the shortest window of all.
+func (s *settings) checkSlices(limit Limit, shortest time.Duration) error {
 	if err := s.checkLimit(limit); err != nil {
 		return err
 	}
@@ -191,8 +191,11 @@ func (s *settings) checkSlices(limit Limit) error {
 		if s.leaseAge > 0 {
 			want += " less LeaseAge"
 		}
-		if s.slice < maxSlice {
-			want += "; more takes a limiter of its own, or longer slices"
+		switch {
+		case s.slice < min(maxSlice, shortest):
+			want += "; more takes longer slices"
+		case s.slice < maxSlice:
+			want += "; a slice is no longer than the shortest window"
 		}
 		return s.errArgument("window", limit.Window, want)
 	}
@@ -202,14 +205,22 @@ func (s *settings) checkSlices(limit Limit) error {
 // divideUp returns d / length, rounded up.
 func divideUp(d, length time.Duration) int64 { return int64((d + length - 1) / length) }
 
-// sliceFor returns the default length of a slice. It is never longer than the shortest window. Limits of 0 permits may
-// have no window, and do not count.
-func sliceFor(limits []Limit, leaseAge time.Duration) time.Duration {
-	shortest, longest := Never, time.Duration(0)
+// shortestOf returns the shortest window. Limits of 0 permits may have no window, and do not count.
+func shortestOf(limits []Limit) time.Duration {
+	shortest := Never
 	for _, limit := range limits {
 		if limit.Window > 0 {
-			shortest, longest = min(shortest, limit.Window), max(longest, limit.Window)
+			shortest = min(shortest, limit.Window)
 		}
+	}
+	return shortest
+}
+
+// sliceFor returns the default length of a slice. It is never longer than the shortest window.
+func sliceFor(limits []Limit, leaseAge time.Duration) time.Duration {
+	shortest, longest := shortestOf(limits), time.Duration(0)
+	for _, limit := range limits {
+		longest = max(longest, limit.Window)
 	}
 	if longest == 0 {
 		return minSlice
