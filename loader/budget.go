@@ -273,7 +273,7 @@ func (c core) settleCall(s settlement) call {
 		Ring: key, ID: c.idKey(key, s.id), Slice: c.slice, Size: widest(c.ring.windows), TTL: c.idTTL,
 		Permits: s.actual, Unknown: s.unknown,
 	}.Words(), len(sluice.BudgetSettleV1.Reply))
-	made.id, made.timeout = s.id, c.timeout()
+	made.limiter, made.id, made.timeout = c.name, s.id, c.timeout()
 	return made
 }
 

@@ -573,6 +573,22 @@ func TestSlotsAreRefused(t *testing.T) {
 	as[*loader.ArgumentError](t, errOf(none.Acquire(background, "")))
 }
 
+// TestLogOfAFailedRelease wants a release that failed to be logged as a return, with the limiter's name.
+func TestLogOfAFailedRelease(t *testing.T) {
+	logger, lines := newLog()
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		slot := take(t, s.limits.Concurrency("render", 1, time.Minute))
+		s.fail(func(context.Context, redis.Cmder, func() error) error { return serverError("OOM full") })
+		if err := slot.Release(); err == nil {
+			t.Error("no error")
+		}
+		s.fail(nil)
+		must(t, s.limits.Flush(background))
+	}, loader.Logger(logger))
+	logged(t, lines, `level=WARN msg="return given up" script=concurrency_release_v1 limiter=render `+
+		`error="loader: concurrency_release_v1: OOM full"`)
+}
+
 // TestReleaseWithoutASlot defers the Release of a TryAcquire that was denied.
 func TestReleaseWithoutASlot(t *testing.T) {
 	var none *loader.Slot

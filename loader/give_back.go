@@ -44,7 +44,7 @@ func (c core) newReturn(subject, key string, d Decision, n int64) *entry {
 	e.observation = c.watch(subject, q)
 	e.observation.setScript(script)
 	e.call = newCall(c.limits, script, words, len(script.Reply))
-	e.call.timeout = c.timeout()
+	e.call.limiter, e.call.timeout = c.name, c.timeout()
 	if d.Key == key && n == d.Permits {
 		e.call.id = d.ID
 	}

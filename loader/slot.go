@@ -268,7 +268,7 @@ func (l slotLease) release(ctx context.Context) (released bool, err error) {
 // run runs a script, and reports whether the first integer of its reply is 1.
 func (l slotLease) run(ctx context.Context, script *sluice.Script, words []any) (bool, error) {
 	c := newCall(l.limits, script, words, 1)
-	c.timeout = l.timeout()
+	c.limiter, c.timeout = l.name, l.timeout()
 	c.run(ctx)
 	c.report(ctx, nil)
 	return c.err == nil && c.reply[0] == 1, c.err
