@@ -115,7 +115,8 @@ func TestLogOfFailures(t *testing.T) {
 				`error="loader: list_log_v1: OOM command not allowed when used memory > 'maxmemory'."`,
 		}},
 		{context.DeadlineExceeded, []string{
-			`level=WARN msg="decision given up" script=list_log_v1 limiter=x error="loader: list_log_v1: context deadline exceeded"`,
+			`level=WARN msg="decision given up" script=list_log_v1 limiter=x ` +
+				`error="loader: list_log_v1: context deadline exceeded"`,
 		}},
 		{context.Canceled, nil},
 		{serverError("BADARG limit: want 1..1000000"), nil},
@@ -212,7 +213,8 @@ func TestLogIsNotFlooded(t *testing.T) {
 		}
 		_ = errOf(limits.GCRA("x", loader.PerSecond(1)).Allow(background, "s"))
 		oom := func(script, tail string) string {
-			return `level=WARN msg="decision given up" script=` + script + ` limiter=x error="loader: ` + script + `: OOM full"` + tail
+			return `level=WARN msg="decision given up" script=` + script + ` limiter=x ` +
+				`error="loader: ` + script + `: OOM full"` + tail
 		}
 		logged(t, lines, oom("list_log_v1", ""), oom("list_log_v1", " suppressed=499"),
 			oom("list_log_v1", " suppressed=499"), oom("gcra_v1", ""))

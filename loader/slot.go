@@ -21,7 +21,7 @@ import (
 // fail until the lease is about to end, the slot is lost: its context ends before another caller can get the slot. The
 // end is reckoned from before the call that took or renewed the slot was sent, by the monotonic clock of this process,
 // and a thousandth of the ttl earlier; so a slow network only makes it earlier. It is lost at once if Redis answers
-// that it has no such lease: after a Reset, an eviction, a failover, a restart without its data, or a step of its clock.
+// that it has no such lease: after a Reset, an eviction, a failover, a restart without data, or a step of its clock.
 // After a restart without data all slots are lost at their next renewal; until then up to n more may be taken.
 //
 // Two things are not covered. If the process is suspended (SIGSTOP, a paused or migrated virtual machine), its work may
