@@ -21,7 +21,6 @@ const (
 type acquirer struct {
 	slotLease
 	patience
-	subject     string
 	observation *observation
 	place       *place
 
@@ -36,7 +35,7 @@ func (c core) acquire(ctx, observed context.Context, subject string, seen *obser
 	if _, err := c.key(subject); err != nil {
 		return nil, err
 	}
-	a := &acquirer{slotLease: c.newLease(subject), patience: c.patience(ctx), subject: subject, observation: seen}
+	a := &acquirer{slotLease: c.newLease(subject), patience: c.patience(ctx), observation: seen}
 	a.started = time.Now()
 	a.place = c.limits.slotQueues.join(a.key, c.limit.Permits)
 	d, err := a.run(observed)

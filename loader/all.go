@@ -33,7 +33,8 @@ import (
 // granted: docs/scaling.md has the figures. With RememberDenials it does not: if a cached denial or a limit of 0
 // refuses one of the limiters, nothing is sent.
 //
-// An All is for one goroutine. After Do it is empty and may be used again.
+// An All is for one goroutine. After Do it is empty and may be used again. The zero All is not ready for use: see
+// Loader.All.
 type All struct {
 	limits  *Loader
 	entries []*entry
@@ -42,13 +43,17 @@ type All struct {
 // AllDecision is the answer of an All.
 type AllDecision struct {
 	// Decision is that of one part: if all granted, of the one with the fewest permits remaining; otherwise of the denial
-	// with the longest Wait. Degraded is true if the policy of any part decided. For GiveBack take the decisions in Parts.
+	// with the longest Wait. Degraded is true if the policy of any part decided. Its Permits is 0, and Key and ID are
+	// empty: those of a grant are in Parts.
 	Decision
 
 	// Denied is the parts that denied, the longest Wait first.
 	Denied []Part
 
-	// Parts is all parts, in the order in which they were added. It is nil unless all of them granted.
+	// Parts is all parts, in the order in which they were added. It is nil unless all of them granted. GiveBack takes the
+	// decisions in it, each with its own limiter:
+	//
+	//	_, err = perAddress.GiveBack(ctx, "192.0.2.7", d.Parts[0].Decision, 1)
 	Parts []Part
 }
 
@@ -74,7 +79,7 @@ func (a *All) AllowN(limiter Limiter, subject string, n int64) {
 }
 
 func (a *All) add(limiter Limiter, subject string, q question) {
-	c, err := a.limits.coreOf(limiter)
+	c, err := a.limits.coreOf(limiter, len(a.entries))
 	if err == nil {
 		err = c.checkInAll()
 	}

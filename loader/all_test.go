@@ -70,7 +70,8 @@ func TestAll(t *testing.T) {
 			wantLeft(t, limits, 2, 2, 4)
 
 			_, account, _ := three(limits)
-			as[*loader.ArgumentError](t, errOf(account.GiveBack(background, "ada", d.Decision, 1)))
+			wantError(t, errOf(account.GiveBack(background, "ada", d.Decision, 1)), `loader: account: decision "": want one `+
+				`of this limiter about this subject: sluice:account:{ada}:zl1; of an All take Parts[i].Decision`)
 			wantReturned(t, account, "ada", d.Parts[1].Decision, 1, 1)
 			wantLeft(t, limits, 2, 3, 4)
 		})
@@ -228,9 +229,9 @@ func TestAllWrong(t *testing.T) {
 			"loader: rate: TokenBucket cannot give permits back, ListLog, ZSetLog and SliceRing can: unsupported operation"},
 		{limits.ZSetLog("ids", loader.PerHour(3)).WithID("order"), 1, nil,
 			"loader: ids: All WithID: want a ZSetLog without WithID"},
-		{leased, 1, nil, "loader: bad limiter: want its SliceRing, not a Leased"},
+		{leased, 1, nil, "loader: limiter of entry 1: want its SliceRing, not a Leased"},
 		{loader.New(neverAsked(t)).ListLog("x", loader.PerHour(3)), 1, nil,
-			"loader: bad limiter: want one that the same Loader made"},
+			"loader: limiter of entry 1: want one that the same Loader made"},
 		{log, 0, nil, "loader: log: n 0: want 1 or more"},
 		{log, 4, loader.ErrExceedsLimit, "loader: log: AllowN(n=4) exceeds limit 3"},
 	} {

@@ -38,9 +38,10 @@ func (b *background) done() {
 }
 
 // Flush waits until everything is given back that is given back in the background: the permits of an All that was
-// refused, and of a Wait that ended early. Use it when the program ends, and in tests. It returns the context's error
-// if the context ends before; then the rest may stay charged. Returns that fail are not reported here: see Observe.
-// Cost: nothing is sent.
+// refused and of a Wait that ended early, a slot whose Release failed, and a slot that nobody got because the reply was
+// lost or late. Use it when the program ends, and in tests. Give ctx a deadline: while Redis is down, a slot is tried
+// again for its ttl. It returns the context's error if the context ends before; then the rest may stay charged, a slot
+// until its lease ends. Returns that fail are not reported here: see Observe. Cost: nothing is sent.
 func (l *Loader) Flush(ctx context.Context) error {
 	b := &l.returns
 	b.mu.Lock()

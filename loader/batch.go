@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,7 +29,8 @@ import (
 // On a single server, four or more entries of one GCRA or ListLog, under the same limit and for as many permits, are
 // decided by one run of a script for up to 64 subjects. That takes about half the server's time.
 //
-// A Batch is for one goroutine. After Do it is empty and may be used again.
+// A Batch is for one goroutine. After Do it is empty and may be used again. The zero Batch is not ready for use: see
+// Loader.Batch.
 type Batch struct {
 	limits  *Loader
 	entries []*entry
@@ -75,11 +77,15 @@ func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 
 // Do sends all entries, and returns their results in the order in which the entries were added: the same pointers that
 // Allow, AllowN, Peek and Reserve returned. Its error joins those of the results: it is nil if every entry was decided,
-// granted or not. Do takes no longer than the longest timeout of its limiters: see Timeout. Cost: one round trip, none
-// if no entry needs a server, two more if scripts are missing.
+// granted or not. Its text has a line for each result that failed, which are many while Redis is down: log one of them.
+// A limiter of another Loader is named by its entry, counted from 0. Do takes no longer than the longest timeout of its
+// limiters: see Timeout. Cost: one round trip, none if no entry needs a server, two more if scripts are missing.
 func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	entries := b.entries
 	b.entries = nil
+	if b.limits == nil {
+		return nil, &ArgumentError{Argument: "Batch", Want: "one that Loader.Batch made"}
+	}
 	bounded, cancel := b.limits.withTimeout(ctx, b.limits.timeoutOf(entries))
 	defer cancel()
 	for _, e := range entries {
@@ -107,7 +113,7 @@ type entry struct {
 }
 
 func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
-	c, err := b.limits.coreOf(limiter)
+	c, err := b.limits.coreOf(limiter, len(b.entries))
 	e := &entry{request: request{argumentErr: err}, answer: Result{Err: errBatchNotDone}, report: unreported}
 	if err == nil {
 		e.ask(c, subject, q)
@@ -140,17 +146,18 @@ func (e *entry) result() *Result {
 	return &e.answer
 }
 
-// coreOf returns the core of a limiter of this Loader, for a Batch or an All.
-func (l *Loader) coreOf(limiter Limiter) (core, error) {
+// coreOf returns the core of a limiter of this Loader, for an entry of a Batch or an All.
+func (l *Loader) coreOf(limiter Limiter, entry int) (core, error) {
+	want := "one that the same Loader made"
 	if _, leased := limiter.(*Leased); leased {
-		return core{}, &ArgumentError{Argument: "limiter", Want: "its SliceRing, not a Leased"}
+		want = "its SliceRing, not a Leased"
 	}
 	if made, ok := limiter.(interface{ itself() core }); ok {
 		if c := made.itself(); c.settings != nil && c.limits == l {
 			return c, nil
 		}
 	}
-	return core{}, &ArgumentError{Argument: "limiter", Want: "one that the same Loader made"}
+	return core{}, &ArgumentError{Argument: "limiter", Value: "of entry " + strconv.Itoa(entry), Want: want}
 }
 
 // unanswered returns the entries that still have to be sent, in their order.

@@ -76,6 +76,19 @@ func TestBatchDecidesAsSingleCalls(t *testing.T) {
 	}
 }
 
+// TestZeroBatchAndAll uses those that no Loader made: they return an error.
+func TestZeroBatchAndAll(t *testing.T) {
+	log := loader.New(neverAsked(t)).ListLog("x", loader.PerMinute(2))
+	var batch loader.Batch
+	wantError(t, errOf(batch.Do(background)), "loader: bad Batch: want one that Loader.Batch made")
+	entry := batch.Allow(log, "s")
+	wantError(t, errOf(batch.Do(background)), "loader: bad Batch: want one that Loader.Batch made")
+	as[*loader.ArgumentError](t, entry.Err)
+	var all loader.All
+	all.Allow(log, "s")
+	as[*loader.ArgumentError](t, errOf(all.Do(background)))
+}
+
 // stranger is a limiter of someone else.
 type stranger struct{ loader.Limiter }
 

@@ -16,12 +16,19 @@ import (
 // one to eight windows at once. Reserve takes an estimate before the work, Settle corrects it to the actual cost after
 // the work, Charge adds a cost that was not reserved:
 //
+//	kept := context.WithoutCancel(ctx) // also if the customer has left
 //	d, err := tokens.Reserve(ctx, customer, id, estimate)
-//	if err != nil || !d.Granted {
-//		return refuse(d, err) // 429, and d.RetryAfter() is the Retry-After header
+//	if errors.Is(err, loader.ErrOutcomeUnknown) {
+//		_ = tokens.Charge(kept, customer, id, 0) // withdraws what may be reserved
+//	}
+//	if err != nil {
+//		return err // 503
+//	}
+//	if !d.Granted {
+//		return tooMany(d) // 429, and d.RetryAfter() is the Retry-After header
 //	}
 //	used := generate(ctx)
-//	err = tokens.Settle(context.WithoutCancel(ctx), customer, id, used) // also if the customer has left
+//	err = tokens.Settle(kept, customer, id, used)
 //
 // Nothing is reserved while a window is full. An actual cost may be higher than its estimate, and lift the count over
 // the limit: that is a debt. Until enough has left the window, Reserve is denied. However large a debt is, it lasts for
@@ -36,8 +43,8 @@ import (
 // itself asks again after a lost reply. What is reserved and never settled stays charged with its estimate.
 //
 // A Budget counts as a SliceRing does, in the same key: a SliceRing of the same name and with the same slices sees and
-// adds to the same counts. Use it to ask without ids, and to Wait. The zero Budget is not ready for use: see
-// Loader.Budget.
+// adds to the same counts. Use it to ask without ids, and to Wait. So a short window beside a long one is enforced as a
+// longer one, a minute beside a day as 69 s: see SliceRing. The zero Budget is not ready for use: see Loader.Budget.
 type Budget struct{ core core }
 
 // defaultSettleWithin is the default of SettleWithin. It is longer than clients of language models wait for an answer
@@ -266,7 +273,7 @@ func (c core) settleCall(s settlement) call {
 		Ring: key, ID: c.idKey(key, s.id), Slice: c.slice, Size: widest(c.ring.windows), TTL: c.idTTL,
 		Permits: s.actual, Unknown: s.unknown,
 	}.Words(), len(sluice.BudgetSettleV1.Reply))
-	made.id, made.timeout = s.id, c.timeout()
+	made.limiter, made.id, made.timeout = c.name, s.id, c.timeout()
 	return made
 }
 

@@ -82,6 +82,7 @@ type call struct {
 	keys   int   // number of keys
 	fields int   // minimum number of integers in the reply
 
+	limiter   string // its name; "" if no limiter made the call
 	id        string // the request id, if any
 	peeks     bool   // permits is 0: it changes nothing
 	permitsAt int    // index of permits in words, 0 if there is no such argument
@@ -450,7 +451,7 @@ func (c *call) afterPause(err error) {
 // report passes the call's figures to the observation, and its error to the event log.
 func (c *call) report(ctx context.Context, seen *observation) {
 	seen.addCall(c)
-	c.limits.eventLog.callFailed(ctx, c.script, c.err)
+	c.limits.eventLog.callFailed(ctx, c)
 }
 
 // outOfTime ends a call whose context has ended.

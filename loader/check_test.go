@@ -77,7 +77,8 @@ func TestRefused(t *testing.T) {
 		id       = ": want 1 to 128 bytes without |"
 		maxWait  = ": want whole microseconds, 0 or more"
 		slice    = ": want 1ms to 24h, in whole microseconds"
-		longer   = "; more takes a limiter of its own, or longer slices"
+		longer   = "; more takes longer slices"
+		apart    = "; a slice is no longer than the shortest window"
 	)
 	for _, test := range []struct {
 		limiter loader.Limiter
@@ -144,11 +145,11 @@ func TestRefused(t *testing.T) {
 		{ring(nil, permits(1, loader.Never.Truncate(time.Microsecond))), 1,
 			"window 1281023h53m38.427387s: want 1ms to 9999 days"},
 		{ring(nil, permits(1, 366*day), limit), 1,
-			"window 8784h0m0s: want up to 166h39m0s: 9999 slices of 1m0s" + longer},
+			"window 8784h0m0s: want up to 166h39m0s: 9999 slices of 1m0s" + apart},
 		{ring(nil, limit, permits(1, 59*day)), 1,
-			"window 1416h0m0s: want up to 166h39m0s: 9999 slices of 1m0s" + longer},
+			"window 1416h0m0s: want up to 166h39m0s: 9999 slices of 1m0s" + apart},
 		{ring(loader.LeaseAge(time.Minute), limit, permits(1, 9998*time.Minute+1000)), 1,
-			"window 166h38m0.000001s: want up to 166h38m0s: 9999 slices of 1m0s less LeaseAge" + longer},
+			"window 166h38m0.000001s: want up to 166h38m0s: 9999 slices of 1m0s less LeaseAge" + apart},
 		{ring(loader.Slice(time.Second), loader.PerDay(1)), 1,
 			"window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s" + longer},
 		{limits.SliceRing("x", []loader.Limit{limit}).With(loader.PerDay(1)), 1,
@@ -261,6 +262,12 @@ func TestAsMuchAsAScriptTakes(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestNilOptions has nil among the options: it does nothing.
+func TestNilOptions(t *testing.T) {
+	limits := loader.New(neverAsked(t), nil, loader.Prefix("p"), nil)
+	must(t, limits.ListLog("x", loader.PerMinute(1), nil, loader.MaxWait(time.Second), nil).Check())
 }
 
 // hollow is a wrapper around no client.

@@ -19,7 +19,10 @@ import (
 //		return err
 //	}
 //	defer slot.Release()
-//	return renderPage(slot.Context(), page)
+//	if err := renderPage(slot.Context(), page); err != nil {
+//		return cmp.Or(context.Cause(slot.Context()), err) // a *SlotLostError if the slot was lost
+//	}
+//	return nil
 //
 // A slot is held under a lease in Redis that ends after ttl, and renews itself: see Slot. So the slots of a process
 // that dies are free within ttl. A short ttl frees them sooner; a long one survives longer outages of Redis, and needs
@@ -41,11 +44,10 @@ type Concurrency struct{ limiter core }
 // Cost: nothing is sent.
 func (l *Loader) Concurrency(name string, n int64, ttl time.Duration, opts ...LimiterOption) Concurrency {
 	s := l.configure(&concurrency, name, opts)
-	if s.denials != nil {
-		s.setErr(s.errNoOption("RememberDenials"))
-	}
+	s.refuseOption("RememberDenials", s.denials != nil)
 	if s.policy == "FailLocal" {
-		s.setErr(s.errNoOption("FailLocal"))
+		const text = "FailLocal is not an option of Concurrency, FailOpen is"
+		s.setErr(&ArgumentError{Limiter: name, Argument: "FailLocal", Want: "FailOpen", text: text})
 	}
 	c := Concurrency{core{settings: s, limit: Limit{Window: ttl}}}
 	return c.With(n)
@@ -61,9 +63,23 @@ func (c Concurrency) With(n int64) Concurrency {
 	return c
 }
 
-// TryAcquire takes a slot now. Use it to refuse what is over the limit. The slot is nil if none is free: then
-// Decision.Wait is the time until one is, if no holder renews or releases its own. If the reply is lost, or comes after
-// ctx has ended, the error says so, and a slot that was taken all the same is released in the background.
+// TryAcquire takes a slot now. Use it to refuse what is over the limit. The slot is nil if none is free:
+//
+//	slot, d, err := render.TryAcquire(ctx, "acme")
+//	if err != nil {
+//		return err
+//	}
+//	if slot == nil {
+//		return errBusy // 429
+//	}
+//	defer slot.Release()
+//
+// Decision.Wait of a denial is the time until a slot is free if no holder renews or releases its own. Holders that live
+// do, so it is often almost the ttl, and says little about when a slot comes free: for a Retry-After header choose a
+// time yourself, by how long the work takes.
+//
+// If the reply is lost, or comes after ctx has ended, the error says so, and a slot that was taken all the same is
+// released in the background.
 //
 // Cost: one round trip; for a slot, two timers, a round trip for each third of its ttl, and one for its Release.
 func (c Concurrency) TryAcquire(ctx context.Context, subject string) (*Slot, Decision, error) {
@@ -82,7 +98,16 @@ func (c Concurrency) TryAcquire(ctx context.Context, subject string) (*Slot, Dec
 
 // Acquire takes a slot as soon as one is free. It returns the context's error as soon as the context ends, and a
 // *WaitError after MaxWait, or at once if n is 0. Slot.Context descends from ctx: to bound only the waiting, use
-// MaxWait.
+// MaxWait. To stop the waiting on a signal, and let work that has begun come to its end, give Acquire a context of its
+// own that the signal ends only until there is a slot:
+//
+//	work, cancel := context.WithCancel(context.WithoutCancel(interrupted))
+//	defer cancel()
+//	keep := context.AfterFunc(interrupted, cancel)
+//	slot, err := render.Acquire(work, "acme")
+//	if err == nil {
+//		keep() // from here on, the signal does not end the work
+//	}
 //
 // Callers in this process are served in the order of asking, for each subject and each n. Only the first of them asks
 // Redis: at once when this process releases a slot of the subject, when the first lease ends, and otherwise after 125
@@ -147,12 +172,4 @@ func (c core) checkSlots() error {
 		return c.errArgument("ttl", ttl, "whole microseconds")
 	}
 	return nil
-}
-
-// errNoOption is the error of an option that the kind of limiter does not have.
-func (s *settings) errNoOption(option string) error {
-	return &ArgumentError{
-		Limiter: s.name, Argument: option, Want: "another limiter",
-		text: fmt.Sprintf("%s is not an option of %s", option, s.kind.name),
-	}
 }

@@ -59,7 +59,11 @@ func wantLost(t *testing.T, slot *loader.Slot) *loader.SlotLostError {
 	if !isOver(slot) {
 		t.Fatal("the slot is not lost")
 	}
-	return as[*loader.SlotLostError](t, context.Cause(slot.Context()))
+	e := as[*loader.SlotLostError](t, context.Cause(slot.Context()))
+	if e.Limiter != "render" || e.Subject != "acme" {
+		t.Errorf("%+v", e)
+	}
+	return e
 }
 
 func TestSlots(t *testing.T) {
@@ -288,8 +292,12 @@ func TestSlotIsLostAtOnce(t *testing.T) {
 			t.Error("it cannot know yet")
 		}
 		time.Sleep(time.Second + time.Millisecond)
-		if e := wantLost(t, slot); e.Error() != "loader: render: slot lost: the server has no lease of it" {
-			t.Error(e)
+		e := wantLost(t, slot)
+		if e.Error() != "loader: render: slot lost: the server has no lease of it" || e.Subject != "acme" {
+			t.Errorf("%+v", e)
+		}
+		if late := as[*loader.SlotLostError](t, slot.Release()); late != e {
+			t.Error(late)
 		}
 		time.Sleep(time.Minute)
 		wantFree(t, render, 1)
@@ -477,7 +485,7 @@ func TestSlotTooLate(t *testing.T) {
 		render := s.limits.Concurrency("render", 1, 100*time.Millisecond)
 		s.delay.Store(int64(60 * time.Millisecond))
 		slot, d, err := render.TryAcquire(background, "acme")
-		if as[*loader.SlotLostError](t, err); slot != nil || d.Granted {
+		if e := as[*loader.SlotLostError](t, err); slot != nil || d.Granted || e.Subject != "acme" {
 			t.Errorf("%v, %+v", slot, d)
 		}
 		time.Sleep(time.Second)
@@ -540,7 +548,7 @@ func TestSlotsAreRefused(t *testing.T) {
 		"loader: render: ttl 1.0000005s: want whole microseconds": limits.Concurrency("render", 1, time.Second+500),
 		"loader: render: RememberDenials is not an option of Concurrency": limits.Concurrency("render", 1, ttl,
 			loader.RememberDenials(1)),
-		"loader: render: FailLocal is not an option of Concurrency": limits.Concurrency("render", 1, ttl,
+		"loader: render: FailLocal is not an option of Concurrency, FailOpen is": limits.Concurrency("render", 1, ttl,
 			loader.FailLocal(1)),
 		"loader: render: LeaseAge is an option of SliceRing, not of Concurrency": limits.Concurrency("render", 1, ttl,
 			loader.LeaseAge(time.Second)),
@@ -563,6 +571,28 @@ func TestSlotsAreRefused(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	as[*loader.ArgumentError](t, errOf(none.Acquire(background, "")))
+}
+
+// TestLogOfAFailedRelease wants a release that failed to be logged as a return, with the limiter's name.
+func TestLogOfAFailedRelease(t *testing.T) {
+	logger, lines := newLog()
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		slot := take(t, s.limits.Concurrency("render", 1, time.Minute))
+		s.fail(func(context.Context, redis.Cmder, func() error) error { return serverError("OOM full") })
+		if err := slot.Release(); err == nil {
+			t.Error("no error")
+		}
+		s.fail(nil)
+		must(t, s.limits.Flush(background))
+	}, loader.Logger(logger))
+	logged(t, lines, `level=WARN msg="return given up" script=concurrency_release_v1 limiter=render `+
+		`error="loader: concurrency_release_v1: OOM full"`)
+}
+
+// TestReleaseWithoutASlot defers the Release of a TryAcquire that was denied.
+func TestReleaseWithoutASlot(t *testing.T) {
+	var none *loader.Slot
+	must(t, none.Release())
 }
 
 // TestSlotsAfterTheirStateIsGone evicts the holders, and has all of them die: the limit is neither stuck nor higher.

@@ -91,6 +91,7 @@ func (e *OutcomeUnknownError) Unwrap() []error { return []error{ErrOutcomeUnknow
 // longer be the only one, and has to stop. Release returns it too, and so does an Acquire whose reply came too late.
 type SlotLostError struct {
 	Limiter string // the limiter's name
+	Subject string // whose slot it was; not in the text of the error
 	Err     error  // why: the error of the last renewal, or what the server answered
 }
 
@@ -107,7 +108,7 @@ func (e *SlotLostError) Unwrap() error { return e.Err }
 type WaitError struct {
 	Limiter  string        // the limiter's name
 	N        int64         // permits asked for
-	Wait     time.Duration // how long they would take if no one else asks; Never for a limit of 0
+	Wait     time.Duration // how long they would take if no one else asks; Never for a limit of 0; 0 of Acquire: unknown
 	MaxWait  time.Duration // the limiter's MaxWait, if it is too short
 	Deadline time.Time     // the context's deadline, if it is too early
 

@@ -14,9 +14,9 @@ import (
 //
 //	level  message               attributes
 //	INFO   script loaded         script, sha1, node: the server did not have the script
-//	WARN   outcome unknown       script, error: a decision or a return was sent and no reply came
-//	WARN   decision given up     script, error: there is no decision, and retries did not help
-//	WARN   return given up       script, error: permits were not given back, and retries did not help
+//	WARN   outcome unknown       script, limiter, error: a decision or a return was sent and no reply came
+//	WARN   decision given up     script, limiter, error: there is no decision, and retries did not help
+//	WARN   return given up       script, limiter, error: permits or a slot were not given back, and retries did not help
 //	WARN   breaker open          node, error: it does not answer, so no calls are sent for a while
 //	WARN   slot lost             limiter, error: the context of a Slot has ended before its Release
 //	INFO   breaker half-open     node: one call is sent to find out; INFO "breaker closed" if it is answered
@@ -84,22 +84,25 @@ func (l *eventLog) shouldLog(what string) (suppressed int, ok bool) {
 }
 
 // callFailed logs the error of a call, if operators should know of it.
-func (l *eventLog) callFailed(ctx context.Context, script *sluice.Script, err error) {
-	if l == nil || err == nil {
+func (l *eventLog) callFailed(ctx context.Context, c *call) {
+	if l == nil || c.err == nil {
 		return
 	}
-	name := nameOf(script)
-	if lost, ok := errors.AsType[*OutcomeUnknownError](err); ok {
-		l.log(ctx, slog.LevelWarn, "outcome unknown", name, slog.String("script", name), slog.Any("error", lost.Err))
+	message, err := "decision given up", c.err
+	switch lost, ok := errors.AsType[*OutcomeUnknownError](c.err); {
+	case ok && !errors.Is(c.err, context.Canceled):
+		message, err = "outcome unknown", lost.Err
+	case isCallersError(c.err):
 		return
+	case givesBack(c.script), c.script == &sluice.ConcurrencyReleaseV1:
+		message = "return given up"
 	}
-	if !isCallersError(err) {
-		message := "decision given up"
-		if givesBack(script) {
-			message = "return given up"
-		}
-		l.log(ctx, slog.LevelWarn, message, name, slog.String("script", name), slog.Any("error", err))
+	name := nameOf(c.script)
+	attrs := []slog.Attr{slog.String("script", name)}
+	if c.limiter != "" {
+		attrs = append(attrs, slog.String("limiter", c.limiter))
 	}
+	l.log(ctx, slog.LevelWarn, message, name+" "+c.limiter, append(attrs, slog.Any("error", err))...)
 }
 
 // panicked logs a panic that cannot be raised in the caller's goroutine, because the caller has left. If the handler

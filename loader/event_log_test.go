@@ -111,11 +111,12 @@ func TestLogOfFailures(t *testing.T) {
 		want []string
 	}{
 		{serverError("OOM command not allowed when used memory > 'maxmemory'."), []string{
-			`level=WARN msg="decision given up" script=list_log_v1 ` +
+			`level=WARN msg="decision given up" script=list_log_v1 limiter=x ` +
 				`error="loader: list_log_v1: OOM command not allowed when used memory > 'maxmemory'."`,
 		}},
 		{context.DeadlineExceeded, []string{
-			`level=WARN msg="decision given up" script=list_log_v1 error="loader: list_log_v1: context deadline exceeded"`,
+			`level=WARN msg="decision given up" script=list_log_v1 limiter=x ` +
+				`error="loader: list_log_v1: context deadline exceeded"`,
 		}},
 		{context.Canceled, nil},
 		{serverError("BADARG limit: want 1..1000000"), nil},
@@ -152,7 +153,25 @@ func TestLogOfLostReply(t *testing.T) {
 	p.next(fault{dropReply: true})
 	_, err := limits.ListLog("x", loader.PerSecond(1)).Allow(background, "ada")
 	lost := as[*loader.OutcomeUnknownError](t, err)
-	logged(t, lines, `level=WARN msg="outcome unknown" script=list_log_v1 error=`+lost.Err.Error())
+	logged(t, lines, `level=WARN msg="outcome unknown" script=list_log_v1 limiter=x error=`+lost.Err.Error())
+}
+
+// TestLogOfACallerWhoLeft has the caller leave while the server works: that is no news for operators.
+func TestLogOfACallerWhoLeft(t *testing.T) {
+	_, rdb := fake(t)
+	logger, lines := newLog()
+	limits := loader.New(rdb, loader.Logger(logger))
+	must(t, limits.Preload(background))
+	ctx, leave := context.WithCancel(background)
+	rdb.AddHook(around(func(ctx context.Context, _ []redis.Cmder, send func() error) error {
+		_ = send()
+		leave()
+		<-ctx.Done()
+		return ctx.Err()
+	}))
+	_, err := limits.ListLog("x", loader.PerSecond(1)).Allow(ctx, "ada")
+	as[*loader.OutcomeUnknownError](t, err)
+	logged(t, lines)
 }
 
 // TestLogOfBreaker has a server fail twice and then answer.
@@ -194,7 +213,8 @@ func TestLogIsNotFlooded(t *testing.T) {
 		}
 		_ = errOf(limits.GCRA("x", loader.PerSecond(1)).Allow(background, "s"))
 		oom := func(script, tail string) string {
-			return `level=WARN msg="decision given up" script=` + script + ` error="loader: ` + script + `: OOM full"` + tail
+			return `level=WARN msg="decision given up" script=` + script + ` limiter=x ` +
+				`error="loader: ` + script + `: OOM full"` + tail
 		}
 		logged(t, lines, oom("list_log_v1", ""), oom("list_log_v1", " suppressed=499"),
 			oom("list_log_v1", " suppressed=499"), oom("gcra_v1", ""))

@@ -247,6 +247,7 @@ func ExampleListLog_GiveBack() {
 	}
 	rightPassword := true
 	if rightPassword {
+		ctx := context.WithoutCancel(ctx) // also if the customer has left
 		returned, err := failures.GiveBack(ctx, "ada@example.com", d, 1)
 		fmt.Println(returned, err)
 	}

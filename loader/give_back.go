@@ -24,7 +24,11 @@ func (c core) giveBack(ctx context.Context, subject string, d Decision, n int64)
 	case !d.Granted, d.Degraded && !known:
 		return 0, nil
 	case d.Key != key && (d.Key != "" || !known):
-		return 0, c.errArgument("decision", strconv.Quote(d.Key), "one of this limiter about this subject: "+key)
+		want := "one of this limiter about this subject: " + key
+		if d.Key == "" {
+			want += "; of an All take Parts[i].Decision"
+		}
+		return 0, c.errArgument("decision", strconv.Quote(d.Key), want)
 	case n > d.Permits:
 		return 0, c.errArgument("n", n, "up to "+strconv.FormatInt(d.Permits, 10)+", as many as were granted")
 	}
@@ -40,7 +44,7 @@ func (c core) newReturn(subject, key string, d Decision, n int64) *entry {
 	e.observation = c.watch(subject, q)
 	e.observation.setScript(script)
 	e.call = newCall(c.limits, script, words, len(script.Reply))
-	e.call.timeout = c.timeout()
+	e.call.limiter, e.call.timeout = c.name, c.timeout()
 	if d.Key == key && n == d.Permits {
 		e.call.id = d.ID
 	}

@@ -89,7 +89,7 @@ func TestGiveBackWrong(t *testing.T) {
 			{limiter, "", d, 1, `loader: test: subject "": want at least one character`},
 			{ring, "s", d, 1, unlike + "s}:sr1:2000000"},
 			{limiter, "s", loader.Decision{Granted: true, Permits: 1}, 1, strings.Replace(unlike, fmt.Sprintf("%q", d.Key),
-				`""`, 1) + "s}:" + m.tail},
+				`""`, 1) + "s}:" + m.tail + "; of an All take Parts[i].Decision"},
 		} {
 			returned, err := wrong.limiter.GiveBack(background, wrong.subject, wrong.d, wrong.n)
 			if e := as[*loader.ArgumentError](t, err); returned != 0 || e.Error() != wrong.want {

@@ -54,7 +54,7 @@ type Returner interface {
 	Limiter
 
 	// GiveBack gives back n of the permits that the decision granted. Use it for permits that were certainly not used:
-	// to charge only what failed, say.
+	// to charge only what failed, say. Give it context.WithoutCancel of a request's context.
 	GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error)
 }
 

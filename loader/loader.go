@@ -124,7 +124,7 @@ type Loader struct {
 	manyPaused      atomic.Int64 // until when no commands for many keys are sent, in Unix nanoseconds
 }
 
-// Option is an option of New.
+// Option is an option of New. Nil does nothing.
 type Option func(*Loader)
 
 // New returns a Loader on rdb: a *redis.Client, a *redis.ClusterClient, a *redis.Ring, or a wrapper of one of them. It
@@ -144,7 +144,9 @@ func New(rdb redis.UniversalClient, opts ...Option) *Loader {
 		l.rdb, l.nodes = rdb, unwrapped(rdb)
 	}
 	for _, opt := range opts {
-		opt(l)
+		if opt != nil {
+			opt(l)
+		}
 	}
 	l.tasks.eventLog = l.eventLog
 	l.keepsDeadlines = keepsDeadlines(l.nodes)
@@ -201,6 +203,7 @@ func (l *Loader) setErr(err error) {
 }
 
 // LimiterOption is an option of a limiter. If it does not apply to the limiter, every call returns an *ArgumentError.
+// Nil does nothing.
 type LimiterOption func(*settings)
 
 // MaxWait bounds how far ahead Wait and Reserve book, and how long Wait sleeps in all, in whole microseconds. With 0,
@@ -303,7 +306,9 @@ func (s *settings) setErr(err error) {
 func (l *Loader) configure(k *kind, name string, opts []LimiterOption) *settings {
 	s := &settings{limits: l, kind: k, name: name}
 	for _, opt := range opts {
-		opt(s)
+		if opt != nil {
+			opt(s)
+		}
 	}
 	if s.clientID == "" {
 		s.clientID = l.clientID

@@ -92,7 +92,7 @@ func (r *request) makeCall() error {
 		return err
 	}
 	r.call = newCall(c.limits, c.kind.script, c.kind.makeWords(c, key, q), c.replyFields())
-	r.call.timeout = c.timeout()
+	r.call.limiter, r.call.timeout = c.name, c.timeout()
 	switch {
 	case c.kind.hasIDs:
 		r.call.id = q.id

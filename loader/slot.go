@@ -21,7 +21,8 @@ import (
 // fail until the lease is about to end, the slot is lost: its context ends before another caller can get the slot. The
 // end is reckoned from before the call that took or renewed the slot was sent, by the monotonic clock of this process,
 // and a thousandth of the ttl earlier; so a slow network only makes it earlier. It is lost at once if Redis answers
-// that it has no such lease: after a Reset, an eviction, a failover or a step of Redis's clock.
+// that it has no such lease: after a Reset, an eviction, a failover, a restart without data, or a step of its clock.
+// After a restart without data all slots are lost at their next renewal; until then up to n more may be taken.
 //
 // Two things are not covered. If the process is suspended (SIGSTOP, a paused or migrated virtual machine), its work may
 // go on for a moment after the suspension, until the context has ended; and a machine that sleeps may stop the
@@ -46,8 +47,9 @@ type Slot struct {
 // slotLease is how Redis knows a slot.
 type slotLease struct {
 	core
-	key string
-	id  string
+	subject string
+	key     string
+	id      string
 }
 
 // How a slot is renewed.
@@ -60,7 +62,12 @@ const (
 // newLease makes the lease of a call that may take a slot.
 func (c core) newLease(subject string) slotLease {
 	key, _ := c.key(subject) // the call returns the error
-	return slotLease{core: c, key: key, id: newID()}
+	return slotLease{core: c, subject: subject, key: key, id: newID()}
+}
+
+// lostError is the error of a slot that is lost.
+func (l slotLease) lostError(why error) *SlotLostError {
+	return &SlotLostError{Limiter: l.name, Subject: l.subject, Err: why}
 }
 
 // slot makes the slot of a decision that granted it. If ctx or the lease has ended meanwhile, the lease is released in
@@ -89,7 +96,7 @@ func (s *Slot) tooLate(ctx context.Context, d Decision) error {
 		return err
 	}
 	if !d.Degraded && time.Until(s.ends) <= 0 {
-		return &SlotLostError{Limiter: s.lease.name, Err: errLateReply}
+		return s.lease.lostError(errLateReply)
 	}
 	return nil
 }
@@ -111,10 +118,15 @@ func (s *Slot) Context() context.Context { return s.ctx }
 // It has a timeout of its own, that of the limiter's calls. If it fails it returns the error and tries again in the
 // background for a ttl; after that the lease has ended by itself. It returns a *SlotLostError if the slot was lost
 // before. Only the first call does anything; the others wait for it and return the same. Without Release the process
-// holds the slot until it ends.
+// holds the slot until it ends. Release of a nil Slot, that of a denial, does nothing and returns nil.
 //
 // Cost: one round trip, none if the slot was lost.
-func (s *Slot) Release() error { return s.giveUp() }
+func (s *Slot) Release() error {
+	if s == nil {
+		return nil
+	}
+	return s.giveUp()
+}
 
 func (s *Slot) release() error {
 	if lost := s.end(nil); lost != nil {
@@ -169,7 +181,7 @@ func (s *Slot) expire() {
 		return
 	}
 	failure := cmp.Or(s.failure, errNotRenewed)
-	lost := &SlotLostError{Limiter: s.lease.name, Err: failure}
+	lost := s.lease.lostError(failure)
 	if s.unleased = s.lease.fallback != nil; s.unleased { // FailOpen
 		s.renewal.Stop()
 	} else {
@@ -204,7 +216,7 @@ func (s *Slot) timeLeft() time.Duration {
 // renewed takes the outcome of a renewal, and sets the time of the next one.
 func (s *Slot) renewed(sent time.Time, held bool, err error) {
 	if err == nil && !held {
-		s.end(&SlotLostError{Limiter: s.lease.name, Err: errNoLease})
+		s.end(s.lease.lostError(errNoLease))
 		return
 	}
 	s.mu.Lock()
@@ -256,7 +268,7 @@ func (l slotLease) release(ctx context.Context) (released bool, err error) {
 // run runs a script, and reports whether the first integer of its reply is 1.
 func (l slotLease) run(ctx context.Context, script *sluice.Script, words []any) (bool, error) {
 	c := newCall(l.limits, script, words, 1)
-	c.timeout = l.timeout()
+	c.limiter, c.timeout = l.name, l.timeout()
 	c.run(ctx)
 	c.report(ctx, nil)
 	return c.err == nil && c.reply[0] == 1, c.err
