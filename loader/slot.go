@@ -282,8 +282,8 @@ func (l slotLease) releaseUnknown(ctx context.Context, err error) {
 }
 
 // releaseLater releases in the background, and tries for a ttl. If it is unknown whether there is a lease (maybe), it
-// waits for the end of the command, which the release might overtake, and asks several times, because the server may
-// still have to run it.
+// waits for the end of the command, which the release might overtake, and releases several times, because the server may
+// still have to run it, or a repeat of it.
 func (l slotLease) releaseLater(ctx context.Context, maybe bool, late *lateReply) {
 	until := time.Now().Add(l.limit.Window)
 	l.limits.returns.do(ctx, l.limits, func(ctx context.Context) {
@@ -291,14 +291,12 @@ func (l slotLease) releaseLater(ctx context.Context, maybe bool, late *lateReply
 		answers := 0
 		for pause := time.Duration(0); ; pause = returnPause {
 			_ = sleep(ctx, pause)
-			released, err := l.release(ctx)
+			_, err := l.release(ctx)
 			if err == nil {
 				answers++
 			}
-			switch {
-			case released, errors.Is(err, redis.ErrClosed), time.Now().After(until):
-				return
-			case answers == maxReturnTries, answers > 0 && !maybe:
+			done := answers == maxReturnTries || answers > 0 && !maybe
+			if done || errors.Is(err, redis.ErrClosed) || time.Now().After(until) {
 				return
 			}
 		}
