@@ -9,8 +9,8 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// integerFunction begins every body that has arguments of another type than str. It parses numbers in the same way on all
-// servers. 0 and 1 are the most frequent arguments, so they skip the pattern match.
+// integerFunction begins every body that has arguments of another type than str. It parses numbers in the same way on
+// all servers. 0 and 1 are the most frequent arguments, so they skip the pattern match.
 const integerFunction = `local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -51,7 +51,8 @@ func (p *prologue) check(s *script) error {
 
 func keysCount(s *script) string {
 	if g := s.KeyGroup; g != nil {
-		return fmt.Sprintf(`if #KEYS < %d or #KEYS > %d then return redis.error_reply("BADARG KEYS: want %[1]d to %[2]d") end`,
+		return fmt.Sprintf("if #KEYS < %d or #KEYS > %d then "+
+			`return redis.error_reply("BADARG KEYS: want %[1]d to %[2]d") end`,
 			g.Min, g.Max)
 	}
 	return fmt.Sprintf(`if #KEYS ~= %d then return redis.error_reply("BADARG KEYS: want %[1]d") end`, len(s.Keys))

@@ -39,8 +39,8 @@ func wantLeft(t *testing.T, limits *loader.Loader, address, account, service int
 	wantRemaining(t, c, "login", service)
 }
 
-// trips counts the round trips of a client with scripts.
-func trips(rdb *redis.Client) *atomic.Int64 {
+// roundTrips counts the round trips of a client with scripts.
+func roundTrips(rdb *redis.Client) *atomic.Int64 {
 	var n atomic.Int64
 	rdb.AddHook(around(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
 		if cmds[0].Name() == "evalsha" {
@@ -56,7 +56,7 @@ func TestAll(t *testing.T) {
 		each(t, func(t *testing.T, rdb *redis.Client) {
 			limits := loader.New(rdb, opts...)
 			must(t, limits.Preload(background))
-			asked := trips(rdb)
+			asked := roundTrips(rdb)
 			d, err := allOf(limits, 2).Do(background)
 			if err != nil || !d.Granted || d.Remaining != 2 || d.Limit.Permits != 3 || d.Degraded || d.Denied != nil {
 				t.Errorf("%+v, %v; want the grant of the tightest", d, err)
@@ -86,7 +86,7 @@ func TestAllRefused(t *testing.T) {
 			must(t, limits.Preload(background))
 			address, account, service := three(limits)
 			wantGrant(t, account, "ada", 3)
-			asked := trips(rdb)
+			asked := roundTrips(rdb)
 			d, err := allOf(limits, 2).Do(background)
 			if err != nil || d.Granted || len(d.Denied) != 1 || d.Denied[0].Limiter != "account" ||
 				d.Denied[0].Subject != "ada" || d.Wait != d.Denied[0].Wait || d.Wait <= 0 || d.Parts != nil {
@@ -161,7 +161,7 @@ func TestAllRemembered(t *testing.T) {
 	if d := ask(account); d.Granted {
 		t.Errorf("%+v, want a denial", d)
 	}
-	asked := trips(rdb)
+	asked := roundTrips(rdb)
 	for range 3 {
 		w.forget()
 		d := ask(account)

@@ -123,7 +123,7 @@ func withSlots(t *testing.T, test func(t *testing.T, s *slotServer), opts ...loa
 		must(t, s.honest.Preload(background))
 		test(t, s)
 		s.fail(nil)
-		time.Sleep(10 * time.Second) // until what is released in the background has been
+		must(t, s.limits.Flush(background))
 	})
 }
 
@@ -434,7 +434,7 @@ func TestSlotAfterItsContext(t *testing.T) {
 			}
 		}
 		s.fail(nil)
-		time.Sleep(10 * time.Second)
+		must(t, s.limits.Flush(background))
 		wantFree(t, render, 30)
 	})
 }
@@ -456,7 +456,7 @@ func TestSlotTakenLate(t *testing.T) {
 		_, _, err := render.TryAcquire(background, "acme")
 		as[*loader.OutcomeUnknownError](t, err)
 		s.fail(nil)
-		time.Sleep(10 * time.Second)
+		must(t, s.limits.Flush(background))
 		wantFree(t, render, 1)
 	})
 }

@@ -21,9 +21,9 @@ const (
 //
 //	<prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 //
-// State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1", "sr1", "bg1" or "cc1". Parts of
-// sr1 are the slice length in microseconds and, if there is one, the LeaseAge. Parts of bg1, an id of a Budget, are the
-// slice length and the id. Parts of tb1 are "all", or "by" and a client, for the permits; its config has none.
+// State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1", "sr1", "bg1" or "cc1". Parts
+// of sr1 are the slice length in microseconds and, if there is one, the LeaseAge. Parts of bg1, an id of a Budget, are
+// the slice length and the id. Parts of tb1 are "all", or "by" and a client, for the permits; its config has none.
 //
 // Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes, so that a route
 // or a gRPC method is a name ("orders.v1.Orders/Create"). In a subject and in parts "%", "{" and "}" are written %25,

@@ -83,7 +83,7 @@ type kind struct {
 type core struct {
 	*settings
 	limit    Limit
-	ring     ring // of a SliceRing or a Budget, instead of limit
+	ring     ring // of a SliceRing or a Budget, in place of limit
 	id       string
 	limitErr error // what is wrong with the limit
 	idErr    error // what is wrong with the id

@@ -135,8 +135,7 @@ func (s *Slot) release() error {
 	if s.expiry == nil { // it was never in Redis
 		return nil
 	}
-	_, err := s.lease.release(s.ctx)
-	if err != nil {
+	if err := s.lease.release(s.ctx); err != nil {
 		s.lease.releaseLater(s.ctx, false, nil)
 		return fmt.Errorf("loader: %s: Release: %w", s.lease.name, err)
 	}
@@ -180,18 +179,18 @@ func (s *Slot) expire() {
 		s.mu.Unlock()
 		return
 	}
+	if s.lease.fallback != nil { // FailOpen
+		s.unleased = true
+		s.renewal.Stop()
+		s.mu.Unlock()
+		return
+	}
 	failure := cmp.Or(s.failure, errNotRenewed)
 	lost := s.lease.lostError(failure)
-	if s.unleased = s.lease.fallback != nil; s.unleased { // FailOpen
-		s.renewal.Stop()
-	} else {
-		s.endLocked(lost)
-	}
+	s.endLocked(lost)
 	s.mu.Unlock()
-	if !s.unleased {
-		s.lease.limits.eventLog.slotLost(s.ctx, lost)
-		s.lease.releaseUnknown(s.ctx, failure)
-	}
+	s.lease.limits.eventLog.slotLost(s.ctx, lost)
+	s.lease.releaseUnknown(s.ctx, failure)
 }
 
 // renew asks for another ttl. It returns within half of the time that is left, so that there is time for another try.
@@ -255,14 +254,14 @@ func (l slotLease) renew(ctx context.Context) (held bool, err error) {
 	return l.run(ctx, &sluice.ConcurrencyV1, words)
 }
 
-// release ends the lease, and reports whether it was live. Callers who wait for a slot in this process take notice.
-func (l slotLease) release(ctx context.Context) (released bool, err error) {
+// release ends the lease, if it is live. Callers who wait for a slot in this process take notice.
+func (l slotLease) release(ctx context.Context) error {
 	words := bindings.ConcurrencyReleaseV1Args{Holders: l.key, ID: l.id}.Words()
-	released, err = l.run(context.WithoutCancel(ctx), &sluice.ConcurrencyReleaseV1, words)
+	_, err := l.run(context.WithoutCancel(ctx), &sluice.ConcurrencyReleaseV1, words)
 	if err == nil {
 		l.limits.slotQueues.released(l.key)
 	}
-	return released, err
+	return err
 }
 
 // run runs a script, and reports whether the first integer of its reply is 1.
@@ -282,8 +281,8 @@ func (l slotLease) releaseUnknown(ctx context.Context, err error) {
 }
 
 // releaseLater releases in the background, and tries for a ttl. If it is unknown whether there is a lease (maybe), it
-// waits for the end of the command, which the release might overtake, and releases several times, because the server may
-// still have to run it, or a repeat of it.
+// waits for the end of the command, which the release might overtake, and releases several times, because the server
+// may still have to run it, or a repeat of it.
 func (l slotLease) releaseLater(ctx context.Context, maybe bool, late *lateReply) {
 	until := time.Now().Add(l.limit.Window)
 	l.limits.returns.do(ctx, l.limits, func(ctx context.Context) {
@@ -291,7 +290,7 @@ func (l slotLease) releaseLater(ctx context.Context, maybe bool, late *lateReply
 		answers := 0
 		for pause := time.Duration(0); ; pause = returnPause {
 			_ = sleep(ctx, pause)
-			_, err := l.release(ctx)
+			err := l.release(ctx)
 			if err == nil {
 				answers++
 			}

@@ -1,12 +1,10 @@
 package scripttest_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,38 +64,14 @@ func TestServerFaultLookThenTake(t *testing.T) {
 // gatherSlots runs the processes. It returns the most that held a slot at once, and how often each thing happened.
 func gatherSlots(t *testing.T, addr, way string) (most int64, counts map[string]int64) {
 	counts = map[string]int64{}
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for process := range hammerProcesses {
-		all.Go(func() {
-			cmd := exec.Command(os.Args[0], "-test.run=^TestServerHammerSlots$", "-hammer="+hammerFor.String())
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s", slotsEnv, addr, process, way))
-			out, err := cmd.StdoutPipe()
-			if err == nil {
-				err = cmd.Start()
-			}
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			for lines := bufio.NewScanner(out); lines.Scan(); {
-				if words := strings.Fields(lines.Text()); len(words) == 3 && words[0] == "slots" {
-					n, _ := strconv.ParseInt(words[2], 10, 64)
-					mu.Lock()
-					counts[words[1]] += n
-					if words[1] == "most" {
-						most = max(most, n)
-					}
-					mu.Unlock()
-				}
-			}
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("process %d: %v", process, err)
-			}
-		})
-	}
-	all.Wait()
-	delete(counts, "most")
+	part := func(process int) string { return fmt.Sprintf("%s=%s %d %s", slotsEnv, addr, process, way) }
+	runProcesses(t, "TestServerHammerSlots", part, func(kind string, numbers []int64) {
+		if kind == "most" {
+			most = max(most, numbers[0])
+		} else {
+			counts[kind] += numbers[0]
+		}
+	})
 	return most, counts
 }
 
@@ -120,9 +94,9 @@ func hammerSlots(t *testing.T, role []string) {
 	all.Wait()
 	for _, c := range callers {
 		for kind, n := range c.counts {
-			fmt.Printf("slots %s %d\n", kind, n)
+			fmt.Println(kind, n)
 		}
-		fmt.Printf("slots most %d\n", c.most)
+		fmt.Println("most", c.most)
 	}
 }
 

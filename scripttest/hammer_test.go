@@ -103,14 +103,34 @@ func judgesCapacity() bool { return *hammerFor >= 10*time.Second }
 // An act is permits that were granted for a time, in microseconds.
 type act struct{ at, permits int64 }
 
-// gather runs the processes and returns what they were granted, by time, and how often they asked.
-func gather(t *testing.T, script, addr string) (acts []act, calls int) {
+// gather runs the processes and returns what they were granted, by time, and how often they asked. They print "granted
+// <time> <permits>" and "calls <n>".
+func gather(t *testing.T, script, addr string) (acts []act, calls int64) {
+	part := func(process int) string { return fmt.Sprintf("%s=%s %s %d", hammerEnv, script, addr, process) }
+	runProcesses(t, "TestServerHammer", part, func(kind string, numbers []int64) {
+		switch kind {
+		case "granted":
+			acts = append(acts, act{numbers[0], numbers[1]})
+		case "calls":
+			calls += numbers[0]
+		}
+	})
+	slices.SortFunc(acts, func(a, b act) int { return int(a.at - b.at) })
+	if len(acts) == 0 {
+		t.Fatal("nothing was granted")
+	}
+	return acts, calls
+}
+
+// runProcesses runs a test in several processes at once, each with a variable of the environment that tells it its
+// part. read gets the lines that they print, a word and then numbers, one at a time. Other lines are the test runner's.
+func runProcesses(t *testing.T, test string, part func(process int) string, read func(kind string, numbers []int64)) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for process := range hammerProcesses {
 		all.Go(func() {
-			cmd := exec.Command(os.Args[0], "-test.run=^TestServerHammer$", "-hammer="+hammerFor.String())
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", hammerEnv, script, addr, process))
+			cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-hammer="+hammerFor.String())
+			cmd.Env = append(os.Environ(), part(process))
 			out, err := cmd.StdoutPipe()
 			if err == nil {
 				err = cmd.Start()
@@ -119,37 +139,35 @@ func gather(t *testing.T, script, addr string) (acts []act, calls int) {
 				t.Error(err)
 				return
 			}
-			mine, asked := parseActs(bufio.NewScanner(out))
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				if kind, numbers, ok := parseLine(lines.Text()); ok {
+					mu.Lock()
+					read(kind, numbers)
+					mu.Unlock()
+				}
+			}
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("process %d: %v", process, err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			acts, calls = append(acts, mine...), calls+asked
 		})
 	}
 	all.Wait()
-	slices.SortFunc(acts, func(a, b act) int { return int(a.at - b.at) })
-	if len(acts) == 0 {
-		t.Fatal("nothing was granted")
-	}
-	return acts, calls
 }
 
-// parseActs reads "granted <time> <permits>" and "calls <n>"; the test runner's own lines are others.
-func parseActs(lines *bufio.Scanner) (acts []act, calls int) {
-	for lines.Scan() {
-		words := strings.Fields(lines.Text())
+func parseLine(text string) (kind string, numbers []int64, ok bool) {
+	words := strings.Fields(text)
+	for i, word := range words {
+		n, err := strconv.ParseInt(word, 10, 64)
 		switch {
-		case len(words) == 3 && words[0] == "granted":
-			at, _ := strconv.ParseInt(words[1], 10, 64)
-			permits, _ := strconv.ParseInt(words[2], 10, 64)
-			acts = append(acts, act{at, permits})
-		case len(words) == 2 && words[0] == "calls":
-			calls, _ = strconv.Atoi(words[1])
+		case i == 0:
+			kind = word
+		case err != nil:
+			return "", nil, false
+		default:
+			numbers = append(numbers, n)
 		}
 	}
-	return acts, calls
+	return kind, numbers, len(numbers) > 0
 }
 
 // hammer is one of the processes: two callers who ask as fast as they can, for longer than their capacity is judged.

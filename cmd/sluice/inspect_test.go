@@ -716,7 +716,8 @@ func TestServerInspectBudget(t *testing.T) {
 		wantText(t, runLine(env, line), exitDone)
 	}
 	wantText(t, runLine(env, "inspect try demo slice=1s slices=61 limit=100"), exitDone,
-		`:sr1:1000000\n  state      live`, `  script     slice_ring_v1\n`, `  permits    95 in the ring\n`, `  remaining    5\n`,
+		`:sr1:1000000\n  state      live`, `  script     slice_ring_v1\n`, `  permits    95 in the ring\n`,
+		`  remaining    5\n`,
 		"note: 4 ids of a budget are stored\n")
 	wantText(t, runLine(env, "reset try demo"), exitDone, `bg1:1000000:req-81 \(budget_v1\)`, "removed 5 keys")
 	if left := rdb.DBSize(background).Val(); left != 0 {

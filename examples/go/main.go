@@ -46,7 +46,7 @@ func main() {
 
 // newLimiter has no policy for when Redis is down: the handler then answers 503. FailOpen or FailLocal would answer.
 func newLimiter(options *redis.Options) loader.Limiter {
-	options.DialerRetries = 1 // a refused connection is an error after 0.15 s instead of 1 s
+	options.DialerRetries = 1 // a refused connection is an error after 0.15 s, not after 1 s
 	limits := loader.New(redis.NewClient(options),
 		loader.Timeout(250*time.Millisecond),
 		loader.Breaker(5, time.Second),

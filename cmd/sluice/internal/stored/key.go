@@ -81,8 +81,8 @@ func (k Key) Client() string {
 // IsRing reports whether the key holds a ring of slices.
 func (k Key) IsRing() bool { return k.Code == sliceRing }
 
-// IsID reports whether the key holds what a budget was charged for one of its ids. ParseKey returns it with false: it is
-// not a limiter of its own, the ring is.
+// IsID reports whether the key holds what a budget was charged for one of its ids. ParseKey returns it with false: it
+// is not a limiter of its own, the ring is.
 func (k Key) IsID() bool { return k.Code == budgetID }
 
 // LeaseAge returns how long after they were counted the permits of a ring may be spent, in microseconds. It is 0 for a
