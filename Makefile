@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
-.PHONY: generate lint server clean
+.PHONY: generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -17,6 +17,7 @@ FUZZ ?= 30s
 MODEL ?= 500000
 SOAK ?= 30m
 ATTACK ?= 5m
+MODULES = $(shell go list -m -f '{{.Dir}}')
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 help: ## list the targets
@@ -30,7 +31,7 @@ test: server ## all tests, the ones with goroutines with the race detector (abou
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi
 	@for lua in luajit lua5.4; do \
 		command -v $$lua >/dev/null || { echo "make test: no $$lua: testing without it"; [ -z "$$CI" ] || exit 1; }; done
-	go vet ./...
+	go vet ./... ./cmd/sluice/...
 	@$(MAKE) --no-print-directory -j2 test-plain test-race
 
 test-plain: # what needs no race detector, beside the other tests: these compute, and those mostly wait
@@ -39,7 +40,7 @@ test-plain: # what needs no race detector, beside the other tests: these compute
 	cd bench && go test ./...
 
 test-race: # the longest package first
-	go test $(RACE) -skip '$(TEXTS)' ./loader $$(go list ./... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
+	go test $(RACE) -skip '$(TEXTS)' ./loader $$(go list ./... ./cmd/sluice/... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
 	go test $(RACE) -run '$(AT_ONCE)' ./scripttest
 	cd otel && go test $(RACE) ./...
 
@@ -82,9 +83,14 @@ bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md 
 generate: ## write the files that are generated from the scripts' headers
 	go generate ./...
 
+tidy: ## go.mod and go.sum of every module, as if no go.work joined them
+	@for dir in $(MODULES); do \
+		cd $$dir && go mod edit $$(go list -m -f '-replace={{.Path}}={{.Dir}}') && GOWORK=off go mod tidy && \
+		go mod edit $$(go list -m -f '-dropreplace={{.Path}}') || exit 1; done
+
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "cure: gofmt -w ."; exit 1; }
-	for module in . otel bench; do (cd $$module && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
+	for dir in $(MODULES); do (cd $$dir && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
 
 server: # find redis-server or valkey-server, or install one
 	@sh internal/redistest/install.sh

@@ -16,13 +16,14 @@ import (
 // The go line of go.mod is forced on everyone who imports the module: it is no higher than the dependencies force
 // anyway.
 func TestGoLine(t *testing.T) {
-	for _, dir := range []string{"..", "../otel", "../bench"} {
+	for _, dir := range []string{"..", "../bench", "../cmd/sluice", "../otel"} {
 		var mod struct{ Go, Toolchain string }
 		if err := json.Unmarshal([]byte(goIn(t, dir, "mod", "edit", "-json")), &mod); err != nil {
 			t.Fatal(err)
 		}
 		highest, of := "", ""
-		modules := goIn(t, dir, "list", "-m", "-f", "{{if not .Main}}{{.GoVersion}} {{.Path}}{{end}}", "all")
+		modules := goIn(t, dir, "list", "-modfile="+modfileAlone(t, dir), "-m",
+			"-f", "{{if not .Main}}{{.GoVersion}} {{.Path}}{{end}}", "all")
 		for _, line := range strings.Split(modules, "\n") {
 			wants, path, _ := strings.Cut(line, " ")
 			ours := strings.HasPrefix(path, "github.com/sluice-redis/sluice")
@@ -80,6 +81,23 @@ func TestServerReadmeModule(t *testing.T) {
 	if got := goIn(t, app, "test", "./shop"); !strings.HasPrefix(got, "ok") {
 		t.Errorf("the test of docs/testing-your-handler.md: %s", got)
 	}
+}
+
+// modfileAlone is a copy of a module's go.mod that finds the core without the help of go.work.
+func modfileAlone(t *testing.T, dir string) string {
+	t.Helper()
+	core, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := filepath.Join(t.TempDir(), "go.mod")
+	for from, to := range map[string]string{"go.mod": alone, "go.sum": strings.TrimSuffix(alone, "mod") + "sum"} {
+		if err := os.WriteFile(to, []byte(readFile(t, filepath.Join(dir, from))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	goIn(t, dir, "mod", "edit", "-replace=github.com/sluice-redis/sluice="+core, alone)
+	return alone
 }
 
 // goIn is what the go command prints in a folder. The modules are those of this one, which go.sum has checked already.
