@@ -18,6 +18,9 @@ func (a *admission) asks() (enforced, shadow []ask, refused *refusal) {
 	if refused != nil {
 		return nil, nil, refused
 	}
+	if err := a.checkCall(charges); err != nil {
+		return nil, nil, misconfigured(err)
+	}
 	for _, c := range charges {
 		subject, choice := c.Key.Subject(a.call)
 		switch {
@@ -64,9 +67,6 @@ func (i *Interceptor) chosen(call *Call) ([]Charge, *refusal) {
 	charges := append([]Charge(nil), chosen...) // the function may keep its own
 	for n := range charges {
 		i.options.complete(&charges[n])
-	}
-	if err := i.checkTogether(charges); err != nil {
-		return nil, misconfigured(err)
 	}
 	return charges, nil
 }

@@ -3,6 +3,7 @@ module github.com/sluice-redis/sluice/grpclimit
 go 1.26.0
 
 require (
+	github.com/google/go-cmp v0.7.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sluice-redis/sluice v0.0.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261026165753-2ffab32bce7e

@@ -76,32 +76,36 @@ func (i *Interceptor) finish() *Interceptor {
 	for n := range i.charges {
 		i.options.complete(&i.charges[n])
 	}
-	i.err = errors.Join(i.err, i.options.check(), i.checkTogether(i.charges))
+	i.err = errors.Join(i.err, i.options.check(), i.check())
 	return i
 }
 
-// checkTogether returns what is wrong with the charges of one call.
-func (i *Interceptor) checkTogether(charges []Charge) error {
-	for _, c := range charges {
-		if err := errors.Join(c.check(), i.checkCountIf(c)); err != nil {
+// check returns what is wrong with the charges and options.
+func (i *Interceptor) check() error {
+	one := i.choose == nil && len(i.charges) == 1
+	if (i.options.limiter != nil || i.options.cost != nil) && !one {
+		return errors.New("grpclimit: LimiterBy and Cost are for one limiter, PerCall is for several")
+	}
+	for _, c := range i.charges {
+		if err := c.check(); err != nil {
 			return err
 		}
 	}
-	if len(charges) < 2 {
+	if err := i.checkCall(i.charges); err != nil {
+		return err
+	}
+	return i.checkTogether()
+}
+
+// checkTogether returns why the limiters that are enforced cannot be asked together.
+func (i *Interceptor) checkTogether() error {
+	enforced := slices.DeleteFunc(slices.Clone(i.charges), func(c Charge) bool { return c.Shadow })
+	if len(enforced) < 2 {
 		return nil
 	}
-	if i.limits == nil {
-		return errors.New("grpclimit: the Loader is nil")
-	}
-	all, enforced := i.limits.All(), 0
-	for _, c := range charges {
-		if !c.Shadow {
-			enforced++
-			all.AllowN(c.Limiter, "any", c.permits())
-		}
-	}
-	if enforced < 2 {
-		return nil
+	all := i.limits.All()
+	for _, c := range enforced {
+		all.AllowN(c.Limiter, "any", c.permits())
 	}
 	if err := all.Check(); err != nil {
 		return fmt.Errorf("grpclimit: %w", err)
@@ -109,10 +113,18 @@ func (i *Interceptor) checkTogether(charges []Charge) error {
 	return nil
 }
 
-// checkCountIf returns why the result of a call cannot say what counts.
-func (i *Interceptor) checkCountIf(c Charge) error {
-	if c.CountIf != nil && i.options.perMessage {
-		return errors.New("grpclimit: CountIf with PerMessage: a message has no result")
+// checkCall returns what is wrong with the charges of a call, but for what limiters find themselves.
+func (i *Interceptor) checkCall(charges []Charge) error {
+	if len(charges) > 1 && i.limits == nil {
+		return errors.New("grpclimit: the Loader is nil")
+	}
+	for _, c := range charges {
+		if c.CountIf != nil && i.options.perMessage {
+			return errors.New("grpclimit: CountIf with PerMessage: a message has no result")
+		}
+		if err := c.checkCall(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ type Result struct {
 	// Code is that of the refusal; OK if the call went on.
 	Code codes.Code
 
-	// Decisions are those of the limiters, in the order of the charges; a slot is first. If several limiters were asked
+	// Decisions are those of the limiters, in the order of the charges; slots are last. If several limiters were asked
 	// together and one denied, only those that denied are in it. A client that waited has none: see loader.Observe.
 	Decisions []Decision
 
