@@ -37,9 +37,9 @@ func New(limiter loader.Limiter, key Key, opts ...Option) *Interceptor {
 }
 
 // AllOf returns the Interceptor of several limiters, for any call the same ones: an address, an account and the whole
-// service, say. A call goes on only if all of them grant, and if one denies, none is charged: see loader.All, which asks
-// them in one round trip. Only limiters that can give back may be in it (ListLog, ZSetLog without WithID, SliceRing),
-// and those in shadow. All limiters are made by limits. Without charges it is for the option Slots alone.
+// service, say. A call goes on only if all of them grant, and if one denies, none is charged: see loader.All, which
+// asks them in one round trip. Only limiters that can give back may be in it (ListLog, ZSetLog without WithID,
+// SliceRing), and those in shadow. All limiters are made by limits. Without charges it is for the option Slots alone.
 func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Interceptor {
 	i := newInterceptor(limits, opts)
 	i.charges = charges
@@ -129,16 +129,16 @@ func (i *Interceptor) checkCall(charges []Charge) error {
 	return nil
 }
 
-// Check returns what is wrong with the limiters, keys and options: a limiter that cannot give back where it has to, say.
-// Call it once, when the program starts. Otherwise every call is refused with INTERNAL. Cost: nothing is sent.
+// Check returns what is wrong with the limiters, keys and options: a limiter that cannot give back where it has to,
+// say. Call it once, when the program starts. Otherwise every call is refused with INTERNAL. Cost: nothing is sent.
 func (i *Interceptor) Check() error { return i.err }
 
 // UnaryServer limits the unary calls of a server: see grpc.ChainUnaryInterceptor. A call that is over the limit is
-// RESOURCE_EXHAUSTED, with google.rpc.RetryInfo and google.rpc.QuotaFailure, and UNAVAILABLE if Redis did not decide and
-// the limiter has no policy.
+// RESOURCE_EXHAUSTED, with google.rpc.RetryInfo and google.rpc.QuotaFailure, and UNAVAILABLE if Redis did not decide
+// and the limiter has no policy.
 //
-// Cost: one round trip for each call. A second one for charges in shadow beside others; for what CountIf gives back, one
-// for each charge, before the call ends; for a slot, two.
+// Cost: one round trip for each call. A second one for charges in shadow beside others; for what CountIf gives back,
+// one for each charge, before the call ends; for a slot, two.
 func (i *Interceptor) UnaryServer(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {

@@ -143,7 +143,8 @@ func TestServerShadowBesideOthers(t *testing.T) {
 	bucket := limits.GCRA("bucket", loader.PerMinute(1))
 	all := grpclimit.KeyOf("all")
 	limit := checked(t, grpclimit.AllOf(limits, []grpclimit.Charge{
-		{Limiter: tried, Key: all, Shadow: true}, {Limiter: perUser, Key: all}, {Limiter: bucket, Key: all, Shadow: true},
+		{Limiter: tried, Key: all, Shadow: true}, {Limiter: perUser, Key: all},
+		{Limiter: bucket, Key: all, Shadow: true},
 	}))
 	wantCodes(t, dialMemory(t, &service{}, serverWith(limit)), ok, ok, exhausted)
 	wantRemaining(t, tried, "all", 7)
@@ -240,7 +241,8 @@ func TestServerSlots(t *testing.T) {
 			<-begun
 			_, err := other.UnaryCall(within(t, 30*time.Second), &pb.SimpleRequest{})
 			retry, quota := detailsOf(err)
-			if retry.GetRetryDelay().AsDuration() != time.Second || quota.GetViolations()[0].Description != "1 at once" {
+			denied := quota.GetViolations()[0]
+			if retry.GetRetryDelay().AsDuration() != time.Second || denied.Description != "1 at once" {
 				t.Errorf("%s, %s: beside it %v", name, how, err)
 			}
 			if how == "cancel" {

@@ -217,7 +217,8 @@ func TestServerDeadRedis(t *testing.T) {
 // If one of several limiters denies, the others are not charged.
 func TestServerAllOf(t *testing.T) {
 	limits, _ := newLimits(t)
-	perUser, whole := limits.ListLog("user", loader.PerMinute(2)), limits.SliceRing("whole", []loader.Limit{loader.PerMinute(3)})
+	perUser := limits.ListLog("user", loader.PerMinute(2))
+	whole := limits.SliceRing("whole", []loader.Limit{loader.PerMinute(3)})
 	limit := checked(t, grpclimit.AllOf(limits, []grpclimit.Charge{
 		{Limiter: perUser, Key: grpclimit.KeyByMetadata("X-User")},
 		{Limiter: whole, Key: grpclimit.KeyOf("all"), Name: "the whole service"},
