@@ -180,12 +180,12 @@ func (a *admission) settle(err error) error {
 	return err
 }
 
-// giveBack gives back some of what was granted, where the limiter can. The observer of the Loader is told of failures:
-// the permits then stay charged.
+// giveBack gives back some of what was granted, where the limiter can. The loader's observer is told of failures, after
+// which the permits stay charged.
 func (a *admission) giveBack(unused func(grant) bool) {
 	for _, g := range a.granted {
 		returner, ok := g.Limiter.(loader.Returner)
-		if ok && !g.decision.Degraded && unused(g) {
+		if ok && unused(g) {
 			_, _ = returner.GiveBack(context.WithoutCancel(a.call.ctx), g.subject, g.decision, g.decision.Permits)
 		}
 	}

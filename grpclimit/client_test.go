@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,14 +114,18 @@ func TestClientDeadline(t *testing.T) {
 
 // Several limiters are asked again until all grant.
 func TestClientAllOf(t *testing.T) {
-	limits, _ := newLimits(t)
-	short := loader.Limit{Permits: 1, Window: 50 * time.Millisecond}
+	var asked atomic.Int64
+	limits, _ := newLimits(t, loader.Observe(loader.ObserverFunc(func(context.Context, loader.Event) { asked.Add(1) })))
+	short := loader.Limit{Permits: 1, Window: 500 * time.Millisecond}
 	one, two := limits.ListLog("one", short), limits.ListLog("two", loader.PerHour(5))
 	all := grpclimit.KeyOf("all")
 	quota := checked(t, grpclimit.AllOf(limits, []grpclimit.Charge{{Limiter: one, Key: all}, {Limiter: two, Key: all}}))
 	c := dialMemory(t, &service{}, nil, clientWith(quota)...)
 	wantCodes(t, c, ok, ok, ok)
 	must(t, limits.Flush(t.Context()))
+	if got := asked.Load(); got > 30 { // 2 limiters, and what one gives back: 3 events each time
+		t.Errorf("%d decisions for 3 calls", got)
+	}
 	wantRemaining(t, two, "all", 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	long := limits.ListLog("one", loader.PerHour(1))

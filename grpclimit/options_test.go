@@ -403,3 +403,103 @@ func TestCheck(t *testing.T) {
 }
 
 func noCharges(*grpclimit.Call) ([]grpclimit.Charge, error) { return nil, nil }
+
+// Of a stream that is skipped, the messages are too.
+func TestServerSkipPerMessage(t *testing.T) {
+	limits, _ := newLimits(t)
+	api := limits.ListLog("api", loader.PerMinute(1))
+	skip := grpclimit.Skip(func(*grpclimit.Call) bool { return true })
+	limit := checked(t, grpclimit.New(api, grpclimit.KeyOf("all"), skip, grpclimit.PerMessage()))
+	must(t, input(dialMemory(t, &service{}, serverWith(limit)), within(t, 30*time.Second)))
+	must(t, input(dialMemory(t, &service{}, nil, clientWith(limit)...), within(t, 30*time.Second)))
+	wantRemaining(t, api, "all", 1)
+}
+
+// A handler that goes on after a refused message receives no other, and its caller is told of the refusal.
+func TestServerPerMessageIgnored(t *testing.T) {
+	limits, _ := newLimits(t)
+	api := limits.ListLog("api", loader.PerMinute(1))
+	limit := checked(t, grpclimit.New(api, grpclimit.KeyOf("all"), grpclimit.PerMessage()))
+	stream := &endless{ctx: t.Context()}
+	var refused []error
+	err := limit.StreamServer(nil, stream, &grpc.StreamServerInfo{}, func(_ any, limited grpc.ServerStream) error {
+		for range 3 {
+			refused = append(refused, limited.RecvMsg(nil))
+		}
+		return nil
+	})
+	if refused[0] != nil || status.Code(refused[1]) != exhausted || refused[2] != refused[1] || err != refused[1] {
+		t.Errorf("three messages: %v, the stream: %v", refused, err)
+	}
+	if stream.received != 2 {
+		t.Errorf("%d messages were received, want 2", stream.received)
+	}
+}
+
+// endless is a stream that always has another message.
+type endless struct {
+	grpc.ServerStream
+	ctx      context.Context
+	received int
+}
+
+func (e *endless) Context() context.Context { return e.ctx }
+
+func (e *endless) RecvMsg(any) error {
+	e.received++
+	return nil
+}
+
+// The function of PerCall may return the same charges for each call: the options do not change them.
+func TestServerPerCallKeepsCharges(t *testing.T) {
+	limits, _ := newLimits(t)
+	charges := []grpclimit.Charge{{Limiter: limits.ListLog("api", loader.PerMinute(1)), Key: grpclimit.KeyOf("all")}}
+	limit := checked(t, grpclimit.PerCall(limits, func(*grpclimit.Call) ([]grpclimit.Charge, error) {
+		return charges, nil
+	}, grpclimit.Shadow(), grpclimit.CountIf(func(codes.Code) bool { return true })))
+	wantCodes(t, dialMemory(t, &service{}, serverWith(limit)), ok, ok)
+	if charges[0].Shadow || charges[0].CountIf != nil {
+		t.Errorf("the function's own charges are now %+v", charges[0])
+	}
+}
+
+// One limiter may be charged for several subjects. The refusal names the one that was over the limit.
+func TestServerSameLimiter(t *testing.T) {
+	limits, _ := newLimits(t)
+	api, user := limits.ListLog("api", loader.PerMinute(1)), grpclimit.KeyByMetadata("x-user")
+	limit := checked(t, grpclimit.AllOf(limits, []grpclimit.Charge{
+		{Limiter: api, Key: grpclimit.Join(grpclimit.KeyByMethod(), user), Name: "caller"},
+		{Limiter: api, Key: grpclimit.KeyByMethod(), Name: "method"},
+	}))
+	c := dialMemory(t, &service{}, serverWith(limit))
+	must(t, unary(c, as(within(t, 30*time.Second), "ada")))
+	_, quota := detailsOf(unary(c, as(within(t, 30*time.Second), "bob")))
+	if v := quota.GetViolations(); len(v) != 1 || v[0].QuotaId != "method" {
+		t.Errorf("refused by %v", v)
+	}
+}
+
+// What a cancelled call was charged is given back all the same.
+func TestServerCountIfCancelled(t *testing.T) {
+	limits, _ := newLimits(t)
+	api := limits.ListLog("api", loader.PerMinute(1))
+	notCancelled := grpclimit.CountIf(func(code codes.Code) bool { return code != codes.Canceled })
+	limit := checked(t, grpclimit.New(api, grpclimit.KeyOf("all"), notCancelled))
+	begun := make(chan bool)
+	c := dialMemory(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) error {
+		begun <- true
+		<-ctx.Done()
+		return ctx.Err()
+	}}, serverWith(limit))
+	ctx, cancel := context.WithCancel(within(t, 30*time.Second))
+	ended := make(chan error, 1)
+	go func() { ended <- unary(c, ctx) }()
+	<-begun
+	cancel()
+	<-ended
+	redistest.Await(t, "the permit", func() bool {
+		d, err := api.Peek(t.Context(), "all")
+		must(t, err)
+		return d.Remaining == 1
+	})
+}
