@@ -285,7 +285,8 @@ func TestClientCountIf(t *testing.T) {
 	wantCodes(t, dialMemory(t, &service{}, nil, clientWith(quota)...), codes.Internal)
 }
 
-// Without Redis a client's call is UNAVAILABLE here, and the cause can be found. With a deadline it rides out an outage.
+// Without Redis a client's call is UNAVAILABLE here, and the cause can be found. With a deadline it rides out an
+// outage.
 func TestClientDeadRedis(t *testing.T) {
 	limits, server := newLimits(t)
 	quota := checked(t, grpclimit.New(limits.ListLog("partner", loader.PerHour(9)), grpclimit.KeyOf("all")))

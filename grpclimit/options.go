@@ -88,7 +88,8 @@ func Slots(limiter loader.Concurrency, key Key) Option {
 }
 
 // Observe sets a function that is told what was decided about each call that is not skipped, and with PerMessage about
-// each message, before it goes on. Use it for logs: a Result is a slog.LogValuer. For metrics of the limiters use loader.Observe.
+// each message, before it goes on. Use it for logs: a Result is a slog.LogValuer. For metrics of the limiters use
+// loader.Observe.
 //
 //	grpclimit.Observe(func(c *grpclimit.Call, result grpclimit.Result) {
 //		if result.Degraded || result.Err != nil {

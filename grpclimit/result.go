@@ -79,8 +79,8 @@ func (r Result) Denied(shadow bool) (policies []string) {
 	return policies
 }
 
-// LogValue is for log/slog: slog.Info("limited", "limit", result). It has the outcome, the limits that denied, whether a
-// policy for failures decided, and the error. Subjects are not in it, because they may be personal data.
+// LogValue is for log/slog: slog.Info("limited", "limit", result). It has the outcome, the limits that denied, whether
+// a policy for failures decided, and the error. Subjects are not in it, because they may be personal data.
 func (r Result) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.String("outcome", r.Outcome.String())}
 	if denied := r.Denied(false); len(denied) > 0 {
