@@ -142,7 +142,7 @@ func (i *Interceptor) Check() error { return i.err }
 func (i *Interceptor) UnaryServer(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
-	a := i.admission(&Call{Method: info.FullMethod, Message: req, ctx: ctx})
+	a := i.admission(Call{Method: info.FullMethod, Message: req, ctx: ctx})
 	defer a.release()
 	if err := a.admit(true); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (i *Interceptor) UnaryServer(
 func (i *Interceptor) StreamServer(
 	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 ) error {
-	a := i.admission(&Call{Method: info.FullMethod, ctx: stream.Context()})
+	a := i.admission(Call{Method: info.FullMethod, ctx: stream.Context()})
 	defer a.release()
 	if err := a.admit(!i.options.perMessage); err != nil {
 		return err
