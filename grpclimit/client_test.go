@@ -127,23 +127,34 @@ func TestClientAllOf(t *testing.T) {
 		t.Errorf("%d decisions for 3 calls", got)
 	}
 	wantRemaining(t, two, "all", 2)
-	ctx, cancel := context.WithCancel(t.Context())
-	long := limits.ListLog("one", loader.PerHour(1))
-	waiting := make(chan bool, 9)
-	quota = checked(t, grpclimit.PerCall(limits, func(*grpclimit.Call) ([]grpclimit.Charge, error) {
-		waiting <- true
-		return []grpclimit.Charge{{Limiter: long, Key: all}, {Limiter: two, Key: all}}, nil
-	}))
-	c = dialMemory(t, &service{}, nil, clientWith(quota)...)
-	ended := make(chan error, 1)
-	must(t, long.Reset(ctx, "all"))
-	must(t, unary(c, ctx))
-	go func() { ended <- unary(c, ctx) }()
-	<-waiting
-	<-waiting
-	cancel()
-	if err := <-ended; status.Code(err) != codes.Canceled {
-		t.Errorf("cancelled while it waited: %v", err)
+}
+
+// A call that is cancelled while it waits ends at once, and is not made.
+func TestClientCancelled(t *testing.T) {
+	limits, _ := newLimits(t)
+	long, all, asks := limits.ListLog("long", loader.PerHour(1)), grpclimit.KeyOf("all"), make(chan bool, 9)
+	two := []grpclimit.Charge{{Limiter: long, Key: all}, {Limiter: limits.ListLog("two", loader.PerHour(5)), Key: all}}
+	_, err := long.Allow(t.Context(), "all")
+	must(t, err)
+	for name, quota := range map[string]*grpclimit.Interceptor{
+		"one": grpclimit.New(long, all, grpclimit.Cost(func(*grpclimit.Call) int64 { asks <- true; return 1 })),
+		"two": grpclimit.PerCall(limits, func(*grpclimit.Call) ([]grpclimit.Charge, error) {
+			asks <- true
+			return two, nil
+		}),
+	} {
+		s := &service{}
+		c := dialMemory(t, s, nil, clientWith(checked(t, quota))...)
+		for kind, open := range kinds {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- open(c, ctx) }()
+			<-asks
+			cancel()
+			if err := <-ended; status.Code(err) != codes.Canceled || s.calls.Load() > 0 {
+				t.Errorf("%s, %s: %v, %d calls", name, kind, err, s.calls.Load())
+			}
+		}
 	}
 }
 
