@@ -49,7 +49,8 @@ const (
 	ShareEmpty
 )
 
-// KeyByIP counts by the IP address that the caller has connected from. Behind a proxy that is the proxy's.
+// KeyByIP counts by the IP address that the caller has connected from. Behind a proxy that is the proxy's: use
+// KeyByMetadata with what the proxy sets, if it replaces what callers send under that name.
 //
 // IPv6 addresses are counted by their /64 prefix, because that is what one customer has. An IPv4 address that is
 // written as IPv6 (::ffff:192.0.2.7) is that IPv4 address, and zones (fe80::1%eth0) are left out. A call that came by a
@@ -91,7 +92,7 @@ func KeyBy(value func(*Call) string) Key {
 }
 
 // KeyOf counts all calls under these values. Use it to count a whole service or a partner's quota together, and where
-// the values are known already: see Charge.
+// the values are known already: see PerCall.
 func KeyOf(values ...string) Key {
 	key := Key{parts: make([]keyPart, len(values))}
 	for i, value := range values {
@@ -124,7 +125,7 @@ func (k Key) IfEmpty(choice Empty) Key {
 	return k
 }
 
-// Check returns what is wrong with the key. Server.Check and Client.Check call it.
+// Check returns what is wrong with the key. Interceptor.Check calls it.
 func (k Key) Check() error {
 	if k.err == nil && len(k.parts) == 0 {
 		return errors.New("grpclimit: the key is empty: want KeyByIP or another one")
