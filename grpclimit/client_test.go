@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-redis/sluice/grpclimit"
@@ -272,7 +274,10 @@ func TestClientKeys(t *testing.T) {
 	must(t, unary(c, as(ctx, "ada")))
 	wantRemaining(t, partner, "ada", 8)
 	c = dialMemory(t, &service{}, nil, clientWith(checked(t, grpclimit.New(partner, grpclimit.KeyByIP())))...)
-	wantCodes(t, c, codes.InvalidArgument) // there is no peer yet
+	ctx = peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7)}}) // of its own caller
+	if err := unary(c, ctx); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("by the address of its own caller: %v", err)
+	}
 }
 
 // In shadow a client does not wait.

@@ -64,7 +64,7 @@ func KeyByIP() Key {
 		case addr.Is4():
 			return addr.String()
 		}
-		return netip.PrefixFrom(addr, ipv6Bits).Masked().String()
+		return netip.PrefixFrom(addr, ipv6Bits).Masked().String() // a prefix has no zone
 	})
 }
 
@@ -170,7 +170,7 @@ func (c *Call) metadata(name string) string {
 	return values[0]
 }
 
-// peer returns the IP address of the caller. It is not valid if there is none.
+// peer returns the IP address of the caller, IPv4 not as IPv6. It is not valid if there is none.
 func (c *Call) peer() netip.Addr {
 	p, ok := peer.FromContext(c.ctx)
 	if !ok || c.outgoing || p.Addr == nil {
@@ -178,11 +178,8 @@ func (c *Call) peer() netip.Addr {
 	}
 	addr, isTCP := p.Addr.(*net.TCPAddr)
 	if isTCP {
-		return plain(addr.AddrPort().Addr())
+		return addr.AddrPort().Addr().Unmap()
 	}
 	from, _ := netip.ParseAddrPort(p.Addr.String()) // a listener of another kind
-	return plain(from.Addr())
+	return from.Addr().Unmap()
 }
-
-// plain returns an address as it is counted: IPv4 not as IPv6, and without a zone.
-func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
