@@ -285,10 +285,11 @@ func TestClientShadow(t *testing.T) {
 	limits, _ := newLimits(t)
 	partner := limits.ListLog("partner", loader.PerHour(1))
 	var denied []string
-	quota := checked(t, grpclimit.New(partner, grpclimit.KeyOf("all"), grpclimit.Shadow(),
+	slots := grpclimit.Slots(limits.Concurrency("slots", 0, time.Minute), grpclimit.KeyOf("all"))
+	quota := checked(t, grpclimit.New(partner, grpclimit.KeyOf("all"), grpclimit.Shadow(), slots,
 		grpclimit.Observe(func(_ *grpclimit.Call, r grpclimit.Result) { denied = append(denied, r.Denied(true)...) })))
 	wantCodes(t, dialMemory(t, &service{}, nil, clientWith(quota)...), ok, ok, ok)
-	if len(denied) != 2 || denied[0] != "partner" {
+	if !slices.Equal(denied, []string{"slots", "slots", "partner", "slots", "partner"}) {
 		t.Errorf("told of denials by %q", denied)
 	}
 }
