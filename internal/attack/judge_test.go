@@ -110,6 +110,7 @@ func TestJudge(t *testing.T) {
 
 // An error about a server that is well fails while another one is not, and one about that one does not.
 func TestJudgeNeighbour(t *testing.T) {
+	lost := &loader.OutcomeUnknownError{Err: errors.New("EOF")}
 	for server, want := range []string{"", "neighbour"} {
 		a, r := court(modeOf("plain"))
 		r.books = make([]book, 2)
@@ -117,7 +118,7 @@ func TestJudgeNeighbour(t *testing.T) {
 		c := &called{
 			worker: &worker{row: r, attack: a}, question: question{cancel: never}, begun: begun.Add(1), ended: begun.Add(2),
 			event:   &event{fault: faults[0], victims: map[*site]uint{r.site: 1}, begun: begun},
-			answers: []answer{{place: place{server: server}, permits: 1, err: &loader.OutcomeUnknownError{Err: errors.New("EOF")}}},
+			answers: []answer{{place: place{server: server}, permits: 1, err: lost}},
 		}
 		if c.judge(); a.broken() != want {
 			t.Errorf("server %d: fails by %q, want %q", server, a.broken(), want)
@@ -173,7 +174,7 @@ func TestAuditSlots(t *testing.T) {
 	for extra, want := range []string{"", "slots"} {
 		a, r := court(modeOf("TryAcquire"))
 		now := time.Now()
-		for range tightLimit.Permits + int64(extra) {
+		for range slotLimit + extra {
 			r.books[0].released(audit.Use{From: now, To: now.Add(time.Second)}, false, true)
 		}
 		r.books[0].released(audit.Use{From: now, To: now.Add(time.Second)}, true, false) // of the ledger

@@ -3,6 +3,7 @@
 package attack
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"slices"
@@ -29,6 +30,7 @@ const day = 24 * time.Hour
 type script struct {
 	name    string
 	make    func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter
+	tight   loader.Limit                                               // zero: tightLimit
 	ledger  loader.Limit                                               // of the limiter whose charges are counted
 	charged func(limit loader.Limit, first, now loader.Decision) int64 // since the first decision
 	extra   func([]audit.Grant, loader.Limit) int64
@@ -40,6 +42,9 @@ type script struct {
 	// one id was granted, and its reply lost.
 	repeats bool
 }
+
+// tightLimit is the limit of the limiter that is soon used up.
+func (s *script) tightLimit() loader.Limit { return cmp.Or(s.tight, tightLimit) }
 
 var scripts = []*script{
 	{

@@ -128,7 +128,7 @@ func equip(t *testing.T, a *attack, rdb redis.UniversalClient, rows []*row) {
 	limits := loader.New(rdb, options...)
 	for _, r := range rows {
 		r.limits = limits
-		r.tight = r.limiter(t, a, limits, "tight", tightLimit)
+		r.tight = r.limiter(t, a, limits, "tight", r.script.tightLimit())
 		r.ledger = r.limiter(t, a, limits, "ledger", r.script.ledger)
 		r.spare = r.limiter(t, a, limits, "spare", spareLimit)
 		r.honest = r.script.make(r.site.honest, r.limiterName("ledger"), r.script.ledger, r.leaseAge()...)
@@ -278,8 +278,8 @@ func (r *row) auditTight(a *attack) {
 	for i := range r.books {
 		b := &r.books[i]
 		b.mu.Lock()
-		if _, held := audit.MostAtOnce(b.uses); held > int(tightLimit.Permits) {
-			a.failed("slots", r, fmt.Sprintf("%d of %d slots were held at once", held, tightLimit.Permits))
+		if _, held := audit.MostAtOnce(b.uses); held > slotLimit {
+			a.failed("slots", r, fmt.Sprintf("%d of %d slots were held at once", held, slotLimit))
 		}
 		a.used.Add(int64(len(b.uses)))
 		b.uses = nil // all are released

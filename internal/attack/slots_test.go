@@ -10,16 +10,17 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// How long a slot is leased, and how long it is held: some are renewed.
+// How many slots a tight limiter has, how long one is leased, and how long it is held: some are renewed.
 const (
-	slotTTL  = time.Second
-	slotHold = 1500 * time.Millisecond
+	slotLimit = 1
+	slotTTL   = time.Second
+	slotHold  = 3 * time.Second
 )
 
 // slots are audited by the times in which they were held, and by the leases that are left when all are released.
 var slots = &script{
-	name: "concurrency", ledger: loader.Limit{Permits: 10_000}, charged: byRemaining, slots: true,
-	extra: audit.ExtraInLog, extraOf: audit.ExtraInLogOf,
+	name: "concurrency", tight: loader.Limit{Permits: slotLimit}, ledger: loader.Limit{Permits: 10_000}, slots: true,
+	charged: byRemaining, extra: audit.ExtraInLog, extraOf: audit.ExtraInLogOf,
 	make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
 		return slotLimiter{of: l.Concurrency(name, limit.Permits, slotTTL, opts...)}
 	},
