@@ -90,6 +90,8 @@ func TestJudge(t *testing.T) {
 		"a hook's panic, none due":  {mode: "plain", question: plain, panicked: planted{"here"}, calm: true, want: "panic"},
 		"a panic of the loader":     {mode: "plain", question: plain, panicked: "nil map", want: "panic"},
 		"a panic, and far too late": {mode: "plain", question: plain, took: long, panicked: planted{"here"}, want: "bound"},
+		"a slot that came late":     {mode: "Acquire", question: patient, took: slotTTL, err: &loader.SlotLostError{}},
+		"a slot lost at once":       {mode: "Acquire", question: patient, err: &loader.SlotLostError{}, want: "Wait error"},
 		"a WaitError of an Allow":   {mode: "plain", question: plain, err: &loader.WaitError{}, want: "error"},
 	} {
 		a, r := court(modeOf(test.mode))

@@ -13,8 +13,8 @@ import (
 // How many slots a tight limiter has, how long one is leased, and how long it is held: some are renewed.
 const (
 	slotLimit = 1
-	slotTTL   = time.Second
-	slotHold  = 3 * time.Second
+	slotTTL   = 2 * time.Second
+	slotHold  = 4 * time.Second
 )
 
 // slots are audited by the times in which they were held, and by the leases that are left when all are released.

@@ -338,6 +338,8 @@ func (c *called) judgeError(a *answer) {
 	}
 	_, denied := errors.AsType[*loader.WaitError](a.err)
 	switch kind := audit.KindOf(a.err); {
+	case c.slotTooLate(a):
+		return
 	case c.panicked != nil:
 	case denied && c.mode.how == waiting:
 		c.judgeWait(a)
@@ -371,6 +373,13 @@ func (c *called) hit(a *answer) bool {
 		return c.event.hits(c.site, a.server)
 	}
 	return slices.ContainsFunc(c.answers, func(a answer) bool { return c.event.hits(c.site, a.server) })
+}
+
+// slotTooLate reports whether a call was granted a slot in a reply that took longer than a lease. That it took so long
+// is judged by its bound.
+func (c *called) slotTooLate(a *answer) bool {
+	_, lost := errors.AsType[*loader.SlotLostError](a.err)
+	return lost && c.ended.Sub(c.begun) > slotTTL*99/100
 }
 
 // leastBound is the least time in which a call has to be answered when all is well.
