@@ -124,6 +124,7 @@ func withSlots(t *testing.T, test func(t *testing.T, s *slotServer), opts ...loa
 		test(t, s)
 		s.fail(nil)
 		must(t, s.limits.Flush(background))
+		synctest.Wait() // for renewals that began as the test ended
 	})
 }
 
