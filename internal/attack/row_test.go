@@ -35,6 +35,7 @@ type row struct {
 	books  []book         // of each place
 	drop   chan struct{}  // closed: all slots are released; guarded by the gate
 	held   sync.WaitGroup // slots
+	late   bool           // returns in the background may not have ended
 }
 
 // place is one of the subjects of a server that a row asks about.
@@ -68,6 +69,7 @@ type book struct {
 	spent   []audit.Spent   // the same, if the time is not known
 	uses    []audit.Use     // of its slots
 	returns *atomic.Int64   // permits whose return in the background has begun, and may fail
+	refused int64           // permits that an All did not grant
 }
 
 // String is what the row is called in reports.
@@ -195,7 +197,7 @@ func openLedgers(t *testing.T, rows []*row, generation int) {
 		b := r.book(p)
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.first, b.granted, b.unknown, b.returns = d, 0, 0, &atomic.Int64{}
+		b.first, b.granted, b.unknown, b.refused, b.returns = d, 0, 0, 0, &atomic.Int64{}
 	})
 	for _, r := range rows {
 		r.drop = make(chan struct{})
@@ -213,6 +215,9 @@ func closeLedgers(t *testing.T, a *attack, rows []*row, generation int) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.unknown += b.returns.Load()
+		if r.late {
+			b.unknown += b.refused
+		}
 		charged := r.script.charged(r.script.ledger, b.first, now)
 		if wrong := r.wrongCharge(charged, b.granted, b.unknown); wrong != "" {
 			a.failed("charges", r, wrong)

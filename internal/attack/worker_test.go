@@ -309,6 +309,8 @@ func (c *called) write(a *answer) {
 		b.unknown += a.permits
 	case a.err != nil && c.script.slots: // one of the calls of an Acquire may have taken one
 		b.unknown++
+	case c.mode.how == inAll && a.ledger && !a.decided.Granted:
+		b.refused += a.permits
 	case a.err != nil && !a.decided.Granted:
 	case c.mode.how == waiting:
 		b.grant(c, a, false)
