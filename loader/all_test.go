@@ -386,6 +386,13 @@ func TestAllDegraded(t *testing.T) {
 	}
 
 	all.Allow(opened, "s")
+	all.Allow(account, "ada") // the tightest, which is asked again by its id
+	p.next(fault{dropReply: true})
+	if d, err := all.Do(background); err != nil || !d.Granted || d.Limit.Permits != 4 || !d.Degraded || d.Cause == nil {
+		t.Errorf("%+v, %v; want the grant of the account, degraded", d, err)
+	}
+
+	all.Allow(opened, "s")
 	all.Allow(account, "ada")
 	p.next(fault{first: 1})
 	if d, err := all.Do(background); err != nil || !d.Granted || d.Degraded {

@@ -124,6 +124,7 @@ func withSlots(t *testing.T, test func(t *testing.T, s *slotServer), opts ...loa
 		test(t, s)
 		s.fail(nil)
 		must(t, s.limits.Flush(background))
+		synctest.Wait() // for renewals that began as the test ended
 	})
 }
 
@@ -445,18 +446,24 @@ func TestSlotTakenLate(t *testing.T) {
 		render := s.limits.Concurrency("render", 1, time.Hour)
 		other := redis.NewClient(options(s.Addr()))
 		defer func() { _ = other.Close() }()
+		var late sync.WaitGroup
 		s.fail(func(_ context.Context, cmd redis.Cmder, _ func() error) error {
 			words := []any{}
 			for _, word := range write(cmd) {
 				words = append(words, word)
 			}
-			time.AfterFunc(400*time.Millisecond, func() { _ = other.Do(background, words...) })
+			late.Add(1)
+			time.AfterFunc(400*time.Millisecond, func() {
+				defer late.Done()
+				_ = other.Do(background, words...)
+			})
 			return io.EOF
 		})
 		_, _, err := render.TryAcquire(background, "acme")
 		as[*loader.OutcomeUnknownError](t, err)
 		s.fail(nil)
 		must(t, s.limits.Flush(background))
+		late.Wait()
 		wantFree(t, render, 1)
 	})
 }

@@ -77,7 +77,7 @@ func manyLimiters(l *loader.Loader) []loader.Limiter {
 // TestManyAnswersAsSingles asks the same of two servers: in batches and in single calls. All decisions and errors are
 // equal, those of later calls too, with keys that are damaged, and subjects that come several times.
 func TestManyAnswersAsSingles(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(2) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		together, rdb1 := fake(t)
 		apart, rdb2 := fake(t)

@@ -74,6 +74,9 @@ func TestServerHammer(t *testing.T) {
 	}
 	for _, h := range hammered {
 		t.Run(h.name(), func(t *testing.T) {
+			if !judgesCapacity() {
+				t.Parallel()
+			}
 			server := redistest.Start(t)
 			acts, calls := gather(t, h.name(), server.Addr)
 			most := maxInWindow(acts, time.Second)

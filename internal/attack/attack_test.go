@@ -63,6 +63,7 @@ type attack struct {
 	calls, panics, raised atomic.Int64
 	audited, unknown      atomic.Int64     // permits that ledgers granted, and of which the outcome is unknown
 	timed                 atomic.Int64     // grants audited by their times
+	used, returned, many  atomic.Int64     // slots, permits given back, commands for many keys
 	met                   [][]atomic.Int64 // calls under way while a fault happened to their server: by fault and row
 	mu                    sync.Mutex
 	judged                [][]atomic.Int64 // how often service was judged by time: by fault and row
@@ -302,6 +303,9 @@ func (a *attack) quiet(t *testing.T, e *event) sample {
 	if !a.gate.await(tooLong) {
 		a.stuck(t)
 	}
+	if e != nil {
+		a.settle()
+	}
 	for _, s := range a.sites {
 		rows := a.rowsOf(s)
 		if len(rows) == 0 {
@@ -317,6 +321,27 @@ func (a *attack) quiet(t *testing.T, e *event) sample {
 	}
 	a.generation++
 	return a.measure(e)
+}
+
+// flushFor is how long returns in the background are waited for.
+const flushFor = 200 * time.Millisecond
+
+// settle has all slots released, and what an All gives back in the background given back. It does not wait for long: a
+// reply that never comes would take half a minute.
+func (a *attack) settle() {
+	var settling sync.WaitGroup
+	for _, r := range a.rows {
+		close(r.drop)
+		settling.Go(func() {
+			r.held.Wait()
+			if r.mode.how == inAll {
+				ctx, cancel := context.WithTimeout(context.Background(), flushFor)
+				defer cancel()
+				r.late = r.limits.Flush(ctx) != nil
+			}
+		})
+	}
+	settling.Wait()
 }
 
 // stuck ends the attack for calls that do not end.

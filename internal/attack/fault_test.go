@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -155,6 +156,7 @@ func (h panickingHook) DialHook(next redis.DialHook) redis.DialHook { return nex
 
 func (h panickingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.countMany(cmd)
 		h.mayPanic("before a command")
 		err := next(ctx, cmd)
 		h.mayPanic("after a command")
@@ -164,6 +166,7 @@ func (h panickingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (h panickingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.countMany(cmds...)
 		h.mayPanic("before a pipeline")
 		err := next(ctx, cmds)
 		h.mayPanic("after a pipeline")
@@ -171,15 +174,32 @@ func (h panickingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 	}
 }
 
+// countMany counts the commands for many keys.
+func (a *attack) countMany(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		words := cmd.Args()
+		if len(words) > 1 && (words[1] == sluice.GCRAManyV1SHA1 || words[1] == sluice.ListLogManyV1SHA1) {
+			a.many.Add(1)
+		}
+	}
+}
+
 // panickingObserver is an Observer that panics.
 type panickingObserver struct{ *attack }
 
-func (o panickingObserver) Begin(ctx context.Context, _ loader.Event) context.Context {
+func (o panickingObserver) Begin(ctx context.Context, e loader.Event) context.Context {
+	noteReturn(ctx, e, e.Permits)
 	o.mayPanic("in Begin")
 	return ctx
 }
 
-func (o panickingObserver) End(context.Context, loader.Event) { o.mayPanic("in End") }
+func (o panickingObserver) End(ctx context.Context, e loader.Event) {
+	if e.Err == nil && e.Returned == e.Permits {
+		noteReturn(ctx, e, -e.Permits)
+		o.returned.Add(e.Returned)
+	}
+	o.mayPanic("in End")
+}
 
 // panickingHandler is a slog handler that panics and logs nothing.
 type panickingHandler struct{ *attack }

@@ -90,6 +90,8 @@ func TestJudge(t *testing.T) {
 		"a hook's panic, none due":  {mode: "plain", question: plain, panicked: planted{"here"}, calm: true, want: "panic"},
 		"a panic of the loader":     {mode: "plain", question: plain, panicked: "nil map", want: "panic"},
 		"a panic, and far too late": {mode: "plain", question: plain, took: long, panicked: planted{"here"}, want: "bound"},
+		"a slot that came late":     {mode: "Acquire", question: patient, took: slotTTL, err: &loader.SlotLostError{}},
+		"a slot lost at once":       {mode: "Acquire", question: patient, err: &loader.SlotLostError{}, want: "Wait error"},
 		"a WaitError of an Allow":   {mode: "plain", question: plain, err: &loader.WaitError{}, want: "error"},
 	} {
 		a, r := court(modeOf(test.mode))
@@ -110,6 +112,7 @@ func TestJudge(t *testing.T) {
 
 // An error about a server that is well fails while another one is not, and one about that one does not.
 func TestJudgeNeighbour(t *testing.T) {
+	lost := &loader.OutcomeUnknownError{Err: errors.New("EOF")}
 	for server, want := range []string{"", "neighbour"} {
 		a, r := court(modeOf("plain"))
 		r.books = make([]book, 2)
@@ -117,7 +120,7 @@ func TestJudgeNeighbour(t *testing.T) {
 		c := &called{
 			worker: &worker{row: r, attack: a}, question: question{cancel: never}, begun: begun.Add(1), ended: begun.Add(2),
 			event:   &event{fault: faults[0], victims: map[*site]uint{r.site: 1}, begun: begun},
-			answers: []answer{{server: server, permits: 1, err: &loader.OutcomeUnknownError{Err: errors.New("EOF")}}},
+			answers: []answer{{place: place{server: server}, permits: 1, err: lost}},
 		}
 		if c.judge(); a.broken() != want {
 			t.Errorf("server %d: fails by %q, want %q", server, a.broken(), want)
@@ -164,6 +167,58 @@ func TestAuditTight(t *testing.T) {
 		}
 		if len(b.spent) != 0 || len(b.grants) == 0 {
 			t.Errorf("%d and %d are kept", len(b.grants), len(b.spent))
+		}
+	}
+}
+
+// As many slots as there are may be held at once, one more fails, and those of before are forgotten.
+func TestAuditSlots(t *testing.T) {
+	for extra, want := range []string{"", "slots"} {
+		a, r := court(modeOf("TryAcquire"))
+		now := time.Now()
+		for range slotLimit + extra {
+			r.books[0].released(audit.Use{From: now, To: now.Add(time.Second)}, false, true)
+		}
+		r.books[0].released(audit.Use{From: now, To: now.Add(time.Second)}, true, false) // of the ledger
+		if r.auditTight(a); a.broken() != want {
+			t.Errorf("%d more: fails by %q, want %q", extra, a.broken(), want)
+		}
+		if b := &r.books[0]; b.unknown != 1 || len(b.uses) != 0 {
+			t.Errorf("%d leases may be left, %d uses are kept", b.unknown, len(b.uses))
+		}
+	}
+}
+
+// What an answer adds to the permits that were granted, and to those of which the outcome is unknown.
+func TestWrite(t *testing.T) {
+	refused := fmt.Errorf("loader: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
+	lost := &loader.OutcomeUnknownError{Err: errors.New("EOF")}
+	granted := loader.Decision{Granted: true}
+	for _, test := range []struct {
+		mode             string
+		answer           answer
+		granted, unknown int64
+	}{
+		{"GiveBack", answer{permits: 2, decided: granted}, 2, 0},
+		{"GiveBack", answer{permits: 0, decided: granted}, 0, 0}, // given back
+		{"GiveBack", answer{permits: 2, decided: granted, err: lost}, 0, 2},
+		{"GiveBack", answer{permits: 2, decided: granted, err: refused}, 2, 0},
+		{"GiveBack", answer{permits: 2, decided: granted, unsure: true}, 0, 2},
+		{"GiveBack", answer{permits: 2, err: lost}, 0, 2},
+		{"All", answer{permits: 2}, 0, 0}, // denied by another
+		{"All", answer{permits: 2, err: refused}, 0, 0},
+		{"All", answer{permits: 2, decided: granted}, 2, 0},
+		{"Acquire", answer{permits: 1, err: refused}, 0, 1},
+		{"Acquire", answer{permits: 1, slot: &loader.Slot{}}, 0, 0},
+	} {
+		a, r := court(modeOf(test.mode))
+		r.script = r.mode.scripts[0]
+		c := &called{worker: &worker{row: r, attack: a}}
+		test.answer.ledger = true
+		c.write(&test.answer)
+		if b := &r.books[0]; b.granted != test.granted || b.unknown != test.unknown {
+			t.Errorf("%s, %+v: %d and %d, want %d and %d", test.mode, test.answer, b.granted, b.unknown, test.granted,
+				test.unknown)
 		}
 	}
 }

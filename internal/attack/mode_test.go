@@ -3,8 +3,10 @@
 package attack
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"slices"
 	"time"
 
 	"github.com/sluice-redis/sluice/internal/audit"
@@ -28,15 +30,21 @@ const day = 24 * time.Hour
 type script struct {
 	name    string
 	make    func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter
-	ledger  loader.Limit // of the limiter whose charges are counted
-	charged func(limit loader.Limit, first, now loader.Decision) int64
+	tight   loader.Limit                                               // zero: tightLimit
+	ledger  loader.Limit                                               // of the limiter whose charges are counted
+	charged func(limit loader.Limit, first, now loader.Decision) int64 // since the first decision
 	extra   func([]audit.Grant, loader.Limit) int64
 	extraOf func([]audit.Spent, loader.Limit) int64
+
+	slots bool // what is granted is held for a while
 
 	// repeats says that a grant may have been made at another time than the reply says: the first of two calls with
 	// one id was granted, and its reply lost.
 	repeats bool
 }
+
+// tightLimit is the limit of the limiter that is soon used up.
+func (s *script) tightLimit() loader.Limit { return cmp.Or(s.tight, tightLimit) }
 
 var scripts = []*script{
 	{
@@ -98,16 +106,26 @@ func (r reserver) AllowN(ctx context.Context, subject string, n int64) (loader.D
 }
 
 // byRemaining is how many permits a limiter has charged that forgets none.
-func byRemaining(limit loader.Limit, _, now loader.Decision) int64 {
-	return limit.Permits - now.Remaining
+func byRemaining(_ loader.Limit, first, now loader.Decision) int64 {
+	return first.Remaining - now.Remaining
 }
 
-// byReset is how many permits a GCRA has charged since the first decision, which found it full: each moves the
-// time at which it is full again by one interval.
+// byReset is how many permits a GCRA has charged: each moves the time at which it is full again by one interval. The
+// first decision found it full.
 func byReset(limit loader.Limit, first, now loader.Decision) int64 {
 	full := now.Now.Add(now.ResetAfter)
 	interval := limit.Window / time.Duration(limit.Permits)
-	return int64((full.Sub(first.Now) + interval/2) / interval)
+	return int64((full.Sub(first.Now)+interval/2)/interval) - 1
+}
+
+// named are the scripts of these names.
+func named(names ...string) (found []*script) {
+	for _, s := range scripts {
+		if slices.Contains(names, s.name) {
+			found = append(found, s)
+		}
+	}
+	return found
 }
 
 // mode is one way to use limiters.
@@ -132,7 +150,21 @@ const (
 	direct how = iota
 	inBatch
 	waiting
+	inMany     // in a Batch about several subjects of a server, which one command asks about
+	inAll      // beside another limiter, all or none
+	givingBack // and every second grant is given back
 )
+
+// keysAServer is how many subjects of each server a mode asks about.
+func (m *mode) keysAServer() int {
+	if m.how == inMany {
+		return manyKeys
+	}
+	return 1
+}
+
+// manyKeys is more than the loader sends one by one.
+const manyKeys = 5
 
 const anyKind = -1
 
@@ -164,12 +196,20 @@ var modes = []*mode{
 	{name: "Batch", scripts: scripts, kind: anyKind, bound: defaultBound, how: inBatch, observed: true},
 	{name: "Wait", scripts: scripts, kind: anyKind, how: waiting, observed: true},
 	{name: "Reserve", scripts: []*script{budget}, kind: anyKind, bound: defaultBound, observed: true},
+	{name: "Many", scripts: named("gcra", "list_log"), kind: anyKind, bound: defaultBound, how: inMany, observed: true},
+	{name: "All", scripts: returning, kind: anyKind, bound: defaultBound, how: inAll, observed: true},
+	{name: "GiveBack", scripts: returning, kind: anyKind, bound: 2 * defaultBound, how: givingBack, observed: true},
+	{name: "TryAcquire", scripts: []*script{slots}, kind: anyKind, bound: defaultBound, observed: true},
+	{name: "Acquire", scripts: []*script{slots}, kind: anyKind, how: waiting, observed: true},
 	{
 		name: "Leased", scripts: []*script{sliceRing}, kind: anyKind, bound: defaultBound, observed: true,
 		limiter: []loader.LimiterOption{loader.LeaseAge(200 * time.Millisecond)},
 		lease:   &loader.LeaseOptions{Block: 4, Idle: 100 * time.Millisecond},
 	},
 }
+
+// returning are the scripts that take permits back.
+var returning = named("list_log", "zset_log", "slice_ring")
 
 // patience is how long a caller waits for an answer.
 func (m *mode) patience() time.Duration {

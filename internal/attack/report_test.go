@@ -112,6 +112,8 @@ func (a *attack) report() (judged bool) {
 		a.calls.Load(), a.panics.Load(), a.raised.Load())
 	a.t.Logf("audited: %d permits by what was charged, %d grants by their times; the outcome of %d permits was unknown",
 		a.audited.Load(), a.timed.Load(), a.unknown.Load())
+	a.t.Logf("%d slots used, %d permits given back, %d commands for many keys", a.used.Load(), a.returned.Load(),
+		a.many.Load())
 	a.t.Logf("in use at first: %v; at worst: %v; a server to which nothing happened answered %v late at worst",
 		a.first, a.worst, round(a.pulse.worst))
 	for _, missed := range a.missed() {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,8 +32,32 @@ type row struct {
 	spare  loader.Limiter
 
 	honest loader.Limiter // the ledger, past the proxies
-	books  []book         // of each server
+	books  []book         // of each place
+	drop   chan struct{}  // closed: all slots are released; guarded by the gate
+	held   sync.WaitGroup // slots
+	late   bool           // returns in the background may not have ended
 }
+
+// place is one of the subjects of a server that a row asks about.
+type place struct{ server, key int }
+
+// places are those on a server.
+func (r *row) places(server int) (places []place) {
+	for key := range r.mode.keysAServer() {
+		places = append(places, place{server, key})
+	}
+	return places
+}
+
+// everywhere are the places on all servers.
+func (r *row) everywhere() (places []place) {
+	for server := range r.site.servers {
+		places = append(places, r.places(server)...)
+	}
+	return places
+}
+
+func (r *row) book(p place) *book { return &r.books[p.server*r.mode.keysAServer()+p.key] }
 
 // book is what was answered about the subjects of a row that are on one server.
 type book struct {
@@ -42,6 +67,9 @@ type book struct {
 	unknown int64           // permits that may or may not have been charged
 	grants  []audit.Grant   // of the tight limiter, since its last audit
 	spent   []audit.Spent   // the same, if the time is not known
+	uses    []audit.Use     // of its slots
+	returns *atomic.Int64   // permits whose return in the background has begun, and may fail
+	refused int64           // permits that an All did not grant
 }
 
 // String is what the row is called in reports.
@@ -102,11 +130,11 @@ func equip(t *testing.T, a *attack, rdb redis.UniversalClient, rows []*row) {
 	limits := loader.New(rdb, options...)
 	for _, r := range rows {
 		r.limits = limits
-		r.tight = r.limiter(t, a, limits, "tight", tightLimit)
+		r.tight = r.limiter(t, a, limits, "tight", r.script.tightLimit())
 		r.ledger = r.limiter(t, a, limits, "ledger", r.script.ledger)
 		r.spare = r.limiter(t, a, limits, "spare", spareLimit)
 		r.honest = r.script.make(r.site.honest, r.limiterName("ledger"), r.script.ledger, r.leaseAge()...)
-		r.books = make([]book, len(r.site.servers))
+		r.books = make([]book, len(r.everywhere()))
 	}
 }
 
@@ -150,10 +178,10 @@ func (r *row) limiterName(what string) string {
 }
 
 // Which of a server's subjects are for what. Ledgers and spare limiters get others for every fault.
-func (r *row) tightSubject(server int) string { return r.site.subjects[server][0] }
+func (r *row) tightSubject(p place) string { return r.site.subjects[p.server][p.key] }
 
-func (r *row) ledgerSubject(server, generation int) string {
-	return r.site.subjects[server][1+generation%(subjectsAServer-1)]
+func (r *row) ledgerSubject(p place, generation int) string {
+	return r.site.subjects[p.server][manyKeys+(generation*manyKeys+p.key)%(subjectsAServer-manyKeys)]
 }
 
 // openLedgers begins a generation of ledgers: each is charged for one permit, past the proxies.
@@ -162,15 +190,18 @@ func openLedgers(t *testing.T, rows []*row, generation int) {
 	onLedgers(t, rows, generation, func(b *loader.Batch, r *row, subject string) *loader.Result {
 		must(t, r.honest.Reset(context.Background(), subject))
 		return b.Allow(r.honest, subject)
-	}, func(r *row, server int, d loader.Decision) {
-		if !d.Granted {
+	}, func(r *row, p place, d loader.Decision) {
+		if !d.Granted && !r.script.slots {
 			t.Fatalf("%v: a new ledger denies: %+v", r, d)
 		}
-		b := &r.books[server]
+		b := r.book(p)
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.first, b.granted, b.unknown = d, 0, 0
+		b.first, b.granted, b.unknown, b.refused, b.returns = d, 0, 0, 0, &atomic.Int64{}
 	})
+	for _, r := range rows {
+		r.drop = make(chan struct{})
+	}
 }
 
 // closeLedgers ends a generation while no caller asks: each ledger has charged what was granted and, at most, what is
@@ -179,11 +210,15 @@ func closeLedgers(t *testing.T, a *attack, rows []*row, generation int) {
 	t.Helper()
 	onLedgers(t, rows, generation, func(b *loader.Batch, r *row, subject string) *loader.Result {
 		return b.Peek(r.honest, subject)
-	}, func(r *row, server int, now loader.Decision) {
-		b := &r.books[server]
+	}, func(r *row, p place, now loader.Decision) {
+		b := r.book(p)
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		charged := r.script.charged(r.script.ledger, b.first, now) - 1
+		b.unknown += b.returns.Load()
+		if r.late {
+			b.unknown += b.refused
+		}
+		charged := r.script.charged(r.script.ledger, b.first, now)
 		if wrong := r.wrongCharge(charged, b.granted, b.unknown); wrong != "" {
 			a.failed("charges", r, wrong)
 		}
@@ -205,32 +240,54 @@ func (r *row) wrongCharge(charged, granted, unknown int64) string {
 }
 
 // onLedgers asks something about the ledgers of all servers in one batch, past the proxies. The rows are of one site.
+// Slots are not asked about in a batch: they are looked at.
 func onLedgers(
 	t *testing.T, rows []*row, generation int,
-	ask func(*loader.Batch, *row, string) *loader.Result, told func(*row, int, loader.Decision),
+	ask func(*loader.Batch, *row, string) *loader.Result, told func(*row, place, loader.Decision),
 ) {
 	t.Helper()
 	batch := rows[0].site.honest.Batch()
-	for _, r := range rows {
-		for server := range r.site.servers {
-			ask(batch, r, r.ledgerSubject(server, generation))
+	onEach := func(do func(*row, place)) {
+		for _, r := range rows {
+			for _, p := range r.everywhere() {
+				do(r, p)
+			}
 		}
 	}
+	onEach(func(r *row, p place) {
+		if !r.script.slots {
+			ask(batch, r, r.ledgerSubject(p, generation))
+		}
+	})
 	results, err := batch.Do(context.Background())
 	must(t, err)
-	for _, r := range rows {
-		for server := range r.site.servers {
-			told(r, server, results[0].Decision)
-			results = results[1:]
+	onEach(func(r *row, p place) {
+		if r.script.slots {
+			told(r, p, lookAt(t, r.honest, r.ledgerSubject(p, generation)))
+			return
 		}
-	}
+		told(r, p, results[0].Decision)
+		results = results[1:]
+	})
+}
+
+func lookAt(t *testing.T, limiter loader.Limiter, subject string) loader.Decision {
+	t.Helper()
+	d, err := limiter.Peek(context.Background(), subject)
+	must(t, err)
+	return d
 }
 
 // auditTight judges the grants of a row's tight limiters, and keeps those that the next audit needs.
 func (r *row) auditTight(a *attack) {
-	for server := range r.books {
-		b := &r.books[server]
+	for i := range r.books {
+		b := &r.books[i]
 		b.mu.Lock()
+		if _, held := audit.MostAtOnce(b.uses); held > slotLimit {
+			a.failed("slots", r, fmt.Sprintf("%d of %d slots were held at once", held, slotLimit))
+		}
+		a.used.Add(int64(len(b.uses)))
+		b.uses = nil // all are released
 		extra := max(r.script.extra(b.grants, tightLimit), r.script.extraOf(b.spent, tightLimit))
 		if extra > 0 {
 			a.failed("limit", r, fmt.Sprintf("%d permits beyond %d in %v", extra, tightLimit.Permits, tightLimit.Window))

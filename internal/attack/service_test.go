@@ -82,6 +82,7 @@ func (q *check) note(r *row, took time.Duration) {
 func (q *check) askUntilGranted(r *row, server int) (before error) {
 	for {
 		got := q.askOnce(r, server)
+		_ = got.slot.Release()
 		granted := got.err == nil && (got.decided.Granted && !got.decided.Degraded || r.mode.how == waiting)
 		if granted || time.Since(q.since) > tooLong {
 			return before
@@ -101,8 +102,10 @@ func (q *check) askOnce(r *row, server int) answer {
 		defer cancel()
 		ctx = deadline
 	}
-	answers := []answer{{server: server, permits: 1}}
-	subject := func(server int) string { return r.ledgerSubject(server, q.generation) }
-	r.mode.how.ask(ctx, r.limits, r.spare, subject, allow, answers)
+	var answers []answer
+	for _, p := range r.places(server) {
+		answers = append(answers, answer{place: p, permits: 1, limiter: r.spare, subject: r.ledgerSubject(p, q.generation)})
+	}
+	r.mode.how.ask(ctx, r.limits, allow, answers)
 	return answers[0]
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/sluice-redis/sluice/internal/audit"
@@ -118,23 +119,20 @@ func (w *worker) bound(q question) time.Duration {
 
 // answer is what a call brought about one subject.
 type answer struct {
-	server  int
-	permits int64 // asked for
+	place
+	ledger  bool // of the ledger
+	limiter loader.Limiter
+	subject string
+	permits int64 // asked for, and not given back
 	decided loader.Decision
+	slot    *loader.Slot
 	err     error
+	unsure  bool // whether all was given back that was to be
 }
 
 // call makes a call, and judges it.
 func (w *worker) call(q question) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if q.deadline > 0 {
-		ctx, cancel = context.WithTimeout(ctx, q.deadline)
-		defer cancel()
-	}
-	if q.deadline == 0 && q.cancel < 0 {
-		ctx = context.Background() // one that can never end
-	}
+	ctx, cancel := contextOf(q)
 	if q.cancel >= 0 {
 		defer time.AfterFunc(q.cancel, cancel).Stop()
 	}
@@ -148,68 +146,93 @@ func (w *worker) call(q question) {
 		c.calm = w.attack.calmAfter(last, c.begun)
 	}
 	c.judge()
+	if slot := c.answers[0].slot; slot != nil {
+		w.hold(slot, &c.answers[0], c.ended, cancel) // the slot's context is the call's
+		return
+	}
+	cancel()
+}
+
+// contextOf makes the context of a call.
+func contextOf(q question) (context.Context, context.CancelFunc) {
+	switch {
+	case q.deadline > 0:
+		return context.WithTimeout(context.Background(), q.deadline)
+	case q.cancel >= 0:
+		return context.WithCancel(context.Background())
+	}
+	return context.Background(), func() {} // one that can never end
 }
 
 // ask asks in the way of the mode, and recovers a panic as net/http does.
 func (w *worker) ask(ctx context.Context, q question) (answers []answer, panicked any) {
-	servers := []int{q.server}
+	places := w.places(q.server)
 	if w.mode.how == inBatch {
-		servers = everyServer(w.site)
+		places = w.everywhere()
 	}
-	for _, server := range servers {
-		permits := q.permits
-		if q.method == peek && w.mode.how != waiting {
-			permits = 0
-		}
-		answers = append(answers, answer{server: server, permits: permits})
+	for _, p := range places {
+		answers = append(answers, w.answer(p, q.ledger, q))
+	}
+	if w.mode.how == inAll { // the ledger first, so that its return begins first
+		other := place{server: w.random.IntN(len(w.site.servers))}
+		answers = []answer{w.answer(place{server: q.server}, true, q), w.answer(other, false, q)}
+		ctx = w.watchReturns(ctx, &answers[0])
 	}
 	defer func() { panicked = recover() }()
-	limiter, subject := w.tight, w.tightSubject
-	if q.ledger {
-		limiter = w.ledger
-		subject = func(server int) string { return w.ledgerSubject(server, w.attack.generation) }
-	}
-	w.mode.how.ask(ctx, w.limits, limiter, subject, q.method, answers)
+	w.mode.how.ask(ctx, w.limits, q.method, answers)
 	return answers, nil
 }
 
-func everyServer(s *site) (servers []int) {
-	for i := range s.servers {
-		servers = append(servers, i)
+// answer makes the answer for a question about a place.
+func (w *worker) answer(p place, ledger bool, q question) answer {
+	a := answer{place: p, ledger: ledger, permits: q.permits, limiter: w.tight, subject: w.tightSubject(p)}
+	if ledger {
+		a.limiter, a.subject = w.ledger, w.ledgerSubject(p, w.attack.generation)
 	}
-	return servers
+	if q.method == peek && w.mode.how.looks() {
+		a.permits = 0
+	}
+	return a
 }
 
+// looks reports whether some of its calls are looks.
+func (h how) looks() bool { return h != waiting && h != inAll }
+
 // ask fills in the answers.
-func (h how) ask(
-	ctx context.Context, l *limits, limiter loader.Limiter, subject func(int) string, m method, answers []answer,
-) {
+func (h how) ask(ctx context.Context, l *limits, m method, answers []answer) {
 	a := &answers[0]
-	booker, books := limiter.(loader.Reserver)
+	booker, books := a.limiter.(loader.Reserver)
+	concurrency, slots := a.limiter.(slotLimiter)
 	switch {
-	case h == inBatch:
-		askTogether(ctx, l, limiter, subject, answers)
-	case h == waiting:
-		a.err = limiter.WaitN(ctx, subject(a.server), a.permits)
+	case h == inBatch, h == inMany:
+		askTogether(ctx, l, answers)
+	case h == inAll:
+		askAll(ctx, l, answers)
 	case a.permits == 0:
-		a.decided, a.err = limiter.Peek(ctx, subject(a.server))
+		a.decided, a.err = a.limiter.Peek(ctx, a.subject)
+	case slots:
+		concurrency.ask(ctx, h, a)
+	case h == waiting:
+		a.err = a.limiter.WaitN(ctx, a.subject, a.permits)
+	case h == givingBack:
+		a.giveBack(ctx)
 	case m == reserve && books:
 		var r *loader.Reservation
-		if r, a.err = booker.ReserveN(ctx, subject(a.server), a.permits); a.err == nil {
+		if r, a.err = booker.ReserveN(ctx, a.subject, a.permits); a.err == nil {
 			a.decided = r.Decision()
 		}
 	default:
-		a.decided, a.err = limiter.AllowN(ctx, subject(a.server), a.permits)
+		a.decided, a.err = a.limiter.AllowN(ctx, a.subject, a.permits)
 	}
 }
 
-func askTogether(ctx context.Context, l *limits, limiter loader.Limiter, subject func(int) string, answers []answer) {
+func askTogether(ctx context.Context, l *limits, answers []answer) {
 	batch := l.Batch()
 	for _, a := range answers {
 		if a.permits == 0 {
-			batch.Peek(limiter, subject(a.server))
+			batch.Peek(a.limiter, a.subject)
 		} else {
-			batch.AllowN(limiter, subject(a.server), a.permits)
+			batch.AllowN(a.limiter, a.subject, a.permits)
 		}
 	}
 	results, _ := batch.Do(ctx) // each result has its error
@@ -237,7 +260,7 @@ func (c *called) judge() {
 	}
 	met := false
 	for i := range c.answers {
-		met = met || c.event != nil && c.event.hits(c.site, c.answers[i].server)
+		met = met || c.hit(&c.answers[i])
 		c.write(&c.answers[i])
 		c.judgeError(&c.answers[i])
 	}
@@ -277,14 +300,18 @@ func (c *called) judgePanic() {
 
 // write enters an answer into the books of its server.
 func (c *called) write(a *answer) {
-	b := &c.books[a.server]
+	b := c.book(a.place)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case a.permits == 0:
-	case c.panicked != nil, errors.Is(a.err, loader.ErrOutcomeUnknown), a.decided.Degraded:
+	case a.permits == 0, a.slot != nil:
+	case c.panicked != nil, errors.Is(a.err, loader.ErrOutcomeUnknown), a.decided.Degraded, a.unsure:
 		b.unknown += a.permits
-	case a.err != nil:
+	case a.err != nil && c.script.slots: // one of the calls of an Acquire may have taken one
+		b.unknown++
+	case c.mode.how == inAll && a.ledger && !a.decided.Granted:
+		b.refused += a.permits
+	case a.err != nil && !a.decided.Granted:
 	case c.mode.how == waiting:
 		b.grant(c, a, false)
 	case a.decided.Granted:
@@ -295,7 +322,7 @@ func (c *called) write(a *answer) {
 // grant records a grant. Its time is that of the reply, or else lies within the call.
 func (b *book) grant(c *called, a *answer, exact bool) {
 	switch at := a.decided.Now.Add(a.decided.Wait); {
-	case c.ledger:
+	case a.ledger:
 		b.granted += a.permits
 	case exact:
 		b.grants = append(b.grants, audit.Grant{At: at, Decided: a.decided.Now, Permits: a.permits})
@@ -313,6 +340,8 @@ func (c *called) judgeError(a *answer) {
 	}
 	_, denied := errors.AsType[*loader.WaitError](a.err)
 	switch kind := audit.KindOf(a.err); {
+	case c.slotTooLate(a):
+		return
 	case c.panicked != nil:
 	case denied && c.mode.how == waiting:
 		c.judgeWait(a)
@@ -332,9 +361,27 @@ func (c *called) judgeError(a *answer) {
 	}
 	if c.calm {
 		c.fail("calm", "an error while all was well: "+a.err.Error())
-	} else if c.event != nil && !c.event.inside && !c.event.hits(c.site, a.server) && c.begun.After(c.event.begun) {
+	} else if c.event != nil && !c.event.inside && !c.hit(a) && c.begun.After(c.event.begun) {
 		c.fail("neighbour", "an error about a server that is well: "+a.err.Error())
 	}
+}
+
+// hit reports whether what happened while the call was under way happened to a server that it needs.
+func (c *called) hit(a *answer) bool {
+	if c.event == nil {
+		return false
+	}
+	if c.mode.how != inAll {
+		return c.event.hits(c.site, a.server)
+	}
+	return slices.ContainsFunc(c.answers, func(a answer) bool { return c.event.hits(c.site, a.server) })
+}
+
+// slotTooLate reports whether a call was granted a slot in a reply that took longer than a lease. That it took so long
+// is judged by its bound.
+func (c *called) slotTooLate(a *answer) bool {
+	_, lost := errors.AsType[*loader.SlotLostError](a.err)
+	return lost && c.ended.Sub(c.begun) > slotTTL*99/100
 }
 
 // leastBound is the least time in which a call has to be answered when all is well.

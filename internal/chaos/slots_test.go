@@ -4,10 +4,12 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/audit"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
@@ -19,11 +21,17 @@ const (
 	slotCallers = 20
 )
 
-// slotCall is a take or a renewal of a slot that was answered: it may have written.
-type slotCall struct{ sent, answered time.Time }
+// slotCall is a take or a renewal of a slot that was granted, or a release.
+type slotCall struct {
+	id             any // of the holder
+	release        bool
+	sent, answered time.Time
+}
 
 // slotLoad is callers who use slots, and what came of it.
 type slotLoad struct {
+	keep  atomic.Bool // slots that are taken now are used until they are lost, or all ends
+	kept  atomic.Int64
 	mu    sync.Mutex
 	uses  []audit.Use
 	calls []slotCall
@@ -34,10 +42,12 @@ func (l *slotLoad) note(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		sent := time.Now()
 		err := next(ctx, cmd)
-		if err == nil && cmd.Name() == "evalsha" {
+		if reply, ok := cmd.(interface{ Val() []int64 }); ok && err == nil && reply.Val()[0] == 1 {
+			words := cmd.Args()
+			c := slotCall{words[len(words)-1], words[1] == sluice.ConcurrencyReleaseV1SHA1, sent, time.Now()}
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.calls = append(l.calls, slotCall{sent, time.Now()})
+			l.calls = append(l.calls, c)
 		}
 		return err
 	}
@@ -54,7 +64,7 @@ func (h slotHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
-// use acquires a slot, and uses it for up to 4 s.
+// use acquires a slot, and uses it for up to 4 s, or until it is lost.
 func (l *slotLoad) use(ctx context.Context, c loader.Concurrency) {
 	slot, err := c.Acquire(ctx, "s")
 	if err != nil {
@@ -63,8 +73,13 @@ func (l *slotLoad) use(ctx context.Context, c loader.Concurrency) {
 	u := audit.Use{From: time.Now()}
 	ended := make(chan time.Time, 1)
 	context.AfterFunc(slot.Context(), func() { ended <- time.Now() })
+	enough := time.After(rand.N(4 * time.Second))
+	if l.keep.Load() {
+		l.kept.Add(1)
+		enough = nil
+	}
 	select {
-	case <-time.After(rand.N(4 * time.Second)):
+	case <-enough:
 		u.To = time.Now()
 	case u.To = <-ended:
 	}
@@ -81,23 +96,47 @@ func (l *slotLoad) used() int {
 	return len(l.uses)
 }
 
-// within is how many calls may have written after one time and up to another.
-func (l *slotLoad) within(after, until time.Time) (n int) {
+// lost is how many slots were held at a time that were taken or renewed after another time.
+func (l *slotLoad) lost(after, until time.Time) int {
+	lost := map[any]bool{}
 	for _, c := range l.calls {
-		if c.answered.After(after) && c.sent.Before(until) {
-			n++
+		switch {
+		case c.sent.After(until):
+		case c.release:
+			delete(lost, c.id)
+		case c.answered.After(after):
+			lost[c.id] = true
 		}
 	}
-	return n
+	return len(lost)
 }
 
 // TestSlots has callers use five slots while a master is killed whose replica was cut off before. More are in use at
-// once only after the failover, until all holders have renewed, and not more than writes were lost.
+// once only after the failover, until all holders have renewed, and not more than were held by writes that were lost.
 func TestSlots(t *testing.T) {
-	inParallel(t)
-	s := redistest.StartSentinels(t, time.Second)
-	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs,
-		DisableIdentity: true})
+	t.Parallel()
+	t.Run("Sentinel", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.StartSentinels(t, time.Second)
+		rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs,
+			DisableIdentity: true})
+		settled := func() bool { return s.MasterIs(s.Replica.Addr) }
+		auditSlots(t, rdb, pair{master: s.Master, replica: s.Replica, settled: settled})
+	})
+	t.Run("Cluster", func(t *testing.T) {
+		t.Parallel()
+		nodes := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", nodeTimeout())
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr, nodes[1].Addr},
+			DisableIdentity: true})
+		c := &cluster{run: &run{t: t}, masters: nodes[:3], replicas: nodes[3:]}
+		i := int(nodes[0].Client(t).ClusterKeySlot(context.Background(), "s").Val()) * 3 / redistest.Slots
+		auditSlots(t, rdb, pair{master: c.masters[i], replica: c.replicas[i], settled: c.wholeWithout(i)})
+	})
+}
+
+// auditSlots kills a master, on which the slots are, while they are used.
+func auditSlots(t *testing.T, rdb redis.UniversalClient, p pair) {
+	t.Helper()
 	t.Cleanup(func() { _ = rdb.Close() })
 	load := &slotLoad{}
 	rdb.AddHook(slotHook{load: load})
@@ -112,28 +151,30 @@ func TestSlots(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() { cancel(); callers.Wait() })
-	awaitUses(t, load, int(byExtent(10, 50)))
+	awaitUses(t, load, int(byExtent(10, 20)))
 
-	dying, heir := s.Master.Client(t), s.Replica.Client(t)
+	dying, heir := p.master.Client(t), p.replica.Client(t)
 	watch := watchMaster(dying)
 	time.Sleep(cutOff)
 	unplug(t, heir, dying)
-	time.Sleep(time.Duration(byExtent(1, 3)) * 500 * time.Millisecond)
-	s.Master.Kill()
+	load.keep.Store(true)
+	redistest.Await(t, "slots are held that are not replicated", func() bool { return load.kept.Load() >= byExtent(1, 3) })
+	load.keep.Store(false)
+	p.master.Kill()
 	killed := time.Now()
 	var offset int64
 	redistest.Await(t, "the replica is promoted", func() bool { offset = takenOver(heir); return offset > 0 })
-	redistest.Await(t, "all sentinels name the replica", func() bool { return s.MasterIs(s.Replica.Addr) })
+	redistest.Await(t, "the others know it", p.settled)
 	awaitUses(t, load, load.used()+5)
 	known := time.Now().Add(slotTTL/3 + 2*time.Second) // all holders have renewed or have lost their slots
 	redistest.Await(t, "all holders know", func() bool { return time.Now().After(known) })
-	awaitUses(t, load, load.used()+int(byExtent(10, 50)))
+	awaitUses(t, load, load.used()+int(byExtent(10, 20)))
 	cancel()
 	callers.Wait()
 
-	lost := load.within(watch.replicated(offset), killed)
+	lost := load.lost(watch.replicated(offset), killed)
 	after, otherwise := audit.MostAtOnce(load.uses, audit.Use{From: killed, To: known})
-	t.Logf("%d slots used, at most %d of %d at once, and %d after the failover, which lost up to %d writes",
+	t.Logf("%d slots used, at most %d of %d at once, and %d after the failover, which lost up to %d",
 		len(load.uses), otherwise, slotLimit, after, lost)
 	if otherwise > slotLimit || after > slotLimit+lost {
 		t.Errorf("more than %d at once, of which the failover explains up to %d", slotLimit, lost)
