@@ -6,22 +6,23 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{BudgetSettleV1, BudgetV1, ConcurrencyReleaseV1, ConcurrencyV1, GCRAManyV1, GCRAV1, ListLogManyV1, ListLogReturnV1, ListLogV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogReturnV1, ZSetLogV1}
+	return []Script{BudgetSettleV1, BudgetV1, ConcurrencyReleaseV1, ConcurrencyV1, GCRAManyV1, GCRAV1, ListLogManyV1, ListLogReturnV1, ListLogV1, SliceRingManyV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogReturnV1, ZSetLogV1}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "1460742ffd0bb12032ef1bcb165f7a679844cb2c"
-	BudgetV1SHA1             = "464c59ab7b829063296482bed12eab99b97fcbb3"
+	BudgetSettleV1SHA1       = "e6b32e53f56c51fc86b796142a46fc10a49c75dd"
+	BudgetV1SHA1             = "41d4092e2e76c819863f8b821867e5e4ccf3bd44"
 	ConcurrencyReleaseV1SHA1 = "cfa0007073a28376bd157881e7b07211a619f9dd"
 	ConcurrencyV1SHA1        = "fe4042cfb0a9f087932ae6e35b8276c69f504ea7"
-	GCRAManyV1SHA1           = "feb2be7d6c6910b641b4603d790bae39b3013db4"
+	GCRAManyV1SHA1           = "79d307d80102179f8d23b1ec8d0c857e9d1d3481"
 	GCRAV1SHA1               = "6b1632d447a8406caee1030ab6c36a22524a29da"
-	ListLogManyV1SHA1        = "be64ab21b2da6d16d961e8dfb2425c03be581348"
+	ListLogManyV1SHA1        = "07fdbae1196b0baa023590290311f354a1cfd688"
 	ListLogReturnV1SHA1      = "a55e2c2fd10dc4dbc3f6a108083e4b9dc98098b6"
 	ListLogV1SHA1            = "d44fb2ec078be670a702658f54a12f982a765745"
+	SliceRingManyV1SHA1      = "7cf5d90b7b6c8dd11be3036bf1af6ebecd8d9a28"
 	SliceRingReturnV1SHA1    = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"
-	SliceRingV1SHA1          = "ca8dbeb27fc6a58dbcd3731f1b64c1f94d153116"
+	SliceRingV1SHA1          = "077ba2594e81bc5f33bb15d201be9345e4a2a470"
 	TokenBucketSetV1SHA1     = "16ada645b7ec2365331660d813df2d9f95f3d2a4"
 	TokenBucketV1SHA1        = "fd4d4560b07b42db09accae9602c00d0b37c1122"
 	ZSetLogReturnV1SHA1      = "94a5ce35454342306ead3ac307781168a2097e34"
@@ -207,18 +208,18 @@ var ConcurrencyV1 = Script{
 //go:embed scripts/gcra_many_v1.lua
 var gcraManyV1Source string
 
-// GCRAManyV1 is gcra_many v1. gcra_v1 for up to 64 subjects of one limiter in one call. Each
-// key is decided as by gcra_v1, in the order of KEYS, twice where it is named twice. One that
-// cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If
-// Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep
-// their grants: too much is counted, never too little.
+// GCRAManyV1 is gcra_many v1. gcra_v1 for up to 64 subjects of one limiter in one call. REPLY
+// goes on with EACH for each key in turn. It is decided as by gcra_v1, twice where it is named
+// twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others
+// are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys
+// before this one keep their grants: too much is counted, never too little.
 var GCRAManyV1 = Script{
 	Name:    "gcra_many",
 	Version: 1,
 	File:    "gcra_many_v1.lua",
 	SHA1:    GCRAManyV1SHA1,
 	Source:  gcraManyV1Source,
-	About:   "gcra_v1 for up to 64 subjects of one limiter in one call. Each key is decided as by gcra_v1, in the order of KEYS, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little.",
+	About:   "gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by gcra_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little.",
 	Keys: []Key{
 		{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1", Repeated: true},
 	},
@@ -239,8 +240,8 @@ var GCRAManyV1 = Script{
 	},
 	Errors: []Error{
 		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "granted is -2: bucket holds something other than a string"},
-		{Code: "BADSTATE", Text: "granted is -1: bucket holds a string that this script did not write"},
+		{Code: "WRONGTYPE", Text: "granted -2: bucket holds something other than a string"},
+		{Code: "BADSTATE", Text: "granted -1: bucket holds a string that this script did not write"},
 	},
 	Commands:   []string{"GET", "SET", "TIME"},
 	State:      "gcra/1",
@@ -299,18 +300,18 @@ var GCRAV1 = Script{
 var listLogManyV1Source string
 
 // ListLogManyV1 is list_log_many v1. list_log_v1 for up to 64 subjects of one limiter in one
-// call. Each key is decided as by list_log_v1, in the order of KEYS, twice where it is named
-// twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others
-// are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys
-// before this one keep their grants: too much is counted, never too little. Granted -3, after
-// long searches: not decided, ask again.
+// call. REPLY goes on with EACH for each key in turn. It is decided as by list_log_v1, twice
+// where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2
+// (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example,
+// the call ends, and keys before this one keep their grants: too much is counted, never too
+// little. Granted -3, after long searches: not decided, ask again.
 var ListLogManyV1 = Script{
 	Name:    "list_log_many",
 	Version: 1,
 	File:    "list_log_many_v1.lua",
 	SHA1:    ListLogManyV1SHA1,
 	Source:  listLogManyV1Source,
-	About:   "list_log_v1 for up to 64 subjects of one limiter in one call. Each key is decided as by list_log_v1, in the order of KEYS, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
+	About:   "list_log_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by list_log_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
 	Keys: []Key{
 		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1", Repeated: true},
 	},
@@ -330,8 +331,8 @@ var ListLogManyV1 = Script{
 	},
 	Errors: []Error{
 		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "granted is -2: log holds something other than a list"},
-		{Code: "BADSTATE", Text: "granted is -1: log holds an entry that is not a time in microseconds"},
+		{Code: "WRONGTYPE", Text: "granted -2: log holds something other than a list"},
+		{Code: "BADSTATE", Text: "granted -1: log holds an entry that is not a time in microseconds"},
 	},
 	Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
 	State:      "ll/1",
@@ -420,6 +421,54 @@ var ListLogV1 = Script{
 	Layout:     "one entry a permit, the time it was granted for, oldest first; expires when the newest has left the window. With bookings it may hold limit * (1 + max_wait / window) entries: set lazyfree-lazy-expire where that is several million",
 	Complexity: "O(log N)",
 	Cost:       "TIME, LINDEX; a grant removes up to permits + 100 expired entries",
+	Redis:      "5.0",
+}
+
+//go:embed scripts/slice_ring_many_v1.lua
+var sliceRingManyV1Source string
+
+// SliceRingManyV1 is slice_ring_many v1. slice_ring_v1 for up to 64 subjects of one limiter in
+// one call. REPLY goes on with EACH for each key in turn. It is decided as by slice_ring_v1,
+// twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2
+// (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example,
+// the call ends, and keys before this one keep their grants: too much is counted, never too
+// little. Granted -3, after much work: not decided, ask again.
+var SliceRingManyV1 = Script{
+	Name:    "slice_ring_many",
+	Version: 1,
+	File:    "slice_ring_many_v1.lua",
+	SHA1:    SliceRingManyV1SHA1,
+	Source:  sliceRingManyV1Source,
+	About:   "slice_ring_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by slice_ring_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
+	Keys: []Key{
+		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>", Repeated: true},
+	},
+	KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
+	Args: []Field{
+		{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
+		{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 only looks"},
+		{Name: "slices_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
+		{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
+	},
+	Group: &Group{Name: "window", Min: 1, Max: 8},
+	Reply: []Field{
+		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+		{Name: "granted", Type: "int", Min: -3, Max: 1000000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
+		{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now", Repeated: true},
+		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks", Repeated: true},
+		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the widest window is empty", Repeated: true},
+		{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not an integer in its range"},
+		{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
+		{Code: "BADSTATE", Text: "granted -1: ring holds a string that this script did not write, or slices of another length"},
+	},
+	Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+	State:      "sr/1",
+	Layout:     "as slice_ring_v1",
+	Complexity: "O(K log N)",
+	Cost:       "one TIME, then as slice_ring_v1 for each of K keys",
 	Redis:      "5.0",
 }
 

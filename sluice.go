@@ -19,7 +19,7 @@
 //     known.
 //   - [GCRAV1] grants a smooth rate with a burst. It stores one small string.
 //   - [TokenBucketV1] stores its limit in Redis. [TokenBucketSetV1] changes it for one subject.
-//   - [GCRAManyV1] and [ListLogManyV1] decide about up to 64 subjects of one limiter in one call.
+//   - [GCRAManyV1], [ListLogManyV1] and [SliceRingManyV1] decide about up to 64 subjects of one limiter in one call.
 //
 // # Guarantees
 //
@@ -28,7 +28,7 @@
 //   - Time is the server's clock in whole microseconds. No caller's clock is read.
 //   - The reply begins with five fields: permits granted, permits remaining, how long to wait, how long until the
 //     limiter is full again, and the server's time. Scripts append fields to these, and insert none. (A script for many
-//     subjects replies with the server's time, and then the other four fields for each subject.)
+//     subjects replies with the server's time, and then the other fields for each subject.)
 //   - A denied call writes nothing. A call for 0 permits only looks: it writes nothing and may run on a replica.
 //   - max_wait above 0 books permits ahead, first come, first served. The reply says when they may be used. While
 //     permits are booked ahead, callers that do not wait are denied.
@@ -115,7 +115,8 @@ type Field struct {
 	Text string
 
 	// Repeated fields occur once for each member of Group, or of KeyGroup: first all fields of the first member, then of
-	// the second. Names of Group end in _i. In errors a number replaces the i: BADARG slices_2.
+	// the second. Names of Group end in _i. In errors a number replaces the i: BADARG slices_2. In a reply with both
+	// groups, each member of KeyGroup has its fields, and then those of all members of Group.
 	Repeated bool
 }
 

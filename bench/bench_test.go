@@ -119,6 +119,9 @@ func expectedRows(t *testing.T, b *bench) []string {
 			list = append(list, fmt.Sprintf("worst/list_log_many, 64 keys/%d", entries))
 		}
 	}
+	for _, entries := range ringEntries {
+		list = append(list, fmt.Sprintf("worst/slice_ring_many, 64 keys/%d", entries))
+	}
 	slices.Sort(list)
 	return list
 }

@@ -84,10 +84,12 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 	}
 	if err == nil && b.runs("many") {
 		r.Many, err = b.manys(ctx)
-		if err == nil {
-			var more []Worst
-			more, err = b.worstManys(ctx)
-			r.Worst = append(r.Worst, more...)
+		for _, worst := range []func(context.Context) ([]Worst, error){b.worstManys, b.worstRings} {
+			if err == nil {
+				var more []Worst
+				more, err = worst(ctx)
+				r.Worst = append(r.Worst, more...)
+			}
 		}
 	}
 	if err == nil && b.runs("bytes") {

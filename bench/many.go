@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 )
 
 // A Many is the server's processor time for one decision in calls for many keys, over 1000 subjects, all granted.
@@ -27,6 +29,7 @@ type together struct {
 var togethers = []together{
 	{sluice.GCRAV1, sluice.GCRAManyV1, []any{1_000_000, time.Minute.Microseconds(), 1_000_000, 1, 0}},
 	{sluice.ListLogV1, sluice.ListLogManyV1, []any{1000, (10 * time.Minute).Microseconds(), 1, 0}},
+	{sluice.SliceRingV1, sluice.SliceRingManyV1, []any{time.Second.Microseconds(), 1, 61, 1_000_000}},
 }
 
 // keysOfACall are numbers of keys that divide a pipeline of 100 decisions.
@@ -106,7 +109,7 @@ func (t together) pipeline(ctx context.Context, on *server, from, keys int) erro
 		reply, _ := cmd.(*redis.Cmd).Int64Slice()
 		granted := 0
 		for i := range keys {
-			granted += int(slices.Concat(reply, make([]int64, 5))[min(keys-1, 1)+4*i])
+			granted += int(slices.Concat(reply, make([]int64, 5))[min(keys-1, 1)+(len(reply)-1)/keys*i])
 		}
 		if granted != keys {
 			return fmt.Errorf("%v, want %d grants", reply, keys)
@@ -160,29 +163,103 @@ func (b *bench) worstMany(ctx context.Context, a *aged, expired, call string) (W
 		words = append(words, fmt.Sprint(a.template(), i))
 	}
 	words = append(words, a.entries, a.window(expired).Microseconds(), permits, 0)
-	var usec []float64
+	usec, err := b.timesOf(ctx, sluice.ListLogManyV1, words, func(p redis.Pipeliner) {
+		for i := range keys {
+			p.Del(ctx, fmt.Sprint(a.template(), i))
+			p.Copy(ctx, a.template(), fmt.Sprint(a.template(), i), 0, false)
+		}
+	})
+	if err != nil {
+		return Worst{}, err
+	}
+	return Worst{"list_log_many, 64 keys", a.entries, expired, call, spreadOf(usec).Median, slices.Max(usec), b.repeats,
+		true}, nil
+}
+
+// timesOf are the server's microseconds for a call, each after the same preparation.
+func (b *bench) timesOf(ctx context.Context, script sluice.Script, words []any,
+	prepare func(redis.Pipeliner)) (usec []float64, err error) {
 	for range b.repeats {
 		_, err := b.server.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i := range keys {
-				p.Del(ctx, fmt.Sprint(a.template(), i))
-				p.Copy(ctx, a.template(), fmt.Sprint(a.template(), i), 0, false)
-			}
-			p.ScriptLoad(ctx, sluice.ListLogManyV1.Source)
+			prepare(p)
+			p.ScriptLoad(ctx, script.Source)
 			p.ConfigResetStat(ctx)
 			p.Do(ctx, words...)
 			return nil
 		})
 		if err != nil {
-			return Worst{}, err
+			return nil, err
 		}
 		stats, err := b.server.commandStats(ctx)
 		if err != nil {
-			return Worst{}, err
+			return nil, err
 		}
 		usec = append(usec, stats["evalsha"].usec)
 	}
-	return Worst{"list_log_many, 64 keys", a.entries, expired, call, spreadOf(usec).Median, slices.Max(usec), b.repeats,
-		true}, nil
+	return usec, nil
+}
+
+// ringEntries are the slices of the rings of worstRings.
+var ringEntries = []int64{1, 156, 10_000}
+
+// worstRings are single calls of slice_ring_many for 64 rings with a permit in each slice, of which none, half, all but
+// one or all have left. Each call has 8 windows: of up to 156 slices, or of up to 10,000, whichever takes longer.
+func (b *bench) worstRings(ctx context.Context) ([]Worst, error) {
+	var rows []Worst
+	for _, entries := range ringEntries {
+		for i, expired := range []string{expiredNone, expiredHalf, expiredButOne, expiredAll} {
+			for _, call := range []string{onePermit, aLook} {
+				b.progress("worst call for 64 keys: %d slices, %s expired, %s", entries, expired, call)
+				row := Worst{Subject: "slice_ring_many, 64 keys", Entries: entries, Expired: expired, Call: call,
+					Repeats: b.repeats, Ours: true}
+				for _, widest := range []int64{156, 10_000} {
+					usec, err := b.worstRing(ctx, entries, []int64{0, entries / 2, entries - 1, entries}[i], widest, call)
+					if err != nil {
+						return nil, err
+					}
+					if median := spreadOf(usec).Median; median > row.Median {
+						row.Median, row.Max = median, slices.Max(usec)
+					}
+				}
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows, b.server.FlushAll(ctx).Err()
+}
+
+// worstRing asks 64 rings whose last slice was so many slices ago. One permit has room in all windows; a look searches
+// each of them for room.
+func (b *bench) worstRing(ctx context.Context, entries, ago, widest int64, call string) ([]float64, error) {
+	const keys = 64
+	permits, limit := 1, 1_000_000_000
+	if call == aLook {
+		permits, limit = 0, 1
+	}
+	words := []any{"evalsha", sluice.SliceRingManyV1.SHA1, keys}
+	for i := range keys {
+		words = append(words, fmt.Sprint("ring", i))
+	}
+	words = append(words, time.Second.Microseconds(), permits)
+	for i := range int64(8) { // their first slices are too far apart to be read together
+		words = append(words, max(widest-9*i, 1), limit)
+	}
+	ring := ringOfSeconds(entries, time.Now().Unix()-ago)
+	return b.timesOf(ctx, sluice.SliceRingManyV1, words, func(p redis.Pipeliner) {
+		for i := range keys {
+			p.Set(ctx, fmt.Sprint("ring", i), ring, time.Hour)
+		}
+	})
+}
+
+// ringOfSeconds is a ring with slices of a second and a permit in each.
+func ringOfSeconds(size, last int64) string {
+	cells := make([]string, size)
+	for i := range size {
+		s := last - size + 1 + i
+		cells[s%size] = layout.SliceRingCell(uint64(i), uint64(s))
+	}
+	return layout.SliceRingHeader(1_000_000, uint64(size), uint64(last), uint64(size)) + strings.Join(cells, "")
 }
 
 // manyRatio is the least of a script's ratios.

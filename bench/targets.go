@@ -85,6 +85,7 @@ func (r *Results) targets() []Target {
 	add(r.worstCall())
 	add(atMost("gcra_many: server CPU a decision, to single calls", "x", 0.45, r.manyRatio("gcra_many")))
 	add(atMost("list_log_many: server CPU a decision, to single calls", "x", 0.58, r.manyRatio("list_log_many")))
+	add(atMost("slice_ring_many: server CPU a decision, to single calls", "x", 0.58, r.manyRatio("slice_ring_many")))
 	add(atMost("loader: allocations over a bare EvalSha", "allocs", 3,
 		r.loaderFigures(background, func(c LoaderCost) float64 { return c.LoaderAllocs - c.BareAllocs })))
 	add(atMost("loader: time over a bare EvalSha", "x", 1.05, r.loaderFigures(background, timeOf)))

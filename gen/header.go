@@ -16,8 +16,8 @@ import (
 //	-- <3 to 6 lines of prose>
 //	--
 //	-- KEYS[1]     <name>       <pattern>                  one or more; or, in a script for many keys (see many.go):
-//	-- GROUP[i]    <name>       <min>..<max>               number of keys
-//	-- KEYS[i]     <name>       <pattern>
+//	-- GROUP[k]    <name>       <min>..<max>               number of keys
+//	-- KEYS[k]     <name>       <pattern>
 //	--
 //	-- GROUP[i]    <name>       <min>..<max>               at most one: number of pairs below
 //	-- ARGV[1]     <name>       <type> <range> <text>      one or more, type int, us, time or str
@@ -26,8 +26,8 @@ import (
 //	--
 //	-- REPLY[1]    <name>       <type> <range> <text>      one or more, type int, us or time
 //	-- REPLY[5+i]  <name>_i     int    <range> <text>      with a GROUP: at most one
-//	-- REPLY[2i]   <name>       <type> <range> <text>      for many keys: one or more, here two for each key
-//	-- REPLY[2i+1] <name>       <type> <range> <text>
+//	-- EACH[1]     <name>       <type> <range> <text>      for many keys: one or more, which follow for each key
+//	-- EACH[4+i]   <name>_i     int    <range> <text>      with a GROUP too: at most one
 //	--
 //	-- ERROR       <CODE>       <text>                     one or more
 //	--
@@ -157,14 +157,14 @@ func (h *header) keys() error {
 }
 
 func (h *header) manyKeys() (err error) {
-	if h.script.KeyGroup, err = h.groupRow(); err != nil {
+	if h.script.KeyGroup, err = h.groupRow("GROUP[k]"); err != nil {
 		return err
 	}
 	cells, err := h.row("KEYS", column{nameColumn, "a name"}, column{thirdColumn, "a key pattern"})
 	if err != nil {
 		return err
 	}
-	if err := h.index("KEYS", cells[0], "KEYS[i]"); err != nil {
+	if err := h.index("KEYS", cells[0], "KEYS[k]"); err != nil {
 		return err
 	}
 	if err := h.name(cells[1], false, []string{h.script.KeyGroup.Name}); err != nil {
@@ -177,20 +177,24 @@ func (h *header) manyKeys() (err error) {
 
 func (h *header) group() (err error) {
 	if h.word() == "GROUP" {
-		h.script.Group, err = h.groupRow()
+		h.script.Group, err = h.groupRow("GROUP[i]")
 	}
 	return err
 }
 
-func (h *header) groupRow() (*group, error) {
+func (h *header) groupRow(index string) (*group, error) {
 	cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a range"})
 	if err != nil {
 		return nil, err
 	}
-	if err := h.index("GROUP", cells[0], "GROUP[i]"); err != nil {
+	if err := h.index("GROUP", cells[0], index); err != nil {
 		return nil, err
 	}
-	if err := h.name(cells[1], false, keyNames(h.script)); err != nil {
+	taken := keyNames(h.script)
+	if g := h.script.KeyGroup; g != nil {
+		taken = append(taken, g.Name)
+	}
+	if err := h.name(cells[1], false, taken); err != nil {
 		return nil, err
 	}
 	least, most, err := h.bounds(cells[2], thirdColumn, false)
@@ -227,57 +231,35 @@ func (h *header) argIndices() []string {
 }
 
 func (h *header) reply() error {
-	return h.rows("REPLY", func() error {
-		f, err := h.field(h.replyIndices(), fieldNames(h.script.Reply), "int", "us", "time")
+	if err := h.replies("REPLY"); err != nil || h.script.KeyGroup == nil {
+		return err
+	}
+	return h.replies("EACH")
+}
+
+// replies parses the rows of REPLY, or those of EACH.
+func (h *header) replies(word string) error {
+	first := len(h.script.Reply)
+	return h.rows(word, func() error {
+		f, err := h.field(h.replyIndices(word, first), fieldNames(h.script.Reply), "int", "us", "time")
+		f.Repeated = f.Repeated || word == "EACH"
 		h.script.Reply = append(h.script.Reply, f)
 		return err
 	})
 }
 
-func (h *header) replyIndices() []string {
-	alone := len(plain(h.script.Reply))
-	if h.script.KeyGroup != nil && alone > 0 {
-		return h.repliesOfKeys(alone)
-	}
-	if len(h.script.Reply) > alone {
+// replyIndices returns the first columns that the next row may have. Rows of this word begin behind the first replies.
+func (h *header) replyIndices(word string, first int) []string {
+	rows := h.script.Reply[first:]
+	alone := len(rows) - len(inGroup(rows))
+	if len(rows) > alone {
 		return nil
 	}
-	indices := []string{fmt.Sprintf("REPLY[%d]", alone+1)}
-	if h.script.Group != nil && alone > 0 {
-		indices = append(indices, fmt.Sprintf("REPLY[%d+i]", alone))
+	indices := []string{fmt.Sprintf("%s[%d]", word, alone+1)}
+	if h.script.Group != nil && alone > 0 && (h.script.KeyGroup == nil || word == "EACH") {
+		indices = append(indices, fmt.Sprintf("%s[%d+i]", word, alone))
 	}
 	return indices
-}
-
-// repliesOfKeys returns the first columns that the next row of replies may have where so many come before those of the
-// keys: REPLY[4i-2] is the first of four for each key, behind REPLY[1].
-func (h *header) repliesOfKeys(alone int) (indices []string) {
-	before := len(h.script.Reply) - alone
-	each := before
-	for _, line := range h.lines[h.next:] {
-		if line == "--" {
-			break
-		}
-		if strings.HasPrefix(line, "-- REPLY[") && strings.Contains(cut(line, 0, nameColumn-1), "i") {
-			each++
-		}
-	}
-	if before == 0 {
-		indices = append(indices, fmt.Sprintf("REPLY[%d]", alone+1))
-	}
-	if before < each {
-		indices = append(indices, "REPLY["+indexOfKey(each, alone+before+1-each)+"]")
-	}
-	return indices
-}
-
-// indexOfKey writes each*i + more.
-func indexOfKey(each, more int) string {
-	index := fmt.Sprintf("%di%+d", each, more)
-	if each == 1 {
-		index = index[1:]
-	}
-	return strings.TrimSuffix(index, "+0")
 }
 
 func (h *header) errors() error {
@@ -442,18 +424,17 @@ func (h *header) field(indices, names []string, types ...string) (f field, err e
 		return f, err
 	}
 	f.Repeated = strings.Contains(cells[0], "i")
-	inPair := f.Repeated && h.script.KeyGroup == nil
-	if inPair {
+	if f.Repeated {
 		types = []string{"int"}
 	}
-	if err := h.name(cells[1], inPair, names); err != nil {
+	if err := h.name(cells[1], f.Repeated, names); err != nil {
 		return f, err
 	}
 	if !slices.Contains(types, cells[2]) {
 		return f, refuse(h.at(thirdColumn), "type %q, want %s", cells[2], strings.Join(types, ", "))
 	}
 	f.Name, f.Type, f.at = cells[1], cells[2], h.at(nameColumn)
-	if f.Min, f.Max, err = h.bounds(cells[3], rangeColumn, h.word() == "REPLY"); err != nil {
+	if f.Min, f.Max, err = h.bounds(cells[3], rangeColumn, h.word() != "ARGV"); err != nil {
 		return f, err
 	}
 	f.Text, err = h.text(cells[4], textColumn)

@@ -39,7 +39,8 @@ type manifestField struct {
 	Text string `json:"text"`
 }
 
-// A manifestGroup holds the repeated keys, arguments and replies. They occur min to max times.
+// A manifestGroup holds the repeated keys, arguments and replies. They occur min to max times. A group inside that of
+// the keys has arguments that are the same for all keys, and replies that follow those of each key.
 type manifestGroup struct {
 	Name      string          `json:"name"`
 	Min       int64           `json:"min"`
@@ -47,6 +48,7 @@ type manifestGroup struct {
 	Keys      []key           `json:"keys,omitempty"`
 	Arguments []manifestField `json:"arguments"`
 	Reply     []manifestField `json:"reply"`
+	Group     *manifestGroup  `json:"group,omitempty"`
 }
 
 func manifest(scripts []*script) []byte {
@@ -77,13 +79,13 @@ func manifestOf(s *script) manifestScript {
 		Commands: s.Commands, State: s.State(), Layout: s.Layout(),
 		Complexity: s.Cost.Order, Cost: s.Cost.Text, Redis: s.Redis,
 	}
-	args, reply := manifestFields(repeated(s.Args)), manifestFields(repeated(s.Reply))
 	if g := s.Group; g != nil {
-		m.Group = &manifestGroup{g.Name, g.Min, g.Max, nil, args, reply}
+		args, reply := manifestFields(inGroup(s.Args)), manifestFields(inGroup(s.Reply))
+		m.Group = &manifestGroup{g.Name, g.Min, g.Max, nil, args, reply, nil}
 	}
 	if g := s.KeyGroup; g != nil {
 		m.Keys = []key{}
-		m.Group = &manifestGroup{g.Name, g.Min, g.Max, s.Keys, args, reply}
+		m.Group = &manifestGroup{g.Name, g.Min, g.Max, s.Keys, []manifestField{}, manifestFields(ofKeys(s.Reply)), m.Group}
 	}
 	return m
 }

@@ -16,14 +16,23 @@ import (
 //
 //	-- MANY: x_many_v1 repeats what follows for 1..64 keys.
 //	-- MANY: x_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 256 calls of f.
+//	-- MANY: x_many_v1 repeats what follows for 1..64 keys, work up to 10000.
 //
 // After so many calls of the function f the other keys are not decided: granted -3. That bounds the cost of a call.
+// Work bounds it more closely. A line before anything is written counts it. A key that needs more than is left is not
+// decided, unless it is the first:
 //
-// What stands before it is done once for all keys. What follows becomes the function decide, in which a reply
-// {.., now} is returned without now. The header is made from that of the script.
-var manyPattern = regexp.MustCompile(
-	`^-- MANY: ([a-z0-9_]+) repeats what follows for 1\.\.([1-9][0-9]*) keys` +
-		`(?:, keys \* ([a-z_]+) up to ([1-9][0-9]*), ([1-9][0-9]*) calls of ([a-z_]+))?\.$`)
+//	-- MANY: work <expression>.
+//
+// What stands before it is done once for all keys. What follows becomes the function decide, in which a reply {.., now}
+// or {.., now, unpack(counts)} is returned without now, and counts as a table. The header is made from that of the
+// script.
+var (
+	manyPattern = regexp.MustCompile(
+		`^-- MANY: ([a-z0-9_]+) repeats what follows for 1\.\.([1-9][0-9]*) keys` +
+			`(?:, keys \* ([a-z_]+) up to ([1-9][0-9]*), ([1-9][0-9]*) calls of ([a-z_]+)|, work up to ([1-9][0-9]*))?\.$`)
+	workPattern = regexp.MustCompile(`(?m)^( *)-- MANY: work (.+)\.$`)
+)
 
 const (
 	manyMark  = "-- MANY"
@@ -35,7 +44,7 @@ var (
 	manyTemplate = template.Must(template.New("many.tmpl").Funcs(template.FuncMap{
 		"join": func(words []string) string { return strings.Join(words, ", ") },
 	}).ParseFS(templateFiles, "many.tmpl"))
-	repliedPattern = regexp.MustCompile(`return \{(.*), now\}`)
+	repliedPattern = regexp.MustCompile(`return \{(.*), now(?:(, )unpack\(([a-z_]+)\))?\}`)
 )
 
 // A repetition is what the template needs to write the script for many keys.
@@ -46,6 +55,7 @@ type repetition struct {
 	Product string
 	Counted string // the function whose calls are bounded; "" if none is
 	Calls   string
+	Work    string // bound of what is counted in the body; "" if nothing is
 
 	once, each string // the body before and behind the mark
 }
@@ -97,22 +107,25 @@ func manySource(s *script) (string, error) {
 	at := place{"scripts/" + s.File(), mark + 1, 1}
 	parts := manyPattern.FindStringSubmatch(lines[mark])
 	if parts == nil || parts[1] != s.manyID() {
-		return "", refuse(at, "found %q, want %q, perhaps with %q before the full stop", lines[mark],
+		return "", refuse(at, "found %q, want %q, perhaps with %q or %q before the full stop", lines[mark],
 			manyMark+": "+s.manyID()+" repeats what follows for 1..<max> keys.",
-			", keys * <argument> up to <max>, <max> calls of <function>")
+			", keys * <argument> up to <max>, <max> calls of <function>", ", work up to <max>")
 	}
-	if last := s.Reply[len(s.Reply)-1]; len(s.Keys) != 1 || s.Group != nil || last.Name != "now" {
-		return "", refuse(at, "a script with %d keys whose reply ends in %s, want one key, no group, and now at the end",
-			len(s.Keys), last.Name)
+	if alone := plain(s.Reply); len(s.Keys) != 1 || len(alone) == 0 || alone[len(alone)-1].Name != "now" {
+		return "", refuse(at, "a script with %d keys whose reply has %s, want one key, and now as the last field that is "+
+			"not repeated", len(s.Keys), strings.Join(fieldNames(s.Reply), ", "))
 	}
 	r := &repetition{
-		script: s, Max: parts[2], Product: parts[3], Bound: parts[4], Calls: parts[5], Counted: parts[6],
+		script: s, Max: parts[2], Product: parts[3], Bound: parts[4], Calls: parts[5], Counted: parts[6], Work: parts[7],
 		once: strings.Join(lines[s.body-1:mark], "\n"),
 		each: strings.TrimPrefix(strings.Join(lines[mark+1:], "\n"), "\n"),
 	}
 	if r.Bound != "" && (!strings.Contains(r.once, clockRead) || !r.countedPattern().MatchString(r.once)) {
 		return "", refuse(at, "a bound of keys * %s and of calls, want %q and the function %s before",
 			r.Product, clockRead, r.Counted)
+	}
+	if counts := workPattern.MatchString(r.each); counts != (r.Work != "") {
+		return "", refuse(at, "a bound of work and lines that count it, want both or none: %s: work <expression>.", manyMark)
 	}
 	var b bytes.Buffer
 	if err := manyTemplate.Execute(&b, r); err != nil {
@@ -152,18 +165,65 @@ func (r *repetition) countedPattern() *regexp.Regexp {
 
 // Each returns the body of the function that decides about one key.
 func (r *repetition) Each() string {
+	each := workPattern.ReplaceAllString(r.each, "${1}if exceeds($2) then\n$1  return "+r.Undecided()+"\n${1}end")
 	var b strings.Builder
-	for line := range strings.Lines(r.each) {
+	for line := range strings.Lines(each) {
 		if line != "\n" {
 			b.WriteString("  ")
 		}
-		b.WriteString(repliedPattern.ReplaceAllString(line, "return $1"))
+		b.WriteString(repliedPattern.ReplaceAllString(line, "return $1$2$3"))
 	}
 	return b.String()
 }
 
-// Fields are the names of the replies for one key: all but now.
-func (r *repetition) Fields() []string { return fieldNames(r.Reply[:len(r.Reply)-1]) }
+// Fields are the names of the replies that each key has: all but now and those of the group.
+func (r *repetition) Fields() []string {
+	alone := fieldNames(plain(r.Reply))
+	return alone[:len(alone)-1]
+}
+
+// Counts is the local that holds the replies of the group; "" if there are none.
+func (r *repetition) Counts() string {
+	for _, f := range inGroup(r.Reply) {
+		return strings.TrimSuffix(f.Name, "_i") + "s"
+	}
+	return ""
+}
+
+// Decided are the locals that hold what decide returns.
+func (r *repetition) Decided() string {
+	return strings.TrimSuffix(strings.Join(append(r.Fields(), r.Counts()), ", "), ", ")
+}
+
+// Undecided are their values for a key that is not decided.
+func (r *repetition) Undecided() string {
+	values := "-3" + strings.Repeat(", 0", len(r.Fields())-1)
+	if r.Counts() != "" {
+		values += ", {}"
+	}
+	return values
+}
+
+// Most is the condition under which one more key is decided, "" if every key is; Long is what is over otherwise.
+func (r *repetition) Most() string {
+	switch {
+	case r.Counted != "":
+		return "calls < " + r.Calls
+	case r.Work != "":
+		return "work < " + r.Work
+	}
+	return ""
+}
+
+func (r *repetition) Long() string {
+	if r.Work != "" {
+		return "much work"
+	}
+	return "long searches"
+}
+
+// Alone is the number of arguments that are not in the group.
+func (r *repetition) Alone() int { return len(plain(r.Args)) }
 
 // Places are where the replies for one key go.
 func (r *repetition) Places() []string {
@@ -181,12 +241,12 @@ func (r *repetition) Order() string {
 
 // Prose returns the prose of the header.
 func (r *repetition) Prose() string {
-	text := fmt.Sprintf("%s for up to %s subjects of one limiter in one call. Each key is decided as by %[1]s, in the "+
-		"order of KEYS, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 "+
-		"(WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and "+
-		"keys before this one keep their grants: too much is counted, never too little.", r.ID(), r.Max)
-	if r.Counted != "" {
-		text += " Granted -3, after long searches: not decided, ask again."
+	text := fmt.Sprintf("%s for up to %s subjects of one limiter in one call. REPLY goes on with EACH for each key in "+
+		"turn. It is decided as by %[1]s, twice where it is named twice. One that cannot be decided has granted -1 "+
+		"(BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the "+
+		"call ends, and keys before this one keep their grants: too much is counted, never too little.", r.ID(), r.Max)
+	if r.Most() != "" {
+		text += fmt.Sprintf(" Granted -3, after %s: not decided, ask again.", r.Long())
 	}
 	return strings.ReplaceAll(wrap(text), "//", "--") + "\n"
 }
@@ -215,29 +275,33 @@ func continues(line string) bool {
 
 // ReplyRows returns the rows of the replies: now, then those for each key.
 func (r *repetition) ReplyRows() string {
-	rows := r.rows("REPLY")
-	last := len(rows) - 1
-	b := "-- REPLY[1]    " + rows[last][nameColumn-1:]
-	for i, f := range r.Reply[:last] {
-		start := fmt.Sprintf("-- %-11s %-12s ", "REPLY["+indexOfKey(last, i+2-last)+"]", f.Name)
-		if i > 0 {
-			b += start + rows[i][thirdColumn-1:]
-			continue
+	rows, now := r.rows("REPLY"), len(r.Fields())
+	b := "-- REPLY[1]    " + rows[now][nameColumn-1:] + r.grantedRow()
+	for i := 1; i < len(rows); i++ {
+		switch {
+		case i < now:
+			b += fmt.Sprintf("-- EACH[%-6s", fmt.Sprintf("%d]", i+1)) + rows[i][nameColumn-2:]
+		case i > now:
+			b += fmt.Sprintf("-- EACH[%-6s", fmt.Sprintf("%d+i]", now)) + rows[i][nameColumn-2:]
 		}
-		least, text := -2, ""
-		if r.Counted != "" {
-			least, text = -3, ", -3: ask again"
-		}
-		b += fmt.Sprintf("%s%-5s %-23s permits granted; -1: BADSTATE, -2: WRONGTYPE%s\n", start, f.Type,
-			fmt.Sprintf("%d..%d", least, f.Max), text)
 	}
 	return b
+}
+
+// grantedRow is the row of the first reply for a key, which is a number below 0 if the key was not decided.
+func (r *repetition) grantedRow() string {
+	granted, least, text := r.Reply[0], -2, ""
+	if r.Most() != "" {
+		least, text = -3, ", -3: ask again"
+	}
+	return fmt.Sprintf("-- EACH[1]     %-12s %-5s %-23s permits granted; -1: BADSTATE, -2: WRONGTYPE%s\n", granted.Name,
+		granted.Type, fmt.Sprintf("%d..%d", least, granted.Max), text)
 }
 
 // ErrorRows returns the rows of the errors. Those of one key are numbers in the reply.
 func (r *repetition) ErrorRows() string {
 	return strings.NewReplacer(
-		"WRONGTYPE    ", "WRONGTYPE    granted is -2: ",
-		"BADSTATE     ", "BADSTATE     granted is -1: ",
+		"WRONGTYPE    ", "WRONGTYPE    granted -2: ",
+		"BADSTATE     ", "BADSTATE     granted -1: ",
 	).Replace(r.Rows("ERROR"))
 }

@@ -167,11 +167,13 @@ func (p *prologue) skipTo(word string) {
 	}
 }
 
-// rest refuses reads of KEYS and ARGV after the prologue. A script for many keys goes through KEYS.
+// rest refuses reads of KEYS and ARGV after the prologue. A script for many keys goes through KEYS, and may ask for the
+// length of ARGV.
 func (p *prologue) rest(s *script) error {
 	var refusals []error
-	for _, t := range p.tokens[p.next:] {
-		if t.isRead() && (s.KeyGroup == nil || t.text != "KEYS") {
+	for i, t := range p.tokens[p.next:] {
+		length := p.tokens[p.next+i-1].text == "#"
+		if t.isRead() && (s.KeyGroup == nil || t.text != "KEYS" && !length) {
 			refusals = append(refusals, refuse(t.at, "%s is read again, want each read once, at the top, into a local", t.text))
 		}
 	}

@@ -16,8 +16,8 @@ type script struct {
 	Keys     []key
 	KeyGroup *group // of a script for many keys
 	Group    *group
-	Args     []field
-	Reply    []field
+	Args     []field // those of the group last
+	Reply    []field // those of each key last, those of the group behind them
 	Errors   []errorCode
 	States   []state
 	Cost     cost
@@ -101,9 +101,22 @@ func plain(fields []field) []field { return only(fields, false) }
 func repeated(fields []field) []field { return only(fields, true) }
 
 func only(fields []field, repeated bool) []field {
+	return where(fields, func(f field) bool { return f.Repeated == repeated })
+}
+
+// inGroup returns the repeated fields of the group, ofKeys those of each key.
+func inGroup(fields []field) []field { return where(fields, field.inGroup) }
+
+func ofKeys(fields []field) []field {
+	return where(fields, func(f field) bool { return f.Repeated && !f.inGroup() })
+}
+
+func (f field) inGroup() bool { return strings.HasSuffix(f.Name, "_i") }
+
+func where(fields []field, wanted func(field) bool) []field {
 	var found []field
 	for _, f := range fields {
-		if f.Repeated == repeated {
+		if wanted(f) {
 			found = append(found, f)
 		}
 	}

@@ -57,7 +57,8 @@ func TestRunTwiceWritesOnce(t *testing.T) {
 	var first, second bytes.Buffer
 	must(t, run(root, &first))
 	want := "gen: wrote scripts/README.md\ngen: wrote scripts/SHA1SUMS\ngen: wrote scripts/manifest.json\n" +
-		"gen: wrote scripts_gen.go\ngen: wrote loader/bindings/one_many_v1.lua.go\n" +
+		"gen: wrote scripts_gen.go\ngen: wrote loader/bindings/both_many_v1.lua.go\n" +
+		"gen: wrote loader/bindings/both_v1.lua.go\ngen: wrote loader/bindings/one_many_v1.lua.go\n" +
 		"gen: wrote loader/bindings/one_v1.lua.go\ngen: wrote loader/bindings/pairs_v2.lua.go\n" +
 		"gen: wrote loader/bindings/small_v1.lua.go\n" +
 		"gen: removed loader/bindings/lost_v1.lua.go\n"
@@ -168,21 +169,32 @@ var treeCases = []treeCase{
 
 	{"a mark for many keys that is none", edited(oneScript, "for 1..8 keys,", "for 8 keys,"),
 		`scripts/one_v1.lua:45:1: found "-- MANY: one_many_v1 repeats what follows for 8 keys, keys * ` +
-			`permits up to 20, 5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", perhaps with ` +
-			`", keys * <argument> up to <max>, <max> calls of <function>" before the full stop`},
+			`permits up to 20, 5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", ` +
+			`perhaps with ", keys * <argument> up to <max>, <max> calls of <function>" or ", work up to <max>" before the full stop`},
 	{"a mark that names another script", edited(oneScript, "one_many_v1 repeats", "one_many_v2 repeats"),
 		`scripts/one_v1.lua:45:1: found "-- MANY: one_many_v2 repeats what follows for 1..8 keys, keys * ` +
-			`permits up to 20, 5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", perhaps with ` +
-			`", keys * <argument> up to <max>, <max> calls of <function>" before the full stop`},
+			`permits up to 20, 5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", ` +
+			`perhaps with ", keys * <argument> up to <max>, <max> calls of <function>" or ", work up to <max>" before the full stop`},
 	{"a mark in a script of two keys", edited(smallScript, "local struct =", smallMark+"local struct ="),
-		"scripts/small_v1.lua:55:1: a script with 2 keys whose reply ends in now, " +
-			"want one key, no group, and now at the end"},
+		"scripts/small_v1.lua:55:1: a script with 2 keys whose reply has granted, wait, now, " +
+			"want one key, and now as the last field that is not repeated"},
 	{"a mark that names no function", edited(oneScript, "calls of is_set", "calls of reads"),
 		`scripts/one_v1.lua:45:1: a bound of keys * permits and of calls, ` +
 			`want "local clock = redis.call(\"TIME\")\n" and the function reads before`},
+	{"a mark in a script without a clock", edited("scripts/pairs_v2.lua", "repeat\n",
+		"-- MANY: pairs_many_v2 repeats what follows for 1..8 keys.\nrepeat\n"),
+		"scripts/pairs_v2.lua:49:1: a script with 1 keys whose reply has granted, count_i, " +
+			"want one key, and now as the last field that is not repeated"},
+	{"a bound of work that nothing counts",
+		edited(oneScript, "keys * permits up to 20, 5 calls of is_set", "work up to 20"),
+		"scripts/one_v1.lua:45:1: a bound of work and lines that count it, want both or none: " +
+			"-- MANY: work <expression>."},
+	{"work that is counted for no bound", edited("scripts/both_v1.lua", ", work up to 20.", "."),
+		"scripts/both_v1.lua:55:1: a bound of work and lines that count it, want both or none: " +
+			"-- MANY: work <expression>."},
 	{"a script for many keys that cannot be made", edited(oneScript, "local granted = permits\n",
 		"local granted = permits\nseen.last = granted\n"),
-		`scripts/one_many_v1.lua:60:3: seen is written for one key and kept for the next, ` +
+		`scripts/one_many_v1.lua:61:3: seen is written for one key and kept for the next, ` +
 			`want it local behind the line -- MANY`},
 	{"a script for many keys that is made from none", edited(oneScript, "-- MANY", "-- Many"),
 		"scripts/one_many_v1.lua:1:1: no script is marked -- MANY: one_many_v1 .., want one, or this file removed"},

@@ -14,12 +14,13 @@ import (
 var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"names":    func(s *script) names { return names{s} },
-	"plain":    plain,
-	"repeated": repeated,
-	"wrap":     wrap,
-	"extent":   extent,
-	"value":    func(f field, from string, at int) value { return value{f.Type, from, at} },
+	"names":   func(s *script) names { return names{s} },
+	"plain":   plain,
+	"inGroup": inGroup,
+	"ofKeys":  ofKeys,
+	"wrap":    wrap,
+	"extent":  extent,
+	"value":   func(f field, from string, at int) value { return value{f.Type, from, at} },
 }).ParseFS(templateFiles, "scripts.tmpl", "binding.tmpl"))
 
 // A value is a field of a reply: the element of a slice, and its type.

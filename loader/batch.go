@@ -23,11 +23,13 @@ import (
 // its own pipeline, and if a node is down only its own entries fail.
 //
 // Entries about the same subject of the same limiter are decided in the order in which they were added. Only an entry
-// that is retried (the script was missing, a server was not ready, a reply was lost, the stored state is damaged) may
-// be decided after a later one.
+// that is retried (the script was missing, a server was not ready, a reply was lost, the stored state is damaged, a run
+// for many subjects became too long) may be decided after a later one.
 //
-// On a single server, four or more entries of one GCRA or ListLog, under the same limit and for as many permits, are
-// decided by one run of a script for up to 64 subjects. That takes about half the server's time.
+// On a single server, four or more entries of one GCRA, ListLog or SliceRing, under the same limit and for as many
+// permits, are decided by one run of a script for up to 64 subjects. That takes about half the server's time. What
+// would make a run too long (new subjects of a SliceRing with many slices, say) is decided by single runs, in a further
+// round trip.
 //
 // A Batch is for one goroutine. After Do it is empty and may be used again. The zero Batch is not ready for use: see
 // Loader.Batch.

@@ -48,10 +48,10 @@
 // know nothing of each other share round trips; if many of them ask for the same subject, they even share runs of the
 // script. All guarantees of single calls hold in both cases.
 //
-// On a single server both decide several subjects of one GCRA or ListLog, under the same limit and for as many permits,
-// with one run of a script for many keys. That takes about half the server's time. In a cluster and a Ring, subjects
-// lie on different nodes, and every decision is a run of its own. If the server has no such script and the loader may
-// not load it ([PreloadedOnly]), single runs are sent.
+// On a single server both decide several subjects of one GCRA, ListLog or SliceRing, under the same limit and for as
+// many permits, with one run of a script for many keys. That takes about half the server's time. In a cluster and a
+// Ring, subjects lie on different nodes, and every decision is a run of its own. If the server has no such script and
+// the loader may not load it ([PreloadedOnly]), single runs are sent.
 //
 // An [All] asks several limiters in one round trip too, and charges all of them or none: an address, an account and the
 // whole service.

@@ -22,16 +22,22 @@ type manyScript struct {
 	*sluice.Script
 	permitsAt int   // index of permits in its arguments
 	permits   int64 // maximum of keys times permits; 0: none
+	windows   int   // maximum of keys times windows; 0: none
 }
 
 // manyScripts are the scripts for many keys, by the SHA1 of the script for one.
 var manyScripts = map[string]manyScript{
 	sluice.GCRAV1SHA1:    {Script: &sluice.GCRAManyV1},
 	sluice.ListLogV1SHA1: {Script: &sluice.ListLogManyV1, permitsAt: 2, permits: 1000},
+
+	sluice.SliceRingV1SHA1: {Script: &sluice.SliceRingManyV1, windows: 256}, // more would not be decided
 }
 
 // maxKeys returns for how many keys one call may ask.
 func (s manyScript) maxKeys(args []any) int {
+	if s.windows > 0 {
+		return min(s.KeyGroup.Max, s.windows/((len(args)-2)/2))
+	}
 	permits, ok := integer(args[s.permitsAt])
 	if s.permits == 0 || ok && permits == 0 {
 		return s.KeyGroup.Max
@@ -103,10 +109,10 @@ func (m *manyCommand) SetErr(err error) {
 		return
 	}
 	reply := m.Val()
-	each := len(m.script.Reply) - 1
+	each := (len(reply) - 1) / len(m.members)
 	switch {
 	case reply == nil: // not read yet
-	case len(reply) != 1+each*len(m.members):
+	case len(reply) != 1+each*len(m.members) || each < len(m.script.Reply)-1:
 		m.fail(errShortReply)
 	default:
 		for i, c := range m.members {
@@ -115,13 +121,13 @@ func (m *manyCommand) SetErr(err error) {
 	}
 }
 
-// answer gives a command its part of a reply for many keys, in the order of the script for one: now comes last.
+// answer gives a command its part of a reply for many keys, in the order of the script for one: now comes fifth.
 func (c *command) answer(now int64, reply []int64) {
 	if reply[0] < 0 { // WRONGTYPE, BADSTATE, or not decided: asked by itself, it gets its own error
 		c.SetErr(&askAgainError{alone: true})
 		return
 	}
-	c.SetVal(append(reply[:len(reply):len(reply)], now))
+	c.SetVal(slices.Insert(reply[:len(reply):len(reply)], minReplyFields-1, now))
 	c.SetErr(nil)
 }
 

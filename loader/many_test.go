@@ -71,6 +71,8 @@ func manyLimiters(l *loader.Loader) []loader.Limiter {
 		l.ListLog("a", loader.Limit{Permits: 3, Window: 10 * time.Second}, loader.MaxWait(time.Minute)),
 		l.ListLog("b", loader.Limit{Permits: 3, Window: 10 * time.Second}, loader.MaxWait(time.Minute)),
 		l.SliceRing("a", []loader.Limit{loader.PerMinute(3)}),
+		l.SliceRing("b", []loader.Limit{{Permits: 2, Window: time.Second}, {Permits: 5, Window: 20 * time.Second}},
+			loader.Slice(time.Second)),
 	}
 }
 
@@ -131,6 +133,11 @@ var damages = []func(*miniredis.Miniredis){
 	},
 	func(m *miniredis.Miniredis) { _ = m.Set("sluice:a:{s2}:gcra1", "x") },
 	func(m *miniredis.Miniredis) { _ = m.Set("sluice:a:{s3}:ll1", "x") },
+	func(m *miniredis.Miniredis) { _ = m.Set("sluice:a:{s5}:sr1:1000000", "x") },
+	func(m *miniredis.Miniredis) {
+		m.Del("sluice:b:{s6}:sr1:1000000")
+		_, _ = m.Push("sluice:b:{s6}:sr1:1000000", "x")
+	},
 	func(m *miniredis.Miniredis) {
 		m.Del("sluice:b:{s4}:ll1")
 		_, _ = m.Push("sluice:b:{s4}:ll1", "x")
@@ -181,6 +188,10 @@ func TestManyBounds(t *testing.T) {
 		must(t, limits.Preload(background))
 		sent := watchScripts(rdb)
 		gcra, log := limits.GCRA("x", loader.PerMinute(2000)), limits.ListLog("x", loader.PerMinute(2000))
+		ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(2000)})
+		hourly := limits.SliceRing("y", []loader.Limit{loader.PerMinute(2000), loader.PerHour(9000)})
+		eight := limits.SliceRing("z", slices.Repeat([]loader.Limit{loader.PerMinute(2000)}, 8))
+		single := strings.Repeat(", slice_ring 1", 8)
 		for _, c := range []struct {
 			limiter  loader.Limiter
 			subjects int
@@ -193,6 +204,12 @@ func TestManyBounds(t *testing.T) {
 			{log, 64, 1, "list_log_many 64"},
 			{log, 12, 100, "list_log_many 10, list_log 1, list_log 1"},
 			{log, 4, 300, "list_log 1, list_log 1, list_log 1, list_log 1"},
+			{ring, 64, 300, "slice_ring_many 64"},
+			{ring, 66, 300, "slice_ring_many 64, slice_ring 1, slice_ring 1"},
+			{eight, 34, 1, "slice_ring_many 32, slice_ring 1, slice_ring 1"},
+			// One call makes two new rings of 3601 slices. The others are asked for one by one.
+			{hourly, 10, 1, "slice_ring_many 10" + single},
+			{hourly, 10, 1, "slice_ring_many 10"},
 		} {
 			batch := limits.Batch()
 			for i := range c.subjects {

@@ -33,8 +33,8 @@ const (
 // Contexts work as without it: if a caller leaves before its command is written, no decision is made for it. A pipeline
 // that all callers have left does not delay the next one.
 //
-// On a single server, four or more callers in a pipeline who ask for as many permits of one GCRA or ListLog, under the
-// same limit, are decided by one run of a script, as in a [Batch].
+// On a single server, four or more callers in a pipeline who ask for as many permits of one GCRA, ListLog or SliceRing,
+// under the same limit, are decided by one run of a script, as in a [Batch].
 //
 // What differs: the client's hooks see pipelines, and contexts without the callers' values. If a command for a group
 // fails, all its callers get the error. If a hook panics, it does so in every caller of the pipeline.

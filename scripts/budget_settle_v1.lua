@@ -55,7 +55,6 @@ local header_bytes = 24
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
-local current = (now - now % slice) / slice -- the number of the slice that now is in
 
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
@@ -89,6 +88,7 @@ local struct = rawget(_G, "struct") or {
 
 local header = redis.pcall("GETRANGE", ring, "0", "23") -- the ring itself may have 70 KB
 if header.err then return header end
+local current = (now - now % slice) / slice -- the number of the slice that now is in
 local size, last, total = widest, current, 0
 local fresh = true -- nothing stored counts: the first grant makes a new ring
 if header ~= "" or redis.call("EXISTS", ring) == 1 then
@@ -203,8 +203,8 @@ if granted > 0 then
     if fresh then
       cells = string.rep(cell, size)
     else
-      -- Longer: lay the cells out oldest first, put copies of the oldest before them, drop as many as slices have begun
-      -- and add those at the end; then turn them, so that slice s is at index s % widest again.
+      -- Longer: lay the cells out oldest first, put copies of the oldest before them, drop as many as slices have
+      -- begun and add those at the end; then turn them, so that slice s is at index s % widest again.
       cells = redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * size))
       if #cells ~= 7 * size then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
       local from = 7 * ((last + 1) % size)

@@ -65,7 +65,6 @@ if permits > least_limit then return redis.error_reply("BADARG permits: want up 
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
-local current = (now - now % slice) / slice -- the number of the slice that now is in
 
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
@@ -99,6 +98,7 @@ local struct = rawget(_G, "struct") or {
 
 local header = redis.pcall("GETRANGE", ring, "0", "23") -- the ring itself may have 70 KB
 if header.err then return header end
+local current = (now - now % slice) / slice -- the number of the slice that now is in
 local size, last, total = widest, current, 0
 local fresh = true -- nothing stored counts: the first grant makes a new ring
 if header ~= "" or redis.call("EXISTS", ring) == 1 then
@@ -150,9 +150,9 @@ local counts, wait_slices, remaining = {}, 0, limits[1]
 local page, page_index = "", size -- cells that were read, from index page_index on; none yet
 for i = 1, #limits do
   local start, room = current - slices[i] + 1, limits[i] - wanted
-  -- The window may hold up to room permits before this call. The later it starts, the fewer it holds: search for free,
-  -- the first slice from which it holds no more than room. Every start up to full is too early, and free is late
-  -- enough; the search ends when they are neighbours. Nothing is known from before the ring's oldest slice.
+  -- The window may hold up to room permits before this call. The later it starts, the fewer it holds: search for
+  -- free, the first slice from which it holds no more than room. Every start up to full is too early, and free is
+  -- late enough; the search ends when they are neighbours. Nothing is known from before the ring's oldest slice.
   local full, free, count, probes = start - 1, last + 1, 0, 0
   if full < last - size then full = last - size end
   while not fresh and free - full > 1 do
@@ -207,8 +207,8 @@ if permits > 0 and wait_slices == 0 and not again then
     if fresh then
       cells = string.rep(cell, size)
     else
-      -- Longer: lay the cells out oldest first, put copies of the oldest before them, drop as many as slices have begun
-      -- and add those at the end; then turn them, so that slice s is at index s % widest again.
+      -- Longer: lay the cells out oldest first, put copies of the oldest before them, drop as many as slices have
+      -- begun and add those at the end; then turn them, so that slice s is at index s % widest again.
       cells = redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * size))
       if #cells ~= 7 * size then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
       local from = 7 * ((last + 1) % size)

@@ -1,13 +1,13 @@
 -- gcra_many v1
 --
--- gcra_v1 for up to 64 subjects of one limiter in one call. Each key is decided as by gcra_v1,
--- in the order of KEYS, twice where it is named twice. One that cannot be decided has granted
--- -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for
--- example by an ACL, the call ends, and keys before this one keep their grants: too much is
--- counted, never too little.
+-- gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each
+-- key in turn. It is decided as by gcra_v1, twice where it is named twice. One that cannot be
+-- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
+-- refuses a command, by an ACL for example, the call ends, and keys before this one keep their
+-- grants: too much is counted, never too little.
 --
--- GROUP[i]    subject      1..64
--- KEYS[i]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
+-- GROUP[k]    subject      1..64
+-- KEYS[k]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
 --
 -- ARGV[1]     limit        int   1..10000000             permits earned in a window
 -- ARGV[2]     window       us    1000..31622400000000    length of the window
@@ -16,14 +16,14 @@
 -- ARGV[5]     max_wait     us    0..60000000             books up to this far ahead
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
--- REPLY[4i-2] granted      int   -2..10000000            permits granted; -1: BADSTATE, -2: WRONGTYPE
--- REPLY[4i-1] remaining    int   0..10000000             permits that could be granted now
--- REPLY[4i]   wait         us    0..                     granted: act after this; denied: they come free then
--- REPLY[4i+1] reset_after  us    0..                     until the bucket is full
+-- EACH[1]     granted      int   -2..10000000            permits granted; -1: BADSTATE, -2: WRONGTYPE
+-- EACH[2]     remaining    int   0..10000000             permits that could be granted now
+-- EACH[3]     wait         us    0..                     granted: act after this; denied: they come free then
+-- EACH[4]     reset_after  us    0..                     until the bucket is full
 --
 -- ERROR       BADARG       an argument is not an integer in its range
--- ERROR       WRONGTYPE    granted is -2: bucket holds something other than a string
--- ERROR       BADSTATE     granted is -1: bucket holds a string that this script did not write
+-- ERROR       WRONGTYPE    granted -2: bucket holds something other than a string
+-- ERROR       BADSTATE     granted -1: bucket holds a string that this script did not write
 --
 -- STATE       gcra/1       as gcra_v1
 -- COMPLEXITY  O(K)         one TIME, then as gcra_v1 for each of K keys

@@ -1,14 +1,14 @@
 -- list_log_many v1
 --
--- list_log_v1 for up to 64 subjects of one limiter in one call. Each key is decided as by
--- list_log_v1, in the order of KEYS, twice where it is named twice. One that cannot be decided
--- has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a
--- command, for example by an ACL, the call ends, and keys before this one keep their grants:
--- too much is counted, never too little. Granted -3, after long searches: not decided, ask
--- again.
+-- list_log_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for
+-- each key in turn. It is decided as by list_log_v1, twice where it is named twice. One that
+-- cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If
+-- Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep
+-- their grants: too much is counted, never too little. Granted -3, after long searches: not
+-- decided, ask again.
 --
--- GROUP[i]    subject      1..64
--- KEYS[i]     log          <prefix>:<limiter>:{<subject>}:ll1
+-- GROUP[k]    subject      1..64
+-- KEYS[k]     log          <prefix>:<limiter>:{<subject>}:ll1
 --
 -- ARGV[1]     limit        int   1..1000000              permits in any window
 -- ARGV[2]     window       us    1000..31622400000000    length of the window
@@ -16,14 +16,14 @@
 -- ARGV[4]     max_wait     us    0..60000000             books up to this far ahead
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
--- REPLY[4i-2] granted      int   -3..1000                permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
--- REPLY[4i-1] remaining    int   0..1000000              permits that could be granted now
--- REPLY[4i]   wait         us    0..                     granted: act after this; denied: they come free then
--- REPLY[4i+1] reset_after  us    0..                     until the log is empty
+-- EACH[1]     granted      int   -3..1000                permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
+-- EACH[2]     remaining    int   0..1000000              permits that could be granted now
+-- EACH[3]     wait         us    0..                     granted: act after this; denied: they come free then
+-- EACH[4]     reset_after  us    0..                     until the log is empty
 --
 -- ERROR       BADARG       an argument is not an integer in its range
--- ERROR       WRONGTYPE    granted is -2: log holds something other than a list
--- ERROR       BADSTATE     granted is -1: log holds an entry that is not a time in microseconds
+-- ERROR       WRONGTYPE    granted -2: log holds something other than a list
+-- ERROR       BADSTATE     granted -1: log holds an entry that is not a time in microseconds
 --
 -- STATE       ll/1         as list_log_v1
 -- COMPLEXITY  O(K log N)   one TIME, then as list_log_v1 for each of K keys

@@ -65,7 +65,6 @@ if permits > least_limit then return redis.error_reply("BADARG permits: want up 
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
-local current = (now - now % slice) / slice -- the number of the slice that now is in
 
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
@@ -97,8 +96,10 @@ local struct = rawget(_G, "struct") or {
   end,
 }
 
+-- MANY: slice_ring_many_v1 repeats what follows for 1..64 keys, work up to 10000.
 local header = redis.pcall("GETRANGE", ring, "0", "23") -- the ring itself may have 70 KB
 if header.err then return header end
+local current = (now - now % slice) / slice -- the number of the slice that now is in
 local size, last, total = widest, current, 0
 local fresh = true -- nothing stored counts: the first grant makes a new ring
 if header ~= "" or redis.call("EXISTS", ring) == 1 then
@@ -134,9 +135,9 @@ local counts, wait_slices, remaining = {}, 0, limits[1]
 local page, page_index = "", size -- cells that were read, from index page_index on; none yet
 for i = 1, #limits do
   local start, room = current - slices[i] + 1, limits[i] - wanted
-  -- The window may hold up to room permits before this call. The later it starts, the fewer it holds: search for free,
-  -- the first slice from which it holds no more than room. Every start up to full is too early, and free is late
-  -- enough; the search ends when they are neighbours. Nothing is known from before the ring's oldest slice.
+  -- The window may hold up to room permits before this call. The later it starts, the fewer it holds: search for
+  -- free, the first slice from which it holds no more than room. Every start up to full is too early, and free is
+  -- late enough; the search ends when they are neighbours. Nothing is known from before the ring's oldest slice.
   local full, free, count, probes = start - 1, last + 1, 0, 0
   if full < last - size then full = last - size end
   while not fresh and free - full > 1 do
@@ -148,6 +149,7 @@ for i = 1, #limits do
     local index = probe % size
     local at = 7 * (index - page_index)
     if index < page_index or at + 7 > #page then
+      -- MANY: work 32.
       page_index, at = index, 0
       -- The first probe reads eight cells: where most slices hold permits, the next probes are among them.
       local from, along = 24 + 7 * index, 6
@@ -177,6 +179,7 @@ end
 
 local granted = 0
 if permits > 0 and wait_slices == 0 then
+  -- MANY: work fresh and size or widest > size and 2 * widest or current - last.
   granted = permits
   local cell
   if fresh or current > last then
@@ -190,8 +193,8 @@ if permits > 0 and wait_slices == 0 then
     if fresh then
       cells = string.rep(cell, size)
     else
-      -- Longer: lay the cells out oldest first, put copies of the oldest before them, drop as many as slices have begun
-      -- and add those at the end; then turn them, so that slice s is at index s % widest again.
+      -- Longer: lay the cells out oldest first, put copies of the oldest before them, drop as many as slices have
+      -- begun and add those at the end; then turn them, so that slice s is at index s % widest again.
       cells = redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * size))
       if #cells ~= 7 * size then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
       local from = 7 * ((last + 1) % size)

@@ -276,7 +276,7 @@ func idKeys(id string) []string { return []string{budgetV1.keys[0], budgetV1.key
 func checkBudgetOfDamagedRingEnds(script *sluice.Script, args ...string) func(testing.TB) {
 	return func(t testing.TB) {
 		compiled := compile(t, script.File, script.Source)
-		eachDamagedRing(t, func(name string, r *scripttest.Redis, _ func(slice int64) scripttest.Result) {
+		sliceRingV1.eachDamagedRing(t, func(name string, r *scripttest.Redis, _ func(slice int64) scripttest.Result) {
 			for slice := int64(2); slice < 12; slice += 3 {
 				id := "t:x:{u}:bg1:1000:a"
 				_, _ = r.Do("SET", id, layout.Budget(uint64(epoch/1000+slice), 2, false))
@@ -285,7 +285,7 @@ func checkBudgetOfDamagedRingEnds(script *sluice.Script, args ...string) func(te
 				if _, refused := result.Err.(scripttest.ErrorReply); result.Err != nil && !refused {
 					t.Fatalf("%s: %v", name, result.Err)
 				}
-				if granted(script, result) == 0 && r.Snapshot() != before {
+				if granted(script, nil, result) == 0 && r.Snapshot() != before {
 					t.Errorf("%s: %v and the store changed", name, result.Err)
 				}
 			}

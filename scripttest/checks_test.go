@@ -70,18 +70,18 @@ func ownChecks(script *sluice.Script) []check {
 		},
 		&sluice.ListLogV1: {
 			{"expiry", checkEveryKeyExpires},
-			{"later grants", checkLaterGrantsProlong},
+			{"bookings", checkBookingsProlong},
 			{"bounded removal", listLogV1.checkRemovesABoundedNumber},
 			{"unreadable", listLogV1.checkFindsUnreadable},
 		},
 		&sluice.SliceRingV1: {
 			{"expiry", checkEveryKeyExpires},
-			{"later grants", checkLaterGrantsProlong},
-			{"gaps", checkRingGapEnds},
-			{"truncated", checkRingTruncatedStateEnds},
-			{"damaged", checkRingDamagedStateEnds},
-			{"searches", checkRingSearchEnds},
-			{"links", checkRingDamagedLinks},
+			{"later grants", sliceRingV1.checkLaterGrantsProlong},
+			{"gaps", sliceRingV1.checkRingGapEnds},
+			{"truncated", sliceRingV1.checkRingTruncatedStateEnds},
+			{"damaged", sliceRingV1.checkRingDamagedStateEnds},
+			{"searches", sliceRingV1.checkRingSearchEnds},
+			{"links", sliceRingV1.checkRingDamagedLinks},
 			{"struct", sliceRingV1.checkPacksWithStruct},
 		},
 		&sluice.SliceRingReturnV1: {
@@ -142,6 +142,18 @@ func ownChecks(script *sluice.Script) []check {
 			{"most keys", listLogManyV1.checkMostKeys},
 			{"long searches", checkLongSearchesEnd},
 		},
+		&sluice.SliceRingManyV1: {
+			{"expiry", checkEveryKeyExpires},
+			{"later grants", sliceRingManyV1.checkLaterGrantsProlong},
+			{"gaps", sliceRingManyV1.checkRingGapEnds},
+			{"truncated", sliceRingManyV1.checkRingTruncatedStateEnds},
+			{"damaged", sliceRingManyV1.checkRingDamagedStateEnds},
+			{"searches", sliceRingManyV1.checkRingSearchEnds},
+			{"links", sliceRingManyV1.checkRingDamagedLinks},
+			{"struct", sliceRingManyV1.checkPacksWithStruct},
+			{"most keys", sliceRingManyV1.checkMostKeys},
+			{"bounded work", checkRingWorkEnds},
+		},
 	}[script]
 }
 
@@ -176,7 +188,7 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 	switch tab.script {
 	case &sluice.GCRAV1, &sluice.GCRAManyV1:
 		grant, look = "1000 10s 10 1 0", "1000 10s 10 0 0"
-	case &sluice.SliceRingV1:
+	case &sluice.SliceRingV1, &sluice.SliceRingManyV1:
 		grant, look = "1s 1 3 1000", "1s 0 3 1000"
 	case &sluice.BudgetV1:
 		grant, look = "1s 1h 1 3 1000", "1s 1h 0 3 1000"
@@ -202,6 +214,7 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 var tables = []table{
 	zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1, listLogReturnV1,
 	zsetLogReturnV1, budgetV1, budgetSettleV1, concurrencyV1, concurrencyReleaseV1, gcraManyV1, listLogManyV1,
+	sliceRingManyV1,
 }
 
 // Every script is in every list that tests take their cases from. Scripts that grant nothing have no model subject of

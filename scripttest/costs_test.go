@@ -43,6 +43,7 @@ func costsOf(script *sluice.Script) []cost {
 		&sluice.ConcurrencyReleaseV1: concurrencyReleaseV1Costs,
 		&sluice.GCRAManyV1:           gcraManyV1Costs,
 		&sluice.ListLogManyV1:        listLogManyV1Costs,
+		&sluice.SliceRingManyV1:      sliceRingManyV1Costs,
 	}[script]
 }
 

@@ -29,6 +29,7 @@ func checkEveryKeyExpires(t testing.TB) {
 		{&sluice.SliceRingV1, sliceRingV1.keys, []string{"1000000", "1", "3", "2", "7", "2"}, 7_000_000},
 		{&sluice.GCRAManyV1, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"7", "1000000", "3", "1", "0"}, 142_858},
 		{&sluice.ListLogManyV1, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"3", "10600001", "1", "0"}, 10_600_001},
+		{&sluice.SliceRingManyV1, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1000000", "1", "3", "2"}, 3_000_000},
 	} {
 		r := scripttest.Start(t)
 		r.SetTime(epoch)
@@ -54,8 +55,8 @@ func checkEveryKeyExpires(t testing.TB) {
 	}
 }
 
-// A booking lives until it has left the window; a call in the same slice lives on with the ring.
-func checkLaterGrantsProlong(t testing.TB) {
+// A booking lives until it has left the window.
+func checkBookingsProlong(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)
 	log := compile(t, "list_log_v1.lua", sluice.ListLogV1.Source)
@@ -63,8 +64,13 @@ func checkLaterGrantsProlong(t testing.TB) {
 		log.Run(r, listLogV1.keys, []string{"1", "10000000", "1", "60000000"})
 	}
 	assertTTL(t, r, listLogV1.keys[0], 30_000)
+}
 
-	ring := compile(t, "slice_ring_v1.lua", sluice.SliceRingV1.Source)
+// A grant in the same slice lives on with the ring.
+func (tab table) checkLaterGrantsProlong(t testing.TB) {
+	r := scripttest.Start(t)
+	r.SetTime(epoch)
+	ring := compile(t, tab.script.File, tab.script.Source)
 	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "3", "9"})
 	r.SetTime(epoch + 1_500_000)
 	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "3", "9"})

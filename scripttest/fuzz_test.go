@@ -116,7 +116,7 @@ func (z fuzzed) arguments(keys uint8, step int64, arguments []byte) (failures []
 		args = strings.Split(string(arguments), separator)
 	}
 	refused := z.refusal(count, args)
-	budget := allowance{fuzzed: z, args: args}
+	budget := allowance{fuzzed: z, keys: count, args: args}
 	for _, now := range []int64{epoch, epoch, fuzzTime(step)} {
 		z.redis.SetTime(now)
 		reply, failed, broken := z.call(named, args, now)
@@ -129,7 +129,7 @@ func (z fuzzed) arguments(keys uint8, step int64, arguments []byte) (failures []
 		case failed == "" && refused == "" && z.contradicts(count, args):
 			failures = append(failures, fmt.Sprintf("%q: %v, of arguments that contradict each other", args, reply))
 		}
-		if failed == "" && step >= 0 {
+		if failed == "" && broken == nil && step >= 0 {
 			failures = append(failures, budget.add(reply)...)
 		}
 	}
@@ -248,7 +248,7 @@ func (z fuzzed) call(keys, args []string, now int64) (reply []int64, failed stri
 	if !ok {
 		fail("reply %v, want one in the ranges of the header", result.Reply)
 	}
-	if granted(z.script, result) == 0 && after != before {
+	if granted(z.script, keys, result) == 0 && after != before {
 		fail("granted nothing, and changed the store from %s to %s", before, after)
 	}
 	for _, lost := range z.otherKeys(before, after) {
@@ -279,7 +279,7 @@ func (z fuzzed) numbers(reply any, keys int, args []string, now int64) (numbers 
 	ok = ok && len(fields) == want
 	for i, field := range fields {
 		n, isNumber := field.(int64)
-		of := z.field(i)
+		of := z.field(i, (want-1)/max(keys, 1))
 		ok = ok && isNumber && n >= of.Min && (of.Max < 0 || n <= of.Max) && (of.Name != "now" || n == now)
 		numbers = append(numbers, n)
 	}
@@ -291,7 +291,7 @@ func (z fuzzed) numbers(reply any, keys int, args []string, now int64) (numbers 
 		waits := !look && args[2] == "0" // a renewal may be denied while slots are free
 		return numbers, taken && !look && numbers[2] == 0 || !taken && (!waits || numbers[2] > 0 && numbers[1] == 0)
 	}
-	for one := range oneByOne(z.script, numbers) {
+	for one := range oneByOne(z.script, keys, numbers) {
 		ok = ok && (z.decided(one, args) || z.script.KeyGroup != nil && one[0] < 0)
 	}
 	return numbers, ok
@@ -332,13 +332,14 @@ func (z fuzzed) otherKeys(before, after string) (failures []string) {
 // An allowance sums up what was granted, by the times it was granted for.
 type allowance struct {
 	fuzzed
+	keys int
 	args []string
 	acts []act
 }
 
 // add says whether more than the limit is granted for one time, or within a window of a log.
 func (a *allowance) add(reply []int64) (failures []string) {
-	for one := range oneByOne(a.script, reply) {
+	for one := range oneByOne(a.script, a.keys, reply) {
 		failures = append(failures, a.addOne(one)...)
 	}
 	return failures
@@ -474,13 +475,13 @@ func (z fuzzed) stored(which, kind, choice uint8, step int64, value []byte) (fai
 	z.store(key, kinds[int(kind)%len(kinds)].write, value)
 	_, _ = z.redis.Do("PEXPIRE", key, 600_000)
 	args := z.chosen(choice)
-	budget := allowance{fuzzed: z, args: args}
+	budget := allowance{fuzzed: z, keys: len(z.keys), args: args}
 	now := fuzzTime(step)
 	z.redis.SetTime(now)
 	for range 4 {
 		reply, failed, broken := z.call(z.keys, args, now)
 		failures = append(failures, broken...)
-		if failed == "" {
+		if failed == "" && broken == nil {
 			failures = append(failures, budget.add(reply)...)
 		}
 	}
@@ -595,6 +596,8 @@ func TestFuzzCatches(t *testing.T) {
 		{gcraManyV1, "a key of another subject", "decide(KEYS[i])", `decide(KEYS[i] .. "2")`,
 			"a key that is not the script's"},
 		{listLogManyV1, "more keys than it answers for", "for i = 1, #KEYS do", "for i = 2, #KEYS do",
+			"in the ranges of the header"},
+		{sliceRingManyV1, "a window too few", "windows = (#ARGV - 2) / 2", "windows = (#ARGV - 4) / 2",
 			"in the ranges of the header"},
 		{gcraV1, "a denial that writes", "if granted > 0 then\n  if before", "if permits > 0 then\n  if before",
 			"granted nothing, and changed the store"},

@@ -51,6 +51,7 @@ var hammered = []hammering{
 	{&sluice.GCRAV1, 0.99, 100, gcraV1.keys, "1000 1000000 100 permits max_wait", nil, ""},
 	{&sluice.GCRAManyV1, 0.99, 100, append(gcraV1.keys, "t:x:{u}:other"), "1000 1000000 100 permits max_wait", nil, ""},
 	{&sluice.ListLogManyV1, 0.99, 0, append(listLogV1.keys, "t:x:{u}:other"), "1000 1000000 permits max_wait", nil, ""},
+	{&sluice.SliceRingManyV1, 0.90, 0, append(sliceRingV1.keys, "t:x:{u}:other"), "20000 permits 51 1000", nil, ""},
 	{&sluice.ListLogV1, 0, 0, listLogV1.keys, "1000 1000000 permits max_wait", &sluice.ListLogReturnV1, "at back"},
 	{&sluice.ZSetLogV1, 0, 0, zsetLogV1.keys, "1000 1000000 permits max_wait id", &sluice.ZSetLogReturnV1, "id back"},
 	{&sluice.SliceRingV1, 0, 0, sliceRingV1.keys, "20000 permits 51 1000", &sluice.SliceRingReturnV1, "20000 now back"},

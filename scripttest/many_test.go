@@ -75,6 +75,40 @@ var (
 			{"0s", "$1 $2 100 10s 501 0", "BADARG permits: want up to limit"},
 		}},
 	})
+	sliceRingManyV1 = manyOf(sliceRingV1, &sluice.SliceRingManyV1, []timeline{
+		{"each key by itself, in their order", []line{
+			{"0s", "$2 1s 1 3 2", "1 1 0 3s 1"},
+			{"0s", "$1 $2 $3 1s 0 3 2", "0 2 0 0 0 0 1 0 3s 1 0 2 0 0 0"},
+			{"0s", "$3 $2 $1 1s 1 3 2", "1 1 0 3s 1 1 0 0 3s 2 1 1 0 3s 1"},
+			{"1s", "$1 $2 1s 1 3 2", "1 0 0 3s 2 0 0 2s 2s 2"},
+		}},
+		{"a key that is named twice is decided twice", []line{
+			{"0s", "$1 $2 $1 $1 1s 1 3 2", "1 1 0 3s 1 1 1 0 3s 1 1 0 0 3s 2 0 0 3s 3s 2"},
+			{"1s", "$2 $2 1s 0 3 2", "0 1 0 2s 1 0 1 0 2s 1"},
+		}},
+		{"several windows of several keys", []line{
+			{"0s", "$1 $2 1s 1 1 1 4 2", "1 0 0 4s 1 1 1 0 0 4s 1 1"},
+			{"1s", "$1 1s 1 1 1 4 2", "1 0 0 4s 1 2"},
+			{"1s", "$2 $1 $3 1s 1 4 2 1 1", "1 0 0 4s 2 1 0 0 3s 4s 2 1 1 0 0 4s 1 1"},
+		}},
+		{"rings that cannot be read", []line{
+			{"0s", "!SET $2 x", "OK"},
+			{"0s", "!RPUSH $3 x", "1"},
+			{"0s", "$1 $2 $3 $1 1s 1 3 2 1 2", "1 1 0 3s 1 1 -1 0 0 0 0 0 -2 0 0 0 0 0 1 0 0 3s 2 2"},
+			{"", "!GET $2", "x"},
+			{"0s", "$3 $2 1s 1 3 2", "-2 0 0 0 0 -1 0 0 0 0"},
+		}},
+		{"the clock is behind the last slice of one ring only", []line{
+			{"5s", "$1 1s 1 3 9", "1 8 0 3s 1"},
+			{"3s", "$1 $2 1s 1 3 9", "1 7 0 5s 2 1 8 0 3s 1"},
+			{"3s", "$2 $1 1s 0 3 9", "0 8 0 3s 1 0 7 0 5s 2"},
+		}},
+		{"one ring is longer than the others", []line{
+			{"0s", "$1 1s 1 5 9", "1 8 0 5s 1"},
+			{"2s", "$1 $2 1s 1 3 9", "1 7 0 3s 2 1 8 0 3s 1"},
+			{"4s", "$2 $1 1s 1 5 9", "1 7 0 5s 2 1 6 0 5s 3"},
+		}},
+	})
 )
 
 // manyOf is the table of a script for many keys, by that of the script for one.
@@ -83,7 +117,7 @@ func manyOf(one table, script *sluice.Script, own []timeline) table {
 	for _, tl := range one.timelines {
 		lines := slices.Clone(tl.lines)
 		for i := range lines {
-			lines[i].want = manyWants(lines[i])
+			lines[i].want = one.manyWants(lines[i])
 		}
 		many.timelines = append(many.timelines, timeline{tl.name, lines})
 	}
@@ -91,15 +125,16 @@ func manyOf(one table, script *sluice.Script, own []timeline) table {
 	return many
 }
 
-// manyWants is what a line wants of a script for many keys.
-func manyWants(l line) string {
-	switch {
-	case strings.HasPrefix(l.do, "!"):
-		return l.want
-	case strings.HasPrefix(l.want, "BADSTATE"):
-		return "-1 0 0 0"
-	case strings.HasPrefix(l.want, "WRONGTYPE"):
-		return "-2 0 0 0"
+// manyWants is what a line of this table wants of the script for many keys.
+func (tab table) manyWants(l line) string {
+	for code, number := range map[string]string{"BADSTATE": "-1", "WRONGTYPE": "-2"} {
+		if strings.HasPrefix(l.want, code) && !strings.HasPrefix(l.do, "!") {
+			counts := 0
+			if tab.script.Group != nil {
+				counts = (len(strings.Fields(l.do)) - len(tab.fields(0))) / 2
+			}
+			return number + strings.Repeat(" 0", 3+counts)
+		}
 	}
 	return l.want
 }
@@ -110,12 +145,12 @@ func (tab table) asked(do string) (keys, args []string) {
 	return tab.keys, tab.arguments(do)
 }
 
-// first is the reply for the first key, in the shape of the script for one.
+// first is the reply for the first key, in the shape of the script for one; of a script for many, without the counts.
 func (tab table) first(reply []int64) []int64 {
-	for one := range oneByOne(tab.script, reply) {
-		return one
+	if tab.script.KeyGroup == nil || len(reply) == 0 {
+		return reply
 	}
-	return nil
+	return append(slices.Clone(reply[1:5]), reply[0])
 }
 
 // manyCalls are calls that grant to several keys.
@@ -134,6 +169,9 @@ var (
 		cost{"three keys", after("0s $2 1 10s 1 0"),
 			line{"0s", "$1 $2 $3 1 10s 1 0",
 				"TIME LINDEX RPUSH PEXPIREAT LINDEX LLEN LINDEX*2 RPUSH PEXPIREAT"}})
+	sliceRingManyV1Costs = append(sliceRingV1Costs,
+		cost{"three keys", after("0s $2 1s 1 3 1"),
+			line{"0s", "$1 $2 $3 1s 1 3 1", "TIME GETRANGE EXISTS SET GETRANGE*3 EXISTS SET"}})
 )
 
 // checkMostKeys asks about as many keys as a call may have.
@@ -145,10 +183,11 @@ func (tab table) checkMostKeys(t testing.TB) {
 		keys[i] = fmt.Sprint(tab.keys[0], i)
 	}
 	reply, failed := h.call(tab.script, false, keys, tab.valid(1))
-	if failed != "" || len(reply) != 1+4*len(keys) {
-		t.Fatalf("%d numbers, %s; want 4 for each of %d keys", len(reply), failed, len(keys))
+	each := len(tab.script.Reply) - 1 // of one window
+	if failed != "" || len(reply) != 1+each*len(keys) {
+		t.Fatalf("%d numbers, %s; want %d for each of %d keys", len(reply), failed, each, len(keys))
 	}
-	for one := range oneByOne(tab.script, reply) {
+	for one := range oneByOne(tab.script, len(keys), reply) {
 		if one[0] != 1 {
 			t.Errorf("%v, want a grant", one)
 		}
@@ -195,3 +234,78 @@ func checkLongSearchesEnd(t testing.TB) {
 }
 
 func logThatLeft(entries int) string { return fmt.Sprintf("t:x:{%d}:ll1", entries) }
+
+// A call for many rings does so much work: 32 for each read, 1 for each slice of a ring that is made or was skipped, 2
+// for each of a ring that is made longer. A key that needs more is not decided and nothing of it is written; a later
+// one that needs less is. The first key is decided whatever it needs.
+func checkRingWorkEnds(t testing.TB) {
+	const decided, undecided = int64(1), int64(-3)
+	old, longer := []string{"old"}, []string{"short", "shorter"}
+	for _, c := range []struct {
+		name  string
+		after int64 // seconds
+		keys  []string
+		args  string // behind the slice of a second
+		want  []int64
+	}{
+		{"new rings", 0, []string{"a", "b", "c", "d", "e"}, "1 2500 9", []int64{1, 1, 1, 1, -3}},
+		{"new rings, a slice longer, and one that needs little", 0, []string{"a", "b", "c", "d", "old"}, "1 2501 9 4 9",
+			[]int64{1, 1, 1, -3, 1}},
+		{"reads", 0, slices.Concat([]string{"a"}, slices.Repeat(old, 32)), "1 9008 1000",
+			slices.Concat(slices.Repeat([]int64{decided}, 32), []int64{undecided})},
+		{"reads, and a slice longer", 0, slices.Concat([]string{"a"}, slices.Repeat(old, 31)), "1 9009 1000",
+			slices.Concat(slices.Repeat([]int64{decided}, 31), []int64{undecided})},
+		{"looks", 0, slices.Concat([]string{"old"}, slices.Repeat(old, 63)), "0 9008 1000",
+			slices.Repeat([]int64{0}, 64)},
+		{"longer rings", 0, longer, "1 2484 9", []int64{1, 1}},
+		{"longer rings, by a slice more", 0, longer, "1 2485 9", []int64{1, -3}},
+		{"rings that are as long as they must be", 0, []string{"old", "older"}, "1 10000 9", []int64{1, 1}},
+		{"a new ring, a read and a gap", 1, []string{"a", "old"}, "1 9967 9", []int64{1, 1}},
+		{"a new ring, a read and a gap, a slice longer", 1, []string{"a", "old"}, "1 9968 9", []int64{1, -3}},
+		{"gaps", 4968, []string{"old", "older"}, "1 1 9 5000 9", []int64{1, 1}},
+		{"gaps, a slice longer", 4969, []string{"old", "older"}, "1 1 9 5000 9", []int64{1, -3}},
+		{"a little work is left", 9999, []string{"old", "bad"}, "1 1 9", []int64{1, -1}},
+		{"no work is left", 5000, []string{"old", "older", "bad"}, "1 1 9", []int64{1, 1, -3}},
+		{"the first key", 0, []string{"short", "old", "shorter"}, "1 10000 9", []int64{1, -3, -3}},
+	} {
+		h := startHarness(t, true)
+		h.setTime(epoch)
+		for key, size := range map[string]string{"old": "10000", "older": "10000", "short": "1", "shorter": "1"} {
+			if _, failed := h.call(&sluice.SliceRingV1, false, []string{key}, []string{"1000000", "1", size, "9"}); failed != "" {
+				t.Fatal(failed)
+			}
+		}
+		h.do("SET", "bad", "x")
+		h.setTime(epoch + c.after*1_000_000)
+		before, args := h.redis.Snapshot(), strings.Fields("1000000 "+c.args)
+		reply, failed := h.call(&sluice.SliceRingManyV1, false, c.keys, args)
+		each := 4 + (len(args)-2)/2
+		var got []int64
+		for one := range slices.Chunk(reply[min(1, len(reply)):], each) {
+			got = append(got, one[0])
+			if one[0] == undecided && !slices.Equal(one[1:], make([]int64, each-1)) {
+				t.Errorf("%s: %v for a key that is not decided", c.name, one)
+			}
+		}
+		if failed != "" || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, %s; want %v", c.name, got, failed, c.want)
+		}
+		for i, key := range c.keys {
+			row := fmt.Sprintf("0 %q ", key)
+			first := !slices.Contains(c.keys[:i], key)
+			if first && got[i] == undecided && storedRow(before, row) != storedRow(h.redis.Snapshot(), row) {
+				t.Errorf("%s: %s was not decided, and changed", c.name, key)
+			}
+		}
+	}
+}
+
+// storedRow is the row of a snapshot that begins so.
+func storedRow(snapshot, begins string) string {
+	for row := range strings.Lines(snapshot) {
+		if strings.HasPrefix(row, begins) {
+			return row
+		}
+	}
+	return ""
+}

@@ -30,6 +30,8 @@ var broken = []fault{
 
 	{"list_log_many", "the keys in another order", "decide(KEYS[i])", "decide(KEYS[#KEYS + 1 - i])"},
 	{"list_log_many", "one damaged key ends the call", `code ~= "BADSTATE"`, "true"},
+	{"slice_ring_many", "the first window's count for all", "counts[j] or 0", "counts[1] or 0"},
+	{"slice_ring_many", "the keys in another order", "decide(KEYS[i])", "decide(KEYS[#KEYS + 1 - i])"},
 	{"gcra_many", "every key is the first", "decide(KEYS[i])", "decide(KEYS[1])"},
 	{"gcra_many", "a key of another type passes for damaged", `"BADSTATE" and -1 or -2`, "code and -1 or -2"},
 

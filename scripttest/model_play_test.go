@@ -349,10 +349,10 @@ func (p *player) call(script *sluice.Script, keys, args []string, c config) {
 	if script.KeyGroup != nil {
 		words = slices.Concat(keys, args)
 	}
-	p.line("", words, expected(script, want))
+	p.line("", words, expected(script, len(keys), want))
 	switch {
 	case failed != "" && (failed == want.Err || failed == want.Or):
-	case failed == "" && want.Any && plausible(script, reply, args, p.now):
+	case failed == "" && want.Any && plausible(script, len(keys), reply, args, p.now):
 		// What it has made of a damaged state does not matter.
 		p.on.do(append([]string{"DEL"}, keys...)...)
 		p.store = p.store.Without(keys...)
@@ -362,7 +362,7 @@ func (p *player) call(script *sluice.Script, keys, args []string, c config) {
 		p.failed = fmt.Sprintf("got %v %s", reply, failed)
 		return
 	}
-	kind := kindOf(script, args, reply, failed)
+	kind := kindOf(script, keys, args, reply, failed)
 	if failed == "" && !want.Any {
 		again := script.Name == "zset_log" || script.Name == "budget"
 		if kind == "granted" && again && want.After.String() == p.store.String() {
@@ -374,7 +374,7 @@ func (p *player) call(script *sluice.Script, keys, args []string, c config) {
 }
 
 // kindOf is what became of a call.
-func kindOf(script *sluice.Script, args []string, reply []int64, failed string) string {
+func kindOf(script *sluice.Script, keys, args []string, reply []int64, failed string) string {
 	switch {
 	case failed != "":
 		return strings.Join(strings.Fields(failed)[:2], " ")
@@ -387,7 +387,7 @@ func kindOf(script *sluice.Script, args []string, reply []int64, failed string) 
 	case looks(script, args):
 		return "look"
 	case script.KeyGroup != nil:
-		return fmt.Sprintf("%d keys", len(reply)/4)
+		return fmt.Sprintf("%d keys", len(keys))
 	case reply[0] == 0:
 		return "denied"
 	case reply[2] > 0:
@@ -424,13 +424,13 @@ func looks(script *sluice.Script, args []string) bool {
 }
 
 // expected is the reply, without now, or the error; of a damaged state both may be.
-func expected(script *sluice.Script, want model.Outcome) string {
+func expected(script *sluice.Script, keys int, want model.Outcome) string {
 	if want.Err != "" {
 		return want.Err
 	}
 	words := []string{}
 	for i, n := range want.Reply {
-		if (table{script: script}).field(i).Name != "now" {
+		if (table{script: script}).field(i, (len(want.Reply)-1)/keys).Name != "now" {
 			words = append(words, strconv.FormatInt(n, 10))
 		}
 	}
@@ -444,12 +444,12 @@ func expected(script *sluice.Script, want model.Outcome) string {
 }
 
 // plausible reports whether a reply keeps to the ranges.
-func plausible(script *sluice.Script, reply []int64, args []string, now int64) bool {
+func plausible(script *sluice.Script, keys int, reply []int64, args []string, now int64) bool {
 	if !decides(script) {
 		return slices.Min(reply) >= 0
 	}
 	i, _ := lookArg(script)
-	for one := range oneByOne(script, reply) {
+	for one := range oneByOne(script, keys, reply) {
 		unread := script.KeyGroup != nil && one[0] < 0
 		if len(one) < 5 || slices.Min(one[1:]) < 0 || one[4] != now ||
 			!unread && one[0] != 0 && strconv.FormatInt(one[0], 10) != args[i] {

@@ -195,11 +195,11 @@ var sliceRingReturnV1 = table{
 // Whatever byte of a ring is damaged, a return ends: with BADSTATE and the bytes as they were, or an answer.
 func checkReturnToDamagedRingEnds(t testing.TB) {
 	back := compile(t, sluice.SliceRingReturnV1.File, sluice.SliceRingReturnV1.Source)
-	eachDamagedRing(t, func(name string, r *scripttest.Redis, _ func(slice int64) scripttest.Result) {
+	sliceRingV1.eachDamagedRing(t, func(name string, r *scripttest.Redis, _ func(slice int64) scripttest.Result) {
 		for _, taken := range []int{5000, 3999, 2000, 9000} {
 			before := r.Snapshot()
 			result := back.Run(r, []string{ringKey}, []string{"1000", strconv.Itoa(epoch + taken), "2"})
-			if granted(&sluice.SliceRingReturnV1, result) == 0 && r.Snapshot() != before {
+			if granted(&sluice.SliceRingReturnV1, nil, result) == 0 && r.Snapshot() != before {
 				t.Errorf("%s, taken at %d: %v and the store changed", name, taken, result.Err)
 			}
 		}

@@ -41,14 +41,14 @@ func (h *harness) call(script *sluice.Script, look bool, keys, args []string) ([
 	h.t.Helper()
 	before := h.redis.Snapshot()
 	result := h.result(script, look, keys, args)
-	if after := h.redis.Snapshot(); granted(script, result) == 0 && after != before && len(h.withheld) == 0 {
+	if after := h.redis.Snapshot(); granted(script, keys, result) == 0 && after != before && len(h.withheld) == 0 {
 		h.t.Errorf("%s %q granted nothing and changed the store\n from %s\n to   %s", script.Name, args, before, after)
 	}
 	if result.Err != nil {
 		return nil, result.Err.Error()
 	}
 	for _, command := range result.Commands {
-		if command.Write && granted(script, result) == 0 {
+		if command.Write && granted(script, keys, result) == 0 {
 			h.t.Errorf("%s %q granted nothing and wrote: %q", script.Name, args, command.Args)
 		}
 	}
@@ -99,7 +99,7 @@ func returns(script *sluice.Script) bool { return script.Reply[0].Name == "retur
 
 // granted is the reply's first field, 0 with an error: what was granted, to all keys, given back or released, or 1 for
 // an id that was settled. The reply of token_bucket_set is none of these: it has granted.
-func granted(script *sluice.Script, result scripttest.Result) int64 {
+func granted(script *sluice.Script, keys []string, result scripttest.Result) int64 {
 	if result.Err != nil {
 		return 0
 	}
@@ -107,21 +107,21 @@ func granted(script *sluice.Script, result scripttest.Result) int64 {
 		return 1
 	}
 	sum, fields := int64(0), result.Reply.([]any)
-	for one := range oneByOne(script, fields) {
+	for one := range oneByOne(script, len(keys), fields) {
 		n, _ := one[0].(int64)
 		sum += max(n, 0)
 	}
 	return sum
 }
 
-// oneByOne are the replies for each key as those of the script for one, now last. Another script has one reply.
-func oneByOne[E any](script *sluice.Script, reply []E) iter.Seq[[]E] {
+// oneByOne are the replies for each of so many keys as those of the script for one. Another script has one reply.
+func oneByOne[E any](script *sluice.Script, keys int, reply []E) iter.Seq[[]E] {
 	if script.KeyGroup == nil || len(reply) == 0 {
 		return slices.Values([][]E{reply})
 	}
 	return func(yield func([]E) bool) {
-		for fields := range slices.Chunk(reply[1:], len(script.Reply)-1) {
-			if !yield(append(slices.Clone(fields), reply[0])) {
+		for fields := range slices.Chunk(reply[1:], max((len(reply)-1)/keys, 1)) {
+			if !yield(slices.Insert(slices.Clone(fields), min(4, len(fields)), reply[0])) {
 				return
 			}
 		}

@@ -194,7 +194,7 @@ func (tab table) compare(reply []int64, want string, now int64) (got string, ok 
 	wanted := strings.Fields(want)
 	ok = true
 	for i, n := range reply {
-		field := tab.field(i)
+		field := tab.field(i, (len(reply)-1)/len(tab.keys))
 		if field.Name == "now" {
 			ok = ok && n == now
 			continue
@@ -210,10 +210,11 @@ func (tab table) compare(reply []int64, want string, now int64) (got string, ok 
 	return strings.Join(words, " "), ok && len(words) == len(wanted)
 }
 
-// field is the reply's i-th; the last one of a group stands for all that follow, and those of many keys come in turn.
-func (tab table) field(i int) sluice.Field {
-	if n := len(tab.script.Reply); tab.script.KeyGroup != nil && i >= n {
-		return tab.script.Reply[1+(i-1)%(n-1)]
+// field is the reply's i-th; the last one of a group stands for all that follow, and those of many keys come in turn,
+// so many for each.
+func (tab table) field(i, each int) sluice.Field {
+	if tab.script.KeyGroup != nil && i > each {
+		i = 1 + (i-1)%each
 	}
 	return tab.script.Reply[min(i, len(tab.script.Reply)-1)]
 }

@@ -37,6 +37,7 @@ func withheldCalls(script *sluice.Script) []cost {
 		&sluice.ConcurrencyReleaseV1: releaseCalls,
 		&sluice.GCRAManyV1:           append(manyCalls("3 10s 3 1 0"), gcraCalls...),
 		&sluice.ListLogManyV1:        append(manyCalls("3 10s 1 0"), logCalls("")...),
+		&sluice.SliceRingManyV1:      append(manyCalls("1s 1 4 3"), ringCalls...),
 	}[script]
 }
 
@@ -249,7 +250,7 @@ func (tab table) sent(t testing.TB, c cost) (commands [][]string) {
 	h.setTime(epoch + microseconds(c.call.at))
 	keys, args := tab.asked(c.call.do)
 	result := h.result(tab.script, false, keys, args)
-	if result.Err != nil || granted(tab.script, result) == 0 {
+	if result.Err != nil || granted(tab.script, keys, result) == 0 {
 		t.Errorf("%s, %s: %v, %v; want a grant", tab.script.Name, c.name, result.Reply, result.Err)
 	}
 	for _, command := range result.Commands {
@@ -343,7 +344,7 @@ func (tab table) remaining(on target, c cost) int64 {
 	args[i] = look
 	reply, _ := on.call(tab.script, true, keys, args)
 	sum := int64(0)
-	for one := range oneByOne(tab.script, reply) {
+	for one := range oneByOne(tab.script, len(keys), reply) {
 		sum += append(one, 0, 0)[1]
 	}
 	return sum

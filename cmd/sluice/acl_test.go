@@ -31,6 +31,7 @@ var needs = map[string]string{
 	"list_log_v1":          "limit=3 window=1m",
 	"list_log_many_v1":     "limit=3 window=1m subject_2=bob",
 	"slice_ring_v1":        "slice=1s slices=61 limit=3",
+	"slice_ring_many_v1":   "slice=1s slices=61 limit=3 subject_2=bob",
 	"token_bucket_v1":      "rate=3 interval=1m",
 	"token_bucket_set_v1":  "rate=3 interval=1m",
 	"zset_log_v1":          "limit=3 window=1m",

@@ -12,16 +12,16 @@ import (
 )
 
 // reply prints what a reply means, then each field.
-func (s screen) reply(script sluice.Script, values []int64) {
-	fields := repeatedTo(len(values), script.Reply)
+func (s screen) reply(t attempt, values []int64) {
+	fields := t.replied(len(values))
 	if fields[0].Name == "granted" {
-		s.printf("%s\n\n", s.meaning(script, values))
+		s.printf("%s\n\n", s.meaning(t.script, values))
 	}
-	var t table
+	var rows table
 	for i, field := range fields {
-		t.add(cell{text: "  " + field.Name}, cell{text: shown(field, values[i])})
+		rows.add(cell{text: "  " + field.Name}, cell{text: shown(field, values[i])})
 	}
-	t.print(s)
+	rows.print(s)
 }
 
 // look prints the reply to a look, with the limit that was asked about, without granted and now.
@@ -112,8 +112,8 @@ func (s screen) slotMeaning(granted, wait int64) safe {
 }
 
 // replies prints many replies to the same call as a table.
-func (s screen) replies(script sluice.Script, all [][]int64) {
-	fields := repeatedTo(len(all[0]), script.Reply)
+func (s screen) replies(asked attempt, all [][]int64) {
+	fields := asked.replied(len(all[0]))
 	names := []string{"#"}
 	for _, field := range fields {
 		if field.Type != "time" {
@@ -139,6 +139,29 @@ func (s screen) replies(script sluice.Script, all [][]int64) {
 		t.add(row...)
 	}
 	t.print(s)
+}
+
+// replied returns the count fields of the reply. Where several keys are asked about and each has several windows, the
+// fields of the windows are numbered by both: count_2_1.
+func (t attempt) replied(count int) (fields []sluice.Field) {
+	ofWindow := func(field sluice.Field) bool { return strings.HasSuffix(field.Name, "_i") }
+	windows := slices.IndexFunc(t.script.Reply, ofWindow)
+	if t.script.KeyGroup == nil || windows < 0 {
+		return repeatedTo(count, t.script.Reply)
+	}
+	fields = slices.Clone(t.script.Reply[:1])
+	for k := range t.keys {
+		for _, field := range t.script.Reply[1:windows] {
+			field.Name = repetition(field, k+1)
+			fields = append(fields, field)
+		}
+		for i := range t.groups() {
+			field := t.script.Reply[windows]
+			field.Name = repetition(field, k+1) + "_" + strconv.Itoa(i+1)
+			fields = append(fields, field)
+		}
+	}
+	return fields[:count]
 }
 
 // repeatedTo returns count fields. The repeated fields at the end are numbered from 1.

@@ -75,7 +75,7 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	}
 	out.printf("%s on %s\nkey %s\nbefore: %s\n\n", out.paint(bold, fullName(todo.script)), t, todo.keys[0], before)
 	out.printf("%s\n\n", out.paint(green, "in force: "+rateText(reply[0], reply[1], reply[2] == 1)))
-	out.reply(todo.script, reply)
+	out.reply(todo.attempt, reply)
 	out.printf("\nthis is the rate of %s alone, in all processes; other subjects of %s keep\ntheirs\n", todo.subject,
 		todo.limiter)
 	if inUse != "" {

@@ -79,10 +79,10 @@ func (a app) try(ctx context.Context, args []string) error {
 	}
 	out.printf("\n")
 	if f.times == 1 {
-		out.reply(todo.script, replies[0])
+		out.reply(todo, replies[0])
 		return nil
 	}
-	out.replies(todo.script, replies)
+	out.replies(todo, replies)
 	return nil
 }
 

@@ -88,7 +88,9 @@ func TestTryEmbedded(t *testing.T) {
 		got := sluiceRun(nil, append([]string{"try", "--embedded", name}, strings.Fields(needs[name])...)...)
 		wantSaid(t, got, exitDone)
 		for _, field := range script.Reply {
-			if field.Repeated {
+			if inWindow := strings.HasSuffix(field.Name, "_i"); field.Repeated && inWindow && script.KeyGroup != nil {
+				field.Name = strings.TrimSuffix(field.Name, "_i") + "_1_1"
+			} else if field.Repeated {
 				field.Name = strings.TrimSuffix(field.Name, "_i") + "_1"
 			}
 			wantSaid(t, got, exitDone, "\n  "+field.Name+" ")
@@ -123,6 +125,32 @@ key sluice:try:\{demo\}:sr1:86400000000
 1        1          1 +0 +\S+ days        1
 2        1          0 +0 +\S+ days        2
 3        0          0 +\S+ days +\S+ days        2
+$`)
+	if !want.MatchString(got.stdout) {
+		t.Errorf("got\n%s\nwant\n%s", got.stdout, want)
+	}
+}
+
+// The fields of several keys with several windows have both numbers.
+func TestTryManyWindows(t *testing.T) {
+	got := runLine(nil, "try --embedded slice_ring_many limit=2 slices=4 slice=1d slices_2=9 limit_2=5 subject_2=bob")
+	want := regexp.MustCompile(`
+key sluice:try:\{demo\}:sr1:86400000000
+key sluice:try:\{bob\}:sr1:86400000000
+
+  now +\S.*
+  granted_1 +1
+  remaining_1 +1
+  wait_1 +0
+  reset_after_1 +\S+ days.*
+  count_1_1 +1
+  count_1_2 +1
+  granted_2 +1
+  remaining_2 +1
+  wait_2 +0
+  reset_after_2 +\S+ days.*
+  count_2_1 +1
+  count_2_2 +1
 $`)
 	if !want.MatchString(got.stdout) {
 		t.Errorf("got\n%s\nwant\n%s", got.stdout, want)

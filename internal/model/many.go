@@ -9,12 +9,13 @@ import (
 )
 
 // many is a script for many keys: the script for one, called for each of them. That a call gives up after long searches
-// is not in the model.
+// or much work is not in the model.
 func many(script *sluice.Script, store Store, now int64, keys, args []string) Outcome {
 	if n, want := len(keys), script.KeyGroup; n < want.Min || n > want.Max {
 		return Outcome{After: store, Err: fmt.Sprintf("BADARG KEYS: want %d to %d", want.Min, want.Max)}
 	}
 	sum := Outcome{Reply: []int64{now}, After: store}
+	undecided := make([]int64, fieldsOf(script, args))
 	for _, key := range keys {
 		one := Call(single(script), sum.After, now, []string{key}, args)
 		code, _, _ := strings.Cut(one.Err, " ")
@@ -22,17 +23,28 @@ func many(script *sluice.Script, store Store, now int64, keys, args []string) Ou
 		case "BADARG":
 			return Outcome{After: store, Err: one.Err}
 		case "BADSTATE":
-			one.Reply = []int64{-1, 0, 0, 0, now}
+			one.Reply = slices.Concat([]int64{-1}, undecided)
 		case "WRONGTYPE":
-			one.Reply = []int64{-2, 0, 0, 0, now}
+			one.Reply = slices.Concat([]int64{-2}, undecided)
 		}
-		sum.Reply = append(sum.Reply, one.Reply[:4]...)
+		if one.Any && one.Reply == nil { // a damaged ring
+			one.Reply = slices.Concat([]int64{0}, undecided)
+		}
+		sum.Reply = append(sum.Reply, slices.Delete(one.Reply, 4, 5)...) // without now
 		sum.After, sum.Any = one.After, sum.Any || one.Any || one.Or != ""
 	}
 	if most := mostTogether(script); int64(len(keys))*permitsOf(script, args) > most {
 		return Outcome{After: store, Err: fmt.Sprintf("BADARG permits: want keys * permits up to %d", most)}
 	}
 	return sum
+}
+
+// fieldsOf is how many fields a reply of the script for one has behind granted, with counts for the windows.
+func fieldsOf(script *sluice.Script, args []string) int {
+	if script.Group == nil {
+		return 4
+	}
+	return 4 + (len(args)-2)/2
 }
 
 // single is the script for one key.

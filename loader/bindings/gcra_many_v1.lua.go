@@ -42,19 +42,19 @@ type GCRAManyV1Subject struct {
 
 // GCRAManyV1 runs scripts/gcra_many_v1.lua.
 //
-// gcra_v1 for up to 64 subjects of one limiter in one call. Each key is decided as by gcra_v1,
-// in the order of KEYS, twice where it is named twice. One that cannot be decided has granted
-// -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for
-// example by an ACL, the call ends, and keys before this one keep their grants: too much is
-// counted, never too little.
+// gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each
+// key in turn. It is decided as by gcra_v1, twice where it is named twice. One that cannot be
+// decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
+// refuses a command, by an ACL for example, the call ends, and keys before this one keep their
+// grants: too much is counted, never too little.
 //
 // O(K): one TIME, then as gcra_v1 for each of K keys.
 //
 // The script's errors:
 //
 //   - BADARG: an argument is not an integer in its range
-//   - WRONGTYPE: granted is -2: bucket holds something other than a string
-//   - BADSTATE: granted is -1: bucket holds a string that this script did not write
+//   - WRONGTYPE: granted -2: bucket holds something other than a string
+//   - BADSTATE: granted -1: bucket holds a string that this script did not write
 func GCRAManyV1(ctx context.Context, on Caller, args GCRAManyV1Args) (GCRAManyV1Reply, error) {
 	keys := args.Buckets
 	reply, err := on.Call(ctx, &sluice.GCRAManyV1, keys, args.Limit, args.Window, args.Burst, args.Permits, args.MaxWait)
@@ -84,5 +84,6 @@ func (args GCRAManyV1Args) Words() []any {
 	for _, key := range args.Buckets {
 		words = append(words, key)
 	}
-	return append(words, args.Limit, args.Window.Microseconds(), args.Burst, args.Permits, args.MaxWait.Microseconds())
+	words = append(words, args.Limit, args.Window.Microseconds(), args.Burst, args.Permits, args.MaxWait.Microseconds())
+	return words
 }

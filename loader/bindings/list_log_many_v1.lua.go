@@ -40,20 +40,20 @@ type ListLogManyV1Subject struct {
 
 // ListLogManyV1 runs scripts/list_log_many_v1.lua.
 //
-// list_log_v1 for up to 64 subjects of one limiter in one call. Each key is decided as by
-// list_log_v1, in the order of KEYS, twice where it is named twice. One that cannot be decided
-// has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a
-// command, for example by an ACL, the call ends, and keys before this one keep their grants:
-// too much is counted, never too little. Granted -3, after long searches: not decided, ask
-// again.
+// list_log_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for
+// each key in turn. It is decided as by list_log_v1, twice where it is named twice. One that
+// cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If
+// Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep
+// their grants: too much is counted, never too little. Granted -3, after long searches: not
+// decided, ask again.
 //
 // O(K log N): one TIME, then as list_log_v1 for each of K keys.
 //
 // The script's errors:
 //
 //   - BADARG: an argument is not an integer in its range
-//   - WRONGTYPE: granted is -2: log holds something other than a list
-//   - BADSTATE: granted is -1: log holds an entry that is not a time in microseconds
+//   - WRONGTYPE: granted -2: log holds something other than a list
+//   - BADSTATE: granted -1: log holds an entry that is not a time in microseconds
 func ListLogManyV1(ctx context.Context, on Caller, args ListLogManyV1Args) (ListLogManyV1Reply, error) {
 	keys := args.Logs
 	reply, err := on.Call(ctx, &sluice.ListLogManyV1, keys, args.Limit, args.Window, args.Permits, args.MaxWait)
@@ -83,5 +83,6 @@ func (args ListLogManyV1Args) Words() []any {
 	for _, key := range args.Logs {
 		words = append(words, key)
 	}
-	return append(words, args.Limit, args.Window.Microseconds(), args.Permits, args.MaxWait.Microseconds())
+	words = append(words, args.Limit, args.Window.Microseconds(), args.Permits, args.MaxWait.Microseconds())
+	return words
 }

@@ -6,33 +6,121 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{OneManyV1, OneV1, PairsV2, SmallV1}
+	return []Script{BothManyV1, BothV1, OneManyV1, OneV1, PairsV2, SmallV1}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	OneManyV1SHA1 = "955e33f3276991303ad3d1357bfdf41c4e850280"
-	OneV1SHA1     = "e05de12ffffa2fbdeaa30bfa83ade036e31ebe31"
-	PairsV2SHA1   = "e158c848c1b9fcd7727f070519b4298942e6d81f"
-	SmallV1SHA1   = "cc6406d6bf6fa6ae89b133226b64d6d57a447f22"
+	BothManyV1SHA1 = "55d3bb8ea20972be0747d2bf1e2f47530c7a2ee8"
+	BothV1SHA1     = "34036722074b00f84bf41c9405e427bef72df24d"
+	OneManyV1SHA1  = "6253e06e704b0ad83b3f6967a560d23704179026"
+	OneV1SHA1      = "e05de12ffffa2fbdeaa30bfa83ade036e31ebe31"
+	PairsV2SHA1    = "e158c848c1b9fcd7727f070519b4298942e6d81f"
+	SmallV1SHA1    = "cc6406d6bf6fa6ae89b133226b64d6d57a447f22"
 )
+
+//go:embed scripts/both_many_v1.lua
+var bothManyV1Source string
+
+// BothManyV1 is both_many v1. both_v1 for up to 8 subjects of one limiter in one call. REPLY
+// goes on with EACH for each key in turn. It is decided as by both_v1, twice where it is named
+// twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others
+// are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys
+// before this one keep their grants: too much is counted, never too little. Granted -3, after
+// much work: not decided, ask again.
+var BothManyV1 = Script{
+	Name:    "both_many",
+	Version: 1,
+	File:    "both_many_v1.lua",
+	SHA1:    BothManyV1SHA1,
+	Source:  bothManyV1Source,
+	About:   "both_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by both_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
+	Keys: []Key{
+		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:bo1", Repeated: true},
+	},
+	KeyGroup: &Group{Name: "subject", Min: 1, Max: 8},
+	Args: []Field{
+		{Name: "slice", Type: "us", Min: 1, Max: 10, Text: "length of a slice"},
+		{Name: "permits", Type: "int", Min: 0, Max: 10, Text: "wanted now"},
+		{Name: "slices_i", Type: "int", Min: 1, Max: 10, Text: "length of the window", Repeated: true},
+		{Name: "limit_i", Type: "int", Min: 1, Max: 100, Text: "permits in the window", Repeated: true},
+	},
+	Group: &Group{Name: "window", Min: 1, Max: 3},
+	Reply: []Field{
+		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
+		{Name: "granted", Type: "int", Min: -3, Max: 10, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
+		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free", Repeated: true},
+		{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now, or so", Repeated: true},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not in its range"},
+		{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
+	},
+	Commands:   []string{"GET", "TIME"},
+	State:      "bo/1",
+	Layout:     "as both_v1",
+	Complexity: "O(K log N)",
+	Cost:       "one TIME, then as both_v1 for each of K keys",
+	Redis:      "5.0",
+}
+
+//go:embed scripts/both_v1.lua
+var bothV1Source string
+
+// BothV1 is both v1. A script for many keys that has pairs: the generator's tests read it, and
+// no server. It counts its work, so that a call for many keys is bounded. Its counts are
+// products.
+var BothV1 = Script{
+	Name:    "both",
+	Version: 1,
+	File:    "both_v1.lua",
+	SHA1:    BothV1SHA1,
+	Source:  bothV1Source,
+	About:   "A script for many keys that has pairs: the generator's tests read it, and no server. It counts its work, so that a call for many keys is bounded. Its counts are products.",
+	Keys: []Key{
+		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:bo1"},
+	},
+	Args: []Field{
+		{Name: "slice", Type: "us", Min: 1, Max: 10, Text: "length of a slice"},
+		{Name: "permits", Type: "int", Min: 0, Max: 10, Text: "wanted now"},
+		{Name: "slices_i", Type: "int", Min: 1, Max: 10, Text: "length of the window", Repeated: true},
+		{Name: "limit_i", Type: "int", Min: 1, Max: 100, Text: "permits in the window", Repeated: true},
+	},
+	Group: &Group{Name: "window", Min: 1, Max: 3},
+	Reply: []Field{
+		{Name: "granted", Type: "int", Min: 0, Max: 10, Text: "permits granted"},
+		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free"},
+		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
+		{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now, or so", Repeated: true},
+	},
+	Errors: []Error{
+		{Code: "BADARG", Text: "an argument is not in its range"},
+		{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
+	},
+	Commands:   []string{"GET", "TIME"},
+	State:      "bo/1",
+	Layout:     "nothing yet",
+	Complexity: "O(log N)",
+	Cost:       "TIME, one GET",
+	Redis:      "5.0",
+}
 
 //go:embed scripts/one_many_v1.lua
 var oneManyV1Source string
 
-// OneManyV1 is one_many v1. one_v1 for up to 8 subjects of one limiter in one call. Each key is
-// decided as by one_v1, in the order of KEYS, twice where it is named twice. One that cannot be
-// decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
-// refuses a command, for example by an ACL, the call ends, and keys before this one keep their
-// grants: too much is counted, never too little. Granted -3, after long searches: not decided,
-// ask again.
+// OneManyV1 is one_many v1. one_v1 for up to 8 subjects of one limiter in one call. REPLY goes
+// on with EACH for each key in turn. It is decided as by one_v1, twice where it is named twice.
+// One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are
+// decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before
+// this one keep their grants: too much is counted, never too little. Granted -3, after long
+// searches: not decided, ask again.
 var OneManyV1 = Script{
 	Name:    "one_many",
 	Version: 1,
 	File:    "one_many_v1.lua",
 	SHA1:    OneManyV1SHA1,
 	Source:  oneManyV1Source,
-	About:   "one_v1 for up to 8 subjects of one limiter in one call. Each key is decided as by one_v1, in the order of KEYS, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for example by an ACL, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
+	About:   "one_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by one_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
 	Keys: []Key{
 		{Name: "bit", Pattern: "<prefix>:<limiter>:{<subject>}:on1", Repeated: true},
 	},
@@ -47,8 +135,8 @@ var OneManyV1 = Script{
 	},
 	Errors: []Error{
 		{Code: "BADARG", Text: "an argument is not in its range"},
-		{Code: "WRONGTYPE", Text: "granted is -2: bit holds something other than a string"},
-		{Code: "BADSTATE", Text: "granted is -1: bit holds something other than 1"},
+		{Code: "WRONGTYPE", Text: "granted -2: bit holds something other than a string"},
+		{Code: "BADSTATE", Text: "granted -1: bit holds something other than 1"},
 	},
 	Commands:   []string{"GET", "SET", "TIME"},
 	State:      "on/1",

@@ -1,25 +1,26 @@
 -- one_many v1
 --
--- one_v1 for up to 8 subjects of one limiter in one call. Each key is decided as by one_v1, in
--- the order of KEYS, twice where it is named twice. One that cannot be decided has granted -1
--- (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for
--- example by an ACL, the call ends, and keys before this one keep their grants: too much is
--- counted, never too little. Granted -3, after long searches: not decided, ask again.
+-- one_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key
+-- in turn. It is decided as by one_v1, twice where it is named twice. One that cannot be
+-- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
+-- refuses a command, by an ACL for example, the call ends, and keys before this one keep their
+-- grants: too much is counted, never too little. Granted -3, after long searches: not decided,
+-- ask again.
 --
--- GROUP[i]    subject      1..8
--- KEYS[i]     bit          <prefix>:<limiter>:{<subject>}:on1
+-- GROUP[k]    subject      1..8
+-- KEYS[k]     bit          <prefix>:<limiter>:{<subject>}:on1
 --
 -- ARGV[1]     permits      int   1..10                   to take, which
 --                                                        goes on in a second line
 --
 -- REPLY[1]    now          time  0..                     the server's clock
--- REPLY[2i]   granted      int   -3..10                  permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
--- REPLY[2i+1] wait         us    0..                     until the bit is unset,
+-- EACH[1]     granted      int   -3..10                  permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
+-- EACH[2]     wait         us    0..                     until the bit is unset,
 --                                                        in microseconds
 --
 -- ERROR       BADARG       an argument is not in its range
--- ERROR       WRONGTYPE    granted is -2: bit holds something other than a string
--- ERROR       BADSTATE     granted is -1: bit holds something other than 1
+-- ERROR       WRONGTYPE    granted -2: bit holds something other than a string
+-- ERROR       BADSTATE     granted -1: bit holds something other than 1
 --
 -- STATE       on/1         as one_v1
 -- COMPLEXITY  O(K)         one TIME, then as one_v1 for each of K keys

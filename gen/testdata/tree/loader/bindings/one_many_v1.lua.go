@@ -32,19 +32,20 @@ type OneManyV1Subject struct {
 
 // OneManyV1 runs scripts/one_many_v1.lua.
 //
-// one_v1 for up to 8 subjects of one limiter in one call. Each key is decided as by one_v1, in
-// the order of KEYS, twice where it is named twice. One that cannot be decided has granted -1
-// (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, for
-// example by an ACL, the call ends, and keys before this one keep their grants: too much is
-// counted, never too little. Granted -3, after long searches: not decided, ask again.
+// one_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key
+// in turn. It is decided as by one_v1, twice where it is named twice. One that cannot be
+// decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
+// refuses a command, by an ACL for example, the call ends, and keys before this one keep their
+// grants: too much is counted, never too little. Granted -3, after long searches: not decided,
+// ask again.
 //
 // O(K): one TIME, then as one_v1 for each of K keys.
 //
 // The script's errors:
 //
 //   - BADARG: an argument is not in its range
-//   - WRONGTYPE: granted is -2: bit holds something other than a string
-//   - BADSTATE: granted is -1: bit holds something other than 1
+//   - WRONGTYPE: granted -2: bit holds something other than a string
+//   - BADSTATE: granted -1: bit holds something other than 1
 func OneManyV1(ctx context.Context, on Caller, args OneManyV1Args) (OneManyV1Reply, error) {
 	keys := args.Bits
 	reply, err := on.Call(ctx, &sluice.OneManyV1, keys, args.Permits)
@@ -72,5 +73,6 @@ func (args OneManyV1Args) Words() []any {
 	for _, key := range args.Bits {
 		words = append(words, key)
 	}
-	return append(words, args.Permits)
+	words = append(words, args.Permits)
+	return words
 }

@@ -1,0 +1,99 @@
+-- both_many v1
+--
+-- both_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key
+-- in turn. It is decided as by both_v1, twice where it is named twice. One that cannot be
+-- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
+-- refuses a command, by an ACL for example, the call ends, and keys before this one keep their
+-- grants: too much is counted, never too little. Granted -3, after much work: not decided, ask
+-- again.
+--
+-- GROUP[k]    subject      1..8
+-- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:bo1
+--
+-- GROUP[i]    window       1..3
+-- ARGV[1]     slice        us    1..10                   length of a slice
+-- ARGV[2]     permits      int   0..10                   wanted now
+-- ARGV[2i+1]  slices_i     int   1..10                   length of the window
+-- ARGV[2i+2]  limit_i      int   1..100                  permits in the window
+--
+-- REPLY[1]    now          time  0..                     the server's clock
+-- EACH[1]     granted      int   -3..10                  permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
+-- EACH[2]     wait         us    0..                     until they come free
+-- EACH[2+i]   count_i      int   0..                     permits in the window now,
+--                                                        or so
+--
+-- ERROR       BADARG       an argument is not in its range
+-- ERROR       WRONGTYPE    granted -2: ring holds something other than a string
+--
+-- STATE       bo/1         as both_v1
+-- COMPLEXITY  O(K log N)   one TIME, then as both_v1 for each of K keys
+-- REDIS       5.0
+
+local function integer(text, least, most)
+  local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
+  if not n or n < least or n > most then return nil end
+  return n
+end
+
+if #KEYS < 1 or #KEYS > 8 then return redis.error_reply("BADARG KEYS: want 1 to 8") end
+if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 == 1 then
+  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 pairs")
+end
+local slice = integer(ARGV[1], 1, 10)
+if not slice then return redis.error_reply("BADARG slice: want 1..10") end
+local permits = integer(ARGV[2], 0, 10)
+if not permits then return redis.error_reply("BADARG permits: want 0..10") end
+local products = {}
+for i = 1, #ARGV / 2 - 1 do
+  local slices_i = integer(ARGV[2 * i + 1], 1, 10)
+  if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10") end
+  local limit_i = integer(ARGV[2 * i + 2], 1, 100)
+  if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..100") end
+  products[i] = slices_i * limit_i
+end
+
+local clock = redis.call("TIME")
+local now = clock[1] * 1000000 + clock[2]
+
+local reply, n = {now}, 1
+local work = 0 -- for all keys
+-- Adds to the work, unless that is too much for one call: then the key is not decided. The first key always is.
+local function exceeds(more)
+  if n ~= 1 and work + more > 20 then return true end
+  work = work + more
+end
+
+-- Decides about one key, as both_v1 does. Returns the fields of its reply, or an error.
+local function decide(ring)
+  local stored = redis.pcall("GET", ring)
+  if type(stored) == "table" then return stored end
+  local counts = {}
+  for i = 1, #products do
+    if exceeds(2) then
+      return -3, 0, {}
+    end
+    counts[i] = products[i]
+  end
+  if exceeds(stored and #stored or 1) then
+    return -3, 0, {}
+  end
+  return permits, slice, counts
+end
+
+-- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
+-- ends the call: what was granted before it stays.
+local windows = (#ARGV - 2) / 2
+for i = 1, #KEYS do
+  local granted, wait, counts = -3, 0, {} -- after much work: not decided
+  if work < 20 then granted, wait, counts = decide(KEYS[i]) end
+  if not wait then
+    local code = granted.err:match("^%u+")
+    if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end
+    granted, wait, counts = code == "BADSTATE" and -1 or -2, 0, {}
+  end
+  reply[n + 1], reply[n + 2] = granted, wait
+  n = n + 2
+  for j = 1, windows do reply[n + j] = counts[j] or 0 end
+  n = n + windows
+end
+return reply

@@ -1,0 +1,65 @@
+-- both v1
+--
+-- A script for many keys that has pairs: the generator's tests read it, and no server.
+-- It counts its work, so that a call for many keys is bounded.
+-- Its counts are products.
+--
+-- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:bo1
+--
+-- GROUP[i]    window       1..3
+-- ARGV[1]     slice        us    1..10                   length of a slice
+-- ARGV[2]     permits      int   0..10                   wanted now
+-- ARGV[2i+1]  slices_i     int   1..10                   length of the window
+-- ARGV[2i+2]  limit_i      int   1..100                  permits in the window
+--
+-- REPLY[1]    granted      int   0..10                   permits granted
+-- REPLY[2]    wait         us    0..                     until they come free
+-- REPLY[3]    now          time  0..                     the server's clock
+-- REPLY[3+i]  count_i      int   0..                     permits in the window now,
+--                                                        or so
+--
+-- ERROR       BADARG       an argument is not in its range
+-- ERROR       WRONGTYPE    ring holds something other than a string
+--
+-- STATE       bo/1         nothing yet
+-- COMPLEXITY  O(log N)     TIME, one GET
+-- REDIS       5.0
+
+local function integer(text, least, most)
+  local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
+  if not n or n < least or n > most then return nil end
+  return n
+end
+
+if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
+if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 == 1 then
+  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 pairs")
+end
+local ring = KEYS[1]
+local slice = integer(ARGV[1], 1, 10)
+if not slice then return redis.error_reply("BADARG slice: want 1..10") end
+local permits = integer(ARGV[2], 0, 10)
+if not permits then return redis.error_reply("BADARG permits: want 0..10") end
+local products = {}
+for i = 1, #ARGV / 2 - 1 do
+  local slices_i = integer(ARGV[2 * i + 1], 1, 10)
+  if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10") end
+  local limit_i = integer(ARGV[2 * i + 2], 1, 100)
+  if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..100") end
+  products[i] = slices_i * limit_i
+end
+
+local clock = redis.call("TIME")
+local now = clock[1] * 1000000 + clock[2]
+
+-- MANY: both_many_v1 repeats what follows for 1..8 keys, work up to 20.
+
+local stored = redis.pcall("GET", ring)
+if type(stored) == "table" then return stored end
+local counts = {}
+for i = 1, #products do
+  -- MANY: work 2.
+  counts[i] = products[i]
+end
+-- MANY: work stored and #stored or 1.
+return {permits, slice, now, unpack(counts)}
