@@ -100,7 +100,7 @@ func TestReloads(t *testing.T) {
 	eachDeployment(t, func(t *testing.T, d deployment) {
 		eachWrapping(t, d, func(t *testing.T, wrapped redis.UniversalClient, _ bool, sent *atomic.Int64) {
 			eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
-				limits := loader.New(wrapped, opts...)
+				limits := loader.New(wrapped, append(opts, loader.Timeout(10*time.Second))...)
 				limiter := func(i int) loader.Limiter { return makers[i%len(makers)].make(limits, loader.PerHour(2)) }
 				sent.Store(0)
 				for i := range 20 { // each script several times, on each node
