@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -85,7 +86,8 @@ type Decision struct {
 // Denied returns the policies that denied, and in shadow those that would have.
 func (r Result) Denied(shadow bool) (policies []string) {
 	for _, d := range r.Decisions {
-		if !d.Granted && d.Err == nil && d.Shadow == shadow {
+		denied := !d.Granted && d.Err == nil || errors.Is(d.Err, loader.ErrExceedsLimit)
+		if denied && d.Shadow == shadow {
 			policies = append(policies, d.Policy)
 		}
 	}
