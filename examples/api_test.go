@@ -4,31 +4,21 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/sluice-redis/sluice/internal/curl"
+	"github.com/sluice-redis/sluice/internal/program"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
-// startAPI runs examples/api and returns its URL.
-func startAPI(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "api")
-	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "./api").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return serve(t, exec.Command(binary, "-redis", redistest.Start(t).Addr, "-listen", "127.0.0.1:0"))
-}
-
 // TestServerAPI asks for more than a plan, and logs in wrongly for more than an account may.
 func TestServerAPI(t *testing.T) {
-	address := startAPI(t)
+	binary := program.Build(t, ".", "./api")
+	address := program.Serve(t, exec.Command(binary, "-redis", redistest.Start(t).Addr, "-listen", "127.0.0.1:0"))
 	hello := func(apiKey string) *http.Response {
-		return curl.Do(t, request(t, http.MethodGet, address+"/hello", "X-Api-Key", apiKey))
+		return program.Curl(t, request(t, http.MethodGet, address+"/hello", "X-Api-Key", apiKey))
 	}
 	wantHeaders(t, hello("key-2"), 200, `"api-pro-1s";q=100;w=1, "api-pro-1h";q=50000;w=3600`,
 		`"api-pro-1s";r=99, "api-pro-1h";r=49999`)
@@ -45,7 +35,7 @@ func TestServerAPI(t *testing.T) {
 	login := func(account, password string) *http.Response {
 		r := request(t, http.MethodPost, address+"/login")
 		r.SetBasicAuth(account, password)
-		return curl.Do(t, r)
+		return program.Curl(t, r)
 	}
 	for _, c := range []struct {
 		account, password string
