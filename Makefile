@@ -85,7 +85,7 @@ load: server ## 100,000 requests to examples/api while its Redis is killed and r
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
 
-bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md and README (six minutes)
+bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md and README (seven minutes)
 	cd bench && go run .
 
 generate: ## write the files that are generated from the scripts' headers
