@@ -67,12 +67,14 @@ func (q *request) setHeaders() {
 	}
 }
 
-// items returns what the headers say.
+// items returns what the headers say. A refusal has only the denials: grants beside them are given back.
 func (q *request) items() (items []item) {
 	for _, d := range q.result.Decisions {
-		if d.Err == nil && (!d.Shadow || q.options.headers&ShadowHeaders != 0) {
-			items = append(items, d.items()...)
+		hidden := d.Shadow && q.options.headers&ShadowHeaders == 0
+		if d.Err != nil || hidden || q.result.Outcome != Allowed && d.Granted {
+			continue
 		}
+		items = append(items, d.items()...)
 	}
 	return items
 }
