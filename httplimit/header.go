@@ -208,9 +208,6 @@ func (it item) resetTime() int64 {
 // seconds returns a time in whole seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// retryAfter returns a time to wait as the header Retry-After has it.
-func retryAfter(wait time.Duration) int64 { return loader.Decision{Wait: wait}.RetryAfter() }
-
 // span returns a window as it is written in names: "90s" is "1m30s", and "1h0m0s" is "1h".
 func span(d time.Duration) string {
 	text := d.String()

@@ -207,7 +207,7 @@ func (q *request) askShadowed() {
 func (q *request) deny(d loader.Decision) {
 	q.result.Outcome = Denied
 	if d.Wait != loader.Never {
-		q.result.RetryAfter = retryAfter(d.Wait + q.options.jitterTime())
+		q.result.RetryAfter = seconds(d.Wait + q.options.jitterTime())
 	}
 }
 
