@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/dunglas/httpsfv"
 
 	"github.com/sluice-redis/sluice/httplimit"
@@ -30,7 +31,7 @@ type drawn struct {
 }
 
 // draw makes a middleware of one to three random limiters.
-func draw(random *rand.Rand, limits *loader.Loader, subject string) *drawn {
+func draw(random *rand.Rand, limits *loader.Loader, subject string, opts ...httplimit.Option) *drawn {
 	d := &drawn{maxN: 1 << 20, maxReset: map[string]int64{}}
 	var charges []httplimit.Charge
 	kinds := []func(*rand.Rand, *loader.Loader, string) loader.Limiter{
@@ -50,7 +51,7 @@ func draw(random *rand.Rand, limits *loader.Loader, subject string) *drawn {
 			charges[i].N = d.n
 		}
 		return charges, nil
-	}, httplimit.RetryJitter(time.Duration(random.IntN(2))*time.Second))
+	}, opts...)
 	return d
 }
 
@@ -138,6 +139,11 @@ func shortSpan(d time.Duration) string {
 // request makes a random request and returns what is wrong with the answer's headers.
 func (d *drawn) request(random *rand.Rand) (*httptest.ResponseRecorder, error) {
 	d.n = 1 + random.Int64N(1+d.maxN/8)
+	return d.again()
+}
+
+// again makes the same request again.
+func (d *drawn) again() (*httptest.ResponseRecorder, error) {
 	w := serve(d.middleware.Handler(ok), httptest.NewRequest(http.MethodGet, "/", nil))
 	return w, d.wrong(w)
 }
@@ -228,7 +234,7 @@ func TestServerHeaders(t *testing.T) {
 		workers.Go(func() {
 			for seed := range setups {
 				random := rand.New(rand.NewPCG(seed, 0))
-				d := draw(random, limits, strconv.FormatUint(seed, 10))
+				d := draw(random, limits, strconv.FormatUint(seed, 10), httplimit.RetryJitter(time.Second))
 				for range conformanceRequests {
 					w, err := d.request(random)
 					if err != nil {
@@ -250,5 +256,82 @@ func TestServerHeaders(t *testing.T) {
 	t.Logf("answers: %v", codes)
 	if codes[200] < 10000 || codes[429] < 10000 {
 		t.Errorf("%v: want many of both", codes)
+	}
+}
+
+// A client that comes back when Retry-After says is granted, under random limits, and a second earlier it would not be.
+func TestRetryAfterIsObeyed(t *testing.T) {
+	m, limits := fake(t)
+	obeyed := 0
+	for seed := range uint64(150) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		d, now := draw(random, limits, strconv.FormatUint(seed, 10)), second0
+		for range 100 {
+			m.SetTime(now)
+			w, err := d.request(random)
+			if err != nil {
+				t.Fatalf("setup %d: %v", seed, err)
+			}
+			if w.Code == 200 {
+				now = now.Add(time.Duration(random.IntN(1000)) * time.Microsecond)
+				continue
+			}
+			wait, _ := retryAfterOf(w)
+			obeyed++
+			if !comesBack(t, m, limits, d, now.Add(time.Duration(wait)*time.Second)) {
+				t.Fatalf("setup %d: Retry-After %d: %v", seed, wait, w.Header())
+			}
+			break
+		}
+	}
+	if obeyed < 75 {
+		t.Errorf("only %d of the setups came to a denial", obeyed)
+	}
+}
+
+// comesBack repeats a request that was denied: a second too early, and then at the time that Retry-After has said. It
+// reports whether it was denied and then granted.
+func comesBack(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader, d *drawn, at time.Time) bool {
+	t.Helper()
+	var codes [2]int
+	for i, now := range []time.Time{at.Add(-time.Second), at} {
+		if err := limits.Flush(t.Context()); err != nil { // what the others of an All have granted
+			t.Fatal(err)
+		}
+		m.SetTime(now)
+		w, err := d.again()
+		if err != nil {
+			t.Error(err)
+		}
+		codes[i] = w.Code
+	}
+	return codes == [2]int{429, 200}
+}
+
+// The same with real waits, on a real server.
+func TestServerRetryAfterIsObeyed(t *testing.T) {
+	_, limits := real(t)
+	limit, byIP := loader.Limit{Permits: 3, Window: 1200 * time.Millisecond}, httplimit.KeyByIP()
+	ring := limits.SliceRing("ring", []loader.Limit{limit, {Permits: 4, Window: 2400 * time.Millisecond}})
+	for name, m := range map[string]*httplimit.Middleware{
+		"list": httplimit.For(limits.ListLog("list", limit), byIP),
+		"gcra": httplimit.For(limits.GCRA("gcra", limit), byIP, httplimit.RetryJitter(time.Second)),
+		"ring": httplimit.For(ring, byIP),
+		"all": httplimit.AllOf(limits, []httplimit.Charge{{Limiter: limits.ZSetLog("all", limit), Key: byIP, N: 2},
+			{Limiter: ring, Key: httplimit.KeyOf("all")}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := check(t, m).Handler(ok)
+			var w *httptest.ResponseRecorder
+			for w = get(h, ada); w.Code == 200; w = get(h, ada) {
+			}
+			seconds, err := retryAfterOf(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Duration(seconds) * time.Second)
+			wantStatus(t, h, ada, 200)
+		})
 	}
 }

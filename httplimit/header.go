@@ -69,7 +69,8 @@ func (q *request) setHeaders() {
 
 // items returns what the headers say. A refusal has only the denials: grants beside them are given back.
 func (q *request) items() (items []item) {
-	for _, d := range q.result.Decisions {
+	for i := range q.result.Decisions {
+		d := &q.result.Decisions[i]
 		hidden := d.Shadow && q.options.headers&ShadowHeaders == 0
 		if d.Err != nil || hidden || q.result.Outcome != Allowed && d.Granted {
 			continue
@@ -80,7 +81,7 @@ func (q *request) items() (items []item) {
 }
 
 // items returns an item for each window of a decision, the shortest window first.
-func (d Decision) items() []item {
+func (d *Decision) items() []item {
 	if len(d.Windows) == 0 {
 		return []item{d.item(d.Policy, loader.WindowState{
 			Limit: d.Limit, Remaining: d.Remaining, ResetAfter: d.ResetAfter,
@@ -97,7 +98,7 @@ func (d Decision) items() []item {
 	return items
 }
 
-func (d Decision) item(policy string, w loader.WindowState) item {
+func (d *Decision) item(policy string, w loader.WindowState) item {
 	it := item{
 		policy: policy, slot: d.Slot, quota: w.Limit.Permits, remaining: w.Remaining, reset: w.ResetAfter, now: d.Now,
 		degraded: d.Degraded,

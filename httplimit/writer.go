@@ -13,7 +13,7 @@ import (
 
 // call calls the handler, and gives back what does not count. If the handler panics, everything counts.
 func (q *request) call(next http.Handler) {
-	counts := slices.ContainsFunc(slices.Concat(q.enforced, q.shadowed), func(a asked) bool { return a.CountIf != nil })
+	counts := slices.ContainsFunc(q.asked, func(a asked) bool { return a.CountIf != nil })
 	if !counts && len(q.slots) == 0 {
 		next.ServeHTTP(q.w, q.r)
 		return
