@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -332,5 +333,27 @@ func TestPerRequestIsChecked(t *testing.T) {
 				t.Errorf("result: %+v", result)
 			}
 		})
+	}
+}
+
+// The lines at the top of README are those of the example.
+func TestReadme(t *testing.T) {
+	var texts [2]string
+	for i, file := range []string{"../README.md", "example_test.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(text)
+	}
+	_, rest, _ := strings.Cut(texts[0], "    limits := loader.New(rdb)\n")
+	lines, _, _ := strings.Cut(rest, "\n\n")
+	for line := range strings.Lines(lines) {
+		if line = strings.TrimSpace(line); !strings.Contains(texts[1], line) {
+			t.Errorf("README has %s, the example has not", line)
+		}
+	}
+	if strings.Count(lines, "\n") != 1 || !strings.Contains(lines, "httplimit.New(") {
+		t.Errorf("README has %q behind loader.New", lines)
 	}
 }
