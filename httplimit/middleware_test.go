@@ -71,6 +71,24 @@ func TestAllOf(t *testing.T) {
 	wantRemaining(t, address, "192.0.2.8", 1)
 }
 
+// Two charges of one limiter and subject, with different names: a denial names each as often as it was denied.
+func TestAllOfTwice(t *testing.T) {
+	_, limits := fake(t)
+	api, all := limits.ListLog("api", loader.PerMinute(3)), httplimit.KeyOf("all")
+	var results []httplimit.Result
+	h := check(t, httplimit.AllOf(limits, []httplimit.Charge{
+		{Limiter: api.With(loader.PerMinute(1)), Key: all, Name: "first"}, {Limiter: api.With(loader.PerMinute(1)), Key: all,
+			Name: "second"},
+	}, observed(&results))).Handler(ok)
+	if _, err := api.Allow(t.Context(), "all"); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, h, ada, 429)
+	if got := results[0].Denied(false); !cmp.Equal(got, []string{"first", "second"}) {
+		t.Errorf("denied by %q", got)
+	}
+}
+
 // The charges differ from request to request: the customer's plan, and what the request costs.
 func TestPerRequest(t *testing.T) {
 	_, limits := fake(t)
@@ -334,6 +352,8 @@ func TestPerRequestIsChecked(t *testing.T) {
 			}
 		})
 	}
+	wantStatus(t, check(t, httplimit.For(exact, byIP, failures,
+		httplimit.LimiterBy(func(*http.Request) loader.Limiter { return smooth }))).Handler(ok), ada, 500)
 }
 
 // The lines at the top of README are those of the example.

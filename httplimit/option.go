@@ -78,12 +78,12 @@ func Slots(limiter loader.Concurrency, key Key) Option {
 	return func(o *options) { o.slots = append(o.slots, slots{limiter: limiter, key: key}) }
 }
 
-// RetryJitter adds a random time of 0 to max to the time in Retry-After, before it is rounded up to whole seconds, so
-// that clients that were refused together do not come back together.
-func RetryJitter(max time.Duration) Option {
+// RetryJitter adds a random time of 0 to d to the time in Retry-After, before it is rounded up to whole seconds, so that
+// clients that were refused together do not come back together.
+func RetryJitter(d time.Duration) Option {
 	return func(o *options) {
-		if o.jitter = max; max < 0 {
-			o.setErr(fmt.Errorf("httplimit: RetryJitter %v: want 0 or more", max))
+		if o.jitter = d; d < 0 {
+			o.setErr(fmt.Errorf("httplimit: RetryJitter %v: want 0 or more", d))
 		}
 	}
 }
@@ -133,10 +133,10 @@ func (o *options) jitterTime() time.Duration {
 	return rand.N(o.jitter + 1)
 }
 
-// adapt returns the charges of For as LimiterBy and Cost have them for a request.
-func (o *options) adapt(charges []Charge, r *http.Request) []Charge {
+// adapt returns the charge of For as LimiterBy and Cost have it for a request, none if the request is not limited.
+func (o *options) adapt(charges []Charge, r *http.Request) ([]Charge, error) {
 	if o.limiter == nil && o.cost == nil {
-		return charges
+		return charges, nil
 	}
 	c := charges[0]
 	if o.limiter != nil {
@@ -146,7 +146,7 @@ func (o *options) adapt(charges []Charge, r *http.Request) []Charge {
 		c.N = o.cost(r)
 	}
 	if c.Limiter == nil || o.cost != nil && c.N == 0 {
-		return nil
+		return nil, nil
 	}
-	return []Charge{c}
+	return []Charge{c}, c.checkUse()
 }
