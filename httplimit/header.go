@@ -75,25 +75,24 @@ func (q *request) items() (items []item) {
 		if d.Err != nil || hidden || q.result.Outcome != Allowed && d.Granted {
 			continue
 		}
-		items = append(items, d.items()...)
+		items = d.appendItems(items)
 	}
 	return items
 }
 
-// items returns an item for each window of a decision, the shortest window first.
-func (d *Decision) items() []item {
+// appendItems appends an item for each window of a decision, the shortest window first.
+func (d *Decision) appendItems(items []item) []item {
 	if len(d.Windows) == 0 {
-		return []item{d.item(d.Policy, loader.WindowState{
+		return append(items, d.item(d.Policy, loader.WindowState{
 			Limit: d.Limit, Remaining: d.Remaining, ResetAfter: d.ResetAfter,
-		})}
+		}))
 	}
 	windows := slices.Clone(d.Windows)
 	slices.SortFunc(windows, func(a, b loader.WindowState) int {
 		return cmp.Or(cmp.Compare(a.Limit.Window, b.Limit.Window), cmp.Compare(a.Limit.Permits, b.Limit.Permits))
 	})
-	items := make([]item, len(windows))
-	for i, w := range windows {
-		items[i] = d.item(d.Policy+"-"+span(w.Limit.Window), w)
+	for _, w := range windows {
+		items = append(items, d.item(d.Policy+"-"+span(w.Limit.Window), w))
 	}
 	return items
 }
@@ -134,7 +133,7 @@ func quotaOf(limit loader.Limit) (quota, window int64) {
 
 // addDraft11 adds RateLimit-Policy and RateLimit to those that other limits of the same request have set.
 func addDraft11(header http.Header, items []item) {
-	var policies, limits httpsfv.List
+	policies, limits := make(httpsfv.List, 0, len(items)), make(httpsfv.List, 0, len(items))
 	for _, it := range items {
 		policies = append(policies, it.policyItem())
 		if !it.degraded {
