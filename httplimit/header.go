@@ -67,35 +67,37 @@ func (q *request) setHeaders() {
 	}
 }
 
-// items returns what the headers say.
+// items returns what the headers say. A refusal has only the denials: grants beside them are given back.
 func (q *request) items() (items []item) {
-	for _, d := range q.result.Decisions {
-		if d.Err == nil && (!d.Shadow || q.options.headers&ShadowHeaders != 0) {
-			items = append(items, d.items()...)
+	for i := range q.result.Decisions {
+		d := &q.result.Decisions[i]
+		hidden := d.Shadow && q.options.headers&ShadowHeaders == 0
+		if d.Err != nil || hidden || q.result.Outcome != Allowed && d.Granted {
+			continue
 		}
+		items = d.appendItems(items)
 	}
 	return items
 }
 
-// items returns an item for each window of a decision, the shortest window first.
-func (d Decision) items() []item {
+// appendItems appends an item for each window of a decision, the shortest window first.
+func (d *Decision) appendItems(items []item) []item {
 	if len(d.Windows) == 0 {
-		return []item{d.item(d.Policy, loader.WindowState{
+		return append(items, d.item(d.Policy, loader.WindowState{
 			Limit: d.Limit, Remaining: d.Remaining, ResetAfter: d.ResetAfter,
-		})}
+		}))
 	}
 	windows := slices.Clone(d.Windows)
 	slices.SortFunc(windows, func(a, b loader.WindowState) int {
 		return cmp.Or(cmp.Compare(a.Limit.Window, b.Limit.Window), cmp.Compare(a.Limit.Permits, b.Limit.Permits))
 	})
-	items := make([]item, len(windows))
-	for i, w := range windows {
-		items[i] = d.item(d.Policy+"-"+span(w.Limit.Window), w)
+	for _, w := range windows {
+		items = append(items, d.item(d.Policy+"-"+span(w.Limit.Window), w))
 	}
 	return items
 }
 
-func (d Decision) item(policy string, w loader.WindowState) item {
+func (d *Decision) item(policy string, w loader.WindowState) item {
 	it := item{
 		policy: policy, slot: d.Slot, quota: w.Limit.Permits, remaining: w.Remaining, reset: w.ResetAfter, now: d.Now,
 		degraded: d.Degraded,
@@ -131,7 +133,7 @@ func quotaOf(limit loader.Limit) (quota, window int64) {
 
 // addDraft11 adds RateLimit-Policy and RateLimit to those that other limits of the same request have set.
 func addDraft11(header http.Header, items []item) {
-	var policies, limits httpsfv.List
+	policies, limits := make(httpsfv.List, 0, len(items)), make(httpsfv.List, 0, len(items))
 	for _, it := range items {
 		policies = append(policies, it.policyItem())
 		if !it.degraded {
@@ -205,9 +207,6 @@ func (it item) resetTime() int64 {
 
 // seconds returns a time in whole seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
-
-// retryAfter returns a time to wait as the header Retry-After has it.
-func retryAfter(wait time.Duration) int64 { return loader.Decision{Wait: wait}.RetryAfter() }
 
 // span returns a window as it is written in names: "90s" is "1m30s", and "1h0m0s" is "1h".
 func span(d time.Duration) string {

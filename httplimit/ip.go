@@ -13,9 +13,9 @@ import (
 // KeyByIP counts by the address of the client. By default that is the remote address of the connection. Behind a proxy
 // that is the proxy's: say with TrustXForwardedFor or TrustForwarded which proxies may tell the client's.
 //
-// IPv6 addresses are counted by their /64 prefix, because that is what one customer has: see IPv6Prefix. An IPv4 address
-// that is written as IPv6 (::ffff:192.0.2.7) is that IPv4 address, and zones (fe80::1%eth0) are left out. A request that
-// came by a Unix socket has no address.
+// IPv6 addresses are counted by their /64 prefix, because that is what one customer has: see IPv6Prefix. An IPv4
+// address that is written as IPv6 (::ffff:192.0.2.7) is that IPv4 address, and zones (fe80::1%eth0) are left out. A
+// request that came by a Unix socket has no address.
 func KeyByIP(opts ...IPOption) Key {
 	s := &ipKey{ipv6Bits: 64}
 	for _, opt := range opts {
@@ -151,14 +151,21 @@ func (s *ipKey) trustsAddr(addr netip.Addr) bool {
 // parseNode parses an address with or without a port: "192.0.2.7", "192.0.2.7:80", "2001:db8::7", "[2001:db8::7]" and
 // "[2001:db8::7]:80".
 func parseNode(text string) (addr netip.Addr, ok bool) {
-	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
-	if err == nil && strings.HasPrefix(text, "[") != strings.HasSuffix(text, "]") {
-		return netip.Addr{}, false
+	host, hasPort := text, false
+	switch i := strings.LastIndexByte(text, ':'); {
+	case strings.HasPrefix(text, "["):
+		hasPort = !strings.HasSuffix(text, "]")
+		host = strings.TrimSuffix(text[1:], "]")
+	case i >= 0 && strings.IndexByte(text, ':') == i:
+		hasPort = true
 	}
-	if err != nil {
-		var withPort netip.AddrPort
-		withPort, err = netip.ParseAddrPort(text)
-		addr = withPort.Addr()
+	if hasPort {
+		withPort, err := netip.ParseAddrPort(text)
+		return plain(withPort.Addr()), err == nil
+	}
+	addr, err := netip.ParseAddr(host)
+	if host != text && addr.Is4() {
+		return addr, false // in brackets
 	}
 	return plain(addr), err == nil
 }

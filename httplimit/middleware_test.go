@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,6 +69,24 @@ func TestAllOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRemaining(t, address, "192.0.2.8", 1)
+}
+
+// Two charges of one limiter and subject, with different names: a denial names each as often as it was denied.
+func TestAllOfTwice(t *testing.T) {
+	_, limits := fake(t)
+	api, all := limits.ListLog("api", loader.PerMinute(3)), httplimit.KeyOf("all")
+	var results []httplimit.Result
+	h := check(t, httplimit.AllOf(limits, []httplimit.Charge{
+		{Limiter: api.With(loader.PerMinute(1)), Key: all, Name: "first"}, {Limiter: api.With(loader.PerMinute(1)), Key: all,
+			Name: "second"},
+	}, observed(&results))).Handler(ok)
+	if _, err := api.Allow(t.Context(), "all"); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, h, ada, 429)
+	if got := results[0].Denied(false); !cmp.Equal(got, []string{"first", "second"}) {
+		t.Errorf("denied by %q", got)
+	}
 }
 
 // The charges differ from request to request: the customer's plan, and what the request costs.
@@ -332,5 +351,29 @@ func TestPerRequestIsChecked(t *testing.T) {
 				t.Errorf("result: %+v", result)
 			}
 		})
+	}
+	wantStatus(t, check(t, httplimit.For(exact, byIP, failures,
+		httplimit.LimiterBy(func(*http.Request) loader.Limiter { return smooth }))).Handler(ok), ada, 500)
+}
+
+// The lines at the top of README are those of the example.
+func TestReadme(t *testing.T) {
+	var texts [2]string
+	for i, file := range []string{"../README.md", "example_test.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(text)
+	}
+	_, rest, _ := strings.Cut(texts[0], "    limits := loader.New(rdb)\n")
+	lines, _, _ := strings.Cut(rest, "\n\n")
+	for line := range strings.Lines(lines) {
+		if line = strings.TrimSpace(line); !strings.Contains(texts[1], line) {
+			t.Errorf("README has %s, the example has not", line)
+		}
+	}
+	if strings.Count(lines, "\n") != 1 || !strings.Contains(lines, "httplimit.New(") {
+		t.Errorf("README has %q behind loader.New", lines)
 	}
 }

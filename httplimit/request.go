@@ -19,8 +19,8 @@ type request struct {
 	w http.ResponseWriter
 	r *http.Request
 
-	enforced []asked
-	shadowed []asked
+	asked    []asked // those that are enforced first
+	enforced int     // how many these are
 	slots    held
 	result   Result
 }
@@ -62,16 +62,24 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, result Resul
 
 // decide makes the result. What was charged before a refusal is given back.
 func (q *request) decide() {
-	steps := []func(){q.plan, q.askEnforced, q.askShadowed, q.takeSlots}
-	for i := 0; i < len(steps) && q.result.Outcome == Allowed; i++ {
-		steps[i]()
+	if q.plan(); q.goesOn() {
+		q.askEnforced()
+	}
+	if q.goesOn() {
+		q.askShadowed()
+	}
+	if q.goesOn() {
+		q.takeSlots()
 	}
 	q.result.Status = q.result.Outcome.status()
-	if q.result.Outcome != Allowed {
+	if !q.goesOn() {
 		q.giveBack(func(Charge) bool { return true })
 	}
 	q.collect()
 }
+
+// goesOn reports whether nothing refuses the request so far.
+func (q *request) goesOn() bool { return q.result.Outcome == Allowed }
 
 // plan finds the charges of the request and their subjects.
 func (q *request) plan() {
@@ -80,28 +88,37 @@ func (q *request) plan() {
 		q.failed(err)
 		return
 	}
-	for _, c := range charges {
-		subject, choice := c.Key.Subject(q.r)
-		switch {
-		case choice == SkipEmpty, choice == RefuseEmpty && c.Shadow:
-		case choice == RefuseEmpty:
-			q.result.Outcome = NoKey
-			return
-		case c.Shadow:
-			q.shadowed = append(q.shadowed, asked{Charge: c, subject: subject})
-		default:
-			q.enforced = append(q.enforced, asked{Charge: c, subject: subject})
+	q.asked = make([]asked, 0, len(charges))
+	for _, shadow := range []bool{false, true} {
+		for i := range charges {
+			if c := &charges[i]; c.Shadow == shadow {
+				q.add(c)
+			}
 		}
+		if !shadow {
+			q.enforced = len(q.asked)
+		}
+	}
+}
+
+// add adds a charge, if the request has a subject for it.
+func (q *request) add(c *Charge) {
+	switch subject, choice := c.Key.Subject(q.r); {
+	case choice == ShareEmpty:
+		q.asked = append(q.asked, asked{Charge: *c, subject: subject})
+	case choice == RefuseEmpty && !c.Shadow:
+		q.result.Outcome = NoKey
 	}
 }
 
 // chargesOf returns the charges of a request.
 func (m *Middleware) chargesOf(r *http.Request) ([]Charge, error) {
-	switch {
-	case m.err != nil:
-		return nil, &configError{m.err}
-	case m.choose == nil:
-		return m.options.adapt(m.charges, r), nil
+	if m.err != nil {
+		return nil, asConfigError(m.err)
+	}
+	if m.choose == nil {
+		charges, err := m.options.adapt(m.charges, r)
+		return charges, asConfigError(err)
 	}
 	chosen, err := m.choose(r)
 	if err != nil {
@@ -111,7 +128,7 @@ func (m *Middleware) chargesOf(r *http.Request) ([]Charge, error) {
 	for i := range charges {
 		m.options.complete(&charges[i])
 		if err := charges[i].checkUse(); err != nil {
-			return nil, &configError{err}
+			return nil, asConfigError(err)
 		}
 	}
 	return charges, nil
@@ -122,6 +139,13 @@ type configError struct{ error }
 
 func (e *configError) Unwrap() error { return e.error }
 
+func asConfigError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &configError{err}
+}
+
 // isMisconfigured reports whether a request is refused whatever Redis says.
 func isMisconfigured(err error) bool {
 	_, config := errors.AsType[*configError](err)
@@ -131,12 +155,12 @@ func isMisconfigured(err error) bool {
 
 // askEnforced asks the limiters that may deny.
 func (q *request) askEnforced() {
-	switch len(q.enforced) {
+	switch enforced := q.asked[:q.enforced]; len(enforced) {
 	case 0:
 	case 1:
-		q.askOne(&q.enforced[0])
+		q.askOne(&enforced[0])
 	default:
-		q.askAll()
+		q.askAll(enforced)
 	}
 }
 
@@ -151,19 +175,19 @@ func (q *request) askOne(a *asked) {
 }
 
 // askAll asks several limiters, all or none.
-func (q *request) askAll() {
+func (q *request) askAll(enforced []asked) {
 	all := q.limits.All()
-	for _, a := range q.enforced {
-		all.AllowN(a.Limiter, a.subject, a.permits())
+	for i := range enforced {
+		all.AllowN(enforced[i].Limiter, enforced[i].subject, enforced[i].permits())
 	}
 	d, err := all.Do(q.r.Context())
 	switch {
 	case d.Granted:
-		for i, part := range d.Parts {
-			q.enforced[i].answer(part.Decision, nil)
+		for i := range d.Parts {
+			enforced[i].answer(d.Parts[i].Decision, nil)
 		}
 	case len(d.Denied) > 0:
-		q.takeDenied(d.Denied)
+		takeDenied(enforced, d.Denied)
 		q.deny(d.Decision)
 	default:
 		q.failed(err)
@@ -171,35 +195,36 @@ func (q *request) askAll() {
 }
 
 // takeDenied finds the charges that were denied.
-func (q *request) takeDenied(parts []loader.Part) {
+func takeDenied(enforced []asked, parts []loader.Part) {
 	for _, part := range parts {
-		i := slices.IndexFunc(q.enforced, func(a asked) bool {
+		i := slices.IndexFunc(enforced, func(a asked) bool {
 			return !a.answered && a.subject == part.Subject && nameOf(a.Limiter) == part.Limiter
 		})
 		if i >= 0 {
-			q.enforced[i].answer(part.Decision, nil)
+			enforced[i].answer(part.Decision, nil)
 		}
 	}
 }
 
 // askShadowed asks the limiters that may not deny, each by itself.
 func (q *request) askShadowed() {
-	switch len(q.shadowed) {
+	shadowed := q.asked[q.enforced:]
+	switch len(shadowed) {
 	case 0:
 		return
 	case 1:
-		a := &q.shadowed[0]
+		a := &shadowed[0]
 		a.answer(a.Limiter.AllowN(q.r.Context(), a.subject, a.permits()))
 		return
 	}
 	batch := q.limits.Batch()
-	results := make([]*loader.Result, len(q.shadowed))
-	for i, a := range q.shadowed {
-		results[i] = batch.AllowN(a.Limiter, a.subject, a.permits())
+	results := make([]*loader.Result, len(shadowed))
+	for i := range shadowed {
+		results[i] = batch.AllowN(shadowed[i].Limiter, shadowed[i].subject, shadowed[i].permits())
 	}
 	_, _ = batch.Do(q.r.Context()) // the results have the errors
 	for i, result := range results {
-		q.shadowed[i].answer(result.Decision, result.Err)
+		shadowed[i].answer(result.Decision, result.Err)
 	}
 }
 
@@ -207,7 +232,7 @@ func (q *request) askShadowed() {
 func (q *request) deny(d loader.Decision) {
 	q.result.Outcome = Denied
 	if d.Wait != loader.Never {
-		q.result.RetryAfter = retryAfter(d.Wait + q.options.jitterTime())
+		q.result.RetryAfter = seconds(d.Wait + q.options.jitterTime())
 	}
 }
 
@@ -230,17 +255,17 @@ func (q *request) failed(err error) {
 // collect puts the answers into the result, before those of the slots.
 func (q *request) collect() {
 	slots := q.result.Decisions
-	q.result.Decisions = make([]Decision, 0, len(q.enforced)+len(q.shadowed)+len(slots))
-	for _, a := range slices.Concat(q.enforced, q.shadowed) {
-		if a.answered {
+	q.result.Decisions = make([]Decision, 0, len(q.asked)+len(slots))
+	for i := range q.asked {
+		if a := &q.asked[i]; a.answered {
 			q.result.Decisions = append(q.result.Decisions, Decision{
 				Decision: a.decision, Policy: a.policy(), Subject: a.subject, Shadow: a.Shadow, Err: a.err,
 			})
 		}
 	}
 	q.result.Decisions = append(q.result.Decisions, slots...)
-	for _, d := range q.result.Decisions {
-		if d.Degraded && !q.result.Degraded {
+	for i := range q.result.Decisions {
+		if d := &q.result.Decisions[i]; d.Degraded && !q.result.Degraded {
 			q.result.Degraded, q.result.Cause = true, d.Cause
 		}
 	}
@@ -249,7 +274,8 @@ func (q *request) collect() {
 // giveBack gives back the charges that a function chooses, where the limiter can.
 func (q *request) giveBack(chosen func(Charge) bool) {
 	ctx := context.WithoutCancel(q.r.Context())
-	for _, a := range slices.Concat(q.enforced, q.shadowed) {
+	for i := range q.asked {
+		a := &q.asked[i]
 		limiter, ok := a.Limiter.(loader.Returner)
 		if ok && a.decision.Granted && chosen(a.Charge) {
 			_, _ = limiter.GiveBack(ctx, a.subject, a.decision, a.decision.Permits) // the loader's observer is told

@@ -13,7 +13,7 @@ import (
 
 // call calls the handler, and gives back what does not count. If the handler panics, everything counts.
 func (q *request) call(next http.Handler) {
-	counts := slices.ContainsFunc(slices.Concat(q.enforced, q.shadowed), func(a asked) bool { return a.CountIf != nil })
+	counts := slices.ContainsFunc(q.asked, func(a asked) bool { return a.CountIf != nil })
 	if !counts && len(q.slots) == 0 {
 		next.ServeHTTP(q.w, q.r)
 		return
@@ -89,8 +89,8 @@ func hijackableInside(w http.ResponseWriter) bool {
 	}
 }
 
-// hijackable is a writer that http.ResponseController would unwrap to hijack the connection. It offers Hijack itself, so
-// that it is seen.
+// hijackable is a writer that http.ResponseController would unwrap to hijack the connection. It offers Hijack itself,
+// so that it is seen.
 type hijackable struct{ http.ResponseWriter }
 
 func (h hijackable) control() *http.ResponseController {
