@@ -26,8 +26,9 @@ func Gin(limits *loader.Loader) http.Handler {
 	return engine
 }
 
-// adapt makes a handler of gin from a middleware of net/http. It passes the path values on, and the status back: gin
-// writes to its own writer, and so does a handler that takes the connection over.
+// adapt makes a handler of gin from a middleware of net/http. It passes the path values on, and the status back,
+// because gin writes to a writer of its own. A connection that a handler takes over is not seen: limit those without
+// httplimit.Slots.
 func adapt(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		for _, p := range c.Params {
