@@ -46,7 +46,7 @@ type item struct {
 	window    int64 // in seconds; 0: there is none
 	remaining int64
 	reset     time.Duration // noReset: unknown
-	now       time.Time     // of the decision; zero: no server decided
+	now       time.Time     // of the decision; zero if degraded or without a reset
 	degraded  bool
 }
 
@@ -235,13 +235,7 @@ func setXRateLimit(header http.Header, items []item) {
 }
 
 // resetTime returns the time of the reset, in seconds since 1970, rounded up.
-func (it item) resetTime() int64 {
-	now := it.now
-	if now.IsZero() { // a Leased decided
-		now = time.Now()
-	}
-	return seconds(time.Duration(now.Add(it.reset).UnixNano()))
-}
+func (it item) resetTime() int64 { return seconds(time.Duration(it.now.Add(it.reset).UnixNano())) }
 
 // seconds returns a time in whole seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
