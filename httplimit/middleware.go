@@ -16,6 +16,8 @@ type Middleware struct {
 	choose  func(*http.Request) ([]Charge, error) // PerRequest; nil: charges
 	options options
 	err     error // what is wrong: every request is refused
+
+	policies policies
 }
 
 // New limits a handler: each subject that key makes of the requests may call it as often as limiter grants.

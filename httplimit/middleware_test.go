@@ -236,12 +236,18 @@ func TestNested(t *testing.T) {
 func TestXRateLimit(t *testing.T) {
 	m, limits := fake(t)
 	ring := limits.SliceRing("api", []loader.Limit{loader.PerMinute(5), loader.PerHour(3)})
-	h := httplimit.New(ring, httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit))(ok)
+	h := httplimit.New(ring, httplimit.KeyByIP(), httplimit.Headers(httplimit.Draft11|httplimit.XRateLimit))(ok)
 	m.SetTime(second0.Add(time.Microsecond))
 	answer := get(h, ada)
+	wantHeader(t, answer, "RateLimit", `"api-1m";r=4;t=61, "api-1h";r=2;t=3601`)
 	wantHeader(t, answer, "X-RateLimit-Limit", "3")
 	wantHeader(t, answer, "X-RateLimit-Remaining", "2")
 	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
+
+	slots := httplimit.Slots(limits.Concurrency("slots", 1, time.Minute), httplimit.KeyByIP())
+	slotted := httplimit.New(ring, httplimit.KeyOf("all"), slots, httplimit.Headers(httplimit.XRateLimit))(ok)
+	answer = get(slotted, ada)
+	wantHeader(t, answer, "X-RateLimit-Remaining", "2") // a slot has no reset
 	wantHeader(t, answer, "RateLimit", "")
 
 	none := httplimit.New(limits.ListLog("none", loader.PerMinute(1)), httplimit.KeyByIP(), httplimit.Headers(0))(ok)

@@ -72,8 +72,8 @@ func Shadow() Option {
 // that connection is closed. A request that gets no slot is denied, and what it was charged is given back where the
 // limiter can. It may be given several times.
 //
-// If the slot is lost, the request's context ends: see loader.Slot. For a request that is denied, Retry-After is 1 s
-// and the jitter, because nobody knows when a slot comes free.
+// If the slot is lost, the request's context ends: see loader.Slot. A connection that was taken over stays open then.
+// For a request that is denied, Retry-After is 1 s and the jitter, because nobody knows when a slot comes free.
 func Slots(limiter loader.Concurrency, key Key) Option {
 	return func(o *options) { o.slots = append(o.slots, slots{limiter: limiter, key: key}) }
 }
