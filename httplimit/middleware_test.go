@@ -1,7 +1,10 @@
 package httplimit_test
 
 import (
+	"bytes"
 	"errors"
+	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -324,6 +327,20 @@ func TestCheck(t *testing.T) {
 			}
 			wantStatus(t, test.m.Handler(ok), ada, 500)
 		})
+	}
+}
+
+// New, which returns no error, logs what is wrong, once.
+func TestNewLogs(t *testing.T) {
+	var out bytes.Buffer
+	before, flags := slog.Default(), log.Flags()
+	defer func() { slog.SetDefault(before); log.SetOutput(os.Stderr); log.SetFlags(flags) }()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+	_, limits := fake(t)
+	wantStatus(t, httplimit.New(limits.ListLog("x", loader.Limit{Permits: -1}), httplimit.KeyByIP())(ok), ada, 500, 500)
+	httplimit.New(limits.ListLog("right", loader.PerMinute(1)), httplimit.KeyByIP())
+	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "x: permits -1: want 0 or more") {
+		t.Errorf("logged %s", text)
 	}
 }
 
