@@ -57,6 +57,10 @@ func TestCountIfStatus(t *testing.T) {
 			w.WriteHeader(http.StatusEarlyHints)
 			w.WriteHeader(404)
 		}, 404},
+		"switching protocols": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusSwitchingProtocols)
+			w.WriteHeader(500)
+		}, 101},
 		"two": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(500) }, 201},
 	} {
 		t.Run(name, func(t *testing.T) {
