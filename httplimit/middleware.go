@@ -3,6 +3,7 @@ package httplimit
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -25,9 +26,14 @@ type Middleware struct {
 //	login := limits.ListLog("login", loader.PerMinute(5))
 //	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP())(handler))
 //
-// It is For(limiter, key, opts...).Handler. Use For to find wrong arguments at start.
+// It is For(limiter, key, opts...).Handler. If an argument is wrong, every request is refused with status 500, and New
+// says so in the default log of log/slog. Use For to get the error.
 func New(limiter loader.Limiter, key Key, opts ...Option) func(http.Handler) http.Handler {
-	return For(limiter, key, opts...).Handler
+	m := For(limiter, key, opts...)
+	if err := m.Check(); err != nil {
+		slog.Error("httplimit.New: every request will be refused", "error", err)
+	}
+	return m.Handler
 }
 
 // For returns the Middleware of one limiter. Call Check when the program starts, then wrap handlers with Handler.

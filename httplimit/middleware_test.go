@@ -1,7 +1,10 @@
 package httplimit_test
 
 import (
+	"bytes"
 	"errors"
+	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -136,7 +139,8 @@ func TestPerRequest(t *testing.T) {
 func TestLimiterByAndCost(t *testing.T) {
 	_, limits := fake(t)
 	api := limits.ListLog("api", loader.PerMinute(1))
-	m := check(t, httplimit.For(api, httplimit.KeyByIP(),
+	var results []httplimit.Result
+	m := check(t, httplimit.For(api, httplimit.KeyByIP(), observed(&results),
 		httplimit.LimiterBy(func(r *http.Request) loader.Limiter {
 			if r.URL.Path == "/free" {
 				return nil
@@ -168,6 +172,26 @@ func TestLimiterByAndCost(t *testing.T) {
 		wantHeader(t, answer, "RateLimit", test.limit)
 		wantHeader(t, answer, "Retry-After", test.retryAfter)
 	}
+	if r := results[4]; !errors.Is(r.Err, loader.ErrExceedsLimit) || !cmp.Equal(r.Denied(false), []string{"api"}) {
+		t.Errorf("a request that costs more than the limit: %+v", r)
+	}
+}
+
+// A request that costs more than one of several limits is denied too.
+func TestAllOfExceeds(t *testing.T) {
+	_, limits := fake(t)
+	small, large := limits.ListLog("small", loader.PerMinute(2)), limits.ListLog("large", loader.PerMinute(9))
+	m := check(t, httplimit.PerRequest(limits, func(*http.Request) ([]httplimit.Charge, error) {
+		return []httplimit.Charge{
+			{Limiter: small, Key: httplimit.KeyOf("all"), N: 5}, {Limiter: large, Key: httplimit.KeyOf("all"), N: 5},
+		}, nil
+	}))
+	answer := get(m.Handler(ok), ada)
+	wantHeader(t, answer, "Retry-After", "")
+	if answer.Code != 429 {
+		t.Errorf("%d, want 429", answer.Code)
+	}
+	wantRemaining(t, large, "all", 9)
 }
 
 // A limit of 0 denies without a time to wait for.
@@ -324,6 +348,20 @@ func TestCheck(t *testing.T) {
 			}
 			wantStatus(t, test.m.Handler(ok), ada, 500)
 		})
+	}
+}
+
+// New, which returns no error, logs what is wrong, once.
+func TestNewLogs(t *testing.T) {
+	var out bytes.Buffer
+	before, flags := slog.Default(), log.Flags()
+	defer func() { slog.SetDefault(before); log.SetOutput(os.Stderr); log.SetFlags(flags) }()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+	_, limits := fake(t)
+	wantStatus(t, httplimit.New(limits.ListLog("x", loader.Limit{Permits: -1}), httplimit.KeyByIP())(ok), ada, 500, 500)
+	httplimit.New(limits.ListLog("right", loader.PerMinute(1)), httplimit.KeyByIP())
+	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "x: permits -1: want 0 or more") {
+		t.Errorf("logged %s", text)
 	}
 }
 

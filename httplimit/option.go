@@ -110,7 +110,7 @@ func Observe(observe func(*http.Request, Result)) Option {
 }
 
 // Headers sets which headers say what is left of the limits, on all responses. The default is Draft11; 0 sends none.
-// Retry-After is always sent with a 429.
+// Retry-After is sent all the same, with every 429 for which waiting helps.
 func Headers(set HeaderSet) Option {
 	return func(o *options) { o.headers = set }
 }
