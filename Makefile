@@ -1,8 +1,8 @@
 # `make help` lists the targets. `make demo` needs only Go. `make test` finds or installs a Redis server.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plain test-race test-doors cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
-.PHONY: generate tidy lint server clean
+.PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
+.PHONY: load test-doors generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -13,12 +13,14 @@ PLAIN := ./examples ./gen ./internal/lua51 ./internal/luasyntax ./scripttest
 AT_ONCE := ^TestScriptsRunAtOnce$$|^TestFaultCheck
 # What cmd/sluice shows and hides: thousands of runs, one after another.
 TEXTS := IsPrintable$$|^TestPasswordsAreHidden$$|^TestServerStoredHuge$$|^Fuzz
+# The headers of 100000 decisions on a server.
+BULK := ^TestServerHeaders$$|^Fuzz
 FUZZ ?= 30s
 MODEL ?= 500000
 SOAK ?= 30m
 ATTACK ?= 5m
 # Modules through which limits are declared: they are tested apart from the core.
-DOORS = $(wildcard grpclimit policy)
+DOORS = $(wildcard grpclimit policy examples/frameworks)
 MODULES = $(shell go list -m -f '{{.Dir}}')
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -39,20 +41,24 @@ test: server ## all tests, the ones with goroutines with the race detector (abou
 test-plain: # what needs no race detector, beside the other tests: these compute, and those mostly wait
 	go test $(PLAIN)
 	go test -run '$(TEXTS)' ./cmd/sluice
+	go test -run '$(BULK)' ./httplimit
 	cd bench && go test ./...
 
 test-race: # the longest package first
-	go test $(RACE) -skip '$(TEXTS)' ./loader $$(go list ./... ./cmd/sluice/... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
+	go test $(RACE) -skip '$(TEXTS)|$(BULK)' ./loader $$(go list ./... ./cmd/sluice/... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
 	go test $(RACE) -run '$(AT_ONCE)' ./scripttest
 	cd otel && go test $(RACE) ./...
 
-test-doors: server ## the tests of grpclimit and policy, with the race detector (a minute)
+test-doors: server ## the tests of grpclimit, policy and examples/frameworks, with the race detector (a minute)
 	@for dir in $(DOORS); do echo "cd $$dir && go test $(RACE) ./..."; (cd $$dir && go test $(RACE) ./...) || exit 1; done
 
 fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./scripttest -run '^$$' -fuzz '^FuzzStored$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./gen -run '^$$' -fuzz '^FuzzHeader$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./httplimit -run '^$$' -fuzz '^FuzzSubject$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./httplimit -run '^$$' -fuzz '^FuzzForwarded$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./httplimit -run '^$$' -fuzz '^FuzzKeyByIP$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPasswordsAreHidden$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPrintable$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 
@@ -79,10 +85,13 @@ soak-load: server ## all scripts under faults for 30 minutes, or for SOAK: memor
 attack: server ## ten kinds of faults for 5 minutes, or for ATTACK; ATTACK_SEED=n repeats a run
 	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 -attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
 
+load: server ## 100,000 requests to examples/api while its Redis is killed and restarted (half a minute)
+	go test ./examples/frameworks -run '^TestServerLoad$$' -v -count=1 -requests=100000
+
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
 
-bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md and README (six minutes)
+bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md and README (seven minutes)
 	cd bench && go run .
 
 generate: ## write the files that are generated from the scripts' headers

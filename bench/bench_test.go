@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-redis/sluice/loader"
 )
 
 // A quick run: every row is there, and everything did what its row says, or the run would have failed.
@@ -34,6 +36,11 @@ func TestServerQuickRun(t *testing.T) {
 		t.Errorf("results lack what they were measured with: %+v", r)
 	}
 	wellFormed(t, filepath.Join(dir, "results.svg"))
+	page, err := r.fill(pageText)
+	if err != nil || !strings.Contains(page, "\n| list_log, httplimit | any window | ") ||
+		!strings.Contains(page, "\n| list_log | RateLimit | denied | ") {
+		t.Errorf("%v, or the page lacks httplimit:\n%s", err, page)
+	}
 }
 
 // rows are the names of all rows.
@@ -62,6 +69,12 @@ func rows(r *Results) []string {
 	}
 	for _, p := range r.Peers {
 		list = append(list, "peers/"+p.Name)
+	}
+	for _, h := range r.HTTP {
+		list = append(list, "http/"+h.Name)
+	}
+	for _, c := range r.HTTPCosts {
+		list = append(list, fmt.Sprintf("http/%s/%s/%s", c.Limiter, c.Headers, c.Outcome))
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
@@ -108,6 +121,12 @@ func expectedRows(t *testing.T, b *bench) []string {
 	}
 	for _, p := range peers() {
 		list = append(list, "peers/"+p.name)
+	}
+	for _, p := range new(site).httpPeers() {
+		list = append(list, "http/"+p.name)
+	}
+	for _, h := range handmades(loader.New(newClient(""))) {
+		list = append(list, fmt.Sprintf("http/%s/%s/%s", h.name, h.headers, h.outcome))
 	}
 	for _, both := range togethers {
 		for _, keys := range keysOfACall {

@@ -227,13 +227,15 @@ func (b *bench) endToEnd(ctx context.Context) ([]EndToEnd, error) {
 	var rows []EndToEnd
 	for _, l := range slices.Concat(levels...) {
 		slices.Sort(l.latencies)
-		at := func(q float64) float64 {
-			return float64(l.latencies[int(q*float64(len(l.latencies)-1))].Nanoseconds()) / 1000
-		}
-		rows = append(rows, EndToEnd{l.way, l.goroutines, l.batch, spreadOf(l.perSecond), spreadOf(l.ratio), at(0.5),
-			at(0.99)})
+		rows = append(rows, EndToEnd{l.way, l.goroutines, l.batch, spreadOf(l.perSecond), spreadOf(l.ratio),
+			l.percentile(0.5), l.percentile(0.99)})
 	}
 	return rows, b.server.FlushAll(ctx).Err()
+}
+
+// percentile is of the time of a call, in microseconds. The latencies are sorted.
+func (l *load) percentile(q float64) float64 {
+	return float64(l.latencies[int(q*float64(len(l.latencies)-1))].Nanoseconds()) / 1000
 }
 
 // run calls for that long and notes how long each call took.
@@ -349,15 +351,22 @@ func (b *bench) loaderCost(ctx context.Context, p pairing, kind string) (LoaderC
 		_, err := p.limiter.Allow(ctx, "subject")
 		failed = cmp.Or(failed, err)
 	}
-	var ratios []float64
-	for range 2 * b.rounds { // either is the first of a pair as often: to come second is not the same
-		below, above := inTurns(b.calls/2, bare, allow)
-		first, second := inTurns(b.calls/2, allow, bare)
-		ratios = append(ratios, (above+first).Seconds()/(below+second).Seconds())
-	}
+	ratios := b.ratios(bare, allow)
 	row := LoaderCost{p.name, kind, testing.AllocsPerRun(b.calls, bare), testing.AllocsPerRun(b.calls, allow),
 		spreadOf(ratios)}
 	return row, failed
+}
+
+// ratios are what calls of the other take, to calls of the one in the same round. Either is the first of a pair as
+// often: to come second is not the same.
+func (b *bench) ratios(one, other func()) []float64 {
+	var ratios []float64
+	for range 2 * b.rounds {
+		below, above := inTurns(b.calls/2, one, other)
+		first, second := inTurns(b.calls/2, other, one)
+		ratios = append(ratios, (above+first).Seconds()/(below+second).Seconds())
+	}
+	return ratios
 }
 
 // inTurns is how long so many calls of each take, one of the one and then one of the other.

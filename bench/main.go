@@ -1,7 +1,7 @@
 // Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries, in
 // one run on one server. It prints tables and writes results.json, a picture, docs/benchmarks.md and README's table.
 //
-//	go run . [-only server|worst|many|returns|bytes|slots|go|peers] [-quick] [-out directory]
+//	go run . [-only server|worst|many|returns|bytes|slots|go|peers|http] [-quick] [-out directory]
 //	go run . readme    # the picture and the pages again, from results.json
 package main
 
@@ -56,7 +56,7 @@ func (b *bench) progress(format string, args ...any) {
 }
 
 // The sections of a run.
-var sections = []string{"server", "worst", "many", "returns", "bytes", "slots", "go", "peers"}
+var sections = []string{"server", "worst", "many", "returns", "bytes", "slots", "go", "peers", "http"}
 
 func (b *bench) runs(section string) bool { return b.only == "" || b.only == section }
 
@@ -106,6 +106,12 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 	}
 	if err == nil && b.runs("peers") {
 		r.Peers, err = b.peers(ctx)
+	}
+	if err == nil && b.runs("http") {
+		r.HTTP, err = b.https(ctx)
+		if err == nil {
+			r.HTTPCosts, err = b.httpCosts(ctx)
+		}
 	}
 	r.Targets = r.targets()
 	if b.only != "" {

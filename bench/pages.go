@@ -216,15 +216,15 @@ func (r *Results) Compared() []Peer {
 
 // Found is what the first audit of a library found, the most in a window of one second; marked where its promise does
 // not allow that.
-func (p Peer) Found() string {
-	if len(p.Audits) == 0 {
+func (l Library) Found() string {
+	if len(l.Audits) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d of %d", p.Audits[0].Most, p.Audits[0].Limit)
-	if p.tooMany() {
+	text := fmt.Sprintf("%d of %d", l.Audits[0].Most, l.Audits[0].Limit)
+	if l.tooMany() {
 		text = "**" + text + "**"
 	}
-	if failed := p.Audits[0].Failed; failed > 0 {
+	if failed := l.Audits[0].Failed; failed > 0 {
 		text += fmt.Sprintf(", %d failed", failed)
 	}
 	return text
@@ -236,9 +236,9 @@ func (r *Results) Met() int {
 }
 
 // Verdict says what an audit found that the promise does not allow.
-func (p Peer) Verdict() string {
-	text := p.Audited()
-	if p.tooMany() {
+func (l Library) Verdict() string {
+	text := l.Audited()
+	if l.tooMany() {
 		return "**too many**: " + text
 	}
 	return text
@@ -286,9 +286,9 @@ func row(cells ...any) string {
 }
 
 // Audited says "199 of 100 in 1s".
-func (p Peer) Audited() string {
+func (l Library) Audited() string {
 	var texts []string
-	for _, a := range p.Audits {
+	for _, a := range l.Audits {
 		text := fmt.Sprintf("%d of %d in %s", a.Most, a.Limit, a.Window)
 		if a.Failed > 0 {
 			text += fmt.Sprintf(", %d failed", a.Failed)
@@ -299,7 +299,7 @@ func (p Peer) Audited() string {
 }
 
 // Label is the library and its version.
-func (p Peer) Label() string { return strings.TrimSpace(p.Name + " " + p.Version) }
+func (l Library) Label() string { return strings.TrimSpace(l.Name + " " + l.Version) }
 
 // count writes powers of ten as such.
 func count(n int64) string {

@@ -92,31 +92,33 @@ func newRedisRate(on *server, limit int64, window time.Duration) (decider, error
 }
 
 func newThrottled(on *server, limit int64, window time.Duration) (decider, error) {
+	l, err := throttledLimiter(on, limit, window)
+	return func(ctx context.Context, subject string) (bool, error) {
+		limited, _, err := l.RateLimitCtx(ctx, subject, 1)
+		return !limited, err
+	}, err
+}
+
+func throttledLimiter(on *server, limit int64, window time.Duration) (*throttled.GCRARateLimiterCtx, error) {
 	store, err := goredisstore.NewCtx(on.Client, "throttled:")
 	if err != nil {
 		return nil, err
 	}
 	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(int(limit), window), MaxBurst: int(limit) - 1}
-	l, err := throttled.NewGCRARateLimiterCtx(store, quota)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, subject string) (bool, error) {
-		limited, _, err := l.RateLimitCtx(ctx, subject, 1)
-		return !limited, err
-	}, nil
+	return throttled.NewGCRARateLimiterCtx(store, quota)
 }
 
 func newUlule(on *server, limit int64, window time.Duration) (decider, error) {
-	store, err := ululeredis.NewStore(on.Client)
-	if err != nil {
-		return nil, err
-	}
-	l := limiter.New(store, limiter.Rate{Period: window, Limit: limit})
+	l, err := ululeLimiter(on, limit, window)
 	return func(ctx context.Context, subject string) (bool, error) {
 		result, err := l.Get(ctx, subject)
 		return !result.Reached, err
-	}, nil
+	}, err
+}
+
+func ululeLimiter(on *server, limit int64, window time.Duration) (*limiter.Limiter, error) {
+	store, err := ululeredis.NewStore(on.Client)
+	return limiter.New(store, limiter.Rate{Period: window, Limit: limit}), err
 }
 
 func newRedisStore(on *server, limit int64, window time.Duration) (decider, error) {
@@ -134,12 +136,17 @@ func newRedisStore(on *server, limit int64, window time.Duration) (decider, erro
 }
 
 func newHTTPRate(on *server, limit int64, window time.Duration) (decider, error) {
-	counter := httprateredis.NewCounter(&httprateredis.Config{Client: on.Client, FallbackDisabled: true})
-	l := httprate.NewRateLimiter(int(limit), window, httprate.WithLimitCounter(counter))
+	l := httprateLimiter(on, limit, window)
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	return func(_ context.Context, subject string) (bool, error) {
 		return !l.OnLimit(httptest.NewRecorder(), request, subject), nil
 	}, nil
+}
+
+func httprateLimiter(on *server, limit int64, window time.Duration) *httprate.RateLimiter {
+	counter := httprateredis.NewCounter(&httprateredis.Config{Client: on.Client, FallbackDisabled: true})
+	return httprate.NewRateLimiter(int(limit), window, httprate.WithLimitCounter(counter),
+		httprate.WithKeyFuncs(func(r *http.Request) (string, error) { return subjectOfRequest(r), nil }))
 }
 
 // newNothing grants as many as the limit, whatever the subject: a call costs the same either way.
@@ -165,18 +172,23 @@ func (p peer) version() string {
 	return ""
 }
 
-// A Peer is what a library costs and lets through.
+// A Library is what a library promises and lets through.
+type Library struct {
+	Name      string  `json:"name"`
+	Module    string  `json:"module,omitempty"`
+	Version   string  `json:"version,omitempty"`
+	Guarantee string  `json:"guarantee"`
+	Audits    []Audit `json:"audits"`
+}
+
+// A Peer is what a library costs.
 type Peer struct {
-	Name      string   `json:"name"`
-	Module    string   `json:"module,omitempty"`
-	Version   string   `json:"version,omitempty"`
-	Ours      bool     `json:"ours"`
-	Guarantee string   `json:"guarantee"`
-	Commands  []string `json:"commands"` // that reach the server for one decision
-	Granted   Cost     `json:"granted"`
-	Denied    Cost     `json:"denied"`
-	Bytes     int64    `json:"bytes"` // after a thousand permits
-	Audits    []Audit  `json:"audits"`
+	Library
+	Ours     bool     `json:"ours"`
+	Commands []string `json:"commands"` // that reach the server for one decision
+	Granted  Cost     `json:"granted"`
+	Denied   Cost     `json:"denied"`
+	Bytes    int64    `json:"bytes"` // after a thousand permits
 }
 
 // A Cost is of one decision, to the floor called alike in the same round.
@@ -187,8 +199,8 @@ type Cost struct {
 }
 
 // tooMany reports whether an audit found more in a window than the promise allows.
-func (p Peer) tooMany() bool {
-	return p.Guarantee != burstRate && slices.ContainsFunc(p.Audits, func(a Audit) bool { return a.Most > a.Limit })
+func (l Library) tooMany() bool {
+	return l.Guarantee != burstRate && slices.ContainsFunc(l.Audits, func(a Audit) bool { return a.Most > a.Limit })
 }
 
 // A peerRun is a peer while it is measured.
@@ -360,17 +372,22 @@ func (r *peerRun) row(ctx context.Context, b *bench) (Peer, error) {
 	if err != nil {
 		return Peer{}, err
 	}
-	var audits []Audit
-	if r.guarantee != none {
-		if audits, err = r.audit(ctx, b.server, b.windows); err != nil {
-			return Peer{}, err
-		}
-	}
+	library, err := r.library(ctx, b)
 	return Peer{
-		Name: r.name, Module: r.module, Version: r.version(), Ours: r.module == "" && r.guarantee != none,
-		Guarantee: r.guarantee, Commands: r.commands, Granted: costOf(r.granted), Denied: costOf(r.denied),
-		Bytes: bytes, Audits: audits,
-	}, nil
+		Library: library, Ours: r.module == "" && r.guarantee != none, Commands: r.commands, Granted: costOf(r.granted),
+		Denied: costOf(r.denied), Bytes: bytes,
+	}, err
+}
+
+// library audits a library.
+func (r *peerRun) library(ctx context.Context, b *bench) (Library, error) {
+	l := Library{Name: r.name, Module: r.module, Version: r.version(), Guarantee: r.guarantee}
+	if r.guarantee == none {
+		return l, nil
+	}
+	var err error
+	l.Audits, err = r.audit(ctx, b.server, b.windows)
+	return l, err
 }
 
 // memory is what one subject takes after a thousand permits.

@@ -30,6 +30,8 @@ type Results struct {
 	EndToEnd   []EndToEnd   `json:"end_to_end"`
 	Loader     []LoaderCost `json:"loader"`
 	Peers      []Peer       `json:"peers"`
+	HTTP       []HTTP       `json:"http,omitempty"`
+	HTTPCosts  []HTTPCost   `json:"http_costs,omitempty"`
 	Targets    []Target     `json:"targets"`
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-redis/sluice/internal/program"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
@@ -242,10 +243,7 @@ func TestTestingYourHandler(t *testing.T) {
 // The commands that README and docs/operations.md show to operators work, as they stand there.
 func TestServerOperatorsCommands(t *testing.T) {
 	addr := redistest.Start(t).Addr
-	binary := filepath.Join(t.TempDir(), "sluice")
-	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "../cmd/sluice").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	binary := program.Build(t, ".", "../cmd/sluice")
 	host, port, _ := strings.Cut(addr, ":")
 	replaced := strings.NewReplacer("go run ./cmd/sluice", binary, "redis://localhost", "redis://"+addr,
 		"redis-cli", "redis-cli -h "+host+" -p "+port)

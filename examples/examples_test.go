@@ -2,9 +2,7 @@
 package examples_test
 
 import (
-	"bufio"
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-redis/sluice/internal/program"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
@@ -51,11 +50,8 @@ func TestServerNode(t *testing.T) {
 }
 
 func TestServerGo(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "example")
-	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "./go").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	address := serve(t, exec.Command(binary, "-redis", "redis://"+redistest.Start(t).Addr, "-listen", "127.0.0.1:0"))
+	binary := program.Build(t, ".", "./go")
+	address := program.Serve(t, exec.Command(binary, "-redis", "redis://"+redistest.Start(t).Addr, "-listen", "127.0.0.1:0"))
 	for call := range 10 {
 		if response := get(t, address); response.StatusCode != http.StatusOK {
 			t.Fatalf("call %d: %s", call, response.Status)
@@ -75,26 +71,6 @@ func TestServerGo(t *testing.T) {
 		body.Data["retry_after"] == "" {
 		t.Errorf("body %+v, %v; want code 429 and data.retry_after", body, err)
 	}
-}
-
-// serve starts the program and returns the URL that it says it listens on.
-func serve(t *testing.T, cmd *exec.Cmd) string {
-	t.Helper()
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	line, err := bufio.NewReader(stderr).ReadString('\n')
-	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
-	if !found {
-		rest, _ := io.ReadAll(stderr)
-		t.Fatalf("want an address, got %q, %v\n%s", line, err, rest)
-	}
-	return address
 }
 
 func get(t *testing.T, url string) *http.Response {

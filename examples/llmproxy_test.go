@@ -11,11 +11,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/sluice-redis/sluice/internal/program"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -93,15 +93,12 @@ type llmproxy struct {
 
 func startLLMProxy(t *testing.T, model string) llmproxy {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "llmproxy")
-	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "./llmproxy").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	binary := program.Build(t, ".", "./llmproxy")
 	server := redistest.Start(t)
 	p := llmproxy{redis: redistest.StartProxy(t, server.Addr)}
 	p.cmd = exec.Command(binary, "-redis", "redis://"+p.redis.Addr, "-model", model, "-listen", "127.0.0.1:0",
 		"-tokens", "1000")
-	p.address = serve(t, p.cmd)
+	p.address = program.Serve(t, p.cmd)
 	tokens := loader.New(server.Client(t)).Budget("tokens", []loader.Limit{loader.PerMinute(1000), loader.PerDay(25000)})
 	p.wantLeft = func(customer string, want int64) {
 		t.Helper()

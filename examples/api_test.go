@@ -1,0 +1,85 @@
+package examples_test
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice/internal/program"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// TestServerAPI asks for more than a plan, and logs in wrongly for more than an account may.
+func TestServerAPI(t *testing.T) {
+	binary := program.Build(t, ".", "./api")
+	address := program.Serve(t, exec.Command(binary, "-redis", redistest.Start(t).Addr, "-listen", "127.0.0.1:0"))
+	hello := func(apiKey string) *http.Response {
+		return program.Curl(t, request(t, http.MethodGet, address+"/hello", "X-Api-Key", apiKey))
+	}
+	wantHeaders(t, hello("key-2"), 200, `"api-pro-1s";q=100;w=1, "api-pro-1h";q=50000;w=3600`,
+		`"api-pro-1s";r=99, "api-pro-1h";r=49999`)
+	for left := 59; left >= 0; left-- {
+		wantHeaders(t, hello("key-1"), 200, `"api-free";q=60;w=60`, fmt.Sprintf(`"api-free";r=%d`, left))
+	}
+	denied := hello("key-1")
+	wantHeaders(t, denied, 429, `"api-free";q=60;w=60`, `"api-free";r=0`)
+	if s, err := strconv.Atoi(denied.Header.Get("Retry-After")); err != nil || s < 1 || s > 61 {
+		t.Errorf("Retry-After %q, want 1 to 61", denied.Header.Get("Retry-After"))
+	}
+	wantHeaders(t, hello("key-3"), 401, "", "")
+
+	login := func(account, password string) *http.Response {
+		r := request(t, http.MethodPost, address+"/login")
+		r.SetBasicAuth(account, password)
+		return program.Curl(t, r)
+	}
+	for _, c := range []struct {
+		account, password string
+		times, want       int
+	}{
+		{"ada", "secret", 6, 200}, {"ada", "guess", 5, 401}, {"ada", "secret", 1, 429}, {"bob", "secret", 1, 200},
+		{"eve", "guess", 5, 401}, {"mallory", "guess", 5, 401}, {"trudy", "guess", 5, 401}, {"bob", "secret", 1, 429},
+	} {
+		for range c.times {
+			if got := login(c.account, c.password); got.StatusCode != c.want {
+				t.Fatalf("%s with %q: %s, want %d", c.account, c.password, got.Status, c.want)
+			}
+		}
+	}
+}
+
+// The program is as short as it is told of.
+func TestAPIIsShort(t *testing.T) {
+	if lines := strings.Count(readFile(t, "api/main.go"), "\n"); lines > 60 {
+		t.Errorf("examples/api/main.go has %d lines, want at most 60", lines)
+	}
+}
+
+// request has headers as pairs of names and values.
+func request(t *testing.T, method, url string, headers ...string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequest(method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return r
+}
+
+var reset = regexp.MustCompile(`;t=[0-9]+`)
+
+// wantHeaders compares headers but for the time to the reset.
+func wantHeaders(t *testing.T, got *http.Response, status int, policy, limit string) {
+	t.Helper()
+	if got.StatusCode != status || got.Header.Get("RateLimit-Policy") != policy ||
+		reset.ReplaceAllString(got.Header.Get("RateLimit"), "") != limit {
+		t.Errorf("%s, RateLimit-Policy: %s, RateLimit: %s\nwant %d, %s, %s", got.Status,
+			got.Header.Get("RateLimit-Policy"), got.Header.Get("RateLimit"), status, policy, limit)
+	}
+}
