@@ -98,8 +98,8 @@ func TestPanicCounts(t *testing.T) {
 	wantRemaining(t, limiter, "all", 1)
 }
 
-// On a real server, of attempts that come at once no more than the limit reach the handler and fail, however many others
-// succeed and are given back meanwhile.
+// On a real server, of attempts that come at once no more than the limit reach the handler and fail, however many
+// others succeed and are given back meanwhile.
 func TestServerCountIf(t *testing.T) {
 	_, limits := real(t)
 	limiter := limits.ListLog("login", loader.PerHour(10))
