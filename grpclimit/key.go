@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/sluice-redis/sluice/internal/subjects"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 )
@@ -183,3 +184,11 @@ func (c *Call) peer() netip.Addr {
 	from, _ := netip.ParseAddrPort(p.Addr.String()) // a listener of another kind
 	return from.Addr().Unmap()
 }
+
+// Subject returns the subject under which calls with these values are counted. Use it to look a subject up or to
+// unblock it: login.Reset(ctx, grpclimit.Subject("192.0.2.7", "ada")).
+//
+// Values are joined by "|". In a value "~" is written ~0 and "|" is written ~1. An empty value is written ~, and one of
+// more than 128 bytes as ~2 and its SHA-256 hash in unpadded base64url, so that no caller can store long keys. So
+// different lists of values have different subjects, and most values are written as they are.
+func Subject(values ...string) string { return subjects.Join(values...) }

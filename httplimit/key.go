@@ -1,12 +1,11 @@
 package httplimit
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
+
+	"github.com/sluice-redis/sluice/internal/subjects"
 )
 
 // Key says whom a request is counted for: it makes the subject of a limiter. Make one with KeyByIP, KeyByHeader,
@@ -144,40 +143,10 @@ func (k Key) Subject(r *http.Request) (subject string, choice Empty) {
 	return Subject(values...), ShareEmpty
 }
 
-// How values are coded in a subject.
-const (
-	separator     = "|"
-	noValue       = "~"  // a value that is empty
-	longValue     = "~2" // before the hash of a long one
-	maxValueBytes = 128
-)
-
-var escaper = strings.NewReplacer("~", "~0", "|", "~1")
-
 // Subject returns the subject under which requests with these values are counted. Use it to look a subject up or to
 // unblock it: login.Reset(ctx, httplimit.Subject("192.0.2.7", "ada")).
 //
 // Values are joined by "|". In a value "~" is written ~0 and "|" is written ~1. An empty value is written ~, and one of
 // more than 128 bytes as ~2 and its SHA-256 hash in unpadded base64url, so that no caller can store long keys. So
 // different lists of values have different subjects, and most values are written as they are.
-func Subject(values ...string) string {
-	if len(values) == 1 {
-		return code(values[0])
-	}
-	coded := make([]string, len(values))
-	for i, value := range values {
-		coded[i] = code(value)
-	}
-	return strings.Join(coded, separator)
-}
-
-func code(value string) string {
-	switch {
-	case value == "":
-		return noValue
-	case len(value) > maxValueBytes:
-		hash := sha256.Sum256([]byte(value))
-		return longValue + base64.RawURLEncoding.EncodeToString(hash[:])
-	}
-	return escaper.Replace(value)
-}
+func Subject(values ...string) string { return subjects.Join(values...) }

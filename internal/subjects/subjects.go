@@ -1,4 +1,5 @@
-package grpclimit
+// Package subjects codes lists of values as subjects of limiters, for the middleware.
+package subjects
 
 import (
 	"crypto/sha256"
@@ -6,7 +7,6 @@ import (
 	"strings"
 )
 
-// How values are coded in a subject.
 const (
 	separator     = "|"
 	noValue       = "~"  // a value that is empty
@@ -16,13 +16,9 @@ const (
 
 var escaper = strings.NewReplacer("~", "~0", "|", "~1")
 
-// Subject returns the subject under which calls with these values are counted. Use it to look a subject up or to
-// unblock it: login.Reset(ctx, grpclimit.Subject("192.0.2.7", "ada")).
-//
-// Values are joined by "|". In a value "~" is written ~0 and "|" is written ~1. An empty value is written ~, and one of
-// more than 128 bytes as ~2 and its SHA-256 hash in unpadded base64url, so that no caller can store long keys. So
-// different lists of values have different subjects, and most values are written as they are.
-func Subject(values ...string) string {
+// Join returns the subject of a list of values. Different lists have different subjects. The doc of httplimit.Subject says
+// how values are written.
+func Join(values ...string) string {
 	if len(values) == 1 {
 		return code(values[0])
 	}
