@@ -16,8 +16,8 @@ const (
 
 var escaper = strings.NewReplacer("~", "~0", "|", "~1")
 
-// Join returns the subject of a list of values. Different lists have different subjects. The doc of httplimit.Subject says
-// how values are written.
+// Join returns the subject of a list of values. Different lists have different subjects. The doc of httplimit.Subject
+// says how values are written.
 func Join(values ...string) string {
 	if len(values) == 1 {
 		return code(values[0])
