@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -33,14 +34,16 @@ type Request struct {
 }
 
 // Set sets an attribute by its name in expressions: request.method, request.header.x-user, request.query.page,
-// request.cookie.sid, response.status, user.key, or a name that the application passes. Use it for what is typed at a
+// request.cookie.sid, response.status, user.key, or a name in the file's attributes. Use it for what is typed at a
 // command line. An error says what is wrong with the name or the value.
-func (a *Attributes) Set(name, value string) error {
+func (f *File) Set(a *Attributes, name, value string) error {
 	if rest, ok := strings.CutPrefix(name, "request."); ok {
 		if a.Request == nil {
 			a.Request = &Request{}
 		}
-		return a.Request.set(rest, value)
+		if a.Request.set(rest, value) {
+			return nil
+		}
 	}
 	if name == nameStatus {
 		status, err := strconv.Atoi(value)
@@ -50,6 +53,10 @@ func (a *Attributes) Set(name, value string) error {
 		a.Status = status
 		return nil
 	}
+	if !f.ofApplication[name] {
+		what, want := unknown("attribute", name, append(slices.Clone(settable), f.Attributes...))
+		return fmt.Errorf("policy: %s: want %s", what, want)
+	}
 	if a.Values == nil {
 		a.Values = map[string]string{}
 	}
@@ -57,10 +64,15 @@ func (a *Attributes) Set(name, value string) error {
 	return nil
 }
 
-func (r *Request) set(name, value string) error {
+// settable is what Set knows in every file.
+var settable = []string{"request.method", "request.path", "request.host", "request.ip", "request.header.NAME",
+	"request.query.NAME", "request.cookie.NAME", "user.key", "user.plan", nameStatus}
+
+// set reports whether a request has an attribute of this name.
+func (r *Request) set(name, value string) bool {
 	first, key, _ := strings.Cut(name, ".")
 	if isMap := first == "header" || first == "query" || first == "cookie"; isMap != (key != "") {
-		return unknownAttribute("request." + name)
+		return false
 	}
 	switch first {
 	case "method":
@@ -81,9 +93,9 @@ func (r *Request) set(name, value string) error {
 		}
 		r.Cookie[key] = value
 	default:
-		return unknownAttribute("request." + name)
+		return false
 	}
-	return nil
+	return true
 }
 
 func withValue[M ~map[string][]string](m M, key, value string) M {
@@ -92,10 +104,4 @@ func withValue[M ~map[string][]string](m M, key, value string) M {
 	}
 	m[key] = append(m[key], value)
 	return m
-}
-
-func unknownAttribute(name string) error {
-	what, want := unknown("attribute", name, []string{"request.method", "request.path", "request.host", "request.ip",
-		"request.header.NAME", "request.query.NAME", "request.cookie.NAME"})
-	return fmt.Errorf("policy: %s: want %s", what, want)
 }

@@ -125,9 +125,9 @@ func networkOf(address string, bits int) (string, error) {
 
 // compiler compiles the expressions of one file.
 type compiler struct {
-	rules, counts  *cel.Env // counts knows response.status too
-	names          []string
-	ofApplication  map[string]bool // names whose values the application passes
+	rules, counts *cel.Env // counts knows response.status too
+	names         []string
+	ofApplication map[string]bool // names whose values the application passes
 }
 
 func newCompiler(attributes []string) (*compiler, error) {

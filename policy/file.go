@@ -26,10 +26,10 @@ type File struct {
 // Policy is one of the limits of a file.
 type Policy struct {
 	Name   string
-	Line   int           // of the name in the file
-	Script string        // "list_log", "zset_log", "gcra" or "slice_ring": that of the file, or the one that was chosen
+	Line   int            // of the name in the file
+	Script string         // "list_log", "zset_log", "gcra" or "slice_ring": that of the file, or the one that was chosen
 	Rates  []loader.Limit // none if there are plans
-	Plans  []Plan        // in the file's order
+	Plans  []Plan         // in the file's order
 	Mode   Mode
 	Fail   Fail
 	Empty  Empty
@@ -120,7 +120,9 @@ type AttributeError struct {
 }
 
 // Error names the policy and the word of the file.
-func (e *AttributeError) Error() string { return fmt.Sprintf("policy: %s: %s: %v", e.Policy, e.Word, e.Err) }
+func (e *AttributeError) Error() string {
+	return fmt.Sprintf("policy: %s: %s: %v", e.Policy, e.Word, e.Err)
+}
 
 // Unwrap returns Err.
 func (e *AttributeError) Unwrap() error { return e.Err }
