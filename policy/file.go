@@ -26,7 +26,8 @@ type File struct {
 // Policy is one of the limits of a file.
 type Policy struct {
 	Name   string
-	Line   int            // of the name in the file
+	Line   int // of the name in the file, from 1
+	Column int
 	Script string         // "list_log", "zset_log", "gcra" or "slice_ring": that of the file, or the one that was chosen
 	Rates  []loader.Limit // none if there are plans
 	Plans  []Plan         // in the file's order
