@@ -173,8 +173,8 @@ func (d *Decision) choose() {
 	}
 }
 
-// Finish says how a call that was granted has ended, as an HTTP status, and gives back what the `count` of a policy does
-// not charge. Without it everything stays charged. It does nothing for a denial. Do not call it twice. Give it
+// Finish says how a call that was granted has ended, as an HTTP status, and gives back what the `count` of a policy
+// does not charge. Without it everything stays charged. It does nothing for a denial. Do not call it twice. Give it
 // context.WithoutCancel of a request's context.
 //
 // Cost: a round trip for each policy that gives back.

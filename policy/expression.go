@@ -25,14 +25,13 @@ const (
 	maxText = 8192
 )
 
-// expression is a compiled expression. Those that only name a value run without CEL.
+// expression is a compiled expression.
 type expression struct {
 	plain    func(*values) string // nil: program
 	program  cel.Program
 	checked  ast.Expr
 	mayEmpty bool     // the client may make it empty
 	names    []string // of the variables that it uses
-	constant *string  // the text of one that is always the same
 }
 
 // uses reports whether the expression asks for a variable, or for one that begins so if the name ends in a dot.
@@ -171,15 +170,22 @@ func (c *compiler) compile(text string, env *cel.Env, want *cel.Type) (*expressi
 	}
 	e := &expression{checked: checked.NativeRep().Expr(), names: namesIn(checked)}
 	e.mayEmpty = mayBeEmpty(e.checked)
-	if e.plain, e.constant = plainOf(e.checked, want); e.plain != nil {
-		return e, nil
-	}
-	program, err := env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
-	if err != nil {
+	if err := c.prepare(e, env, checked, want); err != nil {
 		return nil, []problem{{what: err.Error(), want: "an expression that can be computed"}}
 	}
-	e.program = program
 	return e, nil
+}
+
+// prepare makes what runs: texts that only name and join values run without CEL.
+func (c *compiler) prepare(e *expression, env *cel.Env, checked *cel.Ast, kind *cel.Type) (err error) {
+	if kind.IsExactType(cel.StringType) {
+		p := &planner{env: env, info: checked.NativeRep().SourceInfo()}
+		if e.plain = p.plan(e.checked); p.err != nil || e.plain != nil {
+			return p.err
+		}
+	}
+	e.program, err = env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	return err
 }
 
 // checkConstants refuses constants with which a function can only fail.
@@ -290,6 +296,10 @@ func explain(message string) (what, want string) {
 		return "of type " + found[2], found[1]
 	}
 	message, _, _ = strings.Cut(message, " expecting ")
+	if strings.Contains(message, "missing ')' at '<EOF>'") {
+		return "syntax error: a parenthesis is missing", "as many ) as (; in [..] and {..} a comma ends an expression, " +
+			"unless it stands in quotes"
+	}
 	if syntax, ok := strings.CutPrefix(message, "Syntax error: "); ok {
 		return "syntax error: " + syntax, "an expression in CEL"
 	}

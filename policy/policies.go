@@ -90,6 +90,9 @@ func Load(limits *loader.Loader, path string, opts ...Option) (*Policies, error)
 // File returns the file as it is applied now.
 func (p *Policies) File() *File { return p.current.Load().file }
 
+// Loader returns the Loader of the limiters.
+func (p *Policies) Loader() *loader.Loader { return p.limits }
+
 // Close ends the reading of the file. The limits stay as they are.
 func (p *Policies) Close() error {
 	p.stopOnce.Do(func() { close(p.stop) })

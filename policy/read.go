@@ -92,12 +92,10 @@ func (r *reader) failYAML(err error) {
 	case strings.Contains(what, "YAML tag"):
 		want = "quotes around what begins with an exclamation mark"
 	case strings.Contains(what, "expected ',' or ']'"):
-		want = "YAML: " + quoteInList
+		want = "YAML: in [..] an expression stands in quotes"
 	}
 	r.failAt(line, column, what, want)
 }
-
-const quoteInList = "in [..] a comma ends an item, so expressions stand in quotes there, or each on a line behind a dash"
 
 func (r *reader) file(root *yaml.Node) *File {
 	if !r.isMapping(root, "the file") {
@@ -227,11 +225,6 @@ func (r *reader) by(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
 		r.fail(by, "by is empty", "what is counted, as in by: request.ip")
 	}
 	for _, item := range items {
-		if by.Style&yaml.FlowStyle != 0 && strings.Count(item.Value, "(") != strings.Count(item.Value, ")") {
-			r.fail(item, fmt.Sprintf("by: %q is a part of an expression", item.Value), quoteInList)
-			mayBeEmpty = false
-			continue
-		}
 		text, e := r.expression(item, "by", r.compiler.rules, cel.StringType)
 		if e != nil {
 			p.By, p.by = append(p.By, text), append(p.by, e)
