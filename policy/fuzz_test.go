@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -69,7 +70,7 @@ func wantPlaces(t *testing.T, src string, err error) {
 	if !errors.As(err, &mistakes) || len(mistakes) == 0 {
 		t.Fatalf("the error is not Mistakes: %v", err)
 	}
-	lines := strings.Count(src, "\n") + 1
+	lines := len(regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]").Split(src, -1))
 	for _, m := range mistakes {
 		if m.Line < 1 || m.Line > lines+1 || m.Column < 1 || m.What == "" || m.Want == "" {
 			t.Errorf("%+v, of %d lines", m, lines)
