@@ -1,7 +1,7 @@
 # `make help` lists the targets. `make demo` needs only Go. `make test` finds or installs a Redis server.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
+.PHONY: help demo test test-plain test-race test-doors cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
 .PHONY: generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
@@ -17,6 +17,8 @@ FUZZ ?= 30s
 MODEL ?= 500000
 SOAK ?= 30m
 ATTACK ?= 5m
+# Modules through which limits are declared: they are tested apart from the core.
+DOORS = $(wildcard grpclimit policy)
 MODULES = $(shell go list -m -f '{{.Dir}}')
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -43,6 +45,9 @@ test-race: # the longest package first
 	go test $(RACE) -skip '$(TEXTS)' ./loader $$(go list ./... ./cmd/sluice/... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
 	go test $(RACE) -run '$(AT_ONCE)' ./scripttest
 	cd otel && go test $(RACE) ./...
+
+test-doors: server ## the tests of grpclimit and policy, with the race detector (a minute)
+	@for dir in $(DOORS); do echo "cd $$dir && go test $(RACE) ./..."; (cd $$dir && go test $(RACE) ./...) || exit 1; done
 
 fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
