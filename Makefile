@@ -13,6 +13,8 @@ PLAIN := ./examples ./gen ./internal/lua51 ./internal/luasyntax ./scripttest
 AT_ONCE := ^TestScriptsRunAtOnce$$|^TestFaultCheck
 # What cmd/sluice shows and hides: thousands of runs, one after another.
 TEXTS := IsPrintable$$|^TestPasswordsAreHidden$$|^TestServerStoredHuge$$|^Fuzz
+# The headers of 100000 decisions on a server.
+BULK := ^TestServerHeaders$$|^Fuzz
 FUZZ ?= 30s
 MODEL ?= 500000
 SOAK ?= 30m
@@ -39,10 +41,11 @@ test: server ## all tests, the ones with goroutines with the race detector (abou
 test-plain: # what needs no race detector, beside the other tests: these compute, and those mostly wait
 	go test $(PLAIN)
 	go test -run '$(TEXTS)' ./cmd/sluice
+	go test -run '$(BULK)' ./httplimit
 	cd bench && go test ./...
 
 test-race: # the longest package first
-	go test $(RACE) -skip '$(TEXTS)' ./loader $$(go list ./... ./cmd/sluice/... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
+	go test $(RACE) -skip '$(TEXTS)|$(BULK)' ./loader $$(go list ./... ./cmd/sluice/... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
 	go test $(RACE) -run '$(AT_ONCE)' ./scripttest
 	cd otel && go test $(RACE) ./...
 
@@ -53,6 +56,9 @@ fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./scripttest -run '^$$' -fuzz '^FuzzStored$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./gen -run '^$$' -fuzz '^FuzzHeader$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./httplimit -run '^$$' -fuzz '^FuzzSubject$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./httplimit -run '^$$' -fuzz '^FuzzForwarded$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./httplimit -run '^$$' -fuzz '^FuzzKeyByIP$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPasswordsAreHidden$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPrintable$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 
