@@ -75,6 +75,7 @@ func TestMatch(t *testing.T) {
 		{"by: user.key, empty: skip", "", ""},
 		{"by: user.key, empty: shared", "", "~ 1"},
 		{"by: user.key, empty: shared", "user.key=~", "~0 1"},
+		{"by: 'ip(request.ip, size(request.path))'", "request.path=/", "policy: x: by: the key is empty"},
 		{"by: request.ip", "request.path=/", "policy: x: by: the key is empty: request.ip is not set"},
 		{"by: 'user.key == \"\" ? request.ip : user.key'", "request.ip=192.0.2.7", "192.0.2.7 1"},
 		{"by: 'user.key == \"\" ? request.ip : user.key'", "user.key=a request.path=/", "a 1"},
