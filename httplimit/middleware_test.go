@@ -139,7 +139,8 @@ func TestPerRequest(t *testing.T) {
 func TestLimiterByAndCost(t *testing.T) {
 	_, limits := fake(t)
 	api := limits.ListLog("api", loader.PerMinute(1))
-	m := check(t, httplimit.For(api, httplimit.KeyByIP(),
+	var results []httplimit.Result
+	m := check(t, httplimit.For(api, httplimit.KeyByIP(), observed(&results),
 		httplimit.LimiterBy(func(r *http.Request) loader.Limiter {
 			if r.URL.Path == "/free" {
 				return nil
@@ -171,6 +172,26 @@ func TestLimiterByAndCost(t *testing.T) {
 		wantHeader(t, answer, "RateLimit", test.limit)
 		wantHeader(t, answer, "Retry-After", test.retryAfter)
 	}
+	if r := results[4]; !errors.Is(r.Err, loader.ErrExceedsLimit) || !cmp.Equal(r.Denied(false), []string{"api"}) {
+		t.Errorf("a request that costs more than the limit: %+v", r)
+	}
+}
+
+// A request that costs more than one of several limits is denied too.
+func TestAllOfExceeds(t *testing.T) {
+	_, limits := fake(t)
+	small, large := limits.ListLog("small", loader.PerMinute(2)), limits.ListLog("large", loader.PerMinute(9))
+	m := check(t, httplimit.PerRequest(limits, func(*http.Request) ([]httplimit.Charge, error) {
+		return []httplimit.Charge{
+			{Limiter: small, Key: httplimit.KeyOf("all"), N: 5}, {Limiter: large, Key: httplimit.KeyOf("all"), N: 5},
+		}, nil
+	}))
+	answer := get(m.Handler(ok), ada)
+	wantHeader(t, answer, "Retry-After", "")
+	if answer.Code != 429 {
+		t.Errorf("%d, want 429", answer.Code)
+	}
+	wantRemaining(t, large, "all", 9)
 }
 
 // A limit of 0 denies without a time to wait for.

@@ -23,7 +23,7 @@ type options struct {
 	headers HeaderSet
 	jitter  time.Duration
 	refuse  Refusal
-	observe func(*http.Request, Result)
+	observe []func(*http.Request, Result)
 	err     error
 }
 
@@ -105,12 +105,18 @@ func Refuse(refuse Refusal) Option {
 //			slog.WarnContext(r.Context(), "limit not checked", "limit", result)
 //		}
 //	})
+//
+// It may be given several times: all of the functions are told, in their order.
 func Observe(observe func(*http.Request, Result)) Option {
-	return func(o *options) { o.observe = observe }
+	return func(o *options) {
+		if observe != nil {
+			o.observe = append(o.observe, observe)
+		}
+	}
 }
 
 // Headers sets which headers say what is left of the limits, on all responses. The default is Draft11; 0 sends none.
-// Retry-After is always sent with a 429.
+// Retry-After is sent all the same, with every 429 for which waiting helps.
 func Headers(set HeaderSet) Option {
 	return func(o *options) { o.headers = set }
 }

@@ -41,8 +41,8 @@ func (q *request) serve(next http.Handler) {
 	defer func() { q.slots.release() }() // those that it has then
 	q.decide()
 	q.setHeaders()
-	if q.options.observe != nil {
-		q.options.observe(q.r, q.result)
+	for _, observe := range q.options.observe {
+		observe(q.r, q.result)
 	}
 	if q.result.Outcome == Allowed {
 		q.call(next)
