@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+)
+
+// expression is a compiled expression.
+type expression struct {
+	plain    func(*values) string // nil: program
+	program  cel.Program
+	checked  ast.Expr
+	mayEmpty bool     // the client may make it empty
+	names    []string // of the variables that it uses
+}
+
+// uses reports whether the expression asks for a variable, or for one that begins so if the name ends in a dot.
+func (e *expression) uses(name string) bool {
+	if e == nil {
+		return false
+	}
+	if strings.HasSuffix(name, ".") {
+		return slices.ContainsFunc(e.names, func(n string) bool { return strings.HasPrefix(n, name) })
+	}
+	return slices.Contains(e.names, name)
+}
+
+// compiler compiles the expressions of one file.
+type compiler struct {
+	rules, counts *cel.Env // counts knows response.status too
+	names         []string
+	ofApplication map[string]bool // names whose values the application passes
+}
+
+func newCompiler(attributes []string) (*compiler, error) {
+	c := &compiler{ofApplication: map[string]bool{}}
+	known := slices.Clone(requestVariables)
+	for _, name := range append(slices.Clone(userNames), attributes...) {
+		known = append(known, variable{name, cel.StringType})
+		c.ofApplication[name] = true
+	}
+	for _, v := range known {
+		c.names = append(c.names, v.name)
+	}
+	var err error
+	if c.rules, err = newEnvironment(known); err != nil {
+		return nil, err
+	}
+	c.counts, err = newEnvironment(append(known, variable{nameStatus, cel.IntType}))
+	return c, err
+}
+
+// problem is what is wrong with an expression, and where in its text.
+type problem struct {
+	line, column int // from 1 and 0; line 0: the whole expression
+	what, want   string
+}
+
+// compile compiles an expression that must be of this type.
+func (c *compiler) compile(text string, env *cel.Env, want *cel.Type) (*expression, []problem) {
+	checked, issues := env.Compile(text)
+	if issues.Err() != nil {
+		return nil, c.problems(text, env, issues)
+	}
+	if !checked.OutputType().IsExactType(want) {
+		return nil, []problem{{what: fmt.Sprintf("the expression is of type %s", checked.OutputType()), want: want.String()}}
+	}
+	if p := checkCost(env, checked); p != nil {
+		return nil, []problem{*p}
+	}
+	if problems := checkConstants(checked); problems != nil {
+		return nil, problems
+	}
+	e := &expression{checked: checked.NativeRep().Expr(), names: namesIn(checked)}
+	e.mayEmpty = mayBeEmpty(e.checked)
+	if err := e.prepare(env, checked, want); err != nil {
+		return nil, []problem{{what: err.Error(), want: "an expression that can be computed"}}
+	}
+	return e, nil
+}
+
+// prepare makes what runs: texts that only name and join values run without CEL.
+func (e *expression) prepare(env *cel.Env, checked *cel.Ast, kind *cel.Type) (err error) {
+	if kind.IsExactType(cel.StringType) {
+		p := &planner{env: env, info: checked.NativeRep().SourceInfo()}
+		if e.plain = p.plan(e.checked); p.err != nil || e.plain != nil {
+			return p.err
+		}
+	}
+	e.program, err = env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	return err
+}
+
+// namesIn returns the variables of an expression.
+func namesIn(checked *cel.Ast) (names []string) {
+	for _, reference := range checked.NativeRep().ReferenceMap() {
+		if reference.Name != "" && !slices.Contains(names, reference.Name) {
+			names = append(names, reference.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

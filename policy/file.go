@@ -1,0 +1,100 @@
+package policy
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// File is a policy file that was read. Parse and ParseFile make it. It does not change, and is safe for concurrent use.
+type File struct {
+	// Policies is the limits of the file, in their order.
+	Policies []*Policy
+
+	// Attributes is the names in the file's attributes.
+	Attributes []string
+
+	// Proxies is the addresses and networks whose X-Forwarded-For is believed.
+	Proxies []string
+
+	ofApplication map[string]bool
+}
+
+// Policy is one of the limits of a file.
+type Policy struct {
+	Name   string
+	Line   int // of the name in the file, from 1
+	Column int
+	Script string         // "list_log", "zset_log", "gcra" or "slice_ring": that of the file, or the one that was chosen
+	Rates  []loader.Limit // none if there are plans
+	Plans  []Plan         // in the file's order
+	Mode   Mode
+	Fail   Fail
+	Empty  Empty
+	When   string   // the expressions as the file has them; "" if it has none
+	By     []string // one or more
+	Plan   string
+	Cost   string
+	Count  string
+
+	when        *expression
+	by          []*expression
+	plan        *expression
+	cost        *expression // nil: fixedCost
+	fixedCost   int64
+	count       *expression
+	asksRequest bool // any expression but count does
+}
+
+// Plan is the rates of those for whom the expression `plan` gives its name.
+type Plan struct {
+	Name  string
+	Rates []loader.Limit
+}
+
+// Mode is what a denial does.
+type Mode string
+
+const (
+	Enforce Mode = "enforce" // a denial denies
+	Shadow  Mode = "shadow"  // a denial is only reported
+)
+
+// Fail is what happens while Redis does not decide. The zero Fail is closed.
+type Fail struct {
+	Open  bool    // grant
+	Local float64 // limit in this process to this share of the rate, if above 0
+}
+
+// String is the words of the file.
+func (f Fail) String() string {
+	switch {
+	case f.Open:
+		return "open"
+	case f.Local > 0:
+		return fmt.Sprintf("local %.4g", f.Local)
+	}
+	return "closed"
+}
+
+// Empty is what happens if the key of a policy is empty.
+type Empty string
+
+const (
+	EmptyRefuse Empty = "refuse" // deny
+	EmptySkip   Empty = "skip"   // the policy does not match
+	EmptyShared Empty = "shared" // all empty keys share one limit
+)
+
+// DefaultPlan is the plan of those whose plan has no other.
+const DefaultPlan = "default"
+
+// ParseFile is Parse of what a file holds.
+func ParseFile(path string) (*File, error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	return Parse(path, src)
+}
