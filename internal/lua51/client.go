@@ -79,6 +79,8 @@ func reachesOtherDatabases(name string) bool {
 }
 
 func (c *client) dispatch(words []string) any {
+	c.redis.prepare(words)
+	defer c.redis.noteChanges(words)
 	c.buffer.Reset()
 	c.redis.mini.Server().Dispatch(c.peer, words)
 	c.peer.Flush()
