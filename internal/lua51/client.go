@@ -22,7 +22,7 @@ type client struct {
 
 func (r *Redis) newClient() *client {
 	c := &client{redis: r}
-	c.peer = server.NewPeer(bufio.NewWriter(&c.buffer))
+	c.peer = server.NewPeer(bufio.NewWriterSize(&c.buffer, 64)) // every run has one, and most replies are short
 	return c
 }
 

@@ -82,6 +82,7 @@ func TestExpiry(t *testing.T) {
 			{5_400_000, "PTTL k", int64(600)},
 			{99_000_000_000, "GET k", "v"},
 			{99_000_000_000, "PTTL k", int64(0)},
+			{99_000_000_000, "SETRANGE k 0 v", int64(1)},
 			{5_000_000, "PTTL k", int64(1000)},
 			{99_000_000_000, "SET k w PX 5", Status("OK")},
 			{99_000_000_000, "PTTL k", int64(5)},
