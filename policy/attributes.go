@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Attributes is what the expressions of a file may ask about. The zero Attributes is a call outside a request, about
+// which the application says nothing.
+type Attributes struct {
+	// Request is nil outside a request. Policies that ask about the request do not match then.
+	Request *Request
+
+	// Values is what the application says: "user.key", "user.plan" and the names in the file's attributes.
+	Values map[string]string
+
+	// Status is response.status. It is used by Policy.Counts only.
+	Status int
+}
+
+// Request is the request as the expressions see it. Its maps may be nil.
+type Request struct {
+	Method string              // request.method: "GET"; of gRPC "POST"
+	Path   string              // request.path: "/code"; of gRPC the full method, "/orders.v1.Orders/Create"
+	Host   string              // request.host, as the client sent it
+	IP     string              // request.ip: the client's address, without a port; "" if it has none (a unix socket)
+	Header map[string][]string // request.header: names in the form of http.CanonicalHeaderKey
+	Query  url.Values          // request.query
+	Cookie map[string]string   // request.cookie
+}
+
+// Set sets an attribute by its name in expressions: request.method, request.header.x-user, request.query.page,
+// request.cookie.sid, response.status, user.key, or a name in the file's attributes. Use it for what is typed at a
+// command line. An error says what is wrong with the name or the value.
+func (f *File) Set(a *Attributes, name, value string) error {
+	if rest, ok := strings.CutPrefix(name, "request."); ok {
+		if a.Request == nil {
+			a.Request = &Request{}
+		}
+		if a.Request.set(rest, value) {
+			return nil
+		}
+	}
+	if name == nameStatus {
+		status, err := strconv.Atoi(value)
+		if err != nil || status < 100 || status > 999 {
+			return fmt.Errorf("policy: %s is %q: want a number of three digits", nameStatus, value)
+		}
+		a.Status = status
+		return nil
+	}
+	if !f.ofApplication[name] {
+		what, want := unknown("attribute", name, append(slices.Clone(settable), f.Attributes...))
+		return fmt.Errorf("policy: %s: want %s", what, want)
+	}
+	if a.Values == nil {
+		a.Values = map[string]string{}
+	}
+	a.Values[name] = value
+	return nil
+}
+
+// settable is what Set knows in every file.
+var settable = []string{"request.method", "request.path", "request.host", "request.ip", "request.header.NAME",
+	"request.query.NAME", "request.cookie.NAME", "user.key", "user.plan", nameStatus}
+
+// set reports whether a request has an attribute of this name.
+func (r *Request) set(name, value string) bool {
+	first, key, _ := strings.Cut(name, ".")
+	if isMap := first == "header" || first == "query" || first == "cookie"; isMap != (key != "") {
+		return false
+	}
+	switch first {
+	case "method":
+		r.Method = value
+	case "path":
+		r.Path = value
+	case "host":
+		r.Host = value
+	case "ip":
+		r.IP = value
+	case "header":
+		r.Header = withValue(r.Header, http.CanonicalHeaderKey(key), value)
+	case "query":
+		r.Query = withValue(r.Query, key, value)
+	case "cookie":
+		if r.Cookie == nil {
+			r.Cookie = map[string]string{}
+		}
+		r.Cookie[key] = value
+	default:
+		return false
+	}
+	return true
+}
+
+func withValue[M ~map[string][]string](m M, key, value string) M {
+	if m == nil {
+		m = M{}
+	}
+	m[key] = append(m[key], value)
+	return m
+}

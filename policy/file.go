@@ -1,0 +1,258 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// File is a policy file that was read. Parse and ParseFile make it. It does not change, and is safe for concurrent use.
+type File struct {
+	// Policies is the limits of the file, in their order.
+	Policies []*Policy
+
+	// Attributes is the names in the file's attributes.
+	Attributes []string
+
+	// Proxies is the addresses and networks whose X-Forwarded-For is believed.
+	Proxies []string
+
+	ofApplication map[string]bool
+}
+
+// Policy is one of the limits of a file.
+type Policy struct {
+	Name   string
+	Line   int            // of the name in the file
+	Script string         // "list_log", "zset_log", "gcra" or "slice_ring": that of the file, or the one that was chosen
+	Rates  []loader.Limit // none if there are plans
+	Plans  []Plan         // in the file's order
+	Mode   Mode
+	Fail   Fail
+	Empty  Empty
+	When   string   // the expressions as the file has them; "" if it has none
+	By     []string // one or more
+	Plan   string
+	Cost   string
+	Count  string
+
+	ofApplication map[string]bool
+	when          *expression
+	by            []*expression
+	plan          *expression
+	cost          *expression // nil: fixedCost
+	fixedCost     int64
+	count         *expression
+	asksRequest   bool // any expression but count
+}
+
+// Plan is the rates of those for whom the expression `plan` gives its name.
+type Plan struct {
+	Name  string
+	Rates []loader.Limit
+}
+
+// Mode is what a denial does.
+type Mode string
+
+const (
+	Enforce Mode = "enforce" // a denial denies
+	Shadow  Mode = "shadow"  // a denial is only reported
+)
+
+// Fail is what happens while Redis does not decide. The zero Fail is closed.
+type Fail struct {
+	Open  bool    // grant
+	Local float64 // limit in this process to this share of the rate, if above 0
+}
+
+// String is the words of the file.
+func (f Fail) String() string {
+	switch {
+	case f.Open:
+		return "open"
+	case f.Local > 0:
+		return fmt.Sprintf("local %.4g", f.Local)
+	}
+	return "closed"
+}
+
+// Empty is what happens if the key of a policy is empty.
+type Empty string
+
+const (
+	EmptyRefuse Empty = "refuse" // deny
+	EmptySkip   Empty = "skip"   // the policy does not match
+	EmptyShared Empty = "shared" // all empty keys share one limit
+)
+
+// DefaultPlan is the plan of those whose plan has no other.
+const DefaultPlan = "default"
+
+// Match is what a policy asks for a call.
+type Match struct {
+	*Policy
+	Subject string         // the key; "" if it is Refused
+	Plan    string         // "" without plans
+	Rates   []loader.Limit // those of the plan
+	Cost    int64          // permits: at least 1
+	Refused bool           // the key is empty, and the file says refuse
+}
+
+// ParseFile is Parse of what a file holds.
+func ParseFile(path string) (*File, error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	return Parse(path, src)
+}
+
+// An AttributeError says that a policy could not be applied to a call because of the call's attributes. Nothing was
+// asked.
+type AttributeError struct {
+	Policy string
+	Word   string // of the file: "by", "when"
+	Err    error
+}
+
+// Error names the policy and the word of the file.
+func (e *AttributeError) Error() string {
+	return fmt.Sprintf("policy: %s: %s: %v", e.Policy, e.Word, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *AttributeError) Unwrap() error { return e.Err }
+
+// ErrEmptyKey is in the error of a call for which the application did not pass what a key is made of, where the file
+// has no `empty` to say what to do then.
+var ErrEmptyKey = errors.New("the key is empty")
+
+// ErrUnknownPlan is in the error of a call whose plan the file does not have.
+var ErrUnknownPlan = errors.New("unknown plan")
+
+// Match returns the policies that match, in the file's order. Its error joins an *AttributeError for each policy that
+// could not be applied; the matches are those of the others. Cost: about a microsecond for each expression, nothing is
+// sent.
+func (f *File) Match(a *Attributes) (matches []Match, err error) {
+	var errs []error
+	v := newValues(a, f.ofApplication)
+	for _, p := range f.Policies {
+		m, ok, err := p.match(v)
+		if err != nil {
+			errs = append(errs, err)
+		} else if ok {
+			matches = append(matches, m)
+		}
+	}
+	return matches, errors.Join(errs...)
+}
+
+// match reports whether the policy matches, and for what it asks.
+func (p *Policy) match(v *values) (m Match, ok bool, err error) {
+	if v.Request == nil && p.asksRequest {
+		return m, false, nil
+	}
+	v.err = nil
+	if ok, err = p.when.holds(v); err != nil || !ok {
+		return m, false, p.wrap("when", err)
+	}
+	m = Match{Policy: p, Rates: p.Rates, Cost: p.fixedCost}
+	if m.Subject, ok, err = p.key(v); err != nil || !ok {
+		return m, false, p.wrap("by", err)
+	}
+	if m.Refused = m.Subject == ""; m.Refused {
+		return m, true, nil
+	}
+	if p.plan != nil {
+		if err := m.setPlan(v); err != nil {
+			return m, false, p.wrap("plan", err)
+		}
+	}
+	if p.cost != nil {
+		if m.Cost, err = p.cost.number(v); err == nil && m.Cost < 0 {
+			err = fmt.Errorf("the cost is %d: want 0 or more", m.Cost)
+		}
+	}
+	return m, m.Cost > 0, p.wrap("cost", err)
+}
+
+func (p *Policy) wrap(word string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &AttributeError{Policy: p.Name, Word: word, Err: err}
+}
+
+// key returns the subject of a call, "" if it is refused; not ok if the policy does not match without one.
+func (p *Policy) key(v *values) (subject string, ok bool, err error) {
+	v.missing = ""
+	parts, empty := make([]string, len(p.by)), true
+	for i, e := range p.by {
+		if parts[i], err = e.text(v); err != nil {
+			return "", false, err
+		}
+		empty = empty && parts[i] == ""
+	}
+	switch {
+	case !empty && v.missing == "":
+		return join(parts), true, nil
+	case p.Empty == EmptySkip:
+		return "", false, nil
+	case p.Empty == EmptyRefuse:
+		return "", true, nil
+	case p.Empty == EmptyShared:
+		return sharedSubject, true, nil
+	}
+	return "", false, fmt.Errorf("%w: %s is not set", ErrEmptyKey, v.missing)
+}
+
+// sharedSubject is that of all empty keys. No other key is like it: see join.
+const sharedSubject = "|"
+
+var escaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
+
+// join makes one subject of the parts of a key, without ambiguity.
+func join(parts []string) string {
+	if len(parts) == 1 && !strings.ContainsAny(parts[0], `\|`) {
+		return parts[0]
+	}
+	var b strings.Builder
+	for i, part := range parts {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		_, _ = escaper.WriteString(&b, part)
+	}
+	return b.String()
+}
+
+// setPlan sets the plan of a call and its rates.
+func (m *Match) setPlan(v *values) error {
+	name, err := m.Policy.plan.text(v)
+	if err != nil {
+		return err
+	}
+	for _, wanted := range []string{name, DefaultPlan} {
+		for _, plan := range m.Plans {
+			if plan.Name == wanted {
+				m.Plan, m.Rates = plan.Name, plan.Rates
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%w %q", ErrUnknownPlan, name)
+}
+
+// Counts reports whether a call that was granted is charged, now that its response is known: the file's `count`, by
+// a.Status. Without it every call is. If it is false, give the permits back.
+func (p *Policy) Counts(a *Attributes) (bool, error) {
+	if p.count == nil || a.Request == nil && p.count.uses("request.") {
+		return true, nil
+	}
+	counts, err := p.count.holds(newValues(a, p.ofApplication))
+	return counts, p.wrap("count", err)
+}

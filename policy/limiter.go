@@ -1,0 +1,48 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// Limiter returns the limiter that decides a match: its name is the policy's. Use it to decide by hand, as a tool does;
+// Policies makes the limiters once and asks several of them together. Cost: nothing is sent.
+func (m Match) Limiter(limits *loader.Loader) loader.Limiter {
+	return m.Policy.limiters(limits)(m.Rates)
+}
+
+// limiters returns the maker of the policy's limiters for the rates of its plans, which share their state: a subject
+// whose plan changes keeps what it was granted.
+func (p *Policy) limiters(limits *loader.Loader) func(rates []loader.Limit) loader.Limiter {
+	var opts []loader.LimiterOption
+	switch {
+	case p.Fail.Open:
+		opts = append(opts, loader.FailOpen())
+	case p.Fail.Local > 0:
+		opts = append(opts, loader.FailLocal(p.Fail.Local))
+	}
+	all := p.all()
+	switch p.Script {
+	case zsetLog:
+		limiter := limits.ZSetLog(p.Name, all[0], opts...)
+		return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates[0]) }
+	case gcra:
+		limiter := limits.GCRA(p.Name, all[0], opts...)
+		return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates[0]) }
+	case sliceRing:
+		limiter := limits.SliceRing(p.Name, extremes(all), opts...)
+		return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates...) }
+	}
+	limiter := limits.ListLog(p.Name, all[0], opts...)
+	return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates[0]) }
+}
+
+// extremes is the shortest and the longest window of all plans, which make the slices of their common ring.
+func extremes(rates []loader.Limit) []loader.Limit {
+	shortest, longest := loader.Never, time.Duration(0)
+	for _, rate := range rates {
+		shortest, longest = min(shortest, rate.Window), max(longest, rate.Window)
+	}
+	return []loader.Limit{{Permits: 1, Window: shortest}, {Permits: 1, Window: longest}}
+}

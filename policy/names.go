@@ -1,0 +1,33 @@
+package policy
+
+import "cel.dev/cel-go/cel"
+
+const nameStatus = "response.status"
+
+// variable is a name that expressions may use.
+type variable struct {
+	name string
+	kind *cel.Type
+}
+
+var textMap = cel.MapType(cel.StringType, cel.StringType)
+
+// requestVariables is what expressions know of a request.
+var requestVariables = []variable{
+	{"request.method", cel.StringType},
+	{"request.path", cel.StringType},
+	{"request.host", cel.StringType},
+	{"request.ip", cel.StringType},
+	{"request.header", textMap},
+	{"request.query", textMap},
+	{"request.cookie", textMap},
+}
+
+// userNames is what the application may pass without naming it in the file.
+var userNames = []string{"user.key", "user.plan"}
+
+// functionNames is the functions that expressions may call; functionForms shows how.
+var functionNames = []string{"ip", "lowerAscii", "startsWith", "endsWith", "contains", "matches", "size", "int", "string"}
+
+const functionForms = `ip(address, 64), text.lowerAscii(), text.startsWith(".."), text.endsWith(".."), ` +
+	`text.contains(".."), text.matches(".."), size(text), int(text), string(number)`

@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// The scripts that a file may name.
+const (
+	listLog   = "list_log"
+	zsetLog   = "zset_log"
+	gcra      = "gcra"
+	sliceRing = "slice_ring"
+)
+
+var scripts = []string{listLog, zsetLog, gcra, sliceRing}
+
+const (
+	maxListLog     = 1_000_000
+	maxZSetLog     = 10_000
+	maxGCRA        = 10_000_000
+	maxPermits     = 1_000_000_000 // slice_ring
+	maxWindowRatio = 9999          // the longest window beside the shortest, in slice_ring
+)
+
+// all returns the rates of all plans.
+func (p *Policy) all() (rates []loader.Limit) {
+	rates = slices.Clone(p.Rates)
+	for _, plan := range p.Plans {
+		rates = append(rates, plan.Rates...)
+	}
+	return rates
+}
+
+// script reads which script keeps the promise, or chooses the smallest that does.
+func (r *reader) script(p *Policy, key, n *yaml.Node) {
+	if n == nil {
+		p.Script = p.smallestScript()
+		n = key
+	} else {
+		p.Script = r.choice(n, "script", scripts...)
+	}
+	if what, want := p.checkScript(); what != "" {
+		r.fail(n, what, want)
+	}
+}
+
+// smallestScript is list_log where one window is all there is to count, slice_ring for everything else.
+func (p *Policy) smallestScript() string {
+	windows, most := windowsOf(p.all())
+	if len(windows) > 1 || most > maxListLog {
+		return sliceRing
+	}
+	return listLog
+}
+
+// windowsOf returns the different windows of rates, the shortest first, and the most permits of one.
+func windowsOf(rates []loader.Limit) (windows []time.Duration, most int64) {
+	for _, rate := range rates {
+		most = max(most, rate.Permits)
+		if rate.Permits > 0 && !slices.Contains(windows, rate.Window) {
+			windows = append(windows, rate.Window)
+		}
+	}
+	slices.Sort(windows)
+	return windows, most
+}
+
+// checkScript says why the script cannot hold the rates, and the way out.
+func (p *Policy) checkScript() (what, want string) {
+	windows, most := windowsOf(p.all())
+	largest := map[string]int64{listLog: maxListLog, zsetLog: maxZSetLog, gcra: maxGCRA, sliceRing: maxPermits}[p.Script]
+	switch {
+	case p.Script == sliceRing:
+		if len(windows) > 1 && windows[len(windows)-1]/windows[0] > maxWindowRatio {
+			return fmt.Sprintf("windows of %s and %s in one limit", showWindow(windows[0]),
+				showWindow(windows[len(windows)-1])), "at most 9999 of the shortest in the longest, or two limits"
+		}
+	case len(windows) > 1:
+		return fmt.Sprintf("%s counts one window, and these rates have %d", p.Script, len(windows)), "slice_ring, or no script"
+	case most > largest:
+		return fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest, most), "slice_ring, or no script"
+	case p.Script == gcra && p.count != nil:
+		return "gcra cannot give back what count does not charge", "list_log or slice_ring, or no script"
+	}
+	return "", ""
+}
+
+// checkTogether refuses what cannot be decided all or none.
+func (r *reader) checkTogether(limits *yaml.Node, policies []*Policy) {
+	enforced := slices.DeleteFunc(slices.Clone(policies), func(p *Policy) bool { return p.Mode != Enforce })
+	if len(enforced) < 2 {
+		return
+	}
+	for _, e := range enforced {
+		if e.Script == gcra {
+			r.failAt(e.Line, limits.Content[0].Column, fmt.Sprintf("limit %s: gcra cannot give back, so it cannot be "+
+				"decided together with others", e.Name), "list_log or slice_ring, or no script, or a file of its own")
+		}
+	}
+}

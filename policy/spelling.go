@@ -1,0 +1,61 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// unknown says that a word is not one of those that are known, and which one was probably meant.
+func unknown(kind, word string, known []string) (what, want string) {
+	what = fmt.Sprintf("unknown %s %q", kind, word)
+	if likely := likely(word, known); likely != "" {
+		return what, fmt.Sprintf("%s: did you mean %s?", strings.Join(known, ", "), likely)
+	}
+	return what, strings.Join(known, ", ")
+}
+
+// likely returns the known word that differs least from the given one, "" if all differ too much.
+func likely(word string, known []string) (best string) {
+	least := max(1, min(len(word), 9)/3) + 1
+	for _, k := range known {
+		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be added, removed, replaced or exchanged with their neighbour to make b of a.
+func distance(a, b string) int {
+	beforeLast, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+differ(a[i-1], b[j-1]))
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], beforeLast[j-2]+1)
+			}
+		}
+		beforeLast, last = last, row
+	}
+	return last[len(b)]
+}
+
+func differ(a, b byte) int {
+	if a == b {
+		return 0
+	}
+	return 1
+}
+
+// didYouMean asks whether one of the known words was meant, "" if none is like it.
+func didYouMean(word string, known ...string) string {
+	if likely := likely(word, known); likely != "" {
+		return ": did you mean " + likely + "?"
+	}
+	return ""
+}
