@@ -129,21 +129,22 @@ func (r *Redis) noteChanges(words []string) {
 
 // onlyKey returns the one key that a command touches, false if there may be others.
 func (r *Redis) onlyKey(words []string) (dbKey, bool) {
-	if r.databases > 1 || len(words) < 2 || !oneKey()[strings.ToLower(words[0])] || removes(words) {
+	if r.databases > 1 || len(words) < 2 {
 		return dbKey{}, false
 	}
-	return dbKey{0, words[1]}, true
+	switch name := strings.ToLower(words[0]); {
+	case oneKey()[name], (name == "unlink" || name == "exists") && len(words) == 2:
+		return dbKey{0, words[1]}, true
+	}
+	return dbKey{}, false
 }
-
-// removes reports whether a command may remove several keys.
-func removes(words []string) bool { return strings.EqualFold(words[0], "UNLINK") && len(words) > 2 }
 
 // oneKey is the commands, of those that the scripts call, whose only key is their second word. All others are taken to
 // touch every key, which takes longer.
 var oneKey = sync.OnceValue(func() map[string]bool {
 	found := map[string]bool{}
-	for name := range strings.FieldsSeq("get getrange hdel hget hmget hset lindex llen ltrim persist pexpireat pttl " +
-		"rpush set setrange strlen unlink zadd zcard zcount zrange zrem zremrangebyrank zrevrange zscore") {
+	for name := range strings.FieldsSeq("get getrange hdel hget hmget hset lindex llen lrem ltrim persist pexpire " +
+		"pexpireat pttl rpush set setrange strlen zadd zcard zcount zrange zrem zremrangebyrank zrevrange zscore") {
 		found[name] = true
 	}
 	return found
