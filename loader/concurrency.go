@@ -146,6 +146,9 @@ func (c Concurrency) Reset(ctx context.Context, subject string) error {
 	return err
 }
 
+// Name returns the limiter's name. Use it in logs and headers. It is empty for a zero limiter. Cost: nothing.
+func (c Concurrency) Name() string { return c.limiter.limiterName() }
+
 // Check returns what is wrong with the limiter's name, numbers and options, and with the options of its Loader. Call it
 // once, when the program starts. Cost: nothing is sent.
 func (c Concurrency) Check() error { return c.limiter.Check() }

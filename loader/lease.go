@@ -201,6 +201,9 @@ func (l *Leased) Reset(ctx context.Context, subject string) error {
 	return err
 }
 
+// Name returns the name of the SliceRing that the permits are taken from. Cost: nothing.
+func (l *Leased) Name() string { return l.ring.Name() }
+
 // Check returns what is wrong with the SliceRing that the permits are taken from. Call it once, when the program
 // starts. Cost: nothing is sent.
 func (l *Leased) Check() error { return l.ring.Check() }

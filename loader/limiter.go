@@ -127,6 +127,9 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	return nil
 }
 
+// Name returns the limiter's name. Use it in logs and headers. It is empty for a zero limiter. Cost: nothing.
+func (c core) Name() string { return c.limiterName() }
+
 // Check returns what is wrong with the limiter's name, limit and options, and with the options of its Loader. Call it
 // once, when the program starts: if it returns nil, no call is refused for what the limiter was made with. Cost:
 // nothing is sent.

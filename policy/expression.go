@@ -19,20 +19,19 @@ import (
 
 const (
 	// maxCost bounds an expression, in CEL's units: estimated when the file is loaded, and counted when it runs.
-	maxCost = 50_000
+	maxCost = 20_000
 
 	// maxText is the longest text of a request, in bytes, that an expression looks at.
 	maxText = 8192
 )
 
-// expression is a compiled expression. Those that only name a value run without CEL.
+// expression is a compiled expression.
 type expression struct {
 	plain    func(*values) string // nil: program
 	program  cel.Program
 	checked  ast.Expr
 	mayEmpty bool     // the client may make it empty
 	names    []string // of the variables that it uses
-	constant *string  // the text of one that is always the same
 }
 
 // uses reports whether the expression asks for a variable, or for one that begins so if the name ends in a dot.
@@ -166,17 +165,61 @@ func (c *compiler) compile(text string, env *cel.Env, want *cel.Type) (*expressi
 	if p := checkCost(env, checked); p != nil {
 		return nil, []problem{*p}
 	}
+	if problems := checkConstants(checked); problems != nil {
+		return nil, problems
+	}
 	e := &expression{checked: checked.NativeRep().Expr(), names: namesIn(checked)}
 	e.mayEmpty = mayBeEmpty(e.checked)
-	if e.plain, e.constant = plainOf(e.checked, want); e.plain != nil {
-		return e, nil
-	}
-	program, err := env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
-	if err != nil {
+	if err := c.prepare(e, env, checked, want); err != nil {
 		return nil, []problem{{what: err.Error(), want: "an expression that can be computed"}}
 	}
-	e.program = program
 	return e, nil
+}
+
+// prepare makes what runs: texts that only name and join values run without CEL.
+func (c *compiler) prepare(e *expression, env *cel.Env, checked *cel.Ast, kind *cel.Type) (err error) {
+	if kind.IsExactType(cel.StringType) {
+		p := &planner{env: env, info: checked.NativeRep().SourceInfo()}
+		if e.plain = p.plan(e.checked); p.err != nil || e.plain != nil {
+			return p.err
+		}
+	}
+	e.program, err = env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	return err
+}
+
+// checkConstants refuses constants with which a function can only fail.
+func checkConstants(checked *cel.Ast) (problems []problem) {
+	native := checked.NativeRep()
+	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		what, want := wrongConstant(e)
+		if what == "" {
+			return
+		}
+		place := native.SourceInfo().GetStartLocation(e.ID())
+		problems = append(problems, problem{line: place.Line(), column: place.Column(), what: what, want: want})
+	}))
+	return problems
+}
+
+func wrongConstant(e ast.Expr) (what, want string) {
+	if e.Kind() != ast.CallKind {
+		return "", ""
+	}
+	call := e.AsCall()
+	switch args := call.Args(); call.FunctionName() {
+	case "ip":
+		if bits, ok := number(args[1]); ok && (bits < 1 || bits > 128) {
+			return fmt.Sprintf("ip(.., %d)", bits), "a prefix of 1 to 128 bits of an IPv6 address"
+		}
+	case "matches":
+		if pattern, ok := literal(args[0]); ok {
+			if _, err := regexp.Compile(pattern); err != nil {
+				return err.Error(), "a pattern of RE2"
+			}
+		}
+	}
+	return "", ""
 }
 
 // checkCost refuses what could take too long.
@@ -225,57 +268,68 @@ func (sizes) EstimateCallCost(_, overload string, target *checker.AstNode, _ []c
 
 var (
 	undeclared = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
-	dotted     = regexp.MustCompile(`^[A-Za-z_][\w]*(\.[A-Za-z_]\w*)*`)
+	dotted     = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*`)
+	overload   = regexp.MustCompile(`^found no matching overload for '@?_?([^_']+)_?\]?' applied to '(?:.*\.)?(\(.*\))'$`)
+	wrongType  = regexp.MustCompile(`^expected type '(.*)' but found '(.*)'$`)
 )
 
 // problems puts CEL's errors into words.
 func (c *compiler) problems(text string, env *cel.Env, issues *cel.Issues) (problems []problem) {
 	for _, e := range issues.Errors() {
 		p := problem{line: e.Location.Line(), column: e.Location.Column()}
-		p.what, p.want = c.explain(textAt(text, p.line, p.column), env, e.Message)
+		message := strings.ReplaceAll(e.Message, " (in container '')", "")
+		if found := undeclared.FindStringSubmatch(message); found != nil {
+			p.what, p.want, p.column = c.unknownName(textAt(text, p.line, p.column), env, found[1], p.column)
+		} else {
+			p.what, p.want = explain(message)
+		}
 		problems = append(problems, p)
 	}
 	return problems
 }
 
-func (c *compiler) explain(at string, env *cel.Env, message string) (what, want string) {
-	message = strings.ReplaceAll(message, " (in container '')", "")
-	if found := undeclared.FindStringSubmatch(message); found != nil {
-		return c.unknownName(at, env, found[1])
+func explain(message string) (what, want string) {
+	if found := overload.FindStringSubmatch(message); found != nil {
+		return fmt.Sprintf("%s does not take %s", found[1], found[2]), formsOf(found[1])
+	}
+	if found := wrongType.FindStringSubmatch(message); found != nil {
+		return "of type " + found[2], found[1]
 	}
 	message, _, _ = strings.Cut(message, " expecting ")
+	if strings.Contains(message, "missing ')' at '<EOF>'") {
+		return "syntax error: a parenthesis is missing", "as many ) as (; in [..] and {..} a comma ends an expression, " +
+			"unless it stands in quotes"
+	}
 	if syntax, ok := strings.CutPrefix(message, "Syntax error: "); ok {
 		return "syntax error: " + syntax, "an expression in CEL"
 	}
 	return message, "an expression in CEL"
 }
 
-// unknownName explains a variable or function that is not on the list.
-func (c *compiler) unknownName(at string, env *cel.Env, name string) (what, want string) {
-	whole := dotted.FindString(at)
-	switch {
-	case slices.Contains(functionNames, name):
-		return fmt.Sprintf("%s cannot be called like this", name), functionForms
-	case strings.HasPrefix(whole, name) && !strings.HasPrefix(at[len(whole):], "("):
-		if strings.HasPrefix(whole, nameStatus) {
-			return nameStatus + " is not known before the response", "it in count only"
-		}
-		known := c.names
-		if env == c.counts {
-			known = append(slices.Clone(known), nameStatus)
-		}
-		what, want = unknown("name", whole, known)
-		return what, want + c.declare(whole, known)
+// unknownName explains a variable or a function that is not on the list, and finds where it begins: CEL says where its
+// last dot or its parenthesis is.
+func (c *compiler) unknownName(at string, env *cel.Env, name string, column int) (what, want string, begins int) {
+	if strings.HasPrefix(at, "(") {
+		what, want = unknown("function", name, functionNames)
+		return what, want, column - len(name)
 	}
-	return unknown("function", name, functionNames)
-}
-
-// declare says how a name that only the application can know gets known.
-func (c *compiler) declare(name string, known []string) string {
-	if strings.HasPrefix(name, "request") || strings.HasPrefix(name, "response") || likely(name, known) != "" {
-		return ""
+	if strings.HasPrefix(at, ".") {
+		column -= strings.LastIndex(name, ".")
+	} else {
+		name = dotted.FindString(at)
 	}
-	return "; what else the application passes is named in attributes"
+	if strings.HasPrefix(name, nameStatus) {
+		return nameStatus + " is not known before the response", "it in count only", column
+	}
+	known := c.names
+	if env == c.counts {
+		known = append(slices.Clone(known), nameStatus)
+	}
+	what, want = unknown("name", name, known)
+	if first, _, _ := strings.Cut(name, "."); first != "request" && first != "response" && likely(name, known) == "" {
+		want += "; what else the application passes is named in attributes"
+	}
+	return what, want, column
 }
 
 // textAt is what stands at a place of an expression.

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+	"slices"
 
+	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -26,7 +27,8 @@ type File struct {
 // Policy is one of the limits of a file.
 type Policy struct {
 	Name   string
-	Line   int            // of the name in the file
+	Line   int // of the name in the file, from 1
+	Column int
 	Script string         // "list_log", "zset_log", "gcra" or "slice_ring": that of the file, or the one that was chosen
 	Rates  []loader.Limit // none if there are plans
 	Plans  []Plan         // in the file's order
@@ -46,7 +48,7 @@ type Policy struct {
 	cost          *expression // nil: fixedCost
 	fixedCost     int64
 	count         *expression
-	asksRequest   bool // any expression but count
+	asksRequest   bool // any expression but count does
 }
 
 // Plan is the rates of those for whom the expression `plan` gives its name.
@@ -95,11 +97,14 @@ const DefaultPlan = "default"
 // Match is what a policy asks for a call.
 type Match struct {
 	*Policy
-	Subject string         // the key; "" if it is Refused
+	Key     []string       // the texts of `by`; all are "" if the empty key is shared
+	Subject string         // httplimit.Subject(Key...); "" if it is Refused
 	Plan    string         // "" without plans
 	Rates   []loader.Limit // those of the plan
 	Cost    int64          // permits: at least 1
 	Refused bool           // the key is empty, and the file says refuse
+
+	plan int // in Plans
 }
 
 // ParseFile is Parse of what a file holds.
@@ -161,11 +166,8 @@ func (p *Policy) match(v *values) (m Match, ok bool, err error) {
 		return m, false, p.wrap("when", err)
 	}
 	m = Match{Policy: p, Rates: p.Rates, Cost: p.fixedCost}
-	if m.Subject, ok, err = p.key(v); err != nil || !ok {
-		return m, false, p.wrap("by", err)
-	}
-	if m.Refused = m.Subject == ""; m.Refused {
-		return m, true, nil
+	if ok, err = m.setKey(v); err != nil || !ok || m.Refused {
+		return m, ok, p.wrap("by", err)
 	}
 	if p.plan != nil {
 		if err := m.setPlan(v); err != nil {
@@ -180,6 +182,12 @@ func (p *Policy) match(v *values) (m Match, ok bool, err error) {
 	return m, m.Cost > 0, p.wrap("cost", err)
 }
 
+// uses reports whether any expression asks for a variable: see expression.uses.
+func (p *Policy) uses(name string) bool {
+	uses := func(e *expression) bool { return e.uses(name) }
+	return slices.ContainsFunc(p.by, uses) || uses(p.when) || uses(p.plan) || uses(p.cost) || uses(p.count)
+}
+
 func (p *Policy) wrap(word string, err error) error {
 	if err == nil {
 		return nil
@@ -187,47 +195,31 @@ func (p *Policy) wrap(word string, err error) error {
 	return &AttributeError{Policy: p.Name, Word: word, Err: err}
 }
 
-// key returns the subject of a call, "" if it is refused; not ok if the policy does not match without one.
-func (p *Policy) key(v *values) (subject string, ok bool, err error) {
+// setKey sets the key of a call. It is not ok if the policy does not match without one.
+func (m *Match) setKey(v *values) (ok bool, err error) {
 	v.missing = ""
-	parts, empty := make([]string, len(p.by)), true
-	for i, e := range p.by {
-		if parts[i], err = e.text(v); err != nil {
-			return "", false, err
+	key, empty := make([]string, len(m.by)), true
+	for i, e := range m.by {
+		if key[i], err = e.text(v); err != nil {
+			return false, err
 		}
-		empty = empty && parts[i] == ""
+		empty = empty && key[i] == ""
 	}
 	switch {
 	case !empty && v.missing == "":
-		return join(parts), true, nil
-	case p.Empty == EmptySkip:
-		return "", false, nil
-	case p.Empty == EmptyRefuse:
-		return "", true, nil
-	case p.Empty == EmptyShared:
-		return sharedSubject, true, nil
+		m.Key = key
+	case m.Empty == EmptySkip:
+		return false, nil
+	case m.Empty == EmptyRefuse:
+		m.Refused = true
+		return true, nil
+	case m.Empty == EmptyShared:
+		m.Key = make([]string, len(m.by))
+	default:
+		return false, fmt.Errorf("%w: %s is not set", ErrEmptyKey, v.missing)
 	}
-	return "", false, fmt.Errorf("%w: %s is not set", ErrEmptyKey, v.missing)
-}
-
-// sharedSubject is that of all empty keys. No other key is like it: see join.
-const sharedSubject = "|"
-
-var escaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
-
-// join makes one subject of the parts of a key, without ambiguity.
-func join(parts []string) string {
-	if len(parts) == 1 && !strings.ContainsAny(parts[0], `\|`) {
-		return parts[0]
-	}
-	var b strings.Builder
-	for i, part := range parts {
-		if i > 0 {
-			b.WriteByte('|')
-		}
-		_, _ = escaper.WriteString(&b, part)
-	}
-	return b.String()
+	m.Subject = httplimit.Subject(m.Key...)
+	return true, nil
 }
 
 // setPlan sets the plan of a call and its rates.
@@ -237,9 +229,9 @@ func (m *Match) setPlan(v *values) error {
 		return err
 	}
 	for _, wanted := range []string{name, DefaultPlan} {
-		for _, plan := range m.Plans {
+		for i, plan := range m.Plans {
 			if plan.Name == wanted {
-				m.Plan, m.Rates = plan.Name, plan.Rates
+				m.Plan, m.Rates, m.plan = plan.Name, plan.Rates, i
 				return nil
 			}
 		}

@@ -1,10 +1,6 @@
 package policy
 
-import (
-	"time"
-
-	"github.com/sluice-redis/sluice/loader"
-)
+import "github.com/sluice-redis/sluice/loader"
 
 // Limiter returns the limiter that decides a match: its name is the policy's. Use it to decide by hand, as a tool does;
 // Policies makes the limiters once and asks several of them together. Cost: nothing is sent.
@@ -40,8 +36,8 @@ func (p *Policy) limiters(limits *loader.Loader) func(rates []loader.Limit) load
 
 // extremes is the shortest and the longest window of all plans, which make the slices of their common ring.
 func extremes(rates []loader.Limit) []loader.Limit {
-	shortest, longest := loader.Never, time.Duration(0)
-	for _, rate := range rates {
+	shortest, longest := rates[0].Window, rates[0].Window
+	for _, rate := range rates[1:] {
 		shortest, longest = min(shortest, rate.Window), max(longest, rate.Window)
 	}
 	return []loader.Limit{{Permits: 1, Window: shortest}, {Permits: 1, Window: longest}}

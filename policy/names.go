@@ -1,6 +1,10 @@
 package policy
 
-import "cel.dev/cel-go/cel"
+import (
+	"slices"
+
+	"cel.dev/cel-go/cel"
+)
 
 const nameStatus = "response.status"
 
@@ -27,7 +31,21 @@ var requestVariables = []variable{
 var userNames = []string{"user.key", "user.plan"}
 
 // functionNames is the functions that expressions may call; functionForms shows how.
-var functionNames = []string{"ip", "lowerAscii", "startsWith", "endsWith", "contains", "matches", "size", "int", "string"}
+var functionNames = []string{"ip", "lowerAscii", "startsWith", "endsWith", "contains", "matches", "size", "int",
+	"string"}
 
 const functionForms = `ip(address, 64), text.lowerAscii(), text.startsWith(".."), text.endsWith(".."), ` +
 	`text.contains(".."), text.matches(".."), size(text), int(text), string(number)`
+
+// formsOf shows how an operator or a function is used.
+func formsOf(name string) string {
+	switch {
+	case slices.Contains(functionNames, name):
+		return functionForms
+	case name == "in":
+		return `"x-user" in request.header, or request.method in ["GET", "HEAD"]`
+	case name == "[":
+		return `the name of a header, a cookie or a part of the query, as in request.header["x-user"]`
+	}
+	return "two texts, or two whole numbers; size(text), int(text) and string(number) change between them"
+}

@@ -8,42 +8,92 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// plainOf returns a text expression that only names a value (user.key, request.header["x-user"], ip(request.ip, 64), a
-// constant) as a function that runs without CEL, nil if it is more than that; and the text of a constant.
-func plainOf(e ast.Expr, kind *cel.Type) (plain func(*values) string, constant *string) {
-	if !kind.IsExactType(cel.StringType) {
-		return nil, nil
-	}
-	if text, ok := literal(e); ok {
-		return func(*values) string { return text }, &text
-	}
-	if name, ok := nameOf(e); ok {
-		return func(v *values) string { return v.text(name) }, nil
-	}
-	if name, key, ok := entryOf(e); ok {
-		return func(v *values) string { text, _ := v.at(name, key); return text }, nil
-	}
-	return plainIP(e), nil
+// planner makes functions of texts that name and join values: user.key, request.header["x-user"], ip(request.ip, 64),
+// user.id + ":" + user.email. They run without CEL, and know which of the values that they are made of were empty. What
+// is in between, such as the condition in a ? b : c, is a program of CEL.
+type planner struct {
+	env  *cel.Env
+	info *ast.SourceInfo
+	err  error
 }
 
-// plainIP is ip(address, bits) of a plain address.
-func plainIP(e ast.Expr) func(*values) string {
-	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != "ip" {
-		return nil
+// plan returns the function of a text, nil if it is another expression.
+func (p *planner) plan(e ast.Expr) func(*values) string {
+	if text, ok := literal(e); ok {
+		return func(*values) string { return text }
 	}
-	args := e.AsCall().Args()
-	address, _ := plainOf(args[0], cel.StringType)
-	bits, ok := number(args[1])
-	if address == nil || !ok {
-		return nil
+	if name, ok := nameOf(e); ok {
+		return func(v *values) string { return v.needed(name) }
 	}
+	if name, key, ok := entryOf(e); ok {
+		return func(v *values) string { text, _ := v.at(name, key); return text }
+	}
+	if e.Kind() == ast.CallKind {
+		return p.planCall(e.AsCall())
+	}
+	return nil
+}
+
+func (p *planner) planCall(call ast.CallExpr) func(*values) string {
+	args := call.Args()
+	switch call.FunctionName() {
+	case "_+_":
+		a, b := p.part(args[0]), p.part(args[1])
+		return func(v *values) string { return a(v) + b(v) }
+	case "lowerAscii":
+		text := p.part(call.Target())
+		return func(v *values) string { return lowerASCII(text(v)) }
+	case "ip":
+		if bits, ok := number(args[1]); ok {
+			address := p.part(args[0])
+			return func(v *values) string { return v.network(address(v), bits) }
+		}
+	case "_?_:_":
+		condition, a, b := p.program(args[0]), p.part(args[1]), p.part(args[2])
+		return func(v *values) string {
+			if holds, err := condition.holds(v); err != nil {
+				v.fail(err)
+			} else if holds {
+				return a(v)
+			}
+			return b(v)
+		}
+	}
+	return nil
+}
+
+// part is the plan of a part of a text, a program if there is none.
+func (p *planner) part(e ast.Expr) func(*values) string {
+	if plan := p.plan(e); plan != nil {
+		return plan
+	}
+	program := p.program(e)
 	return func(v *values) string {
-		text, err := networkOf(address(v), bits)
+		text, err := program.text(v)
 		if err != nil {
 			v.fail(err)
 		}
 		return text
 	}
+}
+
+// program compiles a part of an expression by itself.
+func (p *planner) program(e ast.Expr) *expression {
+	text, err := cel.ExprToString(e, p.info)
+	if err == nil {
+		checked, issues := p.env.Compile(text)
+		if err = issues.Err(); err == nil {
+			program, programErr := p.env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+			if programErr == nil {
+				return &expression{program: program}
+			}
+			err = programErr
+		}
+	}
+	if p.err == nil {
+		p.err = err
+	}
+	return &expression{}
 }
 
 func literal(e ast.Expr) (string, bool) {

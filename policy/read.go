@@ -52,7 +52,8 @@ type reader struct {
 func (r *reader) fail(n *yaml.Node, what, want string) { r.failAt(n.Line, n.Column, what, want) }
 
 func (r *reader) failAt(line, column int, what, want string) {
-	r.mistakes = append(r.mistakes, Mistake{File: r.name, Line: max(line, 1), Column: max(column, 1), What: what, Want: want})
+	m := Mistake{File: r.name, Line: max(line, 1), Column: max(column, 1), What: what, Want: want}
+	r.mistakes = append(r.mistakes, m)
 }
 
 // document returns the mapping that the file is, nil if it is none.
@@ -75,20 +76,32 @@ func (r *reader) document(src []byte) *yaml.Node {
 
 // failYAML adds what is not YAML.
 func (r *reader) failYAML(err error) {
-	what, line, column := err.Error(), 1, 1
+	what, line, column := strings.TrimPrefix(err.Error(), "yaml: "), 1, 1
 	var loadErr *yaml.LoadError
-	if errors.As(err, &loadErr) {
+	if errors.As(err, &loadErr) && loadErr.Mark.Line > 0 {
 		what, line, column = loadErr.Message, loadErr.Mark.Line, loadErr.Mark.Column
 	}
 	want := "YAML"
-	if strings.Contains(what, "mapping values are not allowed") {
-		want = `YAML; an expression with ": " in it stands in quotes`
+	switch {
+	case strings.Contains(what, "no documents"):
+		what, want = "the file is empty", "limits"
+	case strings.Contains(what, "found multiple"):
+		what, want = "several documents", "one, without ---"
+	case strings.Contains(what, "mapping values are not allowed"):
+		want = `YAML: an expression with ": " in it stands in quotes`
+	case strings.Contains(what, "YAML tag"):
+		want = "quotes around what begins with an exclamation mark"
+	case strings.Contains(what, "expected ',' or ']'"):
+		want = "YAML: in [..] an expression stands in quotes"
 	}
 	r.failAt(line, column, what, want)
 }
 
 func (r *reader) file(root *yaml.Node) *File {
-	words := r.mapping(root, "word", fileWords)
+	if !r.isMapping(root, "the file") {
+		return nil
+	}
+	words := r.mapping(root, fileWords)
 	f := &File{Attributes: r.attributes(words["attributes"]), Proxies: r.proxies(words["proxies"])}
 	var err error
 	if r.compiler, err = newCompiler(f.Attributes); err != nil {
@@ -98,20 +111,21 @@ func (r *reader) file(root *yaml.Node) *File {
 	f.ofApplication = r.compiler.ofApplication
 	limits := words["limits"]
 	if limits == nil {
-		if root.Kind == yaml.MappingNode {
-			r.fail(root, "no limits", "limits: with at least one limit")
-		}
+		r.fail(root, "no limits", "limits: with at least one limit")
 		return f
+	}
+	if !r.isMapping(limits, "limits") {
+		return f
+	}
+	if len(limits.Content) == 0 {
+		r.fail(limits, "no limits", "at least one limit")
 	}
 	for _, e := range r.entries(limits, "limit") {
 		if p := r.policy(e.key, e.value); p != nil {
 			f.Policies = append(f.Policies, p)
 		}
 	}
-	if len(limits.Content) == 0 && r.isMapping(limits, "limits") {
-		r.fail(limits, "no limits", "at least one limit")
-	}
-	r.checkTogether(limits, f.Policies)
+	r.checkTogether(f.Policies)
 	return f
 }
 
@@ -122,7 +136,8 @@ var reserved = strings.Fields("as break const continue else false for function i
 	"namespace null return true var void while request response")
 
 func (r *reader) attributes(n *yaml.Node) (names []string) {
-	for _, item := range r.items(n, "attributes") {
+	items, _ := r.items(n, "attributes")
+	for _, item := range items {
 		name, ok := r.scalar(item, "attribute")
 		switch first, _, _ := strings.Cut(name, "."); {
 		case !ok:
@@ -141,13 +156,14 @@ func (r *reader) attributes(n *yaml.Node) (names []string) {
 }
 
 func (r *reader) proxies(n *yaml.Node) (proxies []string) {
-	for _, item := range r.items(n, "proxies") {
+	items, _ := r.items(n, "proxies")
+	for _, item := range items {
 		text, ok := r.scalar(item, "proxy")
 		if !ok {
 			continue
 		}
-		if _, err := parseProxy(text); err != nil {
-			r.fail(item, fmt.Sprintf("proxy %q", text), "an address or a network, as in 10.0.0.0/8")
+		if text != "unix" && !isNetwork(text) {
+			r.fail(item, fmt.Sprintf("proxy %q", text), "an address, a network such as 10.0.0.0/8, or unix")
 			continue
 		}
 		proxies = append(proxies, text)
@@ -155,12 +171,13 @@ func (r *reader) proxies(n *yaml.Node) (proxies []string) {
 	return proxies
 }
 
-func parseProxy(text string) (netip.Prefix, error) {
-	if address, err := netip.ParseAddr(text); err == nil && address.Zone() == "" {
-		address = address.Unmap()
-		return netip.PrefixFrom(address, address.BitLen()), nil
+func isNetwork(text string) bool {
+	address, err := netip.ParseAddr(text)
+	if err == nil {
+		return address.Zone() == ""
 	}
-	return netip.ParsePrefix(text)
+	_, err = netip.ParsePrefix(text)
+	return err == nil
 }
 
 var limiterName = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,128}$`)
@@ -174,8 +191,8 @@ func (r *reader) policy(key, n *yaml.Node) *Policy {
 	if !r.isMapping(n, "limit "+key.Value) {
 		return nil
 	}
-	words := r.mapping(n, "word", policyWords)
-	p := &Policy{Name: key.Value, Line: key.Line, ofApplication: r.compiler.ofApplication}
+	words := r.mapping(n, policyWords)
+	p := &Policy{Name: key.Value, Line: key.Line, Column: key.Column, ofApplication: r.compiler.ofApplication}
 	rules := r.compiler.rules
 	p.When, p.when = r.expression(words["when"], "when", rules, cel.BoolType)
 	r.by(p, key, words)
@@ -202,8 +219,12 @@ func (r *reader) by(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
 			`or by: '"all"' for one limit for everybody`)
 		return
 	}
+	items, ok := r.items(by, "by")
 	mayBeEmpty := true
-	for _, item := range r.items(by, "by") {
+	if len(items) == 0 && ok {
+		r.fail(by, "by is empty", "what is counted, as in by: request.ip")
+	}
+	for _, item := range items {
 		text, e := r.expression(item, "by", r.compiler.rules, cel.StringType)
 		if e != nil {
 			p.By, p.by = append(p.By, text), append(p.by, e)
@@ -260,8 +281,9 @@ func (r *reader) plans(p *Policy, plan, plans *yaml.Node) {
 
 // rateList reads rates, each of at least so many permits.
 func (r *reader) rateList(n *yaml.Node, what string, least int64) (rates []loader.Limit) {
-	items := r.items(n, what)
+	items, ok := r.items(n, what)
 	switch {
+	case !ok:
 	case len(items) == 0 && strings.HasPrefix(what, "plan "):
 		r.fail(n, "a plan without a limit: "+what[len("plan "):], "[60/1m]; [0/1m] for a plan that allows nothing")
 	case len(items) == 0:
@@ -338,7 +360,8 @@ func (r *reader) modes(p *Policy, words map[string]*yaml.Node) {
 	case isLocal:
 		r.share(p, n, strings.TrimSpace(share))
 	default:
-		r.fail(n, fmt.Sprintf("fail %q", text), "closed, open or a share such as local 1/8"+didYouMean(text, "closed", "open"))
+		r.fail(n, fmt.Sprintf("fail %q", text), "closed, open or a share such as local 1/8"+
+			didYouMean(text, "closed", "open"))
 	}
 }
 
@@ -386,21 +409,23 @@ func (r *reader) expression(n *yaml.Node, word string, env *cel.Env, kind *cel.T
 	return text, e
 }
 
-// place returns where in the file a problem of an expression is, or where the expression begins if it is not written as
-// it is read: in quotes with escapes, or over several lines.
+// place returns where in the file a problem of an expression is, or where the expression begins if it is not written
+// as it is read: in quotes with escapes, or folded.
 func (r *reader) place(n *yaml.Node, p problem) (line, column int) {
-	if p.line != 1 || n.Line > len(r.lines) {
+	texts := strings.Split(n.Value, "\n")
+	line, from := n.Line, n.Column-1
+	if n.Style&yaml.LiteralStyle != 0 {
+		line, from = n.Line+p.line, 0
+	}
+	if p.line < 1 || p.line > len(texts) || line > len(r.lines) {
 		return n.Line, n.Column
 	}
-	begins := n.Column
-	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
-		begins++
-	}
-	runes := []rune(r.lines[n.Line-1])
-	if begins > len(runes)+1 || !strings.HasPrefix(string(runes[begins-1:]), n.Value) {
+	runes := []rune(r.lines[line-1])
+	before, _, found := strings.Cut(string(runes[min(from, len(runes)):]), texts[p.line-1])
+	if !found || line == n.Line && len(texts) > 1 {
 		return n.Line, n.Column
 	}
-	return n.Line, begins + p.column
+	return line, from + utf8.RuneCountInString(before) + p.column + 1
 }
 
 // scalar returns the text of a node.
@@ -420,18 +445,21 @@ func (r *reader) scalar(n *yaml.Node, what string) (string, bool) {
 	return "", false
 }
 
-// items returns the values of a list. A single value is a list of one.
-func (r *reader) items(n *yaml.Node, what string) []*yaml.Node {
+// items returns the values of a list. A single value is a list of one. It is not ok if there is no list.
+func (r *reader) items(n *yaml.Node, what string) (items []*yaml.Node, ok bool) {
 	switch {
 	case n == nil || n.Kind == yaml.ScalarNode && n.Tag == "!!null":
-		return nil
-	case n.Kind == yaml.SequenceNode && n.Anchor == "":
-		return n.Content
+		return nil, true
+	case n.Anchor != "" || n.Kind == yaml.AliasNode:
+		r.fail(n, "an anchor or alias", what+" written out")
+		return nil, false
+	case n.Kind == yaml.SequenceNode:
+		return n.Content, true
 	case n.Kind == yaml.ScalarNode:
-		return []*yaml.Node{n}
+		return []*yaml.Node{n}, true
 	}
 	r.fail(n, what+" is "+kindOf(n), "a value or a list")
-	return nil
+	return nil, false
 }
 
 func kindOf(n *yaml.Node) string {
@@ -440,8 +468,6 @@ func kindOf(n *yaml.Node) string {
 		return "a mapping"
 	case yaml.SequenceNode:
 		return "a list"
-	case yaml.AliasNode:
-		return "an alias"
 	}
 	return "a single value"
 }
@@ -451,11 +477,12 @@ func (r *reader) isMapping(n *yaml.Node, what string) bool {
 	if n.Kind == yaml.MappingNode && n.Anchor == "" {
 		return true
 	}
-	if n.Kind == yaml.ScalarNode && n.Value == "" {
+	switch {
+	case n.Anchor != "" || n.Kind == yaml.AliasNode:
+		r.fail(n, "an anchor or alias", what+" written out")
+	case n.Kind == yaml.ScalarNode && n.Value == "":
 		r.fail(n, what+" is empty", "words and values below it")
-	} else if n.Anchor != "" {
-		r.fail(n, "an anchor", what+" written out")
-	} else {
+	default:
 		r.fail(n, what+" is "+kindOf(n), "a mapping: words and values")
 	}
 	return false
@@ -464,12 +491,8 @@ func (r *reader) isMapping(n *yaml.Node, what string) bool {
 // entry is one line of a mapping.
 type entry struct{ key, value *yaml.Node }
 
-// entries returns the entries of a mapping, each key once.
+// entries returns the entries of a mapping. Two of the same key are a mistake.
 func (r *reader) entries(n *yaml.Node, what string) (entries []entry) {
-	if n.Kind != yaml.MappingNode {
-		r.isMapping(n, what+"s")
-		return nil
-	}
 	lines := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
@@ -477,8 +500,8 @@ func (r *reader) entries(n *yaml.Node, what string) (entries []entry) {
 			continue
 		}
 		if line, twice := lines[key.Value]; twice {
-			r.fail(key, fmt.Sprintf("two %ss of the name %q", what, key.Value), fmt.Sprintf("another name: line %d has it", line))
-			continue
+			r.fail(key, fmt.Sprintf("two %ss of the name %q", what, key.Value),
+				fmt.Sprintf("another name: line %d has it", line))
 		}
 		lines[key.Value] = key.Line
 		entries = append(entries, entry{key, n.Content[i+1]})
@@ -487,11 +510,11 @@ func (r *reader) entries(n *yaml.Node, what string) (entries []entry) {
 }
 
 // mapping returns the values of a mapping whose words are known.
-func (r *reader) mapping(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
+func (r *reader) mapping(n *yaml.Node, known []string) map[string]*yaml.Node {
 	values := map[string]*yaml.Node{}
-	for _, e := range r.entries(n, what) {
+	for _, e := range r.entries(n, "word") {
 		if !slices.Contains(known, e.key.Value) {
-			what, want := unknown(what, e.key.Value, known)
+			what, want := unknown("word", e.key.Value, known)
 			r.fail(e.key, what, want)
 			continue
 		}

@@ -45,6 +45,9 @@ func (r *reader) script(p *Policy, key, n *yaml.Node) {
 	} else {
 		p.Script = r.choice(n, "script", scripts...)
 	}
+	if !slices.Contains(scripts, p.Script) {
+		return
+	}
 	if what, want := p.checkScript(); what != "" {
 		r.fail(n, what, want)
 	}
@@ -82,7 +85,8 @@ func (p *Policy) checkScript() (what, want string) {
 				showWindow(windows[len(windows)-1])), "at most 9999 of the shortest in the longest, or two limits"
 		}
 	case len(windows) > 1:
-		return fmt.Sprintf("%s counts one window, and these rates have %d", p.Script, len(windows)), "slice_ring, or no script"
+		return fmt.Sprintf("%s counts one window, and these rates have %d", p.Script, len(windows)),
+			"slice_ring, or no script"
 	case most > largest:
 		return fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest, most), "slice_ring, or no script"
 	case p.Script == gcra && p.count != nil:
@@ -92,15 +96,15 @@ func (p *Policy) checkScript() (what, want string) {
 }
 
 // checkTogether refuses what cannot be decided all or none.
-func (r *reader) checkTogether(limits *yaml.Node, policies []*Policy) {
+func (r *reader) checkTogether(policies []*Policy) {
 	enforced := slices.DeleteFunc(slices.Clone(policies), func(p *Policy) bool { return p.Mode != Enforce })
 	if len(enforced) < 2 {
 		return
 	}
-	for _, e := range enforced {
-		if e.Script == gcra {
-			r.failAt(e.Line, limits.Content[0].Column, fmt.Sprintf("limit %s: gcra cannot give back, so it cannot be "+
-				"decided together with others", e.Name), "list_log or slice_ring, or no script, or a file of its own")
+	for _, p := range enforced {
+		if p.Script == gcra {
+			r.failAt(p.Line, p.Column, "gcra cannot give back, so it cannot be decided together with others",
+				"list_log or slice_ring, or no script, or a file of its own")
 		}
 	}
 }

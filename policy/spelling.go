@@ -7,11 +7,7 @@ import (
 
 // unknown says that a word is not one of those that are known, and which one was probably meant.
 func unknown(kind, word string, known []string) (what, want string) {
-	what = fmt.Sprintf("unknown %s %q", kind, word)
-	if likely := likely(word, known); likely != "" {
-		return what, fmt.Sprintf("%s: did you mean %s?", strings.Join(known, ", "), likely)
-	}
-	return what, strings.Join(known, ", ")
+	return fmt.Sprintf("unknown %s %q", kind, word), strings.Join(known, ", ") + didYouMean(word, known...)
 }
 
 // likely returns the known word that differs least from the given one, "" if all differ too much.

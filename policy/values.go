@@ -36,23 +36,35 @@ func (v *values) fail(err error) {
 
 // text is the value of a variable that is a text.
 func (v *values) text(name string) string {
-	var text string
 	switch name {
 	case "request.method":
-		text = v.Request.Method
+		return v.bounded(name, v.Request.Method)
 	case "request.path":
-		text = v.Request.Path
+		return v.bounded(name, v.Request.Path)
 	case "request.host":
 		return v.bounded(name, v.Request.Host)
 	case "request.ip":
-		text = v.Request.IP
-	default:
-		text = v.Values[name]
+		return v.bounded(name, v.Request.IP)
 	}
-	if text == "" && v.missing == "" {
+	return v.bounded(name, v.Values[name])
+}
+
+// needed is text, and remembers if it is empty that is not for the client to leave out.
+func (v *values) needed(name string) string {
+	text := v.text(name)
+	if text == "" && v.missing == "" && name != "request.host" {
 		v.missing = name
 	}
-	return v.bounded(name, text)
+	return text
+}
+
+// network is the key of an address.
+func (v *values) network(address string, bits int) string {
+	text, err := networkOf(address, bits)
+	if err != nil {
+		v.fail(err)
+	}
+	return text
 }
 
 // at is the first value of a key of a header, a query or a cookie, as the client sent it.
@@ -143,7 +155,7 @@ func (t *textValues) ConvertToType(ref.Type) ref.Val {
 
 func (t *textValues) Equal(other ref.Val) ref.Val { return types.Bool(other == ref.Val(t)) }
 func (t *textValues) Iterator() traits.Iterator   { return nil }
-func (t *textValues) Size() ref.Val               { return types.NewErr("%s has no size", t.name) }
+func (t *textValues) Size() ref.Val               { return types.IntOne }
 func (t *textValues) Type() ref.Type              { return types.MapType }
 func (t *textValues) Value() any                  { return t }
 

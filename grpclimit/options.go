@@ -1,0 +1,143 @@
+package grpclimit
+
+import (
+	"errors"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// Option is an option of New, AllOf and PerCall. Nil does nothing.
+type Option func(*options)
+
+type options struct {
+	limiter    func(*Call) loader.Limiter
+	cost       func(*Call) int64
+	skip       func(*Call) bool
+	countIf    func(codes.Code) bool
+	shadow     bool
+	perMessage bool
+	slots      []slots
+	observe    func(*Call, Result)
+}
+
+// slots is a concurrency limiter with the key of its subject.
+type slots struct {
+	limiter loader.Concurrency
+	key     Key
+}
+
+// LimiterBy chooses the limiter for each call: one with the limit of the customer's plan, say, or one for each method
+// (see PerMethod). Use it with one limiter; PerCall is for several. The argument of New stands for those that the
+// function returns where they are checked. If it returns nil, the call is not limited.
+//
+//	grpclimit.LimiterBy(func(c *grpclimit.Call) loader.Limiter { return api.With(planOf(c.Context())) })
+func LimiterBy(limiter func(*Call) loader.Limiter) Option {
+	return func(o *options) { o.limiter = limiter }
+}
+
+// Cost sets how many permits a call costs; without it, 1. Use it where one call counts for several. A call that costs 0
+// is not limited. One that costs more than the limit is denied without RetryInfo. It is for one limiter; Charge.N is for
+// several.
+func Cost(permits func(*Call) int64) Option {
+	return func(o *options) { o.cost = permits }
+}
+
+// Skip lets calls through without asking a limiter: health checks, say. They take no slot either.
+func Skip(skip func(*Call) bool) Option {
+	return func(o *options) { o.skip = skip }
+}
+
+// CountIf counts only calls whose result has a certain code: failed logins, say. A call is charged before the handler
+// runs, so that many at once cannot pass the limit, and if count returns false for the code, it is given back before the
+// call ends. If the handler panics, the call counts. Limiters that cannot give back are an error: see Check. What a
+// policy (FailLocal) granted is not given back. It is for servers, and not for PerMessage.
+//
+//	grpclimit.CountIf(func(code codes.Code) bool { return code == codes.Unauthenticated })
+func CountIf(count func(codes.Code) bool) Option {
+	return func(o *options) { o.countIf = count }
+}
+
+// Shadow decides and charges, but lets every call through, and a client does not wait. Use it to try a limit before it
+// is enforced: Observe and the loader's Observer are told of denials.
+//
+// If there are other charges that are enforced, those in shadow are asked after they have granted, in a second round
+// trip, and each by itself.
+func Shadow() Option {
+	return func(o *options) { o.shadow = true }
+}
+
+// PerMessage charges each message that the caller sends on a stream, in place of the beginning of the stream. What the
+// server sends is not counted. On a server, RecvMsg returns the denial, the message is lost, and nothing is received
+// after it. On a client, SendMsg waits. Unary calls are charged as without it. To limit how often streams begin as well,
+// chain another Interceptor.
+func PerMessage() Option {
+	return func(o *options) { o.perMessage = true }
+}
+
+// Slots holds a slot of a concurrency limiter while a call runs, or a stream is open. On a server, a call that gets no
+// slot is denied, and what it was charged is given back where the limiter can. On a client, it waits for one. It may be
+// given several times.
+//
+// If the slot is lost, the call's context ends: see loader.Slot. For a call that is denied, RetryInfo says 1 s, because
+// nobody knows when a slot comes free.
+func Slots(limiter loader.Concurrency, key Key) Option {
+	return func(o *options) { o.slots = append(o.slots, slots{limiter: limiter, key: key}) }
+}
+
+// Observe sets a function that is told what was decided about each call that is not skipped, and with PerMessage about
+// each message, before it goes on. Use it for logs. For metrics of the limiters use loader.Observe.
+//
+//	grpclimit.Observe(func(c *grpclimit.Call, result grpclimit.Result) {
+//		if result.Degraded || result.Err != nil {
+//			slog.WarnContext(c.Context(), "limit not checked", "method", c.Method, "cause", result.Cause, "error", result.Err)
+//		}
+//	})
+func Observe(observe func(*Call, Result)) Option {
+	return func(o *options) { o.observe = observe }
+}
+
+// complete sets what the options say about all charges.
+func (o *options) complete(c *Charge) {
+	if c.CountIf == nil {
+		c.CountIf = o.countIf
+	}
+	c.Shadow = c.Shadow || o.shadow
+}
+
+func (o *options) check() error {
+	var errs []error
+	for _, s := range o.slots {
+		errs = append(errs, s.limiter.Check(), s.key.Check())
+	}
+	return errors.Join(errs...)
+}
+
+// maxMethods is how many limiters PerMethod keeps. Only a server for unknown services can see more methods.
+const maxMethods = 10_000
+
+// PerMethod is for LimiterBy: it has a limiter for each method. It makes each once, with the full method
+// ("/shop.Orders/Place"), which may be the name of a limiter or a part of it:
+//
+//	grpclimit.LimiterBy(grpclimit.PerMethod(func(method string) loader.Limiter {
+//		return limits.ListLog("grpc"+method, loader.PerMinute(60))
+//	}))
+func PerMethod(newLimiter func(method string) loader.Limiter) func(*Call) loader.Limiter {
+	var mu sync.Mutex
+	made := map[string]loader.Limiter{}
+	return func(c *Call) loader.Limiter {
+		mu.Lock()
+		defer mu.Unlock()
+		limiter, ok := made[c.Method]
+		if ok {
+			return limiter
+		}
+		limiter = newLimiter(c.Method)
+		if len(made) < maxMethods {
+			made[c.Method] = limiter
+		}
+		return limiter
+	}
+}

@@ -1,0 +1,183 @@
+package httplimit
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Key says whom a request is counted for: it makes the subject of a limiter. Make one with KeyByIP, KeyByHeader,
+// KeyByCookie, KeyByUser, KeyByPathValue, KeyBy or KeyOf, and join several with Join. The subject is that of Subject.
+//
+// A request may have no value for a key: no such header, say. By default it is then refused with status 400; IfEmpty
+// chooses something else. The zero Key has no value for any request.
+type Key struct {
+	parts []keyPart
+	err   error
+}
+
+// keyPart is one value of a key.
+type keyPart struct {
+	value   func(*http.Request) string
+	ifEmpty Empty
+}
+
+// Empty is what happens to a request that has no value for a Key: see Key.IfEmpty.
+type Empty int
+
+const (
+	// RefuseEmpty refuses the request with status 400. It is the default.
+	RefuseEmpty Empty = iota
+
+	// SkipEmpty does not count the request under this key. Whoever leaves the value out is then not limited by it: use it
+	// only beside another limit, or where only some requests have the value.
+	SkipEmpty
+
+	// ShareEmpty counts all requests without a value together, as one subject of their own.
+	ShareEmpty
+)
+
+// KeyByHeader counts by the first value of a header. Use it for values that the caller cannot choose freely, such as an
+// API key that is checked before: who may send anything is a new subject with each request.
+func KeyByHeader(name string) Key {
+	name = http.CanonicalHeaderKey(name)
+	return KeyBy(func(r *http.Request) string { return r.Header.Get(name) })
+}
+
+// KeyByCookie counts by the value of a cookie. What is said of KeyByHeader holds for it too.
+func KeyByCookie(name string) Key {
+	return KeyBy(func(r *http.Request) string {
+		cookie, err := r.Cookie(name)
+		if err != nil {
+			return ""
+		}
+		return cookie.Value
+	})
+}
+
+// KeyByUser counts by the user name of basic authentication, whether or not the password is right. Use it to limit
+// attempts for an account.
+func KeyByUser() Key {
+	return KeyBy(func(r *http.Request) string {
+		user, _, _ := r.BasicAuth()
+		return user
+	})
+}
+
+// KeyByPathValue counts by a wildcard of the http.ServeMux pattern: KeyByPathValue("id") with "/orders/{id}". The mux
+// must have matched before: put the middleware around the handler, not around the mux.
+func KeyByPathValue(name string) Key {
+	return KeyBy(func(r *http.Request) string { return r.PathValue(name) })
+}
+
+// KeyBy counts by what a function returns; "" is no value.
+func KeyBy(value func(*http.Request) string) Key {
+	if value == nil {
+		return Key{err: errors.New("httplimit: KeyBy: the function is nil")}
+	}
+	return Key{parts: []keyPart{{value: value}}}
+}
+
+// KeyOf counts all requests under these values. Use it to count a whole service together, and where the values are
+// known already: see PerRequest.
+func KeyOf(values ...string) Key {
+	key := Key{}
+	for _, value := range values {
+		key.parts = append(key.parts, keyPart{value: func(*http.Request) string { return value }})
+	}
+	return key
+}
+
+// Join counts by several keys together: by address and account, say. Two requests are counted together only if all of
+// their values are equal. Each key keeps its choice for an empty value; if they differ, RefuseEmpty goes before
+// SkipEmpty.
+func Join(keys ...Key) Key {
+	var joined Key
+	for _, key := range keys {
+		joined.parts = append(joined.parts, key.parts...)
+		joined.err = errors.Join(joined.err, key.Check())
+	}
+	return joined
+}
+
+// IfEmpty returns the key with a choice of what happens to a request that has no value for it.
+func (k Key) IfEmpty(choice Empty) Key {
+	k.parts = slices.Clone(k.parts)
+	for i := range k.parts {
+		k.parts[i].ifEmpty = choice
+	}
+	if choice < RefuseEmpty || choice > ShareEmpty {
+		k.err = errors.Join(k.err, errors.New("httplimit: IfEmpty: want RefuseEmpty, SkipEmpty or ShareEmpty"))
+	}
+	return k
+}
+
+// Check returns what is wrong with the key. Middleware.Check calls it.
+func (k Key) Check() error {
+	if k.err == nil && len(k.parts) == 0 {
+		return errors.New("httplimit: the key is empty: want KeyByIP or another one")
+	}
+	return k.err
+}
+
+// Subject returns the subject for a request. If the request is not to be counted, or is to be refused, the subject is
+// "" and choice says which: SkipEmpty or RefuseEmpty.
+func (k Key) Subject(r *http.Request) (subject string, choice Empty) {
+	values := make([]string, 0, 4)
+	choice = ShareEmpty
+	for _, part := range k.parts {
+		value := part.value(r)
+		if value == "" {
+			choice = min(choice, part.ifEmpty)
+		}
+		values = append(values, value)
+	}
+	switch {
+	case len(values) == 0:
+		return "", RefuseEmpty
+	case choice != ShareEmpty:
+		return "", choice
+	}
+	return Subject(values...), ShareEmpty
+}
+
+// How values are coded in a subject.
+const (
+	separator     = "|"
+	noValue       = "~"  // a value that is empty
+	longValue     = "~2" // before the hash of a long one
+	maxValueBytes = 128
+)
+
+var escaper = strings.NewReplacer("~", "~0", "|", "~1")
+
+// Subject returns the subject under which requests with these values are counted. Use it to look a subject up or to
+// unblock it: login.Reset(ctx, httplimit.Subject("192.0.2.7", "ada")).
+//
+// Values are joined by "|". In a value "~" is written ~0 and "|" is written ~1. An empty value is written ~, and one of
+// more than 128 bytes as ~2 and its SHA-256 hash in unpadded base64url, so that no caller can store long keys. So
+// different lists of values have different subjects, and most values are written as they are.
+func Subject(values ...string) string {
+	if len(values) == 1 {
+		return code(values[0])
+	}
+	coded := make([]string, len(values))
+	for i, value := range values {
+		coded[i] = code(value)
+	}
+	return strings.Join(coded, separator)
+}
+
+func code(value string) string {
+	switch {
+	case value == "":
+		return noValue
+	case len(value) > maxValueBytes:
+		hash := sha256.Sum256([]byte(value))
+		return longValue + base64.RawURLEncoding.EncodeToString(hash[:])
+	}
+	return escaper.Replace(value)
+}

@@ -1,0 +1,159 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// Middleware limits the requests of a handler. For, AllOf and PerRequest make one; New is the short form. It is safe
+// for concurrent use, and one Middleware may wrap several handlers, which then share its limits.
+type Middleware struct {
+	limits  *loader.Loader // nil: there is one limiter
+	charges []Charge
+	choose  func(*http.Request) ([]Charge, error) // PerRequest; nil: charges
+	options options
+	err     error // what is wrong: every request is refused
+}
+
+// New limits a handler: each subject that key makes of the requests may call it as often as limiter grants.
+//
+//	login := limits.ListLog("login", loader.PerMinute(5))
+//	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP())(handler))
+//
+// It is For(limiter, key, opts...).Handler. Use For to find wrong arguments at start.
+func New(limiter loader.Limiter, key Key, opts ...Option) func(http.Handler) http.Handler {
+	return For(limiter, key, opts...).Handler
+}
+
+// For returns the Middleware of one limiter. Call Check when the program starts, then wrap handlers with Handler.
+func For(limiter loader.Limiter, key Key, opts ...Option) *Middleware {
+	m := newMiddleware(nil, opts)
+	charge := Charge{Limiter: limiter, Key: key}
+	if err := charge.check(); err != nil {
+		m.err = errors.Join(m.err, err)
+		return m
+	}
+	m.charges = []Charge{charge}
+	return m.finish()
+}
+
+// AllOf returns the Middleware of several limiters, for any request the same ones. A request is let through only if all
+// of them grant, and if one denies, none is charged: see loader.All, which asks them in one round trip. Only limiters
+// that can give back may be in it (ListLog, ZSetLog without WithID, SliceRing), and those in shadow. All limiters are
+// made by limits. Without charges it is for the option Slots alone.
+func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Middleware {
+	m := newMiddleware(limits, opts)
+	m.charges = charges
+	m.forOne()
+	return m.finish()
+}
+
+// PerRequest returns the Middleware whose charges differ from request to request: plans, costs, routes. The function
+// returns the charges of a request, which are asked as those of AllOf are; without any the request is not limited. If
+// it returns an error, the request is refused with status 503.
+//
+// What the function returns is checked when a request comes. Check charges that are known at start with
+// AllOf(limits, charges).Check().
+func PerRequest(
+	limits *loader.Loader, charges func(*http.Request) ([]Charge, error), opts ...Option,
+) *Middleware {
+	m := newMiddleware(limits, opts)
+	if m.choose = charges; charges == nil {
+		m.err = errors.Join(m.err, errors.New("httplimit: PerRequest: the function is nil"))
+	}
+	m.forOne()
+	return m.finish()
+}
+
+func newMiddleware(limits *loader.Loader, opts []Option) *Middleware {
+	m := &Middleware{limits: limits, options: options{headers: Draft11}}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&m.options)
+		}
+	}
+	return m
+}
+
+// forOne refuses the options of one limiter.
+func (m *Middleware) forOne() {
+	if m.options.limiter != nil || m.options.cost != nil {
+		m.err = errors.Join(m.err, errors.New("httplimit: LimiterBy and Cost are options of New and For"))
+	}
+}
+
+// finish applies the options to the charges, and checks all.
+func (m *Middleware) finish() *Middleware {
+	m.charges = append([]Charge(nil), m.charges...)
+	for i := range m.charges {
+		m.options.complete(&m.charges[i])
+	}
+	m.err = errors.Join(m.err, m.options.err, m.check())
+	return m
+}
+
+func (m *Middleware) check() error {
+	var errs []error
+	for _, c := range m.charges {
+		errs = append(errs, c.check())
+	}
+	for _, s := range m.options.slots {
+		errs = append(errs, s.check())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return m.checkTogether(m.charges)
+}
+
+// checkTogether returns what is wrong with asking all charges at once.
+func (m *Middleware) checkTogether(charges []Charge) error {
+	if len(charges) < 2 {
+		return nil
+	}
+	if m.limits == nil {
+		return errors.New("httplimit: the Loader is nil")
+	}
+	all, enforced := m.limits.All(), 0
+	for _, c := range charges {
+		if !c.Shadow {
+			enforced++
+			all.AllowN(c.Limiter, "any", c.permits())
+		}
+	}
+	if enforced < 2 {
+		return nil
+	}
+	if err := all.Check(); err != nil {
+		return fmt.Errorf("httplimit: %w", err)
+	}
+	return nil
+}
+
+// Check returns what is wrong with the limiters, keys and options: a limiter that cannot give back where it has to, say.
+// Call it once, when the program starts. Otherwise every request is refused with status 500. Cost: nothing is sent.
+func (m *Middleware) Check() error { return m.err }
+
+// Handler returns a handler that calls next for the requests that are let through.
+//
+// Cost: one round trip for each request. A second one for charges in shadow beside others; for what CountIf gives back,
+// one for each charge, before the response ends; for a slot, two.
+func (m *Middleware) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m.options.skip != nil && m.options.skip(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		q := request{Middleware: m, w: w, r: r}
+		q.serve(next)
+	})
+}
+
+// retryAfter returns the value of the header Retry-After for a time to wait.
+func (m *Middleware) retryAfter(wait time.Duration) int64 {
+	return loader.Decision{Wait: wait + m.options.jitterTime()}.RetryAfter()
+}

@@ -1,0 +1,150 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// Option is an option of New, For, AllOf and PerRequest. Nil does nothing.
+type Option func(*options)
+
+type options struct {
+	limiter func(*http.Request) loader.Limiter
+	cost    func(*http.Request) int64
+	skip    func(*http.Request) bool
+	countIf func(status int) bool
+	shadow  bool
+	slots   []slots
+	headers HeaderSet
+	jitter  time.Duration
+	refuse  Refusal
+	observe func(*http.Request, Result)
+	err     error
+}
+
+// LimiterBy chooses the limiter for each request: one with the limit of the customer's plan, say. Use it with one
+// limiter; PerRequest is for several. The argument of New stands for those that the function returns where they are
+// checked. If it returns nil, the request is not limited.
+//
+//	httplimit.LimiterBy(func(r *http.Request) loader.Limiter { return api.With(planOf(r)) })
+func LimiterBy(limiter func(*http.Request) loader.Limiter) Option {
+	return func(o *options) { o.limiter = limiter }
+}
+
+// Cost sets how many permits a request costs; without it, 1. Use it where one request counts for several. A request
+// that costs 0 is not limited. One that costs more than the limit is denied without the header Retry-After.
+func Cost(permits func(*http.Request) int64) Option {
+	return func(o *options) { o.cost = permits }
+}
+
+// Skip lets requests through without asking a limiter: health checks, say.
+func Skip(skip func(*http.Request) bool) Option {
+	return func(o *options) { o.skip = skip }
+}
+
+// CountIf counts only requests whose response has a certain status: failed logins, say. A request is charged before the
+// handler is called, so that many at once cannot pass the limit, and if count returns false for the status, it is given
+// back before the response ends. If the handler panics, or takes the connection over (Hijack), the request counts.
+// Limiters that cannot give back are an error: see Check. What a policy (FailLocal) granted is not given back.
+//
+//	httplimit.CountIf(func(status int) bool { return status >= 400 })
+func CountIf(count func(status int) bool) Option {
+	return func(o *options) { o.countIf = count }
+}
+
+// Shadow decides and charges, but lets every request through. Use it to try a limit before it is enforced: Observe and
+// the loader's Observer are told of denials. RateLimit headers are sent only with ShadowHeaders.
+//
+// If there are other charges that are enforced, those in shadow are asked after they have granted, in a second round
+// trip, and each by itself.
+func Shadow() Option {
+	return func(o *options) { o.shadow = true }
+}
+
+// Slots holds a slot of a concurrency limiter while the handler runs; if it takes the connection over (Hijack), until
+// that connection is closed. A request that gets no slot is denied, and what it was charged is given back where the
+// limiter can. It may be given several times.
+//
+// If the slot is lost, the request's context ends: see loader.Slot. For a request that is denied, Retry-After is 1 s and
+// the jitter, because nobody knows when a slot comes free.
+func Slots(limiter loader.Concurrency, key Key) Option {
+	return func(o *options) { o.slots = append(o.slots, slots{limiter: limiter, key: key}) }
+}
+
+// RetryJitter adds a random time of 0 to max to the time in Retry-After, before it is rounded up to whole seconds, so
+// that clients that were refused together do not come back together.
+func RetryJitter(max time.Duration) Option {
+	return func(o *options) {
+		if o.jitter = max; max < 0 {
+			o.setErr(fmt.Errorf("httplimit: RetryJitter %v: want 0 or more", max))
+		}
+	}
+}
+
+// Refusal writes the response to a request that is refused. The headers of the limits are set already.
+type Refusal func(w http.ResponseWriter, r *http.Request, result Result)
+
+// Refuse sets how refusals are answered, in the place of WriteProblem. The function may pass those that it does not want
+// on to WriteProblem.
+func Refuse(refuse Refusal) Option {
+	return func(o *options) { o.refuse = refuse }
+}
+
+// Observe sets a function that is told what was decided about each request that is not skipped, before the handler is
+// called. Use it for logs: a Result is a slog.LogValuer. For metrics of the limiters use loader.Observe.
+//
+//	httplimit.Observe(func(r *http.Request, result httplimit.Result) {
+//		if result.Degraded || result.Err != nil {
+//			slog.WarnContext(r.Context(), "limit not checked", "limit", result)
+//		}
+//	})
+func Observe(observe func(*http.Request, Result)) Option {
+	return func(o *options) { o.observe = observe }
+}
+
+// Headers sets which headers say what is left of the limits, on all responses. The default is Draft11; 0 sends none.
+// Retry-After is always sent with a 429.
+func Headers(set HeaderSet) Option {
+	return func(o *options) { o.headers = set }
+}
+
+func (o *options) setErr(err error) { o.err = errors.Join(o.err, err) }
+
+// complete sets what the options say about all charges.
+func (o *options) complete(c *Charge) {
+	if c.CountIf == nil {
+		c.CountIf = o.countIf
+	}
+	c.Shadow = c.Shadow || o.shadow
+}
+
+// jitterTime returns a random time to add.
+func (o *options) jitterTime() time.Duration {
+	if o.jitter <= 0 {
+		return 0
+	}
+	return rand.N(o.jitter + 1)
+}
+
+// adapt returns the charges of For as LimiterBy and Cost have them for a request.
+func (o *options) adapt(charges []Charge, r *http.Request) []Charge {
+	if o.limiter == nil && o.cost == nil {
+		return charges
+	}
+	c := charges[0]
+	if o.limiter != nil {
+		c.Limiter = o.limiter(r)
+	}
+	if o.cost != nil {
+		c.N = o.cost(r)
+	}
+	if c.Limiter == nil || o.cost != nil && c.N == 0 {
+		return nil
+	}
+	return []Charge{c}
+}

@@ -1,0 +1,115 @@
+package httplimit
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// Outcome is what became of a request.
+type Outcome int
+
+const (
+	// Allowed: the handler was called. A Shadow may have denied: see Result.Decisions.
+	Allowed Outcome = iota
+
+	// Denied: a limiter denied. The status is 429.
+	Denied
+
+	// NoKey: the request has no value for a key that refuses such requests. The status is 400.
+	NoKey
+
+	// Undecided: a limiter failed that has no policy for it, so the request was refused. The status is 503.
+	Undecided
+
+	// Misconfigured: the middleware is not right, as Check would have said. The status is 500.
+	Misconfigured
+
+	// ClientGone: the client left before there was a decision. The status is 499, which nobody receives.
+	ClientGone
+)
+
+func (o Outcome) String() string {
+	names := [...]string{"allowed", "denied", "no key", "undecided", "misconfigured", "client gone"}
+	if o < 0 || int(o) >= len(names) {
+		return "unknown"
+	}
+	return names[o]
+}
+
+// status returns the status of a refusal.
+func (o Outcome) status() int {
+	return [...]int{0, http.StatusTooManyRequests, http.StatusBadRequest, http.StatusServiceUnavailable,
+		http.StatusInternalServerError, statusClientGone}[o]
+}
+
+// statusClientGone is what nginx logs for a client that has left.
+const statusClientGone = 499
+
+// Result is what was decided about a request: see Observe and Refuse.
+type Result struct {
+	Outcome Outcome
+
+	// Status is that of the refusal; 0 if the handler was called.
+	Status int
+
+	// RetryAfter is that of the header, in whole seconds; 0 if there is none.
+	RetryAfter int64
+
+	// Decisions are those of the limiters, in the order of the charges; slots are last. If several limiters were asked
+	// together and one denied, only those that denied are in it.
+	Decisions []Decision
+
+	// Degraded is true if the policy of a limiter decided, because Redis did not; Cause says why.
+	Degraded bool
+	Cause    error
+
+	// Err is why there is no decision: the request was refused if it is that of a limiter that is enforced. It is nil if
+	// the client left.
+	Err error
+}
+
+// Decision is the decision of one limiter about a request.
+type Decision struct {
+	loader.Decision
+	Policy  string // the name in headers
+	Subject string
+	Shadow  bool  // it was not enforced
+	Slot    bool  // it is of a concurrency limiter
+	Err     error // why a Shadow has no decision
+}
+
+// Denied returns the policies that denied, and in shadow those that would have.
+func (r Result) Denied(shadow bool) (policies []string) {
+	for _, d := range r.Decisions {
+		if !d.Granted && d.Err == nil && d.Shadow == shadow {
+			policies = append(policies, d.Policy)
+		}
+	}
+	return policies
+}
+
+// LogValue is for log/slog: slog.Info("limited", "limit", result). It has the outcome, the policies that denied,
+// whether a policy for failures decided, and the error. Subjects are not in it, because they may be personal data.
+func (r Result) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.String("outcome", r.Outcome.String())}
+	if denied := r.Denied(false); len(denied) > 0 {
+		attrs = append(attrs, slog.String("denied", strings.Join(denied, ",")))
+	}
+	if denied := r.Denied(true); len(denied) > 0 {
+		attrs = append(attrs, slog.String("shadow_denied", strings.Join(denied, ",")))
+	}
+	if r.RetryAfter > 0 {
+		attrs = append(attrs, slog.Duration("retry_after", time.Duration(r.RetryAfter)*time.Second))
+	}
+	if r.Degraded {
+		attrs = append(attrs, slog.Any("degraded", r.Cause))
+	}
+	if r.Err != nil {
+		attrs = append(attrs, slog.Any("error", r.Err))
+	}
+	return slog.GroupValue(attrs...)
+}

@@ -1,0 +1,85 @@
+package policy_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/policy"
+)
+
+var t0 = time.Unix(1_800_000_000, 0)
+
+// fakeRedis is a Redis in this process whose clock stands still at t0.
+func fakeRedis(t testing.TB) (*miniredis.Miniredis, *loader.Loader) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	server.SetTime(t0)
+	return server, loader.New(client(t, server.Addr()))
+}
+
+func client(t testing.TB, addr string) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{
+		Addr: addr, DialerRetries: 1, DisableIdentity: true, ContextTimeoutEnabled: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// writeFile writes a policy file of its own.
+func writeFile(t testing.TB, src string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(path, []byte(src), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// load loads a policy file that is not looked at again.
+func load(t testing.TB, limits *loader.Loader, src string, opts ...policy.Option) *policy.Policies {
+	t.Helper()
+	opts = append([]policy.Option{policy.ReloadEvery(0), policy.Logger(slog.New(slog.NewTextHandler(io.Discard, nil)))},
+		opts...)
+	policies, err := policy.Load(limits, writeFile(t, src), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = policies.Close() })
+	return policies
+}
+
+// parse reads the text of a policy file.
+func parse(t testing.TB, src string) *policy.File {
+	t.Helper()
+	f, err := policy.Parse("limits.yaml", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// decide is Decide without an error.
+func decide(t testing.TB, policies *policy.Policies, a policy.Attributes) policy.Decision {
+	t.Helper()
+	d, err := policies.Decide(context.Background(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// from is a request from an address.
+func from(ip string) policy.Attributes {
+	return policy.Attributes{Request: &policy.Request{Method: "GET", Path: "/", IP: ip}}
+}

@@ -1,0 +1,238 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// Policies applies the limits of a file. Load makes it. It is safe for concurrent use.
+type Policies struct {
+	limits  *loader.Loader
+	path    string
+	every   time.Duration
+	logger  *slog.Logger
+	observe func(context.Context, Decision, error)
+
+	mu       sync.Mutex // of applied
+	applied  content    // what was last applied or refused
+	current  atomic.Pointer[set]
+	stop     chan struct{}
+	stopOnce sync.Once
+	stopped  sync.WaitGroup
+}
+
+// Option is an option of Load. Nil does nothing.
+type Option func(*Policies)
+
+// Observe sets a function that is told of every decision: of Decide, of the middleware and of the interceptors. Use it
+// for logs, and for metrics by policy. It delays the caller. If it is set several times, the last one is used.
+func Observe(observe func(ctx context.Context, d Decision, err error)) Option {
+	return func(p *Policies) { p.observe = observe }
+}
+
+// Logger sets where it is logged that the file was read again, or that what it says now is wrong. The default is
+// slog.Default().
+func Logger(logger *slog.Logger) Option {
+	return func(p *Policies) { p.logger = logger }
+}
+
+// ReloadEvery sets how often the file is looked at: every second by default, never if it is 0. See Load.
+func ReloadEvery(d time.Duration) Option {
+	return func(p *Policies) { p.every = d }
+}
+
+// Load reads a policy file and makes its limiters. Its error is Mistakes if the file is wrong.
+//
+//	policies, err := policy.Load(limits, "limits.yaml")
+//	http.Handle("/", policies.Middleware(nil)(handler))
+//
+// From then on the file is looked at every second, however it is replaced: written, renamed, or behind a link as in a
+// volume of Kubernetes. A change is applied when two looks in a row have found the same text, so that a half written
+// file is not. If the new file is wrong, the old limits stay, and the mistakes are logged. What subjects were granted
+// stays counted where the name of a limit, its script and, in a slice_ring, its shortest and longest window stay. Close
+// ends it.
+//
+// Cost: nothing is sent; a read of the file every second.
+func Load(limits *loader.Loader, path string, opts ...Option) (*Policies, error) {
+	p := &Policies{limits: limits, path: path, every: time.Second, stop: make(chan struct{})}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(p)
+		}
+	}
+	if limits == nil {
+		return nil, errors.New("policy: the Loader is nil")
+	}
+	if p.logger == nil {
+		p.logger = slog.Default()
+	}
+	if err := p.Reload(); err != nil {
+		return nil, err
+	}
+	if p.every > 0 {
+		p.stopped.Go(p.watch)
+	}
+	return p, nil
+}
+
+// File returns the file as it is applied now.
+func (p *Policies) File() *File { return p.current.Load().file }
+
+// Loader returns the Loader of the limiters.
+func (p *Policies) Loader() *loader.Loader { return p.limits }
+
+// Close ends the reading of the file. The limits stay as they are.
+func (p *Policies) Close() error {
+	p.stopOnce.Do(func() { close(p.stop) })
+	p.stopped.Wait()
+	return nil
+}
+
+// content is what a look at the file has found.
+type content struct {
+	src []byte
+	err string // why it could not be read
+}
+
+func (c content) equal(other content) bool {
+	return c.err == other.err && bytes.Equal(c.src, other.src)
+}
+
+func (p *Policies) look() content {
+	src, err := os.ReadFile(p.path)
+	if err != nil {
+		return content{err: err.Error()}
+	}
+	return content{src: src}
+}
+
+// Reload reads the file now, whether or not it has changed, as at a signal. If the file is wrong, the old limits stay.
+func (p *Policies) Reload() error { return p.apply(p.look()) }
+
+func (p *Policies) apply(c content) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.applied = c
+	if c.err != "" {
+		return errors.New("policy: " + c.err)
+	}
+	file, err := Parse(p.path, c.src)
+	if err != nil {
+		return err
+	}
+	next, err := p.newSet(file)
+	if err == nil {
+		p.current.Store(next)
+	}
+	return err
+}
+
+// watch applies changes of the file until Close.
+func (p *Policies) watch() {
+	ticker := time.NewTicker(p.every)
+	defer ticker.Stop()
+	last := p.lastApplied()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-ticker.C:
+		}
+		now := p.look()
+		if settled := now.equal(last); settled && !now.equal(p.lastApplied()) {
+			p.tell(p.apply(now))
+		}
+		last = now
+	}
+}
+
+func (p *Policies) lastApplied() content {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.applied
+}
+
+func (p *Policies) tell(err error) {
+	if err != nil {
+		p.logger.Error("policy file is wrong: the limits stay as they were", "file", p.path, "error", err)
+		return
+	}
+	p.logger.Info("policy file applied", "file", p.path, "limits", len(p.File().Policies))
+}
+
+// set is a file with its limiters.
+type set struct {
+	file     *File
+	limiters [][]loader.Limiter // of each policy: for each plan, or one
+	address  httplimit.Key
+	query    bool // an expression asks for the query
+	cookie   bool
+}
+
+// newSet makes the limiters of a file. Those that stay the same are the old ones, with what they know in this process.
+func (p *Policies) newSet(file *File) (*set, error) {
+	s := &set{file: file, limiters: make([][]loader.Limiter, len(file.Policies)), address: addressOf(file)}
+	old := p.current.Load()
+	errs := []error{s.address.Check()}
+	for i, policy := range file.Policies {
+		s.query = s.query || policy.uses("request.query")
+		s.cookie = s.cookie || policy.uses("request.cookie")
+		if s.limiters[i] = old.limitersOf(policy); s.limiters[i] == nil {
+			s.limiters[i] = policy.newLimiters(p.limits)
+		}
+		for _, limiter := range s.limiters[i] {
+			if err := limiter.Check(); err != nil {
+				errs = append(errs, fmt.Errorf("%s:%d: %w", p.path, policy.Line, err))
+			}
+		}
+	}
+	return s, errors.Join(errs...)
+}
+
+// addressOf finds the address of a client.
+func addressOf(file *File) httplimit.Key {
+	opts := []httplimit.IPOption{httplimit.IPv6Prefix(128)}
+	if len(file.Proxies) > 0 {
+		opts = append(opts, httplimit.TrustXForwardedFor(file.Proxies...))
+	}
+	return httplimit.KeyByIP(opts...)
+}
+
+// limitersOf returns the limiters of an equal policy, nil if there is none.
+func (s *set) limitersOf(policy *Policy) []loader.Limiter {
+	if s == nil {
+		return nil
+	}
+	i := slices.IndexFunc(s.file.Policies, func(old *Policy) bool {
+		return old.Name == policy.Name && old.Script == policy.Script && old.Fail == policy.Fail &&
+			slices.Equal(old.Rates, policy.Rates) && reflect.DeepEqual(old.Plans, policy.Plans)
+	})
+	if i < 0 {
+		return nil
+	}
+	return s.limiters[i]
+}
+
+// newLimiters makes the limiters of a policy, one for each plan.
+func (p *Policy) newLimiters(limits *loader.Loader) (limiters []loader.Limiter) {
+	with := p.limiters(limits)
+	if p.Rates != nil {
+		return []loader.Limiter{with(p.Rates)}
+	}
+	for _, plan := range p.Plans {
+		limiters = append(limiters, with(plan.Rates))
+	}
+	return limiters
+}

@@ -1,0 +1,163 @@
+// Package policygrpc limits the calls of a gRPC server by a policy file.
+//
+//	policies, err := policy.Load(limits, "limits.yaml")
+//	limit := policygrpc.New(policies, nil)
+//	server := grpc.NewServer(
+//		grpc.ChainUnaryInterceptor(limit.UnaryServer),
+//		grpc.ChainStreamInterceptor(limit.StreamServer))
+//
+// A call is to expressions what it is in HTTP/2: request.method is "POST", request.path the full method
+// ("/shop.Orders/Place"), request.host the authority, request.header the metadata, request.ip the peer's address. In a
+// `count`, response.status is the status that belongs to the result's code: see Status.
+//
+// What calls are answered is told in package grpclimit. It is a package of its own, so that who serves no gRPC does not
+// link it.
+package policygrpc
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/sluice-redis/sluice/grpclimit"
+	"github.com/sluice-redis/sluice/policy"
+)
+
+// Interceptor limits the calls of a server. New makes it. It is safe for concurrent use.
+type Interceptor struct {
+	policies *policy.Policies
+	values   func(ctx context.Context) map[string]string
+	limit    *grpclimit.Interceptor
+}
+
+// New returns the Interceptor of a policy file. The function returns what the application knows of a call, from its
+// context: "user.key", "user.plan" and the names in the file's attributes. It may be nil. The options are those of
+// grpclimit, except Observe: see that of package policy.
+//
+// Cost: that of policy.Policies.Begin and of grpclimit.PerCall for each call.
+func New(
+	policies *policy.Policies, values func(ctx context.Context) map[string]string, opts ...grpclimit.Option,
+) *Interceptor {
+	opts = append(opts[:len(opts):len(opts)], grpclimit.Observe(observe))
+	limit := grpclimit.PerCall(policies.Loader(), charges, opts...)
+	return &Interceptor{policies: policies, values: values, limit: limit}
+}
+
+// UnaryServer limits the unary calls of a server: see grpc.ChainUnaryInterceptor.
+func (i *Interceptor) UnaryServer(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (any, error) {
+	return i.limit.UnaryServer(i.begin(ctx, info.FullMethod), req, info, handler)
+}
+
+// StreamServer limits the streams of a server: see grpc.ChainStreamInterceptor.
+func (i *Interceptor) StreamServer(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) error {
+	begun := &begunStream{ServerStream: stream, ctx: i.begin(stream.Context(), info.FullMethod)}
+	return i.limit.StreamServer(srv, begun, info, handler)
+}
+
+// begunStream is a stream whose context has its policy.Call.
+type begunStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *begunStream) Context() context.Context { return s.ctx }
+
+// callKey is the key of a policy.Call in the context of its call.
+type callKey struct{}
+
+func callOf(c *grpclimit.Call) *policy.Call { return c.Context().Value(callKey{}).(*policy.Call) }
+
+// begin finds the policies that match a call, and puts them into its context.
+func (i *Interceptor) begin(ctx context.Context, method string) context.Context {
+	a := i.policies.Attributes(requestOf(ctx, method))
+	if i.values != nil {
+		a.Values = i.values(ctx)
+	}
+	return context.WithValue(ctx, callKey{}, i.policies.Begin(a))
+}
+
+// requestOf is a call as the HTTP request that it is.
+func requestOf(ctx context.Context, method string) *http.Request {
+	r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: method}, Header: http.Header{}}
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		r.RemoteAddr = p.Addr.String()
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	for name, values := range md {
+		r.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	if host := md.Get(":authority"); len(host) > 0 {
+		r.Host = host[0]
+	}
+	return r
+}
+
+// charges is what a call costs, as grpclimit asks for it.
+func charges(c *grpclimit.Call) ([]grpclimit.Charge, error) {
+	call := callOf(c)
+	matched, err := call.Charges()
+	charges := make([]grpclimit.Charge, len(matched))
+	for i, m := range matched {
+		key := grpclimit.KeyOf(m.Key...).IfEmpty(grpclimit.ShareEmpty)
+		if m.Refused {
+			key = grpclimit.KeyOf("")
+		}
+		charges[i] = grpclimit.Charge{
+			Limiter: m.Limiter, N: m.Cost, Key: key, Name: m.Name, Shadow: m.Mode == policy.Shadow,
+		}
+		if counts := call.Counts(m); counts != nil {
+			charges[i].CountIf = func(code codes.Code) bool { return counts(Status(code)) }
+		}
+	}
+	return charges, err
+}
+
+// observe tells the observer of the policies.
+func observe(c *grpclimit.Call, result grpclimit.Result) {
+	decisions := make([]policy.PolicyDecision, len(result.Decisions))
+	for i, one := range result.Decisions {
+		decisions[i] = policy.PolicyDecision{
+			Decision: one.Decision, Policy: one.Policy, Subject: one.Subject, Shadow: one.Shadow, Err: one.Err,
+		}
+	}
+	callOf(c).End(c.Context(), result.Outcome == grpclimit.Allowed, decisions, result.Err)
+}
+
+// statuses is the statuses of codes in HTTP, as google.rpc.Code lists them.
+var statuses = map[codes.Code]int{
+	codes.OK:                 http.StatusOK,
+	codes.Canceled:           499,
+	codes.Unknown:            http.StatusInternalServerError,
+	codes.InvalidArgument:    http.StatusBadRequest,
+	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
+	codes.NotFound:           http.StatusNotFound,
+	codes.AlreadyExists:      http.StatusConflict,
+	codes.PermissionDenied:   http.StatusForbidden,
+	codes.ResourceExhausted:  http.StatusTooManyRequests,
+	codes.FailedPrecondition: http.StatusBadRequest,
+	codes.Aborted:            http.StatusConflict,
+	codes.OutOfRange:         http.StatusBadRequest,
+	codes.Unimplemented:      http.StatusNotImplemented,
+	codes.Internal:           http.StatusInternalServerError,
+	codes.Unavailable:        http.StatusServiceUnavailable,
+	codes.DataLoss:           http.StatusInternalServerError,
+	codes.Unauthenticated:    http.StatusUnauthorized,
+}
+
+// Status returns the response.status of a code: the HTTP status that google.rpc.Code gives it, so that
+// `count: response.status == 401` counts UNAUTHENTICATED. A code that is not known is 500.
+func Status(code codes.Code) int {
+	if status, ok := statuses[code]; ok {
+		return status
+	}
+	return http.StatusInternalServerError
+}
