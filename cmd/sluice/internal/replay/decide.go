@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
@@ -17,25 +18,13 @@ const (
 	Free                     // granted, and given back: the response does not count
 	Denied                   // by this policy
 	Refused                  // by this policy, because its key is empty
-	Withdrawn                // granted, and given back: another policy denied
+	Withdrawn                // not asked, or granted and given back: another policy denied
 	Failed                   // no decision
 )
 
-// job is what has to be decided together: the policies of a request that are enforced, all or none, or one that is in
-// shadow mode.
-type job struct {
-	at      int64 // microseconds since 1970
-	line    int64
-	matches []policy.Match
-	free    uint64 // bit i: the response of the request is not charged by match i
-}
-
-// maxPolicies is how many matches a job can have.
-const maxPolicies = 64
-
 // decider decides jobs in their order, with the rates of the policy file times a factor.
 type decider struct {
-	*server
+	*Server
 	factor   float64
 	limiters map[planOf]made
 	failure  error // the first one, with its line
@@ -54,11 +43,11 @@ type made struct {
 }
 
 func newDecider(factor float64) (*decider, error) {
-	s, err := newServer()
+	s, err := NewServer()
 	if err != nil {
 		return nil, err
 	}
-	return &decider{server: s, factor: factor, limiters: map[planOf]made{}}, nil
+	return &decider{Server: s, factor: factor, limiters: map[planOf]made{}}, nil
 }
 
 // limiter returns the limiter of a match, with its rates times the factor.
@@ -88,58 +77,84 @@ func scaled(rates []loader.Limit, factor float64) []loader.Limit {
 	return all
 }
 
-// decide decides a job at its time, and appends a verdict for each match.
-func (d *decider) decide(j job, verdicts []Verdict) []Verdict {
-	d.redis.SetTime(j.at)
-	first := len(verdicts)
-	refused := false
-	for _, m := range j.matches {
-		verdict := Withdrawn
-		switch {
-		case m.Refused:
-			verdict = Refused
-		case m.Cost > d.limiter(m).smallest:
-			verdict = Denied // whenever it is asked
-		}
-		refused = refused || verdict != Withdrawn
-		verdicts = append(verdicts, verdict)
+// decide decides a request at its time, and returns a verdict for each match: the enforced policies all or none, then,
+// if they grant, each policy in shadow mode by itself. So does package policy.
+func (d *decider) decide(r request, verdicts []Verdict) []Verdict {
+	d.redis.SetTime(r.at)
+	for range r.matches {
+		verdicts = append(verdicts, Withdrawn)
 	}
-	if refused {
+	if !d.enforce(r, verdicts) {
 		return verdicts
 	}
-	decisions, err := d.ask(j.matches, verdicts[first:])
-	if err != nil {
-		d.fail(j, err)
-		for i := range verdicts[first:] {
-			verdicts[first+i] = Failed
+	for i, m := range r.matches {
+		if m.Mode == policy.Shadow {
+			d.askAll(r, []int{i}, verdicts)
 		}
-		return verdicts
-	}
-	for i, decision := range decisions {
-		verdicts[first+i] = d.charge(j, i, decision)
 	}
 	return verdicts
 }
 
-// ask asks the limiters. It returns the decisions of a grant; of a denial it marks the verdicts of those that denied.
-func (d *decider) ask(matches []policy.Match, verdicts []Verdict) ([]loader.Decision, error) {
-	if len(matches) == 1 {
-		m := matches[0]
+// enforce asks the policies that may deny, and reports whether the request goes on.
+func (d *decider) enforce(r request, verdicts []Verdict) bool {
+	var enforced []int
+	for i, m := range r.matches {
+		if m.Mode == policy.Shadow {
+			continue
+		}
+		if enforced = append(enforced, i); m.Refused {
+			verdicts[i] = Refused
+			return false
+		}
+	}
+	return len(enforced) == 0 || d.askAll(r, enforced, verdicts)
+}
+
+// askAll asks the limiters of some matches, all or none, and sets their verdicts.
+func (d *decider) askAll(r request, of []int, verdicts []Verdict) (granted bool) {
+	never := false
+	for _, i := range of {
+		if m := r.matches[i]; m.Cost > d.limiter(m).smallest {
+			verdicts[i], never = Denied, true // whenever it is asked
+		}
+	}
+	if never {
+		return false
+	}
+	decisions, err := d.ask(r, of, verdicts)
+	for n, i := range of {
+		switch {
+		case err != nil:
+			d.fail(r, err)
+			verdicts[i] = Failed
+		case decisions != nil:
+			verdicts[i] = d.charge(r, i, decisions[n])
+		}
+	}
+	return decisions != nil && err == nil
+}
+
+// ask asks the limiters. It returns the decisions of a grant; of a denial it sets the verdicts of those that denied.
+func (d *decider) ask(r request, of []int, verdicts []Verdict) ([]loader.Decision, error) {
+	if len(of) == 1 {
+		m := r.matches[of[0]]
 		decision, err := d.limiter(m).AllowN(context.Background(), m.Subject, m.Cost)
 		if err == nil && !decision.Granted {
-			verdicts[0] = Denied
+			verdicts[of[0]] = Denied
 			return nil, nil
 		}
 		return []loader.Decision{decision}, err
 	}
 	all := d.limits.All()
-	for _, m := range matches {
+	for _, i := range of {
+		m := r.matches[i]
 		all.AllowN(d.limiter(m).Limiter, m.Subject, m.Cost)
 	}
 	together, err := all.Do(context.Background())
 	if err == nil && !together.Granted {
 		for _, part := range together.Denied {
-			mark(matches, verdicts, part)
+			i := slices.IndexFunc(r.matches, func(m policy.Match) bool { return m.Name == part.Limiter })
+			verdicts[i] = Denied
 		}
 		return nil, d.limits.Flush(context.Background()) // what is given back is so at the same time
 	}
@@ -150,35 +165,26 @@ func (d *decider) ask(matches []policy.Match, verdicts []Verdict) ([]loader.Deci
 	return decisions, err
 }
 
-// mark notes that a part denied.
-func mark(matches []policy.Match, verdicts []Verdict, part loader.Part) {
-	for i, m := range matches {
-		if m.Name == part.Limiter {
-			verdicts[i] = Denied
-		}
-	}
-}
-
 // charge gives back what a grant need not pay for.
-func (d *decider) charge(j job, i int, decision loader.Decision) Verdict {
-	if j.free&(1<<i) == 0 {
+func (d *decider) charge(r request, i int, decision loader.Decision) Verdict {
+	if !r.free.has(i) {
 		return Granted
 	}
-	m := j.matches[i]
+	m := r.matches[i]
 	limiter, ok := d.limiter(m).Limiter.(loader.Returner)
 	if !ok {
-		d.fail(j, fmt.Errorf("%s cannot give back: %w", m.Name, errors.ErrUnsupported))
+		d.fail(r, fmt.Errorf("%s cannot give back: %w", m.Name, errors.ErrUnsupported))
 		return Failed
 	}
 	if _, err := limiter.GiveBack(context.Background(), m.Subject, decision, m.Cost); err != nil {
-		d.fail(j, err)
+		d.fail(r, err)
 		return Failed
 	}
 	return Free
 }
 
-func (d *decider) fail(j job, err error) {
+func (d *decider) fail(r request, err error) {
 	if d.failure == nil {
-		d.failure = fmt.Errorf("line %d: %w", j.line, err)
+		d.failure = fmt.Errorf("line %d: %w", r.line, err)
 	}
 }

@@ -17,7 +17,19 @@ type request struct {
 	at      int64 // microseconds since 1970
 	line    int64
 	matches []policy.Match
-	free    uint64
+	free    bits // the matches that do not charge for the response of the request
+}
+
+// bits is a set of small numbers.
+type bits []uint64
+
+func (b bits) has(i int) bool { return i/64 < len(b) && b[i/64]>>(i%64)&1 == 1 }
+
+func (b *bits) add(i int) {
+	for len(*b) <= i/64 {
+		*b = append(*b, 0)
+	}
+	(*b)[i/64] |= 1 << (i % 64)
 }
 
 // sorter puts requests in the order of their times; those of the same time stay in the order of their lines.

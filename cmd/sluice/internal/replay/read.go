@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/accesslog"
+	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/policy"
 )
 
@@ -83,8 +86,24 @@ func sendBatch(ctx context.Context, b *batch, to ...chan<- *batch) bool {
 
 // parser parses lines and matches the policies.
 type parser struct {
-	file   *policy.File
-	format *accesslog.Format
+	file    *policy.File
+	format  *accesslog.Format
+	address httplimit.Key
+}
+
+func (c Config) newParser() parser {
+	opts := []httplimit.IPOption{httplimit.IPv6Prefix(128)}
+	if len(c.File.Proxies) > 0 {
+		opts = append(opts, httplimit.TrustXForwardedFor(c.File.Proxies...))
+	}
+	return parser{c.File, c.Format, httplimit.KeyByIP(opts...)}
+}
+
+// clientOf returns the address of the client as package policy finds it: behind the file's proxies the right-most
+// address in X-Forwarded-For that is none of them, if the log has that header. What is no address stays as it is.
+func (p parser) clientOf(r *policy.Request) string {
+	address, _ := p.address.Subject(&http.Request{RemoteAddr: net.JoinHostPort(r.IP, "0"), Header: r.Header})
+	return cmp.Or(address, r.IP)
 }
 
 // work parses batches until there are no more.
@@ -109,15 +128,17 @@ func (p parser) parse(b *batch, number int64, line []byte, length int) {
 		b.addBad(number, err)
 		return
 	}
+	entry.Attributes.Request.IP = p.clientOf(entry.Attributes.Request)
 	r := request{at: entry.At.UnixMicro(), line: number}
 	b.addEntry(r.at)
 	r.matches, err = p.file.Match(&entry.Attributes)
 	b.addNotApplied(number, err)
+	r.matches = slices.DeleteFunc(r.matches, func(m policy.Match) bool { return m.Refused && m.Mode == policy.Shadow })
 	for i, m := range r.matches {
 		counts, err := m.Counts(&entry.Attributes)
 		b.addNotApplied(number, err)
-		if err == nil && !counts && i < maxPolicies {
-			r.free |= 1 << i
+		if err == nil && !counts {
+			r.free.add(i)
 		}
 	}
 	if len(r.matches) > 0 {

@@ -42,8 +42,8 @@ func (c Config) factors() []float64 {
 // Run decides all requests of the log. If ctx ends before, or reading fails, it returns the report of the requests until
 // then with the error.
 //
-// The subjects are spread over the cores. Requests that several enforced policies decide together, by different keys,
-// are decided on one core, because the order of all of them matters.
+// The subjects are spread over the cores. Policies with different keys are decided on one core, because the decision
+// about one key depends on those about others.
 //
 // Memory: about a kilobyte for each key and what the scripts store for it, and the lines of MaxDisorder.
 func Run(ctx context.Context, c Config, log io.Reader, progress *Progress) (*Report, error) {
@@ -65,7 +65,7 @@ func Run(ctx context.Context, c Config, log io.Reader, progress *Progress) (*Rep
 	report.read(ctx, c, lines, progress, &d)
 	d.flush()
 	for _, s := range shards {
-		close(s.jobs)
+		close(s.requests)
 	}
 	deciding.Wait()
 	report.collect(c, shards)
@@ -78,7 +78,7 @@ func (r *Report) read(ctx context.Context, c Config, lines *accesslog.Lines, pro
 	var parsing sync.WaitGroup
 	for range c.Cores {
 		parsing.Add(1)
-		go parser{c.File, c.Format}.work(work, &parsing)
+		go c.newParser().work(work, &parsing)
 	}
 	defer parsing.Wait()
 	go readBatches(ctx, lines, work, ordered)
@@ -95,51 +95,28 @@ func (r *Report) read(ctx context.Context, c Config, lines *accesslog.Lines, pro
 	r.Late = s.late
 }
 
-// dispatcher spreads jobs over the shards.
+// dispatcher spreads requests over the shards.
 type dispatcher struct {
 	shards   []*shard
-	together bool // enforced policies may have different keys in one request
+	together bool // policies may have different keys in one request
 }
 
-// together reports whether several policies of a file are enforced and have different keys.
+// together reports whether policies of a file have different keys in one request.
 func together(f *policy.File) bool {
-	var enforced []*policy.Policy
-	for _, p := range f.Policies {
-		if p.Mode == policy.Enforce {
-			enforced = append(enforced, p)
-		}
-	}
-	return slices.ContainsFunc(enforced, func(p *policy.Policy) bool {
-		return !slices.Equal(p.By, enforced[0].By) || p.Empty != enforced[0].Empty
+	return slices.ContainsFunc(f.Policies, func(p *policy.Policy) bool {
+		return !slices.Equal(p.By, f.Policies[0].By) || p.Empty != f.Policies[0].Empty
 	})
 }
 
-// dispatch makes the jobs of a request: one of what is enforced, and one of each policy in shadow mode.
+// dispatch sends a request to the shard of its subject.
 func (d *dispatcher) dispatch(r request) {
-	enforced := job{at: r.at, line: r.line}
-	for i, m := range r.matches {
-		free := r.free >> i & 1
-		if m.Mode == policy.Enforce {
-			enforced.free |= free << len(enforced.matches)
-			enforced.matches = append(enforced.matches, m)
-			continue
-		}
-		d.send(job{at: r.at, line: r.line, matches: r.matches[i : i+1], free: free})
-	}
-	if len(enforced.matches) > 0 {
-		d.send(enforced)
-	}
-}
-
-// send sends a job to the shard of its subject.
-func (d *dispatcher) send(j job) {
 	to := d.shards[0]
-	if !d.together || j.matches[0].Mode != policy.Enforce {
+	if !d.together {
 		hash := fnv.New32a()
-		_, _ = io.WriteString(hash, j.matches[0].Subject)
+		_, _ = io.WriteString(hash, r.matches[0].Subject)
 		to = d.shards[hash.Sum32()%uint32(len(d.shards))]
 	}
-	to.add(j)
+	to.add(r)
 }
 
 func (d *dispatcher) flush() {
@@ -154,13 +131,13 @@ type shard struct {
 	scenarios []scenario
 	keys      map[keyOf]*keyCounts
 	decided   func(line int64, m policy.Match, v Verdict)
-	jobs      chan []job
-	next      []job // not sent yet
+	requests  chan []request
+	next      []request // not sent yet
 }
 
 func (c Config) newShards() (shards []*shard, err error) {
 	for range c.Cores {
-		s := &shard{keys: map[keyOf]*keyCounts{}, decided: c.Decided, jobs: make(chan []job, 4)}
+		s := &shard{keys: map[keyOf]*keyCounts{}, decided: c.Decided, requests: make(chan []request, 4)}
 		shards = append(shards, s)
 		for _, factor := range c.factors() {
 			d, err := newDecider(factor)
@@ -178,34 +155,34 @@ func (c Config) newShards() (shards []*shard, err error) {
 func closeShards(shards []*shard) {
 	for _, s := range shards {
 		for _, d := range s.deciders {
-			d.close()
+			d.Close()
 		}
 	}
 }
 
-// add hands jobs over in groups.
-func (s *shard) add(j job) {
-	if s.next = append(s.next, j); len(s.next) >= batchLines {
+// add hands requests over in groups.
+func (s *shard) add(r request) {
+	if s.next = append(s.next, r); len(s.next) >= batchLines {
 		s.flush()
 	}
 }
 
 func (s *shard) flush() {
 	if len(s.next) > 0 {
-		s.jobs <- s.next
+		s.requests <- s.next
 		s.next = nil
 	}
 }
 
 func (s *shard) work() {
 	var verdicts []Verdict
-	for jobs := range s.jobs {
-		for _, j := range jobs {
+	for requests := range s.requests {
+		for _, r := range requests {
 			for i, d := range s.deciders {
-				verdicts = d.decide(j, verdicts[:0])
-				s.scenarios[i].add(j, verdicts)
+				verdicts = d.decide(r, verdicts[:0])
+				s.scenarios[i].add(r, verdicts)
 				if i == 0 {
-					s.note(j, verdicts)
+					s.note(r, verdicts)
 				}
 			}
 		}
@@ -213,11 +190,11 @@ func (s *shard) work() {
 }
 
 // note notes the verdicts with the file's rates.
-func (s *shard) note(j job, verdicts []Verdict) {
-	addKeys(s.keys, j, verdicts)
+func (s *shard) note(r request, verdicts []Verdict) {
+	addKeys(s.keys, r, verdicts)
 	for i := range verdicts {
 		if s.decided != nil {
-			s.decided(j.line, j.matches[i], verdicts[i])
+			s.decided(r.line, r.matches[i], verdicts[i])
 		}
 	}
 }

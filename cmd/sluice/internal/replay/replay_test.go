@@ -263,7 +263,8 @@ limits:
 	}
 	report := run(t, c, line(1, "/")+line(2, "/")+line(3, "/user")+line(4, "/cost?n=4")+line(5, "/cost?n=3")+
 		line(6, "/cost?n=x"))
-	want := []Counts{{Requests: 6, Granted: 1, Denied: 5}, {Requests: 1, Refused: 1}, {Requests: 2, Granted: 1, Denied: 1}}
+	want := []Counts{{Requests: 6, Granted: 1, Denied: 3, Withdrawn: 2}, {Requests: 1, Refused: 1},
+		{Requests: 2, Granted: 1, Denied: 1}}
 	for i, p := range report.Policies {
 		if diff := cmp.Diff(want[i], p.Counts); diff != "" {
 			t.Errorf("%s:\n%s", p.Name, diff)
@@ -300,6 +301,38 @@ func TestOrder(t *testing.T) {
 	// 5 is decided at 60 s, when line 1 was: the clock stood there when line 4 came.
 	if diff := cmp.Diff(want, verdicts); diff != "" || report.Late != 1 {
 		t.Errorf("%d late:\n%s", report.Late, diff)
+	}
+}
+
+// TestShadow wants a policy in shadow mode to be asked only about requests that the enforced ones grant.
+func TestShadow(t *testing.T) {
+	c := configOf(t, byAddress+`
+  shadow:
+    by: request.ip
+    rates: [2/1m]
+    mode: shadow
+`)
+	report := run(t, c, logOf(slices.Repeat([]hit{{start, "1.1.1.1", 200}}, 9)))
+	want := []Counts{{Requests: 9, Granted: 5, Denied: 4}, {Requests: 9, Granted: 2, Denied: 3, Withdrawn: 4}}
+	for i, p := range report.Policies {
+		if diff := cmp.Diff(want[i], p.Counts); diff != "" {
+			t.Errorf("%s:\n%s", p.Name, diff)
+		}
+	}
+}
+
+// TestProxies wants the client's address from X-Forwarded-For behind the proxies of the file, and only there.
+func TestProxies(t *testing.T) {
+	line := func(address, forwarded string) string {
+		return fmt.Sprintf("{\"msec\":1770000000,\"remote_addr\":%q,\"http_x_forwarded_for\":%q,"+
+			"\"request\":\"GET / HTTP/1.1\"}\n", address, forwarded)
+	}
+	log := line("10.0.0.1", "9.9.9.9, 192.0.2.7") + line("10.0.0.2", "192.0.2.7, 10.1.1.1") + line("192.0.2.7", "8.8.8.8") +
+		line("::ffff:192.0.2.7", "") + line("2001:DB8::1", "") + line("some.host.example", "")
+	report := run(t, configOf(t, "proxies: [10.0.0.0/8]\n"+byAddress), log)
+	want := []Key{{"api", "192.0.2.7", 4, 0, nil}, {"api", "2001:db8::1", 1, 0, nil}, {"api", "some.host.example", 1, 0, nil}}
+	if diff := cmp.Diff(want, report.Busiest, cmpopts.IgnoreFields(Key{}, "Columns")); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -359,7 +392,7 @@ func TestSubjectsAreCopied(t *testing.T) {
 	line := bytes.Repeat([]byte("k"), 4096)
 	keys := map[keyOf]*keyCounts{}
 	p := &policy.Policy{}
-	addKeys(keys, job{matches: []policy.Match{{Policy: p, Subject: string(line)[:3]}}}, []Verdict{Granted})
+	addKeys(keys, request{matches: []policy.Match{{Policy: p, Subject: string(line)[:3]}}}, []Verdict{Granted})
 	if keys[keyOf{p, "kkk"}].requests != 1 {
 		t.Errorf("%v", keys)
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// server is an emulated Redis with a Loader on it. The Loader's client sends nothing: a hook runs its commands. It is
+// Server is an emulated Redis with a Loader on it. The Loader's client sends nothing: a hook runs its commands. It is
 // for one goroutine at a time.
-type server struct {
+type Server struct {
 	redis   *lua51.Redis
 	client  *redis.Client
-	limits  *loader.Loader
+	limits  *loader.Loader // see Limits
 	scripts map[string]*lua51.Script // by their SHA1
 	last    Call
 }
@@ -33,13 +33,13 @@ type Call struct {
 	Args []string
 }
 
-// newServer returns an empty server. The caller must close it.
-func newServer() (*server, error) {
+// NewServer returns an empty server. The caller must call Close.
+func NewServer() (*Server, error) {
 	emulated, err := lua51.Open()
 	if err != nil {
 		return nil, err
 	}
-	s := &server{redis: emulated, scripts: map[string]*lua51.Script{}}
+	s := &Server{redis: emulated, scripts: map[string]*lua51.Script{}}
 	// With a client that keeps deadlines, and a context that has none, the Loader runs a call in the caller's goroutine.
 	s.client = redis.NewClient(&redis.Options{ContextTimeoutEnabled: true})
 	s.client.AddHook(s)
@@ -47,23 +47,33 @@ func newServer() (*server, error) {
 	return s, nil
 }
 
-func (s *server) close() {
+// Close ends the server.
+func (s *Server) Close() {
 	_ = s.client.Close() // it has no connections
 	s.redis.Close()
 }
 
+// Limits returns the Loader.
+func (s *Server) Limits() *loader.Loader { return s.limits }
+
+// SetTime sets the server's clock.
+func (s *Server) SetTime(at time.Time) { s.redis.SetTime(at.UnixMicro()) }
+
+// Last returns the last run of a script.
+func (s *Server) Last() Call { return s.last }
+
 // DialHook lets no connection be made.
-func (s *server) DialHook(redis.DialHook) redis.DialHook {
+func (s *Server) DialHook(redis.DialHook) redis.DialHook {
 	return func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("there is no server") }
 }
 
 // ProcessHook runs a command in this process.
-func (s *server) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+func (s *Server) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(_ context.Context, cmd redis.Cmder) error { return s.run(cmd) }
 }
 
 // ProcessPipelineHook runs the commands of a pipeline one after the other.
-func (s *server) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (s *Server) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(_ context.Context, cmds []redis.Cmder) error {
 		var failed error
 		for _, cmd := range cmds {
@@ -82,7 +92,7 @@ func (e replyError) Error() string { return string(e) }
 func (e replyError) RedisError()   {}
 
 // run runs the EVALSHA of a Loader and sets its reply.
-func (s *server) run(cmd redis.Cmder) error {
+func (s *Server) run(cmd redis.Cmder) error {
 	reply, err := s.evalsha(cmd.Args())
 	if err == nil {
 		cmd.(interface{ SetVal([]int64) }).SetVal(reply)
@@ -91,7 +101,7 @@ func (s *server) run(cmd redis.Cmder) error {
 	return err
 }
 
-func (s *server) evalsha(args []any) ([]int64, error) {
+func (s *Server) evalsha(args []any) ([]int64, error) {
 	words := make([]string, len(args))
 	for i, arg := range args {
 		words[i] = wordOf(arg)
@@ -133,7 +143,7 @@ func wordOf(arg any) string {
 }
 
 // script returns the compiled script of a SHA1.
-func (s *server) script(sha1 string) (*lua51.Script, error) {
+func (s *Server) script(sha1 string) (*lua51.Script, error) {
 	if script := s.scripts[sha1]; script != nil {
 		return script, nil
 	}

@@ -61,9 +61,9 @@ type scenario struct {
 	policies map[*policy.Policy]*Counts
 }
 
-func (s *scenario) add(j job, verdicts []Verdict) {
+func (s *scenario) add(r request, verdicts []Verdict) {
 	denied := false
-	for i, m := range j.matches {
+	for i, m := range r.matches {
 		counts := s.policies[m.Policy]
 		if counts == nil {
 			counts = &Counts{}
@@ -89,9 +89,9 @@ type keyCounts struct {
 	timeline         timeline
 }
 
-// addKeys counts a job for its keys.
-func addKeys(keys map[keyOf]*keyCounts, j job, verdicts []Verdict) {
-	for i, m := range j.matches {
+// addKeys counts a request for its keys.
+func addKeys(keys map[keyOf]*keyCounts, r request, verdicts []Verdict) {
+	for i, m := range r.matches {
 		key := keyOf{m.Policy, m.Subject}
 		counts := keys[key]
 		if counts == nil {
@@ -104,7 +104,7 @@ func addKeys(keys map[keyOf]*keyCounts, j job, verdicts []Verdict) {
 		if denied {
 			counts.denied++
 		}
-		counts.timeline.add(j.at, denied)
+		counts.timeline.add(r.at, denied)
 	}
 }
 
