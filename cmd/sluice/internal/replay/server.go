@@ -21,7 +21,7 @@ import (
 type Server struct {
 	redis   *lua51.Redis
 	client  *redis.Client
-	limits  *loader.Loader // see Limits
+	limits  *loader.Loader           // see Limits
 	scripts map[string]*lua51.Script // by their SHA1
 	last    Call
 }
