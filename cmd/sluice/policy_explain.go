@@ -34,7 +34,6 @@ func (a app) policyExplain(ctx context.Context, args []string) error {
 		return err
 	}
 	defer server.Close()
-	server.SetTime(time.Now())
 	matches, failed := file.Match(&attributes)
 	for _, p := range file.Policies {
 		if err := out.explain(server, p, &attributes, matches, failed); err != nil {

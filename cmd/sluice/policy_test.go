@@ -58,7 +58,8 @@ func TestPolicyCheckMemory(t *testing.T) {
 		"[200/1m]\n    script: zset_log": "zset_log, as the file says 27 KB",
 		"[200/1m]\n    script: gcra":     "gcra, as the file says 280 bytes",
 	} {
-		got := sluiceRun(nil, "policy", "check", inFile(t, "f.yaml", "limits:\n  a:\n    by: request.ip\n    rates: "+rates+"\n"))
+		file := "limits:\n  a:\n    by: request.ip\n    rates: " + rates + "\n"
+		got := sluiceRun(nil, "policy", "check", inFile(t, "f.yaml", file))
 		script, memory, _ := strings.Cut(want, " ")
 		words := strings.Split(memory, " ")
 		memory = strings.Join(words[len(words)-2:], " ")
@@ -216,7 +217,8 @@ func TestPolicyReplayJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil || got.status != 0 {
 		t.Fatalf("%v, %+v", err, got)
 	}
-	if len(report.Policies) != 3 || len(report.WhatIf) != 3 || report.Busiest[0].Subject != hostile || report.Unread != 24 {
+	if len(report.Policies) != 3 || len(report.WhatIf) != 3 || report.Busiest[0].Subject != hostile ||
+		report.Unread != 24 {
 		t.Errorf("%+v", report)
 	}
 	if strings.Contains(got.stdout, "\x1b") || strings.Contains(got.stdout, "\u202e") {
@@ -239,7 +241,8 @@ func TestPolicyReplayNothingRead(t *testing.T) {
 
 func TestPolicyReplayStandardInput(t *testing.T) {
 	var stdout, stderr strings.Builder
-	a := app{stdin: strings.NewReader("192.0.2.7|1772359200.5|GET|/login\n"), stdout: &stdout, stderr: &stderr, getenv: getenv(nil)}
+	a := app{stdout: &stdout, stderr: &stderr, getenv: getenv(nil)}
+	a.stdin = strings.NewReader("192.0.2.7|1772359200.5|GET|/login\n")
 	status := a.run(background, []string{"policy", "replay", inFile(t, "limits.yaml", policyFile), "-", "--format",
 		"$remote_addr|$msec|$request_method|$request_uri"})
 	want := "-: 1 line, 2026-03-01 10:00:00 to 2026-03-01 10:00:00 UTC\n"

@@ -134,10 +134,12 @@ func TestParseErrors(t *testing.T) {
 		{`192.0.2.7 - - [10/Oct/2025:13:55:36 +0000] "GET /a HTTP/1.1" ok 0`, `the status is "ok": want a number`},
 		{`{"a":`, "it is no JSON: unexpected end of JSON input"},
 		{`{"a":1}`, "it has no time under a name that Caddy, Traefik or the variables of nginx have: see --format"},
-		{`{"msec":1760000000}`, "it has no request under a name that Caddy, Traefik or the variables of nginx have: see --format"},
+		{`{"msec":1760000000}`,
+			"it has no request under a name that Caddy, Traefik or the variables of nginx have: see --format"},
 		{`{"msec":"1.2.3"}`, `the time is "1.2.3": want one number`},
 		{`{"request_time":"fast","msec":1760000000}`, `the duration is "fast": want seconds`},
-		{`{"request":{"method":1},"ts":true}`, `the time is "true": want a time with its offset from UTC, or seconds since 1970`},
+		{`{"request":{"method":1},"ts":true}`,
+			`the time is "true": want a time with its offset from UTC, or seconds since 1970`},
 	} {
 		f, _ := NewFormat("", nil)
 		if _, err := f.Parse([]byte(test.line)); err == nil || err.Error() != test.want {

@@ -231,7 +231,8 @@ func (d *draft) setTook(text string) error {
 	return nil
 }
 
-// timeLayouts is how servers write times. Each has the offset from UTC, so that a change to summer time does not matter.
+// timeLayouts is how servers write times. Each has the offset from UTC, so that a change to summer time does not
+// matter.
 var timeLayouts = []string{"02/Jan/2006:15:04:05 -0700", time.RFC3339, "2006-01-02T15:04:05.999999999Z0700"}
 
 // parseTime reads a time, or a number of seconds, milliseconds, microseconds or nanoseconds since 1970.

@@ -104,8 +104,8 @@ func (f fields) traefik(d *draft) error {
 }
 
 // nginxNames is the variables of nginx in the order in which they are set.
-var nginxNames = append([]string{"remote_addr", "remote_user", "request", "request_method", "request_uri", "uri", "args",
-	"query_string", "server_name", "host", "http_host", "status", "request_time"}, times...)
+var nginxNames = append([]string{"remote_addr", "remote_user", "request", "request_method", "request_uri", "uri",
+	"args", "query_string", "server_name", "host", "http_host", "status", "request_time"}, times...)
 
 // nginx reads a line whose fields have the names of the variables of nginx.
 func (f fields) nginx(d *draft) error {

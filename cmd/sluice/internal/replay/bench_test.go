@@ -28,8 +28,8 @@ func writeLog(out *io.PipeWriter, lines, addresses int) {
 			n /= 1000
 		}
 		at := start.Add(time.Duration(i) * 10 * time.Millisecond).Format("02/Jan/2006:15:04:05 -0700")
-		_, _ = fmt.Fprintf(out, "10.%d.%d.%d - - [%s] \"GET /a/%d HTTP/1.1\" 200 512 \"-\" \"curl/8.5.0\"\n", n/62500, n/250%250,
-			n%250, at, i%100)
+		_, _ = fmt.Fprintf(out, "10.%d.%d.%d - - [%s] \"GET /a/%d HTTP/1.1\" 200 512 \"-\" \"curl/8.5.0\"\n",
+			n/62500, n/250%250, n%250, at, i%100)
 	}
 	_ = out.Close()
 }

@@ -39,8 +39,8 @@ func (c Config) factors() []float64 {
 	return []float64{1}
 }
 
-// Run decides all requests of the log. If ctx ends before, or reading fails, it returns the report of the requests until
-// then with the error.
+// Run decides all requests of the log. If ctx ends before, or reading fails, it returns the report of the requests
+// until then with the error.
 //
 // The subjects are spread over the cores. Policies with different keys are decided on one core, because the decision
 // about one key depends on those about others.

@@ -327,10 +327,12 @@ func TestProxies(t *testing.T) {
 		return fmt.Sprintf("{\"msec\":1770000000,\"remote_addr\":%q,\"http_x_forwarded_for\":%q,"+
 			"\"request\":\"GET / HTTP/1.1\"}\n", address, forwarded)
 	}
-	log := line("10.0.0.1", "9.9.9.9, 192.0.2.7") + line("10.0.0.2", "192.0.2.7, 10.1.1.1") + line("192.0.2.7", "8.8.8.8") +
-		line("::ffff:192.0.2.7", "") + line("2001:DB8::1", "") + line("some.host.example", "")
+	log := line("10.0.0.1", "9.9.9.9, 192.0.2.7") + line("10.0.0.2", "192.0.2.7, 10.1.1.1") +
+		line("192.0.2.7", "8.8.8.8") + line("::ffff:192.0.2.7", "") + line("2001:DB8::1", "") + line("some.host.example", "")
 	report := run(t, configOf(t, "proxies: [10.0.0.0/8]\n"+byAddress), log)
-	want := []Key{{"api", "192.0.2.7", 4, 0, nil}, {"api", "2001:db8::1", 1, 0, nil}, {"api", "some.host.example", 1, 0, nil}}
+	want := []Key{
+		{"api", "192.0.2.7", 4, 0, nil}, {"api", "2001:db8::1", 1, 0, nil}, {"api", "some.host.example", 1, 0, nil},
+	}
 	if diff := cmp.Diff(want, report.Busiest, cmpopts.IgnoreFields(Key{}, "Columns")); diff != "" {
 		t.Error(diff)
 	}

@@ -56,9 +56,6 @@ func (s *Server) Close() {
 // Limits returns the Loader.
 func (s *Server) Limits() *loader.Loader { return s.limits }
 
-// SetTime sets the server's clock.
-func (s *Server) SetTime(at time.Time) { s.redis.SetTime(at.UnixMicro()) }
-
 // Last returns the last run of a script.
 func (s *Server) Last() Call { return s.last }
 

@@ -27,8 +27,8 @@ type Column struct {
 	Denied  uint32 `json:"denied"`
 }
 
-// timeline counts the requests of one key over time. It has MaxColumns columns at most, whatever time it spans: it grows
-// with the columns that have requests, and joins them when there are too many.
+// timeline counts the requests of one key over time. It has MaxColumns columns at most, whatever time it spans: it
+// grows with the columns that have requests, and joins them when there are too many.
 type timeline struct {
 	step  uint8 // index in steps
 	cells []cell
