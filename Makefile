@@ -1,7 +1,7 @@
 # `make help` lists the targets. `make demo` needs only Go. `make test` finds or installs a Redis server.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
+.PHONY: help demo test test-plain test-race test-doors cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
 .PHONY: generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
@@ -13,10 +13,14 @@ PLAIN := ./examples ./gen ./internal/lua51 ./internal/luasyntax ./scripttest
 AT_ONCE := ^TestScriptsRunAtOnce$$|^TestFaultCheck
 # What cmd/sluice shows and hides: thousands of runs, one after another.
 TEXTS := IsPrintable$$|^TestPasswordsAreHidden$$|^TestServerStoredHuge$$|^Fuzz
+# The headers of 100000 decisions on a server.
+BULK := ^TestServerHeaders$$|^Fuzz
 FUZZ ?= 30s
 MODEL ?= 500000
 SOAK ?= 30m
 ATTACK ?= 5m
+# Modules through which limits are declared: they are tested apart from the core.
+DOORS = $(wildcard grpclimit policy)
 MODULES = $(shell go list -m -f '{{.Dir}}')
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -37,17 +41,24 @@ test: server ## all tests, the ones with goroutines with the race detector (abou
 test-plain: # what needs no race detector, beside the other tests: these compute, and those mostly wait
 	go test $(PLAIN)
 	go test -run '$(TEXTS)' ./cmd/sluice
+	go test -run '$(BULK)' ./httplimit
 	cd bench && go test ./...
 
 test-race: # the longest package first
-	go test $(RACE) -skip '$(TEXTS)' ./loader $$(go list ./... ./cmd/sluice/... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
+	go test $(RACE) -skip '$(TEXTS)|$(BULK)' ./loader $$(go list ./... ./cmd/sluice/... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
 	go test $(RACE) -run '$(AT_ONCE)' ./scripttest
 	cd otel && go test $(RACE) ./...
+
+test-doors: server ## the tests of grpclimit and policy, with the race detector (a minute)
+	@for dir in $(DOORS); do echo "cd $$dir && go test $(RACE) ./..."; (cd $$dir && go test $(RACE) ./...) || exit 1; done
 
 fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./scripttest -run '^$$' -fuzz '^FuzzStored$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./gen -run '^$$' -fuzz '^FuzzHeader$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./httplimit -run '^$$' -fuzz '^FuzzSubject$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./httplimit -run '^$$' -fuzz '^FuzzForwarded$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./httplimit -run '^$$' -fuzz '^FuzzKeyByIP$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPasswordsAreHidden$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPrintable$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 

@@ -16,7 +16,7 @@ import (
 // The go line of go.mod is forced on everyone who imports the module: it is no higher than the dependencies force
 // anyway.
 func TestGoLine(t *testing.T) {
-	for _, dir := range []string{"..", "../bench", "../cmd/sluice", "../otel"} {
+	for _, dir := range []string{"..", "../bench", "../cmd/sluice", "../grpclimit", "../otel"} {
 		var mod struct{ Go, Toolchain string }
 		if err := json.Unmarshal([]byte(goIn(t, dir, "mod", "edit", "-json")), &mod); err != nil {
 			t.Fatal(err)

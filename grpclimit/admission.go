@@ -15,8 +15,8 @@ type admission struct {
 	call    *Call
 	skipped bool
 	held    []*loader.Slot
-	granted []grant
-	result  Result
+	grants  []grant // those that may go back
+	result  Result  // for the observer
 }
 
 // grant is what a limiter has granted.
@@ -25,8 +25,8 @@ type grant struct {
 	decision loader.Decision
 }
 
-func (i *Interceptor) admission(call *Call) *admission {
-	return &admission{Interceptor: i, call: call}
+func (i *Interceptor) admission(call Call) *admission {
+	return &admission{Interceptor: i, call: &call}
 }
 
 // admit takes the permits of a call, if it is charged now, and then its slots. The caller releases these, also after a
@@ -45,7 +45,7 @@ func (a *admission) admitMessage(message any) error {
 	}
 	call := *a.call
 	call.Message = message
-	m := a.admission(&call)
+	m := a.admission(call)
 	return m.conclude(m.charge())
 }
 
@@ -139,13 +139,15 @@ func (a *admission) takeSlot(limiter loader.Concurrency, subject string) (refuse
 
 func (a *admission) tryForSlot(limiter loader.Concurrency, subject string) (*loader.Slot, *refusal) {
 	slot, d, err := limiter.TryAcquire(a.call.ctx, subject)
-	decision := Decision{Decision: d, Policy: nameOf(limiter), Subject: subject, Slot: true, Shadow: a.options.shadow}
-	a.decided(&decision, err)
-	switch {
-	case slot != nil || decision.Shadow:
-		return slot, nil
-	case err != nil:
+	if err != nil && !a.options.shadow {
 		return nil, failure(a.call.ctx, err)
+	}
+	decision := Decision{
+		Decision: d, Policy: nameOf(limiter), Subject: subject, Slot: true, Shadow: a.options.shadow, Err: err,
+	}
+	a.decided(decision)
+	if slot != nil || decision.Shadow {
+		return slot, nil
 	}
 	return nil, denial([]Decision{decision}, slotRetry(d), nil)
 }
@@ -160,15 +162,20 @@ func slotRetry(d loader.Decision) time.Duration {
 }
 
 // decided notes a decision for the observer.
-func (a *admission) decided(d *Decision, err error) {
-	if d.Shadow {
-		d.Err = err
+func (a *admission) decided(d Decision) {
+	if a.options.observe == nil {
+		return
 	}
 	if d.Degraded && !a.result.Degraded {
 		a.result.Degraded, a.result.Cause = true, d.Cause
 	}
-	if err == nil || d.Shadow {
-		a.result.Decisions = append(a.result.Decisions, *d)
+	a.result.Decisions = append(a.result.Decisions, d)
+}
+
+// granted notes what may have to go back: because the call does not count, or gets no slot.
+func (a *admission) granted(one ask, d loader.Decision) {
+	if one.CountIf != nil || len(a.options.slots) > 0 {
+		a.grants = append(a.grants, grant{one, d})
 	}
 }
 
@@ -180,12 +187,12 @@ func (a *admission) settle(err error) error {
 	return err
 }
 
-// giveBack gives back some of what was granted, where the limiter can. The observer of the Loader is told of failures:
-// the permits then stay charged.
+// giveBack gives back some of what was granted, where the limiter can. The loader's observer is told of failures, after
+// which the permits stay charged.
 func (a *admission) giveBack(unused func(grant) bool) {
-	for _, g := range a.granted {
+	for _, g := range a.grants {
 		returner, ok := g.Limiter.(loader.Returner)
-		if ok && !g.decision.Degraded && unused(g) {
+		if ok && unused(g) {
 			_, _ = returner.GiveBack(context.WithoutCancel(a.call.ctx), g.subject, g.decision, g.decision.Permits)
 		}
 	}

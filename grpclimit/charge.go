@@ -34,15 +34,19 @@ func (c Charge) check() error {
 	if c.Limiter == nil {
 		return errors.New("grpclimit: the limiter is nil")
 	}
-	return errors.Join(c.Limiter.Check(), c.Key.Check(), c.checkCountIf())
+	return errors.Join(c.Limiter.Check(), c.checkCall())
 }
 
-func (c Charge) checkCountIf() error {
+// checkCall returns what limiters do not find themselves when a call is charged.
+func (c Charge) checkCall() error {
+	if c.Limiter == nil {
+		return errors.New("grpclimit: the limiter is nil")
+	}
 	if _, ok := c.Limiter.(loader.Returner); c.CountIf != nil && !ok {
 		const text = "grpclimit: CountIf: %s cannot give permits back, ListLog, ZSetLog and SliceRing can: %w"
 		return fmt.Errorf(text, c.name(), errors.ErrUnsupported)
 	}
-	return nil
+	return c.Key.Check()
 }
 
 // name returns the name of the limit.

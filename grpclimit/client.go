@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// UnaryClient makes the unary calls of a client wait until their permits may be used, so that a partner's quota is kept:
-// see grpc.WithChainUnaryInterceptor. If the call's deadline cannot be met, it is DEADLINE_EXCEEDED at once, and nothing
-// is charged. The other refusals are those of UnaryServer; errors.As finds the loader's error in them.
+// UnaryClient makes the unary calls of a client wait until their permits may be used, so that a partner's quota is
+// kept: see grpc.WithChainUnaryInterceptor. If the call's deadline cannot be met, it is DEADLINE_EXCEEDED at once, and
+// nothing is charged. The other refusals are those of UnaryServer; errors.As finds the loader's error in them.
 //
 // One limiter is asked by WaitN, in the order of asking across all processes where the limiter has one. Several are
 // asked as those of AllOf are, and again when the permits come free: without an order, and without MaxWait.
@@ -24,7 +24,7 @@ func (i *Interceptor) UnaryClient(
 	ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoker grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {
-	a := i.admission(&Call{Method: method, Message: req, ctx: ctx, outgoing: true})
+	a := i.admission(Call{Method: method, Message: req, ctx: ctx, outgoing: true})
 	defer a.release()
 	if err := a.admit(true); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (i *Interceptor) StreamClient(
 	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer,
 	opts ...grpc.CallOption,
 ) (stream grpc.ClientStream, err error) {
-	a := i.admission(&Call{Method: method, ctx: ctx, outgoing: true})
+	a := i.admission(Call{Method: method, ctx: ctx, outgoing: true})
 	open := false
 	defer func() {
 		if !open {
@@ -72,8 +72,8 @@ func (a *admission) waitForSlot(limiter loader.Concurrency, subject string) (*lo
 }
 
 // wait waits until all limiters have granted.
-func (a *admission) wait(ctx context.Context, asks []ask) *refusal {
-	one := asks[0]
+func (a *admission) wait(asks []ask) *refusal {
+	ctx, one := a.call.ctx, asks[0]
 	err := checkClient(asks)
 	if err != nil {
 		return misconfigured(err)
@@ -81,7 +81,7 @@ func (a *admission) wait(ctx context.Context, asks []ask) *refusal {
 	if len(asks) == 1 {
 		err = one.Limiter.WaitN(ctx, one.subject, one.permits())
 	} else {
-		err = a.waitAll(ctx, asks)
+		err = a.waitAll(asks)
 	}
 	if err == nil {
 		return nil
@@ -100,9 +100,10 @@ func checkClient(asks []ask) error {
 }
 
 // waitAll asks several limiters until all grant.
-func (a *admission) waitAll(ctx context.Context, asks []ask) error {
+func (a *admission) waitAll(asks []ask) error {
+	ctx := a.call.ctx
 	for {
-		d, err := a.decide(ctx, asks)
+		d, err := a.decideAll(asks)
 		if err != nil && len(d.Denied) == 0 || d.Granted {
 			return err
 		}

@@ -1,7 +1,7 @@
 package grpclimit
 
 import (
-	"context"
+	"slices"
 
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -17,6 +17,9 @@ func (a *admission) asks() (enforced, shadow []ask, refused *refusal) {
 	charges, refused := a.chargesOf(a.call)
 	if refused != nil {
 		return nil, nil, refused
+	}
+	if err := a.checkCall(charges); err != nil {
+		return nil, nil, misconfigured(err)
 	}
 	for _, c := range charges {
 		subject, choice := c.Key.Subject(a.call)
@@ -65,65 +68,70 @@ func (i *Interceptor) chosen(call *Call) ([]Charge, *refusal) {
 	for n := range charges {
 		i.options.complete(&charges[n])
 	}
-	if err := i.checkTogether(charges); err != nil {
-		return nil, misconfigured(err)
-	}
 	return charges, nil
 }
 
 // enforce asks limiters, which all grant or none is charged. On a client it waits.
 func (a *admission) enforce(asks []ask) *refusal {
-	ctx := a.call.ctx
-	if a.call.outgoing {
-		return a.wait(ctx, asks)
+	switch {
+	case a.call.outgoing:
+		return a.wait(asks)
+	case len(asks) == 1:
+		return a.enforceOne(asks[0])
 	}
-	d, err := a.decide(ctx, asks)
+	d, err := a.decideAll(asks)
 	for n, part := range d.Parts {
-		a.granted = append(a.granted, grant{asks[n], part.Decision})
-		a.decided(&Decision{Decision: part.Decision, Policy: asks[n].name(), Subject: part.Subject}, nil)
+		a.granted(asks[n], part.Decision)
+		a.decided(asks[n].decision(part.Decision, nil))
 	}
+	var denied []Decision
 	for _, part := range d.Denied {
-		a.decided(&Decision{Decision: part.Decision, Policy: policyOf(part, asks), Subject: part.Subject}, nil)
+		denied = append(denied, askOf(part, asks).decision(part.Decision, nil))
+		a.decided(denied[len(denied)-1])
 	}
 	switch {
-	case len(d.Denied) > 0:
-		return denial(a.result.Decisions, d.Wait, nil)
+	case len(denied) > 0:
+		return denial(denied, d.Wait, nil)
 	case err != nil:
-		return failure(ctx, err)
+		return failure(a.call.ctx, err)
 	}
 	return nil
 }
 
-// decide asks one limiter, of which it needs no more than the interface, or several together.
-func (i *Interceptor) decide(ctx context.Context, asks []ask) (d loader.AllDecision, err error) {
-	if len(asks) > 1 {
-		all := i.limits.All()
-		for _, a := range asks {
-			all.AllowN(a.Limiter, a.subject, a.permits())
-		}
-		return all.Do(ctx)
+// enforceOne asks one limiter, of which it needs no more than the interface.
+func (a *admission) enforceOne(one ask) *refusal {
+	d, err := one.Limiter.AllowN(a.call.ctx, one.subject, one.permits())
+	if err != nil {
+		return failure(a.call.ctx, err)
 	}
-	one := asks[0]
-	d.Decision, err = one.Limiter.AllowN(ctx, one.subject, one.permits())
-	part := []loader.Part{{Limiter: nameOf(one.Limiter), Subject: one.subject, Decision: d.Decision}}
-	switch {
-	case err != nil:
-	case d.Granted:
-		d.Parts = part
-	default:
-		d.Denied = part
+	a.decided(one.decision(d, nil))
+	if !d.Granted {
+		return denial([]Decision{one.decision(d, nil)}, d.Wait, nil)
 	}
-	return d, err
+	a.granted(one, d)
+	return nil
 }
 
-// policyOf returns the name of the limit that denied.
-func policyOf(denied loader.Part, asks []ask) string {
-	for _, a := range asks {
-		if a.subject == denied.Subject && nameOf(a.Limiter) == denied.Limiter {
-			return a.name()
-		}
+// decideAll asks several limiters together.
+func (a *admission) decideAll(asks []ask) (loader.AllDecision, error) {
+	all := a.limits.All()
+	for _, one := range asks {
+		all.AllowN(one.Limiter, one.subject, one.permits())
 	}
-	return denied.Limiter
+	return all.Do(a.call.ctx)
+}
+
+// askOf returns the ask that a part of the answer belongs to.
+func askOf(part loader.Part, asks []ask) ask {
+	i := slices.IndexFunc(asks, func(a ask) bool {
+		return a.subject == part.Subject && nameOf(a.Limiter) == part.Limiter
+	})
+	return asks[max(i, 0)]
+}
+
+// decision is the answer as the observer is told of it.
+func (a ask) decision(d loader.Decision, err error) Decision {
+	return Decision{Decision: d, Policy: a.name(), Subject: a.subject, Shadow: a.Shadow, Err: err}
 }
 
 // tryOut asks limiters that deny nothing, each by itself.
@@ -131,26 +139,23 @@ func (a *admission) tryOut(asks []ask) {
 	if len(asks) == 0 {
 		return
 	}
-	for n, result := range a.decideEach(a.call.ctx, asks) {
-		if result.Decision.Granted {
-			a.granted = append(a.granted, grant{asks[n], result.Decision})
-		}
-		d := Decision{Decision: result.Decision, Policy: asks[n].name(), Subject: asks[n].subject, Shadow: true}
-		a.decided(&d, result.Err)
+	for n, result := range a.decideEach(asks) {
+		a.granted(asks[n], result.Decision)
+		a.decided(asks[n].decision(result.Decision, result.Err))
 	}
 }
 
 // decideEach asks limiters in one round trip.
-func (i *Interceptor) decideEach(ctx context.Context, asks []ask) []*loader.Result {
+func (a *admission) decideEach(asks []ask) []*loader.Result {
 	if len(asks) == 1 {
-		d, err := asks[0].Limiter.AllowN(ctx, asks[0].subject, asks[0].permits())
+		d, err := asks[0].Limiter.AllowN(a.call.ctx, asks[0].subject, asks[0].permits())
 		return []*loader.Result{{Decision: d, Err: err}}
 	}
-	batch := i.limits.Batch()
+	batch := a.limits.Batch()
 	results := make([]*loader.Result, len(asks))
-	for n, a := range asks {
-		results[n] = batch.AllowN(a.Limiter, a.subject, a.permits())
+	for n, one := range asks {
+		results[n] = batch.AllowN(one.Limiter, one.subject, one.permits())
 	}
-	_, _ = batch.Do(ctx) // each result has its own error
+	_, _ = batch.Do(a.call.ctx) // each result has its own error
 	return results
 }

@@ -6,8 +6,8 @@
 //		grpc.ChainStreamInterceptor(limit.StreamServer))
 //
 // On a server a call over the limit is RESOURCE_EXHAUSTED. Its details are a google.rpc.RetryInfo and a
-// google.rpc.QuotaFailure with a violation for each limit that denied. On a client a call waits until it may be made, so
-// that a partner's quota is kept:
+// google.rpc.QuotaFailure with a violation for each limit that denied. On a client a call waits until it may be made,
+// so that a partner's quota is kept:
 //
 //	quota := grpclimit.New(limits.ListLog("acme", loader.PerSecond(5)), grpclimit.KeyOf("acme"))
 //	conn, err := grpc.NewClient(target,

@@ -37,9 +37,9 @@ func New(limiter loader.Limiter, key Key, opts ...Option) *Interceptor {
 }
 
 // AllOf returns the Interceptor of several limiters, for any call the same ones: an address, an account and the whole
-// service, say. A call goes on only if all of them grant, and if one denies, none is charged: see loader.All, which asks
-// them in one round trip. Only limiters that can give back may be in it (ListLog, ZSetLog without WithID, SliceRing),
-// and those in shadow. All limiters are made by limits. Without charges it is for the option Slots alone.
+// service, say. A call goes on only if all of them grant, and if one denies, none is charged: see loader.All, which
+// asks them in one round trip. Only limiters that can give back may be in it (ListLog, ZSetLog without WithID,
+// SliceRing), and those in shadow. All limiters are made by limits. Without charges it is for the option Slots alone.
 func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Interceptor {
 	i := newInterceptor(limits, opts)
 	i.charges = charges
@@ -76,32 +76,36 @@ func (i *Interceptor) finish() *Interceptor {
 	for n := range i.charges {
 		i.options.complete(&i.charges[n])
 	}
-	i.err = errors.Join(i.err, i.options.check(), i.checkTogether(i.charges))
+	i.err = errors.Join(i.err, i.options.check(), i.check())
 	return i
 }
 
-// checkTogether returns what is wrong with the charges of one call.
-func (i *Interceptor) checkTogether(charges []Charge) error {
-	for _, c := range charges {
-		if err := errors.Join(c.check(), i.checkCountIf(c)); err != nil {
+// check returns what is wrong with the charges and options.
+func (i *Interceptor) check() error {
+	one := i.choose == nil && len(i.charges) == 1
+	if (i.options.limiter != nil || i.options.cost != nil) && !one {
+		return errors.New("grpclimit: LimiterBy and Cost are for one limiter, PerCall is for several")
+	}
+	for _, c := range i.charges {
+		if err := c.check(); err != nil {
 			return err
 		}
 	}
-	if len(charges) < 2 {
+	if err := i.checkCall(i.charges); err != nil {
+		return err
+	}
+	return i.checkTogether()
+}
+
+// checkTogether returns why the limiters that are enforced cannot be asked together.
+func (i *Interceptor) checkTogether() error {
+	enforced := slices.DeleteFunc(slices.Clone(i.charges), func(c Charge) bool { return c.Shadow })
+	if len(enforced) < 2 {
 		return nil
 	}
-	if i.limits == nil {
-		return errors.New("grpclimit: the Loader is nil")
-	}
-	all, enforced := i.limits.All(), 0
-	for _, c := range charges {
-		if !c.Shadow {
-			enforced++
-			all.AllowN(c.Limiter, "any", c.permits())
-		}
-	}
-	if enforced < 2 {
-		return nil
+	all := i.limits.All()
+	for _, c := range enforced {
+		all.AllowN(c.Limiter, "any", c.permits())
 	}
 	if err := all.Check(); err != nil {
 		return fmt.Errorf("grpclimit: %w", err)
@@ -109,28 +113,36 @@ func (i *Interceptor) checkTogether(charges []Charge) error {
 	return nil
 }
 
-// checkCountIf returns why the result of a call cannot say what counts.
-func (i *Interceptor) checkCountIf(c Charge) error {
-	if c.CountIf != nil && i.options.perMessage {
-		return errors.New("grpclimit: CountIf with PerMessage: a message has no result")
+// checkCall returns what is wrong with the charges of a call, but for what limiters find themselves.
+func (i *Interceptor) checkCall(charges []Charge) error {
+	if len(charges) > 1 && i.limits == nil {
+		return errors.New("grpclimit: the Loader is nil")
+	}
+	for _, c := range charges {
+		if c.CountIf != nil && i.options.perMessage {
+			return errors.New("grpclimit: CountIf with PerMessage: a message has no result")
+		}
+		if err := c.checkCall(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// Check returns what is wrong with the limiters, keys and options: a limiter that cannot give back where it has to, say.
-// Call it once, when the program starts. Otherwise every call is refused with INTERNAL. Cost: nothing is sent.
+// Check returns what is wrong with the limiters, keys and options: a limiter that cannot give back where it has to,
+// say. Call it once, when the program starts. Otherwise every call is refused with INTERNAL. Cost: nothing is sent.
 func (i *Interceptor) Check() error { return i.err }
 
 // UnaryServer limits the unary calls of a server: see grpc.ChainUnaryInterceptor. A call that is over the limit is
-// RESOURCE_EXHAUSTED, with google.rpc.RetryInfo and google.rpc.QuotaFailure, and UNAVAILABLE if Redis did not decide and
-// the limiter has no policy.
+// RESOURCE_EXHAUSTED, with google.rpc.RetryInfo and google.rpc.QuotaFailure, and UNAVAILABLE if Redis did not decide
+// and the limiter has no policy.
 //
-// Cost: one round trip for each call. A second one for charges in shadow beside others; for what CountIf gives back, one
-// for each charge, before the call ends; for a slot, two.
+// Cost: one round trip for each call. A second one for charges in shadow beside others; for what CountIf gives back,
+// one for each charge, before the call ends; for a slot, two.
 func (i *Interceptor) UnaryServer(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
-	a := i.admission(&Call{Method: info.FullMethod, Message: req, ctx: ctx})
+	a := i.admission(Call{Method: info.FullMethod, Message: req, ctx: ctx})
 	defer a.release()
 	if err := a.admit(true); err != nil {
 		return nil, err
@@ -144,7 +156,7 @@ func (i *Interceptor) UnaryServer(
 func (i *Interceptor) StreamServer(
 	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 ) error {
-	a := i.admission(&Call{Method: info.FullMethod, ctx: stream.Context()})
+	a := i.admission(Call{Method: info.FullMethod, ctx: stream.Context()})
 	defer a.release()
 	if err := a.admit(!i.options.perMessage); err != nil {
 		return err

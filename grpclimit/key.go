@@ -51,9 +51,9 @@ const (
 
 // KeyByIP counts by the IP address that the caller has connected from. Behind a proxy that is the proxy's.
 //
-// IPv6 addresses are counted by their /64 prefix, because that is what one customer has. An IPv4 address that is written
-// as IPv6 (::ffff:192.0.2.7) is that IPv4 address, and zones (fe80::1%eth0) are left out. A call that came by a Unix
-// socket has no address, and neither has a client's call.
+// IPv6 addresses are counted by their /64 prefix, because that is what one customer has. An IPv4 address that is
+// written as IPv6 (::ffff:192.0.2.7) is that IPv4 address, and zones (fe80::1%eth0) are left out. A call that came by a
+// Unix socket has no address, and neither has a client's call.
 func KeyByIP() Key {
 	return KeyBy(func(c *Call) string {
 		addr := c.peer()
@@ -76,8 +76,8 @@ func KeyByMetadata(name string) Key {
 	return KeyBy(func(c *Call) string { return c.metadata(name) })
 }
 
-// KeyByMethod counts by the full method, "/shop.Orders/Place": each has the whole limit. To have the methods in the names
-// of limiters, so that each may have a limit of its own, see PerMethod.
+// KeyByMethod counts by the full method, "/shop.Orders/Place": each has the whole limit. To have the methods in the
+// names of limiters, so that each may have a limit of its own, see PerMethod.
 func KeyByMethod() Key {
 	return KeyBy(func(c *Call) string { return c.Method })
 }
@@ -100,8 +100,9 @@ func KeyOf(values ...string) Key {
 	return key
 }
 
-// Join counts by several keys together: by address and account, say. Two calls are counted together only if all of their
-// values are equal. Each key keeps its choice for an empty value; if they differ, RefuseEmpty goes before SkipEmpty.
+// Join counts by several keys together: by address and account, say. Two calls are counted together only if all of
+// their values are equal. Each key keeps its choice for an empty value; if they differ, RefuseEmpty goes before
+// SkipEmpty.
 func Join(keys ...Key) Key {
 	var joined Key
 	for _, key := range keys {

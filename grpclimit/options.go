@@ -39,8 +39,8 @@ func LimiterBy(limiter func(*Call) loader.Limiter) Option {
 }
 
 // Cost sets how many permits a call costs; without it, 1. Use it where one call counts for several. A call that costs 0
-// is not limited. One that costs more than the limit is denied without RetryInfo. It is for one limiter; Charge.N is for
-// several.
+// is not limited. One that costs more than the limit is denied without RetryInfo. It is for one limiter; Charge.N is
+// for several.
 func Cost(permits func(*Call) int64) Option {
 	return func(o *options) { o.cost = permits }
 }
@@ -51,8 +51,8 @@ func Skip(skip func(*Call) bool) Option {
 }
 
 // CountIf counts only calls whose result has a certain code: failed logins, say. A call is charged before the handler
-// runs, so that many at once cannot pass the limit, and if count returns false for the code, it is given back before the
-// call ends. If the handler panics, the call counts. Limiters that cannot give back are an error: see Check. What a
+// runs, so that many at once cannot pass the limit, and if count returns false for the code, it is given back before
+// the call ends. If the handler panics, the call counts. Limiters that cannot give back are an error: see Check. What a
 // policy (FailLocal) granted is not given back. It is for servers, and not for PerMessage.
 //
 //	grpclimit.CountIf(func(code codes.Code) bool { return code == codes.Unauthenticated })
@@ -71,8 +71,8 @@ func Shadow() Option {
 
 // PerMessage charges each message that the caller sends on a stream, in place of the beginning of the stream. What the
 // server sends is not counted. On a server, RecvMsg returns the denial, the message is lost, and nothing is received
-// after it. On a client, SendMsg waits. Unary calls are charged as without it. To limit how often streams begin as well,
-// chain another Interceptor.
+// after it. On a client, SendMsg waits. Unary calls are charged as without it. To limit how often streams begin as
+// well, chain another Interceptor.
 func PerMessage() Option {
 	return func(o *options) { o.perMessage = true }
 }
@@ -88,11 +88,12 @@ func Slots(limiter loader.Concurrency, key Key) Option {
 }
 
 // Observe sets a function that is told what was decided about each call that is not skipped, and with PerMessage about
-// each message, before it goes on. Use it for logs. For metrics of the limiters use loader.Observe.
+// each message, before it goes on. Use it for logs: a Result is a slog.LogValuer. For metrics of the limiters use
+// loader.Observe.
 //
 //	grpclimit.Observe(func(c *grpclimit.Call, result grpclimit.Result) {
 //		if result.Degraded || result.Err != nil {
-//			slog.WarnContext(c.Context(), "limit not checked", "method", c.Method, "cause", result.Cause, "error", result.Err)
+//			slog.WarnContext(c.Context(), "limit not checked", "method", c.Method, "limit", result)
 //		}
 //	})
 func Observe(observe func(*Call, Result)) Option {

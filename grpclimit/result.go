@@ -1,6 +1,9 @@
 package grpclimit
 
 import (
+	"log/slog"
+	"strings"
+
 	"google.golang.org/grpc/codes"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -44,7 +47,7 @@ type Result struct {
 	// Code is that of the refusal; OK if the call went on.
 	Code codes.Code
 
-	// Decisions are those of the limiters, in the order of the charges; a slot is first. If several limiters were asked
+	// Decisions are those of the limiters, in the order of the charges; slots are last. If several limiters were asked
 	// together and one denied, only those that denied are in it. A client that waited has none: see loader.Observe.
 	Decisions []Decision
 
@@ -64,4 +67,33 @@ type Decision struct {
 	Shadow  bool  // it was not enforced
 	Slot    bool  // it is of a concurrency limiter
 	Err     error // why a Shadow has no decision
+}
+
+// Denied returns the limits that denied, and in shadow those that would have.
+func (r Result) Denied(shadow bool) (policies []string) {
+	for _, d := range r.Decisions {
+		if !d.Granted && d.Err == nil && d.Shadow == shadow {
+			policies = append(policies, d.Policy)
+		}
+	}
+	return policies
+}
+
+// LogValue is for log/slog: slog.Info("limited", "limit", result). It has the outcome, the limits that denied, whether
+// a policy for failures decided, and the error. Subjects are not in it, because they may be personal data.
+func (r Result) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.String("outcome", r.Outcome.String())}
+	if denied := r.Denied(false); len(denied) > 0 {
+		attrs = append(attrs, slog.String("denied", strings.Join(denied, ",")))
+	}
+	if denied := r.Denied(true); len(denied) > 0 {
+		attrs = append(attrs, slog.String("shadow_denied", strings.Join(denied, ",")))
+	}
+	if r.Degraded {
+		attrs = append(attrs, slog.Any("degraded", r.Cause))
+	}
+	if r.Err != nil {
+		attrs = append(attrs, slog.Any("error", r.Err))
+	}
+	return slog.GroupValue(attrs...)
 }

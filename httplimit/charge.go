@@ -30,15 +30,22 @@ type Charge struct {
 
 // check returns what is wrong with a charge, as far as that is known before there is a request.
 func (c Charge) check() error {
+	if err := c.checkUse(); err != nil {
+		return err
+	}
+	return errors.Join(c.Limiter.Check(), c.Key.Check(), checkName(c.Name))
+}
+
+// checkUse returns what is wrong with how the limiter is used. It is quick: PerRequest calls it for each request.
+func (c Charge) checkUse() error {
 	if c.Limiter == nil {
 		return errors.New("httplimit: the limiter is nil")
 	}
-	errs := []error{c.Limiter.Check(), c.Key.Check(), checkName(c.Name)}
 	if _, ok := c.Limiter.(loader.Returner); c.CountIf != nil && !ok {
 		const text = "httplimit: CountIf: %s cannot give permits back, ListLog, ZSetLog and SliceRing can: %w"
-		errs = append(errs, fmt.Errorf(text, c.policy(), errors.ErrUnsupported))
+		return fmt.Errorf(text, c.policy(), errors.ErrUnsupported)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // checkName returns what is wrong with the name of a policy.

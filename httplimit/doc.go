@@ -3,4 +3,51 @@
 //	limits := loader.New(rdb)
 //	login := limits.ListLog("login", loader.PerMinute(5))
 //	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP())(handler))
+//
+// A request over the limit gets status 429 with Retry-After, and all responses say in RateLimit headers what is left.
+// New returns a func(http.Handler) http.Handler, which routers take as middleware.
+//
+// # Which constructor
+//
+//   - [New], for one limiter: three lines.
+//   - [For], the same with a Check: wrong arguments are found when the program starts.
+//   - [AllOf], for several limiters at once, charged all or none: an address, an account and the whole service.
+//   - [PerRequest], if the limiters, their limits or the costs differ between requests: plans, routes.
+//
+// # Keys
+//
+// A [Key] makes the subject of a limiter from a request. Most callers should use [KeyByIP]. Behind a proxy, name the
+// proxies:
+//
+//	httplimit.KeyByIP(httplimit.TrustXForwardedFor("10.0.0.0/8"))
+//
+// [Join] counts by several values together: by address and account. A request that has no value for its key is refused
+// with status 400, unless [Key.IfEmpty] says otherwise.
+//
+// # What the client is told
+//
+//	RateLimit-Policy: "login";q=5;w=60           the limit: 5 in 60 seconds
+//	RateLimit: "login";r=3;t=42                  3 are left; in 42 s none counts any more
+//	Retry-After: 42                              of a 429: whole seconds, rounded up
+//
+// The first two are those of draft-ietf-httpapi-ratelimit-headers-11. A ring of several windows has an item for each.
+// [Headers] chooses X-RateLimit-* or none. The limiter's name is in them: [Charge] has another one if clients should not
+// see it. Bodies are application/problem+json; [Refuse] sets your own.
+//
+// # When Redis fails
+//
+// The limiter's policy decides. Without one the request is refused with status 503. With loader.FailOpen or
+// loader.FailLocal the policy answers, and the [Result] that [Observe] is told of is marked Degraded. While Redis does
+// not decide, no header says what is left.
+//
+// # Before and after the handler
+//
+// [CountIf] counts only what the response says, as failed logins. [Slots] holds a slot of a concurrency limiter while
+// the handler runs. [Shadow] decides and tells the observers, and never refuses: use it to try a limit.
+//
+// The ResponseWriter is passed on as it is, unless CountIf or Slots have to see the response. Then it is wrapped, and
+// has the same optional interfaces as before: http.Flusher, http.Hijacker, io.ReaderFrom, http.Pusher and those that
+// http.ResponseController finds.
+//
+// A panic of the handler goes on to the server. The request keeps its charge, and its slot is released.
 package httplimit

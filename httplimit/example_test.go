@@ -1,10 +1,13 @@
 package httplimit_test
 
 import (
+	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -13,32 +16,160 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// server is a Redis for the examples.
-func server() (rdb *redis.Client, stop func()) {
+// server is a Redis for the examples, whose clock stands still.
+func server() (limits *loader.Loader, stop func()) {
 	m, err := miniredis.Run()
 	if err != nil {
 		log.Fatal(err)
 	}
-	return redis.NewClient(&redis.Options{Addr: m.Addr()}), m.Close
+	m.SetTime(second0)
+	return loader.New(redis.NewClient(&redis.Options{Addr: m.Addr()})), m.Close
 }
 
-// Two attempts a minute for each address.
-func Example() {
-	rdb, stop := server()
-	defer stop()
-	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+// show sends a request and prints the status and what is left.
+func show(h http.Handler, target, user string) {
+	r := httptest.NewRequest(http.MethodPost, target, nil)
+	r.SetBasicAuth(user, "secret")
+	w := serve(h, r)
+	fmt.Printf("%d %s %q\n", w.Code, w.Header().Get("RateLimit"), w.Header().Get("Retry-After"))
+}
 
-	limits := loader.New(rdb)
-	login := limits.ListLog("login", loader.PerMinute(2))
+// Five attempts a minute for each address.
+func Example() {
+	limits, stop := server()
+	defer stop()
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+	login := limits.ListLog("login", loader.PerMinute(5))
 	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP())(handler))
 
-	for range 3 {
-		answer := httptest.NewRecorder()
-		http.DefaultServeMux.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/login", nil))
-		fmt.Printf("%d %s %q\n", answer.Code, answer.Header().Get("RateLimit"), answer.Header().Get("Retry-After"))
+	for range 6 {
+		show(http.DefaultServeMux, "/login", "ada")
 	}
 	// Output:
+	// 200 "login";r=4;t=60 ""
+	// 200 "login";r=3;t=60 ""
+	// 200 "login";r=2;t=60 ""
 	// 200 "login";r=1;t=60 ""
 	// 200 "login";r=0;t=60 ""
 	// 429 "login";r=0;t=60 "60"
+}
+
+// For has a Check. The proxies in front of the server say from which address a request comes; a log has what was not
+// decided by Redis.
+func ExampleFor() {
+	limits, stop := server()
+	defer stop()
+	mux := http.NewServeMux()
+
+	export := limits.ListLog("export", loader.PerHour(10), loader.FailOpen())
+	middleware := httplimit.For(export, httplimit.KeyByIP(httplimit.TrustXForwardedFor("10.0.0.0/8", "fd00::/8")),
+		httplimit.RetryJitter(5*time.Second),
+		httplimit.Observe(func(r *http.Request, result httplimit.Result) {
+			if result.Degraded || result.Err != nil {
+				slog.WarnContext(r.Context(), "limit not checked", "limit", result)
+			}
+		}))
+	if err := middleware.Check(); err != nil { // a wrong limit, key or option is found at start
+		log.Fatal(err)
+	}
+	mux.Handle("/export", middleware.Handler(http.NotFoundHandler()))
+
+	show(mux, "/export", "ada")
+	// Output: 404 "export";r=9;t=3600 ""
+}
+
+// An address, an account and the whole service: one that denies charges none of them.
+func ExampleAllOf() {
+	limits, stop := server()
+	defer stop()
+
+	middleware := httplimit.AllOf(limits, []httplimit.Charge{
+		{Limiter: limits.ListLog("address", loader.PerMinute(20)), Key: httplimit.KeyByIP()},
+		{Limiter: limits.ListLog("account", loader.PerMinute(2)), Key: httplimit.KeyByUser()},
+		{Limiter: limits.SliceRing("service", []loader.Limit{loader.PerMinute(1000), loader.PerHour(20000)}),
+			Key: httplimit.KeyOf("all"), Shadow: true}, // to be tried first
+	})
+	if err := middleware.Check(); err != nil {
+		log.Fatal(err)
+	}
+	handler := middleware.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+
+	show(handler, "/", "ada")
+	show(handler, "/", "ada")
+	show(handler, "/", "ada")
+	// Output:
+	// 200 "address";r=19;t=60, "account";r=1;t=60 ""
+	// 200 "address";r=18;t=60, "account";r=0;t=60 ""
+	// 429 "account";r=0;t=60 "60"
+}
+
+// Each customer has the limits of a plan.
+func ExamplePerRequest() {
+	limits, stop := server()
+	defer stop()
+
+	plans := map[string][]loader.Limit{
+		"ada": {loader.PerMinute(1000), loader.PerHour(20000)},
+		"bob": {loader.PerMinute(60)},
+	}
+	api := limits.SliceRing("api", []loader.Limit{loader.PerMinute(60)})
+	middleware := httplimit.PerRequest(limits, func(r *http.Request) ([]httplimit.Charge, error) {
+		user, _, _ := r.BasicAuth()
+		return []httplimit.Charge{{Limiter: api.With(plans[user]...), Key: httplimit.KeyOf(user)}}, nil
+	})
+	handler := middleware.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+
+	show(handler, "/", "ada")
+	show(handler, "/", "bob")
+	// Output:
+	// 200 "api-1m";r=999;t=61, "api-1h";r=19999;t=3601 ""
+	// 200 "api";r=59;t=61 ""
+}
+
+// Only failed logins count.
+func ExampleCountIf() {
+	limits, stop := server()
+	defer stop()
+	login := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, _, _ := r.BasicAuth(); user != "ada" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+
+	failures := limits.ListLog("failed-login", loader.PerMinute(2))
+	handler := httplimit.New(failures, httplimit.KeyByIP(),
+		httplimit.CountIf(func(status int) bool { return status == http.StatusUnauthorized }))(login)
+
+	for _, user := range []string{"ada", "ada", "ada", "eve", "eve", "eve"} {
+		show(handler, "/login", user)
+	}
+	// Output:
+	// 200 "failed-login";r=1;t=60 ""
+	// 200 "failed-login";r=1;t=60 ""
+	// 200 "failed-login";r=1;t=60 ""
+	// 401 "failed-login";r=1;t=60 ""
+	// 401 "failed-login";r=0;t=60 ""
+	// 429 "failed-login";r=0;t=60 "60"
+}
+
+// Two reports at once for each customer, and ten a minute.
+func ExampleSlots() {
+	limits, stop := server()
+	defer stop()
+
+	reports, running := limits.ListLog("reports", loader.PerMinute(10)), limits.Concurrency("running", 2, time.Minute)
+	middleware := httplimit.For(reports, httplimit.KeyByUser(), httplimit.Slots(running, httplimit.KeyByUser()))
+	if err := middleware.Check(); err != nil {
+		log.Fatal(err)
+	}
+	handler := middleware.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		d, err := running.Peek(context.Background(), "ada")
+		fmt.Println(d.Remaining, err)
+	}))
+
+	show(handler, "/report", "ada")
+	// Output:
+	// 1 <nil>
+	// 200 "reports";r=9;t=60, "running";r=1 ""
 }

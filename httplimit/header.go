@@ -1,6 +1,9 @@
 package httplimit
 
 import (
+	"cmp"
+	"math/bits"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,13 +18,19 @@ import (
 type HeaderSet int
 
 const (
-	// Draft11 is RateLimit-Policy and RateLimit as in draft-ietf-httpapi-ratelimit-headers-11. The draft is not final:
-	// later ones may get a name of their own. There is an item for each window, named by the policy and, if it has
-	// several windows, the window ("api-1m0s", "api-1h0m0s").
+	// Draft11 is RateLimit-Policy and RateLimit as in draft-ietf-httpapi-ratelimit-headers-11:
+	//
+	//	RateLimit-Policy: "api-1m";q=100;w=60, "api-1h";q=2000;w=3600
+	//	RateLimit: "api-1m";r=99;t=60, "api-1h";r=1203;t=3412
+	//
+	// There is an item for each window: its quota and length in seconds, how much remains, and the time until the window
+	// is empty; of a denial at most the time in Retry-After. A GCRA has its burst and the time that refills it. Slots have
+	// the unit "concurrent-requests" and no times. While Redis does not decide there is no RateLimit. The draft is not
+	// final: later ones will get names of their own.
 	Draft11 HeaderSet = 1 << iota
 
 	// XRateLimit is X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, for clients that know no others: of
-	// the window with the fewest permits remaining. Reset is in seconds since 1970, as at GitHub.
+	// the window with the fewest permits remaining. Reset is in seconds since 1970 by the clock of Redis, as at GitHub.
 	XRateLimit
 
 	// ShadowHeaders sends the headers also for limits in shadow.
@@ -30,15 +39,18 @@ const (
 
 // item is what the headers say of one window.
 type item struct {
-	policy     string
-	unit       string // "": requests
-	quota      int64
-	window     time.Duration // 0: not said
-	remaining  int64
-	resetAfter time.Duration
-	known      bool // what remains is known
-	now        time.Time
+	policy    string
+	slot      bool
+	quota     int64
+	window    int64 // in seconds; 0: there is none
+	remaining int64
+	reset     time.Duration // noReset: unknown
+	now       time.Time     // of the decision; zero: no server decided
+	degraded  bool
 }
+
+// noReset is the reset of an item that waiting does not help.
+const noReset time.Duration = -1
 
 // setHeaders sets the headers of the result.
 func (q *request) setHeaders() {
@@ -47,69 +59,163 @@ func (q *request) setHeaders() {
 		header.Set("Retry-After", strconv.FormatInt(q.result.RetryAfter, 10))
 	}
 	items := q.items()
-	if q.options.headers&Draft11 != 0 && len(items) > 0 {
-		policy, limit := draft11(items, q.result.RetryAfter)
-		header.Add("RateLimit-Policy", policy)
-		if limit != "" {
-			header.Add("RateLimit", limit)
-		}
+	if q.options.headers&Draft11 != 0 {
+		addDraft11(header, items)
+	}
+	if q.options.headers&XRateLimit != 0 {
+		setXRateLimit(header, items)
 	}
 }
 
-// items returns what the headers say.
+// items returns what the headers say. A refusal has only the denials: grants beside them are given back.
 func (q *request) items() (items []item) {
-	for _, d := range q.result.Decisions {
-		if d.Err != nil || d.Shadow && q.options.headers&ShadowHeaders == 0 {
+	for i := range q.result.Decisions {
+		d := &q.result.Decisions[i]
+		hidden := d.Shadow && q.options.headers&ShadowHeaders == 0
+		if d.Err != nil || hidden || q.result.Outcome != Allowed && d.Granted {
 			continue
 		}
-		items = append(items, itemsOf(d)...)
+		items = append(items, d.items()...)
 	}
 	return items
 }
 
-// itemsOf returns an item for each window of a decision, the shortest window first.
-func itemsOf(d Decision) []item {
+// items returns an item for each window of a decision, the shortest window first.
+func (d *Decision) items() []item {
 	if len(d.Windows) == 0 {
-		return []item{itemOf(d, d.Policy, d.Limit, d.Remaining, d.ResetAfter)}
+		return []item{d.item(d.Policy, loader.WindowState{
+			Limit: d.Limit, Remaining: d.Remaining, ResetAfter: d.ResetAfter,
+		})}
 	}
 	windows := slices.Clone(d.Windows)
-	slices.SortStableFunc(windows, func(a, b loader.WindowState) int { return int(a.Limit.Window - b.Limit.Window) })
+	slices.SortFunc(windows, func(a, b loader.WindowState) int {
+		return cmp.Or(cmp.Compare(a.Limit.Window, b.Limit.Window), cmp.Compare(a.Limit.Permits, b.Limit.Permits))
+	})
 	items := make([]item, len(windows))
 	for i, w := range windows {
-		items[i] = itemOf(d, d.Policy+"-"+w.Limit.Window.String(), w.Limit, w.Remaining, w.ResetAfter)
+		items[i] = d.item(d.Policy+"-"+span(w.Limit.Window), w)
 	}
 	return items
 }
 
-func itemOf(d Decision, policy string, limit loader.Limit, remaining int64, resetAfter time.Duration) item {
-	return item{
-		policy: policy, quota: limit.Permits, window: limit.Window, remaining: remaining, resetAfter: resetAfter,
-		known: !d.Degraded, now: d.Now,
+func (d *Decision) item(policy string, w loader.WindowState) item {
+	it := item{
+		policy: policy, slot: d.Slot, quota: w.Limit.Permits, remaining: w.Remaining, reset: w.ResetAfter, now: d.Now,
+		degraded: d.Degraded,
+	}
+	switch {
+	case d.Slot, d.Wait == loader.Never:
+		it.reset = noReset
+	case !d.Granted:
+		it.reset = min(it.reset, d.Wait)
+	}
+	if !d.Slot {
+		it.quota, it.window = quotaOf(w.Limit)
+	}
+	return it
+}
+
+// quotaOf returns the quota of a limit and its window in seconds: of a GCRA its burst, and the time that refills it.
+func quotaOf(limit loader.Limit) (quota, window int64) {
+	if limit.Burst == 0 || limit.Permits == 0 {
+		return limit.Permits, seconds(limit.Window)
+	}
+	hi, lo := bits.Mul64(uint64(limit.Burst), uint64(limit.Window.Microseconds()))
+	if hi >= uint64(limit.Permits) {
+		return limit.Burst, 0
+	}
+	refilled, rest := bits.Div64(hi, lo, uint64(limit.Permits))
+	if rest > 0 {
+		refilled++
+	}
+	const second = uint64(time.Second / time.Microsecond)
+	return limit.Burst, int64((refilled + second - 1) / second)
+}
+
+// addDraft11 adds RateLimit-Policy and RateLimit to those that other limits of the same request have set.
+func addDraft11(header http.Header, items []item) {
+	var policies, limits httpsfv.List
+	for _, it := range items {
+		policies = append(policies, it.policyItem())
+		if !it.degraded {
+			limits = append(limits, it.limitItem())
+		}
+	}
+	addList(header, "Ratelimit-Policy", policies)
+	addList(header, "Ratelimit", limits)
+}
+
+// addList adds a list to a header. Check has found what a list cannot hold.
+func addList(header http.Header, name string, list httpsfv.List) {
+	if len(list) == 0 {
+		return
+	}
+	if text, err := httpsfv.Marshal(list); err == nil {
+		header.Add(name, text)
 	}
 }
 
-// draft11 returns RateLimit-Policy and RateLimit.
-func draft11(items []item, retryAfter int64) (policy, limit string) {
-	var policies, limits httpsfv.List
-	for _, it := range items {
-		p := httpsfv.NewItem(it.policy)
-		p.Params.Add("q", it.quota)
-		if it.window > 0 {
-			p.Params.Add("w", seconds(it.window))
-		}
-		policies = append(policies, p)
-		if !it.known {
-			continue
-		}
-		l := httpsfv.NewItem(it.policy)
-		l.Params.Add("r", it.remaining)
-		l.Params.Add("t", seconds(it.resetAfter))
-		limits = append(limits, l)
+func (it item) policyItem() httpsfv.Item {
+	item := httpsfv.NewItem(it.policy)
+	item.Params.Add("q", it.quota)
+	if it.slot {
+		item.Params.Add("qu", "concurrent-requests")
 	}
-	policy, _ = httpsfv.Marshal(policies)
-	limit, _ = httpsfv.Marshal(limits)
-	return policy, strings.TrimSpace(limit)
+	if it.window > 0 {
+		item.Params.Add("w", it.window)
+	}
+	return item
+}
+
+func (it item) limitItem() httpsfv.Item {
+	item := httpsfv.NewItem(it.policy)
+	item.Params.Add("r", it.remaining)
+	if it.reset != noReset {
+		item.Params.Add("t", seconds(it.reset))
+	}
+	return item
+}
+
+// setXRateLimit sets the headers of the item with the fewest permits remaining, unless another limit has set those of
+// one with fewer.
+func setXRateLimit(header http.Header, items []item) {
+	items = slices.DeleteFunc(items, func(it item) bool { return it.degraded || it.slot })
+	if len(items) == 0 {
+		return
+	}
+	it := slices.MinFunc(items, func(a, b item) int { return cmp.Compare(a.remaining, b.remaining) })
+	const remaining = "X-Ratelimit-Remaining"
+	if before, err := strconv.ParseInt(header.Get(remaining), 10, 64); err == nil && before < it.remaining {
+		return
+	}
+	header.Set("X-Ratelimit-Limit", strconv.FormatInt(it.quota, 10))
+	header.Set(remaining, strconv.FormatInt(it.remaining, 10))
+	if it.reset == noReset {
+		header.Del("X-Ratelimit-Reset")
+		return
+	}
+	header.Set("X-Ratelimit-Reset", strconv.FormatInt(it.resetTime(), 10))
+}
+
+// resetTime returns the time of the reset, in seconds since 1970, rounded up.
+func (it item) resetTime() int64 {
+	now := it.now
+	if now.IsZero() { // a Leased decided
+		now = time.Now()
+	}
+	return seconds(time.Duration(now.Add(it.reset).UnixNano()))
 }
 
 // seconds returns a time in whole seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// span returns a window as it is written in names: "90s" is "1m30s", and "1h0m0s" is "1h".
+func span(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if rest, ok := strings.CutSuffix(text, zero); ok {
+			text = rest + zero[:1]
+		}
+	}
+	return text
+}

@@ -151,14 +151,21 @@ func (s *ipKey) trustsAddr(addr netip.Addr) bool {
 // parseNode parses an address with or without a port: "192.0.2.7", "192.0.2.7:80", "2001:db8::7", "[2001:db8::7]" and
 // "[2001:db8::7]:80".
 func parseNode(text string) (addr netip.Addr, ok bool) {
-	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
-	if err == nil && strings.HasPrefix(text, "[") != strings.HasSuffix(text, "]") {
-		return netip.Addr{}, false
+	host, hasPort := text, false
+	switch i := strings.LastIndexByte(text, ':'); {
+	case strings.HasPrefix(text, "["):
+		hasPort = !strings.HasSuffix(text, "]")
+		host = strings.TrimSuffix(text[1:], "]")
+	case i >= 0 && strings.IndexByte(text, ':') == i:
+		hasPort = true
 	}
-	if err != nil {
-		var withPort netip.AddrPort
-		withPort, err = netip.ParseAddrPort(text)
-		addr = withPort.Addr()
+	if hasPort {
+		withPort, err := netip.ParseAddrPort(text)
+		return plain(withPort.Addr()), err == nil
+	}
+	addr, err := netip.ParseAddr(host)
+	if host != text && addr.Is4() {
+		return addr, false // in brackets
 	}
 	return plain(addr), err == nil
 }

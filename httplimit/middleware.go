@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -96,6 +95,7 @@ func (m *Middleware) finish() *Middleware {
 	return m
 }
 
+// check returns what is wrong with the charges and the slots, by themselves and together.
 func (m *Middleware) check() error {
 	var errs []error
 	for _, c := range m.charges {
@@ -107,28 +107,36 @@ func (m *Middleware) check() error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return m.checkTogether(m.charges)
-}
-
-// checkTogether returns what is wrong with asking all charges at once.
-func (m *Middleware) checkTogether(charges []Charge) error {
-	if len(charges) < 2 {
-		return nil
-	}
-	if m.limits == nil {
+	switch {
+	case m.choose == nil && len(m.charges)+len(m.options.slots) == 0:
+		return errors.New("httplimit: no charges and no Slots: want a limiter")
+	case m.limits == nil && (m.choose != nil || len(m.charges) > 1):
 		return errors.New("httplimit: the Loader is nil")
 	}
-	all, enforced := m.limits.All(), 0
-	for _, c := range charges {
-		if !c.Shadow {
-			enforced++
-			all.AllowN(c.Limiter, "any", c.permits())
-		}
-	}
-	if enforced < 2 {
+	return m.checkTogether()
+}
+
+// checkTogether returns what is wrong with asking several limiters at once: those that are enforced, and those in
+// shadow.
+func (m *Middleware) checkTogether() error {
+	if len(m.charges) < 2 {
 		return nil
 	}
-	if err := all.Check(); err != nil {
+	all, enforced, batch, errs := m.limits.All(), 0, m.limits.Batch(), []error(nil)
+	for _, c := range m.charges {
+		if !c.Shadow {
+			all.AllowN(c.Limiter, "any", c.permits())
+			enforced++
+			continue
+		}
+		if wrong, ok := errors.AsType[*loader.ArgumentError](batch.AllowN(c.Limiter, "any", c.permits()).Err); ok {
+			errs = append(errs, wrong)
+		}
+	}
+	if enforced > 1 {
+		errs = append(errs, all.Check())
+	}
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("httplimit: %w", err)
 	}
 	return nil
@@ -148,12 +156,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		q := request{Middleware: m, w: w, r: r}
+		q := &request{Middleware: m, w: w, r: r}
 		q.serve(next)
 	})
-}
-
-// retryAfter returns the value of the header Retry-After for a time to wait.
-func (m *Middleware) retryAfter(wait time.Duration) int64 {
-	return loader.Decision{Wait: wait + m.options.jitterTime()}.RetryAfter()
 }

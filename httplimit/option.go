@@ -27,17 +27,18 @@ type options struct {
 	err     error
 }
 
-// LimiterBy chooses the limiter for each request: one with the limit of the customer's plan, say. Use it with one
-// limiter; PerRequest is for several. The argument of New stands for those that the function returns where they are
-// checked. If it returns nil, the request is not limited.
+// LimiterBy chooses the limiter for each request: one with the limit of the customer's plan, say. It is an option of New
+// and For; PerRequest is for several limiters. Check looks only at the limiter that New was given, so give it one of
+// those that the function returns. If the function returns nil, the request is not limited.
 //
 //	httplimit.LimiterBy(func(r *http.Request) loader.Limiter { return api.With(planOf(r)) })
 func LimiterBy(limiter func(*http.Request) loader.Limiter) Option {
 	return func(o *options) { o.limiter = limiter }
 }
 
-// Cost sets how many permits a request costs; without it, 1. Use it where one request counts for several. A request
-// that costs 0 is not limited. One that costs more than the limit is denied without the header Retry-After.
+// Cost sets how many permits a request costs; without it, 1. Use it where one request counts for several. It is an
+// option of New and For. A request that costs 0 is not limited. One that costs more than the limit is denied without
+// Retry-After, because waiting does not help.
 func Cost(permits func(*http.Request) int64) Option {
 	return func(o *options) { o.cost = permits }
 }
@@ -48,9 +49,10 @@ func Skip(skip func(*http.Request) bool) Option {
 }
 
 // CountIf counts only requests whose response has a certain status: failed logins, say. A request is charged before the
-// handler is called, so that many at once cannot pass the limit, and if count returns false for the status, it is given
-// back before the response ends. If the handler panics, or takes the connection over (Hijack), the request counts.
-// Limiters that cannot give back are an error: see Check. What a policy (FailLocal) granted is not given back.
+// handler is called, so that many at once cannot pass the limit; the RateLimit headers include the charge. If count
+// returns false for the status, the charge is given back before the response ends, also if the client has left. If the
+// handler panics, or takes the connection over (Hijack), the request counts. Limiters that cannot give back are an
+// error: see Check. What a policy (FailLocal) granted is not given back.
 //
 //	httplimit.CountIf(func(status int) bool { return status >= 400 })
 func CountIf(count func(status int) bool) Option {

@@ -4,24 +4,24 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/sluice-redis/sluice/loader"
 )
 
 // request is one request on its way through a Middleware. Its steps are:
 //
-//	plan     which charges it has, with their subjects
-//	decide   asks the limiters: those that are enforced, then those in shadow, then for slots
-//	serve    calls the handler, or refuses
-//	settle   gives back what does not count
+//	decide   plan which charges it has, ask the limiters that are enforced, then those in shadow, then take slots
+//	call     call the handler, if all have granted, and give back what does not count
+//	refuse   answer in the place of the handler
 type request struct {
 	*Middleware
 	w http.ResponseWriter
 	r *http.Request
 
-	enforced []asked
-	shadowed []asked
-	held     []*loader.Slot
+	asked    []asked // those that are enforced first
+	enforced int     // how many these are
+	slots    held
 	result   Result
 }
 
@@ -29,206 +29,236 @@ type request struct {
 type asked struct {
 	Charge
 	subject  string
+	answered bool
 	decision loader.Decision
 	err      error
 }
 
+// answer takes the answer of a limiter.
+func (a *asked) answer(d loader.Decision, err error) { a.decision, a.err, a.answered = d, err, true }
+
 func (q *request) serve(next http.Handler) {
+	defer func() { q.slots.release() }() // those that it has then
 	q.decide()
-	q.result.Status = q.result.Outcome.status()
 	q.setHeaders()
 	if q.options.observe != nil {
 		q.options.observe(q.r, q.result)
 	}
-	if q.result.Outcome != Allowed {
-		q.refuse()
+	if q.result.Outcome == Allowed {
+		q.call(next)
 		return
 	}
-	q.call(next)
+	q.refuse(q.w, q.r, q.result)
 }
 
-// refuse answers in the place of the handler.
-func (q *request) refuse() {
-	refuse := q.options.refuse
-	if refuse == nil {
-		refuse = WriteProblem
+// refuse writes a refusal as the option Refuse says.
+func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, result Result) {
+	if m.options.refuse != nil {
+		m.options.refuse(w, r, result)
+		return
 	}
-	refuse(q.w, q.r, q.result)
+	WriteProblem(w, r, result)
 }
 
-// decide makes the result.
+// decide makes the result. What was charged before a refusal is given back.
 func (q *request) decide() {
-	if q.err != nil {
-		q.fail(Misconfigured, q.err)
-		return
+	if q.plan(); q.goesOn() {
+		q.askEnforced()
 	}
-	for _, step := range []func(){q.plan, q.askEnforced, q.askShadowed, q.takeSlots} {
-		if step(); q.result.Outcome != Allowed {
-			break
-		}
+	if q.goesOn() {
+		q.askShadowed()
 	}
-	if q.result.Outcome != Allowed {
+	if q.goesOn() {
+		q.takeSlots()
+	}
+	q.result.Status = q.result.Outcome.status()
+	if !q.goesOn() {
 		q.giveBack(func(Charge) bool { return true })
 	}
 	q.collect()
 }
 
+// goesOn reports whether nothing refuses the request so far.
+func (q *request) goesOn() bool { return q.result.Outcome == Allowed }
+
 // plan finds the charges of the request and their subjects.
 func (q *request) plan() {
 	charges, err := q.chargesOf(q.r)
 	if err != nil {
-		q.fail(Undecided, err)
+		q.failed(err)
 		return
 	}
-	for _, c := range charges {
-		subject, choice := c.Key.Subject(q.r)
-		switch {
-		case choice == SkipEmpty:
-		case choice == RefuseEmpty && !c.Shadow:
-			q.fail(NoKey, nil)
-			return
-		case choice == RefuseEmpty:
-		case c.Shadow:
-			q.shadowed = append(q.shadowed, asked{Charge: c, subject: subject})
-		default:
-			q.enforced = append(q.enforced, asked{Charge: c, subject: subject})
+	q.asked = make([]asked, 0, len(charges))
+	for _, shadow := range []bool{false, true} {
+		for i := range charges {
+			if c := &charges[i]; c.Shadow == shadow {
+				q.add(c)
+			}
 		}
+		if !shadow {
+			q.enforced = len(q.asked)
+		}
+	}
+}
+
+// add adds a charge, if the request has a subject for it.
+func (q *request) add(c *Charge) {
+	switch subject, choice := c.Key.Subject(q.r); {
+	case choice == ShareEmpty:
+		q.asked = append(q.asked, asked{Charge: *c, subject: subject})
+	case choice == RefuseEmpty && !c.Shadow:
+		q.result.Outcome = NoKey
 	}
 }
 
 // chargesOf returns the charges of a request.
 func (m *Middleware) chargesOf(r *http.Request) ([]Charge, error) {
-	if m.choose == nil {
+	switch {
+	case m.err != nil:
+		return nil, &configError{m.err}
+	case m.choose == nil:
 		return m.options.adapt(m.charges, r), nil
 	}
-	charges, err := m.choose(r)
+	chosen, err := m.choose(r)
+	if err != nil {
+		return nil, err
+	}
+	charges := slices.Clone(chosen) // the function may return the same ones again
 	for i := range charges {
 		m.options.complete(&charges[i])
-		err = errors.Join(err, charges[i].check())
+		if err := charges[i].checkUse(); err != nil {
+			return nil, &configError{err}
+		}
 	}
-	return charges, err
+	return charges, nil
+}
+
+// configError is an error that Check returns, or would return for the charges of a request.
+type configError struct{ error }
+
+func (e *configError) Unwrap() error { return e.error }
+
+// isMisconfigured reports whether a request is refused whatever Redis says.
+func isMisconfigured(err error) bool {
+	_, config := errors.AsType[*configError](err)
+	_, argument := errors.AsType[*loader.ArgumentError](err)
+	return config || argument || errors.Is(err, errors.ErrUnsupported)
 }
 
 // askEnforced asks the limiters that may deny.
 func (q *request) askEnforced() {
-	switch len(q.enforced) {
+	switch enforced := q.asked[:q.enforced]; len(enforced) {
 	case 0:
 	case 1:
-		q.askOne(&q.enforced[0])
+		q.askOne(&enforced[0])
 	default:
-		q.askAll()
+		q.askAll(enforced)
 	}
 }
 
 func (q *request) askOne(a *asked) {
-	if a.decision, a.err = ask(q.r.Context(), a); a.err != nil {
+	a.answer(a.Limiter.AllowN(q.r.Context(), a.subject, a.permits()))
+	switch {
+	case a.err != nil:
 		q.failed(a.err)
-	} else if !a.decision.Granted {
+	case !a.decision.Granted:
 		q.deny(a.decision)
 	}
 }
 
-// ask asks one limiter. More permits than could ever be granted are a denial that waiting does not end.
-func ask(ctx context.Context, a *asked) (loader.Decision, error) {
-	d, err := a.Limiter.AllowN(ctx, a.subject, a.permits())
-	if errors.Is(err, loader.ErrExceedsLimit) {
-		return loader.Decision{Wait: loader.Never}, nil
-	}
-	return d, err
-}
-
 // askAll asks several limiters, all or none.
-func (q *request) askAll() {
+func (q *request) askAll(enforced []asked) {
 	all := q.limits.All()
-	for _, a := range q.enforced {
-		all.AllowN(a.Limiter, a.subject, a.permits())
+	for i := range enforced {
+		all.AllowN(enforced[i].Limiter, enforced[i].subject, enforced[i].permits())
 	}
 	d, err := all.Do(q.r.Context())
 	switch {
 	case d.Granted:
 		for i := range d.Parts {
-			q.enforced[i].decision = d.Parts[i].Decision
+			enforced[i].answer(d.Parts[i].Decision, nil)
 		}
 	case len(d.Denied) > 0:
-		q.takeDenied(d.Denied)
+		takeDenied(enforced, d.Denied)
 		q.deny(d.Decision)
-	case err != nil:
+	default:
 		q.failed(err)
 	}
 }
 
-// takeDenied keeps the charges that were denied, with their decisions.
-func (q *request) takeDenied(parts []loader.Part) {
-	var denied []asked
-	for _, a := range q.enforced {
-		for _, part := range parts {
-			if part.Subject == a.subject && part.Limiter == nameOf(a.Limiter) {
-				a.decision = part.Decision
-				denied = append(denied, a)
-				break
-			}
+// takeDenied finds the charges that were denied.
+func takeDenied(enforced []asked, parts []loader.Part) {
+	for _, part := range parts {
+		i := slices.IndexFunc(enforced, func(a asked) bool {
+			return !a.answered && a.subject == part.Subject && nameOf(a.Limiter) == part.Limiter
+		})
+		if i >= 0 {
+			enforced[i].answer(part.Decision, nil)
 		}
 	}
-	q.enforced = denied
 }
 
 // askShadowed asks the limiters that may not deny, each by itself.
 func (q *request) askShadowed() {
-	switch len(q.shadowed) {
+	shadowed := q.asked[q.enforced:]
+	switch len(shadowed) {
 	case 0:
 		return
 	case 1:
-		a := &q.shadowed[0]
-		a.decision, a.err = ask(q.r.Context(), a)
+		a := &shadowed[0]
+		a.answer(a.Limiter.AllowN(q.r.Context(), a.subject, a.permits()))
 		return
 	}
 	batch := q.limits.Batch()
-	results := make([]*loader.Result, len(q.shadowed))
-	for i, a := range q.shadowed {
-		results[i] = batch.AllowN(a.Limiter, a.subject, a.permits())
+	results := make([]*loader.Result, len(shadowed))
+	for i := range shadowed {
+		results[i] = batch.AllowN(shadowed[i].Limiter, shadowed[i].subject, shadowed[i].permits())
 	}
 	_, _ = batch.Do(q.r.Context()) // the results have the errors
 	for i, result := range results {
-		q.shadowed[i].decision, q.shadowed[i].err = result.Decision, result.Err
+		shadowed[i].answer(result.Decision, result.Err)
 	}
 }
 
-// deny makes a denial of the request.
+// deny refuses the request because of a denial.
 func (q *request) deny(d loader.Decision) {
 	q.result.Outcome = Denied
 	if d.Wait != loader.Never {
-		q.result.RetryAfter = q.retryAfter(d.Wait)
+		q.result.RetryAfter = seconds(d.Wait + q.options.jitterTime())
 	}
 }
 
-// failed refuses a request because a limiter failed.
+// failed refuses the request because there is no decision.
 func (q *request) failed(err error) {
-	_, wrong := errors.AsType[*loader.ArgumentError](err)
+	q.result.Err = err
 	switch {
+	case q.options.shadow && q.Middleware.err == nil: // it never refuses
+	case errors.Is(err, loader.ErrExceedsLimit):
+		q.result.Outcome = Denied // and no time to wait for
+	case isMisconfigured(err):
+		q.result.Outcome = Misconfigured
 	case errors.Is(q.r.Context().Err(), context.Canceled):
-		q.fail(ClientGone, nil)
-	case wrong:
-		q.fail(Misconfigured, err)
+		q.result.Outcome, q.result.Err = ClientGone, nil
 	default:
-		q.fail(Undecided, err)
+		q.result.Outcome = Undecided
 	}
 }
 
-func (q *request) fail(outcome Outcome, err error) { q.result.Outcome, q.result.Err = outcome, err }
-
-// collect puts the answers into the result.
+// collect puts the answers into the result, before those of the slots.
 func (q *request) collect() {
-	for _, list := range [][]asked{q.enforced, q.shadowed} {
-		for _, a := range list {
-			if a.decision.Limit == (loader.Limit{}) && a.err == nil && !a.decision.Granted && a.decision.Wait == 0 {
-				continue // it was not asked
-			}
+	slots := q.result.Decisions
+	q.result.Decisions = make([]Decision, 0, len(q.asked)+len(slots))
+	for i := range q.asked {
+		if a := &q.asked[i]; a.answered {
 			q.result.Decisions = append(q.result.Decisions, Decision{
 				Decision: a.decision, Policy: a.policy(), Subject: a.subject, Shadow: a.Shadow, Err: a.err,
 			})
-			if a.decision.Degraded && !q.result.Degraded {
-				q.result.Degraded, q.result.Cause = true, a.decision.Cause
-			}
+		}
+	}
+	q.result.Decisions = append(q.result.Decisions, slots...)
+	for i := range q.result.Decisions {
+		if d := &q.result.Decisions[i]; d.Degraded && !q.result.Degraded {
+			q.result.Degraded, q.result.Cause = true, d.Cause
 		}
 	}
 }
@@ -236,11 +266,11 @@ func (q *request) collect() {
 // giveBack gives back the charges that a function chooses, where the limiter can.
 func (q *request) giveBack(chosen func(Charge) bool) {
 	ctx := context.WithoutCancel(q.r.Context())
-	for _, list := range [][]asked{q.enforced, q.shadowed} {
-		for _, a := range list {
-			if limiter, ok := a.Limiter.(loader.Returner); ok && a.decision.Granted && chosen(a.Charge) {
-				_, _ = limiter.GiveBack(ctx, a.subject, a.decision, a.decision.Permits) // the observer knows
-			}
+	for i := range q.asked {
+		a := &q.asked[i]
+		limiter, ok := a.Limiter.(loader.Returner)
+		if ok && a.decision.Granted && chosen(a.Charge) {
+			_, _ = limiter.GiveBack(ctx, a.subject, a.decision, a.decision.Permits) // the loader's observer is told
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Outcome is what became of a request.
+// Outcome is what the middleware did with a request.
 type Outcome int
 
 const (
@@ -59,16 +60,15 @@ type Result struct {
 	// RetryAfter is that of the header, in whole seconds; 0 if there is none.
 	RetryAfter int64
 
-	// Decisions are those of the limiters, in the order of the charges; slots are last. If several limiters were asked
-	// together and one denied, only those that denied are in it.
+	// Decisions are those of the limiters that answered: those that are enforced, in the order of the charges, those in
+	// shadow, and the slots. If one of several limiters that were asked together denied, only those that denied are in it.
 	Decisions []Decision
 
 	// Degraded is true if the policy of a limiter decided, because Redis did not; Cause says why.
 	Degraded bool
 	Cause    error
 
-	// Err is why there is no decision: the request was refused if it is that of a limiter that is enforced. It is nil if
-	// the client left.
+	// Err is why there is no decision. It is nil if the client left. The errors of limiters in shadow are in Decisions.
 	Err error
 }
 
@@ -85,7 +85,8 @@ type Decision struct {
 // Denied returns the policies that denied, and in shadow those that would have.
 func (r Result) Denied(shadow bool) (policies []string) {
 	for _, d := range r.Decisions {
-		if !d.Granted && d.Err == nil && d.Shadow == shadow {
+		denied := !d.Granted && d.Err == nil || errors.Is(d.Err, loader.ErrExceedsLimit)
+		if denied && d.Shadow == shadow {
 			policies = append(policies, d.Policy)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// slots is a concurrency limiter that is held for the time of a request.
+// slots is a concurrency limiter of which a request holds a slot.
 type slots struct {
 	limiter loader.Concurrency
 	key     Key
@@ -15,40 +15,49 @@ type slots struct {
 
 func (s slots) check() error { return errors.Join(s.limiter.Check(), s.key.Check()) }
 
-// slotRetry is Retry-After of a request that got no slot.
+// slotRetry is the time to wait of a request that got no slot.
 const slotRetry = time.Second
 
 // takeSlots takes the slots of the request.
 func (q *request) takeSlots() {
 	for _, s := range q.options.slots {
-		subject, choice := s.key.Subject(q.r)
-		if choice == RefuseEmpty {
-			q.fail(NoKey, nil)
+		if q.takeSlot(s); q.result.Outcome != Allowed {
 			return
 		}
-		if choice == SkipEmpty {
-			continue
-		}
-		slot, d, err := s.limiter.TryAcquire(q.r.Context(), subject)
-		if err != nil {
-			q.failed(err)
-			return
-		}
-		q.result.Decisions = append(q.result.Decisions, Decision{
-			Decision: d, Policy: nameOf(s.limiter), Subject: subject, Slot: true,
-		})
-		if slot == nil {
-			q.deny(loader.Decision{Wait: slotRetry})
-			return
-		}
-		q.held = append(q.held, slot)
-		q.r = q.r.WithContext(slot.Context())
 	}
 }
 
-// releaseSlots releases the slots that are held.
-func (q *request) releaseSlots() {
-	for _, slot := range q.held {
+func (q *request) takeSlot(s slots) {
+	shadow := q.options.shadow
+	subject, choice := s.key.Subject(q.r)
+	if choice == RefuseEmpty && !shadow {
+		q.result.Outcome = NoKey
+	}
+	if choice != ShareEmpty {
+		return
+	}
+	slot, d, err := s.limiter.TryAcquire(q.r.Context(), subject)
+	q.result.Decisions = append(q.result.Decisions, Decision{
+		Decision: d, Policy: nameOf(s.limiter), Subject: subject, Shadow: shadow, Slot: true, Err: err,
+	})
+	switch {
+	case slot != nil:
+		q.slots = append(q.slots, slot)
+		q.r = q.r.WithContext(slot.Context())
+	case shadow:
+	case err != nil:
+		q.failed(err)
+	default:
+		q.deny(loader.Decision{Wait: slotRetry})
+	}
+}
+
+// held is the slots that a request or its connection holds.
+type held []*loader.Slot
+
+// release releases the slots. It may be called several times.
+func (h held) release() {
+	for _, slot := range h {
 		_ = slot.Release() // it tries again in the background
 	}
 }

@@ -1,43 +1,132 @@
 package httplimit
 
 import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
 	"net/http"
+	"slices"
 
 	"github.com/felixge/httpsnoop"
 )
 
-// call calls the handler, and gives back what does not count.
+// call calls the handler, and gives back what does not count. If the handler panics, everything counts.
 func (q *request) call(next http.Handler) {
-	defer q.releaseSlots()
-	if !q.needsStatus() {
+	counts := slices.ContainsFunc(q.asked, func(a asked) bool { return a.CountIf != nil })
+	if !counts && len(q.slots) == 0 {
 		next.ServeHTTP(q.w, q.r)
 		return
 	}
-	status := 0
-	next.ServeHTTP(httpsnoop.Wrap(q.w, httpsnoop.Hooks{
-		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
-			return func(code int) {
-				if status == 0 && code >= 200 {
-					status = code
-				}
-				write(code)
-			}
-		},
-	}), q.r)
-	if status == 0 {
-		status = http.StatusOK
+	seen := &response{status: http.StatusOK}
+	if len(q.slots) > 0 {
+		seen.onHijack = q.moveSlots
 	}
-	q.giveBack(func(c Charge) bool { return c.CountIf != nil && !c.CountIf(status) })
+	next.ServeHTTP(seen.wrap(q.w), q.r)
+	if counts && !seen.hijacked {
+		q.giveBack(func(c Charge) bool { return c.CountIf != nil && !c.CountIf(seen.status) })
+	}
 }
 
-// needsStatus reports whether a charge depends on the status of the response.
-func (q *request) needsStatus() bool {
-	for _, list := range [][]asked{q.enforced, q.shadowed} {
-		for _, a := range list {
-			if a.CountIf != nil {
-				return true
-			}
+// moveSlots has a hijacked connection hold the slots in the place of the request.
+func (q *request) moveSlots(conn net.Conn) net.Conn {
+	held := q.slots
+	q.slots = nil
+	return &slotConn{conn, held}
+}
+
+// response is what is seen of a handler's response.
+type response struct {
+	status   int // 200 until the handler writes another one
+	written  bool
+	hijacked bool
+	onHijack func(net.Conn) net.Conn // nil: the connection stays as it is
+}
+
+// wrap returns a writer that is seen, with the same interfaces as w.
+func (s *response) wrap(w http.ResponseWriter) http.ResponseWriter {
+	if _, ok := w.(http.Hijacker); !ok && hijackableInside(w) {
+		w = hijackable{w}
+	}
+	return httpsnoop.Wrap(w, httpsnoop.Hooks{WriteHeader: s.writeHeader, Hijack: s.hijack})
+}
+
+// writeHeader keeps the first status that is not an informational one.
+func (s *response) writeHeader(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
+	return func(status int) {
+		if !s.written && (status >= 200 || status == http.StatusSwitchingProtocols) {
+			s.status, s.written = status, true
+		}
+		write(status)
+	}
+}
+
+func (s *response) hijack(hijack httpsnoop.HijackFunc) httpsnoop.HijackFunc {
+	return func() (net.Conn, *bufio.ReadWriter, error) {
+		conn, buffer, err := hijack()
+		if err != nil {
+			return conn, buffer, err
+		}
+		s.hijacked = true
+		if s.onHijack != nil {
+			conn = s.onHijack(conn)
+		}
+		return conn, buffer, nil
+	}
+}
+
+// hijackableInside reports whether http.ResponseController can hijack the connection of a writer that it unwraps.
+func hijackableInside(w http.ResponseWriter) bool {
+	for {
+		inside, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = inside.Unwrap()
+		if _, ok := w.(http.Hijacker); ok {
+			return true
 		}
 	}
-	return false
 }
+
+// hijackable is a writer that http.ResponseController would unwrap to hijack the connection. It offers Hijack itself, so
+// that it is seen.
+type hijackable struct{ http.ResponseWriter }
+
+func (h hijackable) control() *http.ResponseController {
+	return http.NewResponseController(h.ResponseWriter)
+}
+
+func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.control().Hijack() }
+func (h hijackable) Flush()                                       { _ = h.FlushError() }
+func (h hijackable) FlushError() error                            { return h.control().Flush() }
+func (h hijackable) Unwrap() http.ResponseWriter                  { return h.ResponseWriter }
+
+// slotConn is a hijacked connection that holds slots until it is closed.
+type slotConn struct {
+	net.Conn
+	slots held
+}
+
+// Close closes the connection and releases the slots.
+func (c *slotConn) Close() error {
+	defer c.slots.release()
+	return c.Conn.Close()
+}
+
+// NetConn returns the connection itself, as that of tls.Conn does.
+func (c *slotConn) NetConn() net.Conn { return c.Conn }
+
+// CloseWrite closes the writing side, if the connection can.
+func (c *slotConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// ReadFrom and WriteTo let the kernel copy between connections.
+func (c *slotConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
+
+// WriteTo copies what the connection receives.
+func (c *slotConn) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, c.Conn) }

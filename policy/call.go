@@ -78,7 +78,7 @@ func (c *Call) decision(granted bool, decisions []PolicyDecision) Decision {
 		d.Policies = append(d.Policies, c.failed...)
 	}
 	d.choose()
-	if d.Policy == "" && !granted {
+	if d.Policy == "" && !granted && c.err == nil {
 		d.Policy, d.Refused = c.refused()
 	}
 	return d

@@ -20,8 +20,8 @@ type asked struct {
 	Refused                     bool
 }
 
-func TestMatchIssue(t *testing.T) {
-	f, err := policy.ParseFile("testdata/issue.yaml")
+func TestMatchExample(t *testing.T) {
+	f, err := policy.ParseFile("examples/api.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ var (
 // bytes always give the same policies, or the same mistakes. Cost: about a millisecond for each policy that has
 // expressions.
 func Parse(name string, src []byte) (*File, error) {
-	r := &reader{name: name, lines: strings.Split(string(src), "\n")}
+	r := &reader{name: name, lines: lineBreak.Split(string(src), -1)}
 	root := r.document(src)
 	if root == nil {
 		return nil, r.mistakes
@@ -39,6 +39,9 @@ func Parse(name string, src []byte) (*File, error) {
 	}
 	return f, nil
 }
+
+// lineBreak is what ends a line for the YAML library.
+var lineBreak = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
 
 // reader reads one file and collects its mistakes.
 type reader struct {

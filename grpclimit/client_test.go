@@ -1,0 +1,333 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-redis/sluice/grpclimit"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// granted notes by Redis's clock for when permits were granted.
+type granted struct {
+	mu   sync.Mutex
+	when []time.Time
+}
+
+func (g *granted) note(_ context.Context, e loader.Event) {
+	if d := e.Decision; d.Granted {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.when = append(g.when, d.Now.Add(d.Wait))
+	}
+}
+
+// Clients at the same time wait for the partner's quota: no window holds more calls than the limit, and all are made.
+func TestClientWaits(t *testing.T) {
+	const window, limit, n = 200 * time.Millisecond, 4, 12
+	var grants granted
+	limits, _ := newLimits(t, loader.Observe(loader.ObserverFunc(grants.note)))
+	partner := limits.ListLog("partner", loader.Limit{Permits: limit, Window: window})
+	s := &service{}
+	quota := checked(t, grpclimit.New(partner, grpclimit.KeyOf("acme")))
+	c := dialTCP(t, s, nil, clientWith(quota)...)
+	failed := make(chan error, n)
+	for i := range n {
+		go func() {
+			open := []openFunc{unary, output, input, duplex}[i%4]
+			failed <- open(c, within(t, 30*time.Second))
+		}()
+	}
+	for range n {
+		must(t, <-failed)
+	}
+	if got := s.calls.Load(); got != n || len(grants.when) != n {
+		t.Fatalf("%d calls, %d grants, want %d", got, len(grants.when), n)
+	}
+	slices.SortFunc(grants.when, time.Time.Compare)
+	for i := limit; i < n; i++ {
+		if between := grants.when[i].Sub(grants.when[i-limit]); between < window {
+			t.Errorf("grants %d and %d are %v apart", i-limit, i, between)
+		}
+	}
+}
+
+// A call whose deadline cannot be met ends at once, charges nothing and is not made.
+func TestClientDeadline(t *testing.T) {
+	limits, _ := newLimits(t)
+	hour := loader.PerHour(1)
+	one, two := limits.ListLog("one", hour), limits.ListLog("two", hour)
+	bounded := limits.ListLog("one", hour, loader.MaxWait(time.Second))
+	all := grpclimit.KeyOf("all")
+	both := []grpclimit.Charge{{Limiter: one, Key: all}, {Limiter: two, Key: all}}
+	slots := limits.Concurrency("slots", 1, time.Minute, loader.MaxWait(10*time.Millisecond))
+	_, err := one.Allow(t.Context(), "all")
+	must(t, err)
+	held, err := slots.Acquire(t.Context(), "all")
+	must(t, err)
+	defer func() { must(t, held.Release()) }()
+	deadline, retry := codes.DeadlineExceeded, 59*time.Minute
+	for name, row := range map[string]struct {
+		limit *grpclimit.Interceptor
+		want  codes.Code
+		retry time.Duration // at least
+	}{
+		"one limiter": {grpclimit.New(one, all), deadline, 0},
+		"several":     {grpclimit.AllOf(limits, both), deadline, 0},
+		"MaxWait":     {grpclimit.New(bounded, all), exhausted, retry},
+		"limit 0":     {grpclimit.New(one.With(loader.PerHour(0)), all), exhausted, 0},
+		"slot":        {grpclimit.AllOf(limits, nil, grpclimit.Slots(slots, all)), exhausted, time.Second},
+	} {
+		s := &service{}
+		c := dialMemory(t, s, nil, clientWith(checked(t, row.limit))...)
+		for kind, open := range kinds {
+			began := time.Now()
+			err := open(c, within(t, 30*time.Minute))
+			info, _ := detailsOf(err)
+			var wait *loader.WaitError
+			if got := info.GetRetryDelay().AsDuration(); status.Code(err) != row.want || got < row.retry ||
+				(info == nil) != (row.retry == 0) || !errors.As(err, &wait) {
+				t.Errorf("%s, %s: %v, RetryInfo %v", name, kind, err, info)
+			}
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("%s, %s: took %v", name, kind, took)
+			}
+		}
+		if got := s.calls.Load(); got != 0 {
+			t.Errorf("%s: %d calls were made", name, got)
+		}
+	}
+	must(t, limits.Flush(t.Context()))
+	wantRemaining(t, two, "all", 1)
+}
+
+// Several limiters are asked again until all grant.
+func TestClientAllOf(t *testing.T) {
+	var asked atomic.Int64
+	limits, _ := newLimits(t, loader.Observe(loader.ObserverFunc(func(context.Context, loader.Event) { asked.Add(1) })))
+	short := loader.Limit{Permits: 1, Window: 500 * time.Millisecond}
+	one, two := limits.ListLog("one", short), limits.ListLog("two", loader.PerHour(5))
+	all := grpclimit.KeyOf("all")
+	quota := checked(t, grpclimit.AllOf(limits, []grpclimit.Charge{{Limiter: one, Key: all}, {Limiter: two, Key: all}}))
+	c := dialMemory(t, &service{}, nil, clientWith(quota)...)
+	wantCodes(t, c, ok, ok, ok)
+	must(t, limits.Flush(t.Context()))
+	if got := asked.Load(); got > 30 { // 2 limiters, and what one gives back: 3 events each time
+		t.Errorf("%d decisions for 3 calls", got)
+	}
+	wantRemaining(t, two, "all", 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	long := limits.ListLog("one", loader.PerHour(1))
+	waiting := make(chan bool, 9)
+	quota = checked(t, grpclimit.PerCall(limits, func(*grpclimit.Call) ([]grpclimit.Charge, error) {
+		waiting <- true
+		return []grpclimit.Charge{{Limiter: long, Key: all}, {Limiter: two, Key: all}}, nil
+	}))
+	c = dialMemory(t, &service{}, nil, clientWith(quota)...)
+	ended := make(chan error, 1)
+	must(t, long.Reset(ctx, "all"))
+	must(t, unary(c, ctx))
+	go func() { ended <- unary(c, ctx) }()
+	<-waiting
+	<-waiting
+	cancel()
+	if err := <-ended; status.Code(err) != codes.Canceled {
+		t.Errorf("cancelled while it waited: %v", err)
+	}
+}
+
+// Per message, each message that is sent waits, and a refused one ends the stream.
+func TestClientPerMessage(t *testing.T) {
+	limits, _ := newLimits(t)
+	partner, all := limits.ListLog("partner", loader.PerHour(5)), grpclimit.KeyOf("all")
+	quota := checked(t, grpclimit.New(partner, all, grpclimit.PerMessage()))
+	c := dialTCP(t, &service{}, nil, clientWith(quota)...)
+	ctx := within(t, time.Minute)
+	must(t, unary(c, ctx))
+	must(t, output(c, ctx))
+	must(t, input(c, ctx))
+	wantRemaining(t, partner, "all", 1)
+	stream, err := c.FullDuplexCall(ctx)
+	must(t, err)
+	must(t, stream.Send(&pb.StreamingOutputCallRequest{}))
+	if err := stream.Send(&pb.StreamingOutputCallRequest{}); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("the message over the limit: %v", err)
+	}
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.Canceled {
+		t.Errorf("the stream ended with %v", err)
+	}
+}
+
+// A slot is held until a call or stream has ended, however it ends.
+func TestClientSlots(t *testing.T) {
+	limits, _ := newLimits(t)
+	conns, all := limits.Concurrency("conns", 1, time.Minute), grpclimit.KeyOf("all")
+	quota := checked(t, grpclimit.New(limits.ListLog("partner", loader.PerHour(100)), all, grpclimit.Slots(conns, all)))
+	var result error
+	s := &service{unary: func(context.Context, *pb.SimpleRequest) error {
+		d, err := conns.Peek(t.Context(), "all")
+		if err != nil || d.Remaining != 0 {
+			t.Errorf("while a call runs: %+v, %v", d, err)
+		}
+		return result
+	}}
+	c := dialTCP(t, s, nil, clientWith(quota)...)
+	for name, open := range kinds {
+		for _, result = range []error{nil, status.Error(codes.NotFound, "")} {
+			if err := open(c, within(t, 30*time.Second)); status.Code(err) != status.Code(result) {
+				t.Errorf("%s: %v, want %v", name, err, result)
+			}
+			wantFree(t, conns)
+		}
+	}
+	result = nil
+	ctx, cancel := context.WithCancel(t.Context())
+	stream, err := c.FullDuplexCall(ctx) // left open
+	must(t, err)
+	must(t, stream.Send(&pb.StreamingOutputCallRequest{}))
+	_, err = stream.Recv()
+	must(t, err)
+	wantRemainingSlots(t, conns, 0)
+	cancel()
+	awaitFree(t, conns)
+
+	refusing := grpc.WithChainStreamInterceptor(func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string,
+		grpc.Streamer, ...grpc.CallOption) (grpc.ClientStream, error) {
+		return nil, errors.New("no stream")
+	})
+	c = dialTCP(t, s, nil, append(clientWith(quota), refusing)...)
+	if _, err := c.FullDuplexCall(t.Context()); err == nil {
+		t.Error("a stream")
+	}
+	wantFree(t, conns)
+}
+
+func wantFree(t *testing.T, slots loader.Concurrency) {
+	t.Helper()
+	wantRemainingSlots(t, slots, 1)
+}
+
+func wantRemainingSlots(t *testing.T, slots loader.Concurrency, want int64) {
+	t.Helper()
+	d, err := slots.Peek(t.Context(), "all")
+	must(t, err)
+	if d.Remaining != want {
+		t.Errorf("%d free slots, want %d", d.Remaining, want)
+	}
+}
+
+// A call that loses its slot is ABORTED.
+func TestClientSlotLost(t *testing.T) {
+	limits, _ := newLimits(t)
+	conns, all := limits.Concurrency("conns", 1, 300*time.Millisecond), grpclimit.KeyOf("all")
+	quota := checked(t, grpclimit.AllOf(limits, nil, grpclimit.Slots(conns, all)))
+	s := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) error {
+		must(t, conns.Reset(t.Context(), "all"))
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	c := dialMemory(t, s, nil, clientWith(quota)...)
+	for name, open := range kinds {
+		if err := open(c, within(t, 30*time.Second)); status.Code(err) != codes.Aborted {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Keys read what the client sends, and nothing that its own caller has sent.
+func TestClientKeys(t *testing.T) {
+	limits, _ := newLimits(t)
+	partner := limits.ListLog("partner", loader.PerHour(9))
+	quota := checked(t, grpclimit.New(partner, grpclimit.KeyByMetadata("x-user")))
+	c := dialMemory(t, &service{}, nil, clientWith(quota)...)
+	ctx := metadata.NewIncomingContext(within(t, 30*time.Second), metadata.Pairs("x-user", "caller"))
+	if err := unary(c, ctx); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("without metadata: %v", err)
+	}
+	must(t, unary(c, as(ctx, "ada")))
+	wantRemaining(t, partner, "ada", 8)
+	c = dialMemory(t, &service{}, nil, clientWith(checked(t, grpclimit.New(partner, grpclimit.KeyByIP())))...)
+	wantCodes(t, c, codes.InvalidArgument) // there is no peer yet
+}
+
+// In shadow a client does not wait.
+func TestClientShadow(t *testing.T) {
+	limits, _ := newLimits(t)
+	partner := limits.ListLog("partner", loader.PerHour(1))
+	var denied []string
+	quota := checked(t, grpclimit.New(partner, grpclimit.KeyOf("all"), grpclimit.Shadow(),
+		grpclimit.Observe(func(_ *grpclimit.Call, r grpclimit.Result) { denied = append(denied, r.Denied(true)...) })))
+	wantCodes(t, dialMemory(t, &service{}, nil, clientWith(quota)...), ok, ok, ok)
+	if len(denied) != 2 || denied[0] != "partner" {
+		t.Errorf("told of denials by %q", denied)
+	}
+}
+
+// A client cannot count by results: it has waited for its permits.
+func TestClientCountIf(t *testing.T) {
+	limits, _ := newLimits(t)
+	failed := grpclimit.CountIf(func(codes.Code) bool { return true })
+	quota := checked(t, grpclimit.New(limits.ListLog("partner", loader.PerHour(1)), grpclimit.KeyOf("all"), failed))
+	wantCodes(t, dialMemory(t, &service{}, nil, clientWith(quota)...), codes.Internal)
+}
+
+// Without Redis a client's call is UNAVAILABLE here, and the cause can be found. With a deadline it rides out an
+// outage.
+func TestClientDeadRedis(t *testing.T) {
+	limits, server := newLimits(t)
+	quota := checked(t, grpclimit.New(limits.ListLog("partner", loader.PerHour(9)), grpclimit.KeyOf("all")))
+	s := &service{}
+	c := dialMemory(t, s, nil, clientWith(quota)...)
+	must(t, unary(c, t.Context()))
+	server.Kill()
+	err := unary(c, t.Context())
+	if status.Code(err) != codes.Unavailable || errors.Unwrap(err) == nil || s.calls.Load() != 1 {
+		t.Errorf("without Redis: %v, cause %v, %d calls", err, errors.Unwrap(err), s.calls.Load())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- unary(c, within(t, 30*time.Second)) }()
+	server.Restart(t)
+	must(t, <-ended)
+}
+
+// A server that is a client too, of a partner: one caller of many is refused, and the partner's quota is kept.
+func TestServerAndClient(t *testing.T) {
+	limits, _ := newLimits(t)
+	quota := limits.ListLog("partner", loader.Limit{Permits: 5, Window: 100 * time.Millisecond})
+	partner := &service{}
+	toPartner := dialTCP(t, partner, nil, clientWith(checked(t, grpclimit.New(quota, grpclimit.KeyOf("acme"))))...)
+	s := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) error {
+		_, err := toPartner.UnaryCall(ctx, &pb.SimpleRequest{})
+		return err
+	}}
+	api := checked(t, grpclimit.New(limits.ListLog("api", loader.PerMinute(8)), grpclimit.KeyByMetadata("x-user")))
+	c := dialTCP(t, s, serverWith(api))
+	codesSeen := make(chan codes.Code, 30)
+	for i := range 30 {
+		go func() {
+			user := []string{"ada", "bob", "eve"}[i%3]
+			codesSeen <- status.Code(unary(c, as(within(t, 30*time.Second), user)))
+		}()
+	}
+	count := map[codes.Code]int{}
+	for range 30 {
+		count[<-codesSeen]++
+	}
+	if count[ok] != 24 || count[exhausted] != 6 || partner.calls.Load() != 24 {
+		t.Errorf("%v, %d calls of the partner, want 24 of 30", count, partner.calls.Load())
+	}
+}

@@ -1,0 +1,157 @@
+package grpclimit_test
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	pb "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/sluice-redis/sluice/grpclimit"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// address is that of a listener of another kind than TCP.
+type address string
+
+func (a address) Network() string { return "other" }
+func (a address) String() string  { return string(a) }
+
+func TestKeyByIP(t *testing.T) {
+	v6 := net.ParseIP("2001:db8:1:2:3:4:5:6")
+	for _, row := range []struct {
+		peer net.Addr
+		want string
+	}{
+		{&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7).To4(), Port: 1}, "192.0.2.7"},
+		{&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7).To16(), Port: 1}, "192.0.2.7"}, // mapped
+		{&net.TCPAddr{IP: v6, Port: 1}, "2001:db8:1:2::/64"},
+		{&net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0", Port: 1}, "fe80::/64"},
+		{&net.TCPAddr{}, ""},
+		{&net.UnixAddr{Name: "/run/app.sock", Net: "unix"}, ""},
+		{&net.UnixAddr{Name: "@", Net: "unix"}, ""},
+		{address("192.0.2.7:80"), "192.0.2.7"},
+		{address("[::ffff:192.0.2.7]:80"), "192.0.2.7"},
+		{address("[2001:db8::1%eth0]:80"), "2001:db8::/64"},
+		{address("bufconn"), ""},
+		{nil, ""},
+	} {
+		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: row.peer})
+		subject, choice := grpclimit.KeyByIP().Subject(grpclimit.NewCall(ctx, unaryMethod, nil))
+		if subject != row.want || (choice == grpclimit.RefuseEmpty) != (row.want == "") {
+			t.Errorf("%v: %q, %d, want %q", row.peer, subject, choice, row.want)
+		}
+	}
+	if subject, _ := grpclimit.KeyByIP().Subject(grpclimit.NewCall(t.Context(), unaryMethod, nil)); subject != "" {
+		t.Errorf("without a peer: %q", subject)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	md := metadata.Pairs("x-user", "ada", "x-user", "bob", "x-org", "a|b", "x-key-bin", "\x00\xff")
+	ctx := metadata.NewOutgoingContext(metadata.NewIncomingContext(t.Context(), md), metadata.Pairs("x-user", "out"))
+	c := grpclimit.NewCall(ctx, unaryMethod, nil)
+	user, org := grpclimit.KeyByMetadata("X-User"), grpclimit.KeyByMetadata("x-org")
+	none := grpclimit.KeyByMetadata("x-none")
+	service := grpclimit.KeyBy(func(c *grpclimit.Call) string { return c.Method[:5] })
+	for name, row := range map[string]struct {
+		key    grpclimit.Key
+		want   string
+		choice grpclimit.Empty
+	}{
+		"first value":    {user, "ada", grpclimit.ShareEmpty},
+		"binary":         {grpclimit.KeyByMetadata("x-key-bin"), "\x00\xff", grpclimit.ShareEmpty},
+		"method":         {grpclimit.KeyByMethod(), unaryMethod, grpclimit.ShareEmpty},
+		"function":       {service, "/grpc", grpclimit.ShareEmpty},
+		"known":          {grpclimit.KeyOf("a", "b"), "a|b", grpclimit.ShareEmpty},
+		"joined":         {grpclimit.Join(user, org), "ada|a~1b", grpclimit.ShareEmpty},
+		"none":           {none, "", grpclimit.RefuseEmpty},
+		"none, skipped":  {none.IfEmpty(grpclimit.SkipEmpty), "", grpclimit.SkipEmpty},
+		"none, shared":   {none.IfEmpty(grpclimit.ShareEmpty), "~", grpclimit.ShareEmpty},
+		"one part none":  {grpclimit.Join(user, none), "", grpclimit.RefuseEmpty},
+		"refuse is more": {grpclimit.Join(none.IfEmpty(grpclimit.SkipEmpty), none), "", grpclimit.RefuseEmpty},
+		"part shared":    {grpclimit.Join(user, none.IfEmpty(grpclimit.ShareEmpty)), "ada|~", grpclimit.ShareEmpty},
+		"zero":           {grpclimit.Key{}, "", grpclimit.RefuseEmpty},
+	} {
+		if subject, choice := row.key.Subject(c); subject != row.want || choice != row.choice {
+			t.Errorf("%s: %q, %d, want %q, %d", name, subject, choice, row.want, row.choice)
+		}
+	}
+	if none.IfEmpty(grpclimit.SkipEmpty); none.Check() != nil {
+		t.Error(none.Check())
+	}
+}
+
+// Different lists of values have different subjects.
+func TestSubject(t *testing.T) {
+	long := strings.Repeat("x", 129)
+	lists := [][]string{
+		{""}, {"~"}, {"~0"}, {"|"}, {"a"}, {"a", ""}, {"", "a"}, {"a", "b"}, {"a|b"}, {"a~1b"}, {"a", "b", ""}, {"~2"},
+		{long}, {long + "x"}, {long, ""}, {"a", long}, {long[1:]}, {grpclimit.Subject(long)},
+	}
+	seen := map[string][]string{}
+	for _, list := range lists {
+		subject := grpclimit.Subject(list...)
+		if before, ok := seen[subject]; ok {
+			t.Errorf("%q and %q are both %q", before, list, subject)
+		}
+		if seen[subject] = list; len(subject) > 300 {
+			t.Errorf("a subject of %d bytes", len(subject))
+		}
+	}
+}
+
+// Callers by a Unix socket have no address, so KeyByIP needs a choice for them.
+func TestServerUnixSocket(t *testing.T) {
+	limits, _ := newLimits(t)
+	for choice, want := range map[grpclimit.Empty][]codes.Code{
+		grpclimit.RefuseEmpty: {codes.InvalidArgument},
+		grpclimit.SkipEmpty:   {ok, ok},
+		grpclimit.ShareEmpty:  {ok, exhausted},
+	} {
+		api := limits.ListLog("api", loader.PerMinute(1))
+		limit := checked(t, grpclimit.New(api, grpclimit.KeyByIP().IfEmpty(choice)))
+		path := filepath.Join(t.TempDir(), "s")
+		listener, err := net.Listen("unix", path)
+		must(t, err)
+		serve(t, listener, &service{}, serverWith(limit))
+		c := client(t, "unix:"+path)
+		wantCodes(t, c, want...)
+	}
+}
+
+// A listener for IPv6 and IPv4 has IPv4 callers with mapped addresses. They are counted as IPv4.
+func TestServerMappedAddress(t *testing.T) {
+	limits, _ := newLimits(t)
+	api := limits.ListLog("api", loader.PerMinute(1))
+	listener, err := net.Listen("tcp", ":0")
+	must(t, err)
+	serve(t, listener, &service{}, serverWith(checked(t, grpclimit.New(api, grpclimit.KeyByIP()))))
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	must(t, err)
+	wantCodes(t, client(t, "127.0.0.1:"+port), ok, exhausted)
+	wantRemaining(t, api, "127.0.0.1", 0)
+}
+
+// A call without the metadata is INVALID_ARGUMENT, or what was chosen.
+func TestServerEmptyKey(t *testing.T) {
+	limits, _ := newLimits(t)
+	user := grpclimit.KeyByMetadata("x-user")
+	api := limits.ListLog("api", loader.PerMinute(1))
+	c := dialMemory(t, &service{}, serverWith(checked(t, grpclimit.New(api, user))))
+	wantCodes(t, c, codes.InvalidArgument)
+	_, err := c.UnaryCall(as(within(t, 30*time.Second), "ada"), &pb.SimpleRequest{})
+	must(t, err)
+	c = dialMemory(t, &service{}, serverWith(checked(t, grpclimit.New(api, user.IfEmpty(grpclimit.SkipEmpty)))))
+	wantCodes(t, c, ok, ok)
+	slots := grpclimit.Slots(limits.Concurrency("slots", 1, time.Minute), user)
+	c = dialMemory(t, &service{}, serverWith(checked(t, grpclimit.New(api, grpclimit.KeyOf("all"), slots))))
+	wantCodes(t, c, codes.InvalidArgument)
+	wantRemaining(t, api, "all", 1) // given back
+}

@@ -1,0 +1,128 @@
+package httplimit_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// failures counts what failed.
+var failures = httplimit.CountIf(func(status int) bool { return status >= 400 })
+
+// Failed logins count, others are given back; while the handler runs, each counts.
+func TestCountIf(t *testing.T) {
+	_, limits := fake(t)
+	limiters := map[string]loader.Limiter{
+		"ListLog":   limits.ListLog("list", loader.PerMinute(3)),
+		"ZSetLog":   limits.ZSetLog("zset", loader.PerMinute(3)),
+		"SliceRing": limits.SliceRing("ring", []loader.Limit{loader.PerMinute(3), loader.PerHour(9)}),
+	}
+	for name, limiter := range limiters {
+		t.Run(name, func(t *testing.T) {
+			answer := http.StatusOK
+			m := check(t, httplimit.For(limiter, httplimit.KeyOf("ada"), failures))
+			h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				d, err := limiter.Peek(t.Context(), "ada")
+				if err != nil || d.Remaining == 3 {
+					t.Errorf("in the handler %d are left, %v", d.Remaining, err)
+				}
+				w.WriteHeader(answer)
+			}))
+			wantStatus(t, h, ada, 200, 200, 200, 200, 200)
+			wantRemaining(t, limiter, "ada", 3)
+			answer = http.StatusUnauthorized
+			wantStatus(t, h, ada, 401, 401)
+			answer = http.StatusNoContent
+			wantStatus(t, h, ada, 204, 204)
+			answer = http.StatusInternalServerError
+			wantStatus(t, h, ada, 500, 429)
+			wantRemaining(t, limiter, "ada", 0)
+		})
+	}
+}
+
+// The status is the first that is final; a handler that writes none answers 200.
+func TestCountIfStatus(t *testing.T) {
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		want    int
+	}{
+		"nothing":     {func(http.ResponseWriter, *http.Request) {}, 200},
+		"only a body": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }, 200},
+		"early hints": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(404)
+		}, 404},
+		"two": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(500) }, 201},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, limits := fake(t)
+			var seen []int
+			m := check(t, httplimit.For(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(),
+				httplimit.CountIf(func(status int) bool { seen = append(seen, status); return true })))
+			get(m.Handler(test.handler), ada)
+			if len(seen) != 1 || seen[0] != test.want {
+				t.Errorf("CountIf saw %d, want %d once", seen, test.want)
+			}
+		})
+	}
+}
+
+// A handler that panics keeps its charge, and the panic goes on.
+func TestPanicCounts(t *testing.T) {
+	_, limits := fake(t)
+	limiter := limits.ListLog("api", loader.PerMinute(2))
+	m := check(t, httplimit.For(limiter, httplimit.KeyOf("all"), failures))
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(200)
+		panic(http.ErrAbortHandler)
+	}))
+	func() {
+		defer func() {
+			if recover() != http.ErrAbortHandler {
+				t.Error("the panic did not come through")
+			}
+		}()
+		get(h, ada)
+	}()
+	wantRemaining(t, limiter, "all", 1)
+}
+
+// Each of several charges has its own CountIf.
+func TestCountIfOfEach(t *testing.T) {
+	_, limits := fake(t)
+	logins, requests := limits.ListLog("logins", loader.PerMinute(9)), limits.SliceRing("requests",
+		[]loader.Limit{loader.PerMinute(9)})
+	shadow := limits.ListLog("shadow", loader.PerMinute(9))
+	never := func(int) bool { return false }
+	m := check(t, httplimit.AllOf(limits, []httplimit.Charge{
+		{Limiter: logins, Key: httplimit.KeyOf("all"), CountIf: never, N: 2},
+		{Limiter: requests, Key: httplimit.KeyOf("all"), N: 3},
+		{Limiter: shadow, Key: httplimit.KeyOf("all"), CountIf: never, Shadow: true},
+	}))
+	wantStatus(t, m.Handler(ok), ada, 200)
+	wantRemaining(t, logins, "all", 9)
+	wantRemaining(t, requests, "all", 6)
+	wantRemaining(t, shadow, "all", 9)
+}
+
+// What was charged is given back also if the client has left meanwhile.
+func TestCountIfClientLeaves(t *testing.T) {
+	_, limits := fake(t)
+	limiter := limits.ListLog("api", loader.PerMinute(1))
+	m := check(t, httplimit.For(limiter, httplimit.KeyOf("all"), failures))
+	r, leave := cancelable(t)
+	h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { leave() }))
+	serve(h, r)
+	wantRemaining(t, limiter, "all", 1)
+}
+
+// cancelable is a request whose client can leave.
+func cancelable(t *testing.T) (r *http.Request, leave func()) {
+	ctx, leave := context.WithCancel(t.Context())
+	return httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), leave
+}

@@ -1,0 +1,189 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+func TestSubject(t *testing.T) {
+	long := strings.Repeat("x", 129)
+	for _, test := range []struct {
+		values []string
+		want   string
+	}{
+		{[]string{"192.0.2.7"}, "192.0.2.7"},
+		{[]string{"2001:db8::/64", "ada@example.com"}, "2001:db8::/64|ada@example.com"},
+		{[]string{"a|b"}, "a~1b"},
+		{[]string{"a", "b"}, "a|b"},
+		{[]string{"~1", "|"}, "~01|~1"},
+		{[]string{""}, "~"},
+		{[]string{"", "a", ""}, "~|a|~"},
+		{[]string{long[1:]}, long[1:]},
+		{[]string{long, "b"}, "~2JWh_jqM5HJgF_jnBiHOE6Eid_Tp5SOXHfsQf6rBuxfE|b"},
+	} {
+		got := httplimit.Subject(test.values...)
+		if strings.HasPrefix(test.want, "~2") {
+			if !strings.HasPrefix(got, "~2") || len(got) != len("~2")+43+len("|b") {
+				t.Errorf("Subject of a long value: %q", got)
+			}
+			continue
+		}
+		if got != test.want {
+			t.Errorf("Subject(%q) = %q, want %q", test.values, got, test.want)
+		}
+	}
+}
+
+// decode is the inverse of Subject, written by its doc comment. A hashed value stays as it is.
+func decode(t *testing.T, subject string) []string {
+	values := strings.Split(subject, "|")
+	for i, value := range values {
+		switch {
+		case value == "~":
+			values[i] = ""
+		case strings.HasPrefix(value, "~2"):
+			if len(value) != len("~2")+43 {
+				t.Fatalf("%q is no hash", value)
+			}
+		default:
+			if strings.Count(value, "~") != strings.Count(value, "~0")+strings.Count(value, "~1") {
+				t.Fatalf("%q has a ~ that stands for nothing", value)
+			}
+			values[i] = strings.ReplaceAll(strings.ReplaceAll(value, "~1", "|"), "~0", "~")
+		}
+	}
+	return values
+}
+
+// The values can be read from the subject, so that different lists of values never have the same subject; and no caller
+// can make a long one.
+func FuzzSubject(f *testing.F) {
+	for _, values := range [][3]string{
+		{"", "", ""}, {"a|b", "c", ""}, {"a", "b|c", "~"}, {"~0", "~1", "~2"}, {"~", "|", "||"},
+		{strings.Repeat("~", 128), strings.Repeat("|", 129), "é"},
+	} {
+		f.Add(values[0], values[1], values[2])
+	}
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		values := []string{a, b, c}
+		for n := 1; n <= 3; n++ {
+			subject := httplimit.Subject(values[:n]...)
+			if subject == "" || len(subject) > n*(2*128+1) {
+				t.Errorf("Subject(%q) has %d bytes", values[:n], len(subject))
+			}
+			got := decode(t, subject)
+			for i, value := range values[:n] {
+				if len(value) > 128 {
+					got[i] = value
+				}
+			}
+			if !slices.Equal(got, values[:n]) {
+				t.Errorf("Subject(%q) = %q reads as %q", values[:n], subject, got)
+			}
+		}
+	})
+}
+
+// Long values are counted apart.
+func TestLongValues(t *testing.T) {
+	a, b := strings.Repeat("x", 200)+"a", strings.Repeat("x", 200)+"b"
+	if httplimit.Subject(a) == httplimit.Subject(b) || httplimit.Subject(a) != httplimit.Subject(strings.Clone(a)) {
+		t.Error("the subjects of long values are not those of their contents")
+	}
+}
+
+// Each key finds its value in the request, and none where there is none.
+func TestKeys(t *testing.T) {
+	with := httptest.NewRequest(http.MethodGet, "/orders/17", nil)
+	with.Header.Set("X-Key", "k1")
+	with.Header.Add("X-Key", "k2")
+	with.AddCookie(&http.Cookie{Name: "session", Value: "s1"})
+	with.SetBasicAuth("ada", "secret")
+	with.RemoteAddr = ada
+	without := httptest.NewRequest(http.MethodGet, "/orders/", nil)
+	without.RemoteAddr = "@"
+
+	var got []string
+	var choice httplimit.Empty
+	mux := http.NewServeMux()
+	for name, test := range map[string]struct {
+		key  httplimit.Key
+		want string
+	}{
+		"address": {httplimit.KeyByIP(), "192.0.2.7"},
+		"header":  {httplimit.KeyByHeader("x-key"), "k1"},
+		"cookie":  {httplimit.KeyByCookie("session"), "s1"},
+		"user":    {httplimit.KeyByUser(), "ada"},
+		"path":    {httplimit.KeyByPathValue("id"), "17"},
+		"func":    {httplimit.KeyBy(func(r *http.Request) string { return strings.Trim(r.URL.Path[7:], "/") }), "17"},
+		"joined":  {httplimit.Join(httplimit.KeyByUser(), httplimit.KeyByHeader("X-Key")), "ada|k1"},
+		"of":      {httplimit.Join(httplimit.KeyOf("all", "of|them"), httplimit.KeyByUser()), "all|of~1them|ada"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mux = http.NewServeMux()
+			mux.HandleFunc("/orders/{id...}", func(_ http.ResponseWriter, r *http.Request) {
+				var subject string
+				subject, choice = test.key.Subject(r)
+				got = append(got, subject)
+			})
+			if serve(mux, with); got[len(got)-1] != test.want || choice != httplimit.ShareEmpty {
+				t.Errorf("subject %q, %v; want %q", got[len(got)-1], choice, test.want)
+			}
+			if serve(mux, without); got[len(got)-1] != "" || choice != httplimit.RefuseEmpty {
+				t.Errorf("without a value: subject %q, %v", got[len(got)-1], choice)
+			}
+		})
+	}
+}
+
+// What happens to a request without a value is the key's choice: refuse, skip, or one subject for all of them.
+func TestIfEmpty(t *testing.T) {
+	_, limits := fake(t)
+	user, agent := httplimit.KeyByHeader("X-User"), httplimit.KeyByHeader("X-Agent")
+	share, skip, refuse := httplimit.ShareEmpty, httplimit.SkipEmpty, httplimit.RefuseEmpty
+	for _, test := range []struct {
+		name string
+		key  httplimit.Key
+		want []int // without values
+	}{
+		{"default", user, []int{400, 400}},
+		{"refuse", user.IfEmpty(refuse), []int{400, 400}},
+		{"skip", user.IfEmpty(skip), []int{200, 200}},
+		{"share", user.IfEmpty(share), []int{200, 429}},
+		{"refuse-skip", httplimit.Join(user, agent.IfEmpty(skip)), []int{400, 400}},
+		{"skip-share", httplimit.Join(user.IfEmpty(share), agent.IfEmpty(skip)), []int{200, 200}},
+		{"share-share", httplimit.Join(user, agent).IfEmpty(share), []int{200, 429}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var result httplimit.Result
+			observe := httplimit.Observe(func(_ *http.Request, r httplimit.Result) { result = r })
+			limiter := limits.ListLog(test.name, loader.PerMinute(1))
+			h := check(t, httplimit.For(limiter, test.key, observe)).Handler(ok)
+			wantStatus(t, h, ada, test.want...)
+			if test.want[0] != 400 {
+				return
+			}
+			answer := get(h, ada)
+			p := problemOf(t, answer)
+			if p.Type != "about:blank" || p.Status != 400 || result.Outcome != httplimit.NoKey || result.Err != nil {
+				t.Errorf("refused with %+v, %+v", p, result)
+			}
+		})
+	}
+	wantRemaining(t, limits.ListLog("share", loader.PerMinute(1)), "~", 0)
+}
+
+// IfEmpty makes a copy: the key itself keeps its choice.
+func TestIfEmptyCopies(t *testing.T) {
+	key := httplimit.KeyByHeader("X-User")
+	key.IfEmpty(httplimit.SkipEmpty)
+	if _, choice := key.Subject(httptest.NewRequest(http.MethodGet, "/", nil)); choice != httplimit.RefuseEmpty {
+		t.Errorf("choice %v, want RefuseEmpty", choice)
+	}
+}

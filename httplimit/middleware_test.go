@@ -1,0 +1,359 @@
+package httplimit_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// Each address has its limit, the denial says when to come back, and then the client is let in.
+func TestNew(t *testing.T) {
+	m, limits := fake(t)
+	h := httplimit.New(limits.ListLog("login", loader.PerMinute(2)), httplimit.KeyByIP())(ok)
+	wantStatus(t, h, ada, 200)
+	m.SetTime(second0.Add(10 * time.Second))
+	answer := get(h, ada)
+	wantHeader(t, answer, "RateLimit-Policy", `"login";q=2;w=60`)
+	wantHeader(t, answer, "RateLimit", `"login";r=0;t=60`)
+	wantHeader(t, answer, "Retry-After", "")
+
+	m.SetTime(second0.Add(10*time.Second + time.Millisecond))
+	answer = get(h, ada)
+	wantHeader(t, answer, "RateLimit", `"login";r=0;t=50`)
+	wantHeader(t, answer, "Retry-After", "50")
+	want := problem{"https://iana.org/assignments/http-problem-types#quota-exceeded",
+		"Request cannot be satisfied as assigned quota has been exceeded", 429, []string{"login"}}
+	if got := problemOf(t, answer); answer.Code != 429 || !cmp.Equal(got, want) {
+		t.Errorf("denied with %d and %+v", answer.Code, got)
+	}
+	wantStatus(t, h, bob, 200)
+	m.SetTime(second0.Add(time.Minute + time.Millisecond))
+	wantStatus(t, h, ada, 200, 429)
+}
+
+// Several limiters: one that denies charges none of them.
+func TestAllOf(t *testing.T) {
+	_, limits := fake(t)
+	address, service := limits.ListLog("address", loader.PerMinute(2)), limits.SliceRing("service",
+		[]loader.Limit{loader.PerMinute(3), loader.PerHour(5)})
+	m := check(t, httplimit.AllOf(limits, []httplimit.Charge{
+		{Limiter: address, Key: httplimit.KeyByIP()},
+		{Limiter: service, Key: httplimit.KeyOf("all"), Name: "everyone"},
+	}))
+	h := m.Handler(ok)
+	answer := get(h, ada)
+	wantHeader(t, answer, "RateLimit-Policy", `"address";q=2;w=60, "everyone-1m";q=3;w=60, "everyone-1h";q=5;w=3600`)
+	wantHeader(t, answer, "RateLimit", `"address";r=1;t=60, "everyone-1m";r=2;t=61, "everyone-1h";r=4;t=3601`)
+	wantStatus(t, h, ada, 200)
+	answer = get(h, ada)
+	wantHeader(t, answer, "RateLimit", `"address";r=0;t=60`)
+	if p := problemOf(t, answer); answer.Code != 429 || !cmp.Equal(p.Violated, []string{"address"}) {
+		t.Errorf("denied with %d, %+v", answer.Code, p)
+	}
+	if err := limits.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantRemaining(t, service, "all", 1)
+	wantStatus(t, h, bob, 200, 429)
+	if err := limits.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantRemaining(t, address, "192.0.2.8", 1)
+}
+
+// The charges differ from request to request: the customer's plan, and what the request costs.
+func TestPerRequest(t *testing.T) {
+	_, limits := fake(t)
+	api := limits.SliceRing("api", []loader.Limit{loader.PerMinute(1)})
+	shared := []httplimit.Charge{{Limiter: api, Key: httplimit.KeyOf("trial")}} // PerRequest does not change it
+	chargesOf := func(r *http.Request) ([]httplimit.Charge, error) {
+		switch user := r.Header.Get("X-User"); user {
+		case "":
+			return nil, nil
+		case "trial":
+			return shared, nil
+		case "broken":
+			return nil, errors.New("no such plan")
+		default:
+			n, _ := strconv.ParseInt(r.Header.Get("X-Cost"), 10, 64)
+			return []httplimit.Charge{{
+				Limiter: api.With(loader.PerMinute(10), loader.PerHour(20)), Key: httplimit.KeyOf(user), N: n,
+			}}, nil
+		}
+	}
+	m := check(t, httplimit.PerRequest(limits, chargesOf, httplimit.Shadow()))
+	enforced := check(t, httplimit.PerRequest(limits, chargesOf))
+	of := func(m *httplimit.Middleware, user, cost string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("X-User", user)
+		r.Header.Set("X-Cost", cost)
+		return serve(m.Handler(ok), r)
+	}
+	for _, test := range []struct {
+		m          *httplimit.Middleware
+		user, cost string
+		want       int
+	}{
+		{m, "", "", 200}, {m, "trial", "", 200}, {m, "trial", "", 200}, {m, "broken", "", 200}, {enforced, "broken", "", 503},
+		{enforced, "trial", "", 429}, {m, "ada", "4", 200},
+	} {
+		if got := of(test.m, test.user, test.cost).Code; got != test.want {
+			t.Errorf("%+v: %d", test, got)
+		}
+	}
+	wantRemaining(t, api.With(loader.PerMinute(10)), "ada", 6)
+}
+
+// LimiterBy and Cost choose for each request; a request without a limiter or a cost is not limited.
+func TestLimiterByAndCost(t *testing.T) {
+	_, limits := fake(t)
+	api := limits.ListLog("api", loader.PerMinute(1))
+	m := check(t, httplimit.For(api, httplimit.KeyByIP(),
+		httplimit.LimiterBy(func(r *http.Request) loader.Limiter {
+			if r.URL.Path == "/free" {
+				return nil
+			}
+			return api.With(loader.PerMinute(5))
+		}),
+		httplimit.Cost(func(r *http.Request) int64 {
+			n, _ := strconv.ParseInt(r.URL.Query().Get("n"), 10, 64)
+			return n
+		})))
+	for _, test := range []struct {
+		target     string
+		want       int
+		limit      string
+		retryAfter string
+	}{
+		{"/?n=3", 200, `"api";r=2;t=60`, ""},
+		{"/?n=3", 429, `"api";r=2;t=60`, "60"},
+		{"/?n=0", 200, "", ""},
+		{"/free?n=9", 200, "", ""},
+		{"/?n=6", 429, "", ""}, // more than the limit: waiting does not help
+		{"/?n=-1", 500, "", ""},
+		{"/?n=2", 200, `"api";r=0;t=60`, ""},
+	} {
+		answer := serve(m.Handler(ok), httptest.NewRequest(http.MethodGet, test.target, nil))
+		if answer.Code != test.want {
+			t.Errorf("%s: %d, want %d", test.target, answer.Code, test.want)
+		}
+		wantHeader(t, answer, "RateLimit", test.limit)
+		wantHeader(t, answer, "Retry-After", test.retryAfter)
+	}
+}
+
+// A limit of 0 denies without a time to wait for.
+func TestZeroLimit(t *testing.T) {
+	_, limits := fake(t)
+	h := httplimit.New(limits.ListLog("export", loader.Limit{}), httplimit.KeyByIP())(ok)
+	answer := get(h, ada)
+	wantHeader(t, answer, "RateLimit-Policy", `"export";q=0`)
+	wantHeader(t, answer, "RateLimit", `"export";r=0`)
+	wantHeader(t, answer, "Retry-After", "")
+	if answer.Code != 429 {
+		t.Errorf("%d, want 429", answer.Code)
+	}
+}
+
+func TestSkip(t *testing.T) {
+	_, limits := fake(t)
+	health := httplimit.Skip(func(r *http.Request) bool { return r.URL.Path == "/health" })
+	h := httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(), health, nil)(ok)
+	wantStatus(t, h, ada, 200, 429)
+	r := httptest.NewRequest(http.MethodGet, "/health", nil)
+	r.RemoteAddr = ada
+	if answer := serve(h, r); answer.Code != 200 || answer.Header().Get("RateLimit") != "" {
+		t.Errorf("skipped: %d, %v", answer.Code, answer.Header())
+	}
+}
+
+// RetryJitter only ever adds, and each whole second up to the maximum comes up.
+func TestRetryJitter(t *testing.T) {
+	_, limits := fake(t)
+	m := check(t, httplimit.For(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(),
+		httplimit.RetryJitter(2*time.Second)))
+	h := m.Handler(ok)
+	wantStatus(t, h, ada, 200)
+	seen := map[string]int{}
+	for range 300 {
+		answer := get(h, ada)
+		seen[answer.Header().Get("Retry-After")]++
+		wantHeader(t, answer, "RateLimit", `"api";r=0;t=60`)
+	}
+	for after, n := range seen {
+		if s, err := strconv.Atoi(after); err != nil || s < 60 || s > 62 {
+			t.Errorf("Retry-After %q, %d times", after, n)
+		}
+	}
+	if seen["61"] == 0 || seen["62"] == 0 {
+		t.Errorf("Retry-After: %v", seen)
+	}
+}
+
+// A middleware inside another one: the headers of both.
+func TestNested(t *testing.T) {
+	_, limits := fake(t)
+	set := httplimit.Headers(httplimit.Draft11 | httplimit.XRateLimit)
+	inner := httplimit.New(limits.ListLog("inner", loader.PerMinute(5)), httplimit.KeyByIP(), set)
+	outer := httplimit.New(limits.ListLog("outer", loader.PerMinute(2)), httplimit.KeyByIP(), set)
+	answer := get(outer(inner(ok)), ada)
+	got := answer.Header()["Ratelimit"]
+	if want := []string{`"outer";r=1;t=60`, `"inner";r=4;t=60`}; !cmp.Equal(got, want) {
+		t.Errorf("RateLimit: %q, want %q", got, want)
+	}
+	wantHeader(t, answer, "X-RateLimit-Remaining", "1")
+	wantHeader(t, answer, "X-RateLimit-Limit", "2")
+}
+
+func TestXRateLimit(t *testing.T) {
+	m, limits := fake(t)
+	ring := limits.SliceRing("api", []loader.Limit{loader.PerMinute(5), loader.PerHour(3)})
+	h := httplimit.New(ring, httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit))(ok)
+	m.SetTime(second0.Add(time.Microsecond))
+	answer := get(h, ada)
+	wantHeader(t, answer, "X-RateLimit-Limit", "3")
+	wantHeader(t, answer, "X-RateLimit-Remaining", "2")
+	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
+	wantHeader(t, answer, "RateLimit", "")
+
+	none := httplimit.New(limits.ListLog("none", loader.PerMinute(1)), httplimit.KeyByIP(), httplimit.Headers(0))(ok)
+	if answer := get(none, ada); len(answer.Header()) != 0 {
+		t.Errorf("headers: %v, want none", answer.Header())
+	}
+}
+
+// A GCRA is described by its burst and the time that refills it.
+func TestGCRAHeaders(t *testing.T) {
+	_, limits := fake(t)
+	for _, test := range []struct {
+		limit          loader.Limit
+		policy, limit1 string
+	}{
+		{loader.Limit{Permits: 60, Window: time.Minute}, `"api";q=60;w=60`, `"api";r=59;t=1`},
+		{loader.Limit{Permits: 60, Window: time.Minute, Burst: 5}, `"api";q=5;w=5`, `"api";r=4;t=1`},
+		{loader.Limit{Permits: 7, Window: time.Second, Burst: 20}, `"api";q=20;w=3`, `"api";r=19;t=1`},
+		{loader.Limit{Permits: 1, Window: 366 * 24 * time.Hour, Burst: 142}, `"api";q=142;w=4490380800`,
+			`"api";r=141;t=31622400`},
+	} {
+		answer := get(httplimit.New(limits.GCRA("api", test.limit), httplimit.KeyOf(test.policy))(ok), ada)
+		wantHeader(t, answer, "RateLimit-Policy", test.policy)
+		wantHeader(t, answer, "RateLimit", test.limit1)
+	}
+}
+
+// What is wrong is found by Check, and no request gets through.
+func TestCheck(t *testing.T) {
+	_, limits := fake(t)
+	_, others := fake(t)
+	exact, smooth := limits.ListLog("exact", loader.PerMinute(5)), limits.GCRA("smooth", loader.PerMinute(5))
+	byIP, count := httplimit.KeyByIP(), httplimit.CountIf(func(int) bool { return true })
+	perRequest := func(*http.Request) ([]httplimit.Charge, error) { return nil, nil }
+	for _, test := range []struct {
+		name string
+		m    *httplimit.Middleware
+		want string
+	}{
+		{"no limiter", httplimit.For(nil, byIP), "the limiter is nil"},
+		{"no key", httplimit.For(exact, httplimit.Key{}), "the key is empty"},
+		{"a wrong limit", httplimit.For(limits.ListLog("x", loader.Limit{Permits: 1}), byIP), "x: window 0s: want"},
+		{"a wrong prefix", httplimit.For(exact, httplimit.KeyByIP(httplimit.IPv6Prefix(0))), "IPv6Prefix 0: want 1 to 128"},
+		{"a wrong proxy", httplimit.For(exact, httplimit.KeyByIP(httplimit.TrustForwarded("proxy"))), `proxy "proxy": want`},
+		{"no proxy", httplimit.For(exact, httplimit.KeyByIP(httplimit.TrustForwarded())), "no proxies"},
+		{"two headers", httplimit.For(exact, httplimit.KeyByIP(httplimit.TrustForwarded("::1"),
+			httplimit.TrustXForwardedFor("::1"))), "one of the two"},
+		{"no function", httplimit.For(exact, httplimit.Join(byIP, httplimit.KeyBy(nil))), "the function is nil"},
+		{"no such choice", httplimit.For(exact, byIP.IfEmpty(7)), "IfEmpty: want"},
+		{"CountIf of a GCRA", httplimit.For(smooth, byIP, count), "smooth cannot give permits back"},
+		{"a GCRA in All", httplimit.AllOf(limits, []httplimit.Charge{{Limiter: exact, Key: byIP},
+			{Limiter: smooth, Key: byIP}}), "smooth: GCRA cannot give permits back"},
+		{"another Loader's", httplimit.AllOf(others, []httplimit.Charge{{Limiter: exact, Key: byIP},
+			{Limiter: exact, Key: byIP}}), "the same Loader made"},
+		{"another Loader's in shadow", httplimit.AllOf(others, []httplimit.Charge{{Limiter: exact, Key: byIP},
+			{Limiter: smooth, Key: byIP}}, httplimit.Shadow()), "the same Loader made"},
+		{"no Loader", httplimit.AllOf(nil, []httplimit.Charge{{Limiter: exact, Key: byIP},
+			{Limiter: exact, Key: byIP}}), "the Loader is nil"},
+		{"nothing", httplimit.AllOf(limits, nil), "no charges and no Slots"},
+		{"no Loader for requests", httplimit.PerRequest(nil, perRequest), "the Loader is nil"},
+		{"no charges", httplimit.PerRequest(limits, nil), "the function is nil"},
+		{"a cost for all", httplimit.PerRequest(limits, perRequest,
+			httplimit.Cost(func(*http.Request) int64 { return 1 })), "options of New and For"},
+		{"a name", httplimit.AllOf(limits, []httplimit.Charge{{Limiter: exact, Key: byIP, Name: "a\nb"}}), `name "a\nb"`},
+		{"a jitter", httplimit.For(exact, byIP, httplimit.RetryJitter(-1)), "RetryJitter"},
+		{"no slots", httplimit.For(exact, byIP, httplimit.Slots(limits.Concurrency("c", -1, time.Second), byIP)), "c: n -1"},
+		{"no key of slots", httplimit.For(exact, byIP, httplimit.Slots(limits.Concurrency("c", 1, time.Second),
+			httplimit.Key{})), "the key is empty"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := test.m.Check()
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("Check: %v, want %q", err, test.want)
+			}
+			wantStatus(t, test.m.Handler(ok), ada, 500)
+		})
+	}
+}
+
+// A right middleware passes Check: a GCRA beside others is right in shadow.
+func TestCheckShadow(t *testing.T) {
+	_, limits := fake(t)
+	check(t, httplimit.AllOf(limits, []httplimit.Charge{
+		{Limiter: limits.ListLog("exact", loader.PerMinute(5)), Key: httplimit.KeyByIP()},
+		{Limiter: limits.GCRA("smooth", loader.PerMinute(5)), Key: httplimit.KeyByIP(), Shadow: true},
+	}))
+}
+
+// What PerRequest returns is checked at the request: nothing gets through, and Observe is told why.
+func TestPerRequestIsChecked(t *testing.T) {
+	_, limits := fake(t)
+	exact, smooth := limits.ListLog("exact", loader.PerMinute(5)), limits.GCRA("smooth", loader.PerMinute(5))
+	byIP := httplimit.KeyByIP()
+	for name, charges := range map[string][]httplimit.Charge{
+		"no limiter":    {{Key: byIP}},
+		"a GCRA in All": {{Limiter: exact, Key: byIP}, {Limiter: smooth, Key: byIP}},
+		"CountIf":       {{Limiter: smooth, Key: byIP, CountIf: func(int) bool { return true }}},
+		"a wrong limit": {{Limiter: exact.With(loader.Limit{Permits: -1}), Key: byIP}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var result httplimit.Result
+			m := check(t, httplimit.PerRequest(limits, func(*http.Request) ([]httplimit.Charge, error) {
+				return charges, nil
+			}, httplimit.Observe(func(_ *http.Request, r httplimit.Result) { result = r })))
+			wantStatus(t, m.Handler(ok), ada, 500)
+			if result.Outcome != httplimit.Misconfigured || result.Err == nil {
+				t.Errorf("result: %+v", result)
+			}
+		})
+	}
+}
+
+// The lines at the top of README are those of the example.
+func TestReadme(t *testing.T) {
+	var texts [2]string
+	for i, file := range []string{"../README.md", "example_test.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(text)
+	}
+	_, rest, _ := strings.Cut(texts[0], "    limits := loader.New(rdb)\n")
+	lines, _, _ := strings.Cut(rest, "\n\n")
+	for line := range strings.Lines(lines) {
+		if line = strings.TrimSpace(line); !strings.Contains(texts[1], line) {
+			t.Errorf("README has %s, the example has not", line)
+		}
+	}
+	if strings.Count(lines, "\n") != 1 || !strings.Contains(lines, "httplimit.New(") {
+		t.Errorf("README has %q behind loader.New", lines)
+	}
+}

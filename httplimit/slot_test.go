@@ -1,0 +1,281 @@
+package httplimit_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// freeSlots is how many slots of a subject are free.
+func freeSlots(t *testing.T, c loader.Concurrency, subject string) int64 {
+	t.Helper()
+	d, err := c.Peek(t.Context(), subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Remaining
+}
+
+// A slot is held while the handler runs, and free when the response has ended.
+func TestSlots(t *testing.T) {
+	_, limits := fake(t)
+	render := limits.Concurrency("render", 2, time.Minute)
+	var inner http.Handler
+	depth := 0
+	h := check(t, httplimit.AllOf(limits, nil, httplimit.Slots(render, httplimit.KeyByIP()))).Handler(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if depth++; depth > 2 {
+				t.Error("three at once")
+			}
+			answer := get(inner, ada)
+			depth--
+			w.WriteHeader(answer.Code)
+			for name, values := range answer.Header() {
+				w.Header()[name] = values
+			}
+		}))
+	inner = h
+	answer := get(h, ada)
+	wantHeader(t, answer, "RateLimit-Policy", `"render";q=2;qu="concurrent-requests"`)
+	wantHeader(t, answer, "RateLimit", `"render";r=0`)
+	if answer.Code != 429 { // that of the third, which the second passed on to the first
+		t.Errorf("%d, want 429", answer.Code)
+	}
+	if free := freeSlots(t, render, "192.0.2.7"); free != 2 {
+		t.Errorf("%d slots are free afterwards, want 2", free)
+	}
+}
+
+// A request without a slot is charged nothing, and is told to come back soon.
+func TestNoSlot(t *testing.T) {
+	_, limits := fake(t)
+	byIP := httplimit.KeyByIP()
+	api, render := limits.ListLog("api", loader.PerMinute(5)), limits.Concurrency("render", 1, time.Minute)
+	h := check(t, httplimit.For(api, byIP, httplimit.Slots(render, byIP))).Handler(ok)
+	slot, _, err := render.TryAcquire(t.Context(), "192.0.2.7")
+	if err != nil || slot == nil {
+		t.Fatal(err)
+	}
+	answer := get(h, ada)
+	wantHeader(t, answer, "Retry-After", "1")
+	wantHeader(t, answer, "RateLimit", `"render";r=0`)
+	if p := problemOf(t, answer); !cmp.Equal(p.Violated, []string{"render"}) || answer.Code != 429 {
+		t.Errorf("%d, %+v", answer.Code, p)
+	}
+	wantRemaining(t, api, "192.0.2.7", 5)
+	if err := slot.Release(); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, h, ada, 200, 200)
+	wantRemaining(t, api, "192.0.2.7", 3)
+}
+
+// Several slots: the one that was got is released if the other one is not free; a key without a value is the key's
+// choice; and in shadow nobody is refused.
+func TestSeveralSlots(t *testing.T) {
+	_, limits := fake(t)
+	each, all := limits.Concurrency("each", 5, time.Minute), limits.Concurrency("all", 0, time.Minute)
+	slots := []httplimit.Option{
+		httplimit.Slots(each, httplimit.KeyByIP()), httplimit.Slots(all, httplimit.KeyOf("all")),
+	}
+	wantStatus(t, check(t, httplimit.AllOf(limits, nil, slots...)).Handler(ok), ada, 429)
+	wantStatus(t, check(t, httplimit.AllOf(limits, nil, append(slots, httplimit.Shadow())...)).Handler(ok), ada, 200)
+	if free := freeSlots(t, each, "192.0.2.7"); free != 5 {
+		t.Errorf("%d slots are free, want 5", free)
+	}
+	for choice, want := range map[httplimit.Empty]int{
+		httplimit.RefuseEmpty: 400, httplimit.SkipEmpty: 200, httplimit.ShareEmpty: 429,
+	} {
+		key := httplimit.KeyByHeader("X-None").IfEmpty(choice)
+		wantStatus(t, check(t, httplimit.AllOf(limits, nil, httplimit.Slots(all, key))).Handler(ok), ada, want)
+	}
+}
+
+// A slot is released if the handler panics, or the observer does.
+func TestPanicReleasesSlot(t *testing.T) {
+	_, limits := fake(t)
+	render := limits.Concurrency("render", 1, time.Minute)
+	fails := func(http.ResponseWriter, *http.Request) { panic("broken") }
+	slots := httplimit.Slots(render, httplimit.KeyOf("all"))
+	for name, h := range map[string]http.Handler{
+		"handler": check(t, httplimit.AllOf(limits, nil, slots)).Handler(http.HandlerFunc(fails)),
+		"observer": check(t, httplimit.AllOf(limits, nil, slots,
+			httplimit.Observe(func(*http.Request, httplimit.Result) { panic("broken") }))).Handler(ok),
+	} {
+		func() {
+			defer func() {
+				if recover() != "broken" {
+					t.Errorf("%s: the panic did not come through", name)
+				}
+			}()
+			get(h, ada)
+		}()
+		if free := freeSlots(t, render, "all"); free != 1 {
+			t.Errorf("%s: %d slots are free afterwards, want 1", name, free)
+		}
+	}
+}
+
+// The request's context ends when its slot is lost.
+func TestSlotLost(t *testing.T) {
+	m, limits := fake(t)
+	render := limits.Concurrency("render", 1, 50*time.Millisecond)
+	ended := false
+	h := check(t, httplimit.AllOf(limits, nil, httplimit.Slots(render, httplimit.KeyOf("all")))).Handler(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			m.FlushAll()
+			<-r.Context().Done()
+			ended = true
+		}))
+	get(h, ada)
+	if !ended {
+		t.Error("the handler was not called")
+	}
+}
+
+// takeOver is a handler that hijacks its connection and passes it on.
+func takeOver(t *testing.T, conns chan<- net.Conn) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, buffer, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			close(conns)
+			return
+		}
+		_, _ = buffer.WriteString("HTTP/1.1 101 Switching Protocols\r\n\r\n")
+		_ = buffer.Flush()
+		conns <- conn
+	})
+}
+
+// dial sends a request to a test server and returns the connection and the status.
+func dial(t *testing.T, server *httptest.Server) (net.Conn, int) {
+	t.Helper()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_, _ = fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn, response.StatusCode
+}
+
+// onlyUnwrap is a middleware whose writer has Unwrap and none of the optional interfaces.
+func onlyUnwrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(unwrapping{w}, r) })
+}
+
+type unwrapping struct{ http.ResponseWriter }
+
+func (u unwrapping) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// A handler that takes the connection over keeps its charge, and its slot until the connection is closed: also where
+// another middleware stands before, whose writer is hijacked through Unwrap.
+func TestHijack(t *testing.T) {
+	for name, around := range map[string]func(http.Handler) http.Handler{
+		"direct": func(h http.Handler) http.Handler { return h }, "unwrapped": onlyUnwrap,
+		"unwrapped twice": func(h http.Handler) http.Handler { return onlyUnwrap(onlyUnwrap(h)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, limits := fake(t)
+			api, sockets := limits.ListLog("api", loader.PerMinute(5)), limits.Concurrency("sockets", 2, time.Minute)
+			conns := make(chan net.Conn, 1)
+			all := httplimit.KeyOf("all")
+			m := check(t, httplimit.For(api, all, httplimit.CountIf(func(int) bool { return false }),
+				httplimit.Slots(sockets, all)))
+			ended := make(chan bool, 1)
+			handler := m.Handler(takeOver(t, conns))
+			server := httptest.NewServer(around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				handler.ServeHTTP(w, r)
+				ended <- true
+			})))
+			defer server.Close()
+			client, status := dial(t, server)
+			conn := <-conns
+			<-ended
+			if free := freeSlots(t, sockets, "all"); conn == nil || status != 101 || free != 1 {
+				t.Fatalf("%d, and %d slots are free while the connection is open", status, free)
+			}
+			wantRemaining(t, api, "all", 4)
+			echo(t, conn, client)
+			if err := conn.Close(); err != nil {
+				t.Error(err)
+			}
+			_ = conn.Close() // once more is harmless
+			if free := freeSlots(t, sockets, "all"); free != 2 {
+				t.Errorf("%d slots are free after Close", free)
+			}
+		})
+	}
+}
+
+// echo copies from the client to itself through a hijacked connection, by the ways that a proxy takes.
+func echo(t *testing.T, conn, client net.Conn) {
+	t.Helper()
+	if _, err := client.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(conn, conn, 5); err != nil {
+		t.Error(err)
+	}
+	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Error(err)
+	}
+	if got, err := io.ReadAll(client); string(got) != "hello" {
+		t.Errorf("received %q, %v", got, err)
+	}
+	_, tcp := conn.(interface{ NetConn() net.Conn }).NetConn().(*net.TCPConn)
+	_, from := conn.(io.ReaderFrom)
+	_, to := conn.(io.WriterTo)
+	if !tcp || !from || !to {
+		t.Errorf("NetConn %v, ReadFrom %v, WriteTo %v", tcp, from, to)
+	}
+}
+
+// On a real server, requests that come at once never hold more slots than there are, and all are free at the end.
+func TestServerSlots(t *testing.T) {
+	_, limits := real(t)
+	render := limits.Concurrency("render", 3, time.Minute)
+	running := make(chan struct{}, 100)
+	most := make(chan int, 100)
+	h := check(t, httplimit.AllOf(limits, nil, httplimit.Slots(render, httplimit.KeyOf("all")))).Handler(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			running <- struct{}{}
+			most <- len(running)
+			<-running
+		}))
+	done := make(chan int)
+	for range 50 {
+		go func() { done <- get(h, ada).Code }()
+	}
+	codes := map[int]int{}
+	for range 50 {
+		codes[<-done]++
+	}
+	close(most)
+	for n := range most {
+		if n > 3 {
+			t.Errorf("%d at once", n)
+		}
+	}
+	if codes[200]+codes[429] != 50 || codes[200] < 3 {
+		t.Errorf("answers: %v", codes)
+	}
+	if free := freeSlots(t, render, "all"); free != 3 {
+		t.Errorf("%d slots are free at the end, want 3", free)
+	}
+}

@@ -1,0 +1,219 @@
+package policy_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/policy"
+)
+
+// answer is the status that a handler answers with.
+func answer(status int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+}
+
+// get calls a handler from an address; headers are "Name: value".
+func get(h http.Handler, path, ip string, headers ...string) *http.Response {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.RemoteAddr = ip + ":4711"
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// statuses is what a handler answers to so many calls.
+func statuses(n int, call func() *http.Response) (got []int) {
+	for range n {
+		got = append(got, call().StatusCode)
+	}
+	return got
+}
+
+func wantStatuses(t *testing.T, what string, got []int, want ...int) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: (-want +got)\n%s", what, diff)
+	}
+}
+
+func TestMiddleware(t *testing.T) {
+	_, limits := fakeRedis(t)
+	policies := load(t, limits, `
+limits:
+  address: {by: request.ip, rates: 3/1m}
+  account: {by: 'request.header["x-user"]', rates: [2/1m, 5/1h], empty: refuse}
+  page: {by: [request.query.page, request.cookie.sid], rates: 1/1m, empty: skip}
+  tried: {by: request.host, rates: 1/1m, empty: shared, mode: shadow}
+`)
+	h := policies.Middleware(nil)(answer(http.StatusOK))
+	ada := func() *http.Response { return get(h, "/", "192.0.2.1", "X-User: ada") }
+	first := ada()
+	if got := first.Header.Get("RateLimit"); first.StatusCode != 200 || !strings.Contains(got, `"account-`) {
+		t.Errorf("the first call: %d, RateLimit: %s", first.StatusCode, got)
+	}
+	wantStatuses(t, "ada", statuses(2, ada), 200, 429)
+	if err := limits.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	wantStatuses(t, "bob", statuses(2, func() *http.Response { return get(h, "/", "192.0.2.1", "X-User: bob") }), 200, 429)
+	wantStatuses(t, "nobody", statuses(1, func() *http.Response { return get(h, "/", "192.0.2.1") }), 400)
+	wantStatuses(t, "a page", statuses(2, func() *http.Response {
+		return get(h, "/?page=1", "192.0.2.2", "X-User: eve", "Cookie: sid=1; sid=2")
+	}), 200, 429)
+}
+
+func TestMiddlewareCount(t *testing.T) {
+	_, limits := fakeRedis(t)
+	policies := load(t, limits, "limits: {failed: {by: request.ip, rates: 2/1m, count: response.status >= 400}}")
+	fine, failing := policies.Middleware(nil)(answer(200)), policies.Middleware(nil)(answer(401))
+	wantStatuses(t, "fine", statuses(4, func() *http.Response { return get(fine, "/", "192.0.2.1") }), 200, 200, 200, 200)
+	wantStatuses(t, "failing", statuses(3, func() *http.Response { return get(failing, "/", "192.0.2.1") }), 401, 401, 429)
+}
+
+// The client's address is told by the proxies of the file only.
+func TestMiddlewareProxies(t *testing.T) {
+	_, limits := fakeRedis(t)
+	policies := load(t, limits, "proxies: [10.0.0.0/8]\nlimits: {x: {by: 'ip(request.ip, 64)', rates: 1/1m}}")
+	h := policies.Middleware(nil)(answer(200))
+	from := func(ip, forwarded string) []int {
+		return statuses(1, func() *http.Response { return get(h, "/", ip, "X-Forwarded-For: "+forwarded) })
+	}
+	wantStatuses(t, "by a proxy", from("10.0.0.1", "198.51.100.9, 192.0.2.1"), 200)
+	wantStatuses(t, "another left-most address", from("10.0.0.2", "198.51.100.8, 192.0.2.1"), 429)
+	wantStatuses(t, "not by a proxy", from("192.0.2.2", "192.0.2.1"), 200)
+	wantStatuses(t, "not by a proxy, and forged", from("192.0.2.2", "192.0.2.3"), 429)
+}
+
+func TestMiddlewareErrors(t *testing.T) {
+	_, limits := fakeRedis(t)
+	var told []string
+	policies := load(t, limits, `
+limits:
+  account: {by: user.key, rates: 2/1m}
+  token: {by: 'request.header["x-token"]', rates: 2/1m, empty: refuse}
+  tried: {when: 'int(request.query.n) > 0', by: user.key, rates: 2/1m, mode: shadow}
+`, policy.Observe(func(_ context.Context, d policy.Decision, err error) {
+		told = append(told, fmt.Sprintf("%v %s %v %v", d.Granted, d.Policy, d.Refused, errors.Is(err, policy.ErrEmptyKey)))
+		for _, one := range d.Policies {
+			if one.Err != nil {
+				told = append(told, one.Policy+": "+one.Err.Error())
+			}
+		}
+	}))
+	var values map[string]string
+	h := policies.Middleware(func(*http.Request) map[string]string { return values })(answer(200))
+	wantStatuses(t, "no user", statuses(1, func() *http.Response { return get(h, "/?n=1", "192.0.2.1") }), 503)
+	values = map[string]string{"user.key": "ada"}
+	wantStatuses(t, "no token", statuses(1, func() *http.Response { return get(h, "/?n=1", "192.0.2.1") }), 400)
+	wantStatuses(t, "shadow fails", statuses(1, func() *http.Response {
+		return get(h, "/?n=one", "192.0.2.1", "X-Token: a")
+	}), 200)
+	want := []string{"false  false true", "false token true false", "true account false false",
+		"tried: policy: tried: when: type conversion error from 'string' to 'int'"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The methods of examples/methods.yaml: an argument, the address, two properties of the user; ten in 60 seconds, and a
+// body of {code, message, data}.
+func TestExampleMethods(t *testing.T) {
+	server, limits := fakeRedis(t)
+	var log strings.Builder
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	policies, err := policy.Load(limits, "examples/methods.yaml", policy.ReloadEvery(0), policy.Observe(
+		func(ctx context.Context, d policy.Decision, err error) {
+			if d.Degraded {
+				logger.WarnContext(ctx, "let through without Redis", "policy", d.Policy, "cause", d.Cause)
+			}
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := func(r *http.Request) map[string]string {
+		id, email, _ := r.BasicAuth()
+		return map[string]string{"email": r.FormValue("email"), "user.id": id, "user.email": email}
+	}
+	h := policies.Middleware(values, httplimit.Refuse(writeBody))(answer(200))
+
+	for _, c := range []struct{ name, first, second, third string }{
+		{"an argument", "/code?email=ada@example.com", "/code?email=bob@example.com", "/code"},
+		{"the address", "/search 192.0.2.1", "/search 192.0.2.2", ""},
+		{"two properties of the user", "/order 7 ada@example.com", "/order 7 bob@example.com", "/order 7"},
+	} {
+		wantStatuses(t, c.name, statuses(11, func() *http.Response { return call(h, c.first) }),
+			200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 429)
+		wantStatuses(t, c.name+", another one", statuses(1, func() *http.Response { return call(h, c.second) }), 200)
+		if c.third != "" {
+			wantStatuses(t, c.name+", none", statuses(1, func() *http.Response { return call(h, c.third) }), 503)
+		}
+	}
+
+	denied := call(h, "/search 192.0.2.1")
+	var body struct {
+		Code    int
+		Message string
+		Data    any
+	}
+	if err := json.NewDecoder(denied.Body).Decode(&body); err != nil || body.Code != 429 || body.Message == "" {
+		t.Errorf("the body %+v: %v", body, err)
+	}
+
+	// Outside a request nothing is asked: not even a missing key is an error.
+	keys := len(server.Keys())
+	if d := decide(t, policies, policy.Attributes{}); !d.Granted || len(server.Keys()) != keys {
+		t.Errorf("outside a request: %+v", d)
+	}
+	if _, err := policies.Decide(context.Background(), policy.Attributes{
+		Request: &policy.Request{Path: "/code"},
+	}); !errors.Is(err, policy.ErrEmptyKey) {
+		t.Errorf("a null key: %v", err)
+	}
+
+	server.Close()
+	wantStatuses(t, "Redis is down", statuses(1, func() *http.Response { return call(h, "/search 192.0.2.1") }), 200)
+	if got := log.String(); !strings.Contains(got, "let through without Redis") || !strings.Contains(got, "policy=search") {
+		t.Errorf("the log: %s", got)
+	}
+}
+
+// call is a path, then an address or a user's id and email.
+func call(h http.Handler, words string) *http.Response {
+	path, rest, _ := strings.Cut(words, " ")
+	ip, header := "192.0.2.9", "Accept: */*"
+	if id, email, isUser := strings.Cut(rest, " "); isUser || rest == "7" {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.SetBasicAuth(id, email)
+		header = "Authorization: " + r.Header.Get("Authorization")
+	} else if rest != "" {
+		ip = rest
+	}
+	return get(h, path, ip, header)
+}
+
+// writeBody answers as the application does everywhere.
+func writeBody(w http.ResponseWriter, r *http.Request, result httplimit.Result) {
+	if result.Outcome != httplimit.Denied {
+		httplimit.WriteProblem(w, r, result)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(result.Status)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"code": result.Status, "message": "too many requests: try again later", "data": nil,
+	})
+}
