@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +11,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/accesslog"
+	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 )
 
@@ -161,7 +162,7 @@ func TestNaive(t *testing.T) {
 
 // TestNaiveCount is TestNaive with a limit for failed requests only.
 func TestNaiveCount(t *testing.T) {
-	hits := traffic(2, 20_000, 400)
+	hits := traffic(2, 10_000, 200)
 	file := byAddress + "    count: response.status >= 400\n"
 	want := naive(hits, 5, time.Minute, func(h hit) bool { return h.status >= 400 })
 	got, report := verdictsOf(t, configOf(t, file), logOf(hits))
@@ -175,7 +176,7 @@ func TestNaiveCount(t *testing.T) {
 
 // TestCores wants the same report however many cores decide.
 func TestCores(t *testing.T) {
-	log := logOf(traffic(3, 2000, 100))
+	log := logOf(traffic(3, 1000, 30))
 	for _, file := range []string{byAddress, byAddress + `
   all:
     by: '"all"'
@@ -294,13 +295,32 @@ func TestScripts(t *testing.T) {
 
 // TestOrder wants lines up to a minute out of order to be decided at their times, and later ones at the clock.
 func TestOrder(t *testing.T) {
-	at := func(second int) hit { return hit{start.Add(time.Duration(second) * time.Second), "1.1.1.1", 200} }
+	at := func(second int, address string) hit {
+		return hit{start.Add(time.Duration(second) * time.Second), address, 200}
+	}
 	c := configOf(t, "limits:\n  api:\n    by: request.ip\n    rates: [1/30s]\n")
-	verdicts, report := verdictsOf(t, c, logOf([]hit{at(60), at(20), at(0), at(200), at(10), at(215)}))
-	want := map[int64]Verdict{1: Granted, 2: Denied, 3: Granted, 4: Granted, 5: Denied, 6: Denied}
-	// 5 is decided at 60 s, when line 1 was: the clock stood there when line 4 came.
+	verdicts, report := verdictsOf(t, c, logOf([]hit{
+		at(60, "1.1.1.1"), at(20, "1.1.1.1"), at(0, "1.1.1.1"), // decided from the last to the first
+		at(200, "1.1.1.1"),
+		at(10, "2.2.2.2"), // decided at 60 s, where the clock stands
+		at(75, "2.2.2.2"), // 15 s later
+		at(215, "1.1.1.1"),
+	}))
+	want := map[int64]Verdict{1: Granted, 2: Denied, 3: Granted, 4: Granted, 5: Granted, 6: Denied, 7: Denied}
 	if diff := cmp.Diff(want, verdicts); diff != "" || report.Late != 1 {
 		t.Errorf("%d late:\n%s", report.Late, diff)
+	}
+}
+
+func TestScaled(t *testing.T) {
+	rates := []loader.Limit{loader.PerMinute(1), loader.PerMinute(5), loader.PerMinute(0)}
+	for factor, want := range map[float64][]loader.Limit{
+		0.5: {loader.PerMinute(1), loader.PerMinute(2), loader.PerMinute(0)},
+		2:   {loader.PerMinute(2), loader.PerMinute(10), loader.PerMinute(0)},
+	} {
+		if diff := cmp.Diff(want, scaled(rates, factor)); diff != "" {
+			t.Errorf("%v:\n%s", factor, diff)
+		}
 	}
 }
 
@@ -391,12 +411,13 @@ func (failing) Read([]byte) (int, error) { return 0, errBroken }
 
 // TestSubjectsAreCopied wants the text that is kept of a key not to be a part of a longer one.
 func TestSubjectsAreCopied(t *testing.T) {
-	line := bytes.Repeat([]byte("k"), 4096)
+	line := strings.Repeat("k", 4096)
 	keys := map[keyOf]*keyCounts{}
-	p := &policy.Policy{}
-	addKeys(keys, request{matches: []policy.Match{{Policy: p, Subject: string(line)[:3]}}}, []Verdict{Granted})
-	if keys[keyOf{p, "kkk"}].requests != 1 {
-		t.Errorf("%v", keys)
+	addKeys(keys, request{matches: []policy.Match{{Policy: &policy.Policy{}, Subject: line[:3]}}}, []Verdict{Granted})
+	for key := range keys {
+		if key.subject != "kkk" || unsafe.StringData(key.subject) == unsafe.StringData(line) {
+			t.Errorf("%q is a part of the line", key.subject)
+		}
 	}
 }
 
