@@ -16,7 +16,7 @@ import (
 // The go line of go.mod is forced on everyone who imports the module: it is no higher than the dependencies force
 // anyway.
 func TestGoLine(t *testing.T) {
-	for _, dir := range []string{"..", "../bench", "../cmd/sluice", "../grpclimit", "../otel"} {
+	for _, dir := range []string{"..", "../bench", "../cmd/sluice", "../grpclimit", "../otel", "../policy"} {
 		var mod struct{ Go, Toolchain string }
 		if err := json.Unmarshal([]byte(goIn(t, dir, "mod", "edit", "-json")), &mod); err != nil {
 			t.Fatal(err)
@@ -83,20 +83,22 @@ func TestServerReadmeModule(t *testing.T) {
 	}
 }
 
-// modfileAlone is a copy of a module's go.mod that finds the core without the help of go.work.
+// modfileAlone is a copy of a module's go.mod that finds the other modules without the help of go.work.
 func modfileAlone(t *testing.T, dir string) string {
 	t.Helper()
 	core, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
+	const path = "github.com/sluice-redis/sluice"
 	alone := filepath.Join(t.TempDir(), "go.mod")
 	for from, to := range map[string]string{"go.mod": alone, "go.sum": strings.TrimSuffix(alone, "mod") + "sum"} {
 		if err := os.WriteFile(to, []byte(readFile(t, filepath.Join(dir, from))), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	goIn(t, dir, "mod", "edit", "-replace=github.com/sluice-redis/sluice="+core, alone)
+	goIn(t, dir, "mod", "edit", "-replace="+path+"="+core,
+		"-replace="+path+"/grpclimit="+filepath.Join(core, "grpclimit"), alone)
 	return alone
 }
 

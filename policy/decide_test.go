@@ -146,7 +146,8 @@ limits:
 	} {
 		d := decide(t, policies, policy.Attributes{Values: map[string]string{"user.key": "ada", "user.plan": c.plan}})
 		if d.Granted != c.granted || d.Remaining != c.remaining {
-			t.Errorf("call %d, %s: granted %v, %d left; want %v, %d", n, c.plan, d.Granted, d.Remaining, c.granted, c.remaining)
+			t.Errorf("call %d, %s: granted %v, %d left; want %v, %d", n, c.plan, d.Granted, d.Remaining, c.granted,
+				c.remaining)
 		}
 		if c.plan == "none" && d.Wait != loader.Never {
 			t.Errorf("nothing is allowed: wait %v", d.Wait)
@@ -197,8 +198,10 @@ limits:
 }
 
 func TestDecideRedisDown(t *testing.T) {
-	for words, want := range map[string]string{"": "error", "fail: closed": "error", "fail: open": "granted granted granted",
-		"fail: local 1/2": "granted denied denied"} {
+	for words, want := range map[string]string{
+		"": "error", "fail: closed": "error", "fail: open": "granted granted granted",
+		"fail: local 1/2": "granted denied denied",
+	} {
 		server, limits := fakeRedis(t)
 		policies := load(t, limits, "limits:\n  x:\n    by: request.ip\n    rates: 2/1h\n    "+words)
 		server.Close()

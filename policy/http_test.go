@@ -186,7 +186,7 @@ func TestExampleMethods(t *testing.T) {
 
 	server.Close()
 	wantStatuses(t, "Redis is down", statuses(1, func() *http.Response { return call(h, "/search 192.0.2.1") }), 200)
-	if got := log.String(); !strings.Contains(got, "let through without Redis") || !strings.Contains(got, "policy=search") {
+	if got := log.String(); !strings.Contains(got, `msg="let through without Redis" policy=search`) {
 		t.Errorf("the log: %s", got)
 	}
 }

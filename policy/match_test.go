@@ -124,6 +124,8 @@ func TestMatch(t *testing.T) {
 			"user.key=a request.cookie.c=-7", "a 1"},
 		{"by: user.key, when: \"request.query[request.query.q] == 'z'\"",
 			"user.key=a request.query.q=q2 request.query.q2=z", "a 1"},
+		{"by: user.key, when: \"matches(request.path, '^/a') && size(request.path) == 2\"",
+			"user.key=a request.path=/a", "a 1"},
 		{"by: user.key, when: request.header == request.header", "user.key=a request.path=/", "a 1"},
 
 		// Outside a request.
@@ -235,6 +237,17 @@ func TestSetErrors(t *testing.T) {
 	} {
 		if err := f.Set(&policy.Attributes{}, name, "x"); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
+	}
+}
+
+func TestFailString(t *testing.T) {
+	for words, want := range map[string]string{
+		"closed": "closed", "open": "open", "local 1/8": "local 0.125", "local 1": "local 1",
+	} {
+		p := parse(t, "limits: {x: {by: user.key, rates: 3/1m, fail: "+words+"}}").Policies[0]
+		if got := p.Fail.String(); got != want {
+			t.Errorf("%s: got %s, want %s", words, got, want)
 		}
 	}
 }

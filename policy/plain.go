@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"net/http"
 	"slices"
 
 	"cel.dev/cel-go/cel"
@@ -26,6 +27,9 @@ func (p *planner) plan(e ast.Expr) func(*values) string {
 		return func(v *values) string { return v.needed(name) }
 	}
 	if name, key, ok := entryOf(e); ok {
+		if name == "request.header" {
+			key = http.CanonicalHeaderKey(key)
+		}
 		return func(v *values) string { text, _ := v.at(name, key); return text }
 	}
 	if e.Kind() == ast.CallKind {

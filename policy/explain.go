@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+)
+
+var (
+	undeclared = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
+	dotted     = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*`)
+	overload   = regexp.MustCompile(`^found no matching overload for '@?_?([^_']+)_?\]?' applied to '(?:.*\.)?(\(.*\))'$`)
+	wrongType  = regexp.MustCompile(`^expected type '(.*)' but found '(.*)'$`)
+)
+
+// problems puts CEL's errors into words.
+func (c *compiler) problems(text string, env *cel.Env, issues *cel.Issues) (problems []problem) {
+	for _, e := range issues.Errors() {
+		p := problem{line: e.Location.Line(), column: e.Location.Column()}
+		message := strings.ReplaceAll(e.Message, " (in container '')", "")
+		if found := undeclared.FindStringSubmatch(message); found != nil {
+			p.what, p.want, p.column = c.unknownName(textAt(text, p.line, p.column), env, found[1], p.column)
+		} else {
+			p.what, p.want = explain(message)
+		}
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+func explain(message string) (what, want string) {
+	if found := overload.FindStringSubmatch(message); found != nil {
+		return fmt.Sprintf("%s does not take %s", found[1], found[2]), formsOf(found[1])
+	}
+	if found := wrongType.FindStringSubmatch(message); found != nil {
+		return "of type " + found[2], found[1]
+	}
+	message, _, _ = strings.Cut(message, " expecting ")
+	if strings.Contains(message, "missing ')' at '<EOF>'") {
+		return "syntax error: a parenthesis is missing", "as many ) as (; in [..] and {..} a comma ends an expression, " +
+			"unless it stands in quotes"
+	}
+	if syntax, ok := strings.CutPrefix(message, "Syntax error: "); ok {
+		return "syntax error: " + syntax, "an expression in CEL"
+	}
+	return message, "an expression in CEL"
+}
+
+// unknownName explains a variable or a function that is not on the list, and finds where it begins: CEL says where its
+// last dot or its parenthesis is.
+func (c *compiler) unknownName(at string, env *cel.Env, name string, column int) (what, want string, begins int) {
+	if strings.HasPrefix(at, "(") {
+		what, want = unknown("function", name, functionNames)
+		return what, want, column - len(name)
+	}
+	if strings.HasPrefix(at, ".") {
+		column -= strings.LastIndex(name, ".")
+	} else {
+		name = dotted.FindString(at)
+	}
+	if strings.HasPrefix(name, nameStatus) {
+		return nameStatus + " is not known before the response", "it in count only", column
+	}
+	known := c.names
+	if env == c.counts {
+		known = append(slices.Clone(known), nameStatus)
+	}
+	what, want = unknown("name", name, known)
+	if first, _, _ := strings.Cut(name, "."); first != "request" && first != "response" && likely(name, known) == "" {
+		want += "; what else the application passes is named in attributes"
+	}
+	return what, want, column
+}
+
+// textAt is what stands at a place of an expression.
+func textAt(text string, line, column int) string {
+	lines := strings.Split(text, "\n")
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	runes := []rune(lines[line-1])
+	return string(runes[min(max(column, 0), len(runes)):])
+}

@@ -1,0 +1,17 @@
+package policy
+
+// What tests compare with the page that documents it.
+var (
+	FileWords     = fileWords
+	PolicyWords   = policyWords
+	FunctionNames = functionNames
+)
+
+// Names is the variables of expressions.
+func Names() []string {
+	names := append([]string{nameStatus}, userNames...)
+	for _, v := range requestVariables {
+		names = append(names, v.name)
+	}
+	return names
+}
