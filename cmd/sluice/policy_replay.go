@@ -297,7 +297,7 @@ func (s screen) busiest(r *replay.Report) {
 	if len(r.Busiest) == 0 {
 		return
 	}
-	s.printf("\nThe busiest keys, from %s on; %s is %s:\n", r.ColumnsFrom.Format("2006-01-02 15:04"),
+	s.printf("\nThe busiest keys, from %s on; %s %s:\n", r.ColumnsFrom.Format("2006-01-02 15:04:05"),
 		columnText(r), length(r.ColumnMicros))
 	for _, k := range r.Busiest {
 		s.printf("\n%s %s: %s, %s\n", k.Policy, s.paint(bold, short(k.Subject)),
@@ -309,9 +309,9 @@ func (s screen) busiest(r *replay.Report) {
 // columnText says what a column of the timelines is: short logs have several characters for each.
 func columnText(r *replay.Report) string {
 	if width := columnWidth(r.Busiest[0]); width > 1 {
-		return fmt.Sprintf("each %d characters", width)
+		return fmt.Sprintf("%d characters are", width)
 	}
-	return "a column"
+	return "a column is"
 }
 
 func columnWidth(k replay.Key) int { return stripColumns / len(k.Columns) }

@@ -176,7 +176,7 @@ func TestNaiveCount(t *testing.T) {
 
 // TestCores wants the same report however many cores decide.
 func TestCores(t *testing.T) {
-	log := logOf(traffic(3, 1000, 30))
+	log := logOf(traffic(3, 400, 12))
 	for _, file := range []string{byAddress, byAddress + `
   all:
     by: '"all"'
