@@ -98,6 +98,10 @@ func TestParse(t *testing.T) {
 			`1760000000.750|192.0.2.7|"GET" /a 200 x y [ada@example.com]`,
 			Entry{utc("2025-10-09 08:53:20.75"), policy.Attributes{Request: request("GET", "/a"),
 				Values: map[string]string{"email": "ada@example.com"}, Status: 200}}},
+		{"Apache's vhost_combined", `$host:$port $remote_addr - $remote_user [$time_local] "$request" $status $rest`,
+			`shop:443 192.0.2.7 - - [09/Oct/2025:08:53:20 +0000] "GET /a HTTP/1.1" 200 99 "-" "curl"`,
+			Entry{utc("2025-10-09 08:53:20"), policy.Attributes{
+				Request: &policy.Request{Method: "GET", Path: "/a", IP: "192.0.2.7", Host: "shop"}, Status: 200}}},
 		{"the most exact of several times", `$msec [$time_local] $remote_addr "$request"`,
 			`1760000000.750 [09/Oct/2025:08:53:20 +0000] 192.0.2.7 "GET /a HTTP/1.1"`,
 			Entry{utc("2025-10-09 08:53:20.75"), policy.Attributes{Request: request("GET", "/a")}}},
