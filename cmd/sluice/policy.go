@@ -42,34 +42,40 @@ func (a app) readPolicies(path string) (*policy.File, error) {
 	return nil, errReported
 }
 
-// policyArgs parses the flags and the file of a command; color is the flag that all of them have.
-func policyArgs(name string, args []string) (color, file string, others []string, err error) {
-	flags := newFlags("policy " + name)
+// policyInput is what check and explain work with.
+type policyInput struct {
+	out    screen
+	path   string
+	file   *policy.File
+	others []string // the arguments behind the file
+}
+
+// openPolicy reads the flags and the file of a command.
+func (a app) openPolicy(command string, args []string) (in policyInput, err error) {
+	color := ""
+	flags := newFlags("policy " + command)
 	flags.StringVar(&color, "color", "auto", "")
 	words, err := parseFlags(flags, args)
 	if err == nil && len(words) == 0 {
 		err = usagef("want a policy file")
 	}
 	if err != nil {
-		return "", "", nil, err
+		return in, err
 	}
-	return color, words[0], words[1:], nil
+	in.path, in.others = words[0], words[1:]
+	if in.out, err = a.newScreen(a.stdout, color); err != nil {
+		return in, err
+	}
+	in.file, err = a.readPolicies(in.path)
+	return in, err
 }
 
 // policyCheck says for each limit of a file what it is.
 func (a app) policyCheck(_ context.Context, args []string) error {
-	color, path, others, err := policyArgs("check", args)
-	if err == nil && len(others) > 0 {
-		err = usagef("unexpected argument %s", given(others[0]))
+	in, err := a.openPolicy("check", args)
+	if err == nil && len(in.others) > 0 {
+		err = usagef("unexpected argument %s", given(in.others[0]))
 	}
-	if err != nil {
-		return err
-	}
-	out, err := a.newScreen(a.stdout, color)
-	if err != nil {
-		return err
-	}
-	file, err := a.readPolicies(path)
 	if err != nil {
 		return err
 	}
@@ -78,11 +84,11 @@ func (a app) policyCheck(_ context.Context, args []string) error {
 		return err
 	}
 	defer server.Close()
-	for i, p := range file.Policies {
+	for i, p := range in.file.Policies {
 		if i > 0 {
-			out.printf("\n")
+			in.out.printf("\n")
 		}
-		if err := out.checked(server, p); err != nil {
+		if err := in.out.checked(server, p); err != nil {
 			return err
 		}
 	}
@@ -91,30 +97,26 @@ func (a app) policyCheck(_ context.Context, args []string) error {
 
 // checked prints what a limit is.
 func (s screen) checked(server *replay.Server, p *policy.Policy) error {
-	s.printf("%s\n", s.paint(bold, p.Name))
-	s.fact("when", p.When)
-	s.fact("mode", string(p.Mode))
-	if p.Mode == policy.Shadow {
-		s.fact("", "a denial is only reported")
-	}
-	key, err := keyUnder(server, sampleOf(p))
-	if err != nil {
+	key, keyErr := keyUnder(server, sampleOf(p))
+	memory, err := memoryOf(server, p)
+	if err := errors.Join(keyErr, err); err != nil {
 		return err
 	}
+	mode := string(p.Mode)
+	if p.Mode == policy.Shadow {
+		mode += ": a denial is only reported"
+	}
+	s.printf("%s\n", s.paint(bold, p.Name))
+	s.fact("when", p.When)
+	s.fact("mode", mode)
 	s.fact("key", key)
-	for i, rates := range ratesOf(p) {
-		name := ""
-		if i == 0 {
-			name = "rates"
-		}
+	name := "rates"
+	for _, rates := range ratesOf(p) {
 		s.fact(name, rates)
+		name = ""
 	}
 	s.fact("plan", p.Plan)
 	s.fact("script", scriptReason(p))
-	memory, err := memoryOf(server, p)
-	if err != nil {
-		return err
-	}
 	s.fact("memory", memory)
 	s.fact("empty", string(p.Empty))
 	s.fact("cost", p.Cost)

@@ -13,19 +13,11 @@ import (
 
 // policyExplain says which limits apply to a call, and decides it on an empty store.
 func (a app) policyExplain(ctx context.Context, args []string) error {
-	color, path, pairs, err := policyArgs("explain", args)
+	in, err := a.openPolicy("explain", args)
 	if err != nil {
 		return err
 	}
-	out, err := a.newScreen(a.stdout, color)
-	if err != nil {
-		return err
-	}
-	file, err := a.readPolicies(path)
-	if err != nil {
-		return err
-	}
-	attributes, err := attributesOf(file, pairs)
+	attributes, err := attributesOf(in.file, in.others)
 	if err != nil {
 		return err
 	}
@@ -34,23 +26,22 @@ func (a app) policyExplain(ctx context.Context, args []string) error {
 		return err
 	}
 	defer server.Close()
-	matches, failed := file.Match(&attributes)
-	for _, p := range file.Policies {
-		if err := out.explain(server, p, &attributes, matches, failed); err != nil {
+	matches, failed := in.file.Match(&attributes)
+	for _, p := range in.file.Policies {
+		if err := in.out.explain(server, p, &attributes, matches, failed); err != nil {
 			return err
 		}
-		out.printf("\n")
+		in.out.printf("\n")
 	}
-	policies, err := policy.Load(server.Limits(), path, policy.ReloadEvery(0))
+	policies, err := policy.Load(server.Limits(), in.path, policy.ReloadEvery(0))
 	if err != nil {
 		return err
 	}
 	d, err := policies.Decide(ctx, attributes)
-	if err != nil {
-		return err
+	if err == nil {
+		in.out.decided(d)
 	}
-	out.decided(d)
-	return nil
+	return err
 }
 
 // attributesOf reads name=value arguments.

@@ -52,20 +52,15 @@ func (a app) policyReplay(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	file, err := a.readPolicies(f.file)
+	config, err := a.replayConfig(f)
 	if err != nil {
 		return err
-	}
-	format, err := accesslog.NewFormat(f.format, file.Attributes)
-	if err != nil {
-		return usagef("--format %s: %v", given(f.format), err)
 	}
 	log, err := a.openLog(f.log)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	config := replay.Config{File: file, Format: format, WhatIf: f.whatIf, Cores: runtime.GOMAXPROCS(0)}
 	report, err := a.replay(ctx, config, log)
 	if report == nil {
 		return err
@@ -77,6 +72,19 @@ func (a app) policyReplay(ctx context.Context, args []string) error {
 		return errors.New("no line of the log could be read: see --format")
 	}
 	return err
+}
+
+// replayConfig reads the policy file and the format.
+func (a app) replayConfig(f replayFlags) (replay.Config, error) {
+	config := replay.Config{WhatIf: f.whatIf, Cores: runtime.GOMAXPROCS(0)}
+	var err error
+	if config.File, err = a.readPolicies(f.file); err != nil {
+		return config, err
+	}
+	if config.Format, err = accesslog.NewFormat(f.format, config.File.Attributes); err != nil {
+		return config, usagef("--format %s: %v", given(f.format), err)
+	}
+	return config, nil
 }
 
 // logFile is an access log, and how much of it was read.

@@ -60,7 +60,7 @@ func Run(ctx context.Context, c Config, log io.Reader, progress *Progress) (*Rep
 	for _, s := range shards {
 		deciding.Go(s.work)
 	}
-	report := &Report{}
+	report := newReport()
 	d := dispatcher{shards: shards, together: together(c.File)}
 	report.read(ctx, c, lines, progress, &d)
 	d.flush()

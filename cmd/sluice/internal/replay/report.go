@@ -15,19 +15,23 @@ type Report struct {
 	Requests   int64        `json:"requests"`  // lines that could be read
 	Matched    int64        `json:"matched"`   // by any policy
 	Denied     int64        `json:"denied"`    // by an enforced policy
-	From       time.Time    `json:"from"`
-	To         time.Time    `json:"to"`
+	From       time.Time    `json:"from,omitzero"`
+	To         time.Time    `json:"to,omitzero"`
 	Policies   []Policy     `json:"policies"` // in the file's order
 	NotApplied []NotApplied `json:"not_applied"`
 	WhatIf     []Scenario   `json:"what_if,omitempty"` // half the permits, those of the file, twice as many
 
 	ColumnLength time.Duration `json:"-"`
 	ColumnMicros int64         `json:"column"` // length of a column, in microseconds
-	ColumnsFrom  time.Time     `json:"columns_from"`
+	ColumnsFrom  time.Time     `json:"columns_from,omitzero"`
 	Busiest      []Key         `json:"busiest"`     // ten at most
 	MostDenied   []Key         `json:"most_denied"` // ten at most
 
 	from, to int64
+}
+
+func newReport() *Report {
+	return &Report{Bad: []BadLine{}, NotApplied: []NotApplied{}, Busiest: []Key{}, MostDenied: []Key{}}
 }
 
 // Policy is what one policy did.
