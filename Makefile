@@ -62,6 +62,7 @@ fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPasswordsAreHidden$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPrintable$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice/internal/accesslog -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./policy -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 
 cover: ## which lines and branches of the scripts the fast tests reach: a table, and tmp/coverage.html
 	go test ./scripttest -run '^TestCoverage$$' -v -count=1 -coverage-page=$(CURDIR)/tmp/coverage.html

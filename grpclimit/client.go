@@ -19,6 +19,8 @@ import (
 // One limiter is asked by WaitN, in the order of asking across all processes where the limiter has one. Several are
 // asked as those of AllOf are, and again when the permits come free: without an order, and without MaxWait.
 //
+// What gRPC retries by itself (a retryPolicy in the service config) is not counted again: interceptors see a call once.
+//
 // Cost: one round trip for each call, more for several limiters that deny; for a slot, two.
 func (i *Interceptor) UnaryClient(
 	ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoker grpc.UnaryInvoker,
@@ -110,7 +112,8 @@ func (a *admission) waitAll(asks []ask) error {
 		denied := d.Denied[0]
 		deadline, bounded := ctx.Deadline()
 		if denied.Wait == loader.Never || bounded && time.Until(deadline) < denied.Wait {
-			return &loader.WaitError{Limiter: denied.Limiter, N: 1, Wait: denied.Wait, Deadline: deadline}
+			n := askOf(denied, asks).permits()
+			return &loader.WaitError{Limiter: denied.Limiter, N: n, Wait: denied.Wait, Deadline: deadline}
 		}
 		pause := time.NewTimer(denied.Wait + rand.N(maxJitter))
 		select {

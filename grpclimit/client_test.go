@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-redis/sluice/grpclimit"
@@ -127,23 +129,34 @@ func TestClientAllOf(t *testing.T) {
 		t.Errorf("%d decisions for 3 calls", got)
 	}
 	wantRemaining(t, two, "all", 2)
-	ctx, cancel := context.WithCancel(t.Context())
-	long := limits.ListLog("one", loader.PerHour(1))
-	waiting := make(chan bool, 9)
-	quota = checked(t, grpclimit.PerCall(limits, func(*grpclimit.Call) ([]grpclimit.Charge, error) {
-		waiting <- true
-		return []grpclimit.Charge{{Limiter: long, Key: all}, {Limiter: two, Key: all}}, nil
-	}))
-	c = dialMemory(t, &service{}, nil, clientWith(quota)...)
-	ended := make(chan error, 1)
-	must(t, long.Reset(ctx, "all"))
-	must(t, unary(c, ctx))
-	go func() { ended <- unary(c, ctx) }()
-	<-waiting
-	<-waiting
-	cancel()
-	if err := <-ended; status.Code(err) != codes.Canceled {
-		t.Errorf("cancelled while it waited: %v", err)
+}
+
+// A call that is cancelled while it waits ends at once, and is not made.
+func TestClientCancelled(t *testing.T) {
+	limits, _ := newLimits(t)
+	long, all, asks := limits.ListLog("long", loader.PerHour(1)), grpclimit.KeyOf("all"), make(chan bool, 9)
+	two := []grpclimit.Charge{{Limiter: long, Key: all}, {Limiter: limits.ListLog("two", loader.PerHour(5)), Key: all}}
+	_, err := long.Allow(t.Context(), "all")
+	must(t, err)
+	for name, quota := range map[string]*grpclimit.Interceptor{
+		"one": grpclimit.New(long, all, grpclimit.Cost(func(*grpclimit.Call) int64 { asks <- true; return 1 })),
+		"two": grpclimit.PerCall(limits, func(*grpclimit.Call) ([]grpclimit.Charge, error) {
+			asks <- true
+			return two, nil
+		}),
+	} {
+		s := &service{}
+		c := dialMemory(t, s, nil, clientWith(checked(t, quota))...)
+		for kind, open := range kinds {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- open(c, ctx) }()
+			<-asks
+			cancel()
+			if err := <-ended; status.Code(err) != codes.Canceled || s.calls.Load() > 0 {
+				t.Errorf("%s, %s: %v, %d calls", name, kind, err, s.calls.Load())
+			}
+		}
 	}
 }
 
@@ -261,7 +274,10 @@ func TestClientKeys(t *testing.T) {
 	must(t, unary(c, as(ctx, "ada")))
 	wantRemaining(t, partner, "ada", 8)
 	c = dialMemory(t, &service{}, nil, clientWith(checked(t, grpclimit.New(partner, grpclimit.KeyByIP())))...)
-	wantCodes(t, c, codes.InvalidArgument) // there is no peer yet
+	ctx = peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7)}}) // of its own caller
+	if err := unary(c, ctx); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("by the address of its own caller: %v", err)
+	}
 }
 
 // In shadow a client does not wait.
@@ -269,10 +285,11 @@ func TestClientShadow(t *testing.T) {
 	limits, _ := newLimits(t)
 	partner := limits.ListLog("partner", loader.PerHour(1))
 	var denied []string
-	quota := checked(t, grpclimit.New(partner, grpclimit.KeyOf("all"), grpclimit.Shadow(),
+	slots := grpclimit.Slots(limits.Concurrency("slots", 0, time.Minute), grpclimit.KeyOf("all"))
+	quota := checked(t, grpclimit.New(partner, grpclimit.KeyOf("all"), grpclimit.Shadow(), slots,
 		grpclimit.Observe(func(_ *grpclimit.Call, r grpclimit.Result) { denied = append(denied, r.Denied(true)...) })))
 	wantCodes(t, dialMemory(t, &service{}, nil, clientWith(quota)...), ok, ok, ok)
-	if len(denied) != 2 || denied[0] != "partner" {
+	if !slices.Equal(denied, []string{"slots", "slots", "partner", "slots", "partner"}) {
 		t.Errorf("told of denials by %q", denied)
 	}
 }

@@ -49,7 +49,8 @@ const (
 	ShareEmpty
 )
 
-// KeyByIP counts by the IP address that the caller has connected from. Behind a proxy that is the proxy's.
+// KeyByIP counts by the IP address that the caller has connected from. Behind a proxy that is the proxy's: use
+// KeyByMetadata with what the proxy sets, if it replaces what callers send under that name.
 //
 // IPv6 addresses are counted by their /64 prefix, because that is what one customer has. An IPv4 address that is
 // written as IPv6 (::ffff:192.0.2.7) is that IPv4 address, and zones (fe80::1%eth0) are left out. A call that came by a
@@ -63,7 +64,7 @@ func KeyByIP() Key {
 		case addr.Is4():
 			return addr.String()
 		}
-		return netip.PrefixFrom(addr, ipv6Bits).Masked().String()
+		return netip.PrefixFrom(addr, ipv6Bits).Masked().String() // a prefix has no zone
 	})
 }
 
@@ -91,7 +92,7 @@ func KeyBy(value func(*Call) string) Key {
 }
 
 // KeyOf counts all calls under these values. Use it to count a whole service or a partner's quota together, and where
-// the values are known already: see Charge.
+// the values are known already: see PerCall.
 func KeyOf(values ...string) Key {
 	key := Key{parts: make([]keyPart, len(values))}
 	for i, value := range values {
@@ -124,7 +125,7 @@ func (k Key) IfEmpty(choice Empty) Key {
 	return k
 }
 
-// Check returns what is wrong with the key. Server.Check and Client.Check call it.
+// Check returns what is wrong with the key. Interceptor.Check calls it.
 func (k Key) Check() error {
 	if k.err == nil && len(k.parts) == 0 {
 		return errors.New("grpclimit: the key is empty: want KeyByIP or another one")
@@ -169,7 +170,7 @@ func (c *Call) metadata(name string) string {
 	return values[0]
 }
 
-// peer returns the IP address of the caller. It is not valid if there is none.
+// peer returns the IP address of the caller, IPv4 not as IPv6. It is not valid if there is none.
 func (c *Call) peer() netip.Addr {
 	p, ok := peer.FromContext(c.ctx)
 	if !ok || c.outgoing || p.Addr == nil {
@@ -177,11 +178,8 @@ func (c *Call) peer() netip.Addr {
 	}
 	addr, isTCP := p.Addr.(*net.TCPAddr)
 	if isTCP {
-		return plain(addr.AddrPort().Addr())
+		return addr.AddrPort().Addr().Unmap()
 	}
 	from, _ := netip.ParseAddrPort(p.Addr.String()) // a listener of another kind
-	return plain(from.Addr())
+	return from.Addr().Unmap()
 }
-
-// plain returns an address as it is counted: IPv4 not as IPv6, and without a zone.
-func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }

@@ -120,7 +120,8 @@ func (o *options) check() error {
 const maxMethods = 10_000
 
 // PerMethod is for LimiterBy: it has a limiter for each method. It makes each once, with the full method
-// ("/shop.Orders/Place"), which may be the name of a limiter or a part of it:
+// ("/shop.Orders/Place"), which may be the name of a limiter or a part of it. Where the limit is the same for all, and
+// only the counts are each method's own, KeyByMethod is enough.
 //
 //	grpclimit.LimiterBy(grpclimit.PerMethod(func(method string) loader.Limiter {
 //		return limits.ListLog("grpc"+method, loader.PerMinute(60))

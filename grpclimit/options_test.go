@@ -206,7 +206,9 @@ func TestPerMethodMakesOnce(t *testing.T) {
 	for range 8 {
 		<-done
 	}
-	limiterOf(&grpclimit.Call{Method: emptyMethod})
+	for range 2 {
+		limiterOf(&grpclimit.Call{Method: emptyMethod})
+	}
 	if made != 2 {
 		t.Errorf("%d limiters were made for 2 methods", made)
 	}
@@ -450,14 +452,16 @@ func (e *endless) RecvMsg(any) error {
 	return nil
 }
 
-// The function of PerCall may return the same charges for each call: the options do not change them.
-func TestServerPerCallKeepsCharges(t *testing.T) {
+// The function of PerCall may return the same charges for each call: the options do not change them. AllOf keeps its
+// own.
+func TestServerKeepsCharges(t *testing.T) {
 	limits, _ := newLimits(t)
 	charges := []grpclimit.Charge{{Limiter: limits.ListLog("api", loader.PerMinute(1)), Key: grpclimit.KeyOf("all")}}
 	limit := checked(t, grpclimit.PerCall(limits, func(*grpclimit.Call) ([]grpclimit.Charge, error) {
 		return charges, nil
 	}, grpclimit.Shadow(), grpclimit.CountIf(func(codes.Code) bool { return true })))
 	wantCodes(t, dialMemory(t, &service{}, serverWith(limit)), ok, ok)
+	checked(t, grpclimit.AllOf(limits, charges, grpclimit.Shadow()))
 	if charges[0].Shadow || charges[0].CountIf != nil {
 		t.Errorf("the function's own charges are now %+v", charges[0])
 	}

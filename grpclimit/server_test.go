@@ -231,7 +231,7 @@ func TestServerAllOf(t *testing.T) {
 	}{
 		{"ada", ok, nil}, {"ada", ok, nil}, {"ada", exhausted, []string{"user"}}, {"bob", ok, nil},
 		{"bob", exhausted, []string{"the whole service"}}, {"ada", exhausted, []string{"the whole service", "user"}},
-		{"", codes.InvalidArgument, nil},
+		{"all", exhausted, []string{"the whole service"}}, {"", codes.InvalidArgument, nil},
 	} {
 		_, err := c.UnaryCall(as(within(t, 30*time.Second), step.user), &pb.SimpleRequest{})
 		_, quota := detailsOf(err)

@@ -33,7 +33,7 @@ func (c Charge) check() error {
 	if err := c.checkUse(); err != nil {
 		return err
 	}
-	return errors.Join(c.Limiter.Check(), c.Key.Check(), checkName(c.Name))
+	return errors.Join(c.Limiter.Check(), c.Key.Check())
 }
 
 // checkUse returns what is wrong with how the limiter is used. It is quick: PerRequest calls it for each request.
@@ -45,7 +45,7 @@ func (c Charge) checkUse() error {
 		const text = "httplimit: CountIf: %s cannot give permits back, ListLog, ZSetLog and SliceRing can: %w"
 		return fmt.Errorf(text, c.policy(), errors.ErrUnsupported)
 	}
-	return nil
+	return checkName(c.Name)
 }
 
 // checkName returns what is wrong with the name of a policy.

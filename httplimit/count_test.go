@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-redis/sluice/httplimit"
@@ -57,6 +59,10 @@ func TestCountIfStatus(t *testing.T) {
 			w.WriteHeader(http.StatusEarlyHints)
 			w.WriteHeader(404)
 		}, 404},
+		"switching protocols": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusSwitchingProtocols)
+			w.WriteHeader(500)
+		}, 101},
 		"two": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(500) }, 201},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,6 +96,36 @@ func TestPanicCounts(t *testing.T) {
 		get(h, ada)
 	}()
 	wantRemaining(t, limiter, "all", 1)
+}
+
+// On a real server, of attempts that come at once no more than the limit reach the handler and fail, however many
+// others succeed and are given back meanwhile.
+func TestServerCountIf(t *testing.T) {
+	_, limits := real(t)
+	limiter := limits.ListLog("login", loader.PerHour(10))
+	var failed, succeeded atomic.Int64
+	h := check(t, httplimit.For(limiter, httplimit.KeyOf("ada"), failures)).Handler(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			if r.RemoteAddr == ada {
+				succeeded.Add(1)
+				return
+			}
+			failed.Add(1)
+			w.WriteHeader(http.StatusUnauthorized)
+		}))
+	var callers sync.WaitGroup
+	for i := range 40 {
+		callers.Go(func() {
+			for range 10 {
+				get(h, []string{ada, bob}[i%2])
+			}
+		})
+	}
+	callers.Wait()
+	wantRemaining(t, limiter, "ada", 10-failed.Load())
+	if failed.Load() > 10 || failed.Load()+succeeded.Load() < 10 {
+		t.Errorf("%d failed and %d succeeded, of a limit of 10", failed.Load(), succeeded.Load())
+	}
 }
 
 // Each of several charges has its own CountIf.

@@ -31,8 +31,8 @@
 //	Retry-After: 42                              of a 429: whole seconds, rounded up
 //
 // The first two are those of draft-ietf-httpapi-ratelimit-headers-11. A ring of several windows has an item for each.
-// [Headers] chooses X-RateLimit-* or none. The limiter's name is in them: [Charge] has another one if clients should not
-// see it. Bodies are application/problem+json; [Refuse] sets your own.
+// [Headers] chooses X-RateLimit-* or none. The limiter's name is in them: [Charge] has another one if clients should
+// not see it. Bodies are application/problem+json; [Refuse] sets your own.
 //
 // # When Redis fails
 //

@@ -190,3 +190,14 @@ func TestPerRequestFails(t *testing.T) {
 		t.Errorf("result %+v", results[0])
 	}
 }
+
+// All observers are told, also where a package that builds on this one has one of its own.
+func TestSeveralObservers(t *testing.T) {
+	_, limits := fake(t)
+	var first, second []httplimit.Result
+	wantStatus(t, check(t, httplimit.For(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(), observed(&first),
+		httplimit.Observe(nil), observed(&second))).Handler(ok), ada, 200, 429)
+	if len(first) != 2 || !cmp.Equal(first[1].Denied(false), second[1].Denied(false)) || second[1].Status != 429 {
+		t.Errorf("the first was told %+v, the second %+v", first, second)
+	}
+}

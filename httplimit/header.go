@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -45,7 +46,7 @@ type item struct {
 	window    int64 // in seconds; 0: there is none
 	remaining int64
 	reset     time.Duration // noReset: unknown
-	now       time.Time     // of the decision; zero: no server decided
+	now       time.Time     // of the decision; zero if degraded or without a reset
 	degraded  bool
 }
 
@@ -60,7 +61,7 @@ func (q *request) setHeaders() {
 	}
 	items := q.items()
 	if q.options.headers&Draft11 != 0 {
-		addDraft11(header, items)
+		q.addDraft11(header, items)
 	}
 	if q.options.headers&XRateLimit != 0 {
 		setXRateLimit(header, items)
@@ -75,25 +76,24 @@ func (q *request) items() (items []item) {
 		if d.Err != nil || hidden || q.result.Outcome != Allowed && d.Granted {
 			continue
 		}
-		items = append(items, d.items()...)
+		items = d.appendItems(items)
 	}
 	return items
 }
 
-// items returns an item for each window of a decision, the shortest window first.
-func (d *Decision) items() []item {
+// appendItems appends an item for each window of a decision, the shortest window first.
+func (d *Decision) appendItems(items []item) []item {
 	if len(d.Windows) == 0 {
-		return []item{d.item(d.Policy, loader.WindowState{
+		return append(items, d.item(d.Policy, loader.WindowState{
 			Limit: d.Limit, Remaining: d.Remaining, ResetAfter: d.ResetAfter,
-		})}
+		}))
 	}
 	windows := slices.Clone(d.Windows)
 	slices.SortFunc(windows, func(a, b loader.WindowState) int {
 		return cmp.Or(cmp.Compare(a.Limit.Window, b.Limit.Window), cmp.Compare(a.Limit.Permits, b.Limit.Permits))
 	})
-	items := make([]item, len(windows))
-	for i, w := range windows {
-		items[i] = d.item(d.Policy+"-"+span(w.Limit.Window), w)
+	for _, w := range windows {
+		items = append(items, d.item(d.Policy+"-"+span(w.Limit.Window), w))
 	}
 	return items
 }
@@ -133,38 +133,75 @@ func quotaOf(limit loader.Limit) (quota, window int64) {
 }
 
 // addDraft11 adds RateLimit-Policy and RateLimit to those that other limits of the same request have set.
-func addDraft11(header http.Header, items []item) {
-	var policies, limits httpsfv.List
+func (m *Middleware) addDraft11(header http.Header, items []item) {
+	policies, limits := make([]string, 0, len(items)), make(httpsfv.List, 0, len(items))
 	for _, it := range items {
-		policies = append(policies, it.policyItem())
+		policies = append(policies, m.policies.text(it.policyOf()))
 		if !it.degraded {
 			limits = append(limits, it.limitItem())
 		}
 	}
-	addList(header, "Ratelimit-Policy", policies)
-	addList(header, "Ratelimit", limits)
-}
-
-// addList adds a list to a header. Check has found what a list cannot hold.
-func addList(header http.Header, name string, list httpsfv.List) {
-	if len(list) == 0 {
-		return
+	if len(policies) > 0 {
+		header.Add("Ratelimit-Policy", strings.Join(policies, ", "))
 	}
-	if text, err := httpsfv.Marshal(list); err == nil {
-		header.Add(name, text)
+	if len(limits) > 0 {
+		header.Add("Ratelimit", marshal(limits))
 	}
 }
 
-func (it item) policyItem() httpsfv.Item {
-	item := httpsfv.NewItem(it.policy)
-	item.Params.Add("q", it.quota)
-	if it.slot {
+// marshal serialises a list. It cannot fail: Check finds names that cannot be written.
+func marshal(list httpsfv.List) string {
+	text, _ := httpsfv.Marshal(list)
+	return text
+}
+
+// policy is what an item of RateLimit-Policy says.
+type policy struct {
+	name          string
+	quota, window int64
+	slot          bool
+}
+
+func (it item) policyOf() policy { return policy{it.policy, it.quota, it.window, it.slot} }
+
+func (p policy) text() string {
+	item := httpsfv.NewItem(p.name)
+	item.Params.Add("q", p.quota)
+	if p.slot {
 		item.Params.Add("qu", "concurrent-requests")
 	}
-	if it.window > 0 {
-		item.Params.Add("w", it.window)
+	if p.window > 0 {
+		item.Params.Add("w", p.window)
 	}
-	return item
+	return marshal(httpsfv.List{item})
+}
+
+// policies keeps the texts of policies, because they are the same in all responses.
+type policies struct {
+	mu    sync.RWMutex
+	texts map[policy]string
+}
+
+// maxPolicies is how many are kept: the limits of PerRequest may be any.
+const maxPolicies = 1000
+
+func (c *policies) text(p policy) string {
+	c.mu.RLock()
+	text, ok := c.texts[p]
+	c.mu.RUnlock()
+	if ok {
+		return text
+	}
+	text = p.text()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.texts == nil {
+		c.texts = map[policy]string{}
+	}
+	if len(c.texts) < maxPolicies {
+		c.texts[p] = text
+	}
+	return text
 }
 
 func (it item) limitItem() httpsfv.Item {
@@ -198,13 +235,7 @@ func setXRateLimit(header http.Header, items []item) {
 }
 
 // resetTime returns the time of the reset, in seconds since 1970, rounded up.
-func (it item) resetTime() int64 {
-	now := it.now
-	if now.IsZero() { // a Leased decided
-		now = time.Now()
-	}
-	return seconds(time.Duration(now.Add(it.reset).UnixNano()))
-}
+func (it item) resetTime() int64 { return seconds(time.Duration(it.now.Add(it.reset).UnixNano())) }
 
 // seconds returns a time in whole seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

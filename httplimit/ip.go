@@ -13,9 +13,9 @@ import (
 // KeyByIP counts by the address of the client. By default that is the remote address of the connection. Behind a proxy
 // that is the proxy's: say with TrustXForwardedFor or TrustForwarded which proxies may tell the client's.
 //
-// IPv6 addresses are counted by their /64 prefix, because that is what one customer has: see IPv6Prefix. An IPv4 address
-// that is written as IPv6 (::ffff:192.0.2.7) is that IPv4 address, and zones (fe80::1%eth0) are left out. A request that
-// came by a Unix socket has no address.
+// IPv6 addresses are counted by their /64 prefix, because that is what one customer has: see IPv6Prefix. An IPv4
+// address that is written as IPv6 (::ffff:192.0.2.7) is that IPv4 address, and zones (fe80::1%eth0) are left out. A
+// request that came by a Unix socket has no address.
 func KeyByIP(opts ...IPOption) Key {
 	s := &ipKey{ipv6Bits: 64}
 	for _, opt := range opts {

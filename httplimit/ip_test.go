@@ -1,9 +1,14 @@
 package httplimit_test
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -146,6 +151,37 @@ func TestXForwardedForSpoofing(t *testing.T) {
 				t.Errorf("%q from %s is %q, want %q", test.lines, test.remoteAddr, got, test.want)
 			}
 		})
+	}
+}
+
+// Behind a real Unix socket the proxy is trusted only if "unix" is.
+func TestUnixSocket(t *testing.T) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "http"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusts := httplimit.KeyByIP(httplimit.TrustXForwardedFor("unix"))
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			trusted, _ := trusts.Subject(r)
+			other, choice := httplimit.KeyByIP(httplimit.TrustXForwardedFor("0.0.0.0/0", "::/0")).Subject(r)
+			_, _ = fmt.Fprint(w, trusted, other, choice)
+		})}}
+	server.Start()
+	defer server.Close()
+	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial("unix", listener.Addr().String())
+	}}}
+	defer client.CloseIdleConnections()
+	r, _ := http.NewRequest(http.MethodGet, "http://unix/", nil)
+	r.Header.Set("X-Forwarded-For", "203.0.113.9")
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if got, err := io.ReadAll(response.Body); string(got) != fmt.Sprint("203.0.113.9", "", httplimit.RefuseEmpty) {
+		t.Errorf("%s, %v", got, err)
 	}
 }
 

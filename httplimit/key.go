@@ -41,7 +41,7 @@ const (
 )
 
 // KeyByHeader counts by the first value of a header. Use it for values that the caller cannot choose freely, such as an
-// API key that is checked before: who may send anything is a new subject with each request.
+// API key that has been checked: a caller who may send anything is a new subject with each request.
 func KeyByHeader(name string) Key {
 	name = http.CanonicalHeaderKey(name)
 	return KeyBy(func(r *http.Request) string { return r.Header.Get(name) })

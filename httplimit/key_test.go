@@ -187,3 +187,11 @@ func TestIfEmptyCopies(t *testing.T) {
 		t.Errorf("choice %v, want RefuseEmpty", choice)
 	}
 }
+
+// The zero Key refuses: it must not let anyone by.
+func TestZeroKey(t *testing.T) {
+	subject, choice := httplimit.Key{}.Subject(httptest.NewRequest(http.MethodGet, "/", nil))
+	if subject != "" || choice != httplimit.RefuseEmpty {
+		t.Errorf("subject %q, choice %v", subject, choice)
+	}
+}

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -16,6 +17,8 @@ type Middleware struct {
 	choose  func(*http.Request) ([]Charge, error) // PerRequest; nil: charges
 	options options
 	err     error // what is wrong: every request is refused
+
+	policies policies
 }
 
 // New limits a handler: each subject that key makes of the requests may call it as often as limiter grants.
@@ -23,20 +26,20 @@ type Middleware struct {
 //	login := limits.ListLog("login", loader.PerMinute(5))
 //	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP())(handler))
 //
-// It is For(limiter, key, opts...).Handler. Use For to find wrong arguments at start.
+// It is For(limiter, key, opts...).Handler. If an argument is wrong, every request is refused with status 500, and New
+// says so in the default log of log/slog. Use For to get the error.
 func New(limiter loader.Limiter, key Key, opts ...Option) func(http.Handler) http.Handler {
-	return For(limiter, key, opts...).Handler
+	m := For(limiter, key, opts...)
+	if err := m.Check(); err != nil {
+		slog.Error("httplimit.New: every request will be refused", "error", err)
+	}
+	return m.Handler
 }
 
 // For returns the Middleware of one limiter. Call Check when the program starts, then wrap handlers with Handler.
 func For(limiter loader.Limiter, key Key, opts ...Option) *Middleware {
 	m := newMiddleware(nil, opts)
-	charge := Charge{Limiter: limiter, Key: key}
-	if err := charge.check(); err != nil {
-		m.err = errors.Join(m.err, err)
-		return m
-	}
-	m.charges = []Charge{charge}
+	m.charges = []Charge{{Limiter: limiter, Key: key}}
 	return m.finish()
 }
 
@@ -142,14 +145,15 @@ func (m *Middleware) checkTogether() error {
 	return nil
 }
 
-// Check returns what is wrong with the limiters, keys and options: a limiter that cannot give back where it has to, say.
-// Call it once, when the program starts. Otherwise every request is refused with status 500. Cost: nothing is sent.
+// Check returns what is wrong with the limiters, keys and options: a limiter that cannot give back where it has to,
+// say. Call it once, when the program starts. Otherwise every request is refused with status 500. Cost: nothing is
+// sent.
 func (m *Middleware) Check() error { return m.err }
 
 // Handler returns a handler that calls next for the requests that are let through.
 //
-// Cost: one round trip for each request. A second one for charges in shadow beside others; for what CountIf gives back,
-// one for each charge, before the response ends; for a slot, two.
+// Cost: one round trip for each request. A second one for charges in shadow beside others; one for each charge that
+// CountIf gives back, before the response ends; two for a slot.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.options.skip != nil && m.options.skip(r) {

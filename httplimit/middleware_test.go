@@ -1,7 +1,10 @@
 package httplimit_test
 
 import (
+	"bytes"
 	"errors"
+	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -71,6 +74,24 @@ func TestAllOf(t *testing.T) {
 	wantRemaining(t, address, "192.0.2.8", 1)
 }
 
+// Two charges of one limiter and subject, with different names: a denial names each as often as it was denied.
+func TestAllOfTwice(t *testing.T) {
+	_, limits := fake(t)
+	api, all := limits.ListLog("api", loader.PerMinute(3)), httplimit.KeyOf("all")
+	var results []httplimit.Result
+	h := check(t, httplimit.AllOf(limits, []httplimit.Charge{
+		{Limiter: api.With(loader.PerMinute(1)), Key: all, Name: "first"}, {Limiter: api.With(loader.PerMinute(1)), Key: all,
+			Name: "second"},
+	}, observed(&results))).Handler(ok)
+	if _, err := api.Allow(t.Context(), "all"); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, h, ada, 429)
+	if got := results[0].Denied(false); !cmp.Equal(got, []string{"first", "second"}) {
+		t.Errorf("denied by %q", got)
+	}
+}
+
 // The charges differ from request to request: the customer's plan, and what the request costs.
 func TestPerRequest(t *testing.T) {
 	_, limits := fake(t)
@@ -118,7 +139,8 @@ func TestPerRequest(t *testing.T) {
 func TestLimiterByAndCost(t *testing.T) {
 	_, limits := fake(t)
 	api := limits.ListLog("api", loader.PerMinute(1))
-	m := check(t, httplimit.For(api, httplimit.KeyByIP(),
+	var results []httplimit.Result
+	m := check(t, httplimit.For(api, httplimit.KeyByIP(), observed(&results),
 		httplimit.LimiterBy(func(r *http.Request) loader.Limiter {
 			if r.URL.Path == "/free" {
 				return nil
@@ -150,6 +172,26 @@ func TestLimiterByAndCost(t *testing.T) {
 		wantHeader(t, answer, "RateLimit", test.limit)
 		wantHeader(t, answer, "Retry-After", test.retryAfter)
 	}
+	if r := results[4]; !errors.Is(r.Err, loader.ErrExceedsLimit) || !cmp.Equal(r.Denied(false), []string{"api"}) {
+		t.Errorf("a request that costs more than the limit: %+v", r)
+	}
+}
+
+// A request that costs more than one of several limits is denied too.
+func TestAllOfExceeds(t *testing.T) {
+	_, limits := fake(t)
+	small, large := limits.ListLog("small", loader.PerMinute(2)), limits.ListLog("large", loader.PerMinute(9))
+	m := check(t, httplimit.PerRequest(limits, func(*http.Request) ([]httplimit.Charge, error) {
+		return []httplimit.Charge{
+			{Limiter: small, Key: httplimit.KeyOf("all"), N: 5}, {Limiter: large, Key: httplimit.KeyOf("all"), N: 5},
+		}, nil
+	}))
+	answer := get(m.Handler(ok), ada)
+	wantHeader(t, answer, "Retry-After", "")
+	if answer.Code != 429 {
+		t.Errorf("%d, want 429", answer.Code)
+	}
+	wantRemaining(t, large, "all", 9)
 }
 
 // A limit of 0 denies without a time to wait for.
@@ -218,12 +260,18 @@ func TestNested(t *testing.T) {
 func TestXRateLimit(t *testing.T) {
 	m, limits := fake(t)
 	ring := limits.SliceRing("api", []loader.Limit{loader.PerMinute(5), loader.PerHour(3)})
-	h := httplimit.New(ring, httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit))(ok)
+	h := httplimit.New(ring, httplimit.KeyByIP(), httplimit.Headers(httplimit.Draft11|httplimit.XRateLimit))(ok)
 	m.SetTime(second0.Add(time.Microsecond))
 	answer := get(h, ada)
+	wantHeader(t, answer, "RateLimit", `"api-1m";r=4;t=61, "api-1h";r=2;t=3601`)
 	wantHeader(t, answer, "X-RateLimit-Limit", "3")
 	wantHeader(t, answer, "X-RateLimit-Remaining", "2")
 	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
+
+	slots := httplimit.Slots(limits.Concurrency("slots", 1, time.Minute), httplimit.KeyByIP())
+	slotted := httplimit.New(ring, httplimit.KeyOf("all"), slots, httplimit.Headers(httplimit.XRateLimit))(ok)
+	answer = get(slotted, ada)
+	wantHeader(t, answer, "X-RateLimit-Remaining", "2") // a slot has no reset
 	wantHeader(t, answer, "RateLimit", "")
 
 	none := httplimit.New(limits.ListLog("none", loader.PerMinute(1)), httplimit.KeyByIP(), httplimit.Headers(0))(ok)
@@ -303,6 +351,20 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// New, which returns no error, logs what is wrong, once.
+func TestNewLogs(t *testing.T) {
+	var out bytes.Buffer
+	before, flags := slog.Default(), log.Flags()
+	defer func() { slog.SetDefault(before); log.SetOutput(os.Stderr); log.SetFlags(flags) }()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+	_, limits := fake(t)
+	wantStatus(t, httplimit.New(limits.ListLog("x", loader.Limit{Permits: -1}), httplimit.KeyByIP())(ok), ada, 500, 500)
+	httplimit.New(limits.ListLog("right", loader.PerMinute(1)), httplimit.KeyByIP())
+	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "x: permits -1: want 0 or more") {
+		t.Errorf("logged %s", text)
+	}
+}
+
 // A right middleware passes Check: a GCRA beside others is right in shadow.
 func TestCheckShadow(t *testing.T) {
 	_, limits := fake(t)
@@ -334,6 +396,8 @@ func TestPerRequestIsChecked(t *testing.T) {
 			}
 		})
 	}
+	wantStatus(t, check(t, httplimit.For(exact, byIP, failures,
+		httplimit.LimiterBy(func(*http.Request) loader.Limiter { return smooth }))).Handler(ok), ada, 500)
 }
 
 // The lines at the top of README are those of the example.

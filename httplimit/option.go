@@ -23,13 +23,13 @@ type options struct {
 	headers HeaderSet
 	jitter  time.Duration
 	refuse  Refusal
-	observe func(*http.Request, Result)
+	observe []func(*http.Request, Result)
 	err     error
 }
 
-// LimiterBy chooses the limiter for each request: one with the limit of the customer's plan, say. It is an option of New
-// and For; PerRequest is for several limiters. Check looks only at the limiter that New was given, so give it one of
-// those that the function returns. If the function returns nil, the request is not limited.
+// LimiterBy chooses the limiter for each request: one with the limit of the customer's plan, say. It is an option of
+// New and For; PerRequest is for several limiters. Check looks only at the limiter that New was given, so give it one
+// of those that the function returns. If the function returns nil, the request is not limited.
 //
 //	httplimit.LimiterBy(func(r *http.Request) loader.Limiter { return api.With(planOf(r)) })
 func LimiterBy(limiter func(*http.Request) loader.Limiter) Option {
@@ -72,18 +72,18 @@ func Shadow() Option {
 // that connection is closed. A request that gets no slot is denied, and what it was charged is given back where the
 // limiter can. It may be given several times.
 //
-// If the slot is lost, the request's context ends: see loader.Slot. For a request that is denied, Retry-After is 1 s and
-// the jitter, because nobody knows when a slot comes free.
+// If the slot is lost, the request's context ends: see loader.Slot. A connection that was taken over stays open then.
+// For a request that is denied, Retry-After is 1 s and the jitter, because nobody knows when a slot comes free.
 func Slots(limiter loader.Concurrency, key Key) Option {
 	return func(o *options) { o.slots = append(o.slots, slots{limiter: limiter, key: key}) }
 }
 
-// RetryJitter adds a random time of 0 to max to the time in Retry-After, before it is rounded up to whole seconds, so
+// RetryJitter adds a random time of 0 to d to the time in Retry-After, before it is rounded up to whole seconds, so
 // that clients that were refused together do not come back together.
-func RetryJitter(max time.Duration) Option {
+func RetryJitter(d time.Duration) Option {
 	return func(o *options) {
-		if o.jitter = max; max < 0 {
-			o.setErr(fmt.Errorf("httplimit: RetryJitter %v: want 0 or more", max))
+		if o.jitter = d; d < 0 {
+			o.setErr(fmt.Errorf("httplimit: RetryJitter %v: want 0 or more", d))
 		}
 	}
 }
@@ -91,8 +91,8 @@ func RetryJitter(max time.Duration) Option {
 // Refusal writes the response to a request that is refused. The headers of the limits are set already.
 type Refusal func(w http.ResponseWriter, r *http.Request, result Result)
 
-// Refuse sets how refusals are answered, in the place of WriteProblem. The function may pass those that it does not want
-// on to WriteProblem.
+// Refuse sets how refusals are answered, in the place of WriteProblem. The function may pass those that it does not
+// want on to WriteProblem.
 func Refuse(refuse Refusal) Option {
 	return func(o *options) { o.refuse = refuse }
 }
@@ -105,12 +105,18 @@ func Refuse(refuse Refusal) Option {
 //			slog.WarnContext(r.Context(), "limit not checked", "limit", result)
 //		}
 //	})
+//
+// It may be given several times: all of the functions are told, in their order.
 func Observe(observe func(*http.Request, Result)) Option {
-	return func(o *options) { o.observe = observe }
+	return func(o *options) {
+		if observe != nil {
+			o.observe = append(o.observe, observe)
+		}
+	}
 }
 
 // Headers sets which headers say what is left of the limits, on all responses. The default is Draft11; 0 sends none.
-// Retry-After is always sent with a 429.
+// Retry-After is sent all the same, with every 429 for which waiting helps.
 func Headers(set HeaderSet) Option {
 	return func(o *options) { o.headers = set }
 }
@@ -133,10 +139,10 @@ func (o *options) jitterTime() time.Duration {
 	return rand.N(o.jitter + 1)
 }
 
-// adapt returns the charges of For as LimiterBy and Cost have them for a request.
-func (o *options) adapt(charges []Charge, r *http.Request) []Charge {
+// adapt returns the charge of For as LimiterBy and Cost have it for a request, none if the request is not limited.
+func (o *options) adapt(charges []Charge, r *http.Request) ([]Charge, error) {
 	if o.limiter == nil && o.cost == nil {
-		return charges
+		return charges, nil
 	}
 	c := charges[0]
 	if o.limiter != nil {
@@ -146,7 +152,7 @@ func (o *options) adapt(charges []Charge, r *http.Request) []Charge {
 		c.N = o.cost(r)
 	}
 	if c.Limiter == nil || o.cost != nil && c.N == 0 {
-		return nil
+		return nil, nil
 	}
-	return []Charge{c}
+	return []Charge{c}, c.checkUse()
 }

@@ -41,8 +41,8 @@ func (q *request) serve(next http.Handler) {
 	defer func() { q.slots.release() }() // those that it has then
 	q.decide()
 	q.setHeaders()
-	if q.options.observe != nil {
-		q.options.observe(q.r, q.result)
+	for _, observe := range q.options.observe {
+		observe(q.r, q.result)
 	}
 	if q.result.Outcome == Allowed {
 		q.call(next)
@@ -113,11 +113,12 @@ func (q *request) add(c *Charge) {
 
 // chargesOf returns the charges of a request.
 func (m *Middleware) chargesOf(r *http.Request) ([]Charge, error) {
-	switch {
-	case m.err != nil:
-		return nil, &configError{m.err}
-	case m.choose == nil:
-		return m.options.adapt(m.charges, r), nil
+	if m.err != nil {
+		return nil, asConfigError(m.err)
+	}
+	if m.choose == nil {
+		charges, err := m.options.adapt(m.charges, r)
+		return charges, asConfigError(err)
 	}
 	chosen, err := m.choose(r)
 	if err != nil {
@@ -127,7 +128,7 @@ func (m *Middleware) chargesOf(r *http.Request) ([]Charge, error) {
 	for i := range charges {
 		m.options.complete(&charges[i])
 		if err := charges[i].checkUse(); err != nil {
-			return nil, &configError{err}
+			return nil, asConfigError(err)
 		}
 	}
 	return charges, nil
@@ -137,6 +138,13 @@ func (m *Middleware) chargesOf(r *http.Request) ([]Charge, error) {
 type configError struct{ error }
 
 func (e *configError) Unwrap() error { return e.error }
+
+func asConfigError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &configError{err}
+}
 
 // isMisconfigured reports whether a request is refused whatever Redis says.
 func isMisconfigured(err error) bool {

@@ -68,7 +68,8 @@ type Result struct {
 	Degraded bool
 	Cause    error
 
-	// Err is why there is no decision. It is nil if the client left. The errors of limiters in shadow are in Decisions.
+	// Err is why there is no decision. It is nil if the client left. If the request was Denied because it costs more than
+	// the limit, it is loader.ErrExceedsLimit. The errors of limiters in shadow are in Decisions.
 	Err error
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -98,6 +99,8 @@ func TestSeveralSlots(t *testing.T) {
 	} {
 		key := httplimit.KeyByHeader("X-None").IfEmpty(choice)
 		wantStatus(t, check(t, httplimit.AllOf(limits, nil, httplimit.Slots(all, key))).Handler(ok), ada, want)
+		shadow := check(t, httplimit.AllOf(limits, nil, httplimit.Slots(all, key), httplimit.Shadow()))
+		wantStatus(t, shadow.Handler(ok), ada, 200)
 	}
 }
 
@@ -220,6 +223,40 @@ func TestHijack(t *testing.T) {
 				t.Errorf("%d slots are free after Close", free)
 			}
 		})
+	}
+}
+
+// The slot of a hijacked connection is renewed, although the request's context has ended.
+func TestServerHijackedSlotIsRenewed(t *testing.T) {
+	redis, limits := real(t)
+	sockets := limits.Concurrency("sockets", 1, 300*time.Millisecond)
+	conns := make(chan net.Conn, 1)
+	server := httptest.NewServer(check(t, httplimit.AllOf(limits, nil,
+		httplimit.Slots(sockets, httplimit.KeyOf("all")))).Handler(takeOver(t, conns)))
+	defer server.Close()
+	dial(t, server)
+	conn := <-conns
+	key, err := loader.Key("sluice", "sockets", "all", "cc1")
+	if err != nil || conn == nil {
+		t.Fatal(err)
+	}
+	rdb := clientOf(t, redis.Addr)
+	leaseEnds := func() float64 {
+		leases := rdb.ZRangeWithScores(t.Context(), key, 0, -1).Val()
+		if len(leases) != 1 {
+			t.Fatalf("%d leases, want 1", len(leases))
+		}
+		return leases[0].Score
+	}
+	for range 5 { // longer than the ttl
+		before := leaseEnds()
+		redistest.Await(t, "the lease is renewed", func() bool { return leaseEnds() > before })
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if free := freeSlots(t, sockets, "all"); free != 1 {
+		t.Errorf("%d slots are free after Close", free)
 	}
 }
 

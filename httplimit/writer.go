@@ -89,8 +89,8 @@ func hijackableInside(w http.ResponseWriter) bool {
 	}
 }
 
-// hijackable is a writer that http.ResponseController would unwrap to hijack the connection. It offers Hijack itself, so
-// that it is seen.
+// hijackable is a writer that http.ResponseController would unwrap to hijack the connection. It offers Hijack itself,
+// so that it is seen.
 type hijackable struct{ http.ResponseWriter }
 
 func (h hijackable) control() *http.ResponseController {

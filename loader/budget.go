@@ -144,6 +144,9 @@ func (b Budget) Peek(ctx context.Context, subject string) (Decision, error) {
 // trip, UNLINK.
 func (b Budget) Reset(ctx context.Context, subject string) error { return b.core.Reset(ctx, subject) }
 
+// Name returns the limiter's name. Use it in logs and headers. It is empty for a zero limiter. Cost: nothing.
+func (b Budget) Name() string { return b.core.Name() }
+
 // Check returns what is wrong with the budget's name, limits and options, and with the options of its Loader. Call it
 // once, when the program starts. Cost: nothing is sent.
 func (b Budget) Check() error { return b.core.Check() }

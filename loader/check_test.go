@@ -355,3 +355,31 @@ func TestCheck(t *testing.T) {
 	must(t, leased.Close(background))
 	must(t, leased.Check()) // calls are decided by Redis then
 }
+
+// Every limiter has its name, also a copy with another limit; a zero limiter has none.
+func TestName(t *testing.T) {
+	_, rdb := fake(t)
+	limits := loader.New(rdb)
+	eachLimiter(t, func(t *testing.T, i int) {
+		limiter := makers[i].make(limits, loader.PerMinute(1)).(interface{ Name() string })
+		if got := limiter.Name(); got != "test" {
+			t.Errorf("Name() = %q", got)
+		}
+	})
+	ring := limits.SliceRing("ring", []loader.Limit{loader.PerMinute(5)}, loader.LeaseAge(time.Second))
+	leased, err := ring.Leased(loader.LeaseOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leased.Close(background)
+	for _, test := range []struct{ got, want string }{
+		{limits.Concurrency("slots", 1, time.Minute).With(2).Name(), "slots"},
+		{limits.Budget("budget", []loader.Limit{loader.PerMinute(1)}).Name(), "budget"},
+		{limits.ListLog("list", loader.PerMinute(1)).With(loader.PerMinute(2)).Name(), "list"},
+		{leased.Name(), "ring"}, {loader.ListLog{}.Name(), ""}, {loader.Concurrency{}.Name(), ""},
+	} {
+		if test.got != test.want {
+			t.Errorf("Name() = %q, want %q", test.got, test.want)
+		}
+	}
+}

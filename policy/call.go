@@ -28,7 +28,7 @@ type Charge struct {
 // Begin finds the policies that match a call. Cost: a microsecond for each expression, nothing is sent.
 func (p *Policies) Begin(a Attributes) *Call {
 	s, c := p.current.Load(), &Call{policies: p, attributes: &a}
-	v := newValues(&a, s.file.ofApplication)
+	v := newValues(&a)
 	for i, policy := range s.file.Policies {
 		m, ok, err := policy.match(v)
 		switch {

@@ -62,8 +62,26 @@ func TestDecisionPolicies(t *testing.T) {
 		"address +2 account +1 (tried +0)", "address +1 account +0 (tried -0)", "account -0",
 	} {
 		d := decide(t, policies, a)
-		if got := written(d); got != want {
-			t.Errorf("call %d: got %q, want %q", n, got, want)
+		if got := written(d); got != want || d.Policy != "account" {
+			t.Errorf("call %d: got %q by %s, want %q", n, got, d.Policy, want)
+		}
+	}
+}
+
+// The whole is degraded if any policy that is enforced is.
+func TestDecisionDegraded(t *testing.T) {
+	_, limits := fakeRedis(t)
+	var got policy.Decision
+	policies := load(t, limits, twoLimits, policy.Observe(func(_ context.Context, d policy.Decision, _ error) { got = d }))
+	cause := errors.New("a node is down")
+	degraded := loader.Decision{Granted: true, Remaining: 9, Degraded: true, Cause: cause}
+	fine := loader.Decision{Granted: true, Remaining: 1}
+	for _, shadow := range []bool{false, true} {
+		policies.Begin(by("192.0.2.1", "ada")).End(context.Background(), true, []policy.PolicyDecision{
+			{Policy: "address", Decision: fine}, {Policy: "account", Decision: degraded, Shadow: shadow},
+		}, nil)
+		if got.Policy != "address" || got.Degraded == shadow || (got.Cause == cause) == shadow {
+			t.Errorf("in shadow %v: %+v", shadow, got)
 		}
 	}
 }
@@ -124,7 +142,7 @@ limits:
 		t.Errorf("a refused call has charged %v", keys)
 	}
 	policies = load(t, limits, "limits: {tried: {by: user.key, rates: 1/1m, empty: refuse, mode: shadow}}")
-	if d := decide(t, policies, from("192.0.2.1")); !d.Granted || d.Refused {
+	if d := decide(t, policies, from("192.0.2.1")); !d.Granted || d.Refused || d.Policies != nil {
 		t.Errorf("refuse in shadow: %+v", d)
 	}
 }
@@ -167,6 +185,20 @@ func TestDecideCost(t *testing.T) {
 		a.Request.Path = c.path
 		if d := decide(t, policies, a); d.Granted != c.granted || d.Wait != c.wait {
 			t.Errorf("call %d: granted %v, wait %v", n, d.Granted, d.Wait)
+		}
+	}
+}
+
+func TestDecideCostOfAll(t *testing.T) {
+	_, limits := fakeRedis(t)
+	policies := load(t, limits, `
+limits:
+  one: {by: request.ip, rates: 9/1m}
+  three: {by: request.ip, rates: 9/1m, cost: 3}
+`)
+	for n, want := range []string{"one +8 three +6", "one +7 three +3", "one +6 three +0", "three -0"} {
+		if got := written(decide(t, policies, from("192.0.2.1"))); got != want {
+			t.Errorf("call %d: got %q, want %q", n, got, want)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func fakeRedis(t testing.TB) (*miniredis.Miniredis, *loader.Loader) {
 	t.Helper()
 	server := miniredis.RunT(t)
 	server.SetTime(t0)
-	return server, loader.New(client(t, server.Addr()))
+	return server, loader.New(client(t, server.Addr()), loader.Timeout(10*time.Second)) // this machine may be busy
 }
 
 func client(t testing.TB, addr string) *redis.Client {

@@ -39,14 +39,13 @@ type Policy struct {
 	Cost   string
 	Count  string
 
-	ofApplication map[string]bool
-	when          *expression
-	by            []*expression
-	plan          *expression
-	cost          *expression // nil: fixedCost
-	fixedCost     int64
-	count         *expression
-	asksRequest   bool // any expression but count does
+	when        *expression
+	by          []*expression
+	plan        *expression
+	cost        *expression // nil: fixedCost
+	fixedCost   int64
+	count       *expression
+	asksRequest bool // any expression but count does
 }
 
 // Plan is the rates of those for whom the expression `plan` gives its name.

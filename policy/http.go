@@ -9,7 +9,7 @@ import (
 
 // Middleware limits the requests of handlers. The function returns what the application knows of a request: "user.key",
 // "user.plan" and the names in the file's attributes. It may be nil. The options are those of httplimit: how a refusal
-// is answered, which headers are sent. Observe is not one of them: see the Observe of this package.
+// is answered, which headers are sent. For which policy decided see Observe.
 //
 //	http.Handle("/", policies.Middleware(values)(handler))
 //

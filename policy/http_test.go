@@ -74,6 +74,12 @@ limits:
 	wantStatuses(t, "a page", statuses(2, func() *http.Response {
 		return get(h, "/?page=1", "192.0.2.2", "X-User: eve", "Cookie: sid=1; sid=2")
 	}), 200, 429)
+	if err := limits.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	wantStatuses(t, "the first cookie", statuses(1, func() *http.Response {
+		return get(h, "/?page=1&page=2", "192.0.2.2", "X-User: eve", "Cookie: sid=1")
+	}), 429)
 }
 
 func TestMiddlewareCount(t *testing.T) {

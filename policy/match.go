@@ -50,7 +50,7 @@ var ErrUnknownPlan = errors.New("unknown plan")
 // sent.
 func (f *File) Match(a *Attributes) (matches []Match, err error) {
 	var errs []error
-	v := newValues(a, f.ofApplication)
+	v := newValues(a)
 	for _, p := range f.Policies {
 		m, ok, err := p.match(v)
 		if err != nil {
@@ -121,8 +121,10 @@ func (m *Match) setKey(v *values) (ok bool, err error) {
 		return true, nil
 	case m.Empty == EmptyShared:
 		m.Key = make([]string, len(m.by))
-	default:
+	case v.missing != "":
 		return false, fmt.Errorf("%w: %s is not set", ErrEmptyKey, v.missing)
+	default:
+		return false, ErrEmptyKey
 	}
 	m.Subject = httplimit.Subject(m.Key...)
 	return true, nil
@@ -151,6 +153,6 @@ func (p *Policy) Counts(a *Attributes) (bool, error) {
 	if p.count == nil || a.Request == nil && p.count.uses("request.") {
 		return true, nil
 	}
-	counts, err := p.count.holds(newValues(a, p.ofApplication))
+	counts, err := p.count.holds(newValues(a))
 	return counts, p.wrap("count", err)
 }

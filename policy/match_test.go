@@ -75,6 +75,7 @@ func TestMatch(t *testing.T) {
 		{"by: user.key, empty: skip", "", ""},
 		{"by: user.key, empty: shared", "", "~ 1"},
 		{"by: user.key, empty: shared", "user.key=~", "~0 1"},
+		{"by: 'ip(request.ip, size(request.path))'", "request.path=/", "policy: x: by: the key is empty"},
 		{"by: request.ip", "request.path=/", "policy: x: by: the key is empty: request.ip is not set"},
 		{"by: 'user.key == \"\" ? request.ip : user.key'", "request.ip=192.0.2.7", "192.0.2.7 1"},
 		{"by: 'user.key == \"\" ? request.ip : user.key'", "user.key=a request.path=/", "a 1"},
@@ -89,6 +90,7 @@ func TestMatch(t *testing.T) {
 		{"by: request.cookie.sid, empty: skip", "request.ip=192.0.2.7", ""},
 		{"by: request.query.user, empty: shared", "request.ip=192.0.2.7", "~ 1"},
 		{"by: [request.ip, request.query.user]", "request.ip=192.0.2.7", "192.0.2.7|~ 1"},
+		{"by: [request.ip, request.host]", "request.ip=192.0.2.7", "192.0.2.7|~ 1"},
 		{"by: [request.query.user, request.host], empty: shared", "request.ip=192.0.2.7", "~|~ 1"},
 		{"by: 'request.query.a + request.query.b', empty: skip", "request.query.b=c", "c 1"},
 
@@ -202,6 +204,15 @@ func TestMatchLongText(t *testing.T) {
 				t.Errorf("%s with %d bytes: %v", words, n, err)
 			}
 		}
+	}
+}
+
+// A policy that cannot be applied does not keep the others from it.
+func TestMatchGoesOn(t *testing.T) {
+	f := parse(t, "limits: {x: {by: 'ip(user.key, 64)', rates: 3/1m}, y: {by: user.key, rates: 3/1m}}")
+	matches, err := f.Match(&policy.Attributes{Values: map[string]string{"user.key": "ada"}})
+	if err == nil || len(matches) != 1 || matches[0].Name != "y" || matches[0].Subject != "ada" {
+		t.Errorf("got %+v, %v", matches, err)
 	}
 }
 

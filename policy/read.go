@@ -152,7 +152,7 @@ func (r *reader) policy(key, n *yaml.Node) *Policy {
 		return nil
 	}
 	words := r.mapping(n, policyWords)
-	p := &Policy{Name: key.Value, Line: key.Line, Column: key.Column, ofApplication: r.compiler.ofApplication}
+	p := &Policy{Name: key.Value, Line: key.Line, Column: key.Column}
 	rules := r.compiler.rules
 	p.When, p.when = r.expression(words["when"], "when", rules, cel.BoolType)
 	r.by(p, key, words)

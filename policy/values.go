@@ -15,13 +15,12 @@ import (
 type values struct {
 	*Attributes
 	header, query, cookie textValues
-	ofApplication         map[string]bool
 	missing               string // a value that the application or the connection should have, and was empty
 	err                   error
 }
 
-func newValues(a *Attributes, ofApplication map[string]bool) *values {
-	v := &values{Attributes: a, ofApplication: ofApplication}
+func newValues(a *Attributes) *values {
+	v := &values{Attributes: a}
 	v.header, v.query, v.cookie = textValues{v, "request.header"}, textValues{v, "request.query"},
 		textValues{v, "request.cookie"}
 	return v

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
@@ -101,7 +102,7 @@ func dial(t *testing.T, limits *loader.Loader, opts ...policy.Option) pb.TestSer
 func newLoader(t *testing.T) *loader.Loader {
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
-	return loader.New(rdb)
+	return loader.New(rdb, loader.Timeout(10*time.Second)) // this machine may be busy
 }
 
 // unary and stream are calls with metadata "name=value ..".
