@@ -11,8 +11,8 @@ RACE := $(if $(CC_FOUND),-race,)
 # what their tests do run at once runs under it as well.
 PLAIN := ./examples ./gen ./internal/lua51 ./internal/luasyntax ./scripttest
 AT_ONCE := ^TestScriptsRunAtOnce$$|^TestFaultCheck
-# What cmd/sluice shows and hides: thousands of runs, one after another.
-TEXTS := IsPrintable$$|^TestPasswordsAreHidden$$|^TestServerStoredHuge$$|^Fuzz
+# What cmd/sluice shows, hides and replays: thousands of runs, one after another.
+TEXTS := IsPrintable$$|^TestPasswordsAreHidden$$|^TestServerStoredHuge$$|^TestNaive|^Fuzz
 # The headers of 100000 decisions on a server.
 BULK := ^TestServerHeaders$$|^Fuzz
 FUZZ ?= 30s
@@ -40,7 +40,7 @@ test: server ## all tests, the ones with goroutines with the race detector (abou
 
 test-plain: # what needs no race detector, beside the other tests: these compute, and those mostly wait
 	go test $(PLAIN)
-	go test -run '$(TEXTS)' ./cmd/sluice
+	go test -run '$(TEXTS)' ./cmd/sluice ./cmd/sluice/internal/accesslog ./cmd/sluice/internal/replay
 	go test -run '$(BULK)' ./httplimit
 	cd bench && go test ./...
 
@@ -61,6 +61,7 @@ fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./httplimit -run '^$$' -fuzz '^FuzzKeyByIP$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPasswordsAreHidden$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPrintable$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./cmd/sluice/internal/accesslog -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./policy -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 
 cover: ## which lines and branches of the scripts the fast tests reach: a table, and tmp/coverage.html

@@ -100,7 +100,8 @@ func modfileAlone(t *testing.T, dir string) string {
 		}
 	}
 	goIn(t, dir, "mod", "edit", "-replace="+path+"="+core,
-		"-replace="+path+"/grpclimit="+filepath.Join(core, "grpclimit"), alone)
+		"-replace="+path+"/grpclimit="+filepath.Join(core, "grpclimit"),
+		"-replace="+path+"/policy="+filepath.Join(core, "policy"), alone)
 	return alone
 }
 

@@ -27,6 +27,7 @@ type Policy struct {
 	Line   int // of the name in the file, from 1
 	Column int
 	Script string         // "list_log", "zset_log", "gcra" or "slice_ring": that of the file, or the one that was chosen
+	Chosen bool           // the file names no script
 	Rates  []loader.Limit // none if there are plans
 	Plans  []Plan         // in the file's order
 	Mode   Mode

@@ -40,7 +40,7 @@ func (p *Policy) all() (rates []loader.Limit) {
 // script reads which script keeps the promise, or chooses the smallest that does.
 func (r *reader) script(p *Policy, key, n *yaml.Node) {
 	if n == nil {
-		p.Script = p.smallestScript()
+		p.Script, p.Chosen = p.smallestScript(), true
 		n = key
 	} else {
 		p.Script = r.choice(n, "script", scripts...)

@@ -1,6 +1,6 @@
 // Sluice is the command line for the scripts. It demonstrates and lists them, loads them on the nodes of a
 // deployment and verifies that they are loaded, prints Redis users for them, shows, resets and changes what they
-// store, and makes single decisions.
+// store, makes single decisions, and checks policy files and tries them on an access log.
 package main
 
 import (
@@ -32,14 +32,15 @@ const (
 func main() {
 	logging.Disable() // the errors say the same as go-redis's log
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	a := app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
+	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
 	status := a.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(status)
 }
 
-// app is one run of the program: its outputs and its environment.
+// app is one run of the program: its input, its outputs and its environment.
 type app struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) string
 }
@@ -61,6 +62,7 @@ func commands() []command {
 		{name: "top", summary: "the subjects with the most permits stored, with little load", run: app.top},
 		{name: "reset", summary: "unblock a subject: remove what is stored for it", run: app.reset},
 		{name: "set-rate", summary: "set the rate of one subject of a token_bucket", run: app.setRate},
+		{name: "policy", summary: "limits in a file: check, explain, and replay an access log", run: app.policy},
 		{name: "try", summary: "make one decision by hand", run: app.try},
 		{name: "help", summary: "this text, or that of one command", run: app.help},
 		{name: "version", summary: "the version of this program", run: app.version},

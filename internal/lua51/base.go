@@ -96,7 +96,7 @@ func baseSetMetatable(c call) int {
 	if mt.Type() != lua.LTTable && (mt != lua.LNil || c.GetTop() < 2) {
 		c.argError(2, "nil or table expected")
 	}
-	if !runOf(c.LState).script.namesMetatables() {
+	if !runOf(c.LState).script.namesMetatables {
 		c.unsupported("setmetatable by a name that the source does not hold")
 	}
 	if weak, ok := mt.(*lua.LTable); ok && weak.RawGetString("__mode") != lua.LNil {

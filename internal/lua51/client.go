@@ -22,7 +22,7 @@ type client struct {
 
 func (r *Redis) newClient() *client {
 	c := &client{redis: r}
-	c.peer = server.NewPeer(bufio.NewWriter(&c.buffer))
+	c.peer = server.NewPeer(bufio.NewWriterSize(&c.buffer, 64)) // every run has one, and most replies are short
 	return c
 }
 
@@ -79,6 +79,8 @@ func reachesOtherDatabases(name string) bool {
 }
 
 func (c *client) dispatch(words []string) any {
+	c.redis.prepare(words)
+	defer c.redis.noteChanges(words)
 	c.buffer.Reset()
 	c.redis.mini.Server().Dispatch(c.peer, words)
 	c.peer.Flush()

@@ -1,11 +1,19 @@
 package lua51
 
-import "time"
+import (
+	"strings"
+	"sync"
+	"time"
+)
 
 type dbKey struct {
 	db  int
 	key string
 }
+
+// deadline is when a key expires, in milliseconds since 1970. told is the clock's millisecond for which miniredis knows
+// the key's TTL: it keeps TTLs as lengths, which do not follow the clock.
+type deadline struct{ due, told int64 }
 
 const allDatabases = 16
 
@@ -16,12 +24,21 @@ const overdueTTL = time.Nanosecond
 // SetTime sets the server's clock to us microseconds since 1970, for TIME and for expiry together. It
 // may go backwards: expiry times are absolute, so a step back lengthens every TTL by the step, as it
 // does on Redis. As there, keys go one millisecond after their TTL has run down to 0.
+//
+// Cost: it does not grow with the number of keys, except for a step back.
 func (r *Redis) SetTime(us int64) {
-	before := r.now
+	if us < r.now {
+		r.settleAll() // what has expired by now stays away
+	}
 	r.now = us
 	r.mini.SetTime(time.UnixMilli(us / 1000))
-	r.expire(before / 1000)
+	if r.unswept++; r.unswept > sweepAfter+2*len(r.deadlines) {
+		r.sweep()
+	}
 }
+
+// sweepAfter is the minimum number of calls of SetTime between two sweeps.
+const sweepAfter = 100
 
 // Now returns the server's clock in microseconds since 1970.
 func (r *Redis) Now() int64 { return r.now }
@@ -29,37 +46,106 @@ func (r *Redis) Now() int64 { return r.now }
 // NeverExpire says whether keys stay for ever after their TTL has run down; PTTL then says 0. Turning
 // it off expires what is overdue.
 func (r *Redis) NeverExpire(never bool) {
+	r.settleAll() // under the old rule
 	r.neverExpire = never
-	r.expire(r.now / 1000)
+	r.settleAll()
 }
 
-// expire tells miniredis what is left of every TTL, after the clock stood at before (milliseconds).
-func (r *Redis) expire(before int64) {
-	for db := range r.databases {
-		store := r.mini.DB(db)
-		for _, key := range store.Keys() {
-			ttl := store.TTL(key)
-			if ttl == 0 {
-				continue
-			}
-			due := r.dueTime(dbKey{db, key}, ttl, before)
-			switch left := due - r.now/1000; {
-			case left > 0:
-				store.SetTTL(key, time.Duration(left)*time.Millisecond)
-			case left == 0 || r.neverExpire:
-				r.overdue[dbKey{db, key}] = due
-				store.SetTTL(key, overdueTTL)
-			default:
-				store.Del(key)
-			}
+// settleAll tells miniredis what is left of every TTL.
+func (r *Redis) settleAll() {
+	for k := range r.deadlines {
+		r.settle(k)
+	}
+}
+
+// sweep removes the keys that have expired since the last sweep and that no command has named.
+func (r *Redis) sweep() {
+	r.unswept = 0
+	for k, d := range r.deadlines {
+		if d.due < r.now/1000 {
+			r.settle(k)
 		}
 	}
 }
 
-// dueTime is when a key with a TTL expires, in milliseconds since 1970.
-func (r *Redis) dueTime(k dbKey, ttl time.Duration, now int64) int64 {
-	if due, ok := r.overdue[k]; ok && ttl == overdueTTL {
-		return due
+// settle tells miniredis what is left of a key's TTL.
+func (r *Redis) settle(k dbKey) {
+	d, ok := r.deadlines[k]
+	if !ok || d.told == r.now/1000 && d.due > d.told {
+		return
 	}
-	return now + ttl.Milliseconds()
+	store := r.mini.DB(k.db)
+	switch left := d.due - r.now/1000; {
+	case left > 0:
+		store.SetTTL(k.key, time.Duration(left)*time.Millisecond)
+	case left == 0 || r.neverExpire:
+		store.SetTTL(k.key, overdueTTL)
+	default:
+		store.Del(k.key)
+		delete(r.deadlines, k)
+		return
+	}
+	r.deadlines[k] = deadline{d.due, r.now / 1000}
 }
+
+// note notes when a key expires that a command may have changed.
+func (r *Redis) note(k dbKey) {
+	switch ttl := r.mini.DB(k.db).TTL(k.key); ttl {
+	case 0:
+		delete(r.deadlines, k)
+	case overdueTTL: // as before
+	default:
+		r.deadlines[k] = deadline{r.now/1000 + ttl.Milliseconds(), r.now / 1000}
+	}
+}
+
+// prepare settles the keys that a command may touch.
+func (r *Redis) prepare(words []string) {
+	if key, ok := r.onlyKey(words); ok {
+		r.settle(key)
+		return
+	}
+	r.settleAll()
+}
+
+// noteChanges notes what a command may have changed.
+func (r *Redis) noteChanges(words []string) {
+	if spec, known := lookUp(words); known && !spec.write {
+		return
+	}
+	if key, ok := r.onlyKey(words); ok {
+		r.note(key)
+		return
+	}
+	for k := range r.deadlines {
+		r.note(k)
+	}
+	for db := range r.databases {
+		for _, key := range r.mini.DB(db).Keys() {
+			r.note(dbKey{db, key})
+		}
+	}
+}
+
+// onlyKey returns the one key that a command touches, false if there may be others.
+func (r *Redis) onlyKey(words []string) (dbKey, bool) {
+	if r.databases > 1 || len(words) < 2 {
+		return dbKey{}, false
+	}
+	switch name := strings.ToLower(words[0]); {
+	case oneKey()[name], (name == "unlink" || name == "exists") && len(words) == 2:
+		return dbKey{0, words[1]}, true
+	}
+	return dbKey{}, false
+}
+
+// oneKey is the commands, of those that the scripts call, whose only key is their second word. All others are taken to
+// touch every key, which takes longer.
+var oneKey = sync.OnceValue(func() map[string]bool {
+	found := map[string]bool{}
+	for name := range strings.FieldsSeq("get getrange hdel hget hmget hset lindex llen lrem ltrim persist pexpire " +
+		"pexpireat pttl rpush set setrange strlen zadd zcard zcount zrange zrem zremrangebyrank zrevrange zscore") {
+		found[name] = true
+	}
+	return found
+})

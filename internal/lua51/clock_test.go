@@ -2,6 +2,7 @@ package lua51
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,6 +82,7 @@ func TestExpiry(t *testing.T) {
 			{5_400_000, "PTTL k", int64(600)},
 			{99_000_000_000, "GET k", "v"},
 			{99_000_000_000, "PTTL k", int64(0)},
+			{99_000_000_000, "SETRANGE k 0 v", int64(1)},
 			{5_000_000, "PTTL k", int64(1000)},
 			{99_000_000_000, "SET k w PX 5", Status("OK")},
 			{99_000_000_000, "PTTL k", int64(5)},
@@ -137,4 +139,60 @@ func do(t *testing.T, r *Redis, args ...any) any {
 		t.Fatalf("%v: %v", args, err)
 	}
 	return reply
+}
+
+// TestExpiryIsLazy runs random commands on two servers. One settles every key whenever the clock moves, the other only
+// the keys that commands name: the replies and the stores must be equal.
+func TestExpiryIsLazy(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		eager, lazy := Start(t), Start(t)
+		for i := range 1500 {
+			command := randomCommand(random)
+			if i%250 == 200 {
+				never := i%500 < 250
+				eager.NeverExpire(never)
+				lazy.NeverExpire(never)
+			}
+			now := lazy.Now() + random.Int64N(300_000) - 1_000_000*int64(1-min(random.IntN(20), 1))
+			eager.SetTime(now)
+			eager.settleAll()
+			lazy.SetTime(now)
+			want, _ := eager.Do(split(command)...)
+			if got, _ := lazy.Do(split(command)...); !cmp.Equal(want, got) {
+				t.Fatalf("seed %d, call %d: %s: %v, want %v", seed, i, command, got, want)
+			}
+			if i%100 == 0 {
+				if diff := cmp.Diff(eager.Snapshot(), lazy.Snapshot()); diff != "" {
+					t.Fatalf("seed %d, call %d (-eager +lazy):\n%s", seed, i, diff)
+				}
+			}
+		}
+	}
+}
+
+func randomCommand(random *rand.Rand) string {
+	key, other := fmt.Sprint("k", random.IntN(8)), fmt.Sprint("k", random.IntN(8))
+	ms := random.IntN(5000)
+	commands := []string{
+		"SET " + key + " v", fmt.Sprintf("SET %s v PX %d", key, ms+1), "GET " + key, "PTTL " + key, "TTL " + key,
+		fmt.Sprintf("PEXPIRE %s %d", key, ms), "PERSIST " + key, "UNLINK " + key, "UNLINK " + key + " " + other,
+		"RENAME " + key + " " + other, "DBSIZE", "EXISTS " + key + " " + other, "KEYS *", "STRLEN " + key,
+		fmt.Sprintf("SETRANGE %s 1 x", key), fmt.Sprintf("PEXPIREAT %s %d", key, startTime/1000+random.IntN(300_000)),
+	}
+	return commands[random.IntN(len(commands))]
+}
+
+// TestSweep wants expired keys to be removed although no command names them.
+func TestSweep(t *testing.T) {
+	r := Start(t)
+	for i := range 1000 {
+		do(t, r, "SET", fmt.Sprint("k", i), "v", "PX", 10)
+	}
+	for range 3000 {
+		r.SetTime(r.Now() + 1000)
+	}
+	if n := len(r.mini.DB(0).Keys()); n > 0 {
+		t.Errorf("%d keys are still stored", n)
+	}
 }

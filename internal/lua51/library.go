@@ -168,7 +168,7 @@ func bound(name string, f function) lua.LGFunction {
 
 func (lib *library) newState(r *run, keys, args []string) *lua.LState {
 	options := stateOptions()
-	if r.script.namesMetatables() {
+	if r.script.namesMetatables {
 		options.CallStackSize = maxNested // a metamethod's call is one of those that Lua 5.1 has 200 of
 	}
 	L := lua.NewState(options)

@@ -23,14 +23,15 @@ type Redis struct {
 	neverExpire bool
 	stockScores bool            // as miniredis writes them
 	refused     map[string]bool // commands that scripts may not call, in lower case
-	overdue     map[dbKey]int64 // keys kept past their time, with that time in milliseconds
-	databases   int             // how many of them may hold keys
+	deadlines   map[dbKey]deadline
+	unswept     int // calls of SetTime since the last sweep
+	databases   int // how many of them may hold keys
 }
 
 // Open returns an empty server, whose clock stands at 1,700,000,000 s. It listens nowhere. Close it when it is no
 // longer needed.
 func Open() (*Redis, error) {
-	r := &Redis{mini: miniredis.NewMiniRedis(), overdue: map[dbKey]int64{}, databases: 1}
+	r := &Redis{mini: miniredis.NewMiniRedis(), deadlines: map[dbKey]deadline{}, databases: 1}
 	conn, err := r.mini.Dial() // starts it without a listener
 	if err != nil {
 		return nil, fmt.Errorf("starting miniredis: %w", err)
@@ -95,7 +96,7 @@ func (r *Redis) Refuse(commands ...string) {
 // FlushAll empties every database. The clock stays.
 func (r *Redis) FlushAll() {
 	r.mini.FlushAll()
-	clear(r.overdue)
+	clear(r.deadlines)
 }
 
 // refuses reports whether scripts may not call a command, or the one that it is a subcommand of.

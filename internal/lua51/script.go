@@ -31,10 +31,9 @@ type Script struct {
 	proto  *lua.FunctionProto
 	sites  sites          // of proto
 	counts []atomic.Int64 // where its runs went, for a Coverage; else empty
-}
 
-// namesMetatables tells whether the source may set a metatable.
-func (s *Script) namesMetatables() bool { return strings.Contains(s.Source, "metatable") }
+	namesMetatables bool // the source may set a metatable
+}
 
 // An Edit changes a script's syntax tree. It sees the tree as the author wrote it, before it is made to compute as
 // Redis does.
@@ -53,7 +52,10 @@ func Compile(name, source string, edits ...Edit) (*Script, error) {
 	if err != nil {
 		return nil, ErrorReply("ERR Error compiling script (new function): " + err.Error())
 	}
-	return &Script{Name: name, Source: source, SHA1: sha1Hex(source), proto: proto, sites: sites}, nil
+	return &Script{
+		Name: name, Source: source, SHA1: sha1Hex(source), proto: proto, sites: sites,
+		namesMetatables: strings.Contains(source, "metatable"),
+	}, nil
 }
 
 // compileChunk compiles source to a function that takes the helpers and returns the chunk proper. chunk is

@@ -15,6 +15,7 @@ import (
 // type, value byte for byte, and when it expires in milliseconds since 1970. Two equal texts are two
 // equal stores. Moving the clock alone changes nothing but the keys that expire.
 func (r *Redis) Snapshot() string {
+	r.settleAll()
 	var out strings.Builder
 	for db := range r.databases {
 		store := r.mini.DB(db)
@@ -27,8 +28,8 @@ func (r *Redis) Snapshot() string {
 
 func (r *Redis) describe(store *miniredis.RedisDB, db int, key string) string {
 	text := store.Type(key) + " " + value(store, key)
-	if ttl := store.TTL(key); ttl != 0 {
-		text += fmt.Sprintf(" expires %d", r.dueTime(dbKey{db, key}, ttl, r.now/1000))
+	if d, ok := r.deadlines[dbKey{db, key}]; ok {
+		text += fmt.Sprintf(" expires %d", d.due)
 	}
 	return text
 }

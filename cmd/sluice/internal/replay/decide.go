@@ -1,0 +1,190 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/policy"
+)
+
+// Verdict is what became of a policy's part in a request.
+type Verdict uint8
+
+const (
+	Granted   Verdict = iota // and charged
+	Free                     // granted, and given back: the response does not count
+	Denied                   // by this policy
+	Refused                  // by this policy, because its key is empty
+	Withdrawn                // not asked, or granted and given back: another policy denied
+	Failed                   // no decision
+)
+
+// decider decides jobs in their order, with the rates of the policy file times a factor.
+type decider struct {
+	*Server
+	factor   float64
+	limiters map[planOf]made
+	failure  error // the first one, with its line
+}
+
+// planOf is what a limiter is made for.
+type planOf struct {
+	policy *policy.Policy
+	plan   string
+}
+
+// made is a limiter, and its smallest rate.
+type made struct {
+	loader.Limiter
+	smallest int64
+}
+
+func newDecider(factor float64) (*decider, error) {
+	s, err := NewServer()
+	if err != nil {
+		return nil, err
+	}
+	return &decider{Server: s, factor: factor, limiters: map[planOf]made{}}, nil
+}
+
+// limiter returns the limiter of a match, with its rates times the factor.
+func (d *decider) limiter(m policy.Match) made {
+	of := planOf{m.Policy, m.Plan}
+	if l, ok := d.limiters[of]; ok {
+		return l
+	}
+	m.Rates = scaled(m.Rates, d.factor)
+	l := made{Limiter: m.Limiter(d.limits), smallest: m.Rates[0].Permits}
+	for _, rate := range m.Rates {
+		l.smallest = min(l.smallest, rate.Permits)
+	}
+	d.limiters[of] = l
+	return l
+}
+
+// scaled returns the rates with their permits times the factor, rounded down, and at least 1 unless there were none.
+func scaled(rates []loader.Limit, factor float64) []loader.Limit {
+	all := make([]loader.Limit, len(rates))
+	for i, rate := range rates {
+		all[i] = rate
+		if rate.Permits > 0 {
+			all[i].Permits = max(int64(float64(rate.Permits)*factor), 1)
+		}
+	}
+	return all
+}
+
+// decide decides a request at its time, and returns a verdict for each match: the enforced policies all or none, then,
+// if they grant, each policy in shadow mode by itself. So does package policy.
+func (d *decider) decide(r request, verdicts []Verdict) []Verdict {
+	d.redis.SetTime(r.at)
+	for range r.matches {
+		verdicts = append(verdicts, Withdrawn)
+	}
+	if !d.enforce(r, verdicts) {
+		return verdicts
+	}
+	for i, m := range r.matches {
+		if m.Mode == policy.Shadow {
+			d.askAll(r, []int{i}, verdicts)
+		}
+	}
+	return verdicts
+}
+
+// enforce asks the policies that may deny, and reports whether the request goes on.
+func (d *decider) enforce(r request, verdicts []Verdict) bool {
+	var enforced []int
+	for i, m := range r.matches {
+		if m.Mode == policy.Shadow {
+			continue
+		}
+		if enforced = append(enforced, i); m.Refused {
+			verdicts[i] = Refused
+			return false
+		}
+	}
+	return len(enforced) == 0 || d.askAll(r, enforced, verdicts)
+}
+
+// askAll asks the limiters of some matches, all or none, and sets their verdicts.
+func (d *decider) askAll(r request, of []int, verdicts []Verdict) (granted bool) {
+	never := false
+	for _, i := range of {
+		if m := r.matches[i]; m.Cost > d.limiter(m).smallest {
+			verdicts[i], never = Denied, true // whenever it is asked
+		}
+	}
+	if never {
+		return false
+	}
+	decisions, err := d.ask(r, of, verdicts)
+	for n, i := range of {
+		switch {
+		case err != nil:
+			d.fail(r, err)
+			verdicts[i] = Failed
+		case decisions != nil:
+			verdicts[i] = d.charge(r, i, decisions[n])
+		}
+	}
+	return decisions != nil && err == nil
+}
+
+// ask asks the limiters. It returns the decisions of a grant; of a denial it sets the verdicts of those that denied.
+func (d *decider) ask(r request, of []int, verdicts []Verdict) ([]loader.Decision, error) {
+	if len(of) == 1 {
+		m := r.matches[of[0]]
+		decision, err := d.limiter(m).AllowN(context.Background(), m.Subject, m.Cost)
+		if err == nil && !decision.Granted {
+			verdicts[of[0]] = Denied
+			return nil, nil
+		}
+		return []loader.Decision{decision}, err
+	}
+	all := d.limits.All()
+	for _, i := range of {
+		m := r.matches[i]
+		all.AllowN(d.limiter(m).Limiter, m.Subject, m.Cost)
+	}
+	together, err := all.Do(context.Background())
+	if err == nil && !together.Granted {
+		for _, part := range together.Denied {
+			i := slices.IndexFunc(r.matches, func(m policy.Match) bool { return m.Name == part.Limiter })
+			verdicts[i] = Denied
+		}
+		return nil, d.limits.Flush(context.Background()) // what is given back is so at the same time
+	}
+	decisions := make([]loader.Decision, len(together.Parts))
+	for i, part := range together.Parts {
+		decisions[i] = part.Decision
+	}
+	return decisions, err
+}
+
+// charge gives back what a grant need not pay for.
+func (d *decider) charge(r request, i int, decision loader.Decision) Verdict {
+	if !r.free.has(i) {
+		return Granted
+	}
+	m := r.matches[i]
+	limiter, ok := d.limiter(m).Limiter.(loader.Returner)
+	if !ok {
+		d.fail(r, fmt.Errorf("%s cannot give back: %w", m.Name, errors.ErrUnsupported))
+		return Failed
+	}
+	if _, err := limiter.GiveBack(context.Background(), m.Subject, decision, m.Cost); err != nil {
+		d.fail(r, err)
+		return Failed
+	}
+	return Free
+}
+
+func (d *decider) fail(r request, err error) {
+	if d.failure == nil {
+		d.failure = fmt.Errorf("line %d: %w", r.line, err)
+	}
+}

@@ -1,0 +1,460 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/accesslog"
+	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/policy"
+)
+
+const byAddress = `
+limits:
+  api:
+    by: request.ip
+    rates: [5/1m]
+`
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func configOf(t testing.TB, file string) Config {
+	t.Helper()
+	f, err := policy.Parse("test.yaml", []byte(file))
+	must(t, err)
+	format, err := accesslog.NewFormat("", f.Attributes)
+	must(t, err)
+	return Config{File: f, Format: format, Cores: 2}
+}
+
+func run(t testing.TB, c Config, log string) *Report {
+	t.Helper()
+	report, err := Run(context.Background(), c, strings.NewReader(log), &Progress{})
+	must(t, err)
+	return report
+}
+
+// start is when the logs of the tests begin.
+var start = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+// hit is a request of a generated log, in the order of the lines.
+type hit struct {
+	at      time.Time
+	address string
+	status  int
+}
+
+func (h hit) line() string {
+	return fmt.Sprintf("{\"msec\":%.3f,\"remote_addr\":%q,\"request\":\"GET /a HTTP/1.1\",\"status\":%d}\n",
+		float64(h.at.UnixMilli())/1000, h.address, h.status)
+}
+
+func logOf(hits []hit) string {
+	var out strings.Builder
+	for _, h := range hits {
+		out.WriteString(h.line())
+	}
+	return out.String()
+}
+
+// traffic is a random log: a few addresses ask far more than most, and lines are up to 50 s out of order.
+func traffic(seed uint64, lines, addresses int) (hits []hit) {
+	random := rand.New(rand.NewPCG(seed, 7))
+	type written struct {
+		hit
+		end time.Time
+	}
+	var all []written
+	at := start
+	for range lines {
+		at = at.Add(time.Duration(random.IntN(40)) * time.Millisecond)
+		n := min(random.IntN(addresses), random.IntN(addresses), random.IntN(addresses))
+		h := hit{at, fmt.Sprintf("10.0.%d.%d", n/250, n%250), []int{200, 200, 404, 500}[random.IntN(4)]}
+		all = append(all, written{h, at.Add(time.Duration(random.IntN(50_000)) * time.Millisecond)})
+	}
+	slices.SortStableFunc(all, func(a, b written) int { return a.end.Compare(b.end) })
+	for _, w := range all {
+		hits = append(hits, w.hit)
+	}
+	return hits
+}
+
+// verdictsOf replays a log and returns the verdict of each line about one policy.
+func verdictsOf(t *testing.T, c Config, log string) (map[int64]Verdict, *Report) {
+	t.Helper()
+	var mu sync.Mutex
+	verdicts := map[int64]Verdict{}
+	c.Decided = func(line int64, _ policy.Match, v Verdict) {
+		mu.Lock()
+		defer mu.Unlock()
+		verdicts[line] = v
+	}
+	report := run(t, c, log)
+	return verdicts, report
+}
+
+// naive decides hits by counting what each address was granted in the last window: limit in any window. What does not
+// count is not charged.
+func naive(hits []hit, limit int, window time.Duration, counts func(hit) bool) map[int64]Verdict {
+	order := make([]int, len(hits))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return hits[a].at.Compare(hits[b].at) })
+	granted, verdicts := map[string][]time.Time{}, map[int64]Verdict{}
+	for _, i := range order {
+		h := hits[i]
+		live := slices.DeleteFunc(granted[h.address], func(at time.Time) bool { return !at.After(h.at.Add(-window)) })
+		granted[h.address] = live
+		switch {
+		case len(live) >= limit:
+			verdicts[int64(i+1)] = Denied
+		case counts(h):
+			granted[h.address] = append(live, h.at)
+		default:
+			verdicts[int64(i+1)] = Free
+		}
+		if verdicts[int64(i+1)] == 0 {
+			verdicts[int64(i+1)] = Granted
+		}
+	}
+	return verdicts
+}
+
+func always(hit) bool { return true }
+
+// TestNaive compares the replay of 10^5 lines with a count in Go, line by line.
+func TestNaive(t *testing.T) {
+	hits := traffic(1, 100_000, 1000)
+	want := naive(hits, 5, time.Minute, always)
+	got, report := verdictsOf(t, configOf(t, byAddress), logOf(hits))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("verdicts of lines (-naive +replay):\n%.2000s", diff)
+	}
+	denied := int64(0)
+	for _, v := range want {
+		if v == Denied {
+			denied++
+		}
+	}
+	if denied < 1000 || report.Denied != denied || report.Late != 0 || report.Requests != 100_000 {
+		t.Errorf("denied %d of %d, late %d; want %d denied, and more than 1000", report.Denied, report.Requests, report.Late,
+			denied)
+	}
+}
+
+// TestNaiveCount is TestNaive with a limit for failed requests only.
+func TestNaiveCount(t *testing.T) {
+	hits := traffic(2, 10_000, 200)
+	file := byAddress + "    count: response.status >= 400\n"
+	want := naive(hits, 5, time.Minute, func(h hit) bool { return h.status >= 400 })
+	got, report := verdictsOf(t, configOf(t, file), logOf(hits))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("verdicts of lines (-naive +replay):\n%.2000s", diff)
+	}
+	if p := report.Policies[0]; p.Free == 0 || p.Denied == 0 {
+		t.Errorf("%+v: want requests that are free and some that are denied", p)
+	}
+}
+
+// TestCores wants the same report however many cores decide.
+func TestCores(t *testing.T) {
+	log := logOf(traffic(3, 400, 12))
+	for _, file := range []string{byAddress, byAddress + `
+  all:
+    by: '"all"'
+    rates: [300/1m]
+  shadow:
+    by: request.ip
+    rates: [10/1h]
+    mode: shadow
+`} {
+		c := configOf(t, file)
+		c.WhatIf = true
+		var want *Report
+		for _, c.Cores = range []int{1, 2, 5} {
+			got := run(t, c, log)
+			if want == nil {
+				want = got
+			}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Report{})); diff != "" {
+				t.Errorf("%d cores:\n%s", c.Cores, diff)
+			}
+		}
+	}
+}
+
+// TestTogether wants a request that one policy denies not to be charged by the other.
+func TestTogether(t *testing.T) {
+	c := configOf(t, `
+limits:
+  address:
+    by: request.ip
+    rates: [2/1m]
+  everybody:
+    by: '"all"'
+    rates: [3/1m]
+`)
+	c.WhatIf = true
+	var hits []hit
+	for i, address := range []string{"1.1.1.1", "1.1.1.1", "1.1.1.1", "2.2.2.2", "3.3.3.3", "1.1.1.1"} {
+		hits = append(hits, hit{start.Add(time.Duration(i) * time.Second), address, 200})
+	}
+	report := run(t, c, logOf(hits))
+	want := []Counts{
+		{Requests: 6, Granted: 3, Denied: 2, Withdrawn: 1}, // the fifth is denied by everybody, the sixth by both
+		{Requests: 6, Granted: 3, Denied: 2, Withdrawn: 1},
+	}
+	for i, p := range report.Policies {
+		if diff := cmp.Diff(want[i], p.Counts); diff != "" {
+			t.Errorf("%s:\n%s", p.Name, diff)
+		}
+	}
+	scenarios := []Scenario{
+		{0.5, 5, []int64{3, 5}}, // 1 of each address, 1 of everybody
+		{1, 3, []int64{2, 2}},
+		{2, 0, []int64{0, 0}},
+	}
+	if diff := cmp.Diff(scenarios, report.WhatIf); diff != "" {
+		t.Error(diff)
+	}
+	if report.Denied != 3 {
+		t.Errorf("%d denied, want 3", report.Denied)
+	}
+}
+
+// TestModes: a policy in shadow mode denies nobody, an empty key is refused, and a cost above the rate never granted.
+func TestModes(t *testing.T) {
+	c := configOf(t, `
+limits:
+  shadow:
+    by: request.ip
+    rates: [1/1m]
+    mode: shadow
+  user:
+    by: request.header["x-user"]
+    empty: refuse
+    when: request.path == "/user"
+    rates: [9/1m]
+  cost:
+    by: request.ip
+    when: request.path == "/cost"
+    rates: [3/1m]
+    cost: int(request.query["n"])
+`)
+	line := func(second int, uri string) string {
+		return fmt.Sprintf("1.1.1.1 - - [01/Mar/2026:00:00:%02d +0000] \"GET %s HTTP/1.1\" 200 1\n", second, uri)
+	}
+	report := run(t, c, line(1, "/")+line(2, "/")+line(3, "/user")+line(4, "/cost?n=4")+line(5, "/cost?n=3")+
+		line(6, "/cost?n=x"))
+	want := []Counts{{Requests: 6, Granted: 1, Denied: 3, Withdrawn: 2}, {Requests: 1, Refused: 1},
+		{Requests: 2, Granted: 1, Denied: 1}}
+	for i, p := range report.Policies {
+		if diff := cmp.Diff(want[i], p.Counts); diff != "" {
+			t.Errorf("%s:\n%s", p.Name, diff)
+		}
+	}
+	if report.Denied != 2 || report.Matched != 6 {
+		t.Errorf("%d denied of %d, want 2 of 6", report.Denied, report.Matched)
+	}
+	if n := report.NotApplied; len(n) != 1 || n[0].Policy != "cost" || n[0].Line != 6 || n[0].Requests != 1 {
+		t.Errorf("not applied: %+v", n)
+	}
+}
+
+// TestScripts replays with every script that a policy may have.
+func TestScripts(t *testing.T) {
+	for script, denied := range map[string]int64{"list_log": 4, "zset_log": 4, "gcra": 4, "slice_ring": 4} {
+		var hits []hit
+		for i := range 9 {
+			hits = append(hits, hit{start.Add(time.Duration(i) * time.Millisecond), "1.1.1.1", 200})
+		}
+		report := run(t, configOf(t, byAddress+"    script: "+script+"\n"), logOf(hits))
+		if report.Denied != denied {
+			t.Errorf("%s: %d denied, want %d", script, report.Denied, denied)
+		}
+	}
+}
+
+// TestOrder wants lines up to a minute out of order to be decided at their times, and later ones at the clock.
+func TestOrder(t *testing.T) {
+	at := func(second int, address string) hit {
+		return hit{start.Add(time.Duration(second) * time.Second), address, 200}
+	}
+	c := configOf(t, "limits:\n  api:\n    by: request.ip\n    rates: [1/30s]\n")
+	verdicts, report := verdictsOf(t, c, logOf([]hit{
+		at(60, "1.1.1.1"), at(20, "1.1.1.1"), at(0, "1.1.1.1"), // decided from the last to the first
+		at(200, "1.1.1.1"),
+		at(10, "2.2.2.2"), // decided at 60 s, where the clock stands
+		at(75, "2.2.2.2"), // 15 s later
+		at(215, "1.1.1.1"),
+	}))
+	want := map[int64]Verdict{1: Granted, 2: Denied, 3: Granted, 4: Granted, 5: Granted, 6: Denied, 7: Denied}
+	if diff := cmp.Diff(want, verdicts); diff != "" || report.Late != 1 {
+		t.Errorf("%d late:\n%s", report.Late, diff)
+	}
+}
+
+func TestScaled(t *testing.T) {
+	rates := []loader.Limit{loader.PerMinute(1), loader.PerMinute(5), loader.PerMinute(0)}
+	for factor, want := range map[float64][]loader.Limit{
+		0.5: {loader.PerMinute(1), loader.PerMinute(2), loader.PerMinute(0)},
+		2:   {loader.PerMinute(2), loader.PerMinute(10), loader.PerMinute(0)},
+	} {
+		if diff := cmp.Diff(want, scaled(rates, factor)); diff != "" {
+			t.Errorf("%v:\n%s", factor, diff)
+		}
+	}
+}
+
+// TestShadow wants a policy in shadow mode to be asked only about requests that the enforced ones grant.
+func TestShadow(t *testing.T) {
+	c := configOf(t, byAddress+`
+  shadow:
+    by: request.ip
+    rates: [2/1m]
+    mode: shadow
+`)
+	report := run(t, c, logOf(slices.Repeat([]hit{{start, "1.1.1.1", 200}}, 9)))
+	want := []Counts{{Requests: 9, Granted: 5, Denied: 4}, {Requests: 9, Granted: 2, Denied: 3, Withdrawn: 4}}
+	for i, p := range report.Policies {
+		if diff := cmp.Diff(want[i], p.Counts); diff != "" {
+			t.Errorf("%s:\n%s", p.Name, diff)
+		}
+	}
+}
+
+// TestProxies wants the client's address from X-Forwarded-For behind the proxies of the file, and only there.
+func TestProxies(t *testing.T) {
+	line := func(address, forwarded string) string {
+		return fmt.Sprintf("{\"msec\":1770000000,\"remote_addr\":%q,\"http_x_forwarded_for\":%q,"+
+			"\"request\":\"GET / HTTP/1.1\"}\n", address, forwarded)
+	}
+	log := line("10.0.0.1", "9.9.9.9, 192.0.2.7") + line("10.0.0.2", "192.0.2.7, 10.1.1.1") +
+		line("192.0.2.7", "8.8.8.8") + line("::ffff:192.0.2.7", "") + line("2001:DB8::1", "") + line("some.host.example", "")
+	report := run(t, configOf(t, "proxies: [10.0.0.0/8]\n"+byAddress), log)
+	want := []Key{
+		{"api", "192.0.2.7", 4, 0, nil}, {"api", "2001:db8::1", 1, 0, nil}, {"api", "some.host.example", 1, 0, nil},
+	}
+	if diff := cmp.Diff(want, report.Busiest, cmpopts.IgnoreFields(Key{}, "Columns")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBadLines(t *testing.T) {
+	good := hit{start, "1.1.1.1", 200}.line()
+	long := strings.Repeat("x", accesslog.MaxLine+1) + "\n"
+	log := good + "bad\n" + long + "\n" + good + strings.Repeat("worse\n", 2000) + good
+	report := run(t, configOf(t, byAddress), log)
+	if report.Lines != 2006 || report.Unread != 2003 || report.Requests != 3 || len(report.Bad) != maxExamples {
+		t.Errorf("%+v", report)
+	}
+	want := []BadLine{{2, `it has no " " behind $remote_addr`}, {3, "it has 65538 bytes: want at most 65536"},
+		{4, "it is empty"}, {6, `it has no " " behind $remote_addr`}, {7, `it has no " " behind $remote_addr`}}
+	if diff := cmp.Diff(want, report.Bad); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEmptyLog(t *testing.T) {
+	report := run(t, configOf(t, byAddress), "")
+	if report.Lines != 0 || len(report.Policies) != 1 || len(report.Busiest) != 0 || !report.From.IsZero() {
+		t.Errorf("%+v", report)
+	}
+}
+
+// TestInterrupted wants the report of what was decided before.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	in, out := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(out, logOf(traffic(4, 5000, 10)))
+		cancel()
+		_ = out.Close()
+	}()
+	report, err := Run(ctx, configOf(t, byAddress), in, &Progress{})
+	if !errors.Is(err, context.Canceled) || report == nil || report.Requests > 5000 {
+		t.Errorf("%v, %+v", err, report)
+	}
+}
+
+func TestReadError(t *testing.T) {
+	broken := io.MultiReader(strings.NewReader(hit{start, "1.1.1.1", 200}.line()), failing{})
+	report, err := Run(context.Background(), configOf(t, byAddress), broken, &Progress{})
+	if !errors.Is(err, errBroken) || report == nil || report.Requests != 1 {
+		t.Errorf("%v, %+v", err, report)
+	}
+}
+
+var errBroken = errors.New("the disk is broken")
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errBroken }
+
+// TestSubjectsAreCopied wants the text that is kept of a key not to be a part of a longer one.
+func TestSubjectsAreCopied(t *testing.T) {
+	line := strings.Repeat("k", 4096)
+	keys := map[keyOf]*keyCounts{}
+	addKeys(keys, request{matches: []policy.Match{{Policy: &policy.Policy{}, Subject: line[:3]}}}, []Verdict{Granted})
+	for key := range keys {
+		if key.subject != "kkk" || unsafe.StringData(key.subject) == unsafe.StringData(line) {
+			t.Errorf("%q is a part of the line", key.subject)
+		}
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for _, span := range []time.Duration{time.Second, time.Minute, time.Hour, 25 * time.Hour, 400 * 24 * time.Hour} {
+		var times []int64
+		first, last := start.UnixMicro(), start.Add(span).UnixMicro()
+		for range 3000 {
+			times = append(times, first+random.Int64N(last-first+1))
+		}
+		times = append(times, first, last)
+		slices.Sort(times)
+		line, step := timeline{}, stepOf(first, last)
+		want := make([]Column, last/steps[step]-first/steps[step]+1)
+		for i, at := range times {
+			line.add(at, i%3 == 0)
+			column := &want[at/steps[step]-first/steps[step]]
+			if i%3 == 0 {
+				column.Denied++
+			} else {
+				column.Granted++
+			}
+		}
+		if diff := cmp.Diff(want, line.columns(step, first, last)); diff != "" || len(want) > MaxColumns {
+			t.Errorf("%v, %d columns:\n%s", span, len(want), diff)
+		}
+		if len(line.cells) > MaxColumns || line.step > step {
+			t.Errorf("%v: %d cells of step %d, the picture has %d", span, len(line.cells), line.step, step)
+		}
+	}
+}
+
+func TestStepsDivide(t *testing.T) {
+	for i := range steps[1:] {
+		if steps[i+1]%steps[i] != 0 {
+			t.Errorf("%d does not divide %d", steps[i], steps[i+1])
+		}
+	}
+}

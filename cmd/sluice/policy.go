@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/replay"
+	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/policy"
+)
+
+// policy runs one of the commands about a policy file.
+func (a app) policy(ctx context.Context, args []string) error {
+	verbs := map[string]func(context.Context, []string) error{
+		"check": a.policyCheck, "explain": a.policyExplain, "replay": a.policyReplay,
+	}
+	if len(args) == 0 {
+		return usagef("want check, explain or replay")
+	}
+	if run, found := verbs[args[0]]; found {
+		return run(ctx, args[1:])
+	}
+	if strings.HasPrefix(args[0], "-") {
+		return parseOnlyFlags(newFlags("policy"), args)
+	}
+	return usagef("there is no command policy %s: want check, explain or replay", given(args[0]))
+}
+
+// readPolicies reads a policy file. It prints what is wrong in it, a line each.
+func (a app) readPolicies(path string) (*policy.File, error) {
+	file, err := policy.ParseFile(path)
+	mistakes, ok := errors.AsType[policy.Mistakes](err)
+	if !ok {
+		return file, err
+	}
+	for _, m := range mistakes {
+		screen{w: a.stderr}.printf("%s\n", m)
+	}
+	return nil, errReported
+}
+
+// policyInput is what check and explain work with.
+type policyInput struct {
+	out    screen
+	path   string
+	file   *policy.File
+	others []string // the arguments behind the file
+}
+
+// openPolicy reads the flags and the file of a command.
+func (a app) openPolicy(command string, args []string) (in policyInput, err error) {
+	color := ""
+	flags := newFlags("policy " + command)
+	flags.StringVar(&color, "color", "auto", "")
+	words, err := parseFlags(flags, args)
+	if err == nil && len(words) == 0 {
+		err = usagef("want a policy file")
+	}
+	if err != nil {
+		return in, err
+	}
+	in.path, in.others = words[0], words[1:]
+	if in.out, err = a.newScreen(a.stdout, color); err != nil {
+		return in, err
+	}
+	in.file, err = a.readPolicies(in.path)
+	return in, err
+}
+
+// policyCheck says for each limit of a file what it is.
+func (a app) policyCheck(_ context.Context, args []string) error {
+	in, err := a.openPolicy("check", args)
+	if err == nil && len(in.others) > 0 {
+		err = usagef("unexpected argument %s", given(in.others[0]))
+	}
+	if err != nil {
+		return err
+	}
+	server, err := replay.NewServer()
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	for i, p := range in.file.Policies {
+		if i > 0 {
+			in.out.printf("\n")
+		}
+		if err := in.out.checked(server, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checked prints what a limit is.
+func (s screen) checked(server *replay.Server, p *policy.Policy) error {
+	key, keyErr := keyUnder(server, sampleOf(p))
+	memory, err := memoryOf(server, p)
+	if err := errors.Join(keyErr, err); err != nil {
+		return err
+	}
+	mode := string(p.Mode)
+	if p.Mode == policy.Shadow {
+		mode += ": a denial is only reported"
+	}
+	s.printf("%s\n", s.paint(bold, p.Name))
+	s.fact("when", p.When)
+	s.fact("mode", mode)
+	s.fact("key", key)
+	name := "rates"
+	for _, rates := range ratesOf(p) {
+		s.fact(name, rates)
+		name = ""
+	}
+	s.fact("plan", p.Plan)
+	s.fact("script", scriptReason(p))
+	s.fact("memory", memory)
+	s.fact("empty", string(p.Empty))
+	s.fact("cost", p.Cost)
+	s.fact("count", p.Count)
+	s.fact("fail", p.Fail.String())
+	return nil
+}
+
+// fact prints a line of a limit, unless there is nothing to say.
+func (s screen) fact(name, text string) {
+	if text != "" {
+		s.printf("  %s%s\n", pad(name, wordsGutter), text)
+	}
+}
+
+// sampleOf is a match of a policy, with its expressions for the key.
+func sampleOf(p *policy.Policy) policy.Match {
+	m := policy.Match{Policy: p, Rates: p.Rates, Cost: 1, Subject: "<" + strings.Join(p.By, "|") + ">"}
+	for _, plan := range p.Plans {
+		if m.Rates = plan.Rates; plan.Rates[0].Permits > 0 {
+			break
+		}
+	}
+	return m
+}
+
+// keyUnder returns the key of a match in Redis. It is "" if all rates are 0, because then Redis is not asked.
+func keyUnder(server *replay.Server, m policy.Match) (string, error) {
+	if m.Rates[0].Permits == 0 {
+		return "none: the rate is 0", nil
+	}
+	if _, err := m.Limiter(server.Limits()).Peek(context.Background(), m.Subject); err != nil {
+		return "", err
+	}
+	return server.Last().Keys[0], nil
+}
+
+// ratesOf is the rates of a policy, a line for each plan.
+func ratesOf(p *policy.Policy) (lines []string) {
+	if len(p.Plans) == 0 {
+		return []string{rateList(p.Rates)}
+	}
+	for _, plan := range p.Plans {
+		lines = append(lines, plan.Name+": "+rateList(plan.Rates))
+	}
+	return lines
+}
+
+func rateList(rates []loader.Limit) string {
+	var all []string
+	for _, rate := range rates {
+		all = append(all, fmt.Sprintf("%d/%s", rate.Permits, unitOf(rate.Window)))
+	}
+	return strings.Join(all, ", ")
+}
+
+// unitOf is a window as it stands in a file: 1m, not 1m0s.
+func unitOf(window time.Duration) string {
+	text := window.String()
+	for _, zeros := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zeros) {
+			text = text[:len(text)-len("0s")]
+		}
+	}
+	return text
+}
+
+// scriptReason is the script of a policy, and why it was chosen.
+func scriptReason(p *policy.Policy) string {
+	switch {
+	case !p.Chosen:
+		return p.Script + ", as the file says"
+	case p.Script == "list_log":
+		return "list_log, chosen: the smallest that counts one window exactly"
+	case len(sampleOf(p).Rates) > 1 || len(p.Plans) > 1:
+		return p.Script + ", chosen: list_log counts only one window"
+	}
+	return p.Script + ", chosen: list_log holds at most 1000000 permits"
+}
+
+// Bytes that a key takes in Redis, its name and entry included; docs/benchmarks.md has how they were measured.
+const (
+	keyBytes     = 280
+	permitBytes  = 10.1 // list_log
+	smallMember  = 41   // zset_log, up to 128 permits
+	memberBytes  = 129  // zset_log, more permits
+	smallMembers = 128
+	sliceBytes   = 8
+)
+
+// memoryOf says how much Redis a subject may take.
+func memoryOf(server *replay.Server, p *policy.Policy) (string, error) {
+	most, widest := int64(0), time.Duration(0)
+	plans := p.Plans
+	if len(plans) == 0 {
+		plans = []policy.Plan{{Rates: p.Rates}}
+	}
+	for _, plan := range plans {
+		for _, rate := range plan.Rates {
+			most, widest = max(most, rate.Permits), max(widest, rate.Window)
+		}
+	}
+	bytes := int64(keyBytes)
+	switch p.Script {
+	case "list_log":
+		bytes += int64(permitBytes * float64(most))
+	case "zset_log":
+		if bytes += most * smallMember; most > smallMembers {
+			bytes = keyBytes + most*memberBytes
+		}
+	case "slice_ring":
+		m := sampleOf(p)
+		if m.Rates[0].Permits == 0 {
+			return "", nil
+		}
+		if _, err := keyUnder(server, m); err != nil {
+			return "", err
+		}
+		slice, err := time.ParseDuration(server.Last().Args[0] + "us")
+		if err != nil {
+			return "", err
+		}
+		bytes += sliceBytes * int64(widest/slice+2)
+	}
+	return "up to " + size(bytes) + " of Redis for each key", nil
+}
+
+// size is a number of bytes as text.
+func size(bytes int64) string {
+	switch {
+	case bytes < 10_000:
+		return fmt.Sprintf("%d bytes", bytes)
+	case bytes < 10_000_000:
+		return fmt.Sprintf("%d KB", (bytes+999)/1000)
+	}
+	return fmt.Sprintf("%d MB", (bytes+999_999)/1_000_000)
+}

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/replay"
+)
+
+const policyFile = `limits:
+  send-code:
+    when: request.method == "POST" && request.path == "/code"
+    by: request.ip
+    rates: [3/1m, 20/24h]
+    count: response.status < 500
+    fail: open
+  login:
+    when: request.path == "/login"
+    by: [request.ip]
+    rates: [5/1m]
+    mode: shadow
+  api:
+    when: request.path.startsWith("/api/")
+    by: user.key
+    plan: user.plan
+    plans: {free: [60/1m], none: [0/1m]}
+`
+
+// inFile writes a file for a test.
+func inFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestPolicyCheck(t *testing.T) {
+	got := sluiceRun(nil, "policy", "check", inFile(t, "limits.yaml", policyFile))
+	if got.status != 0 || got.stderr != "" {
+		t.Fatalf("%+v", got)
+	}
+	golden(t, "policy_check", got.stdout)
+}
+
+func TestPolicyCheckMemory(t *testing.T) {
+	for rates, want := range map[string]string{
+		"[3/1m]":                         "list_log, chosen: the smallest that counts one window exactly 310 bytes",
+		"[1000000/1h]":                   "list_log, chosen: the smallest that counts one window exactly 11 MB",
+		"[2000000/1h]":                   "slice_ring, chosen: list_log holds at most 1000000 permits 776 bytes",
+		"[5/1m, 9/1h]":                   "slice_ring, chosen: list_log counts only one window 30 KB",
+		"[100/1m]\n    script: zset_log": "zset_log, as the file says 4380 bytes",
+		"[200/1m]\n    script: zset_log": "zset_log, as the file says 27 KB",
+		"[200/1m]\n    script: gcra":     "gcra, as the file says 280 bytes",
+	} {
+		file := "limits:\n  a:\n    by: request.ip\n    rates: " + rates + "\n"
+		got := sluiceRun(nil, "policy", "check", inFile(t, "f.yaml", file))
+		script, memory, _ := strings.Cut(want, " ")
+		words := strings.Split(memory, " ")
+		memory = strings.Join(words[len(words)-2:], " ")
+		script += " " + strings.Join(words[:len(words)-2], " ")
+		if !strings.Contains(got.stdout, "script     "+script+"\n") ||
+			!strings.Contains(got.stdout, "memory     up to "+memory+" of Redis") {
+			t.Errorf("%s: no %q with %q in\n%s%s", rates, script, memory, got.stdout, got.stderr)
+		}
+	}
+}
+
+func TestPolicyMistakes(t *testing.T) {
+	file := inFile(t, "limits.yaml", "limits:\n  a:\n    by: request.ip\n    rate: [3/1m]\n  b:\n    by: user.key\n"+
+		"    rates: [3/x]\n")
+	for _, args := range [][]string{{"check", file}, {"explain", file}, {"replay", file, "-"}} {
+		got := sluiceRun(nil, append([]string{"policy"}, args...)...)
+		if n := strings.Count(got.stderr, file+":"); got.status != 1 || n != 3 || got.stdout != "" {
+			t.Errorf("%s: status %d, %d mistakes, want 3:\n%s%s", args[0], got.status, n, got.stdout, got.stderr)
+		}
+	}
+}
+
+func TestPolicyExitStatus(t *testing.T) {
+	file := inFile(t, "limits.yaml", policyFile)
+	for _, test := range []struct {
+		args string
+		want int
+		says string
+	}{
+		{"", 2, "want check, explain or replay"},
+		{"--help", 0, "usage: sluice policy check"},
+		{"replay --help", 0, "usage: sluice policy check"},
+		{"-x", 2, "there is no flag --x"},
+		{"chek", 2, `there is no command policy "chek": want check, explain or replay`},
+		{"check", 2, "want a policy file"},
+		{"check FILE more", 2, `unexpected argument "more"`},
+		{"check FILE --color blue", 2, "want auto, always or never"},
+		{"check missing.yaml", 1, "missing.yaml: no such file or directory"},
+		{"explain FILE request.method", 2, `unexpected argument "request.method": want name=value`},
+		{"explain FILE request.methd=GET", 2, "request.method"},
+		{"explain FILE response.status=ok", 2, "want a number of three digits"},
+		{"replay FILE", 2, "want a policy file and an access log"},
+		{"replay FILE a b", 2, "zcat -f LOG LOG"},
+		{"replay FILE missing.log", 1, "missing.log: no such file or directory"},
+		{"replay FILE - --format $a$b", 2, `--format "$a$b": the variable $b follows another without a text between them`},
+	} {
+		args := strings.Fields(strings.ReplaceAll("policy "+test.args, "FILE", file))
+		got := sluiceRun(nil, args...)
+		shown := got.stderr
+		if test.want == 0 {
+			shown = got.stdout
+		}
+		if got.status != test.want || !strings.Contains(shown, test.says) {
+			t.Errorf("%s: status %d, want %d; want %q in\n%s%s", test.args, got.status, test.want, test.says, got.stdout,
+				got.stderr)
+		}
+	}
+}
+
+func TestPolicyExplain(t *testing.T) {
+	file := inFile(t, "limits.yaml", policyFile)
+	var all strings.Builder
+	for _, args := range []string{
+		"request.method=POST request.path=/code request.ip=192.0.2.7 response.status=500",
+		"request.method=POST request.path=/code request.ip=192.0.2.7 response.status=200",
+		"request.path=/login request.ip=192.0.2.7",
+		"request.path=/api/x user.key=k1 user.plan=free",
+		"request.path=/api/x user.key=k1 user.plan=none",
+		"user.key=k1",
+	} {
+		got := sluiceRun(nil, append([]string{"policy", "explain", file}, strings.Fields(args)...)...)
+		if got.status != 0 || got.stderr != "" {
+			t.Errorf("%s: %+v", args, got)
+		}
+		fmt.Fprintf(&all, "%s\n\n%s\n", args, got.stdout)
+	}
+	golden(t, "policy_explain", all.String())
+}
+
+// TestPolicyExplainError wants a policy that cannot be applied to be named.
+func TestPolicyExplainError(t *testing.T) {
+	got := sluiceRun(nil, "policy", "explain", inFile(t, "limits.yaml", policyFile), "request.path=/api/x")
+	if got.status != 1 || !strings.Contains(got.stdout, "api cannot be applied\n  error      by: the key is empty") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// hostile is a user name that would clear the screen.
+const hostile = "\x1b[2J\u202eeve"
+
+// replayLog is a log with a busy key, one that is denied more often than it is busy, and lines that cannot be read.
+func replayLog() string {
+	var log strings.Builder
+	start := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	at := func(d time.Duration, method, path, ip, user string, status int) {
+		user, _ = quoteJSON(user)
+		fmt.Fprintf(&log, `{"time_iso8601":%q,"request_method":%q,"request_uri":%q,"remote_addr":%q,"remote_user":%s,`+
+			`"user.plan":"free","status":%d}`+"\n", start.Add(d).Format(time.RFC3339), method, path, ip, user, status)
+	}
+	for i := range 4 * 60 {
+		second := time.Duration(i) * 15 * time.Second
+		for range i / 60 * 9 {
+			at(second, "GET", "/api/list", "192.0.2.1", hostile, 200)
+		}
+		at(second, "GET", "/api/"+fmt.Sprint(i%7), "192.0.2.1", fmt.Sprint("user", i%12), 200)
+		if i%3 == 0 {
+			at(second, "POST", "/code", "2001:db8::7", "", []int{200, 500}[i%2])
+		}
+		if i%10 == 0 {
+			fmt.Fprintf(&log, "not \x1b[31m a line\n")
+			at(second, "GET", "/login", "192.0.2.9", "", 200)
+			at(second, "GET", "/api/x", "192.0.2.9", "", 200)
+		}
+	}
+	at(0, "GET", "/other", "192.0.2.9", "", 200)
+	return log.String()
+}
+
+func quoteJSON(text string) (string, error) {
+	quoted, err := json.Marshal(text)
+	return string(quoted), err
+}
+
+// replayOn runs policy replay on a log.
+func replayOn(t *testing.T, log string, env []string, args ...string) outcome {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "access.log")
+	must(t, os.WriteFile(path, []byte(log), 0o600))
+	args = append([]string{"policy", "replay", inFile(t, "limits.yaml", policyFile), path}, args...)
+	got := sluiceRun(env, args...)
+	got.stdout = strings.ReplaceAll(got.stdout, filepath.Dir(path)+"/", "")
+	return got
+}
+
+func TestPolicyReplay(t *testing.T) {
+	for name, test := range map[string]struct {
+		env  []string
+		args []string
+	}{
+		"ascii":   {nil, []string{"--what-if"}},
+		"unicode": {[]string{"LANG=C.UTF-8"}, nil},
+		"color":   {[]string{"LANG=C.UTF-8"}, []string{"--color", "always"}},
+	} {
+		got := replayOn(t, replayLog(), test.env, test.args...)
+		if got.status != 0 { // standard error may have lines about the progress
+			t.Errorf("%s: status %d: %s", name, got.status, got.stderr)
+		}
+		golden(t, "policy_replay_"+name, got.stdout)
+	}
+}
+
+func TestPolicyReplayJSON(t *testing.T) {
+	got := replayOn(t, replayLog(), nil, "--json", "--what-if")
+	var report replay.Report
+	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil || got.status != 0 {
+		t.Fatalf("%v, %+v", err, got)
+	}
+	if len(report.Policies) != 3 || len(report.WhatIf) != 3 || report.Busiest[0].Subject != hostile ||
+		report.Unread != 24 {
+		t.Errorf("%+v", report)
+	}
+	if strings.Contains(got.stdout, "\x1b") || strings.Contains(got.stdout, "\u202e") {
+		t.Errorf("it has characters that are not visible:\n%q", got.stdout)
+	}
+	golden(t, "policy_replay_json", got.stdout)
+}
+
+// TestPolicyReplayShort replays ten seconds, in which the key that is denied is not among the ten busiest.
+func TestPolicyReplayShort(t *testing.T) {
+	var log strings.Builder
+	at := func(second int, ip, request string) {
+		fmt.Fprintf(&log, "%s - - [01/Mar/2026:23:59:%02d +0100] %q 200 1\n", ip, second, request+" HTTP/1.1")
+	}
+	for second := range 5 {
+		for i := range 11 {
+			at(50+second*2, fmt.Sprint("192.0.2.", i), "GET /login")
+		}
+		if second > 0 {
+			at(51+second*2, "2001:db8:0123:4567:89ab:cdef:0123:4567%a-zone-of-a-long-name", "POST /code")
+		}
+	}
+	got := replayOn(t, log.String(), nil)
+	if got.status != 0 {
+		t.Errorf("%+v", got)
+	}
+	golden(t, "policy_replay_short", got.stdout)
+}
+
+// TestPolicyReplayNothingRead wants a log of which no line can be read to be a failure, and an empty one not.
+func TestPolicyReplayNothingRead(t *testing.T) {
+	got := replayOn(t, strings.Repeat("what\n", 9), nil)
+	if got.status != 1 || !strings.Contains(got.stdout, "9 lines could not be read:\n  line 1: it has no") ||
+		!strings.Contains(got.stdout, "  and 4 more\n") || !strings.Contains(got.stderr, "see --format") {
+		t.Errorf("%+v", got)
+	}
+	if got := replayOn(t, "", nil); got.status != 0 || got.stdout != "access.log: 0 lines\n" {
+		t.Errorf("empty: %+v", got)
+	}
+}
+
+func TestPolicyReplayStandardInput(t *testing.T) {
+	var stdout, stderr strings.Builder
+	a := app{stdout: &stdout, stderr: &stderr, getenv: getenv(nil)}
+	a.stdin = strings.NewReader("192.0.2.7|1772359200.5|GET|/login\n")
+	status := a.run(background, []string{"policy", "replay", inFile(t, "limits.yaml", policyFile), "-", "--format",
+		"$remote_addr|$msec|$request_method|$request_uri"})
+	want := "-: 1 line, 2026-03-01 10:00:00 to 2026-03-01 10:00:00 UTC\n"
+	if status != 0 || !strings.HasPrefix(stdout.String(), want) || !strings.Contains(stdout.String(), "login 192.0.2.7") {
+		t.Errorf("status %d\n%s%s", status, stdout.String(), stderr.String())
+	}
+}
+
+// TestPolicyReplayInterrupted wants the report of what was decided.
+func TestPolicyReplayInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	got := runUnder(ctx, nil, "policy", "replay", inFile(t, "limits.yaml", policyFile), inFile(t, "a.log", replayLog()))
+	if got.status != exitInterrupted || !strings.Contains(got.stdout, "a.log: ") || got.stderr != "interrupted\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestShort(t *testing.T) {
+	for subject, want := range map[string]string{
+		strings.Repeat("é", maxSubject): strings.Repeat("é", maxSubject),
+		strings.Repeat("é", 99):         strings.Repeat("é", maxSubject-3) + "...",
+	} {
+		if got := short(subject); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestPolicyProgress(t *testing.T) {
+	for _, test := range []struct {
+		read, size int64
+		took       time.Duration
+		want       string
+	}{
+		{50, 0, 0, "1000 lines"},
+		{50, 200, 500 * time.Millisecond, "1000 lines, 25 %"},
+		{250, 200, 4 * time.Second, "1000 lines, 100 %, 250 a second"},
+	} {
+		if got := progressText(1000, test.read, test.size, test.took); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
