@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -237,6 +239,65 @@ limits:
 	}
 	if report.Denied != 3 {
 		t.Errorf("%d denied, want 3", report.Denied)
+	}
+}
+
+// TestAsProduction decides requests by policy.Policies, on a server of its own, and by a decider: both must say the same.
+func TestAsProduction(t *testing.T) {
+	const file = `
+limits:
+  address:
+    by: request.ip
+    rates: [3/10s, 9/1m]
+    count: response.status < 500
+  everybody:
+    by: '"all"'
+    rates: [40/10s]
+  shadow:
+    by: request.ip
+    rates: [2/10s]
+    mode: shadow
+    count: response.status < 500
+`
+	c := configOf(t, file)
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	must(t, os.WriteFile(path, []byte(file), 0o600))
+	server, err := NewServer()
+	must(t, err)
+	defer server.Close()
+	production, err := policy.Load(server.limits, path, policy.ReloadEvery(0))
+	must(t, err)
+	d, err := newDecider(1)
+	must(t, err)
+	defer d.Close()
+	seen := map[string]int{}
+	hits := traffic(5, 1500, 30)
+	slices.SortStableFunc(hits, func(a, b hit) int { return a.at.Compare(b.at) })
+	for i, h := range hits {
+		a := policy.Attributes{Request: &policy.Request{Method: "GET", Path: "/a", IP: h.address}, Status: h.status}
+		server.redis.SetTime(h.at.UnixMicro())
+		decision, err := production.Decide(context.Background(), a)
+		must(t, errors.Join(err, decision.Finish(context.Background(), h.status)))
+		must(t, server.limits.Flush(context.Background()))
+		want := map[string]bool{} // policies that are not asked, or whose grant is withdrawn, are not in it
+		for _, one := range decision.Policies {
+			want[one.Policy] = one.Granted
+		}
+		b := &batch{}
+		c.newParser().parse(b, int64(i), []byte(h.line()), 0)
+		got := map[string]bool{}
+		for n, verdict := range d.decide(b.requests[0], nil) {
+			if verdict != Withdrawn {
+				got[b.requests[0].matches[n].Name] = verdict == Granted || verdict == Free
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("request %d (-production +replay):\n%s", i, diff)
+		}
+		seen[fmt.Sprint(want)]++
+	}
+	if len(seen) < 5 || d.failure != nil {
+		t.Errorf("only these cases: %v; %v", seen, d.failure)
 	}
 }
 
