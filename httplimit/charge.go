@@ -45,6 +45,9 @@ func (c Charge) checkUse() error {
 		const text = "httplimit: CountIf: %s cannot give permits back, ListLog, ZSetLog and SliceRing can: %w"
 		return fmt.Errorf(text, c.policy(), errors.ErrUnsupported)
 	}
+	if c.Key.err != nil {
+		return c.Key.err
+	}
 	return checkName(c.Name)
 }
 

@@ -2,8 +2,10 @@ package httplimit_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -64,6 +66,18 @@ func TestCountIfStatus(t *testing.T) {
 			w.WriteHeader(500)
 		}, 101},
 		"two": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(500) }, 201},
+		"an error after a body": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("x"))
+			w.WriteHeader(400)
+		}, 200},
+		"an error after a text": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "x")
+			w.WriteHeader(400)
+		}, 200},
+		"an error after Flush": {func(w http.ResponseWriter, _ *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			w.WriteHeader(400)
+		}, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, limits := fake(t)
@@ -76,6 +90,31 @@ func TestCountIfStatus(t *testing.T) {
 			}
 		})
 	}
+}
+
+// On a server, also what is copied to the response sends the status.
+func TestCountIfStatusOfACopy(t *testing.T) {
+	_, limits := fake(t)
+	limiter := limits.ListLog("api", loader.PerMinute(1))
+	m := check(t, httplimit.For(limiter, httplimit.KeyOf("all"), failures))
+	server := httptest.NewServer(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if from, ok := w.(io.ReaderFrom); !ok {
+			t.Error("no ReaderFrom")
+		} else if _, err := from.ReadFrom(strings.NewReader("x")); err != nil {
+			t.Error(err)
+		}
+		w.(http.Flusher).Flush()
+		http.Error(w, "too late", 500)
+	})))
+	defer server.Close()
+	response, err := http.Get(server.URL)
+	if err != nil || response.StatusCode != 200 {
+		t.Fatal(response, err)
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	_ = response.Body.Close()
+	server.Close() // waits for the handler
+	wantRemaining(t, limiter, "all", 1)
 }
 
 // A handler that panics keeps its charge, and the panic goes on.

@@ -214,24 +214,28 @@ func (it item) limitItem() httpsfv.Item {
 }
 
 // setXRateLimit sets the headers of the item with the fewest permits remaining, unless another limit has set those of
-// one with fewer.
+// one with fewer. Of two with as many it takes the one that is reset later: that is how long a client has to wait.
 func setXRateLimit(header http.Header, items []item) {
 	items = slices.DeleteFunc(items, func(it item) bool { return it.degraded || it.slot })
 	if len(items) == 0 {
 		return
 	}
-	it := slices.MinFunc(items, func(a, b item) int { return cmp.Compare(a.remaining, b.remaining) })
-	const remaining = "X-Ratelimit-Remaining"
-	if before, err := strconv.ParseInt(header.Get(remaining), 10, 64); err == nil && before < it.remaining {
+	it := slices.MinFunc(items, func(a, b item) int {
+		return cmp.Or(cmp.Compare(a.remaining, b.remaining), cmp.Compare(b.reset, a.reset))
+	})
+	const remaining, reset = "X-Ratelimit-Remaining", "X-Ratelimit-Reset"
+	before, err := strconv.ParseInt(header.Get(remaining), 10, 64)
+	resetBefore, _ := strconv.ParseInt(header.Get(reset), 10, 64)
+	if err == nil && (before < it.remaining || before == it.remaining && resetBefore > it.resetTime()) {
 		return
 	}
 	header.Set("X-Ratelimit-Limit", strconv.FormatInt(it.quota, 10))
 	header.Set(remaining, strconv.FormatInt(it.remaining, 10))
 	if it.reset == noReset {
-		header.Del("X-Ratelimit-Reset")
+		header.Del(reset)
 		return
 	}
-	header.Set("X-Ratelimit-Reset", strconv.FormatInt(it.resetTime(), 10))
+	header.Set(reset, strconv.FormatInt(it.resetTime(), 10))
 }
 
 // resetTime returns the time of the reset, in seconds since 1970, rounded up.

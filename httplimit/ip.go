@@ -48,6 +48,7 @@ func IPv6Prefix(bits int) IPOption {
 // The client is found from the right: the first address that is not of a trusted proxy. What stands to the left of it
 // was written by the client, and is never used. If the remote address is not of a trusted proxy, the header is not
 // used at all. If a trusted proxy has written something that is not an address, the request has no value: see IfEmpty.
+// If it writes no header, the address is the proxy's own, and all clients share a limit: try it before you rely on it.
 func TrustXForwardedFor(proxies ...string) IPOption {
 	return func(s *ipKey) { s.trust("X-Forwarded-For", (*hops).xForwardedFor, proxies) }
 }

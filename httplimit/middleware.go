@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -19,6 +20,8 @@ type Middleware struct {
 	err     error // what is wrong: every request is refused
 
 	policies policies
+
+	complained sync.Once
 }
 
 // New limits a handler: each subject that key makes of the requests may call it as often as limiter grants.
@@ -31,9 +34,14 @@ type Middleware struct {
 func New(limiter loader.Limiter, key Key, opts ...Option) func(http.Handler) http.Handler {
 	m := For(limiter, key, opts...)
 	if err := m.Check(); err != nil {
-		slog.Error("httplimit.New: every request will be refused", "error", err)
+		m.complain(err)
 	}
 	return m.Handler
+}
+
+// complain logs, once, why requests are refused with status 500.
+func (m *Middleware) complain(err error) {
+	m.complained.Do(func() { slog.Error("httplimit: requests are refused with status 500", "error", err) })
 }
 
 // For returns the Middleware of one limiter. Call Check when the program starts, then wrap handlers with Handler.
@@ -47,6 +55,9 @@ func For(limiter loader.Limiter, key Key, opts ...Option) *Middleware {
 // of them grant, and if one denies, none is charged: see loader.All, which asks them in one round trip. Only limiters
 // that can give back may be in it (ListLog, ZSetLog without WithID, SliceRing), and those in shadow. All limiters are
 // made by limits. Without charges it is for the option Slots alone.
+//
+// Middlewares around one another are asked one by one: if an inner one denies, the outer ones stay charged, and its
+// Retry-After knows nothing of theirs. Use AllOf for what belongs together.
 func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Middleware {
 	m := newMiddleware(limits, opts)
 	m.charges = charges
@@ -153,7 +164,7 @@ func (m *Middleware) Check() error { return m.err }
 // Handler returns a handler that calls next for the requests that are let through.
 //
 // Cost: one round trip for each request. A second one for charges in shadow beside others; one for each charge that
-// CountIf gives back, before the response ends; two for a slot.
+// CountIf gives back, after the handler; two for a slot.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.options.skip != nil && m.options.skip(r) {

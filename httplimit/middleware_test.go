@@ -274,6 +274,16 @@ func TestXRateLimit(t *testing.T) {
 	wantHeader(t, answer, "X-RateLimit-Remaining", "2") // a slot has no reset
 	wantHeader(t, answer, "RateLimit", "")
 
+	both := limits.SliceRing("both", []loader.Limit{loader.PerMinute(1), loader.PerHour(1)}) // the hour is what counts
+	answer = get(httplimit.New(both, httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit))(ok), ada)
+	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
+	minute := httplimit.New(limits.ListLog("minute", loader.PerMinute(1)), httplimit.KeyByIP(),
+		httplimit.Headers(httplimit.XRateLimit))
+	hour := httplimit.New(limits.ListLog("hour", loader.PerHour(1)), httplimit.KeyByIP(),
+		httplimit.Headers(httplimit.XRateLimit))
+	answer = get(hour(minute(ok)), ada) // the inner one comes later
+	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
+
 	none := httplimit.New(limits.ListLog("none", loader.PerMinute(1)), httplimit.KeyByIP(), httplimit.Headers(0))(ok)
 	if answer := get(none, ada); len(answer.Header()) != 0 {
 		t.Errorf("headers: %v, want none", answer.Header())
@@ -384,6 +394,9 @@ func TestPerRequestIsChecked(t *testing.T) {
 		"a GCRA in All": {{Limiter: exact, Key: byIP}, {Limiter: smooth, Key: byIP}},
 		"CountIf":       {{Limiter: smooth, Key: byIP, CountIf: func(int) bool { return true }}},
 		"a wrong limit": {{Limiter: exact.With(loader.Limit{Permits: -1}), Key: byIP}},
+		"a wrong proxy": {{Limiter: exact, Key: httplimit.Join(httplimit.KeyByHeader("X-User"),
+			httplimit.KeyByIP(httplimit.TrustXForwardedFor("10.0.0.0/8x")))}},
+		"a wrong choice": {{Limiter: exact, Key: httplimit.KeyByHeader("X-User").IfEmpty(-1)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var result httplimit.Result

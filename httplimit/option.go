@@ -29,7 +29,8 @@ type options struct {
 
 // LimiterBy chooses the limiter for each request: one with the limit of the customer's plan, say. It is an option of
 // New and For; PerRequest is for several limiters. Check looks only at the limiter that New was given, so give it one
-// of those that the function returns. If the function returns nil, the request is not limited.
+// of those that the function returns. If the function returns nil, the request is not limited. A limiter that is not
+// ready for use, such as the zero value of a map, is refused with status 500, and logged once.
 //
 //	httplimit.LimiterBy(func(r *http.Request) loader.Limiter { return api.With(planOf(r)) })
 func LimiterBy(limiter func(*http.Request) loader.Limiter) Option {
@@ -49,10 +50,10 @@ func Skip(skip func(*http.Request) bool) Option {
 }
 
 // CountIf counts only requests whose response has a certain status: failed logins, say. A request is charged before the
-// handler is called, so that many at once cannot pass the limit; the RateLimit headers include the charge. If count
-// returns false for the status, the charge is given back before the response ends, also if the client has left. If the
-// handler panics, or takes the connection over (Hijack), the request counts. Limiters that cannot give back are an
-// error: see Check. What a policy (FailLocal) granted is not given back.
+// handler is called, so that many at once cannot pass the limit: requests in flight count too, and the RateLimit
+// headers include the charge. If count returns false for the status, the charge is given back when the handler has
+// returned, also if the client has left. If the handler panics, or takes the connection over (Hijack), the request
+// counts. Limiters that cannot give back are an error: see Check. What a policy (FailLocal) granted is not given back.
 //
 //	httplimit.CountIf(func(status int) bool { return status >= 400 })
 func CountIf(count func(status int) bool) Option {

@@ -16,8 +16,9 @@ import (
 //	refuse   answer in the place of the handler
 type request struct {
 	*Middleware
-	w http.ResponseWriter
-	r *http.Request
+	w    http.ResponseWriter
+	r    *http.Request
+	done func() // nil, or hands to the original of r what the handler has added to it
 
 	asked    []asked // those that are enforced first
 	enforced int     // how many these are
@@ -245,6 +246,7 @@ func (q *request) failed(err error) {
 		q.result.Outcome = Denied // and no time to wait for
 	case isMisconfigured(err):
 		q.result.Outcome = Misconfigured
+		q.complain(err)
 	case errors.Is(q.r.Context().Err(), context.Canceled):
 		q.result.Outcome, q.result.Err = ClientGone, nil
 	default:

@@ -1,9 +1,11 @@
 package httplimit
 
 import (
+	"context"
 	"errors"
 	"time"
 
+	"github.com/sluice-redis/sluice/internal/reqcopy"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -43,12 +45,26 @@ func (q *request) takeSlot(s slots) {
 	switch {
 	case slot != nil:
 		q.slots = append(q.slots, slot)
-		q.r = q.r.WithContext(slot.Context())
+		q.setContext(slot.Context())
 	case shadow:
 	case err != nil:
 		q.failed(err)
+	case d.Wait == loader.Never:
+		q.deny(d)
 	default:
 		q.deny(loader.Decision{Wait: slotRetry})
+	}
+}
+
+// setContext gives the handler a request with another context.
+func (q *request) setContext(ctx context.Context) {
+	before := q.done
+	copied, done := reqcopy.WithContext(q.r, ctx)
+	q.r, q.done = copied, func() {
+		done()
+		if before != nil {
+			before()
+		}
 	}
 }
 

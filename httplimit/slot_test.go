@@ -2,11 +2,14 @@ package httplimit_test
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 	"time"
 
@@ -79,6 +82,59 @@ func TestNoSlot(t *testing.T) {
 	}
 	wantStatus(t, h, ada, 200, 200)
 	wantRemaining(t, api, "192.0.2.7", 3)
+}
+
+// Without any slots there is no time to come back.
+func TestNoSlots(t *testing.T) {
+	_, limits := fake(t)
+	byIP := httplimit.KeyByIP()
+	closed := httplimit.Slots(limits.Concurrency("closed", 0, time.Minute), byIP)
+	answer := get(check(t, httplimit.AllOf(limits, nil, closed)).Handler(ok), ada)
+	if wantHeader(t, answer, "Retry-After", ""); answer.Code != 429 {
+		t.Errorf("status %d, want 429", answer.Code)
+	}
+}
+
+// The files of an upload are removed, and outer middleware sees the pattern, though the handler has another request.
+func TestSlotsHandBackTheForm(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	_, limits := fake(t)
+	byIP := httplimit.KeyByIP()
+	limited := check(t, httplimit.AllOf(limits, nil, httplimit.Slots(limits.Concurrency("a", 1, time.Minute), byIP),
+		httplimit.Slots(limits.Concurrency("b", 1, time.Minute), byIP)))
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /files", func(_ http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(1); err != nil {
+			t.Error(err)
+		}
+		if files, err := os.ReadDir(os.TempDir()); len(files) != 1 {
+			t.Errorf("in the handler there are %d files, %v", len(files), err)
+		}
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limited.Handler(mux).ServeHTTP(w, r)
+		if r.Pattern != "POST /files" {
+			t.Errorf("pattern %q", r.Pattern)
+		}
+	}))
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	file, err := form.CreateFormFile("file", "a.txt")
+	if err == nil {
+		_, err = file.Write(make([]byte, 11<<20)) // 10 MiB stay in memory
+	}
+	if err != nil || form.Close() != nil {
+		t.Fatal(err)
+	}
+	response, err := http.Post(server.URL+"/files", form.FormDataContentType(), &body)
+	if err != nil || response.StatusCode != 200 {
+		t.Fatal(response, err)
+	}
+	_ = response.Body.Close()
+	server.Close() // waits for the request to end
+	if files, err := os.ReadDir(os.TempDir()); len(files) != 0 {
+		t.Errorf("%d files are left, %v", len(files), err)
+	}
 }
 
 // Several slots: the one that was got is released if the other one is not free; a key without a value is the key's

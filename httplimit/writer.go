@@ -13,6 +13,9 @@ import (
 
 // call calls the handler, and gives back what does not count. If the handler panics, everything counts.
 func (q *request) call(next http.Handler) {
+	if q.done != nil {
+		defer q.done()
+	}
 	counts := slices.ContainsFunc(q.asked, func(a asked) bool { return a.CountIf != nil })
 	if !counts && len(q.slots) == 0 {
 		next.ServeHTTP(q.w, q.r)
@@ -37,8 +40,8 @@ func (q *request) moveSlots(conn net.Conn) net.Conn {
 
 // response is what is seen of a handler's response.
 type response struct {
-	status   int // 200 until the handler writes another one
-	written  bool
+	status   int  // 200 until the handler writes another one
+	written  bool // the status is sent, or a part of the body
 	hijacked bool
 	onHijack func(net.Conn) net.Conn // nil: the connection stays as it is
 }
@@ -48,16 +51,34 @@ func (s *response) wrap(w http.ResponseWriter) http.ResponseWriter {
 	if _, ok := w.(http.Hijacker); !ok && hijackableInside(w) {
 		w = hijackable{w}
 	}
-	return httpsnoop.Wrap(w, httpsnoop.Hooks{WriteHeader: s.writeHeader, Hijack: s.hijack})
+	return httpsnoop.Wrap(w, httpsnoop.Hooks{
+		WriteHeader: s.writeHeader, Hijack: s.hijack,
+		Write: func(write httpsnoop.WriteFunc) httpsnoop.WriteFunc {
+			return func(b []byte) (int, error) { s.written = true; return write(b) }
+		},
+		WriteString: func(write httpsnoop.WriteStringFunc) httpsnoop.WriteStringFunc {
+			return func(text string) (int, error) { s.written = true; return write(text) }
+		},
+		ReadFrom: func(read httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
+			return func(from io.Reader) (int64, error) { s.written = true; return read(from) }
+		},
+		Flush: func(flush httpsnoop.FlushFunc) httpsnoop.FlushFunc {
+			return func() { s.written = true; flush() }
+		},
+		FlushError: func(flush httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFunc {
+			return func() error { s.written = true; return flush() }
+		},
+	})
 }
 
-// writeHeader keeps the first status that is not an informational one.
+// writeHeader keeps the first status that is not an informational one. Once a part of the body is written the status is
+// sent, and net/http ignores a later one.
 func (s *response) writeHeader(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
 	return func(status int) {
+		write(status) // it panics if there is no such status
 		if !s.written && (status >= 200 || status == http.StatusSwitchingProtocols) {
 			s.status, s.written = status, true
 		}
-		write(status)
 	}
 }
 

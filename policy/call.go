@@ -31,6 +31,9 @@ func (p *Policies) Begin(a Attributes) *Call {
 	v := newValues(&a)
 	for i, policy := range s.file.Policies {
 		m, ok, err := policy.match(v)
+		if err != nil {
+			p.complain(err)
+		}
 		switch {
 		case err != nil && policy.Mode == Shadow:
 			c.failed = append(c.failed, PolicyDecision{Policy: policy.Name, Shadow: true, Err: err})

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/internal/reqcopy"
 )
 
 // Middleware limits the requests of handlers. The function returns what the application knows of a request: "user.key",
@@ -30,7 +31,9 @@ func (p *Policies) Middleware(
 				a.Values = values(r)
 			}
 			ctx := context.WithValue(r.Context(), callKey{}, p.Begin(a))
-			inner.ServeHTTP(w, r.WithContext(ctx))
+			copied, done := reqcopy.WithContext(r, ctx)
+			defer done()
+			inner.ServeHTTP(w, copied)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -222,4 +223,32 @@ func writeBody(w http.ResponseWriter, r *http.Request, result httplimit.Result) 
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"code": result.Status, "message": "too many requests: try again later", "data": nil,
 	})
+}
+
+// A call that a policy cannot be applied to is logged, but not each, and at once after a change of the file.
+func TestMiddlewareComplains(t *testing.T) {
+	_, limits := fakeRedis(t)
+	var log strings.Builder
+	policies := load(t, limits, "attributes: [email]\nlimits:\n  mail: {by: email, rates: 1/1m}\n",
+		policy.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	h := policies.Middleware(nil)(answer(200))
+	call := func() *http.Response { return get(h, "/", "192.0.2.7") }
+	wantStatuses(t, "calls without an e-mail", statuses(3, call), 503, 503, 503)
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "mail: by: the key is empty: email") {
+		t.Errorf("logged:\n%s", text)
+	}
+}
+
+// What the handler has made of the request is handed back: net/http removes the files of a form that it finds there.
+func TestMiddlewareHandsBackTheForm(t *testing.T) {
+	_, limits := fakeRedis(t)
+	policies := load(t, limits, "limits:\n  all: {by: request.ip, rates: 5/1m}\n")
+	h := policies.Middleware(nil)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		r.MultipartForm = &multipart.Form{}
+	}))
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if r.MultipartForm == nil {
+		t.Error("the form is not in the request that net/http has")
+	}
 }

@@ -18,6 +18,7 @@ type Match struct {
 	Rates   []loader.Limit // those of the plan
 	Cost    int64          // permits: at least 1
 	Refused bool           // the key is empty, and the file says refuse
+	Missing string         // if Refused: a value that the application or the connection did not have, "" if there is none
 
 	plan int // in Plans
 }
@@ -117,7 +118,7 @@ func (m *Match) setKey(v *values) (ok bool, err error) {
 	case m.Empty == EmptySkip:
 		return false, nil
 	case m.Empty == EmptyRefuse:
-		m.Refused = true
+		m.Refused, m.Missing = true, v.missing
 		return true, nil
 	case m.Empty == EmptyShared:
 		m.Key = make([]string, len(m.by))

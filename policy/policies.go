@@ -25,6 +25,8 @@ type Policies struct {
 	logger  *slog.Logger
 	observe func(context.Context, Decision, error)
 
+	complained atomic.Int64 // when a policy that could not be applied was last logged
+
 	mu       sync.Mutex // of applied
 	applied  content    // what was last applied or refused
 	current  atomic.Pointer[set]
@@ -42,8 +44,8 @@ func Observe(observe func(ctx context.Context, d Decision, err error)) Option {
 	return func(p *Policies) { p.observe = observe }
 }
 
-// Logger sets where it is logged that the file was read again, or that what it says now is wrong. The default is
-// slog.Default().
+// Logger sets where it is logged that the file was read again, that what it says now is wrong, and, once a minute, why a
+// policy cannot be applied to calls: the application does not pass an attribute, say. The default is slog.Default().
 func Logger(logger *slog.Logger) Option {
 	return func(p *Policies) { p.logger = logger }
 }
@@ -169,7 +171,19 @@ func (p *Policies) tell(err error) {
 		p.logger.Error("policy file is wrong: the limits stay as they were", "file", p.path, "error", err)
 		return
 	}
+	p.complained.Store(0)
 	p.logger.Info("policy file applied", "file", p.path, "limits", len(p.File().Policies))
+}
+
+// complaintPause is the time between two complaints: a client can cause them too.
+const complaintPause = time.Minute
+
+// complain logs why a policy cannot be applied to a call, but not for every call.
+func (p *Policies) complain(err error) {
+	now, last := time.Now().UnixNano(), p.complained.Load()
+	if now-last >= complaintPause.Nanoseconds() && p.complained.CompareAndSwap(last, now) {
+		p.logger.Error("a policy cannot be applied to calls", "file", p.path, "error", err)
+	}
 }
 
 // set is a file with its limiters.

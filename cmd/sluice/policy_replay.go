@@ -209,7 +209,7 @@ func (s screen) readLines(r *replay.Report, log string) {
 		}
 	}
 	if r.Late > 0 {
-		s.printf("%s\n", s.paint(yellow, counted(int(r.Late), "line was", "lines were")+
+		s.printf("%s\n", s.paint(yellow, counted(int(r.Late), "request was", "requests were")+
 			fmt.Sprintf(" more than %v out of order, and decided later than at their times", replay.MaxDisorder)))
 	}
 	for _, n := range r.NotApplied {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/accesslog"
@@ -133,7 +134,14 @@ func (p parser) parse(b *batch, number int64, line []byte, length int) {
 	b.addEntry(r.at)
 	r.matches, err = p.file.Match(&entry.Attributes)
 	b.addNotApplied(number, err)
-	r.matches = slices.DeleteFunc(r.matches, func(m policy.Match) bool { return m.Refused && m.Mode == policy.Shadow })
+	r.matches = slices.DeleteFunc(r.matches, func(m policy.Match) bool {
+		unknown := m.Refused && m.Missing != "" && !strings.HasPrefix(m.Missing, "request.")
+		if unknown { // the application may well have had it
+			b.addNotApplied(number, &policy.AttributeError{
+				Policy: m.Name, Word: "by", Err: fmt.Errorf("%w: %s is not in the log", policy.ErrEmptyKey, m.Missing)})
+		}
+		return unknown || m.Refused && m.Mode == policy.Shadow
+	})
 	for i, m := range r.matches {
 		counts, err := m.Counts(&entry.Attributes)
 		b.addNotApplied(number, err)

@@ -340,6 +340,24 @@ limits:
 	}
 }
 
+// TestNotInTheLog: what the application passes and the log does not have is not an empty key.
+func TestNotInTheLog(t *testing.T) {
+	c := configOf(t, `
+attributes: [login]
+limits:
+  account: {by: login, empty: refuse, rates: 1/1m}
+  address: {by: request.ip, rates: 1/1m}
+`)
+	const line = "1.1.1.1 - - [01/Mar/2026:00:00:01 +0000] \"POST / HTTP/1.1\" 200 1\n"
+	report := run(t, c, line+line)
+	if n := report.NotApplied; len(n) != 1 || n[0].Requests != 2 || !strings.Contains(n[0].Why, "login is not in the log") {
+		t.Errorf("not applied: %+v", n)
+	}
+	if p := report.Policies[1]; report.Denied != 1 || p.Denied != 1 {
+		t.Errorf("%d denied, %+v: want the address denied once", report.Denied, p.Counts)
+	}
+}
+
 // TestScripts replays with every script that a policy may have.
 func TestScripts(t *testing.T) {
 	for script, denied := range map[string]int64{"list_log": 4, "zset_log": 4, "gcra": 4, "slice_ring": 4} {
