@@ -87,8 +87,11 @@ func (a *admission) wait(asks []ask) *refusal {
 	} else {
 		err = a.waitAll(asks)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, loader.ErrExceedsLimit):
+		return a.undecided(asks, err)
 	}
 	return waitFailure(ctx, err, Decision{Policy: one.name(), Subject: one.subject}, loader.Never)
 }
