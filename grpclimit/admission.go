@@ -198,7 +198,7 @@ func (a *admission) giveBack(unused func(grant) bool) {
 	}
 }
 
-// release frees the slots. What fails goes on in the background.
+// release frees the slots, once. What fails goes on in the background.
 func (a *admission) release() {
 	for _, slot := range a.held {
 		_ = slot.Release()

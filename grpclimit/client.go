@@ -3,11 +3,13 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -41,27 +43,27 @@ func (i *Interceptor) StreamClient(
 	opts ...grpc.CallOption,
 ) (stream grpc.ClientStream, err error) {
 	a := i.admission(Call{Method: method, ctx: ctx, outgoing: true})
-	open := false
+	end, open := a.release, false
 	defer func() {
 		if !open {
-			a.release()
+			end()
 		}
 	}()
 	if err := a.admit(!i.options.perMessage); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(a.call.ctx)
-	ended := func(error) {
+	end = func() {
 		cancel()
 		a.release()
 	}
-	stream, err = streamer(ctx, desc, conn, method, append(opts[:len(opts):len(opts)], grpc.OnFinish(ended))...)
+	stream, err = streamer(ctx, desc, conn, method, opts...)
 	if err != nil {
-		cancel()
 		return nil, slotLost(a.call.ctx, err)
 	}
 	open = true
-	return &clientStream{ClientStream: stream, admission: a, cancel: cancel}, nil
+	context.AfterFunc(ctx, a.release)
+	return &clientStream{ClientStream: stream, admission: a, end: end, oneResponse: !desc.ServerStreams}, nil
 }
 
 // waitForSlot waits for a slot.
@@ -85,8 +87,11 @@ func (a *admission) wait(asks []ask) *refusal {
 	} else {
 		err = a.waitAll(asks)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, loader.ErrExceedsLimit):
+		return a.undecided(asks, err)
 	}
 	return waitFailure(ctx, err, Decision{Policy: one.name(), Subject: one.subject}, loader.Never)
 }
@@ -142,25 +147,45 @@ func waitFailure(ctx context.Context, err error, d Decision, retry time.Duration
 	return denial([]Decision{d}, retry, err)
 }
 
-// clientStream is a stream whose messages may have to wait.
+// clientStream is a stream whose messages may have to wait. It ends for its caller, not with an attempt: interceptors
+// behind this one may make several, or answer without any.
 type clientStream struct {
 	grpc.ClientStream
-	admission *admission
-	cancel    context.CancelFunc
+	admission   *admission
+	end         func() // cancels the stream and frees its slots, any number of times
+	oneResponse bool
+}
+
+// Header waits for the header.
+func (s *clientStream) Header() (metadata.MD, error) {
+	header, err := s.ClientStream.Header()
+	return header, s.aborted(err)
 }
 
 // SendMsg sends a message, with PerMessage when it may be sent.
 func (s *clientStream) SendMsg(m any) error {
 	if s.admission.options.perMessage {
 		if err := s.admission.admitMessage(m); err != nil {
-			s.cancel()
+			s.end()
 			return err
 		}
 	}
-	return s.ClientStream.SendMsg(m)
+	return s.aborted(s.ClientStream.SendMsg(m))
+}
+
+// aborted returns an error of Header or SendMsg. Unless it is io.EOF, it ends the stream: see grpc.ClientStream.
+func (s *clientStream) aborted(err error) error {
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.end()
+	}
+	return err
 }
 
 // RecvMsg receives a message.
 func (s *clientStream) RecvMsg(m any) error {
-	return slotLost(s.admission.call.ctx, s.ClientStream.RecvMsg(m))
+	err := slotLost(s.admission.call.ctx, s.ClientStream.RecvMsg(m))
+	if err != nil || s.oneResponse {
+		s.end()
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -93,7 +94,7 @@ func (a *admission) enforce(asks []ask) *refusal {
 	case len(denied) > 0:
 		return denial(denied, d.Wait, nil)
 	case err != nil:
-		return failure(a.call.ctx, err)
+		return a.undecided(asks, err)
 	}
 	return nil
 }
@@ -102,7 +103,7 @@ func (a *admission) enforce(asks []ask) *refusal {
 func (a *admission) enforceOne(one ask) *refusal {
 	d, err := one.Limiter.AllowN(a.call.ctx, one.subject, one.permits())
 	if err != nil {
-		return failure(a.call.ctx, err)
+		return a.undecided([]ask{one}, err)
 	}
 	a.decided(one.decision(d, nil))
 	if !d.Granted {
@@ -110,6 +111,29 @@ func (a *admission) enforceOne(one ask) *refusal {
 	}
 	a.granted(one, d)
 	return nil
+}
+
+// undecided is the refusal after an error of limiters. A cost above limits is a denial by these, which no wait ends.
+func (a *admission) undecided(asks []ask, err error) *refusal {
+	if a.call.ctx.Err() != nil || !errors.Is(err, loader.ErrExceedsLimit) {
+		return failure(a.call.ctx, err)
+	}
+	var denied []Decision
+	for _, one := range asks {
+		if len(asks) == 1 || a.exceeds(one) {
+			d := one.decision(loader.Decision{Wait: loader.Never}, nil)
+			a.decided(d)
+			denied = append(denied, d)
+		}
+	}
+	return denial(denied, loader.Never, err)
+}
+
+// exceeds reports whether a charge is more than its limit. Nothing is sent.
+func (a *admission) exceeds(one ask) bool {
+	all := a.limits.All()
+	all.AllowN(one.Limiter, one.subject, one.permits())
+	return errors.Is(all.Check(), loader.ErrExceedsLimit)
 }
 
 // decideAll asks several limiters together.

@@ -55,7 +55,8 @@ type Result struct {
 	Degraded bool
 	Cause    error
 
-	// Err is why there is no decision.
+	// Err is why there is no decision. If the call was Denied because it costs more than a limit, it is
+	// loader.ErrExceedsLimit.
 	Err error
 }
 

@@ -42,6 +42,9 @@ func denial(denied []Decision, retry time.Duration, cause error) *refusal {
 		quota.Violations = append(quota.Violations, violation(d))
 	}
 	details, text := []protoadapt.MessageV1{quota}, "limit exceeded"
+	if errors.Is(cause, loader.ErrExceedsLimit) {
+		text = "the call costs more than its limit"
+	}
 	if retry < loader.Never {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retry)})
 		text += ": try again in " + retry.String()
