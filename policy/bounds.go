@@ -18,11 +18,13 @@ const (
 	maxText = 8192
 )
 
-// checkConstants refuses constants with which a function can only fail.
+// checkConstants refuses constants with which a function can only fail, and patterns that take too long or are not
+// known yet.
 func checkConstants(checked *cel.Ast) (problems []problem) {
 	native := checked.NativeRep()
+	c := &constants{}
 	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		what, want := wrongConstant(e)
+		what, want := c.wrong(e)
 		if what == "" {
 			return
 		}
@@ -32,25 +34,61 @@ func checkConstants(checked *cel.Ast) (problems []problem) {
 	return problems
 }
 
-func wrongConstant(e ast.Expr) (what, want string) {
+// constants looks at the constants of one expression.
+type constants struct {
+	steps int // of its patterns so far
+}
+
+func (c *constants) wrong(e ast.Expr) (what, want string) {
 	if e.Kind() != ast.CallKind {
 		return "", ""
 	}
 	call := e.AsCall()
-	args := call.Args()
 	switch call.FunctionName() {
 	case "ip":
-		if bits, ok := number(args[1]); ok && (bits < 1 || bits > 128) {
+		if bits, ok := number(call.Args()[1]); ok && (bits < 1 || bits > 128) {
 			return fmt.Sprintf("ip(.., %d)", bits), "a prefix of 1 to 128 bits of an IPv6 address"
 		}
 	case "matches":
-		if pattern, ok := literal(args[len(args)-1]); ok {
-			if _, err := regexp.Compile(pattern); err != nil {
-				return err.Error(), "a pattern of RE2"
-			}
+		operands := call.Args()
+		if call.IsMemberFunction() {
+			operands = append([]ast.Expr{call.Target()}, operands...)
 		}
+		return c.wrongPattern(operands[0], operands[1])
 	}
 	return "", ""
+}
+
+func (c *constants) wrongPattern(text, pattern ast.Expr) (what, want string) {
+	source, ok := literal(pattern)
+	if !ok {
+		return "the pattern of matches is computed", `a pattern in quotes, as in request.path.matches("^/v[0-9]+/")`
+	}
+	re, err := regexp.Compile(source)
+	if err != nil {
+		return err.Error(), "a pattern of RE2"
+	}
+	before := c.steps
+	c.steps += stepsOf(re, longest(text))
+	if before > maxSteps || c.steps <= maxSteps {
+		return "", ""
+	}
+	if before > 0 {
+		return "the patterns of the expression take too long together", "fewer or shorter ones, or a ^ in front of them"
+	}
+	return fmt.Sprintf("the pattern takes too long on %d bytes", longest(text)),
+		"a shorter one, fewer repetitions such as {1000}, or a ^ in front of it"
+}
+
+// longest is how long a text can be, in bytes.
+func longest(text ast.Expr) int {
+	parts := 1
+	ast.PostOrderVisit(text, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "_+_" {
+			parts++
+		}
+	}))
+	return parts * maxText
 }
 
 // checkCost refuses what could take too long.

@@ -69,11 +69,11 @@ func (c *compiler) compile(text string, env *cel.Env, want *cel.Type) (*expressi
 	if !checked.OutputType().IsExactType(want) {
 		return nil, []problem{{what: fmt.Sprintf("the expression is of type %s", checked.OutputType()), want: want.String()}}
 	}
-	if p := checkCost(env, checked); p != nil {
-		return nil, []problem{*p}
-	}
 	if problems := checkConstants(checked); problems != nil {
 		return nil, problems
+	}
+	if p := checkCost(env, checked); p != nil {
+		return nil, []problem{*p}
 	}
 	e := &expression{checked: checked.NativeRep().Expr(), names: namesIn(checked)}
 	e.mayEmpty = mayBeEmpty(e.checked)
