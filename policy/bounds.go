@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"net/http"
 	"regexp"
 
 	"cel.dev/cel-go/cel"
@@ -40,6 +41,9 @@ type constants struct {
 }
 
 func (c *constants) wrong(e ast.Expr) (what, want string) {
+	if name, key, ok := entryOf(e); ok && name == "request.header" && http.CanonicalHeaderKey(key) == "Host" {
+		return "net/http takes the host out of the headers", "request.host"
+	}
 	if e.Kind() != ast.CallKind {
 		return "", ""
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -59,8 +60,14 @@ func (c *Call) Counts(charge Charge) func(status int) bool {
 	if charge.count == nil {
 		return nil
 	}
+	ended := *c.attributes
+	if ended.Request != nil && charge.count.uses("request.header") {
+		request := *ended.Request
+		request.Header = http.Header(request.Header).Clone() // the handler may change it
+		ended.Request = &request
+	}
 	return func(status int) bool {
-		ended := *c.attributes
+		ended := ended
 		ended.Status = status
 		counts, err := charge.Policy.Counts(&ended)
 		return counts || err != nil

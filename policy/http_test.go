@@ -234,7 +234,8 @@ func TestMiddlewareComplains(t *testing.T) {
 	h := policies.Middleware(nil)(answer(200))
 	call := func() *http.Response { return get(h, "/", "192.0.2.7") }
 	wantStatuses(t, "calls without an e-mail", statuses(3, call), 503, 503, 503)
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "mail: by: the key is empty: email") {
+	const want = "mail: by: the key is empty: email"
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, want) {
 		t.Errorf("logged:\n%s", text)
 	}
 }
@@ -251,4 +252,18 @@ func TestMiddlewareHandsBackTheForm(t *testing.T) {
 	if r.MultipartForm == nil {
 		t.Error("the form is not in the request that net/http has")
 	}
+}
+
+// What a policy counts is decided by the headers that the client sent, whatever the handler has made of them.
+func TestMiddlewareCountsByTheClientsHeaders(t *testing.T) {
+	_, limits := fakeRedis(t)
+	policies := load(t, limits, `
+limits:
+  x: {by: request.ip, rates: 2/1m, count: 'request.header["x-user"] != ""'}
+`)
+	h := policies.Middleware(nil)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		r.Header.Del("X-User")
+	}))
+	call := func() *http.Response { return get(h, "/", "192.0.2.7", "X-User: ada") }
+	wantStatuses(t, "calls by ada", statuses(3, call), 200, 200, 429)
 }
