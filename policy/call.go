@@ -27,8 +27,10 @@ type Charge struct {
 }
 
 // Begin finds the policies that match a call. Cost: a microsecond for each expression, nothing is sent.
-func (p *Policies) Begin(a Attributes) *Call {
-	s, c := p.current.Load(), &Call{policies: p, attributes: &a}
+func (p *Policies) Begin(a Attributes) *Call { return p.begin(p.current.Load(), a) }
+
+func (p *Policies) begin(s *set, a Attributes) *Call {
+	c := &Call{policies: p, attributes: &a}
 	v := newValues(&a)
 	for i, policy := range s.file.Policies {
 		m, ok, err := policy.match(v)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 )
@@ -17,7 +18,18 @@ var (
 )
 
 // problems puts CEL's errors into words.
+// hyphenated is a header, a cookie or a parameter with a hyphen in its name, which CEL reads as a subtraction.
+var hyphenated = regexp.MustCompile(`request\.(header|query|cookie)\.([A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)+)`)
+
 func (c *compiler) problems(text string, env *cel.Env, issues *cel.Issues) (problems []problem) {
+	if at := hyphenated.FindStringSubmatchIndex(text); at != nil {
+		before, line := text[:at[0]], strings.Count(text[:at[0]], "\n")
+		return []problem{{
+			line: line + 1, column: utf8.RuneCountInString(before[strings.LastIndex(before, "\n")+1:]),
+			what: text[at[0]:at[1]] + " is a subtraction",
+			want: fmt.Sprintf("request.%s[%q]", text[at[2]:at[3]], text[at[4]:at[5]]),
+		}}
+	}
 	for _, e := range issues.Errors() {
 		p := problem{line: e.Location.Line(), column: e.Location.Column()}
 		message := strings.ReplaceAll(e.Message, " (in container '')", "")

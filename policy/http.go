@@ -26,11 +26,12 @@ func (p *Policies) Middleware(
 	return func(next http.Handler) http.Handler {
 		inner := limited.Handler(next)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			a := p.Attributes(r)
+			s := p.current.Load() // for the whole request, also if the file changes meanwhile
+			a := s.attributes(r)
 			if values != nil {
 				a.Values = values(r)
 			}
-			ctx := context.WithValue(r.Context(), callKey{}, p.Begin(a))
+			ctx := context.WithValue(r.Context(), callKey{}, p.begin(s, a))
 			copied, done := reqcopy.WithContext(r, ctx)
 			defer done()
 			inner.ServeHTTP(w, copied)
@@ -46,8 +47,9 @@ func callOf(r *http.Request) *Call { return r.Context().Value(callKey{}).(*Call)
 // Attributes returns what expressions may ask about a request, without the values of the application. The client's
 // address is that of the connection. If that is one of the file's proxies, it is the right-most address in
 // X-Forwarded-For that is not.
-func (p *Policies) Attributes(r *http.Request) Attributes {
-	s := p.current.Load()
+func (p *Policies) Attributes(r *http.Request) Attributes { return p.current.Load().attributes(r) }
+
+func (s *set) attributes(r *http.Request) Attributes {
 	request := &Request{Method: r.Method, Path: r.URL.Path, Host: r.Host, Header: r.Header}
 	request.IP, _ = s.address.Subject(r)
 	if s.query {

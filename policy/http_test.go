@@ -9,6 +9,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -266,4 +267,24 @@ limits:
 	}))
 	call := func() *http.Response { return get(h, "/", "192.0.2.7", "X-User: ada") }
 	wantStatuses(t, "calls by ada", statuses(3, call), 200, 200, 429)
+}
+
+// A request that is on its way while the file changes is decided by one of the two files, not by half of each.
+func TestMiddlewareWhileTheFileChanges(t *testing.T) {
+	_, limits := fakeRedis(t)
+	path := writeFile(t, "limits:\n  x: {by: 'request.header[\"x\"]', rates: 1/1m, empty: skip}\n")
+	policies, err := policy.Load(limits, path, policy.ReloadEvery(0), policy.Logger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(*http.Request) map[string]string {
+		const next = "limits:\n  x: {by: request.query.u, rates: 1/1m, empty: skip}\n"
+		if err := errors.Join(os.WriteFile(path, []byte(next), 0o600), policies.Reload()); err != nil {
+			t.Error(err)
+		}
+		return nil
+	}
+	h := policies.Middleware(change)(answer(200))
+	call := func() *http.Response { return get(h, "/?u=1", "192.0.2.7", "X: 1") }
+	wantStatuses(t, "calls of one subject in both files", statuses(2, call), 200, 429)
 }
