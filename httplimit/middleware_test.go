@@ -188,8 +188,9 @@ func TestAllOfExceeds(t *testing.T) {
 	}))
 	answer := get(m.Handler(ok), ada)
 	wantHeader(t, answer, "Retry-After", "")
-	if answer.Code != 429 {
-		t.Errorf("%d, want 429", answer.Code)
+	wantHeader(t, answer, "RateLimit", "")
+	if p := problemOf(t, answer); !cmp.Equal(p.Violated, []string{"small"}) || answer.Code != 429 {
+		t.Errorf("%d, %+v; want 429 because of small", answer.Code, p)
 	}
 	wantRemaining(t, large, "all", 9)
 }

@@ -191,7 +191,22 @@ func (q *request) askAll(enforced []asked) {
 		takeDenied(enforced, d.Denied)
 		q.deny(d.Decision)
 	default:
+		q.markExceeded(enforced, err)
 		q.failed(err)
+	}
+}
+
+// markExceeded answers the charges that cost more than their limit, if that is why there is no decision.
+func (q *request) markExceeded(enforced []asked, err error) {
+	if !errors.Is(err, loader.ErrExceedsLimit) {
+		return
+	}
+	for i := range enforced {
+		one := q.limits.All()
+		one.AllowN(enforced[i].Limiter, enforced[i].subject, enforced[i].permits())
+		if errors.Is(one.Check(), loader.ErrExceedsLimit) {
+			enforced[i].answer(loader.Decision{}, err)
+		}
 	}
 }
 

@@ -201,6 +201,16 @@ limits:
 			t.Errorf("call %d: got %q, want %q", n, got, want)
 		}
 	}
+	policies = load(t, limits, `
+limits:
+  some: {by: request.ip, rates: 9/1m}
+  huge: {by: request.ip, rates: 9/1m, cost: size(request.path)}
+`)
+	a := from("192.0.2.1")
+	a.Request.Path = "/0123456789"
+	if d := decide(t, policies, a); d.Granted || d.Policy != "huge" || d.Wait != loader.Never {
+		t.Errorf("%+v, want a denial by huge that no wait ends", d)
+	}
 }
 
 // What count does not charge is given back.
