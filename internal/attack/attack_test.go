@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -237,6 +238,7 @@ func (a *attack) inject(t *testing.T, e *event) {
 	e.begin(a, e)
 	a.strike()
 	time.Sleep(e.lasts)
+	a.awaitMet(e)
 	reconnect := &check{attack: a, event: e, rule: "reconnect", since: e.begun, within: reconnectWithin}
 	if e.reconnects {
 		reconnect.start()
@@ -256,6 +258,16 @@ func (a *attack) inject(t *testing.T, e *event) {
 	s := a.quiet(t, e)
 	t.Logf("%3d %-26s %v on %s: back after %v at worst; %v", e.number, e.name, round(e.lasts), a.where(e),
 		round(service.slowest), s)
+}
+
+// awaitMet has a fault last until it has met a call of every row, but not for ever: report says what was missed.
+func (a *attack) awaitMet(e *event) {
+	met := func() bool {
+		return !slices.ContainsFunc(a.rows, func(r *row) bool { return a.met[e.index][a.numberOf[r]].Load() == 0 })
+	}
+	for until := e.begun.Add(2 * longestFault); a.full && !met() && time.Now().Before(until); {
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // begin makes the fault known before it happens: calls that it hits are counted as such.
