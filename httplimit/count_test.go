@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"context"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -92,29 +93,38 @@ func TestCountIfStatus(t *testing.T) {
 	}
 }
 
-// On a server, also what is copied to the response sends the status.
-func TestCountIfStatusOfACopy(t *testing.T) {
-	_, limits := fake(t)
-	limiter := limits.ListLog("api", loader.PerMinute(1))
-	m := check(t, httplimit.For(limiter, httplimit.KeyOf("all"), failures))
-	server := httptest.NewServer(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if from, ok := w.(io.ReaderFrom); !ok {
-			t.Error("no ReaderFrom")
-		} else if _, err := from.ReadFrom(strings.NewReader("x")); err != nil {
-			t.Error(err)
-		}
-		w.(http.Flusher).Flush()
-		http.Error(w, "too late", 500)
-	})))
-	defer server.Close()
-	response, err := http.Get(server.URL)
-	if err != nil || response.StatusCode != 200 {
-		t.Fatal(response, err)
+// On a server, also what is copied to the response, and a flush, send the status.
+func TestServerStatusIsSent(t *testing.T) {
+	for name, send := range map[string]func(w http.ResponseWriter) error{
+		"ReadFrom": func(w http.ResponseWriter) error {
+			_, err := w.(io.ReaderFrom).ReadFrom(strings.NewReader(strings.Repeat("x", 1<<20)))
+			return err
+		},
+		"Flush":      func(w http.ResponseWriter) error { w.(http.Flusher).Flush(); return nil },
+		"FlushError": func(w http.ResponseWriter) error { return http.NewResponseController(w).Flush() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, limits := fake(t)
+			limiter := limits.ListLog("api", loader.PerMinute(1))
+			m := check(t, httplimit.For(limiter, httplimit.KeyOf("all"), failures))
+			server := httptest.NewServer(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if err := send(w); err != nil {
+					t.Error(err)
+				}
+				w.WriteHeader(500) // too late
+			})))
+			server.Config.ErrorLog = log.New(io.Discard, "", 0) // of the second status
+			defer server.Close()
+			response, err := http.Get(server.URL)
+			if err != nil || response.StatusCode != 200 {
+				t.Fatal(response, err)
+			}
+			_, _ = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+			server.Close() // waits for the handler
+			wantRemaining(t, limiter, "all", 1)
+		})
 	}
-	_, _ = io.Copy(io.Discard, response.Body)
-	_ = response.Body.Close()
-	server.Close() // waits for the handler
-	wantRemaining(t, limiter, "all", 1)
 }
 
 // A handler that panics keeps its charge, and the panic goes on.

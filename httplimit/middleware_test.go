@@ -362,7 +362,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// New, which returns no error, logs what is wrong, once.
+// What is wrong and New does not return is logged, once; so is what shows only at a request.
 func TestNewLogs(t *testing.T) {
 	var out bytes.Buffer
 	before, flags := slog.Default(), log.Flags()
@@ -372,6 +372,13 @@ func TestNewLogs(t *testing.T) {
 	wantStatus(t, httplimit.New(limits.ListLog("x", loader.Limit{Permits: -1}), httplimit.KeyByIP())(ok), ada, 500, 500)
 	httplimit.New(limits.ListLog("right", loader.PerMinute(1)), httplimit.KeyByIP())
 	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "x: permits -1: want 0 or more") {
+		t.Errorf("logged %s", text)
+	}
+	out.Reset()
+	var plans map[string]loader.ListLog // has the zero limiter for every plan
+	wantStatus(t, check(t, httplimit.For(limits.ListLog("right", loader.PerMinute(1)), httplimit.KeyByIP(),
+		httplimit.LimiterBy(func(*http.Request) loader.Limiter { return plans["gold"] }))).Handler(ok), ada, 500, 500)
+	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "refused with status 500") {
 		t.Errorf("logged %s", text)
 	}
 }

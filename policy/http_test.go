@@ -239,6 +239,13 @@ func TestMiddlewareComplains(t *testing.T) {
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, want) {
 		t.Errorf("logged:\n%s", text)
 	}
+	if err := policies.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	call()
+	if text := log.String(); strings.Count(text, want) != 2 {
+		t.Errorf("after the file was read again, logged:\n%s", text)
+	}
 }
 
 // What the handler has made of the request is handed back: net/http removes the files of a form that it finds there.

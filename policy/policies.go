@@ -137,6 +137,7 @@ func (p *Policies) apply(c content) error {
 	next, err := p.newSet(file)
 	if err == nil {
 		p.current.Store(next)
+		p.complained.Store(0) // what is wrong with the new file is logged at once
 	}
 	return err
 }
@@ -171,7 +172,6 @@ func (p *Policies) tell(err error) {
 		p.logger.Error("policy file is wrong: the limits stay as they were", "file", p.path, "error", err)
 		return
 	}
-	p.complained.Store(0)
 	p.logger.Info("policy file applied", "file", p.path, "limits", len(p.File().Policies))
 }
 
