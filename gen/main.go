@@ -1,5 +1,5 @@
 // Gen generates code and tables from the headers of scripts/*.lua: scripts_gen.go, loader/bindings,
-// scripts/SHA1SUMS, scripts/manifest.json and the table in scripts/README.md. It checks each header against the
+// scripts/SHA1SUMS and SHA256SUMS, scripts/manifest.json and the table in scripts/README.md. It checks each header against the
 // script's body. If anything is wrong, it says where, and writes nothing.
 //
 // To release, append the new lines of scripts/SHA1SUMS to gen/released.txt. From then on gen refuses any change of
@@ -74,10 +74,16 @@ func generate(tree fs.FS) ([]generated, error) {
 	if err != nil {
 		return nil, err
 	}
+	manifest := manifest(scripts)
+	sums256, err := sums256(tree, scripts, manifest)
+	if err != nil {
+		return nil, err
+	}
 	files := []generated{
 		{readmeFile, readme},
 		{"scripts/SHA1SUMS", sums(scripts)},
-		{"scripts/manifest.json", manifest(scripts)},
+		{"scripts/SHA256SUMS", sums256},
+		{"scripts/manifest.json", manifest},
 		{"scripts_gen.go", scriptsGo(scripts)},
 	}
 	for _, s := range scripts {

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +24,31 @@ func sums(scripts []*script) []byte {
 	}
 	return []byte(b.String())
 }
+
+// shipped are the files in scripts/ that are neither a script nor made here.
+var shipped = []string{"keys.json", "manifest.schema.json"}
+
+// sums256 returns the output of sha256sum for the scripts, the manifest and the other files that are shipped.
+func sums256(tree fs.FS, scripts []*script, manifest []byte) ([]byte, error) {
+	files := map[string][]byte{"manifest.json": manifest}
+	for _, s := range scripts {
+		files[s.File()] = []byte(s.Source)
+	}
+	for _, name := range shipped {
+		data, err := fs.ReadFile(tree, "scripts/"+name)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = data
+	}
+	var b bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(&b, "%s  %s\n", sha256Hex(files[name]), name)
+	}
+	return b.Bytes(), nil
+}
+
+func sha256Hex(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
 // checkReleased compares the scripts with the list of released ones. Released scripts must not change, because users
 // call them by their SHA1.

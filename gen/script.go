@@ -28,11 +28,9 @@ type script struct {
 }
 
 type key struct {
-	Name    string `json:"name"`
-	Pattern string `json:"pattern"`
-	// Repeated keys are those of many subjects.
-	Repeated bool  `json:"-"`
-	at       place // of the pattern
+	Name, Pattern string
+	Repeated      bool  // there is one for each of many subjects
+	at            place // of the pattern
 }
 
 type group struct {

@@ -20,8 +20,8 @@ func readScripts(tree fs.FS) ([]*script, error) {
 	var scripts []*script
 	var refusals []error
 	for _, file := range files {
-		if slices.Contains([]string{"SHA1SUMS", "manifest.json", "README.md"}, file.Name()) ||
-			strings.Contains(file.Name(), manyFiles) {
+		made := []string{"SHA1SUMS", "SHA256SUMS", "manifest.json", "README.md"}
+		if slices.Contains(slices.Concat(made, shipped), file.Name()) || strings.Contains(file.Name(), manyFiles) {
 			continue
 		}
 		s, err := readScript(tree, path.Join("scripts", file.Name()))

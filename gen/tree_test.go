@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io"
 	"io/fs"
@@ -46,7 +47,8 @@ func TestRunTwiceWritesOnce(t *testing.T) {
 	root := t.TempDir()
 	for path, file := range smallTree(t) {
 		f := generated{path, file.Data}
-		if filepath.Ext(path) == ".go" || filepath.Ext(path) == ".json" || path == "scripts/SHA1SUMS" {
+		made := filepath.Ext(path) == ".go" || filepath.Ext(path) == ".json" || strings.HasSuffix(path, "SUMS")
+		if made && !slices.Contains(shipped, filepath.Base(path)) {
 			continue
 		}
 		must(t, f.write(root))
@@ -56,7 +58,8 @@ func TestRunTwiceWritesOnce(t *testing.T) {
 
 	var first, second bytes.Buffer
 	must(t, run(root, &first))
-	want := "gen: wrote scripts/README.md\ngen: wrote scripts/SHA1SUMS\ngen: wrote scripts/manifest.json\n" +
+	want := "gen: wrote scripts/README.md\ngen: wrote scripts/SHA1SUMS\ngen: wrote scripts/SHA256SUMS\n" +
+		"gen: wrote scripts/manifest.json\n" +
 		"gen: wrote scripts_gen.go\ngen: wrote loader/bindings/both_many_v1.lua.go\n" +
 		"gen: wrote loader/bindings/both_v1.lua.go\ngen: wrote loader/bindings/one_many_v1.lua.go\n" +
 		"gen: wrote loader/bindings/one_v1.lua.go\ngen: wrote loader/bindings/pairs_v2.lua.go\n" +
@@ -85,17 +88,27 @@ func TestRefusedRunWritesNothing(t *testing.T) {
 	}
 }
 
-func TestSHA1SumAgrees(t *testing.T) {
+func TestSumsAgree(t *testing.T) {
 	if _, err := exec.LookPath("sha1sum"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}
 		t.Skip("no sha1sum here: macOS has shasum, which prints the same")
 	}
-	check := exec.Command("sha1sum", "--strict", "-c", "SHA1SUMS")
-	check.Dir = "../scripts"
-	if out, err := check.CombinedOutput(); err != nil {
-		t.Errorf("sha1sum -c SHA1SUMS in scripts/: %v\n%s", err, out)
+	for command, sums := range map[string]string{"sha1sum": "SHA1SUMS", "sha256sum": "SHA256SUMS"} {
+		check := exec.Command(command, "--strict", "-c", sums)
+		check.Dir = "../scripts"
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s -c %s in scripts/: %v\n%s", command, sums, err, out)
+		}
+	}
+}
+
+func TestShippedFilesAreWanted(t *testing.T) {
+	tree := smallTree(t)
+	delete(tree, "scripts/keys.json")
+	if _, err := generate(tree); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without keys.json: %v, want that it does not exist", err)
 	}
 }
 

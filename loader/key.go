@@ -28,7 +28,7 @@ const (
 // Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes, so that a route
 // or a gRPC method is a name ("orders.v1.Orders/Create"). In a subject and in parts "%", "{" and "}" are written %25,
 // %7B and %7D: the subject alone is the hash tag, and all keys of a limiter for one subject are in one slot. An empty
-// prefix, limiter, subject or state is an *ArgumentError. testdata/keys.json has test vectors for other languages.
+// prefix, limiter, subject or state is an *ArgumentError. scripts/keys.json has test vectors for other languages.
 //
 // Cost: nothing is sent.
 func Key(prefix, limiter, subject, state string, parts ...string) (string, error) {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestKeyVectors(t *testing.T) {
-	text, err := os.ReadFile("testdata/keys.json")
+	text, err := os.ReadFile("../scripts/keys.json")
 	must(t, err)
 	var file struct {
 		Vectors []struct {

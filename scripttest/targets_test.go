@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -188,7 +189,7 @@ func startMiniredis(t testing.TB) *remote {
 const clockKey = "sluice:test:clock"
 
 // connectServer is a real server. Its clock is not ours to set, so the scripts read a key in the place of TIME there,
-// and what is left of a log's TTL by that clock. No TTL fires: the timelines are in 2100, and those that are a length
+// and what is left of a TTL by that clock. No TTL fires: the timelines are in 2100, and those that are a length
 // of the server's time, gcra's and a new ring's, are made so long. All else is the script's.
 func connectServer(t testing.TB, addr string) *remote {
 	client := connect(t, addr)
@@ -196,15 +197,26 @@ func connectServer(t testing.TB, addr string) *remote {
 	r.clock = func(us int64) {
 		r.do("HSET", clockKey, "s", strconv.FormatInt(us/1e6, 10), "us", strconv.FormatInt(us%1e6, 10))
 	}
-	r.edit = func(source string) string {
-		source = strings.Replace(source, `"PX", `, `"PX", 1000000000000 + `, -1)
-		if strings.Contains(source, "local now") { // a return lowers what is left by the server's clock
-			source = strings.Replace(source, `redis.call("PTTL", log)`,
-				`(redis.call("PEXPIRETIME", log) - math.floor(now / 1000))`, 1)
-		}
-		return strings.Replace(source, `redis.call("TIME")`, `redis.call("HMGET", "`+clockKey+`", "s", "us")`, 1)
-	}
+	r.edit = onTestClock
 	return r
+}
+
+// What a script reads of TTLs. A log that should have expired has less than nothing left; a config may be there to stay.
+var (
+	logTTL    = regexp.MustCompile(`redis\.call\("PTTL", (log)\)`)
+	configTTL = regexp.MustCompile(`redis\.call\("PTTL", (config)\)`)
+)
+
+// onTestClock is a script that reads the time from clockKey. It says so.
+func onTestClock(source string) string {
+	edited := strings.ReplaceAll(source, `"PX", `, `"PX", 1000000000000 + `)
+	if strings.Contains(source, "local now") { // a return lowers what is left by the server's clock
+		left := `redis.call("PEXPIRETIME", $1) - math.floor(now / 1000)`
+		edited = logTTL.ReplaceAllString(edited, "("+left+")")
+		edited = configTTL.ReplaceAllString(edited, "(redis.call(\"PTTL\", $1) < 0 and -1 or math.max("+left+", 0))")
+	}
+	edited = strings.Replace(edited, `redis.call("TIME")`, `redis.call("HMGET", "`+clockKey+`", "s", "us")`, 1)
+	return "-- FOR TESTS ONLY: the time is in " + clockKey + "\n" + edited
 }
 
 func connect(t testing.TB, addr string) *redis.Client {

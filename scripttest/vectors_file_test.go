@@ -2,10 +2,12 @@ package scripttest_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +17,7 @@ import (
 
 // vectorFile is vectors/<script>.json; its README says what the fields mean.
 type vectorFile struct {
+	Format    int              `json:"format"`
 	Script    string           `json:"script"`
 	Timelines []vectorTimeline `json:"timelines"`
 }
@@ -25,25 +28,31 @@ type vectorTimeline struct {
 }
 
 type vectorStep struct {
-	At      int64                   `json:"at"`
-	Command []string                `json:"command,omitempty"`
-	Script  string                  `json:"script,omitempty"` // of the call, where it is another one than the file's
-	Keys    []string                `json:"keys,omitempty"`
-	Args    []string                `json:"args,omitempty"`
-	Reply   []int64                 `json:"reply,omitempty"`
-	Error   string                  `json:"error,omitempty"`
-	State   map[string]*vectorValue `json:"state,omitempty"` // nil: the key is gone
+	At         int64                   `json:"at"`
+	Command    []string                `json:"command,omitempty"`
+	CommandHex []string                `json:"command_hex,omitempty"`
+	Script     string                  `json:"script,omitempty"` // of the call, where it is another one than the file's
+	Keys       []string                `json:"keys"`
+	Args       []string                `json:"args"`
+	ArgsHex    []string                `json:"args_hex,omitempty"`
+	Reply      []int64                 `json:"reply,omitempty"`
+	Error      string                  `json:"error,omitempty"`
+	State      map[string]*vectorValue `json:"state,omitempty"` // nil: the key is gone
 }
 
 // vectorValue is what a key holds.
 type vectorValue struct {
-	String  *string           `json:"string,omitempty"`
-	SHA1    string            `json:"sha1,omitempty"` // of a string that is too long to be read
-	Bytes   int               `json:"bytes,omitempty"`
-	List    []string          `json:"list,omitempty"`
-	ZSet    [][2]string       `json:"zset,omitempty"`
-	Hash    map[string]string `json:"hash,omitempty"`
-	Expires int64             `json:"expires,omitempty"`
+	String    *string           `json:"string,omitempty"`
+	StringHex string            `json:"string_hex,omitempty"`
+	SHA1      string            `json:"sha1,omitempty"` // of a string that is too long to be read
+	Bytes     int               `json:"bytes,omitempty"`
+	List      []string          `json:"list,omitempty"`
+	ListHex   []string          `json:"list_hex,omitempty"`
+	ZSet      [][2]string       `json:"zset,omitempty"`
+	ZSetHex   []string          `json:"zset_hex,omitempty"` // of the members
+	Hash      map[string]string `json:"hash,omitempty"`
+	Expires   int64             `json:"expires,omitempty"`
+	Relative  bool              `json:"relative,omitempty"` // the script gives a duration, which counts by the server's clock
 }
 
 func vectorPath(script *sluice.Script) string {
@@ -63,14 +72,17 @@ func vectorValueOf(value model.Value) *vectorValue {
 			v.SHA1, v.Bytes = sha1Hex(value.Text), len(value.Text)
 		} else {
 			text := runesOf(value.Text)
-			v.String = &text
+			v.String, v.StringHex = &text, strings.Join(hexOf(value.Text), "")
 		}
 	case "list":
-		v.List = eachRune(value.List)
+		v.List, v.ListHex = eachRune(value.List), hexOf(value.List...)
 	case "zset":
+		var names []string
 		for _, m := range value.Ranked() {
 			v.ZSet = append(v.ZSet, [2]string{runesOf(m.Name), scoreText(m.Score)})
+			names = append(names, m.Name)
 		}
+		v.ZSetHex = hexOf(names...)
 	case "hash":
 		v.Hash = map[string]string{}
 		for field, text := range value.Hash {
@@ -91,7 +103,7 @@ func scoreText(score float64) string {
 // written is a file of vectors: a line a step, and nothing but ASCII.
 func written(file vectorFile) []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "{\"script\": %s, \"timelines\": [\n", encoded(file.Script))
+	fmt.Fprintf(&out, "{\"format\": %d, \"script\": %s, \"timelines\": [\n", file.Format, encoded(file.Script))
 	for i, tl := range file.Timelines {
 		fmt.Fprintf(&out, "{\"name\": %s, \"steps\": [\n", encoded(tl.Name))
 		for k, step := range tl.Steps {
@@ -127,6 +139,17 @@ func encoded(value any) string {
 		}
 	}
 	return ascii.String()
+}
+
+// hexOf returns the texts in hexadecimal, nil if all of them are printable ASCII.
+func hexOf(texts ...string) []string {
+	printable := !slices.ContainsFunc(texts, func(text string) bool {
+		return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+	})
+	if printable {
+		return nil
+	}
+	return mapped(texts, func(text string) string { return hex.EncodeToString([]byte(text)) })
 }
 
 // runesOf has a character U+0000 to U+00FF for each byte, since a string of JSON is characters.

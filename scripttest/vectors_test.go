@@ -2,10 +2,13 @@ package scripttest_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,18 +22,37 @@ var updateVectors = flag.Bool("update", false, "write vectors/*.json")
 
 // The vectors are the timelines of the tables, with the model's answers; so the tables say what the model says.
 func TestVectorsAreCurrent(t *testing.T) {
+	files := map[string][]byte{}
 	for _, tab := range tables {
-		path := vectorPath(tab.script)
-		want := written(tab.vectors(t))
+		files[vectorPath(tab.script)] = written(tab.vectors(t))
+	}
+	for _, script := range sluice.All() {
+		files[testClockPath(&script)] = []byte(onTestClock(script.Source))
+	}
+	files["vectors/SHA256SUMS"] = vectorSums(files)
+	for path, want := range files {
 		if *updateVectors {
 			if err := os.WriteFile(path, want, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the model says (%v)\ncure: make vectors", path, err)
+			t.Errorf("%s is not what the model and the scripts say (%v)\ncure: make vectors", path, err)
 		}
 	}
+}
+
+func testClockPath(script *sluice.Script) string {
+	return filepath.Join("vectors", "testclock", script.File)
+}
+
+// vectorSums is what sha256sum prints in vectors.
+func vectorSums(files map[string][]byte) []byte {
+	var sums bytes.Buffer
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(files[path]), strings.TrimPrefix(path, "vectors/"))
+	}
+	return sums.Bytes()
 }
 
 func TestVectors(t *testing.T) {
@@ -45,7 +67,8 @@ func TestServerVectors(t *testing.T) {
 		eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
 			on := startModelServer(t, server.Addr)
 			on.reset(false)
-			tl.play(t, on, script, nil)
+			on.edit = func(source string) string { return read(t, testClockPath(scriptWith(t, source))) }
+			tl.play(t, on, script, on.expires)
 		})
 	})
 }
@@ -73,13 +96,14 @@ type vectorTarget interface {
 	reader
 }
 
-// play runs a timeline and compares every reply, and what every key of a state holds. expires says when a key does,
-// where that can be known.
-func (tl vectorTimeline) play(t *testing.T, on vectorTarget, script *sluice.Script, expires func(key string) int64) {
+// play runs a timeline and compares every reply, and what every key of a state holds. expires says when a key does.
+func (tl vectorTimeline) play(
+	t *testing.T, on vectorTarget, script *sluice.Script, expires func(key string, want *vectorValue) int64,
+) {
 	holds := map[string]*vectorValue{}
 	for i, step := range tl.Steps {
 		on.setTime(step.At)
-		if step.Command != nil {
+		if step.wantHex(t); step.Command != nil {
 			on.do(eachByte(step.Command)...)
 		} else {
 			keys, args, called := eachByte(step.Keys), eachByte(step.Args), script
@@ -92,8 +116,11 @@ func (tl vectorTimeline) play(t *testing.T, on vectorTarget, script *sluice.Scri
 			}
 		}
 		for key, value := range step.State {
-			if value != nil && expires != nil && expires(key) != value.Expires {
-				t.Errorf("step %d: %s expires at %d, want %d", i+1, key, expires(key), value.Expires)
+			if value == nil {
+				continue
+			}
+			if got := expires(bytesOf(key), value); got != value.Expires {
+				t.Errorf("step %d: %s expires at %d, want %d", i+1, key, got, value.Expires)
 			}
 		}
 		maps.Copy(holds, step.State)
@@ -103,6 +130,29 @@ func (tl vectorTimeline) play(t *testing.T, on vectorTarget, script *sluice.Scri
 			}
 		}
 	}
+}
+
+// wantHex compares the bytes in hexadecimal with the text beside them.
+func (s vectorStep) wantHex(t *testing.T) {
+	t.Helper()
+	if got := hexOf(eachByte(s.Args)...); !slices.Equal(got, s.ArgsHex) {
+		t.Errorf("args %q: args_hex is %q, want %q", s.Args, s.ArgsHex, got)
+	}
+	if got := hexOf(eachByte(s.Command)...); !slices.Equal(got, s.CommandHex) {
+		t.Errorf("command %q: command_hex is %q, want %q", s.Command, s.CommandHex, got)
+	}
+}
+
+// scriptWith finds a script by its source.
+func scriptWith(t *testing.T, source string) *sluice.Script {
+	t.Helper()
+	for _, script := range sluice.All() {
+		if script.Source == source {
+			return &script
+		}
+	}
+	t.Fatalf("no script with the source %.20q", source)
+	return nil
 }
 
 func scriptOf(t *testing.T, id string) *sluice.Script {
@@ -116,12 +166,22 @@ func scriptOf(t *testing.T, id string) *sluice.Script {
 }
 
 // expires is the millisecond at which a key expires that does not yet; 0 if it does not.
-func (h *harness) expires(key string) int64 {
+func (h *harness) expires(key string, _ *vectorValue) int64 {
 	ttl, _ := h.raw("PTTL", key)
 	if ms := ttl.(int64); ms >= 0 {
 		return h.redis.Now()/1000 + ms
 	}
 	return 0
+}
+
+// expires is the same. Where it counts by the server's clock, it is what is wanted.
+func (m modelServer) expires(key string, want *vectorValue) int64 {
+	if want.Relative {
+		return want.Expires
+	}
+	reply, _ := m.raw("PEXPIRETIME", key)
+	ms, _ := reply.(int64)
+	return max(ms, 0)
 }
 
 // forever is the value without when it expires.
@@ -130,17 +190,18 @@ func (v *vectorValue) forever() *vectorValue {
 		return nil
 	}
 	stays := *v
-	stays.Expires = 0
+	stays.Expires, stays.Relative = 0, false
 	return &stays
 }
 
 // vectors are a table's timelines, answered by the model, and its malformed calls.
 func (tab table) vectors(t *testing.T) vectorFile {
-	file := vectorFile{Script: strings.TrimSuffix(tab.script.File, ".lua")}
+	file := vectorFile{Format: 1, Script: strings.TrimSuffix(tab.script.File, ".lua")}
 	for _, tl := range tab.timelines {
 		file.Timelines = append(file.Timelines, tab.vector(t, tl))
 	}
-	return vectorFile{file.Script, append(file.Timelines, tab.malformedVector())}
+	file.Timelines = append(file.Timelines, tab.malformedVector())
+	return file
 }
 
 // vector is a timeline, up to where the model does not say what follows.
@@ -152,7 +213,7 @@ func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
 			now = epoch + microseconds(l.at)
 		}
 		command, isCommand := strings.CutPrefix(l.do, "!")
-		step, after := vectorStep{}, store
+		step, after, relative := vectorStep{}, store, isCommand
 		switch {
 		case isCommand && reads(command):
 			continue
@@ -169,11 +230,12 @@ func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
 				t.Errorf("%s, %s: the model says %s %s, the timeline %s", tl.name, l.do, got, outcome.Err, l.want)
 			}
 			step, after = vectorCall(now, called.keys, args, outcome), outcome.After
+			relative = strings.HasSuffix(called.script.Name, "_return")
 			if called.script != tab.script {
 				step.Script = strings.TrimSuffix(called.script.File, ".lua")
 			}
 		}
-		step.State = changes(store, after)
+		step.State = changes(store, after, relative)
 		made.Steps, store = append(made.Steps, step), after
 	}
 	return made
@@ -192,7 +254,7 @@ func (tab table) vectorCommand(t *testing.T, store model.Store, now int64, comma
 	if err != nil {
 		t.Fatal(err)
 	}
-	return vectorStep{At: now, Command: eachRune(words)}, after
+	return vectorStep{At: now, Command: eachRune(words), CommandHex: hexOf(words...), Keys: []string{}, Args: []string{}}, after
 }
 
 // chosen is the outcome where the model leaves a script the choice: to read what is unreadable, or not to.
@@ -204,7 +266,8 @@ func chosen(outcome model.Outcome, before model.Store, want string) model.Outcom
 }
 
 func vectorCall(now int64, keys, args []string, outcome model.Outcome) vectorStep {
-	return vectorStep{At: now, Keys: eachRune(keys), Args: eachRune(args), Reply: outcome.Reply, Error: outcome.Err}
+	return vectorStep{At: now, Keys: eachRune(keys), Args: eachRune(args), ArgsHex: hexOf(args...),
+		Reply: outcome.Reply, Error: outcome.Err}
 }
 
 // malformedVector has of the malformed calls the first and the last that are refused for the same thing.
@@ -228,8 +291,9 @@ func (tab table) malformedVector() vectorTimeline {
 	return made
 }
 
-// changes are the keys that hold something else than before.
-func changes(before, after model.Store) map[string]*vectorValue {
+// changes are the keys that hold something else than before. Relative says that new expiries count by the server's clock,
+// as those of strings always do.
+func changes(before, after model.Store, relative bool) map[string]*vectorValue {
 	changed := map[string]*vectorValue{}
 	for key := range before {
 		if _, there := after[key]; !there {
@@ -240,6 +304,7 @@ func changes(before, after model.Store) map[string]*vectorValue {
 		if old := before[key]; value.String() != old.String() || value.Expires != old.Expires {
 			changed[runesOf(key)] = vectorValueOf(value)
 			changed[runesOf(key)].Expires = value.Expires
+			changed[runesOf(key)].Relative = value.Expires > 0 && (relative || value.Type == "string")
 		}
 	}
 	return changed

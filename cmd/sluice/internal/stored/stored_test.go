@@ -38,7 +38,7 @@ func must(t *testing.T, err error) {
 
 // TestParseKey parses the keys of the vectors for other languages.
 func TestParseKey(t *testing.T) {
-	text, err := os.ReadFile("../../../../loader/testdata/keys.json")
+	text, err := os.ReadFile("../../../../scripts/keys.json")
 	must(t, err)
 	var file struct {
 		Vectors []struct {

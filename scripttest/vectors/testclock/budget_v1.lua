@@ -1,0 +1,266 @@
+-- FOR TESTS ONLY: the time is in sluice:test:clock
+-- budget v1
+--
+-- A charge that is known only afterwards: takes an estimate from a slice_ring under an id, and
+-- budget_settle corrects it. It decides as slice_ring does, on the same ring. While a window is
+-- full it denies, also by a debt that settling left. Asked again with the id and the same permits
+-- before that is settled, it grants them again and charges nothing. An id that ends unsettled
+-- stays charged. Take ids of your own making: an end user who chooses them is not limited.
+--
+-- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1:<slice>
+-- KEYS[2]     id           <prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>
+--
+-- GROUP[i]    window       1..8
+-- ARGV[1]     slice        us    1000..86400000000       length of a slice
+-- ARGV[2]     ttl          us    1000..31622400000000    how long the id is known
+-- ARGV[3]     permits      int   0..1000000000           the estimate, up to every limit; 0 only looks
+-- ARGV[2i+2]  slices_i     int   1..10000                length of the window in slices
+-- ARGV[2i+3]  limit_i      int   1..1000000000           permits in the window
+--
+-- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
+-- REPLY[2]    remaining    int   0..1000000000           permits that could be granted now
+-- REPLY[3]    wait         us    0..                     until they come free, if no one else asks
+-- REPLY[4]    reset_after  us    0..                     until the widest window is empty
+-- REPLY[5]    now          time  0..                     the server's clock at the decision
+-- REPLY[5+i]  count_i      int   0..                     permits in the window now; more than limit_i is a debt
+--
+-- ERROR       BADARG       an argument is not an integer in its range, or the id is settled or has other permits
+-- ERROR       WRONGTYPE    ring or id holds something other than a string
+-- ERROR       BADSTATE     ring or id holds a string that no script of these wrote, or slices of another length
+--
+-- STATE       sr/1         slice_ring's
+-- STATE       bg/1         10 bytes: the number of the slice that was charged, in 6; twice the permits charged,
+--                          and one more where they are settled, in 4. Big-endian. Expires after ttl
+-- COMPLEXITY  O(log N)     as slice_ring; one GET, and a grant one SET more
+-- REDIS       5.0
+
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+local function integer(text, least, most)
+  local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
+  if not n or n < least or n > most then return nil end
+  return n
+end
+
+if #KEYS ~= 2 then return redis.error_reply("BADARG KEYS: want 2") end
+if #ARGV < 5 or #ARGV > 19 or #ARGV % 2 == 0 then
+  return redis.error_reply("BADARG ARGV: want 3 and 1 to 8 pairs")
+end
+local ring, id = KEYS[1], KEYS[2]
+local slice = integer(ARGV[1], 1000, 86400000000)
+if not slice then return redis.error_reply("BADARG slice: want 1000..86400000000") end
+local ttl = integer(ARGV[2], 1000, 31622400000000)
+if not ttl then return redis.error_reply("BADARG ttl: want 1000..31622400000000") end
+local permits = integer(ARGV[3], 0, 1000000000)
+if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
+local slices, limits, widest, least_limit = {}, {}, 1, 1000000000
+for i = 1, (#ARGV - 3) / 2 do
+  local slices_i = integer(ARGV[2 * i + 2], 1, 10000)
+  if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10000") end
+  local limit_i = integer(ARGV[2 * i + 3], 1, 1000000000)
+  if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
+  slices[i], limits[i] = slices_i, limit_i
+  if slices_i > widest then widest = slices_i end
+  if limit_i < least_limit then least_limit = limit_i end
+end
+if permits > least_limit then return redis.error_reply("BADARG permits: want up to every limit") end
+
+local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
+local now = clock[1] * 1000000 + clock[2]
+
+-- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
+-- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+local struct = rawget(_G, "struct") or {
+  pack = function(format, ...)
+    local bytes, numbers, i = "", {...}, 0
+    for width in format:gmatch("%d") do
+      i = i + 1
+      local n, field = numbers[i], ""
+      for _ = 1, tonumber(width) do
+        field = string.char(n % 256) .. field
+        n = math.floor(n / 256)
+      end
+      bytes = bytes .. field
+    end
+    return bytes
+  end,
+  unpack = function(format, bytes, at)
+    local numbers = {}
+    for width in format:gmatch("%d") do
+      local n = 0
+      for _ = 1, tonumber(width) do
+        n = n * 256 + bytes:byte(at)
+        at = at + 1
+      end
+      numbers[#numbers + 1] = n
+    end
+    return unpack(numbers) -- the function of Lua
+  end,
+}
+
+local header = redis.pcall("GETRANGE", ring, "0", "23") -- the ring itself may have 70 KB
+if header.err then return header end
+local current = (now - now % slice) / slice -- the number of the slice that now is in
+local size, last, total = widest, current, 0
+local fresh = true -- nothing stored counts: the first grant makes a new ring
+if header ~= "" or redis.call("EXISTS", ring) == 1 then
+  local stored_slice, stored_size, stored_last, stored_total
+  if #header == 24 then
+    stored_slice, stored_size, stored_last, stored_total = struct.unpack(">I6I6I6I6", header, 1)
+  end
+  if stored_slice ~= slice then
+    return redis.error_reply("BADSTATE ring: want the slice it was written with")
+  end
+  if stored_size < 1 or stored_size > 10000 then
+    return redis.error_reply("BADSTATE ring: want 1..10000 slices")
+  end
+  -- If the last slice has left the ring, all have. It may lie ahead of now if the clock has stepped back. A step back
+  -- of up to the widest window, of the ring or of the call, and slack is believed. Further ahead, a wrong clock wrote
+  -- it.
+  local slack = 60000000 -- 60 s
+  local ahead = stored_last * slice - now - slack
+  if current - stored_last < stored_size and (ahead <= stored_size * slice or ahead <= widest * slice) then
+    fresh = false
+    size, last, total = stored_size, stored_last, stored_total
+    -- The clock has stepped back: permits count in the last slice until it has caught up.
+    if current < last then current = last end
+  end
+end
+
+-- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
+local wrap = 17592186044416
+
+-- Asked again, it is granted as before, and nothing is charged. A look does not ask for its id.
+local again
+if permits > 0 then
+  local charged = redis.pcall("GET", id)
+  if type(charged) == "table" then return charged end
+  if charged then
+    local state = #charged == 10 and struct.unpack(">I4", charged, 7)
+    if not state or state > 2000000001 then return redis.error_reply("BADSTATE id: want a slice and permits") end
+    if state % 2 == 1 then return redis.error_reply("BADARG id: want one that is not settled") end
+    if state ~= 2 * permits then
+      return redis.error_reply("BADARG id: want the permits it was granted before")
+    end
+    again = true
+  end
+end
+
+local wanted = permits
+if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
+local counts, wait_slices, remaining = {}, 0, limits[1]
+local page, page_index = "", size -- cells that were read, from index page_index on; none yet
+for i = 1, #limits do
+  local start, room = current - slices[i] + 1, limits[i] - wanted
+  -- The window may hold up to room permits before this call. The later it starts, the fewer it holds: search for
+  -- free, the first slice from which it holds no more than room. Every start up to full is too early, and free is
+  -- late enough; the search ends when they are neighbours. Nothing is known from before the ring's oldest slice.
+  local full, free, count, probes = start - 1, last + 1, 0, 0
+  if full < last - size then full = last - size end
+  while not fresh and free - full > 1 do
+    -- The first probe is the window's first slice: what it holds from there is the count, and mostly the search is
+    -- over. If that is too much, the link leads to the first slice with permits, and no start up to there is better.
+    -- Three probes each follow such a link; then the rest is halved.
+    local probe = full + 1
+    if probes > 3 then probe = math.floor((full + free) / 2) end
+    local index = probe % size
+    local at = 7 * (index - page_index)
+    if index < page_index or at + 7 > #page then
+      page_index, at = index, 0
+      -- The first probe reads eight cells: where most slices hold permits, the next probes are among them.
+      local from, along = 24 + 7 * index, 6
+      if probes == 0 then along = 55 end
+      -- As text, because redis.call takes longer to print a number.
+      page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + along))
+      if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+    end
+    -- The total before the slice is in the first 44 bits, its link in the last 12.
+    local high, low = struct.unpack(">I6I1", page, at + 1)
+    local held = (total - (high - high % 16) / 16) % wrap
+    if probes == 0 then count = held end
+    probes = probes + 1
+    if held > room then
+      -- A start up to the slice that the link names holds as many. A link is modulo 4096: a longer way comes out
+      -- shorter by 4096 or 8192, which costs one more probe.
+      full = probe + (high % 16 * 256 + low - probe) % 4096
+      if full >= free then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+    else
+      free = probe
+    end
+  end
+  counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
+  if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
+  if count > room then wait_slices = math.max(wait_slices, free - start) end
+end
+
+local granted = 0
+if permits > 0 and wait_slices == 0 and not again then
+  granted = permits
+  local before = total
+  local cell
+  if fresh or current > last then
+    local link = current % 4096 -- of the skipped slices too: the current one is the next with permits
+    cell = struct.pack(">I6I1", total * 16 + math.floor(link / 256), link % 256)
+  end
+  total = (total + granted) % wrap
+  if fresh or widest > size then
+    -- A new or a longer ring is one write, so that none is left without its expiry.
+    local cells
+    if fresh then
+      cells = string.rep(cell, size)
+    else
+      -- Longer: lay the cells out oldest first, put copies of the oldest before them, drop as many as slices have
+      -- begun and add those at the end; then turn them, so that slice s is at index s % widest again.
+      cells = redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * size))
+      if #cells ~= 7 * size then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+      local from = 7 * ((last + 1) % size)
+      local oldest = string.sub(cells, from + 1, from + 7)
+      cells = string.rep(oldest, widest - size) .. string.sub(cells, from + 1) .. string.sub(cells, 1, from)
+      if current > last then
+        cells = string.sub(cells, 7 * (current - last) + 1) .. string.rep(cell, current - last)
+      end
+      local turn = 7 * (widest - (current + 1) % widest)
+      cells = string.sub(cells, turn + 1) .. string.sub(cells, 1, turn)
+      size = widest
+    end
+    local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
+    -- As text, because Redis 7.2 prints large round numbers as 1e+9.
+    local ttl = math.ceil((current + size) * slice / 1000) - math.floor(now / 1000)
+    redis.call("SET", ring, state, "PX", 1000000000000 + string.format("%.0f", ttl))
+  else
+    if current > last then
+      -- The expiry first: it can be put back if the cells are refused, for example by an ACL; cells that are
+      -- overwritten cannot. In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
+      local expires = math.ceil((current + size) * slice / 1000)
+      local ms = expires % 1000
+      redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
+      -- The gap: the slices that were skipped, and the current one, start from the total so far. They are written in
+      -- one piece or, across the ring's end, in two.
+      local gap = current - last
+      local index = (last + 1) % size
+      local to_end = math.min(gap, size - index)
+      local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, to_end))
+      if type(written) == "table" then
+        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000)))
+        return written
+      end
+      if gap > to_end then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - to_end)) end
+    end
+    redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total)) -- last and total, in the header
+  end
+  -- The id comes after the ring. If it is refused, the ring loses what it was just charged; it stays moved on to the
+  -- current slice, which changes no count.
+  local charge = struct.pack(">I6I4", current, 2 * permits)
+  local known = redis.pcall("SET", id, charge, "PX", 1000000000000 + string.format("%.0f", math.ceil(ttl / 1000)))
+  if known.err then
+    redis.call("SETRANGE", ring, "18", struct.pack(">I6", before))
+    return known
+  end
+  last, remaining = current, remaining - granted
+  for i = 1, #counts do counts[i] = counts[i] + granted end
+end
+
+local wait, reset_after = 0, (last + widest) * slice - now
+if wait_slices > 0 then wait = (current + wait_slices) * slice - now end -- until that slice begins
+if reset_after < 0 or fresh and granted == 0 then reset_after = 0 end
+if again then granted, wait = permits, 0 end
+return {granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}

@@ -1,0 +1,198 @@
+-- FOR TESTS ONLY: the time is in sluice:test:clock
+-- gcra_many v1
+--
+-- gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each
+-- key in turn. It is decided as by gcra_v1, twice where it is named twice. One that cannot be
+-- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
+-- refuses a command, by an ACL for example, the call ends, and keys before this one keep their
+-- grants: too much is counted, never too little.
+--
+-- GROUP[k]    subject      1..64
+-- KEYS[k]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
+--
+-- ARGV[1]     limit        int   1..10000000             permits earned in a window
+-- ARGV[2]     window       us    1000..31622400000000    length of the window
+-- ARGV[3]     burst        int   1..10000000             most permits at once, burst * window / limit up to 2^52 us
+-- ARGV[4]     permits      int   0..10000000             wanted now, up to burst; 0 only looks
+-- ARGV[5]     max_wait     us    0..60000000             books up to this far ahead
+--
+-- REPLY[1]    now          time  0..                     the server's clock at the decision
+-- EACH[1]     granted      int   -2..10000000            permits granted; -1: BADSTATE, -2: WRONGTYPE
+-- EACH[2]     remaining    int   0..10000000             permits that could be granted now
+-- EACH[3]     wait         us    0..                     granted: act after this; denied: they come free then
+-- EACH[4]     reset_after  us    0..                     until the bucket is full
+--
+-- ERROR       BADARG       an argument is not an integer in its range
+-- ERROR       WRONGTYPE    granted -2: bucket holds something other than a string
+-- ERROR       BADSTATE     granted -1: bucket holds a string that this script did not write
+--
+-- STATE       gcra/1       as gcra_v1
+-- COMPLEXITY  O(K)         one TIME, then as gcra_v1 for each of K keys
+-- REDIS       5.0
+
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+local function integer(text, least, most)
+  local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
+  if not n or n < least or n > most then return nil end
+  return n
+end
+
+if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
+if #ARGV ~= 5 then return redis.error_reply("BADARG ARGV: want 5") end
+local limit = integer(ARGV[1], 1, 10000000)
+if not limit then return redis.error_reply("BADARG limit: want 1..10000000") end
+local window = integer(ARGV[2], 1000, 31622400000000)
+if not window then return redis.error_reply("BADARG window: want 1000..31622400000000") end
+local burst = integer(ARGV[3], 1, 10000000)
+if not burst then return redis.error_reply("BADARG burst: want 1..10000000") end
+local permits = integer(ARGV[4], 0, 10000000)
+if not permits then return redis.error_reply("BADARG permits: want 0..10000000") end
+local max_wait = integer(ARGV[5], 0, 60000000)
+if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
+
+-- A length of time x is exact: x microseconds and x_part / limit of one, with x_part below limit.
+local interval_part = window % limit
+local interval = (window - interval_part) / limit
+
+-- k times a length. Neither k nor part is above 10^7, so k * part is exact; k * whole is, up to 2^53, and the check of
+-- depth refuses more. limit is an argument because a captured variable would cost each call more than the products.
+local function times(k, whole, part, limit)
+  local numerator = k * part % limit
+  return k * whole + (k * part - numerator) / limit, numerator
+end
+
+-- The depth of the bucket is the time in which burst permits come back: the window, if burst is limit.
+local depth, depth_part = window, 0
+if burst ~= limit then depth, depth_part = times(burst, interval, interval_part, limit) end
+local most = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
+if depth > most or depth == most and depth_part > 0 then
+  return redis.error_reply("BADARG burst: want burst * window / limit up to 2^52")
+end
+if permits > burst then return redis.error_reply("BADARG permits: want up to burst") end
+
+local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
+local now = clock[1] * 1000000 + clock[2]
+
+-- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
+-- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+local struct = rawget(_G, "struct") or {
+  pack = function(format, ...)
+    local bytes, numbers, i = "", {...}, 0
+    for width in format:gmatch("%d") do
+      i = i + 1
+      local n, field = numbers[i], ""
+      for _ = 1, tonumber(width) do
+        field = string.char(n % 256) .. field
+        n = math.floor(n / 256)
+      end
+      bytes = bytes .. field
+    end
+    return bytes
+  end,
+  unpack = function(format, bytes, at)
+    local numbers = {}
+    for width in format:gmatch("%d") do
+      local n = 0
+      for _ = 1, tonumber(width) do
+        n = n * 256 + bytes:byte(at)
+        at = at + 1
+      end
+      numbers[#numbers + 1] = n
+    end
+    return unpack(numbers) -- the function of Lua
+  end,
+}
+
+-- Decides about one key, as gcra_v1 does. Returns the fields of its reply, or an error.
+local function decide(bucket)
+  local stored = redis.pcall("GET", bucket)
+  -- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
+  local ahead, part = 0, 0
+  -- A bucket is believed unless the clock is more than a window and slack before written: no step back explains that.
+  -- Calls may differ in window, so the widest counts: see STATE. Two are kept; with three different windows the second
+  -- may count for longer than its grants, which only delays when a bucket is void.
+  local slack = 60000000 -- 60 s, for a step back; written is a clock's time and never a booking's
+  local widest, next_widest, drained
+  if stored then
+    if stored.err then return stored end
+    local tat, numerator, stored_limit, written
+    if #stored == 26 then
+      tat, numerator, stored_limit, written, widest = struct.unpack(">I7I3I3I7I6", stored, 1)
+    elseif #stored == 39 then
+      tat, numerator, stored_limit, written, widest, next_widest, drained = struct.unpack(">I7I3I3I7I6I6I7", stored, 1)
+    end
+    if not tat or numerator >= stored_limit or stored_limit > 10000000 or tat > 9007199254740991 then
+      return redis.error_reply("BADSTATE bucket: want the 26 or 39 bytes of a bucket")
+    end
+    -- It counts if it is not full again (at tat the numerator is still to come), and if it is not void.
+    if tat >= now and now >= written - widest - slack then
+      ahead, part = tat - now, numerator
+      if stored_limit ~= limit and part > 0 then ahead, part = ahead + 1, 0 end -- units of another limit: round up
+      if next_widest and now >= drained then widest, next_widest = next_widest, nil end
+    end
+  end
+
+  local cost, cost_part = interval, interval_part -- a look is told how long one permit would wait
+  if permits > 1 then cost, cost_part = times(permits, interval, interval_part, limit) end
+  local after, after_part = ahead + cost, part + cost_part
+  if after_part >= limit then after, after_part = after + 1, after_part - limit end
+
+  local wait = after - depth -- rounded up
+  if after_part > depth_part then wait = wait + 1 end
+  -- Under Lua 5.4 a quotient is a float, but a reply must hold integers.
+  if wait > 0 then wait = math.floor(wait) else wait = 0 end
+
+  local granted, before, before_part = 0, ahead, part
+  if permits > 0 and wait <= max_wait then
+    granted, ahead, part = permits, after, after_part
+  end
+
+  local reset_after = ahead -- rounded up
+  if part > 0 then reset_after = reset_after + 1 end
+  if granted > 0 then
+    if before + before_part == 0 or window >= widest then -- nothing is undrained, or nothing undrained is wider
+      widest, next_widest = window, nil
+    elseif next_widest then -- one more narrower grant
+      next_widest = math.max(next_widest, window)
+    else -- the first narrower grant: those before it have drained at the arrival time that they left
+      next_widest, drained = window, now + before
+      if before_part > 0 then drained = drained + 1 end
+    end
+    local state
+    if next_widest then
+      state = struct.pack(">I7I3I3I7I6I6I7", now + ahead, part, limit, now, widest, next_widest, drained)
+    else
+      state = struct.pack(">I7I3I3I7I6", now + ahead, part, limit, now, widest)
+    end
+    -- In milliseconds, rounded up. As text, because Redis 7.2 prints large round numbers as 1e+9.
+    redis.call("SET", bucket, state, "PX", 1000000000000 + string.format("%.0f", math.ceil(reset_after / 1000)))
+  end
+
+  local remaining = 0
+  local left, left_part = depth - ahead, depth_part - part
+  if left_part < 0 then left, left_part = left - 1, left_part + limit end
+  if left >= interval then -- else not one permit is free
+    -- left / (window / limit), rounded down. The quotient is at most 10^7, so a float is off by less than 10^-7, and
+    -- its nearest integer is right or one too many: multiply back and compare.
+    remaining = math.floor((left + left_part / limit) / window * limit + 0.5)
+    local used, used_part = times(remaining, interval, interval_part, limit)
+    if used > left or used == left and used_part > left_part then remaining = remaining - 1 end
+  end
+
+  return granted, remaining, wait, math.floor(reset_after)
+end
+
+-- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
+-- ends the call: what was granted before it stays.
+local reply, n = {now}, 1
+for i = 1, #KEYS do
+  local granted, remaining, wait, reset_after = decide(KEYS[i])
+  if not remaining then
+    local code = granted.err:match("^%u+")
+    if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end
+    granted, remaining, wait, reset_after = code == "BADSTATE" and -1 or -2, 0, 0, 0
+  end
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = granted, remaining, wait, reset_after
+  n = n + 4
+end
+return reply
