@@ -94,8 +94,8 @@ func vectorValueOf(value model.Value) *vectorValue {
 
 // scoreText is a score without an exponent.
 func scoreText(score float64) string {
-	if math.IsInf(score, 1) {
-		return "inf"
+	if math.IsInf(score, 0) {
+		return strings.TrimPrefix(strings.ToLower(strconv.FormatFloat(score, 'f', -1, 64)), "+")
 	}
 	return strconv.FormatFloat(score, 'f', -1, 64)
 }
