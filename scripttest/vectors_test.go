@@ -22,12 +22,14 @@ var updateVectors = flag.Bool("update", false, "write vectors/*.json")
 
 // The vectors are the timelines of the tables, with the model's answers; so the tables say what the model says.
 func TestVectorsAreCurrent(t *testing.T) {
-	files := map[string][]byte{}
+	files, sums := map[string][]byte{}, "vectors/testclock/SHA1SUMS"
 	for _, tab := range tables {
 		files[vectorPath(tab.script)] = written(tab.vectors(t))
 	}
 	for _, script := range sluice.All() {
-		files[testClockPath(&script)] = []byte(onTestClock(script.Source))
+		source := onTestClock(script.Source)
+		files[testClockPath(&script)] = []byte(source)
+		files[sums] = fmt.Appendf(files[sums], "%s  %s\n", sha1Hex(source), script.File)
 	}
 	files["vectors/SHA256SUMS"] = vectorSums(files)
 	for path, want := range files {
