@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
-.PHONY: load test-doors generate tidy lint server clean
+.PHONY: load test-doors clients clients-callers generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -51,6 +51,11 @@ test-race: # the longest package first
 
 test-doors: server ## the tests of grpclimit, policy and examples/frameworks, with the race detector (a minute)
 	@for dir in $(DOORS); do echo "cd $$dir && go test $(RACE) ./..."; (cd $$dir && go test $(RACE) ./...) || exit 1; done
+
+clients: clients-callers ## what is for other languages, each with its clients on real servers: a row for each
+
+clients-callers: server # the callers in docs/clients
+	cd clients/callers && go test -run '^TestServerCallers$$' -v -count=1 -timeout 20m
 
 fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s

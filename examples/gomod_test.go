@@ -17,7 +17,7 @@ import (
 // anyway.
 func TestGoLine(t *testing.T) {
 	for _, dir := range []string{
-		"..", "../bench", "../cmd/sluice", "../grpclimit", "../otel", "../policy", "frameworks",
+		"..", "../bench", "../clients/callers", "../cmd/sluice", "../grpclimit", "../otel", "../policy", "frameworks",
 	} {
 		var mod struct{ Go, Toolchain string }
 		if err := json.Unmarshal([]byte(goIn(t, dir, "mod", "edit", "-json")), &mod); err != nil {
