@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"google.golang.org/grpc"
 
@@ -104,8 +105,8 @@ func (i *Interceptor) checkTogether() error {
 		return nil
 	}
 	all := i.limits.All()
-	for _, c := range enforced {
-		all.AllowN(c.Limiter, "any", c.permits())
+	for n, c := range enforced {
+		all.AllowN(c.Limiter, strconv.Itoa(n), c.permits()) // whether subjects are the same is not known yet
 	}
 	if err := all.Check(); err != nil {
 		return fmt.Errorf("grpclimit: %w", err)

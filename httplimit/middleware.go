@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -137,9 +138,9 @@ func (m *Middleware) checkTogether() error {
 		return nil
 	}
 	all, enforced, batch, errs := m.limits.All(), 0, m.limits.Batch(), []error(nil)
-	for _, c := range m.charges {
+	for i, c := range m.charges {
 		if !c.Shadow {
-			all.AllowN(c.Limiter, "any", c.permits())
+			all.AllowN(c.Limiter, strconv.Itoa(i), c.permits()) // whether subjects are the same is not known yet
 			enforced++
 			continue
 		}

@@ -74,21 +74,43 @@ func TestAllOf(t *testing.T) {
 	wantRemaining(t, address, "192.0.2.8", 1)
 }
 
-// Two charges of one limiter and subject, with different names: a denial names each as often as it was denied.
+// Two charges of one limiter and subject, with different names: a denial names those that denied. If they cost more
+// than the limit together, waiting does not help.
 func TestAllOfTwice(t *testing.T) {
 	_, limits := fake(t)
-	api, all := limits.ListLog("api", loader.PerMinute(3)), httplimit.KeyOf("all")
+	api, all := limits.ListLog("api", loader.PerMinute(4)), httplimit.KeyOf("all")
 	var results []httplimit.Result
-	h := check(t, httplimit.AllOf(limits, []httplimit.Charge{
-		{Limiter: api.With(loader.PerMinute(1)), Key: all, Name: "first"}, {Limiter: api.With(loader.PerMinute(1)), Key: all,
-			Name: "second"},
-	}, observed(&results))).Handler(ok)
-	if _, err := api.Allow(t.Context(), "all"); err != nil {
-		t.Fatal(err)
+	h := func(first, second int64) http.Handler {
+		charges := []httplimit.Charge{
+			{Limiter: api, Key: all, N: first, Name: "first"}, {Limiter: api, Key: all, N: second, Name: "second"},
+		}
+		return check(t, httplimit.PerRequest(limits, func(*http.Request) ([]httplimit.Charge, error) {
+			return charges, nil
+		}, observed(&results))).Handler(ok)
 	}
-	wantStatus(t, h, ada, 429)
-	if got := results[0].Denied(false); !cmp.Equal(got, []string{"first", "second"}) {
-		t.Errorf("denied by %q", got)
+	wantStatus(t, h(1, 1), ada, 200)
+	for _, test := range []struct {
+		first, second int64
+		denied        []string
+		retryAfter    string
+	}{
+		{3, 1, []string{"first"}, "60"}, {1, 3, []string{"second"}, "60"}, {3, 3, []string{"second"}, ""},
+		{5, 1, []string{"first"}, ""}, {5, 5, []string{"first", "second"}, ""},
+	} {
+		answer := get(h(test.first, test.second), ada)
+		wantHeader(t, answer, "Retry-After", test.retryAfter)
+		if p := problemOf(t, answer); !cmp.Equal(p.Violated, test.denied) {
+			t.Errorf("%+v: denied by %q", test, p.Violated)
+		}
+		if err := limits.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantRemaining(t, api, "all", 2)
+	check(t, httplimit.AllOf(limits, []httplimit.Charge{{Limiter: api, Key: all, N: 4}, {Limiter: api, Key: all, N: 4}}))
+	r := results[len(results)-1]
+	if !errors.Is(r.Err, loader.ErrExceedsLimit) || r.Decisions[0].Limit.Permits != 4 {
+		t.Errorf("result %+v", r)
 	}
 }
 

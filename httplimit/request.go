@@ -187,38 +187,21 @@ func (q *request) askAll(enforced []asked) {
 		for i := range d.Parts {
 			enforced[i].answer(d.Parts[i].Decision, nil)
 		}
+	case errors.Is(err, loader.ErrExceedsLimit):
+		takeDenied(enforced, d.Denied, err)
+		q.failed(err)
 	case len(d.Denied) > 0:
-		takeDenied(enforced, d.Denied)
+		takeDenied(enforced, d.Denied, nil)
 		q.deny(d.Decision)
 	default:
-		q.markExceeded(enforced, err)
 		q.failed(err)
 	}
 }
 
-// markExceeded answers the charges that cost more than their limit, if that is why there is no decision.
-func (q *request) markExceeded(enforced []asked, err error) {
-	if !errors.Is(err, loader.ErrExceedsLimit) {
-		return
-	}
-	for i := range enforced {
-		one := q.limits.All()
-		one.AllowN(enforced[i].Limiter, enforced[i].subject, enforced[i].permits())
-		if errors.Is(one.Check(), loader.ErrExceedsLimit) {
-			enforced[i].answer(loader.Decision{}, err)
-		}
-	}
-}
-
-// takeDenied finds the charges that were denied.
-func takeDenied(enforced []asked, parts []loader.Part) {
+// takeDenied answers the charges that were denied; err is why, if they cost more than their limits.
+func takeDenied(enforced []asked, parts []loader.Part, err error) {
 	for _, part := range parts {
-		i := slices.IndexFunc(enforced, func(a asked) bool {
-			return !a.answered && a.subject == part.Subject && nameOf(a.Limiter) == part.Limiter
-		})
-		if i >= 0 {
-			enforced[i].answer(part.Decision, nil)
-		}
+		enforced[part.Index].answer(part.Decision, err)
 	}
 }
 

@@ -95,10 +95,6 @@ func (d *Decision) enforce(ctx context.Context, charges []Charge) (granted bool,
 		all.AllowN(c.Limiter, c.Subject, c.Cost)
 	}
 	together, err := all.Do(ctx)
-	if errors.Is(err, loader.ErrExceedsLimit) && len(together.Denied) == 0 {
-		d.addExceeded(charges)
-		return false, nil
-	}
 	if err != nil && len(together.Denied) == 0 {
 		return false, fmt.Errorf("policy: %w", err)
 	}
@@ -113,20 +109,9 @@ func (d *Decision) enforce(ctx context.Context, charges []Charge) (granted bool,
 func (c Charge) allow(ctx context.Context) (loader.Decision, error) {
 	d, err := c.Limiter.AllowN(ctx, c.Subject, c.Cost)
 	if errors.Is(err, loader.ErrExceedsLimit) {
-		return loader.Decision{Wait: loader.Never}, nil
+		d.Wait, err = loader.Never, nil
 	}
 	return d, err
-}
-
-// addExceeded adds the denials of those that are asked for more than they could ever grant. Nothing is sent.
-func (d *Decision) addExceeded(charges []Charge) {
-	for _, c := range charges {
-		one := d.call.policies.limits.All()
-		one.AllowN(c.Limiter, c.Subject, c.Cost)
-		if errors.Is(one.Check(), loader.ErrExceedsLimit) {
-			d.add(c, loader.Decision{Wait: loader.Never}, nil)
-		}
-	}
 }
 
 // addDenied adds the denials in the file's order.
