@@ -137,8 +137,9 @@ func (a *All) Check() error {
 
 // Do asks all limiters. It returns a grant only if all of them granted. Its error joins those of the limiters, each
 // with the limiter's name; then nothing is granted, and what was granted is given back, also if a reply comes later.
-// More than could ever be granted, of one entry or of several about the same subject, is ErrExceedsLimit, and Denied says
-// by which limiters.
+// More than could ever be granted, of one part or of several about the same subject, is ErrExceedsLimit, and Denied has
+// those parts.
+//
 // (If no reply ever comes, only ZSetLog can give back: the others stay charged.) Do takes no longer than the longest
 // timeout of its limiters: see Timeout.
 //

@@ -165,7 +165,8 @@ func TestAllRemembered(t *testing.T) {
 	for range 3 {
 		w.forget()
 		d := ask(account)
-		if d.Granted || len(d.Denied) != 1 || d.Denied[0].Limiter != "account" || d.Denied[0].Index != 1 || asked.Load() != 0 {
+		if d.Granted || len(d.Denied) != 1 || d.Denied[0].Limiter != "account" || d.Denied[0].Index != 1 ||
+			asked.Load() != 0 {
 			t.Errorf("%+v after %d round trips; want a denial by the account", d, asked.Load())
 		}
 		w.saw(t, loader.Event{
