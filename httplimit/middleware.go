@@ -164,10 +164,11 @@ func (m *Middleware) Check() error { return m.err }
 
 // Handler returns a handler that calls next for the requests that are let through.
 //
-// Cost: one round trip for each request. A second one for charges in shadow beside others; one for each charge that
-// CountIf gives back, after the handler; two for a slot.
+// Cost: one round trip for each request. A second one for charges in shadow beside others; one for each charge that is
+// given back, after the handler if it is by CountIf; two for a slot.
 //
-// If the client leaves while its request is decided, the handler is not called, and the request may stay charged.
+// If the client leaves while its request is decided, the handler is not called, and what was charged is given back where
+// the limiter can.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.options.skip != nil && m.options.skip(r) {

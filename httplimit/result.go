@@ -29,7 +29,7 @@ const (
 	// Misconfigured: the middleware is not right, as Check would have said. The status is 500.
 	Misconfigured
 
-	// ClientGone: the client left before there was a decision. The status is 499, which nobody receives.
+	// ClientGone: the client left before the handler was called. The status is 499, which nobody receives.
 	ClientGone
 )
 
