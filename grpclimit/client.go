@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -57,13 +58,23 @@ func (i *Interceptor) StreamClient(
 		cancel()
 		a.release()
 	}
-	stream, err = streamer(ctx, desc, conn, method, opts...)
+	stream, err = streamer(ctx, desc, conn, method, append(slices.Clip(opts), grpc.OnFinish(whenClosed(end)))...)
 	if err != nil {
 		return nil, slotLost(a.call.ctx, err)
 	}
 	open = true
 	context.AfterFunc(ctx, a.release)
 	return &clientStream{ClientStream: stream, admission: a, end: end, oneResponse: !desc.ServerStreams}, nil
+}
+
+// whenClosed ends a stream whose connection is closed, because its context may never end. Other attempts may follow any
+// other end.
+func whenClosed(end func()) func(error) {
+	return func(err error) {
+		if errors.Is(err, grpc.ErrClientConnClosing) {
+			end()
+		}
+	}
 }
 
 // waitForSlot waits for a slot.
