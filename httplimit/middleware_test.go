@@ -297,15 +297,18 @@ func TestXRateLimit(t *testing.T) {
 	wantHeader(t, answer, "X-RateLimit-Remaining", "2") // a slot has no reset
 	wantHeader(t, answer, "RateLimit", "")
 
+	alone := func(name string, limit loader.Limit) func(http.Handler) http.Handler {
+		return httplimit.New(limits.ListLog(name, limit), httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit))
+	}
 	both := limits.SliceRing("both", []loader.Limit{loader.PerMinute(1), loader.PerHour(1)}) // the hour is what counts
 	answer = get(httplimit.New(both, httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit))(ok), ada)
 	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
-	minute := httplimit.New(limits.ListLog("minute", loader.PerMinute(1)), httplimit.KeyByIP(),
-		httplimit.Headers(httplimit.XRateLimit))
-	hour := httplimit.New(limits.ListLog("hour", loader.PerHour(1)), httplimit.KeyByIP(),
-		httplimit.Headers(httplimit.XRateLimit))
-	answer = get(hour(minute(ok)), ada) // the inner one comes later
-	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
+	minute, hour := alone("minute", loader.PerMinute(2)), alone("hour", loader.PerHour(2))
+	never := alone("never", loader.Limit{})
+	later := strconv.FormatInt(second0.Unix()+3601, 10)
+	wantHeader(t, get(hour(minute(ok)), ada), "X-RateLimit-Reset", later) // the inner one comes later
+	wantHeader(t, get(minute(hour(ok)), ada), "X-RateLimit-Reset", later)
+	wantHeader(t, get(alone("one", loader.PerMinute(1))(never(ok)), ada), "X-RateLimit-Reset", "")
 
 	none := httplimit.New(limits.ListLog("none", loader.PerMinute(1)), httplimit.KeyByIP(), httplimit.Headers(0))(ok)
 	if answer := get(none, ada); len(answer.Header()) != 0 {
