@@ -138,6 +138,9 @@ func (i *Interceptor) Check() error { return i.err }
 // RESOURCE_EXHAUSTED, with google.rpc.RetryInfo and google.rpc.QuotaFailure, and UNAVAILABLE if Redis did not decide
 // and the limiter has no policy.
 //
+// If a call ends while it is decided, the handler does not run. What several limiters charged is given back; a single
+// limiter may stay charged.
+//
 // Cost: one round trip for each call. A second one for charges in shadow beside others; for what CountIf gives back,
 // one for each charge, before the call ends; for a slot, two.
 func (i *Interceptor) UnaryServer(

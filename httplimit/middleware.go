@@ -167,8 +167,8 @@ func (m *Middleware) Check() error { return m.err }
 // Cost: one round trip for each request. A second one for charges in shadow beside others; one for each charge that is
 // given back, after the handler if it is by CountIf; two for a slot.
 //
-// If the client leaves while its request is decided, the handler is not called, and what was charged is given back where
-// the limiter can.
+// If the client leaves while its request is decided, the handler is not called, and what was charged is given back
+// where the limiter can.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.options.skip != nil && m.options.skip(r) {

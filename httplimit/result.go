@@ -80,7 +80,7 @@ type Decision struct {
 	Subject string
 	Shadow  bool  // it was not enforced
 	Slot    bool  // it is of a concurrency limiter
-	Err     error // why a Shadow has no decision
+	Err     error // why a Shadow has no decision; loader.ErrExceedsLimit if it denied because of the cost
 }
 
 // Denied returns the policies that denied, and in shadow those that would have.
