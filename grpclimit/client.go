@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -58,7 +59,8 @@ func (i *Interceptor) StreamClient(
 		cancel()
 		a.release()
 	}
-	stream, err = streamer(ctx, desc, conn, method, append(slices.Clip(opts), grpc.OnFinish(whenClosed(end)))...)
+	opts = append(slices.Clip(opts), grpc.OnFinish(whenClosed(conn, end)))
+	stream, err = streamer(ctx, desc, conn, method, opts...)
 	if err != nil {
 		return nil, slotLost(a.call.ctx, err)
 	}
@@ -67,11 +69,11 @@ func (i *Interceptor) StreamClient(
 	return &clientStream{ClientStream: stream, admission: a, end: end, oneResponse: !desc.ServerStreams}, nil
 }
 
-// whenClosed ends a stream whose connection is closed, because its context may never end. Other attempts may follow any
-// other end.
-func whenClosed(end func()) func(error) {
-	return func(err error) {
-		if errors.Is(err, grpc.ErrClientConnClosing) {
+// whenClosed ends a stream that gRPC has ended because its connection was closed: its context may never end. After any
+// other end there may be another attempt.
+func whenClosed(conn *grpc.ClientConn, end func()) func(error) {
+	return func(error) {
+		if conn.GetState() == connectivity.Shutdown {
 			end()
 		}
 	}
