@@ -315,6 +315,12 @@ func TestAllExceeds(t *testing.T) {
 	all.AllowN(log, "s", 2)
 	all.AllowN(log, "other", 5)
 	must(t, all.Check())
+	closed := limits.All()
+	closed.Allow(log.With(loader.Limit{}), "s")
+	closed.Allow(log.With(loader.Limit{}), "s")
+	if d, err := closed.Do(background); err != nil || len(d.Denied) != 2 || d.Wait != loader.Never {
+		t.Errorf("a limit of 0, twice: %+v, %v", d, err)
+	}
 }
 
 // TestAllFails has one part fail for good: the error tells which, and the others are given back.
