@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -57,6 +59,7 @@ func (i *Interceptor) StreamClient(
 		cancel()
 		a.release()
 	}
+	opts = append(slices.Clip(opts), grpc.OnFinish(whenClosed(conn, end)))
 	stream, err = streamer(ctx, desc, conn, method, opts...)
 	if err != nil {
 		return nil, slotLost(a.call.ctx, err)
@@ -64,6 +67,16 @@ func (i *Interceptor) StreamClient(
 	open = true
 	context.AfterFunc(ctx, a.release)
 	return &clientStream{ClientStream: stream, admission: a, end: end, oneResponse: !desc.ServerStreams}, nil
+}
+
+// whenClosed ends a stream that gRPC has ended because its connection was closed: its context may never end. After any
+// other end there may be another attempt.
+func whenClosed(conn *grpc.ClientConn, end func()) func(error) {
+	return func(error) {
+		if conn.GetState() == connectivity.Shutdown {
+			end()
+		}
+	}
 }
 
 // waitForSlot waits for a slot.
@@ -82,16 +95,18 @@ func (a *admission) wait(asks []ask) *refusal {
 	if err != nil {
 		return misconfigured(err)
 	}
+	never := loader.Decision{Wait: loader.Never}
+	d := loader.AllDecision{Decision: never, Denied: []loader.Part{{Decision: never}}} // by one, if it exceeds its limit
 	if len(asks) == 1 {
 		err = one.Limiter.WaitN(ctx, one.subject, one.permits())
 	} else {
-		err = a.waitAll(asks)
+		d, err = a.waitAll(asks)
 	}
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, loader.ErrExceedsLimit):
-		return a.undecided(asks, err)
+		return a.denied(asks, d, err)
 	}
 	return waitFailure(ctx, err, Decision{Policy: one.name(), Subject: one.subject}, loader.Never)
 }
@@ -106,26 +121,26 @@ func checkClient(asks []ask) error {
 	return nil
 }
 
-// waitAll asks several limiters until all grant.
-func (a *admission) waitAll(asks []ask) error {
+// waitAll asks several limiters until all grant. With the error ErrExceedsLimit it returns which they are.
+func (a *admission) waitAll(asks []ask) (loader.AllDecision, error) {
 	ctx := a.call.ctx
 	for {
 		d, err := a.decideAll(asks)
-		if err != nil && len(d.Denied) == 0 || d.Granted {
-			return err
+		if d.Granted || errors.Is(err, loader.ErrExceedsLimit) || err != nil && len(d.Denied) == 0 {
+			return d, err
 		}
 		denied := d.Denied[0]
 		deadline, bounded := ctx.Deadline()
 		if denied.Wait == loader.Never || bounded && time.Until(deadline) < denied.Wait {
-			n := askOf(denied, asks).permits()
-			return &loader.WaitError{Limiter: denied.Limiter, N: n, Wait: denied.Wait, Deadline: deadline}
+			n := asks[denied.Index].permits()
+			return d, &loader.WaitError{Limiter: denied.Limiter, N: n, Wait: denied.Wait, Deadline: deadline}
 		}
 		pause := time.NewTimer(denied.Wait + rand.N(maxJitter))
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
 			pause.Stop()
-			return ctx.Err()
+			return d, ctx.Err()
 		}
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -142,4 +144,47 @@ func TestClientStreamAnswered(t *testing.T) {
 	wantRemainingSlots(t, conns, 0)
 	cancel()
 	awaitFree(t, conns)
+}
+
+// A stream of a context that never ends frees its slot when its connection is closed, also with another attempt behind
+// the limit.
+func TestClientConnClosed(t *testing.T) {
+	limits, _ := newLimits(t)
+	conns, all := limits.Concurrency("conns", 1, time.Minute), grpclimit.KeyOf("all")
+	quota := checked(t, grpclimit.AllOf(limits, nil, grpclimit.Slots(conns, all)))
+	unavailableOnce := func() *service {
+		s := &service{}
+		s.unary = func(context.Context, *pb.SimpleRequest) error {
+			if s.calls.Load() == 1 {
+				return status.Error(codes.Unavailable, "")
+			}
+			return nil
+		}
+		return s
+	}
+	for name, row := range map[string]struct {
+		s       *service
+		options []grpc.DialOption
+	}{
+		"one attempt": {&service{}, nil},
+		"two":         {unavailableOnce(), []grpc.DialOption{grpc.WithChainStreamInterceptor(retried)}},
+	} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		serve(t, listener, row.s, nil)
+		options := append(clientWith(quota), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(listener.Addr().String(), append(options, row.options...)...)
+		must(t, err)
+		stream, err := pb.NewTestServiceClient(conn).FullDuplexCall(context.Background())
+		must(t, err)
+		must(t, stream.Send(&pb.StreamingOutputCallRequest{}))
+		_, err = stream.Recv()
+		must(t, err)
+		wantRemainingSlots(t, conns, 0)
+		must(t, conn.Close())
+		awaitFree(t, conns)
+		if _, err := stream.Recv(); status.Code(err) != codes.Canceled {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

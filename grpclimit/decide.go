@@ -2,7 +2,6 @@ package grpclimit
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -85,55 +84,41 @@ func (a *admission) enforce(asks []ask) *refusal {
 		a.granted(asks[n], part.Decision)
 		a.decided(asks[n].decision(part.Decision, nil))
 	}
-	var denied []Decision
-	for _, part := range d.Denied {
-		denied = append(denied, askOf(part, asks).decision(part.Decision, nil))
-		a.decided(denied[len(denied)-1])
-	}
 	switch {
-	case len(denied) > 0:
-		return denial(denied, d.Wait, nil)
+	case len(d.Denied) > 0:
+		return a.denied(asks, d, err)
 	case err != nil:
-		return a.undecided(asks, err)
+		return failure(a.call.ctx, err)
 	}
 	return nil
+}
+
+// denied is the refusal by the limiters that denied; err is why, if the call costs more than their limits.
+func (a *admission) denied(asks []ask, d loader.AllDecision, err error) *refusal {
+	denied := make([]Decision, len(d.Denied))
+	for n, part := range d.Denied {
+		denied[n] = asks[part.Index].decision(part.Decision, nil)
+		a.decided(denied[n])
+	}
+	if !errors.Is(err, loader.ErrExceedsLimit) {
+		err = nil // of others
+	}
+	return denial(denied, d.Wait, err)
 }
 
 // enforceOne asks one limiter, of which it needs no more than the interface.
 func (a *admission) enforceOne(one ask) *refusal {
 	d, err := one.Limiter.AllowN(a.call.ctx, one.subject, one.permits())
-	if err != nil {
-		return a.undecided([]ask{one}, err)
+	if err != nil && !errors.Is(err, loader.ErrExceedsLimit) {
+		return failure(a.call.ctx, err)
 	}
-	a.decided(one.decision(d, nil))
-	if !d.Granted {
-		return denial([]Decision{one.decision(d, nil)}, d.Wait, nil)
+	told := one.decision(d, err)
+	a.decided(told)
+	if !told.Granted {
+		return denial([]Decision{told}, told.Wait, err)
 	}
 	a.granted(one, d)
 	return nil
-}
-
-// undecided is the refusal after an error of limiters. A cost above limits is a denial by these, which no wait ends.
-func (a *admission) undecided(asks []ask, err error) *refusal {
-	if a.call.ctx.Err() != nil || !errors.Is(err, loader.ErrExceedsLimit) {
-		return failure(a.call.ctx, err)
-	}
-	var denied []Decision
-	for _, one := range asks {
-		if len(asks) == 1 || a.exceeds(one) {
-			d := one.decision(loader.Decision{Wait: loader.Never}, nil)
-			a.decided(d)
-			denied = append(denied, d)
-		}
-	}
-	return denial(denied, loader.Never, err)
-}
-
-// exceeds reports whether a charge is more than its limit. Nothing is sent.
-func (a *admission) exceeds(one ask) bool {
-	all := a.limits.All()
-	all.AllowN(one.Limiter, one.subject, one.permits())
-	return errors.Is(all.Check(), loader.ErrExceedsLimit)
 }
 
 // decideAll asks several limiters together.
@@ -145,16 +130,11 @@ func (a *admission) decideAll(asks []ask) (loader.AllDecision, error) {
 	return all.Do(a.call.ctx)
 }
 
-// askOf returns the ask that a part of the answer belongs to.
-func askOf(part loader.Part, asks []ask) ask {
-	i := slices.IndexFunc(asks, func(a ask) bool {
-		return a.subject == part.Subject && nameOf(a.Limiter) == part.Limiter
-	})
-	return asks[max(i, 0)]
-}
-
-// decision is the answer as the observer is told of it.
+// decision is the answer as the observer is told of it. A cost above the limit is a denial that no wait ends.
 func (a ask) decision(d loader.Decision, err error) Decision {
+	if errors.Is(err, loader.ErrExceedsLimit) {
+		d.Wait, err = loader.Never, nil
+	}
 	return Decision{Decision: d, Policy: a.name(), Subject: a.subject, Shadow: a.Shadow, Err: err}
 }
 

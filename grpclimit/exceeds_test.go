@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-redis/sluice/grpclimit"
@@ -14,11 +15,12 @@ import (
 )
 
 // A call that costs more than a limit is denied by that limit for ever, and charges nothing: on a server and a client,
-// with one limit and with several.
+// with one limit and with several, or one that is charged twice. A server says what the limit is.
 func TestExceedsLimit(t *testing.T) {
 	limits, _ := newLimits(t)
 	all, small := grpclimit.KeyOf("all"), limits.ListLog("small", loader.PerMinute(2))
 	large, tiny := limits.ListLog("large", loader.PerMinute(9)), limits.ListLog("tiny", loader.PerMinute(1))
+	quotas := map[string]int64{"small": 2, "tiny": 1, "large": 9}
 	for name, row := range map[string]struct {
 		limiters []loader.Limiter
 		want     []string
@@ -26,6 +28,8 @@ func TestExceedsLimit(t *testing.T) {
 		"one": {[]loader.Limiter{small}, []string{"small"}},
 		"two": {[]loader.Limiter{large, small}, []string{"small"}},
 		"all": {[]loader.Limiter{tiny, large, small}, []string{"tiny", "small"}},
+
+		"the same": {[]loader.Limiter{large, large}, []string{"large"}},
 	} {
 		var result grpclimit.Result
 		var charges []grpclimit.Charge
@@ -38,11 +42,14 @@ func TestExceedsLimit(t *testing.T) {
 		s := &service{}
 		server, client := dialMemory(t, s, serverWith(limit)), dialMemory(t, s, nil, clientWith(limit)...)
 		for _, c := range []openFunc{unary, duplex} {
-			for _, err := range []error{c(server, within(t, 30*time.Second)), c(client, within(t, 30*time.Second))} {
+			for i, err := range []error{c(server, within(t, 30*time.Second)), c(client, within(t, 30*time.Second))} {
 				retry, quota := detailsOf(err)
 				var policies []string
 				for _, v := range quota.GetViolations() {
 					policies = append(policies, v.QuotaId)
+					if isServer := i == 0; isServer && (v.QuotaValue != quotas[v.QuotaId] || v.Description == "") {
+						t.Errorf("%s: %v", name, v)
+					}
 				}
 				if status.Code(err) != codes.ResourceExhausted || retry != nil || !slices.Equal(policies, row.want) {
 					t.Errorf("%s: %v, RetryInfo %v, violations of %q", name, err, retry, policies)
@@ -59,4 +66,28 @@ func TestExceedsLimit(t *testing.T) {
 		}
 	}
 	wantRemaining(t, large, "all", 9)
+}
+
+// In shadow a call that costs more than the limit is a denial, which the observer is told of.
+func TestShadowExceeds(t *testing.T) {
+	limits, _ := newLimits(t)
+	all := grpclimit.KeyOf("all")
+	one, two := limits.ListLog("one", loader.PerMinute(2)), limits.GCRA("two", loader.PerMinute(3))
+	for _, charges := range [][]grpclimit.Charge{
+		{{Limiter: one, Key: all, N: 5}}, {{Limiter: one, Key: all, N: 5}, {Limiter: two, Key: all, N: 5}},
+	} {
+		var result grpclimit.Result
+		limit := checked(t, grpclimit.PerCall(limits,
+			func(*grpclimit.Call) ([]grpclimit.Charge, error) { return charges, nil },
+			grpclimit.Shadow(), grpclimit.Observe(func(_ *grpclimit.Call, r grpclimit.Result) { result = r })))
+		for _, c := range []pb.TestServiceClient{
+			dialMemory(t, &service{}, serverWith(limit)), dialMemory(t, &service{}, nil, clientWith(limit)...),
+		} {
+			wantCodes(t, c, ok)
+			if denied := result.Denied(true); !slices.Equal(denied, []string{"one", "two"}[:len(charges)]) ||
+				result.Outcome != grpclimit.Allowed || result.Decisions[0].Wait != loader.Never {
+				t.Errorf("told of %+v", result)
+			}
+		}
+	}
 }

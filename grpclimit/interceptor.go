@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"google.golang.org/grpc"
 
@@ -104,8 +105,8 @@ func (i *Interceptor) checkTogether() error {
 		return nil
 	}
 	all := i.limits.All()
-	for _, c := range enforced {
-		all.AllowN(c.Limiter, "any", c.permits())
+	for n, c := range enforced {
+		all.AllowN(c.Limiter, strconv.Itoa(n), c.permits()) // whether subjects are the same is not known yet
 	}
 	if err := all.Check(); err != nil {
 		return fmt.Errorf("grpclimit: %w", err)
@@ -136,6 +137,9 @@ func (i *Interceptor) Check() error { return i.err }
 // UnaryServer limits the unary calls of a server: see grpc.ChainUnaryInterceptor. A call that is over the limit is
 // RESOURCE_EXHAUSTED, with google.rpc.RetryInfo and google.rpc.QuotaFailure, and UNAVAILABLE if Redis did not decide
 // and the limiter has no policy.
+//
+// If a call ends while it is decided, the handler does not run. What several limiters charged is given back; a single
+// limiter may stay charged.
 //
 // Cost: one round trip for each call. A second one for charges in shadow beside others; for what CountIf gives back,
 // one for each charge, before the call ends; for a slot, two.

@@ -62,7 +62,7 @@ func violation(d Decision) *errdetails.QuotaFailure_Violation {
 		Subject: "limiter:" + d.Policy, QuotaId: d.Policy, QuotaValue: d.Limit.Permits,
 	}
 	switch {
-	case d.Limit == loader.Limit{}: // a client waited, and knows no limit
+	case d.Limit == loader.Limit{}: // of a client that waited, or a TokenBucket whose limit is stored
 	case d.Slot:
 		v.Description = fmt.Sprintf("%d at once", d.Limit.Permits)
 	default:
@@ -80,8 +80,6 @@ func failure(ctx context.Context, err error) *refusal {
 		return known
 	case ctx.Err() != nil:
 		return &refusal{CallerGone, status.FromContextError(ctx.Err()), err}
-	case errors.Is(err, loader.ErrExceedsLimit):
-		return refuse(Denied, codes.ResourceExhausted, "the call costs more than its limit", err)
 	case errors.As(err, &argument), errors.Is(err, errors.ErrUnsupported):
 		return misconfigured(err)
 	}

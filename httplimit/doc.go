@@ -46,8 +46,9 @@
 // the handler runs. [Shadow] decides and tells the observers, and never refuses: use it to try a limit.
 //
 // The ResponseWriter is passed on as it is, unless CountIf or Slots have to see the response. Then it is wrapped, and
-// has the same optional interfaces as before: http.Flusher, http.Hijacker, io.ReaderFrom, http.Pusher and those that
-// http.ResponseController finds.
+// keeps its optional interfaces: http.Flusher, http.Hijacker, io.ReaderFrom, http.Pusher and those that
+// http.ResponseController finds. Only http.MaxBytesReader does not close the connection then, because net/http asks its
+// own writer: put http.MaxBytesHandler around the middleware.
 //
 // A panic of the handler goes on to the server. The request keeps its charge, and its slot is released.
 package httplimit

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
@@ -140,6 +142,73 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
+// leaving is a hook of the Redis client that has the client of a request leave when a server has decided.
+type leaving struct{ leave func() }
+
+// whoLeaves is a loader with such a hook.
+func whoLeaves(t *testing.T) (*loader.Loader, *leaving) {
+	m, _ := fake(t)
+	rdb, hook := clientOf(t, m.Addr()), &leaving{func() {}}
+	rdb.AddHook(hook)
+	limits := loader.New(rdb)
+	if err := limits.Preload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return limits, hook
+}
+
+func (l *leaving) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l *leaving) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { defer l.leave(); return next(ctx, cmd) }
+}
+
+func (l *leaving) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { defer l.leave(); return next(ctx, cmds) }
+}
+
+// If the client leaves while its request is decided, the handler is not called, and what was charged is given back
+// where the limiter can: with one limiter as with several.
+func TestClientLeaves(t *testing.T) {
+	limits, hook := whoLeaves(t)
+	all, minute := httplimit.KeyOf("all"), loader.PerMinute(5)
+	one, two, pace := limits.ListLog("one", minute), limits.ZSetLog("two", minute), limits.GCRA("pace", minute)
+	tried := limits.ListLog("tried", minute)
+	var results []httplimit.Result
+	for name, middleware := range map[string]*httplimit.Middleware{
+		"one": httplimit.For(one, all, observed(&results)), "pace": httplimit.For(pace, all, observed(&results)),
+		"all": httplimit.AllOf(limits, []httplimit.Charge{{Limiter: one, Key: all}, {Limiter: two, Key: all},
+			{Limiter: tried, Key: all, Shadow: true}}, observed(&results)),
+	} {
+		r, leave := cancelable(t)
+		hook.leave = leave
+		answer := serve(check(t, middleware).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			t.Error(name + ": the handler is called")
+		})), r)
+		if last := results[len(results)-1]; answer.Code != 499 || last.Outcome != httplimit.ClientGone || last.Err != nil {
+			t.Errorf("%s: %d, %+v", name, answer.Code, last)
+		}
+	}
+	for _, limiter := range []loader.Limiter{one, two, tried} {
+		wantRemaining(t, limiter, "all", 5)
+	}
+	wantRemaining(t, pace, "all", 4)
+}
+
+// A charge in shadow refuses nobody, also if the client leaves while it is decided.
+func TestClientLeavesShadow(t *testing.T) {
+	limits, hook := whoLeaves(t)
+	api := limits.ListLog("api", loader.PerMinute(5))
+	var results []httplimit.Result
+	r, leave := cancelable(t)
+	hook.leave = leave
+	shadow := httplimit.For(api, httplimit.KeyOf("all"), httplimit.Shadow(), observed(&results))
+	if answer := serve(check(t, shadow).Handler(ok), r); answer.Code != 200 || results[0].Decisions[0].Err != nil {
+		t.Errorf("%d, %+v", answer.Code, results)
+	}
+	wantRemaining(t, api, "all", 4)
+}
+
 // A deadline of the request's context is not the client's doing.
 func TestDeadline(t *testing.T) {
 	_, limits := fake(t)
@@ -149,6 +218,29 @@ func TestDeadline(t *testing.T) {
 	r, _ := cancelable(t)
 	if answer := serve(m.Handler(ok), r.WithContext(ctx)); answer.Code != 503 {
 		t.Errorf("%d, want 503", answer.Code)
+	}
+}
+
+// hanging is a hook of the Redis client that has no server answer.
+type hanging struct{ leaving }
+
+func (*hanging) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, _ redis.Cmder) error { <-ctx.Done(); return ctx.Err() }
+}
+
+// A decision ends at the deadline of the request's context, also if the limiter has more time.
+func TestDeadlineOfDecision(t *testing.T) {
+	m, _ := fake(t)
+	rdb := clientOf(t, m.Addr())
+	rdb.AddHook(&hanging{})
+	api := loader.New(rdb, loader.Timeout(time.Hour)).ListLog("api", loader.PerMinute(1))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	var results []httplimit.Result
+	h := check(t, httplimit.For(api, httplimit.KeyByIP(), observed(&results))).Handler(ok)
+	answer := serve(h, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+	if answer.Code != 503 || !errors.Is(results[0].Err, context.DeadlineExceeded) {
+		t.Errorf("%d, %+v", answer.Code, results)
 	}
 }
 

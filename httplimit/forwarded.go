@@ -29,7 +29,25 @@ func (h *hops) take(comma int) (element string) {
 func (h *hops) xForwardedFor() string { return trim(h.take(strings.LastIndexByte(h.line, ','))) }
 
 // forwarded takes the last element of Forwarded, and returns the value of its parameter "for".
-func (h *hops) forwarded() string { return forOf(h.take(lastOutsideQuotes(h.line, ','))) }
+func (h *hops) forwarded() string {
+	return withoutHiddenPort(forOf(h.take(lastOutsideQuotes(h.line, ','))))
+}
+
+// withoutHiddenPort removes a port that the proxy does not tell: "192.0.2.7:_x" is 192.0.2.7 (RFC 7239, section 6.3).
+func withoutHiddenPort(node string) string {
+	i := strings.LastIndex(node, ":_")
+	if i < 0 {
+		return node
+	}
+	host, port := node[:i], node[i+len(":_"):]
+	isBare := strings.HasSuffix(host, "]") || !strings.Contains(host, ":") // it has no other port
+	if !isBare || port == "" || strings.Trim(port, hiddenCharacters) != "" {
+		return node
+	}
+	return host
+}
+
+const hiddenCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 // lastOutsideQuotes returns the index of the last separator that is not in a quoted string, -1 if there is none. It
 // reads from the right: a quote that a client has left open further left changes nothing.

@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"net/http"
 	"slices"
@@ -50,8 +51,8 @@ type item struct {
 	degraded  bool
 }
 
-// noReset is the reset of an item that waiting does not help.
-const noReset time.Duration = -1
+// noReset is the reset of an item that waiting does not help. It is later than all others.
+const noReset = loader.Never
 
 // setHeaders sets the headers of the result.
 func (q *request) setHeaders() {
@@ -239,7 +240,12 @@ func setXRateLimit(header http.Header, items []item) {
 }
 
 // resetTime returns the time of the reset, in seconds since 1970, rounded up.
-func (it item) resetTime() int64 { return seconds(time.Duration(it.now.Add(it.reset).UnixNano())) }
+func (it item) resetTime() int64 {
+	if it.reset == noReset {
+		return math.MaxInt64
+	}
+	return seconds(time.Duration(it.now.Add(it.reset).UnixNano()))
+}
 
 // seconds returns a time in whole seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -54,7 +54,8 @@ func TrustXForwardedFor(proxies ...string) IPOption {
 }
 
 // TrustForwarded names the proxies that write the header Forwarded (RFC 7239). The rest is as with TrustXForwardedFor.
-// Only one of the two headers is used: the other one may come from the client.
+// A port is left out, also one that is hidden ("192.0.2.7:_x"); unknown and _hidden are no addresses. Only one of the
+// two headers is used: the other one may come from the client.
 func TrustForwarded(proxies ...string) IPOption {
 	return func(s *ipKey) { s.trust("Forwarded", (*hops).forwarded, proxies) }
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -137,9 +138,9 @@ func (m *Middleware) checkTogether() error {
 		return nil
 	}
 	all, enforced, batch, errs := m.limits.All(), 0, m.limits.Batch(), []error(nil)
-	for _, c := range m.charges {
+	for i, c := range m.charges {
 		if !c.Shadow {
-			all.AllowN(c.Limiter, "any", c.permits())
+			all.AllowN(c.Limiter, strconv.Itoa(i), c.permits()) // whether subjects are the same is not known yet
 			enforced++
 			continue
 		}
@@ -163,10 +164,11 @@ func (m *Middleware) Check() error { return m.err }
 
 // Handler returns a handler that calls next for the requests that are let through.
 //
-// Cost: one round trip for each request. A second one for charges in shadow beside others; one for each charge that
-// CountIf gives back, after the handler; two for a slot.
+// Cost: one round trip for each request. A second one for charges in shadow beside others; one for each charge that is
+// given back, after the handler if it is by CountIf; two for a slot.
 //
-// If the client leaves while its request is decided, the handler is not called, and the request may stay charged.
+// If the client leaves while its request is decided, the handler is not called, and what was charged is given back
+// where the limiter can.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.options.skip != nil && m.options.skip(r) {

@@ -74,21 +74,43 @@ func TestAllOf(t *testing.T) {
 	wantRemaining(t, address, "192.0.2.8", 1)
 }
 
-// Two charges of one limiter and subject, with different names: a denial names each as often as it was denied.
+// Two charges of one limiter and subject, with different names: a denial names those that denied. If they cost more
+// than the limit together, waiting does not help.
 func TestAllOfTwice(t *testing.T) {
 	_, limits := fake(t)
-	api, all := limits.ListLog("api", loader.PerMinute(3)), httplimit.KeyOf("all")
+	api, all := limits.ListLog("api", loader.PerMinute(4)), httplimit.KeyOf("all")
 	var results []httplimit.Result
-	h := check(t, httplimit.AllOf(limits, []httplimit.Charge{
-		{Limiter: api.With(loader.PerMinute(1)), Key: all, Name: "first"}, {Limiter: api.With(loader.PerMinute(1)), Key: all,
-			Name: "second"},
-	}, observed(&results))).Handler(ok)
-	if _, err := api.Allow(t.Context(), "all"); err != nil {
-		t.Fatal(err)
+	h := func(first, second int64) http.Handler {
+		charges := []httplimit.Charge{
+			{Limiter: api, Key: all, N: first, Name: "first"}, {Limiter: api, Key: all, N: second, Name: "second"},
+		}
+		return check(t, httplimit.PerRequest(limits, func(*http.Request) ([]httplimit.Charge, error) {
+			return charges, nil
+		}, observed(&results))).Handler(ok)
 	}
-	wantStatus(t, h, ada, 429)
-	if got := results[0].Denied(false); !cmp.Equal(got, []string{"first", "second"}) {
-		t.Errorf("denied by %q", got)
+	wantStatus(t, h(1, 1), ada, 200)
+	for _, test := range []struct {
+		first, second int64
+		denied        []string
+		retryAfter    string
+	}{
+		{3, 1, []string{"first"}, "60"}, {1, 3, []string{"second"}, "60"}, {3, 3, []string{"second"}, ""},
+		{5, 1, []string{"first"}, ""}, {5, 5, []string{"first", "second"}, ""},
+	} {
+		answer := get(h(test.first, test.second), ada)
+		wantHeader(t, answer, "Retry-After", test.retryAfter)
+		if p := problemOf(t, answer); !cmp.Equal(p.Violated, test.denied) {
+			t.Errorf("%+v: denied by %q", test, p.Violated)
+		}
+		if err := limits.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantRemaining(t, api, "all", 2)
+	check(t, httplimit.AllOf(limits, []httplimit.Charge{{Limiter: api, Key: all, N: 4}, {Limiter: api, Key: all, N: 4}}))
+	r := results[len(results)-1]
+	if !errors.Is(r.Err, loader.ErrExceedsLimit) || r.Decisions[0].Limit.Permits != 4 {
+		t.Errorf("result %+v", r)
 	}
 }
 
@@ -275,15 +297,18 @@ func TestXRateLimit(t *testing.T) {
 	wantHeader(t, answer, "X-RateLimit-Remaining", "2") // a slot has no reset
 	wantHeader(t, answer, "RateLimit", "")
 
+	alone := func(name string, limit loader.Limit) func(http.Handler) http.Handler {
+		return httplimit.New(limits.ListLog(name, limit), httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit))
+	}
 	both := limits.SliceRing("both", []loader.Limit{loader.PerMinute(1), loader.PerHour(1)}) // the hour is what counts
 	answer = get(httplimit.New(both, httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit))(ok), ada)
 	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
-	minute := httplimit.New(limits.ListLog("minute", loader.PerMinute(1)), httplimit.KeyByIP(),
-		httplimit.Headers(httplimit.XRateLimit))
-	hour := httplimit.New(limits.ListLog("hour", loader.PerHour(1)), httplimit.KeyByIP(),
-		httplimit.Headers(httplimit.XRateLimit))
-	answer = get(hour(minute(ok)), ada) // the inner one comes later
-	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
+	minute, hour := alone("minute", loader.PerMinute(2)), alone("hour", loader.PerHour(2))
+	never := alone("never", loader.Limit{})
+	later := strconv.FormatInt(second0.Unix()+3601, 10)
+	wantHeader(t, get(hour(minute(ok)), ada), "X-RateLimit-Reset", later) // the inner one comes later
+	wantHeader(t, get(minute(hour(ok)), ada), "X-RateLimit-Reset", later)
+	wantHeader(t, get(alone("one", loader.PerMinute(1))(never(ok)), ada), "X-RateLimit-Reset", "")
 
 	none := httplimit.New(limits.ListLog("none", loader.PerMinute(1)), httplimit.KeyByIP(), httplimit.Headers(0))(ok)
 	if answer := get(none, ada); len(answer.Header()) != 0 {

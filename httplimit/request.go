@@ -18,7 +18,8 @@ type request struct {
 	*Middleware
 	w    http.ResponseWriter
 	r    *http.Request
-	done func() // nil, or hands to the original of r what the handler has added to it
+	ctx  context.Context // of the decisions
+	done func()          // nil, or hands to the original of r what the handler has added to it
 
 	asked    []asked // those that are enforced first
 	enforced int     // how many these are
@@ -63,6 +64,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, result Resul
 
 // decide makes the result. What was charged before a refusal is given back.
 func (q *request) decide() {
+	q.ctx = undisturbed{q.r.Context()}
 	if q.plan(); q.goesOn() {
 		q.askEnforced()
 	}
@@ -78,6 +80,13 @@ func (q *request) decide() {
 	}
 	q.collect()
 }
+
+// undisturbed is the context of a request, with its deadline and values, but does not end if the client leaves. What is
+// charged is known then, and can be given back.
+type undisturbed struct{ context.Context }
+
+func (undisturbed) Done() <-chan struct{} { return nil }
+func (undisturbed) Err() error            { return nil }
 
 // goesOn reports whether nothing refuses the request so far.
 func (q *request) goesOn() bool { return q.result.Outcome == Allowed }
@@ -154,19 +163,30 @@ func isMisconfigured(err error) bool {
 	return config || argument || errors.Is(err, errors.ErrUnsupported)
 }
 
-// askEnforced asks the limiters that may deny.
+// askEnforced asks the limiters that may deny. If the client has left, the request is refused without asking.
 func (q *request) askEnforced() {
-	switch enforced := q.asked[:q.enforced]; len(enforced) {
-	case 0:
-	case 1:
+	switch enforced := q.asked[:q.enforced]; {
+	case len(enforced) == 0 || q.clientLeft():
+		return
+	case len(enforced) == 1:
 		q.askOne(&enforced[0])
 	default:
 		q.askAll(enforced)
 	}
+	q.clientLeft()
+}
+
+// clientLeft reports whether the client has left. A request that goes on is refused then.
+func (q *request) clientLeft() bool {
+	left := errors.Is(q.r.Context().Err(), context.Canceled)
+	if left && q.goesOn() {
+		q.result.Outcome = ClientGone
+	}
+	return left
 }
 
 func (q *request) askOne(a *asked) {
-	a.answer(a.Limiter.AllowN(q.r.Context(), a.subject, a.permits()))
+	a.answer(a.Limiter.AllowN(q.ctx, a.subject, a.permits()))
 	switch {
 	case a.err != nil:
 		q.failed(a.err)
@@ -181,44 +201,27 @@ func (q *request) askAll(enforced []asked) {
 	for i := range enforced {
 		all.AllowN(enforced[i].Limiter, enforced[i].subject, enforced[i].permits())
 	}
-	d, err := all.Do(q.r.Context())
+	d, err := all.Do(q.ctx)
 	switch {
 	case d.Granted:
 		for i := range d.Parts {
 			enforced[i].answer(d.Parts[i].Decision, nil)
 		}
+	case errors.Is(err, loader.ErrExceedsLimit):
+		takeDenied(enforced, d.Denied, err)
+		q.failed(err)
 	case len(d.Denied) > 0:
-		takeDenied(enforced, d.Denied)
+		takeDenied(enforced, d.Denied, nil)
 		q.deny(d.Decision)
 	default:
-		q.markExceeded(enforced, err)
 		q.failed(err)
 	}
 }
 
-// markExceeded answers the charges that cost more than their limit, if that is why there is no decision.
-func (q *request) markExceeded(enforced []asked, err error) {
-	if !errors.Is(err, loader.ErrExceedsLimit) {
-		return
-	}
-	for i := range enforced {
-		one := q.limits.All()
-		one.AllowN(enforced[i].Limiter, enforced[i].subject, enforced[i].permits())
-		if errors.Is(one.Check(), loader.ErrExceedsLimit) {
-			enforced[i].answer(loader.Decision{}, err)
-		}
-	}
-}
-
-// takeDenied finds the charges that were denied.
-func takeDenied(enforced []asked, parts []loader.Part) {
+// takeDenied answers the charges that were denied; err is why, if they cost more than their limits.
+func takeDenied(enforced []asked, parts []loader.Part, err error) {
 	for _, part := range parts {
-		i := slices.IndexFunc(enforced, func(a asked) bool {
-			return !a.answered && a.subject == part.Subject && nameOf(a.Limiter) == part.Limiter
-		})
-		if i >= 0 {
-			enforced[i].answer(part.Decision, nil)
-		}
+		enforced[part.Index].answer(part.Decision, err)
 	}
 }
 
@@ -230,7 +233,7 @@ func (q *request) askShadowed() {
 		return
 	case 1:
 		a := &shadowed[0]
-		a.answer(a.Limiter.AllowN(q.r.Context(), a.subject, a.permits()))
+		a.answer(a.Limiter.AllowN(q.ctx, a.subject, a.permits()))
 		return
 	}
 	batch := q.limits.Batch()
@@ -238,7 +241,7 @@ func (q *request) askShadowed() {
 	for i := range shadowed {
 		results[i] = batch.AllowN(shadowed[i].Limiter, shadowed[i].subject, shadowed[i].permits())
 	}
-	_, _ = batch.Do(q.r.Context()) // the results have the errors
+	_, _ = batch.Do(q.ctx) // the results have the errors
 	for i, result := range results {
 		shadowed[i].answer(result.Decision, result.Err)
 	}

@@ -29,7 +29,7 @@ const (
 	// Misconfigured: the middleware is not right, as Check would have said. The status is 500.
 	Misconfigured
 
-	// ClientGone: the client left before there was a decision. The status is 499, which nobody receives.
+	// ClientGone: the client left before the handler was called. The status is 499, which nobody receives.
 	ClientGone
 )
 
@@ -80,7 +80,7 @@ type Decision struct {
 	Subject string
 	Shadow  bool  // it was not enforced
 	Slot    bool  // it is of a concurrency limiter
-	Err     error // why a Shadow has no decision
+	Err     error // why a Shadow has no decision; loader.ErrExceedsLimit if it denied because of the cost
 }
 
 // Denied returns the policies that denied, and in shadow those that would have.

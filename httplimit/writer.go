@@ -111,7 +111,7 @@ func hijackableInside(w http.ResponseWriter) bool {
 }
 
 // hijackable is a writer that http.ResponseController would unwrap to hijack the connection. It offers Hijack itself,
-// so that it is seen.
+// so that it is seen, and all that the writer may offer. What the writer does not have is done by Write, or says so.
 type hijackable struct{ http.ResponseWriter }
 
 func (h hijackable) control() *http.ResponseController {
@@ -122,6 +122,17 @@ func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.con
 func (h hijackable) Flush()                                       { _ = h.FlushError() }
 func (h hijackable) FlushError() error                            { return h.control().Flush() }
 func (h hijackable) Unwrap() http.ResponseWriter                  { return h.ResponseWriter }
+func (h hijackable) ReadFrom(r io.Reader) (int64, error)          { return io.Copy(h.ResponseWriter, r) }
+func (h hijackable) WriteString(text string) (int, error) {
+	return io.WriteString(h.ResponseWriter, text)
+}
+
+func (h hijackable) Push(target string, opts *http.PushOptions) error {
+	if pusher, ok := h.ResponseWriter.(http.Pusher); ok {
+		return pusher.Push(target, opts)
+	}
+	return http.ErrNotSupported
+}
 
 // slotConn is a hijacked connection that holds slots until it is closed.
 type slotConn struct {

@@ -191,6 +191,59 @@ func TestWriterPassesOn(t *testing.T) {
 	wantRemaining(t, limiter, "all", 5)
 }
 
+// copying is a writer of another middleware that copies and pushes itself, and has Hijack only through Unwrap.
+type copying struct {
+	http.ResponseWriter
+	used *everything
+}
+
+func (c copying) Unwrap() http.ResponseWriter                   { return c.used }
+func (c copying) ReadFrom(r io.Reader) (int64, error)           { return c.used.ReadFrom(r) }
+func (c copying) Push(target string, o *http.PushOptions) error { return c.used.Push(target, o) }
+func (c copying) WriteString(text string) (int, error) {
+	c.used.use("WriteString")
+	return len(text), nil
+}
+
+// A writer that is hijacked only through Unwrap keeps its other interfaces. Without a Pusher nothing is pushed.
+func TestWriterPassesOnInside(t *testing.T) {
+	wraps, _ := counting(t)
+	inner := &everything{ResponseRecorder: httptest.NewRecorder()}
+	wraps(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, err := io.WriteString(w, "hello")
+		_, err2 := io.Copy(w, io.LimitReader(strings.NewReader("hello"), 5))
+		if err = errors.Join(err, err2, w.(http.Pusher).Push("/style.css", nil)); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			t.Error("the error of Hijack is lost")
+		}
+	})).ServeHTTP(copying{inner.ResponseRecorder, inner}, httptest.NewRequest(http.MethodGet, "/", nil))
+	if got := strings.Join(inner.used, ", "); got != "WriteString, ReadFrom, Push /style.css, Hijack" {
+		t.Errorf("used %s", got)
+	}
+	wraps(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := w.(http.Pusher).Push("/", nil); !errors.Is(err, http.ErrNotSupported) {
+			t.Errorf("Push without a Pusher: %v", err)
+		}
+	})).ServeHTTP(unwrapping{inner}, httptest.NewRequest(http.MethodGet, "/", nil))
+}
+
+// A body over the limit of http.MaxBytesHandler closes the connection, if that stands around the middleware.
+func TestMaxBytesCloses(t *testing.T) {
+	wraps, _ := counting(t)
+	read := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) })
+	server := httptest.NewServer(http.MaxBytesHandler(wraps(read), 5))
+	defer server.Close()
+	response, err := http.Post(server.URL, "text/plain", strings.NewReader("more than five"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || !response.Close {
+		t.Errorf("the connection stays open, %v", err)
+	}
+}
+
 // A writer that nobody can hijack has no Hijack when it is wrapped.
 func TestNoHijack(t *testing.T) {
 	wraps, _ := counting(t)

@@ -47,7 +47,7 @@ type AllDecision struct {
 	// empty: those of a grant are in Parts.
 	Decision
 
-	// Denied is the parts that denied, the longest Wait first.
+	// Denied is the parts that denied, the longest Wait first. Those that are ErrExceedsLimit have the Wait Never.
 	Denied []Part
 
 	// Parts is all parts, in the order in which they were added. It is nil unless all of them granted. GiveBack takes the
@@ -59,6 +59,7 @@ type AllDecision struct {
 
 // Part is the decision of one limiter in an All.
 type Part struct {
+	Index   int    // in the order in which the parts were added, from 0
 	Limiter string // its name
 	Subject string
 	Decision
@@ -73,7 +74,7 @@ func (a *All) Allow(limiter Limiter, subject string) {
 }
 
 // AllowN adds a limiter that is asked for n permits now. A limiter may be added several times, also with the same
-// subject: each time is charged. Cost: nothing is sent before Do.
+// subject: each time is charged, and all together are at most the limit. Cost: nothing is sent before Do.
 func (a *All) AllowN(limiter Limiter, subject string, n int64) {
 	a.add(limiter, subject, question{method: "AllowN", permits: n})
 }
@@ -83,9 +84,10 @@ func (a *All) add(limiter Limiter, subject string, q question) {
 	if err == nil {
 		err = c.checkInAll()
 	}
-	e := &entry{report: unreported}
+	e := &entry{report: unreported, index: len(a.entries)}
 	if e.argumentErr = err; err == nil {
 		e.ask(c, subject, q)
+		e.argumentErr = cmp.Or(e.argumentErr, a.errSum(e))
 	}
 	a.entries = append(a.entries, e)
 }
@@ -100,6 +102,24 @@ func (c core) checkInAll() error {
 		return c.errArgument("All", "WithID", "a ZSetLog without WithID")
 	}
 	return nil
+}
+
+// errSum is the error of an entry that asks for more permits than could ever be granted, together with those before it
+// about the same subject; nil for other entries.
+func (a *All) errSum(e *entry) error {
+	before := int64(0)
+	for _, other := range a.entries {
+		if other.argumentErr == nil && other.call.key() == e.call.key() {
+			before += other.question.permits
+		}
+	}
+	c, q := e.limiter, e.question
+	capacity := c.kind.capacity(c)
+	if before == 0 || capacity == 0 || before+q.permits <= capacity {
+		return nil
+	}
+	return fmt.Errorf("loader: %s: %s(n=%d) after %d for the same subject %w %d", c.name, q.method, q.permits, before,
+		ErrExceedsLimit, capacity)
 }
 
 // Check returns what is wrong with the limiters and arguments that were added. Call it once, when the program starts,
@@ -117,6 +137,9 @@ func (a *All) Check() error {
 
 // Do asks all limiters. It returns a grant only if all of them granted. Its error joins those of the limiters, each
 // with the limiter's name; then nothing is granted, and what was granted is given back, also if a reply comes later.
+// More than could ever be granted, of one part or of several about the same subject, is ErrExceedsLimit, and Denied has
+// those parts.
+//
 // (If no reply ever comes, only ZSetLog can give back: the others stay charged.) Do takes no longer than the longest
 // timeout of its limiters: see Timeout.
 //
@@ -126,7 +149,7 @@ func (a *All) Do(ctx context.Context) (AllDecision, error) {
 	err, entries := a.Check(), a.entries
 	a.entries = nil
 	if err != nil {
-		return AllDecision{}, err
+		return exceeded(entries), err
 	}
 	if refused := answeredHere(entries); len(refused) > 0 {
 		entries = refused
@@ -148,6 +171,21 @@ func (a *All) Do(ctx context.Context) (AllDecision, error) {
 	return d, err
 }
 
+// exceeded returns the denials by entries that are asked for more permits than could ever be granted.
+func exceeded(entries []*entry) (d AllDecision) {
+	for _, e := range entries {
+		if errors.Is(e.argumentErr, ErrExceedsLimit) {
+			d.Denied = append(d.Denied, e.part(e.limiter.never()))
+			d.Decision = d.Denied[0].Decision
+		}
+	}
+	return d
+}
+
+func (e *entry) part(d Decision) Part {
+	return Part{Index: e.index, Limiter: e.limiter.name, Subject: e.subject, Decision: d}
+}
+
 // answeredHere returns the entries that are refused without asking a server.
 func answeredHere(entries []*entry) (refused []*entry) {
 	for _, e := range entries {
@@ -163,7 +201,7 @@ func decideAll(entries []*entry) (d AllDecision, err error) {
 	var errs []error
 	parts := make([]Part, len(entries))
 	for i, e := range entries {
-		parts[i] = Part{Limiter: e.limiter.name, Subject: e.subject, Decision: e.decision}
+		parts[i] = e.part(e.decision)
 		switch {
 		case e.err != nil:
 			errs = append(errs, fmt.Errorf("loader: All: %s: %w", e.limiter.name, e.err))

@@ -165,7 +165,8 @@ func TestAllRemembered(t *testing.T) {
 	for range 3 {
 		w.forget()
 		d := ask(account)
-		if d.Granted || len(d.Denied) != 1 || d.Denied[0].Limiter != "account" || d.Wait <= 0 || asked.Load() != 0 {
+		if d.Granted || len(d.Denied) != 1 || d.Denied[0].Limiter != "account" || d.Denied[0].Index != 1 ||
+			asked.Load() != 0 {
 			t.Errorf("%+v after %d round trips; want a denial by the account", d, asked.Load())
 		}
 		w.saw(t, loader.Event{
@@ -273,6 +274,53 @@ func TestAllTwice(t *testing.T) {
 			wantRemaining(t, limiter, "s", step.left)
 		}
 	})
+}
+
+// TestAllExceeds has parts ask for more than could ever be granted, by themselves or with those before them about the
+// same subject: they deny for ever, and nothing is sent.
+func TestAllExceeds(t *testing.T) {
+	limits := loader.New(neverAsked(t))
+	log := limits.ListLog("log", loader.PerHour(5))
+	ring := limits.SliceRing("ring", []loader.Limit{loader.PerHour(9), loader.PerMinute(5)})
+	type part struct {
+		limiter loader.Limiter
+		subject string
+		n       int64
+	}
+	for _, row := range []struct {
+		parts []part
+		want  string
+		limit loader.Limit
+		index int
+	}{
+		{[]part{{ring, "s", 1}, {log, "s", 6}}, "loader: log: AllowN(n=6) exceeds limit 5", loader.PerHour(5), 1},
+		{[]part{{ring, "s", 6}, {log, "s", 1}}, "loader: ring: AllowN(n=6) exceeds limit 5", loader.PerMinute(5), 0},
+		{[]part{{log, "s", 3}, {ring, "s", 3}, {log, "s", 3}},
+			"loader: log: AllowN(n=3) after 3 for the same subject exceeds limit 5", loader.PerHour(5), 2},
+		{[]part{{log.With(loader.PerHour(9)), "s", 4}, {log, "other", 2}, {log, "s", 2}},
+			"loader: log: AllowN(n=2) after 4 for the same subject exceeds limit 5", loader.PerHour(5), 2},
+	} {
+		all := limits.All()
+		for _, p := range row.parts {
+			all.AllowN(p.limiter, p.subject, p.n)
+		}
+		d, err := all.Do(background)
+		if wantError(t, err, row.want); !errors.Is(err, loader.ErrExceedsLimit) || d.Granted || d.Wait != loader.Never ||
+			len(d.Denied) != 1 || d.Denied[0].Limit != row.limit || d.Limit != row.limit || d.Denied[0].Index != row.index {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+	all := limits.All()
+	all.AllowN(log, "s", 3) // together as much as the limit
+	all.AllowN(log, "s", 2)
+	all.AllowN(log, "other", 5)
+	must(t, all.Check())
+	closed := limits.All()
+	closed.Allow(log.With(loader.Limit{}), "s")
+	closed.Allow(log.With(loader.Limit{}), "s")
+	if d, err := closed.Do(background); err != nil || len(d.Denied) != 2 || d.Wait != loader.Never {
+		t.Errorf("a limit of 0, twice: %+v, %v", d, err)
+	}
 }
 
 // TestAllFails has one part fail for good: the error tells which, and the others are given back.

@@ -108,6 +108,7 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 type entry struct {
 	request
 	answer Result
+	index  int // of an All
 
 	cmd     *command    // its last attempt
 	report  func(error) // tells the breaker the outcome

@@ -55,6 +55,9 @@ func wantRefused(t *testing.T, limits *loader.Loader, limiter loader.Limiter, n 
 			as[*loader.ArgumentError](t, err)
 		}
 	}
+	if d, _ := limiter.AllowN(background, "s", n); exceeds && (d.Wait != loader.Never || d.Limit.Permits == 0) {
+		t.Errorf("%s: %+v", want, d)
+	}
 }
 
 // TestRefused passes what no limiter takes: every call is refused without asking, and the error has the limiter's name

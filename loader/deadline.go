@@ -65,10 +65,15 @@ func (c withValues) Value(key any) any {
 }
 
 // withTimeout returns the context of one call: the caller's, with the timeout. It allocates nothing for
-// context.Background, and once for another context that never ends.
+// context.Background, and once for another context that never ends. A context that has a deadline and never ends by
+// itself is one that a caller's leaving does not end: see httplimit.
 func (l *Loader) withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if ctx.Done() != nil {
+	deadline, bounded := ctx.Deadline()
+	switch {
+	case ctx.Done() != nil:
 		return context.WithTimeout(ctx, timeout)
+	case bounded && time.Until(deadline) < timeout:
+		return context.WithDeadline(ctx, deadline)
 	}
 	d := &l.deadlines
 	if timeout != d.timeout {

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -18,9 +19,9 @@ type Decision struct {
 
 	// Wait is how long to wait before the permits may be used.
 	//
-	// For a denial it is the time until the permits come free, if no one else asks; Never if the limit is 0. For a
-	// Retry-After header use RetryAfter. For a grant it is 0, unless the permits were booked ahead. For a Peek it is
-	// the time until one permit comes free.
+	// For a denial it is the time until the permits come free, if no one else asks; Never if the limit is 0, and
+	// with the error ErrExceedsLimit. For a Retry-After header use RetryAfter. For a grant it is 0, unless the permits
+	// were booked ahead. For a Peek it is the time until one permit comes free.
 	Wait time.Duration
 
 	// ResetAfter is the time until the subject has its whole limit again, if no one asks.
@@ -77,13 +78,11 @@ func (d Decision) RetryAfter() int64 {
 	return int64((min(d.Wait, maxRetryAfter) + time.Second - 1) / time.Second)
 }
 
-// zeroLimit returns the decision for a limit of 0.
-func (c core) zeroLimit() Decision {
+// never returns the denial that no wait ends: the limit is 0, or more was asked for.
+func (c core) never() Decision {
 	d := Decision{Wait: Never, Limit: c.limit}
-	for _, limit := range c.ring.limits {
-		if limit.Permits == 0 {
-			d.Limit = limit
-		}
+	if limits := c.ring.limits; len(limits) > 0 {
+		d.Limit = slices.MinFunc(limits, func(a, b Limit) int { return cmp.Compare(a.Permits, b.Permits) })
 	}
 	return d
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Never is the Wait of a Decision if waiting does not help, because the limit is 0. It is 146 years, half of the
-// largest time.Duration, so that adding to it does not overflow.
+// Never is the Wait of a Decision if waiting does not help, because the limit is 0, or more was asked for than
+// it. It is 146 years, half of the largest time.Duration, so that adding to it does not overflow.
 const Never time.Duration = 1 << 62
 
 // Limit is how many permits a subject may have in any window.

@@ -95,7 +95,7 @@ func TestObserverOfEveryMethod(t *testing.T) {
 		if makers[i].name == "TokenBucket" { // only the server knows its limit
 			w.saw(t, event("AllowN", 4, loader.Decision{}))
 		} else {
-			asksNobody := event("AllowN", 4, loader.Decision{})
+			asksNobody := event("AllowN", 4, loader.Decision{Wait: loader.Never, Limit: allowed.Limit})
 			asksNobody.Attempts = 0
 			w.saw(t, asksNobody)
 		}

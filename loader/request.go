@@ -3,6 +3,7 @@ package loader
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -144,9 +145,11 @@ func (r *request) answerHere() {
 	r.considered = true
 	switch {
 	case r.argumentErr != nil:
-		r.err, r.answered = r.argumentErr, true
+		if r.err, r.answered = r.argumentErr, true; errors.Is(r.err, ErrExceedsLimit) {
+			r.decision = r.limiter.never()
+		}
 	case r.call.script == nil:
-		r.decision, r.answered = r.limiter.zeroLimit(), true
+		r.decision, r.answered = r.limiter.never(), true
 	default:
 		r.decision, r.answered = r.limiter.denials.recall(r.limiter, r.call.key(), r.question)
 	}

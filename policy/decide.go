@@ -83,11 +83,11 @@ func (d *Decision) enforce(ctx context.Context, charges []Charge) (granted bool,
 	case 0:
 		return true, nil
 	case 1:
-		one, err := charges[0].allow(ctx)
-		if err != nil {
+		one, err := charges[0].Limiter.AllowN(ctx, charges[0].Subject, charges[0].Cost)
+		if err != nil && !errors.Is(err, loader.ErrExceedsLimit) {
 			return false, fmt.Errorf("policy: %s: %w", charges[0].Name, err)
 		}
-		d.add(charges[0], one, nil)
+		d.add(charges[0], one, err)
 		return one.Granted, nil
 	}
 	all := d.call.policies.limits.All()
@@ -95,10 +95,6 @@ func (d *Decision) enforce(ctx context.Context, charges []Charge) (granted bool,
 		all.AllowN(c.Limiter, c.Subject, c.Cost)
 	}
 	together, err := all.Do(ctx)
-	if errors.Is(err, loader.ErrExceedsLimit) && len(together.Denied) == 0 {
-		d.addExceeded(charges)
-		return false, nil
-	}
 	if err != nil && len(together.Denied) == 0 {
 		return false, fmt.Errorf("policy: %w", err)
 	}
@@ -107,26 +103,6 @@ func (d *Decision) enforce(ctx context.Context, charges []Charge) (granted bool,
 	}
 	d.addDenied(charges, together.Denied)
 	return together.Granted, nil
-}
-
-// allow asks one limiter. More permits than could ever be granted are a denial that waiting does not end.
-func (c Charge) allow(ctx context.Context) (loader.Decision, error) {
-	d, err := c.Limiter.AllowN(ctx, c.Subject, c.Cost)
-	if errors.Is(err, loader.ErrExceedsLimit) {
-		return loader.Decision{Wait: loader.Never}, nil
-	}
-	return d, err
-}
-
-// addExceeded adds the denials of those that are asked for more than they could ever grant. Nothing is sent.
-func (d *Decision) addExceeded(charges []Charge) {
-	for _, c := range charges {
-		one := d.call.policies.limits.All()
-		one.AllowN(c.Limiter, c.Subject, c.Cost)
-		if errors.Is(one.Check(), loader.ErrExceedsLimit) {
-			d.add(c, loader.Decision{Wait: loader.Never}, nil)
-		}
-	}
 }
 
 // addDenied adds the denials in the file's order.
@@ -156,8 +132,11 @@ func (d *Decision) try(ctx context.Context, charges []Charge) {
 	}
 }
 
-// add adds the decision of one policy.
+// add adds the decision of one policy. More permits than could ever be granted are a denial that waiting does not end.
 func (d *Decision) add(c Charge, one loader.Decision, err error) {
+	if errors.Is(err, loader.ErrExceedsLimit) {
+		one.Wait, err = loader.Never, nil
+	}
 	d.Policies = append(d.Policies, PolicyDecision{
 		Decision: one, Policy: c.Name, Subject: c.Subject, Shadow: c.Mode == Shadow, Err: err,
 	})

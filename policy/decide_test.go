@@ -211,6 +211,13 @@ limits:
 	if d := decide(t, policies, a); d.Granted || d.Policy != "huge" || d.Wait != loader.Never {
 		t.Errorf("%+v, want a denial by huge that no wait ends", d)
 	}
+	policies = load(t, limits, `
+limits:
+  tried: {by: request.ip, rates: 9/1m, cost: size(request.path), mode: shadow}
+`)
+	if d := decide(t, policies, a); !d.Granted || d.Policies[0].Err != nil || d.Policies[0].Wait != loader.Never {
+		t.Errorf("%+v, want a denial in shadow that no wait ends", d)
+	}
 }
 
 // What count does not charge is given back.
