@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -19,6 +20,7 @@ type File struct {
 	Proxies []string
 
 	ofApplication map[string]bool
+	address       httplimit.Key // of the client
 }
 
 // Policy is one of the limits of a file.

@@ -51,7 +51,7 @@ func (p *Policies) Attributes(r *http.Request) Attributes { return p.current.Loa
 
 func (s *set) attributes(r *http.Request) Attributes {
 	request := &Request{Method: r.Method, Path: r.URL.Path, Host: r.Host, Header: r.Header}
-	request.IP, _ = s.address.Subject(r)
+	request.IP, _ = s.file.address.Subject(r)
 	if s.query {
 		request.Query = r.URL.Query()
 	}

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -190,16 +189,15 @@ func (p *Policies) complain(err error) {
 type set struct {
 	file     *File
 	limiters [][]loader.Limiter // of each policy: for each plan, or one
-	address  httplimit.Key
-	query    bool // an expression asks for the query
+	query    bool               // an expression asks for the query
 	cookie   bool
 }
 
 // newSet makes the limiters of a file. Those that stay the same are the old ones, with what they know in this process.
 func (p *Policies) newSet(file *File) (*set, error) {
-	s := &set{file: file, limiters: make([][]loader.Limiter, len(file.Policies)), address: addressOf(file)}
+	s := &set{file: file, limiters: make([][]loader.Limiter, len(file.Policies))}
 	old := p.current.Load()
-	errs := []error{s.address.Check()}
+	errs := []error{file.address.Check()}
 	for i, policy := range file.Policies {
 		s.query = s.query || policy.uses("request.query")
 		s.cookie = s.cookie || policy.uses("request.cookie")
@@ -213,15 +211,6 @@ func (p *Policies) newSet(file *File) (*set, error) {
 		}
 	}
 	return s, errors.Join(errs...)
-}
-
-// addressOf finds the address of a client.
-func addressOf(file *File) httplimit.Key {
-	opts := []httplimit.IPOption{httplimit.IPv6Prefix(128)}
-	if len(file.Proxies) > 0 {
-		opts = append(opts, httplimit.TrustXForwardedFor(file.Proxies...))
-	}
-	return httplimit.KeyByIP(opts...)
 }
 
 // limitersOf returns the limiters of an equal policy, nil if there is none.

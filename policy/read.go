@@ -63,6 +63,7 @@ func (r *reader) file(root *yaml.Node) *File {
 	}
 	words := r.mapping(root, fileWords)
 	f := &File{Attributes: r.attributes(words["attributes"]), Proxies: r.proxies(words["proxies"])}
+	f.address = addressBehind(f.Proxies)
 	var err error
 	if r.compiler, err = newCompiler(f.Attributes); err != nil {
 		r.fail(root, err.Error(), "other names of attributes")

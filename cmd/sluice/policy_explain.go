@@ -26,6 +26,7 @@ func (a app) policyExplain(ctx context.Context, args []string) error {
 		return err
 	}
 	defer server.Close()
+	in.setClient(attributes.Request)
 	matches, failed := in.file.Match(&attributes)
 	for _, p := range in.file.Policies {
 		if err := in.out.explain(server, p, &attributes, matches, failed); err != nil {
@@ -42,6 +43,17 @@ func (a app) policyExplain(ctx context.Context, args []string) error {
 		in.out.decided(d)
 	}
 	return err
+}
+
+// setClient finds the client behind the file's proxies.
+func (in policyInput) setClient(r *policy.Request) {
+	if r == nil {
+		return
+	}
+	before := r.IP
+	if in.file.SetClient(r); r.IP != before {
+		in.out.printf("request.ip is found to be %q\n\n", r.IP)
+	}
 }
 
 // attributesOf reads name=value arguments.

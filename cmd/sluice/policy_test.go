@@ -139,6 +139,24 @@ func TestPolicyExplain(t *testing.T) {
 	golden(t, "policy_explain", all.String())
 }
 
+// TestPolicyExplainProxies wants the client's address from X-Forwarded-For behind the file's proxies, and only there.
+func TestPolicyExplainProxies(t *testing.T) {
+	file := inFile(t, "limits.yaml", "proxies: [10.0.0.0/8, unix]\nlimits: {a: {by: request.ip, rates: 3/1m, empty: skip}}")
+	const found = "request.ip is found to be \"192.0.2.7\"\n\na matches\n"
+	for _, test := range []struct{ args, want string }{
+		{"request.ip=10.0.0.1 request.header.x-forwarded-for=8.8.8.8,192.0.2.7", found},
+		{"request.header.x-forwarded-for=192.0.2.7,10.0.0.1 request.ip=10.0.0.2", found},
+		{"request.header.x-forwarded-for=192.0.2.7", found},
+		{"request.ip=10.0.0.1 request.header.x-forwarded-for=unknown", "request.ip is found to be \"\"\n\na does not match"},
+		{"request.ip=192.0.2.9 request.header.x-forwarded-for=192.0.2.7", "a matches\n  key        sluice:a:{192.0.2.9}:"},
+	} {
+		got := sluiceRun(nil, append([]string{"policy", "explain", file}, strings.Fields(test.args)...)...)
+		if got.status != 0 || !strings.HasPrefix(got.stdout, test.want) {
+			t.Errorf("%s: want %q in\n%s%s", test.args, test.want, got.stdout, got.stderr)
+		}
+	}
+}
+
 // TestPolicyExplainError wants a policy that cannot be applied to be named.
 func TestPolicyExplainError(t *testing.T) {
 	got := sluiceRun(nil, "policy", "explain", inFile(t, "limits.yaml", policyFile), "request.path=/api/x")

@@ -284,7 +284,7 @@ limits:
 			want[one.Policy] = one.Granted
 		}
 		b := &batch{}
-		c.newParser().parse(b, int64(i), []byte(h.line()), 0)
+		parser{c.File, c.Format}.parse(b, int64(i), []byte(h.line()), 0)
 		got := map[string]bool{}
 		for n, verdict := range d.decide(b.requests[0], nil) {
 			if verdict != Withdrawn {
@@ -427,13 +427,16 @@ func TestProxies(t *testing.T) {
 			"\"request\":\"GET / HTTP/1.1\"}\n", address, forwarded)
 	}
 	log := line("10.0.0.1", "9.9.9.9, 192.0.2.7") + line("10.0.0.2", "192.0.2.7, 10.1.1.1") +
-		line("192.0.2.7", "8.8.8.8") + line("::ffff:192.0.2.7", "") + line("2001:DB8::1", "") + line("some.host.example", "")
+		line("192.0.2.7", "8.8.8.8") + line("10.0.0.3", "unknown") + line("::ffff:192.0.2.7", "") + line("2001:DB8::1", "") + line("some.host.example", "")
 	report := run(t, configOf(t, "proxies: [10.0.0.0/8]\n"+byAddress), log)
 	want := []Key{
 		{"api", "192.0.2.7", 4, 0, nil}, {"api", "2001:db8::1", 1, 0, nil}, {"api", "some.host.example", 1, 0, nil},
 	}
 	if diff := cmp.Diff(want, report.Busiest, cmpopts.IgnoreFields(Key{}, "Columns")); diff != "" {
 		t.Error(diff)
+	}
+	if len(report.NotApplied) != 1 || report.NotApplied[0].Requests != 1 || report.NotApplied[0].Line != 4 {
+		t.Errorf("not applied: %+v", report.NotApplied)
 	}
 }
 
