@@ -17,18 +17,44 @@ var (
 	wrongType  = regexp.MustCompile(`^expected type '(.*)' but found '(.*)'$`)
 )
 
-// problems puts CEL's errors into words.
 // hyphenated is a header, a cookie or a parameter with a hyphen in its name, which CEL reads as a subtraction.
 var hyphenated = regexp.MustCompile(`request\.(header|query|cookie)\.([A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)+)`)
 
-func (c *compiler) problems(text string, env *cel.Env, issues *cel.Issues) (problems []problem) {
+// symbol is a text in quotes, a run of signs or a name.
+var symbol = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[!<>=]+|&+|\|+|\.?\w+`)
+
+// operators is the operators of other languages, and what they are in CEL.
+var operators = map[string]string{
+	"=": "==", "===": "==", "!==": "!=", "<>": "!=", "=>": ">=", "=<": "<=",
+	"&": "&&", "|": "||", "and": "&&", "or": "||", "not": "!",
+}
+
+// foreign finds what is no CEL and has a cure.
+func (c *compiler) foreign(text string) (problems []problem) {
 	if at := hyphenated.FindStringSubmatchIndex(text); at != nil {
-		before, line := text[:at[0]], strings.Count(text[:at[0]], "\n")
-		return []problem{{
-			line: line + 1, column: utf8.RuneCountInString(before[strings.LastIndex(before, "\n")+1:]),
-			what: text[at[0]:at[1]] + " is a subtraction",
-			want: fmt.Sprintf("request.%s[%q]", text[at[2]:at[3]], text[at[4]:at[5]]),
-		}}
+		problems = append(problems, problemAt(text, at[0], text[at[0]:at[1]]+" is a subtraction",
+			fmt.Sprintf("request.%s[%q]", text[at[2]:at[3]], text[at[4]:at[5]])))
+	}
+	for _, at := range symbol.FindAllStringIndex(text, -1) {
+		found := text[at[0]:at[1]]
+		if want := operators[strings.ToLower(found)]; want != "" && !slices.Contains(c.names, found) {
+			problems = append(problems, problemAt(text, at[0], fmt.Sprintf("unknown operator %q", found), want))
+		}
+	}
+	return problems
+}
+
+// problemAt is a problem at a byte of an expression.
+func problemAt(text string, at int, what, want string) problem {
+	before := text[:at]
+	column := utf8.RuneCountInString(before[strings.LastIndex(before, "\n")+1:])
+	return problem{line: strings.Count(before, "\n") + 1, column: column, what: what, want: want}
+}
+
+// problems puts CEL's errors into words.
+func (c *compiler) problems(text string, env *cel.Env, issues *cel.Issues) (problems []problem) {
+	if problems = c.foreign(text); problems != nil {
+		return problems
 	}
 	for _, e := range issues.Errors() {
 		p := problem{line: e.Location.Line(), column: e.Location.Column()}

@@ -267,7 +267,7 @@ func TestMiddlewareCountsByTheClientsHeaders(t *testing.T) {
 	_, limits := fakeRedis(t)
 	policies := load(t, limits, `
 limits:
-  x: {by: request.ip, rates: 2/1m, count: 'request.header["x-user"] != ""'}
+  x: {by: request.ip, rates: 2/1m, count: 'response.status == 200 && request.header["x-user"] != ""'}
 `)
 	h := policies.Middleware(nil)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		r.Header.Del("X-User")

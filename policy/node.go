@@ -45,6 +45,8 @@ func (r *reader) failYAML(err error) {
 		want = `YAML: an expression with ": " in it stands in quotes`
 	case strings.Contains(what, "YAML tag"):
 		want = "quotes around what begins with an exclamation mark"
+	case strings.Contains(what, "cannot start any token") && slices.Index(r.rest(line, column), '\t') == 0:
+		what, want = "a tab", "spaces: YAML is not indented by tabs"
 	case strings.Contains(what, "expected ',' or ']'"):
 		want = "YAML: in [..] an expression stands in quotes"
 	}
@@ -62,12 +64,26 @@ func (r *reader) place(n *yaml.Node, p problem) (line, column int) {
 	if p.line < 1 || p.line > len(texts) || line > len(r.lines) {
 		return n.Line, n.Column
 	}
-	runes := []rune(r.lines[line-1])
-	before, _, found := strings.Cut(string(runes[min(from, len(runes)):]), texts[p.line-1])
+	rest, text := r.rest(line, from+1), texts[p.line-1]
+	if n.Style&yaml.LiteralStyle == 0 {
+		rest = rest[:min(len(rest), 1+len(text))] // it may have a quote in front
+	}
+	before, _, found := strings.Cut(string(rest), text)
 	if !found || line == n.Line && len(texts) > 1 {
 		return n.Line, n.Column
 	}
 	return line, from + utf8.RuneCountInString(before) + p.column + 1
+}
+
+// rest returns the characters of a line of the file from a column on.
+func (r *reader) rest(line, column int) []rune {
+	if line > len(r.lines) {
+		return nil
+	}
+	if _, found := r.runes[line]; !found {
+		r.runes[line] = []rune(r.lines[line-1])
+	}
+	return r.runes[line][min(column-1, len(r.runes[line])):]
 }
 
 // scalar returns the text of a node.
@@ -157,6 +173,9 @@ func (r *reader) mapping(n *yaml.Node, known []string) map[string]*yaml.Node {
 	for _, e := range r.entries(n, "word") {
 		if !slices.Contains(known, e.key.Value) {
 			what, want := unknown("word", e.key.Value, known)
+			if isRate(e.key.Value) {
+				want = wantBrackets
+			}
 			r.fail(e.key, what, want)
 			continue
 		}

@@ -26,7 +26,7 @@ var (
 // bytes always give the same policies, or the same mistakes. Cost: about a millisecond for each policy that has
 // expressions.
 func Parse(name string, src []byte) (*File, error) {
-	r := &reader{name: name, lines: lineBreak.Split(string(src), -1)}
+	r := &reader{name: name, lines: lineBreak.Split(string(src), -1), runes: map[int][]rune{}}
 	root := r.document(src)
 	if root == nil {
 		return nil, r.mistakes
@@ -45,6 +45,7 @@ var lineBreak = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
 type reader struct {
 	name     string
 	lines    []string
+	runes    map[int][]rune // the characters of lines, by their numbers
 	compiler *compiler
 	mistakes Mistakes
 }
@@ -53,9 +54,15 @@ type reader struct {
 func (r *reader) fail(n *yaml.Node, what, want string) { r.failAt(n.Line, n.Column, what, want) }
 
 func (r *reader) failAt(line, column int, what, want string) {
-	m := Mistake{File: r.name, Line: max(line, 1), Column: max(column, 1), What: what, Want: want}
+	if r.full() {
+		return
+	}
+	m := Mistake{File: r.name, Line: max(line, 1), Column: max(column, 1), What: short(what), Want: short(want)}
 	r.mistakes = append(r.mistakes, m)
 }
+
+// full reports whether so much is wrong that the rest is not looked at.
+func (r *reader) full() bool { return len(r.mistakes) >= maxMistakes }
 
 func (r *reader) file(root *yaml.Node) *File {
 	if !r.isMapping(root, "the file") {
@@ -145,7 +152,6 @@ var limiterName = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,128}$`)
 
 // policy reads one limit.
 func (r *reader) policy(key, n *yaml.Node) *Policy {
-	before := len(r.mistakes)
 	if !limiterName.MatchString(key.Value) {
 		r.fail(key, fmt.Sprintf("limit %q", key.Value), "a name of letters, digits, dot, underscore, dash and slash")
 	}
@@ -158,13 +164,17 @@ func (r *reader) policy(key, n *yaml.Node) *Policy {
 	p.When, p.when = r.expression(words["when"], "when", rules, cel.BoolType)
 	r.by(p, key, words)
 	p.Plan, p.plan = r.expression(words["plan"], "plan", rules, cel.StringType)
+	before := len(r.mistakes)
 	r.rates(p, key, words)
+	ratesKnown := len(r.mistakes) == before
 	r.cost(p, words["cost"])
 	p.Count, p.count = r.expression(words["count"], "count", r.compiler.counts, cel.BoolType)
-	r.modes(p, words)
-	if len(r.mistakes) == before {
-		r.script(p, key, words["script"])
+	if p.count != nil && !p.count.uses(nameStatus) {
+		r.fail(words["count"], "count does not ask for "+nameStatus,
+			nameStatus+" >= 400, say; what is known before the response belongs into when")
 	}
+	r.modes(p, words)
+	r.script(p, key, words["script"], ratesKnown)
 	p.asksRequest = slices.ContainsFunc(append(slices.Clone(p.by), p.when, p.plan, p.cost), func(e *expression) bool {
 		return e.uses("request.")
 	})
@@ -245,6 +255,8 @@ func (r *reader) rateList(n *yaml.Node, what string, least int64) (rates []loade
 	items, ok := r.items(n, what)
 	switch {
 	case !ok:
+	case len(items) == 0 && isRate(strings.TrimPrefix(what, "plan ")):
+		r.fail(n, what, wantBrackets)
 	case len(items) == 0 && strings.HasPrefix(what, "plan "):
 		r.fail(n, "a plan without a limit: "+what[len("plan "):], "[60/1m]; [0/1m] for a plan that allows nothing")
 	case len(items) == 0:
@@ -269,6 +281,9 @@ func (r *reader) rate(n *yaml.Node, least int64) (rate loader.Limit, ok bool) {
 		return rate, false
 	}
 	rate, what, want := parseRate(text)
+	if list := bracketed(text); list != "" {
+		want = list
+	}
 	if what == "" && rate.Permits < least {
 		what, want = fmt.Sprintf("rate %q allows nothing", text), "at least 1 permit; 0 is for plans"
 	}
@@ -355,7 +370,7 @@ func (r *reader) choice(n *yaml.Node, word string, known ...string) string {
 
 // expression reads an expression. It returns nil if there is none or it is wrong.
 func (r *reader) expression(n *yaml.Node, word string, env *cel.Env, kind *cel.Type) (string, *expression) {
-	if n == nil {
+	if n == nil || r.full() {
 		return "", nil
 	}
 	text, ok := r.scalar(n, word)

@@ -139,6 +139,15 @@ func TestPolicyExplain(t *testing.T) {
 	golden(t, "policy_explain", all.String())
 }
 
+// TestPolicyManyMistakes wants the first mistakes of many, and none that would clear the screen.
+func TestPolicyManyMistakes(t *testing.T) {
+	file := inFile(t, "limits.yaml", "limits:\n  \"\\e[2J\": 3\n"+strings.Repeat("  a: 3\n", 4000))
+	got := sluiceRun(nil, "policy", "check", file)
+	if n := strings.Count(got.stderr, "\n"); got.status != 1 || n != 21 || strings.Contains(got.stderr, "\x1b") {
+		t.Errorf("status %d, %d lines:\n%.2000q", got.status, n, got.stderr)
+	}
+}
+
 // TestPolicyExplainProxies wants the client's address from X-Forwarded-For behind the file's proxies, and only there.
 func TestPolicyExplainProxies(t *testing.T) {
 	file := inFile(t, "limits.yaml", "proxies: [10.0.0.0/8, unix]\nlimits: {a: {by: request.ip, rates: 3/1m, empty: skip}}")
