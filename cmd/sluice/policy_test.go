@@ -150,7 +150,8 @@ func TestPolicyManyMistakes(t *testing.T) {
 
 // TestPolicyExplainProxies wants the client's address from X-Forwarded-For behind the file's proxies, and only there.
 func TestPolicyExplainProxies(t *testing.T) {
-	file := inFile(t, "limits.yaml", "proxies: [10.0.0.0/8, unix]\nlimits: {a: {by: request.ip, rates: 3/1m, empty: skip}}")
+	file := inFile(t, "limits.yaml",
+		"proxies: [10.0.0.0/8, unix]\nlimits: {a: {by: request.ip, rates: 3/1m, empty: skip}}")
 	const found = "request.ip is found to be \"192.0.2.7\"\n\na matches\n"
 	for _, test := range []struct{ args, want string }{
 		{"request.ip=10.0.0.1 request.header.x-forwarded-for=8.8.8.8,192.0.2.7", found},
