@@ -12,8 +12,12 @@ import (
 
 // document returns the mapping that the file is, nil if it is none.
 func (r *reader) document(src []byte) *yaml.Node {
-	if len(src) > maxFile || !utf8.Valid(src) {
-		r.failAt(1, 1, fmt.Sprintf("a file of %d bytes", len(src)), "UTF-8 of at most 1 MiB")
+	if len(src) > maxFile {
+		r.failAt(1, 1, "a file of more than 1 MiB", "at most 1 MiB")
+		return nil
+	}
+	if !utf8.Valid(src) {
+		r.failAt(1, 1, "the file is not UTF-8", "UTF-8")
 		return nil
 	}
 	var document yaml.Node

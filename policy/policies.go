@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"reflect"
 	"slices"
 	"sync"
@@ -54,7 +53,8 @@ func ReloadEvery(d time.Duration) Option {
 	return func(p *Policies) { p.every = d }
 }
 
-// Load reads a policy file and makes its limiters. Its error is Mistakes if the file is wrong.
+// Load reads a policy file, a regular file of at most 1 MiB, and makes its limiters. Its error is Mistakes if the file
+// is wrong.
 //
 //	policies, err := policy.Load(limits, "limits.yaml")
 //	http.Handle("/", policies.Middleware(nil)(handler))
@@ -112,7 +112,7 @@ func (c content) equal(other content) bool {
 }
 
 func (p *Policies) look() content {
-	src, err := os.ReadFile(p.path)
+	src, err := readFile(p.path)
 	if err != nil {
 		return content{err: err.Error()}
 	}
