@@ -248,6 +248,22 @@ func TestMiddlewareComplains(t *testing.T) {
 	}
 }
 
+// A wrong option is logged when the middleware is made.
+func TestMiddlewareWrongOption(t *testing.T) {
+	_, limits := fakeRedis(t)
+	var log strings.Builder
+	policies := load(t, limits, oneLimit, policy.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	policies.Middleware(nil, httplimit.Headers(httplimit.XRateLimit))
+	if log.Len() > 0 {
+		t.Errorf("a right option: %s", log.String())
+	}
+	h := policies.Middleware(nil, httplimit.Cost(func(*http.Request) int64 { return 2 }))(answer(200))
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "LimiterBy and Cost are options") {
+		t.Errorf("logged: %s", text)
+	}
+	wantStatuses(t, "a wrong option", statuses(1, func() *http.Response { return get(h, "/", "192.0.2.7") }), 500)
+}
+
 // What the handler has made of the request is handed back: net/http removes the files of a form that it finds there.
 func TestMiddlewareHandsBackTheForm(t *testing.T) {
 	_, limits := fakeRedis(t)

@@ -43,7 +43,8 @@ func Observe(observe func(ctx context.Context, d Decision, err error)) Option {
 }
 
 // Logger sets where it is logged that the file was read again, that what it says now is wrong, and, once a minute, why
-// a policy cannot be applied to calls: the application does not pass an attribute, say. The default is slog.Default().
+// a policy cannot be applied to calls: the application does not pass an attribute, say. Middleware logs wrong options
+// there. The default is slog.Default().
 func Logger(logger *slog.Logger) Option {
 	return func(p *Policies) { p.logger = logger }
 }
