@@ -94,7 +94,36 @@ func (r *reader) file(root *yaml.Node) *File {
 		}
 	}
 	r.checkTogether(f.Policies)
+	r.checkNames(f.Policies)
 	return f
+}
+
+// checkNames refuses names that headers give to a window of another limit.
+func (r *reader) checkNames(policies []*Policy) {
+	windows := map[string]string{}
+	for _, p := range policies {
+		for _, name := range p.windowNames() {
+			windows[name] = p.Name
+		}
+	}
+	for _, p := range policies {
+		if other := windows[p.Name]; other != "" {
+			r.failAt(p.Line, p.Column, fmt.Sprintf("headers use the name %q for a window of %s", p.Name, other), "another name")
+		}
+	}
+}
+
+// windowNames is the names of windows in headers: "api-1m" and "api-1h". A single window has the name of the limit.
+func (p *Policy) windowNames() (names []string) {
+	for _, plan := range append([]Plan{{Rates: p.Rates}}, p.Plans...) {
+		if len(plan.Rates) < 2 {
+			continue
+		}
+		for _, rate := range plan.Rates {
+			names = append(names, p.Name+"-"+showWindow(rate.Window))
+		}
+	}
+	return names
 }
 
 var attributeName = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?$`)
