@@ -21,13 +21,16 @@ var (
 var hyphenated = regexp.MustCompile(`request\.(header|query|cookie)\.([A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)+)`)
 
 // symbol is a text in quotes, a run of signs or a name.
-var symbol = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[!<>=]+|&+|\|+|\.?\w+`)
+var symbol = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[!<>=~]+|&+|\|+|\.?\w+`)
 
 // operators is the operators of other languages, and what they are in CEL.
 var operators = map[string]string{
-	"=": "==", "===": "==", "!==": "!=", "<>": "!=", "=>": ">=", "=<": "<=",
+	"=": "==", "===": "==", "!==": "!=", "<>": "!=", "=>": ">=", "=<": "<=", "=~": `text.matches("..")`,
 	"&": "&&", "|": "||", "and": "&&", "or": "||", "not": "!",
 }
+
+// maxProblems is how many problems of one expression are told. CEL has the same number.
+const maxProblems = 100
 
 // foreign finds what is no CEL and has a cure.
 func (c *compiler) foreign(text string) (problems []problem) {
@@ -36,6 +39,9 @@ func (c *compiler) foreign(text string) (problems []problem) {
 			fmt.Sprintf("request.%s[%q]", text[at[2]:at[3]], text[at[4]:at[5]])))
 	}
 	for _, at := range symbol.FindAllStringIndex(text, -1) {
+		if len(problems) == maxProblems {
+			break
+		}
 		found := text[at[0]:at[1]]
 		if want := operators[strings.ToLower(found)]; want != "" && !slices.Contains(c.names, found) {
 			problems = append(problems, problemAt(text, at[0], fmt.Sprintf("unknown operator %q", found), want))

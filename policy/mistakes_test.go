@@ -29,6 +29,8 @@ func TestManyMistakes(t *testing.T) {
 		{"limits: {a: {by: request.ip, rates: [" + strings.Repeat("3/1x, ", 19) + "]}}", "limits.yaml:1:146: rate", 20},
 		{"limits: {a: {by: request.ip, rates: [" + strings.Repeat("3/1x, ", 20) + "]}}", "limits.yaml: and 1 more", 21},
 		{"limits: {a: {by: [" + strings.Repeat("foo, ", 300) + "], rates: 3/1m}}", "limits.yaml: and 280 more", 300},
+		{"limits: {a: {by: request.ip, rates: 3/1m, when: 'true" + strings.Repeat(" and true", 90_000) + "'}}",
+			"limits.yaml: and 80 more", 100},
 		{"limits: {" + strings.Repeat("a: {by: foo, rates: 3/1x}, ", 30_000) + "}", "limits.yaml: and at least 980 more",
 			1000},
 		{"limits: {a: {by: request.ip, rates: 3/1m, " + strings.Repeat("wehn", 10_000) + ": 3}}",

@@ -87,7 +87,7 @@ func (r *reader) rest(line, column int) []rune {
 	if _, found := r.runes[line]; !found {
 		r.runes[line] = []rune(r.lines[line-1])
 	}
-	return r.runes[line][min(column-1, len(r.runes[line])):]
+	return r.runes[line][min(max(column-1, 0), len(r.runes[line])):]
 }
 
 // scalar returns the text of a node.

@@ -14,6 +14,9 @@ func unknown(kind, word string, known []string) (what, want string) {
 func likely(word string, known []string) (best string) {
 	least := max(1, min(len(word), 9)/3) + 1
 	for _, k := range known {
+		if len(word) >= len(k)+least {
+			continue // it differs by more letters than that
+		}
 		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
 			best, least = k, d
 		}
