@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -32,6 +33,9 @@ func (a app) policy(ctx context.Context, args []string) error {
 // readPolicies reads a policy file. It prints what is wrong in it.
 func (a app) readPolicies(path string) (*policy.File, error) {
 	file, err := policy.ParseFile(path)
+	if unread, ok := errors.AsType[*os.PathError](err); ok {
+		return nil, unread
+	}
 	mistakes, ok := errors.AsType[policy.Mistakes](err)
 	if !ok {
 		return file, err

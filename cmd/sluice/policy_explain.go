@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -34,11 +35,21 @@ func (a app) policyExplain(ctx context.Context, args []string) error {
 		}
 		in.out.printf("\n")
 	}
-	policies, err := policy.Load(server.Limits(), in.path, policy.ReloadEvery(0))
+	return in.decide(ctx, server, attributes)
+}
+
+// decide prints the decision on an empty store. Why there is none was printed before.
+func (in policyInput) decide(ctx context.Context, server *replay.Server, attributes policy.Attributes) error {
+	policies, err := policy.Load(server.Limits(), in.path, policy.ReloadEvery(0),
+		policy.Logger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
 	d, err := policies.Decide(ctx, attributes)
+	if _, ok := errors.AsType[*policy.AttributeError](err); ok {
+		in.out.printf("There is no decision: the call is refused.\n")
+		return errReported
+	}
 	if err == nil {
 		in.out.decided(d)
 	}

@@ -97,7 +97,8 @@ func TestPolicyExitStatus(t *testing.T) {
 		{"check", 2, "want a policy file"},
 		{"check FILE more", 2, `unexpected argument "more"`},
 		{"check FILE --color blue", 2, "want auto, always or never"},
-		{"check missing.yaml", 1, "missing.yaml: no such file or directory"},
+		{"check missing.yaml", 1, "sluice policy: stat missing.yaml: no such file or directory"},
+		{"check .", 1, "sluice policy: read .: not a regular file"},
 		{"explain FILE request.method", 2, `unexpected argument "request.method": want name=value`},
 		{"explain FILE request.methd=GET", 2, "request.method"},
 		{"explain FILE response.status=ok", 2, "want a number of three digits"},
@@ -170,7 +171,8 @@ func TestPolicyExplainProxies(t *testing.T) {
 // TestPolicyExplainError wants a policy that cannot be applied to be named.
 func TestPolicyExplainError(t *testing.T) {
 	got := sluiceRun(nil, "policy", "explain", inFile(t, "limits.yaml", policyFile), "request.path=/api/x")
-	if got.status != 1 || !strings.Contains(got.stdout, "api cannot be applied\n  error      by: the key is empty") {
+	if got.status != 1 || !strings.Contains(got.stdout, "api cannot be applied\n  error      by: the key is empty") ||
+		!strings.HasSuffix(got.stdout, "\nThere is no decision: the call is refused.\n") || got.stderr != "" {
 		t.Errorf("%+v", got)
 	}
 }
