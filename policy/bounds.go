@@ -45,10 +45,12 @@ func (c *constants) check(e ast.Expr) {
 	if name, key, ok := entryOf(e); ok && name == "request.header" && http.CanonicalHeaderKey(key) == "Host" {
 		c.fail(e, "net/http takes the host out of the headers", "request.host")
 	}
-	if e.Kind() != ast.CallKind {
-		return
+	if e.Kind() == ast.CallKind {
+		c.checkCall(e, e.AsCall())
 	}
-	call := e.AsCall()
+}
+
+func (c *constants) checkCall(e ast.Expr, call ast.CallExpr) {
 	switch args := call.Args(); call.FunctionName() {
 	case "_==_", "_!=_":
 		c.checkMethod(args[0], args[1])

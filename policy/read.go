@@ -22,9 +22,9 @@ var (
 	policyWords = []string{"when", "by", "empty", "rates", "plan", "plans", "script", "cost", "count", "mode", "fail"}
 )
 
-// Parse reads a policy file. The name is used in errors only, which are Mistakes: all that are in the file. The same
-// bytes always give the same policies, or the same mistakes. Cost: about a millisecond for each policy that has
-// expressions.
+// Parse reads a policy file. The name is used in errors only, which are Mistakes. The same bytes always give the same
+// policies, or the same mistakes. Cost: up to a millisecond for each expression; of more than 1000 mistakes the rest of
+// the file is not looked at.
 func Parse(name string, src []byte) (*File, error) {
 	r := &reader{name: name, lines: lineBreak.Split(string(src), -1), runes: map[int][]rune{}}
 	root := r.document(src)
@@ -82,20 +82,26 @@ func (r *reader) file(root *yaml.Node) *File {
 		r.fail(root, "no limits", "limits: with at least one limit")
 		return f
 	}
-	if !r.isMapping(limits, "limits") {
-		return f
-	}
-	if len(limits.Content) == 0 {
-		r.fail(limits, "no limits", "at least one limit")
-	}
-	for _, e := range r.entries(limits, "limit") {
-		if p := r.policy(e.key, e.value); p != nil {
-			f.Policies = append(f.Policies, p)
-		}
-	}
+	f.Policies = r.policies(limits)
 	r.checkTogether(f.Policies)
 	r.checkNames(f.Policies)
 	return f
+}
+
+// policies reads the limits.
+func (r *reader) policies(n *yaml.Node) (policies []*Policy) {
+	if !r.isMapping(n, "limits") {
+		return nil
+	}
+	if len(n.Content) == 0 {
+		r.fail(n, "no limits", "at least one limit")
+	}
+	for _, e := range r.entries(n, "limit") {
+		if p := r.policy(e.key, e.value); p != nil {
+			policies = append(policies, p)
+		}
+	}
+	return policies
 }
 
 // checkNames refuses names that headers give to a window of another limit.
@@ -197,11 +203,7 @@ func (r *reader) policy(key, n *yaml.Node) *Policy {
 	r.rates(p, key, words)
 	ratesKnown := len(r.mistakes) == before
 	r.cost(p, words["cost"])
-	p.Count, p.count = r.expression(words["count"], "count", r.compiler.counts, cel.BoolType)
-	if p.count != nil && !p.count.uses(nameStatus) {
-		r.fail(words["count"], "count does not ask for "+nameStatus,
-			nameStatus+" >= 400, say; what is known before the response belongs into when")
-	}
+	r.count(p, words["count"])
 	r.modes(p, words)
 	r.script(p, key, words["script"], ratesKnown)
 	p.asksRequest = slices.ContainsFunc(append(slices.Clone(p.by), p.when, p.plan, p.cost), func(e *expression) bool {
@@ -345,6 +347,15 @@ func (r *reader) cost(p *Policy, n *yaml.Node) {
 			r.fail(n, fmt.Sprintf("cost %d can never be granted", cost), "at most the permits of every rate: "+show(rate))
 			return
 		}
+	}
+}
+
+// count reads which calls are charged.
+func (r *reader) count(p *Policy, n *yaml.Node) {
+	p.Count, p.count = r.expression(n, "count", r.compiler.counts, cel.BoolType)
+	if p.count != nil && !p.count.uses(nameStatus) {
+		r.fail(n, "count does not ask for "+nameStatus,
+			nameStatus+" >= 400, say; what is known before the response belongs into when")
 	}
 }
 

@@ -115,14 +115,7 @@ func (p parser) parse(b *batch, number int64, line []byte, length int) {
 	b.addEntry(r.at)
 	r.matches, err = p.file.Match(&entry.Attributes)
 	b.addNotApplied(number, err)
-	r.matches = slices.DeleteFunc(r.matches, func(m policy.Match) bool {
-		unknown := m.Refused && m.Missing != "" && !strings.HasPrefix(m.Missing, "request.")
-		if unknown { // the application may well have had it
-			b.addNotApplied(number, &policy.AttributeError{
-				Policy: m.Name, Word: "by", Err: fmt.Errorf("%w: %s is not in the log", policy.ErrEmptyKey, m.Missing)})
-		}
-		return unknown || m.Refused && m.Mode == policy.Shadow
-	})
+	b.removeRefused(&r)
 	for i, m := range r.matches {
 		counts, err := m.Counts(&entry.Attributes)
 		b.addNotApplied(number, err)
@@ -134,6 +127,19 @@ func (p parser) parse(b *batch, number int64, line []byte, length int) {
 		b.matched++
 		b.requests = append(b.requests, r)
 	}
+}
+
+// removeRefused removes the matches that refuse nobody: those in shadow, and those of a value that is not in the log,
+// which are counted as not applied.
+func (b *batch) removeRefused(r *request) {
+	r.matches = slices.DeleteFunc(r.matches, func(m policy.Match) bool {
+		unknown := m.Refused && m.Missing != "" && !strings.HasPrefix(m.Missing, "request.")
+		if unknown { // the application may well have had it
+			b.addNotApplied(r.line, &policy.AttributeError{
+				Policy: m.Name, Word: "by", Err: fmt.Errorf("%w: %s is not in the log", policy.ErrEmptyKey, m.Missing)})
+		}
+		return unknown || m.Refused && m.Mode == policy.Shadow
+	})
 }
 
 func (b *batch) addEntry(at int64) {
