@@ -14,6 +14,7 @@ var (
 	undeclared = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
 	dotted     = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*`)
 	overload   = regexp.MustCompile(`^found no matching overload for '@?_?([^_']+)_?\]?' applied to '(?:.*\.)?(\(.*\))'$`)
+	openQuote  = regexp.MustCompile(`token recognition error at: '["']`)
 	wrongType  = regexp.MustCompile(`^expected type '(.*)' but found '(.*)'$`)
 )
 
@@ -87,6 +88,9 @@ func explain(message string) (what, want string) {
 		return "syntax error: a parenthesis is missing", "as many ) as (; in [..] and {..} a comma ends an expression, " +
 			"unless it stands in quotes"
 	}
+	if found := openQuote.FindString(message); found != "" {
+		return "syntax error: a quote is missing", `texts between two quotes, as in "POST"`
+	}
 	if syntax, ok := strings.CutPrefix(message, "Syntax error: "); ok {
 		return "syntax error: " + syntax, "an expression in CEL"
 	}
@@ -114,7 +118,7 @@ func (c *compiler) unknownName(at string, env *cel.Env, name string, column int)
 	}
 	what, want = unknown("name", name, known)
 	if first, _, _ := strings.Cut(name, "."); first != "request" && first != "response" && likely(name, known) == "" {
-		want += "; what else the application passes is named in attributes"
+		want += "; what else the application passes is named in attributes, and a text stands in quotes"
 	}
 	return what, want, column
 }

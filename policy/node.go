@@ -46,11 +46,15 @@ func (r *reader) failYAML(err error) {
 	case strings.Contains(what, "found multiple"):
 		what, want = "several documents", "one, without ---"
 	case strings.Contains(what, "mapping values are not allowed"):
-		want = `YAML: an expression with ": " in it stands in quotes`
+		want = `YAML: a space behind the colon of a word, and quotes around an expression with ": " in it`
+	case strings.Contains(what, "did not find expected key"):
+		want = "YAML: the words of a limit in the same column, and quotes around an expression that begins with one"
 	case strings.Contains(what, "YAML tag"):
 		want = "quotes around what begins with an exclamation mark"
 	case strings.Contains(what, "cannot start any token") && slices.Index(r.rest(line, column), '\t') == 0:
 		what, want = "a tab", "spaces: YAML is not indented by tabs"
+	case strings.Contains(what, "cannot start any token"):
+		want = "YAML: quotes around what begins with this character"
 	case strings.Contains(what, "expected ',' or ']'"):
 		want = "YAML: in [..] an expression stands in quotes"
 	}
