@@ -244,8 +244,11 @@ func (r *reader) rates(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
 	switch {
 	case rates != nil && plans != nil:
 		r.fail(plans, "rates and plans in one limit", "one of them; the rates of all others are plans: {default: ..}")
+		r.rateList(rates, "rates", 1)
+		r.plans(p, plan, plans)
 	case rates != nil && plan != nil:
 		r.fail(plan, "plan without plans", "plans: {NAME: [3/1m]}, or no plan")
+		r.rateList(rates, "rates", 1)
 	case rates != nil:
 		p.Rates = r.rateList(rates, "rates", 1)
 	case plan == nil && plans != nil:
