@@ -3,10 +3,13 @@ package policy
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-redis/sluice/httplimit"
 )
 
 // Attributes is what the expressions of a file may ask about. The zero Attributes is a call outside a request, about
@@ -62,6 +65,26 @@ func (f *File) Set(a *Attributes, name, value string) error {
 	}
 	a.Values[name] = value
 	return nil
+}
+
+// SetClient sets r.IP, where r.IP is the address of a connection, to that of the client as the middleware finds it:
+// behind one of the file's proxies the right-most address in X-Forwarded-For that is none of them, "" if a proxy wrote
+// something else there. Otherwise what is no address stays as it is. Use it for requests that were not received: from a
+// log, or a command line.
+func (f *File) SetClient(r *Request) {
+	client, _ := f.address.Subject(&http.Request{RemoteAddr: r.IP, Header: r.Header})
+	if _, err := netip.ParseAddr(r.IP); err == nil || client != "" {
+		r.IP = client
+	}
+}
+
+// addressBehind finds the address of a client.
+func addressBehind(proxies []string) httplimit.Key {
+	opts := []httplimit.IPOption{httplimit.IPv6Prefix(128)}
+	if len(proxies) > 0 {
+		opts = append(opts, httplimit.TrustXForwardedFor(proxies...))
+	}
+	return httplimit.KeyByIP(opts...)
 }
 
 // settable is what Set knows in every file.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
@@ -19,48 +20,69 @@ const (
 	maxText = 8192
 )
 
-// checkConstants refuses constants with which a function can only fail, and patterns that take too long or are not
-// known yet.
-func checkConstants(checked *cel.Ast) (problems []problem) {
+// checkConstants refuses constants with which a function can only fail or a comparison never holds, and patterns that
+// take too long or are not known yet.
+func checkConstants(checked *cel.Ast) []problem {
 	native := checked.NativeRep()
-	c := &constants{}
-	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		what, want := c.wrong(e)
-		if what == "" {
-			return
-		}
-		place := native.SourceInfo().GetStartLocation(e.ID())
-		problems = append(problems, problem{line: place.Line(), column: place.Column(), what: what, want: want})
-	}))
-	return problems
+	c := &constants{info: native.SourceInfo()}
+	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(c.check))
+	return c.problems
 }
 
 // constants looks at the constants of one expression.
 type constants struct {
-	steps int // of its patterns so far
+	info     *ast.SourceInfo
+	problems []problem
+	steps    int // of its patterns so far
 }
 
-func (c *constants) wrong(e ast.Expr) (what, want string) {
+func (c *constants) fail(e ast.Expr, what, want string) {
+	place := c.info.GetStartLocation(e.ID())
+	c.problems = append(c.problems, problem{line: place.Line(), column: place.Column(), what: what, want: want})
+}
+
+func (c *constants) check(e ast.Expr) {
 	if name, key, ok := entryOf(e); ok && name == "request.header" && http.CanonicalHeaderKey(key) == "Host" {
-		return "net/http takes the host out of the headers", "request.host"
+		c.fail(e, "net/http takes the host out of the headers", "request.host")
 	}
-	if e.Kind() != ast.CallKind {
-		return "", ""
+	if e.Kind() == ast.CallKind {
+		c.checkCall(e, e.AsCall())
 	}
-	call := e.AsCall()
-	switch call.FunctionName() {
+}
+
+func (c *constants) checkCall(e ast.Expr, call ast.CallExpr) {
+	switch args := call.Args(); call.FunctionName() {
+	case "_==_", "_!=_":
+		c.checkMethod(args[0], args[1])
+		c.checkMethod(args[1], args[0])
+	case "@in":
+		if args[1].Kind() == ast.ListKind {
+			c.checkMethod(args[0], args[1].AsList().Elements()...)
+		}
 	case "ip":
-		if bits, ok := number(call.Args()[1]); ok && (bits < 1 || bits > 128) {
-			return fmt.Sprintf("ip(.., %d)", bits), "a prefix of 1 to 128 bits of an IPv6 address"
+		if bits, ok := number(args[1]); ok && (bits < 1 || bits > 128) {
+			c.fail(e, fmt.Sprintf("ip(.., %d)", bits), "a prefix of 1 to 128 bits of an IPv6 address")
 		}
 	case "matches":
-		operands := call.Args()
 		if call.IsMemberFunction() {
-			operands = append([]ast.Expr{call.Target()}, operands...)
+			args = append([]ast.Expr{call.Target()}, args...)
 		}
-		return c.wrongPattern(operands[0], operands[1])
+		if what, want := c.wrongPattern(args[0], args[1]); what != "" {
+			c.fail(e, what, want)
+		}
 	}
-	return "", ""
+}
+
+// checkMethod refuses constants with which request.method is compared and that no method is.
+func (c *constants) checkMethod(e ast.Expr, with ...ast.Expr) {
+	if name, ok := nameOf(e); !ok || name != "request.method" {
+		return
+	}
+	for _, constant := range with {
+		if text, _ := literal(constant); text != strings.ToUpper(text) {
+			c.fail(constant, fmt.Sprintf("request.method is never %q", text), fmt.Sprintf("%q", strings.ToUpper(text)))
+		}
+	}
 }
 
 func (c *constants) wrongPattern(text, pattern ast.Expr) (what, want string) {

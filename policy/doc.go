@@ -14,7 +14,7 @@
 // package httplimit. docs/policy.md explains every word of the file.
 //
 // The expressions are CEL. They are compiled, type-checked and bounded in cost when the file is read. If something is
-// wrong, the error is [Mistakes]: all that are in the file, each with its place and what would be right.
+// wrong, the error is [Mistakes], each with its place and what would be right.
 //
 // All limits that match a call are charged or none. The file is read again when it changes; a wrong one keeps the old
 // limits. Tools that only read files use [Parse], [File.Match] and [Match.Limiter].

@@ -14,21 +14,54 @@ var (
 	undeclared = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
 	dotted     = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*`)
 	overload   = regexp.MustCompile(`^found no matching overload for '@?_?([^_']+)_?\]?' applied to '(?:.*\.)?(\(.*\))'$`)
+	openQuote  = regexp.MustCompile(`token recognition error at: '["']`)
 	wrongType  = regexp.MustCompile(`^expected type '(.*)' but found '(.*)'$`)
 )
 
-// problems puts CEL's errors into words.
 // hyphenated is a header, a cookie or a parameter with a hyphen in its name, which CEL reads as a subtraction.
 var hyphenated = regexp.MustCompile(`request\.(header|query|cookie)\.([A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)+)`)
 
-func (c *compiler) problems(text string, env *cel.Env, issues *cel.Issues) (problems []problem) {
+// symbol is a text in quotes, a run of signs or a name.
+var symbol = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[!<>=~]+|&+|\|+|\.?\w+`)
+
+// operators is the operators of other languages, and what they are in CEL.
+var operators = map[string]string{
+	"=": "==", "===": "==", "!==": "!=", "<>": "!=", "=>": ">=", "=<": "<=", "=~": `text.matches("..")`,
+	"&": "&&", "|": "||", "and": "&&", "or": "||", "not": "!",
+}
+
+// maxProblems is how many problems of one expression are told. CEL has the same number.
+const maxProblems = 100
+
+// foreign finds what is no CEL and has a cure.
+func (c *compiler) foreign(text string) (problems []problem) {
 	if at := hyphenated.FindStringSubmatchIndex(text); at != nil {
-		before, line := text[:at[0]], strings.Count(text[:at[0]], "\n")
-		return []problem{{
-			line: line + 1, column: utf8.RuneCountInString(before[strings.LastIndex(before, "\n")+1:]),
-			what: text[at[0]:at[1]] + " is a subtraction",
-			want: fmt.Sprintf("request.%s[%q]", text[at[2]:at[3]], text[at[4]:at[5]]),
-		}}
+		problems = append(problems, problemAt(text, at[0], text[at[0]:at[1]]+" is a subtraction",
+			fmt.Sprintf("request.%s[%q]", text[at[2]:at[3]], text[at[4]:at[5]])))
+	}
+	for _, at := range symbol.FindAllStringIndex(text, -1) {
+		if len(problems) == maxProblems {
+			break
+		}
+		found := text[at[0]:at[1]]
+		if want := operators[strings.ToLower(found)]; want != "" && !slices.Contains(c.names, found) {
+			problems = append(problems, problemAt(text, at[0], fmt.Sprintf("unknown operator %q", found), want))
+		}
+	}
+	return problems
+}
+
+// problemAt is a problem at a byte of an expression.
+func problemAt(text string, at int, what, want string) problem {
+	before := text[:at]
+	column := utf8.RuneCountInString(before[strings.LastIndex(before, "\n")+1:])
+	return problem{line: strings.Count(before, "\n") + 1, column: column, what: what, want: want}
+}
+
+// problems puts CEL's errors into words.
+func (c *compiler) problems(text string, env *cel.Env, issues *cel.Issues) (problems []problem) {
+	if problems = c.foreign(text); problems != nil {
+		return problems
 	}
 	for _, e := range issues.Errors() {
 		p := problem{line: e.Location.Line(), column: e.Location.Column()}
@@ -54,6 +87,9 @@ func explain(message string) (what, want string) {
 	if strings.Contains(message, "missing ')' at '<EOF>'") {
 		return "syntax error: a parenthesis is missing", "as many ) as (; in [..] and {..} a comma ends an expression, " +
 			"unless it stands in quotes"
+	}
+	if found := openQuote.FindString(message); found != "" {
+		return "syntax error: a quote is missing", `texts between two quotes, as in "POST"`
 	}
 	if syntax, ok := strings.CutPrefix(message, "Syntax error: "); ok {
 		return "syntax error: " + syntax, "an expression in CEL"
@@ -82,7 +118,7 @@ func (c *compiler) unknownName(at string, env *cel.Env, name string, column int)
 	}
 	what, want = unknown("name", name, known)
 	if first, _, _ := strings.Cut(name, "."); first != "request" && first != "response" && likely(name, known) == "" {
-		want += "; what else the application passes is named in attributes"
+		want += "; what else the application passes is named in attributes, and a text stands in quotes"
 	}
 	return what, want, column
 }

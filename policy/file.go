@@ -1,9 +1,12 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
+	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -19,6 +22,7 @@ type File struct {
 	Proxies []string
 
 	ofApplication map[string]bool
+	address       httplimit.Key // of the client
 }
 
 // Policy is one of the limits of a file.
@@ -91,11 +95,29 @@ const (
 // DefaultPlan is the plan of those whose plan has no other.
 const DefaultPlan = "default"
 
-// ParseFile is Parse of what a file holds.
+// ParseFile is Parse of what a regular file holds.
 func ParseFile(path string) (*File, error) {
-	src, err := os.ReadFile(path)
+	src, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
 	return Parse(path, src)
+}
+
+// readFile returns what a regular file holds, or the beginning of it if that is more than Parse takes. A link to one
+// is right.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // a pipe would block
+		return nil, &os.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxFile+1))
 }

@@ -15,7 +15,8 @@ import (
 //	http.Handle("/", policies.Middleware(values)(handler))
 //
 // A request that is denied gets the status 429; 400 if its key is empty and the file says refuse; 503 if there is no
-// decision. For the client's address see Attributes.
+// decision. If an option is wrong, such as httplimit.Cost, which is for one limiter, every request is refused with
+// status 500, and Middleware says so in the log at once. For the client's address see Attributes.
 //
 // Cost: a microsecond for each expression, and what httplimit.PerRequest costs.
 func (p *Policies) Middleware(
@@ -23,6 +24,9 @@ func (p *Policies) Middleware(
 ) func(http.Handler) http.Handler {
 	opts = append(opts[:len(opts):len(opts)], httplimit.Observe(observeRequest))
 	limited := httplimit.PerRequest(p.limits, chargesOf, opts...)
+	if err := limited.Check(); err != nil {
+		p.logger.Error("policy: requests are refused with status 500", "error", err)
+	}
 	return func(next http.Handler) http.Handler {
 		inner := limited.Handler(next)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,7 +55,7 @@ func (p *Policies) Attributes(r *http.Request) Attributes { return p.current.Loa
 
 func (s *set) attributes(r *http.Request) Attributes {
 	request := &Request{Method: r.Method, Path: r.URL.Path, Host: r.Host, Header: r.Header}
-	request.IP, _ = s.address.Subject(r)
+	request.IP, _ = s.file.address.Subject(r)
 	if s.query {
 		request.Query = r.URL.Query()
 	}

@@ -248,6 +248,33 @@ func TestMiddlewareComplains(t *testing.T) {
 	}
 }
 
+// The names in headers are those by which a file refuses the same name for another limit.
+func TestMiddlewareWindowNames(t *testing.T) {
+	_, limits := fakeRedis(t)
+	policies := load(t, limits, "limits: {api: {by: request.ip, rates: [60/90s, 1000/1h]}}")
+	r := get(policies.Middleware(nil)(answer(200)), "/", "192.0.2.7")
+	const want = `"api-1m30s";q=60;w=90, "api-1h";q=1000;w=3600`
+	if got := r.Header.Get("RateLimit-Policy"); got != want {
+		t.Errorf("RateLimit-Policy %s, want %s", got, want)
+	}
+}
+
+// A wrong option is logged when the middleware is made.
+func TestMiddlewareWrongOption(t *testing.T) {
+	_, limits := fakeRedis(t)
+	var log strings.Builder
+	policies := load(t, limits, oneLimit, policy.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	policies.Middleware(nil, httplimit.Headers(httplimit.XRateLimit))
+	if log.Len() > 0 {
+		t.Errorf("a right option: %s", log.String())
+	}
+	h := policies.Middleware(nil, httplimit.Cost(func(*http.Request) int64 { return 2 }))(answer(200))
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "LimiterBy and Cost are options") {
+		t.Errorf("logged: %s", text)
+	}
+	wantStatuses(t, "a wrong option", statuses(1, func() *http.Response { return get(h, "/", "192.0.2.7") }), 500)
+}
+
 // What the handler has made of the request is handed back: net/http removes the files of a form that it finds there.
 func TestMiddlewareHandsBackTheForm(t *testing.T) {
 	_, limits := fakeRedis(t)
@@ -267,7 +294,7 @@ func TestMiddlewareCountsByTheClientsHeaders(t *testing.T) {
 	_, limits := fakeRedis(t)
 	policies := load(t, limits, `
 limits:
-  x: {by: request.ip, rates: 2/1m, count: 'request.header["x-user"] != ""'}
+  x: {by: request.ip, rates: 2/1m, count: 'response.status == 200 && request.header["x-user"] != ""'}
 `)
 	h := policies.Middleware(nil)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		r.Header.Del("X-User")

@@ -24,17 +24,38 @@ func (m Mistake) Error() string {
 	return text
 }
 
-// Mistakes is everything that is wrong in a file, in the order of its lines. Parse and Load return it as their error:
-// find it with errors.As.
+// Mistakes is what is wrong in a file, in the order of its lines: everything, but no more than 1000. In what is not
+// YAML, and in an expression that is not CEL, it may be only the first thing. Parse and Load return it as their error:
+// find it with errors.AsType.
 type Mistakes []Mistake
 
-// Error has a line for each mistake.
+const (
+	maxMistakes  = 1000 // where the reading ends
+	maxShown     = 20
+	maxTextShown = 1000 // of a mistake, in bytes
+)
+
+// Error has a line for each of the first 20 mistakes, and one that says how many more there are.
 func (m Mistakes) Error() string {
-	lines := make([]string, len(m))
-	for i := range m {
-		lines[i] = m[i].Error()
+	var lines []string
+	for _, one := range m[:min(len(m), maxShown)] {
+		lines = append(lines, one.Error())
+	}
+	switch more := len(m) - maxShown; {
+	case len(m) == maxMistakes:
+		lines = append(lines, fmt.Sprintf("%s: and at least %d more", m[0].File, more))
+	case more > 0:
+		lines = append(lines, fmt.Sprintf("%s: and %d more", m[0].File, more))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// short cuts what a file makes long.
+func short(text string) string {
+	if len(text) <= maxTextShown {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxTextShown], "") + ".."
 }
 
 // sorted returns the mistakes in the order of their places.

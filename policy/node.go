@@ -12,8 +12,12 @@ import (
 
 // document returns the mapping that the file is, nil if it is none.
 func (r *reader) document(src []byte) *yaml.Node {
-	if len(src) > maxFile || !utf8.Valid(src) {
-		r.failAt(1, 1, fmt.Sprintf("a file of %d bytes", len(src)), "UTF-8 of at most 1 MiB")
+	if len(src) > maxFile {
+		r.failAt(1, 1, "a file of more than 1 MiB", "at most 1 MiB")
+		return nil
+	}
+	if !utf8.Valid(src) {
+		r.failAt(1, 1, "the file is not UTF-8", "UTF-8")
 		return nil
 	}
 	var document yaml.Node
@@ -42,9 +46,15 @@ func (r *reader) failYAML(err error) {
 	case strings.Contains(what, "found multiple"):
 		what, want = "several documents", "one, without ---"
 	case strings.Contains(what, "mapping values are not allowed"):
-		want = `YAML: an expression with ": " in it stands in quotes`
+		want = `YAML: a space behind the colon of a word, and quotes around an expression with ": " in it`
+	case strings.Contains(what, "did not find expected key"):
+		want = "YAML: the words of a limit in the same column, and quotes around an expression that begins with one"
 	case strings.Contains(what, "YAML tag"):
 		want = "quotes around what begins with an exclamation mark"
+	case strings.Contains(what, "cannot start any token") && slices.Index(r.rest(line, column), '\t') == 0:
+		what, want = "a tab", "spaces: YAML is not indented by tabs"
+	case strings.Contains(what, "cannot start any token"):
+		want = "YAML: quotes around what begins with this character"
 	case strings.Contains(what, "expected ',' or ']'"):
 		want = "YAML: in [..] an expression stands in quotes"
 	}
@@ -62,12 +72,26 @@ func (r *reader) place(n *yaml.Node, p problem) (line, column int) {
 	if p.line < 1 || p.line > len(texts) || line > len(r.lines) {
 		return n.Line, n.Column
 	}
-	runes := []rune(r.lines[line-1])
-	before, _, found := strings.Cut(string(runes[min(from, len(runes)):]), texts[p.line-1])
+	rest, text := r.rest(line, from+1), texts[p.line-1]
+	if n.Style&yaml.LiteralStyle == 0 {
+		rest = rest[:min(len(rest), 1+len(text))] // it may have a quote in front
+	}
+	before, _, found := strings.Cut(string(rest), text)
 	if !found || line == n.Line && len(texts) > 1 {
 		return n.Line, n.Column
 	}
 	return line, from + utf8.RuneCountInString(before) + p.column + 1
+}
+
+// rest returns the characters of a line of the file from a column on.
+func (r *reader) rest(line, column int) []rune {
+	if line > len(r.lines) {
+		return nil
+	}
+	if _, found := r.runes[line]; !found {
+		r.runes[line] = []rune(r.lines[line-1])
+	}
+	return r.runes[line][min(max(column-1, 0), len(r.runes[line])):]
 }
 
 // scalar returns the text of a node.
@@ -157,6 +181,9 @@ func (r *reader) mapping(n *yaml.Node, known []string) map[string]*yaml.Node {
 	for _, e := range r.entries(n, "word") {
 		if !slices.Contains(known, e.key.Value) {
 			what, want := unknown("word", e.key.Value, known)
+			if isRate(e.key.Value) {
+				want = wantBrackets
+			}
 			r.fail(e.key, what, want)
 			continue
 		}

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -45,7 +43,8 @@ func Observe(observe func(ctx context.Context, d Decision, err error)) Option {
 }
 
 // Logger sets where it is logged that the file was read again, that what it says now is wrong, and, once a minute, why
-// a policy cannot be applied to calls: the application does not pass an attribute, say. The default is slog.Default().
+// a policy cannot be applied to calls: the application does not pass an attribute, say. Middleware logs wrong options
+// there. The default is slog.Default().
 func Logger(logger *slog.Logger) Option {
 	return func(p *Policies) { p.logger = logger }
 }
@@ -55,7 +54,8 @@ func ReloadEvery(d time.Duration) Option {
 	return func(p *Policies) { p.every = d }
 }
 
-// Load reads a policy file and makes its limiters. Its error is Mistakes if the file is wrong.
+// Load reads a policy file, a regular file of at most 1 MiB, and makes its limiters. Its error is Mistakes if the file
+// is wrong.
 //
 //	policies, err := policy.Load(limits, "limits.yaml")
 //	http.Handle("/", policies.Middleware(nil)(handler))
@@ -113,7 +113,7 @@ func (c content) equal(other content) bool {
 }
 
 func (p *Policies) look() content {
-	src, err := os.ReadFile(p.path)
+	src, err := readFile(p.path)
 	if err != nil {
 		return content{err: err.Error()}
 	}
@@ -190,16 +190,15 @@ func (p *Policies) complain(err error) {
 type set struct {
 	file     *File
 	limiters [][]loader.Limiter // of each policy: for each plan, or one
-	address  httplimit.Key
-	query    bool // an expression asks for the query
+	query    bool               // an expression asks for the query
 	cookie   bool
 }
 
 // newSet makes the limiters of a file. Those that stay the same are the old ones, with what they know in this process.
 func (p *Policies) newSet(file *File) (*set, error) {
-	s := &set{file: file, limiters: make([][]loader.Limiter, len(file.Policies)), address: addressOf(file)}
+	s := &set{file: file, limiters: make([][]loader.Limiter, len(file.Policies))}
 	old := p.current.Load()
-	errs := []error{s.address.Check()}
+	errs := []error{file.address.Check()}
 	for i, policy := range file.Policies {
 		s.query = s.query || policy.uses("request.query")
 		s.cookie = s.cookie || policy.uses("request.cookie")
@@ -213,15 +212,6 @@ func (p *Policies) newSet(file *File) (*set, error) {
 		}
 	}
 	return s, errors.Join(errs...)
-}
-
-// addressOf finds the address of a client.
-func addressOf(file *File) httplimit.Key {
-	opts := []httplimit.IPOption{httplimit.IPv6Prefix(128)}
-	if len(file.Proxies) > 0 {
-		opts = append(opts, httplimit.TrustXForwardedFor(file.Proxies...))
-	}
-	return httplimit.KeyByIP(opts...)
 }
 
 // limitersOf returns the limiters of an equal policy, nil if there is none.

@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	wantRate  = "permits and a window, as in 3/1m, 20/24h or 5000/30d"
-	maxWindow = 366 * 24 * time.Hour
-	minWindow = time.Millisecond
-	maxRates  = 8
+	wantBrackets = "brackets around several rates, as in [3/1m, 20/24h]"
+	wantRate     = "permits and a window, as in 3/1m, 20/24h or 5000/30d"
+	maxWindow    = 366 * 24 * time.Hour
+	minWindow    = time.Millisecond
+	maxRates     = 8
 )
 
 // parseRate reads a rate such as 3/1m: three permits in any minute. Windows have the units of time.ParseDuration, and
@@ -34,6 +35,25 @@ func parseRate(text string) (limit loader.Limit, what, want string) {
 		return limit, fmt.Sprintf("rate %q", text), "a window of whole microseconds"
 	}
 	return loader.Limit{Permits: n, Window: d}, "", ""
+}
+
+// bracketed is several rates without brackets as they stand in a file, "" if it is something else.
+func bracketed(text string) string {
+	rates := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,;", r) })
+	for _, rate := range rates {
+		if !isRate(rate) {
+			return ""
+		}
+	}
+	if len(rates) < 2 {
+		return ""
+	}
+	return "[" + strings.Join(rates, ", ") + "]"
+}
+
+func isRate(text string) bool {
+	_, what, _ := parseRate(text)
+	return what == ""
 }
 
 // parseWindow is time.ParseDuration that knows whole days too. A unit alone is one of it: "m" is a minute.

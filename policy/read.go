@@ -22,11 +22,11 @@ var (
 	policyWords = []string{"when", "by", "empty", "rates", "plan", "plans", "script", "cost", "count", "mode", "fail"}
 )
 
-// Parse reads a policy file. The name is used in errors only, which are Mistakes: all that are in the file. The same
-// bytes always give the same policies, or the same mistakes. Cost: about a millisecond for each policy that has
-// expressions.
+// Parse reads a policy file. The name is used in errors only, which are Mistakes. The same bytes always give the same
+// policies, or the same mistakes. Cost: up to a millisecond for each expression; of more than 1000 mistakes the rest of
+// the file is not looked at.
 func Parse(name string, src []byte) (*File, error) {
-	r := &reader{name: name, lines: lineBreak.Split(string(src), -1)}
+	r := &reader{name: name, lines: lineBreak.Split(string(src), -1), runes: map[int][]rune{}}
 	root := r.document(src)
 	if root == nil {
 		return nil, r.mistakes
@@ -45,6 +45,7 @@ var lineBreak = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
 type reader struct {
 	name     string
 	lines    []string
+	runes    map[int][]rune // the characters of lines, by their numbers
 	compiler *compiler
 	mistakes Mistakes
 }
@@ -53,9 +54,15 @@ type reader struct {
 func (r *reader) fail(n *yaml.Node, what, want string) { r.failAt(n.Line, n.Column, what, want) }
 
 func (r *reader) failAt(line, column int, what, want string) {
-	m := Mistake{File: r.name, Line: max(line, 1), Column: max(column, 1), What: what, Want: want}
+	if r.full() {
+		return
+	}
+	m := Mistake{File: r.name, Line: max(line, 1), Column: max(column, 1), What: short(what), Want: short(want)}
 	r.mistakes = append(r.mistakes, m)
 }
+
+// full reports whether so much is wrong that the rest is not looked at.
+func (r *reader) full() bool { return len(r.mistakes) >= maxMistakes }
 
 func (r *reader) file(root *yaml.Node) *File {
 	if !r.isMapping(root, "the file") {
@@ -63,6 +70,7 @@ func (r *reader) file(root *yaml.Node) *File {
 	}
 	words := r.mapping(root, fileWords)
 	f := &File{Attributes: r.attributes(words["attributes"]), Proxies: r.proxies(words["proxies"])}
+	f.address = addressBehind(f.Proxies)
 	var err error
 	if r.compiler, err = newCompiler(f.Attributes); err != nil {
 		r.fail(root, err.Error(), "other names of attributes")
@@ -74,19 +82,54 @@ func (r *reader) file(root *yaml.Node) *File {
 		r.fail(root, "no limits", "limits: with at least one limit")
 		return f
 	}
-	if !r.isMapping(limits, "limits") {
-		return f
+	f.Policies = r.policies(limits)
+	r.checkTogether(f.Policies)
+	r.checkNames(f.Policies)
+	return f
+}
+
+// policies reads the limits.
+func (r *reader) policies(n *yaml.Node) (policies []*Policy) {
+	if !r.isMapping(n, "limits") {
+		return nil
 	}
-	if len(limits.Content) == 0 {
-		r.fail(limits, "no limits", "at least one limit")
+	if len(n.Content) == 0 {
+		r.fail(n, "no limits", "at least one limit")
 	}
-	for _, e := range r.entries(limits, "limit") {
+	for _, e := range r.entries(n, "limit") {
 		if p := r.policy(e.key, e.value); p != nil {
-			f.Policies = append(f.Policies, p)
+			policies = append(policies, p)
 		}
 	}
-	r.checkTogether(f.Policies)
-	return f
+	return policies
+}
+
+// checkNames refuses names that headers give to a window of another limit.
+func (r *reader) checkNames(policies []*Policy) {
+	windows := map[string]string{}
+	for _, p := range policies {
+		for _, name := range p.windowNames() {
+			windows[name] = p.Name
+		}
+	}
+	for _, p := range policies {
+		if other := windows[p.Name]; other != "" {
+			r.failAt(p.Line, p.Column, fmt.Sprintf("headers use the name %q for a window of %s", p.Name, other), "another name")
+		}
+	}
+}
+
+// windowNames is the names of windows in headers: "api-1m" and "api-1h". A single window has the name of the limit.
+func (p *Policy) windowNames() (names []string) {
+	for _, plan := range append([]Plan{{Rates: p.Rates}}, p.Plans...) {
+		if len(plan.Rates) < 2 {
+			continue
+		}
+		for _, rate := range plan.Rates {
+			names = append(names, p.Name+"-"+showWindow(rate.Window))
+		}
+	}
+	return names
 }
 
 var attributeName = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?$`)
@@ -144,7 +187,6 @@ var limiterName = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,128}$`)
 
 // policy reads one limit.
 func (r *reader) policy(key, n *yaml.Node) *Policy {
-	before := len(r.mistakes)
 	if !limiterName.MatchString(key.Value) {
 		r.fail(key, fmt.Sprintf("limit %q", key.Value), "a name of letters, digits, dot, underscore, dash and slash")
 	}
@@ -157,13 +199,13 @@ func (r *reader) policy(key, n *yaml.Node) *Policy {
 	p.When, p.when = r.expression(words["when"], "when", rules, cel.BoolType)
 	r.by(p, key, words)
 	p.Plan, p.plan = r.expression(words["plan"], "plan", rules, cel.StringType)
+	before := len(r.mistakes)
 	r.rates(p, key, words)
+	ratesKnown := len(r.mistakes) == before
 	r.cost(p, words["cost"])
-	p.Count, p.count = r.expression(words["count"], "count", r.compiler.counts, cel.BoolType)
+	r.count(p, words["count"])
 	r.modes(p, words)
-	if len(r.mistakes) == before {
-		r.script(p, key, words["script"])
-	}
+	r.script(p, key, words["script"], ratesKnown)
 	p.asksRequest = slices.ContainsFunc(append(slices.Clone(p.by), p.when, p.plan, p.cost), func(e *expression) bool {
 		return e.uses("request.")
 	})
@@ -202,8 +244,11 @@ func (r *reader) rates(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
 	switch {
 	case rates != nil && plans != nil:
 		r.fail(plans, "rates and plans in one limit", "one of them; the rates of all others are plans: {default: ..}")
+		r.rateList(rates, "rates", 1)
+		r.plans(p, plan, plans)
 	case rates != nil && plan != nil:
 		r.fail(plan, "plan without plans", "plans: {NAME: [3/1m]}, or no plan")
+		r.rateList(rates, "rates", 1)
 	case rates != nil:
 		p.Rates = r.rateList(rates, "rates", 1)
 	case plan == nil && plans != nil:
@@ -244,6 +289,8 @@ func (r *reader) rateList(n *yaml.Node, what string, least int64) (rates []loade
 	items, ok := r.items(n, what)
 	switch {
 	case !ok:
+	case len(items) == 0 && isRate(strings.TrimPrefix(what, "plan ")):
+		r.fail(n, what, wantBrackets)
 	case len(items) == 0 && strings.HasPrefix(what, "plan "):
 		r.fail(n, "a plan without a limit: "+what[len("plan "):], "[60/1m]; [0/1m] for a plan that allows nothing")
 	case len(items) == 0:
@@ -268,6 +315,9 @@ func (r *reader) rate(n *yaml.Node, least int64) (rate loader.Limit, ok bool) {
 		return rate, false
 	}
 	rate, what, want := parseRate(text)
+	if list := bracketed(text); list != "" {
+		want = list
+	}
 	if what == "" && rate.Permits < least {
 		what, want = fmt.Sprintf("rate %q allows nothing", text), "at least 1 permit; 0 is for plans"
 	}
@@ -300,6 +350,15 @@ func (r *reader) cost(p *Policy, n *yaml.Node) {
 			r.fail(n, fmt.Sprintf("cost %d can never be granted", cost), "at most the permits of every rate: "+show(rate))
 			return
 		}
+	}
+}
+
+// count reads which calls are charged.
+func (r *reader) count(p *Policy, n *yaml.Node) {
+	p.Count, p.count = r.expression(n, "count", r.compiler.counts, cel.BoolType)
+	if p.count != nil && !p.count.uses(nameStatus) {
+		r.fail(n, "count does not ask for "+nameStatus,
+			nameStatus+" >= 400, say; what is known before the response belongs into when")
 	}
 }
 
@@ -354,7 +413,7 @@ func (r *reader) choice(n *yaml.Node, word string, known ...string) string {
 
 // expression reads an expression. It returns nil if there is none or it is wrong.
 func (r *reader) expression(n *yaml.Node, word string, env *cel.Env, kind *cel.Type) (string, *expression) {
-	if n == nil {
+	if n == nil || r.full() {
 		return "", nil
 	}
 	text, ok := r.scalar(n, word)

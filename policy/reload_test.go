@@ -151,6 +151,28 @@ func TestReloadLink(t *testing.T) {
 	redistest.Await(t, "the other file", func() bool { return permitsOf(policies) == 7 })
 }
 
+// Why a policy cannot be applied is logged once a minute.
+func TestComplaintPause(t *testing.T) {
+	_, limits := fakeRedis(t)
+	synctest.Test(t, func(t *testing.T) {
+		var log notes
+		policies := load(t, limits, "limits: {x: {by: user.key, rates: 1/1m}}",
+			policy.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+		for n, c := range []struct {
+			after time.Duration
+			lines int
+		}{{0, 1}, {59 * time.Second, 0}, {time.Second, 1}, {time.Second, 0}, {time.Hour, 1}} {
+			time.Sleep(c.after)
+			if _, err := policies.Decide(t.Context(), from("192.0.2.1")); err == nil {
+				t.Error("a call without a user was decided")
+			}
+			if told := log.take(); strings.Count(told, "\n") != c.lines {
+				t.Errorf("call %d: told %q, want %d lines", n, told, c.lines)
+			}
+		}
+	})
+}
+
 func TestReloadByHand(t *testing.T) {
 	_, limits := fakeRedis(t)
 	path := writeFile(t, oneLimit)

@@ -37,15 +37,16 @@ func (p *Policy) all() (rates []loader.Limit) {
 	return rates
 }
 
-// script reads which script keeps the promise, or chooses the smallest that does.
-func (r *reader) script(p *Policy, key, n *yaml.Node) {
+// script reads which script keeps the promise, or chooses the smallest that does. A script is not compared with rates
+// that are wrong.
+func (r *reader) script(p *Policy, key, n *yaml.Node, ratesKnown bool) {
 	if n == nil {
 		p.Script, p.Chosen = p.smallestScript(), true
 		n = key
 	} else {
 		p.Script = r.choice(n, "script", scripts...)
 	}
-	if !slices.Contains(scripts, p.Script) {
+	if !slices.Contains(scripts, p.Script) || !ratesKnown {
 		return
 	}
 	if what, want := p.checkScript(); what != "" {
@@ -89,7 +90,7 @@ func (p *Policy) checkScript() (what, want string) {
 			"slice_ring, or no script"
 	case most > largest:
 		return fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest, most), "slice_ring, or no script"
-	case p.Script == gcra && p.count != nil:
+	case p.Script == gcra && p.Count != "":
 		return "gcra cannot give back what count does not charge", "list_log or slice_ring, or no script"
 	}
 	return "", ""

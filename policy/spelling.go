@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,10 +11,17 @@ func unknown(kind, word string, known []string) (what, want string) {
 	return fmt.Sprintf("unknown %s %q", kind, word), strings.Join(known, ", ") + didYouMean(word, known...)
 }
 
-// likely returns the known word that differs least from the given one, "" if all differ too much.
+// likely returns the known word that ends with the given one behind a dot, or differs least from it; "" if all differ
+// too much.
 func likely(word string, known []string) (best string) {
+	if i := slices.IndexFunc(known, func(k string) bool { return strings.HasSuffix(k, "."+word) }); i >= 0 {
+		return known[i]
+	}
 	least := max(1, min(len(word), 9)/3) + 1
 	for _, k := range known {
+		if len(word) >= len(k)+least {
+			continue // it differs by more letters than that
+		}
 		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
 			best, least = k, d
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -29,15 +30,18 @@ func (a app) policy(ctx context.Context, args []string) error {
 	return usagef("there is no command policy %s: want check, explain or replay", given(args[0]))
 }
 
-// readPolicies reads a policy file. It prints what is wrong in it, a line each.
+// readPolicies reads a policy file. It prints what is wrong in it.
 func (a app) readPolicies(path string) (*policy.File, error) {
 	file, err := policy.ParseFile(path)
+	if unread, ok := errors.AsType[*os.PathError](err); ok {
+		return nil, unread
+	}
 	mistakes, ok := errors.AsType[policy.Mistakes](err)
 	if !ok {
 		return file, err
 	}
-	for _, m := range mistakes {
-		screen{w: a.stderr}.printf("%s\n", m)
+	for _, line := range strings.Split(mistakes.Error(), "\n") {
+		screen{w: a.stderr}.printf("%s\n", line)
 	}
 	return nil, errReported
 }

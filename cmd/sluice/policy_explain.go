@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ func (a app) policyExplain(ctx context.Context, args []string) error {
 		return err
 	}
 	defer server.Close()
+	in.setClient(attributes.Request)
 	matches, failed := in.file.Match(&attributes)
 	for _, p := range in.file.Policies {
 		if err := in.out.explain(server, p, &attributes, matches, failed); err != nil {
@@ -33,15 +35,36 @@ func (a app) policyExplain(ctx context.Context, args []string) error {
 		}
 		in.out.printf("\n")
 	}
-	policies, err := policy.Load(server.Limits(), in.path, policy.ReloadEvery(0))
+	return in.decide(ctx, server, attributes)
+}
+
+// decide prints the decision on an empty store. Why there is none was printed before.
+func (in policyInput) decide(ctx context.Context, server *replay.Server, attributes policy.Attributes) error {
+	policies, err := policy.Load(server.Limits(), in.path, policy.ReloadEvery(0),
+		policy.Logger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
 	d, err := policies.Decide(ctx, attributes)
+	if _, ok := errors.AsType[*policy.AttributeError](err); ok {
+		in.out.printf("There is no decision: the call is refused.\n")
+		return errReported
+	}
 	if err == nil {
 		in.out.decided(d)
 	}
 	return err
+}
+
+// setClient finds the client behind the file's proxies.
+func (in policyInput) setClient(r *policy.Request) {
+	if r == nil {
+		return
+	}
+	before := r.IP
+	if in.file.SetClient(r); r.IP != before {
+		in.out.printf("request.ip is found to be %q\n\n", r.IP)
+	}
 }
 
 // attributesOf reads name=value arguments.

@@ -97,7 +97,8 @@ func TestPolicyExitStatus(t *testing.T) {
 		{"check", 2, "want a policy file"},
 		{"check FILE more", 2, `unexpected argument "more"`},
 		{"check FILE --color blue", 2, "want auto, always or never"},
-		{"check missing.yaml", 1, "missing.yaml: no such file or directory"},
+		{"check missing.yaml", 1, "sluice policy: stat missing.yaml: no such file or directory"},
+		{"check .", 1, "sluice policy: read .: not a regular file"},
 		{"explain FILE request.method", 2, `unexpected argument "request.method": want name=value`},
 		{"explain FILE request.methd=GET", 2, "request.method"},
 		{"explain FILE response.status=ok", 2, "want a number of three digits"},
@@ -139,10 +140,39 @@ func TestPolicyExplain(t *testing.T) {
 	golden(t, "policy_explain", all.String())
 }
 
+// TestPolicyManyMistakes wants the first mistakes of many, and none that would clear the screen.
+func TestPolicyManyMistakes(t *testing.T) {
+	file := inFile(t, "limits.yaml", "limits:\n  \"\\e[2J\": 3\n"+strings.Repeat("  a: 3\n", 4000))
+	got := sluiceRun(nil, "policy", "check", file)
+	if n := strings.Count(got.stderr, "\n"); got.status != 1 || n != 21 || strings.Contains(got.stderr, "\x1b") {
+		t.Errorf("status %d, %d lines:\n%.2000q", got.status, n, got.stderr)
+	}
+}
+
+// TestPolicyExplainProxies wants the client's address from X-Forwarded-For behind the file's proxies, and only there.
+func TestPolicyExplainProxies(t *testing.T) {
+	file := inFile(t, "limits.yaml",
+		"proxies: [10.0.0.0/8, unix]\nlimits: {a: {by: request.ip, rates: 3/1m, empty: skip}}")
+	const found = "request.ip is found to be \"192.0.2.7\"\n\na matches\n"
+	for _, test := range []struct{ args, want string }{
+		{"request.ip=10.0.0.1 request.header.x-forwarded-for=8.8.8.8,192.0.2.7", found},
+		{"request.header.x-forwarded-for=192.0.2.7,10.0.0.1 request.ip=10.0.0.2", found},
+		{"request.header.x-forwarded-for=192.0.2.7", found},
+		{"request.ip=10.0.0.1 request.header.x-forwarded-for=unknown", "request.ip is found to be \"\"\n\na does not match"},
+		{"request.ip=192.0.2.9 request.header.x-forwarded-for=192.0.2.7", "a matches\n  key        sluice:a:{192.0.2.9}:"},
+	} {
+		got := sluiceRun(nil, append([]string{"policy", "explain", file}, strings.Fields(test.args)...)...)
+		if got.status != 0 || !strings.HasPrefix(got.stdout, test.want) {
+			t.Errorf("%s: want %q in\n%s%s", test.args, test.want, got.stdout, got.stderr)
+		}
+	}
+}
+
 // TestPolicyExplainError wants a policy that cannot be applied to be named.
 func TestPolicyExplainError(t *testing.T) {
 	got := sluiceRun(nil, "policy", "explain", inFile(t, "limits.yaml", policyFile), "request.path=/api/x")
-	if got.status != 1 || !strings.Contains(got.stdout, "api cannot be applied\n  error      by: the key is empty") {
+	if got.status != 1 || !strings.Contains(got.stdout, "api cannot be applied\n  error      by: the key is empty") ||
+		!strings.HasSuffix(got.stdout, "\nThere is no decision: the call is refused.\n") || got.stderr != "" {
 		t.Errorf("%+v", got)
 	}
 }

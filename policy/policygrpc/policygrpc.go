@@ -37,7 +37,7 @@ type Interceptor struct {
 
 // New returns the Interceptor of a policy file. The function returns what the application knows of a call, from its
 // context: "user.key", "user.plan" and the names in the file's attributes. It may be nil. The options are those of
-// grpclimit, except Observe: see that of package policy.
+// grpclimit, except Observe: see that of package policy. Call Check when the program starts.
 //
 // Cost: that of policy.Policies.Begin and of grpclimit.PerCall for each call.
 func New(
@@ -47,6 +47,10 @@ func New(
 	limit := grpclimit.PerCall(policies.Loader(), charges, opts...)
 	return &Interceptor{policies: policies, values: values, limit: limit}
 }
+
+// Check returns what is wrong with the options: one of a single limiter, say. Call it once, when the program starts.
+// Otherwise every call is refused with INTERNAL. Cost: nothing is sent.
+func (i *Interceptor) Check() error { return i.limit.Check() }
 
 // UnaryServer limits the unary calls of a server: see grpc.ChainUnaryInterceptor.
 func (i *Interceptor) UnaryServer(

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-redis/sluice/grpclimit"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 	"github.com/sluice-redis/sluice/policy/policygrpc"
@@ -65,6 +66,25 @@ func (service) UnaryCall(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleRe
 
 func (service) FullDuplexCall(stream pb.TestService_FullDuplexCallServer) error {
 	return stream.Send(&pb.StreamingOutputCallResponse{})
+}
+
+// A wrong option is found when the program starts.
+func TestCheck(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	policies, err := policy.Load(newLoader(t), path, policy.ReloadEvery(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := policygrpc.New(policies, nil, grpclimit.PerMessage()).Check(); err != nil {
+		t.Error(err)
+	}
+	wrong := policygrpc.New(policies, nil, grpclimit.Cost(func(*grpclimit.Call) int64 { return 2 }))
+	if err := wrong.Check(); err == nil || !strings.Contains(err.Error(), "LimiterBy and Cost") {
+		t.Errorf("Cost: %v", err)
+	}
 }
 
 // dial serves the file over a real connection.

@@ -145,6 +145,8 @@ func TestParseErrors(t *testing.T) {
 			"it has no request under a name that Caddy, Traefik or the variables of nginx have: see --format"},
 		{`{"msec":"1.2.3"}`, `the time is "1.2.3": want one number`},
 		{`{"request_time":"fast","msec":1760000000}`, `the duration is "fast": want seconds`},
+		{`{"request_time":"9000000000","msec":1760000000,"request":"GET / HTTP/1.1"}`,
+			"the request began in 1740: want one of the years 1971 to 2200"},
 		{`{"request":{"method":1},"ts":true}`,
 			`the time is "true": want a time with its offset from UTC, or seconds since 1970`},
 	} {

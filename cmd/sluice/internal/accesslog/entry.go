@@ -262,8 +262,10 @@ func parseNumber(text string) (time.Time, error) {
 
 // inRange refuses times that a server's clock cannot have shown.
 func inRange(at time.Time, text string) (time.Time, error) {
-	if at.Year() < 1971 || at.Year() > 2200 {
+	if !isInRange(at) {
 		return time.Time{}, fmt.Errorf("the time is %.40q: want one of the years 1971 to 2200", text)
 	}
 	return at, nil
 }
+
+func isInRange(at time.Time) bool { return 1971 <= at.Year() && at.Year() <= 2200 }

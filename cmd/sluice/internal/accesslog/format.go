@@ -41,6 +41,9 @@ func (f *Format) Parse(line []byte) (Entry, error) {
 	if err != nil && f.pattern == nil && isJSON(line) {
 		err = fmt.Errorf("%w under a name that Caddy, Traefik or the variables of nginx have: see --format", err)
 	}
+	if err == nil && !isInRange(e.At) { // because of its duration
+		err = fmt.Errorf("the request began in %d: want one of the years 1971 to 2200", e.At.UTC().Year())
+	}
 	return e, err
 }
 

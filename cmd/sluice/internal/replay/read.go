@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/accesslog"
-	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/policy"
 )
 
@@ -87,24 +84,8 @@ func sendBatch(ctx context.Context, b *batch, to ...chan<- *batch) bool {
 
 // parser parses lines and matches the policies.
 type parser struct {
-	file    *policy.File
-	format  *accesslog.Format
-	address httplimit.Key
-}
-
-func (c Config) newParser() parser {
-	opts := []httplimit.IPOption{httplimit.IPv6Prefix(128)}
-	if len(c.File.Proxies) > 0 {
-		opts = append(opts, httplimit.TrustXForwardedFor(c.File.Proxies...))
-	}
-	return parser{c.File, c.Format, httplimit.KeyByIP(opts...)}
-}
-
-// clientOf returns the address of the client as package policy finds it: behind the file's proxies the right-most
-// address in X-Forwarded-For that is none of them, if the log has that header. What is no address stays as it is.
-func (p parser) clientOf(r *policy.Request) string {
-	address, _ := p.address.Subject(&http.Request{RemoteAddr: net.JoinHostPort(r.IP, "0"), Header: r.Header})
-	return cmp.Or(address, r.IP)
+	file   *policy.File
+	format *accesslog.Format
 }
 
 // work parses batches until there are no more.
@@ -129,19 +110,12 @@ func (p parser) parse(b *batch, number int64, line []byte, length int) {
 		b.addBad(number, err)
 		return
 	}
-	entry.Attributes.Request.IP = p.clientOf(entry.Attributes.Request)
+	p.file.SetClient(entry.Attributes.Request)
 	r := request{at: entry.At.UnixMicro(), line: number}
 	b.addEntry(r.at)
 	r.matches, err = p.file.Match(&entry.Attributes)
 	b.addNotApplied(number, err)
-	r.matches = slices.DeleteFunc(r.matches, func(m policy.Match) bool {
-		unknown := m.Refused && m.Missing != "" && !strings.HasPrefix(m.Missing, "request.")
-		if unknown { // the application may well have had it
-			b.addNotApplied(number, &policy.AttributeError{
-				Policy: m.Name, Word: "by", Err: fmt.Errorf("%w: %s is not in the log", policy.ErrEmptyKey, m.Missing)})
-		}
-		return unknown || m.Refused && m.Mode == policy.Shadow
-	})
+	b.removeRefused(&r)
 	for i, m := range r.matches {
 		counts, err := m.Counts(&entry.Attributes)
 		b.addNotApplied(number, err)
@@ -153,6 +127,19 @@ func (p parser) parse(b *batch, number int64, line []byte, length int) {
 		b.matched++
 		b.requests = append(b.requests, r)
 	}
+}
+
+// removeRefused removes the matches that refuse nobody: those in shadow, and those of a value that is not in the log,
+// which are counted as not applied.
+func (b *batch) removeRefused(r *request) {
+	r.matches = slices.DeleteFunc(r.matches, func(m policy.Match) bool {
+		unknown := m.Refused && m.Missing != "" && !strings.HasPrefix(m.Missing, "request.")
+		if unknown { // the application may well have had it
+			b.addNotApplied(r.line, &policy.AttributeError{
+				Policy: m.Name, Word: "by", Err: fmt.Errorf("%w: %s is not in the log", policy.ErrEmptyKey, m.Missing)})
+		}
+		return unknown || m.Refused && m.Mode == policy.Shadow
+	})
 }
 
 func (b *batch) addEntry(at int64) {

@@ -78,7 +78,7 @@ func (r *Report) read(ctx context.Context, c Config, lines *accesslog.Lines, pro
 	var parsing sync.WaitGroup
 	for range c.Cores {
 		parsing.Add(1)
-		go c.newParser().work(work, &parsing)
+		go parser{c.File, c.Format}.work(work, &parsing)
 	}
 	defer parsing.Wait()
 	go readBatches(ctx, lines, work, ordered)

@@ -242,7 +242,7 @@ limits:
 	}
 }
 
-// TestAsProduction decides requests by policy.Policies, on a server of its own, and by a decider: both must say the same.
+// TestAsProduction decides requests by policy.Policies, on a server of its own, and by a decider: both must agree.
 func TestAsProduction(t *testing.T) {
 	const file = `
 limits:
@@ -284,7 +284,7 @@ limits:
 			want[one.Policy] = one.Granted
 		}
 		b := &batch{}
-		c.newParser().parse(b, int64(i), []byte(h.line()), 0)
+		parser{c.File, c.Format}.parse(b, int64(i), []byte(h.line()), 0)
 		got := map[string]bool{}
 		for n, verdict := range d.decide(b.requests[0], nil) {
 			if verdict != Withdrawn {
@@ -350,11 +350,31 @@ limits:
 `)
 	const line = "1.1.1.1 - - [01/Mar/2026:00:00:01 +0000] \"POST / HTTP/1.1\" 200 1\n"
 	report := run(t, c, line+line)
-	if n := report.NotApplied; len(n) != 1 || n[0].Requests != 2 || !strings.Contains(n[0].Why, "login is not in the log") {
+	const why = "login is not in the log"
+	if n := report.NotApplied; len(n) != 1 || n[0].Requests != 2 || !strings.Contains(n[0].Why, why) {
 		t.Errorf("not applied: %+v", n)
 	}
 	if p := report.Policies[1]; report.Denied != 1 || p.Denied != 1 {
 		t.Errorf("%d denied, %+v: want the address denied once", report.Denied, p.Counts)
+	}
+}
+
+// TestRefusals: a connection without a client is refused, as in production, and what is in shadow refuses nobody.
+func TestRefusals(t *testing.T) {
+	c := configOf(t, `
+proxies: [10.0.0.0/8]
+limits:
+  address: {by: request.ip, empty: refuse, rates: 1/1m}
+  user: {by: 'request.header["x-user"]', empty: refuse, mode: shadow, rates: 1/1m}
+`)
+	report := run(t, c, proxied("10.0.0.1", "unknown"))
+	for i, want := range []Counts{{Requests: 1, Refused: 1}, {}} {
+		if diff := cmp.Diff(want, report.Policies[i].Counts); diff != "" {
+			t.Errorf("%s:\n%s", report.Policies[i].Name, diff)
+		}
+	}
+	if len(report.NotApplied) > 0 {
+		t.Errorf("not applied: %+v", report.NotApplied)
 	}
 }
 
@@ -420,20 +440,26 @@ func TestShadow(t *testing.T) {
 	}
 }
 
+// proxied is a line of a log that has X-Forwarded-For.
+func proxied(address, forwarded string) string {
+	return fmt.Sprintf("{\"msec\":1770000000,\"remote_addr\":%q,\"http_x_forwarded_for\":%q,"+
+		"\"request\":\"GET / HTTP/1.1\"}\n", address, forwarded)
+}
+
 // TestProxies wants the client's address from X-Forwarded-For behind the proxies of the file, and only there.
 func TestProxies(t *testing.T) {
-	line := func(address, forwarded string) string {
-		return fmt.Sprintf("{\"msec\":1770000000,\"remote_addr\":%q,\"http_x_forwarded_for\":%q,"+
-			"\"request\":\"GET / HTTP/1.1\"}\n", address, forwarded)
-	}
-	log := line("10.0.0.1", "9.9.9.9, 192.0.2.7") + line("10.0.0.2", "192.0.2.7, 10.1.1.1") +
-		line("192.0.2.7", "8.8.8.8") + line("::ffff:192.0.2.7", "") + line("2001:DB8::1", "") + line("some.host.example", "")
+	log := proxied("10.0.0.1", "9.9.9.9, 192.0.2.7") + proxied("10.0.0.2", "192.0.2.7, 10.1.1.1") +
+		proxied("192.0.2.7", "8.8.8.8") + proxied("10.0.0.3", "unknown") + proxied("::ffff:192.0.2.7", "") +
+		proxied("2001:DB8::1", "") + proxied("some.host.example", "")
 	report := run(t, configOf(t, "proxies: [10.0.0.0/8]\n"+byAddress), log)
 	want := []Key{
 		{"api", "192.0.2.7", 4, 0, nil}, {"api", "2001:db8::1", 1, 0, nil}, {"api", "some.host.example", 1, 0, nil},
 	}
 	if diff := cmp.Diff(want, report.Busiest, cmpopts.IgnoreFields(Key{}, "Columns")); diff != "" {
 		t.Error(diff)
+	}
+	if len(report.NotApplied) != 1 || report.NotApplied[0].Requests != 1 || report.NotApplied[0].Line != 4 {
+		t.Errorf("not applied: %+v", report.NotApplied)
 	}
 }
 
