@@ -51,7 +51,8 @@ func TestServerNode(t *testing.T) {
 
 func TestServerGo(t *testing.T) {
 	binary := program.Build(t, ".", "./go")
-	address := program.Serve(t, exec.Command(binary, "-redis", "redis://"+redistest.Start(t).Addr, "-listen", "127.0.0.1:0"))
+	redis := "redis://" + redistest.Start(t).Addr
+	address := program.Serve(t, exec.Command(binary, "-redis", redis, "-listen", "127.0.0.1:0"))
 	for call := range 10 {
 		if response := get(t, address); response.StatusCode != http.StatusOK {
 			t.Fatalf("call %d: %s", call, response.Status)

@@ -271,7 +271,8 @@ func checkRingWorkEnds(t testing.TB) {
 		h := startHarness(t, true)
 		h.setTime(epoch)
 		for key, size := range map[string]string{"old": "10000", "older": "10000", "short": "1", "shorter": "1"} {
-			if _, failed := h.call(&sluice.SliceRingV1, false, []string{key}, []string{"1000000", "1", size, "9"}); failed != "" {
+			args := []string{"1000000", "1", size, "9"}
+			if _, failed := h.call(&sluice.SliceRingV1, false, []string{key}, args); failed != "" {
 				t.Fatal(failed)
 			}
 		}

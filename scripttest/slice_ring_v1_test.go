@@ -593,7 +593,8 @@ func (tab table) checkRingSearchEnds(t testing.TB) {
 		}
 		_, _ = r.Do("SETRANGE", ringKey, "24", cells)
 		result := at(last - epoch/1000 + random.Int64N(size-2))
-		if refused, isReply := result.Err.(scripttest.ErrorReply); result.Err != nil && !(isReply && strings.HasPrefix(badCells, string(refused))) {
+		refused, isReply := result.Err.(scripttest.ErrorReply)
+		if result.Err != nil && !(isReply && strings.HasPrefix(badCells, string(refused))) {
 			t.Fatalf("%d instructions: %v", result.Instructions, result.Err)
 		}
 		if result.Err == nil && result.Reply.([]any)[0] != int64(0) {

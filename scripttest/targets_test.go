@@ -201,7 +201,8 @@ func connectServer(t testing.TB, addr string) *remote {
 	return r
 }
 
-// What a script reads of TTLs. A log that should have expired has less than nothing left; a config may be there to stay.
+// What a script reads of TTLs. A log that should have expired has less than nothing left; a config may be there to
+// stay.
 var (
 	logTTL    = regexp.MustCompile(`redis\.call\("PTTL", (log)\)`)
 	configTTL = regexp.MustCompile(`redis\.call\("PTTL", (config)\)`)

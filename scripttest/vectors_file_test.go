@@ -52,7 +52,7 @@ type vectorValue struct {
 	ZSetHex   []string          `json:"zset_hex,omitempty"` // of the members
 	Hash      map[string]string `json:"hash,omitempty"`
 	Expires   int64             `json:"expires,omitempty"`
-	Relative  bool              `json:"relative,omitempty"` // the script gives a duration, which counts by the server's clock
+	Relative  bool              `json:"relative,omitempty"` // sent as a duration, which counts by the server's clock
 }
 
 func vectorPath(script *sluice.Script) string {

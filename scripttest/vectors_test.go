@@ -256,7 +256,8 @@ func (tab table) vectorCommand(t *testing.T, store model.Store, now int64, comma
 	if err != nil {
 		t.Fatal(err)
 	}
-	return vectorStep{At: now, Command: eachRune(words), CommandHex: hexOf(words...), Keys: []string{}, Args: []string{}}, after
+	step := vectorStep{At: now, Command: eachRune(words), CommandHex: hexOf(words...), Keys: []string{}, Args: []string{}}
+	return step, after
 }
 
 // chosen is the outcome where the model leaves a script the choice: to read what is unreadable, or not to.
@@ -293,8 +294,8 @@ func (tab table) malformedVector() vectorTimeline {
 	return made
 }
 
-// changes are the keys that hold something else than before. Relative says that new expiries count by the server's clock,
-// as those of strings always do.
+// changes are the keys that hold something else than before. Relative says that new expiries count by the server's
+// clock, as those of strings always do.
 func changes(before, after model.Store, relative bool) map[string]*vectorValue {
 	changed := map[string]*vectorValue{}
 	for key := range before {

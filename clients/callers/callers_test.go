@@ -53,8 +53,8 @@ var (
 
 const vectors = "../../scripttest/vectors"
 
-// TestServerCallers holds each caller against the vectors, a lost reply, a frozen server and its own limit under load, and
-// prints a row for each.
+// TestServerCallers holds each caller against the vectors, a lost reply, a frozen server and its own limit under load.
+// It prints a row for each.
 func TestServerCallers(t *testing.T) {
 	for _, c := range callers {
 		t.Run(c.block, func(t *testing.T) {

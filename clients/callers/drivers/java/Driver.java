@@ -10,11 +10,13 @@ class Driver {
         for (String line; (line = in.readLine()) != null; ) {
             var fields = line.split(" ");
             int count = Integer.parseInt(fields[1]);
-            var words = Arrays.stream(fields).skip(2).map(hex -> HexFormat.of().parseHex(hex.replace("-", ""))).toList();
+            var words = Arrays.stream(fields).skip(2).map(Driver::bytes).toList();
             System.out.println(answer(limits, fields[0], words.subList(0, count), words.subList(count, words.size())));
         }
         System.exit(0); // Lettuce has threads of its own
     }
+
+    private static byte[] bytes(String hex) { return HexFormat.of().parseHex(hex.replace("-", "")); }
 
     private static String answer(Sluice limits, String name, List<byte[]> keys, List<byte[]> args) {
         try {
