@@ -255,6 +255,7 @@ func (a *attack) inject(t *testing.T, e *event) {
 	if a.full {
 		time.Sleep(faultPause - min(faultPause, time.Since(a.endOf(e))) - faultPause/4)
 	}
+	e.served.Store(time.Now().UnixNano())
 	s := a.quiet(t, e)
 	t.Logf("%3d %-26s %v on %s: back after %v at worst; %v", e.number, e.name, round(e.lasts), a.where(e),
 		round(service.slowest), s)
@@ -287,10 +288,10 @@ func (a *attack) began() <-chan struct{} { return *a.starts.Load() }
 
 func (a *attack) endOf(e *event) time.Time { return time.Unix(0, e.ended.Load()) }
 
-// calmAfter reports whether a fault no longer had effects at a time, so that service must be back. Before the first
-// one the clients are making their connections.
+// calmAfter reports whether a fault no longer had effects at a time: service must be back by then, and it was seen. That
+// it comes back in time is judged by itself. Before the first fault the clients are making their connections.
 func (a *attack) calmAfter(e *event, at time.Time) bool {
-	return e != nil && e.ended.Load() != 0 && at.Sub(a.endOf(e)) > backWithin+e.late
+	return e != nil && e.served.Load() != 0 && at.UnixNano() > e.served.Load() && at.Sub(a.endOf(e)) > backWithin+e.late
 }
 
 // where says which servers an event happens to.

@@ -39,6 +39,7 @@ type event struct {
 	begun   time.Time
 	lasts   time.Duration
 	ended   atomic.Int64 // when, in nanoseconds since 1970; 0: not yet
+	served  atomic.Int64 // when every row had been served again, in the same way
 }
 
 // hits reports whether the event happens to a server.
