@@ -51,6 +51,9 @@ var (
 	javaRun = []string{"java", "-cp", "lib/*:.", "Driver"}
 )
 
+// cure is for a missing interpreter, compiler or client.
+const cure = "cure: on Debian .ci/run installs the languages and clients; read there what they are"
+
 const vectors = "../../scripttest/vectors"
 
 // TestServerCallers holds each caller against the vectors, a lost reply, a frozen server and its own limit under load.
@@ -92,7 +95,7 @@ func (c caller) make(t *testing.T) string {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir = folder
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v\n%s", args, err, out)
+			t.Fatalf("%q: %v\n%s%s", args, err, out, cure)
 		}
 	}
 	return folder
@@ -122,7 +125,9 @@ func (c caller) start(t *testing.T, folder, addr, scripts string) program {
 	must(t, err)
 	out, err := cmd.StdoutPipe()
 	must(t, err)
-	must(t, cmd.Start())
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%q: %v\n%s", args, err, cure)
+	}
 	t.Cleanup(func() {
 		_, _ = cmd.Process.Kill(), cmd.Wait()
 		if t.Failed() {
