@@ -38,7 +38,7 @@ func (l *Loader) Call(ctx context.Context, script *sluice.Script, keys []string,
 		return nil, l.err
 	}
 	words := make([]any, 0, firstKey+len(keys)+len(args))
-	words = append(words, "evalsha", script.SHA1, len(keys))
+	words = append(words, l.verb(), l.nameFor(script), len(keys))
 	for _, key := range keys {
 		words = append(words, key)
 	}
@@ -65,6 +65,22 @@ func (c *call) runObserved(ctx context.Context) ([]int64, error) {
 	}
 	seen.end(c.err)
 	return c.reply, c.err
+}
+
+// verb returns the command that runs scripts.
+func (l *Loader) verb() string {
+	if l.functions {
+		return "fcall"
+	}
+	return "evalsha"
+}
+
+// nameFor returns what this command calls a script.
+func (l *Loader) nameFor(script *sluice.Script) string {
+	if l.functions {
+		return nameOf(script)
+	}
+	return script.SHA1
 }
 
 // Where the words of a command stand: EVALSHA, SHA1, the number of keys, keys, arguments.
@@ -117,6 +133,9 @@ type call struct {
 
 // newCall makes a call of a script whose reply has at least this many fields.
 func newCall(l *Loader, script *sluice.Script, words []any, fields int) call {
+	if l.functions {
+		words[0], words[1] = l.verb(), l.nameFor(script)
+	}
 	keys, _ := words[keyCountAt].(int)
 	c := call{limits: l, script: script, words: words, keys: keys, fields: fields, timeout: l.deadlines.timeout}
 	c.inspect()
@@ -259,9 +278,12 @@ func (c *call) mayJoin() bool { return c.limits.sharing != nil && c.maxGroup > 0
 // command returns the command to send. It may use the words of the attempt before, which has ended.
 func (c *call) command(ctx context.Context) *command {
 	words := c.words
-	if verb := c.verb(); verb != "evalsha" {
+	if verb := c.verb(); verb != c.limits.verb() {
 		words = slices.Clone(words)
 		words[0] = verb
+	}
+	if c.readOnly() && c.limits.functions {
+		words[1] = nameOf(c.script) + "_look"
 	}
 	if c.source {
 		words[1] = c.script.Source
@@ -273,6 +295,8 @@ func (c *call) command(ctx context.Context) *command {
 
 func (c *call) verb() string {
 	switch {
+	case c.readOnly() && c.limits.functions:
+		return "fcall_ro"
 	case c.readOnly() && c.source:
 		return "eval_ro"
 	case c.readOnly():
@@ -280,7 +304,7 @@ func (c *call) verb() string {
 	case c.source:
 		return "eval"
 	}
-	return "evalsha"
+	return c.limits.verb()
 }
 
 // readOnly reports whether the call may go to a replica.
@@ -477,6 +501,9 @@ func (c *call) unknown(err error) error {
 }
 
 func (c *call) notLoaded(err error) error {
+	if c.limits.functions {
+		return failed(c.script, fmt.Errorf("%w (%s): %w", errNoFunction, nameOf(c.script), err))
+	}
 	if hidden := c.limits.errHiddenNodes(); hidden != nil {
 		err = fmt.Errorf("%w; %w", err, hidden)
 	}
@@ -488,7 +515,7 @@ func (c *call) notLoaded(err error) error {
 func (c *call) final(f failure, err error) error {
 	code := codeOf(err)
 	_, text, _ := strings.Cut(err.Error(), " ")
-	if strings.Contains(text, inScript) && code != "WRONGTYPE" && !c.peeks {
+	if failedInScript(text) && code != "WRONGTYPE" && !c.peeks {
 		c.lost = err
 		return c.unknown(err)
 	}
@@ -503,8 +530,11 @@ func (c *call) final(f failure, err error) error {
 	case "BADSTATE", "WRONGTYPE":
 		return &StateError{Script: nameOf(c.script), Keys: c.keyNames(), Code: code, Text: text}
 	}
-	if c.source && f == refused {
+	switch {
+	case c.source && f == refused:
 		return c.notLoaded(err)
+	case c.limits.functions && f == refused && code == "ERR":
+		return failed(c.script, fmt.Errorf("%w: Functions needs Redis 7.0 or later: %w", errors.ErrUnsupported, err))
 	}
 	return c.unknown(err)
 }

@@ -17,7 +17,7 @@ import (
 // Ring. Loader.Nodes returns them.
 type Node struct {
 	addr   string
-	client redis.Scripter // nil: the shard is down
+	client redis.Cmdable // nil: the shard is down
 	limits *Loader
 }
 

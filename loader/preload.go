@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Preload loads all scripts on every node. Use it with PreloadedOnly, or to save the first callers a round trip. If a
+// Preload loads all scripts on every node, or with Functions the libraries of functions, which takes the place of older
+// bytes of the same library. Use it with PreloadedOnly, or to save the first callers a round trip. If a
 // node fails it goes on with the others; the error joins a *NodeError for each that failed. A client that hides its
 // nodes is an error, and nothing is loaded: see New. Cost: one round trip for each script on each node.
 func (l *Loader) Preload(ctx context.Context) error {
@@ -18,19 +19,45 @@ func (l *Loader) Preload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scripts := sluice.All()
 	all := make([]func() error, len(nodes))
 	for i, node := range nodes {
 		all[i] = func() error {
-			for i := range scripts {
-				if err := node.Load(ctx, &scripts[i]); err != nil {
-					return &NodeError{Addr: node.addr, Err: err}
-				}
+			if err := node.preload(ctx); err != nil {
+				return &NodeError{Addr: node.addr, Err: err}
 			}
 			return nil
 		}
 	}
 	return errors.Join(l.tasks.awaitAll(ctx, all)...)
+}
+
+// preload loads what Preload does.
+func (n Node) preload(ctx context.Context) error {
+	if n.limits.functions {
+		return n.loadFunctions(ctx)
+	}
+	scripts := sluice.All()
+	for i := range scripts {
+		if err := n.Load(ctx, &scripts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n Node) loadFunctions(ctx context.Context) error {
+	if n.client == nil {
+		return errShardDown
+	}
+	for _, library := range sluice.Libraries() {
+		err := n.limits.await(ctx, n.limits.deadlines.timeout, func(ctx context.Context) error {
+			return n.client.FunctionLoadReplace(ctx, library.Source).Err()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errAltered is the error of a script that was changed between this process and the server.
