@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sluice-redis/sluice/internal/rights"
 )
 
 // The types of scripts/manifest.json. Their order is that of the file.
@@ -17,6 +19,14 @@ type manifestFile struct {
 	Scripts []manifestScript  `json:"scripts"`
 
 	Libraries []manifestLibrary `json:"libraries"`
+
+	// Rights are the commands that clients send by themselves, by the client's name.
+	Rights map[string]manifestRights `json:"rights"`
+}
+
+type manifestRights struct {
+	Single  []string `json:"single"`
+	Cluster []string `json:"cluster"`
 }
 
 // manifestLibrary is a library of Redis Functions.
@@ -123,7 +133,11 @@ var keys = keyRules{
 }
 
 func manifest(scripts []*script, libraries []library) []byte {
-	file := manifestFile{Schema: "manifest.schema.json", Format: 1, Types: types, Key: keys}
+	file := manifestFile{Schema: "manifest.schema.json", Format: 1, Types: types, Key: keys,
+		Rights: map[string]manifestRights{}}
+	for _, client := range rights.Clients() {
+		file.Rights[client.Name] = manifestRights{client.Single, client.Cluster}
+	}
 	for _, s := range scripts {
 		m := manifestOf(s)
 		m.Companions = companions(s, scripts)
