@@ -133,13 +133,21 @@ type call struct {
 
 // newCall makes a call of a script whose reply has at least this many fields.
 func newCall(l *Loader, script *sluice.Script, words []any, fields int) call {
-	if l.functions {
-		words[0], words[1] = l.verb(), l.nameFor(script)
-	}
 	keys, _ := words[keyCountAt].(int)
 	c := call{limits: l, script: script, words: words, keys: keys, fields: fields, timeout: l.deadlines.timeout}
 	c.inspect()
+	if l.functions {
+		words[0], words[1] = l.verb(), c.function()
+	}
 	return c
+}
+
+// function returns the name of the function to call. One that only looks works while Redis refuses writes.
+func (c *call) function() string {
+	if c.peeks {
+		return nameOf(c.script) + "_look"
+	}
+	return nameOf(c.script)
 }
 
 // inspect finds permits and id among the arguments, by the script's header.
@@ -281,9 +289,6 @@ func (c *call) command(ctx context.Context) *command {
 	if verb := c.verb(); verb != c.limits.verb() {
 		words = slices.Clone(words)
 		words[0] = verb
-	}
-	if c.readOnly() && c.limits.functions {
-		words[1] = nameOf(c.script) + "_look"
 	}
 	if c.source {
 		words[1] = c.script.Source

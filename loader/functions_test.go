@@ -64,6 +64,25 @@ func TestFunctions(t *testing.T) {
 	})
 }
 
+// TestFunctionsWhileFull: while Redis refuses writes it refuses functions that may write, and runs those that look.
+func TestFunctionsWhileFull(t *testing.T) {
+	rdb := real(t)
+	loadFunctions(t, rdb)
+	limits := loader.New(rdb, loader.Functions())
+	for _, m := range makers {
+		wantGrant(t, m.make(limits, loader.PerHour(1)), "s", 1)
+	}
+	must(t, rdb.ConfigSet(background, "maxmemory", "1").Err())
+	for _, m := range makers {
+		limiter := m.make(limits, loader.PerHour(1))
+		_, err := limiter.Allow(background, "s")
+		if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "OOM") {
+			t.Errorf("%s: %v", m.name, err)
+		}
+		wantRemaining(t, limiter, "s", 0)
+	}
+}
+
 // TestFunctionsTogether has a batch send one call for many keys.
 func TestFunctionsTogether(t *testing.T) {
 	rdb := real(t)

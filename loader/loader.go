@@ -184,8 +184,8 @@ func PreloadedOnly() Option {
 // errors.ErrUnsupported.
 //
 // The loader does not load the functions by itself: `sluice load --functions` or Preload does. Without them a call is an
-// error that is [ErrNotLoaded]. While Redis refuses writes (OOM, MISCONF, NOREPLICAS) it refuses FCALL as a whole, so
-// denials are errors too, and so is Peek without ReadReplicas.
+// error that is [ErrNotLoaded]. While Redis refuses writes (OOM, MISCONF, NOREPLICAS) every decision is an error, where
+// a script would still deny; Peek works.
 func Functions() Option {
 	return func(l *Loader) { l.functions, l.preloadedOnly = true, true }
 }
