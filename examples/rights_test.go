@@ -107,7 +107,7 @@ func wantRights(
 	if err := decide(t.Context(), addr, cluster); err != nil {
 		t.Errorf("%s: %v", flag, err)
 	}
-	if refused := refusals(t, nodes); refused != "" {
+	if refused := refusals(t, nodes); len(refused) > 0 {
 		t.Errorf("%s: the server refused %s", flag, refused)
 	}
 	for _, command := range commands {
@@ -119,7 +119,7 @@ func wantRights(
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- decide(ctx, addr, cluster) }()
-		redistest.Await(t, name+" sends "+command, func() bool { return strings.Contains(refusals(t, nodes), command) })
+		redistest.Await(t, name+" sends "+command, func() bool { return slices.Contains(refusals(t, nodes), command) })
 		stop() // without a right some clients try for ever
 		<-ended
 		everywhere(t, nodes, "ACL", "SETUSER", "sluice-use", "+"+command)
@@ -149,9 +149,8 @@ func everywhere(t *testing.T, nodes []*redis.Client, words ...any) {
 }
 
 // refusals is what the nodes refused: the ACL LOG of all.
-func refusals(t *testing.T, nodes []*redis.Client) string {
+func refusals(t *testing.T, nodes []*redis.Client) (found []string) {
 	t.Helper()
-	var found []string
 	for _, node := range nodes {
 		entries, err := node.ACLLog(t.Context(), 100).Result()
 		must(t, err)
@@ -159,7 +158,7 @@ func refusals(t *testing.T, nodes []*redis.Client) string {
 			found = append(found, entry.Object)
 		}
 	}
-	return strings.Join(found, " ")
+	return found
 }
 
 func must(t *testing.T, err error) {

@@ -3,6 +3,7 @@ package loader_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,21 @@ func TestFunctionsStay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFunctionsAfterFailover: a replica that is promoted has the functions of its master.
+func TestFunctionsAfterFailover(t *testing.T) {
+	master, replica := real(t), real(t)
+	must(t, loader.New(master, loader.Functions()).Preload(background))
+	log := loader.New(replica, loader.Functions()).ListLog("x", loader.PerHour(2))
+	host, port, _ := net.SplitHostPort(master.Options().Addr)
+	must(t, replica.ReplicaOf(background, host, port).Err())
+	redistest.AwaitReplica(t, replica)
+	if _, err := log.Allow(background, "s"); err == nil || errors.Is(err, loader.ErrNotLoaded) {
+		t.Errorf("on the replica: %v, want READONLY", err)
+	}
+	must(t, replica.ReplicaOf(background, "no", "one").Err())
+	wantGrant(t, log, "s", 1)
 }
 
 // TestFunctionRaises: a user without the right to a command that a function needs gets the error of a script.

@@ -183,6 +183,8 @@ func PreloadedOnly() Option {
 // and no call is answered by NOSCRIPT. It needs Redis 7.0 or Valkey; on older servers every call is an error that is
 // errors.ErrUnsupported.
 //
+// Call wants a function with the name of the script's File, without ".lua".
+//
 // The loader does not load the functions by itself: `sluice load --functions` or Preload does. Without them a call is an
 // error that is [ErrNotLoaded]. While Redis refuses writes (OOM, MISCONF, NOREPLICAS) every decision is an error, where
 // a script would still deny; Peek works.

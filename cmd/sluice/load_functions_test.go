@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/redistest"
@@ -46,6 +49,14 @@ func TestServerFunctionsCluster(t *testing.T) {
 	})
 	wantSaid(t, sluiceRun(nil, "verify", "--functions", "--cluster", addrs[1]), exitDone, "1 library on 6 nodes",
 		addrs[3]+"  replica")
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	t.Cleanup(func() { _ = rdb.Close() })
+	log := loader.New(rdb, loader.Functions()).ListLog("x", loader.PerMinute(3))
+	for i := range 30 {
+		if d, err := log.Allow(background, fmt.Sprint("s", i)); err != nil || !d.Granted {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
 	must(t, client(t, addrs[2]).FunctionFlush(background).Err())
 	got = sluiceRun(nil, "verify", "--functions", "--cluster", addrs[1])
 	wantText(t, got, exitFailed, addrs[2]+"  master +sluice_v1 .* missing")
