@@ -385,6 +385,9 @@ func TestServerACLCluster(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for _, args := range []string{"top", "inspect x s0 limit=3/1m", "verify"} {
+		wantSaid(t, runLine(nil, args+" --cluster sluice-look:toothpaste@"+addrs[0]), exitDone)
+	}
 	for _, addr := range addrs {
 		wantNoRefusals(t, client(t, addr))
 	}
