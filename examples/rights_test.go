@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -104,7 +105,9 @@ func wantRights(
 	output(t, program, "acl", "--apply", "--password-file", passwords, "--client", name, flag, addr, "list_log")
 	output(t, program, "load", flag, addr, "list_log")
 	everywhere(t, nodes, "FLUSHALL")
-	if err := decide(t.Context(), addr, cluster); err != nil {
+	inTime, cancel := context.WithTimeout(t.Context(), time.Minute) // without a right some clients try for ever
+	defer cancel()
+	if err := decide(inTime, addr, cluster); err != nil {
 		t.Errorf("%s: %v", flag, err)
 	}
 	if refused := refusals(t, nodes); len(refused) > 0 {
@@ -120,7 +123,7 @@ func wantRights(
 		ended := make(chan error, 1)
 		go func() { ended <- decide(ctx, addr, cluster) }()
 		redistest.Await(t, name+" sends "+command, func() bool { return slices.Contains(refusals(t, nodes), command) })
-		stop() // without a right some clients try for ever
+		stop()
 		<-ended
 		everywhere(t, nodes, "ACL", "SETUSER", "sluice-use", "+"+command)
 		everywhere(t, nodes, "ACL", "LOG", "RESET")
