@@ -64,20 +64,12 @@ func checkReleased(tree fs.FS, scripts []*script) error {
 	if err != nil {
 		return err
 	}
-	found := map[string]string{}
-	for _, s := range scripts {
-		found[s.File()] = s.SHA1()
-	}
-	files, err := fs.Glob(tree, "scripts/functions/*.lua")
+	found, err := sumsOfLibraries(tree)
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		source, err := fs.ReadFile(tree, file)
-		if err != nil {
-			return err
-		}
-		found[strings.TrimPrefix(file, "scripts/")] = fmt.Sprintf("%x", sha1.Sum(source))
+	for _, s := range scripts {
+		found[s.File()] = s.SHA1()
 	}
 	var refusals []error
 	for i, line := range strings.Split(strings.TrimSuffix(string(list), "\n"), "\n") {
@@ -86,6 +78,20 @@ func checkReleased(tree fs.FS, scripts []*script) error {
 		}
 	}
 	return errors.Join(refusals...)
+}
+
+// sumsOfLibraries returns the SHA1 of each library that there is, by its file.
+func sumsOfLibraries(tree fs.FS) (map[string]string, error) {
+	found := map[string]string{}
+	files, err := fs.Glob(tree, "scripts/functions/*.lua")
+	for _, file := range files {
+		source, err := fs.ReadFile(tree, file)
+		if err != nil {
+			return nil, err
+		}
+		found[strings.TrimPrefix(file, "scripts/")] = fmt.Sprintf("%x", sha1.Sum(source))
+	}
+	return found, err
 }
 
 func checkReleasedLine(at place, line string, found map[string]string) error {

@@ -21,18 +21,8 @@ func (a app) verify(ctx context.Context, args []string) error { return a.deploy(
 
 // deploy runs load or verify. verify does the same without loading.
 func (a app) deploy(ctx context.Context, name string, args []string) error {
-	var f serverFlags
-	d := deployment{loading: name == "load"}
-	flags := f.register(name)
-	flags.BoolVar(&d.functions, "functions", false, "")
-	names, err := parseFlags(flags, args)
+	f, d, names, err := parseDeploy(name, args)
 	if err != nil {
-		return err
-	}
-	if d.functions && len(names) > 0 {
-		return usagef("--functions wants no script: a library has all of them")
-	}
-	if d.scripts, err = findScripts(names); err != nil {
 		return err
 	}
 	var out screen
@@ -50,6 +40,20 @@ func (a app) deploy(ctx context.Context, name string, args []string) error {
 	}
 	out.placements(placed)
 	return d.verdictOn(out, placed, remarks, d.cure(names))
+}
+
+func parseDeploy(name string, args []string) (f serverFlags, d deployment, names []string, err error) {
+	flags := f.register(name)
+	flags.BoolVar(&d.functions, "functions", false, "")
+	if names, err = parseFlags(flags, args); err != nil {
+		return f, d, nil, err
+	}
+	if d.functions && len(names) > 0 {
+		return f, d, nil, usagef("--functions wants no script: a library has all of them")
+	}
+	d.loading = name == "load"
+	d.scripts, err = findScripts(names)
+	return f, d, names, err
 }
 
 // deployment is a set of scripts that every node of a target should have, as scripts or as functions.
