@@ -38,7 +38,7 @@ func (l *Loader) Call(ctx context.Context, script *sluice.Script, keys []string,
 		return nil, l.err
 	}
 	words := make([]any, 0, firstKey+len(keys)+len(args))
-	words = append(words, l.verb(), l.nameFor(script), len(keys))
+	words = append(words, "evalsha", script.SHA1, len(keys))
 	for _, key := range keys {
 		words = append(words, key)
 	}
@@ -94,7 +94,7 @@ const (
 type call struct {
 	limits *Loader
 	script *sluice.Script
-	words  []any // of the command: EVALSHA, SHA1, number of keys, keys, arguments
+	words  []any // of the command: EVALSHA, SHA1 (FCALL, name), number of keys, keys, arguments
 	keys   int   // number of keys
 	fields int   // minimum number of integers in the reply
 
