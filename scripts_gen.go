@@ -728,3 +728,14 @@ var ZSetLogV1 = Script{
 	Cost:       "TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members",
 	Redis:      "5.0",
 }
+
+// Libraries returns the scripts as Redis Functions, in the order in which they were released. Each script is in one
+// of them.
+func Libraries() []Library {
+	return []Library{
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "67aa89ee28d92ebf8f088795d68e607e25d6d36f", Source: sluiceV1Source},
+	}
+}
+
+//go:embed scripts/functions/sluice_v1.lua
+var sluiceV1Source string

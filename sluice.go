@@ -131,3 +131,11 @@ type Error struct {
 	Code string // first word of the reply: BADARG, WRONGTYPE or BADSTATE
 	Text string // what it means
 }
+
+// A Library holds scripts as Redis Functions (Redis 7.0 and later): each under the name of its File, without ".lua".
+type Library struct {
+	Name   string // "sluice_v1"
+	File   string // "functions/sluice_v1.lua", in scripts/
+	SHA1   string // hexadecimal SHA1 of Source
+	Source string // the bytes of the file, for FUNCTION LOAD
+}

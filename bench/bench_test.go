@@ -58,6 +58,9 @@ func rows(r *Results) []string {
 	for _, m := range r.Many {
 		list = append(list, fmt.Sprintf("many/%s/%d", m.Script, m.Keys))
 	}
+	for _, f := range r.Functions {
+		list = append(list, fmt.Sprintf("functions/%s/%s", f.Script, f.Outcome))
+	}
 	for _, m := range r.Bytes {
 		list = append(list, fmt.Sprintf("bytes/%s/%d", m.Subject, m.Permits))
 	}
@@ -101,6 +104,9 @@ func expectedRows(t *testing.T, b *bench) []string {
 	}
 	for _, g := range b.givebacks() {
 		list = append(list, "returns/"+g.String())
+	}
+	for _, c := range calleds {
+		list = append(list, "functions/"+c.script.Name+"/granted", "functions/"+c.script.Name+"/denied")
 	}
 	for _, s := range append(all, ring(720)) {
 		for _, permits := range b.memorySizes(s) {

@@ -1,7 +1,7 @@
 // Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries, in
 // one run on one server. It prints tables and writes results.json, a picture, docs/benchmarks.md and README's table.
 //
-//	go run . [-only server|worst|many|returns|bytes|slots|go|peers|http] [-quick] [-out directory]
+//	go run . [-only server|worst|many|returns|functions|bytes|slots|go|peers|http] [-quick] [-out directory]
 //	go run . readme    # the picture and the pages again, from results.json
 package main
 
@@ -56,7 +56,7 @@ func (b *bench) progress(format string, args ...any) {
 }
 
 // The sections of a run.
-var sections = []string{"server", "worst", "many", "returns", "bytes", "slots", "go", "peers", "http"}
+var sections = []string{"server", "worst", "many", "returns", "functions", "bytes", "slots", "go", "peers", "http"}
 
 func (b *bench) runs(section string) bool { return b.only == "" || b.only == section }
 
@@ -91,6 +91,9 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 				r.Worst = append(r.Worst, more...)
 			}
 		}
+	}
+	if err == nil && b.runs("functions") {
+		r.Functions, err = b.functions(ctx)
 	}
 	if err == nil && b.runs("bytes") {
 		r.Bytes, err = b.memories(ctx, append(list, ring(720)))

@@ -25,6 +25,7 @@ type Results struct {
 	Worst      []Worst      `json:"worst"`
 	Returns    []Return     `json:"returns,omitempty"`
 	Many       []Many       `json:"many"`
+	Functions  []Function   `json:"functions,omitempty"`
 	Bytes      []Memory     `json:"bytes"`
 	Slots      []Slot       `json:"slots,omitempty"`
 	EndToEnd   []EndToEnd   `json:"end_to_end"`

@@ -92,12 +92,14 @@ func wantWhole(t *testing.T, s *script, file, source string) {
 // wantGenerated: what is written from a script that is taken is Go and JSON.
 func wantGenerated(t *testing.T, s *script) {
 	t.Helper()
-	for name, source := range map[string][]byte{"scripts_gen.go": scriptsGo([]*script{s}), "the binding": bindingGo(s)} {
+	scripts := []*script{s}
+	all := []library{newLibrary("sluice_v1", scripts)}
+	for name, source := range map[string][]byte{"scripts_gen.go": scriptsGo(scripts, all), "the binding": bindingGo(s)} {
 		if _, err := format.Source(source); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, source)
 		}
 	}
-	if !json.Valid(manifest([]*script{s})) {
-		t.Errorf("no JSON: %s", manifest([]*script{s}))
+	if !json.Valid(manifest(scripts, all)) {
+		t.Errorf("no JSON: %s", manifest(scripts, all))
 	}
 }

@@ -1,4 +1,4 @@
-// Gen generates code and tables from the headers of scripts/*.lua: scripts_gen.go, loader/bindings,
+// Gen generates code and tables from the headers of scripts/*.lua: scripts_gen.go, loader/bindings, scripts/functions,
 // scripts/SHA1SUMS and SHA256SUMS, scripts/manifest.json and the table in scripts/README.md. It checks each header
 // against the script's body. If anything is wrong, it says where, and writes nothing.
 //
@@ -74,17 +74,24 @@ func generate(tree fs.FS) ([]generated, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifest := manifest(scripts)
-	sums256, err := sums256(tree, scripts, manifest)
+	libraries, err := libraries(tree, scripts)
+	if err != nil {
+		return nil, err
+	}
+	manifest := manifest(scripts, libraries)
+	sums256, err := sums256(tree, scripts, libraries, manifest)
 	if err != nil {
 		return nil, err
 	}
 	files := []generated{
 		{readmeFile, readme},
-		{"scripts/SHA1SUMS", sums(scripts)},
+		{"scripts/SHA1SUMS", sums(scripts, libraries)},
 		{"scripts/SHA256SUMS", sums256},
 		{"scripts/manifest.json", manifest},
-		{"scripts_gen.go", scriptsGo(scripts)},
+		{"scripts_gen.go", scriptsGo(scripts, libraries)},
+	}
+	for _, l := range libraries {
+		files = append(files, generated{"scripts/" + l.File(), []byte(l.Source)})
 	}
 	for _, s := range scripts {
 		if s.KeyGroup != nil {

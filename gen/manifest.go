@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sluice-redis/sluice/internal/rights"
 )
 
 // The types of scripts/manifest.json. Their order is that of the file.
@@ -15,6 +17,32 @@ type manifestFile struct {
 	Types   map[string]string `json:"types"`
 	Key     keyRules          `json:"key"`
 	Scripts []manifestScript  `json:"scripts"`
+
+	Libraries []manifestLibrary `json:"libraries"`
+
+	// Rights are the commands that clients send by themselves, by the client's name.
+	Rights map[string]manifestRights `json:"rights"`
+}
+
+type manifestRights struct {
+	Single  []string `json:"single"`
+	Cluster []string `json:"cluster"`
+}
+
+// manifestLibrary is a library of Redis Functions.
+type manifestLibrary struct {
+	Name   string `json:"name"`
+	File   string `json:"file"`
+	SHA1   string `json:"sha1"`
+	SHA256 string `json:"sha256"`
+	Redis  string `json:"redis"`
+}
+
+// manifestFunction is a script as a function.
+type manifestFunction struct {
+	Library string `json:"library"`
+	Name    string `json:"name"`
+	Look    string `json:"look,omitempty"`
 }
 
 // keyRules say how a key is made. What Words does not name may be any bytes.
@@ -44,6 +72,8 @@ type manifestScript struct {
 	Complexity string          `json:"complexity"`
 	Cost       string          `json:"cost"`
 	Redis      string          `json:"redis"`
+
+	Function manifestFunction `json:"function"`
 
 	// Companions are the scripts for the same keys, by what they do: "return", "settle", "release", "set", "many".
 	Companions map[string]string `json:"companions"`
@@ -102,12 +132,22 @@ var keys = keyRules{
 	Escaped: []string{"subject", "part"},
 }
 
-func manifest(scripts []*script) []byte {
-	file := manifestFile{Schema: "manifest.schema.json", Format: 1, Types: types, Key: keys}
+func manifest(scripts []*script, libraries []library) []byte {
+	file := manifestFile{Schema: "manifest.schema.json", Format: 1, Types: types, Key: keys,
+		Rights: map[string]manifestRights{}}
+	for _, client := range rights.Clients() {
+		file.Rights[client.Name] = manifestRights{client.Single, client.Cluster}
+	}
 	for _, s := range scripts {
 		m := manifestOf(s)
 		m.Companions = companions(s, scripts)
+		in := slices.IndexFunc(libraries, func(l library) bool { return l.has(s) })
+		m.Function = manifestFunction{libraries[in].Name, s.ID(), s.Look()}
 		file.Scripts = append(file.Scripts, m)
+	}
+	for _, l := range libraries {
+		file.Libraries = append(file.Libraries,
+			manifestLibrary{l.Name, l.File(), l.SHA1(), sha256Hex([]byte(l.Source)), "7.0"})
 	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -14,13 +15,16 @@ import (
 
 const releasedFile = "gen/released.txt"
 
-var sumPattern = regexp.MustCompile(`^([0-9a-f]{40})  (([a-z0-9_]+_v)([1-9][0-9]*)\.lua)$`)
+var sumPattern = regexp.MustCompile(`^([0-9a-f]{40})  (((?:functions/)?[a-z0-9_]+_v)([1-9][0-9]*)\.lua)$`)
 
-// sums returns the output of sha1sum for the scripts.
-func sums(scripts []*script) []byte {
+// sums returns the output of sha1sum for the scripts and the libraries.
+func sums(scripts []*script, libraries []library) []byte {
 	var b strings.Builder
 	for _, s := range scripts {
 		fmt.Fprintf(&b, "%s  %s\n", s.SHA1(), s.File())
+	}
+	for _, l := range libraries {
+		fmt.Fprintf(&b, "%s  %s\n", l.SHA1(), l.File())
 	}
 	return []byte(b.String())
 }
@@ -28,9 +32,12 @@ func sums(scripts []*script) []byte {
 // shipped are the files in scripts/ that are neither a script nor made here.
 var shipped = []string{"keys.json", "manifest.schema.json"}
 
-// sums256 returns the output of sha256sum for the scripts, the manifest and the other files that are shipped.
-func sums256(tree fs.FS, scripts []*script, manifest []byte) ([]byte, error) {
+// sums256 returns the output of sha256sum for all files that are shipped.
+func sums256(tree fs.FS, scripts []*script, libraries []library, manifest []byte) ([]byte, error) {
 	files := map[string][]byte{"manifest.json": manifest}
+	for _, l := range libraries {
+		files[l.File()] = []byte(l.Source)
+	}
 	for _, s := range scripts {
 		files[s.File()] = []byte(s.Source)
 	}
@@ -50,14 +57,17 @@ func sums256(tree fs.FS, scripts []*script, manifest []byte) ([]byte, error) {
 
 func sha256Hex(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
-// checkReleased compares the scripts with the list of released ones. Released scripts must not change, because users
-// call them by their SHA1.
+// checkReleased compares the scripts and libraries with the list of released ones. Released ones must not change: users
+// call the scripts by their SHA1, and the functions by names that must mean the same everywhere.
 func checkReleased(tree fs.FS, scripts []*script) error {
 	list, err := fs.ReadFile(tree, releasedFile)
 	if err != nil {
 		return err
 	}
-	found := map[string]string{}
+	found, err := sumsOfLibraries(tree)
+	if err != nil {
+		return err
+	}
 	for _, s := range scripts {
 		found[s.File()] = s.SHA1()
 	}
@@ -68,6 +78,20 @@ func checkReleased(tree fs.FS, scripts []*script) error {
 		}
 	}
 	return errors.Join(refusals...)
+}
+
+// sumsOfLibraries returns the SHA1 of each library that there is, by its file.
+func sumsOfLibraries(tree fs.FS) (map[string]string, error) {
+	found := map[string]string{}
+	files, err := fs.Glob(tree, "scripts/functions/*.lua")
+	for _, file := range files {
+		source, err := fs.ReadFile(tree, file)
+		if err != nil {
+			return nil, err
+		}
+		found[strings.TrimPrefix(file, "scripts/")] = fmt.Sprintf("%x", sha1.Sum(source))
+	}
+	return found, err
 }
 
 func checkReleasedLine(at place, line string, found map[string]string) error {

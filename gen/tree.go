@@ -20,7 +20,7 @@ func readScripts(tree fs.FS) ([]*script, error) {
 	var scripts []*script
 	var refusals []error
 	for _, file := range files {
-		made := []string{"SHA1SUMS", "SHA256SUMS", "manifest.json", "README.md"}
+		made := []string{"SHA1SUMS", "SHA256SUMS", "manifest.json", "README.md", "functions"}
 		if slices.Contains(slices.Concat(made, shipped), file.Name()) || strings.Contains(file.Name(), manyFiles) {
 			continue
 		}

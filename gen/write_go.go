@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-//go:embed scripts.tmpl binding.tmpl many.tmpl
+//go:embed scripts.tmpl binding.tmpl many.tmpl functions.tmpl
 var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
@@ -21,7 +21,9 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"wrap":    wrap,
 	"extent":  extent,
 	"value":   func(f field, from string, at int) value { return value{f.Type, from, at} },
-}).ParseFS(templateFiles, "scripts.tmpl", "binding.tmpl"))
+
+	"registers": registers,
+}).ParseFS(templateFiles, "scripts.tmpl", "binding.tmpl", "functions.tmpl"))
 
 // A value is a field of a reply: the element of a slice, and its type.
 type value struct {
@@ -29,7 +31,9 @@ type value struct {
 	At         int
 }
 
-func scriptsGo(scripts []*script) []byte { return goFile("scripts.tmpl", scripts) }
+func scriptsGo(scripts []*script, libraries []library) []byte {
+	return goFile("scripts.tmpl", map[string]any{"Scripts": scripts, "Libraries": libraries})
+}
 
 func bindingGo(s *script) []byte { return goFile("binding.tmpl", s) }
 

@@ -67,6 +67,22 @@ func (c *call) runObserved(ctx context.Context) ([]int64, error) {
 	return c.reply, c.err
 }
 
+// verb returns the command that runs scripts.
+func (l *Loader) verb() string {
+	if l.functions {
+		return "fcall"
+	}
+	return "evalsha"
+}
+
+// nameFor returns what this command calls a script.
+func (l *Loader) nameFor(script *sluice.Script) string {
+	if l.functions {
+		return nameOf(script)
+	}
+	return script.SHA1
+}
+
 // Where the words of a command stand: EVALSHA, SHA1, the number of keys, keys, arguments.
 const (
 	keyCountAt = 2
@@ -78,7 +94,7 @@ const (
 type call struct {
 	limits *Loader
 	script *sluice.Script
-	words  []any // of the command: EVALSHA, SHA1, number of keys, keys, arguments
+	words  []any // of the command: EVALSHA, SHA1 (FCALL, name), number of keys, keys, arguments
 	keys   int   // number of keys
 	fields int   // minimum number of integers in the reply
 
@@ -120,7 +136,18 @@ func newCall(l *Loader, script *sluice.Script, words []any, fields int) call {
 	keys, _ := words[keyCountAt].(int)
 	c := call{limits: l, script: script, words: words, keys: keys, fields: fields, timeout: l.deadlines.timeout}
 	c.inspect()
+	if l.functions {
+		words[0], words[1] = l.verb(), c.function()
+	}
 	return c
+}
+
+// function returns the name of the function to call. One that only looks works while Redis refuses writes.
+func (c *call) function() string {
+	if c.peeks {
+		return nameOf(c.script) + "_look"
+	}
+	return nameOf(c.script)
 }
 
 // inspect finds permits and id among the arguments, by the script's header.
@@ -259,7 +286,7 @@ func (c *call) mayJoin() bool { return c.limits.sharing != nil && c.maxGroup > 0
 // command returns the command to send. It may use the words of the attempt before, which has ended.
 func (c *call) command(ctx context.Context) *command {
 	words := c.words
-	if verb := c.verb(); verb != "evalsha" {
+	if verb := c.verb(); verb != c.limits.verb() {
 		words = slices.Clone(words)
 		words[0] = verb
 	}
@@ -273,6 +300,8 @@ func (c *call) command(ctx context.Context) *command {
 
 func (c *call) verb() string {
 	switch {
+	case c.readOnly() && c.limits.functions:
+		return "fcall_ro"
 	case c.readOnly() && c.source:
 		return "eval_ro"
 	case c.readOnly():
@@ -280,7 +309,7 @@ func (c *call) verb() string {
 	case c.source:
 		return "eval"
 	}
-	return "evalsha"
+	return c.limits.verb()
 }
 
 // readOnly reports whether the call may go to a replica.
@@ -477,6 +506,9 @@ func (c *call) unknown(err error) error {
 }
 
 func (c *call) notLoaded(err error) error {
+	if c.limits.functions {
+		return failed(c.script, fmt.Errorf("%w (%s): %w", errNoFunction, nameOf(c.script), err))
+	}
 	if hidden := c.limits.errHiddenNodes(); hidden != nil {
 		err = fmt.Errorf("%w; %w", err, hidden)
 	}
@@ -488,7 +520,7 @@ func (c *call) notLoaded(err error) error {
 func (c *call) final(f failure, err error) error {
 	code := codeOf(err)
 	_, text, _ := strings.Cut(err.Error(), " ")
-	if strings.Contains(text, inScript) && code != "WRONGTYPE" && !c.peeks {
+	if failedInScript(text) && code != "WRONGTYPE" && !c.peeks {
 		c.lost = err
 		return c.unknown(err)
 	}
@@ -503,8 +535,11 @@ func (c *call) final(f failure, err error) error {
 	case "BADSTATE", "WRONGTYPE":
 		return &StateError{Script: nameOf(c.script), Keys: c.keyNames(), Code: code, Text: text}
 	}
-	if c.source && f == refused {
+	switch {
+	case c.source && f == refused:
 		return c.notLoaded(err)
+	case c.limits.functions && f == refused && code == "ERR":
+		return failed(c.script, fmt.Errorf("%w: Functions needs Redis 7.0 or later: %w", errors.ErrUnsupported, err))
 	}
 	return c.unknown(err)
 }

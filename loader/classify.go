@@ -18,7 +18,7 @@ const (
 	lost          failure = iota // an error of go-redis or of a context: the script may have run
 	lostNetwork                  // the connection was lost: the script may have run
 	neverSent                    // no connection: the last attempt of go-redis sent nothing, earlier ones were redirected
-	scriptMissing                // NOSCRIPT
+	scriptMissing                // NOSCRIPT, or no such function
 	askAgain                     // not decided in a command for many keys: see askAgainError
 	slotMoves                    // TRYAGAIN: the script did not run, a retry may help soon
 	notRun                       // another reply that proves that the script wrote nothing: a retry may help soon
@@ -48,6 +48,9 @@ func classify(err error) failure {
 		return refused
 	case "ERR":
 		text := strings.ToLower(err.Error())
+		if strings.HasPrefix(text, "err function not found") {
+			return scriptMissing
+		}
 		if strings.Contains(text, "unknown") || strings.Contains(text, "unsupported") {
 			return refused
 		}
@@ -77,6 +80,11 @@ func (f failure) provesNotRun() bool { return f == notRun || f == slotMoves }
 
 // inScript is in the error of a command that failed inside a script.
 const inScript = "@user_script:"
+
+// failedInScript reports whether an error is that of a command inside a script or a function.
+func failedInScript(text string) bool {
+	return strings.Contains(text, inScript) || strings.Contains(text, "@user_function:")
+}
 
 // codeOf is the code of an error reply: its first word, or, where a script raised it in Redis 5 or 6, the
 // one behind "ERR Error running script (call to f_<sha>): @user_script:1: @user_script: 1: -READONLY".

@@ -18,12 +18,24 @@ var (
 	ErrExceedsLimit = errors.New("exceeds limit")
 
 	// ErrNotLoaded is in the error of a call whose script the server does not have and the loader may not load: the
-	// loader is PreloadedOnly, or the server refuses SCRIPT LOAD and EVAL. Run `sluice load`.
+	// loader is PreloadedOnly, or the server refuses SCRIPT LOAD and EVAL. Run `sluice load`. With Functions it means
+	// that the server does not have the function: run `sluice load --functions`.
 	ErrNotLoaded = errors.New("script is not loaded: run `sluice load`")
 
 	// ErrOutcomeUnknown is in every *OutcomeUnknownError.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
+
+// errNoFunction is ErrNotLoaded for a function.
+var errNoFunction error = notLoadedFunction{}
+
+type notLoadedFunction struct{}
+
+func (notLoadedFunction) Error() string {
+	return "function is not loaded: run `sluice load --functions`"
+}
+
+func (notLoadedFunction) Is(target error) bool { return target == ErrNotLoaded }
 
 // ArgumentError says that an argument is wrong: there was no decision, and nothing was written. It comes from the
 // script (BADARG), or from the loader before anything is sent.

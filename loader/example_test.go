@@ -277,6 +277,25 @@ func ExampleShareRoundTrips() {
 	// Output: 40
 }
 
+// A program that calls functions where the server has them, and scripts on a server before Redis 7.0, as this one is.
+// Where the functions are not loaded the error is ErrNotLoaded: run `sluice load --functions` first.
+func ExampleFunctions() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	limits := loader.New(rdb, loader.Functions())
+	_, err := limits.ListLog("send-code", loader.PerMinute(3)).Peek(ctx, "any")
+	if errors.Is(err, errors.ErrUnsupported) {
+		limits = loader.New(rdb)
+	}
+
+	d, err := limits.ListLog("send-code", loader.PerMinute(3)).Allow(ctx, "ada@example.com")
+	fmt.Println(d.Granted, err)
+	// Output: true <nil>
+}
+
 // A handler says when to come back.
 func ExampleDecision_RetryAfter() {
 	addr, stop := server()

@@ -28,6 +28,7 @@ type group struct {
 	groupKey
 	script     *sluice.Script
 	keys       int
+	verb       []any // the first words of their commands: EVALSHA and SHA1, or FCALL and name
 	words      []any // of each of their commands, from the first key on
 	permitsAt  int   // index of permits in the words of a whole command
 	maxCallers int64 // for how many callers one command may ask
@@ -51,8 +52,8 @@ func (s *sharing) groupOf(c *call) *group {
 	switch {
 	case g == nil:
 		g = &group{
-			groupKey: key, script: c.script, keys: c.keys, words: c.words[firstKey:],
-			permitsAt: c.permitsAt, maxCallers: c.maxGroup,
+			groupKey: key, script: c.script, keys: c.keys,
+			verb: c.words[:keyCountAt], words: c.words[firstKey:], permitsAt: c.permitsAt, maxCallers: c.maxGroup,
 		}
 		s.groups[key] = g
 	case g.script != c.script || !slices.Equal(g.words, c.words[firstKey:]):
@@ -150,7 +151,7 @@ func (b *groupBatch) newCommand(members []*member) *groupCommand {
 
 // commandWords returns the words of one member's command; newCommand sets the number of keys.
 func (g *group) commandWords() []any {
-	return append([]any{"evalsha", g.script.SHA1, nil}, g.words...)
+	return slices.Concat(g.verb, []any{nil}, g.words)
 }
 
 // sizes returns for how many of k callers each command asks, in this order:

@@ -106,6 +106,7 @@ type Loader struct {
 	clientID      string
 	timeout       time.Duration // 0: the default
 	preloadedOnly bool
+	functions     bool // call functions, not scripts
 	readReplicas  bool
 	sharing       *sharing  // nil unless ShareRoundTrips
 	breakers      *breakers // nil unless Breaker
@@ -177,8 +178,22 @@ func PreloadedOnly() Option {
 	return func(l *Loader) { l.preloadedOnly = true }
 }
 
+// Functions calls the scripts as Redis Functions: FCALL in the place of EVALSHA. Use it where functions are loaded as a
+// part of the deployment: they are saved with the data and replicated, so a restart or a failover does not lose them,
+// and no call is answered by NOSCRIPT. It needs Redis 7.0 or Valkey; on older servers every call is an error that is
+// errors.ErrUnsupported.
+//
+// Call wants a function with the name of the script's File, without ".lua".
+//
+// The loader does not load the functions by itself: `sluice load --functions` or Preload does. Without them a call is an
+// error that is [ErrNotLoaded]. While Redis refuses writes (OOM, MISCONF, NOREPLICAS) every decision is an error, where
+// a script would still deny; Peek works.
+func Functions() Option {
+	return func(l *Loader) { l.functions, l.preloadedOnly = true, true }
+}
+
 // ReadReplicas lets Peek read from replicas. Use it to take the load of dashboards off the masters. Peek is then sent
-// as EVALSHA_RO, which needs Redis 7, and goes to a replica if the ClusterClient has ReadOnly, RouteByLatency or
+// as EVALSHA_RO (with Functions: FCALL_RO), which needs Redis 7, and goes to a replica if the ClusterClient has ReadOnly, RouteByLatency or
 // RouteRandomly. A replica's answer may be a little old. Decisions always go to the master.
 func ReadReplicas() Option {
 	return func(l *Loader) { l.readReplicas = true }

@@ -3,7 +3,6 @@ package loader
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,13 +24,18 @@ type manyScript struct {
 	windows   int   // maximum of keys times windows; 0: none
 }
 
-// manyScripts are the scripts for many keys, by the SHA1 of the script for one.
-var manyScripts = map[string]manyScript{
-	sluice.GCRAV1SHA1:    {Script: &sluice.GCRAManyV1},
-	sluice.ListLogV1SHA1: {Script: &sluice.ListLogManyV1, permitsAt: 2, permits: 1000},
-
-	sluice.SliceRingV1SHA1: {Script: &sluice.SliceRingManyV1, windows: 256}, // more would not be decided
-}
+// manyScripts are the scripts for many keys, by what calls the script for one: its SHA1 and its name as a function.
+var manyScripts = func() map[string]manyScript {
+	all := map[string]manyScript{}
+	for one, many := range map[*sluice.Script]manyScript{
+		&sluice.GCRAV1:      {Script: &sluice.GCRAManyV1},
+		&sluice.ListLogV1:   {Script: &sluice.ListLogManyV1, permitsAt: 2, permits: 1000},
+		&sluice.SliceRingV1: {Script: &sluice.SliceRingManyV1, windows: 256}, // more would not be decided
+	} {
+		all[one.SHA1], all[nameOf(one)] = many, many
+	}
+	return all
+}()
 
 // maxKeys returns for how many keys one call may ask.
 func (s manyScript) maxKeys(args []any) int {
@@ -72,7 +76,8 @@ func (m *manyCommand) Clone() redis.Cmder {
 
 // setWords makes the words of the command.
 func (m *manyCommand) setWords() {
-	words := append(make([]any, 0, firstKey+len(m.members)+len(m.args)), "evalsha", m.script.SHA1, (*writtenMany)(m))
+	words := append(make([]any, 0, firstKey+len(m.members)+len(m.args)),
+		m.limits.verb(), m.limits.nameFor(m.script.Script), (*writtenMany)(m))
 	for _, c := range m.members {
 		words = append(words, c.Args()[firstKey])
 	}
@@ -142,15 +147,15 @@ func (m *manyCommand) fail(err error) {
 
 // meaning is the error of each command, by that of the command for many keys.
 func (m *manyCommand) meaning(err error) error {
-	code := codeOf(err)
+	code, f := codeOf(err), classify(err)
 	switch {
-	case strings.Contains(err.Error(), inScript):
+	case failedInScript(err.Error()):
 		return err
-	case code == "NOSCRIPT" && !m.limits.preloadedOnly:
+	case f == scriptMissing && !m.limits.preloadedOnly:
 		return &askAgainError{missing: m.script.Script}
 	case code == "BADARG":
 		return &askAgainError{alone: true}
-	case code == "NOSCRIPT", code == "CROSSSLOT", classify(err) == refused:
+	case f == scriptMissing, code == "CROSSSLOT", f == refused:
 		m.limits.pauseMany()
 		return &askAgainError{alone: true}
 	}
@@ -208,7 +213,7 @@ func (p *packing) add(cmd redis.Cmder) {
 	words := cmd.Args()
 	sha, _ := words[1].(string)
 	script, known := manyScripts[sha]
-	if !ok || !known || c.alone || c.group != nil || words[0] != "evalsha" {
+	if !ok || !known || c.alone || c.group != nil || words[0] != p.limits.verb() {
 		p.put(nil, cmd, words)
 		return
 	}

@@ -17,7 +17,7 @@ import (
 // Ring. Loader.Nodes returns them.
 type Node struct {
 	addr   string
-	client redis.Scripter // nil: the shard is down
+	client redis.Cmdable // nil: the shard is down
 	limits *Loader
 }
 
@@ -38,7 +38,8 @@ func (n Node) Load(ctx context.Context, script *sluice.Script) error {
 	})
 }
 
-// Loaded reports which of the scripts the node has, in their order. Use it for health checks. Cost: one round trip.
+// Loaded reports which of the scripts the node has, in their order. Use it for health checks. It asks for scripts, also
+// with Functions. Cost: one round trip.
 func (n Node) Loaded(ctx context.Context, scripts ...*sluice.Script) ([]bool, error) {
 	if n.client == nil {
 		return nil, errShardDown

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/internal/rights"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -21,6 +22,8 @@ type aclFlags struct {
 	serverFlags
 	name, prefix string
 	giveBack     bool
+	functions    bool
+	client       rights.Client
 	passwordFile string
 	format       string
 	apply        bool
@@ -32,6 +35,9 @@ func parseACL(args []string) (aclFlags, []sluice.Script, error) {
 	flags.StringVar(&f.name, "name", "sluice", "")
 	flags.StringVar(&f.prefix, "prefix", "sluice", "")
 	flags.BoolVar(&f.giveBack, "give-back", false, "")
+	flags.BoolVar(&f.functions, "functions", false, "")
+	f.client = rights.Clients()[0]
+	flags.Func("client", "", f.setClient)
 	flags.StringVar(&f.passwordFile, "password-file", "", "")
 	flags.StringVar(&f.format, "format", "commands", "")
 	flags.BoolVar(&f.apply, "apply", false, "")
@@ -51,6 +57,19 @@ func parseACL(args []string) (aclFlags, []sluice.Script, error) {
 	}
 	scripts, err := findScripts(names)
 	return f, scripts, err
+}
+
+// setClient takes the name of a client library.
+func (f *aclFlags) setClient(name string) error {
+	var names []string
+	for _, client := range rights.Clients() {
+		if client.Name == name {
+			f.client = client
+			return nil
+		}
+		names = append(names, client.Name)
+	}
+	return errors.New("want " + strings.Join(names, ", "))
 }
 
 func (a app) acl(ctx context.Context, args []string) error {
@@ -120,16 +139,23 @@ func (u aclUser) line(format string) string {
 // users returns the three users: -load, -use and -look.
 func (f aclFlags) users(scripts []sluice.Script) []aclUser {
 	load := []string{"ping", "info", "script|load", "script|exists"}
-	use := append([]string{"ping", "evalsha"}, commandsOf(scripts)...)
+	use := append([]string{"evalsha"}, commandsOf(scripts)...)
 	look := append(lookRights(), probesOf(readsOf(scripts))...)
+	ofClient := f.client.Single
 	if f.target.cluster != "" {
+		ofClient = f.client.Cluster
 		load = append(load, "cluster|nodes", "cluster|slots")
-		use = append(use, "cluster|slots")
 		// go-redis asks COMMAND which commands read and sends those to replicas, after READONLY.
 		look = append(look, "cluster|nodes", "cluster|slots", "command", "readonly")
 	}
+	use, look = append(use, ofClient...), append(look, ofClient...)
 	if f.giveBack {
 		use = append(use, "unlink", "zrem")
+	}
+	if f.functions {
+		load = append(load, "function|load", "function|list")
+		use = append(use, "fcall")
+		look = append(look, "fcall_ro", "function|list")
 	}
 	users := []aclUser{
 		{name: f.name + "-load", commands: load},

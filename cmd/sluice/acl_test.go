@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/rights"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -60,8 +61,12 @@ ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice
 `,
 		"--format aclfile --give-back --cluster 127.0.0.1:1 gcra --password-file " +
 			file: `user sluice-load on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels +cluster|nodes +cluster|slots +info +ping +script|exists +script|load
-user sluice-use on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels ~sluice:* +cluster|slots +evalsha +get +ping +set +time +unlink +zrem
-user sluice-look on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels %R~sluice:* +cluster|nodes +cluster|slots +command +dbsize +evalsha_ro +exists +get +getrange +info +memory|usage +object|encoding +pexpiretime +ping +pttl +readonly +scan +script|exists +time +type
+user sluice-use on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels ~sluice:* +asking +cluster|slots +evalsha +get +ping +set +time +unlink +zrem
+user sluice-look on #26e466582de83799f38b6b572a723bb65b80a7d37b6fda00a2fbb4c5430768ae resetchannels %R~sluice:* +asking +cluster|nodes +cluster|slots +command +dbsize +evalsha_ro +exists +get +getrange +info +memory|usage +object|encoding +pexpiretime +ping +pttl +readonly +scan +script|exists +time +type
+`,
+		"--functions --client ioredis --cluster 127.0.0.1:1 gcra_many": `ACL SETUSER sluice-load reset on #SHA256-OF-ITS-PASSWORD resetchannels +cluster|nodes +cluster|slots +function|list +function|load +info +ping +script|exists +script|load
+ACL SETUSER sluice-use reset on #SHA256-OF-ITS-PASSWORD resetchannels ~sluice:* +asking +client|setname +cluster|info +cluster|slots +evalsha +fcall +get +info +ping +set +time
+ACL SETUSER sluice-look reset on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice:* +asking +client|setname +cluster|info +cluster|nodes +cluster|slots +command +dbsize +evalsha_ro +exists +fcall_ro +function|list +info +memory|usage +object|encoding +pexpiretime +ping +pttl +readonly +scan +script|exists +time +type
 `,
 	} {
 		got := runLine(nil, "acl "+args)
@@ -87,6 +92,10 @@ func TestACLPasswordFile(t *testing.T) {
 	if got.status != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, "no password for sluice-use") {
 		t.Errorf("status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
+}
+
+func TestACLClientUnknown(t *testing.T) {
+	wantSaid(t, sluiceRun(nil, "acl", "--client", "jedis"), exitUsage, "want go-redis, redis-py, node-redis, ioredis")
 }
 
 // TestServerACLRefusesPlaceholder pastes what is printed without passwords.
@@ -210,7 +219,7 @@ func TestServerACL(t *testing.T) {
 		wantNoRefusals(t, client(t, replica.Addr))
 	})
 
-	users := aclFlags{name: "sluice", prefix: "sluice"}.users(sluice.All())
+	users := aclFlags{name: "sluice", prefix: "sluice", client: rights.Clients()[0]}.users(sluice.All())
 	for _, user := range users {
 		t.Run(user.name+" may nothing else", func(t *testing.T) { refusesAllElse(t, admin, as(user.name, master), user) })
 	}
@@ -375,6 +384,9 @@ func TestServerACLCluster(t *testing.T) {
 		if _, err := look.Peek(background, fmt.Sprint("s", i)); err != nil {
 			t.Error(err)
 		}
+	}
+	for _, args := range []string{"top", "inspect x s0 limit=3/1m", "verify"} {
+		wantSaid(t, runLine(nil, args+" --cluster sluice-look:toothpaste@"+addrs[0]), exitDone)
 	}
 	for _, addr := range addrs {
 		wantNoRefusals(t, client(t, addr))

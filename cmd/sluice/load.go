@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,38 +21,57 @@ func (a app) verify(ctx context.Context, args []string) error { return a.deploy(
 
 // deploy runs load or verify. verify does the same without loading.
 func (a app) deploy(ctx context.Context, name string, args []string) error {
-	var f serverFlags
-	names, err := parseFlags(f.register(name), args)
+	f, d, names, err := parseDeploy(name, args)
 	if err != nil {
 		return err
 	}
-	scripts, err := findScripts(names)
-	if err != nil {
+	var out screen
+	if out, d.target, err = a.open(f); err != nil {
 		return err
 	}
-	out, t, err := a.open(f)
-	if err != nil {
-		return err
-	}
-	nodes, remarks, err := t.nodes(ctx)
+	nodes, remarks, err := d.nodes(ctx)
 	if err != nil {
 		return err
 	}
 
-	d := deployment{target: t, scripts: scripts, loading: name == "load"}
 	placed := d.everywhere(ctx, nodes, a.newStatusLine())
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	out.placements(placed)
-	return out.verdictOn(placed, remarks, d.cure(names))
+	return d.verdictOn(out, placed, remarks, d.cure(names))
 }
 
-// deployment is a set of scripts that every node of a target should have.
+func parseDeploy(name string, args []string) (f serverFlags, d deployment, names []string, err error) {
+	flags := f.register(name)
+	flags.BoolVar(&d.functions, "functions", false, "")
+	if names, err = parseFlags(flags, args); err != nil {
+		return f, d, nil, err
+	}
+	if d.functions && len(names) > 0 {
+		return f, d, nil, usagef("--functions wants no script: a library has all of them")
+	}
+	d.loading = name == "load"
+	d.scripts, err = findScripts(names)
+	return f, d, names, err
+}
+
+// deployment is a set of scripts that every node of a target should have, as scripts or as functions.
 type deployment struct {
-	target  target
-	scripts []sluice.Script
-	loading bool
+	target    target
+	scripts   []sluice.Script
+	functions bool
+	loading   bool
+}
+
+// nodes returns where to look, or to load.
+func (d deployment) nodes(ctx context.Context) ([]node, []string, error) {
+	nodes, remarks, err := d.target.nodes(ctx)
+	if !d.functions || !d.loading || len(nodes) == 1 {
+		return nodes, remarks, err
+	}
+	masters := slices.DeleteFunc(nodes, func(n node) bool { return n.role == "replica" })
+	return masters, append(remarks, "replicas get functions from their masters"), err
 }
 
 // cure returns the command that loads the missing scripts.
@@ -60,7 +80,11 @@ func (d deployment) cure(names []string) safe {
 	for addr := range strings.SplitSeq(d.target.String(), ",") {
 		addrs = append(addrs, string(printable(addr)))
 	}
-	words := append([]string{"sluice load --" + d.target.flag, strings.Join(addrs, ",")}, names...)
+	verb := "sluice load --"
+	if d.functions {
+		verb += "functions --"
+	}
+	words := append([]string{verb + d.target.flag, strings.Join(addrs, ",")}, names...)
 	return safe(strings.Join(words, " ")) // not cut: people copy it, and the names are our own
 }
 
@@ -80,6 +104,7 @@ const (
 	stateLoaded    state = "loaded"
 	stateLoadedNow state = "loaded now"
 	stateMissing   state = "missing"
+	stateAltered   state = "other bytes" // of a library of this name
 	stateFailed    state = "failed"
 )
 
@@ -118,6 +143,9 @@ func (d deployment) everywhere(ctx context.Context, nodes []node, line statusLin
 func (d deployment) on(ctx context.Context, n node) []placement {
 	rdb := d.target.connect(n.addr)
 	defer rdb.Close()
+	if d.functions {
+		return d.functionsOn(ctx, n, rdb)
+	}
 	var sums []string
 	for _, script := range d.scripts {
 		sums = append(sums, script.SHA1)
@@ -155,12 +183,15 @@ func (d deployment) absent(ctx context.Context, rdb *redis.Client, script sluice
 	return stateLoadedNow, nil
 }
 
+// lacks reports whether the node does not have the script, or not in these bytes.
+func (p placement) lacks() bool { return p.state == stateMissing || p.state == stateAltered }
+
 func (s screen) placements(all []placement) {
 	var t table
 	t.head("node", "role", "script", "sha", "state")
 	for _, p := range all {
 		as := green
-		if p.state == stateMissing || p.state == stateFailed {
+		if p.lacks() || p.state == stateFailed {
 			as = red
 		}
 		sha := p.sha[:min(len(p.sha), 12)]
@@ -171,15 +202,15 @@ func (s screen) placements(all []placement) {
 }
 
 // verdictOn prints the summary. It returns an error if a node lacks a script.
-func (s screen) verdictOn(all []placement, remarks []string, cure safe) error {
+func (d deployment) verdictOn(s screen, all []placement, remarks []string, cure safe) error {
 	var errs []error
 	missing, nodes := 0, map[string]bool{}
 	for _, p := range all {
 		nodes[p.node.addr] = true
-		switch p.state {
-		case stateMissing:
+		switch {
+		case p.lacks():
 			missing++
-		case stateFailed:
+		case p.state == stateFailed:
 			errs = append(errs, fmt.Errorf("%s, %s: %w", p.node.addr, p.script, p.err))
 		}
 	}
@@ -190,12 +221,7 @@ func (s screen) verdictOn(all []placement, remarks []string, cure safe) error {
 	}
 	switch {
 	case missing > 0:
-		it := "it"
-		if missing > 1 {
-			it = "them"
-		}
-		s.printf("%s: harmless if no program uses %s (the Go loader loads\nscripts at first use)\n",
-			s.paint(red, counted(missing, "script is", "scripts are")+" missing"), it)
+		d.tellMissing(s, missing)
 		s.printf("cure: %s\n", cure)
 		s.shaNote()
 		return errReported
@@ -203,15 +229,38 @@ func (s screen) verdictOn(all []placement, remarks []string, cure safe) error {
 		return errReported
 	}
 	where := counted(len(nodes), "node", "nodes")
-	s.printf("%s\n", s.paint(green, counted(len(all)/len(nodes), "script", "scripts")+" on "+where))
+	one, many := d.nouns()
+	s.printf("%s\n", s.paint(green, counted(len(all)/len(nodes), one, many)+" on "+where))
 	s.shaNote()
 	return nil
 }
 
+// nouns are the words for what is loaded.
+func (d deployment) nouns() (one, many string) {
+	if d.functions {
+		return "library", "libraries"
+	}
+	return "script", "scripts"
+}
+
+// tellMissing says how many are missing, and when that matters.
+func (d deployment) tellMissing(s screen, missing int) {
+	one, many := d.nouns()
+	what := s.paint(red, counted(missing, one+" is", many+" are")+" missing")
+	it := "it"
+	if missing > 1 {
+		it = "them"
+	}
+	if d.functions {
+		s.printf("%s or old: programs that call functions fail without %s\n", what, it)
+		return
+	}
+	s.printf("%s: harmless if no program uses %s (the Go loader loads\nscripts at first use)\n", what, it)
+}
+
 // shaNote says how to compare the SHA1s of the table.
 func (s screen) shaNote() {
-	s.printf("sha: 12 of the 40 characters of a script's SHA1; sluice list prints all, and\n" +
-		"sha1sum of its file the same\n")
+	s.printf("sha: 12 of the 40 characters of its file's SHA1, as sha1sum prints it\n")
 }
 
 // failures prints errors of nodes and what to do about them, each cure once.

@@ -180,7 +180,7 @@ func remarksOn(info map[string]string) []string {
 		return []string{"this server is a node of a cluster; the other nodes were left out: use --cluster for all"}
 	}
 	if n := info["connected_slaves"]; n != "" && n != "0" {
-		return []string{"this server has " + n + " replica(s), and scripts must be loaded on each: " +
+		return []string{"this server has " + n + " replica(s), and scripts (not functions) must be loaded on each: " +
 			"name each with --redis, or use --sentinel"}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/rights"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -96,7 +97,7 @@ func lookAs(t *testing.T, rdb *redis.Client, names ...string) {
 	for _, script := range sluice.All() {
 		must(t, rdb.ScriptLoad(background, script.Source).Err())
 	}
-	for _, user := range (aclFlags{name: "sluice", prefix: "sluice"}).users(scripts) {
+	for _, user := range (aclFlags{name: "sluice", prefix: "sluice", client: rights.Clients()[0]}).users(scripts) {
 		user.hash = ">pw"
 		must(t, rdb.ACLSetUser(background, user.name, user.rules()...).Err())
 	}

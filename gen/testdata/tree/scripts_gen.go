@@ -260,3 +260,14 @@ var SmallV1 = Script{
 	Cost:       "TIME, two commands",
 	Redis:      "5.0",
 }
+
+// Libraries returns the scripts as Redis Functions, in the order in which they were released. Each script is in one
+// of them.
+func Libraries() []Library {
+	return []Library{
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "bc23dc4f61ac14804cbc4dc556dd28f7bc3509da", Source: sluiceV1Source},
+	}
+}
+
+//go:embed scripts/functions/sluice_v1.lua
+var sluiceV1Source string

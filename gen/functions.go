@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// A library holds scripts as Redis Functions, each under its ID. A released library never changes, and a function must
+// not be in two of them: scripts that are in no released library make the next one.
+type library struct {
+	Name   string // "sluice_v1"
+	Source string
+	Has    []*script
+}
+
+func (l library) File() string { return "functions/" + l.Name + ".lua" }
+
+func (l library) SHA1() string { return fmt.Sprintf("%x", sha1.Sum([]byte(l.Source))) }
+
+// Variable is the unexported variable with the library's text.
+func (l library) Variable() string {
+	return "sluice" + camel(strings.TrimPrefix(l.Name, "sluice_")) + "Source"
+}
+
+func (l library) has(s *script) bool { return slices.Contains(l.Has, s) }
+
+// libraries returns the released libraries as they are, and the next one, if there are scripts for it.
+func libraries(tree fs.FS, scripts []*script) ([]library, error) {
+	list, err := fs.ReadFile(tree, releasedFile)
+	if err != nil {
+		return nil, err
+	}
+	var found []library
+	left := slices.Clone(scripts)
+	for line := range strings.Lines(string(list)) {
+		_, name, ok := strings.Cut(strings.TrimSpace(line), "  functions/")
+		if !ok || strings.HasPrefix(line, "#") {
+			continue
+		}
+		l, err := releasedLibrary(tree, strings.TrimSuffix(name, ".lua"), scripts)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, l)
+		left = slices.DeleteFunc(left, l.has)
+	}
+	if len(left) > 0 {
+		found = append(found, newLibrary(fmt.Sprintf("sluice_v%d", len(found)+1), left))
+	}
+	return found, nil
+}
+
+func releasedLibrary(tree fs.FS, name string, scripts []*script) (library, error) {
+	l := library{Name: name}
+	source, err := fs.ReadFile(tree, "scripts/"+l.File())
+	l.Source = string(source)
+	l.Has = slices.DeleteFunc(slices.Clone(scripts), func(s *script) bool { return !strings.Contains(l.Source, registers(s)) })
+	return l, err
+}
+
+// registers is the line of a library that makes a script a function.
+func registers(s *script) string {
+	return fmt.Sprintf("redis.register_function(%q, %s)\n", s.ID(), s.ID())
+}
+
+func newLibrary(name string, scripts []*script) library {
+	l := library{Name: name, Has: scripts}
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, "functions.tmpl", l); err != nil {
+		panic(err) // the template fits the type: a golden runs it
+	}
+	l.Source = b.String()
+	return l
+}
+
+// Look returns the name of the function that only looks, "" if there is none: of a script that grants.
+func (s *script) Look() string {
+	if !slices.Contains(fieldNames(s.Reply), "granted") {
+		return ""
+	}
+	return s.ID() + "_look"
+}
+
+// Charges returns the condition in Lua under which a call of a script with Look asks for more than a look, and what it
+// is told.
+func (s *script) Charges() (c struct{ If, Error string }) {
+	args := fieldNames(s.Args)
+	if at := slices.Index(args, "permits"); at >= 0 {
+		c.If, c.Error = fmt.Sprintf("(tonumber(ARGV[%d]) or 0) > 0", at+1), "BADARG permits: want 0"
+		return c
+	}
+	c.If, c.Error = fmt.Sprintf(`(ARGV[%d] or "") ~= ""`, slices.Index(args, "id")+1), "BADARG id: want an empty one"
+	return c
+}
