@@ -26,7 +26,7 @@ func sums(scripts []*script) []byte {
 }
 
 // shipped are the files in scripts/ that are neither a script nor made here.
-var shipped = []string{"keys.json", "manifest.schema.json"}
+var shipped = []string{"calls.json", "keys.json", "manifest.schema.json"}
 
 // sums256 returns the output of sha256sum for the scripts, the manifest and the other files that are shipped.
 func sums256(tree fs.FS, scripts []*script, manifest []byte) ([]byte, error) {
