@@ -86,20 +86,21 @@ class Caller:
 
     def call(
         self, script: Script, keys: Sequence[Key], args: Sequence[bytes], timeout: float, repeatable: bool = False,
-        look: bool = False, id: str = "",
+        look: bool = False, id: str = "", within: Optional[float] = None,
     ) -> Steps[List[int]]:
         """Runs a script. It asks again after a lost reply only if it is repeatable (a second run charges nothing) or a
-        look (it charges nothing at all)."""
+        look (it charges nothing at all). It ends within its timeout, or sooner."""
         words = (b"EVALSHA", script.sha1.encode(), encode(len(keys)), *map(encode, keys), *args)
-        reply = yield from self.command(words, keys, timeout, repeatable, look, script, id)
+        reply = yield from self.command(words, keys, timeout, repeatable, look, script, id, within)
         return [int(field) for field in reply]
 
     def command(
         self, words: Words, keys: Sequence[Key], timeout: float, repeatable: bool = True, look: bool = False,
-        script: Optional[Script] = None, id: str = "",
+        script: Optional[Script] = None, id: str = "", within: Optional[float] = None,
     ) -> Steps[Any]:
         """Sends a command for these keys until there is a reply, or an error that another attempt would not cure."""
         attempt = _Attempt(self, script, keys, timeout, repeatable, look, id)
+        attempt.deadline = time.monotonic() + (timeout if within is None else within)
         while True:
             try:
                 return (yield from attempt.send(words))
@@ -141,7 +142,7 @@ class _Attempt:
         look: bool, id: str,
     ) -> None:
         self.caller, self.script, self.keys, self.id = caller, script, keys, id
-        self.deadline, self.timeout, self.repeatable, self.look = time.monotonic() + timeout, timeout, repeatable, look
+        self.deadline, self.timeout, self.repeatable, self.look = 0.0, timeout, repeatable, look
         self.slot = key_slot(encode(keys[0])) if caller.nodes and keys else 0
         self.node: Optional[Address] = None
         self.asking: Optional[Address] = None

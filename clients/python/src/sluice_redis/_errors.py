@@ -30,7 +30,7 @@ class StateError(SluiceError):
     """
 
     def __init__(self, script: str, keys: Sequence[Union[str, bytes]], code: str, text: str) -> None:
-        self.script, self.keys, self.code = script, tuple(keys), code
+        self.script, self.keys, self.code, self.text = script, tuple(keys), code, text
         super().__init__(f"{script}: {code} {text} (keys {', '.join(map(str, keys))})")
 
 

@@ -115,11 +115,12 @@ class Lease:
                 return self.lose("the server has no lease of it")
             self.ends, pause = self.end_of(sent), sent + ttl / 3 - time.monotonic()
 
-    def renew(self, timeout: float) -> Steps[bool]:
+    def renew(self, within: float) -> Steps[bool]:
         limiter = self.limiter
         words = limiter.script.words({**limiter.values(), "renew": 1, "id": self.id})
-        key = limiter.key(self.subject)
-        reply = yield from limiter.setup.caller.call(limiter.script, [key], words, timeout, True, id=self.id)
+        keys = [limiter.key(self.subject)]
+        call = limiter.setup.caller.call(limiter.script, keys, words, limiter.timeout, True, id=self.id, within=within)
+        reply = yield from call
         return reply[0] == 1
 
     def expire(self, failure: str) -> None:

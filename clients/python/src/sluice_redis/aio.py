@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
 T = TypeVar("T")
+CONNECTIONS = 16  # to a node, at most
 
 
 class Driver:
@@ -37,7 +38,9 @@ class Driver:
     def __init__(self, own: Own) -> None:
         self.own = own
         self.pools: Dict[Tuple[Optional[Address], float], Any] = {}
-        self.tasks: Set["asyncio.Task[None]"] = set()
+        self.gates: Dict[Optional[Address], asyncio.Semaphore] = {}
+        self.tasks: Set["asyncio.Task[None]"] = set()  # that end soon
+        self.renewals: Set["asyncio.Task[None]"] = set()  # that end with their slots
 
     async def drive(self, steps: Steps[T]) -> T:
         answer: Any = None
@@ -55,12 +58,12 @@ class Driver:
 
     def later(self, steps: Steps[Any]) -> None:
         """Runs steps in the background. Nobody learns of their errors."""
-        self.background(self.drive(steps))
+        self.background(self.drive(steps), self.tasks)
 
-    def background(self, work: Awaitable[Any]) -> "asyncio.Task[None]":
+    def background(self, work: Awaitable[Any], tasks: Set["asyncio.Task[None]"]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(self._quietly(work))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
         return task
 
     async def _quietly(self, work: Awaitable[Any]) -> None:
@@ -70,7 +73,7 @@ class Driver:
             pass
 
     async def send(self, op: Send) -> Any:
-        exchange = _Exchange(self, self.pool(op.node, op.timeout))
+        exchange = _Exchange(self, self.pool(op.node, op.timeout), self.gate(op.node))
         try:
             return await asyncio.wait_for(exchange.run(op), op.left)
         except asyncio.TimeoutError:
@@ -88,14 +91,22 @@ class Driver:
             self.pools[node, timeout] = pool
         return pool
 
+    def gate(self, node: Optional[Address]) -> asyncio.Semaphore:
+        """Lets so many tasks send to a node at once: a decision takes less time than to connect."""
+        return self.gates.setdefault(node, asyncio.Semaphore(min(self.own.max_connections, CONNECTIONS)))
+
 
 class _Exchange:
     """One command and its reply."""
 
-    def __init__(self, driver: Driver, pool: Any) -> None:
-        self.driver, self.pool, self.sent = driver, pool, False
+    def __init__(self, driver: Driver, pool: Any, gate: asyncio.Semaphore) -> None:
+        self.driver, self.pool, self.gate, self.sent = driver, pool, gate, False
 
     async def run(self, op: Send) -> Any:
+        async with self.gate:
+            return await self.exchange(op)
+
+    async def exchange(self, op: Send) -> Any:
         try:
             connection = await self.pool.get_connection(*CHECKOUT)
         except (exceptions.RedisError, OSError) as error:
@@ -118,7 +129,7 @@ class _Exchange:
             if clean:
                 await self.pool.release(connection)
             else:
-                self.driver.background(self.drop(connection))
+                self.driver.background(self.drop(connection), self.driver.tasks)
 
     async def drop(self, connection: Any) -> None:
         try:
@@ -207,7 +218,7 @@ class Slot(SlotFace):
 
     def __init__(self, driver: Driver, core: _slots.Lease) -> None:
         super().__init__(driver, core)
-        self._renewals = driver.background(driver.drive(core.renewals()))
+        self._renewals = driver.background(driver.drive(core.renewals()), driver.renewals)
 
     async def release(self) -> None:
         release = self._driver.drive(self._core.release())
@@ -275,6 +286,6 @@ class Limits:
         """Closes the connections of the limiters, after what they still send in the background. The client stays
         open."""
         while self._driver.tasks:
-            await asyncio.gather(*self._driver.tasks)
+            await asyncio.wait(set(self._driver.tasks))
         for pool in self._driver.pools.values():
             await pool.disconnect()
