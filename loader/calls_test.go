@@ -191,8 +191,11 @@ func ringWindows() [][]time.Duration {
 
 func toUS(d time.Duration) int64 { return d.Microseconds() }
 
-// errNotSent is the answer to commands that are only read.
-var errNotSent = errors.New("not sent")
+// notSent is the answer to commands that are only read: an error reply, so that the loader does not ask again.
+type notSent struct{}
+
+func (notSent) Error() string { return "BADSTATE not sent" }
+func (notSent) RedisError()   {}
 
 // send makes the call of a vector, and notes what would be sent.
 func (v *callVector) send(t *testing.T) {
@@ -200,7 +203,7 @@ func (v *callVector) send(t *testing.T) {
 	rdb := unreachable(t)
 	rdb.AddHook(around(func(_ context.Context, cmds []redis.Cmder, _ func() error) error {
 		v.note(t, write(cmds[0]))
-		return errNotSent
+		return notSent{}
 	}))
 	err := v.call(loader.New(rdb))
 	if bad, ok := errors.AsType[*loader.ArgumentError](err); ok {
