@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
-.PHONY: load test-doors generate tidy lint server clean
+.PHONY: load test-doors clients clients-python generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -89,6 +89,11 @@ attack: server ## ten kinds of faults for 5 minutes, or for ATTACK; ATTACK_SEED=
 
 load: server ## 100,000 requests to examples/api while its Redis is killed and restarted (half a minute)
 	go test ./examples/frameworks -run '^TestServerLoad$$' -v -count=1 -requests=100000
+
+clients: clients-python ## build the packages for other languages and test them with each client: a row for each
+
+clients-python: server
+	@sh clients/python/tests/run.sh
 
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update

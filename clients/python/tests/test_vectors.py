@@ -8,7 +8,7 @@ import pytest
 from servers import ROOT
 
 import sluice_redis
-from sluice_redis import ArgumentError, Limit, Limits, StateError, _core, _slots
+from sluice_redis import ArgumentError, Limit, Limits, StateError, _core
 from sluice_redis._factory import Factory
 
 VECTORS = ROOT / "scripttest" / "vectors"
@@ -126,10 +126,6 @@ def us(microseconds):
 
 def steps_of(limiter, vector):
     """The generator of the vector's call."""
-    if vector["script"] == "concurrency_release_v1":
-        lease = _slots.Lease(limiter, vector["subject"], None)
-        lease.id = vector["args"][0]
-        return lease.release_now()
     call, subject, n, id = vector["call"], vector["subject"], vector.get("permits", 0), vector.get("id")
     if vector["limiter"] == "budget":
         return limiter.peek(subject) if call == "peek" else getattr(limiter, call)(subject, id, n)
