@@ -133,7 +133,7 @@ def test_cancelled_task_leaves_no_reply_behind(proxy, row):
 
 
 def test_cancelled_at_any_moment(server):
-    """Wherever it is interrupted, those that come after get their own answers, and no connection is lost to the pool."""
+    """Wherever it is interrupted, those that come after get their own answers, and the pool loses no connection."""
 
     async def work():
         limits = Limits(client_of(server.port, max_connections=4))
@@ -282,5 +282,6 @@ def test_sentinel_client_is_taken():
 
 
 def test_wrong_client():
-    with pytest.raises(ArgumentError, match=r"want redis.asyncio.Redis or redis.asyncio.RedisCluster \(sluice_redis.Limits"):
+    want = r"want redis.asyncio.Redis or redis.asyncio.RedisCluster \(sluice_redis.Limits"
+    with pytest.raises(ArgumentError, match=want):
         Limits(redis.Redis())

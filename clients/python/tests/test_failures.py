@@ -49,7 +49,8 @@ def test_lost_reply(proxy, server, row, retries):
 @pytest.mark.parametrize("kind", ["gcra", "slice_ring", "token_bucket"])
 def test_lost_reply_of_others(proxy, kind):
     limits = Limits(redis.Redis(port=proxy.port, **GIVEN))
-    limiter = limits.slice_ring("r", [Limit(3, MINUTE)]) if kind == "slice_ring" else getattr(limits, kind)("r", 3, MINUTE)
+    how = ([Limit(3, MINUTE)],) if kind == "slice_ring" else (3, MINUTE)
+    limiter = getattr(limits, kind)("r", *how)
     limiter.peek("ada")
     proxy.mode = "close"
     with pytest.raises(OutcomeUnknownError):
@@ -187,8 +188,8 @@ def test_preloaded(server):
 def acl():
     """The users that `sluice acl` makes, by the end of their names."""
     command = ["go", "run", "./cmd/sluice", "acl"]
-    out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode()
-    lines = [line.split() for line in out.splitlines() if line.startswith("ACL SETUSER")]
+    out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    lines = [line.split() for line in out.decode().splitlines() if line.startswith("ACL SETUSER")]
     return {line[2].rsplit("-")[-1]: [">secret" if word.startswith("#") else word for word in line] for line in lines}
 
 

@@ -145,8 +145,8 @@ def test_calls(vector):
     if "refused" in vector:
         with pytest.raises(ArgumentError) as refused:
             limiter_of(factory, vector)
-        # the Go option Slice, and limits, have other names here
-        assert refused.value.argument == {"Slice": "slice", "limits": "windows"}.get(vector["refused"], vector["refused"])
+        renamed = {"Slice": "slice", "limits": "windows"}  # from Go
+        assert refused.value.argument == renamed.get(vector["refused"], vector["refused"])
         return
     limiter = limiter_of(factory, vector)
     sent = next(steps_of(limiter, vector)).commands[0]

@@ -15,7 +15,8 @@ from sluice_redis import Limit, Limits
 port, kind, seconds = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 limits = Limits(redis.Redis(port=port))
 window = timedelta(milliseconds=500)
-limiter = limits.list_log("audit", 100, window) if kind == "list_log" else limits.slice_ring("audit", [Limit(100, window)])
+how = (100, window) if kind == "list_log" else ([Limit(100, window)],)
+limiter = getattr(limits, kind)("audit", *how)
 epoch, times, denied, end = datetime(1970, 1, 1, tzinfo=timezone.utc), [], 0, time.monotonic() + seconds
 while time.monotonic() < end:
     ahead = kind == "list_log" and len(times) % 10 == 9  # some book

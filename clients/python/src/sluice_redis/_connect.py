@@ -54,7 +54,8 @@ def own_of(client: Any, asynchronous: bool) -> Own:
     """What a client's connections are made of. A client of the other kind, or none, is an ArgumentError."""
     is_async = isinstance(client, (redis.asyncio.Redis, redis.asyncio.RedisCluster))
     if is_async != asynchronous or not (hasattr(client, "connection_pool") or hasattr(client, "nodes_manager")):
-        want = "redis.asyncio.Redis or redis.asyncio.RedisCluster" if asynchronous else "redis.Redis or redis.RedisCluster"
+        want = "redis.Redis or redis.RedisCluster"
+        want = want.replace("redis.", "redis.asyncio.") if asynchronous else want
         other = "sluice_redis.Limits" if asynchronous else "sluice_redis.aio.Limits"
         raise ArgumentError("", "client", repr(client), f"{want} ({other} takes the others)")
     if hasattr(client, "nodes_manager"):

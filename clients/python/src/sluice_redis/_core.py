@@ -100,7 +100,7 @@ class Caller:
     ) -> Steps[Any]:
         """Sends a command for these keys until there is a reply, or an error that another attempt would not cure."""
         attempt = _Attempt(self, script, keys, timeout, repeatable, look, id)
-        attempt.deadline = time.monotonic() + (timeout if within is None else within)
+        attempt.deadline = time.monotonic() + min(timeout, within or timeout)
         while True:
             try:
                 return (yield from attempt.send(words))

@@ -105,7 +105,7 @@ class SlotFace(Face[_slots.Lease]):
     @property
     def lost(self) -> Optional[SlotLostError]:
         """Why the slot was lost: another holder may have it, and its work has to stop. None while it is held."""
-        return self._core.lost
+        return self._core.why_lost()
 
 
 def make(

@@ -12,8 +12,8 @@ from ._errors import ArgumentError, ExceedsLimitError, NotReservedError, Outcome
 from ._errors import UnavailableError, WaitError
 from ._manifest import Script, encode
 from ._types import (
-    DAY_US, EPOCH, NEVER, Decision, Limit, WindowState, check_duration, check_int, check_names, check_text, days, duration,
-    escape, micros, span,
+    DAY_US, EPOCH, NEVER, Decision, Limit, WindowState, check_duration, check_int, check_names, check_text, days,
+    duration, escape, micros, span,
 )  # fmt: skip
 
 MILLISECOND_US = 1000
@@ -28,7 +28,8 @@ class Setup:
     """What all limiters of one Limits share. later runs steps in the background."""
 
     def __init__(
-        self, caller: Caller, later: Callable[[Steps[Any]], None], prefix: str, timeout: Optional[timedelta], on_failure: str
+        self, caller: Caller, later: Callable[[Steps[Any]], None], prefix: str, timeout: Optional[timedelta],
+        on_failure: str,
     ) -> None:
         self.caller, self.later, self.prefix, self.on_failure = caller, later, prefix, on_failure
         self.client_id = new_id()
@@ -127,48 +128,37 @@ class Limiter:
 
     def _ask(self, method: str, subject: str, n: int, ahead: int = 0, id: str = "") -> Steps[Decision]:
         """One decision. n is 0 for a look; ahead is how far the permits may be booked, in microseconds."""
-        self.key(subject)
-        if self.denies_all():
-            return Decision(False, self._zero_limit(), wait=NEVER)
-        self._check_amount(method, n)
         keys = self.keys(subject, id)
+        for limit in self.limits:
+            if limit.permits == 0:
+                return Decision(False, limit, wait=NEVER)
+        if method != "peek":
+            self._check_amount(method, n)
         args = self.script.words({**self.values(), "permits": n, "max_wait": ahead, "id": id}, self.group())
         call = self.setup.caller.call(self.script, keys, args, self.timeout, self.has_ids, look=n == 0, id=id)
         try:
             reply = yield from call
         except (UnavailableError, OutcomeUnknownError) as error:
             return self._fall_back(n, id, error)
-        decision = self._decision(reply, n)
-        return self._granted(decision, keys[0], id, n) if decision["granted"] else Decision(**decision)
+        granted, remaining, wait, reset_after, now = reply[:5]
+        return Decision(
+            granted > 0, remaining=remaining, wait=duration(wait), reset_after=duration(reset_after),
+            now=EPOCH + timedelta(microseconds=now), permits=n if granted else 0, key=keys[0] if granted else "",
+            id=id if granted else "", **self._detail(reply[5:], reset_after),
+        )  # fmt: skip
 
     def _check_amount(self, method: str, n: int) -> None:
-        if method == "peek":
-            return
         check_int(self.name, self.amount, n, 1)
-        capacity, one_call = self.capacity(), self.script.maximum("permits")
-        most, why = (one_call, f" of one call to a {self.title}{self.more}") if one_call < capacity else (capacity, "")
+        most, one_call, why = self.capacity(), self.script.maximum("permits"), ""
+        if one_call < most:
+            most, why = one_call, f" of one call to a {self.title}{self.more}"
         if n > most:
             text = f"{method}({self.amount}={n}) exceeds limit {most}{why}"
             raise ExceedsLimitError(self.name, self.amount, str(n), f"up to {most}", text)
 
-    def denies_all(self) -> bool:
-        return any(limit.permits == 0 for limit in self.limits)
-
-    def _zero_limit(self) -> Limit:
-        return next(limit for limit in self.limits if limit.permits == 0)
-
-    def _decision(self, reply: Sequence[int], n: int) -> Dict[str, Any]:
-        granted, remaining, wait, reset_after, now = reply[:5]
-        fields = dict(granted=granted > 0, remaining=remaining, wait=duration(wait), reset_after=duration(reset_after),
-                      now=EPOCH + timedelta(microseconds=now))  # fmt: skip
-        return {**fields, **self._detail(reply[5:], reset_after)}
-
     def _detail(self, more: Sequence[int], reset_after: int) -> Dict[str, Any]:
+        """The limit of a decision, and the windows, from the rest of the reply."""
         return {"limit": self.limit}
-
-    @staticmethod
-    def _granted(fields: Dict[str, Any], key: str, id: str, n: int) -> Decision:
-        return Decision(**fields, permits=n, key=key, id=id)
 
     def _fall_back(self, n: int, id: str, error: SluiceError) -> Decision:
         """What the policy decides in the place of Redis."""
@@ -271,8 +261,8 @@ class _Wait:
     def too_long(self, decision: Decision) -> WaitError:
         if decision.wait == NEVER:
             return WaitError(f"{self.limiter.name}: wait(n={self.n}) would never end: the limit is 0")
-        took = span(micros(decision.wait))
-        return WaitError(f"{self.limiter.name}: wait(n={self.n}) of {took} would exceed max_wait {span(int(self.bound * 1e6))}")
+        took, bound = span(micros(decision.wait)), span(int(self.bound * 1e6))
+        return WaitError(f"{self.limiter.name}: wait(n={self.n}) of {took} would exceed max_wait {bound}")
 
 
 def _give_back(limiter: Limiter, subject: str, decision: Decision, n: int) -> Steps[int]:
@@ -288,12 +278,12 @@ def _give_back(limiter: Limiter, subject: str, decision: Decision, n: int) -> St
     if n > decision.permits:
         want = f"up to {decision.permits}, as many as were granted"
         raise ArgumentError(limiter.name, "n", str(n), want)
-    script = limiter.setup.caller.scripts[limiter.return_name]
-    now = decision.now - EPOCH if decision.now else timedelta()
-    values = {**limiter.values(), "moment": micros(now + decision.wait), "taken": micros(now), "id": decision.id, "permits": n}
-    whole = limiter.has_ids and n == decision.permits  # only then it may be repeated
-    reply = yield from limiter.setup.caller.call(script, [key], script.words(values), limiter.timeout, whole, id=decision.id)
-    return reply[0]
+    script, id = limiter.setup.caller.scripts[limiter.return_name], decision.id
+    now = micros(decision.now - EPOCH) if decision.now else 0
+    values = {**limiter.values(), "moment": now + micros(decision.wait), "taken": now, "id": id, "permits": n}
+    whole = limiter.has_ids and decision.key == key and n == decision.permits  # only then it may be repeated
+    words = script.words(values)
+    return (yield from limiter.setup.caller.call(script, [key], words, limiter.timeout, whole, id=id))[0]
 
 
 class Returner(Limiter):
@@ -332,8 +322,8 @@ class Reservation:
         yield Sleep(max(self.at - time.monotonic(), 0))
 
     def cancel(self) -> Steps[None]:
-        """Gives the permits back, if they are not due yet. Later bookings keep their times. gcra and token_bucket cannot
-        give back: that is an ArgumentError."""
+        """Gives the permits back, if they are not due yet. Later bookings keep their times. gcra and token_bucket
+        cannot give back: that is an ArgumentError."""
         if self.decision.granted and not self.limiter.return_name:
             text = f"{self.limiter.title} cannot give permits back, list_log and zset_log can"
             raise ArgumentError(self.limiter.name, "cancel", "", "", text)
@@ -348,8 +338,8 @@ class Reservation:
 
 
 class ListLog(Booker, Returner):
-    """A sliding-window log, exact to the microsecond: any interval of one window holds at most the limit. About 10 bytes
-    a permit; up to 1000000 permits, 1000 in one call."""
+    """A sliding-window log, exact to the microsecond: any interval of one window holds at most the limit. About 10
+    bytes a permit; up to 1000000 permits, 1000 in one call."""
 
     script_name, title, return_name = "list_log_v1", "list_log", "list_log_return_v1"
     more = "; gcra or slice_ring hold more"
@@ -377,8 +367,8 @@ class ZSetLog(Booker, Returner):
 
 
 class GCRA(Booker):
-    """A smooth rate with a burst: the refilling token bucket. Any interval of length d holds at most burst + d * permits
-    / window. About 100 bytes in all; up to 10000000 permits."""
+    """A smooth rate with a burst: the refilling token bucket. Any interval of length d holds at most
+    burst + d * permits / window. About 100 bytes in all; up to 10000000 permits."""
 
     script_name, title = "gcra_v1", "gcra"
     more = "; slice_ring holds more"
@@ -389,8 +379,9 @@ class GCRA(Booker):
         if limit.permits:
             most = min(most, 2**52 * limit.permits // micros(limit.window))  # a burst is refilled in at most 2^52 us
         if limit.burst > most:
-            per = f"{limit.permits} permits in {days(micros(limit.window))}" if limit.permits else "0 permits"
-            raise ArgumentError(self.name, "burst", str(limit.burst), f"up to {most} with {per}")
+            permits = "1 permit" if limit.permits == 1 else f"{limit.permits} permits"
+            want = f"up to {most} with {permits} in {days(micros(limit.window))}"
+            raise ArgumentError(self.name, "burst", str(limit.burst), want)
         return limit
 
     def capacity(self) -> float:
@@ -401,14 +392,15 @@ class GCRA(Booker):
 
 
 class TokenBucket(Booker):
-    """A limiter whose rate is stored in Redis: set_rate changes it for every process at once. Its permits and window are
-    used only while no rate is stored. It does not refill evenly (gcra does)."""
+    """A limiter whose rate is stored in Redis: set_rate changes it for every process at once. Its permits and window
+    are used only while no rate is stored. It does not refill evenly (gcra does)."""
 
     script_name, title = "token_bucket_v1", "token_bucket"
     more = "; gcra or slice_ring hold more"
 
     def __init__(
-        self, setup: Setup, name: str, limits: Windows, on_failure: Optional[str], per_client: bool, client_id: Optional[str]
+        self, setup: Setup, name: str, limits: Windows, on_failure: Optional[str], per_client: bool,
+        client_id: Optional[str],
     ) -> None:
         super().__init__(setup, name, limits, on_failure)
         self.scope = int(per_client)
@@ -460,7 +452,8 @@ class Ring(Limiter):
         if slice is not None:
             self.slice = check_duration(name, "slice", slice, MILLISECOND_US, DAY_US)
         else:
-            self.slice = max(min(max(_up(shortest, 60), _up(longest, MAX_SLICES)), shortest, DAY_US), MILLISECOND_US)
+            slice_us = max(_up(shortest, 60), _up(longest, MAX_SLICES))
+            self.slice = max(min(slice_us, shortest, DAY_US), MILLISECOND_US)
         self.windows = [self._window(limit, shortest) for limit in self.limits]
 
     def _window(self, limit: Limit, shortest: int) -> _Window:

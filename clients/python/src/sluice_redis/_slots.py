@@ -107,7 +107,7 @@ class Lease:
                 return self.expire(failure)
             sent = time.monotonic()
             try:
-                held = yield from self.renew(min(self.limiter.timeout, left / 2))
+                held = yield from self.renew(left / 2)
             except SluiceError as error:
                 failure, pause = str(error), ttl / 10 * random.uniform(0.5, 1)
                 continue
@@ -118,10 +118,9 @@ class Lease:
     def renew(self, within: float) -> Steps[bool]:
         limiter = self.limiter
         words = limiter.script.words({**limiter.values(), "renew": 1, "id": self.id})
-        keys = [limiter.key(self.subject)]
-        call = limiter.setup.caller.call(limiter.script, keys, words, limiter.timeout, True, id=self.id, within=within)
-        reply = yield from call
-        return reply[0] == 1
+        keys, timeout = [limiter.key(self.subject)], min(limiter.timeout, limiter.ttl / 6)  # to connect, too
+        call = limiter.setup.caller.call(limiter.script, keys, words, timeout, True, id=self.id, within=within)
+        return (yield from call)[0] == 1
 
     def expire(self, failure: str) -> None:
         """The lease may end now. With the policy "open" the slot is kept without one."""
@@ -136,11 +135,20 @@ class Lease:
         if self.on_lost:
             self.on_lost(self.lost)
 
+    def why_lost(self) -> Optional[SlotLostError]:
+        """Why the slot is lost: also if a renewal has not come back, and the lease may have ended."""
+        leased = not (self.over or self.decision.degraded or self.limiter.policy == "open")
+        if leased and time.monotonic() >= self.ends:
+            return SlotLostError(f"{self.limiter.name}: slot lost: no renewal was answered in time")
+        return self.lost
+
     def release(self) -> Steps[None]:
         """Frees the slot. SlotLostError if it was lost before. If Redis does not answer, it raises, and tries again in
         the background for a ttl; after that the lease has ended by itself."""
-        if self.lost:
-            raise self.lost
+        lost = self.why_lost()
+        if lost:
+            self.over = True
+            raise lost
         if self.over or self.decision.degraded:
             self.over = True
             return

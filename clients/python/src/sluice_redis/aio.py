@@ -126,7 +126,7 @@ class _Exchange:
             clean = not unread  # an error reply was read
             raise
         finally:
-            # In a task of its own: this one may be cancelled, and a connection with a reply to come is never used again.
+            # In a task of its own: this one may be cancelled. A connection with a reply to come is not used again.
             if clean:
                 await self.pool.release(connection)
             else:

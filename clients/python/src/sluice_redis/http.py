@@ -120,7 +120,8 @@ def headers_of(name: str, decision: Decision) -> Headers:
         quota, length = _quota(state.limit)
         policies.append(f"{item};q={quota}" + (f";w={length}" if length else ""))
         reset = state.reset_after if decision.granted else min(state.reset_after, decision.wait)
-        limits.append(f"{item};r={state.remaining}" + (f";t={_seconds(micros(reset))}" if decision.wait != NEVER else ""))
+        until = f";t={_seconds(micros(reset))}" if decision.wait != NEVER else ""
+        limits.append(f"{item};r={state.remaining}{until}")
     headers = [("RateLimit-Policy", ", ".join(policies))]
     return headers if decision.degraded else [*headers, ("RateLimit", ", ".join(limits))]
 
