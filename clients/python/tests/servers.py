@@ -81,7 +81,7 @@ class Proxy:
         self.target, self.mode, self.eaten, self.held = port, None, 0, threading.Event()
         self.listener = socket.create_server(("127.0.0.1", listen_on or 0))
         self.port = self.listener.getsockname()[1]
-        self.sockets = []
+        self.sockets, self.down = [], False
         self._thread(self._accept)
 
     def _thread(self, work, *args):
@@ -94,6 +94,9 @@ class Proxy:
                 server = socket.create_connection(("127.0.0.1", self.target))
             except OSError:
                 return
+            if self.down:
+                shut(client, server)
+                continue
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.sockets += [client, server]
@@ -142,6 +145,12 @@ class Proxy:
     def release(self):
         self.held.set()
 
+    def cut(self):
+        """Closes all connections, and all new ones until down is False again."""
+        self.down = True
+        shut(*self.sockets)
+        self.sockets = []
+
     def stop(self):
         self.held.set()
         shut(self.listener, *self.sockets)
@@ -185,6 +194,17 @@ class Cluster:
         slot = int(self.nodes[0].client.execute_command("CLUSTER", "KEYSLOT", key))
         i = min(slot // 5461, 2)
         return self.nodes[i], self.proxies[i]
+
+    def move(self, slot, source, target):
+        """Gives a slot, which is empty, to another node."""
+        name = target.client.execute_command("CLUSTER", "MYID")
+        target.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(source))
+        for node in [target, *self.nodes]:
+            node.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", name)
+
+    @staticmethod
+    def id_of(node):
+        return node.client.execute_command("CLUSTER", "MYID")
 
     def flush(self):
         for node in self.nodes:

@@ -132,6 +132,45 @@ def test_cancelled_task_leaves_no_reply_behind(proxy, row):
     run(work())
 
 
+class Recorder:
+    """A pool with one connection, whose replies never come. done is what is done with it."""
+
+    def __init__(self):
+        self.done, self.sending = [], asyncio.Event()
+
+    async def get_connection(self, *command):
+        return self
+
+    async def send_command(self, *words):
+        self.sending.set()
+
+    async def read_response(self):
+        await asyncio.sleep(60)
+
+    async def disconnect(self):
+        self.done.append("disconnect")
+
+    async def release(self, connection):
+        self.done.append("release")
+
+
+def test_connection_with_a_reply_to_come_is_closed(server):
+    """Whether redis-py closes it by itself (some versions do not) or not."""
+
+    async def work():
+        limits = Limits(client_of(server.port))
+        recorder = limits._driver.pools[None, 1.0] = Recorder()
+        task = asyncio.ensure_future(limits.list_log("codes", 3, MINUTE).allow("ada"))
+        await recorder.sending.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        while len(recorder.done) < 2:
+            await asyncio.sleep(0)
+        assert recorder.done == ["disconnect", "release"]
+
+    run(work())
+
+
 def test_cancelled_at_any_moment(server):
     """Wherever it is interrupted, those that come after get their own answers, and the pool loses no connection."""
 

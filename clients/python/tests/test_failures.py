@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 import redis
-from redis.backoff import ExponentialBackoff
+from redis.backoff import ConstantBackoff, ExponentialBackoff
 from redis.exceptions import ConnectionError, TimeoutError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
@@ -18,6 +18,7 @@ from servers import ROOT, Server, free_port, until
 from sluice_redis import (
     ArgumentError, Limit, Limits, NotLoadedError, OutcomeUnknownError, UnavailableError, WaitError, _manifest,
 )  # fmt: skip
+from sluice_redis._core import Send
 
 MINUTE, SHORT = timedelta(minutes=1), timedelta(milliseconds=300)
 # The newest redis-py has 10 retries by default. What older ones are given by those who want them:
@@ -101,6 +102,29 @@ def test_reply_that_comes_too_late_is_nobody_elses(proxy):
     assert [codes.allow("bob").remaining for _ in range(3)] == [2, 1, 0]
 
 
+class Recorder:
+    """A pool with one connection, whose replies never come. done is what is done with it."""
+
+    def __init__(self):
+        self.done = []
+
+    def __getattr__(self, name):
+        def record(*args):
+            self.done.append(name)
+            return self if name == "get_connection" else False
+
+        return record
+
+
+def test_connection_with_a_reply_to_come_is_closed():
+    """Also where less time is left than the socket's timeout."""
+    driver, recorder = Limits(redis.Redis())._driver, Recorder()
+    driver.pools[None, 1.0] = recorder
+    with pytest.raises(TimeoutError):
+        driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, left=0.5))
+    assert recorder.done == ["get_connection", "send_command", "can_read", "disconnect", "release"]
+
+
 def test_frozen_server(server):
     limits = Limits(redis.Redis(port=server.port), timeout=SHORT)
     codes, fresh = limits.list_log("codes", 3, MINUTE), Limits(redis.Redis(port=server.port), timeout=SHORT)
@@ -128,9 +152,12 @@ def test_frozen_server(server):
 
 
 def test_nobody_listens():
-    limits = Limits(redis.Redis(port=free_port()), timeout=SHORT)
+    """It fails at once, whatever the client's retries are."""
+    slow = {**GIVEN, "retry": Retry(ConstantBackoff(2), 10)}
+    limits, began = Limits(redis.Redis(port=free_port(), **slow), timeout=SHORT), time.monotonic()
     with pytest.raises(UnavailableError, match="list_log_v1: NotSent"):
         limits.list_log("codes", 3, MINUTE).allow("ada")
+    assert time.monotonic() - began < 2
     assert limits.list_log("codes", 3, MINUTE, on_failure="open").peek("ada").remaining == 3
 
 
@@ -305,21 +332,36 @@ def test_cluster_moves_a_slot(cluster):
     source, _ = cluster.node_of(key)
     target = next(node for node in cluster.nodes if node is not source)
     slot = source.client.execute_command("CLUSTER", "KEYSLOT", key)
-    ids = {node: node.client.execute_command("CLUSTER", "MYID").decode() for node in cluster.nodes}
-    target.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
-    source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
+    target.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.id_of(source))
+    source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.id_of(target))
     source.client.execute_command("MIGRATE", "127.0.0.1", target.port, key, 0, 5000)
     try:
         assert codes.allow("mover").remaining == 7, "ASK"
-        for node in (target, source):
-            node.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
+        cluster.move(slot, source, target)
         assert codes.allow("mover").remaining == 6, "MOVED"
         assert codes.allow("mover").remaining == 5
     finally:
         target.client.flushall()
-        for node in cluster.nodes:
-            node.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[source])
-    until(lambda: cluster.node_of(key)[0].client.execute_command("CLUSTER", "COUNTKEYSINSLOT", slot) == 0)
+        cluster.move(slot, target, source)
+
+
+def test_cluster_without_a_node(cluster):
+    """Who cannot reach a node asks the others which has its slots now."""
+    orders, key = Limits(cluster_client(cluster)).zset_log("orders", 9, MINUTE), "sluice:orders:{acme}:zl1"
+    orders.allow("acme")
+    source, proxy = cluster.node_of(key)
+    target = next(node for node in cluster.nodes if node is not source)
+    slot = source.client.execute_command("CLUSTER", "KEYSLOT", key)
+    source.client.flushall()
+    cluster.move(slot, source, target)
+    proxy.cut()
+    try:
+        assert orders.allow("acme").remaining == 8
+        assert target.client.zcard(key) == 1
+    finally:
+        proxy.down = False
+        target.client.flushall()
+        cluster.move(slot, target, source)
 
 
 def test_cluster_with_a_frozen_node(cluster):
