@@ -71,7 +71,8 @@ class Server:
 
 
 class Proxy:
-    """Passes bytes on between clients and a server, and does what a test says to the reply to the next EVALSHA.
+    """Passes bytes on between clients and a server, and does what a test says to the reply to the next EVALSHA (or
+    another command: trigger).
 
     close: the reply is lost with its connection. keep: it is lost, and the connection stays open. hold: it comes when
     release is called. eaten is how many replies were lost or held.
@@ -81,7 +82,7 @@ class Proxy:
         self.target, self.mode, self.eaten, self.held = port, None, 0, threading.Event()
         self.listener = socket.create_server(("127.0.0.1", listen_on or 0))
         self.port = self.listener.getsockname()[1]
-        self.sockets, self.down = [], False
+        self.sockets, self.down, self.trigger = [], False, b"EVALSHA"
         self._thread(self._accept)
 
     def _thread(self, work, *args):
@@ -106,7 +107,7 @@ class Proxy:
 
     def _requests(self, client, server, state):
         for data in self._chunks(client, server):
-            if b"EVALSHA" in data and self.mode:
+            if self.trigger in data and self.mode:
                 state["mode"], self.mode = self.mode, None
             try:
                 server.sendall(data)

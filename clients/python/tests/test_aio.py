@@ -13,7 +13,7 @@ from redis.backoff import ExponentialBackoff
 
 from sluice_redis import (
     ArgumentError, ExceedsLimitError, Limit, NotLoadedError, OutcomeUnknownError, SlotLostError, UnavailableError,
-    WaitError, _manifest,
+    WaitError, _manifest, aio,
 )  # fmt: skip
 from sluice_redis.aio import Limits
 
@@ -138,8 +138,14 @@ class Recorder:
     def __init__(self):
         self.done, self.sending = [], asyncio.Event()
 
-    async def get_connection(self, *command):
+    def make_connection(self):
         return self
+
+    async def connect(self):
+        self.done.append("connect")
+
+    async def can_read(self):
+        return False
 
     async def send_command(self, *words):
         self.sending.set()
@@ -150,23 +156,42 @@ class Recorder:
     async def disconnect(self):
         self.done.append("disconnect")
 
-    async def release(self, connection):
-        self.done.append("release")
-
 
 def test_connection_with_a_reply_to_come_is_closed(server):
     """Whether redis-py closes it by itself (some versions do not) or not."""
 
     async def work():
         limits = Limits(client_of(server.port))
-        recorder = limits._driver.pools[None, 1.0] = Recorder()
+        recorder = Recorder()
+        pool = limits._driver.pools[None, 1.0] = aio.Pool(recorder, 1)
         task = asyncio.ensure_future(limits.list_log("codes", 3, MINUTE).allow("ada"))
         await recorder.sending.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        while len(recorder.done) < 2:
+        while not pool.idle:
             await asyncio.sleep(0)
-        assert recorder.done == ["disconnect", "release"]
+        assert recorder.done == ["connect", "disconnect"]
+
+    run(work())
+
+
+def test_cancelled_while_connecting(proxy, server):
+    """The reply to the password of a cancelled call is not taken for one to a command."""
+
+    async def work():
+        server.client.execute_command("ACL SETUSER web on >secret ~* +@all")
+        codes = Limits(client_of(proxy.port, username="web", password="secret")).list_log("codes", 9, MINUTE)
+        proxy.trigger, proxy.mode = b"AUTH", "hold"
+        task = asyncio.ensure_future(codes.peek("ada"))
+        while not proxy.eaten:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        others = [asyncio.ensure_future(codes.allow(f"other-{i}")) for i in range(3)]
+        await asyncio.sleep(0.05)
+        proxy.release()
+        assert [(await other).remaining for other in others] == [8] * 3
 
     run(work())
 

@@ -9,7 +9,7 @@
 import asyncio
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Awaitable, Callable, Dict, Optional, Set, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Dict, List, Optional, Set, Tuple, Type, TypeVar, Union
 
 from redis import exceptions
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
@@ -18,7 +18,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from . import _limiters, _slots
-from ._connect import CHECKOUT, Own, own_of
+from ._connect import Own, own_of
 from ._core import Address, Caller, NotSent, Send, Sleep, Steps
 from ._errors import SluiceError
 from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
@@ -38,8 +38,7 @@ class Driver:
 
     def __init__(self, own: Own) -> None:
         self.own = own
-        self.pools: Dict[Tuple[Optional[Address], float], Any] = {}
-        self.gates: Dict[Optional[Address], asyncio.Semaphore] = {}
+        self.pools: Dict[Tuple[Optional[Address], float], Pool] = {}
         self.tasks: Set["asyncio.Task[None]"] = set()  # that end soon
         self.renewals: Set["asyncio.Task[None]"] = set()  # that end with their slots
 
@@ -70,73 +69,89 @@ class Driver:
     async def _quietly(self, work: Awaitable[Any]) -> None:
         try:
             await work
-        except (SluiceError, exceptions.RedisError, OSError, KeyError):
+        except (SluiceError, exceptions.RedisError, OSError):
             pass
 
     async def send(self, op: Send) -> Any:
-        exchange = _Exchange(self, self.pool(op.node, op.timeout), self.gate(op.node))
+        exchange = _Exchange(self, self.pool(op.node, op.timeout))
         try:
             return await asyncio.wait_for(exchange.run(op), op.left)
         except asyncio.TimeoutError:
             problem = f"no reply in {op.left:.3f} s"
             raise (exceptions.TimeoutError if exchange.sent else NotSent)(problem) from None
 
-    def pool(self, node: Optional[Address], timeout: float) -> Any:
+    def pool(self, node: Optional[Address], timeout: float) -> "Pool":
         """The connections to a node whose timeout is this one."""
         pool = self.pools.get((node, timeout))
         if pool is None:
             kwargs = self.own.settings(Retry(NoBackoff(), 0), timeout)
             if node:
                 kwargs["host"], kwargs["port"] = node
-            pool = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
-            self.pools[node, timeout] = pool
+            maker = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
+            pool = self.pools[node, timeout] = Pool(maker, min(self.own.max_connections, CONNECTIONS))
         return pool
 
-    def gate(self, node: Optional[Address]) -> asyncio.Semaphore:
-        """Lets so many tasks send to a node at once: a decision takes less time than to connect."""
-        return self.gates.setdefault(node, asyncio.Semaphore(min(self.own.max_connections, CONNECTIONS)))
+
+class Pool:
+    """Connections that wait for no reply. redis-py's pool only makes them: in some versions it takes those back on which
+    a cancelled task was waiting for one."""
+
+    def __init__(self, maker: Any, most: int) -> None:
+        self.maker = maker
+        self.idle: List[Any] = []
+        self.gate = asyncio.Semaphore(most)  # a decision takes less time than to connect
 
 
 class _Exchange:
     """One command and its reply."""
 
-    def __init__(self, driver: Driver, pool: Any, gate: asyncio.Semaphore) -> None:
-        self.driver, self.pool, self.gate, self.sent = driver, pool, gate, False
+    def __init__(self, driver: Driver, pool: Pool) -> None:
+        self.driver, self.pool, self.sent = driver, pool, False
 
     async def run(self, op: Send) -> Any:
-        async with self.gate:
-            return await self.exchange(op)
+        async with self.pool.gate:
+            try:
+                connection = self.pool.idle.pop() if self.pool.idle else self.pool.maker.make_connection()
+            except exceptions.RedisError as error:
+                raise NotSent(str(error)) from error
+            clean = False
+            try:
+                await self.connect(connection)
+                self.sent = True
+                for words in op.commands:
+                    await connection.send_command(*words)
+                for _ in op.commands[1:]:
+                    await connection.read_response()
+                reply = await connection.read_response()
+                clean = True
+                return reply
+            except exceptions.ResponseError:
+                clean = len(op.commands) == 1  # an error reply was read
+                raise
+            finally:
+                if clean:
+                    self.pool.idle.append(connection)
+                else:  # in a task of its own: this one may be cancelled
+                    self.driver.background(self.drop(connection), self.driver.tasks)
 
-    async def exchange(self, op: Send) -> Any:
+    async def connect(self, connection: Any) -> None:
+        """Connects, also where the server has closed the connection meanwhile."""
         try:
-            connection = await self.pool.get_connection(*CHECKOUT)
+            await connection.connect()
+            can_read = getattr(connection, "can_read", None) or connection.can_read_destructive
+            try:
+                closed = await can_read()
+            except (exceptions.RedisError, OSError):
+                closed = True
+            if closed:
+                await connection.disconnect()
+                await connection.connect()
         except (exceptions.RedisError, OSError) as error:
             raise NotSent(str(error)) from error
-        unread, clean = len(op.commands), False
-        try:
-            self.sent = True
-            for words in op.commands:
-                await connection.send_command(*words)
-            while unread:
-                unread -= 1
-                reply = await connection.read_response()
-            clean = True
-            return reply
-        except exceptions.ResponseError:
-            clean = not unread  # an error reply was read
-            raise
-        finally:
-            # In a task of its own: this one may be cancelled. A connection with a reply to come is not used again.
-            if clean:
-                await self.pool.release(connection)
-            else:
-                self.driver.background(self.drop(connection), self.driver.tasks)
 
     async def drop(self, connection: Any) -> None:
-        try:
-            await connection.disconnect()
-        finally:
-            await self.pool.release(connection)
+        await connection.disconnect()
+        self.pool.idle.append(connection)
 
 
 def _run(
@@ -295,4 +310,5 @@ class Limits:
         while self._driver.tasks:
             await asyncio.wait(set(self._driver.tasks))
         for pool in self._driver.pools.values():
-            await pool.disconnect()
+            for connection in pool.idle:
+                await connection.disconnect()
