@@ -1,5 +1,6 @@
 """Lost replies, servers that do not answer, missing scripts, rights."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from datetime import timedelta
 
 import pytest
 import redis
+import redis.asyncio.sentinel
 from redis.backoff import ConstantBackoff, ExponentialBackoff
 from redis.exceptions import ConnectionError, TimeoutError
 from redis.retry import Retry
@@ -16,7 +18,7 @@ from redis.sentinel import Sentinel
 from servers import ROOT, Server, free_port, until
 
 from sluice_redis import (
-    ArgumentError, Limit, Limits, NotLoadedError, OutcomeUnknownError, UnavailableError, WaitError, _manifest,
+    ArgumentError, Limit, Limits, NotLoadedError, OutcomeUnknownError, UnavailableError, WaitError, _manifest, aio,
 )  # fmt: skip
 from sluice_redis._core import Send
 
@@ -291,6 +293,14 @@ def test_sentinel(server):
         client = sentinel.master_for("main", **GIVEN)
         assert Limits(client).list_log("codes", 3, MINUTE).allow("ada").remaining == 2
         assert server.client.llen("sluice:codes:{ada}:ll1") == 1
+
+        async def work():
+            sentinel = redis.asyncio.sentinel.Sentinel([("127.0.0.1", sentinel_port)], socket_timeout=5)
+            limits = aio.Limits(sentinel.master_for("main"))
+            assert (await limits.list_log("codes", 3, MINUTE).allow("ada")).remaining == 1
+            await limits.close()
+
+        asyncio.run(work())
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
@@ -322,6 +332,16 @@ def test_cluster(cluster, row, retries):
         client.evalsha(SCRIPT.sha1, 1, key, 9, 60000000, 1, 0)
         assert server.client.llen(key) == 5, "this test is about a client that sends again"
         row["traps"].append("RedisCluster charges twice, the limiter once")
+
+
+def test_cluster_smallest_user(cluster, acl):
+    """A cluster's user needs +cluster|slots as well, and redis-py itself +info and +command."""
+    for node in cluster.nodes:
+        node.client.execute_command(*acl["use"], "+cluster|slots", "+info", "+command")
+        node.client.script_load(SCRIPT.source())
+    client = cluster_client(cluster, username="sluice-use", password="secret")
+    codes = Limits(client, preloaded=True).list_log("codes", 3, MINUTE)
+    assert all(codes.allow(f"user-{i}").granted for i in range(9))
 
 
 def test_cluster_moves_a_slot(cluster):
