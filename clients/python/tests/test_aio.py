@@ -233,6 +233,20 @@ def test_cancelled_wait_gives_back(server):
     run(work())
 
 
+def test_wait_whose_reply_is_lost_gives_back(proxy, server):
+    async def work():
+        codes = Limits(client_of(proxy.port), timeout=SHORT).zset_log("codes", 1, MINUTE)
+        await codes.peek("ada")
+        proxy.mode = "keep"
+        with pytest.raises(OutcomeUnknownError):
+            await codes.wait("ada")
+        assert proxy.eaten == 1
+        while server.client.zcard("sluice:codes:{ada}:zl1"):
+            await asyncio.sleep(0.01)
+
+    run(work())
+
+
 def test_frozen_server(server):
     async def work():
         limits = Limits(client_of(server.port), timeout=SHORT)

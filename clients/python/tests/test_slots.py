@@ -97,6 +97,19 @@ def test_a_lost_reply_leaves_no_slot(proxy, server):
     assert proxy.eaten == 2 and server.client.zcard(KEY) == 0
 
 
+def test_a_slot_after_a_lost_reply_is_kept(proxy, server):
+    """What the lost call may have taken is released only if no slot is granted later."""
+    ttl = timedelta(milliseconds=600)
+    render = Limits(redis.Redis(port=proxy.port), timeout=timedelta(milliseconds=200)).concurrency("render", 2, ttl)
+    render.peek("acme")
+    proxy.mode = "keep"
+    with render.acquire("acme", max_wait=MINUTE) as slot:
+        assert proxy.eaten == 1
+        began = server.client.zrange(KEY, 0, -1, withscores=True)[0][1]
+        until(lambda: slot.lost or server.client.zrange(KEY, 0, -1, withscores=True)[0][1] > began + 1200000)
+        assert slot.lost is None
+
+
 def test_an_abandoned_acquire_leaves_no_slot(proxy, server):
     short = timedelta(milliseconds=200)
     render = Limits(redis.Redis(port=proxy.port), timeout=short).concurrency("render", 2, MINUTE)

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, Type, TypeVar
 
 from . import _limiters, _slots
-from ._core import Steps
 from ._errors import SlotLostError
 from ._limiters import GCRA, Budget, ListLog, Setup, SliceRing, TokenBucket, Windows, ZSetLog
 from ._slots import Concurrency
@@ -130,5 +129,3 @@ def _signed(call: Any, result: object) -> Any:
     call.__signature__ = inspect.signature(call).replace(return_annotation=result)
     return call
 
-
-__all__ = ["Face", "Factory", "ReservationFace", "SlotFace", "Steps", "make", "named"]

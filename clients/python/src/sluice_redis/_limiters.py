@@ -212,51 +212,55 @@ class _Wait:
         self.limiter, self.subject, self.n, self.bound = limiter, subject, n, bound
         self.id, self.started, self.failures = limiter._new_id(), time.monotonic(), 0
         self.ahead = MAX_BOOKING_US if limiter.books else 0
+        self.unused: Optional[Decision] = None  # what was granted, or may have been
 
     def left(self) -> float:
         return max(self.bound - (time.monotonic() - self.started), 0)
 
     def run(self) -> Steps[Decision]:
-        while True:
-            ahead = int(min(self.left() * 1e6, self.ahead))
-            try:
-                decision = yield from self.limiter._ask("wait", self.subject, self.n, ahead, self.id)
-            except SluiceError as error:
-                yield from self.after(error)
-                continue
-            except BaseException:  # interrupted: only an id can tell Redis what was granted
-                self.give_back(Decision(True, self.limiter.limit, permits=self.n, id=self.id), self.limiter.has_ids)
-                raise
-            self.failures = 0
-            if decision.degraded and not decision.granted:
-                raise WaitError(f"{self.limiter.name}: closed while Redis does not decide") from decision.cause
-            if (yield from self.sleep(decision)):
-                return decision
+        try:
+            while True:
+                decision = yield from self.ask()
+                if decision and (yield from self.sleep(decision)):
+                    return decision
+        except BaseException as error:
+            if not isinstance(error, Exception):  # interrupted
+                self.may_have_booked()
+            if self.unused and self.limiter.return_name:
+                self.limiter.setup.later(_give_back(self.limiter, self.subject, self.unused, self.n))
+            raise
 
-    def after(self, error: SluiceError) -> Steps[None]:
-        """Pauses after an error if another call may help; otherwise raises it."""
-        self.failures += 1
-        pause = min(0.01 * 2**self.failures, 0.25) * random.uniform(0.5, 1)
-        if math.isinf(self.bound) or not helps(error, self.limiter.has_ids) or self.left() <= pause:
-            raise error
-        yield Sleep(pause)
+    def may_have_booked(self) -> None:
+        """Without a reply, only an id can tell Redis what was granted."""
+        if self.limiter.has_ids:
+            self.unused = self.unused or Decision(True, self.limiter.limit, permits=self.n, id=self.id)
+
+    def ask(self) -> Steps[Optional[Decision]]:
+        """Asks once. It pauses after an error if another call may help."""
+        ahead = int(min(self.left() * 1e6, self.ahead))
+        try:
+            decision = yield from self.limiter._ask("wait", self.subject, self.n, ahead, self.id)
+        except (UnavailableError, OutcomeUnknownError) as error:
+            if isinstance(error, OutcomeUnknownError):
+                self.may_have_booked()
+            self.failures += 1
+            pause = min(0.01 * 2**self.failures, 0.25) * random.uniform(0.5, 1)
+            if math.isinf(self.bound) or not helps(error, self.limiter.has_ids) or self.left() <= pause:
+                raise
+            yield Sleep(pause)
+            return None
+        self.failures, self.unused = 0, decision if decision.granted else None
+        if decision.degraded and not decision.granted:
+            raise WaitError(f"{self.limiter.name}: closed while Redis does not decide") from decision.cause
+        return decision
 
     def sleep(self, decision: Decision) -> Steps[bool]:
         """Sleeps until the permits may be used, or until it is time to ask again."""
         wait = micros(decision.wait) / 1e6
-        try:
-            if decision.wait == NEVER or wait > self.left():
-                raise self.too_long(decision)
-            yield Sleep(wait if decision.granted else max(wait - self.ahead / 1e6, 0.001))
-        except BaseException:
-            self.give_back(decision, decision.granted)
-            raise
+        if decision.wait == NEVER or wait > self.left():
+            raise self.too_long(decision)
+        yield Sleep(wait if decision.granted else max(wait - self.ahead / 1e6, 0.001))
         return decision.granted
-
-    def give_back(self, decision: Decision, granted: bool) -> None:
-        """Gives back in the background what nobody will use."""
-        if granted and self.limiter.return_name:
-            self.limiter.setup.later(_give_back(self.limiter, self.subject, decision, self.n))
 
     def too_long(self, decision: Decision) -> WaitError:
         if decision.wait == NEVER:

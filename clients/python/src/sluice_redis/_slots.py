@@ -39,7 +39,7 @@ class Concurrency(Limiter):
         thread or task that renews the slot) if the slot is lost. Cost: one round trip, one more for each third of the
         ttl, and one for the release."""
         lease = Lease(self, subject, on_lost)
-        yield from lease.ask("try_acquire")
+        yield from lease.taken(lease.ask("try_acquire"))
         return lease if lease.decision.granted else None
 
     def acquire(self, subject: str, max_wait: Optional[timedelta] = None, on_lost: OnLost = None) -> Steps["Lease"]:
@@ -47,12 +47,17 @@ class Concurrency(Limiter):
         has waited, in no order. WaitError after max_wait, or at once if n is 0. With max_wait it goes on through an
         outage of Redis."""
         bound = math.inf if max_wait is None else check_duration(self.name, "max_wait", max_wait, 0, 366 * DAY_US) / 1e6
-        lease, started = Lease(self, subject, on_lost), time.monotonic()
+        lease = Lease(self, subject, on_lost)
+        yield from lease.taken(self._acquire(lease, bound))
+        return lease
+
+    def _acquire(self, lease: "Lease", bound: float) -> Steps[None]:
+        started = time.monotonic()
         while True:
             try:
                 yield from lease.ask("acquire")
                 if lease.decision.granted:
-                    return lease
+                    return
             except SluiceError as error:
                 if math.isinf(bound) or not helps(error, True):
                     raise
@@ -73,21 +78,32 @@ class Lease:
         self.limiter, self.subject, self.on_lost, self.id = limiter, subject, on_lost, new_id()
         self.decision = Decision(False, limiter.limit)
         self.sent = self.ends = 0.0  # by time.monotonic
-        self.over = False
+        self.over = self.unknown = False  # unknown: a call may have taken it
         self.lost: Optional[SlotLostError] = None
 
-    def ask(self, method: str) -> Steps[None]:
-        """Asks for the slot. If it may have been taken and nobody will use it, it is released in the background."""
-        self.sent = time.monotonic()
+    def taken(self, steps: Steps[None]) -> Steps[None]:
+        """Releases in the background what the steps may have taken, unless they have taken it for sure."""
         try:
-            self.decision = yield from self.limiter._ask(method, self.subject, 1, id=self.id)
+            yield from steps
         except BaseException as error:
-            if isinstance(error, OutcomeUnknownError) or not isinstance(error, Exception):
+            if self.unknown or not isinstance(error, Exception):
                 self.limiter.setup.later(self.release_later())
             raise
-        self.ends = self.end_of(self.sent)
-        if self.decision.granted and not self.decision.degraded and self.ends <= time.monotonic():
+        if self.unknown and not (self.decision.granted and not self.decision.degraded):
             self.limiter.setup.later(self.release_later())
+
+    def ask(self, method: str) -> Steps[None]:
+        """Asks for the slot."""
+        self.sent = time.monotonic()
+        self.ends = self.end_of(self.sent)
+        try:
+            self.decision = yield from self.limiter._ask(method, self.subject, 1, id=self.id)
+        except OutcomeUnknownError:
+            self.unknown = True
+            raise
+        self.unknown |= isinstance(self.decision.cause, OutcomeUnknownError)
+        if self.decision.granted and not self.decision.degraded and self.ends <= time.monotonic():
+            self.unknown = True
             raise SlotLostError(f"{self.limiter.name}: slot lost: the reply took longer than the ttl")
 
     def end_of(self, sent: float) -> float:
