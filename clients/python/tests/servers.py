@@ -82,7 +82,7 @@ class Proxy:
         self.target, self.mode, self.eaten, self.held = port, None, 0, threading.Event()
         self.listener = socket.create_server(("127.0.0.1", listen_on or 0))
         self.port = self.listener.getsockname()[1]
-        self.sockets, self.down, self.trigger = [], False, b"EVALSHA"
+        self.sockets, self.down, self.trigger, self.requests = [], False, b"EVALSHA", 0
         self._thread(self._accept)
 
     def _thread(self, work, *args):
@@ -107,6 +107,7 @@ class Proxy:
 
     def _requests(self, client, server, state):
         for data in self._chunks(client, server):
+            self.requests += 1
             if self.trigger in data and self.mode:
                 state["mode"], self.mode = self.mode, None
             try:

@@ -188,8 +188,10 @@ def test_cancelled_while_connecting(proxy, server):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        seen = proxy.requests
         others = [asyncio.ensure_future(codes.allow(f"other-{i}")) for i in range(3)]
-        await asyncio.sleep(0.05)
+        while proxy.requests == seen:
+            await asyncio.sleep(0.01)
         proxy.release()
         assert [(await other).remaining for other in others] == [8] * 3
 
