@@ -183,6 +183,8 @@ def test_threads_share_a_limiter(limits):
 def test_call(limits, server):
     reply = limits.call("gcra_many_v1", ["sluice:x:{a}:gcra1", "sluice:x:{b}:gcra1"], [5, 1000000, 10, 1, 0])
     assert len(reply) == 9 and reply[1:3] == [1, 9]
+    with pytest.raises(ArgumentError, match="script 'list_log': want one of .*list_log_v1"):
+        limits.call("list_log", ["k"], [])
     with pytest.raises(TypeError):
         limits.call("list_log_v1", ["k"], [3, 60 * 1e6, 1, 0])
 

@@ -42,7 +42,10 @@ class Setup:
         """Runs a script with the arguments of its header, and returns the integers of its reply. Use it for scripts
         that have no limiter (the many-subject ones). Times are in microseconds. Nothing is sent again after a lost
         reply."""
-        return (yield from self.caller.call(self.caller.scripts[script], keys, [*map(encode, args)], self.timeout or 1))
+        known = self.caller.scripts
+        if script not in known:
+            raise ArgumentError("", "script", repr(script), f"one of {', '.join(known)}")
+        return (yield from self.caller.call(known[script], keys, [*map(encode, args)], self.timeout or 1))
 
 
 def new_id() -> str:
