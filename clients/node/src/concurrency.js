@@ -194,13 +194,15 @@ class Slot {
     const { ttl } = this.#limiter;
     this.#stop();
     this.#ends = sent + ttl * (1 - clockRates);
-    const inTime = (at) => Math.min(Math.max(at - performance.now(), 0), longestTimer);
-    this.#expiry = setTimeout(() => this.#expire(), inTime(this.#ends)).unref();
-    this.#renewal = setTimeout(() => this.#renew(), inTime(sent + ttl / renewals)).unref();
+    this.#expiry = timerAt(this.#ends, () => this.#expire());
+    this.#renewal = timerAt(sent + ttl / renewals, () => this.#renew());
   }
 
   #expire() {
-    if (performance.now() < this.#ends) return; // a timer of 25 days: a renewal sets the next
+    if (performance.now() < this.#ends) { // the timer was early
+      this.#expiry = timerAt(this.#ends, () => this.#expire());
+      return;
+    }
     if (this.#limiter.onFailure === 'open') this.#stop();
     else this.#lose('no renewal was answered in time');
   }
@@ -231,6 +233,11 @@ class Slot {
     this.#controller.abort(reason);
     this.#limiter.releaseLater(this.subject, this.#id, 1);
   }
+}
+
+/** Calls work at a time by performance.now(), or a little early. It does not keep the process alive. */
+function timerAt(at, work) {
+  return setTimeout(work, Math.min(Math.max(Math.ceil(at - performance.now()), 1), longestTimer)).unref();
 }
 
 module.exports = { Concurrency, Slot };

@@ -294,8 +294,8 @@ async function giveBack(subject, decision, n = decision.permits, options = {}) {
   const script = scriptOf(this.kind.script, 'return');
   const named = decision.id !== undefined && this.kind.method === 'zsetLog';
   const [key] = this.keys(subject);
-  integer(this.name, 'n', n, 1, Infinity);
   if (!decision.granted || (decision.degraded && !named)) return 0;
+  integer(this.name, 'n', n, 1, Infinity);
   if (decision.key !== key && !(decision.key === undefined && named)) {
     throw refuse(this.name, 'decision', decision.key, `one of this limiter about this subject: ${key}`);
   }
