@@ -32,8 +32,8 @@ function fastifyLimit(limiter, options) {
     const answer = await decide(request, request.raw.socket);
     for (const [name, value] of Object.entries(answer.headers)) appendHeader(reply.raw, name, value);
     if (!answer.refusal) return undefined;
-    reply.code(answer.refusal.status).type('application/problem+json');
-    return reply.send(JSON.stringify(answer.refusal));
+    const body = Buffer.from(JSON.stringify(answer.refusal)); // to text Fastify would add a charset
+    return reply.code(answer.refusal.status).header('Content-Type', 'application/problem+json').send(body);
   };
 }
 
