@@ -28,7 +28,12 @@ test('a lost reply: charged once, and the error says so', async (t) => {
     const limiter = new Limits(await open(t, proxy.url))[kind]('lost', perHour);
     const error = await loseReply(proxy, () => limiter.allow('ada'));
     assert.equal(error.name, 'OutcomeUnknownError');
-    await until('the connection is back', () => limiter.peek('ada').then(() => true, () => false));
+    await until('the connection is back', () =>
+      limiter.peek('ada').then(
+        () => true,
+        () => false,
+      ),
+    );
     assert.equal((await looker[kind]('lost', perHour).peek('ada')).remaining, 98, kind);
   }
   report('trap', 'lost reply');
@@ -60,7 +65,10 @@ test('a client that sends a command again is refused, and does so', { skip: !isI
   const redis = await startRedis(t);
   const proxy = await startProxy(t, redis.port);
   const resending = await open(t, proxy.url, client.resending);
-  assert.throws(() => new Limits(resending), { name: 'ArgumentError', message: /autoResendUnfulfilledCommands: false/ });
+  assert.throws(() => new Limits(resending), {
+    name: 'ArgumentError',
+    message: /autoResendUnfulfilledCommands: false/,
+  });
   const key = 'sluice:x:{resent}:ll1';
   await new Limits(await open(t, redis.url)).listLog('x', perMinute).allow('other'); // loads the script
   const sha1 = sha1Of('list_log_v1');
@@ -99,7 +107,12 @@ test('a server that stands still: an error in time, or the policy', async (t) =>
   assert.deepEqual([error.name, error.cause.message], ['OutcomeUnknownError', 'the user left']);
   assert.ok(performance.now() - started < 10000);
   redis.child.kill('SIGCONT');
-  await until('the server answers', () => limiter.peek('ada').then(() => true, () => false));
+  await until('the server answers', () =>
+    limiter.peek('ada').then(
+      () => true,
+      () => false,
+    ),
+  );
   report('trap', 'frozen server');
 });
 
@@ -144,7 +157,10 @@ test('preloaded, as the user of sluice acl', async (t) => {
   const url = redis.url.replace('//', '//app:secret@');
   const limits = new Limits(await open(t, url, isIORedis ? { enableReadyCheck: false } : {}), { preloaded: true });
   const log = limits.listLog('app', perMinute);
-  await assert.rejects(log.allow('ada'), { name: 'NotLoadedError', message: /sluice load.*SCRIPT LOAD < list_log_v1.lua/ });
+  await assert.rejects(log.allow('ada'), {
+    name: 'NotLoadedError',
+    message: /sluice load.*SCRIPT LOAD < list_log_v1.lua/,
+  });
   const unaware = new Limits(await open(t, url, isIORedis ? { enableReadyCheck: false } : {}));
   await assert.rejects(unaware.listLog('app', perMinute).allow('ada'), { name: 'NotLoadedError' });
   await loader.listLog('app', perMinute).allow('bob');
@@ -163,7 +179,9 @@ test('errors of the script', async (t) => {
   await log.reset('ada');
   assert.equal((await log.allow('ada')).remaining, 99);
   await assert.rejects(limits.call('list_log_v1', ['k'], ['3', '60000000', '1.0', '0']), {
-    name: 'ArgumentError', argument: 'permits', script: 'list_log_v1',
+    name: 'ArgumentError',
+    argument: 'permits',
+    script: 'list_log_v1',
   });
   const bucket = limits.tokenBucket('x', { permits: 5, window: '1s' });
   await bucket.setRate('ada', { permits: 2, window: '1s' });

@@ -43,8 +43,16 @@ test('a cluster', async (t) => {
     for (const proxy of proxies) proxy.lose('EVALSHA');
     await assert.rejects(log.allow('ada'), { name: 'OutcomeUnknownError' });
     for (const proxy of proxies) proxy.lose(undefined);
-    assert.equal(proxies.reduce((sum, proxy) => sum + proxy.lost, 0), 1);
-    await until('the cluster answers', () => log.peek('ada').then(() => true, () => false));
+    assert.equal(
+      proxies.reduce((sum, proxy) => sum + proxy.lost, 0),
+      1,
+    );
+    await until('the cluster answers', () =>
+      log.peek('ada').then(
+        () => true,
+        () => false,
+      ),
+    );
     assert.equal((await looker.listLog('lost', perHour).peek('ada')).remaining, 98);
     report('trap', 'lost reply in a cluster');
   });
@@ -65,21 +73,25 @@ test('a cluster', async (t) => {
     assert.equal((await log.allow('mover')).remaining, 97, 'by MOVED');
   });
 
-  await t.test('a cluster client that sends a command again is refused, and does so', { skip: !isIORedis }, async () => {
-    const resending = await openCluster(t, nodes, map, { retryDelayOnFailover: 100 });
-    assert.throws(() => new Limits(resending), { name: 'ArgumentError', message: /retryDelayOnFailover: 0/ });
-    const sha1 = nodes.map((node) => node.cli('SCRIPT', 'LOAD', "return redis.call('INCR', KEYS[1])"))[0];
-    const count = () => resending.call('EVALSHA', sha1, 1, 'sluice:x:{resent}:count');
-    await count();
-    const { lost } = proxies.reduce((sum, proxy) => ({ lost: sum.lost + proxy.lost }), { lost: 0 });
-    for (const proxy of proxies) proxy.lose('EVALSHA');
-    assert.ok((await count()) >= 3, 'ran three times for two calls');
-    for (const proxy of proxies) proxy.lose(undefined);
-    assert.ok(proxies.reduce((sum, proxy) => sum + proxy.lost, 0) > lost);
-    report('trap', 'cluster resends by default: refused');
+  await t.test(
+    'a cluster client that sends a command again is refused, and does so',
+    { skip: !isIORedis },
+    async () => {
+      const resending = await openCluster(t, nodes, map, { retryDelayOnFailover: 100 });
+      assert.throws(() => new Limits(resending), { name: 'ArgumentError', message: /retryDelayOnFailover: 0/ });
+      const sha1 = nodes.map((node) => node.cli('SCRIPT', 'LOAD', "return redis.call('INCR', KEYS[1])"))[0];
+      const count = () => resending.call('EVALSHA', sha1, 1, 'sluice:x:{resent}:count');
+      await count();
+      const { lost } = proxies.reduce((sum, proxy) => ({ lost: sum.lost + proxy.lost }), { lost: 0 });
+      for (const proxy of proxies) proxy.lose('EVALSHA');
+      assert.ok((await count()) >= 3, 'ran three times for two calls');
+      for (const proxy of proxies) proxy.lose(undefined);
+      assert.ok(proxies.reduce((sum, proxy) => sum + proxy.lost, 0) > lost);
+      report('trap', 'cluster resends by default: refused');
 
-    if (name !== 'ioredis') return;
-    const retrying = await openCluster(t, nodes, map, { clusterNodeRetryStrategy: () => 50 });
-    assert.throws(() => new Limits(retrying), { message: /clusterNodeRetryStrategy/ });
-  });
+      if (name !== 'ioredis') return;
+      const retrying = await openCluster(t, nodes, map, { clusterNodeRetryStrategy: () => 50 });
+      assert.throws(() => new Limits(retrying), { message: /clusterNodeRetryStrategy/ });
+    },
+  );
 });

@@ -46,7 +46,10 @@ for (const [framework, start] of Object.entries(frameworks)) {
     const limits = new Limits(await open(t, redis.url), { timeout: '10s' });
     const gone = new Limits({ sendCommand: async () => Promise.reject(new Error('down')) });
     const byKey = { key: (request) => request.headers['x-api-key'] };
-    const windows = [{ permits: 100, window: '1h' }, { permits: 1, window: '90s' }];
+    const windows = [
+      { permits: 100, window: '1h' },
+      { permits: 1, window: '90s' },
+    ];
     const url = await start(t, {
       '/login': [limits.listLog('login', { permits: 1, window: '1m' })],
       '/ring': [limits.sliceRing('ring', { windows, slice: '1s' }), byKey],
@@ -60,7 +63,10 @@ for (const [framework, start] of Object.entries(frameworks)) {
     });
 
     const [status, policy, limit, after, , body] = await get(`${url}/login`);
-    assert.deepEqual([status, policy, limit, after, body], [200, '"login";q=1;w=60', '"login";r=0;t=60', null, 'served']);
+    assert.deepEqual(
+      [status, policy, limit, after, body],
+      [200, '"login";q=1;w=60', '"login";r=0;t=60', null, 'served'],
+    );
     const denied = await get(`${url}/login`);
     assert.equal(denied[0], 429);
     assert.match(denied[2], /^"login";r=0;t=(59|60)$/);
@@ -68,7 +74,9 @@ for (const [framework, start] of Object.entries(frameworks)) {
     assert.equal(denied[4], 'application/problem+json');
     assert.deepEqual(JSON.parse(denied[5]), {
       type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
-      title: 'Request cannot be satisfied as assigned quota has been exceeded', status: 429, 'violated-policies': ['login'],
+      title: 'Request cannot be satisfied as assigned quota has been exceeded',
+      status: 429,
+      'violated-policies': ['login'],
     });
 
     const ring = await get(`${url}/ring`, { 'x-api-key': 'a|b' });
@@ -76,15 +84,19 @@ for (const [framework, start] of Object.entries(frameworks)) {
     assert.match(ring[2], /^"ring-1m30s";r=0;t=9[01], "ring-1h";r=99;t=360[01]$/);
     assert.equal(redis.cli('EXISTS', 'sluice:ring:{a~1b}:sr1:1000000'), '1');
     assert.deepEqual((await get(`${url}/ring`))[0], 400);
-    assert.deepEqual((await get(`${url}/burst`, { 'x-api-key': 'a' })).slice(1, 3), ['"burst";q=20;w=240', '"burst";r=0;t=240']);
+    assert.deepEqual((await get(`${url}/burst`, { 'x-api-key': 'a' })).slice(1, 3), [
+      '"burst";q=20;w=240',
+      '"burst";r=0;t=240',
+    ]);
     assert.deepEqual((await get(`${url}/never`)).slice(0, 4), [429, '"never";q=0;w=60', '"never";r=0', null]);
     assert.equal((await get(`${url}/costly`))[0], 429);
     assert.equal((await get(`${url}/wrong`))[0], 500);
 
     const undecided = await get(`${url}/down`);
-    assert.deepEqual([undecided[0], undecided[1], JSON.parse(undecided[5]).type], [
-      503, null, 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity',
-    ]);
+    assert.deepEqual(
+      [undecided[0], undecided[1], JSON.parse(undecided[5]).type],
+      [503, null, 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity'],
+    );
     const granted = await get(`${url}/open`);
     assert.deepEqual(granted.slice(0, 3), [200, '"open-1m30s";q=1;w=90, "open-1h";q=100;w=3600', null]);
     assert.equal((await get(`${url}/closed`))[0], 503);

@@ -23,7 +23,8 @@ console.log(['language | client version | vectors passed | traps met | audit', .
 process.exitCode = failed ? 1 : 0;
 
 function install() {
-  const npm = (...args) => execFileSync('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], { encoding: 'utf8' });
+  const npm = (...args) =>
+    execFileSync('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], { encoding: 'utf8' });
   const installed = 'node_modules/.package-lock.json';
   if (!existsSync(installed) || statSync(installed).mtimeMs < statSync('package-lock.json').mtimeMs) npm('ci');
   const [{ filename }] = JSON.parse(npm('pack', '..', '--json', '--pack-destination', folder));
@@ -35,7 +36,8 @@ function install() {
 function run(client, files) {
   const env = { ...process.env, CLIENT: client === 'once' ? 'redis' : client, REPORT: join(folder, client) };
   const child = spawn('node', ['--test', '--test-reporter=dot', '--test-concurrency=2', ...files], {
-    env, stdio: ['ignore', 'pipe', 'inherit'],
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
   });
   let output = '';
   child.stdout.on('data', (data) => (output += data));
@@ -49,7 +51,12 @@ function run(client, files) {
 
 function row(client, passed) {
   const report = join(folder, client);
-  const notes = existsSync(report) ? readFileSync(report, 'utf8').trim().split('\n').map((line) => JSON.parse(line)) : [];
+  const notes = existsSync(report)
+    ? readFileSync(report, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+    : [];
   const of = (what) => notes.filter(([kind]) => kind === what).map(([, text]) => text);
   const [vectors = 'failed'] = of('vectors');
   const cells = ['Node', versionOf(client), vectors, of('trap').sort().join(', '), of('audit').sort().join('; ')];
