@@ -38,7 +38,8 @@ class Concurrency extends Limiter {
         if (slot) return slot;
         await pauseAt(place, pause);
         signal?.throwIfAborted();
-        if (performance.now() - place.started >= place.bound) throw this.noSlot(`none came free within ${place.bound} ms`);
+        const waited = performance.now() - place.started;
+        if (waited >= place.bound) throw this.noSlot(`none came free within ${place.bound} ms`);
       }
     } finally {
       queue.splice(queue.indexOf(place), 1);

@@ -156,7 +156,7 @@ function checkCluster(options) {
   }
 }
 
-/** Calls load for every master. It is enough that one of them answers: the caller finds out whether it was the right one. */
+/** Calls load for every master. It is enough that one answers: the caller finds out whether it was the right one. */
 async function eachMaster(masters, load) {
   const patience = new Promise((resolve) => setTimeout(resolve, longestLoad).unref());
   const loads = masters.map(async (master) => load(master));

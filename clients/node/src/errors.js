@@ -23,6 +23,6 @@ class SlotLostError extends SluiceError {}
 class NotReservedError extends SluiceError {}
 
 module.exports = {
-  SluiceError, ArgumentError, ExceedsLimitError, StateError, OutcomeUnknownError, UnavailableError, NotLoadedError, WaitError,
-  SlotLostError, NotReservedError,
+  SluiceError, ArgumentError, ExceedsLimitError, StateError, OutcomeUnknownError, UnavailableError, NotLoadedError,
+  WaitError, SlotLostError, NotReservedError,
 };

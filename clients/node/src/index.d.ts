@@ -97,8 +97,8 @@ export interface Limiter {
   allowN(subject: string, n: number, options?: IdOptions): Promise<Decision>;
   /**
    * Resolves when the permits may be used. Use it in workers. It books them, so workers are served in the order of
-   * asking across all processes; sliceRing, and waits of more than 60 s, sleep and ask again. A wait longer than maxWait
-   * is a WaitError at once. With maxWait it asks again while Redis is down.
+   * asking across all processes; sliceRing, and waits of more than 60 s, sleep and ask again. A wait longer than
+   * maxWait is a WaitError at once. With maxWait it asks again while Redis is down.
    */
   wait(subject: string, options?: WaitOptions): Promise<Decision>;
   /** Says what could be granted now, and changes nothing. */
@@ -227,7 +227,7 @@ export function fastifyLimit(
   limiter: Limiter, options?: MiddlewareOptions<any>,
 ): (request: any, reply: any) => Promise<any>;
 
-/** Counts by the address of the client, of IPv6 by its first 64 bits. trust names proxies that append to X-Forwarded-For. */
+/** Counts by the client's address, of IPv6 by its first 64 bits. trust names proxies that append to X-Forwarded-For. */
 export function keyByAddress(options?: {
   trust?: string[];
   ipv6Prefix?: number;

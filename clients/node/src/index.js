@@ -23,7 +23,8 @@ class Limits {
   /** Runs a script with keys and args as they are, and returns its reply. After a lost reply it does not ask again. */
   async call(script, keys, args, { timeout = this.timeout ?? 1000, signal } = {}) {
     const want = [...scripts.keys()].join(', ');
-    if (!scripts.has(script)) throw new errors.ArgumentError(`no script ${script}: want ${want}`, { argument: 'script', want });
+    const fields = { argument: 'script', want };
+    if (!scripts.has(script)) throw new errors.ArgumentError(`no script ${script}: want ${want}`, fields);
     return this.caller.run(scripts.get(script), keys, args, { timeout: checkTimeout(script, timeout), signal });
   }
 }

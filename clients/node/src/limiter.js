@@ -9,19 +9,18 @@ const { sleep, jitter } = require('./time');
 
 const maxAhead = 60e3; // milliseconds: how far ahead the scripts book
 const longestWait = Number.MAX_SAFE_INTEGER; // microseconds
-const shared = ['permits', 'window', 'onFailure', 'timeout'];
+const limit = ['permits', 'window', 'onFailure', 'timeout'];
+const waits = [...limit, 'maxWait'];
 
 /** What the limiters of each script are. larger says, in errors, which limiters take more. */
 const kinds = {
-  listLog: { script: 'list_log_v1', options: [...shared, 'maxWait'], larger: '; gcra and sliceRing hold more' },
-  zsetLog: { script: 'zset_log_v1', options: [...shared, 'maxWait'], larger: '; listLog, gcra and sliceRing hold more' },
-  gcra: { script: 'gcra_v1', options: [...shared, 'maxWait', 'burst'], larger: '; sliceRing holds more' },
-  tokenBucket: {
-    script: 'token_bucket_v1', options: [...shared, 'maxWait', 'clientId', 'perClient'], larger: '; gcra and sliceRing hold more',
-  },
-  sliceRing: { script: 'slice_ring_v1', options: [...shared, 'maxWait', 'windows', 'slice'], larger: '' },
-  budget: { script: 'budget_v1', options: [...shared, 'windows', 'slice', 'settleWithin'], larger: '' },
-  concurrency: { script: 'concurrency_v1', options: ['slots', 'ttl', 'onFailure', 'timeout', 'maxWait'], larger: '' },
+  listLog: { script: 'list_log_v1', options: waits, larger: '; gcra and sliceRing hold more' },
+  zsetLog: { script: 'zset_log_v1', options: waits, larger: '; listLog, gcra and sliceRing hold more' },
+  gcra: { script: 'gcra_v1', options: [...waits, 'burst'], larger: '; sliceRing holds more' },
+  tokenBucket: { script: 'token_bucket_v1', options: [...waits, 'clientId', 'perClient'], larger: '; gcra holds more' },
+  sliceRing: { script: 'slice_ring_v1', options: [...waits, 'windows', 'slice'] },
+  budget: { script: 'budget_v1', options: [...limit, 'windows', 'slice', 'settleWithin'], amount: 'estimate' },
+  concurrency: { script: 'concurrency_v1', options: ['slots', 'ttl', 'onFailure', 'timeout', 'maxWait'] },
 };
 
 /** A new random id: 22 characters of 128 bits. */
@@ -105,16 +104,18 @@ class Limiter {
     try {
       return await this.ask(subject, question, this.bounds(options));
     } catch (error) {
+      if (options.signal?.aborted) throw error;
       return this.fallBack(error, question.n);
     }
   }
 
   checkNumber(method, n) {
-    integer(this.name, this.kind.amount ?? 'n', n, 1, Infinity);
-    const upper = Math.min(this.capacity || Infinity, argumentOf(this.script, 'permits')?.max ?? 1);
+    const { name, kind: { amount: argument = 'n' } } = this;
+    integer(name, argument, n, 1, Infinity);
+    const upper = Math.min(this.capacity || Infinity, argumentOf(this.script, 'permits').max);
     if (this.capacity === 0 || n <= upper) return;
-    const message = `${this.name}: ${method}(${n}) exceeds limit ${upper}`;
-    throw new errors.ExceedsLimitError(message, { limiter: this.name, argument: 'n', value: n, want: `up to ${upper}` });
+    const message = `${name}: ${method}(${n}) exceeds limit ${upper}`;
+    throw new errors.ExceedsLimitError(message, { limiter: name, argument, value: n, want: `up to ${upper}` });
   }
 
   async ask(subject, { n, maxWait, id }, bounds) {
@@ -139,7 +140,8 @@ class Limiter {
   }
 
   answer(fields) {
-    const decision = { granted: false, permits: 0, remaining: 0, wait: 0, resetAfter: 0, limit: this.limit, degraded: false, ...fields };
+    const nothing = { granted: false, permits: 0, remaining: 0, wait: 0, resetAfter: 0 };
+    const decision = { ...nothing, limit: this.limit, degraded: false, ...fields };
     return Object.freeze({ ...decision, retryAfter: Math.ceil(Math.min(decision.wait, longestRetry) / 1e3) });
   }
 
@@ -149,8 +151,8 @@ class Limiter {
     if (this.onFailure === 'error' || !undecided.some((kind) => cause instanceof kind)) throw cause;
     const open = this.onFailure === 'open';
     const detail = this.ring ? this.detail(this.ring.limits.map(({ permits }) => (open ? 0 : permits)), 0) : {};
-    const granted = open && n > 0;
-    return this.answer({ granted, permits: granted ? n : 0, remaining: open ? this.capacity : 0, ...detail, degraded: true, cause });
+    const remaining = open ? this.capacity : 0;
+    return this.answer({ granted: open && n > 0, permits: open ? n : 0, remaining, ...detail, degraded: true, cause });
   }
 }
 
@@ -170,9 +172,10 @@ async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) 
     try {
       const decision = await limiter.decide('wait', subject, { n, maxWait, id }, { signal });
       if (decision.degraded && !decision.granted) throw decision.cause;
-      if (decision.wait > left() || decision.wait === Infinity) throw unused(decision) ?? tooLong(limiter, decision.wait);
-      const pause = decision.granted ? decision.wait : Math.max(decision.wait - (limiter.books ? maxAhead : 0), 1);
-      await sleep(pause, signal).catch((reason) => { throw unused(decision) ?? reason; });
+      await sleepFor(limiter, decision, left(), signal).catch((error) => {
+        unused(decision);
+        throw error;
+      });
       if (decision.granted) return decision;
       failures = 0;
     } catch (error) {
@@ -187,9 +190,13 @@ async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) 
   }
 }
 
-function tooLong({ name }, wait) {
-  const why = wait === Infinity ? 'would never end: the limit is 0' : `of ${wait} ms would exceed maxWait`;
-  return new errors.WaitError(`${name}: wait ${why}`, { limiter: name, wait });
+/** Sleeps until the permits of a decision may be used, or until it is time to ask again. */
+async function sleepFor({ name, books }, { granted, wait }, left, signal) {
+  if (wait === Infinity || wait > left) {
+    const why = wait === Infinity ? 'would never end: the limit is 0' : `of ${wait} ms would exceed maxWait`;
+    throw new errors.WaitError(`${name}: wait ${why}`, { limiter: name, wait });
+  }
+  await sleep(granted ? wait : Math.max(wait - (books ? maxAhead : 0), 1), signal);
 }
 
 /** A limiter that books ahead. */
@@ -233,10 +240,9 @@ class Reservation {
 
   /** Gives the permits back, unless they are due. Returns how many. */
   async cancel(options) {
-    if (!this.limiter.giveBack) {
-      const { name } = this.limiter;
-      throw refuse(name, 'cancel', '', '', `${this.limiter.kind.method} cannot give permits back, listLog and zsetLog can`);
-    }
+    const { name, kind, giveBack: canGiveBack } = this.limiter;
+    const why = `${kind.method} cannot give permits back, listLog and zsetLog can`;
+    if (!canGiveBack) throw refuse(name, 'cancel', undefined, 'listLog or zsetLog', why);
     if (!this.ok || this.cancelled || this.delay === 0) return 0;
     this.cancelled = true;
     try {
@@ -260,8 +266,8 @@ async function giveBack(subject, decision, n = decision.permits, options = {}) {
   }
   if (n > decision.permits) throw refuse(this.name, 'n', n, `up to ${decision.permits}, as many as were granted`);
   const values = { ...this.values, ...moments(decision), id: decision.id, permits: n };
-  const repeats = named && n === decision.permits;
-  const [returned] = await this.limits.caller.run(script, [key], argsOf(script, values), { ...this.bounds(options), repeats });
+  const bounds = { ...this.bounds(options), repeats: named && n === decision.permits };
+  const [returned] = await this.limits.caller.run(script, [key], argsOf(script, values), bounds);
   return returned;
 }
 
@@ -295,10 +301,9 @@ class GCRA extends Booker {
 class TokenBucket extends Booker {
   configure(options) {
     super.configure(options);
-    const { clientId = this.limits.clientId, perClient = false } = options;
-    if (typeof clientId !== 'string' || clientId === '') throw refuse(this.name, 'clientId', clientId, 'at least one character');
-    const { permits, window } = limitOf(this.name, this.kind, this.script, options);
-    this.values = { rate: permits, interval: window, scope: perClient ? 1 : 0, client: clientId };
+    const { clientId: client = this.limits.clientId, perClient = false } = options;
+    if (typeof client !== 'string' || client === '') throw refuse(this.name, 'clientId', client, 'a string, not empty');
+    this.values = { rate: this.values.limit, interval: this.values.window, scope: perClient ? 1 : 0, client };
   }
 
   /** Only Redis knows the limit that is stored. */

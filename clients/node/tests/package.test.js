@@ -15,7 +15,8 @@ test('the scripts are those of SHA256SUMS', () => {
   const sums = readFileSync(new URL('../../../scripts/SHA256SUMS', import.meta.url), 'utf8').trim().split('\n');
   const wanted = new Map(sums.map((line) => line.split('  ').reverse()));
   const shipped = readdirSync(new URL('scripts/', installed));
-  assert.deepEqual(shipped, [...wanted.keys()].filter((name) => name.endsWith('.lua') || name === 'manifest.json').sort());
+  const belongs = (name) => name.endsWith('.lua') || name === 'manifest.json';
+  assert.deepEqual(shipped, [...wanted.keys()].filter(belongs).sort());
   for (const name of shipped) {
     const data = readFileSync(new URL(`scripts/${name}`, installed));
     assert.equal(createHash('sha256').update(data).digest('hex'), wanted.get(name), name);
@@ -31,7 +32,8 @@ test('import and require give the same', () => {
 test('the package has no dependency, and what a user needs', () => {
   const { dependencies, version } = require('sluice-redis/package.json');
   assert.equal(dependencies, undefined);
-  assert.deepEqual(readdirSync(installed).sort(), ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json', 'scripts', 'src']);
+  const files = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json', 'scripts', 'src'];
+  assert.deepEqual(readdirSync(installed).sort(), files);
   assert.ok(readFileSync(new URL('CHANGELOG.md', installed), 'utf8').includes(`## ${version}`));
 });
 
@@ -40,7 +42,8 @@ test('types', () => {
   for (const sample of ['sample.mts', 'sample.cts']) {
     const options = ['--noEmit', '--strict', '--target', 'es2022', '--lib', 'es2022,esnext.disposable,dom'];
     const modules = ['--module', 'nodenext', '--types', 'node', '--skipLibCheck', 'false'];
-    execFileSync('node', [tsc, ...options, ...modules, `types/${sample}`], { cwd: here, stdio: ['ignore', 'inherit', 'inherit'] });
+    const command = [tsc, ...options, ...modules, `types/${sample}`];
+    execFileSync('node', command, { cwd: here, stdio: ['ignore', 'inherit', 'inherit'] });
   }
 });
 

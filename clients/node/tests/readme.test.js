@@ -13,7 +13,8 @@ const clients = fileURLToPath(new URL('../../', import.meta.url));
 const installed = fileURLToPath(new URL('node_modules/', import.meta.url));
 
 /** Returns the blocks of a language. */
-const blocks = (language) => [...readme.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].filter(([, of]) => of === language).map(([, , text]) => text);
+const blocks = (language) =>
+  [...readme.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].filter(([, of]) => of === language).map(([, , text]) => text);
 
 /** Returns what the comments behind console.log say that it prints. */
 const printed = (text) => [...text.matchAll(/console\.log\(.*\/\/ (.*)$/gm)].map(([, comment]) => comment).join('\n');
@@ -27,7 +28,8 @@ test('README.md', async (t) => {
   symlinkSync(clients, join(folder, 'clients'));
   writeFileSync(join(folder, 'package.json'), '{"private": true}');
   const run = (command, ...args) => execFileSync(command, args, { cwd: folder, encoding: 'utf8', timeout: 60000 });
-  run('sh', '-ec', `export npm_config_loglevel=error npm_config_audit=false npm_config_fund=false\n${blocks('sh').join('')}`);
+  const quiet = 'export npm_config_loglevel=error npm_config_audit=false npm_config_fund=false';
+  run('sh', '-ec', `${quiet}\n${blocks('sh').join('')}`);
   for (const other of ['ioredis', 'express', 'fastify']) {
     symlinkSync(join(installed, other), join(folder, 'node_modules', other));
   }

@@ -1,4 +1,4 @@
-// Packs the package, installs the tarball beside the clients, and runs the tests with each of them: node run.mjs [client]..
+// Packs the package, installs the tarball beside the clients, and runs the tests with each: node run.mjs [client]..
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,6 +9,9 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-pack-'));
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 
 install();
+const acl = execFileSync('go', ['run', './cmd/sluice', 'acl', '--format', 'aclfile'], {
+  cwd: '../../..', encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'],
+});
 const { packages, versionOf } = await import('./clients.js');
 const chosen = process.argv.length > 2 ? process.argv.slice(2) : packages;
 
@@ -34,7 +37,8 @@ function install() {
 
 /** Runs test files with a client, and reports whether they passed. */
 function run(client, files) {
-  const env = { ...process.env, CLIENT: client === 'once' ? 'redis' : client, REPORT: join(folder, client) };
+  const CLIENT = client === 'once' ? 'redis' : client;
+  const env = { ...process.env, CLIENT, REPORT: join(folder, client), SLUICE_ACL: acl };
   const child = spawn('node', ['--test', '--test-reporter=dot', '--test-concurrency=2', ...files], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
