@@ -12,6 +12,13 @@ class Unsent extends Error {}
  *     load(source, signal)      SCRIPT LOAD on every master
  */
 function connect(client) {
+  if (!connections.has(Object(client))) connections.set(Object(client), connectionOf(client));
+  return connections.get(client);
+}
+
+const connections = new WeakMap(); // one for all Limits on a client, because it listens to the client's events
+
+function connectionOf(client) {
   if (typeof client?.call === 'function' && typeof client.status === 'string') return new IORedis(client);
   if (typeof client?.sendCommand === 'function') return new NodeRedis(client);
   throw refused('want a client of node-redis, ioredis or iovalkey, or one of their clusters');

@@ -8,6 +8,14 @@ const limits = new Limits({ sendCommand: async () => [1, 1, 0, 0, 0, 0] });
 
 const wrong = [
   [
+    () => new Limits({ sendCommand() {}, options: { legacyMode: true } }),
+    'sluice: client: want one without legacyMode',
+  ],
+  [
+    () => new Limits({ sendCommand() {}, getSentinelNode() {} }),
+    'sluice: client: a sentinel client is not supported: ioredis is',
+  ],
+  [
     () => new Limits(null),
     'sluice: client: want a client of node-redis, ioredis or iovalkey, or one of their clusters',
   ],
