@@ -211,6 +211,7 @@ test('wait, reserve and giveBack', async (t) => {
 
   const short = limits.zsetLog('reserves', { permits: 1, window: '30s' });
   await short.allow('ada');
+  assert.equal((await short.reserve('ada', { maxWait: '10s' })).ok, false);
   const booking = await short.reserve('ada');
   assert.ok(booking.ok && booking.delay > 20000);
   assert.deepEqual([await booking.cancel(), await booking.cancel()], [1, 0]);

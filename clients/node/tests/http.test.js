@@ -116,6 +116,22 @@ test('several limits of one request', async (t) => {
   assert.equal(policy, '"all";q=10;w=60, "one";q=5;w=1');
 });
 
+test('seconds are rounded up', async () => {
+  const cases = [
+    [1, '1'],
+    [1000000, '1'],
+    [1000001, '2'],
+    [59999999, '60'],
+  ];
+  for (const [wait, seconds] of cases) {
+    const limits = new Limits({ sendCommand: async () => [0, 0, wait, 60000000, 1795190573204223] });
+    const headers = {};
+    const response = { getHeader: (name) => headers[name], setHeader: (name, value) => (headers[name] = value), end() {} };
+    await expressLimit(limits.listLog('x', { permits: 1, window: '1m' }), { key: () => 'a' })({}, response);
+    assert.deepEqual([headers['Retry-After'], headers.RateLimit], [seconds, `"x";r=0;t=${seconds}`]);
+  }
+});
+
 test('keyByAddress', () => {
   const trust = ['10.0.0.0/8', '2001:db8:ffff::/48', '::ffff:192.0.2.1', 'unix'];
   const cases = [

@@ -160,10 +160,14 @@ test('a decision is frozen, and now is exact', async () => {
   const decision = await new Limits(client).listLog('x', { permits: 3, window: '1m' }).allow('a');
   assert.ok(Object.isFrozen(decision) && Object.isFrozen(decision.limit));
   assert.equal(Math.round(decision.now * 1e3), 1795190573204223);
-  const sent = [];
-  client.sendCommand = async (words) => (sent.push(words), [1]);
-  await new Limits(client).listLog('x', { permits: 3, window: '1m' }).giveBack('a', decision);
-  assert.equal(sent[0][4], '1795190573204223');
+  const log = new Limits(client).listLog('x', { permits: 3, window: '1m' });
+  for (let i = 0; i < 2000; i++) {
+    const [now, wait] = [1795190573204223 + i * 333667, i * 29999];
+    client.sendCommand = async () => [1, 2, wait, 60000000, now];
+    const booked = await log.allow('a');
+    client.sendCommand = async (words) => [Number(words[4] === String(now + wait))];
+    assert.equal(await log.giveBack('a', booked), 1, `${now} + ${wait}`);
+  }
 });
 
 test('errors have a name and a base', () => {
