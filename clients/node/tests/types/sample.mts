@@ -1,4 +1,6 @@
 // A program that has to compile, and lines that must not.
+import express from 'express';
+import Fastify from 'fastify';
 import {
   Limits, keyByAddress, expressLimit, fastifyLimit, subjectOf, OutcomeUnknownError, SluiceError, type Decision, type Slot,
 } from 'sluice-redis';
@@ -21,7 +23,9 @@ const slot: Slot | null = await limits.concurrency('x', { slots: 1, ttl: '1s' })
 await slot?.release();
 const reply: number[] = await limits.call('gcra_v1', ['k'], ['1']);
 const middleware = expressLimit(log, { key: keyByAddress({ trust: ['unix'] }), cost: () => 1 });
+express().get('/', middleware, (request, response) => void response.send(request.path));
 const hook = fastifyLimit(ring, { key: () => ['a', undefined] });
+Fastify().get('/', { onRequest: hook }, async () => 'found');
 const error: SluiceError = new OutcomeUnknownError('lost');
 console.log(wait, returned, left, reply, middleware, hook, error, subjectOf('a', 'b'));
 
