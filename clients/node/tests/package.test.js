@@ -47,8 +47,6 @@ test('types', () => {
     execFileSync('node', command, { cwd: here, stdio: ['ignore', 'inherit', 'inherit'] });
   }
 });
-  }
-});
 
 test('types and code name the same', () => {
   const types = readFileSync(new URL('src/index.d.ts', installed), 'utf8');
