@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
-.PHONY: load test-doors clients clients-python generate tidy lint server clean
+.PHONY: load test-doors clients clients-python clients-node generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -90,10 +90,13 @@ attack: server ## ten kinds of faults for 5 minutes, or for ATTACK; ATTACK_SEED=
 load: server ## 100,000 requests to examples/api while its Redis is killed and restarted (half a minute)
 	go test ./examples/frameworks -run '^TestServerLoad$$' -v -count=1 -requests=100000
 
-clients: clients-python ## build the packages for other languages and test them with each client: a row for each
+clients: clients-python clients-node ## build the packages for other languages, test them: a row for each client
 
-clients-python: server
+clients-python: server # the oldest Python from 3.9 on that is here, and the newest
 	@sh clients/python/tests/run.sh
+
+clients-node: server # needs Node 20
+	@node clients/node/tests/run.mjs
 
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
@@ -117,4 +120,4 @@ server: # find redis-server or valkey-server, or install one
 	@sh internal/redistest/install.sh
 
 clean: ## remove what the tests and examples leave behind
-	rm -rf examples/node/node_modules tmp
+	rm -rf examples/node/node_modules clients/node/tests/node_modules clients/node/scripts tmp

@@ -137,7 +137,8 @@ class Call {
     const fields = { script: this.script.id, keys: this.keys, cause: error };
     if (code === 'BADARG') {
       const [argument, want] = text.split(': want ');
-      const Kind = argument === 'permits' && want?.startsWith('up to') ? errors.ExceedsLimitError : errors.ArgumentError;
+      const exceeds = argument === 'permits' && want?.startsWith('up to');
+      const Kind = exceeds ? errors.ExceedsLimitError : errors.ArgumentError;
       return new Kind(`${this.script.id}: bad ${text}`, { ...fields, argument, want });
     }
     if (code === 'BADSTATE' || code === 'WRONGTYPE') {

@@ -13,10 +13,9 @@ const releases = 5; // where it is unknown whether there is a lease
 /** Limits how many run at once. */
 class Concurrency extends Limiter {
   configure({ slots, ttl }) {
-    const { max } = argumentOf(this.script, 'limit');
-    this.capacity = integer(this.name, 'slots', slots, 0, max);
-    const range = argumentOf(this.script, 'ttl');
-    this.ttl = duration(this.name, 'ttl', ttl, range.min, range.max) / 1e3;
+    this.capacity = integer(this.name, 'slots', slots, 0, argumentOf(this.script, 'limit').max);
+    const { min, max } = argumentOf(this.script, 'ttl');
+    this.ttl = duration(this.name, 'ttl', ttl, min, max) / 1e3;
     this.values = { limit: slots, ttl: this.ttl * 1e3, renew: 0 };
     this.limit = Object.freeze({ permits: slots, window: this.ttl });
     this.queues = new Map();
@@ -24,29 +23,60 @@ class Concurrency extends Limiter {
 
   /** Takes a slot now. Returns null if none is free. */
   async tryAcquire(subject, { signal } = {}) {
-    const { slot } = await this.take(subject, newId(), signal);
-    return slot;
+    return (await this.take(subject, newId(), signal)).slot;
   }
 
-  /** Takes a slot as soon as one is free. Callers of this process are served in their order. */
+  /** Takes a slot as soon as one is free. Callers of this process are served in order: only the first asks Redis. */
   async acquire(subject, { maxWait, signal } = {}) {
-    const micros = maxWait === undefined ? this.maxWait : duration(this.name, 'maxWait', maxWait, 0, Number.MAX_SAFE_INTEGER);
-    const place = new Place(this, subject, micros === undefined ? Infinity : micros / 1e3, signal);
+    const place = { id: newId(), started: performance.now(), bound: this.ahead(maxWait), signal, wake() {} };
+    const queue = this.queues.get(subject) ?? [];
+    this.queues.set(subject, queue);
+    queue.push(place);
     try {
-      return await place.run();
+      for (;;) {
+        const { slot, pause } = queue[0] === place ? await this.turn(subject, place) : { pause: Infinity };
+        if (slot) return slot;
+        await pauseAt(place, pause);
+        signal?.throwIfAborted();
+        const waited = performance.now() - place.started;
+        if (waited >= place.bound) throw this.noSlot(`none came free within ${place.bound} ms`);
+      }
     } finally {
-      place.leave();
+      queue.splice(queue.indexOf(place), 1);
+      if (queue.length === 0) this.queues.delete(subject);
+      queue[0]?.wake();
     }
+  }
+
+  /** Returns a slot, or how long to pause. The longer a caller has waited, the sooner it asks again. */
+  async turn(subject, { id, signal, started, bound }) {
+    try {
+      const { slot, decision } = await this.take(subject, id, signal);
+      if (decision.degraded && !slot) throw decision.cause;
+      if (decision.wait === Infinity) throw this.noSlot('there is none: slots is 0');
+      const poll = jitter(Math.max(250 / (1 + (performance.now() - started) / 100), 20));
+      return { slot, pause: Math.max(Math.min(decision.wait, poll), 1) };
+    } catch (error) {
+      if (!(error instanceof UnavailableError) || bound === Infinity) throw error;
+      return { pause: jitter(250) };
+    }
+  }
+
+  noSlot(why) {
+    return new WaitError(`${this.name}: acquire: ${why}`, { limiter: this.name });
   }
 
   async take(subject, id, signal) {
     const sent = performance.now();
+    const releaseUnknown = (error) => {
+      if (error instanceof OutcomeUnknownError) this.releaseLater(subject, id, releases);
+    };
     try {
       const decision = await this.decide('acquire', subject, { n: 1, maxWait: 0, id }, { signal });
-      if (decision.cause instanceof OutcomeUnknownError) this.releaseLater(subject, id, releases);
+      releaseUnknown(decision.cause);
       return { decision, slot: decision.granted ? new Slot(this, subject, id, sent, decision) : null };
     } catch (error) {
-      if (error instanceof OutcomeUnknownError) this.releaseLater(subject, id, releases);
+      releaseUnknown(error);
       throw error;
     }
   }
@@ -61,13 +91,13 @@ class Concurrency extends Limiter {
 
   async release(subject, id) {
     const script = scriptOf(this.kind.script, 'release');
-    const args = argsOf(script, { id });
-    await this.limits.caller.run(script, this.keys(subject), args, { timeout: this.timeout, repeats: true });
+    const bounds = { timeout: this.timeout, repeats: true };
+    await this.limits.caller.run(script, this.keys(subject), argsOf(script, { id }), bounds);
     this.queues.get(subject)?.[0]?.wake();
   }
 
   /** Releases in the background, for a ttl. times is more than 1 if the slot may be taken only later. */
-  async releaseLater(subject, id, times) {
+  async releaseLater(subject, id, times = 1) {
     const end = performance.now() + this.ttl;
     for (let answers = 0; answers < times && performance.now() < end; ) {
       await this.release(subject, id).then(() => answers++, () => {});
@@ -77,77 +107,29 @@ class Concurrency extends Limiter {
 }
 for (const name of ['allow', 'allowN', 'wait']) Concurrency.prototype[name] = undefined;
 
-/** One call of acquire(), in the queue of its subject. Only the first in the queue asks Redis. */
-class Place {
-  constructor(limiter, subject, maxWait, signal) {
-    Object.assign(this, { limiter, subject, maxWait, signal, id: newId(), started: performance.now() });
-    this.queue = limiter.queues.get(subject) ?? [];
-    limiter.queues.set(subject, this.queue);
-    this.queue.push(this);
-  }
-
-  waited() {
-    return performance.now() - this.started;
-  }
-
-  async run() {
-    const { limiter, subject, signal } = this;
-    for (;;) {
-      const pause = this.queue[0] === this ? await this.ask() : this.maxWait - this.waited();
-      if (pause instanceof Slot) return pause;
-      await this.pause(Math.min(pause, this.maxWait - this.waited(), longestTimer));
-      signal?.throwIfAborted();
-      if (this.waited() < this.maxWait) continue;
-      const message = `${limiter.name}: no slot came free within maxWait ${this.maxWait} ms`;
-      throw new WaitError(message, { limiter: limiter.name, subject, maxWait: this.maxWait });
-    }
-  }
-
-  /** Returns a slot, or how many milliseconds to wait before the next question. */
-  async ask() {
-    try {
-      const { slot, decision } = await this.limiter.take(this.subject, this.id, this.signal);
-      if (slot) return slot;
-      if (decision.degraded) throw decision.cause;
-      if (decision.wait === Infinity) throw new WaitError(`${this.limiter.name}: acquire would never end: slots is 0`);
-      return Math.max(Math.min(decision.wait, jitter(Math.max(250 / (1 + this.waited() / 100), 20))), 1);
-    } catch (error) {
-      if (!(error instanceof UnavailableError) || this.maxWait === Infinity) throw error;
-      return jitter(250);
-    }
-  }
-
-  /** Waits, until this place is woken at the latest. */
-  pause(ms) {
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => this.wake(), Math.max(ms, 0));
-      this.wake = () => {
-        clearTimeout(timer);
-        this.signal?.removeEventListener('abort', this.wake);
-        resolve();
-      };
-      this.signal?.addEventListener('abort', this.wake, { once: true });
-    });
-  }
-
-  wake() {}
-
-  leave() {
-    this.queue.splice(this.queue.indexOf(this), 1);
-    if (this.queue.length === 0) this.limiter.queues.delete(this.subject);
-    else this.queue[0].wake();
-  }
+/** Waits so many milliseconds, until the end of the call, or until the place is woken. */
+function pauseAt(place, ms) {
+  const left = place.started + place.bound - performance.now();
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => place.wake(), Math.min(Math.ceil(Math.max(Math.min(ms, left), 0)), longestTimer));
+    place.wake = () => {
+      clearTimeout(timer);
+      place.signal?.removeEventListener('abort', place.wake);
+      resolve();
+    };
+    place.signal?.addEventListener('abort', place.wake, { once: true });
+  });
 }
 
 /** A slot that its caller holds until release(), or until it is lost. It renews its lease by itself. */
 class Slot {
   #limiter;
   #id;
-  #controller = new AbortController();
+  #lost = new AbortController();
   #ends; // performance.now() until which the lease lasts at least
-  #released;
-  #expiry;
-  #renewal;
+  #released; // a promise
+  #timers = [];
+  #failure; // of the last renewal
 
   constructor(limiter, subject, id, sent, decision) {
     this.#limiter = limiter;
@@ -159,7 +141,7 @@ class Slot {
 
   /** Aborted when the slot is lost, with a SlotLostError as its reason. */
   get signal() {
-    return this.#controller.signal;
+    return this.#lost.signal;
   }
 
   /** Frees the slot. Rejects with a SlotLostError if it was lost before. Only the first call does anything. */
@@ -176,17 +158,15 @@ class Slot {
     this.#stop();
     this.signal.throwIfAborted();
     if (this.decision.degraded) return;
-    try {
-      await this.#limiter.release(this.subject, this.#id);
-    } catch (error) {
-      this.#limiter.releaseLater(this.subject, this.#id, 1);
+    await this.#limiter.release(this.subject, this.#id).catch((error) => {
+      this.#limiter.releaseLater(this.subject, this.#id);
       throw error;
-    }
+    });
   }
 
   #stop() {
-    clearTimeout(this.#expiry);
-    clearTimeout(this.#renewal);
+    this.#timers.forEach(clearTimeout);
+    this.#timers = [];
   }
 
   /** The lease was taken or renewed by a call that was sent at that time. */
@@ -194,43 +174,44 @@ class Slot {
     const { ttl } = this.#limiter;
     this.#stop();
     this.#ends = sent + ttl * (1 - clockRates);
-    const inTime = (at) => Math.min(Math.max(at - performance.now(), 0), longestTimer);
-    this.#expiry = setTimeout(() => this.#expire(), inTime(this.#ends)).unref();
-    this.#renewal = setTimeout(() => this.#renew(), inTime(sent + ttl / renewals)).unref();
+    this.#at(this.#ends, () => this.#expire());
+    this.#at(sent + ttl / renewals, () => this.#renew());
+  }
+
+  /** Calls work at a time by performance.now(), or a little early. It does not keep the process alive. */
+  #at(time, work) {
+    const ms = Math.max(Math.ceil(time - performance.now()), 1);
+    this.#timers.push(setTimeout(work, Math.min(ms, longestTimer)).unref());
   }
 
   #expire() {
-    if (performance.now() < this.#ends) return; // a timer of 25 days: a renewal sets the next
-    if (this.#limiter.onFailure === 'open') this.#stop();
+    if (performance.now() < this.#ends) this.#at(this.#ends, () => this.#expire());
+    else if (this.#limiter.onFailure === 'open') this.#stop();
     else this.#lose('no renewal was answered in time');
   }
 
   async #renew() {
     const sent = performance.now();
-    const { ttl } = this.#limiter;
+    const limiter = this.#limiter;
+    const isOver = () => this.#released !== undefined || this.signal.aborted;
     try {
-      const held = await this.#limiter.renew(this.subject, this.#id, Math.max((this.#ends - sent) / 2, 1));
-      if (this.#released || this.signal.aborted) return this.#afterEnd(held);
-      if (held) this.#leased(sent);
-      else this.#lose('the server has no lease of it');
+      const held = await limiter.renew(this.subject, this.#id, Math.max((this.#ends - sent) / 2, 1));
+      if (isOver() && held) limiter.releaseLater(this.subject, this.#id);
+      else if (held) this.#leased(sent);
+      else if (!isOver()) this.#lose('the server has no lease of it');
     } catch (error) {
-      if (this.#released || this.signal.aborted) return;
-      this.cause = error;
-      this.#renewal = setTimeout(() => this.#renew(), jitter(ttl / 10)).unref();
+      this.#failure = error;
+      if (!isOver()) this.#at(performance.now() + jitter(limiter.ttl / 10), () => this.#renew());
     }
-  }
-
-  #afterEnd(held) {
-    if (held) this.#limiter.releaseLater(this.subject, this.#id, 1);
   }
 
   #lose(why) {
     this.#stop();
     const { name } = this.#limiter;
-    const reason = new SlotLostError(`${name}: slot lost: ${why}`, { limiter: name, subject: this.subject, cause: this.cause });
-    this.#controller.abort(reason);
-    this.#limiter.releaseLater(this.subject, this.#id, 1);
+    const fields = { limiter: name, subject: this.subject, cause: this.#failure };
+    this.#lost.abort(new SlotLostError(`${name}: slot lost: ${why}`, fields));
+    this.#limiter.releaseLater(this.subject, this.#id);
   }
 }
 
-module.exports = { Concurrency, Slot };
+module.exports = { Concurrency };

@@ -12,6 +12,13 @@ class Unsent extends Error {}
  *     load(source, signal)      SCRIPT LOAD on every master
  */
 function connect(client) {
+  if (!connections.has(Object(client))) connections.set(Object(client), connectionOf(client));
+  return connections.get(client);
+}
+
+const connections = new WeakMap(); // one for all Limits on a client, because it listens to the client's events
+
+function connectionOf(client) {
   if (typeof client?.call === 'function' && typeof client.status === 'string') return new IORedis(client);
   if (typeof client?.sendCommand === 'function') return new NodeRedis(client);
   throw refused('want a client of node-redis, ioredis or iovalkey, or one of their clusters');
@@ -19,31 +26,68 @@ function connect(client) {
 
 const refused = (want) => new ArgumentError(`client: ${want}`, { argument: 'client', want });
 
-/** node-redis 4 and later. It does not repeat a command. What it has not written yet, it drops when it is aborted. */
-class NodeRedis {
+/** What both kinds of clients have: a single client is waited for, because its queue may outlive the call. */
+class Connection {
   constructor(client) {
+    this.client = client;
+  }
+
+  /** Waits for a connection: what is in the queue of a client without one cannot be taken back. */
+  async ready(signal) {
+    while (!this.isReady()) {
+      if (this.isEnded()) throw new Unsent('the client is closed');
+      await aborted(this.nextStatus(), signal);
+    }
+  }
+
+  /** One pair of listeners for all who wait. */
+  nextStatus() {
+    this.changed ??= new Promise((resolve) => {
+      const done = () => {
+        this.client.off('ready', done).off('end', done);
+        this.changed = undefined;
+        resolve();
+      };
+      this.client.on('ready', done).on('end', done);
+    });
+    return this.changed;
+  }
+}
+
+/** node-redis 4 and later. It does not repeat a command. */
+class NodeRedis extends Connection {
+  constructor(client) {
+    super(client);
     if (client.options?.legacyMode) throw refused('want one without legacyMode');
     if (typeof client.getSentinelNode === 'function') throw refused('a sentinel client is not supported: ioredis is');
-    this.client = client;
     this.isCluster = typeof client.nodeClient === 'function';
   }
 
-  async send(words, key, signal) {
-    const options = { signal, abortSignal: signal }; // its name in version 4 and in later ones
+  isReady() {
+    return this.client.isReady !== false; // clusters and pools have none
+  }
+
+  isEnded() {
+    return !this.client.isOpen;
+  }
+
+  /** From version 5 on an abort drops what is not written yet. The signal of version 4 would say so of all commands. */
+  async send(words, key, abortSignal) {
+    await this.ready(abortSignal);
     try {
-      if (this.isCluster) return await this.client.sendCommand(key, false, words, options);
-      return await this.client.sendCommand(words, options);
+      if (this.isCluster) return await this.client.sendCommand(key, false, words, { abortSignal });
+      return await this.client.sendCommand(words, { abortSignal });
     } catch (error) {
       throw neverWritten(error) ? new Unsent(error.message, { cause: error }) : error;
     }
   }
 
-  async load(source, signal) {
+  async load(source, abortSignal) {
     const words = ['SCRIPT', 'LOAD', source];
-    if (!this.isCluster) return this.send(words, undefined, signal);
+    if (!this.isCluster) return this.send(words, undefined, abortSignal);
     return eachMaster(this.client.masters, async (master) => {
       const node = await this.client.nodeClient(master);
-      return node.sendCommand(words, { signal, abortSignal: signal });
+      return node.sendCommand(words, { abortSignal });
     });
   }
 }
@@ -57,10 +101,10 @@ function neverWritten(error) {
 }
 
 /** ioredis and iovalkey. By default they send commands again whose replies were lost: such clients are refused. */
-class IORedis {
+class IORedis extends Connection {
   constructor(client) {
+    super(client);
     const { options } = client;
-    this.client = client;
     this.isCluster = client.isCluster === true;
     this.inFlight = new Set();
     if (options.keyPrefix) throw refused('want one without keyPrefix: Limits has the option prefix');
@@ -89,26 +133,13 @@ class IORedis {
     return eachMaster(this.client.nodes('master'), (node) => node.call('SCRIPT', 'LOAD', source));
   }
 
-  /** Waits for a connection, because a command in the client's queue cannot be taken back. */
-  async ready(signal) {
+  isReady() {
     if (this.client.status === 'wait') this.client.connect().catch(() => {});
-    while (this.client.status !== 'ready') {
-      if (this.client.status === 'end') throw new Unsent('the client is closed');
-      await aborted(this.nextStatus(), signal);
-    }
+    return this.client.status === 'ready';
   }
 
-  /** One pair of listeners for all who wait. */
-  nextStatus() {
-    this.changed ??= new Promise((resolve) => {
-      const done = () => {
-        this.client.off('ready', done).off('end', done);
-        this.changed = undefined;
-        resolve();
-      };
-      this.client.on('ready', done).on('end', done);
-    });
-    return this.changed;
+  isEnded() {
+    return this.client.status === 'end';
   }
 }
 
@@ -132,7 +163,7 @@ function checkCluster(options) {
   }
 }
 
-/** Calls load for every master. It is enough that one of them answers: the caller finds out whether it was the right one. */
+/** Calls load for every master. It is enough that one answers: the caller finds out whether it was the right one. */
 async function eachMaster(masters, load) {
   const patience = new Promise((resolve) => setTimeout(resolve, longestLoad).unref());
   const loads = masters.map(async (master) => load(master));

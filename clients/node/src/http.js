@@ -32,8 +32,8 @@ function fastifyLimit(limiter, options) {
     const answer = await decide(request, request.raw.socket);
     for (const [name, value] of Object.entries(answer.headers)) appendHeader(reply.raw, name, value);
     if (!answer.refusal) return undefined;
-    reply.code(answer.refusal.status).type('application/problem+json');
-    return reply.send(JSON.stringify(answer.refusal));
+    const body = Buffer.from(JSON.stringify(answer.refusal)); // to text Fastify would add a charset
+    return reply.code(answer.refusal.status).header('Content-Type', 'application/problem+json').send(body);
   };
 }
 
@@ -64,7 +64,9 @@ const types = 'https://iana.org/assignments/http-problem-types#';
 const refusals = {
   noKey: { type: 'about:blank', title: 'The request does not say whom it is counted for', status: 400 },
   denied: {
-    type: `${types}quota-exceeded`, title: 'Request cannot be satisfied as assigned quota has been exceeded', status: 429,
+    type: `${types}quota-exceeded`,
+    title: 'Request cannot be satisfied as assigned quota has been exceeded',
+    status: 429,
   },
   undecided: {
     type: `${types}temporary-reduced-capacity`,
@@ -94,7 +96,8 @@ function headersOf(limiter, decision) {
 function itemsOf(name, { windows, limit, remaining, resetAfter }) {
   if (!windows) return [{ name, limit, remaining, resetAfter }];
   const order = (a, b) => a.limit.window - b.limit.window || a.limit.permits - b.limit.permits;
-  return [...windows].sort(order).map((item) => ({ ...item, name: `${name}-${span(Math.round(item.limit.window * 1e3))}` }));
+  const spanOf = (item) => span(Math.round(item.limit.window * 1e3));
+  return [...windows].sort(order).map((item) => ({ ...item, name: `${name}-${spanOf(item)}` }));
 }
 
 /** The quota and its window in seconds: of a burst the time that refills it. */
@@ -159,7 +162,7 @@ function trustedList(proxies) {
   return list;
 }
 
-/** Returns an address without its port, "" if it is none: 192.0.2.7:80, [2001:db8::7]:80 and [2001:db8::7] have none. */
+/** Returns the address in 192.0.2.7:80, [2001:db8::7]:80 or [2001:db8::7], "" if there is none. */
 function withoutPort(text) {
   const port = /^(?:\[(.*)\]|([^:[\]]*))(?::(\d{1,5}))?$/.exec(text);
   if (!port) return plain(text);

@@ -20,39 +20,23 @@ class Limits {
     Object.assign(this, { prefix, timeout, onFailure, clientId: newId(), caller: new Caller(client, preloaded) });
   }
 
-  listLog(name, options) {
-    return new ListLog(this, 'listLog', name, options);
-  }
-
-  zsetLog(name, options) {
-    return new ZSetLog(this, 'zsetLog', name, options);
-  }
-
-  gcra(name, options) {
-    return new GCRA(this, 'gcra', name, options);
-  }
-
-  tokenBucket(name, options) {
-    return new TokenBucket(this, 'tokenBucket', name, options);
-  }
-
-  sliceRing(name, options) {
-    return new SliceRing(this, 'sliceRing', name, options);
-  }
-
-  budget(name, options) {
-    return new Budget(this, 'budget', name, options);
-  }
-
-  concurrency(name, options) {
-    return new Concurrency(this, 'concurrency', name, options);
-  }
-
-  /** Runs a script ("list_log_v1") with keys and args as they are, and returns its reply. It repeats nothing that counts. */
+  /** Runs a script with keys and args as they are, and returns its reply. After a lost reply it does not ask again. */
   async call(script, keys, args, { timeout = this.timeout ?? 1000, signal } = {}) {
-    if (!scripts.has(script)) throw new errors.ArgumentError(`no script ${script}: want ${[...scripts.keys()].join(', ')}`);
+    const want = [...scripts.keys()].join(', ');
+    const fields = { argument: 'script', want };
+    if (!scripts.has(script)) throw new errors.ArgumentError(`no script ${script}: want ${want}`, fields);
     return this.caller.run(scripts.get(script), keys, args, { timeout: checkTimeout(script, timeout), signal });
   }
+}
+
+const kinds = {
+  listLog: ListLog, zsetLog: ZSetLog, gcra: GCRA, tokenBucket: TokenBucket, sliceRing: SliceRing, budget: Budget,
+  concurrency: Concurrency,
+};
+for (const [method, Kind] of Object.entries(kinds)) {
+  Limits.prototype[method] = function make(name, options) {
+    return new Kind(this, method, name, options);
+  };
 }
 
 module.exports = { Limits, keyOf, expressLimit, fastifyLimit, keyByAddress, subjectOf, ...errors };

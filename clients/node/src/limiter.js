@@ -4,23 +4,23 @@ const { randomBytes } = require('node:crypto');
 const errors = require('./errors');
 const { refuse, checkOptions, integer, duration, limitOf } = require('./options');
 const { ringOf, windowStates } = require('./ring');
-const { argsOf, argumentOf, checkName, checkSubject, keysOf, scriptOf, show } = require('./scripts');
-const { sleep, jitter, toMicros } = require('./time');
+const { argsOf, argumentOf, checkName, checkSubject, keysOf, scriptOf } = require('./scripts');
+const { sleep, jitter } = require('./time');
 
-const maxAhead = 60e6; // microseconds: how far ahead the scripts book
-const shared = ['permits', 'window', 'onFailure', 'timeout'];
+const maxAhead = 60e3; // milliseconds: how far ahead the scripts book
+const longestWait = Number.MAX_SAFE_INTEGER; // microseconds
+const limit = ['permits', 'window', 'onFailure', 'timeout'];
+const waits = [...limit, 'maxWait'];
 
 /** What the limiters of each script are. larger says, in errors, which limiters take more. */
 const kinds = {
-  listLog: { script: 'list_log_v1', options: [...shared, 'maxWait'], larger: '; gcra and sliceRing hold more' },
-  zsetLog: { script: 'zset_log_v1', options: [...shared, 'maxWait'], larger: '; listLog, gcra and sliceRing hold more' },
-  gcra: { script: 'gcra_v1', options: [...shared, 'maxWait', 'burst'], larger: '; sliceRing holds more' },
-  tokenBucket: {
-    script: 'token_bucket_v1', options: [...shared, 'maxWait', 'clientId', 'perClient'], larger: '; gcra and sliceRing hold more',
-  },
-  sliceRing: { script: 'slice_ring_v1', options: [...shared, 'maxWait', 'windows', 'slice'], larger: '' },
-  budget: { script: 'budget_v1', options: [...shared, 'windows', 'slice', 'settleWithin'], larger: '' },
-  concurrency: { script: 'concurrency_v1', options: ['slots', 'ttl', 'onFailure', 'timeout', 'maxWait'], larger: '' },
+  listLog: { script: 'list_log_v1', options: waits, larger: '; gcra and sliceRing hold more' },
+  zsetLog: { script: 'zset_log_v1', options: waits, larger: '; listLog, gcra and sliceRing hold more' },
+  gcra: { script: 'gcra_v1', options: [...waits, 'burst'], larger: '; sliceRing holds more' },
+  tokenBucket: { script: 'token_bucket_v1', options: [...waits, 'clientId', 'perClient'], larger: '; gcra holds more' },
+  sliceRing: { script: 'slice_ring_v1', options: [...waits, 'windows', 'slice'] },
+  budget: { script: 'budget_v1', options: [...limit, 'windows', 'slice', 'settleWithin'], amount: 'estimate' },
+  concurrency: { script: 'concurrency_v1', options: ['slots', 'ttl', 'onFailure', 'timeout', 'maxWait'] },
 };
 
 /** A new random id: 22 characters of 128 bits. */
@@ -35,8 +35,9 @@ class Limiter {
     const { onFailure = limits.onFailure, timeout = limits.timeout, maxWait } = options;
     checkFailure(name, onFailure);
     Object.assign(this, { limits, kind, name, onFailure, script: scriptOf(kind.script), values: {} });
-    this.timeout = timeout === undefined ? (onFailure === 'error' ? 1000 : 100) : checkTimeout(name, timeout);
-    this.maxWait = maxWait === undefined ? undefined : duration(name, 'maxWait', maxWait, 0, Number.MAX_SAFE_INTEGER);
+    this.timeout = checkTimeout(name, timeout ?? (onFailure === 'error' ? 1000 : 100));
+    this.maxWait = Infinity;
+    this.maxWait = this.ahead(maxWait);
     this.configure(options);
   }
 
@@ -73,10 +74,13 @@ class Limiter {
   }
 
   /** Returns when n permits may be used. It books them, or sleeps and asks again where that is not possible. */
-  async wait(subject, { n = 1, maxWait, signal, id } = {}) {
-    const ahead = maxWait === undefined ? this.maxWait : duration(this.name, 'maxWait', maxWait, 0, Number.MAX_SAFE_INTEGER);
-    const given = { n, id: this.idOf(id), own: id !== undefined };
-    return new Waiting(this, subject, given, ahead, signal).run();
+  async wait(subject, options = {}) {
+    return waitFor(this, subject, options);
+  }
+
+  /** Returns how many milliseconds a call may wait: its own maxWait, or that of the limiter. */
+  ahead(maxWait) {
+    return maxWait === undefined ? this.maxWait : duration(this.name, 'maxWait', maxWait, 0, longestWait) / 1e3;
   }
 
   bounds({ signal }) {
@@ -96,20 +100,22 @@ class Limiter {
   async decide(method, subject, question, options) {
     checkSubject(this.name, subject);
     if (method !== 'peek') this.checkNumber(method, question.n);
-    if (this.capacity === 0) return this.zero();
+    if (this.capacity === 0) return this.answer({ wait: Infinity });
     try {
       return await this.ask(subject, question, this.bounds(options));
     } catch (error) {
+      if (options.signal?.aborted) throw error;
       return this.fallBack(error, question.n);
     }
   }
 
   checkNumber(method, n) {
-    integer(this.name, this.kind.amount ?? 'n', n, 1, Infinity);
-    const upper = Math.min(this.capacity || Infinity, argumentOf(this.script, 'permits')?.max ?? 1);
+    const { name, kind: { amount: argument = 'n' } } = this;
+    integer(name, argument, n, 1, Infinity);
+    const upper = Math.min(this.capacity || Infinity, argumentOf(this.script, 'permits').max);
     if (this.capacity === 0 || n <= upper) return;
-    const message = `${this.name}: ${method}(${n}) exceeds limit ${upper}`;
-    throw new errors.ExceedsLimitError(message, { limiter: this.name, argument: 'n', value: n, want: `up to ${upper}` });
+    const message = `${name}: ${method}(${n}) exceeds limit ${upper}`;
+    throw new errors.ExceedsLimitError(message, { limiter: name, argument, value: n, want: `up to ${upper}` });
   }
 
   async ask(subject, { n, maxWait, id }, bounds) {
@@ -123,113 +129,74 @@ class Limiter {
 
   /** Makes a decision of the five integers that all scripts reply. Its times are in milliseconds. */
   decision([granted, remaining, wait, resetAfter, now, ...rest], { n, id, key }) {
-    return freeze({
-      granted: granted > 0, permits: granted > 0 ? n : 0, remaining, wait: wait / 1e3, resetAfter: resetAfter / 1e3,
-      now: now / 1e3, limit: this.limit, degraded: false,
-      ...(granted > 0 ? { key, ...(id ? { id } : {}) } : {}), ...this.detail(rest, resetAfter),
-    });
+    const times = { wait: wait / 1e3, resetAfter: resetAfter / 1e3, now: now / 1e3 };
+    const grant = granted > 0 ? { permits: n, key, ...(id && { id }) } : {};
+    return this.answer({ granted: granted > 0, remaining, ...times, ...grant, ...this.detail(rest, resetAfter) });
   }
 
+  /** What the script replies beyond that. */
   detail() {
     return {};
   }
 
-  zero() {
-    return freeze({
-      granted: false, permits: 0, remaining: 0, wait: Infinity, resetAfter: 0, limit: this.limit, degraded: false,
-    });
+  answer(fields) {
+    const nothing = { granted: false, permits: 0, remaining: 0, wait: 0, resetAfter: 0 };
+    const decision = { ...nothing, limit: this.limit, degraded: false, ...fields };
+    return Object.freeze({ ...decision, retryAfter: Math.ceil(Math.min(decision.wait, longestRetry) / 1e3) });
   }
 
   /** Lets the policy decide in the place of Redis, unless a healthy Redis would have failed too. */
   fallBack(cause, n) {
     const undecided = [errors.OutcomeUnknownError, errors.UnavailableError, errors.NotLoadedError];
     if (this.onFailure === 'error' || !undecided.some((kind) => cause instanceof kind)) throw cause;
-    const granted = this.onFailure === 'open' && n > 0;
-    const remaining = this.onFailure === 'open' ? this.capacity : 0;
-    const detail = this.ring ? this.detail(this.ring.limits.map(({ permits }) => permits * (remaining > 0 ? 0 : 1)), 0) : {};
-    return freeze({
-      granted, permits: granted ? n : 0, remaining, wait: 0, resetAfter: 0, limit: this.limit, ...detail, degraded: true, cause,
-    });
+    const open = this.onFailure === 'open';
+    const detail = this.ring ? this.detail(this.ring.limits.map(({ permits }) => (open ? 0 : permits)), 0) : {};
+    const remaining = open ? this.capacity : 0;
+    return this.answer({ granted: open && n > 0, permits: open ? n : 0, remaining, ...detail, degraded: true, cause });
   }
 }
 
-/** Adds retryAfter: wait in whole seconds, rounded up, at most 366 days, for the header. */
-function freeze(decision) {
-  return Object.freeze({ ...decision, retryAfter: Math.ceil(Math.min(decision.wait, 31622400e3) / 1e3) });
-}
+const longestRetry = 31622400e3; // milliseconds: 366 days
 
-/** One call of wait(). */
-class Waiting {
-  constructor(limiter, subject, question, maxWait, signal) {
-    Object.assign(this, { limiter, subject, question, signal, maxWait: maxWait / 1e3, started: performance.now() });
-    this.bounded = maxWait !== undefined;
-  }
-
-  /** The rest of the time in milliseconds. */
-  left() {
-    return this.bounded ? Math.max(this.maxWait - (performance.now() - this.started), 0) : Infinity;
-  }
-
-  async run() {
-    const { limiter, subject, question, signal } = this;
-    for (let failures = 0; ; ) {
-      const maxWait = limiter.books ? Math.floor(Math.min(this.left() * 1e3, maxAhead)) : 0;
-      try {
-        const decision = await limiter.decide('wait', subject, { ...question, maxWait }, { signal });
-        if (await this.sleepUntil(decision)) return decision;
-        failures = 0;
-      } catch (error) {
-        this.onError(error);
-        if (!this.mayHelp(error)) throw error;
-        await sleep(Math.min(jitter(Math.min(10 << Math.min(++failures, 5), 250)), this.left()), signal);
-        if (this.left() === 0) throw error;
+/** Asks until n permits may be used, or until waiting does not help. Unused permits go back in the background. */
+async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) {
+  const id = limiter.idOf(ownId);
+  const end = performance.now() + limiter.ahead(maxWait);
+  const left = () => Math.max(end - performance.now(), 0);
+  const unused = (decision) => {
+    if (!decision.granted || !limiter.giveBack || ownId !== undefined) return; // the caller may ask again with the id
+    limiter.giveBack(subject, decision, n).catch(() => {});
+  };
+  for (let failures = 0; ; ) {
+    const maxWait = limiter.books ? Math.floor(Math.min(left(), maxAhead) * 1e3) : 0;
+    try {
+      const decision = await limiter.decide('wait', subject, { n, maxWait, id }, { signal });
+      if (decision.degraded && !decision.granted) throw decision.cause;
+      await sleepFor(limiter, decision, left(), signal).catch((error) => {
+        unused(decision);
+        throw error;
+      });
+      if (decision.granted) return decision;
+      failures = 0;
+    } catch (error) {
+      const lost = error instanceof errors.OutcomeUnknownError && id !== undefined;
+      const mayHelp = lost || error instanceof errors.UnavailableError;
+      if (end === Infinity || left() === 0 || signal?.aborted || !mayHelp) {
+        if (lost) unused({ granted: true, permits: n, id });
+        throw error;
       }
+      await sleep(Math.min(jitter(Math.min(10 << Math.min(++failures, 5), 250)), left()), signal);
     }
   }
+}
 
-  /** Sleeps until the permits may be used, or until it is time to ask again. */
-  async sleepUntil(decision) {
-    if (decision.degraded && !decision.granted) throw decision.cause;
-    if (decision.wait > this.left() || decision.wait === Infinity) {
-      this.giveBack(decision);
-      throw this.tooLong(decision.wait);
-    }
-    const booked = this.limiter.books ? maxAhead / 1e3 : 0;
-    const ms = decision.granted ? decision.wait : Math.max(decision.wait - booked, 1);
-    await sleep(ms, this.signal).catch((reason) => {
-      this.giveBack(decision);
-      throw reason;
-    });
-    return decision.granted;
+/** Sleeps until the permits of a decision may be used, or until it is time to ask again. */
+async function sleepFor({ name, books }, { granted, wait }, left, signal) {
+  if (wait === Infinity || wait > left) {
+    const why = wait === Infinity ? 'would never end: the limit is 0' : `of ${wait} ms would exceed maxWait`;
+    throw new errors.WaitError(`${name}: wait ${why}`, { limiter: name, wait });
   }
-
-  tooLong(wait) {
-    const text = wait === Infinity ? 'would never end: the limit is 0' : `of ${wait} ms would exceed maxWait ${this.maxWait} ms`;
-    return new errors.WaitError(`${this.limiter.name}: wait ${text}`, {
-      limiter: this.limiter.name, wait, maxWait: this.bounded ? this.maxWait : undefined,
-    });
-  }
-
-  /** Reports whether asking again may help and cannot charge twice. */
-  mayHelp(error) {
-    if (!this.bounded || this.signal?.aborted || this.left() === 0) return false;
-    const repeats = this.question.id !== undefined;
-    return error instanceof errors.UnavailableError || (repeats && error instanceof errors.OutcomeUnknownError);
-  }
-
-  /** Gives back in the background what a call with an id may have booked, if nobody asks again with the id. */
-  onError(error) {
-    const { n, id } = this.question;
-    if (!(error instanceof errors.OutcomeUnknownError) || id === undefined || this.mayHelp(error)) return;
-    this.giveBack({ granted: true, permits: n, id });
-  }
-
-  /** Gives back in the background what nobody will use. What a caller's own id has booked stays. */
-  giveBack(decision) {
-    const { limiter, subject, question } = this;
-    if (!decision.granted || !limiter.giveBack || question.own) return;
-    limiter.giveBack(subject, decision, question.n).catch(() => {});
-  }
+  await sleep(granted ? wait : Math.max(wait - (books ? maxAhead : 0), 1), signal);
 }
 
 /** A limiter that books ahead. */
@@ -240,9 +207,8 @@ class Booker extends Limiter {
 
   /** Books n permits for the earliest time at which they may be used. */
   async reserve(subject, { n = 1, maxWait, signal, id } = {}) {
-    const given = maxWait === undefined ? this.maxWait : duration(this.name, 'maxWait', maxWait, 0, Number.MAX_SAFE_INTEGER);
-    const question = { n, maxWait: Math.min(given ?? maxAhead, maxAhead), id: this.idOf(id) };
-    const decision = await this.decide('reserve', subject, question, { signal });
+    const micros = Math.floor(Math.min(this.ahead(maxWait), maxAhead) * 1e3);
+    const decision = await this.decide('reserve', subject, { n, maxWait: micros, id: this.idOf(id) }, { signal });
     return new Reservation(this, subject, decision);
   }
 }
@@ -274,10 +240,9 @@ class Reservation {
 
   /** Gives the permits back, unless they are due. Returns how many. */
   async cancel(options) {
-    if (!this.limiter.giveBack) {
-      const { name } = this.limiter;
-      throw refuse(name, 'cancel', '', '', `${this.limiter.kind.method} cannot give permits back, listLog and zsetLog can`);
-    }
+    const { name, kind, giveBack: canGiveBack } = this.limiter;
+    const why = `${kind.method} cannot give permits back, listLog and zsetLog can`;
+    if (!canGiveBack) throw refuse(name, 'cancel', undefined, 'listLog or zsetLog', why);
     if (!this.ok || this.cancelled || this.delay === 0) return 0;
     this.cancelled = true;
     try {
@@ -294,15 +259,15 @@ async function giveBack(subject, decision, n = decision.permits, options = {}) {
   const script = scriptOf(this.kind.script, 'return');
   const named = decision.id !== undefined && this.kind.method === 'zsetLog';
   const [key] = this.keys(subject);
-  integer(this.name, 'n', n, 1, Infinity);
   if (!decision.granted || (decision.degraded && !named)) return 0;
+  integer(this.name, 'n', n, 1, Infinity);
   if (decision.key !== key && !(decision.key === undefined && named)) {
     throw refuse(this.name, 'decision', decision.key, `one of this limiter about this subject: ${key}`);
   }
   if (n > decision.permits) throw refuse(this.name, 'n', n, `up to ${decision.permits}, as many as were granted`);
   const values = { ...this.values, ...moments(decision), id: decision.id, permits: n };
-  const repeats = named && n === decision.permits;
-  const [returned] = await this.limits.caller.run(script, [key], argsOf(script, values), { ...this.bounds(options), repeats });
+  const bounds = { ...this.bounds(options), repeats: named && n === decision.permits };
+  const [returned] = await this.limits.caller.run(script, [key], argsOf(script, values), bounds);
   return returned;
 }
 
@@ -336,10 +301,9 @@ class GCRA extends Booker {
 class TokenBucket extends Booker {
   configure(options) {
     super.configure(options);
-    const { clientId = this.limits.clientId, perClient = false } = options;
-    if (typeof clientId !== 'string' || clientId === '') throw refuse(this.name, 'clientId', clientId, 'at least one character');
-    const { permits, window } = limitOf(this.name, this.kind, this.script, options);
-    this.values = { rate: permits, interval: window, scope: perClient ? 1 : 0, client: clientId };
+    const { clientId: client = this.limits.clientId, perClient = false } = options;
+    if (typeof client !== 'string' || client === '') throw refuse(this.name, 'clientId', client, 'a string, not empty');
+    this.values = { rate: this.values.limit, interval: this.values.window, scope: perClient ? 1 : 0, client };
   }
 
   /** Only Redis knows the limit that is stored. */
@@ -388,10 +352,6 @@ function checkFailure(name, onFailure) {
 }
 
 /** Returns a timeout in milliseconds. */
-function checkTimeout(name, timeout) {
-  const micros = toMicros(timeout);
-  if (micros >= 1e3 && micros <= 86400e6) return micros / 1e3;
-  throw refuse(name, 'timeout', timeout, `1ms to 24h, not ${show(timeout)}`);
-}
+const checkTimeout = (name, timeout) => duration(name, 'timeout', timeout, 1e3, 86400e6) / 1e3;
 
 module.exports = { Limiter, ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout };

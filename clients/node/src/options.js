@@ -39,20 +39,19 @@ function duration(limiter, argument, value, min, max) {
   throw refuse(limiter, argument, value, `${span(min)} to ${days}, in whole microseconds, as "1m" or in milliseconds`);
 }
 
-/** Returns a limit as it is sent: permits, and window in microseconds. maxWindow is for rings, whose scripts see slices. */
+/** Returns a limit as it is sent: the window in microseconds. maxWindow is for rings, whose scripts see slices. */
 function limitOf(name, kind, script, { permits, window, burst }, maxWindow) {
   const upper = argumentOf(script, 'limit', 'rate', 'limit_i').max;
   integer(name, 'permits', permits, 0, upper, kind.larger);
   if (burst !== undefined && !argumentOf(script, 'burst')) {
     throw refuse(name, 'burst', burst, 'none', `burst ${show(burst)}: ${kind.method} has none, gcra has`);
   }
+  const longest = maxWindow ?? argumentOf(script, 'window', 'interval').max;
   if (permits === 0 && window === undefined) return { permits, window: minWindow, burst };
-  const limit = { permits, window: duration(name, 'window', window, minWindow, maxWindow ?? longestWindow(script)), burst };
+  const limit = { permits, window: duration(name, 'window', window, minWindow, longest), burst };
   if (burst !== undefined) checkBurst(name, script, limit);
   return limit;
 }
-
-const longestWindow = (script) => argumentOf(script, 'window', 'interval').max;
 
 /** A burst must be refilled within 2^52 microseconds: the script's rule. */
 function checkBurst(name, script, { permits, window, burst }) {

@@ -12,14 +12,15 @@ const maxSlice = 86400e6;
 
 /** Returns the windows of a ring and its slice, in microseconds: { slice, limits, groups }, groups for the script. */
 function ringOf(name, kind, script, options) {
-  const given = options.windows ?? [{ permits: options.permits, window: options.window }];
-  if (!Array.isArray(given)) throw refuse(name, 'windows', given, 'an array of { permits, window }');
-  integer(name, 'number of windows', given.length, 1, script.group.max);
-  const limits = given.map((limit) => limitOf(name, kind, script, limit, maxSlices * maxSlice));
+  const windows = options.windows ?? [{ permits: options.permits, window: options.window }];
+  if (!Array.isArray(windows)) throw refuse(name, 'windows', windows, 'an array of { permits, window }');
+  integer(name, 'number of windows', windows.length, 1, script.group.max);
+  const limits = windows.map((limit) => limitOf(name, kind, script, limit, maxSlices * maxSlice));
   const counted = limits.filter((limit) => limit.permits > 0).map((limit) => limit.window);
   const shortest = Math.min(...counted);
   const longest = Math.max(...counted);
-  const slice = options.slice === undefined ? defaultSlice(counted) : duration(name, 'slice', options.slice, minSlice, maxSlice);
+  const given = options.slice !== undefined && duration(name, 'slice', options.slice, minSlice, maxSlice);
+  const slice = given || defaultSlice(counted);
   if (shortest < slice) throw refuse(name, 'window', span(shortest), `a slice, ${span(slice)}, or more`);
   if (longest > maxSlices * slice) throw tooLong(name, shortest, longest, slice);
   const groups = limits.map(({ permits, window }) => ({ slices_i: Math.ceil(window / slice) + 1, limit_i: permits }));

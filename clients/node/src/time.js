@@ -7,7 +7,7 @@ const units = { us: 1, ms: 1e3, s: 1e6, m: 6e7, h: 3.6e9, d: 8.64e10 };
 const oneDuration = /(\d+(?:\.\d+)?)(us|ms|s|m|h|d)/g;
 const durations = /^(?:\d+(?:\.\d+)?(?:us|ms|s|m|h|d))+$/;
 
-/** Returns a duration ("1m30s", or a number of milliseconds) in microseconds: NaN if it is not a whole number of them. */
+/** Returns a duration ("1m30s", or milliseconds) in microseconds: NaN if it is not a whole number of them. */
 function toMicros(duration) {
   if (typeof duration === 'number') return whole(duration * 1000, duration);
   if (typeof duration !== 'string' || !durations.test(duration)) return NaN;

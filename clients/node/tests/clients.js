@@ -26,7 +26,8 @@ function ioredis(name) {
   const Redis = require(name);
   const opened = (client) => client.on('error', () => {});
   return {
-    single: async ({ url, ...options }) => opened(new Redis(url, { autoResendUnfulfilledCommands: false, ...options })),
+    single: async ({ url, ...options }) =>
+      opened(new Redis(url, { autoResendUnfulfilledCommands: false, ...options })),
     cluster: async ([{ port }], natMap, options) =>
       opened(new Redis.Cluster([{ host: '127.0.0.1', port }], { natMap, retryDelayOnFailover: 0, ...options })),
     close: async (client) => client.disconnect(),

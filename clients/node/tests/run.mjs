@@ -1,4 +1,4 @@
-// Packs the package, installs the tarball beside the clients, and runs the tests with each of them: node run.mjs [client]..
+// Packs the package, installs the tarball beside the clients, and runs the tests with each: node run.mjs [client]..
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,6 +9,9 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-pack-'));
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 
 install();
+const acl = execFileSync('go', ['run', './cmd/sluice', 'acl', '--format', 'aclfile'], {
+  cwd: '../../..', encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'],
+});
 const { packages, versionOf } = await import('./clients.js');
 const chosen = process.argv.length > 2 ? process.argv.slice(2) : packages;
 
@@ -23,7 +26,8 @@ console.log(['language | client version | vectors passed | traps met | audit', .
 process.exitCode = failed ? 1 : 0;
 
 function install() {
-  const npm = (...args) => execFileSync('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], { encoding: 'utf8' });
+  const npm = (...args) =>
+    execFileSync('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], { encoding: 'utf8' });
   const installed = 'node_modules/.package-lock.json';
   if (!existsSync(installed) || statSync(installed).mtimeMs < statSync('package-lock.json').mtimeMs) npm('ci');
   const [{ filename }] = JSON.parse(npm('pack', '..', '--json', '--pack-destination', folder));
@@ -33,9 +37,11 @@ function install() {
 
 /** Runs test files with a client, and reports whether they passed. */
 function run(client, files) {
-  const env = { ...process.env, CLIENT: client === 'once' ? 'redis' : client, REPORT: join(folder, client) };
+  const CLIENT = client === 'once' ? 'redis' : client;
+  const env = { ...process.env, CLIENT, REPORT: join(folder, client), SLUICE_ACL: acl };
   const child = spawn('node', ['--test', '--test-reporter=dot', '--test-concurrency=2', ...files], {
-    env, stdio: ['ignore', 'pipe', 'inherit'],
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
   });
   let output = '';
   child.stdout.on('data', (data) => (output += data));
@@ -49,7 +55,12 @@ function run(client, files) {
 
 function row(client, passed) {
   const report = join(folder, client);
-  const notes = existsSync(report) ? readFileSync(report, 'utf8').trim().split('\n').map((line) => JSON.parse(line)) : [];
+  const notes = existsSync(report)
+    ? readFileSync(report, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+    : [];
   const of = (what) => notes.filter(([kind]) => kind === what).map(([, text]) => text);
   const [vectors = 'failed'] = of('vectors');
   const cells = ['Node', versionOf(client), vectors, of('trap').sort().join(', '), of('audit').sort().join('; ')];

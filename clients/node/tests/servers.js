@@ -1,4 +1,4 @@
-// Redis servers for tests, on free ports of this machine, each stopped by its process id; and a proxy that loses replies.
+// Redis servers for tests, on free ports, each stopped by its process id; and a proxy that loses replies.
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import net from 'node:net';
