@@ -1,5 +1,6 @@
 """What each limiter does, against a server."""
 
+import asyncio
 import threading
 from datetime import datetime, timedelta, timezone
 
@@ -236,6 +237,9 @@ def test_wrong_options(options, text):
 
 
 def test_wrong_client():
-    for client in (None, redis.asyncio.Redis(), "redis://localhost"):
-        with pytest.raises(ArgumentError, match="client .*: want redis.Redis or redis.RedisCluster"):
-            Limits(client)
+    async def work():
+        for client in (None, redis.asyncio.Redis(), "redis://localhost"):
+            with pytest.raises(ArgumentError, match="client .*: want redis.Redis or redis.RedisCluster"):
+                Limits(client)
+
+    asyncio.run(work())
