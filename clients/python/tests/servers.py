@@ -10,6 +10,8 @@ from pathlib import Path
 
 import redis
 
+from sluice_redis import SluiceError
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -37,7 +39,7 @@ def until(condition, seconds=20):
             result = condition()
             if result:
                 return result
-        except (redis.RedisError, OSError):
+        except (redis.RedisError, OSError, SluiceError):
             pass
         time.sleep(0.01)
     raise AssertionError(f"not within {seconds} s: {condition}")

@@ -77,7 +77,7 @@ def test_limiters(server):
 
 def test_many_tasks(server):
     async def work():
-        codes = Limits(client_of(server.port)).list_log("codes", 30, MINUTE)
+        codes = Limits(client_of(server.port), timeout=20 * SECOND).list_log("codes", 30, MINUTE)
         granted = [d.granted for d in await asyncio.gather(*(codes.allow("ada") for _ in range(80)))]
         assert granted.count(True) == 30
 
@@ -293,11 +293,11 @@ def test_nobody_listens():
 def test_slots(server):
     async def work():
         limits = Limits(client_of(server.port))
-        render, lost = limits.concurrency("render", 1, SHORT), []
+        render, lost = limits.concurrency("render", 1, SECOND / 2), []
         key = "sluice:render:{acme}:cc1"
         async with await render.acquire("acme") as slot:
             began = server.client.zrange(key, 0, -1, withscores=True)[0][1]
-            while server.client.zrange(key, 0, -1, withscores=True)[0][1] < began + 2 * 300000:
+            while server.client.zrange(key, 0, -1, withscores=True)[0][1] < began + 2 * 500000:
                 await asyncio.sleep(0.01)
             assert slot.lost is None and await render.try_acquire("acme") is None
         assert (await render.peek("acme")).remaining == 1

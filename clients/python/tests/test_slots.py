@@ -10,7 +10,7 @@ from servers import until
 
 from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError
 
-MINUTE, TTL = timedelta(minutes=1), timedelta(milliseconds=300)
+MINUTE, TTL = timedelta(minutes=1), timedelta(milliseconds=500)
 KEY = "sluice:render:{acme}:cc1"
 
 
@@ -32,7 +32,7 @@ def test_it_renews_itself(server):
     render = Limits(server.client).concurrency("render", 1, TTL)
     with render.acquire("acme") as slot:
         began = server.client.zrange(KEY, 0, -1, withscores=True)[0][1]
-        until(lambda: server.client.zrange(KEY, 0, -1, withscores=True)[0][1] > began + 3 * 300000)
+        until(lambda: server.client.zrange(KEY, 0, -1, withscores=True)[0][1] > began + 2 * 500000)
         assert slot.lost is None and render.try_acquire("acme") is None
 
 
