@@ -11,7 +11,7 @@ ROW = {}
 
 @pytest.fixture(scope="session")
 def row():
-    """What the row says: vectors, traps (a list), audit."""
+    """What the row says: vectors, traps that the client sets and the package avoids (a list), audit."""
     ROW.setdefault("traps", [])
     return ROW
 
@@ -19,7 +19,7 @@ def row():
 def pytest_terminal_summary(terminalreporter):
     if "vectors" in ROW and "audit" in ROW:
         client = f"redis-py {redis.__version__}, Python {platform.python_version()}"
-        traps = "; ".join(ROW["traps"]) or "none"
+        traps = ", ".join(sorted(ROW["traps"])) or "none"
         terminalreporter.write_line(f"Python | {client} | {ROW['vectors']} | {traps} | {ROW['audit']}")
 
 

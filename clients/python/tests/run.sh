@@ -34,6 +34,7 @@ quietly "$work/build/bin/pip" install -q -r tests/lock-build.txt
 quietly "$work/build/bin/python" -m build --outdir "$work/dist"
 quietly "$work/build/bin/twine" check --strict "$work"/dist/*
 
+echo "language | client version | vectors passed | traps met | audit"
 for lane in oldest newest; do
     eval "interpreter=\$$lane"
     quietly "$interpreter" -m venv "$work/$lane"
