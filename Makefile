@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
-.PHONY: load test-doors clients clients-callers generate tidy lint server clean
+.PHONY: load test-doors clients clients-callers clients-python clients-node generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -52,11 +52,6 @@ test-race: # the longest package first
 test-doors: server ## the tests of grpclimit, policy and examples/frameworks, with the race detector (a minute)
 	@for dir in $(DOORS); do echo "cd $$dir && go test $(RACE) ./..."; (cd $$dir && go test $(RACE) ./...) || exit 1; done
 
-clients: clients-callers ## what is for other languages, each with its clients on real servers: a row for each
-
-clients-callers: server # the callers in docs/clients
-	cd clients/callers && go test -run '^TestServerCallers$$' -v -count=1 -timeout 20m
-
 fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./scripttest -run '^$$' -fuzz '^FuzzStored$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
@@ -95,6 +90,17 @@ attack: server ## ten kinds of faults for 5 minutes, or for ATTACK; ATTACK_SEED=
 load: server ## 100,000 requests to examples/api while its Redis is killed and restarted (half a minute)
 	go test ./examples/frameworks -run '^TestServerLoad$$' -v -count=1 -requests=100000
 
+clients: clients-python clients-node clients-callers ## what is for other languages: a row for each client
+
+clients-callers: server # the callers in docs/clients
+	cd clients/callers && go test -run '^TestServerCallers$$' -v -count=1 -timeout 20m
+
+clients-python: server # the oldest Python from 3.9 on that is here, and the newest
+	@sh clients/python/tests/run.sh
+
+clients-node: server # needs Node 20
+	@node clients/node/tests/run.mjs
+
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
 
@@ -117,4 +123,4 @@ server: # find redis-server or valkey-server, or install one
 	@sh internal/redistest/install.sh
 
 clean: ## remove what the tests and examples leave behind
-	rm -rf examples/node/node_modules tmp
+	rm -rf examples/node/node_modules clients/node/tests/node_modules clients/node/scripts tmp

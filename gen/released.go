@@ -30,7 +30,7 @@ func sums(scripts []*script, libraries []library) []byte {
 }
 
 // shipped are the files in scripts/ that are neither a script nor made here.
-var shipped = []string{"keys.json", "manifest.schema.json"}
+var shipped = []string{"calls.json", "keys.json", "manifest.schema.json"}
 
 // sums256 returns the output of sha256sum for all files that are shipped.
 func sums256(tree fs.FS, scripts []*script, libraries []library, manifest []byte) ([]byte, error) {

@@ -1,0 +1,17 @@
+// Copies the scripts and their manifest from the repository into the package, and checks their sums. npm runs it before
+// it packs.
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+
+const from = new URL('../../scripts/', import.meta.url);
+const to = new URL('scripts/', import.meta.url);
+rmSync(to, { recursive: true, force: true });
+mkdirSync(to);
+for (const line of readFileSync(new URL('SHA256SUMS', from), 'utf8').trim().split('\n')) {
+  const [sum, name] = line.split('  ');
+  const data = readFileSync(new URL(name, from));
+  if (createHash('sha256').update(data).digest('hex') !== sum) {
+    throw new Error(`scripts/${name} is not what SHA256SUMS says: go generate ./...`);
+  }
+  if (name.endsWith('.lua') || name === 'manifest.json') writeFileSync(new URL(name, to), data);
+}

@@ -1,0 +1,73 @@
+'use strict';
+
+const { NotReservedError } = require('./errors');
+const { SliceRing } = require('./limiter');
+const { refuse, integer, duration } = require('./options');
+const { argsOf, argumentOf, keysOf, scriptOf, show } = require('./scripts');
+
+/** Limits a cost that is known only afterwards. It counts on the ring of a SliceRing of its name and slices. */
+class Budget extends SliceRing {
+  configure(options) {
+    super.configure(options);
+    const { min, max } = argumentOf(this.script, 'ttl');
+    this.settleWithin = duration(this.name, 'settleWithin', options.settleWithin ?? '15m', min, max);
+    this.values.ttl = this.settleWithin;
+  }
+
+  /** Takes an estimate for the request of this id, in all windows or in none. */
+  async reserve(subject, id, estimate, options = {}) {
+    checkId(this.name, id);
+    return this.decide('reserve', subject, { n: estimate, maxWait: 0, id }, options);
+  }
+
+  /** Replaces the estimate of a reservation by its actual cost. Rejects with a NotReservedError if there is none. */
+  async settle(subject, id, actual, options = {}) {
+    const { key, settled, permits } = await this.correct(subject, id, actual, 0, options);
+    if (settled > 0 || permits > 0) return;
+    if ((await this.limits.caller.command(['EXISTS', key], key, this.bounds(options))) > 0) return; // settled with 0
+    const message = `${this.name}: id ${show(id)} is not reserved, or no longer: charge() would charge it`;
+    throw new NotReservedError(message, { limiter: this.name, id });
+  }
+
+  /** Is settle(), but charges an id that Redis does not know. With 0 it withdraws a reservation. */
+  async charge(subject, id, actual, options = {}) {
+    await this.correct(subject, id, actual, 1, options);
+  }
+
+  async correct(subject, id, actual, unknown, options) {
+    checkId(this.name, id);
+    const script = scriptOf(this.kind.script, 'settle');
+    integer(this.name, 'actual', actual, 0, argumentOf(script, 'permits').max);
+    const values = { ...this.values, id, size: this.ring.size, permits: actual, unknown };
+    const keys = this.keys(subject, values);
+    const bounds = { ...this.bounds(options), repeats: true };
+    const [settled, permits] = await this.limits.caller.run(script, keys, argsOf(script, values), bounds);
+    return { key: keys[1], settled, permits };
+  }
+
+  /** A look needs no id, and is that of the ring. */
+  async peek(subject, options = {}) {
+    return this.decide('peek', subject, { n: 0, maxWait: 0 }, options);
+  }
+
+  async ask(subject, question, bounds) {
+    if (question.n > 0) return super.ask(subject, question, bounds);
+    const ring = scriptOf('slice_ring_v1');
+    const keys = keysOf(ring, { prefix: this.limits.prefix, name: this.name }, subject, this.values);
+    const args = argsOf(ring, { ...this.values, permits: 0 }, this.ring.groups);
+    return this.decision(await this.limits.caller.run(ring, keys, args, { ...bounds, peeks: true }), { n: 0 });
+  }
+
+  resets(key) {
+    return key.name === 'ring';
+  }
+}
+// What a Budget does not have: permits without an id, and their return.
+for (const name of ['allow', 'allowN', 'wait', 'giveBack']) Budget.prototype[name] = undefined;
+
+function checkId(limiter, id) {
+  if (typeof id === 'string' && id !== '' && Buffer.byteLength(id) <= 128) return;
+  throw refuse(limiter, 'id', id, 'a string of 1 to 128 bytes');
+}
+
+module.exports = { Budget };

@@ -1,0 +1,200 @@
+'use strict';
+
+const { connect, Unsent } = require('./connection');
+const errors = require('./errors');
+const { sleep, jitter } = require('./time');
+
+const maxRetries = 3; // after attempts that have not run
+const maxTryAgain = 12; // while a slot moves: about a second
+const maxReloads = 8; // of a script that is flushed again and again
+const pauses = [8, 32, 128]; // milliseconds before a retry
+
+/** Error replies that prove that the script did not run, and that may be over soon. */
+const notRun = ['TRYAGAIN', 'LOADING', 'READONLY', 'CLUSTERDOWN', 'MASTERDOWN', 'BUSY', 'NOREPLICAS', 'MAXCLIENTS'];
+
+/** Sends commands, each within its time, and runs scripts by EVALSHA. */
+class Caller {
+  constructor(client, preloaded) {
+    this.connection = connect(client);
+    this.preloaded = preloaded;
+    this.loads = new Map();
+  }
+
+  /**
+   * Runs a script. Returns its reply, an array of integers.
+   *
+   * It ends within timeout milliseconds, or as soon as the signal is aborted. It repeats an attempt that has not run,
+   * and after a lost reply only what counts once: with repeats, and with peeks, which writes nothing.
+   */
+  async run(script, keys, args, { timeout, signal, repeats = false, peeks = false }) {
+    const call = new Call(this, script, keys, { repeats, peeks });
+    const words = ['EVALSHA', script.sha1, String(keys.length), ...keys, ...args];
+    return bounded(timeout, signal, async (end) => (await call.run(words, end)).map(Number));
+  }
+
+  /** Sends another command, once. A lost reply is an UnavailableError. */
+  async command(words, key, { timeout, signal }) {
+    return bounded(timeout, signal, async (end) => {
+      try {
+        return await this.attempt(words, key, end);
+      } catch (error) {
+        throw unavailable(words[0], error, end);
+      }
+    });
+  }
+
+  /** Sends a command once. Rejects with an error reply, with Unsent, or with another error if it may have run. */
+  async attempt(words, key, end) {
+    if (end.aborted) throw new Unsent('there was no time left', { cause: end.reason });
+    return until(this.connection.send(words, key, end), end);
+  }
+
+  /** Loads a script, once for all who need it now. */
+  load(script, end) {
+    let loading = this.loads.get(script);
+    if (!loading) {
+      loading = this.connection.load(script.source, end).finally(() => this.loads.delete(script));
+      this.loads.set(script, loading);
+    }
+    return until(loading, end);
+  }
+}
+
+/** One run of a script, with all its attempts. */
+class Call {
+  constructor(caller, script, keys, { repeats, peeks }) {
+    Object.assign(this, { caller, script, keys, repeats, peeks, retries: 0, reloads: 0, lost: undefined });
+  }
+
+  async run(words, end) {
+    for (;;) {
+      try {
+        return await this.caller.attempt(words, this.keys[0], end);
+      } catch (error) {
+        await this.recover(error, end);
+      }
+    }
+  }
+
+  /** Prepares the next attempt, or throws what ends the call. */
+  async recover(error, end) {
+    if (isReply(error)) return this.afterReply(error, end);
+    if (!(error instanceof Unsent) && !this.peeks) {
+      this.lost = error;
+      if (!this.repeats) throw this.failed(error, end);
+    }
+    return this.pause(error, maxRetries, end);
+  }
+
+  async afterReply(error, end) {
+    const code = codeOf(error);
+    if (code === 'NOSCRIPT') return this.reload(error, end);
+    if (notRun.includes(code)) return this.pause(error, code === 'TRYAGAIN' ? maxTryAgain : maxRetries, end);
+    throw this.final(code, error, end);
+  }
+
+  /** Loads the script. Nothing has run. */
+  async reload(error, end) {
+    if (this.caller.preloaded || ++this.reloads > maxReloads) throw this.notLoaded(error);
+    try {
+      await this.caller.load(this.script, end);
+    } catch (failure) {
+      if (isReply(failure) && !notRun.includes(codeOf(failure))) throw this.notLoaded(failure);
+      await this.pause(failure, maxRetries, end);
+    }
+  }
+
+  notLoaded(cause) {
+    return new errors.NotLoadedError(
+      `${this.script.id} is not loaded (${this.script.sha1}): run "sluice load", or ` +
+        `"redis-cli -x SCRIPT LOAD < ${this.script.file}" on every node (${cause.message})`,
+      { script: this.script.id, cause },
+    );
+  }
+
+  /** Pauses before a retry, unless there were too many or the time is up. */
+  async pause(error, limit, end) {
+    const pause = jitter(pauses[Math.min(this.retries, pauses.length - 1)]);
+    if (++this.retries > limit || end.aborted) throw this.failed(error, end);
+    await sleep(pause, end).catch(() => {
+      throw this.failed(error, end);
+    });
+  }
+
+  /** Returns the error of a call without a reply. */
+  failed(error, end) {
+    if (this.lost === undefined) return unavailable(this.script.id, error, end);
+    const cause = end.aborted ? end.reason : error;
+    return new errors.OutcomeUnknownError(
+      `${this.script.id}: outcome unknown, charged once or not at all: ${cause?.message}`,
+      { script: this.script.id, keys: this.keys, cause },
+    );
+  }
+
+  /** Returns the error of a reply that a retry would not change. */
+  final(code, error, end) {
+    const text = error.message.slice(error.message.indexOf(' ') + 1);
+    const fields = { script: this.script.id, keys: this.keys, cause: error };
+    if (code === 'BADARG') {
+      const [argument, want] = text.split(': want ');
+      const exceeds = argument === 'permits' && want?.startsWith('up to');
+      const Kind = exceeds ? errors.ExceedsLimitError : errors.ArgumentError;
+      return new Kind(`${this.script.id}: bad ${text}`, { ...fields, argument, want });
+    }
+    if (code === 'BADSTATE' || code === 'WRONGTYPE') {
+      const message = `${this.script.id}: ${error.message} (keys ${this.keys.join(', ')}): reset() removes it`;
+      return new errors.StateError(message, { ...fields, code });
+    }
+    if (text.includes('@user_script') && !this.peeks) this.lost = error; // it may have written before
+    return this.failed(error, end);
+  }
+}
+
+function unavailable(what, error, end) {
+  if (end.aborted && !(end.reason instanceof TimedOut)) return end.reason; // the caller's own
+  const late = end.aborted ? `${end.reason.message}: ` : '';
+  return new errors.UnavailableError(`${what}: ${late}${error.message}`, { cause: error });
+}
+
+class TimedOut extends Error {}
+
+/** Calls work with a signal that ends after timeout milliseconds, or with the caller's signal. */
+async function bounded(timeout, signal, work) {
+  signal?.throwIfAborted();
+  const controller = new AbortController();
+  const forward = () => controller.abort(signal.reason);
+  const timer = setTimeout(() => controller.abort(new TimedOut(`no answer within ${timeout} ms`)), timeout);
+  signal?.addEventListener('abort', forward, { once: true });
+  try {
+    return await work(controller.signal);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', forward);
+  }
+}
+
+/** Resolves with the promise, or rejects when the signal is aborted: the command may have run then. */
+function until(promise, end) {
+  return new Promise((resolve, reject) => {
+    // The client has a turn to say that it has not sent the command.
+    const stop = () => setImmediate(reject, new Error('no reply', { cause: end.reason }));
+    end.addEventListener('abort', stop, { once: true });
+    promise.then(resolve, reject).finally(() => end.removeEventListener('abort', stop));
+  });
+}
+
+/** Reports whether the server answered with an error. */
+function isReply(error) {
+  for (let kind = error?.constructor; kind; kind = Object.getPrototypeOf(kind)) {
+    if (kind.name === 'ErrorReply' || kind.name === 'ReplyError') return true;
+  }
+  return false;
+}
+
+/** Returns the code of an error reply, also where Redis 5 and 6 put it behind the name of the script. */
+function codeOf(error) {
+  const text = error.message.replace(/^ERR Error running script.*@user_script:[ :\d]*(@user_script:[ :\d]*)?-?/, '');
+  return text.startsWith('ERR max number of clients') ? 'MAXCLIENTS' : text.split(' ', 1)[0];
+}
+
+module.exports = { Caller };

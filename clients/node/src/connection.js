@@ -1,0 +1,188 @@
+'use strict';
+
+const { ArgumentError } = require('./errors');
+
+/** In the place of an error of the client: the command was not sent, and will not be. */
+class Unsent extends Error {}
+
+/**
+ * Returns what sends commands through a client, without repeating them:
+ *
+ *     send(words, key, signal)  sends a command to the node of the key
+ *     load(source, signal)      SCRIPT LOAD on every master
+ */
+function connect(client) {
+  if (!connections.has(Object(client))) connections.set(Object(client), connectionOf(client));
+  return connections.get(client);
+}
+
+const connections = new WeakMap(); // one for all Limits on a client, because it listens to the client's events
+
+function connectionOf(client) {
+  if (typeof client?.call === 'function' && typeof client.status === 'string') return new IORedis(client);
+  if (typeof client?.sendCommand === 'function') return new NodeRedis(client);
+  throw refused('want a client of node-redis, ioredis or iovalkey, or one of their clusters');
+}
+
+const refused = (want) => new ArgumentError(`client: ${want}`, { argument: 'client', want });
+
+/** What both kinds of clients have: a single client is waited for, because its queue may outlive the call. */
+class Connection {
+  constructor(client) {
+    this.client = client;
+  }
+
+  /** Waits for a connection: what is in the queue of a client without one cannot be taken back. */
+  async ready(signal) {
+    while (!this.isReady()) {
+      if (this.isEnded()) throw new Unsent('the client is closed');
+      await aborted(this.nextStatus(), signal);
+    }
+  }
+
+  /** One pair of listeners for all who wait. */
+  nextStatus() {
+    this.changed ??= new Promise((resolve) => {
+      const done = () => {
+        this.client.off('ready', done).off('end', done);
+        this.changed = undefined;
+        resolve();
+      };
+      this.client.on('ready', done).on('end', done);
+    });
+    return this.changed;
+  }
+}
+
+/** node-redis 4 and later. It does not repeat a command. */
+class NodeRedis extends Connection {
+  constructor(client) {
+    super(client);
+    if (client.options?.legacyMode) throw refused('want one without legacyMode');
+    if (typeof client.getSentinelNode === 'function') throw refused('a sentinel client is not supported: ioredis is');
+    this.isCluster = typeof client.nodeClient === 'function';
+  }
+
+  isReady() {
+    return this.client.isReady !== false; // clusters and pools have none
+  }
+
+  isEnded() {
+    return !this.client.isOpen;
+  }
+
+  /** From version 5 on an abort drops what is not written yet. The signal of version 4 would say so of all commands. */
+  async send(words, key, abortSignal) {
+    await this.ready(abortSignal);
+    try {
+      if (this.isCluster) return await this.client.sendCommand(key, false, words, { abortSignal });
+      return await this.client.sendCommand(words, { abortSignal });
+    } catch (error) {
+      throw neverWritten(error) ? new Unsent(error.message, { cause: error }) : error;
+    }
+  }
+
+  async load(source, abortSignal) {
+    const words = ['SCRIPT', 'LOAD', source];
+    if (!this.isCluster) return this.send(words, undefined, abortSignal);
+    return eachMaster(this.client.masters, async (master) => {
+      const node = await this.client.nodeClient(master);
+      return node.sendCommand(words, { abortSignal });
+    });
+  }
+}
+
+/** Reports whether an error of node-redis proves that the command was not written. */
+function neverWritten(error) {
+  return (
+    ['AbortError', 'ClientClosedError', 'ClientOfflineError'].includes(error?.constructor?.name) ||
+    ['connect', 'getaddrinfo'].includes(error?.syscall)
+  );
+}
+
+/** ioredis and iovalkey. By default they send commands again whose replies were lost: such clients are refused. */
+class IORedis extends Connection {
+  constructor(client) {
+    super(client);
+    const { options } = client;
+    this.isCluster = client.isCluster === true;
+    this.inFlight = new Set();
+    if (options.keyPrefix) throw refused('want one without keyPrefix: Limits has the option prefix');
+    if (this.isCluster) checkCluster(options);
+    else checkSingle(options);
+    client.on('close', () => this.forget());
+  }
+
+  async send(words, _key, signal) {
+    await this.ready(signal);
+    if (this.isCluster) return this.client.call(...words);
+    return new Promise((resolve, reject) => {
+      this.inFlight.add(reject);
+      this.client.call(...words).then(resolve, reject).finally(() => this.inFlight.delete(reject));
+    });
+  }
+
+  /** A client that does not send a command again forgets it when the connection is lost. */
+  forget() {
+    for (const reject of this.inFlight) reject(new Error('the connection was lost'));
+    this.inFlight.clear();
+  }
+
+  async load(source, signal) {
+    if (!this.isCluster) return this.send(['SCRIPT', 'LOAD', source], undefined, signal);
+    return eachMaster(this.client.nodes('master'), (node) => node.call('SCRIPT', 'LOAD', source));
+  }
+
+  isReady() {
+    if (this.client.status === 'wait') this.client.connect().catch(() => {});
+    return this.client.status === 'ready';
+  }
+
+  isEnded() {
+    return this.client.status === 'end';
+  }
+}
+
+function checkSingle(options) {
+  if (!options.autoResendUnfulfilledCommands) return;
+  throw refused(
+    'it sends a command again whose reply was lost, and each time is charged: ' +
+      'make it with { autoResendUnfulfilledCommands: false }, or pass client.duplicate() with that option',
+  );
+}
+
+function checkCluster(options) {
+  if (options.retryDelayOnFailover > 0) {
+    throw refused(
+      'the cluster sends a command again whose reply was lost, and each time is charged: ' +
+        'make it with { retryDelayOnFailover: 0 }',
+    );
+  }
+  if (options.clusterNodeRetryStrategy && options.redisOptions?.autoResendUnfulfilledCommands !== false) {
+    throw refused('with clusterNodeRetryStrategy want { redisOptions: { autoResendUnfulfilledCommands: false } }');
+  }
+}
+
+/** Calls load for every master. It is enough that one answers: the caller finds out whether it was the right one. */
+async function eachMaster(masters, load) {
+  const patience = new Promise((resolve) => setTimeout(resolve, longestLoad).unref());
+  const loads = masters.map(async (master) => load(master));
+  await Promise.race([Promise.allSettled(loads), patience]);
+  return Promise.any(loads).catch((error) => {
+    throw error.errors[0] ?? error;
+  });
+}
+
+const longestLoad = 250; // milliseconds that a dead master delays the others
+
+/** Resolves with the promise, or rejects as soon as the signal is aborted. */
+function aborted(promise, signal) {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(new Unsent('the connection was not ready in time'));
+    if (signal.aborted) return stop();
+    signal.addEventListener('abort', stop, { once: true });
+    promise.then(resolve).finally(() => signal.removeEventListener('abort', stop));
+  });
+}
+
+module.exports = { connect, Unsent };

@@ -1,0 +1,198 @@
+'use strict';
+
+const { createHash } = require('node:crypto');
+const { BlockList, isIP } = require('node:net');
+const { ArgumentError, ExceedsLimitError, SluiceError } = require('./errors');
+const { span } = require('./time');
+
+// Middleware for Express and Fastify. Headers, bodies and subjects are those of the Go package httplimit.
+
+/** Limits an Express route or application: app.post('/login', expressLimit(login), handler). */
+function expressLimit(limiter, options) {
+  const decide = decider(limiter, options);
+  return async (request, response, next) => {
+    let answer;
+    try {
+      answer = await decide(request, request.socket);
+    } catch (error) {
+      return next(error);
+    }
+    for (const [name, value] of Object.entries(answer.headers)) appendHeader(response, name, value);
+    if (!answer.refusal) return next();
+    response.statusCode = answer.refusal.status;
+    response.setHeader('Content-Type', 'application/problem+json');
+    response.end(JSON.stringify(answer.refusal));
+  };
+}
+
+/** Limits Fastify routes, as a hook: fastify.post('/login', { onRequest: fastifyLimit(login) }, handler). */
+function fastifyLimit(limiter, options) {
+  const decide = decider(limiter, options);
+  return async (request, reply) => {
+    const answer = await decide(request, request.raw.socket);
+    for (const [name, value] of Object.entries(answer.headers)) appendHeader(reply.raw, name, value);
+    if (!answer.refusal) return undefined;
+    const body = Buffer.from(JSON.stringify(answer.refusal)); // to text Fastify would add a charset
+    return reply.code(answer.refusal.status).header('Content-Type', 'application/problem+json').send(body);
+  };
+}
+
+/** Adds to the headers that other limits of the same request have set. */
+function appendHeader(response, name, value) {
+  const before = name === 'Retry-After' ? undefined : response.getHeader(name);
+  response.setHeader(name, before === undefined ? value : `${before}, ${value}`);
+}
+
+/** Returns a function that decides about a request: the headers, and the body of a refusal if there is one. */
+function decider(limiter, { key = keyByAddress(), cost = () => 1 } = {}) {
+  if (typeof limiter?.allowN !== 'function') throw new ArgumentError('the middleware wants a limiter with allow()');
+  return async (request, socket) => {
+    const values = [key(request, socket)].flat();
+    if (values.some((value) => !value)) return { headers: {}, refusal: refusals.noKey };
+    try {
+      const decision = await limiter.allowN(subjectOf(...values), cost(request));
+      return { headers: headersOf(limiter, decision), refusal: refusalOf(limiter, decision) };
+    } catch (error) {
+      if (error instanceof ExceedsLimitError) return { headers: {}, refusal: { ...refusals.denied } };
+      if (error instanceof ArgumentError || !(error instanceof SluiceError)) throw error;
+      return { headers: {}, refusal: refusals.undecided };
+    }
+  };
+}
+
+const types = 'https://iana.org/assignments/http-problem-types#';
+const refusals = {
+  noKey: { type: 'about:blank', title: 'The request does not say whom it is counted for', status: 400 },
+  denied: {
+    type: `${types}quota-exceeded`,
+    title: 'Request cannot be satisfied as assigned quota has been exceeded',
+    status: 429,
+  },
+  undecided: {
+    type: `${types}temporary-reduced-capacity`,
+    title: 'Request cannot be satisfied due to temporary server capacity constraints',
+    status: 503,
+  },
+};
+
+function refusalOf(limiter, decision) {
+  if (decision.granted) return undefined;
+  return decision.degraded ? refusals.undecided : { ...refusals.denied, 'violated-policies': [limiter.name] };
+}
+
+/** RateLimit-Policy and RateLimit as in draft-ietf-httpapi-ratelimit-headers-11, and Retry-After of a denial. */
+function headersOf(limiter, decision) {
+  const headers = {};
+  const items = itemsOf(limiter.name, decision);
+  headers['RateLimit-Policy'] = items.map((item) => `"${item.name}"${quotaOf(item.limit)}`).join(', ');
+  if (!decision.degraded) headers.RateLimit = items.map((item) => remainingOf(item, decision)).join(', ');
+  if (!decision.granted && decision.wait > 0 && decision.wait !== Infinity) {
+    headers['Retry-After'] = String(seconds(decision.wait));
+  }
+  return headers;
+}
+
+/** An item for each window, the shortest first. */
+function itemsOf(name, { windows, limit, remaining, resetAfter }) {
+  if (!windows) return [{ name, limit, remaining, resetAfter }];
+  const order = (a, b) => a.limit.window - b.limit.window || a.limit.permits - b.limit.permits;
+  const spanOf = (item) => span(Math.round(item.limit.window * 1e3));
+  return [...windows].sort(order).map((item) => ({ ...item, name: `${name}-${spanOf(item)}` }));
+}
+
+/** The quota and its window in seconds: of a burst the time that refills it. */
+function quotaOf({ permits, window, burst }) {
+  const refilled = burst && permits ? (burst * window) / permits : window;
+  return `;q=${burst && permits ? burst : permits}${refilled > 0 ? `;w=${seconds(refilled)}` : ''}`;
+}
+
+function remainingOf({ name, remaining, resetAfter }, { granted, wait }) {
+  const reset = granted ? resetAfter : Math.min(resetAfter, wait);
+  return `"${name}";r=${remaining}${wait === Infinity ? '' : `;t=${seconds(reset)}`}`;
+}
+
+/** Milliseconds in whole seconds, rounded up. */
+const seconds = (ms) => Math.ceil(Math.round(ms * 1e3) / 1e6);
+
+/** Returns the subject of a list of values. Different lists have different subjects. */
+function subjectOf(...values) {
+  return values.map(coded).join('|');
+}
+
+function coded(value) {
+  if (value === '') return '~';
+  if (Buffer.byteLength(value) > 128) return `~2${createHash('sha256').update(value).digest('base64url')}`;
+  return value.replaceAll('~', '~0').replaceAll('|', '~1');
+}
+
+/**
+ * Counts by the address of the client, of IPv6 by its first ipv6Prefix bits. trust names the proxies that append to
+ * X-Forwarded-For: prefixes, addresses, or "unix" for Unix sockets.
+ */
+function keyByAddress({ trust = [], ipv6Prefix = 64 } = {}) {
+  if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128) {
+    throw new ArgumentError(`ipv6Prefix ${ipv6Prefix}: want 1 to 128`);
+  }
+  const trusted = trustedList(trust.filter((proxy) => proxy !== 'unix'));
+  const trusts = (address) => trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  return (request, socket = request.socket) => {
+    let address = plain(socket?.remoteAddress ?? '');
+    const hops = request.headers['x-forwarded-for']?.split(',') ?? [];
+    let proxy = address ? trusts(address) : trust.includes('unix');
+    while (proxy && hops.length > 0) {
+      address = withoutPort(hops.pop().trim());
+      proxy = address !== '' && trusts(address);
+    }
+    return isIP(address) === 6 ? masked(address, ipv6Prefix) : address;
+  };
+}
+
+function trustedList(proxies) {
+  const list = new BlockList();
+  for (const proxy of proxies) {
+    const [address, bits] = proxy.split('/');
+    const family = isIP(address);
+    const longest = family === 6 ? 128 : 32;
+    const length = bits === undefined ? longest : /^\d{1,3}$/.test(bits) ? Number(bits) : NaN;
+    if (!family || !(length <= longest)) {
+      throw new ArgumentError(`trust ${JSON.stringify(proxy)}: want a prefix ("10.0.0.0/8"), an address or "unix"`);
+    }
+    list.addSubnet(address, length, `ipv${family}`);
+  }
+  return list;
+}
+
+/** Returns the address in 192.0.2.7:80, [2001:db8::7]:80 or [2001:db8::7], "" if there is none. */
+function withoutPort(text) {
+  const port = /^(?:\[(.*)\]|([^:[\]]*))(?::(\d{1,5}))?$/.exec(text);
+  if (!port) return plain(text);
+  const [, bracketed, other] = port;
+  if (bracketed !== undefined) return isIP(bracketed) === 6 ? plain(bracketed) : '';
+  return plain(other);
+}
+
+/** Returns an address as it is counted: IPv4 not as IPv6, without a zone, in its short form. "" if it is none. */
+function plain(text) {
+  const [address] = text.split('%');
+  if (isIP(address) !== 6) return isIP(address) ? address : '';
+  const short = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(short);
+  if (!mapped) return short;
+  return mapped.slice(1).flatMap((group) => [parseInt(group, 16) >> 8, parseInt(group, 16) & 255]).join('.');
+}
+
+/** Returns the prefix of an IPv6 address: 2001:db8::/64. */
+function masked(address, bits) {
+  if (bits === 128) return address;
+  const [head, tail] = address.split('::');
+  const left = head.split(':').filter(Boolean);
+  const right = tail?.split(':').filter(Boolean) ?? [];
+  const groups = [...left, ...Array(8 - left.length - right.length).fill('0'), ...right];
+  const kept = groups.map((group, i) => {
+    const length = Math.min(Math.max(bits - 16 * i, 0), 16);
+    return (parseInt(group, 16) & (0xffff << (16 - length)) & 0xffff).toString(16);
+  });
+  return `${new URL(`http://[${kept.join(':')}]`).hostname.slice(1, -1)}/${bits}`;
+}
+
+module.exports = { expressLimit, fastifyLimit, keyByAddress, subjectOf };

@@ -1,0 +1,283 @@
+// All times are in milliseconds, exact to the microsecond. Durations are given as a number of them or as text:
+// "250ms", "1m", "1h30m", "366d".
+
+/** A duration: milliseconds, or text such as "1m". Whole microseconds; anything else is an ArgumentError. */
+export type Duration = number | string;
+
+/** A client of node-redis 4.7 or later, ioredis 5.4 or later, iovalkey, or one of their clusters. */
+export type Client = object;
+
+export interface LimitsOptions {
+  /** The beginning of every key: letters, digits, dot, underscore and dash. Default: "sluice". */
+  prefix?: string;
+  /** Never load scripts: a missing one is a NotLoadedError. Use it if the Redis user has no right to SCRIPT. */
+  preloaded?: boolean;
+  /** How long one call may take, retries included. Default: 1 s, and 100 ms with onFailure "open" or "closed". */
+  timeout?: Duration;
+  /** What happens when Redis does not decide: an error (default), a grant, or a denial; the latter are degraded. */
+  onFailure?: OnFailure;
+}
+
+export type OnFailure = 'error' | 'open' | 'closed';
+
+export interface Limit {
+  /** Permits in a window. With 0 everything is denied without asking Redis. */
+  permits: number;
+  /** 1 ms to 366 days, of rings 9999 days. */
+  window: Duration;
+}
+
+export interface LimiterOptions {
+  /** Takes the place of that of Limits. */
+  timeout?: Duration;
+  onFailure?: OnFailure;
+}
+
+export interface WaitingOptions extends LimiterOptions {
+  /** How far ahead wait() and reserve() book, and how long wait() takes in all. Default: no bound. */
+  maxWait?: Duration;
+}
+
+export interface CallOptions {
+  /** Ends the call. If it may have been charged, the error is an OutcomeUnknownError, otherwise the signal's reason. */
+  signal?: AbortSignal;
+}
+
+/** Of zsetLog: the id of the request, 1 to 128 bytes without "|". Asked again with it, a call is charged once. */
+export interface IdOptions extends CallOptions {
+  id?: string;
+}
+
+export interface WaitOptions extends IdOptions {
+  /** Permits. Default: 1. */
+  n?: number;
+  maxWait?: Duration;
+}
+
+/** The answer of a limiter, frozen. Its times are by the clock of Redis. */
+export interface Decision {
+  readonly granted: boolean;
+  /** How many permits were granted: as many as were asked for, or 0. */
+  readonly permits: number;
+  /** How many could be granted now. */
+  readonly remaining: number;
+  /** Denied: until the permits come free, if no one else asks; Infinity if the limit is 0. Granted: 0 unless booked. */
+  readonly wait: number;
+  /** wait in whole seconds, rounded up, for a Retry-After header. */
+  readonly retryAfter: number;
+  /** Until the subject has its whole limit again. */
+  readonly resetAfter: number;
+  /** The clock of Redis, in milliseconds since 1970. Not there if no server decided. */
+  readonly now?: number;
+  /** The limit it was made by: of a tokenBucket the stored one, of several windows the tightest. */
+  readonly limit: { readonly permits: number; readonly window: number; readonly burst?: number };
+  /** Of a ring with several windows, tightest first. */
+  readonly windows?: readonly WindowState[];
+  /** The key under which granted permits are counted. */
+  readonly key?: string;
+  /** The id of the request, of a grant by zsetLog, budget or concurrency. */
+  readonly id?: string;
+  /** Whether onFailure decided, because Redis did not; cause says why. */
+  readonly degraded: boolean;
+  readonly cause?: Error;
+}
+
+export interface WindowState {
+  readonly limit: { readonly permits: number; readonly window: number };
+  readonly remaining: number;
+  readonly resetAfter: number;
+}
+
+/** What the limiters have in common. A subject is any text that is not empty. Each call is one round trip. */
+export interface Limiter {
+  readonly name: string;
+  /** Asks for one permit now. Use it to refuse what is over the limit. */
+  allow(subject: string, options?: IdOptions): Promise<Decision>;
+  /** Asks for n permits now, all or none. More than the limit is an ExceedsLimitError. */
+  allowN(subject: string, n: number, options?: IdOptions): Promise<Decision>;
+  /**
+   * Resolves when the permits may be used. Use it in workers. It books them, so workers are served in the order of
+   * asking across all processes; sliceRing, and waits of more than 60 s, sleep and ask again. A wait longer than
+   * maxWait is a WaitError at once. With maxWait it asks again while Redis is down.
+   */
+  wait(subject: string, options?: WaitOptions): Promise<Decision>;
+  /** Says what could be granted now, and changes nothing. */
+  peek(subject: string, options?: CallOptions): Promise<Decision>;
+  /** Gives the subject its whole limit back. Use it to unblock a customer. */
+  reset(subject: string, options?: CallOptions): Promise<void>;
+}
+
+export interface Booker extends Limiter {
+  /** Books permits for the earliest time at which they may be used, up to maxWait or 60 s ahead. Ask ok first. */
+  reserve(subject: string, options?: WaitOptions): Promise<Reservation>;
+}
+
+export interface Returner {
+  /**
+   * Gives back n (default: all) of the permits that a decision about the subject granted and that were certainly not
+   * used. Resolves with how many were given back. After an OutcomeUnknownError do not repeat it.
+   */
+  giveBack(subject: string, decision: Decision, n?: number, options?: CallOptions): Promise<number>;
+}
+
+export interface Reservation {
+  /** Whether the permits were booked. */
+  readonly ok: boolean;
+  readonly decision: Decision;
+  /** Milliseconds from now until the permits may be used: Infinity if it is not ok. */
+  readonly delay: number;
+  /** Resolves when the permits may be used. */
+  wait(options?: CallOptions): Promise<void>;
+  /** Gives the permits back, unless they are due. Not with gcra and tokenBucket. */
+  cancel(options?: CallOptions): Promise<number>;
+}
+
+export interface ListLog extends Booker, Returner {}
+export interface ZSetLog extends Booker, Returner {}
+export interface GCRA extends Booker {}
+export interface SliceRing extends Limiter, Returner {}
+
+export interface TokenBucket extends Booker {
+  /** Stores the subject's limit in Redis, for all processes at once. */
+  setRate(subject: string, limit: Limit, options?: CallOptions): Promise<void>;
+}
+
+export type RingOptions = ({ windows: Limit[] } | Limit) & {
+  /** The length of a slice, 1 ms to 24 h. It is a part of the key. Default: a sixtieth of the shortest window. */
+  slice?: Duration;
+};
+
+/** A cost that is known only afterwards. All calls with an id of the server's own making are counted once. */
+export interface Budget {
+  readonly name: string;
+  /** Takes an estimate, in all windows or in none. */
+  reserve(subject: string, id: string, estimate: number, options?: CallOptions): Promise<Decision>;
+  /** Replaces the estimate by the actual cost. A NotReservedError if Redis does not know the id. */
+  settle(subject: string, id: string, actual: number, options?: CallOptions): Promise<void>;
+  /** settle() that charges an id that Redis does not know. With 0 it withdraws a reservation. */
+  charge(subject: string, id: string, actual: number, options?: CallOptions): Promise<void>;
+  peek(subject: string, options?: CallOptions): Promise<Decision>;
+  reset(subject: string, options?: CallOptions): Promise<void>;
+}
+
+/** How many run at once. */
+export interface Concurrency {
+  readonly name: string;
+  /** Takes a slot now; null if none is free. */
+  tryAcquire(subject: string, options?: CallOptions): Promise<Slot | null>;
+  /** Takes a slot as soon as one is free. A WaitError after maxWait. */
+  acquire(subject: string, options?: CallOptions & { maxWait?: Duration }): Promise<Slot>;
+  peek(subject: string, options?: CallOptions): Promise<Decision>;
+  reset(subject: string, options?: CallOptions): Promise<void>;
+}
+
+/** A slot that is held until release(). It renews its lease by itself. `await using slot = ..` releases it, too. */
+export interface Slot {
+  readonly subject: string;
+  readonly decision: Decision;
+  /** Aborted with a SlotLostError when the slot is lost: stop the work then. */
+  readonly signal: AbortSignal;
+  /** Frees the slot. A SlotLostError if it was lost before. */
+  release(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Makes limiters on one Redis. Names, limits and options are checked when a limiter is made, and nothing is sent. */
+export class Limits {
+  constructor(client: Client, options?: LimitsOptions);
+  /** Exact limits: no interval of one window holds more. The default choice. Up to 1000000 permits. */
+  listLog(name: string, options: Limit & WaitingOptions): ListLog;
+  /** As exact, with an id for each call: what is repeated is charged once. Up to 10000 permits. */
+  zsetLog(name: string, options: Limit & WaitingOptions): ZSetLog;
+  /** A smooth rate with a burst, in 104 bytes. Up to 10000000 permits. */
+  gcra(name: string, options: Limit & WaitingOptions & { burst?: number }): GCRA;
+  /** A rate that operators change in Redis. */
+  tokenBucket(name: string, options: Limit & WaitingOptions & { clientId?: string; perClient?: boolean }): TokenBucket;
+  /** One to eight windows at once, and limits up to 10^9. */
+  sliceRing(name: string, options: RingOptions & WaitingOptions): SliceRing;
+  /** A cost that is known only afterwards. settleWithin is how long an id is known. Default: 15 minutes. */
+  budget(name: string, options: RingOptions & LimiterOptions & { settleWithin?: Duration }): Budget;
+  /** How many run at once: slots, under leases of ttl that renew themselves. */
+  concurrency(name: string, options: WaitingOptions & { slots: number; ttl: Duration }): Concurrency;
+  /** Runs a script ("gcra_v1") with keys and arguments as they are. Numbers are digits in a string. */
+  call(
+    script: string, keys: string[], args: string[], options?: CallOptions & { timeout?: Duration },
+  ): Promise<number[]>;
+}
+
+/** Returns the key under which a script keeps its state for a subject. */
+export function keyOf(prefix: string, limiter: string, subject: string, state: string, parts?: string[]): string;
+
+export interface MiddlewareOptions<Request> {
+  /** Whom a request is counted for. Default: keyByAddress(). Without a value the request is refused with 400. */
+  key?: (request: Request, socket?: { remoteAddress?: string }) => string | undefined | (string | undefined)[];
+  /** How many permits a request takes. Default: 1. */
+  cost?: (request: Request) => number;
+}
+
+type Headers = { headers: Record<string, string | string[] | undefined> };
+
+/** Express 4 and 5, and node:http: app.post('/login', expressLimit(login), handler). */
+export function expressLimit(
+  limiter: Limiter, options?: MiddlewareOptions<any>,
+): (request: any, response: any, next: (error?: unknown) => void) => Promise<void>;
+
+/** Fastify 5, as a hook: fastify.post('/login', { onRequest: fastifyLimit(login) }, handler). */
+export function fastifyLimit(
+  limiter: Limiter, options?: MiddlewareOptions<any>,
+): (request: any, reply: any) => Promise<any>;
+
+/** Counts by the client's address, of IPv6 by its first 64 bits. trust names proxies that append to X-Forwarded-For. */
+export function keyByAddress(options?: {
+  trust?: string[];
+  ipv6Prefix?: number;
+}): (request: Headers, socket?: { remoteAddress?: string }) => string;
+
+/** Returns the subject under which the middleware counts requests with these values. */
+export function subjectOf(...values: string[]): string;
+
+/** The base of all errors of this package. */
+export class SluiceError extends Error {}
+/** An argument is wrong. There was no decision. */
+export class ArgumentError extends SluiceError {
+  readonly limiter?: string;
+  readonly script?: string;
+  readonly argument: string;
+  readonly value?: unknown;
+  readonly want: string;
+}
+/** More permits at once than could ever be granted. */
+export class ExceedsLimitError extends ArgumentError {}
+/** A key holds something that the script did not write. reset() removes it. */
+export class StateError extends SluiceError {
+  readonly script: string;
+  readonly keys: string[];
+  readonly code: 'BADSTATE' | 'WRONGTYPE';
+}
+/** A call was sent and no reply came: it was charged once or not at all. */
+export class OutcomeUnknownError extends SluiceError {
+  readonly script: string;
+  readonly keys: string[];
+}
+/** Redis did not decide, and nothing was charged. */
+export class UnavailableError extends SluiceError {}
+/** The script is not loaded, and may not be loaded from here. */
+export class NotLoadedError extends SluiceError {
+  readonly script: string;
+}
+/** Waiting would take longer than maxWait, or would never end. */
+export class WaitError extends SluiceError {
+  readonly limiter: string;
+  readonly wait?: number;
+  readonly maxWait?: number;
+}
+/** A slot was lost. */
+export class SlotLostError extends SluiceError {
+  readonly limiter: string;
+  readonly subject: string;
+}
+/** Redis does not know the id that was to be settled. */
+export class NotReservedError extends SluiceError {
+  readonly limiter: string;
+  readonly id: string;
+}

@@ -1,0 +1,42 @@
+'use strict';
+
+const { Caller } = require('./call');
+const { Budget } = require('./budget');
+const { Concurrency } = require('./concurrency');
+const errors = require('./errors');
+const { expressLimit, fastifyLimit, keyByAddress, subjectOf } = require('./http');
+const { ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout } = require('./limiter');
+const { checkOptions } = require('./options');
+const { checkName, keyOf, scripts } = require('./scripts');
+
+/** Makes limiters on one Redis. It sends nothing until a limiter is asked, and does not close the client. */
+class Limits {
+  constructor(client, options = {}) {
+    checkOptions('Limits', 'Limits', options, ['prefix', 'preloaded', 'timeout', 'onFailure']);
+    const { prefix = 'sluice', preloaded = false, timeout, onFailure = 'error' } = options;
+    checkName('prefix', prefix);
+    checkFailure('Limits', onFailure);
+    if (timeout !== undefined) checkTimeout('Limits', timeout);
+    Object.assign(this, { prefix, timeout, onFailure, clientId: newId(), caller: new Caller(client, preloaded) });
+  }
+
+  /** Runs a script with keys and args as they are, and returns its reply. After a lost reply it does not ask again. */
+  async call(script, keys, args, { timeout = this.timeout ?? 1000, signal } = {}) {
+    const want = [...scripts.keys()].join(', ');
+    const fields = { argument: 'script', want };
+    if (!scripts.has(script)) throw new errors.ArgumentError(`no script ${script}: want ${want}`, fields);
+    return this.caller.run(scripts.get(script), keys, args, { timeout: checkTimeout(script, timeout), signal });
+  }
+}
+
+const kinds = {
+  listLog: ListLog, zsetLog: ZSetLog, gcra: GCRA, tokenBucket: TokenBucket, sliceRing: SliceRing, budget: Budget,
+  concurrency: Concurrency,
+};
+for (const [method, Kind] of Object.entries(kinds)) {
+  Limits.prototype[method] = function make(name, options) {
+    return new Kind(this, method, name, options);
+  };
+}
+
+module.exports = { Limits, keyOf, expressLimit, fastifyLimit, keyByAddress, subjectOf, ...errors };

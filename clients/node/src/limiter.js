@@ -1,0 +1,357 @@
+'use strict';
+
+const { randomBytes } = require('node:crypto');
+const errors = require('./errors');
+const { refuse, checkOptions, integer, duration, limitOf } = require('./options');
+const { ringOf, windowStates } = require('./ring');
+const { argsOf, argumentOf, checkName, checkSubject, keysOf, scriptOf } = require('./scripts');
+const { sleep, jitter } = require('./time');
+
+const maxAhead = 60e3; // milliseconds: how far ahead the scripts book
+const longestWait = Number.MAX_SAFE_INTEGER; // microseconds
+const limit = ['permits', 'window', 'onFailure', 'timeout'];
+const waits = [...limit, 'maxWait'];
+
+/** What the limiters of each script are. larger says, in errors, which limiters take more. */
+const kinds = {
+  listLog: { script: 'list_log_v1', options: waits, larger: '; gcra and sliceRing hold more' },
+  zsetLog: { script: 'zset_log_v1', options: waits, larger: '; listLog, gcra and sliceRing hold more' },
+  gcra: { script: 'gcra_v1', options: [...waits, 'burst'], larger: '; sliceRing holds more' },
+  tokenBucket: { script: 'token_bucket_v1', options: [...waits, 'clientId', 'perClient'], larger: '; gcra holds more' },
+  sliceRing: { script: 'slice_ring_v1', options: [...waits, 'windows', 'slice'] },
+  budget: { script: 'budget_v1', options: [...limit, 'windows', 'slice', 'settleWithin'], amount: 'estimate' },
+  concurrency: { script: 'concurrency_v1', options: ['slots', 'ttl', 'onFailure', 'timeout', 'maxWait'] },
+};
+
+/** A new random id: 22 characters of 128 bits. */
+const newId = () => randomBytes(16).toString('base64url');
+
+/** What all limiters have. limits is the Limits that made it. */
+class Limiter {
+  constructor(limits, method, name, options) {
+    const kind = { method, ...kinds[method] };
+    checkName('limiter', name);
+    checkOptions(name, method, options, kind.options);
+    const { onFailure = limits.onFailure, timeout = limits.timeout, maxWait } = options;
+    checkFailure(name, onFailure);
+    Object.assign(this, { limits, kind, name, onFailure, script: scriptOf(kind.script), values: {} });
+    this.timeout = checkTimeout(name, timeout ?? (onFailure === 'error' ? 1000 : 100));
+    this.maxWait = Infinity;
+    this.maxWait = this.ahead(maxWait);
+    this.configure(options);
+  }
+
+  configure(options) {
+    const limit = limitOf(this.name, this.kind, this.script, options);
+    this.capacity = limit.permits;
+    this.values = { limit: limit.permits, window: limit.window };
+    this.limit = Object.freeze({ permits: limit.permits, window: limit.window / 1e3 });
+  }
+
+  /** Asks for one permit now. */
+  allow(subject, options) {
+    return this.allowN(subject, 1, options);
+  }
+
+  /** Asks for n permits now, all or none. */
+  async allowN(subject, n, options = {}) {
+    return this.decide('allowN', subject, { n, maxWait: 0, id: this.idOf(options.id) }, options);
+  }
+
+  /** Says what could be granted now, and changes nothing. */
+  async peek(subject, options = {}) {
+    return this.decide('peek', subject, { n: 0, maxWait: 0, id: '' }, options);
+  }
+
+  /** Gives the subject its whole limit back. */
+  async reset(subject, options = {}) {
+    const keys = this.keys(subject).filter((_, i) => this.resets(this.script.keys[i]));
+    await this.limits.caller.command(['UNLINK', ...keys], keys[0], this.bounds(options));
+  }
+
+  resets() {
+    return true;
+  }
+
+  /** Returns when n permits may be used. It books them, or sleeps and asks again where that is not possible. */
+  async wait(subject, options = {}) {
+    return waitFor(this, subject, options);
+  }
+
+  /** Returns how many milliseconds a call may wait: its own maxWait, or that of the limiter. */
+  ahead(maxWait) {
+    return maxWait === undefined ? this.maxWait : duration(this.name, 'maxWait', maxWait, 0, longestWait) / 1e3;
+  }
+
+  bounds({ signal }) {
+    return { timeout: this.timeout, signal };
+  }
+
+  keys(subject, values = this.values) {
+    return keysOf(this.script, { prefix: this.limits.prefix, name: this.name }, subject, values);
+  }
+
+  /** Returns the id of a call, of scripts that have one. */
+  idOf() {
+    return undefined;
+  }
+
+  /** Asks for a decision: by Redis, or by the policy if Redis does not decide. */
+  async decide(method, subject, question, options) {
+    checkSubject(this.name, subject);
+    if (method !== 'peek') this.checkNumber(method, question.n);
+    if (this.capacity === 0) return this.answer({ wait: Infinity });
+    try {
+      return await this.ask(subject, question, this.bounds(options));
+    } catch (error) {
+      if (options.signal?.aborted) throw error;
+      return this.fallBack(error, question.n);
+    }
+  }
+
+  checkNumber(method, n) {
+    const { name, kind: { amount: argument = 'n' } } = this;
+    integer(name, argument, n, 1, Infinity);
+    const upper = Math.min(this.capacity || Infinity, argumentOf(this.script, 'permits').max);
+    if (this.capacity === 0 || n <= upper) return;
+    const message = `${name}: ${method}(${n}) exceeds limit ${upper}`;
+    throw new errors.ExceedsLimitError(message, { limiter: name, argument, value: n, want: `up to ${upper}` });
+  }
+
+  async ask(subject, { n, maxWait, id }, bounds) {
+    const values = { ...this.values, permits: n, max_wait: maxWait, ...(id === undefined ? {} : { id }) };
+    const keys = this.keys(subject, values);
+    const repeats = id !== undefined;
+    const args = argsOf(this.script, values, this.ring?.groups);
+    const reply = await this.limits.caller.run(this.script, keys, args, { ...bounds, repeats, peeks: n === 0 });
+    return this.decision(reply, { n, id, key: keys[0] });
+  }
+
+  /** Makes a decision of the five integers that all scripts reply. Its times are in milliseconds. */
+  decision([granted, remaining, wait, resetAfter, now, ...rest], { n, id, key }) {
+    const times = { wait: wait / 1e3, resetAfter: resetAfter / 1e3, now: now / 1e3 };
+    const grant = granted > 0 ? { permits: n, key, ...(id && { id }) } : {};
+    return this.answer({ granted: granted > 0, remaining, ...times, ...grant, ...this.detail(rest, resetAfter) });
+  }
+
+  /** What the script replies beyond that. */
+  detail() {
+    return {};
+  }
+
+  answer(fields) {
+    const nothing = { granted: false, permits: 0, remaining: 0, wait: 0, resetAfter: 0 };
+    const decision = { ...nothing, limit: this.limit, degraded: false, ...fields };
+    return Object.freeze({ ...decision, retryAfter: Math.ceil(Math.min(decision.wait, longestRetry) / 1e3) });
+  }
+
+  /** Lets the policy decide in the place of Redis, unless a healthy Redis would have failed too. */
+  fallBack(cause, n) {
+    const undecided = [errors.OutcomeUnknownError, errors.UnavailableError, errors.NotLoadedError];
+    if (this.onFailure === 'error' || !undecided.some((kind) => cause instanceof kind)) throw cause;
+    const open = this.onFailure === 'open';
+    const detail = this.ring ? this.detail(this.ring.limits.map(({ permits }) => (open ? 0 : permits)), 0) : {};
+    const remaining = open ? this.capacity : 0;
+    return this.answer({ granted: open && n > 0, permits: open ? n : 0, remaining, ...detail, degraded: true, cause });
+  }
+}
+
+const longestRetry = 31622400e3; // milliseconds: 366 days
+
+/** Asks until n permits may be used, or until waiting does not help. Unused permits go back in the background. */
+async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) {
+  const id = limiter.idOf(ownId);
+  const end = performance.now() + limiter.ahead(maxWait);
+  const left = () => Math.max(end - performance.now(), 0);
+  const unused = (decision) => {
+    if (!decision.granted || !limiter.giveBack || ownId !== undefined) return; // the caller may ask again with the id
+    limiter.giveBack(subject, decision, n).catch(() => {});
+  };
+  for (let failures = 0; ; ) {
+    const maxWait = limiter.books ? Math.floor(Math.min(left(), maxAhead) * 1e3) : 0;
+    try {
+      const decision = await limiter.decide('wait', subject, { n, maxWait, id }, { signal });
+      if (decision.degraded && !decision.granted) throw decision.cause;
+      await sleepFor(limiter, decision, left(), signal).catch((error) => {
+        unused(decision);
+        throw error;
+      });
+      if (decision.granted) return decision;
+      failures = 0;
+    } catch (error) {
+      const lost = error instanceof errors.OutcomeUnknownError && id !== undefined;
+      const mayHelp = lost || error instanceof errors.UnavailableError;
+      if (end === Infinity || left() === 0 || signal?.aborted || !mayHelp) {
+        if (lost) unused({ granted: true, permits: n, id });
+        throw error;
+      }
+      await sleep(Math.min(jitter(Math.min(10 << Math.min(++failures, 5), 250)), left()), signal);
+    }
+  }
+}
+
+/** Sleeps until the permits of a decision may be used, or until it is time to ask again. */
+async function sleepFor({ name, books }, { granted, wait }, left, signal) {
+  if (wait === Infinity || wait > left) {
+    const why = wait === Infinity ? 'would never end: the limit is 0' : `of ${wait} ms would exceed maxWait`;
+    throw new errors.WaitError(`${name}: wait ${why}`, { limiter: name, wait });
+  }
+  await sleep(granted ? wait : Math.max(wait - (books ? maxAhead : 0), 1), signal);
+}
+
+/** A limiter that books ahead. */
+class Booker extends Limiter {
+  get books() {
+    return true;
+  }
+
+  /** Books n permits for the earliest time at which they may be used. */
+  async reserve(subject, { n = 1, maxWait, signal, id } = {}) {
+    const micros = Math.floor(Math.min(this.ahead(maxWait), maxAhead) * 1e3);
+    const decision = await this.decide('reserve', subject, { n, maxWait: micros, id: this.idOf(id) }, { signal });
+    return new Reservation(this, subject, decision);
+  }
+}
+
+/** A booking that reserve() has made, or could not make: ask ok first. */
+class Reservation {
+  constructor(limiter, subject, decision) {
+    Object.assign(this, { limiter, subject, decision, due: performance.now() + decision.wait, cancelled: false });
+  }
+
+  /** Whether the permits were booked. */
+  get ok() {
+    return this.decision.granted;
+  }
+
+  /** The milliseconds from now until the permits may be used. */
+  get delay() {
+    return this.ok ? Math.max(this.due - performance.now(), 0) : Infinity;
+  }
+
+  /** Returns when the permits may be used. */
+  async wait({ signal } = {}) {
+    if (!this.ok) {
+      const { name } = this.limiter;
+      throw new errors.WaitError(`${name}: the reservation is not ok`, { limiter: name, wait: this.decision.wait });
+    }
+    await sleep(this.delay, signal);
+  }
+
+  /** Gives the permits back, unless they are due. Returns how many. */
+  async cancel(options) {
+    const { name, kind, giveBack: canGiveBack } = this.limiter;
+    const why = `${kind.method} cannot give permits back, listLog and zsetLog can`;
+    if (!canGiveBack) throw refuse(name, 'cancel', undefined, 'listLog or zsetLog', why);
+    if (!this.ok || this.cancelled || this.delay === 0) return 0;
+    this.cancelled = true;
+    try {
+      return await this.limiter.giveBack(this.subject, this.decision, this.decision.permits, options);
+    } catch (error) {
+      this.cancelled = error instanceof errors.OutcomeUnknownError && !this.decision.id;
+      throw error;
+    }
+  }
+}
+
+/** Gives back n of the permits that a decision granted. Returns how many were. */
+async function giveBack(subject, decision, n = decision.permits, options = {}) {
+  const script = scriptOf(this.kind.script, 'return');
+  const named = decision.id !== undefined && this.kind.method === 'zsetLog';
+  const [key] = this.keys(subject);
+  if (!decision.granted || (decision.degraded && !named)) return 0;
+  integer(this.name, 'n', n, 1, Infinity);
+  if (decision.key !== key && !(decision.key === undefined && named)) {
+    throw refuse(this.name, 'decision', decision.key, `one of this limiter about this subject: ${key}`);
+  }
+  if (n > decision.permits) throw refuse(this.name, 'n', n, `up to ${decision.permits}, as many as were granted`);
+  const values = { ...this.values, ...moments(decision), id: decision.id, permits: n };
+  const bounds = { ...this.bounds(options), repeats: named && n === decision.permits };
+  const [returned] = await this.limits.caller.run(script, [key], argsOf(script, values), bounds);
+  return returned;
+}
+
+/** When a grant was taken and for when it was granted, in microseconds: zsetLog knows it by its id. */
+function moments({ now, wait }) {
+  if (now === undefined) return {};
+  return { taken: Math.round(now * 1e3), moment: Math.round((now + wait) * 1e3) };
+}
+
+class ListLog extends Booker {}
+ListLog.prototype.giveBack = giveBack;
+
+class ZSetLog extends Booker {
+  idOf(id = newId()) {
+    if (typeof id === 'string' && id !== '' && Buffer.byteLength(id) <= 128 && !id.includes('|')) return id;
+    throw refuse(this.name, 'id', id, 'a string of 1 to 128 bytes without |');
+  }
+}
+ZSetLog.prototype.giveBack = giveBack;
+
+class GCRA extends Booker {
+  configure(options) {
+    super.configure(options);
+    const { burst = this.limit.permits } = options;
+    this.values.burst = burst;
+    this.capacity = this.limit.permits === 0 ? 0 : burst;
+    if (options.burst !== undefined) this.limit = Object.freeze({ ...this.limit, burst });
+  }
+}
+
+class TokenBucket extends Booker {
+  configure(options) {
+    super.configure(options);
+    const { clientId: client = this.limits.clientId, perClient = false } = options;
+    if (typeof client !== 'string' || client === '') throw refuse(this.name, 'clientId', client, 'a string, not empty');
+    this.values = { rate: this.values.limit, interval: this.values.window, scope: perClient ? 1 : 0, client };
+  }
+
+  /** Only Redis knows the limit that is stored. */
+  checkNumber(method, n) {
+    integer(this.name, 'n', n, 1, argumentOf(this.script, 'permits').max);
+  }
+
+  resets(key) {
+    return key.name !== 'config';
+  }
+
+  /** Stores the subject's limit, for all processes at once. */
+  async setRate(subject, limit, options = {}) {
+    const { permits, window } = limitOf(this.name, this.kind, this.script, limit);
+    integer(this.name, 'permits', permits, 1, Infinity);
+    const script = scriptOf(this.kind.script, 'set');
+    const [key] = this.keys(subject);
+    const args = argsOf(script, { ...this.values, rate: permits, interval: window });
+    await this.limits.caller.run(script, [key], args, { ...this.bounds(options), repeats: true });
+  }
+
+  detail([permits, window]) {
+    return { limit: Object.freeze({ permits, window: window / 1e3 }) };
+  }
+}
+
+class SliceRing extends Limiter {
+  configure(options) {
+    this.ring = ringOf(this.name, this.kind, this.script, options);
+    this.capacity = Math.min(...this.ring.limits.map((limit) => limit.permits));
+    this.values = { slice: this.ring.slice };
+    const { permits, window } = this.ring.limits.find((limit) => limit.permits === this.capacity);
+    this.limit = Object.freeze({ permits, window: window / 1e3 });
+  }
+
+  detail(counts, resetAfter) {
+    const windows = Object.freeze(windowStates(this.ring, counts, resetAfter));
+    return { limit: windows[0].limit, ...(windows.length > 1 ? { windows } : {}) };
+  }
+}
+SliceRing.prototype.giveBack = giveBack;
+
+function checkFailure(name, onFailure) {
+  if (['error', 'open', 'closed'].includes(onFailure)) return;
+  throw refuse(name, 'onFailure', onFailure, '"error", "open" or "closed"');
+}
+
+/** Returns a timeout in milliseconds. */
+const checkTimeout = (name, timeout) => duration(name, 'timeout', timeout, 1e3, 86400e6) / 1e3;
+
+module.exports = { Limiter, ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout };

@@ -1,0 +1,83 @@
+'use strict';
+
+const { readFileSync } = require('node:fs');
+const { join } = require('node:path');
+const { ArgumentError } = require('./errors');
+
+const folder = join(__dirname, '..', 'scripts');
+const manifest = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8'));
+
+/** The scripts by name and version ("list_log_v1"), as the manifest describes them, each with its source. */
+const scripts = new Map(
+  manifest.scripts.map((script) => [
+    `${script.name}_v${script.version}`,
+    { ...script, id: `${script.name}_v${script.version}`, source: readFileSync(join(folder, script.file), 'utf8') },
+  ]),
+);
+
+/** Returns the script of this name, or one that belongs to it: scriptOf('list_log_v1', 'return'). */
+function scriptOf(name, companion) {
+  const script = scripts.get(name);
+  return companion ? scripts.get(script.companions[companion]) : script;
+}
+
+/** Returns what the manifest says of an argument: its range. */
+function argumentOf(script, ...names) {
+  return [...script.arguments, ...(script.group?.arguments ?? [])].find((argument) => names.includes(argument.name));
+}
+
+const words = {
+  prefix: new RegExp(manifest.key.words.prefix),
+  limiter: new RegExp(manifest.key.words.limiter),
+};
+
+/** Throws an ArgumentError unless the name may stand in a key, as a prefix or a limiter. */
+function checkName(kind, name) {
+  if (typeof name === 'string' && words[kind].test(name)) return;
+  const want = `letters, digits, dot, underscore${kind === 'limiter' ? ', dash and slash' : ' and dash'}, at least one`;
+  throw new ArgumentError(`${kind} ${show(name)}: want ${want}`, { argument: kind, value: name, want });
+}
+
+/** Writes a value for an error: strings in quotes. */
+const show = (value) => (typeof value === 'string' ? JSON.stringify(value) : String(value));
+
+/** Escapes what Redis Cluster reads in keys, as the manifest says. */
+const escape = (text) => text.replace(/[%{}]/g, (character) => manifest.key.escape[character]);
+
+/** Returns a key: <prefix>:<limiter>:{<subject>}:<state>[:<part>]... */
+function keyOf(prefix, limiter, subject, state, parts = []) {
+  checkName('prefix', prefix);
+  checkName('limiter', limiter);
+  checkName('prefix', state);
+  return [`${prefix}:${limiter}:{${checkSubject(limiter, subject)}}:${state}`, ...parts.map(escape)].join(':');
+}
+
+/** Returns a subject as it stands in keys. */
+function checkSubject(limiter, subject) {
+  if (typeof subject === 'string' && subject !== '') return escape(subject);
+  const want = 'a string of at least one character';
+  throw new ArgumentError(`${limiter}: subject ${show(subject)}: want ${want}`, {
+    limiter, argument: 'subject', value: subject, want,
+  });
+}
+
+/** Returns the KEYS of a script. values has what stands for <slice>, <id> and <client>. */
+function keysOf(script, { prefix, name }, subject, values) {
+  const fill = (part) => (part.startsWith('<') ? String(values[part.slice(1, -1)]) : part);
+  return script.keys.map((key) => keyOf(prefix, name, subject, key.state, key.parts.map(fill)));
+}
+
+/** Returns the ARGV of a script from values by name; groups has those of the arguments that are repeated. */
+function argsOf(script, values, groups = []) {
+  const take = (named) => (argument) => word(argument, named[argument.name]);
+  return [...script.arguments.map(take(values)), ...groups.flatMap((group) => script.group.arguments.map(take(group)))];
+}
+
+/** Writes one argument: numbers are digits, never with a point or an exponent. */
+function word(argument, value) {
+  if (argument.type === 'str') return value;
+  if (!Number.isSafeInteger(value) || value < 0) throw new TypeError(`${argument.name} is ${value}, not an integer`);
+  return String(value);
+}
+
+module.exports = { scripts, scriptOf, argumentOf, checkName, checkSubject, keyOf, keysOf, argsOf, escape, show };

@@ -1,0 +1,251 @@
+// What each client does when a reply is lost, when the server stands still or forgets its scripts; one server.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Limits } from 'sluice-redis';
+import { client, isIORedis, open } from './clients.js';
+import { report } from './report.js';
+import { startProxy, startRedis, until } from './servers.js';
+
+const perMinute = { permits: 100, window: '1m' };
+const perHour = { permits: 100, window: '1h' };
+
+/** Runs a call whose reply the proxy loses, after one that has loaded the script. */
+async function loseReply(proxy, call) {
+  await call();
+  proxy.lose('EVALSHA');
+  const outcome = await call().catch((error) => error);
+  assert.equal(proxy.lost, 1);
+  return outcome;
+}
+
+test('a lost reply: charged once, and the error says so', async (t) => {
+  const redis = await startRedis(t);
+  const looker = new Limits(await open(t, redis.url));
+  for (const kind of ['listLog', 'gcra', 'tokenBucket', 'sliceRing']) {
+    const proxy = await startProxy(t, redis.port);
+    const limiter = new Limits(await open(t, proxy.url))[kind]('lost', perHour);
+    const error = await loseReply(proxy, () => limiter.allow('ada'));
+    assert.equal(error.name, 'OutcomeUnknownError');
+    await until('the connection is back', () =>
+      limiter.peek('ada').then(
+        () => true,
+        () => false,
+      ),
+    );
+    assert.equal((await looker[kind]('lost', perHour).peek('ada')).remaining, 98, kind);
+  }
+  report('trap', 'lost reply');
+});
+
+test('a lost reply of what counts once is asked for again', async (t) => {
+  const redis = await startRedis(t);
+  const proxy = await startProxy(t, redis.port);
+  const limits = new Limits(await open(t, proxy.url), { timeout: '10s' });
+  const log = limits.zsetLog('lost', perMinute);
+  assert.equal((await loseReply(proxy, () => log.allow('ada'))).granted, true);
+  assert.equal((await log.peek('ada')).remaining, 98);
+
+  const budget = limits.budget('lost', { windows: [perMinute] });
+  let id = 0;
+  proxy.lost = 0;
+  assert.equal((await loseReply(proxy, () => budget.reserve('ada', `id-${id++}`, 10))).granted, true);
+  assert.equal((await budget.peek('ada')).remaining, 80);
+  proxy.lose('EVALSHA');
+  await budget.settle('ada', 'id-0', 3);
+  await budget.settle('ada', 'id-0', 9); // the first one counts
+  assert.equal((await budget.peek('ada')).remaining, 87);
+  await assert.rejects(budget.settle('ada', 'id-9', 3), { name: 'NotReservedError', id: 'id-9' });
+  await budget.charge('ada', 'id-9', 3);
+  assert.equal((await budget.peek('ada')).remaining, 84);
+});
+
+test('a client that sends a command again is refused, and does so', { skip: !isIORedis }, async (t) => {
+  const redis = await startRedis(t);
+  const proxy = await startProxy(t, redis.port);
+  const resending = await open(t, proxy.url, client.resending);
+  assert.throws(() => new Limits(resending), {
+    name: 'ArgumentError',
+    message: /autoResendUnfulfilledCommands: false/,
+  });
+  const key = 'sluice:x:{resent}:ll1';
+  await new Limits(await open(t, redis.url)).listLog('x', perMinute).allow('other'); // loads the script
+  const sha1 = sha1Of('list_log_v1');
+  await resending.call('EVALSHA', sha1, 1, key, 100, 60000000, 1, 0);
+  proxy.lose('EVALSHA');
+  await resending.call('EVALSHA', sha1, 1, key, 100, 60000000, 1, 0);
+  assert.equal(redis.cli('LLEN', key), '3'); // for 2 calls
+  report('trap', 'resends by default: refused');
+});
+
+test('keyPrefix is refused', { skip: !isIORedis }, async (t) => {
+  const redis = await startRedis(t);
+  const prefixed = await open(t, redis.url, { keyPrefix: 'app:' });
+  assert.throws(() => new Limits(prefixed), { name: 'ArgumentError', message: /keyPrefix/ });
+});
+
+const manifest = JSON.parse(readFileSync(new URL('node_modules/sluice-redis/scripts/manifest.json', import.meta.url)));
+const sha1Of = (id) => manifest.scripts.find((script) => `${script.name}_v${script.version}` === id).sha1;
+
+test('a server that stands still: an error in time, or the policy', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url), { timeout: 300 });
+  const limiter = limits.listLog('frozen', perMinute);
+  await limiter.allow('ada');
+  redis.child.kill('SIGSTOP');
+  const started = performance.now();
+  await assert.rejects(limiter.allow('ada'), { name: 'OutcomeUnknownError' });
+  await assert.rejects(limiter.peek('ada'), { name: 'UnavailableError' });
+  const open_ = await limits.listLog('frozen', { ...perMinute, onFailure: 'open' }).allow('ada');
+  assert.deepEqual([open_.granted, open_.degraded, open_.cause.name], [true, true, 'OutcomeUnknownError']);
+  const closed = await limits.listLog('frozen', { ...perMinute, onFailure: 'closed' }).allow('ada');
+  assert.deepEqual([closed.granted, closed.degraded], [false, true]);
+  const aborted = new AbortController();
+  setTimeout(() => aborted.abort(new Error('the user left')), 50);
+  const error = await limiter.allow('ada', { signal: aborted.signal }).catch((reason) => reason);
+  assert.deepEqual([error.name, error.cause.message], ['OutcomeUnknownError', 'the user left']);
+  assert.ok(performance.now() - started < 10000);
+  redis.child.kill('SIGCONT');
+  await until('the server answers', () =>
+    limiter.peek('ada').then(
+      () => true,
+      () => false,
+    ),
+  );
+  report('trap', 'frozen server');
+});
+
+test('a server that is gone: nothing was charged', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url), { timeout: 300 });
+  const limiter = limits.listLog('gone', perMinute);
+  await limiter.allow('ada');
+  redis.child.kill('SIGKILL');
+  await until('the client has noticed', async () => {
+    const error = await limiter.allow('ada').catch((reason) => reason);
+    return error.name === 'UnavailableError';
+  });
+  await assert.rejects(limits.listLog('gone', perMinute).wait('ada', { maxWait: 200 }), { name: 'UnavailableError' });
+  await assert.rejects(limiter.allow('ada', { signal: AbortSignal.abort(new Error('left before')) }), /left before/);
+});
+
+test('NOSCRIPT is cured by each call for itself', async (t) => {
+  const redis = await startRedis(t);
+  const proxy = await startProxy(t, redis.port);
+  const limits = new Limits(await open(t, proxy.url, isIORedis ? { enableAutoPipelining: true } : {}));
+  const log = limits.listLog('flush', perMinute);
+  const bucket = limits.gcra('flush', { permits: 100, window: '1m', burst: 50 });
+  await log.allow('ada');
+  redis.cli('SCRIPT', 'FLUSH');
+  const calls = Array.from({ length: 20 }, (_, i) => (i % 2 ? log : bucket).allow('ada')); // in one write
+  const decisions = await Promise.all(calls);
+  assert.ok(decisions.every((decision) => decision.granted));
+  assert.equal((await log.peek('ada')).remaining, 89);
+  const words = proxy.commands.join('').toUpperCase();
+  assert.ok(!/\$4\r\nEVAL\r\n/.test(words), 'EVAL was sent');
+  const loads = words.split('\r\nSCRIPT\r\n').length - 1;
+  assert.equal(loads, 3, 'one for all that wait for it');
+  report('trap', 'NOSCRIPT');
+});
+
+test('preloaded, as the user of sluice acl', async (t) => {
+  const redis = await startRedis(t);
+  const loader = new Limits(await open(t, redis.url));
+  const rights = useRights.replace(/#\S+/, '>secret').split(' ').slice(2);
+  redis.cli('ACL', 'SETUSER', 'app', ...rights);
+  const url = redis.url.replace('//', '//app:secret@');
+  const limits = new Limits(await open(t, url, isIORedis ? { enableReadyCheck: false } : {}), { preloaded: true });
+  const log = limits.listLog('app', perMinute);
+  await assert.rejects(log.allow('ada'), {
+    name: 'NotLoadedError',
+    message: /sluice load.*SCRIPT LOAD < list_log_v1.lua/,
+  });
+  const unaware = new Limits(await open(t, url, isIORedis ? { enableReadyCheck: false } : {}));
+  await assert.rejects(unaware.listLog('app', perMinute).allow('ada'), { name: 'NotLoadedError' });
+  await loader.listLog('app', perMinute).allow('bob');
+  assert.equal((await log.allow('ada')).remaining, 99);
+  report('trap', 'EVALSHA only');
+});
+
+// The line of the -use user.
+const useRights = process.env.SLUICE_ACL.split('\n').find((line) => line.startsWith('user sluice-use '));
+
+test('errors of the script', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url));
+  redis.cli('SET', 'sluice:x:{ada}:ll1', 'something else');
+  const log = limits.listLog('x', perMinute);
+  await assert.rejects(log.allow('ada'), { name: 'StateError', code: 'WRONGTYPE', script: 'list_log_v1' });
+  await log.reset('ada');
+  assert.equal((await log.allow('ada')).remaining, 99);
+  await assert.rejects(limits.call('list_log_v1', ['k'], ['3', '60000000', '1.0', '0']), {
+    name: 'ArgumentError',
+    argument: 'permits',
+    script: 'list_log_v1',
+  });
+  const bucket = limits.tokenBucket('x', { permits: 5, window: '1s' });
+  await bucket.setRate('ada', { permits: 2, window: '1s' });
+  await assert.rejects(bucket.allowN('ada', 3), { name: 'ExceedsLimitError' });
+  assert.deepEqual((await bucket.allow('ada')).limit, { permits: 2, window: 1000 });
+  await assert.rejects(log.allowN('ada', 101), { name: 'ExceedsLimitError' });
+});
+
+test('wait, reserve and giveBack', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url));
+  const two = { permits: 2, window: '400ms' };
+  for (const kind of ['listLog', 'zsetLog', 'gcra', 'tokenBucket', 'sliceRing']) {
+    const limiter = limits[kind]('waits', two);
+    const granted = await Promise.all(Array.from({ length: 5 }, () => limiter.wait('ada')));
+    const times = granted.map(({ now, wait }) => now + wait).sort((a, b) => a - b);
+    for (let i = 2; i < 5; i++) assert.ok(kind === 'gcra' || times[i] - times[i - 2] >= 399.9, `${kind} ${times}`);
+  }
+  const log = limits.listLog('reserves', { permits: 1, window: '1h' });
+  const first = await log.allow('ada');
+  await assert.rejects(log.wait('ada', { maxWait: '10s' }), { name: 'WaitError' });
+  assert.equal((await log.reserve('ada')).ok, false);
+  assert.equal(await log.giveBack('ada', first), 1);
+  await assert.rejects(log.giveBack('bob', first), { name: 'ArgumentError' });
+  assert.equal(await log.giveBack('ada', await log.peek('ada')), 0);
+
+  const short = limits.zsetLog('reserves', { permits: 1, window: '30s' });
+  await short.allow('ada');
+  assert.equal((await short.reserve('ada', { maxWait: '10s' })).ok, false);
+  const booking = await short.reserve('ada');
+  assert.ok(booking.ok && booking.delay > 20000);
+  assert.deepEqual([await booking.cancel(), await booking.cancel()], [1, 0]);
+  const aborted = new AbortController();
+  setTimeout(() => aborted.abort(new Error('enough')), 50);
+  await assert.rejects(short.wait('ada', { signal: aborted.signal }), /enough/);
+  await until('the booking is given back', async () => (await short.peek('ada')).wait < 30000);
+  await assert.rejects((await limits.gcra('reserves', two).reserve('ada')).cancel(), { name: 'ArgumentError' });
+});
+
+test('slots', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url));
+  const render = limits.concurrency('render', { slots: 1, ttl: '300ms' });
+  const slot = await render.acquire('acme');
+  assert.equal(await render.tryAcquire('acme'), null);
+  await assert.rejects(render.acquire('acme', { maxWait: 50 }), { name: 'WaitError' });
+  const waits = render.acquire('acme', { maxWait: '10s' });
+  await pause(700); // longer than two leases: it renews itself
+  assert.equal(slot.signal.aborted, false);
+  await slot[Symbol.asyncDispose]();
+  await slot.release();
+  const next = await waits;
+  const lost = new Promise((resolve) => next.signal.addEventListener('abort', resolve));
+  await render.reset('acme');
+  await lost;
+  assert.equal(next.signal.reason.name, 'SlotLostError');
+  await assert.rejects(next.release(), { name: 'SlotLostError' });
+  await until('all slots are free', async () => (await render.peek('acme')).remaining === 1);
+
+  const stuck = await render.acquire('acme');
+  redis.child.kill('SIGSTOP');
+  await new Promise((resolve) => stuck.signal.addEventListener('abort', resolve));
+  redis.child.kill('SIGCONT');
+  assert.equal(stuck.signal.reason.name, 'SlotLostError');
+  await until('the lease is released', async () => (await render.peek('acme').catch(() => ({}))).remaining === 1);
+});

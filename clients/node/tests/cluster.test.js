@@ -1,0 +1,97 @@
+// The same in a cluster of three masters.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Limits } from 'sluice-redis';
+import { isIORedis, name, openCluster } from './clients.js';
+import { report } from './report.js';
+import { startCluster, startProxy, until } from './servers.js';
+
+const perHour = { permits: 100, window: '1h' };
+const subjects = Array.from({ length: 12 }, (_, i) => `subject-${i}`); // on all three
+
+/** A cluster whose nodes are reached through proxies. */
+async function proxied(t, nodes) {
+  const proxies = await Promise.all(nodes.map((node) => startProxy(t, node.port)));
+  const entry = (node, i) => [`127.0.0.1:${node.port}`, { host: '127.0.0.1', port: proxies[i].port }];
+  return { proxies, map: Object.fromEntries(nodes.map(entry)) };
+}
+
+test('a cluster', async (t) => {
+  const nodes = await startCluster(t);
+  const { proxies, map } = await proxied(t, nodes);
+  const limits = new Limits(await openCluster(t, nodes, map));
+  const looker = new Limits(await openCluster(t, nodes));
+
+  await t.test('NOSCRIPT on every node', async () => {
+    const log = limits.listLog('noscript', perHour);
+    for (let round = 1; round <= 2; round++) {
+      const decisions = await Promise.all(subjects.map((subject) => log.allow(subject)));
+      assert.ok(decisions.every(({ granted, remaining }) => granted && remaining === 100 - round));
+      for (const node of nodes) node.cli('SCRIPT', 'FLUSH');
+    }
+    const bucket = limits.tokenBucket('three-keys', perHour);
+    assert.equal((await bucket.allow('{ada}%')).remaining, 99);
+    await bucket.reset('{ada}%');
+    assert.equal((await bucket.peek('{ada}%')).remaining, 100);
+    assert.ok(!/\$4\r\nEVAL\r\n/i.test(proxies.map((proxy) => proxy.commands.join('')).join('')), 'EVAL was sent');
+    report('trap', 'NOSCRIPT in a cluster');
+  });
+
+  await t.test('a lost reply: charged once', async () => {
+    const log = limits.listLog('lost', perHour);
+    await log.allow('ada');
+    for (const proxy of proxies) proxy.lose('EVALSHA');
+    await assert.rejects(log.allow('ada'), { name: 'OutcomeUnknownError' });
+    for (const proxy of proxies) proxy.lose(undefined);
+    assert.equal(
+      proxies.reduce((sum, proxy) => sum + proxy.lost, 0),
+      1,
+    );
+    await until('the cluster answers', () =>
+      log.peek('ada').then(
+        () => true,
+        () => false,
+      ),
+    );
+    assert.equal((await looker.listLog('lost', perHour).peek('ada')).remaining, 98);
+    report('trap', 'lost reply in a cluster');
+  });
+
+  await t.test('a slot that moves', async () => {
+    const log = limits.listLog('moves', perHour);
+    await log.allow('mover');
+    const slot = nodes[0].cli('CLUSTER', 'KEYSLOT', '{mover}');
+    const owner = nodes.find((node) => Number(node.cli('CLUSTER', 'COUNTKEYSINSLOT', slot)) > 0);
+    const target = nodes.find((node) => node !== owner);
+    const [from, to] = [owner, target].map((node) => node.cli('CLUSTER', 'MYID'));
+    target.cli('SCRIPT', 'FLUSH');
+    target.cli('CLUSTER', 'SETSLOT', slot, 'IMPORTING', from);
+    owner.cli('CLUSTER', 'SETSLOT', slot, 'MIGRATING', to);
+    owner.cli('MIGRATE', '127.0.0.1', target.port, 'sluice:moves:{mover}:ll1', '0', '5000');
+    assert.equal((await log.allow('mover')).remaining, 98, 'by ASK');
+    for (const node of [target, owner]) node.cli('CLUSTER', 'SETSLOT', slot, 'NODE', to);
+    assert.equal((await log.allow('mover')).remaining, 97, 'by MOVED');
+  });
+
+  await t.test(
+    'a cluster client that sends a command again is refused, and does so',
+    { skip: !isIORedis },
+    async () => {
+      const resending = await openCluster(t, nodes, map, { retryDelayOnFailover: 100 });
+      assert.throws(() => new Limits(resending), { name: 'ArgumentError', message: /retryDelayOnFailover: 0/ });
+      const sha1 = nodes.map((node) => node.cli('SCRIPT', 'LOAD', "return redis.call('INCR', KEYS[1])"))[0];
+      const count = () => resending.call('EVALSHA', sha1, 1, 'sluice:x:{resent}:count');
+      await count();
+      const { lost } = proxies.reduce((sum, proxy) => ({ lost: sum.lost + proxy.lost }), { lost: 0 });
+      for (const proxy of proxies) proxy.lose('EVALSHA');
+      assert.ok((await count()) >= 3, 'ran three times for two calls');
+      for (const proxy of proxies) proxy.lose(undefined);
+      assert.ok(proxies.reduce((sum, proxy) => sum + proxy.lost, 0) > lost);
+      report('trap', 'cluster resends by default: refused');
+
+      if (name !== 'ioredis') return;
+      const retrying = await openCluster(t, nodes, map, { clusterNodeRetryStrategy: () => 50 });
+      assert.throws(() => new Limits(retrying), { message: /clusterNodeRetryStrategy/ });
+    },
+  );
+});

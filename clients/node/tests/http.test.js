@@ -1,0 +1,173 @@
+// The middleware in Express 4 and 5 and Fastify, over HTTP.
+import assert from 'node:assert/strict';
+import http from 'node:http';
+import { test } from 'node:test';
+import express5 from 'express';
+import express4 from 'express4';
+import Fastify from 'fastify';
+import { Limits, expressLimit, fastifyLimit, keyByAddress, subjectOf } from 'sluice-redis';
+import { open } from './clients.js';
+import { startRedis } from './servers.js';
+
+/** Starts an application in a framework with routes { path: [limiter, options] }. Returns its URL. */
+const frameworks = {
+  'Express 5': (t, routes) => expressApp(t, express5, routes),
+  'Express 4': (t, routes) => expressApp(t, express4, routes),
+  'Fastify 5': async (t, routes) => {
+    const app = Fastify();
+    t.after(() => app.close());
+    for (const [path, [limiter, options]] of Object.entries(routes)) {
+      app.get(path, { onRequest: fastifyLimit(limiter, options) }, async () => 'served');
+    }
+    return app.listen({ port: 0, host: '127.0.0.1' });
+  },
+};
+
+async function expressApp(t, express, routes) {
+  const app = express();
+  for (const [path, [limiter, options]] of Object.entries(routes)) {
+    app.get(path, expressLimit(limiter, options), (request, response) => response.send('served'));
+  }
+  const server = http.createServer(app);
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  return `http://127.0.0.1:${server.address().port}`;
+}
+
+async function get(url, headers) {
+  const response = await fetch(url, { headers: { connection: 'close', ...headers } });
+  const names = ['ratelimit-policy', 'ratelimit', 'retry-after', 'content-type'];
+  return [response.status, ...names.map((name) => response.headers.get(name)), await response.text()];
+}
+
+for (const [framework, start] of Object.entries(frameworks)) {
+  test(framework, async (t) => {
+    const redis = await startRedis(t);
+    const limits = new Limits(await open(t, redis.url), { timeout: '10s' });
+    const gone = new Limits({ sendCommand: async () => Promise.reject(new Error('down')) });
+    const byKey = { key: (request) => request.headers['x-api-key'] };
+    const windows = [
+      { permits: 100, window: '1h' },
+      { permits: 1, window: '90s' },
+    ];
+    const url = await start(t, {
+      '/login': [limits.listLog('login', { permits: 1, window: '1m' })],
+      '/ring': [limits.sliceRing('ring', { windows, slice: '1s' }), byKey],
+      '/burst': [limits.gcra('burst', { permits: 5, window: '1m', burst: 20 }), { ...byKey, cost: () => 20 }],
+      '/never': [limits.listLog('never', { permits: 0, window: '1m' })],
+      '/costly': [limits.listLog('costly', { permits: 1, window: '1m' }), { cost: () => 2 }],
+      '/down': [gone.listLog('down', { permits: 1, window: '1m' })],
+      '/open': [gone.sliceRing('open', { windows, onFailure: 'open' })],
+      '/closed': [gone.listLog('closed', { permits: 1, window: '1m', onFailure: 'closed' })],
+      '/wrong': [limits.listLog('wrong', { permits: 1, window: '1m' }), { cost: () => 0.5 }],
+    });
+
+    const [status, policy, limit, after, , body] = await get(`${url}/login`);
+    assert.deepEqual(
+      [status, policy, limit, after, body],
+      [200, '"login";q=1;w=60', '"login";r=0;t=60', null, 'served'],
+    );
+    const denied = await get(`${url}/login`);
+    assert.equal(denied[0], 429);
+    assert.match(denied[2], /^"login";r=0;t=(59|60)$/);
+    assert.match(denied[3], /^(59|60)$/);
+    assert.equal(denied[4], 'application/problem+json');
+    assert.deepEqual(JSON.parse(denied[5]), {
+      type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+      title: 'Request cannot be satisfied as assigned quota has been exceeded',
+      status: 429,
+      'violated-policies': ['login'],
+    });
+
+    const ring = await get(`${url}/ring`, { 'x-api-key': 'a|b' });
+    assert.equal(ring[1], '"ring-1m30s";q=1;w=90, "ring-1h";q=100;w=3600');
+    assert.match(ring[2], /^"ring-1m30s";r=0;t=9[01], "ring-1h";r=99;t=360[01]$/);
+    assert.equal(redis.cli('EXISTS', 'sluice:ring:{a~1b}:sr1:1000000'), '1');
+    assert.deepEqual((await get(`${url}/ring`))[0], 400);
+    assert.deepEqual((await get(`${url}/burst`, { 'x-api-key': 'a' })).slice(1, 3), [
+      '"burst";q=20;w=240',
+      '"burst";r=0;t=240',
+    ]);
+    assert.deepEqual((await get(`${url}/never`)).slice(0, 4), [429, '"never";q=0;w=60', '"never";r=0', null]);
+    assert.equal((await get(`${url}/costly`))[0], 429);
+    assert.equal((await get(`${url}/wrong`))[0], 500);
+
+    const undecided = await get(`${url}/down`);
+    assert.deepEqual(
+      [undecided[0], undecided[1], JSON.parse(undecided[5]).type],
+      [503, null, 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity'],
+    );
+    const granted = await get(`${url}/open`);
+    assert.deepEqual(granted.slice(0, 3), [200, '"open-1m30s";q=1;w=90, "open-1h";q=100;w=3600', null]);
+    assert.equal((await get(`${url}/closed`))[0], 503);
+  });
+}
+
+test('several limits of one request', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url), { timeout: '10s' });
+  const app = express5();
+  app.use(expressLimit(limits.listLog('all', { permits: 10, window: '1m' })));
+  app.get('/', expressLimit(limits.listLog('one', { permits: 5, window: '1s' })), (_, response) => response.send(''));
+  const server = http.createServer(app);
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const [, policy] = await get(`http://127.0.0.1:${server.address().port}`);
+  assert.equal(policy, '"all";q=10;w=60, "one";q=5;w=1');
+});
+
+test('seconds are rounded up', async () => {
+  const cases = [
+    [1, '1'],
+    [1000000, '1'],
+    [1000001, '2'],
+    [59999999, '60'],
+  ];
+  for (const [wait, seconds] of cases) {
+    const limits = new Limits({ sendCommand: async () => [0, 0, wait, 60000000, 1795190573204223] });
+    const headers = {};
+    const response = { getHeader: (name) => headers[name], setHeader: (name, value) => (headers[name] = value), end() {} };
+    await expressLimit(limits.listLog('x', { permits: 1, window: '1m' }), { key: () => 'a' })({}, response);
+    assert.deepEqual([headers['Retry-After'], headers.RateLimit], [seconds, `"x";r=0;t=${seconds}`]);
+  }
+});
+
+test('keyByAddress', () => {
+  const trust = ['10.0.0.0/8', '2001:db8:ffff::/48', '::ffff:192.0.2.1', 'unix'];
+  const cases = [
+    [undefined, '203.0.113.7', undefined, '203.0.113.7'],
+    [undefined, '::ffff:203.0.113.7', undefined, '203.0.113.7'],
+    [undefined, '2001:db8:1:2:3:4:5:6', undefined, '2001:db8:1:2::/64'],
+    [undefined, '2001:0db8:0001:0002::1', undefined, '2001:db8:1:2::/64'],
+    [undefined, 'fe80::1%eth0', undefined, 'fe80::/64'],
+    [undefined, '203.0.113.7', '198.51.100.1', '203.0.113.7'],
+    [undefined, undefined, '198.51.100.1', ''],
+    [{ trust }, '203.0.113.7', '198.51.100.1', '203.0.113.7'],
+    [{ trust }, '10.1.2.3', '198.51.100.1', '198.51.100.1'],
+    [{ trust }, '::ffff:10.1.2.3', '6.6.6.6, 198.51.100.1:8080, 10.0.0.1', '198.51.100.1'],
+    [{ trust }, '192.0.2.1', '6.6.6.6, [2001:db8::7]:80,2001:db8:ffff::1', '2001:db8::/64'],
+    [{ trust }, '10.1.2.3', '6.6.6.6, nonsense', ''],
+    [{ trust }, '10.1.2.3', '6.6.6.6, [192.0.2.9]', ''],
+    [{ trust }, '10.1.2.3', '6.6.6.6,', ''],
+    [{ trust }, '10.1.2.3', undefined, '10.1.2.3'],
+    [{ trust }, '10.1.2.3', '10.0.0.2', '10.0.0.2'],
+    [{ trust }, undefined, '198.51.100.1', '198.51.100.1'],
+    [{ ipv6Prefix: 128 }, '2001:db8::7', undefined, '2001:db8::7'],
+    [{ ipv6Prefix: 56 }, '2001:db8:1:2345::7', undefined, '2001:db8:1:2300::/56'],
+  ];
+  for (const [options, remoteAddress, forwarded, want] of cases) {
+    const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded };
+    assert.equal(keyByAddress(options)({ headers, socket: { remoteAddress } }), want, `${remoteAddress} ${forwarded}`);
+  }
+  for (const proxy of ['10.0.0.0/33', 'example.org', '10.0.0.0/', '']) {
+    assert.throws(() => keyByAddress({ trust: [proxy] }), { name: 'ArgumentError' }, proxy);
+  }
+  assert.throws(() => keyByAddress({ ipv6Prefix: 0 }), { name: 'ArgumentError' });
+});
+
+test('subjectOf', () => {
+  assert.equal(subjectOf('192.0.2.7', 'ada'), '192.0.2.7|ada');
+  assert.equal(subjectOf('', 'a~|b'), '~|a~0~1b');
+  assert.equal(subjectOf('x'.repeat(129)), '~2DsnrM-dFELzdHy6lUgboLyFknFwr7L8rQz60dbNMAb0');
+  assert.equal(subjectOf('x'.repeat(128)), 'x'.repeat(128));
+});

@@ -1,0 +1,180 @@
+// What is checked before anything is sent, and what is sent: digits.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Limits, SluiceError } from 'sluice-redis';
+import * as sluice from 'sluice-redis';
+
+const limits = new Limits({ sendCommand: async () => [1, 1, 0, 0, 0, 0] });
+
+const wrong = [
+  [
+    () => new Limits({ sendCommand() {}, options: { legacyMode: true } }),
+    'sluice: client: want one without legacyMode',
+  ],
+  [
+    () => new Limits({ sendCommand() {}, getSentinelNode() {} }),
+    'sluice: client: a sentinel client is not supported: ioredis is',
+  ],
+  [
+    () => new Limits(null),
+    'sluice: client: want a client of node-redis, ioredis or iovalkey, or one of their clusters',
+  ],
+  [
+    () => new Limits({ sendCommand() {} }, { prefix: 'a:b' }),
+    'sluice: prefix "a:b": want letters, digits, dot, underscore and dash, at least one',
+  ],
+  [
+    () => new Limits({ sendCommand() {} }, { onFailure: 'fail' }),
+    'sluice: Limits: onFailure "fail": want "error", "open" or "closed"',
+  ],
+  [
+    () => new Limits({ sendCommand() {} }, { timeout: 0 }),
+    'sluice: Limits: timeout 0: want 1ms to 24h, in whole microseconds, as "1m" or in milliseconds',
+  ],
+  [
+    () => limits.listLog('send code', {}),
+    'sluice: limiter "send code": want letters, digits, dot, underscore, dash and slash, at least one',
+  ],
+  [() => limits.listLog('x', { permit: 3 }), 'sluice: x: permit is not an option of listLog'],
+  [
+    () => limits.listLog('x', { permits: 3 }),
+    'sluice: x: window undefined: want 1ms to 366 days, in whole microseconds, as "1m" or in milliseconds',
+  ],
+  [
+    () => limits.listLog('x', { permits: 3, window: '10us' }),
+    'sluice: x: window "10us": want 1ms to 366 days, in whole microseconds, as "1m" or in milliseconds',
+  ],
+  [
+    () => limits.listLog('x', { permits: 3, window: 1.0005 }),
+    'sluice: x: window 1.0005: want 1ms to 366 days, in whole microseconds, as "1m" or in milliseconds',
+  ],
+  [
+    () => limits.listLog('x', { permits: '3', window: '1m' }),
+    'sluice: x: permits "3": want a whole number, 0 to 1000000; gcra and sliceRing hold more',
+  ],
+  [
+    () => limits.listLog('x', { permits: 2e6, window: '1m' }),
+    'sluice: x: permits 2000000: want a whole number, 0 to 1000000; gcra and sliceRing hold more',
+  ],
+  [
+    () => limits.gcra('x', { permits: 1, window: '366d', burst: 143 }),
+    'sluice: x: burst 143: want up to 142 with 1 permits in 8784h',
+  ],
+  [() => limits.sliceRing('x', { windows: [] }), 'sluice: x: number of windows 0: want a whole number, 1 to 8'],
+  [
+    () => limits.sliceRing('x', { permits: 1, window: '1h', slice: '1ms' }),
+    'sluice: x: window "1h": want up to 9.999s: 9999 slices of 1ms; more takes longer slices',
+  ],
+  [
+    () => limits.budget('x', { permits: 1, window: '1m', settleWithin: '0s' }),
+    'sluice: x: settleWithin "0s": want 1ms to 366 days, in whole microseconds, as "1m" or in milliseconds',
+  ],
+  [
+    () => limits.concurrency('x', { slots: 10001, ttl: '1s' }),
+    'sluice: x: slots 10001: want a whole number, 0 to 10000',
+  ],
+];
+
+test('what is wrong is said when the limiter is made', () => {
+  for (const [make, message] of wrong) assert.throws(make, { name: 'ArgumentError', message });
+});
+
+test('what is wrong with a call', async () => {
+  const log = limits.listLog('x', { permits: 3, window: '1m' });
+  const message = 'sluice: x: subject "": want a string of at least one character';
+  await assert.rejects(log.allow(''), { name: 'ArgumentError', message });
+  await assert.rejects(log.allow(42), { name: 'ArgumentError' });
+  await assert.rejects(log.allowN('a', 1.5), {
+    name: 'ArgumentError',
+    message: 'sluice: x: n 1.5: want a whole number, 1 or more',
+  });
+  await assert.rejects(log.allowN('a', 4), {
+    name: 'ExceedsLimitError',
+    message: 'sluice: x: allowN(4) exceeds limit 3',
+  });
+  await assert.rejects(limits.zsetLog('x', { permits: 3, window: '1m' }).allow('a', { id: 'a|b' }), {
+    name: 'ArgumentError',
+  });
+  await assert.rejects(limits.budget('x', { permits: 3, window: '1m' }).reserve('a', '', 1), {
+    name: 'ArgumentError',
+  });
+  await assert.rejects(limits.call('list_log_v9', [], []), { name: 'ArgumentError' });
+});
+
+test('durations', async () => {
+  const sent = [];
+  const client = { sendCommand: async (words) => (sent.push(words), [1, 1, 0, 0, 0, 0]) };
+  const cases = [
+    ['1m', '60000000'],
+    [60000, '60000000'],
+    ['1h30m', '5400000000'],
+    ['1.5s', '1500000'],
+    ['1.1ms', '1100'],
+    [1.001, '1001'],
+    ['366d', '31622400000000'],
+    [4.35, '4350'],
+    ['1ms1us', '1001'],
+    [8.7, '8700'],
+  ];
+  for (const [window] of cases) await new Limits(client).listLog('x', { permits: 1e6, window }).allow('a');
+  assert.deepEqual(
+    sent.map((words) => words[5]),
+    cases.map(([, micros]) => micros),
+  );
+  assert.ok(sent.flat().every((word) => typeof word === 'string'));
+  assert.equal(sent[0][4], '1000000');
+  for (const window of ['1', '1 m', 'm', '', '1m ', '-1m', '1e3ms', NaN, Infinity, '0.1us', -1, 1n, null]) {
+    assert.throws(
+      () => new Limits(client).listLog('x', { permits: 1, window }),
+      { name: 'ArgumentError' },
+      String(window),
+    );
+  }
+});
+
+test('a limit of 0 denies without asking', async () => {
+  const never = new Limits({ sendCommand: () => assert.fail('sent') });
+  const limiters = [
+    never.listLog('x', { permits: 0, window: '1m' }),
+    never.gcra('x', { permits: 0, window: '1m' }),
+    never.sliceRing('x', {
+      windows: [
+        { permits: 5, window: '1m' },
+        { permits: 0, window: '1h' },
+      ],
+    }),
+  ];
+  for (const limiter of limiters) {
+    const { granted, wait, retryAfter } = await limiter.allow('a');
+    assert.deepEqual([granted, wait, retryAfter], [false, Infinity, 31622400]);
+    await assert.rejects(limiter.wait('a'), {
+      name: 'WaitError',
+      message: 'sluice: x: wait would never end: the limit is 0',
+    });
+  }
+  assert.equal(await never.concurrency('x', { slots: 0, ttl: '1s' }).tryAcquire('a'), null);
+});
+
+test('a decision is frozen, and now is exact', async () => {
+  const client = { sendCommand: async () => [1, 2, 0, 60000000, 1795190573204223] };
+  const decision = await new Limits(client).listLog('x', { permits: 3, window: '1m' }).allow('a');
+  assert.ok(Object.isFrozen(decision) && Object.isFrozen(decision.limit));
+  assert.equal(Math.round(decision.now * 1e3), 1795190573204223);
+  const log = new Limits(client).listLog('x', { permits: 3, window: '1m' });
+  for (let i = 0; i < 2000; i++) {
+    const [now, wait] = [1795190573204223 + i * 333667, i * 29999];
+    client.sendCommand = async () => [1, 2, wait, 60000000, now];
+    const booked = await log.allow('a');
+    client.sendCommand = async (words) => [Number(words[4] === String(now + wait))];
+    assert.equal(await log.giveBack('a', booked), 1, `${now} + ${wait}`);
+  }
+});
+
+test('errors have a name and a base', () => {
+  const kinds = Object.entries(sluice).filter(([name]) => name.endsWith('Error'));
+  assert.equal(kinds.length, 10);
+  for (const [name, Kind] of kinds) {
+    const error = new Kind('text', { cause: 'why' });
+    assert.deepEqual([error.name, error instanceof SluiceError, error.cause], [name, true, 'why']);
+  }
+});

@@ -1,0 +1,68 @@
+// Packs the package, installs the tarball beside the clients, and runs the tests with each: node run.mjs [client]..
+import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+process.chdir(import.meta.dirname ?? new URL('.', import.meta.url).pathname);
+const folder = mkdtempSync(join(tmpdir(), 'sluice-pack-'));
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+
+install();
+const acl = execFileSync('go', ['run', './cmd/sluice', 'acl', '--format', 'aclfile'], {
+  cwd: '../../..', encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'],
+});
+const { packages, versionOf } = await import('./clients.js');
+const chosen = process.argv.length > 2 ? process.argv.slice(2) : packages;
+
+let failed = !(await run('once', ['http.test.js', 'options.test.js', 'package.test.js', 'readme.test.js']));
+const rows = [];
+for (const client of chosen) {
+  const passed = await run(client, ['vectors.test.js', 'client.test.js', 'cluster.test.js', 'audit.test.js']);
+  failed ||= !passed;
+  rows.push(row(client, passed));
+}
+console.log(['language | client version | vectors passed | traps met | audit', ...rows].join('\n'));
+process.exitCode = failed ? 1 : 0;
+
+function install() {
+  const npm = (...args) =>
+    execFileSync('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], { encoding: 'utf8' });
+  const installed = 'node_modules/.package-lock.json';
+  if (!existsSync(installed) || statSync(installed).mtimeMs < statSync('package-lock.json').mtimeMs) npm('ci');
+  const [{ filename }] = JSON.parse(npm('pack', '..', '--json', '--pack-destination', folder));
+  rmSync('node_modules/sluice-redis', { recursive: true, force: true });
+  npm('install', '--no-save', '--no-package-lock', join(folder, filename));
+}
+
+/** Runs test files with a client, and reports whether they passed. */
+function run(client, files) {
+  const CLIENT = client === 'once' ? 'redis' : client;
+  const env = { ...process.env, CLIENT, REPORT: join(folder, client), SLUICE_ACL: acl };
+  const child = spawn('node', ['--test', '--test-reporter=dot', '--test-concurrency=2', ...files], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.on('data', (data) => (output += data));
+  return new Promise((resolve) => {
+    child.on('exit', (code) => {
+      if (code !== 0) console.error(`${client}:\n${output}`);
+      resolve(code === 0);
+    });
+  });
+}
+
+function row(client, passed) {
+  const report = join(folder, client);
+  const notes = existsSync(report)
+    ? readFileSync(report, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+    : [];
+  const of = (what) => notes.filter(([kind]) => kind === what).map(([, text]) => text);
+  const [vectors = 'failed'] = of('vectors');
+  const cells = ['Node', versionOf(client), vectors, of('trap').sort().join(', '), of('audit').sort().join('; ')];
+  return cells.join(' | ') + (passed ? '' : ' | FAILED');
+}

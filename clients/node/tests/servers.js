@@ -1,0 +1,108 @@
+// Redis servers for tests, on free ports, each stopped by its process id; and a proxy that loses replies.
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+
+const binary = process.env.REDIS_SERVER ?? 'redis-server';
+
+/** Waits until the condition holds, for 15 s at most. */
+export async function until(what, condition) {
+  for (const end = Date.now() + 15000; Date.now() < end; await pause(10)) {
+    if (await condition()) return;
+  }
+  throw new Error(`${what}: not within 15 s`);
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const server = net.createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/** Starts a server. t ends it: a test's context, or anything with after(). */
+export async function startRedis(t, ...args) {
+  let port = await freePort();
+  while (port > 55000) port = await freePort(); // a node of a cluster has port + 10000 as well
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-node-'));
+  const options = ['--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', dir, ...args];
+  const child = spawn(binary, options.map(String), { stdio: 'ignore' });
+  const ended = new Promise((resolve) => child.on('exit', resolve));
+  t.after(async () => {
+    child.kill('SIGCONT');
+    child.kill('SIGKILL');
+    await ended;
+    rmSync(dir, { recursive: true, force: true });
+  });
+  const server = { port, url: `redis://127.0.0.1:${port}`, child, cli: (...words) => cli(port, words) };
+  await until(`redis-server on port ${port}`, () => answers(server));
+  return server;
+}
+
+function answers(server) {
+  try {
+    return server.cli('PING') === 'PONG';
+  } catch {
+    return false;
+  }
+}
+
+/** Runs redis-cli and returns what it prints. */
+function cli(port, words) {
+  const args = ['-p', String(port), ...words.map(String)];
+  return execFileSync('redis-cli', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+}
+
+/** Starts a cluster of three masters. */
+export async function startCluster(t) {
+  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'];
+  const nodes = await Promise.all([1, 2, 3].map(() => startRedis(t, ...args)));
+  const addresses = nodes.map((node) => `127.0.0.1:${node.port}`);
+  execFileSync('redis-cli', ['--cluster', 'create', ...addresses, '--cluster-yes'], { stdio: 'ignore' });
+  const whole = (node) => /cluster_state:ok[\s\S]*cluster_known_nodes:3/.test(node.cli('CLUSTER', 'INFO'));
+  await until('the cluster', () => nodes.every(whole));
+  return nodes;
+}
+
+/**
+ * Starts a proxy before a server. lose(word): the next command with this word in it is passed on and runs, its reply is
+ * not passed on, and the connection is closed. commands is what has been sent through it, as it was written.
+ */
+export async function startProxy(t, port) {
+  const proxy = { lost: 0, commands: [], word: undefined, lose: (word) => (proxy.word = word) };
+  const sockets = new Set();
+  const server = net.createServer((down) => {
+    const up = net.connect(port, '127.0.0.1');
+    let swallow = false;
+    for (const socket of [down, up]) {
+      sockets.add(socket);
+      socket.on('error', () => {}).on('close', () => (down.destroy(), up.destroy(), sockets.delete(socket)));
+    }
+    down.on('data', (data) => {
+      proxy.commands.push(data.toString('latin1'));
+      if (proxy.word && data.toString('latin1').toUpperCase().includes(proxy.word)) {
+        proxy.word = undefined;
+        swallow = true;
+      }
+      up.write(data);
+      if (swallow) up.write('PING the-end\r\n'); // it is answered when the command has run
+    });
+    up.on('data', (data) => {
+      if (!swallow) return down.write(data);
+      if (!data.includes('the-end')) return undefined;
+      proxy.lost++;
+      down.destroy();
+    });
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return Object.assign(proxy, { port: server.address().port, url: `redis://127.0.0.1:${server.address().port}` });
+}

@@ -1,0 +1,41 @@
+// A program that has to compile, and lines that must not.
+import express from 'express';
+import Fastify from 'fastify';
+import {
+  Limits, keyByAddress, expressLimit, fastifyLimit, subjectOf, OutcomeUnknownError, SluiceError, type Decision, type Slot,
+} from 'sluice-redis';
+
+const limits = new Limits({}, { prefix: 'app', preloaded: true, timeout: '50ms', onFailure: 'open' });
+const log = limits.listLog('x', { permits: 3, window: '1m', maxWait: 1500, onFailure: 'closed' });
+const decision: Decision = await log.allow('ada', { signal: AbortSignal.timeout(10) });
+const wait: number = decision.wait + (decision.now ?? 0) + decision.retryAfter;
+const returned: number = await log.giveBack('ada', decision);
+const reservation = await log.reserve('ada', { n: 2, maxWait: '1s' });
+if (reservation.ok) await reservation.cancel();
+const ring = limits.sliceRing('x', { windows: [{ permits: 1, window: '1m' }], slice: '1s' });
+const left = (await ring.wait('ada', { n: 1 })).windows?.map((window) => window.limit.permits);
+await limits.sliceRing('x', { permits: 1, window: '1m' }).peek('ada');
+await limits.zsetLog('x', { permits: 1, window: '1m' }).allow('ada', { id: 'a' });
+await limits.gcra('x', { permits: 1, window: '1m', burst: 5 }).allow('ada');
+await limits.tokenBucket('x', { permits: 1, window: '1m', perClient: true }).setRate('ada', { permits: 2, window: 1000 });
+await limits.budget('x', { permits: 1, window: '1m', settleWithin: '1h' }).settle('ada', 'id', 5);
+const slot: Slot | null = await limits.concurrency('x', { slots: 1, ttl: '1s' }).tryAcquire('ada');
+await slot?.release();
+const reply: number[] = await limits.call('gcra_v1', ['k'], ['1']);
+const middleware = expressLimit(log, { key: keyByAddress({ trust: ['unix'] }), cost: () => 1 });
+express().get('/', middleware, (request, response) => void response.send(request.path));
+const hook = fastifyLimit(ring, { key: () => ['a', undefined] });
+Fastify().get('/', { onRequest: hook }, async () => 'found');
+const error: SluiceError = new OutcomeUnknownError('lost');
+console.log(wait, returned, left, reply, middleware, hook, error, subjectOf('a', 'b'));
+
+// @ts-expect-error a misspelt option
+limits.listLog('x', { permit: 3, window: '1m' });
+// @ts-expect-error a listLog has no burst
+limits.listLog('x', { permits: 3, window: '1m', burst: 3 });
+// @ts-expect-error a ring does not book
+ring.reserve('ada');
+// @ts-expect-error a gcra gives nothing back
+limits.gcra('x', { permits: 1, window: '1m' }).giveBack('ada', decision);
+// @ts-expect-error a decision is read-only
+decision.granted = true;

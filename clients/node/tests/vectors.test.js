@@ -1,0 +1,170 @@
+// All vectors through the package's own call, on a stock server with the scripts for a test clock.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { createClient } from 'redis';
+import { Limits, SluiceError, keyOf } from 'sluice-redis';
+import { open } from './clients.js';
+import { report } from './report.js';
+import { startRedis } from './servers.js';
+
+const repository = new URL('../../../', import.meta.url);
+const vectors = new URL('scripttest/vectors/', repository);
+const read = (url) => JSON.parse(readFileSync(url, 'utf8'));
+const raw = (text) => Buffer.from(text, 'latin1');
+
+test('vectors', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url));
+  const store = await openStore(t, redis.url);
+  let steps = 0;
+  for (const file of readdirSync(vectors).filter((name) => name.endsWith('.json'))) {
+    const { script, timelines } = read(new URL(file, vectors));
+    for (const { name, steps: timeline } of timelines) {
+      await play(limits, store, script, timeline, `${script}, ${name}`);
+      steps += timeline.length;
+    }
+  }
+  assert.ok(steps >= 1320, `${steps} steps`);
+  report('vectors', `${steps} of ${steps}`);
+});
+
+/** Plays a timeline, and compares each reply and what the keys hold. */
+async function play(limits, store, file, steps, where) {
+  await store('FLUSHALL');
+  const states = new Map();
+  for (const [i, step] of steps.entries()) {
+    const clock = ['s', Math.floor(step.at / 1e6), 'us', step.at % 1e6].map(String);
+    await store('HSET', 'sluice:test:clock', ...clock);
+    if (step.command) await store(...step.command.map(raw));
+    else assert.deepEqual(await call(limits, step.script ?? file, step), wanted(step), `${where}, step ${i + 1}`);
+    for (const [key, value] of Object.entries(step.state ?? {})) states.set(key, value);
+    for (const [key, value] of states) {
+      assert.deepEqual(await held(store, raw(key)), stateOf(value), `${where}, step ${i + 1}, ${key}`);
+    }
+  }
+}
+
+const wanted = ({ reply, error }) => (error === undefined ? { reply } : { error });
+
+const sources = new Map();
+
+/** Calls a script for the test clock by the package's own call. */
+async function call(limits, id, { keys, args }) {
+  if (!sources.has(id)) {
+    const source = readFileSync(new URL(`testclock/${id}.lua`, vectors), 'utf8');
+    sources.set(id, { id, source, sha1: createHash('sha1').update(source).digest('hex'), file: `${id}.lua` });
+  }
+  try {
+    return { reply: await limits.caller.run(sources.get(id), keys.map(raw), args.map(raw), { timeout: 10000 }) };
+  } catch (error) {
+    assert.ok(error instanceof SluiceError, error);
+    return { error: error.cause.message };
+  }
+}
+
+/** A connection that reads bytes. */
+async function openStore(t, url) {
+  const client = createClient({ url, RESP: 2 });
+  client.on('error', () => {});
+  await client.connect();
+  t.after(() => client.destroy());
+  const typeMapping = { [36]: Buffer }; // replies that are strings
+  return (...words) => client.sendCommand(words, { typeMapping });
+}
+
+async function held(store, key) {
+  const type = String(await store('TYPE', key));
+  const text = (bytes) => bytes.toString('latin1');
+  const list = async (...words) => (await store(...words)).map(text);
+  switch (type) {
+    case 'string': {
+      const value = await store('GET', key);
+      const sha1 = createHash('sha1').update(value).digest('hex');
+      return value.length > 512 ? { sha1, bytes: value.length } : { string: text(value) };
+    }
+    case 'list':
+      return { list: await list('LRANGE', key, '0', '-1') };
+    case 'zset':
+      return { zset: pairs(await list('ZRANGE', key, '0', '-1', 'WITHSCORES')).map(([m, s]) => [m, scoreOf(s)]) };
+    case 'hash':
+      return { hash: Object.fromEntries(pairs(await list('HGETALL', key))) };
+  }
+  return null;
+}
+
+const scoreOf = (text) => (text === 'inf' ? Infinity : Number(text));
+
+const pairs = (flat) => flat.flatMap((name, i) => (i % 2 ? [] : [[name, flat[i + 1]]]));
+
+/** The same from the file. When it expires is not compared. */
+function stateOf(value) {
+  if (value === null) return null;
+  const { string, sha1, bytes, list, zset, hash } = value;
+  if (sha1) return { sha1, bytes };
+  if (zset) return { zset: zset.map(([member, score]) => [member, scoreOf(score)]) };
+  return JSON.parse(JSON.stringify({ string, list, hash })); // without what is undefined
+}
+
+test('keys.json', () => {
+  for (const { prefix, limiter, subject, state, parts, key } of read(new URL('scripts/keys.json', repository))
+    .vectors) {
+    if (key) assert.equal(keyOf(prefix, limiter, subject, state, parts), key);
+    else assert.throws(() => keyOf(prefix, limiter, subject, state, parts), { name: 'ArgumentError' });
+  }
+});
+
+const ms = (micros) => (micros === undefined ? undefined : micros / 1e3);
+
+test('calls.json: the same keys and arguments as the Go loader', async () => {
+  const { vectors: calls } = read(new URL('scripts/calls.json', repository));
+  assert.ok(calls.length > 80);
+  for (const vector of calls) {
+    const sent = await sentFor(vector).catch((error) => ({ refused: error.argument?.toLowerCase() ?? error }));
+    if (vector.refused) assert.deepEqual(sent, { refused: vector.refused.toLowerCase() }, JSON.stringify(vector));
+    else assert.deepEqual(sent, { script: vector.script, keys: vector.keys, args: vector.args });
+  }
+});
+
+/** Makes the call of a vector, with a client that notes what it is sent. */
+async function sentFor(vector) {
+  const { scripts } = read(new URL('scripts/manifest.json', repository));
+  let sent;
+  const sendCommand = async ([, sha1, count, ...rest]) => {
+    const { name, version } = scripts.find((script) => script.sha1 === sha1);
+    sent = { script: `${name}_v${version}`, keys: rest.slice(0, count), args: rest.slice(count) };
+    if (name === 'concurrency') sent.args[sent.args.length - 1] = '<id>';
+    return [1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+  };
+  await callOf(new Limits({ sendCommand }), vector);
+  return sent;
+}
+
+async function callOf(limits, { limiter, name, limits: given, call, subject, permits: n = 0, id, ...rest }) {
+  const method = limiter.replace(/_./g, (letters) => letters[1].toUpperCase());
+  const windows = given?.map(({ permits, window, burst }) => ({ permits, window: ms(window), burst }));
+  const ring = ['sliceRing', 'budget'].includes(method);
+  const options = {
+    ...(ring ? { windows } : windows?.[0]),
+    slots: rest.slots,
+    ttl: ms(rest.ttl),
+    slice: ms(rest.slice),
+    settleWithin: ms(rest.settle_within),
+    maxWait: ms(rest.max_wait),
+    clientId: rest.client_id,
+    perClient: rest.per_client,
+  };
+  const defined = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+  const made = limits[method](name, defined);
+  const calls = {
+    allow: () => made.allowN(subject, n, { id }),
+    peek: () => made.peek(subject),
+    set_limit: () => made.setRate(subject, defined),
+    reserve: () => (method === 'budget' ? made.reserve(subject, id, n) : made.reserve(subject, { n, id })),
+    settle: () => made.settle(subject, id, n),
+    charge: () => made.charge(subject, id, n),
+    try_acquire: () => made.tryAcquire(subject),
+  };
+  return calls[call]();
+}

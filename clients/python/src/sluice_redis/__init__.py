@@ -1,0 +1,23 @@
+"""Distributed rate limits on Redis: exact, bounded in cost, and the same as those of programs in other languages.
+
+    limits = Limits(redis.Redis())
+    codes = limits.list_log("send-code", permits=3, window=timedelta(minutes=1))
+    decision = codes.allow("ada@example.com")  # one permit now, or a denial
+
+A subject is what a limit applies to: a user, an address, a route. Limiters of one name and algorithm share their state
+in all processes. For asyncio take sluice_redis.aio, for WSGI and ASGI applications sluice_redis.http.
+"""
+
+from ._errors import (
+    ArgumentError, ExceedsLimitError, NotLoadedError, NotReservedError, OutcomeUnknownError, SlotLostError, SluiceError,
+    StateError, UnavailableError, WaitError,
+)  # fmt: skip
+from ._sync import Limits
+from ._types import NEVER, Decision, Limit, WindowState, key
+
+__version__ = "0.1.0.dev0"
+__all__ = [
+    "NEVER", "ArgumentError", "Decision", "ExceedsLimitError", "Limit", "Limits", "NotLoadedError", "NotReservedError",
+    "OutcomeUnknownError", "SlotLostError", "SluiceError", "StateError", "UnavailableError", "WaitError", "WindowState",
+    "key",
+]  # fmt: skip

@@ -1,0 +1,244 @@
+"""One call of a script, with all its attempts. It does no input or output: it is a generator that yields what is to be
+sent and how long to sleep, and a driver (for threads, for asyncio) does it."""
+
+import random
+import re
+import time
+from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
+
+from redis import exceptions
+from redis.crc import key_slot
+
+from ._errors import ArgumentError, ExceedsLimitError, NotLoadedError, OutcomeUnknownError, SluiceError, StateError
+from ._errors import UnavailableError
+from ._manifest import Script, encode, scripts
+
+T = TypeVar("T")
+Address = Tuple[str, int]
+Words = Tuple[bytes, ...]
+Key = Union[str, bytes]
+
+
+class Send(NamedTuple):
+    """Send these commands on one connection; the answer is the reply to the last."""
+
+    node: Optional[Address]  # None: the client's only server
+    commands: Tuple[Words, ...]
+    timeout: float  # seconds, to connect and to read
+    left: float  # seconds until the call has to end
+
+
+class Sleep(NamedTuple):
+    seconds: float
+
+
+Steps = Generator[Union[Send, Sleep], Any, T]
+
+
+class NotSent(Exception):
+    """No connection: the command was not sent. __cause__ says why."""
+
+
+class Reply(NamedTuple):
+    """An error reply by its code: the first word, or what redis-py made of it."""
+
+    code: str
+    text: str
+
+
+_RETRIES, _REDIRECTIONS, _LOADS, _TRY_AGAIN = 3, 16, 8, 12
+_NOT_RUN = ("LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "BUSY", "NOREPLICAS", "MAXCLIENTS", "TRYAGAIN")
+# redis-py takes the code away from errors that it has a class for.
+_CODES = (
+    (exceptions.NoScriptError, "NOSCRIPT"), (exceptions.MovedError, "MOVED"), (exceptions.AskError, "ASK"),
+    (exceptions.TryAgainError, "TRYAGAIN"), (exceptions.BusyLoadingError, "LOADING"),
+    (exceptions.ReadOnlyError, "READONLY"), (exceptions.MasterDownError, "MASTERDOWN"),
+    (exceptions.ClusterDownError, "CLUSTERDOWN"), (exceptions.NoPermissionError, "NOPERM"),
+)  # fmt: skip
+_IN_SCRIPT = re.compile(r"Error running script .*?@user_script: ?\d+: (?:@user_script: ?\d+: )?-?(.*)", re.DOTALL)
+
+
+def reply_of(error: BaseException) -> Optional[Reply]:
+    """The error reply that redis-py raised; None if no reply came."""
+    text = str(error)
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return Reply(code, text)
+    if "previous master is now a slave" in text:  # what SentinelConnectionPool makes of READONLY
+        return Reply("READONLY", text)
+    if "max number of clients" in text:
+        return Reply("MAXCLIENTS", text)
+    if not isinstance(error, exceptions.ResponseError):
+        return None
+    inside = _IN_SCRIPT.search(text)  # Redis 5 and 6
+    code, _, rest = (inside.group(1) if inside else text).partition(" ")
+    return Reply(code, rest)
+
+
+class Caller:
+    """Sends scripts to a server, or to the nodes of a cluster. It remembers which node has which slots."""
+
+    def __init__(self, nodes: Sequence[Address], remap: Callable[[Address], Address], preloaded: bool) -> None:
+        self.nodes = tuple(nodes)  # of a cluster that are known; empty: there is one server
+        self.remap, self.preloaded = remap, preloaded
+        self.slots: Dict[int, Address] = {}  # replaced, never changed: other threads may read it
+        self.scripts = scripts()
+
+    def call(
+        self, script: Script, keys: Sequence[Key], args: Sequence[bytes], timeout: float, repeatable: bool = False,
+        look: bool = False, id: str = "", within: Optional[float] = None,
+    ) -> Steps[List[int]]:
+        """Runs a script. It asks again after a lost reply only if it is repeatable (a second run charges nothing) or a
+        look (it charges nothing at all). It ends within its timeout, or sooner."""
+        words = (b"EVALSHA", script.sha1.encode(), encode(len(keys)), *map(encode, keys), *args)
+        reply = yield from self.command(words, keys, timeout, repeatable, look, script, id, within)
+        return [int(field) for field in reply]
+
+    def command(
+        self, words: Words, keys: Sequence[Key], timeout: float, repeatable: bool = True, look: bool = False,
+        script: Optional[Script] = None, id: str = "", within: Optional[float] = None,
+    ) -> Steps[Any]:
+        """Sends a command for these keys until there is a reply, or an error that another attempt would not cure."""
+        attempt = _Attempt(self, script, keys, timeout, repeatable, look, id)
+        attempt.deadline = time.monotonic() + min(timeout, within or timeout)
+        while True:
+            try:
+                return (yield from attempt.send(words))
+            except (exceptions.RedisError, NotSent, OSError) as error:
+                yield from attempt.after(error)
+
+    def discover(self, timeout: float, deadline: float) -> Steps[None]:
+        """Asks the nodes that are known, in any order, which slots each has."""
+        problem: BaseException = NotSent("the cluster has no nodes")
+        for node in random.sample(self.nodes, len(self.nodes)):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            try:
+                reply = yield Send(node, ((b"CLUSTER", b"SLOTS"),), timeout, left)
+            except (exceptions.RedisError, NotSent, OSError) as error:
+                problem = error
+                continue
+            slots: Dict[int, Address] = {}
+            for first, last, master, *_ in reply:
+                owner = self.remap(address(master[0], master[1], node))
+                slots.update(dict.fromkeys(range(first, last + 1), owner))
+            self.slots, self.nodes = slots, tuple({*self.nodes, *slots.values()})
+            return
+        raise NotSent("no node of the cluster says which slots it has") from problem
+
+
+def address(host: Union[bytes, str, None], port: Union[int, str], asked: Address) -> Address:
+    """The address of a node as another one says it. Without a host it is the same as that one's."""
+    text = host.decode() if isinstance(host, bytes) else host or ""
+    return (text if text not in ("", "?") else asked[0], int(port))
+
+
+class _Attempt:
+    """What one command knows from its attempts so far."""
+
+    def __init__(
+        self, caller: Caller, script: Optional[Script], keys: Sequence[Key], timeout: float, repeatable: bool,
+        look: bool, id: str,
+    ) -> None:
+        self.caller, self.script, self.keys, self.id = caller, script, keys, id
+        self.deadline, self.timeout, self.repeatable, self.look = 0.0, timeout, repeatable, look
+        self.slot = key_slot(encode(keys[0])) if caller.nodes and keys else 0
+        self.node: Optional[Address] = None
+        self.asking: Optional[Address] = None
+        self.lost: Optional[BaseException] = None  # an attempt may have run: why its reply is missing
+        self.tries = self.loads = self.redirections = 0
+
+    def left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def send(self, words: Words) -> Steps[Any]:
+        """One attempt."""
+        if self.left() <= 0:
+            raise NotSent("no time is left")
+        commands: Tuple[Words, ...] = (words,)
+        self.node, self.asking, asking = self.asking, None, self.asking
+        if asking:
+            commands = ((b"ASKING",), words)
+        elif self.caller.nodes:
+            if self.slot not in self.caller.slots:
+                yield from self.caller.discover(self.timeout, self.deadline)
+            self.node = self.caller.slots.get(self.slot)
+            if not self.node:
+                raise NotSent(f"no node has slot {self.slot}")
+        return (yield Send(self.node, commands, self.timeout, self.left()))
+
+    def after(self, error: Exception) -> Steps[None]:
+        """Prepares the next attempt, or raises."""
+        reply = None if isinstance(error, NotSent) else reply_of(error)
+        if reply is None or reply.code in ("READONLY", "CLUSTERDOWN"):
+            self.caller.slots = {}  # a master may have failed
+        if reply is None:
+            if not isinstance(error, NotSent) and not self.look:
+                self.lost = error
+                if not self.repeatable:
+                    raise self.gave_up(error) from error
+            yield from self.pause(error)
+        elif reply.code == "NOSCRIPT" and self.script:
+            yield from self.load(self.script, error)
+        elif reply.code in ("MOVED", "ASK") and self.node and self.redirections < _REDIRECTIONS:
+            self.redirect(reply.code, error)
+        elif reply.code in _NOT_RUN:
+            yield from self.pause(error, _TRY_AGAIN if reply.code == "TRYAGAIN" else _RETRIES)
+        else:
+            raise self.final(reply, error) from error
+
+    def redirect(self, code: str, error: Exception) -> None:
+        """Follows MOVED and ASK."""
+        assert self.node
+        self.redirections += 1
+        to = self.caller.remap(address(getattr(error, "host", None), getattr(error, "port", self.node[1]), self.node))
+        if code == "ASK":
+            self.asking = to
+            return
+        self.caller.slots = {self.slot: to}  # others have moved, too
+
+    def load(self, script: Script, error: Exception) -> Steps[None]:
+        """Loads the script on the node that does not have it."""
+        cure = f"{script.name}: script {script.sha1} is not loaded: run `sluice load`, or on every node " \
+               f"`redis-cli -x SCRIPT LOAD < {script.path.name}`"  # fmt: skip
+        self.loads += 1
+        if self.caller.preloaded or self.loads > _LOADS:
+            raise NotLoadedError(cure) from error
+        try:
+            yield Send(self.node, ((b"SCRIPT", b"LOAD", script.source()),), self.timeout, max(self.left(), 0.001))
+        except (exceptions.RedisError, NotSent, OSError) as refused:
+            reply = None if isinstance(refused, NotSent) else reply_of(refused)
+            if reply is None or reply.code in _NOT_RUN:
+                yield from self.pause(refused)
+                return
+            raise NotLoadedError(f"{cure}; this user may not load it: {refused}") from refused
+
+    def pause(self, error: BaseException, retries: int = _RETRIES) -> Steps[None]:
+        """Sleeps before the next attempt, or raises after too many of them."""
+        pause = 0.008 * 4 ** min(self.tries, 2) * random.uniform(0.5, 1)
+        self.tries += 1
+        if self.tries > retries or self.left() < pause:
+            raise self.gave_up(error) from error
+        yield Sleep(pause)
+
+    def gave_up(self, error: BaseException) -> SluiceError:
+        """The error of a command without a reply: of an unknown outcome if any attempt may have run."""
+        name = self.script.name if self.script else "redis"
+        why = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ else "")
+        if self.lost is not None:
+            return OutcomeUnknownError(name, self.keys, self.id, why)
+        return UnavailableError(f"{name}: {why}")
+
+    def final(self, reply: Reply, error: Exception) -> SluiceError:
+        """The error of an error reply that another attempt would not change."""
+        name = self.script.name if self.script else "redis"
+        if reply.code == "BADARG":
+            argument, _, want = reply.text.partition(": want ")
+            exceeds = argument == "permits" and want.startswith("up to")
+            return (ExceedsLimitError if exceeds else ArgumentError)(name, argument, "", want)
+        if reply.code in ("WRONGTYPE", "BADSTATE"):
+            return StateError(name, self.keys, reply.code, reply.text)
+        if "@user_script:" in str(error) and not self.look:  # stopped at a command: it may have written before
+            return OutcomeUnknownError(name, self.keys, self.id, str(error))
+        return UnavailableError(f"{name}: {reply.code} {reply.text}")

@@ -1,0 +1,63 @@
+"""The errors. All of them are SluiceError. A denial is not an error."""
+
+from typing import Optional, Sequence, Union
+
+
+class SluiceError(Exception):
+    """The base of all errors of this package."""
+
+
+class ArgumentError(SluiceError, ValueError):
+    """An argument is wrong: nothing was decided, and nothing was written.
+
+    It is found before anything is sent, or by the script (BADARG). argument is its name, want is what would be right.
+    """
+
+    def __init__(self, name: str, argument: str, value: str, want: str, text: Optional[str] = None) -> None:
+        self.argument, self.value, self.want = argument, value, want
+        said = text or (f"{argument} {value}: want {want}" if value else f"bad {argument}: want {want}")
+        super().__init__(f"{name}: {said}" if name else said)
+
+
+class ExceedsLimitError(ArgumentError):
+    """More permits at once than could ever be granted: more than the limit, or than one call may ask for."""
+
+
+class StateError(SluiceError):
+    """A key holds a value that the script cannot read. Nothing was written. reset() removes the value.
+
+    code is WRONGTYPE (another Redis type) or BADSTATE (a value that the script did not write).
+    """
+
+    def __init__(self, script: str, keys: Sequence[Union[str, bytes]], code: str, text: str) -> None:
+        self.script, self.keys, self.code, self.text = script, tuple(keys), code, text
+        super().__init__(f"{script}: {code} {text} (keys {', '.join(map(str, keys))})")
+
+
+class UnavailableError(SluiceError):
+    """Redis did not decide, and nothing was charged. __cause__ says why."""
+
+
+class NotLoadedError(UnavailableError):
+    """The server does not have the script, and this user may not load it."""
+
+
+class OutcomeUnknownError(SluiceError):
+    """The command was sent and no reply came: it was charged once or not at all. Asking again may charge again,
+    except with the same id. __cause__ says why there is no reply. id is the request id, if the script takes one."""
+
+    def __init__(self, script: str, keys: Sequence[Union[str, bytes]], id: str, why: str) -> None:
+        self.script, self.keys, self.id = script, tuple(keys), id
+        super().__init__(f"{script}: outcome unknown: {why}")
+
+
+class WaitError(SluiceError):
+    """Waiting would take longer than max_wait, or would never end. Nothing is booked."""
+
+
+class NotReservedError(SluiceError):
+    """Redis does not know the id of a settlement: it was not reserved, or its time is over. Nothing was changed."""
+
+
+class SlotLostError(SluiceError):
+    """A slot was lost: another holder may have it, and its work has to stop."""

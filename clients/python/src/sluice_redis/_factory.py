@@ -1,0 +1,131 @@
+"""What Limits makes, and what its limiters are for threads and for asyncio: written once for both."""
+
+import functools
+import inspect
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, Type, TypeVar
+
+from . import _limiters, _slots
+from ._errors import SlotLostError
+from ._limiters import GCRA, Budget, ListLog, Setup, SliceRing, TokenBucket, Windows, ZSetLog
+from ._slots import Concurrency
+from ._types import NEVER, Decision, Limit
+
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec
+
+    P = ParamSpec("P")
+C = TypeVar("C")
+F = TypeVar("F", bound="Face[Any]")
+T = TypeVar("T")
+
+
+class Factory(Setup):
+    """The methods of Limits. They send nothing; a wrong name, limit or option is an ArgumentError at once.
+
+    on_failure is what happens while Redis does not decide: "error" (the default), "open" or "closed".
+    """
+
+    def list_log(self, name: str, permits: int, window: timedelta, on_failure: Optional[str] = None) -> ListLog:
+        """An exact limit: no interval of one window ever holds more. Take it if you are not sure."""
+        return ListLog(self, name, [Limit(permits, window)], on_failure)
+
+    def zset_log(self, name: str, permits: int, window: timedelta, on_failure: Optional[str] = None) -> ZSetLog:
+        """An exact limit with request ids: a retry is not charged twice."""
+        return ZSetLog(self, name, [Limit(permits, window)], on_failure)
+
+    def gcra(
+        self, name: str, permits: int, window: timedelta, burst: int = 0, on_failure: Optional[str] = None
+    ) -> GCRA:
+        """An even rate with a burst (0: as many as permits), in a few bytes: the refilling token bucket."""
+        return GCRA(self, name, [Limit(permits, window, burst)], on_failure)
+
+    def slice_ring(
+        self, name: str, windows: Windows, slice: Optional[timedelta] = None, on_failure: Optional[str] = None
+    ) -> SliceRing:
+        """One to eight windows at once, as Limit(permits, window), all or nothing. Programs that share a limiter need
+        the same shortest and longest window, or the same slice: its length is a part of the key."""
+        return SliceRing(self, name, windows, on_failure, slice)
+
+    def token_bucket(
+        self, name: str, permits: int, window: timedelta, per_client: bool = False, client_id: Optional[str] = None,
+        on_failure: Optional[str] = None,
+    ) -> TokenBucket:
+        """A limit that an operator changes in Redis, for all processes at once. With per_client each client_id (random
+        for each Limits, if it is not given) has it to itself."""
+        return TokenBucket(self, name, [Limit(permits, window)], on_failure, per_client, client_id)
+
+    def budget(
+        self, name: str, windows: Windows, slice: Optional[timedelta] = None,
+        settle_within: timedelta = timedelta(minutes=15), on_failure: Optional[str] = None,
+    ) -> Budget:
+        """A cost that is known only afterwards. settle_within is how long Redis knows an id: the longest time that a
+        request may take."""
+        return Budget(self, name, windows, on_failure, slice, settle_within)
+
+    def concurrency(self, name: str, n: int, ttl: timedelta, on_failure: Optional[str] = None) -> Concurrency:
+        """At most n at once, each under a lease of ttl that renews itself."""
+        return Concurrency(self, name, n, ttl, on_failure)
+
+
+class Face(Generic[C]):
+    """A limiter, a reservation or a slot, as its caller sees it."""
+
+    def __init__(self, driver: Any, core: C) -> None:
+        self._driver, self._core = driver, core
+
+
+class ReservationFace(Face[_limiters.Reservation]):
+    """A booking. Ask granted first."""
+
+    @property
+    def decision(self) -> Decision:
+        """The script's answer. If the reservation is not granted, its wait says when the permits would come free."""
+        return self._core.decision
+
+    @property
+    def granted(self) -> bool:
+        return self._core.decision.granted
+
+    @property
+    def delay(self) -> timedelta:
+        """The time from now until the permits may be used; NEVER if the reservation is not granted."""
+        return timedelta(seconds=max(self._core.at - time.monotonic(), 0)) if self.granted else NEVER
+
+
+class SlotFace(Face[_slots.Lease]):
+    """A slot of a concurrency. It renews itself until release, or until it is lost."""
+
+    @property
+    def decision(self) -> Decision:
+        return self._core.decision
+
+    @property
+    def lost(self) -> Optional[SlotLostError]:
+        """Why the slot was lost: another holder may have it, and its work has to stop. None while it is held."""
+        return self._core.why_lost()
+
+
+def make(
+    face: Type[F], method: "Callable[Concatenate[Any, P], Any]"
+) -> "Callable[Concatenate[Any, P], F]":
+    """A method of Limits that makes a limiter with this face."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> F:
+        return face(self._driver, method(self._setup, *args, **kwargs))
+
+    return _signed(call, face)  # type: ignore[no-any-return]
+
+
+def named(call: Any, method: Any) -> Any:
+    """A method that drives the steps of another one: with its name, doc and signature, and the result of the steps."""
+    result = getattr(inspect.signature(method).return_annotation, "__args__", (None, None, None))[2]
+    return _signed(functools.wraps(method)(call), result)
+
+
+def _signed(call: Any, result: object) -> Any:
+    call.__signature__ = inspect.signature(call).replace(return_annotation=result)
+    return call
+

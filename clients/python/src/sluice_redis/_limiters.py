@@ -1,0 +1,566 @@
+"""The limiters, without input and output: their methods are generators for a driver."""
+
+import math
+import random
+import secrets
+import time
+from datetime import timedelta
+from typing import Any, Callable, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from ._core import Caller, Key, Sleep, Steps
+from ._errors import ArgumentError, ExceedsLimitError, NotReservedError, OutcomeUnknownError, SluiceError
+from ._errors import UnavailableError, WaitError
+from ._manifest import Script, encode
+from ._types import (
+    DAY_US, EPOCH, NEVER, Decision, Limit, WindowState, check_duration, check_int, check_names, check_text, days,
+    duration, escape, micros, span,
+)  # fmt: skip
+
+MILLISECOND_US = 1000
+MAX_BOOKING_US = 60_000_000  # how far ahead the scripts book
+MAX_SLICES = 9999  # whole slices in the longest window; the current one is the 10000th
+ID_BYTES = 128
+POLICIES = ("error", "open", "closed")
+Windows = Sequence[Union[Limit, Tuple[int, timedelta]]]
+
+
+class Setup:
+    """What all limiters of one Limits share. later runs steps in the background."""
+
+    def __init__(
+        self, caller: Caller, later: Callable[[Steps[Any]], None], prefix: str, timeout: Optional[timedelta],
+        on_failure: str,
+    ) -> None:
+        self.caller, self.later, self.prefix, self.on_failure = caller, later, prefix, on_failure
+        self.client_id = new_id()
+        check_policy("", on_failure)
+        if timeout is not None:
+            check_duration("", "timeout", timeout, MILLISECOND_US, DAY_US)
+        self.timeout = timeout and timeout.total_seconds()
+
+    def call(self, script: str, keys: Sequence[Key], args: Sequence[Union[str, bytes, int]]) -> Steps[List[int]]:
+        """Runs a script with the arguments of its header, and returns the integers of its reply. Use it for scripts
+        that have no limiter (the many-subject ones). Times are in microseconds. Nothing is sent again after a lost
+        reply."""
+        known = self.caller.scripts
+        if script not in known:
+            raise ArgumentError("", "script", repr(script), f"one of {', '.join(known)}")
+        return (yield from self.caller.call(known[script], keys, [*map(encode, args)], self.timeout or 1))
+
+
+def new_id() -> str:
+    """22 characters, of 128 random bits."""
+    return secrets.token_urlsafe(16)
+
+
+def check_policy(name: str, policy: str) -> None:
+    if policy not in POLICIES:
+        raise ArgumentError(name, "on_failure", repr(policy), '"error", "open" or "closed"')
+
+
+def helps(error: SluiceError, has_ids: bool) -> bool:
+    """Whether another call may succeed, and cannot charge twice."""
+    if isinstance(error, OutcomeUnknownError):
+        return has_ids
+    return isinstance(error, UnavailableError)
+
+
+class Limiter:
+    """What all limiters have."""
+
+    script_name: ClassVar[str]
+    title: ClassVar[str]
+    more: ClassVar[str] = ""  # which limiters hold more
+    return_name: ClassVar[str] = ""  # the script that gives back
+    books = True
+    has_ids = False
+    amount = "n"  # what callers call the permits of one call
+
+    def __init__(self, setup: Setup, name: str, limits: Windows, on_failure: Optional[str]) -> None:
+        check_names(setup.prefix, name)
+        self.setup, self.name = setup, name
+        self.script = setup.caller.scripts[self.script_name]
+        self.state = str(self.script.entry["keys"][0]["state"])
+        self.policy = on_failure or setup.on_failure
+        check_policy(name, self.policy)
+        self.timeout = setup.timeout or (1.0 if self.policy == "error" else 0.1)
+        self.limits = [self._check_limit(Limit(*limit)) for limit in limits]
+        self.limit = self.limits[0] if self.limits else Limit(0, timedelta())
+
+    # What is checked when a limiter is made.
+
+    def _check_limit(self, limit: Limit) -> Limit:
+        check_int(self.name, "permits", limit.permits, 0)
+        check_int(self.name, "burst", limit.burst, 0)
+        largest = self.script.maximum("limit", "rate", "limit_i")
+        if limit.permits > largest:
+            text = f"{limit.permits} permits: {self.title} holds {largest}{self.more}"
+            raise ArgumentError(self.name, "permits", str(limit.permits), f"{largest} or less", text)
+        if limit.permits:
+            check_duration(self.name, "window", limit.window, MILLISECOND_US, self._longest_window())
+        elif not isinstance(limit.window, timedelta):
+            raise ArgumentError(self.name, "window", repr(limit.window), "a timedelta")
+        return limit
+
+    def _longest_window(self) -> int:
+        return self.script.maximum("window", "interval")
+
+    # How a call is made.
+
+    def key(self, subject: str, *parts: str) -> str:
+        """The subject's key."""
+        check_text(self.name, "subject", subject)
+        return ":".join([self.setup.prefix, self.name, "{" + escape(subject) + "}", self.state, *map(escape, parts)])
+
+    def keys(self, subject: str, id: str) -> List[str]:
+        return [self.key(subject)]
+
+    def values(self) -> Dict[str, object]:
+        """The arguments that are the same in all calls, by their names in the manifest."""
+        return {"limit": self.limit.permits, "window": micros(self.limit.window)}
+
+    def group(self) -> Sequence[Mapping[str, object]]:
+        return ()
+
+    def capacity(self) -> float:
+        """How many permits could be granted at once, as far as this process knows."""
+        return self.limit.permits
+
+    def _new_id(self) -> str:
+        return new_id() if self.has_ids else ""
+
+    def _ask(self, method: str, subject: str, n: int, ahead: int = 0, id: str = "") -> Steps[Decision]:
+        """One decision. n is 0 for a look; ahead is how far the permits may be booked, in microseconds."""
+        keys = self.keys(subject, id)
+        for limit in self.limits:
+            if limit.permits == 0:
+                return Decision(False, limit, wait=NEVER)
+        if method != "peek":
+            self._check_amount(method, n)
+        args = self.script.words({**self.values(), "permits": n, "max_wait": ahead, "id": id}, self.group())
+        call = self.setup.caller.call(self.script, keys, args, self.timeout, self.has_ids, look=n == 0, id=id)
+        try:
+            reply = yield from call
+        except (UnavailableError, OutcomeUnknownError) as error:
+            return self._fall_back(n, id, error)
+        granted, remaining, wait, reset_after, now = reply[:5]
+        return Decision(
+            granted > 0, remaining=remaining, wait=duration(wait), reset_after=duration(reset_after),
+            now=EPOCH + timedelta(microseconds=now), permits=n if granted else 0, key=keys[0] if granted else "",
+            id=id if granted else "", **self._detail(reply[5:], reset_after),
+        )  # fmt: skip
+
+    def _check_amount(self, method: str, n: int) -> None:
+        check_int(self.name, self.amount, n, 1)
+        most, one_call, why = self.capacity(), self.script.maximum("permits"), ""
+        if one_call < most:
+            most, why = one_call, f" of one call to a {self.title}{self.more}"
+        if n > most:
+            text = f"{method}({self.amount}={n}) exceeds limit {most}{why}"
+            raise ExceedsLimitError(self.name, self.amount, str(n), f"up to {most}", text)
+
+    def _detail(self, more: Sequence[int], reset_after: int) -> Dict[str, Any]:
+        """The limit of a decision, and the windows, from the rest of the reply."""
+        return {"limit": self.limit}
+
+    def _fall_back(self, n: int, id: str, error: SluiceError) -> Decision:
+        """What the policy decides in the place of Redis."""
+        if self.policy == "error":
+            raise error
+        fields: Dict[str, Any] = {**self._detail([0] * len(self.limits), 0), "degraded": True, "cause": error}
+        if self.policy == "closed":
+            return Decision(granted=False, **fields)
+        most = min(limit.permits for limit in self.limits)
+        fields["remaining"] = most if math.isinf(self.capacity()) else int(self.capacity())
+        return Decision(granted=n > 0, permits=n, id=id, **fields)
+
+    # What callers do.
+
+    def allow(self, subject: str) -> Steps[Decision]:
+        """Asks for one permit now. Use it to refuse what is over the limit. Cost: one round trip."""
+        return (yield from self._ask("allow", subject, 1, id=self._new_id()))
+
+    def allow_n(self, subject: str, n: int) -> Steps[Decision]:
+        """Asks for n permits now, all or nothing. More than could ever be granted is an ExceedsLimitError."""
+        return (yield from self._ask("allow_n", subject, n, id=self._new_id()))
+
+    def peek(self, subject: str) -> Steps[Decision]:
+        """What could be granted now. It changes nothing: use it for dashboards and quota pages."""
+        return (yield from self._ask("peek", subject, 0))
+
+    def reset(self, subject: str) -> Steps[None]:
+        """Gives the subject its whole limit back, by removing its keys (UNLINK). Use it to unblock a customer."""
+        keys = self.reset_keys(subject)
+        yield from self.setup.caller.command((b"UNLINK", *map(encode, keys)), keys, self.timeout)
+
+    def reset_keys(self, subject: str) -> List[str]:
+        return [self.key(subject)]
+
+    def wait(self, subject: str, n: int = 1, max_wait: Optional[timedelta] = None) -> Steps[Decision]:
+        """Returns when n permits may be used. Use it in workers that would rather be late than refused.
+
+        It books the permits with one round trip and sleeps until they are due, in the order of asking across all
+        processes (slice_ring, which cannot book, sleeps and asks again). If that would take longer than max_wait it
+        raises WaitError at once, and nothing is booked. With max_wait it goes on through an outage of Redis. If it is
+        interrupted (KeyboardInterrupt, a cancelled task), it gives the booking back in the background where it can.
+        """
+        bound = math.inf if max_wait is None else check_duration(self.name, "max_wait", max_wait, 0, 366 * DAY_US) / 1e6
+        return (yield from _Wait(self, subject, n, bound).run())
+
+
+class _Wait:
+    """One call of wait."""
+
+    def __init__(self, limiter: Limiter, subject: str, n: int, bound: float) -> None:
+        self.limiter, self.subject, self.n, self.bound = limiter, subject, n, bound
+        self.id, self.started, self.failures = limiter._new_id(), time.monotonic(), 0
+        self.ahead = MAX_BOOKING_US if limiter.books else 0
+        self.unused: Optional[Decision] = None  # what was granted, or may have been
+
+    def left(self) -> float:
+        return max(self.bound - (time.monotonic() - self.started), 0)
+
+    def run(self) -> Steps[Decision]:
+        try:
+            while True:
+                decision = yield from self.ask()
+                if decision and (yield from self.sleep(decision)):
+                    return decision
+        except BaseException as error:
+            if not isinstance(error, Exception):  # interrupted
+                self.may_have_booked()
+            if self.unused and self.limiter.return_name:
+                self.limiter.setup.later(_give_back(self.limiter, self.subject, self.unused, self.n))
+            raise
+
+    def may_have_booked(self) -> None:
+        """Without a reply, only an id can tell Redis what was granted."""
+        if self.limiter.has_ids:
+            self.unused = self.unused or Decision(True, self.limiter.limit, permits=self.n, id=self.id)
+
+    def ask(self) -> Steps[Optional[Decision]]:
+        """Asks once. It pauses after an error if another call may help."""
+        ahead = int(min(self.left() * 1e6, self.ahead))
+        try:
+            decision = yield from self.limiter._ask("wait", self.subject, self.n, ahead, self.id)
+        except (UnavailableError, OutcomeUnknownError) as error:
+            if isinstance(error, OutcomeUnknownError):
+                self.may_have_booked()
+            self.failures += 1
+            pause = min(0.01 * 2**self.failures, 0.25) * random.uniform(0.5, 1)
+            if math.isinf(self.bound) or not helps(error, self.limiter.has_ids) or self.left() <= pause:
+                raise
+            yield Sleep(pause)
+            return None
+        self.failures, self.unused = 0, decision if decision.granted else None
+        if decision.degraded and not decision.granted:
+            raise WaitError(f"{self.limiter.name}: closed while Redis does not decide") from decision.cause
+        return decision
+
+    def sleep(self, decision: Decision) -> Steps[bool]:
+        """Sleeps until the permits may be used, or until it is time to ask again."""
+        wait = micros(decision.wait) / 1e6
+        if decision.wait == NEVER or wait > self.left():
+            raise self.too_long(decision)
+        yield Sleep(wait if decision.granted else max(wait - self.ahead / 1e6, 0.001))
+        return decision.granted
+
+    def too_long(self, decision: Decision) -> WaitError:
+        if decision.wait == NEVER:
+            return WaitError(f"{self.limiter.name}: wait(n={self.n}) would never end: the limit is 0")
+        took, bound = span(micros(decision.wait)), span(int(self.bound * 1e6))
+        return WaitError(f"{self.limiter.name}: wait(n={self.n}) of {took} would exceed max_wait {bound}")
+
+
+def _give_back(limiter: Limiter, subject: str, decision: Decision, n: int) -> Steps[int]:
+    """Gives back n of the permits that the decision granted."""
+    key = limiter.key(subject)
+    known = bool(decision.id) and limiter.has_ids  # Redis knows what it charged, also if a policy decided
+    check_int(limiter.name, "n", n, 1)
+    if not decision.granted or (decision.degraded and not known):
+        return 0
+    if decision.key != key and (decision.key or not known):
+        want = f"one of this limiter about this subject: {key}"
+        raise ArgumentError(limiter.name, "decision", repr(decision.key), want)
+    if n > decision.permits:
+        want = f"up to {decision.permits}, as many as were granted"
+        raise ArgumentError(limiter.name, "n", str(n), want)
+    script, id = limiter.setup.caller.scripts[limiter.return_name], decision.id
+    now = micros(decision.now - EPOCH) if decision.now else 0
+    values = {**limiter.values(), "moment": now + micros(decision.wait), "taken": now, "id": id, "permits": n}
+    whole = limiter.has_ids and decision.key == key and n == decision.permits  # only then it may be repeated
+    words = script.words(values)
+    return (yield from limiter.setup.caller.call(script, [key], words, limiter.timeout, whole, id=id))[0]
+
+
+class Returner(Limiter):
+    def give_back(self, subject: str, decision: Decision, n: Optional[int] = None) -> Steps[int]:
+        """Gives back n of the permits that the decision about the subject granted (all, if n is not given), and returns
+        how many were given back. Use it for permits that were certainly not used.
+
+        That is 0 if Redis did not grant them, or has removed them already. Do not give back the same permits twice. It
+        is sent once: after an OutcomeUnknownError do not repeat it (that of a whole zset_log id may be repeated).
+        """
+        return (yield from _give_back(self, subject, decision, decision.permits or 1 if n is None else n))
+
+
+class Booker(Limiter):
+    def reserve(self, subject: str, n: int = 1, max_wait: timedelta = timedelta(minutes=1)) -> Steps["Reservation"]:
+        """Books n permits for the earliest time at which they may be used, at most max_wait (up to 60 s) ahead. Use it
+        if the caller has other work to do than to sleep in wait. First come, first served: until booked permits are
+        due, allow is denied to everyone. Cost: one round trip."""
+        ahead = check_duration(self.name, "max_wait", max_wait, 0, MAX_BOOKING_US)
+        decision = yield from self._ask("reserve", subject, n, ahead, self._new_id())
+        return Reservation(self, subject, n, decision)
+
+
+class Reservation:
+    """A booking that reserve has made, or could not make: ask granted first."""
+
+    def __init__(self, limiter: Limiter, subject: str, n: int, decision: Decision) -> None:
+        self.limiter, self.subject, self.n, self.decision = limiter, subject, n, decision
+        self.at = time.monotonic() + micros(decision.wait) / 1e6
+        self.cancelled = False
+
+    def wait(self) -> Steps[None]:
+        """Returns when the permits may be used. WaitError if the reservation is not granted."""
+        if not self.decision.granted:
+            raise WaitError(f"{self.limiter.name}: the reservation is not granted")
+        yield Sleep(max(self.at - time.monotonic(), 0))
+
+    def cancel(self) -> Steps[None]:
+        """Gives the permits back, if they are not due yet. Later bookings keep their times. gcra and token_bucket
+        cannot give back: that is an ArgumentError."""
+        if self.decision.granted and not self.limiter.return_name:
+            text = f"{self.limiter.title} cannot give permits back, list_log and zset_log can"
+            raise ArgumentError(self.limiter.name, "cancel", "", "", text)
+        if not self.decision.granted or self.cancelled or self.at <= time.monotonic():
+            return
+        self.cancelled = True
+        try:
+            yield from _give_back(self.limiter, self.subject, self.decision, self.n)
+        except SluiceError as error:
+            self.cancelled = not helps(error, self.limiter.has_ids)
+            raise
+
+
+class ListLog(Booker, Returner):
+    """A sliding-window log, exact to the microsecond: any interval of one window holds at most the limit. About 10
+    bytes a permit; up to 1000000 permits, 1000 in one call."""
+
+    script_name, title, return_name = "list_log_v1", "list_log", "list_log_return_v1"
+    more = "; gcra or slice_ring hold more"
+
+
+class ZSetLog(Booker, Returner):
+    """A sliding-window log with request ids, as exact as list_log: a call that is asked again with its id is charged
+    once. About 130 bytes a permit; up to 10000 permits, 500 in one call."""
+
+    script_name, title, return_name = "zset_log_v1", "zset_log", "zset_log_return_v1"
+    more = "; list_log, gcra or slice_ring hold more"
+    has_ids = True
+
+    def allow(self, subject: str, id: Optional[str] = None) -> Steps[Decision]:
+        """Asks for one permit now. With the same id a subject is charged once in a window. Without one each call has a
+        new random id, and the package asks again by itself after a lost reply."""
+        return (yield from self._ask("allow", subject, 1, id=self._check_id(id)))
+
+    def allow_n(self, subject: str, n: int, id: Optional[str] = None) -> Steps[Decision]:
+        """allow for n permits, all or nothing. Another n under the same id is an ArgumentError."""
+        return (yield from self._ask("allow_n", subject, n, id=self._check_id(id)))
+
+    def _check_id(self, id: Optional[str]) -> str:
+        return new_id() if id is None else check_text(self.name, "id", id, ID_BYTES, "|")
+
+
+class GCRA(Booker):
+    """A smooth rate with a burst: the refilling token bucket. Any interval of length d holds at most
+    burst + d * permits / window. About 100 bytes in all; up to 10000000 permits."""
+
+    script_name, title = "gcra_v1", "gcra"
+    more = "; slice_ring holds more"
+
+    def _check_limit(self, limit: Limit) -> Limit:
+        super()._check_limit(limit)
+        most = self.script.maximum("burst")
+        if limit.permits:
+            most = min(most, 2**52 * limit.permits // micros(limit.window))  # a burst is refilled in at most 2^52 us
+        if limit.burst > most:
+            permits = "1 permit" if limit.permits == 1 else f"{limit.permits} permits"
+            want = f"up to {most} with {permits} in {days(micros(limit.window))}"
+            raise ArgumentError(self.name, "burst", str(limit.burst), want)
+        return limit
+
+    def capacity(self) -> float:
+        return self.limit.burst or self.limit.permits
+
+    def values(self) -> Dict[str, object]:
+        return {**super().values(), "burst": self.capacity()}
+
+
+class TokenBucket(Booker):
+    """A limiter whose rate is stored in Redis: set_rate changes it for every process at once. Its permits and window
+    are used only while no rate is stored. It does not refill evenly (gcra does)."""
+
+    script_name, title = "token_bucket_v1", "token_bucket"
+    more = "; gcra or slice_ring hold more"
+
+    def __init__(
+        self, setup: Setup, name: str, limits: Windows, on_failure: Optional[str], per_client: bool,
+        client_id: Optional[str],
+    ) -> None:
+        super().__init__(setup, name, limits, on_failure)
+        self.scope = int(per_client)
+        self.client_id = setup.client_id if client_id is None else check_text(name, "client_id", client_id)
+
+    def keys(self, subject: str, id: str) -> List[str]:
+        return [self.key(subject), *self.reset_keys(subject)]
+
+    def reset_keys(self, subject: str) -> List[str]:
+        return [self.key(subject, "all"), self.key(subject, "by", self.client_id)]
+
+    def values(self) -> Dict[str, object]:
+        return {"rate": self.limit.permits, "interval": micros(self.limit.window), "scope": self.scope}
+
+    def capacity(self) -> float:
+        return math.inf  # it is stored in Redis
+
+    def _detail(self, more: Sequence[int], reset_after: int) -> Dict[str, Any]:
+        return {"limit": Limit(more[0], duration(more[1])) if len(more) > 1 else self.limit}
+
+    def set_rate(self, subject: str, permits: int, window: timedelta) -> Steps[None]:
+        """Stores the subject's rate: for every process at once, to stay until it is set again. Permits in use stay in
+        use. It may be repeated after an OutcomeUnknownError."""
+        limit = self._check_limit(Limit(permits, window))
+        check_int(self.name, "permits", permits, 1)
+        script = self.setup.caller.scripts["token_bucket_set_v1"]
+        words = script.words({"rate": limit.permits, "interval": micros(limit.window), "scope": self.scope})
+        yield from self.setup.caller.call(script, [self.key(subject)], words, self.timeout, repeatable=True)
+
+
+class _Window(NamedTuple):
+    slices: int
+    limit: Limit
+
+
+class Ring(Limiter):
+    """What slice_ring and budget have in common: windows over one ring of slices."""
+
+    books = False
+
+    def __init__(
+        self, setup: Setup, name: str, limits: Windows, on_failure: Optional[str], slice: Optional[timedelta]
+    ) -> None:
+        if not 1 <= len(limits) <= 8:
+            raise ArgumentError(name, "windows", str(len(limits)), "1 to 8")
+        super().__init__(setup, name, limits, on_failure)
+        windows = [micros(limit.window) for limit in self.limits if micros(limit.window) > 0]
+        shortest, longest = min(windows, default=0), max(windows, default=0)
+        if slice is not None:
+            self.slice = check_duration(name, "slice", slice, MILLISECOND_US, DAY_US)
+        else:
+            slice_us = max(_up(shortest, 60), _up(longest, MAX_SLICES))
+            self.slice = max(min(slice_us, shortest, DAY_US), MILLISECOND_US)
+        self.windows = [self._window(limit, shortest) for limit in self.limits]
+
+    def _window(self, limit: Limit, shortest: int) -> _Window:
+        """A window with the slices that cover it, and one more: the current slice is never a whole one."""
+        us, longest = micros(limit.window), MAX_SLICES * self.slice
+        if limit.permits and us < self.slice:
+            raise ArgumentError(self.name, "window", span(us), f"a slice, {span(self.slice)}, or more")
+        if limit.permits and us > longest:
+            why = "more takes longer slices" if self.slice < min(DAY_US, shortest) \
+                else "a slice is no longer than the shortest window"  # fmt: skip
+            want = f"up to {days(longest)}: {MAX_SLICES} slices of {span(self.slice)}; {why}"
+            raise ArgumentError(self.name, "window", days(us), want)
+        return _Window(_up(us, self.slice) + 1, limit)
+
+    def _longest_window(self) -> int:
+        return MAX_SLICES * DAY_US
+
+    def key(self, subject: str, *parts: str) -> str:
+        return super().key(subject, str(self.slice), *parts)
+
+    def values(self) -> Dict[str, object]:
+        return {"slice": self.slice}
+
+    def group(self) -> Sequence[Mapping[str, object]]:
+        return [{"slices_i": window.slices, "limit_i": window.limit.permits} for window in self.windows]
+
+    def capacity(self) -> float:
+        return min(limit.permits for limit in self.limits)
+
+    def _detail(self, more: Sequence[int], reset_after: int) -> Dict[str, Any]:
+        if len(self.windows) == 1:
+            return {"limit": self.limit}
+        widest = max(window.slices for window in self.windows)
+        states = []
+        for window, count in zip(self.windows, more):
+            left = max(reset_after - (widest - window.slices) * self.slice, 0) if count else 0
+            states.append(WindowState(window.limit, max(window.limit.permits - count, 0), duration(left)))
+        states.sort(key=lambda state: (state.remaining, -state.reset_after))
+        return {"limit": states[0].limit, "windows": tuple(states)}
+
+
+def _up(us: int, by: int) -> int:
+    """us / by, rounded up."""
+    return -(-us // by)
+
+
+class SliceRing(Ring, Returner):
+    """One to eight windows at once, all or nothing: "1000 a minute and 10000 an hour". Exact to one slice, 7 bytes a
+    slice, limits up to 10^9. It cannot book: wait sleeps and asks again, in no order."""
+
+    script_name, title, return_name = "slice_ring_v1", "slice_ring", "slice_ring_return_v1"
+
+
+class Budget(Ring):
+    """A cost that is known only afterwards: reserve an estimate, do the work, settle the actual cost.
+
+    An id names one request, and must be made by the server side: who repeats one is charged once. All three calls may
+    be repeated with their id. What is reserved and never settled stays charged with its estimate.
+    """
+
+    script_name, title, amount, has_ids = "budget_v1", "budget", "estimate", True
+
+    def __init__(
+        self, setup: Setup, name: str, limits: Windows, on_failure: Optional[str], slice: Optional[timedelta],
+        settle_within: timedelta,
+    ) -> None:
+        super().__init__(setup, name, limits, on_failure, slice)
+        self.ttl = check_duration(name, "settle_within", settle_within, MILLISECOND_US, self.script.maximum("ttl"))
+
+    def keys(self, subject: str, id: str) -> List[str]:
+        head = super().key(subject).rsplit(f":{self.state}:", 1)[0]
+        return [self.key(subject), f"{head}:{self.script.entry['keys'][1]['state']}:{self.slice}:{escape(id)}"]
+
+    def values(self) -> Dict[str, object]:
+        return {"slice": self.slice, "ttl": self.ttl}
+
+    def reserve(self, subject: str, id: str, estimate: int) -> Steps[Decision]:
+        """Takes an estimate for the request of this id, in all windows or in none. A denial charges nothing. After an
+        error the estimate may be charged: ask again with the same id, or call charge with 0, which withdraws it."""
+        return (yield from self._ask("reserve", subject, estimate, id=check_text(self.name, "id", id, ID_BYTES)))
+
+    def settle(self, subject: str, id: str, actual: int) -> Steps[None]:
+        """Replaces the estimate by the actual cost; 0 gives all of it back. The first settlement of an id counts.
+        NotReservedError if Redis does not know the id. What it cost more is charged whatever the limits are."""
+        reply = yield from self._settle(subject, id, actual, 0)
+        if reply[0] or reply[1]:
+            return
+        key = self.keys(subject, id)[1]
+        known = yield from self.setup.caller.command((b"EXISTS", encode(key)), [key], self.timeout, look=True)
+        if not known:  # the reply is the same for an id that was settled with 0
+            raise NotReservedError(f"{self.name}: id {id!r} is not reserved, or no longer after {days(self.ttl)}")
+
+    def charge(self, subject: str, id: str, actual: int) -> Steps[None]:
+        """settle, but an id that Redis does not know is charged now. Use it for a cost that was not reserved."""
+        yield from self._settle(subject, id, actual, 1)
+
+    def _settle(self, subject: str, id: str, actual: int, unknown: int) -> Steps[List[int]]:
+        check_text(self.name, "id", id, ID_BYTES)
+        script = self.setup.caller.scripts["budget_settle_v1"]
+        check_int(self.name, "actual", actual, 0, script.maximum("permits"))
+        size = max(window.slices for window in self.windows)
+        words = script.words({**self.values(), "size": size, "permits": actual, "unknown": unknown})
+        return (yield from self.setup.caller.call(script, self.keys(subject, id), words, self.timeout, True, id=id))

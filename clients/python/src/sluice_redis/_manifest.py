@@ -1,0 +1,62 @@
+"""The scripts, as manifest.json describes them."""
+
+import json
+from pathlib import Path
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+FOLDER = Path(__file__).parent / "scripts"
+
+
+class Script(NamedTuple):
+    """A script: what it takes, and where its source is."""
+
+    name: str  # "list_log_v1"
+    sha1: str
+    path: Path
+    entry: Mapping[str, Any]  # of the manifest
+
+    def source(self) -> bytes:
+        return self.path.read_bytes()
+
+    def maximum(self, *arguments: str) -> int:
+        """The maximum of the first of these arguments that the script has; 2^53 if it has none."""
+        fields = list(self.entry["arguments"]) + list(self.entry.get("group", {}).get("arguments", ()))
+        return next((int(field["max"]) for field in fields if field["name"] in arguments), 2**53)
+
+    def words(self, values: Mapping[str, object], group: Sequence[Mapping[str, object]] = ()) -> Tuple[bytes, ...]:
+        """ARGV, from values by their names in the manifest."""
+        words = [values[field["name"]] for field in self.entry["arguments"]]
+        for one in group:
+            words += [one[field["name"]] for field in self.entry["group"]["arguments"]]
+        return tuple(encode(word) for word in words)
+
+
+def encode(word: object) -> bytes:
+    """A word of a command: text in UTF-8, or an integer in decimal digits. Floats are refused, never sent."""
+    if isinstance(word, bytes):
+        return word
+    if isinstance(word, str):
+        return word.encode("utf-8", "surrogatepass")
+    if isinstance(word, int) and not isinstance(word, bool):
+        return b"%d" % word
+    raise TypeError(f"{word!r} is not a str, bytes or int")
+
+
+def load(folder: Path = FOLDER) -> Dict[str, Script]:
+    """The scripts of a folder with a manifest.json, by name."""
+    scripts = {}
+    for entry in json.loads((folder / "manifest.json").read_text("utf-8"))["scripts"]:
+        name = entry["file"][: -len(".lua")]
+        scripts[name] = Script(name, entry["sha1"], folder / entry["file"], entry)
+    return scripts
+
+
+_loaded: Optional[Dict[str, Script]] = None
+
+
+def scripts() -> Dict[str, Script]:
+    """The scripts of this package."""
+    global _loaded
+    if _loaded is None:
+        _loaded = load()
+    return _loaded

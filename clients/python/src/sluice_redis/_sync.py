@@ -1,0 +1,262 @@
+"""The limiters for threads."""
+
+import threading
+import time
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Type, TypeVar, Union
+
+from redis import Redis, RedisCluster
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool
+from redis.exceptions import RedisError, ResponseError, TimeoutError
+from redis.retry import Retry
+from redis.sentinel import SentinelConnectionPool
+
+from . import _limiters, _slots
+from ._connect import CHECKOUT, Own, own_of
+from ._core import Address, Caller, NotSent, Send, Sleep, Steps
+from ._errors import SluiceError
+from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
+from ._slots import OnLost
+from ._types import Decision
+
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec
+
+    P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Driver:
+    """Does what steps yield, on connections of its own."""
+
+    def __init__(self, own: Own) -> None:
+        self.own = own
+        self.pools: Dict[Tuple[Optional[Address], float], Any] = {}
+
+    def drive(self, steps: Steps[T], sleep: Callable[[float], object] = time.sleep) -> T:
+        answer: Any = None
+        error: Optional[BaseException] = None
+        while True:
+            try:
+                step = steps.throw(error) if error else steps.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            answer = error = None
+            try:
+                answer = sleep(step.seconds) if isinstance(step, Sleep) else self.send(step)
+            except BaseException as raised:
+                error = raised
+
+    def later(self, steps: Steps[Any]) -> None:
+        """Runs steps in the background. Nobody learns of their errors."""
+        threading.Thread(target=self._quietly, args=(steps,), daemon=True).start()
+
+    def _quietly(self, steps: Steps[Any]) -> None:
+        try:
+            self.drive(steps)
+        except SluiceError:
+            pass
+
+    def send(self, op: Send) -> Any:
+        deadline, pool = time.monotonic() + op.left, self.pool(op.node, op.timeout)
+        try:
+            connection = pool.get_connection(*CHECKOUT)
+        except (RedisError, OSError) as error:
+            raise NotSent(str(error)) from error
+        try:
+            return self.exchange(connection, op, deadline)
+        finally:
+            pool.release(connection)
+
+    def exchange(self, connection: Any, op: Send, deadline: float) -> Any:
+        """Sends and reads. A connection that may still get a reply is closed."""
+        if time.monotonic() >= deadline:
+            raise NotSent("no time is left after connecting")
+        unread = len(op.commands)
+        try:
+            for words in op.commands:
+                connection.send_command(*words)
+            left = deadline - time.monotonic()
+            if left < 0.9 * op.timeout and not connection.can_read(max(left, 0)):  # else the socket's timeout does it
+                raise TimeoutError(f"no reply in {op.left:.3f} s")
+            while True:
+                unread -= 1
+                reply = connection.read_response()
+                if not unread:
+                    return reply
+        except BaseException as error:
+            if unread or not isinstance(error, ResponseError):  # an error reply was read
+                connection.disconnect()
+            raise
+
+    def pool(self, node: Optional[Address], timeout: float) -> Any:
+        """The connections to a node whose timeout is this one."""
+        pool = self.pools.get((node, timeout))
+        if pool is None:
+            kwargs = self.own.settings(Retry(NoBackoff(), 0), timeout)
+            if node:
+                kwargs["host"], kwargs["port"] = node
+            pool = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
+            pool = self.pools.setdefault((node, timeout), pool)
+        return pool
+
+
+def _run(method: "Callable[Concatenate[Any, P], Steps[T]]") -> "Callable[Concatenate[Any, P], T]":
+    """The method that drives the steps of another one."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._driver.drive(method(self._core, *args, **kwargs))
+
+    return named(call, method)  # type: ignore[no-any-return]
+
+
+class Limiter(Face[Any]):
+    """What all limiters have."""
+
+    @property
+    def name(self) -> str:
+        return str(self._core.name)
+
+    allow = _run(_limiters.Limiter.allow)
+    allow_n = _run(_limiters.Limiter.allow_n)
+    wait = _run(_limiters.Limiter.wait)
+    peek = _run(_limiters.Limiter.peek)
+    reset = _run(_limiters.Limiter.reset)
+
+
+class Reservation(ReservationFace):
+    __doc__ = _limiters.Reservation.__doc__
+    wait = _run(_limiters.Reservation.wait)
+    cancel = _run(_limiters.Reservation.cancel)
+
+
+class Booker(Limiter):
+    def reserve(self, subject: str, n: int = 1, max_wait: timedelta = timedelta(minutes=1)) -> Reservation:
+        return Reservation(self._driver, self._driver.drive(self._core.reserve(subject, n, max_wait)))
+
+    reserve.__doc__ = _limiters.Booker.reserve.__doc__
+
+
+class Returner(Limiter):
+    give_back = _run(_limiters.Returner.give_back)
+
+
+class ListLog(Booker, Returner):
+    __doc__ = _limiters.ListLog.__doc__
+
+
+class ZSetLog(Booker, Returner):
+    __doc__ = _limiters.ZSetLog.__doc__
+
+    def allow(self, subject: str, id: Optional[str] = None) -> Decision:
+        return self._driver.drive(self._core.allow(subject, id))  # type: ignore[no-any-return]
+
+    def allow_n(self, subject: str, n: int, id: Optional[str] = None) -> Decision:
+        return self._driver.drive(self._core.allow_n(subject, n, id))  # type: ignore[no-any-return]
+
+    allow.__doc__, allow_n.__doc__ = _limiters.ZSetLog.allow.__doc__, _limiters.ZSetLog.allow_n.__doc__
+
+
+class GCRA(Booker):
+    __doc__ = _limiters.GCRA.__doc__
+
+
+class SliceRing(Returner):
+    __doc__ = _limiters.SliceRing.__doc__
+
+
+class TokenBucket(Booker):
+    __doc__ = _limiters.TokenBucket.__doc__
+    set_rate = _run(_limiters.TokenBucket.set_rate)
+
+
+class Budget(Face[_limiters.Budget]):
+    __doc__ = _limiters.Budget.__doc__
+    reserve = _run(_limiters.Budget.reserve)
+    settle = _run(_limiters.Budget.settle)
+    charge = _run(_limiters.Budget.charge)
+    peek = _run(_limiters.Budget.peek)
+    reset = _run(_limiters.Budget.reset)
+
+
+class Slot(SlotFace):
+    """A slot of a concurrency, held until release: `with slot: ...`. It renews itself in a thread until it is released
+    or lost. Leaving the block releases it, and raises SlotLostError if it was lost."""
+
+    def __init__(self, driver: Any, core: _slots.Lease) -> None:
+        super().__init__(driver, core)
+        self._done = threading.Event()
+        threading.Thread(target=driver.drive, args=(core.renewals(), self._done.wait), daemon=True).start()
+
+    def release(self) -> None:
+        try:
+            self._driver.drive(self._core.release())
+        finally:
+            self._done.set()
+
+    release.__doc__ = _slots.Lease.release.__doc__
+
+    def __enter__(self) -> "Slot":
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        try:
+            self.release()
+        except SluiceError:
+            if error is None:
+                raise
+
+
+class Concurrency(Face[_slots.Concurrency]):
+    __doc__ = _slots.Concurrency.__doc__
+
+    def try_acquire(self, subject: str, on_lost: OnLost = None) -> Optional[Slot]:
+        lease = self._driver.drive(self._core.try_acquire(subject, on_lost))
+        return lease and Slot(self._driver, lease)
+
+    def acquire(self, subject: str, max_wait: Optional[timedelta] = None, on_lost: OnLost = None) -> Slot:
+        return Slot(self._driver, self._driver.drive(self._core.acquire(subject, max_wait, on_lost)))
+
+    try_acquire.__doc__ = _slots.Concurrency.try_acquire.__doc__
+    acquire.__doc__ = _slots.Concurrency.acquire.__doc__
+    peek = _run(_slots.Concurrency.peek)
+    reset = _run(_slots.Concurrency.reset)
+
+
+class Limits:
+    """Makes limiters on one Redis, for threads: `Limits(redis.Redis())`. It sends nothing until a limiter is asked.
+
+    client is a redis.Redis (also one of Sentinel's master_for) or a redis.RedisCluster. Decisions go over connections
+    of their own, made with the client's settings but without its retries and timeouts; close() closes them.
+    prefix is the beginning of every key. With preloaded=True scripts are never loaded: a missing one is a
+    NotLoadedError. timeout bounds each call, 1 s by default, 100 ms with a policy (a call that has to connect first may
+    take twice as long). on_failure is what happens while Redis does not decide: "error" raises, "open" grants, "closed"
+    denies; these decisions are marked degraded.
+    """
+
+    def __init__(
+        self, client: "Union[Redis, RedisCluster]", prefix: str = "sluice", preloaded: bool = False,
+        timeout: Optional[timedelta] = None, on_failure: str = "error",
+    ) -> None:
+        own = own_of(client, asynchronous=False)
+        self._driver = Driver(own)
+        self._setup = Factory(Caller(own.nodes, own.remap, preloaded), self._driver.later, prefix, timeout, on_failure)
+        self._core = self._setup
+
+    list_log = make(ListLog, Factory.list_log)
+    zset_log = make(ZSetLog, Factory.zset_log)
+    gcra = make(GCRA, Factory.gcra)
+    slice_ring = make(SliceRing, Factory.slice_ring)
+    token_bucket = make(TokenBucket, Factory.token_bucket)
+    budget = make(Budget, Factory.budget)
+    concurrency = make(Concurrency, Factory.concurrency)
+    call = _run(Factory.call)
+
+    def close(self) -> None:
+        """Closes the connections of the limiters. The client stays open."""
+        for pool in self._driver.pools.values():
+            pool.disconnect()

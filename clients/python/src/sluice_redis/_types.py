@@ -1,0 +1,162 @@
+"""What callers pass and get: limits, decisions, keys, durations."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import NamedTuple, Optional, Tuple
+
+from ._errors import ArgumentError
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+MICROSECOND = timedelta(microseconds=1)
+SECOND_US, DAY_US = 1_000_000, 86_400_000_000
+NEVER = timedelta(microseconds=2**62 // 1000)
+"""The wait of a denial that waiting does not help, because the limit is 0: 146 years."""
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_LIMITER = re.compile(r"[A-Za-z0-9._/-]+")
+_ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
+
+
+class Limit(NamedTuple):
+    """How many permits a subject may have in any window. With 0 permits everything is denied without asking Redis.
+
+    burst is for gcra only: how many permits may be taken at once; 0 means as many as permits.
+    """
+
+    permits: int
+    window: timedelta
+    burst: int = 0
+
+
+class WindowState(NamedTuple):
+    """The state of one window of a slice_ring or a budget after a decision."""
+
+    limit: Limit
+    remaining: int  # permits that this window would grant now
+    reset_after: timedelta  # until it is empty
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer of a limiter. Its times are by the server's clock, to the microsecond."""
+
+    granted: bool
+    """All permits that were asked for were granted. A peek grants nothing."""
+    limit: Limit
+    """What it was decided by: of a token_bucket the stored rate, of a slice_ring the tightest window."""
+    remaining: int = 0
+    """Permits that could be granted now. 0 while permits are booked ahead."""
+    wait: timedelta = timedelta()
+    """Granted: hold off this long before acting (0 unless booked ahead). Denied: until the permits come free, if no one
+    else asks; NEVER if the limit is 0. Of a peek: until one permit comes free."""
+    reset_after: timedelta = timedelta()
+    """Until the subject has its whole limit again, if no one asks."""
+    now: Optional[datetime] = None
+    """The server's clock at the decision. None if no server decided."""
+    permits: int = 0
+    """Permits that were granted: as many as were asked for, or 0."""
+    windows: Tuple[WindowState, ...] = ()
+    """The windows of a slice_ring or a budget that has several, the tightest first."""
+    key: str = ""
+    """Where Redis counts the permits of a grant: see give_back. Empty if Redis does not count them."""
+    id: str = ""
+    """The request id of a grant by a zset_log or a budget."""
+    degraded: bool = False
+    """The policy (on_failure) decided, because Redis did not."""
+    cause: Optional[Exception] = None
+    """Why Redis did not decide. None unless degraded."""
+
+    @property
+    def retry_after(self) -> int:
+        """wait for the header Retry-After: whole seconds, rounded up, at most 366 days. At least 1 for a denial."""
+        seconds = -(-micros(min(self.wait, timedelta(days=366))) // SECOND_US)
+        return seconds if self.granted else max(seconds, 1)
+
+
+def micros(duration: timedelta) -> int:
+    """A duration in microseconds."""
+    return duration // MICROSECOND
+
+
+def duration(us: int) -> timedelta:
+    """Microseconds as a duration; NEVER for all that is longer."""
+    return min(timedelta(microseconds=min(us, 2**62 // 1000)), NEVER)
+
+
+def span(us: int) -> str:
+    """A duration for people, and for names in headers: 1m30s, 24h, 1.5ms."""
+    if abs(us) < SECOND_US:
+        return f"{us / 1000:g}ms" if us else "0s"
+    minutes, rest = divmod(us, 60 * SECOND_US)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest // SECOND_US}.{rest % SECOND_US:06d}".rstrip("0").rstrip(".")
+    parts = [f"{hours}h" if hours else "", f"{minutes}m" if minutes or (hours and rest) else ""]
+    return "".join(parts) + (f"{seconds}s" if rest else "")
+
+
+def days(us: int) -> str:
+    """span, with whole days as days."""
+    return f"{us // DAY_US} days" if us >= 2 * DAY_US and us % DAY_US == 0 else span(us)
+
+
+def check_duration(name: str, argument: str, value: object, least: int, most: int) -> int:
+    """A duration in microseconds, or an ArgumentError."""
+    want = f"{span(least)} to {days(most)}"
+    if not isinstance(value, timedelta):
+        raise ArgumentError(name, argument, repr(value), f"a timedelta of {want}")
+    if not least <= micros(value) <= most:
+        raise ArgumentError(name, argument, days(micros(value)), want)
+    return micros(value)
+
+
+def check_int(name: str, argument: str, value: object, least: int, most: Optional[int] = None) -> int:
+    """An integer in its range, or an ArgumentError. A float is not an integer, not even 3.0."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ArgumentError(name, argument, repr(value), "an int")
+    if value < least or (most is not None and value > most):
+        raise ArgumentError(name, argument, str(value), f"{least} or more" if most is None else f"{least} to {most}")
+    return value
+
+
+def check_text(name: str, argument: str, value: object, most: Optional[int] = None, without: str = "") -> str:
+    """A text that is not empty, or an ArgumentError. most is in bytes of UTF-8."""
+    want = "at least one character" if most is None else f"1 to {most} bytes"
+    if without:
+        want += f" without {without}"
+    if not isinstance(value, str):
+        raise ArgumentError(name, argument, repr(value), "a str")
+    long = most is not None and len(value.encode("utf-8", "surrogatepass")) > most
+    if not value or long or (without and without in value):
+        raise ArgumentError(name, argument, repr(value), want)
+    return value
+
+
+def check_names(prefix: object, limiter: object) -> None:
+    """Refuses a prefix or a limiter's name that cannot stand in a key."""
+    if not isinstance(limiter, str) or not _LIMITER.fullmatch(limiter):
+        want = "letters, digits, dot, underscore, dash and slash, at least one"
+        raise ArgumentError("", "limiter", repr(limiter), want)
+    check_name(limiter, "prefix", prefix)
+
+
+def check_name(limiter: str, argument: str, value: object) -> None:
+    """Refuses a prefix or a state that cannot stand in a key."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ArgumentError(limiter, argument, repr(value), "letters, digits, dot, underscore and dash, at least one")
+
+
+def escape(text: str) -> str:
+    """A subject or a part as it stands in keys."""
+    return text.translate(_ESCAPES)
+
+
+def key(prefix: str, limiter: str, subject: str, state: str, *parts: str) -> str:
+    """The key under which a script keeps its state for a subject: <prefix>:<limiter>:{<subject>}:<state>[:<part>]...
+
+    Use it with Limits.call, or to inspect keys. A wrong name or an empty subject is an ArgumentError.
+    """
+    check_names(prefix, limiter)
+    check_name(limiter, "state", state)
+    check_text(limiter, "subject", subject)
+    return ":".join([prefix, limiter, "{" + escape(subject) + "}", state, *map(escape, parts)])

@@ -1,0 +1,38 @@
+"""Types, as a user has them: checked by mypy --strict."""
+
+from datetime import timedelta
+from typing import List, Optional, Tuple
+
+import redis
+import redis.asyncio
+
+from sluice_redis import Decision, Limit, Limits, SlotLostError, WindowState, aio, http
+
+limits = Limits(redis.Redis(), prefix="sluice", timeout=timedelta(seconds=1))
+codes = limits.list_log("send-code", permits=3, window=timedelta(minutes=1))
+decision: Decision = codes.allow("ada")
+windows: Tuple[WindowState, ...] = limits.slice_ring("api", [Limit(1, timedelta(1))]).peek("ada").windows
+returned: int = codes.give_back("ada", decision, 1)
+delay: timedelta = codes.reserve("ada", max_wait=timedelta(seconds=1)).delay
+integers: List[int] = limits.call("gcra_v1", ["key"], [1, "1000", 1, 1, 0])
+limits.zset_log("z", 1, timedelta(1)).allow("ada", id="order-17")
+with limits.concurrency("render", 2, timedelta(seconds=10)).acquire("acme", on_lost=print) as slot:
+    lost: Optional[SlotLostError] = slot.lost
+
+
+async def work() -> None:
+    limits = aio.Limits(redis.asyncio.Redis())
+    codes = limits.list_log("send-code", permits=3, window=timedelta(minutes=1))
+    decision: Decision = await codes.allow("ada")
+    await codes.give_back("ada", decision)
+    async with await limits.concurrency("render", 2, timedelta(seconds=10)).acquire("acme") as slot:
+        print(slot.lost)
+
+
+async def app(scope: object, receive: object, send: object) -> None:
+    pass
+
+
+key: http.Key = http.by_address(["10.0.0.0/8"])
+http.ASGI(app, aio.Limits(redis.asyncio.Redis()).gcra("api", 5, timedelta(1)), key=key)
+http.WSGI(lambda environ, start_response: [b""], codes, key=key)

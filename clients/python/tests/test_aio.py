@@ -1,0 +1,367 @@
+"""The limiters for asyncio."""
+
+import asyncio
+import time
+import warnings
+from datetime import timedelta
+
+import pytest
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import ExponentialBackoff
+
+from sluice_redis import (
+    ArgumentError, ExceedsLimitError, Limit, NotLoadedError, OutcomeUnknownError, SlotLostError, UnavailableError,
+    WaitError, _manifest, aio,
+)  # fmt: skip
+from sluice_redis.aio import Limits
+
+SECOND, MINUTE, SHORT = timedelta(seconds=1), timedelta(minutes=1), timedelta(milliseconds=300)
+SCRIPT = _manifest.scripts()["list_log_v1"]
+VERSION = tuple(map(int, redis.__version__.split(".")[:2]))
+
+
+def given():
+    """Ten retries, as each version takes them."""
+    retries = {"retry": Retry(ExponentialBackoff(0.01, 0.01), 10)}
+    return retries if VERSION >= (6, 0) else {**retries, "retry_on_timeout": True}
+
+
+def client_of(port, **options):
+    return redis.asyncio.Redis(port=port, **options)
+
+
+def run(work):
+    """Runs a test, with errors for what is left behind."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        return asyncio.run(asyncio.wait_for(work, 50))
+
+
+def test_limiters(server):
+    async def work():
+        limits = Limits(client_of(server.port))
+        codes = limits.list_log("codes", 3, MINUTE)
+        d = await codes.allow_n("ada", 3)
+        assert d.granted and not (await codes.allow("ada")).granted
+        assert await codes.give_back("ada", d, 1) == 1 and (await codes.peek("ada")).remaining == 1
+        with pytest.raises(ExceedsLimitError):
+            await codes.allow_n("ada", 4)
+        with pytest.raises(WaitError):
+            await codes.wait("ada", 3, max_wait=SECOND)
+        await codes.reset("ada")
+        zset = limits.zset_log("zset", 3, MINUTE)
+        assert [(await zset.allow("ada", id="i")).remaining for _ in "ab"] == [2, 2]
+        ring = limits.slice_ring("ring", [Limit(2, MINUTE), Limit(9, 60 * MINUTE)])
+        assert len((await ring.allow("ada")).windows) == 2
+        rate = limits.gcra("rate", 1, MINUTE)
+        assert (await rate.reserve("ada")).delay == timedelta()
+        booked = await rate.reserve("ada")
+        assert booked.granted and booked.delay > 50 * SECOND
+        with pytest.raises(ArgumentError, match="cannot give permits back"):
+            await booked.cancel()
+        sms = limits.token_bucket("sms", 1, MINUTE)
+        await sms.set_rate("ada", 5, MINUTE)
+        assert (await sms.allow("ada")).remaining == 4
+        tokens = limits.budget("tokens", [Limit(9, MINUTE)])
+        await tokens.reserve("ada", "r", 5)
+        await tokens.settle("ada", "r", 2)
+        await tokens.charge("ada", "s", 1)
+        assert (await tokens.peek("ada")).remaining == 6
+        assert len(await limits.call("gcra_v1", ["k"], [1, 1000, 1, 0, 0])) == 5
+        await limits.close()
+
+    run(work())
+
+
+def test_many_tasks(server):
+    async def work():
+        codes = Limits(client_of(server.port), timeout=20 * SECOND).list_log("codes", 30, MINUTE)
+        granted = [d.granted for d in await asyncio.gather(*(codes.allow("ada") for _ in range(80)))]
+        assert granted.count(True) == 30
+
+    run(work())
+
+
+@pytest.mark.parametrize("retries", ["default", "given"])
+def test_lost_reply(proxy, server, row, retries):
+    async def work():
+        client = client_of(proxy.port, **(given() if retries == "given" else {}))
+        if retries == "default" and VERSION >= (6, 0):
+            await client.script_load(SCRIPT.source())
+            proxy.mode = "close"
+            await client.evalsha(SCRIPT.sha1, 1, "trap", 3, 60000000, 1, 0)
+            assert server.client.llen("trap") == 2, "this test is about a client that sends again"
+            row["traps"].append("asyncio resends by default")
+        codes = Limits(client).list_log("codes", 3, MINUTE)
+        await codes.peek("ada")
+        proxy.mode, eaten = "close", proxy.eaten
+        with pytest.raises(OutcomeUnknownError):
+            await codes.allow("ada")
+        assert proxy.eaten == eaten + 1 and (await codes.peek("ada")).remaining == 2
+        zset = Limits(client).zset_log("zset", 3, MINUTE)
+        await zset.peek("ada")
+        proxy.mode = "close"
+        assert (await zset.allow("ada")).remaining == 2
+
+    run(work())
+
+
+def test_cancelled_task_leaves_no_reply_behind(proxy, row):
+    """The reply to a cancelled call is never read by another one."""
+
+    async def work():
+        codes = Limits(client_of(proxy.port)).list_log("codes", 9, MINUTE)
+        await codes.allow_n("bob", 5)
+        for _ in range(3):
+            proxy.mode = "hold"
+            proxy.held.clear()
+            eaten = proxy.eaten
+            task = asyncio.ensure_future(codes.peek("bob"))
+            while proxy.eaten == eaten:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            others = asyncio.gather(*(codes.peek(f"other-{i}") for i in range(5)))
+            proxy.release()
+            assert [d.remaining for d in await others] == [9] * 5
+        row["traps"].append("a cancelled task leaves a reply")
+
+    run(work())
+
+
+class Recorder:
+    """A pool with one connection, whose replies never come. done is what is done with it."""
+
+    def __init__(self):
+        self.done, self.sending = [], asyncio.Event()
+
+    def make_connection(self):
+        return self
+
+    async def connect(self):
+        self.done.append("connect")
+
+    async def can_read(self):
+        return False
+
+    async def send_command(self, *words):
+        self.sending.set()
+
+    async def read_response(self):
+        await asyncio.sleep(60)
+
+    async def disconnect(self):
+        self.done.append("disconnect")
+
+
+def test_connection_with_a_reply_to_come_is_closed(server):
+    """Whether redis-py closes it by itself (some versions do not) or not."""
+
+    async def work():
+        limits = Limits(client_of(server.port))
+        recorder = Recorder()
+        pool = limits._driver.pools[None, 1.0] = aio.Pool(recorder, 1)
+        task = asyncio.ensure_future(limits.list_log("codes", 3, MINUTE).allow("ada"))
+        await recorder.sending.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        while not pool.idle:
+            await asyncio.sleep(0)
+        assert recorder.done == ["connect", "disconnect"]
+
+    run(work())
+
+
+def test_cancelled_while_connecting(proxy, server):
+    """The reply to the password of a cancelled call is not taken for one to a command."""
+
+    async def work():
+        server.client.execute_command("ACL SETUSER web on >secret ~* +@all")
+        codes = Limits(client_of(proxy.port, username="web", password="secret")).list_log("codes", 9, MINUTE)
+        proxy.trigger, proxy.mode = b"AUTH", "hold"
+        task = asyncio.ensure_future(codes.peek("ada"))
+        while not proxy.eaten:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        seen = proxy.requests
+        others = [asyncio.ensure_future(codes.allow(f"other-{i}")) for i in range(3)]
+        while proxy.requests == seen:
+            await asyncio.sleep(0.01)
+        proxy.release()
+        assert [(await other).remaining for other in others] == [8] * 3
+
+    run(work())
+
+
+def test_cancelled_at_any_moment(server):
+    """Wherever it is interrupted, those that come after get their own answers, and the pool loses no connection."""
+
+    async def work():
+        limits = Limits(client_of(server.port, max_connections=4))
+        codes = limits.list_log("codes", 1000, MINUTE)
+        await codes.allow("x")
+        for i in range(120):
+            task = asyncio.ensure_future(codes.allow_n("busy", 7))
+            for _ in range(i % 12):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert (await codes.peek(f"idle-{i}")).remaining == 1000
+        await limits.close()
+
+    run(work())
+
+
+def test_cancelled_wait_gives_back(server):
+    async def work():
+        limits = Limits(client_of(server.port))
+        codes = limits.list_log("codes", 1, MINUTE)
+        await codes.allow("ada")
+        task = asyncio.ensure_future(codes.wait("ada"))
+        while server.client.llen("sluice:codes:{ada}:ll1") < 2:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while server.client.llen("sluice:codes:{ada}:ll1") > 1:
+            await asyncio.sleep(0.01)
+
+    run(work())
+
+
+def test_wait_whose_reply_is_lost_gives_back(proxy, server):
+    async def work():
+        codes = Limits(client_of(proxy.port), timeout=SHORT).zset_log("codes", 1, MINUTE)
+        await codes.peek("ada")
+        proxy.mode = "keep"
+        with pytest.raises(OutcomeUnknownError):
+            await codes.wait("ada")
+        assert proxy.eaten == 1
+        while server.client.zcard("sluice:codes:{ada}:zl1"):
+            await asyncio.sleep(0.01)
+
+    run(work())
+
+
+def test_frozen_server(server):
+    async def work():
+        limits = Limits(client_of(server.port), timeout=SHORT)
+        codes, opened = limits.list_log("codes", 3, MINUTE), limits.gcra("rate", 3, MINUTE, on_failure="open")
+        await codes.peek("ada")
+        server.freeze()
+        try:
+            began = time.monotonic()
+            with pytest.raises(OutcomeUnknownError):
+                await codes.allow("ada")
+            assert (await opened.allow("ada")).degraded
+            assert not (await limits.gcra("rate", 3, MINUTE, on_failure="closed").allow("ada")).granted
+            assert time.monotonic() - began < 10
+        finally:
+            server.thaw()
+        assert (await codes.allow("ada")).granted
+
+    run(work())
+
+
+def test_missing_scripts(server):
+    async def work():
+        codes = Limits(client_of(server.port)).list_log("codes", 3, MINUTE)
+        await codes.allow("ada")
+        server.client.script_flush()
+        assert (await codes.allow("ada")).remaining == 1
+        server.client.script_flush()
+        with pytest.raises(NotLoadedError):
+            await Limits(client_of(server.port), preloaded=True).list_log("codes", 3, MINUTE).allow("ada")
+
+    run(work())
+
+
+def test_nobody_listens():
+    async def work():
+        with pytest.raises(UnavailableError):
+            await Limits(client_of(1), timeout=SHORT).list_log("codes", 3, MINUTE).allow("ada")
+
+    run(work())
+
+
+def test_slots(server):
+    async def work():
+        limits = Limits(client_of(server.port))
+        render, lost = limits.concurrency("render", 1, SECOND / 2), []
+        key = "sluice:render:{acme}:cc1"
+        async with await render.acquire("acme") as slot:
+            began = server.client.zrange(key, 0, -1, withscores=True)[0][1]
+            while server.client.zrange(key, 0, -1, withscores=True)[0][1] < began + 2 * 500000:
+                await asyncio.sleep(0.01)
+            assert slot.lost is None and await render.try_acquire("acme") is None
+        assert (await render.peek("acme")).remaining == 1
+        slot = await render.try_acquire("acme", on_lost=lost.append)
+        await render.reset("acme")
+        while not lost:
+            await asyncio.sleep(0.01)
+        with pytest.raises(SlotLostError):
+            await slot.release()
+        waiting = asyncio.ensure_future(render.acquire("acme"))
+        await (await waiting).release()
+        async with await render.acquire("acme"):
+            await limits.close()
+
+    run(work())
+
+
+def test_cancelled_acquire_leaves_no_slot(proxy, server):
+    async def work():
+        render = Limits(client_of(proxy.port)).concurrency("render", 1, MINUTE)
+        await render.peek("acme")
+        proxy.mode = "hold"
+        task = asyncio.ensure_future(render.acquire("acme"))
+        while not proxy.eaten:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while server.client.zcard("sluice:render:{acme}:cc1"):
+            await asyncio.sleep(0.01)
+
+    run(work())
+
+
+def test_cluster(cluster, row):
+    async def work():
+        client = redis.asyncio.RedisCluster(host="127.0.0.1", port=cluster.port)
+        codes = Limits(client).list_log("codes", 3, MINUTE)
+        subjects = [f"user-{i}" for i in range(12)]
+        assert [(await codes.allow(subject)).remaining for subject in subjects] == [2] * 12
+        cluster.nodes[0].client.script_flush()
+        assert [(await codes.allow(subject)).remaining for subject in subjects] == [1] * 12
+        key = "sluice:codes:{user-0}:ll1"
+        node, proxy = cluster.node_of(key)
+        proxy.mode = "close"
+        with pytest.raises(OutcomeUnknownError):
+            await codes.allow("user-0")
+        assert node.client.llen(key) == 3
+        closing = getattr(client, "aclose", None) or client.close
+        await closing()
+
+    run(work())
+
+
+def test_sentinel_client_is_taken():
+    async def work():
+        client = Sentinel([("127.0.0.1", 1)], socket_timeout=0.2).master_for("main")
+        with pytest.raises(UnavailableError, match="NotSent"):
+            await Limits(client, timeout=SHORT).list_log("codes", 3, MINUTE).allow("ada")
+
+    run(work())
+
+
+def test_wrong_client():
+    want = r"want redis.asyncio.Redis or redis.asyncio.RedisCluster \(sluice_redis.Limits"
+    with pytest.raises(ArgumentError, match=want):
+        Limits(redis.Redis())

@@ -1,0 +1,407 @@
+"""Lost replies, servers that do not answer, missing scripts, rights."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+import redis
+import redis.asyncio.sentinel
+from redis.backoff import ConstantBackoff, ExponentialBackoff
+from redis.exceptions import ConnectionError, TimeoutError
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+from servers import ROOT, Server, free_port, until
+
+from sluice_redis import (
+    ArgumentError, Limit, Limits, NotLoadedError, OutcomeUnknownError, UnavailableError, WaitError, _manifest, aio,
+)  # fmt: skip
+from sluice_redis._core import Send
+
+MINUTE, SHORT = timedelta(minutes=1), timedelta(milliseconds=300)
+# The newest redis-py has 10 retries by default. What older ones are given by those who want them:
+GIVEN = {"retry": Retry(ExponentialBackoff(0.01, 0.01), 10), "retry_on_error": [ConnectionError, TimeoutError]}
+RETRIES = {"default": {}, "given": GIVEN}
+BY_DEFAULT = tuple(map(int, redis.__version__.split(".")[:1])) >= (6,)
+SCRIPT = _manifest.scripts()["list_log_v1"]
+
+
+@pytest.mark.parametrize("retries", RETRIES)
+def test_lost_reply(proxy, server, row, retries):
+    """The trap: the client sends again by itself, and charges twice. The limiter's path does not."""
+    client = redis.Redis(port=proxy.port, **RETRIES[retries])
+    if retries == "given" or BY_DEFAULT:
+        client.script_load(SCRIPT.source())
+        proxy.mode = "close"
+        client.evalsha(SCRIPT.sha1, 1, "trap", 3, 60000000, 1, 0)
+        assert server.client.llen("trap") == 2, "this test is about a client that sends again"
+        row["traps"].append({"default": "resends by default", "given": "resends if given retries"}[retries])
+    codes = Limits(client).list_log("codes", 3, MINUTE)
+    codes.peek("ada")
+    proxy.mode, eaten = "close", proxy.eaten
+    with pytest.raises(OutcomeUnknownError) as lost:
+        codes.allow("ada")
+    assert proxy.eaten == eaten + 1 and lost.value.keys == ("sluice:codes:{ada}:ll1",)
+    assert codes.peek("ada").remaining == 2, "charged exactly once"
+
+
+@pytest.mark.parametrize("kind", ["gcra", "slice_ring", "token_bucket"])
+def test_lost_reply_of_others(proxy, kind):
+    limits = Limits(redis.Redis(port=proxy.port, **GIVEN))
+    how = ([Limit(3, MINUTE)],) if kind == "slice_ring" else (3, MINUTE)
+    limiter = getattr(limits, kind)("r", *how)
+    limiter.peek("ada")
+    proxy.mode = "close"
+    with pytest.raises(OutcomeUnknownError):
+        limiter.allow("ada")
+    assert limiter.peek("ada").remaining == 2
+
+
+def test_lost_reply_of_a_give_back(proxy):
+    codes = Limits(redis.Redis(port=proxy.port, **GIVEN)).list_log("codes", 3, MINUTE)
+    d = codes.allow_n("ada", 3)
+    codes.give_back("ada", d, 1)
+    proxy.mode = "close"
+    with pytest.raises(OutcomeUnknownError):
+        codes.give_back("ada", d, 1)
+    assert codes.peek("ada").remaining == 2, "given back once"
+
+
+def test_calls_with_an_id_are_repeated(proxy):
+    limits = Limits(redis.Redis(port=proxy.port))
+    codes, tokens = limits.zset_log("codes", 3, MINUTE), limits.budget("tokens", [Limit(10, MINUTE)])
+    codes.peek("ada"), tokens.peek("ada")
+    proxy.mode = "close"
+    d = codes.allow("ada")
+    assert d.granted and d.remaining == 2 and proxy.eaten == 1
+    proxy.mode = "close"
+    assert codes.give_back("ada", d) in (0, 1) and codes.peek("ada").remaining == 3
+    proxy.mode = "close"
+    assert tokens.reserve("ada", "r1", 4).remaining == 6
+    proxy.mode = "close"
+    tokens.settle("ada", "r1", 1)
+    assert tokens.peek("ada").remaining == 9 and proxy.eaten == 4
+
+
+def test_look_is_repeated(proxy):
+    codes = Limits(redis.Redis(port=proxy.port)).list_log("codes", 3, MINUTE)
+    codes.allow("ada")
+    proxy.mode = "close"
+    assert codes.peek("ada").remaining == 2 and proxy.eaten == 1
+
+
+def test_reply_that_comes_too_late_is_nobody_elses(proxy):
+    codes = Limits(redis.Redis(port=proxy.port), timeout=SHORT).list_log("codes", 3, MINUTE)
+    codes.peek("ada")
+    proxy.mode = "hold"
+    with pytest.raises(OutcomeUnknownError):
+        codes.allow_n("ada", 3)
+    proxy.release()
+    assert [codes.allow("bob").remaining for _ in range(3)] == [2, 1, 0]
+
+
+class Recorder:
+    """A pool with one connection, whose replies never come. done is what is done with it."""
+
+    def __init__(self):
+        self.done = []
+
+    def __getattr__(self, name):
+        def record(*args):
+            self.done.append(name)
+            return self if name == "get_connection" else False
+
+        return record
+
+
+def test_connection_with_a_reply_to_come_is_closed():
+    """Also where less time is left than the socket's timeout."""
+    driver, recorder = Limits(redis.Redis())._driver, Recorder()
+    driver.pools[None, 1.0] = recorder
+    with pytest.raises(TimeoutError):
+        driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, left=0.5))
+    assert recorder.done == ["get_connection", "send_command", "can_read", "disconnect", "release"]
+
+
+def test_frozen_server(server):
+    limits = Limits(redis.Redis(port=server.port), timeout=SHORT)
+    codes, fresh = limits.list_log("codes", 3, MINUTE), Limits(redis.Redis(port=server.port), timeout=SHORT)
+    opened, closed = limits.gcra("o", 7, MINUTE, on_failure="open"), limits.gcra("c", 7, MINUTE, on_failure="closed")
+    codes.peek("ada")
+    server.freeze()
+    try:
+        began = time.monotonic()
+        with pytest.raises(OutcomeUnknownError):
+            codes.allow("ada")
+        with pytest.raises((UnavailableError, OutcomeUnknownError)):  # newer clients send HELLO first
+            fresh.list_log("codes", 3, MINUTE).allow("ada")
+        d = opened.allow_n("ada", 2)
+        assert (d.granted, d.degraded, d.permits, d.remaining, d.key) == (True, True, 2, 7, "")
+        assert isinstance(d.cause, (OutcomeUnknownError, UnavailableError))
+        assert opened.wait("ada").degraded and opened.reserve("ada").granted
+        d = closed.allow("ada")
+        assert (d.granted, d.degraded, d.retry_after) == (False, True, 1)
+        with pytest.raises(WaitError):
+            closed.wait("ada")
+        assert time.monotonic() - began < 15, "seven calls of 0.3 s"
+    finally:
+        server.thaw()
+    assert not codes.allow("ada").degraded
+
+
+def test_nobody_listens():
+    """It fails at once, whatever the client's retries are."""
+    slow = {**GIVEN, "retry": Retry(ConstantBackoff(2), 10)}
+    limits, began = Limits(redis.Redis(port=free_port(), **slow), timeout=SHORT), time.monotonic()
+    with pytest.raises(UnavailableError, match="list_log_v1: NotSent"):
+        limits.list_log("codes", 3, MINUTE).allow("ada")
+    assert time.monotonic() - began < 2
+    assert limits.list_log("codes", 3, MINUTE, on_failure="open").peek("ada").remaining == 3
+
+
+def test_restart_between_calls():
+    """Connections of before are found closed before anything is sent, and the script is loaded again."""
+    server = Server()
+    codes = Limits(redis.Redis(port=server.port)).list_log("codes", 3, MINUTE)
+    codes.allow("ada")
+    port = server.port
+    server.stop()
+    again = Server(port=port)
+    try:
+        assert codes.allow("ada").remaining == 2
+    finally:
+        again.stop()
+
+
+def test_wait_rides_out_an_outage():
+    port = free_port(10000)
+    codes = Limits(redis.Redis(port=port), timeout=SHORT).list_log("codes", 3, MINUTE)
+    with pytest.raises(UnavailableError):
+        codes.wait("ada")  # without max_wait the first failure is the answer
+    waited = []
+    thread = threading.Thread(target=lambda: waited.append(codes.wait("ada", max_wait=timedelta(seconds=30))))
+    thread.start()
+    server = Server(port=port)
+    try:
+        thread.join(30)
+        assert waited[0].granted
+    finally:
+        server.stop()
+
+
+def test_noscript(server):
+    codes = Limits(server.client).list_log("codes", 9, MINUTE)
+    for remaining in (8, 7):
+        server.client.script_flush()
+        assert codes.allow("ada").remaining == remaining
+    assert server.client.script_exists(SCRIPT.sha1) == [True]
+    assert "eval" not in server.client.info("commandstats"), "never EVAL"
+
+
+def test_preloaded(server):
+    limits = Limits(server.client, preloaded=True)
+    with pytest.raises(NotLoadedError) as missing:
+        limits.list_log("codes", 3, MINUTE).allow("ada")
+    for cure in ("sluice load", "redis-cli -x SCRIPT LOAD < list_log_v1.lua", SCRIPT.sha1):
+        assert cure in str(missing.value)
+    assert server.client.script_exists(SCRIPT.sha1) == [False]
+    server.client.script_load(SCRIPT.source())
+    assert limits.list_log("codes", 3, MINUTE).allow("ada").granted
+
+
+@pytest.fixture(scope="session")
+def acl():
+    """The users that `sluice acl` makes, by the end of their names."""
+    command = ["go", "run", "./cmd/sluice", "acl"]
+    out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    lines = [line.split() for line in out.decode().splitlines() if line.startswith("ACL SETUSER")]
+    return {line[2].rsplit("-")[-1]: [">secret" if word.startswith("#") else word for word in line] for line in lines}
+
+
+def test_smallest_user(server, acl):
+    """With the rights of sluice-use alone all limiters work, preloaded; without preloaded the error names the cure."""
+    server.client.execute_command(*acl["use"])
+    client = redis.Redis(port=server.port, username="sluice-use", password="secret")
+    with pytest.raises(NotLoadedError, match="this user may not load it"):
+        Limits(client).list_log("codes", 3, MINUTE).allow("ada")
+    for script in _manifest.scripts().values():
+        server.client.script_load(script.source())
+    limits = Limits(client, preloaded=True)
+    for kind in ("list_log", "zset_log"):
+        codes = getattr(limits, kind)("codes", 3, MINUTE)
+        assert codes.give_back("ada", codes.allow("ada")) == 1
+        codes.reset("ada")
+    ring = limits.slice_ring("ring", [Limit(3, MINUTE)])
+    assert ring.give_back("ada", ring.allow("ada")) == 1
+    assert limits.gcra("rate", 3, MINUTE).allow("ada").granted
+    sms, tokens = limits.token_bucket("sms", 3, MINUTE), limits.budget("tokens", [Limit(9, MINUTE)])
+    assert sms.allow("ada").granted
+    sms.set_rate("ada", 4, MINUTE)
+    tokens.reserve("ada", "r1", 3)
+    tokens.settle("ada", "r1", 0)
+    with limits.concurrency("slots", 1, MINUTE).acquire("ada") as slot:
+        assert slot.decision.granted
+    other = Limits(client, prefix="other", preloaded=True).list_log("codes", 3, MINUTE)
+    with pytest.raises((UnavailableError, OutcomeUnknownError), match="NOPERM|permission"):
+        other.allow("ada")
+
+
+def test_loading_and_read_only(server):
+    server.client.config_set("repl-diskless-sync-delay", 0)
+    replica = Server("--replicaof", f"127.0.0.1 {server.port}")
+    try:
+        until(lambda: replica.client.info("replication")["master_link_status"] == "up")
+        codes = Limits(redis.Redis(port=replica.port), timeout=SHORT).list_log("codes", 3, MINUTE)
+        with pytest.raises(UnavailableError, match="READONLY|read only replica"):
+            codes.allow("ada")
+        assert codes.peek("ada").remaining == 3, "a look writes nothing"
+    finally:
+        replica.stop()
+
+
+def test_clients_settings_are_kept(server):
+    """Database, name, decode_responses, password and a Unix socket are those of the client."""
+    client = redis.Redis(port=server.port, db=3, decode_responses=True, client_name="web")
+    codes = Limits(client, prefix="mine").list_log("codes", 3, MINUTE)
+    assert codes.allow("ada").granted
+    assert client.keys() == ["mine:codes:{ada}:ll1"] and server.client.dbsize() == 0
+    assert sum(one["name"] == "web" and one["db"] == "3" for one in server.client.client_list()) >= 2
+
+
+def test_unix_socket(tmp_path):
+    server = Server("--unixsocket", tmp_path / "redis.sock")
+    try:
+        client = redis.Redis(unix_socket_path=str(tmp_path / "redis.sock"), **GIVEN)
+        assert Limits(client).list_log("codes", 3, MINUTE).allow("ada").granted
+    finally:
+        server.stop()
+
+
+def test_sentinel(server):
+    sentinel_port = free_port()
+    path = os.path.join(server.folder.name, "sentinel.conf")
+    with open(path, "w") as conf:
+        conf.write(f"port {sentinel_port}\nsentinel monitor main 127.0.0.1 {server.port} 1\n")
+    process = subprocess.Popen(["redis-server", path, "--sentinel"], stdout=subprocess.DEVNULL)
+    try:
+        sentinel = Sentinel([("127.0.0.1", sentinel_port)], socket_timeout=5)
+        until(lambda: sentinel.discover_master("main")[1] == server.port)
+        client = sentinel.master_for("main", **GIVEN)
+        assert Limits(client).list_log("codes", 3, MINUTE).allow("ada").remaining == 2
+        assert server.client.llen("sluice:codes:{ada}:ll1") == 1
+
+        async def work():
+            sentinel = redis.asyncio.sentinel.Sentinel([("127.0.0.1", sentinel_port)], socket_timeout=5)
+            limits = aio.Limits(sentinel.master_for("main"))
+            assert (await limits.list_log("codes", 3, MINUTE).allow("ada")).remaining == 1
+            await limits.close()
+
+        asyncio.run(work())
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def cluster_client(cluster, **options):
+    return redis.RedisCluster(host="127.0.0.1", port=cluster.port, **options)
+
+
+@pytest.mark.parametrize("retries", RETRIES)
+def test_cluster(cluster, row, retries):
+    """In a cluster: loading on each node, and a lost reply."""
+    client = cluster_client(cluster, **RETRIES[retries])
+    codes = Limits(client).list_log("codes", 3, MINUTE)
+    subjects = [f"user-{i}" for i in range(12)]
+    assert [codes.allow(subject).remaining for subject in subjects] == [2] * 12
+    for node in cluster.nodes:
+        assert node.client.dbsize() > 0 and node.client.script_exists(SCRIPT.sha1) == [True]
+    cluster.nodes[0].client.script_flush()
+    assert [codes.allow(subject).remaining for subject in subjects] == [1] * 12
+    key = "sluice:codes:{user-0}:ll1"
+    server, proxy = cluster.node_of(key)
+    proxy.mode = "close"
+    with pytest.raises(OutcomeUnknownError):
+        codes.allow("user-0")
+    assert server.client.llen(key) == 3, "charged exactly once"
+    if retries == "default":
+        proxy.mode = "close"
+        client.evalsha(SCRIPT.sha1, 1, key, 9, 60000000, 1, 0)
+        assert server.client.llen(key) == 5, "this test is about a client that sends again"
+        row["traps"].append("RedisCluster resends")
+
+
+def test_cluster_smallest_user(cluster, acl):
+    """A cluster's user needs +cluster|slots as well, and redis-py itself +info and +command."""
+    for node in cluster.nodes:
+        node.client.execute_command(*acl["use"], "+cluster|slots", "+info", "+command")
+        node.client.script_load(SCRIPT.source())
+    client = cluster_client(cluster, username="sluice-use", password="secret")
+    codes = Limits(client, preloaded=True).list_log("codes", 3, MINUTE)
+    assert all(codes.allow(f"user-{i}").granted for i in range(9))
+
+
+def test_cluster_moves_a_slot(cluster):
+    """MOVED and ASK are followed."""
+    limits = Limits(cluster_client(cluster))
+    codes, key = limits.list_log("codes", 9, MINUTE), "sluice:codes:{mover}:ll1"
+    codes.allow("mover")
+    source, _ = cluster.node_of(key)
+    target = next(node for node in cluster.nodes if node is not source)
+    slot = source.client.execute_command("CLUSTER", "KEYSLOT", key)
+    target.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.id_of(source))
+    source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.id_of(target))
+    source.client.execute_command("MIGRATE", "127.0.0.1", target.port, key, 0, 5000)
+    try:
+        assert codes.allow("mover").remaining == 7, "ASK"
+        cluster.move(slot, source, target)
+        assert codes.allow("mover").remaining == 6, "MOVED"
+        assert codes.allow("mover").remaining == 5
+    finally:
+        target.client.flushall()
+        cluster.move(slot, target, source)
+
+
+def test_cluster_without_a_node(cluster):
+    """Who cannot reach a node asks the others which has its slots now."""
+    orders, key = Limits(cluster_client(cluster)).zset_log("orders", 9, MINUTE), "sluice:orders:{acme}:zl1"
+    orders.allow("acme")
+    source, proxy = cluster.node_of(key)
+    target = next(node for node in cluster.nodes if node is not source)
+    slot = source.client.execute_command("CLUSTER", "KEYSLOT", key)
+    source.client.flushall()
+    cluster.move(slot, source, target)
+    proxy.cut()
+    try:
+        assert orders.allow("acme").remaining == 8
+        assert target.client.zcard(key) == 1
+    finally:
+        proxy.down = False
+        target.client.flushall()
+        cluster.move(slot, target, source)
+
+
+def test_cluster_with_a_frozen_node(cluster):
+    client = cluster_client(cluster)
+    codes, patient = (Limits(client, timeout=t).list_log("codes", 9, MINUTE) for t in (SHORT, 10 * MINUTE))
+    keys = {subject: cluster.node_of(f"sluice:codes:{{{subject}}}:ll1")[0] for subject in map(str, range(20))}
+    assert all(patient.allow(subject).granted for subject in keys)
+    codes.peek("0")
+    frozen = cluster.nodes[1]
+    frozen.freeze()
+    try:
+        began = time.monotonic()
+        with pytest.raises((OutcomeUnknownError, UnavailableError)):
+            codes.allow(next(subject for subject in keys if keys[subject] is frozen))
+        assert time.monotonic() - began < 5
+    finally:
+        frozen.thaw()
+    until(lambda: all(patient.peek(subject).remaining for subject in keys))
+
+
+def test_argument_errors_have_no_policy(server):
+    with pytest.raises(ArgumentError):
+        Limits(server.client, on_failure="open").list_log("codes", 3, MINUTE).allow_n("ada", 4)

@@ -1,0 +1,188 @@
+"""The middleware, over real HTTP servers."""
+
+import asyncio
+import http.client
+import json
+import socket
+import threading
+import wsgiref.simple_server
+from datetime import timedelta
+
+import pytest
+import redis.asyncio
+import uvicorn
+from servers import until
+
+from sluice_redis import ArgumentError, Limit, Limits, aio
+from sluice_redis.http import ASGI, WSGI, Request, by_address, by_header, headers_of, parse_address, subject
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+PROXY = by_address(trusted_proxies=["127.0.0.0/8"])
+
+
+class Quiet(wsgiref.simple_server.WSGIRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def hello(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"hello"]
+
+
+async def hello_async(scope, receive, send):
+    if scope["type"] == "lifespan":
+        while True:
+            message = await receive()
+            await send({"type": message["type"] + ".complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+class Wsgi:
+    def __init__(self, port, make, **options):
+        app = WSGI(hello, make(Limits(redis.Redis(port=port), timeout=timedelta(milliseconds=300))), **options)
+        self.server = wsgiref.simple_server.make_server("127.0.0.1", 0, app, handler_class=Quiet)
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Asgi:
+    def __init__(self, port, make, **options):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.port = listener.getsockname()[1]
+        self.ready = threading.Event()
+        threading.Thread(target=self.run, args=(listener, port, make, options), daemon=True).start()
+        assert self.ready.wait(20)
+
+    def run(self, listener, port, make, options):
+        async def main():
+            limits = aio.Limits(redis.asyncio.Redis(port=port), timeout=timedelta(milliseconds=300))
+            config = uvicorn.Config(ASGI(hello_async, make(limits), **options), log_level="error")
+            self.server = uvicorn.Server(config)
+            self.ready.set()
+            await self.server.serve(sockets=[listener])
+
+        asyncio.run(main())
+
+    def stop(self):
+        self.server.should_exit = True
+
+
+@pytest.fixture(params=[Wsgi, Asgi])
+def serve(request, server):
+    running = []
+
+    def start(make, **options):
+        running.append(request.param(server.port, make, **options))
+        return running[-1].port
+
+    yield start
+    for one in running:
+        one.stop()
+
+
+def get(port, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", "/", headers={name.replace("_", "-"): value for name, value in headers.items()})
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    return response.status, {name.lower(): value for name, value in response.getheaders()}, body
+
+
+def test_limit(serve):
+    port = serve(lambda limits: limits.list_log("login", 2, MINUTE))
+    status, headers, body = get(port)
+    assert (status, body, headers["ratelimit-policy"]) == (200, b"hello", '"login";q=2;w=60')
+    assert headers["ratelimit"] == '"login";r=1;t=60' and "retry-after" not in headers
+    get(port)
+    status, headers, body = get(port)
+    assert status == 429 and 50 < int(headers["retry-after"]) <= 60
+    assert headers["ratelimit"] == f'"login";r=0;t={headers["retry-after"]}'
+    assert headers["content-type"] == "application/problem+json"
+    assert json.loads(body) == {
+        "type": "https://iana.org/assignments/http-problem-types#quota-exceeded", "status": 429,
+        "title": "Request cannot be satisfied as assigned quota has been exceeded", "violated-policies": ["login"],
+    }  # fmt: skip
+
+
+def test_windows(serve):
+    port = serve(lambda limits: limits.slice_ring("api", [Limit(100, HOUR), Limit(5, MINUTE)]))
+    headers = get(port)[1]
+    assert headers["ratelimit-policy"] == '"api-1m";q=5;w=60, "api-1h";q=100;w=3600'
+    assert headers["ratelimit"].startswith('"api-1m";r=4;t=6')
+
+
+def test_trusted_proxy(serve):
+    port = serve(lambda limits: limits.gcra("api", 1, MINUTE), key=PROXY)
+    calls = [("203.0.113.7", 200), ("203.0.113.8", 200), ("203.0.113.8, 203.0.113.7", 429), ("1.2.3.4", 200),
+             ("203.0.113.7, 127.0.0.2", 429), ("::ffff:203.0.113.7", 429), ("2001:db8::1", 200), ("2001:db8::2", 429),
+             ("2001:db8:0:1::1", 200), ("nobody", 400)]  # fmt: skip
+    assert [(text, get(port, X_Forwarded_For=text)[0]) for text, _ in calls] == calls
+
+
+def test_header_key(serve):
+    port = serve(lambda limits: limits.list_log("api", 1, MINUTE), key=by_header("X-Key"))
+    statuses = [get(port, X_Key=key)[0] for key in ("a", "b", "a")]
+    assert [*statuses, get(port)[0]] == [200, 200, 429, 400]
+
+
+@pytest.mark.parametrize("policy, status", [("error", 503), ("closed", 503), ("open", 200)])
+def test_redis_is_down(serve, server, policy, status):
+    port = serve(lambda limits: limits.list_log("api", 1, MINUTE, on_failure=policy))
+    server.freeze()
+    try:
+        got, headers, body = get(port)
+    finally:
+        server.thaw()
+    assert got == status and "ratelimit" not in headers
+    if status == 503:
+        assert json.loads(body)["type"].endswith("#temporary-reduced-capacity")
+    until(lambda: get(port)[0] == 200 or policy != "open")
+
+
+def test_gcra_headers(server):
+    limits = Limits(server.client)
+    burst = headers_of("x", limits.gcra("x", 5, MINUTE, burst=10).allow("a"))
+    assert burst[0] == ("RateLimit-Policy", '"x";q=10;w=120')
+    never = headers_of("x", limits.gcra("x", 0, MINUTE).allow("a"))
+    assert never == [("RateLimit-Policy", '"x";q=0;w=60'), ("RateLimit", '"x";r=0')]
+
+
+@pytest.mark.parametrize("text, address", [
+    ("192.0.2.7", "192.0.2.7"), ("192.0.2.7:80", "192.0.2.7"), ("[2001:db8::7]:80", "2001:db8::7"),
+    ("[2001:db8::7]", "2001:db8::7"), ("2001:db8::7", "2001:db8::7"), ("::ffff:192.0.2.7", "192.0.2.7"),
+    ("[::ffff:192.0.2.7]:1", "192.0.2.7"), ("fe80::1%eth0", "fe80::1"), ("[192.0.2.7]", None), ("", None),
+    ("192.0.2.7:x", None), ("192.0.2.7:99999", None), ("192.0.2.07", None), ("[::1", None), ("unknown", None),
+])  # fmt: skip
+def test_addresses(text, address):
+    parsed = parse_address(text)
+    assert (None if parsed is None else str(parsed)) == address
+
+
+def test_unix_socket_and_prefixes():
+    def request(peer, forwarded):
+        return Request(peer, lambda name: forwarded, None)
+
+    assert by_address(["unix"])(request("", "192.0.2.7")) == "192.0.2.7"
+    assert by_address()(request("", "192.0.2.7")) == "" and by_address()(request("192.0.2.1", "6.6.6.6")) == "192.0.2.1"
+    assert by_address()(request("2001:db8::7", "")) == "2001:db8::/64"
+    assert by_address(ipv6_prefix=128)(request("2001:db8::7", "")) == "2001:db8::7"
+    with pytest.raises(ValueError):
+        by_address(["10.0.0.1/8"])
+    with pytest.raises(ArgumentError, match="ipv6_prefix 0: want 1 to 128"):
+        by_address(ipv6_prefix=0)
+
+
+def test_subjects():
+    """As the Go middleware writes them."""
+    assert subject("192.0.2.7", "ada") == "192.0.2.7|ada" and subject("a|b~c", "") == "a~1b~0c|~"
+    assert subject("x" * 128) == "x" * 128
+    assert subject("x" * 129) == "~2DsnrM-dFELzdHy6lUgboLyFknFwr7L8rQz60dbNMAb0"

@@ -1,0 +1,245 @@
+"""What each limiter does, against a server."""
+
+import asyncio
+import threading
+from datetime import datetime, timedelta, timezone
+
+import pytest
+import redis
+
+from sluice_redis import (
+    NEVER, ArgumentError, ExceedsLimitError, Limit, Limits, NotReservedError, StateError, WaitError,
+)  # fmt: skip
+
+SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=s) for s in (1, 60, 3600, 86400))
+
+
+@pytest.fixture
+def limits(server):
+    limits = Limits(server.client)
+    yield limits
+    limits.close()
+
+
+def test_allow_and_peek_and_reset(limits):
+    codes = limits.list_log("send-code", permits=3, window=MINUTE)
+    decisions = [codes.allow("ada") for _ in range(4)]
+    assert [d.granted for d in decisions] == [True, True, True, False]
+    assert [d.remaining for d in decisions] == [2, 1, 0, 0]
+    denied = decisions[3]
+    assert MINUTE - 10 * SECOND < denied.wait <= MINUTE and denied.retry_after in range(50, 61)
+    assert abs(denied.now - datetime.now(timezone.utc)) < 10 * SECOND
+    assert (denied.limit, denied.key, denied.permits) == (Limit(3, MINUTE), "", 0)
+    assert not codes.peek("ada").granted and codes.peek("bob").remaining == 3
+    codes.reset("ada")
+    assert codes.allow_n("ada", 3).granted
+
+
+def test_decision_is_frozen(limits):
+    with pytest.raises(AttributeError):
+        limits.list_log("api", 1, MINUTE).allow("ada").granted = True
+
+
+def test_exceeds_limit(limits):
+    codes = limits.list_log("send-code", permits=3, window=MINUTE)
+    with pytest.raises(ExceedsLimitError, match=r"send-code: allow_n\(n=4\) exceeds limit 3$"):
+        codes.allow_n("ada", 4)
+    with pytest.raises(ExceedsLimitError, match="exceeds limit 1000 of one call to a list_log; gcra or slice_ring"):
+        limits.list_log("big", 5000, MINUTE).allow_n("ada", 1001)
+
+
+def test_limit_of_zero_is_a_denial_without_redis():
+    limits = Limits(redis.Redis(port=1))
+    d = limits.gcra("export", 0, MINUTE).allow("ada")
+    assert (d.granted, d.wait, d.retry_after) == (False, NEVER, 366 * 86400)
+    with pytest.raises(WaitError, match="would never end"):
+        limits.list_log("export", 0, MINUTE).wait("ada")
+
+
+def test_zset_log_ids(limits):
+    codes = limits.zset_log("send-code", permits=3, window=MINUTE)
+    first, again = codes.allow("ada", id="order-17"), codes.allow("ada", id="order-17")
+    assert (first.remaining, again.granted, again.remaining) == (2, True, 2)
+    assert len(codes.allow("ada").id) == 22
+    with pytest.raises(ArgumentError, match="bad id: want the permits it was granted before"):
+        codes.allow_n("ada", 2, id="order-17")
+    with pytest.raises(ArgumentError, match=r"id 'a\|b': want 1 to 128 bytes without \|"):
+        codes.allow("ada", id="a|b")
+
+
+def test_give_back(limits):
+    for codes in (limits.list_log("ll", 3, MINUTE), limits.zset_log("zl", 3, MINUTE),
+                  limits.slice_ring("sr", [Limit(3, MINUTE)])):  # fmt: skip
+        d = codes.allow_n("ada", 3)
+        assert codes.give_back("ada", d, 2) == 2
+        assert codes.peek("ada").remaining == 2
+        with pytest.raises(ArgumentError, match="n 4: want up to 3, as many as were granted"):
+            codes.give_back("ada", d, 4)
+        with pytest.raises(ArgumentError, match="want one of this limiter about this subject"):
+            codes.give_back("bob", d)
+        assert codes.give_back("ada", codes.allow_n("ada", 3)) == 0, "a denial has nothing to give back"
+
+
+def test_wait_books_in_order(limits):
+    work = limits.list_log("work", permits=2, window=timedelta(milliseconds=200))
+    granted = [work.wait("acme") for _ in range(6)]
+    times = [d.now + d.wait for d in granted]
+    assert all(late - early >= timedelta(milliseconds=200) for early, late in zip(times, times[2:]))
+    with pytest.raises(WaitError, match=r"work: wait\(n=2\) of .* would exceed max_wait 1ms"):
+        work.wait("acme", 2, max_wait=timedelta(milliseconds=1))
+
+
+def test_wait_without_booking(limits):
+    ring = limits.slice_ring("ring", [Limit(1, timedelta(milliseconds=60))])
+    first, second = ring.wait("acme"), ring.wait("acme", max_wait=5 * SECOND)
+    assert second.now - first.now >= timedelta(milliseconds=60)
+
+
+def test_reservation(limits):
+    codes = limits.list_log("codes", permits=1, window=MINUTE)
+    assert codes.reserve("ada").delay == timedelta()
+    booked = codes.reserve("ada")
+    assert booked.granted and 50 * SECOND < booked.delay <= MINUTE
+    booked.cancel()
+    booked.cancel()
+    assert codes.peek("ada").reset_after <= MINUTE, "the booking went back"
+    refused = codes.reserve("ada", max_wait=SECOND)
+    assert not refused.granted and refused.delay == NEVER
+    with pytest.raises(WaitError):
+        refused.wait()
+    rate = limits.gcra("rate", 1, MINUTE)
+    rate.allow("ada")
+    with pytest.raises(ArgumentError, match="rate: gcra cannot give permits back, list_log and zset_log can"):
+        rate.reserve("ada").cancel()
+
+
+def test_gcra_burst(limits):
+    rate = limits.gcra("search", permits=5, window=HOUR, burst=10)
+    assert rate.allow_n("acme", 10).granted and not rate.allow("acme").granted
+
+
+def test_slice_ring_windows(limits):
+    ring = limits.slice_ring("api", [Limit(100, HOUR), Limit(3, MINUTE)])
+    d = ring.allow_n("acme", 2)
+    assert [(w.limit.permits, w.remaining) for w in d.windows] == [(3, 1), (100, 98)]
+    assert d.limit.permits == 3 and d.windows[0].reset_after < d.windows[1].reset_after
+    assert not ring.allow_n("acme", 2).granted
+    assert ring.peek("acme").remaining == 1
+
+
+def test_token_bucket(limits):
+    sms = limits.token_bucket("sms", permits=1, window=HOUR, client_id="web-1")
+    assert sms.allow("acme").granted and not sms.allow("acme").granted
+    sms.set_rate("acme", 3, HOUR)
+    d = sms.allow("acme")
+    assert d.granted and d.limit == Limit(3, HOUR)
+    sms.reset("acme")
+    assert sms.peek("acme").limit == Limit(3, HOUR), "the stored rate stays"
+    with pytest.raises(ArgumentError, match="permits 0: want 1 or more"):
+        sms.set_rate("acme", 0, HOUR)
+
+
+def test_budget(limits):
+    tokens = limits.budget("tokens", [Limit(1000, MINUTE)])
+    assert tokens.reserve("acme", "r1", 400).remaining == 600
+    assert tokens.reserve("acme", "r1", 400).remaining == 600, "the same id is charged once"
+    tokens.settle("acme", "r1", 100)
+    tokens.settle("acme", "r1", 100)
+    assert tokens.peek("acme").remaining == 900
+    tokens.charge("acme", "r2", 1500)
+    d = tokens.reserve("acme", "r3", 1)
+    assert not d.granted and d.remaining == 0, "a debt"
+    with pytest.raises(NotReservedError, match="tokens: id 'r4' is not reserved, or no longer after 15m"):
+        tokens.settle("acme", "r4", 0)
+    tokens.charge("acme", "r5", 0)
+    tokens.settle("acme", "r5", 0)  # it is known, as settled
+    with pytest.raises(ExceedsLimitError, match=r"tokens: reserve\(estimate=1001\) exceeds limit 1000"):
+        tokens.reserve("acme", "r6", 1001)
+
+
+def test_state_error(limits, server):
+    server.client.set("sluice:codes:{ada}:ll1", "no list")
+    codes = limits.list_log("codes", 1, MINUTE, on_failure="open")
+    with pytest.raises(StateError, match="list_log_v1: WRONGTYPE") as broken:
+        codes.allow("ada")
+    assert (broken.value.code, broken.value.keys) == ("WRONGTYPE", ("sluice:codes:{ada}:ll1",))
+    codes.reset("ada")
+    assert codes.allow("ada").granted
+    server.client.rpush("sluice:codes:{bob}:ll1", "x")
+    with pytest.raises(StateError, match="BADSTATE"):
+        codes.allow("bob")
+
+
+def test_threads_share_a_limiter(limits):
+    codes, granted = limits.list_log("codes", 50, MINUTE), []
+    threads = [threading.Thread(target=lambda: granted.extend(codes.allow("x").granted for _ in range(20)))
+               for _ in range(8)]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert granted.count(True) == 50 and len(granted) == 160
+
+
+def test_call(limits, server):
+    reply = limits.call("gcra_many_v1", ["sluice:x:{a}:gcra1", "sluice:x:{b}:gcra1"], [5, 1000000, 10, 1, 0])
+    assert len(reply) == 9 and reply[1:3] == [1, 9]
+    with pytest.raises(ArgumentError, match="script 'list_log': want one of .*list_log_v1"):
+        limits.call("list_log", ["k"], [])
+    with pytest.raises(TypeError):
+        limits.call("list_log_v1", ["k"], [3, 60 * 1e6, 1, 0])
+
+
+WRONG = {
+    "name": (lambda l: l.list_log("send code", 3, MINUTE), "limiter 'send code': want letters, digits, dot"),
+    "no permits": (lambda l: l.list_log("x", -1, MINUTE), "x: permits -1: want 0 or more"),
+    "float": (lambda l: l.list_log("x", 3.0, MINUTE), "x: permits 3.0: want an int"),
+    "bool": (lambda l: l.list_log("x", True, MINUTE), "x: permits True: want an int"),
+    "many": (lambda l: l.list_log("x", 2000000, MINUTE), "x: 2000000 permits: list_log holds 1000000; gcra or"),
+    "window 0": (lambda l: l.list_log("x", 3, timedelta()), "x: window 0s: want 1ms to 366 days"),
+    "below 1 us": (lambda l: l.list_log("x", 3, timedelta(microseconds=0.4)), "x: window 0s: want 1ms to 366 days"),
+    "long": (lambda l: l.gcra("x", 3, 367 * DAY), "x: window 367 days: want 1ms to 366 days"),
+    "seconds": (lambda l: l.list_log("x", 3, 60), "x: window 60: want a timedelta of 1ms to 366 days"),
+    "burst": (lambda l: l.gcra("x", 1, 366 * DAY, burst=1000), "x: burst 1000: want up to 142 with 1 permit in 366"),
+    "windows": (lambda l: l.slice_ring("x", []), "x: windows 0: want 1 to 8"),
+    "slice": (lambda l: l.slice_ring("x", [Limit(1, MINUTE)], slice=timedelta(microseconds=5)), "x: slice 0.005ms:"),
+    "ring": (lambda l: l.slice_ring("x", [Limit(1, SECOND), Limit(2, DAY)]), "x: window 24h: want up to 2h46m39s"),
+    "ttl": (lambda l: l.concurrency("x", 1, timedelta()), "x: ttl 0s: want 1ms to 366 days"),
+    "slots": (lambda l: l.concurrency("x", 10001, SECOND), "x: n 10001: want 0 to 10000"),
+    "settle": (lambda l: l.budget("x", [Limit(1, SECOND)], settle_within=timedelta()), "x: settle_within 0s: want 1ms"),
+    "policy": (lambda l: l.gcra("x", 1, SECOND, on_failure="closd"), "x: on_failure 'closd': want \"error\", \"open\""),
+    "subject": (lambda l: l.gcra("x", 1, SECOND).allow(""), "x: subject '': want at least one character"),
+    "no str": (lambda l: l.gcra("x", 1, SECOND).allow(7), "x: subject 7: want a str"),
+    "n": (lambda l: l.gcra("x", 1, SECOND).allow_n("a", 0), "x: n 0: want 1 or more"),
+    "client id": (lambda l: l.token_bucket("x", 1, SECOND, client_id=""), "x: client_id '': want at least one"),
+    "ahead": (lambda l: l.gcra("x", 1, SECOND).reserve("a", max_wait=2 * MINUTE), "x: max_wait 2m: want 0s to 1m"),
+    "id": (lambda l: l.budget("x", [Limit(1, SECOND)]).reserve("a", "", 1), "x: id '': want 1 to 128 bytes"),
+    "actual": (lambda l: l.budget("x", [Limit(1, SECOND)]).settle("a", "i", -1), "x: actual -1: want 0 to 1000000000"),
+}
+
+
+@pytest.mark.parametrize("make, text", WRONG.values(), ids=WRONG)
+def test_wrong_arguments(make, text):
+    with pytest.raises(ArgumentError) as wrong:
+        make(Limits(redis.Redis(port=1)))
+    assert text in str(wrong.value)
+
+
+@pytest.mark.parametrize("options, text", [
+    ({"prefix": "a/b"}, "x: prefix 'a/b': want letters, digits, dot, underscore and dash, at least one"),
+    ({"timeout": timedelta()}, "timeout 0s: want 1ms to 24h"),
+    ({"on_failure": "no"}, "on_failure 'no': want \"error\", \"open\" or \"closed\""),
+])  # fmt: skip
+def test_wrong_options(options, text):
+    with pytest.raises(ArgumentError) as wrong:
+        Limits(redis.Redis(port=1), **options).gcra("x", 1, SECOND)
+    assert str(wrong.value) == text
+
+
+def test_wrong_client():
+    async def work():
+        for client in (None, redis.asyncio.Redis(), "redis://localhost"):
+            with pytest.raises(ArgumentError, match="client .*: want redis.Redis or redis.RedisCluster"):
+                Limits(client)
+
+    asyncio.run(work())

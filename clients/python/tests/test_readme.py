@@ -1,0 +1,40 @@
+"""Every code block of README.md runs, and prints what its comments say."""
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+
+from servers import ROOT
+
+README = (ROOT / "clients" / "python" / "README.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+def test_python_blocks(server):
+    """One after another, as a reader types them."""
+    names = {}
+    for language, code in BLOCKS:
+        if language != "python":
+            continue
+        wanted = re.findall(r"^ *print\(.*\)  # (.*)$", code, re.MULTILINE)
+        assert len(wanted) == code.count("print(")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code.replace("Redis()", f"Redis(port={server.port})"), "README.md", "exec"), names)
+        assert printed.getvalue().splitlines() == wanted
+    assert names["application"]({"REMOTE_ADDR": "192.0.2.7"}, lambda *args: None) == [b"hello"]
+
+
+def test_shell_blocks(tmp_path):
+    """The package installs from a checkout, with its scripts."""
+    commands = [code.split() for language, code in BLOCKS if language == "sh"]
+    assert commands == [["pip", "install", "./clients/python"]]
+    options = ["--quiet", "--no-deps", "--target", str(tmp_path)]
+    subprocess.run([sys.executable, "-m", *commands[0], *options], cwd=ROOT, check=True)
+    assert (tmp_path / "sluice_redis" / "scripts" / "list_log_v1.lua").exists()
+
+
+def test_no_other_blocks():
+    assert {language for language, _ in BLOCKS} == {"python", "sh"} and len(BLOCKS) > 8

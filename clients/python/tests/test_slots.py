@@ -1,0 +1,121 @@
+"""Slots: how many run at once."""
+
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+import redis
+from servers import until
+
+from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError
+
+MINUTE, TTL = timedelta(minutes=1), timedelta(milliseconds=500)
+KEY = "sluice:render:{acme}:cc1"
+
+
+def test_at_most_n(server):
+    render = Limits(server.client).concurrency("render", 2, MINUTE)
+    first, second = render.try_acquire("acme"), render.try_acquire("acme")
+    assert first and second and render.try_acquire("acme") is None
+    assert render.peek("acme").remaining == 0
+    first.release()
+    first.release()
+    assert render.peek("acme").remaining == 1
+    with second:
+        pass
+    assert not server.client.exists(KEY)
+    assert Limits(server.client).concurrency("none", 0, MINUTE).try_acquire("acme") is None
+
+
+def test_it_renews_itself(server):
+    render = Limits(server.client).concurrency("render", 1, TTL)
+    with render.acquire("acme") as slot:
+        began = server.client.zrange(KEY, 0, -1, withscores=True)[0][1]
+        until(lambda: server.client.zrange(KEY, 0, -1, withscores=True)[0][1] > began + 2 * 500000)
+        assert slot.lost is None and render.try_acquire("acme") is None
+
+
+def test_acquire_waits(server):
+    render = Limits(server.client).concurrency("render", 1, MINUTE)
+    held, got = render.acquire("acme"), []
+    thread = threading.Thread(target=lambda: got.append(render.acquire("acme", max_wait=MINUTE)))
+    thread.start()
+    with pytest.raises(WaitError, match="render: no slot came free within max_wait 50ms"):
+        render.acquire("acme", max_wait=timedelta(milliseconds=50))
+    held.release()
+    thread.join(20)
+    got[0].release()
+    with pytest.raises(WaitError, match="would never end"):
+        Limits(server.client).concurrency("none", 0, MINUTE).acquire("acme")
+
+
+def test_lost(server):
+    render, lost = Limits(server.client).concurrency("render", 1, TTL), []
+    slot = render.acquire("acme", on_lost=lost.append)
+    render.reset("acme")
+    until(lambda: slot.lost)
+    assert lost == [slot.lost] and "render: slot lost: the server has no lease of it" == str(slot.lost)
+    with pytest.raises(SlotLostError):
+        slot.release()
+    with pytest.raises(SlotLostError), render.acquire("acme") as slot:
+        render.reset("acme")
+        until(lambda: slot.lost)
+    with pytest.raises(ZeroDivisionError), render.acquire("acme") as slot:  # the work's own error goes first
+        render.reset("acme")
+        until(lambda: slot.lost)
+        raise ZeroDivisionError
+
+
+def test_lost_by_a_frozen_server(server):
+    """It is lost before the lease ends, by this process's clock."""
+    limits = Limits(redis.Redis(port=server.port), timeout=timedelta(milliseconds=100))
+    slot = limits.concurrency("render", 1, TTL).acquire("acme")
+    kept = limits.concurrency("kept", 1, TTL, on_failure="open").acquire("acme")
+    server.freeze()
+    try:
+        began = time.monotonic()
+        until(lambda: slot.lost)
+        assert time.monotonic() - began < 5
+        assert limits.concurrency("new", 1, TTL, on_failure="open").try_acquire("acme").decision.degraded
+        with pytest.raises((UnavailableError, OutcomeUnknownError)):
+            limits.concurrency("new", 1, TTL).try_acquire("acme")
+        assert kept.lost is None, "fail open keeps it"
+    finally:
+        server.thaw()
+    until(lambda: server.client.zcard(KEY) == 0)
+
+
+def test_a_lost_reply_leaves_no_slot(proxy, server):
+    """The package asks again under the same id: one slot is taken, and it goes with its release."""
+    render = Limits(redis.Redis(port=proxy.port)).concurrency("render", 2, MINUTE)
+    render.peek("acme")
+    proxy.mode = "close"
+    with render.acquire("acme"):
+        assert proxy.eaten == 1 and server.client.zcard(KEY) == 1
+        proxy.mode = "close"
+    assert proxy.eaten == 2 and server.client.zcard(KEY) == 0
+
+
+def test_a_slot_after_a_lost_reply_is_kept(proxy, server):
+    """What the lost call may have taken is released only if no slot is granted later."""
+    ttl = timedelta(milliseconds=600)
+    render = Limits(redis.Redis(port=proxy.port), timeout=timedelta(milliseconds=200)).concurrency("render", 2, ttl)
+    render.peek("acme")
+    proxy.mode = "keep"
+    with render.acquire("acme", max_wait=MINUTE) as slot:
+        assert proxy.eaten == 1
+        began = server.client.zrange(KEY, 0, -1, withscores=True)[0][1]
+        until(lambda: slot.lost or server.client.zrange(KEY, 0, -1, withscores=True)[0][1] > began + 1200000)
+        assert slot.lost is None
+
+
+def test_an_abandoned_acquire_leaves_no_slot(proxy, server):
+    short = timedelta(milliseconds=200)
+    render = Limits(redis.Redis(port=proxy.port), timeout=short).concurrency("render", 2, MINUTE)
+    render.peek("acme")
+    proxy.mode = "keep"
+    with pytest.raises(OutcomeUnknownError):
+        render.try_acquire("acme")
+    assert proxy.eaten == 1
+    until(lambda: server.client.zcard(KEY) == 0)
