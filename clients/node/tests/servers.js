@@ -97,7 +97,8 @@ export async function startProxy(t, port) {
       swallowed.text += data.toString('latin1');
       const [replies, end] = swallowed.text.split(/(?:\$7\r\n|\+)the-end\r\n/);
       if (end === undefined) return undefined;
-      if (replies.startsWith('-')) { // it has not run: MOVED, NOSCRIPT
+      if (replies.startsWith('-')) {
+        // it has not run: MOVED, NOSCRIPT
         proxy.word = swallowed.word;
         swallowed = undefined;
         return down.write(Buffer.from(replies, 'latin1'));
