@@ -71,7 +71,8 @@ export async function startCluster(t) {
 
 /**
  * Starts a proxy before a server. lose(word): the next command with this word in it is passed on and runs, its reply is
- * not passed on, and the connection is closed; an error reply is passed on, and the word stays. commands is what has been sent through it, as it was written.
+ * not passed on, and the connection is closed; an error reply is passed on, and the word stays. commands is what has
+ * been sent through it, as it was written.
  */
 export async function startProxy(t, port) {
   const proxy = { lost: 0, commands: [], word: undefined, lose: (word) => (proxy.word = word) };
