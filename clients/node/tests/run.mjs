@@ -10,7 +10,9 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 
 install();
 const acl = execFileSync('go', ['run', './cmd/sluice', 'acl', '--format', 'aclfile'], {
-  cwd: '../../..', encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'],
+  cwd: '../../..',
+  encoding: 'utf8',
+  stdio: ['ignore', 'pipe', 'ignore'],
 });
 const { packages, versionOf } = await import('./clients.js');
 const chosen = process.argv.length > 2 ? process.argv.slice(2) : packages;
