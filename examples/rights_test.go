@@ -101,7 +101,8 @@ func wantRights(
 	t.Helper()
 	addr, cluster := nodes[0].Options().Addr, flag == "--cluster"
 	passwords := filepath.Join(t.TempDir(), "passwords")
-	must(t, os.WriteFile(passwords, []byte("sluice-load toothpaste\nsluice-use toothpaste\nsluice-look toothpaste\n"), 0o600))
+	text := "sluice-load toothpaste\nsluice-use toothpaste\nsluice-look toothpaste\n"
+	must(t, os.WriteFile(passwords, []byte(text), 0o600))
 	output(t, program, "acl", "--apply", "--password-file", passwords, "--client", name, flag, addr, "list_log")
 	output(t, program, "load", flag, addr, "list_log")
 	everywhere(t, nodes, "FLUSHALL")

@@ -58,7 +58,11 @@ func releasedLibrary(tree fs.FS, name string, scripts []*script) (library, error
 	l := library{Name: name}
 	source, err := fs.ReadFile(tree, "scripts/"+l.File())
 	l.Source = string(source)
-	l.Has = slices.DeleteFunc(slices.Clone(scripts), func(s *script) bool { return !strings.Contains(l.Source, registers(s)) })
+	for _, s := range scripts {
+		if strings.Contains(l.Source, registers(s)) {
+			l.Has = append(l.Has, s)
+		}
+	}
 	return l, err
 }
 

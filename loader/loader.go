@@ -185,16 +185,16 @@ func PreloadedOnly() Option {
 //
 // Call wants a function with the name of the script's File, without ".lua".
 //
-// The loader does not load the functions by itself: `sluice load --functions` or Preload does. Without them a call is an
-// error that is [ErrNotLoaded]. While Redis refuses writes (OOM, MISCONF, NOREPLICAS) every decision is an error, where
-// a script would still deny; Peek works.
+// The loader does not load the functions by itself: `sluice load --functions` or Preload does. Without them a call is
+// an error that is [ErrNotLoaded]. While Redis refuses writes (OOM, MISCONF, NOREPLICAS) every decision is an error,
+// where a script would still deny; Peek works.
 func Functions() Option {
 	return func(l *Loader) { l.functions, l.preloadedOnly = true, true }
 }
 
 // ReadReplicas lets Peek read from replicas. Use it to take the load of dashboards off the masters. Peek is then sent
-// as EVALSHA_RO (with Functions: FCALL_RO), which needs Redis 7, and goes to a replica if the ClusterClient has ReadOnly, RouteByLatency or
-// RouteRandomly. A replica's answer may be a little old. Decisions always go to the master.
+// as EVALSHA_RO (with Functions: FCALL_RO), which needs Redis 7, and goes to a replica if the ClusterClient has
+// ReadOnly, RouteByLatency or RouteRandomly. A replica's answer may be a little old. Decisions always go to the master.
 func ReadReplicas() Option {
 	return func(l *Loader) { l.readReplicas = true }
 }

@@ -260,7 +260,8 @@ func (d deployment) tellMissing(s screen, missing int) {
 
 // shaNote says how to compare the SHA1s of the table.
 func (s screen) shaNote() {
-	s.printf("sha: 12 of the 40 characters of its file's SHA1, as sha1sum prints it\n")
+	s.printf("sha: 12 of the 40 characters of its file's SHA1, as sha1sum prints it\n" +
+		"(sluice list has that of each script)\n")
 }
 
 // failures prints errors of nodes and what to do about them, each cure once.

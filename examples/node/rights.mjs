@@ -8,7 +8,8 @@ const user = { username: 'sluice-use', password: 'toothpaste' };
 
 function clientOf() {
   if (library === 'ioredis') {
-    return kind === 'cluster' ? new Cluster([{ host, port }], { redisOptions: user }) : new Redis({ host, port, ...user });
+    if (kind === 'cluster') return new Cluster([{ host, port }], { redisOptions: user });
+    return new Redis({ host, port, ...user });
   }
   const root = { url: `redis://${address}` };
   return kind === 'cluster' ? createCluster({ rootNodes: [root], defaults: user }) : createClient({ ...root, ...user });
