@@ -138,6 +138,8 @@ class Recorder:
     def __init__(self):
         self.done, self.sending = [], asyncio.Event()
 
+    is_connected = False
+
     def make_connection(self):
         return self
 
