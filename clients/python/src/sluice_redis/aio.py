@@ -95,8 +95,8 @@ class Driver:
 
 
 class Pool:
-    """Connections that wait for no reply. redis-py's pool only makes them: in some versions it takes those back on which
-    a cancelled task was waiting for one."""
+    """Connections that wait for no reply. redis-py's pool only makes them: in some versions it takes those back on
+    which a cancelled task was waiting for one."""
 
     def __init__(self, maker: Any, most: int) -> None:
         self.maker = maker
