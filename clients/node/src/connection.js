@@ -78,7 +78,7 @@ class NodeRedis extends Connection {
       if (this.isCluster) return await this.client.sendCommand(key, false, words, { abortSignal });
       return await this.client.sendCommand(words, { abortSignal });
     } catch (error) {
-      throw neverWritten(error) ? new Unsent(error.message, { cause: error }) : error;
+      return rethrow(error);
     }
   }
 
@@ -92,12 +92,21 @@ class NodeRedis extends Connection {
   }
 }
 
-/** Reports whether an error of node-redis proves that the command was not written. */
-function neverWritten(error) {
+/** What clients of clusters say of a command that was only redirected. */
+const tooManyRedirections = /^Too many Cluster redirections($|\. Last error: ReplyError: )/;
+
+/** Reports whether an error proves that the command has not run. */
+function hasNotRun(error) {
   return (
     ['AbortError', 'ClientClosedError', 'ClientOfflineError'].includes(error?.constructor?.name) ||
-    ['connect', 'getaddrinfo'].includes(error?.syscall)
+    ['connect', 'getaddrinfo'].includes(error?.syscall) ||
+    tooManyRedirections.test(error?.message)
   );
+}
+
+/** Throws an error of a client, as Unsent if the command has not run. */
+function rethrow(error) {
+  throw hasNotRun(error) ? new Unsent(error.message, { cause: error }) : error;
 }
 
 /** ioredis and iovalkey. By default they send commands again whose replies were lost: such clients are refused. */
@@ -115,7 +124,7 @@ class IORedis extends Connection {
 
   async send(words, _key, signal) {
     await this.ready(signal);
-    if (this.isCluster) return this.client.call(...words);
+    if (this.isCluster) return this.client.call(...words).catch(rethrow);
     return new Promise((resolve, reject) => {
       this.inFlight.add(reject);
       this.client.call(...words).then(resolve, reject).finally(() => this.inFlight.delete(reject));

@@ -19,8 +19,8 @@ async function proxied(t, nodes) {
 test('a cluster', async (t) => {
   const nodes = await startCluster(t);
   const { proxies, map } = await proxied(t, nodes);
-  const limits = new Limits(await openCluster(t, nodes, map));
-  const looker = new Limits(await openCluster(t, nodes));
+  const limits = new Limits(await openCluster(t, nodes, map), { timeout: '10s' });
+  const looker = new Limits(await openCluster(t, nodes), { timeout: '10s' });
 
   await t.test('NOSCRIPT on every node', async () => {
     const log = limits.listLog('noscript', perHour);

@@ -126,7 +126,11 @@ test('seconds are rounded up', async () => {
   for (const [wait, seconds] of cases) {
     const limits = new Limits({ sendCommand: async () => [0, 0, wait, 60000000, 1795190573204223] });
     const headers = {};
-    const response = { getHeader: (name) => headers[name], setHeader: (name, value) => (headers[name] = value), end() {} };
+    const response = {
+      getHeader: (name) => headers[name],
+      setHeader: (name, value) => (headers[name] = value),
+      end() {},
+    };
     await expressLimit(limits.listLog('x', { permits: 1, window: '1m' }), { key: () => 'a' })({}, response);
     assert.deepEqual([headers['Retry-After'], headers.RateLimit], [seconds, `"x";r=0;t=${seconds}`]);
   }

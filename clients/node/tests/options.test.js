@@ -178,3 +178,41 @@ test('errors have a name and a base', () => {
     assert.deepEqual([error.name, error instanceof SluiceError, error.cause], [name, true, 'why']);
   }
 });
+
+class ErrorReply extends Error {} // as in node-redis
+
+/** Asks a limiter whose client fails with these errors, one after another, before it answers. */
+async function askAfter(kind, ...failures) {
+  const sent = [];
+  const sendCommand = async ([command]) => {
+    sent.push(command);
+    if (failures.length > 0) throw failures.shift();
+    return [1, 1, 0, 0, 0];
+  };
+  const limiter = new Limits({ sendCommand }, { timeout: '20s' })[kind]('x', { permits: 3, window: '1m' });
+  const outcome = await limiter.allow('a').catch((error) => error);
+  return [outcome.granted ? 'granted' : outcome.name, sent.length];
+}
+
+test('what is asked again, and what is not', async () => {
+  const old = 'ERR Error running script (call to f_d44f): @user_script:1: @user_script: 1: -READONLY on a replica';
+  for (const text of ['LOADING', 'TRYAGAIN', 'CLUSTERDOWN', 'BUSY', 'ERR max number of clients reached', old]) {
+    assert.deepEqual(await askAfter('listLog', new ErrorReply(`${text} ..`)), ['granted', 2], text);
+  }
+  const loading = () => new ErrorReply('LOADING ..');
+  assert.deepEqual(await askAfter('listLog', ...Array.from({ length: 4 }, loading)), ['UnavailableError', 4]);
+  assert.deepEqual(await askAfter('listLog', new ErrorReply('NOSCRIPT ..')), ['granted', 3]);
+  assert.deepEqual(await askAfter('listLog', new ErrorReply('NOSCRIPT'), new ErrorReply('NOPERM')), ['NotLoadedError', 2]);
+  assert.deepEqual(await askAfter('listLog', new ErrorReply('NOPERM ..')), ['UnavailableError', 1]);
+  assert.deepEqual(await askAfter('listLog', new ErrorReply('OOM .. @user_script: 5 ..')), ['OutcomeUnknownError', 1]);
+  const refused = Object.assign(new Error('connect ECONNREFUSED'), { syscall: 'connect' });
+  assert.deepEqual(await askAfter('listLog', refused), ['granted', 2]);
+  assert.deepEqual(await askAfter('listLog', new Error('Too many Cluster redirections')), ['granted', 2]);
+  const moved = new Error('Too many Cluster redirections. Last error: ReplyError: MOVED 1 127.0.0.1:1');
+  assert.deepEqual(await askAfter('listLog', moved), ['granted', 2]);
+  const closed = new Error('Too many Cluster redirections. Last error: Error: Connection is closed.');
+  assert.deepEqual(await askAfter('listLog', closed), ['OutcomeUnknownError', 1]);
+  assert.deepEqual(await askAfter('zsetLog', closed), ['granted', 2]);
+  assert.deepEqual(await askAfter('zsetLog', closed, loading()), ['granted', 3]);
+  assert.deepEqual(await askAfter('zsetLog', closed, ...Array.from({ length: 3 }, loading)), ['OutcomeUnknownError', 4]);
+});

@@ -12,7 +12,9 @@ const installed = new URL('node_modules/sluice-redis/', import.meta.url);
 const here = new URL('.', import.meta.url).pathname;
 
 test('the scripts are those of SHA256SUMS', () => {
-  const sums = readFileSync(new URL('../../../scripts/SHA256SUMS', import.meta.url), 'utf8').trim().split('\n');
+  const sums = readFileSync(new URL('../../../scripts/SHA256SUMS', import.meta.url), 'utf8')
+    .trim()
+    .split('\n');
   const wanted = new Map(sums.map((line) => line.split('  ').reverse()));
   const shipped = readdirSync(new URL('scripts/', installed));
   const belongs = (name) => name.endsWith('.lua') || name === 'manifest.json';
@@ -40,7 +42,10 @@ test('the package has no dependency, and what a user needs', () => {
 test('types', () => {
   const tsc = require.resolve('typescript/bin/tsc');
   // sample.mts has the types of Express and Fastify, which take long to check and are not ours.
-  for (const [sample, skip] of [['sample.mts', 'true'], ['sample.cts', 'false']]) {
+  for (const [sample, skip] of [
+    ['sample.mts', 'true'],
+    ['sample.cts', 'false'],
+  ]) {
     const options = ['--noEmit', '--strict', '--target', 'es2022', '--lib', 'es2022,esnext.disposable,dom'];
     const modules = ['--module', 'nodenext', '--types', 'node', '--skipLibCheck', skip];
     const command = [tsc, ...options, ...modules, `types/${sample}`];

@@ -71,14 +71,15 @@ export async function startCluster(t) {
 
 /**
  * Starts a proxy before a server. lose(word): the next command with this word in it is passed on and runs, its reply is
- * not passed on, and the connection is closed. commands is what has been sent through it, as it was written.
+ * not passed on, and the connection is closed; an error reply is passed on, and the word stays. commands is what has
+ * been sent through it, as it was written.
  */
 export async function startProxy(t, port) {
   const proxy = { lost: 0, commands: [], word: undefined, lose: (word) => (proxy.word = word) };
   const sockets = new Set();
   const server = net.createServer((down) => {
     const up = net.connect(port, '127.0.0.1');
-    let swallow = false;
+    let swallowed; // the replies since the word was seen
     for (const socket of [down, up]) {
       sockets.add(socket);
       socket.on('error', () => {}).on('close', () => (down.destroy(), up.destroy(), sockets.delete(socket)));
@@ -86,17 +87,25 @@ export async function startProxy(t, port) {
     down.on('data', (data) => {
       proxy.commands.push(data.toString('latin1'));
       if (proxy.word && data.toString('latin1').toUpperCase().includes(proxy.word)) {
+        swallowed = { word: proxy.word, text: '' };
         proxy.word = undefined;
-        swallow = true;
       }
       up.write(data);
-      if (swallow) up.write('PING the-end\r\n'); // it is answered when the command has run
+      if (swallowed) up.write('PING the-end\r\n'); // it is answered when the command has run
     });
     up.on('data', (data) => {
-      if (!swallow) return down.write(data);
-      if (!data.includes('the-end')) return undefined;
+      if (!swallowed) return down.write(data);
+      swallowed.text += data.toString('latin1');
+      const [replies, end] = swallowed.text.split(/(?:\$7\r\n|\+)the-end\r\n/);
+      if (end === undefined) return undefined;
+      if (replies.startsWith('-')) {
+        // it has not run: MOVED, NOSCRIPT
+        proxy.word = swallowed.word;
+        swallowed = undefined;
+        return down.write(Buffer.from(replies, 'latin1'));
+      }
       proxy.lost++;
-      down.destroy();
+      return down.destroy();
     });
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
