@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { Limits } from 'sluice-redis';
 import { client, isIORedis, open } from './clients.js';
 import { report } from './report.js';
@@ -237,12 +236,15 @@ test('wait, reserve and giveBack', async (t) => {
 test('slots', async (t) => {
   const redis = await startRedis(t);
   const limits = new Limits(await open(t, redis.url), patient);
-  const render = limits.concurrency('render', { slots: 1, ttl: '1s' });
+  const render = limits.concurrency('render', { slots: 1, ttl: '6s' });
   const slot = await render.acquire('acme');
   assert.equal(await render.tryAcquire('acme'), null);
   await assert.rejects(render.acquire('acme', { maxWait: 50 }), { name: 'WaitError' });
-  const waits = render.acquire('acme', { maxWait: '10s' });
-  await pause(2200); // longer than two leases: it renews itself
+  const waits = render.acquire('acme', { maxWait: '20s' });
+  await until('the lease is renewed twice', async () => {
+    const { now, resetAfter } = await render.peek('acme');
+    return now + resetAfter > slot.decision.now + 6000 + 3000;
+  });
   assert.equal(slot.signal.aborted, false);
   await slot[Symbol.asyncDispose]();
   await slot.release();
@@ -254,10 +256,11 @@ test('slots', async (t) => {
   await assert.rejects(next.release(), { name: 'SlotLostError' });
   await until('all slots are free', async () => (await render.peek('acme')).remaining === 1);
 
-  const stuck = await render.acquire('acme');
+  const short = limits.concurrency('short', { slots: 1, ttl: '1s' });
+  const stuck = await short.acquire('acme');
   redis.child.kill('SIGSTOP');
   await new Promise((resolve) => stuck.signal.addEventListener('abort', resolve));
   redis.child.kill('SIGCONT');
   assert.equal(stuck.signal.reason.name, 'SlotLostError');
-  await until('the lease is released', async () => (await render.peek('acme').catch(() => ({}))).remaining === 1);
+  await until('the lease is released', async () => (await short.peek('acme').catch(() => ({}))).remaining === 1);
 });

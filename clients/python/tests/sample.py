@@ -1,5 +1,6 @@
 """Types, as a user has them: checked by mypy --strict."""
 
+import asyncio
 from datetime import timedelta
 from typing import List, Optional, Tuple
 
@@ -25,6 +26,8 @@ async def work() -> None:
     codes = limits.list_log("send-code", permits=3, window=timedelta(minutes=1))
     decision: Decision = await codes.allow("ada")
     await codes.give_back("ada", decision)
+    task = asyncio.create_task(codes.wait("ada", max_wait=timedelta(seconds=1)))
+    print((await task).granted)
     async with await limits.concurrency("render", 2, timedelta(seconds=10)).acquire("acme") as slot:
         print(slot.lost)
 

@@ -10,7 +10,7 @@ from servers import until
 
 from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError
 
-MINUTE, TTL = timedelta(minutes=1), timedelta(milliseconds=500)
+MINUTE, TTL = timedelta(minutes=1), timedelta(milliseconds=1500)
 KEY = "sluice:render:{acme}:cc1"
 
 
@@ -32,7 +32,7 @@ def test_it_renews_itself(server):
     render = Limits(server.client).concurrency("render", 1, TTL)
     with render.acquire("acme") as slot:
         began = server.client.zrange(KEY, 0, -1, withscores=True)[0][1]
-        until(lambda: server.client.zrange(KEY, 0, -1, withscores=True)[0][1] > began + 2 * 500000)
+        until(lambda: server.client.zrange(KEY, 0, -1, withscores=True)[0][1] > began + 900000)
         assert slot.lost is None and render.try_acquire("acme") is None
 
 
@@ -99,15 +99,14 @@ def test_a_lost_reply_leaves_no_slot(proxy, server):
 
 def test_a_slot_after_a_lost_reply_is_kept(proxy, server):
     """What the lost call may have taken is released only if no slot is granted later."""
-    ttl = timedelta(milliseconds=600)
-    render = Limits(redis.Redis(port=proxy.port), timeout=timedelta(milliseconds=200)).concurrency("render", 2, ttl)
+    render = Limits(redis.Redis(port=proxy.port), timeout=timedelta(milliseconds=200)).concurrency("render", 2, MINUTE)
     render.peek("acme")
     proxy.mode = "keep"
-    with render.acquire("acme", max_wait=MINUTE) as slot:
+    with render.acquire("acme", max_wait=MINUTE):
         assert proxy.eaten == 1
-        began = server.client.zrange(KEY, 0, -1, withscores=True)[0][1]
-        until(lambda: slot.lost or server.client.zrange(KEY, 0, -1, withscores=True)[0][1] > began + 1200000)
-        assert slot.lost is None
+        seen_until = time.monotonic() + 1  # a release in the background comes after 0.25 s
+        while time.monotonic() < seen_until:
+            assert server.client.zcard(KEY) == 1
 
 
 def test_an_abandoned_acquire_leaves_no_slot(proxy, server):

@@ -230,7 +230,7 @@ class _Wait:
             if not isinstance(error, Exception):  # interrupted
                 self.may_have_booked()
             if self.unused and self.limiter.return_name:
-                self.limiter.setup.later(_give_back(self.limiter, self.subject, self.unused, self.n))
+                self.limiter.setup.later(_give_back_later(self.limiter, self.subject, self.unused, self.n))
             raise
 
     def may_have_booked(self) -> None:
@@ -291,6 +291,21 @@ def _give_back(limiter: Limiter, subject: str, decision: Decision, n: int) -> St
     whole = limiter.has_ids and decision.key == key and n == decision.permits  # only then it may be repeated
     words = script.words(values)
     return (yield from limiter.setup.caller.call(script, [key], words, limiter.timeout, whole, id=id))[0]
+
+
+def _give_back_later(limiter: Limiter, subject: str, decision: Decision, n: int) -> Steps[None]:
+    """Gives back what nobody will use. It tries again where that cannot give back more than was granted."""
+    for attempt in range(5):
+        yield Sleep(0.25 * (2**attempt - 1))
+        try:
+            returned = yield from _give_back(limiter, subject, decision, n)
+            if returned or decision.key:  # without a key the command may still be on its way
+                return
+        except OutcomeUnknownError:
+            if not limiter.has_ids:
+                return
+        except UnavailableError:
+            pass
 
 
 class Returner(Limiter):

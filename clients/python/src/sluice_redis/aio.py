@@ -9,7 +9,9 @@
 import asyncio
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Awaitable, Callable, Dict, List, Optional, Set, Tuple, Type, TypeVar, Union
+from typing import (
+    TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, List, Optional, Set, Tuple, Type, TypeVar, Union,
+)  # fmt: skip
 
 from redis import exceptions
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
@@ -93,8 +95,8 @@ class Driver:
 
 
 class Pool:
-    """Connections that wait for no reply. redis-py's pool only makes them: in some versions it takes those back on which
-    a cancelled task was waiting for one."""
+    """Connections that wait for no reply. redis-py's pool only makes them: in some versions it takes those back on
+    which a cancelled task was waiting for one."""
 
     def __init__(self, maker: Any, most: int) -> None:
         self.maker = maker
@@ -150,13 +152,16 @@ class _Exchange:
             raise NotSent(str(error)) from error
 
     async def drop(self, connection: Any) -> None:
-        await connection.disconnect()
-        self.pool.idle.append(connection)
+        try:
+            await connection.disconnect()
+        finally:
+            if not connection.is_connected:  # it connects anew
+                self.pool.idle.append(connection)
 
 
 def _run(
     method: "Callable[Concatenate[Any, P], Steps[T]]",
-) -> "Callable[Concatenate[Any, P], Awaitable[T]]":
+) -> "Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]":
     """The method that drives the steps of another one."""
 
     async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
