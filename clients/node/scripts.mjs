@@ -13,5 +13,5 @@ for (const line of readFileSync(new URL('SHA256SUMS', from), 'utf8').trim().spli
   if (createHash('sha256').update(data).digest('hex') !== sum) {
     throw new Error(`scripts/${name} is not what SHA256SUMS says: go generate ./...`);
   }
-  if (name.endsWith('.lua') || name === 'manifest.json') writeFileSync(new URL(name, to), data);
+  if (/^[^/]+\.lua$/.test(name) || name === 'manifest.json') writeFileSync(new URL(name, to), data);
 }

@@ -101,11 +101,14 @@ class Concurrency extends Limiter {
     const end = performance.now() + this.ttl;
     for (let answers = 0; answers < times && performance.now() < end; ) {
       await this.release(subject, id).then(() => answers++, () => {});
-      if (answers < times) await sleep(Math.min(250, this.ttl / 4));
+      if (answers < times) await restOf(Math.min(250, this.ttl / 4));
     }
   }
 }
 for (const name of ['allow', 'allowN', 'wait']) Concurrency.prototype[name] = undefined;
+
+/** Waits so many milliseconds, but does not keep the process alive: a lease ends by itself. */
+const restOf = (ms) => new Promise((resolve) => setTimeout(resolve, ms).unref());
 
 /** Waits so many milliseconds, until the end of the call, or until the place is woken. */
 function pauseAt(place, ms) {

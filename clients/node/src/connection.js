@@ -100,6 +100,7 @@ function hasNotRun(error) {
   return (
     ['AbortError', 'ClientClosedError', 'ClientOfflineError'].includes(error?.constructor?.name) ||
     ['connect', 'getaddrinfo'].includes(error?.syscall) ||
+    error?.message === 'The queue is full' || // commandsQueueMaxLength of node-redis
     tooManyRedirections.test(error?.message)
   );
 }

@@ -3,6 +3,7 @@
 const { createHash } = require('node:crypto');
 const { BlockList, isIP } = require('node:net');
 const { ArgumentError, ExceedsLimitError, SluiceError } = require('./errors');
+const { checkOptions } = require('./options');
 const { span } = require('./time');
 
 // Middleware for Express and Fastify. Headers, bodies and subjects are those of the Go package httplimit.
@@ -44,11 +45,14 @@ function appendHeader(response, name, value) {
 }
 
 /** Returns a function that decides about a request: the headers, and the body of a refusal if there is one. */
-function decider(limiter, { key = keyByAddress(), cost = () => 1 } = {}) {
+function decider(limiter, options = {}) {
+  checkOptions('middleware', 'the middleware', options, ['key', 'cost']);
+  const { key = keyByAddress(), cost = () => 1 } = options;
+  if (typeof key !== 'function') throw new ArgumentError('middleware: key: want a function of the request');
   if (typeof limiter?.allowN !== 'function') throw new ArgumentError('the middleware wants a limiter with allow()');
   return async (request, socket) => {
     const values = [key(request, socket)].flat();
-    if (values.some((value) => !value)) return { headers: {}, refusal: refusals.noKey };
+    if (values.some((value) => typeof value !== 'string' || value === '')) return { headers: {}, refusal: refusals.noKey };
     try {
       const decision = await limiter.allowN(subjectOf(...values), cost(request));
       return { headers: headersOf(limiter, decision), refusal: refusalOf(limiter, decision) };
@@ -129,7 +133,10 @@ function coded(value) {
  * Counts by the address of the client, of IPv6 by its first ipv6Prefix bits. trust names the proxies that append to
  * X-Forwarded-For: prefixes, addresses, or "unix" for Unix sockets.
  */
-function keyByAddress({ trust = [], ipv6Prefix = 64 } = {}) {
+function keyByAddress(options = {}) {
+  checkOptions('keyByAddress', 'keyByAddress', options, ['trust', 'ipv6Prefix']);
+  const { trust = [], ipv6Prefix = 64 } = options;
+  if (!Array.isArray(trust)) throw new ArgumentError(`keyByAddress: trust ${trust}: want a list of prefixes`);
   if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128) {
     throw new ArgumentError(`ipv6Prefix ${ipv6Prefix}: want 1 to 128`);
   }

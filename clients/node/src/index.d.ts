@@ -1,3 +1,5 @@
+/// <reference lib="esnext.disposable" />
+
 // All times are in milliseconds, exact to the microsecond. Durations are given as a number of them or as text:
 // "250ms", "1m", "1h30m", "366d".
 

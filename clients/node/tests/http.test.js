@@ -169,6 +169,26 @@ test('keyByAddress', () => {
   assert.throws(() => keyByAddress({ ipv6Prefix: 0 }), { name: 'ArgumentError' });
 });
 
+test('wrong options of the middleware', () => {
+  const limiter = { allowN: () => {} };
+  for (const [make, text] of [
+    [() => expressLimit(limiter, { trust: ['10.0.0.0/8'] }), /trust is not an option of the middleware/],
+    [() => fastifyLimit(limiter, { key: 'ip' }), /key: want a function/],
+    [() => keyByAddress({ trusted: [] }), /trusted is not an option of keyByAddress/],
+    [() => keyByAddress({ trust: '10.0.0.0/8' }), /want a list of prefixes/],
+  ]) {
+    assert.throws(make, text);
+  }
+});
+
+test('a key that is no text is status 400', async () => {
+  for (const value of [5, true, undefined, {}, [['a']], Promise.resolve('a')]) {
+    const response = { setHeader() {}, getHeader() {}, end() {} };
+    await expressLimit({ allowN: () => assert.fail('asked') }, { key: () => value })({}, response, assert.fail);
+    assert.equal(response.statusCode, 400);
+  }
+});
+
 test('subjectOf', () => {
   assert.equal(subjectOf('192.0.2.7', 'ada'), '192.0.2.7|ada');
   assert.equal(subjectOf('', 'a~|b'), '~|a~0~1b');
