@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -38,11 +39,10 @@ type Decision struct {
 	CPU      Spread  `json:"cpu"`      // processor time in all, in microseconds, with reading, parsing and answering
 }
 
-// A Lost is what came of a decision whose reply was lost.
+// A Lost is what came of a decision whose reply was lost. It is empty where the driver replaces the library's client.
 type Lost struct {
-	Answer  string `json:"answer"`            // what the caller got: granted, denied, error
-	Charged int    `json:"charged"`           // permits
-	Unshown bool   `json:"unshown,omitempty"` // the library's own client was replaced
+	Answer  string `json:"answer"`  // that the caller got: granted, denied, error
+	Charged int    `json:"charged"` // permits
 }
 
 // A foreign is a limiter that a driver asks.
@@ -57,6 +57,10 @@ type foreign struct {
 	readsFirst bool // a decision reads the state, then writes it: the second reply says whether it was charged
 	standIn    bool // the driver connects it by another client than its own
 }
+
+// comparedLanguages are the rows in README: the exact one of ours, and what is best known in each language.
+var comparedLanguages = []string{"Java RRateLimiter", "Java bucket4j", "Python list_log", "Python limits",
+	"Node rate-limiter-flexible"}
 
 // A redisClient is what connects a limiter: its name, and the package that it is in.
 type redisClient struct{ name, module string }
@@ -104,18 +108,15 @@ func sliceRingCall(limit, us int64) []string {
 	return []string{"slice_ring_v1", "sr1:" + slice, slice, "1", "61", fmt.Sprint(limit)}
 }
 
-// A foreignRun is a limiter while it is measured.
+// A foreignRun is a limiter while it is measured. Its limits are asked by a driver each.
 type foreignRun struct {
 	foreign
 	row             Foreign
-	granting        *driver // with peerLimit a day
-	denying         *driver // with fullLimit a day
-	aging           *driver // with a limit that is filled, and expires during the run
-	granted, denied []sample
-	shares          map[string]float64 // as of a peerRun
+	drivers         map[int64]*driver
+	granted, denied peerRun
 }
 
-// languages measures every limiter. What it fills first expires while it measures the rest.
+// languages measures every limiter.
 func (b *bench) languages(ctx context.Context) (*Languages, error) {
 	for language, t := range toolchains {
 		b.progress("languages: making the driver for %s", language)
@@ -123,72 +124,116 @@ func (b *bench) languages(ctx context.Context) (*Languages, error) {
 			return nil, err
 		}
 	}
-	version, err := b.server.version(ctx)
+	server, err := b.server.version(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &Languages{Date: time.Now().UTC().Format(time.DateOnly), Server: version, CPU: cpu(), Rounds: b.rounds,
-		Expired: b.expired}
-	var runs []*foreignRun
+	r := &Languages{time.Now().UTC().Format(time.DateOnly), server, cpu(), b.rounds, b.expired, nil}
+	runs, err := foreignRuns()
 	defer func() {
 		for _, run := range runs {
 			run.stop()
 		}
 	}()
-	for _, f := range foreigners() {
-		run, err := b.startForeign(f)
-		runs = append(runs, run)
-		if err != nil {
-			return nil, err
+	for _, step := range []func(context.Context, []*foreignRun) error{
+		b.foreignCosts, b.foreignStates, b.foreignFill, b.foreignAudits, b.foreignWorst} {
+		if err == nil {
+			err = step(ctx, runs)
 		}
-	}
-	filled, err := b.fillForeign(runs)
-	if err != nil {
-		return nil, err
-	}
-	for _, step := range []func(context.Context, []*foreignRun) error{b.foreignCosts, b.foreignStates} {
-		if err := step(ctx, runs); err != nil {
-			return nil, err
-		}
-	}
-	if err := errors.Join(b.foreignWorst(ctx, runs, filled), b.foreignAudits(runs)); err != nil {
-		return nil, err
 	}
 	for _, run := range runs {
 		r.Rows = append(r.Rows, run.row)
 	}
-	return r, b.server.FlushAll(ctx).Err()
+	return r, errors.Join(err, b.server.FlushAll(ctx).Err())
 }
 
-func (b *bench) startForeign(f foreign) (*foreignRun, error) {
-	t := toolchains[f.language]
-	run := &foreignRun{foreign: f, shares: map[string]float64{}}
-	run.row = Foreign{Language: f.language, Ours: f.script != nil,
-		Library: Library{Name: f.name, Module: f.module, Guarantee: f.guarantee}}
-	version, err := t.pinned(f.client.module)
-	run.row.Client = f.client.name + " " + version
-	if err == nil && f.module != "" {
-		run.row.Version, err = t.pinned(f.module)
-	}
-	for _, start := range []struct {
-		to     **driver
-		limit  int64
-		window time.Duration
-	}{{&run.granting, peerLimit, peerWindow}, {&run.denying, fullLimit, peerWindow}, {&run.aging, b.expired + 10, b.expiry}} {
-		if err == nil {
-			*start.to, err = f.start(b.server.process.Addr, start.limit, start.window)
+func foreignRuns() ([]*foreignRun, error) {
+	var runs []*foreignRun
+	for _, f := range foreigners() {
+		run := &foreignRun{foreign: f, drivers: map[int64]*driver{}}
+		run.row = Foreign{Language: f.language, Ours: f.script != nil}
+		run.row.Name, run.row.Module, run.row.Guarantee = f.name, f.module, f.guarantee
+		version, err := toolchains[f.language].pinned(f.client.module)
+		run.row.Client = f.client.name + " " + version
+		if err == nil && f.module != "" {
+			run.row.Version, err = toolchains[f.language].pinned(f.module)
 		}
+		if err != nil {
+			return nil, err
+		}
+		run.granted.peer = peer{name: f.name, make: run.make}
+		run.denied.peer = run.granted.peer
+		runs = append(runs, run)
 	}
-	return run, err
+	return runs, nil
 }
+
+// make returns what asks the limiter with this limit. Its driver runs until the end.
+func (r *foreignRun) make(on *server, limit int64, window time.Duration) (decider, error) {
+	if r.drivers[limit] == nil {
+		d, err := r.start(on.process.Addr, limit, window)
+		if err != nil {
+			return nil, err
+		}
+		r.drivers[limit] = d
+	}
+	return func(_ context.Context, subject string) (bool, error) {
+		return r.drivers[limit].take(r.subject(subject))
+	}, nil
+}
+
+// subject is one that no other limiter has: some use it as their key.
+func (f foreign) subject(name string) string { return f.language + " " + f.name + " " + name }
 
 func (r *foreignRun) stop() {
-	for _, d := range []*driver{r.granting, r.denying, r.aging} {
-		if d != nil {
-			d.stop()
-		}
+	for _, d := range r.drivers {
+		d.stop()
 	}
 }
 
 // Where is the language and the client.
 func (f Foreign) Where() string { return f.Language + ", " + f.Client }
+
+// Cells are three of a table.
+func (d Decision) Cells() string {
+	return row(fmt.Sprintf("%.3g", d.Sent), fmt.Sprintf("%.1f", d.Commands.Median), fmt.Sprintf("%.0f", d.CPU.Median))
+}
+
+// String is what the caller got, and what it was charged.
+func (l Lost) String() string {
+	switch {
+	case l.Answer == "":
+		return ""
+	case l.Charged > 1:
+		return fmt.Sprintf("%s, **%d charged**", l.Answer, l.Charged)
+	}
+	return fmt.Sprintf("%s, %d charged", l.Answer, l.Charged)
+}
+
+// Agree is what the audit found with clocks that agree.
+func (f Foreign) Agree() string { return f.auditText(0) }
+
+// Apart is what the audit found with half of the clocks ahead.
+func (f Foreign) Apart() string { return f.auditText(1) }
+
+func (f Foreign) auditText(i int) string { f.Audits = f.Audits[i : i+1]; return f.Found() }
+
+// Window is that of the audits.
+func (l *Languages) Window() time.Duration { return l.Rows[0].Audits[0].Window }
+
+// Processes is how many audit a limiter.
+func (*Languages) Processes() int { return foreignProcesses }
+
+// Ahead is how far half of their clocks are ahead in the second audit.
+func (*Languages) Ahead() time.Duration { return foreignAhead }
+
+// Compared are the rows in README.
+func (l *Languages) Compared() []Foreign {
+	var list []Foreign
+	for _, f := range l.Rows {
+		if slices.Contains(comparedLanguages, f.Language+" "+f.Name) {
+			list = append(list, f)
+		}
+	}
+	return list
+}

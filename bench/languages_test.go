@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// Each limiter of another language grants its limit and no more, through its driver. `make clients` runs it: it needs
+// the interpreters.
+func TestServerLanguages(t *testing.T) {
+	addr := redistest.Start(t).Addr
+	for language, toolchain := range toolchains {
+		if err := toolchain.prepare(); err != nil {
+			t.Fatalf("%s: %v", language, err)
+		}
+	}
+	for _, f := range foreigners() {
+		t.Run(f.language+" "+f.name, func(t *testing.T) {
+			d, err := f.start(addr, 3, peerWindow)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.stop()
+			subject := f.subject("driver")
+			if err := d.fill(subject, 3); err != nil {
+				t.Error(err)
+			}
+			if granted, err := d.take(subject); err != nil || granted {
+				t.Errorf("beyond the limit: granted %t, %v", granted, err)
+			}
+			if ahead, err := d.ahead(); err != nil || ahead.Abs() > time.Minute {
+				t.Errorf("its clock is %s ahead: %v", ahead, err)
+			}
+			version, err := toolchains[f.language].pinned(f.client.module)
+			fmt.Printf("%-6s | %-21s | %s %s | 3 of 4 granted\n", f.language, f.name, f.client.name, version)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The versions of the table are those that the drivers are built with.
+func TestPinned(t *testing.T) {
+	for _, f := range foreigners() {
+		for _, module := range []string{f.client.module, f.module} {
+			version, err := toolchains[f.language].pinned(module)
+			if module != "" && (err != nil || len(version) < len("1.2.3")) {
+				t.Errorf("%s, %s: version %q: %v", f.language, module, version, err)
+			}
+		}
+	}
+	if version, err := toolchains["Node"].pinned("no-such-package"); err == nil {
+		t.Errorf("a package that is not there: %s", version)
+	}
+}
+
+// A row says what it found beyond the promise, for each audit by itself, and more than one charge.
+func TestForeignCells(t *testing.T) {
+	f := Foreign{Library: Library{Guarantee: anyWindow, Audits: []Audit{{Most: 100, Limit: 100}, {Most: 150, Limit: 100}}}}
+	for _, c := range []struct{ name, got, want string }{
+		{"clocks that agree", f.Agree(), "100 of 100"},
+		{"clocks apart", f.Apart(), "**150 of 100**"},
+		{"charged once", fmt.Sprint(Lost{"error", 1}), "error, 1 charged"},
+		{"charged twice", fmt.Sprint(Lost{"granted", 2}), "granted, **2 charged**"},
+		{"not shown", fmt.Sprint(Lost{}), ""},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, c.got, c.want)
+		}
+	}
+}
