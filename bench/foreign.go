@@ -139,7 +139,7 @@ func (r *foreignRun) loseReply(ctx context.Context, on *server) (Lost, error) {
 }
 
 // foreignFill fills every limiter but for a few permits, and takes one of these so late that it is live when the others
-// have expired.
+// have expired. The rest is measured meanwhile.
 func (b *bench) foreignFill(_ context.Context, runs []*foreignRun) error {
 	begin := time.Now()
 	if err := b.each(runs, "filling", func(r *foreignRun) error { return r.age(b, b.expired) }); err != nil {
@@ -178,7 +178,7 @@ func (b *bench) foreignWorst(ctx context.Context, runs []*foreignRun) error {
 		return err
 	})
 	if late := time.Since(b.agedAt); err == nil && late > b.expiry/10 {
-		return fmt.Errorf("the audits took too long: the last permits have expired for %s, too", late)
+		return fmt.Errorf("the rest took too long: the last permits have expired for %s, too", late)
 	}
 	return err
 }

@@ -136,7 +136,7 @@ func (b *bench) languages(ctx context.Context) (*Languages, error) {
 		}
 	}()
 	for _, step := range []func(context.Context, []*foreignRun) error{
-		b.foreignCosts, b.foreignStates, b.foreignFill, b.foreignAudits, b.foreignWorst} {
+		b.foreignFill, b.foreignCosts, b.foreignStates, b.foreignWorst, b.foreignAudits} {
 		if err == nil {
 			err = step(ctx, runs)
 		}

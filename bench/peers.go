@@ -405,7 +405,8 @@ func (r *peerRun) memory(ctx context.Context, on *server) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := on.FlushDB(ctx).Err(); err != nil {
+	before, err := on.Keys(ctx, "*").Result()
+	if err != nil {
 		return 0, err
 	}
 	for range peerLimit {
@@ -417,5 +418,5 @@ func (r *peerRun) memory(ctx context.Context, on *server) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return on.memory(ctx, keys)
+	return on.memory(ctx, slices.DeleteFunc(keys, func(key string) bool { return slices.Contains(before, key) }))
 }
