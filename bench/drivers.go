@@ -39,7 +39,7 @@ var toolchains = map[string]toolchain{
 		{"python3", "-m", "venv", ".venv"},
 		{".venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", "requirements.txt"},
 	}, []string{".venv/bin/python", "driver.py"}},
-	"Node": {"node", "package.json", "Node 20 or later and npm (where the system's is older: npm install -g node)", [][]string{
+	"Node": {"node", "package.json", "Node 20 or later and npm (an older one: npm install -g node)", [][]string{
 		{"node", "--eval", "if (parseInt(process.versions.node) < 20) throw new Error(process.version)"},
 		{"npm", "ci", "--silent", "--ignore-scripts"},
 	}, []string{"node", "driver.mjs"}},

@@ -239,8 +239,9 @@ func (r *foreignRun) audit(b *bench, shim string, ahead time.Duration) (Audit, e
 	return r.saturate(drivers, b.audited, 3*b.audited, fmt.Sprint("audit ", ahead)), nil
 }
 
-// saturate has all programs ask for a subject a phase, so long: once at the beginning, and from the phase on
-// as fast as they can. A grant happened, by the clock of this program, between the line that asked and its answer.
+// saturate has all programs ask for a subject a phase, so long: once at the beginning, and from the phase on as fast as
+// they can; for every other subject, those whose clocks may be ahead come a tenth of a window later. A grant happened,
+// by the clock of this program, between the line that asked and its answer.
 func (r *foreignRun) saturate(drivers []*driver, window, span time.Duration, name string) Audit {
 	grants, failed := make([][]grant, len(phases)), int64(0)
 	var mu sync.Mutex
@@ -258,11 +259,12 @@ func (r *foreignRun) saturate(drivers []*driver, window, span time.Duration, nam
 			failed++
 		}
 	}
-	for _, d := range drivers {
+	for n, d := range drivers {
 		work.Go(func() {
 			for calls := 0; time.Since(begin) < span; calls++ {
 				for i, phase := range phases {
-					if calls == 0 || time.Since(begin) >= time.Duration(phase*float64(window)) {
+					from := phase + 0.1*float64((i%2)*(n%2))
+					if calls == 0 || time.Since(begin) >= time.Duration(from*float64(window)) {
 						ask(d, i)
 					}
 				}

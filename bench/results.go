@@ -88,8 +88,7 @@ func (r *Results) write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// besides are the results together with those of the last run that this one did not measure: either languages or all the
-// rest.
+// besides are the results with those of the last run that this one did not measure: either languages or all the rest.
 func (r *Results) besides(languages bool) (*Results, error) {
 	last, err := readResults("results.json")
 	if err != nil {

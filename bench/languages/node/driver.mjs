@@ -53,7 +53,8 @@ const limiters = { 'rate-limiter-flexible': flexible, '@upstash/ratelimit': upst
 const take = await (limiters[name] ?? sluice)(...rest);
 console.log('ready');
 for await (const line of createInterface({ input: process.stdin })) {
-  const answer = line === 'clock' ? Date.now() : await take(line.slice('take '.length)).then(Number, (error) => `!${error}`.split('\n', 1)[0]);
+  const failed = (error) => `!${error}`.split('\n', 1)[0];
+  const answer = line === 'clock' ? Date.now() : await take(line.slice('take '.length)).then(Number, failed);
   console.log(String(answer));
 }
 process.exit();
