@@ -78,11 +78,9 @@ type stand struct {
 	ends []func()
 }
 
-func (s *stand) Helper()          {}
-func (s *stand) Cleanup(f func()) { s.ends = append(s.ends, f) }
-func (s *stand) Fatal(args ...any) {
-	panic(fmt.Sprintln(args...))
-}
+func (s *stand) Helper()           {}
+func (s *stand) Cleanup(f func())  { s.ends = append(s.ends, f) }
+func (s *stand) Fatal(args ...any) { panic(fmt.Sprintln(args...)) }
 
 // loseReply loses the reply that says that one permit is charged, and only that. What the limiter grants afterwards
 // shows how many permits were charged.
@@ -119,8 +117,10 @@ func (r *foreignRun) loseReply(ctx context.Context, on *server) (Lost, error) {
 		}
 		answers <- lost
 	}()
-	for deadline := time.Now().Add(lostWaits); ended() == before && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
+	for deadline := time.Now().Add(lostWaits); ended() == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return Lost{}, errors.New("no connection was cut")
+		}
 	}
 	proxy.Pass()
 	select {
