@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -28,7 +29,7 @@ type Foreign struct {
 	Granted  Decision `json:"granted"`
 	Denied   Decision `json:"denied"`
 	Bytes    int64    `json:"bytes"`    // after a thousand permits
-	Worst    float64  `json:"worst_us"` // the slowest command of one decision, when permits have expired
+	Worst    float64  `json:"worst_us"` // the slowest command of one decision when permits have expired, median
 	Lost     Lost     `json:"lost"`
 }
 
@@ -215,6 +216,9 @@ func (f Foreign) Agree() string { return f.auditText(0) }
 
 // Apart is what the audit found with half of the clocks ahead.
 func (f Foreign) Apart() string { return f.auditText(1) }
+
+// MostApart is Apart without the limit.
+func (f Foreign) MostApart() string { return strings.Replace(f.Apart(), " of 100", "", 1) }
 
 func (f Foreign) auditText(i int) string { f.Audits = f.Audits[i : i+1]; return f.Found() }
 

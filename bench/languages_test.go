@@ -73,3 +73,19 @@ func TestForeignCells(t *testing.T) {
 		}
 	}
 }
+
+// README's table has a row for each limiter that it is to compare, and ours kept its limit whatever the clocks.
+func TestComparedLanguages(t *testing.T) {
+	r, err := readResults("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows := r.Languages.Compared(); len(rows) != len(comparedLanguages) {
+		t.Errorf("%d rows, want %d: %v", len(rows), len(comparedLanguages), comparedLanguages)
+	}
+	for _, f := range r.Languages.Rows {
+		if f.Ours && f.Guarantee != burstRate && (f.Agree() != "100 of 100" || f.Apart() != "100 of 100") {
+			t.Errorf("%s, %s: %s, %s with clocks apart, want 100 of 100", f.Language, f.Name, f.Agree(), f.Apart())
+		}
+	}
+}
