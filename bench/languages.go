@@ -16,6 +16,7 @@ type Languages struct {
 	CPU     string    `json:"cpu"`
 	Rounds  int       `json:"rounds"`
 	Expired int64     `json:"expired"` // permits before the slowest call
+	Copies  int       `json:"copies"`  // of a limiter, of whose slowest calls it is the median
 	Rows    []Foreign `json:"rows"`
 }
 
@@ -129,7 +130,7 @@ func (b *bench) languages(ctx context.Context) (*Languages, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Languages{time.Now().UTC().Format(time.DateOnly), server, cpu(), b.rounds, b.expired, nil}
+	r := &Languages{time.Now().UTC().Format(time.DateOnly), server, cpu(), b.rounds, b.expired, foreignCopies, nil}
 	runs, err := foreignRuns()
 	defer func() {
 		for _, run := range runs {

@@ -89,3 +89,28 @@ func TestComparedLanguages(t *testing.T) {
 		}
 	}
 }
+
+// What the page says that others do better is so in the results.
+func TestOthersDoBetter(t *testing.T) {
+	r, err := readResults("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]Foreign{}
+	for _, f := range r.Languages.Rows {
+		rows[f.Language+" "+f.Name] = f
+	}
+	ours, cheap := rows["Python list_log"], []string{"Python limits", "Python sorted set", "Python INCR, EXPIRE",
+		"Node rate-limiter-flexible", "Node @upstash/ratelimit"}
+	for _, name := range cheap {
+		if f := rows[name]; f.Granted.CPU.Median >= ours.Granted.CPU.Median || f.Denied.CPU.Median >= ours.Denied.CPU.Median {
+			t.Errorf("%s costs more than list_log: %+v, %+v", name, f.Granted, f.Denied)
+		}
+	}
+	if f := rows["Java bucket4j"]; f.Denied.CPU.Median >= ours.Denied.CPU.Median || f.Bytes >= ours.Bytes {
+		t.Errorf("bucket4j: %+v", f)
+	}
+	if f := rows["Python limits"]; f.Lost.Charged != 1 || f.Worst >= ours.Worst {
+		t.Errorf("limits: %+v", f)
+	}
+}

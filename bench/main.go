@@ -46,7 +46,7 @@ func full() *bench {
 	return &bench{
 		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5, worstSizes: []int64{1e4, 1e5, 1e6},
 		loadSpan: 150 * time.Millisecond, windows: []time.Duration{time.Second, 500 * time.Millisecond},
-		expired: 1e5, expiry: 4 * time.Minute, audited: 3 * time.Second,
+		expired: 1e5, expiry: 6 * time.Minute, audited: 3 * time.Second,
 	}
 }
 
