@@ -61,9 +61,14 @@ func TestPinned(t *testing.T) {
 // A row says what it found beyond the promise, for each audit by itself, and more than one charge.
 func TestForeignCells(t *testing.T) {
 	f := Foreign{Library: Library{Guarantee: anyWindow, Audits: []Audit{{Most: 100, Limit: 100}, {Most: 150, Limit: 100}}}}
+	burst := func(most int64) Foreign {
+		return Foreign{Library: Library{Guarantee: burstRate, Audits: []Audit{{Most: most, Limit: 100}}}}
+	}
 	for _, c := range []struct{ name, got, want string }{
 		{"clocks that agree", f.Agree(), "100 of 100"},
 		{"clocks apart", f.Apart(), "**150 of 100**"},
+		{"twice by promise", burst(200).Agree(), "200 of 100"},
+		{"beyond it", burst(201).Agree(), "**201 of 100**"},
 		{"charged once", fmt.Sprint(Lost{"error", 1}), "error, 1 charged"},
 		{"charged twice", fmt.Sprint(Lost{"granted", 2}), "granted, **2 charged**"},
 		{"not shown", fmt.Sprint(Lost{}), ""},

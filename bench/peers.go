@@ -200,7 +200,9 @@ type Cost struct {
 
 // tooMany reports whether an audit found more in a window than the promise allows.
 func (l Library) tooMany() bool {
-	return l.Guarantee != burstRate && slices.ContainsFunc(l.Audits, func(a Audit) bool { return a.Most > a.Limit })
+	return slices.ContainsFunc(l.Audits, func(a Audit) bool {
+		return a.Most > 2*a.Limit || a.Most > a.Limit && l.Guarantee != burstRate
+	})
 }
 
 // A peerRun is a peer while it is measured.
