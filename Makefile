@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
-.PHONY: load test-doors clients clients-callers clients-python clients-node generate tidy lint server clean
+.PHONY: load test-doors clients clients-callers clients-python clients-node clients-bench generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -42,7 +42,7 @@ test-plain: # what needs no race detector, beside the other tests: these compute
 	go test $(PLAIN)
 	go test -run '$(TEXTS)' ./cmd/sluice ./cmd/sluice/internal/accesslog ./cmd/sluice/internal/replay
 	go test -run '$(BULK)' ./httplimit
-	cd bench && go test ./...
+	cd bench && go test -skip '^TestServerLanguages$$' ./...
 
 test-race: # the longest package first
 	go test $(RACE) -skip '$(TEXTS)|$(BULK)' ./loader $$(go list ./... ./cmd/sluice/... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
@@ -90,10 +90,13 @@ attack: server ## ten kinds of faults for 5 minutes, or for ATTACK; ATTACK_SEED=
 load: server ## 100,000 requests to examples/api while its Redis is killed and restarted (half a minute)
 	go test ./examples/frameworks -run '^TestServerLoad$$' -v -count=1 -requests=100000
 
-clients: clients-python clients-node clients-callers ## what is for other languages: a row for each client
+clients: clients-python clients-node clients-callers clients-bench ## what is for other languages: a row for each client
 
 clients-callers: server # the callers in docs/clients
 	cd clients/callers && go test -run '^TestServerCallers$$' -v -count=1 -timeout 20m
+
+clients-bench: server # the limiters of other languages that bench measures
+	cd bench && go test -run '^TestServerLanguages$$' -v -count=1
 
 clients-python: server # the oldest Python from 3.9 on that is here, and the newest
 	@sh clients/python/tests/run.sh
@@ -104,8 +107,8 @@ clients-node: server # needs Node 20
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
 
-bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md and README (seven minutes)
-	cd bench && go run .
+bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md and README (half an hour)
+	cd bench && go run . && go run . -only languages
 
 generate: ## write the files that are generated from the scripts' headers
 	go generate ./...

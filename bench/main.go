@@ -2,7 +2,8 @@
 // one run on one server. It prints tables and writes results.json, a picture, docs/benchmarks.md and README's table.
 //
 //	go run . [-only server|worst|many|returns|functions|bytes|slots|go|peers|http] [-quick] [-out directory]
-//	go run . readme    # the picture and the pages again, from results.json
+//	go run . -only languages    # the limiters of other languages, into the same files
+//	go run . readme             # the picture and the pages again, from results.json
 package main
 
 import (
@@ -31,6 +32,11 @@ type bench struct {
 	loadSpan   time.Duration   // length of a load in a round
 	windows    []time.Duration // to audit
 
+	expired int64         // permits of other languages' limiters, before the slowest call
+	expiry  time.Duration // in which they do
+	agedAt  time.Time     // when they have
+	audited time.Duration // window of these limiters' audits
+
 	begun time.Time
 	asked int // calls that were measured one at a time
 }
@@ -40,6 +46,7 @@ func full() *bench {
 	return &bench{
 		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5, worstSizes: []int64{1e4, 1e5, 1e6},
 		loadSpan: 150 * time.Millisecond, windows: []time.Duration{time.Second, 500 * time.Millisecond},
+		expired: 1e5, expiry: 6 * time.Minute, audited: 3 * time.Second,
 	}
 }
 
@@ -47,6 +54,7 @@ func quick() *bench {
 	return &bench{
 		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1, worstSizes: []int64{1e4},
 		loadSpan: 5 * time.Millisecond, windows: []time.Duration{100 * time.Millisecond},
+		expired: 1e3, expiry: 90 * time.Second, audited: time.Second,
 	}
 }
 
@@ -58,7 +66,12 @@ func (b *bench) progress(format string, args ...any) {
 // The sections of a run.
 var sections = []string{"server", "worst", "many", "returns", "functions", "bytes", "slots", "go", "peers", "http"}
 
-func (b *bench) runs(section string) bool { return b.only == "" || b.only == section }
+// languages is a section by itself: it needs the interpreters of other languages.
+const languages = "languages"
+
+func (b *bench) runs(section string) bool {
+	return b.only == "" && section != languages || b.only == section
+}
 
 // run measures what is asked for.
 func (b *bench) run(ctx context.Context) (*Results, error) {
@@ -116,6 +129,9 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 			r.HTTPCosts, err = b.httpCosts(ctx)
 		}
 	}
+	if err == nil && b.runs(languages) {
+		r.Languages, err = b.languages(ctx)
+	}
 	r.Targets = r.targets()
 	if b.only != "" {
 		r.Targets = slices.DeleteFunc(r.Targets, func(t Target) bool { return t.Missing })
@@ -132,7 +148,7 @@ func main() {
 
 func command(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	only := flags.String("only", "", "measure one section: "+strings.Join(sections, ", "))
+	only := flags.String("only", "", "measure one section: "+strings.Join(append(sections, languages), ", "))
 	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
 	out := flags.String("out", "",
 		"write results.json and results.svg to this directory (whole runs: here, README and docs)")
@@ -144,15 +160,15 @@ func command(args []string) error {
 		}
 		return errors.Join(r.draw("results.svg"), r.writePages())
 	}
-	if *only != "" && !slices.Contains(sections, *only) {
-		return fmt.Errorf("-only %s: want one of %s", *only, strings.Join(sections, ", "))
+	if *only != "" && *only != languages && !slices.Contains(sections, *only) {
+		return fmt.Errorf("-only %s: want one of %s, %s", *only, strings.Join(sections, ", "), languages)
 	}
 	b := full()
 	if *short {
 		b = quick()
 	}
 	b.only = *only
-	return measure(b, *out, *only == "" && !*short)
+	return measure(b, *out, (*only == "" || *only == languages) && !*short)
 }
 
 // measure runs b on a server of its own, prints the tables, and writes the files to out or, where they are to be kept,
@@ -174,6 +190,11 @@ func measure(b *bench, out string, keep bool) error {
 	}
 	if out == "" && !keep {
 		return nil
+	}
+	if out == "" {
+		if r, err = r.besides(b.only == languages); err != nil {
+			return err
+		}
 	}
 	if err := errors.Join(r.write(filepath.Join(out, "results.json")),
 		r.draw(filepath.Join(out, "results.svg"))); err != nil {

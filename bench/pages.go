@@ -39,6 +39,7 @@ var (
 func (r *Results) fill(text string) (string, error) {
 	functions := template.FuncMap{
 		"times": times, "duration": duration, "count": count, "join": strings.Join, "row": row,
+		"cells": func(tabs string) string { return strings.ReplaceAll(tabs, "\t", " | ") },
 		"short": func(sha1 string) string { return sha1[:8] },
 	}
 	t, err := template.New("").Funcs(functions).Parse(text)
@@ -198,8 +199,8 @@ func (r *Results) Ways() ([]Way, error) {
 	return list, err
 }
 
-// compared are the libraries in README's table: the exact one of ours, and the best known of each promise.
-var compared = []string{"list_log", "redis_rate", "throttled", "ulule/limiter", "httprate-redis"}
+// compared are the libraries in README's table: the exact one of ours, and the best known of two promises.
+var compared = []string{"list_log", "redis_rate", "ulule/limiter"}
 
 // Compared are the rows of README's table.
 func (r *Results) Compared() []Peer {

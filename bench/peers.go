@@ -200,13 +200,16 @@ type Cost struct {
 
 // tooMany reports whether an audit found more in a window than the promise allows.
 func (l Library) tooMany() bool {
-	return l.Guarantee != burstRate && slices.ContainsFunc(l.Audits, func(a Audit) bool { return a.Most > a.Limit })
+	return slices.ContainsFunc(l.Audits, func(a Audit) bool {
+		return a.Most > 2*a.Limit || a.Most > a.Limit && l.Guarantee != burstRate
+	})
 }
 
 // A peerRun is a peer while it is measured.
 type peerRun struct {
 	peer
 	commands        []string
+	sent            float64            // commands of a decision that are not a script's
 	shares          map[string]float64 // of a command's calls, those that the client sent
 	granted, denied []sample
 }
@@ -240,7 +243,7 @@ func (b *bench) peers(ctx context.Context) ([]Peer, error) {
 		runs = append(runs, &peerRun{peer: p})
 	}
 	for _, run := range append(runs, base) {
-		if err := run.observe(ctx, b.server); err != nil {
+		if err := run.observe(ctx, b.server, peerLimit, 0); err != nil {
 			return nil, fmt.Errorf("%s: %w", run.name, err)
 		}
 	}
@@ -273,15 +276,18 @@ func newFloor(on *server, _ int64, _ time.Duration) (decider, error) {
 	}, nil
 }
 
-// observe learns which commands the library sends for a grant: a script's own are part of the script's time.
-func (r *peerRun) observe(ctx context.Context, on *server) error {
-	decide, err := r.make(on, peerLimit, peerWindow)
+// observe learns which commands the library sends for a decision after so many grants: a script's own are part of the
+// script's time.
+func (r *peerRun) observe(ctx context.Context, on *server, limit, before int64) error {
+	decide, err := r.make(on, limit, peerWindow)
 	if err != nil {
 		return err
 	}
-	one := func() error { _, err := decide(ctx, "observed"); return err }
-	if err := one(); err != nil { // which loads scripts
-		return err
+	one := func() error { _, err := decide(ctx, fmt.Sprint("observed ", limit)); return err }
+	for range before + 1 { // the first loads scripts
+		if err := one(); err != nil {
+			return err
+		}
 	}
 	sample, err := on.monitor(ctx, func() error { return errors.Join(one(), one(), one(), one()) })
 	if err != nil {
@@ -292,6 +298,11 @@ func (r *peerRun) observe(ctx context.Context, on *server) error {
 		r.shares[name] = float64(n.sent) / float64(n.sent+n.nested)
 		if n.sent > 0 {
 			r.commands = append(r.commands, fmt.Sprintf("%s x %.3g", strings.ToUpper(name), float64(n.sent)/4))
+		}
+	}
+	for _, line := range sample {
+		if _, script := monitored(line); !script {
+			r.sent += 1.0 / 4
 		}
 	}
 	slices.Sort(r.commands)
@@ -396,7 +407,8 @@ func (r *peerRun) memory(ctx context.Context, on *server) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := on.FlushDB(ctx).Err(); err != nil {
+	before, err := on.Keys(ctx, "*").Result()
+	if err != nil {
 		return 0, err
 	}
 	for range peerLimit {
@@ -408,5 +420,5 @@ func (r *peerRun) memory(ctx context.Context, on *server) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return on.memory(ctx, keys)
+	return on.memory(ctx, slices.DeleteFunc(keys, func(key string) bool { return slices.Contains(before, key) }))
 }

@@ -33,6 +33,7 @@ type Results struct {
 	Peers      []Peer       `json:"peers"`
 	HTTP       []HTTP       `json:"http,omitempty"`
 	HTTPCosts  []HTTPCost   `json:"http_costs,omitempty"`
+	Languages  *Languages   `json:"languages,omitempty"` // a run of its own
 	Targets    []Target     `json:"targets"`
 }
 
@@ -86,6 +87,20 @@ func (r *Results) write(path string) error {
 		return err
 	}
 	return os.WriteFile(path, append(text, '\n'), 0o644)
+}
+
+// besides are the results with those of the last run that this one did not measure: either languages or all the rest.
+func (r *Results) besides(languages bool) (*Results, error) {
+	last, err := readResults("results.json")
+	if err != nil {
+		return nil, err
+	}
+	if languages {
+		last.Languages = r.Languages
+		return last, nil
+	}
+	r.Languages = last.Languages
+	return r, nil
 }
 
 // A Spread is the median of the rounds, and the quartiles around it.

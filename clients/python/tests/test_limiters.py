@@ -40,6 +40,11 @@ def test_decision_is_frozen(limits):
         limits.list_log("api", 1, MINUTE).allow("ada").granted = True
 
 
+def test_decision_is_true_if_granted(limits):
+    one = limits.list_log("truth", permits=1, window=timedelta(minutes=1))
+    assert one.allow("ada") and not one.allow("ada")
+
+
 def test_exceeds_limit(limits):
     codes = limits.list_log("send-code", permits=3, window=MINUTE)
     with pytest.raises(ExceedsLimitError, match=r"send-code: allow_n\(n=4\) exceeds limit 3$"):

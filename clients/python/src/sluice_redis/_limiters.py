@@ -224,7 +224,7 @@ class _Wait:
         try:
             while True:
                 decision = yield from self.ask()
-                if decision and (yield from self.sleep(decision)):
+                if decision is not None and (yield from self.sleep(decision)):
                     return decision
         except BaseException as error:
             if not isinstance(error, Exception):  # interrupted

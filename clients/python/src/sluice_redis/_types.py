@@ -67,6 +67,10 @@ class Decision:
     cause: Optional[Exception] = None
     """Why Redis did not decide. None unless degraded."""
 
+    def __bool__(self) -> bool:
+        """`if limiter.allow(subject):` asks whether it was granted."""
+        return self.granted
+
     @property
     def retry_after(self) -> int:
         """wait for the header Retry-After: whole seconds, rounded up, at most 366 days. At least 1 for a denial."""
