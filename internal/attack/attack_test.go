@@ -34,9 +34,13 @@ const (
 	longestFault  = 2 * time.Second
 	faultPause    = 1500 * time.Millisecond // from the end of one fault to the begin of the next, at least
 
-	backWithin      = time.Second     // service is back so long after a fault
-	reconnectWithin = 5 * time.Second // and so long after the begin of one that lets new connections through
-	tooLong         = 10 * time.Second
+	backWithin = time.Second // service is back so long after a fault
+	tooLong    = 10 * time.Second
+
+	// reconnectWithin is how long after the begin of a fault that lets new connections through service is back. Each
+	// stale connection of go-redis's pool costs one call its timeout, so one caller may lose several calls, one after
+	// another. It is mostly 2 to 4 s, with pools of 16 and timeouts of 1 s.
+	reconnectWithin = tooLong
 )
 
 // attack is the sites, those who call and what has come of it.
@@ -243,7 +247,7 @@ func (a *attack) inject(t *testing.T, e *event) {
 	if e.reconnects {
 		reconnect.start()
 	}
-	reconnect.await(2 * reconnectWithin)
+	reconnect.await(2 * tooLong)
 	e.end(a, e)
 	e.ended.Store(time.Now().UnixNano())
 	a.now.Store(nil)
@@ -257,8 +261,8 @@ func (a *attack) inject(t *testing.T, e *event) {
 	}
 	e.served.Store(time.Now().UnixNano())
 	s := a.quiet(t, e)
-	t.Logf("%3d %-26s %v on %s: back after %v at worst; %v", e.number, e.name, round(e.lasts), a.where(e),
-		round(service.slowest), s)
+	t.Logf("%3d %-26s %v on %s: back after %v at worst%s; %v", e.number, e.name, round(e.lasts), a.where(e),
+		round(service.slowest), reconnect, s)
 }
 
 // awaitMet has a fault last until it has met a call of every row, but not for ever: report says what was missed.

@@ -68,6 +68,14 @@ func (q *check) ask(r *row, server int) {
 	}
 }
 
+// String says how long what was asked while the fault lasted took at worst; nothing if nothing was.
+func (q *check) String() string {
+	if q.rule != "reconnect" || q.slowest == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (while it lasted, %v after its begin)", round(q.slowest))
+}
+
 func (q *check) note(r *row, took time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
