@@ -2,7 +2,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
-.PHONY: load test-doors clients clients-callers clients-python clients-node clients-bench generate tidy lint server clean
+.PHONY: load test-doors playground clients clients-callers clients-python clients-node clients-bench
+.PHONY: generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -22,6 +23,8 @@ ATTACK ?= 5m
 # Modules through which limits are declared: they are tested apart from the core.
 DOORS = $(wildcard grpclimit policy examples/frameworks)
 MODULES = $(shell go list -m -f '{{.Dir}}')
+# What the playground is built with, from its lockfile.
+NODE_MODULES := playground/node_modules/.package-lock.json
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 help: ## list the targets
@@ -104,6 +107,12 @@ clients-python: server # the oldest Python from 3.9 on that is here, and the new
 clients-node: server # needs Node 20
 	@node clients/node/tests/run.mjs
 
+playground: $(NODE_MODULES) ## the scripts in a browser: builds playground/dist, a page for any file server
+	cd playground && node build.mjs
+
+$(NODE_MODULES): playground/package-lock.json
+	cd playground && npm ci --no-audit --no-fund --loglevel=error
+
 vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
 
@@ -126,4 +135,5 @@ server: # find redis-server or valkey-server, or install one
 	@sh internal/redistest/install.sh
 
 clean: ## remove what the tests and examples leave behind
-	rm -rf examples/node/node_modules clients/node/tests/node_modules clients/node/scripts tmp
+	rm -rf examples/node/node_modules clients/node/tests/node_modules clients/node/scripts tmp \
+		playground/dist playground/node_modules

@@ -1,0 +1,108 @@
+/**
+ * Runs the engine beside the page. Page -> worker: {run: link, id}, {detail: {lane, index}, id}, {stop: true}.
+ * Worker -> page: {progress}, {ready}, {opened, id}, {records, audit, stored, id}, {detail, id}, {failed, id}.
+ */
+import 'wasm_exec';
+
+const STEP_MS = 12; // of the engine at a time: between two steps new messages get through
+const POST_MS = 30; // between two messages of records
+const STORED_MS = 120; // between two looks at what is stored
+const BATCH = 2048; // records that one step may write
+const RECORD = 64; // bytes
+
+const into = new Uint8Array(BATCH * RECORD);
+const turns = new MessageChannel();
+let loading = null;
+let wanted = null; // the run that begins with the next turn
+let running = null; // { id, lanes, parts, posted, stored }
+
+turns.port1.onmessage = turn;
+
+onmessage = ({ data }) => {
+  loading ??= load().catch((error) => postMessage({ failed: `The engine did not load: ${error.message}`, fatal: true }));
+  if (data.run !== undefined) wanted = data;
+  if (data.stop) stop();
+  if (data.detail) loading.then(() => detail(data));
+  else loading.then(() => turns.port2.postMessage(0));
+};
+
+async function load() {
+  const response = await fetch(ENGINE.url);
+  if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
+  const counted = response.body.pipeThrough(counter());
+  const go = new Go();
+  const headers = { 'Content-Type': 'application/wasm' };
+  const { instance } = await WebAssembly.instantiateStreaming(new Response(counted, { headers }), go.importObject);
+  go.run(instance).then(() => postMessage({ failed: 'The engine has ended: load the page again.', fatal: true }));
+  postMessage({ ready: true });
+}
+
+/** Tells the page how much has come; the size is known since the build, because a compressed transfer does not say it. */
+function counter() {
+  let loaded = 0;
+  let posted = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      controller.enqueue(chunk);
+      loaded += chunk.length;
+      if (loaded < ENGINE.bytes && performance.now() - posted < POST_MS) return;
+      posted = performance.now();
+      postMessage({ progress: { loaded, total: ENGINE.bytes } });
+    },
+  });
+}
+
+/** Begins what is wanted, or goes on with what runs: one step. */
+function turn() {
+  if (wanted) begin();
+  if (!running) return;
+  const written = sluice.step(into, STEP_MS);
+  if (written > 0) running.parts.push(into.slice(0, written * RECORD));
+  const now = performance.now();
+  const done = written === 0;
+  if (done || now - running.posted >= POST_MS) post(now, done);
+  if (done) running = null;
+  else turns.port2.postMessage(0);
+}
+
+function begin() {
+  const { run, id } = wanted;
+  wanted = running = null;
+  const opened = JSON.parse(sluice.open(run));
+  if (opened.error) return postMessage({ failed: opened.error, param: opened.param, id });
+  postMessage({ opened, id });
+  running = { id, lanes: opened.lanes.length, parts: [], posted: 0, stored: 0 };
+}
+
+function stop() {
+  wanted = null;
+  if (!running) return;
+  sluice.stop();
+  post(performance.now(), true, true);
+  running = null;
+}
+
+function post(now, last, stopped = false) {
+  const { id, lanes, parts } = running;
+  const records = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let end = 0;
+  for (const part of parts) {
+    records.set(part, end);
+    end += part.length;
+  }
+  const audit = JSON.parse(sluice.audit());
+  if (stopped) audit.stopped = true;
+  audit.done ||= last;
+  let stored;
+  if (last || now - running.stored >= STORED_MS) {
+    stored = Array.from({ length: lanes }, (_, lane) => JSON.parse(sluice.stored(lane)));
+    running.stored = now;
+  }
+  running.parts = [];
+  running.posted = now;
+  postMessage({ records: records.buffer, audit, stored, id }, [records.buffer]);
+}
+
+function detail({ detail: { lane, index }, id }) {
+  postMessage({ detail: JSON.parse(sluice.detail(lane, index)), lane, id });
+}
