@@ -3,14 +3,14 @@
 export const OURS = ['list_log', 'zset_log', 'gcra', 'token_bucket', 'slice_ring'];
 
 const OTHERS = {
-  fixed_window: 'fixed window (INCR + EXPIRE)',
+  fixed_window: 'fixed window',
   two_windows: 'two-window estimate',
-  tutorial_log: 'tutorial: sorted set',
-  tutorial_bucket: 'tutorial: token bucket',
-  s1: 'sorted set, refused are recorded',
-  s2: 'exact log, yes or no',
-  s3: 'sorted set of milliseconds',
-  s4: 'counter beside entries',
+  tutorial_log: 'log of a tutorial',
+  tutorial_bucket: 'bucket of a tutorial',
+  s1: 'log that records denied calls',
+  s2: 'log that says yes or no',
+  s3: 'log of milliseconds',
+  s4: 'counter beside a log',
 };
 
 export const GROUPS = [

@@ -17,6 +17,7 @@ export function copyAs(language, lane, call) {
   return { Go: go, Python: python, Node: node }[language](terms(lane, call));
 }
 
+const text = JSON.stringify;
 const quoted = (word) => (/^[\w./:@-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 const words = ({ keys, args }) => [keys.length, ...keys, ...args.map(({ value }) => value)].map(String).map(quoted).join(' ');
 
@@ -45,8 +46,13 @@ function terms(lane, { keys, args }) {
 }
 
 const micros = (window) => (typeof window === 'number' ? window : parseDuration(window));
-const usualSlice = ({ limits, slice }) => slice === Math.min(...limits.map(({ window }) => window)) / 60;
-const text = JSON.stringify;
+
+/** Reports whether a ring has the slices that the packages take by themselves. */
+function usualSlice({ limits, slice }) {
+  const windows = limits.map(({ window }) => window);
+  return slice === Math.ceil(Math.max(Math.min(...windows) / 60, Math.max(...windows) / 9999));
+}
+
 
 function go(t) {
   const unit = [[3600e6, 'time.Hour'], [60e6, 'time.Minute'], [1e6, 'time.Second'], [1e3, 'time.Millisecond'], [1, 'time.Microsecond']];
@@ -71,7 +77,7 @@ function python(t) {
   const limit = t.slice ? windows : `permits=${permits}, window=${time(window)}`;
   const extra = (t.burst ? `, burst=${t.burst}` : '') + (t.slice && !usualSlice(t) ? `, slice=${time(t.slice)}` : '');
   const asked = t.ahead
-    ? `booking = limiter.reserve(${text(t.subject)}, ${t.permits}, max_wait=${time(t.ahead)})\nprint(booking.decision)`
+    ? `booking = limiter.reserve(${text(t.subject)}, ${t.permits}, max_wait=${time(t.ahead)})\nprint(booking.delay)`
     : `decision = limiter.allow_n(${text(t.subject)}, ${t.permits})\nprint(decision.granted, decision.remaining, decision.wait)`;
   return `from datetime import timedelta
 

@@ -48,7 +48,7 @@ export function show(next) {
 
 export const redraw = atNextFrame(() => {
   if (!run || (stillness.matches && !run.done)) return;
-  const needs = rows.map((row) => row.picture.place(row.calls, run.opened.duration));
+  const needs = rows.map((row) => row.picture.place(row.calls, run.axis));
   const scale = {
     dense: needs.some(({ dense }) => dense),
     above: Math.max(...needs.map(({ above }) => above)),

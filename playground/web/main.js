@@ -141,6 +141,7 @@ function records(message) {
 const showRun = atNextFrame(() => {
   const { audit, done } = shown;
   lanes.redraw();
+  stage.align(shown);
   report.show(shown);
   own.show(shown);
   byId('budget').value = audit.decisions;
@@ -177,7 +178,7 @@ function showFailure(text, param) {
   byId('failure').hidden = !text;
   setText(byId('failure-text'), text);
   byId('mend').hidden = !param;
-  setText(byId('mend'), `Set ${param} to its default`);
+  setText(byId('mend'), `Take ${param} out of the link`);
   settings.show(param);
 }
 

@@ -45,6 +45,7 @@ export class Picture {
     context.fillRect(0, Math.round(this.base), surface.width, 1);
     if (scale.dense) this.#bars(context);
     else this.#marks(context);
+    if (this.later) this.#sayLater(context);
     if (selected >= 0 && selected < calls.length) this.#select(context, selected);
   }
 
@@ -73,6 +74,7 @@ export class Picture {
     this.base = this.surface.height * BASE;
     this.placed = 0;
     this.dense = false;
+    this.later = 0; // calls and bookings beyond the axis
     this.marks = [];
     this.levels = { above: [], below: [] };
     const bars = Math.ceil(this.#width / BAR) + 1;
@@ -87,7 +89,7 @@ export class Picture {
       case GRANTED:
         return this.#add(call, 'granted', 'above', at, get(PERMITS));
       case BOOKED: {
-        const asked = this.#mark(call, 'asked', 'below', at);
+        const asked = at > this.#length ? undefined : this.#mark(call, 'asked', 'below', at);
         const used = this.#add(call, 'booked', 'above', at + Math.max(get(WAIT), 0), get(PERMITS));
         if (used) used.asked = asked;
         return;
@@ -100,7 +102,7 @@ export class Picture {
   }
 
   #add(call, kind, side, at, amount) {
-    if (at > this.#length * 1.001) return; // booked for after the end of the picture
+    if (at > this.#length) return void this.later++;
     const bar = Math.floor(this.surface.x(at, this.#length) / BAR);
     this.bars[kind][bar] += amount;
     const sum = side === 'above' ? this.bars.granted[bar] + this.bars.booked[bar] : this.bars.denied[bar] + this.bars.error[bar];
@@ -170,7 +172,7 @@ export class Picture {
   #band(context, { from, window, most, over }) {
     if (!most) return;
     const colors = palette();
-    const left = this.surface.x(from, this.#length);
+    const left = Math.min(this.surface.x(from, this.#length), this.surface.width - 3);
     const right = Math.max(this.surface.x(from + window, this.#length), left + 3);
     context.fillStyle = over ? colors.over : colors.band;
     context.globalAlpha = over ? 0.16 : 0.14;
@@ -184,6 +186,13 @@ export class Picture {
     context.fillText(count(most), Math.min(Math.max((left + right) / 2, 12), this.surface.width - 12), 15);
     context.textAlign = 'left';
     context.font = FONT;
+  }
+
+  #sayLater(context) {
+    context.fillStyle = palette().ink;
+    context.textAlign = 'right';
+    context.fillText(`${count(this.later)} later →`, this.surface.width - 2, this.surface.height - 4);
+    context.textAlign = 'left';
   }
 
   #select(context, selected) {

@@ -42,6 +42,14 @@ export class Run {
     this.lanes = opened.lanes.map(() => new Calls());
     this.audit = null;
     this.stored = [];
+    this.end = opened.duration; // of the last call or booking
+  }
+
+  /** How long the axis of the pictures is: calls that come back may be later than the traffic, up to as long again. */
+  get axis() {
+    const { duration } = this.opened;
+    if (this.end <= 1.02 * duration) return duration;
+    return Math.min(Math.ceil((8 * this.end) / duration) / 8, 2) * duration;
   }
 
   get done() {
@@ -51,7 +59,11 @@ export class Run {
   /** Takes a message of records: what it costs grows with the calls in it and nothing else. */
   add({ records, audit, stored }) {
     const numbers = new Float64Array(records);
-    for (let i = 0; i < numbers.length; i += FIELDS) this.lanes[numbers[i]].append(numbers, i);
+    for (let i = 0; i < numbers.length; i += FIELDS) {
+      this.lanes[numbers[i]].append(numbers, i);
+      const used = numbers[i + AT] + (numbers[i + OUTCOME] === BOOKED ? numbers[i + WAIT] : 0);
+      if (used > this.end) this.end = used;
+    }
     this.audit = audit;
     if (stored) this.stored = stored;
   }

@@ -23,7 +23,7 @@ export function showLane(lane) {
   if (shown && shown.id === lane.id && shown.source === lane.source) return;
   shown = lane;
   setText(byId('source-title'), lane.title);
-  setText(byId('source-file'), lane.file ? `${lane.file}, SHA1 ${lane.sha1}` : `SHA1 ${lane.sha1}`);
+  setText(byId('source-file'), [lane.file, lane.sha1 && `SHA1 ${lane.sha1}`].filter(Boolean).join(', '));
   lines = lane.source.replace(/\n$/, '').split('\n').map((text, i) => make('li', { 'data-line': i + 1 }, coloured(text)));
   byId('source').replaceChildren(...lines);
 }

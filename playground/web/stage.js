@@ -12,7 +12,19 @@ const LEVELS = [0, 1, 2, 3, 5, 7, 10, 12, 15, 20, 25, 30, 35]; // what the arrow
 const canvas = byId('stage');
 let surface;
 let cursor = 0; // the bin that the keyboard changes
+let axis = 0; // how long the lanes' axis is, for traffic of the length for which it is
+let axisFor = 0;
 let painting = null; // the bins while the pointer is down, and the bin it was in
+
+/** Takes the axis of the lanes, so that times are below each other. */
+export function align(run) {
+  if (axis === run.axis && axisFor === run.opened.duration) return;
+  [axis, axisFor] = [run.axis, run.opened.duration];
+  redraw();
+}
+
+/** How long the axis is: as the lanes', unless their run is of other traffic. */
+const whole = () => (axisFor === state.length() ? axis : state.length());
 
 /** Steps of the server's clock, as the link says them. @returns {{at: number, by: number}[]} */
 export function steps() {
@@ -42,10 +54,10 @@ function draw() {
   const colors = palette();
   const [length, bins] = [state.length(), state.bins()];
   const scale = (floor() - 14) / TOP;
-  const times = gridLines(surface, length, floor());
-  const width = (surface.x(length, length) - surface.x(0, length)) / bins.length;
+  const times = gridLines(surface, whole(), floor());
+  const width = (surface.x(length, whole()) - surface.x(0, whole())) / bins.length;
   for (const [i, value] of bins.entries()) {
-    const x = surface.x((i * length) / bins.length, length);
+    const x = surface.x((i * length) / bins.length, whole());
     const focused = i === cursor && document.activeElement === canvas;
     context.fillStyle = focused ? colors.ink : colors.accent;
     context.globalAlpha = focused ? 1 : 0.75;
@@ -54,9 +66,9 @@ function draw() {
   }
   context.globalAlpha = 1;
   ruler(context, scale);
-  clockSteps(surface, length, steps(), floor(), true);
+  clockSteps(surface, whole(), steps(), floor(), true);
   singles(context, length);
-  axisNames(surface, length, times);
+  axisNames(surface, whole(), times);
   describe(length, bins);
 }
 
@@ -88,11 +100,11 @@ function singles(context, length) {
   const colors = palette();
   const y = floor() + 7;
   context.fillStyle = colors.ink;
-  for (const at of state.calls()) if (at <= length) SHAPES.error(context, surface.x(at, length), y, 4);
+  for (const at of state.calls()) if (at <= length) SHAPES.error(context, surface.x(at, whole()), y, 4);
   const period = parseDuration(state.get('bunch').split(':')[0]);
   context.fillStyle = colors.denied;
   for (let i = 0; period > 0 && i * period <= length && i < 1000; i++) {
-    SHAPES.booked(context, surface.x(i * period, length), y, 4);
+    SHAPES.booked(context, surface.x(i * period, whole()), y, 4);
   }
 }
 
@@ -107,7 +119,7 @@ function describe(length, bins) {
 
 function pressed(event) {
   if (event.button !== 0) return;
-  if (clicking()) return toggleCall(surface.time(event.offsetX, state.length()), true);
+  if (clicking()) return toggleCall(Math.min(surface.time(event.offsetX, whole()), state.length()), true);
   canvas.setPointerCapture(event.pointerId);
   painting = { bins: state.bins(), last: null };
   paint(event);
@@ -122,7 +134,7 @@ function paint({ offsetX, offsetY }) {
   const { bins } = painting;
   const scale = (floor() - 14) / TOP;
   const value = Math.min(Math.max(Math.round((floor() - offsetY) / scale), 0), TOP);
-  const bin = Math.min(Math.floor(surface.time(offsetX, bins.length)), bins.length - 1);
+  const bin = Math.min(Math.floor((surface.time(offsetX, whole()) / state.length()) * bins.length), bins.length - 1);
   const last = painting.last ?? { bin, value };
   const step = Math.sign(bin - last.bin);
   for (let i = last.bin; i !== bin; i += step) {
@@ -136,7 +148,7 @@ function paint({ offsetX, offsetY }) {
 
 /** Adds a call at a time, or takes away the one that is there. */
 function toggleCall(at, byPointer) {
-  const near = byPointer ? (NEAR * state.length()) / surface.width : 1;
+  const near = byPointer ? (NEAR * whole()) / surface.width : 1;
   const calls = state.calls();
   const there = calls.findIndex((call) => Math.abs(call - at) < near);
   if (there >= 0) calls.splice(there, 1);

@@ -69,7 +69,7 @@ function begin() {
   const { run, id } = wanted;
   wanted = running = null;
   const opened = JSON.parse(sluice.open(run));
-  if (opened.error) return postMessage({ failed: opened.error, param: opened.param, id });
+  if (opened.error) return postMessage({ failed: opened.error, param: opened.parameter, id });
   postMessage({ opened, id });
   running = { id, lanes: opened.lanes.length, parts: [], posted: 0, stored: 0 };
 }
