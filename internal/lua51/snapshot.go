@@ -74,3 +74,43 @@ func zsetValue(store *miniredis.RedisDB, key string) string {
 	}
 	return "[" + strings.Join(members, " ") + "]"
 }
+
+// Bytes returns how many bytes the keys and their values have, without what a server adds to them; the score of a
+// member counts as 8. Cost: it grows with the number of values.
+func (r *Redis) Bytes() (n int64) {
+	r.settleAll()
+	for db := range r.databases {
+		store := r.mini.DB(db)
+		for _, key := range store.Keys() {
+			n += int64(len(key)) + valueBytes(store, key)
+		}
+	}
+	return n
+}
+
+func valueBytes(store *miniredis.RedisDB, key string) (n int64) {
+	var texts []string
+	switch store.Type(key) {
+	case "string":
+		text, _ := store.Get(key)
+		return int64(len(text))
+	case "list":
+		texts, _ = store.List(key)
+	case "set":
+		texts, _ = store.Members(key)
+	case "hash":
+		fields, _ := store.HKeys(key)
+		for _, field := range fields {
+			n += int64(len(field) + len(store.HGet(key, field)))
+		}
+	case "zset":
+		scores, _ := store.SortedSet(key)
+		for member := range scores {
+			n += int64(len(member)) + 8
+		}
+	}
+	for _, text := range texts {
+		n += int64(len(text))
+	}
+	return n
+}

@@ -1,0 +1,88 @@
+//go:build js && wasm
+
+// Command engine is package play for a browser: it sets the global sluice, whose functions a Worker calls.
+package main
+
+import (
+	"syscall/js"
+	"time"
+
+	"github.com/sluice-redis/sluice/playground/play"
+)
+
+func main() {
+	e := &engine{}
+	functions := map[string]any{}
+	for name, f := range map[string]func([]js.Value) any{
+		"open": e.open, "step": e.step, "audit": e.audit, "stored": e.stored, "detail": e.detail, "stop": e.stop,
+	} {
+		functions[name] = js.FuncOf(func(_ js.Value, args []js.Value) any { return f(args) })
+	}
+	js.Global().Set("sluice", functions)
+	select {}
+}
+
+// engine has the run under way, if there is one.
+type engine struct {
+	run    *play.Run
+	buffer []byte
+}
+
+// open(link) returns what the link describes, or {error, parameter}.
+func (e *engine) open(args []js.Value) any {
+	e.stop(nil)
+	run, err := play.Open(args[0].String())
+	if err != nil {
+		return play.JSON(play.FailureOf(err))
+	}
+	e.run = run
+	return play.JSON(run.Opened())
+}
+
+// step(into, ms) writes records into a Uint8Array for about so many milliseconds, and returns how many.
+func (e *engine) step(args []js.Value) any {
+	if e.run == nil {
+		return 0
+	}
+	into := args[0]
+	if size := into.Length(); len(e.buffer) != size {
+		e.buffer = make([]byte, size)
+	}
+	end := time.Now().Add(time.Duration(args[1].Float() * float64(time.Millisecond)))
+	n := e.run.Step(e.buffer, func() bool { return time.Now().Before(end) })
+	js.CopyBytesToJS(into, e.buffer[:n*play.RecordSize])
+	return n
+}
+
+func (e *engine) audit([]js.Value) any {
+	return e.result(func() (any, error) { return e.run.Audit(), nil })
+}
+
+// stored(lane) returns what is under the keys of the lane's last call.
+func (e *engine) stored(args []js.Value) any {
+	return e.result(func() (any, error) { return e.run.Stored(args[0].Int()) })
+}
+
+// detail(lane, index) returns all about one call of a lane.
+func (e *engine) detail(args []js.Value) any {
+	return e.result(func() (any, error) { return e.run.Detail(args[0].Int(), args[1].Int()) })
+}
+
+func (e *engine) result(of func() (any, error)) any {
+	if e.run == nil {
+		return play.JSON(play.Failure{Error: "there is no run: open a link first"})
+	}
+	v, err := of()
+	if err != nil {
+		return play.JSON(play.FailureOf(err))
+	}
+	return play.JSON(v)
+}
+
+func (e *engine) stop([]js.Value) any {
+	if e.run != nil {
+		e.run.Close()
+		e.run = nil
+	}
+	return nil
+}

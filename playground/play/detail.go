@@ -1,0 +1,151 @@
+package play
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-redis/sluice/internal/lua51"
+)
+
+// Detail is all about one call.
+type Detail struct {
+	Index        int        `json:"index"`
+	At           int64      `json:"at"`
+	ServerTime   int64      `json:"server_time"` // microseconds since 1970
+	Client       int64      `json:"client"`
+	SHA1         string     `json:"sha1"`
+	Keys         []string   `json:"keys"`
+	Args         []Argument `json:"args"`
+	Reply        any        `json:"reply"` // []Field, or a text
+	Error        string     `json:"error,omitempty"`
+	Commands     [][]string `json:"commands"`
+	Lines        []int      `json:"lines"` // that were executed
+	Instructions int        `json:"instructions"`
+	Stored       Stored     `json:"stored"`
+}
+
+// Argument is one of ARGV.
+type Argument struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Field is a field of a reply.
+type Field struct {
+	Name  string `json:"name"`
+	Value any    `json:"value"`
+}
+
+// Detail runs a lane again, on an empty server, up to one of its calls, and describes that: -1 is the last one.
+func (r *Run) Detail(lane, index int) (Detail, error) {
+	if lane < 0 || lane >= len(r.lanes) {
+		return Detail{}, fmt.Errorf("lane %d: want 0 to %d", lane, len(r.lanes)-1)
+	}
+	l := r.lanes[lane]
+	if index == -1 {
+		index = len(l.calls) - 1
+	}
+	if index < 0 || index >= len(l.calls) {
+		return Detail{}, fmt.Errorf("call %d: the lane has had %d", index, len(l.calls))
+	}
+	again, err := r.scenario.newLane(l.id)
+	if err != nil {
+		return Detail{}, err
+	}
+	defer again.redis.Close()
+	again.replay(r.arrivals, l.calls[:index])
+	c := l.calls[index]
+	return again.describeCall(index, r.arrivals[c.arrival], c)
+}
+
+// replay makes calls again. Those of ours that were denied are left out: they write nothing.
+func (l *lane) replay(arrivals []arrival, calls []call) {
+	for _, c := range calls {
+		if c.outcome == denied && l.kind.script != nil {
+			l.redis.SetTime(l.scenario.serverTime(c.at))
+			continue
+		}
+		_, _ = l.decide(arrivals[c.arrival], c)
+	}
+}
+
+func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
+	now := l.scenario.serverTime(c.at)
+	keys, args := l.words(a, c)
+	d := Detail{Index: index, At: c.at, ServerTime: now, Client: a.client + 1, Keys: keys, Commands: [][]string{}, Lines: []int{}}
+	for i, name := range l.argumentNames(len(args)) {
+		d.Args = append(d.Args, Argument{name, args[i]})
+	}
+	if l.refused != nil {
+		d.Error = l.refused.Error()
+		return d, nil
+	}
+	counted, err := lua51.CompileCounted(l.file, l.source)
+	if err != nil {
+		return d, err
+	}
+	counted.Budget = l.script.Budget
+	l.redis.SetTime(now)
+	result := counted.Run(l.redis, keys, args)
+	d.SHA1, d.Instructions, d.Lines = counted.SHA1, result.Instructions, executed(counted)
+	for _, command := range result.Commands {
+		d.Commands = append(d.Commands, command.Args)
+	}
+	if _, err := l.read(result); err != nil {
+		d.Error = err.Error()
+	}
+	d.Reply = l.named(result.Reply)
+	d.Stored = l.stored(result.Commands)
+	return d, nil
+}
+
+// executed returns the lines of the statements that were reached, in order.
+func executed(counted *lua51.Counted) (lines []int) {
+	lines = []int{}
+	for _, s := range counted.Statements {
+		if counted.Count(s.Counter) > 0 && (len(lines) == 0 || lines[len(lines)-1] != s.Line) {
+			lines = append(lines, s.Line)
+		}
+	}
+	return lines
+}
+
+// named returns the fields of a reply, or a reply without fields as text.
+func (l *lane) named(reply any) any {
+	values, ok := reply.([]any)
+	if !ok {
+		return display(reply)
+	}
+	fields := make([]Field, len(values))
+	for i, name := range l.replyNames(len(values)) {
+		fields[i] = Field{name, plain(values[i])}
+	}
+	return fields
+}
+
+// plain returns a value as JSON has it: numbers and texts.
+func plain(value any) any {
+	if n, ok := value.(int64); ok && n < 1<<53 && n > -1<<53 {
+		return n
+	}
+	return display(value)
+}
+
+// display writes a reply for people.
+func display(reply any) string {
+	switch reply := reply.(type) {
+	case nil:
+		return "(nil)"
+	case int64:
+		return fmt.Sprint("(integer) ", reply)
+	case string:
+		return fmt.Sprintf("%q", reply)
+	case []any:
+		texts := make([]string, len(reply))
+		for i, v := range reply {
+			texts[i] = display(v)
+		}
+		return "{" + strings.Join(texts, ", ") + "}"
+	}
+	return fmt.Sprint(reply)
+}

@@ -1,0 +1,195 @@
+package play
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/sluice-redis/sluice/internal/lua51"
+)
+
+// startTime is what the server's clock shows at the start: 2030-01-01T00:00:00Z, in microseconds.
+const startTime = 1_893_456_000_000_000
+
+// ownBudget is how many instructions a call of a pasted script may take. A browser runs them in about 0.3 s.
+const ownBudget = 1_000_000
+
+// lane is one limiter under the traffic, with a server of its own.
+type lane struct {
+	*kind
+	scenario *Scenario
+	skews    []int64
+	slice    int64
+	script   *lua51.Script
+	redis    *lua51.Redis
+	refused  error // why the script is not called any more
+
+	next    int // arrivals before this one have come
+	retries retries
+	calls   []call
+	tally   *tally
+}
+
+// call is one call of a lane.
+type call struct {
+	arrival int // its index
+	try     int // from 1
+	at      int64
+	outcome outcome
+}
+
+// outcome is what a call came to.
+type outcome int8
+
+const (
+	denied outcome = iota
+	granted
+	booked // act after the wait
+	failed
+)
+
+// answer is what a reply says.
+type answer struct {
+	outcome   outcome
+	remaining int64 // unknown, if negative
+	wait      int64 // microseconds; unknown, if negative
+}
+
+const unknown = -1
+
+func (s *Scenario) newLane(id string) (*lane, error) {
+	k := kindOf(id)
+	if id == ownID {
+		own := *k
+		own.source = s.Own
+		k = &own
+	}
+	redis, err := lua51.Open()
+	if err != nil {
+		return nil, err
+	}
+	l := &lane{kind: k, scenario: s, skews: s.skews(), redis: redis, tally: newTally(s.promise(k))}
+	l.slice = sliceFor(s.Limits)
+	l.script, l.refused = lua51.Compile(k.file, k.source)
+	if l.script != nil && id == ownID {
+		l.script.Budget = ownBudget
+	}
+	return l, nil
+}
+
+// subject returns whom a request is about.
+func (s *Scenario) subject(client int64) string {
+	if s.KeyPerClient {
+		return "client-" + strconv.FormatInt(client+1, 10)
+	}
+	return "everybody"
+}
+
+// words returns the KEYS and ARGV of a call.
+func (l *lane) words(a arrival, c call) (keys, args []string) {
+	s := l.scenario
+	id := strconv.Itoa(c.arrival + 1)
+	if c.try > 1 {
+		id += "." + strconv.Itoa(c.try)
+	}
+	r := request{
+		name: "play", subject: s.subject(a.client), limits: s.Limits, burst: s.Burst, permits: a.permits,
+		maxWait: s.Ahead, id: id, client: "playground", slice: l.slice,
+	}
+	if l.kind.script != nil {
+		return r.words(l.kind)
+	}
+	limit := s.Limits[0]
+	args = decimals(limit.Permits, limit.Window, a.permits, startTime+c.at+l.skews[a.client])
+	return []string{r.key(l.code)}, append(args, id)
+}
+
+// serverTime returns what the server's clock shows at a time.
+func (s *Scenario) serverTime(at int64) int64 {
+	now := startTime + at
+	for _, step := range s.Steps {
+		if step.At <= at {
+			now += step.By
+		}
+	}
+	return now
+}
+
+// decide runs the script for a call.
+func (l *lane) decide(a arrival, c call) (answer, error) {
+	l.redis.SetTime(l.scenario.serverTime(c.at))
+	if l.refused != nil {
+		return answer{failed, unknown, unknown}, l.refused
+	}
+	keys, args := l.words(a, c)
+	result := l.script.Run(l.redis, keys, args)
+	if _, endless := result.Err.(*lua51.BudgetError); endless {
+		l.refused = errEndless
+	}
+	return l.read(result)
+}
+
+// errEndless ends a script that does not end. The run calls it no more.
+var errEndless = lua51.ErrorReply("ended: still running after " + strconv.Itoa(ownBudget) +
+	" instructions; it is not called again in this run. Redis itself would hang in it (BUSY) until SCRIPT KILL")
+
+func (l *lane) read(result lua51.Result) (answer, error) {
+	err := result.Err
+	if err == nil {
+		var a answer
+		if a, err = read(result.Reply); err == nil {
+			return a, nil
+		}
+	}
+	if _, endless := err.(*lua51.BudgetError); endless {
+		err = errEndless
+	}
+	return answer{failed, unknown, unknown}, err
+}
+
+// read reads a reply: granted, remaining and wait, or granted alone, or nil.
+func read(reply any) (answer, error) {
+	switch reply := reply.(type) {
+	case nil:
+		return answer{denied, unknown, unknown}, nil
+	case int64:
+		return answerOf(reply, unknown, unknown), nil
+	case []any:
+		if len(reply) == 0 {
+			break
+		}
+		first, ok := reply[0].(int64)
+		if !ok {
+			break
+		}
+		return answerOf(first, at(reply, 1), at(reply, 2)), nil
+	}
+	return answer{}, fmt.Errorf("the reply is %s: want {granted, remaining, wait}, an integer or nil", display(reply))
+}
+
+// at returns a field of a reply, unknown if it is no integer of 0 or more.
+func at(reply []any, i int) int64 {
+	if i < len(reply) {
+		if n, ok := reply[i].(int64); ok && n >= 0 {
+			return n
+		}
+	}
+	return unknown
+}
+
+// longestWait is the longest wait that is believed. Longer ones are taken for none.
+const longestWait = 1000 * day
+
+func answerOf(first, remaining, wait int64) answer {
+	if wait > longestWait {
+		wait = unknown
+	}
+	switch {
+	case first <= 0 && wait <= 0:
+		return answer{denied, remaining, unknown}
+	case first <= 0:
+		return answer{denied, remaining, wait}
+	case wait > 0:
+		return answer{booked, remaining, wait}
+	}
+	return answer{granted, remaining, 0}
+}

@@ -1,0 +1,125 @@
+package play
+
+import "encoding/json"
+
+// Opened describes a run before its first decision. Times are in microseconds.
+type Opened struct {
+	Duration int64  `json:"duration"`
+	Lanes    []Lane `json:"lanes"`
+}
+
+// Lane describes a limiter.
+type Lane struct {
+	ID      string    `json:"id"`
+	Title   string    `json:"title"`
+	Kind    string    `json:"kind"`
+	Note    string    `json:"note"`
+	File    string    `json:"file"`
+	SHA1    string    `json:"sha1"`
+	Source  string    `json:"source"`
+	Key     string    `json:"key"`
+	Promise []Promise `json:"promise"`
+	Fields  []string  `json:"fields"`
+}
+
+// Promise is how many permits any window of a length holds at most.
+type Promise struct {
+	Window  int64 `json:"window"`
+	Permits int64 `json:"permits"`
+}
+
+// Opened describes the run.
+func (r *Run) Opened() Opened {
+	opened := Opened{Duration: r.scenario.For}
+	for _, l := range r.lanes {
+		opened.Lanes = append(opened.Lanes, l.describe())
+	}
+	return opened
+}
+
+func (l *lane) describe() Lane {
+	keys, _ := l.words(arrival{permits: 1}, call{try: 1})
+	described := Lane{
+		ID: l.id, Title: l.title, Kind: l.kind.kind, Note: l.kind.note, File: l.file,
+		Source: l.source, Key: keys[0], Fields: l.replyNames(l.fields()),
+	}
+	if l.script != nil {
+		described.SHA1 = l.script.SHA1
+	}
+	for _, limit := range l.tally.limits {
+		described.Promise = append(described.Promise, Promise{Window: limit.Window, Permits: limit.Permits})
+	}
+	return described
+}
+
+// fields returns how many fields a reply has.
+func (l *lane) fields() int {
+	switch {
+	case l.kind.script == nil:
+		return 3
+	case l.id == "slice_ring":
+		return len(l.kind.script.Reply) - 1 + len(l.scenario.Limits)
+	}
+	return len(l.kind.script.Reply)
+}
+
+// Audit is what has happened so far.
+type Audit struct {
+	Done      bool        `json:"done"`
+	Decisions int         `json:"decisions"`
+	Cut       bool        `json:"cut"` // more decisions were wanted than a run makes
+	Until     int64       `json:"until"`
+	Lanes     []LaneAudit `json:"lanes"`
+}
+
+// LaneAudit is what has happened in a lane.
+type LaneAudit struct {
+	Calls      int           `json:"calls"`
+	Granted    int           `json:"granted"`
+	Booked     int           `json:"booked"`
+	Denied     int           `json:"denied"`
+	Errors     int           `json:"errors"`
+	Error      string        `json:"error,omitempty"` // the first
+	Permits    int64         `json:"permits"`
+	Bytes      int64         `json:"bytes"`       // stored: keys and values, without what a server adds
+	MedianWait int64         `json:"median_wait"` // of the granted: from the first try until the permits may be used
+	Windows    []WindowAudit `json:"windows"`
+}
+
+// Audit audits the run so far.
+func (r *Run) Audit() Audit {
+	audit := Audit{Decisions: r.decisions, Until: r.until}
+	audit.Done, audit.Cut = r.Done()
+	for _, l := range r.lanes {
+		t := l.tally
+		audit.Lanes = append(audit.Lanes, LaneAudit{
+			Calls: t.calls, Granted: t.granted, Booked: t.booked, Denied: t.denied, Errors: t.errors, Error: t.firstError,
+			Permits: t.permits, Bytes: l.redis.Bytes(), MedianWait: t.waits.value(), Windows: t.windows(),
+		})
+	}
+	return audit
+}
+
+// JSON writes a value of this package.
+func JSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return JSON(Failure{Error: err.Error()})
+	}
+	return string(text)
+}
+
+// Failure is what is written in the place of a result.
+type Failure struct {
+	Error     string `json:"error"`
+	Parameter string `json:"parameter,omitempty"` // of the link that is wrong
+}
+
+// FailureOf describes an error.
+func FailureOf(err error) Failure {
+	failure := Failure{Error: err.Error()}
+	if wrong, ok := err.(*LinkError); ok {
+		failure.Parameter = wrong.Parameter
+	}
+	return failure
+}

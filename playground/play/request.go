@@ -1,0 +1,82 @@
+package play
+
+import (
+	"strconv"
+	"strings"
+)
+
+// request is one call of one of our scripts, as the loader would make it. scripts/calls.json has examples.
+type request struct {
+	name, subject string // of the limiter, and whom it is about
+	limits        []Limit
+	burst         int64
+	permits       int64
+	maxWait       int64
+	id            string // zset_log
+	client        string // token_bucket
+	perClient     bool   // token_bucket
+	slice         int64  // slice_ring: length of a slice
+}
+
+// escaper is the loader's.
+var escaper = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+
+func (r request) key(code string) string {
+	return "sluice:" + r.name + ":{" + escaper.Replace(r.subject) + "}:" + code
+}
+
+// words returns KEYS and ARGV.
+func (r request) words(k *kind) (keys, args []string) {
+	keys = []string{r.key(k.code)}
+	limit := r.limits[0]
+	switch k.id {
+	case "gcra":
+		return keys, decimals(limit.Permits, limit.Window, r.burst, r.permits, r.maxWait)
+	case "token_bucket":
+		scope := int64(0)
+		if r.perClient {
+			scope = 1
+		}
+		keys = append(keys, keys[0]+":all", keys[0]+":by:"+escaper.Replace(r.client))
+		return keys, decimals(limit.Permits, limit.Window, scope, r.permits, r.maxWait)
+	case "slice_ring":
+		numbers := []int64{r.slice, r.permits}
+		for _, l := range r.limits {
+			numbers = append(numbers, divideUp(l.Window, r.slice)+1, l.Permits)
+		}
+		return []string{keys[0] + ":" + strconv.FormatInt(r.slice, 10)}, decimals(numbers...)
+	}
+	args = decimals(limit.Permits, limit.Window, r.permits, r.maxWait)
+	if k.id == "zset_log" {
+		args = append(args, r.id)
+	}
+	return keys, args
+}
+
+func decimals(numbers ...int64) (texts []string) {
+	texts = make([]string, len(numbers), len(numbers)+1)
+	for i, n := range numbers {
+		texts[i] = strconv.FormatInt(n, 10)
+	}
+	return texts
+}
+
+// The ranges of slice_ring, as the loader has them.
+const (
+	slicesPerWindow = 60
+	maxWindowSlices = 9999
+	minSlice        = 1000
+	maxSlice        = day
+)
+
+// sliceFor returns the length of a slice that the loader takes by default.
+func sliceFor(limits []Limit) int64 {
+	shortest, longest := limits[0].Window, limits[0].Window
+	for _, limit := range limits[1:] {
+		shortest, longest = min(shortest, limit.Window), max(longest, limit.Window)
+	}
+	slice := max(divideUp(shortest, slicesPerWindow), divideUp(longest, maxWindowSlices))
+	return max(min(slice, shortest, maxSlice), minSlice)
+}
+
+func divideUp(n, by int64) int64 { return (n + by - 1) / by }

@@ -1,0 +1,73 @@
+package play
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+)
+
+// vector is a row of scripts/calls.json: a call, and what the loader makes of it.
+type vector struct {
+	Limiter, Name string
+	Limits        []struct{ Permits, Window, Burst int64 }
+	Call, Subject string
+	Permits       int64
+	MaxWait       *int64 `json:"max_wait"`
+	ID            string
+	ClientID      string `json:"client_id"`
+	PerClient     bool   `json:"per_client"`
+	Slice         int64
+	Script        string
+	Keys, Args    []string
+	Refused       string
+}
+
+// Every call of scripts/calls.json that a lane may make has the keys and arguments that the loader sends.
+func TestRequestsAreTheLoaders(t *testing.T) {
+	text, err := os.ReadFile("../../scripts/calls.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Vectors []vector }
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	checked := map[string]int{}
+	for _, v := range file.Vectors {
+		k := kindOf(v.Limiter)
+		if k == nil || v.Refused != "" || v.Script != v.Limiter+"_v1" {
+			continue // other scripts, and what sends nothing
+		}
+		checked[v.Limiter]++
+		keys, args := v.request().words(k)
+		if !slices.Equal(keys, v.Keys) || !slices.Equal(args, v.Args) {
+			t.Errorf("%+v\nsent %q %q", v, keys, args)
+		}
+	}
+	for _, k := range kinds {
+		if k.kind == kindOurs && checked[k.id] < 3 {
+			t.Errorf("%s: %d calls, want more", k.id, checked[k.id])
+		}
+	}
+}
+
+func (v vector) request() request {
+	r := request{name: v.Name, subject: v.Subject, permits: v.Permits, id: v.ID, client: v.ClientID, perClient: v.PerClient}
+	for _, l := range v.Limits {
+		r.limits = append(r.limits, Limit{l.Permits, l.Window})
+		if r.burst = l.Burst; r.burst == 0 {
+			r.burst = l.Permits
+		}
+	}
+	if r.slice = v.Slice; r.slice == 0 {
+		r.slice = sliceFor(r.limits)
+	}
+	if v.Call == "reserve" {
+		r.maxWait = 60_000_000
+	}
+	if v.MaxWait != nil {
+		r.maxWait = *v.MaxWait
+	}
+	return r
+}
