@@ -1,0 +1,153 @@
+// The page in a real Chromium: what it loads, what it shows, what it survives, who can use it.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, statSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { browse, open, resultOf, run, serve } from './site.mjs';
+
+const presets = JSON.parse(readFileSync(new URL('../presets.json', import.meta.url)));
+const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+const pictures = new URL('../../tmp/playground/', import.meta.url).pathname;
+
+let site;
+let browser;
+before(async () => {
+  [site, browser] = await Promise.all([serve(), browse()]);
+  mkdirSync(pictures, { recursive: true });
+});
+after(async () => {
+  await browser.close();
+  await site.close();
+});
+
+test('draws the recorded run before the engine is loaded, and loads it on the first touch', async () => {
+  const { context, page, complaints } = await open(browser, site.url);
+  await page.waitForFunction(() => window.playground.result()?.done);
+  assert.deepEqual(site.asked.filter((path) => path.endsWith('.wasm')), []);
+  const recorded = await resultOf(page);
+  await page.mouse.click(5, 5);
+  await page.waitForFunction(() => document.querySelector('#status').textContent.includes('runs in your browser'));
+  await page.waitForFunction(() => window.playground.result()?.done);
+  const live = await resultOf(page);
+  assert.deepEqual(live.lanes, recorded.lanes, 'the recorded run is the one that the engine makes');
+  assert.deepEqual(live.audit, recorded.audit);
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
+test('has no need of a network once it is loaded', async () => {
+  const own = await serve();
+  const { context, page, complaints } = await open(browser, own.url);
+  await run(page, 'seed=2');
+  await context.setOffline(true);
+  await own.close();
+  for (const { id, link } of presets) assert.ok((await run(page, link)).audit.decisions > 0, id);
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
+describe('presets', () => {
+  for (const { id, link } of presets) {
+    test(id, async () => {
+      const { context, page } = await open(browser, `${site.url}#${link}`);
+      const { opened, audit } = await run(page, link);
+      for (const [i, lane] of opened.lanes.entries()) {
+        const shown = await page.locator('#lanes > *').nth(i).innerText();
+        for (const window of audit.lanes[i].windows) {
+          assert.ok(shown.includes(window.most.toLocaleString('en')), `${lane.id} shows ${window.most}: ${shown}`);
+          if (lane.kind === 'ours') assert.equal(window.over, false, lane.id);
+        }
+      }
+      await context.close();
+    });
+  }
+});
+
+test('a script that does not end is ended, and the page stays alive', async () => {
+  const { context, page } = await open(browser, site.url);
+  const result = await run(page, new URLSearchParams({ lanes: 'list_log,own', lua: 'while true do end' }).toString());
+  assert.match(result.audit.lanes[1].error, /instructions|budget/);
+  assert.ok(result.audit.lanes[0].granted > 0);
+  assert.equal((await run(page, 'lanes=gcra')).audit.lanes[0].errors, 0);
+  await context.close();
+});
+
+test('says what is wrong with a script, in the words of Redis', async () => {
+  const { context, page } = await open(browser, site.url);
+  const scripts = {
+    'return redis.call("INCR")': /Wrong number of args/,
+    'return nothing.at.all': /attempt to index/,
+    'redis.call("SET", KEYS[1], "x") return redis.call("LPUSH", KEYS[1], 1)': /WRONGTYPE/,
+  };
+  for (const [lua, error] of Object.entries(scripts)) {
+    const { audit } = await run(page, new URLSearchParams({ lanes: 'own', lua }).toString());
+    assert.match(audit.lanes[0].error, error, lua);
+  }
+  await context.close();
+});
+
+test('says which parameter of a link is wrong, and mends it', async () => {
+  const { context, page } = await open(browser, `${site.url}#permits=0`);
+  await page.mouse.click(5, 5);
+  await page.locator('#failure').waitFor();
+  assert.match(await page.locator('#failure-text').innerText(), /permits.*"0".*1 to 100000/);
+  await page.locator('#mend').click();
+  await page.waitForFunction(() => window.playground.result()?.done);
+  assert.equal(await page.locator('#failure').isVisible(), false);
+  await context.close();
+});
+
+test('a link holds the whole state', async () => {
+  const link = presets.at(-1).link;
+  const first = await open(browser, `${site.url}#${link}`);
+  const result = await run(first.page, link);
+  await first.page.waitForFunction(() => location.hash.length > 1);
+  const second = await open(browser, await first.page.evaluate(() => location.href));
+  assert.deepEqual(await run(second.page, link), result);
+  await first.context.close();
+  await second.context.close();
+});
+
+test('shows the source of a call: what was sent, answered and run', async () => {
+  const { context, page } = await open(browser, site.url);
+  await run(page, 'lanes=list_log');
+  await page.waitForFunction(() => document.querySelector('#call-sha1').textContent.length === 40);
+  const sent = await page.locator('#call-sent').innerText();
+  for (const name of ['limit', 'window', 'permits', 'max_wait']) assert.ok(sent.includes(name), name);
+  assert.match(await page.locator('#call-reply').innerText(), /granted/);
+  assert.match(await page.locator('#call-commands').innerText(), /TIME/);
+  const ran = page.locator('#source .ran');
+  assert.ok(await ran.count() > 5, 'lines that ran are marked');
+  const sums = readFileSync(new URL('../../scripts/SHA1SUMS', import.meta.url), 'utf8');
+  assert.match(sums, new RegExp(`${await page.locator('#call-sha1').innerText()}  list_log_v1.lua`));
+  await context.close();
+});
+
+test('answers the keyboard alone', async () => {
+  const { context, page } = await open(browser, site.url);
+  await run(page, 'for=1s');
+  await page.locator('#stage').focus();
+  for (const key of ['ArrowRight', 'ArrowRight', 'Enter', 'ArrowUp', 'ArrowUp']) await page.keyboard.press(key);
+  await page.waitForFunction(() => /calls=/.test(location.hash) && /paint=/.test(location.hash));
+  await context.close();
+});
+
+for (const colorScheme of ['light', 'dark']) {
+  for (const [name, viewport] of Object.entries({ wide: { width: 1280, height: 900 }, phone: { width: 360, height: 740 } })) {
+    test(`is accessible: ${colorScheme}, ${name}`, async () => {
+      const { context, page } = await open(browser, site.url, { colorScheme, viewport, bypassCSP: true });
+      await run(page, presets[0].link);
+      await page.locator('#more-panel > summary').click();
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => window.axe.run(document));
+      assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), []);
+      const sideways = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(sideways <= 0, `${sideways} px wider than the screen`);
+      await page.screenshot({ path: `${pictures}${colorScheme}-${name}.png`, fullPage: true });
+      await context.close();
+    });
+  }
+}
+
+test('the picture of README is one of this page, and small', () => {
+  assert.ok(statSync(new URL('../../docs/playground.png', import.meta.url)).size <= 150 * 1024);
+});
