@@ -111,7 +111,7 @@ function showPreset() {
   for (const button of document.querySelectorAll('[data-preset]')) {
     button.setAttribute('aria-pressed', String(button.dataset.preset === current?.id));
   }
-  setText(byId('preset-text'), current?.text ?? '');
+  setText(byId('preset-text'), current?.text ?? 'Paint traffic, or begin with one of these. Every lane gets the same calls, and what it granted is audited.');
 }
 
 function progress({ progress: { loaded, total } }) {

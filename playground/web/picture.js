@@ -112,6 +112,7 @@ export class Picture {
 
   /** Puts a mark on the lowest level that is free at its time. */
   #mark(call, kind, side, at) {
+    if (this.#calls.get(call, PERMITS) > 1) this.dense = true; // a mark does not show how many
     if (this.dense) return;
     const x = this.surface.x(at, this.#length);
     const levels = this.levels[side];
