@@ -87,8 +87,8 @@
 // annotation, a global limit of 5 a second, a limit per user and action, and Redisson's RRateLimiter. S5 are
 // semaphores on Redis.
 // Each of their faults has a test in which the faulty way fails and ours passes, or a figure of `make bench`.
-// A faulty script is testdata/faulty/<name>.lua, and TestFaultyScriptsFail shows it failing where no other test
-// is named.
+// A faulty script is testdata/faulty/<name>.lua, or one that the playground shows, and TestFaultyScriptsFail shows it
+// failing where no other test is named.
 //
 //	S0  the walk over skipped slices never ends   s0_walk_never_meets, TestChecks/slice_ring/gaps
 //	S0  idle for a lap, old counts are current    s0_lap_of_counts, TestChecks/slice_ring/gaps

@@ -1,6 +1,6 @@
-// Package layout makes the bytes that the scripts store, as the STATE of their headers says, from plain numbers. It is
-// for tests, which put such bytes under a key or compare them with what a script wrote. It checks no ranges, so tests
-// can also make values that no script writes.
+// Package layout makes the bytes that the scripts store, as the STATE of their headers says, from plain numbers, and
+// decodes them. What makes bytes is for tests, which put them under a key or compare them with what a script wrote: it
+// checks no ranges, so tests can also make values that no script writes. What decodes them checks as the scripts do.
 package layout
 
 import "encoding/binary"

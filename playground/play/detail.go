@@ -39,7 +39,7 @@ type Field struct {
 // Detail runs a lane again, on an empty server, up to one of its calls, and describes that: -1 is the last one.
 func (r *Run) Detail(lane, index int) (Detail, error) {
 	if lane < 0 || lane >= len(r.lanes) {
-		return Detail{}, fmt.Errorf("lane %d: want 0 to %d", lane, len(r.lanes)-1)
+		return Detail{}, r.noLane(lane)
 	}
 	l := r.lanes[lane]
 	if index == -1 {
@@ -72,7 +72,10 @@ func (l *lane) replay(arrivals []arrival, calls []call) {
 func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
 	now := l.scenario.serverTime(c.at)
 	keys, args := l.words(a, c)
-	d := Detail{Index: index, At: c.at, ServerTime: now, Client: a.client + 1, Keys: keys, Commands: [][]string{}, Lines: []int{}}
+	d := Detail{
+		Index: index, At: c.at, ServerTime: now, Client: a.client + 1, SHA1: sha1Of(l.script), Keys: keys,
+		Commands: [][]string{}, Lines: []int{}, Stored: l.stored(),
+	}
 	for i, name := range l.argumentNames(len(args)) {
 		d.Args = append(d.Args, Argument{name, args[i]})
 	}
@@ -87,16 +90,25 @@ func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
 	counted.Budget = l.script.Budget
 	l.redis.SetTime(now)
 	result := counted.Run(l.redis, keys, args)
-	d.SHA1, d.Instructions, d.Lines = counted.SHA1, result.Instructions, executed(counted)
+	d.Instructions, d.Lines = result.Instructions, executed(counted)
 	for _, command := range result.Commands {
-		d.Commands = append(d.Commands, command.Args)
+		d.Commands = append(d.Commands, printables(command.Args))
 	}
 	if _, err := l.read(result); err != nil {
 		d.Error = err.Error()
 	}
 	d.Reply = l.named(result.Reply)
-	d.Stored = l.stored(result.Commands)
+	l.commands = result.Commands
+	d.Stored = l.stored()
 	return d, nil
+}
+
+func printables(texts []string) []string {
+	shown := make([]string, len(texts))
+	for i, text := range texts {
+		shown[i] = printable(text)
+	}
+	return shown
 }
 
 // executed returns the lines of the statements that were reached, in order.

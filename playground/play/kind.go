@@ -61,7 +61,7 @@ var kinds = []kind{
 	way("tutorial_log", "log of a tutorial", tutorialLog,
 		"A sorted set with the client's clock, as many tutorials have it. It adds before it counts: denied calls count."),
 	way("tutorial_bucket", "bucket of a tutorial", tutorialBucket,
-		"Tokens and a time in a hash, refilled by the client's clock. A clock that is ahead fills it for everybody."),
+		"Tokens and a time in a hash, refilled by the client's clock: clocks that differ fill it again and again."),
 	way("s1", "log that records denied calls", s1,
 		"Adds before it counts, with the time as member: who keeps asking is never let in again."),
 	way("s2", "log that says yes or no", s2,

@@ -21,7 +21,8 @@ type lane struct {
 	slice    int64
 	script   *lua51.Script
 	redis    *lua51.Redis
-	refused  error // why the script is not called any more
+	refused  error           // why the script is not called any more
+	commands []lua51.Command // of the last call
 
 	next    int // arrivals before this one have come
 	retries retries
@@ -122,6 +123,7 @@ func (l *lane) decide(a arrival, c call) (answer, error) {
 	}
 	keys, args := l.words(a, c)
 	result := l.script.Run(l.redis, keys, args)
+	l.commands = result.Commands
 	if _, endless := result.Err.(*lua51.BudgetError); endless {
 		l.refused = errEndless
 	}

@@ -199,7 +199,7 @@ func (r *reader) oneOf(name string, options ...string) string {
 func (r *reader) rate() int64 {
 	whole, part, _ := strings.Cut(r.get("rate"), ".")
 	n, err := strconv.ParseUint(whole+(part + "000")[:3], 10, 32)
-	if err != nil || len(part) > 3 || n > 10_000*thousandths {
+	if err != nil || whole == "" || len(part) > 3 || n > 10_000*thousandths {
 		r.wrong("rate", "0 to 10000 calls a second, with up to three decimal places")
 	}
 	return int64(n)

@@ -1,6 +1,10 @@
 package play
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/sluice-redis/sluice/internal/lua51"
+)
 
 // Opened describes a run before its first decision. Times are in microseconds.
 type Opened struct {
@@ -41,15 +45,20 @@ func (l *lane) describe() Lane {
 	keys, _ := l.words(arrival{permits: 1}, call{try: 1})
 	described := Lane{
 		ID: l.id, Title: l.title, Kind: l.kind.kind, Note: l.kind.note, File: l.file,
-		Source: l.source, Key: keys[0], Fields: l.replyNames(l.fields()),
-	}
-	if l.script != nil {
-		described.SHA1 = l.script.SHA1
+		SHA1: sha1Of(l.script), Source: l.source, Key: keys[0], Fields: l.replyNames(l.fields()),
 	}
 	for _, limit := range l.tally.limits {
 		described.Promise = append(described.Promise, Promise{Window: limit.Window, Permits: limit.Permits})
 	}
 	return described
+}
+
+// sha1Of returns a script's SHA1, "" if it does not compile.
+func sha1Of(script *lua51.Script) string {
+	if script == nil {
+		return ""
+	}
+	return script.SHA1
 }
 
 // fields returns how many fields a reply has.

@@ -19,7 +19,7 @@ export function copyAs(language, lane, call) {
 
 const text = JSON.stringify;
 const quoted = (word) => (/^[\w./:@-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-const words = ({ keys, args }) => [keys.length, ...keys, ...args.map(({ value }) => value)].map(String).map(quoted).join(' ');
+const words = ({ keys, args }) => [keys.length, ...keys, ...(args ?? []).map(({ value }) => value)].map(String).map(quoted).join(' ');
 
 function evalsha(lane, call) {
   return `redis-cli -x SCRIPT LOAD < ${lane.file}\nredis-cli EVALSHA ${call.sha1} ${words(call)}\n`;
@@ -52,7 +52,6 @@ function usualSlice({ limits, slice }) {
   const windows = limits.map(({ window }) => window);
   return slice === Math.ceil(Math.max(Math.min(...windows) / 60, Math.max(...windows) / 9999));
 }
-
 
 function go(t) {
   const unit = [[3600e6, 'time.Hour'], [60e6, 'time.Minute'], [1e6, 'time.Second'], [1e3, 'time.Millisecond'], [1, 'time.Microsecond']];

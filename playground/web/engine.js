@@ -14,7 +14,7 @@ function load() {
   if (worker) return;
   worker = new Worker(WORKER_URL);
   worker.onmessage = ({ data }) => receive(data);
-  worker.onerror = (event) => handlers.failed({ failed: `The engine stopped: ${event.message}`, fatal: true });
+  worker.onerror = ({ message }) => receive({ failed: `The engine has stopped: ${message}`, fatal: true });
 }
 
 /** Runs a link. A run under way ends. */
@@ -30,6 +30,10 @@ export const stop = () => worker?.postMessage({ stop: true });
 export const isLoading = () => worker !== null;
 
 function receive(data) {
+  if (data.fatal) {
+    worker.terminate();
+    worker = null;
+  }
   if (data.id !== undefined && data.id !== id) return;
   for (const kind of ['progress', 'ready', 'opened', 'records', 'detail', 'failed']) {
     if (kind in data) handlers[kind]?.(data);

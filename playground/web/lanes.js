@@ -163,7 +163,7 @@ class Row {
     if (this.figureNames !== names.join()) {
       this.figureNames = names.join();
       this.values = names.map((name) => make('dd', { 'data-figure': name }));
-      this.figures.replaceChildren(...names.map((name, i) => make('div', { class: `figure is-${name}` }, make('dt', {}, name), this.values[i])));
+      this.figures.replaceChildren(...names.map((name, i) => make('div', { class: `figure is-${name}` }, make('dt', {}, name === 'remaining' || name === 'wait' ? `${name} now` : name), this.values[i])));
     }
     for (const [i, name] of names.entries()) setText(this.values[i], figures[name]);
   }

@@ -14,13 +14,17 @@ import * as stage from './stage.js';
 import * as state from './state.js';
 import * as theme from './theme.js';
 
+const DETAIL_MS = 150; // after a run, before its last call is run again: the next run may be on its way
 const LINK_MS = 300; // between two changes of the address: browsers refuse more than 100 in half a minute
 
 /** @type {Run | null} the run that is shown */
 let shown = null;
 /** @type {Run | null} opened, but without records yet: until then the last picture stays */
 let next = null;
+/** The last call of each lane of the recorded run, until the engine is there. */
+let recordedDetails = null;
 let linkTimer = 0;
+let detailTimer = 0;
 let failedParam = '';
 
 function start() {
@@ -62,7 +66,8 @@ async function begin() {
   lanes.show(shown);
   showRun();
   setText(byId('status'), 'A recorded run. Change anything, and your browser runs the scripts.');
-  showDetail(0, recorded.detail);
+  recordedDetails = recorded.detail;
+  showSelected();
 }
 
 /** The first touch of anything loads the engine, and runs what is shown: from then on each call can be looked at. */
@@ -82,6 +87,7 @@ function changed() {
 }
 
 const run = atNextFrame(() => {
+  clearTimeout(detailTimer);
   clearTimeout(linkTimer);
   linkTimer = setTimeout(writeLink, LINK_MS);
   engine.run(state.link());
@@ -105,7 +111,7 @@ function showPreset() {
   for (const button of document.querySelectorAll('[data-preset]')) {
     button.setAttribute('aria-pressed', String(button.dataset.preset === current?.id));
   }
-  setText(byId('preset-text'), current?.text ?? '');
+  setText(byId('preset-text'), current?.text ?? 'Paint traffic, or begin with one of these. Every lane gets the same calls, and what it granted is audited.');
 }
 
 function progress({ progress: { loaded, total } }) {
@@ -129,13 +135,13 @@ function opened({ opened }) {
 function records(message) {
   if (next) {
     shown = next;
-    next = null;
+    next = recordedDetails = null;
     lanes.show(shown);
     source.showLane(shown.opened.lanes[0]);
   }
   shown.add(message);
   showRun();
-  if (shown.done) showSelected();
+  if (shown.done) detailTimer = setTimeout(showSelected, DETAIL_MS);
 }
 
 const showRun = atNextFrame(() => {
@@ -153,7 +159,8 @@ const showRun = atNextFrame(() => {
 function showSelected() {
   const { lane, index } = lanes.selection();
   source.showLane(shown.opened.lanes[lane]);
-  if (shown.lanes[lane].length) engine.detail(lane, index);
+  if (recordedDetails) showDetail(lane, recordedDetails[lane]);
+  else if (shown.lanes[lane].length) engine.detail(lane, index);
 }
 
 function detail({ detail, lane }) {

@@ -7,12 +7,12 @@ import { AT, BOOKED, DENIED, ERROR, GRANTED, OUTCOME, PERMITS, WAIT } from './ru
 import { FONT, PAD, SHAPES, Surface, clockSteps, gridLines, palette } from './canvas.js';
 import { count } from './format.js';
 
-const RADIUS = 3.5;
-const PITCH = 2 * RADIUS + 1; // between marks that are stacked
+const RADIUS = 3.25;
+const PITCH = 2 * RADIUS + 0.75; // between marks that are stacked
 const BAR = 3; // CSS pixels
 const MAX_MARKS = 1500;
 const TOP = 18; // CSS pixels above the highest mark or bar, for the names of bands
-const BASE = 0.62; // of the height is above the base line
+const BASE = 0.6; // of the height is above the base line
 
 export class Picture {
   #calls = null;
@@ -112,6 +112,7 @@ export class Picture {
 
   /** Puts a mark on the lowest level that is free at its time. */
   #mark(call, kind, side, at) {
+    if (this.#calls.get(call, PERMITS) > 1) this.dense = true; // a mark does not show how many
     if (this.dense) return;
     const x = this.surface.x(at, this.#length);
     const levels = this.levels[side];

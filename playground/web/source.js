@@ -23,7 +23,8 @@ export function showLane(lane) {
   if (shown && shown.id === lane.id && shown.source === lane.source) return;
   shown = lane;
   setText(byId('source-title'), lane.title);
-  setText(byId('source-file'), [lane.file, lane.sha1 && `SHA1 ${lane.sha1}`].filter(Boolean).join(', '));
+  setText(byId('source-file'), lane.file);
+  setText(byId('call-sha1'), lane.sha1);
   lines = lane.source.replace(/\n$/, '').split('\n').map((text, i) => make('li', { 'data-line': i + 1 }, coloured(text)));
   byId('source').replaceChildren(...lines);
 }
@@ -56,7 +57,7 @@ export function showCall(lane, call, text) {
   if (body) byId('source').scrollTop = Math.max(body.offsetTop - 40, 0);
   setText(byId('ran'), `${ran.size} lines ran${call.instructions ? `, ${count(call.instructions)} instructions` : ''}`);
   table(byId('call-sent'), [...call.keys.map((key, i) => [`KEYS[${i + 1}]`, key]),
-    ...call.args.map(({ name, value }, i) => [`ARGV[${i + 1}] ${name}`, value])]);
+    ...(call.args ?? []).map(({ name, value }, i) => [`ARGV[${i + 1}] ${name}`, value])]);
   table(byId('call-reply'), replyRows(call));
   byId('call-commands').replaceChildren(...call.commands.map((words) => make('li', {}, words.join(' '))));
   stored.show(call.stored, lane.promise[0]?.window ?? 1e6);

@@ -1,7 +1,7 @@
 /** What a limiter stores, drawn as it is: a log on a small axis, a ring of cells, a level, a number, or text. */
 import { Surface, palette } from './canvas.js';
 import { make, setText } from './dom.js';
-import { count, duration } from './format.js';
+import { count, duration, short } from './format.js';
 
 /** A small picture of one key, with a line of text. */
 export class Stored {
@@ -15,13 +15,14 @@ export class Stored {
   /** @param {any} stored what the engine says @param {number} window microseconds */
   show(stored, window) {
     this.surface ??= new Surface(this.canvas, () => this.draw());
-    const key = stored?.keys?.find(({ entries, cells, level, value }) => entries || cells || level || value !== undefined) ?? stored?.keys?.[0];
+    const keys = stored?.keys ?? [];
+    const key = keys.find(({ entries, cells, level }) => entries || cells || level) ?? keys[0];
     this.now = stored?.now ?? 0;
     this.window = window;
     this.key = key;
     const words = key ? describe(key, this.now, window) : 'nothing stored';
     setText(this.text, words);
-    this.text.title = key ? `${key.key} ${key.text ?? ''}` : '';
+    this.text.title = keys.map(({ key, type, text }) => `${key} (${type}) ${text}`).join('\n');
     this.canvas.setAttribute('aria-label', words);
     this.canvas.hidden = !(key?.entries || key?.cells || key?.level);
     this.draw();
@@ -45,9 +46,9 @@ function describe({ type, entries, cells, level, value, text, more, expires }, n
     return `${count(entries.length)}${more ? ' and more' : ''} entries, ${count(live)} in the window${left}`;
   }
   if (cells) return `ring of ${count(cells.counts.length)} slices of ${duration(cells.slice)}${left}`;
-  if (level) return `${count(Math.round(level.used * 100) / 100)} of ${count(level.capacity)} used${left}`;
-  if (value !== undefined && value !== null) return `${type ?? 'number'}: ${value}${left}`;
-  return (text || type || 'nothing stored') + left;
+  if (level) return `${short(level.used)} of ${count(level.capacity)} used${left}`;
+  if (value) return Object.entries(value).map(([name, field]) => `${name} ${field}`).join(', ') + left;
+  return `${type} ${text}${left}`;
 }
 
 /** Entries as strokes over time; the window that ends now is shaded, what lies right of now is booked. */

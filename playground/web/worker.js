@@ -14,17 +14,21 @@ const into = new Uint8Array(BATCH * RECORD);
 const turns = new MessageChannel();
 let loading = null;
 let wanted = null; // the run that begins with the next turn
+let asked = null; // the last call that the page asked for: with more of them, the others are out of date
 let running = null; // { id, lanes, parts, posted, stored }
 
 turns.port1.onmessage = turn;
 
 onmessage = ({ data }) => {
-  loading ??= load().catch((error) => postMessage({ failed: `The engine did not load: ${error.message}`, fatal: true }));
   if (data.run !== undefined) wanted = data;
+  if (data.detail) asked = data;
   if (data.stop) stop();
-  if (data.detail) loading.then(() => detail(data));
-  else loading.then(() => turns.port2.postMessage(0));
+  loading ??= load();
+  loading.then(() => turns.port2.postMessage(0), (error) => end(`The engine did not load: ${error.message}`));
 };
+
+/** Tells the page that this worker is of no use any more. */
+const end = (failed) => postMessage({ failed, fatal: true });
 
 async function load() {
   const response = await fetch(ENGINE.url);
@@ -33,7 +37,7 @@ async function load() {
   const go = new Go();
   const headers = { 'Content-Type': 'application/wasm' };
   const { instance } = await WebAssembly.instantiateStreaming(new Response(counted, { headers }), go.importObject);
-  go.run(instance).then(() => postMessage({ failed: 'The engine has ended: load the page again.', fatal: true }));
+  go.run(instance).then(() => end('The engine has ended. The next change starts it again.'));
   postMessage({ ready: true });
 }
 
@@ -55,6 +59,7 @@ function counter() {
 /** Begins what is wanted, or goes on with what runs: one step. */
 function turn() {
   if (wanted) begin();
+  if (asked) detail();
   if (!running) return;
   const written = sluice.step(into, STEP_MS);
   if (written > 0) running.parts.push(into.slice(0, written * RECORD));
@@ -67,7 +72,7 @@ function turn() {
 
 function begin() {
   const { run, id } = wanted;
-  wanted = running = null;
+  wanted = asked = running = null;
   const opened = JSON.parse(sluice.open(run));
   if (opened.error) return postMessage({ failed: opened.error, param: opened.parameter, id });
   postMessage({ opened, id });
@@ -77,8 +82,7 @@ function begin() {
 function stop() {
   wanted = null;
   if (!running) return;
-  sluice.stop();
-  post(performance.now(), true, true);
+  post(performance.now(), true, true); // the run stays open: its calls can be looked at
   running = null;
 }
 
@@ -103,6 +107,9 @@ function post(now, last, stopped = false) {
   postMessage({ records: records.buffer, audit, stored, id }, [records.buffer]);
 }
 
-function detail({ detail: { lane, index }, id }) {
-  postMessage({ detail: JSON.parse(sluice.detail(lane, index)), lane, id });
+function detail() {
+  const { detail: { lane, index }, id } = asked;
+  asked = null;
+  const answer = JSON.parse(sluice.detail(lane, index));
+  if (answer.lines) postMessage({ detail: answer, lane, id });
 }

@@ -3,30 +3,11 @@ package stored
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/internal/layout"
 )
-
-// maxTime is the latest time that the scripts accept, in microseconds since 1970.
-const maxTime = 1<<53 - 1
-
-// parseTime parses decimal digits as the scripts do.
-func parseTime(text string) (int64, error) {
-	at, err := strconv.ParseUint(text, 10, 63)
-	if err != nil || len(text) > 16 || at > maxTime {
-		return 0, fmt.Errorf("holds %s, want a time in microseconds", shortQuote(text))
-	}
-	return int64(at), nil
-}
-
-// shortQuote returns a text in quotes, cut if it is long.
-func shortQuote(text string) string {
-	if len(text) > 24 {
-		return strconv.Quote(text[:24]) + "..."
-	}
-	return strconv.Quote(text)
-}
 
 // listProbe reads a list_log: one entry for each permit, oldest first.
 type listProbe struct {
@@ -45,8 +26,8 @@ func (p *listProbe) read(s *Summary) bool {
 	}
 	s.Permits = p.length.Val()
 	var errFirst, errFinal error
-	s.Oldest, errFirst = parseTime(p.first.Val())
-	s.Newest, errFinal = parseTime(p.final.Val())
+	s.Oldest, errFirst = layout.ParseTime(p.first.Val())
+	s.Newest, errFinal = layout.ParseTime(p.final.Val())
 	s.damagedEnds("entry", errFirst, errFinal)
 	return false
 }
@@ -85,7 +66,7 @@ func entriesUpTo(
 		}
 		for i, reply := range asked {
 			middle := (low[i] + high[i]) / 2
-			at, err := valueOf(reply, maxTime, parse) // an entry that is missing by now is later than every time
+			at, err := valueOf(reply, layout.MaxTime, parse) // an entry that is missing by now is later than every time
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("entry %d %w", middle, err)

@@ -7,10 +7,12 @@ import (
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/internal/layout"
 )
 
 func scoreMoment(score float64) (int64, error) {
-	if !(score >= 0 && score <= maxTime) || score != math.Trunc(score) {
+	if !(score >= 0 && score <= layout.MaxTime) || score != math.Trunc(score) {
 		return 0, fmt.Errorf("has the score %v, want a time in microseconds", score)
 	}
 	return int64(score), nil

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/internal/layout"
 )
 
 // Summary is what the first and last entries of a limiter's state say. Times are in microseconds since 1970.
@@ -42,7 +44,7 @@ func (s Summary) HasHistory() bool {
 func (s Summary) UpTo(ctx context.Context, rdb *redis.Client, times []int64) ([]int64, error) {
 	switch s.Key.Code {
 	case "ll1":
-		return entriesUpTo(ctx, rdb, s, times, parseTime)
+		return entriesUpTo(ctx, rdb, s, times, layout.ParseTime)
 	case "zl1":
 		return zsetUpTo(ctx, rdb, s, times)
 	case "sr1":

@@ -2,32 +2,12 @@ package stored
 
 import (
 	"context"
-	"encoding/binary"
-	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/internal/layout"
 )
-
-// grant is an entry of a token_bucket: permits granted for a time.
-type grant struct {
-	at            int64
-	before, after int64 // total permits granted before it, and with it
-}
-
-// parseGrant decodes struct.pack(">I8I8I4", time, permits granted before it, its permits).
-func parseGrant(packed string) (grant, error) {
-	if len(packed) != 20 {
-		return grant{}, fmt.Errorf("is %s, want 20 bytes", shortQuote(packed))
-	}
-	at, before := binary.BigEndian.Uint64([]byte(packed)), binary.BigEndian.Uint64([]byte(packed[8:]))
-	count := uint64(binary.BigEndian.Uint32([]byte(packed[16:])))
-	if at > maxTime || count == 0 || before > maxTime-count {
-		return grant{}, fmt.Errorf("is %s, want a time, a running total and permits", strconv.Quote(packed))
-	}
-	return grant{at: int64(at), before: int64(before), after: int64(before + count)}, nil
-}
 
 // grantsProbe reads the permits of a token_bucket: one entry for each grant, oldest first.
 type grantsProbe struct{ listProbe }
@@ -36,16 +16,16 @@ func (p *grantsProbe) read(s *Summary) bool {
 	if !p.found(s) {
 		return false
 	}
-	first, errFirst := parseGrant(p.first.Val())
-	final, errFinal := parseGrant(p.final.Val())
-	s.Oldest, s.Newest = first.at, final.at
+	first, errFirst := layout.ParseGrant(p.first.Val())
+	final, errFinal := layout.ParseGrant(p.final.Val())
+	s.Oldest, s.Newest = first.At, final.At
 	s.damagedEnds("entry", errFirst, errFinal)
 	switch {
 	case s.Damage != "":
-	case final.after < first.before:
-		s.damaged("the running totals fall from %d to %d", first.before, final.after)
+	case final.After < first.Before:
+		s.damaged("the running totals fall from %d to %d", first.Before, final.After)
 	default:
-		s.Permits = final.after - first.before
+		s.Permits = final.After - first.Before
 	}
 	return false
 }
@@ -53,8 +33,8 @@ func (p *grantsProbe) read(s *Summary) bool {
 // grantsUpTo counts the permits up to each time. The first entry after a time holds the total granted before it.
 func grantsUpTo(ctx context.Context, rdb *redis.Client, s Summary, times []int64) ([]int64, error) {
 	entries, err := entriesUpTo(ctx, rdb, s, times, func(packed string) (int64, error) {
-		entry, err := parseGrant(packed)
-		return entry.at, err
+		entry, err := layout.ParseGrant(packed)
+		return entry.At, err
 	})
 	if err != nil {
 		return nil, err
@@ -68,8 +48,8 @@ func grantsUpTo(ctx context.Context, rdb *redis.Client, s Summary, times []int64
 		return nil, err
 	}
 	before := func(packed string) (int64, error) {
-		entry, err := parseGrant(packed)
-		return entry.before, err
+		entry, err := layout.ParseGrant(packed)
+		return entry.Before, err
 	}
 	start, err := valueOf(first, 0, before)
 	if err != nil {
@@ -126,7 +106,7 @@ func shortQuotes(fields []any) string {
 	for i, field := range fields {
 		texts[i] = "none"
 		if text, found := field.(string); found {
-			texts[i] = shortQuote(text)
+			texts[i] = layout.ShortQuote(text)
 		}
 	}
 	return strings.Join(texts, ", ")
@@ -135,6 +115,6 @@ func shortQuotes(fields []any) string {
 // numberIn parses a field of digits and reports whether it is from lower to upper.
 func numberIn(field any, lower, upper int64) (int64, bool) {
 	text, _ := field.(string)
-	n, err := parseTime(text)
+	n, err := layout.ParseTime(text)
 	return n, err == nil && n >= lower && n <= upper
 }

@@ -1,0 +1,41 @@
+package layout
+
+import "testing"
+
+func TestParseBucket(t *testing.T) {
+	const most = 1<<53 - 1
+	tests := []struct {
+		packed string
+		want   Bucket
+		ok     bool
+	}{
+		{GCRA(100, 0, 7, 40, 5), Bucket{100, 7, 40, 5}, true},
+		{GCRA(100, 6, 7, 40, 5), Bucket{101, 7, 40, 5}, true},
+		{GCRA(100, 6, 7, 40, 5, 3, 60), Bucket{101, 7, 40, 5}, true},
+		{GCRA(most, 0, 10_000_000, 0, 0), Bucket{most, 10_000_000, 0, 0}, true},
+		{GCRA(100, 0, 1, 1<<56-1, 1<<48-1), Bucket{100, 1, 1<<56 - 1, 1<<48 - 1}, true},
+		{packed: GCRA(100, 7, 7, 40, 5)},
+		{packed: GCRA(100, 0, 0, 40, 5)},
+		{packed: GCRA(100, 0, 10_000_001, 40, 5)},
+		{packed: GCRA(most+1, 0, 7, 40, 5)},
+		{packed: GCRA(100, 0, 7, 40, 5)[1:]},
+		{packed: GCRA(100, 0, 7, 40, 5) + "x"},
+	}
+	for _, test := range tests {
+		got, ok := ParseBucket(test.packed)
+		if got != test.want || ok != test.ok {
+			t.Errorf("%x: %+v, %t, want %+v, %t", test.packed, got, ok, test.want, test.ok)
+		}
+	}
+}
+
+// TestBucketOverTime has a clock that is stepped back by more than the widest window and a minute.
+func TestBucketOverTime(t *testing.T) {
+	b := Bucket{Full: 90_000_000, Limit: 1, Written: 80_000_000, Widest: 5_000_000}
+	const first = 15_000_000
+	for now, want := range map[int64]int64{first - 1: 0, first: 75_000_000, 89_999_999: 1, 90_000_000: 0, 90_000_001: 0} {
+		if got := b.Backlog(now); got != want || b.Void(now) != (now == first-1) {
+			t.Errorf("at %d: %d, void %t, want %d", now, got, b.Void(now), want)
+		}
+	}
+}
