@@ -75,7 +75,7 @@ test('says what is wrong with a script, in the words of Redis', async () => {
   const { context, page } = await open(browser, site.url);
   const scripts = {
     'return redis.call("INCR")': /Wrong number of args/,
-    'return nothing.at.all': /attempt to index/,
+    'return nothing.at.all': /nonexistent global variable 'nothing'/,
     'redis.call("SET", KEYS[1], "x") return redis.call("LPUSH", KEYS[1], 1)': /WRONGTYPE/,
   };
   for (const [lua, error] of Object.entries(scripts)) {
