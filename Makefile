@@ -10,7 +10,7 @@ CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
 RACE := $(if $(CC_FOUND),-race,)
 # Packages that start no goroutines to speak of. The race detector would find nothing in them, at eight times the cost;
 # what their tests do run at once runs under it as well.
-PLAIN := ./examples ./gen ./internal/lua51 ./internal/luasyntax ./scripttest
+PLAIN := ./examples ./gen ./internal/lua51 ./internal/luasyntax ./playground/play ./scripttest
 AT_ONCE := ^TestScriptsRunAtOnce$$|^TestFaultCheck
 # What cmd/sluice shows, hides and replays: thousands of runs, one after another.
 TEXTS := IsPrintable$$|^TestPasswordsAreHidden$$|^TestServerStoredHuge$$|^TestNaive|^Fuzz

@@ -90,7 +90,7 @@ func (t *tally) windows() []WindowAudit {
 		for _, key := range t.inOrder {
 			f := t.keys[key][i]
 			f.count()
-			if f.most > a.Most {
+			if f.most > a.Most || f.most == a.Most && f.from < a.From {
 				a.Most, a.From = f.most, f.from
 			}
 		}

@@ -1,0 +1,260 @@
+package play
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice/internal/model"
+)
+
+// Over random links ours never grant more than they promise, and the audit is what a naive count says.
+func TestRandomLinks(t *testing.T) {
+	for i := range uint64(300) {
+		link := randomLink(i)
+		run, records := runLink(t, link)
+		audit := run.Audit()
+		for lane, l := range run.lanes {
+			for w, got := range audit.Lanes[lane].Windows {
+				most, from := naive(records, lane, got.Window, run.scenario.KeyPerClient)
+				if got.Most != most || got.From != from {
+					t.Errorf("%s: %s: %+v, want %d from %d on", link, l.id, got, most, from)
+				}
+				if l.kind.kind == kindOurs && (got.Over || most > promised(run.scenario, l.id, w)) {
+					t.Errorf("%s: %s: %+v: more than it promises", link, l.id, got)
+				}
+			}
+			if got := audit.Lanes[lane]; l.kind.kind == kindOurs && got.Errors > 0 {
+				t.Errorf("%s: %s: %d errors, the first is %s", link, l.id, got.Errors, got.Error)
+			}
+		}
+		run.Close()
+	}
+}
+
+// promised is what docs/guarantees.md says of a run without steps that matter; with them it allows one limit more for
+// each.
+func promised(s *Scenario, id string, window int) int64 {
+	limit := s.Limits[window].Permits
+	if id == "gcra" {
+		limit += s.Burst
+	}
+	steps := int64(0)
+	for _, step := range s.Steps {
+		if step.By > 0 || step.By < -s.Limits[window].Window-60*second {
+			steps++
+		}
+	}
+	return limit * (1 + steps)
+}
+
+// naive counts in each window that begins with a grant.
+func naive(records []record, lane int, window int64, perClient bool) (most, from int64) {
+	byKey := map[int64][]record{}
+	for _, r := range records {
+		if r.lane == lane && (r.outcome == granted || r.outcome == booked) {
+			key := r.client
+			if !perClient {
+				key = 0
+			}
+			r.at += r.wait
+			byKey[key] = append(byKey[key], r)
+		}
+	}
+	for _, grants := range byKey {
+		for _, first := range grants {
+			inside := int64(0)
+			for _, r := range grants {
+				if r.at >= first.at && r.at < first.at+window {
+					inside += r.permits
+				}
+			}
+			if inside > most || inside == most && inside > 0 && first.at < from {
+				most, from = inside, first.at
+			}
+		}
+	}
+	return most, from
+}
+
+// randomLink makes a link from a number.
+func randomLink(seed uint64) string {
+	r := rand.New(rand.NewPCG(seed, 15))
+	one := func(options ...string) string { return options[r.IntN(len(options))] }
+	lanes := slices.Clone(laneIDs()[:len(kinds)-1])
+	r.Shuffle(len(lanes), func(i, j int) { lanes[i], lanes[j] = lanes[j], lanes[i] })
+	window := one("1s", "1s", "100ms", "2.5s", "1m")
+	permits := 1 + r.IntN(12)
+	link := fmt.Sprintf("lanes=%s&permits=%d&window=%s&seed=%d&for=%s&clients=%d",
+		strings.Join(lanes[:1+r.IntN(4)], ","), permits, window, r.IntN(1000), one("1s", "3s", "8s"), 1+r.IntN(20))
+	for _, parameter := range []string{
+		"rate=" + one("0.5", "3", "20", "30"), "burstiness=" + one("0", "1", "5", "40"), "noisy=" + one("20", "90"),
+		"key=client", "denied=" + one("wait", "poll"), "every=" + one("10ms", "250ms"), "tries=" + one("2", "5"),
+		"ahead=" + one("100ms", "2s", "60s"), "skew=" + one("10ms", "3s"), "paint=" + one("0a0z", "9876543210"),
+		"bunch=" + one("1s:8", "500ms:3"), "calls=1s,1s,1.000001s,1.9s", fmt.Sprintf("burst=%d", permits+r.IntN(9)),
+		fmt.Sprintf("cost=%d", 1+r.IntN(permits)), fmt.Sprintf("costmax=%d", permits),
+		"step=" + one("1s:-500ms", "1.5s:-10s", "1s:-3m", "1s:2s", "1.2s:-1s,1.4s:-30s,3s:5s"),
+		fmt.Sprintf("permits2=%d&window2=%s", permits+r.IntN(20), one("5s", "10s", "300ms")),
+	} {
+		if r.IntN(3) == 0 {
+			link += "&" + parameter
+		}
+	}
+	return link
+}
+
+// Ours decide as the model does, call by call: the keys and arguments are made here from the link, apart from those
+// that a run sends.
+func TestRunsAreTheModels(t *testing.T) {
+	checked := map[string]int{}
+	for i := range uint64(300) {
+		link := randomLink(i)
+		if !strings.Contains(link, "denied=") { // what comes does not depend on the answers
+			compareWithModel(t, link, checked)
+		}
+	}
+	for _, k := range kinds {
+		if k.kind == kindOurs && checked[k.id] < 500 {
+			t.Errorf("%s: only %d calls are compared", k.id, checked[k.id])
+		}
+	}
+}
+
+func compareWithModel(t *testing.T, link string, checked map[string]int) {
+	t.Helper()
+	run, records := runLink(t, link)
+	defer run.Close()
+	stores, calls := make([]model.Store, len(run.lanes)), make([]int, len(run.lanes))
+	for _, r := range records {
+		l, s := run.lanes[r.lane], run.scenario
+		calls[r.lane]++
+		if l.kind.script == nil {
+			continue
+		}
+		checked[l.id]++
+		now := startTime + r.at
+		for _, step := range s.Steps {
+			if step.At <= r.at {
+				now += step.By
+			}
+		}
+		store := stores[r.lane].Without(stores[r.lane].Expired(now)...)
+		keys, args := straight(s, l.id, r, calls[r.lane])
+		want := model.Call(l.kind.script, store, now, keys, args)
+		stores[r.lane] = want.After
+		outcome, wait := want.Reply[0], want.Reply[2]
+		if outcome > 0 {
+			outcome = 1 + min(wait, 1)
+		}
+		if int64(r.outcome) != outcome || r.wait != wait || r.remaining != want.Reply[1] {
+			t.Errorf("%s: %s: call %d: %+v, want %v", link, l.id, calls[r.lane], r, want.Reply)
+			return
+		}
+	}
+}
+
+// straight makes the keys and arguments of a call as the scripts' headers say.
+func straight(s *Scenario, id string, r record, call int) (keys, args []string) {
+	subject := "{everybody}"
+	if s.KeyPerClient {
+		subject = fmt.Sprintf("{client-%d}", r.client)
+	}
+	key := "k:" + subject
+	limit, window := s.Limits[0].Permits, s.Limits[0].Window
+	switch id {
+	case "list_log":
+		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", window, " ", r.permits, " ", s.Ahead))
+	case "zset_log":
+		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", window, " ", r.permits, " ", s.Ahead, " call-", call))
+	case "gcra":
+		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", window, " ", s.Burst, " ", r.permits, " ", s.Ahead))
+	case "token_bucket":
+		args := fmt.Sprint(limit, " ", window, " 0 ", r.permits, " ", s.Ahead)
+		return []string{key, key + ":all", key + ":by"}, strings.Fields(args)
+	}
+	slice := max(window/60+min(window%60, 1), 1000)
+	if len(s.Limits) > 1 {
+		shortest := min(window, s.Limits[1].Window)
+		slice = max((shortest+59)/60, (max(window, s.Limits[1].Window)+9998)/9999, 1000)
+	}
+	text := fmt.Sprint(slice, " ", r.permits)
+	for _, l := range s.Limits {
+		text += fmt.Sprint(" ", (l.Window+slice-1)/slice+1, " ", l.Permits)
+	}
+	return []string{key}, strings.Fields(text)
+}
+
+// An audit finds the fullest window wherever it lies, in whatever order the grants come.
+func TestFullest(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		grants     []grant
+		most, from int64
+	}{
+		{"none", nil, 0, 0},
+		{"a window is half open", []grant{{0, 2}, {10, 3}}, 3, 10},
+		{"the last microsecond counts", []grant{{0, 2}, {9, 3}}, 5, 0},
+		{"the earliest of several", []grant{{5, 1}, {20, 1}}, 1, 5},
+		{"booked ahead of the next", []grant{{0, 1}, {30, 2}, {25, 2}, {1, 1}}, 4, 25},
+		{"equal times", []grant{{7, 1}, {7, 1}, {7, 1}}, 3, 7},
+	} {
+		f := &fullest{window: 10}
+		for _, g := range test.grants {
+			f.add(g)
+			f.count()
+		}
+		if f.most != test.most || f.from != test.from {
+			t.Errorf("%s: %d from %d on, want %d from %d on", test.name, f.most, f.from, test.most, test.from)
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	var m median
+	for _, test := range []struct{ add, want int64 }{
+		{5, 5}, {0, 0}, {7, 5}, {3, 3}, {0, 3}, {0, 0}, {9, 3}, {9, 3}, {9, 5},
+	} {
+		if m.add(test.add); m.value() != test.want {
+			t.Errorf("%+v: %d, want %d", m, m.value(), test.want)
+		}
+	}
+	if (&median{}).value() != 0 {
+		t.Error("the median of nothing is not 0")
+	}
+}
+
+// A step back is harmless up to a window and 60 s, also in several parts; every other one allows one limit more, while
+// what was granted before it still counts.
+func TestPromise(t *testing.T) {
+	for _, test := range []struct {
+		link string
+		want []int64
+	}{
+		{"lanes=list_log,gcra,fixed_window,tutorial_bucket&burst=7", []int64{5, 12, 5, 10}},
+		{"lanes=slice_ring&permits2=20&window2=10s", []int64{5, 20}},
+		{"lanes=list_log,gcra,fixed_window&step=1s:1us", []int64{10, 15, 5}},
+		{"lanes=list_log,gcra&step=1s:1us&ahead=1s", []int64{10, 20}},
+		{"lanes=list_log&step=1s:-61s", []int64{5}},
+		{"lanes=list_log&step=1s:-61.000001s", []int64{10}},
+		{"lanes=list_log&step=1s:-31s,20s:-31s", []int64{10}},
+		{"lanes=list_log&step=1s:1s,1.999999s:1s", []int64{15}},
+		{"lanes=list_log&step=1s:1s,2s:1s", []int64{10}},
+		{"lanes=list_log&step=1s:1s,2s:1s&ahead=1us", []int64{15}},
+	} {
+		s, err := Parse(test.link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int64
+		for _, id := range s.Lanes {
+			for _, limit := range s.promise(kindOf(id)) {
+				got = append(got, limit.Permits)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", test.link, got, test.want)
+		}
+	}
+}
