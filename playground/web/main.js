@@ -96,12 +96,20 @@ const run = atNextFrame(() => {
 function writeLink() {
   clearTimeout(linkTimer);
   const link = state.link();
-  if (location.hash.slice(1) !== link) history.replaceState(null, '', link ? `#${link}` : location.pathname + location.search);
+  if (location.hash.slice(1) !== link)
+    history.replaceState(null, '', link ? `#${link}` : location.pathname + location.search);
 }
 
 function makePresets() {
-  byId('presets').append(...presets.map(({ id, title, text, link }) =>
-    make('button', { type: 'button', class: 'preset', 'data-preset': id, title: text, onclick: () => open(link) }, title)));
+  byId('presets').append(
+    ...presets.map(({ id, title, text, link }) =>
+      make(
+        'button',
+        { type: 'button', class: 'preset', 'data-preset': id, title: text, onclick: () => open(link) },
+        title,
+      ),
+    ),
+  );
 }
 
 /** Marks the preset that the state is, and says what it shows. */
@@ -111,7 +119,11 @@ function showPreset() {
   for (const button of document.querySelectorAll('[data-preset]')) {
     button.setAttribute('aria-pressed', String(button.dataset.preset === current?.id));
   }
-  setText(byId('preset-text'), current?.text ?? 'Paint traffic, or begin with one of these. Every lane gets the same calls, and what it granted is audited.');
+  setText(
+    byId('preset-text'),
+    current?.text ??
+      'Paint traffic, or begin with one of these. Every lane gets the same calls, and what it granted is audited.',
+  );
 }
 
 function progress({ progress: { loaded, total } }) {
@@ -119,7 +131,10 @@ function progress({ progress: { loaded, total } }) {
   bar.hidden = loaded >= total;
   bar.max = total;
   bar.value = loaded;
-  setText(byId('status'), loaded < total ? `Loading the engine: ${bytes(loaded)} of ${bytes(total)}` : 'Starting the engine');
+  setText(
+    byId('status'),
+    loaded < total ? `Loading the engine: ${bytes(loaded)} of ${bytes(total)}` : 'Starting the engine',
+  );
 }
 
 function ready() {
