@@ -139,7 +139,9 @@ func TestDenied(t *testing.T) {
 // Booked permits are used after their wait, and count then.
 func TestBooked(t *testing.T) {
 	run, got := runLink(t, "lanes=list_log&permits=1&rate=0&calls=0s,0s,0s&ahead=1500ms")
-	want := []record{{0, 0, 7, 1, granted, 0, 0, 1}, {0, 0, 10, 1, booked, 1_000_000, 0, 1}, {0, 0, 1, 1, denied, 2_000_000, 0, 1}}
+	want := []record{
+		{0, 0, 7, 1, granted, 0, 0, 1}, {0, 0, 10, 1, booked, 1_000_000, 0, 1}, {0, 0, 1, 1, denied, 2_000_000, 0, 1},
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v\nwant %v", got, want)
 	}
