@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { brotliCompressSync } from 'node:zlib'; // of quality 11, unless told otherwise
 
 const playground = join(import.meta.dirname, '..');
 const size = 64; // bytes of a record
@@ -109,4 +110,9 @@ test('stop ends a run', () => {
   engine.open('');
   engine.stop();
   assert.equal(engine.step(new Uint8Array(size), 5), 0);
+});
+
+test('the engine is at most 2.1 MB, as brotli compresses it', () => {
+  const { length } = brotliCompressSync(readFileSync(join(folder, 'engine.wasm')));
+  assert.ok(length <= 2_100_000, `${length} bytes`);
 });
