@@ -6,12 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { brotliCompressSync } from 'node:zlib'; // of quality 11, unless told otherwise
 
 const playground = join(import.meta.dirname, '..');
 const size = 64; // bytes of a record
 let folder, native, engine;
 
-const run = (words, options = {}) => execFileSync(words[0], words.slice(1), { encoding: 'utf8', maxBuffer: 1 << 30, ...options });
+const run = (words, options = {}) =>
+  execFileSync(words[0], words.slice(1), { encoding: 'utf8', maxBuffer: 1 << 30, ...options });
 
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-engine-'));
@@ -49,15 +51,16 @@ function links(count) {
     return Math.floor((state / 2 ** 32) * n);
   };
   const one = (...options) => options[below(options.length)];
-  const ids = ['list_log', 'zset_log', 'gcra', 'token_bucket', 'slice_ring', 'fixed_window', 'two_windows', 'tutorial_log',
-    'tutorial_bucket', 's1', 's2', 's3', 's4'];
+  const ids = ['list_log', 'zset_log', 'gcra', 'token_bucket', 'slice_ring', 'fixed_window', 'two_windows',
+    'tutorial_log', 'tutorial_bucket', 's1', 's2', 's3', 's4'];
   return Array.from({ length: count }, (_, i) => {
     const lanes = new Set([ids[i % ids.length], one(...ids), one(...ids)]);
     const link = new URLSearchParams({ lanes: [...lanes].join(), for: one('2s', '6s'), seed: i });
     const more = {
-      permits: one(3, 9), window: one('100ms', '1s', '1m'), burst: one(1, 20), ahead: one('500ms', '60s'), rate: one(0.5, 9.25, 40),
-      burstiness: one(0, 2, 30), clients: one(1, 3, 50), noisy: one(10, 90), key: 'client', costmax: 3, denied: one('wait', 'poll'),
-      tries: one(2, 5), skew: one('1ms', '2s'), step: one('1s:-5s', '1s:2s,2s:-3m'), bunch: one('1s:9', '300ms:4'), paint: one('0a5', 'z000z'),
+      permits: one(3, 9), window: one('100ms', '1s', '1m'), burst: one(1, 20), ahead: one('500ms', '60s'),
+      rate: one(0.5, 9.25, 40), burstiness: one(0, 2, 30), clients: one(1, 3, 50), noisy: one(10, 90), key: 'client',
+      costmax: 3, denied: one('wait', 'poll'), tries: one(2, 5), skew: one('1ms', '2s'),
+      step: one('1s:-5s', '1s:2s,2s:-3m'), bunch: one('1s:9', '300ms:4'), paint: one('0a5', 'z000z'),
     };
     for (const [name, value] of Object.entries(more)) if (below(3) === 0) link.set(name, value);
     return link.toString();
@@ -107,4 +110,9 @@ test('stop ends a run', () => {
   engine.open('');
   engine.stop();
   assert.equal(engine.step(new Uint8Array(size), 5), 0);
+});
+
+test('the engine is at most 2.1 MB, as brotli compresses it', () => {
+  const { length } = brotliCompressSync(readFileSync(join(folder, 'engine.wasm')));
+  assert.ok(length <= 2_100_000, `${length} bytes`);
 });
