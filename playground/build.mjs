@@ -1,4 +1,4 @@
-// Builds the page: node build.mjs [folder]. Its files are named by their content, and a second run writes the same bytes.
+// Builds the page: node build.mjs [folder]. Files are named by their content; a second run writes the same bytes.
 import { build } from 'esbuild';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -10,7 +10,12 @@ import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 const out = resolve(process.argv[2] ?? join(import.meta.dirname, 'dist'));
 process.chdir(import.meta.dirname);
 
-const run = (...words) => execFileSync(words[0], words.slice(1), { encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'inherit'] });
+const run = (...words) =>
+  execFileSync(words[0], words.slice(1), {
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
 const wasmExec = join(run('go', 'env', 'GOROOT').trim(), 'lib/wasm/wasm_exec.js');
 const rows = [];
 
@@ -19,8 +24,16 @@ mkdirSync(out, { recursive: true });
 
 const engine = makeEngine();
 const recorded = write('recorded', 'json', run('go', 'run', './native', '-record', ''));
-const worker = write('worker', 'js', await bundle('worker.js', { ENGINE: { url: `./${engine.name}`, bytes: engine.bytes } }));
-const app = write('app', 'js', await bundle('main.js', { WORKER_URL: `./${worker.name}`, RECORDED_URL: `./${recorded.name}` }));
+const worker = write(
+  'worker',
+  'js',
+  await bundle('worker.js', { ENGINE: { url: `./${engine.name}`, bytes: engine.bytes } }),
+);
+const app = write(
+  'app',
+  'js',
+  await bundle('main.js', { WORKER_URL: `./${worker.name}`, RECORDED_URL: `./${recorded.name}` }),
+);
 const style = write('style', 'css', await bundle('style.css', {}));
 const icon = write('icon', 'svg', readFileSync('web/icon.svg'));
 writeAs('index.html', page());
@@ -42,8 +55,15 @@ function makeEngine() {
 async function bundle(entry, define) {
   const { outputFiles } = await build({
     entryPoints: [join('web', entry)],
-    bundle: true, minify: true, write: false, format: entry === 'worker.js' ? 'iife' : 'esm', target: 'es2022',
-    alias: { wasm_exec: wasmExec }, legalComments: 'none', charset: 'utf8', logLevel: 'warning',
+    bundle: true,
+    minify: true,
+    write: false,
+    format: entry === 'worker.js' ? 'iife' : 'esm',
+    target: 'es2022',
+    alias: { wasm_exec: wasmExec },
+    legalComments: 'none',
+    charset: 'utf8',
+    logLevel: 'warning',
     define: Object.fromEntries(Object.entries(define).map(([name, value]) => [name, JSON.stringify(value)])),
   });
   return outputFiles[0].contents;
@@ -68,7 +88,11 @@ function writeAs(name, content) {
   const raw = Buffer.from(content);
   const gz = gzipSync(raw, { level: 9 });
   const br = brotliCompressSync(raw, {
-    params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_LGWIN]: 24, [constants.BROTLI_PARAM_SIZE_HINT]: raw.length },
+    params: {
+      [constants.BROTLI_PARAM_QUALITY]: 11,
+      [constants.BROTLI_PARAM_LGWIN]: 24,
+      [constants.BROTLI_PARAM_SIZE_HINT]: raw.length,
+    },
   });
   writeFileSync(join(out, name), raw);
   writeFileSync(join(out, `${name}.gz`), gz);
@@ -80,5 +104,6 @@ function writeAs(name, content) {
 function table() {
   const sum = (i) => rows.reduce((total, row) => total + row[i], 0);
   const lines = [['bytes', 'raw', 'gzip', 'brotli'], ...rows, ['all', sum(1), sum(2), sum(3)]];
-  for (const [name, ...sizes] of lines) console.log(name.padEnd(28) + sizes.map((size) => String(size).padStart(12)).join(''));
+  for (const [name, ...sizes] of lines)
+    console.log(name.padEnd(28) + sizes.map((size) => String(size).padStart(12)).join(''));
 }

@@ -32,6 +32,9 @@ func TestSnapshot(t *testing.T) {
 	if got := r.Snapshot(); got != want {
 		t.Errorf("Snapshot:\n%swant:\n%s", got, want)
 	}
+	if got, want := r.Bytes(), int64(56); got != want { // with four scores
+		t.Errorf("%d bytes, want %d", got, want)
+	}
 	r.SetTime(1_400_000)
 	if got := r.Snapshot(); got != want {
 		t.Errorf("moving the clock changed the snapshot:\n%s", got)
@@ -39,6 +42,9 @@ func TestSnapshot(t *testing.T) {
 	r.FlushAll()
 	if got := r.Snapshot(); got != "" {
 		t.Errorf("after FlushAll:\n%s", got)
+	}
+	if got := r.Bytes(); got != 0 {
+		t.Errorf("after FlushAll: %d bytes", got)
 	}
 }
 

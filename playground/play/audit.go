@@ -121,7 +121,7 @@ func (s *Scenario) extra(window int64) (most int64) {
 }
 
 // promise returns what a limiter promises for each window.
-func (s *Scenario) promise(k *kind) []Limit {
+func (s *Scenario) promise(k *limiter) []Limit {
 	limits := s.Limits[:1]
 	if k.id == "slice_ring" {
 		limits = s.Limits

@@ -22,11 +22,11 @@ func TestRandomLinks(t *testing.T) {
 				if got.Most != most || got.From != from {
 					t.Errorf("%s: %s: %+v, want %d from %d on", link, l.id, got, most, from)
 				}
-				if l.kind.kind == kindOurs && (got.Over || most > promised(run.scenario, l.id, w)) {
+				if l.kind == kindOurs && (got.Over || most > promised(run.scenario, l.id, w)) {
 					t.Errorf("%s: %s: %+v: more than it promises", link, l.id, got)
 				}
 			}
-			if got := audit.Lanes[lane]; l.kind.kind == kindOurs && got.Errors > 0 {
+			if got := audit.Lanes[lane]; l.kind == kindOurs && got.Errors > 0 {
 				t.Errorf("%s: %s: %d errors, the first is %s", link, l.id, got.Errors, got.Error)
 			}
 		}
@@ -83,7 +83,7 @@ func naive(records []record, lane int, window int64, perClient bool) (most, from
 func randomLink(seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 15))
 	one := func(options ...string) string { return options[r.IntN(len(options))] }
-	lanes := slices.Clone(laneIDs()[:len(kinds)-1])
+	lanes := slices.Clone(laneIDs()[:len(limiters)-1])
 	r.Shuffle(len(lanes), func(i, j int) { lanes[i], lanes[j] = lanes[j], lanes[i] })
 	window := one("1s", "1s", "100ms", "2.5s", "1m")
 	permits := 1 + r.IntN(12)
@@ -115,7 +115,7 @@ func TestRunsAreTheModels(t *testing.T) {
 			compareWithModel(t, link, checked)
 		}
 	}
-	for _, k := range kinds {
+	for _, k := range limiters {
 		if k.kind == kindOurs && checked[k.id] < 500 {
 			t.Errorf("%s: only %d calls are compared", k.id, checked[k.id])
 		}
@@ -130,7 +130,7 @@ func compareWithModel(t *testing.T, link string, checked map[string]int) {
 	for _, r := range records {
 		l, s := run.lanes[r.lane], run.scenario
 		calls[r.lane]++
-		if l.kind.script == nil {
+		if l.ours == nil {
 			continue
 		}
 		checked[l.id]++
@@ -142,7 +142,7 @@ func compareWithModel(t *testing.T, link string, checked map[string]int) {
 		}
 		store := stores[r.lane].Without(stores[r.lane].Expired(now)...)
 		keys, args := straight(s, l.id, r, calls[r.lane])
-		want := model.Call(l.kind.script, store, now, keys, args)
+		want := model.Call(l.ours, store, now, keys, args)
 		stores[r.lane] = want.After
 		outcome, wait := want.Reply[0], want.Reply[2]
 		if outcome > 0 {
@@ -249,7 +249,7 @@ func TestPromise(t *testing.T) {
 		}
 		var got []int64
 		for _, id := range s.Lanes {
-			for _, limit := range s.promise(kindOf(id)) {
+			for _, limit := range s.promise(limiterOf(id)) {
 				got = append(got, limit.Permits)
 			}
 		}

@@ -61,7 +61,7 @@ func (r *Run) Detail(lane, index int) (Detail, error) {
 // replay makes calls again. Those of ours that were denied are left out: they write nothing.
 func (l *lane) replay(arrivals []arrival, calls []call) {
 	for _, c := range calls {
-		if c.outcome == denied && l.kind.script != nil {
+		if c.outcome == denied && l.ours != nil {
 			l.redis.SetTime(l.scenario.serverTime(c.at))
 			continue
 		}

@@ -64,7 +64,7 @@ func TestDetail(t *testing.T) {
 	got.Lines, got.Stored = nil, Stored{}
 	const key = "sluice:play:{everybody}:ll1"
 	want := Detail{
-		Index: 1, At: 3, ServerTime: startTime + 3, Client: 10, SHA1: run.lanes[0].kind.script.SHA1, Keys: []string{key},
+		Index: 1, At: 3, ServerTime: startTime + 3, Client: 10, SHA1: run.lanes[0].ours.SHA1, Keys: []string{key},
 		Args: []Argument{{"limit", "1"}, {"window", "1000000"}, {"permits", "1"}, {"max_wait", "0"}},
 		Reply: []Field{{"granted", i(0)}, {"remaining", i(0)}, {"wait", i(999_999)}, {"reset_after", i(999_999)},
 			{"now", i(startTime + 3)}},

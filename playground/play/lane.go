@@ -15,7 +15,7 @@ const ownBudget = 1_000_000
 
 // lane is one limiter under the traffic, with a server of its own.
 type lane struct {
-	*kind
+	*limiter
 	scenario *Scenario
 	skews    []int64
 	slice    int64
@@ -58,7 +58,7 @@ type answer struct {
 const unknown = -1
 
 func (s *Scenario) newLane(id string) (*lane, error) {
-	k := kindOf(id)
+	k := limiterOf(id)
 	if id == ownID {
 		own := *k
 		own.source = s.Own
@@ -68,7 +68,7 @@ func (s *Scenario) newLane(id string) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lane{kind: k, scenario: s, skews: s.skews(), redis: redis, tally: newTally(s.promise(k))}
+	l := &lane{limiter: k, scenario: s, skews: s.skews(), redis: redis, tally: newTally(s.promise(k))}
 	l.slice = sliceFor(s.Limits)
 	l.script, l.refused = lua51.Compile(k.file, k.source)
 	if l.script != nil && id == ownID {
@@ -96,8 +96,8 @@ func (l *lane) words(a arrival, c call) (keys, args []string) {
 		name: "play", subject: s.subject(a.client), limits: s.Limits, burst: s.Burst, permits: a.permits,
 		maxWait: s.Ahead, id: id, client: "playground", slice: l.slice,
 	}
-	if l.kind.script != nil {
-		return r.words(l.kind)
+	if l.ours != nil {
+		return r.words(l.limiter)
 	}
 	limit := s.Limits[0]
 	args = decimals(limit.Permits, limit.Window, a.permits, startTime+c.at+l.skews[a.client])

@@ -208,7 +208,7 @@ func (r *reader) rate() int64 {
 func (r *reader) lanes() []string {
 	ids := strings.Split(r.get("lanes"), ",")
 	for i, id := range ids {
-		if kindOf(id) == nil || i == maxLanes || slices.Contains(ids[:i], id) {
+		if limiterOf(id) == nil || i == maxLanes || slices.Contains(ids[:i], id) {
 			r.wrong("lanes", "up to 6 different ones of "+strings.Join(laneIDs(), ", "))
 		}
 	}
@@ -318,8 +318,8 @@ func (r *reader) checkLanes(s *Scenario) {
 		r.wrong("burst", "one that comes back in less than 2^52 us")
 	}
 	for _, id := range s.Lanes {
-		k := kindOf(id)
-		if most := k.maxArgument("limit", "rate"); limit.Permits > most {
+		k := limiterOf(id)
+		if most := k.maxArgument("limit", "rate", "limit_i"); limit.Permits > most {
 			r.wrong("permits", "up to "+strconv.FormatInt(most, 10)+" with "+id)
 		}
 		if most := s.mostPermits(k); s.CostMax > most {
@@ -333,7 +333,7 @@ func (r *reader) checkLanes(s *Scenario) {
 }
 
 // mostPermits returns how many permits a call may ask for.
-func (s *Scenario) mostPermits(k *kind) int64 {
+func (s *Scenario) mostPermits(k *limiter) int64 {
 	most := min(k.maxArgument("permits"), s.Limits[0].Permits)
 	switch {
 	case k.id == "gcra":

@@ -44,7 +44,7 @@ func (r *Run) Opened() Opened {
 func (l *lane) describe() Lane {
 	keys, _ := l.words(arrival{permits: 1}, call{try: 1})
 	described := Lane{
-		ID: l.id, Title: l.title, Kind: l.kind.kind, Note: l.kind.note, File: l.file,
+		ID: l.id, Title: l.title, Kind: l.kind, Note: l.note, File: l.file,
 		SHA1: sha1Of(l.script), Source: l.source, Key: keys[0], Fields: l.replyNames(l.fields()),
 	}
 	for _, limit := range l.tally.limits {
@@ -64,12 +64,12 @@ func sha1Of(script *lua51.Script) string {
 // fields returns how many fields a reply has.
 func (l *lane) fields() int {
 	switch {
-	case l.kind.script == nil:
+	case l.ours == nil:
 		return 3
 	case l.id == "slice_ring":
-		return len(l.kind.script.Reply) - 1 + len(l.scenario.Limits)
+		return len(l.ours.Reply) - 1 + len(l.scenario.Limits)
 	}
-	return len(l.kind.script.Reply)
+	return len(l.ours.Reply)
 }
 
 // Audit is what has happened so far.

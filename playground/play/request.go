@@ -26,7 +26,7 @@ func (r request) key(code string) string {
 }
 
 // words returns KEYS and ARGV.
-func (r request) words(k *kind) (keys, args []string) {
+func (r request) words(k *limiter) (keys, args []string) {
 	keys = []string{r.key(k.code)}
 	limit := r.limits[0]
 	switch k.id {

@@ -35,7 +35,7 @@ func TestRequestsAreTheLoaders(t *testing.T) {
 	}
 	checked := map[string]int{}
 	for _, v := range file.Vectors {
-		k := kindOf(v.Limiter)
+		k := limiterOf(v.Limiter)
 		if k == nil || v.Refused != "" || v.Script != v.Limiter+"_v1" {
 			continue // other scripts, and what sends nothing
 		}
@@ -45,7 +45,7 @@ func TestRequestsAreTheLoaders(t *testing.T) {
 			t.Errorf("%+v\nsent %q %q", v, keys, args)
 		}
 	}
-	for _, k := range kinds {
+	for _, k := range limiters {
 		if k.kind == kindOurs && checked[k.id] < 3 {
 			t.Errorf("%s: %d calls, want more", k.id, checked[k.id])
 		}
@@ -53,7 +53,9 @@ func TestRequestsAreTheLoaders(t *testing.T) {
 }
 
 func (v vector) request() request {
-	r := request{name: v.Name, subject: v.Subject, permits: v.Permits, id: v.ID, client: v.ClientID, perClient: v.PerClient}
+	r := request{
+		name: v.Name, subject: v.Subject, permits: v.Permits, id: v.ID, client: v.ClientID, perClient: v.PerClient,
+	}
 	for _, l := range v.Limits {
 		r.limits = append(r.limits, Limit{l.Permits, l.Window})
 		if r.burst = l.Burst; r.burst == 0 {

@@ -26,7 +26,8 @@ type Run struct {
 	until     int64
 }
 
-// Open prepares the run of a link. Close it when it is no longer needed. The error is a *LinkError if the link is wrong.
+// Open prepares the run of a link. Close it when it is no longer needed. The error is a *LinkError if the link is
+// wrong.
 func Open(link string) (*Run, error) {
 	s, err := Parse(link)
 	if err != nil {
@@ -106,7 +107,7 @@ func (r *Run) advance(i int, record []byte) {
 	answer, err := l.decide(a, c)
 	c.outcome = answer.outcome
 	l.calls = append(l.calls, c)
-	l.note(a, c, answer, err)
+	l.count(a, c, answer, err)
 	l.comeBack(c, answer)
 	r.decisions++
 	r.until = c.at
@@ -142,8 +143,8 @@ func (l *lane) comeBack(c call, a answer) {
 	l.retries.push(c)
 }
 
-// note counts a call for the audit.
-func (l *lane) note(a arrival, c call, answer answer, err error) {
+// count counts a call for the audit.
+func (l *lane) count(a arrival, c call, answer answer, err error) {
 	t := l.tally
 	t.calls++
 	switch answer.outcome {

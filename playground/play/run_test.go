@@ -139,7 +139,9 @@ func TestDenied(t *testing.T) {
 // Booked permits are used after their wait, and count then.
 func TestBooked(t *testing.T) {
 	run, got := runLink(t, "lanes=list_log&permits=1&rate=0&calls=0s,0s,0s&ahead=1500ms")
-	want := []record{{0, 0, 7, 1, granted, 0, 0, 1}, {0, 0, 10, 1, booked, 1_000_000, 0, 1}, {0, 0, 1, 1, denied, 2_000_000, 0, 1}}
+	want := []record{
+		{0, 0, 7, 1, granted, 0, 0, 1}, {0, 0, 10, 1, booked, 1_000_000, 0, 1}, {0, 0, 1, 1, denied, 2_000_000, 0, 1},
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v\nwant %v", got, want)
 	}
@@ -198,5 +200,26 @@ func TestStepsDoNotMatter(t *testing.T) {
 	}
 	if !slices.Equal(got, want) || !reflect.DeepEqual(r.Audit(), whole.Audit()) {
 		t.Errorf("in steps\n%v\n%+v\nat once\n%v\n%+v", got, r.Audit(), want, whole.Audit())
+	}
+}
+
+// Of calls at the same time, those that come back are first, in the order in which they came; then the first lane.
+func TestTies(t *testing.T) {
+	run, got := runLink(t, "lanes=s2,gcra&permits=1&rate=0&calls=0s,0s,0s,100ms&denied=poll&tries=2&clients=1000")
+	var order []int64 // lane, client
+	for _, r := range got {
+		order = append(order, int64(r.lane), r.client)
+	}
+	var a [4]int64 // the clients in the order of their calls
+	for i := range a {
+		a[i] = run.arrivals[i].client + 1
+	}
+	want := []int64{
+		0, a[0], 0, a[1], 0, a[2], 1, a[0], 1, a[1], 1, a[2], // all at once: three calls a lane
+		0, a[1], 0, a[2], 0, a[3], 1, a[1], 1, a[2], 1, a[3], // after 100 ms
+		0, a[3], 1, a[3], // the last one comes back
+	}
+	if !slices.Equal(order, want) || a[1] == a[2] {
+		t.Errorf("%v\nwant %v", order, want)
 	}
 }

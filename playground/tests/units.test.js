@@ -7,19 +7,32 @@ import { FIELDS, Run, WAIT } from '../web/run.js';
 import * as state from '../web/state.js';
 
 test('durations are read as Go writes them', () => {
-  const cases = { '1s': 1e6, '500ms': 5e5, '1m30s': 90e6, '1.5s': 1.5e6, '-10s': -10e6, '0': 0, '7us': 7, '1h': 3600e6 };
+  const cases = { '1s': 1e6, '500ms': 5e5, '1m30s': 90e6, '1.5s': 1.5e6, '-10s': -10e6, 0: 0, '7us': 7, '1h': 3600e6 };
   for (const [text, us] of Object.entries(cases)) assert.equal(parseDuration(text), us, text);
   for (const text of ['', '1', 's', '1s x', '1 s', 'ten']) assert.ok(Number.isNaN(parseDuration(text)), text);
   for (const us of [1, 1500, 2e6, 61e6, 1_234_567]) assert.equal(parseDuration(goDuration(us)), us);
 });
 
 test('numbers for people', () => {
-  const cases = { 0: '0 s', 7: '7 µs', 1500: '1.5 ms', 999_400: '999 ms', 999_900: '1 s', 1.25e6: '1.25 s', 90e6: '90 s', 600e6: '10 min', 7200e6: '2 h' };
+  const cases = {
+    0: '0 s',
+    7: '7 µs',
+    1500: '1.5 ms',
+    999_400: '999 ms',
+    999_900: '1 s',
+    1.25e6: '1.25 s',
+    90e6: '90 s',
+    600e6: '10 min',
+    7200e6: '2 h',
+  };
   for (const [us, text] of Object.entries(cases)) assert.equal(duration(Number(us)), text);
   assert.equal(duration(-10e6), '–10 s');
   assert.equal(count(50000), '50,000');
   assert.deepEqual([84, 25_700, 2_100_000].map(bytes), ['84 B', '25.7 kB', '2.1 MB']);
-  assert.deepEqual([10, 7, 0.3].map((length) => niceStep(length, 10)), [1, 1, 0.05]);
+  assert.deepEqual(
+    [10, 7, 0.3].map((length) => niceStep(length, 10)),
+    [1, 1, 0.05],
+  );
 });
 
 test('a link holds what is not the default, and opening it restores all', () => {
@@ -61,12 +74,19 @@ test('records go to their lanes, also beyond the first array', () => {
   const records = new Float64Array(calls * FIELDS);
   for (let i = 0; i < calls; i++) records.set([i % 2, i, 3, 1, 1, i * 2, 0, 1], i * FIELDS);
   run.add({ records: records.buffer, audit: { done: true } });
-  assert.deepEqual(run.lanes.map((lane) => lane.length), [500, 500]);
+  assert.deepEqual(
+    run.lanes.map((lane) => lane.length),
+    [500, 500],
+  );
   assert.equal(run.lanes[1].get(499, WAIT), 999 * 2);
   assert.deepEqual(run.result().lanes[0][1], [0, 2, 3, 1, 1, 4, 0, 1]);
 });
 
-const call = (key, args) => ({ sha1: 'abc', keys: [key], args: Object.entries(args).map(([name, value]) => ({ name, value })) });
+const call = (key, args) => ({
+  sha1: 'abc',
+  keys: [key],
+  args: Object.entries(args).map(([name, value]) => ({ name, value })),
+});
 const logCall = call("sluice:play:{ada%7D's}:ll1", { limit: '5', window: '250000', permits: '2', max_wait: '0' });
 
 test('a call as text for other programs', () => {
@@ -81,19 +101,37 @@ test('a call as text for other programs', () => {
 });
 
 test('a booking, a burst and a ring as text', () => {
-  const gcra = call('sluice:play:{a}:gcra1', { limit: '5', window: '1000000', burst: '9', permits: '1', max_wait: '2000000' });
+  const gcra = call('sluice:play:{a}:gcra1', {
+    limit: '5',
+    window: '1000000',
+    burst: '9',
+    permits: '1',
+    max_wait: '2000000',
+  });
   const text = copyAs('Go', { id: 'gcra', promise: [] }, gcra);
   assert.match(text, /Burst: 9\}, loader\.MaxWait\(2\*time\.Second\)\)\n/);
   assert.match(text, /ReserveN/);
   const ring = call('sluice:play:{a}:sr1:1000000', { slice: '1000000', permits: '1', slices_1: '61', limit_1: '5' });
-  const promise = [{ permits: 5, window: 60e6 }, { permits: 20, window: 3600e6 }];
-  assert.match(copyAs('Go', { id: 'slice_ring', promise }, ring), /\[\]loader\.Limit\{\{Permits: 5, Window: time\.Minute\}, \{Permits: 20, Window: time\.Hour\}\}\)\n/);
+  const promise = [
+    { permits: 5, window: 60e6 },
+    { permits: 20, window: 3600e6 },
+  ];
+  assert.match(
+    copyAs('Go', { id: 'slice_ring', promise }, ring),
+    /\[\]loader\.Limit\{\{Permits: 5, Window: time\.Minute\}, \{Permits: 20, Window: time\.Hour\}\}\)\n/,
+  );
   const other = call('sluice:play:{a}:sr1:500000', { slice: '500000', permits: '1' });
-  assert.match(copyAs('Node', { id: 'slice_ring', promise }, other), /windows: \[\{ permits: 5, window: 60000 \}, .*\], slice: 500 \}/);
+  assert.match(
+    copyAs('Node', { id: 'slice_ring', promise }, other),
+    /windows: \[\{ permits: 5, window: 60000 \}, .*\], slice: 500 \}/,
+  );
 });
 
 test('another way is copied with its text', () => {
   const lane = { id: 'own', source: 'return 1\n' };
   assert.deepEqual(languages(lane), ['redis-cli']);
-  assert.equal(copyAs('redis-cli', lane, call('k', { limit: '5' })), 'redis-cli EVAL "$(cat <<\'LUA\'\nreturn 1\nLUA\n)" 1 k 5\n');
+  assert.equal(
+    copyAs('redis-cli', lane, call('k', { limit: '5' })),
+    'redis-cli EVAL "$(cat <<\'LUA\'\nreturn 1\nLUA\n)" 1 k 5\n',
+  );
 });

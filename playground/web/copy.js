@@ -1,11 +1,13 @@
 /** A call as text for other programs. The names are those of the Go loader and of the packages for Python and Node. */
 import { OURS } from './catalog.js';
-import { parseDuration } from './format.js';
 
 const KEY = /^[^:]+:(.+):\{(.*)\}:/; // <prefix>:<limiter>:{<subject>}:<state>
 const NAMES = {
-  list_log: ['ListLog', 'listLog'], zset_log: ['ZSetLog', 'zsetLog'], gcra: ['GCRA', 'gcra'],
-  token_bucket: ['TokenBucket', 'tokenBucket'], slice_ring: ['SliceRing', 'sliceRing'],
+  list_log: ['ListLog', 'listLog'],
+  zset_log: ['ZSetLog', 'zsetLog'],
+  gcra: ['GCRA', 'gcra'],
+  token_bucket: ['TokenBucket', 'tokenBucket'],
+  slice_ring: ['SliceRing', 'sliceRing'],
 };
 
 /** What a lane's call can be copied as. @returns {string[]} */
@@ -19,7 +21,8 @@ export function copyAs(language, lane, call) {
 
 const text = JSON.stringify;
 const quoted = (word) => (/^[\w./:@-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-const words = ({ keys, args }) => [keys.length, ...keys, ...(args ?? []).map(({ value }) => value)].map(String).map(quoted).join(' ');
+const words = ({ keys, args }) =>
+  [keys.length, ...keys, ...(args ?? []).map(({ value }) => value)].map(String).map(quoted).join(' ');
 
 function evalsha(lane, call) {
   return `redis-cli -x SCRIPT LOAD < ${lane.file}\nredis-cli EVALSHA ${call.sha1} ${words(call)}\n`;
@@ -29,79 +32,106 @@ function evaluate(lane, call) {
   return `redis-cli EVAL "$(cat <<'LUA'\n${lane.source.trimEnd()}\nLUA\n)" ${words(call)}\n`;
 }
 
-/** The call in the terms of a loader: limiter, subject, limits and so on. */
+/** The call in the terms of a loader: limiter, subject, limits and so on. What a loader does by itself is 0. */
 function terms(lane, { keys, args }) {
   const argument = Object.fromEntries(args.map(({ name, value }) => [name, value]));
   const [, name, subject] = KEY.exec(keys[0]) ?? [null, 'play', keys[0]];
-  const limit = { permits: Number(argument.limit ?? argument.rate), window: Number(argument.window ?? argument.interval) };
   const ring = lane.id === 'slice_ring';
+  const only = {
+    permits: Number(argument.limit ?? argument.rate),
+    window: Number(argument.window ?? argument.interval),
+  };
+  const limits = ring ? lane.promise : [only];
   return {
-    names: NAMES[lane.id], kind: lane.id, name,
-    subject: subject.replace(/%(25|7B|7D)/g, (code) => decodeURIComponent(code)),
-    limits: ring ? lane.promise.map(({ permits, window }) => ({ permits, window: micros(window) })) : [limit],
+    id: lane.id,
+    names: NAMES[lane.id],
+    name: text(name),
+    subject: text(subject.replace(/%(25|7B|7D)/g, (code) => decodeURIComponent(code))),
+    ring,
+    limits,
     burst: lane.id === 'gcra' && argument.burst !== argument.limit ? Number(argument.burst) : 0,
-    slice: ring ? Number(argument.slice) : 0,
-    permits: Number(argument.permits), ahead: Number(argument.max_wait ?? 0),
+    slice: ring && Number(argument.slice) !== usualSlice(limits) ? Number(argument.slice) : 0,
+    permits: Number(argument.permits),
+    ahead: Number(argument.max_wait ?? 0),
   };
 }
 
-const micros = (window) => (typeof window === 'number' ? window : parseDuration(window));
-
-/** Reports whether a ring has the slices that the packages take by themselves. */
-function usualSlice({ limits, slice }) {
+/** The length of slices that the loaders take by themselves. */
+function usualSlice(limits) {
   const windows = limits.map(({ window }) => window);
-  return slice === Math.ceil(Math.max(Math.min(...windows) / 60, Math.max(...windows) / 9999));
+  return Math.ceil(Math.max(Math.min(...windows) / 60, Math.max(...windows) / 9999));
 }
 
-function go(t) {
-  const unit = [[3600e6, 'time.Hour'], [60e6, 'time.Minute'], [1e6, 'time.Second'], [1e3, 'time.Millisecond'], [1, 'time.Microsecond']];
+const lines = (...all) => all.map((line) => `${line}\n`).join('');
+
+/** A length of time in the largest unit that it is a whole number of. @param {[number, string][]} units */
+function whole(us, units) {
+  const [size, unit] = units.find(([size]) => us % size === 0);
+  return [us / size, unit];
+}
+
+function go({ names, name, subject, ring, limits, burst, slice, permits, ahead }) {
+  const units = [
+    [3600e6, 'Hour'],
+    [60e6, 'Minute'],
+    [1e6, 'Second'],
+    [1e3, 'Millisecond'],
+    [1, 'Microsecond'],
+  ];
   const time = (us) => {
-    const [size, word] = unit.find(([size]) => us % size === 0);
-    return us === size ? word : `${us / size}*${word}`;
+    const [n, unit] = whole(us, units);
+    return `${n === 1 ? '' : `${n}*`}time.${unit}`;
   };
-  const one = ({ permits, window }) => `{Permits: ${permits}, Window: ${time(window)}${t.burst ? `, Burst: ${t.burst}` : ''}}`;
-  const limit = t.slice ? `[]loader.Limit{${t.limits.map(one).join(', ')}}` : `loader.Limit${one(t.limits[0])}`;
-  const options = t.ahead ? `, loader.MaxWait(${time(t.ahead)})` : t.slice && !usualSlice(t) ? `, loader.Slice(${time(t.slice)})` : '';
-  const made = `limits := loader.New(rdb) // github.com/sluice-redis/sluice/loader
-limiter := limits.${t.names[0]}(${text(t.name)}, ${limit}${options})
-`;
-  if (t.ahead) return `${made}booking, err := limiter.ReserveN(ctx, ${text(t.subject)}, ${t.permits}) // booking.OK(), booking.Wait(ctx)\n`;
-  return `${made}d, err := limiter.AllowN(ctx, ${text(t.subject)}, ${t.permits}) // d.Granted, d.Remaining, d.Wait\n`;
+  const fields = (limit) =>
+    `{Permits: ${limit.permits}, Window: ${time(limit.window)}${burst ? `, Burst: ${burst}` : ''}}`;
+  const limit = ring ? `[]loader.Limit{${limits.map(fields).join(', ')}}` : `loader.Limit${fields(limits[0])}`;
+  const options = (ahead ? `, loader.MaxWait(${time(ahead)})` : '') + (slice ? `, loader.Slice(${time(slice)})` : '');
+  return lines(
+    'limits := loader.New(rdb) // github.com/sluice-redis/sluice/loader',
+    `limiter := limits.${names[0]}(${name}, ${limit}${options})`,
+    ahead
+      ? `booking, err := limiter.ReserveN(ctx, ${subject}, ${permits}) // booking.OK(), booking.Wait(ctx)`
+      : `d, err := limiter.AllowN(ctx, ${subject}, ${permits}) // d.Granted, d.Remaining, d.Wait`,
+  );
 }
 
-function python(t) {
-  const time = (us) => `timedelta(${us % 1e6 === 0 ? `seconds=${us / 1e6}` : us % 1e3 === 0 ? `milliseconds=${us / 1e3}` : `microseconds=${us}`})`;
-  const [{ permits, window }] = t.limits;
-  const windows = `[${t.limits.map((limit) => `Limit(${limit.permits}, ${time(limit.window)})`).join(', ')}]`;
-  const limit = t.slice ? windows : `permits=${permits}, window=${time(window)}`;
-  const extra = (t.burst ? `, burst=${t.burst}` : '') + (t.slice && !usualSlice(t) ? `, slice=${time(t.slice)}` : '');
-  const asked = t.ahead
-    ? `booking = limiter.reserve(${text(t.subject)}, ${t.permits}, max_wait=${time(t.ahead)})\nprint(booking.delay)`
-    : `decision = limiter.allow_n(${text(t.subject)}, ${t.permits})\nprint(decision.granted, decision.remaining, decision.wait)`;
-  return `from datetime import timedelta
-
-import redis
-from sluice_redis import ${t.slice ? 'Limit, ' : ''}Limits
-
-limiter = Limits(redis.Redis()).${t.kind}(${text(t.name)}, ${limit}${extra})
-${asked}
-`;
+function python({ id, name, subject, ring, limits, burst, slice, permits, ahead }) {
+  const units = [
+    [1e6, 'seconds'],
+    [1e3, 'milliseconds'],
+    [1, 'microseconds'],
+  ];
+  const time = (us) => {
+    const [n, unit] = whole(us, units);
+    return `timedelta(${unit}=${n})`;
+  };
+  const windows = limits.map((limit) => `Limit(${limit.permits}, ${time(limit.window)})`);
+  const limit = ring ? `[${windows.join(', ')}]` : `permits=${limits[0].permits}, window=${time(limits[0].window)}`;
+  const options = (burst ? `, burst=${burst}` : '') + (slice ? `, slice=${time(slice)}` : '');
+  return lines(
+    'from datetime import timedelta\n\nimport redis',
+    `from sluice_redis import ${ring ? 'Limit, ' : ''}Limits\n`,
+    `limiter = Limits(redis.Redis()).${id}(${name}, ${limit}${options})`,
+    ahead
+      ? `booking = limiter.reserve(${subject}, ${permits}, max_wait=${time(ahead)})`
+      : `decision = limiter.allow_n(${subject}, ${permits})`,
+    ahead ? 'print(booking.delay)' : 'print(decision.granted, decision.remaining, decision.wait)',
+  );
 }
 
-function node(t) {
-  const one = ({ permits, window }) => `permits: ${permits}, window: ${window / 1e3}`;
-  const windows = `windows: [${t.limits.map((limit) => `{ ${one(limit)} }`).join(', ')}]`;
-  const extra = (t.burst ? `, burst: ${t.burst}` : '') + (t.slice && !usualSlice(t) ? `, slice: ${t.slice / 1e3}` : '');
-  const options = `{ ${t.slice ? windows : one(t.limits[0])}${extra} }`;
-  const asked = t.ahead
-    ? `const booking = await limiter.reserve(${text(t.subject)}, { n: ${t.permits}, maxWait: ${t.ahead / 1e3} });\nconsole.log(booking.ok, booking.delay);`
-    : `const decision = await limiter.allowN(${text(t.subject)}, ${t.permits});\nconsole.log(decision.granted, decision.remaining, decision.wait);`;
-  return `import { createClient } from 'redis';
-import { Limits } from 'sluice-redis';
-
-const client = createClient();
-await client.connect();
-const limiter = new Limits(client).${t.names[1]}(${text(t.name)}, ${options}); // milliseconds
-${asked}
-`;
+function node({ names, name, subject, ring, limits, burst, slice, permits, ahead }) {
+  const fields = (limit) => `permits: ${limit.permits}, window: ${limit.window / 1e3}`;
+  const limit = ring ? `windows: [${limits.map((one) => `{ ${fields(one)} }`).join(', ')}]` : fields(limits[0]);
+  const options = (burst ? `, burst: ${burst}` : '') + (slice ? `, slice: ${slice / 1e3}` : '');
+  return lines(
+    "import { createClient } from 'redis';",
+    "import { Limits } from 'sluice-redis';\n",
+    'const client = createClient();',
+    'await client.connect();',
+    `const limiter = new Limits(client).${names[1]}(${name}, { ${limit}${options} }); // milliseconds`,
+    ahead
+      ? `const booking = await limiter.reserve(${subject}, { n: ${permits}, maxWait: ${ahead / 1e3} });`
+      : `const decision = await limiter.allowN(${subject}, ${permits});`,
+    `console.log(${ahead ? 'booking.ok, booking.delay' : 'decision.granted, decision.remaining, decision.wait'});`,
+  );
 }

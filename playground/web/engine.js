@@ -14,7 +14,11 @@ function load() {
   if (worker) return;
   worker = new Worker(WORKER_URL);
   worker.onmessage = ({ data }) => receive(data);
-  worker.onerror = ({ message }) => receive({ failed: `The engine has stopped: ${message}`, fatal: true });
+  worker.onerror = ({ message }) =>
+    receive({
+      failed: message ? `The engine has stopped: ${message}` : 'The engine did not load. Is the network there?',
+      fatal: true,
+    });
 }
 
 /** Runs a link. A run under way ends. */

@@ -44,7 +44,8 @@ const grouped = new Intl.NumberFormat('en');
 export const count = (n) => grouped.format(n);
 
 /** @param {number} n bytes */
-export const bytes = (n) => (n < 1e4 ? `${count(n)} B` : n < 1e6 ? `${short(n / 1e3)} kB` : `${(n / 1e6).toFixed(1)} MB`);
+export const bytes = (n) =>
+  n < 1e4 ? `${count(n)} B` : n < 1e6 ? `${short(n / 1e3)} kB` : `${(n / 1e6).toFixed(1)} MB`;
 
 /** The audit of one window in words: "10 of 5 in 1 s". @param {{most: number, promised: number, window: number}} w */
 export const fullest = (w) => `${count(w.most)} of ${count(w.promised)} in ${duration(w.window)}`;

@@ -1,4 +1,4 @@
-/** The lanes: one row a limiter, with its picture, its audit and what it stores. Which call is selected is kept here. */
+/** The lanes: one row a limiter, with its picture, its audit and what it stores; and which call is selected. */
 import { GROUPS } from './catalog.js';
 import { atNextFrame, byId, make, setText, stillness } from './dom.js';
 import { bytes, count, duration, fullest } from './format.js';
@@ -85,15 +85,35 @@ class Row {
     this.figures = make('dl', { class: 'figures' });
     this.stored = new Stored();
     this.canvas = make('canvas', {
-      class: 'picture', tabindex: 0, role: 'slider', 'aria-label': `Calls of ${lane.title}`, 'aria-valuemin': 0,
-      onpointerdown: (event) => this.pressed(event), onkeydown: (event) => this.keyed(event),
+      class: 'picture',
+      tabindex: 0,
+      role: 'slider',
+      'aria-label': `Calls of ${lane.title}`,
+      'aria-valuemin': 0,
+      onpointerdown: (event) => this.pressed(event),
+      onpointermove: (event) => this.pointed(event),
+      onkeydown: (event) => this.keyed(event),
     });
     this.picture = new Picture(this.canvas, redraw);
-    this.element = make('article', { class: 'lane', 'data-lane': lane.id, 'aria-labelledby': title.id },
-      make('header', {}, make('div', { class: 'name' }, title, make('span', { class: `badge ${lane.kind}` }, BADGES[lane.kind])),
-        this.audit, make('p', { class: 'note' }, lane.note ?? '')),
+    this.element = make(
+      'article',
+      { class: 'lane', 'data-lane': lane.id, 'aria-labelledby': title.id },
+      make(
+        'header',
+        {},
+        make('div', { class: 'name' }, title, make('span', { class: `badge ${lane.kind}` }, BADGES[lane.kind])),
+        this.audit,
+        make(
+          'p',
+          { class: 'note' },
+          lane.note,
+          ' ',
+          make('code', { title: `SHA1 ${lane.sha1}` }, lane.sha1.slice(0, 8)),
+        ),
+      ),
       this.canvas,
-      make('div', { class: 'readout' }, this.figures, this.stored.element, this.buttons(lane)));
+      make('div', { class: 'readout' }, this.figures, this.stored.element, this.buttons(lane)),
+    );
   }
 
   buttons({ title, id }) {
@@ -103,9 +123,29 @@ class Row {
       next.splice(Math.max(ids().indexOf(id) + by, 0), 0, id);
       state.set({ lanes: next.join(',') });
     };
-    const button = (text, label, onclick) => make('button', { type: 'button', class: 'quiet', 'aria-label': `${label} ${title}`, title: label, onclick }, text);
-    return make('div', { class: 'order' }, button('↑', 'Move up', () => move(-1)), button('↓', 'Move down', () => move(1)),
-      button('×', 'Remove', () => ids().length > 1 && state.set({ lanes: ids().filter((other) => other !== id).join(',') })));
+    const button = (text, label, onclick) =>
+      make(
+        'button',
+        { type: 'button', class: 'quiet', 'aria-label': `${label} ${title}`, title: label, onclick },
+        text,
+      );
+    return make(
+      'div',
+      { class: 'order' },
+      button('↑', 'Move up', () => move(-1)),
+      button('↓', 'Move down', () => move(1)),
+      button(
+        '×',
+        'Remove',
+        () =>
+          ids().length > 1 &&
+          state.set({
+            lanes: ids()
+              .filter((other) => other !== id)
+              .join(','),
+          }),
+      ),
+    );
   }
 
   get calls() {
@@ -143,10 +183,17 @@ class Row {
     if (this.shown === texts.join('|')) return;
     this.shown = texts.join('|');
     this.audit.replaceChildren(
-      ...windows.map((window) => make('div', { class: window.over ? 'over' : 'held', 'data-audit': texts[windows.indexOf(window)] },
-        make('strong', {}, count(window.most)), ` of ${count(window.promised)} in ${duration(window.window)}`,
-        make('span', { class: 'verdict' }, window.over ? 'over' : 'held'))),
-      ...(audit.error ? [make('p', { class: 'lane-error' }, audit.error)] : []));
+      ...windows.map((window) =>
+        make(
+          'div',
+          { class: window.over ? 'over' : 'held', 'data-audit': texts[windows.indexOf(window)] },
+          make('strong', {}, count(window.most)),
+          ` of ${count(window.promised)} in ${duration(window.window)}`,
+          make('span', { class: 'verdict' }, window.over ? 'over' : 'held'),
+        ),
+      ),
+      ...(audit.error ? [make('p', { class: 'lane-error' }, audit.error)] : []),
+    );
   }
 
   showFigures(audit) {
@@ -154,16 +201,29 @@ class Row {
     const remaining = last < 0 ? -1 : this.calls.get(last, REMAINING);
     const wait = last < 0 ? -1 : this.calls.get(last, WAIT);
     const figures = {
-      granted: count(audit.granted), booked: count(audit.booked), denied: count(audit.denied),
+      granted: count(audit.granted),
+      booked: count(audit.booked),
+      denied: count(audit.denied),
       ...(audit.errors ? { errors: count(audit.errors) } : {}),
-      remaining: remaining < 0 ? '?' : count(remaining), wait: wait < 0 ? '?' : duration(wait),
-      'median wait': duration(audit.median_wait ?? 0), stored: bytes(audit.bytes ?? 0),
+      remaining: remaining < 0 ? '?' : count(remaining),
+      wait: wait < 0 ? '?' : duration(wait),
+      'median wait': duration(audit.median_wait ?? 0),
+      stored: bytes(audit.bytes ?? 0),
     };
     const names = Object.keys(figures);
     if (this.figureNames !== names.join()) {
       this.figureNames = names.join();
       this.values = names.map((name) => make('dd', { 'data-figure': name }));
-      this.figures.replaceChildren(...names.map((name, i) => make('div', { class: `figure is-${name}` }, make('dt', {}, name === 'remaining' || name === 'wait' ? `${name} now` : name), this.values[i])));
+      this.figures.replaceChildren(
+        ...names.map((name, i) =>
+          make(
+            'div',
+            { class: `figure is-${name}` },
+            make('dt', {}, name === 'remaining' || name === 'wait' ? `${name} now` : name),
+            this.values[i],
+          ),
+        ),
+      );
     }
     for (const [i, name] of names.entries()) setText(this.values[i], figures[name]);
   }
@@ -173,10 +233,25 @@ class Row {
     if (index >= 0) select(this.index, index);
   }
 
+  /** Says under the pointer which call it would select. */
+  pointed({ offsetX, offsetY, target }) {
+    const index = this.picture.nearest(offsetX, offsetY);
+    target.title = index < 0 ? '' : callText(this.index, index);
+  }
+
   keyed(event) {
     const last = this.calls.length - 1;
     const from = this.current < 0 ? last : this.current;
-    const to = { ArrowLeft: from - 1, ArrowRight: from + 1, ArrowDown: from - 1, ArrowUp: from + 1, PageUp: from + 10, PageDown: from - 10, Home: 0, End: last }[event.key];
+    const to = {
+      ArrowLeft: from - 1,
+      ArrowRight: from + 1,
+      ArrowDown: from - 1,
+      ArrowUp: from + 1,
+      PageUp: from + 10,
+      PageDown: from - 10,
+      Home: 0,
+      End: last,
+    }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     select(this.index, Math.min(Math.max(to, 0), last));
@@ -190,4 +265,3 @@ export function step(by) {
   const from = selected.index < 0 ? calls.length - 1 : selected.index;
   select(selected.lane, Math.min(Math.max(from + by, 0), calls.length - 1));
 }
-

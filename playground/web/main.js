@@ -14,6 +14,7 @@ import * as stage from './stage.js';
 import * as state from './state.js';
 import * as theme from './theme.js';
 
+const DRAW_MS = 80; // between two pictures of a run under way: painting costs more than all else in the page
 const DETAIL_MS = 150; // after a run, before its last call is run again: the next run may be on its way
 const LINK_MS = 300; // between two changes of the address: browsers refuse more than 100 in half a minute
 
@@ -23,6 +24,7 @@ let shown = null;
 let next = null;
 /** The last call of each lane of the recorded run, until the engine is there. */
 let recordedDetails = null;
+let drawn = 0;
 let linkTimer = 0;
 let detailTimer = 0;
 let failedParam = '';
@@ -96,12 +98,20 @@ const run = atNextFrame(() => {
 function writeLink() {
   clearTimeout(linkTimer);
   const link = state.link();
-  if (location.hash.slice(1) !== link) history.replaceState(null, '', link ? `#${link}` : location.pathname + location.search);
+  if (location.hash.slice(1) !== link)
+    history.replaceState(null, '', link ? `#${link}` : location.pathname + location.search);
 }
 
 function makePresets() {
-  byId('presets').append(...presets.map(({ id, title, text, link }) =>
-    make('button', { type: 'button', class: 'preset', 'data-preset': id, title: text, onclick: () => open(link) }, title)));
+  byId('presets').append(
+    ...presets.map(({ id, title, text, link }) =>
+      make(
+        'button',
+        { type: 'button', class: 'preset', 'data-preset': id, title: text, onclick: () => open(link) },
+        title,
+      ),
+    ),
+  );
 }
 
 /** Marks the preset that the state is, and says what it shows. */
@@ -111,7 +121,11 @@ function showPreset() {
   for (const button of document.querySelectorAll('[data-preset]')) {
     button.setAttribute('aria-pressed', String(button.dataset.preset === current?.id));
   }
-  setText(byId('preset-text'), current?.text ?? 'Paint traffic, or begin with one of these. Every lane gets the same calls, and what it granted is audited.');
+  setText(
+    byId('preset-text'),
+    current?.text ??
+      'Paint traffic, or begin with one of these. Every lane gets the same calls, and what it granted is audited.',
+  );
 }
 
 function progress({ progress: { loaded, total } }) {
@@ -119,7 +133,10 @@ function progress({ progress: { loaded, total } }) {
   bar.hidden = loaded >= total;
   bar.max = total;
   bar.value = loaded;
-  setText(byId('status'), loaded < total ? `Loading the engine: ${bytes(loaded)} of ${bytes(total)}` : 'Starting the engine');
+  setText(
+    byId('status'),
+    loaded < total ? `Loading the engine: ${bytes(loaded)} of ${bytes(total)}` : 'Starting the engine',
+  );
 }
 
 function ready() {
@@ -137,9 +154,12 @@ function records(message) {
     shown = next;
     next = recordedDetails = null;
     lanes.show(shown);
-    source.showLane(shown.opened.lanes[0]);
+    source.showLane(shown.opened.lanes[lanes.selection().lane]);
   }
   shown.add(message);
+  const now = performance.now();
+  if (!shown.done && now - drawn < DRAW_MS) return;
+  drawn = now;
   showRun();
   if (shown.done) detailTimer = setTimeout(showSelected, DETAIL_MS);
 }

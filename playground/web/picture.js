@@ -7,8 +7,8 @@ import { AT, BOOKED, DENIED, ERROR, GRANTED, OUTCOME, PERMITS, WAIT } from './ru
 import { FONT, PAD, SHAPES, Surface, clockSteps, gridLines, palette } from './canvas.js';
 import { count } from './format.js';
 
-const RADIUS = 3.25;
-const PITCH = 2 * RADIUS + 0.75; // between marks that are stacked
+const RADIUS = 2.8;
+const PITCH = 6; // between marks that are stacked
 const BAR = 3; // CSS pixels
 const MAX_MARKS = 1500;
 const TOP = 18; // CSS pixels above the highest mark or bar, for the names of bands
@@ -26,7 +26,8 @@ export class Picture {
 
   /** Places the calls that have come since. @returns {{dense: boolean, above: number, below: number}} what it needs */
   place(calls, length) {
-    if (calls !== this.#calls || length !== this.#length || this.surface.width !== this.#width) this.#begin(calls, length);
+    if (calls !== this.#calls || length !== this.#length || this.surface.width !== this.#width)
+      this.#begin(calls, length);
     for (; this.placed < calls.length; this.placed++) this.#placeCall(this.placed);
     return { dense: this.dense, ...this.highest };
   }
@@ -78,7 +79,12 @@ export class Picture {
     this.marks = [];
     this.levels = { above: [], below: [] };
     const bars = Math.ceil(this.#width / BAR) + 1;
-    this.bars = { granted: new Float64Array(bars), booked: new Float64Array(bars), denied: new Float64Array(bars), error: new Float64Array(bars) };
+    this.bars = {
+      granted: new Float64Array(bars),
+      booked: new Float64Array(bars),
+      denied: new Float64Array(bars),
+      error: new Float64Array(bars),
+    };
     this.highest = { above: 1, below: 1 };
   }
 
@@ -105,7 +111,8 @@ export class Picture {
     if (at > this.#length) return void this.later++;
     const bar = Math.floor(this.surface.x(at, this.#length) / BAR);
     this.bars[kind][bar] += amount;
-    const sum = side === 'above' ? this.bars.granted[bar] + this.bars.booked[bar] : this.bars.denied[bar] + this.bars.error[bar];
+    const sum =
+      side === 'above' ? this.bars.granted[bar] + this.bars.booked[bar] : this.bars.denied[bar] + this.bars.error[bar];
     this.highest[side] = Math.max(this.highest[side], sum);
     return this.#mark(call, kind, side, at);
   }

@@ -3,7 +3,18 @@ import { byId, make, setText } from './dom.js';
 import { bytes, count, duration, fullest } from './format.js';
 
 const EVERY = 2000; // ms between two announcements
-const COLUMNS = ['limiter', 'fullest window', 'calls', 'granted', 'booked', 'denied', 'errors', 'permits', 'median wait', 'stored'];
+const COLUMNS = [
+  'limiter',
+  'fullest window',
+  'calls',
+  'granted',
+  'booked',
+  'denied',
+  'errors',
+  'permits',
+  'median wait',
+  'stored',
+];
 
 let announced = 0;
 
@@ -20,18 +31,32 @@ export function show(run) {
   setText(byId('summary'), run.opened.lanes.map((lane, i) => sentence(lane, run.audit.lanes[i])).join(' '));
 }
 
-const verdicts = (audit) => audit.windows.map((window) => `${fullest(window)}${window.over ? ' (over)' : ''}`).join('; ');
+const verdicts = (audit) =>
+  audit.windows.map((window) => `${fullest(window)}${window.over ? ' (over)' : ''}`).join('; ');
 
 function sentence({ title }, audit) {
   const failed = audit.error ? ` First error: ${audit.error}.` : '';
-  return `${title}: ${count(audit.granted)} granted, ${count(audit.booked)} booked, ${count(audit.denied)} denied; fullest window ${verdicts(audit)}.${failed}`;
+  const calls = `${count(audit.granted)} granted, ${count(audit.booked)} booked, ${count(audit.denied)} denied`;
+  return `${title}: ${calls}; fullest window ${verdicts(audit)}.${failed}`;
 }
 
 function fill(run) {
-  byId('table-body').replaceChildren(...run.opened.lanes.map((lane, i) => {
-    const audit = run.audit.lanes[i];
-    const { calls, granted, booked, denied, errors, permits } = audit;
-    const cells = [verdicts(audit), ...[calls, granted, booked, denied, errors, permits].map((n) => count(n ?? 0)), duration(audit.median_wait ?? 0), bytes(audit.bytes ?? 0)];
-    return make('tr', { 'data-lane': lane.id }, make('th', { scope: 'row' }, lane.title), ...cells.map((text) => make('td', {}, text)));
-  }));
+  byId('table-body').replaceChildren(
+    ...run.opened.lanes.map((lane, i) => {
+      const audit = run.audit.lanes[i];
+      const { calls, granted, booked, denied, errors, permits } = audit;
+      const cells = [
+        verdicts(audit),
+        ...[calls, granted, booked, denied, errors, permits].map((n) => count(n ?? 0)),
+        duration(audit.median_wait ?? 0),
+        bytes(audit.bytes ?? 0),
+      ];
+      return make(
+        'tr',
+        { 'data-lane': lane.id },
+        make('th', { scope: 'row' }, lane.title),
+        ...cells.map((text) => make('td', {}, text)),
+      );
+    }),
+  );
 }

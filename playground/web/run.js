@@ -2,8 +2,17 @@
 
 /** A record: lane, at, client, permits, outcome, wait, remaining, try. Times are microseconds. */
 export const FIELDS = 8;
-export const AT = 1, CLIENT = 2, PERMITS = 3, OUTCOME = 4, WAIT = 5, REMAINING = 6, TRY = 7;
-export const DENIED = 0, GRANTED = 1, BOOKED = 2, ERROR = 3;
+export const AT = 1,
+  CLIENT = 2,
+  PERMITS = 3,
+  OUTCOME = 4,
+  WAIT = 5,
+  REMAINING = 6,
+  TRY = 7;
+export const DENIED = 0,
+  GRANTED = 1,
+  BOOKED = 2,
+  ERROR = 3;
 export const OUTCOMES = ['denied', 'granted', 'booked', 'error'];
 export const MAX_DECISIONS = 50000;
 

@@ -3,10 +3,32 @@ import { byId, make } from './dom.js';
 import { parseDuration } from './format.js';
 import * as state from './state.js';
 
-const RATES = [0, 0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 50, 80, 100, 150, 200, 300, 500, 800, 1000, 2000, 5000, 10000];
+const RATES = [
+  0, 0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 50, 80, 100, 150, 200, 300, 500, 800, 1000, 2000, 5000,
+  10000,
+];
 const COUNTS = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 40, 50, 80, 100, 150, 200, 300, 500, 800, 1000];
 const PERMITS = [...COUNTS, 2000, 5000, 10000, 20000, 50000, 100000];
-const TIMES = ['100ms', '200ms', '500ms', '1s', '2s', '3s', '5s', '10s', '15s', '30s', '1m', '2m', '5m', '10m', '30m', '1h', '6h', '24h'];
+const TIMES = [
+  '100ms',
+  '200ms',
+  '500ms',
+  '1s',
+  '2s',
+  '3s',
+  '5s',
+  '10s',
+  '15s',
+  '30s',
+  '1m',
+  '2m',
+  '5m',
+  '10m',
+  '30m',
+  '1h',
+  '6h',
+  '24h',
+];
 
 /** name, label, steps of the slider (or choices, or nothing), unit or example */
 const MAIN = [
@@ -29,7 +51,12 @@ const MORE = [
   ['burst', 'Burst of gcra', null, 'empty: the limit'],
   ['permits2', 'Second limit', null, 'slice_ring: 20'],
   ['window2', 'Second window', null, 'slice_ring: 1m'],
-  ['skew', 'Clock skew', ['0s', '10ms', '50ms', '100ms', '200ms', '500ms', '1s', '2s', '5s', '10s'], 'of clients, at most'],
+  [
+    'skew',
+    'Clock skew',
+    ['0s', '10ms', '50ms', '100ms', '200ms', '500ms', '1s', '2s', '5s', '10s'],
+    'of clients, at most',
+  ],
   ['step', 'Clock steps', null, 'at:by, as 4s:-10s'],
   ['bunch', 'Bunches', null, 'period:calls, as 5s:10'],
   ['seed', 'Seed', null, 'of all randomness'],
@@ -64,8 +91,12 @@ function control([name, label, steps, hint]) {
   const title = make('label', { for: id }, label);
   if (steps && !Array.isArray(steps)) return make('div', { class: 'control' }, title, choice(id, name, steps));
   const input = make('input', {
-    id, type: 'text', inputmode: typeof steps?.[0] === 'number' ? 'decimal' : null,
-    autocomplete: 'off', spellcheck: 'false', 'aria-describedby': hint && `${id}-hint`,
+    id,
+    type: 'text',
+    inputmode: typeof steps?.[0] === 'number' ? 'decimal' : null,
+    autocomplete: 'off',
+    spellcheck: 'false',
+    'aria-describedby': hint && `${id}-hint`,
     onchange: () => state.set({ [name]: input.value.trim() || state.DEFAULTS[name] }),
   });
   const parts = [title, input, make('span', { class: 'hint', id: `${id}-hint` }, hint)];
@@ -89,7 +120,12 @@ function choice(id, name, choices) {
 
 function slider(name, label, steps) {
   const range = make('input', {
-    type: 'range', min: 0, max: steps.length - 1, step: 1, 'aria-label': `${label}, slider`, 'data-slider': name,
+    type: 'range',
+    min: 0,
+    max: steps.length - 1,
+    step: 1,
+    'aria-label': `${label}, slider`,
+    'data-slider': name,
     oninput: () => state.set({ [name]: String(steps[range.value]) }),
   });
   return range;

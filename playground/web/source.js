@@ -1,11 +1,13 @@
-/** The source pane: the script of the selected lane, what the selected call ran of it, and what was sent and replied. */
+/** The source pane: the script of the selected lane, the lines that the call ran, what was sent and replied. */
 import { copyAs, languages } from './copy.js';
 import { byId, copyText, make, setText } from './dom.js';
 import { count } from './format.js';
 import * as lanes from './lanes.js';
 import { Stored } from './stored.js';
 
-const TOKEN = /(--.*$)|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\b(and|break|do|else|elseif|end|false|for|function|if|in|local|nil|not|or|repeat|return|then|true|until|while)\b/g;
+const KEYWORDS =
+  'and|break|do|else|elseif|end|false|for|function|if|in|local|nil|not|or|repeat|return|then|true|until|while';
+const TOKEN = new RegExp(`(--.*$)|("(?:\\\\.|[^"\\\\])*"|'(?:\\\\.|[^'\\\\])*')|\\b(${KEYWORDS})\\b`, 'g');
 const CLASSES = [, 'comment', 'string', 'keyword'];
 
 let shown = null; // the lane whose source is there
@@ -25,7 +27,10 @@ export function showLane(lane) {
   setText(byId('source-title'), lane.title);
   setText(byId('source-file'), lane.file);
   setText(byId('call-sha1'), lane.sha1);
-  lines = lane.source.replace(/\n$/, '').split('\n').map((text, i) => make('li', { 'data-line': i + 1 }, coloured(text)));
+  lines = lane.source
+    .replace(/\n$/, '')
+    .split('\n')
+    .map((text, i) => make('li', { 'data-line': i + 1 }, coloured(text)));
   byId('source').replaceChildren(...lines);
 }
 
@@ -56,16 +61,20 @@ export function showCall(lane, call, text) {
   const body = lines.find((line) => line.matches('.ran') && !/^local function/.test(line.textContent)) ?? first;
   if (body) byId('source').scrollTop = Math.max(body.offsetTop - 40, 0);
   setText(byId('ran'), `${ran.size} lines ran${call.instructions ? `, ${count(call.instructions)} instructions` : ''}`);
-  table(byId('call-sent'), [...call.keys.map((key, i) => [`KEYS[${i + 1}]`, key]),
-    ...(call.args ?? []).map(({ name, value }, i) => [`ARGV[${i + 1}] ${name}`, value])]);
+  table(byId('call-sent'), [
+    ...call.keys.map((key, i) => [`KEYS[${i + 1}]`, key]),
+    ...(call.args ?? []).map(({ name, value }, i) => [`ARGV[${i + 1}] ${name}`, value]),
+  ]);
   table(byId('call-reply'), replyRows(call));
   byId('call-commands').replaceChildren(...call.commands.map((words) => make('li', {}, words.join(' '))));
   stored.show(call.stored, lane.promise[0]?.window ?? 1e6);
-  byId('copy').replaceChildren(...languages(lane).map((language) => {
-    const button = make('button', { type: 'button', 'data-copy': language }, language);
-    button.addEventListener('click', () => copyText(button, copyAs(language, lane, call)));
-    return button;
-  }));
+  byId('copy').replaceChildren(
+    ...languages(lane).map((language) => {
+      const button = make('button', { type: 'button', 'data-copy': language }, language);
+      button.addEventListener('click', () => copyText(button, copyAs(language, lane, call)));
+      return button;
+    }),
+  );
 }
 
 function replyRows({ reply, error }) {
@@ -74,4 +83,6 @@ function replyRows({ reply, error }) {
 }
 
 const table = (element, rows) =>
-  element.replaceChildren(...rows.map(([name, value]) => make('tr', {}, make('th', { scope: 'row' }, name), make('td', {}, String(value)))));
+  element.replaceChildren(
+    ...rows.map(([name, value]) => make('tr', {}, make('th', { scope: 'row' }, name), make('td', {}, String(value)))),
+  );

@@ -1,5 +1,5 @@
 /** The time line on which traffic is made: painted bins of the rate, and single calls. Pointer and keyboard. */
-import { Surface, SHAPES, axisNames, clockSteps, gridLines, palette } from './canvas.js';
+import { FONT, Surface, SHAPES, axisNames, clockSteps, gridLines, palette } from './canvas.js';
 import { atNextFrame, byId } from './dom.js';
 import { duration, goDuration, parseDuration, short } from './format.js';
 import * as state from './state.js';
@@ -14,6 +14,7 @@ let surface;
 let cursor = 0; // the bin that the keyboard changes
 let axis = 0; // how long the lanes' axis is, for traffic of the length for which it is
 let axisFor = 0;
+let pointer = null; // where it is, while it is over the picture
 let painting = null; // the bins while the pointer is down, and the bin it was in
 
 /** Takes the axis of the lanes, so that times are below each other. */
@@ -28,7 +29,11 @@ const whole = () => (axisFor === state.length() ? axis : state.length());
 
 /** Steps of the server's clock, as the link says them. @returns {{at: number, by: number}[]} */
 export function steps() {
-  const pairs = state.get('step').split(',').filter(Boolean).map((pair) => pair.split(':').map(parseDuration));
+  const pairs = state
+    .get('step')
+    .split(',')
+    .filter(Boolean)
+    .map((pair) => pair.split(':').map(parseDuration));
   return pairs.filter(([at, by]) => at >= 0 && !Number.isNaN(by)).map(([at, by]) => ({ at, by }));
 }
 
@@ -37,6 +42,7 @@ export function start() {
   canvas.addEventListener('pointerdown', pressed);
   canvas.addEventListener('pointermove', moved);
   for (const end of ['pointerup', 'pointercancel']) canvas.addEventListener(end, () => (painting = null));
+  canvas.addEventListener('pointerleave', () => (pointer = redraw()));
   canvas.addEventListener('keydown', keyed);
   canvas.addEventListener('focus', redraw);
   canvas.addEventListener('blur', redraw);
@@ -60,7 +66,7 @@ function draw() {
     const x = surface.x((i * length) / bins.length, whole());
     const focused = i === cursor && document.activeElement === canvas;
     context.fillStyle = focused ? colors.ink : colors.accent;
-    context.globalAlpha = focused ? 1 : 0.75;
+    context.globalAlpha = focused ? 1 : state.rate() > 0 ? 0.75 : 0.2;
     context.fillRect(x, floor() - value * scale, Math.max(width - (width > 4 ? 1 : 0), 0.5), value * scale);
     if (focused) context.fillRect(x, floor() + 1, Math.max(width - 1, 2), 3);
   }
@@ -69,6 +75,7 @@ function draw() {
   clockSteps(surface, whole(), steps(), floor(), true);
   singles(context, length);
   axisNames(surface, whole(), times);
+  if (pointer) readout(context, length);
   describe(length, bins);
 }
 
@@ -113,8 +120,9 @@ function describe(length, bins) {
   const at = (cursor * length) / bins.length;
   canvas.setAttribute('aria-valuemax', TOP);
   canvas.setAttribute('aria-valuenow', bins[cursor]);
-  canvas.setAttribute('aria-valuetext',
-    `${duration(at)} to ${duration(at + length / bins.length)}: ${short((bins[cursor] / 10) * state.rate())} calls a second`);
+  const rate = short((bins[cursor] / 10) * state.rate());
+  const until = duration(at + length / bins.length);
+  canvas.setAttribute('aria-valuetext', `${duration(at)} to ${until}: ${rate} calls a second`);
 }
 
 function pressed(event) {
@@ -126,14 +134,30 @@ function pressed(event) {
 }
 
 function moved(event) {
+  pointer = { x: event.offsetX, y: event.offsetY };
   if (painting) paint(event);
+  redraw();
 }
+
+/** Says beside the pointer what it points at. */
+function readout(context, length) {
+  const at = surface.time(pointer.x, whole());
+  if (at > length) return;
+  const text = clicking() ? duration(at) : `${duration(at)}: ${short((valueAt(pointer.y) / 10) * state.rate())} / s`;
+  const right = pointer.x > surface.width - 130;
+  context.font = `bold ${FONT}`;
+  context.textAlign = right ? 'right' : 'left';
+  context.fillStyle = palette().ink;
+  context.fillText(text, pointer.x + (right ? -10 : 10), Math.max(pointer.y - 8, 12));
+}
+
+/** The value of a bin whose top is at y. */
+const valueAt = (y) => Math.min(Math.max(Math.round(((floor() - y) * TOP) / (floor() - 14)), 0), TOP);
 
 /** Sets the bins between the last place of the pointer and this one. */
 function paint({ offsetX, offsetY }) {
   const { bins } = painting;
-  const scale = (floor() - 14) / TOP;
-  const value = Math.min(Math.max(Math.round((floor() - offsetY) / scale), 0), TOP);
+  const value = valueAt(offsetY);
   const bin = Math.min(Math.floor((surface.time(offsetX, whole()) / state.length()) * bins.length), bins.length - 1);
   const last = painting.last ?? { bin, value };
   const step = Math.sign(bin - last.bin);
@@ -153,12 +177,19 @@ function toggleCall(at, byPointer) {
   const there = calls.findIndex((call) => Math.abs(call - at) < near);
   if (there >= 0) calls.splice(there, 1);
   else if (calls.length < state.MAX_CALLS) calls.push(Math.round(at / 1e3) * 1e3);
-  state.set({ calls: calls.sort((a, b) => a - b).map(goDuration).join(',') });
+  state.set({
+    calls: calls
+      .sort((a, b) => a - b)
+      .map(goDuration)
+      .join(','),
+  });
 }
 
 function keyed(event) {
   const bins = state.bins();
-  const move = { ArrowLeft: -1, ArrowRight: 1, PageDown: -10, PageUp: 10, Home: -bins.length, End: bins.length }[event.key];
+  const move = { ArrowLeft: -1, ArrowRight: 1, PageDown: -10, PageUp: 10, Home: -bins.length, End: bins.length }[
+    event.key
+  ];
   if (move) cursor = Math.min(Math.max(cursor + move, 0), bins.length - 1);
   else if (event.key === 'ArrowUp') bins[cursor] = LEVELS.find((level) => level > bins[cursor]) ?? TOP;
   else if (event.key === 'ArrowDown') bins[cursor] = LEVELS.findLast((level) => level < bins[cursor]) ?? 0;

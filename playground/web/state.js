@@ -5,9 +5,31 @@
 import { parseDuration } from './format.js';
 
 export const DEFAULTS = {
-  lanes: 'list_log,fixed_window', permits: '5', window: '1s', permits2: '', window2: '', burst: '', ahead: '0s',
-  for: '10s', rate: '8', burstiness: '1', clients: '10', noisy: '0', key: 'one', cost: '1', costmax: '',
-  denied: 'leave', every: '100ms', tries: '10', skew: '0s', step: '', bunch: '', paint: '', calls: '', seed: '1', lua: '',
+  lanes: 'list_log,fixed_window',
+  permits: '5',
+  window: '1s',
+  permits2: '',
+  window2: '',
+  burst: '',
+  ahead: '0s',
+  for: '10s',
+  rate: '8',
+  burstiness: '1',
+  clients: '10',
+  noisy: '0',
+  key: 'one',
+  cost: '1',
+  costmax: '',
+  denied: 'leave',
+  every: '100ms',
+  tries: '10',
+  skew: '0s',
+  step: '',
+  bunch: '',
+  paint: '',
+  calls: '',
+  seed: '1',
+  lua: '',
 };
 export const MAX_LANES = 6;
 export const MAX_CALLS = 500;
@@ -82,7 +104,9 @@ const positive = (n, fallback) => (n > 0 ? n : fallback);
 export function same(a, b) {
   const canonical = (text) => {
     const params = new URLSearchParams(text);
-    return Object.keys(DEFAULTS).map((name) => params.get(name) ?? DEFAULTS[name]).join('\n');
+    return Object.keys(DEFAULTS)
+      .map((name) => params.get(name) ?? DEFAULTS[name])
+      .join('\n');
   };
   return canonical(a) === canonical(b);
 }

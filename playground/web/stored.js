@@ -47,7 +47,12 @@ function describe({ type, entries, cells, level, value, text, more, expires }, n
   }
   if (cells) return `ring of ${count(cells.counts.length)} slices of ${duration(cells.slice)}${left}`;
   if (level) return `${short(level.used)} of ${count(level.capacity)} used${left}`;
-  if (value) return Object.entries(value).map(([name, field]) => `${name} ${field}`).join(', ') + left;
+  if (value)
+    return (
+      Object.entries(value)
+        .map(([name, field]) => `${name} ${field}`)
+        .join(', ') + left
+    );
   return `${type} ${text}${left}`;
 }
 

@@ -24,7 +24,10 @@ onmessage = ({ data }) => {
   if (data.detail) asked = data;
   if (data.stop) stop();
   loading ??= load();
-  loading.then(() => turns.port2.postMessage(0), (error) => end(`The engine did not load: ${error.message}`));
+  loading.then(
+    () => turns.port2.postMessage(0),
+    (error) => end(`The engine did not load: ${error.message}`),
+  );
 };
 
 /** Tells the page that this worker is of no use any more. */
@@ -41,7 +44,7 @@ async function load() {
   postMessage({ ready: true });
 }
 
-/** Tells the page how much has come; the size is known since the build, because a compressed transfer does not say it. */
+/** Tells the page how much has come. The size is known since the build: a compressed transfer does not say it. */
 function counter() {
   let loaded = 0;
   let posted = 0;
@@ -108,7 +111,10 @@ function post(now, last, stopped = false) {
 }
 
 function detail() {
-  const { detail: { lane, index }, id } = asked;
+  const {
+    detail: { lane, index },
+    id,
+  } = asked;
   asked = null;
   const answer = JSON.parse(sluice.detail(lane, index));
   if (answer.lines) postMessage({ detail: answer, lane, id });

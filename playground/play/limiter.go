@@ -3,23 +3,24 @@ package play
 import (
 	_ "embed"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-redis/sluice"
 )
 
-// kind is a limiter that a lane may show.
-type kind struct {
+// limiter is one that a lane may show.
+type limiter struct {
 	id, title string
 	kind      string // ours, other or own
 	note      string
 	file      string
 	source    string
 	code      string         // in keys
-	script    *sluice.Script // of ours only
+	ours      *sluice.Script // nil of others
 }
 
-// What a kind may be.
+// What the kind of a limiter may be.
 const (
 	kindOurs  = "ours"
 	kindOther = "other"
@@ -47,13 +48,13 @@ var (
 	s4 string
 )
 
-// kinds are all limiters, in the order of the page.
-var kinds = []kind{
+// limiters are all of them, in the order of the page.
+var limiters = []limiter{
 	ours(&sluice.ListLogV1, "ll1", "Exact: any window holds at most the limit. A list with a time for each permit."),
 	ours(&sluice.ZSetLogV1, "zl1", "Exact, and a repeated request with the same ID is charged once. A sorted set."),
 	ours(&sluice.GCRAV1, "gcra1", "The refilling token bucket: a smooth rate with a burst. One small string."),
 	ours(&sluice.TokenBucketV1, "tb1", "Exact. The rate is stored in Redis, where an operator can change it."),
-	ours(&sluice.SliceRingV1, "sr1", "Several windows at once, all or nothing. Counts by slices of a sixtieth of the window."),
+	ours(&sluice.SliceRingV1, "sr1", "Several windows at once, all or nothing. Counts by slices of time."),
 	way("fixed_window", "fixed window", fixedWindow,
 		"A counter for each second or minute of the clock. Across an edge it lets twice the limit through."),
 	way("two_windows", "two-window estimate", twoWindows,
@@ -70,32 +71,35 @@ var kinds = []kind{
 		"The member is the millisecond: calls of one millisecond count as one."),
 	way("s4", "counter beside a log", s4,
 		"As RRateLimiter works: a counter beside the log of what comes back, by the client's clock. Skewed clocks break it."),
-	{id: ownID, title: "your own script", kind: kindOwn, note: "The script that you pasted.", file: "own.lua", code: ownID},
+	{
+		id: ownID, title: "your own script", kind: kindOwn, note: "The script that you pasted.", file: "own.lua",
+		code: ownID,
+	},
 }
 
-func ours(script *sluice.Script, code, note string) kind {
-	return kind{
+func ours(script *sluice.Script, code, note string) limiter {
+	return limiter{
 		id: script.Name, title: script.Name, kind: kindOurs, note: note,
-		file: "scripts/" + script.File, source: script.Source, code: code, script: script,
+		file: "scripts/" + script.File, source: script.Source, code: code, ours: script,
 	}
 }
 
-func way(id, title, source, note string) kind {
-	return kind{
+func way(id, title, source, note string) limiter {
+	return limiter{
 		id: id, title: title, kind: kindOther, note: note,
 		file: "playground/play/ways/" + id + ".lua", source: source, code: id,
 	}
 }
 
-func kindOf(id string) *kind {
-	if i := slices.IndexFunc(kinds, func(k kind) bool { return k.id == id }); i >= 0 {
-		return &kinds[i]
+func limiterOf(id string) *limiter {
+	if i := slices.IndexFunc(limiters, func(k limiter) bool { return k.id == id }); i >= 0 {
+		return &limiters[i]
 	}
 	return nil
 }
 
 func laneIDs() (ids []string) {
-	for _, k := range kinds {
+	for _, k := range limiters {
 		ids = append(ids, k.id)
 	}
 	return ids
@@ -103,10 +107,10 @@ func laneIDs() (ids []string) {
 
 // maxArgument returns the largest value that the script takes for the first of these arguments that it has; for other
 // limiters there is none.
-func (k *kind) maxArgument(names ...string) int64 {
-	if k.script != nil {
-		for _, arg := range k.script.Args {
-			if slices.Contains(append(names, "limit_i"), arg.Name) {
+func (k *limiter) maxArgument(names ...string) int64 {
+	if k.ours != nil {
+		for _, arg := range k.ours.Args {
+			if slices.Contains(names, arg.Name) {
 				return arg.Max
 			}
 		}
@@ -115,19 +119,19 @@ func (k *kind) maxArgument(names ...string) int64 {
 }
 
 // argumentNames returns the names of n arguments.
-func (k *kind) argumentNames(n int) []string {
-	if k.script == nil {
+func (k *limiter) argumentNames(n int) []string {
+	if k.ours == nil {
 		return []string{"limit", "window", "permits", "now", "id"}
 	}
-	return names(k.script.Args, n)
+	return names(k.ours.Args, n)
 }
 
 // replyNames returns the names of n fields of a reply.
-func (k *kind) replyNames(n int) []string {
-	if k.script == nil {
+func (k *limiter) replyNames(n int) []string {
+	if k.ours == nil {
 		return names([]sluice.Field{{Name: "granted"}, {Name: "remaining"}, {Name: "wait"}}, n)
 	}
-	return names(k.script.Reply, n)
+	return names(k.ours.Reply, n)
 }
 
 // names returns the names of n fields: the repeated ones, which are last, as often as there are fields, with numbers
@@ -142,7 +146,7 @@ func names(fields []sluice.Field, n int) (all []string) {
 	}
 	for i := 1; first < len(fields) && len(all) < n; i++ {
 		for _, field := range fields[first:] {
-			all = append(all, strings.TrimSuffix(field.Name, "i")+string(rune('0'+i)))
+			all = append(all, strings.TrimSuffix(field.Name, "i")+strconv.Itoa(i))
 		}
 	}
 	for len(all) < n {

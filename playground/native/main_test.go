@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice/playground/play"
+)
+
+// Each link gets its line, a wrong one too.
+func TestEach(t *testing.T) {
+	var out strings.Builder
+	if err := each(strings.NewReader("lanes=gcra&rate=0&calls=1s,2us\nrate=x\n"), &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[1], `"parameter":"rate"`) {
+		t.Fatalf("%q", lines)
+	}
+	var got struct {
+		Opened  play.Opened
+		Records [][]float64
+		Audit   play.Audit
+	}
+	if err := json.Unmarshal([]byte(lines[0]), &got); err != nil {
+		t.Fatal(err)
+	}
+	if r := got.Records; len(r) != 2 || len(r[0]) != 8 || r[0][1] != 2 || r[1][1] != 1_000_000 || !got.Audit.Done ||
+		got.Opened.Lanes[0].ID != "gcra" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A recording has all that the page draws.
+func TestRecord(t *testing.T) {
+	var out strings.Builder
+	if err := record("", &out); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Link    string
+		Opened  play.Opened
+		Records []byte
+		Audit   play.Audit
+		Stored  []play.Stored
+		Detail  []play.Detail
+	}
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	lanes := got.Audit.Lanes
+	if len(lanes) != 2 || len(got.Records) != got.Audit.Decisions*play.RecordSize || len(got.Opened.Lanes) != 2 ||
+		len(got.Stored[1].Keys) == 0 || got.Detail[1].Index != lanes[1].Calls-1 {
+		t.Errorf("%+v", got)
+	}
+	if err := record("rate=x", &out); err == nil {
+		t.Error("a wrong link is recorded")
+	}
+}
