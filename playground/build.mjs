@@ -35,7 +35,6 @@ const app = write(
   await bundle('main.js', { WORKER_URL: `./${worker.name}`, RECORDED_URL: `./${recorded.name}` }),
 );
 const style = write('style', 'css', await bundle('style.css', {}));
-const icon = write('icon', 'svg', readFileSync('web/icon.svg'));
 writeAs('index.html', page());
 table();
 
@@ -70,12 +69,14 @@ async function bundle(entry, define) {
 }
 
 function page() {
-  const files = { ICON: icon, STYLE: style, SCRIPT: app };
-  return readFileSync('web/index.html', 'utf8').replace(/(href|src)="(ICON|STYLE|SCRIPT)"/g, (_, attribute, name) => {
-    const { name: file, sha384 } = files[name];
-    const integrity = name === 'ICON' ? '' : ` integrity="sha384-${sha384}"`;
-    return `${attribute}="./${file}"${integrity}`;
-  });
+  const files = { STYLE: style, SCRIPT: app };
+  const icon = readFileSync('web/icon.svg').toString('base64'); // a file is asked for again whenever the link changes
+  return readFileSync('web/index.html', 'utf8')
+    .replace('href="ICON"', `href="data:image/svg+xml;base64,${icon}"`)
+    .replace(/(href|src)="(STYLE|SCRIPT)"/g, (_, attribute, name) => {
+      const { name: file, sha384 } = files[name];
+      return `${attribute}="./${file}" integrity="sha384-${sha384}"`;
+    });
 }
 
 /** Writes a file whose name holds its hash, as "app-0123456789ab.js". */

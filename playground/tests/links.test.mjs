@@ -1,7 +1,7 @@
 // Random links: what the page decides is what the same traffic gets in Go, call by call. LINKS sets how many.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { links } from './links.mjs';
 import { browse, open, run, serve } from './site.mjs';
 
@@ -14,6 +14,7 @@ test(`${count} random links: the page decides as Go does`, async () => {
   const answers = execFileSync('go', ['run', './native'], { cwd, input: made.join('\n'), maxBuffer: 1 << 30 });
   const inGo = answers.toString().trimEnd().split('\n').map((line) => JSON.parse(line));
   const [site, browser] = await Promise.all([serve(), browse()]);
+  after(() => Promise.all([browser.close(), site.close()]));
   const { page, complaints } = await open(browser, site.url);
   let calls = 0;
   const red = {};
@@ -32,8 +33,6 @@ test(`${count} random links: the page decides as Go does`, async () => {
       red[id] = (red[id] ?? 0) + over;
     }
   }
-  await browser.close();
-  await site.close();
   assert.deepEqual(complaints, []);
   for (const way of ['fixed_window', 'two_windows', 'tutorial_bucket', 's3']) assert.ok(red[way] > 0, `${way} is never red`);
   console.log(`${count} links of seed ${seed}: ${calls} calls equal; links above the limit: ${JSON.stringify(red)}`);
