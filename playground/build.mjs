@@ -24,18 +24,9 @@ mkdirSync(out, { recursive: true });
 
 const engine = makeEngine();
 const recorded = write('recorded', 'json', run('go', 'run', './native', '-record', ''));
-const worker = write(
-  'worker',
-  'js',
-  await bundle('worker.js', { ENGINE: { url: `./${engine.name}`, bytes: engine.bytes } }),
-);
-const app = write(
-  'app',
-  'js',
-  await bundle('main.js', { WORKER_URL: `./${worker.name}`, RECORDED_URL: `./${recorded.name}` }),
-);
+const worker = write('worker', 'js', await bundle('worker.js', { ENGINE: { url: engine.url, bytes: engine.bytes } }));
+const app = write('app', 'js', await bundle('main.js', { WORKER_URL: worker.url, RECORDED_URL: recorded.url }));
 const style = write('style', 'css', await bundle('style.css', {}));
-const icon = write('icon', 'svg', readFileSync('web/icon.svg'));
 writeAs('index.html', page());
 table();
 
@@ -69,12 +60,13 @@ async function bundle(entry, define) {
   return outputFiles[0].contents;
 }
 
+/** The icon is in the page: from a server without caching, browsers fetch it again whenever the link changes. */
 function page() {
-  const files = { ICON: icon, STYLE: style, SCRIPT: app };
-  return readFileSync('web/index.html', 'utf8').replace(/(href|src)="(ICON|STYLE|SCRIPT)"/g, (_, attribute, name) => {
-    const { name: file, sha384 } = files[name];
-    const integrity = name === 'ICON' ? '' : ` integrity="sha384-${sha384}"`;
-    return `${attribute}="./${file}"${integrity}`;
+  const icon = readFileSync('web/icon.svg', 'utf8').replaceAll('\n', '');
+  const reference = { ICON: { url: `data:image/svg+xml,${encodeURIComponent(icon)}` }, STYLE: style, SCRIPT: app };
+  return readFileSync('web/index.html', 'utf8').replace(/"(ICON|STYLE|SCRIPT)"/g, (_, name) => {
+    const { url, sha384 } = reference[name];
+    return sha384 ? `"${url}" integrity="sha384-${sha384}"` : `"${url}"`;
   });
 }
 
@@ -98,7 +90,7 @@ function writeAs(name, content) {
   writeFileSync(join(out, `${name}.gz`), gz);
   writeFileSync(join(out, `${name}.br`), br);
   rows.push([name, raw.length, gz.length, br.length]);
-  return { name, bytes: raw.length, sha384: createHash('sha384').update(raw).digest('base64') };
+  return { url: `./${name}`, bytes: raw.length, sha384: createHash('sha384').update(raw).digest('base64') };
 }
 
 function table() {
