@@ -24,16 +24,8 @@ mkdirSync(out, { recursive: true });
 
 const engine = makeEngine();
 const recorded = write('recorded', 'json', run('go', 'run', './native', '-record', ''));
-const worker = write(
-  'worker',
-  'js',
-  await bundle('worker.js', { ENGINE: { url: `./${engine.name}`, bytes: engine.bytes } }),
-);
-const app = write(
-  'app',
-  'js',
-  await bundle('main.js', { WORKER_URL: `./${worker.name}`, RECORDED_URL: `./${recorded.name}` }),
-);
+const worker = write('worker', 'js', await bundle('worker.js', { ENGINE: { url: engine.url, bytes: engine.bytes } }));
+const app = write('app', 'js', await bundle('main.js', { WORKER_URL: worker.url, RECORDED_URL: recorded.url }));
 const style = write('style', 'css', await bundle('style.css', {}));
 writeAs('index.html', page());
 table();
@@ -68,15 +60,14 @@ async function bundle(entry, define) {
   return outputFiles[0].contents;
 }
 
+/** The icon is in the page: from a server without caching, browsers fetch it again whenever the link changes. */
 function page() {
-  const files = { STYLE: style, SCRIPT: app };
-  const icon = readFileSync('web/icon.svg').toString('base64'); // a file is asked for again whenever the link changes
-  return readFileSync('web/index.html', 'utf8')
-    .replace('href="ICON"', `href="data:image/svg+xml;base64,${icon}"`)
-    .replace(/(href|src)="(STYLE|SCRIPT)"/g, (_, attribute, name) => {
-      const { name: file, sha384 } = files[name];
-      return `${attribute}="./${file}" integrity="sha384-${sha384}"`;
-    });
+  const icon = readFileSync('web/icon.svg', 'utf8').replaceAll('\n', '');
+  const reference = { ICON: { url: `data:image/svg+xml,${encodeURIComponent(icon)}` }, STYLE: style, SCRIPT: app };
+  return readFileSync('web/index.html', 'utf8').replace(/"(ICON|STYLE|SCRIPT)"/g, (_, name) => {
+    const { url, sha384 } = reference[name];
+    return sha384 ? `"${url}" integrity="sha384-${sha384}"` : `"${url}"`;
+  });
 }
 
 /** Writes a file whose name holds its hash, as "app-0123456789ab.js". */
@@ -99,7 +90,7 @@ function writeAs(name, content) {
   writeFileSync(join(out, `${name}.gz`), gz);
   writeFileSync(join(out, `${name}.br`), br);
   rows.push([name, raw.length, gz.length, br.length]);
-  return { name, bytes: raw.length, sha384: createHash('sha384').update(raw).digest('base64') };
+  return { url: `./${name}`, bytes: raw.length, sha384: createHash('sha384').update(raw).digest('base64') };
 }
 
 function table() {

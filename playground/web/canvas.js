@@ -125,10 +125,10 @@ export const SHAPES = {
   },
   denied(c, x, y, r) {
     c.beginPath();
-    c.moveTo(x - r + 1, y - r + 1);
-    c.lineTo(x + r - 1, y + r - 1);
-    c.moveTo(x + r - 1, y - r + 1);
-    c.lineTo(x - r + 1, y + r - 1);
+    c.moveTo(x - r + 0.6, y - r + 0.6);
+    c.lineTo(x + r - 0.6, y + r - 0.6);
+    c.moveTo(x + r - 0.6, y - r + 0.6);
+    c.lineTo(x - r + 0.6, y + r - 0.6);
     c.stroke();
   },
   error(c, x, y, r) {

@@ -2,6 +2,7 @@
 
 let worker = null;
 let id = 0;
+let link = '';
 let handlers;
 
 /** @param {Record<string, Function>} given progress, opened, records, detail, failed */
@@ -22,7 +23,8 @@ function load() {
 }
 
 /** Runs a link. A run under way ends. */
-export function run(link) {
+export function run(wanted) {
+  link = wanted;
   load();
   worker.postMessage({ run: link, id: ++id });
 }
@@ -40,6 +42,6 @@ function receive(data) {
   }
   if (data.id !== undefined && data.id !== id) return;
   for (const kind of ['progress', 'ready', 'opened', 'records', 'detail', 'failed']) {
-    if (kind in data) handlers[kind]?.(data);
+    if (kind in data) handlers[kind]?.(data, link);
   }
 }

@@ -144,9 +144,9 @@ function ready() {
   setText(byId('status'), 'The engine runs in your browser.');
 }
 
-function opened({ opened }) {
+function opened({ opened }, link) {
   showFailure('', '');
-  next = new Run(state.link(), opened);
+  next = new Run(link, opened);
 }
 
 function records(message) {

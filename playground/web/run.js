@@ -1,14 +1,13 @@
 /** What a run has brought so far: for each lane its calls in one growing array of numbers, and the last audit. */
 
-/** A record: lane, at, client, permits, outcome, wait, remaining, try. Times are microseconds. */
+/** A record: lane, at, client, permits, outcome, wait, remaining, try (from 1). Times are microseconds. */
 export const FIELDS = 8;
 export const AT = 1,
   CLIENT = 2,
   PERMITS = 3,
   OUTCOME = 4,
   WAIT = 5,
-  REMAINING = 6,
-  TRY = 7;
+  REMAINING = 6;
 export const DENIED = 0,
   GRANTED = 1,
   BOOKED = 2,

@@ -33,11 +33,11 @@ const TIMES = [
 /** name, label, steps of the slider (or choices, or nothing), unit or example */
 const MAIN = [
   ['rate', 'Rate', RATES, 'calls a second'],
-  ['burstiness', 'Burstiness', [0, ...COUNTS.filter((n) => n <= 100)], '0 even, 1 random, more: bursts'],
+  ['burstiness', 'Burstiness', [0, ...COUNTS.filter((n) => n <= 100)], '0 even, 1 random'],
   ['clients', 'Clients', COUNTS, ''],
   ['cost', 'Cost', COUNTS, 'permits a call'],
   ['permits', 'Limit', PERMITS, 'permits'],
-  ['window', 'Window', TIMES, 'in any'],
+  ['window', 'Window', TIMES, '500ms, 1m, ..'],
   ['for', 'Length', TIMES, 'of the traffic'],
 ];
 const MORE = [

@@ -43,7 +43,7 @@ let unknown = {};
 const listeners = new Set();
 
 export const get = (name) => values[name];
-export const isDefault = (name) => values[name] === DEFAULTS[name];
+const isDefault = (name) => values[name] === DEFAULTS[name];
 
 /** Sets parameters and tells the listeners, unless nothing changed. @param {Record<string, string>} changes */
 export function set(changes) {
