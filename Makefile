@@ -2,7 +2,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
-.PHONY: load test-doors clients clients-callers clients-python clients-node clients-bench generate tidy lint server clean
+.PHONY: load test-doors clients clients-callers clients-python clients-node clients-bench
+.PHONY: generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -85,7 +86,8 @@ soak-load: server ## all scripts under faults for 30 minutes, or for SOAK: memor
 	go test ./internal/chaos -run '^TestSoak$$' -v -count=1 -timeout 0 -soak=$(SOAK)
 
 attack: server ## ten kinds of faults for 5 minutes, or for ATTACK; ATTACK_SEED=n repeats a run
-	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 -attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
+	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 \
+		-attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
 
 load: server ## 100,000 requests to examples/api while its Redis is killed and restarted (half a minute)
 	go test ./examples/frameworks -run '^TestServerLoad$$' -v -count=1 -requests=100000
