@@ -4,7 +4,7 @@ const { OutcomeUnknownError, SlotLostError, UnavailableError, WaitError } = requ
 const { Limiter, newId } = require('./limiter');
 const { integer, duration } = require('./options');
 const { argsOf, argumentOf, scriptOf } = require('./scripts');
-const { sleep, jitter, longestTimer } = require('./time');
+const { onAbort, jitter, longestTimer } = require('./time');
 
 const renewals = 3; // a ttl
 const clockRates = 1e-3; // of the ttl: by so much clocks may differ
@@ -117,10 +117,10 @@ function pauseAt(place, ms) {
     const timer = setTimeout(() => place.wake(), Math.min(Math.ceil(Math.max(Math.min(ms, left), 0)), longestTimer));
     place.wake = () => {
       clearTimeout(timer);
-      place.signal?.removeEventListener('abort', place.wake);
+      off();
       resolve();
     };
-    place.signal?.addEventListener('abort', place.wake, { once: true });
+    const off = onAbort(place.signal, place.wake);
   });
 }
 

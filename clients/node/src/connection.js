@@ -1,6 +1,8 @@
 'use strict';
 
+const { Deadlines } = require('./deadline');
 const { ArgumentError } = require('./errors');
+const { onAbort } = require('./time');
 
 /** In the place of an error of the client: the command was not sent, and will not be. */
 class Unsent extends Error {}
@@ -30,6 +32,7 @@ const refused = (want) => new ArgumentError(`client: ${want}`, { argument: 'clie
 class Connection {
   constructor(client) {
     this.client = client;
+    this.deadlines = new Deadlines();
   }
 
   /** Waits for a connection: what is in the queue of a client without one cannot be taken back. */
@@ -188,10 +191,8 @@ const longestLoad = 250; // milliseconds that a dead master delays the others
 /** Resolves with the promise, or rejects as soon as the signal is aborted. */
 function aborted(promise, signal) {
   return new Promise((resolve, reject) => {
-    const stop = () => reject(new Unsent('the connection was not ready in time'));
-    if (signal.aborted) return stop();
-    signal.addEventListener('abort', stop, { once: true });
-    promise.then(resolve).finally(() => signal.removeEventListener('abort', stop));
+    const off = onAbort(signal, () => reject(new Unsent('the connection was not ready in time')));
+    promise.then(resolve).finally(off);
   });
 }
 

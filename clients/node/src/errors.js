@@ -22,7 +22,15 @@ class WaitError extends SluiceError {}
 class SlotLostError extends SluiceError {}
 class NotReservedError extends SluiceError {}
 
+/** Reports whether the server answered with an error. */
+function isReply(error) {
+  for (let kind = error?.constructor; kind; kind = Object.getPrototypeOf(kind)) {
+    if (kind.name === 'ErrorReply' || kind.name === 'ReplyError') return true;
+  }
+  return false;
+}
+
 module.exports = {
   SluiceError, ArgumentError, ExceedsLimitError, StateError, OutcomeUnknownError, UnavailableError, NotLoadedError,
-  WaitError, SlotLostError, NotReservedError,
+  WaitError, SlotLostError, NotReservedError, isReply,
 };

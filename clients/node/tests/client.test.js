@@ -120,6 +120,41 @@ test('a server that stands still: an error in time, or the policy', async (t) =>
   report('trap', 'frozen server');
 });
 
+test('a burst is no outage: Redis decides each call', async (t) => {
+  const redis = await startRedis(t);
+  const connected = await open(t, redis.url);
+  const limits = new Limits(connected, { timeout: 400, onFailure: 'open' });
+  const burst = async (name, calls) => {
+    const log = limits.listLog(name, { permits: 10, window: '1h' });
+    const decisions = await Promise.all(Array.from({ length: calls }, () => log.allow('ada')));
+    return decisions.filter((decision) => decision.granted).length;
+  };
+  for (const calls of [100, 2000, 20000]) assert.equal(await burst(`burst-${calls}`, calls), 10, calls);
+  redis.cli('SCRIPT', 'FLUSH');
+  assert.equal(await burst('noscript', 20000), 10);
+  const others = Array.from({ length: 50000 }, () =>
+    isIORedis ? connected.call('GET', 'x') : connected.sendCommand(['GET', 'x']),
+  );
+  assert.equal(await burst('behind', 100), 10, 'behind commands of others');
+  await Promise.all(others);
+  report('trap', 'bursts');
+});
+
+test('a server that stands still while the process is busy: the call ends', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url), { timeout: 50 });
+  await limits.listLog('busy', perMinute).allow('ada').catch(() => {});
+  redis.child.kill('SIGSTOP');
+  let busy = true;
+  t.after(() => (busy = false));
+  const work = () => {
+    for (const end = performance.now() + 20; performance.now() < end; );
+    if (busy) setImmediate(work);
+  };
+  work();
+  await assert.rejects(limits.listLog('busy', perMinute).allow('ada'), { name: 'OutcomeUnknownError' });
+});
+
 test('a server that is gone: nothing was charged', async (t) => {
   const redis = await startRedis(t);
   const connected = await open(t, redis.url);
