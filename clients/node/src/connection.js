@@ -35,6 +35,13 @@ class Connection {
     this.deadlines = new Deadlines();
   }
 
+  /** Sends a command, unless the signal is aborted before. */
+  async send(words, key, signal) {
+    await this.ready(signal);
+    if (signal.aborted) throw new Unsent('it was aborted before');
+    return this.write(words, key, signal);
+  }
+
   /** Waits for a connection: what is in the queue of a client without one cannot be taken back. */
   async ready(signal) {
     while (!this.isReady()) {
@@ -75,14 +82,9 @@ class NodeRedis extends Connection {
   }
 
   /** From version 5 on an abort drops what is not written yet. The signal of version 4 would say so of all commands. */
-  async send(words, key, abortSignal) {
-    await this.ready(abortSignal);
-    try {
-      if (this.isCluster) return await this.client.sendCommand(key, false, words, { abortSignal });
-      return await this.client.sendCommand(words, { abortSignal });
-    } catch (error) {
-      return rethrow(error);
-    }
+  write(words, key, abortSignal) {
+    const args = this.isCluster ? [key, false, words] : [words];
+    return this.client.sendCommand(...args, { abortSignal }).catch(rethrow);
   }
 
   async load(source, abortSignal) {
@@ -126,8 +128,7 @@ class IORedis extends Connection {
     client.on('close', () => this.forget());
   }
 
-  async send(words, _key, signal) {
-    await this.ready(signal);
+  write(words) {
     if (this.isCluster) return this.client.call(...words).catch(rethrow);
     return new Promise((resolve, reject) => {
       this.inFlight.add(reject);

@@ -155,6 +155,19 @@ test('a server that stands still while the process is busy: the call ends', asyn
   await assert.rejects(limits.listLog('busy', perMinute).allow('ada'), { name: 'OutcomeUnknownError' });
 });
 
+test('what is aborted before it is written is not sent', async (t) => {
+  const redis = await startRedis(t);
+  const log = new Limits(await open(t, redis.url), patient).listLog('left', perMinute);
+  await log.allow('ada');
+  for (let calls = 0; calls < 5; calls++) {
+    const leaving = new AbortController();
+    const call = log.allow('ada', { signal: leaving.signal });
+    leaving.abort(new Error('left at once'));
+    await assert.rejects(call, /^Error: left at once$/);
+  }
+  assert.equal((await log.peek('ada')).remaining, 99);
+});
+
 test('a server that is gone: nothing was charged', async (t) => {
   const redis = await startRedis(t);
   const connected = await open(t, redis.url);

@@ -1,6 +1,8 @@
 // What is checked before anything is sent, and what is sent: digits.
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Limits, SluiceError } from 'sluice-redis';
 import * as sluice from 'sluice-redis';
 
@@ -215,4 +217,43 @@ test('what is asked again, and what is not', async () => {
   assert.deepEqual(await askAfter('zsetLog', closed), ['granted', 2]);
   assert.deepEqual(await askAfter('zsetLog', closed, loading()), ['granted', 3]);
   assert.deepEqual(await askAfter('zsetLog', closed, ...Array.from({ length: 3 }, loading)), ['OutcomeUnknownError', 4]);
+});
+
+test('the timeout does not count while the server answers what was sent earlier', async () => {
+  let last = Promise.resolve();
+  const client = { sendCommand: () => (last = last.then(() => pause(30)).then(() => [1, 1, 0, 0, 0])) };
+  const log = new Limits(client, { timeout: 100, onFailure: 'closed' }).listLog('x', { permits: 3, window: '1m' });
+  const decisions = await Promise.all(Array.from({ length: 20 }, () => log.allow('a')));
+  assert.ok(decisions.every((decision) => decision.granted));
+});
+
+test('the timeout hardly counts while the process is busy', async () => {
+  const busy = async () => {
+    for (const end = performance.now() + 300; performance.now() < end; await new Promise(setImmediate)) {
+      for (const turn = performance.now() + 5; performance.now() < turn; );
+    }
+    return [1, 1, 0, 0, 0];
+  };
+  const log = new Limits({ sendCommand: busy }, { timeout: 100 }).listLog('x', { permits: 3, window: '1m' });
+  assert.equal((await log.allow('a')).granted, true);
+});
+
+test('many calls with one signal: no warning, and no listener is left', async () => {
+  const warnings = [];
+  const note = (warning) => warnings.push(warning.name);
+  process.on('warning', note);
+  const client = { sendCommand: async () => (await pause(20), [0, 0, 60000000, 0, 0]) };
+  const limits = new Limits(client);
+  const log = limits.listLog('x', { permits: 1, window: '1m' });
+  const render = limits.concurrency('x', { slots: 1, ttl: '1m' });
+  const [signal, left] = [new AbortController().signal, new AbortController()];
+  await Promise.all(Array.from({ length: 20 }, () => log.allow('a', { signal })));
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
+  const sleeping = Array.from({ length: 20 }, (_, i) => (i % 2 ? log.wait('a', left) : render.acquire('a', left)));
+  await pause(100);
+  left.abort(new Error('left'));
+  for (const { reason } of await Promise.allSettled(sleeping)) assert.match(String(reason), /left$/);
+  await pause(0);
+  process.off('warning', note);
+  assert.deepEqual(warnings, []);
 });
