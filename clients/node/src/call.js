@@ -143,7 +143,7 @@ class Call {
     if (this.lost === undefined) return unavailable(this.script.id, error, end);
     const cause = end.signal.aborted ? end.signal.reason : error;
     return new errors.OutcomeUnknownError(
-      `${this.script.id}: outcome unknown, charged once or not at all: ${cause?.message}`,
+      `${this.script.id}: outcome unknown: it took effect once or not at all: ${cause?.message}`,
       { script: this.script.id, keys: this.keys, cause },
     );
   }

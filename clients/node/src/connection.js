@@ -45,7 +45,7 @@ class Connection {
   /** Waits for a connection: what is in the queue of a client without one cannot be taken back. */
   async ready(signal) {
     while (!this.isReady()) {
-      if (this.isEnded()) throw new Unsent('the client is closed');
+      if (this.isEnded()) throw new Unsent('the client is not open: connect() it first');
       await aborted(this.nextStatus(), signal);
     }
   }
@@ -74,7 +74,7 @@ class NodeRedis extends Connection {
   }
 
   isReady() {
-    return this.client.isReady !== false; // clusters and pools have none
+    return this.client.isReady ?? this.client.isOpen !== false; // clusters of version 4 and pools do not say
   }
 
   isEnded() {

@@ -168,6 +168,18 @@ test('what is aborted before it is written is not sent', async (t) => {
   assert.equal((await log.peek('ada')).remaining, 99);
 });
 
+test('a client that is not open: the error says what to do', async (t) => {
+  const redis = await startRedis(t);
+  const connected = await open(t, redis.url);
+  const message = /list_log_v1: the client is not open: connect\(\) it first$/;
+  const ask = (one) => new Limits(one, patient).listLog('x', perMinute).allow('ada');
+  if (!isIORedis) await assert.rejects(ask(connected.duplicate()), { name: 'UnavailableError', message });
+  await ask(connected);
+  await client.close(connected);
+  await until('it is closed', () => !isIORedis || connected.status === 'end');
+  await assert.rejects(ask(connected), { name: 'UnavailableError', message });
+});
+
 test('a server that is gone: nothing was charged', async (t) => {
   const redis = await startRedis(t);
   const connected = await open(t, redis.url);
@@ -304,9 +316,13 @@ test('slots', async (t) => {
   await assert.rejects(next.release(), { name: 'SlotLostError' });
   await until('all slots are free', async () => (await render.peek('acme')).remaining === 1);
 
-  const short = limits.concurrency('short', { slots: 1, ttl: '1s' });
+  const perSecond = { slots: 1, ttl: '1s' };
+  const short = limits.concurrency('short', perSecond);
   const stuck = await short.acquire('acme');
+  const hasty = new Limits(limits.caller.connection.client, { timeout: 50 }).concurrency('short', perSecond);
   redis.child.kill('SIGSTOP');
+  const other = await hasty.tryAcquire('acme').catch((error) => error.message);
+  assert.match(other, /^sluice: concurrency_v1: outcome unknown: it took effect once or not at all: no answer/);
   await new Promise((resolve) => stuck.signal.addEventListener('abort', resolve));
   redis.child.kill('SIGCONT');
   assert.equal(stuck.signal.reason.name, 'SlotLostError');

@@ -74,6 +74,12 @@ test('a cluster', async (t) => {
     assert.equal((await log.allow('mover')).remaining, 97, 'by MOVED');
   });
 
+  await t.test('a client that is not open', { skip: isIORedis }, async () => {
+    const never = new Limits((await openCluster(t, nodes)).duplicate(), { timeout: '10s' });
+    const message = /: the client is not open: connect\(\) it first$/;
+    await assert.rejects(never.listLog('x', perHour).allow('ada'), { name: 'UnavailableError', message });
+  });
+
   await t.test('a burst is no outage', async () => {
     const bursting = new Limits(await openCluster(t, nodes), { timeout: 400, onFailure: 'open' });
     const log = bursting.listLog('burst', { permits: 10, window: '1h' });
