@@ -3,7 +3,7 @@
 const { OutcomeUnknownError, SlotLostError, UnavailableError, WaitError } = require('./errors');
 const { Limiter, newId } = require('./limiter');
 const { integer, duration } = require('./options');
-const { argsOf, argumentOf, scriptOf } = require('./scripts');
+const { argsOf, argumentOf, checkSubject, scriptOf } = require('./scripts');
 const { onAbort, jitter, longestTimer } = require('./time');
 
 const renewals = 3; // a ttl
@@ -22,12 +22,15 @@ class Concurrency extends Limiter {
   }
 
   /** Takes a slot now. Returns null if none is free. */
-  async tryAcquire(subject, { signal } = {}) {
+  async tryAcquire(subject, options = {}) {
+    const { signal } = this.check('tryAcquire', options);
     return (await this.take(subject, newId(), signal)).slot;
   }
 
   /** Takes a slot as soon as one is free. Callers of this process are served in order: only the first asks Redis. */
-  async acquire(subject, { maxWait, signal } = {}) {
+  async acquire(subject, options = {}) {
+    const { maxWait, signal } = this.check('acquire', options, 'maxWait');
+    checkSubject(this.name, subject);
     const place = { id: newId(), started: performance.now(), bound: this.ahead(maxWait), signal, wake() {} };
     const queue = this.queues.get(subject) ?? [];
     this.queues.set(subject, queue);
