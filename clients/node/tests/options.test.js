@@ -157,7 +157,10 @@ test('a wrong call is an ArgumentError, and nothing is sent', async () => {
     [() => log.wait('a', { n: 0 }), 'x: n 0: want a whole number, 1 or more'],
     [() => log.reserve('a', null), options],
     [() => log.giveBack('a'), 'x: decision undefined: want a decision of this limiter'],
-    [() => log.giveBack('a', { ...booked.decision, now: '1' }, 1), 'x: decision { .. }: want a decision of this limiter'],
+    [
+      () => log.giveBack('a', { ...booked.decision, now: '1' }, 1),
+      'x: decision { .. }: want a decision of this limiter',
+    ],
     [() => log.giveBack('a', booked.decision, 1, 5), 'x: options 5: want an object'],
     [() => booked.wait(null), options],
     [() => booked.wait({ signal: 1 }), 'x: signal 1: want an AbortSignal'],
@@ -289,7 +292,8 @@ test('what is asked again, and what is not', async () => {
   const loading = () => new ErrorReply('LOADING ..');
   assert.deepEqual(await askAfter('listLog', ...Array.from({ length: 4 }, loading)), ['UnavailableError', 4]);
   assert.deepEqual(await askAfter('listLog', new ErrorReply('NOSCRIPT ..')), ['granted', 3]);
-  assert.deepEqual(await askAfter('listLog', new ErrorReply('NOSCRIPT'), new ErrorReply('NOPERM')), ['NotLoadedError', 2]);
+  const notLoaded = await askAfter('listLog', new ErrorReply('NOSCRIPT'), new ErrorReply('NOPERM'));
+  assert.deepEqual(notLoaded, ['NotLoadedError', 2]);
   assert.deepEqual(await askAfter('listLog', new ErrorReply('NOPERM ..')), ['UnavailableError', 1]);
   assert.deepEqual(await askAfter('listLog', new ErrorReply('OOM .. @user_script: 5 ..')), ['OutcomeUnknownError', 1]);
   const refused = Object.assign(new Error('connect ECONNREFUSED'), { syscall: 'connect' });
@@ -301,7 +305,8 @@ test('what is asked again, and what is not', async () => {
   assert.deepEqual(await askAfter('listLog', closed), ['OutcomeUnknownError', 1]);
   assert.deepEqual(await askAfter('zsetLog', closed), ['granted', 2]);
   assert.deepEqual(await askAfter('zsetLog', closed, loading()), ['granted', 3]);
-  assert.deepEqual(await askAfter('zsetLog', closed, ...Array.from({ length: 3 }, loading)), ['OutcomeUnknownError', 4]);
+  const lost = await askAfter('zsetLog', closed, ...Array.from({ length: 3 }, loading));
+  assert.deepEqual(lost, ['OutcomeUnknownError', 4]);
 });
 
 test('the timeout does not count while the server answers what was sent earlier', async () => {
