@@ -30,7 +30,7 @@ class Deadlines {
     const [started, idle] = [performance.now(), idleTime()];
     return setTimeout(() => {
       const busy = Math.min(performance.now() - started, longestTurn) * busyShare;
-      this.#look(Math.max(idleTime() - idle, busy));
+      this.#look(Math.max(Math.min(idleTime() - idle, 2 * period), busy)); // more, if this process was stopped
       this.#timer = this.#places.size > 0 ? this.#start() : undefined;
     }, period);
   }
@@ -42,33 +42,21 @@ class Deadlines {
       const { deadline } = place;
       if (deadline.place === place) deadline.waited = answers ? 0 : deadline.waited + passed;
       else this.#places.delete(place);
-      if (deadline.waited >= deadline.timeout) deadline.expire();
+      if (deadline.waited >= deadline.timeout) deadline.abort(new TimedOut(`no answer within ${deadline.timeout} ms`));
       answers ||= place.answered;
       place.answered = false;
     }
   }
 }
 
-/** The deadline of one call. */
+/** The deadline of one call. Its signal is aborted when the call has to end. */
 class Deadline {
-  #controller = new AbortController();
-
   constructor(deadlines, timeout) {
-    Object.assign(this, { deadlines, timeout, waited: -period }); // it may begin just before a look
+    const controller = new AbortController();
+    this.abort = (reason) => controller.abort(reason);
+    Object.assign(this, { deadlines, timeout, signal: controller.signal });
+    this.waited = -period; // it may begin just before a look
     this.queue();
-  }
-
-  /** Aborted when the call has to end. */
-  get signal() {
-    return this.#controller.signal;
-  }
-
-  abort(reason) {
-    this.#controller.abort(reason);
-  }
-
-  expire() {
-    this.abort(new TimedOut(`no answer within ${this.timeout} ms`));
   }
 
   /** Goes behind all other calls, because it is sent only now. */
@@ -84,11 +72,8 @@ class Deadline {
       // First a reply that has arrived is read, and the client has a turn to say that it has not sent the command.
       const stop = () => setImmediate(reject, new Error('no reply', { cause: this.signal.reason }));
       const off = onAbort(this.signal, stop);
-      const settled = (answered) => {
-        off();
-        place.answered = answered;
-      };
-      promise.then((reply) => resolve(reply, settled(true)), (error) => reject(error, settled(isReply(error))));
+      promise.then(resolve, reject).finally(off);
+      promise.then(() => true, isReply).then((answered) => (place.answered = answered));
     });
   }
 

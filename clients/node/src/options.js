@@ -12,10 +12,9 @@ const minWindow = 1e3;
 /** Throws if there is an option that the limiter or the call does not have. */
 function checkOptions(limiter, kind, options, known) {
   if (options === null || typeof options !== 'object') throw refuse(limiter, 'options', options, 'an object');
-  for (const name of Object.keys(options)) {
-    if (!known.includes(name)) {
-      throw refuse(limiter, name, options[name], known.join(', '), `${name} is not an option of ${kind}`);
-    }
+  for (const [name, value] of Object.entries(options)) {
+    if (known.includes(name) || value === undefined) continue;
+    throw refuse(limiter, name, value, known.join(', '), `${name} is not an option of ${kind}`);
   }
   const { signal } = options;
   if (signal && typeof signal.throwIfAborted !== 'function') throw refuse(limiter, 'signal', signal, 'an AbortSignal');

@@ -374,3 +374,11 @@ test('a decision without Redis is told, once a second for a name', async (t) => 
     ['SluiceWarning', 'state: Redis did not decide, the answer was status 503: list_log_v1: WRONGTYPE'],
   ]);
 });
+
+test('the timeout does not count while the process is stopped', async (t) => {
+  let idle = 0;
+  t.mock.method(performance, 'eventLoopUtilization', () => ({ idle: (idle += 3600e3) })); // an hour at each look
+  const client = { sendCommand: async () => (await pause(30), [1, 1, 0, 0, 0]) };
+  const log = new Limits(client, { timeout: 200 }).listLog('x', { permits: 3, window: '1m' });
+  assert.equal((await log.allow('a')).granted, true);
+});
