@@ -84,7 +84,7 @@ class NodeRedis extends Connection {
   /** From version 5 on an abort drops what is not written yet. The signal of version 4 would say so of all commands. */
   write(words, key, abortSignal) {
     const args = this.isCluster ? [key, false, words] : [words];
-    return this.client.sendCommand(...args, { abortSignal }).catch(rethrow);
+    return this.client.sendCommand(...args, { abortSignal, timeout: undefined }).catch(rethrow); // in place of its own
   }
 
   async load(source, abortSignal) {
@@ -100,10 +100,14 @@ class NodeRedis extends Connection {
 /** What clients of clusters say of a command that was only redirected. */
 const tooManyRedirections = /^Too many Cluster redirections($|\. Last error: ReplyError: )/;
 
+const neverWritten = [
+  'AbortError', 'ClientClosedError', 'ClientOfflineError', 'TimeoutError', 'CommandTimeoutDuringMaintenanceError',
+];
+
 /** Reports whether an error proves that the command has not run. */
 function hasNotRun(error) {
   return (
-    ['AbortError', 'ClientClosedError', 'ClientOfflineError'].includes(error?.constructor?.name) ||
+    neverWritten.includes(error?.constructor?.name) ||
     ['connect', 'getaddrinfo'].includes(error?.syscall) ||
     error?.message === 'The queue is full' || // commandsQueueMaxLength of node-redis
     tooManyRedirections.test(error?.message)

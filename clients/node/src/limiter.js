@@ -15,7 +15,7 @@ const waits = [...limit, 'maxWait'];
 /** What the limiters of each script are. larger says, in errors, which limiters take more. */
 const kinds = {
   listLog: { script: 'list_log_v1', options: waits, larger: '; gcra and sliceRing hold more' },
-  zsetLog: { script: 'zset_log_v1', options: waits, larger: '; listLog, gcra and sliceRing hold more' },
+  zsetLog: { script: 'zset_log_v1', ids: true, options: waits, larger: '; listLog, gcra and sliceRing hold more' },
   gcra: { script: 'gcra_v1', options: [...waits, 'burst'], larger: '; sliceRing holds more' },
   tokenBucket: { script: 'token_bucket_v1', options: [...waits, 'clientId', 'perClient'], larger: '; gcra holds more' },
   sliceRing: { script: 'slice_ring_v1', options: [...waits, 'windows', 'slice'] },
@@ -84,7 +84,7 @@ class Limiter {
 
   /** Returns the options of a call, if it has no others. */
   check(method, options, ...known) {
-    const names = ['signal', ...known].filter((name) => name !== 'id' || this.hasIds);
+    const names = ['signal', ...known].filter((name) => name !== 'id' || this.kind.ids);
     checkOptions(this.name, `${this.kind.method}.${method}`, options, names);
     return options;
   }
@@ -289,7 +289,7 @@ async function giveBack(subject, decision, n = decision?.permits, options = {}) 
 
 function isDecision(value) {
   const numbers = [value?.permits, value?.wait ?? 0, value?.now ?? 0];
-  return typeof value?.granted === 'boolean' && numbers.every((number) => number >= 0 && typeof number === 'number');
+  return typeof value?.granted === 'boolean' && numbers.every((number) => typeof number === 'number');
 }
 
 /** When a grant was taken and for when it was granted, in microseconds: zsetLog knows it by its id. */
@@ -302,10 +302,6 @@ class ListLog extends Booker {}
 ListLog.prototype.giveBack = giveBack;
 
 class ZSetLog extends Booker {
-  get hasIds() {
-    return true;
-  }
-
   idOf(id = newId()) {
     if (typeof id === 'string' && id !== '' && Buffer.byteLength(id) <= 128 && !id.includes('|')) return id;
     throw refuse(this.name, 'id', id, 'a string of 1 to 128 bytes without |');

@@ -122,7 +122,8 @@ test('a server that stands still: an error in time, or the policy', async (t) =>
 
 test('a burst is no outage: Redis decides each call', async (t) => {
   const redis = await startRedis(t);
-  const connected = await open(t, redis.url);
+  const impatient = { commandOptions: { timeout: 20 } }; // of node-redis, from version 5 on 5 s by default
+  const connected = await open(t, redis.url, isIORedis ? {} : impatient);
   const limits = new Limits(connected, { timeout: 400, onFailure: 'open' });
   const burst = async (name, calls) => {
     const log = limits.listLog(name, { permits: 10, window: '1h' });
@@ -131,12 +132,11 @@ test('a burst is no outage: Redis decides each call', async (t) => {
   };
   for (const calls of [100, 2000, 20000]) assert.equal(await burst(`burst-${calls}`, calls), 10, calls);
   redis.cli('SCRIPT', 'FLUSH');
-  assert.equal(await burst('noscript', 20000), 10);
-  const others = Array.from({ length: 50000 }, () =>
-    isIORedis ? connected.call('GET', 'x') : connected.sendCommand(['GET', 'x']),
-  );
+  assert.equal(await burst('noscript', 2000), 10);
+  const other = () => (isIORedis ? connected.call('GET', 'x') : connected.sendCommand(['GET', 'x']));
+  const others = Promise.allSettled(Array.from({ length: 20000 }, other));
   assert.equal(await burst('behind', 100), 10, 'behind commands of others');
-  await Promise.all(others);
+  await others;
   report('trap', 'bursts');
 });
 
