@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
-.PHONY: load test-doors playground clients clients-callers clients-python clients-node clients-bench
+.PHONY: load test-doors playground test-playground clients clients-callers clients-python clients-node clients-bench
 .PHONY: generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
@@ -88,7 +88,8 @@ soak-load: server ## all scripts under faults for 30 minutes, or for SOAK: memor
 	go test ./internal/chaos -run '^TestSoak$$' -v -count=1 -timeout 0 -soak=$(SOAK)
 
 attack: server ## ten kinds of faults for 5 minutes, or for ATTACK; ATTACK_SEED=n repeats a run
-	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 -attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
+	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 \
+		-attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
 
 load: server ## 100,000 requests to examples/api while its Redis is killed and restarted (half a minute)
 	go test ./examples/frameworks -run '^TestServerLoad$$' -v -count=1 -requests=100000
@@ -107,8 +108,11 @@ clients-python: server # the oldest Python from 3.9 on that is here, and the new
 clients-node: server # needs Node 20
 	@node clients/node/tests/run.mjs
 
-playground: $(NODE_MODULES) ## the scripts in a browser: builds playground/dist, a page for any file server
-	cd playground && node build.mjs
+playground: $(NODE_MODULES) ## the scripts in a browser: playground/dist, for any file server, and README's picture of it
+	cd playground && node build.mjs && node still.mjs ../docs/playground.png
+
+test-playground: playground ## the page in Chromium, and 200 random links (LINKS) beside Go, call by call
+	cd playground && node --test --test-timeout=600000 tests/
 
 $(NODE_MODULES): playground/package-lock.json
 	cd playground && npm ci --no-audit --no-fund --loglevel=error

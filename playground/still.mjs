@@ -2,10 +2,9 @@
 import { browse, open, run, serve } from './tests/site.mjs';
 
 const [site, browser] = await Promise.all([serve(), browse()]);
-const viewport = { width: 1000, height: 600 };
-const { page } = await open(browser, site.url, { colorScheme: 'light', viewport, deviceScaleFactor: 1.5, reducedMotion: 'reduce' });
+const look = { colorScheme: 'light', reducedMotion: 'reduce', viewport: { width: 1000, height: 1400 } };
+const { page } = await open(browser, site.url, { ...look, deviceScaleFactor: 1.5 });
 await run(page, '');
-const lanes = await page.locator('section:has(#lanes)').boundingBox();
-await page.screenshot({ path: process.argv[2], fullPage: true, clip: { x: 0, y: 0, width: viewport.width, height: lanes.y + lanes.height } });
+await page.locator('#lanes').screenshot({ path: process.argv[2] });
 await browser.close();
 await site.close();

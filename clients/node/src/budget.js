@@ -1,9 +1,9 @@
 'use strict';
 
-const { NotReservedError } = require('./errors');
+const { NotReservedError, refuse, show } = require('./errors');
 const { SliceRing } = require('./limiter');
-const { refuse, integer, duration } = require('./options');
-const { argsOf, argumentOf, keysOf, scriptOf, show } = require('./scripts');
+const { integer, duration } = require('./options');
+const { argsOf, argumentOf, keysOf, scriptOf } = require('./scripts');
 
 /** Limits a cost that is known only afterwards. It counts on the ring of a SliceRing of its name and slices. */
 class Budget extends SliceRing {
@@ -16,13 +16,14 @@ class Budget extends SliceRing {
 
   /** Takes an estimate for the request of this id, in all windows or in none. */
   async reserve(subject, id, estimate, options = {}) {
+    this.check('reserve', options);
     checkId(this.name, id);
     return this.decide('reserve', subject, { n: estimate, maxWait: 0, id }, options);
   }
 
   /** Replaces the estimate of a reservation by its actual cost. Rejects with a NotReservedError if there is none. */
   async settle(subject, id, actual, options = {}) {
-    const { key, settled, permits } = await this.correct(subject, id, actual, 0, options);
+    const { key, settled, permits } = await this.correct('settle', subject, id, actual, options);
     if (settled > 0 || permits > 0) return;
     if ((await this.limits.caller.command(['EXISTS', key], key, this.bounds(options))) > 0) return; // settled with 0
     const message = `${this.name}: id ${show(id)} is not reserved, or no longer: charge() would charge it`;
@@ -31,14 +32,15 @@ class Budget extends SliceRing {
 
   /** Is settle(), but charges an id that Redis does not know. With 0 it withdraws a reservation. */
   async charge(subject, id, actual, options = {}) {
-    await this.correct(subject, id, actual, 1, options);
+    await this.correct('charge', subject, id, actual, options);
   }
 
-  async correct(subject, id, actual, unknown, options) {
+  async correct(method, subject, id, actual, options) {
+    this.check(method, options);
     checkId(this.name, id);
     const script = scriptOf(this.kind.script, 'settle');
     integer(this.name, 'actual', actual, 0, argumentOf(script, 'permits').max);
-    const values = { ...this.values, id, size: this.ring.size, permits: actual, unknown };
+    const values = { ...this.values, id, size: this.ring.size, permits: actual, unknown: method === 'charge' ? 1 : 0 };
     const keys = this.keys(subject, values);
     const bounds = { ...this.bounds(options), repeats: true };
     const [settled, permits] = await this.limits.caller.run(script, keys, argsOf(script, values), bounds);
@@ -47,7 +49,7 @@ class Budget extends SliceRing {
 
   /** A look needs no id, and is that of the ring. */
   async peek(subject, options = {}) {
-    return this.decide('peek', subject, { n: 0, maxWait: 0 }, options);
+    return this.decide('peek', subject, { n: 0, maxWait: 0 }, this.check('peek', options));
   }
 
   async ask(subject, question, bounds) {

@@ -1,8 +1,11 @@
 'use strict';
 
 const { connect, Unsent } = require('./connection');
+const { Deadline, TimedOut } = require('./deadline');
 const errors = require('./errors');
-const { sleep, jitter } = require('./time');
+const { onAbort, sleep, jitter } = require('./time');
+
+const { isReply } = errors;
 
 const maxRetries = 3; // after attempts that have not run
 const maxTryAgain = 12; // while a slot moves: about a second
@@ -23,18 +26,19 @@ class Caller {
   /**
    * Runs a script. Returns its reply, an array of integers.
    *
-   * It ends within timeout milliseconds, or as soon as the signal is aborted. It repeats an attempt that has not run,
-   * and after a lost reply only what counts once: with repeats, and with peeks, which writes nothing.
+   * It ends when the server has been silent for timeout milliseconds, or as soon as the signal is aborted. It repeats
+   * an attempt that has not run, and after a lost reply only what counts once: with repeats, and with peeks, which
+   * writes nothing.
    */
   async run(script, keys, args, { timeout, signal, repeats = false, peeks = false }) {
     const call = new Call(this, script, keys, { repeats, peeks });
     const words = ['EVALSHA', script.sha1, String(keys.length), ...keys, ...args];
-    return bounded(timeout, signal, async (end) => (await call.run(words, end)).map(Number));
+    return this.bounded(timeout, signal, async (end) => (await call.run(words, end)).map(Number));
   }
 
   /** Sends another command, once. A lost reply is an UnavailableError. */
   async command(words, key, { timeout, signal }) {
-    return bounded(timeout, signal, async (end) => {
+    return this.bounded(timeout, signal, async (end) => {
       try {
         return await this.attempt(words, key, end);
       } catch (error) {
@@ -45,18 +49,31 @@ class Caller {
 
   /** Sends a command once. Rejects with an error reply, with Unsent, or with another error if it may have run. */
   async attempt(words, key, end) {
-    if (end.aborted) throw new Unsent('there was no time left', { cause: end.reason });
-    return until(this.connection.send(words, key, end), end);
+    if (end.signal.aborted) throw new Unsent('there was no time left');
+    return end.until(this.connection.send(words, key, end.signal));
   }
 
   /** Loads a script, once for all who need it now. */
   load(script, end) {
     let loading = this.loads.get(script);
     if (!loading) {
-      loading = this.connection.load(script.source, end).finally(() => this.loads.delete(script));
+      loading = this.connection.load(script.source, end.signal).finally(() => this.loads.delete(script));
       this.loads.set(script, loading);
     }
-    return until(loading, end);
+    return end.until(loading);
+  }
+
+  /** Calls work with a deadline of so many milliseconds, which the caller's signal ends as well. */
+  async bounded(timeout, signal, work) {
+    signal?.throwIfAborted();
+    const end = new Deadline(this.connection.deadlines, timeout);
+    const off = onAbort(signal, () => end.abort(signal.reason));
+    try {
+      return await work(end);
+    } finally {
+      off();
+      end.end();
+    }
   }
 }
 
@@ -115,8 +132,8 @@ class Call {
   /** Pauses before a retry, unless there were too many or the time is up. */
   async pause(error, limit, end) {
     const pause = jitter(pauses[Math.min(this.retries, pauses.length - 1)]);
-    if (++this.retries > limit || end.aborted) throw this.failed(error, end);
-    await sleep(pause, end).catch(() => {
+    if (++this.retries > limit || end.signal.aborted) throw this.failed(error, end);
+    await sleep(pause, end.signal).catch(() => {
       throw this.failed(error, end);
     });
   }
@@ -124,9 +141,9 @@ class Call {
   /** Returns the error of a call without a reply. */
   failed(error, end) {
     if (this.lost === undefined) return unavailable(this.script.id, error, end);
-    const cause = end.aborted ? end.reason : error;
+    const cause = end.signal.aborted ? end.signal.reason : error;
     return new errors.OutcomeUnknownError(
-      `${this.script.id}: outcome unknown, charged once or not at all: ${cause?.message}`,
+      `${this.script.id}: outcome unknown: it took effect once or not at all: ${cause?.message}`,
       { script: this.script.id, keys: this.keys, cause },
     );
   }
@@ -151,44 +168,10 @@ class Call {
 }
 
 function unavailable(what, error, end) {
-  if (end.aborted && !(end.reason instanceof TimedOut)) return end.reason; // the caller's own
-  const late = end.aborted ? `${end.reason.message}: ` : '';
+  const { aborted, reason } = end.signal;
+  if (aborted && !(reason instanceof TimedOut)) return reason; // the caller's own
+  const late = aborted ? `${reason.message}: ` : '';
   return new errors.UnavailableError(`${what}: ${late}${error.message}`, { cause: error });
-}
-
-class TimedOut extends Error {}
-
-/** Calls work with a signal that ends after timeout milliseconds, or with the caller's signal. */
-async function bounded(timeout, signal, work) {
-  signal?.throwIfAborted();
-  const controller = new AbortController();
-  const forward = () => controller.abort(signal.reason);
-  const timer = setTimeout(() => controller.abort(new TimedOut(`no answer within ${timeout} ms`)), timeout);
-  signal?.addEventListener('abort', forward, { once: true });
-  try {
-    return await work(controller.signal);
-  } finally {
-    clearTimeout(timer);
-    signal?.removeEventListener('abort', forward);
-  }
-}
-
-/** Resolves with the promise, or rejects when the signal is aborted: the command may have run then. */
-function until(promise, end) {
-  return new Promise((resolve, reject) => {
-    // The client has a turn to say that it has not sent the command.
-    const stop = () => setImmediate(reject, new Error('no reply', { cause: end.reason }));
-    end.addEventListener('abort', stop, { once: true });
-    promise.then(resolve, reject).finally(() => end.removeEventListener('abort', stop));
-  });
-}
-
-/** Reports whether the server answered with an error. */
-function isReply(error) {
-  for (let kind = error?.constructor; kind; kind = Object.getPrototypeOf(kind)) {
-    if (kind.name === 'ErrorReply' || kind.name === 'ReplyError') return true;
-  }
-  return false;
 }
 
 /** Returns the code of an error reply, also where Redis 5 and 6 put it behind the name of the script. */

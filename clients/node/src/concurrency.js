@@ -3,8 +3,8 @@
 const { OutcomeUnknownError, SlotLostError, UnavailableError, WaitError } = require('./errors');
 const { Limiter, newId } = require('./limiter');
 const { integer, duration } = require('./options');
-const { argsOf, argumentOf, scriptOf } = require('./scripts');
-const { sleep, jitter, longestTimer } = require('./time');
+const { argsOf, argumentOf, checkSubject, scriptOf } = require('./scripts');
+const { onAbort, jitter, longestTimer } = require('./time');
 
 const renewals = 3; // a ttl
 const clockRates = 1e-3; // of the ttl: by so much clocks may differ
@@ -22,12 +22,15 @@ class Concurrency extends Limiter {
   }
 
   /** Takes a slot now. Returns null if none is free. */
-  async tryAcquire(subject, { signal } = {}) {
+  async tryAcquire(subject, options = {}) {
+    const { signal } = this.check('tryAcquire', options);
     return (await this.take(subject, newId(), signal)).slot;
   }
 
   /** Takes a slot as soon as one is free. Callers of this process are served in order: only the first asks Redis. */
-  async acquire(subject, { maxWait, signal } = {}) {
+  async acquire(subject, options = {}) {
+    const { maxWait, signal } = this.check('acquire', options, 'maxWait');
+    checkSubject(this.name, subject);
     const place = { id: newId(), started: performance.now(), bound: this.ahead(maxWait), signal, wake() {} };
     const queue = this.queues.get(subject) ?? [];
     this.queues.set(subject, queue);
@@ -117,10 +120,10 @@ function pauseAt(place, ms) {
     const timer = setTimeout(() => place.wake(), Math.min(Math.ceil(Math.max(Math.min(ms, left), 0)), longestTimer));
     place.wake = () => {
       clearTimeout(timer);
-      place.signal?.removeEventListener('abort', place.wake);
+      off();
       resolve();
     };
-    place.signal?.addEventListener('abort', place.wake, { once: true });
+    const off = onAbort(place.signal, place.wake);
   });
 }
 

@@ -1,6 +1,8 @@
 'use strict';
 
+const { Deadlines } = require('./deadline');
 const { ArgumentError } = require('./errors');
+const { onAbort } = require('./time');
 
 /** In the place of an error of the client: the command was not sent, and will not be. */
 class Unsent extends Error {}
@@ -30,12 +32,20 @@ const refused = (want) => new ArgumentError(`client: ${want}`, { argument: 'clie
 class Connection {
   constructor(client) {
     this.client = client;
+    this.deadlines = new Deadlines();
+  }
+
+  /** Sends a command, unless the signal is aborted before. */
+  async send(words, key, signal) {
+    await this.ready(signal);
+    if (signal.aborted) throw new Unsent('it was aborted before');
+    return this.write(words, key, signal);
   }
 
   /** Waits for a connection: what is in the queue of a client without one cannot be taken back. */
   async ready(signal) {
     while (!this.isReady()) {
-      if (this.isEnded()) throw new Unsent('the client is closed');
+      if (this.isEnded()) throw new Unsent('the client is not open: connect() it first');
       await aborted(this.nextStatus(), signal);
     }
   }
@@ -64,7 +74,7 @@ class NodeRedis extends Connection {
   }
 
   isReady() {
-    return this.client.isReady !== false; // clusters and pools have none
+    return this.client.isReady ?? this.client.isOpen !== false; // clusters of version 4 and pools do not say
   }
 
   isEnded() {
@@ -72,14 +82,9 @@ class NodeRedis extends Connection {
   }
 
   /** From version 5 on an abort drops what is not written yet. The signal of version 4 would say so of all commands. */
-  async send(words, key, abortSignal) {
-    await this.ready(abortSignal);
-    try {
-      if (this.isCluster) return await this.client.sendCommand(key, false, words, { abortSignal });
-      return await this.client.sendCommand(words, { abortSignal });
-    } catch (error) {
-      return rethrow(error);
-    }
+  write(words, key, abortSignal) {
+    const args = this.isCluster ? [key, false, words] : [words];
+    return this.client.sendCommand(...args, { abortSignal, timeout: undefined }).catch(rethrow); // in place of its own
   }
 
   async load(source, abortSignal) {
@@ -95,10 +100,14 @@ class NodeRedis extends Connection {
 /** What clients of clusters say of a command that was only redirected. */
 const tooManyRedirections = /^Too many Cluster redirections($|\. Last error: ReplyError: )/;
 
+const neverWritten = [
+  'AbortError', 'ClientClosedError', 'ClientOfflineError', 'TimeoutError', 'CommandTimeoutDuringMaintenanceError',
+];
+
 /** Reports whether an error proves that the command has not run. */
 function hasNotRun(error) {
   return (
-    ['AbortError', 'ClientClosedError', 'ClientOfflineError'].includes(error?.constructor?.name) ||
+    neverWritten.includes(error?.constructor?.name) ||
     ['connect', 'getaddrinfo'].includes(error?.syscall) ||
     error?.message === 'The queue is full' || // commandsQueueMaxLength of node-redis
     tooManyRedirections.test(error?.message)
@@ -123,8 +132,7 @@ class IORedis extends Connection {
     client.on('close', () => this.forget());
   }
 
-  async send(words, _key, signal) {
-    await this.ready(signal);
+  write(words) {
     if (this.isCluster) return this.client.call(...words).catch(rethrow);
     return new Promise((resolve, reject) => {
       this.inFlight.add(reject);
@@ -188,10 +196,8 @@ const longestLoad = 250; // milliseconds that a dead master delays the others
 /** Resolves with the promise, or rejects as soon as the signal is aborted. */
 function aborted(promise, signal) {
   return new Promise((resolve, reject) => {
-    const stop = () => reject(new Unsent('the connection was not ready in time'));
-    if (signal.aborted) return stop();
-    signal.addEventListener('abort', stop, { once: true });
-    promise.then(resolve).finally(() => signal.removeEventListener('abort', stop));
+    const off = onAbort(signal, () => reject(new Unsent('the connection was not ready in time')));
+    promise.then(resolve).finally(off);
   });
 }
 

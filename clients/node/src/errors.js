@@ -1,5 +1,7 @@
 'use strict';
 
+const { inspect } = require('node:util');
+
 /** The base of all errors of this package, apart from the reason of a caller's own AbortSignal. See index.d.ts. */
 class SluiceError extends Error {
   constructor(message, { cause, ...fields } = {}) {
@@ -22,7 +24,38 @@ class WaitError extends SluiceError {}
 class SlotLostError extends SluiceError {}
 class NotReservedError extends SluiceError {}
 
+/** Writes a value for an error: strings in quotes. */
+const show = (value) =>
+  typeof value === 'string' ? JSON.stringify(value) : inspect(value, { depth: 0, breakLength: Infinity });
+
+/** Returns the error of a wrong argument. limiter is its limiter, or the function that was called. */
+function refuse(limiter, argument, value, want, text) {
+  const message = text ?? `${argument} ${show(value)}: want ${want}`;
+  return new ArgumentError(limiter ? `${limiter}: ${message}` : message, { limiter, argument, value, want });
+}
+
+const told = new Map(); // by the names of limiters: when a warning was emitted, and how many were left out since
+
+/** Tells operators that Redis did not decide, once a second for a name at most, and without keys. */
+function warn(name, outcome, error) {
+  const last = told.get(name) ?? { time: -Infinity, more: 0 };
+  told.set(name, last);
+  if (performance.now() - last.time < 1000) return void last.more++;
+  const why = error instanceof StateError ? `${error.script}: ${error.code}` : error.message.replace('sluice: ', '');
+  const more = last.more > 0 ? ` (and ${last.more} more)` : '';
+  Object.assign(last, { time: performance.now(), more: 0 });
+  process.emitWarning(`${name}: Redis did not decide, ${outcome}: ${why}${more}`, 'SluiceWarning');
+}
+
+/** Reports whether the server answered with an error. */
+function isReply(error) {
+  for (let kind = error?.constructor; kind; kind = Object.getPrototypeOf(kind)) {
+    if (kind.name === 'ErrorReply' || kind.name === 'ReplyError') return true;
+  }
+  return false;
+}
+
 module.exports = {
   SluiceError, ArgumentError, ExceedsLimitError, StateError, OutcomeUnknownError, UnavailableError, NotLoadedError,
-  WaitError, SlotLostError, NotReservedError,
+  WaitError, SlotLostError, NotReservedError, isReply, refuse, show, warn,
 };

@@ -2,8 +2,10 @@
 
 const { createHash } = require('node:crypto');
 const { BlockList, isIP } = require('node:net');
-const { ArgumentError, ExceedsLimitError, SluiceError } = require('./errors');
-const { checkOptions } = require('./options');
+const { ArgumentError, ExceedsLimitError, SluiceError, refuse, warn } = require('./errors');
+const { isDecision } = require('./limiter');
+const { checkOptions, checkFunction, integer } = require('./options');
+const { checkStrings } = require('./scripts');
 const { span } = require('./time');
 
 // Middleware for Express and Fastify. Headers, bodies and subjects are those of the Go package httplimit.
@@ -48,17 +50,20 @@ function appendHeader(response, name, value) {
 function decider(limiter, options = {}) {
   checkOptions('middleware', 'the middleware', options, ['key', 'cost']);
   const { key = keyByAddress(), cost = () => 1 } = options;
-  if (typeof key !== 'function') throw new ArgumentError('middleware: key: want a function of the request');
-  if (typeof limiter?.allowN !== 'function') throw new ArgumentError('the middleware wants a limiter with allow()');
+  checkFunction('middleware', 'key', key);
+  checkFunction('middleware', 'cost', cost);
+  if (typeof limiter?.allowN !== 'function') throw refuse('middleware', 'limiter', limiter, 'a limiter with allow()');
   return async (request, socket) => {
     const values = [key(request, socket)].flat();
-    if (values.some((value) => typeof value !== 'string' || value === '')) return { headers: {}, refusal: refusals.noKey };
+    const isText = (value) => typeof value === 'string' && value !== '';
+    if (!values.every(isText)) return { headers: {}, refusal: refusals.noKey };
     try {
       const decision = await limiter.allowN(subjectOf(...values), cost(request));
       return { headers: headersOf(limiter, decision), refusal: refusalOf(limiter, decision) };
     } catch (error) {
       if (error instanceof ExceedsLimitError) return { headers: {}, refusal: { ...refusals.denied } };
       if (error instanceof ArgumentError || !(error instanceof SluiceError)) throw error;
+      warn(limiter.name, 'the answer was status 503', error);
       return { headers: {}, refusal: refusals.undecided };
     }
   };
@@ -86,6 +91,8 @@ function refusalOf(limiter, decision) {
 
 /** RateLimit-Policy and RateLimit as in draft-ietf-httpapi-ratelimit-headers-11, and Retry-After of a denial. */
 function headersOf(limiter, decision) {
+  if (typeof limiter?.name !== 'string') throw refuse('headersOf', 'limiter', limiter, 'a limiter');
+  if (!isDecision(decision)) throw refuse('headersOf', 'decision', decision, 'a decision');
   const headers = {};
   const items = itemsOf(limiter.name, decision);
   headers['RateLimit-Policy'] = items.map((item) => `"${item.name}"${quotaOf(item.limit)}`).join(', ');
@@ -120,6 +127,7 @@ const seconds = (ms) => Math.ceil(Math.round(ms * 1e3) / 1e6);
 
 /** Returns the subject of a list of values. Different lists have different subjects. */
 function subjectOf(...values) {
+  checkStrings('subjectOf', 'values', values);
   return values.map(coded).join('|');
 }
 
@@ -136,10 +144,8 @@ function coded(value) {
 function keyByAddress(options = {}) {
   checkOptions('keyByAddress', 'keyByAddress', options, ['trust', 'ipv6Prefix']);
   const { trust = [], ipv6Prefix = 64 } = options;
-  if (!Array.isArray(trust)) throw new ArgumentError(`keyByAddress: trust ${trust}: want a list of prefixes`);
-  if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128) {
-    throw new ArgumentError(`ipv6Prefix ${ipv6Prefix}: want 1 to 128`);
-  }
+  checkStrings('keyByAddress', 'trust', trust);
+  integer('keyByAddress', 'ipv6Prefix', ipv6Prefix, 1, 128);
   const trusted = trustedList(trust.filter((proxy) => proxy !== 'unix'));
   const trusts = (address) => trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
   return (request, socket = request.socket) => {
@@ -162,7 +168,7 @@ function trustedList(proxies) {
     const longest = family === 6 ? 128 : 32;
     const length = bits === undefined ? longest : /^\d{1,3}$/.test(bits) ? Number(bits) : NaN;
     if (!family || !(length <= longest)) {
-      throw new ArgumentError(`trust ${JSON.stringify(proxy)}: want a prefix ("10.0.0.0/8"), an address or "unix"`);
+      throw refuse('keyByAddress', 'trust', proxy, 'a prefix ("10.0.0.0/8"), an address or "unix"');
     }
     list.addSubnet(address, length, `ipv${family}`);
   }
@@ -202,4 +208,4 @@ function masked(address, bits) {
   return `${new URL(`http://[${kept.join(':')}]`).hostname.slice(1, -1)}/${bits}`;
 }
 
-module.exports = { expressLimit, fastifyLimit, keyByAddress, subjectOf };
+module.exports = { expressLimit, fastifyLimit, headersOf, keyByAddress, subjectOf };

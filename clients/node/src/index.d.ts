@@ -14,9 +14,16 @@ export interface LimitsOptions {
   prefix?: string;
   /** Never load scripts: a missing one is a NotLoadedError. Use it if the Redis user has no right to SCRIPT. */
   preloaded?: boolean;
-  /** How long one call may take, retries included. Default: 1 s, and 100 ms with onFailure "open" or "closed". */
+  /**
+   * How long one call waits for a server that is silent, retries included: 1 ms to 24 h, to 10 ms. Default: 1 s, and
+   * 100 ms with onFailure "open" or "closed". Time in which the server answers earlier calls does not count, and of
+   * the time in which this process is busy a twentieth: a process that is never idle waits up to 20 times as long.
+   */
   timeout?: Duration;
-  /** What happens when Redis does not decide: an error (default), a grant, or a denial; the latter are degraded. */
+  /**
+   * What happens when Redis does not decide: an error (default), a grant, or a denial. The latter are degraded, and
+   * process.emitWarning tells it, once a second for a name at most.
+   */
   onFailure?: OnFailure;
 }
 
@@ -45,12 +52,12 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
-/** Of zsetLog: the id of the request, 1 to 128 bytes without "|". Asked again with it, a call is charged once. */
+/** Of a zsetLog: the id of the request, 1 to 128 bytes without "|". Asked again with it, a call is charged once. */
 export interface IdOptions extends CallOptions {
   id?: string;
 }
 
-export interface WaitOptions extends IdOptions {
+export interface WaitOptions extends CallOptions {
   /** Permits. Default: 1. */
   n?: number;
   maxWait?: Duration;
@@ -91,27 +98,27 @@ export interface WindowState {
 }
 
 /** What the limiters have in common. A subject is any text that is not empty. Each call is one round trip. */
-export interface Limiter {
+export interface Limiter<Options = CallOptions> {
   readonly name: string;
   /** Asks for one permit now. Use it to refuse what is over the limit. */
-  allow(subject: string, options?: IdOptions): Promise<Decision>;
+  allow(subject: string, options?: Options): Promise<Decision>;
   /** Asks for n permits now, all or none. More than the limit is an ExceedsLimitError. */
-  allowN(subject: string, n: number, options?: IdOptions): Promise<Decision>;
+  allowN(subject: string, n: number, options?: Options): Promise<Decision>;
   /**
    * Resolves when the permits may be used. Use it in workers. It books them, so workers are served in the order of
    * asking across all processes; sliceRing, and waits of more than 60 s, sleep and ask again. A wait longer than
    * maxWait is a WaitError at once. With maxWait it asks again while Redis is down.
    */
-  wait(subject: string, options?: WaitOptions): Promise<Decision>;
+  wait(subject: string, options?: WaitOptions & Options): Promise<Decision>;
   /** Says what could be granted now, and changes nothing. */
   peek(subject: string, options?: CallOptions): Promise<Decision>;
   /** Gives the subject its whole limit back. Use it to unblock a customer. */
   reset(subject: string, options?: CallOptions): Promise<void>;
 }
 
-export interface Booker extends Limiter {
+export interface Booker<Options = CallOptions> extends Limiter<Options> {
   /** Books permits for the earliest time at which they may be used, up to maxWait or 60 s ahead. Ask ok first. */
-  reserve(subject: string, options?: WaitOptions): Promise<Reservation>;
+  reserve(subject: string, options?: WaitOptions & Options): Promise<Reservation>;
 }
 
 export interface Returner {
@@ -135,7 +142,7 @@ export interface Reservation {
 }
 
 export interface ListLog extends Booker, Returner {}
-export interface ZSetLog extends Booker, Returner {}
+export interface ZSetLog extends Booker<IdOptions>, Returner {}
 export interface GCRA extends Booker {}
 export interface SliceRing extends Limiter, Returner {}
 
@@ -144,8 +151,11 @@ export interface TokenBucket extends Booker {
   setRate(subject: string, limit: Limit, options?: CallOptions): Promise<void>;
 }
 
-export type RingOptions = ({ windows: Limit[] } | Limit) & {
-  /** The length of a slice, 1 ms to 24 h. It is a part of the key. Default: a sixtieth of the shortest window. */
+export type RingOptions = ({ windows: Limit[]; permits?: undefined; window?: undefined } | Limit) & {
+  /**
+   * The length of a slice, 1 ms to 24 h. Default: a sixtieth of the shortest window, or more if the longest needs it.
+   * It is a part of the key: set it if the windows of one name differ or may change, or each slice counts for itself.
+   */
   slice?: Duration;
 };
 
@@ -201,7 +211,7 @@ export class Limits {
   budget(name: string, options: RingOptions & LimiterOptions & { settleWithin?: Duration }): Budget;
   /** How many run at once: slots, under leases of ttl that renew themselves. */
   concurrency(name: string, options: WaitingOptions & { slots: number; ttl: Duration }): Concurrency;
-  /** Runs a script ("gcra_v1") with keys and arguments as they are. Numbers are digits in a string. */
+  /** Runs a script ("gcra_v1") with keys and arguments as they are: strings, numbers as digits. */
   call(
     script: string, keys: string[], args: string[], options?: CallOptions & { timeout?: Duration },
   ): Promise<number[]>;
@@ -229,6 +239,12 @@ export function fastifyLimit(
   limiter: Limiter, options?: MiddlewareOptions<any>,
 ): (request: any, reply: any) => Promise<any>;
 
+/**
+ * Returns the headers for a decision about a request: RateLimit-Policy, RateLimit, and Retry-After of a denial. Use it
+ * in frameworks that have no middleware here.
+ */
+export function headersOf(limiter: { readonly name: string }, decision: Decision): Record<string, string>;
+
 /** Counts by the client's address, of IPv6 by its first 64 bits. trust names proxies that append to X-Forwarded-For. */
 export function keyByAddress(options?: {
   trust?: string[];
@@ -242,6 +258,7 @@ export function subjectOf(...values: string[]): string;
 export class SluiceError extends Error {}
 /** An argument is wrong. There was no decision. */
 export class ArgumentError extends SluiceError {
+  /** The limiter, or the function that was called. */
   readonly limiter?: string;
   readonly script?: string;
   readonly argument: string;
@@ -256,7 +273,7 @@ export class StateError extends SluiceError {
   readonly keys: string[];
   readonly code: 'BADSTATE' | 'WRONGTYPE';
 }
-/** A call was sent and no reply came: it was charged once or not at all. */
+/** A call was sent and no reply came: it took effect once or not at all. */
 export class OutcomeUnknownError extends SluiceError {
   readonly script: string;
   readonly keys: string[];

@@ -2,7 +2,7 @@
 
 const { randomBytes } = require('node:crypto');
 const errors = require('./errors');
-const { refuse, checkOptions, integer, duration, limitOf } = require('./options');
+const { checkOptions, checkBoolean, integer, duration, limitOf } = require('./options');
 const { ringOf, windowStates } = require('./ring');
 const { argsOf, argumentOf, checkName, checkSubject, keysOf, scriptOf } = require('./scripts');
 const { sleep, jitter } = require('./time');
@@ -15,13 +15,15 @@ const waits = [...limit, 'maxWait'];
 /** What the limiters of each script are. larger says, in errors, which limiters take more. */
 const kinds = {
   listLog: { script: 'list_log_v1', options: waits, larger: '; gcra and sliceRing hold more' },
-  zsetLog: { script: 'zset_log_v1', options: waits, larger: '; listLog, gcra and sliceRing hold more' },
+  zsetLog: { script: 'zset_log_v1', ids: true, options: waits, larger: '; listLog, gcra and sliceRing hold more' },
   gcra: { script: 'gcra_v1', options: [...waits, 'burst'], larger: '; sliceRing holds more' },
   tokenBucket: { script: 'token_bucket_v1', options: [...waits, 'clientId', 'perClient'], larger: '; gcra holds more' },
   sliceRing: { script: 'slice_ring_v1', options: [...waits, 'windows', 'slice'] },
   budget: { script: 'budget_v1', options: [...limit, 'windows', 'slice', 'settleWithin'], amount: 'estimate' },
   concurrency: { script: 'concurrency_v1', options: ['slots', 'ttl', 'onFailure', 'timeout', 'maxWait'] },
 };
+
+const { refuse } = errors;
 
 /** A new random id: 22 characters of 128 bits. */
 const newId = () => randomBytes(16).toString('base64url');
@@ -55,16 +57,18 @@ class Limiter {
 
   /** Asks for n permits now, all or none. */
   async allowN(subject, n, options = {}) {
-    return this.decide('allowN', subject, { n, maxWait: 0, id: this.idOf(options.id) }, options);
+    const { id } = this.check('allowN', options, 'id');
+    return this.decide('allowN', subject, { n, maxWait: 0, id: this.idOf(id) }, options);
   }
 
   /** Says what could be granted now, and changes nothing. */
   async peek(subject, options = {}) {
-    return this.decide('peek', subject, { n: 0, maxWait: 0, id: '' }, options);
+    return this.decide('peek', subject, { n: 0, maxWait: 0, id: '' }, this.check('peek', options));
   }
 
   /** Gives the subject its whole limit back. */
   async reset(subject, options = {}) {
+    this.check('reset', options);
     const keys = this.keys(subject).filter((_, i) => this.resets(this.script.keys[i]));
     await this.limits.caller.command(['UNLINK', ...keys], keys[0], this.bounds(options));
   }
@@ -75,7 +79,14 @@ class Limiter {
 
   /** Returns when n permits may be used. It books them, or sleeps and asks again where that is not possible. */
   async wait(subject, options = {}) {
-    return waitFor(this, subject, options);
+    return waitFor(this, subject, this.check('wait', options, 'n', 'maxWait', 'id'));
+  }
+
+  /** Returns the options of a call, if it has no others. */
+  check(method, options, ...known) {
+    const names = ['signal', ...known].filter((name) => name !== 'id' || this.kind.ids);
+    checkOptions(this.name, `${this.kind.method}.${method}`, options, names);
+    return options;
   }
 
   /** Returns how many milliseconds a call may wait: its own maxWait, or that of the limiter. */
@@ -149,6 +160,7 @@ class Limiter {
   fallBack(cause, n) {
     const undecided = [errors.OutcomeUnknownError, errors.UnavailableError, errors.NotLoadedError];
     if (this.onFailure === 'error' || !undecided.some((kind) => cause instanceof kind)) throw cause;
+    errors.warn(this.name, `onFailure is "${this.onFailure}"`, cause);
     const open = this.onFailure === 'open';
     const detail = this.ring ? this.detail(this.ring.limits.map(({ permits }) => (open ? 0 : permits)), 0) : {};
     const remaining = open ? this.capacity : 0;
@@ -206,7 +218,8 @@ class Booker extends Limiter {
   }
 
   /** Books n permits for the earliest time at which they may be used. */
-  async reserve(subject, { n = 1, maxWait, signal, id } = {}) {
+  async reserve(subject, options = {}) {
+    const { n = 1, maxWait, signal, id } = this.check('reserve', options, 'n', 'maxWait', 'id');
     const micros = Math.floor(Math.min(this.ahead(maxWait), maxAhead) * 1e3);
     const decision = await this.decide('reserve', subject, { n, maxWait: micros, id: this.idOf(id) }, { signal });
     return new Reservation(this, subject, decision);
@@ -230,7 +243,8 @@ class Reservation {
   }
 
   /** Returns when the permits may be used. */
-  async wait({ signal } = {}) {
+  async wait(options = {}) {
+    const { signal } = this.limiter.check('reserve', options);
     if (!this.ok) {
       const { name } = this.limiter;
       throw new errors.WaitError(`${name}: the reservation is not ok`, { limiter: name, wait: this.decision.wait });
@@ -255,7 +269,9 @@ class Reservation {
 }
 
 /** Gives back n of the permits that a decision granted. Returns how many were. */
-async function giveBack(subject, decision, n = decision.permits, options = {}) {
+async function giveBack(subject, decision, n = decision?.permits, options = {}) {
+  this.check('giveBack', options);
+  if (!isDecision(decision)) throw refuse(this.name, 'decision', decision, 'a decision of this limiter');
   const script = scriptOf(this.kind.script, 'return');
   const named = decision.id !== undefined && this.kind.method === 'zsetLog';
   const [key] = this.keys(subject);
@@ -269,6 +285,11 @@ async function giveBack(subject, decision, n = decision.permits, options = {}) {
   const bounds = { ...this.bounds(options), repeats: named && n === decision.permits };
   const [returned] = await this.limits.caller.run(script, [key], argsOf(script, values), bounds);
   return returned;
+}
+
+function isDecision(value) {
+  const numbers = [value?.permits, value?.wait ?? 0, value?.now ?? 0];
+  return typeof value?.granted === 'boolean' && numbers.every((number) => typeof number === 'number');
 }
 
 /** When a grant was taken and for when it was granted, in microseconds: zsetLog knows it by its id. */
@@ -302,6 +323,7 @@ class TokenBucket extends Booker {
   configure(options) {
     super.configure(options);
     const { clientId: client = this.limits.clientId, perClient = false } = options;
+    checkBoolean(this.name, 'perClient', perClient);
     if (typeof client !== 'string' || client === '') throw refuse(this.name, 'clientId', client, 'a string, not empty');
     this.values = { rate: this.values.limit, interval: this.values.window, scope: perClient ? 1 : 0, client };
   }
@@ -317,6 +339,8 @@ class TokenBucket extends Booker {
 
   /** Stores the subject's limit, for all processes at once. */
   async setRate(subject, limit, options = {}) {
+    this.check('setRate', options);
+    checkOptions(this.name, 'tokenBucket.setRate', limit, ['permits', 'window']);
     const { permits, window } = limitOf(this.name, this.kind, this.script, limit);
     integer(this.name, 'permits', permits, 1, Infinity);
     const script = scriptOf(this.kind.script, 'set');
@@ -354,4 +378,6 @@ function checkFailure(name, onFailure) {
 /** Returns a timeout in milliseconds. */
 const checkTimeout = (name, timeout) => duration(name, 'timeout', timeout, 1e3, 86400e6) / 1e3;
 
-module.exports = { Limiter, ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout };
+module.exports = {
+  Limiter, ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout, isDecision,
+};

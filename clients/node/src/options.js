@@ -1,7 +1,7 @@
 'use strict';
 
-const { ArgumentError } = require('./errors');
-const { argumentOf, show } = require('./scripts');
+const { refuse } = require('./errors');
+const { argumentOf } = require('./scripts');
 const { toMicros, span } = require('./time');
 
 // What is wrong with the options of a limiter is found when the limiter is made.
@@ -9,19 +9,23 @@ const { toMicros, span } = require('./time');
 const day = 86400e6; // microseconds
 const minWindow = 1e3;
 
-function refuse(limiter, argument, value, want, text) {
-  const message = text ?? `${argument} ${show(value)}: want ${want}`;
-  return new ArgumentError(`${limiter}: ${message}`, { limiter, argument, value, want });
-}
-
-/** Throws if there is an option that the limiter does not have. */
+/** Throws if there is an option that the limiter or the call does not have. */
 function checkOptions(limiter, kind, options, known) {
   if (options === null || typeof options !== 'object') throw refuse(limiter, 'options', options, 'an object');
-  for (const name of Object.keys(options)) {
-    if (!known.includes(name)) {
-      throw refuse(limiter, name, options[name], known.join(', '), `${name} is not an option of ${kind}`);
-    }
+  for (const [name, value] of Object.entries(options)) {
+    if (known.includes(name) || value === undefined) continue;
+    throw refuse(limiter, name, value, known.join(', '), `${name} is not an option of ${kind}`);
   }
+  const { signal } = options;
+  if (signal && typeof signal.throwIfAborted !== 'function') throw refuse(limiter, 'signal', signal, 'an AbortSignal');
+}
+
+function checkBoolean(limiter, argument, value) {
+  if (typeof value !== 'boolean') throw refuse(limiter, argument, value, 'true or false');
+}
+
+function checkFunction(limiter, argument, value) {
+  if (typeof value !== 'function') throw refuse(limiter, argument, value, 'a function of the request');
 }
 
 /** Returns a whole number, or throws. */
@@ -43,9 +47,6 @@ function duration(limiter, argument, value, min, max) {
 function limitOf(name, kind, script, { permits, window, burst }, maxWindow) {
   const upper = argumentOf(script, 'limit', 'rate', 'limit_i').max;
   integer(name, 'permits', permits, 0, upper, kind.larger);
-  if (burst !== undefined && !argumentOf(script, 'burst')) {
-    throw refuse(name, 'burst', burst, 'none', `burst ${show(burst)}: ${kind.method} has none, gcra has`);
-  }
   const longest = maxWindow ?? argumentOf(script, 'window', 'interval').max;
   if (permits === 0 && window === undefined) return { permits, window: minWindow, burst };
   const limit = { permits, window: duration(name, 'window', window, minWindow, longest), burst };
@@ -62,4 +63,4 @@ function checkBurst(name, script, { permits, window, burst }) {
   }
 }
 
-module.exports = { refuse, checkOptions, integer, duration, limitOf, minWindow };
+module.exports = { checkOptions, checkBoolean, checkFunction, integer, duration, limitOf, minWindow };

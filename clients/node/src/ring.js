@@ -1,6 +1,7 @@
 'use strict';
 
-const { integer, duration, limitOf, refuse } = require('./options');
+const { refuse } = require('./errors');
+const { checkOptions, integer, duration, limitOf } = require('./options');
 const { span } = require('./time');
 
 // The slices of sliceRing and budget. The rules are those of the Go loader, so that both choose the same key.
@@ -14,6 +15,7 @@ const maxSlice = 86400e6;
 function ringOf(name, kind, script, options) {
   const windows = options.windows ?? [{ permits: options.permits, window: options.window }];
   if (!Array.isArray(windows)) throw refuse(name, 'windows', windows, 'an array of { permits, window }');
+  if (options.windows !== undefined) checkWindows(name, options);
   integer(name, 'number of windows', windows.length, 1, script.group.max);
   const limits = windows.map((limit) => limitOf(name, kind, script, limit, maxSlices * maxSlice));
   const counted = limits.filter((limit) => limit.permits > 0).map((limit) => limit.window);
@@ -25,6 +27,14 @@ function ringOf(name, kind, script, options) {
   if (longest > maxSlices * slice) throw tooLong(name, shortest, longest, slice);
   const groups = limits.map(({ permits, window }) => ({ slices_i: Math.ceil(window / slice) + 1, limit_i: permits }));
   return { slice, limits, groups, size: Math.max(...groups.map((group) => group.slices_i)) };
+}
+
+function checkWindows(name, { windows, ...rest }) {
+  for (const argument of ['permits', 'window']) {
+    const value = rest[argument];
+    if (value !== undefined) throw refuse(name, argument, value, 'windows alone, or permits and window');
+  }
+  for (const limit of windows) checkOptions(name, 'windows', limit, ['permits', 'window']);
 }
 
 /** Returns the slice that windows get if no other is given. It is never longer than the shortest of them. */

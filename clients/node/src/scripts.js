@@ -2,7 +2,7 @@
 
 const { readFileSync } = require('node:fs');
 const { join } = require('node:path');
-const { ArgumentError } = require('./errors');
+const { refuse } = require('./errors');
 
 const folder = join(__dirname, '..', 'scripts');
 const manifest = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8'));
@@ -32,14 +32,11 @@ const words = {
 };
 
 /** Throws an ArgumentError unless the name may stand in a key, as a prefix or a limiter. */
-function checkName(kind, name) {
+function checkName(kind, name, argument = kind) {
   if (typeof name === 'string' && words[kind].test(name)) return;
   const want = `letters, digits, dot, underscore${kind === 'limiter' ? ', dash and slash' : ' and dash'}, at least one`;
-  throw new ArgumentError(`${kind} ${show(name)}: want ${want}`, { argument: kind, value: name, want });
+  throw refuse(undefined, argument, name, want);
 }
-
-/** Writes a value for an error: strings in quotes. */
-const show = (value) => (typeof value === 'string' ? JSON.stringify(value) : String(value));
 
 /** Escapes what Redis Cluster reads in keys, as the manifest says. */
 const escape = (text) => text.replace(/[%{}]/g, (character) => manifest.key.escape[character]);
@@ -48,17 +45,20 @@ const escape = (text) => text.replace(/[%{}]/g, (character) => manifest.key.esca
 function keyOf(prefix, limiter, subject, state, parts = []) {
   checkName('prefix', prefix);
   checkName('limiter', limiter);
-  checkName('prefix', state);
+  checkName('prefix', state, 'state');
+  checkStrings(limiter, 'parts', parts);
   return [`${prefix}:${limiter}:{${checkSubject(limiter, subject)}}:${state}`, ...parts.map(escape)].join(':');
+}
+
+function checkStrings(limiter, argument, values) {
+  if (Array.isArray(values) && values.every((value) => typeof value === 'string')) return;
+  throw refuse(limiter, argument, values, 'an array of strings');
 }
 
 /** Returns a subject as it stands in keys. */
 function checkSubject(limiter, subject) {
   if (typeof subject === 'string' && subject !== '') return escape(subject);
-  const want = 'a string of at least one character';
-  throw new ArgumentError(`${limiter}: subject ${show(subject)}: want ${want}`, {
-    limiter, argument: 'subject', value: subject, want,
-  });
+  throw refuse(limiter, 'subject', subject, 'a string of at least one character');
 }
 
 /** Returns the KEYS of a script. values has what stands for <slice>, <id> and <client>. */
@@ -69,15 +69,15 @@ function keysOf(script, { prefix, name }, subject, values) {
 
 /** Returns the ARGV of a script from values by name; groups has those of the arguments that are repeated. */
 function argsOf(script, values, groups = []) {
-  const take = (named) => (argument) => word(argument, named[argument.name]);
+  const take = (named) => (argument) => word(script, argument, named[argument.name]);
   return [...script.arguments.map(take(values)), ...groups.flatMap((group) => script.group.arguments.map(take(group)))];
 }
 
 /** Writes one argument: numbers are digits, never with a point or an exponent. */
-function word(argument, value) {
+function word(script, argument, value) {
   if (argument.type === 'str') return value;
-  if (!Number.isSafeInteger(value) || value < 0) throw new TypeError(`${argument.name} is ${value}, not an integer`);
-  return String(value);
+  if (Number.isSafeInteger(value) && value >= 0) return String(value);
+  throw refuse(script.id, argument.name, value, 'a whole number, 0 or more');
 }
 
-module.exports = { scripts, scriptOf, argumentOf, checkName, checkSubject, keyOf, keysOf, argsOf, escape, show };
+module.exports = { scripts, scriptOf, argumentOf, checkName, checkStrings, checkSubject, keyOf, keysOf, argsOf };

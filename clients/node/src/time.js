@@ -35,6 +35,26 @@ function span(micros) {
 
 const longestTimer = 2 ** 31 - 1; // of setTimeout, in milliseconds
 
+const followers = new WeakMap(); // by signal, what to call when it is aborted
+
+/** Calls work when the signal is aborted, unless the function that it returns was called. One listener for all. */
+function onAbort(signal, work) {
+  if (!signal) return () => {};
+  if (!followers.has(signal)) {
+    const all = new Set();
+    const tell = () => all.forEach((each) => each());
+    signal.addEventListener('abort', tell, { once: true });
+    followers.set(signal, Object.assign(all, { tell }));
+  }
+  const all = followers.get(signal);
+  all.add(work);
+  return () => {
+    if (!all.delete(work) || all.size > 0) return;
+    signal.removeEventListener('abort', all.tell);
+    followers.delete(signal);
+  };
+}
+
 /** Resolves after so many milliseconds, never earlier. Rejects with the signal's reason as soon as it is aborted. */
 async function sleep(ms, signal) {
   for (const end = performance.now() + ms; ; ) {
@@ -49,15 +69,15 @@ function oneTimer(ms, signal) {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);
-      signal?.removeEventListener('abort', done);
+      off();
       resolve();
     };
     const timer = setTimeout(done, ms);
-    signal?.addEventListener('abort', done, { once: true });
+    const off = onAbort(signal, done);
   });
 }
 
 /** Returns a random time between half of ms and ms. */
 const jitter = (ms) => ms / 2 + (Math.random() * ms) / 2;
 
-module.exports = { toMicros, span, sleep, jitter, longestTimer };
+module.exports = { toMicros, span, onAbort, sleep, jitter, longestTimer };

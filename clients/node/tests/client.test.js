@@ -120,6 +120,66 @@ test('a server that stands still: an error in time, or the policy', async (t) =>
   report('trap', 'frozen server');
 });
 
+test('a burst is no outage: Redis decides each call', async (t) => {
+  const redis = await startRedis(t);
+  const impatient = { commandOptions: { timeout: 20 } }; // of node-redis, from version 5 on 5 s by default
+  const connected = await open(t, redis.url, isIORedis ? {} : impatient);
+  const limits = new Limits(connected, { timeout: 400, onFailure: 'open' });
+  const burst = async (name, calls) => {
+    const log = limits.listLog(name, { permits: 10, window: '1h' });
+    const decisions = await Promise.all(Array.from({ length: calls }, () => log.allow('ada')));
+    return decisions.filter((decision) => decision.granted).length;
+  };
+  for (const calls of [100, 2000, 20000]) assert.equal(await burst(`burst-${calls}`, calls), 10, calls);
+  redis.cli('SCRIPT', 'FLUSH');
+  assert.equal(await burst('noscript', 2000), 10);
+  const other = () => (isIORedis ? connected.call('GET', 'x') : connected.sendCommand(['GET', 'x']));
+  const others = Promise.allSettled(Array.from({ length: 20000 }, other));
+  assert.equal(await burst('behind', 100), 10, 'behind commands of others');
+  await others;
+  report('trap', 'bursts');
+});
+
+test('a server that stands still while the process is busy: the call ends', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url), { timeout: 50 });
+  await limits.listLog('busy', perMinute).allow('ada').catch(() => {});
+  redis.child.kill('SIGSTOP');
+  let busy = true;
+  t.after(() => (busy = false));
+  const work = () => {
+    for (const end = performance.now() + 20; performance.now() < end; );
+    if (busy) setImmediate(work);
+  };
+  work();
+  await assert.rejects(limits.listLog('busy', perMinute).allow('ada'), { name: 'OutcomeUnknownError' });
+});
+
+test('what is aborted before it is written is not sent', async (t) => {
+  const redis = await startRedis(t);
+  const log = new Limits(await open(t, redis.url), patient).listLog('left', perMinute);
+  await log.allow('ada');
+  for (let calls = 0; calls < 5; calls++) {
+    const leaving = new AbortController();
+    const call = log.allow('ada', { signal: leaving.signal });
+    leaving.abort(new Error('left at once'));
+    await assert.rejects(call, /^Error: left at once$/);
+  }
+  assert.equal((await log.peek('ada')).remaining, 99);
+});
+
+test('a client that is not open: the error says what to do', async (t) => {
+  const redis = await startRedis(t);
+  const connected = await open(t, redis.url);
+  const message = /list_log_v1: the client is not open: connect\(\) it first$/;
+  const ask = (one) => new Limits(one, patient).listLog('x', perMinute).allow('ada');
+  if (!isIORedis) await assert.rejects(ask(connected.duplicate()), { name: 'UnavailableError', message });
+  await ask(connected);
+  await client.close(connected);
+  await until('it is closed', () => !isIORedis || connected.status === 'end');
+  await assert.rejects(ask(connected), { name: 'UnavailableError', message });
+});
+
 test('a server that is gone: nothing was charged', async (t) => {
   const redis = await startRedis(t);
   const connected = await open(t, redis.url);
@@ -256,9 +316,13 @@ test('slots', async (t) => {
   await assert.rejects(next.release(), { name: 'SlotLostError' });
   await until('all slots are free', async () => (await render.peek('acme')).remaining === 1);
 
-  const short = limits.concurrency('short', { slots: 1, ttl: '1s' });
+  const perSecond = { slots: 1, ttl: '1s' };
+  const short = limits.concurrency('short', perSecond);
   const stuck = await short.acquire('acme');
+  const hasty = new Limits(limits.caller.connection.client, { timeout: 50 }).concurrency('short', perSecond);
   redis.child.kill('SIGSTOP');
+  const other = await hasty.tryAcquire('acme').catch((error) => error.message);
+  assert.match(other, /^sluice: concurrency_v1: outcome unknown: it took effect once or not at all: no answer/);
   await new Promise((resolve) => stuck.signal.addEventListener('abort', resolve));
   redis.child.kill('SIGCONT');
   assert.equal(stuck.signal.reason.name, 'SlotLostError');

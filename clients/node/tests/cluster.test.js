@@ -1,6 +1,7 @@
 // The same in a cluster of three masters.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Limits } from 'sluice-redis';
 import { isIORedis, name, openCluster } from './clients.js';
 import { report } from './report.js';
@@ -71,6 +72,39 @@ test('a cluster', async (t) => {
     assert.equal((await log.allow('mover')).remaining, 98, 'by ASK');
     for (const node of [target, owner]) node.cli('CLUSTER', 'SETSLOT', slot, 'NODE', to);
     assert.equal((await log.allow('mover')).remaining, 97, 'by MOVED');
+  });
+
+  await t.test('a client that is not open', { skip: isIORedis }, async () => {
+    const never = new Limits((await openCluster(t, nodes)).duplicate(), { timeout: '10s' });
+    const message = /: the client is not open: connect\(\) it first$/;
+    await assert.rejects(never.listLog('x', perHour).allow('ada'), { name: 'UnavailableError', message });
+  });
+
+  await t.test('a burst is no outage', async () => {
+    const bursting = new Limits(await openCluster(t, nodes), { timeout: 400, onFailure: 'open' });
+    const log = bursting.listLog('burst', { permits: 10, window: '1h' });
+    const decisions = await Promise.all(Array.from({ length: 20000 }, (_, i) => log.allow(subjects[i % 12])));
+    assert.equal(decisions.filter((decision) => decision.granted).length, 120);
+    report('trap', 'bursts in a cluster');
+  });
+
+  await t.test('a node that stands still while the others answer: the call ends', async () => {
+    const hasty = new Limits(await openCluster(t, nodes), { timeout: 200 }).listLog('silent', perHour);
+    const [down] = nodes;
+    const isDown = (subject) => down.cli('EXISTS', `sluice:noscript:{${subject}}:ll1`) === '1';
+    const [waits] = subjects.filter(isDown);
+    const others = subjects.filter((subject) => !isDown(subject));
+    const answers = async () => (await Promise.allSettled(subjects.map((subject) => hasty.allow(subject))))
+      .every(({ status }) => status === 'fulfilled');
+    await until('the cluster answers', answers);
+    down.child.kill('SIGSTOP');
+    let outcome;
+    hasty.allow(waits).catch((error) => (outcome = error));
+    for (const end = Date.now() + 1500; !outcome && Date.now() < end; await pause(5)) {
+      await Promise.allSettled(others.map((subject) => hasty.peek(subject)));
+    }
+    down.child.kill('SIGCONT');
+    assert.equal(outcome?.name, 'OutcomeUnknownError');
   });
 
   await t.test(

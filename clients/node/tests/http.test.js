@@ -173,9 +173,9 @@ test('wrong options of the middleware', () => {
   const limiter = { allowN: () => {} };
   for (const [make, text] of [
     [() => expressLimit(limiter, { trust: ['10.0.0.0/8'] }), /trust is not an option of the middleware/],
-    [() => fastifyLimit(limiter, { key: 'ip' }), /key: want a function/],
+    [() => fastifyLimit(limiter, { key: 'ip' }), /key "ip": want a function/],
     [() => keyByAddress({ trusted: [] }), /trusted is not an option of keyByAddress/],
-    [() => keyByAddress({ trust: '10.0.0.0/8' }), /want a list of prefixes/],
+    [() => keyByAddress({ trust: '10.0.0.0/8' }), /trust "10.0.0.0\/8": want an array of strings/],
   ]) {
     assert.throws(make, text);
   }

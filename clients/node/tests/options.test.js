@@ -1,6 +1,8 @@
 // What is checked before anything is sent, and what is sent: digits.
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Limits, SluiceError } from 'sluice-redis';
 import * as sluice from 'sluice-redis';
 
@@ -70,6 +72,37 @@ const wrong = [
     'sluice: x: settleWithin "0s": want 1ms to 366 days, in whole microseconds, as "1m" or in milliseconds',
   ],
   [
+    () => limits.sliceRing('x', { windows: [{ permits: 1, window: '1m' }], permits: 5 }),
+    'sluice: x: permits 5: want windows alone, or permits and window',
+  ],
+  [
+    () => limits.budget('x', { windows: [{ permits: 1, window: '1m' }], window: '1h' }),
+    'sluice: x: window "1h": want windows alone, or permits and window',
+  ],
+  [() => limits.sliceRing('x', { windows: [null] }), 'sluice: x: options null: want an object'],
+  [() => limits.sliceRing('x', { windows: [{ permit: 1 }] }), 'sluice: x: permit is not an option of windows'],
+  [() => new Limits({ sendCommand() {} }, null), 'sluice: Limits: options null: want an object'],
+  [() => new Limits({ sendCommand() {} }, { preloaded: 1 }), 'sluice: Limits: preloaded 1: want true or false'],
+  [
+    () => limits.tokenBucket('x', { permits: 1, window: '1m', perClient: 'no' }),
+    'sluice: x: perClient "no": want true or false',
+  ],
+  [
+    () => sluice.keyOf('p', 'x', 'a', 's:'),
+    'sluice: state "s:": want letters, digits, dot, underscore and dash, at least one',
+  ],
+  [() => sluice.keyOf('p', 'x', 'a', 's', 'part'), 'sluice: x: parts "part": want an array of strings'],
+  [() => sluice.keyOf('p', 'x', 'a', 's', [1]), 'sluice: x: parts [ 1 ]: want an array of strings'],
+  [() => sluice.subjectOf('a', 5), 'sluice: subjectOf: values [ \'a\', 5 ]: want an array of strings'],
+  [() => sluice.keyByAddress({ trust: [5] }), 'sluice: keyByAddress: trust [ 5 ]: want an array of strings'],
+  [() => sluice.headersOf({}, {}), 'sluice: headersOf: limiter {}: want a limiter'],
+  [() => sluice.headersOf({ name: 'x' }, {}), 'sluice: headersOf: decision {}: want a decision'],
+  [() => sluice.expressLimit({}), 'sluice: middleware: limiter {}: want a limiter with allow()'],
+  [
+    () => sluice.expressLimit(limits.listLog('x', { permits: 1, window: 1 }), { cost: 2 }),
+    'sluice: middleware: cost 2: want a function of the request',
+  ],
+  [
     () => limits.concurrency('x', { slots: 10001, ttl: '1s' }),
     'sluice: x: slots 10001: want a whole number, 0 to 10000',
   ],
@@ -99,6 +132,63 @@ test('what is wrong with a call', async () => {
     name: 'ArgumentError',
   });
   await assert.rejects(limits.call('list_log_v9', [], []), { name: 'ArgumentError' });
+});
+
+test('a wrong call is an ArgumentError, and nothing is sent', async () => {
+  const never = new Limits({ sendCommand: () => assert.fail('sent') });
+  const one = { permits: 3, window: '1m' };
+  const log = never.listLog('x', one);
+  const ids = never.zsetLog('x', one);
+  const bucket = never.tokenBucket('x', one);
+  const budget = never.budget('x', one);
+  const slots = never.concurrency('x', { slots: 1, ttl: '1s' });
+  const booked = await limits.listLog('x', one).reserve('a');
+  const options = 'x: options null: want an object';
+  for (const [call, text] of [
+    [() => log.allow('a', null), options],
+    [() => log.allow('a', 5), 'x: options 5: want an object'],
+    [() => log.allow('a', { id: 'b' }), 'x: id is not an option of listLog.allowN'],
+    [() => log.allow('a', { signal: {} }), 'x: signal {}: want an AbortSignal'],
+    [() => log.allowN('a', '1'), 'x: n "1": want a whole number, 1 or more'],
+    [() => log.peek('a', { n: 1 }), 'x: n is not an option of listLog.peek'],
+    [() => log.reset('a', null), options],
+    [() => log.reset(), 'x: subject undefined: want a string of at least one character'],
+    [() => log.wait('a', { maxwait: 5 }), 'x: maxwait is not an option of listLog.wait'],
+    [() => log.wait('a', { n: 0 }), 'x: n 0: want a whole number, 1 or more'],
+    [() => log.reserve('a', null), options],
+    [() => log.giveBack('a'), 'x: decision undefined: want a decision of this limiter'],
+    [
+      () => log.giveBack('a', { ...booked.decision, now: '1' }, 1),
+      'x: decision { .. }: want a decision of this limiter',
+    ],
+    [() => log.giveBack('a', booked.decision, 1, 5), 'x: options 5: want an object'],
+    [() => booked.wait(null), options],
+    [() => booked.wait({ signal: 1 }), 'x: signal 1: want an AbortSignal'],
+    [() => ids.peek('a', { id: 'b' }), 'x: id is not an option of zsetLog.peek'],
+    [() => bucket.setRate('a'), 'x: options undefined: want an object'],
+    [() => bucket.setRate('a', { ...one, burst: 5 }), 'x: burst is not an option of tokenBucket.setRate'],
+    [() => bucket.setRate('a', one, { n: 1 }), 'x: n is not an option of tokenBucket.setRate'],
+    [() => budget.reserve('a', 'id', 1, { n: 1 }), 'x: n is not an option of budget.reserve'],
+    [() => budget.settle('a', 'id', 1, null), options],
+    [() => budget.charge('a', 'id', 1, null), options],
+    [() => budget.peek('a', { id: 'b' }), 'x: id is not an option of budget.peek'],
+    [() => slots.tryAcquire('a', null), options],
+    [() => slots.acquire('a', { maxwait: 5 }), 'x: maxwait is not an option of concurrency.acquire'],
+    [() => slots.acquire(5), 'x: subject 5: want a string of at least one character'],
+    [() => never.call('gcra_v1', ['k'], [5, 60000000]), 'gcra_v1: args [ 5, 60000000 ]: want an array of strings'],
+    [() => never.call('gcra_v1', [1], []), 'gcra_v1: keys [ 1 ]: want an array of strings'],
+    [() => never.call('gcra_v1', [], []), 'gcra_v1: number of keys 0: want a whole number, 1 to 1'],
+    [() => never.call('gcra_v1', 'k', []), 'gcra_v1: keys "k": want an array of strings'],
+    [() => never.call('gcra_v1', ['k'], [], { timout: 1 }), 'gcra_v1: timout is not an option of call'],
+    [() => never.call({}, ['k'], []), /^sluice: call: script \{\}: want budget_settle_v1, /],
+  ]) {
+    const outcome = await Promise.resolve().then(call).catch((error) => error);
+    const where = `${text}: ${outcome}`;
+    assert.equal(outcome?.name, 'ArgumentError', where);
+    if (typeof text === 'string') assert.equal(outcome.message.replace(/\{ .* \}/, '{ .. }'), `sluice: ${text}`);
+    else assert.match(outcome.message, text);
+    assert.ok(outcome.argument && 'value' in outcome && outcome.want, where);
+  }
 });
 
 test('durations', async () => {
@@ -202,7 +292,8 @@ test('what is asked again, and what is not', async () => {
   const loading = () => new ErrorReply('LOADING ..');
   assert.deepEqual(await askAfter('listLog', ...Array.from({ length: 4 }, loading)), ['UnavailableError', 4]);
   assert.deepEqual(await askAfter('listLog', new ErrorReply('NOSCRIPT ..')), ['granted', 3]);
-  assert.deepEqual(await askAfter('listLog', new ErrorReply('NOSCRIPT'), new ErrorReply('NOPERM')), ['NotLoadedError', 2]);
+  const notLoaded = await askAfter('listLog', new ErrorReply('NOSCRIPT'), new ErrorReply('NOPERM'));
+  assert.deepEqual(notLoaded, ['NotLoadedError', 2]);
   assert.deepEqual(await askAfter('listLog', new ErrorReply('NOPERM ..')), ['UnavailableError', 1]);
   assert.deepEqual(await askAfter('listLog', new ErrorReply('OOM .. @user_script: 5 ..')), ['OutcomeUnknownError', 1]);
   const refused = Object.assign(new Error('connect ECONNREFUSED'), { syscall: 'connect' });
@@ -214,5 +305,80 @@ test('what is asked again, and what is not', async () => {
   assert.deepEqual(await askAfter('listLog', closed), ['OutcomeUnknownError', 1]);
   assert.deepEqual(await askAfter('zsetLog', closed), ['granted', 2]);
   assert.deepEqual(await askAfter('zsetLog', closed, loading()), ['granted', 3]);
-  assert.deepEqual(await askAfter('zsetLog', closed, ...Array.from({ length: 3 }, loading)), ['OutcomeUnknownError', 4]);
+  const lost = await askAfter('zsetLog', closed, ...Array.from({ length: 3 }, loading));
+  assert.deepEqual(lost, ['OutcomeUnknownError', 4]);
+});
+
+test('the timeout does not count while the server answers what was sent earlier', async () => {
+  let last = Promise.resolve();
+  const client = { sendCommand: () => (last = last.then(() => pause(30)).then(() => [1, 1, 0, 0, 0])) };
+  const log = new Limits(client, { timeout: 100, onFailure: 'closed' }).listLog('x', { permits: 3, window: '1m' });
+  const decisions = await Promise.all(Array.from({ length: 20 }, () => log.allow('a')));
+  assert.ok(decisions.every((decision) => decision.granted));
+});
+
+test('the timeout hardly counts while the process is busy', async () => {
+  const busy = async () => {
+    for (const end = performance.now() + 300; performance.now() < end; await new Promise(setImmediate)) {
+      for (const turn = performance.now() + 5; performance.now() < turn; );
+    }
+    return [1, 1, 0, 0, 0];
+  };
+  const log = new Limits({ sendCommand: busy }, { timeout: 100 }).listLog('x', { permits: 3, window: '1m' });
+  assert.equal((await log.allow('a')).granted, true);
+});
+
+test('many calls with one signal: no warning, and no listener is left', async () => {
+  const warnings = [];
+  const note = (warning) => warnings.push(warning.name);
+  process.on('warning', note);
+  const client = { sendCommand: async () => (await pause(20), [0, 0, 60000000, 0, 0]) };
+  const limits = new Limits(client);
+  const log = limits.listLog('x', { permits: 1, window: '1m' });
+  const render = limits.concurrency('x', { slots: 1, ttl: '1m' });
+  const [signal, left] = [new AbortController().signal, new AbortController()];
+  await Promise.all(Array.from({ length: 20 }, () => log.allow('a', { signal })));
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
+  const sleeping = Array.from({ length: 20 }, (_, i) => (i % 2 ? log.wait('a', left) : render.acquire('a', left)));
+  await pause(100);
+  left.abort(new Error('left'));
+  for (const { reason } of await Promise.allSettled(sleeping)) assert.match(String(reason), /left$/);
+  await pause(0);
+  process.off('warning', note);
+  assert.deepEqual(warnings, []);
+});
+
+test('a decision without Redis is told, once a second for a name', async (t) => {
+  const warnings = [];
+  const note = ({ name, message }) => warnings.push([name, message]);
+  process.on('warning', note);
+  t.after(() => process.off('warning', note));
+  const down = new Limits({ sendCommand: async () => Promise.reject(new ErrorReply('NOPERM no')) });
+  const one = { permits: 3, window: '1m' };
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
+  for (let i = 0; i < 5; i++) await down.listLog('told', { ...one, onFailure: 'open' }).allow('ada');
+  await down.concurrency('slots', { slots: 1, ttl: '1s', onFailure: 'closed' }).tryAcquire('ada');
+  now = 1000;
+  await down.listLog('told', { ...one, onFailure: 'open' }).peek('ada');
+  const response = { setHeader() {}, getHeader() {}, end() {} };
+  await sluice.expressLimit(down.listLog('http', one), { key: () => 'ada' })({}, response);
+  down.caller.connection.client.sendCommand = async () => Promise.reject(new ErrorReply('WRONGTYPE of a key'));
+  await sluice.expressLimit(down.listLog('state', one), { key: () => 'ada' })({}, response);
+  await new Promise(setImmediate);
+  assert.deepEqual(warnings, [
+    ['SluiceWarning', 'told: Redis did not decide, onFailure is "open": list_log_v1: NOPERM no'],
+    ['SluiceWarning', 'slots: Redis did not decide, onFailure is "closed": concurrency_v1: NOPERM no'],
+    ['SluiceWarning', 'told: Redis did not decide, onFailure is "open": list_log_v1: NOPERM no (and 4 more)'],
+    ['SluiceWarning', 'http: Redis did not decide, the answer was status 503: list_log_v1: NOPERM no'],
+    ['SluiceWarning', 'state: Redis did not decide, the answer was status 503: list_log_v1: WRONGTYPE'],
+  ]);
+});
+
+test('the timeout does not count while the process is stopped', async (t) => {
+  let idle = 0;
+  t.mock.method(performance, 'eventLoopUtilization', () => ({ idle: (idle += 3600e3) })); // an hour at each look
+  const client = { sendCommand: async () => (await pause(30), [1, 1, 0, 0, 0]) };
+  const log = new Limits(client, { timeout: 200 }).listLog('x', { permits: 3, window: '1m' });
+  assert.equal((await log.allow('a')).granted, true);
 });

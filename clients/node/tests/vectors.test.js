@@ -160,7 +160,7 @@ async function callOf(limits, { limiter, name, limits: given, call, subject, per
   const calls = {
     allow: () => made.allowN(subject, n, { id }),
     peek: () => made.peek(subject),
-    set_limit: () => made.setRate(subject, defined),
+    set_limit: () => made.setRate(subject, windows[0]),
     reserve: () => (method === 'budget' ? made.reserve(subject, id, n) : made.reserve(subject, { n, id })),
     settle: () => made.settle(subject, id, n),
     charge: () => made.charge(subject, id, n),

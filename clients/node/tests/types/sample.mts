@@ -2,7 +2,8 @@
 import express from 'express';
 import Fastify from 'fastify';
 import {
-  Limits, keyByAddress, expressLimit, fastifyLimit, subjectOf, OutcomeUnknownError, SluiceError, type Decision, type Slot,
+  Limits, keyByAddress, expressLimit, fastifyLimit, headersOf, subjectOf, OutcomeUnknownError, SluiceError,
+  type Decision, type Slot,
 } from 'sluice-redis';
 
 const limits = new Limits({}, { prefix: 'app', preloaded: true, timeout: '50ms', onFailure: 'open' });
@@ -16,8 +17,10 @@ const ring = limits.sliceRing('x', { windows: [{ permits: 1, window: '1m' }], sl
 const left = (await ring.wait('ada', { n: 1 })).windows?.map((window) => window.limit.permits);
 await limits.sliceRing('x', { permits: 1, window: '1m' }).peek('ada');
 await limits.zsetLog('x', { permits: 1, window: '1m' }).allow('ada', { id: 'a' });
+await limits.zsetLog('x', { permits: 1, window: '1m' }).wait('ada', { id: 'a', n: 1 });
 await limits.gcra('x', { permits: 1, window: '1m', burst: 5 }).allow('ada');
-await limits.tokenBucket('x', { permits: 1, window: '1m', perClient: true }).setRate('ada', { permits: 2, window: 1000 });
+const bucket = limits.tokenBucket('x', { permits: 1, window: '1m', perClient: true });
+await bucket.setRate('ada', { permits: 2, window: 1000 });
 await limits.budget('x', { permits: 1, window: '1m', settleWithin: '1h' }).settle('ada', 'id', 5);
 const slot: Slot | null = await limits.concurrency('x', { slots: 1, ttl: '1s' }).tryAcquire('ada');
 await slot?.release();
@@ -26,13 +29,18 @@ const middleware = expressLimit(log, { key: keyByAddress({ trust: ['unix'] }), c
 express().get('/', middleware, (request, response) => void response.send(request.path));
 const hook = fastifyLimit(ring, { key: () => ['a', undefined] });
 Fastify().get('/', { onRequest: hook }, async () => 'found');
+const headers: Record<string, string> = headersOf(ring, decision);
 const error: SluiceError = new OutcomeUnknownError('lost');
-console.log(wait, returned, left, reply, middleware, hook, error, subjectOf('a', 'b'));
+console.log(wait, returned, left, reply, middleware, hook, headers, error, subjectOf('a', 'b'));
 
 // @ts-expect-error a misspelt option
 limits.listLog('x', { permit: 3, window: '1m' });
 // @ts-expect-error a listLog has no burst
 limits.listLog('x', { permits: 3, window: '1m', burst: 3 });
+// @ts-expect-error a listLog has no ids
+log.allow('ada', { id: 'a' });
+// @ts-expect-error windows or permits, not both
+limits.sliceRing('x', { windows: [{ permits: 1, window: '1m' }], permits: 1 });
 // @ts-expect-error a ring does not book
 ring.reserve('ada');
 // @ts-expect-error a gcra gives nothing back
