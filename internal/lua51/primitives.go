@@ -132,9 +132,18 @@ func joined(L *lua.LState) (string, bool) {
 		if !ok {
 			return "", false
 		}
+		checkLength(L, len(buf)+len(s))
 		buf = append(buf, s...)
 	}
 	return string(buf), true
+}
+
+// checkLength ends the run before a string becomes longer than string.rep makes one: doubling it a few times more
+// would take all memory, long before the budget ends.
+func checkLength(L *lua.LState, length int) {
+	if length > maxString {
+		runOf(L).refuse(L, "strings of more than 256 MB")
+	}
 }
 
 // concat joins operand i, counted from 1, with what is right of it.
@@ -143,6 +152,7 @@ func concat(L *lua.LState, i int, b lua.LValue) lua.LValue {
 	left, okA := toString(a)
 	right, okB := toString(b)
 	if okA && okB {
+		checkLength(L, len(left)+len(right))
 		return lua.LString(left + right)
 	}
 	if own := ownMeta(L, "__concat", a, b); own != lua.LNil {
