@@ -288,6 +288,7 @@ func TestRefused(t *testing.T) {
 		{`redis.call("SETBIT", "k", "2147483648", 1)`, "strings beyond 256 MB"},
 		{`return ("x"):rep(1e9)`, "strings of more than 256 MB"},
 		{`local s = "x" while true do s = s .. s end`, "strings of more than 256 MB"},
+		{`local s = ("x"):rep(2^24) while true do redis.call("STRLEN", s) end`, "commands of more than 256 MB in one run"},
 	} {
 		script, err := Compile("refused", c.source)
 		if err == nil {

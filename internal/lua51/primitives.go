@@ -2,6 +2,7 @@ package lua51
 
 import (
 	"math"
+	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -126,16 +127,16 @@ func helpConcat(L *lua.LState) int {
 
 // joined is the whole chain when it has strings and numbers only.
 func joined(L *lua.LState) (string, bool) {
-	var buf []byte
+	texts, length := make([]string, 0, 8), 0
 	for i := 1; i <= L.GetTop(); i++ {
 		s, ok := toString(L.Get(i))
 		if !ok {
 			return "", false
 		}
-		checkLength(L, len(buf)+len(s))
-		buf = append(buf, s...)
+		texts, length = append(texts, s), length+len(s)
 	}
-	return string(buf), true
+	checkLength(L, length)
+	return strings.Join(texts, ""), true
 }
 
 // checkLength ends the run before a string becomes longer than string.rep makes one: doubling it a few times more
