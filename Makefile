@@ -108,7 +108,7 @@ clients-python: server # the oldest Python from 3.9 on that is here, and the new
 clients-node: server # needs Node 20
 	@node clients/node/tests/run.mjs
 
-playground: $(NODE_MODULES) ## the scripts in a browser: playground/dist, for any file server, and README's picture of it
+playground: $(NODE_MODULES) ## the scripts in a browser: playground/dist, and README's picture of it
 	cd playground && node build.mjs && node still.mjs ../docs/playground.png
 
 test-playground: playground ## the page in Chromium, and 200 random links (LINKS) beside Go, call by call
@@ -134,6 +134,7 @@ tidy: ## go.mod and go.sum of every module, as if no go.work joined them
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "cure: gofmt -w ."; exit 1; }
 	for dir in $(MODULES); do (cd $$dir && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
+	GOOS=js GOARCH=wasm go vet ./playground/engine
 
 server: # find redis-server or valkey-server, or install one
 	@sh internal/redistest/install.sh
