@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 FOLDER = Path(__file__).parent / "scripts"
+if not FOLDER.exists():  # an editable install: those of its checkout
+    FOLDER = (FOLDER / "../../../../../scripts").resolve()
 
 
 class Script(NamedTuple):
