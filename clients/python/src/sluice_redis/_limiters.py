@@ -8,8 +8,10 @@ from datetime import timedelta
 from typing import Any, Callable, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._core import Caller, Key, Sleep, Steps
-from ._errors import ArgumentError, ExceedsLimitError, NotReservedError, OutcomeUnknownError, SluiceError
-from ._errors import UnavailableError, WaitError
+from ._errors import (
+    ArgumentError, BusyError, ExceedsLimitError, NotReservedError, OutcomeUnknownError, SluiceError, UnavailableError,
+    WaitError,
+)  # fmt: skip
 from ._manifest import Script, encode
 from ._types import (
     DAY_US, EPOCH, NEVER, Decision, Limit, WindowState, check_duration, check_int, check_names, check_text, days,
@@ -165,7 +167,7 @@ class Limiter:
 
     def _fall_back(self, n: int, id: str, error: SluiceError) -> Decision:
         """What the policy decides in the place of Redis."""
-        if self.policy == "error":
+        if self.policy == "error" or isinstance(error, BusyError):
             raise error
         fields: Dict[str, Any] = {**self._detail([0] * len(self.limits), 0), "degraded": True, "cause": error}
         if self.policy == "closed":
