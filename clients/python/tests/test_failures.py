@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -458,6 +459,21 @@ def test_no_connection_comes_free(proxy, policy):
         waiting = threads.submit(codes.allow, "bob")
         proxy.release()
         assert first.result(20).remaining == 2 and waiting.result(20).remaining == 2
+
+
+def test_degraded_decisions_are_logged(caplog):
+    """Once a second at most; the next line has how many were left out. Subjects are not logged."""
+    client = redis.Redis(port=free_port())
+    codes = Limits(client, timeout=SHORT).list_log("logged", 3, MINUTE, on_failure="open")
+    assert all(codes.allow("ada").granted for _ in range(3)) and len(caplog.messages) == 1
+    assert caplog.records[0].name == "sluice_redis" and caplog.records[0].levelname == "WARNING"
+    assert caplog.messages[0].startswith("logged: on_failure='open' decides: list_log_v1: NotSent: Error ")
+    assert "ada" not in caplog.text
+    until(lambda: codes.allow("ada") and len(caplog.messages) == 2)
+    left_out = re.search(r" \((\d+) more like it before\)$", caplog.messages[1])
+    assert int(left_out.group(1)) >= 2
+    Limits(client, timeout=SHORT).gcra("other", 3, MINUTE, on_failure="closed").allow("ada")
+    assert caplog.messages[-1].startswith("other: on_failure='closed' decides: gcra_v1: NotSent: Error ")
 
 
 def test_argument_errors_have_no_policy(server):

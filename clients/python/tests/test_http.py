@@ -13,7 +13,7 @@ import redis.asyncio
 import uvicorn
 from servers import until
 
-from sluice_redis import ArgumentError, Limit, Limits, aio
+from sluice_redis import ArgumentError, Limit, Limits, _log, aio
 from sluice_redis.http import ASGI, WSGI, Request, by_address, by_header, headers_of, parse_address, subject
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -118,6 +118,9 @@ def test_windows(serve):
     headers = get(port)[1]
     assert headers["ratelimit-policy"] == '"api-1m";q=5;w=60, "api-1h";q=100;w=3600'
     assert headers["ratelimit"].startswith('"api-1m";r=4;t=6')
+    _, headers, body = [get(port) for _ in range(5)][-1]
+    assert headers["ratelimit"].startswith('"api-1m";r=0;t=') and '"api-1h";r=95;t=' in headers["ratelimit"]
+    assert json.loads(body)["violated-policies"] == ["api"], "the limiter, as the Go middleware says it"
 
 
 def test_trusted_proxy(serve):
@@ -135,7 +138,8 @@ def test_header_key(serve):
 
 
 @pytest.mark.parametrize("policy, status", [("error", 503), ("closed", 503), ("open", 200)])
-def test_redis_is_down(serve, server, policy, status):
+def test_redis_is_down(serve, server, policy, status, caplog):
+    _log.logged.clear()
     port = serve(lambda limits: limits.list_log("api", 1, MINUTE, on_failure=policy))
     server.freeze()
     try:
@@ -143,6 +147,7 @@ def test_redis_is_down(serve, server, policy, status):
     finally:
         server.thaw()
     assert got == status and "ratelimit" not in headers
+    assert caplog.messages[0].startswith("api: no decision: " if policy == "error" else f"api: on_failure={policy!r}")
     if status == 503:
         assert json.loads(body)["type"].endswith("#temporary-reduced-capacity")
     until(lambda: get(port)[0] == 200 or policy != "open")

@@ -12,6 +12,7 @@ from ._errors import (
     ArgumentError, BusyError, ExceedsLimitError, NotReservedError, OutcomeUnknownError, SluiceError, UnavailableError,
     WaitError,
 )  # fmt: skip
+from ._log import warn
 from ._manifest import Script, encode
 from ._types import (
     DAY_US, EPOCH, NEVER, Decision, Limit, WindowState, check_duration, check_int, check_names, check_text, days,
@@ -169,6 +170,7 @@ class Limiter:
         """What the policy decides in the place of Redis."""
         if self.policy == "error" or isinstance(error, BusyError):
             raise error
+        warn(self.name, f"on_failure={self.policy!r} decides", error)
         fields: Dict[str, Any] = {**self._detail([0] * len(self.limits), 0), "degraded": True, "cause": error}
         if self.policy == "closed":
             return Decision(granted=False, **fields)

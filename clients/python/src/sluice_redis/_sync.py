@@ -18,7 +18,7 @@ from redis.sentinel import SentinelConnectionPool
 from . import _limiters, _slots
 from ._connect import CHECKOUT, Gate, Own, own_of
 from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
-from ._errors import SluiceError
+from ._errors import SlotLostError, SluiceError
 from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
 from ._slots import OnLost
 from ._types import Decision
@@ -228,9 +228,11 @@ class Slot(SlotFace):
     ) -> None:
         try:
             self.release()
-        except SluiceError:
+        except SlotLostError:
             if error is None:
                 raise
+        except SluiceError:
+            pass  # it is logged, and tried again
 
 
 class Concurrency(Face[_slots.Concurrency]):
@@ -256,8 +258,8 @@ class Limits:
     of their own, made with the client's settings but without its retries and timeouts; close() closes them.
     prefix is the beginning of every key. With preloaded=True scripts are never loaded: a missing one is a
     NotLoadedError. timeout is the time that Redis has for a call, 1 s by default, 100 ms with a policy (twice as long
-    for one that has to connect first). on_failure is what happens while Redis does not decide: "error" raises, "open" grants, "closed"
-    denies; these decisions are marked degraded.
+    for one that has to connect first). on_failure is what happens while Redis does not decide: "error" raises, "open"
+    grants, "closed" denies; these decisions are marked degraded, and logged by the logger "sluice_redis".
     """
 
     def __init__(

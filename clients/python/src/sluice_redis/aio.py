@@ -24,7 +24,7 @@ from redis.backoff import NoBackoff
 from . import _limiters, _slots
 from ._connect import Gate, Own, own_of
 from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
-from ._errors import SluiceError
+from ._errors import SlotLostError, SluiceError
 from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
 from ._slots import OnLost
 from ._types import Decision
@@ -85,7 +85,7 @@ class Driver:
         left, spent = op.clock.left(), 0.0
         exchange, before = _Exchange(self, pool, op), pool.gate.seen(min(op.timeout, left))
         task = self.keep(exchange.run(), self.tasks)
-        task.add_done_callback(lambda task: (pool.gate.leave(before), task.cancelled() or task.exception()))
+        task.add_done_callback(lambda task: pool.gate.leave(before))
         try:  # not with asyncio.wait_for: before Python 3.12 it may lose a cancellation
             while not task.done() and spent < 0.99 * left:
                 since = time.monotonic()
@@ -291,9 +291,11 @@ class Slot(SlotFace):
     ) -> None:
         try:
             await self.release()
-        except SluiceError:
+        except SlotLostError:
             if error is None:
                 raise
+        except SluiceError:
+            pass  # it is logged, and tried again
 
 
 class Concurrency(Face[_slots.Concurrency]):

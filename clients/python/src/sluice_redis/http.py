@@ -11,17 +11,16 @@ import base64
 import hashlib
 import ipaddress
 import json
-import logging
 from typing import Any, Awaitable, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _sync, aio
 from ._errors import ArgumentError, SluiceError
+from ._log import warn
 from ._types import NEVER, SECOND_US, Decision, Limit, WindowState, micros, span
 
 Headers = List[Tuple[str, str]]
 _IP = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 _TYPES = "https://iana.org/assignments/http-problem-types#"
-_log = logging.getLogger("sluice_redis")
 
 
 class Request(NamedTuple):
@@ -163,7 +162,7 @@ def _undecided(headers: Headers) -> _Answer:
 def _failed(name: str, error: SluiceError) -> _Answer:
     if isinstance(error, ArgumentError):
         raise error
-    _log.error("%s: no decision about a request: %s", name, error)
+    warn(name, "no decision", error)
     return _undecided([])
 
 
