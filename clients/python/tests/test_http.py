@@ -9,11 +9,12 @@ import wsgiref.simple_server
 from datetime import timedelta
 
 import pytest
+import redis
 import redis.asyncio
 import uvicorn
 from servers import until
 
-from sluice_redis import ArgumentError, Limit, Limits, _log, aio
+from sluice_redis import ArgumentError, Decision, Limit, Limits, _log, aio
 from sluice_redis.http import ASGI, WSGI, Request, by_address, by_header, headers_of, parse_address, subject
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -184,6 +185,37 @@ def test_unix_socket_and_prefixes():
         by_address(["10.0.0.1/8"])
     with pytest.raises(ArgumentError, match="ipv6_prefix 0: want 1 to 128"):
         by_address(ipv6_prefix=0)
+
+
+def test_wrong_arguments():
+    async def made():
+        return aio.Limits(redis.asyncio.Redis())
+
+    limits, waiting = Limits(redis.Redis()), asyncio.run(made())
+    for_threads, for_tasks = limits.gcra("x", 1, MINUTE), waiting.gcra("x", 1, MINUTE)
+    for call, text in (
+        (lambda: WSGI(None, for_threads), "app None: want a WSGI application"),
+        (lambda: ASGI(None, for_tasks), "app None: want an ASGI application"),
+        (lambda: WSGI(hello, for_tasks), ": want a limiter of sluice_redis.Limits that has allow"),
+        (lambda: WSGI(hello, limits.budget("x", [Limit(1, MINUTE)])), ": want a limiter of sluice_redis.Limits that"),
+        (lambda: WSGI(hello, limits), ": want a limiter of sluice_redis.Limits that has allow"),
+        (lambda: ASGI(hello_async, for_threads), ": want a limiter of sluice_redis.aio.Limits that has allow"),
+        (lambda: WSGI(hello, for_threads, key="X-Key"), "key 'X-Key': want a function of a Request"),
+        (lambda: ASGI(hello_async, for_tasks, key=""), "key '': want a function of a Request"),
+        (lambda: by_address("10.0.0.0/8"), "trusted_proxies '10.0.0.0/8': want a list of prefixes"),
+        (lambda: by_address(None), "trusted_proxies None: want a list of prefixes"),
+        (lambda: by_address([10]), "trusted_proxies 10: want a prefix"),
+        (lambda: by_address(["10.0.0.1/8"]), "trusted_proxies '10.0.0.1/8': want a prefix"),
+        (lambda: by_address(ipv6_prefix="64"), "ipv6_prefix '64': want an int"),
+        (lambda: by_header(None), "name None: want a str"),
+        (lambda: by_header(""), "name '': want at least one character"),
+        (lambda: subject("a", 5), "value 5: want a str"),
+        (lambda: headers_of("x", None), "x: decision None: want a Decision"),
+        (lambda: headers_of(None, Decision(True, Limit(1, MINUTE))), "name None: want a str"),
+    ):  # fmt: skip
+        with pytest.raises(ArgumentError) as wrong:
+            call()
+        assert text in str(wrong.value)
 
 
 def test_subjects():

@@ -77,6 +77,8 @@ class Lease:
     """A slot, held until release or until it is lost."""
 
     def __init__(self, limiter: Concurrency, subject: str, on_lost: OnLost) -> None:
+        if on_lost is not None and not callable(on_lost):
+            raise ArgumentError(limiter.name, "on_lost", repr(on_lost), "a function of a SlotLostError")
         self.limiter, self.subject, self.on_lost, self.id = limiter, subject, on_lost, new_id()
         self.decision, self.process = Decision(False, limiter.limit), os.getpid()
         self.sent = self.ends = 0.0  # by time.monotonic
