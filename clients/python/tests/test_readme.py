@@ -24,7 +24,8 @@ def test_python_blocks(server):
         with contextlib.redirect_stdout(printed):
             exec(compile(code.replace("Redis()", f"Redis(port={server.port})"), "README.md", "exec"), names)
         assert printed.getvalue().splitlines() == wanted
-    assert names["application"]({"REMOTE_ADDR": "192.0.2.7"}, lambda *args: None) == [b"hello"]
+    environ = {"REMOTE_ADDR": "192.0.2.7", "PATH_INFO": "/", "example.customer": "acme"}
+    assert names["application"](environ, lambda *args: None) == [b"hello"]
 
 
 def test_shell_blocks(tmp_path):
