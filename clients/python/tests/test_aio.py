@@ -291,6 +291,34 @@ def test_cancelled_at_any_moment(server):
     run(work())
 
 
+def test_cancelled_while_it_fails(caplog):
+    """An error that nobody waits for any more is nobody's."""
+
+    class Failing(Recorder):
+        async def connect(self):
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                raise redis.ConnectionError  # and the cancellation is lost
+
+    async def work():
+        limits, loop = Limits(client_of(1)), asyncio.get_running_loop()
+        gate = Gate(limits._driver.own, loop.create_future)
+        limits._driver.pools[loop, None, 1.0] = aio.Pool(Failing(), gate, [])
+        for steps in range(12):
+            task = asyncio.ensure_future(limits.list_log("codes", 1000, MINUTE).allow("ada"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait({task})
+            assert task.cancelled()
+        await limits.close()
+
+    run(work())
+    gc.collect()
+    assert not caplog.messages
+
+
 def test_cancellation_is_never_lost(server):
     """Also where a reply comes at the same moment: a task that goes on would ask for ever."""
 

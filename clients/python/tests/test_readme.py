@@ -39,13 +39,14 @@ def test_shell_blocks(tmp_path):
 
 def test_editable(tmp_path):
     """An editable install takes the scripts of its checkout."""
-    options = ["--quiet", "--no-deps", "--prefix", str(tmp_path)]
+    options = ["--quiet", "--no-deps", "--ignore-installed", "--prefix", str(tmp_path)]
     command = [sys.executable, "-m", "pip", "install", *options, "-e", "./clients/python"]
     subprocess.run(command, cwd=ROOT, check=True)
     (source,) = (path.read_text().strip() for path in tmp_path.rglob("*.pth"))
     code = "from sluice_redis import _manifest; print(_manifest.scripts()['list_log_v1'].path)"
     command = [sys.executable, "-c", code]
-    out = subprocess.run(command, env={"PYTHONPATH": source}, check=True, stdout=subprocess.PIPE).stdout.decode()
+    env = {"PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"}
+    out = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE).stdout.decode()
     assert out.strip() == str(ROOT / "scripts" / "list_log_v1.lua")
 
 

@@ -27,7 +27,6 @@ from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
 from ._errors import SlotLostError, SluiceError
 from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
 from ._slots import OnLost
-from ._types import Decision
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
@@ -85,7 +84,8 @@ class Driver:
         left, spent = op.clock.left(), 0.0
         exchange, before = _Exchange(self, pool, op), pool.gate.seen(min(op.timeout, left))
         task = self.keep(exchange.run(), self.tasks)
-        task.add_done_callback(lambda task: pool.gate.leave(before))
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for it any more
+        task.add_done_callback(lambda _: pool.gate.leave(before))
         try:  # not with asyncio.wait_for: before Python 3.12 it may lose a cancellation
             while not task.done() and spent < 0.99 * left:
                 since = time.monotonic()
@@ -116,7 +116,9 @@ class Driver:
         loop = asyncio.get_running_loop()
         pool = self.pools.get((loop, node, timeout))
         if pool is None:
-            self.pools = {key: pool for key, pool in self.pools.items() if not key[0].is_closed()}
+            for old in list(self.pools):
+                if old[0].is_closed():
+                    self.pools.pop(old, None)
             kwargs = self.own.settings(Retry(NoBackoff(), 0), 10 * timeout)  # send is stricter, but knows a busy loop
             if node:
                 kwargs["host"], kwargs["port"] = node
@@ -235,13 +237,8 @@ class ListLog(Booker, Returner):
 class ZSetLog(Booker, Returner):
     __doc__ = _limiters.ZSetLog.__doc__
 
-    async def allow(self, subject: str, id: Optional[str] = None) -> Decision:
-        return await self._driver.drive(self._core.allow(subject, id))  # type: ignore[no-any-return]
-
-    async def allow_n(self, subject: str, n: int, id: Optional[str] = None) -> Decision:
-        return await self._driver.drive(self._core.allow_n(subject, n, id))  # type: ignore[no-any-return]
-
-    allow.__doc__, allow_n.__doc__ = _limiters.ZSetLog.allow.__doc__, _limiters.ZSetLog.allow_n.__doc__
+    allow = _run(_limiters.ZSetLog.allow)
+    allow_n = _run(_limiters.ZSetLog.allow_n)
 
 
 class GCRA(Booker):
@@ -342,7 +339,7 @@ class Limits:
         """Closes the connections of the limiters, after what they still send in the background. The client stays
         open."""
         loop = asyncio.get_running_loop()
-        while own := {task for task in self._driver.tasks if task.get_loop() is loop}:
+        while own := {task for task in list(self._driver.tasks) if task.get_loop() is loop}:
             await asyncio.wait(own)
         for key, pool in list(self._driver.pools.items()):
             while key[0] is loop and pool.idle:
