@@ -148,7 +148,8 @@ def test_redis_is_down(serve, server, policy, status, caplog):
     finally:
         server.thaw()
     assert got == status and "ratelimit" not in headers
-    assert caplog.messages[0].startswith("api: no decision: " if policy == "error" else f"api: on_failure={policy!r}")
+    logged = [record.getMessage() for record in caplog.records if record.name == "sluice_redis"]
+    assert logged[0].startswith("api: no decision: " if policy == "error" else f"api: on_failure={policy!r} decides: ")
     if status == 503:
         assert json.loads(body)["type"].endswith("#temporary-reduced-capacity")
     until(lambda: get(port)[0] == 200 or policy != "open")
