@@ -88,10 +88,13 @@ def test_burst(server):
     """What waits for a connection waits for this process, not for Redis: the policy is not asked."""
 
     async def work():
-        limits = Limits(client_of(server.port), on_failure="open")
+        server.client.config_resetstat()
+        limits = Limits(client_of(server.port), timeout=SHORT, on_failure="open")
         codes = limits.list_log("codes", 30, MINUTE)
-        decisions = await asyncio.gather(*(codes.allow("ada") for _ in range(2000)))
+        decisions = await asyncio.gather(*(codes.allow("ada") for _ in range(5000)))
         assert not any(d.degraded for d in decisions) and sum(d.granted for d in decisions) == 30
+        loads = server.client.info("commandstats")["cmdstat_script|load"]["calls"]
+        assert loads <= 100, "who loads the script goes before those who queue for the first time"
         await limits.close()
 
     run(work())
@@ -101,17 +104,45 @@ def test_event_loop_that_is_busy(server):
     """A reply that has come is read, however late: another task had the loop."""
 
     async def work():
-        limits = Limits(client_of(server.port), on_failure="open")
+        limits = Limits(client_of(server.port), timeout=SHORT, on_failure="open")
         codes = limits.list_log("codes", 30, MINUTE)
         await codes.allow("ada")
 
         async def busy():
             for _ in range(3):
                 await asyncio.sleep(0)
-                time.sleep(0.3)
+                time.sleep(0.5)
 
         decision, _ = await asyncio.gather(codes.allow("ada"), busy())
         assert not decision.degraded
+        await limits.close()
+
+    run(work())
+
+
+def test_time_to_connect_does_not_count(proxy, server):
+    """The reply to the password and the one to the command may each take most of the timeout."""
+
+    async def answered_after(replies, seconds):
+        while proxy.eaten < replies:
+            await asyncio.sleep(0.01)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            await asyncio.sleep(0.01)
+
+    async def work():
+        server.client.execute_command("ACL SETUSER web on >secret ~* +@all")
+        server.client.script_load(SCRIPT.source())
+        limits = Limits(client_of(proxy.port, username="web", password="secret"), timeout=SECOND)
+        proxy.trigger, proxy.mode = b"AUTH", "hold"
+        task = asyncio.ensure_future(limits.list_log("codes", 9, MINUTE).allow("ada"))
+        await answered_after(1, seconds=0.6)
+        proxy.trigger, proxy.mode = b"EVALSHA", "hold"
+        proxy.release()
+        proxy.held.clear()
+        await answered_after(2, seconds=0.6)
+        proxy.release()
+        assert (await task).remaining == 8
         await limits.close()
 
     run(work())
@@ -291,20 +322,28 @@ def test_cancelled_at_any_moment(server):
     run(work())
 
 
-def test_cancelled_while_it_fails(caplog):
-    """An error that nobody waits for any more is nobody's."""
+class Deaf(Recorder):
+    """As a redis-py that loses cancellations. error is what it raises then."""
 
-    class Failing(Recorder):
-        async def connect(self):
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                raise redis.ConnectionError  # and the cancellation is lost
+    error = None
+
+    async def connect(self):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if self.error:
+                raise self.error
+
+
+@pytest.mark.parametrize("error", [None, redis.ConnectionError()])
+def test_cancelled_call_that_goes_on(caplog, error):
+    """It sends nothing, and its error is nobody's."""
 
     async def work():
-        limits, loop = Limits(client_of(1)), asyncio.get_running_loop()
+        limits, loop, recorder = Limits(client_of(1)), asyncio.get_running_loop(), Deaf()
+        recorder.error = error
         gate = Gate(limits._driver.own, loop.create_future)
-        limits._driver.pools[loop, None, 1.0] = aio.Pool(Failing(), gate, [])
+        limits._driver.pools[loop, None, 1.0] = aio.Pool(recorder, gate, [])
         for steps in range(12):
             task = asyncio.ensure_future(limits.list_log("codes", 1000, MINUTE).allow("ada"))
             for _ in range(steps):
@@ -313,6 +352,7 @@ def test_cancelled_while_it_fails(caplog):
             await asyncio.wait({task})
             assert task.cancelled()
         await limits.close()
+        assert "disconnect" in recorder.done and not recorder.sending.is_set()
 
     run(work())
     gc.collect()

@@ -21,7 +21,7 @@ from servers import ROOT, Server, free_port, until
 
 from sluice_redis import (
     ArgumentError, BusyError, Limit, Limits, NotLoadedError, OutcomeUnknownError, SluiceError, UnavailableError,
-    WaitError, _manifest, aio,
+    WaitError, _core, _manifest, _sync, aio,
 )  # fmt: skip
 from sluice_redis._connect import Gate
 from sluice_redis._core import Clock, Send
@@ -130,6 +130,43 @@ def test_connection_with_a_reply_to_come_is_closed():
     with pytest.raises(TimeoutError):
         driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, clock=Clock(0.5, patient=True)))
     assert recorder.done == ["get_connection", "send_command", "can_read", "disconnect", "release"]
+
+
+def test_interrupted_while_it_queues():
+    """Before and after it was its turn: nobody else loses the connection."""
+    own = Limits(redis.Redis(max_connections=1))._driver.own
+    for turn in (False, True):
+        gate, clock = Gate(own, Future), Clock(1, patient=True)
+        assert gate.enter(clock) is None
+        before, waiter = gate.seen(1), gate.enter(clock)
+        if turn:
+            gate.leave(before)
+        gate.interrupted(waiter, clock)
+        if not turn:
+            gate.leave(before)
+        assert gate.enter(clock) is None and gate.enter(clock) is not None
+
+
+def test_late_thread(monkeypatch):
+    """A thread that is late to read a reply has time for what the reply asks for."""
+
+    class Clocks:
+        now = 0.0
+
+        def monotonic(self):
+            return self.now
+
+    class Late(Recorder):
+        def read_response(self):
+            clocks.now += 5
+
+    clocks = Clocks()
+    monkeypatch.setattr(_core, "time", clocks)
+    monkeypatch.setattr(_sync, "time", clocks)
+    driver, clock = Limits(redis.Redis())._driver, Clock(1.0, patient=True)
+    driver.pools[os.getpid(), None, 1.0] = Late(), Gate(driver.own, Future)
+    driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, clock=clock))
+    assert clocks.now == 5 and clock.left() == 0.75
 
 
 def test_frozen_server(server):
@@ -425,8 +462,8 @@ def in_threads(count, call):
 @pytest.mark.parametrize("options", [{}, {"max_connections": 2}])
 def test_burst(server, options):
     """What waits for a connection waits for this process, not for Redis: the policy is not asked."""
-    limits = Limits(redis.Redis(port=server.port, **options), on_failure="open")
-    decisions = in_threads(300, lambda: limits.list_log("codes", 30, MINUTE).allow("ada"))
+    limits = Limits(redis.Redis(port=server.port, **options), timeout=SHORT, on_failure="open")
+    decisions = in_threads(500, lambda: limits.list_log("codes", 30, MINUTE).allow("ada"))
     assert not any(d.degraded for d in decisions) and sum(d.granted for d in decisions) == 30
     limits.close()
 
