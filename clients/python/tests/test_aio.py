@@ -1,8 +1,10 @@
 """The limiters for asyncio."""
 
 import asyncio
+import gc
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -12,13 +14,15 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import ExponentialBackoff
 
 from sluice_redis import (
-    ArgumentError, ExceedsLimitError, Limit, NotLoadedError, OutcomeUnknownError, SlotLostError, UnavailableError,
-    WaitError, _manifest, aio,
+    ArgumentError, BusyError, ExceedsLimitError, Limit, NotLoadedError, OutcomeUnknownError, SlotLostError,
+    UnavailableError, WaitError, _manifest, aio,
 )  # fmt: skip
+from sluice_redis._connect import Gate
 from sluice_redis.aio import Limits
 
 SECOND, MINUTE, SHORT = timedelta(seconds=1), timedelta(minutes=1), timedelta(milliseconds=300)
 SCRIPT = _manifest.scripts()["list_log_v1"]
+BUSY = "list_log_v1: NoConnection: none of 1 came free in 0.2 s: .*max_connections"
 VERSION = tuple(map(int, redis.__version__.split(".")[:2]))
 
 
@@ -30,6 +34,11 @@ def given():
 
 def client_of(port, **options):
     return redis.asyncio.Redis(port=port, **options)
+
+
+async def made(port):
+    """Old versions of redis-py need a running loop to make a client."""
+    return Limits(client_of(port))
 
 
 def run(work):
@@ -75,11 +84,108 @@ def test_limiters(server):
     run(work())
 
 
-def test_many_tasks(server):
+def test_burst(server):
+    """What waits for a connection waits for this process, not for Redis: the policy is not asked."""
+
     async def work():
-        codes = Limits(client_of(server.port), timeout=20 * SECOND).list_log("codes", 30, MINUTE)
-        granted = [d.granted for d in await asyncio.gather(*(codes.allow("ada") for _ in range(80)))]
-        assert granted.count(True) == 30
+        server.client.config_resetstat()
+        limits = Limits(client_of(server.port), timeout=SHORT, on_failure="open")
+        codes = limits.list_log("codes", 30, MINUTE)
+        decisions = await asyncio.gather(*(codes.allow("ada") for _ in range(5000)))
+        assert not any(d.degraded for d in decisions) and sum(d.granted for d in decisions) == 30
+        loads = server.client.info("commandstats")["cmdstat_script|load"]["calls"]
+        assert loads <= 100, "who loads the script goes before those who queue for the first time"
+        await limits.close()
+
+    run(work())
+
+
+def test_event_loop_that_is_busy(server):
+    """A reply that has come is read, however late: another task had the loop."""
+
+    async def work():
+        limits = Limits(client_of(server.port), timeout=SHORT, on_failure="open")
+        codes = limits.list_log("codes", 30, MINUTE)
+        await codes.allow("ada")
+
+        async def busy():
+            for _ in range(3):
+                await asyncio.sleep(0)
+                end = time.monotonic() + 0.5
+                while time.monotonic() < end:
+                    pass
+
+        decision, _ = await asyncio.gather(codes.allow("ada"), busy())
+        assert not decision.degraded
+        await limits.close()
+
+    run(work())
+
+
+def test_time_to_connect_does_not_count(proxy, server):
+    """The reply to the password and the one to the command may each take most of the timeout."""
+
+    async def answered_after(replies, seconds):
+        while proxy.eaten < replies:
+            await asyncio.sleep(0.01)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            await asyncio.sleep(0.01)
+
+    async def work():
+        server.client.execute_command("ACL SETUSER web on >secret ~* +@all")
+        server.client.script_load(SCRIPT.source())
+        limits = Limits(client_of(proxy.port, username="web", password="secret"), timeout=SECOND)
+        proxy.trigger, proxy.mode = b"AUTH", "hold"
+        task = asyncio.ensure_future(limits.list_log("codes", 9, MINUTE).allow("ada"))
+        await answered_after(1, seconds=0.6)
+        proxy.trigger, proxy.mode = b"EVALSHA", "hold"
+        proxy.release()
+        proxy.held.clear()
+        await answered_after(2, seconds=0.6)
+        proxy.release()
+        assert (await task).remaining == 8
+        await limits.close()
+
+    run(work())
+
+
+def test_burst_during_an_outage(server):
+    """Those who queue learn from those before them that the server does not answer."""
+
+    async def work():
+        limits = Limits(client_of(server.port, max_connections=1), timeout=SHORT, on_failure="open")
+        codes = limits.list_log("codes", 3, MINUTE)
+        await codes.peek("ada")
+        server.freeze()
+        try:
+            began = time.monotonic()
+            decisions = await asyncio.gather(*(codes.allow("ada") for _ in range(100)))
+            assert all(d.degraded for d in decisions) and time.monotonic() - began < 10
+        finally:
+            server.thaw()
+        await limits.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize("policy", ["error", "open", "closed"])
+def test_no_connection_comes_free(proxy, policy):
+    async def work():
+        pool = redis.asyncio.BlockingConnectionPool(port=proxy.port, max_connections=1, timeout=0.2)
+        limits = Limits(redis.asyncio.Redis(connection_pool=pool), timeout=20 * SECOND, on_failure=policy)
+        codes = limits.list_log("codes", 3, MINUTE)
+        await codes.peek("ada")
+        proxy.mode = "hold"
+        first = asyncio.ensure_future(codes.allow("ada"))
+        while not proxy.eaten:
+            await asyncio.sleep(0.01)
+        with pytest.raises(BusyError, match=BUSY):
+            await codes.allow("bob")
+        waiting = asyncio.ensure_future(codes.allow("bob"))
+        proxy.release()
+        assert (await first).remaining == 2 and (await waiting).remaining == 2
+        await limits.close()
 
     run(work())
 
@@ -138,8 +244,6 @@ class Recorder:
     def __init__(self):
         self.done, self.sending = [], asyncio.Event()
 
-    is_connected = False
-
     def make_connection(self):
         return self
 
@@ -164,13 +268,14 @@ def test_connection_with_a_reply_to_come_is_closed(server):
 
     async def work():
         limits = Limits(client_of(server.port))
-        recorder = Recorder()
-        pool = limits._driver.pools[None, 1.0] = aio.Pool(recorder, 1)
+        loop, recorder = asyncio.get_running_loop(), Recorder()
+        gate = Gate(limits._driver.own, loop.create_future)
+        limits._driver.pools[loop, None, 1.0] = aio.Pool(recorder, gate, [])
         task = asyncio.ensure_future(limits.list_log("codes", 3, MINUTE).allow("ada"))
         await recorder.sending.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        while not pool.idle:
+        while len(recorder.done) < 2:
             await asyncio.sleep(0)
         assert recorder.done == ["connect", "disconnect"]
 
@@ -217,6 +322,93 @@ def test_cancelled_at_any_moment(server):
         await limits.close()
 
     run(work())
+
+
+class Deaf(Recorder):
+    """As a redis-py that loses cancellations. error is what it raises then."""
+
+    error = None
+
+    async def connect(self):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if self.error:
+                raise self.error
+
+
+@pytest.mark.parametrize("error", [None, redis.ConnectionError()])
+def test_cancelled_call_that_goes_on(caplog, error):
+    """It sends nothing, and its error is nobody's."""
+
+    async def work():
+        limits, loop, recorder = Limits(client_of(1)), asyncio.get_running_loop(), Deaf()
+        recorder.error = error
+        gate = Gate(limits._driver.own, loop.create_future)
+        limits._driver.pools[loop, None, 1.0] = aio.Pool(recorder, gate, [])
+        for steps in range(12):
+            task = asyncio.ensure_future(limits.list_log("codes", 1000, MINUTE).allow("ada"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait({task})
+            assert task.cancelled()
+        await limits.close()
+        assert "disconnect" in recorder.done and not recorder.sending.is_set()
+
+    run(work())
+    gc.collect()
+    assert "NotSent" not in caplog.text
+
+
+def test_cancellation_is_never_lost(server):
+    """Also where a reply comes at the same moment: a task that goes on would ask for ever."""
+
+    async def work():
+        limits = Limits(client_of(server.port))
+        codes = limits.list_log("codes", 1000, MINUTE)
+
+        async def ask():
+            while True:
+                await codes.peek("busy")
+
+        await codes.peek("x")
+        for i in range(300):
+            task = asyncio.ensure_future(ask())
+            for _ in range(i % 60):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait({task}, timeout=5)
+            assert task.cancelled()
+        await limits.close()
+
+    run(work())
+
+
+def test_second_event_loop(server):
+    """Each loop has connections of its own."""
+    limits = run(made(server.port))
+    codes = limits.list_log("codes", 200, MINUTE)
+
+    async def ask():
+        decisions = await asyncio.gather(*(codes.allow("ada") for _ in range(40)))
+        await limits.close()
+        return min(decision.remaining for decision in decisions)
+
+    assert [run(ask()) for _ in range(3)] == [160, 120, 80]
+    with ThreadPoolExecutor(2) as threads:
+        assert 0 in list(threads.map(lambda _: asyncio.run(ask()), range(2)))
+
+
+def test_closed_event_loops_leave_nothing(server):
+    limits = run(made(server.port))
+    codes = limits.list_log("codes", 9, MINUTE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # these loops end without limits.close()
+        for remaining in range(8, 3, -1):
+            assert asyncio.run(codes.allow("ada")).remaining == remaining
+        gc.collect()
+    assert len(limits._driver.pools) == 1
 
 
 def test_cancelled_wait_gives_back(server):

@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -18,9 +20,11 @@ from redis.sentinel import Sentinel
 from servers import ROOT, Server, free_port, until
 
 from sluice_redis import (
-    ArgumentError, Limit, Limits, NotLoadedError, OutcomeUnknownError, UnavailableError, WaitError, _manifest, aio,
+    ArgumentError, BusyError, Limit, Limits, NotLoadedError, OutcomeUnknownError, SluiceError, UnavailableError,
+    WaitError, _core, _manifest, _sync, aio,
 )  # fmt: skip
-from sluice_redis._core import Send
+from sluice_redis._connect import Gate
+from sluice_redis._core import Clock, Send
 
 MINUTE, SHORT = timedelta(minutes=1), timedelta(milliseconds=300)
 # The newest redis-py has 10 retries by default. What older ones are given by those who want them:
@@ -28,6 +32,7 @@ GIVEN = {"retry": Retry(ExponentialBackoff(0.01, 0.01), 10), "retry_on_error": [
 RETRIES = {"default": {}, "given": GIVEN}
 BY_DEFAULT = tuple(map(int, redis.__version__.split(".")[:1])) >= (6,)
 SCRIPT = _manifest.scripts()["list_log_v1"]
+BUSY = "list_log_v1: NoConnection: none of 1 came free in 0.2 s: .*max_connections"
 
 
 @pytest.mark.parametrize("retries", RETRIES)
@@ -121,10 +126,47 @@ class Recorder:
 def test_connection_with_a_reply_to_come_is_closed():
     """Also where less time is left than the socket's timeout."""
     driver, recorder = Limits(redis.Redis())._driver, Recorder()
-    driver.pools[None, 1.0] = recorder
+    driver.pools[os.getpid(), None, 1.0] = recorder, Gate(driver.own, Future)
     with pytest.raises(TimeoutError):
-        driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, left=0.5))
+        driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, clock=Clock(0.5, patient=True)))
     assert recorder.done == ["get_connection", "send_command", "can_read", "disconnect", "release"]
+
+
+def test_interrupted_while_it_queues():
+    """Before and after it was its turn: nobody else loses the connection."""
+    own = Limits(redis.Redis(max_connections=1))._driver.own
+    for turn in (False, True):
+        gate, clock = Gate(own, Future), Clock(1, patient=True)
+        assert gate.enter(clock) is None
+        before, waiter = gate.seen(1), gate.enter(clock)
+        if turn:
+            gate.leave(before)
+        gate.interrupted(waiter, clock)
+        if not turn:
+            gate.leave(before)
+        assert gate.enter(clock) is None and gate.enter(clock) is not None
+
+
+def test_late_thread(monkeypatch):
+    """A thread that is late to read a reply has time for what the reply asks for."""
+
+    class Clocks:
+        now = 0.0
+
+        def monotonic(self):
+            return self.now
+
+    class Late(Recorder):
+        def read_response(self):
+            clocks.now += 5
+
+    clocks = Clocks()
+    monkeypatch.setattr(_core, "time", clocks)
+    monkeypatch.setattr(_sync, "time", clocks)
+    driver, clock = Limits(redis.Redis())._driver, Clock(1.0, patient=True)
+    driver.pools[os.getpid(), None, 1.0] = Late(), Gate(driver.own, Future)
+    driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, clock=clock))
+    assert clocks.now == 5 and clock.left() == 0.75
 
 
 def test_frozen_server(server):
@@ -400,6 +442,76 @@ def test_cluster_with_a_frozen_node(cluster):
     finally:
         frozen.thaw()
     until(lambda: all(patient.peek(subject).remaining for subject in keys))
+
+
+def in_threads(count, call):
+    """What a call returns, or raises, in as many threads at once."""
+    barrier = threading.Barrier(count)
+
+    def work(_):
+        barrier.wait(20)
+        try:
+            return call()
+        except SluiceError as error:
+            return error
+
+    with ThreadPoolExecutor(count) as threads:
+        return list(threads.map(work, range(count)))
+
+
+@pytest.mark.parametrize("options", [{}, {"max_connections": 2}])
+def test_burst(server, options):
+    """What waits for a connection waits for this process, not for Redis: the policy is not asked."""
+    limits = Limits(redis.Redis(port=server.port, **options), timeout=SHORT, on_failure="open")
+    decisions = in_threads(500, lambda: limits.list_log("codes", 30, MINUTE).allow("ada"))
+    assert not any(d.degraded for d in decisions) and sum(d.granted for d in decisions) == 30
+    limits.close()
+
+
+def test_burst_during_an_outage(server):
+    """Those who queue learn from those before them that the server does not answer."""
+    limits = Limits(redis.Redis(port=server.port, max_connections=1), timeout=SHORT, on_failure="open")
+    codes = limits.list_log("codes", 3, MINUTE)
+    codes.peek("ada")
+    server.freeze()
+    try:
+        began = time.monotonic()
+        assert all(d.degraded for d in in_threads(60, lambda: codes.allow("ada")))
+        assert time.monotonic() - began < 10
+    finally:
+        server.thaw()
+
+
+@pytest.mark.parametrize("policy", ["error", "open", "closed"])
+def test_no_connection_comes_free(proxy, policy):
+    pool = redis.BlockingConnectionPool(port=proxy.port, max_connections=1, timeout=0.2)
+    limits = Limits(redis.Redis(connection_pool=pool), timeout=timedelta(seconds=20), on_failure=policy)
+    codes = limits.list_log("codes", 3, MINUTE)
+    codes.peek("ada")
+    proxy.mode = "hold"
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(codes.allow, "ada")
+        until(lambda: proxy.eaten)
+        with pytest.raises(BusyError, match=BUSY):
+            codes.allow("bob")
+        waiting = threads.submit(codes.allow, "bob")
+        proxy.release()
+        assert first.result(20).remaining == 2 and waiting.result(20).remaining == 2
+
+
+def test_degraded_decisions_are_logged(caplog):
+    """Once a second at most; the next line has how many were left out. Subjects are not logged."""
+    client = redis.Redis(port=free_port())
+    codes = Limits(client, timeout=SHORT).list_log("logged", 3, MINUTE, on_failure="open")
+    assert all(codes.allow("ada").granted for _ in range(3)) and len(caplog.messages) == 1
+    assert caplog.records[0].name == "sluice_redis" and caplog.records[0].levelname == "WARNING"
+    assert caplog.messages[0].startswith("logged: on_failure='open' decides: list_log_v1: NotSent: Error ")
+    assert "ada" not in caplog.text
+    until(lambda: codes.allow("ada") and len(caplog.messages) == 2)
+    left_out = re.search(r" \((\d+) more like it before\)$", caplog.messages[1])
+    assert int(left_out.group(1)) >= 2
+    Limits(client, timeout=SHORT).gcra("other", 3, MINUTE, on_failure="closed").allow("ada")
+    assert caplog.messages[-1].startswith("other: on_failure='closed' decides: gcra_v1: NotSent: Error ")
 
 
 def test_argument_errors_have_no_policy(server):

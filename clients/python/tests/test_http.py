@@ -9,11 +9,12 @@ import wsgiref.simple_server
 from datetime import timedelta
 
 import pytest
+import redis
 import redis.asyncio
 import uvicorn
 from servers import until
 
-from sluice_redis import ArgumentError, Limit, Limits, aio
+from sluice_redis import ArgumentError, Decision, Limit, Limits, _log, aio
 from sluice_redis.http import ASGI, WSGI, Request, by_address, by_header, headers_of, parse_address, subject
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -118,6 +119,9 @@ def test_windows(serve):
     headers = get(port)[1]
     assert headers["ratelimit-policy"] == '"api-1m";q=5;w=60, "api-1h";q=100;w=3600'
     assert headers["ratelimit"].startswith('"api-1m";r=4;t=6')
+    _, headers, body = [get(port) for _ in range(5)][-1]
+    assert headers["ratelimit"].startswith('"api-1m";r=0;t=') and '"api-1h";r=95;t=' in headers["ratelimit"]
+    assert json.loads(body)["violated-policies"] == ["api"], "the limiter, as the Go middleware says it"
 
 
 def test_trusted_proxy(serve):
@@ -135,7 +139,8 @@ def test_header_key(serve):
 
 
 @pytest.mark.parametrize("policy, status", [("error", 503), ("closed", 503), ("open", 200)])
-def test_redis_is_down(serve, server, policy, status):
+def test_redis_is_down(serve, server, policy, status, caplog):
+    _log.logged.clear()
     port = serve(lambda limits: limits.list_log("api", 1, MINUTE, on_failure=policy))
     server.freeze()
     try:
@@ -143,6 +148,8 @@ def test_redis_is_down(serve, server, policy, status):
     finally:
         server.thaw()
     assert got == status and "ratelimit" not in headers
+    logged = [record.getMessage() for record in caplog.records if record.name == "sluice_redis"]
+    assert logged[0].startswith("api: no decision: " if policy == "error" else f"api: on_failure={policy!r} decides: ")
     if status == 503:
         assert json.loads(body)["type"].endswith("#temporary-reduced-capacity")
     until(lambda: get(port)[0] == 200 or policy != "open")
@@ -179,6 +186,37 @@ def test_unix_socket_and_prefixes():
         by_address(["10.0.0.1/8"])
     with pytest.raises(ArgumentError, match="ipv6_prefix 0: want 1 to 128"):
         by_address(ipv6_prefix=0)
+
+
+def test_wrong_arguments():
+    async def made():
+        return aio.Limits(redis.asyncio.Redis())
+
+    limits, waiting = Limits(redis.Redis()), asyncio.run(made())
+    for_threads, for_tasks = limits.gcra("x", 1, MINUTE), waiting.gcra("x", 1, MINUTE)
+    for call, text in (
+        (lambda: WSGI(None, for_threads), "app None: want a WSGI application"),
+        (lambda: ASGI(None, for_tasks), "app None: want an ASGI application"),
+        (lambda: WSGI(hello, for_tasks), ": want a limiter of sluice_redis.Limits that has allow"),
+        (lambda: WSGI(hello, limits.budget("x", [Limit(1, MINUTE)])), ": want a limiter of sluice_redis.Limits that"),
+        (lambda: WSGI(hello, limits), ": want a limiter of sluice_redis.Limits that has allow"),
+        (lambda: ASGI(hello_async, for_threads), ": want a limiter of sluice_redis.aio.Limits that has allow"),
+        (lambda: WSGI(hello, for_threads, key="X-Key"), "key 'X-Key': want a function of a Request"),
+        (lambda: ASGI(hello_async, for_tasks, key=""), "key '': want a function of a Request"),
+        (lambda: by_address("10.0.0.0/8"), "trusted_proxies '10.0.0.0/8': want a list of prefixes"),
+        (lambda: by_address(None), "trusted_proxies None: want a list of prefixes"),
+        (lambda: by_address([10]), "trusted_proxies 10: want a prefix"),
+        (lambda: by_address(["10.0.0.1/8"]), "trusted_proxies '10.0.0.1/8': want a prefix"),
+        (lambda: by_address(ipv6_prefix="64"), "ipv6_prefix '64': want an int"),
+        (lambda: by_header(None), "name None: want a str"),
+        (lambda: by_header(""), "name '': want at least one character"),
+        (lambda: subject("a", 5), "value 5: want a str"),
+        (lambda: headers_of("x", None), "x: decision None: want a Decision"),
+        (lambda: headers_of(None, Decision(True, Limit(1, MINUTE))), "name None: want a str"),
+    ):  # fmt: skip
+        with pytest.raises(ArgumentError) as wrong:
+            call()
+        assert text in str(wrong.value)
 
 
 def test_subjects():

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from sluice_redis import (
-    NEVER, ArgumentError, ExceedsLimitError, Limit, Limits, NotReservedError, StateError, WaitError,
+    NEVER, ArgumentError, Decision, ExceedsLimitError, Limit, Limits, NotReservedError, StateError, WaitError, key,
 )  # fmt: skip
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=s) for s in (1, 60, 3600, 86400))
@@ -191,7 +191,7 @@ def test_call(limits, server):
     assert len(reply) == 9 and reply[1:3] == [1, 9]
     with pytest.raises(ArgumentError, match="script 'list_log': want one of .*list_log_v1"):
         limits.call("list_log", ["k"], [])
-    with pytest.raises(TypeError):
+    with pytest.raises(ArgumentError, match="argument 60000000.0: want a str, bytes or int"):
         limits.call("list_log_v1", ["k"], [3, 60 * 1e6, 1, 0])
 
 
@@ -219,6 +219,28 @@ WRONG = {
     "client id": (lambda l: l.token_bucket("x", 1, SECOND, client_id=""), "x: client_id '': want at least one"),
     "ahead": (lambda l: l.gcra("x", 1, SECOND).reserve("a", max_wait=2 * MINUTE), "x: max_wait 2m: want 0s to 1m"),
     "id": (lambda l: l.budget("x", [Limit(1, SECOND)]).reserve("a", "", 1), "x: id '': want 1 to 128 bytes"),
+    "no windows": (lambda l: l.slice_ring("x", None), "x: windows None: want a list of Limit(permits, window)"),
+    "one window": (lambda l: l.slice_ring("x", Limit(1, SECOND)), "x: windows Limit(permits=1, "),
+    "half a window": (lambda l: l.budget("x", [(5,)]), "x: windows (5,): want Limit(permits, window)"),
+    "no window": (lambda l: l.budget("x", [5]), "x: windows 5: want Limit(permits, window)"),
+    "no window's length": (lambda l: l.slice_ring("x", [(5, None)]), "x: window None: want a timedelta"),
+    "no name": (lambda l: l.gcra(None, 1, SECOND), "limiter None: want letters, digits"),
+    "policy's type": (lambda l: l.gcra("x", 1, SECOND, on_failure=[]), "x: on_failure []: want \"error\", \"open\""),
+    "per client": (lambda l: l.token_bucket("x", 1, SECOND, per_client="a"), "x: per_client 'a': want a bool"),
+    "nothing to give back": (lambda l: l.list_log("x", 1, SECOND).give_back("a", None), "x: decision None: want a Dec"),
+    "a count to give back": (lambda l: l.list_log("x", 1, SECOND).give_back("a", Decision(True, Limit(1, SECOND)), "1"),
+                             "x: n '1': want an int"),
+    "on_lost": (lambda l: l.concurrency("x", 1, SECOND).try_acquire("a", on_lost=5), "x: on_lost 5: want a function"),
+    "max_wait": (lambda l: l.concurrency("x", 1, SECOND).acquire("a", max_wait=5), "x: max_wait 5: want a timedelta"),
+    "longest wait": (lambda l: l.gcra("x", 1, SECOND).wait("a", max_wait=5), "x: max_wait 5: want a timedelta"),
+    "rate": (lambda l: l.token_bucket("x", 1, SECOND).set_rate("a", "5", SECOND), "x: permits '5': want an int"),
+    "script": (lambda l: l.call(["gcra_v1"], [], []), "script ['gcra_v1']: want one of budget"),
+    "keys": (lambda l: l.call("gcra_v1", "key", []), "keys 'key': want a list of str or bytes"),
+    "a key": (lambda l: l.call("gcra_v1", [None], []), "argument None: want a str, bytes or int"),
+    "args": (lambda l: l.call("gcra_v1", ["key"], None), "args None: want a list of str, bytes or int"),
+    "key's part": (lambda l: key("sluice", "x", "a", "ll1", 5), "x: part 5: want a str"),
+    "key's subject": (lambda l: key("sluice", "x", None, "ll1"), "x: subject None: want a str"),
+    "key's state": (lambda l: key("sluice", "x", "a", None), "x: state None: want letters"),
     "actual": (lambda l: l.budget("x", [Limit(1, SECOND)]).settle("a", "i", -1), "x: actual -1: want 0 to 1000000000"),
 }
 

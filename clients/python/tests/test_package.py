@@ -9,7 +9,7 @@ import pytest
 from servers import ROOT
 
 import sluice_redis
-from sluice_redis import _manifest
+from sluice_redis import ArgumentError, _manifest
 
 PACKAGE = Path(sluice_redis.__file__).parent
 
@@ -34,7 +34,7 @@ def test_digits_never_floats():
         b"60000000", b"9007199254740992", "é".encode(), b"\xff",
     ]  # fmt: skip
     for word in (60 * 1e6, True, None):
-        with pytest.raises(TypeError):
+        with pytest.raises(ArgumentError):
             _manifest.encode(word)
 
 

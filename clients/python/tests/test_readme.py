@@ -24,7 +24,8 @@ def test_python_blocks(server):
         with contextlib.redirect_stdout(printed):
             exec(compile(code.replace("Redis()", f"Redis(port={server.port})"), "README.md", "exec"), names)
         assert printed.getvalue().splitlines() == wanted
-    assert names["application"]({"REMOTE_ADDR": "192.0.2.7"}, lambda *args: None) == [b"hello"]
+    environ = {"REMOTE_ADDR": "192.0.2.7", "PATH_INFO": "/", "example.customer": "acme"}
+    assert names["application"](environ, lambda *args: None) == [b"hello"]
 
 
 def test_shell_blocks(tmp_path):
@@ -34,6 +35,19 @@ def test_shell_blocks(tmp_path):
     options = ["--quiet", "--no-deps", "--target", str(tmp_path)]
     subprocess.run([sys.executable, "-m", *commands[0], *options], cwd=ROOT, check=True)
     assert (tmp_path / "sluice_redis" / "scripts" / "list_log_v1.lua").exists()
+
+
+def test_editable(tmp_path):
+    """An editable install takes the scripts of its checkout."""
+    options = ["--quiet", "--no-deps", "--ignore-installed", "--prefix", str(tmp_path)]
+    command = [sys.executable, "-m", "pip", "install", *options, "-e", "./clients/python"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    (source,) = (path.read_text().strip() for path in tmp_path.rglob("*.pth"))
+    code = "from sluice_redis import _manifest; print(_manifest.scripts()['list_log_v1'].path)"
+    command = [sys.executable, "-c", code]
+    env = {"PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"}
+    out = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE).stdout.decode()
+    assert out.strip() == str(ROOT / "scripts" / "list_log_v1.lua")
 
 
 def test_no_other_blocks():

@@ -1,14 +1,17 @@
 """Slots: how many run at once."""
 
+import contextlib
+import os
 import threading
 import time
+import warnings
 from datetime import timedelta
 
 import pytest
 import redis
 from servers import until
 
-from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError
+from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, _log
 
 MINUTE, TTL = timedelta(minutes=1), timedelta(milliseconds=1500)
 KEY = "sluice:render:{acme}:cc1"
@@ -84,6 +87,52 @@ def test_lost_by_a_frozen_server(server):
     finally:
         server.thaw()
     until(lambda: server.client.zcard(KEY) == 0)
+
+
+def test_release_is_tried_again(proxy, server, caplog):
+    """Leaving the block does not raise if Redis does not answer, and the slot is free as soon as it does."""
+    render = Limits(redis.Redis(port=proxy.port)).concurrency("render", 1, MINUTE)
+    for error in (ZeroDivisionError, None):
+        proxy.down = False
+        caplog.clear()
+        _log.logged.clear()
+        with contextlib.ExitStack() as stack:
+            if error:
+                stack.enter_context(pytest.raises(error))
+            stack.enter_context(render.acquire("acme"))
+            proxy.cut()
+            if error:
+                raise error
+        assert server.client.zcard(KEY) == 1 and caplog.messages[0].startswith("render: a slot is not released yet: ")
+        proxy.down = False
+        until(lambda: server.client.zcard(KEY) == 0)
+    slot = render.acquire("acme")
+    proxy.cut()
+    with pytest.raises((UnavailableError, OutcomeUnknownError)):
+        slot.release()
+
+
+def test_fork(server):
+    """A slot is its process's: a child neither releases nor renews it."""
+    limits = Limits(redis.Redis(port=server.port))
+    slot = limits.concurrency("render", 2, MINUTE).acquire("acme")
+    ((_, gate),) = limits._driver.pools.values()
+    free, gate.free = gate.free, 0  # as if all connections were in use: what a child gets of them is never given back
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads, and a fork
+        child = os.fork()
+    if not child:
+        try:
+            with slot:
+                granted = limits.list_log("codes", 1, MINUTE).allow("ada").granted
+            os._exit(0 if granted else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    gate.free = free
+    assert server.client.zcard(KEY) == 1 and not limits.list_log("codes", 1, MINUTE).allow("ada").granted
+    slot.release()
+    assert server.client.zcard(KEY) == 0
 
 
 def test_a_lost_reply_leaves_no_slot(proxy, server):

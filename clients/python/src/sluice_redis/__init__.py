@@ -9,15 +9,15 @@ in all processes. For asyncio take sluice_redis.aio, for WSGI and ASGI applicati
 """
 
 from ._errors import (
-    ArgumentError, ExceedsLimitError, NotLoadedError, NotReservedError, OutcomeUnknownError, SlotLostError, SluiceError,
-    StateError, UnavailableError, WaitError,
+    ArgumentError, BusyError, ExceedsLimitError, NotLoadedError, NotReservedError, OutcomeUnknownError, SlotLostError,
+    SluiceError, StateError, UnavailableError, WaitError,
 )  # fmt: skip
 from ._sync import Limits
 from ._types import NEVER, Decision, Limit, WindowState, key
 
 __version__ = "0.1.0.dev0"
 __all__ = [
-    "NEVER", "ArgumentError", "Decision", "ExceedsLimitError", "Limit", "Limits", "NotLoadedError", "NotReservedError",
-    "OutcomeUnknownError", "SlotLostError", "SluiceError", "StateError", "UnavailableError", "WaitError", "WindowState",
-    "key",
+    "NEVER", "ArgumentError", "BusyError", "Decision", "ExceedsLimitError", "Limit", "Limits", "NotLoadedError",
+    "NotReservedError", "OutcomeUnknownError", "SlotLostError", "SluiceError", "StateError", "UnavailableError",
+    "WaitError", "WindowState", "key",
 ]  # fmt: skip

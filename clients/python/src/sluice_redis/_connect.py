@@ -1,11 +1,14 @@
 """Connections like the client's own, without its retries: what a decision is sent on is sent once."""
 
-from typing import Any, Callable, Dict, NamedTuple, Tuple
+import threading
+import time
+from collections import OrderedDict
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 import redis
 import redis.asyncio
 
-from ._core import Address
+from ._core import Address, Clock, NoConnection, NotSent
 from ._errors import ArgumentError
 
 # What redis-py has put among the settings of its own connections, and what would make it send again.
@@ -15,6 +18,9 @@ _LEFT_OUT = {
     "retry_on_error",
 }  # fmt: skip
 # From 5.3 on, get_connection takes no command.
+_DEFAULTS = (100, 2**31)  # of max_connections, in the versions of redis-py
+_CONNECTIONS = 16  # by default: a decision takes less time than to connect
+_PATIENCE = 10.0  # seconds that a call waits for a connection; that of a BlockingConnectionPool goes first
 CHECKOUT: Tuple[str, ...] = () if tuple(map(int, redis.__version__.split(".")[:2])) >= (5, 3) else ("EVALSHA",)
 
 
@@ -23,7 +29,8 @@ class Own(NamedTuple):
 
     connection_class: Any
     kwargs: Dict[str, Any]
-    max_connections: int
+    max_connections: int  # to a node, at once
+    patience: float  # seconds that a call waits for one of them
     nodes: Tuple[Address, ...]  # of a cluster, known so far
     remap: Callable[[Address], Address]
     sentinels: Any  # the pool, if it finds its server through Sentinel
@@ -40,8 +47,8 @@ class Own(NamedTuple):
         return kwargs
 
     def make_pool(self, pool: Any, sentinel_pool: Any, kwargs: Dict[str, Any]) -> Any:
-        """A pool of connections, in which the client's max_connections holds, too."""
-        kwargs.update(connection_class=self.connection_class, max_connections=self.max_connections)
+        """A pool of connections. How many there are is the Gate's."""
+        kwargs.update(connection_class=self.connection_class, max_connections=2**31)
         if self.sentinels is None:
             return pool(**kwargs)
         return sentinel_pool(
@@ -62,7 +69,7 @@ def own_of(client: Any, asynchronous: bool) -> Own:
         return _own_of_cluster(client, asynchronous)
     pool = client.connection_pool
     sentinels = pool if hasattr(pool, "sentinel_manager") else None
-    return Own(pool.connection_class, pool.connection_kwargs, pool.max_connections, (), _same, sentinels)
+    return Own(pool.connection_class, pool.connection_kwargs, *_bounds(pool), (), _same, sentinels)
 
 
 def _own_of_cluster(client: Any, asynchronous: bool) -> Own:
@@ -76,8 +83,71 @@ def _own_of_cluster(client: Any, asynchronous: bool) -> Own:
         kwargs = made_of.connection_kwargs
     addresses = tuple((str(node.host), int(node.port)) for node in nodes.values())
     remap = getattr(manager, "address_remap", None) or _same
-    return Own(made_of.connection_class, kwargs, made_of.max_connections, addresses, remap, None)
+    return Own(made_of.connection_class, kwargs, *_bounds(made_of), addresses, remap, None)
+
+
+def _bounds(pool: Any) -> Tuple[int, float]:
+    most = _CONNECTIONS if pool.max_connections in _DEFAULTS else pool.max_connections
+    return most, getattr(pool, "timeout", None) or _PATIENCE
 
 
 def _same(address: Address) -> Address:
     return address
+
+
+class Gate:
+    """Lets as many calls in at once as there are connections. The others queue, first come, first served, each with a
+    future that ends with why nobody gets in, or with None: then it is in."""
+
+    def __init__(self, own: Own, future: Callable[[], Any]) -> None:
+        self.most = self.free = own.max_connections
+        self.future, self.lock = future, threading.Lock()
+        self.queue: "OrderedDict[Any, None]" = OrderedDict()
+        self.replies = 0  # that came so far
+
+    def enter(self, clock: Clock) -> Any:
+        """None, or the future to wait for."""
+        again, clock.waited = clock.waited, True
+        with self.lock:
+            if self.free:
+                self.free -= 1
+                return None
+            waiter = self.future()
+            self.queue[waiter] = None
+            if again:
+                self.queue.move_to_end(waiter, last=False)
+            return waiter
+
+    def waited(self, waiter: Any, clock: Clock, patience: float) -> None:
+        """Raises if the waiter is not in."""
+        with self.lock:
+            if self.queue.pop(waiter, self) is None:
+                cure = "Redis answers, but not to so many calls at once: give the client more (max_connections)"
+                raise NoConnection(f"none of {self.most} came free in {patience:g} s: {cure}")
+        if waiter.result():
+            clock.spend(clock.left())
+            raise NotSent(waiter.result())
+
+    def interrupted(self, waiter: Any, clock: Clock) -> None:
+        """The waiter does not want to get in any more."""
+        try:
+            self.waited(waiter, clock, 0)
+        except (NoConnection, NotSent):
+            return
+        self.leave(self.seen(1))
+
+    def seen(self, bound: float) -> Tuple[int, float]:
+        """For leave: what was before a call whose bound (in seconds) begins now."""
+        return self.replies, time.monotonic() + 0.9 * bound
+
+    def leave(self, before: Tuple[int, float]) -> None:
+        """Lets the next one in. If no call had a reply since this one began, and its time is over, the server does not
+        answer: nobody has to wait for another one to find that out."""
+        with self.lock:
+            if before[0] == self.replies and time.monotonic() >= before[1]:
+                while self.queue:
+                    self.queue.popitem(last=False)[0].set_result("the server answers no other call")
+            if self.queue:
+                self.queue.popitem(last=False)[0].set_result(None)
+            else:
+                self.free += 1

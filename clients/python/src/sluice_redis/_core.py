@@ -1,6 +1,7 @@
 """One call of a script, with all its attempts. It does no input or output: it is a generator that yields what is to be
 sent and how long to sleep, and a driver (for threads, for asyncio) does it."""
 
+import math
 import random
 import re
 import time
@@ -9,8 +10,10 @@ from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, S
 from redis import exceptions
 from redis.crc import key_slot
 
-from ._errors import ArgumentError, ExceedsLimitError, NotLoadedError, OutcomeUnknownError, SluiceError, StateError
-from ._errors import UnavailableError
+from ._errors import (
+    ArgumentError, BusyError, ExceedsLimitError, NotLoadedError, OutcomeUnknownError, SluiceError, StateError,
+    UnavailableError,
+)  # fmt: skip
 from ._manifest import Script, encode, scripts
 
 T = TypeVar("T")
@@ -25,11 +28,27 @@ class Send(NamedTuple):
     node: Optional[Address]  # None: the client's only server
     commands: Tuple[Words, ...]
     timeout: float  # seconds, to connect and to read
-    left: float  # seconds until the call has to end
+    clock: "Clock"  # of the call
 
 
 class Sleep(NamedTuple):
     seconds: float
+
+
+class Clock:
+    """What is left of a call's time. For a patient call only Redis's time is spent, not that of this process: how long
+    it queues for a connection, and how late a busy process is, say nothing about Redis."""
+
+    def __init__(self, seconds: float, patient: bool) -> None:
+        self.budget, self.patient = seconds, patient
+        self.until = math.inf if patient else time.monotonic() + seconds
+        self.waited = False  # it has had a connection: it does not queue again behind those that had none
+
+    def left(self) -> float:
+        return min(self.budget, self.until - time.monotonic())
+
+    def spend(self, seconds: float) -> None:
+        self.budget -= seconds
 
 
 Steps = Generator[Union[Send, Sleep], Any, T]
@@ -37,6 +56,10 @@ Steps = Generator[Union[Send, Sleep], Any, T]
 
 class NotSent(Exception):
     """No connection: the command was not sent. __cause__ says why."""
+
+
+class NoConnection(Exception):
+    """None came free: the command was not sent."""
 
 
 class Reply(NamedTuple):
@@ -99,23 +122,22 @@ class Caller:
         script: Optional[Script] = None, id: str = "", within: Optional[float] = None,
     ) -> Steps[Any]:
         """Sends a command for these keys until there is a reply, or an error that another attempt would not cure."""
-        attempt = _Attempt(self, script, keys, timeout, repeatable, look, id)
-        attempt.deadline = time.monotonic() + min(timeout, within or timeout)
+        clock = Clock(min(timeout, within or timeout), patient=within is None)
+        attempt = _Attempt(self, script, keys, timeout, clock, repeatable, look, id)
         while True:
             try:
                 return (yield from attempt.send(words))
-            except (exceptions.RedisError, NotSent, OSError) as error:
+            except (exceptions.RedisError, NotSent, NoConnection, OSError) as error:
                 yield from attempt.after(error)
 
-    def discover(self, timeout: float, deadline: float) -> Steps[None]:
+    def discover(self, timeout: float, clock: Clock) -> Steps[None]:
         """Asks the nodes that are known, in any order, which slots each has."""
         problem: BaseException = NotSent("the cluster has no nodes")
         for node in random.sample(self.nodes, len(self.nodes)):
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if clock.left() <= 0:
                 break
             try:
-                reply = yield Send(node, ((b"CLUSTER", b"SLOTS"),), timeout, left)
+                reply = yield Send(node, ((b"CLUSTER", b"SLOTS"),), timeout, clock)
             except (exceptions.RedisError, NotSent, OSError) as error:
                 problem = error
                 continue
@@ -138,23 +160,20 @@ class _Attempt:
     """What one command knows from its attempts so far."""
 
     def __init__(
-        self, caller: Caller, script: Optional[Script], keys: Sequence[Key], timeout: float, repeatable: bool,
-        look: bool, id: str,
+        self, caller: Caller, script: Optional[Script], keys: Sequence[Key], timeout: float, clock: Clock,
+        repeatable: bool, look: bool, id: str,
     ) -> None:
         self.caller, self.script, self.keys, self.id = caller, script, keys, id
-        self.deadline, self.timeout, self.repeatable, self.look = 0.0, timeout, repeatable, look
+        self.timeout, self.clock, self.repeatable, self.look = timeout, clock, repeatable, look
         self.slot = key_slot(encode(keys[0])) if caller.nodes and keys else 0
         self.node: Optional[Address] = None
         self.asking: Optional[Address] = None
         self.lost: Optional[BaseException] = None  # an attempt may have run: why its reply is missing
         self.tries = self.loads = self.redirections = 0
 
-    def left(self) -> float:
-        return self.deadline - time.monotonic()
-
     def send(self, words: Words) -> Steps[Any]:
         """One attempt."""
-        if self.left() <= 0:
+        if self.clock.left() <= 0:
             raise NotSent("no time is left")
         commands: Tuple[Words, ...] = (words,)
         self.node, self.asking, asking = self.asking, None, self.asking
@@ -162,14 +181,16 @@ class _Attempt:
             commands = ((b"ASKING",), words)
         elif self.caller.nodes:
             if self.slot not in self.caller.slots:
-                yield from self.caller.discover(self.timeout, self.deadline)
+                yield from self.caller.discover(self.timeout, self.clock)
             self.node = self.caller.slots.get(self.slot)
             if not self.node:
                 raise NotSent(f"no node has slot {self.slot}")
-        return (yield Send(self.node, commands, self.timeout, self.left()))
+        return (yield Send(self.node, commands, self.timeout, self.clock))
 
     def after(self, error: Exception) -> Steps[None]:
         """Prepares the next attempt, or raises."""
+        if isinstance(error, NoConnection):
+            raise self.gave_up(error) from error
         reply = None if isinstance(error, NotSent) else reply_of(error)
         if reply is None or reply.code in ("READONLY", "CLUSTERDOWN"):
             self.caller.slots = {}  # a master may have failed
@@ -206,7 +227,7 @@ class _Attempt:
         if self.caller.preloaded or self.loads > _LOADS:
             raise NotLoadedError(cure) from error
         try:
-            yield Send(self.node, ((b"SCRIPT", b"LOAD", script.source()),), self.timeout, max(self.left(), 0.001))
+            yield Send(self.node, ((b"SCRIPT", b"LOAD", script.source()),), self.timeout, self.clock)
         except (exceptions.RedisError, NotSent, OSError) as refused:
             reply = None if isinstance(refused, NotSent) else reply_of(refused)
             if reply is None or reply.code in _NOT_RUN:
@@ -218,8 +239,9 @@ class _Attempt:
         """Sleeps before the next attempt, or raises after too many of them."""
         pause = 0.008 * 4 ** min(self.tries, 2) * random.uniform(0.5, 1)
         self.tries += 1
-        if self.tries > retries or self.left() < pause:
+        if self.tries > retries or self.clock.left() < pause:
             raise self.gave_up(error) from error
+        self.clock.spend(pause)
         yield Sleep(pause)
 
     def gave_up(self, error: BaseException) -> SluiceError:
@@ -228,7 +250,7 @@ class _Attempt:
         why = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ else "")
         if self.lost is not None:
             return OutcomeUnknownError(name, self.keys, self.id, why)
-        return UnavailableError(f"{name}: {why}")
+        return (BusyError if isinstance(error, NoConnection) else UnavailableError)(f"{name}: {why}")
 
     def final(self, reply: Reply, error: Exception) -> SluiceError:
         """The error of an error reply that another attempt would not change."""

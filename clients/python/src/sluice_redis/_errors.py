@@ -42,6 +42,11 @@ class NotLoadedError(UnavailableError):
     """The server does not have the script, and this user may not load it."""
 
 
+class BusyError(UnavailableError):
+    """No connection came free: this process asks more at once than its connections carry, while Redis does answer. No
+    policy decides then. Give the client more connections (max_connections), or start fewer calls at once."""
+
+
 class OutcomeUnknownError(SluiceError):
     """The command was sent and no reply came: it was charged once or not at all. Asking again may charge again,
     except with the same id. __cause__ says why there is no reply. id is the request id, if the script takes one."""

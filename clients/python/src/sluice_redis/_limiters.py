@@ -8,12 +8,15 @@ from datetime import timedelta
 from typing import Any, Callable, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._core import Caller, Key, Sleep, Steps
-from ._errors import ArgumentError, ExceedsLimitError, NotReservedError, OutcomeUnknownError, SluiceError
-from ._errors import UnavailableError, WaitError
+from ._errors import (
+    ArgumentError, BusyError, ExceedsLimitError, NotReservedError, OutcomeUnknownError, SluiceError, UnavailableError,
+    WaitError,
+)  # fmt: skip
+from ._log import warn
 from ._manifest import Script, encode
 from ._types import (
-    DAY_US, EPOCH, NEVER, Decision, Limit, WindowState, check_duration, check_int, check_names, check_text, days,
-    duration, escape, micros, span,
+    DAY_US, EPOCH, NEVER, Decision, Limit, WindowState, check_duration, check_int, check_list, check_names, check_text,
+    days, duration, escape, micros, span,
 )  # fmt: skip
 
 MILLISECOND_US = 1000
@@ -43,7 +46,9 @@ class Setup:
         that have no limiter (the many-subject ones). Times are in microseconds. Nothing is sent again after a lost
         reply."""
         known = self.caller.scripts
-        if script not in known:
+        check_list("", "keys", keys, "str or bytes")
+        check_list("", "args", args, "str, bytes or int")
+        if not isinstance(script, str) or script not in known:
             raise ArgumentError("", "script", repr(script), f"one of {', '.join(known)}")
         return (yield from self.caller.call(known[script], keys, [*map(encode, args)], self.timeout or 1))
 
@@ -81,13 +86,18 @@ class Limiter:
         self.setup, self.name = setup, name
         self.script = setup.caller.scripts[self.script_name]
         self.state = str(self.script.entry["keys"][0]["state"])
-        self.policy = on_failure or setup.on_failure
+        self.policy = setup.on_failure if on_failure is None else on_failure
         check_policy(name, self.policy)
         self.timeout = setup.timeout or (1.0 if self.policy == "error" else 0.1)
-        self.limits = [self._check_limit(Limit(*limit)) for limit in limits]
+        self.limits = [self._check_limit(self._limit(limit)) for limit in limits]
         self.limit = self.limits[0] if self.limits else Limit(0, timedelta())
 
     # What is checked when a limiter is made.
+
+    def _limit(self, window: object) -> Limit:
+        if not isinstance(window, (tuple, list)) or not 2 <= len(window) <= 3:
+            raise ArgumentError(self.name, "windows", repr(window), "Limit(permits, window)")
+        return Limit(*window)
 
     def _check_limit(self, limit: Limit) -> Limit:
         check_int(self.name, "permits", limit.permits, 0)
@@ -165,8 +175,9 @@ class Limiter:
 
     def _fall_back(self, n: int, id: str, error: SluiceError) -> Decision:
         """What the policy decides in the place of Redis."""
-        if self.policy == "error":
+        if self.policy == "error" or isinstance(error, BusyError):
             raise error
+        warn(self.name, f"on_failure={self.policy!r} decides", error)
         fields: Dict[str, Any] = {**self._detail([0] * len(self.limits), 0), "degraded": True, "cause": error}
         if self.policy == "closed":
             return Decision(granted=False, **fields)
@@ -272,9 +283,11 @@ class _Wait:
         return WaitError(f"{self.limiter.name}: wait(n={self.n}) of {took} would exceed max_wait {bound}")
 
 
-def _give_back(limiter: Limiter, subject: str, decision: Decision, n: int) -> Steps[int]:
+def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[int]) -> Steps[int]:
     """Gives back n of the permits that the decision granted."""
-    key = limiter.key(subject)
+    if not isinstance(decision, Decision):
+        raise ArgumentError(limiter.name, "decision", repr(decision), "a Decision of this limiter")
+    key, n = limiter.key(subject), decision.permits or 1 if n is None else n
     known = bool(decision.id) and limiter.has_ids  # Redis knows what it charged, also if a policy decided
     check_int(limiter.name, "n", n, 1)
     if not decision.granted or (decision.degraded and not known):
@@ -316,7 +329,7 @@ class Returner(Limiter):
         That is 0 if Redis did not grant them, or has removed them already. Do not give back the same permits twice. It
         is sent once: after an OutcomeUnknownError do not repeat it (that of a whole zset_log id may be repeated).
         """
-        return (yield from _give_back(self, subject, decision, decision.permits or 1 if n is None else n))
+        return (yield from _give_back(self, subject, decision, n))
 
 
 class Booker(Limiter):
@@ -425,6 +438,8 @@ class TokenBucket(Booker):
         client_id: Optional[str],
     ) -> None:
         super().__init__(setup, name, limits, on_failure)
+        if not isinstance(per_client, bool):
+            raise ArgumentError(name, "per_client", repr(per_client), "a bool")
         self.scope = int(per_client)
         self.client_id = setup.client_id if client_id is None else check_text(name, "client_id", client_id)
 
@@ -466,6 +481,7 @@ class Ring(Limiter):
     def __init__(
         self, setup: Setup, name: str, limits: Windows, on_failure: Optional[str], slice: Optional[timedelta]
     ) -> None:
+        check_list(name, "windows", limits, "Limit(permits, window)")
         if not 1 <= len(limits) <= 8:
             raise ArgumentError(name, "windows", str(len(limits)), "1 to 8")
         super().__init__(setup, name, limits, on_failure)

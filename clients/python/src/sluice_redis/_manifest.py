@@ -4,7 +4,11 @@ import json
 from pathlib import Path
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from ._errors import ArgumentError
+
 FOLDER = Path(__file__).parent / "scripts"
+if not FOLDER.exists():  # an editable install: those of its checkout
+    FOLDER = (FOLDER / "../../../../../scripts").resolve()
 
 
 class Script(NamedTuple):
@@ -39,7 +43,7 @@ def encode(word: object) -> bytes:
         return word.encode("utf-8", "surrogatepass")
     if isinstance(word, int) and not isinstance(word, bool):
         return b"%d" % word
-    raise TypeError(f"{word!r} is not a str, bytes or int")
+    raise ArgumentError("", "argument", repr(word), "a str, bytes or int")
 
 
 def load(folder: Path = FOLDER) -> Dict[str, Script]:

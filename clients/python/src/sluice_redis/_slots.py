@@ -1,6 +1,7 @@
 """Slots: how many run at once. Without input and output, as _limiters."""
 
 import math
+import os
 import random
 import time
 from datetime import timedelta
@@ -9,6 +10,7 @@ from typing import Any, Callable, Dict, Optional
 from ._core import Sleep, Steps
 from ._errors import ArgumentError, OutcomeUnknownError, SlotLostError, SluiceError, WaitError
 from ._limiters import MILLISECOND_US, Limiter, Setup, helps, new_id
+from ._log import warn
 from ._types import DAY_US, NEVER, Decision, Limit, check_duration, check_int, micros, span
 
 OnLost = Optional[Callable[[SlotLostError], None]]
@@ -75,8 +77,10 @@ class Lease:
     """A slot, held until release or until it is lost."""
 
     def __init__(self, limiter: Concurrency, subject: str, on_lost: OnLost) -> None:
+        if on_lost is not None and not callable(on_lost):
+            raise ArgumentError(limiter.name, "on_lost", repr(on_lost), "a function of a SlotLostError")
         self.limiter, self.subject, self.on_lost, self.id = limiter, subject, on_lost, new_id()
-        self.decision = Decision(False, limiter.limit)
+        self.decision, self.process = Decision(False, limiter.limit), os.getpid()
         self.sent = self.ends = 0.0  # by time.monotonic
         self.over = self.unknown = False  # unknown: a call may have taken it
         self.lost: Optional[SlotLostError] = None
@@ -148,6 +152,7 @@ class Lease:
         if self.over:
             return
         self.over, self.lost = True, SlotLostError(f"{self.limiter.name}: slot lost: {why}")
+        warn(self.limiter.name, "slot lost", why)
         if self.on_lost:
             self.on_lost(self.lost)
 
@@ -160,7 +165,10 @@ class Lease:
 
     def release(self) -> Steps[None]:
         """Frees the slot. SlotLostError if it was lost before. If Redis does not answer, it raises, and tries again in
-        the background for a ttl; after that the lease has ended by itself."""
+        the background for a ttl; after that the lease has ended by itself. In a forked process it does nothing: the
+        slot is its parent's."""
+        if os.getpid() != self.process:
+            return
         lost = self.why_lost()
         if lost:
             self.over = True
@@ -171,8 +179,9 @@ class Lease:
         self.over = True
         try:
             yield from self.release_now()
-        except BaseException:
+        except BaseException as error:
             self.limiter.setup.later(self.release_later())
+            warn(self.limiter.name, "a slot is not released yet", str(error) or repr(error))
             raise
 
     def release_now(self) -> Steps[Any]:

@@ -1,7 +1,9 @@
 """The limiters for threads."""
 
+import os
 import threading
 import time
+from concurrent.futures import Future, wait
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Type, TypeVar, Union
@@ -14,9 +16,9 @@ from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
 from . import _limiters, _slots
-from ._connect import CHECKOUT, Own, own_of
-from ._core import Address, Caller, NotSent, Send, Sleep, Steps
-from ._errors import SluiceError
+from ._connect import CHECKOUT, Gate, Own, own_of
+from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
+from ._errors import SlotLostError, SluiceError
 from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
 from ._slots import OnLost
 from ._types import Decision
@@ -33,7 +35,7 @@ class Driver:
 
     def __init__(self, own: Own) -> None:
         self.own = own
-        self.pools: Dict[Tuple[Optional[Address], float], Any] = {}
+        self.pools: Dict[Tuple[int, Optional[Address], float], Tuple[Any, Gate]] = {}
 
     def drive(self, steps: Steps[T], sleep: Callable[[float], object] = time.sleep) -> T:
         answer: Any = None
@@ -60,47 +62,67 @@ class Driver:
             pass
 
     def send(self, op: Send) -> Any:
-        deadline, pool = time.monotonic() + op.left, self.pool(op.node, op.timeout)
+        pool, gate = self.pool(op.node, op.timeout)
+        self.enter(gate, op.clock)
+        before, since = gate.seen(min(op.timeout, op.clock.left())), time.monotonic()
         try:
-            connection = pool.get_connection(*CHECKOUT)
-        except (RedisError, OSError) as error:
-            raise NotSent(str(error)) from error
-        try:
-            return self.exchange(connection, op, deadline)
+            try:
+                connection = pool.get_connection(*CHECKOUT)
+            except (RedisError, OSError) as error:
+                op.clock.spend(time.monotonic() - since)
+                raise NotSent(str(error)) from error
+            try:
+                return self.exchange(connection, op, gate)
+            finally:
+                pool.release(connection)
         finally:
-            pool.release(connection)
+            gate.leave(before)
 
-    def exchange(self, connection: Any, op: Send, deadline: float) -> Any:
+    def enter(self, gate: Gate, clock: Clock) -> None:
+        waiter, patience = gate.enter(clock), self.own.patience if clock.patient else clock.left()
+        if waiter:
+            try:
+                wait([waiter], patience)
+            except BaseException:
+                gate.interrupted(waiter, clock)
+                raise
+            gate.waited(waiter, clock, patience)
+
+    def exchange(self, connection: Any, op: Send, gate: Gate) -> Any:
         """Sends and reads. A connection that may still get a reply is closed."""
-        if time.monotonic() >= deadline:
-            raise NotSent("no time is left after connecting")
-        unread = len(op.commands)
+        clean, left, since = False, op.clock.left(), time.monotonic()
         try:
             for words in op.commands:
                 connection.send_command(*words)
-            left = deadline - time.monotonic()
             if left < 0.9 * op.timeout and not connection.can_read(max(left, 0)):  # else the socket's timeout does it
-                raise TimeoutError(f"no reply in {op.left:.3f} s")
-            while True:
-                unread -= 1
-                reply = connection.read_response()
-                if not unread:
-                    return reply
-        except BaseException as error:
-            if unread or not isinstance(error, ResponseError):  # an error reply was read
-                connection.disconnect()
+                raise TimeoutError(f"no reply in {left:.3f} s")
+            for _ in op.commands[1:]:
+                connection.read_response()
+            reply = connection.read_response()
+            clean = True
+            return reply
+        except ResponseError:
+            clean = len(op.commands) == 1  # an error reply was read
             raise
+        finally:
+            spent = time.monotonic() - since
+            if clean:
+                gate.replies += 1
+                spent = min(spent, left / 4)  # this thread may have been late to read it
+            else:
+                connection.disconnect()
+            op.clock.spend(spent)
 
-    def pool(self, node: Optional[Address], timeout: float) -> Any:
-        """The connections to a node whose timeout is this one."""
-        pool = self.pools.get((node, timeout))
-        if pool is None:
+    def pool(self, node: Optional[Address], timeout: float) -> Tuple[Any, Gate]:
+        """The connections to a node whose timeout is this one, of this process: a fork has its own."""
+        key = os.getpid(), node, timeout
+        if key not in self.pools:
             kwargs = self.own.settings(Retry(NoBackoff(), 0), timeout)
             if node:
                 kwargs["host"], kwargs["port"] = node
             pool = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
-            pool = self.pools.setdefault((node, timeout), pool)
-        return pool
+            self.pools.setdefault(key, (pool, Gate(self.own, Future)))
+        return self.pools[key]
 
 
 def _run(method: "Callable[Concatenate[Any, P], Steps[T]]") -> "Callable[Concatenate[Any, P], T]":
@@ -206,9 +228,11 @@ class Slot(SlotFace):
     ) -> None:
         try:
             self.release()
-        except SluiceError:
+        except SlotLostError:
             if error is None:
                 raise
+        except SluiceError:
+            pass  # it is logged, and tried again
 
 
 class Concurrency(Face[_slots.Concurrency]):
@@ -233,9 +257,9 @@ class Limits:
     client is a redis.Redis (also one of Sentinel's master_for) or a redis.RedisCluster. Decisions go over connections
     of their own, made with the client's settings but without its retries and timeouts; close() closes them.
     prefix is the beginning of every key. With preloaded=True scripts are never loaded: a missing one is a
-    NotLoadedError. timeout bounds each call, 1 s by default, 100 ms with a policy (a call that has to connect first may
-    take twice as long). on_failure is what happens while Redis does not decide: "error" raises, "open" grants, "closed"
-    denies; these decisions are marked degraded.
+    NotLoadedError. timeout is the time that Redis has for a call, 1 s by default, 100 ms with a policy (twice as long
+    for one that has to connect first). on_failure is what happens while Redis does not decide: "error" raises, "open"
+    grants, "closed" denies; these decisions are marked degraded, and logged by the logger "sluice_redis".
     """
 
     def __init__(
@@ -258,5 +282,5 @@ class Limits:
 
     def close(self) -> None:
         """Closes the connections of the limiters. The client stays open."""
-        for pool in self._driver.pools.values():
+        for pool, _ in list(self._driver.pools.values()):
             pool.disconnect()

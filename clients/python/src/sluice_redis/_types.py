@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Sequence, Tuple
 
 from ._errors import ArgumentError
 
@@ -136,6 +136,12 @@ def check_text(name: str, argument: str, value: object, most: Optional[int] = No
     return value
 
 
+def check_list(name: str, argument: str, value: object, of: str) -> None:
+    """Refuses what is not a list or a tuple: a text, or a single Limit."""
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes, Limit)):
+        raise ArgumentError(name, argument, repr(value), f"a list of {of}")
+
+
 def check_names(prefix: object, limiter: object) -> None:
     """Refuses a prefix or a limiter's name that cannot stand in a key."""
     if not isinstance(limiter, str) or not _LIMITER.fullmatch(limiter):
@@ -163,4 +169,6 @@ def key(prefix: str, limiter: str, subject: str, state: str, *parts: str) -> str
     check_names(prefix, limiter)
     check_name(limiter, "state", state)
     check_text(limiter, "subject", subject)
+    for part in parts:
+        check_text(limiter, "part", part)
     return ":".join([prefix, limiter, "{" + escape(subject) + "}", state, *map(escape, parts)])

@@ -7,10 +7,12 @@
 """
 
 import asyncio
+import time
 from datetime import timedelta
 from types import TracebackType
 from typing import (
-    TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, List, Optional, Set, Tuple, Type, TypeVar, Union,
+    TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, List, NamedTuple, Optional, Set, Tuple, Type, TypeVar,
+    Union,
 )  # fmt: skip
 
 from redis import exceptions
@@ -20,9 +22,9 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from . import _limiters, _slots
-from ._connect import Own, own_of
-from ._core import Address, Caller, NotSent, Send, Sleep, Steps
-from ._errors import SluiceError
+from ._connect import Gate, Own, own_of
+from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
+from ._errors import SlotLostError, SluiceError
 from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
 from ._slots import OnLost
 from ._types import Decision
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
 T = TypeVar("T")
-CONNECTIONS = 16  # to a node, at most
+_TICKS = 4  # parts of a timeout: each counts once, however late a busy loop is
 
 
 class Driver:
@@ -40,9 +42,9 @@ class Driver:
 
     def __init__(self, own: Own) -> None:
         self.own = own
-        self.pools: Dict[Tuple[Optional[Address], float], Pool] = {}
-        self.tasks: Set["asyncio.Task[None]"] = set()  # that end soon
-        self.renewals: Set["asyncio.Task[None]"] = set()  # that end with their slots
+        self.pools: Dict[Tuple[asyncio.AbstractEventLoop, Optional[Address], float], Pool] = {}
+        self.tasks: Set["asyncio.Task[Any]"] = set()  # that end soon
+        self.renewals: Set["asyncio.Task[Any]"] = set()  # that end with their slots
 
     async def drive(self, steps: Steps[T]) -> T:
         answer: Any = None
@@ -62,79 +64,114 @@ class Driver:
         """Runs steps in the background. Nobody learns of their errors."""
         self.background(self.drive(steps), self.tasks)
 
-    def background(self, work: Awaitable[Any], tasks: Set["asyncio.Task[None]"]) -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(self._quietly(work))
+    def background(self, work: Awaitable[Any], tasks: Set["asyncio.Task[Any]"]) -> "asyncio.Task[Any]":
+        return self.keep(self.quietly(work), tasks)
+
+    def keep(self, work: Coroutine[Any, Any, Any], tasks: Set["asyncio.Task[Any]"]) -> "asyncio.Task[Any]":
+        task = asyncio.get_running_loop().create_task(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
         return task
 
-    async def _quietly(self, work: Awaitable[Any]) -> None:
+    async def quietly(self, work: Awaitable[Any]) -> None:
         try:
             await work
         except (SluiceError, exceptions.RedisError, OSError):
             pass
 
     async def send(self, op: Send) -> Any:
-        exchange = _Exchange(self, self.pool(op.node, op.timeout))
-        try:
-            return await asyncio.wait_for(exchange.run(op), op.left)
-        except asyncio.TimeoutError:
-            problem = f"no reply in {op.left:.3f} s"
-            raise (exceptions.TimeoutError if exchange.sent else NotSent)(problem) from None
+        pool = self.pool(op.node, op.timeout)
+        await self.enter(pool.gate, op.clock)
+        left, spent = op.clock.left(), 0.0
+        exchange, before = _Exchange(self, pool, op), pool.gate.seen(min(op.timeout, left))
+        task = self.keep(exchange.run(), self.tasks)
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for it any more
+        task.add_done_callback(lambda _: pool.gate.leave(before))
+        try:  # not with asyncio.wait_for: before Python 3.12 it may lose a cancellation
+            while not task.done() and spent < 0.99 * left:
+                since = time.monotonic()
+                await asyncio.wait({task}, timeout=left / _TICKS)
+                if exchange.sent > since:  # what was before is this process's time
+                    since, spent = exchange.sent, 0.0
+                spent += min(time.monotonic() - since, left / _TICKS)
+        finally:
+            exchange.over = True
+            task.cancel()
+            op.clock.spend(spent)
+        if task.done():
+            return task.result()
+        raise (exceptions.TimeoutError if exchange.sent else NotSent)(f"no reply in {left:.3f} s")
+
+    async def enter(self, gate: Gate, clock: Clock) -> None:
+        waiter, patience = gate.enter(clock), self.own.patience if clock.patient else clock.left()
+        if waiter:
+            try:
+                await asyncio.wait({waiter}, timeout=patience)
+            except BaseException:
+                gate.interrupted(waiter, clock)
+                raise
+            gate.waited(waiter, clock, patience)
 
     def pool(self, node: Optional[Address], timeout: float) -> "Pool":
-        """The connections to a node whose timeout is this one."""
-        pool = self.pools.get((node, timeout))
+        """The connections to a node whose timeout is this one, of this event loop."""
+        loop = asyncio.get_running_loop()
+        pool = self.pools.get((loop, node, timeout))
         if pool is None:
-            kwargs = self.own.settings(Retry(NoBackoff(), 0), timeout)
+            for old in list(self.pools):
+                if old[0].is_closed():
+                    self.pools.pop(old, None)
+            kwargs = self.own.settings(Retry(NoBackoff(), 0), 10 * timeout)  # send is stricter, but knows a busy loop
             if node:
                 kwargs["host"], kwargs["port"] = node
             maker = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
-            pool = self.pools[node, timeout] = Pool(maker, min(self.own.max_connections, CONNECTIONS))
+            pool = self.pools[loop, node, timeout] = Pool(maker, Gate(self.own, loop.create_future), [])
         return pool
 
 
-class Pool:
+class Pool(NamedTuple):
     """Connections that wait for no reply. redis-py's pool only makes them: in some versions it takes those back on
     which a cancelled task was waiting for one."""
 
-    def __init__(self, maker: Any, most: int) -> None:
-        self.maker = maker
-        self.idle: List[Any] = []
-        self.gate = asyncio.Semaphore(most)  # a decision takes less time than to connect
+    maker: Any
+    gate: Gate
+    idle: List[Any]
 
 
 class _Exchange:
-    """One command and its reply."""
+    """One command and its reply, in a task of its own."""
 
-    def __init__(self, driver: Driver, pool: Pool) -> None:
-        self.driver, self.pool, self.sent = driver, pool, False
+    def __init__(self, driver: Driver, pool: Pool, op: Send) -> None:
+        self.driver, self.pool, self.op = driver, pool, op
+        self.sent = 0.0  # when, by time.monotonic
+        self.over = False  # nobody waits for the reply
 
-    async def run(self, op: Send) -> Any:
-        async with self.pool.gate:
-            try:
-                connection = self.pool.idle.pop() if self.pool.idle else self.pool.maker.make_connection()
-            except exceptions.RedisError as error:
-                raise NotSent(str(error)) from error
-            clean = False
-            try:
-                await self.connect(connection)
-                self.sent = True
-                for words in op.commands:
-                    await connection.send_command(*words)
-                for _ in op.commands[1:]:
-                    await connection.read_response()
-                reply = await connection.read_response()
-                clean = True
-                return reply
-            except exceptions.ResponseError:
-                clean = len(op.commands) == 1  # an error reply was read
-                raise
-            finally:
-                if clean:
-                    self.pool.idle.append(connection)
-                else:  # in a task of its own: this one may be cancelled
-                    self.driver.background(self.drop(connection), self.driver.tasks)
+    async def run(self) -> Any:
+        clean = False
+        try:
+            connection = self.pool.idle.pop() if self.pool.idle else self.pool.maker.make_connection()
+        except exceptions.RedisError as error:
+            raise NotSent(str(error)) from error
+        try:
+            await self.connect(connection)
+            if self.over:  # redis-py has lost the cancellation
+                raise NotSent("cancelled")
+            self.sent = time.monotonic()
+            for words in self.op.commands:
+                await connection.send_command(*words)
+            for _ in self.op.commands[1:]:
+                await connection.read_response()
+            reply = await connection.read_response()
+            clean = True
+            return reply
+        except exceptions.ResponseError:
+            clean = len(self.op.commands) == 1  # an error reply was read
+            raise
+        finally:
+            self.pool.gate.replies += clean
+            if clean:
+                self.pool.idle.append(connection)
+            else:
+                await self.driver.quietly(connection.disconnect())
 
     async def connect(self, connection: Any) -> None:
         """Connects, also where the server has closed the connection meanwhile."""
@@ -150,13 +187,6 @@ class _Exchange:
                 await connection.connect()
         except (exceptions.RedisError, OSError) as error:
             raise NotSent(str(error)) from error
-
-    async def drop(self, connection: Any) -> None:
-        try:
-            await connection.disconnect()
-        finally:
-            if not connection.is_connected:  # it connects anew
-                self.pool.idle.append(connection)
 
 
 def _run(
@@ -264,9 +294,11 @@ class Slot(SlotFace):
     ) -> None:
         try:
             await self.release()
-        except SluiceError:
+        except SlotLostError:
             if error is None:
                 raise
+        except SluiceError:
+            pass  # it is logged, and tried again
 
 
 class Concurrency(Face[_slots.Concurrency]):
@@ -288,7 +320,7 @@ class Concurrency(Face[_slots.Concurrency]):
 class Limits:
     """Makes limiters on one Redis, for asyncio: `Limits(redis.asyncio.Redis())`, or a redis.asyncio.RedisCluster.
 
-    All else is as in sluice_redis.Limits. The limiters of one Limits belong to one event loop.
+    All else is as in sluice_redis.Limits. Each event loop has connections of its own.
     """
 
     def __init__(
@@ -312,8 +344,9 @@ class Limits:
     async def close(self) -> None:
         """Closes the connections of the limiters, after what they still send in the background. The client stays
         open."""
-        while self._driver.tasks:
-            await asyncio.wait(set(self._driver.tasks))
-        for pool in self._driver.pools.values():
-            for connection in pool.idle:
-                await connection.disconnect()
+        loop = asyncio.get_running_loop()
+        while own := {task for task in list(self._driver.tasks) if task.get_loop() is loop}:
+            await asyncio.wait(own)
+        for key, pool in list(self._driver.pools.items()):
+            while key[0] is loop and pool.idle:
+                await pool.idle.pop().disconnect()

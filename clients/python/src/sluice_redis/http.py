@@ -11,17 +11,18 @@ import base64
 import hashlib
 import ipaddress
 import json
-import logging
 from typing import Any, Awaitable, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _sync, aio
 from ._errors import ArgumentError, SluiceError
-from ._types import NEVER, SECOND_US, Decision, Limit, WindowState, micros, span
+from ._log import warn
+from ._types import (
+    NEVER, SECOND_US, Decision, Limit, WindowState, check_int, check_list, check_text, micros, span,
+)  # fmt: skip
 
 Headers = List[Tuple[str, str]]
 _IP = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 _TYPES = "https://iana.org/assignments/http-problem-types#"
-_log = logging.getLogger("sluice_redis")
 
 
 class Request(NamedTuple):
@@ -44,6 +45,8 @@ def subject(*values: str) -> str:
 
 
 def _code(value: str) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError("", "value", repr(value), "a str")
     raw = value.encode("utf-8", "surrogatepass")
     if len(raw) > 128:
         return "~2" + base64.urlsafe_b64encode(hashlib.sha256(raw).digest()).rstrip(b"=").decode()
@@ -52,6 +55,7 @@ def _code(value: str) -> str:
 
 def by_header(name: str) -> Key:
     """Counts by the value of a header. Use it for values that a caller cannot choose freely, as a checked API key."""
+    check_text("", "name", name)
     return lambda request: subject(request.header(name)) if request.header(name) else ""
 
 
@@ -60,9 +64,9 @@ def by_address(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64) -> Ke
     addresses, or "unix" for those that connect by a Unix socket. Each has to append to X-Forwarded-For the address that
     it was called from. The client is the first address from the right that is not of a trusted proxy; what stands to
     the left of it was written by the client, and is never used."""
-    networks = [ipaddress.ip_network(proxy) for proxy in trusted_proxies if proxy != "unix"]
-    if not 1 <= ipv6_prefix <= 128:
-        raise ArgumentError("", "ipv6_prefix", str(ipv6_prefix), "1 to 128")
+    check_list("", "trusted_proxies", trusted_proxies, 'prefixes ("10.0.0.0/8"), addresses, or "unix"')
+    networks = [_network(proxy) for proxy in trusted_proxies if proxy != "unix"]
+    check_int("", "ipv6_prefix", ipv6_prefix, 1, 128)
 
     def trusted(address: Optional[_IP]) -> bool:
         return any(address is not None and address in network for network in networks)
@@ -89,6 +93,14 @@ def by_address(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64) -> Ke
     return key
 
 
+def _network(proxy: str) -> Union[ipaddress.IPv4Network, ipaddress.IPv6Network]:
+    try:
+        return ipaddress.ip_network(check_text("", "trusted_proxies", proxy))
+    except ValueError:
+        want = 'a prefix ("10.0.0.0/8"), an address, or "unix"'
+        raise ArgumentError("", "trusted_proxies", repr(proxy), want) from None
+
+
 def parse_address(text: str) -> Optional[_IP]:
     """An address with or without a port; IPv4 written as IPv6 is IPv4. None if it is none."""
     if text.startswith("["):
@@ -112,6 +124,9 @@ def parse_address(text: str) -> Optional[_IP]:
 
 def headers_of(name: str, decision: Decision) -> Headers:
     """RateLimit-Policy and RateLimit: an item for each window, the shortest first."""
+    check_text("", "name", name)
+    if not isinstance(decision, Decision):
+        raise ArgumentError(name, "decision", repr(decision), "a Decision")
     windows = list(decision.windows) or [WindowState(decision.limit, decision.remaining, decision.reset_after)]
     windows.sort(key=lambda state: (state.limit.window, state.limit.permits))
     policies, limits = [], []
@@ -163,7 +178,7 @@ def _undecided(headers: Headers) -> _Answer:
 def _failed(name: str, error: SluiceError) -> _Answer:
     if isinstance(error, ArgumentError):
         raise error
-    _log.error("%s: no decision about a request: %s", name, error)
+    warn(name, "no decision", error)
     return _undecided([])
 
 
@@ -179,11 +194,23 @@ def _answer(name: str, decision: Decision) -> _Answer:
     return _refuse("429 Too Many Requests", _TYPES + "quota-exceeded", title, headers, **{"violated-policies": [name]})
 
 
+def _check(kind: str, app: object, module: str, limiter: object, wanted: type, key: Optional[Key]) -> Key:
+    """The key, or its default."""
+    if not callable(app):
+        raise ArgumentError("", "app", repr(app), kind)
+    if not isinstance(limiter, wanted):
+        raise ArgumentError("", "limiter", repr(limiter), f"a limiter of {module}.Limits that has allow")
+    if key is not None and not callable(key):
+        raise ArgumentError("", "key", repr(key), "a function of a Request")
+    return key or by_address()
+
+
 class WSGI:
     """WSGI middleware around app. limiter is one of sluice_redis.Limits; key says whom a request is counted for."""
 
     def __init__(self, app: Callable[..., Iterable[bytes]], limiter: _sync.Limiter, key: Optional[Key] = None) -> None:
-        self.app, self.limiter, self.key = app, limiter, key or by_address()
+        self.key = _check("a WSGI application", app, "sluice_redis", limiter, _sync.Limiter, key)
+        self.app, self.limiter = app, limiter
 
     def __call__(self, environ: Any, start_response: Callable[..., Any]) -> Iterable[bytes]:
         def header(name: str) -> str:
@@ -213,7 +240,8 @@ class ASGI:
     sluice_redis.aio.Limits. With Starlette and FastAPI: app.add_middleware(ASGI, limiter=limiter)."""
 
     def __init__(self, app: Callable[..., Awaitable[None]], limiter: aio.Limiter, key: Optional[Key] = None) -> None:
-        self.app, self.limiter, self.key = app, limiter, key or by_address()
+        self.key = _check("an ASGI application", app, "sluice_redis.aio", limiter, aio.Limiter, key)
+        self.app, self.limiter = app, limiter
 
     async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         if scope["type"] != "http":
