@@ -37,12 +37,13 @@ export const selection = () => selected;
 export function show(next) {
   const names = (lanes) => lanes.map(({ id }) => id).join();
   const same = run && names(run.opened.lanes) === names(next.opened.lanes);
+  const again = run?.link === next.link; // such as the recorded run, by the engine
   run = next;
   if (!same) {
     rows = run.opened.lanes.map((lane, i) => new Row(lane, i));
     byId('lanes').replaceChildren(...rows.map(({ element }) => element));
   }
-  selected = { lane: same ? selected.lane : 0, index: -1 };
+  selected = { lane: same ? selected.lane : 0, index: again ? selected.index : -1 };
   redraw();
 }
 
