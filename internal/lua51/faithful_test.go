@@ -286,7 +286,9 @@ func TestRefused(t *testing.T) {
 		{`redis.call("PEXPIRE", "k", "9223372036854775807")`, "a TTL of more than 290 years"},
 		{`redis.call("SETRANGE", "k", "268435456", "x")`, "strings beyond 256 MB"},
 		{`redis.call("SETBIT", "k", "2147483648", 1)`, "strings beyond 256 MB"},
-		{`return ("x"):rep(1e9)`, "strings as long as that of string.rep here"},
+		{`return ("x"):rep(1e9)`, "strings of more than 256 MB"},
+		{`local s = "x" while true do s = s .. s end`, "strings of more than 256 MB"},
+		{`local s = ("x"):rep(2^24) while true do redis.call("STRLEN", s) end`, "commands of more than 256 MB in one run"},
 	} {
 		script, err := Compile("refused", c.source)
 		if err == nil {

@@ -2,6 +2,7 @@ package lua51
 
 import (
 	"math"
+	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -126,15 +127,24 @@ func helpConcat(L *lua.LState) int {
 
 // joined is the whole chain when it has strings and numbers only.
 func joined(L *lua.LState) (string, bool) {
-	var buf []byte
+	texts, length := make([]string, 0, 8), 0
 	for i := 1; i <= L.GetTop(); i++ {
 		s, ok := toString(L.Get(i))
 		if !ok {
 			return "", false
 		}
-		buf = append(buf, s...)
+		texts, length = append(texts, s), length+len(s)
 	}
-	return string(buf), true
+	checkLength(L, length)
+	return strings.Join(texts, ""), true
+}
+
+// checkLength ends the run before a string becomes longer than string.rep makes one: doubling it a few times more
+// would take all memory, long before the budget ends.
+func checkLength(L *lua.LState, length int) {
+	if length > maxString {
+		runOf(L).refuse(L, "strings of more than 256 MB")
+	}
 }
 
 // concat joins operand i, counted from 1, with what is right of it.
@@ -143,6 +153,7 @@ func concat(L *lua.LState, i int, b lua.LValue) lua.LValue {
 	left, okA := toString(a)
 	right, okB := toString(b)
 	if okA && okB {
+		checkLength(L, len(left)+len(right))
 		return lua.LString(left + right)
 	}
 	if own := ownMeta(L, "__concat", a, b); own != lua.LNil {

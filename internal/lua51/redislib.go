@@ -99,6 +99,12 @@ func (c call) execute(words []string) lua.LValue {
 	case spec.write && run.readOnly:
 		return errorTable(c.LState, "ERR Write commands are not allowed from read-only scripts.")
 	}
+	for _, word := range words {
+		run.sent += len(word)
+	}
+	if run.sent > maxString {
+		run.refuse(c.LState, "commands of more than 256 MB in one run")
+	}
 	reply, err := run.client.do(words)
 	if err != nil {
 		run.end(c.LState, err)

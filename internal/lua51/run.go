@@ -90,6 +90,7 @@ type run struct {
 	client       *client
 	budget       int
 	used         int
+	sent         int // bytes of commands
 	depth        int // of calls from library functions into Lua
 	fault        error
 	random       rand48

@@ -8,7 +8,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// maxString is the longest string that string.rep makes; more would only test the memory.
+// maxString is the longest string that string.rep and .. make; more would only test the memory.
 const maxString = 1 << 28
 
 func stringFunctions() map[string]function {
@@ -80,9 +80,7 @@ func (c call) mapBytes(change func(byte) bool) int {
 
 func stringRep(c call) int {
 	s, n := c.str(1), max(c.int(2), 0)
-	if len(s)*n > maxString {
-		c.unsupported("strings as long as that of string.rep here")
-	}
+	checkLength(c.LState, len(s)*n)
 	return c.push(lua.LString(strings.Repeat(s, n)))
 }
 

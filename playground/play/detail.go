@@ -94,7 +94,7 @@ func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
 	for _, command := range result.Commands {
 		d.Commands = append(d.Commands, printables(command.Args))
 	}
-	if _, err := l.read(result); err != nil {
+	if _, err := answerTo(result); err != nil {
 		d.Error = err.Error()
 	}
 	d.Reply = l.named(result.Reply)

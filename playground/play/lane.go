@@ -57,6 +57,9 @@ type answer struct {
 
 const unknown = -1
 
+// noAnswer is the answer of a call that failed.
+var noAnswer = answer{failed, unknown, unknown}
+
 func (s *Scenario) newLane(id string) (*lane, error) {
 	k := limiterOf(id)
 	if id == ownID {
@@ -119,33 +122,39 @@ func (s *Scenario) serverTime(at int64) int64 {
 func (l *lane) decide(a arrival, c call) (answer, error) {
 	l.redis.SetTime(l.scenario.serverTime(c.at))
 	if l.refused != nil {
-		return answer{failed, unknown, unknown}, l.refused
+		return noAnswer, l.refused
 	}
 	keys, args := l.words(a, c)
 	result := l.script.Run(l.redis, keys, args)
 	l.commands = result.Commands
-	if _, endless := result.Err.(*lua51.BudgetError); endless {
-		l.refused = errEndless
-	}
-	return l.read(result)
+	l.refused = endedBy(result.Err)
+	return answerTo(result)
 }
 
-// errEndless ends a script that does not end. The run calls it no more.
-var errEndless = lua51.ErrorReply("ended: still running after " + strconv.Itoa(ownBudget) +
-	" instructions; it is not called again in this run. Redis itself would hang in it (BUSY) until SCRIPT KILL")
+// endedBy returns why a script was ended by what runs it, as the error of its call: nil if it was not. Such a call takes
+// up to a second, so the run makes no more of them.
+func endedBy(err error) error {
+	const once = "; it is not called again in this run"
+	switch err.(type) {
+	case *lua51.BudgetError:
+		return fmt.Errorf("ended: still running after %d instructions%s. Redis itself would hang (BUSY) until SCRIPT KILL",
+			ownBudget, once)
+	case *lua51.UnsupportedError:
+		return fmt.Errorf("%w%s", err, once)
+	}
+	return nil
+}
 
-func (l *lane) read(result lua51.Result) (answer, error) {
+// answerTo reads the result of a run.
+func answerTo(result lua51.Result) (answer, error) {
 	err := result.Err
-	if err == nil {
-		var a answer
-		if a, err = read(result.Reply); err == nil {
-			return a, nil
-		}
+	if ended := endedBy(err); ended != nil {
+		err = ended
 	}
-	if _, endless := err.(*lua51.BudgetError); endless {
-		err = errEndless
+	if err != nil {
+		return noAnswer, err
 	}
-	return answer{failed, unknown, unknown}, err
+	return read(result.Reply)
 }
 
 // read reads a reply: granted, remaining and wait, or granted alone, or nil.
@@ -165,7 +174,7 @@ func read(reply any) (answer, error) {
 		}
 		return answerOf(first, at(reply, 1), at(reply, 2)), nil
 	}
-	return answer{}, fmt.Errorf("the reply is %s: want {granted, remaining, wait}, an integer or nil", display(reply))
+	return noAnswer, fmt.Errorf("the reply is %s: want {granted, remaining, wait}, an integer or nil", display(reply))
 }
 
 // at returns a field of a reply, unknown if it is no integer of 0 or more.
