@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-redis/sluice/internal/lua51"
 	"github.com/sluice-redis/sluice/internal/model"
 )
 
@@ -256,5 +257,23 @@ func TestPromise(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", test.link, got, test.want)
 		}
+	}
+}
+
+// Nothing hides a fault of ours: a list_log that grants one too many is red.
+func TestFaultOfOursIsRed(t *testing.T) {
+	run, err := Open("lanes=list_log&rate=20")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	l := run.lanes[0]
+	faulty := strings.Replace(l.source, "local surplus = length + wanted - limit", "local surplus = length - limit", 1)
+	if l.script, err = lua51.Compile("faulty", faulty); err != nil || faulty == l.source {
+		t.Fatal("it is not faulty", err)
+	}
+	runOn(run, 100)
+	if w := run.Audit().Lanes[0].Windows[0]; w.Most != 6 || !w.Over {
+		t.Errorf("%+v, want 6, over", w)
 	}
 }

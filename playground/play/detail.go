@@ -16,7 +16,7 @@ type Detail struct {
 	SHA1         string     `json:"sha1"`
 	Keys         []string   `json:"keys"`
 	Args         []Argument `json:"args"`
-	Reply        any        `json:"reply"` // []Field, or a text
+	Reply        any        `json:"reply"` // []Field, or a text, which is empty after an error
 	Error        string     `json:"error,omitempty"`
 	Commands     [][]string `json:"commands"`
 	Lines        []int      `json:"lines"` // that were executed
@@ -74,7 +74,7 @@ func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
 	keys, args := l.words(a, c)
 	d := Detail{
 		Index: index, At: c.at, ServerTime: now, Client: a.client + 1, SHA1: sha1Of(l.script), Keys: keys,
-		Commands: [][]string{}, Lines: []int{}, Stored: l.stored(),
+		Reply: "", Commands: [][]string{}, Lines: []int{}, Stored: l.stored(),
 	}
 	for i, name := range l.argumentNames(len(args)) {
 		d.Args = append(d.Args, Argument{name, args[i]})
@@ -97,7 +97,9 @@ func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
 	if _, err := answerTo(result); err != nil {
 		d.Error = err.Error()
 	}
-	d.Reply = l.named(result.Reply)
+	if result.Err == nil {
+		d.Reply = l.named(result.Reply)
+	}
 	l.commands = result.Commands
 	d.Stored = l.stored()
 	return d, nil

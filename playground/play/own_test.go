@@ -75,7 +75,8 @@ func TestOwnEndlessLoop(t *testing.T) {
 	}
 	for _, index := range []int{0, 1, -1} { // the first call loops again; the others are not made
 		detail, err := run.Detail(0, index)
-		if err != nil || !strings.Contains(detail.Error, "still running") || (len(detail.Lines) > 0) != (index == 0) {
+		if err != nil || !strings.Contains(detail.Error, "still running") || detail.Reply != "" ||
+			(len(detail.Lines) > 0) != (index == 0) {
 			t.Errorf("%d: %+v, %v", index, detail, err)
 		}
 	}
@@ -96,7 +97,8 @@ func TestOwnDoesNotCompile(t *testing.T) {
 		t.Errorf("%+v", own)
 	}
 	detail, err := run.Detail(0, -1)
-	if err != nil || !strings.Contains(detail.Error, "ERR Error compiling script") || len(detail.Args) != 5 {
+	if err != nil || !strings.Contains(detail.Error, "ERR Error compiling script") || len(detail.Args) != 5 ||
+		detail.Reply != "" {
 		t.Errorf("%+v, %v", detail, err)
 	}
 	if stored, err := run.Stored(0); err != nil || len(stored.Keys) > 0 {

@@ -37,12 +37,13 @@ export const selection = () => selected;
 export function show(next) {
   const names = (lanes) => lanes.map(({ id }) => id).join();
   const same = run && names(run.opened.lanes) === names(next.opened.lanes);
+  const again = run?.link === next.link; // such as the recorded run, by the engine
   run = next;
   if (!same) {
     rows = run.opened.lanes.map((lane, i) => new Row(lane, i));
-    byId('lanes').replaceChildren(...rows.map(({ element }) => element));
+    keepFocus(() => byId('lanes').replaceChildren(...rows.map(({ element }) => element)));
   }
-  selected = { lane: same ? selected.lane : 0, index: -1 };
+  selected = { lane: same ? selected.lane : 0, index: again ? selected.index : -1 };
   redraw();
 }
 
@@ -58,6 +59,14 @@ export const redraw = atNextFrame(() => {
   const bars = `Bars of ${duration(rows[0].picture.barTime)}, the highest ${count(scale.above)} permits.`;
   setText(byId('scale'), scale.dense ? bars : '');
 });
+
+/** Puts the focus back on the control that had it, when the rows are made anew; a lane that is gone has no controls. */
+function keepFocus(replace) {
+  const focused = document.activeElement;
+  const label = byId('lanes').contains(focused) && focused.getAttribute('aria-label');
+  replace();
+  if (label) (document.querySelector(`#lanes [aria-label="${CSS.escape(label)}"]`) ?? byId('add-lane')).focus();
+}
 
 function select(lane, index) {
   if (!run.lanes[lane].length) return;

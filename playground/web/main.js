@@ -179,8 +179,9 @@ const showRun = atNextFrame(() => {
 function showSelected() {
   const { lane, index } = lanes.selection();
   source.showLane(shown.opened.lanes[lane]);
-  if (recordedDetails) showDetail(lane, recordedDetails[lane]);
-  else if (shown.lanes[lane].length) engine.detail(lane, index);
+  if (recordedDetails) {
+    if (index < 0 || index === recordedDetails[lane].index) showDetail(lane, recordedDetails[lane]);
+  } else if (shown.lanes[lane].length) engine.detail(lane, index);
 }
 
 function detail({ detail, lane }) {

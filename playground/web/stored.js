@@ -42,8 +42,10 @@ export class Stored {
 function describe({ type, entries, cells, level, value, text, more, expires }, now, window) {
   const left = expires > now ? `, expires in ${duration(expires - now)}` : '';
   if (entries) {
-    const live = entries.filter(({ at }) => at > now - window).length;
-    return `${count(entries.length)}${more ? ' and more' : ''} entries, ${count(live)} in the window${left}`;
+    const booked = entries.filter(({ at }) => at > now).length;
+    const live = entries.filter(({ at }) => at > now - window).length - booked;
+    const all = `${count(entries.length)}${more ? ' and more' : ''} entries`;
+    return `${all}, ${count(live)} in the window${booked ? `, ${count(booked)} booked` : ''}${left}`;
   }
   if (cells) return `ring of ${count(cells.counts.length)} slices of ${duration(cells.slice)}${left}`;
   if (level) return `${short(level.used)} of ${count(level.capacity)} used${left}`;
