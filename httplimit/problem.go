@@ -16,13 +16,13 @@ type problem struct {
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
 
 // WriteProblem answers with application/problem+json (RFC 9457). The types are those of
-// draft-ietf-httpapi-ratelimit-headers-11: quota-exceeded for a 429, with the names of the policies that denied, and
-// temporary-reduced-capacity for a 503. It is the default of Refuse.
+// draft-ietf-httpapi-ratelimit-headers-11: quota-exceeded for a 429, with the names that RateLimit has for the windows
+// that denied, and temporary-reduced-capacity for a 503. It is the default of Refuse.
 func WriteProblem(w http.ResponseWriter, _ *http.Request, result Result) {
 	body := problem{Type: "about:blank", Title: http.StatusText(result.Status), Status: result.Status}
 	switch result.Outcome {
 	case Denied:
-		body.Type, body.Violated = problemTypes+"quota-exceeded", result.Denied(false)
+		body.Type, body.Violated = problemTypes+"quota-exceeded", result.violated()
 		body.Title = "Request cannot be satisfied as assigned quota has been exceeded"
 	case Undecided:
 		body.Type = problemTypes + "temporary-reduced-capacity"

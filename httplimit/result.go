@@ -1,9 +1,11 @@
 package httplimit
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,12 +88,32 @@ type Decision struct {
 // Denied returns the policies that denied, and in shadow those that would have.
 func (r Result) Denied(shadow bool) (policies []string) {
 	for _, d := range r.Decisions {
-		denied := !d.Granted && d.Err == nil || errors.Is(d.Err, loader.ErrExceedsLimit)
-		if denied && d.Shadow == shadow {
+		if d.denied() && d.Shadow == shadow {
 			policies = append(policies, d.Policy)
 		}
 	}
 	return policies
+}
+
+func (d *Decision) denied() bool {
+	return !d.Granted && d.Err == nil || errors.Is(d.Err, loader.ErrExceedsLimit)
+}
+
+// violated returns what the headers call the windows that denied: of several those with the fewest permits remaining.
+func (r Result) violated() (names []string) {
+	for _, d := range r.Decisions {
+		if !d.denied() || d.Shadow {
+			continue
+		}
+		items := d.appendItems(nil)
+		fewest := slices.MinFunc(items, func(a, b item) int { return cmp.Compare(a.remaining, b.remaining) })
+		for _, it := range items {
+			if it.remaining == fewest.remaining {
+				names = append(names, it.policy)
+			}
+		}
+	}
+	return names
 }
 
 // LogValue is for log/slog: slog.Info("limited", "limit", result). It has the outcome, the policies that denied,

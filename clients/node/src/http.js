@@ -86,7 +86,11 @@ const refusals = {
 
 function refusalOf(limiter, decision) {
   if (decision.granted) return undefined;
-  return decision.degraded ? refusals.undecided : { ...refusals.denied, 'violated-policies': [limiter.name] };
+  if (decision.degraded) return refusals.undecided;
+  const items = itemsOf(limiter.name, decision);
+  const fewest = Math.min(...items.map(({ remaining }) => remaining));
+  const violated = items.filter(({ remaining }) => remaining === fewest).map(({ name }) => name);
+  return { ...refusals.denied, 'violated-policies': violated };
 }
 
 /** RateLimit-Policy and RateLimit as in draft-ietf-httpapi-ratelimit-headers-11, and Retry-After of a denial. */

@@ -82,6 +82,8 @@ for (const [framework, start] of Object.entries(frameworks)) {
     const ring = await get(`${url}/ring`, { 'x-api-key': 'a|b' });
     assert.equal(ring[1], '"ring-1m30s";q=1;w=90, "ring-1h";q=100;w=3600');
     assert.match(ring[2], /^"ring-1m30s";r=0;t=9[01], "ring-1h";r=99;t=360[01]$/);
+    const [code, , , , , problem] = await get(`${url}/ring`, { 'x-api-key': 'a|b' });
+    assert.deepEqual([code, JSON.parse(problem)['violated-policies']], [429, ['ring-1m30s']]);
     assert.equal(redis.cli('EXISTS', 'sluice:ring:{a~1b}:sr1:1000000'), '1');
     assert.deepEqual((await get(`${url}/ring`))[0], 400);
     assert.deepEqual((await get(`${url}/burst`, { 'x-api-key': 'a' })).slice(1, 3), [

@@ -127,11 +127,9 @@ def headers_of(name: str, decision: Decision) -> Headers:
     check_text("", "name", name)
     if not isinstance(decision, Decision):
         raise ArgumentError(name, "decision", repr(decision), "a Decision")
-    windows = list(decision.windows) or [WindowState(decision.limit, decision.remaining, decision.reset_after)]
-    windows.sort(key=lambda state: (state.limit.window, state.limit.permits))
     policies, limits = [], []
-    for state in windows:
-        item = f'"{name}-{span(micros(state.limit.window))}"' if decision.windows else f'"{name}"'
+    for policy, state in _windows(name, decision):
+        item = f'"{policy}"'
         quota, length = _quota(state.limit)
         policies.append(f"{item};q={quota}" + (f";w={length}" if length else ""))
         reset = state.reset_after if decision.granted else min(state.reset_after, decision.wait)
@@ -139,6 +137,21 @@ def headers_of(name: str, decision: Decision) -> Headers:
         limits.append(f"{item};r={state.remaining}{until}")
     headers = [("RateLimit-Policy", ", ".join(policies))]
     return headers if decision.degraded else [*headers, ("RateLimit", ", ".join(limits))]
+
+
+def _windows(name: str, decision: Decision) -> List[Tuple[str, WindowState]]:
+    """The windows with their names, the shortest first."""
+    if not decision.windows:
+        return [(name, WindowState(decision.limit, decision.remaining, decision.reset_after))]
+    states = sorted(decision.windows, key=lambda state: (state.limit.window, state.limit.permits))
+    return [(f"{name}-{span(micros(state.limit.window))}", state) for state in states]
+
+
+def _violated(name: str, decision: Decision) -> List[str]:
+    """The windows that denied: of several those with the fewest permits remaining."""
+    windows = _windows(name, decision)
+    fewest = min(state.remaining for _, state in windows)
+    return [policy for policy, state in windows if state.remaining == fewest]
 
 
 def _quota(limit: Limit) -> Tuple[int, int]:
@@ -191,7 +204,8 @@ def _answer(name: str, decision: Decision) -> _Answer:
     if decision.wait != NEVER:
         headers.append(("Retry-After", str(decision.retry_after)))
     title = "Request cannot be satisfied as assigned quota has been exceeded"
-    return _refuse("429 Too Many Requests", _TYPES + "quota-exceeded", title, headers, **{"violated-policies": [name]})
+    violated = {"violated-policies": _violated(name, decision)}
+    return _refuse("429 Too Many Requests", _TYPES + "quota-exceeded", title, headers, **violated)
 
 
 def _check(kind: str, app: object, module: str, limiter: object, wanted: type, key: Optional[Key]) -> Key:
