@@ -80,7 +80,7 @@ async function speed() {
   const end = Date.now() + minutes * 60_000;
   for (let n = 0; Date.now() < end; n++) {
     const running = run(page, `${FULL}&seed=${n + 2}`);
-    for (let i = 0; i < 40; i++, pressed++) {
+    for (let i = 0; i < 12; i++, pressed++) {
       await page.locator(['#stage', '#lanes canvas', '#own-panel > summary'][i % 3]).first().focus();
       await page.keyboard.press('ArrowRight');
     }

@@ -69,7 +69,7 @@ export async function run(page, link) {
     const failure = document.querySelector('#failure');
     if (!failure.hidden) throw new Error(failure.innerText);
     return result?.done && result.link === wanted && document.querySelector('#status').textContent.includes('browser.');
-  }, canonical, { timeout: 60_000, polling: 50 });
+  }, canonical, { timeout: 300_000, polling: 50 });
   return resultOf(page);
 }
 
