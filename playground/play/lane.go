@@ -137,7 +137,7 @@ func endedBy(err error) error {
 	const once = "; it is not called again in this run"
 	switch err.(type) {
 	case *lua51.BudgetError:
-		return fmt.Errorf("ended: still running after %d instructions%s. Redis itself would hang (BUSY) until SCRIPT KILL",
+		return fmt.Errorf("ended: still running after %d instructions%s. Redis would hang (BUSY) until SCRIPT KILL",
 			ownBudget, once)
 	case *lua51.UnsupportedError:
 		return fmt.Errorf("%w%s", err, once)

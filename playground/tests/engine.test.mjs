@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib'; // of quality 11, unless told otherwise
+import { links } from './links.mjs';
 
 const playground = join(import.meta.dirname, '..');
 const size = 64; // bytes of a record
@@ -43,32 +44,8 @@ function play(link) {
   return { opened, records, audit: JSON.parse(engine.audit()) };
 }
 
-/** Some links, the same ones each time. */
-function links(count) {
-  let state = 15;
-  const below = (n) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * n);
-  };
-  const one = (...options) => options[below(options.length)];
-  const ids = ['list_log', 'zset_log', 'gcra', 'token_bucket', 'slice_ring', 'fixed_window', 'two_windows',
-    'tutorial_log', 'tutorial_bucket', 's1', 's2', 's3', 's4'];
-  return Array.from({ length: count }, (_, i) => {
-    const lanes = new Set([ids[i % ids.length], one(...ids), one(...ids)]);
-    const link = new URLSearchParams({ lanes: [...lanes].join(), for: one('2s', '6s'), seed: i });
-    const more = {
-      permits: one(3, 9), window: one('100ms', '1s', '1m'), burst: one(1, 20), ahead: one('500ms', '60s'),
-      rate: one(0.5, 9.25, 40), burstiness: one(0, 2, 30), clients: one(1, 3, 50), noisy: one(10, 90), key: 'client',
-      costmax: 3, denied: one('wait', 'poll'), tries: one(2, 5), skew: one('1ms', '2s'),
-      step: one('1s:-5s', '1s:2s,2s:-3m'), bunch: one('1s:9', '300ms:4'), paint: one('0a5', 'z000z'),
-    };
-    for (const [name, value] of Object.entries(more)) if (below(3) === 0) link.set(name, value);
-    return link.toString();
-  });
-}
-
 test('50 links decide in WebAssembly as they do in Go, call by call', () => {
-  const all = links(50);
+  const all = links(50, 15);
   const want = run([native], { input: all.join('\n') + '\n' }).trim().split('\n').map((line) => JSON.parse(line));
   assert.equal(want.length, all.length);
   let decisions = 0;
@@ -80,7 +57,7 @@ test('50 links decide in WebAssembly as they do in Go, call by call', () => {
 });
 
 test('what is stored, and the last call, are those of Go', () => {
-  for (const link of links(10)) {
+  for (const link of links(10, 16)) {
     const want = JSON.parse(run([native, '-record', link]));
     const { opened, audit } = play(link);
     assert.deepEqual({ opened, audit }, { opened: want.opened, audit: want.audit });
