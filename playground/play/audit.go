@@ -1,19 +1,51 @@
 package play
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
+
+// promise is what a limiter promises for any interval of a window. Each step of the server's clock that costs something
+// allows more, but only where grants before it and after it are together.
+type promise struct {
+	Limit
+	more  int64   // permits for each step
+	steps []int64 // when
+	ahead int64   // grants are booked up to so far ahead
+}
+
+// allowed returns how many permits may lie from one time up to another, both included, that are in one window.
+func (p *promise) allowed(first, last int64) int64 {
+	permits := p.Permits
+	for _, at := range p.steps {
+		if first < at+p.ahead && at <= last {
+			permits += p.more
+		}
+	}
+	return permits
+}
 
 // fullest finds the half-open interval of one window that holds the most permits of one key, wherever it lies. It looks
 // at each grant once, as long as they come in the order of the times for which they are granted.
 type fullest struct {
-	window int64
+	*promise
 	grants []grant // in the order of their times
 	seen   int     // grants up to here are counted
 	first  int     // the first one in the window that ends with the last counted one
 	inside int64   // permits in that window
 
-	most int64
-	from int64 // the first grant of the fullest window, the earliest of several
+	most  stretch // the fullest, the earliest of several
+	worst stretch // the one that is furthest above what is allowed
 }
+
+// stretch is what lies in one window.
+type stretch struct {
+	permits int64
+	from    int64 // the first grant
+	allowed int64
+}
+
+func (s stretch) excess() int64 { return s.permits - s.allowed }
 
 // grant is a number of permits that may be used from a time on.
 type grant struct{ at, permits int64 }
@@ -25,30 +57,35 @@ func (f *fullest) add(g grant) {
 	}
 	f.grants = slices.Insert(f.grants, at, g)
 	if at < f.seen {
-		f.seen, f.first, f.inside, f.most = 0, 0, 0, 0
+		f.seen, f.first, f.inside, f.most, f.worst = 0, 0, 0, stretch{}, stretch{}
 	}
 }
 
-// count brings most and from up to date.
+// count brings most and worst up to date.
 func (f *fullest) count() {
 	for ; f.seen < len(f.grants); f.seen++ {
 		g := f.grants[f.seen]
 		f.inside += g.permits
-		for f.grants[f.first].at <= g.at-f.window {
+		for f.grants[f.first].at <= g.at-f.Window {
 			f.inside -= f.grants[f.first].permits
 			f.first++
 		}
-		if f.inside > f.most {
-			f.most, f.from = f.inside, f.grants[f.first].at
+		from := f.grants[f.first].at
+		now := stretch{f.inside, from, f.allowed(from, g.at)}
+		if now.permits > f.most.permits {
+			f.most = now
+		}
+		if now.excess() > max(f.worst.excess(), 0) {
+			f.worst = now
 		}
 	}
 }
 
 // tally is what happened in a lane.
 type tally struct {
-	limits  []Limit // what each window is audited for: the promise
-	keys    map[string][]*fullest
-	inOrder []string // the keys
+	promises []*promise
+	keys     map[string][]*fullest
+	inOrder  []string // the keys
 
 	calls, granted, booked, denied, errors int
 	firstError                             string
@@ -56,14 +93,16 @@ type tally struct {
 	waits                                  median
 }
 
-func newTally(promise []Limit) *tally { return &tally{limits: promise, keys: map[string][]*fullest{}} }
+func newTally(promises []*promise) *tally {
+	return &tally{promises: promises, keys: map[string][]*fullest{}}
+}
 
 // grant counts permits of a key that may be used at a time.
 func (t *tally) grant(key string, g grant) {
 	windows, known := t.keys[key]
 	if !known {
-		for _, limit := range t.limits {
-			windows = append(windows, &fullest{window: limit.Window})
+		for _, p := range t.promises {
+			windows = append(windows, &fullest{promise: p})
 		}
 		t.keys[key] = windows
 		t.inOrder = append(t.inOrder, key)
@@ -74,7 +113,8 @@ func (t *tally) grant(key string, g grant) {
 	t.permits += g.permits
 }
 
-// WindowAudit is the fullest window of a lane so far, over all keys.
+// WindowAudit is the fullest window of a lane so far, over all keys; or the one that is furthest above what is promised
+// for it.
 type WindowAudit struct {
 	Window   int64 `json:"window"`
 	Promised int64 `json:"promised"`
@@ -84,64 +124,63 @@ type WindowAudit struct {
 }
 
 func (t *tally) windows() []WindowAudit {
-	audits := make([]WindowAudit, len(t.limits))
-	for i, limit := range t.limits {
-		a := WindowAudit{Window: limit.Window, Promised: limit.Permits}
+	audits := make([]WindowAudit, len(t.promises))
+	for i, p := range t.promises {
+		most, worst := stretch{allowed: p.Permits}, stretch{}
 		for _, key := range t.inOrder {
 			f := t.keys[key][i]
 			f.count()
-			if f.most > a.Most || f.most == a.Most && f.from < a.From {
-				a.Most, a.From = f.most, f.from
+			if m := f.most; m.permits > most.permits || m.permits == most.permits && m.from < most.from {
+				most = m
+			}
+			if f.worst.excess() > worst.excess() {
+				worst = f.worst
 			}
 		}
-		a.Over = a.Most > a.Promised
-		audits[i] = a
+		over := worst.excess() > 0
+		if over {
+			most = worst
+		}
+		audits[i] = WindowAudit{p.Window, most.allowed, most.permits, most.from, over}
 	}
 	return audits
 }
 
-// extra returns how many times the limit may be granted in addition in one window, because the server's clock stepped:
-// on, or back by more than a window and 60 s. A step changes what is granted until the last booking made before it.
-func (s *Scenario) extra(window int64) (most int64) {
-	var bad []int64
-	ahead, highest := int64(0), int64(0) // of the server's clock: how far it is ahead, and was at most
+// costlySteps returns the times at which the server's clock steps on, or further behind its highest time than a window
+// and 60 s.
+func (s *Scenario) costlySteps(window int64) (at []int64) {
+	ahead, highest := int64(0), int64(0)
 	for _, step := range s.Steps {
+		highest = max(highest, step.At+ahead)
 		ahead += step.By
-		if step.By > 0 || ahead < highest-window-60*second {
-			bad = append(bad, step.At)
-		}
-		highest = max(highest, ahead)
-	}
-	for i, at := range bad {
-		for j := i; j < len(bad) && bad[j] < at+window+s.Ahead; j++ {
-			most = max(most, int64(j-i+1))
+		if step.By > 0 || step.At+ahead < highest-window-60*second {
+			at = append(at, step.At)
 		}
 	}
-	return most
+	return at
 }
 
-// promise returns what a limiter promises for each window.
-func (s *Scenario) promise(k *limiter) []Limit {
+// promises returns what a limiter promises for each window. Others than ours promise the limit, a bucket twice as much.
+func (s *Scenario) promises(k *limiter) (promises []*promise) {
 	limits := s.Limits[:1]
 	if k.id == "slice_ring" {
 		limits = s.Limits
 	}
-	promise := slices.Clone(limits)
-	for i := range promise {
-		limit := &promise[i]
-		once := limit.Permits
+	for _, limit := range limits {
+		p := &promise{Limit: limit, more: limit.Permits, ahead: s.Ahead}
 		switch k.id {
 		case "gcra":
-			limit.Permits += s.Burst
-			if once = s.Burst; s.Ahead > 0 {
-				once = limit.Permits
+			p.Permits += s.Burst
+			if p.more = s.Burst; s.Ahead > 0 {
+				p.more = p.Permits
 			}
 		case "tutorial_bucket":
-			limit.Permits *= 2
+			p.Permits *= 2
 		}
-		if k.kind == kindOurs {
-			limit.Permits += once * s.extra(limit.Window)
+		if strings.Contains(k.source, `"TIME"`) { // by the server's clock
+			p.steps = s.costlySteps(limit.Window)
 		}
+		promises = append(promises, p)
 	}
-	return promise
+	return promises
 }

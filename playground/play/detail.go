@@ -2,6 +2,7 @@ package play
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-redis/sluice/internal/lua51"
@@ -91,11 +92,11 @@ func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
 	l.redis.SetTime(now)
 	result := counted.Run(l.redis, keys, args)
 	d.Instructions, d.Lines = result.Instructions, executed(counted)
-	for _, command := range result.Commands {
+	for _, command := range result.Commands[:min(len(result.Commands), mostShown)] {
 		d.Commands = append(d.Commands, printables(command.Args))
 	}
 	if _, err := answerTo(result); err != nil {
-		d.Error = err.Error()
+		d.Error = shortened(err.Error())
 	}
 	if result.Err == nil {
 		d.Reply = l.named(result.Reply)
@@ -130,6 +131,7 @@ func (l *lane) named(reply any) any {
 	if !ok {
 		return display(reply)
 	}
+	values = values[:min(len(values), mostShown)]
 	fields := make([]Field, len(values))
 	for i, name := range l.replyNames(len(values)) {
 		fields[i] = Field{name, plain(values[i])}
@@ -153,13 +155,27 @@ func display(reply any) string {
 	case int64:
 		return fmt.Sprint("(integer) ", reply)
 	case string:
-		return fmt.Sprintf("%q", reply)
+		return strconv.Quote(shortened(reply))
 	case []any:
-		texts := make([]string, len(reply))
-		for i, v := range reply {
+		shown := reply[:min(len(reply), mostShown)]
+		texts := make([]string, len(shown))
+		for i, v := range shown {
 			texts[i] = display(v)
 		}
-		return "{" + strings.Join(texts, ", ") + "}"
+		return shortened("{" + strings.Join(texts, ", ") + "}")
 	}
-	return fmt.Sprint(reply)
+	return shortened(fmt.Sprint(reply))
+}
+
+// What a page shows of what a pasted script may make as large as it likes.
+const (
+	mostShown = 200 // rows
+	mostBytes = 300 // of a text
+)
+
+func shortened(text string) string {
+	if len(text) <= mostBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostBytes], "") + ".."
 }

@@ -71,7 +71,7 @@ func (s *Scenario) newLane(id string) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lane{limiter: k, scenario: s, skews: s.skews(), redis: redis, tally: newTally(s.promise(k))}
+	l := &lane{limiter: k, scenario: s, skews: s.skews(), redis: redis, tally: newTally(s.promises(k))}
 	l.slice = sliceFor(s.Limits)
 	l.script, l.refused = lua51.Compile(k.file, k.source)
 	if l.script != nil && id == ownID {

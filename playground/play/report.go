@@ -47,8 +47,8 @@ func (l *lane) describe() Lane {
 		ID: l.id, Title: l.title, Kind: l.kind, Note: l.note, File: l.file,
 		SHA1: sha1Of(l.script), Source: l.source, Key: keys[0], Fields: l.replyNames(l.fields()),
 	}
-	for _, limit := range l.tally.limits {
-		described.Promise = append(described.Promise, Promise{Window: limit.Window, Permits: limit.Permits})
+	for _, p := range l.tally.promises {
+		described.Promise = append(described.Promise, Promise{Window: p.Window, Permits: p.Permits})
 	}
 	return described
 }

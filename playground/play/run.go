@@ -154,7 +154,7 @@ func (l *lane) count(a arrival, c call, answer answer, err error) {
 	case failed:
 		t.errors++
 		if t.firstError == "" {
-			t.firstError = err.Error()
+			t.firstError = shortened(err.Error())
 		}
 		return
 	case granted:

@@ -71,6 +71,39 @@ test('a script that does not end is ended, and the page stays alive', async () =
   await context.close();
 });
 
+test('a script that hangs in a library function is ended by Stop, and the next link runs', async () => {
+  const { context, page } = await open(browser, site.url);
+  await run(page, 'for=1s');
+  const lua = `if tonumber(ARGV[5]) == 3 then local s = ('x'):rep(2^26) for i = 1, 1e5 do s:upper() end end return 1`;
+  await page.evaluate((hash) => (location.hash = hash), `#${new URLSearchParams({ lanes: 'own', lua })}`);
+  await page.waitForFunction(() => !document.querySelector('#stop').disabled);
+  await page.locator('#stop').click();
+  await page.locator('#failure').waitFor();
+  assert.match(await page.locator('#failure-text').innerText(), /did not end/);
+  await page.evaluate(() => (location.hash = '#lanes=gcra'));
+  await page.locator('#failure').waitFor({ state: 'hidden' });
+  assert.equal((await run(page, 'lanes=gcra')).audit.lanes[0].errors, 0);
+  await context.close();
+});
+
+test('long replies and errors are cut', async () => {
+  const { context, page } = await open(browser, site.url);
+  for (const lua of [`return {('x'):rep(2^22)}`, `error(('x'):rep(1e6))`]) {
+    const { audit } = await run(page, new URLSearchParams({ lanes: 'own', lua, for: '1s' }).toString());
+    assert.ok(audit.lanes[0].error.length < 500, `${audit.lanes[0].error.length} characters`);
+  }
+  await context.close();
+});
+
+test('the skip link leaves the link alone', async () => {
+  const { context, page } = await open(browser, `${site.url}#rate=20`);
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.activeElement.id === 'lanes-title' && window.playground.result()?.done);
+  assert.equal(await page.evaluate(() => location.hash), '#rate=20');
+  await context.close();
+});
+
 test('says what is wrong with a script, in the words of Redis', async () => {
   const { context, page } = await open(browser, site.url);
   const scripts = {
@@ -132,7 +165,8 @@ test('answers the keyboard alone', async () => {
 });
 
 for (const colorScheme of ['light', 'dark']) {
-  for (const [name, viewport] of Object.entries({ wide: { width: 1280, height: 900 }, phone: { width: 360, height: 740 } })) {
+  const screens = { wide: { width: 1280, height: 900 }, phone: { width: 360, height: 740 } };
+  for (const [name, viewport] of Object.entries(screens)) {
     test(`is accessible: ${colorScheme}, ${name}`, async () => {
       const { context, page } = await open(browser, site.url, { colorScheme, viewport, bypassCSP: true });
       await run(page, presets[0].link);

@@ -29,7 +29,7 @@ function evalsha(lane, call) {
 }
 
 function evaluate(lane, call) {
-  return `redis-cli EVAL "$(cat <<'LUA'\n${lane.source.trimEnd()}\nLUA\n)" ${words(call)}\n`;
+  return `redis-cli EVAL ${quoted(lane.source.trimEnd())} ${words(call)}\n`;
 }
 
 /** The call in the terms of a loader: limiter, subject, limits and so on. What a loader does by itself is 0. */

@@ -4,8 +4,14 @@ let worker = null;
 let id = 0;
 let link = '';
 let handlers;
+let ready = false;
+let silence = 0; // the timer that ends a worker which does not answer
 
-/** @param {Record<string, Function>} given progress, opened, records, detail, failed */
+const PATIENCE_MS = 10_000; // for an answer to a run
+const DETAIL_MS = 30_000; // to a call: all calls before it are made again
+const STOP_MS = 1000; // for an answer to a stop
+
+/** @param {Record<string, Function>} given progress, opened, records, detail, failed, stopped */
 export function listen(given) {
   handlers = given;
 }
@@ -17,7 +23,9 @@ function load() {
   worker.onmessage = ({ data }) => receive(data);
   worker.onerror = ({ message }) =>
     receive({
-      failed: message ? `The engine has stopped: ${message}` : 'The engine did not load. Is the network there?',
+      failed: message
+        ? `The engine has stopped. A script may want more memory or depth than there is. ${message}`
+        : 'The engine did not load. Is the network there?',
       fatal: true,
     });
 }
@@ -27,21 +35,41 @@ export function run(wanted) {
   link = wanted;
   load();
   worker.postMessage({ run: link, id: ++id });
+  expect(PATIENCE_MS);
 }
 
 /** Asks for one call of the run: index -1 is the last. */
-export const detail = (lane, index) => worker?.postMessage({ detail: { lane, index }, id });
+export function detail(lane, index) {
+  if (!worker) return;
+  worker.postMessage({ detail: { lane, index }, id });
+  expect(DETAIL_MS);
+}
 
-export const stop = () => worker?.postMessage({ stop: true });
+export function stop() {
+  if (!worker) return;
+  worker.postMessage({ stop: true });
+  expect(STOP_MS);
+}
+
 export const isLoading = () => worker !== null;
 
+/** Ends the worker unless it is heard in time: a script may hang it. Loading takes as long as it takes. */
+function expect(patience) {
+  clearTimeout(silence);
+  const failed = 'A call of a script did not end, so the engine was ended. Change the script or its calls to go on.';
+  if (ready) silence = setTimeout(() => receive({ failed, fatal: true }), patience);
+}
+
 function receive(data) {
+  clearTimeout(silence);
+  if (data.ready) ready = true;
   if (data.fatal) {
     worker.terminate();
     worker = null;
-  }
+    ready = false;
+  } else if (data.opened || (data.records && !data.audit.done)) expect(PATIENCE_MS);
   if (data.id !== undefined && data.id !== id) return;
-  for (const kind of ['progress', 'ready', 'opened', 'records', 'detail', 'failed']) {
+  for (const kind of ['progress', 'ready', 'opened', 'records', 'detail', 'failed', 'stopped']) {
     if (kind in data) handlers[kind]?.(data, link);
   }
 }

@@ -1,7 +1,7 @@
 /** Texts for numbers and durations, and durations from text. Times are microseconds. */
 
 const UNITS = { h: 3600e6, m: 60e6, s: 1e6, ms: 1e3, us: 1, µs: 1 };
-const PART = /(\d+(?:\.\d+)?)(h|ms|m|s|us|µs)/g;
+const PART = /(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs)/g;
 
 /**
  * Reads a duration as Go writes it ("1m30s").

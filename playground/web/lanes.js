@@ -29,6 +29,7 @@ export function add(id) {
   const ids = state.lanes();
   if (ids.includes(id)) return rows[ids.indexOf(id)]?.element.scrollIntoView({ block: 'nearest' });
   if (ids.length < state.MAX_LANES) state.set({ lanes: [...ids, id].join(',') });
+  else setText(byId('status'), `${state.MAX_LANES} lanes at most: remove one first.`);
 }
 
 export const selection = () => selected;

@@ -41,11 +41,15 @@ function start() {
     stage.redraw();
     lanes.redraw();
   });
-  engine.listen({ progress, ready, opened, records, detail, failed });
+  engine.listen({ progress, ready, opened, records, detail, failed, stopped });
   byId('stop').addEventListener('click', engine.stop);
   byId('copy-link').addEventListener('click', (event) => {
     writeLink();
     copyText(event.target, location.href);
+  });
+  byId('skip').addEventListener('click', (event) => {
+    event.preventDefault(); // the address is the link of the page's state
+    byId('lanes-title').focus();
   });
   byId('mend').addEventListener('click', () => (state.forget(failedParam), run()));
   for (const touch of ['pointerdown', 'keydown']) addEventListener(touch, touched, { once: true });
@@ -92,6 +96,7 @@ const run = atNextFrame(() => {
   clearTimeout(detailTimer);
   clearTimeout(linkTimer);
   linkTimer = setTimeout(writeLink, LINK_MS);
+  byId('stop').disabled = false;
   engine.run(state.link());
 });
 
@@ -197,7 +202,13 @@ function failed({ failed: text, param, fatal }) {
   next = null;
   byId('progress').hidden = true;
   byId('stop').disabled = true;
+  if (fatal) setText(byId('status'), 'The engine is not running.');
   showFailure(text, fatal ? '' : (param ?? /^\w+/.exec(text)?.[0] ?? ''));
+}
+
+/** There was nothing to stop. */
+function stopped() {
+  byId('stop').disabled = true;
 }
 
 /** Says what is wrong with the link, and offers to take that out of it. */

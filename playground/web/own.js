@@ -19,9 +19,9 @@ export function start() {
 }
 
 /** Takes the script from the state; a lane of its own without a script gets the example. */
-function take() {
+function take(changed = ['lua']) {
   if (state.lanes().includes('own') && !state.get('lua')) state.set({ lua: EXAMPLE });
-  if (document.activeElement !== editor) editor.value = state.get('lua') || EXAMPLE;
+  if (changed.includes('lua')) editor.value = state.get('lua') || EXAMPLE;
   byId('own-panel').open ||= state.lanes().includes('own');
 }
 
@@ -39,6 +39,6 @@ export function show(run) {
   output.classList.toggle('bad', Boolean(audit && (audit.error || audit.windows.some(({ over }) => over))));
   if (!audit) return setText(output, 'Not run yet.');
   const windows = audit.windows.map((window) => `${fullest(window)}: ${window.over ? 'over the limit' : 'held'}`);
-  const counts = `${count(audit.granted)} granted, ${count(audit.denied)} denied, ${count(audit.errors)} errors.`;
-  setText(output, [audit.error, `Fullest window: ${windows.join('; ')}.`, counts].filter(Boolean).join('\n'));
+  const counts = ['granted', 'booked', 'denied', 'errors'].map((what) => `${count(audit[what])} ${what}`).join(', ');
+  setText(output, [audit.error, `Fullest window: ${windows.join('; ')}.`, `${counts}.`].filter(Boolean).join('\n'));
 }

@@ -60,7 +60,7 @@ export const onChange = (listener) => listeners.add(listener);
 export function link() {
   const params = new URLSearchParams();
   for (const name of Object.keys(DEFAULTS)) if (!isDefault(name)) params.set(name, values[name]);
-  for (const [name, value] of Object.entries(unknown)) params.set(name, value);
+  for (const [name, value] of Object.entries(unknown)) params.append(name, value);
   return params.toString();
 }
 
@@ -68,15 +68,19 @@ export function link() {
 export function open(text) {
   const params = new URLSearchParams(text.replace(/^#/, ''));
   const next = { ...DEFAULTS };
-  unknown = {};
-  for (const [name, value] of params) (name in DEFAULTS ? next : unknown)[name] = value;
+  unknown = Object.create(null);
+  const seen = new Set(); // what comes twice is for the engine to refuse
+  for (const [name, value] of params) {
+    (Object.hasOwn(DEFAULTS, name) && !seen.has(name) ? next : unknown)[name] = value;
+    seen.add(name);
+  }
   set(next);
 }
 
 /** Takes a parameter out of the link, known or not. */
 export function forget(name) {
   delete unknown[name];
-  if (name in DEFAULTS) set({ [name]: DEFAULTS[name] });
+  if (Object.hasOwn(DEFAULTS, name)) set({ [name]: DEFAULTS[name] });
 }
 
 export const lanes = () => values.lanes.split(',').filter(Boolean);

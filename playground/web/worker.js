@@ -1,6 +1,7 @@
 /**
  * Runs the engine beside the page. Page -> worker: {run: link, id}, {detail: {lane, index}, id}, {stop: true}.
- * Worker -> page: {progress}, {ready}, {opened, id}, {records, audit, stored, id}, {detail, id}, {failed, id}.
+ * Worker -> page: {progress}, {ready}, {opened, id}, {records, audit, stored, id}, {detail, id}, {failed, id},
+ * {stopped} if nothing ran.
  */
 import 'wasm_exec';
 
@@ -84,7 +85,7 @@ function begin() {
 
 function stop() {
   wanted = null;
-  if (!running) return;
+  if (!running) return postMessage({ stopped: true });
   post(performance.now(), true, true); // the run stays open: its calls can be looked at
   running = null;
 }
