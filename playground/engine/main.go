@@ -14,7 +14,7 @@ func main() {
 	e := &engine{}
 	functions := map[string]any{}
 	for name, f := range map[string]func([]js.Value) any{
-		"open": e.open, "step": e.step, "audit": e.audit, "stored": e.stored, "detail": e.detail, "stop": e.stop,
+		"open": e.open, "step": e.step, "audit": e.audit, "stored": e.stored, "detail": e.detail,
 	} {
 		functions[name] = js.FuncOf(func(_ js.Value, args []js.Value) any { return f(args) })
 	}
@@ -30,7 +30,10 @@ type engine struct {
 
 // open(link) returns what the link describes, or {error, parameter}.
 func (e *engine) open(args []js.Value) any {
-	e.stop(nil)
+	if e.run != nil {
+		e.run.Close()
+		e.run = nil
+	}
 	run, err := play.Open(args[0].String())
 	if err != nil {
 		return play.JSON(play.FailureOf(err))
@@ -77,12 +80,4 @@ func (e *engine) result(of func() (any, error)) any {
 		return play.JSON(play.FailureOf(err))
 	}
 	return play.JSON(v)
-}
-
-func (e *engine) stop([]js.Value) any {
-	if e.run != nil {
-		e.run.Close()
-		e.run = nil
-	}
-	return nil
 }

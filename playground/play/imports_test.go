@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A browser loads the engine, so it brings no client, no test framework and no templates along.
+// A browser loads this package and lua51, so they bring no client, no test framework and no templates along.
 func TestImports(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").CombinedOutput()
 	if err != nil {

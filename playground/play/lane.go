@@ -131,8 +131,8 @@ func (l *lane) decide(a arrival, c call) (answer, error) {
 	return answerTo(result)
 }
 
-// endedBy returns why a script was ended by what runs it, as the error of its call: nil if it was not. Such a call takes
-// up to a second, so the run makes no more of them.
+// endedBy returns why a script was ended by what runs it, as the error of its call: nil if it was not. Such a call
+// takes up to a second, so the run makes no more of them.
 func endedBy(err error) error {
 	const once = "; it is not called again in this run"
 	switch err.(type) {

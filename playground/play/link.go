@@ -49,7 +49,10 @@ type Scenario struct {
 }
 
 // A Limit is a number of permits in a window.
-type Limit struct{ Permits, Window int64 }
+type Limit struct {
+	Permits int64 `json:"permits"`
+	Window  int64 `json:"window"`
+}
 
 // A ClockStep is a step of the server's clock.
 type ClockStep struct{ At, By int64 }

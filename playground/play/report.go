@@ -14,22 +14,16 @@ type Opened struct {
 
 // Lane describes a limiter.
 type Lane struct {
-	ID      string    `json:"id"`
-	Title   string    `json:"title"`
-	Kind    string    `json:"kind"`
-	Note    string    `json:"note"`
-	File    string    `json:"file"`
-	SHA1    string    `json:"sha1"`
-	Source  string    `json:"source"`
-	Key     string    `json:"key"`
-	Promise []Promise `json:"promise"`
-	Fields  []string  `json:"fields"`
-}
-
-// Promise is how many permits any window of a length holds at most.
-type Promise struct {
-	Window  int64 `json:"window"`
-	Permits int64 `json:"permits"`
+	ID      string   `json:"id"`
+	Title   string   `json:"title"`
+	Kind    string   `json:"kind"`
+	Note    string   `json:"note"`
+	File    string   `json:"file"`
+	SHA1    string   `json:"sha1"`
+	Source  string   `json:"source"`
+	Key     string   `json:"key"`
+	Promise []Limit  `json:"promise"` // what any window holds at most
+	Fields  []string `json:"fields"`
 }
 
 // Opened describes the run.
@@ -48,7 +42,7 @@ func (l *lane) describe() Lane {
 		SHA1: sha1Of(l.script), Source: l.source, Key: keys[0], Fields: l.replyNames(l.fields()),
 	}
 	for _, p := range l.tally.promises {
-		described.Promise = append(described.Promise, Promise{Window: p.Window, Permits: p.Permits})
+		described.Promise = append(described.Promise, p.Limit)
 	}
 	return described
 }

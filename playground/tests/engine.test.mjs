@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib'; // of quality 11, unless told otherwise
+import { GROUPS } from '../web/catalog.js';
 import { links } from './links.mjs';
 
 const playground = join(import.meta.dirname, '..');
@@ -83,10 +84,11 @@ test('an endless loop ends, and the engine goes on', () => {
   assert.equal(audit.lanes[1].errors, 0);
 });
 
-test('stop ends a run', () => {
-  engine.open('');
-  engine.stop();
-  assert.equal(engine.step(new Uint8Array(size), 5), 0);
+test('the page calls the limiters what the engine calls them', () => {
+  for (const [id, title] of GROUPS.flatMap(([, limiters]) => limiters)) {
+    const { opened } = play(new URLSearchParams({ lanes: id, lua: 'return 1', for: '1s' }).toString());
+    assert.equal(opened.lanes[0].title, title);
+  }
 });
 
 test('the engine is at most 2.1 MB, as brotli compresses it', () => {

@@ -1,6 +1,7 @@
 // Random links: the same for the same seed.
-const lanes = ['list_log', 'zset_log', 'gcra', 'token_bucket', 'slice_ring', 'fixed_window', 'two_windows',
-  'tutorial_log', 'tutorial_bucket', 's1', 's2', 's3', 's4'];
+import { GROUPS } from '../web/catalog.js';
+
+const lanes = GROUPS.flatMap(([, limiters]) => limiters.map(([id]) => id)).filter((id) => id !== 'own');
 
 /** randomOf returns a function that returns numbers below its argument. */
 function randomOf(seed) {

@@ -57,7 +57,8 @@ func (p *ringProbe) readMore(s *Summary) {
 
 // ringUpTo counts the permits of the slices before each time's slice: one GETRANGE of up to 70 KB.
 func ringUpTo(ctx context.Context, rdb *redis.Client, s Summary, times []int64) ([]int64, error) {
-	cells, err := rdb.GetRange(ctx, s.Key.Text, layout.RingHeader, layout.RingHeader+layout.RingCell*s.Ring.Size-1).Result()
+	end := layout.RingHeader + layout.RingCell*s.Ring.Size
+	cells, err := rdb.GetRange(ctx, s.Key.Text, layout.RingHeader, end-1).Result()
 	if err != nil {
 		return nil, err
 	}

@@ -1,28 +1,9 @@
 package lua51
 
 import (
-	"os/exec"
 	"slices"
-	"strings"
 	"testing"
 )
-
-// A browser runs this package, so it brings no test framework and no templates along.
-func TestImports(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", ".").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go list -deps: %v\n%s", err, out)
-	}
-	imported := strings.Fields(string(out))
-	for _, heavy := range []string{"testing", "html/template", "text/template"} {
-		if slices.Contains(imported, heavy) {
-			t.Errorf("%s is imported", heavy)
-		}
-	}
-	if !slices.Contains(imported, "github.com/yuin/gopher-lua") {
-		t.Errorf("go list -deps printed\n%s", out)
-	}
-}
 
 // A server is closed by who opened it, what it logs is theirs to take, and the next server is another one.
 func TestOpenAndClose(t *testing.T) {
