@@ -98,6 +98,8 @@ func (l *slotLoad) used() int {
 
 // lost is how many slots were held at a time that were taken or renewed after another time.
 func (l *slotLoad) lost(after, until time.Time) int {
+	l.mu.Lock() // an abandoned call may be noted later
+	defer l.mu.Unlock()
 	lost := map[any]bool{}
 	for _, c := range l.calls {
 		switch {
