@@ -27,9 +27,9 @@ type slotQueue struct {
 	free   int       // slots released in this process about which nobody has asked yet
 	pollAt time.Time // when the first caller asks, if no slot is released before
 
-	yieldEvery int  // one of so many released slots is left to other processes; 0: none
-	kept       int  // slots released since the last one that was left
-	yielding   bool // until the next poll
+	yieldEvery int       // one of so many released slots is left to other processes; 0: none
+	kept       int       // slots released since the last one that was left
+	yieldUntil time.Time // when the first caller asks about the one that was left; zero: none was left
 }
 
 // reason is why a caller asks.
@@ -39,6 +39,7 @@ const (
 	noReason reason = iota
 	release         // a slot was released in this process
 	poll            // it is time to ask again, or there are more slots
+	yielded         // a slot was left to other processes for long enough
 )
 
 // How slots are left to other processes.
@@ -91,16 +92,17 @@ func (qs *slotQueues) released(key string) {
 	}
 }
 
-// yieldNext reports whether a slot that was released is left to other processes. The first caller then polls, soon but
-// later than those who have waited for long elsewhere.
+// yieldNext reports whether a slot that was released is left to other processes, one at a time. The first caller then
+// asks soon, but later than those who have waited for long elsewhere. That stands whatever is answered until then: a
+// question that is on its way may have been answered before the slot was released.
 func (q *slotQueue) yieldNext() bool {
-	if q.yieldEvery == 0 {
+	if q.yieldEvery == 0 || !q.yieldUntil.IsZero() {
 		return false
 	}
 	if q.kept++; q.kept < q.yieldEvery {
 		return false
 	}
-	q.kept, q.yielding, q.pollAt = 0, true, time.Now().Add(yieldFor)
+	q.kept, q.yieldUntil = 0, time.Now().Add(yieldFor)
 	return true
 }
 
@@ -108,14 +110,13 @@ func (q *slotQueue) yieldNext() bool {
 // others, another process has taken it.
 func (q *slotQueue) answered(why reason, granted bool) {
 	switch {
-	case !granted && (why == release || q.yielding):
+	case !granted && why != poll:
 		q.yieldEvery = minYieldEvery
-	case q.yielding && why == poll:
+	case why == yielded:
 		if q.yieldEvery *= 2; q.yieldEvery > maxYieldEvery {
 			q.yieldEvery = 0
 		}
 	}
-	q.yielding = q.yielding && why != poll
 }
 
 // remove removes an empty queue.
@@ -141,20 +142,31 @@ func (p *place) notify() {
 func (p *place) turn() (why reason, pause time.Duration) {
 	p.queue.all.mu.Lock()
 	defer p.queue.all.mu.Unlock()
-	q, first := p.queue, p.isFirst()
-	pause = Never
-	if first {
-		pause = time.Until(q.pollAt)
-	}
+	q := p.queue
+	why, pause = q.next()
 	switch {
-	case p.polls, pause <= 0:
+	case p.polls:
 		p.polls = false
 		return poll, 0
-	case first && q.free > 0:
+	case !p.isFirst():
+		return noReason, Never
+	case q.free > 0:
 		q.free--
 		return release, 0
+	case pause > 0:
+		return noReason, pause
+	case why == yielded:
+		q.yieldUntil = time.Time{}
 	}
-	return noReason, pause
+	return why, 0
+}
+
+// next returns why and in what time the first caller asks, if no slot is released before.
+func (q *slotQueue) next() (reason, time.Duration) {
+	if !q.yieldUntil.IsZero() {
+		return yielded, time.Until(q.yieldUntil)
+	}
+	return poll, time.Until(q.pollAt)
 }
 
 // pollIn notes a failure, and when to ask again.
@@ -173,19 +185,20 @@ func (p *place) denied(why reason, pause time.Duration) {
 }
 
 // granted notes a grant. If there are more slots, the next caller has to ask: but not where one was released in this
-// process and another one is free, because that may be meant for another process.
+// process and another one is free, because that may be meant for another process. A slot that was released while the
+// question was on its way may be the granted one, or another one that is free: so the next caller asks too.
 func (p *place) granted(why reason, more bool, pause time.Duration) {
 	p.queue.all.mu.Lock()
 	defer p.queue.all.mu.Unlock()
-	p.queue.answered(why, true)
-	if why != poll {
+	q := p.queue
+	q.answered(why, true)
+	if why == release {
 		return
 	}
-	p.queue.free = max(p.queue.free-1, 0)
-	p.queue.pollAt = time.Now()
-	if !more {
-		p.queue.pollAt = p.queue.pollAt.Add(pause)
+	if q.pollAt = time.Now(); !more && q.free == 0 {
+		q.pollAt = q.pollAt.Add(pause)
 	}
+	q.free = max(q.free-1, 0)
 }
 
 // leave removes the place from its queue. The next one becomes the first. askAll says that Redis fails: then all ask,
