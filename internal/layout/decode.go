@@ -150,3 +150,13 @@ func ParseGrant(packed string) (Grant, error) {
 	}
 	return Grant{At: int64(at), Before: int64(before), After: int64(before + count)}, nil
 }
+
+// ParseBudget reads what budget and budget_settle store of an id: how many permits were charged, and whether they are
+// settled.
+func ParseBudget(packed string) (permits int64, settled, ok bool) {
+	if len(packed) != 10 {
+		return 0, false, false
+	}
+	state := bigEndian(packed[6:])
+	return state / 2, state%2 == 1, true
+}

@@ -39,3 +39,22 @@ func TestBucketOverTime(t *testing.T) {
 		}
 	}
 }
+
+func TestParseBudget(t *testing.T) {
+	for _, test := range []struct {
+		packed      string
+		permits     int64
+		settled, ok bool
+	}{
+		{Budget(7, 0, false), 0, false, true},
+		{Budget(7, 3, true), 3, true, true},
+		{Budget(1<<48-1, 1e9, true), 1e9, true, true},
+		{packed: Budget(7, 3, true)[1:]},
+		{packed: Budget(7, 3, true) + "x"},
+	} {
+		permits, settled, ok := ParseBudget(test.packed)
+		if permits != test.permits || settled != test.settled || ok != test.ok {
+			t.Errorf("%x: %d, %t, %t", test.packed, permits, settled, ok)
+		}
+	}
+}

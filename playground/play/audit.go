@@ -1,6 +1,8 @@
 package play
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"strings"
 )
@@ -25,6 +27,16 @@ func (p *promise) allowed(first, last int64) int64 {
 	return permits
 }
 
+// measure finds what is granted most of one key.
+type measure interface {
+	// grant counts a grant.
+	grant(g grant)
+	// change changes what a grant counts, by more or less permits, at a time.
+	change(g grant, by, at int64)
+	// found returns the most, the earliest of several, and what is furthest above what is allowed.
+	found() (most, worst stretch)
+}
+
 // fullest finds the half-open interval of one window that holds the most permits of one key, wherever it lies. It looks
 // at each grant once, as long as they come in the order of the times for which they are granted.
 type fullest struct {
@@ -47,18 +59,44 @@ type stretch struct {
 
 func (s stretch) excess() int64 { return s.permits - s.allowed }
 
-// grant is a number of permits that may be used from a time on.
-type grant struct{ at, permits int64 }
+// grant is a number of permits that may be used from a time on, by the request that arrived so.
+type grant struct {
+	at, permits int64
+	until       int64 // of a slot
+	arrival     int
+}
 
-func (f *fullest) add(g grant) {
+func (f *fullest) grant(g grant) {
 	at := len(f.grants)
 	for at > 0 && f.grants[at-1].at > g.at { // a booking made before the clock stepped is later
 		at--
 	}
 	f.grants = slices.Insert(f.grants, at, g)
+	f.changed(at)
+}
+
+// change counts fewer permits for a grant: those that were given back were not used.
+func (f *fullest) change(g grant, by, _ int64) {
+	at, _ := slices.BinarySearchFunc(f.grants, g.at, func(other grant, at int64) int { return cmp.Compare(other.at, at) })
+	for f.grants[at].arrival != g.arrival {
+		at++
+	}
+	if f.grants[at].permits += by; f.grants[at].permits == 0 {
+		f.grants = slices.Delete(f.grants, at, at+1)
+	}
+	f.changed(at)
+}
+
+// changed has all counted again, if what was counted has changed.
+func (f *fullest) changed(at int) {
 	if at < f.seen {
 		f.seen, f.first, f.inside, f.most, f.worst = 0, 0, 0, stretch{}, stretch{}
 	}
+}
+
+func (f *fullest) found() (most, worst stretch) {
+	f.count()
+	return f.most, f.worst
 }
 
 // count brings most and worst up to date.
@@ -84,37 +122,52 @@ func (f *fullest) count() {
 // tally is what happened in a lane.
 type tally struct {
 	promises []*promise
-	keys     map[string][]*fullest
-	inOrder  []string // the keys
+	measure  func(*promise) measure
+	keys     map[string][]measure // one for each promise
+	inOrder  []string             // the keys
 
-	calls, granted, booked, denied, errors int
-	firstError                             string
-	permits                                int64
-	waits                                  median
+	calls      int
+	outcomes   [outcomes]int
+	firstError string
+	permits    int64
+	waits      median
 }
 
-func newTally(promises []*promise) *tally {
-	return &tally{promises: promises, keys: map[string][]*fullest{}}
+func newTally(k *limiter, promises []*promise) *tally {
+	t := &tally{promises: promises, keys: map[string][]measure{}}
+	t.measure = func(p *promise) measure { return &fullest{promise: p} }
+	if k.follows == releases || k.follows == settles {
+		t.measure = func(p *promise) measure { return newPeak(p) }
+	}
+	return t
 }
 
-// grant counts permits of a key that may be used at a time.
+// grant counts a grant of a key.
 func (t *tally) grant(key string, g grant) {
-	windows, known := t.keys[key]
+	measures, known := t.keys[key]
 	if !known {
 		for _, p := range t.promises {
-			windows = append(windows, &fullest{promise: p})
+			measures = append(measures, t.measure(p))
 		}
-		t.keys[key] = windows
+		t.keys[key] = measures
 		t.inOrder = append(t.inOrder, key)
 	}
-	for _, w := range windows {
-		w.add(g)
+	for _, m := range measures {
+		m.grant(g)
 	}
 	t.permits += g.permits
 }
 
+// change changes what a grant of a key counts, at a time.
+func (t *tally) change(key string, g grant, by, at int64) {
+	for _, m := range t.keys[key] {
+		m.change(g, by, at)
+	}
+	t.permits += by
+}
+
 // WindowAudit is the fullest window of a lane so far, over all keys; or the one that is furthest above what is promised
-// for it.
+// for it. A window of 0 stands for the most at once.
 type WindowAudit struct {
 	Window   int64 `json:"window"`
 	Promised int64 `json:"promised"`
@@ -128,13 +181,12 @@ func (t *tally) windows() []WindowAudit {
 	for i, p := range t.promises {
 		most, worst := stretch{allowed: p.Permits}, stretch{}
 		for _, key := range t.inOrder {
-			f := t.keys[key][i]
-			f.count()
-			if m := f.most; m.permits > most.permits || m.permits == most.permits && m.from < most.from {
+			m, w := t.keys[key][i].found()
+			if m.permits > most.permits || m.permits == most.permits && m.from < most.from {
 				most = m
 			}
-			if f.worst.excess() > worst.excess() {
-				worst = f.worst
+			if w.excess() > worst.excess() {
+				worst = w
 			}
 		}
 		over := worst.excess() > 0
@@ -162,8 +214,11 @@ func (s *Scenario) costlySteps(window int64) (at []int64) {
 
 // promises returns what a limiter promises for each window. Others than ours promise the limit, a bucket twice as much.
 func (s *Scenario) promises(k *limiter) (promises []*promise) {
+	if k.follows == releases {
+		return []*promise{s.slotsPromise(k)}
+	}
 	limits := s.Limits[:1]
-	if k.id == "slice_ring" {
+	if k.severalWindows() {
 		limits = s.Limits
 	}
 	for _, limit := range limits {
@@ -183,4 +238,14 @@ func (s *Scenario) promises(k *limiter) (promises []*promise) {
 		promises = append(promises, p)
 	}
 	return promises
+}
+
+// slotsPromise returns what is promised of slots: so many at once. Where the server's clock steps on, leases end early,
+// and their holders know when they renew them next. Where it steps back, leases last longer.
+func (s *Scenario) slotsPromise(k *limiter) *promise {
+	p := &promise{Limit: Limit{Permits: s.Limits[0].Permits}, more: s.Limits[0].Permits}
+	if k.ours != nil {
+		p.steps = s.costlySteps(math.MaxInt64 / 2)
+	}
+	return p
 }

@@ -19,7 +19,16 @@ func TestRandomLinks(t *testing.T) {
 		audit := run.Audit()
 		for lane, l := range run.lanes {
 			for w, got := range audit.Lanes[lane].Windows {
-				most, from := naive(records, lane, got.Window, run.scenario.KeyPerClient)
+				most, from := naive(run, records, lane, got.Window)
+				if l.follows == releases || l.follows == settles {
+					if most := naivePeak(run, lane, got.Window); got.Most != most && !got.Over || got.Most > most {
+						t.Errorf("%s: %s: %+v, want %d", link, l.id, got, most)
+					}
+					if l.kind == kindOurs && got.Over {
+						t.Errorf("%s: %s: %+v: more than it promises", link, l.id, got)
+					}
+					continue
+				}
 				if !got.Over && (got.Most != most || got.From != from) {
 					t.Errorf("%s: %s: %+v, want %d from %d on", link, l.id, got, most, from)
 				}
@@ -54,13 +63,19 @@ func promised(s *Scenario, id string, window int) int64 {
 	return limit * (1 + steps)
 }
 
-// naive counts in each window that begins with a grant.
-func naive(records []record, lane int, window int64, perClient bool) (most, from int64) {
-	byKey := map[int64][]record{}
-	for _, r := range records {
-		if r.lane == lane && (r.outcome == granted || r.outcome == booked) {
+// naive counts in each window that begins with a grant, without what was given back.
+func naive(run *Run, records []record, lane int, window int64) (most, from int64) {
+	byKey, given, calls := map[int64][]record{}, map[int]int64{}, run.lanes[lane].calls
+	records = slices.DeleteFunc(slices.Clone(records), func(r record) bool { return r.lane != lane })
+	for i, r := range records {
+		if r.outcome == ended {
+			given[calls[i].arrival] = r.permits
+		}
+	}
+	for i, r := range records {
+		if r.permits -= given[calls[i].arrival]; r.permits > 0 && (r.outcome == granted || r.outcome == booked) {
 			key := r.client
-			if !perClient {
+			if !run.scenario.KeyPerClient {
 				key = 0
 			}
 			r.at += r.wait
@@ -83,6 +98,53 @@ func naive(records []record, lane int, window int64, perClient bool) (most, from
 	return most, from
 }
 
+// naivePeak counts, when a call is granted, what its key holds then: it looks at all calls before for each.
+func naivePeak(run *Run, lane int, window int64) (most int64) {
+	l := run.lanes[lane]
+	for i, c := range l.calls {
+		if c.outcome == granted {
+			most = max(most, l.holds(run.arrivals, l.calls[:i+1], run.arrivals[c.arrival].client, c.at, window))
+		}
+	}
+	return most
+}
+
+func (l *lane) holds(arrivals []arrival, calls []call, client, now, window int64) (sum int64) {
+	since, over, settled := map[int]int64{}, map[int]bool{}, map[int]int64{}
+	for _, c := range calls {
+		switch {
+		case l.scenario.KeyPerClient && arrivals[c.arrival].client != client:
+		case c.outcome == granted:
+			since[c.arrival] = c.at
+		case c.purpose == ending && c.outcome == ended:
+			settled[c.arrival] = c.at
+			over[c.arrival] = true
+		case c.outcome == late:
+			over[c.arrival] = true
+		}
+	}
+	for i, from := range since {
+		a := arrivals[i]
+		if window == 0 {
+			if !over[i] && (!a.dies || now < from+a.hold) {
+				sum++
+			}
+			continue
+		}
+		charged := a.permits
+		if at, found := settled[i]; found {
+			charged = min(charged, a.actual)
+			if at > now-window {
+				sum += max(a.actual-a.permits, 0)
+			}
+		}
+		if from > now-window {
+			sum += charged
+		}
+	}
+	return sum
+}
+
 // randomLink makes a link from a number.
 func randomLink(seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 15))
@@ -97,6 +159,8 @@ func randomLink(seed uint64) string {
 		"rate=" + one("0.5", "3", "20", "30"), "burstiness=" + one("0", "1", "5", "40"), "noisy=" + one("20", "90"),
 		"key=client", "denied=" + one("wait", "poll"), "every=" + one("10ms", "250ms"), "tries=" + one("2", "5"),
 		"ahead=" + one("100ms", "2s", "60s"), "skew=" + one("10ms", "3s"), "paint=" + one("0a0z", "9876543210"),
+		"hold=" + one("1ms", "300ms", "3s"), "holdmax=5s", "actual=" + one("0", "50", "100", "180"), "actualmax=300",
+		"lost=" + one("5", "60"), "unused=" + one("20", "100"), "ttl=" + one("20ms", "900ms"),
 		"bunch=" + one("1s:8", "500ms:3"), "calls=1s,1s,1.000001s,1.9s", fmt.Sprintf("burst=%d", permits+r.IntN(9)),
 		fmt.Sprintf("cost=%d", 1+r.IntN(permits)), fmt.Sprintf("costmax=%d", permits),
 		"step=" + one("1s:-500ms", "1.5s:-10s", "1s:-3m", "1s:2s", "1.2s:-1s,1.4s:-30s,3s:5s"),
@@ -120,8 +184,8 @@ func TestRunsAreTheModels(t *testing.T) {
 		}
 	}
 	for _, k := range limiters {
-		if k.kind == kindOurs && checked[k.id] < 500 {
-			t.Errorf("%s: only %d calls are compared", k.id, checked[k.id])
+		if k.kind == kindOurs && (checked[k.id] < 500 || k.endsWith != nil && checked[k.id+" ends"] < 50) {
+			t.Errorf("%s: only %d calls are compared, %d ends", k.id, checked[k.id], checked[k.id+" ends"])
 		}
 	}
 }
@@ -133,6 +197,7 @@ func compareWithModel(t *testing.T, link string, checked map[string]int) {
 	stores, calls := make([]model.Store, len(run.lanes)), make([]int, len(run.lanes))
 	for _, r := range records {
 		l, s := run.lanes[r.lane], run.scenario
+		c := l.calls[calls[r.lane]]
 		calls[r.lane]++
 		if l.ours == nil {
 			continue
@@ -145,45 +210,92 @@ func compareWithModel(t *testing.T, link string, checked map[string]int) {
 			}
 		}
 		store := stores[r.lane].Without(stores[r.lane].Expired(now)...)
-		keys, args := straight(s, l.id, r, calls[r.lane])
-		want := model.Call(l.ours, store, now, keys, args)
-		stores[r.lane] = want.After
-		outcome, wait := want.Reply[0], want.Reply[2]
-		if outcome > 0 {
-			outcome = 1 + min(wait, 1)
+		keys, args := straight(s, l.id, run.arrivals[c.arrival], c)
+		script := l.ours
+		if c.purpose == ending {
+			script = l.endsWith
+			checked[l.id+" ends"]++
 		}
-		if int64(r.outcome) != outcome || r.wait != wait || r.remaining != want.Reply[1] {
-			t.Errorf("%s: %s: call %d: %+v, want %v", link, l.id, calls[r.lane], r, want.Reply)
+		want := model.Call(script, store, now, keys, args)
+		stores[r.lane] = want.After
+		if want := wanted(c.purpose, want.Reply); !slices.Equal(want, []int64{int64(r.outcome), r.wait, r.remaining}) {
+			t.Errorf("%s: %s: call %d: %+v, want %v", link, l.id, calls[r.lane], r, want)
 			return
 		}
 	}
 }
 
+// wanted is what a record says of a reply: outcome, wait and remaining.
+func wanted(p purpose, reply []int64) []int64 {
+	switch {
+	case p != asking && reply[0] == 0:
+		return []int64{int64(late), unknown, unknown}
+	case p == renewing:
+		return []int64{int64(renewed), unknown, reply[1]}
+	case p == ending:
+		return []int64{int64(ended), unknown, unknown}
+	}
+	outcome, wait := min(reply[0], 1), reply[2]
+	if outcome > 0 {
+		outcome += min(wait, 1)
+	} else if wait == 0 {
+		wait = unknown
+	}
+	return []int64{outcome, wait, reply[1]}
+}
+
 // straight makes the keys and arguments of a call as the scripts' headers say.
-func straight(s *Scenario, id string, r record, call int) (keys, args []string) {
+func straight(s *Scenario, id string, a arrival, c call) (keys, args []string) {
 	subject := "{everybody}"
 	if s.KeyPerClient {
-		subject = fmt.Sprintf("{client-%d}", r.client)
+		subject = fmt.Sprintf("{client-%d}", a.client)
 	}
 	key := "k:" + subject
 	limit, window := s.Limits[0].Permits, s.Limits[0].Window
-	switch id {
-	case "list_log":
-		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", window, " ", r.permits, " ", s.Ahead))
-	case "zset_log":
-		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", window, " ", r.permits, " ", s.Ahead, " call-", call))
-	case "gcra":
-		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", window, " ", s.Burst, " ", r.permits, " ", s.Ahead))
-	case "token_bucket":
-		args := fmt.Sprint(limit, " ", window, " 0 ", r.permits, " ", s.Ahead)
-		return []string{key, key + ":all", key + ":by"}, strings.Fields(args)
-	}
 	slice := max(window/60+min(window%60, 1), 1000)
 	if len(s.Limits) > 1 {
 		shortest := min(window, s.Limits[1].Window)
 		slice = max((shortest+59)/60, (max(window, s.Limits[1].Window)+9998)/9999, 1000)
 	}
-	text := fmt.Sprint(slice, " ", r.permits)
+	taken := s.serverTime(c.asked)
+	switch id {
+	case "concurrency":
+		if c.purpose == ending {
+			return []string{key}, []string{fmt.Sprint("id", c.arrival)}
+		}
+		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", s.TTL, " ", c.purpose, " id", c.arrival))
+	case "budget":
+		keys := []string{key, fmt.Sprint(key, ":", c.arrival)}
+		text, widest := fmt.Sprint(slice, " ", s.TTL, " ", a.permits), int64(0)
+		for _, l := range s.Limits {
+			slices := (l.Window+slice-1)/slice + 1
+			widest = max(widest, slices)
+			text += fmt.Sprint(" ", slices, " ", l.Permits)
+		}
+		if c.purpose == ending {
+			text = fmt.Sprint(slice, " ", widest, " ", s.TTL, " ", a.actual, " 0")
+		}
+		return keys, strings.Fields(text)
+	}
+	if c.purpose == ending {
+		return []string{key}, strings.Fields(map[string]string{
+			"list_log":   fmt.Sprint(taken+c.due-c.asked, " ", a.permits),
+			"zset_log":   fmt.Sprint("id", c.arrival, " ", a.permits),
+			"slice_ring": fmt.Sprint(slice, " ", taken, " ", a.permits),
+		}[id])
+	}
+	switch id {
+	case "list_log":
+		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", window, " ", a.permits, " ", s.Ahead))
+	case "zset_log":
+		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", window, " ", a.permits, " ", s.Ahead, " id", c.arrival))
+	case "gcra":
+		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", window, " ", s.Burst, " ", a.permits, " ", s.Ahead))
+	case "token_bucket":
+		args := fmt.Sprint(limit, " ", window, " 0 ", a.permits, " ", s.Ahead)
+		return []string{key, key + ":all", key + ":by"}, strings.Fields(args)
+	}
+	text := fmt.Sprint(slice, " ", a.permits)
 	for _, l := range s.Limits {
 		text += fmt.Sprint(" ", (l.Window+slice-1)/slice+1, " ", l.Permits)
 	}
@@ -198,15 +310,15 @@ func TestFullest(t *testing.T) {
 		most, from int64
 	}{
 		{"none", nil, 0, 0},
-		{"a window is half open", []grant{{0, 2}, {10, 3}}, 3, 10},
-		{"the last microsecond counts", []grant{{0, 2}, {9, 3}}, 5, 0},
-		{"the earliest of several", []grant{{5, 1}, {20, 1}}, 1, 5},
-		{"booked ahead of the next", []grant{{0, 1}, {30, 2}, {25, 2}, {1, 1}}, 4, 25},
-		{"equal times", []grant{{7, 1}, {7, 1}, {7, 1}}, 3, 7},
+		{"a window is half open", []grant{{at: 0, permits: 2}, {at: 10, permits: 3}}, 3, 10},
+		{"the last microsecond counts", []grant{{at: 0, permits: 2}, {at: 9, permits: 3}}, 5, 0},
+		{"the earliest of several", []grant{{at: 5, permits: 1}, {at: 20, permits: 1}}, 1, 5},
+		{"booked ahead of the next", []grant{{at: 0, permits: 1}, {at: 30, permits: 2}, {at: 25, permits: 2}, {at: 1, permits: 1}}, 4, 25},
+		{"equal times", []grant{{at: 7, permits: 1}, {at: 7, permits: 1}, {at: 7, permits: 1}}, 3, 7},
 	} {
 		f := &fullest{promise: &promise{Limit: Limit{Permits: 9, Window: 10}}}
 		for _, g := range test.grants {
-			f.add(g)
+			f.grant(g)
 			f.count()
 		}
 		if f.most.permits != test.most || f.most.from != test.from || f.worst.permits != 0 {

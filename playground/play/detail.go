@@ -14,6 +14,7 @@ type Detail struct {
 	At           int64      `json:"at"`
 	ServerTime   int64      `json:"server_time"` // microseconds since 1970
 	Client       int64      `json:"client"`
+	Second       bool       `json:"second"` // it ran the lane's second script
 	SHA1         string     `json:"sha1"`
 	Keys         []string   `json:"keys"`
 	Args         []Argument `json:"args"`
@@ -71,24 +72,28 @@ func (l *lane) replay(arrivals []arrival, calls []call) {
 }
 
 func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
-	now := l.scenario.serverTime(c.at)
+	now, script, file, source := l.scenario.serverTime(c.at), l.script, l.file, l.source
+	if second := l.scriptFor(ending); c.purpose == ending && second != nil {
+		script, file, source = l.second, "scripts/"+second.File, second.Source
+	}
 	keys, args := l.words(a, c)
 	d := Detail{
-		Index: index, At: c.at, ServerTime: now, Client: a.client + 1, SHA1: sha1Of(l.script), Keys: keys,
-		Reply: "", Commands: [][]string{}, Lines: []int{}, Stored: l.stored(),
+		Index: index, At: c.at, ServerTime: now, Client: a.client + 1, SHA1: sha1Of(script), Keys: keys,
+		Second: c.purpose == ending,
+		Reply:  "", Commands: [][]string{}, Lines: []int{}, Stored: l.stored(),
 	}
-	for i, name := range l.argumentNames(len(args)) {
+	for i, name := range l.argumentNames(c.purpose, len(args)) {
 		d.Args = append(d.Args, Argument{name, args[i]})
 	}
 	if l.refused != nil {
 		d.Error = l.refused.Error()
 		return d, nil
 	}
-	counted, err := lua51.CompileCounted(l.file, l.source)
+	counted, err := lua51.CompileCounted(file, source)
 	if err != nil {
 		return d, err
 	}
-	counted.Budget = l.script.Budget
+	counted.Budget = script.Budget
 	l.redis.SetTime(now)
 	result := counted.Run(l.redis, keys, args)
 	d.Instructions, d.Lines = result.Instructions, executed(counted)
@@ -99,7 +104,7 @@ func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
 		d.Error = shortened(err.Error())
 	}
 	if result.Err == nil {
-		d.Reply = l.named(result.Reply)
+		d.Reply = l.named(c.purpose, result.Reply)
 	}
 	l.commands = result.Commands
 	d.Stored = l.stored()
@@ -126,14 +131,14 @@ func executed(counted *lua51.Counted) (lines []int) {
 }
 
 // named returns the fields of a reply, or a reply without fields as text.
-func (l *lane) named(reply any) any {
+func (l *lane) named(p purpose, reply any) any {
 	values, ok := reply.([]any)
 	if !ok {
 		return display(reply)
 	}
 	values = values[:min(len(values), mostShown)]
 	fields := make([]Field, len(values))
-	for i, name := range l.replyNames(len(values)) {
+	for i, name := range l.replyNames(p, len(values)) {
 		fields[i] = Field{name, plain(values[i])}
 	}
 	return fields

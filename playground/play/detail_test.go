@@ -14,6 +14,8 @@ func TestDetailIsTheCall(t *testing.T) {
 		"lanes=list_log,zset_log,gcra,token_bucket,slice_ring&denied=wait&ahead=300ms&key=client&clients=3&for=2s",
 		"lanes=list_log,zset_log,gcra,token_bucket,slice_ring&step=1s:-500ms,2s:3s,3s:-3m&for=4s&rate=10",
 		"lanes=fixed_window,two_windows,tutorial_log,tutorial_bucket,s1,s2&denied=poll&skew=1s&for=1500ms",
+		"lanes=list_log,zset_log,slice_ring,budget,concurrency,counter&unused=50&lost=20&hold=50ms&holdmax=2s&ttl=300ms" +
+			"&cost=2&actual=0&actualmax=300&denied=poll&for=3s",
 		"lanes=s3,s4,own&rate=20&for=2s&lua=return+redis.call('INCR',KEYS[1])%253",
 	}
 	for _, link := range links {
@@ -34,7 +36,7 @@ func TestDetailIsTheCall(t *testing.T) {
 
 func isDetailOf(d Detail, r record) bool {
 	want := []int64{0, r.remaining, r.wait}
-	if r.outcome != denied {
+	if r.outcome != denied && r.outcome != late {
 		want[0] = 1
 	}
 	fields, ok := d.Reply.([]Field)
@@ -47,7 +49,7 @@ func isDetailOf(d Detail, r record) bool {
 	}
 	if !ok { // a reply without fields
 		ok = d.Reply == "(integer) 0" || d.Reply == "(nil)"
-		if r.outcome != denied {
+		if want[0] == 1 {
 			ok = d.Reply == "(integer) 1" || d.Reply == "(integer) 2"
 		}
 	}

@@ -20,21 +20,25 @@ type lane struct {
 	skews    []int64
 	slice    int64
 	script   *lua51.Script
+	second   *lua51.Script // for the calls that end a request
 	redis    *lua51.Redis
 	refused  error           // why the script is not called any more
 	commands []lua51.Command // of the last call
 
-	next    int // arrivals before this one have come
-	retries retries
-	calls   []call
-	tally   *tally
+	next   int // arrivals before this one have come
+	coming coming
+	calls  []call
+	tally  *tally
 }
 
 // call is one call of a lane.
 type call struct {
 	arrival int // its index
 	try     int // from 1
+	purpose purpose
 	at      int64
+	asked   int64 // when it was granted, where that was before
+	due     int64 // when its permits may be used
 	outcome outcome
 }
 
@@ -46,6 +50,10 @@ const (
 	granted
 	booked // act after the wait
 	failed
+	ended   // released, settled or given back
+	renewed // the lease of a slot
+	late    // for any of these: nothing was done
+	outcomes
 )
 
 // answer is what a reply says.
@@ -53,12 +61,13 @@ type answer struct {
 	outcome   outcome
 	remaining int64 // unknown, if negative
 	wait      int64 // microseconds; unknown, if negative
+	permits   int64 // asked for, released, settled or given back
 }
 
 const unknown = -1
 
 // noAnswer is the answer of a call that failed.
-var noAnswer = answer{failed, unknown, unknown}
+var noAnswer = answer{outcome: failed, remaining: unknown, wait: unknown}
 
 func (s *Scenario) newLane(id string) (*lane, error) {
 	k := limiterOf(id)
@@ -71,13 +80,16 @@ func (s *Scenario) newLane(id string) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lane{limiter: k, scenario: s, skews: s.skews(), redis: redis, tally: newTally(s.promises(k))}
+	l := &lane{limiter: k, scenario: s, skews: s.skews(), redis: redis, tally: newTally(k, s.promises(k))}
 	l.slice = sliceFor(s.Limits)
 	l.script, l.refused = lua51.Compile(k.file, k.source)
 	if l.script != nil && id == ownID {
 		l.script.Budget = ownBudget
 	}
-	return l, nil
+	if l.second = l.script; k.endsWith != nil {
+		l.second, err = lua51.Compile("scripts/"+k.endsWith.File, k.endsWith.Source)
+	}
+	return l, err
 }
 
 // subject returns whom a request is about.
@@ -97,13 +109,21 @@ func (l *lane) words(a arrival, c call) (keys, args []string) {
 	}
 	r := request{
 		name: "play", subject: s.subject(a.client), limits: s.Limits, burst: s.Burst, permits: a.permits,
-		maxWait: s.Ahead, id: id, client: "playground", slice: l.slice,
+		maxWait: s.Ahead, id: id, client: "playground", slice: l.slice, ttl: s.TTL, purpose: c.purpose, actual: a.actual,
 	}
 	if l.ours != nil {
+		r.taken = s.serverTime(c.asked)
+		r.moment = r.taken + c.due - c.asked
 		return r.words(l.limiter)
 	}
-	limit := s.Limits[0]
-	args = decimals(limit.Permits, limit.Window, a.permits, startTime+c.at+l.skews[a.client])
+	limit, permits := s.Limits[0], l.permits(a)
+	if l.follows == releases {
+		limit.Window = s.TTL
+	}
+	if c.purpose == ending {
+		permits = -permits
+	}
+	args = decimals(limit.Permits, limit.Window, permits, startTime+c.at+l.skews[a.client])
 	return []string{r.key(l.code)}, append(args, id)
 }
 
@@ -125,10 +145,19 @@ func (l *lane) decide(a arrival, c call) (answer, error) {
 		return noAnswer, l.refused
 	}
 	keys, args := l.words(a, c)
-	result := l.script.Run(l.redis, keys, args)
+	script := l.script
+	if c.purpose == ending {
+		script = l.second
+	}
+	result := script.Run(l.redis, keys, args)
 	l.commands = result.Commands
 	l.refused = endedBy(result.Err)
-	return answerTo(result)
+	answer, err := answerTo(result)
+	if err == nil && c.purpose != asking {
+		return l.followed(c.purpose, answer, result.Reply), nil
+	}
+	answer.permits = l.permits(a)
+	return answer, err
 }
 
 // endedBy returns why a script was ended by what runs it, as the error of its call: nil if it was not. Such a call
@@ -161,7 +190,7 @@ func answerTo(result lua51.Result) (answer, error) {
 func read(reply any) (answer, error) {
 	switch reply := reply.(type) {
 	case nil:
-		return answer{denied, unknown, unknown}, nil
+		return answerOf(0, unknown, unknown), nil
 	case int64:
 		return answerOf(reply, unknown, unknown), nil
 	case []any:
@@ -194,13 +223,14 @@ func answerOf(first, remaining, wait int64) answer {
 	if wait > longestWait {
 		wait = unknown
 	}
+	a := answer{outcome: granted, remaining: remaining}
 	switch {
 	case first <= 0 && wait <= 0:
-		return answer{denied, remaining, unknown}
+		a.outcome, a.wait = denied, unknown
 	case first <= 0:
-		return answer{denied, remaining, wait}
+		a.outcome, a.wait = denied, wait
 	case wait > 0:
-		return answer{booked, remaining, wait}
+		a.outcome, a.wait = booked, wait
 	}
-	return answer{granted, remaining, 0}
+	return a
 }

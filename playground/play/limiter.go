@@ -18,6 +18,8 @@ type limiter struct {
 	source    string
 	code      string         // in keys
 	ours      *sluice.Script // nil of others
+	follows   follows
+	endsWith  *sluice.Script // what a call that ends a request runs; nil: the same as the first
 }
 
 // What the kind of a limiter may be.
@@ -46,15 +48,24 @@ var (
 	s3 string
 	//go:embed ways/s4.lua
 	s4 string
+	//go:embed ways/counter.lua
+	counter string
 )
 
 // limiters are all of them, in the order of the page.
 var limiters = []limiter{
-	ours(&sluice.ListLogV1, "ll1", "Exact: any window holds at most the limit. A list with a time for each permit."),
-	ours(&sluice.ZSetLogV1, "zl1", "Exact, and a repeated request with the same ID is charged once. A sorted set."),
+	ours(&sluice.ListLogV1, "ll1", "Exact: any window holds at most the limit. A list with a time for each permit.").
+		then(returns, &sluice.ListLogReturnV1),
+	ours(&sluice.ZSetLogV1, "zl1", "Exact, and a repeated request with the same ID is charged once. A sorted set.").
+		then(returns, &sluice.ZSetLogReturnV1),
 	ours(&sluice.GCRAV1, "gcra1", "The refilling token bucket: a smooth rate with a burst. One small string."),
 	ours(&sluice.TokenBucketV1, "tb1", "Exact. The rate is stored in Redis, where an operator can change it."),
-	ours(&sluice.SliceRingV1, "sr1", "Several windows at once, all or nothing. Counts by slices of time."),
+	ours(&sluice.SliceRingV1, "sr1", "Several windows at once, all or nothing. Counts by slices of time.").
+		then(returns, &sluice.SliceRingReturnV1),
+	ours(&sluice.BudgetV1, "sr1", "Charges an estimate, and later what it did cost. A debt is paid off first.").
+		then(settles, &sluice.BudgetSettleV1),
+	ours(&sluice.ConcurrencyV1, "cc1", "At most so many at once. Who dies loses its slot when its lease ends.").
+		then(releases, &sluice.ConcurrencyReleaseV1),
 	way("fixed_window", "fixed window", fixedWindow,
 		"A counter for each second or minute of the clock. Across an edge it lets twice the limit through."),
 	way("two_windows", "two-window estimate", twoWindows,
@@ -71,6 +82,8 @@ var limiters = []limiter{
 		"The member is the millisecond: calls of one millisecond count as one."),
 	way("s4", "counter beside a log", s4,
 		"As RRateLimiter works: a counter beside the log of what comes back, by the client's clock. Skewed clocks break it."),
+	way("counter", "counter up and down", counter,
+		"Counts who is at work. Who dies is counted until the key expires, and then nobody is.").then(releases, nil),
 	{
 		id: ownID, title: "your own script", kind: kindOwn, note: "The script that you pasted.", file: "own.lua",
 		code: ownID,
@@ -82,6 +95,23 @@ func ours(script *sluice.Script, code, note string) limiter {
 		id: script.Name, title: script.Name, kind: kindOurs, note: note,
 		file: "scripts/" + script.File, source: script.Source, code: code, ours: script,
 	}
+}
+
+// then returns the limiter with what follows a grant.
+func (k limiter) then(f follows, script *sluice.Script) limiter {
+	k.follows, k.endsWith = f, script
+	return k
+}
+
+// severalWindows reports whether it takes both limits.
+func (k *limiter) severalWindows() bool { return k.id == "slice_ring" || k.id == "budget" }
+
+// scriptFor returns which of our scripts a call runs, nil of others.
+func (k *limiter) scriptFor(p purpose) *sluice.Script {
+	if p == ending && k.endsWith != nil {
+		return k.endsWith
+	}
+	return k.ours
 }
 
 func way(id, title, source, note string) limiter {
@@ -119,19 +149,19 @@ func (k *limiter) maxArgument(names ...string) int64 {
 }
 
 // argumentNames returns the names of n arguments.
-func (k *limiter) argumentNames(n int) []string {
-	if k.ours == nil {
-		return []string{"limit", "window", "permits", "now", "id"}
+func (k *limiter) argumentNames(p purpose, n int) []string {
+	if script := k.scriptFor(p); script != nil {
+		return names(script.Args, n)
 	}
-	return names(k.ours.Args, n)
+	return []string{"limit", "window", "permits", "now", "id"}
 }
 
 // replyNames returns the names of n fields of a reply.
-func (k *limiter) replyNames(n int) []string {
-	if k.ours == nil {
-		return names([]sluice.Field{{Name: "granted"}, {Name: "remaining"}, {Name: "wait"}}, n)
+func (k *limiter) replyNames(p purpose, n int) []string {
+	if script := k.scriptFor(p); script != nil {
+		return names(script.Reply, n)
 	}
-	return names(k.ours.Reply, n)
+	return names([]sluice.Field{{Name: "granted"}, {Name: "remaining"}, {Name: "wait"}}, n)
 }
 
 // names returns the names of n fields: the repeated ones, which are last, as often as there are fields, with numbers

@@ -37,6 +37,10 @@ type Scenario struct {
 	Clients, Noisy    int64
 	KeyPerClient      bool
 	Cost, CostMax     int64
+	Hold, HoldMax     int64 // how long a granted request works
+	Actual, ActualMax int64 // percent of the cost
+	Lost, Unused      int64 // percent of the granted requests
+	TTL               int64
 	Denied            string
 	Every, Tries      int64
 	Skew              int64
@@ -74,6 +78,7 @@ const (
 	maxOwn      = 100_000 // bytes
 	maxSteps    = 100
 	thousandths = 1000
+	maxActual   = 1000 // percent
 )
 
 // parameters are the names of all parameters, with their defaults: "" is none, or that of another parameter.
@@ -82,6 +87,7 @@ var parameters = map[string]string{
 	"ahead": "0s", "for": "10s", "rate": "8", "burstiness": "1", "clients": "10", "noisy": "0", "key": "one",
 	"cost": "1", "costmax": "", "denied": deniedLeave, "every": "100ms", "tries": "10", "skew": "0s", "step": "",
 	"bunch": "", "paint": "", "calls": "", "seed": "1", "lua": "",
+	"hold": "500ms", "holdmax": "", "actual": "100", "actualmax": "", "lost": "0", "unused": "0", "ttl": "30s",
 }
 
 // Parse reads the hash of a URL. The error is a *LinkError.
@@ -131,14 +137,23 @@ func (r *reader) scenario() *Scenario {
 		Every:        r.duration("every", time.Millisecond, time.Hour), Tries: r.integer("tries", 1, 100),
 		Skew: r.duration("skew", 0, time.Hour), Steps: r.steps(),
 		Paint: r.paint(), Calls: r.calls(), Seed: uint64(r.integer("seed", 0, 1<<53-1)), Own: r.own(),
+		Hold:   r.duration("hold", time.Millisecond, time.Hour),
+		Actual: r.integer("actual", 0, maxActual), Lost: r.integer("lost", 0, 100), Unused: r.integer("unused", 0, 100),
+		TTL: r.duration("ttl", 10*time.Millisecond, 24*time.Hour),
 	}
 	s.BunchEvery, s.Bunch = r.bunch()
-	s.Burst, s.CostMax = s.Limits[0].Permits, s.Cost
+	s.Burst, s.CostMax, s.HoldMax, s.ActualMax = s.Limits[0].Permits, s.Cost, s.Hold, s.Actual
 	if r.get("burst") != "" {
 		s.Burst = r.integer("burst", 1, 10_000_000)
 	}
 	if r.get("costmax") != "" {
 		s.CostMax = r.integer("costmax", s.Cost, 100_000)
+	}
+	if r.get("holdmax") != "" {
+		s.HoldMax = r.duration("holdmax", time.Duration(s.Hold)*time.Microsecond, time.Hour)
+	}
+	if r.get("actualmax") != "" {
+		s.ActualMax = r.integer("actualmax", s.Actual, maxActual)
 	}
 	r.secondWindow(s)
 	return s
@@ -339,9 +354,11 @@ func (r *reader) checkLanes(s *Scenario) {
 func (s *Scenario) mostPermits(k *limiter) int64 {
 	most := min(k.maxArgument("permits"), s.Limits[0].Permits)
 	switch {
+	case k.follows == releases: // one slot, whatever the cost
+		return s.CostMax
 	case k.id == "gcra":
 		return min(k.maxArgument("permits"), s.Burst)
-	case k.id == "slice_ring" && len(s.Limits) > 1:
+	case k.severalWindows() && len(s.Limits) > 1:
 		return min(most, s.Limits[1].Permits)
 	}
 	return most

@@ -14,6 +14,7 @@ func TestParseDefaults(t *testing.T) {
 	want := &Scenario{
 		Lanes: []string{"list_log", "fixed_window"}, Limits: []Limit{{5, second}}, Burst: 5, For: 10 * second, Rate: 8000,
 		Burstiness: 1, Clients: 10, Cost: 1, CostMax: 1, Denied: "leave", Every: 100_000, Tries: 10, Seed: 1,
+		Hold: 500_000, HoldMax: 500_000, Actual: 100, ActualMax: 100, TTL: 30 * second,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
@@ -23,7 +24,8 @@ func TestParseDefaults(t *testing.T) {
 func TestParse(t *testing.T) {
 	const link = "#lanes=slice_ring%2Cgcra%2Cown&permits=7&window=1m30s&permits2=70&window2=1h&burst=9&ahead=2.5s" +
 		"&for=24h&rate=0.125&burstiness=0&clients=1000&noisy=100&key=client&cost=2&costmax=3&denied=poll&every=1ms" +
-		"&tries=100&skew=5s&step=4s%3A-10s,1s:1h&bunch=1m:10000&paint=0az&calls=1.5s,2us&seed=9007199254740991&lua=return+1"
+		"&tries=100&skew=5s&step=4s%3A-10s,1s:1h&bunch=1m:10000&paint=0az&calls=1.5s,2us&seed=9007199254740991&lua=return+1" +
+		"&hold=1ms&holdmax=1h&actual=0&actualmax=1000&lost=100&unused=99&ttl=24h"
 	got, err := Parse(link)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +36,8 @@ func TestParse(t *testing.T) {
 		Denied: "poll", Every: 1000, Tries: 100, Skew: 5 * second,
 		Steps:      []ClockStep{{second, 3600 * second}, {4 * second, -10 * second}},
 		BunchEvery: 60 * second, Bunch: 10_000, Paint: []int64{0, 10, 35}, Calls: []int64{2, 1_500_000},
-		Seed: 1<<53 - 1, Own: "return 1",
+		Seed: 1<<53 - 1, Own: "return 1", Hold: 1000, HoldMax: 3600 * second, ActualMax: 1000, Lost: 100, Unused: 99,
+		TTL: day,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
@@ -93,9 +96,18 @@ func TestParseRefuses(t *testing.T) {
 		{"calls=1s,x", "calls", "1s,x", "times, such as"},
 		{"calls=" + strings.Repeat("1s,", 500) + "1s", "calls", "1s,1s", "up to 500"},
 		{"seed=-1", "seed", "-1", whole + "0 to 9007199254740991"},
+		{"hold=0s", "hold", "0s", "from 1ms to 1h"},
+		{"hold=2s&holdmax=1s", "holdmax", "1s", "from 2s to 1h"},
+		{"actual=1001", "actual", "1001", whole + "0 to 1000"},
+		{"actual=50&actualmax=49", "actualmax", "49", whole + "50 to 1000"},
+		{"lost=101", "lost", "101", whole + "0 to 100"},
+		{"unused=-1", "unused", "-1", whole + "0 to 100"},
+		{"ttl=9ms", "ttl", "9ms", "from 10ms to 24h"},
+		{"permits=10001&lanes=concurrency", "permits", "10001", "up to 10000 with concurrency"},
+		{"cost=3&lanes=budget&permits2=2&window2=1m", "cost", "3", "up to 2 with budget"},
 		{"lanes=own", "lua", "", "the text of the lane own"},
 		{"lua=" + strings.Repeat("-", 100_001), "lua", "---", "up to 100000 bytes"},
-		{"speed=1", "speed", "1", "one of the parameters ahead, bunch"},
+		{"speed=1", "speed", "1", "one of the parameters actual, actualmax, ahead"},
 		{"rate=1&rate=2", "rate", "2", "each parameter once"},
 		{"rate=%zz", "link", "rate=%zz", "name=value"},
 	} {

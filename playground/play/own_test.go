@@ -17,19 +17,19 @@ func TestOwnScript(t *testing.T) {
 		first     answer
 		err       string // of the first call
 	}{
-		{"an array", `return {1, 4, 0}`, answer{granted, 4, 0}, ""},
-		{"booked", `return {1, 4, 20}`, answer{booked, 4, 20}, ""},
-		{"denied", `return {0, 0, 20}`, answer{denied, 0, 20}, ""},
-		{"denied, no time", `return {0, 2}`, answer{denied, 2, unknown}, ""},
-		{"a wait below 0", `return {1, -4, -20}`, answer{granted, unknown, 0}, ""},
-		{"a wait of ages", `return {1, 0, 2^62}`, answer{granted, 0, 0}, ""},
-		{"an integer", `return 1`, answer{granted, unknown, 0}, ""},
-		{"0", `return 0`, answer{denied, unknown, unknown}, ""},
-		{"false", `return false`, answer{denied, unknown, unknown}, ""},
+		{"an array", `return {1, 4, 0}`, answer{granted, 4, 0, 0}, ""},
+		{"booked", `return {1, 4, 20}`, answer{booked, 4, 20, 0}, ""},
+		{"denied", `return {0, 0, 20}`, answer{denied, 0, 20, 0}, ""},
+		{"denied, no time", `return {0, 2}`, answer{denied, 2, unknown, 0}, ""},
+		{"a wait below 0", `return {1, -4, -20}`, answer{granted, unknown, 0, 0}, ""},
+		{"a wait of ages", `return {1, 0, 2^62}`, answer{granted, 0, 0, 0}, ""},
+		{"an integer", `return 1`, answer{granted, unknown, 0, 0}, ""},
+		{"0", `return 0`, answer{denied, unknown, unknown, 0}, ""},
+		{"false", `return false`, answer{denied, unknown, unknown, 0}, ""},
 		{"nothing", ``, answer{}, "the text of the lane own"},
 		{"its arguments", `return #KEYS + #ARGV == 6 and ARGV[1] == "5" and ARGV[2] == "1000000" and ARGV[3] == "1" and
 			ARGV[4] == "1893456000000000" and ARGV[5] == "1" and KEYS[1] == "sluice:play:{everybody}:own"`,
-			answer{granted, unknown, 0}, ""},
+			answer{granted, unknown, 0, 0}, ""},
 		{"a text", `return "yes"`, noAnswer,
 			`the reply is "yes": want {granted, remaining, wait}, an integer or nil`},
 		{"no integers", `return {"1"}`, noAnswer, `the reply is {"1"}: want`},
@@ -55,7 +55,7 @@ func TestOwnScript(t *testing.T) {
 		}
 		run, records := runLink(t, ownLink(test.lua))
 		lane := run.Audit().Lanes[0]
-		got := answer{records[0].outcome, records[0].remaining, records[0].wait}
+		got := answer{records[0].outcome, records[0].remaining, records[0].wait, 0}
 		if got != test.first || !strings.Contains(lane.Error, test.err) || (lane.Error == "") != (test.err == "") {
 			t.Errorf("%s: %+v, %q; want %+v, %q", test.name, got, lane.Error, test.first, test.err)
 		}

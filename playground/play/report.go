@@ -22,8 +22,17 @@ type Lane struct {
 	SHA1    string   `json:"sha1"`
 	Source  string   `json:"source"`
 	Key     string   `json:"key"`
-	Promise []Limit  `json:"promise"` // what any window holds at most
+	Promise []Limit  `json:"promise"` // what any window holds at most; of a window of 0, what is held at once
 	Fields  []string `json:"fields"`
+	Second  *Second  `json:"second,omitempty"`
+}
+
+// Second is the script of the calls that end a request, and what they do to it.
+type Second struct {
+	File   string `json:"file"`
+	SHA1   string `json:"sha1"`
+	Source string `json:"source"`
+	Word   string `json:"word"` // released, settled or given back
 }
 
 // Opened describes the run.
@@ -39,7 +48,13 @@ func (l *lane) describe() Lane {
 	keys, _ := l.words(arrival{permits: 1}, call{try: 1})
 	described := Lane{
 		ID: l.id, Title: l.title, Kind: l.kind, Note: l.note, File: l.file,
-		SHA1: sha1Of(l.script), Source: l.source, Key: keys[0], Fields: l.replyNames(l.fields()),
+		SHA1: sha1Of(l.script), Source: l.source, Key: keys[0], Fields: l.replyNames(asking, l.fields()),
+	}
+	if l.follows != nothing {
+		described.Second = &Second{l.file, described.SHA1, l.source, l.follows.word()}
+	}
+	if second := l.endsWith; second != nil {
+		described.Second = &Second{"scripts/" + second.File, second.SHA1, second.Source, l.follows.word()}
 	}
 	for _, p := range l.tally.promises {
 		described.Promise = append(described.Promise, p.Limit)
@@ -60,7 +75,7 @@ func (l *lane) fields() int {
 	switch {
 	case l.ours == nil:
 		return 3
-	case l.id == "slice_ring":
+	case l.severalWindows():
 		return len(l.ours.Reply) - 1 + len(l.scenario.Limits)
 	}
 	return len(l.ours.Reply)
@@ -82,6 +97,9 @@ type LaneAudit struct {
 	Booked     int           `json:"booked"`
 	Denied     int           `json:"denied"`
 	Errors     int           `json:"errors"`
+	Ended      int           `json:"ended"`           // released, settled or given back
+	Renewed    int           `json:"renewed"`         // slots
+	Late       int           `json:"late"`            // for that: nothing was done
 	Error      string        `json:"error,omitempty"` // the first
 	Permits    int64         `json:"permits"`
 	Bytes      int64         `json:"bytes"`       // stored: keys and values, without what a server adds
@@ -96,8 +114,9 @@ func (r *Run) Audit() Audit {
 	for _, l := range r.lanes {
 		t := l.tally
 		audit.Lanes = append(audit.Lanes, LaneAudit{
-			Calls: t.calls, Granted: t.granted, Booked: t.booked, Denied: t.denied, Errors: t.errors, Error: t.firstError,
-			Permits: t.permits, Bytes: l.redis.Bytes(), MedianWait: t.waits.value(), Windows: t.windows(),
+			Calls: t.calls, Granted: t.outcomes[granted], Booked: t.outcomes[booked], Denied: t.outcomes[denied],
+			Errors: t.outcomes[failed], Error: t.firstError, Ended: t.outcomes[ended], Renewed: t.outcomes[renewed],
+			Late: t.outcomes[late], Permits: t.permits, Bytes: l.redis.Bytes(), MedianWait: t.waits.value(), Windows: t.windows(),
 		})
 	}
 	return audit

@@ -16,6 +16,12 @@ type request struct {
 	client        string // token_bucket
 	perClient     bool   // token_bucket
 	slice         int64  // slice_ring: length of a slice
+
+	// What comes after a grant.
+	purpose       purpose
+	ttl           int64 // of slots, and of a budget's IDs
+	moment, taken int64 // when its permits may be used, when they were granted, by the server's clock
+	actual        int64 // what it costs in the end
 }
 
 // escaper is the loader's.
@@ -28,6 +34,15 @@ func (r request) key(code string) string {
 // words returns KEYS and ARGV.
 func (r request) words(k *limiter) (keys, args []string) {
 	keys = []string{r.key(k.code)}
+	if k.severalWindows() {
+		keys[0] += ":" + strconv.FormatInt(r.slice, 10)
+	}
+	if k.id == "budget" {
+		keys = append(keys, r.key("bg1")+":"+strconv.FormatInt(r.slice, 10)+":"+escaper.Replace(r.id))
+	}
+	if r.purpose == ending {
+		return keys, r.ending(k)
+	}
 	limit := r.limits[0]
 	switch k.id {
 	case "gcra":
@@ -40,11 +55,11 @@ func (r request) words(k *limiter) (keys, args []string) {
 		keys = append(keys, keys[0]+":all", keys[0]+":by:"+escaper.Replace(r.client))
 		return keys, decimals(limit.Permits, limit.Window, scope, r.permits, r.maxWait)
 	case "slice_ring":
-		numbers := []int64{r.slice, r.permits}
-		for _, l := range r.limits {
-			numbers = append(numbers, divideUp(l.Window, r.slice)+1, l.Permits)
-		}
-		return []string{keys[0] + ":" + strconv.FormatInt(r.slice, 10)}, decimals(numbers...)
+		return keys, decimals(append([]int64{r.slice, r.permits}, r.windows()...)...)
+	case "budget":
+		return keys, decimals(append([]int64{r.slice, r.ttl, r.permits}, r.windows()...)...)
+	case "concurrency":
+		return keys, append(decimals(limit.Permits, r.ttl, int64(r.purpose)), r.id)
 	}
 	args = decimals(limit.Permits, limit.Window, r.permits, r.maxWait)
 	if k.id == "zset_log" {
@@ -52,6 +67,35 @@ func (r request) words(k *limiter) (keys, args []string) {
 	}
 	return keys, args
 }
+
+// ending returns ARGV of the call that ends a request.
+func (r request) ending(k *limiter) []string {
+	switch k.id {
+	case "list_log":
+		return decimals(r.moment, r.permits)
+	case "zset_log":
+		return append([]string{r.id}, decimals(r.permits)...)
+	case "slice_ring":
+		return decimals(r.slice, r.taken, r.permits)
+	case "budget":
+		widest := int64(0)
+		for _, limit := range r.limits {
+			widest = max(widest, r.slices(limit))
+		}
+		return decimals(r.slice, widest, r.ttl, r.actual, 0)
+	}
+	return []string{r.id} // of a concurrency
+}
+
+// windows returns the length of each window in slices, and its permits.
+func (r request) windows() (numbers []int64) {
+	for _, limit := range r.limits {
+		numbers = append(numbers, r.slices(limit), limit.Permits)
+	}
+	return numbers
+}
+
+func (r request) slices(limit Limit) int64 { return divideUp(limit.Window, r.slice) + 1 }
 
 func decimals(numbers ...int64) (texts []string) {
 	texts = make([]string, len(numbers), len(numbers)+1)

@@ -13,8 +13,8 @@ import (
 const maxDecisions = 50_000
 
 // RecordSize is the length of a record in bytes: 8 float64 in little-endian order. They are the lane, the time, the
-// client, the permits, the outcome (0 denied, 1 granted, 2 booked, 3 failed), the wait, the remaining permits (-1:
-// unknown) and the number of the try, from 1.
+// client, the permits, the outcome (0 denied, 1 granted, 2 booked, 3 failed, 4 released or settled or given back, 5
+// renewed, 6 too late for that), the wait, the remaining permits (-1: unknown) and the number of the try, from 1.
 const RecordSize = 8 * 8
 
 // Run is one run of a link. It is for one goroutine.
@@ -86,17 +86,17 @@ func (r *Run) nextLane() int {
 
 func (l *lane) nextCall(arrivals []arrival) (at int64, ok bool) {
 	switch {
-	case l.retryIsNext(arrivals):
-		return l.retries[0].at, true
+	case l.comingIsNext(arrivals):
+		return l.coming[0].at, true
 	case l.next < len(arrivals):
 		return arrivals[l.next].at, true
 	}
 	return 0, false
 }
 
-// retryIsNext reports whether a request comes back before the next new one comes, or at the same time.
-func (l *lane) retryIsNext(arrivals []arrival) bool {
-	return len(l.retries) > 0 && (l.next == len(arrivals) || l.retries[0].at <= arrivals[l.next].at)
+// comingIsNext reports whether a request that has come before calls before the next new one comes, or at the same time.
+func (l *lane) comingIsNext(arrivals []arrival) bool {
+	return len(l.coming) > 0 && (l.next == len(arrivals) || l.coming[0].at <= arrivals[l.next].at)
 }
 
 // advance makes the next decision of a lane.
@@ -107,11 +107,12 @@ func (r *Run) advance(i int, record []byte) {
 	answer, err := l.decide(a, c)
 	c.outcome = answer.outcome
 	l.calls = append(l.calls, c)
-	l.count(a, c, answer, err)
-	l.comeBack(c, answer)
+	l.count(answer, err)
+	l.goOn(a, c, answer)
 	r.decisions++
 	r.until = c.at
-	put(record, int64(i), c.at, a.client+1, a.permits, int64(answer.outcome), answer.wait, answer.remaining, int64(c.try))
+	put(record, int64(i), c.at, a.client+1, answer.permits, int64(answer.outcome), answer.wait, answer.remaining,
+		int64(c.try))
 }
 
 func put(record []byte, fields ...int64) {
@@ -121,17 +122,31 @@ func put(record []byte, fields ...int64) {
 }
 
 func (l *lane) takeCall(arrivals []arrival) call {
-	if l.retryIsNext(arrivals) {
-		return l.retries.pop()
+	if l.comingIsNext(arrivals) {
+		return l.coming.pop()
 	}
 	l.next++
 	return call{arrival: l.next - 1, try: 1, at: arrivals[l.next-1].at}
 }
 
+// goOn brings the audit up to date, and notes what the request does next.
+func (l *lane) goOn(a arrival, c call, answer answer) {
+	switch answer.outcome {
+	case denied:
+		l.comeBack(c, answer)
+	case granted, booked:
+		c.asked, c.due = c.at, c.at+answer.wait
+		l.follow(a, c)
+	case renewed:
+		l.follow(a, c)
+	}
+	l.account(a, c, answer)
+}
+
 // comeBack notes when a denied request comes again, if it does.
 func (l *lane) comeBack(c call, a answer) {
 	s := l.scenario
-	if a.outcome != denied || s.Denied == deniedLeave || int64(c.try) == s.Tries {
+	if s.Denied == deniedLeave || int64(c.try) == s.Tries {
 		return
 	}
 	wait := s.Every
@@ -140,29 +155,14 @@ func (l *lane) comeBack(c call, a answer) {
 	}
 	c.at += wait
 	c.try++
-	l.retries.push(c)
+	l.coming.push(c)
 }
 
 // count counts a call for the audit.
-func (l *lane) count(a arrival, c call, answer answer, err error) {
-	t := l.tally
-	t.calls++
-	switch answer.outcome {
-	case denied:
-		t.denied++
-		return
-	case failed:
-		t.errors++
-		if t.firstError == "" {
-			t.firstError = shortened(err.Error())
-		}
-		return
-	case granted:
-		t.granted++
-	case booked:
-		t.booked++
+func (l *lane) count(answer answer, err error) {
+	l.tally.calls++
+	l.tally.outcomes[answer.outcome]++
+	if err != nil && l.tally.firstError == "" {
+		l.tally.firstError = shortened(err.Error())
 	}
-	at := c.at + answer.wait
-	t.waits.add(at - a.at)
-	t.grant(l.scenario.subject(a.client), grant{at, a.permits})
 }

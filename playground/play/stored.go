@@ -28,6 +28,7 @@ type Key struct {
 	Entries []Entry           `json:"entries,omitempty"` // of a log, oldest first
 	Cells   *Cells            `json:"cells,omitempty"`   // of a ring
 	Level   *Level            `json:"level,omitempty"`   // of a bucket
+	Leases  *Leases           `json:"leases,omitempty"`  // of slots
 	Value   map[string]string `json:"value,omitempty"`   // of a hash
 	More    int               `json:"more,omitempty"`    // how many older entries or cells are left out
 }
@@ -49,6 +50,12 @@ type Cells struct {
 type Level struct {
 	Used     float64 `json:"used"`
 	Capacity int64   `json:"capacity"`
+}
+
+// Leases are those of the slots that are held.
+type Leases struct {
+	Ends  []int64 `json:"ends"` // in order
+	Slots int64   `json:"slots"`
 }
 
 // maxEntries is how many entries of a key are shown.
@@ -125,6 +132,11 @@ func (l *lane) readString(k *Key) {
 		}
 	case "slice_ring":
 		k.readRing(text, l.redis.Now())
+	case "budget":
+		if permits, settled, ok := layout.ParseBudget(text); ok {
+			k.Text = fmt.Sprint(permits, " permits, ", map[bool]string{false: "estimated", true: "settled"}[settled])
+		}
+		k.readRing(text, l.redis.Now())
 	}
 }
 
@@ -164,6 +176,10 @@ func (l *lane) readList(k *Key) {
 
 // readZSet takes scores for times.
 func (l *lane) readZSet(k *Key) {
+	if l.id == "concurrency" {
+		l.readLeases(k)
+		return
+	}
 	items := texts(l.redis.Do("ZRANGE", k.Key, -maxEntries, -1, "WITHSCORES"))
 	card, _ := l.redis.Do("ZCARD", k.Key)
 	n, _ := card.(int64)
@@ -174,6 +190,19 @@ func (l *lane) readZSet(k *Key) {
 			k.entry(int64(score), l.permitsIn(items[i-1]))
 		}
 	}
+}
+
+// readLeases reads when the live leases end.
+func (l *lane) readLeases(k *Key) {
+	now := l.redis.Now()
+	items := texts(l.redis.Do("ZRANGEBYSCORE", k.Key, fmt.Sprint("(", now), "+inf", "WITHSCORES", "LIMIT", 0, maxEntries))
+	k.Leases = &Leases{Ends: []int64{}, Slots: l.scenario.Limits[0].Permits}
+	for i := 1; i < len(items); i += 2 {
+		if score, err := strconv.ParseFloat(items[i], 64); err == nil {
+			k.Leases.Ends = append(k.Leases.Ends, int64(score)-startTime)
+		}
+	}
+	k.Text = strconv.Itoa(len(k.Leases.Ends)) + " leases"
 }
 
 // permitsIn returns for how many permits a member stands: s4 says it at its end.

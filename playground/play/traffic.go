@@ -11,6 +11,10 @@ type arrival struct {
 	at      int64 // microseconds since the start
 	client  int64 // from 0
 	permits int64
+
+	hold         int64 // how long it works, once it is granted
+	actual       int64 // permits that it costs in the end
+	dies, unused bool  // it never ends in order; it gives its permits back
 }
 
 // The numbers of the random streams. Each has its own, so that a change of one parameter leaves what does not depend
@@ -21,6 +25,10 @@ const (
 	streamClients
 	streamCosts
 	streamSkews
+	streamHolds
+	streamActuals
+	streamDeaths
+	streamUnused
 )
 
 func (s *Scenario) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(s.Seed, stream)) }
@@ -32,13 +40,20 @@ func (s *Scenario) arrivals(most int) []arrival {
 	times = slices.DeleteFunc(times, func(at int64) bool { return at < 0 || at >= s.For })
 	slices.Sort(times)
 	times = times[:min(len(times), most)]
-	clients, costs := s.random(streamClients), s.random(streamCosts)
+	clients, costs, holds := s.random(streamClients), s.random(streamCosts), s.random(streamHolds)
+	actuals, deaths, unused := s.random(streamActuals), s.random(streamDeaths), s.random(streamUnused)
 	all := make([]arrival, len(times))
 	for i, at := range times {
-		all[i] = arrival{at: at, client: s.client(clients), permits: s.Cost + below(costs, s.CostMax-s.Cost+1)}
+		a := arrival{at: at, client: s.client(clients), permits: between(costs, s.Cost, s.CostMax)}
+		a.hold, a.actual = between(holds, s.Hold, s.HoldMax), a.permits*between(actuals, s.Actual, s.ActualMax)/100
+		a.dies, a.unused = below(deaths, 100) < s.Lost, below(unused, 100) < s.Unused
+		all[i] = a
 	}
 	return all
 }
+
+// between returns a random number from least to most.
+func between(r *rand.Rand, least, most int64) int64 { return least + below(r, most-least+1) }
 
 // below returns a random number from 0 to n - 1.
 func below(r *rand.Rand, n int64) int64 { return int64(r.Uint64N(uint64(n))) }
@@ -59,7 +74,7 @@ func (s *Scenario) client(r *rand.Rand) int64 {
 func (s *Scenario) skews() []int64 {
 	r, skews := s.random(streamSkews), make([]int64, s.Clients)
 	for i := range skews {
-		skews[i] = below(r, 2*s.Skew+1) - s.Skew
+		skews[i] = between(r, -s.Skew, s.Skew)
 	}
 	return skews
 }

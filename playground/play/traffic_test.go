@@ -13,16 +13,23 @@ func TestTrafficIsDeterministic(t *testing.T) {
 	for _, test := range []struct {
 		link  string
 		calls int
-		first string // at, client and permits of the first three
+		first string // of the first three: at, client, permits, hold, actual, dies, unused
 		sum   string // of all
 	}{
-		{"", 78, "[{412075 6 1} {455842 9 1} {780978 0 1}]", "9db45ecd385ccc9d"},
-		{"burstiness=0&rate=3&for=1s", 3, "[{166667 6 1} {500000 9 1} {833334 0 1}]", "058cee1db33c97b8"},
+		{"", 78,
+			"[{412075 6 1 500000 1 false false} {455842 9 1 500000 1 false false} {780978 0 1 500000 1 false false}]", "7ff7aa72ae76d3b9"},
+		{"burstiness=0&rate=3&for=1s", 3,
+			"[{166667 6 1 500000 1 false false} {500000 9 1 500000 1 false false} {833334 0 1 500000 1 false false}]", "1a2c1306b5aa1328"},
 		{"burstiness=7&rate=100.5&clients=3&cost=2&costmax=5&seed=9", 1006,
-			"[{95976 2 2} {97878 0 5} {98372 2 4}]", "3ff357c266ba3dfd"},
-		{"paint=05az&noisy=50", 99, "[{3324149 7 1} {3411683 9 1} {4061956 1 1}]", "1973811483cff4d9"},
-		{"rate=0&bunch=1s:10&calls=1.5s,0s,1.503s,10s", 98, "[{0 6 1} {984685 9 1} {992328 0 1}]", "8da390bb8d783b24"},
-		{"rate=10000&for=24h&burstiness=100&paint=zz1", 50001, "[{9419 6 1} {10138 9 1} {10675 0 1}]", "1911a05e21a1c589"},
+			"[{95976 2 2 500000 2 false false} {97878 0 5 500000 5 false false} {98372 2 4 500000 4 false false}]", "f3e53d0d5e3e6a1c"},
+		{"paint=05az&noisy=50", 99,
+			"[{3324149 7 1 500000 1 false false} {3411683 9 1 500000 1 false false} {4061956 1 1 500000 1 false false}]", "9b21946a82a01c03"},
+		{"rate=0&bunch=1s:10&calls=1.5s,0s,1.503s,10s", 98,
+			"[{0 6 1 500000 1 false false} {984685 9 1 500000 1 false false} {992328 0 1 500000 1 false false}]", "4fb0c45c8c02936c"},
+		{"rate=10000&for=24h&burstiness=100&paint=zz1", 50001,
+			"[{9419 6 1 500000 1 false false} {10138 9 1 500000 1 false false} {10675 0 1 500000 1 false false}]", "029ce0f2d2ca3be9"},
+		{"cost=9&hold=2ms&holdmax=1h&actual=0&actualmax=1000&lost=40&unused=60&permits=9", 78,
+			"[{412075 6 9 2760014059 49 false false} {455842 9 9 2339558772 16 false false} {780978 0 9 2782036317 43 false true}]", "6df2a8f4a6b45fd3"},
 	} {
 		arrivals := traffic(t, test.link)
 		sum := fnv.New64a()

@@ -1,13 +1,14 @@
 package play
 
-// retries are the requests that come back, a heap: the earliest first, of equal times the one that came first.
-type retries []call
+// coming are the calls of requests that have come before, a heap: the earliest first, of equal times that of the request
+// that came first.
+type coming []call
 
-func (r retries) before(i, j int) bool {
+func (r coming) before(i, j int) bool {
 	return r[i].at < r[j].at || r[i].at == r[j].at && r[i].arrival < r[j].arrival
 }
 
-func (r *retries) push(c call) {
+func (r *coming) push(c call) {
 	*r = append(*r, c)
 	h := *r
 	for i := len(h) - 1; i > 0 && h.before(i, (i-1)/2); i = (i - 1) / 2 {
@@ -15,7 +16,7 @@ func (r *retries) push(c call) {
 	}
 }
 
-func (r *retries) pop() call {
+func (r *coming) pop() call {
 	h := *r
 	first, last := h[0], len(h)-1
 	h[0] = h[last]
