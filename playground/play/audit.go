@@ -158,12 +158,17 @@ func (t *tally) grant(key string, g grant) {
 	t.permits += g.permits
 }
 
+// charge is change, of permits that are charged or given back: they count in all.
+func (t *tally) charge(key string, g grant, by, at int64) {
+	t.change(key, g, by, at)
+	t.permits += by
+}
+
 // change changes what a grant of a key counts, at a time.
 func (t *tally) change(key string, g grant, by, at int64) {
 	for _, m := range t.keys[key] {
 		m.change(g, by, at)
 	}
-	t.permits += by
 }
 
 // WindowAudit is the fullest window of a lane so far, over all keys; or the one that is furthest above what is promised

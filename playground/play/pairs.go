@@ -89,8 +89,8 @@ func (l *lane) account(a arrival, c call, answer answer) {
 	case l.follows == releases && c.purpose != asking && answer.outcome != renewed:
 		l.tally.change(key, l.grant(a, c), -1, c.at)
 	case answer.outcome == ended && l.follows == settles:
-		l.tally.change(key, l.grant(a, c), answer.permits-a.permits, c.at)
+		l.tally.charge(key, l.grant(a, c), answer.permits-a.permits, c.at)
 	case answer.outcome == ended && l.follows == returns:
-		l.tally.change(key, l.grant(a, c), -answer.permits, c.at)
+		l.tally.charge(key, l.grant(a, c), -answer.permits, c.at)
 	}
 }

@@ -56,13 +56,14 @@ func recordOf(b []byte) record {
 // A preset shows what it says: which limiters exceed their promise.
 func TestPresets(t *testing.T) {
 	red := map[string][]string{
-		"edge":            {"fixed_window"},
-		"retry-storm":     {"fixed_window"},
-		"top-of-the-hour": {"fixed_window", "two_windows"},
-		"noisy-tenant":    {"fixed_window", "s3"},
-		"clock-step":      {"fixed_window"},
-		"two-windows":     {"fixed_window"},
-		"tokens":          {"fixed_window"},
+		"edge":             {"fixed_window"},
+		"retry-storm":      {"fixed_window"},
+		"top-of-the-hour":  {"fixed_window", "two_windows"},
+		"noisy-tenant":     {"fixed_window", "s3"},
+		"clock-step":       {"fixed_window"},
+		"two-windows":      {"fixed_window"},
+		"tokens":           {"fixed_window"},
+		"workers-that-die": {"counter"},
 	}
 	presets := readPresets(t)
 	for _, preset := range presets {

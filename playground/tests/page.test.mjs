@@ -155,6 +155,17 @@ test('shows the source of a call: what was sent, answered and run', async () => 
   await context.close();
 });
 
+test('shows the call that ends a request with its own script', async () => {
+  const { context, page } = await open(browser, site.url);
+  await run(page, 'lanes=budget&rate=0&calls=0s');
+  await page.waitForFunction(() => document.querySelector('#source-file').textContent.includes('budget_settle_v1.lua'));
+  assert.match(await page.locator('#call-title').innerText(), /Call 2: .*settled/);
+  assert.match(await page.locator('#call-reply').innerText(), /settled\s+1/);
+  await page.locator('#previous-call').click();
+  await page.waitForFunction(() => document.querySelector('#source-file').textContent.includes('budget_v1.lua'));
+  await context.close();
+});
+
 test('answers the keyboard alone', async () => {
   const { context, page } = await open(browser, site.url);
   await run(page, 'for=1s');

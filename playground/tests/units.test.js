@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { copyAs, languages } from '../web/copy.js';
-import { bytes, count, duration, goDuration, niceStep, parseDuration } from '../web/format.js';
+import { bytes, count, fullest, duration, goDuration, niceStep, parseDuration } from '../web/format.js';
 import { FIELDS, Run, WAIT } from '../web/run.js';
 import * as state from '../web/state.js';
 
@@ -44,6 +44,8 @@ test('numbers for people', () => {
   };
   for (const [us, text] of Object.entries(cases)) assert.equal(duration(Number(us)), text);
   assert.equal(duration(-10e6), '–10 s');
+  assert.equal(fullest({ most: 1000, promised: 5, window: 2e6 }), '1,000 of 5 in 2 s');
+  assert.equal(fullest({ most: 4, promised: 5, window: 0 }), '4 of 5 at once');
   assert.equal(count(50000), '50,000');
   assert.deepEqual([84, 25_700, 2_100_000].map(bytes), ['84 B', '25.7 kB', '2.1 MB']);
   assert.deepEqual(
@@ -110,13 +112,34 @@ const logCall = call("sluice:play:{ada%7D's}:ll1", { limit: '5', window: '250000
 
 test('a call as text for other programs', () => {
   const lane = { id: 'list_log', file: 'list_log_v1.lua', promise: [] };
-  assert.deepEqual(languages(lane), ['redis-cli', 'Go', 'Python', 'Node']);
-  const all = languages(lane).map((language) => copyAs(language, lane, logCall));
+  assert.deepEqual(languages(lane, logCall), ['redis-cli', 'Go', 'Python', 'Node']);
+  const all = languages(lane, logCall).map((language) => copyAs(language, lane, logCall));
   assert.match(all[0], /EVALSHA abc 1 'sluice:play:\{ada%7D'\\''s\}:ll1' 5 250000 2 0\n$/);
   assert.match(all[1], /limits\.ListLog\("play", loader\.Limit\{Permits: 5, Window: 250\*time\.Millisecond\}\)/);
   assert.match(all[1], /AllowN\(ctx, "ada\}'s", 2\)/);
   assert.match(all[2], /list_log\("play", permits=5, window=timedelta\(milliseconds=250\)\)/);
   assert.match(all[3], /listLog\("play", \{ permits: 5, window: 250 \}\)/);
+});
+
+test('slots, a budget and the calls that end them as text', () => {
+  const slots = { id: 'concurrency', file: 'concurrency_v1.lua', promise: [{ permits: 5, window: 0 }] };
+  const acquire = call('sluice:play:{a}:cc1', { limit: '5', ttl: '30000000', renew: '0', id: '7' });
+  assert.match(copyAs('Go', slots, acquire), /Concurrency\("play", 5, 30\*time\.Second\)\n.*TryAcquire\(ctx, "a"\)/);
+  assert.match(copyAs('Python', slots, acquire), /concurrency\("play", n=5, ttl=timedelta\(seconds=30\)\)\n.*try_acquire/);
+  assert.match(copyAs('Node', slots, acquire), /concurrency\("play", \{ slots: 5, ttl: 30000 \}\).*\n.*tryAcquire/);
+  const budget = { id: 'budget', file: 'budget_v1.lua', promise: [{ permits: 9, window: 60e6 }] };
+  const reserve = call('sluice:play:{a}:sr1:1000000', { slice: '1000000', ttl: '60000000', permits: '4' });
+  reserve.keys.push('sluice:play:{a}:bg1:1000000:7.2');
+  assert.match(
+    copyAs('Go', budget, reserve),
+    /Budget\("play", \[\].*, loader\.SettleWithin\(time\.Minute\)\)\n.*Reserve\(ctx, "a", "7\.2", 4\)/,
+  );
+  assert.match(copyAs('Python', budget, reserve), /\], settle_within=.*=60\)\)\ndecision = limiter\.reserve\("a", "7\.2", 4\)/);
+  assert.match(copyAs('Node', budget, reserve), /settleWithin: 60000 .*\n.*reserve\("a", "7\.2", 4\)/);
+  const second = { file: 'budget_settle_v1.lua' };
+  const settle = { ...reserve, second: true };
+  assert.deepEqual(languages(budget, settle), ['redis-cli']);
+  assert.match(copyAs('redis-cli', { ...budget, second }, settle), /< budget_settle_v1\.lua\nredis-cli EVALSHA abc 2 /);
 });
 
 test('a booking, a burst and a ring as text', () => {

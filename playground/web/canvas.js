@@ -131,6 +131,16 @@ export const SHAPES = {
     c.lineTo(x - r + 0.6, y + r - 0.6);
     c.stroke();
   },
+  ended(c, x, y, r) {
+    c.beginPath();
+    c.moveTo(x, y - r);
+    c.lineTo(x, y + r);
+    c.stroke();
+  },
+  late(c, x, y, r) {
+    SHAPES.ended(c, x, y, r);
+    c.fillRect(x - r, y - 0.75, 2 * r, 1.5);
+  },
   error(c, x, y, r) {
     c.beginPath();
     c.moveTo(x, y - r);

@@ -1,6 +1,6 @@
 /** The lanes that can be chosen. The engine knows the rest of them. */
 
-export const OURS = ['list_log', 'zset_log', 'gcra', 'token_bucket', 'slice_ring'];
+export const OURS = ['list_log', 'zset_log', 'gcra', 'token_bucket', 'slice_ring', 'budget', 'concurrency'];
 
 const OTHERS = {
   fixed_window: 'fixed window',
@@ -11,6 +11,7 @@ const OTHERS = {
   s2: 'log that says yes or no',
   s3: 'log of milliseconds',
   s4: 'counter beside a log',
+  counter: 'counter up and down',
 };
 
 export const GROUPS = [

@@ -47,8 +47,11 @@ export const count = (n) => grouped.format(n);
 export const bytes = (n) =>
   n < 1e4 ? `${count(n)} B` : n < 1e6 ? `${short(n / 1e3)} kB` : `${(n / 1e6).toFixed(1)} MB`;
 
+/** Where a promise holds: in any window, or, if that is 0, at every moment. @param {number} window */
+export const within = (window) => (window ? `in ${duration(window)}` : 'at once');
+
 /** The audit of one window in words: "10 of 5 in 1 s". @param {{most: number, promised: number, window: number}} w */
-export const fullest = (w) => `${count(w.most)} of ${count(w.promised)} in ${duration(w.window)}`;
+export const fullest = (w) => `${count(w.most)} of ${count(w.promised)} ${within(w.window)}`;
 
 /** A step between the marks of an axis: 1, 2 or 5 times a power of ten, about `parts` of them. */
 export function niceStep(length, parts) {

@@ -1,9 +1,9 @@
 /** The lanes: one row a limiter, with its picture, its audit and what it stores; and which call is selected. */
 import { GROUPS } from './catalog.js';
 import { atNextFrame, byId, make, setText, stillness } from './dom.js';
-import { bytes, count, duration, fullest } from './format.js';
+import { bytes, count, duration, fullest, within } from './format.js';
 import { Picture } from './picture.js';
-import { CLIENT, AT, OUTCOME, OUTCOMES, PERMITS, REMAINING, WAIT } from './run.js';
+import { AT, CLIENT, ENDED, OUTCOME, OUTCOMES, PERMITS, REMAINING, WAIT } from './run.js';
 import { steps } from './stage.js';
 import * as state from './state.js';
 import { Stored } from './stored.js';
@@ -57,6 +57,8 @@ export const redraw = atNextFrame(() => {
     below: Math.max(...needs.map(({ below }) => below)),
   };
   for (const row of rows) row.draw(scale);
+  byId('mark-ended').hidden = !run.audit?.lanes.some(({ ended }) => ended);
+  byId('mark-late').hidden = !run.audit?.lanes.some(({ late }) => late);
   const bars = `Bars of ${duration(rows[0].picture.barTime)}, the highest ${count(scale.above)} permits.`;
   setText(byId('scale'), scale.dense ? bars : '');
 });
@@ -83,7 +85,8 @@ export function callText(lane, index) {
   const wait = get(WAIT) > 0 ? `, wait ${duration(get(WAIT))}` : '';
   const left = get(REMAINING) >= 0 ? `, ${count(get(REMAINING))} remaining` : '';
   const cost = get(PERMITS) > 1 ? `, ${count(get(PERMITS))} permits` : '';
-  return `${duration(get(AT))}, client ${get(CLIENT)}${cost}: ${OUTCOMES[get(OUTCOME)]}${wait}${left}`;
+  const outcome = get(OUTCOME) === ENDED ? run.opened.lanes[lane].second.word : OUTCOMES[get(OUTCOME)];
+  return `${duration(get(AT))}, client ${get(CLIENT)}${cost}: ${outcome}${wait}${left}`;
 }
 
 class Row {
@@ -177,7 +180,7 @@ class Row {
     if (!audit) return;
     this.showAudit(windows, audit);
     this.showFigures(audit);
-    this.stored.show(run.stored[this.index], run.opened.lanes[this.index].promise[0]?.window ?? 1e6);
+    this.stored.show(run.stored[this.index], run.opened.lanes[this.index].promise[0]?.window || 1e6);
   }
 
   describe() {
@@ -198,7 +201,7 @@ class Row {
           'div',
           { class: window.over ? 'over' : 'held', 'data-audit': texts[windows.indexOf(window)] },
           make('strong', {}, count(window.most)),
-          ` of ${count(window.promised)} in ${duration(window.window)}`,
+          ` of ${count(window.promised)} ${within(window.window)}`,
           make('span', { class: 'verdict' }, window.over ? 'over' : 'held'),
         ),
       ),
@@ -207,7 +210,8 @@ class Row {
   }
 
   showFigures(audit) {
-    const last = this.calls.length - 1;
+    let last = this.calls.length - 1;
+    while (last >= 0 && this.calls.get(last, OUTCOME) >= ENDED) last--;
     const remaining = last < 0 ? -1 : this.calls.get(last, REMAINING);
     const wait = last < 0 ? -1 : this.calls.get(last, WAIT);
     const figures = {
@@ -215,6 +219,8 @@ class Row {
       booked: count(audit.booked),
       denied: count(audit.denied),
       ...(audit.errors ? { errors: count(audit.errors) } : {}),
+      ...(audit.ended ? { [run.opened.lanes[this.index].second.word]: count(audit.ended) } : {}),
+      ...(audit.late ? { 'too late': count(audit.late) } : {}),
       remaining: remaining < 0 ? '?' : count(remaining),
       wait: wait < 0 ? '?' : duration(wait),
       'median wait': duration(audit.median_wait ?? 0),

@@ -1,9 +1,10 @@
 /**
  * The picture of one lane. Above the base line: permits, at the time from which they may be used, which is what the
- * audit counts. Below it: calls that were denied or failed, and where a booking was asked for. A few calls are marks,
- * stacked where they would overlap; many are bars, a few pixels of time wide. Each call is placed once, as it comes.
+ * audit counts. Below it: calls that were denied or failed, where a booking was asked for, and which ended a request. A
+ * few calls are marks, stacked where they would overlap; many are bars, a few pixels of time wide. Each call is placed
+ * once, as it comes.
  */
-import { AT, BOOKED, DENIED, ERROR, GRANTED, OUTCOME, PERMITS, WAIT } from './run.js';
+import { AT, BOOKED, DENIED, ENDED, ERROR, GRANTED, LATE, OUTCOME, PERMITS, WAIT } from './run.js';
 import { FONT, PAD, SHAPES, Surface, clockSteps, gridLines, palette } from './canvas.js';
 import { count } from './format.js';
 
@@ -13,6 +14,7 @@ const BAR = 3; // CSS pixels
 const MAX_MARKS = 1500;
 const TOP = 18; // CSS pixels above the highest mark or bar, for the names of bands
 const BASE = 0.6; // of the height is above the base line
+const COLORS = { asked: 'booked', ended: 'muted', late: 'error' };
 
 export class Picture {
   #calls = null;
@@ -84,6 +86,7 @@ export class Picture {
       booked: new Float64Array(bars),
       denied: new Float64Array(bars),
       error: new Float64Array(bars),
+      late: new Float64Array(bars),
     };
     this.highest = { above: 1, below: 1 };
   }
@@ -104,6 +107,10 @@ export class Picture {
         return this.#add(call, 'denied', 'below', at, 1);
       case ERROR:
         return this.#add(call, 'error', 'below', at, 1);
+      case ENDED:
+        return at > this.#length ? undefined : this.#mark(call, 'ended', 'below', at);
+      case LATE:
+        return this.#add(call, 'late', 'below', at, 1);
     }
   }
 
@@ -111,15 +118,15 @@ export class Picture {
     if (at > this.#length) return void this.later++;
     const bar = Math.floor(this.surface.x(at, this.#length) / BAR);
     this.bars[kind][bar] += amount;
-    const sum =
-      side === 'above' ? this.bars.granted[bar] + this.bars.booked[bar] : this.bars.denied[bar] + this.bars.error[bar];
+    const stacked = side === 'above' ? ['granted', 'booked'] : ['denied', 'error', 'late'];
+    const sum = stacked.reduce((sum, kind) => sum + this.bars[kind][bar], 0);
     this.highest[side] = Math.max(this.highest[side], sum);
     return this.#mark(call, kind, side, at);
   }
 
   /** Puts a mark on the lowest level that is free at its time. */
   #mark(call, kind, side, at) {
-    if (this.#calls.get(call, PERMITS) > 1) this.dense = true; // a mark does not show how many
+    if (this.#calls.get(call, PERMITS) > 1 && kind !== 'ended') this.dense = true; // a mark does not show how many
     if (this.dense) return;
     const x = this.surface.x(at, this.#length);
     const levels = this.levels[side];
@@ -151,14 +158,14 @@ export class Picture {
     context.globalAlpha = 1;
     context.lineWidth = 1.75;
     for (const { kind, x, y } of this.marks) {
-      context.fillStyle = context.strokeStyle = colors[kind === 'asked' ? 'booked' : kind];
+      context.fillStyle = context.strokeStyle = colors[COLORS[kind] ?? kind];
       SHAPES[kind](context, x, y, RADIUS);
     }
   }
 
   #bars(context) {
     const colors = palette();
-    const { granted, booked, denied, error } = this.bars;
+    const { granted, booked, denied, error, late } = this.bars;
     const above = (this.base - TOP) / this.#scale.above;
     const below = (this.surface.height - this.base - 16) / this.#scale.below;
     const stack = (color, values, under, scale, sign) => {
@@ -173,7 +180,8 @@ export class Picture {
     stack(colors.granted, granted, null, above, 1);
     stack(colors.booked, booked, granted, above, 1);
     stack(colors.denied, denied, null, below, -1);
-    stack(colors.error, error, denied, below, -1);
+    const failed = error.map((n, i) => n + late[i]);
+    stack(colors.error, failed, denied, below, -1);
   }
 
   /** The fullest window: a band where it lies, under a line with ends, as on a drawing. */

@@ -11,6 +11,8 @@ const COLUMNS = [
   'booked',
   'denied',
   'errors',
+  'ended',
+  'too late',
   'permits',
   'median wait',
   'stored',
@@ -34,9 +36,10 @@ export function show(run) {
 const verdicts = (audit) =>
   audit.windows.map((window) => `${fullest(window)}${window.over ? ' (over)' : ''}`).join('; ');
 
-function sentence({ title }, audit) {
+function sentence({ title, second }, audit) {
   const failed = audit.error ? ` First error: ${audit.error}.` : '';
-  const calls = `${count(audit.granted)} granted, ${count(audit.booked)} booked, ${count(audit.denied)} denied`;
+  const ended = audit.ended ? `, ${count(audit.ended)} ${second.word}` : '';
+  const calls = `${count(audit.granted)} granted, ${count(audit.booked)} booked, ${count(audit.denied)} denied${ended}`;
   return `${title}: ${calls}; fullest window ${verdicts(audit)}.${failed}`;
 }
 
@@ -44,10 +47,10 @@ function fill(run) {
   byId('table-body').replaceChildren(
     ...run.opened.lanes.map((lane, i) => {
       const audit = run.audit.lanes[i];
-      const { calls, granted, booked, denied, errors, permits } = audit;
+      const { calls, granted, booked, denied, errors, ended, late, permits } = audit;
       const cells = [
         verdicts(audit),
-        ...[calls, granted, booked, denied, errors, permits].map((n) => count(n ?? 0)),
+        ...[calls, granted, booked, denied, errors, ended, late, permits].map((n) => count(n ?? 0)),
         duration(audit.median_wait ?? 0),
         bytes(audit.bytes ?? 0),
       ];

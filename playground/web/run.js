@@ -11,8 +11,11 @@ export const AT = 1,
 export const DENIED = 0,
   GRANTED = 1,
   BOOKED = 2,
-  ERROR = 3;
-export const OUTCOMES = ['denied', 'granted', 'booked', 'error'];
+  ERROR = 3,
+  ENDED = 4, // released, settled or given back
+  RENEWED = 5,
+  LATE = 6; // too late for any of these
+export const OUTCOMES = ['denied', 'granted', 'booked', 'error', 'ended', 'lease renewed', 'too late'];
 export const MAX_DECISIONS = 50000;
 
 /** The calls of one lane. */
@@ -70,7 +73,7 @@ export class Run {
     for (let i = 0; i < numbers.length; i += FIELDS) {
       this.lanes[numbers[i]].append(numbers, i);
       const used = numbers[i + AT] + (numbers[i + OUTCOME] === BOOKED ? numbers[i + WAIT] : 0);
-      if (used > this.end) this.end = used;
+      if (used > this.end && numbers[i + OUTCOME] < ENDED) this.end = used;
     }
     this.audit = audit;
     if (stored) this.stored = stored;

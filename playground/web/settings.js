@@ -30,6 +30,8 @@ const TIMES = [
   '24h',
 ];
 
+const PERCENT = [0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 100];
+
 /** name, label, steps of the slider (or choices, or nothing), unit or example */
 const MAIN = [
   ['rate', 'Rate', RATES, 'calls a second'],
@@ -46,11 +48,18 @@ const MORE = [
   ['every', 'Poll every', ['10ms', '20ms', '50ms', '100ms', '200ms', '500ms', '1s', '2s', '5s'], ''],
   ['ahead', 'Book ahead', ['0s', '100ms', '200ms', '500ms', '1s', '2s', '5s', '10s', '30s', '60s'], 'at most'],
   ['key', 'Key', { one: 'one for all clients', client: 'one per client' }],
-  ['noisy', 'Noisy client', [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 100], '% of calls from client 1'],
+  ['noisy', 'Noisy client', PERCENT, '% of calls from client 1'],
   ['costmax', 'Cost up to', null, 'random; empty: as cost'],
   ['burst', 'Burst of gcra', null, 'empty: the limit'],
   ['permits2', 'Second limit', null, 'slice_ring: 20'],
   ['window2', 'Second window', null, 'slice_ring: 1m'],
+  ['hold', 'Works for', TIMES, 'slots, budgets'],
+  ['holdmax', 'Works up to', null, 'random; empty: the same'],
+  ['lost', 'Holders that die', PERCENT, '%, slots and budgets'],
+  ['ttl', 'Lease', TIMES, 'of a slot; of a budget’s ID'],
+  ['actual', 'Actual cost', null, '% of the estimate, budgets'],
+  ['actualmax', 'Actual up to', null, 'random; empty: the same'],
+  ['unused', 'Given back', PERCENT, '% of the granted, logs and ring'],
   [
     'skew',
     'Clock skew',

@@ -22,7 +22,7 @@ export function start() {
 
 /** Shows the script of a lane; no call is marked yet. @param {any} lane */
 export function showLane(lane) {
-  if (shown && shown.id === lane.id && shown.source === lane.source) return;
+  if (shown && shown.file === lane.file && shown.source === lane.source) return;
   shown = lane;
   setText(byId('source-title'), lane.title);
   setText(byId('source-file'), lane.file);
@@ -49,7 +49,7 @@ function coloured(text) {
 
 /** Shows one call. @param {any} lane @param {any} call the engine's detail @param {string} text the call in words */
 export function showCall(lane, call, text) {
-  showLane(lane);
+  showLane(call.second ? { ...lane, ...lane.second } : lane);
   setText(byId('call-title'), `Call ${count(call.index + 1)}: ${text}`);
   setText(byId('call-sha1'), call.sha1);
   const ran = new Set(call.lines);
@@ -67,9 +67,9 @@ export function showCall(lane, call, text) {
   ]);
   table(byId('call-reply'), replyRows(call));
   byId('call-commands').replaceChildren(...call.commands.map((words) => make('li', {}, words.join(' '))));
-  stored.show(call.stored, lane.promise[0]?.window ?? 1e6);
+  stored.show(call.stored, lane.promise[0]?.window || 1e6);
   byId('copy').replaceChildren(
-    ...languages(lane).map((language) => {
+    ...languages(lane, call).map((language) => {
       const button = make('button', { type: 'button', 'data-copy': language }, language);
       button.addEventListener('click', () => copyText(button, copyAs(language, lane, call)));
       return button;

@@ -30,6 +30,13 @@ export const DEFAULTS = {
   calls: '',
   seed: '1',
   lua: '',
+  hold: '500ms',
+  holdmax: '',
+  actual: '100',
+  actualmax: '',
+  lost: '0',
+  unused: '0',
+  ttl: '30s',
 };
 export const MAX_LANES = 6;
 export const MAX_CALLS = 500;

@@ -16,7 +16,7 @@ export class Stored {
   show(stored, window) {
     this.surface ??= new Surface(this.canvas, () => this.draw());
     const keys = stored?.keys ?? [];
-    const key = keys.find(({ entries, cells, level }) => entries || cells || level) ?? keys[0];
+    const key = keys.find(({ entries, cells, level, leases }) => entries || cells || level || leases) ?? keys[0];
     this.now = stored?.now ?? 0;
     this.window = window;
     this.key = key;
@@ -24,22 +24,23 @@ export class Stored {
     setText(this.text, words);
     this.text.title = keys.map(({ key, type, text }) => `${key} (${type}) ${text}`).join('\n');
     this.canvas.setAttribute('aria-label', words);
-    this.canvas.hidden = !(key?.entries || key?.cells || key?.level);
+    this.canvas.hidden = !(key?.entries || key?.cells || key?.level || key?.leases);
     this.draw();
   }
 
   draw() {
     if (!this.key || this.canvas.hidden) return;
-    const { entries, cells, level } = this.key;
+    const { entries, cells, level, leases } = this.key;
     const context = this.surface.clear();
     const { width, height } = this.surface;
     if (entries) log(context, width, height, entries, this.now, this.window);
     else if (cells) ring(context, width, height, cells);
     else if (level) bucket(context, width, height, level);
+    else if (leases) slots(context, width, height, leases, this.now);
   }
 }
 
-function describe({ type, entries, cells, level, value, text, more, expires }, now, window) {
+function describe({ type, entries, cells, level, leases, value, text, more, expires }, now, window) {
   const left = expires > now ? `, expires in ${duration(expires - now)}` : '';
   if (entries) {
     const booked = entries.filter(({ at }) => at > now).length;
@@ -48,6 +49,7 @@ function describe({ type, entries, cells, level, value, text, more, expires }, n
     return `${all}, ${count(live)} in the window${booked ? `, ${count(booked)} booked` : ''}${left}`;
   }
   if (cells) return `ring of ${count(cells.counts.length)} slices of ${duration(cells.slice)}${left}`;
+  if (leases) return `${count(leases.ends.length)} of ${count(leases.slots)} slots held${left}`;
   if (level) return `${short(level.used)} of ${count(level.capacity)} used${left}`;
   if (value)
     return (
@@ -92,6 +94,19 @@ function ring(context, width, height, { counts }) {
     context.fillRect(i * cell, height - high, Math.max(cell - (cell > 3 ? 1 : 0), 0.75), high);
   }
   context.globalAlpha = 1;
+}
+
+/** The slots that are held, a line each: from now until its lease ends. */
+function slots(context, width, height, { ends, slots }, now) {
+  const colors = palette();
+  const pitch = Math.min(height / Math.max(ends.length, slots), 6);
+  const last = ends.at(-1) - now;
+  context.fillStyle = colors.granted;
+  for (const [i, end] of ends.entries()) {
+    context.fillRect(0, height - (i + 1) * pitch, Math.max(((end - now) / last) * width, 1), Math.max(pitch - 1, 0.5));
+  }
+  context.fillStyle = colors.line;
+  for (let i = ends.length; i < slots && pitch >= 2; i++) context.fillRect(0, height - (i + 1) * pitch, 3, pitch - 1);
 }
 
 /** A bucket on its side, filled by what is used. */
