@@ -181,7 +181,7 @@ for (const colorScheme of ['light', 'dark']) {
     test(`is accessible: ${colorScheme}, ${name}`, async () => {
       const { context, page } = await open(browser, site.url, { colorScheme, viewport, bypassCSP: true });
       await run(page, presets[0].link);
-      await page.locator('#more-panel > summary').click();
+      for (const panel of ['more', 'after']) await page.locator(`#${panel}-panel > summary`).click();
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() => window.axe.run(document));
       assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), []);

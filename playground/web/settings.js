@@ -44,22 +44,15 @@ const MAIN = [
 ];
 const MORE = [
   ['denied', 'Denied clients', { leave: 'leave', wait: 'wait as told', poll: 'poll' }],
-  ['tries', 'Tries at most', COUNTS.filter((n) => n <= 100), 'the first included'],
+  ['tries', 'Tries at most', COUNTS.filter((n) => n <= 100), 'with the first'],
   ['every', 'Poll every', ['10ms', '20ms', '50ms', '100ms', '200ms', '500ms', '1s', '2s', '5s'], ''],
   ['ahead', 'Book ahead', ['0s', '100ms', '200ms', '500ms', '1s', '2s', '5s', '10s', '30s', '60s'], 'at most'],
   ['key', 'Key', { one: 'one for all clients', client: 'one per client' }],
-  ['noisy', 'Noisy client', PERCENT, '% of calls from client 1'],
-  ['costmax', 'Cost up to', null, 'random; empty: as cost'],
+  ['noisy', 'Noisy client', PERCENT, '% from client 1'],
+  ['costmax', 'Cost up to', null, 'empty: as cost'],
   ['burst', 'Burst of gcra', null, 'empty: the limit'],
-  ['permits2', 'Second limit', null, 'slice_ring: 20'],
-  ['window2', 'Second window', null, 'slice_ring: 1m'],
-  ['hold', 'Works for', TIMES, 'slots, budgets'],
-  ['holdmax', 'Works up to', null, 'random; empty: the same'],
-  ['lost', 'Holders that die', PERCENT, '%, slots and budgets'],
-  ['ttl', 'Lease', TIMES, 'of a slot; of a budget’s ID'],
-  ['actual', 'Actual cost', null, '% of the estimate, budgets'],
-  ['actualmax', 'Actual up to', null, 'random; empty: the same'],
-  ['unused', 'Given back', PERCENT, '% of the granted, logs and ring'],
+  ['permits2', 'Second limit', null, 'ring, budget'],
+  ['window2', 'Second window', null, 'such as 1m'],
   [
     'skew',
     'Clock skew',
@@ -71,12 +64,24 @@ const MORE = [
   ['seed', 'Seed', null, 'of all randomness'],
 ];
 
+/** What follows a grant: of a slot, of a budget, of permits that are given back. */
+const AFTER = [
+  ['hold', 'Works for', TIMES, 'at least'],
+  ['holdmax', 'Works up to', null, 'empty: the same'],
+  ['ttl', 'Lease', TIMES, 'slot, budget’s ID'],
+  ['lost', 'Die', PERCENT, '% of holders'],
+  ['actual', 'Actual cost', null, '% of estimate'],
+  ['actualmax', 'Actual up to', null, 'empty: the same'],
+  ['unused', 'Given back', PERCENT, '% of granted'],
+];
+
 /** @type {Map<string, (invalid: string) => void>} what shows a parameter */
 const controls = new Map();
 
 export function start() {
   byId('sliders').append(...MAIN.map(control));
   byId('more').append(...MORE.map(control));
+  byId('after').append(...AFTER.map(control));
   state.onChange(() => show());
   show();
 }
