@@ -51,10 +51,15 @@ func (e *engine) step(args []js.Value) any {
 	if size := into.Length(); len(e.buffer) != size {
 		e.buffer = make([]byte, size)
 	}
-	end := time.Now().Add(time.Duration(args[1].Float() * float64(time.Millisecond)))
-	n := e.run.Step(e.buffer, func() bool { return time.Now().Before(end) })
+	n := e.run.Step(e.buffer, within(args[1]))
 	js.CopyBytesToJS(into, e.buffer[:n*play.RecordSize])
 	return n
+}
+
+// within returns what says whether so many milliseconds are not over.
+func within(ms js.Value) func() bool {
+	end := time.Now().Add(time.Duration(ms.Float() * float64(time.Millisecond)))
+	return func() bool { return time.Now().Before(end) }
 }
 
 func (e *engine) audit([]js.Value) any {
@@ -66,9 +71,18 @@ func (e *engine) stored(args []js.Value) any {
 	return e.result(func() (any, error) { return e.run.Stored(args[0].Int()) })
 }
 
-// detail(lane, index) returns all about one call of a lane.
+// detail(lane, index, ms) returns all about one call of a lane, or "" if it is not ready after about so many
+// milliseconds: then ask again.
 func (e *engine) detail(args []js.Value) any {
-	return e.result(func() (any, error) { return e.run.Detail(args[0].Int(), args[1].Int()) })
+	ready := true
+	text := e.result(func() (detail any, err error) {
+		detail, ready, err = e.run.Detail(args[0].Int(), args[1].Int(), within(args[2]))
+		return detail, err
+	})
+	if !ready {
+		return ""
+	}
+	return text
 }
 
 func (e *engine) result(of func() (any, error)) any {

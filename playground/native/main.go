@@ -107,7 +107,7 @@ func record(link string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		detail, err := run.Detail(lane, -1)
+		detail, _, err := run.Detail(lane, -1, func() bool { return true })
 		if err != nil {
 			return err
 		}

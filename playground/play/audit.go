@@ -14,13 +14,14 @@ type promise struct {
 	more  int64   // permits for each step
 	steps []int64 // when
 	ahead int64   // grants are booked up to so far ahead
+	lasts int64   // how long a step may cost something
 }
 
 // allowed returns how many permits may lie from one time up to another, both included, that are in one window.
 func (p *promise) allowed(first, last int64) int64 {
 	permits := p.Permits
 	for _, at := range p.steps {
-		if first < at+p.ahead && at <= last {
+		if first < at+p.ahead && at <= last && last-at < p.lasts {
 			permits += p.more
 		}
 	}
@@ -122,7 +123,7 @@ func (f *fullest) count() {
 // tally is what happened in a lane.
 type tally struct {
 	promises []*promise
-	measure  func(*promise) measure
+	peaks    bool                 // measured when something is granted
 	keys     map[string][]measure // one for each promise
 	inOrder  []string             // the keys
 
@@ -133,13 +134,21 @@ type tally struct {
 	waits      median
 }
 
-func newTally(k *limiter, promises []*promise) *tally {
-	t := &tally{promises: promises, keys: map[string][]measure{}}
-	t.measure = func(p *promise) measure { return &fullest{promise: p} }
-	if k.follows == releases || k.follows == settles {
-		t.measure = func(p *promise) measure { return newPeak(p) }
+func (s *Scenario) newTally(k *limiter) *tally {
+	return &tally{promises: s.promises(k), peaks: s.hasPeaks(k), keys: map[string][]measure{}}
+}
+
+// hasPeaks reports whether what is held changes afterwards. What a log books is measured when it is due, less what was
+// given back.
+func (s *Scenario) hasPeaks(k *limiter) bool {
+	return k.follows == releases || k.follows == settles || k.follows == returns && s.Unused > 0 && s.Ahead == 0
+}
+
+func (t *tally) measure(p *promise) measure {
+	if t.peaks {
+		return newPeak(p)
 	}
-	return t
+	return &fullest{promise: p}
 }
 
 // grant counts a grant of a key.
@@ -227,7 +236,10 @@ func (s *Scenario) promises(k *limiter) (promises []*promise) {
 		limits = s.Limits
 	}
 	for _, limit := range limits {
-		p := &promise{Limit: limit, more: limit.Permits, ahead: s.Ahead}
+		p := &promise{Limit: limit, more: limit.Permits, lasts: never}
+		if !k.severalWindows() { // which book nothing
+			p.ahead = s.Ahead
+		}
 		switch k.id {
 		case "gcra":
 			p.Permits += s.Burst
@@ -248,7 +260,7 @@ func (s *Scenario) promises(k *limiter) (promises []*promise) {
 // slotsPromise returns what is promised of slots: so many at once. Where the server's clock steps on, leases end early,
 // and their holders know when they renew them next. Where it steps back, leases last longer.
 func (s *Scenario) slotsPromise(k *limiter) *promise {
-	p := &promise{Limit: Limit{Permits: s.Limits[0].Permits}, more: s.Limits[0].Permits}
+	p := &promise{Limit: Limit{Permits: s.Limits[0].Permits}, more: s.Limits[0].Permits, lasts: s.TTL / 3}
 	if k.ours != nil {
 		p.steps = s.costlySteps(math.MaxInt64 / 2)
 	}

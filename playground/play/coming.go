@@ -1,7 +1,7 @@
 package play
 
-// coming are the calls of requests that have come before, a heap: the earliest first, of equal times that of the request
-// that came first.
+// coming are the calls of requests that have come before, a heap: the earliest first, of equal times that of the
+// request that came first.
 type coming []call
 
 func (r coming) before(i, j int) bool {

@@ -38,37 +38,69 @@ type Field struct {
 	Value any    `json:"value"`
 }
 
-// Detail runs a lane again, on an empty server, up to one of its calls, and describes that: -1 is the last one.
-func (r *Run) Detail(lane, index int) (Detail, error) {
+// replay is a lane that is run again, on an empty server, up to one of its calls.
+type replay struct {
+	*lane
+	of   *lane
+	next int // calls before this one have been made again
+}
+
+// Detail describes one of a lane's calls: -1 is the last one. The calls before it are made again, as long as more says
+// yes; if it says no, ready is false, and another Detail of the same call goes on from there. So does a Detail of a
+// later call.
+func (r *Run) Detail(lane, index int, more func() bool) (d Detail, ready bool, err error) {
 	if lane < 0 || lane >= len(r.lanes) {
-		return Detail{}, r.noLane(lane)
+		return d, true, r.noLane(lane)
 	}
 	l := r.lanes[lane]
 	if index == -1 {
 		index = len(l.calls) - 1
 	}
 	if index < 0 || index >= len(l.calls) {
-		return Detail{}, fmt.Errorf("call %d: the lane has had %d", index, len(l.calls))
+		return d, true, fmt.Errorf("call %d: the lane has had %d", index, len(l.calls))
 	}
-	again, err := r.scenario.newLane(l.id)
-	if err != nil {
-		return Detail{}, err
+	if r.replay == nil || r.replay.of != l || r.replay.next > index {
+		if err := r.begin(l); err != nil {
+			return d, true, err
+		}
 	}
-	defer again.redis.Close()
-	again.replay(r.arrivals, l.calls[:index])
+	again := r.replay
+	for ; again.next < index; again.next++ {
+		if !more() {
+			return d, false, nil
+		}
+		again.repeat(r.arrivals, l.calls[again.next])
+	}
+	again.next++
 	c := l.calls[index]
-	return again.describeCall(index, r.arrivals[c.arrival], c)
+	d, err = again.describeCall(index, r.arrivals[c.arrival], c)
+	return d, true, err
 }
 
-// replay makes calls again. Those of ours that were denied are left out: they write nothing.
-func (l *lane) replay(arrivals []arrival, calls []call) {
-	for _, c := range calls {
-		if c.outcome == denied && l.ours != nil {
-			l.redis.SetTime(l.scenario.serverTime(c.at))
-			continue
-		}
-		_, _ = l.decide(arrivals[c.arrival], c)
+// begin begins the replay of a lane.
+func (r *Run) begin(l *lane) error {
+	r.endReplay()
+	again, err := r.scenario.newLane(l.id)
+	if err == nil {
+		r.replay = &replay{lane: again, of: l}
 	}
+	return err
+}
+
+func (r *Run) endReplay() {
+	if r.replay != nil {
+		r.replay.redis.Close()
+		r.replay = nil
+	}
+}
+
+// repeat makes a call again. One of ours that was denied is left out: it wrote nothing.
+func (l *lane) repeat(arrivals []arrival, c call) {
+	if c.outcome == denied && l.ours != nil {
+		l.redis.SetTime(l.scenario.serverTime(c.at))
+		return
+	}
+	_, _ = l.decide(arrivals[c.arrival], c)
 }
 
 func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
@@ -96,6 +128,7 @@ func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
 	counted.Budget = script.Budget
 	l.redis.SetTime(now)
 	result := counted.Run(l.redis, keys, args)
+	l.refused = endedBy(result.Err)
 	d.Instructions, d.Lines = result.Instructions, executed(counted)
 	for _, command := range result.Commands[:min(len(result.Commands), mostShown)] {
 		d.Commands = append(d.Commands, printables(command.Args))

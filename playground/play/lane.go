@@ -37,7 +37,7 @@ type call struct {
 	try     int // from 1
 	purpose purpose
 	at      int64
-	asked   int64 // when it was granted, where that was before
+	asked   int64 // when it was granted, or its lease renewed, where that was before
 	due     int64 // when its permits may be used
 	outcome outcome
 }
@@ -80,7 +80,7 @@ func (s *Scenario) newLane(id string) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lane{limiter: k, scenario: s, skews: s.skews(), redis: redis, tally: newTally(k, s.promises(k))}
+	l := &lane{limiter: k, scenario: s, skews: s.skews(), redis: redis, tally: s.newTally(k)}
 	l.slice = sliceFor(s.Limits)
 	l.script, l.refused = lua51.Compile(k.file, k.source)
 	if l.script != nil && id == ownID {

@@ -27,7 +27,7 @@ func (e *LinkError) Error() string {
 // Scenario is what a link says: the limits, the traffic and the clocks. Times and lengths are in microseconds.
 type Scenario struct {
 	Lanes  []string
-	Limits []Limit // the second one is for slice_ring only
+	Limits []Limit // the second one is for slice_ring and budget only
 	Burst  int64
 	Ahead  int64
 

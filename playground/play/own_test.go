@@ -74,7 +74,7 @@ func TestOwnEndlessLoop(t *testing.T) {
 		t.Errorf("%d decisions: %+v", len(records), lane)
 	}
 	for _, index := range []int{0, 1, -1} { // the first call loops again; the others are not made
-		detail, err := run.Detail(0, index)
+		detail, err := detailOf(run, 0, index)
 		if err != nil || !strings.Contains(detail.Error, "still running") || detail.Reply != "" ||
 			(len(detail.Lines) > 0) != (index == 0) {
 			t.Errorf("%d: %+v, %v", index, detail, err)
@@ -96,7 +96,7 @@ func TestOwnDoesNotCompile(t *testing.T) {
 	if own := run.Opened().Lanes[0]; own.SHA1 != "" || own.Source != "return (" || own.Kind != "own" {
 		t.Errorf("%+v", own)
 	}
-	detail, err := run.Detail(0, -1)
+	detail, err := detailOf(run, 0, -1)
 	if err != nil || !strings.Contains(detail.Error, "ERR Error compiling script") || len(detail.Args) != 5 ||
 		detail.Reply != "" {
 		t.Errorf("%+v, %v", detail, err)

@@ -1,6 +1,10 @@
 package play
 
-import "math"
+import (
+	"errors"
+	"math"
+	"slices"
+)
 
 // follows is what comes after a grant of a limiter.
 type follows int8
@@ -79,7 +83,17 @@ func (l *lane) followed(p purpose, a answer, reply any) answer {
 	return followed
 }
 
-// account brings the audit up to date with a call.
+var errLostEarly = errors.New("a slot was lost before its lease had ended")
+
+// wasLostEarly reports whether a call finds no lease of ours where there must be one: a lease is renewed or released
+// before it ends, unless the server's clock has stepped on meanwhile.
+func (l *lane) wasLostEarly(c call, a answer) bool {
+	return a.outcome == late && l.follows == releases && l.ours != nil &&
+		!slices.ContainsFunc(l.scenario.Steps, func(s ClockStep) bool { return s.By > 0 && c.asked < s.At && s.At <= c.at })
+}
+
+// account brings the audit up to date with a call. A reply is not believed that says less than what a request has cost,
+// or more than what it was granted.
 func (l *lane) account(a arrival, c call, answer answer) {
 	key := l.scenario.subject(a.client)
 	switch {
@@ -89,8 +103,8 @@ func (l *lane) account(a arrival, c call, answer answer) {
 	case l.follows == releases && c.purpose != asking && answer.outcome != renewed:
 		l.tally.change(key, l.grant(a, c), -1, c.at)
 	case answer.outcome == ended && l.follows == settles:
-		l.tally.charge(key, l.grant(a, c), answer.permits-a.permits, c.at)
+		l.tally.charge(key, l.grant(a, c), max(answer.permits, a.actual)-a.permits, c.at)
 	case answer.outcome == ended && l.follows == returns:
-		l.tally.charge(key, l.grant(a, c), -answer.permits, c.at)
+		l.tally.charge(key, l.grant(a, c), -min(answer.permits, a.permits), c.at)
 	}
 }

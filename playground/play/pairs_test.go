@@ -60,14 +60,16 @@ func TestPairs(t *testing.T) {
 // The audit of slots counts holders at work, of a budget what is charged when one is granted.
 func TestPeaks(t *testing.T) {
 	for link, want := range map[string]string{
-		"lanes=concurrency,counter&permits=3&calls=0s,1ms,2ms,3ms&hold=1s":                  "0 3 of 3, 0 3 of 3",
-		"lanes=concurrency,counter&permits=3&calls=0s,1ms,2ms&hold=1ms":                     "0 1 of 3, 0 1 of 3",
-		"lanes=counter&permits=1&calls=0s,1.1s&hold=2s&ttl=1s":                              "0 2 of 1 over",
-		"lanes=concurrency&permits=1&calls=0s,900ms&hold=10s&ttl=3s&step=500ms:3s":          "0 2 of 2",
-		"lanes=concurrency&permits=1&calls=0s,1.6s&hold=10s&ttl=3s&step=500ms:3s":           "0 1 of 1",
-		"lanes=budget&permits=10&cost=6&calls=0s,100ms,1.2s,1.4s&hold=50ms&actual=150":      "1000000 6 of 10",
-		"lanes=budget&permits=10&cost=5&calls=0s,100ms,200ms&hold=50ms&actual=0":            "1000000 5 of 10",
-		"lanes=budget&permits=10&cost=5&calls=0s,10ms,20ms&hold=50ms&permits2=5&window2=5s": "1000000 5 of 10, 5000000 5 of 5",
+		"lanes=concurrency,counter&permits=3&calls=0s,1ms,2ms,3ms&hold=1s":             "0 3 of 3, 0 3 of 3",
+		"lanes=concurrency,counter&permits=3&calls=0s,1ms,2ms&hold=1ms":                "0 1 of 3, 0 1 of 3",
+		"lanes=counter&permits=1&calls=0s,1.1s&hold=2s&ttl=1s":                         "0 2 of 1 over",
+		"lanes=concurrency&permits=1&calls=0s,900ms&hold=10s&ttl=3s&step=500ms:3s":     "0 2 of 2",
+		"lanes=concurrency&permits=1&calls=0s,1.6s&hold=10s&ttl=3s&step=500ms:3s":      "0 1 of 1",
+		"lanes=budget&permits=10&cost=6&calls=0s,100ms,1.2s,1.4s&hold=50ms&actual=150": "1000000 6 of 10",
+		"lanes=budget&calls=0s,1ms,2ms,500ms&hold=10ms&actual=1000&step=100ms:3s":      "1000000 4 of 10",
+		"lanes=list_log&permits=2&calls=0s,1ms,100ms,101ms&hold=50ms&unused=100":       "1000000 2 of 2",
+		"lanes=budget&permits=10&cost=5&calls=0s,100ms,200ms&hold=50ms&actual=0":       "1000000 5 of 10",
+		"lanes=budget&permits=10&cost=5&calls=0s,9ms&hold=50ms&permits2=5&window2=5s":  "1000000 5 of 10, 5000000 5 of 5",
 	} {
 		run, _ := runLink(t, link+"&rate=0")
 		var got []string
@@ -86,13 +88,27 @@ func TestPeaks(t *testing.T) {
 	}
 }
 
-// Nothing hides a fault of ours: one slot too many, a renewal that is not stored, and a budget that charges too little are red.
+// Nothing hides a fault of ours: a slot too many, a renewal that is not stored, a charge that is too small.
 func TestFaultyPairsAreRed(t *testing.T) {
 	for _, test := range []struct{ link, right, wrong string }{
 		{"lanes=concurrency&rate=20&hold=2s", "live < limit)", "live <= limit)"},
 		{"lanes=concurrency&rate=20&hold=1300ms&ttl=1s&denied=poll",
 			"granted == 1 and not (held and held >= ends)", "granted == 1 and not held"},
 		{"lanes=budget&rate=20&cost=2", "local permits = integer(ARGV[3]", "local permits = -1 + integer(ARGV[3]"},
+		// A second script that says more than it did, or less.
+		{"lanes=slice_ring&rate=40&permits=20&unused=30&hold=50ms&denied=poll&ahead=1s", "math.min(permits, (after",
+			"math.min(5 * permits, (after"},
+		{"lanes=budget&rate=20&actual=500&hold=10ms", "local granted = permits - estimate",
+			"local granted = math.min(permits - estimate, 0)"},
+		{"lanes=budget&rate=20&actual=50&cost=4&hold=10ms", "math.min(-granted,", "math.min(-2 * granted,"},
+		// Beside a step of the clock that excuses nothing any more, or nothing at all.
+		{"lanes=concurrency&permits=2&rate=0&calls=0s,50s,50.1s,50.2s&hold=1h&ttl=3s&for=1m&step=1s:1ms", "live < limit)",
+			"live <= limit + 1)"},
+		{"lanes=slice_ring&rate=0&ahead=60s&step=1s:1ms&calls=30s,30.01s,30.02s,30.03s,30.04s,30.05s,30.06s&for=1m",
+			"limits[i] - wanted", "limits[i] + 3 - wanted"},
+		// All is given back, but not yet when it is too much.
+		{"lanes=list_log&rate=50&unused=100&hold=100ms", "local limit = integer(ARGV[1]",
+			"local limit = 2 * integer(ARGV[1]"},
 	} {
 		run, err := Open(test.link)
 		if err != nil {
@@ -100,14 +116,42 @@ func TestFaultyPairsAreRed(t *testing.T) {
 		}
 		defer run.Close()
 		l := run.lanes[0]
-		faulty := strings.Replace(l.source, test.right, test.wrong, 1)
-		if l.script, err = lua51.Compile("faulty", faulty); err != nil || faulty == l.source {
-			t.Fatal("it is not faulty", err)
+		source, script := l.source, &l.script
+		if !strings.Contains(source, test.right) {
+			source, script = l.endsWith.Source, &l.second
+		}
+		faulty := strings.Replace(source, test.right, test.wrong, 1)
+		if *script, err = lua51.Compile("faulty", faulty); err != nil || faulty == source {
+			t.Fatal("it is not faulty", test.wrong, err)
 		}
 		runOn(run, 100)
 		if w := run.Audit().Lanes[0].Windows[0]; !w.Over {
 			t.Errorf("%s with %s: %+v, want it over", test.link, test.wrong, w)
 		}
+	}
+}
+
+// A slot that is gone before its lease has ended is an error of the lane, but not where the clock has stepped on.
+func TestLostSlotsAreErrors(t *testing.T) {
+	const link = "lanes=concurrency&rate=20&hold=300ms&holdmax=3s&ttl=1s&denied=poll"
+	run, err := Open(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	l := run.lanes[0]
+	frees := `redis.pcall("ZREM", holders, redis.call("ZRANGE", holders, "0", "0")[1])`
+	faulty := strings.Replace(l.endsWith.Source, `redis.pcall("ZREM", holders, id)`, frees, 1)
+	if l.second, err = lua51.Compile("faulty", faulty); err != nil || faulty == l.endsWith.Source {
+		t.Fatal("it is not faulty", err)
+	}
+	runOn(run, 100)
+	if got := run.Audit().Lanes[0]; got.Errors == 0 || got.Error != errLostEarly.Error() {
+		t.Errorf("%+v, want errors: a release frees the slot of another", got)
+	}
+	stepped, _ := runLink(t, link+"&step=1s:2s")
+	if got := stepped.Audit().Lanes[0]; got.Errors > 0 || got.Late == 0 {
+		t.Errorf("%+v, want slots that are lost to the step, and no errors", got)
 	}
 }
 
@@ -118,7 +162,7 @@ func TestStoredOfPairs(t *testing.T) {
 	if err != nil || len(slots.Keys) != 0 {
 		t.Errorf("%s, %v; want no leases after the last release", JSON(slots), err)
 	}
-	detail, err := run.Detail(0, 2) // the third is granted when the first has released
+	detail, err := detailOf(run, 0, 2) // the third is granted when the first has released
 	if err != nil {
 		t.Fatal(err)
 	}

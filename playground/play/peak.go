@@ -3,14 +3,15 @@ package play
 import "slices"
 
 // peak finds the most permits of one key that are held at once when one is granted: the slots of holders at work, or
-// what a budget has charged in the window that ends then. What is settled for more than its estimate is a debt: it
-// counts, but it may lie above the limit.
+// what was charged in the window that ends then and not given back. What a budget settles for more than its estimate is
+// a debt: it counts, but it may lie above the limit. A step of the server's clock that costs something ends it.
 type peak struct {
 	*promise
 	held  map[holding]int64
 	order []holding // as they came; some may be held no more
 	ends  []holding // those that end by themselves, in the order of their ends
 	sum   int64
+	steps int // of the promise that are over
 
 	most, worst stretch
 }
@@ -32,6 +33,9 @@ func (p *peak) grant(g grant) {
 	}
 	from := p.order[0].since
 	now := stretch{p.sum, from, p.allowed(from, g.at)}
+	if p.Window == 0 {
+		now.from = g.at
+	}
 	if now.permits > p.most.permits {
 		p.most = now
 	}
@@ -67,9 +71,20 @@ func (p *peak) hold(h holding, permits int64) {
 
 // end ends what has ended until a time.
 func (p *peak) end(at int64) {
+	for ; p.steps < len(p.promise.steps) && p.promise.steps[p.steps] <= at; p.steps++ {
+		p.forgetDebts()
+	}
 	for len(p.ends) > 0 && p.ends[0].ends <= at {
 		p.lower(p.ends[0], p.held[p.ends[0]])
 		p.ends = p.ends[1:]
+	}
+}
+
+func (p *peak) forgetDebts() {
+	for h, permits := range p.held {
+		if h.owed {
+			p.lower(h, permits)
+		}
 	}
 }
 

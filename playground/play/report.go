@@ -116,7 +116,8 @@ func (r *Run) Audit() Audit {
 		audit.Lanes = append(audit.Lanes, LaneAudit{
 			Calls: t.calls, Granted: t.outcomes[granted], Booked: t.outcomes[booked], Denied: t.outcomes[denied],
 			Errors: t.outcomes[failed], Error: t.firstError, Ended: t.outcomes[ended], Renewed: t.outcomes[renewed],
-			Late: t.outcomes[late], Permits: t.permits, Bytes: l.redis.Bytes(), MedianWait: t.waits.value(), Windows: t.windows(),
+			Late: t.outcomes[late], Permits: t.permits, Bytes: l.redis.Bytes(), MedianWait: t.waits.value(),
+			Windows: t.windows(),
 		})
 	}
 	return audit

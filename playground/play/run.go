@@ -24,6 +24,7 @@ type Run struct {
 	lanes     []*lane
 	decisions int
 	until     int64
+	replay    *replay // for Detail, if there is one
 }
 
 // Open prepares the run of a link. Close it when it is no longer needed. The error is a *LinkError if the link is
@@ -47,6 +48,7 @@ func Open(link string) (*Run, error) {
 
 // Close frees the lanes' servers.
 func (r *Run) Close() {
+	r.endReplay()
 	for _, l := range r.lanes {
 		l.redis.Close()
 	}
@@ -105,6 +107,9 @@ func (r *Run) advance(i int, record []byte) {
 	c := l.takeCall(r.arrivals)
 	a := r.arrivals[c.arrival]
 	answer, err := l.decide(a, c)
+	if err == nil && l.wasLostEarly(c, answer) {
+		answer.outcome, err = failed, errLostEarly
+	}
 	c.outcome = answer.outcome
 	l.calls = append(l.calls, c)
 	l.count(answer, err)
@@ -138,6 +143,7 @@ func (l *lane) goOn(a arrival, c call, answer answer) {
 		c.asked, c.due = c.at, c.at+answer.wait
 		l.follow(a, c)
 	case renewed:
+		c.asked = c.at
 		l.follow(a, c)
 	}
 	l.account(a, c, answer)

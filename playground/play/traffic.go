@@ -45,7 +45,7 @@ func (s *Scenario) arrivals(most int) []arrival {
 	all := make([]arrival, len(times))
 	for i, at := range times {
 		a := arrival{at: at, client: s.client(clients), permits: between(costs, s.Cost, s.CostMax)}
-		a.hold, a.actual = between(holds, s.Hold, s.HoldMax), a.permits*between(actuals, s.Actual, s.ActualMax)/100
+		a.hold, a.actual = between(holds, s.Hold, s.HoldMax), divideUp(a.permits*between(actuals, s.Actual, s.ActualMax), 100)
 		a.dies, a.unused = below(deaths, 100) < s.Lost, below(unused, 100) < s.Unused
 		all[i] = a
 	}

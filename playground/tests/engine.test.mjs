@@ -64,7 +64,7 @@ test('what is stored, and the last call, are those of Go', () => {
     assert.deepEqual({ opened, audit }, { opened: want.opened, audit: want.audit });
     opened.lanes.forEach((lane, i) => {
       assert.deepEqual(JSON.parse(engine.stored(i)), want.stored[i], `${link}: ${lane.id}`);
-      assert.deepEqual(JSON.parse(engine.detail(i, -1)), want.detail[i], `${link}: ${lane.id}`);
+      assert.deepEqual(JSON.parse(engine.detail(i, -1, 60_000)), want.detail[i], `${link}: ${lane.id}`);
     });
   }
 });

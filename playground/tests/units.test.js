@@ -127,6 +127,8 @@ test('slots, a budget and the calls that end them as text', () => {
   assert.match(copyAs('Go', slots, acquire), /Concurrency\("play", 5, 30\*time\.Second\)\n.*TryAcquire\(ctx, "a"\)/);
   assert.match(copyAs('Python', slots, acquire), /concurrency\("play", n=5, ttl=timedelta\(seconds=30\)\)\n.*try_acquire/);
   assert.match(copyAs('Node', slots, acquire), /concurrency\("play", \{ slots: 5, ttl: 30000 \}\).*\n.*tryAcquire/);
+  const renew = call('sluice:play:{a}:cc1', { limit: '5', ttl: '30000000', renew: '1', id: '7' });
+  assert.deepEqual(languages(slots, renew), ['redis-cli']);
   const budget = { id: 'budget', file: 'budget_v1.lua', promise: [{ permits: 9, window: 60e6 }] };
   const reserve = call('sluice:play:{a}:sr1:1000000', { slice: '1000000', ttl: '60000000', permits: '4' });
   reserve.keys.push('sluice:play:{a}:bg1:1000000:7.2');

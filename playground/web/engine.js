@@ -7,11 +7,10 @@ let handlers;
 let ready = false;
 let silence = 0; // the timer that ends a worker which does not answer
 
-const PATIENCE_MS = 10_000; // for an answer to a run
-const DETAIL_MS = 30_000; // to a call: all calls before it are made again
+const PATIENCE_MS = 10_000; // for an answer to a run or to a question
 const STOP_MS = 1000; // for an answer to a stop
 
-/** @param {Record<string, Function>} given progress, opened, records, detail, failed, stopped */
+/** @param {Record<string, Function>} given alive, progress, opened, records, detail, failed, stopped */
 export function listen(given) {
   handlers = given;
 }
@@ -42,7 +41,7 @@ export function run(wanted) {
 export function detail(lane, index) {
   if (!worker) return;
   worker.postMessage({ detail: { lane, index }, id });
-  expect(DETAIL_MS);
+  expect(PATIENCE_MS);
 }
 
 export function stop() {
@@ -67,9 +66,9 @@ function receive(data) {
     worker.terminate();
     worker = null;
     ready = false;
-  } else if (data.opened || (data.records && !data.audit.done)) expect(PATIENCE_MS);
+  } else if (data.alive || data.opened || (data.records && !data.audit.done)) expect(PATIENCE_MS);
   if (data.id !== undefined && data.id !== id) return;
-  for (const kind of ['progress', 'ready', 'opened', 'records', 'detail', 'failed', 'stopped']) {
+  for (const kind of ['alive', 'progress', 'ready', 'opened', 'records', 'detail', 'failed', 'stopped']) {
     if (kind in data) handlers[kind]?.(data, link);
   }
 }

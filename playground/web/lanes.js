@@ -57,7 +57,7 @@ export const redraw = atNextFrame(() => {
     below: Math.max(...needs.map(({ below }) => below)),
   };
   for (const row of rows) row.draw(scale);
-  byId('mark-ended').hidden = !run.audit?.lanes.some(({ ended }) => ended);
+  byId('mark-ended').hidden = scale.dense || !run.audit?.lanes.some(({ ended }) => ended);
   byId('mark-late').hidden = !run.audit?.lanes.some(({ late }) => late);
   const bars = `Bars of ${duration(rows[0].picture.barTime)}, the highest ${count(scale.above)} permits.`;
   setText(byId('scale'), scale.dense ? bars : '');
@@ -84,8 +84,11 @@ export function callText(lane, index) {
   const get = (field) => calls.get(index, field);
   const wait = get(WAIT) > 0 ? `, wait ${duration(get(WAIT))}` : '';
   const left = get(REMAINING) >= 0 ? `, ${count(get(REMAINING))} remaining` : '';
-  const cost = get(PERMITS) > 1 ? `, ${count(get(PERMITS))} permits` : '';
-  const outcome = get(OUTCOME) === ENDED ? run.opened.lanes[lane].second.word : OUTCOMES[get(OUTCOME)];
+  const { second } = run.opened.lanes[lane];
+  const hasEnded = get(OUTCOME) === ENDED;
+  const says = get(PERMITS) > 1 || (hasEnded && second.word !== 'released');
+  const cost = says ? `, ${count(get(PERMITS))} permits` : '';
+  const outcome = hasEnded ? second.word : OUTCOMES[get(OUTCOME)];
   return `${duration(get(AT))}, client ${get(CLIENT)}${cost}: ${outcome}${wait}${left}`;
 }
 
@@ -210,7 +213,7 @@ class Row {
   }
 
   showFigures(audit) {
-    let last = this.calls.length - 1;
+    let last = this.calls.length - 1; // that asked
     while (last >= 0 && this.calls.get(last, OUTCOME) >= ENDED) last--;
     const remaining = last < 0 ? -1 : this.calls.get(last, REMAINING);
     const wait = last < 0 ? -1 : this.calls.get(last, WAIT);
@@ -235,7 +238,7 @@ class Row {
           make(
             'div',
             { class: `figure is-${name}` },
-            make('dt', {}, name === 'remaining' || name === 'wait' ? `${name} now` : name),
+            make('dt', {}, name === 'remaining' || name === 'wait' ? `last ${name}` : name),
             this.values[i],
           ),
         ),

@@ -41,7 +41,7 @@ function start() {
     stage.redraw();
     lanes.redraw();
   });
-  engine.listen({ progress, ready, opened, records, detail, failed, stopped });
+  engine.listen({ alive: source.showWaiting, progress, ready, opened, records, detail, failed, stopped });
   byId('stop').addEventListener('click', engine.stop);
   byId('copy-link').addEventListener('click', (event) => {
     writeLink();

@@ -108,7 +108,7 @@ export class Picture {
       case ERROR:
         return this.#add(call, 'error', 'below', at, 1);
       case ENDED:
-        return at > this.#length ? undefined : this.#mark(call, 'ended', 'below', at);
+        return at > this.#length ? void this.later++ : this.#mark(call, 'ended', 'below', at);
       case LATE:
         return this.#add(call, 'late', 'below', at, 1);
     }

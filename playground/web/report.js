@@ -5,13 +5,14 @@ import { bytes, count, duration, fullest } from './format.js';
 const EVERY = 2000; // ms between two announcements
 const COLUMNS = [
   'limiter',
-  'fullest window',
+  'most, in the fullest window or at once',
   'calls',
   'granted',
   'booked',
   'denied',
   'errors',
-  'ended',
+  'renewed',
+  'released, settled, given back',
   'too late',
   'permits',
   'median wait',
@@ -39,18 +40,20 @@ const verdicts = (audit) =>
 function sentence({ title, second }, audit) {
   const failed = audit.error ? ` First error: ${audit.error}.` : '';
   const ended = audit.ended ? `, ${count(audit.ended)} ${second.word}` : '';
-  const calls = `${count(audit.granted)} granted, ${count(audit.booked)} booked, ${count(audit.denied)} denied${ended}`;
-  return `${title}: ${calls}; fullest window ${verdicts(audit)}.${failed}`;
+  const late = audit.late ? `, ${count(audit.late)} too late` : '';
+  const errors = audit.errors ? `, ${count(audit.errors)} errors` : '';
+  const calls = `${count(audit.granted)} granted, ${count(audit.booked)} booked, ${count(audit.denied)} denied`;
+  return `${title}: ${calls}${ended}${late}${errors}; at most ${verdicts(audit)}.${failed}`;
 }
 
 function fill(run) {
   byId('table-body').replaceChildren(
     ...run.opened.lanes.map((lane, i) => {
       const audit = run.audit.lanes[i];
-      const { calls, granted, booked, denied, errors, ended, late, permits } = audit;
+      const { calls, granted, booked, denied, errors, renewed, ended, late, permits } = audit;
       const cells = [
         verdicts(audit),
-        ...[calls, granted, booked, denied, errors, ended, late, permits].map((n) => count(n ?? 0)),
+        ...[calls, granted, booked, denied, errors, renewed, ended, late, permits].map((n) => count(n ?? 0)),
         duration(audit.median_wait ?? 0),
         bytes(audit.bytes ?? 0),
       ];

@@ -47,6 +47,8 @@ function coloured(text) {
   return parts;
 }
 
+export const showWaiting = () => setText(byId('call-title'), 'The calls before this one are made again ..');
+
 /** Shows one call. @param {any} lane @param {any} call the engine's detail @param {string} text the call in words */
 export function showCall(lane, call, text) {
   showLane(call.second ? { ...lane, ...lane.second } : lane);

@@ -1,12 +1,13 @@
 /**
  * Runs the engine beside the page. Page -> worker: {run: link, id}, {detail: {lane, index}, id}, {stop: true}.
  * Worker -> page: {progress}, {ready}, {opened, id}, {records, audit, stored, id}, {detail, id}, {failed, id},
- * {stopped} if nothing ran.
+ * {stopped} if nothing ran, {alive} while a call that was asked for takes long.
  */
 import 'wasm_exec';
 
 const STEP_MS = 12; // of the engine at a time: between two steps new messages get through
 const POST_MS = 30; // between two messages of records
+const ALIVE_MS = 1000;
 const STORED_MS = 120; // between two looks at what is stored
 const BATCH = 2048; // records that one step may write
 const RECORD = 64; // bytes
@@ -16,6 +17,7 @@ const turns = new MessageChannel();
 let loading = null;
 let wanted = null; // the run that begins with the next turn
 let asked = null; // the last call that the page asked for: with more of them, the others are out of date
+let told = 0; // when the page was last told that this is alive
 let running = null; // { id, lanes, parts, posted, stored }
 
 turns.port1.onmessage = turn;
@@ -60,18 +62,21 @@ function counter() {
   });
 }
 
-/** Begins what is wanted, or goes on with what runs: one step. */
+/** Begins what is wanted, or goes on with what runs and what is asked for: one step of each. */
 function turn() {
   if (wanted) begin();
   if (asked) detail();
-  if (!running) return;
+  if (running) step();
+  if (running || asked) turns.port2.postMessage(0);
+}
+
+function step() {
   const written = sluice.step(into, STEP_MS);
   if (written > 0) running.parts.push(into.slice(0, written * RECORD));
   const now = performance.now();
   const done = written === 0;
   if (done || now - running.posted >= POST_MS) post(now, done);
   if (done) running = null;
-  else turns.port2.postMessage(0);
 }
 
 function begin() {
@@ -84,7 +89,7 @@ function begin() {
 }
 
 function stop() {
-  wanted = null;
+  wanted = asked = null;
   if (!running) return postMessage({ stopped: true });
   post(performance.now(), true, true); // the run stays open: its calls can be looked at
   running = null;
@@ -111,12 +116,23 @@ function post(now, last, stopped = false) {
   postMessage({ records: records.buffer, audit, stored, id }, [records.buffer]);
 }
 
+/** The calls before it are made again, which may take many turns. */
 function detail() {
   const {
     detail: { lane, index },
     id,
   } = asked;
+  const text = sluice.detail(lane, index, STEP_MS);
+  if (!text) return alive();
   asked = null;
-  const answer = JSON.parse(sluice.detail(lane, index));
+  const answer = JSON.parse(text);
   if (answer.lines) postMessage({ detail: answer, lane, id });
+}
+
+/** Tells the page from time to time that something long is on its way. */
+function alive() {
+  const now = performance.now();
+  if (now - told < ALIVE_MS) return;
+  told = now;
+  postMessage({ alive: true });
 }
