@@ -4,24 +4,24 @@ package play
 // request that came first.
 type coming []call
 
-func (r coming) before(i, j int) bool {
-	return r[i].at < r[j].at || r[i].at == r[j].at && r[i].arrival < r[j].arrival
+func (q coming) before(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].arrival < q[j].arrival
 }
 
-func (r *coming) push(c call) {
-	*r = append(*r, c)
-	h := *r
+func (q *coming) push(c call) {
+	*q = append(*q, c)
+	h := *q
 	for i := len(h) - 1; i > 0 && h.before(i, (i-1)/2); i = (i - 1) / 2 {
 		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
 	}
 }
 
-func (r *coming) pop() call {
-	h := *r
+func (q *coming) pop() call {
+	h := *q
 	first, last := h[0], len(h)-1
 	h[0] = h[last]
 	h = h[:last]
-	*r = h
+	*q = h
 	for i := 0; ; {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {

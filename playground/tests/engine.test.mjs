@@ -69,6 +69,12 @@ test('what is stored, and the last call, are those of Go', () => {
   }
 });
 
+test('a call that is not ready is asked for again', () => {
+  const { audit } = play('lanes=gcra');
+  assert.equal(engine.detail(0, -1, -1), '');
+  assert.equal(JSON.parse(engine.detail(0, -1, 60_000)).index, audit.lanes[0].calls - 1);
+});
+
 test('a wrong link is an error that names the parameter', () => {
   assert.deepEqual(JSON.parse(engine.open('rate=fast')), {
     error: 'rate "fast": want 0 to 10000 calls a second, with up to three decimal places', parameter: 'rate',

@@ -125,7 +125,10 @@ test('slots, a budget and the calls that end them as text', () => {
   const slots = { id: 'concurrency', file: 'concurrency_v1.lua', promise: [{ permits: 5, window: 0 }] };
   const acquire = call('sluice:play:{a}:cc1', { limit: '5', ttl: '30000000', renew: '0', id: '7' });
   assert.match(copyAs('Go', slots, acquire), /Concurrency\("play", 5, 30\*time\.Second\)\n.*TryAcquire\(ctx, "a"\)/);
-  assert.match(copyAs('Python', slots, acquire), /concurrency\("play", n=5, ttl=timedelta\(seconds=30\)\)\n.*try_acquire/);
+  assert.match(
+    copyAs('Python', slots, acquire),
+    /concurrency\("play", n=5, ttl=timedelta\(seconds=30\)\)\n.*try_acquire/,
+  );
   assert.match(copyAs('Node', slots, acquire), /concurrency\("play", \{ slots: 5, ttl: 30000 \}\).*\n.*tryAcquire/);
   const renew = call('sluice:play:{a}:cc1', { limit: '5', ttl: '30000000', renew: '1', id: '7' });
   assert.deepEqual(languages(slots, renew), ['redis-cli']);
@@ -136,7 +139,10 @@ test('slots, a budget and the calls that end them as text', () => {
     copyAs('Go', budget, reserve),
     /Budget\("play", \[\].*, loader\.SettleWithin\(time\.Minute\)\)\n.*Reserve\(ctx, "a", "7\.2", 4\)/,
   );
-  assert.match(copyAs('Python', budget, reserve), /\], settle_within=.*=60\)\)\ndecision = limiter\.reserve\("a", "7\.2", 4\)/);
+  assert.match(
+    copyAs('Python', budget, reserve),
+    /\], settle_within=.*=60\)\)\ndecision = limiter\.reserve\("a", "7\.2", 4\)/,
+  );
   assert.match(copyAs('Node', budget, reserve), /settleWithin: 60000 .*\n.*reserve\("a", "7\.2", 4\)/);
   const second = { file: 'budget_settle_v1.lua' };
   const settle = { ...reserve, second: true };
