@@ -111,8 +111,7 @@ func (c *call) admit(ctx context.Context) (report func(error), err error) {
 		return nil, err
 	}
 	of := b.of(node)
-	report, err = of.Allow()
-	b.logChanges()
+	report, err = of.Allow() // its change is logged with the outcome: a handler that panics must not lose the report
 	if err != nil {
 		return nil, fmt.Errorf("%w: the last failure: %v", ErrBreakerOpen, *of.failure.Load())
 	}

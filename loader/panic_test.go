@@ -135,6 +135,43 @@ func TestHookPanicsInTheProbe(t *testing.T) {
 	await(t, func() bool { return !errors.Is(errOf(limiter.Allow(background, "s")), loader.ErrBreakerOpen) })
 }
 
+// panicsOn is a handler that panics once, at a message.
+type panicsOn struct {
+	slog.Handler
+	message string
+	left    *atomic.Bool
+}
+
+func (h panicsOn) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h panicsOn) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.message && h.left.CompareAndSwap(true, false) {
+		panic("the handler panics")
+	}
+	return nil
+}
+
+// TestHandlerPanicsInTheProbe has the handler panic that is told of the half-open breaker: its call is not lost.
+func TestHandlerPanicsInTheProbe(t *testing.T) {
+	var answer func() error
+	rdb := client(t, "nowhere:0")
+	rdb.AddHook(answers("", func() error { return answer() }))
+	var left atomic.Bool
+	left.Store(true)
+	logger := slog.New(panicsOn{slog.DiscardHandler, "breaker half-open", &left})
+	limits := loader.New(rdb, loader.Breaker(1, 20*time.Millisecond), loader.Logger(logger))
+	limiter := limits.ListLog("x", loader.PerHour(5))
+	answer = func() error { return errDead }
+	_, _ = limiter.Allow(background, "s")
+	answer = func() error { return errors.New("ERR it answers") }
+	await(t, func() bool {
+		defer func() { _ = recover() }()
+		_, _ = limiter.Allow(background, "s")
+		return !left.Load()
+	})
+	await(t, func() bool { return !errors.Is(errOf(limiter.Allow(background, "s")), loader.ErrBreakerOpen) })
+}
+
 // TestHookExits has a hook end its goroutine, as a test that fails does: the caller's goroutine ends, and no one hangs.
 func TestHookExits(t *testing.T) {
 	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
