@@ -255,6 +255,23 @@ func TestAcquireRidesOutAnOutage(t *testing.T) {
 	}
 }
 
+// TestAcquireDegraded has Redis be silent, under FailOpen: the first caller has a slot after one timeout, and all others
+// after one more, side by side.
+func TestAcquireDegraded(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 100, time.Minute, loader.FailOpen())
+		s.fail(slotFaults["silence"])
+		q := queued{t: t}
+		for i := range 200 {
+			q.acquire(render, i, 0)
+		}
+		q.all.Wait()
+		if last := q.acquired[199].took; last > 200*time.Millisecond {
+			t.Errorf("the last one had to wait for %v", last)
+		}
+	})
+}
+
 // TestAcquireUnderTwoLimits has one caller wait under a limit that is reached, and another one come later under a
 // higher one: it does not wait for the first.
 func TestAcquireUnderTwoLimits(t *testing.T) {
