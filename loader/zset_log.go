@@ -72,7 +72,13 @@ var zsetLog = kind{
 	name: "ZSetLog", largerLimiters: "; ListLog, GCRA or SliceRing hold more",
 	largerCalls: "; ListLog, GCRA or SliceRing take more",
 	script:      &sluice.ZSetLogV1, code: codeZSetLog, hasIDs: true, canBook: true, capacity: limitCapacity,
-	makeWords: zsetLogWords, keys: onlyKey, makeReturn: zsetLogReturn,
+	makeWords: zsetLogWords, detail: zsetLogDetail, keys: onlyKey, makeReturn: zsetLogReturn,
+}
+
+// zsetLogDetail marks a repeat. What is charged now is the newest in the log, so the log is full again a window later.
+func zsetLogDetail(c core, d Decision, _ []int64) Decision {
+	d.Repeated = d.Granted && d.ResetAfter != d.Wait+c.limit.Window
+	return d
 }
 
 func zsetLogWords(c core, key string, q question) []any {
