@@ -177,7 +177,10 @@ export interface Concurrency {
   readonly name: string;
   /** Takes a slot now; null if none is free. */
   tryAcquire(subject: string, options?: CallOptions): Promise<Slot | null>;
-  /** Takes a slot as soon as one is free. A WaitError after maxWait. */
+  /**
+   * Takes a slot as soon as one is free. With maxWait it asks again while Redis is down. After maxWait it is a
+   * WaitError, or the error of the outage if Redis does not answer.
+   */
   acquire(subject: string, options?: CallOptions & { maxWait?: Duration }): Promise<Slot>;
   peek(subject: string, options?: CallOptions): Promise<Decision>;
   reset(subject: string, options?: CallOptions): Promise<void>;

@@ -331,6 +331,37 @@ test('the timeout hardly counts while the process is busy', async () => {
   assert.equal((await log.allow('a')).granted, true);
 });
 
+test('maxWait bounds calls while Redis is silent, and the error is no WaitError', async () => {
+  const silent = new Limits({ sendCommand: () => new Promise(() => {}) }, { timeout: '3s' });
+  const render = silent.concurrency('x', { slots: 1, ttl: '1s', maxWait: 200 });
+  const started = performance.now();
+  const waits = silent.listLog('x', { permits: 3, window: '1m' }).wait('a', { maxWait: 200 });
+  const calls = [waits, render.acquire('a'), render.acquire('a'), render.acquire('b', { maxWait: 100 })];
+  const names = (await Promise.allSettled(calls)).map(({ reason }) => reason?.name);
+  assert.ok(performance.now() - started < 2000, `${performance.now() - started} ms`);
+  const unknown = 'OutcomeUnknownError';
+  assert.deepEqual(names, [unknown, unknown, 'UnavailableError', unknown]);
+});
+
+test('acquire with a policy: when one question has failed, the others are asked side by side', async () => {
+  const silent = new Limits({ sendCommand: () => new Promise(() => {}) }, { timeout: 100, onFailure: 'open' });
+  const render = silent.concurrency('x', { slots: 1, ttl: '1s' });
+  const started = performance.now();
+  const slots = await Promise.all(Array.from({ length: 50 }, () => render.acquire('a')));
+  assert.ok(slots.every(({ decision }) => decision.degraded));
+  assert.ok(performance.now() - started < 2000, `${performance.now() - started} ms`);
+});
+
+test('acquire asks again after a lost reply, with the same id, and releases nothing', async () => {
+  const sent = [];
+  const sendCommand = (words) => (sent.push(words.join(' ')) === 1 ? new Promise(() => {}) : [1, 0, 0, 60000000, 0]);
+  const render = new Limits({ sendCommand: async (words) => sendCommand(words) }, { timeout: 100 }).concurrency('x', { slots: 1, ttl: '1m' });
+  assert.equal((await render.acquire('a', { maxWait: '10s' })).decision.granted, true);
+  await pause(50);
+  assert.equal(sent.length, 2);
+  assert.equal(sent[0], sent[1]);
+});
+
 test('many calls with one signal: no warning, and no listener is left', async () => {
   const warnings = [];
   const note = (warning) => warnings.push(warning.name);
