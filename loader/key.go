@@ -28,7 +28,8 @@ const (
 // Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes, so that a route
 // or a gRPC method is a name ("orders.v1.Orders/Create"). In a subject and in parts "%", "{" and "}" are written %25,
 // %7B and %7D: the subject alone is the hash tag, and all keys of a limiter for one subject are in one slot. An empty
-// prefix, limiter, subject or state is an *ArgumentError. scripts/keys.json has test vectors for other languages.
+// prefix, limiter, subject or state is an *ArgumentError, and so is a subject of more than 64 KiB. scripts/keys.json has
+// test vectors for other languages.
 //
 // Cost: nothing is sent.
 func Key(prefix, limiter, subject, state string, parts ...string) (string, error) {
@@ -38,8 +39,8 @@ func Key(prefix, limiter, subject, state string, parts ...string) (string, error
 	if err := checkName(limiter, "state", state); err != nil {
 		return "", err
 	}
-	if subject == "" {
-		return "", errEmptySubject(limiter)
+	if err := checkSubject(limiter, subject); err != nil {
+		return "", err
 	}
 	var b strings.Builder
 	b.WriteString(prefix + ":" + limiter + ":{" + escaper.Replace(subject) + "}:" + state)
@@ -60,8 +61,9 @@ func (c core) key(subject string) (string, error) {
 		return "", c.limitErr
 	case c.idErr != nil:
 		return "", c.idErr
-	case subject == "":
-		return "", errEmptySubject(c.name)
+	}
+	if err := checkSubject(c.name, subject); err != nil {
+		return "", err
 	}
 	return c.head + escaper.Replace(subject) + c.tail, nil
 }
