@@ -468,67 +468,6 @@ func groupable() []making {
 	return slices.DeleteFunc(slices.Clone(makers), func(m making) bool { return m.name == "ZSetLog" })
 }
 
-// TestGroupAudit has two processes ask a real server for one, two and three permits of one subject, of which one
-// shares and the other does not: by the server's clock no window holds more than the limit, and what there is is used.
-func TestGroupAudit(t *testing.T) {
-	t.Parallel()
-	const limit, window = 200, 50 * time.Millisecond
-	for _, m := range groupable() {
-		t.Run(m.name, func(t *testing.T) {
-			addr := real(t).Options().Addr
-			var mu sync.Mutex
-			var times []time.Time // of each permit
-			var decisions int
-			var all sync.WaitGroup
-			for process, opts := range [][]loader.Option{{loader.ShareRoundTrips()}, {loader.ShareRoundTrips()}, nil} {
-				limits := loader.New(client(t, addr), opts...)
-				bounds := permits(limit, window)
-				if m.name == "GCRA" {
-					bounds.Burst = limit / 10
-				}
-				limiter := m.make(limits, bounds)
-				if m.name == "SliceRing" {
-					limiter = limits.SliceRing("x", []loader.Limit{{Permits: limit, Window: window}}, loader.Slice(time.Millisecond))
-				}
-				for caller := range 32 / (1 + process) {
-					permits := max(int64(caller%6-2), 1)
-					all.Go(func() {
-						for until := time.Now().Add(time.Second); time.Now().Before(until); {
-							d, err := limiter.AllowN(background, "s", permits)
-							must(t, err)
-							mu.Lock()
-							decisions++
-							for range permits {
-								if d.Granted {
-									times = append(times, d.Now)
-								}
-							}
-							mu.Unlock()
-						}
-					})
-				}
-			}
-			all.Wait()
-			slices.SortFunc(times, time.Time.Compare)
-			most := 0
-			for first, last := 0, 0; last < len(times); last++ {
-				for times[last].Sub(times[first]) >= window {
-					first++
-				}
-				most = max(most, last-first+1)
-			}
-			t.Logf("%d decisions, %d permits, at most %d in a window", decisions, len(times), most)
-			upTo := limit
-			if m.name == "GCRA" {
-				upTo += limit / 10
-			}
-			if most > upTo || most < limit*9/10 {
-				t.Errorf("at most %d permits in a window, want %d", most, upTo)
-			}
-		})
-	}
-}
-
 // TestGroupIsSeen has a command fail for many under a policy, and one leave: observer and log are told.
 func TestGroupIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
