@@ -82,9 +82,10 @@ func (m *denials) newPending(c core, key string, q question) pendingDenial {
 		return pendingDenial{}
 	}
 	asked := cachedDenial{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.ring.windows}
+	hash := hashOf(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return pendingDenial{memory: m, key: hashOf(key), denial: asked, forgotten: m.forgotten}
+	return pendingDenial{memory: m, key: hash, denial: asked, forgotten: m.forgotten}
 }
 
 // save caches the answer if it is a denial, unless forget was called since the question was sent: the denial may be
@@ -125,9 +126,10 @@ func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	if m == nil || q.permits == 0 || q.maxWait > 0 || c.id != "" {
 		return Decision{}, false
 	}
+	hash := hashOf(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, known := range m.known[hashOf(key)] {
+	for _, known := range m.known[hash] {
 		if known.permits != q.permits || known.limit != c.limit || !slices.Equal(known.windows, c.ring.windows) {
 			continue
 		}
@@ -144,8 +146,9 @@ func (m *denials) forget(key string) {
 	if m == nil {
 		return
 	}
+	hash := hashOf(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forgotten++
-	delete(m.known, hashOf(key))
+	delete(m.known, hash)
 }

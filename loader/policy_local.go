@@ -59,10 +59,11 @@ func (l *local) decideLocally(c core, key string, q question) (Decision, bool) {
 	if len(c.ring.limits) == 0 && c.limit.Window <= 0 {
 		return Decision{}, false // Redis would have said so
 	}
+	hash := hashOf(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	buckets := l.bucketsFor(hashOf(key), c.localLimits(), now)
+	buckets := l.bucketsFor(hash, c.localLimits(), now)
 	wait, ok := waitFor(buckets, q.permits, now)
 	if !ok {
 		return Decision{}, false
