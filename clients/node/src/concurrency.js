@@ -1,6 +1,6 @@
 'use strict';
 
-const { OutcomeUnknownError, SlotLostError, UnavailableError, WaitError } = require('./errors');
+const { OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, refuse } = require('./errors');
 const { Limiter, newId, timeoutWithin } = require('./limiter');
 const { integer, duration } = require('./options');
 const { argsOf, argumentOf, checkSubject, scriptOf } = require('./scripts');
@@ -13,6 +13,7 @@ const releases = 5; // where it is unknown whether there is a lease
 /** Limits how many run at once. */
 class Concurrency extends Limiter {
   configure({ slots, ttl }) {
+    if (this.onFailure.local) throw refuse(this.name, 'onFailure', this.onFailure, '"error", "open" or "closed"');
     this.capacity = integer(this.name, 'slots', slots, 0, argumentOf(this.script, 'limit').max);
     const { min, max } = argumentOf(this.script, 'ttl');
     this.ttl = duration(this.name, 'ttl', ttl, min, max) / 1e3;

@@ -21,13 +21,18 @@ export interface LimitsOptions {
    */
   timeout?: Duration;
   /**
-   * What happens when Redis does not decide: an error (default), a grant, or a denial. The latter are degraded, and
-   * process.emitWarning tells it, once a second for a name at most.
+   * What happens when Redis does not decide: an error (default), a grant, a denial, or a decision in this process. All
+   * but the error are degraded, and process.emitWarning tells it, once a second for a name at most.
    */
   onFailure?: OnFailure;
 }
 
-export type OnFailure = 'error' | 'open' | 'closed';
+/**
+ * local limits in this process, to a share of the limit (above 0, up to 1): of n processes that share the load 1 / n. It
+ * is a token bucket for each window, which starts full, of up to 10000 subjects; logs and rings grant up to twice the
+ * share in a window. A call for more than the share holds is the error of Redis. Not for concurrency.
+ */
+export type OnFailure = 'error' | 'open' | 'closed' | { local: number };
 
 export interface Limit {
   /** Permits in a window. With 0 everything is denied without asking Redis. */
@@ -129,6 +134,20 @@ export interface Returner {
   giveBack(subject: string, decision: Decision, n?: number, options?: CallOptions): Promise<number>;
 }
 
+/** One limiter's decision in all(): what giveBack() of that limiter takes. */
+export interface Part extends Decision {
+  readonly limiter: string;
+  readonly subject: string;
+}
+
+/** The answer of all(): the decision of the longest wait, or if all granted of the fewest permits remaining. */
+export interface AllDecision extends Decision {
+  /** All, in the order of the call, if all granted; otherwise none. */
+  readonly parts: readonly Part[];
+  /** Those that denied, the longest wait first. */
+  readonly denied: readonly Part[];
+}
+
 export interface Reservation {
   /** Whether the permits were booked. */
   readonly ok: boolean;
@@ -214,6 +233,14 @@ export class Limits {
   budget(name: string, options: RingOptions & LimiterOptions & { settleWithin?: Duration }): Budget;
   /** How many run at once: slots, under leases of ttl that renew themselves. */
   concurrency(name: string, options: WaitingOptions & { slots: number; ttl: Duration }): Concurrency;
+  /**
+   * Asks several limiters in one round trip for n permits each (default: 1), and charges all or none. If one denies or
+   * fails, what the others granted is given back in the background; until then others may be refused for it, so try
+   * again after a random time. A lost reply of a listLog or a sliceRing stays charged.
+   */
+  all(
+    parts: [limiter: Limiter<any> & Returner, subject: string, n?: number][], options?: CallOptions,
+  ): Promise<AllDecision>;
   /** Runs a script ("gcra_v1") with keys and arguments as they are: strings, numbers as digits. */
   call(
     script: string, keys: string[], args: string[], options?: CallOptions & { timeout?: Duration },

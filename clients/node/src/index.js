@@ -1,10 +1,12 @@
 'use strict';
 
+const { all } = require('./all');
 const { Caller } = require('./call');
 const { Budget } = require('./budget');
 const { Concurrency } = require('./concurrency');
 const errors = require('./errors');
 const http = require('./http');
+const { Local } = require('./local');
 const { ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout } = require('./limiter');
 const { checkBoolean, checkOptions, integer } = require('./options');
 const { checkName, checkStrings, keyOf, scripts } = require('./scripts');
@@ -18,7 +20,8 @@ class Limits {
     checkFailure('Limits', onFailure);
     checkBoolean('Limits', 'preloaded', preloaded);
     if (timeout !== undefined) checkTimeout('Limits', timeout);
-    Object.assign(this, { prefix, timeout, onFailure, clientId: newId(), caller: new Caller(client, preloaded) });
+    Object.assign(this, { prefix, timeout, onFailure, clientId: newId(), local: new Local() });
+    this.caller = new Caller(client, preloaded);
   }
 
   /** Runs a script with keys and args as they are, and returns its reply. After a lost reply it does not ask again. */
@@ -33,6 +36,8 @@ class Limits {
     return this.caller.run(scripts.get(script), keys, args, { timeout: checkTimeout(script, timeout), signal });
   }
 }
+
+Limits.prototype.all = all;
 
 const kinds = {
   listLog: ListLog, zsetLog: ZSetLog, gcra: GCRA, tokenBucket: TokenBucket, sliceRing: SliceRing, budget: Budget,

@@ -322,6 +322,38 @@ test('wait, reserve and giveBack', async (t) => {
   await assert.rejects((await limits.gcra('reserves', two).reserve('ada')).cancel(), { name: 'ArgumentError' });
 });
 
+test('all limiters are charged, or none', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url), patient);
+  const [log, ids, ring] = ['listLog', 'zsetLog', 'sliceRing'].map((kind) => limits[kind]('all', perHour));
+  const granted = await limits.all([[log, 'ada', 3], [ids, 'ada', 2], [ring, 'all']]);
+  assert.deepEqual([granted.granted, granted.remaining, granted.degraded, granted.denied], [true, 97, false, []]);
+  assert.deepEqual(granted.parts.map((part) => [part.limiter, part.permits]), [['all', 3], ['all', 2], ['all', 1]]);
+  assert.equal(await log.giveBack('ada', granted.parts[0], 1), 1);
+  const one = limits.listLog('one', { permits: 1, window: '1h' });
+  await one.allow('ada');
+  const denied = await limits.all([[log, 'ada'], [one, 'ada'], [ids, 'ada'], [ring, 'all']]);
+  assert.deepEqual([denied.granted, denied.parts, denied.wait], [false, [], denied.denied[0].wait]);
+  assert.deepEqual(denied.denied.map((part) => [part.limiter, part.subject]), [['one', 'ada']]);
+  const remaining = async () => (await Promise.all([log, ids].map((each) => each.peek('ada')))).map((d) => d.remaining);
+  await until('all is given back', async () => String(await remaining()) === '98,98');
+  redis.cli('SET', 'sluice:bad:{ada}:ll1', 'x');
+  const fails = limits.all([[ids, 'ada'], [limits.listLog('bad', perHour), 'ada']]);
+  await assert.rejects(fails, { name: 'StateError' });
+  await until('all is given back', async () => String(await remaining()) === '98,98');
+  const never = limits.listLog('never', { permits: 0, window: '1h' });
+  assert.equal((await limits.all([[log, 'ada'], [never, 'ada']])).wait, Infinity);
+  for (const [parts, message] of [
+    [[], /all: parts \[\]: want \[limiter, subject, n\]/],
+    [[[limits.gcra('x', perHour), 'ada']], /all: limiter "gcra": want one that can give back: listLog,/],
+    [[[log, 'ada'], [log, 'ada']], /all: subject "ada": want each limiter once about a subject, with the sum$/],
+    [[[ids, 'ada'], [log, 'ada', 101]], /all: all\(101\) exceeds limit 100$/],
+  ]) {
+    await assert.rejects(limits.all(parts), { message });
+  }
+  assert.equal(String(await remaining()), '98,98');
+});
+
 test('slots', async (t) => {
   const redis = await startRedis(t);
   const limits = new Limits(await open(t, redis.url), patient);

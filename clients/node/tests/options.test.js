@@ -27,7 +27,7 @@ const wrong = [
   ],
   [
     () => new Limits({ sendCommand() {} }, { onFailure: 'fail' }),
-    'sluice: Limits: onFailure "fail": want "error", "open" or "closed"',
+    'sluice: Limits: onFailure "fail": want "error", "open", "closed" or { local: a share above 0, up to 1 }',
   ],
   [
     () => new Limits({ sendCommand() {} }, { timeout: 0 }),
@@ -178,7 +178,7 @@ test('a wrong call is an ArgumentError, and nothing is sent', async () => {
     [() => slots.tryAcquire('a', null), options],
     [() => slots.acquire('a', { maxwait: 5 }), 'x: maxwait is not an option of concurrency.acquire'],
     [() => slots.acquire(5), 'x: subject 5: want a Unicode string of 1 to 65536 bytes'],
-    [() => never.call('gcra_v1', ['k'], [5, 60000000]), 'gcra_v1: args [ 5, 60000000 ]: want an array of Unicode strings'],
+    [() => never.call('gcra_v1', ['k'], [5, 6]), 'gcra_v1: args [ 5, 6 ]: want an array of Unicode strings'],
     [() => never.call('gcra_v1', [1], []), 'gcra_v1: keys [ 1 ]: want an array of Unicode strings'],
     [() => never.call('gcra_v1', [], []), 'gcra_v1: number of keys 0: want a whole number, 1 to 1'],
     [() => never.call('gcra_v1', 'k', []), 'gcra_v1: keys "k": want an array of Unicode strings'],
@@ -355,11 +355,48 @@ test('acquire with a policy: when one question has failed, the others are asked 
 test('acquire asks again after a lost reply, with the same id, and releases nothing', async () => {
   const sent = [];
   const sendCommand = (words) => (sent.push(words.join(' ')) === 1 ? new Promise(() => {}) : [1, 0, 0, 60000000, 0]);
-  const render = new Limits({ sendCommand: async (words) => sendCommand(words) }, { timeout: 100 }).concurrency('x', { slots: 1, ttl: '1m' });
+  const limits = new Limits({ sendCommand: async (words) => sendCommand(words) }, { timeout: 100 });
+  const render = limits.concurrency('x', { slots: 1, ttl: '1m' });
   assert.equal((await render.acquire('a', { maxWait: '10s' })).decision.granted, true);
   await pause(50);
   assert.equal(sent.length, 2);
   assert.equal(sent[0], sent[1]);
+});
+
+test('onFailure { local } limits in this process to a share', async (t) => {
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
+  const make = (share) => new Limits({ sendCommand: async () => Promise.reject(new ErrorReply('NOPERM no')) }, {
+    onFailure: { local: share },
+  });
+  const half = make(0.5);
+  const log = half.listLog('x', { permits: 10, window: '1s' });
+  const granted = [];
+  for (let i = 0; i < 6; i++) granted.push((await log.allow('a')).granted);
+  assert.deepEqual(granted, [true, true, true, true, true, false]);
+  const { degraded, remaining, wait, resetAfter, retryAfter, cause } = await log.allow('a');
+  assert.deepEqual([degraded, remaining, wait, resetAfter, retryAfter], [true, 0, 200, 1000, 1]);
+  assert.equal(cause.name, 'UnavailableError');
+  await assert.rejects(log.allowN('b', 6), { name: 'UnavailableError' }); // above the share
+  now = 199;
+  assert.equal((await log.allow('a')).granted, false);
+  now = 200;
+  assert.equal((await log.allow('a')).granted, true);
+  assert.equal((await log.reserve('a', { maxWait: 199 })).ok, false);
+  assert.equal((await log.reserve('a', { maxWait: 200 })).delay, 200);
+  assert.equal((await log.peek('a')).wait, 400);
+  const more = half.listLog('x', { permits: 20, window: '1s' }); // keeps the tokens, and refills faster
+  now = 600;
+  assert.deepEqual([(await more.peek('a')).remaining, (await more.peek('other')).remaining], [1, 10]);
+  const bucket = half.gcra('x', { permits: 1, window: '1s', burst: 8 });
+  assert.deepEqual([(await bucket.allowN('a', 4)).granted, (await bucket.allow('a')).wait], [true, 2000]);
+  const windows = [{ permits: 4, window: '1s' }, { permits: 6, window: '1m' }];
+  const ring = await half.sliceRing('x', { windows }).allowN('a', 2);
+  assert.deepEqual(ring.windows.map((window) => [window.remaining, window.resetAfter]), [[0, 1000], [1, 40000]]);
+  for (let i = 0; i <= 10000; i++) await log.peek(`subject-${i}`);
+  assert.equal((await log.allow('a')).remaining, 4, 'the oldest of more than 10000 subjects starts anew');
+  for (const share of [0, 1.1, '1', NaN]) assert.throws(() => make(share), { name: 'ArgumentError' });
+  assert.throws(() => half.concurrency('x', { slots: 1, ttl: '1s' }), { name: 'ArgumentError' });
 });
 
 test('many calls with one signal: no warning, and no listener is left', async () => {
