@@ -16,6 +16,8 @@ export async function until(what, condition) {
   throw new Error(`${what}: not within 15 s`);
 }
 
+export const succeeds = (promise) => promise.then(() => true, () => false);
+
 function freePort() {
   return new Promise((resolve) => {
     const server = net.createServer().listen(0, '127.0.0.1', () => {
