@@ -241,10 +241,6 @@ export class Limits {
   all(
     parts: [limiter: Limiter<any> & Returner, subject: string, n?: number][], options?: CallOptions,
   ): Promise<AllDecision>;
-  /** Runs a script ("gcra_v1") with keys and arguments as they are: strings, numbers as digits. */
-  call(
-    script: string, keys: string[], args: string[], options?: CallOptions & { timeout?: Duration },
-  ): Promise<number[]>;
 }
 
 /** Returns the key under which a script keeps its state for a subject. */

@@ -8,8 +8,8 @@ const errors = require('./errors');
 const http = require('./http');
 const { Local } = require('./local');
 const { ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout } = require('./limiter');
-const { checkBoolean, checkOptions, integer } = require('./options');
-const { checkName, checkStrings, keyOf, scripts } = require('./scripts');
+const { checkBoolean, checkOptions } = require('./options');
+const { checkName, keyOf } = require('./scripts');
 
 /** Makes limiters on one Redis. It sends nothing until a limiter is asked, and does not close the client. */
 class Limits {
@@ -22,18 +22,6 @@ class Limits {
     if (timeout !== undefined) checkTimeout('Limits', timeout);
     Object.assign(this, { prefix, timeout, onFailure, clientId: newId(), local: new Local() });
     this.caller = new Caller(client, preloaded);
-  }
-
-  /** Runs a script with keys and args as they are, and returns its reply. After a lost reply it does not ask again. */
-  async call(script, keys, args, options = {}) {
-    if (!scripts.has(script)) throw errors.refuse('call', 'script', script, [...scripts.keys()].join(', '));
-    checkStrings(script, 'keys', keys);
-    checkStrings(script, 'args', args);
-    const count = scripts.get(script).keys.length;
-    integer(script, 'number of keys', keys.length, count, count);
-    checkOptions(script, 'call', options, ['timeout', 'signal']);
-    const { timeout = this.timeout ?? 1000, signal } = options;
-    return this.caller.run(scripts.get(script), keys, args, { timeout: checkTimeout(script, timeout), signal });
   }
 }
 

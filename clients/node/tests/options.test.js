@@ -124,18 +124,11 @@ test('a wrong call is an ArgumentError, and nothing is sent', async () => {
     [() => slots.tryAcquire('a', null), options],
     [() => slots.acquire('a', { maxwait: 5 }), 'x: maxwait is not an option of concurrency.acquire'],
     [() => slots.acquire(5), 'x: subject 5: want a Unicode string of 1 to 65536 bytes'],
-    [() => never.call('gcra_v1', ['k'], [5, 6]), 'gcra_v1: args [ 5, 6 ]: want an array of Unicode strings'],
-    [() => never.call('gcra_v1', [1], []), 'gcra_v1: keys [ 1 ]: want an array of Unicode strings'],
-    [() => never.call('gcra_v1', [], []), 'gcra_v1: number of keys 0: want a whole number, 1 to 1'],
-    [() => never.call('gcra_v1', 'k', []), 'gcra_v1: keys "k": want an array of Unicode strings'],
-    [() => never.call('gcra_v1', ['k'], [], { timout: 1 }), 'gcra_v1: timout is not an option of call'],
-    [() => never.call({}, ['k'], []), /^sluice: call: script \{\}: want budget_settle_v1, /],
   ]) {
     const outcome = await Promise.resolve().then(call).catch((error) => error);
     const where = `${text}: ${outcome}`;
     assert.equal(outcome?.name, name, where);
-    if (typeof text === 'string') assert.equal(outcome.message.replace(/\{ .* \}/, '{ .. }'), `sluice: ${text}`);
-    else assert.match(outcome.message, text);
+    assert.equal(outcome.message.replace(/\{ .* \}/, '{ .. }'), `sluice: ${text}`);
     assert.ok(outcome.argument && 'value' in outcome && outcome.want, where);
   }
 });

@@ -25,14 +25,13 @@ await limits.budget('x', { permits: 1, window: '1m', settleWithin: '1h' }).settl
 const slot: Slot | null = await limits.concurrency('x', { slots: 1, ttl: '1s' }).tryAcquire('ada');
 await slot?.release();
 const parts: readonly Part[] = (await limits.all([[log, 'ada'], [ring, 'ada', 2]])).parts;
-const reply: number[] = await limits.call('gcra_v1', ['k'], ['1']);
 const middleware = expressLimit(log, { key: keyByAddress({ trust: ['unix'] }), cost: () => 1 });
 express().get('/', middleware, (request, response) => void response.send(request.path));
 const hook = fastifyLimit(ring, { key: () => ['a', undefined] });
 Fastify().get('/', { onRequest: hook }, async () => 'found');
 const headers: Record<string, string> = headersOf(ring, decision);
 const error: SluiceError = new OutcomeUnknownError('lost');
-console.log(wait, returned, left, parts, reply, middleware, hook, headers, error, subjectOf('a', 'b'));
+console.log(wait, returned, left, parts, middleware, hook, headers, error, subjectOf('a', 'b'));
 
 // @ts-expect-error a misspelt option
 limits.listLog('x', { permit: 3, window: '1m' });
