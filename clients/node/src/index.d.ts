@@ -28,9 +28,9 @@ export interface LimitsOptions {
 }
 
 /**
- * local limits in this process, to a share of the limit (above 0, up to 1): of n processes that share the load 1 / n. It
- * is a token bucket for each window, which starts full, of up to 10000 subjects; logs and rings grant up to twice the
- * share in a window. A call for more than the share holds is the error of Redis. Not for concurrency.
+ * local limits in this process, to a share of the limit (above 0, up to 1): of n processes that share the load 1 / n.
+ * It is a token bucket for each window, which starts full, of up to 10000 subjects; logs and rings grant up to twice
+ * the share in a window. A call for more than the share holds is the error of Redis. Not for concurrency.
  */
 export type OnFailure = 'error' | 'open' | 'closed' | { local: number };
 
@@ -134,15 +134,12 @@ export interface Returner {
   giveBack(subject: string, decision: Decision, n?: number, options?: CallOptions): Promise<number>;
 }
 
-/** One limiter's decision in all(): what giveBack() of that limiter takes. */
-export interface Part extends Decision {
-  readonly limiter: string;
-  readonly subject: string;
-}
+/** One limiter's decision in all(), for giveBack() of that limiter. */
+export type Part = Decision & { readonly limiter: string; readonly subject: string };
 
-/** The answer of all(): the decision of the longest wait, or if all granted of the fewest permits remaining. */
+/** The decision of the longest wait, or if all granted of the fewest permits remaining. */
 export interface AllDecision extends Decision {
-  /** All, in the order of the call, if all granted; otherwise none. */
+  /** In the order of the call, if all granted; otherwise empty. */
   readonly parts: readonly Part[];
   /** Those that denied, the longest wait first. */
   readonly denied: readonly Part[];
@@ -234,13 +231,11 @@ export class Limits {
   /** How many run at once: slots, under leases of ttl that renew themselves. */
   concurrency(name: string, options: WaitingOptions & { slots: number; ttl: Duration }): Concurrency;
   /**
-   * Asks several limiters in one round trip for n permits each (default: 1), and charges all or none. If one denies or
+   * Asks several [limiter, subject, n = 1] in one round trip, and charges all of them or none. If one denies or
    * fails, what the others granted is given back in the background; until then others may be refused for it, so try
    * again after a random time. A lost reply of a listLog or a sliceRing stays charged.
    */
-  all(
-    parts: [limiter: Limiter<any> & Returner, subject: string, n?: number][], options?: CallOptions,
-  ): Promise<AllDecision>;
+  all(parts: [Limiter<any> & Returner, string, number?][], options?: CallOptions): Promise<AllDecision>;
 }
 
 /** Returns the key under which a script keeps its state for a subject. */

@@ -6,8 +6,7 @@ import { test } from 'node:test';
 import { createClient } from 'redis';
 import { Limits, SluiceError, keyOf } from 'sluice-redis';
 import { open } from './clients.js';
-import { report } from './report.js';
-import { startRedis } from './servers.js';
+import { report, startRedis } from './servers.js';
 
 const repository = new URL('../../../', import.meta.url);
 const vectors = new URL('scripttest/vectors/', repository);
