@@ -3,13 +3,21 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/sluice-redis/sluice/loader"
 )
+
+var update = flag.Bool("update", false, "write the goldens in testdata")
 
 // outcome is what a run of the program left behind.
 type outcome struct {
@@ -199,4 +207,21 @@ func TestServerSlash(t *testing.T) {
 	must(t, rdb.Do(background, rules...).Err())
 	limits = loader.New(clientAs(t, rdb.Options().Addr, "use", "any"), loader.PreloadedOnly())
 	granted()
+}
+
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// golden compares with testdata/<name>.golden, and wants no line wider than a terminal.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	wantNarrow(t, name, escapes.ReplaceAllString(got, ""))
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		must(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	must(t, err)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; go test ./cmd/sluice -update writes it):\n%s", file, diff)
+	}
 }
