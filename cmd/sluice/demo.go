@@ -29,7 +29,7 @@ func (a app) demo(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if c.Terminal = out.live && out.color; f.target != (targetFlags{}) { // whatever the environment says: a demo needs no server
+	if c.Terminal = out.live; f.target != (targetFlags{}) { // whatever the environment says: a demo needs no server
 		c.Server, c.Connect = t.String(), t.client
 	}
 	return demo.Run(ctx, c)

@@ -1,357 +1,558 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 	"github.com/sluice-redis/sluice/loader"
 )
 
+// maxKeys is how many keys of a subject inspect shows.
+const maxKeys = 40
+
 // inspectFlags are the flags of inspect.
 type inspectFlags struct {
 	serverFlags
-	noScan bool
-	script string
+	prefix string
 	json   bool
+	limits []loader.Limit // as the application has them; without a window of slots
+	burst  int64
 }
 
-// inspection holds the keys to look at and the other arguments.
-type inspection struct {
-	keys   []stored.Key
-	words  words
-	rights string // the cure if the user may not do what is needed
-	named  bool   // limiter and subject were given, not a key: leave out absent keys
-}
-
-func parseInspect(args []string) (inspectFlags, inspection, error) {
-	var f inspectFlags
-	flags := f.register("inspect")
-	flags.StringVar(&f.script, "script", "", "")
-	flags.BoolVar(&f.noScan, "no-scan", false, "")
-	flags.BoolVar(&f.json, "json", false, "")
-	others, err := parseFlags(flags, args)
-	if err != nil {
-		return f, inspection{}, undashed(err, args, isInspectWord)
+// addLimit takes 3/1m, or 20 for slots.
+func (f *inspectFlags) addLimit(text string) (err error) {
+	var limit loader.Limit
+	if limit.Permits, err = strconv.ParseInt(text, 10, 64); err != nil {
+		limit, err = parseRate(text)
 	}
-	todo, err := newInspection(f.script, others)
-	return f, todo, err
-}
-
-// newInspection parses the arguments: a key, or a limiter and a subject, and then name=value words.
-func newInspection(script string, args []string) (inspection, error) {
-	switch {
-	case len(args) == 0:
-		return inspection{}, usagef("want a key, or a limiter and a subject")
-	case script != "" || strings.Contains(args[0], "{"):
-		key, err := keyNamed(script, args[0])
-		if err != nil {
-			return inspection{}, err
-		}
-		w, err := inspectWords(args[1:])
-		return inspection{keys: []stored.Key{key}, words: w}, err
-	case len(args) == 1:
-		return inspection{}, usagef("%s is not a key of our scripts: want a subject after it, or --script%s", given(args[0]),
-			listsSubjects(args[0]))
-	case isWord(args[1], isInspectWord):
-		return inspection{}, usagef("want a subject after %s%s", given(args[0]), listsSubjects(args[0]))
-	}
-	w, err := inspectWords(args[2:])
-	if err != nil {
-		return inspection{}, err
-	}
-	keys, err := keysBy(args[0], args[1], w, func(script sluice.Script) []sluice.Key { return script.Keys[:1] })
-	return inspection{keys: keys, words: w, named: true}, err
-}
-
-// keyNamed returns the key with this text. Its script is the named one, or follows from the key.
-func keyNamed(name, text string) (stored.Key, error) {
-	if name == "" {
-		if key, ok := stored.ParseKey(text); ok {
-			return key, nil
-		}
-		return stored.Key{}, usagef("%s is not a key of our scripts: want prefix:limiter:{subject}:state, or --script",
-			given(text))
-	}
-	script, err := findScript(name)
-	if err != nil {
-		return stored.Key{}, err
-	}
-	return stored.KeyOf(script, text), nil
-}
-
-// inspectWords parses name=value arguments: arguments of a script, or parts of keys.
-func inspectWords(args []string) (words, error) {
-	windows, args, err := cutWindows(args)
-	if err != nil {
-		return words{}, err
-	}
-	w, err := parseWords(args)
-	if err != nil {
-		return w, err
-	}
-	w.windows = windows
-	if err := w.checkWindows(); err != nil {
-		return w, err
-	}
-	if name := w.other(isInspectWord); name != "" {
-		return w, usagef("no script has an argument %s", given(name))
-	}
-	return w, nil
-}
-
-// isInspectWord reports whether inspect takes name=.
-func isInspectWord(name string) bool {
-	return slices.Contains([]string{"prefix", "client", "lease_age"}, name) ||
-		slices.ContainsFunc(sluice.All(), func(script sluice.Script) bool { return takes(script, name) })
-}
-
-// takes reports whether a script has an argument with this name.
-func takes(script sluice.Script, name string) bool {
-	return slices.ContainsFunc(script.Args, func(arg sluice.Field) bool {
-		return named(arg, name) || arg.Repeated && strings.TrimSuffix(arg.Name, "_i") == name
-	})
-}
-
-// keysBy returns the keys whose whole name follows from the arguments.
-func keysBy(limiter, subject string, w words, of func(sluice.Script) []sluice.Key) ([]stored.Key, error) {
-	places := map[string]string{
-		"prefix": w.or("prefix", "sluice"), "limiter": limiter, "subject": subject, "client": w.or("client", ""),
-	}
-	var err error
-	if places["slice"], err = sliceParts(w); err != nil {
-		return nil, err
-	}
-	var keys []stored.Key
-	for _, script := range sluice.All() {
-		for _, field := range of(script) {
-			text, err := fillPattern(field.Pattern, places)
-			if err != nil {
-				return nil, usagef("%v", err)
-			}
-			if key, ok := stored.ParseKey(text); ok && stored.Limits(script) && !strings.HasSuffix(text, ":") {
-				keys = append(keys, key)
-			}
-		}
-	}
-	return keys, nil
-}
-
-// sliceParts returns the end of the key of a slice_ring, as far as it was given: the slice, and then the lease age.
-func sliceParts(w words) (string, error) {
-	slice := w.or("slice", "")
-	age, leased := w.take("lease_age")
-	switch {
-	case leased && slice == "":
-		return "", usagef("lease_age wants slice= too: the key has both")
-	case slice == "":
-		return "", nil
-	}
-	slice, err := microseconds("slice", slice)
-	if err != nil || !leased {
-		return slice, err
-	}
-	age, err = microseconds("lease_age", age)
-	return slice + ":" + age, err
+	f.limits = append(f.limits, limit)
+	return err
 }
 
 func (a app) inspect(ctx context.Context, args []string) error {
-	f, todo, err := parseInspect(args)
+	var f inspectFlags
+	flags := f.register("inspect")
+	flags.StringVar(&f.prefix, "prefix", "sluice", "")
+	flags.Func("limit", "", f.addLimit)
+	flags.Int64Var(&f.burst, "burst", 0, "")
+	flags.BoolVar(&f.json, "json", false, "")
+	others, err := parseFlags(flags, args)
 	if err != nil {
 		return err
 	}
-	todo.rights = rightsCure("inspect", todo.prefix(), f.target.cluster != "")
-	return withRights(a.inspectAll(ctx, f, todo), todo.rights)
-}
-
-// prefix is the start of the keys, for an ACL.
-func (i inspection) prefix() string {
-	if prefix := i.keys[0].Prefix; isName(prefix) {
-		return prefix
+	if len(others) == 1 {
+		if key, ok := stored.ParseKey(others[0]); ok {
+			return a.inspectKey(ctx, f, key)
+		}
 	}
-	return "<prefix>"
+	if err := wantSubject(others, nil); err != nil {
+		return err
+	}
+	return a.inspectSubject(ctx, f, others[0], others[1])
 }
 
-func (a app) inspectAll(ctx context.Context, f inspectFlags, todo inspection) error {
-	out, rdb, release, err := a.openHolder(ctx, f.serverFlags, todo.keys[0])
+// inspectKey shows one key.
+func (a app) inspectKey(ctx context.Context, f inspectFlags, key stored.Key) error {
+	f.prefix = key.Prefix
+	rdb, release, err := a.openHolder(ctx, f.serverFlags, key.Text)
 	if err != nil {
 		return err
 	}
 	defer release()
-	views, err := todo.views(ctx, rdb, todo.keys, out.plotColumns())
+	return f.show(ctx, a, rdb, []stored.Key{key}, nil)
+}
+
+// inspectSubject finds and shows all keys of a subject.
+func (a app) inspectSubject(ctx context.Context, f inspectFlags, limiter, subject string) error {
+	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, limiter, subject)
 	if err != nil {
 		return err
 	}
-	found := search{missed: errNotScanned}
-	if todo.named && !f.noScan {
-		found = a.search(ctx, rdb, todo)
-		var more []view
-		if more, err = todo.views(ctx, rdb, found.others(views), out.plotColumns()); err == nil {
-			views = append(views, more...)
-		} else if found.missed == nil {
-			found.missed = err
+	defer release()
+	found := a.search(ctx, rdb, begin)
+	var keys []stored.Key
+	var notes []string
+	var unread error
+	ids := 0
+	for _, text := range found.keys {
+		switch key, known := stored.ParseKey(text); {
+		case known:
+			keys = append(keys, key)
+		case key.IsID():
+			ids++
+		default:
+			notes = append(notes, "this key is not known: "+text)
+			unread = errReported
 		}
 	}
-	if found.missed == nil || found.missed == errNotScanned { // else a key that was not found may use them
-		if err := todo.unused(views); err != nil {
-			return err
-		}
+	if ids > 0 {
+		notes = append(notes, counted(ids, "ID of a budget is stored", "IDs of a budget are stored"))
 	}
+	if more := len(keys) - maxKeys; more > 0 {
+		notes = append(notes, counted(more, "more key was", "more keys were")+" found and not looked at: name one to see it")
+		keys, unread = keys[:maxKeys], errReported
+	}
+	if len(found.keys) == 0 && found.missed == nil && !f.json {
+		newScreen(a.stdout).nothingStored(found)
+		return nil
+	}
+	err = f.show(ctx, a, rdb, keys, notes)
+	return errors.Join(withRights(found.incomplete(), f.rights()), cmp.Or(err, unread))
+}
+
+// rights is the cure if the user may not do what is needed.
+func (f inspectFlags) rights() string { return rightsCure("inspect", f.prefix, f.target.cluster != "") }
+
+// show reads keys that are on one server and prints what they hold. Its error says what is not known, or damaged.
+func (f inspectFlags) show(ctx context.Context, a app, rdb *redis.Client, keys []stored.Key, notes []string) error {
+	views, err := f.views(ctx, rdb, keys)
+	if err != nil {
+		return withRights(err, f.rights())
+	}
+	used := func(v view) bool { return v.used || v.wanted == "" }
+	if len(f.limits) > 0 && len(views) > 0 && views[0].State != stateAbsent && !slices.ContainsFunc(views, used) {
+		return usagef("%s does not use these limits: want %s", views[0].Script, views[0].wanted)
+	}
+	out := newScreen(a.stdout)
 	if f.json {
 		if err := out.json(views); err != nil {
 			return err
 		}
 	} else {
-		out.views(views, todo, found)
+		for i, v := range views {
+			if i > 0 {
+				out.printf("\n")
+			}
+			out.view(v)
+		}
+		for _, note := range notes {
+			out.printf("note: %s\n", note)
+		}
 	}
-	return todo.verdict(ctx, views, found)
-}
-
-// verdict returns the final error: nil if everything was read and no script would refuse it.
-func (i inspection) verdict(ctx context.Context, views []view, found search) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case i.named && found.missed != nil && (found.missed != errNotScanned || len(views) == 0):
-		return fmt.Errorf("it is not known whether more is stored for %s: %w", i.keys[0].Subject, found.missed)
-	case found.unread() > 0, slices.ContainsFunc(views, view.refused), slices.ContainsFunc(views, i.hides):
+	for _, v := range views {
+		if v.lacks != nil {
+			return withRights(fmt.Errorf("%s: %w", v.Key, v.lacks), f.rights())
+		}
+	}
+	if slices.ContainsFunc(views, func(v view) bool { return v.State == stateDamaged || v.State == stateForeign }) {
 		return errReported
 	}
 	return nil
 }
 
-// hides reports whether something that was asked about a key is not known. TYPE, MEMORY and the TTL do not count,
-// and the permits that are left count only if arguments for them were given.
-func (i inspection) hides(v view) bool {
-	script, _ := v.key.Script()
-	for line := range v.Refused {
-		switch line {
-		case "rate", "history", "holders":
-			return true
-		case "left":
-			if len(i.words.windows) > 0 {
-				return true
-			}
-			for name := range i.words.values {
-				if takes(script, name) {
-					return true
-				}
-			}
-		}
-	}
-	return v.State == stateUnknown
+// limitState is what is known of a limiter.
+type limitState string
+
+const (
+	stateAbsent  limitState = "absent"  // nothing is stored
+	stateLive    limitState = "live"    // permits are in use
+	stateIdle    limitState = "idle"    // something is stored, but no permit is live
+	stateConfig  limitState = "config"  // a rate; the permits are in other keys
+	stateDamaged limitState = "damaged" // the scripts answer BADSTATE
+	stateForeign limitState = "foreign" // the scripts answer WRONGTYPE
+	stateUnknown limitState = "unknown" // the server refused what is needed to tell
+)
+
+// view is what inspect finds out about one key, as printed by --json, in microseconds and microseconds since 1970.
+type view struct {
+	Key      string     `json:"key"`
+	Node     string     `json:"node"`
+	Script   string     `json:"script"`
+	Limiter  string     `json:"limiter"`
+	Subject  string     `json:"subject"`
+	Client   string     `json:"client,omitempty"`
+	State    limitState `json:"state"`
+	Meaning  string     `json:"meaning"`
+	LeaseAge int64      `json:"lease_age,omitempty"`
+	Memory   int64      `json:"memory,omitempty"`
+	TTL      int64      `json:"ttl,omitempty"` // -1: it never expires
+
+	Now     int64           `json:"now"`
+	Permits int64           `json:"permits,omitempty"` // stored
+	Live    int64           `json:"live,omitempty"`    // if the window is known
+	Newest  int64           `json:"newest,omitempty"`
+	Full    int64           `json:"full,omitempty"`    // when a gcra is full again, or the last lease of slots ends
+	Limit   int64           `json:"limit,omitempty"`   // the limit of a gcra's newest grant
+	Written int64           `json:"written,omitempty"` // when a gcra's newest grant was written
+	Window  int64           `json:"window,omitempty"`
+	Config  *stored.Config  `json:"config,omitempty"`
+	Ring    *stored.Ring    `json:"ring,omitempty"`
+	Holders []stored.Holder `json:"holders,omitempty"` // of slots, those whose leases end first
+
+	Left    map[string]int64  `json:"left,omitempty"`    // the script's reply to a look
+	Unknown map[string]string `json:"unknown,omitempty"` // what the server refused to tell, and why
+
+	windowFrom string
+	windows    []string // of a ring, as the reply says
+	used       bool     // the limits were used
+	wanted     string   // the flags with which what is left would be known
+	lacks      error    // what inspect could not find out
 }
 
 // views reads keys on their server.
-func (i inspection) views(ctx context.Context, node *redis.Client, keys []stored.Key, columns int) ([]view, error) {
-	views := []view{}
+func (f inspectFlags) views(ctx context.Context, rdb *redis.Client, keys []stored.Key) ([]view, error) {
+	both := slices.Clone(keys) // each key, and behind them the config of each
 	for _, key := range keys {
-		v, err := newView(ctx, node, key, i.wordsFor(key), columns)
+		both = append(both, key.Config())
+	}
+	summaries, err := stored.Read(ctx, rdb, both)
+	views := []view{}
+	for i := range keys {
 		if err != nil {
-			return nil, err
+			break
 		}
-		if v.State == stateAbsent && v.Config == nil && i.named {
-			continue
+		v := newView(summaries[i], rdb.Options().Addr)
+		if config := summaries[len(keys)+i]; config.Err != nil {
+			v.lacks = config.Err
+		} else {
+			v.Config = config.Config
 		}
-		views = append(views, v)
-	}
-	return views, nil
-}
-
-// wordsFor returns the words for a key. A ring that was found by a scan stores the length of its slices.
-func (i inspection) wordsFor(key stored.Key) words {
-	if !i.named || !key.IsRing() || slices.ContainsFunc(i.keys,
-		func(own stored.Key) bool { return own.Text == key.Text }) {
-		return i.words
-	}
-	w := words{values: maps.Clone(i.words.values), used: i.words.used, windows: i.words.windows}
-	delete(w.values, "slice")
-	delete(w.values, "lease_age")
-	return w
-}
-
-// look asks the script how many permits are left. The arguments come from the command line and from the state.
-// If some are missing, it notes which.
-func (v *view) look(ctx context.Context, node *redis.Client, w words) error {
-	script, _ := v.key.Script()
-	args := v.lookWords(script, w)
-	if _, given := w.values["burst"]; takes(script, "burst") && !given {
-		v.Wanted = append(v.Wanted, "burst") // it is not stored and may differ from the limit
-	}
-	todo, err := newAttempt(script, args)
-	for missing := (*missingError)(nil); errors.As(err, &missing); todo, err = newAttempt(script, args) {
-		v.Wanted = append(v.Wanted, missing.argument)
-		args = append(args, missing.argument+"=1")
-	}
-	if err != nil || len(v.Wanted) > 0 {
-		v.sayWhereLimitIs()
-		return err
-	}
-	limits := loader.New(node, loader.ReadReplicas(), loader.PreloadedOnly())
-	reply, err := limits.Call(ctx, &script, todo.keys, todo.args...)
-	if _, bad := errors.AsType[*loader.ArgumentError](err); bad {
-		return todo.failed(v.Node, err)
+		if err = f.complete(ctx, rdb, &v, summaries[i]); err == nil {
+			views = append(views, v)
+		}
 	}
 	if err != nil {
-		v.refuse("left", err)
+		err = fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
+	}
+	return views, err
+}
+
+func newView(s stored.Summary, node string) view {
+	script, _ := s.Key.Script()
+	v := view{
+		Key: s.Key.Text, Node: node, Script: fullName(script), Limiter: s.Key.Limiter, Subject: s.Key.Subject,
+		Client: s.Key.Client(), LeaseAge: s.Key.LeaseAge(), Unknown: map[string]string{},
+		Now: s.Now, Permits: s.Permits, Newest: s.Newest, Ring: s.Ring, lacks: s.Err,
+	}
+	if b := s.Bucket; b != nil {
+		v.Full, v.Limit, v.Written = b.Full, b.Limit, b.Written
+	}
+	if s.Slots != nil {
+		v.Full, v.Live = s.Slots.Last, s.Slots.Live
+	}
+	return v
+}
+
+// complete asks for the rest. It returns errors of the connection only.
+func (f inspectFlags) complete(ctx context.Context, rdb *redis.Client, v *view, s stored.Summary) error {
+	if s.Err == nil && s.Exists {
+		if err := f.measure(ctx, rdb, v, s); err != nil {
+			return err
+		}
+	}
+	v.State, v.Meaning = v.verdict(s)
+	if v.State == stateLive || v.State == stateIdle || v.State == stateConfig {
+		return f.look(ctx, rdb, v, s.Key)
+	}
+	return nil
+}
+
+// measure asks for memory and TTL, and counts the live permits if the window is known: it was given or is stored, or
+// follows from the TTL, because a log expires a window after its newest permit.
+func (f inspectFlags) measure(ctx context.Context, rdb *redis.Client, v *view, s stored.Summary) error {
+	pipe := rdb.Pipeline()
+	memory, ttl, expires := pipe.MemoryUsage(ctx, v.Key), pipe.PTTL(ctx, v.Key), pipe.PExpireTime(ctx, v.Key)
+	if err := stored.Exec(ctx, pipe); err != nil {
+		return err
+	}
+	for name, err := range map[string]error{"memory": memory.Err(), "expires": ttl.Err()} {
+		if stored.IsReply(err) && !errors.Is(err, redis.Nil) {
+			v.Unknown[name] = errorText(err)
+		}
+	}
+	v.Memory, v.TTL = memory.Val(), max(ttl.Val().Microseconds(), -1)
+	switch {
+	case s.Ring != nil:
+		v.Window, v.windowFrom = s.Ring.Slice*s.Ring.Size, "the whole ring"
+	case s.Damage != "" || s.Bucket != nil || s.Config != nil || s.Slots != nil:
+	case v.Config != nil:
+		v.Window, v.windowFrom = v.Config.Interval, "the stored interval"
+	case len(f.limits) == 1 && f.limits[0].Window > 0:
+		v.Window, v.windowFrom = f.limits[0].Window.Microseconds(), "as given"
+	case expires.Err() == nil && expires.Val().Microseconds() > s.Newest:
+		v.Window, v.windowFrom = (expires.Val().Microseconds()-s.Newest)/1000*1000, "from the TTL"
+	}
+	var err error
+	switch {
+	case s.Slots != nil && s.Slots.Live > 0:
+		v.Holders, err = s.Holders(ctx, rdb, 20)
+	case v.Window > 0:
+		v.Live, err = s.Live(ctx, rdb, v.Now-v.Window)
+	}
+	if err != nil {
+		v.lacks = err
+	}
+	return ctx.Err()
+}
+
+// verdict describes the state of the limiter.
+func (v *view) verdict(s stored.Summary) (limitState, string) {
+	switch ahead := length(v.Newest - v.Now); {
+	case s.Err != nil:
+		return stateUnknown, "it cannot be read: " + errorText(s.Err)
+	case strings.HasPrefix(s.Damage, "WRONGTYPE"):
+		return stateForeign, "not one of our limiters: the scripts answer WRONGTYPE"
+	case s.Damage != "":
+		return stateDamaged, "the scripts answer BADSTATE: " + s.Damage
+	case errors.Is(v.lacks, stored.ErrDamaged):
+		return stateDamaged, errorText(v.lacks)
+	case !s.Exists:
+		return stateAbsent, "nothing is stored under this key"
+	case s.Key.IsConfig():
+		return stateConfig, "the rate; permits are stored under other keys"
+	case s.Bucket != nil && v.Full <= v.Now:
+		return stateIdle, "the bucket is full: all permits are free"
+	case s.Bucket != nil:
+		return stateLive, "all permits are free again in " + length(v.Full-v.Now) + ", if no one asks"
+	case s.Slots != nil && v.Live > 0:
+		return stateLive, counted(int(v.Live), "slot is held", "slots are held")
+	case s.Slots != nil:
+		return stateIdle, "no slots are held"
+	case v.Permits == 0 || v.Window > 0 && v.Live == 0:
+		return stateIdle, "no permits are in use"
+	case v.Newest > v.Now:
+		return stateLive, "booked " + ahead + " ahead, or written by a clock that was ahead"
+	case v.Window == 0:
+		return stateLive, "permits are stored: --limit tells whether they still count"
+	}
+	return stateLive, "permits are in use"
+}
+
+// look asks the script what is left, with permits 0. Limits that are not stored come from the flags.
+func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key stored.Key) error {
+	script, _ := key.Script()
+	keys := []string{v.Key}
+	var args []any
+	var one loader.Limit
+	if len(f.limits) == 1 {
+		one = f.limits[0]
+	}
+	switch isWindow := one.Window > 0; {
+	case key.Config().IsConfig():
+		if v.Config == nil || v.Config.PerClient && v.Client == "" {
+			return nil
+		}
+		config, scope := key.Config().Text, 0
+		keys = []string{config, config + ":all", config + ":by:cli"}
+		if v.Config.PerClient {
+			keys[2], scope = v.Key, 1
+		}
+		args = []any{v.Config.Rate, v.Config.Interval, scope, 0, 0}
+	case key.IsRing():
+		if v.wanted = "--limit 100/1m --limit 1000/1h"; len(f.limits) > 0 && v.Ring != nil && (len(f.limits) > 1 || isWindow) {
+			args = f.ringArgs(v)
+		}
+	case key.Code == "gcra1":
+		if v.wanted = "--limit 10/1s --burst 20"; isWindow && f.burst > 0 {
+			args = []any{one.Permits, one.Window.Microseconds(), f.burst, 0, 0}
+		}
+	case key.Code == "cc1":
+		if v.wanted = "--limit 20"; len(f.limits) == 1 && !isWindow {
+			args = []any{one.Permits, time.Second.Microseconds(), 0, ""}
+		}
+	default:
+		if v.wanted = "--limit 3/1m"; isWindow {
+			args = []any{one.Permits, one.Window.Microseconds(), 0, 0}
+		}
+		if isWindow && key.Code == "zl1" {
+			args = append(args, "")
+		}
+	}
+	if args == nil {
 		return nil
 	}
-	v.Left = map[string]int64{}
-	for i, field := range repeatedTo(len(reply), script.Reply) {
-		v.Left[field.Name] = reply[i]
+	v.used = true
+	reply, err := rdb.EvalShaRO(ctx, script.SHA1, keys, args...).Int64Slice()
+	if err != nil && strings.Contains(err.Error(), "unknown command") { // before Redis 7
+		reply, err = rdb.EvalSha(ctx, script.SHA1, keys, args...).Int64Slice()
 	}
-	v.reply, v.asked = reply, todo
-	v.WindowsMissing = v.missesWindows()
-	for i, arg := range script.Args {
-		if arg.Name == "burst" {
-			v.burst, err = strconv.ParseInt(fmt.Sprint(todo.args[i]), 10, 64)
-		}
+	switch {
+	case err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT"):
+		err = fmt.Errorf("what is left: %w", loader.ErrNotLoaded)
+	case err == nil && len(reply) < len(script.Reply)-1:
+		err = fmt.Errorf("the script replied with %d integers", len(reply))
 	}
-	return err
+	if err != nil {
+		v.Unknown["left"], v.lacks = errorText(err), err
+		return ctx.Err()
+	}
+	v.Left = map[string]int64{"remaining": reply[1], "wait": reply[2], "reset_after": reply[3]}
+	if key.IsRing() {
+		f.addWindows(v, reply[5:])
+	}
+	return nil
 }
 
-// sayWhereLimitIs adds to the meaning that the limit is not stored.
-func (v *view) sayWhereLimitIs() {
-	if v.State == stateLive && v.Config == nil && !strings.Contains(v.Meaning, "window=") {
-		v.Meaning += "; the limit is in the application: add limit="
-	}
-}
-
-// lookWords returns the arguments for a look.
-func (v *view) lookWords(script sluice.Script, w words) []string {
-	values := map[string]string{"permits": "0", "ttl": "1s"} // a look does not depend on the ttl
-	known := map[string]int64{"window": v.Window}
-	if v.Limit > 0 {
-		known["limit"] = v.Limit
-	}
-	if v.Ring != nil {
-		known["slice"] = v.Ring.Slice
-	}
-	if v.Config != nil {
-		known["rate"], known["interval"] = v.Config.Rate, v.Config.Interval
-	}
-	for name, n := range known {
-		if n > 0 {
-			values[name] = strconv.FormatInt(n, 10)
-		}
-	}
-	maps.Copy(values, w.values)
-	maps.DeleteFunc(values, func(name, _ string) bool { return !takes(script, name) })
-	values["key"] = v.key.Config().Text
-	if v.Client != "" {
-		values["client"] = v.Client
-	}
-	var args []string
-	for name, value := range values {
-		args = append(args, name+"="+value)
+// ringArgs are the arguments of a slice_ring: a window gets one slice more than covers it and the age of leases, as from
+// the loader.
+func (f inspectFlags) ringArgs(v *view) []any {
+	args := []any{v.Ring.Slice, 0}
+	for _, limit := range f.limits {
+		args = append(args, f.slices(v, limit), limit.Permits)
 	}
 	return args
+}
+
+func (f inspectFlags) slices(v *view, limit loader.Limit) int64 {
+	return (limit.Window.Microseconds()+v.LeaseAge+v.Ring.Slice-1)/v.Ring.Slice + 1
+}
+
+// addWindows says what each window of a ring holds, and whether the ring was written with a wider one.
+func (f inspectFlags) addWindows(v *view, counts []int64) {
+	widest := int64(0)
+	for i, limit := range f.limits {
+		text := fmt.Sprintf("window %s: %d of %d", windowText(limit.Window), counts[i], limit.Permits)
+		if counts[i] >= limit.Permits {
+			text += ": this one refuses"
+		}
+		v.windows = append(v.windows, text)
+		v.Left[fmt.Sprint("count_", i+1)] = counts[i]
+		widest = max(widest, f.slices(v, limit))
+	}
+	if widest < v.Ring.Size {
+		longest := time.Duration((v.Ring.Size-1)*v.Ring.Slice-v.LeaseAge) * time.Microsecond
+		v.windows = append(v.windows, "with these alone; the ring is longer, another window may refuse: add --limit N/"+
+			windowText(longest))
+	}
+}
+
+// view prints what is known about a key, one line for each fact.
+func (s screen) view(v view) {
+	s.printf("%s\n", s.paint(bold, v.Key))
+	line := func(name string, text any) {
+		if fmt.Sprint(text) != "" {
+			s.printf("  %-11s%v\n", name, text)
+		}
+	}
+	line("state", s.paint(v.State.style(), string(v.State)+": "+v.Meaning))
+	line("script", v.Script)
+	line("limiter", v.Limiter)
+	line("subject", v.Subject)
+	line("client", v.Client)
+	line("node", v.Node)
+	if v.Config != nil {
+		line("rate", configText(*v.Config))
+	}
+	if v.Ring != nil {
+		line("slices", fmt.Sprintf("%d of %s", v.Ring.Size, length(v.Ring.Slice)))
+	}
+	if v.LeaseAge > 0 {
+		line("lease age", length(v.LeaseAge)+": permits may be spent that long after they were counted")
+	}
+	if v.Window > 0 {
+		line("window", length(v.Window)+", "+v.windowFrom)
+	}
+	line("permits", v.permitsText())
+	if v.Limit > 0 {
+		line("limit", fmt.Sprintf("%d, as of the newest grant", v.Limit))
+	}
+	v.times(line)
+	for _, holder := range v.Holders {
+		line("holder", holder.ID+", for "+length(holder.Ends-v.Now))
+	}
+	if more := v.Live - int64(len(v.Holders)); more > 0 && len(v.Holders) > 0 {
+		line("", fmt.Sprintf("and %d whose leases end later", more))
+	}
+	for _, name := range []string{"memory", "expires", "left"} {
+		if why, found := v.Unknown[name]; found {
+			line(name, s.paint(yellow, "not known: "+why))
+		}
+	}
+	s.left(v, line)
+	if v.State == stateDamaged || v.State == stateForeign {
+		s.printf("cure: find out what the key is for; UNLINK removes it with the permits in use\n")
+	}
+}
+
+func (state limitState) style() style {
+	switch state {
+	case stateAbsent, stateIdle:
+		return green
+	case stateLive:
+		return bold
+	case stateUnknown, stateConfig:
+		return yellow
+	}
+	return red
+}
+
+func (v view) permitsText() string {
+	switch {
+	case v.State != stateLive && v.State != stateIdle || v.Permits == 0 || v.Full > 0:
+		return ""
+	case v.Ring != nil:
+		return fmt.Sprintf("%d in the ring", v.Permits)
+	case v.Window > 0:
+		return fmt.Sprintf("%d live, of %d stored", v.Live, v.Permits)
+	}
+	return fmt.Sprintf("%d stored", v.Permits)
+}
+
+// times prints when permits were granted and when the key expires.
+func (v view) times(line func(name string, text any)) {
+	at := func(name string, us int64) {
+		if us > 0 && v.State != stateDamaged && v.State != stateForeign {
+			text := time.UnixMicro(us).UTC().Format("2006-01-02 15:04:05.000 UTC")
+			if us > v.Now {
+				line(name, text+", "+length(us-v.Now)+" from now")
+			} else {
+				line(name, text+", "+length(v.Now-us)+" ago")
+			}
+		}
+	}
+	at("written", v.Written)
+	at("newest", v.Newest)
+	if v.Memory > 0 {
+		line("memory", fmt.Sprintf("%d bytes", v.Memory))
+	}
+	switch {
+	case v.TTL > 0:
+		line("expires", length(v.TTL)+" from now")
+	case v.TTL == -1:
+		line("expires", "never")
+	}
+}
+
+// left prints the script's reply to a look.
+func (s screen) left(v view, line func(name string, text any)) {
+	if v.Left == nil {
+		if v.wanted != "" && v.Unknown["left"] == "" && v.State == stateLive {
+			line("left", "not known: the limit is in the application; add it, as "+v.wanted)
+		}
+		return
+	}
+	for _, window := range v.windows {
+		line("", window)
+	}
+	what := "permit"
+	if v.Holders != nil || strings.HasPrefix(v.Script, "concurrency") {
+		what = "slot"
+	}
+	verdict := s.paint(green, "a "+what+" is granted now")
+	if wait := v.Left["wait"]; wait > 0 {
+		verdict = s.paint(red, "refused: the next "+what+" comes free "+length(wait)+" from now")
+	}
+	line("now", verdict)
+	line("remaining", v.Left["remaining"])
+	if reset := v.Left["reset_after"]; reset > 0 {
+		line("full again", length(reset)+" from now, if no one asks")
+	}
+}
+
+// configText describes the config of a token_bucket.
+func configText(c stored.Config) string {
+	scope := "all clients together"
+	if c.PerClient {
+		scope = "each client by itself"
+	}
+	return fmt.Sprintf("%d in %s, %s", c.Rate, length(c.Interval), scope)
 }
