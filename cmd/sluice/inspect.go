@@ -200,30 +200,31 @@ type view struct {
 
 // views reads keys on their server.
 func (f inspectFlags) views(ctx context.Context, rdb *redis.Client, keys []stored.Key) ([]view, error) {
-	both := slices.Clone(keys) // each key, and behind them the config of each
-	for _, key := range keys {
-		both = append(both, key.Config())
-	}
-	summaries, err := stored.Read(ctx, rdb, both)
-	views := []view{}
-	for i := range keys {
-		if err != nil {
-			break
-		}
-		v := newView(summaries[i], rdb.Options().Addr)
-		if config := summaries[len(keys)+i]; config.Err != nil {
-			v.lacks = config.Err
-		} else {
-			v.Config = config.Config
-		}
-		if err = f.complete(ctx, rdb, &v, summaries[i]); err == nil {
-			views = append(views, v)
+	asked := slices.Clone(keys)
+	configs := map[int]int{} // of the permits of a token_bucket: where its config is among those asked for
+	for i, key := range keys {
+		if config := key.Config(); config.Text != key.Text {
+			configs[i] = len(asked)
+			asked = append(asked, config)
 		}
 	}
+	addr := rdb.Options().Addr
+	summaries, err := stored.Read(ctx, rdb, asked)
 	if err != nil {
-		err = fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
+		return nil, fmt.Errorf("asking %s: %w", addr, err)
 	}
-	return views, err
+	views := []view{}
+	for i, s := range summaries[:len(keys)] {
+		v := newView(s, addr)
+		if at, found := configs[i]; found {
+			v.Config, v.lacks = summaries[at].Config, cmp.Or(v.lacks, summaries[at].Err)
+		}
+		if err := f.complete(ctx, rdb, &v, s); err != nil {
+			return nil, fmt.Errorf("asking %s: %w", addr, err)
+		}
+		views = append(views, v)
+	}
+	return views, nil
 }
 
 func newView(s stored.Summary, node string) view {
@@ -231,7 +232,7 @@ func newView(s stored.Summary, node string) view {
 	v := view{
 		Key: s.Key.Text, Node: node, Script: fullName(script), Limiter: s.Key.Limiter, Subject: s.Key.Subject,
 		Client: s.Key.Client(), LeaseAge: s.Key.LeaseAge(), Unknown: map[string]string{},
-		Now: s.Now, Permits: s.Permits, Newest: s.Newest, Ring: s.Ring, lacks: s.Err,
+		Now: s.Now, Permits: s.Permits, Newest: s.Newest, Ring: s.Ring, Config: s.Config, lacks: s.Err,
 	}
 	if b := s.Bucket; b != nil {
 		v.Full, v.Limit, v.Written = b.Full, b.Limit, b.Written
@@ -378,7 +379,7 @@ func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key 
 	switch {
 	case err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT"):
 		err = fmt.Errorf("what is left: %w", loader.ErrNotLoaded)
-	case err == nil && len(reply) < len(script.Reply)-1:
+	case err == nil && len(reply) < 5, err == nil && key.IsRing() && len(reply) < 5+len(f.limits):
 		err = fmt.Errorf("the script replied with %d integers", len(reply))
 	}
 	if err != nil {
