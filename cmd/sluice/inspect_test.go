@@ -122,7 +122,8 @@ func TestServerInspectStates(t *testing.T) {
 		{"tb1", []any{"hset", "rate", "no"}, exitFailed, "damaged: .*rate, interval and scope"},
 		{"sr1:1000000", []any{"set", ""}, exitDone, "absent"},
 		{"gcra1", []any{"set", bucket(now - 5)}, exitDone, "idle: the bucket is full"},
-		{"cc1", []any{"zadd", now - 1, "a"}, exitDone, "idle: no slots are held"},
+		{"cc1", []any{"zadd", now - 1, "a"}, exitDone, "idle: no slots are held(.|\n)*expires    never\n"},
+		{"cc1", []any{"zadd", fmt.Sprint(now+minute, ".5"), "a", now + 2*minute, "b"}, exitFailed, "damaged: .*a lease has the"},
 		{"cc1", []any{"zadd", 1 << 54, "a"}, exitFailed, "damaged: .*the last lease has the score"},
 	} {
 		must(t, rdb.FlushDB(background).Err())
@@ -202,6 +203,20 @@ func TestServerReadyRights(t *testing.T) {
 			wantNoRefusals(t, rdb)
 		}
 	}
+}
+
+// TestServerInspectRefusedCommands tests users who may not do one of the things that are needed.
+func TestServerInspectRefusedCommands(t *testing.T) {
+	rdb, _ := inspected(t)
+	line := "inspect --redis=redis://ada:pw@" + rdb.Options().Addr + " try demo --limit 3/1m"
+	for _, refused := range []string{"time", "llen", "lindex", "zcount", "zrange", "hmget", "exists", "getrange -get", "scan",
+		"evalsha_ro"} {
+		must(t, rdb.ACLSetUser(background, "ada", append([]string{"reset", "on", ">pw", "~*", "+@all"},
+			strings.Fields("-"+refused)...)...).Err())
+		wantUnknown(t, runLine(nil, line), "NOPERM", "cure: ACL SETUSER <name> %R~sluice:")
+	}
+	must(t, rdb.ACLSetUser(background, "ada", "reset", "on", ">pw", "~sluice:try:{demo}:tb1:*", "+@all").Err())
+	wantUnknown(t, runLine(nil, strings.Replace(line, "try demo --limit 3/1m", "sluice:try:{demo}:tb1:all", 1)), "NOPERM")
 }
 
 // TestServerInspectCluster has a subject on each master; one moves a slot, and one is dead.

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// limitState is what is known of a limiter.
+type limitState string
+
+const (
+	stateAbsent  limitState = "absent"  // nothing is stored
+	stateLive    limitState = "live"    // permits are in use
+	stateIdle    limitState = "idle"    // something is stored, but no permit is live
+	stateConfig  limitState = "config"  // a rate; the permits are in other keys
+	stateDamaged limitState = "damaged" // the scripts answer BADSTATE
+	stateForeign limitState = "foreign" // the scripts answer WRONGTYPE
+	stateUnknown limitState = "unknown" // the server refused what is needed to tell
+)
+
+// view is what inspect finds out about one key, as printed by --json, in microseconds and microseconds since 1970.
+type view struct {
+	Key      string     `json:"key"`
+	Node     string     `json:"node"`
+	Script   string     `json:"script"`
+	Limiter  string     `json:"limiter"`
+	Subject  string     `json:"subject"`
+	Client   string     `json:"client,omitempty"`
+	State    limitState `json:"state"`
+	Meaning  string     `json:"meaning"`
+	LeaseAge int64      `json:"lease_age,omitempty"`
+	Memory   int64      `json:"memory,omitempty"`
+	TTL      int64      `json:"ttl,omitempty"` // -1: it never expires
+
+	Now     int64           `json:"now"`
+	Permits int64           `json:"permits,omitempty"` // stored
+	Live    int64           `json:"live,omitempty"`    // if the window is known
+	Newest  int64           `json:"newest,omitempty"`
+	Full    int64           `json:"full,omitempty"`    // when a gcra is full again, or the last lease of slots ends
+	Limit   int64           `json:"limit,omitempty"`   // the limit of a gcra's newest grant
+	Written int64           `json:"written,omitempty"` // when a gcra's newest grant was written
+	Window  int64           `json:"window,omitempty"`
+	Config  *stored.Config  `json:"config,omitempty"`
+	Ring    *stored.Ring    `json:"ring,omitempty"`
+	Holders []stored.Holder `json:"holders,omitempty"` // of slots, those whose leases end first
+
+	Left    map[string]int64  `json:"left,omitempty"`    // the script's reply to a look
+	Unknown map[string]string `json:"unknown,omitempty"` // what the server refused to tell, and why
+
+	windowFrom string
+	windows    []string // of a ring, as the reply says
+	used       bool     // the limits were used
+	wanted     string   // the flags with which what is left would be known
+	lacks      error    // what inspect could not find out
+}
+
+// views reads keys on their server.
+func (f inspectFlags) views(ctx context.Context, rdb *redis.Client, keys []stored.Key) ([]view, error) {
+	asked := slices.Clone(keys)
+	configs := map[int]int{} // of the permits of a token_bucket: where its config is among those asked for
+	for i, key := range keys {
+		if config := key.Config(); config.Text != key.Text {
+			configs[i] = len(asked)
+			asked = append(asked, config)
+		}
+	}
+	addr := rdb.Options().Addr
+	summaries, err := stored.Read(ctx, rdb, asked)
+	if err != nil {
+		return nil, fmt.Errorf("asking %s: %w", addr, err)
+	}
+	views := []view{}
+	for i, s := range summaries[:len(keys)] {
+		v := newView(s, addr)
+		if at, found := configs[i]; found {
+			v.Config, v.lacks = summaries[at].Config, cmp.Or(v.lacks, summaries[at].Err)
+		}
+		if err := f.complete(ctx, rdb, &v, s); err != nil {
+			return nil, fmt.Errorf("asking %s: %w", addr, err)
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+func newView(s stored.Summary, node string) view {
+	script, _ := s.Key.Script()
+	v := view{
+		Key: s.Key.Text, Node: node, Script: fullName(script), Limiter: s.Key.Limiter, Subject: s.Key.Subject,
+		Client: s.Key.Client(), LeaseAge: s.Key.LeaseAge(), Unknown: map[string]string{},
+		Now: s.Now, Permits: s.Permits, Newest: s.Newest, Ring: s.Ring, Config: s.Config, lacks: s.Err,
+	}
+	if b := s.Bucket; b != nil {
+		v.Full, v.Limit, v.Written = b.Full, b.Limit, b.Written
+	}
+	if s.Slots != nil {
+		v.Full, v.Live = s.Slots.Last, s.Slots.Live
+	}
+	return v
+}
+
+// complete asks for the rest. It returns errors of the connection only.
+func (f inspectFlags) complete(ctx context.Context, rdb *redis.Client, v *view, s stored.Summary) error {
+	if s.Err == nil && s.Exists {
+		if err := f.measure(ctx, rdb, v, s); err != nil {
+			return err
+		}
+	}
+	v.State, v.Meaning = v.verdict(s)
+	if v.State == stateLive || v.State == stateIdle || v.State == stateConfig {
+		return f.look(ctx, rdb, v, s.Key)
+	}
+	return nil
+}
+
+// measure asks for memory and TTL, and counts the live permits if the window is known: it was given or is stored, or
+// follows from the TTL, because a log expires a window after its newest permit.
+func (f inspectFlags) measure(ctx context.Context, rdb *redis.Client, v *view, s stored.Summary) error {
+	pipe := rdb.Pipeline()
+	memory, ttl, expires := pipe.MemoryUsage(ctx, v.Key), pipe.PTTL(ctx, v.Key), pipe.PExpireTime(ctx, v.Key)
+	if err := stored.Exec(ctx, pipe); err != nil {
+		return err
+	}
+	for name, err := range map[string]error{"memory": memory.Err(), "expires": ttl.Err()} {
+		if stored.IsReply(err) && !errors.Is(err, redis.Nil) {
+			v.Unknown[name] = errorText(err)
+		}
+	}
+	v.Memory, v.TTL = memory.Val(), ttl.Val().Microseconds()
+	if ttl.Val() == -1 { // no duration
+		v.TTL = -1
+	}
+	switch {
+	case s.Ring != nil:
+		v.Window, v.windowFrom = s.Ring.Slice*s.Ring.Size, "the whole ring"
+	case s.Damage != "" || s.Bucket != nil || s.Config != nil || s.Slots != nil:
+	case v.Config != nil:
+		v.Window, v.windowFrom = v.Config.Interval, "the stored interval"
+	case len(f.limits) == 1 && f.limits[0].Window > 0:
+		v.Window, v.windowFrom = f.limits[0].Window.Microseconds(), "as given"
+	case expires.Err() == nil && expires.Val().Microseconds() > s.Newest:
+		v.Window, v.windowFrom = (expires.Val().Microseconds()-s.Newest)/1000*1000, "from the TTL"
+	}
+	var err error
+	switch {
+	case s.Slots != nil && s.Slots.Live > 0:
+		v.Holders, err = s.Holders(ctx, rdb, 20)
+	case v.Window > 0:
+		v.Live, err = s.Live(ctx, rdb, v.Now-v.Window)
+	}
+	if err != nil {
+		v.lacks = err
+	}
+	return ctx.Err()
+}
+
+// verdict describes the state of the limiter.
+func (v *view) verdict(s stored.Summary) (limitState, string) {
+	switch ahead := length(v.Newest - v.Now); {
+	case s.Err != nil:
+		return stateUnknown, "it cannot be read: " + errorText(s.Err)
+	case strings.HasPrefix(s.Damage, "WRONGTYPE"):
+		return stateForeign, "not one of our limiters: the scripts answer WRONGTYPE"
+	case s.Damage != "":
+		return stateDamaged, "the scripts answer BADSTATE: " + s.Damage
+	case errors.Is(v.lacks, stored.ErrDamaged):
+		return stateDamaged, errorText(v.lacks)
+	case v.lacks != nil:
+		return stateUnknown, "not all of it can be read: " + errorText(v.lacks)
+	case !s.Exists:
+		return stateAbsent, "nothing is stored under this key"
+	case s.Key.IsConfig():
+		return stateConfig, "the rate; permits are stored under other keys"
+	case s.Bucket != nil && v.Full <= v.Now:
+		return stateIdle, "the bucket is full: all permits are free"
+	case s.Bucket != nil:
+		return stateLive, "all permits are free again in " + length(v.Full-v.Now) + ", if no one asks"
+	case s.Slots != nil && v.Live > 0:
+		return stateLive, counted(int(v.Live), "slot is held", "slots are held")
+	case s.Slots != nil:
+		return stateIdle, "no slots are held"
+	case v.Permits == 0 || v.Window > 0 && v.Live == 0:
+		return stateIdle, "no permits are in use"
+	case v.Newest > v.Now:
+		return stateLive, "booked " + ahead + " ahead, or written by a clock that was ahead"
+	case v.Window == 0:
+		return stateLive, "permits are stored: --limit tells whether they still count"
+	}
+	return stateLive, "permits are in use"
+}
+
+// look asks the script what is left, with permits 0. Limits that are not stored come from the flags.
+func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key stored.Key) error {
+	script, _ := key.Script()
+	keys := []string{v.Key}
+	var args []any
+	var one loader.Limit
+	if len(f.limits) == 1 {
+		one = f.limits[0]
+	}
+	switch isWindow := one.Window > 0; {
+	case key.Config().IsConfig():
+		if v.Config == nil || v.Config.PerClient && v.Client == "" {
+			return nil
+		}
+		config, scope := key.Config().Text, 0
+		keys = []string{config, config + ":all", config + ":by:cli"}
+		if v.Config.PerClient {
+			keys[2], scope = v.Key, 1
+		}
+		args = []any{v.Config.Rate, v.Config.Interval, scope, 0, 0}
+	case key.IsRing():
+		if v.wanted = "--limit 100/1m --limit 1000/1h"; len(f.limits) > 0 && v.Ring != nil && (len(f.limits) > 1 || isWindow) {
+			args = f.ringArgs(v)
+		}
+	case key.Code == "gcra1":
+		if v.wanted = "--limit 10/1s --burst 20"; isWindow && f.burst > 0 {
+			args = []any{one.Permits, one.Window.Microseconds(), f.burst, 0, 0}
+		}
+	case key.Code == "cc1":
+		if v.wanted = "--limit 20"; len(f.limits) == 1 && !isWindow {
+			args = []any{one.Permits, time.Second.Microseconds(), 0, ""}
+		}
+	default:
+		if v.wanted = "--limit 3/1m"; isWindow {
+			args = []any{one.Permits, one.Window.Microseconds(), 0, 0}
+		}
+		if isWindow && key.Code == "zl1" {
+			args = append(args, "")
+		}
+	}
+	if args == nil {
+		return nil
+	}
+	v.used = true
+	reply, err := rdb.EvalShaRO(ctx, script.SHA1, keys, args...).Int64Slice()
+	if err != nil && strings.Contains(err.Error(), "unknown command") { // before Redis 7
+		reply, err = rdb.EvalSha(ctx, script.SHA1, keys, args...).Int64Slice()
+	}
+	switch {
+	case err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT"):
+		err = fmt.Errorf("what is left: %w", loader.ErrNotLoaded)
+	case err == nil && len(reply) < 5, err == nil && key.IsRing() && len(reply) < 5+len(f.limits):
+		err = fmt.Errorf("the script replied with %d integers", len(reply))
+	}
+	if err != nil {
+		v.Unknown["left"], v.lacks = errorText(err), err
+		return ctx.Err()
+	}
+	v.Left = map[string]int64{"remaining": reply[1], "wait": reply[2], "reset_after": reply[3]}
+	if key.IsRing() {
+		f.addWindows(v, reply[5:])
+	}
+	return nil
+}
+
+// ringArgs are the arguments of a slice_ring: a window gets one slice more than covers it and the age of leases, as from
+// the loader.
+func (f inspectFlags) ringArgs(v *view) []any {
+	args := []any{v.Ring.Slice, 0}
+	for _, limit := range f.limits {
+		args = append(args, f.slices(v, limit), limit.Permits)
+	}
+	return args
+}
+
+func (f inspectFlags) slices(v *view, limit loader.Limit) int64 {
+	return (limit.Window.Microseconds()+v.LeaseAge+v.Ring.Slice-1)/v.Ring.Slice + 1
+}
+
+// addWindows says what each window of a ring holds, and whether the ring was written with a wider one.
+func (f inspectFlags) addWindows(v *view, counts []int64) {
+	widest := int64(0)
+	for i, limit := range f.limits {
+		text := fmt.Sprintf("window %s: %d of %d", windowText(limit.Window), counts[i], limit.Permits)
+		if counts[i] >= limit.Permits {
+			text += ": this one refuses"
+		}
+		v.windows = append(v.windows, text)
+		v.Left[fmt.Sprint("count_", i+1)] = counts[i]
+		widest = max(widest, f.slices(v, limit))
+	}
+	if widest < v.Ring.Size {
+		longest := time.Duration((v.Ring.Size-1)*v.Ring.Slice-v.LeaseAge) * time.Microsecond
+		v.windows = append(v.windows, "with these alone; the ring is longer, another window may refuse: add --limit N/"+
+			windowText(longest))
+	}
+}
