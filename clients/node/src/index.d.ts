@@ -97,7 +97,7 @@ export interface WindowState {
   readonly resetAfter: number;
 }
 
-/** What the limiters have in common. A subject is any text that is not empty. Each call is one round trip. */
+/** What the limiters have in common. A subject is text of 1 to 65536 bytes. Each call is one round trip. */
 export interface Limiter<Options = CallOptions> {
   readonly name: string;
   /** Asks for one permit now. Use it to refuse what is over the limit. */
@@ -177,7 +177,10 @@ export interface Concurrency {
   readonly name: string;
   /** Takes a slot now; null if none is free. */
   tryAcquire(subject: string, options?: CallOptions): Promise<Slot | null>;
-  /** Takes a slot as soon as one is free. A WaitError after maxWait. */
+  /**
+   * Takes a slot as soon as one is free. With maxWait it asks again while Redis is down. After maxWait it is a
+   * WaitError, or the error of the outage if Redis does not answer.
+   */
   acquire(subject: string, options?: CallOptions & { maxWait?: Duration }): Promise<Slot>;
   peek(subject: string, options?: CallOptions): Promise<Decision>;
   reset(subject: string, options?: CallOptions): Promise<void>;
@@ -221,7 +224,7 @@ export class Limits {
 export function keyOf(prefix: string, limiter: string, subject: string, state: string, parts?: string[]): string;
 
 export interface MiddlewareOptions<Request> {
-  /** Whom a request is counted for. Default: keyByAddress(). Without a value the request is refused with 400. */
+  /** Whom a request is counted for: one text, or several. Default: keyByAddress(). Without one, status 400. */
   key?: (request: Request, socket?: { remoteAddress?: string }) => string | undefined | (string | undefined)[];
   /** How many permits a request takes. Default: 1. */
   cost?: (request: Request) => number;
@@ -245,7 +248,13 @@ export function fastifyLimit(
  */
 export function headersOf(limiter: { readonly name: string }, decision: Decision): Record<string, string>;
 
-/** Counts by the client's address, of IPv6 by its first 64 bits. trust names proxies that append to X-Forwarded-For. */
+/** Counts by the value of a header, read as UTF-8. Use it instead of request.headers, which reads it as Latin-1. */
+export function keyByHeader(name: string): (request: Headers) => string;
+
+/**
+ * Counts by the client's address, of IPv6 by its first 64 bits. trust names proxies that append to X-Forwarded-For. A
+ * client that a proxy calls "unknown" is counted for the proxy.
+ */
 export function keyByAddress(options?: {
   trust?: string[];
   ipv6Prefix?: number;

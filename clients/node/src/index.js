@@ -4,7 +4,7 @@ const { Caller } = require('./call');
 const { Budget } = require('./budget');
 const { Concurrency } = require('./concurrency');
 const errors = require('./errors');
-const { expressLimit, fastifyLimit, headersOf, keyByAddress, subjectOf } = require('./http');
+const http = require('./http');
 const { ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout } = require('./limiter');
 const { checkBoolean, checkOptions, integer } = require('./options');
 const { checkName, checkStrings, keyOf, scripts } = require('./scripts');
@@ -46,4 +46,4 @@ for (const [method, Kind] of Object.entries(kinds)) {
 
 const { isReply, refuse, show, warn, ...kindsOfErrors } = errors;
 
-module.exports = { Limits, keyOf, expressLimit, fastifyLimit, headersOf, keyByAddress, subjectOf, ...kindsOfErrors };
+module.exports = { Limits, keyOf, ...http, ...kindsOfErrors };

@@ -94,8 +94,8 @@ class Limiter {
     return maxWait === undefined ? this.maxWait : duration(this.name, 'maxWait', maxWait, 0, longestWait) / 1e3;
   }
 
-  bounds({ signal }) {
-    return { timeout: this.timeout, signal };
+  bounds({ signal, timeout = this.timeout }) {
+    return { timeout, signal };
   }
 
   keys(subject, values = this.values) {
@@ -170,10 +170,16 @@ class Limiter {
 
 const longestRetry = 31622400e3; // milliseconds: 366 days
 
+/** Returns the timeout of one question of a call that may take so long, and has so much left. */
+function timeoutWithin({ timeout }, allowed, left) {
+  return allowed === 0 ? timeout : Math.min(timeout, Math.max(left, 1)); // with 0 it asks once
+}
+
 /** Asks until n permits may be used, or until waiting does not help. Unused permits go back in the background. */
 async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) {
   const id = limiter.idOf(ownId);
-  const end = performance.now() + limiter.ahead(maxWait);
+  const allowed = limiter.ahead(maxWait);
+  const end = performance.now() + allowed;
   const left = () => Math.max(end - performance.now(), 0);
   const unused = (decision) => {
     if (!decision.granted || !limiter.giveBack || ownId !== undefined) return; // the caller may ask again with the id
@@ -181,8 +187,9 @@ async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) 
   };
   for (let failures = 0; ; ) {
     const maxWait = limiter.books ? Math.floor(Math.min(left(), maxAhead) * 1e3) : 0;
+    const timeout = timeoutWithin(limiter, allowed, left());
     try {
-      const decision = await limiter.decide('wait', subject, { n, maxWait, id }, { signal });
+      const decision = await limiter.decide('wait', subject, { n, maxWait, id }, { signal, timeout });
       if (decision.degraded && !decision.granted) throw decision.cause;
       await sleepFor(limiter, decision, left(), signal).catch((error) => {
         unused(decision);
@@ -193,11 +200,12 @@ async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) 
     } catch (error) {
       const lost = error instanceof errors.OutcomeUnknownError && id !== undefined;
       const mayHelp = lost || error instanceof errors.UnavailableError;
-      if (end === Infinity || left() === 0 || signal?.aborted || !mayHelp) {
+      const pause = jitter(Math.min(10 << Math.min(++failures, 5), 250));
+      if (end === Infinity || left() <= pause || signal?.aborted || !mayHelp) {
         if (lost) unused({ granted: true, permits: n, id });
         throw error;
       }
-      await sleep(Math.min(jitter(Math.min(10 << Math.min(++failures, 5), 250)), left()), signal);
+      await sleep(pause, signal);
     }
   }
 }
@@ -380,4 +388,5 @@ const checkTimeout = (name, timeout) => duration(name, 'timeout', timeout, 1e3, 
 
 module.exports = {
   Limiter, ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout, isDecision,
+  timeoutWithin,
 };

@@ -97,16 +97,16 @@ test('a server that stands still: an error in time, or the policy', async (t) =>
   const limiter = limits.listLog('frozen', perMinute);
   redis.child.kill('SIGSTOP');
   const started = performance.now();
+  const aborted = new AbortController();
+  setTimeout(() => aborted.abort(new Error('the user left')), 50);
+  const error = await limiter.allow('ada', { signal: aborted.signal }).catch((reason) => reason);
+  assert.deepEqual([error.name, error.cause.message], ['OutcomeUnknownError', 'the user left']);
   await assert.rejects(limiter.allow('ada'), { name: 'OutcomeUnknownError' });
   await assert.rejects(limiter.peek('ada'), { name: 'UnavailableError' });
   const open_ = await limits.listLog('frozen', { ...perMinute, onFailure: 'open' }).allow('ada');
   assert.deepEqual([open_.granted, open_.degraded, open_.cause.name], [true, true, 'OutcomeUnknownError']);
   const closed = await limits.listLog('frozen', { ...perMinute, onFailure: 'closed' }).allow('ada');
   assert.deepEqual([closed.granted, closed.degraded], [false, true]);
-  const aborted = new AbortController();
-  setTimeout(() => aborted.abort(new Error('the user left')), 50);
-  const error = await limiter.allow('ada', { signal: aborted.signal }).catch((reason) => reason);
-  assert.deepEqual([error.name, error.cause.message], ['OutcomeUnknownError', 'the user left']);
   const leaving = { signal: AbortSignal.timeout(20) };
   await assert.rejects(limits.listLog('frozen', { ...perMinute, onFailure: 'open' }).allow('ada', leaving));
   assert.ok(performance.now() - started < 10000);
@@ -118,6 +118,35 @@ test('a server that stands still: an error in time, or the policy', async (t) =>
     ),
   );
   report('trap', 'frozen server');
+});
+
+test('a connection without replies: calls go over a duplicate, until a reply comes', async (t) => {
+  const redis = await startRedis(t);
+  const proxy = await startProxy(t, redis.port);
+  const connected = await open(t, proxy.url);
+  const limits = new Limits(connected, { timeout: 300 });
+  const ask = () => limits.listLog('held', perHour).allow('ada').then(() => 'granted', ({ name }) => name);
+  const [own] = (await ask(), proxy.pipes);
+  proxy.hold();
+  assert.equal(await ask(), 'OutcomeUnknownError');
+  proxy.release();
+  assert.equal(await ask(), 'granted');
+  assert.equal(proxy.pipes.size, 1, 'one slow reply changes nothing');
+  for (let round = 0; round < 2; round++) {
+    proxy.hold();
+    const outcomes = [];
+    for (let i = 0; i < 8; i++) outcomes.push(await ask());
+    assert.deepEqual(outcomes.slice(4), ['granted', 'granted', 'granted', 'granted'], String(outcomes));
+    assert.ok(proxy.pipes.size === 2 && proxy.pipes.has(own));
+    if (round === 1) break;
+    proxy.release();
+    await until('the duplicate is closed', () => proxy.pipes.size === 1);
+    assert.equal(await ask(), 'granted');
+    assert.ok(proxy.pipes.has(own), "the user's own client stays connected");
+  }
+  await client.close(connected);
+  await until('the duplicate is closed with the client', () => proxy.pipes.size === 0);
+  report('trap', 'silent connection');
 });
 
 test('a burst is no outage: Redis decides each call', async (t) => {

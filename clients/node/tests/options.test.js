@@ -91,10 +91,10 @@ const wrong = [
     () => sluice.keyOf('p', 'x', 'a', 's:'),
     'sluice: state "s:": want letters, digits, dot, underscore and dash, at least one',
   ],
-  [() => sluice.keyOf('p', 'x', 'a', 's', 'part'), 'sluice: x: parts "part": want an array of strings'],
-  [() => sluice.keyOf('p', 'x', 'a', 's', [1]), 'sluice: x: parts [ 1 ]: want an array of strings'],
-  [() => sluice.subjectOf('a', 5), 'sluice: subjectOf: values [ \'a\', 5 ]: want an array of strings'],
-  [() => sluice.keyByAddress({ trust: [5] }), 'sluice: keyByAddress: trust [ 5 ]: want an array of strings'],
+  [() => sluice.keyOf('p', 'x', 'a', 's', 'part'), 'sluice: x: parts "part": want an array of Unicode strings'],
+  [() => sluice.keyOf('p', 'x', 'a', 's', [1]), 'sluice: x: parts [ 1 ]: want an array of Unicode strings'],
+  [() => sluice.subjectOf('a', 5), 'sluice: subjectOf: values [ \'a\', 5 ]: want an array of Unicode strings'],
+  [() => sluice.keyByAddress({ trust: [5] }), 'sluice: keyByAddress: trust [ 5 ]: want an array of Unicode strings'],
   [() => sluice.headersOf({}, {}), 'sluice: headersOf: limiter {}: want a limiter'],
   [() => sluice.headersOf({ name: 'x' }, {}), 'sluice: headersOf: decision {}: want a decision'],
   [() => sluice.expressLimit({}), 'sluice: middleware: limiter {}: want a limiter with allow()'],
@@ -114,9 +114,12 @@ test('what is wrong is said when the limiter is made', () => {
 
 test('what is wrong with a call', async () => {
   const log = limits.listLog('x', { permits: 3, window: '1m' });
-  const message = 'sluice: x: subject "": want a string of at least one character';
+  const message = 'sluice: x: subject "": want a Unicode string of 1 to 65536 bytes';
   await assert.rejects(log.allow(''), { name: 'ArgumentError', message });
   await assert.rejects(log.allow(42), { name: 'ArgumentError' });
+  await log.allow('ë'.repeat(32768));
+  const long = 'sluice: x: subject of 65537 bytes: want a Unicode string of 1 to 65536 bytes';
+  await assert.rejects(log.allow(`${'ë'.repeat(32768)}x`), { name: 'ArgumentError', message: long });
   await assert.rejects(log.allowN('a', 1.5), {
     name: 'ArgumentError',
     message: 'sluice: x: n 1.5: want a whole number, 1 or more',
@@ -152,7 +155,7 @@ test('a wrong call is an ArgumentError, and nothing is sent', async () => {
     [() => log.allowN('a', '1'), 'x: n "1": want a whole number, 1 or more'],
     [() => log.peek('a', { n: 1 }), 'x: n is not an option of listLog.peek'],
     [() => log.reset('a', null), options],
-    [() => log.reset(), 'x: subject undefined: want a string of at least one character'],
+    [() => log.reset(), 'x: subject undefined: want a Unicode string of 1 to 65536 bytes'],
     [() => log.wait('a', { maxwait: 5 }), 'x: maxwait is not an option of listLog.wait'],
     [() => log.wait('a', { n: 0 }), 'x: n 0: want a whole number, 1 or more'],
     [() => log.reserve('a', null), options],
@@ -174,11 +177,11 @@ test('a wrong call is an ArgumentError, and nothing is sent', async () => {
     [() => budget.peek('a', { id: 'b' }), 'x: id is not an option of budget.peek'],
     [() => slots.tryAcquire('a', null), options],
     [() => slots.acquire('a', { maxwait: 5 }), 'x: maxwait is not an option of concurrency.acquire'],
-    [() => slots.acquire(5), 'x: subject 5: want a string of at least one character'],
-    [() => never.call('gcra_v1', ['k'], [5, 60000000]), 'gcra_v1: args [ 5, 60000000 ]: want an array of strings'],
-    [() => never.call('gcra_v1', [1], []), 'gcra_v1: keys [ 1 ]: want an array of strings'],
+    [() => slots.acquire(5), 'x: subject 5: want a Unicode string of 1 to 65536 bytes'],
+    [() => never.call('gcra_v1', ['k'], [5, 60000000]), 'gcra_v1: args [ 5, 60000000 ]: want an array of Unicode strings'],
+    [() => never.call('gcra_v1', [1], []), 'gcra_v1: keys [ 1 ]: want an array of Unicode strings'],
     [() => never.call('gcra_v1', [], []), 'gcra_v1: number of keys 0: want a whole number, 1 to 1'],
-    [() => never.call('gcra_v1', 'k', []), 'gcra_v1: keys "k": want an array of strings'],
+    [() => never.call('gcra_v1', 'k', []), 'gcra_v1: keys "k": want an array of Unicode strings'],
     [() => never.call('gcra_v1', ['k'], [], { timout: 1 }), 'gcra_v1: timout is not an option of call'],
     [() => never.call({}, ['k'], []), /^sluice: call: script \{\}: want budget_settle_v1, /],
   ]) {
@@ -326,6 +329,37 @@ test('the timeout hardly counts while the process is busy', async () => {
   };
   const log = new Limits({ sendCommand: busy }, { timeout: 100 }).listLog('x', { permits: 3, window: '1m' });
   assert.equal((await log.allow('a')).granted, true);
+});
+
+test('maxWait bounds calls while Redis is silent, and the error is no WaitError', async () => {
+  const silent = new Limits({ sendCommand: () => new Promise(() => {}) }, { timeout: '3s' });
+  const render = silent.concurrency('x', { slots: 1, ttl: '1s', maxWait: 200 });
+  const started = performance.now();
+  const waits = silent.listLog('x', { permits: 3, window: '1m' }).wait('a', { maxWait: 200 });
+  const calls = [waits, render.acquire('a'), render.acquire('a'), render.acquire('b', { maxWait: 100 })];
+  const names = (await Promise.allSettled(calls)).map(({ reason }) => reason?.name);
+  assert.ok(performance.now() - started < 2000, `${performance.now() - started} ms`);
+  const unknown = 'OutcomeUnknownError';
+  assert.deepEqual(names, [unknown, unknown, 'UnavailableError', unknown]);
+});
+
+test('acquire with a policy: when one question has failed, the others are asked side by side', async () => {
+  const silent = new Limits({ sendCommand: () => new Promise(() => {}) }, { timeout: 100, onFailure: 'open' });
+  const render = silent.concurrency('x', { slots: 1, ttl: '1s' });
+  const started = performance.now();
+  const slots = await Promise.all(Array.from({ length: 50 }, () => render.acquire('a')));
+  assert.ok(slots.every(({ decision }) => decision.degraded));
+  assert.ok(performance.now() - started < 2000, `${performance.now() - started} ms`);
+});
+
+test('acquire asks again after a lost reply, with the same id, and releases nothing', async () => {
+  const sent = [];
+  const sendCommand = (words) => (sent.push(words.join(' ')) === 1 ? new Promise(() => {}) : [1, 0, 0, 60000000, 0]);
+  const render = new Limits({ sendCommand: async (words) => sendCommand(words) }, { timeout: 100 }).concurrency('x', { slots: 1, ttl: '1m' });
+  assert.equal((await render.acquire('a', { maxWait: '10s' })).decision.granted, true);
+  await pause(50);
+  assert.equal(sent.length, 2);
+  assert.equal(sent[0], sent[1]);
 });
 
 test('many calls with one signal: no warning, and no listener is left', async () => {
