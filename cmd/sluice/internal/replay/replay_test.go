@@ -355,7 +355,7 @@ limits:
   address: {by: request.ip, empty: refuse, rates: 1/1m}
   user: {by: 'request.header["x-user"]', empty: refuse, mode: shadow, rates: 1/1m}
 `)
-	report := run(t, c, proxied("10.0.0.1", "unknown"))
+	report := run(t, c, proxied("10.0.0.1", "nonsense"))
 	for i, want := range []Counts{{Requests: 1, Refused: 1}, {}} {
 		if diff := cmp.Diff(want, report.Policies[i].Counts); diff != "" {
 			t.Errorf("%s:\n%s", report.Policies[i].Name, diff)
@@ -425,7 +425,7 @@ func proxied(address, forwarded string) string {
 // TestProxies wants the client's address from X-Forwarded-For behind the proxies of the file, and only there.
 func TestProxies(t *testing.T) {
 	log := proxied("10.0.0.1", "9.9.9.9, 192.0.2.7") + proxied("10.0.0.2", "192.0.2.7, 10.1.1.1") +
-		proxied("192.0.2.7", "8.8.8.8") + proxied("10.0.0.3", "unknown") + proxied("::ffff:192.0.2.7", "") +
+		proxied("192.0.2.7", "8.8.8.8") + proxied("10.0.0.3", "nonsense") + proxied("::ffff:192.0.2.7", "") +
 		proxied("2001:DB8::1", "") + proxied("some.host.example", "")
 	report := run(t, configOf(t, "proxies: [10.0.0.0/8]\n"+byAddress), log)
 	want := []Key{
