@@ -29,7 +29,7 @@ test('vectors', async (t) => {
   report('vectors', `${steps} of ${steps}`);
 });
 
-/** Plays a timeline, and compares each reply. What the keys hold is the scripts' own tests' to compare. */
+/** Plays a timeline, and compares each reply. The tests of the scripts compare what the keys hold. */
 async function play(limits, store, file, steps, where) {
   await store('FLUSHALL');
   for (const [i, step] of steps.entries()) {
