@@ -65,6 +65,9 @@ func TestQueuesDoNotDelayOthers(t *testing.T) {
 	all.released("k")
 	asks(t, p, release)
 	p.leave(false)
+	if _, there := all.byKey.Load("k"); there {
+		t.Error("a queue without callers is kept")
+	}
 }
 
 // BenchmarkAcquireEnds has the context of 100,000 callers end who wait for a slot. It reports how long it takes until
