@@ -221,6 +221,7 @@ func TestServerInspectRefusedCommands(t *testing.T) {
 
 // TestServerInspectCluster has a subject on each master; one moves a slot, and one is dead.
 func TestServerInspectCluster(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, 0)
 	all := "--cluster=" + strings.Join(addrsOf(nodes), ",")
 	ask := func(subject string) outcome { return runLine(nil, "inspect "+all+" try "+subject) }

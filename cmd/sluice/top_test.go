@@ -126,6 +126,7 @@ func TestServerTopInterrupted(t *testing.T) {
 // TestServerTopDeadMaster kills one of three masters: what the others say is shown, the dead one is named, the exit
 // status says that not all is known. What its replica takes over is counted.
 func TestServerTopDeadMaster(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, 1)
 	rdb := inCluster(t, addrsOf(nodes)...)
 	fill(t, rdb, 12)
