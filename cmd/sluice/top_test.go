@@ -61,7 +61,8 @@ func TestServerTop(t *testing.T) {
 		"nine": {limits.TokenBucket("try", hour), 9}, "many": {limits.ListLog("other", hour), 99},
 		"six":   {limits.TokenBucket("try", hour, loader.PerClient(), loader.ClientID("web-1")), 6},
 		"8":     {limits.SliceRing("try", []loader.Limit{hour}, loader.LeaseAge(5*time.Second)), 8},
-		"fifty": {limits.GCRA("try", hour), 50}, "sixty": {limits.GCRA("try", hour), 60}, "here": {mine.ListLog("try", hour), 98},
+		"fifty": {limits.GCRA("try", hour), 50}, "sixty": {limits.GCRA("try", hour), 60},
+		"here": {mine.ListLog("try", hour), 98},
 	} {
 		_, err := take.AllowN(background, subject, take.permits)
 		must(t, err)
