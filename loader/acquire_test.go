@@ -255,8 +255,8 @@ func TestAcquireRidesOutAnOutage(t *testing.T) {
 	}
 }
 
-// TestAcquireDegraded has Redis be silent, under FailOpen: the first caller has a slot after one timeout, and all others
-// after one more, side by side.
+// TestAcquireDegraded has Redis be silent, under FailOpen: the first caller has a slot after one timeout, and all
+// others after one more, side by side.
 func TestAcquireDegraded(t *testing.T) {
 	withSlots(t, func(t *testing.T, s *slotServer) {
 		render := s.limits.Concurrency("render", 100, time.Minute, loader.FailOpen())

@@ -101,8 +101,8 @@ func keepsDeadlines(client any) bool {
 	return false
 }
 
-// hasEnded reports whether a context has ended. If its deadline has come, it waits for the context's timer: a client with
-// ContextTimeoutEnabled sets the same deadline on its socket, which may fire first.
+// hasEnded reports whether a context has ended. If its deadline has come, it waits for the context's timer: a client
+// with ContextTimeoutEnabled sets the same deadline on its socket, which may fire first.
 func hasEnded(ctx context.Context) bool {
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		<-ctx.Done()

@@ -26,9 +26,9 @@ const maxLocalSubjects = 10000
 // Wait and Reserve book ahead, first come, first served in this process. Cancel and Settle do not give local permits
 // back. A call for more permits than the share holds returns Redis's error.
 //
-// The copies of a limiter share up to 10000 subjects in 2.5 MB, however long they are (of each, the SHA-256 is kept): make the
-// limiter once, not for every call. When there are more, the next subject replaces any other, whose bucket is then full
-// again.
+// The copies of a limiter share up to 10000 subjects in 2.5 MB, however long these are, because only a hash of each is
+// kept: make the limiter once, not for every call. When there are more, the next subject replaces any other, whose
+// bucket is then full again.
 func FailLocal(share float64) LimiterOption {
 	return func(s *settings) {
 		if !(share > 0 && share <= 1) {

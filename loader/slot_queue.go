@@ -218,7 +218,7 @@ func (p *place) granted(why reason, more bool, pause time.Duration) {
 }
 
 // leave removes the place from its queue. The next one becomes the first. failed says that Redis did not answer: then
-// all ask, so that each gets its own answer at once, not one after the other. Where they ask already, they do not again.
+// all ask, so that each gets its own answer at once, not one after the other. All are told once for each round.
 func (p *place) leave(failed bool) {
 	q := p.queue
 	q.of.mu.Lock()
