@@ -39,12 +39,12 @@ type Interceptor struct {
 // context: "user.key", "user.plan" and the names in the file's attributes. It may be nil. The options are those of
 // grpclimit, except Observe: see that of package policy. Call Check when the program starts.
 //
-// Cost: that of policy.Policies.Begin and of grpclimit.PerCall for each call.
+// Cost: that of policy.Policies.Begin and of grpclimit.PerRequest for each call.
 func New(
 	policies *policy.Policies, values func(ctx context.Context) map[string]string, opts ...grpclimit.Option,
 ) *Interceptor {
 	opts = append(opts[:len(opts):len(opts)], grpclimit.Observe(observe))
-	limit := grpclimit.PerCall(policies.Loader(), charges, opts...)
+	limit := grpclimit.PerRequest(policies.Loader(), charges, opts...)
 	return &Interceptor{policies: policies, values: values, limit: limit}
 }
 
