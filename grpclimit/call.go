@@ -79,7 +79,7 @@ func (a *admission) ask(parts admit.Part) error {
 // settle gives back what does not count by the result of the call, and returns that.
 func (a *admission) settle(err error) error {
 	err = slotLost(a.call.ctx, err)
-	_ = a.Finish(codeOf(err)) // the loader's observer is told
+	_ = a.Finish(context.WithoutCancel(a.call.ctx), codeOf(err)) // the loader's observer is told
 	return err
 }
 

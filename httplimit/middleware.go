@@ -160,7 +160,7 @@ func call(next http.Handler, w http.ResponseWriter, r *http.Request, a *admit.Ad
 	}
 	next.ServeHTTP(seen.wrap(w), r)
 	if !seen.hijacked {
-		_ = a.Finish(seen.status) // the loader's observer is told
+		_ = a.Finish(context.WithoutCancel(r.Context()), seen.status) // the loader's observer is told
 	}
 }
 

@@ -91,7 +91,7 @@ func (a *Admission[O]) Decide(ctx context.Context, q Request[O]) {
 		a.run(a.askEnforced, a.reserve, a.askShadowed, a.takeSlots)
 	}
 	if a.Outcome != Allowed {
-		_ = a.giveBack(func(Ask[O]) bool { return true })
+		_ = a.giveBack(context.WithoutCancel(ctx), func(Ask[O]) bool { return true })
 		a.settle(func() (int64, bool) { return 0, true })
 	}
 	a.collect()
@@ -275,7 +275,9 @@ func (a *Admission[O]) gone() bool {
 
 // collect puts the answers into the result.
 func (a *Admission[O]) collect() {
-	a.Decisions = make([]Decision, 0, len(a.asked)+len(a.others))
+	if n := len(a.asked) + len(a.others); n > 0 {
+		a.Decisions = make([]Decision, 0, n)
+	}
 	for i := range a.asked {
 		if q := &a.asked[i]; q.answered {
 			a.Decisions = append(a.Decisions, Decision{
@@ -285,20 +287,20 @@ func (a *Admission[O]) collect() {
 	}
 	a.Decisions = append(a.Decisions, a.others...)
 	for i := range a.Decisions {
-		if d := &a.Decisions[i]; d.Degraded && !a.Degraded {
+		if d := &a.Decisions[i]; d.Degraded && !d.Shadow && !a.Degraded {
 			a.Degraded, a.Cause = true, d.Cause
 		}
 	}
 }
 
-// Finish gives back the charges that do not count by the result of the request. It returns what could not be given
-// back, of which the loader's observer is told too.
-func (a *Admission[O]) Finish(outcome O) error {
-	return a.giveBack(func(ask Ask[O]) bool { return ask.CountIf != nil && !ask.CountIf(outcome) })
+// Finish gives back the charges that do not count by the result of the request; ctx does not end with its caller. The
+// loader's observer is told of errors too.
+func (a *Admission[O]) Finish(ctx context.Context, outcome O) error {
+	return a.giveBack(ctx, func(ask Ask[O]) bool { return ask.CountIf != nil && !ask.CountIf(outcome) })
 }
 
 // giveBack gives back the charges that a function chooses, where the limiter can.
-func (a *Admission[O]) giveBack(chosen func(Ask[O]) bool) error {
+func (a *Admission[O]) giveBack(ctx context.Context, chosen func(Ask[O]) bool) error {
 	var errs []error
 	for i := range a.asked {
 		q, n := &a.asked[i], int64(0)
@@ -315,7 +317,7 @@ func (a *Admission[O]) giveBack(chosen func(Ask[O]) bool) error {
 			}
 		}
 		if n > 0 {
-			_, err := limiter.GiveBack(context.WithoutCancel(a.ctx), q.Subject, q.decision, n)
+			_, err := limiter.GiveBack(ctx, q.Subject, q.decision, n)
 			errs = append(errs, err)
 		}
 	}

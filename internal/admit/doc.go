@@ -10,7 +10,7 @@
 //		return refusal(a.Result)
 //	}
 //	err := handler(a.Context())
-//	_ = a.Finish(statusOf(err))
+//	_ = a.Finish(context.WithoutCancel(ctx), statusOf(err))
 //
 // # Rules
 //
@@ -34,6 +34,7 @@
 //   - Check finds what is wrong at start: no charges, a nil limiter, wrong limits and keys, limiters that cannot be asked
 //     together or that another Loader made, CountIf where nothing can be given back, a name that is not printable ASCII.
 //   - Observers add up: all of them are told.
+//   - A result is degraded if the policy of a limiter that is enforced decided.
 //   - Of several denials the one with the longest wait decides, of grants the one with the fewest permits remaining.
 //
 // # Compatibility

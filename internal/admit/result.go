@@ -37,7 +37,7 @@ type Result struct {
 	Outcome    Outcome
 	RetryAfter time.Duration // of a denial; 0: waiting does not help
 	Decisions  []Decision    // those that are enforced, in the order of the charges, those in shadow, budgets, slots
-	Degraded   bool          // a limiter's policy decided, because Redis did not
+	Degraded   bool          // the policy of a limiter that is enforced decided, because Redis did not
 	Cause      error         // why
 	Err        error         // why there is no decision; loader.ErrExceedsLimit of a denial because of the cost
 }
