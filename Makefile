@@ -31,8 +31,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## 5 a second for many workers: every script beside two faulty limiters (no server needed)
-	@echo "building sluice: a minute or two the first time, with a line for each package"
-	@go run -v ./cmd/sluice demo
+	@echo "building the demo: most of a minute the first time, with a line for each package"
+	@go run -v ./internal/demo/cmd
 
 test: server ## all tests, the ones with goroutines with the race detector (about four minutes of CPU)
 	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi

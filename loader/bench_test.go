@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -282,11 +281,9 @@ func allow64(limit loader.Limit) asking {
 }
 
 func nothing(rdb *redis.Client) asking {
-	idle := &sluice.Script{File: "idle", Source: "return {1, 1, 1, 1, 1}"}
-	idle.SHA1 = rdb.ScriptLoad(background, idle.Source).Val()
-	return func(ctx context.Context, l *loader.Loader, subject string) error {
-		_, err := l.Call(ctx, idle, []string{subject}, 1000000, 1000000, 1000000, 1, 0)
-		return err
+	idle := rdb.ScriptLoad(background, "return {1, 1, 1, 1, 1}").Val()
+	return func(ctx context.Context, _ *loader.Loader, subject string) error {
+		return rdb.EvalSha(ctx, idle, []string{subject}, 1000000, 1000000, 1000000, 1, 0).Err()
 	}
 }
 

@@ -30,20 +30,6 @@ func wordsOf(script *sluice.Script, keys int, keysAndArgs ...any) []any {
 	return ring{}.wordsOf(script, keys, keysAndArgs...)
 }
 
-// runObserved runs a call that no limiter made, and tells the observer.
-func (c *call) runObserved(ctx context.Context) error {
-	seen := c.watch()
-	ctx = seen.begin(ctx)
-	defer seen.abort()
-	c.run(ctx)
-	c.report(ctx, seen)
-	if c.err == nil && seen != nil {
-		seen.setDecision(basicDecision(c.reply))
-	}
-	seen.end(c.err)
-	return c.err
-}
-
 // verb returns the command that runs scripts.
 func (l *Loader) verb() string {
 	if l.functions {
@@ -132,7 +118,7 @@ func (c *call) inspect() {
 	for i := range min(len(c.script.Args), len(args)) {
 		switch c.script.Args[i].Name {
 		case "permits":
-			n, ok := integer(args[i])
+			n, ok := args[i].(int64)
 			c.peeks, c.permitsAt = ok && n == 0 && decides(c.script), len(c.words)-len(args)+i
 		case "id":
 			if !givesBack(c.script) { // a part of the id's permits may be given back, but only once
@@ -144,26 +130,12 @@ func (c *call) inspect() {
 	}
 }
 
-// integer returns an argument as a number. It reports false if it is none.
-func integer(arg any) (n int64, ok bool) {
-	switch v := arg.(type) {
-	case int64:
-		return v, true
-	case int:
-		return int64(v), true
-	case string:
-		n, err := strconv.ParseInt(v, 10, 64)
-		return n, err == nil
-	}
-	return 0, false
-}
-
-// permitCount returns how many permits the call asks for, 0 if the argument is not a number.
+// permitCount returns how many permits the call asks for.
 func (c *call) permitCount() int64 {
 	if c.permitsAt == 0 {
 		return 0
 	}
-	n, _ := integer(c.words[c.permitsAt])
+	n, _ := c.words[c.permitsAt].(int64)
 	return n
 }
 

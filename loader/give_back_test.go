@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 var _, _, _ loader.Returner = loader.ListLog{}, loader.ZSetLog{}, loader.SliceRing{}
@@ -86,7 +85,7 @@ func TestGiveBackWrong(t *testing.T) {
 			{limiter, "s", d, 0, "loader: test: n 0: want 1 or more"},
 			{limiter, "s", d, -1, "loader: test: n -1: want 1 or more"},
 			{limiter, "other", d, 1, unlike + "other}:" + m.tail},
-			{limiter, "", d, 1, `loader: test: subject "": want at least one character`},
+			{limiter, "", d, 1, `loader: test: subject of 0 bytes: want 1 to 65536 bytes`},
 			{ring, "s", d, 1, unlike + "s}:sr1:2000000"},
 			{limiter, "s", loader.Decision{Granted: true, Permits: 1}, 1, strings.Replace(unlike, fmt.Sprintf("%q", d.Key),
 				`""`, 1) + "s}:" + m.tail + "; of an All take Parts[i].Decision"},
@@ -155,7 +154,7 @@ func TestGiveBackIsSentOnce(t *testing.T) {
 		log := limits.ZSetLog("part", loader.PerHour(10))
 		d := wantGrant(t, log, "s", 4)
 		p.next(fault{dropReply: true})
-		_, err := bindings.ZSetLogReturnV1(background, limits, bindings.ZSetLogReturnV1Args{Log: d.Key, ID: d.ID, Permits: 1})
+		_, err := log.GiveBack(background, "s", d, 1)
 		as[*loader.OutcomeUnknownError](t, err)
 		wantRemaining(t, log, "s", 7)
 	})

@@ -47,7 +47,9 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 	defer b.denials.forget(key)
 	set := newCall(b.limits, &sluice.TokenBucketSetV1, wordsOf(&sluice.TokenBucketSetV1, 1, key,
 		limit.Permits, limit.Window.Microseconds(), b.scope()), len(sluice.TokenBucketSetV1.Reply))
-	return set.runObserved(ctx)
+	set.run(ctx)
+	set.report(ctx, nil)
+	return set.err
 }
 
 var tokenBucket = kind{
