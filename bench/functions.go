@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-redis/sluice"
@@ -17,7 +18,7 @@ type Function struct {
 	Evalsha Spread `json:"evalsha_us"`
 	Fcall   Spread `json:"fcall_us"`
 	Server  Spread `json:"server"` // FCALL to EVALSHA, by INFO commandstats
-	Caller  Spread `json:"caller"` // likewise, what the caller of the loader waits
+	Caller  Spread `json:"caller"` // likewise, what the caller waits
 }
 
 // A called is a script and what it is asked, with limit for the limit and id for an id of its own.
@@ -27,21 +28,33 @@ type called struct {
 	args   func(limit int, id string) []any
 }
 
+const hour = int64(time.Hour / time.Microsecond)
+
 var calleds = []called{
-	{&sluice.ListLogV1, 1, func(limit int, _ string) []any { return []any{limit, time.Hour, 1, 0} }},
-	{&sluice.ZSetLogV1, 1, func(limit int, id string) []any { return []any{limit, time.Hour, 1, 0, id} }},
-	{&sluice.GCRAV1, 1, func(limit int, _ string) []any { return []any{1, time.Hour, limit, 1, 0} }},
-	{&sluice.SliceRingV1, 1, func(limit int, _ string) []any { return []any{time.Minute, 1, 61, limit} }},
-	{&sluice.TokenBucketV1, 3, func(limit int, _ string) []any { return []any{limit, time.Hour, 0, 1, 0} }},
+	{&sluice.ListLogV1, 1, func(limit int, _ string) []any { return []any{limit, hour, 1, 0} }},
+	{&sluice.ZSetLogV1, 1, func(limit int, id string) []any { return []any{limit, hour, 1, 0, id} }},
+	{&sluice.GCRAV1, 1, func(limit int, _ string) []any { return []any{1, hour, limit, 1, 0} }},
+	{&sluice.SliceRingV1, 1, func(limit int, _ string) []any { return []any{time.Minute.Microseconds(), 1, 61, limit} }},
+	{&sluice.TokenBucketV1, 3, func(limit int, _ string) []any { return []any{limit, hour, 0, 1, 0} }},
 }
+
+// A way to call a script.
+type way func(script *sluice.Script, keys []string, args []any) ([]int64, error)
 
 // functions calls each script by EVALSHA and by FCALL, in blocks that take turns.
 func (b *bench) functions(ctx context.Context) ([]Function, error) {
-	ways := []*loader.Loader{loader.New(b.server), loader.New(b.server, loader.Functions())}
-	for _, way := range ways {
-		if err := way.Preload(ctx); err != nil {
+	for _, limits := range []*loader.Loader{loader.New(b.server), loader.New(b.server, loader.Functions())} {
+		if err := limits.Preload(ctx); err != nil {
 			return nil, err
 		}
+	}
+	ways := []way{
+		func(script *sluice.Script, keys []string, args []any) ([]int64, error) {
+			return b.server.EvalSha(ctx, script.SHA1, keys, args...).Int64Slice()
+		},
+		func(script *sluice.Script, keys []string, args []any) ([]int64, error) {
+			return b.server.FCall(ctx, strings.TrimSuffix(script.File, ".lua"), keys, args...).Int64Slice()
+		},
 	}
 	var rows []Function
 	for _, c := range calleds {
@@ -76,7 +89,7 @@ func ratios(figures [2][]float64) []float64 {
 
 // block is the server's microseconds for a call, and the caller's, over the calls of a round on an empty server. A
 // limiter that denies holds one permit.
-func (b *bench) block(ctx context.Context, way *loader.Loader, c called, outcome string) (us, wait float64, err error) {
+func (b *bench) block(ctx context.Context, call way, c called, outcome string) (us, wait float64, err error) {
 	if err := b.server.FlushAll(ctx).Err(); err != nil {
 		return 0, 0, err
 	}
@@ -86,7 +99,7 @@ func (b *bench) block(ctx context.Context, way *loader.Loader, c called, outcome
 	}
 	if outcome == denied {
 		limit, want = 1, 0
-		if _, err := way.Call(ctx, c.script, keys, c.args(limit, "first")...); err != nil {
+		if _, err := call(c.script, keys, c.args(limit, "first")); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -95,7 +108,7 @@ func (b *bench) block(ctx context.Context, way *loader.Loader, c called, outcome
 	}
 	begin := time.Now()
 	for i := range b.calls {
-		reply, err := way.Call(ctx, c.script, keys, c.args(limit, fmt.Sprintf("%019d", i))...)
+		reply, err := call(c.script, keys, c.args(limit, fmt.Sprintf("%019d", i)))
 		if err != nil || reply[0] != want {
 			return 0, 0, fmt.Errorf("%v, %w; want granted %d", reply, err, want)
 		}

@@ -451,7 +451,7 @@ func (h *header) index(word, found string, wanted ...string) error {
 	return refuse(h.at(wordColumn), "found %s, want %s", found, strings.Join(wanted, " or "))
 }
 
-// name checks a name. Names of a pair and its reply end in _i, and no two names may be equal in Go.
+// name checks a name. Names of a pair and its reply end in _i, and no two names may be equal.
 func (h *header) name(name string, inPair bool, names []string) error {
 	if !namePattern.MatchString(name) {
 		return refuse(h.at(nameColumn), "name %q, want lower-case words joined by _", name)
@@ -459,7 +459,7 @@ func (h *header) name(name string, inPair bool, names []string) error {
 	if inPair != strings.HasSuffix(name, "_i") {
 		return refuse(h.at(nameColumn), "name %q, want the ending _i on the names of a pair only", name)
 	}
-	if slices.ContainsFunc(names, func(other string) bool { return camel(other) == camel(name) }) {
+	if slices.Contains(names, name) {
 		return refuse(h.at(nameColumn), "name %q is taken, want another", name)
 	}
 	return nil

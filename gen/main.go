@@ -1,4 +1,4 @@
-// Gen generates code and tables from the headers of scripts/*.lua: scripts_gen.go, loader/bindings, scripts/functions,
+// Gen generates code and tables from the headers of scripts/*.lua: scripts_gen.go, scripts/functions,
 // scripts/SHA1SUMS and SHA256SUMS, scripts/manifest.json and the table in scripts/README.md. It checks each header
 // against the script's body. If anything is wrong, it says where, and writes nothing.
 //
@@ -22,7 +22,7 @@ func main() {
 	}
 }
 
-// run updates the generated files below root and prints to out which it wrote or removed.
+// run updates the generated files below root and prints to out which it wrote.
 func run(root string, out io.Writer) error {
 	files, err := generate(os.DirFS(root))
 	if err != nil {
@@ -41,24 +41,16 @@ func run(root string, out io.Writer) error {
 	return nil
 }
 
-// generated is a generated file. Without data, it is no longer needed and is removed.
+// generated is a generated file.
 type generated struct {
 	path string
 	data []byte
 }
 
-func (g generated) String() string {
-	if g.data == nil {
-		return "removed " + g.path
-	}
-	return "wrote " + g.path
-}
+func (g generated) String() string { return "wrote " + g.path }
 
 func (g generated) write(root string) error {
 	path := filepath.Join(root, filepath.FromSlash(g.path))
-	if g.data == nil {
-		return os.Remove(path)
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -97,32 +89,20 @@ func generate(tree fs.FS) ([]generated, error) {
 		if s.KeyGroup != nil {
 			files = append(files, generated{"scripts/" + s.File(), []byte(s.Source)})
 		}
-		files = append(files, generated{"loader/bindings/" + s.File() + ".go", bindingGo(s)})
 	}
 	return files, nil
 }
 
-// staleFiles returns the files that differ from tree, and the bindings whose script is gone.
+// staleFiles returns the files that differ from tree.
 func staleFiles(tree fs.FS, files []generated) ([]generated, error) {
 	var stale []generated
-	wanted := map[string]bool{}
 	for _, f := range files {
-		wanted[f.path] = true
 		found, err := fs.ReadFile(tree, f.path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		if err != nil || string(found) != string(f.data) {
 			stale = append(stale, f)
-		}
-	}
-	bindings, err := fs.Glob(tree, "loader/bindings/*.lua.go")
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range bindings {
-		if !wanted[path] {
-			stale = append(stale, generated{path, nil})
 		}
 	}
 	return stale, nil

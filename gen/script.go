@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/sha1"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -85,12 +84,6 @@ func (s *script) Prose() string { return strings.Join(s.About, " ") }
 func (s *script) FirstSentence() string {
 	sentence, _, _ := strings.Cut(s.Prose()+" ", ". ")
 	return sentence
-}
-
-func (s *script) HasTimes() bool {
-	return slices.ContainsFunc(slices.Concat(s.Args, s.Reply), func(f field) bool {
-		return f.Type == "us" || f.Type == "time"
-	})
 }
 
 // plain and repeated return the fields outside the group and those in it.

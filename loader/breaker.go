@@ -29,7 +29,7 @@ var ErrBreakerOpen = errors.New("breaker is open")
 // neither. Each attempt of each decision counts, also in a Batch and in a shared round trip.
 //
 // Every node of a cluster and of a Ring has its own breaker: one that is down does not affect the others. All limiters
-// of a Loader share them. Calls that ReadReplicas sends to replicas pass. A ClusterClient that does not know its nodes
+// of a Loader share them. A ClusterClient that does not know its nodes
 // yet is asked for them first; until one of its seeds answers, only the timeout bounds the calls. Cost: one allocation,
 // about 300 ns and two short locks a call.
 func Breaker(failures int, pause time.Duration) Option {
@@ -103,7 +103,7 @@ var errNoOutcome = errors.New("no outcome")
 // admit asks the breaker of the call's node, and returns the function that takes the attempt's outcome.
 func (c *call) admit(ctx context.Context) (report func(error), err error) {
 	b := c.limits.breakers
-	if b == nil || c.readOnly() {
+	if b == nil {
 		return unreported, nil
 	}
 	node, err := c.limits.nodeOf(ctx, c.key())

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // Budget limits a cost that is known only afterwards: the tokens of a language model, the bytes of an answer. It has
@@ -158,13 +157,8 @@ var budget = kind{
 }
 
 func budgetWords(c core, key string, q question) []any {
-	windows := make([]bindings.BudgetV1Window, len(c.ring.windows))
-	for i, w := range c.ring.windows {
-		windows[i] = bindings.BudgetV1Window(w)
-	}
-	return bindings.BudgetV1Args{
-		Ring: key, ID: c.idKey(key, q.id), Slice: c.slice, TTL: c.idTTL, Permits: q.permits, Windows: windows,
-	}.Words()
+	return c.ring.wordsOf(&sluice.BudgetV1, 2, key, c.idKey(key, q.id),
+		c.slice.Microseconds(), c.idTTL.Microseconds(), q.permits)
 }
 
 // idKey returns the key of an id, from that of its subject's ring.
@@ -272,10 +266,9 @@ func (c core) checkSettlement(s settlement) error {
 // settleCall makes the call of a settlement whose arguments are right.
 func (c core) settleCall(s settlement) call {
 	key, _ := c.key(s.subject)
-	made := newCall(c.limits, &sluice.BudgetSettleV1, bindings.BudgetSettleV1Args{
-		Ring: key, ID: c.idKey(key, s.id), Slice: c.slice, Size: widest(c.ring.windows), TTL: c.idTTL,
-		Permits: s.actual, Unknown: s.unknown,
-	}.Words(), len(sluice.BudgetSettleV1.Reply))
+	words := wordsOf(&sluice.BudgetSettleV1, 2, key, c.idKey(key, s.id),
+		c.slice.Microseconds(), widest(c.ring.windows), c.idTTL.Microseconds(), s.actual, s.unknown)
+	made := newCall(c.limits, &sluice.BudgetSettleV1, words, len(sluice.BudgetSettleV1.Reply))
 	made.limiter, made.id, made.timeout = c.name, s.id, c.timeout()
 	return made
 }

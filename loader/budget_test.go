@@ -229,28 +229,6 @@ func TestBudgetLostReplies(t *testing.T) {
 	})
 }
 
-// TestSettleOfNothingIsNoLook settles 0, which is written: with ReadReplicas it goes to the master, and only Peek does
-// not.
-func TestSettleOfNothingIsNoLook(t *testing.T) {
-	rdb := real(t)
-	b := budget100(loader.New(rdb, loader.ReadReplicas()))
-	wantReserved(t, b, "a", 30, true, 70)
-	looks := 0
-	rdb.AddHook(hook{before: func(cmd redis.Cmder) {
-		if strings.HasSuffix(cmd.Name(), "_ro") {
-			looks++
-		}
-	}})
-	must(t, b.Settle(background, "ada", "a", 0))
-	if looks > 0 {
-		t.Error("Settle was sent as a look")
-	}
-	wantBudgetLeft(t, b, 100)
-	if looks == 0 {
-		t.Error("Peek was not sent as a look")
-	}
-}
-
 // TestSettleRidesOutAnOutage settles while Redis is loading: with a deadline Settle goes on until Redis is back or the
 // deadline has come, without one it returns the error.
 func TestSettleRidesOutAnOutage(t *testing.T) {

@@ -25,46 +25,9 @@ const (
 // errSlotMoves is in the error of a call that got TRYAGAIN for too long.
 var errSlotMoves = errors.New("the slot is moving between two masters, and not all of the keys are on the same one")
 
-// Call runs one of the scripts with the arguments of its header. Use it for scripts that have no limiter; package
-// bindings has a typed function for each script. It loads missing scripts, and treats lost replies and contexts as the
-// limiters do. keys are sent as they are: see Key. It returns the reply, whose fields the script's header names.
-//
-// Integers, strings and byte slices are sent as they are. A time.Duration is sent in microseconds where the header says
-// us, a time.Time where it says time; both must be whole microseconds. Any other type is an *ArgumentError.
-//
-// Cost: one round trip, unless the script is missing.
-func (l *Loader) Call(ctx context.Context, script *sluice.Script, keys []string, args ...any) ([]int64, error) {
-	if l.err != nil {
-		return nil, l.err
-	}
-	words := make([]any, 0, firstKey+len(keys)+len(args))
-	words = append(words, "evalsha", script.SHA1, len(keys))
-	for _, key := range keys {
-		words = append(words, key)
-	}
-	for i, arg := range args {
-		sent, err := word(script, i, arg)
-		if err != nil {
-			return nil, err
-		}
-		words = append(words, sent)
-	}
-	c := newCall(l, script, words, len(script.Reply))
-	return c.runObserved(ctx)
-}
-
-// runObserved runs a call that no limiter made, and tells the observer.
-func (c *call) runObserved(ctx context.Context) ([]int64, error) {
-	seen := c.watch()
-	ctx = seen.begin(ctx)
-	defer seen.abort()
-	c.run(ctx)
-	c.report(ctx, seen)
-	if c.err == nil && seen != nil {
-		seen.setDecision(basicDecision(c.reply))
-	}
-	seen.end(c.err)
-	return c.reply, c.err
+// wordsOf makes the command that runs a script: its keys, and its arguments in the order of the header.
+func wordsOf(script *sluice.Script, keys int, keysAndArgs ...any) []any {
+	return ring{}.wordsOf(script, keys, keysAndArgs...)
 }
 
 // verb returns the command that runs scripts.
@@ -106,13 +69,12 @@ type call struct {
 	timeout   time.Duration
 	direct    bool // run it without a goroutine, because the client ends it in time
 
-	lost       error // an attempt may have run: why its reply is missing
-	retries    int   // without those for a missing script
-	reloads    int   // how often the script was missing
-	alone      bool  // not part of a command for many keys
-	manyTries  int   // how often it was not decided as part of one
-	source     bool  // send the source: EVAL
-	masterOnly bool  // do not send EVALSHA_RO, because the server refuses it
+	lost      error // an attempt may have run: why its reply is missing
+	retries   int   // without those for a missing script
+	reloads   int   // how often the script was missing
+	alone     bool  // not part of a command for many keys
+	manyTries int   // how often it was not decided as part of one
+	source    bool  // send the source: EVAL
 
 	// What prepareAttempt has to do before the next attempt.
 	missing bool           // load the script
@@ -156,7 +118,7 @@ func (c *call) inspect() {
 	for i := range min(len(c.script.Args), len(args)) {
 		switch c.script.Args[i].Name {
 		case "permits":
-			n, ok := integer(args[i])
+			n, ok := args[i].(int64)
 			c.peeks, c.permitsAt = ok && n == 0 && decides(c.script), len(c.words)-len(args)+i
 		case "id":
 			if !givesBack(c.script) { // a part of the id's permits may be given back, but only once
@@ -168,26 +130,12 @@ func (c *call) inspect() {
 	}
 }
 
-// integer returns an argument as a number. It reports false if it is none.
-func integer(arg any) (n int64, ok bool) {
-	switch v := arg.(type) {
-	case int64:
-		return v, true
-	case int:
-		return int64(v), true
-	case string:
-		n, err := strconv.ParseInt(v, 10, 64)
-		return n, err == nil
-	}
-	return 0, false
-}
-
-// permitCount returns how many permits the call asks for, 0 if the argument is not a number.
+// permitCount returns how many permits the call asks for.
 func (c *call) permitCount() int64 {
 	if c.permitsAt == 0 {
 		return 0
 	}
-	n, _ := integer(c.words[c.permitsAt])
+	n, _ := c.words[c.permitsAt].(int64)
 	return n
 }
 
@@ -244,7 +192,7 @@ func (c *call) send(ctx context.Context, cmd *command) error {
 func (c *call) post(ctx context.Context, cmd *command) error {
 	c.sent++
 	l := c.limits
-	if l.sharing != nil && !c.readOnly() { // a pipeline with a decision in it goes to no replica
+	if l.sharing != nil {
 		return l.sharing.send(ctx, c, cmd)
 	}
 	if err := ctx.Err(); err != nil {
@@ -286,34 +234,14 @@ func (c *call) mayJoin() bool { return c.limits.sharing != nil && c.maxGroup > 0
 // command returns the command to send. It may use the words of the attempt before, which has ended.
 func (c *call) command(ctx context.Context) *command {
 	words := c.words
-	if verb := c.verb(); verb != c.limits.verb() {
-		words = slices.Clone(words)
-		words[0] = verb
-	}
 	if c.source {
-		words[1] = c.script.Source
+		words = slices.Clone(words)
+		words[0], words[1] = "eval", c.script.Source
 	}
 	cmd := newCommand(ctx, words, c.keys)
 	cmd.alone = c.alone
 	return cmd
 }
-
-func (c *call) verb() string {
-	switch {
-	case c.readOnly() && c.limits.functions:
-		return "fcall_ro"
-	case c.readOnly() && c.source:
-		return "eval_ro"
-	case c.readOnly():
-		return "evalsha_ro"
-	case c.source:
-		return "eval"
-	}
-	return c.limits.verb()
-}
-
-// readOnly reports whether the call may go to a replica.
-func (c *call) readOnly() bool { return c.peeks && c.limits.readReplicas && !c.masterOnly }
 
 // note takes the outcome of an attempt. Afterwards the call has ended, or prepareAttempt has something to do.
 func (c *call) note(ctx context.Context, cmd *command, err error) {
@@ -349,8 +277,6 @@ func (c *call) diagnose(ctx context.Context, cmd *command, err error) {
 		c.askAgain(err)
 	case f == scriptMissing:
 		c.reloadScript(err)
-	case f == refused && c.readOnly():
-		c.masterOnly, c.source = true, false
 	case f.provesNotRun(), f == neverSent && cmd.unredirected():
 		c.retry(ctx, f, err)
 	case f.isReply() && !(f == redirected && cmd.piped):
@@ -401,14 +327,8 @@ func (c *call) retry(ctx context.Context, f failure, err error) {
 	c.pause, c.cause = pause, err
 }
 
-// reloadScript lets the next attempt load the script, or send its source. The source is sent to replicas, because it is
-// not known which replica is asked next, and, the second time, by a client that hides its nodes.
+// reloadScript lets the next attempt load the script; the second time, a client that hides its nodes sends the source.
 func (c *call) reloadScript(err error) {
-	if c.readOnly() {
-		c.masterOnly = c.limits.preloadedOnly
-		c.source = !c.masterOnly
-		return
-	}
 	c.reloads++
 	if c.limits.preloadedOnly || c.reloads > maxReloads {
 		c.fail(c.notLoaded(err))

@@ -272,28 +272,6 @@ func TestTypedErrors(t *testing.T) {
 	})
 }
 
-func TestCall(t *testing.T) {
-	each(t, func(t *testing.T, rdb *redis.Client) {
-		limits := loader.New(rdb)
-		got, err := limits.Call(background, &sluice.ListLogV1, []string{"k"}, 3, "60000000", int64(2), "0")
-		must(t, err)
-		if len(got) != 5 || got[0] != 2 || got[1] != 1 {
-			t.Errorf("reply %v", got)
-		}
-		_, err = limits.Call(background, &sluice.ListLogV1, nil, 1)
-		if e := as[*loader.ArgumentError](t, err); e.Argument != "KEYS" {
-			t.Error(e)
-		}
-		_, err = limits.Call(background, &sluice.ListLogV1, []string{"k"}, 1)
-		if e := as[*loader.ArgumentError](t, err); e.Argument != "ARGV" {
-			t.Error(e)
-		}
-		must(t, rdb.ScriptFlush(background).Err())
-		_, err = limits.Call(background, &sluice.GCRAV1, nil)
-		as[*loader.ArgumentError](t, err)
-	})
-}
-
 // TestReplica asks one that becomes the master after it has refused.
 func TestReplica(t *testing.T) {
 	master, rdb := real(t), real(t)
@@ -464,40 +442,5 @@ func TestPoolIsExhausted(t *testing.T) {
 	}
 	if p.seen.Load() != 1 {
 		t.Errorf("%d decisions were sent", p.seen.Load())
-	}
-}
-
-func TestReadReplicas(t *testing.T) {
-	rdb := real(t)
-	var names []string
-	must(t, rdb.Ping(background).Err())
-	rdb.AddHook(hook{before: func(cmd redis.Cmder) { names = append(names, cmd.Name()) }})
-	log := loader.New(rdb, loader.ReadReplicas()).ListLog("x", loader.PerMinute(5))
-	for range 2 {
-		must(t, errOf(log.Peek(background, "s")))
-	}
-	_, err := log.Allow(background, "s")
-	must(t, err)
-	if diff := cmp.Diff([]string{"evalsha_ro", "eval_ro", "evalsha_ro", "evalsha"}, names); diff != "" {
-		t.Error(diff)
-	}
-
-	must(t, rdb.ScriptFlush(background).Err())
-	limits := loader.New(rdb, loader.ReadReplicas(), loader.PreloadedOnly())
-	_, err = limits.ListLog("x", loader.PerMinute(5)).Peek(background, "s")
-	if !errors.Is(err, loader.ErrNotLoaded) {
-		t.Errorf("neither a replica nor the master has it: %v", err)
-	}
-}
-
-// TestReadReplicasRefused tests a server or a user without EVALSHA_RO and EVAL_RO.
-func TestReadReplicasRefused(t *testing.T) {
-	admin := real(t)
-	rules := []any{"+time", "+lindex", "+llen", "+evalsha", "+script"}
-	for _, more := range [][]any{nil, {"+evalsha_ro"}} {
-		must(t, admin.ScriptFlush(background).Err())
-		rules = append(rules, more...)
-		log := loader.New(restricted(t, admin, rules...), loader.ReadReplicas()).ListLog("x", loader.PerMinute(5))
-		wantRemaining(t, log, "s", 5)
 	}
 }

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 const day = 24 * time.Hour
@@ -286,7 +284,7 @@ func (hollow) Unwrap() redis.UniversalClient { return nil }
 // TestNoClient makes loaders on nothing: every call of theirs is an error, and none a panic.
 func TestNoClient(t *testing.T) {
 	options := []loader.Option{
-		loader.ShareRoundTrips(), loader.Breaker(1, time.Second), loader.ReadReplicas(),
+		loader.ShareRoundTrips(), loader.Breaker(1, time.Second),
 		loader.Observe(nil),
 	}
 	for name, rdb := range map[string]redis.UniversalClient{
@@ -302,12 +300,8 @@ func TestNoClient(t *testing.T) {
 			ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(1)}, loader.LeaseAge(time.Second))
 			zset := limits.ZSetLog("x", loader.PerMinute(1)).WithID("a")
 			bucket := limits.TokenBucket("x", loader.PerMinute(1))
-			_, listing := limits.Nodes(background)
 			for method, err := range map[string]error{
-				"Leased": errOf(ring.Leased(loader.LeaseOptions{})), "Nodes": listing, "Preload": limits.Preload(background),
-				"Call": errOf(limits.Call(background, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0)),
-				"typed": errOf(bindings.ListLogV1(background, limits, bindings.ListLogV1Args{Log: "k", Limit: 1,
-					Window: time.Second})),
+				"Leased": errOf(ring.Leased(loader.LeaseOptions{})), "Preload": limits.Preload(background),
 				"SetLimit": bucket.SetLimit(background, "s", loader.PerMinute(1)), "Reserve": errOf(zset.Reserve(background, "s")),
 			} {
 				if err == nil || err.Error() != want {

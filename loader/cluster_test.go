@@ -196,26 +196,6 @@ func TestCluster(t *testing.T) {
 		}
 	})
 
-	t.Run("a look at a replica", func(t *testing.T) {
-		replica := addReplica(t, nodes, nodes[2])
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true, ReadOnly: true})
-		defer func() { _ = rdb.Close() }()
-		limits := loader.New(rdb, loader.ReadReplicas())
-		log := limits.ListLog("look", loader.PerMinute(2))
-		subject, _ := subjectOn(t, nodes, 2, "look")
-		wantGrant(t, log, subject, 1)
-		for range 2 {
-			must(t, errOf(log.Peek(background, subject)))
-		}
-		stats := replica.Info(background, "commandstats").Val()
-		if !strings.Contains(stats, "cmdstat_evalsha_ro") || !strings.Contains(stats, "cmdstat_eval_ro") {
-			t.Errorf("the replica was not asked:\n%s", stats)
-		}
-		if listed, err := limits.Nodes(background); err != nil || len(listed) != 3 {
-			t.Errorf("%d nodes, want the 3 masters (%v)", len(listed), err)
-		}
-	})
-
 	t.Run("a user without COMMAND and SCRIPT", func(t *testing.T) {
 		preload()
 		for _, node := range nodes {
@@ -242,30 +222,9 @@ func TestCluster(t *testing.T) {
 
 func testPreload(t *testing.T, limits *loader.Loader, nodes []*redis.Client) {
 	t.Helper()
-	listed, err := limits.Nodes(background)
-	must(t, err)
-	if len(listed) != len(nodes) {
-		t.Fatalf("%d nodes, want %d", len(listed), len(nodes))
-	}
-	all := sluice.All()
-	scripts := make([]*sluice.Script, len(all))
-	for i := range all {
-		scripts[i] = &all[i]
-	}
-	for _, want := range []bool{false, true} {
-		for _, node := range listed {
-			got, err := node.Loaded(background, scripts...)
-			must(t, err)
-			for i := range got {
-				if got[i] != want {
-					t.Errorf("%s on %s: loaded is %v", all[i].File, node.Addr(), got[i])
-				}
-			}
-		}
-		must(t, limits.Preload(background))
-	}
+	must(t, limits.Preload(background))
 	for _, node := range nodes {
-		for _, script := range all {
+		for _, script := range sluice.All() {
 			if !loaded(t, node, script) {
 				t.Errorf("%s is not on %s", script.File, node.Options().Addr)
 			}
@@ -314,18 +273,8 @@ func TestRing(t *testing.T) {
 	t.Run("a shard is down", func(t *testing.T) {
 		up.Store(false)
 		await(t, func() bool { return ring.Len() == 1 })
-		nodes, err := limits.Nodes(background)
-		if err != nil || len(nodes) != 2 {
-			t.Fatalf("%v, %v", nodes, err)
-		}
 		if e := as[*loader.NodeError](t, limits.Preload(background)); e.Addr != servers[1].Options().Addr {
 			t.Error(e)
-		}
-		for _, node := range nodes {
-			_, err := node.Loaded(background, &sluice.GCRAV1)
-			if (err != nil) != (node.Addr() == servers[1].Options().Addr) {
-				t.Errorf("%s: %v", node.Addr(), err)
-			}
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // Concurrency limits how many run at once: a subject has n slots, and all processes together never hold more of them.
@@ -159,7 +158,12 @@ var concurrency = kind{
 }
 
 func concurrencyWords(c core, key string, q question) []any {
-	return bindings.ConcurrencyV1Args{Holders: key, Limit: c.limit.Permits, TTL: c.limit.Window, ID: q.id}.Words()
+	return c.leaseWords(key, 0, q.id)
+}
+
+// leaseWords makes the command that takes or renews a slot; with renew 1 it only renews.
+func (c core) leaseWords(key string, renew int, id string) []any {
+	return wordsOf(&sluice.ConcurrencyV1, 1, key, c.limit.Permits, c.limit.Window.Microseconds(), renew, id)
 }
 
 // checkSlots returns what is wrong with the number of slots or the ttl.

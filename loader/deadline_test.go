@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -75,9 +74,6 @@ func wantEnd(t *testing.T, name string, call func()) {
 func everyCall(t *testing.T, limits *loader.Loader) map[string]func(context.Context) error {
 	t.Helper()
 	calls := map[string]func(context.Context) error{
-		"Call": func(ctx context.Context) error {
-			return errOf(limits.Call(ctx, &sluice.GCRAV1, []string{"k"}, 1, 1000000, 1, 1, 0))
-		},
 		"SetLimit": func(ctx context.Context) error {
 			return limits.TokenBucket("x", loader.PerHour(1000)).SetLimit(ctx, "s", loader.PerHour(5))
 		},

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // RememberDenials caches denials, of up to n subjects (1 or more). Use it against callers who are refused and ask again
@@ -64,7 +62,7 @@ type cachedDenial struct {
 	sent     time.Duration // when the question was sent, so before the decision
 	permits  int64
 	limit    Limit
-	windows  []bindings.SliceRingV1Window
+	windows  []ringWindow
 	decision Decision
 }
 

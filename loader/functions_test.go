@@ -99,24 +99,6 @@ func TestFunctionsTogether(t *testing.T) {
 	}
 }
 
-// TestFunctionsOnReplica has a look read from a replica of a cluster, by FCALL_RO.
-func TestFunctionsOnReplica(t *testing.T) {
-	nodes, addrs := newCluster(t)
-	must(t, loader.New(clusterClient(t, addrs), loader.Functions()).Preload(background))
-	replica := addReplica(t, nodes, nodes[2])
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DisableIdentity: true, ReadOnly: true})
-	t.Cleanup(func() { _ = rdb.Close() })
-	limits := loader.New(rdb, loader.Functions(), loader.ReadReplicas())
-	for _, m := range makers {
-		limiter := m.make(limits, loader.PerHour(2))
-		subject, _ := subjectOn(t, nodes, 2, m.name)
-		wantGrant(t, limiter, subject, 2)
-		await(t, func() bool { return replica.DBSize(background).Val() == nodes[2].DBSize(background).Val() })
-		wantRemaining(t, limiter, subject, 0)
-	}
-	await(t, func() bool { return calls(replica, "fcall_ro") == fmt.Sprint(len(makers)) })
-}
-
 // TestFunctionsMissing: on a server without the library, and on one that knows no functions, the error says what to do.
 func TestFunctionsMissing(t *testing.T) {
 	eachMode(t, func(t *testing.T, _ string, opts []loader.Option) {

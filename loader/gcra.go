@@ -2,7 +2,6 @@ package loader
 
 import (
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // GCRA is a smooth rate with a burst: the continuously refilled token bucket. Permits come back one by one, Window /
@@ -37,8 +36,6 @@ func burstCapacity(c core) int64 {
 }
 
 func gcraWords(c core, key string, q question) []any {
-	return bindings.GCRAV1Args{
-		Bucket: key, Limit: c.limit.Permits, Window: c.limit.Window, Burst: c.limit.burst(),
-		Permits: q.permits, MaxWait: q.maxWait,
-	}.Words()
+	return wordsOf(&sluice.GCRAV1, 1, key,
+		c.limit.Permits, c.limit.Window.Microseconds(), c.limit.burst(), q.permits, q.maxWait.Microseconds())
 }

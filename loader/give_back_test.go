@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 var _, _, _ loader.Returner = loader.ListLog{}, loader.ZSetLog{}, loader.SliceRing{}
@@ -155,7 +154,7 @@ func TestGiveBackIsSentOnce(t *testing.T) {
 		log := limits.ZSetLog("part", loader.PerHour(10))
 		d := wantGrant(t, log, "s", 4)
 		p.next(fault{dropReply: true})
-		_, err := bindings.ZSetLogReturnV1(background, limits, bindings.ZSetLogReturnV1Args{Log: d.Key, ID: d.ID, Permits: 1})
+		_, err := log.GiveBack(background, "s", d, 1)
 		as[*loader.OutcomeUnknownError](t, err)
 		wantRemaining(t, log, "s", 7)
 	})

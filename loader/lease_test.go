@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 var _ loader.Limiter = (*loader.Leased)(nil)
@@ -75,12 +74,10 @@ func (p *process) take(n int64) loader.Decision {
 func (p *process) counted() int64 {
 	p.t.Helper()
 	p.m.SetTime(time.Now())
-	r, err := bindings.SliceRingV1(background, p.limits, bindings.SliceRingV1Args{
-		Ring: leasedKey, Slice: time.Second, Windows: []bindings.SliceRingV1Window{{Slices: 13, Limit: 100}},
-	})
+	d, err := p.ring.Peek(background, "s")
 	must(p.t, err)
 	p.asked.Add(-1)
-	return r.Counts[0]
+	return 100 - d.Remaining
 }
 
 func (p *process) want(asked, gave, counted, idle int64) {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // ListLog is a sliding-window log, exact to the microsecond: any interval of one window holds at most the limit. It is
@@ -47,13 +46,12 @@ var listLog = kind{
 }
 
 func listLogWords(c core, key string, q question) []any {
-	return bindings.ListLogV1Args{
-		Log: key, Limit: c.limit.Permits, Window: c.limit.Window, Permits: q.permits, MaxWait: q.maxWait,
-	}.Words()
+	return wordsOf(&sluice.ListLogV1, 1, key,
+		c.limit.Permits, c.limit.Window.Microseconds(), q.permits, q.maxWait.Microseconds())
 }
 
 // listLogReturn finds the permits by the moment for which they were granted.
 func listLogReturn(_ core, key string, d Decision, n int64) (*sluice.Script, []any) {
-	args := bindings.ListLogReturnV1Args{Log: key, Moment: d.Now.Add(d.Wait), Permits: n}
-	return &sluice.ListLogReturnV1, args.Words()
+	script := &sluice.ListLogReturnV1
+	return script, wordsOf(script, 1, key, d.Now.Add(d.Wait).UnixMicro(), n)
 }

@@ -106,8 +106,7 @@ type Loader struct {
 	clientID      string
 	timeout       time.Duration // 0: the default
 	preloadedOnly bool
-	functions     bool // call functions, not scripts
-	readReplicas  bool
+	functions     bool      // call functions, not scripts
 	sharing       *sharing  // nil unless ShareRoundTrips
 	breakers      *breakers // nil unless Breaker
 	observer      Observer  // nil: no Observe
@@ -134,8 +133,8 @@ type Option func(*Loader)
 //
 // Give a wrapper such as struct{ redis.UniversalClient } the method Unwrap() redis.UniversalClient. The loader then
 // finds the nodes behind it, also through several wrappers. It loads scripts directly on the nodes of a Ring and of a
-// ClusterClient; everything else goes through the wrapper. Without Unwrap decisions still work, but Preload and Nodes
-// return an error, a Breaker is one for all nodes, and a missing script may take one more round trip, with its source.
+// ClusterClient; everything else goes through the wrapper. Without Unwrap decisions still work, but Preload
+// returns an error, a Breaker is one for all nodes, and a missing script may take one more round trip, with its source.
 func New(rdb redis.UniversalClient, opts ...Option) *Loader {
 	l := &Loader{prefix: "sluice", clientID: newID(), loads: loads{calls: map[loadTarget]*sharedCall{}}}
 	if isNil(rdb) {
@@ -183,20 +182,11 @@ func PreloadedOnly() Option {
 // and no call is answered by NOSCRIPT. It needs Redis 7.0 or Valkey; on older servers every call is an error that is
 // errors.ErrUnsupported.
 //
-// Call wants a function with the name of the script's File, without ".lua".
-//
 // The loader does not load the functions by itself: `sluice load --functions` or Preload does. Without them a call is
 // an error that is [ErrNotLoaded]. While Redis refuses writes (OOM, MISCONF, NOREPLICAS) every decision is an error,
 // where a script would still deny; Peek works.
 func Functions() Option {
 	return func(l *Loader) { l.functions, l.preloadedOnly = true, true }
-}
-
-// ReadReplicas lets Peek read from replicas. Use it to take the load of dashboards off the masters. Peek is then sent
-// as EVALSHA_RO (with Functions: FCALL_RO), which needs Redis 7, and goes to a replica if the ClusterClient has
-// ReadOnly, RouteByLatency or RouteRandomly. A replica's answer may be a little old. Decisions always go to the master.
-func ReadReplicas() Option {
-	return func(l *Loader) { l.readReplicas = true }
 }
 
 // Timeout bounds the time of one call, with its retries: 1 ms or more. The caller's context may end a call earlier. The

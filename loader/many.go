@@ -42,8 +42,8 @@ func (s manyScript) maxKeys(args []any) int {
 	if s.windows > 0 {
 		return min(s.KeyGroup.Max, s.windows/((len(args)-2)/2))
 	}
-	permits, ok := integer(args[s.permitsAt])
-	if s.permits == 0 || ok && permits == 0 {
+	permits, _ := args[s.permitsAt].(int64)
+	if s.permits == 0 || permits == 0 {
 		return s.KeyGroup.Max
 	}
 	return min(s.KeyGroup.Max, int(s.permits/max(permits, 1)))

@@ -13,9 +13,8 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Node is one server that scripts are loaded on: the server of a Client, a master of a ClusterClient, a shard of a
-// Ring. Loader.Nodes returns them.
-type Node struct {
+// node is one server that scripts are loaded on: the server of a Client, a master of a ClusterClient, a shard of a Ring.
+type node struct {
 	addr   string
 	client redis.Cmdable // nil: the shard is down
 	limits *Loader
@@ -24,34 +23,13 @@ type Node struct {
 // errShardDown is the error of a shard that a Ring does not use because it is down.
 var errShardDown = errors.New("the ring has marked this shard as down")
 
-// Addr returns the node's host and port, as the client names it. Cost: nothing is sent.
-func (n Node) Addr() string { return n.addr }
-
-// Load loads a script. Use it to preload a single node; Preload does all. It is SCRIPT LOAD, and checks that the server
-// computed the same SHA1. Cost: one round trip, with the script's 2 to 9 KB.
-func (n Node) Load(ctx context.Context, script *sluice.Script) error {
+// load loads a script.
+func (n node) load(ctx context.Context, script *sluice.Script) error {
 	if n.client == nil {
 		return errShardDown
 	}
 	return n.limits.await(ctx, n.limits.deadlines.timeout, func(ctx context.Context) error {
 		return load(ctx, n.client, script)
-	})
-}
-
-// Loaded reports which of the scripts the node has, in their order. Use it for health checks. It asks for scripts, also
-// with Functions. Cost: one round trip.
-func (n Node) Loaded(ctx context.Context, scripts ...*sluice.Script) ([]bool, error) {
-	if n.client == nil {
-		return nil, errShardDown
-	}
-	sums := make([]string, len(scripts))
-	for i, script := range scripts {
-		sums[i] = script.SHA1
-	}
-	ctx, cancel := n.limits.withTimeout(ctx, n.limits.deadlines.timeout)
-	defer cancel()
-	return awaitValue(ctx, &n.limits.tasks, func() ([]bool, error) {
-		return n.client.ScriptExists(ctx, sums...).Result()
 	})
 }
 
@@ -133,11 +111,9 @@ func (l *Loader) errHiddenNodes() error {
 	return fmt.Errorf("%T hides its nodes: give it the method Unwrap() redis.UniversalClient", l.rdb)
 }
 
-// Nodes returns the nodes that scripts are loaded on, sorted by address: the only one of a Client, every master of a
-// ClusterClient, every shard of a Ring, also those that are marked as down. Use it to load or check scripts node by
-// node. Replicas are not included: a promoted replica gets missing scripts with the first call. A client that hides its
-// nodes is an error: see New. Cost: at most one round trip to each node.
-func (l *Loader) Nodes(ctx context.Context) ([]Node, error) {
+// listNodes returns the nodes that scripts are loaded on, sorted by address, also shards that are marked as down.
+// Replicas are not included: a promoted replica gets missing scripts with the first call.
+func (l *Loader) listNodes(ctx context.Context) ([]node, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
@@ -145,7 +121,7 @@ func (l *Loader) Nodes(ctx context.Context) ([]Node, error) {
 		return nil, fmt.Errorf("loader: listing nodes: %w", err)
 	}
 	var err error
-	nodes := []Node{{addr: addrOf(l.rdb), client: l.rdb, limits: l}}
+	nodes := []node{{addr: addrOf(l.rdb), client: l.rdb, limits: l}}
 	switch rdb := l.nodes.(type) {
 	case clusterClient:
 		nodes, err = l.gather(ctx, rdb.ForEachMaster)
@@ -153,23 +129,23 @@ func (l *Loader) Nodes(ctx context.Context) ([]Node, error) {
 		nodes, err = l.gather(ctx, rdb.ForEachShard)
 		nodes = l.addDown(nodes)
 	}
-	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.addr, b.addr) })
+	slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(a.addr, b.addr) })
 	return nodes, err
 }
 
 // gather collects the nodes that a client visits.
 func (l *Loader) gather(
 	ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error,
-) ([]Node, error) {
+) ([]node, error) {
 	ctx, cancel := l.withTimeout(ctx, l.deadlines.timeout)
 	defer cancel()
-	nodes, err := awaitValue(ctx, &l.tasks, func() ([]Node, error) {
+	nodes, err := awaitValue(ctx, &l.tasks, func() ([]node, error) {
 		var mu sync.Mutex
-		var nodes []Node
+		var nodes []node
 		err := each(ctx, func(_ context.Context, client *redis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
-			nodes = append(nodes, Node{addr: client.Options().Addr, client: client, limits: l})
+			nodes = append(nodes, node{addr: client.Options().Addr, client: client, limits: l})
 			return nil
 		})
 		return nodes, err
@@ -181,14 +157,14 @@ func (l *Loader) gather(
 }
 
 // addDown adds the shards of a Ring that it did not visit.
-func (l *Loader) addDown(nodes []Node) []Node {
+func (l *Loader) addDown(nodes []node) []node {
 	r, ok := l.nodes.(interface{ Options() *redis.RingOptions })
 	if !ok {
 		return nodes
 	}
 	for _, addr := range r.Options().Addrs {
-		if !slices.ContainsFunc(nodes, func(n Node) bool { return n.addr == addr }) {
-			nodes = append(nodes, Node{addr: addr, limits: l})
+		if !slices.ContainsFunc(nodes, func(n node) bool { return n.addr == addr }) {
+			nodes = append(nodes, node{addr: addr, limits: l})
 		}
 	}
 	return nodes

@@ -44,15 +44,14 @@ func Observe(observer Observer) Option {
 
 // Event is one decision, as its caller saw it, or one return of permits.
 type Event struct {
-	// Method is the limiter's, as "AllowN", "Peek", "Wait", "GiveBack", "Settle" or "Acquire"; "Call" for a script called
-	// directly.
+	// Method is the limiter's, as "AllowN", "Peek", "Wait", "GiveBack", "Settle" or "Acquire".
 	Method  string
 	Script  string // "list_log_v1"
-	Limiter string // its name; "" for a script called directly
+	Limiter string // its name
 	Permits int64  // asked for, or to be given back; 0 for Peek; the actual cost for Settle and Charge
 
-	// Subject is the subject of the decision; "" for a script called directly. It may be personal data, and there may
-	// be millions of them: do not use it as a metric's label. Module otel leaves it out.
+	// Subject may be personal data, and there may be millions of them: do not use it as a metric's label. Module otel
+	// leaves it out.
 	Subject string
 
 	// Decision is the answer, for a Wait the last one. It is the zero Decision if there is none: see Err. Of Settle and
@@ -171,16 +170,6 @@ func (o *observation) sleep(ctx context.Context, d time.Duration) error {
 	err := sleep(ctx, d)
 	o.addSlept(time.Since(started))
 	return err
-}
-
-// watch makes the observation of a Call, nil if there is no observer or the script does not decide.
-func (c *call) watch() *observation {
-	if c.limits.observer == nil || !decides(c.script) {
-		return nil
-	}
-	return &observation{observer: c.limits.observer, Event: Event{
-		Method: "Call", Script: nameOf(c.script), Permits: c.permitCount(),
-	}}
 }
 
 // decides reports whether a script's reply is a decision.

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // answering is a client that answers every decision at once, without a server.
@@ -59,20 +57,6 @@ var ways = []struct {
 	}, func(l *Loader) error {
 		return l.GCRA("x", PerSecond(1)).WaitN(context.Background(), "s", 1)
 	}},
-	{"Call", func(l *Loader) error {
-		c := gcraCall(l)
-		c.run(context.Background())
-		return c.err
-	}, func(l *Loader) error {
-		c := gcraCall(l)
-		_, err := c.runObserved(context.Background())
-		return err
-	}},
-}
-
-func gcraCall(l *Loader) call {
-	args := bindings.GCRAV1Args{Bucket: "b", Limit: 1, Window: 1e9, Burst: 1, Permits: 1}
-	return newCall(l, &sluice.GCRAV1, args.Words(), 5)
 }
 
 // TestObserverCost wants no allocation for an observer that is not there, and one a decision for one that is.

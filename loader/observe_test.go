@@ -11,9 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // watcher keeps the events that it is told of, and wants each to end as it began, in its own context.
@@ -166,22 +164,6 @@ func TestObserverOfScripts(t *testing.T) {
 	_, rdb := fake(t)
 	limits := loader.New(rdb, loader.Observe(w))
 	must(t, limits.Preload(background))
-	event := loader.Event{Method: "Call", Script: "gcra_v1", Permits: 2, Attempts: 1, Decision: loader.Decision{
-		Granted: true, Remaining: 1, ResetAfter: 40 * time.Second, Now: second0.Local(),
-	}}
-
-	must(t, errOf(bindings.GCRAV1(background, limits, bindings.GCRAV1Args{
-		Bucket: "typed", Limit: 3, Window: time.Minute, Burst: 3, Permits: 2,
-	})))
-	w.saw(t, event)
-	must(t, errOf(limits.Call(background, &sluice.GCRAV1, []string{"call"}, 3, "60000000", 3, "2", 0)))
-	w.saw(t, event)
-	must(t, errOf(limits.Call(background, &sluice.GCRAV1, []string{"other"}, 3, 60000000, 3, 2, 0)))
-	w.saw(t, event)
-
-	as[*loader.ArgumentError](t, errOf(limits.Call(background, &sluice.GCRAV1, []string{"bad"})))
-	w.saw(t, loader.Event{Method: "Call", Script: "gcra_v1", Attempts: 1})
-
 	must(t, limits.TokenBucket("x", loader.PerSecond(1)).SetLimit(background, "ada", loader.PerSecond(2)))
 	w.saw(t) // it decides nothing
 }

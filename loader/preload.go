@@ -15,7 +15,7 @@ import (
 // others; the error joins a *NodeError for each that failed. A client that hides its nodes is an error, and nothing is
 // loaded: see New. Cost: one round trip for each script on each node; for a library two, and 3 ms of the server.
 func (l *Loader) Preload(ctx context.Context) error {
-	nodes, err := l.Nodes(ctx)
+	nodes, err := l.listNodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -32,20 +32,20 @@ func (l *Loader) Preload(ctx context.Context) error {
 }
 
 // preload loads what Preload does.
-func (n Node) preload(ctx context.Context) error {
+func (n node) preload(ctx context.Context) error {
 	if n.limits.functions {
 		return n.loadFunctions(ctx)
 	}
 	scripts := sluice.All()
 	for i := range scripts {
-		if err := n.Load(ctx, &scripts[i]); err != nil {
+		if err := n.load(ctx, &scripts[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (n Node) loadFunctions(ctx context.Context) error {
+func (n node) loadFunctions(ctx context.Context) error {
 	if n.client == nil {
 		return errShardDown
 	}

@@ -174,25 +174,6 @@ func TestSharedPipelineFails(t *testing.T) {
 	})
 }
 
-// TestSharedLookAtReplica goes by itself: in a pipeline with decisions it would be sent to the master.
-func TestSharedLookAtReplica(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, rdb := newHeldServer()
-		limiter := loader.New(rdb, loader.ShareRoundTrips(), loader.ReadReplicas()).GCRA("x", loader.PerMinute(5))
-		var done atomic.Int64
-		come(limiter, &done, "a", "b")
-		first, other := s.next(), s.next()
-		go func() { _, _ = limiter.Peek(background, "look") }()
-		look := s.next()
-		if look == nil || look.piped || !slices.Equal(look.keys, keysOf("look")) {
-			t.Fatalf("%+v", look)
-		}
-		for _, j := range []*trip{first, other, look} {
-			j.answer <- nil
-		}
-	})
-}
-
 // TestSharedLostReplies loses round trips of many callers: none is charged twice.
 func TestSharedLostReplies(t *testing.T) {
 	p, rdb, direct := lossy(t)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // SliceRing limits with one to eight windows at once: "1000 a minute and 10000 an hour". A permit is granted by all
@@ -86,19 +85,32 @@ var sliceRing = kind{
 }
 
 func sliceRingWords(c core, key string, q question) []any {
-	return bindings.SliceRingV1Args{Ring: key, Slice: c.slice, Permits: q.permits, Windows: c.ring.windows}.Words()
+	return c.ring.wordsOf(&sluice.SliceRingV1, 1, key, c.slice.Microseconds(), q.permits)
 }
 
 // sliceRingReturn finds the permits by the time of the decision.
 func sliceRingReturn(c core, key string, d Decision, n int64) (*sluice.Script, []any) {
-	args := bindings.SliceRingReturnV1Args{Ring: key, Slice: c.slice, Taken: d.Now, Permits: n}
-	return &sluice.SliceRingReturnV1, args.Words()
+	script := &sluice.SliceRingReturnV1
+	return script, wordsOf(script, 1, key, c.slice.Microseconds(), d.Now.UnixMicro(), n)
 }
 
 // ring is the windows of a SliceRing, in the caller's order.
 type ring struct {
 	limits  []Limit
-	windows []bindings.SliceRingV1Window // what the script is asked for
+	windows []ringWindow // what the script is asked for
+}
+
+// ringWindow is one window of a ring: so many slices hold at most limit permits.
+type ringWindow struct{ slices, limit int64 }
+
+// wordsOf makes the command of a script that takes the windows as its last arguments.
+func (r ring) wordsOf(script *sluice.Script, keys int, keysAndArgs ...any) []any {
+	words := make([]any, 0, firstKey+len(keysAndArgs)+2*len(r.windows))
+	words = append(append(words, "evalsha", script.SHA1, keys), keysAndArgs...)
+	for _, w := range r.windows {
+		words = append(words, w.slices, w.limit)
+	}
+	return words
 }
 
 // sliceRingDetail adds the state of the windows to a decision, from the counts in the reply.
@@ -107,16 +119,16 @@ func sliceRingDetail(c core, d Decision, reply []int64) Decision {
 	return c.describe(d, func(i int) (remaining int64, resetAfter time.Duration) {
 		w, count := c.ring.windows[i], reply[minReplyFields+i]
 		if count > 0 { // the widest window is the last to be empty, by the slices that it has more
-			resetAfter = max(d.ResetAfter-time.Duration(longest-w.Slices)*c.slice, 0)
+			resetAfter = max(d.ResetAfter-time.Duration(longest-w.slices)*c.slice, 0)
 		}
-		return max(w.Limit-count, 0), resetAfter
+		return max(w.limit-count, 0), resetAfter
 	})
 }
 
 // widest returns the slices of the widest window.
-func widest(windows []bindings.SliceRingV1Window) (slices int64) {
+func widest(windows []ringWindow) (slices int64) {
 	for _, w := range windows {
-		slices = max(slices, w.Slices)
+		slices = max(slices, w.slices)
 	}
 	return slices
 }
@@ -145,9 +157,9 @@ func (c core) describe(d Decision, state func(i int) (remaining int64, resetAfte
 
 // smallestLimit is the capacity of a SliceRing.
 func smallestLimit(c core) int64 {
-	smallest := c.ring.windows[0].Limit
+	smallest := c.ring.windows[0].limit
 	for _, w := range c.ring.windows[1:] {
-		smallest = min(smallest, w.Limit)
+		smallest = min(smallest, w.limit)
 	}
 	return smallest
 }
@@ -165,13 +177,13 @@ func (c core) withWindows(limits []Limit) core {
 		}
 		return c
 	}
-	c.ring = ring{slices.Clone(limits), make([]bindings.SliceRingV1Window, len(limits))}
+	c.ring = ring{slices.Clone(limits), make([]ringWindow, len(limits))}
 	for i, limit := range limits {
 		if c.limitErr = c.checkSlices(limit, shortestOf(limits)); c.limitErr != nil {
 			return c
 		}
 		covering := divideUp(limit.Window+c.leaseAge, c.slice)
-		c.ring.windows[i] = bindings.SliceRingV1Window{Slices: covering + 1, Limit: limit.Permits}
+		c.ring.windows[i] = ringWindow{covering + 1, limit.Permits}
 	}
 	return c
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // Slot is one of the slots of a Concurrency, which its caller holds until Release, or until it is lost. It is safe for
@@ -248,16 +247,13 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(max(d/2, 1)) }
 
 // renew renews the lease, and reports whether it was live.
 func (l slotLease) renew(ctx context.Context) (held bool, err error) {
-	words := bindings.ConcurrencyV1Args{
-		Holders: l.key, Limit: l.limit.Permits, TTL: l.limit.Window, Renew: 1, ID: l.id,
-	}.Words()
-	return l.run(ctx, &sluice.ConcurrencyV1, words)
+	return l.run(ctx, &sluice.ConcurrencyV1, l.leaseWords(l.key, 1, l.id))
 }
 
 // release ends the lease, if it is live. Callers who wait for a slot in this process take notice.
 func (l slotLease) release(ctx context.Context) error {
-	words := bindings.ConcurrencyReleaseV1Args{Holders: l.key, ID: l.id}.Words()
-	_, err := l.run(context.WithoutCancel(ctx), &sluice.ConcurrencyReleaseV1, words)
+	script := &sluice.ConcurrencyReleaseV1
+	_, err := l.run(context.WithoutCancel(ctx), script, wordsOf(script, 1, l.key, l.id))
 	if err == nil {
 		l.limits.slotQueues.released(l.key)
 	}

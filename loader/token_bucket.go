@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // TokenBucket is a limiter whose rate is stored in Redis: SetLimit changes it for every process at once. The limit
@@ -46,10 +45,11 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 		return err
 	}
 	defer b.denials.forget(key)
-	_, err = bindings.TokenBucketSetV1(ctx, b.limits, bindings.TokenBucketSetV1Args{
-		Config: key, Rate: limit.Permits, Interval: limit.Window, Scope: b.scope(),
-	})
-	return err
+	set := newCall(b.limits, &sluice.TokenBucketSetV1, wordsOf(&sluice.TokenBucketSetV1, 1, key,
+		limit.Permits, limit.Window.Microseconds(), b.scope()), len(sluice.TokenBucketSetV1.Reply))
+	set.run(ctx)
+	set.report(ctx, nil)
+	return set.err
 }
 
 var tokenBucket = kind{
@@ -59,11 +59,8 @@ var tokenBucket = kind{
 }
 
 func tokenBucketWords(c core, key string, q question) []any {
-	return bindings.TokenBucketV1Args{
-		Config: key, All: key + ":all", ByClient: key + ":by:" + escaper.Replace(c.clientID),
-		Rate: c.limit.Permits, Interval: c.limit.Window, Scope: c.scope(),
-		Permits: q.permits, MaxWait: q.maxWait,
-	}.Words()
+	return wordsOf(&sluice.TokenBucketV1, 3, key, key+":all", key+":by:"+escaper.Replace(c.clientID),
+		c.limit.Permits, c.limit.Window.Microseconds(), c.scope(), q.permits, q.maxWait.Microseconds())
 }
 
 // tokenBucketDetail adds the stored limit, which is at the end of the reply.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // ZSetLog is a sliding-window log with request ids, as exact as ListLog. Every call has an id: after a lost reply the
@@ -82,13 +81,11 @@ func zsetLogDetail(c core, d Decision, _ []int64) Decision {
 }
 
 func zsetLogWords(c core, key string, q question) []any {
-	return bindings.ZSetLogV1Args{
-		Log: key, Limit: c.limit.Permits, Window: c.limit.Window, Permits: q.permits, MaxWait: q.maxWait, ID: q.id,
-	}.Words()
+	return wordsOf(&sluice.ZSetLogV1, 1, key,
+		c.limit.Permits, c.limit.Window.Microseconds(), q.permits, q.maxWait.Microseconds(), q.id)
 }
 
 // zsetLogReturn finds the permits by their id.
 func zsetLogReturn(_ core, key string, d Decision, n int64) (*sluice.Script, []any) {
-	args := bindings.ZSetLogReturnV1Args{Log: key, ID: d.ID, Permits: n}
-	return &sluice.ZSetLogReturnV1, args.Words()
+	return &sluice.ZSetLogReturnV1, wordsOf(&sluice.ZSetLogReturnV1, 1, key, d.ID, n)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/loader/bindings"
 	sluiceotel "github.com/sluice-redis/sluice/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -114,8 +113,6 @@ func TestCounts(t *testing.T) {
 	soon, cancel := context.WithTimeout(background, 10*time.Second)
 	defer cancel()
 	_ = codes.Wait(soon, "ada") // a denial: it would take too long
-	_, _ = bindings.GCRAV1(background, limits, bindings.GCRAV1Args{Bucket: "b", Limit: 1, Window: time.Second, Burst: 1,
-		Permits: 1})
 	batch := limits.Batch()
 	batch.Allow(codes, "eve")
 	_, _ = batch.Do(background)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/redistest"
-	"github.com/sluice-redis/sluice/loader"
 )
 
 // functionServer calls the scripts as Redis Functions on a master, and each look on its replica as well, by FCALL_RO.
@@ -30,7 +29,7 @@ func TestServerVectorsByFunctions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		on.limits = loader.New(on.client, loader.Functions())
+		on.fcall = true
 		on.edit = func(source string) string { return source }
 		on.follow(t, server)
 		steps := 0

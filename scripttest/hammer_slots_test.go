@@ -15,7 +15,6 @@ import (
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/redistest"
-	"github.com/sluice-redis/sluice/loader"
 )
 
 const (
@@ -42,9 +41,9 @@ func TestServerHammerSlots(t *testing.T) {
 		}
 	}
 	client := connect(t, server.Addr)
-	limits := loader.New(client)
 	redistest.Await(t, "all slots are free", func() bool {
-		reply, err := limits.Call(t.Context(), &sluice.ConcurrencyV1, concurrencyV1.keys, slotsLimit, 1000, 0, "")
+		reply, err := redis.NewScript(sluice.ConcurrencyV1.Source).Run(t.Context(), client, concurrencyV1.keys,
+			slotsLimit, 1000, 0, "").Int64Slice()
 		return err == nil && reply[1] == slotsLimit && reply[3] == 0
 	})
 	redistest.Await(t, "the key is gone", func() bool {
@@ -83,7 +82,7 @@ func hammerSlots(t *testing.T, role []string) {
 	var all sync.WaitGroup
 	for i := range callers {
 		name := role[1] + "-" + strconv.Itoa(i)
-		callers[i] = &slotCaller{t: t, client: client, limits: loader.New(client), name: name, looks: len(role) > 3,
+		callers[i] = &slotCaller{t: t, client: client, name: name, looks: len(role) > 3,
 			random: rand.New(rand.NewPCG(uint64(i), uint64(role[1][0]))), counts: map[string]int64{}}
 		all.Go(func() {
 			for k := 0; time.Now().Before(until); k++ {
@@ -104,7 +103,6 @@ func hammerSlots(t *testing.T, role []string) {
 type slotCaller struct {
 	t      *testing.T
 	client *redis.Client
-	limits *loader.Loader
 	name   string
 	looks  bool // it looks whether a slot is free, and takes one whatever the limit
 	random *rand.Rand
@@ -160,7 +158,7 @@ func (c *slotCaller) must(kind string, script *sluice.Script, args ...any) {
 }
 
 func (c *slotCaller) call(script *sluice.Script, args ...any) []int64 {
-	reply, err := c.limits.Call(context.Background(), script, concurrencyV1.keys, args...)
+	reply, err := redis.NewScript(script.Source).Run(context.Background(), c.client, concurrencyV1.keys, args...).Int64Slice()
 	if err != nil {
 		c.t.Error(err)
 		return make([]int64, 5)

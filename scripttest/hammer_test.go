@@ -2,7 +2,6 @@ package scripttest_test
 
 import (
 	"bufio"
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/redistest"
-	"github.com/sluice-redis/sluice/loader"
 )
 
 var hammerFor = flag.Duration("hammer", 1200*time.Millisecond,
@@ -187,7 +185,7 @@ func hammer(t *testing.T, role string) {
 		if h.name() != script {
 			continue
 		}
-		limits := loader.New(connect(t, addr))
+		client := connect(t, addr)
 		length := *hammerFor
 		if judgesCapacity() {
 			length += 2 * time.Second
@@ -212,7 +210,7 @@ func hammer(t *testing.T, role string) {
 					// What was granted is counted once by its id, for the time of the first answer.
 					at, now := int64(0), int64(0)
 					for range again {
-						reply, err := limits.Call(context.Background(), h.script, keys, anys(args)...)
+						reply, err := runScript(client, h.script.Source, keys, args).Int64Slice()
 						if err != nil {
 							t.Error(err)
 							return
@@ -224,7 +222,7 @@ func hammer(t *testing.T, role string) {
 					if back := random.Int64N(permits + 1); h.back != nil && at != 0 && back > 0 {
 						args := strings.Fields(strings.NewReplacer("at", fmt.Sprint(at), "now", fmt.Sprint(now), "id", id,
 							"back", fmt.Sprint(back)).Replace(h.backArgs))
-						reply, err := limits.Call(context.Background(), h.back, h.keys, anys(args)...)
+						reply, err := runScript(client, h.back.Source, h.keys, args).Int64Slice()
 						if err != nil || reply[0] != back {
 							t.Errorf("%d given back: %v, %v", back, reply, err)
 							return

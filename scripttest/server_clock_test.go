@@ -1,7 +1,6 @@
 package scripttest_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,11 +36,7 @@ func (s steppedServer) setTime(us int64) { s.clock.Set(time.UnixMicro(us)) }
 
 // call runs the script's own bytes and leaves its keys the TTLs that it gave them.
 func (s steppedServer) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
-	reply, err := s.limits.Call(context.Background(), script, keys, anys(args)...)
-	if err != nil {
-		return nil, serverText(err)
-	}
-	return reply, ""
+	return answerOf(runScript(s.client, script.Source, keys, args))
 }
 
 func TestServerClockTimelines(t *testing.T) {

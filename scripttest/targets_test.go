@@ -17,7 +17,6 @@ import (
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/redistest"
-	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
@@ -156,7 +155,7 @@ func (h *harness) do(args ...string) string {
 type remote struct {
 	t      testing.TB
 	client *redis.Client
-	limits *loader.Loader
+	fcall  bool // call functions
 	clock  func(us int64)
 	// edit is what the server's copy of a script differs in.
 	edit func(source string) string
@@ -172,14 +171,13 @@ func (r *remote) do(args ...string) string {
 	return rendered(reply)
 }
 
-// startMiniredis is stock miniredis, called through the loader.
+// startMiniredis is stock miniredis, called through go-redis.
 func startMiniredis(t testing.TB) *remote {
 	m := miniredis.RunT(t)
 	client := connect(t, m.Addr())
 	return &remote{
 		t:      t,
 		client: client,
-		limits: loader.New(client),
 		clock:  func(us int64) { m.SetTime(time.UnixMicro(us)) },
 		edit:   func(source string) string { return source },
 	}
@@ -193,7 +191,7 @@ const clockKey = "sluice:test:clock"
 // of the server's time, gcra's and a new ring's, are made so long. All else is the script's.
 func connectServer(t testing.TB, addr string) *remote {
 	client := connect(t, addr)
-	r := &remote{t: t, client: client, limits: loader.New(client)}
+	r := &remote{t: t, client: client}
 	r.clock = func(us int64) {
 		r.do("HSET", clockKey, "s", strconv.FormatInt(us/1e6, 10), "us", strconv.FormatInt(us%1e6, 10))
 	}
@@ -226,30 +224,30 @@ func connect(t testing.TB, addr string) *redis.Client {
 	return client
 }
 
-// call goes through the loader, so the bytes that run are loaded and named as an application does it.
-func (r *remote) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
-	edited := *script
-	if edited.Source = r.edit(script.Source); edited.Source != script.Source {
-		edited.SHA1 = sha1Hex(edited.Source)
+func (r *remote) call(script *sluice.Script, look bool, keys, args []string) ([]int64, string) {
+	if !r.fcall {
+		return answerOf(runScript(r.client, r.edit(script.Source), keys, args))
 	}
-	reply, err := r.limits.Call(context.Background(), &edited, keys, anys(args)...)
-	if err != nil {
-		return nil, serverText(err)
+	name := strings.TrimSuffix(script.File, ".lua")
+	if look {
+		name = lookOf(script)
 	}
-	return reply, ""
+	return answerOf(r.client.FCall(context.Background(), name, keys, anys(args)...))
 }
 
-// serverText is the error as the server sent it, before the loader gave it a type.
-func serverText(err error) string {
-	var argument *loader.ArgumentError
-	var state *loader.StateError
-	switch {
-	case errors.As(err, &argument):
-		return "BADARG " + argument.Argument + ": want " + argument.Want
-	case errors.As(err, &state):
-		return state.Code + " " + state.Text
+// runScript runs a script by EVALSHA, or by EVAL if the server does not have it.
+func runScript(client *redis.Client, source string, keys, args []string) *redis.Cmd {
+	return redis.NewScript(source).Run(context.Background(), client, keys, anys(args)...)
+}
+
+// answerOf returns the reply, or the error as the script returned it, without where Redis says that it was raised.
+func answerOf(cmd *redis.Cmd) ([]int64, string) {
+	reply, err := cmd.Int64Slice()
+	if err == nil {
+		return reply, ""
 	}
-	return err.Error()
+	text, _, _ := strings.Cut(err.Error(), " script: ")
+	return nil, text
 }
 
 // eachServer runs the test against every server that SLUICE_SERVERS lists, or the one that was found.

@@ -106,7 +106,7 @@ func (d *Door[R, O]) check() error {
 	}
 	for _, b := range o.Budgets {
 		if errs = append(errs, b.Budget.Check(), b.Key.Check()); b.Estimate == nil {
-			errs = append(errs, errors.New("Budgets: the function is nil"))
+			errs = append(errs, errors.New("the function of Budgets is nil"))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -86,21 +85,11 @@ func decisionOf(name string, ask func(ctx context.Context, subject string) (load
 
 // plainCalls are those that no policy answers.
 func plainCalls(limits *loader.Loader, prefix string) []boundCall {
-	nodes := callOf("Nodes", func(ctx context.Context, _ string) error {
-		_, err := limits.Nodes(ctx)
-		return err
-	})
-	nodes.offline = true
 	zset := limits.ZSetLog(prefix+"cancel", hourly)
 	var booked *loader.Reservation // for 20 s later: until then there is something to cancel
 	ahead := limits.ZSetLog(prefix+"ahead", loader.Limit{Permits: 1, Window: 20 * time.Second})
 	return []boundCall{
-		nodes,
 		callOf("Preload", func(ctx context.Context, _ string) error { return limits.Preload(ctx) }),
-		callOf("Call", func(ctx context.Context, subject string) error {
-			_, err := limits.Call(ctx, &sluice.GCRAV1, []string{prefix + subject}, 1, 1000000, 1, 1, 0)
-			return err
-		}),
 		callOf("TokenBucket.SetLimit", func(ctx context.Context, subject string) error {
 			return limits.TokenBucket(prefix+"set", hourly).SetLimit(ctx, subject, hourly)
 		}),
