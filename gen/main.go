@@ -1,4 +1,4 @@
-// Gen generates code and tables from the headers of scripts/*.lua: scripts_gen.go, loader/bindings, scripts/functions,
+// Gen generates code and tables from the headers of scripts/*.lua: the parts of the scripts, scripts_gen.go, loader/bindings, scripts/functions,
 // scripts/SHA1SUMS and SHA256SUMS, scripts/manifest.json and the table in scripts/README.md. It checks each header
 // against the script's body. If anything is wrong, it says where, and writes nothing.
 //
@@ -94,10 +94,8 @@ func generate(tree fs.FS) ([]generated, error) {
 		files = append(files, generated{"scripts/" + l.File(), []byte(l.Source)})
 	}
 	for _, s := range scripts {
-		if s.KeyGroup != nil {
-			files = append(files, generated{"scripts/" + s.File(), []byte(s.Source)})
-		}
-		files = append(files, generated{"loader/bindings/" + s.File() + ".go", bindingGo(s)})
+		files = append(files, generated{"scripts/" + s.File(), []byte(s.Source)},
+			generated{"loader/bindings/" + s.File() + ".go", bindingGo(s)})
 	}
 	return files, nil
 }
