@@ -74,9 +74,8 @@ cover: ## which lines and branches of the scripts the fast tests reach: a table,
 mutate: ## put small faults into every script: do the fast tests notice? (a minute; SCRIPT=gcra for one)
 	go test ./scripttest -run '^TestMutants$$' -v -count=1 -mutants=$(or $(SCRIPT),all)
 
-hammer: server ## 8 processes on one key of each script, on leases, slots and a budget, 10 s each; all is checked
+hammer: server ## 8 processes on one key of each script and on slots, 10 s each; all is checked
 	go test ./scripttest -run '^TestServerHammer(Slots)?$$' -v -count=1 -hammer=10s
-	go test ./loader -run '^Test(LeaseHammer|SlotHammer|SlotWaits|BudgetGateway)$$' -parallel 1 -v -count=1 -hammer=10s
 
 soak-model: server ## a million random steps against the model, half of them on a server; MODEL=n for n of each
 	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=$(MODEL)

@@ -139,7 +139,7 @@ func oursLimited[L loader.Limiter](
 	limiter func(*loader.Loader, string, loader.Limit, ...loader.LimiterOption) L) limited {
 	return func(on *server, limit int64, window time.Duration) (func(http.Handler) http.Handler, error) {
 		l := limiter(loader.New(on.Client), "http", loader.Limit{Permits: limit, Window: window})
-		m := httplimit.For(l, httplimit.KeyByHeader(subjectHeader))
+		m := httplimit.New(l, httplimit.KeyByHeader(subjectHeader))
 		return m.Handler, m.Check()
 	}
 }
@@ -332,7 +332,7 @@ func (b *bench) httpCost(h handmade, request *http.Request) (HTTPCost, error) {
 		}
 	}
 	hand := serving(byHand(h.limiter)(hello))
-	ours := serving(httplimit.New(h.limiter, httplimit.KeyByHeader(subjectHeader), h.options...)(hello))
+	ours := serving(httplimit.New(h.limiter, httplimit.KeyByHeader(subjectHeader), h.options...).Handler(hello))
 	ratios := b.ratios(hand, ours)
 	return HTTPCost{h.name, h.headers, h.outcome, testing.AllocsPerRun(b.calls, hand), testing.AllocsPerRun(b.calls, ours),
 		spreadOf(ratios)}, failed

@@ -96,7 +96,7 @@ func redissonCalls(ctx context.Context, limits *loader.Loader, subject string, l
 
 func httpCalls(login, api loader.ListLog, h http.Handler, get, path func(*http.Request) string,
 	refuse httplimit.Refusal) {
-	use(httplimit.New(login, httplimit.KeyByIP())(h), httplimit.New(api, httplimit.KeyByIP())(h))
+	use(httplimit.New(login, httplimit.KeyByIP()).Handler(h), httplimit.New(api, httplimit.KeyByIP()).Handler(h))
 	use(httplimit.KeyBy(get), httplimit.Refuse(refuse))
 	use(httplimit.KeyByIP(httplimit.TrustXForwardedFor("10.0.0.0/8")))
 	use(httplimit.Join(httplimit.KeyBy(path), httplimit.KeyByHeader("X-Api-Key")))

@@ -1,6 +1,12 @@
 package grpclimit
 
-import "context"
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/sluice-redis/sluice/internal/admit"
+)
 
 // Call is a call, or a message of a stream, that is about to be limited.
 type Call struct {
@@ -18,3 +24,65 @@ type Call struct {
 // Context returns the context of the call. On a server it has the peer and the incoming metadata, on a client the
 // outgoing metadata.
 func (c *Call) Context() context.Context { return c.ctx }
+
+// admission is one call, or a message of a stream.
+type admission struct {
+	*Interceptor
+	admit.Admission[codes.Code]
+	call    *Call
+	skipped bool
+}
+
+func (i *Interceptor) admission(call Call) *admission {
+	return &admission{Interceptor: i, call: &call}
+}
+
+// admit takes slots, and permits if the call is charged now. The caller calls Release, also after a refusal or a panic.
+func (a *admission) admit(charged bool) error {
+	if a.skipped = a.door.Skips(a.call); a.skipped {
+		return nil
+	}
+	parts := admit.Resources
+	if charged {
+		parts |= admit.Charges
+	}
+	return a.ask(parts)
+}
+
+// admitMessage charges one message of a stream.
+func (a *admission) admitMessage(message any) error {
+	if a.skipped {
+		return nil
+	}
+	call := *a.call
+	call.Message = message
+	return a.admission(call).ask(admit.Charges)
+}
+
+// ask decides, tells the observers, and returns the error of a refusal.
+func (a *admission) ask(parts admit.Part) error {
+	if a.call.outgoing {
+		parts |= admit.Waiting
+	}
+	a.door.Admit(a.call.ctx, &a.Admission, a.call, parts)
+	a.call.ctx = a.Context()
+	refused := refusalOf(a.Result)
+	for _, observe := range a.options.observe {
+		observe(a.call, Result{Result: a.Result, Code: refused.code()})
+	}
+	if refused == nil {
+		return nil
+	}
+	return refused
+}
+
+// settle gives back what does not count by the result of the call, and returns that.
+func (a *admission) settle(err error) error {
+	err = slotLost(a.call.ctx, err)
+	_ = a.Finish(context.WithoutCancel(a.call.ctx), codeOf(err)) // the loader's observer is told
+	return err
+}
+
+// Settle says what a call has used of its budgets: see Budgets. The last call before the handler returns counts. ctx is
+// that of the call that the handler got. Cost: nothing is sent.
+func Settle(ctx context.Context, actual int64) { admit.Settle(ctx, actual) }

@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"slices"
-	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
-
-	"github.com/sluice-redis/sluice/loader"
 )
 
 // UnaryClient makes the unary calls of a client wait until their permits may be used, so that a partner's quota is
@@ -31,7 +26,7 @@ func (i *Interceptor) UnaryClient(
 	opts ...grpc.CallOption,
 ) error {
 	a := i.admission(Call{Method: method, Message: req, ctx: ctx, outgoing: true})
-	defer a.release()
+	defer a.Release()
 	if err := a.admit(true); err != nil {
 		return err
 	}
@@ -45,7 +40,7 @@ func (i *Interceptor) StreamClient(
 	opts ...grpc.CallOption,
 ) (stream grpc.ClientStream, err error) {
 	a := i.admission(Call{Method: method, ctx: ctx, outgoing: true})
-	end, open := a.release, false
+	end, open := a.Release, false
 	defer func() {
 		if !open {
 			end()
@@ -57,7 +52,7 @@ func (i *Interceptor) StreamClient(
 	ctx, cancel := context.WithCancel(a.call.ctx)
 	end = func() {
 		cancel()
-		a.release()
+		a.Release()
 	}
 	opts = append(slices.Clip(opts), grpc.OnFinish(whenClosed(conn, end)))
 	stream, err = streamer(ctx, desc, conn, method, opts...)
@@ -65,7 +60,7 @@ func (i *Interceptor) StreamClient(
 		return nil, slotLost(a.call.ctx, err)
 	}
 	open = true
-	context.AfterFunc(ctx, a.release)
+	context.AfterFunc(ctx, a.Release)
 	return &clientStream{ClientStream: stream, admission: a, end: end, oneResponse: !desc.ServerStreams}, nil
 }
 
@@ -77,89 +72,6 @@ func whenClosed(conn *grpc.ClientConn, end func()) func(error) {
 			end()
 		}
 	}
-}
-
-// waitForSlot waits for a slot.
-func (a *admission) waitForSlot(limiter loader.Concurrency, subject string) (*loader.Slot, *refusal) {
-	slot, err := limiter.Acquire(a.call.ctx, subject)
-	if err != nil {
-		return nil, waitFailure(a.call.ctx, err, Decision{Policy: nameOf(limiter), Slot: true}, time.Second)
-	}
-	return slot, nil
-}
-
-// wait waits until all limiters have granted.
-func (a *admission) wait(asks []ask) *refusal {
-	ctx, one := a.call.ctx, asks[0]
-	err := checkClient(asks)
-	if err != nil {
-		return misconfigured(err)
-	}
-	never := loader.Decision{Wait: loader.Never}
-	d := loader.AllDecision{Decision: never, Denied: []loader.Part{{Decision: never}}} // by one, if it exceeds its limit
-	if len(asks) == 1 {
-		err = one.Limiter.WaitN(ctx, one.subject, one.permits())
-	} else {
-		d, err = a.waitAll(asks)
-	}
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, loader.ErrExceedsLimit):
-		return a.denied(asks, d, err)
-	}
-	return waitFailure(ctx, err, Decision{Policy: one.name(), Subject: one.subject}, loader.Never)
-}
-
-// checkClient returns why a client cannot do what the charges want.
-func checkClient(asks []ask) error {
-	for _, a := range asks {
-		if a.CountIf != nil {
-			return errors.New("grpclimit: CountIf is for servers: a client has waited for its permits")
-		}
-	}
-	return nil
-}
-
-// waitAll asks several limiters until all grant. With the error ErrExceedsLimit it returns which they are.
-func (a *admission) waitAll(asks []ask) (loader.AllDecision, error) {
-	ctx := a.call.ctx
-	for {
-		d, err := a.decideAll(asks)
-		if d.Granted || errors.Is(err, loader.ErrExceedsLimit) || err != nil && len(d.Denied) == 0 {
-			return d, err
-		}
-		denied := d.Denied[0]
-		deadline, bounded := ctx.Deadline()
-		if denied.Wait == loader.Never || bounded && time.Until(deadline) < denied.Wait {
-			n := asks[denied.Index].permits()
-			return d, &loader.WaitError{Limiter: denied.Limiter, N: n, Wait: denied.Wait, Deadline: deadline}
-		}
-		pause := time.NewTimer(denied.Wait + rand.N(maxJitter))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return d, ctx.Err()
-		}
-	}
-}
-
-// maxJitter keeps callers apart that were denied together: see loader.All.
-const maxJitter = 10 * time.Millisecond
-
-// waitFailure is the refusal of a call that did not get what it waited for.
-func waitFailure(ctx context.Context, err error, d Decision, retry time.Duration) *refusal {
-	var wait *loader.WaitError
-	switch {
-	case ctx.Err() != nil || !errors.As(err, &wait):
-		return failure(ctx, err)
-	case errors.Is(err, context.DeadlineExceeded):
-		return refuse(Denied, codes.DeadlineExceeded, "the limit would be free after the deadline", err)
-	case wait.Wait > 0:
-		retry = wait.Wait
-	}
-	return denial([]Decision{d}, retry, err)
 }
 
 // clientStream is a stream whose messages may have to wait. It ends for its caller, not with an attempt: interceptors

@@ -140,7 +140,7 @@ func TestClientCancelled(t *testing.T) {
 	must(t, err)
 	for name, quota := range map[string]*grpclimit.Interceptor{
 		"one": grpclimit.New(long, all, grpclimit.Cost(func(*grpclimit.Call) int64 { asks <- true; return 1 })),
-		"two": grpclimit.PerCall(limits, func(*grpclimit.Call) ([]grpclimit.Charge, error) {
+		"two": grpclimit.PerRequest(limits, func(*grpclimit.Call) ([]grpclimit.Charge, error) {
 			asks <- true
 			return two, nil
 		}),
@@ -289,7 +289,7 @@ func TestClientShadow(t *testing.T) {
 	quota := checked(t, grpclimit.New(partner, grpclimit.KeyOf("all"), grpclimit.Shadow(), slots,
 		grpclimit.Observe(func(_ *grpclimit.Call, r grpclimit.Result) { denied = append(denied, r.Denied(true)...) })))
 	wantCodes(t, dialMemory(t, &service{}, nil, clientWith(quota)...), ok, ok, ok)
-	if !slices.Equal(denied, []string{"slots", "slots", "partner", "slots", "partner"}) {
+	if !slices.Equal(denied, []string{"slots", "partner", "slots", "partner", "slots"}) {
 		t.Errorf("told of denials by %q", denied)
 	}
 }

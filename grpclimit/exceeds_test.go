@@ -36,7 +36,7 @@ func TestExceedsLimit(t *testing.T) {
 		for _, limiter := range row.limiters {
 			charges = append(charges, grpclimit.Charge{Limiter: limiter, Key: all, N: 5})
 		}
-		limit := checked(t, grpclimit.PerCall(limits,
+		limit := checked(t, grpclimit.PerRequest(limits,
 			func(*grpclimit.Call) ([]grpclimit.Charge, error) { return charges, nil },
 			grpclimit.Observe(func(_ *grpclimit.Call, r grpclimit.Result) { result = r })))
 		s := &service{}
@@ -77,7 +77,7 @@ func TestShadowExceeds(t *testing.T) {
 		{{Limiter: one, Key: all, N: 5}}, {{Limiter: one, Key: all, N: 5}, {Limiter: two, Key: all, N: 5}},
 	} {
 		var result grpclimit.Result
-		limit := checked(t, grpclimit.PerCall(limits,
+		limit := checked(t, grpclimit.PerRequest(limits,
 			func(*grpclimit.Call) ([]grpclimit.Charge, error) { return charges, nil },
 			grpclimit.Shadow(), grpclimit.Observe(func(_ *grpclimit.Call, r grpclimit.Result) { result = r })))
 		for _, c := range []pb.TestServiceClient{

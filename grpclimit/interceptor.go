@@ -3,25 +3,35 @@ package grpclimit
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strconv"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Interceptor limits calls. New, AllOf and PerCall make one. Its methods UnaryServer and StreamServer are interceptors
+// Interceptor limits calls. New, AllOf and PerRequest make one. Its methods UnaryServer and StreamServer are interceptors
 // for a server, UnaryClient and StreamClient for a client. It is safe for concurrent use, and servers and clients that
 // have the same Interceptor share its limits.
 type Interceptor struct {
-	limits  *loader.Loader // nil: there is one limiter
-	charges []Charge
-	choose  func(*Call) ([]Charge, error) // PerCall; nil: charges
+	door    admit.Door[*Call, codes.Code]
 	options options
-	err     error // what is wrong: every call is refused
 }
+
+// Charge is what a call costs one limiter. Its fields are:
+//
+//	Limiter  loader.Limiter           is asked for N permits; 0 means 1
+//	N        int64
+//	Key      Key                      makes the subject
+//	Name     string                   the limit in QuotaFailure, which callers see, in printable ASCII characters; ""
+//	                                  means the limiter's name
+//	CountIf  func(c codes.Code) bool  whether the call counts, by the code of the result; nil means that it always does:
+//	                                  see the option CountIf
+//	Shadow   bool                     charges without refusing: see the option Shadow
+//
+// One limiter twice about one subject is one charge of the sum, under the first name.
+type Charge = admit.Charge[*Call, codes.Code]
 
 // New returns the Interceptor of one limiter: each subject that key makes of the calls may call as often as limiter
 // grants. Call Check when the program starts.
@@ -31,10 +41,7 @@ type Interceptor struct {
 //		grpc.ChainUnaryInterceptor(limit.UnaryServer),
 //		grpc.ChainStreamInterceptor(limit.StreamServer))
 func New(limiter loader.Limiter, key Key, opts ...Option) *Interceptor {
-	i := newInterceptor(nil, opts)
-	charge := Charge{Limiter: limiter, Key: key}
-	i.charges = []Charge{charge}
-	return i.finish()
+	return newInterceptor(admit.Door[*Call, codes.Code]{Charges: []Charge{{Limiter: limiter, Key: key}}}, opts)
 }
 
 // AllOf returns the Interceptor of several limiters, for any call the same ones: an address, an account and the whole
@@ -42,104 +49,47 @@ func New(limiter loader.Limiter, key Key, opts ...Option) *Interceptor {
 // asks them in one round trip. Only limiters that can give back may be in it (ListLog, ZSetLog without WithID,
 // SliceRing), and those in shadow. All limiters are made by limits. Without charges it is for the option Slots alone.
 func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Interceptor {
-	i := newInterceptor(limits, opts)
-	i.charges = charges
-	return i.finish()
+	return newInterceptor(admit.Door[*Call, codes.Code]{Limits: limits, Charges: charges}, opts)
 }
 
-// PerCall returns the Interceptor whose charges differ from call to call: plans, costs, methods. The function returns
-// the charges of a call, which are asked as those of AllOf are; without any the call is not limited. If it returns a
-// status (status.Error), that is the result of the call, and UNAVAILABLE is after any other error.
+// PerRequest returns the Interceptor whose charges differ from call to call: plans, costs, methods. The function
+// returns the charges of a call, which are asked as those of AllOf are. If it returns a status (status.Error), that is
+// the result of the call; after any other error, or if it returns nil, it is UNAVAILABLE: a plan that is not known is
+// not unlimited. A call that is not limited has charges that are empty, but not nil.
 //
 // What the function returns is checked when a call comes. Check charges that are known at start with
 // AllOf(limits, charges).Check().
-func PerCall(limits *loader.Loader, charges func(*Call) ([]Charge, error), opts ...Option) *Interceptor {
-	i := newInterceptor(limits, opts)
-	if i.choose = charges; charges == nil {
-		i.err = errors.New("grpclimit: PerCall: the function is nil")
+func PerRequest(limits *loader.Loader, charges func(*Call) ([]Charge, error), opts ...Option) *Interceptor {
+	door := admit.Door[*Call, codes.Code]{Limits: limits, Choose: charges}
+	if charges == nil {
+		door.Options.Err = errors.New("PerRequest: the function is nil")
 	}
-	return i.finish()
+	return newInterceptor(door, opts)
 }
 
-func newInterceptor(limits *loader.Loader, opts []Option) *Interceptor {
-	i := &Interceptor{limits: limits}
+func newInterceptor(door admit.Door[*Call, codes.Code], opts []Option) *Interceptor {
+	i := &Interceptor{options: options{Options: door.Options}}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&i.options)
 		}
 	}
+	i.door = door
+	i.door.Package, i.door.Options = "grpclimit", i.options.Options
+	i.door.Init()
 	return i
-}
-
-// finish applies the options to the charges, and checks all.
-func (i *Interceptor) finish() *Interceptor {
-	i.charges = slices.Clone(i.charges)
-	for n := range i.charges {
-		i.options.complete(&i.charges[n])
-	}
-	i.err = errors.Join(i.err, i.options.check(), i.check())
-	return i
-}
-
-// check returns what is wrong with the charges and options.
-func (i *Interceptor) check() error {
-	one := i.choose == nil && len(i.charges) == 1
-	if (i.options.limiter != nil || i.options.cost != nil) && !one {
-		return errors.New("grpclimit: LimiterBy and Cost are for one limiter, PerCall is for several")
-	}
-	for _, c := range i.charges {
-		if err := c.check(); err != nil {
-			return err
-		}
-	}
-	if err := i.checkCall(i.charges); err != nil {
-		return err
-	}
-	return i.checkTogether()
-}
-
-// checkTogether returns why the limiters that are enforced cannot be asked together.
-func (i *Interceptor) checkTogether() error {
-	enforced := slices.DeleteFunc(slices.Clone(i.charges), func(c Charge) bool { return c.Shadow })
-	if len(enforced) < 2 {
-		return nil
-	}
-	all := i.limits.All()
-	for n, c := range enforced {
-		all.AllowN(c.Limiter, strconv.Itoa(n), c.permits()) // whether subjects are the same is not known yet
-	}
-	if err := all.Check(); err != nil {
-		return fmt.Errorf("grpclimit: %w", err)
-	}
-	return nil
-}
-
-// checkCall returns what is wrong with the charges of a call, but for what limiters find themselves.
-func (i *Interceptor) checkCall(charges []Charge) error {
-	if len(charges) > 1 && i.limits == nil {
-		return errors.New("grpclimit: the Loader is nil")
-	}
-	for _, c := range charges {
-		if c.CountIf != nil && i.options.perMessage {
-			return errors.New("grpclimit: CountIf with PerMessage: a message has no result")
-		}
-		if err := c.checkCall(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Check returns what is wrong with the limiters, keys and options: a limiter that cannot give back where it has to,
 // say. Call it once, when the program starts. Otherwise every call is refused with INTERNAL. Cost: nothing is sent.
-func (i *Interceptor) Check() error { return i.err }
+func (i *Interceptor) Check() error { return i.door.Check() }
 
 // UnaryServer limits the unary calls of a server: see grpc.ChainUnaryInterceptor. A call that is over the limit is
 // RESOURCE_EXHAUSTED, with google.rpc.RetryInfo and google.rpc.QuotaFailure, and UNAVAILABLE if Redis did not decide
 // and the limiter has no policy.
 //
-// If a call ends while it is decided, the handler does not run. What several limiters charged is given back; a single
-// limiter may stay charged.
+// If a call ends while it is decided, the handler does not run, and what was charged is given back where the limiter
+// can.
 //
 // Cost: one round trip for each call. A second one for charges in shadow beside others; for what CountIf gives back,
 // one for each charge, before the call ends; for a slot, two.
@@ -147,7 +97,7 @@ func (i *Interceptor) UnaryServer(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
 	a := i.admission(Call{Method: info.FullMethod, Message: req, ctx: ctx})
-	defer a.release()
+	defer a.Release()
 	if err := a.admit(true); err != nil {
 		return nil, err
 	}
@@ -161,7 +111,7 @@ func (i *Interceptor) StreamServer(
 	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 ) error {
 	a := i.admission(Call{Method: info.FullMethod, ctx: stream.Context()})
-	defer a.release()
+	defer a.Release()
 	if err := a.admit(!i.options.perMessage); err != nil {
 		return err
 	}

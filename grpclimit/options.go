@@ -1,53 +1,43 @@
 package grpclimit
 
 import (
-	"errors"
 	"sync"
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Option is an option of New, AllOf and PerCall. Nil does nothing.
+// Option is an option of New, AllOf and PerRequest. Nil does nothing.
 type Option func(*options)
 
 type options struct {
-	limiter    func(*Call) loader.Limiter
-	cost       func(*Call) int64
-	skip       func(*Call) bool
-	countIf    func(codes.Code) bool
-	shadow     bool
+	admit.Options[*Call, codes.Code]
 	perMessage bool
-	slots      []slots
-	observe    func(*Call, Result)
-}
-
-// slots is a concurrency limiter with the key of its subject.
-type slots struct {
-	limiter loader.Concurrency
-	key     Key
+	observe    []func(*Call, Result)
 }
 
 // LimiterBy chooses the limiter for each call: one with the limit of the customer's plan, say, or one for each method
-// (see PerMethod). Use it with one limiter; PerCall is for several. The argument of New stands for those that the
-// function returns where they are checked. If it returns nil, the call is not limited.
+// (see PerMethod). Use it with one limiter; PerRequest is for several. The argument of New stands for those that the
+// function returns where they are checked. If the function returns nil, the call is refused with UNAVAILABLE, and
+// Result.Err is ErrNoLimiter: a plan that is not known is not unlimited. For calls that are not limited see Skip.
 //
 //	grpclimit.LimiterBy(func(c *grpclimit.Call) loader.Limiter { return api.With(planOf(c.Context())) })
 func LimiterBy(limiter func(*Call) loader.Limiter) Option {
-	return func(o *options) { o.limiter = limiter }
+	return func(o *options) { o.LimiterBy = limiter }
 }
 
 // Cost sets how many permits a call costs; without it, 1. Use it where one call counts for several. A call that costs 0
 // is not limited. One that costs more than the limit is denied without RetryInfo. It is for one limiter; Charge.N is
 // for several.
 func Cost(permits func(*Call) int64) Option {
-	return func(o *options) { o.cost = permits }
+	return func(o *options) { o.Cost = permits }
 }
 
 // Skip lets calls through without asking a limiter: health checks, say. They take no slot either.
 func Skip(skip func(*Call) bool) Option {
-	return func(o *options) { o.skip = skip }
+	return func(o *options) { o.Skip = skip }
 }
 
 // CountIf counts only calls whose result has a certain code: failed logins, say. A call is charged before the handler
@@ -57,7 +47,7 @@ func Skip(skip func(*Call) bool) Option {
 //
 //	grpclimit.CountIf(func(code codes.Code) bool { return code == codes.Unauthenticated })
 func CountIf(count func(codes.Code) bool) Option {
-	return func(o *options) { o.countIf = count }
+	return func(o *options) { o.CountIf = count }
 }
 
 // Shadow decides and charges, but lets every call through, and a client does not wait. Use it to try a limit before it
@@ -66,7 +56,7 @@ func CountIf(count func(codes.Code) bool) Option {
 // If there are other charges that are enforced, those in shadow are asked after they have granted, in a second round
 // trip, and each by itself.
 func Shadow() Option {
-	return func(o *options) { o.shadow = true }
+	return func(o *options) { o.Shadow = true }
 }
 
 // PerMessage charges each message that the caller sends on a stream, in place of the beginning of the stream. What the
@@ -74,7 +64,7 @@ func Shadow() Option {
 // after it. On a client, SendMsg waits. Unary calls are charged as without it. To limit how often streams begin as
 // well, chain another Interceptor.
 func PerMessage() Option {
-	return func(o *options) { o.perMessage = true }
+	return func(o *options) { o.perMessage, o.NoCount = true, "with PerMessage: a message has no result" }
 }
 
 // Slots holds a slot of a concurrency limiter while a call runs, or a stream is open. On a server, a call that gets no
@@ -84,7 +74,20 @@ func PerMessage() Option {
 // If the slot is lost, the call's context ends: see loader.Slot. For a call that is denied, RetryInfo says 1 s, because
 // nobody knows when a slot comes free.
 func Slots(limiter loader.Concurrency, key Key) Option {
-	return func(o *options) { o.slots = append(o.slots, slots{limiter: limiter, key: key}) }
+	return func(o *options) { o.Slots = append(o.Slots, admit.Slots[*Call]{Limiter: limiter, Key: key}) }
+}
+
+// Budgets reserves an estimate of a budget before a call goes on: see loader.Budget. A call that the budget denies is
+// refused as by a limiter, on a client too. The handler, or the caller of a client, says with Settle what was used, and
+// the budget is settled when the call has ended, also after a panic. If nothing is said, the estimate stays charged; if
+// the handler does not run, the estimate is given back. An estimate of 0 reserves nothing. It may be given several
+// times, for budgets of the same unit: Settle is for all of them.
+//
+// Cost: one round trip for each budget before the call, and one after it.
+func Budgets(budget loader.Budget, key Key, estimate func(*Call) int64) Option {
+	return func(o *options) {
+		o.Budgets = append(o.Budgets, admit.Budget[*Call]{Budget: budget, Key: key, Estimate: estimate})
+	}
 }
 
 // Observe sets a function that is told what was decided about each call that is not skipped, and with PerMessage about
@@ -96,24 +99,14 @@ func Slots(limiter loader.Concurrency, key Key) Option {
 //			slog.WarnContext(c.Context(), "limit not checked", "method", c.Method, "limit", result)
 //		}
 //	})
+//
+// It may be given several times: all of the functions are told, in their order.
 func Observe(observe func(*Call, Result)) Option {
-	return func(o *options) { o.observe = observe }
-}
-
-// complete sets what the options say about all charges.
-func (o *options) complete(c *Charge) {
-	if c.CountIf == nil {
-		c.CountIf = o.countIf
+	return func(o *options) {
+		if observe != nil {
+			o.observe = append(o.observe, observe)
+		}
 	}
-	c.Shadow = c.Shadow || o.shadow
-}
-
-func (o *options) check() error {
-	var errs []error
-	for _, s := range o.slots {
-		errs = append(errs, s.limiter.Check(), s.key.Check())
-	}
-	return errors.Join(errs...)
 }
 
 // maxMethods is how many limiters PerMethod keeps. Only a server for unknown services can see more methods.

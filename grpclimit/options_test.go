@@ -19,7 +19,7 @@ import (
 )
 
 // A function chooses the charges of each call.
-func TestServerPerCall(t *testing.T) {
+func TestServerPerRequest(t *testing.T) {
 	limits, server := newLimits(t, loader.Timeout(time.Second))
 	perUser, whole := limits.ListLog("user", loader.PerMinute(1)), limits.ListLog("whole", loader.PerMinute(9))
 	user := grpclimit.KeyByMetadata("x-user")
@@ -28,7 +28,7 @@ func TestServerPerCall(t *testing.T) {
 			return []grpclimit.Charge{
 				{Limiter: perUser, Key: user}, {Limiter: whole, Key: grpclimit.KeyOf("a", "b"), N: 4}}, nil
 		},
-		"free":   func() ([]grpclimit.Charge, error) { return nil, nil },
+		"free":   func() ([]grpclimit.Charge, error) { return []grpclimit.Charge{}, nil },
 		"barred": func() ([]grpclimit.Charge, error) { return nil, status.Error(codes.PermissionDenied, "no") },
 		"down":   func() ([]grpclimit.Charge, error) { return nil, errors.New("secret") },
 		"nil":    func() ([]grpclimit.Charge, error) { return []grpclimit.Charge{{Key: user}}, nil },
@@ -41,7 +41,7 @@ func TestServerPerCall(t *testing.T) {
 			return []grpclimit.Charge{{Limiter: bucket, Key: user, CountIf: func(codes.Code) bool { return true }}}, nil
 		},
 	}
-	limit := checked(t, grpclimit.PerCall(limits, func(c *grpclimit.Call) ([]grpclimit.Charge, error) {
+	limit := checked(t, grpclimit.PerRequest(limits, func(c *grpclimit.Call) ([]grpclimit.Charge, error) {
 		subject, _ := user.Subject(c)
 		return charges[subject]()
 	}))
@@ -51,7 +51,7 @@ func TestServerPerCall(t *testing.T) {
 		want codes.Code
 	}{
 		{"ada", ok}, {"ada", exhausted}, {"free", ok}, {"free", ok}, {"barred", codes.PermissionDenied},
-		{"down", codes.Unavailable}, {"nil", codes.Internal}, {"gcra", codes.Internal}, {"no way back", codes.Internal},
+		{"down", codes.Unavailable}, {"nil", codes.Unavailable}, {"gcra", codes.Internal}, {"no way back", codes.Internal},
 	} {
 		_, err := c.UnaryCall(as(within(t, 30*time.Second), step.user), &pb.SimpleRequest{})
 		text := status.Convert(err).Message()
@@ -169,7 +169,7 @@ func TestServerMethods(t *testing.T) {
 		limit        *grpclimit.Interceptor
 		empty, input []codes.Code
 	}{
-		"name":    {inName, []codes.Code{ok, exhausted}, []codes.Code{ok, ok, ok}},
+		"name":    {inName, []codes.Code{ok, exhausted}, []codes.Code{codes.Unavailable}},
 		"subject": {inSubject, []codes.Code{ok, ok, exhausted}, []codes.Code{ok, ok, exhausted}},
 	} {
 		c := dialMemory(t, &service{}, serverWith(step.limit))
@@ -374,21 +374,20 @@ func TestCheck(t *testing.T) {
 		return grpclimit.AllOf(limits, []grpclimit.Charge{{Limiter: api, Key: all}, {Limiter: second, Key: all, N: n}})
 	}
 	for want, limit := range map[string]*grpclimit.Interceptor{
-		"the limiter is nil":            grpclimit.New(nil, all),
-		"the key is empty":              grpclimit.New(api, grpclimit.Key{}),
-		"KeyBy: the function is nil":    grpclimit.New(api, grpclimit.KeyBy(nil)),
-		"want RefuseEmpty":              grpclimit.New(api, grpclimit.Join(all, all.IfEmpty(7))),
-		"window 0s":                     grpclimit.New(limits.ListLog("x", loader.Limit{Permits: 1}), all),
-		"CountIf: bucket cannot give":   grpclimit.New(bucket, all, failed),
-		"a message has no result":       grpclimit.New(api, all, failed, grpclimit.PerMessage()),
-		"ttl 0s":                        grpclimit.New(api, all, grpclimit.Slots(limits.Concurrency("x", 1, 0), all)),
-		"PerCall: the function is nil":  grpclimit.PerCall(limits, nil),
-		"LimiterBy and Cost are for":    grpclimit.AllOf(limits, nil, cost),
-		"and Cost are for one limiter":  grpclimit.PerCall(limits, noCharges, cost),
-		"the Loader is nil":             with(nil, api, 1),
-		"GCRA cannot give permits back": with(limits, bucket, 1),
-		"one that the same Loader made": with(others, api, 1),
-		"exceeds limit 2":               with(limits, api, 3),
+		"the limiter is nil":              grpclimit.New(nil, all),
+		"the key is empty":                grpclimit.New(api, grpclimit.Key{}),
+		"KeyBy: the function is nil":      grpclimit.New(api, grpclimit.KeyBy(nil)),
+		"want RefuseEmpty":                grpclimit.New(api, grpclimit.Join(all, all.IfEmpty(7))),
+		"window 0s":                       grpclimit.New(limits.ListLog("x", loader.Limit{Permits: 1}), all),
+		"CountIf: bucket cannot give":     grpclimit.New(bucket, all, failed),
+		"a message has no result":         grpclimit.New(api, all, failed, grpclimit.PerMessage()),
+		"ttl 0s":                          grpclimit.New(api, all, grpclimit.Slots(limits.Concurrency("x", 1, 0), all)),
+		"PerRequest: the function is nil": grpclimit.PerRequest(limits, nil),
+		"options for one limiter":         grpclimit.AllOf(limits, nil, cost),
+		"the Loader is nil":               with(nil, api, 1),
+		"GCRA cannot give permits back":   with(limits, bucket, 1),
+		"one that the same Loader made":   with(others, api, 1),
+		"exceeds limit 2":                 with(limits, api, 3),
 	} {
 		if err := limit.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Check: %v, want %q", err, want)
@@ -452,12 +451,12 @@ func (e *endless) RecvMsg(any) error {
 	return nil
 }
 
-// The function of PerCall may return the same charges for each call: the options do not change them. AllOf keeps its
+// The function of PerRequest may return the same charges for each call: the options do not change them. AllOf keeps its
 // own.
 func TestServerKeepsCharges(t *testing.T) {
 	limits, _ := newLimits(t)
 	charges := []grpclimit.Charge{{Limiter: limits.ListLog("api", loader.PerMinute(1)), Key: grpclimit.KeyOf("all")}}
-	limit := checked(t, grpclimit.PerCall(limits, func(*grpclimit.Call) ([]grpclimit.Charge, error) {
+	limit := checked(t, grpclimit.PerRequest(limits, func(*grpclimit.Call) ([]grpclimit.Charge, error) {
 		return charges, nil
 	}, grpclimit.Shadow(), grpclimit.CountIf(func(codes.Code) bool { return true })))
 	wantCodes(t, dialMemory(t, &service{}, serverWith(limit)), ok, ok)

@@ -1,10 +1,10 @@
 package grpclimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -12,18 +12,14 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
 // refusal is the status of a call that does not go on. Its cause stays in this process.
 type refusal struct {
-	outcome Outcome
-	status  *status.Status
-	cause   error
-}
-
-func refuse(outcome Outcome, code codes.Code, text string, cause error) *refusal {
-	return &refusal{outcome: outcome, status: status.New(code, text), cause: cause}
+	status *status.Status
+	cause  error
 }
 
 func (r *refusal) Error() string { return r.status.Err().Error() }
@@ -34,26 +30,62 @@ func (r *refusal) GRPCStatus() *status.Status { return r.status }
 // Unwrap returns the cause.
 func (r *refusal) Unwrap() error { return r.cause }
 
-// denial is the refusal of a call over the limit, with one violation for each limiter that denied. retry is when it may
-// come again; Never: not at all.
-func denial(denied []Decision, retry time.Duration, cause error) *refusal {
+// code returns the code of a refusal; OK of nil.
+func (r *refusal) code() codes.Code {
+	if r == nil {
+		return codes.OK
+	}
+	return r.status.Code()
+}
+
+// refusalOf returns the refusal of a call, nil if it goes on. Its text has nothing of Redis in it.
+func refusalOf(r admit.Result) *refusal {
+	refuse := func(code codes.Code, text string) *refusal { return &refusal{status.New(code, text), r.Err} }
+	switch r.Outcome {
+	case Allowed:
+		return nil
+	case Denied:
+		if errors.Is(r.Err, context.DeadlineExceeded) {
+			return refuse(codes.DeadlineExceeded, "the limit would be free after the deadline")
+		}
+		return denial(r)
+	case NoKey:
+		return refuse(codes.InvalidArgument, "the call has no value for the key of its limit")
+	case Misconfigured:
+		return refuse(codes.Internal, "the limit is not set up correctly")
+	case CallerGone:
+		return &refusal{status.FromContextError(cmp.Or(r.Err, context.Canceled)), r.Err}
+	}
+	if st, ok := status.FromError(r.Err); ok { // of PerRequest
+		return &refusal{st, r.Err}
+	}
+	if _, lost := errors.AsType[*loader.SlotLostError](r.Err); lost {
+		return refuse(codes.Aborted, "the slot of the call was lost")
+	}
+	return refuse(codes.Unavailable, "the limit cannot be checked now")
+}
+
+// denial is the refusal of a call over the limit, with one violation for each limiter that denied.
+func denial(r admit.Result) *refusal {
 	quota := &errdetails.QuotaFailure{}
-	for _, d := range denied {
-		quota.Violations = append(quota.Violations, violation(d))
+	for _, d := range r.Decisions {
+		if d.Denies() && !d.Shadow {
+			quota.Violations = append(quota.Violations, violation(d))
+		}
 	}
 	details, text := []protoadapt.MessageV1{quota}, "limit exceeded"
-	if errors.Is(cause, loader.ErrExceedsLimit) {
+	if errors.Is(r.Err, loader.ErrExceedsLimit) {
 		text = "the call costs more than its limit"
 	}
-	if retry < loader.Never {
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retry)})
-		text += ": try again in " + retry.String()
+	if r.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
+		text += ": try again in " + r.RetryAfter.String()
 	}
-	r := refuse(Denied, codes.ResourceExhausted, text, cause)
-	if detailed, err := r.status.WithDetails(details...); err == nil {
-		r.status = detailed
+	st := status.New(codes.ResourceExhausted, text)
+	if detailed, err := st.WithDetails(details...); err == nil {
+		st = detailed
 	}
-	return r
+	return &refusal{st, r.Err}
 }
 
 // violation says which limit was exceeded. It has no subject, because that may be personal data.
@@ -71,33 +103,6 @@ func violation(d Decision) *errdetails.QuotaFailure_Violation {
 	return v
 }
 
-// failure is the refusal of a call that nobody decided. Its text has nothing of Redis in it.
-func failure(ctx context.Context, err error) *refusal {
-	var argument *loader.ArgumentError
-	var known *refusal
-	switch {
-	case errors.As(err, &known):
-		return known
-	case ctx.Err() != nil:
-		return &refusal{CallerGone, status.FromContextError(ctx.Err()), err}
-	case errors.As(err, &argument), errors.Is(err, errors.ErrUnsupported):
-		return misconfigured(err)
-	}
-	return refuse(Undecided, codes.Unavailable, "the limit cannot be checked now", err)
-}
-
-func misconfigured(err error) *refusal {
-	return refuse(Misconfigured, codes.Internal, "the limit is not set up correctly", err)
-}
-
-// chooseFailure is the refusal of a call whose charges are not known.
-func chooseFailure(ctx context.Context, err error) *refusal {
-	if st, ok := status.FromError(err); ok {
-		return &refusal{Undecided, st, err}
-	}
-	return failure(ctx, err)
-}
-
 // codeOf returns the code that a caller gets for a handler's error.
 func codeOf(err error) codes.Code {
 	if st, ok := status.FromError(err); ok {
@@ -110,7 +115,7 @@ func codeOf(err error) codes.Code {
 func slotLost(ctx context.Context, err error) error {
 	var lost *loader.SlotLostError
 	if err != nil && errors.As(context.Cause(ctx), &lost) && codeOf(err) == codes.Canceled {
-		return refuse(Undecided, codes.Aborted, "the slot of the call was lost", lost)
+		return refusalOf(admit.Result{Outcome: Undecided, Err: lost})
 	}
 	return err
 }

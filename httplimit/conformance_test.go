@@ -314,9 +314,9 @@ func TestServerRetryAfterIsObeyed(t *testing.T) {
 	limit, byIP := loader.Limit{Permits: 3, Window: 1200 * time.Millisecond}, httplimit.KeyByIP()
 	ring := limits.SliceRing("ring", []loader.Limit{limit, {Permits: 4, Window: 2400 * time.Millisecond}})
 	for name, m := range map[string]*httplimit.Middleware{
-		"list": httplimit.For(limits.ListLog("list", limit), byIP),
-		"gcra": httplimit.For(limits.GCRA("gcra", limit), byIP, httplimit.RetryJitter(time.Second)),
-		"ring": httplimit.For(ring, byIP),
+		"list": httplimit.New(limits.ListLog("list", limit), byIP),
+		"gcra": httplimit.New(limits.GCRA("gcra", limit), byIP, httplimit.RetryJitter(time.Second)),
+		"ring": httplimit.New(ring, byIP),
 		"all": httplimit.AllOf(limits, []httplimit.Charge{{Limiter: limits.ZSetLog("all", limit), Key: byIP, N: 2},
 			{Limiter: ring, Key: httplimit.KeyOf("all")}}),
 	} {

@@ -29,7 +29,7 @@ func TestCountIf(t *testing.T) {
 	for name, limiter := range limiters {
 		t.Run(name, func(t *testing.T) {
 			answer := http.StatusOK
-			m := check(t, httplimit.For(limiter, httplimit.KeyOf("ada"), failures))
+			m := check(t, httplimit.New(limiter, httplimit.KeyOf("ada"), failures))
 			h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				d, err := limiter.Peek(t.Context(), "ada")
 				if err != nil || d.Remaining == 3 {
@@ -83,7 +83,7 @@ func TestCountIfStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, limits := fake(t)
 			var seen []int
-			m := check(t, httplimit.For(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(),
+			m := check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(),
 				httplimit.CountIf(func(status int) bool { seen = append(seen, status); return true })))
 			get(m.Handler(test.handler), ada)
 			if len(seen) != 1 || seen[0] != test.want {
@@ -106,7 +106,7 @@ func TestServerStatusIsSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, limits := fake(t)
 			limiter := limits.ListLog("api", loader.PerMinute(1))
-			m := check(t, httplimit.For(limiter, httplimit.KeyOf("all"), failures))
+			m := check(t, httplimit.New(limiter, httplimit.KeyOf("all"), failures))
 			server := httptest.NewServer(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if err := send(w); err != nil {
 					t.Error(err)
@@ -131,7 +131,7 @@ func TestServerStatusIsSent(t *testing.T) {
 func TestPanicCounts(t *testing.T) {
 	_, limits := fake(t)
 	limiter := limits.ListLog("api", loader.PerMinute(2))
-	m := check(t, httplimit.For(limiter, httplimit.KeyOf("all"), failures))
+	m := check(t, httplimit.New(limiter, httplimit.KeyOf("all"), failures))
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(200)
 		panic(http.ErrAbortHandler)
@@ -153,7 +153,7 @@ func TestServerCountIf(t *testing.T) {
 	_, limits := real(t)
 	limiter := limits.ListLog("login", loader.PerHour(10))
 	var failed, succeeded atomic.Int64
-	h := check(t, httplimit.For(limiter, httplimit.KeyOf("ada"), failures)).Handler(http.HandlerFunc(
+	h := check(t, httplimit.New(limiter, httplimit.KeyOf("ada"), failures)).Handler(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			if r.RemoteAddr == ada {
 				succeeded.Add(1)
@@ -199,7 +199,7 @@ func TestCountIfOfEach(t *testing.T) {
 func TestCountIfClientLeaves(t *testing.T) {
 	_, limits := fake(t)
 	limiter := limits.ListLog("api", loader.PerMinute(1))
-	m := check(t, httplimit.For(limiter, httplimit.KeyOf("all"), failures))
+	m := check(t, httplimit.New(limiter, httplimit.KeyOf("all"), failures))
 	r, leave := cancelable(t)
 	h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { leave() }))
 	serve(h, r)

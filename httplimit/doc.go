@@ -2,7 +2,7 @@
 //
 //	limits := loader.New(rdb)
 //	login := limits.ListLog("login", loader.PerMinute(5))
-//	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP())(handler))
+//	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP()).Handler(handler))
 //
 // A request over the limit gets status 429 with Retry-After, and all responses say in RateLimit headers what is left.
 // New returns a func(http.Handler) http.Handler, which routers take as middleware.

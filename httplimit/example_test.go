@@ -41,7 +41,7 @@ func Example() {
 	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
 	login := limits.ListLog("login", loader.PerMinute(5))
-	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP())(handler))
+	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP()).Handler(handler))
 
 	for range 6 {
 		show(http.DefaultServeMux, "/login", "ada")
@@ -55,15 +55,15 @@ func Example() {
 	// 429 "login";r=0;t=60 "60"
 }
 
-// For has a Check. The proxies in front of the server say from which address a request comes; a log has what was not
+// Check finds wrong arguments at start. The proxies in front of the server say from which address a request comes; a log has what was not
 // decided by Redis.
-func ExampleFor() {
+func ExampleNew() {
 	limits, stop := server()
 	defer stop()
 	mux := http.NewServeMux()
 
 	export := limits.ListLog("export", loader.PerHour(10), loader.FailOpen())
-	middleware := httplimit.For(export, httplimit.KeyByIP(httplimit.TrustXForwardedFor("10.0.0.0/8", "fd00::/8")),
+	middleware := httplimit.New(export, httplimit.KeyByIP(httplimit.TrustXForwardedFor("10.0.0.0/8", "fd00::/8")),
 		httplimit.RetryJitter(5*time.Second),
 		httplimit.Observe(func(r *http.Request, result httplimit.Result) {
 			if result.Degraded || result.Err != nil {
@@ -139,7 +139,7 @@ func ExampleCountIf() {
 
 	failures := limits.ListLog("failed-login", loader.PerMinute(2))
 	handler := httplimit.New(failures, httplimit.KeyByIP(),
-		httplimit.CountIf(func(status int) bool { return status == http.StatusUnauthorized }))(login)
+		httplimit.CountIf(func(status int) bool { return status == http.StatusUnauthorized })).Handler(login)
 
 	for _, user := range []string{"ada", "ada", "ada", "eve", "eve", "eve"} {
 		show(handler, "/login", user)
@@ -159,7 +159,7 @@ func ExampleSlots() {
 	defer stop()
 
 	reports, running := limits.ListLog("reports", loader.PerMinute(10)), limits.Concurrency("running", 2, time.Minute)
-	middleware := httplimit.For(reports, httplimit.KeyByUser(), httplimit.Slots(running, httplimit.KeyByUser()))
+	middleware := httplimit.New(reports, httplimit.KeyByUser(), httplimit.Slots(running, httplimit.KeyByUser()))
 	if err := middleware.Check(); err != nil {
 		log.Fatal(err)
 	}

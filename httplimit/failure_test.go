@@ -24,7 +24,7 @@ func TestFailClosed(t *testing.T) {
 	one, two, byIP := limits.ListLog("one", loader.PerMinute(1)), limits.ListLog("two", loader.PerMinute(1)),
 		httplimit.KeyByIP()
 	var results []httplimit.Result
-	single := check(t, httplimit.For(one, byIP, observed(&results)))
+	single := check(t, httplimit.New(one, byIP, observed(&results)))
 	all := check(t, httplimit.AllOf(limits, []httplimit.Charge{{Limiter: one, Key: byIP}, {Limiter: two, Key: byIP}},
 		observed(&results)))
 	slots := check(t, httplimit.AllOf(limits, nil, httplimit.Slots(limits.Concurrency("c", 1, time.Minute), byIP),
@@ -51,9 +51,9 @@ func TestFailClosed(t *testing.T) {
 func TestDegraded(t *testing.T) {
 	m, limits := fake(t, loader.Timeout(50*time.Millisecond))
 	var results []httplimit.Result
-	open := check(t, httplimit.For(limits.ListLog("open", loader.PerMinute(1), loader.FailOpen()), httplimit.KeyByIP(),
+	open := check(t, httplimit.New(limits.ListLog("open", loader.PerMinute(1), loader.FailOpen()), httplimit.KeyByIP(),
 		httplimit.Headers(httplimit.Draft11|httplimit.XRateLimit), observed(&results)))
-	local := check(t, httplimit.For(limits.ListLog("local", loader.PerMinute(2), loader.FailLocal(0.5)),
+	local := check(t, httplimit.New(limits.ListLog("local", loader.PerMinute(2), loader.FailLocal(0.5)),
 		httplimit.KeyByIP(), failures, observed(&results)))
 	both := check(t, httplimit.AllOf(limits, []httplimit.Charge{
 		{Limiter: limits.ListLog("a", loader.PerMinute(1), loader.FailOpen()), Key: httplimit.KeyByIP()},
@@ -112,13 +112,13 @@ func TestLogValue(t *testing.T) {
 }
 
 // A client that left is not an error.
-func TestClientGone(t *testing.T) {
+func TestCallerGone(t *testing.T) {
 	m, limits := fake(t)
 	var results []httplimit.Result
 	byIP := httplimit.KeyByIP()
 	one, two := limits.ListLog("one", loader.PerMinute(1), loader.FailOpen()), limits.ListLog("two", loader.PerMinute(1))
 	for _, middleware := range []*httplimit.Middleware{
-		httplimit.For(one, byIP, observed(&results)), httplimit.For(two, byIP, observed(&results)),
+		httplimit.New(one, byIP, observed(&results)), httplimit.New(two, byIP, observed(&results)),
 		httplimit.AllOf(limits, []httplimit.Charge{{Limiter: one, Key: byIP}, {Limiter: two, Key: byIP}},
 			observed(&results)),
 		httplimit.AllOf(limits, nil, httplimit.Slots(limits.Concurrency("c", 1, time.Minute), byIP), observed(&results)),
@@ -133,7 +133,7 @@ func TestClientGone(t *testing.T) {
 		}
 	}
 	for i, r := range results {
-		if r.Outcome != httplimit.ClientGone || r.Err != nil {
+		if r.Outcome != httplimit.CallerGone || r.Err != nil {
 			t.Errorf("result %d: %+v", i, r)
 		}
 	}
@@ -176,7 +176,7 @@ func TestClientLeaves(t *testing.T) {
 	tried := limits.ListLog("tried", minute)
 	var results []httplimit.Result
 	for name, middleware := range map[string]*httplimit.Middleware{
-		"one": httplimit.For(one, all, observed(&results)), "pace": httplimit.For(pace, all, observed(&results)),
+		"one": httplimit.New(one, all, observed(&results)), "pace": httplimit.New(pace, all, observed(&results)),
 		"all": httplimit.AllOf(limits, []httplimit.Charge{{Limiter: one, Key: all}, {Limiter: two, Key: all},
 			{Limiter: tried, Key: all, Shadow: true}}, observed(&results)),
 	} {
@@ -185,7 +185,7 @@ func TestClientLeaves(t *testing.T) {
 		answer := serve(check(t, middleware).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			t.Error(name + ": the handler is called")
 		})), r)
-		if last := results[len(results)-1]; answer.Code != 499 || last.Outcome != httplimit.ClientGone || last.Err != nil {
+		if last := results[len(results)-1]; answer.Code != 499 || last.Outcome != httplimit.CallerGone || last.Err != nil {
 			t.Errorf("%s: %d, %+v", name, answer.Code, last)
 		}
 	}
@@ -202,7 +202,7 @@ func TestClientLeavesShadow(t *testing.T) {
 	var results []httplimit.Result
 	r, leave := cancelable(t)
 	hook.leave = leave
-	shadow := httplimit.For(api, httplimit.KeyOf("all"), httplimit.Shadow(), observed(&results))
+	shadow := httplimit.New(api, httplimit.KeyOf("all"), httplimit.Shadow(), observed(&results))
 	if answer := serve(check(t, shadow).Handler(ok), r); answer.Code != 200 || results[0].Decisions[0].Err != nil {
 		t.Errorf("%d, %+v", answer.Code, results)
 	}
@@ -214,7 +214,7 @@ func TestDeadline(t *testing.T) {
 	_, limits := fake(t)
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	m := check(t, httplimit.For(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP()))
+	m := check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP()))
 	r, _ := cancelable(t)
 	if answer := serve(m.Handler(ok), r.WithContext(ctx)); answer.Code != 503 {
 		t.Errorf("%d, want 503", answer.Code)
@@ -237,7 +237,7 @@ func TestDeadlineOfDecision(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	var results []httplimit.Result
-	h := check(t, httplimit.For(api, httplimit.KeyByIP(), observed(&results))).Handler(ok)
+	h := check(t, httplimit.New(api, httplimit.KeyByIP(), observed(&results))).Handler(ok)
 	answer := serve(h, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 	if answer.Code != 503 || !errors.Is(results[0].Err, context.DeadlineExceeded) {
 		t.Errorf("%d, %+v", answer.Code, results)
@@ -247,7 +247,7 @@ func TestDeadlineOfDecision(t *testing.T) {
 // The caller's own answer: S1's JSON body for a 429, and the usual ones for the rest.
 func TestRefuse(t *testing.T) {
 	_, limits := fake(t)
-	m := check(t, httplimit.For(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(),
+	m := check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(),
 		httplimit.Refuse(func(w http.ResponseWriter, r *http.Request, result httplimit.Result) {
 			if result.Outcome != httplimit.Denied {
 				httplimit.WriteProblem(w, r, result)
@@ -287,7 +287,7 @@ func TestPerRequestFails(t *testing.T) {
 func TestSeveralObservers(t *testing.T) {
 	_, limits := fake(t)
 	var first, second []httplimit.Result
-	wantStatus(t, check(t, httplimit.For(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(), observed(&first),
+	wantStatus(t, check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(), observed(&first),
 		httplimit.Observe(nil), observed(&second))).Handler(ok), ada, 200, 429)
 	if len(first) != 2 || !cmp.Equal(first[1].Denied(false), second[1].Denied(false)) || second[1].Status != 429 {
 		t.Errorf("the first was told %+v, the second %+v", first, second)

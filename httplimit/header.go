@@ -55,37 +55,36 @@ type item struct {
 const noReset = loader.Never
 
 // setHeaders sets the headers of the result.
-func (q *request) setHeaders() {
-	header := q.w.Header()
-	if q.result.RetryAfter > 0 {
-		header.Set("Retry-After", strconv.FormatInt(q.result.RetryAfter, 10))
+func (m *Middleware) setHeaders(header http.Header, result Result) {
+	if result.RetryAfter > 0 {
+		header.Set("Retry-After", strconv.FormatInt(seconds(result.RetryAfter), 10))
 	}
-	items := q.items()
-	if q.options.headers&Draft11 != 0 {
-		q.addDraft11(header, items)
+	items := m.options.items(result)
+	if m.options.headers&Draft11 != 0 {
+		m.addDraft11(header, items)
 	}
-	if q.options.headers&XRateLimit != 0 {
+	if m.options.headers&XRateLimit != 0 {
 		setXRateLimit(header, items)
 	}
 }
 
 // items returns what the headers say. A refusal has only the denials: grants beside them are given back.
-func (q *request) items() (items []item) {
-	for i := range q.result.Decisions {
-		d := &q.result.Decisions[i]
-		hidden := d.Shadow && q.options.headers&ShadowHeaders == 0
-		if d.Err != nil || hidden || q.result.Outcome != Allowed && d.Granted {
+func (o *options) items(result Result) (items []item) {
+	for i := range result.Decisions {
+		d := result.Decisions[i]
+		hidden := d.Shadow && o.headers&ShadowHeaders == 0
+		if d.Err != nil || hidden || result.Outcome != Allowed && d.Granted {
 			continue
 		}
-		items = d.appendItems(items)
+		items = appendItems(items, d)
 	}
 	return items
 }
 
 // appendItems appends an item for each window of a decision, the shortest window first.
-func (d *Decision) appendItems(items []item) []item {
+func appendItems(items []item, d Decision) []item {
 	if len(d.Windows) == 0 {
-		return append(items, d.item(d.Policy, loader.WindowState{
+		return append(items, itemOf(d, d.Policy, loader.WindowState{
 			Limit: d.Limit, Remaining: d.Remaining, ResetAfter: d.ResetAfter,
 		}))
 	}
@@ -94,12 +93,12 @@ func (d *Decision) appendItems(items []item) []item {
 		return cmp.Or(cmp.Compare(a.Limit.Window, b.Limit.Window), cmp.Compare(a.Limit.Permits, b.Limit.Permits))
 	})
 	for _, w := range windows {
-		items = append(items, d.item(d.Policy+"-"+span(w.Limit.Window), w))
+		items = append(items, itemOf(d, d.Policy+"-"+span(w.Limit.Window), w))
 	}
 	return items
 }
 
-func (d *Decision) item(policy string, w loader.WindowState) item {
+func itemOf(d Decision, policy string, w loader.WindowState) item {
 	it := item{
 		policy: policy, slot: d.Slot, quota: w.Limit.Permits, remaining: w.Remaining, reset: w.ResetAfter, now: d.Now,
 		degraded: d.Degraded,
@@ -189,11 +188,14 @@ const maxPolicies = 1000
 func (c *policies) text(p policy) string {
 	c.mu.RLock()
 	text, ok := c.texts[p]
+	full := len(c.texts) >= maxPolicies
 	c.mu.RUnlock()
 	if ok {
 		return text
 	}
-	text = p.text()
+	if text = p.text(); full {
+		return text
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.texts == nil {

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/sluice-redis/sluice/internal/admit"
 )
 
 // KeyByIP counts by the address of the client. By default that is the remote address of the connection. Behind a proxy
@@ -24,7 +26,7 @@ func KeyByIP(opts ...IPOption) Key {
 		}
 	}
 	if s.err != nil {
-		return Key{err: fmt.Errorf("httplimit: KeyByIP: %w", s.err)}
+		return admit.WrongKey[*http.Request](fmt.Errorf("KeyByIP: %w", s.err))
 	}
 	return KeyBy(s.value)
 }

@@ -1,11 +1,9 @@
 package httplimit
 
 import (
-	"errors"
 	"net/http"
-	"slices"
-	"unicode/utf8"
 
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/internal/subjects"
 )
 
@@ -13,31 +11,23 @@ import (
 // KeyByCookie, KeyByUser, KeyByPathValue, KeyBy or KeyOf, and join several with Join. The subject is that of Subject.
 //
 // A request may have no value for a key: no such header, say, or one that is not UTF-8. By default it is then refused
-// with status 400; IfEmpty chooses something else. The zero Key has no value for any request.
-type Key struct {
-	parts []keyPart
-	err   error
-}
+// with status 400; its method IfEmpty(choice) returns a Key that chooses something else. Check() returns what is wrong
+// with it, and Subject(r) the subject for a request. The zero Key has no value for any request.
+type Key = admit.Key[*http.Request]
 
-// keyPart is one value of a key.
-type keyPart struct {
-	value   func(*http.Request) string
-	ifEmpty Empty
-}
-
-// Empty is what happens to a request that has no value for a Key: see Key.IfEmpty.
-type Empty int
+// Empty is what happens to a request that has no value for a Key: see Key.
+type Empty = admit.Empty
 
 const (
 	// RefuseEmpty refuses the request with status 400. It is the default.
-	RefuseEmpty Empty = iota
+	RefuseEmpty = admit.RefuseEmpty
 
 	// SkipEmpty does not count the request under this key. Whoever leaves the value out is then not limited by it: use it
 	// only beside another limit, or where only some requests have the value.
-	SkipEmpty
+	SkipEmpty = admit.SkipEmpty
 
 	// ShareEmpty counts all requests without a value together, as one subject of their own.
-	ShareEmpty
+	ShareEmpty = admit.ShareEmpty
 )
 
 // KeyByHeader counts by the first value of a header. Use it for values that the caller cannot choose freely, such as an
@@ -74,75 +64,16 @@ func KeyByPathValue(name string) Key {
 }
 
 // KeyBy counts by what a function returns; "" is no value.
-func KeyBy(value func(*http.Request) string) Key {
-	if value == nil {
-		return Key{err: errors.New("httplimit: KeyBy: the function is nil")}
-	}
-	return Key{parts: []keyPart{{value: value}}}
-}
+func KeyBy(value func(*http.Request) string) Key { return admit.KeyBy(value) }
 
 // KeyOf counts all requests under these values. Use it to count a whole service together, and where the values are
 // known already: see PerRequest.
-func KeyOf(values ...string) Key {
-	key := Key{}
-	for _, value := range values {
-		key.parts = append(key.parts, keyPart{value: func(*http.Request) string { return value }})
-	}
-	return key
-}
+func KeyOf(values ...string) Key { return admit.KeyOf[*http.Request](values...) }
 
 // Join counts by several keys together: by address and account, say. Two requests are counted together only if all of
 // their values are equal. Each key keeps its choice for an empty value; if they differ, RefuseEmpty goes before
 // SkipEmpty.
-func Join(keys ...Key) Key {
-	var joined Key
-	for _, key := range keys {
-		joined.parts = append(joined.parts, key.parts...)
-		joined.err = errors.Join(joined.err, key.Check())
-	}
-	return joined
-}
-
-// IfEmpty returns the key with a choice of what happens to a request that has no value for it.
-func (k Key) IfEmpty(choice Empty) Key {
-	k.parts = slices.Clone(k.parts)
-	for i := range k.parts {
-		k.parts[i].ifEmpty = choice
-	}
-	if choice < RefuseEmpty || choice > ShareEmpty {
-		k.err = errors.Join(k.err, errors.New("httplimit: IfEmpty: want RefuseEmpty, SkipEmpty or ShareEmpty"))
-	}
-	return k
-}
-
-// Check returns what is wrong with the key. Middleware.Check calls it.
-func (k Key) Check() error {
-	if k.err == nil && len(k.parts) == 0 {
-		return errors.New("httplimit: the key is empty: want KeyByIP or another one")
-	}
-	return k.err
-}
-
-// Subject returns the subject for a request. If the request is not to be counted, or is to be refused, the subject is
-// "" and choice says which: SkipEmpty or RefuseEmpty.
-func (k Key) Subject(r *http.Request) (subject string, choice Empty) {
-	values := make([]string, 0, 4)
-	choice = ShareEmpty
-	for _, part := range k.parts {
-		value := part.value(r)
-		if value == "" || !utf8.ValidString(value) {
-			value, choice = "", min(choice, part.ifEmpty)
-		}
-		values = append(values, value)
-	}
-	switch {
-	case len(values) == 0:
-		return "", RefuseEmpty
-	case choice != ShareEmpty:
-		return "", choice
-	}
-	return Subject(values...), ShareEmpty
-}
+func Join(keys ...Key) Key { return admit.Join(keys...) }
 
 // Subject returns the subject under which requests with these values are counted. Use it to look a subject up or to
 // unblock it: login.Reset(ctx, httplimit.Subject("192.0.2.7", "ada")).

@@ -199,7 +199,7 @@ func TestIfEmpty(t *testing.T) {
 			var result httplimit.Result
 			observe := httplimit.Observe(func(_ *http.Request, r httplimit.Result) { result = r })
 			limiter := limits.ListLog(test.name, loader.PerMinute(1))
-			h := check(t, httplimit.For(limiter, test.key, observe)).Handler(ok)
+			h := check(t, httplimit.New(limiter, test.key, observe)).Handler(ok)
 			wantStatus(t, h, ada, test.want...)
 			if test.want[0] != 400 {
 				return

@@ -1,55 +1,49 @@
 package httplimit
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
-	"strconv"
 	"sync"
 
+	"github.com/sluice-redis/sluice/internal/admit"
+	"github.com/sluice-redis/sluice/internal/reqcopy"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Middleware limits the requests of a handler. For, AllOf and PerRequest make one; New is the short form. It is safe
-// for concurrent use, and one Middleware may wrap several handlers, which then share its limits.
+// Middleware limits the requests of a handler. New, AllOf and PerRequest make one. It is safe for concurrent use, and
+// one Middleware may wrap several handlers, which then share its limits.
 type Middleware struct {
-	limits  *loader.Loader // nil: there is one limiter
-	charges []Charge
-	choose  func(*http.Request) ([]Charge, error) // PerRequest; nil: charges
-	options options
-	err     error // what is wrong: every request is refused
-
+	door     admit.Door[*http.Request, int]
+	options  options
 	policies policies
 
 	complained sync.Once
 }
 
-// New limits a handler: each subject that key makes of the requests may call it as often as limiter grants.
+// Charge is what a request costs one limiter. Its fields are:
+//
+//	Limiter  loader.Limiter         is asked for N permits; 0 means 1
+//	N        int64
+//	Key      Key                    makes the subject
+//	Name     string                 the policy in headers and bodies, which clients see, in printable ASCII characters;
+//	                                "" means the limiter's name
+//	CountIf  func(status int) bool  whether the request counts, by the status of the response; nil means that it always
+//	                                does: see the option CountIf
+//	Shadow   bool                   charges without refusing: see the option Shadow
+//
+// One limiter twice about one subject is one charge of the sum, under the first name.
+type Charge = admit.Charge[*http.Request, int]
+
+// New limits a handler: each subject that key makes of the requests may call it as often as limiter grants. Call Check
+// when the program starts, then wrap handlers with Handler.
 //
 //	login := limits.ListLog("login", loader.PerMinute(5))
-//	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP())(handler))
-//
-// It is For(limiter, key, opts...).Handler. If an argument is wrong, every request is refused with status 500, and New
-// says so in the default log of log/slog. Use For to get the error.
-func New(limiter loader.Limiter, key Key, opts ...Option) func(http.Handler) http.Handler {
-	m := For(limiter, key, opts...)
-	if err := m.Check(); err != nil {
-		m.complain(err)
-	}
-	return m.Handler
-}
-
-// complain logs, once, why requests are refused with status 500.
-func (m *Middleware) complain(err error) {
-	m.complained.Do(func() { slog.Error("httplimit: requests are refused with status 500", "error", err) })
-}
-
-// For returns the Middleware of one limiter. Call Check when the program starts, then wrap handlers with Handler.
-func For(limiter loader.Limiter, key Key, opts ...Option) *Middleware {
-	m := newMiddleware(nil, opts)
-	m.charges = []Charge{{Limiter: limiter, Key: key}}
-	return m.finish()
+//	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP()).Handler(handler))
+func New(limiter loader.Limiter, key Key, opts ...Option) *Middleware {
+	return newMiddleware(admit.Door[*http.Request, int]{Charges: []Charge{{Limiter: limiter, Key: key}}}, opts)
 }
 
 // AllOf returns the Middleware of several limiters, for any request the same ones. A request is let through only if all
@@ -60,107 +54,48 @@ func For(limiter loader.Limiter, key Key, opts ...Option) *Middleware {
 // Middlewares around one another are asked one by one: if an inner one denies, the outer ones stay charged, and its
 // Retry-After knows nothing of theirs. Use AllOf for what belongs together.
 func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Middleware {
-	m := newMiddleware(limits, opts)
-	m.charges = charges
-	m.forOne()
-	return m.finish()
+	return newMiddleware(admit.Door[*http.Request, int]{Limits: limits, Charges: charges}, opts)
 }
 
 // PerRequest returns the Middleware whose charges differ from request to request: plans, costs, routes. The function
-// returns the charges of a request, which are asked as those of AllOf are; without any the request is not limited. If
-// it returns an error, the request is refused with status 503.
+// returns the charges of a request, which are asked as those of AllOf are. If it returns an error, or nil, the request
+// is refused with status 503: a plan that is not known is not unlimited. A request that is not limited has charges that
+// are empty, but not nil.
 //
 // What the function returns is checked when a request comes. Check charges that are known at start with
 // AllOf(limits, charges).Check().
 func PerRequest(
 	limits *loader.Loader, charges func(*http.Request) ([]Charge, error), opts ...Option,
 ) *Middleware {
-	m := newMiddleware(limits, opts)
-	if m.choose = charges; charges == nil {
-		m.err = errors.Join(m.err, errors.New("httplimit: PerRequest: the function is nil"))
+	door := admit.Door[*http.Request, int]{Limits: limits, Choose: charges}
+	if charges == nil {
+		door.Options.Err = errors.New("PerRequest: the function is nil")
 	}
-	m.forOne()
-	return m.finish()
+	return newMiddleware(door, opts)
 }
 
-func newMiddleware(limits *loader.Loader, opts []Option) *Middleware {
-	m := &Middleware{limits: limits, options: options{headers: Draft11}}
+func newMiddleware(door admit.Door[*http.Request, int], opts []Option) *Middleware {
+	m := &Middleware{options: options{Options: door.Options, headers: Draft11}}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&m.options)
 		}
 	}
+	m.door = door
+	m.door.Package, m.door.Options = "httplimit", m.options.Options
+	m.door.Init()
 	return m
-}
-
-// forOne refuses the options of one limiter.
-func (m *Middleware) forOne() {
-	if m.options.limiter != nil || m.options.cost != nil {
-		m.err = errors.Join(m.err, errors.New("httplimit: LimiterBy and Cost are options of New and For"))
-	}
-}
-
-// finish applies the options to the charges, and checks all.
-func (m *Middleware) finish() *Middleware {
-	m.charges = append([]Charge(nil), m.charges...)
-	for i := range m.charges {
-		m.options.complete(&m.charges[i])
-	}
-	m.err = errors.Join(m.err, m.options.err, m.check())
-	return m
-}
-
-// check returns what is wrong with the charges and the slots, by themselves and together.
-func (m *Middleware) check() error {
-	var errs []error
-	for _, c := range m.charges {
-		errs = append(errs, c.check())
-	}
-	for _, s := range m.options.slots {
-		errs = append(errs, s.check())
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	switch {
-	case m.choose == nil && len(m.charges)+len(m.options.slots) == 0:
-		return errors.New("httplimit: no charges and no Slots: want a limiter")
-	case m.limits == nil && (m.choose != nil || len(m.charges) > 1):
-		return errors.New("httplimit: the Loader is nil")
-	}
-	return m.checkTogether()
-}
-
-// checkTogether returns what is wrong with asking several limiters at once: those that are enforced, and those in
-// shadow.
-func (m *Middleware) checkTogether() error {
-	if len(m.charges) < 2 {
-		return nil
-	}
-	all, enforced, batch, errs := m.limits.All(), 0, m.limits.Batch(), []error(nil)
-	for i, c := range m.charges {
-		if !c.Shadow {
-			all.AllowN(c.Limiter, strconv.Itoa(i), c.permits()) // whether subjects are the same is not known yet
-			enforced++
-			continue
-		}
-		if wrong, ok := errors.AsType[*loader.ArgumentError](batch.AllowN(c.Limiter, "any", c.permits()).Err); ok {
-			errs = append(errs, wrong)
-		}
-	}
-	if enforced > 1 {
-		errs = append(errs, all.Check())
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("httplimit: %w", err)
-	}
-	return nil
 }
 
 // Check returns what is wrong with the limiters, keys and options: a limiter that cannot give back where it has to,
 // say. Call it once, when the program starts. Otherwise every request is refused with status 500. Cost: nothing is
 // sent.
-func (m *Middleware) Check() error { return m.err }
+func (m *Middleware) Check() error { return m.door.Check() }
+
+// complain logs, once, why requests are refused with status 500.
+func (m *Middleware) complain(err error) {
+	m.complained.Do(func() { slog.Error("httplimit: requests are refused with status 500", "error", err) })
+}
 
 // Handler returns a handler that calls next for the requests that are let through.
 //
@@ -169,13 +104,66 @@ func (m *Middleware) Check() error { return m.err }
 //
 // If the client leaves while its request is decided, the handler is not called, and what was charged is given back
 // where the limiter can.
+//
+// If the Middleware is wrong, every request is refused with status 500, and Handler says so in the default log of
+// log/slog.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
+	if err := m.Check(); err != nil {
+		m.complain(err)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if m.options.skip != nil && m.options.skip(r) {
+		if m.door.Skips(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		q := &request{Middleware: m, w: w, r: r}
-		q.serve(next)
+		m.serve(next, w, r)
 	})
 }
+
+func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	var a admit.Admission[int]
+	defer a.Release()
+	m.door.Admit(r.Context(), &a, r, admit.Charges|admit.Resources)
+	result := m.options.result(a.Result)
+	m.setHeaders(w.Header(), result)
+	for _, observe := range m.options.observe {
+		observe(r, result)
+	}
+	switch {
+	case result.Outcome == Allowed:
+		call(next, w, r, &a)
+		return
+	case result.Outcome == Misconfigured:
+		m.complain(result.Err)
+	}
+	if m.options.refuse != nil {
+		m.options.refuse(w, r, result)
+		return
+	}
+	WriteProblem(w, r, result)
+}
+
+// call calls the handler, and gives back what does not count. If the handler panics, everything counts.
+func call(next http.Handler, w http.ResponseWriter, r *http.Request, a *admit.Admission[int]) {
+	if ctx := a.Context(); ctx != r.Context() {
+		copied, done := reqcopy.WithContext(r, ctx)
+		defer done()
+		r = copied
+	}
+	if !a.Counts() && !a.Holds() {
+		next.ServeHTTP(w, r)
+		return
+	}
+	seen := &response{status: http.StatusOK}
+	if a.Holds() {
+		seen.onHijack = func(conn net.Conn) net.Conn { return &slotConn{conn, a.TakeOver()} }
+	}
+	next.ServeHTTP(seen.wrap(w), r)
+	if !seen.hijacked {
+		_ = a.Finish(context.WithoutCancel(r.Context()), seen.status) // the loader's observer is told
+	}
+}
+
+// Settle says what a request has used of its budgets: see Budgets. The last call before the handler returns counts.
+// ctx is that of the request that the handler got. Cost: nothing is sent.
+func Settle(ctx context.Context, actual int64) { admit.Settle(ctx, actual) }

@@ -22,7 +22,7 @@ import (
 // Each address has its limit, the denial says when to come back, and then the client is let in.
 func TestNew(t *testing.T) {
 	m, limits := fake(t)
-	h := httplimit.New(limits.ListLog("login", loader.PerMinute(2)), httplimit.KeyByIP())(ok)
+	h := httplimit.New(limits.ListLog("login", loader.PerMinute(2)), httplimit.KeyByIP()).Handler(ok)
 	wantStatus(t, h, ada, 200)
 	m.SetTime(second0.Add(10 * time.Second))
 	answer := get(h, ada)
@@ -77,46 +77,6 @@ func TestAllOf(t *testing.T) {
 	wantRemaining(t, address, "192.0.2.8", 1)
 }
 
-// Two charges of one limiter and subject, with different names: a denial names those that denied. If they cost more
-// than the limit together, waiting does not help.
-func TestAllOfTwice(t *testing.T) {
-	_, limits := fake(t)
-	api, all := limits.ListLog("api", loader.PerMinute(4)), httplimit.KeyOf("all")
-	var results []httplimit.Result
-	h := func(first, second int64) http.Handler {
-		charges := []httplimit.Charge{
-			{Limiter: api, Key: all, N: first, Name: "first"}, {Limiter: api, Key: all, N: second, Name: "second"},
-		}
-		return check(t, httplimit.PerRequest(limits, func(*http.Request) ([]httplimit.Charge, error) {
-			return charges, nil
-		}, observed(&results))).Handler(ok)
-	}
-	wantStatus(t, h(1, 1), ada, 200)
-	for _, test := range []struct {
-		first, second int64
-		denied        []string
-		retryAfter    string
-	}{
-		{3, 1, []string{"first"}, "60"}, {1, 3, []string{"second"}, "60"}, {3, 3, []string{"second"}, ""},
-		{5, 1, []string{"first"}, ""}, {5, 5, []string{"first", "second"}, ""},
-	} {
-		answer := get(h(test.first, test.second), ada)
-		wantHeader(t, answer, "Retry-After", test.retryAfter)
-		if p := problemOf(t, answer); !cmp.Equal(p.Violated, test.denied) {
-			t.Errorf("%+v: denied by %q", test, p.Violated)
-		}
-		if err := limits.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	wantRemaining(t, api, "all", 2)
-	check(t, httplimit.AllOf(limits, []httplimit.Charge{{Limiter: api, Key: all, N: 4}, {Limiter: api, Key: all, N: 4}}))
-	r := results[len(results)-1]
-	if !errors.Is(r.Err, loader.ErrExceedsLimit) || r.Decisions[0].Limit.Permits != 4 {
-		t.Errorf("result %+v", r)
-	}
-}
-
 // The charges differ from request to request: the customer's plan, and what the request costs.
 func TestPerRequest(t *testing.T) {
 	_, limits := fake(t)
@@ -165,9 +125,9 @@ func TestLimiterByAndCost(t *testing.T) {
 	_, limits := fake(t)
 	api := limits.ListLog("api", loader.PerMinute(1))
 	var results []httplimit.Result
-	m := check(t, httplimit.For(api, httplimit.KeyByIP(), observed(&results),
+	m := check(t, httplimit.New(api, httplimit.KeyByIP(), observed(&results),
 		httplimit.LimiterBy(func(r *http.Request) loader.Limiter {
-			if r.URL.Path == "/free" {
+			if r.URL.Path == "/unknown" {
 				return nil
 			}
 			return api.With(loader.PerMinute(5))
@@ -185,7 +145,7 @@ func TestLimiterByAndCost(t *testing.T) {
 		{"/?n=3", 200, `"api";r=2;t=60`, ""},
 		{"/?n=3", 429, `"api";r=2;t=60`, "60"},
 		{"/?n=0", 200, "", ""},
-		{"/free?n=9", 200, "", ""},
+		{"/unknown?n=1", 503, "", ""},
 		{"/?n=6", 429, "", ""}, // more than the limit: waiting does not help
 		{"/?n=-1", 500, "", ""},
 		{"/?n=2", 200, `"api";r=0;t=60`, ""},
@@ -196,6 +156,9 @@ func TestLimiterByAndCost(t *testing.T) {
 		}
 		wantHeader(t, answer, "RateLimit", test.limit)
 		wantHeader(t, answer, "Retry-After", test.retryAfter)
+	}
+	if r := results[3]; !errors.Is(r.Err, httplimit.ErrNoLimiter) {
+		t.Errorf("a request without a limiter: %+v", r)
 	}
 	if r := results[4]; !errors.Is(r.Err, loader.ErrExceedsLimit) || !cmp.Equal(r.Denied(false), []string{"api"}) {
 		t.Errorf("a request that costs more than the limit: %+v", r)
@@ -223,7 +186,7 @@ func TestAllOfExceeds(t *testing.T) {
 // A limit of 0 denies without a time to wait for.
 func TestZeroLimit(t *testing.T) {
 	_, limits := fake(t)
-	h := httplimit.New(limits.ListLog("export", loader.Limit{}), httplimit.KeyByIP())(ok)
+	h := httplimit.New(limits.ListLog("export", loader.Limit{}), httplimit.KeyByIP()).Handler(ok)
 	answer := get(h, ada)
 	wantHeader(t, answer, "RateLimit-Policy", `"export";q=0`)
 	wantHeader(t, answer, "RateLimit", `"export";r=0`)
@@ -236,7 +199,7 @@ func TestZeroLimit(t *testing.T) {
 func TestSkip(t *testing.T) {
 	_, limits := fake(t)
 	health := httplimit.Skip(func(r *http.Request) bool { return r.URL.Path == "/health" })
-	h := httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(), health, nil)(ok)
+	h := httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(), health, nil).Handler(ok)
 	wantStatus(t, h, ada, 200, 429)
 	r := httptest.NewRequest(http.MethodGet, "/health", nil)
 	r.RemoteAddr = ada
@@ -248,7 +211,7 @@ func TestSkip(t *testing.T) {
 // RetryJitter only ever adds, and each whole second up to the maximum comes up.
 func TestRetryJitter(t *testing.T) {
 	_, limits := fake(t)
-	m := check(t, httplimit.For(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(),
+	m := check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(),
 		httplimit.RetryJitter(2*time.Second)))
 	h := m.Handler(ok)
 	wantStatus(t, h, ada, 200)
@@ -274,7 +237,7 @@ func TestNested(t *testing.T) {
 	set := httplimit.Headers(httplimit.Draft11 | httplimit.XRateLimit)
 	inner := httplimit.New(limits.ListLog("inner", loader.PerMinute(5)), httplimit.KeyByIP(), set)
 	outer := httplimit.New(limits.ListLog("outer", loader.PerMinute(2)), httplimit.KeyByIP(), set)
-	answer := get(outer(inner(ok)), ada)
+	answer := get(outer.Handler(inner.Handler(ok)), ada)
 	got := answer.Header()["Ratelimit"]
 	if want := []string{`"outer";r=1;t=60`, `"inner";r=4;t=60`}; !cmp.Equal(got, want) {
 		t.Errorf("RateLimit: %q, want %q", got, want)
@@ -286,7 +249,7 @@ func TestNested(t *testing.T) {
 func TestXRateLimit(t *testing.T) {
 	m, limits := fake(t)
 	ring := limits.SliceRing("api", []loader.Limit{loader.PerMinute(5), loader.PerHour(3)})
-	h := httplimit.New(ring, httplimit.KeyByIP(), httplimit.Headers(httplimit.Draft11|httplimit.XRateLimit))(ok)
+	h := httplimit.New(ring, httplimit.KeyByIP(), httplimit.Headers(httplimit.Draft11|httplimit.XRateLimit)).Handler(ok)
 	m.SetTime(second0.Add(time.Microsecond))
 	answer := get(h, ada)
 	wantHeader(t, answer, "RateLimit", `"api-1m";r=4;t=61, "api-1h";r=2;t=3601`)
@@ -295,16 +258,16 @@ func TestXRateLimit(t *testing.T) {
 	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
 
 	slots := httplimit.Slots(limits.Concurrency("slots", 1, time.Minute), httplimit.KeyByIP())
-	slotted := httplimit.New(ring, httplimit.KeyOf("all"), slots, httplimit.Headers(httplimit.XRateLimit))(ok)
+	slotted := httplimit.New(ring, httplimit.KeyOf("all"), slots, httplimit.Headers(httplimit.XRateLimit)).Handler(ok)
 	answer = get(slotted, ada)
 	wantHeader(t, answer, "X-RateLimit-Remaining", "2") // a slot has no reset
 	wantHeader(t, answer, "RateLimit", "")
 
 	alone := func(name string, limit loader.Limit) func(http.Handler) http.Handler {
-		return httplimit.New(limits.ListLog(name, limit), httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit))
+		return httplimit.New(limits.ListLog(name, limit), httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit)).Handler
 	}
 	both := limits.SliceRing("both", []loader.Limit{loader.PerMinute(1), loader.PerHour(1)}) // the hour is what counts
-	answer = get(httplimit.New(both, httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit))(ok), ada)
+	answer = get(httplimit.New(both, httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit)).Handler(ok), ada)
 	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
 	minute, hour := alone("minute", loader.PerMinute(2)), alone("hour", loader.PerHour(2))
 	never := alone("never", loader.Limit{})
@@ -313,7 +276,7 @@ func TestXRateLimit(t *testing.T) {
 	wantHeader(t, get(minute(hour(ok)), ada), "X-RateLimit-Reset", later)
 	wantHeader(t, get(alone("one", loader.PerMinute(1))(never(ok)), ada), "X-RateLimit-Reset", "")
 
-	none := httplimit.New(limits.ListLog("none", loader.PerMinute(1)), httplimit.KeyByIP(), httplimit.Headers(0))(ok)
+	none := httplimit.New(limits.ListLog("none", loader.PerMinute(1)), httplimit.KeyByIP(), httplimit.Headers(0)).Handler(ok)
 	if answer := get(none, ada); len(answer.Header()) != 0 {
 		t.Errorf("headers: %v, want none", answer.Header())
 	}
@@ -332,7 +295,7 @@ func TestGCRAHeaders(t *testing.T) {
 		{loader.Limit{Permits: 1, Window: 366 * 24 * time.Hour, Burst: 142}, `"api";q=142;w=4490380800`,
 			`"api";r=141;t=31622400`},
 	} {
-		answer := get(httplimit.New(limits.GCRA("api", test.limit), httplimit.KeyOf(test.policy))(ok), ada)
+		answer := get(httplimit.New(limits.GCRA("api", test.limit), httplimit.KeyOf(test.policy)).Handler(ok), ada)
 		wantHeader(t, answer, "RateLimit-Policy", test.policy)
 		wantHeader(t, answer, "RateLimit", test.limit1)
 	}
@@ -350,17 +313,17 @@ func TestCheck(t *testing.T) {
 		m    *httplimit.Middleware
 		want string
 	}{
-		{"no limiter", httplimit.For(nil, byIP), "the limiter is nil"},
-		{"no key", httplimit.For(exact, httplimit.Key{}), "the key is empty"},
-		{"a wrong limit", httplimit.For(limits.ListLog("x", loader.Limit{Permits: 1}), byIP), "x: window 0s: want"},
-		{"a wrong prefix", httplimit.For(exact, httplimit.KeyByIP(httplimit.IPv6Prefix(0))), "IPv6Prefix 0: want 1 to 128"},
-		{"a wrong proxy", httplimit.For(exact, httplimit.KeyByIP(httplimit.TrustForwarded("proxy"))), `proxy "proxy": want`},
-		{"no proxy", httplimit.For(exact, httplimit.KeyByIP(httplimit.TrustForwarded())), "no proxies"},
-		{"two headers", httplimit.For(exact, httplimit.KeyByIP(httplimit.TrustForwarded("::1"),
+		{"no limiter", httplimit.New(nil, byIP), "the limiter is nil"},
+		{"no key", httplimit.New(exact, httplimit.Key{}), "the key is empty"},
+		{"a wrong limit", httplimit.New(limits.ListLog("x", loader.Limit{Permits: 1}), byIP), "x: window 0s: want"},
+		{"a wrong prefix", httplimit.New(exact, httplimit.KeyByIP(httplimit.IPv6Prefix(0))), "IPv6Prefix 0: want 1 to 128"},
+		{"a wrong proxy", httplimit.New(exact, httplimit.KeyByIP(httplimit.TrustForwarded("proxy"))), `proxy "proxy": want`},
+		{"no proxy", httplimit.New(exact, httplimit.KeyByIP(httplimit.TrustForwarded())), "no proxies"},
+		{"two headers", httplimit.New(exact, httplimit.KeyByIP(httplimit.TrustForwarded("::1"),
 			httplimit.TrustXForwardedFor("::1"))), "one of the two"},
-		{"no function", httplimit.For(exact, httplimit.Join(byIP, httplimit.KeyBy(nil))), "the function is nil"},
-		{"no such choice", httplimit.For(exact, byIP.IfEmpty(7)), "IfEmpty: want"},
-		{"CountIf of a GCRA", httplimit.For(smooth, byIP, count), "smooth cannot give permits back"},
+		{"no function", httplimit.New(exact, httplimit.Join(byIP, httplimit.KeyBy(nil))), "the function is nil"},
+		{"no such choice", httplimit.New(exact, byIP.IfEmpty(7)), "IfEmpty: want"},
+		{"CountIf of a GCRA", httplimit.New(smooth, byIP, count), "smooth cannot give permits back"},
 		{"a GCRA in All", httplimit.AllOf(limits, []httplimit.Charge{{Limiter: exact, Key: byIP},
 			{Limiter: smooth, Key: byIP}}), "smooth: GCRA cannot give permits back"},
 		{"another Loader's", httplimit.AllOf(others, []httplimit.Charge{{Limiter: exact, Key: byIP},
@@ -369,15 +332,15 @@ func TestCheck(t *testing.T) {
 			{Limiter: smooth, Key: byIP}}, httplimit.Shadow()), "the same Loader made"},
 		{"no Loader", httplimit.AllOf(nil, []httplimit.Charge{{Limiter: exact, Key: byIP},
 			{Limiter: exact, Key: byIP}}), "the Loader is nil"},
-		{"nothing", httplimit.AllOf(limits, nil), "no charges and no Slots"},
+		{"nothing", httplimit.AllOf(limits, nil), "no charges, no Slots"},
 		{"no Loader for requests", httplimit.PerRequest(nil, perRequest), "the Loader is nil"},
 		{"no charges", httplimit.PerRequest(limits, nil), "the function is nil"},
 		{"a cost for all", httplimit.PerRequest(limits, perRequest,
-			httplimit.Cost(func(*http.Request) int64 { return 1 })), "options of New and For"},
+			httplimit.Cost(func(*http.Request) int64 { return 1 })), "are options for one limiter"},
 		{"a name", httplimit.AllOf(limits, []httplimit.Charge{{Limiter: exact, Key: byIP, Name: "a\nb"}}), `name "a\nb"`},
-		{"a jitter", httplimit.For(exact, byIP, httplimit.RetryJitter(-1)), "RetryJitter"},
-		{"no slots", httplimit.For(exact, byIP, httplimit.Slots(limits.Concurrency("c", -1, time.Second), byIP)), "c: n -1"},
-		{"no key of slots", httplimit.For(exact, byIP, httplimit.Slots(limits.Concurrency("c", 1, time.Second),
+		{"a jitter", httplimit.New(exact, byIP, httplimit.RetryJitter(-1)), "RetryJitter"},
+		{"no slots", httplimit.New(exact, byIP, httplimit.Slots(limits.Concurrency("c", -1, time.Second), byIP)), "c: n -1"},
+		{"no key of slots", httplimit.New(exact, byIP, httplimit.Slots(limits.Concurrency("c", 1, time.Second),
 			httplimit.Key{})), "the key is empty"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -397,14 +360,14 @@ func TestNewLogs(t *testing.T) {
 	defer func() { slog.SetDefault(before); log.SetOutput(os.Stderr); log.SetFlags(flags) }()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
 	_, limits := fake(t)
-	wantStatus(t, httplimit.New(limits.ListLog("x", loader.Limit{Permits: -1}), httplimit.KeyByIP())(ok), ada, 500, 500)
+	wantStatus(t, httplimit.New(limits.ListLog("x", loader.Limit{Permits: -1}), httplimit.KeyByIP()).Handler(ok), ada, 500, 500)
 	httplimit.New(limits.ListLog("right", loader.PerMinute(1)), httplimit.KeyByIP())
 	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "x: permits -1: want 0 or more") {
 		t.Errorf("logged %s", text)
 	}
 	out.Reset()
 	var plans map[string]loader.ListLog // has the zero limiter for every plan
-	wantStatus(t, check(t, httplimit.For(limits.ListLog("right", loader.PerMinute(1)), httplimit.KeyByIP(),
+	wantStatus(t, check(t, httplimit.New(limits.ListLog("right", loader.PerMinute(1)), httplimit.KeyByIP(),
 		httplimit.LimiterBy(func(*http.Request) loader.Limiter { return plans["gold"] }))).Handler(ok), ada, 500, 500)
 	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "refused with status 500") {
 		t.Errorf("logged %s", text)
@@ -426,7 +389,6 @@ func TestPerRequestIsChecked(t *testing.T) {
 	exact, smooth := limits.ListLog("exact", loader.PerMinute(5)), limits.GCRA("smooth", loader.PerMinute(5))
 	byIP := httplimit.KeyByIP()
 	for name, charges := range map[string][]httplimit.Charge{
-		"no limiter":    {{Key: byIP}},
 		"a GCRA in All": {{Limiter: exact, Key: byIP}, {Limiter: smooth, Key: byIP}},
 		"CountIf":       {{Limiter: smooth, Key: byIP, CountIf: func(int) bool { return true }}},
 		"a wrong limit": {{Limiter: exact.With(loader.Limit{Permits: -1}), Key: byIP}},
@@ -445,7 +407,7 @@ func TestPerRequestIsChecked(t *testing.T) {
 			}
 		})
 	}
-	wantStatus(t, check(t, httplimit.For(exact, byIP, failures,
+	wantStatus(t, check(t, httplimit.New(exact, byIP, failures,
 		httplimit.LimiterBy(func(*http.Request) loader.Limiter { return smooth }))).Handler(ok), ada, 500)
 }
 

@@ -7,46 +7,42 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Option is an option of New, For, AllOf and PerRequest. Nil does nothing.
+// Option is an option of New, AllOf and PerRequest. Nil does nothing.
 type Option func(*options)
 
 type options struct {
-	limiter func(*http.Request) loader.Limiter
-	cost    func(*http.Request) int64
-	skip    func(*http.Request) bool
-	countIf func(status int) bool
-	shadow  bool
-	slots   []slots
+	admit.Options[*http.Request, int]
 	headers HeaderSet
 	jitter  time.Duration
 	refuse  Refusal
 	observe []func(*http.Request, Result)
-	err     error
 }
 
-// LimiterBy chooses the limiter for each request: one with the limit of the customer's plan, say. It is an option of
-// New and For; PerRequest is for several limiters. Check looks only at the limiter that New was given, so give it one
-// of those that the function returns. If the function returns nil, the request is not limited. A limiter that is not
-// ready for use, such as the zero value of a map, is refused with status 500, and logged once.
+// LimiterBy chooses the limiter for each request: one with the limit of the customer's plan, say. It is for one limiter;
+// PerRequest is for several. Check looks only at the limiter that New was given, so give it one of those that the
+// function returns. If the function returns nil, the request is refused with status 503, and Result.Err is
+// ErrNoLimiter: a plan that is not known is not unlimited. For requests that are not limited see Skip. A limiter that
+// is not ready for use, such as the zero value of a map, is refused with status 500, and logged once.
 //
 //	httplimit.LimiterBy(func(r *http.Request) loader.Limiter { return api.With(planOf(r)) })
 func LimiterBy(limiter func(*http.Request) loader.Limiter) Option {
-	return func(o *options) { o.limiter = limiter }
+	return func(o *options) { o.LimiterBy = limiter }
 }
 
-// Cost sets how many permits a request costs; without it, 1. Use it where one request counts for several. It is an
-// option of New and For. A request that costs 0 is not limited. One that costs more than the limit is denied without
+// Cost sets how many permits a request costs; without it, 1. Use it where one request counts for several. It is for one
+// limiter; Charge.N is for several. A request that costs 0 is not limited. One that costs more than the limit is denied without
 // Retry-After, because waiting does not help.
 func Cost(permits func(*http.Request) int64) Option {
-	return func(o *options) { o.cost = permits }
+	return func(o *options) { o.Cost = permits }
 }
 
 // Skip lets requests through without asking a limiter: health checks, say.
 func Skip(skip func(*http.Request) bool) Option {
-	return func(o *options) { o.skip = skip }
+	return func(o *options) { o.Skip = skip }
 }
 
 // CountIf counts only requests whose response has a certain status: failed logins, say. A request is charged before the
@@ -57,7 +53,7 @@ func Skip(skip func(*http.Request) bool) Option {
 //
 //	httplimit.CountIf(func(status int) bool { return status >= 400 })
 func CountIf(count func(status int) bool) Option {
-	return func(o *options) { o.countIf = count }
+	return func(o *options) { o.CountIf = count }
 }
 
 // Shadow decides and charges, but lets every request through. Use it to try a limit before it is enforced: Observe and
@@ -66,7 +62,7 @@ func CountIf(count func(status int) bool) Option {
 // If there are other charges that are enforced, those in shadow are asked after they have granted, in a second round
 // trip, and each by itself.
 func Shadow() Option {
-	return func(o *options) { o.shadow = true }
+	return func(o *options) { o.Shadow = true }
 }
 
 // Slots holds a slot of a concurrency limiter while the handler runs; if it takes the connection over (Hijack), until
@@ -76,7 +72,26 @@ func Shadow() Option {
 // If the slot is lost, the request's context ends: see loader.Slot. A connection that was taken over stays open then.
 // For a request that is denied, Retry-After is 1 s and the jitter, because nobody knows when a slot comes free.
 func Slots(limiter loader.Concurrency, key Key) Option {
-	return func(o *options) { o.slots = append(o.slots, slots{limiter: limiter, key: key}) }
+	return func(o *options) { o.Slots = append(o.Slots, admit.Slots[*http.Request]{Limiter: limiter, Key: key}) }
+}
+
+// Budgets reserves an estimate of a budget before the handler runs: see loader.Budget. A request that the budget denies
+// is answered as one that a limiter denies. The handler says with Settle what was used, and the budget is settled when
+// it has returned, also after a panic. If it says nothing, the estimate stays charged; if it does not run, the estimate
+// is given back. An estimate of 0 reserves nothing. It may be given several times, for budgets of the same unit: Settle
+// is for all of them.
+//
+//	limit := httplimit.AllOf(limits, nil, httplimit.Budgets(tokens, customer, estimate))
+//	http.Handle("POST /complete", limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+//		used := generate(w, r)
+//		httplimit.Settle(r.Context(), used)
+//	})))
+//
+// Cost: one round trip for each budget before the handler, and one after it.
+func Budgets(budget loader.Budget, key Key, estimate func(*http.Request) int64) Option {
+	return func(o *options) {
+		o.Budgets = append(o.Budgets, admit.Budget[*http.Request]{Budget: budget, Key: key, Estimate: estimate})
+	}
 }
 
 // RetryJitter adds a random time of 0 to d to the time in Retry-After, before it is rounded up to whole seconds, so
@@ -84,7 +99,7 @@ func Slots(limiter loader.Concurrency, key Key) Option {
 func RetryJitter(d time.Duration) Option {
 	return func(o *options) {
 		if o.jitter = d; d < 0 {
-			o.setErr(fmt.Errorf("httplimit: RetryJitter %v: want 0 or more", d))
+			o.Err = errors.Join(o.Err, fmt.Errorf("RetryJitter %v: want 0 or more", d))
 		}
 	}
 }
@@ -122,38 +137,10 @@ func Headers(set HeaderSet) Option {
 	return func(o *options) { o.headers = set }
 }
 
-func (o *options) setErr(err error) { o.err = errors.Join(o.err, err) }
-
-// complete sets what the options say about all charges.
-func (o *options) complete(c *Charge) {
-	if c.CountIf == nil {
-		c.CountIf = o.countIf
-	}
-	c.Shadow = c.Shadow || o.shadow
-}
-
 // jitterTime returns a random time to add.
 func (o *options) jitterTime() time.Duration {
 	if o.jitter <= 0 {
 		return 0
 	}
 	return rand.N(o.jitter + 1)
-}
-
-// adapt returns the charge of For as LimiterBy and Cost have it for a request, none if the request is not limited.
-func (o *options) adapt(charges []Charge, r *http.Request) ([]Charge, error) {
-	if o.limiter == nil && o.cost == nil {
-		return charges, nil
-	}
-	c := charges[0]
-	if o.limiter != nil {
-		c.Limiter = o.limiter(r)
-	}
-	if o.cost != nil {
-		c.N = o.cost(r)
-	}
-	if c.Limiter == nil || o.cost != nil && c.N == 0 {
-		return nil, nil
-	}
-	return []Charge{c}, c.checkUse()
 }

@@ -22,14 +22,14 @@ func WriteProblem(w http.ResponseWriter, _ *http.Request, result Result) {
 	body := problem{Type: "about:blank", Title: http.StatusText(result.Status), Status: result.Status}
 	switch result.Outcome {
 	case Denied:
-		body.Type, body.Violated = problemTypes+"quota-exceeded", result.violated()
+		body.Type, body.Violated = problemTypes+"quota-exceeded", violated(result.Decisions)
 		body.Title = "Request cannot be satisfied as assigned quota has been exceeded"
 	case Undecided:
 		body.Type = problemTypes + "temporary-reduced-capacity"
 		body.Title = "Request cannot be satisfied due to temporary server capacity constraints"
 	case NoKey:
 		body.Title = "The request does not say whom it is counted for"
-	case ClientGone:
+	case CallerGone:
 		w.WriteHeader(result.Status)
 		return
 	}

@@ -27,7 +27,7 @@ func TestShadow(t *testing.T) {
 	})))
 	var results []httplimit.Result
 	limiter := limits.ListLog("api", loader.PerMinute(1))
-	h := check(t, httplimit.For(limiter, httplimit.KeyOf("all"), httplimit.Shadow(), observed(&results))).Handler(ok)
+	h := check(t, httplimit.New(limiter, httplimit.KeyOf("all"), httplimit.Shadow(), observed(&results))).Handler(ok)
 	wantStatus(t, h, ada, 200, 200, 200)
 	answer := get(h, ada)
 	wantHeader(t, answer, "RateLimit", "")
@@ -46,7 +46,7 @@ func TestShadow(t *testing.T) {
 
 func TestShadowHeaders(t *testing.T) {
 	_, limits := fake(t)
-	h := check(t, httplimit.For(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(), httplimit.Shadow(),
+	h := check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(), httplimit.Shadow(),
 		httplimit.Headers(httplimit.Draft11|httplimit.ShadowHeaders))).Handler(ok)
 	get(h, ada)
 	answer := get(h, ada)
@@ -74,7 +74,7 @@ func TestShadowBesideEnforced(t *testing.T) {
 			t.Errorf("result %d would have denied by %q, want %q", i, got, want[i])
 		}
 	}
-	if last := results[3]; !cmp.Equal(last.Denied(false), []string{"enforced"}) || last.RetryAfter != 60 {
+	if last := results[3]; !cmp.Equal(last.Denied(false), []string{"enforced"}) || last.RetryAfter != time.Minute {
 		t.Errorf("the last result: %+v", last)
 	}
 }
@@ -85,12 +85,13 @@ func TestShadowFails(t *testing.T) {
 	m.Close()
 	var results []httplimit.Result
 	one, byIP := limits.ListLog("one", loader.PerMinute(1)), httplimit.KeyByIP()
+	two := limits.ListLog("two", loader.PerMinute(1))
 	slots := httplimit.Slots(limits.Concurrency("slots", 1, time.Minute), byIP)
-	single := check(t, httplimit.For(one, byIP, httplimit.Shadow(), slots, observed(&results)))
-	two := check(t, httplimit.AllOf(limits, []httplimit.Charge{{Limiter: one, Key: byIP}, {Limiter: one, Key: byIP}},
+	single := check(t, httplimit.New(one, byIP, httplimit.Shadow(), slots, observed(&results)))
+	both := check(t, httplimit.AllOf(limits, []httplimit.Charge{{Limiter: one, Key: byIP}, {Limiter: two, Key: byIP}},
 		httplimit.Shadow(), observed(&results)))
 	wantStatus(t, single.Handler(ok), ada, 200)
-	wantStatus(t, two.Handler(ok), ada, 200)
+	wantStatus(t, both.Handler(ok), ada, 200)
 	for _, r := range results {
 		for _, d := range r.Decisions {
 			if d.Err == nil || !d.Shadow {

@@ -65,7 +65,7 @@ func TestNoSlot(t *testing.T) {
 	_, limits := fake(t)
 	byIP := httplimit.KeyByIP()
 	api, render := limits.ListLog("api", loader.PerMinute(5)), limits.Concurrency("render", 1, time.Minute)
-	h := check(t, httplimit.For(api, byIP, httplimit.Slots(render, byIP))).Handler(ok)
+	h := check(t, httplimit.New(api, byIP, httplimit.Slots(render, byIP))).Handler(ok)
 	slot, _, err := render.TryAcquire(t.Context(), "192.0.2.7")
 	if err != nil || slot == nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestHijack(t *testing.T) {
 			api, sockets := limits.ListLog("api", loader.PerMinute(5)), limits.Concurrency("sockets", 2, time.Minute)
 			conns := make(chan net.Conn, 1)
 			all := httplimit.KeyOf("all")
-			m := check(t, httplimit.For(api, all, httplimit.CountIf(func(int) bool { return false }),
+			m := check(t, httplimit.New(api, all, httplimit.CountIf(func(int) bool { return false }),
 				httplimit.Slots(sockets, all)))
 			ended := make(chan bool, 1)
 			handler := m.Handler(takeOver(t, conns))

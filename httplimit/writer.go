@@ -6,37 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 
 	"github.com/felixge/httpsnoop"
 )
-
-// call calls the handler, and gives back what does not count. If the handler panics, everything counts.
-func (q *request) call(next http.Handler) {
-	if q.done != nil {
-		defer q.done()
-	}
-	counts := slices.ContainsFunc(q.asked, func(a asked) bool { return a.CountIf != nil })
-	if !counts && len(q.slots) == 0 {
-		next.ServeHTTP(q.w, q.r)
-		return
-	}
-	seen := &response{status: http.StatusOK}
-	if len(q.slots) > 0 {
-		seen.onHijack = q.moveSlots
-	}
-	next.ServeHTTP(seen.wrap(q.w), q.r)
-	if counts && !seen.hijacked {
-		q.giveBack(func(c Charge) bool { return c.CountIf != nil && !c.CountIf(seen.status) })
-	}
-}
-
-// moveSlots has a hijacked connection hold the slots in the place of the request.
-func (q *request) moveSlots(conn net.Conn) net.Conn {
-	held := q.slots
-	q.slots = nil
-	return &slotConn{conn, held}
-}
 
 // response is what is seen of a handler's response.
 type response struct {
@@ -137,12 +109,12 @@ func (h hijackable) Push(target string, opts *http.PushOptions) error {
 // slotConn is a hijacked connection that holds slots until it is closed.
 type slotConn struct {
 	net.Conn
-	slots held
+	release func() // of the slots
 }
 
 // Close closes the connection and releases the slots.
 func (c *slotConn) Close() error {
-	defer c.slots.release()
+	defer c.release()
 	return c.Conn.Close()
 }
 

@@ -20,8 +20,8 @@ import (
 func counting(t *testing.T) (wraps, plain func(http.Handler) http.Handler) {
 	_, limits := fake(t)
 	limiter := limits.ListLog("api", loader.PerMinute(1000))
-	wraps = check(t, httplimit.For(limiter, httplimit.KeyOf("all"), failures)).Handler
-	plain = check(t, httplimit.For(limiter, httplimit.KeyOf("all"))).Handler
+	wraps = check(t, httplimit.New(limiter, httplimit.KeyOf("all"), failures)).Handler
+	plain = check(t, httplimit.New(limiter, httplimit.KeyOf("all"))).Handler
 	return wraps, plain
 }
 
@@ -172,7 +172,7 @@ func (e *everything) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 func TestWriterPassesOn(t *testing.T) {
 	_, limits := fake(t)
 	limiter := limits.ListLog("api", loader.PerMinute(5))
-	m := check(t, httplimit.For(limiter, httplimit.KeyOf("all"), failures,
+	m := check(t, httplimit.New(limiter, httplimit.KeyOf("all"), failures,
 		httplimit.Slots(limits.Concurrency("c", 1, time.Minute), httplimit.KeyOf("all"))))
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, err := io.Copy(w, io.LimitReader(strings.NewReader("hello"), 5))

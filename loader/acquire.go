@@ -111,6 +111,7 @@ func (a *acquirer) wait(ctx context.Context, pause time.Duration) error {
 	}
 	select {
 	case <-a.place.wake:
+	case <-a.place.round:
 	case <-time.After(pause):
 	case <-ctx.Done():
 	}

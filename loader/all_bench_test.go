@@ -84,7 +84,7 @@ func measureRefusals(b *testing.B, attack bool, demand int, opts []loader.Limite
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(rate(&asked), "asked/s")
 	b.ReportMetric(rate(&granted), "granted/s")
-	b.ReportMetric(us(took.quantile(0.5)), "median_us")
+	b.ReportMetric(float64(took.quantile(0.5))/float64(time.Microsecond), "median_us")
 	callers.Wait()
 	must(b, limits.Flush(background))
 	b.ReportMetric(rate(&attacked), "refusals/s")

@@ -223,32 +223,6 @@ func pidOf(t *testing.T, rdb *redis.Client) int {
 	return pid
 }
 
-// BenchmarkBreaker holds a decision with a breaker against one without.
-//
-//	go test ./loader -run '^$' -bench Breaker -benchtime 2000x
-func BenchmarkBreaker(b *testing.B) {
-	rdb := real(b)
-	without, with := loader.New(rdb), loader.New(rdb, loader.Breaker(5, time.Second))
-	must(b, with.Preload(background))
-	allow := func(limits *loader.Loader) func() error {
-		limiter := limits.GCRA("x", loader.PerSecond(5000))
-		return func() error { return errOf(limiter.Allow(background, "s")) }
-	}
-	calls := []func() error{allow(without), allow(with)}
-	var took [2][]effort
-	for b.Loop() {
-		for i, call := range calls {
-			took[i] = append(took[i], effort{wall: turn(b, call)})
-		}
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(us(median(took[0], wallTime)), "without_us")
-	b.ReportMetric(us(median(took[1], wallTime)), "with_us")
-	for i, name := range []string{"without_allocs", "with_allocs"} {
-		b.ReportMetric(testing.AllocsPerRun(1000, func() { must(b, calls[i]()) }), name)
-	}
-}
-
 // TestNodesAbandoned has callers leave while a client finds out its nodes: run with -race.
 func TestNodesAbandoned(t *testing.T) {
 	m, _ := fake(t)

@@ -335,7 +335,10 @@ func (c *call) diagnose(ctx context.Context, cmd *command, err error) {
 	f := classify(err)
 	if !f.isReply() {
 		c.limits.reloadNodes(ctx)
-		if ctx.Err() != nil {
+		if hasEnded(ctx) {
+			if !errors.Is(err, ctx.Err()) {
+				err = fmt.Errorf("%w: %w", ctx.Err(), err)
+			}
 			c.outOfTime(cmd, f, err)
 			return
 		}

@@ -57,55 +57,6 @@ func TestFlushInBetween(t *testing.T) {
 	}
 }
 
-// TestConcurrentCallers has many callers share one limit, while the scripts are flushed every 300 commands.
-func TestConcurrentCallers(t *testing.T) {
-	const callers, calls, limit = 64, 20, 500
-	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
-		rdb := real(t)
-		admin := client(t, rdb.Options().Addr)
-		var commands, trips atomic.Int64
-		count := func(n int) {
-			trips.Add(1)
-			if sum := commands.Add(int64(n)); sum/300 > (sum-int64(n))/300 {
-				must(t, admin.ScriptFlush(background).Err())
-			}
-		}
-		rdb.AddHook(hook{before: func(redis.Cmder) { count(1) }, piped: func(cmds []redis.Cmder) { count(len(cmds)) }})
-		limits := loader.New(rdb, append(opts, loader.Timeout(never))...)
-		eachLimiter(t, func(t *testing.T, i int) {
-			limiter := makers[i].make(limits, loader.PerHour(limit))
-			must(t, admin.ScriptFlush(background).Err())
-			deadline := within(t, time.Minute)
-			var grants atomic.Int64
-			var all sync.WaitGroup
-			for n := range callers {
-				all.Go(func() {
-					ctx := background
-					if n%2 == 0 {
-						ctx = deadline
-					}
-					for range calls {
-						d, err := limiter.Allow(ctx, "s")
-						if err != nil {
-							t.Error(err)
-						}
-						if d.Granted {
-							grants.Add(1)
-						}
-					}
-				})
-			}
-			all.Wait()
-			if n := grants.Load(); n != limit {
-				t.Errorf("%d granted, want %d", n, limit)
-			}
-		})
-		if c, n := commands.Load(), trips.Load(); how == "shared" && n*2 > c {
-			t.Errorf("%d round trips for %d commands", n, c)
-		}
-	})
-}
-
 func TestPreloadedOnly(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client) {
 		for _, way := range allWays {

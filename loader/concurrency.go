@@ -116,8 +116,8 @@ func (c Concurrency) TryAcquire(ctx context.Context, subject string) (*Slot, Dec
 // slot that it releases to the others for 20 ms. So no process keeps all slots while another one waits.
 //
 // With a deadline or MaxWait, Acquire goes on through an outage as Wait does. Without both it returns the error of the
-// first call that fails. What a lost reply may have taken is kept if a slot is granted later, and otherwise released in
-// the background.
+// first call that fails. With FailOpen, all who wait get a slot as soon as one call has failed. What a lost reply may
+// have taken is kept if a slot is granted later, and otherwise released in the background.
 //
 // Cost: one round trip if a slot is free; while callers wait, one for each time that the first of them asks.
 func (c Concurrency) Acquire(ctx context.Context, subject string) (*Slot, error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -632,59 +631,6 @@ func TestSlotsAfterTheirStateIsGone(t *testing.T) {
 			t.Error("a key without slots is left")
 		}
 		wantFree(t, honest, 3)
-	})
-}
-
-// TestSlotsExpire takes, renews and releases slots at random: the key always expires, and never before a slot is lost.
-func TestSlotsExpire(t *testing.T) {
-	withSlots(t, func(t *testing.T, s *slotServer) {
-		random := rand.New(rand.NewPCG(1, 1))
-		var held []*loader.Slot
-		for range 300 {
-			ttl := time.Duration(1+random.IntN(30)) * time.Second
-			render := s.limits.Concurrency("render", 1+random.Int64N(5), ttl)
-			if slot, _, err := render.TryAcquire(background, "acme"); err != nil {
-				t.Fatal(err)
-			} else if slot != nil {
-				held = append(held, slot)
-			}
-			if len(held) > 0 && random.IntN(2) == 0 {
-				must(t, held[0].Release())
-				held = held[1:]
-			}
-			time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
-			if s.Exists(slotsKey) != (len(held) > 0) || len(held) > 0 && s.TTL(slotsKey) <= 0 {
-				t.Fatalf("%d slots are held, the key exists: %v, it expires in %v", len(held), s.Exists(slotsKey),
-					s.TTL(slotsKey))
-			}
-		}
-		for _, slot := range held {
-			must(t, slot.Release())
-		}
-	})
-}
-
-// TestSlotsAtOnce has 100 goroutines try to take one of 7 slots at the same time: 7 get one.
-func TestSlotsAtOnce(t *testing.T) {
-	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
-		render := loader.New(real(t), opts...).Concurrency("render", 7, time.Minute)
-		var got atomic.Int64
-		var all sync.WaitGroup
-		for range 100 {
-			all.Go(func() {
-				slot, _, err := render.TryAcquire(background, "acme")
-				if err != nil {
-					t.Error(err)
-				} else if slot != nil {
-					got.Add(1)
-				}
-			})
-		}
-		all.Wait()
-		if got.Load() != 7 {
-			t.Errorf("%d of 7 slots were taken", got.Load())
-		}
-		must(t, render.Reset(background, "acme")) // the slots are lost at their next renewal
 	})
 }
 

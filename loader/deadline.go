@@ -101,6 +101,15 @@ func keepsDeadlines(client any) bool {
 	return false
 }
 
+// hasEnded reports whether a context has ended. If its deadline has come, it waits for the context's timer: a client
+// with ContextTimeoutEnabled sets the same deadline on its socket, which may fire first.
+func hasEnded(ctx context.Context) bool {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
+}
+
 // await calls do with a context that has the timeout. It returns do's error, or the context's as soon as the context
 // ends.
 func (l *Loader) await(ctx context.Context, timeout time.Duration, do func(context.Context) error) error {

@@ -2,6 +2,8 @@ package loader_test
 
 import (
 	"context"
+	"errors"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,6 +144,33 @@ func TestDeadlineWithoutDone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// lateTimer is a context that ends a millisecond after its deadline.
+type lateTimer struct{ context.Context }
+
+func (c lateTimer) Deadline() (time.Time, bool) {
+	deadline, ok := c.Context.Deadline()
+	return deadline.Add(-time.Millisecond), ok
+}
+
+// TestSocketDeadlineFiresFirst has the client's socket end a call at the deadline of the caller's context, before the
+// context does: the error is the context's, and both have ended.
+func TestSocketDeadlineFiresFirst(t *testing.T) {
+	eachMode(t, func(t *testing.T, _ string, opts []loader.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			rdb, _ := answering(func(ctx context.Context) error {
+				deadline, _ := ctx.Deadline()
+				time.Sleep(time.Until(deadline))
+				return os.ErrDeadlineExceeded
+			})
+			ctx := lateTimer{within(t, 5*time.Millisecond)}
+			_, err := loader.New(rdb, opts...).ListLog("x", loader.PerHour(5)).Allow(ctx, "s")
+			if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() == nil {
+				t.Errorf("%v, the context: %v", err, ctx.Err())
+			}
+		})
+	})
 }
 
 // TestDefaultBounds has a server that never answers: calls end after 1 s, or 100 ms where a policy stands ready, less

@@ -27,13 +27,9 @@ type Decision struct {
 	// ResetAfter is the time until the subject has its whole limit again, if no one asks.
 	ResetAfter time.Duration
 
-	// Now is the server's clock at the decision. Use it to audit a log of decisions; of a ZSetLog count each ID once. It
-	// is zero if the limit is 0 or the decision is Degraded, because no server decided.
+	// Now is the server's clock at the decision. Use it to audit a log of decisions, and count those that are Repeated
+	// once for each ID. It is zero if the limit is 0 or the decision is Degraded, because no server decided.
 	Now time.Time
-
-	// Repeated is true for a grant of a ZSetLog whose permits had been charged before, under the same ID: by an earlier
-	// call, or by an attempt of this one whose reply was lost. Now is then later than the charge.
-	Repeated bool
 
 	// Limit is the limit that the decision was made by: for a TokenBucket the stored one, for a SliceRing that of the
 	// tightest window.
@@ -49,6 +45,10 @@ type Decision struct {
 
 	// ID is the request id of a grant by a ZSetLog: that of WithID, or a random one. With the other limiters it is empty.
 	ID string
+
+	// Repeated is true if a ZSetLog charged the permits before Now, at an earlier call with the same ID; its reply may
+	// have been lost. It is false for a repeat before booked permits are due: then Now plus Wait is the time of both.
+	Repeated bool
 
 	// Degraded is true if the limiter's policy decided because Redis did not: see FailOpen and FailLocal.
 	Degraded bool

@@ -52,6 +52,22 @@ func TestDecisionOfARing(t *testing.T) {
 	}
 }
 
+// TestDecisionOfARepeat has a request be asked again with its ID, alone in the log and not: it is marked.
+func TestDecisionOfARepeat(t *testing.T) {
+	m, rdb := fake(t)
+	log := loader.New(rdb).ZSetLog("x", loader.PerMinute(5))
+	for after, step := range []struct {
+		id       string
+		repeated bool
+	}{{"a", false}, {"a", true}, {"b", false}, {"a", true}, {"b", true}} {
+		m.SetTime(second0.Add(time.Duration(after) * time.Second))
+		d, err := log.WithID(step.id).AllowN(background, "s", 2)
+		if granted(t, d, err); d.Repeated != step.repeated {
+			t.Errorf("after %d s: %+v", after, d)
+		}
+	}
+}
+
 // TestDecisionLimit is the limit that a decision was made by: of a TokenBucket the one in Redis.
 func TestDecisionLimit(t *testing.T) {
 	_, rdb := fake(t)

@@ -424,8 +424,9 @@ func TestGroupAnswersAsSingles(t *testing.T) {
 					before: func(redis.Cmder) { commands.Add(1) },
 					piped:  func(cmds []redis.Cmder) { commands.Add(int64(len(cmds))) },
 				})
-				singly := m.make(loader.New(rdb), loader.PerMinute(c.limit))
-				together := m.make(loader.New(rdb, loader.ShareRoundTrips()), loader.PerMinute(c.limit))
+				patience := loader.Timeout(never) // a busy machine is slow
+				singly := m.make(loader.New(rdb, patience), loader.PerMinute(c.limit))
+				together := m.make(loader.New(rdb, patience, loader.ShareRoundTrips()), loader.PerMinute(c.limit))
 				singles := make([]string, 100)
 				for i := range singles {
 					singles[i] = answerTo(t, singly, c.permits)
@@ -466,67 +467,6 @@ func answerTo(t *testing.T, limiter loader.Limiter, permits int64) string {
 // groupable are the makers of limiters whose calls carry no ids.
 func groupable() []making {
 	return slices.DeleteFunc(slices.Clone(makers), func(m making) bool { return m.name == "ZSetLog" })
-}
-
-// TestGroupAudit has two processes ask a real server for one, two and three permits of one subject, of which one
-// shares and the other does not: by the server's clock no window holds more than the limit, and what there is is used.
-func TestGroupAudit(t *testing.T) {
-	t.Parallel()
-	const limit, window = 200, 50 * time.Millisecond
-	for _, m := range groupable() {
-		t.Run(m.name, func(t *testing.T) {
-			addr := real(t).Options().Addr
-			var mu sync.Mutex
-			var times []time.Time // of each permit
-			var decisions int
-			var all sync.WaitGroup
-			for process, opts := range [][]loader.Option{{loader.ShareRoundTrips()}, {loader.ShareRoundTrips()}, nil} {
-				limits := loader.New(client(t, addr), opts...)
-				bounds := permits(limit, window)
-				if m.name == "GCRA" {
-					bounds.Burst = limit / 10
-				}
-				limiter := m.make(limits, bounds)
-				if m.name == "SliceRing" {
-					limiter = limits.SliceRing("x", []loader.Limit{{Permits: limit, Window: window}}, loader.Slice(time.Millisecond))
-				}
-				for caller := range 32 / (1 + process) {
-					permits := max(int64(caller%6-2), 1)
-					all.Go(func() {
-						for until := time.Now().Add(time.Second); time.Now().Before(until); {
-							d, err := limiter.AllowN(background, "s", permits)
-							must(t, err)
-							mu.Lock()
-							decisions++
-							for range permits {
-								if d.Granted {
-									times = append(times, d.Now)
-								}
-							}
-							mu.Unlock()
-						}
-					})
-				}
-			}
-			all.Wait()
-			slices.SortFunc(times, time.Time.Compare)
-			most := 0
-			for first, last := 0, 0; last < len(times); last++ {
-				for times[last].Sub(times[first]) >= window {
-					first++
-				}
-				most = max(most, last-first+1)
-			}
-			t.Logf("%d decisions, %d permits, at most %d in a window", decisions, len(times), most)
-			upTo := limit
-			if m.name == "GCRA" {
-				upTo += limit / 10
-			}
-			if most > upTo || most < limit*9/10 {
-				t.Errorf("at most %d permits in a window, want %d", most, upTo)
-			}
-		})
-	}
 }
 
 // TestGroupIsSeen has a command fail for many under a policy, and one leave: observer and log are told.

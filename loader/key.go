@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"hash/maphash"
 	"strconv"
 	"strings"
 )
@@ -99,15 +98,3 @@ func forbidden(r rune) bool {
 
 // escaper writes "%" and the characters that Redis Cluster reads in keys as %XX.
 var escaper = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
-
-// keyID stands for a key in a table of this process: 16 bytes, however long the subject is.
-type keyID [2]uint64
-
-// keyIDs makes the keyIDs of one table. Its seeds are random, so nobody can choose two subjects with the same one.
-type keyIDs [2]maphash.Seed
-
-func newKeyIDs() keyIDs { return keyIDs{maphash.MakeSeed(), maphash.MakeSeed()} }
-
-func (s *keyIDs) of(key string) keyID {
-	return keyID{maphash.String(s[0], key), maphash.String(s[1], key)}
-}

@@ -11,7 +11,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/loader/bindings"
 )
 
 // An audit keeps when permits were spent: no earlier and no later than noted.
@@ -127,36 +126,6 @@ func auditLeases(t *testing.T, limit int64, length time.Duration, as func(loader
 		t.Logf("at most %d of %d spendings in a window", most, spent)
 	})
 	return most, spent
-}
-
-// After Close the ring counts exactly what was spent, whatever was held, grew old and was given back.
-func TestLeaseReturnsExactly(t *testing.T) {
-	addr := real(t).Options().Addr
-	limits := loader.New(client(t, addr))
-	ring := limits.SliceRing("x", []loader.Limit{{Permits: 1_000_000, Window: time.Minute}},
-		loader.Slice(50*time.Millisecond), loader.LeaseAge(200*time.Millisecond))
-	a := &audit{start: time.Now()}
-	var all sync.WaitGroup
-	for range 4 {
-		leased := lease(t, ring, loader.LeaseOptions{Block: 500, Idle: 60 * time.Millisecond})
-		all.Go(func() {
-			for time.Since(a.start) < time.Second {
-				for range 1 + rand.IntN(3000) {
-					must(t, a.note(func() (loader.Decision, error) { return leased.Allow(background, "s") }))
-				}
-				time.Sleep(rand.N(250 * time.Millisecond))
-			}
-			must(t, leased.Close(background))
-		})
-	}
-	all.Wait()
-	r, err := bindings.SliceRingV1(background, limits, bindings.SliceRingV1Args{
-		Ring: "sluice:x:{s}:sr1:50000:200000", Slice: 50 * time.Millisecond,
-		Windows: []bindings.SliceRingV1Window{{Slices: 1200, Limit: 1_000_000}},
-	})
-	if err != nil || r.Counts[0] != int64(len(a.spent)) {
-		t.Errorf("the ring counts %v of %d spent, %v", r.Counts, len(a.spent), err)
-	}
 }
 
 // A call for permits whose reply is lost loses them, and so does a return: nothing is asked for or given back twice.

@@ -240,34 +240,19 @@ func TestObserverOfPolicy(t *testing.T) {
 
 // TestObserverOfAttempts has a server that lacks the script, and then is busy once.
 func TestObserverOfAttempts(t *testing.T) {
-	for _, way := range []struct {
-		name  string
-		allow func(l *loader.Loader) error
-		opts  []loader.Option
-	}{
-		{"Allow", func(l *loader.Loader) error {
-			return errOf(l.GCRA("x", loader.PerSecond(9)).Allow(background, "s"))
-		}, nil},
-		{"shared", func(l *loader.Loader) error {
-			return errOf(l.GCRA("x", loader.PerSecond(9)).Allow(background, "s"))
-		}, []loader.Option{loader.ShareRoundTrips()}},
-		{"Batch", func(l *loader.Loader) error {
-			batch := l.Batch()
-			batch.Allow(l.GCRA("x", loader.PerSecond(9)), "s")
-			return errOf(batch.Do(background))
-		}, nil},
-	} {
+	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			w := &watcher{t: t}
 			m, _ := fake(t)
 			p := newProxy(t, m.Addr())
 			limits := loader.New(client(t, p.addr), append(way.opts, loader.Observe(w))...)
-			must(t, way.allow(limits))
+			allow := func() error { return errOf(way.ask(limits, limits.GCRA("x", loader.PerSecond(9)), "s")) }
+			must(t, allow())
 			if e := w.events[0]; e.Attempts != 2 || !e.Loaded {
 				t.Errorf("%+v; want two attempts and the script loaded", e)
 			}
 			p.next(fault{answer: "-BUSY Redis is busy running a script.\r\n"})
-			must(t, way.allow(limits))
+			must(t, allow())
 			if e := w.events[1]; e.Attempts != 2 || e.Loaded {
 				t.Errorf("%+v; want two attempts and nothing loaded", e)
 			}

@@ -3,7 +3,6 @@ package loader_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -263,35 +262,4 @@ func TestAbandonedPanic(t *testing.T) {
 		close(late)
 		await(t, func() bool { return log.has("panic given up") && log.has("much too late") })
 	})
-}
-
-// TestPanicInEveryGoroutine of a pipeline that many share, and in no other.
-func TestPanicInEveryGoroutine(t *testing.T) {
-	rdb, left := real(t), new(atomic.Int64)
-	limits := loader.New(rdb, loader.ShareRoundTrips())
-	must(t, limits.Preload(background))
-	rdb.AddHook(panicky(left))
-	left.Store(3)
-	limiter := limits.GCRA("x", loader.PerHour(1000))
-	ended := make(chan any, 64)
-	for i := range cap(ended) {
-		go func() {
-			defer func() { ended <- recover() }()
-			wantGrant(t, limiter, fmt.Sprint(i%8), 1)
-		}()
-	}
-	raised := 0
-	for range cap(ended) {
-		select {
-		case v := <-ended:
-			if v != nil {
-				raised++
-			}
-		case <-time.After(never):
-			t.Fatal("some hang")
-		}
-	}
-	if raised < 3 {
-		t.Errorf("raised in %d callers, want 3 or more", raised)
-	}
 }

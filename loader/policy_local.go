@@ -26,29 +26,26 @@ const maxLocalSubjects = 10000
 // Wait and Reserve book ahead, first come, first served in this process. Cancel and Settle do not give local permits
 // back. A call for more permits than the share holds returns Redis's error.
 //
-// The copies of a limiter share up to 10000 subjects in 2.5 MB: make the limiter once, not for every call. When there
-// are more, the next subject replaces any other, whose bucket is then full again.
+// The copies of a limiter share up to 10000 subjects in 2.5 MB, however long these are, because only a hash of each is
+// kept: make the limiter once, not for every call. When there are more, the next subject replaces any other, whose
+// bucket is then full again.
 func FailLocal(share float64) LimiterOption {
 	return func(s *settings) {
 		if !(share > 0 && share <= 1) {
 			s.setErr(s.errArgument("FailLocal", share, "a share above 0 and up to 1"))
 			return
 		}
-		s.setFallback("FailLocal", newLocal(share).decideLocally)
+		l := &local{share: share, subjects: map[keyHash][]bucket{}}
+		s.setFallback("FailLocal", l.decideLocally)
 	}
 }
 
 // local is the policy of FailLocal.
 type local struct {
 	share float64
-	ids   keyIDs
 
 	mu       sync.Mutex
-	subjects map[keyID][]bucket // one bucket for each window
-}
-
-func newLocal(share float64) *local {
-	return &local{share: share, ids: newKeyIDs(), subjects: map[keyID][]bucket{}}
+	subjects map[keyHash][]bucket // one bucket for each window
 }
 
 // bucket is the share of one window of a subject.
@@ -62,10 +59,11 @@ func (l *local) decideLocally(c core, key string, q question) (Decision, bool) {
 	if len(c.ring.limits) == 0 && c.limit.Window <= 0 {
 		return Decision{}, false // Redis would have said so
 	}
+	hash := hashOf(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	buckets := l.bucketsFor(l.ids.of(key), c.localLimits(), now)
+	buckets := l.bucketsFor(hash, c.localLimits(), now)
 	wait, ok := waitFor(buckets, q.permits, now)
 	if !ok {
 		return Decision{}, false
@@ -106,7 +104,7 @@ func (c core) localDecision(d Decision, buckets []bucket, now time.Time) Decisio
 
 // bucketsFor returns the subject's buckets, one for each limit. Further buckets of the subject are kept for other
 // calls.
-func (l *local) bucketsFor(key keyID, limits []Limit, now time.Time) []bucket {
+func (l *local) bucketsFor(key keyHash, limits []Limit, now time.Time) []bucket {
 	evictFor(key, l.subjects, maxLocalSubjects)
 	buckets := l.subjects[key]
 	if missing := len(limits) - len(buckets); missing > 0 {

@@ -8,56 +8,47 @@ import (
 	"time"
 )
 
-// askLocally asks a table of FailLocal about a key.
-func askLocally(t *testing.T, l *local, key string, granted bool) {
-	t.Helper()
-	c := New(nil).GCRA("x", Limit{Permits: 1, Window: time.Hour}).core
-	if d, ok := l.decideLocally(c, key, question{permits: 1}); !ok || d.Granted != granted {
-		t.Fatalf("%.10s: granted %v, want %v", key, d.Granted, granted)
-	}
-}
-
 // TestLocalSubjectsAreBounded asks about more subjects than are remembered.
 func TestLocalSubjectsAreBounded(t *testing.T) {
-	l := newLocal(1)
+	l := &local{share: 1, subjects: map[keyHash][]bucket{}}
+	c := New(nil).GCRA("x", Limit{Permits: 1, Window: time.Hour}).core
+	ask := func(key string) bool {
+		d, ok := l.decideLocally(c, key, question{permits: 1})
+		return ok && d.Granted
+	}
 	for i := range 2 * maxLocalSubjects {
 		key := strconv.Itoa(i)
-		askLocally(t, l, key, true)
-		askLocally(t, l, key, false)
+		if !ask(key) || ask(key) {
+			t.Fatalf("subject %d: want the first granted, the second denied", i)
+		}
 	}
 	if len(l.subjects) != maxLocalSubjects {
 		t.Errorf("%d subjects, want %d", len(l.subjects), maxLocalSubjects)
 	}
 }
 
-// TestTablesHoldNoSubjects has long subjects: a table takes as much for each as for a short one.
-func TestTablesHoldNoSubjects(t *testing.T) {
-	const subjects, length, maxEach = 500, 30_000, 1000
-	l, s := newLocal(1), settings{}
-	RememberDenials(subjects)(&s)
-	for name, add := range map[string]func(key string){
-		"FailLocal": func(key string) { askLocally(t, l, key, true) },
-		"RememberDenials": func(key string) {
-			s.denials.newPending(core{}, key, question{permits: 1}).save(Decision{Key: key, Wait: time.Hour}, nil)
-			if d, ok := s.denials.recall(core{}, key, question{permits: 1}); !ok || d.Key != key {
-				t.Fatalf("%v, %v", d, ok)
-			}
-		},
-	} {
-		before := heapInUse()
-		for i := range subjects {
-			add(strconv.Itoa(i) + strings.Repeat("x", length))
-		}
-		if each := (heapInUse() - before) / subjects; each > maxEach {
-			t.Errorf("%s: %d bytes for each subject", name, each)
+// TestLongSubjectsTakeNoMore has 1000 subjects of 30,000 bytes be limited here, and their denials be cached: each takes
+// less than 1 KB.
+func TestLongSubjectsTakeNoMore(t *testing.T) {
+	limits, limit := New(nil), Limit{Permits: 1, Window: time.Hour}
+	c := limits.GCRA("x", limit, FailLocal(1), RememberDenials(1000)).core
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range 1000 {
+		key := strings.Repeat("x", 30_000) + strconv.Itoa(i)
+		_, _ = c.fallback(c, key, question{permits: 1})
+		c.denials.newPending(c, key, question{permits: 1}).save(Decision{Wait: time.Hour}, nil)
+		if _, ok := c.denials.recall(c, key, question{permits: 1}); !ok {
+			t.Fatal("the denial is not cached")
 		}
 	}
-	runtime.KeepAlive(l)
-}
-
-func heapInUse() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
+	if took := heap() - before; took > 1_000_000 {
+		t.Errorf("1000 subjects take %d bytes", took)
+	}
+	runtime.KeepAlive(c)
 }

@@ -268,49 +268,6 @@ func TestSharedNodesAreApart(t *testing.T) {
 	silent.Wait()
 }
 
-// TestRecoversFromDeadConnections has all connections go silent while new ones work, as behind a firewall that has
-// forgotten them, for a client that has no timeout of its own: calls are lost until their bound, and then none.
-func TestRecoversFromDeadConnections(t *testing.T) {
-	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
-		proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-		opt := options(proxy.Addr)
-		opt.ReadTimeout, opt.ContextTimeoutEnabled, opt.PoolSize = -1, true, 10
-		limits := loader.New(clientOf(t, opt), append(opts, loader.Timeout(200*time.Millisecond))...)
-		must(t, limits.Preload(background))
-		limiter := limits.ListLog("x", loader.PerHour(1_000_000))
-		var asked, decided atomic.Int64
-		stop := make(chan struct{})
-		var all sync.WaitGroup
-		for i := range 20 {
-			all.Go(func() {
-				for n := 0; ; n++ {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					asked.Add(1)
-					if errOf(limiter.Allow(background, fmt.Sprint(i, n%7))) == nil {
-						decided.Add(1)
-					}
-					time.Sleep(time.Millisecond)
-				}
-			})
-		}
-		await(t, func() bool { return decided.Load() > 200 })
-		proxy.SwallowLive()
-		before, failed := decided.Load(), asked.Load()-decided.Load()
-		await(t, func() bool { return decided.Load() > before+1000 })
-		lost := asked.Load() - decided.Load() - failed
-		close(stop)
-		all.Wait()
-		t.Logf("%d calls lost", lost)
-		if lost > 500 {
-			t.Errorf("%d calls lost, want some 50", lost)
-		}
-	})
-}
-
 // TestSharedQueueIsBounded has a server that does not answer any more and callers who come and go: what no caller waits
 // for leaves the queue, and the goroutines end.
 func TestSharedQueueIsBounded(t *testing.T) {

@@ -2,15 +2,21 @@ package loader
 
 import (
 	"container/list"
-	"slices"
 	"sync"
 	"time"
 )
 
-// slotQueues are the callers of Acquire in this process, by key.
-type slotQueues struct {
-	mu    sync.Mutex
-	byKey map[string][]*slotQueue
+// slotQueues are the callers of Acquire in this process: a *subjectQueues for each key.
+type slotQueues struct{ byKey sync.Map }
+
+// subjectQueues are the queues of one key. Callers of one key do not delay those of another.
+type subjectQueues struct {
+	all *slotQueues
+	key string
+
+	mu      sync.Mutex
+	byLimit map[int64]*slotQueue
+	removed bool // from all, because no one waits
 }
 
 // slotQueue is the callers who wait for a slot of one subject under one limit, in the order of asking. Only the first
@@ -21,13 +27,12 @@ type slotQueues struct {
 // holds most of the slots would keep them for as long as it has callers. So once another process has been faster, every
 // fourth released slot is left to the other processes, until none wants them: see yieldNext.
 type slotQueue struct {
-	all    *slotQueues
-	key    string
+	of     *subjectQueues
 	limit  int64
-	places list.List // of *place
-	free   int       // slots released in this process about which nobody has asked yet
-	pollAt time.Time // when the first caller asks, if no slot is released before
-	outage int       // counts the times that Redis failed after an answer
+	places list.List     // of *place
+	round  chan struct{} // closed when a question fails: then all ask, side by side
+	free   int           // slots released in this process about which nobody has asked yet
+	pollAt time.Time     // when the first caller asks, if no slot is released before
 
 	yieldEvery int       // one of so many released slots is left to other processes; 0: none
 	kept       int       // slots released since the last one that was left
@@ -53,42 +58,49 @@ const (
 
 // place is one caller's place in a queue.
 type place struct {
-	queue   *slotQueue
-	element *list.Element // of queue.places
-	wake    chan struct{} // has a value when turn returns something new
-	polls   bool          // its caller has to ask at once
-	outage  int           // the last one that it was told of
+	queue *slotQueue
+	entry *list.Element
+	wake  chan struct{} // has a value when turn returns something new
+	round chan struct{} // the queue's when its caller last had a turn
 }
 
 // join adds a place at the end of a queue. If it is the only one, its caller has to ask.
 func (qs *slotQueues) join(key string, limit int64) *place {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	p := &place{queue: qs.queue(key, limit), wake: make(chan struct{}, 1)}
-	p.element = p.queue.places.PushBack(p)
-	return p
-}
-
-// queue returns the queue of a key and a limit.
-func (qs *slotQueues) queue(key string, limit int64) *slotQueue {
-	for _, q := range qs.byKey[key] {
-		if q.limit == limit {
-			return q
+	for {
+		of, _ := qs.byKey.LoadOrStore(key, &subjectQueues{all: qs, key: key, byLimit: map[int64]*slotQueue{}})
+		if p := of.(*subjectQueues).join(limit); p != nil {
+			return p
 		}
 	}
-	if qs.byKey == nil {
-		qs.byKey = map[string][]*slotQueue{}
+}
+
+// join is slotQueues.join. It returns nil if the queues have been removed.
+func (s *subjectQueues) join(limit int64) *place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.removed {
+		return nil
 	}
-	q := &slotQueue{all: qs, key: key, limit: limit, pollAt: time.Now(), outage: 1}
-	qs.byKey[key] = append(qs.byKey[key], q)
-	return q
+	q := s.byLimit[limit]
+	if q == nil {
+		q = &slotQueue{of: s, limit: limit, pollAt: time.Now(), round: make(chan struct{})}
+		s.byLimit[limit] = q
+	}
+	p := &place{queue: q, wake: make(chan struct{}, 1), round: q.round}
+	p.entry = q.places.PushBack(p)
+	return p
 }
 
 // released lets the first of each queue of a key ask, because a slot is free. If it is asking already, it asks again.
 func (qs *slotQueues) released(key string) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	for _, q := range qs.byKey[key] {
+	of, ok := qs.byKey.Load(key)
+	if !ok {
+		return
+	}
+	s := of.(*subjectQueues)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range s.byLimit {
 		if !q.yieldNext() {
 			q.free++
 		}
@@ -113,9 +125,6 @@ func (q *slotQueue) yieldNext() bool {
 // answered notes whether a slot was granted. Where a slot was denied that was released in this process, or left to
 // others, another process has taken it.
 func (q *slotQueue) answered(why reason, granted bool) {
-	if q.first().outage == q.outage {
-		q.outage++
-	}
 	switch {
 	case !granted && why != poll:
 		q.yieldEvery = minYieldEvery
@@ -127,14 +136,13 @@ func (q *slotQueue) answered(why reason, granted bool) {
 }
 
 // remove removes an empty queue.
-func (qs *slotQueues) remove(q *slotQueue) {
-	left := slices.DeleteFunc(qs.byKey[q.key], func(other *slotQueue) bool { return other == q })
-	if qs.byKey[q.key] = left; len(left) == 0 {
-		delete(qs.byKey, q.key)
+func (q *slotQueue) remove() {
+	if delete(q.of.byLimit, q.limit); len(q.of.byLimit) == 0 {
+		q.of.removed = true
+		q.of.all.byKey.Delete(q.of.key)
 	}
 }
 
-// first returns the first place. A queue without places is removed.
 func (q *slotQueue) first() *place { return q.places.Front().Value.(*place) }
 
 // notify wakes the caller, who has a new turn.
@@ -148,15 +156,15 @@ func (p *place) notify() {
 // turn returns why the caller has to ask now, or how long it may wait until it has to. A release after this call is not
 // lost: the caller will have to ask again.
 func (p *place) turn() (why reason, pause time.Duration) {
-	p.queue.all.mu.Lock()
-	defer p.queue.all.mu.Unlock()
+	p.queue.of.mu.Lock()
+	defer p.queue.of.mu.Unlock()
 	q := p.queue
 	why, pause = q.next()
 	switch {
-	case p.polls:
-		p.polls = false
+	case p.round != q.round:
+		p.round = q.round
 		return poll, 0
-	case p != q.first():
+	case q.first() != p:
 		return noReason, Never
 	case q.free > 0:
 		q.free--
@@ -179,15 +187,15 @@ func (q *slotQueue) next() (reason, time.Duration) {
 
 // pollIn notes a failure, and when to ask again.
 func (p *place) pollIn(pause time.Duration) {
-	p.queue.all.mu.Lock()
-	defer p.queue.all.mu.Unlock()
+	p.queue.of.mu.Lock()
+	defer p.queue.of.mu.Unlock()
 	p.queue.pollAt = time.Now().Add(pause)
 }
 
 // denied notes a denial, and when to ask again.
 func (p *place) denied(why reason, pause time.Duration) {
-	p.queue.all.mu.Lock()
-	defer p.queue.all.mu.Unlock()
+	p.queue.of.mu.Lock()
+	defer p.queue.of.mu.Unlock()
 	p.queue.answered(why, false)
 	p.queue.pollAt = time.Now().Add(pause)
 }
@@ -196,8 +204,8 @@ func (p *place) denied(why reason, pause time.Duration) {
 // process and another one is free, because that may be meant for another process. A slot that was released while the
 // question was on its way may be the granted one, or another one that is free: so the next caller asks too.
 func (p *place) granted(why reason, more bool, pause time.Duration) {
-	p.queue.all.mu.Lock()
-	defer p.queue.all.mu.Unlock()
+	p.queue.of.mu.Lock()
+	defer p.queue.of.mu.Unlock()
 	q := p.queue
 	q.answered(why, true)
 	if why == release {
@@ -209,29 +217,21 @@ func (p *place) granted(why reason, more bool, pause time.Duration) {
 	q.free = max(q.free-1, 0)
 }
 
-// leave removes the place from its queue. The next one becomes the first. askAll says that Redis fails: then all ask,
-// so that each gets its own error or degraded slot at once, not one after the other.
-func (p *place) leave(askAll bool) {
+// leave removes the place from its queue. The next one becomes the first. failed says that Redis did not answer: then
+// all ask, so that each gets its own answer at once, not one after the other. All are told once for each round.
+func (p *place) leave(failed bool) {
 	q := p.queue
-	q.all.mu.Lock()
-	defer q.all.mu.Unlock()
-	wasFirst := p == q.first()
-	q.places.Remove(p.element)
+	q.of.mu.Lock()
+	defer q.of.mu.Unlock()
+	wasFirst := q.first() == p
+	q.places.Remove(p.entry)
 	switch {
 	case q.places.Len() == 0:
-		q.all.remove(q)
-	case askAll:
-		q.askAll()
+		q.remove()
+	case failed && p.round == q.round:
+		close(q.round)
+		q.round = make(chan struct{})
 	case wasFirst:
 		q.first().notify()
-	}
-}
-
-// askAll lets all ask who have not been told of this outage. They are the last ones: all others were told before them.
-func (q *slotQueue) askAll() {
-	for e := q.places.Back(); e != nil && e.Value.(*place).outage != q.outage; e = e.Prev() {
-		p := e.Value.(*place)
-		p.outage, p.polls = q.outage, true
-		p.notify()
 	}
 }

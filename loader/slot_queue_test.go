@@ -1,9 +1,15 @@
 package loader
 
 import (
+	"context"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 )
 
 // asks takes the turn of a caller who has to ask now.
@@ -28,6 +34,79 @@ func TestReleasedWhileAsking(t *testing.T) {
 		second.denied(poll, time.Minute)
 		asks(t, second, noReason)
 	})
+}
+
+// TestFailedRound has questions fail: all others ask once more, not once for each that failed.
+func TestFailedRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all slotQueues
+		first, second, third, last := all.join("k", 1), all.join("k", 1), all.join("k", 1), all.join("k", 1)
+		asks(t, first, poll)
+		first.leave(true)
+		for _, p := range []*place{second, third, last} {
+			asks(t, p, poll)
+		}
+		last.denied(poll, time.Minute)
+		second.leave(true)
+		asks(t, last, poll)
+		third.leave(true) // it had asked before the second failed
+		last.denied(poll, time.Minute)
+		asks(t, last, noReason)
+	})
+}
+
+// TestQueuesDoNotDelayOthers has the queue of one subject be in use: callers for another one join, leave and release.
+func TestQueuesDoNotDelayOthers(t *testing.T) {
+	var all slotQueues
+	busy := all.join("busy", 1)
+	busy.queue.of.mu.Lock()
+	defer busy.queue.of.mu.Unlock()
+	p := all.join("k", 1)
+	all.released("k")
+	asks(t, p, release)
+	p.leave(false)
+	if _, there := all.byKey.Load("k"); there {
+		t.Error("a queue without callers is kept")
+	}
+}
+
+// BenchmarkAcquireEnds has the context of 100,000 callers end who wait for a slot. It reports how long it takes until
+// all have returned, and how long the first slot of another subject takes meanwhile.
+func BenchmarkAcquireEnds(b *testing.B) {
+	const callers = 100_000
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(b).Addr()})
+	defer func() { _ = rdb.Close() }()
+	render := New(rdb).Concurrency("render", 1, time.Hour)
+	for range b.N {
+		slot, _, err := render.TryAcquire(context.Background(), "busy")
+		if err != nil || slot == nil {
+			b.Fatal(slot, err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() { _, _ = render.Acquire(ctx, "busy") })
+		}
+		last := render.limiter.limits.slotQueues.join(slot.lease.key, 1)
+		for waiting := 0; waiting <= callers; runtime.Gosched() {
+			last.queue.of.mu.Lock()
+			waiting = last.queue.places.Len()
+			last.queue.of.mu.Unlock()
+		}
+		began := time.Now()
+		cancel()
+		other, err := render.Acquire(context.Background(), "other")
+		if err != nil || other.Release() != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/other")
+		all.Wait()
+		b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/all")
+		last.leave(false)
+		if err := slot.Release(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // TestLeftWhileAsking has a slot left to other processes while a question is on its way: after its answer, the caller
@@ -87,19 +166,4 @@ func TestYieldsWhereWanted(t *testing.T) {
 			caller.granted(yielded, false, time.Minute)
 		}
 	})
-}
-
-// BenchmarkLeave has 100,000 callers join a queue and leave it, the last one first and every other one because Redis
-// fails.
-func BenchmarkLeave(b *testing.B) {
-	places := make([]*place, 100_000)
-	for b.Loop() {
-		var all slotQueues
-		for i := range places {
-			places[i] = all.join("k", 1)
-		}
-		for i := len(places) - 1; i >= 0; i-- {
-			places[i].leave(i%2 == 0)
-		}
-	}
 }

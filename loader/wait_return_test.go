@@ -3,12 +3,7 @@ package loader_test
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"net"
-	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,7 +11,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	grants "github.com/sluice-redis/sluice/internal/audit"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -189,92 +183,4 @@ func TestWaitOfALeaseReturnsNothing(t *testing.T) {
 	if n := charged(t, ring(direct), "s", 100); n != 1 {
 		t.Errorf("%d are charged, want 1", n)
 	}
-}
-
-const (
-	endingProcesses = 3
-	endingWaiters   = 60 // of each process, for each limiter
-)
-
-var endingLimit = loader.Limit{Permits: 60, Window: 4 * time.Second}
-
-// TestWaitEndsAcrossProcesses has 3 processes wait on 60 in 4 s, and half of the waiters end early, before, during
-// and after their calls. No window holds more than the limit of used permits, and in the end a log holds only permits
-// that were used, and all of them.
-func TestWaitEndsAcrossProcesses(t *testing.T) {
-	if addr := os.Getenv(partEnv); addr != "" {
-		waitAndLeave(t, addr)
-		return
-	}
-	t.Parallel()
-	server := redistest.Start(t)
-	rdb := client(t, server.Addr)
-	must(t, loader.New(rdb).Preload(background))
-	used, left := map[string][]grants.Grant{}, 0
-	startProcesses(t, endingProcesses, func(int) string { return server.Addr }, func(text string) {
-		var name string
-		var at int64
-		if _, err := fmt.Sscanf(text, "used %s %d", &name, &at); err == nil {
-			used[name] = append(used[name], grants.Grant{At: time.UnixMicro(at), Permits: 1})
-		} else if text == "left" {
-			left++
-		}
-	}).end()
-	stored := map[string][]string{
-		"ListLog": rdb.LRange(background, "sluice:test:{s}:ll1", 0, -1).Val(),
-	}
-	for _, z := range rdb.ZRangeWithScores(background, "sluice:test:{s}:zl1", 0, -1).Val() {
-		stored["ZSetLog"] = append(stored["ZSetLog"], strconv.FormatFloat(z.Score, 'f', -1, 64))
-	}
-	for _, m := range makers[:2] {
-		t.Logf("%s: %d were used, %d of all left early, %d are stored", m.name, len(used[m.name]), left, len(stored[m.name]))
-		if extra := grants.ExtraInLog(used[m.name], endingLimit); extra > 0 || len(stored[m.name]) == 0 {
-			t.Errorf("%s: %d of %d beyond the limit", m.name, extra, len(used[m.name]))
-		}
-		var want []string
-		for _, g := range used[m.name] {
-			if at := strconv.FormatInt(g.At.UnixMicro(), 10); len(stored[m.name]) > 0 && at >= stored[m.name][0] {
-				want = append(want, at)
-			}
-		}
-		slices.Sort(want)
-		if !slices.Equal(want, stored[m.name]) {
-			t.Errorf("%s: stored %v\nused %v", m.name, stored[m.name], want)
-		}
-	}
-	if left == 0 {
-		t.Error("none left early")
-	}
-}
-
-// waitAndLeave is one of the processes.
-func waitAndLeave(t *testing.T, addr string) {
-	limits := loader.New(client(t, addr), loader.Observe(loader.ObserverFunc(func(_ context.Context, e loader.Event) {
-		switch {
-		case e.Method != "Wait":
-		case e.Err == nil:
-			fmt.Println("used", map[string]string{"list_log_v1": "ListLog", "zset_log_v1": "ZSetLog"}[e.Script],
-				e.Decision.Now.Add(e.Decision.Wait).UnixMicro())
-		default:
-			fmt.Println("left")
-		}
-	})))
-	var all sync.WaitGroup
-	for i := range endingWaiters {
-		for _, m := range makers[:2] {
-			all.Go(func() {
-				ctx, cancel := context.WithCancel(background)
-				defer cancel()
-				if i%2 == 0 {
-					time.AfterFunc(rand.N(4*time.Second), cancel)
-				}
-				if err := m.make(limits, endingLimit).Wait(ctx, "s"); err != nil && !errors.Is(err, context.Canceled) {
-					t.Error(err)
-				}
-			})
-		}
-		time.Sleep(rand.N(10 * time.Millisecond))
-	}
-	all.Wait()
-	must(t, limits.Flush(background))
 }

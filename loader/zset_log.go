@@ -75,7 +75,7 @@ var zsetLog = kind{
 	makeWords: zsetLogWords, detail: zsetLogDetail, keys: onlyKey, makeReturn: zsetLogReturn,
 }
 
-// zsetLogDetail tells a repeated grant from a new one, whose permit is the newest: it leaves the window last.
+// zsetLogDetail marks a repeat. What is charged now is the newest in the log, so the log is full again a window later.
 func zsetLogDetail(c core, d Decision, _ []int64) Decision {
 	d.Repeated = d.Granted && d.ResetAfter != d.Wait+c.limit.Window
 	return d

@@ -4,30 +4,35 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Call is a call with the policies that match. Begin makes it, for those who write the middleware of another protocol:
-// ask for its Charges all or none, and then tell End. Everybody else uses Middleware, package policygrpc or Decide.
+// Call is a call with the policies that match. It is for package policygrpc: use Middleware, package policygrpc or
+// Decide.
 type Call struct {
 	policies   *Policies
 	attributes *Attributes
-	enforced   []Charge
-	shadow     []Charge
+	matches    []limited
 	failed     []PolicyDecision // policies in shadow that could not be applied
 	err        error            // why an enforced one could not be
 }
 
-// Charge is what a call costs one policy.
-type Charge struct {
+// limited is a match with the limiter of its plan.
+type limited struct {
 	Match
-	Limiter loader.Limiter // that of the plan
+	limiter loader.Limiter
 }
 
-// Begin finds the policies that match a call. Cost: a microsecond for each expression, nothing is sent.
-func (p *Policies) Begin(a Attributes) *Call { return p.begin(p.current.Load(), a) }
+// Begin finds the policies that match a request, of which the application knows these values. It is for package
+// policygrpc.
+func (p *Policies) Begin(r *http.Request, values map[string]string) *Call {
+	s := p.current.Load() // for the whole request, also if the file changes meanwhile
+	a := s.attributes(r)
+	a.Values = values
+	return p.begin(s, a)
+}
 
 func (p *Policies) begin(s *set, a Attributes) *Call {
 	c := &Call{policies: p, attributes: &a}
@@ -42,28 +47,37 @@ func (p *Policies) begin(s *set, a Attributes) *Call {
 			c.failed = append(c.failed, PolicyDecision{Policy: policy.Name, Shadow: true, Err: err})
 		case err != nil:
 			c.err = errors.Join(c.err, err)
-		case !ok || m.Refused && policy.Mode == Shadow:
-		case policy.Mode == Shadow:
-			c.shadow = append(c.shadow, Charge{m, s.limiters[i][m.plan]})
-		default:
-			c.enforced = append(c.enforced, Charge{m, s.limiters[i][m.plan]})
+		case ok && (!m.Refused || policy.Mode != Shadow):
+			c.matches = append(c.matches, limited{m, s.limiters[i][m.plan]})
 		}
 	}
 	return c
 }
 
-// Charges returns what to ask: those that are enforced in the file's order, then those in shadow. Its error joins an
-// *AttributeError for each policy that could not be applied; the call is then to be refused.
-func (c *Call) Charges() ([]Charge, error) { return slices.Concat(c.enforced, c.shadow), c.err }
+// Charges returns what a call costs, for a door whose results have these statuses. It is for package policygrpc.
+func Charges[R, O any](c *Call, status func(O) int) ([]admit.Charge[R, O], error) {
+	charges := make([]admit.Charge[R, O], len(c.matches))
+	for i, m := range c.matches {
+		key := admit.KeyOf[R](m.Key...).IfEmpty(admit.ShareEmpty)
+		if m.Refused {
+			key = admit.KeyOf[R]("")
+		}
+		charges[i] = admit.Charge[R, O]{Limiter: m.limiter, N: m.Cost, Key: key, Name: m.Name, Shadow: m.Mode == Shadow}
+		if counts := c.counts(m); counts != nil {
+			charges[i].CountIf = func(result O) bool { return counts(status(result)) }
+		}
+	}
+	return charges, c.err
+}
 
-// Counts returns the condition by which a charge counts, as a function of the status of the response. It is nil if the
-// charge always counts.
-func (c *Call) Counts(charge Charge) func(status int) bool {
-	if charge.count == nil {
+// counts returns the condition by which a match counts, as a function of the status of the response. It is nil if the
+// match always counts.
+func (c *Call) counts(m limited) func(status int) bool {
+	if m.count == nil {
 		return nil
 	}
 	ended := *c.attributes
-	if ended.Request != nil && charge.count.uses("request.header") {
+	if ended.Request != nil && m.count.uses("request.header") {
 		request := *ended.Request
 		request.Header = http.Header(request.Header).Clone() // the handler may change it
 		ended.Request = &request
@@ -71,26 +85,26 @@ func (c *Call) Counts(charge Charge) func(status int) bool {
 	return func(status int) bool {
 		ended := ended
 		ended.Status = status
-		counts, err := charge.Policy.Counts(&ended)
+		counts, err := m.Counts(&ended)
 		return counts || err != nil
 	}
 }
 
-// End tells the observer what was decided: whether the call goes on, the decisions of the policies that were asked, and
-// why there is no decision, if so.
-func (c *Call) End(ctx context.Context, granted bool, decisions []PolicyDecision, err error) {
+// End tells the observer what was decided. It is for package policygrpc.
+func (c *Call) End(ctx context.Context, result admit.Result) {
 	if c.policies.observe != nil {
-		c.policies.observe(ctx, c.decision(granted, decisions), err)
+		c.policies.observe(ctx, c.decision(result), result.Err)
 	}
 }
 
-func (c *Call) decision(granted bool, decisions []PolicyDecision) Decision {
-	d := Decision{Policies: decisions}
-	if d.Granted = granted; granted {
+func (c *Call) decision(result admit.Result) Decision {
+	decided := result.Decided()
+	d := Decision{Decision: decided.Decision, Policy: decided.Policy, Policies: result.Decisions}
+	if d.Granted = result.Outcome == admit.Allowed; d.Granted {
 		d.Policies = append(d.Policies, c.failed...)
 	}
-	d.choose()
-	if d.Policy == "" && !granted && c.err == nil {
+	d.Degraded, d.Cause = result.Degraded, result.Cause
+	if d.Policy == "" && !d.Granted && c.err == nil {
 		d.Policy, d.Refused = c.refused()
 	}
 	return d
@@ -98,9 +112,9 @@ func (c *Call) decision(granted bool, decisions []PolicyDecision) Decision {
 
 // refused returns the policy that refuses an empty key.
 func (c *Call) refused() (name string, refused bool) {
-	for _, charge := range c.enforced {
-		if charge.Refused {
-			return charge.Name, true
+	for _, m := range c.matches {
+		if m.Refused {
+			return m.Name, true
 		}
 	}
 	return "", false

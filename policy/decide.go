@@ -1,10 +1,11 @@
 package policy
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -24,24 +25,16 @@ type Decision struct {
 	// several were asked together and one denied, only those that denied are in it.
 	Policies []PolicyDecision
 
-	call    *Call
-	charges []charged
+	admission *admit.Admission[int] // for Finish
 }
 
-// PolicyDecision is the decision of one policy.
-type PolicyDecision struct {
-	loader.Decision
-	Policy  string
-	Subject string
-	Shadow  bool  // it was not enforced
-	Err     error // why a policy in shadow has no decision
-}
-
-// charged is what a policy was charged, for Finish.
-type charged struct {
-	Charge
-	decision loader.Decision
-}
+// PolicyDecision is the decision of one policy. Beside those of loader.Decision its fields are:
+//
+//	Policy   string
+//	Subject  string
+//	Shadow   bool    it was not enforced
+//	Err      error   why a policy in shadow has no decision; loader.ErrExceedsLimit if one denied because of the cost
+type PolicyDecision = admit.Decision
 
 // Decide asks the policies that match, all or none, and charges them for one call. Use it where there is no HTTP and no
 // gRPC: in a worker, for messages. It returns an error if there is no decision: an *AttributeError, or what a limiter
@@ -49,8 +42,8 @@ type charged struct {
 //
 // Cost: a microsecond for each expression, and one round trip; another one if policies are in shadow.
 func (p *Policies) Decide(ctx context.Context, a Attributes) (Decision, error) {
-	call := p.Begin(a)
-	d, err := call.decide(ctx)
+	c := p.begin(p.current.Load(), a)
+	d, err := c.decide(ctx)
 	if p.observe != nil {
 		p.observe(ctx, d, err)
 	}
@@ -62,109 +55,28 @@ func (c *Call) decide(ctx context.Context) (Decision, error) {
 		return Decision{}, c.err
 	}
 	if _, refused := c.refused(); refused {
-		return c.decision(false, nil), nil
+		return c.decision(admit.Result{Outcome: admit.NoKey}), nil
 	}
-	all := Decision{call: c}
-	granted, err := all.enforce(ctx, c.enforced)
-	if err != nil {
-		return Decision{}, err
+	request := admit.Request[int]{Limits: c.policies.limits}
+	for _, m := range c.matches {
+		request.Asks = append(request.Asks, admit.Ask[int]{
+			Limiter: m.limiter, Subject: m.Subject, N: m.Cost, Name: m.Name, CountIf: c.counts(m), Shadow: m.Mode == Shadow,
+		})
 	}
-	if granted {
-		all.try(ctx, c.shadow)
+	var admission admit.Admission[int]
+	admission.Decide(ctx, request)
+	switch admission.Outcome {
+	case admit.Allowed, admit.Denied:
+		d := c.decision(admission.Result)
+		d.admission = &admission
+		return d, nil
+	case admit.CallerGone:
+		return Decision{}, cmp.Or(admission.Err, context.Canceled)
 	}
-	d := c.decision(granted, all.Policies)
-	d.call, d.charges = c, all.charges
-	return d, nil
-}
-
-// enforce asks the policies that may deny.
-func (d *Decision) enforce(ctx context.Context, charges []Charge) (granted bool, err error) {
-	switch len(charges) {
-	case 0:
-		return true, nil
-	case 1:
-		one, err := charges[0].Limiter.AllowN(ctx, charges[0].Subject, charges[0].Cost)
-		if err != nil && !errors.Is(err, loader.ErrExceedsLimit) {
-			return false, fmt.Errorf("policy: %s: %w", charges[0].Name, err)
-		}
-		d.add(charges[0], one, err)
-		return one.Granted, nil
+	if len(c.matches) == 1 {
+		return Decision{}, fmt.Errorf("policy: %s: %w", c.matches[0].Name, admission.Err)
 	}
-	all := d.call.policies.limits.All()
-	for _, c := range charges {
-		all.AllowN(c.Limiter, c.Subject, c.Cost)
-	}
-	together, err := all.Do(ctx)
-	if err != nil && len(together.Denied) == 0 {
-		return false, fmt.Errorf("policy: %w", err)
-	}
-	for i, part := range together.Parts {
-		d.add(charges[i], part.Decision, nil)
-	}
-	d.addDenied(charges, together.Denied)
-	return together.Granted, nil
-}
-
-// addDenied adds the denials in the file's order.
-func (d *Decision) addDenied(charges []Charge, denied []loader.Part) {
-	for _, c := range charges {
-		for _, part := range denied {
-			if part.Limiter == c.Name {
-				d.add(c, part.Decision, nil)
-			}
-		}
-	}
-}
-
-// try asks the policies that only report, each by itself.
-func (d *Decision) try(ctx context.Context, charges []Charge) {
-	if len(charges) == 0 {
-		return
-	}
-	batch := d.call.policies.limits.Batch()
-	results := make([]*loader.Result, len(charges))
-	for i, c := range charges {
-		results[i] = batch.AllowN(c.Limiter, c.Subject, c.Cost)
-	}
-	_, _ = batch.Do(ctx) // the results have the errors
-	for i, c := range charges {
-		d.add(c, results[i].Decision, results[i].Err)
-	}
-}
-
-// add adds the decision of one policy. More permits than could ever be granted are a denial that waiting does not end.
-func (d *Decision) add(c Charge, one loader.Decision, err error) {
-	if errors.Is(err, loader.ErrExceedsLimit) {
-		one.Wait, err = loader.Never, nil
-	}
-	d.Policies = append(d.Policies, PolicyDecision{
-		Decision: one, Policy: c.Name, Subject: c.Subject, Shadow: c.Mode == Shadow, Err: err,
-	})
-	if c.count != nil && one.Granted && one.Key != "" {
-		d.charges = append(d.charges, charged{c, one})
-	}
-}
-
-// choose sets the decision of the policy that decided, and marks it if any limiter's policy for failures did.
-func (d *Decision) choose() {
-	decided := -1
-	for i, one := range d.Policies {
-		switch {
-		case one.Shadow || one.Granted != d.Granted:
-		case decided < 0, d.Granted && one.Remaining < d.Policies[decided].Remaining,
-			!d.Granted && one.Wait > d.Policies[decided].Wait:
-			decided = i
-		}
-	}
-	if decided < 0 {
-		return
-	}
-	d.Decision, d.Policy = d.Policies[decided].Decision, d.Policies[decided].Policy
-	for _, one := range d.Policies {
-		if one.Degraded && !one.Shadow && !d.Degraded {
-			d.Degraded, d.Cause = true, one.Cause
-		}
-	}
+	return Decision{}, fmt.Errorf("policy: %w", admission.Err)
 }
 
 // Finish says how a call that was granted has ended, as an HTTP status, and gives back what the `count` of a policy
@@ -173,15 +85,8 @@ func (d *Decision) choose() {
 //
 // Cost: a round trip for each policy that gives back.
 func (d Decision) Finish(ctx context.Context, status int) error {
-	var errs []error
-	for _, c := range d.charges {
-		limiter, ok := c.Limiter.(loader.Returner)
-		if !ok || !d.Granted || d.call.Counts(c.Charge)(status) {
-			continue
-		}
-		if _, err := limiter.GiveBack(ctx, c.Subject, c.decision, c.decision.Permits); err != nil {
-			errs = append(errs, fmt.Errorf("policy: %s: %w", c.Name, err))
-		}
+	if d.admission == nil {
+		return nil
 	}
-	return errors.Join(errs...)
+	return d.admission.Finish(ctx, status)
 }

@@ -158,6 +158,7 @@ func TestServerReads(t *testing.T) {
 
 // TestServerACLCluster looks at a cluster as the user for that, on replicas too.
 func TestServerACLCluster(t *testing.T) {
+	t.Parallel()
 	addrs := startCluster(t)
 	for _, addr := range addrs {
 		setUsers(t, client(t, addr), "--cluster "+addrs[0])

@@ -20,7 +20,7 @@ func TestServerInspect(t *testing.T) {
 		`sluice:try:\{demo\}:gcra1\n  state      live: all permits are free again in (39\.\d+|40)s`,
 		`  limit      3, as of the newest grant\n  written    20.* ago\n`,
 		`:ll1\n  state      live: permits are in use\n  script     list_log_v1\n  limiter    try\n  subject    demo\n  node `,
-		`  window     1m, as given\n  permits    2 live, of 2 stored\n  newest     20.* ago\n  memory     \d+ bytes\n  expires `,
+		`  window     1m, as given\n  permits    2 live, of 2 stored\n  newest     20.* ago\n  memory     \d+ bytes\n`,
 		`  now        a permit is granted now\n  remaining  1\n  full again (59|1m)`,
 		`  slices     61 of 1s\n`, `             window 1m: 2 of 3\n`,
 		`  rate       3 in 1m, all clients together\n`, `  left       not known: .* add it, as --limit 20\n`,
@@ -38,8 +38,8 @@ func TestServerInspect(t *testing.T) {
 		"sr1:1000000":                           "as --limit 100/1m --limit 1000/1h",
 		"tb1:all":                               "remaining  1\n",
 		"ll1 --limit 2/1m":                      "refused: the next permit comes free (59|1m)",
-		"cc1 --limit 1":                         `1 slot is held\n(.|\n)*holder .*, for (59|1m)(.|\n)*refused: the next slot comes free`,
-		"sr1:1000000 --limit 2/30s":             "this one refuses\n.*ring is longer, another window may refuse: add --limit N/1m\n",
+		"cc1 --limit 1":                         `1 slot is held\n(.|\n)*holder .*, for (59|1m)(.|\n)*refused: the next slot`,
+		"sr1:1000000 --limit 2/30s":             "this one refuses\n.*ring is longer, another window .* add --limit N/1m\n",
 		"sr1:1000000 --limit 9/1s --limit 2/1m": "window 1s: [02] of 9\n +window 1m: 2 of 2: this one refuses\n",
 	} {
 		wantText(t, runLine(env, "inspect sluice:try:{demo}:"+args), exitDone, want)
@@ -88,7 +88,7 @@ func TestServerInspectFinds(t *testing.T) {
 	}
 	_, err = limits.Budget("api", []loader.Limit{loader.PerMinute(9)}).Reserve(background, "acme", "req-81", 1)
 	must(t, err)
-	wantText(t, runLine(env, "inspect api acme --limit 9/1m"), exitDone, "  lease age  2s: permits may", "window 1m: 2 of 9\n",
+	wantText(t, runLine(env, "inspect api acme --limit 9/1m"), exitDone, "  lease age  2s: permits", "window 1m: 2 of 9\n",
 		`:tb1\n  state      config`, `client     web-1:80\n(.|\n)*rate       5 in 1m, each client by itself\n`,
 		`remaining  4\n`, "note: 1 ID of a budget is stored\n")
 	must(t, rdb.Set(background, "sluice:api:{acme}:new9", "x", 0).Err())
@@ -123,7 +123,7 @@ func TestServerInspectStates(t *testing.T) {
 		{"sr1:1000000", []any{"set", ""}, exitDone, "absent"},
 		{"gcra1", []any{"set", bucket(now - 5)}, exitDone, "idle: the bucket is full"},
 		{"cc1", []any{"zadd", now - 1, "a"}, exitDone, "idle: no slots are held(.|\n)*expires    never\n"},
-		{"cc1", []any{"zadd", fmt.Sprint(now+minute, ".5"), "a", now + 2*minute, "b"}, exitFailed, "damaged: .*a lease has the"},
+		{"cc1", []any{"zadd", fmt.Sprint(now+minute, ".5"), "a", now + 2*minute, "b"}, exitFailed, "damaged: .*a lease has"},
 		{"cc1", []any{"zadd", 1 << 54, "a"}, exitFailed, "damaged: .*the last lease has the score"},
 	} {
 		must(t, rdb.FlushDB(background).Err())
@@ -209,8 +209,8 @@ func TestServerReadyRights(t *testing.T) {
 func TestServerInspectRefusedCommands(t *testing.T) {
 	rdb, _ := inspected(t)
 	line := "inspect --redis=redis://ada:pw@" + rdb.Options().Addr + " try demo --limit 3/1m"
-	for _, refused := range []string{"time", "llen", "lindex", "zcount", "zrange", "hmget", "exists", "getrange -get", "scan",
-		"evalsha_ro"} {
+	for _, refused := range []string{"time", "llen", "lindex", "zcount", "zrange", "hmget", "exists", "getrange -get",
+		"scan", "evalsha_ro"} {
 		must(t, rdb.ACLSetUser(background, "ada", append([]string{"reset", "on", ">pw", "~*", "+@all"},
 			strings.Fields("-"+refused)...)...).Err())
 		wantUnknown(t, runLine(nil, line), "NOPERM", "cure: ACL SETUSER <name> %R~sluice:")
@@ -221,6 +221,7 @@ func TestServerInspectRefusedCommands(t *testing.T) {
 
 // TestServerInspectCluster has a subject on each master; one moves a slot, and one is dead.
 func TestServerInspectCluster(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, 0)
 	all := "--cluster=" + strings.Join(addrsOf(nodes), ",")
 	ask := func(subject string) outcome { return runLine(nil, "inspect "+all+" try "+subject) }

@@ -40,6 +40,7 @@ func TestServerLoadFunctions(t *testing.T) {
 
 // TestServerFunctionsCluster loads on the masters and finds the library on the replicas.
 func TestServerFunctionsCluster(t *testing.T) {
+	t.Parallel()
 	addrs := startCluster(t)
 	got := sluiceRun(nil, "load", "--functions", "--cluster", addrs[3])
 	wantSaid(t, got, exitDone, "1 library on 3 nodes", "note: replicas get functions from their masters")

@@ -56,6 +56,7 @@ func TestServerPasswordAndACL(t *testing.T) {
 }
 
 func TestServerCluster(t *testing.T) {
+	t.Parallel()
 	addrs := startCluster(t)
 	all := "--cluster=" + addrs[1]
 	wantSaid(t, sluiceRun(nil, "verify", all), exitFailed, scripts(6)+" are missing")
@@ -74,6 +75,7 @@ func TestServerCluster(t *testing.T) {
 }
 
 func TestServerSentinel(t *testing.T) {
+	t.Parallel()
 	trio := redistest.StartSentinels(t, time.Minute)
 	master, replica, sentinel := trio.Master, trio.Replica, trio.Addrs[0]
 	watching := trio.Name + "@127.0.0.1:1," + sentinel

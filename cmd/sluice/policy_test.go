@@ -236,7 +236,8 @@ func TestPolicyReplayMostDenied(t *testing.T) {
 		fmt.Fprintf(&log, "192.0.2.%d - - [01/Mar/2026:23:59:%02d +0100] \"GET /login HTTP/1.1\" 200 1\n", i%11, i)
 	}
 	log.WriteString(strings.Repeat("2001:db8::7 - - [01/Mar/2026:23:59:59 +0100] \"POST /code HTTP/1.1\" 200 1\n", 4))
-	wantText(t, replayOn(t, log.String()), exitDone, `\n\nDenied most often:\n(.|\n)*\nsend-code +4 +1 +25.00 % +2001:db8::7\n$`)
+	wantText(t, replayOn(t, log.String()), exitDone,
+		`\n\nDenied most often:\n(.|\n)*\nsend-code +4 +1 +25.00 % +2001:db8::7\n$`)
 }
 
 // TestPolicyReplayRate tries other rates than those of the file.

@@ -117,6 +117,7 @@ func TestArgumentsArePrintable(t *testing.T) {
 
 // TestServerStoredIsPrintable stores hostile texts under and in the keys of limiters.
 func TestServerStoredIsPrintable(t *testing.T) {
+	t.Parallel()
 	rdb, env := inspected(t)
 	for _, text := range append(hostileTexts, strings.Repeat("x\x1b", 1_000_000)) {
 		must(t, rdb.FlushDB(background).Err())
@@ -159,6 +160,7 @@ func TestServerStoredHuge(t *testing.T) {
 
 // TestRepliesArePrintable tests servers that put hostile texts into whatever they are asked.
 func TestRepliesArePrintable(t *testing.T) {
+	t.Parallel()
 	for _, text := range append(hostileTexts, strings.Repeat("x\x1b", 100_000)) {
 		line := strings.NewReplacer("\r", "", "\n", "").Replace(text)
 		for _, addr := range []string{

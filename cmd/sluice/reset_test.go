@@ -183,6 +183,7 @@ func TestSetRateLostReply(t *testing.T) {
 
 // TestServerClusterWrites removes and sets in a cluster, as the users that the help names.
 func TestServerClusterWrites(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, 0)
 	all := strings.Join(addrsOf(nodes), ",")
 	var rdb redis.UniversalClient = inCluster(t, addrsOf(nodes)...)

@@ -32,7 +32,9 @@ type search struct {
 // search looks for every key that begins with begin, which has the whole subject.
 func (a app) search(ctx context.Context, rdb *redis.Client, begin string) search {
 	s := search{pattern: begin + "*", node: rdb.Options().Addr}
-	all := scan{pattern: globEscape.Replace(begin) + "*", page: searchPage, share: searchShare, status: newScreen(a.stderr)}
+	all := scan{
+		pattern: globEscape.Replace(begin) + "*", page: searchPage, share: searchShare, status: newScreen(a.stderr),
+	}
 	_, err := all.run(ctx, rdb, func(page []string) error {
 		s.keys = append(s.keys, page...)
 		return nil

@@ -68,7 +68,8 @@ func spellings(password, addr string) (all [][]string) {
 
 // hostilePasswords are bytes that stand between the marks of a password.
 var hostilePasswords = [][2]string{
-	{"", ""}, {"/", ""}, {",", ","}, {"@", ":"}, {":", "@"}, {"%", "zz"}, {"%2", "%41"}, {"#", "#"}, {"?", "&"}, {" ", "\t"},
+	{"", ""}, {"/", ""}, {",", ","}, {"@", ":"}, {":", "@"}, {"%", "zz"}, {"%2", "%41"}, {"#", "#"}, {"?", "&"},
+	{" ", "\t"},
 	{"\n", "\r"}, {"\x00", "\x1b[31m"}, {"\xff", "\xc3"}, {"]:", "["}, {"'", "\""}, {"\u202e", "\u200b"}, {"://", "//"},
 	{"@127.0.0.1:1,", "@"}, {"/@x/", "?@y#"}, {strings.Repeat("a", 300), ""},
 }

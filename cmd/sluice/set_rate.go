@@ -75,7 +75,9 @@ func rateError(addr string, err error) error {
 }
 
 // callLoaded calls a script that replies with integers, and loads it if the server does not have it.
-func callLoaded(ctx context.Context, rdb *redis.Client, script sluice.Script, key string, args ...any) ([]int64, error) {
+func callLoaded(
+	ctx context.Context, rdb *redis.Client, script sluice.Script, key string, args ...any,
+) ([]int64, error) {
 	reply, err := rdb.EvalSha(ctx, script.SHA1, []string{key}, args...).Int64Slice()
 	if err == nil || !strings.HasPrefix(err.Error(), "NOSCRIPT") {
 		return reply, err

@@ -61,7 +61,8 @@ func TestServerTop(t *testing.T) {
 		"nine": {limits.TokenBucket("try", hour), 9}, "many": {limits.ListLog("other", hour), 99},
 		"six":   {limits.TokenBucket("try", hour, loader.PerClient(), loader.ClientID("web-1")), 6},
 		"8":     {limits.SliceRing("try", []loader.Limit{hour}, loader.LeaseAge(5*time.Second)), 8},
-		"fifty": {limits.GCRA("try", hour), 50}, "sixty": {limits.GCRA("try", hour), 60}, "here": {mine.ListLog("try", hour), 98},
+		"fifty": {limits.GCRA("try", hour), 50}, "sixty": {limits.GCRA("try", hour), 60},
+		"here": {mine.ListLog("try", hour), 98},
 	} {
 		_, err := take.AllowN(background, subject, take.permits)
 		must(t, err)
@@ -126,6 +127,7 @@ func TestServerTopInterrupted(t *testing.T) {
 // TestServerTopDeadMaster kills one of three masters: what the others say is shown, the dead one is named, the exit
 // status says that not all is known. What its replica takes over is counted.
 func TestServerTopDeadMaster(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, 1)
 	rdb := inCluster(t, addrsOf(nodes)...)
 	fill(t, rdb, 12)

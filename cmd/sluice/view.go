@@ -199,50 +199,14 @@ func (v *view) verdict(s stored.Summary) (limitState, string) {
 	return stateLive, "permits are in use"
 }
 
-// look asks the script what is left, with permits 0. Limits that are not stored come from the flags.
+// look asks the script what is left, if all its arguments are known.
 func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key stored.Key) error {
-	script, _ := key.Script()
-	keys := []string{v.Key}
-	var args []any
-	var one loader.Limit
-	if len(f.limits) == 1 {
-		one = f.limits[0]
-	}
-	switch isWindow := one.Window > 0; {
-	case key.Config().IsConfig():
-		if v.Config == nil || v.Config.PerClient && v.Client == "" {
-			return nil
-		}
-		config, scope := key.Config().Text, 0
-		keys = []string{config, config + ":all", config + ":by:cli"}
-		if v.Config.PerClient {
-			keys[2], scope = v.Key, 1
-		}
-		args = []any{v.Config.Rate, v.Config.Interval, scope, 0, 0}
-	case key.IsRing():
-		if v.wanted = "--limit 100/1m --limit 1000/1h"; len(f.limits) > 0 && v.Ring != nil && (len(f.limits) > 1 || isWindow) {
-			args = f.ringArgs(v)
-		}
-	case key.Code == "gcra1":
-		if v.wanted = "--limit 10/1s --burst 20"; isWindow && f.burst > 0 {
-			args = []any{one.Permits, one.Window.Microseconds(), f.burst, 0, 0}
-		}
-	case key.Code == "cc1":
-		if v.wanted = "--limit 20"; len(f.limits) == 1 && !isWindow {
-			args = []any{one.Permits, time.Second.Microseconds(), 0, ""}
-		}
-	default:
-		if v.wanted = "--limit 3/1m"; isWindow {
-			args = []any{one.Permits, one.Window.Microseconds(), 0, 0}
-		}
-		if isWindow && key.Code == "zl1" {
-			args = append(args, "")
-		}
-	}
+	keys, args := f.lookArgs(v, key)
 	if args == nil {
 		return nil
 	}
 	v.used = true
+	script, _ := key.Script()
 	reply, err := rdb.EvalShaRO(ctx, script.SHA1, keys, args...).Int64Slice()
 	if err != nil && strings.Contains(err.Error(), "unknown command") { // before Redis 7
 		reply, err = rdb.EvalSha(ctx, script.SHA1, keys, args...).Int64Slice()
@@ -264,8 +228,62 @@ func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key 
 	return nil
 }
 
-// ringArgs are the arguments of a slice_ring: a window gets one slice more than covers it and the age of leases, as from
-// the loader.
+// lookArgs returns KEYS and ARGV of a look, with permits 0. The limits that are not stored come from the flags; if they
+// do not fit, there are no arguments, and v.wanted says what would.
+func (f inspectFlags) lookArgs(v *view, key stored.Key) (keys []string, args []any) {
+	keys = []string{v.Key}
+	if key.Config().IsConfig() {
+		return bucketArgs(v, key)
+	}
+	one := loader.Limit{}
+	if len(f.limits) == 1 {
+		one = f.limits[0]
+	}
+	isWindow, window := one.Window > 0, one.Window.Microseconds()
+	switch key.Code {
+	case "sr1":
+		v.wanted = "--limit 100/1m --limit 1000/1h"
+		if v.Ring != nil && (len(f.limits) > 1 || isWindow) {
+			args = f.ringArgs(v)
+		}
+	case "gcra1":
+		v.wanted = "--limit 10/1s --burst 20"
+		if isWindow && f.burst > 0 {
+			args = []any{one.Permits, window, f.burst, 0, 0}
+		}
+	case "cc1":
+		v.wanted = "--limit 20"
+		if len(f.limits) == 1 && !isWindow {
+			args = []any{one.Permits, time.Second.Microseconds(), 0, ""}
+		}
+	case "ll1", "zl1":
+		v.wanted = "--limit 3/1m"
+		if isWindow {
+			args = []any{one.Permits, window, 0, 0}
+		}
+		if isWindow && key.Code == "zl1" {
+			args = append(args, "")
+		}
+	}
+	return keys, args
+}
+
+// bucketArgs are the arguments of a token_bucket. Its rate is stored; of one with a rate for each client, the client
+// must be known.
+func bucketArgs(v *view, key stored.Key) (keys []string, args []any) {
+	if v.Config == nil || v.Config.PerClient && v.Client == "" {
+		return nil, nil
+	}
+	config, scope := key.Config().Text, 0
+	keys = []string{config, config + ":all", config + ":by:cli"}
+	if v.Config.PerClient {
+		keys[2], scope = v.Key, 1
+	}
+	return keys, []any{v.Config.Rate, v.Config.Interval, scope, 0, 0}
+}
+
+// ringArgs are the arguments of a slice_ring: a window gets one slice more than covers it and the age of leases, as
+// from the loader.
 func (f inspectFlags) ringArgs(v *view) []any {
 	args := []any{v.Ring.Slice, 0}
 	for _, limit := range f.limits {

@@ -30,7 +30,7 @@ func main() {
 		"free": limits.SliceRing("api-free", []loader.Limit{loader.PerMinute(60)}),
 		"pro":  limits.SliceRing("api-pro", []loader.Limit{loader.PerSecond(100), loader.PerHour(50_000)}),
 	}
-	api := httplimit.For(plans["free"], httplimit.KeyBy(func(r *http.Request) string { return customerOf(r).name }),
+	api := httplimit.New(plans["free"], httplimit.KeyBy(func(r *http.Request) string { return customerOf(r).name }),
 		httplimit.LimiterBy(func(r *http.Request) loader.Limiter { return plans[customerOf(r).plan] }))
 	logins := httplimit.AllOf(limits, []httplimit.Charge{
 		{Limiter: limits.ListLog("login-address", loader.PerMinute(20)), Key: httplimit.KeyByIP()},

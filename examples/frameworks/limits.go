@@ -22,9 +22,9 @@ func newMiddleware(limits *loader.Loader) middleware {
 	failed := func(status int) bool { return status >= 400 }
 	client := httplimit.KeyByIP(httplimit.TrustXForwardedFor("127.0.0.0/8", "::1"))
 	return middleware{
-		hello: httplimit.New(limits.ListLog("hello", loader.PerMinute(3)), client),
-		order: httplimit.New(limits.ListLog("order", loader.PerMinute(2)), httplimit.KeyByPathValue("id")),
-		login: httplimit.New(limits.ListLog("login", loader.PerMinute(2)), httplimit.KeyByUser(), httplimit.CountIf(failed)),
+		hello: httplimit.New(limits.ListLog("hello", loader.PerMinute(3)), client).Handler,
+		order: httplimit.New(limits.ListLog("order", loader.PerMinute(2)), httplimit.KeyByPathValue("id")).Handler,
+		login: httplimit.New(limits.ListLog("login", loader.PerMinute(2)), httplimit.KeyByUser(), httplimit.CountIf(failed)).Handler,
 	}
 }
 

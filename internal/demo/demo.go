@@ -52,7 +52,8 @@ type Config struct {
 	Margin   time.Duration
 }
 
-// Run runs the demo and prints a report. It returns an error if a limiter fails, ctx ends or a script broke its promise.
+// Run runs the demo and prints a report. It returns an error if a limiter fails, ctx ends or a script broke its
+// promise.
 func Run(ctx context.Context, c Config) error {
 	if c.Workers == 0 {
 		c.Workers = 20

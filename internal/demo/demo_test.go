@@ -3,12 +3,15 @@ package demo
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/loader"
 )
 
 // A short demo. What was booked is the scripts' doing; how much of the capacity was used, and how late the workers
@@ -17,7 +20,14 @@ import (
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	err := Run(t.Context(), Config{Out: &out, Duration: 3 * time.Second, Workers: 8, Margin: DefaultMargin})
+	var err error
+	for range 3 { // where the machine stands still for a second, a call is given up, and with it the demo
+		out.Reset()
+		err = Run(t.Context(), Config{Out: &out, Duration: 3 * time.Second, Workers: 8, Margin: DefaultMargin})
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, loader.ErrOutcomeUnknown) {
+			break
+		}
+	}
 	text := out.String()
 	wants := []string{"Server: an embedded miniredis\n", "list_log  ", "capacity: of 15 acts", "Our windows are 1.02s"}
 	if !strings.Contains(text, "This machine stopped") {

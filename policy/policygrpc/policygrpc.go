@@ -10,8 +10,8 @@
 // ("/shop.Orders/Place"), request.host the authority, request.header the metadata, request.ip the peer's address. In a
 // `count`, response.status is the status that belongs to the result's code: see Status.
 //
-// What calls are answered is told in package grpclimit. It is a package of its own, so that who serves no gRPC does not
-// link it.
+// For the codes of refused calls see package grpclimit. This is a package of its own, so that programs without gRPC do
+// not link it.
 package policygrpc
 
 import (
@@ -39,12 +39,16 @@ type Interceptor struct {
 // context: "user.key", "user.plan" and the names in the file's attributes. It may be nil. The options are those of
 // grpclimit, except Observe: see that of package policy. Call Check when the program starts.
 //
-// Cost: that of policy.Policies.Begin and of grpclimit.PerCall for each call.
+// Cost: a microsecond for each expression, and what grpclimit.PerRequest costs.
 func New(
 	policies *policy.Policies, values func(ctx context.Context) map[string]string, opts ...grpclimit.Option,
 ) *Interceptor {
-	opts = append(opts[:len(opts):len(opts)], grpclimit.Observe(observe))
-	limit := grpclimit.PerCall(policies.Loader(), charges, opts...)
+	opts = append(opts[:len(opts):len(opts)], grpclimit.Observe(func(c *grpclimit.Call, result grpclimit.Result) {
+		callOf(c).End(c.Context(), result.Result)
+	}))
+	limit := grpclimit.PerRequest(policies.Loader(), func(c *grpclimit.Call) ([]grpclimit.Charge, error) {
+		return policy.Charges[*grpclimit.Call](callOf(c), Status)
+	}, opts...)
 	return &Interceptor{policies: policies, values: values, limit: limit}
 }
 
@@ -82,11 +86,11 @@ func callOf(c *grpclimit.Call) *policy.Call { return c.Context().Value(callKey{}
 
 // begin finds the policies that match a call, and puts them into its context.
 func (i *Interceptor) begin(ctx context.Context, method string) context.Context {
-	a := i.policies.Attributes(requestOf(ctx, method))
+	var values map[string]string
 	if i.values != nil {
-		a.Values = i.values(ctx)
+		values = i.values(ctx)
 	}
-	return context.WithValue(ctx, callKey{}, i.policies.Begin(a))
+	return context.WithValue(ctx, callKey{}, i.policies.Begin(requestOf(ctx, method), values))
 }
 
 // requestOf is a call as the HTTP request that it is.
@@ -103,37 +107,6 @@ func requestOf(ctx context.Context, method string) *http.Request {
 		r.Host = host[0]
 	}
 	return r
-}
-
-// charges is what a call costs, as grpclimit asks for it.
-func charges(c *grpclimit.Call) ([]grpclimit.Charge, error) {
-	call := callOf(c)
-	matched, err := call.Charges()
-	charges := make([]grpclimit.Charge, len(matched))
-	for i, m := range matched {
-		key := grpclimit.KeyOf(m.Key...).IfEmpty(grpclimit.ShareEmpty)
-		if m.Refused {
-			key = grpclimit.KeyOf("")
-		}
-		charges[i] = grpclimit.Charge{
-			Limiter: m.Limiter, N: m.Cost, Key: key, Name: m.Name, Shadow: m.Mode == policy.Shadow,
-		}
-		if counts := call.Counts(m); counts != nil {
-			charges[i].CountIf = func(code codes.Code) bool { return counts(Status(code)) }
-		}
-	}
-	return charges, err
-}
-
-// observe tells the observer of the policies.
-func observe(c *grpclimit.Call, result grpclimit.Result) {
-	decisions := make([]policy.PolicyDecision, len(result.Decisions))
-	for i, one := range result.Decisions {
-		decisions[i] = policy.PolicyDecision{
-			Decision: one.Decision, Policy: one.Policy, Subject: one.Subject, Shadow: one.Shadow, Err: one.Err,
-		}
-	}
-	callOf(c).End(c.Context(), result.Outcome == grpclimit.Allowed, decisions, result.Err)
 }
 
 // statuses is the statuses of codes in HTTP, as google.rpc.Code lists them.

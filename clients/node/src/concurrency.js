@@ -1,6 +1,6 @@
 'use strict';
 
-const { OutcomeUnknownError, SlotLostError, UnavailableError, WaitError } = require('./errors');
+const { OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, refuse } = require('./errors');
 const { Limiter, newId, timeoutWithin } = require('./limiter');
 const { integer, duration } = require('./options');
 const { argsOf, argumentOf, checkSubject, scriptOf } = require('./scripts');
@@ -13,6 +13,7 @@ const releases = 5; // where it is unknown whether there is a lease
 /** Limits how many run at once. */
 class Concurrency extends Limiter {
   configure({ slots, ttl }) {
+    if (this.onFailure.local) throw refuse(this.name, 'onFailure', this.onFailure, '"error", "open" or "closed"');
     this.capacity = integer(this.name, 'slots', slots, 0, argumentOf(this.script, 'limit').max);
     const { min, max } = argumentOf(this.script, 'ttl');
     this.ttl = duration(this.name, 'ttl', ttl, min, max) / 1e3;
@@ -24,12 +25,8 @@ class Concurrency extends Limiter {
   /** Takes a slot now. Returns null if none is free. */
   async tryAcquire(subject, options = {}) {
     const { signal } = this.check('tryAcquire', options);
-    const place = { id: newId() };
-    try {
-      return (await this.take(subject, place, { signal })).slot;
-    } finally {
-      this.leave(subject, place);
-    }
+    const place = { n: 1, maxWait: 0, id: newId() };
+    return (await this.take(subject, place, { signal }).finally(() => this.leave(subject, place))).slot;
   }
 
   /**
@@ -39,7 +36,8 @@ class Concurrency extends Limiter {
   async acquire(subject, options = {}) {
     const { maxWait, signal } = this.check('acquire', options, 'maxWait');
     checkSubject(this.name, subject);
-    const place = { id: newId(), started: performance.now(), bound: this.ahead(maxWait), signal, wake() {} };
+    const times = { started: performance.now(), bound: this.ahead(maxWait) };
+    const place = { n: 1, maxWait: 0, id: newId(), ...times, signal, wake() {} };
     const queue = this.queues.get(subject) ?? { places: [], answered: false, failure: undefined };
     const { places } = queue;
     this.queues.set(subject, queue);
@@ -51,7 +49,7 @@ class Concurrency extends Limiter {
         if (slot) return slot;
         await pauseAt(place, pause);
         signal?.throwIfAborted();
-        if (leftOf(place) === 0) throw this.late(place, queue);
+        if (leftOf(place) === 0) throw queue.failure ?? this.late(place, queue);
       }
     } finally {
       places.splice(places.indexOf(place), 1);
@@ -63,54 +61,51 @@ class Concurrency extends Limiter {
 
   /** Returns a slot, or how long to pause. The longer a caller has waited, the sooner it asks again. */
   async turn(subject, place, queue) {
-    const { signal, started, bound } = place;
-    const timeout = timeoutWithin(this, bound, leftOf(place));
+    const { failure } = queue;
+    const timeout = timeoutWithin(this, place.bound, leftOf(place));
     try {
-      const { slot, decision } = await this.take(subject, place, { signal, timeout });
-      if (decision.degraded) this.failed(queue, decision.cause);
-      else Object.assign(queue, { answered: true, failure: undefined });
-      if (decision.degraded && !slot) throw decision.cause;
+      const { slot, decision } = await this.take(subject, place, { signal: place.signal, timeout });
+      queue.failure = decision.cause;
+      queue.answered ||= !decision.degraded;
       if (decision.wait === Infinity) throw this.noSlot('there is none: slots is 0');
-      const poll = jitter(Math.max(250 / (1 + (performance.now() - started) / 100), 20));
-      return { slot, pause: Math.max(Math.min(decision.wait, poll), 1) };
+      const poll = jitter(Math.max(250 / (1 + (performance.now() - place.started) / 100), 20));
+      if (slot || !decision.degraded) return { slot, pause: Math.max(Math.min(decision.wait, poll), 1) };
     } catch (error) {
       const isOutage = error instanceof UnavailableError || error instanceof OutcomeUnknownError;
-      if (!isOutage || signal?.aborted) throw error;
-      this.failed(queue, error);
-      if (bound === Infinity) throw error;
-      return { pause: jitter(250) };
+      if (!isOutage || place.signal?.aborted) throw error;
+      queue.failure = error;
+    } finally {
+      if (queue.failure && !failure) queue.places.forEach((other) => other.wake());
     }
+    if (place.bound === Infinity) throw queue.failure;
+    return { pause: jitter(250) };
   }
 
-  /** A question was not answered. The first time all others ask, too. */
-  failed(queue, error) {
-    const others = queue.failure ? [] : queue.places;
-    queue.failure = error;
-    for (const place of others) place.wake();
-  }
-
-  /** Returns the error of a caller whose time is up. */
-  late({ bound }, { answered, failure }) {
-    if (answered && !failure) return this.noSlot(`none came free within ${bound} ms`);
-    return failure ?? new UnavailableError(`${this.name}: acquire: no answer within ${bound} ms`);
+  late({ bound }, { answered }) {
+    if (answered) return this.noSlot(`none came free within ${bound} ms`);
+    return new UnavailableError(`${this.name}: acquire: no answer within ${bound} ms`);
   }
 
   noSlot(why) {
     return new WaitError(`${this.name}: acquire: ${why}`, { limiter: this.name });
   }
 
-  /** Asks for a slot, and notes on the place whether Redis may have given one without saying so. */
   async take(subject, place, options) {
     const sent = performance.now();
-    const question = { n: 1, maxWait: 0, id: place.id };
-    const note = (error) => (place.unknown ||= error instanceof OutcomeUnknownError);
-    const decision = await this.decide('acquire', subject, question, options).catch((error) => {
-      note(error);
-      throw error;
-    });
-    note(decision.cause);
-    if (decision.granted && !decision.degraded) place.unknown = false;
+    const decision = await this.decide('acquire', subject, place, options);
     return { decision, slot: decision.granted ? new Slot(this, subject, place.id, sent, decision) : null };
+  }
+
+  /** Notes on the question whether Redis may have given a slot without saying so. */
+  async ask(subject, question, bounds) {
+    try {
+      const decision = await super.ask(subject, question, bounds);
+      if (decision.granted) question.unknown = false;
+      return decision;
+    } catch (error) {
+      question.unknown ||= error instanceof OutcomeUnknownError;
+      throw error;
+    }
   }
 
   leave(subject, { id, unknown }) {

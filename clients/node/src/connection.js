@@ -57,9 +57,10 @@ class Connection {
   /** Returns the connection that the next command goes over. */
   link() {
     if (this.duplicate?.isEnded()) this.use(undefined);
+    const { silent, timedOut } = this.deadlines;
+    const isSilent = timedOut && silent >= longestSilence && (this.duplicate || this.isReady());
     const now = performance.now();
-    const canDuplicate = !this.isCluster && (this.duplicate || this.isReady()) && this.client.duplicate;
-    if (canDuplicate && this.deadlines.silence >= longestSilence && now >= this.nextDuplicate) {
+    if (isSilent && now >= this.nextDuplicate && !this.isCluster && this.client.duplicate) {
       this.nextDuplicate = now + this.backOff;
       this.backOff = Math.min(2 * this.backOff, maxBackOff);
       const client = this.client.duplicate().on('error', () => {});

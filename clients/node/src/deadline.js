@@ -19,18 +19,12 @@ class TimedOut extends Error {}
 class Deadlines {
   #places = new Set(); // of calls, in the order of sending
   #timer;
-  #silent = 0; // milliseconds that calls have waited since the last reply
-  #timedOut = false; // one of them has timed out
-
-  /** How long no reply has come, in milliseconds, 0 unless a call has timed out since the last one. */
-  get silence() {
-    return this.#timedOut ? this.#silent : 0;
-  }
+  silent = 0; // milliseconds that calls have waited since the last reply
+  timedOut = false; // one of them has timed out
 
   /** A reply has come, or another connection is used. */
   heard() {
-    this.#silent = 0;
-    this.#timedOut = false;
+    Object.assign(this, { silent: 0, timedOut: false });
   }
 
   add(place) {
@@ -51,13 +45,13 @@ class Deadlines {
   /** Counts the time of the calls, and ends those that have waited too long. */
   #look(passed) {
     let answers = false; // to calls that were sent earlier
-    this.#silent += passed;
+    this.silent += passed;
     for (const place of this.#places) {
       const { deadline } = place;
       if (deadline.place === place) deadline.waited = answers ? 0 : deadline.waited + passed;
       else this.#places.delete(place);
       if (deadline.waited >= deadline.timeout) {
-        this.#timedOut = true;
+        this.timedOut = true;
         deadline.abort(new TimedOut(`no answer within ${deadline.timeout} ms`));
       }
       answers ||= place.answered;

@@ -86,7 +86,7 @@ const refusals = {
 
 function refusalOf(limiter, decision) {
   if (decision.granted) return undefined;
-  if (decision.degraded) return refusals.undecided;
+  if (decision.degraded && decision.wait === 0) return refusals.undecided;
   const items = itemsOf(limiter.name, decision);
   const fewest = Math.min(...items.map(({ remaining }) => remaining));
   const violated = items.filter(({ remaining }) => remaining === fewest).map(({ name }) => name);

@@ -21,13 +21,18 @@ export interface LimitsOptions {
    */
   timeout?: Duration;
   /**
-   * What happens when Redis does not decide: an error (default), a grant, or a denial. The latter are degraded, and
-   * process.emitWarning tells it, once a second for a name at most.
+   * What happens when Redis does not decide: an error (default), a grant, a denial, or a decision in this process. All
+   * but the error are degraded, and process.emitWarning tells it, once a second for a name at most.
    */
   onFailure?: OnFailure;
 }
 
-export type OnFailure = 'error' | 'open' | 'closed';
+/**
+ * local limits in this process, to a share of the limit (above 0, up to 1): of n processes that share the load 1 / n.
+ * It is a token bucket for each window, which starts full, of up to 10000 subjects; logs and rings grant up to twice
+ * the share in a window. A call for more than the share holds is the error of Redis. Not for concurrency.
+ */
+export type OnFailure = 'error' | 'open' | 'closed' | { local: number };
 
 export interface Limit {
   /** Permits in a window. With 0 everything is denied without asking Redis. */
@@ -129,6 +134,17 @@ export interface Returner {
   giveBack(subject: string, decision: Decision, n?: number, options?: CallOptions): Promise<number>;
 }
 
+/** One limiter's decision in all(), for giveBack() of that limiter. */
+export type Part = Decision & { readonly limiter: string; readonly subject: string };
+
+/** The decision of the longest wait, or if all granted of the fewest permits remaining. */
+export interface AllDecision extends Decision {
+  /** In the order of the call, if all granted; otherwise empty. */
+  readonly parts: readonly Part[];
+  /** Those that denied, the longest wait first. */
+  readonly denied: readonly Part[];
+}
+
 export interface Reservation {
   /** Whether the permits were booked. */
   readonly ok: boolean;
@@ -214,10 +230,12 @@ export class Limits {
   budget(name: string, options: RingOptions & LimiterOptions & { settleWithin?: Duration }): Budget;
   /** How many run at once: slots, under leases of ttl that renew themselves. */
   concurrency(name: string, options: WaitingOptions & { slots: number; ttl: Duration }): Concurrency;
-  /** Runs a script ("gcra_v1") with keys and arguments as they are: strings, numbers as digits. */
-  call(
-    script: string, keys: string[], args: string[], options?: CallOptions & { timeout?: Duration },
-  ): Promise<number[]>;
+  /**
+   * Asks several [limiter, subject, n = 1] in one round trip, and charges all of them or none. If one denies or
+   * fails, what the others granted is given back in the background; until then others may be refused for it, so try
+   * again after a random time. A lost reply of a listLog or a sliceRing stays charged.
+   */
+  all(parts: [Limiter<any> & Returner, string, number?][], options?: CallOptions): Promise<AllDecision>;
 }
 
 /** Returns the key under which a script keeps its state for a subject. */

@@ -26,10 +26,7 @@ function argumentOf(script, ...names) {
   return [...script.arguments, ...(script.group?.arguments ?? [])].find((argument) => names.includes(argument.name));
 }
 
-const words = {
-  prefix: new RegExp(manifest.key.words.prefix),
-  limiter: new RegExp(manifest.key.words.limiter),
-};
+const words = { prefix: new RegExp(manifest.key.words.prefix), limiter: new RegExp(manifest.key.words.limiter) };
 
 /** Throws an ArgumentError unless the name may stand in a key, as a prefix or a limiter. */
 function checkName(kind, name, argument = kind) {

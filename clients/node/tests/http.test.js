@@ -47,10 +47,7 @@ for (const [framework, start] of Object.entries(frameworks)) {
     const limits = new Limits(await open(t, redis.url), { timeout: '10s' });
     const gone = new Limits({ sendCommand: async () => Promise.reject(new Error('down')) });
     const byKey = { key: (request) => request.headers['x-api-key'] };
-    const windows = [
-      { permits: 100, window: '1h' },
-      { permits: 1, window: '90s' },
-    ];
+    const windows = [{ permits: 100, window: '1h' }, { permits: 1, window: '90s' }];
     const url = await start(t, {
       '/login': [limits.listLog('login', { permits: 1, window: '1m' })],
       '/ring': [limits.sliceRing('ring', { windows, slice: '1s' }), byKey],
@@ -60,14 +57,13 @@ for (const [framework, start] of Object.entries(frameworks)) {
       '/down': [gone.listLog('down', { permits: 1, window: '1m' })],
       '/open': [gone.sliceRing('open', { windows, onFailure: 'open' })],
       '/closed': [gone.listLog('closed', { permits: 1, window: '1m', onFailure: 'closed' })],
+      '/local': [gone.listLog('local', { permits: 1, window: '1m', onFailure: { local: 1 } })],
       '/wrong': [limits.listLog('wrong', { permits: 1, window: '1m' }), { cost: () => 0.5 }],
     });
 
     const [status, policy, limit, after, , body] = await get(`${url}/login`);
-    assert.deepEqual(
-      [status, policy, limit, after, body],
-      [200, '"login";q=1;w=60', '"login";r=0;t=60', null, 'served'],
-    );
+    assert.deepEqual([status, policy, limit, after], [200, '"login";q=1;w=60', '"login";r=0;t=60', null]);
+    assert.equal(body, 'served');
     const denied = await get(`${url}/login`);
     assert.equal(denied[0], 429);
     assert.match(denied[2], /^"login";r=0;t=(59|60)$/);
@@ -87,55 +83,34 @@ for (const [framework, start] of Object.entries(frameworks)) {
     assert.deepEqual([code, JSON.parse(problem)['violated-policies']], [429, ['ring-1m30s']]);
     assert.equal(redis.cli('EXISTS', 'sluice:ring:{a~1b}:sr1:1000000'), '1');
     assert.deepEqual((await get(`${url}/ring`))[0], 400);
-    assert.deepEqual((await get(`${url}/burst`, { 'x-api-key': 'a' })).slice(1, 3), [
-      '"burst";q=20;w=240',
-      '"burst";r=0;t=240',
-    ]);
+    const burst = await get(`${url}/burst`, { 'x-api-key': 'a' });
+    assert.deepEqual(burst.slice(1, 3), ['"burst";q=20;w=240', '"burst";r=0;t=240']);
     assert.deepEqual((await get(`${url}/never`)).slice(0, 4), [429, '"never";q=0;w=60', '"never";r=0', null]);
     assert.equal((await get(`${url}/costly`))[0], 429);
     assert.equal((await get(`${url}/wrong`))[0], 500);
 
     const undecided = await get(`${url}/down`);
-    assert.deepEqual(
-      [undecided[0], undecided[1], JSON.parse(undecided[5]).type],
-      [503, null, 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity'],
-    );
+    assert.deepEqual(undecided.slice(0, 2), [503, null]);
+    assert.match(JSON.parse(undecided[5]).type, /#temporary-reduced-capacity$/);
     const granted = await get(`${url}/open`);
     assert.deepEqual(granted.slice(0, 3), [200, '"open-1m30s";q=1;w=90, "open-1h";q=100;w=3600', null]);
     assert.equal((await get(`${url}/closed`))[0], 503);
+    assert.deepEqual([(await get(`${url}/local`))[0], (await get(`${url}/local`))[0]], [200, 429]);
   });
 }
 
-test('several limits of one request', async (t) => {
-  const redis = await startRedis(t);
-  const limits = new Limits(await open(t, redis.url), { timeout: '10s' });
-  const app = express5();
-  app.use(expressLimit(limits.listLog('all', { permits: 10, window: '1m' })));
-  app.get('/', expressLimit(limits.listLog('one', { permits: 5, window: '1s' })), (_, response) => response.send(''));
-  const server = http.createServer(app);
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => server.close());
-  const [, policy] = await get(`http://127.0.0.1:${server.address().port}`);
-  assert.equal(policy, '"all";q=10;w=60, "one";q=5;w=1');
-});
-
-test('seconds are rounded up', async () => {
-  const cases = [
-    [1, '1'],
-    [1000000, '1'],
-    [1000001, '2'],
-    [59999999, '60'],
-  ];
-  for (const [wait, seconds] of cases) {
+test('several limits of one request, and seconds are rounded up', async () => {
+  for (const [wait, seconds] of [[1, '1'], [1000000, '1'], [1000001, '2'], [59999999, '60']]) {
     const limits = new Limits({ sendCommand: async () => [0, 0, wait, 60000000, 1795190573204223] });
     const headers = {};
-    const response = {
-      getHeader: (name) => headers[name],
-      setHeader: (name, value) => (headers[name] = value),
-      end() {},
-    };
-    await expressLimit(limits.listLog('x', { permits: 1, window: '1m' }), { key: () => 'a' })({}, response);
-    assert.deepEqual([headers['Retry-After'], headers.RateLimit], [seconds, `"x";r=0;t=${seconds}`]);
+    const setHeader = (name, value) => (headers[name] = value);
+    const response = { getHeader: (name) => headers[name], setHeader, end() {} };
+    for (const [name, permits] of [['all', 10], ['one', 1]]) {
+      await expressLimit(limits.listLog(name, { permits, window: '1m' }), { key: () => 'a' })({}, response);
+    }
+    assert.equal(headers['Retry-After'], seconds);
+    assert.equal(headers.RateLimit, `"all";r=0;t=${seconds}, "one";r=0;t=${seconds}`);
+    assert.equal(headers['RateLimit-Policy'], '"all";q=10;w=60, "one";q=1;w=60');
   }
 });
 
@@ -162,6 +137,9 @@ test('subjects', async () => {
     assert.equal(await subjectFor(keyByHeader('X-Key'), request), subject, hex);
   }
   const never = new Limits({ sendCommand: () => assert.fail('sent') }).listLog('x', { permits: 1, window: '1m' });
+  for (const value of [5, true, undefined, {}, [['a']], Promise.resolve('a')]) {
+    assert.equal(await subjectFor(() => value, {}), undefined);
+  }
   for (const text of vectors.surrogates) {
     assert.equal(await subjectFor(() => text, {}), undefined);
     assert.throws(() => subjectOf(text), { name: 'ArgumentError' });
@@ -179,24 +157,4 @@ test('keyByAddress', async () => {
     assert.throws(() => keyByAddress({ trust: [proxy] }), { name: 'ArgumentError' }, proxy);
   }
   assert.throws(() => keyByAddress({ ipv6Prefix: 0 }), { name: 'ArgumentError' });
-});
-
-test('wrong options of the middleware', () => {
-  const limiter = { allowN: () => {} };
-  for (const [make, text] of [
-    [() => expressLimit(limiter, { trust: ['10.0.0.0/8'] }), /trust is not an option of the middleware/],
-    [() => fastifyLimit(limiter, { key: 'ip' }), /key "ip": want a function/],
-    [() => keyByAddress({ trusted: [] }), /trusted is not an option of keyByAddress/],
-    [() => keyByAddress({ trust: '10.0.0.0/8' }), /trust "10.0.0.0\/8": want an array of Unicode strings/],
-  ]) {
-    assert.throws(make, text);
-  }
-});
-
-test('a key that is no text is status 400', async () => {
-  for (const value of [5, true, undefined, {}, [['a']], Promise.resolve('a')]) {
-    const response = { setHeader() {}, getHeader() {}, end() {} };
-    await expressLimit({ allowN: () => assert.fail('asked') }, { key: () => value })({}, response, assert.fail);
-    assert.equal(response.statusCode, 400);
-  }
 });

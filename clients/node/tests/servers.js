@@ -1,6 +1,6 @@
 // Redis servers for tests, on free ports, each stopped by its process id; and a proxy that loses replies.
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,6 +15,13 @@ export async function until(what, condition) {
   }
   throw new Error(`${what}: not within 15 s`);
 }
+
+/** Notes one thing that was shown: a trap that was met, the vectors that passed, the audit. */
+export function report(what, text) {
+  if (process.env.REPORT) appendFileSync(process.env.REPORT, `${JSON.stringify([what, text])}\n`);
+}
+
+export const succeeds = (promise) => promise.then(() => true, () => false);
 
 function freePort() {
   return new Promise((resolve) => {

@@ -399,23 +399,6 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestShadow wants a policy in shadow mode to be asked only about requests that the enforced ones grant.
-func TestShadow(t *testing.T) {
-	c := configOf(t, byAddress+`
-  shadow:
-    by: request.ip
-    rates: [2/1m]
-    mode: shadow
-`)
-	report := run(t, c, logOf(slices.Repeat([]hit{{start, "1.1.1.1", 200}}, 9)))
-	want := []Counts{{Requests: 9, Granted: 5, Denied: 4}, {Requests: 9, Granted: 2, Denied: 3, Withdrawn: 4}}
-	for i, p := range report.Policies {
-		if diff := cmp.Diff(want[i], p.Counts); diff != "" {
-			t.Errorf("%s:\n%s", p.Name, diff)
-		}
-	}
-}
-
 // proxied is a line of a log that has X-Forwarded-For.
 func proxied(address, forwarded string) string {
 	return fmt.Sprintf("{\"msec\":1770000000,\"remote_addr\":%q,\"http_x_forwarded_for\":%q,"+
@@ -451,13 +434,6 @@ func TestBadLines(t *testing.T) {
 		{4, "it is empty"}, {6, `it has no " " behind $remote_addr`}, {7, `it has no " " behind $remote_addr`}}
 	if diff := cmp.Diff(want, report.Bad); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestEmptyLog(t *testing.T) {
-	report := run(t, configOf(t, byAddress), "")
-	if report.Lines != 0 || len(report.Policies) != 1 || len(report.Busiest) != 0 || !report.From.IsZero() {
-		t.Errorf("%+v", report)
 	}
 }
 
