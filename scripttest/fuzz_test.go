@@ -610,7 +610,7 @@ func TestFuzzCatches(t *testing.T) {
 			"in the ranges of the header"},
 		{sliceRingV1, "reads behind the ring", "if #page < 7 then", "if false then", "which the header does not declare"},
 		{budgetV1, "an id without a TTL",
-			`redis.pcall("SET", id, charge, "PX", string.format("%.0f", math.ceil(ttl / 1000)))`,
+			`redis.pcall("SET", id, charge, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))`,
 			`redis.pcall("SET", id, charge)`, "without a TTL"},
 		{budgetV1, "reads an id of any length", "#charged == 10 and", "", "which the header does not declare"},
 		{budgetSettleV1, "settles what it did not write", "if state % 2 == 1 then return {0,",

@@ -171,7 +171,7 @@ func TestRollingDeployCatches(t *testing.T) {
 		{"slice_ring", "the current slice's total is that behind it", "struct.pack(\">I6I6\", current,",
 			"struct.pack(\">I6I6\", current + 1,", "line"},
 		{"slice_ring_return", "the total stays",
-			`redis.call("SETRANGE", ring, 18, struct.pack(">I6", (total - returned) % wrap))`, "", "line"},
+			`redis.call("SETRANGE", ring, "18", struct.pack(">I6", (total - returned) % wrap))`, "", "line"},
 		{"list_log_return", "the newest, whatever the moment", `redis.call("LINDEX", log, -later - found)`,
 			`redis.call("LINDEX", log, -1)`, "line"},
 		{"zset_log_return", "the lowest numbers first", "for k = held, held - returned + 1, -1 do", "for k = 1, returned do",
