@@ -1,6 +1,7 @@
-// Gen generates code and tables from the headers of scripts/*.lua: the parts of the scripts, scripts_gen.go, loader/bindings, scripts/functions,
-// scripts/SHA1SUMS and SHA256SUMS, scripts/manifest.json and the table in scripts/README.md. It checks each header
-// against the script's body. If anything is wrong, it says where, and writes nothing.
+// Gen generates code and tables from the headers of scripts/*.lua: scripts_gen.go, loader/bindings, scripts/functions,
+// scripts/SHA1SUMS and SHA256SUMS, scripts/manifest.json, the table in scripts/README.md, and the parts of the scripts
+// themselves that several share. It checks each header against the script's body. If anything is wrong, it says where,
+// and writes nothing.
 //
 // To release, append the new lines of scripts/SHA1SUMS to gen/released.txt. From then on gen refuses any change of
 // these files.

@@ -47,7 +47,7 @@ func printParts(file string, s *script) error {
 			return refuse(at, "part %q, want arguments or a file of gen/parts", mark[2])
 		}
 		end := slices.Index(lines[i:], indent+partEnd)
-		if end < 0 {
+		if end < 0 || slices.ContainsFunc(lines[i+1:i+end], partPattern.MatchString) {
 			return refuse(at, "a part without an end, want %q", indent+partEnd)
 		}
 		for line := range strings.Lines(text) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -29,17 +30,41 @@ func TestSmallProject(t *testing.T) {
 }
 
 func TestNothingIsStale(t *testing.T) {
-	wantFresh(t, "..", "go generate ./...")
+	wantFresh(t, "..", "make generate")
 }
 
 func wantFresh(t *testing.T, root, cure string) {
 	t.Helper()
-	files, err := generate(os.DirFS(root))
+	for _, place := range stalePlaces(t, os.DirFS(root)) {
+		t.Errorf("%s: stale, run %s", place, cure)
+	}
+}
+
+// stalePlaces are the first lines of generated files that are not what the generator writes.
+func stalePlaces(t *testing.T, tree fs.FS) (places []string) {
+	t.Helper()
+	files, err := generate(tree)
 	must(t, err)
-	stale, err := staleFiles(os.DirFS(root), files)
+	stale, err := staleFiles(tree, files)
 	must(t, err)
 	for _, f := range stale {
-		t.Errorf("%s is stale: run %s", f.path, cure)
+		found, _ := fs.ReadFile(tree, f.path)
+		line := 1
+		for i := 0; i < min(len(found), len(f.data)) && found[i] == f.data[i]; i++ {
+			if found[i] == '\n' {
+				line++
+			}
+		}
+		places = append(places, fmt.Sprintf("%s:%d", f.path, line))
+	}
+	return places
+}
+
+func TestChangedPartIsStale(t *testing.T) {
+	tree := smallTree(t)
+	edit(tree, smallScript, "integer(ARGV[1], 1, 100)", "integer(ARGV[1], 1, 1000)")
+	if got := stalePlaces(t, tree); !slices.Equal(got, []string{smallScript + ":39"}) {
+		t.Errorf("stale at %q, want line 39 of %s", got, smallScript)
 	}
 }
 
