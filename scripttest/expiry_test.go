@@ -127,19 +127,3 @@ func assertTTL(t testing.TB, r *scripttest.Redis, key string, milliseconds int64
 		t.Errorf("PTTL %s: %v, %v; want %d", key, ttl, err, milliseconds)
 	}
 }
-
-// S0 and S1: an idle key stays for ever. The faulty way has no TTL where ours has one.
-func TestFaultNoExpiry(t *testing.T) {
-	for source, forever := range map[string]bool{
-		readFaulty(t, "s1_no_expiry"): true,
-		sluice.ListLogV1.Source:       false,
-	} {
-		r := scripttest.Start(t)
-		r.SetTime(epoch)
-		compile(t, "log.lua", source).Run(r, listLogV1.keys, []string{"3", "10000000", "1", "0"})
-		r.SetTime(epoch + 3600_000_000)
-		if left := r.Snapshot() != ""; left != forever {
-			t.Errorf("an hour later there is %q, want a key: %v", r.Snapshot(), forever)
-		}
-	}
-}

@@ -19,8 +19,7 @@ import (
 // steppedServer is a target whose clock the test steps.
 type steppedServer struct {
 	*remote
-	clock  *redistest.Clock
-	binary string
+	clock *redistest.Clock
 }
 
 // eachSteppedServer starts every server with a clock to step.
@@ -28,7 +27,7 @@ func eachSteppedServer(t *testing.T, test func(t *testing.T, s steppedServer)) {
 	for _, binary := range redistest.Servers(t) {
 		t.Run(strings.ReplaceAll(strings.TrimPrefix(binary, "/"), "/", "_"), func(t *testing.T) {
 			server, clock := redistest.StartWithClock(t, binary, "--hz", "100")
-			test(t, steppedServer{connectServer(t, server.Addr), clock, binary})
+			test(t, steppedServer{connectServer(t, server.Addr), clock})
 		})
 	}
 }
@@ -212,8 +211,16 @@ func (tr *trial) over(acts []act, limits int64) string {
 	acts = slices.Clone(acts)
 	slices.SortFunc(acts, func(a, b act) int { return int(a.at - b.at) })
 	if !tr.of.trickles {
-		if held := maxInWindow(acts, tr.window); held > limits*clockLimit {
-			return fmt.Sprintf("%d permits in a window, want at most %d", held, limits*clockLimit)
+		first, held := 0, int64(0)
+		for _, a := range acts {
+			held += a.permits
+			for acts[first].at <= a.at-tr.window.Microseconds() {
+				held -= acts[first].permits
+				first++
+			}
+			if held > limits*clockLimit {
+				return fmt.Sprintf("%d permits in a window, want at most %d", held, limits*clockLimit)
+			}
 		}
 		return ""
 	}
@@ -381,22 +388,12 @@ func TestServerClockCatches(t *testing.T) {
 			"it begins afresh"},
 		{"list_log", "a log from a little ahead is dropped", "newest > now + window + slack then",
 			"newest > now then newest = nil elseif false then", "want up to"},
-		{"list_log", "a TTL from now, not from what is booked", "math.ceil((due + window)", "math.ceil((now + window)",
-			"too early"},
 		{"list_log", "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1",
 			"after a grant"},
-		{"zset_log", "a log from far ahead stays", "void = newest > now + newest_window + slack", "void = false",
-			"it begins afresh"},
-		{"zset_log", "a log from a window and 60 s ahead is dropped", "if void or newest and newest <= window_start then",
-			"if newest and (newest > now + window + 59999999 or newest <= window_start) then", "want up to"},
 		{"token_bucket", "a TTL that rounds down", "math.ceil((due + interval) / 1000)",
 			"math.floor((due + interval) / 1000) - 1", "too early"},
-		{"gcra", "a bucket from far ahead stays", " and now >= written - widest - slack", "", "it begins afresh"},
-		{"gcra", "a bucket from a little ahead is dropped", "written - widest - slack", "written", "want up to"},
 		{"gcra", "a TTL a second too long", "math.ceil(reset_after / 1000)", "math.ceil(reset_after / 1000) + 1000",
 			"after it stops to matter"},
-		{"slice_ring", "a ring from far ahead stays", " and (ahead <= stored_size * slice or ahead <= widest * slice)", "",
-			"it begins afresh"},
 		{"slice_ring", "a clock that is behind begins afresh", "current - stored_last < stored_size",
 			"current >= stored_last and current - stored_last < stored_size", "want up to"},
 	}

@@ -1,6 +1,12 @@
 package scripttest_test
 
-import "testing"
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/sluice-redis/sluice"
+)
 
 // checkedCalls shadows redis: a call may get no number of nine digits. Redis 7.2.0 to 7.2.4 and what was forked from
 // them write 600000000 as 6e+8, which commands refuse, and which would be stored as that.
@@ -37,4 +43,25 @@ var longTimelines = map[string][]timeline{
 	"token_bucket_set": {{"an interval of ten minutes", []line{{"0s", "3 10m 0", "3 10m 0"}}}},
 	"gcra":             {{"two days to wait", []line{{"0s", "1 48h 1 1 0", "1 0 0 48h"}}}},
 	"slice_ring":       {{"days", []line{{"0s", "24h 1 10 3", "1 2 0 240h 1"}}}},
+}
+
+// Every call has one slot of a cluster.
+func TestKeysOfACallShareTheirSlot(t *testing.T) {
+	tag := regexp.MustCompile(`\{[^{}]+\}`)
+	for _, script := range sluice.All() {
+		for _, key := range script.Keys {
+			if got := tag.FindString(key.Pattern); got != "{<subject>}" {
+				t.Errorf("%s: the tag of %s is %q, want {<subject>}", script.File, key.Pattern, got)
+			}
+		}
+	}
+}
+
+func read(t testing.TB, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
