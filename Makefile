@@ -1,7 +1,7 @@
 # `make help` lists the targets. `make demo` needs only Go. `make test` finds or installs a Redis server.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plain test-race cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
+.PHONY: help demo test test-plain test-race cover mutate fuzz soak-model chaos soak-load attack vectors bench
 .PHONY: load test-doors playground test-playground clients clients-callers clients-python clients-node clients-bench
 .PHONY: generate tidy lint server clean
 
@@ -11,7 +11,7 @@ RACE := $(if $(CC_FOUND),-race,)
 # Packages that start no goroutines to speak of. The race detector would find nothing in them, at eight times the cost;
 # what their tests do run at once runs under it as well.
 PLAIN := ./examples ./gen ./internal/lua51 ./internal/luasyntax ./playground/play ./scripttest
-AT_ONCE := ^TestScriptsRunAtOnce$$|^TestFaultCheck
+AT_ONCE := ^TestScriptsRunAtOnce$$
 # What cmd/sluice shows, hides and replays: thousands of runs, one after another.
 TEXTS := IsPrintable$$|^TestPasswordsAreHidden$$|^TestServerStoredHuge$$|^TestNaive|^Fuzz
 # The headers of 100000 decisions on a server.
@@ -73,9 +73,6 @@ cover: ## which lines and branches of the scripts the fast tests reach: a table,
 
 mutate: ## put small faults into every script: do the fast tests notice? (a minute; SCRIPT=gcra for one)
 	go test ./scripttest -run '^TestMutants$$' -v -count=1 -mutants=$(or $(SCRIPT),all)
-
-hammer: server ## 8 processes on one key of each script and on slots, 10 s each; all is checked
-	go test ./scripttest -run '^TestServerHammer(Slots)?$$' -v -count=1 -hammer=10s
 
 soak-model: server ## a million random steps against the model, half of them on a server; MODEL=n for n of each
 	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=$(MODEL)

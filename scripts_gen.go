@@ -11,22 +11,22 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "e6b32e53f56c51fc86b796142a46fc10a49c75dd"
-	BudgetV1SHA1             = "41d4092e2e76c819863f8b821867e5e4ccf3bd44"
-	ConcurrencyReleaseV1SHA1 = "cfa0007073a28376bd157881e7b07211a619f9dd"
-	ConcurrencyV1SHA1        = "fe4042cfb0a9f087932ae6e35b8276c69f504ea7"
-	GCRAManyV1SHA1           = "79d307d80102179f8d23b1ec8d0c857e9d1d3481"
-	GCRAV1SHA1               = "6b1632d447a8406caee1030ab6c36a22524a29da"
-	ListLogManyV1SHA1        = "07fdbae1196b0baa023590290311f354a1cfd688"
-	ListLogReturnV1SHA1      = "a55e2c2fd10dc4dbc3f6a108083e4b9dc98098b6"
-	ListLogV1SHA1            = "d44fb2ec078be670a702658f54a12f982a765745"
-	SliceRingManyV1SHA1      = "7cf5d90b7b6c8dd11be3036bf1af6ebecd8d9a28"
-	SliceRingReturnV1SHA1    = "5b00c3e2319fb2800f0c33f8b91a0b64c6e7fa59"
-	SliceRingV1SHA1          = "077ba2594e81bc5f33bb15d201be9345e4a2a470"
-	TokenBucketSetV1SHA1     = "16ada645b7ec2365331660d813df2d9f95f3d2a4"
-	TokenBucketV1SHA1        = "fd4d4560b07b42db09accae9602c00d0b37c1122"
-	ZSetLogReturnV1SHA1      = "94a5ce35454342306ead3ac307781168a2097e34"
-	ZSetLogV1SHA1            = "8df6f87854d42e4e0fc83cd25ae88491194ffaa4"
+	BudgetSettleV1SHA1       = "0c39c8283d4221b6c65c6eafab2a3e8ef7b08e67"
+	BudgetV1SHA1             = "2523a6bb230e33cb92c56c934ea46a83ad45704e"
+	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
+	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
+	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
+	GCRAV1SHA1               = "55af13a063704f0d66f17b82ba970d80d8b34b7a"
+	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
+	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
+	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
+	SliceRingManyV1SHA1      = "715fc7b6c1337635e0b0bda20eabde761ac6c6ab"
+	SliceRingReturnV1SHA1    = "ba9baab17abc40d1826ccf088176288ff1460f9a"
+	SliceRingV1SHA1          = "cd9ab0434aa281801b96e0a13ee52a547c26cb15"
+	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
+	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
+	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
+	ZSetLogV1SHA1            = "9564540cd735a9e5bb4f557c5ce1e5e7858dac7f"
 )
 
 //go:embed scripts/budget_settle_v1.lua
@@ -733,7 +733,7 @@ var ZSetLogV1 = Script{
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "67aa89ee28d92ebf8f088795d68e607e25d6d36f", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "51ab5d8b1611da611e929a6893eacf4b0eaa3527", Source: sluiceV1Source},
 	}
 }
 

@@ -19,22 +19,13 @@ var allowedGlobals = []string{
 
 // checkBody checks the body of a script against its header and records the commands that it calls.
 func checkBody(file string, s *script) error {
-	tokens, err := scan(file, s.Source)
-	if err != nil {
-		return err
-	}
 	tree, err := parseLua(file, s.Source)
 	if err != nil {
 		return err
 	}
-	start := &prologue{tokens: tokens}
-	if err := start.check(s); err != nil {
-		return err
-	}
 	b := &body{script: s, tree: tree, commands: map[string]bool{}, codes: map[string]bool{}}
-	b.note(start.rest(s))
 	b.block(tree.statements)
-	b.ending(tokens[len(tokens)-1].at)
+	b.ending(lastLine(file, s.Source))
 	b.agreement()
 	s.Commands = slices.Sorted(maps.Keys(b.commands))
 	return errors.Join(b.refusals...)
@@ -243,6 +234,11 @@ func (b *body) expression(expr ast.Expr) {
 }
 
 func (b *body) read(ident *ast.IdentExpr) {
+	at := b.tree.at(ident)
+	printed := b.script.KeyGroup != nil || at.line >= b.script.argsFrom && at.line <= b.script.argsTo
+	if !printed && (ident.Value == "KEYS" || ident.Value == "ARGV") {
+		b.note(refuse(at, "%s is read again, want the locals of the part arguments", ident.Value))
+	}
 	if _, isLocal := b.lookup(ident.Value); isLocal || slices.Contains(allowedGlobals, ident.Value) {
 		return
 	}

@@ -1,6 +1,6 @@
-// Gen generates code and tables from the headers of scripts/*.lua: scripts_gen.go, scripts/functions,
-// scripts/SHA1SUMS and SHA256SUMS, scripts/manifest.json and the table in scripts/README.md. It checks each header
-// against the script's body. If anything is wrong, it says where, and writes nothing.
+// Gen generates code and tables from the headers of scripts/*.lua: scripts_gen.go, scripts/functions, scripts/SHA1SUMS
+// and SHA256SUMS, scripts/manifest.json, the table in scripts/README.md, and the parts of the scripts that several
+// share. It checks each header against the script's body. If anything is wrong, it says where, and writes nothing.
 //
 // To release, append the new lines of scripts/SHA1SUMS to gen/released.txt. From then on gen refuses any change of
 // these files.
@@ -86,9 +86,7 @@ func generate(tree fs.FS) ([]generated, error) {
 		files = append(files, generated{"scripts/" + l.File(), []byte(l.Source)})
 	}
 	for _, s := range scripts {
-		if s.KeyGroup != nil {
-			files = append(files, generated{"scripts/" + s.File(), []byte(s.Source)})
-		}
+		files = append(files, generated{"scripts/" + s.File(), []byte(s.Source)})
 	}
 	return files, nil
 }

@@ -117,8 +117,8 @@ func manySource(s *script) (string, error) {
 	}
 	r := &repetition{
 		script: s, Max: parts[2], Product: parts[3], Bound: parts[4], Calls: parts[5], Counted: parts[6], Work: parts[7],
-		once: strings.Join(lines[s.body-1:mark], "\n"),
-		each: strings.TrimPrefix(strings.Join(lines[mark+1:], "\n"), "\n"),
+		once: marksPattern.ReplaceAllString(strings.Join(lines[s.body-1:mark], "\n"), ""),
+		each: marksPattern.ReplaceAllString(strings.TrimPrefix(strings.Join(lines[mark+1:], "\n"), "\n"), ""),
 	}
 	if r.Bound != "" && (!strings.Contains(r.once, clockRead) || !r.countedPattern().MatchString(r.once)) {
 		return "", refuse(at, "a bound of keys * %s and of calls, want %q and the function %s before",
@@ -144,13 +144,10 @@ end
 
 `, r.Product, r.Bound)
 	}
+	many := *r.script
 	most, _ := strconv.ParseInt(r.Max, 10, 64)
-	many := &script{KeyGroup: &group{Min: 1, Max: most}}
-	once := strings.NewReplacer(
-		keysCount(r.script), keysCount(many),
-		keyLocals(r.script)+"\n", "",
-		clockRead, bound+clockRead,
-	).Replace(r.once)
+	many.KeyGroup = &group{Min: 1, Max: most}
+	once := strings.NewReplacer(arguments(r.script), arguments(&many), clockRead, bound+clockRead).Replace(r.once)
 	if r.Counted == "" {
 		return once
 	}

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"errors"
-	"go/ast"
-	"go/parser"
-	gotoken "go/token"
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -132,33 +127,6 @@ func writeLines(b *strings.Builder, mark string, lines []string) {
 	}
 }
 
-// Each message in the source has a golden, above or among the tree cases.
-func TestEveryRefusalHasAGolden(t *testing.T) {
-	seen := map[string]bool{}
-	note := func(err error) {
-		for _, e := range flatten(err) {
-			if r := (*refusal)(nil); errors.As(e, &r) {
-				seen[r.format] = true
-			}
-		}
-	}
-	cases, _ := readRefusals(t)
-	for _, c := range cases {
-		note(c.refused(t))
-	}
-	for _, c := range treeCases {
-		tree := smallTree(t)
-		c.change(tree)
-		_, err := generate(tree)
-		note(err)
-	}
-	for _, format := range formats(t) {
-		if !seen[format] {
-			t.Errorf("no golden has the message %q", format)
-		}
-	}
-}
-
 func flatten(err error) []error {
 	many, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -169,46 +137,4 @@ func flatten(err error) []error {
 		all = append(all, flatten(e)...)
 	}
 	return all
-}
-
-// formats are the literals given to refuse in the source. Each occurs once, so that a golden
-// for the format is one for the place.
-func formats(t *testing.T) []string {
-	t.Helper()
-	files, err := fs.Glob(os.DirFS("."), "*.go")
-	must(t, err)
-	var found []string
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, 0)
-		must(t, err)
-		ast.Inspect(file, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && isRefuse(call.Fun) {
-				if text, ok := call.Args[1].(*ast.BasicLit); ok {
-					format, _ := strconv.Unquote(text.Value)
-					if slices.Contains(found, format) {
-						t.Errorf("%s: the message %q stands in two places, want one", name, format)
-					}
-					found = append(found, format)
-				}
-			}
-			return true
-		})
-	}
-	if len(found) < 40 {
-		t.Errorf("found %d messages, want the many that there are", len(found))
-	}
-	return found
-}
-
-func isRefuse(fun ast.Expr) bool {
-	switch f := fun.(type) {
-	case *ast.Ident:
-		return f.Name == "refuse"
-	case *ast.SelectorExpr:
-		return f.Sel.Name == "refuse"
-	}
-	return false
 }

@@ -23,7 +23,8 @@ type script struct {
 	Redis    string
 	Commands []string // called by the body, sorted
 
-	body int // the line on which the body begins
+	body             int // the line on which the body begins
+	argsFrom, argsTo int // the lines of the part arguments
 }
 
 type key struct {

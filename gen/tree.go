@@ -51,13 +51,19 @@ func readScript(tree fs.FS, file string) (*script, error) {
 	return parseScript(file, string(source))
 }
 
-// parseScript checks one script: its bytes, its header, and that the body agrees with the header.
+// parseScript reads one script, prints its parts and checks its bytes and that the body agrees with the header.
 func parseScript(file, source string) (*script, error) {
 	if err := checkBytes(file, source); err != nil {
 		return nil, err
 	}
 	s, err := parseHeader(file, source)
 	if err != nil {
+		return nil, err
+	}
+	if err := printParts(file, s); err != nil {
+		return nil, err
+	}
+	if err := checkBytes(file, s.Source); err != nil {
 		return nil, err
 	}
 	return s, checkBody(file, s)

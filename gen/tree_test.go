@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -29,17 +30,41 @@ func TestSmallProject(t *testing.T) {
 }
 
 func TestNothingIsStale(t *testing.T) {
-	wantFresh(t, "..", "go generate ./...")
+	wantFresh(t, "..", "make generate")
 }
 
 func wantFresh(t *testing.T, root, cure string) {
 	t.Helper()
-	files, err := generate(os.DirFS(root))
+	for _, place := range stalePlaces(t, os.DirFS(root)) {
+		t.Errorf("%s: stale, run %s", place, cure)
+	}
+}
+
+// stalePlaces are the first lines of generated files that are not what the generator writes.
+func stalePlaces(t *testing.T, tree fs.FS) (places []string) {
+	t.Helper()
+	files, err := generate(tree)
 	must(t, err)
-	stale, err := staleFiles(os.DirFS(root), files)
+	stale, err := staleFiles(tree, files)
 	must(t, err)
 	for _, f := range stale {
-		t.Errorf("%s is stale: run %s", f.path, cure)
+		found, _ := fs.ReadFile(tree, f.path)
+		line := 1
+		for i := 0; i < min(len(found), len(f.data)) && found[i] == f.data[i]; i++ {
+			if found[i] == '\n' {
+				line++
+			}
+		}
+		places = append(places, fmt.Sprintf("%s:%d", f.path, line))
+	}
+	return places
+}
+
+func TestChangedPartIsStale(t *testing.T) {
+	tree := smallTree(t)
+	edit(tree, smallScript, "integer(ARGV[1], 1, 100)", "integer(ARGV[1], 1, 1000)")
+	if got := stalePlaces(t, tree); !slices.Equal(got, []string{smallScript + ":39"}) {
+		t.Errorf("stale at %q, want line 39 of %s", got, smallScript)
 	}
 }
 
@@ -148,13 +173,13 @@ var treeCases = []treeCase{
 	{"an empty file", written(smallScript, ""),
 		"scripts/small_v1.lua:1:1: the file ends without a line end or with a blank line, want one LF"},
 	{"no line end at the end", edited(smallScript, "max_wait, now}\n", "max_wait, now}"),
-		"scripts/small_v1.lua:62:1: the file ends without a line end or with a blank line, want one LF"},
+		"scripts/small_v1.lua:65:1: the file ends without a line end or with a blank line, want one LF"},
 	{"a blank line at the end", edited(smallScript, "max_wait, now}\n", "max_wait, now}\n\n"),
-		"scripts/small_v1.lua:64:1: the file ends without a line end or with a blank line, want one LF"},
+		"scripts/small_v1.lua:67:1: the file ends without a line end or with a blank line, want one LF"},
 	{"a carriage return", edited(smallScript, "-- small v1\n", "-- small v1\r\n"),
 		`scripts/small_v1.lua:1:12: the byte 0x0d, want printable ASCII and LF line ends`},
 	{"a tab", edited(smallScript, "  return {1, 0, now}", "\treturn {1, 0, now}"),
-		`scripts/small_v1.lua:60:1: the byte 0x09, want printable ASCII and LF line ends`},
+		`scripts/small_v1.lua:63:1: the byte 0x09, want printable ASCII and LF line ends`},
 	{"a letter beyond ASCII", edited(smallScript, "calls in a window", "calls \u00e0 window"),
 		`scripts/small_v1.lua:10:65: the byte 0xc3, want printable ASCII and LF line ends`},
 	{"a space at the end of a line", edited(smallScript, "-- small v1\n--\n", "-- small v1\n-- \n"),
@@ -174,33 +199,33 @@ var treeCases = []treeCase{
 			"want it restored: git log -- scripts/lost_v1.lua"},
 
 	{"a mark for many keys that is none", edited(oneScript, "for 1..8 keys,", "for 8 keys,"),
-		`scripts/one_v1.lua:45:1: found "-- MANY: one_many_v1 repeats what follows for 8 keys, keys * ` +
+		`scripts/one_v1.lua:48:1: found "-- MANY: one_many_v1 repeats what follows for 8 keys, keys * ` +
 			`permits up to 20, 5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", ` +
 			`perhaps with ", keys * <argument> up to <max>, <max> calls of <function>" or ", work up to <max>" before the full stop`},
 	{"a mark that names another script", edited(oneScript, "one_many_v1 repeats", "one_many_v2 repeats"),
-		`scripts/one_v1.lua:45:1: found "-- MANY: one_many_v2 repeats what follows for 1..8 keys, keys * ` +
+		`scripts/one_v1.lua:48:1: found "-- MANY: one_many_v2 repeats what follows for 1..8 keys, keys * ` +
 			`permits up to 20, 5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", ` +
 			`perhaps with ", keys * <argument> up to <max>, <max> calls of <function>" or ", work up to <max>" before the full stop`},
 	{"a mark in a script of two keys", edited(smallScript, "local struct =", smallMark+"local struct ="),
-		"scripts/small_v1.lua:55:1: a script with 2 keys whose reply has granted, wait, now, " +
+		"scripts/small_v1.lua:58:1: a script with 2 keys whose reply has granted, wait, now, " +
 			"want one key, and now as the last field that is not repeated"},
 	{"a mark that names no function", edited(oneScript, "calls of is_set", "calls of reads"),
-		`scripts/one_v1.lua:45:1: a bound of keys * permits and of calls, ` +
+		`scripts/one_v1.lua:48:1: a bound of keys * permits and of calls, ` +
 			`want "local clock = redis.call(\"TIME\")\n" and the function reads before`},
 	{"a mark in a script without a clock", edited("scripts/pairs_v2.lua", "repeat\n",
 		"-- MANY: pairs_many_v2 repeats what follows for 1..8 keys.\nrepeat\n"),
-		"scripts/pairs_v2.lua:49:1: a script with 1 keys whose reply has granted, count_i, " +
+		"scripts/pairs_v2.lua:57:1: a script with 1 keys whose reply has granted, count_i, " +
 			"want one key, and now as the last field that is not repeated"},
 	{"a bound of work that nothing counts",
 		edited(oneScript, "keys * permits up to 20, 5 calls of is_set", "work up to 20"),
-		"scripts/one_v1.lua:45:1: a bound of work and lines that count it, want both or none: " +
+		"scripts/one_v1.lua:48:1: a bound of work and lines that count it, want both or none: " +
 			"-- MANY: work <expression>."},
 	{"work that is counted for no bound", edited("scripts/both_v1.lua", ", work up to 20.", "."),
-		"scripts/both_v1.lua:55:1: a bound of work and lines that count it, want both or none: " +
+		"scripts/both_v1.lua:58:1: a bound of work and lines that count it, want both or none: " +
 			"-- MANY: work <expression>."},
 	{"a script for many keys that cannot be made", edited(oneScript, "local granted = permits\n",
 		"local granted = permits\nseen.last = granted\n"),
-		`scripts/one_many_v1.lua:61:3: seen is written for one key and kept for the next, ` +
+		`scripts/one_many_v1.lua:62:3: seen is written for one key and kept for the next, ` +
 			`want it local behind the line -- MANY`},
 	{"a script for many keys that is made from none", edited(oneScript, "-- MANY", "-- Many"),
 		"scripts/one_many_v1.lua:1:1: no script is marked -- MANY: one_many_v1 .., want one, or this file removed"},

@@ -113,13 +113,13 @@ func TestBudgetIDs(t *testing.T) {
 	if diff := cmp.Diff(keys, m.Keys()); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
-	if ttl := m.TTL(keys[0]); ttl != 10*time.Second {
-		t.Errorf("the id is kept for %v, want 10s", ttl)
+	if ttl := m.TTL(keys[0]); ttl != 10*time.Second+time.Millisecond {
+		t.Errorf("the id is kept for %v, want 10.001s", ttl)
 	}
 	err := errOf(b.Reserve(background, "ada", "a:{1}%", 11))
 	as[*loader.ArgumentError](t, err)
 	wantError(t, err, `loader: budget_v1: id "a:{1}%": want the permits it was granted before`)
-	m.FastForward(10 * time.Second)
+	m.FastForward(10*time.Second + time.Millisecond)
 	err = b.Settle(background, "ada", "a:{1}%", 3)
 	if !errors.Is(err, loader.ErrNotReserved) {
 		t.Errorf("Settle after 10 s: %v", err)

@@ -19,21 +19,25 @@
 -- COMPLEXITY  O(log N)     TIME, ZSCORE, ZRANGE, ZREM, at most one PEXPIREAT
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV ~= 1 then return redis.error_reply("BADARG ARGV: want 1") end
 local holders = KEYS[1]
 local id = ARGV[1]
 if #id < 1 or #id > 128 then return redis.error_reply("BADARG id: want 1 to 128 bytes") end
+-- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
+-- PART time_of_score: printed by make generate
 -- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
 -- Lua number is exact.
 local function time_of_score(score)
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
+-- END
 
 local score = redis.pcall("ZSCORE", holders, id)
 if not score then return {0} end
@@ -42,9 +46,9 @@ local ends = time_of_score(score)
 if not ends then return redis.error_reply("BADSTATE holders: want scores in microseconds") end
 if ends <= now then return {0} end
 
--- The key's expiry at a time, in ms, rounded up, as text: Redis 7.2 prints large round numbers as 1e+15.
+-- The key's expiry, 1 ms after a time as in concurrency, in ms, as text: Redis 7.2 prints large round numbers as 1e+15.
 local function milliseconds(time)
-  local expires = math.ceil(time / 1000)
+  local expires = math.ceil(time / 1000) + 1
   local ms = expires % 1000
   return string.format("%d%03d", (expires - ms) / 1000, ms)
 end

@@ -29,6 +29,7 @@
 -- COMPLEXITY  O(log N)     TIME, ZCOUNT, ZSCORE, ZRANGE; a grant removes up to 100 ended leases
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -47,16 +48,19 @@ local renew = integer(ARGV[3], 0, 1)
 if not renew then return redis.error_reply("BADARG renew: want 0..1") end
 local id = ARGV[4]
 if #id > 128 then return redis.error_reply("BADARG id: want up to 128 bytes") end
+-- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
+-- PART time_of_score: printed by make generate
 -- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
 -- Lua number is exact.
 local function time_of_score(score)
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
+-- END
 
 -- A lease is live while its score is after now. Ended ones count for nothing, removed or not.
 local live = redis.pcall("ZCOUNT", holders, "(" .. clock[1] .. string.format("%06d", clock[2]), "+inf")
@@ -95,7 +99,7 @@ if granted == 1 and not (held and held >= ends) then
   local us = ends % 1000000
   redis.call("ZADD", holders, string.format("%d%06d", (ends - us) / 1000000, us), id)
   last = math.max(last, ends)
-  local expires = math.ceil(last / 1000) -- in ms, rounded up
+  local expires = math.ceil(last / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", holders, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then

@@ -163,8 +163,9 @@ local function decide(bucket)
     else
       state = struct.pack(">I7I3I3I7I6", now + ahead, part, limit, now, widest)
     end
-    -- In milliseconds, rounded up. As text, because Redis 7.2 prints large round numbers as 1e+9.
-    redis.call("SET", bucket, state, "PX", string.format("%.0f", math.ceil(reset_after / 1000)))
+    -- In milliseconds, rounded up, and 1 ms late, for servers whose clock for expiry is behind. As text, because Redis
+    -- 7.2 prints large round numbers as 1e+9.
+    redis.call("SET", bucket, state, "PX", string.format("%.0f", math.ceil(reset_after / 1000) + 1))
   end
 
   local remaining = 0

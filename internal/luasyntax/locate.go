@@ -30,7 +30,7 @@ type Places struct {
 
 // Locate finds the nodes of the tree that the parser made of source.
 func Locate(source string, tree []ast.Stmt) *Places {
-	tokens, _ := Scan(source) // the parser has taken it
+	tokens, _ := scan(source) // the parser has taken it
 	p := &Places{
 		Source:    source,
 		Tokens:    tokens,
@@ -41,9 +41,9 @@ func Locate(source string, tree []ast.Stmt) *Places {
 	return p
 }
 
-// Scan cuts a source into tokens. The last one is the end of the file, also behind a word that is none of Lua's, which
+// scan cuts a source into tokens. The last one is the end of the file, also behind a word that is none of Lua's, which
 // is the error: a *parse.Error.
-func Scan(source string) (tokens []Token, err error) {
+func scan(source string) (tokens []Token, err error) {
 	scanner := parse.NewScanner(strings.NewReader(source), "")
 	starts := lineStarts(source)
 	for {

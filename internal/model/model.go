@@ -85,8 +85,9 @@ func (c call) holds(key, kind string) (value Value, ok bool) {
 	return value, value.Type == "" || value.Type == kind
 }
 
-// milliseconds converts microseconds to milliseconds, rounded up.
-func milliseconds(us int64) int64 { return (us + 999) / 1000 }
+// milliseconds converts the time at which a key may expire, or how long it is kept, to milliseconds: rounded up, and
+// 1 ms more, for servers whose clock for expiry is behind.
+func milliseconds(us int64) int64 { return (us+999)/1000 + 1 }
 
 // maxTime is the latest time that a Lua number holds exactly.
 const maxTime = 1<<53 - 1

@@ -96,8 +96,8 @@ func TestFaultyPairsAreRed(t *testing.T) {
 			"granted == 1 and not (held and held >= ends)", "granted == 1 and not held"},
 		{"lanes=budget&rate=20&cost=2", "local permits = integer(ARGV[3]", "local permits = -1 + integer(ARGV[3]"},
 		// A second script that says more than it did, or less.
-		{"lanes=slice_ring&rate=40&permits=20&unused=30&hold=50ms&denied=poll&ahead=1s", "math.min(permits, (after",
-			"math.min(5 * permits, (after"},
+		{"lanes=slice_ring&rate=40&permits=20&unused=30&hold=50ms&denied=poll&ahead=1s", "math.min(permits, taken",
+			"math.min(5 * permits, taken"},
 		{"lanes=budget&rate=20&actual=500&hold=10ms", "local granted = permits - estimate",
 			"local granted = math.min(permits - estimate, 0)"},
 		{"lanes=budget&rate=20&actual=50&cost=4&hold=10ms", "math.min(-granted,", "math.min(-2 * granted,"},

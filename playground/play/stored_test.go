@@ -14,19 +14,19 @@ func TestStored(t *testing.T) {
 	const traffic = "&rate=0&calls=100ms,900ms&cost=2&burst=6&for=2s"
 	log := []Entry{{100_000, 2}, {900_000, 2}}
 	for lane, want := range map[string][]Key{
-		"list_log":     {{Type: "list", Expires: us(1_900_000), Text: "4 entries", Entries: log}},
-		"zset_log":     {{Type: "zset", Expires: us(1_900_000), Text: "4 members", Entries: log}},
+		"list_log":     {{Type: "list", Expires: us(1_901_000), Text: "4 entries", Entries: log}},
+		"zset_log":     {{Type: "zset", Expires: us(1_901_000), Text: "4 members", Entries: log}},
 		"s2":           {{Type: "zset", Expires: us(2_900_000), Text: "4 members", Entries: log}},
 		"fixed_window": {{Type: "string", Expires: us(1_100_000), Text: "4"}},
 		"token_bucket": {
-			{Type: "hash", Expires: us(2_000_000), Text: "3 fields",
+			{Type: "hash", Expires: us(2_001_000), Text: "3 fields",
 				Value: map[string]string{"rate": "5", "interval": "1000000", "scope": "0"}},
-			{Type: "list", Expires: us(1_900_000), Text: "2 entries", Entries: log},
+			{Type: "list", Expires: us(1_901_000), Text: "2 entries", Entries: log},
 		},
 		"tutorial_bucket": {{Type: "hash", Expires: us(2_900_000), Text: "2 fields",
 			Value: map[string]string{"tokens": "3", "time": "1893456000900000"}, Level: &Level{Used: 2, Capacity: 5}}},
 		"s4": {{Type: "string", Text: "1"}, {Type: "zset", Text: "2 members", Entries: log}},
-		"gcra": {{Type: "string", Expires: us(1_300_000), Level: &Level{Used: 2, Capacity: 6},
+		"gcra": {{Type: "string", Expires: us(1_301_000), Level: &Level{Used: 2, Capacity: 6},
 			Text: fmt.Sprintf("%x", layout.GCRA(startTime+1_300_000, 0, 5, startTime+900_000, 1_000_000))}},
 	} {
 		run, _ := runLink(t, "lanes="+lane+traffic)

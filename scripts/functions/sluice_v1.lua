@@ -41,6 +41,7 @@ local function budget_settle_v1(KEYS, ARGV)
 --                          charge costs what a grant of slice_ring does
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -61,12 +62,14 @@ local permits = integer(ARGV[4], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local unknown = integer(ARGV[5], 0, 1)
 if not unknown then return redis.error_reply("BADARG unknown: want 0..1") end
+-- END
+
 local widest = size -- its name in slice_ring: what follows is mostly as there
-local header_bytes = 24
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
+-- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
@@ -96,7 +99,9 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
+-- END
 
+-- PART ring_read: printed by make generate
 local header = redis.pcall("GETRANGE", ring, "0", "23") -- the ring itself may have 70 KB
 if header.err then return header end
 local current = (now - now % slice) / slice -- the number of the slice that now is in
@@ -128,6 +133,7 @@ end
 
 -- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
 local wrap = 17592186044416
+-- END
 
 local charged = redis.pcall("GET", id)
 if type(charged) == "table" then return charged end
@@ -143,17 +149,20 @@ end
 
 -- What is stored for the id from now on: what it was charged in all, and that it is settled.
 local function settled(in_all) return struct.pack(">I6I4", slice_taken, 2 * in_all + 1) end
-local lifetime = string.format("%.0f", math.ceil(ttl / 1000))
+local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
 
 local granted = permits - estimate -- what is added to the ring, named as in slice_ring
 local later = last - slice_taken -- how many slices came after the one that the estimate was counted in
 if granted < 0 and not fresh and later >= 0 and later < size and later <= 1000 then
-  -- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two.
-  local start = header_bytes + 7 * (slice_taken % size)
+  -- PART ring_taken: printed by make generate
+  -- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two. Positions are
+  -- text: redis.call takes longer to print a number.
+  local from = 24 + 7 * (slice_taken % size)
+  local start = string.format("%d", from)
   local to_end = math.min(later + 1, size - slice_taken % size)
-  local cells = redis.call("GETRANGE", ring, start, start + 7 * to_end - 1)
+  local cells = redis.call("GETRANGE", ring, start, string.format("%d", from + 7 * to_end - 1))
   if to_end <= later then
-    cells = cells .. redis.call("GETRANGE", ring, header_bytes, header_bytes + 7 * (later + 1 - to_end) - 1)
+    cells = cells .. redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * (later + 1 - to_end)))
   end
   if #cells ~= 7 * (later + 1) then
     return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
@@ -165,12 +174,15 @@ if granted < 0 and not fresh and later >= 0 and later < size and later <= 1000 t
   end
   local after = total
   if later > 0 then after = total_before(1) end
-  local returned = math.min(-granted, (after - total_before(0)) % wrap)
+  local taken_there = (after - total_before(0)) % wrap -- what slice_taken holds
+  -- END
+  local returned = math.min(-granted, taken_there)
 
   -- The mark comes before the refund. If the refund is refused, the id is unsettled again.
   local charged_in_all = math.floor(estimate - returned)
   redis.call("SET", id, settled(charged_in_all), "PX", lifetime)
   if returned > 0 then
+    -- PART ring_lowered: printed by make generate
     -- Only totals change, and not that of slice_taken itself, which counts what came before it. A link may now lead to
     -- an empty slice: no slice before that has permits, so slice_ring only needs one more probe.
     local lowered = {cells:sub(1, 7)}
@@ -179,13 +191,14 @@ if granted < 0 and not fresh and later >= 0 and later < size and later <= 1000 t
       lowered[i + 1] = struct.pack(">I6I1", (high - 16 * returned) % (16 * wrap), low)
     end
     cells = table.concat(lowered)
+    -- END
     local written = redis.pcall("SETRANGE", ring, start, string.sub(cells, 1, 7 * to_end))
     if type(written) == "table" then
       redis.call("SET", id, charged, "PX", lifetime)
       return written
     end
-    if to_end <= later then redis.call("SETRANGE", ring, header_bytes, string.sub(cells, 7 * to_end + 1)) end
-    redis.call("SETRANGE", ring, 18, struct.pack(">I6", (total - returned) % wrap))
+    if to_end <= later then redis.call("SETRANGE", ring, "24", string.sub(cells, 7 * to_end + 1)) end
+    redis.call("SETRANGE", ring, "18", struct.pack(">I6", (total - returned) % wrap))
   end
   return {1, charged_in_all, now}
 end
@@ -202,6 +215,7 @@ if granted > 0 and not fresh then
 end
 local before = total
 if granted > 0 then
+  -- PART ring_write: printed by make generate
   local cell
   if fresh or current > last then
     local link = current % 4096 -- of the skipped slices too: the current one is the next with permits
@@ -229,14 +243,15 @@ if granted > 0 then
       size = widest
     end
     local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
-    -- As text, because Redis 7.2 prints large round numbers as 1e+9.
-    local ttl = math.ceil((current + size) * slice / 1000) - math.floor(now / 1000)
-    redis.call("SET", ring, state, "PX", string.format("%.0f", ttl))
+    -- It expires 1 ms late, for servers whose clock for expiry is behind. As text, because Redis 7.2 prints large
+    -- round numbers as 1e+9.
+    local expires = math.ceil((current + size) * slice / 1000) + 1
+    redis.call("SET", ring, state, "PX", string.format("%.0f", expires - math.floor(now / 1000)))
   else
     if current > last then
       -- The expiry first: it can be put back if the cells are refused, for example by an ACL; cells that are
       -- overwritten cannot. In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
-      local expires = math.ceil((current + size) * slice / 1000)
+      local expires = math.ceil((current + size) * slice / 1000) + 1
       local ms = expires % 1000
       redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
       -- The gap: the slices that were skipped, and the current one, start from the total so far. They are written in
@@ -246,13 +261,14 @@ if granted > 0 then
       local to_end = math.min(gap, size - index)
       local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, to_end))
       if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000)))
+        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000) + 1))
         return written
       end
       if gap > to_end then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - to_end)) end
     end
     redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total)) -- last and total, in the header
   end
+  -- END
 end
 -- The mark comes after the charge. If it is refused, the ring loses what it was just charged; it stays moved on to the
 -- current slice, which changes no count.
@@ -301,6 +317,7 @@ local function budget_v1(KEYS, ARGV)
 -- COMPLEXITY  O(log N)     as slice_ring; one GET, and a grant one SET more
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -319,21 +336,29 @@ local ttl = integer(ARGV[2], 1000, 31622400000000)
 if not ttl then return redis.error_reply("BADARG ttl: want 1000..31622400000000") end
 local permits = integer(ARGV[3], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local slices, limits, widest, least_limit = {}, {}, 1, 1000000000
+local slices, limits = {}, {}
 for i = 1, (#ARGV - 3) / 2 do
   local slices_i = integer(ARGV[2 * i + 2], 1, 10000)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10000") end
   local limit_i = integer(ARGV[2 * i + 3], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
   slices[i], limits[i] = slices_i, limit_i
-  if slices_i > widest then widest = slices_i end
-  if limit_i < least_limit then least_limit = limit_i end
 end
-if permits > least_limit then return redis.error_reply("BADARG permits: want up to every limit") end
+-- END
+
+-- PART ring_windows: printed by make generate
+-- The ring must be as long as the widest window, and permits must fit into every limit.
+local widest = 1
+for i = 1, #limits do
+  if slices[i] > widest then widest = slices[i] end
+  if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
+end
+-- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
+-- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
@@ -363,7 +388,9 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
+-- END
 
+-- PART ring_read: printed by make generate
 local header = redis.pcall("GETRANGE", ring, "0", "23") -- the ring itself may have 70 KB
 if header.err then return header end
 local current = (now - now % slice) / slice -- the number of the slice that now is in
@@ -395,6 +422,7 @@ end
 
 -- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
 local wrap = 17592186044416
+-- END
 
 -- Asked again, it is granted as before, and nothing is charged. A look does not ask for its id.
 local again
@@ -412,57 +440,62 @@ if permits > 0 then
   end
 end
 
+-- PART ring_search: printed by make generate
 local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
 local counts, wait_slices, remaining = {}, 0, limits[1]
-local page, page_index = "", size -- cells that were read, from index page_index on; none yet
+local page, page_index = "", size -- the cells that were read last, from index page_index on; none yet
 for i = 1, #limits do
+  -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
+  -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
+  -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search moves
+  -- the two towards each other until they are neighbours. Slices that have left the ring hold nothing.
   local start, room = current - slices[i] + 1, limits[i] - wanted
-  -- The window may hold up to room permits before this call. The later it starts, the fewer it holds: search for
-  -- free, the first slice from which it holds no more than room. Every start up to full is too early, and free is
-  -- late enough; the search ends when they are neighbours. Nothing is known from before the ring's oldest slice.
   local full, free, count, probes = start - 1, last + 1, 0, 0
   if full < last - size then full = last - size end
   while not fresh and free - full > 1 do
-    -- The first probe is the window's first slice: what it holds from there is the count, and mostly the search is
-    -- over. If that is too much, the link leads to the first slice with permits, and no start up to there is better.
-    -- Three probes each follow such a link; then the rest is halved.
+    -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
+    -- The next three follow links, over slices without permits. Then the rest is halved.
     local probe = full + 1
     if probes > 3 then probe = math.floor((full + free) / 2) end
+
+    -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
     local index = probe % size
     local at = 7 * (index - page_index)
     if index < page_index or at + 7 > #page then
       page_index, at = index, 0
-      -- The first probe reads eight cells: where most slices hold permits, the next probes are among them.
-      local from, along = 24 + 7 * index, 6
-      if probes == 0 then along = 55 end
+      local from = 24 + 7 * index
       -- As text, because redis.call takes longer to print a number.
-      page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + along))
+      page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
       if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
     end
-    -- The total before the slice is in the first 44 bits, its link in the last 12.
+    -- The total before the slice is in the first 44 bits, the link in the last 12.
     local high, low = struct.unpack(">I6I1", page, at + 1)
-    local held = (total - (high - high % 16) / 16) % wrap
+    local held = (total - (high - high % 16) / 16) % wrap -- from this slice on
+
+    -- Move full or free to it.
     if probes == 0 then count = held end
     probes = probes + 1
-    if held > room then
-      -- A start up to the slice that the link names holds as many. A link is modulo 4096: a longer way comes out
-      -- shorter by 4096 or 8192, which costs one more probe.
+    if held <= room then
+      free = probe
+    else
+      -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
+      -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one more probe.
       full = probe + (high % 16 * 256 + low - probe) % 4096
       if full >= free then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
-    else
-      free = probe
     end
   end
   counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
   if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
   if count > room then wait_slices = math.max(wait_slices, free - start) end
 end
+-- END
 
 local granted = 0
 if permits > 0 and wait_slices == 0 and not again then
   granted = permits
   local before = total
+  -- PART ring_write: printed by make generate
   local cell
   if fresh or current > last then
     local link = current % 4096 -- of the skipped slices too: the current one is the next with permits
@@ -490,14 +523,15 @@ if permits > 0 and wait_slices == 0 and not again then
       size = widest
     end
     local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
-    -- As text, because Redis 7.2 prints large round numbers as 1e+9.
-    local ttl = math.ceil((current + size) * slice / 1000) - math.floor(now / 1000)
-    redis.call("SET", ring, state, "PX", string.format("%.0f", ttl))
+    -- It expires 1 ms late, for servers whose clock for expiry is behind. As text, because Redis 7.2 prints large
+    -- round numbers as 1e+9.
+    local expires = math.ceil((current + size) * slice / 1000) + 1
+    redis.call("SET", ring, state, "PX", string.format("%.0f", expires - math.floor(now / 1000)))
   else
     if current > last then
       -- The expiry first: it can be put back if the cells are refused, for example by an ACL; cells that are
       -- overwritten cannot. In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
-      local expires = math.ceil((current + size) * slice / 1000)
+      local expires = math.ceil((current + size) * slice / 1000) + 1
       local ms = expires % 1000
       redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
       -- The gap: the slices that were skipped, and the current one, start from the total so far. They are written in
@@ -507,17 +541,18 @@ if permits > 0 and wait_slices == 0 and not again then
       local to_end = math.min(gap, size - index)
       local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, to_end))
       if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000)))
+        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000) + 1))
         return written
       end
       if gap > to_end then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - to_end)) end
     end
     redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total)) -- last and total, in the header
   end
+  -- END
   -- The id comes after the ring. If it is refused, the ring loses what it was just charged; it stays moved on to the
   -- current slice, which changes no count.
   local charge = struct.pack(">I6I4", current, 2 * permits)
-  local known = redis.pcall("SET", id, charge, "PX", string.format("%.0f", math.ceil(ttl / 1000)))
+  local known = redis.pcall("SET", id, charge, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))
   if known.err then
     redis.call("SETRANGE", ring, "18", struct.pack(">I6", before))
     return known
@@ -563,21 +598,25 @@ local function concurrency_release_v1(KEYS, ARGV)
 -- COMPLEXITY  O(log N)     TIME, ZSCORE, ZRANGE, ZREM, at most one PEXPIREAT
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV ~= 1 then return redis.error_reply("BADARG ARGV: want 1") end
 local holders = KEYS[1]
 local id = ARGV[1]
 if #id < 1 or #id > 128 then return redis.error_reply("BADARG id: want 1 to 128 bytes") end
+-- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
+-- PART time_of_score: printed by make generate
 -- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
 -- Lua number is exact.
 local function time_of_score(score)
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
+-- END
 
 local score = redis.pcall("ZSCORE", holders, id)
 if not score then return {0} end
@@ -586,9 +625,9 @@ local ends = time_of_score(score)
 if not ends then return redis.error_reply("BADSTATE holders: want scores in microseconds") end
 if ends <= now then return {0} end
 
--- The key's expiry at a time, in ms, rounded up, as text: Redis 7.2 prints large round numbers as 1e+15.
+-- The key's expiry, 1 ms after a time as in concurrency, in ms, as text: Redis 7.2 prints large round numbers as 1e+15.
 local function milliseconds(time)
-  local expires = math.ceil(time / 1000)
+  local expires = math.ceil(time / 1000) + 1
   local ms = expires % 1000
   return string.format("%d%03d", (expires - ms) / 1000, ms)
 end
@@ -644,6 +683,7 @@ local function concurrency_v1(KEYS, ARGV)
 -- COMPLEXITY  O(log N)     TIME, ZCOUNT, ZSCORE, ZRANGE; a grant removes up to 100 ended leases
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -662,16 +702,19 @@ local renew = integer(ARGV[3], 0, 1)
 if not renew then return redis.error_reply("BADARG renew: want 0..1") end
 local id = ARGV[4]
 if #id > 128 then return redis.error_reply("BADARG id: want up to 128 bytes") end
+-- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
+-- PART time_of_score: printed by make generate
 -- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
 -- Lua number is exact.
 local function time_of_score(score)
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
+-- END
 
 -- A lease is live while its score is after now. Ended ones count for nothing, removed or not.
 local live = redis.pcall("ZCOUNT", holders, "(" .. clock[1] .. string.format("%06d", clock[2]), "+inf")
@@ -710,7 +753,7 @@ if granted == 1 and not (held and held >= ends) then
   local us = ends % 1000000
   redis.call("ZADD", holders, string.format("%d%06d", (ends - us) / 1000000, us), id)
   last = math.max(last, ends)
-  local expires = math.ceil(last / 1000) -- in ms, rounded up
+  local expires = math.ceil(last / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", holders, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
@@ -900,8 +943,9 @@ local function decide(bucket)
     else
       state = struct.pack(">I7I3I3I7I6", now + ahead, part, limit, now, widest)
     end
-    -- In milliseconds, rounded up. As text, because Redis 7.2 prints large round numbers as 1e+9.
-    redis.call("SET", bucket, state, "PX", string.format("%.0f", math.ceil(reset_after / 1000)))
+    -- In milliseconds, rounded up, and 1 ms late, for servers whose clock for expiry is behind. As text, because Redis
+    -- 7.2 prints large round numbers as 1e+9.
+    redis.call("SET", bucket, state, "PX", string.format("%.0f", math.ceil(reset_after / 1000) + 1))
   end
 
   local remaining = 0
@@ -981,6 +1025,7 @@ local function gcra_v1(KEYS, ARGV)
 -- COMPLEXITY  O(1)         TIME, one GET, at most one SET
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -1001,6 +1046,7 @@ local permits = integer(ARGV[4], 0, 10000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..10000000") end
 local max_wait = integer(ARGV[5], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
+-- END
 
 -- A length of time x is exact: x microseconds and x_part / limit of one, with x_part below limit.
 local interval_part = window % limit
@@ -1025,6 +1071,7 @@ if permits > burst then return redis.error_reply("BADARG permits: want up to bur
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
+-- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
@@ -1054,6 +1101,7 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
+-- END
 
 -- MANY: gcra_many_v1 repeats what follows for 1..64 keys.
 
@@ -1116,8 +1164,9 @@ if granted > 0 then
   else
     state = struct.pack(">I7I3I3I7I6", now + ahead, part, limit, now, widest)
   end
-  -- In milliseconds, rounded up. As text, because Redis 7.2 prints large round numbers as 1e+9.
-  redis.call("SET", bucket, state, "PX", string.format("%.0f", math.ceil(reset_after / 1000)))
+  -- In milliseconds, rounded up, and 1 ms late, for servers whose clock for expiry is behind. As text, because Redis
+  -- 7.2 prints large round numbers as 1e+9.
+  redis.call("SET", bucket, state, "PX", string.format("%.0f", math.ceil(reset_after / 1000) + 1))
 end
 
 local remaining = 0
@@ -1191,6 +1240,7 @@ local permits = integer(ARGV[3], 0, 1000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000") end
 local max_wait = integer(ARGV[4], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
+
 if permits > limit then return redis.error_reply("BADARG permits: want up to limit") end
 
 if #KEYS * permits > 1000 then
@@ -1307,7 +1357,7 @@ local function decide(log)
       for i = 1, granted do entries[i] = entry end
       redis.call("RPUSH", log, unpack(entries))
     end
-    local expires = math.ceil((due + window) / 1000) -- in ms, rounded up
+    local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
     local ms = expires % 1000
     local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
     if kept ~= 1 then
@@ -1376,6 +1426,7 @@ local function list_log_return_v1(KEYS, ARGV)
 -- COMPLEXITY  O(log N)     LLEN, LINDEX, LREM of up to permits among the last 2000 entries
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -1390,6 +1441,7 @@ local moment = integer(ARGV[1], 0, 9007199254740991)
 if not moment then return redis.error_reply("BADARG moment: want 0..9007199254740991") end
 local permits = integer(ARGV[2], 1, 1000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000") end
+-- END
 
 local length = redis.pcall("LLEN", log) -- pcall, so that WRONGTYPE reaches the caller as it is
 if type(length) == "table" then return length end
@@ -1474,6 +1526,7 @@ local function list_log_v1(KEYS, ARGV)
 -- COMPLEXITY  O(log N)     TIME, LINDEX; a grant removes up to permits + 100 expired entries
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -1492,6 +1545,8 @@ local permits = integer(ARGV[3], 0, 1000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000") end
 local max_wait = integer(ARGV[4], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
+-- END
+
 if permits > limit then return redis.error_reply("BADARG permits: want up to limit") end
 
 local clock = redis.call("TIME")
@@ -1602,7 +1657,7 @@ if granted > 0 then
     for i = 1, granted do entries[i] = entry end
     redis.call("RPUSH", log, unpack(entries))
   end
-  local expires = math.ceil((due + window) / 1000) -- in ms, rounded up
+  local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then
@@ -1677,17 +1732,21 @@ local slice = integer(ARGV[1], 1000, 86400000000)
 if not slice then return redis.error_reply("BADARG slice: want 1000..86400000000") end
 local permits = integer(ARGV[2], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local slices, limits, widest, least_limit = {}, {}, 1, 1000000000
-for i = 1, #ARGV / 2 - 1 do
+local slices, limits = {}, {}
+for i = 1, (#ARGV - 2) / 2 do
   local slices_i = integer(ARGV[2 * i + 1], 1, 10000)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10000") end
   local limit_i = integer(ARGV[2 * i + 2], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
   slices[i], limits[i] = slices_i, limit_i
-  if slices_i > widest then widest = slices_i end
-  if limit_i < least_limit then least_limit = limit_i end
 end
-if permits > least_limit then return redis.error_reply("BADARG permits: want up to every limit") end
+
+-- The ring must be as long as the widest window, and permits must fit into every limit.
+local widest = 1
+for i = 1, #limits do
+  if slices[i] > widest then widest = slices[i] end
+  if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
+end
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
@@ -1767,20 +1826,22 @@ local function decide(ring)
   local wanted = permits
   if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
   local counts, wait_slices, remaining = {}, 0, limits[1]
-  local page, page_index = "", size -- cells that were read, from index page_index on; none yet
+  local page, page_index = "", size -- the cells that were read last, from index page_index on; none yet
   for i = 1, #limits do
+    -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
+    -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
+    -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search moves
+    -- the two towards each other until they are neighbours. Slices that have left the ring hold nothing.
     local start, room = current - slices[i] + 1, limits[i] - wanted
-    -- The window may hold up to room permits before this call. The later it starts, the fewer it holds: search for
-    -- free, the first slice from which it holds no more than room. Every start up to full is too early, and free is
-    -- late enough; the search ends when they are neighbours. Nothing is known from before the ring's oldest slice.
     local full, free, count, probes = start - 1, last + 1, 0, 0
     if full < last - size then full = last - size end
     while not fresh and free - full > 1 do
-      -- The first probe is the window's first slice: what it holds from there is the count, and mostly the search is
-      -- over. If that is too much, the link leads to the first slice with permits, and no start up to there is better.
-      -- Three probes each follow such a link; then the rest is halved.
+      -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
+      -- The next three follow links, over slices without permits. Then the rest is halved.
       local probe = full + 1
       if probes > 3 then probe = math.floor((full + free) / 2) end
+
+      -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
       local index = probe % size
       local at = 7 * (index - page_index)
       if index < page_index or at + 7 > #page then
@@ -1788,25 +1849,25 @@ local function decide(ring)
           return -3, 0, 0, 0, {}
         end
         page_index, at = index, 0
-        -- The first probe reads eight cells: where most slices hold permits, the next probes are among them.
-        local from, along = 24 + 7 * index, 6
-        if probes == 0 then along = 55 end
+        local from = 24 + 7 * index
         -- As text, because redis.call takes longer to print a number.
-        page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + along))
+        page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
         if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
       end
-      -- The total before the slice is in the first 44 bits, its link in the last 12.
+      -- The total before the slice is in the first 44 bits, the link in the last 12.
       local high, low = struct.unpack(">I6I1", page, at + 1)
-      local held = (total - (high - high % 16) / 16) % wrap
+      local held = (total - (high - high % 16) / 16) % wrap -- from this slice on
+
+      -- Move full or free to it.
       if probes == 0 then count = held end
       probes = probes + 1
-      if held > room then
-        -- A start up to the slice that the link names holds as many. A link is modulo 4096: a longer way comes out
-        -- shorter by 4096 or 8192, which costs one more probe.
+      if held <= room then
+        free = probe
+      else
+        -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
+        -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one more probe.
         full = probe + (high % 16 * 256 + low - probe) % 4096
         if full >= free then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
-      else
-        free = probe
       end
     end
     counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
@@ -1847,14 +1908,15 @@ local function decide(ring)
         size = widest
       end
       local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
-      -- As text, because Redis 7.2 prints large round numbers as 1e+9.
-      local ttl = math.ceil((current + size) * slice / 1000) - math.floor(now / 1000)
-      redis.call("SET", ring, state, "PX", string.format("%.0f", ttl))
+      -- It expires 1 ms late, for servers whose clock for expiry is behind. As text, because Redis 7.2 prints large
+      -- round numbers as 1e+9.
+      local expires = math.ceil((current + size) * slice / 1000) + 1
+      redis.call("SET", ring, state, "PX", string.format("%.0f", expires - math.floor(now / 1000)))
     else
       if current > last then
         -- The expiry first: it can be put back if the cells are refused, for example by an ACL; cells that are
         -- overwritten cannot. In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
-        local expires = math.ceil((current + size) * slice / 1000)
+        local expires = math.ceil((current + size) * slice / 1000) + 1
         local ms = expires % 1000
         redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
         -- The gap: the slices that were skipped, and the current one, start from the total so far. They are written in
@@ -1864,7 +1926,7 @@ local function decide(ring)
         local to_end = math.min(gap, size - index)
         local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, to_end))
         if type(written) == "table" then
-          redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000)))
+          redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000) + 1))
           return written
         end
         if gap > to_end then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - to_end)) end
@@ -1933,6 +1995,7 @@ local function slice_ring_return_v1(KEYS, ARGV)
 -- COMPLEXITY  O(N)         N slices, at most 1000, have begun since: reads and writes their cells
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -1949,11 +2012,12 @@ local taken = integer(ARGV[2], 0, 9007199254740991)
 if not taken then return redis.error_reply("BADARG taken: want 0..9007199254740991") end
 local permits = integer(ARGV[3], 1, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000000000") end
+-- END
 
 -- Totals wrap at 2^44: only their differences count. See slice_ring.
 local wrap = 17592186044416
-local header_bytes = 24
 
+-- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
@@ -1983,12 +2047,13 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
+-- END
 
 local header = redis.pcall("GETRANGE", ring, "0", "23")
 if header.err then return header end
 if header == "" then return {0} end
 local stored_slice, size, last, total
-if #header == header_bytes then
+if #header == 24 then
   stored_slice, size, last, total = struct.unpack(">I6I6I6I6", header, 1)
 end
 if stored_slice ~= slice then return redis.error_reply("BADSTATE ring: want the slice it was written with") end
@@ -2001,12 +2066,15 @@ local slice_taken = math.floor(taken / slice)
 local later = last - slice_taken -- how many slices came after it
 if later < 0 or later >= size or later > 1000 then return {0} end
 
--- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two.
-local start = header_bytes + 7 * (slice_taken % size)
+-- PART ring_taken: printed by make generate
+-- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two. Positions are
+-- text: redis.call takes longer to print a number.
+local from = 24 + 7 * (slice_taken % size)
+local start = string.format("%d", from)
 local to_end = math.min(later + 1, size - slice_taken % size)
-local cells = redis.call("GETRANGE", ring, start, start + 7 * to_end - 1)
+local cells = redis.call("GETRANGE", ring, start, string.format("%d", from + 7 * to_end - 1))
 if to_end <= later then
-  cells = cells .. redis.call("GETRANGE", ring, header_bytes, header_bytes + 7 * (later + 1 - to_end) - 1)
+  cells = cells .. redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * (later + 1 - to_end)))
 end
 if #cells ~= 7 * (later + 1) then
   return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
@@ -2018,20 +2086,24 @@ local function total_before(i)
 end
 local after = total
 if later > 0 then after = total_before(1) end
-local returned = math.min(permits, (after - total_before(0)) % wrap)
+local taken_there = (after - total_before(0)) % wrap -- what slice_taken holds
+-- END
+local returned = math.min(permits, taken_there)
 if returned == 0 then return {0} end
 
--- Only totals change, and not that of slice_taken itself, which counts what came before it. A link may now lead to an
--- empty slice: no slice before that has permits, so slice_ring only needs one more probe.
+-- PART ring_lowered: printed by make generate
+-- Only totals change, and not that of slice_taken itself, which counts what came before it. A link may now lead to
+-- an empty slice: no slice before that has permits, so slice_ring only needs one more probe.
 local lowered = {cells:sub(1, 7)}
 for i = 1, later do
   local high, low = struct.unpack(">I6I1", cells, 7 * i + 1)
   lowered[i + 1] = struct.pack(">I6I1", (high - 16 * returned) % (16 * wrap), low)
 end
 cells = table.concat(lowered)
+-- END
 redis.call("SETRANGE", ring, start, string.sub(cells, 1, 7 * to_end))
-if to_end <= later then redis.call("SETRANGE", ring, header_bytes, string.sub(cells, 7 * to_end + 1)) end
-redis.call("SETRANGE", ring, 18, struct.pack(">I6", (total - returned) % wrap))
+if to_end <= later then redis.call("SETRANGE", ring, "24", string.sub(cells, 7 * to_end + 1)) end
+redis.call("SETRANGE", ring, "18", struct.pack(">I6", (total - returned) % wrap))
 
 return {math.floor(returned)} -- under Lua 5.4 a quotient is a float, but a reply must hold integers
 end
@@ -2075,6 +2147,7 @@ local function slice_ring_v1(KEYS, ARGV)
 --                          the whole ring where it is new or made longer
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -2091,21 +2164,29 @@ local slice = integer(ARGV[1], 1000, 86400000000)
 if not slice then return redis.error_reply("BADARG slice: want 1000..86400000000") end
 local permits = integer(ARGV[2], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local slices, limits, widest, least_limit = {}, {}, 1, 1000000000
-for i = 1, #ARGV / 2 - 1 do
+local slices, limits = {}, {}
+for i = 1, (#ARGV - 2) / 2 do
   local slices_i = integer(ARGV[2 * i + 1], 1, 10000)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10000") end
   local limit_i = integer(ARGV[2 * i + 2], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
   slices[i], limits[i] = slices_i, limit_i
-  if slices_i > widest then widest = slices_i end
-  if limit_i < least_limit then least_limit = limit_i end
 end
-if permits > least_limit then return redis.error_reply("BADARG permits: want up to every limit") end
+-- END
+
+-- PART ring_windows: printed by make generate
+-- The ring must be as long as the widest window, and permits must fit into every limit.
+local widest = 1
+for i = 1, #limits do
+  if slices[i] > widest then widest = slices[i] end
+  if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
+end
+-- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
+-- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
@@ -2135,8 +2216,11 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
+-- END
 
 -- MANY: slice_ring_many_v1 repeats what follows for 1..64 keys, work up to 10000.
+
+-- PART ring_read: printed by make generate
 local header = redis.pcall("GETRANGE", ring, "0", "23") -- the ring itself may have 70 KB
 if header.err then return header end
 local current = (now - now % slice) / slice -- the number of the slice that now is in
@@ -2168,59 +2252,65 @@ end
 
 -- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
 local wrap = 17592186044416
+-- END
 
+-- PART ring_search: printed by make generate
 local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
 local counts, wait_slices, remaining = {}, 0, limits[1]
-local page, page_index = "", size -- cells that were read, from index page_index on; none yet
+local page, page_index = "", size -- the cells that were read last, from index page_index on; none yet
 for i = 1, #limits do
+  -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
+  -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
+  -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search moves
+  -- the two towards each other until they are neighbours. Slices that have left the ring hold nothing.
   local start, room = current - slices[i] + 1, limits[i] - wanted
-  -- The window may hold up to room permits before this call. The later it starts, the fewer it holds: search for
-  -- free, the first slice from which it holds no more than room. Every start up to full is too early, and free is
-  -- late enough; the search ends when they are neighbours. Nothing is known from before the ring's oldest slice.
   local full, free, count, probes = start - 1, last + 1, 0, 0
   if full < last - size then full = last - size end
   while not fresh and free - full > 1 do
-    -- The first probe is the window's first slice: what it holds from there is the count, and mostly the search is
-    -- over. If that is too much, the link leads to the first slice with permits, and no start up to there is better.
-    -- Three probes each follow such a link; then the rest is halved.
+    -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
+    -- The next three follow links, over slices without permits. Then the rest is halved.
     local probe = full + 1
     if probes > 3 then probe = math.floor((full + free) / 2) end
+
+    -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
     local index = probe % size
     local at = 7 * (index - page_index)
     if index < page_index or at + 7 > #page then
       -- MANY: work 32.
       page_index, at = index, 0
-      -- The first probe reads eight cells: where most slices hold permits, the next probes are among them.
-      local from, along = 24 + 7 * index, 6
-      if probes == 0 then along = 55 end
+      local from = 24 + 7 * index
       -- As text, because redis.call takes longer to print a number.
-      page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + along))
+      page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
       if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
     end
-    -- The total before the slice is in the first 44 bits, its link in the last 12.
+    -- The total before the slice is in the first 44 bits, the link in the last 12.
     local high, low = struct.unpack(">I6I1", page, at + 1)
-    local held = (total - (high - high % 16) / 16) % wrap
+    local held = (total - (high - high % 16) / 16) % wrap -- from this slice on
+
+    -- Move full or free to it.
     if probes == 0 then count = held end
     probes = probes + 1
-    if held > room then
-      -- A start up to the slice that the link names holds as many. A link is modulo 4096: a longer way comes out
-      -- shorter by 4096 or 8192, which costs one more probe.
+    if held <= room then
+      free = probe
+    else
+      -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
+      -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one more probe.
       full = probe + (high % 16 * 256 + low - probe) % 4096
       if full >= free then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
-    else
-      free = probe
     end
   end
   counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
   if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
   if count > room then wait_slices = math.max(wait_slices, free - start) end
 end
+-- END
 
 local granted = 0
 if permits > 0 and wait_slices == 0 then
   -- MANY: work fresh and size or widest > size and 2 * widest or current - last.
   granted = permits
+  -- PART ring_write: printed by make generate
   local cell
   if fresh or current > last then
     local link = current % 4096 -- of the skipped slices too: the current one is the next with permits
@@ -2248,14 +2338,15 @@ if permits > 0 and wait_slices == 0 then
       size = widest
     end
     local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
-    -- As text, because Redis 7.2 prints large round numbers as 1e+9.
-    local ttl = math.ceil((current + size) * slice / 1000) - math.floor(now / 1000)
-    redis.call("SET", ring, state, "PX", string.format("%.0f", ttl))
+    -- It expires 1 ms late, for servers whose clock for expiry is behind. As text, because Redis 7.2 prints large
+    -- round numbers as 1e+9.
+    local expires = math.ceil((current + size) * slice / 1000) + 1
+    redis.call("SET", ring, state, "PX", string.format("%.0f", expires - math.floor(now / 1000)))
   else
     if current > last then
       -- The expiry first: it can be put back if the cells are refused, for example by an ACL; cells that are
       -- overwritten cannot. In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
-      local expires = math.ceil((current + size) * slice / 1000)
+      local expires = math.ceil((current + size) * slice / 1000) + 1
       local ms = expires % 1000
       redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
       -- The gap: the slices that were skipped, and the current one, start from the total so far. They are written in
@@ -2265,13 +2356,14 @@ if permits > 0 and wait_slices == 0 then
       local to_end = math.min(gap, size - index)
       local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, to_end))
       if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000)))
+        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000) + 1))
         return written
       end
       if gap > to_end then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - to_end)) end
     end
     redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total)) -- last and total, in the header
   end
+  -- END
   last, remaining = current, remaining - granted
   for i = 1, #counts do counts[i] = counts[i] + granted end
 end
@@ -2314,6 +2406,7 @@ local function token_bucket_set_v1(KEYS, ARGV)
 -- COMPLEXITY  O(1)         HMGET, HSET, PERSIST
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -2330,6 +2423,7 @@ local interval = integer(ARGV[2], 1000, 31622400000000)
 if not interval then return redis.error_reply("BADARG interval: want 1000..31622400000000") end
 local scope = integer(ARGV[3], 0, 1)
 if not scope then return redis.error_reply("BADARG scope: want 0..1") end
+-- END
 
 local fields = {"rate", "interval", "scope"}
 local old = redis.pcall("HMGET", config, unpack(fields)) -- to be put back if PERSIST is refused
@@ -2394,6 +2488,7 @@ local function token_bucket_v1(KEYS, ARGV)
 -- COMPLEXITY  O(log N)     TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -2414,6 +2509,7 @@ local permits = integer(ARGV[4], 0, 1000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000") end
 local max_wait = integer(ARGV[5], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
+-- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
@@ -2434,6 +2530,7 @@ if permits > rate then return redis.error_reply("BADARG permits: want up to rate
 local log = scope == 0 and all or by_client
 local interval_start = now - interval -- permits granted for this time or an earlier one have come back
 
+-- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
@@ -2463,6 +2560,7 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
+-- END
 
 local unreadable -- an entry is none of ours: an error before anything is written
 
@@ -2557,7 +2655,7 @@ if permits > 0 and due - now <= max_wait then
   -- The config must not expire before the log. It gets 100 ms more, so that not every grant has to prolong it. A config
   -- without a TTL was set to stay. A TTL that is longer than a grant after a step back gives (with 1 s to spare) comes
   -- from a clock that was far ahead: it is set again.
-  local expires = math.ceil((due + interval) / 1000) -- in ms, rounded up
+  local expires = math.ceil((due + interval) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local spare = 1000000
   local prolongs = not configured
     or ttl >= 0 and (math.floor(now / 1000) + ttl <= expires or ttl * 1000 > 2 * interval + slack + spare)
@@ -2634,6 +2732,7 @@ local function zset_log_return_v1(KEYS, ARGV)
 -- COMPLEXITY  O(log N)     ZSCORE, ZRANGE, ZREM of up to permits members
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -2648,13 +2747,16 @@ local id = ARGV[1]
 if #id < 1 or #id > 128 or id:find("|") then return redis.error_reply("BADARG id: want 1 to 128 bytes without |") end
 local permits = integer(ARGV[2], 1, 500)
 if not permits then return redis.error_reply("BADARG permits: want 1..500") end
+-- END
 
+-- PART time_of_score: printed by make generate
 -- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
 -- Lua number is exact.
 local function time_of_score(score)
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
+-- END
 
 local score = redis.pcall("ZSCORE", log, id) -- pcall, so that WRONGTYPE reaches the caller as it is
 if not score then return {0} end
@@ -2738,6 +2840,7 @@ local function zset_log_v1(KEYS, ARGV)
 -- COMPLEXITY  O(log N)     TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -2757,9 +2860,10 @@ if not permits then return redis.error_reply("BADARG permits: want 0..500") end
 local max_wait = integer(ARGV[4], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
 local id = ARGV[5]
-if #id > 128 or id:find("|") or id == "" and permits > 0 then
-  return redis.error_reply("BADARG id: want 1 to 128 bytes without |")
-end
+if #id > 128 or id:find("|") then return redis.error_reply("BADARG id: want 1 to 128 bytes without |") end
+-- END
+
+if id == "" and permits > 0 then return redis.error_reply("BADARG id: want 1 to 128 bytes without |") end
 if permits > limit then return redis.error_reply("BADARG permits: want up to limit") end
 
 local clock = redis.call("TIME")
@@ -2770,12 +2874,14 @@ local window_start = now - window -- permits granted for this time or an earlier
 -- text, and times are printed in two halves, seconds and microseconds: "%d" may have 32 bits, .. keeps 14 digits, and
 -- "%.0f" takes twice as long. Small numbers, such as an index, are passed as they are.
 
+-- PART time_of_score: printed by make generate
 -- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
 -- Lua number is exact.
 local function time_of_score(score)
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
+-- END
 local unreadable -- a score is no time: an error before anything is written
 
 local card = redis.pcall("ZCARD", log)
@@ -2877,7 +2983,7 @@ elseif granted > 0 then
     members[2 * k - 1], members[2 * k] = due_text, id .. "||" .. k
   end
   redis.call("ZADD", log, unpack(members))
-  local expires = math.ceil((due + window) / 1000) -- in ms, rounded up
+  local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then

@@ -11,12 +11,12 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BothManyV1SHA1 = "55d3bb8ea20972be0747d2bf1e2f47530c7a2ee8"
-	BothV1SHA1     = "34036722074b00f84bf41c9405e427bef72df24d"
-	OneManyV1SHA1  = "6253e06e704b0ad83b3f6967a560d23704179026"
-	OneV1SHA1      = "e05de12ffffa2fbdeaa30bfa83ade036e31ebe31"
-	PairsV2SHA1    = "e158c848c1b9fcd7727f070519b4298942e6d81f"
-	SmallV1SHA1    = "cc6406d6bf6fa6ae89b133226b64d6d57a447f22"
+	BothManyV1SHA1 = "403e3fb95ffa56ab17c7a31fb3e92000cbc81a38"
+	BothV1SHA1     = "e40b7612332afe0e3c3b448f776397c1d8bcba3b"
+	OneManyV1SHA1  = "61c64ad1fd270959303f8ef40b0db3d7cd06257f"
+	OneV1SHA1      = "e9835ea85f0eef760591bfe9f1dbb1df317500d6"
+	PairsV2SHA1    = "542ef9f103c544155af6217f43c58036bb75dc2a"
+	SmallV1SHA1    = "ee16de45fa1fb10093b41498199f0732f35d6971"
 )
 
 //go:embed scripts/both_many_v1.lua
@@ -265,7 +265,7 @@ var SmallV1 = Script{
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "bc23dc4f61ac14804cbc4dc556dd28f7bc3509da", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "245d22689de0618f7340fa7f25fc6d86d4e12eca", Source: sluiceV1Source},
 	}
 }
 

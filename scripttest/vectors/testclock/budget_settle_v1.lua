@@ -31,6 +31,7 @@
 --                          charge costs what a grant of slice_ring does
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -51,12 +52,14 @@ local permits = integer(ARGV[4], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local unknown = integer(ARGV[5], 0, 1)
 if not unknown then return redis.error_reply("BADARG unknown: want 0..1") end
+-- END
+
 local widest = size -- its name in slice_ring: what follows is mostly as there
-local header_bytes = 24
 
 local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
 local now = clock[1] * 1000000 + clock[2]
 
+-- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
@@ -86,7 +89,9 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
+-- END
 
+-- PART ring_read: printed by make generate
 local header = redis.pcall("GETRANGE", ring, "0", "23") -- the ring itself may have 70 KB
 if header.err then return header end
 local current = (now - now % slice) / slice -- the number of the slice that now is in
@@ -118,6 +123,7 @@ end
 
 -- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
 local wrap = 17592186044416
+-- END
 
 local charged = redis.pcall("GET", id)
 if type(charged) == "table" then return charged end
@@ -133,17 +139,20 @@ end
 
 -- What is stored for the id from now on: what it was charged in all, and that it is settled.
 local function settled(in_all) return struct.pack(">I6I4", slice_taken, 2 * in_all + 1) end
-local lifetime = string.format("%.0f", math.ceil(ttl / 1000))
+local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
 
 local granted = permits - estimate -- what is added to the ring, named as in slice_ring
 local later = last - slice_taken -- how many slices came after the one that the estimate was counted in
 if granted < 0 and not fresh and later >= 0 and later < size and later <= 1000 then
-  -- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two.
-  local start = header_bytes + 7 * (slice_taken % size)
+  -- PART ring_taken: printed by make generate
+  -- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two. Positions are
+  -- text: redis.call takes longer to print a number.
+  local from = 24 + 7 * (slice_taken % size)
+  local start = string.format("%d", from)
   local to_end = math.min(later + 1, size - slice_taken % size)
-  local cells = redis.call("GETRANGE", ring, start, start + 7 * to_end - 1)
+  local cells = redis.call("GETRANGE", ring, start, string.format("%d", from + 7 * to_end - 1))
   if to_end <= later then
-    cells = cells .. redis.call("GETRANGE", ring, header_bytes, header_bytes + 7 * (later + 1 - to_end) - 1)
+    cells = cells .. redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * (later + 1 - to_end)))
   end
   if #cells ~= 7 * (later + 1) then
     return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
@@ -155,12 +164,15 @@ if granted < 0 and not fresh and later >= 0 and later < size and later <= 1000 t
   end
   local after = total
   if later > 0 then after = total_before(1) end
-  local returned = math.min(-granted, (after - total_before(0)) % wrap)
+  local taken_there = (after - total_before(0)) % wrap -- what slice_taken holds
+  -- END
+  local returned = math.min(-granted, taken_there)
 
   -- The mark comes before the refund. If the refund is refused, the id is unsettled again.
   local charged_in_all = math.floor(estimate - returned)
   redis.call("SET", id, settled(charged_in_all), "PX", 1000000000000 + lifetime)
   if returned > 0 then
+    -- PART ring_lowered: printed by make generate
     -- Only totals change, and not that of slice_taken itself, which counts what came before it. A link may now lead to
     -- an empty slice: no slice before that has permits, so slice_ring only needs one more probe.
     local lowered = {cells:sub(1, 7)}
@@ -169,13 +181,14 @@ if granted < 0 and not fresh and later >= 0 and later < size and later <= 1000 t
       lowered[i + 1] = struct.pack(">I6I1", (high - 16 * returned) % (16 * wrap), low)
     end
     cells = table.concat(lowered)
+    -- END
     local written = redis.pcall("SETRANGE", ring, start, string.sub(cells, 1, 7 * to_end))
     if type(written) == "table" then
       redis.call("SET", id, charged, "PX", 1000000000000 + lifetime)
       return written
     end
-    if to_end <= later then redis.call("SETRANGE", ring, header_bytes, string.sub(cells, 7 * to_end + 1)) end
-    redis.call("SETRANGE", ring, 18, struct.pack(">I6", (total - returned) % wrap))
+    if to_end <= later then redis.call("SETRANGE", ring, "24", string.sub(cells, 7 * to_end + 1)) end
+    redis.call("SETRANGE", ring, "18", struct.pack(">I6", (total - returned) % wrap))
   end
   return {1, charged_in_all, now}
 end
@@ -192,6 +205,7 @@ if granted > 0 and not fresh then
 end
 local before = total
 if granted > 0 then
+  -- PART ring_write: printed by make generate
   local cell
   if fresh or current > last then
     local link = current % 4096 -- of the skipped slices too: the current one is the next with permits
@@ -219,14 +233,15 @@ if granted > 0 then
       size = widest
     end
     local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
-    -- As text, because Redis 7.2 prints large round numbers as 1e+9.
-    local ttl = math.ceil((current + size) * slice / 1000) - math.floor(now / 1000)
-    redis.call("SET", ring, state, "PX", 1000000000000 + string.format("%.0f", ttl))
+    -- It expires 1 ms late, for servers whose clock for expiry is behind. As text, because Redis 7.2 prints large
+    -- round numbers as 1e+9.
+    local expires = math.ceil((current + size) * slice / 1000) + 1
+    redis.call("SET", ring, state, "PX", 1000000000000 + string.format("%.0f", expires - math.floor(now / 1000)))
   else
     if current > last then
       -- The expiry first: it can be put back if the cells are refused, for example by an ACL; cells that are
       -- overwritten cannot. In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
-      local expires = math.ceil((current + size) * slice / 1000)
+      local expires = math.ceil((current + size) * slice / 1000) + 1
       local ms = expires % 1000
       redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
       -- The gap: the slices that were skipped, and the current one, start from the total so far. They are written in
@@ -236,13 +251,14 @@ if granted > 0 then
       local to_end = math.min(gap, size - index)
       local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, to_end))
       if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000)))
+        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000) + 1))
         return written
       end
       if gap > to_end then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - to_end)) end
     end
     redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total)) -- last and total, in the header
   end
+  -- END
 end
 -- The mark comes after the charge. If it is refused, the ring loses what it was just charged; it stays moved on to the
 -- current slice, which changes no count.

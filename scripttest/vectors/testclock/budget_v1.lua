@@ -34,6 +34,7 @@
 -- COMPLEXITY  O(log N)     as slice_ring; one GET, and a grant one SET more
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -52,21 +53,29 @@ local ttl = integer(ARGV[2], 1000, 31622400000000)
 if not ttl then return redis.error_reply("BADARG ttl: want 1000..31622400000000") end
 local permits = integer(ARGV[3], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local slices, limits, widest, least_limit = {}, {}, 1, 1000000000
+local slices, limits = {}, {}
 for i = 1, (#ARGV - 3) / 2 do
   local slices_i = integer(ARGV[2 * i + 2], 1, 10000)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10000") end
   local limit_i = integer(ARGV[2 * i + 3], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
   slices[i], limits[i] = slices_i, limit_i
-  if slices_i > widest then widest = slices_i end
-  if limit_i < least_limit then least_limit = limit_i end
 end
-if permits > least_limit then return redis.error_reply("BADARG permits: want up to every limit") end
+-- END
+
+-- PART ring_windows: printed by make generate
+-- The ring must be as long as the widest window, and permits must fit into every limit.
+local widest = 1
+for i = 1, #limits do
+  if slices[i] > widest then widest = slices[i] end
+  if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
+end
+-- END
 
 local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
 local now = clock[1] * 1000000 + clock[2]
 
+-- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
@@ -96,7 +105,9 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
+-- END
 
+-- PART ring_read: printed by make generate
 local header = redis.pcall("GETRANGE", ring, "0", "23") -- the ring itself may have 70 KB
 if header.err then return header end
 local current = (now - now % slice) / slice -- the number of the slice that now is in
@@ -128,6 +139,7 @@ end
 
 -- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
 local wrap = 17592186044416
+-- END
 
 -- Asked again, it is granted as before, and nothing is charged. A look does not ask for its id.
 local again
@@ -145,57 +157,62 @@ if permits > 0 then
   end
 end
 
+-- PART ring_search: printed by make generate
 local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
 local counts, wait_slices, remaining = {}, 0, limits[1]
-local page, page_index = "", size -- cells that were read, from index page_index on; none yet
+local page, page_index = "", size -- the cells that were read last, from index page_index on; none yet
 for i = 1, #limits do
+  -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
+  -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
+  -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search moves
+  -- the two towards each other until they are neighbours. Slices that have left the ring hold nothing.
   local start, room = current - slices[i] + 1, limits[i] - wanted
-  -- The window may hold up to room permits before this call. The later it starts, the fewer it holds: search for
-  -- free, the first slice from which it holds no more than room. Every start up to full is too early, and free is
-  -- late enough; the search ends when they are neighbours. Nothing is known from before the ring's oldest slice.
   local full, free, count, probes = start - 1, last + 1, 0, 0
   if full < last - size then full = last - size end
   while not fresh and free - full > 1 do
-    -- The first probe is the window's first slice: what it holds from there is the count, and mostly the search is
-    -- over. If that is too much, the link leads to the first slice with permits, and no start up to there is better.
-    -- Three probes each follow such a link; then the rest is halved.
+    -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
+    -- The next three follow links, over slices without permits. Then the rest is halved.
     local probe = full + 1
     if probes > 3 then probe = math.floor((full + free) / 2) end
+
+    -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
     local index = probe % size
     local at = 7 * (index - page_index)
     if index < page_index or at + 7 > #page then
       page_index, at = index, 0
-      -- The first probe reads eight cells: where most slices hold permits, the next probes are among them.
-      local from, along = 24 + 7 * index, 6
-      if probes == 0 then along = 55 end
+      local from = 24 + 7 * index
       -- As text, because redis.call takes longer to print a number.
-      page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + along))
+      page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
       if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
     end
-    -- The total before the slice is in the first 44 bits, its link in the last 12.
+    -- The total before the slice is in the first 44 bits, the link in the last 12.
     local high, low = struct.unpack(">I6I1", page, at + 1)
-    local held = (total - (high - high % 16) / 16) % wrap
+    local held = (total - (high - high % 16) / 16) % wrap -- from this slice on
+
+    -- Move full or free to it.
     if probes == 0 then count = held end
     probes = probes + 1
-    if held > room then
-      -- A start up to the slice that the link names holds as many. A link is modulo 4096: a longer way comes out
-      -- shorter by 4096 or 8192, which costs one more probe.
+    if held <= room then
+      free = probe
+    else
+      -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
+      -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one more probe.
       full = probe + (high % 16 * 256 + low - probe) % 4096
       if full >= free then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
-    else
-      free = probe
     end
   end
   counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
   if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
   if count > room then wait_slices = math.max(wait_slices, free - start) end
 end
+-- END
 
 local granted = 0
 if permits > 0 and wait_slices == 0 and not again then
   granted = permits
   local before = total
+  -- PART ring_write: printed by make generate
   local cell
   if fresh or current > last then
     local link = current % 4096 -- of the skipped slices too: the current one is the next with permits
@@ -223,14 +240,15 @@ if permits > 0 and wait_slices == 0 and not again then
       size = widest
     end
     local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
-    -- As text, because Redis 7.2 prints large round numbers as 1e+9.
-    local ttl = math.ceil((current + size) * slice / 1000) - math.floor(now / 1000)
-    redis.call("SET", ring, state, "PX", 1000000000000 + string.format("%.0f", ttl))
+    -- It expires 1 ms late, for servers whose clock for expiry is behind. As text, because Redis 7.2 prints large
+    -- round numbers as 1e+9.
+    local expires = math.ceil((current + size) * slice / 1000) + 1
+    redis.call("SET", ring, state, "PX", 1000000000000 + string.format("%.0f", expires - math.floor(now / 1000)))
   else
     if current > last then
       -- The expiry first: it can be put back if the cells are refused, for example by an ACL; cells that are
       -- overwritten cannot. In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
-      local expires = math.ceil((current + size) * slice / 1000)
+      local expires = math.ceil((current + size) * slice / 1000) + 1
       local ms = expires % 1000
       redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
       -- The gap: the slices that were skipped, and the current one, start from the total so far. They are written in
@@ -240,17 +258,18 @@ if permits > 0 and wait_slices == 0 and not again then
       local to_end = math.min(gap, size - index)
       local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, to_end))
       if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000)))
+        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000) + 1))
         return written
       end
       if gap > to_end then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - to_end)) end
     end
     redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total)) -- last and total, in the header
   end
+  -- END
   -- The id comes after the ring. If it is refused, the ring loses what it was just charged; it stays moved on to the
   -- current slice, which changes no count.
   local charge = struct.pack(">I6I4", current, 2 * permits)
-  local known = redis.pcall("SET", id, charge, "PX", 1000000000000 + string.format("%.0f", math.ceil(ttl / 1000)))
+  local known = redis.pcall("SET", id, charge, "PX", 1000000000000 + string.format("%.0f", math.ceil(ttl / 1000) + 1))
   if known.err then
     redis.call("SETRANGE", ring, "18", struct.pack(">I6", before))
     return known

@@ -37,6 +37,7 @@
 -- COMPLEXITY  O(1)         TIME, one GET, at most one SET
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -57,6 +58,7 @@ local permits = integer(ARGV[4], 0, 10000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..10000000") end
 local max_wait = integer(ARGV[5], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
+-- END
 
 -- A length of time x is exact: x microseconds and x_part / limit of one, with x_part below limit.
 local interval_part = window % limit
@@ -81,6 +83,7 @@ if permits > burst then return redis.error_reply("BADARG permits: want up to bur
 local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
 local now = clock[1] * 1000000 + clock[2]
 
+-- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
@@ -110,6 +113,7 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
+-- END
 
 -- MANY: gcra_many_v1 repeats what follows for 1..64 keys.
 
@@ -172,8 +176,9 @@ if granted > 0 then
   else
     state = struct.pack(">I7I3I3I7I6", now + ahead, part, limit, now, widest)
   end
-  -- In milliseconds, rounded up. As text, because Redis 7.2 prints large round numbers as 1e+9.
-  redis.call("SET", bucket, state, "PX", 1000000000000 + string.format("%.0f", math.ceil(reset_after / 1000)))
+  -- In milliseconds, rounded up, and 1 ms late, for servers whose clock for expiry is behind. As text, because Redis
+  -- 7.2 prints large round numbers as 1e+9.
+  redis.call("SET", bucket, state, "PX", 1000000000000 + string.format("%.0f", math.ceil(reset_after / 1000) + 1))
 end
 
 local remaining = 0

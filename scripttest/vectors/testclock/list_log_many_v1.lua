@@ -47,6 +47,7 @@ local permits = integer(ARGV[3], 0, 1000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000") end
 local max_wait = integer(ARGV[4], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
+
 if permits > limit then return redis.error_reply("BADARG permits: want up to limit") end
 
 if #KEYS * permits > 1000 then
@@ -163,7 +164,7 @@ local function decide(log)
       for i = 1, granted do entries[i] = entry end
       redis.call("RPUSH", log, unpack(entries))
     end
-    local expires = math.ceil((due + window) / 1000) -- in ms, rounded up
+    local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
     local ms = expires % 1000
     local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
     if kept ~= 1 then

@@ -24,6 +24,7 @@
 -- COMPLEXITY  O(log N)     LLEN, LINDEX, LREM of up to permits among the last 2000 entries
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -38,6 +39,7 @@ local moment = integer(ARGV[1], 0, 9007199254740991)
 if not moment then return redis.error_reply("BADARG moment: want 0..9007199254740991") end
 local permits = integer(ARGV[2], 1, 1000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000") end
+-- END
 
 local length = redis.pcall("LLEN", log) -- pcall, so that WRONGTYPE reaches the caller as it is
 if type(length) == "table" then return length end

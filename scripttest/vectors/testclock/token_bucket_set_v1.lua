@@ -22,6 +22,7 @@
 -- COMPLEXITY  O(1)         HMGET, HSET, PERSIST
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -38,6 +39,7 @@ local interval = integer(ARGV[2], 1000, 31622400000000)
 if not interval then return redis.error_reply("BADARG interval: want 1000..31622400000000") end
 local scope = integer(ARGV[3], 0, 1)
 if not scope then return redis.error_reply("BADARG scope: want 0..1") end
+-- END
 
 local fields = {"rate", "interval", "scope"}
 local old = redis.pcall("HMGET", config, unpack(fields)) -- to be put back if PERSIST is refused

@@ -39,6 +39,7 @@
 -- COMPLEXITY  O(log N)     TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -59,6 +60,7 @@ local permits = integer(ARGV[4], 0, 1000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000") end
 local max_wait = integer(ARGV[5], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
+-- END
 
 local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
 local now = clock[1] * 1000000 + clock[2]
@@ -79,6 +81,7 @@ if permits > rate then return redis.error_reply("BADARG permits: want up to rate
 local log = scope == 0 and all or by_client
 local interval_start = now - interval -- permits granted for this time or an earlier one have come back
 
+-- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
@@ -108,6 +111,7 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
+-- END
 
 local unreadable -- an entry is none of ours: an error before anything is written
 
@@ -202,7 +206,7 @@ if permits > 0 and due - now <= max_wait then
   -- The config must not expire before the log. It gets 100 ms more, so that not every grant has to prolong it. A config
   -- without a TTL was set to stay. A TTL that is longer than a grant after a step back gives (with 1 s to spare) comes
   -- from a clock that was far ahead: it is set again.
-  local expires = math.ceil((due + interval) / 1000) -- in ms, rounded up
+  local expires = math.ceil((due + interval) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local spare = 1000000
   local prolongs = not configured
     or ttl >= 0 and (math.floor(now / 1000) + ttl <= expires or ttl * 1000 > 2 * interval + slack + spare)

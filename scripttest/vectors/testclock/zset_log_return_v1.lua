@@ -24,6 +24,7 @@
 -- COMPLEXITY  O(log N)     ZSCORE, ZRANGE, ZREM of up to permits members
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -38,13 +39,16 @@ local id = ARGV[1]
 if #id < 1 or #id > 128 or id:find("|") then return redis.error_reply("BADARG id: want 1 to 128 bytes without |") end
 local permits = integer(ARGV[2], 1, 500)
 if not permits then return redis.error_reply("BADARG permits: want 1..500") end
+-- END
 
+-- PART time_of_score: printed by make generate
 -- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
 -- Lua number is exact.
 local function time_of_score(score)
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
+-- END
 
 local score = redis.pcall("ZSCORE", log, id) -- pcall, so that WRONGTYPE reaches the caller as it is
 if not score then return {0} end

@@ -32,6 +32,7 @@
 -- COMPLEXITY  O(log N)     TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
@@ -51,9 +52,10 @@ if not permits then return redis.error_reply("BADARG permits: want 0..500") end
 local max_wait = integer(ARGV[4], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
 local id = ARGV[5]
-if #id > 128 or id:find("|") or id == "" and permits > 0 then
-  return redis.error_reply("BADARG id: want 1 to 128 bytes without |")
-end
+if #id > 128 or id:find("|") then return redis.error_reply("BADARG id: want 1 to 128 bytes without |") end
+-- END
+
+if id == "" and permits > 0 then return redis.error_reply("BADARG id: want 1 to 128 bytes without |") end
 if permits > limit then return redis.error_reply("BADARG permits: want up to limit") end
 
 local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
@@ -64,12 +66,14 @@ local window_start = now - window -- permits granted for this time or an earlier
 -- text, and times are printed in two halves, seconds and microseconds: "%d" may have 32 bits, .. keeps 14 digits, and
 -- "%.0f" takes twice as long. Small numbers, such as an index, are passed as they are.
 
+-- PART time_of_score: printed by make generate
 -- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
 -- Lua number is exact.
 local function time_of_score(score)
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
+-- END
 local unreadable -- a score is no time: an error before anything is written
 
 local card = redis.pcall("ZCARD", log)
@@ -171,7 +175,7 @@ elseif granted > 0 then
     members[2 * k - 1], members[2 * k] = due_text, id .. "||" .. k
   end
   redis.call("ZADD", log, unpack(members))
-  local expires = math.ceil((due + window) / 1000) -- in ms, rounded up
+  local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
   if kept ~= 1 then

@@ -29,6 +29,7 @@
 -- COMPLEXITY  O(K log N)   one TIME, then as both_v1 for each of K keys
 -- REDIS       5.0
 
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -43,13 +44,13 @@ local slice = integer(ARGV[1], 1, 10)
 if not slice then return redis.error_reply("BADARG slice: want 1..10") end
 local permits = integer(ARGV[2], 0, 10)
 if not permits then return redis.error_reply("BADARG permits: want 0..10") end
-local products = {}
-for i = 1, #ARGV / 2 - 1 do
+local slices, limits = {}, {}
+for i = 1, (#ARGV - 2) / 2 do
   local slices_i = integer(ARGV[2 * i + 1], 1, 10)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10") end
   local limit_i = integer(ARGV[2 * i + 2], 1, 100)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..100") end
-  products[i] = slices_i * limit_i
+  slices[i], limits[i] = slices_i, limit_i
 end
 
 local clock = redis.call("TIME")
@@ -68,11 +69,11 @@ local function decide(ring)
   local stored = redis.pcall("GET", ring)
   if type(stored) == "table" then return stored end
   local counts = {}
-  for i = 1, #products do
+  for i = 1, #slices do
     if exceeds(2) then
       return -3, 0, {}
     end
-    counts[i] = products[i]
+    counts[i] = slices[i] * limits[i]
   end
   if exceeds(stored and #stored or 1) then
     return -3, 0, {}

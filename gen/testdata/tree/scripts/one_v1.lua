@@ -22,6 +22,8 @@
 -- COMPLEXITY  O(1)         TIME, two commands
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -33,6 +35,7 @@ if #ARGV ~= 1 then return redis.error_reply("BADARG ARGV: want 1") end
 local bit = KEYS[1]
 local permits = integer(ARGV[1], 1, 10)
 if not permits then return redis.error_reply("BADARG permits: want 1..10") end
+-- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]

@@ -21,6 +21,8 @@
 -- COMPLEXITY  O(log N)     one STRLEN
 -- REDIS       6.2
 
+-- PART arguments: printed by make generate
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -36,14 +38,20 @@ local first = integer(ARGV[1], 1, 10)
 if not first then return redis.error_reply("BADARG first: want 1..10") end
 local permits = integer(ARGV[2], 0, 10)
 if not permits then return redis.error_reply("BADARG permits: want 0..10") end
-local counts = {}
-for i = 1, #ARGV / 2 - 1 do
+local slices, limits = {}, {}
+for i = 1, (#ARGV - 2) / 2 do
   local slices_i = integer(ARGV[2 * i + 1], 1, 10)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10") end
   local limit_i = integer(ARGV[2 * i + 2], 1, 100)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..100") end
-  if permits > limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want permits at least") end
-  counts[i] = slices_i * limit_i
+  slices[i], limits[i] = slices_i, limit_i
+end
+-- END
+
+local counts = {}
+for i = 1, #slices do
+  if permits > limits[i] then return redis.error_reply("BADARG limit_" .. i .. ": want permits at least") end
+  counts[i] = slices[i] * limits[i]
 end
 
 repeat

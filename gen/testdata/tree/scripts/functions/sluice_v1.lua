@@ -40,6 +40,7 @@ local function both_many_v1(KEYS, ARGV)
 -- COMPLEXITY  O(K log N)   one TIME, then as both_v1 for each of K keys
 -- REDIS       5.0
 
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -54,13 +55,13 @@ local slice = integer(ARGV[1], 1, 10)
 if not slice then return redis.error_reply("BADARG slice: want 1..10") end
 local permits = integer(ARGV[2], 0, 10)
 if not permits then return redis.error_reply("BADARG permits: want 0..10") end
-local products = {}
-for i = 1, #ARGV / 2 - 1 do
+local slices, limits = {}, {}
+for i = 1, (#ARGV - 2) / 2 do
   local slices_i = integer(ARGV[2 * i + 1], 1, 10)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10") end
   local limit_i = integer(ARGV[2 * i + 2], 1, 100)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..100") end
-  products[i] = slices_i * limit_i
+  slices[i], limits[i] = slices_i, limit_i
 end
 
 local clock = redis.call("TIME")
@@ -79,11 +80,11 @@ local function decide(ring)
   local stored = redis.pcall("GET", ring)
   if type(stored) == "table" then return stored end
   local counts = {}
-  for i = 1, #products do
+  for i = 1, #slices do
     if exceeds(2) then
       return -3, 0, {}
     end
-    counts[i] = products[i]
+    counts[i] = slices[i] * limits[i]
   end
   if exceeds(stored and #stored or 1) then
     return -3, 0, {}
@@ -146,6 +147,8 @@ local function both_v1(KEYS, ARGV)
 -- COMPLEXITY  O(log N)     TIME, one GET
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -161,14 +164,15 @@ local slice = integer(ARGV[1], 1, 10)
 if not slice then return redis.error_reply("BADARG slice: want 1..10") end
 local permits = integer(ARGV[2], 0, 10)
 if not permits then return redis.error_reply("BADARG permits: want 0..10") end
-local products = {}
-for i = 1, #ARGV / 2 - 1 do
+local slices, limits = {}, {}
+for i = 1, (#ARGV - 2) / 2 do
   local slices_i = integer(ARGV[2 * i + 1], 1, 10)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10") end
   local limit_i = integer(ARGV[2 * i + 2], 1, 100)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..100") end
-  products[i] = slices_i * limit_i
+  slices[i], limits[i] = slices_i, limit_i
 end
+-- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
@@ -178,9 +182,9 @@ local now = clock[1] * 1000000 + clock[2]
 local stored = redis.pcall("GET", ring)
 if type(stored) == "table" then return stored end
 local counts = {}
-for i = 1, #products do
+for i = 1, #slices do
   -- MANY: work 2.
-  counts[i] = products[i]
+  counts[i] = slices[i] * limits[i]
 end
 -- MANY: work stored and #stored or 1.
 return {permits, slice, now, unpack(counts)}
@@ -223,6 +227,7 @@ local function one_many_v1(KEYS, ARGV)
 -- COMPLEXITY  O(K)         one TIME, then as one_v1 for each of K keys
 -- REDIS       5.0
 
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -309,6 +314,8 @@ local function one_v1(KEYS, ARGV)
 -- COMPLEXITY  O(1)         TIME, two commands
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -320,6 +327,7 @@ if #ARGV ~= 1 then return redis.error_reply("BADARG ARGV: want 1") end
 local bit = KEYS[1]
 local permits = integer(ARGV[1], 1, 10)
 if not permits then return redis.error_reply("BADARG permits: want 1..10") end
+-- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
@@ -372,6 +380,8 @@ local function pairs_v2(KEYS, ARGV)
 -- COMPLEXITY  O(log N)     one STRLEN
 -- REDIS       6.2
 
+-- PART arguments: printed by make generate
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -387,14 +397,20 @@ local first = integer(ARGV[1], 1, 10)
 if not first then return redis.error_reply("BADARG first: want 1..10") end
 local permits = integer(ARGV[2], 0, 10)
 if not permits then return redis.error_reply("BADARG permits: want 0..10") end
-local counts = {}
-for i = 1, #ARGV / 2 - 1 do
+local slices, limits = {}, {}
+for i = 1, (#ARGV - 2) / 2 do
   local slices_i = integer(ARGV[2 * i + 1], 1, 10)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10") end
   local limit_i = integer(ARGV[2 * i + 2], 1, 100)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..100") end
-  if permits > limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want permits at least") end
-  counts[i] = slices_i * limit_i
+  slices[i], limits[i] = slices_i, limit_i
+end
+-- END
+
+local counts = {}
+for i = 1, #slices do
+  if permits > limits[i] then return redis.error_reply("BADARG limit_" .. i .. ": want permits at least") end
+  counts[i] = slices[i] * limits[i]
 end
 
 repeat
@@ -445,6 +461,8 @@ local function small_v1(KEYS, ARGV)
 -- COMPLEXITY  O(1)         TIME, two commands
 -- REDIS       5.0
 
+-- PART arguments: printed by make generate
+-- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
 local function integer(text, least, most)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
   if not n or n < least or n > most then return nil end
@@ -459,9 +477,10 @@ if not limit then return redis.error_reply("BADARG limit: want 1..100") end
 local max_wait = integer(ARGV[2], 0, 86400000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..86400000000") end
 local id = ARGV[3]
-if #id < 1 or #id > 8 or id == "all" then
-  return redis.error_reply("BADARG id: want 1 to 8 bytes, not all")
-end
+if #id < 1 or #id > 8 then return redis.error_reply("BADARG id: want 1 to 8 bytes") end
+-- END
+
+if id == "all" then return redis.error_reply("BADARG id: want another than all") end
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
