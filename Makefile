@@ -1,7 +1,7 @@
 # `make help` lists the targets. `make demo` needs only Go. `make test` finds or installs a Redis server.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all cover mutate fuzz hammer soak-model chaos soak-load attack vectors bench
+.PHONY: help demo test test-all cover mutate fuzz hammer soak-model chaos attack vectors bench
 .PHONY: load playground test-playground clients clients-callers clients-python clients-node clients-bench
 .PHONY: generate tidy lint server clean
 
@@ -20,7 +20,6 @@ BULK := ^TestServerHeaders$$|^Fuzz
 COUNT ?=
 FUZZ ?= 30s
 MODEL ?= 500000
-SOAK ?= 30m
 ATTACK ?= 5m
 # Modules through which limits are declared.
 DOORS = $(wildcard grpclimit policy examples/frameworks)
@@ -80,10 +79,7 @@ soak-model: server ## a million random steps against the model, half of them on 
 chaos: server ## Cluster, Ring and Sentinel under load while servers die and slots move (two minutes)
 	go test ./internal/chaos -run '^Test(Cluster|Ring|Sentinel|Slots)$$' -v -count=1 -timeout 15m -chaos=full
 
-soak-load: server ## all scripts under faults for 30 minutes, or for SOAK: memory stays flat, no keys are left
-	go test ./internal/chaos -run '^TestSoak$$' -v -count=1 -timeout 0 -soak=$(SOAK)
-
-attack: server ## ten kinds of faults for 5 minutes, or for ATTACK; ATTACK_SEED=n repeats a run
+attack: server ## 11 kinds of faults for 5 minutes, or for ATTACK (30m: a soak); ATTACK_SEED=n repeats a run
 	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 \
 		-attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
 
