@@ -32,8 +32,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## 5 a second for many workers: every script beside two faulty limiters (no server needed)
-	@echo "building sluice: a minute or two the first time, with a line for each package"
-	@go run -v ./cmd/sluice demo
+	@echo "building the demo: most of a minute the first time, with a line for each package"
+	@go run -v ./internal/demo/cmd
 
 test: server ## scripts, loader and httplimit on a real server (3 minutes; 6 with an empty build cache)
 	@for lua in luajit lua5.4; do \

@@ -3,9 +3,7 @@ package examples_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -100,10 +98,14 @@ func wantRights(
 ) {
 	t.Helper()
 	addr, cluster := nodes[0].Options().Addr, flag == "--cluster"
-	passwords := filepath.Join(t.TempDir(), "passwords")
-	text := "sluice-load toothpaste\nsluice-use toothpaste\nsluice-look toothpaste\n"
-	must(t, os.WriteFile(passwords, []byte(text), 0o600))
-	output(t, program, "acl", "--apply", "--password-file", passwords, "--client", name, flag, addr, "list_log")
+	users := output(t, program, "acl", "--client", name, flag, addr, "list_log")
+	for line := range strings.Lines(strings.ReplaceAll(users, "#SHA256-OF-ITS-PASSWORD", ">toothpaste")) {
+		var words []any
+		for _, word := range strings.Fields(line) {
+			words = append(words, word)
+		}
+		everywhere(t, nodes, words...)
+	}
 	output(t, program, "load", flag, addr, "list_log")
 	everywhere(t, nodes, "FLUSHALL")
 	inTime, cancel := context.WithTimeout(t.Context(), time.Minute) // without a right some clients try for ever

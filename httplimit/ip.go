@@ -47,15 +47,16 @@ func IPv6Prefix(bits int) IPOption {
 //
 // The client is found from the right: the first address that is not of a trusted proxy. What stands to the left of it
 // was written by the client, and is never used. If the remote address is not of a trusted proxy, the header is not
-// used at all. If a trusted proxy has written something that is not an address, the request has no value: see IfEmpty.
-// If it writes no header, the address is the proxy's own, and all clients share a limit: try it before you rely on it.
+// used at all. If a trusted proxy writes "unknown" or no header, the address is the proxy's own, and all of its clients
+// share a limit: try it before you rely on it. If it has written anything else that is not an address, the request has
+// no value: see IfEmpty.
 func TrustXForwardedFor(proxies ...string) IPOption {
 	return func(s *ipKey) { s.trust("X-Forwarded-For", (*hops).xForwardedFor, proxies) }
 }
 
 // TrustForwarded names the proxies that write the header Forwarded (RFC 7239). The rest is as with TrustXForwardedFor.
-// A port is left out, also one that is hidden ("192.0.2.7:_x"); unknown and _hidden are no addresses. Only one of the
-// two headers is used: the other one may come from the client.
+// A port is left out, also one that is hidden ("192.0.2.7:_x"); _hidden is no address. Only one of the two headers is
+// used: the other one may come from the client.
 func TrustForwarded(proxies ...string) IPOption {
 	return func(s *ipKey) { s.trust("Forwarded", (*hops).forwarded, proxies) }
 }
@@ -131,7 +132,11 @@ func (s *ipKey) client(r *http.Request) (client netip.Addr, ok bool) {
 	}
 	rest := hops{lines: r.Header[s.header]}
 	for rest.more() {
-		if client, ok = parseNode(s.next(&rest)); !ok || !s.trustsAddr(client) {
+		node := s.next(&rest)
+		if strings.EqualFold(node, "unknown") {
+			return client, ok // of the proxy that wrote it
+		}
+		if client, ok = parseNode(node); !ok || !s.trustsAddr(client) {
 			return client, ok
 		}
 	}

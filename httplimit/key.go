@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/sluice-redis/sluice/internal/subjects"
 )
@@ -11,8 +12,8 @@ import (
 // Key says whom a request is counted for: it makes the subject of a limiter. Make one with KeyByIP, KeyByHeader,
 // KeyByCookie, KeyByUser, KeyByPathValue, KeyBy or KeyOf, and join several with Join. The subject is that of Subject.
 //
-// A request may have no value for a key: no such header, say. By default it is then refused with status 400; IfEmpty
-// chooses something else. The zero Key has no value for any request.
+// A request may have no value for a key: no such header, say, or one that is not UTF-8. By default it is then refused
+// with status 400; IfEmpty chooses something else. The zero Key has no value for any request.
 type Key struct {
 	parts []keyPart
 	err   error
@@ -129,8 +130,8 @@ func (k Key) Subject(r *http.Request) (subject string, choice Empty) {
 	choice = ShareEmpty
 	for _, part := range k.parts {
 		value := part.value(r)
-		if value == "" {
-			choice = min(choice, part.ifEmpty)
+		if value == "" || !utf8.ValidString(value) {
+			value, choice = "", min(choice, part.ifEmpty)
 		}
 		values = append(values, value)
 	}

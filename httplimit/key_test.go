@@ -1,8 +1,11 @@
 package httplimit_test
 
 import (
+	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,32 +14,64 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-func TestSubject(t *testing.T) {
-	long := strings.Repeat("x", 129)
-	for _, test := range []struct {
-		values []string
-		want   string
-	}{
-		{[]string{"192.0.2.7"}, "192.0.2.7"},
-		{[]string{"2001:db8::/64", "ada@example.com"}, "2001:db8::/64|ada@example.com"},
-		{[]string{"a|b"}, "a~1b"},
-		{[]string{"a", "b"}, "a|b"},
-		{[]string{"~1", "|"}, "~01|~1"},
-		{[]string{""}, "~"},
-		{[]string{"", "a", ""}, "~|a|~"},
-		{[]string{long[1:]}, long[1:]},
-		{[]string{long, "b"}, "~2JWh_jqM5HJgF_jnBiHOE6Eid_Tp5SOXHfsQf6rBuxfE|b"},
-	} {
-		got := httplimit.Subject(test.values...)
-		if strings.HasPrefix(test.want, "~2") {
-			if !strings.HasPrefix(got, "~2") || len(got) != len("~2")+43+len("|b") {
-				t.Errorf("Subject of a long value: %q", got)
-			}
-			continue
+// forwardedCase is the address of a client behind proxies, in testdata/subjects.json.
+type forwardedCase struct {
+	Name, Peer, Subject string
+	Trust, Lines        []string
+	IPv6Prefix          int `json:"ipv6_prefix"`
+}
+
+// subjectVectors is testdata/subjects.json, which the packages for other languages read too.
+type subjectVectors struct {
+	Subjects []struct {
+		Values  []string
+		Subject string
+	}
+	Headers       []struct{ Hex, Subject string }
+	Paths         []struct{ Path, Subject string }
+	XForwardedFor []forwardedCase `json:"x_forwarded_for"`
+	Forwarded     []forwardedCase
+}
+
+func readSubjects(t *testing.T) (vectors subjectVectors) {
+	text, err := os.ReadFile("testdata/subjects.json")
+	if err == nil {
+		err = json.Unmarshal(text, &vectors)
+	}
+	if err != nil || len(vectors.Subjects) == 0 || len(vectors.Forwarded) == 0 {
+		t.Fatalf("testdata/subjects.json: %v", err)
+	}
+	return vectors
+}
+
+func TestSubjectVectors(t *testing.T) {
+	vectors := readSubjects(t)
+	want := func(what any, key httplimit.Key, r *http.Request, want string) {
+		if got, choice := key.Subject(r); got != want || (want == "") != (choice == httplimit.RefuseEmpty) {
+			t.Errorf("%q: subject %q, %v; want %q", what, got, choice, want)
 		}
-		if got != test.want {
-			t.Errorf("Subject(%q) = %q, want %q", test.values, got, test.want)
+	}
+	for _, v := range vectors.Subjects {
+		if got := httplimit.Subject(v.Values...); got != v.Subject {
+			t.Errorf("Subject(%q) = %q, want %q", v.Values, got, v.Subject)
 		}
+		var functions []httplimit.Key
+		for _, value := range v.Values {
+			functions = append(functions, httplimit.KeyBy(func(*http.Request) string { return value }))
+		}
+		want(v.Values, httplimit.Join(functions...).IfEmpty(httplimit.ShareEmpty), nil, v.Subject)
+	}
+	for _, v := range vectors.Headers {
+		value, err := hex.DecodeString(v.Hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &http.Request{Header: http.Header{"X-Key": {string(value)}}}
+		want(v.Hex, httplimit.KeyByHeader("X-Key"), r, v.Subject)
+	}
+	for _, v := range vectors.Paths {
+		path := httplimit.KeyBy(func(r *http.Request) string { return r.URL.Path })
+		want(v.Path, path, httptest.NewRequest(http.MethodGet, v.Path, nil), v.Subject)
 	}
 }
 

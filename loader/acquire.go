@@ -26,7 +26,7 @@ type acquirer struct {
 
 	sent     time.Time // when the last question was sent
 	failures int       // in a row
-	failed   bool      // the last question failed, and Acquire gives up
+	failed   bool      // Redis did not answer the last question, and Acquire ends
 	lost     error     // of the last question with an unknown outcome
 }
 
@@ -74,6 +74,8 @@ func (a *acquirer) ask(ctx context.Context, why reason) (Decision, error) {
 		return d, a.afterFailure(ctx, err)
 	case d.Wait == Never:
 		return d, &WaitError{Limiter: a.name, N: 1, Wait: Never, text: "Acquire would never end: n is 0"}
+	case d.Degraded:
+		a.failed = true
 	case d.Granted:
 		a.place.granted(why, d.Remaining > 0, a.poll())
 	default:

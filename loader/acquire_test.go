@@ -255,6 +255,31 @@ func TestAcquireRidesOutAnOutage(t *testing.T) {
 	}
 }
 
+// TestAcquireDegradedSideBySide has 200 callers and a server that is frozen: all have their degraded slots after two
+// timeouts, the first caller's and everybody else's.
+func TestAcquireDegradedSideBySide(t *testing.T) {
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 100, time.Minute, loader.FailOpen())
+		s.fail(slotFaults["silence"])
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 200 {
+			all.Go(func() {
+				slot, err := render.Acquire(background, "acme")
+				if err != nil || slot == nil {
+					t.Errorf("%v, %v; want a degraded slot", slot, err)
+				} else {
+					must(t, slot.Release())
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("the last after %v", took)
+		}
+	})
+}
+
 // TestAcquireUnderTwoLimits has one caller wait under a limit that is reached, and another one come later under a
 // higher one: it does not wait for the first.
 func TestAcquireUnderTwoLimits(t *testing.T) {

@@ -172,13 +172,13 @@ func TestBudgetRefused(t *testing.T) {
 
 	b, long := limits.Budget("x", minute), strings.Repeat("x", 129)
 	for want, err := range map[string]error{
-		`subject "": want at least one character`: errOf(b.Reserve(background, "", "a", 1)),
-		"estimate 0: want 1 or more":              errOf(b.Reserve(background, "s", "a", 0)),
-		"Reserve(estimate=101) exceeds limit 100": errOf(b.Reserve(background, "s", "a", 101)),
-		`id "": want 1 to 128 bytes`:              errOf(b.Reserve(background, "s", "", 1)),
-		`id "` + long + `": want 1 to 128 bytes`:  b.Settle(background, "s", long, 1),
-		"actual -1: want 0 to 1000000000":         b.Settle(background, "s", "a", -1),
-		"actual 1000000001: want 0 to 1000000000": b.Charge(background, "s", "a", 1e9+1),
+		`subject of 0 bytes: want 1 to 65536 bytes`: errOf(b.Reserve(background, "", "a", 1)),
+		"estimate 0: want 1 or more":                errOf(b.Reserve(background, "s", "a", 0)),
+		"Reserve(estimate=101) exceeds limit 100":   errOf(b.Reserve(background, "s", "a", 101)),
+		`id "": want 1 to 128 bytes`:                errOf(b.Reserve(background, "s", "", 1)),
+		`id "` + long + `": want 1 to 128 bytes`:    b.Settle(background, "s", long, 1),
+		"actual -1: want 0 to 1000000000":           b.Settle(background, "s", "a", -1),
+		"actual 1000000001: want 0 to 1000000000":   b.Charge(background, "s", "a", 1e9+1),
 	} {
 		wantError(t, err, "loader: x: "+want)
 		if exceeds := strings.Contains(want, "exceeds"); errors.Is(err, loader.ErrExceedsLimit) != exceeds {

@@ -167,7 +167,12 @@ func TestRefused(t *testing.T) {
 			wantError(t, err, "loader: bad limiter: want one that a method of Loader made")
 		}
 	}
-	wantError(t, errOf(log.Allow(background, "")), `loader: x: subject "": want at least one character`)
+	wantError(t, errOf(log.Allow(background, "")), `loader: x: subject of 0 bytes: want 1 to 65536 bytes`)
+	long := strings.Repeat("x", 65537)
+	wantError(t, errOf(log.Allow(background, long)), `loader: x: subject of 65537 bytes: want 1 to 65536 bytes`)
+	if _, err := loader.Key("p", "x", long[1:], "ll1"); err != nil {
+		t.Error(err)
+	}
 	for want, limit := range map[string]loader.Limit{
 		"burst 5: TokenBucket has none, GCRA has": burst, fraction: odd, "permits 0: want 1 or more": {},
 		"window 0s: want 1ms to 366 days":                                         permits(1, 0),

@@ -27,9 +27,13 @@ type Decision struct {
 	// ResetAfter is the time until the subject has its whole limit again, if no one asks.
 	ResetAfter time.Duration
 
-	// Now is the server's clock at the decision. Use it to audit a log of decisions. It is zero if the limit is 0 or
-	// the decision is Degraded, because no server decided.
+	// Now is the server's clock at the decision. Use it to audit a log of decisions; of a ZSetLog count each ID once. It
+	// is zero if the limit is 0 or the decision is Degraded, because no server decided.
 	Now time.Time
+
+	// Repeated is true for a grant of a ZSetLog whose permits had been charged before, under the same ID: by an earlier
+	// call, or by an attempt of this one whose reply was lost. Now is then later than the charge.
+	Repeated bool
 
 	// Limit is the limit that the decision was made by: for a TokenBucket the stored one, for a SliceRing that of the
 	// tightest window.

@@ -32,7 +32,7 @@ func RememberDenials(n int) LimiterOption {
 			s.setErr(s.errArgument("RememberDenials", n, "1 or more"))
 			return
 		}
-		s.denials = &denials{maxSubjects: n, start: time.Now(), known: map[string][]cachedDenial{}}
+		s.denials = &denials{maxSubjects: n, start: time.Now(), ids: newKeyIDs(), known: map[keyID][]cachedDenial{}}
 	}
 }
 
@@ -40,10 +40,11 @@ func RememberDenials(n int) LimiterOption {
 type denials struct {
 	maxSubjects int
 	start       time.Time // of its clock, the monotonic clock of the process
+	ids         keyIDs
 
 	mu        sync.Mutex
-	known     map[string][]cachedDenial // by key, one for each number of permits, newest last
-	forgotten int                       // counts the calls of forget
+	known     map[keyID][]cachedDenial // one for each number of permits, newest last
+	forgotten int                      // counts the calls of forget
 }
 
 // denialsEach is how many denials of one subject are cached.
@@ -55,13 +56,13 @@ type cachedDenial struct {
 	permits  int64
 	limit    Limit
 	windows  []bindings.SliceRingV1Window
-	decision Decision
+	decision Decision // without its Key
 }
 
 // pendingDenial is what is cached if a question in flight is denied.
 type pendingDenial struct {
 	memory    *denials
-	key       string
+	key       keyID
 	denial    cachedDenial
 	forgotten int // of the cache, when the question was sent
 }
@@ -72,9 +73,10 @@ func (m *denials) newPending(c core, key string, q question) pendingDenial {
 		return pendingDenial{}
 	}
 	asked := cachedDenial{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.ring.windows}
+	id := m.ids.of(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return pendingDenial{memory: m, key: key, denial: asked, forgotten: m.forgotten}
+	return pendingDenial{memory: m, key: id, denial: asked, forgotten: m.forgotten}
 }
 
 // save caches the answer if it is a denial, unless forget was called since the question was sent: the denial may be
@@ -84,6 +86,7 @@ func (p pendingDenial) save(d Decision, err error) {
 	if m == nil || err != nil || d.Granted || p.denial.permits == 0 {
 		return
 	}
+	d.Key = ""
 	p.denial.decision = d
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +102,7 @@ func (p pendingDenial) save(d Decision, err error) {
 }
 
 // evictFor removes any entry if there is no room for another one with this key.
-func evictFor[V any](key string, entries map[string]V, maxEntries int) {
+func evictFor[K comparable, V any](key K, entries map[K]V, maxEntries int) {
 	if _, known := entries[key]; known || len(entries) < maxEntries {
 		return
 	}
@@ -115,15 +118,18 @@ func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	if m == nil || q.permits == 0 || q.maxWait > 0 || c.id != "" {
 		return Decision{}, false
 	}
+	id := m.ids.of(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, known := range m.known[key] {
+	for _, known := range m.known[id] {
 		if known.permits != q.permits || known.limit != c.limit || !slices.Equal(known.windows, c.ring.windows) {
 			continue
 		}
 		since := time.Duration(divideUp(time.Since(m.start)-known.sent, time.Microsecond)) * time.Microsecond
 		if since < known.decision.Wait {
-			return known.decision.later(since), true
+			d := known.decision.later(since)
+			d.Key = key
+			return d, true
 		}
 	}
 	return Decision{}, false
@@ -134,8 +140,9 @@ func (m *denials) forget(key string) {
 	if m == nil {
 		return
 	}
+	id := m.ids.of(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forgotten++
-	delete(m.known, key)
+	delete(m.known, id)
 }

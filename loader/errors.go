@@ -171,10 +171,16 @@ func errNoPermits(limiter, amount string, n int64) error {
 	}
 }
 
-// errEmptySubject is the error of a call with the empty subject.
-func errEmptySubject(limiter string) error {
-	return &ArgumentError{Limiter: limiter, Argument: "subject", Value: `""`, Want: "at least one character"}
+// checkSubject returns what is wrong with a subject. Its size is bounded because all of its keys have it.
+func checkSubject(limiter, subject string) error {
+	if size := len(subject); size < 1 || size > maxSubjectBytes {
+		value, want := fmt.Sprintf("of %d bytes", size), fmt.Sprintf("1 to %d bytes", maxSubjectBytes)
+		return &ArgumentError{Limiter: limiter, Argument: "subject", Value: value, Want: want}
+	}
+	return nil
 }
+
+const maxSubjectBytes = 65536
 
 // errCannotGiveBack is the error of giving back with a limiter that cannot. It names those that can.
 func (c core) errCannotGiveBack(others string) error {

@@ -86,7 +86,7 @@ func TestGiveBackWrong(t *testing.T) {
 			{limiter, "s", d, 0, "loader: test: n 0: want 1 or more"},
 			{limiter, "s", d, -1, "loader: test: n -1: want 1 or more"},
 			{limiter, "other", d, 1, unlike + "other}:" + m.tail},
-			{limiter, "", d, 1, `loader: test: subject "": want at least one character`},
+			{limiter, "", d, 1, `loader: test: subject of 0 bytes: want 1 to 65536 bytes`},
 			{ring, "s", d, 1, unlike + "s}:sr1:2000000"},
 			{limiter, "s", loader.Decision{Granted: true, Permits: 1}, 1, strings.Replace(unlike, fmt.Sprintf("%q", d.Key),
 				`""`, 1) + "s}:" + m.tail + "; of an All take Parts[i].Decision"},

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"hash/maphash"
 	"strconv"
 	"strings"
 )
@@ -28,7 +29,8 @@ const (
 // Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes, so that a route
 // or a gRPC method is a name ("orders.v1.Orders/Create"). In a subject and in parts "%", "{" and "}" are written %25,
 // %7B and %7D: the subject alone is the hash tag, and all keys of a limiter for one subject are in one slot. An empty
-// prefix, limiter, subject or state is an *ArgumentError. scripts/keys.json has test vectors for other languages.
+// prefix, limiter, subject or state is an *ArgumentError, and so is a subject of more than 64 KiB. scripts/keys.json has
+// test vectors for other languages.
 //
 // Cost: nothing is sent.
 func Key(prefix, limiter, subject, state string, parts ...string) (string, error) {
@@ -38,8 +40,8 @@ func Key(prefix, limiter, subject, state string, parts ...string) (string, error
 	if err := checkName(limiter, "state", state); err != nil {
 		return "", err
 	}
-	if subject == "" {
-		return "", errEmptySubject(limiter)
+	if err := checkSubject(limiter, subject); err != nil {
+		return "", err
 	}
 	var b strings.Builder
 	b.WriteString(prefix + ":" + limiter + ":{" + escaper.Replace(subject) + "}:" + state)
@@ -60,8 +62,9 @@ func (c core) key(subject string) (string, error) {
 		return "", c.limitErr
 	case c.idErr != nil:
 		return "", c.idErr
-	case subject == "":
-		return "", errEmptySubject(c.name)
+	}
+	if err := checkSubject(c.name, subject); err != nil {
+		return "", err
 	}
 	return c.head + escaper.Replace(subject) + c.tail, nil
 }
@@ -96,3 +99,15 @@ func forbidden(r rune) bool {
 
 // escaper writes "%" and the characters that Redis Cluster reads in keys as %XX.
 var escaper = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+
+// keyID stands for a key in a table of this process: 16 bytes, however long the subject is.
+type keyID [2]uint64
+
+// keyIDs makes the keyIDs of one table. Its seeds are random, so nobody can choose two subjects with the same one.
+type keyIDs [2]maphash.Seed
+
+func newKeyIDs() keyIDs { return keyIDs{maphash.MakeSeed(), maphash.MakeSeed()} }
+
+func (s *keyIDs) of(key string) keyID {
+	return keyID{maphash.String(s[0], key), maphash.String(s[1], key)}
+}

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Limiter is what all limiters have. A subject is not empty. The n permits of one call are granted together or not at
-// all; n is at least 1 and at most the limit.
+// Limiter is what all limiters have. A subject has 1 to 65536 bytes. The n permits of one call are granted together or
+// not at all; n is at least 1 and at most the limit.
 type Limiter interface {
 	// Allow asks for one permit now. Use it to refuse what is over the limit.
 	Allow(ctx context.Context, subject string) (Decision, error)

@@ -213,10 +213,11 @@ func TestTokenBucketPerClient(t *testing.T) {
 func TestWithIDChargesOnce(t *testing.T) {
 	m, rdb := fake(t)
 	log := loader.New(rdb).ZSetLog("x", loader.PerMinute(3))
-	for range 3 {
+	for i := range 3 {
+		m.SetTime(second0.Add(time.Duration(i) * time.Second))
 		d := wantGrant(t, log.WithID("order-17"), "s", 2)
-		if d.Remaining != 1 {
-			t.Fatalf("remaining %d, want 1", d.Remaining)
+		if d.Remaining != 1 || d.Repeated != (i > 0) {
+			t.Fatalf("call %d: remaining %d, want 1; repeated %v", i, d.Remaining, d.Repeated)
 		}
 	}
 	e := as[*loader.ArgumentError](t, errOf(log.WithID("order-17").Allow(background, "s")))

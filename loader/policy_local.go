@@ -34,17 +34,21 @@ func FailLocal(share float64) LimiterOption {
 			s.setErr(s.errArgument("FailLocal", share, "a share above 0 and up to 1"))
 			return
 		}
-		l := &local{share: share, subjects: map[string][]bucket{}}
-		s.setFallback("FailLocal", l.decideLocally)
+		s.setFallback("FailLocal", newLocal(share).decideLocally)
 	}
 }
 
 // local is the policy of FailLocal.
 type local struct {
 	share float64
+	ids   keyIDs
 
 	mu       sync.Mutex
-	subjects map[string][]bucket // by key: one bucket for each window
+	subjects map[keyID][]bucket // one bucket for each window
+}
+
+func newLocal(share float64) *local {
+	return &local{share: share, ids: newKeyIDs(), subjects: map[keyID][]bucket{}}
 }
 
 // bucket is the share of one window of a subject.
@@ -61,7 +65,7 @@ func (l *local) decideLocally(c core, key string, q question) (Decision, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	buckets := l.bucketsFor(key, c.localLimits(), now)
+	buckets := l.bucketsFor(l.ids.of(key), c.localLimits(), now)
 	wait, ok := waitFor(buckets, q.permits, now)
 	if !ok {
 		return Decision{}, false
@@ -102,7 +106,7 @@ func (c core) localDecision(d Decision, buckets []bucket, now time.Time) Decisio
 
 // bucketsFor returns the subject's buckets, one for each limit. Further buckets of the subject are kept for other
 // calls.
-func (l *local) bucketsFor(key string, limits []Limit, now time.Time) []bucket {
+func (l *local) bucketsFor(key keyID, limits []Limit, now time.Time) []bucket {
 	evictFor(key, l.subjects, maxLocalSubjects)
 	buckets := l.subjects[key]
 	if missing := len(limits) - len(buckets); missing > 0 {

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"container/list"
 	"slices"
 	"sync"
 	"time"
@@ -23,9 +24,10 @@ type slotQueue struct {
 	all    *slotQueues
 	key    string
 	limit  int64
-	places []*place
+	places list.List // of *place
 	free   int       // slots released in this process about which nobody has asked yet
 	pollAt time.Time // when the first caller asks, if no slot is released before
+	outage int       // counts the times that Redis failed after an answer
 
 	yieldEvery int       // one of so many released slots is left to other processes; 0: none
 	kept       int       // slots released since the last one that was left
@@ -51,9 +53,11 @@ const (
 
 // place is one caller's place in a queue.
 type place struct {
-	queue *slotQueue
-	wake  chan struct{} // has a value when turn returns something new
-	polls bool          // its caller has to ask at once
+	queue   *slotQueue
+	element *list.Element // of queue.places
+	wake    chan struct{} // has a value when turn returns something new
+	polls   bool          // its caller has to ask at once
+	outage  int           // the last one that it was told of
 }
 
 // join adds a place at the end of a queue. If it is the only one, its caller has to ask.
@@ -61,7 +65,7 @@ func (qs *slotQueues) join(key string, limit int64) *place {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	p := &place{queue: qs.queue(key, limit), wake: make(chan struct{}, 1)}
-	p.queue.places = append(p.queue.places, p)
+	p.element = p.queue.places.PushBack(p)
 	return p
 }
 
@@ -75,7 +79,7 @@ func (qs *slotQueues) queue(key string, limit int64) *slotQueue {
 	if qs.byKey == nil {
 		qs.byKey = map[string][]*slotQueue{}
 	}
-	q := &slotQueue{all: qs, key: key, limit: limit, pollAt: time.Now()}
+	q := &slotQueue{all: qs, key: key, limit: limit, pollAt: time.Now(), outage: 1}
 	qs.byKey[key] = append(qs.byKey[key], q)
 	return q
 }
@@ -88,7 +92,7 @@ func (qs *slotQueues) released(key string) {
 		if !q.yieldNext() {
 			q.free++
 		}
-		q.places[0].notify()
+		q.first().notify()
 	}
 }
 
@@ -109,6 +113,9 @@ func (q *slotQueue) yieldNext() bool {
 // answered notes whether a slot was granted. Where a slot was denied that was released in this process, or left to
 // others, another process has taken it.
 func (q *slotQueue) answered(why reason, granted bool) {
+	if q.first().outage == q.outage {
+		q.outage++
+	}
 	switch {
 	case !granted && why != poll:
 		q.yieldEvery = minYieldEvery
@@ -127,7 +134,8 @@ func (qs *slotQueues) remove(q *slotQueue) {
 	}
 }
 
-func (p *place) isFirst() bool { return p.queue.places[0] == p }
+// first returns the first place. A queue without places is removed.
+func (q *slotQueue) first() *place { return q.places.Front().Value.(*place) }
 
 // notify wakes the caller, who has a new turn.
 func (p *place) notify() {
@@ -148,7 +156,7 @@ func (p *place) turn() (why reason, pause time.Duration) {
 	case p.polls:
 		p.polls = false
 		return poll, 0
-	case !p.isFirst():
+	case p != q.first():
 		return noReason, Never
 	case q.free > 0:
 		q.free--
@@ -202,22 +210,28 @@ func (p *place) granted(why reason, more bool, pause time.Duration) {
 }
 
 // leave removes the place from its queue. The next one becomes the first. askAll says that Redis fails: then all ask,
-// so that each gets its own error at once, not one after the other.
+// so that each gets its own error or degraded slot at once, not one after the other.
 func (p *place) leave(askAll bool) {
 	q := p.queue
 	q.all.mu.Lock()
 	defer q.all.mu.Unlock()
-	wasFirst := p.isFirst()
-	q.places = slices.DeleteFunc(q.places, func(other *place) bool { return other == p })
+	wasFirst := p == q.first()
+	q.places.Remove(p.element)
 	switch {
-	case len(q.places) == 0:
+	case q.places.Len() == 0:
 		q.all.remove(q)
 	case askAll:
-		for _, other := range q.places {
-			other.polls = true
-			other.notify()
-		}
+		q.askAll()
 	case wasFirst:
-		q.places[0].notify()
+		q.first().notify()
+	}
+}
+
+// askAll lets all ask who have not been told of this outage. They are the last ones: all others were told before them.
+func (q *slotQueue) askAll() {
+	for e := q.places.Back(); e != nil && e.Value.(*place).outage != q.outage; e = e.Prev() {
+		p := e.Value.(*place)
+		p.outage, p.polls = q.outage, true
+		p.notify()
 	}
 }

@@ -88,3 +88,18 @@ func TestYieldsWhereWanted(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkLeave has 100,000 callers join a queue and leave it, the last one first and every other one because Redis
+// fails.
+func BenchmarkLeave(b *testing.B) {
+	places := make([]*place, 100_000)
+	for b.Loop() {
+		var all slotQueues
+		for i := range places {
+			places[i] = all.join("k", 1)
+		}
+		for i := len(places) - 1; i >= 0; i-- {
+			places[i].leave(i%2 == 0)
+		}
+	}
+}

@@ -72,7 +72,13 @@ var zsetLog = kind{
 	name: "ZSetLog", largerLimiters: "; ListLog, GCRA or SliceRing hold more",
 	largerCalls: "; ListLog, GCRA or SliceRing take more",
 	script:      &sluice.ZSetLogV1, code: codeZSetLog, hasIDs: true, canBook: true, capacity: limitCapacity,
-	makeWords: zsetLogWords, keys: onlyKey, makeReturn: zsetLogReturn,
+	makeWords: zsetLogWords, detail: zsetLogDetail, keys: onlyKey, makeReturn: zsetLogReturn,
+}
+
+// zsetLogDetail tells a repeated grant from a new one, whose permit is the newest: it leaves the window last.
+func zsetLogDetail(c core, d Decision, _ []int64) Decision {
+	d.Repeated = d.Granted && d.ResetAfter != d.Wait+c.limit.Window
+	return d
 }
 
 func zsetLogWords(c core, key string, q question) []any {

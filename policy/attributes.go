@@ -69,8 +69,8 @@ func (f *File) Set(a *Attributes, name, value string) error {
 
 // SetClient sets r.IP, where r.IP is the address of a connection, to that of the client as the middleware finds it:
 // behind one of the file's proxies the right-most address in X-Forwarded-For that is none of them, "" if a proxy wrote
-// something else there. Otherwise what is no address stays as it is. Use it for requests that were not received: from a
-// log, or a command line.
+// something else there than an address or "unknown". Otherwise what is no address stays as it is. Use it for requests
+// that were not received: from a log, or a command line.
 func (f *File) SetClient(r *Request) {
 	client, _ := f.address.Subject(&http.Request{RemoteAddr: r.IP, Header: r.Header})
 	if _, err := netip.ParseAddr(r.IP); err == nil || client != "" {

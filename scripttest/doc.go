@@ -48,23 +48,20 @@
 // (tostring, .., table.concat, string functions, cjson), tonumber and arithmetic read what strtod reads,
 // % rounds as Lua 5.1's, locals are shared with closures after a caught error, "local f = function" does not
 // see f, unpack stops at 7999 values, struct, bit and cmsgpack are there, globals are protected, scores have
-// 17 digits, expiry times are absolute and a key outlives its TTL by a millisecond. Tables are laid out as Lua
-// 5.1's, so pairs, next, cjson and cmsgpack have Redis's order, and # of an array with holes its value. Error
-// texts name the variable and the line that Lua 5.1 names.
+// 17 digits, expiry times are absolute and a key outlives its TTL by a millisecond.
+//
+// Where Lua itself promises nothing, results may differ from Redis's: the order of pairs, next, cjson and cmsgpack over a
+// table with several names, # of an array with holes, the order of equal elements after table.sort. Error texts do not
+// name the variable ("attempt to index a nil value"), and name the first line of an expression of several lines.
 //
 // # What is refused
 //
 // What cannot be told ends the run, or Compile, with an *UnsupportedError:
 //
-//   - Where Redis itself may answer otherwise the next time: math.random before math.randomseed, pairs over a
-//     table with tables or functions for keys or with a name removed and set again, weak tables, error() with a
-//     table without err (Redis 7.0 crashes), pcall() without a function, what collectgarbage and gcinfo tell of
+//   - Where Redis itself may answer otherwise the next time: math.random before math.randomseed, weak tables, error()
+//     with a table without err (Redis 7.0 crashes), pcall() without a function, what collectgarbage and gcinfo tell of
 //     memory.
-//   - Where the C library decides the last digit: math.exp, math.log, math.sin and the like; what ^ gives, unless it
-//     is exact, as 2^53 and 1.5^2 are, infinite, no number, or of 0.
-//   - Where Lua's compiler decides: the name, in an error text, of what "and", "or" or a for's iterator gave;
-//     the line of a bad key in a table constructor of several lines; constants that are a zero and a negative
-//     zero in one function, unless it is clear which is first.
+//   - Where the C library decides the last digit: math.exp, math.log, math.sin and the like.
 //   - Stack overflows, and errors in the handler of xpcall. Here calls nest to 4096, and to 190 those through
 //     library functions (pcall, sort, gsub) and all calls of a script that sets metatables.
 //   - Coroutines, the text of loadstring's errors, string.dump, ... outside a function, a first line that begins

@@ -13,13 +13,8 @@ import (
 
 // cureFor returns what to do about an error, or "" if nothing more can be said.
 func cureFor(err error) string {
-	var unknown *loader.OutcomeUnknownError
-	switch {
-	case !errors.As(err, &unknown):
-	case !strings.HasPrefix(unknown.Script, "token_bucket_set"):
-		return "the call was charged once or not at all; check with permits=0 before you try again"
-	case !strings.Contains(err.Error(), refusedInScript):
-		return "the rate may or may not be set; it is safe to run the same command again"
+	if errors.Is(err, errMayBeSet) {
+		return "it is safe to run the same command again"
 	}
 	if errors.Is(err, loader.ErrNotLoaded) {
 		return "run sluice load with the same --redis, --cluster or --sentinel, " +
@@ -38,7 +33,7 @@ func cureFor(err error) string {
 		return "trust the server's certificate authority: SSL_CERT_FILE=ca.pem names its file"
 	case isUnreachable(err):
 		return "start a server there, or name yours with --redis redis://host:port or set SLUICE_REDIS; " +
-			"sluice demo and try --embedded need none"
+			"sluice demo needs none"
 	}
 	return ""
 }
@@ -77,8 +72,8 @@ func cures() []errorCure {
 // lookRights returns the commands that inspect, top and verify send besides those that the scripts read with.
 func lookRights() []string {
 	return []string{
-		"ping", "evalsha_ro", "scan", "dbsize", "exists", "type", "pttl", "pexpiretime", "memory|usage", "object|encoding",
-		"time", "info", "script|exists",
+		"ping", "evalsha_ro", "scan", "dbsize", "exists", "pttl", "pexpiretime", "memory|usage", "time", "info",
+		"script|exists",
 	}
 }
 

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-redis/sluice/loader"
 )
 
 // newFlags returns a flag set that prints nothing: the caller reports errors.
@@ -42,83 +44,62 @@ func parseOnlyFlags(flags *flag.FlagSet, args []string) error {
 	return err
 }
 
+// flagError is an error of package flag in our words. It shows no text that may be a password.
 func flagError(err error) error {
 	if errors.Is(err, flag.ErrHelp) {
 		return errHelp
 	}
 	text := err.Error()
-	if name, found := strings.CutPrefix(text, "flag provided but not defined: -"); found {
-		if shown := given(name); shown != strconv.Quote(name) {
-			name = shown
-		}
-		return usagef("there is no flag --%s", name)
-	}
-	if name, found := strings.CutPrefix(text, "flag needs an argument: -"); found {
-		return usagef("--%s wants a value", name)
-	}
-	// The quoted value ends at the last " for ".
-	value, rest := text, ""
-	if at := strings.LastIndex(text, " for "); at >= 0 {
-		value, rest = text[:at], text[at:]
-	}
-	if at := strings.Index(value, `"`); at >= 0 && rest != "" {
-		if unquoted, err := strconv.Unquote(value[at:]); err == nil {
-			rest = strings.Replace(strings.Replace(rest, "flag -", "-", 1), " -", " --", 1)
-			return usagef("%s%s%s", value[:at], given(unquoted), strings.Replace(rest, "parse error", "want a whole number", 1))
+	for begins, format := range map[string]string{
+		"flag provided but not defined: -": "there is no flag --%s", "flag needs an argument: -": "--%s wants a value",
+	} {
+		if name, found := strings.CutPrefix(text, begins); found {
+			if given(name) != strconv.Quote(name) {
+				name = given(name)
+			}
+			return usagef(format, name)
 		}
 	}
-	return usagef("%s is not a flag", given(value))
+	// invalid value "text" for flag -name: what is wrong. The name follows the last " for ".
+	value, rest, _ := cutLast(strings.TrimPrefix(text, "invalid value "), " for ")
+	if shown, err := strconv.Unquote(value); err == nil {
+		value = given(shown)
+	} else {
+		value = given(value)
+	}
+	rest = strings.Replace(strings.TrimPrefix(rest, "flag -"), "parse error", "want a whole number", 1)
+	return usagef("invalid value %s for --%s", value, rest)
 }
 
-// undashed adds to the error of an unknown flag that it is written without dashes, if it is an argument name=value.
-func undashed(err error, args []string, isArgument func(name string) bool) error {
-	for i, arg := range args {
-		name, value, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if !strings.HasPrefix(arg, "-") || !isArgument(name) || err.Error() != "there is no flag --"+name {
-			continue
-		}
-		if !hasValue && i+1 < len(args) {
-			value = args[i+1]
-		}
-		if value == "" || strings.HasPrefix(value, "-") || given(value) != strconv.Quote(value) {
-			value = "..."
-		}
-		return usagef("%v: write %s=%s, without dashes", err, name, value)
+func cutLast(text, separator string) (before, after string, found bool) {
+	if at := strings.LastIndex(text, separator); at >= 0 {
+		return text[:at], text[at+len(separator):], true
 	}
-	return err
+	return text, "", false
 }
 
-// parseSubject parses the flags of a command that takes a limiter, a subject and name=value arguments of these names.
-func parseSubject(flags *flag.FlagSet, args []string, names ...string) (limiter, subject string, w words, err error) {
-	isArgument := func(name string) bool { return slices.Contains(names, name) }
+// parseSubject is parseFlags for a command about one subject: it returns the limiter, the subject, and more if the
+// command wants so.
+func parseSubject(flags *flag.FlagSet, args []string, more ...string) ([]string, error) {
 	others, err := parseFlags(flags, args)
+	if err == nil {
+		err = wantSubject(others, more)
+	}
+	return others, err
+}
+
+func wantSubject(others, more []string) error {
 	switch {
-	case err != nil:
-		return "", "", w, undashed(err, args, isArgument)
-	case len(others) == 0:
-		return "", "", w, usagef("want a limiter and a subject")
-	case len(others) == 1, isWord(others[1], isArgument):
-		return "", "", w, usagef("want a limiter and a subject%s", listsSubjects(others[0]))
+	case len(others) == 1 && given(others[0]) == strconv.Quote(others[0]):
+		return usagef("want a limiter and a subject: `sluice top --limiter %s` lists its subjects", others[0])
+	case len(others) < 2:
+		return usagef("want a limiter and a subject")
+	case len(others) < 2+len(more):
+		return usagef("want %s", more[len(others)-2])
+	case len(others) > 2+len(more):
+		return usagef("unexpected argument %s", given(others[2+len(more)]))
 	}
-	w, err = parseWords(others[2:])
-	if name := w.other(isArgument); err == nil && name != "" {
-		err = usagef("%s has no argument %s: want %s", flags.Name(), given(name), strings.Join(names, ", "))
-	}
-	return others[0], others[1], w, err
-}
-
-// isWord reports whether an argument is a name=value argument of the command, not a subject.
-func isWord(arg string, isArgument func(name string) bool) bool {
-	name, _, found := strings.Cut(arg, "=")
-	return found && isArgument(name)
-}
-
-// listsSubjects is the end of a message that a subject is missing.
-func listsSubjects(limiter string) string {
-	if given(limiter) != strconv.Quote(limiter) {
-		return ""
-	}
-	return ": `sluice top --limiter " + limiter + "` lists its subjects"
+	return nil
 }
 
 // lengthFlag adds a flag whose value is a duration.
@@ -132,4 +113,68 @@ func lengthFlag(flags *flag.FlagSet, to *time.Duration, name string, fallback ti
 		*to = d
 		return nil
 	})
+}
+
+var errRate = errors.New("want permits and a window, as in 100/1m")
+
+// parseRate reads permits and a window, such as 100/1m or 500/7d.
+func parseRate(text string) (rate loader.Limit, err error) {
+	permits, window, found := strings.Cut(text, "/")
+	if rate.Permits, err = strconv.ParseInt(permits, 10, 64); err != nil || !found || rate.Permits < 0 {
+		return rate, errRate
+	}
+	if days, found := strings.CutSuffix(window, "d"); found {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err != nil {
+			return rate, errRate
+		}
+		window = fmt.Sprint(24*n, "h")
+	}
+	rate.Window, err = time.ParseDuration(window)
+	if err != nil || rate.Window < time.Millisecond || rate.Window%time.Microsecond != 0 {
+		return rate, errRate
+	}
+	return rate, nil
+}
+
+// rateText is the inverse of parseRate.
+func rateText(rate loader.Limit) string {
+	return fmt.Sprint(rate.Permits, "/", windowText(rate.Window))
+}
+
+// windowText is a duration without zeros at its end: 1m, not 1m0s.
+func windowText(d time.Duration) string {
+	text := d.String()
+	for _, zeros := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zeros) {
+			text = text[:len(text)-len("0s")]
+		}
+	}
+	return text
+}
+
+// length formats microseconds as a duration, rounded to what people read.
+func length(us int64) string {
+	d := time.Duration(us) * time.Microsecond
+	switch {
+	case d.Abs() >= time.Minute:
+		d = d.Round(time.Second)
+	case d.Abs() >= time.Second:
+		d = d.Round(10 * time.Millisecond)
+	}
+	return windowText(d)
+}
+
+// keyOf is loader.Key, whose error shows what was passed: a URL that stands in the wrong place may hold a password.
+func keyOf(prefix, limiter, subject, state string, parts ...string) (string, error) {
+	key, err := loader.Key(prefix, limiter, subject, state, parts...)
+	bad, ok := errors.AsType[*loader.ArgumentError](err)
+	if !ok {
+		return key, err
+	}
+	value, err := strconv.Unquote(bad.Value)
+	if err != nil {
+		value = bad.Value
+	}
+	return "", usagef("%s is %s: want %s", bad.Argument, given(value), bad.Want)
 }

@@ -3,13 +3,11 @@ module github.com/sluice-redis/sluice/cmd/sluice
 go 1.26.0
 
 require (
-	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/google/go-cmp v0.7.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/sluice-redis/sluice v0.0.0
 	github.com/sluice-redis/sluice/policy v0.0.0
-	golang.org/x/term v0.47.0
 )
 
 require (
@@ -27,6 +25,7 @@ require (
 )
 
 require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 	github.com/yuin/gopher-lua v1.1.2 // indirect

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -10,14 +9,7 @@ import (
 )
 
 func (a app) list(_ context.Context, args []string) error {
-	flags := newFlags("list")
-	asJSON := flags.Bool("json", false, "")
-	color := flags.String("color", "auto", "")
-	names, err := parseFlags(flags, args)
-	if err != nil {
-		return err
-	}
-	out, err := a.newScreen(a.stdout, *color)
+	names, err := parseFlags(newFlags("list"), args)
 	if err != nil {
 		return err
 	}
@@ -25,40 +17,16 @@ func (a app) list(_ context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if *asJSON {
-		return writeJSON(out, scripts)
-	}
-	out.printf("%s\n", out.paint(bold, fmt.Sprintf("%-18s %-8s %s", "script", "version", "sha1")))
+	out := newScreen(a.stdout)
 	for _, script := range scripts {
-		out.printf("%s %-8d %s\n", out.paint(green, fmt.Sprintf("%-18s", script.Name)), script.Version, script.SHA1)
 		keys := strings.Join(keyNames(script), " ")
 		if script.KeyGroup != nil {
 			keys += " .."
 		}
-		out.printf("  KEYS %s  ARGV %s\n", keys, strings.Join(argNames(script), " "))
+		out.printf("%s  %s\n  KEYS %s  ARGV %s\n", script.SHA1, out.paint(green, fullName(script)), keys,
+			strings.Join(argNames(script), " "))
 	}
 	return nil
-}
-
-// listed is a script in the output of list --json.
-type listed struct {
-	Name    string   `json:"name"`
-	Version int      `json:"version"`
-	File    string   `json:"file"`
-	SHA1    string   `json:"sha1"`
-	Keys    []string `json:"keys"`
-	Args    []string `json:"args"`
-}
-
-func writeJSON(out screen, scripts []sluice.Script) error {
-	var all []listed
-	for _, script := range scripts {
-		all = append(all, listed{
-			Name: script.Name, Version: script.Version, File: script.File, SHA1: script.SHA1,
-			Keys: keyNames(script), Args: argNames(script),
-		})
-	}
-	return out.json(all)
 }
 
 // namesOf returns the name of each field.

@@ -34,7 +34,7 @@ func (a app) deploy(ctx context.Context, name string, args []string) error {
 		return err
 	}
 
-	placed := d.everywhere(ctx, nodes, a.newStatusLine())
+	placed := d.everywhere(ctx, nodes, newScreen(a.stderr))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -109,7 +109,7 @@ const (
 )
 
 // everywhere asks every node and returns the results in the order of the nodes. It shows how many nodes are done.
-func (d deployment) everywhere(ctx context.Context, nodes []node, line statusLine) []placement {
+func (d deployment) everywhere(ctx context.Context, nodes []node, line screen) []placement {
 	found := make([][]placement, len(nodes))
 	places := make(chan struct{}, maxConcurrent)
 	var wg sync.WaitGroup
@@ -123,15 +123,11 @@ func (d deployment) everywhere(ctx context.Context, nodes []node, line statusLin
 			mu.Lock()
 			defer mu.Unlock()
 			done++
-			text := fmt.Sprintf("%d of %d nodes: %s", done, len(nodes), n.addr)
-			line.redraw("%s", text)
-			if !line.live {
-				line.printf("%s\n", text)
-			}
+			line.redraw("%d of %d nodes: %s", done, len(nodes), n.addr)
 		})
 	}
 	wg.Wait()
-	line.end()
+	line.redraw("")
 	var all []placement
 	for _, of := range found {
 		all = append(all, of...)
@@ -278,12 +274,4 @@ func (s screen) failures(errs []error) {
 		}
 		cures[cure] = true
 	}
-}
-
-// counted returns a number with its noun: "1 key", "2 keys".
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -63,7 +63,6 @@ func commands() []command {
 		{name: "reset", summary: "unblock a subject: remove what is stored for it", run: app.reset},
 		{name: "set-rate", summary: "set the rate of one subject of a token_bucket", run: app.setRate},
 		{name: "policy", summary: "limits in a file: check, explain, and replay an access log", run: app.policy},
-		{name: "try", summary: "make one decision by hand", run: app.try},
 		{name: "help", summary: "this text, or that of one command", run: app.help},
 		{name: "version", summary: "the version of this program", run: app.version},
 	}

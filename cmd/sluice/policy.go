@@ -56,20 +56,14 @@ type policyInput struct {
 
 // openPolicy reads the flags and the file of a command.
 func (a app) openPolicy(command string, args []string) (in policyInput, err error) {
-	color := ""
-	flags := newFlags("policy " + command)
-	flags.StringVar(&color, "color", "auto", "")
-	words, err := parseFlags(flags, args)
+	words, err := parseFlags(newFlags("policy "+command), args)
 	if err == nil && len(words) == 0 {
 		err = usagef("want a policy file")
 	}
 	if err != nil {
 		return in, err
 	}
-	in.path, in.others = words[0], words[1:]
-	if in.out, err = a.newScreen(a.stdout, color); err != nil {
-		return in, err
-	}
+	in.path, in.others, in.out = words[0], words[1:], newScreen(a.stdout)
 	in.file, err = a.readPolicies(in.path)
 	return in, err
 }
@@ -132,7 +126,7 @@ func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 // fact prints a line of a limit, unless there is nothing to say.
 func (s screen) fact(name, text string) {
 	if text != "" {
-		s.printf("  %s%s\n", pad(name, wordsGutter), text)
+		s.printf("  %-11s%s\n", name, text)
 	}
 }
 
@@ -172,20 +166,9 @@ func ratesOf(p *policy.Policy) (lines []string) {
 func rateList(rates []loader.Limit) string {
 	var all []string
 	for _, rate := range rates {
-		all = append(all, fmt.Sprintf("%d/%s", rate.Permits, unitOf(rate.Window)))
+		all = append(all, rateText(rate))
 	}
 	return strings.Join(all, ", ")
-}
-
-// unitOf is a window as it stands in a file: 1m, not 1m0s.
-func unitOf(window time.Duration) string {
-	text := window.String()
-	for _, zeros := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zeros) {
-			text = text[:len(text)-len("0s")]
-		}
-	}
-	return text
 }
 
 // scriptReason is the script of a policy, and why it was chosen.
@@ -252,7 +235,7 @@ func memoryOf(server *replay.Server, p *policy.Policy) (string, error) {
 func size(bytes int64) string {
 	switch {
 	case bytes < 10_000:
-		return fmt.Sprintf("%d bytes", bytes)
+		return fmt.Sprintf("%d B", bytes)
 	case bytes < 10_000_000:
 		return fmt.Sprintf("%d KB", (bytes+999)/1000)
 	}

@@ -4,49 +4,19 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
-	"golang.org/x/term"
+	"github.com/sluice-redis/sluice/internal/demo"
 )
 
-// screen is an output and what it can show.
+// screen is an output and whether it is a terminal, which shows colours and redraws lines.
 type screen struct {
-	w       io.Writer
-	color   bool
-	unicode bool
-	live    bool // a terminal on which lines can be redrawn
-	rows    int  // 0 if it is not a terminal
-	columns int
+	w    io.Writer
+	live bool
 }
 
-// newScreen finds out what w can show, from w and the environment; color is "auto", "always" or "never".
-func (a app) newScreen(w io.Writer, color string) (screen, error) {
-	s := screen{w: w, unicode: a.wantsUnicode()}
-	dumb := a.getenv("TERM") == "dumb"
-	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		s.live = !dumb
-		s.columns, s.rows, _ = term.GetSize(int(file.Fd()))
-	}
-	switch color {
-	case "auto":
-		s.color = s.live && a.getenv("NO_COLOR") == ""
-	case "always":
-		s.color = true
-	case "never":
-	default:
-		return screen{}, usagef("--color is %s: want auto, always or never", given(color))
-	}
-	return s, nil
-}
-
-// wantsUnicode reports whether the locale is UTF-8.
-func (a app) wantsUnicode() bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if locale := strings.ToUpper(a.getenv(name)); locale != "" {
-			return strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")
-		}
-	}
-	return false
+func newScreen(w io.Writer) screen {
+	file, ok := w.(*os.File)
+	return screen{w, ok && demo.IsTerminal(file)}
 }
 
 // style is the look of a text: the numbers of an SGR escape sequence.
@@ -55,22 +25,18 @@ type style string
 const (
 	plain  style = ""
 	bold   style = "1"
-	faint  style = "2"
 	green  style = "32"
 	yellow style = "33"
 	red    style = "1;31"
-	alarm  style = "1;37;41"
 )
 
-// paint returns text made printable, and styled if the screen has colour.
-func (s screen) paint(as style, text string) safe { return s.painted(as, printable(text)) }
-
-// painted is paint for text that is already printable.
-func (s screen) painted(as style, text safe) safe {
-	if !s.color || as == plain || text == "" {
-		return text
+// paint returns text made printable, and styled on a terminal.
+func (s screen) paint(as style, text string) safe {
+	shown := printable(text)
+	if !s.live || as == plain || text == "" {
+		return shown
 	}
-	return "\x1b[" + safe(as) + "m" + text + "\x1b[0m"
+	return "\x1b[" + safe(as) + "m" + shown + "\x1b[0m"
 }
 
 // printf prints. Every text among the arguments is made printable, unless it is safe.
@@ -80,4 +46,19 @@ func (s screen) printf(format string, args ...any) {
 		shown[i] = shownArg(arg)
 	}
 	fmt.Fprintf(s.w, format, shown...)
+}
+
+// redraw prints a line in the place of the last one, on a terminal only. An empty text removes it.
+func (s screen) redraw(format string, args ...any) {
+	if s.live {
+		s.printf("\r\x1b[K"+format, args...)
+	}
+}
+
+// counted returns a number with its noun: "1 key", "2 keys".
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

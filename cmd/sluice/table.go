@@ -43,7 +43,7 @@ func (t *table) print(s screen) {
 		var line strings.Builder
 		for i, c := range row {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text))
-			text := string(s.painted(c.as, safe(c.text)))
+			text := string(s.paint(c.as, c.text))
 			last := i == len(row)-1
 			switch {
 			case c.right:

@@ -2,31 +2,23 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
 // targetFlags are the flags that name a deployment.
 type targetFlags struct{ redis, cluster, sentinel string }
 
 // serverFlags are the flags of every command that asks servers.
-type serverFlags struct {
-	target targetFlags
-	color  string
-}
+type serverFlags struct{ target targetFlags }
 
 // register returns a command's flag set with these flags.
 func (f *serverFlags) register(command string) *flag.FlagSet {
@@ -34,7 +26,6 @@ func (f *serverFlags) register(command string) *flag.FlagSet {
 	flags.StringVar(&f.target.redis, "redis", "", "")
 	flags.StringVar(&f.target.cluster, "cluster", "", "")
 	flags.StringVar(&f.target.sentinel, "sentinel", "", "")
-	flags.StringVar(&f.color, "color", "auto", "")
 	return flags
 }
 
@@ -86,52 +77,8 @@ func (a app) sentinelTarget(text string) (target, error) {
 
 // open returns the screen on standard output and the deployment that the flags name.
 func (a app) open(f serverFlags) (screen, target, error) {
-	out, err := a.newScreen(a.stdout, f.color)
-	if err != nil {
-		return screen{}, target{}, err
-	}
 	t, err := a.target(f.target)
-	return out, t, err
-}
-
-// place is where commands are sent: to a deployment, or to a miniredis in this process.
-type place struct {
-	name    string
-	connect func() redis.UniversalClient
-	close   func()
-}
-
-// openPlace returns the screen on standard output and the place that the flags name, or a miniredis.
-func (a app) openPlace(f serverFlags, embedded bool) (screen, place, error) {
-	if !embedded {
-		out, t, err := a.open(f)
-		if err != nil {
-			return out, place{}, err
-		}
-		return out, place{name: t.String(), connect: t.client, close: func() {}}, nil
-	}
-	out, err := a.newScreen(a.stdout, f.color)
-	if err != nil {
-		return out, place{}, err
-	}
-	mini, err := miniredis.Run()
-	if err != nil {
-		return out, place{}, fmt.Errorf("starting miniredis: %w", err)
-	}
-	connect := func() redis.UniversalClient { return redis.NewClient(quiet(&redis.Options{Addr: mini.Addr()})) }
-	return out, place{name: "an embedded miniredis", connect: connect, close: mini.Close}, nil
-}
-
-// openHolder returns the screen, a client for the server that has the key, and a function that closes it.
-func (a app) openHolder(ctx context.Context, f serverFlags, key stored.Key) (
-	out screen, rdb *redis.Client, release func(), err error,
-) {
-	out, t, err := a.open(f)
-	if err != nil {
-		return out, nil, nil, err
-	}
-	rdb, release, err = t.holder(ctx, key.Text)
-	return out, rdb, release, err
+	return newScreen(a.stdout), t, err
 }
 
 // isName reports whether sentinels accept a text as the name of a master.

@@ -14,11 +14,14 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
+// topPage is how many keys are scanned at a time.
+const topPage = 50
+
 // topFlags are the flags of top.
 type topFlags struct {
 	serverFlags
 	prefix, limiter string
-	n, share, page  int
+	n, share        int
 	json            bool
 }
 
@@ -29,7 +32,6 @@ func parseTop(args []string) (topFlags, error) {
 	flags.StringVar(&f.limiter, "limiter", "", "")
 	flags.IntVar(&f.n, "n", 20, "")
 	flags.IntVar(&f.share, "share", 5, "")
-	flags.IntVar(&f.page, "page", 50, "")
 	flags.BoolVar(&f.json, "json", false, "")
 	if err := parseOnlyFlags(flags, args); err != nil {
 		return f, err
@@ -39,11 +41,9 @@ func parseTop(args []string) (topFlags, error) {
 		return f, usagef("--n is %d: want 1 to 1000", f.n)
 	case f.share < 1 || f.share > 100:
 		return f, usagef("--share is %d: want 1 to 100", f.share)
-	case f.page < 10 || f.page > 1000:
-		return f, usagef("--page is %d: want 10 to 1000", f.page)
 	}
 	if _, err := keyOf(f.prefix, cmp.Or(f.limiter, "any"), "subject", "state"); err != nil {
-		return f, usagef("%v", err)
+		return f, err
 	}
 	return f, nil
 }
@@ -64,7 +64,7 @@ func (a app) top(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	c := census{flags: f, progress: a.newScanProgress(), Logs: []*subject{}, Buckets: []*subject{}}
+	c := census{flags: f, status: newScreen(a.stderr), Logs: []*subject{}, Buckets: []*subject{}}
 	for _, n := range nodes {
 		if n.role == "replica" && t.flag != "redis" {
 			continue
@@ -80,7 +80,6 @@ func (a app) top(ctx context.Context, args []string) error {
 			c.fail(n.addr, err)
 		}
 	}
-	c.progress.end()
 	c.Partial = ctx.Err() != nil
 	c.weigh(ctx, t)
 	if f.json {
@@ -123,8 +122,8 @@ func (c *census) fail(node string, err error) {
 
 // census is the result for all subjects.
 type census struct {
-	flags    topFlags
-	progress *scanProgress
+	flags  topFlags
+	status screen
 
 	Seen    int64      `json:"keys_seen"`   // all keys of the servers
 	Counted int        `json:"subjects"`    // keys with permits or a bucket
@@ -170,25 +169,13 @@ type subject struct {
 func (c *census) take(ctx context.Context, t target, addr string) error {
 	rdb := t.connect(addr)
 	defer rdb.Close()
-	all := scan{pattern: c.flags.pattern(), page: c.flags.page, share: c.flags.share, progress: c.progress}
+	all := scan{pattern: c.flags.pattern(), page: topPage, share: c.flags.share, status: c.status}
 	seen, err := all.run(ctx, rdb, func(page []string) error { return c.turn(ctx, rdb, page) })
 	c.Seen += seen
 	if err != nil {
 		return fmt.Errorf("scanning %s: %w", addr, err)
 	}
 	return nil
-}
-
-// rest sleeps so that the time busy is share percent of the whole.
-func rest(ctx context.Context, busy time.Duration, share int) error {
-	timer := time.NewTimer(busy * time.Duration(100-share) / time.Duration(share))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // turn counts the subjects of one page of keys.
@@ -288,7 +275,7 @@ func (s screen) census(c census) {
 	}
 	if len(c.Buckets) > 0 {
 		s.printf("furthest from full\n")
-		s.ranked(c.Buckets, "full in", func(one *subject) string { return roughly(one.Backlog) })
+		s.ranked(c.Buckets, "full in", func(one *subject) string { return length(one.Backlog) })
 	}
 	how := ""
 	switch {
@@ -335,65 +322,28 @@ func (s screen) ranked(subjects []*subject, measure string, text func(*subject) 
 			row = append(row, cell{text: "-", right: true})
 		}
 		t.add(append(row,
-			cell{text: orDash(one.TTL, roughly), right: true}, cell{text: orDash(one.Memory, inBytes), right: true},
+			cell{text: orDash(one.TTL, length), right: true}, cell{text: orDash(one.Memory, size), right: true},
 			cell{text: one.Script}, cell{text: one.Limiter}, cell{text: who, as: bold})...)
 	}
 	t.print(s)
 	s.printf("\n")
 }
 
-// ago formats how long ago something was, rounded.
+// ago formats how long ago something was.
 func ago(us int64) string {
 	switch {
 	case us < 0:
-		return "booked " + roughly(-us) + " ahead"
+		return "booked " + length(-us) + " ahead"
 	case us < 1000:
 		return "now"
 	}
-	return roughly(us) + " ago"
+	return length(us) + " ago"
 }
 
-// roughly formats a rounded duration.
-func roughly(us int64) string {
-	for _, unit := range []int64{3_600_000_000, 60_000_000, 1_000_000, 1000} {
-		if us >= 10*unit {
-			return length(us / unit * unit)
-		}
-	}
-	return length(us)
-}
-
+// orDash formats a number above 0.
 func orDash(n int64, text func(int64) string) string {
 	if n == 0 {
 		return "-"
 	}
 	return text(n)
-}
-
-func inBytes(n int64) string {
-	if n < 10_000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.0f kB", float64(n)/1000)
-}
-
-// scanProgress shows the progress of a scan on a terminal.
-type scanProgress struct {
-	statusLine
-	shown time.Time
-}
-
-func (a app) newScanProgress() *scanProgress { return &scanProgress{statusLine: a.newStatusLine()} }
-
-// show redraws the line, a few times a second.
-func (p *scanProgress) show(addr string, seen, total int64) {
-	if !p.live || time.Since(p.shown) < 200*time.Millisecond {
-		return
-	}
-	p.shown = time.Now()
-	of := ""
-	if total > 0 {
-		of = fmt.Sprintf(" of %d", total)
-	}
-	p.redraw("%s: %d%s keys; Ctrl-C stops", addr, seen, of)
 }

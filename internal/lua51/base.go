@@ -130,7 +130,7 @@ func basePairs(c call) int {
 }
 
 func baseNext(c call) int {
-	k, v := c.next(c.table(1), c.Get(2))
+	k, v := c.table(1).Next(c.Get(2))
 	c.Push(k)
 	if k == lua.LNil {
 		return 1
@@ -142,10 +142,7 @@ func baseNext(c call) int {
 func baseRawSet(c call) int {
 	c.table(1)
 	k, v := c.any(2), c.any(3)
-	if failure := badKey(k); failure != "" {
-		c.raise(failure)
-	}
-	runOf(c.LState).store(c.writable(1), k, v)
+	c.RawSet(c.writable(1), k, v)
 	c.SetTop(1)
 	return 1
 }
@@ -246,14 +243,13 @@ func baseLoad(c call) int {
 // load compiles source as the script itself was compiled, and pushes what loadstring returns.
 func (c call) load(source, name string) int {
 	run := runOf(c.LState)
-	proto, sites, err := compileChunk(source, displayedChunk(name), len(run.chunks))
+	proto, err := compileChunk(source, displayedChunk(name))
 	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
 		run.end(c.LState, err)
 	}
 	if err != nil {
 		run.refuse(c.LState, "the error text of a chunk that does not compile: "+err.Error())
 	}
-	run.chunks = append(run.chunks, sites)
 	return c.push(run.redis.lib.instantiate(c.LState, proto))
 }
 

@@ -29,22 +29,8 @@ func (c call) raise(text string) {
 	c.Error(lua.LString(text), 0)
 }
 
-// argError raises an error under the name by which Lua code called the function; other callers know none.
-// A method does not count the value it belongs to.
 func (c call) argError(n int, message string) {
-	at, _ := caller(c.LState)
-	called := at.callee
-	switch called.kind {
-	case "":
-		called.text = "?"
-	case unknownKind:
-		runOf(c.LState).doubt(unknownName)
-	case "method":
-		if n--; n == 0 {
-			c.fail("calling '%s' on bad self (%s)", called.text, message)
-		}
-	}
-	c.fail("bad argument #%d to '%s' (%s)", n, called.text, message)
+	c.fail("bad argument #%d to '%s' (%s)", n, c.name, message)
 }
 
 func (c call) typeError(n int, want string) {
@@ -85,8 +71,7 @@ func lineAt(L *lua.LState, level int) (chunk string, line int, ok bool) {
 	if _, err := L.GetInfo("Sl", debug, lua.LNil); err != nil {
 		return "", 0, false
 	}
-	at, ok := run.site(debug.CurrentLine)
-	return debug.Source, at.line, ok
+	return debug.Source, debug.CurrentLine, debug.CurrentLine > 0
 }
 
 func depth(L *lua.LState) (n int) {
@@ -206,3 +191,6 @@ func toNumber(v lua.LValue) (float64, bool) {
 	}
 	return math.NaN(), false
 }
+
+// length is # of a table.
+func (c call) length(t *lua.LTable) int { return t.Len() }

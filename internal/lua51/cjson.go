@@ -104,7 +104,7 @@ func (e *jsonEncoder) table(t *lua.LTable, depth int) {
 // an index that does not fit makes the smallest there is.
 func (e *jsonEncoder) arrayLength(t *lua.LTable) int {
 	largest, items := int32(0), 0
-	for k := range runOf(e.call.LState).entries(t) {
+	for k := range entries(t) {
 		n, ok := k.(lua.LNumber)
 		if !ok || n < 1 || math.Floor(float64(n)) != float64(n) {
 			return 0
@@ -133,7 +133,7 @@ func (e *jsonEncoder) array(t *lua.LTable, n, depth int) {
 func (e *jsonEncoder) object(t *lua.LTable, depth int) {
 	separator := ""
 	e.out.WriteByte('{')
-	for k, v := range runOf(e.call.LState).entries(t) {
+	for k, v := range entries(t) {
 		e.out.WriteString(separator)
 		e.key(k)
 		e.out.WriteByte(':')

@@ -98,7 +98,7 @@ func packInteger(out []byte, n int64) []byte {
 
 func (r *run) packTable(out []byte, t *lua.LTable, level int) []byte {
 	var keys []lua.LValue
-	for k := range r.entries(t) {
+	for k := range entries(t) {
 		keys = append(keys, k)
 	}
 	if isArray(keys) {

@@ -115,10 +115,7 @@ func (u *unpacker) table(n int, isMap bool) lua.LValue {
 		if isMap {
 			k = u.value()
 		}
-		if failure := badKey(k); failure != "" {
-			u.call.raise(failure)
-		}
-		runOf(u.call.LState).store(t, k, u.value())
+		u.call.RawSet(t, k, u.value())
 	}
 	return t
 }

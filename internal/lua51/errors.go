@@ -3,7 +3,6 @@ package lua51
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -38,8 +37,8 @@ func (e *UnsupportedError) Error() string {
 	return "scripttest does not emulate " + e.What
 }
 
-// vmError is an error text that comes from inside the VM: the chunk, the number of the site, the message.
-var vmError = regexp.MustCompile(`^(.*?):(\d{13,19}): (.*)$`)
+// vmError is an error text that comes from inside the VM: the chunk and the line, the message.
+var vmError = regexp.MustCompile(`^(.*?:\d+: )(.*)$`)
 
 // lua51 puts an error text of the VM's into Lua 5.1's words. The rest is raised by this package in those
 // words already. A stack overflow ends the run: here the stack is smaller.
@@ -56,39 +55,25 @@ func (r *run) lua51(v lua.LValue) lua.LValue {
 	}
 	parts := vmError.FindStringSubmatch(string(text))
 	if parts == nil {
-		return lua.LString(unplaced(string(text)))
+		return lua.LString(unplaced(strings.TrimPrefix(string(text), " ")))
 	}
-	number, _ := strconv.Atoi(parts[2])
-	at, ok := r.site(number)
-	if !ok {
-		return v
-	}
-	return lua.LString(fmt.Sprintf("%s:%d: %s", parts[1], at.line, r.vmMessage(at, parts[3])))
+	return lua.LString(parts[1] + vmMessage(parts[2]))
 }
 
 const stackOverflow = "a stack overflow: Redis overflows at another depth"
 
 // unplaced are texts of the VM that have no position.
 func unplaced(text string) string {
-	text = strings.TrimPrefix(text, " ")
 	if text == "attempt to call a non-function object" {
 		return "attempt to call a table value"
 	}
 	return text
 }
 
-func (r *run) vmMessage(at site, message string) string {
+func vmMessage(message string) string {
 	switch {
-	case strings.HasPrefix(message, "cannot perform "):
-		operand := 0
-		if strings.HasSuffix(message, " table") && !strings.Contains(message, "between table") {
-			operand = 1
-		}
-		return "attempt to perform arithmetic on " + r.describe(at.operand(operand), lua.LTTable)
-	case message == "__unm undefined":
-		return "attempt to perform arithmetic on " + r.describe(at.operand(0), lua.LTTable)
-	case message == "attempt to call a non-function object":
-		return "attempt to call " + r.describe(at.callee, lua.LTTable)
+	case strings.HasPrefix(message, "cannot perform "), message == "__unm undefined":
+		return "attempt to perform arithmetic on a table value"
 	case strings.HasPrefix(message, "attempt to compare "):
 		return compareText(message)
 	}

@@ -1,9 +1,7 @@
 package lua51
 
 import (
-	_ "embed"
 	"fmt"
-	"strings"
 	"sync"
 
 	lua "github.com/yuin/gopher-lua"
@@ -12,16 +10,15 @@ import (
 // library is what Redis puts into Lua before a script runs. It is made once a server and shared by its
 // runs: scripts cannot write to it, and its functions find their run in the thread that calls them.
 type library struct {
-	globals    *lua.LTable                  // _G
-	env        *lua.LTable                  // _G as scripts get it
-	strings    *lua.LTable                  // the metatable of strings
-	primitives *lua.LTable                  // the metatable of what else is neither table nor userdata
-	types      []lua.LValue                 // a value of each type that has it
-	helpers    []lua.LValue                 // as helperNames
-	null       lua.LValue                   // cjson.null
-	common     *lua.LTable                  // _G, which this one copies
-	maker      *lua.LState                  // that made it
-	order      map[*lua.LTable][]lua.LValue // of the keys of the libraries
+	globals    *lua.LTable  // _G
+	env        *lua.LTable  // _G as scripts get it
+	strings    *lua.LTable  // the metatable of strings
+	primitives *lua.LTable  // the metatable of what else is neither table nor userdata
+	types      []lua.LValue // a value of each type that has it
+	helpers    []lua.LValue // as helperNames
+	null       lua.LValue   // cjson.null
+	common     *lua.LTable  // _G, which this one copies
+	maker      *lua.LState  // that made it
 }
 
 // stateOptions size a Lua state: small to begin with, since a fresh one serves every run.
@@ -42,9 +39,7 @@ func newLibrary() *library {
 	lib.common = lib.globals
 	L := lib.maker
 	lib.setGlobals(L)
-	for _, name := range lib.order[lib.common] {
-		lib.globals.RawSet(name, lib.common.RawGet(name))
-	}
+	lib.common.ForEach(lib.globals.RawSet)
 	lib.globals.Metatable = lib.common.Metatable
 	lib.globals.RawSetString("_G", lib.env)
 	lib.register(L, lib.globals, map[string]function{"getmetatable": lib.baseGetMetatable})
@@ -67,7 +62,6 @@ var commonLibrary = sync.OnceValue(func() *library {
 		lib.helpers = append(lib.helpers, L.NewFunction(f))
 	}
 	lib.fill(L)
-	lib.arrange()
 	return lib
 })
 
@@ -99,31 +93,6 @@ func (lib *library) fill(L *lua.LState) {
 	mt := L.NewTable()
 	mt.RawSetString("__index", L.NewFunction(bound("", unknownGlobal)))
 	lib.globals.Metatable = mt
-}
-
-// librariesText are the keys of _G and of the libraries of Redis 7.0.15, a table a line behind its name, in
-// the order in which pairs finds them there.
-//
-//go:embed libraries.txt
-var librariesText string
-
-func (lib *library) arrange() {
-	lib.order = map[*lua.LTable][]lua.LValue{}
-	for line := range strings.Lines(librariesText) {
-		words := strings.Fields(line)
-		t := unprotected(lib.globals.RawGetString(words[0]).(*lua.LTable))
-		for _, key := range words[1:] {
-			lib.order[t] = append(lib.order[t], lua.LString(key))
-		}
-	}
-}
-
-// keysOf are the keys of a table of the library in their order, nil of others.
-func (lib *library) keysOf(t *lua.LTable) []lua.LValue {
-	if t == lib.globals {
-		return lib.order[lib.common]
-	}
-	return lib.order[t]
 }
 
 // module makes a global table of functions and returns it as scripts get it.

@@ -16,14 +16,14 @@ func mathFunctions() map[string]function {
 		"ceil":       mathOne(math.Ceil),
 		"deg":        mathOne(func(x float64) float64 { return x / radiansPerDegree }),
 		"floor":      mathOne(math.Floor),
-		"fmod":       mathTwo(fmod),
+		"fmod":       mathTwo(math.Mod),
 		"frexp":      mathFrexp,
 		"ldexp":      mathLdexp,
 		"max":        mathBest(func(x, best float64) bool { return x > best }),
 		"min":        mathBest(func(x, best float64) bool { return x < best }),
-		"mod":        mathTwo(fmod),
+		"mod":        mathTwo(math.Mod),
 		"modf":       mathModf,
-		"pow":        mathTwo((*run).power),
+		"pow":        mathTwo(math.Pow),
 		"rad":        mathOne(func(x float64) float64 { return x * radiansPerDegree }),
 		"random":     mathRandom,
 		"randomseed": mathRandomSeed,
@@ -48,16 +48,8 @@ func mathOne(f func(float64) float64) function {
 func mathTwo(f operation) function {
 	return func(c call) int {
 		b := c.num(2)
-		return c.push(lua.LNumber(f(runOf(c.LState), c.num(1), b)))
+		return c.push(lua.LNumber(f(c.num(1), b)))
 	}
-}
-
-// fmod is C's.
-func fmod(_ *run, a, b float64) float64 {
-	if r := math.Mod(a, b); !math.IsNaN(r) {
-		return r
-	}
-	return nanOf(a, b)
 }
 
 func mathFrexp(c call) int {

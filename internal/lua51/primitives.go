@@ -11,16 +11,16 @@ import (
 // Strings have them so that they convert as strtod does; the other types so that errors are worded as
 // in Lua 5.1.
 var arithmetic = map[string]operation{
-	"__add": func(_ *run, a, b float64) float64 { return a + b },
-	"__sub": func(_ *run, a, b float64) float64 { return a - b },
-	"__mul": func(_ *run, a, b float64) float64 { return a * b },
-	"__div": func(_ *run, a, b float64) float64 { return a / b },
-	"__mod": func(_ *run, a, b float64) float64 { return modulo(a, b) },
-	"__pow": (*run).power,
-	"__unm": func(_ *run, a, _ float64) float64 { return -a },
+	"__add": func(a, b float64) float64 { return a + b },
+	"__sub": func(a, b float64) float64 { return a - b },
+	"__mul": func(a, b float64) float64 { return a * b },
+	"__div": func(a, b float64) float64 { return a / b },
+	"__mod": func(a, b float64) float64 { return modulo(a, b) },
+	"__pow": math.Pow,
+	"__unm": func(a, _ float64) float64 { return -a },
 }
 
-type operation func(r *run, a, b float64) float64
+type operation func(a, b float64) float64
 
 // modulo is Lua 5.1's a % b, rounding and all.
 func modulo(a, b float64) float64 {
@@ -37,7 +37,7 @@ func primitiveMeta(L *lua.LState) *lua.LTable {
 		"__index": "index", "__newindex": "index", "__call": "call", "__len": "get length of",
 	} {
 		mt.RawSetString(event, L.NewFunction(func(L *lua.LState) int {
-			cannotUse(L, verb, L.Get(1))
+			cannot(L, verb, L.Get(1))
 			return 0
 		}))
 	}
@@ -55,28 +55,18 @@ func arithmeticOn(event string, compute operation) lua.LGFunction {
 			return callMeta(L, own, L.Get(1), L.Get(2))
 		}
 		if !okA {
-			cannot(L, "perform arithmetic on", L.Get(1), 0)
+			cannot(L, "perform arithmetic on", L.Get(1))
 		}
 		if !okB {
-			cannot(L, "perform arithmetic on", L.Get(2), 1)
+			cannot(L, "perform arithmetic on", L.Get(2))
 		}
-		L.Push(lua.LNumber(compute(runOf(L), a, b)))
+		L.Push(lua.LNumber(compute(a, b)))
 		return 1
 	}
 }
 
-func cannot(L *lua.LState, verb string, v lua.LValue, operand int) {
-	at, _ := caller(L)
-	call{LState: L}.fail("attempt to %s %s", verb, runOf(L).describe(at.operand(operand), v.Type()))
-}
-
-func cannotUse(L *lua.LState, verb string, v lua.LValue) {
-	at, _ := caller(L)
-	called := at.operand(0)
-	if verb == "call" {
-		called = at.callee
-	}
-	call{LState: L}.fail("attempt to %s %s", verb, runOf(L).describe(called, v.Type()))
+func cannot(L *lua.LState, verb string, v lua.LValue) {
+	call{LState: L}.fail("attempt to %s a %s value", verb, v.Type())
 }
 
 // stringMeta is the metatable of strings: the library for methods, and arithmetic. Like Redis's it has
@@ -89,10 +79,7 @@ func stringMeta(L *lua.LState, library *lua.LTable) *lua.LTable {
 
 // helperFunctions are what helperNames stand for, in that order.
 func helperFunctions() []lua.LGFunction {
-	return []lua.LGFunction{
-		helpConcat, arithmeticHelper("__mod"), arithmeticHelper("__pow"), helpFor, helpLength, helpTable, helpMore, helpSet,
-		helpCount, helpWay,
-	}
+	return []lua.LGFunction{helpConcat, arithmeticHelper("__mod"), helpFor, helpCount, helpWay}
 }
 
 // arithmeticHelper is an operator as a call: numbers at once, all else by metatable.
@@ -103,7 +90,7 @@ func arithmeticHelper(event string) lua.LGFunction {
 		a, okA := L.Get(1).(lua.LNumber)
 		b, okB := L.Get(2).(lua.LNumber)
 		if okA && okB {
-			L.Push(lua.LNumber(compute(runOf(L), float64(a), float64(b))))
+			L.Push(lua.LNumber(compute(float64(a), float64(b))))
 			return 1
 		}
 		return primitive(L)
@@ -163,9 +150,9 @@ func concat(L *lua.LState, i int, b lua.LValue) lua.LValue {
 		return result
 	}
 	if okA {
-		cannot(L, "concatenate", b, i)
+		cannot(L, "concatenate", b)
 	}
-	cannot(L, "concatenate", a, i-1)
+	cannot(L, "concatenate", a)
 	return nil
 }
 

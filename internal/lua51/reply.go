@@ -1,6 +1,7 @@
 package lua51
 
 import (
+	"iter"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -68,13 +69,13 @@ func (r *run) tableReply(t *lua.LTable) any {
 	}
 	items := []any{}
 	if m, ok := t.RawGetString("map").(*lua.LTable); ok { // RESP2 has its keys and values in turn
-		for k, v := range r.entries(m) {
+		for k, v := range entries(m) {
 			items = append(items, r.reply(k), r.reply(v))
 		}
 		return items
 	}
 	if set, ok := t.RawGetString("set").(*lua.LTable); ok {
-		for k := range r.entries(set) {
+		for k := range entries(set) {
 			items = append(items, r.reply(k))
 		}
 		return items
@@ -95,4 +96,12 @@ func errorText(s string) string {
 		return "ERR " + s
 	}
 	return s
+}
+
+// entries are the keys and values of a table, in an order of this package's own.
+func entries(t *lua.LTable) iter.Seq2[lua.LValue, lua.LValue] {
+	return func(yield func(k, v lua.LValue) bool) {
+		for k, v := t.Next(lua.LNil); k != lua.LNil && yield(k, v); k, v = t.Next(k) {
+		}
+	}
 }

@@ -40,10 +40,7 @@ func (s *Script) RunRO(r *Redis, keys, args []string) Result {
 }
 
 func (s *Script) run(r *Redis, keys, args []string, readOnly bool) Result {
-	run := &run{
-		redis: r, script: s, readOnly: readOnly, client: r.newClient(),
-		arrangements: map[*lua.LTable]*arrangement{}, chunks: []sites{s.sites},
-	}
+	run := &run{redis: r, script: s, readOnly: readOnly, client: r.newClient()}
 	run.budget = s.Budget
 	if run.budget <= 0 {
 		run.budget = DefaultBudget
@@ -84,21 +81,19 @@ func (r *run) main(L *lua.LState) (any, error) {
 // run is the state of one run. It is also the context of its Lua threads: the VM asks Done before every
 // instruction, which is how instructions are counted and how the run is ended.
 type run struct {
-	redis        *Redis
-	script       *Script
-	readOnly     bool
-	client       *client
-	budget       int
-	used         int
-	sent         int // bytes of commands
-	depth        int // of calls from library functions into Lua
-	fault        error
-	random       rand48
-	seeded       bool // random was
-	commands     []Command
-	arrangements map[*lua.LTable]*arrangement
-	chunks       []sites                     // of the script and of what it has loaded
-	callers      map[*lua.LState]*lua.LState // of threads that pcall has made: the ones it was called on
+	redis    *Redis
+	script   *Script
+	readOnly bool
+	client   *client
+	budget   int
+	used     int
+	sent     int // bytes of commands
+	depth    int // of calls from library functions into Lua
+	fault    error
+	random   rand48
+	seeded   bool // random was
+	commands []Command
+	callers  map[*lua.LState]*lua.LState // of threads that pcall has made: the ones it was called on
 }
 
 var _ context.Context = (*run)(nil)

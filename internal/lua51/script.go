@@ -29,7 +29,6 @@ type Script struct {
 	Budget int    // VM instructions a run may take; 0 is DefaultBudget
 
 	proto  *lua.FunctionProto
-	sites  sites          // of proto
 	counts []atomic.Int64 // where its runs went, for a Coverage; else empty
 
 	namesMetatables bool // the source may set a metatable
@@ -45,7 +44,7 @@ func Compile(name, source string, edits ...Edit) (*Script, error) {
 	if strings.HasPrefix(source, "#") {
 		return nil, &UnsupportedError{What: "a first line that begins with #"}
 	}
-	proto, sites, err := compileChunk(source, chunkName, 0, edits...)
+	proto, err := compileChunk(source, chunkName, edits...)
 	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
 		return nil, err
 	}
@@ -53,37 +52,33 @@ func Compile(name, source string, edits ...Edit) (*Script, error) {
 		return nil, ErrorReply("ERR Error compiling script (new function): " + err.Error())
 	}
 	return &Script{
-		Name: name, Source: source, SHA1: sha1Hex(source), proto: proto, sites: sites,
+		Name: name, Source: source, SHA1: sha1Hex(source), proto: proto,
 		namesMetatables: strings.Contains(source, "metatable"),
 	}, nil
 }
 
-// compileChunk compiles source to a function that takes the helpers and returns the chunk proper. chunk is
-// the number that it has in its run. An *UnsupportedError says that Redis might compile it.
-func compileChunk(source, display string, chunk int, edits ...Edit) (*lua.FunctionProto, sites, error) {
+// compileChunk compiles source to a function that takes the helpers and returns the chunk proper. An
+// *UnsupportedError says that Redis might compile it.
+func compileChunk(source, display string, edits ...Edit) (*lua.FunctionProto, error) {
 	stmts, places, err := luasyntax.Parse(source, display)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, edit := range edits {
 		stmts = edit(stmts, places)
 	}
-	stmts, sites, err := asRedis(stmts, display, chunk)
-	if err != nil {
-		return nil, nil, err
-	}
-	proto, err := lua.Compile(stmts, display)
+	proto, err := lua.Compile(asRedis(stmts), display)
 	var failure *lua.CompileError
 	if errors.As(err, &failure) {
-		return nil, nil, compileFailure(failure, display, sites)
+		return nil, compileFailure(failure, display)
 	}
-	return proto, sites, err
+	return proto, err
 }
 
 // compileFailure is what Lua would refuse too, or else a limit of the VM here.
-func compileFailure(failure *lua.CompileError, display string, sites sites) error {
+func compileFailure(failure *lua.CompileError, display string) error {
 	if failure.Message == "no loop to break" {
-		return fmt.Errorf("%s:%d: %s", display, sites[failure.Line%siteBase].line, failure.Message)
+		return fmt.Errorf("%s:%d: %s", display, failure.Line, failure.Message)
 	}
 	return &UnsupportedError{What: "a chunk in which there is: " + failure.Message}
 }

@@ -1,6 +1,7 @@
 package lua51
 
 import (
+	"sort"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -45,7 +46,7 @@ func tableConcat(c call) int {
 // tableForeach calls a function with every key and value until it returns something.
 func tableForeach(c call) int {
 	t, f := c.table(1), c.function(2)
-	for k, v := c.next(t, lua.LNil); k != lua.LNil; k, v = c.next(t, k) {
+	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
 		if c.visit(f, k, v) {
 			return 1
 		}
@@ -76,11 +77,11 @@ func (c call) visit(f *lua.LFunction, k, v lua.LValue) bool {
 func tableMaxn(c call) int {
 	largest := 0.0
 	t := c.table(1)
-	for k := range runOf(c.LState).anyOrder(t) {
+	t.ForEach(func(k, _ lua.LValue) {
 		if n, ok := k.(lua.LNumber); ok {
 			largest = max(largest, float64(n))
 		}
-	}
+	})
 	return c.push(lua.LNumber(largest))
 }
 
@@ -95,14 +96,14 @@ func tableInsert(c call) int {
 	end := c.length(c.table(1)) + 1
 	switch c.GetTop() {
 	case 2:
-		runOf(c.LState).store(c.writable(1), lua.LNumber(end), c.Get(2))
+		c.writable(1).RawSet(lua.LNumber(end), c.Get(2))
 	case 3:
 		at := c.int(2)
 		t := c.writable(1)
 		for i := max(end, at); i > at; i-- {
-			runOf(c.LState).store(t, lua.LNumber(i), t.RawGet(lua.LNumber(i-1)))
+			t.RawSet(lua.LNumber(i), t.RawGet(lua.LNumber(i-1)))
 		}
-		runOf(c.LState).store(t, lua.LNumber(at), c.Get(3))
+		t.RawSet(lua.LNumber(at), c.Get(3))
 	default:
 		c.fail("wrong number of arguments to 'insert'")
 	}
@@ -115,11 +116,53 @@ func tableRemove(c call) int {
 	if at < 1 || at > n {
 		return 0
 	}
-	t, run := c.writable(1), runOf(c.LState)
+	t := c.writable(1)
 	c.Push(t.RawGetInt(at))
 	for ; at < n; at++ {
-		run.store(t, lua.LNumber(at), t.RawGetInt(at+1))
+		t.RawSetInt(at, t.RawGetInt(at+1))
 	}
-	run.store(t, lua.LNumber(n), lua.LNil)
+	t.RawSetInt(n, lua.LNil)
 	return 1
+}
+
+// tableSort sorts in place. Elements that compare equal end up in another order than on Redis.
+func tableSort(c call) int {
+	n := c.length(c.table(1))
+	s := &sorter{call: c, table: c.table(1), n: n}
+	if c.Get(2) != lua.LNil {
+		s.compare = c.function(2)
+	}
+	if n > 1 {
+		c.writable(1)
+	}
+	sort.Sort(s)
+	return 0
+}
+
+type sorter struct {
+	call    call
+	table   *lua.LTable
+	compare *lua.LFunction // nil: <
+	n       int
+}
+
+func (s *sorter) Len() int { return s.n }
+
+func (s *sorter) Swap(i, j int) {
+	a, b := s.table.RawGetInt(i+1), s.table.RawGetInt(j+1)
+	s.table.RawSetInt(i+1, b)
+	s.table.RawSetInt(j+1, a)
+}
+
+func (s *sorter) Less(i, j int) bool {
+	a, b := s.table.RawGetInt(i+1), s.table.RawGetInt(j+1)
+	if s.compare != nil {
+		callMeta(s.call.LState, s.compare, a, b)
+		defer s.call.Pop(1)
+		return lua.LVAsBool(s.call.Get(-1))
+	}
+	if a.Type() != b.Type() || a.Type() != lua.LTNumber && a.Type() != lua.LTString && a.Type() != lua.LTTable {
+		s.call.raise(compareText("attempt to compare " + a.Type().String() + " with " + b.Type().String()))
+	}
+	return s.call.LessThan(a, b)
 }

@@ -24,9 +24,8 @@ type Places struct {
 	Spans     map[ast.PositionHolder]Span
 	Operators map[ast.PositionHolder]int // the token of an operator
 
-	next      int                        // the first token that no node has taken
-	opens     map[ast.PositionHolder]int // the token that begins a call's arguments
-	ambiguous int                        // the line of the first call whose parenthesis begins it, or 0
+	next      int // the first token that no node has taken
+	ambiguous int // the line of the first call whose parenthesis begins it, or 0
 }
 
 // Locate finds the nodes of the tree that the parser made of source.
@@ -37,7 +36,6 @@ func Locate(source string, tree []ast.Stmt) *Places {
 		Tokens:    tokens,
 		Spans:     map[ast.PositionHolder]Span{},
 		Operators: map[ast.PositionHolder]int{},
-		opens:     map[ast.PositionHolder]int{},
 	}
 	p.block(tree)
 	return p
@@ -357,7 +355,6 @@ func (p *Places) call(e *ast.FuncCallExpr) (first int) {
 		p.seek(parse.TIdent)
 	}
 	open := p.seek('(', '{', parse.TString)
-	p.opens[e] = open
 	if p.Tokens[open].Type != '(' {
 		p.next-- // f"text" and f{}
 		p.exprs(e.Args)

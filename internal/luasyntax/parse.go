@@ -9,8 +9,7 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// Parse makes the syntax tree, a new one each time, and says where its nodes stand. The lines of the nodes are
-// those that Lua 5.1 blames. display is the chunk's name in errors.
+// Parse makes the syntax tree, a new one each time, and says where its nodes stand. display is the chunk's name in errors.
 func Parse(source, display string) ([]ast.Stmt, *Places, error) {
 	stmts, err := parse.Parse(strings.NewReader(source), display)
 	if err != nil {
@@ -20,7 +19,10 @@ func Parse(source, display string) ([]ast.Stmt, *Places, error) {
 		return nil, nil, err
 	}
 	places := Locate(source, stmts)
-	return stmts, places, settleLines(places, display, stmts)
+	if places.ambiguous > 0 {
+		return nil, nil, fmt.Errorf("%s:%d: ambiguous syntax (function call x new statement) near '('", display, places.ambiguous)
+	}
+	return stmts, places, nil
 }
 
 // refuseGoto finds what gopher-lua knows and Lua 5.1 does not.

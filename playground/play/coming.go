@@ -1,38 +1,28 @@
 package play
 
+import (
+	"cmp"
+	"container/heap"
+)
+
 // coming are the calls of requests that have come before, a heap: the earliest first, of equal times that of the
 // request that came first.
 type coming []call
 
-func (q coming) before(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].arrival < q[j].arrival
+func (q coming) Len() int      { return len(q) }
+func (q coming) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *coming) Push(c any)   { *q = append(*q, c.(call)) }
+
+func (q coming) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(q[i].at, q[j].at), cmp.Compare(q[i].arrival, q[j].arrival)) < 0
 }
 
-func (q *coming) push(c call) {
-	*q = append(*q, c)
-	h := *q
-	for i := len(h) - 1; i > 0 && h.before(i, (i-1)/2); i = (i - 1) / 2 {
-		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
-	}
+func (q *coming) Pop() any {
+	last := len(*q) - 1
+	c := (*q)[last]
+	*q = (*q)[:last]
+	return c
 }
 
-func (q *coming) pop() call {
-	h := *q
-	first, last := h[0], len(h)-1
-	h[0] = h[last]
-	h = h[:last]
-	*q = h
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
-			if h.before(child, least) {
-				least = child
-			}
-		}
-		if least == i {
-			return first
-		}
-		h[i], h[least] = h[least], h[i]
-		i = least
-	}
-}
+func (q *coming) push(c call) { heap.Push(q, c) }
+func (q *coming) pop() call   { return heap.Pop(q).(call) }

@@ -38,7 +38,7 @@ func TestOwnScript(t *testing.T) {
 		{"a syntax error", `return (`, noAnswer,
 			"ERR Error compiling script (new function): user_script"},
 		{"a runtime error", "local x\nreturn x + 1", noAnswer,
-			"ERR user_script:2: attempt to perform arithmetic on local 'x' (a nil value) script: "},
+			"ERR user_script:2: attempt to perform arithmetic on a nil value script: "},
 		{"an unknown command", `return redis.call("NOSUCH")`, noAnswer,
 			"ERR Unknown Redis command called from script"},
 		{"an unknown global", `return n`, noAnswer,

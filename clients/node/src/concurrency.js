@@ -1,7 +1,7 @@
 'use strict';
 
-const { OutcomeUnknownError, SlotLostError, UnavailableError, WaitError } = require('./errors');
-const { Limiter, newId } = require('./limiter');
+const { OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, refuse } = require('./errors');
+const { Limiter, newId, timeoutWithin } = require('./limiter');
 const { integer, duration } = require('./options');
 const { argsOf, argumentOf, checkSubject, scriptOf } = require('./scripts');
 const { onAbort, jitter, longestTimer } = require('./time');
@@ -13,6 +13,7 @@ const releases = 5; // where it is unknown whether there is a lease
 /** Limits how many run at once. */
 class Concurrency extends Limiter {
   configure({ slots, ttl }) {
+    if (this.onFailure.local) throw refuse(this.name, 'onFailure', this.onFailure, '"error", "open" or "closed"');
     this.capacity = integer(this.name, 'slots', slots, 0, argumentOf(this.script, 'limit').max);
     const { min, max } = argumentOf(this.script, 'ttl');
     this.ttl = duration(this.name, 'ttl', ttl, min, max) / 1e3;
@@ -24,64 +25,91 @@ class Concurrency extends Limiter {
   /** Takes a slot now. Returns null if none is free. */
   async tryAcquire(subject, options = {}) {
     const { signal } = this.check('tryAcquire', options);
-    return (await this.take(subject, newId(), signal)).slot;
+    const place = { n: 1, maxWait: 0, id: newId() };
+    return (await this.take(subject, place, { signal }).finally(() => this.leave(subject, place))).slot;
   }
 
-  /** Takes a slot as soon as one is free. Callers of this process are served in order: only the first asks Redis. */
+  /**
+   * Takes a slot as soon as one is free. Callers of this process are served in order: only the first asks Redis, unless
+   * its last question was not answered. Then all ask, because there is no order to keep.
+   */
   async acquire(subject, options = {}) {
     const { maxWait, signal } = this.check('acquire', options, 'maxWait');
     checkSubject(this.name, subject);
-    const place = { id: newId(), started: performance.now(), bound: this.ahead(maxWait), signal, wake() {} };
-    const queue = this.queues.get(subject) ?? [];
+    const times = { started: performance.now(), bound: this.ahead(maxWait) };
+    const place = { n: 1, maxWait: 0, id: newId(), ...times, signal, wake() {} };
+    const queue = this.queues.get(subject) ?? { places: [], answered: false, failure: undefined };
+    const { places } = queue;
     this.queues.set(subject, queue);
-    queue.push(place);
+    places.push(place);
     try {
       for (;;) {
-        const { slot, pause } = queue[0] === place ? await this.turn(subject, place) : { pause: Infinity };
+        const asks = places[0] === place || queue.failure;
+        const { slot, pause } = asks ? await this.turn(subject, place, queue) : { pause: Infinity };
         if (slot) return slot;
         await pauseAt(place, pause);
         signal?.throwIfAborted();
-        const waited = performance.now() - place.started;
-        if (waited >= place.bound) throw this.noSlot(`none came free within ${place.bound} ms`);
+        if (leftOf(place) === 0) throw queue.failure ?? this.late(place, queue);
       }
     } finally {
-      queue.splice(queue.indexOf(place), 1);
-      if (queue.length === 0) this.queues.delete(subject);
-      queue[0]?.wake();
+      places.splice(places.indexOf(place), 1);
+      if (places.length === 0) this.queues.delete(subject);
+      places[0]?.wake();
+      this.leave(subject, place);
     }
   }
 
   /** Returns a slot, or how long to pause. The longer a caller has waited, the sooner it asks again. */
-  async turn(subject, { id, signal, started, bound }) {
+  async turn(subject, place, queue) {
+    const { failure } = queue;
+    const timeout = timeoutWithin(this, place.bound, leftOf(place));
     try {
-      const { slot, decision } = await this.take(subject, id, signal);
-      if (decision.degraded && !slot) throw decision.cause;
+      const { slot, decision } = await this.take(subject, place, { signal: place.signal, timeout });
+      queue.failure = decision.cause;
+      queue.answered ||= !decision.degraded;
       if (decision.wait === Infinity) throw this.noSlot('there is none: slots is 0');
-      const poll = jitter(Math.max(250 / (1 + (performance.now() - started) / 100), 20));
-      return { slot, pause: Math.max(Math.min(decision.wait, poll), 1) };
+      const poll = jitter(Math.max(250 / (1 + (performance.now() - place.started) / 100), 20));
+      if (slot || !decision.degraded) return { slot, pause: Math.max(Math.min(decision.wait, poll), 1) };
     } catch (error) {
-      if (!(error instanceof UnavailableError) || bound === Infinity) throw error;
-      return { pause: jitter(250) };
+      const isOutage = error instanceof UnavailableError || error instanceof OutcomeUnknownError;
+      if (!isOutage || place.signal?.aborted) throw error;
+      queue.failure = error;
+    } finally {
+      if (queue.failure && !failure) queue.places.forEach((other) => other.wake());
     }
+    if (place.bound === Infinity) throw queue.failure;
+    return { pause: jitter(250) };
+  }
+
+  late({ bound }, { answered }) {
+    if (answered) return this.noSlot(`none came free within ${bound} ms`);
+    return new UnavailableError(`${this.name}: acquire: no answer within ${bound} ms`);
   }
 
   noSlot(why) {
     return new WaitError(`${this.name}: acquire: ${why}`, { limiter: this.name });
   }
 
-  async take(subject, id, signal) {
+  async take(subject, place, options) {
     const sent = performance.now();
-    const releaseUnknown = (error) => {
-      if (error instanceof OutcomeUnknownError) this.releaseLater(subject, id, releases);
-    };
+    const decision = await this.decide('acquire', subject, place, options);
+    return { decision, slot: decision.granted ? new Slot(this, subject, place.id, sent, decision) : null };
+  }
+
+  /** Notes on the question whether Redis may have given a slot without saying so. */
+  async ask(subject, question, bounds) {
     try {
-      const decision = await this.decide('acquire', subject, { n: 1, maxWait: 0, id }, { signal });
-      releaseUnknown(decision.cause);
-      return { decision, slot: decision.granted ? new Slot(this, subject, id, sent, decision) : null };
+      const decision = await super.ask(subject, question, bounds);
+      if (decision.granted) question.unknown = false;
+      return decision;
     } catch (error) {
-      releaseUnknown(error);
+      question.unknown ||= error instanceof OutcomeUnknownError;
       throw error;
     }
+  }
+
+  leave(subject, { id, unknown }) {
+    if (unknown) this.releaseLater(subject, id, releases);
   }
 
   checkNumber() {}
@@ -96,7 +124,7 @@ class Concurrency extends Limiter {
     const script = scriptOf(this.kind.script, 'release');
     const bounds = { timeout: this.timeout, repeats: true };
     await this.limits.caller.run(script, this.keys(subject), argsOf(script, { id }), bounds);
-    this.queues.get(subject)?.[0]?.wake();
+    this.queues.get(subject)?.places[0]?.wake();
   }
 
   /** Releases in the background, for a ttl. times is more than 1 if the slot may be taken only later. */
@@ -113,11 +141,13 @@ for (const name of ['allow', 'allowN', 'wait']) Concurrency.prototype[name] = un
 /** Waits so many milliseconds, but does not keep the process alive: a lease ends by itself. */
 const restOf = (ms) => new Promise((resolve) => setTimeout(resolve, ms).unref());
 
+/** Returns how many milliseconds a caller may still wait. */
+const leftOf = ({ started, bound }) => Math.max(started + bound - performance.now(), 0);
+
 /** Waits so many milliseconds, until the end of the call, or until the place is woken. */
 function pauseAt(place, ms) {
-  const left = place.started + place.bound - performance.now();
   return new Promise((resolve) => {
-    const timer = setTimeout(() => place.wake(), Math.min(Math.ceil(Math.max(Math.min(ms, left), 0)), longestTimer));
+    const timer = setTimeout(() => place.wake(), Math.min(Math.ceil(Math.min(ms, leftOf(place))), longestTimer));
     place.wake = () => {
       clearTimeout(timer);
       off();

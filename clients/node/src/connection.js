@@ -1,7 +1,7 @@
 'use strict';
 
 const { Deadlines } = require('./deadline');
-const { ArgumentError } = require('./errors');
+const { ArgumentError, isReply } = require('./errors');
 const { onAbort } = require('./time');
 
 /** In the place of an error of the client: the command was not sent, and will not be. */
@@ -28,18 +28,63 @@ function connectionOf(client) {
 
 const refused = (want) => new ArgumentError(`client: ${want}`, { argument: 'client', want });
 
-/** What both kinds of clients have: a single client is waited for, because its queue may outlive the call. */
+const longestSilence = 1000; // milliseconds without a reply until a duplicate is opened
+const [minBackOff, maxBackOff] = [1000, 60e3]; // milliseconds until the next duplicate
+const closeAfter = 1000; // milliseconds, for the replies that are on their way
+
+/**
+ * What both kinds of clients have: a single client is waited for, because its queue may outlive the call. If calls time
+ * out and no reply comes over its connection, commands go over a duplicate of it until a reply comes, or until it has
+ * connected again. The client itself is left alone.
+ */
 class Connection {
   constructor(client) {
-    this.client = client;
-    this.deadlines = new Deadlines();
+    Object.assign(this, { client, deadlines: new Deadlines(), duplicate: undefined });
+    Object.assign(this, { backOff: minBackOff, nextDuplicate: 0 });
+    client.on?.('ready', () => this.heard(this)).on('end', () => this.use(undefined));
   }
 
   /** Sends a command, unless the signal is aborted before. */
   async send(words, key, signal) {
-    await this.ready(signal);
+    const link = this.link();
+    await link.ready(signal);
     if (signal.aborted) throw new Unsent('it was aborted before');
-    return this.write(words, key, signal);
+    const reply = link.write(words, key, signal);
+    reply.then(() => true, isReply).then((answered) => answered && this.heard(link));
+    return reply;
+  }
+
+  /** Returns the connection that the next command goes over. */
+  link() {
+    if (this.duplicate?.isEnded()) this.use(undefined);
+    const { silent, timedOut } = this.deadlines;
+    const isSilent = timedOut && silent >= longestSilence && (this.duplicate || this.isReady());
+    const now = performance.now();
+    if (isSilent && now >= this.nextDuplicate && !this.isCluster && this.client.duplicate) {
+      this.nextDuplicate = now + this.backOff;
+      this.backOff = Math.min(2 * this.backOff, maxBackOff);
+      const client = this.client.duplicate().on('error', () => {});
+      Promise.resolve(client.connect()).catch(() => {}); // ioredis connects by itself
+      this.use(new this.constructor(client));
+    }
+    return this.duplicate ?? this;
+  }
+
+  /** Sends over a duplicate from now on, or without one over the client. */
+  use(duplicate) {
+    const { client } = this.duplicate ?? {};
+    const close = async () => (client.destroy ?? client.disconnect).call(client);
+    if (client) setTimeout(() => close().catch(() => {}), closeAfter);
+    this.duplicate = duplicate;
+    this.deadlines.heard();
+  }
+
+  /** A reply has come over a connection. */
+  heard(link) {
+    if (link === this && this.duplicate) this.use(undefined);
+    if (link !== (this.duplicate ?? this)) return;
+    this.backOff = minBackOff;
+    this.deadlines.heard();
   }
 
   /** Waits for a connection: what is in the queue of a client without one cannot be taken back. */

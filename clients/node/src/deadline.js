@@ -19,6 +19,13 @@ class TimedOut extends Error {}
 class Deadlines {
   #places = new Set(); // of calls, in the order of sending
   #timer;
+  silent = 0; // milliseconds that calls have waited since the last reply
+  timedOut = false; // one of them has timed out
+
+  /** A reply has come, or another connection is used. */
+  heard() {
+    Object.assign(this, { silent: 0, timedOut: false });
+  }
 
   add(place) {
     this.#places.add(place);
@@ -38,11 +45,15 @@ class Deadlines {
   /** Counts the time of the calls, and ends those that have waited too long. */
   #look(passed) {
     let answers = false; // to calls that were sent earlier
+    this.silent += passed;
     for (const place of this.#places) {
       const { deadline } = place;
       if (deadline.place === place) deadline.waited = answers ? 0 : deadline.waited + passed;
       else this.#places.delete(place);
-      if (deadline.waited >= deadline.timeout) deadline.abort(new TimedOut(`no answer within ${deadline.timeout} ms`));
+      if (deadline.waited >= deadline.timeout) {
+        this.timedOut = true;
+        deadline.abort(new TimedOut(`no answer within ${deadline.timeout} ms`));
+      }
       answers ||= place.answered;
       place.answered = false;
     }

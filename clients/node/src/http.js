@@ -1,11 +1,12 @@
 'use strict';
 
+const { isUtf8 } = require('node:buffer');
 const { createHash } = require('node:crypto');
-const { BlockList, isIP } = require('node:net');
+const { isIP } = require('node:net');
 const { ArgumentError, ExceedsLimitError, SluiceError, refuse, warn } = require('./errors');
 const { isDecision } = require('./limiter');
 const { checkOptions, checkFunction, integer } = require('./options');
-const { checkStrings } = require('./scripts');
+const { checkStrings, isText } = require('./scripts');
 const { span } = require('./time');
 
 // Middleware for Express and Fastify. Headers, bodies and subjects are those of the Go package httplimit.
@@ -55,8 +56,7 @@ function decider(limiter, options = {}) {
   if (typeof limiter?.allowN !== 'function') throw refuse('middleware', 'limiter', limiter, 'a limiter with allow()');
   return async (request, socket) => {
     const values = [key(request, socket)].flat();
-    const isText = (value) => typeof value === 'string' && value !== '';
-    if (!values.every(isText)) return { headers: {}, refusal: refusals.noKey };
+    if (!values.every((value) => isText(value) && value !== '')) return { headers: {}, refusal: refusals.noKey };
     try {
       const decision = await limiter.allowN(subjectOf(...values), cost(request));
       return { headers: headersOf(limiter, decision), refusal: refusalOf(limiter, decision) };
@@ -86,7 +86,7 @@ const refusals = {
 
 function refusalOf(limiter, decision) {
   if (decision.granted) return undefined;
-  if (decision.degraded) return refusals.undecided;
+  if (decision.degraded && decision.wait === 0) return refusals.undecided;
   const items = itemsOf(limiter.name, decision);
   const fewest = Math.min(...items.map(({ remaining }) => remaining));
   const violated = items.filter(({ remaining }) => remaining === fewest).map(({ name }) => name);
@@ -141,6 +141,15 @@ function coded(value) {
   return value.replaceAll('~', '~0').replaceAll('|', '~1');
 }
 
+/** Counts by the value of a header, whose bytes are read as UTF-8. */
+function keyByHeader(name) {
+  checkStrings('keyByHeader', 'name', [name]);
+  return ({ headers }) => {
+    const bytes = Buffer.from(headers[name.toLowerCase()] ?? '', 'latin1');
+    return isUtf8(bytes) ? bytes.toString() : '';
+  };
+}
+
 /**
  * Counts by the address of the client, of IPv6 by its first ipv6Prefix bits. trust names the proxies that append to
  * X-Forwarded-For: prefixes, addresses, or "unix" for Unix sockets.
@@ -150,66 +159,64 @@ function keyByAddress(options = {}) {
   const { trust = [], ipv6Prefix = 64 } = options;
   checkStrings('keyByAddress', 'trust', trust);
   integer('keyByAddress', 'ipv6Prefix', ipv6Prefix, 1, 128);
-  const trusted = trustedList(trust.filter((proxy) => proxy !== 'unix'));
-  const trusts = (address) => trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  const prefixes = trust.filter((proxy) => proxy !== 'unix').map(parsePrefix);
+  const trusts = (address) => prefixes.some((prefix) => prefix.holds(address));
   return (request, socket = request.socket) => {
-    let address = plain(socket?.remoteAddress ?? '');
+    let address = parseAddress(socket?.remoteAddress ?? '');
     const hops = request.headers['x-forwarded-for']?.split(',') ?? [];
-    let proxy = address ? trusts(address) : trust.includes('unix');
+    let proxy = address === undefined ? trust.includes('unix') : trusts(address);
     while (proxy && hops.length > 0) {
-      address = withoutPort(hops.pop().trim());
-      proxy = address !== '' && trusts(address);
+      const [, hop = ''] = /^[ \t]*([^ \t](?:.*[^ \t])?)/s.exec(hops.pop()) ?? [];
+      if (hop.toLowerCase() === 'unknown') break; // counted for the proxy that wrote it
+      address = withoutPort(hop);
+      proxy = address !== undefined && trusts(address);
     }
-    return isIP(address) === 6 ? masked(address, ipv6Prefix) : address;
+    return address === undefined ? '' : addressText(address, BigInt(128 - ipv6Prefix));
   };
 }
 
-function trustedList(proxies) {
-  const list = new BlockList();
-  for (const proxy of proxies) {
-    const [address, bits] = proxy.split('/');
-    const family = isIP(address);
-    const longest = family === 6 ? 128 : 32;
-    const length = bits === undefined ? longest : /^\d{1,3}$/.test(bits) ? Number(bits) : NaN;
-    if (!family || !(length <= longest)) {
-      throw refuse('keyByAddress', 'trust', proxy, 'a prefix ("10.0.0.0/8"), an address or "unix"');
-    }
-    list.addSubnet(address, length, `ipv${family}`);
-  }
-  return list;
+// An address is a number of 128 bits: IPv4 is the IPv6 address ::ffff:192.0.2.7.
+const isIPv4 = (address) => address >> 32n === 0xffffn;
+
+/** Parses an address without a port. A zone is left out. Returns undefined if it is none. */
+function parseAddress(text) {
+  const [host, ...zone] = text.split('%');
+  const family = isIP(host);
+  if (family === 0 || (zone.length > 0 && (family === 4 || zone.join('%') === ''))) return undefined;
+  const [left, right] = shortForm(family === 4 ? `::ffff:${host}` : host)
+    .split('::')
+    .map((part) => part.split(':').filter(Boolean));
+  const groups = right ? [...left, ...Array(8 - left.length - right.length).fill('0'), ...right] : left;
+  return groups.reduce((address, group) => (address << 16n) | BigInt(`0x${group}`), 0n);
 }
 
-/** Returns the address in 192.0.2.7:80, [2001:db8::7]:80 or [2001:db8::7], "" if there is none. */
+/** Writes IPv6 in its short form, in hexadecimal. */
+const shortForm = (address) => new URL(`http://[${address}]`).hostname.slice(1, -1);
+
+/** Writes an address; of IPv6 a prefix, without so many bits. */
+function addressText(address, rest) {
+  if (isIPv4(address)) return [24n, 16n, 8n, 0n].map((shift) => (address >> shift) & 255n).join('.');
+  const digits = ((address >> rest) << rest).toString(16).padStart(32, '0');
+  return shortForm(digits.match(/.{4}/g).join(':')) + (rest > 0n ? `/${128n - rest}` : '');
+}
+
+/** Parses 192.0.2.7:80, [2001:db8::7]:80, [2001:db8::7], or an address without a port. */
 function withoutPort(text) {
-  const port = /^(?:\[(.*)\]|([^:[\]]*))(?::(\d{1,5}))?$/.exec(text);
-  if (!port) return plain(text);
-  const [, bracketed, other] = port;
-  if (bracketed !== undefined) return isIP(bracketed) === 6 ? plain(bracketed) : '';
-  return plain(other);
+  const [, bracketed, other, port = 0] = /^(?:\[(.*)\]|([^:[\]]*))(?::(\d+))?$/.exec(text) ?? [];
+  if (Number(port) > 65535 || (bracketed && isIP(bracketed) === 4)) return undefined;
+  return parseAddress(bracketed ?? other ?? text);
 }
 
-/** Returns an address as it is counted: IPv4 not as IPv6, without a zone, in its short form. "" if it is none. */
-function plain(text) {
-  const [address] = text.split('%');
-  if (isIP(address) !== 6) return isIP(address) ? address : '';
-  const short = new URL(`http://[${address}]`).hostname.slice(1, -1);
-  const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(short);
-  if (!mapped) return short;
-  return mapped.slice(1).flatMap((group) => [parseInt(group, 16) >> 8, parseInt(group, 16) & 255]).join('.');
+function parsePrefix(proxy) {
+  const [host, bits] = proxy.split('/');
+  const [address, longest] = [parseAddress(host), isIP(host) === 4 ? 32 : 128];
+  const length = bits === undefined ? longest : /^\d{1,3}$/.test(bits) ? Number(bits) : NaN;
+  if (address === undefined || !(length <= longest)) {
+    throw refuse('keyByAddress', 'trust', proxy, 'a prefix ("10.0.0.0/8"), an address or "unix"');
+  }
+  const rest = BigInt(longest - length);
+  const ofIPv4 = rest <= 32n && isIPv4(address);
+  return { holds: (other) => isIPv4(other) === ofIPv4 && other >> rest === address >> rest };
 }
 
-/** Returns the prefix of an IPv6 address: 2001:db8::/64. */
-function masked(address, bits) {
-  if (bits === 128) return address;
-  const [head, tail] = address.split('::');
-  const left = head.split(':').filter(Boolean);
-  const right = tail?.split(':').filter(Boolean) ?? [];
-  const groups = [...left, ...Array(8 - left.length - right.length).fill('0'), ...right];
-  const kept = groups.map((group, i) => {
-    const length = Math.min(Math.max(bits - 16 * i, 0), 16);
-    return (parseInt(group, 16) & (0xffff << (16 - length)) & 0xffff).toString(16);
-  });
-  return `${new URL(`http://[${kept.join(':')}]`).hostname.slice(1, -1)}/${bits}`;
-}
-
-module.exports = { expressLimit, fastifyLimit, headersOf, keyByAddress, subjectOf };
+module.exports = { expressLimit, fastifyLimit, headersOf, keyByAddress, keyByHeader, subjectOf };

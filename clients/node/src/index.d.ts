@@ -21,13 +21,18 @@ export interface LimitsOptions {
    */
   timeout?: Duration;
   /**
-   * What happens when Redis does not decide: an error (default), a grant, or a denial. The latter are degraded, and
-   * process.emitWarning tells it, once a second for a name at most.
+   * What happens when Redis does not decide: an error (default), a grant, a denial, or a decision in this process. All
+   * but the error are degraded, and process.emitWarning tells it, once a second for a name at most.
    */
   onFailure?: OnFailure;
 }
 
-export type OnFailure = 'error' | 'open' | 'closed';
+/**
+ * local limits in this process, to a share of the limit (above 0, up to 1): of n processes that share the load 1 / n.
+ * It is a token bucket for each window, which starts full, of up to 10000 subjects; logs and rings grant up to twice
+ * the share in a window. A call for more than the share holds is the error of Redis. Not for concurrency.
+ */
+export type OnFailure = 'error' | 'open' | 'closed' | { local: number };
 
 export interface Limit {
   /** Permits in a window. With 0 everything is denied without asking Redis. */
@@ -97,7 +102,7 @@ export interface WindowState {
   readonly resetAfter: number;
 }
 
-/** What the limiters have in common. A subject is any text that is not empty. Each call is one round trip. */
+/** What the limiters have in common. A subject is text of 1 to 65536 bytes. Each call is one round trip. */
 export interface Limiter<Options = CallOptions> {
   readonly name: string;
   /** Asks for one permit now. Use it to refuse what is over the limit. */
@@ -127,6 +132,17 @@ export interface Returner {
    * used. Resolves with how many were given back. After an OutcomeUnknownError do not repeat it.
    */
   giveBack(subject: string, decision: Decision, n?: number, options?: CallOptions): Promise<number>;
+}
+
+/** One limiter's decision in all(), for giveBack() of that limiter. */
+export type Part = Decision & { readonly limiter: string; readonly subject: string };
+
+/** The decision of the longest wait, or if all granted of the fewest permits remaining. */
+export interface AllDecision extends Decision {
+  /** In the order of the call, if all granted; otherwise empty. */
+  readonly parts: readonly Part[];
+  /** Those that denied, the longest wait first. */
+  readonly denied: readonly Part[];
 }
 
 export interface Reservation {
@@ -177,7 +193,10 @@ export interface Concurrency {
   readonly name: string;
   /** Takes a slot now; null if none is free. */
   tryAcquire(subject: string, options?: CallOptions): Promise<Slot | null>;
-  /** Takes a slot as soon as one is free. A WaitError after maxWait. */
+  /**
+   * Takes a slot as soon as one is free. With maxWait it asks again while Redis is down. After maxWait it is a
+   * WaitError, or the error of the outage if Redis does not answer.
+   */
   acquire(subject: string, options?: CallOptions & { maxWait?: Duration }): Promise<Slot>;
   peek(subject: string, options?: CallOptions): Promise<Decision>;
   reset(subject: string, options?: CallOptions): Promise<void>;
@@ -211,17 +230,19 @@ export class Limits {
   budget(name: string, options: RingOptions & LimiterOptions & { settleWithin?: Duration }): Budget;
   /** How many run at once: slots, under leases of ttl that renew themselves. */
   concurrency(name: string, options: WaitingOptions & { slots: number; ttl: Duration }): Concurrency;
-  /** Runs a script ("gcra_v1") with keys and arguments as they are: strings, numbers as digits. */
-  call(
-    script: string, keys: string[], args: string[], options?: CallOptions & { timeout?: Duration },
-  ): Promise<number[]>;
+  /**
+   * Asks several [limiter, subject, n = 1] in one round trip, and charges all of them or none. If one denies or
+   * fails, what the others granted is given back in the background; until then others may be refused for it, so try
+   * again after a random time. A lost reply of a listLog or a sliceRing stays charged.
+   */
+  all(parts: [Limiter<any> & Returner, string, number?][], options?: CallOptions): Promise<AllDecision>;
 }
 
 /** Returns the key under which a script keeps its state for a subject. */
 export function keyOf(prefix: string, limiter: string, subject: string, state: string, parts?: string[]): string;
 
 export interface MiddlewareOptions<Request> {
-  /** Whom a request is counted for. Default: keyByAddress(). Without a value the request is refused with 400. */
+  /** Whom a request is counted for: one text, or several. Default: keyByAddress(). Without one, status 400. */
   key?: (request: Request, socket?: { remoteAddress?: string }) => string | undefined | (string | undefined)[];
   /** How many permits a request takes. Default: 1. */
   cost?: (request: Request) => number;
@@ -245,7 +266,13 @@ export function fastifyLimit(
  */
 export function headersOf(limiter: { readonly name: string }, decision: Decision): Record<string, string>;
 
-/** Counts by the client's address, of IPv6 by its first 64 bits. trust names proxies that append to X-Forwarded-For. */
+/** Counts by the value of a header, read as UTF-8. Use it instead of request.headers, which reads it as Latin-1. */
+export function keyByHeader(name: string): (request: Headers) => string;
+
+/**
+ * Counts by the client's address, of IPv6 by its first 64 bits. trust names proxies that append to X-Forwarded-For. A
+ * client that a proxy calls "unknown" is counted for the proxy.
+ */
 export function keyByAddress(options?: {
   trust?: string[];
   ipv6Prefix?: number;

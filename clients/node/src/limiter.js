@@ -3,7 +3,7 @@
 const { randomBytes } = require('node:crypto');
 const errors = require('./errors');
 const { checkOptions, checkBoolean, integer, duration, limitOf } = require('./options');
-const { ringOf, windowStates } = require('./ring');
+const { ringOf, statesOf, windowsOf } = require('./ring');
 const { argsOf, argumentOf, checkName, checkSubject, keysOf, scriptOf } = require('./scripts');
 const { sleep, jitter } = require('./time');
 
@@ -94,8 +94,8 @@ class Limiter {
     return maxWait === undefined ? this.maxWait : duration(this.name, 'maxWait', maxWait, 0, longestWait) / 1e3;
   }
 
-  bounds({ signal }) {
-    return { timeout: this.timeout, signal };
+  bounds({ signal, timeout = this.timeout }) {
+    return { timeout, signal };
   }
 
   keys(subject, values = this.values) {
@@ -116,7 +116,7 @@ class Limiter {
       return await this.ask(subject, question, this.bounds(options));
     } catch (error) {
       if (options.signal?.aborted) throw error;
-      return this.fallBack(error, question.n);
+      return this.fallBack(error, subject, question);
     }
   }
 
@@ -156,24 +156,48 @@ class Limiter {
     return Object.freeze({ ...decision, retryAfter: Math.ceil(Math.min(decision.wait, longestRetry) / 1e3) });
   }
 
-  /** Lets the policy decide in the place of Redis, unless a healthy Redis would have failed too. */
-  fallBack(cause, n) {
+  /** What a decision says of its windows. */
+  describe() {
+    return {};
+  }
+
+  /** Lets the policy decide, unless a healthy Redis would have failed too. */
+  fallBack(cause, subject, { n, maxWait }) {
     const undecided = [errors.OutcomeUnknownError, errors.UnavailableError, errors.NotLoadedError];
     if (this.onFailure === 'error' || !undecided.some((kind) => cause instanceof kind)) throw cause;
-    errors.warn(this.name, `onFailure is "${this.onFailure}"`, cause);
+    const outcome = this.decideLocally(this.keys(subject)[0], n, maxWait / 1e3);
+    if (outcome === undefined) throw cause;
+    errors.warn(this.name, `onFailure is ${errors.show(this.onFailure)}`, cause);
+    const { granted, wait, states } = outcome;
+    const remaining = Math.min(...states.map((state) => state.remaining));
+    const resetAfter = Math.max(...states.map((state) => state.resetAfter));
+    const fields = { granted, permits: granted ? n : 0, remaining, wait, resetAfter, ...this.describe(states) };
+    return this.answer({ ...fields, degraded: true, cause });
+  }
+
+  decideLocally(key, n, maxWait) {
+    const toMillis = ({ permits, window }) => ({ permits, window: window / 1e3 });
+    const windows = this.ring?.limits.map(toMillis) ?? [{ ...this.limit, burst: this.capacity }];
+    const { local: share } = this.onFailure;
+    if (share) return this.limits.local.decide(key, windows, share, n, maxWait);
     const open = this.onFailure === 'open';
-    const detail = this.ring ? this.detail(this.ring.limits.map(({ permits }) => (open ? 0 : permits)), 0) : {};
-    const remaining = open ? this.capacity : 0;
-    return this.answer({ granted: open && n > 0, permits: open ? n : 0, remaining, ...detail, degraded: true, cause });
+    const stateOf = ({ permits, burst = permits }) => ({ remaining: open ? burst : 0, resetAfter: 0 });
+    return { granted: open && n > 0, wait: 0, states: windows.map(stateOf) };
   }
 }
 
 const longestRetry = 31622400e3; // milliseconds: 366 days
 
+/** Returns the timeout of one question of a call that may take so long, and has so much left. */
+function timeoutWithin({ timeout }, allowed, left) {
+  return allowed === 0 ? timeout : Math.min(timeout, Math.max(left, 1)); // with 0 it asks once
+}
+
 /** Asks until n permits may be used, or until waiting does not help. Unused permits go back in the background. */
 async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) {
   const id = limiter.idOf(ownId);
-  const end = performance.now() + limiter.ahead(maxWait);
+  const allowed = limiter.ahead(maxWait);
+  const end = performance.now() + allowed;
   const left = () => Math.max(end - performance.now(), 0);
   const unused = (decision) => {
     if (!decision.granted || !limiter.giveBack || ownId !== undefined) return; // the caller may ask again with the id
@@ -181,9 +205,10 @@ async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) 
   };
   for (let failures = 0; ; ) {
     const maxWait = limiter.books ? Math.floor(Math.min(left(), maxAhead) * 1e3) : 0;
+    const timeout = timeoutWithin(limiter, allowed, left());
     try {
-      const decision = await limiter.decide('wait', subject, { n, maxWait, id }, { signal });
-      if (decision.degraded && !decision.granted) throw decision.cause;
+      const decision = await limiter.decide('wait', subject, { n, maxWait, id }, { signal, timeout });
+      if (decision.degraded && !decision.granted && decision.wait === 0) throw decision.cause;
       await sleepFor(limiter, decision, left(), signal).catch((error) => {
         unused(decision);
         throw error;
@@ -193,11 +218,12 @@ async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) 
     } catch (error) {
       const lost = error instanceof errors.OutcomeUnknownError && id !== undefined;
       const mayHelp = lost || error instanceof errors.UnavailableError;
-      if (end === Infinity || left() === 0 || signal?.aborted || !mayHelp) {
+      const pause = jitter(Math.min(10 << Math.min(++failures, 5), 250));
+      if (end === Infinity || left() <= pause || signal?.aborted || !mayHelp) {
         if (lost) unused({ granted: true, permits: n, id });
         throw error;
       }
-      await sleep(Math.min(jitter(Math.min(10 << Math.min(++failures, 5), 250)), left()), signal);
+      await sleep(pause, signal);
     }
   }
 }
@@ -364,15 +390,20 @@ class SliceRing extends Limiter {
   }
 
   detail(counts, resetAfter) {
-    const windows = Object.freeze(windowStates(this.ring, counts, resetAfter));
+    return this.describe(statesOf(this.ring, counts, resetAfter));
+  }
+
+  describe(states) {
+    const windows = windowsOf(this.ring, states);
     return { limit: windows[0].limit, ...(windows.length > 1 ? { windows } : {}) };
   }
 }
 SliceRing.prototype.giveBack = giveBack;
 
 function checkFailure(name, onFailure) {
-  if (['error', 'open', 'closed'].includes(onFailure)) return;
-  throw refuse(name, 'onFailure', onFailure, '"error", "open" or "closed"');
+  const share = onFailure?.local;
+  if (['error', 'open', 'closed'].includes(onFailure) || (typeof share === 'number' && share > 0 && share <= 1)) return;
+  throw refuse(name, 'onFailure', onFailure, '"error", "open", "closed" or { local: a share above 0, up to 1 }');
 }
 
 /** Returns a timeout in milliseconds. */
@@ -380,4 +411,5 @@ const checkTimeout = (name, timeout) => duration(name, 'timeout', timeout, 1e3, 
 
 module.exports = {
   Limiter, ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout, isDecision,
+  timeoutWithin,
 };

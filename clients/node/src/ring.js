@@ -52,14 +52,19 @@ function tooLong(name, shortest, longest, slice) {
   return refuse(name, 'window', span(longest), want);
 }
 
-/** Returns the state of each window, the tightest first, from the counts in a reply. */
-function windowStates({ slice, limits, groups, size }, counts, resetAfter) {
-  const states = limits.map(({ permits, window }, i) => ({
-    limit: Object.freeze({ permits, window: window / 1e3 }),
+/** Returns what each window has left, from the counts in a reply. */
+function statesOf({ slice, limits, groups, size }, counts, resetAfter) {
+  return limits.map(({ permits }, i) => ({
     remaining: Math.max(permits - counts[i], 0),
     resetAfter: counts[i] > 0 ? Math.max(resetAfter - (size - groups[i].slices_i) * slice, 0) / 1e3 : 0,
   }));
-  return states.sort((a, b) => a.remaining - b.remaining || b.resetAfter - a.resetAfter).map(Object.freeze);
 }
 
-module.exports = { ringOf, windowStates };
+/** Returns the windows with their states, the tightest first. */
+function windowsOf({ limits }, states) {
+  const limitOf = ({ permits, window }) => Object.freeze({ permits, window: window / 1e3 });
+  const windows = limits.map((limit, i) => Object.freeze({ limit: limitOf(limit), ...states[i] }));
+  return Object.freeze(windows.sort((a, b) => a.remaining - b.remaining || b.resetAfter - a.resetAfter));
+}
+
+module.exports = { ringOf, statesOf, windowsOf };

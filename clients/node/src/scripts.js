@@ -2,7 +2,7 @@
 
 const { readFileSync } = require('node:fs');
 const { join } = require('node:path');
-const { refuse } = require('./errors');
+const { refuse, show } = require('./errors');
 
 const folder = join(__dirname, '..', 'scripts');
 const manifest = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8'));
@@ -26,10 +26,7 @@ function argumentOf(script, ...names) {
   return [...script.arguments, ...(script.group?.arguments ?? [])].find((argument) => names.includes(argument.name));
 }
 
-const words = {
-  prefix: new RegExp(manifest.key.words.prefix),
-  limiter: new RegExp(manifest.key.words.limiter),
-};
+const words = { prefix: new RegExp(manifest.key.words.prefix), limiter: new RegExp(manifest.key.words.limiter) };
 
 /** Throws an ArgumentError unless the name may stand in a key, as a prefix or a limiter. */
 function checkName(kind, name, argument = kind) {
@@ -50,15 +47,23 @@ function keyOf(prefix, limiter, subject, state, parts = []) {
   return [`${prefix}:${limiter}:{${checkSubject(limiter, subject)}}:${state}`, ...parts.map(escape)].join(':');
 }
 
+/** Reports whether a value is text that has a form in UTF-8: a string without half a surrogate pair. */
+const isText = (value) => typeof value === 'string' && value.isWellFormed();
+
 function checkStrings(limiter, argument, values) {
-  if (Array.isArray(values) && values.every((value) => typeof value === 'string')) return;
-  throw refuse(limiter, argument, values, 'an array of strings');
+  if (Array.isArray(values) && values.every(isText)) return;
+  throw refuse(limiter, argument, values, 'an array of Unicode strings');
 }
+
+const maxSubjectBytes = 65536;
 
 /** Returns a subject as it stands in keys. */
 function checkSubject(limiter, subject) {
-  if (typeof subject === 'string' && subject !== '') return escape(subject);
-  throw refuse(limiter, 'subject', subject, 'a string of at least one character');
+  const bytes = isText(subject) ? Buffer.byteLength(subject) : 0;
+  if (bytes > 0 && bytes <= maxSubjectBytes) return escape(subject);
+  const shown = bytes > 0 ? `of ${bytes} bytes` : show(subject);
+  const want = `a Unicode string of 1 to ${maxSubjectBytes} bytes`;
+  throw refuse(limiter, 'subject', subject, want, `subject ${shown}: want ${want}`);
 }
 
 /** Returns the KEYS of a script. values has what stands for <slice>, <id> and <client>. */
@@ -80,4 +85,6 @@ function word(script, argument, value) {
   throw refuse(script.id, argument.name, value, 'a whole number, 0 or more');
 }
 
-module.exports = { scripts, scriptOf, argumentOf, checkName, checkStrings, checkSubject, keyOf, keysOf, argsOf };
+module.exports = {
+  scripts, scriptOf, argumentOf, checkName, checkStrings, checkSubject, isText, keyOf, keysOf, argsOf,
+};

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { report } from './report.js';
-import { startRedis } from './servers.js';
+import { report, startRedis } from './servers.js';
 
 const [limit, window] = [50, 500000]; // as the workers have it; microseconds
 

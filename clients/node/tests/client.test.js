@@ -1,11 +1,9 @@
 // What each client does when a reply is lost, when the server stands still or forgets its scripts; one server.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Limits } from 'sluice-redis';
 import { client, isIORedis, open } from './clients.js';
-import { report } from './report.js';
-import { startProxy, startRedis, until } from './servers.js';
+import { report, startProxy, startRedis, succeeds, until } from './servers.js';
 
 const perMinute = { permits: 100, window: '1m' };
 const perHour = { permits: 100, window: '1h' };
@@ -29,12 +27,7 @@ test('a lost reply: charged once, and the error says so', async (t) => {
     const error = await loseReply(proxy, () => limiter.allow('ada'));
     assert.equal(error.name, 'OutcomeUnknownError');
     assert.doesNotMatch(error.message, /no answer within/, 'it is known when the connection is lost');
-    await until('the connection is back', () =>
-      limiter.peek('ada').then(
-        () => true,
-        () => false,
-      ),
-    );
+    await until('the connection is back', () => succeeds(limiter.peek('ada')));
     assert.equal((await looker[kind]('lost', perHour).peek('ada')).remaining, 98, kind);
   }
   report('trap', 'lost reply');
@@ -70,24 +63,15 @@ test('a client that sends a command again is refused, and does so', { skip: !isI
     name: 'ArgumentError',
     message: /autoResendUnfulfilledCommands: false/,
   });
-  const key = 'sluice:x:{resent}:ll1';
-  await new Limits(await open(t, redis.url), patient).listLog('x', perMinute).allow('other'); // loads the script
-  const sha1 = sha1Of('list_log_v1');
-  await resending.call('EVALSHA', sha1, 1, key, 100, 60000000, 1, 0);
+  const sha1 = redis.cli('SCRIPT', 'LOAD', "return redis.call('INCR', KEYS[1])");
+  const count = () => resending.call('EVALSHA', sha1, 1, 'x');
+  await count();
   proxy.lose('EVALSHA');
-  await resending.call('EVALSHA', sha1, 1, key, 100, 60000000, 1, 0);
-  assert.equal(redis.cli('LLEN', key), '3'); // for 2 calls
+  assert.equal(await count(), 3); // for 2 calls
   report('trap', 'resends by default: refused');
-});
-
-test('keyPrefix is refused', { skip: !isIORedis }, async (t) => {
-  const redis = await startRedis(t);
   const prefixed = await open(t, redis.url, { keyPrefix: 'app:' });
   assert.throws(() => new Limits(prefixed), { name: 'ArgumentError', message: /keyPrefix/ });
 });
-
-const manifest = JSON.parse(readFileSync(new URL('node_modules/sluice-redis/scripts/manifest.json', import.meta.url)));
-const sha1Of = (id) => manifest.scripts.find((script) => `${script.name}_v${script.version}` === id).sha1;
 
 test('a server that stands still: an error in time, or the policy', async (t) => {
   const redis = await startRedis(t);
@@ -97,27 +81,51 @@ test('a server that stands still: an error in time, or the policy', async (t) =>
   const limiter = limits.listLog('frozen', perMinute);
   redis.child.kill('SIGSTOP');
   const started = performance.now();
+  const aborted = new AbortController();
+  setTimeout(() => aborted.abort(new Error('the user left')), 50);
+  const error = await limiter.allow('ada', { signal: aborted.signal }).catch((reason) => reason);
+  assert.deepEqual([error.name, error.cause.message], ['OutcomeUnknownError', 'the user left']);
   await assert.rejects(limiter.allow('ada'), { name: 'OutcomeUnknownError' });
   await assert.rejects(limiter.peek('ada'), { name: 'UnavailableError' });
   const open_ = await limits.listLog('frozen', { ...perMinute, onFailure: 'open' }).allow('ada');
   assert.deepEqual([open_.granted, open_.degraded, open_.cause.name], [true, true, 'OutcomeUnknownError']);
   const closed = await limits.listLog('frozen', { ...perMinute, onFailure: 'closed' }).allow('ada');
   assert.deepEqual([closed.granted, closed.degraded], [false, true]);
-  const aborted = new AbortController();
-  setTimeout(() => aborted.abort(new Error('the user left')), 50);
-  const error = await limiter.allow('ada', { signal: aborted.signal }).catch((reason) => reason);
-  assert.deepEqual([error.name, error.cause.message], ['OutcomeUnknownError', 'the user left']);
   const leaving = { signal: AbortSignal.timeout(20) };
   await assert.rejects(limits.listLog('frozen', { ...perMinute, onFailure: 'open' }).allow('ada', leaving));
   assert.ok(performance.now() - started < 10000);
   redis.child.kill('SIGCONT');
-  await until('the server answers', () =>
-    limiter.peek('ada').then(
-      () => true,
-      () => false,
-    ),
-  );
+  await until('the server answers', () => succeeds(limiter.peek('ada')));
   report('trap', 'frozen server');
+});
+
+test('a connection without replies: calls go over a duplicate, until a reply comes', async (t) => {
+  const redis = await startRedis(t);
+  const proxy = await startProxy(t, redis.port);
+  const connected = await open(t, proxy.url);
+  const limits = new Limits(connected, { timeout: 300 });
+  const ask = () => limits.listLog('held', perHour).allow('ada').then(() => 'granted', ({ name }) => name);
+  const [own] = (await ask(), proxy.pipes);
+  proxy.hold();
+  assert.equal(await ask(), 'OutcomeUnknownError');
+  proxy.release();
+  assert.equal(await ask(), 'granted');
+  assert.equal(proxy.pipes.size, 1, 'one slow reply changes nothing');
+  for (let round = 0; round < 2; round++) {
+    proxy.hold();
+    const outcomes = [];
+    for (let i = 0; i < 8; i++) outcomes.push(await ask());
+    assert.deepEqual(outcomes.slice(4), ['granted', 'granted', 'granted', 'granted'], String(outcomes));
+    assert.ok(proxy.pipes.size === 2 && proxy.pipes.has(own));
+    if (round === 1) break;
+    proxy.release();
+    await until('the duplicate is closed', () => proxy.pipes.size === 1);
+    assert.equal(await ask(), 'granted');
+    assert.ok(proxy.pipes.has(own), "the user's own client stays connected");
+  }
+  await client.close(connected);
+  await until('the duplicate is closed with the client', () => proxy.pipes.size === 0);
+  report('trap', 'silent connection');
 });
 
 test('a burst is no outage: Redis decides each call', async (t) => {
@@ -203,8 +211,8 @@ test('NOSCRIPT is cured by each call for itself', async (t) => {
   const bucket = limits.gcra('flush', { permits: 100, window: '1m', burst: 50 });
   await log.allow('ada');
   redis.cli('SCRIPT', 'FLUSH');
-  const calls = Array.from({ length: 20 }, (_, i) => (i % 2 ? log : bucket).allow('ada')); // in one write
-  const decisions = await Promise.all(calls);
+  const inOneWrite = Array.from({ length: 20 }, (_, i) => (i % 2 ? log : bucket).allow('ada'));
+  const decisions = await Promise.all(inOneWrite);
   assert.ok(decisions.every((decision) => decision.granted));
   assert.equal((await log.peek('ada')).remaining, 89);
   const words = proxy.commands.join('').toUpperCase();
@@ -221,16 +229,11 @@ test('preloaded, as the user of sluice acl', async (t) => {
   const rights = useRights.replace(/#\S+/, '>secret').split(' ').slice(2);
   redis.cli('ACL', 'SETUSER', 'app', ...rights);
   const url = redis.url.replace('//', '//app:secret@');
-  const limits = new Limits(await open(t, url, isIORedis ? { enableReadyCheck: false } : {}), {
-    ...patient,
-    preloaded: true,
-  });
-  const log = limits.listLog('app', perMinute);
-  await assert.rejects(log.allow('ada'), {
-    name: 'NotLoadedError',
-    message: /sluice load.*SCRIPT LOAD < list_log_v1.lua/,
-  });
-  const unaware = new Limits(await open(t, url, isIORedis ? { enableReadyCheck: false } : {}), patient);
+  const asUser = () => open(t, url, isIORedis ? { enableReadyCheck: false } : {});
+  const log = new Limits(await asUser(), { ...patient, preloaded: true }).listLog('app', perMinute);
+  const message = /sluice load.*SCRIPT LOAD < list_log_v1.lua/;
+  await assert.rejects(log.allow('ada'), { name: 'NotLoadedError', message });
+  const unaware = new Limits(await asUser(), patient);
   await assert.rejects(unaware.listLog('app', perMinute).allow('ada'), { name: 'NotLoadedError' });
   const able = new Limits(admin, { ...patient, preloaded: true });
   await assert.rejects(able.listLog('app', perMinute).allow('ada'), { name: 'NotLoadedError' });
@@ -250,11 +253,10 @@ test('errors of the script', async (t) => {
   await assert.rejects(log.allow('ada'), { name: 'StateError', code: 'WRONGTYPE', script: 'list_log_v1' });
   await log.reset('ada');
   assert.equal((await log.allow('ada')).remaining, 99);
-  await assert.rejects(limits.call('list_log_v1', ['k'], ['3', '60000000', '1.0', '0']), {
-    name: 'ArgumentError',
-    argument: 'permits',
-    script: 'list_log_v1',
-  });
+  const ids = limits.zsetLog('x', perMinute);
+  await ids.allow('ada', { id: 'a' });
+  const other = ids.allowN('ada', 2, { id: 'a' });
+  await assert.rejects(other, { name: 'ArgumentError', argument: 'id', script: 'zset_log_v1' });
   const bucket = limits.tokenBucket('x', { permits: 5, window: '1s' });
   await bucket.setRate('ada', { permits: 2, window: '1s' });
   await assert.rejects(bucket.allowN('ada', 3), { name: 'ExceedsLimitError' });
@@ -291,6 +293,38 @@ test('wait, reserve and giveBack', async (t) => {
   await assert.rejects(short.wait('ada', { signal: aborted.signal }), /enough/);
   await until('the booking is given back', async () => (await short.peek('ada')).wait < 30000);
   await assert.rejects((await limits.gcra('reserves', two).reserve('ada')).cancel(), { name: 'ArgumentError' });
+});
+
+test('all limiters are charged, or none', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url), patient);
+  const [log, ids, ring] = ['listLog', 'zsetLog', 'sliceRing'].map((kind) => limits[kind]('all', perHour));
+  const granted = await limits.all([[log, 'ada', 3], [ids, 'ada', 2], [ring, 'all']]);
+  assert.deepEqual([granted.granted, granted.remaining, granted.degraded, granted.denied], [true, 97, false, []]);
+  assert.deepEqual(granted.parts.map((part) => [part.limiter, part.permits]), [['all', 3], ['all', 2], ['all', 1]]);
+  assert.equal(await log.giveBack('ada', granted.parts[0], 1), 1);
+  const one = limits.listLog('one', { permits: 1, window: '1h' });
+  await one.allow('ada');
+  const denied = await limits.all([[log, 'ada'], [one, 'ada'], [ids, 'ada'], [ring, 'all']]);
+  assert.deepEqual([denied.granted, denied.parts, denied.wait], [false, [], denied.denied[0].wait]);
+  assert.deepEqual(denied.denied.map((part) => [part.limiter, part.subject]), [['one', 'ada']]);
+  const remaining = async () => (await Promise.all([log, ids].map((each) => each.peek('ada')))).map((d) => d.remaining);
+  await until('all is given back', async () => String(await remaining()) === '98,98');
+  redis.cli('SET', 'sluice:bad:{ada}:ll1', 'x');
+  const fails = limits.all([[ids, 'ada'], [limits.listLog('bad', perHour), 'ada']]);
+  await assert.rejects(fails, { name: 'StateError' });
+  await until('all is given back', async () => String(await remaining()) === '98,98');
+  const never = limits.listLog('never', { permits: 0, window: '1h' });
+  assert.equal((await limits.all([[log, 'ada'], [never, 'ada']])).wait, Infinity);
+  for (const [parts, message] of [
+    [[], /all: parts \[\]: want \[limiter, subject, n\]/],
+    [[[limits.gcra('x', perHour), 'ada']], /all: limiter "gcra": want one that can give back: listLog,/],
+    [[[log, 'ada'], [log, 'ada']], /all: subject "ada": want each limiter once about a subject, with the sum$/],
+    [[[ids, 'ada'], [log, 'ada', 101]], /all: all\(101\) exceeds limit 100$/],
+  ]) {
+    await assert.rejects(limits.all(parts), { message });
+  }
+  assert.equal(String(await remaining()), '98,98');
 });
 
 test('slots', async (t) => {

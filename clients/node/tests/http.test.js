@@ -1,11 +1,12 @@
 // The middleware in Express 4 and 5 and Fastify, over HTTP.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import { test } from 'node:test';
 import express5 from 'express';
 import express4 from 'express4';
 import Fastify from 'fastify';
-import { Limits, expressLimit, fastifyLimit, keyByAddress, subjectOf } from 'sluice-redis';
+import { Limits, expressLimit, fastifyLimit, keyByAddress, keyByHeader, subjectOf } from 'sluice-redis';
 import { open } from './clients.js';
 import { startRedis } from './servers.js';
 
@@ -46,10 +47,7 @@ for (const [framework, start] of Object.entries(frameworks)) {
     const limits = new Limits(await open(t, redis.url), { timeout: '10s' });
     const gone = new Limits({ sendCommand: async () => Promise.reject(new Error('down')) });
     const byKey = { key: (request) => request.headers['x-api-key'] };
-    const windows = [
-      { permits: 100, window: '1h' },
-      { permits: 1, window: '90s' },
-    ];
+    const windows = [{ permits: 100, window: '1h' }, { permits: 1, window: '90s' }];
     const url = await start(t, {
       '/login': [limits.listLog('login', { permits: 1, window: '1m' })],
       '/ring': [limits.sliceRing('ring', { windows, slice: '1s' }), byKey],
@@ -59,14 +57,13 @@ for (const [framework, start] of Object.entries(frameworks)) {
       '/down': [gone.listLog('down', { permits: 1, window: '1m' })],
       '/open': [gone.sliceRing('open', { windows, onFailure: 'open' })],
       '/closed': [gone.listLog('closed', { permits: 1, window: '1m', onFailure: 'closed' })],
+      '/local': [gone.listLog('local', { permits: 1, window: '1m', onFailure: { local: 1 } })],
       '/wrong': [limits.listLog('wrong', { permits: 1, window: '1m' }), { cost: () => 0.5 }],
     });
 
     const [status, policy, limit, after, , body] = await get(`${url}/login`);
-    assert.deepEqual(
-      [status, policy, limit, after, body],
-      [200, '"login";q=1;w=60', '"login";r=0;t=60', null, 'served'],
-    );
+    assert.deepEqual([status, policy, limit, after], [200, '"login";q=1;w=60', '"login";r=0;t=60', null]);
+    assert.equal(body, 'served');
     const denied = await get(`${url}/login`);
     assert.equal(denied[0], 429);
     assert.match(denied[2], /^"login";r=0;t=(59|60)$/);
@@ -86,114 +83,78 @@ for (const [framework, start] of Object.entries(frameworks)) {
     assert.deepEqual([code, JSON.parse(problem)['violated-policies']], [429, ['ring-1m30s']]);
     assert.equal(redis.cli('EXISTS', 'sluice:ring:{a~1b}:sr1:1000000'), '1');
     assert.deepEqual((await get(`${url}/ring`))[0], 400);
-    assert.deepEqual((await get(`${url}/burst`, { 'x-api-key': 'a' })).slice(1, 3), [
-      '"burst";q=20;w=240',
-      '"burst";r=0;t=240',
-    ]);
+    const burst = await get(`${url}/burst`, { 'x-api-key': 'a' });
+    assert.deepEqual(burst.slice(1, 3), ['"burst";q=20;w=240', '"burst";r=0;t=240']);
     assert.deepEqual((await get(`${url}/never`)).slice(0, 4), [429, '"never";q=0;w=60', '"never";r=0', null]);
     assert.equal((await get(`${url}/costly`))[0], 429);
     assert.equal((await get(`${url}/wrong`))[0], 500);
 
     const undecided = await get(`${url}/down`);
-    assert.deepEqual(
-      [undecided[0], undecided[1], JSON.parse(undecided[5]).type],
-      [503, null, 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity'],
-    );
+    assert.deepEqual(undecided.slice(0, 2), [503, null]);
+    assert.match(JSON.parse(undecided[5]).type, /#temporary-reduced-capacity$/);
     const granted = await get(`${url}/open`);
     assert.deepEqual(granted.slice(0, 3), [200, '"open-1m30s";q=1;w=90, "open-1h";q=100;w=3600', null]);
     assert.equal((await get(`${url}/closed`))[0], 503);
+    assert.deepEqual([(await get(`${url}/local`))[0], (await get(`${url}/local`))[0]], [200, 429]);
   });
 }
 
-test('several limits of one request', async (t) => {
-  const redis = await startRedis(t);
-  const limits = new Limits(await open(t, redis.url), { timeout: '10s' });
-  const app = express5();
-  app.use(expressLimit(limits.listLog('all', { permits: 10, window: '1m' })));
-  app.get('/', expressLimit(limits.listLog('one', { permits: 5, window: '1s' })), (_, response) => response.send(''));
-  const server = http.createServer(app);
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => server.close());
-  const [, policy] = await get(`http://127.0.0.1:${server.address().port}`);
-  assert.equal(policy, '"all";q=10;w=60, "one";q=5;w=1');
-});
-
-test('seconds are rounded up', async () => {
-  const cases = [
-    [1, '1'],
-    [1000000, '1'],
-    [1000001, '2'],
-    [59999999, '60'],
-  ];
-  for (const [wait, seconds] of cases) {
+test('several limits of one request, and seconds are rounded up', async () => {
+  for (const [wait, seconds] of [[1, '1'], [1000000, '1'], [1000001, '2'], [59999999, '60']]) {
     const limits = new Limits({ sendCommand: async () => [0, 0, wait, 60000000, 1795190573204223] });
     const headers = {};
-    const response = {
-      getHeader: (name) => headers[name],
-      setHeader: (name, value) => (headers[name] = value),
-      end() {},
-    };
-    await expressLimit(limits.listLog('x', { permits: 1, window: '1m' }), { key: () => 'a' })({}, response);
-    assert.deepEqual([headers['Retry-After'], headers.RateLimit], [seconds, `"x";r=0;t=${seconds}`]);
+    const setHeader = (name, value) => (headers[name] = value);
+    const response = { getHeader: (name) => headers[name], setHeader, end() {} };
+    for (const [name, permits] of [['all', 10], ['one', 1]]) {
+      await expressLimit(limits.listLog(name, { permits, window: '1m' }), { key: () => 'a' })({}, response);
+    }
+    assert.equal(headers['Retry-After'], seconds);
+    assert.equal(headers.RateLimit, `"all";r=0;t=${seconds}, "one";r=0;t=${seconds}`);
+    assert.equal(headers['RateLimit-Policy'], '"all";q=10;w=60, "one";q=1;w=60');
   }
 });
 
-test('keyByAddress', () => {
-  const trust = ['10.0.0.0/8', '2001:db8:ffff::/48', '::ffff:192.0.2.1', 'unix'];
-  const cases = [
-    [undefined, '203.0.113.7', undefined, '203.0.113.7'],
-    [undefined, '::ffff:203.0.113.7', undefined, '203.0.113.7'],
-    [undefined, '2001:db8:1:2:3:4:5:6', undefined, '2001:db8:1:2::/64'],
-    [undefined, '2001:0db8:0001:0002::1', undefined, '2001:db8:1:2::/64'],
-    [undefined, 'fe80::1%eth0', undefined, 'fe80::/64'],
-    [undefined, '203.0.113.7', '198.51.100.1', '203.0.113.7'],
-    [undefined, undefined, '198.51.100.1', ''],
-    [{ trust }, '203.0.113.7', '198.51.100.1', '203.0.113.7'],
-    [{ trust }, '10.1.2.3', '198.51.100.1', '198.51.100.1'],
-    [{ trust }, '::ffff:10.1.2.3', '6.6.6.6, 198.51.100.1:8080, 10.0.0.1', '198.51.100.1'],
-    [{ trust }, '192.0.2.1', '6.6.6.6, [2001:db8::7]:80,2001:db8:ffff::1', '2001:db8::/64'],
-    [{ trust }, '10.1.2.3', '6.6.6.6, nonsense', ''],
-    [{ trust }, '10.1.2.3', '6.6.6.6, [192.0.2.9]', ''],
-    [{ trust }, '10.1.2.3', '6.6.6.6,', ''],
-    [{ trust }, '10.1.2.3', undefined, '10.1.2.3'],
-    [{ trust }, '10.1.2.3', '10.0.0.2', '10.0.0.2'],
-    [{ trust }, undefined, '198.51.100.1', '198.51.100.1'],
-    [{ ipv6Prefix: 128 }, '2001:db8::7', undefined, '2001:db8::7'],
-    [{ ipv6Prefix: 56 }, '2001:db8:1:2345::7', undefined, '2001:db8:1:2300::/56'],
-  ];
-  for (const [options, remoteAddress, forwarded, want] of cases) {
-    const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded };
-    assert.equal(keyByAddress(options)({ headers, socket: { remoteAddress } }), want, `${remoteAddress} ${forwarded}`);
+// The subjects of the Go package httplimit.
+const vectors = JSON.parse(readFileSync(new URL('../../../httplimit/testdata/subjects.json', import.meta.url)));
+
+/** Returns the subject that a limiter is asked about, undefined if the request is refused. */
+async function subjectFor(key, request) {
+  let asked;
+  const limiter = { name: 'x', allowN: (subject) => ((asked = subject), { granted: true, permits: 1, limit: {} }) };
+  const response = { setHeader() {}, getHeader() {}, end() {} };
+  await expressLimit(limiter, { key })(request, response, assert.ifError);
+  assert.equal(response.statusCode, asked === undefined ? 400 : undefined);
+  return asked;
+}
+
+test('subjects', async () => {
+  for (const { values, subject } of vectors.subjects) {
+    assert.equal(subjectOf(...values), subject);
+    assert.equal(await subjectFor(() => values, {}), values.includes('') ? undefined : subject);
+  }
+  for (const { hex, subject } of vectors.headers) {
+    const request = { headers: { 'x-key': Buffer.from(hex, 'hex').toString('latin1') } };
+    assert.equal(await subjectFor(keyByHeader('X-Key'), request), subject, hex);
+  }
+  const never = new Limits({ sendCommand: () => assert.fail('sent') }).listLog('x', { permits: 1, window: '1m' });
+  for (const value of [5, true, undefined, {}, [['a']], Promise.resolve('a')]) {
+    assert.equal(await subjectFor(() => value, {}), undefined);
+  }
+  for (const text of vectors.surrogates) {
+    assert.equal(await subjectFor(() => text, {}), undefined);
+    assert.throws(() => subjectOf(text), { name: 'ArgumentError' });
+    await assert.rejects(never.allow(text), { name: 'ArgumentError' });
+  }
+});
+
+test('keyByAddress', async () => {
+  for (const { name, peer, trust, ipv6_prefix: ipv6Prefix, lines, subject } of vectors.x_forwarded_for) {
+    const request = { headers: lines ? { 'x-forwarded-for': lines.join(', ') } : {} };
+    request.socket = { remoteAddress: peer || undefined };
+    assert.equal(await subjectFor(keyByAddress({ trust, ipv6Prefix }), request), subject, name);
   }
   for (const proxy of ['10.0.0.0/33', 'example.org', '10.0.0.0/', '']) {
     assert.throws(() => keyByAddress({ trust: [proxy] }), { name: 'ArgumentError' }, proxy);
   }
   assert.throws(() => keyByAddress({ ipv6Prefix: 0 }), { name: 'ArgumentError' });
-});
-
-test('wrong options of the middleware', () => {
-  const limiter = { allowN: () => {} };
-  for (const [make, text] of [
-    [() => expressLimit(limiter, { trust: ['10.0.0.0/8'] }), /trust is not an option of the middleware/],
-    [() => fastifyLimit(limiter, { key: 'ip' }), /key "ip": want a function/],
-    [() => keyByAddress({ trusted: [] }), /trusted is not an option of keyByAddress/],
-    [() => keyByAddress({ trust: '10.0.0.0/8' }), /trust "10.0.0.0\/8": want an array of strings/],
-  ]) {
-    assert.throws(make, text);
-  }
-});
-
-test('a key that is no text is status 400', async () => {
-  for (const value of [5, true, undefined, {}, [['a']], Promise.resolve('a')]) {
-    const response = { setHeader() {}, getHeader() {}, end() {} };
-    await expressLimit({ allowN: () => assert.fail('asked') }, { key: () => value })({}, response, assert.fail);
-    assert.equal(response.statusCode, 400);
-  }
-});
-
-test('subjectOf', () => {
-  assert.equal(subjectOf('192.0.2.7', 'ada'), '192.0.2.7|ada');
-  assert.equal(subjectOf('', 'a~|b'), '~|a~0~1b');
-  assert.equal(subjectOf('x'.repeat(129)), '~2DsnrM-dFELzdHy6lUgboLyFknFwr7L8rQz60dbNMAb0');
-  assert.equal(subjectOf('x'.repeat(128)), 'x'.repeat(128));
 });

@@ -42,10 +42,7 @@ test('the package has no dependency, and what a user needs', () => {
 test('types', () => {
   const tsc = require.resolve('typescript/bin/tsc');
   // sample.mts has the types of Express and Fastify, which take long to check and are not ours.
-  for (const [sample, skip] of [
-    ['sample.mts', 'true'],
-    ['sample.cts', 'false'],
-  ]) {
+  for (const [sample, skip] of [['sample.mts', 'true'], ['sample.cts', 'false']]) {
     const options = ['--noEmit', '--strict', '--target', 'es2022', '--lib', 'es2022,esnext.disposable,dom'];
     const modules = ['--module', 'nodenext', '--types', 'node', '--skipLibCheck', skip];
     const command = [tsc, ...options, ...modules, `types/${sample}`];

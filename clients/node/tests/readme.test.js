@@ -21,7 +21,7 @@ const printed = (text) => [...text.matchAll(/console\.log\(.*\/\/ (.*)$/gm)].map
 
 test('README.md', async (t) => {
   const languages = new Set([...readme.matchAll(/^```(\w+)$/gm)].map(([, language]) => language));
-  assert.deepEqual(languages, new Set(['sh', 'js', 'cjs']), 'a block that nothing runs');
+  assert.deepEqual(languages, new Set(['sh', 'js']), 'a block that nothing runs');
   const redis = await startRedis(t);
   const folder = mkdtempSync(join(tmpdir(), 'sluice-readme-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -38,8 +38,4 @@ test('README.md', async (t) => {
   assert.ok(blocks('js').length >= 9);
   writeFileSync(join(folder, 'readme.mjs'), `${source}\nprocess.exit();\n`);
   assert.equal(run('node', 'readme.mjs').trim(), printed(source));
-
-  const [required] = blocks('cjs');
-  writeFileSync(join(folder, 'readme.cjs'), required);
-  assert.equal(run('node', 'readme.cjs').trim(), printed(required));
 });

@@ -1,6 +1,6 @@
 // Redis servers for tests, on free ports, each stopped by its process id; and a proxy that loses replies.
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,6 +15,13 @@ export async function until(what, condition) {
   }
   throw new Error(`${what}: not within 15 s`);
 }
+
+/** Notes one thing that was shown: a trap that was met, the vectors that passed, the audit. */
+export function report(what, text) {
+  if (process.env.REPORT) appendFileSync(process.env.REPORT, `${JSON.stringify([what, text])}\n`);
+}
+
+export const succeeds = (promise) => promise.then(() => true, () => false);
 
 function freePort() {
   return new Promise((resolve) => {
@@ -72,13 +79,22 @@ export async function startCluster(t) {
 /**
  * Starts a proxy before a server. lose(word): the next command with this word in it is passed on and runs, its reply is
  * not passed on, and the connection is closed; an error reply is passed on, and the word stays. commands is what has
- * been sent through it, as it was written.
+ * been sent through it, as it was written. hold() keeps back the replies on all connections that are open now, until
+ * release(). pipes is the open connections.
  */
 export async function startProxy(t, port) {
-  const proxy = { lost: 0, commands: [], word: undefined, lose: (word) => (proxy.word = word) };
+  const proxy = { lost: 0, commands: [], word: undefined, pipes: new Set(), lose: (word) => (proxy.word = word) };
+  proxy.hold = () => proxy.pipes.forEach((pipe) => (pipe.held = []));
+  proxy.release = () => proxy.pipes.forEach((pipe) => {
+    pipe.held?.forEach((data) => pipe.down.write(data));
+    pipe.held = undefined;
+  });
   const sockets = new Set();
   const server = net.createServer((down) => {
     const up = net.connect(port, '127.0.0.1');
+    const pipe = { down };
+    proxy.pipes.add(pipe);
+    down.on('close', () => proxy.pipes.delete(pipe));
     let swallowed; // the replies since the word was seen
     for (const socket of [down, up]) {
       sockets.add(socket);
@@ -94,6 +110,7 @@ export async function startProxy(t, port) {
       if (swallowed) up.write('PING the-end\r\n'); // it is answered when the command has run
     });
     up.on('data', (data) => {
+      if (pipe.held) return pipe.held.push(data);
       if (!swallowed) return down.write(data);
       swallowed.text += data.toString('latin1');
       const [replies, end] = swallowed.text.split(/(?:\$7\r\n|\+)the-end\r\n/);

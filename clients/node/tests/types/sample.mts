@@ -3,10 +3,10 @@ import express from 'express';
 import Fastify from 'fastify';
 import {
   Limits, keyByAddress, expressLimit, fastifyLimit, headersOf, subjectOf, OutcomeUnknownError, SluiceError,
-  type Decision, type Slot,
+  type Decision, type Part, type Slot,
 } from 'sluice-redis';
 
-const limits = new Limits({}, { prefix: 'app', preloaded: true, timeout: '50ms', onFailure: 'open' });
+const limits = new Limits({}, { prefix: 'app', preloaded: true, timeout: '50ms', onFailure: { local: 0.5 } });
 const log = limits.listLog('x', { permits: 3, window: '1m', maxWait: 1500, onFailure: 'closed' });
 const decision: Decision = await log.allow('ada', { signal: AbortSignal.timeout(10) });
 const wait: number = decision.wait + (decision.now ?? 0) + decision.retryAfter;
@@ -24,14 +24,14 @@ await bucket.setRate('ada', { permits: 2, window: 1000 });
 await limits.budget('x', { permits: 1, window: '1m', settleWithin: '1h' }).settle('ada', 'id', 5);
 const slot: Slot | null = await limits.concurrency('x', { slots: 1, ttl: '1s' }).tryAcquire('ada');
 await slot?.release();
-const reply: number[] = await limits.call('gcra_v1', ['k'], ['1']);
+const parts: readonly Part[] = (await limits.all([[log, 'ada'], [ring, 'ada', 2]])).parts;
 const middleware = expressLimit(log, { key: keyByAddress({ trust: ['unix'] }), cost: () => 1 });
 express().get('/', middleware, (request, response) => void response.send(request.path));
 const hook = fastifyLimit(ring, { key: () => ['a', undefined] });
 Fastify().get('/', { onRequest: hook }, async () => 'found');
 const headers: Record<string, string> = headersOf(ring, decision);
 const error: SluiceError = new OutcomeUnknownError('lost');
-console.log(wait, returned, left, reply, middleware, hook, headers, error, subjectOf('a', 'b'));
+console.log(wait, returned, left, parts, middleware, hook, headers, error, subjectOf('a', 'b'));
 
 // @ts-expect-error a misspelt option
 limits.listLog('x', { permit: 3, window: '1m' });
@@ -45,5 +45,7 @@ limits.sliceRing('x', { windows: [{ permits: 1, window: '1m' }], permits: 1 });
 ring.reserve('ada');
 // @ts-expect-error a gcra gives nothing back
 limits.gcra('x', { permits: 1, window: '1m' }).giveBack('ada', decision);
+// @ts-expect-error nor in an all()
+limits.all([[limits.gcra('x', { permits: 1, window: '1m' }), 'ada']]);
 // @ts-expect-error a decision is read-only
 decision.granted = true;

@@ -22,18 +22,12 @@ const (
 	Failed                   // no decision
 )
 
-// decider decides jobs in their order, with the rates of the policy file times a factor.
+// decider decides requests in their order.
 type decider struct {
 	*Server
-	factor   float64
-	limiters map[planOf]made
+	rates    map[Rated][]loader.Limit // in place of the file's
+	limiters map[Rated]made
 	failure  error // the first one, with its line
-}
-
-// planOf is what a limiter is made for.
-type planOf struct {
-	policy *policy.Policy
-	plan   string
 }
 
 // made is a limiter, and its smallest rate.
@@ -42,39 +36,29 @@ type made struct {
 	smallest int64
 }
 
-func newDecider(factor float64) (*decider, error) {
+func newDecider(rates map[Rated][]loader.Limit) (*decider, error) {
 	s, err := NewServer()
 	if err != nil {
 		return nil, err
 	}
-	return &decider{Server: s, factor: factor, limiters: map[planOf]made{}}, nil
+	return &decider{Server: s, rates: rates, limiters: map[Rated]made{}}, nil
 }
 
-// limiter returns the limiter of a match, with its rates times the factor.
+// limiter returns the limiter of a match.
 func (d *decider) limiter(m policy.Match) made {
-	of := planOf{m.Policy, m.Plan}
+	of := Rated{m.Name, m.Plan}
 	if l, ok := d.limiters[of]; ok {
 		return l
 	}
-	m.Rates = scaled(m.Rates, d.factor)
+	if rates := d.rates[of]; rates != nil {
+		m.Rates = rates
+	}
 	l := made{Limiter: m.Limiter(d.limits), smallest: m.Rates[0].Permits}
 	for _, rate := range m.Rates {
 		l.smallest = min(l.smallest, rate.Permits)
 	}
 	d.limiters[of] = l
 	return l
-}
-
-// scaled returns the rates with their permits times the factor, rounded down, and at least 1 unless there were none.
-func scaled(rates []loader.Limit, factor float64) []loader.Limit {
-	all := make([]loader.Limit, len(rates))
-	for i, rate := range rates {
-		all[i] = rate
-		if rate.Permits > 0 {
-			all[i].Permits = max(int64(float64(rate.Permits)*factor), 1)
-		}
-	}
-	return all
 }
 
 // decide decides a request at its time, and returns a verdict for each match: the enforced policies all or none, then,

@@ -1,43 +1,40 @@
+// Package replay decides the requests of an access log by a policy file: by the scripts themselves, on the clock of the
+// log, without a server.
 package replay
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"io"
 	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/accesslog"
+	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 )
 
 // Config is what to replay.
 type Config struct {
-	File   *policy.File
-	Format *accesslog.Format
-	WhatIf bool // also with half and twice the permits
-	Cores  int  // that decide: 1 or more
+	File     *policy.File
+	Format   *accesslog.Format
+	Rates    map[Rated][]loader.Limit // in place of the file's
+	Cores    int                      // that decide: 1 or more
+	Progress func(lines int64)        // called from time to time; may be nil
 
-	// Decided is called with each verdict about a policy with the file's rates, if it is not nil; from several
-	// goroutines at once, for one key in the order of the log.
+	// Decided is called with each verdict about a policy, if it is not nil; from several goroutines at once, for one key
+	// in the order of the log.
 	Decided func(line int64, m policy.Match, v Verdict)
 }
 
-// Progress is how many lines were read so far. It is safe for concurrent use.
-type Progress struct{ lines atomic.Int64 }
+// Rated is what rates belong to: a policy, and one of its plans if it has plans.
+type Rated struct{ Policy, Plan string }
 
-// Lines returns the number of lines.
-func (p *Progress) Lines() int64 { return p.lines.Load() }
-
-// factors is those of the rates: first that of the file.
-func (c Config) factors() []float64 {
-	if c.WhatIf {
-		return []float64{1, 0.5, 2}
-	}
-	return []float64{1}
-}
+// batchLines is how many requests are handed over together, and how many lines are read between two calls of Progress.
+const batchLines = 256
 
 // Run decides all requests of the log. If ctx ends before, or reading fails, it returns the report of the requests
 // until then with the error.
@@ -45,8 +42,8 @@ func (c Config) factors() []float64 {
 // The subjects are spread over the cores. Policies with different keys are decided on one core, because the decision
 // about one key depends on those about others.
 //
-// Memory: about a kilobyte for each key and what the scripts store for it, and the lines of MaxDisorder.
-func Run(ctx context.Context, c Config, log io.Reader, progress *Progress) (*Report, error) {
+// Memory: about half a kilobyte for each key and what the scripts store for it, and the lines of MaxDisorder.
+func Run(ctx context.Context, c Config, log io.Reader) (*Report, error) {
 	lines, err := accesslog.NewLines(log)
 	if err != nil {
 		return nil, err
@@ -55,109 +52,149 @@ func Run(ctx context.Context, c Config, log io.Reader, progress *Progress) (*Rep
 	if err != nil {
 		return nil, err
 	}
-	defer closeShards(shards)
 	var deciding sync.WaitGroup
 	for _, s := range shards {
 		deciding.Go(s.work)
 	}
-	report := newReport()
-	d := dispatcher{shards: shards, together: together(c.File)}
-	report.read(ctx, c, lines, progress, &d)
-	d.flush()
+	report := &Report{Bad: []BadLine{}, NotApplied: []NotApplied{}, Busiest: []Key{}, MostDenied: []Key{}}
+	report.read(ctx, c, lines, shards)
 	for _, s := range shards {
+		s.flush()
 		close(s.requests)
 	}
 	deciding.Wait()
 	report.collect(c, shards)
-	return report, errors.Join(ctx.Err(), lines.Err(), failureOf(shards))
+	errs := []error{ctx.Err(), lines.Err()}
+	for _, s := range shards {
+		errs = append(errs, s.failure)
+		s.Close()
+	}
+	return report, errors.Join(errs...)
 }
 
 // read reads the log and dispatches its requests in the order of their times.
-func (r *Report) read(ctx context.Context, c Config, lines *accesslog.Lines, progress *Progress, d *dispatcher) {
-	work, ordered := make(chan *batch, c.Cores), make(chan *batch, 4*c.Cores)
-	var parsing sync.WaitGroup
-	for range c.Cores {
-		parsing.Add(1)
-		go parser{c.File, c.Format}.work(work, &parsing)
-	}
-	defer parsing.Wait()
-	go readBatches(ctx, lines, work, ordered)
-	s := sorter{pass: d.dispatch}
-	for b := range ordered {
-		<-b.ready
-		r.take(b)
-		for _, request := range b.requests {
+func (r *Report) read(ctx context.Context, c Config, lines *accesslog.Lines, shards []*shard) {
+	together := slices.ContainsFunc(c.File.Policies, func(p *policy.Policy) bool { // with different keys in one request
+		return !slices.Equal(p.By, c.File.Policies[0].By) || p.Empty != c.File.Policies[0].Empty
+	})
+	s := sorter{pass: func(r request) {
+		hash := fnv.New32a()
+		if !together {
+			_, _ = io.WriteString(hash, r.matches[0].Subject)
+		}
+		shards[hash.Sum32()%uint32(len(shards))].add(r)
+	}}
+	for ctx.Err() == nil {
+		line, length, ok := lines.Next()
+		if !ok {
+			break
+		}
+		if r.Lines++; r.Lines%batchLines == 0 && c.Progress != nil {
+			c.Progress(r.Lines)
+		}
+		request, err := r.parse(c, line, length)
+		if err != nil {
+			r.addBad(err)
+		} else if len(request.matches) > 0 {
 			s.add(request)
 		}
-		progress.lines.Store(r.Lines)
 	}
 	s.passUpTo(s.newest)
 	r.Late = s.late
 }
 
-// dispatcher spreads requests over the shards.
-type dispatcher struct {
-	shards   []*shard
-	together bool // policies may have different keys in one request
+// parse parses a line and matches the policies.
+func (r *Report) parse(c Config, line []byte, length int) (request, error) {
+	if line == nil && length > 0 {
+		return request{}, fmt.Errorf("it has %d bytes: want at most %d", length, accesslog.MaxLine)
+	}
+	entry, err := c.Format.Parse(line)
+	if err != nil {
+		return request{}, err
+	}
+	c.File.SetClient(entry.Attributes.Request)
+	q := request{at: entry.At.UnixMicro(), line: r.Lines}
+	r.addEntry(entry.At)
+	before := r.unknown
+	q.matches, err = c.File.Match(&entry.Attributes)
+	r.addNotApplied(err)
+	r.removeRefused(&q)
+	for i, m := range q.matches {
+		counts, err := m.Counts(&entry.Attributes)
+		r.addNotApplied(err)
+		if err == nil && !counts {
+			q.free.add(i)
+		}
+	}
+	switch {
+	case len(q.matches) > 0:
+		r.Matched++
+	case r.unknown > before:
+		r.Unknown++
+	}
+	return q, nil
 }
 
-// together reports whether policies of a file have different keys in one request.
-func together(f *policy.File) bool {
-	return slices.ContainsFunc(f.Policies, func(p *policy.Policy) bool {
-		return !slices.Equal(p.By, f.Policies[0].By) || p.Empty != f.Policies[0].Empty
+// removeRefused removes the matches that refuse nobody: those in shadow, and those of a value that is not in the log,
+// which are counted as not applied.
+func (r *Report) removeRefused(q *request) {
+	q.matches = slices.DeleteFunc(q.matches, func(m policy.Match) bool {
+		unknown := m.Refused && m.Missing != "" && !strings.HasPrefix(m.Missing, "request.")
+		if unknown { // the application may well have had it
+			r.addNotApplied(&policy.AttributeError{
+				Policy: m.Name, Word: "by", Err: fmt.Errorf("%w: %s is not in the log", policy.ErrEmptyKey, m.Missing)})
+		}
+		return unknown || m.Refused && m.Mode == policy.Shadow
 	})
 }
 
-// dispatch sends a request to the shard of its subject.
-func (d *dispatcher) dispatch(r request) {
-	to := d.shards[0]
-	if !d.together {
-		hash := fnv.New32a()
-		_, _ = io.WriteString(hash, r.matches[0].Subject)
-		to = d.shards[hash.Sum32()%uint32(len(d.shards))]
+// addNotApplied counts the policies that could not be applied.
+func (r *Report) addNotApplied(err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			r.addNotApplied(one)
+		}
+		return
 	}
-	to.add(r)
-}
-
-func (d *dispatcher) flush() {
-	for _, s := range d.shards {
-		s.flush()
+	attribute, ok := errors.AsType[*policy.AttributeError](err)
+	if !ok {
+		return
 	}
+	r.unknown++
+	at := slices.IndexFunc(r.NotApplied, func(n NotApplied) bool { return n.Policy == attribute.Policy })
+	if at < 0 {
+		at = len(r.NotApplied)
+		r.NotApplied = append(r.NotApplied, NotApplied{Policy: attribute.Policy, Line: r.Lines,
+			Why: fmt.Sprintf("%s: %v", attribute.Word, attribute.Err)})
+	}
+	r.NotApplied[at].Requests++
 }
 
 // shard decides the requests of some subjects.
 type shard struct {
-	deciders  []*decider // one for each factor
-	scenarios []scenario
-	keys      map[keyOf]*keyCounts
-	decided   func(line int64, m policy.Match, v Verdict)
-	requests  chan []request
-	next      []request // not sent yet
+	*decider
+	counts   map[*policy.Policy]*Counts
+	denied   int64 // requests that an enforced policy denied
+	keys     map[keyOf]*keyCounts
+	decided  func(line int64, m policy.Match, v Verdict)
+	requests chan []request
+	next     []request // not sent yet
 }
 
 func (c Config) newShards() (shards []*shard, err error) {
 	for range c.Cores {
-		s := &shard{keys: map[keyOf]*keyCounts{}, decided: c.Decided, requests: make(chan []request, 4)}
-		shards = append(shards, s)
-		for _, factor := range c.factors() {
-			d, err := newDecider(factor)
-			if err != nil {
-				closeShards(shards)
-				return nil, err
-			}
-			s.deciders = append(s.deciders, d)
-			s.scenarios = append(s.scenarios, scenario{policies: map[*policy.Policy]*Counts{}})
+		d, err := newDecider(c.Rates)
+		if err != nil {
+			return nil, err
 		}
+		s := &shard{decider: d, counts: map[*policy.Policy]*Counts{}, keys: map[keyOf]*keyCounts{}, decided: c.Decided,
+			requests: make(chan []request, 4)}
+		for _, p := range c.File.Policies {
+			s.counts[p] = &Counts{}
+		}
+		shards = append(shards, s)
 	}
 	return shards, nil
-}
-
-func closeShards(shards []*shard) {
-	for _, s := range shards {
-		for _, d := range s.deciders {
-			d.Close()
-		}
-	}
 }
 
 // add hands requests over in groups.
@@ -178,34 +215,35 @@ func (s *shard) work() {
 	var verdicts []Verdict
 	for requests := range s.requests {
 		for _, r := range requests {
-			for i, d := range s.deciders {
-				verdicts = d.decide(r, verdicts[:0])
-				s.scenarios[i].add(r, verdicts)
-				if i == 0 {
-					s.note(r, verdicts)
-				}
-			}
+			verdicts = s.decide(r, verdicts[:0])
+			s.count(r, verdicts)
 		}
 	}
 }
 
-// note notes the verdicts with the file's rates.
-func (s *shard) note(r request, verdicts []Verdict) {
-	addKeys(s.keys, r, verdicts)
-	for i := range verdicts {
+// count counts the verdicts about a request, for its policies and for their keys.
+func (s *shard) count(r request, verdicts []Verdict) {
+	denied := false
+	for i, m := range r.matches {
+		refused := verdicts[i] == Denied || verdicts[i] == Refused
+		denied = denied || refused && m.Mode == policy.Enforce
+		s.counts[m.Policy].add(verdicts[i])
+		key := keyOf{m.Policy, m.Subject}
+		counts := s.keys[key]
+		if counts == nil {
+			counts = &keyCounts{}
+			key.subject = strings.Clone(key.subject) // it may be a part of a whole line
+			s.keys[key] = counts
+		}
+		counts.requests++
+		if refused {
+			counts.denied++
+		}
 		if s.decided != nil {
-			s.decided(r.line, r.matches[i], verdicts[i])
+			s.decided(r.line, m, verdicts[i])
 		}
 	}
-}
-
-// failureOf returns the first failure of each decider.
-func failureOf(shards []*shard) error {
-	var errs []error
-	for _, s := range shards {
-		for _, d := range s.deciders {
-			errs = append(errs, d.failure)
-		}
+	if denied {
+		s.denied++
 	}
-	return errors.Join(errs...)
 }

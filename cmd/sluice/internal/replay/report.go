@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/sluice-redis/sluice/policy"
@@ -14,24 +16,16 @@ type Report struct {
 	Late       int64        `json:"late"`      // decided later than at their times: see MaxDisorder
 	Requests   int64        `json:"requests"`  // lines that could be read
 	Matched    int64        `json:"matched"`   // by any policy
+	Unknown    int64        `json:"unknown"`   // not matched, and the log does not say enough to tell
 	Denied     int64        `json:"denied"`    // by an enforced policy
 	From       time.Time    `json:"from,omitzero"`
 	To         time.Time    `json:"to,omitzero"`
 	Policies   []Policy     `json:"policies"` // in the file's order
 	NotApplied []NotApplied `json:"not_applied"`
-	WhatIf     []Scenario   `json:"what_if,omitempty"` // half the permits, those of the file, twice as many
+	Busiest    []Key        `json:"busiest"`     // ten at most
+	MostDenied []Key        `json:"most_denied"` // ten at most
 
-	ColumnLength time.Duration `json:"-"`
-	ColumnMicros int64         `json:"column"` // length of a column, in microseconds
-	ColumnsFrom  time.Time     `json:"columns_from,omitzero"`
-	Busiest      []Key         `json:"busiest"`     // ten at most
-	MostDenied   []Key         `json:"most_denied"` // ten at most
-
-	from, to int64
-}
-
-func newReport() *Report {
-	return &Report{Bad: []BadLine{}, NotApplied: []NotApplied{}, Busiest: []Key{}, MostDenied: []Key{}}
+	unknown int64 // policies that could not be applied to a request
 }
 
 // Policy is what one policy did.
@@ -46,94 +40,117 @@ type Policy struct {
 
 // Key is one key of a policy.
 type Key struct {
-	Policy   string   `json:"policy"`
-	Subject  string   `json:"key"`
-	Requests int64    `json:"requests"`
-	Denied   int64    `json:"denied"`
-	Columns  []Column `json:"columns,omitempty"`
+	Policy   string `json:"policy"`
+	Subject  string `json:"key"`
+	Requests int64  `json:"requests"`
+	Denied   int64  `json:"denied"`
 }
 
-// Scenario is what the policies would have done with the permits times a factor.
-type Scenario struct {
-	Factor   float64 `json:"factor"`
-	Denied   int64   `json:"denied"`   // requests that an enforced policy denied
-	Policies []int64 `json:"policies"` // denied by each, in the file's order
+// BadLine is a line that could not be read.
+type BadLine struct {
+	Line int64  `json:"line"`
+	Why  string `json:"why"`
 }
+
+// NotApplied is a policy that could not be applied to requests, because the log does not say what it asks for.
+type NotApplied struct {
+	Policy   string `json:"policy"`
+	Requests int64  `json:"requests"`
+	Line     int64  `json:"line"` // the first one
+	Why      string `json:"why"`  // of the first one
+}
+
+// maxExamples is how many of the lines that cannot be read are kept.
+const maxExamples = 5
+
+func (r *Report) addBad(err error) {
+	r.Unread++
+	if len(r.Bad) < maxExamples {
+		r.Bad = append(r.Bad, BadLine{r.Lines, err.Error()})
+	}
+}
+
+func (r *Report) addEntry(at time.Time) {
+	at = at.UTC().Truncate(time.Microsecond)
+	if r.Requests++; r.Requests == 1 || at.Before(r.From) {
+		r.From = at
+	}
+	if at.After(r.To) {
+		r.To = at
+	}
+}
+
+// Counts is how many requests a policy granted and denied.
+type Counts struct {
+	Requests  int64 `json:"requests"`
+	Granted   int64 `json:"granted"` // and charged
+	Free      int64 `json:"free"`    // granted and not charged, by `count`
+	Denied    int64 `json:"denied"`
+	Refused   int64 `json:"refused"`   // an empty key
+	Withdrawn int64 `json:"withdrawn"` // another policy denied
+	Failed    int64 `json:"failed"`    // no decision
+}
+
+// of returns the count of a verdict.
+func (c *Counts) of(verdict Verdict) *int64 {
+	return []*int64{&c.Granted, &c.Free, &c.Denied, &c.Refused, &c.Withdrawn, &c.Failed}[verdict]
+}
+
+func (c *Counts) add(verdict Verdict) {
+	c.Requests++
+	*c.of(verdict)++
+}
+
+func (c *Counts) join(other *Counts) {
+	c.Requests += other.Requests
+	for verdict := Granted; verdict <= Failed; verdict++ {
+		*c.of(verdict) += *other.of(verdict)
+	}
+}
+
+// keyOf is a subject of a policy.
+type keyOf struct {
+	policy  *policy.Policy
+	subject string
+}
+
+// keyCounts is what is kept of a key. It takes the memory of the replay, beside the state of the scripts.
+type keyCounts struct{ requests, denied int64 }
 
 // collect adds what the shards have counted.
 func (r *Report) collect(c Config, shards []*shard) {
-	var keys []ranked
-	var denied []ranked
-	total, withDenials := map[*policy.Policy]int64{}, map[*policy.Policy]int64{}
-	for _, s := range shards {
-		for key, counts := range s.keys {
-			keys = append(keys, ranked{key, counts})
-			total[key.policy]++
-			if counts.denied > 0 {
-				withDenials[key.policy]++
-				denied = append(denied, ranked{key, counts})
-			}
-		}
-	}
-	scenarios := joined(c, shards)
-	r.Denied = scenarios[0].denied
-	for _, p := range c.File.Policies {
-		r.Policies = append(r.Policies, Policy{Name: p.Name, Mode: p.Mode, Script: p.Script,
-			Keys: total[p], KeysDenied: withDenials[p], Counts: *scenarios[0].policies[p]})
-	}
-	r.sortNotApplied(c.File)
-	if c.WhatIf {
-		for _, i := range []int{1, 0, 2} {
-			r.WhatIf = append(r.WhatIf, scenarios[i].report(c.factors()[i], c.File))
-		}
-	}
-	r.rank(keys, denied)
-}
-
-// joined returns the scenarios of all shards together.
-func joined(c Config, shards []*shard) []scenario {
-	all := make([]scenario, len(c.factors()))
-	for i := range all {
-		all[i].policies = map[*policy.Policy]*Counts{}
-		for _, p := range c.File.Policies {
-			all[i].policies[p] = &Counts{}
-		}
+	place := map[string]int{}
+	for i, p := range c.File.Policies {
+		place[p.Name] = i
+		r.Policies = append(r.Policies, Policy{Name: p.Name, Mode: p.Mode, Script: p.Script})
 		for _, s := range shards {
-			all[i].denied += s.scenarios[i].denied
-			for p, counts := range s.scenarios[i].policies {
-				all[i].policies[p].join(*counts)
-			}
+			r.Policies[i].join(s.counts[p])
 		}
 	}
-	return all
-}
-
-func (s scenario) report(factor float64, file *policy.File) Scenario {
-	all := Scenario{Factor: factor, Denied: s.denied}
-	for _, p := range file.Policies {
-		all.Policies = append(all.Policies, s.policies[p].Denied+s.policies[p].Refused)
+	var keys []Key
+	for _, s := range shards {
+		r.Denied += s.denied
+		for key, counts := range s.keys {
+			p := &r.Policies[place[key.policy.Name]]
+			p.Keys++
+			if counts.denied > 0 {
+				p.KeysDenied++
+			}
+			keys = append(keys, Key{key.policy.Name, key.subject, counts.requests, counts.denied})
+		}
 	}
-	return all
-}
-
-// rank adds the keys that are shown, with their timelines.
-func (r *Report) rank(keys, denied []ranked) {
-	if r.Requests == 0 {
-		return
+	slices.SortFunc(r.NotApplied, func(a, b NotApplied) int { return cmp.Compare(place[a.Policy], place[b.Policy]) })
+	first := func(order func(a, b Key) int) []Key {
+		slices.SortFunc(keys, func(a, b Key) int {
+			return cmp.Or(order(a, b), cmp.Compare(place[a.Policy], place[b.Policy]), cmp.Compare(a.Subject, b.Subject))
+		})
+		return slices.Clone(keys[:min(len(keys), 10)])
 	}
-	r.From, r.To = time.UnixMicro(r.from).UTC(), time.UnixMicro(r.to).UTC()
-	step := stepOf(r.from, r.to)
-	r.ColumnMicros = steps[step]
-	r.ColumnLength = time.Duration(r.ColumnMicros) * time.Microsecond
-	r.ColumnsFrom = time.UnixMicro(r.from / r.ColumnMicros * r.ColumnMicros).UTC()
-	for _, k := range first(keys, busiest) {
-		r.Busiest = append(r.Busiest, k.report(k.timeline.columns(step, r.from, r.to)))
-	}
-	for _, k := range first(denied, mostDenied) {
-		r.MostDenied = append(r.MostDenied, k.report(nil))
-	}
-}
-
-func (k ranked) report(columns []Column) Key {
-	return Key{Policy: k.policy.Name, Subject: k.subject, Requests: k.requests, Denied: k.denied, Columns: columns}
+	r.Busiest = first(func(a, b Key) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.Denied, a.Denied))
+	})
+	r.MostDenied = first(func(a, b Key) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Requests, a.Requests))
+	})
+	r.MostDenied = slices.DeleteFunc(r.MostDenied, func(k Key) bool { return k.Denied == 0 })
 }

@@ -2,6 +2,7 @@ package stored
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -74,7 +75,7 @@ func (s Summary) Holders(ctx context.Context, rdb *redis.Client, most int64) ([]
 	for _, member := range members {
 		ends, err := scoreMoment(member.Score)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: a lease %w", ErrDamaged, err)
 		}
 		holders = append(holders, Holder{ID: member.Member.(string), Ends: ends})
 	}

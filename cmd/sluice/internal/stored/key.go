@@ -34,24 +34,6 @@ func ParseKey(text string) (Key, bool) {
 	return k, found && found2 && found3 && subject != "" && probeOf(k) != nil
 }
 
-// KeyOf returns the key of a script, whatever its text looks like. A key of token_bucket that ends in ":all" or
-// contains ":by:" and a client holds permits.
-func KeyOf(script sluice.Script, text string) Key {
-	if key, ok := ParseKey(text); ok && key.Code == CodeOf(script) {
-		return key
-	}
-	key := Key{Text: text, Code: CodeOf(script)}
-	if key.Code != tokenBucket {
-		return key
-	}
-	if client, found := strings.CutPrefix(text[byClient(text):], ":by:"); found {
-		key.Parts = partsOf([]string{"by", client})
-	} else if strings.HasSuffix(text, ":all") {
-		key.Parts = []string{"all"}
-	}
-	return key
-}
-
 // partsOf decodes the parts after the code. A client's name may contain colons.
 func partsOf(parts []string) []string {
 	if len(parts) > 2 && parts[0] == "by" {
@@ -107,13 +89,6 @@ func (k Key) Config() Key {
 	config.Parts = nil
 	config.Text = strings.TrimSuffix(k.Text[:byClient(k.Text)], ":all")
 	return config
-}
-
-// With returns the key of a config's permits.
-func (k Key) With(parts ...string) Key {
-	k.Text += ":" + strings.Join(parts, ":")
-	k.Parts = partsOf(slices.Clone(parts))
-	return k
 }
 
 // byClient returns the index of the client in a key, or the key's length. A subject cannot contain braces.

@@ -2,6 +2,7 @@ package stored
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -41,52 +42,28 @@ func (p *listProbe) found(s *Summary) bool {
 	return true
 }
 
-// entriesUpTo counts the entries of a list up to each time by binary search. All times share the round trips: 20 of
-// them for a million entries, with one LINDEX for each time.
-func entriesUpTo(
-	ctx context.Context, rdb *redis.Client, s Summary, times []int64, parse func(entry string) (at int64, err error),
-) ([]int64, error) {
-	low, high := make([]int64, len(times)), make([]int64, len(times))
-	for i := range high {
-		high[i] = s.Entries
-	}
-	for {
-		pipe := rdb.Pipeline()
-		asked := map[int]*redis.StringCmd{}
-		for i := range times {
-			if low[i] < high[i] {
-				asked[i] = pipe.LIndex(ctx, s.Key.Text, (low[i]+high[i])/2)
+// entriesUpTo counts the entries of a list up to a time by binary search: one LINDEX for each step.
+func (s Summary) entriesUpTo(
+	ctx context.Context, rdb *redis.Client, at int64, parse func(entry string) (at int64, err error),
+) (int64, error) {
+	low, high := int64(0), s.Entries
+	for low < high {
+		middle := (low + high) / 2
+		entry, err := rdb.LIndex(ctx, s.Key.Text, middle).Result()
+		moment := int64(layout.MaxTime) // an entry that is missing by now is later than every time
+		if err == nil {
+			if moment, err = parse(entry); err != nil {
+				return 0, fmt.Errorf("%w: entry %d %w", ErrDamaged, middle, err)
 			}
 		}
-		if len(asked) == 0 {
-			return low, nil
-		}
-		if err := Exec(ctx, pipe); err != nil {
-			return nil, err
-		}
-		for i, reply := range asked {
-			middle := (low[i] + high[i]) / 2
-			at, err := valueOf(reply, layout.MaxTime, parse) // an entry that is missing by now is later than every time
-			switch {
-			case err != nil:
-				return nil, fmt.Errorf("entry %d %w", middle, err)
-			case at <= times[i]:
-				low[i] = middle + 1
-			default:
-				high[i] = middle
-			}
+		switch {
+		case err != nil && !errors.Is(err, redis.Nil):
+			return 0, err
+		case moment <= at:
+			low = middle + 1
+		default:
+			high = middle
 		}
 	}
-}
-
-// valueOf returns what parse reads in the entry of a reply, or the fallback if there is no entry.
-func valueOf(reply *redis.StringCmd, fallback int64, parse func(string) (int64, error)) (int64, error) {
-	text, err := reply.Result()
-	switch err {
-	case nil:
-		return parse(text)
-	case redis.Nil:
-		return fallback, nil
-	}
-	return 0, err
+	return low, nil
 }

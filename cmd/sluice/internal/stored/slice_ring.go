@@ -2,7 +2,6 @@ package stored
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -53,26 +52,4 @@ func (p *ringProbe) readMore(s *Summary) {
 	default:
 		s.Permits = p.ring.Since(layout.CellTotal(p.first.Val()))
 	}
-}
-
-// ringUpTo counts the permits of the slices before each time's slice: one GETRANGE of up to 70 KB.
-func ringUpTo(ctx context.Context, rdb *redis.Client, s Summary, times []int64) ([]int64, error) {
-	end := layout.RingHeader + layout.RingCell*s.Ring.Size
-	cells, err := rdb.GetRange(ctx, s.Key.Text, layout.RingHeader, end-1).Result()
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(cells)) != layout.RingCell*s.Ring.Size {
-		return nil, fmt.Errorf("the ring ends early, want a cell for each of its %d slices", s.Ring.Size)
-	}
-	counts := make([]int64, len(times))
-	for i, at := range times {
-		slice := max(at/s.Ring.Slice, s.Ring.Last-s.Ring.Size+1, 0)
-		counts[i] = s.Permits
-		if slice <= s.Ring.Last {
-			before := layout.CellTotal(cells[layout.RingCell*(slice%s.Ring.Size):])
-			counts[i] = s.Permits - s.Ring.Since(before)
-		}
-	}
-	return counts, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -40,24 +39,4 @@ func (p *zsetProbe) read(s *Summary) bool {
 	s.Newest, errFinal = scoreMoment(p.final.Val()[0].Score)
 	s.damagedEnds("member", errFirst, errFinal)
 	return false
-}
-
-// zsetUpTo counts the members up to each time, with one ZCOUNT for each.
-func zsetUpTo(ctx context.Context, rdb *redis.Client, s Summary, times []int64) ([]int64, error) {
-	pipe := rdb.Pipeline()
-	replies := make([]*redis.IntCmd, len(times))
-	for i, at := range times {
-		replies[i] = pipe.ZCount(ctx, s.Key.Text, "-inf", strconv.FormatInt(at, 10))
-	}
-	if err := Exec(ctx, pipe); err != nil {
-		return nil, err
-	}
-	counts := make([]int64, len(times))
-	for i, reply := range replies {
-		if err := reply.Err(); err != nil {
-			return nil, err
-		}
-		counts[i] = reply.Val()
-	}
-	return counts, nil
 }

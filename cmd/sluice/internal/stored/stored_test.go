@@ -91,28 +91,17 @@ func TestEveryLayoutIsKnown(t *testing.T) {
 	}
 }
 
-func TestKeyOfTokenBucket(t *testing.T) {
-	tests := []struct{ text, config, client string }{
+func TestTokenBucketKeys(t *testing.T) {
+	for _, test := range []struct{ text, config, client string }{
 		{"sluice:a:{s}:tb1", "sluice:a:{s}:tb1", ""},
 		{"sluice:a:{s}:tb1:all", "sluice:a:{s}:tb1", ""},
 		{"sluice:a:{s}:tb1:by:web-1:80", "sluice:a:{s}:tb1", "web-1:80"},
 		{"sluice:a:{x:by:y}:tb1:by:%7B1%7D", "sluice:a:{x:by:y}:tb1", "{1}"},
-		{"sluice:a:{x:by:y}:tb1", "sluice:a:{x:by:y}:tb1", ""},
-		{"mine", "mine", ""},
-		{"mine:all", "mine", ""},
-		{"mine:by:me", "mine", "me"},
-	}
-	for _, test := range tests {
-		key := KeyOf(sluice.TokenBucketV1, test.text)
+	} {
+		key := parsed(t, test.text)[0]
 		if got := key.Config(); got.Text != test.config || key.Client() != test.client || !got.IsConfig() {
 			t.Errorf("%s: config %s, client %q", test.text, got.Text, key.Client())
 		}
-		if key.IsConfig() != (test.text == test.config) {
-			t.Errorf("%s: IsConfig is %v", test.text, key.IsConfig())
-		}
-	}
-	if got := KeyOf(sluice.ListLogV1, "mine:all").Config().Text; got != "mine:all" {
-		t.Errorf("a list has the config %s", got)
 	}
 }
 
@@ -217,7 +206,7 @@ func TestServerHistory(t *testing.T) {
 			all, err := Read(background, rdb, []Key{key})
 			must(t, err)
 			s := all[0]
-			if !s.HasHistory() || s.Damage != "" || s.Permits == 0 {
+			if s.Err != nil || s.Damage != "" || s.Permits == 0 {
 				t.Fatalf("%+v", s)
 			}
 			newest := granted[len(granted)-1].at
@@ -232,23 +221,14 @@ func TestServerHistory(t *testing.T) {
 				t.Errorf("%d permits since %d, want %d", s.Permits, s.Oldest, want)
 			}
 
-			moments := []int64{s.Oldest - 1, newest + step}
-			for at := s.Oldest; at < newest; at += 250_000 {
-				moments = append(moments, at/step*step)
-			}
-			for _, c := range granted {
-				moments = append(moments, (c.at+step-1)/step*step, c.at/step*step-1)
-			}
-			moments = slices.DeleteFunc(moments, func(at int64) bool { return at < s.Oldest-1 })
-			upTo, err := s.UpTo(background, rdb, moments)
-			must(t, err)
-			for i, at := range moments {
-				end := at
-				if step > 1 {
-					end = at/step*step - 1 // the slices before that of the time
+			for _, c := range append(granted, charge{at: newest + 1}) {
+				if c.at < s.Oldest || s.Ring != nil {
+					continue
 				}
-				if want := permitsIn(granted, s.Oldest-1, end); upTo[i] != want {
-					t.Fatalf("%d permits up to %d, want %d", upTo[i], at, want)
+				live, err := s.Live(background, rdb, c.at)
+				must(t, err)
+				if want := permitsIn(granted, c.at, newest); live != want {
+					t.Fatalf("%d permits after %d, want %d", live, c.at, want)
 				}
 			}
 		})
@@ -379,7 +359,7 @@ func TestServerDamage(t *testing.T) {
 		must(t, rdb.Do(background, append([]any{test.call[0], key}, test.call[1:]...)...).Err())
 		all, err := Read(background, rdb, parsed(t, key))
 		must(t, err)
-		if s := all[0]; !s.Exists || s.HasHistory() || s.Err != nil || !strings.Contains(s.Damage, test.want) {
+		if s := all[0]; !s.Exists || s.Err != nil || !strings.Contains(s.Damage, test.want) {
 			t.Errorf("%s %q: %q, want %q (%v)", test.key, test.call, s.Damage, test.want, s.Err)
 		}
 	}
@@ -395,7 +375,7 @@ func TestServerDamagedMiddle(t *testing.T) {
 	all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:ll1", "sluice:a:{s}:tb1:all"))
 	must(t, err)
 	for i, want := range []string{`entry 2 holds "x"`, `entry 2 is "x"`} {
-		if _, err := all[i].UpTo(background, rdb, []int64{1, 2}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := all[i].Live(background, rdb, 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

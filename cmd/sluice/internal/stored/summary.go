@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -33,24 +34,22 @@ type Summary struct {
 	Err    error // the server's error reply if it says nothing about the state, such as NOPERM
 }
 
-// HasHistory reports whether the state says when permits were granted, so that UpTo can count them.
-func (s Summary) HasHistory() bool {
-	return s.Exists && s.Damage == "" && s.Err == nil && s.Bucket == nil && s.Config == nil && s.Slots == nil
-}
+// ErrDamaged is in the error of an entry that the scripts would refuse.
+var ErrDamaged = errors.New("the scripts may answer BADSTATE")
 
-// UpTo counts the stored permits that were granted up to each time; of a ring, those of the slices before the time's
-// slice. It reads the key in several steps, so counts may be wrong by what changes in between. Cost: one short command
-// for each time; for a list of n entries log2(n) of them.
-func (s Summary) UpTo(ctx context.Context, rdb *redis.Client, times []int64) ([]int64, error) {
+// Live counts the stored permits that were granted after a time; of a ring, all that it covers. It reads the key in
+// several steps, so the count may be wrong by what changes in between. Cost: for a list of n entries log2(n) commands.
+func (s Summary) Live(ctx context.Context, rdb *redis.Client, after int64) (int64, error) {
 	switch s.Key.Code {
 	case "ll1":
-		return entriesUpTo(ctx, rdb, s, times, layout.ParseTime)
+		upTo, err := s.entriesUpTo(ctx, rdb, after, layout.ParseTime)
+		return s.Permits - upTo, err
 	case "zl1":
-		return zsetUpTo(ctx, rdb, s, times)
-	case "sr1":
-		return ringUpTo(ctx, rdb, s, times)
+		return rdb.ZCount(ctx, s.Key.Text, "("+strconv.FormatInt(after, 10), "+inf").Result()
+	case tokenBucket:
+		return s.grantsSince(ctx, rdb, after)
 	}
-	return grantsUpTo(ctx, rdb, s, times)
+	return s.Permits, nil
 }
 
 // probe reads one key in up to two rounds of pipelined commands.

@@ -2,6 +2,7 @@ package stored
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -30,40 +31,29 @@ func (p *grantsProbe) read(s *Summary) bool {
 	return false
 }
 
-// grantsUpTo counts the permits up to each time. The first entry after a time holds the total granted before it.
-func grantsUpTo(ctx context.Context, rdb *redis.Client, s Summary, times []int64) ([]int64, error) {
-	entries, err := entriesUpTo(ctx, rdb, s, times, func(packed string) (int64, error) {
+// grantsSince counts the permits granted after a time. The first entry after it holds the total granted before it.
+func (s Summary) grantsSince(ctx context.Context, rdb *redis.Client, at int64) (int64, error) {
+	index, err := s.entriesUpTo(ctx, rdb, at, func(packed string) (int64, error) {
 		entry, err := layout.ParseGrant(packed)
 		return entry.At, err
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || index == s.Entries {
+		return 0, err
 	}
-	pipe := rdb.Pipeline()
-	first, behind := pipe.LIndex(ctx, s.Key.Text, 0), make([]*redis.StringCmd, len(times))
-	for i, index := range entries {
-		behind[i] = pipe.LIndex(ctx, s.Key.Text, index)
-	}
-	if err := Exec(ctx, pipe); err != nil {
-		return nil, err
-	}
-	before := func(packed string) (int64, error) {
-		entry, err := layout.ParseGrant(packed)
-		return entry.Before, err
-	}
-	start, err := valueOf(first, 0, before)
-	if err != nil {
-		return nil, err
-	}
-	counts := make([]int64, len(times))
-	for i, reply := range behind {
-		total, err := valueOf(reply, start+s.Permits, before)
-		if err != nil {
-			return nil, err
+	var entries [2]layout.Grant // that one, and the last one
+	for i, index := range []int64{index, -1} {
+		packed, err := rdb.LIndex(ctx, s.Key.Text, index).Result()
+		if errors.Is(err, redis.Nil) {
+			return 0, nil
 		}
-		counts[i] = total - start
+		if err == nil {
+			entries[i], err = layout.ParseGrant(packed)
+		}
+		if err != nil {
+			return 0, err
+		}
 	}
-	return counts, nil
+	return entries[1].After - entries[0].Before, nil
 }
 
 // Config is the rate that a token_bucket stores.

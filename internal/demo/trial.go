@@ -1,29 +1,32 @@
-package experiment
+package demo
 
 import (
 	"context"
 	"math/rand/v2"
+	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// Kind says what a limiter promises.
-type Kind int
+// kind says what a limiter promises.
+type kind int
 
 const (
-	Booking Kind = iota // one of our scripts that books ahead: one call a permit
-	Asking              // one of our scripts that says when to ask again
-	Faulty              // a faulty limiter, for comparison
+	books  kind = iota // one of our scripts that books ahead: one call a permit
+	asks               // one of our scripts that says when to ask again
+	faulty             // a faulty limiter, for comparison
 )
 
-// Way is a limiter under test: what it is, and how a worker asks it for a permit.
-type Way struct {
-	Name string
-	Text string // what it does, in a few words
-	Kind Kind
-
+// way is a limiter under test: what it is, and how a worker asks it for a permit.
+type way struct {
+	name string
+	text string // what it does, in a few words
+	kind kind
 	take func(context.Context) (answer, error)
 }
 
@@ -39,9 +42,9 @@ func (a answer) due() time.Time { return a.now.Add(a.wait) }
 
 // trial is the run of one limiter.
 type trial struct {
-	Way
+	way
 	duration time.Duration
-	calls    *callCounter
+	calls    callCounter
 
 	mu      sync.Mutex
 	acts    []act
@@ -129,12 +132,12 @@ func (t *trial) noteWait(d time.Duration) {
 }
 
 // result returns the result so far.
-func (t *trial) result() Result {
+func (t *trial) result() result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := Result{
-		Way: t.Way, Duration: t.duration, Granted: t.granted,
-		Calls: int(t.calls.decisions.Load()), LongestWait: t.longest,
+	r := result{
+		way: t.way, duration: t.duration, granted: t.granted,
+		calls: int(t.calls.decisions.Load()), longestWait: t.longest,
 	}
 	if len(t.acts) == 0 {
 		return r
@@ -142,13 +145,42 @@ func (t *trial) result() Result {
 	start := slices.MinFunc(t.acts, func(a, b act) int { return a.real.Compare(b.real) }).real
 	for _, a := range t.acts {
 		if booked := a.booked.Sub(t.first); booked < t.duration {
-			r.Booked = append(r.Booked, booked)
-			r.Real = append(r.Real, a.real.Sub(start))
+			r.booked = append(r.booked, booked)
+			r.real = append(r.real, a.real.Sub(start))
 		}
 	}
-	slices.Sort(r.Booked)
-	slices.Sort(r.Real)
+	slices.Sort(r.booked)
+	slices.Sort(r.real)
 	return r
+}
+
+// callCounter counts the commands that decide about permits.
+type callCounter struct{ decisions atomic.Int64 }
+
+func (c *callCounter) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (c *callCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *callCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			c.count(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (c *callCounter) count(cmd redis.Cmder) {
+	if strings.HasPrefix(cmd.Name(), "eval") {
+		c.decisions.Add(1)
+	}
 }
 
 // sleep reports whether it slept that long; false means that ctx has ended.
