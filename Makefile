@@ -1,26 +1,27 @@
 # `make help` lists the targets. `make demo` needs only Go. `make test` finds or installs a Redis server.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plain test-race cover mutate fuzz soak-model chaos soak-load attack vectors bench
-.PHONY: load test-doors playground test-playground clients clients-callers clients-python clients-node clients-bench
+.PHONY: help demo test test-all cover mutate fuzz soak-model chaos attack vectors bench
+.PHONY: load playground test-playground clients clients-callers clients-python clients-node clients-bench
 .PHONY: generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
 RACE := $(if $(CC_FOUND),-race,)
-# Packages that start no goroutines to speak of. The race detector would find nothing in them, at eight times the cost;
-# what their tests do run at once runs under it as well.
-PLAIN := ./examples ./gen ./internal/lua51 ./internal/luasyntax ./playground/play ./scripttest
+# Packages of this module that only make test-all tests: they kill servers, or run other programs and the playground.
+KILLING := ./internal/attack ./internal/chaos
+PROGRAMS := ./examples/... ./playground/...
+# What scripttest runs at once. The race detector would find nothing in its other tests, at eight times the cost.
 AT_ONCE := ^TestScriptsRunAtOnce$$
-# What cmd/sluice shows, hides and replays: thousands of runs, one after another.
+# Thousands of runs, one after another: what cmd/sluice shows, hides and replays, and the headers of 100000 decisions.
 TEXTS := IsPrintable$$|^TestPasswordsAreHidden$$|^TestServerStoredHuge$$|^TestNaive|^Fuzz
-# The headers of 100000 decisions on a server.
 BULK := ^TestServerHeaders$$|^Fuzz
+# make test COUNT=-count=1 runs again what has passed.
+COUNT ?=
 FUZZ ?= 30s
 MODEL ?= 500000
-SOAK ?= 30m
 ATTACK ?= 5m
-# Modules through which limits are declared: they are tested apart from the core.
+# Modules through which limits are declared.
 DOORS = $(wildcard grpclimit policy examples/frameworks)
 MODULES = $(shell go list -m -f '{{.Dir}}')
 # What the playground is built with, from its lockfile.
@@ -28,32 +29,26 @@ NODE_MODULES := playground/node_modules/.package-lock.json
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## 5 a second for many workers: every script beside two faulty limiters (no server needed)
 	@echo "building the demo: most of a minute the first time, with a line for each package"
 	@go run -v ./internal/demo/cmd
 
-test: server ## all tests, the ones with goroutines with the race detector (about four minutes of CPU)
-	@if [ -z "$(RACE)" ]; then echo "make test: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi
+test: server ## scripts, loader and httplimit on a real server (3 minutes; 6 with an empty build cache)
 	@for lua in luajit lua5.4; do \
 		command -v $$lua >/dev/null || { echo "make test: no $$lua: testing without it"; [ -z "$$CI" ] || exit 1; }; done
-	go vet ./... ./cmd/sluice/...
-	@$(MAKE) --no-print-directory -j2 test-plain test-race
+	go test $(COUNT) ./loader ./scripttest $(filter-out %/loader %/scripttest $(shell go list $(KILLING) $(PROGRAMS)),$(shell go list ./...))
 
-test-plain: # what needs no race detector, beside the other tests: these compute, and those mostly wait
-	go test $(PLAIN)
-	go test -run '$(TEXTS)' ./cmd/sluice ./cmd/sluice/internal/accesslog ./cmd/sluice/internal/replay
-	go test -run '$(BULK)' ./httplimit
-	cd bench && go test -skip '^TestServerLanguages$$' ./...
-
-test-race: # the longest package first
-	go test $(RACE) -skip '$(TEXTS)|$(BULK)' ./loader $$(go list ./... ./cmd/sluice/... | grep -v -e /loader$$ $(PLAIN:.%=-e '%$$'))
-	go test $(RACE) -run '$(AT_ONCE)' ./scripttest
-	cd otel && go test $(RACE) ./...
-
-test-doors: server ## the tests of grpclimit, policy and examples/frameworks, with the race detector (a minute)
-	@for dir in $(DOORS); do echo "cd $$dir && go test $(RACE) ./..."; (cd $$dir && go test $(RACE) ./...) || exit 1; done
+test-all: test ## and the tests that kill servers, compile other modules or need the race detector
+	@if [ -z "$(RACE)" ]; then echo "make test-all: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi
+	go test $(COUNT) $(RACE) -skip '$(BULK)' ./loader ./httplimit ./internal/redistest $(KILLING)
+	go test $(COUNT) $(PROGRAMS)
+	go test $(COUNT) $(RACE) -run '$(AT_ONCE)' ./scripttest
+	cd cmd/sluice && go test $(COUNT) -run '$(TEXTS)' ./... && go test $(COUNT) $(RACE) -skip '$(TEXTS)' ./...
+	cd bench && go test $(COUNT) -skip '^TestServerLanguages$$' ./...
+	@for dir in otel $(DOORS); do echo "cd $$dir && go test $(RACE) ./..."; \
+		(cd $$dir && go test $(COUNT) $(RACE) ./...) || exit 1; done
 
 fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./scripttest -run '^$$' -fuzz '^FuzzArguments$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
@@ -80,10 +75,7 @@ soak-model: server ## a million random steps against the model, half of them on 
 chaos: server ## Cluster, Ring and Sentinel under load while servers die and slots move (two minutes)
 	go test ./internal/chaos -run '^Test(Cluster|Ring|Sentinel|Slots)$$' -v -count=1 -timeout 15m -chaos=full
 
-soak-load: server ## all scripts under faults for 30 minutes, or for SOAK: memory stays flat, no keys are left
-	go test ./internal/chaos -run '^TestSoak$$' -v -count=1 -timeout 0 -soak=$(SOAK)
-
-attack: server ## ten kinds of faults for 5 minutes, or for ATTACK; ATTACK_SEED=n repeats a run
+attack: server ## 11 kinds of faults for 5 minutes, or for ATTACK (30m: a soak); ATTACK_SEED=n repeats a run
 	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 \
 		-attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
 

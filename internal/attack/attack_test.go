@@ -113,6 +113,7 @@ func attackOnce(t *testing.T) bool {
 	workers.Wait()
 	a.close()
 	a.nothingIsLeft()
+	a.sites[0].everythingExpires(t)
 	return a.report()
 }
 

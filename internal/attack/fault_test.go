@@ -89,6 +89,11 @@ var faults = []*fault{
 	onSwitch("panicking hooks", func(a *attack) *atomic.Bool { return &a.panicking }),
 	onSwitch("cancelled callers", func(a *attack) *atomic.Bool { return &a.cancelling }),
 	{
+		name:  "memory full",
+		begin: func(a *attack, e *event) { a.limitMemory(e, "1") },
+		end:   func(a *attack, e *event) { a.limitMemory(e, "0") },
+	},
+	{
 		name:  "SIGSTOP",
 		begin: func(a *attack, e *event) { a.signal(e, syscall.SIGSTOP) },
 		end:   func(a *attack, e *event) { a.signal(e, syscall.SIGCONT) },
@@ -127,6 +132,17 @@ var oldConnections = &fault{
 
 func upTo(random *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(random.Int64N(int64(most)))
+}
+
+// limitMemory sets maxmemory. Nothing is evicted.
+func (a *attack) limitMemory(e *event, bytes string) {
+	for _, s := range e.sites {
+		for i, admin := range s.admins {
+			if e.hits(s, i) {
+				must(a.t, admin.ConfigSet(context.Background(), "maxmemory", bytes).Err())
+			}
+		}
+	}
 }
 
 func (a *attack) signal(e *event, signal syscall.Signal) {

@@ -32,14 +32,16 @@ type site struct {
 	honest   *limits    // past the proxies
 	subjects [][]string // of each server
 	cluster  bool
+	clock    *redistest.Clock // of a single server
 }
 
 // patient is for calls past the proxies, which are not what is attacked.
 var patient = loader.Timeout(30 * time.Second)
 
 func newSingle(t *testing.T) *site {
-	server := redistest.Start(t, durable...)
+	server, clock := redistest.StartWithClock(t, redistest.Servers(t)[0], durable...)
 	s := &site{name: "single", servers: []*redistest.Server{server}, honest: loader.New(server.Client(t), patient)}
+	s.clock = clock
 	return s.complete(t)
 }
 
@@ -152,6 +154,15 @@ func (s *site) whole() bool {
 		}
 	}
 	return true
+}
+
+// everythingExpires steps the clock and waits until no key is left.
+func (s *site) everythingExpires(t *testing.T) {
+	t.Helper()
+	keys := func() int64 { return s.admins[0].DBSize(context.Background()).Val() }
+	t.Logf("%d keys at the end", keys())
+	s.clock.Step(366 * day)
+	redistest.Await(t, "a year later no key is left", func() bool { return keys() == 0 })
 }
 
 // connections is how many the proxies carry.

@@ -352,7 +352,7 @@ func (c *called) judgeError(a *answer) {
 	case kind == audit.Unexpected:
 		c.fail("error", a.err.Error())
 	}
-	if c.mode.how == waiting {
+	if c.mode.how == waiting && audit.KindOf(a.err) != "OOM" { // it was answered
 		c.judgeWait(a)
 	}
 	bound := min(c.bound(c.question), c.mode.patience())
