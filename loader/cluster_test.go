@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,28 +24,6 @@ func newCluster(t *testing.T) (nodes []*redis.Client, addrs []string) {
 		nodes, addrs = append(nodes, client(t, server.Addr)), append(addrs, server.Addr)
 	}
 	return nodes, addrs
-}
-
-// addReplica adds a replica of a node to a cluster.
-func addReplica(t *testing.T, nodes []*redis.Client, of *redis.Client) *redis.Client {
-	t.Helper()
-	replica := client(t, redistest.StartClusterNode(t).Addr)
-	redistest.Meet(t, replica, of)
-	id := of.Do(background, "cluster", "myid").Val().(string)
-	await(t, func() bool { return replica.ClusterReplicate(background, id).Err() == nil })
-	await(t, func() bool {
-		return strings.Contains(replica.Info(background, "replication").Val(), "master_link_status:up") &&
-			strings.Contains(replica.ClusterInfo(background).Val(), "cluster_state:ok")
-	})
-	subject, _ := subjectOn(t, nodes, 2, "any") // CLUSTER SLOTS leaves out replicas that have got nothing
-	must(t, of.Set(background, subject, "x", 0).Err())
-	for _, node := range nodes {
-		await(t, func() bool {
-			ranges := node.Do(background, "cluster", "slots").Val().([]any)
-			return slices.ContainsFunc(ranges, func(r any) bool { return len(r.([]any)) == 4 }) // first, last, master, replica
-		})
-	}
-	return replica
 }
 
 // await returns when it is so.
