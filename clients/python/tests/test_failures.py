@@ -138,12 +138,12 @@ def test_interrupted_while_it_queues():
     for turn in (False, True):
         gate, clock = Gate(own, Future), Clock(1, patient=True)
         assert gate.enter(clock) is None
-        before, waiter = gate.seen(1), gate.enter(clock)
+        waiter = gate.enter(clock)
         if turn:
-            gate.leave(before)
+            gate.leave(gate.replies, False)
         gate.interrupted(waiter, clock)
         if not turn:
-            gate.leave(before)
+            gate.leave(gate.replies, False)
         assert gate.enter(clock) is None and gate.enter(clock) is not None
 
 

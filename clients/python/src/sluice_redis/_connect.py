@@ -1,7 +1,6 @@
 """Connections like the client's own, without its retries: what a decision is sent on is sent once."""
 
 import threading
-import time
 from collections import OrderedDict
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
@@ -134,17 +133,13 @@ class Gate:
             self.waited(waiter, clock, 0)
         except (NoConnection, NotSent):
             return
-        self.leave(self.seen(1))
+        self.leave(self.replies, False)
 
-    def seen(self, bound: float) -> Tuple[int, float]:
-        """For leave: what was before a call whose bound (in seconds) begins now."""
-        return self.replies, time.monotonic() + 0.9 * bound
-
-    def leave(self, before: Tuple[int, float]) -> None:
-        """Lets the next one in. If no call had a reply since this one began, and its time is over, the server does not
-        answer: nobody has to wait for another one to find that out."""
+    def leave(self, replies: int, silent: bool) -> None:
+        """Lets the next one in. If the server was silent for the whole timeout of this call, and no call has had a
+        reply since there were so many, nobody has to wait for another one to find that out."""
         with self.lock:
-            if before[0] == self.replies and time.monotonic() >= before[1]:
+            if silent and replies == self.replies:
                 while self.queue:
                     self.queue.popitem(last=False)[0].set_result("the server answers no other call")
             if self.queue:

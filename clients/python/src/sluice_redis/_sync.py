@@ -64,7 +64,7 @@ class Driver:
     def send(self, op: Send) -> Any:
         pool, gate = self.pool(op.node, op.timeout)
         self.enter(gate, op.clock)
-        before, since = gate.seen(min(op.timeout, op.clock.left())), time.monotonic()
+        replies, since = gate.replies, time.monotonic()
         try:
             try:
                 connection = pool.get_connection(*CHECKOUT)
@@ -76,7 +76,7 @@ class Driver:
             finally:
                 pool.release(connection)
         finally:
-            gate.leave(before)
+            gate.leave(replies, time.monotonic() - since >= 0.9 * op.timeout)
 
     def enter(self, gate: Gate, clock: Clock) -> None:
         waiter, patience = gate.enter(clock), self.own.patience if clock.patient else clock.left()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
 T = TypeVar("T")
-_TICKS = 4  # parts of a timeout: each counts once, however late a busy loop is
+_TICK = 0.005  # seconds between two looks at a call, or a 20th of its time
 
 
 class Driver:
@@ -80,22 +80,24 @@ class Driver:
             pass
 
     async def send(self, op: Send) -> Any:
+        """Sends and reads. What counts is the time in which this process is idle and the server silent: while the loop
+        is blocked, a reply may be there that nobody has read."""
         pool = self.pool(op.node, op.timeout)
         await self.enter(pool.gate, op.clock)
         left, spent = op.clock.left(), 0.0
-        exchange, before = _Exchange(self, pool, op), pool.gate.seen(min(op.timeout, left))
+        exchange, replies, tick = _Exchange(self, pool, op), pool.gate.replies, min(_TICK, left / 20)
         task = self.keep(exchange.run(), self.tasks)
         task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for it any more
-        task.add_done_callback(lambda _: pool.gate.leave(before))
+        task.add_done_callback(lambda _: pool.gate.leave(replies, exchange.silent))
         try:  # not with asyncio.wait_for: before Python 3.12 it may lose a cancellation
-            while not task.done() and spent < 0.99 * left:
-                since = time.monotonic()
-                await asyncio.wait({task}, timeout=left / _TICKS)
-                if exchange.sent > since:  # what was before is this process's time
-                    since, spent = exchange.sent, 0.0
-                spent += min(time.monotonic() - since, left / _TICKS)
+            while not task.done() and min(left - spent, op.clock.until - time.monotonic()) > 0.01 * left:
+                since, cpu = time.monotonic(), time.thread_time()
+                await asyncio.wait({task}, timeout=tick)
+                passed = time.monotonic() - since
+                idle = min(passed - (time.thread_time() - cpu), 2 * tick)  # more, if another call blocks the loop
+                spent = 0.0 if exchange.sent > since else spent + max(idle, min(passed / 20, tick))
         finally:
-            exchange.over = True
+            exchange.over, exchange.silent = True, spent >= 0.9 * op.timeout
             task.cancel()
             op.clock.spend(spent)
         if task.done():
@@ -120,7 +122,7 @@ class Driver:
             for old in list(self.pools):
                 if old[0].is_closed():
                     self.pools.pop(old, None)
-            kwargs = self.own.settings(Retry(NoBackoff(), 0), 10 * timeout)  # send is stricter, but knows a busy loop
+            kwargs = self.own.settings(Retry(NoBackoff(), 0), timeout + 10)  # send is stricter, but knows a busy loop
             if node:
                 kwargs["host"], kwargs["port"] = node
             maker = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
@@ -144,6 +146,7 @@ class _Exchange:
         self.driver, self.pool, self.op = driver, pool, op
         self.sent = 0.0  # when, by time.monotonic
         self.over = False  # nobody waits for the reply
+        self.silent = False  # for its whole timeout
 
     async def run(self) -> Any:
         clean = False
