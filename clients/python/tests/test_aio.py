@@ -84,6 +84,21 @@ def test_limiters(server):
     run(work())
 
 
+def test_answers_are_awaited():
+    """Without await there is no answer, though a coroutine would be as good as a grant."""
+
+    async def work():
+        limits = Limits(client_of(1))
+        render, zset = limits.concurrency("render", 3, MINUTE), limits.zset_log("zset", 3, MINUTE)
+        for call in [zset.allow, zset.reserve, limits.gcra("rate", 3, MINUTE).allow, render.try_acquire]:
+            with pytest.raises(TypeError, match="await"):
+                bool(call("ada"))
+            with pytest.raises(UnavailableError):
+                await asyncio.create_task(call("ada"))
+
+    run(work())
+
+
 def test_burst(server):
     """What waits for a connection waits for this process, not for Redis: the policy is not asked."""
 

@@ -7,11 +7,12 @@
 """
 
 import asyncio
+import functools
 import time
 from datetime import timedelta
 from types import TracebackType
 from typing import (
-    TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, List, NamedTuple, Optional, Set, Tuple, Type, TypeVar,
+    TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, Generator, List, NamedTuple, Optional, Set, Tuple, Type, TypeVar,
     Union,
 )  # fmt: skip
 
@@ -27,7 +28,6 @@ from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
 from ._errors import SlotLostError, SluiceError
 from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
 from ._slots import OnLost
-from ._types import Decision
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
@@ -192,11 +192,43 @@ class _Exchange:
             raise NotSent(str(error)) from error
 
 
+class _Pending(Coroutine[Any, Any, T]):
+    """A coroutine that is neither true nor false: `if limiter.allow(subject):` without await would grant everything."""
+
+    def __init__(self, inner: Coroutine[Any, Any, T]) -> None:
+        self._inner = inner
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._inner.__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._inner.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._inner.throw(*error)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __bool__(self) -> bool:
+        self.close()
+        raise TypeError("there is no answer yet: await it first")
+
+
+def _pending(method: "Callable[P, Coroutine[Any, Any, T]]") -> "Callable[P, Coroutine[Any, Any, T]]":
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _Pending(method(*args, **kwargs))
+
+    return call
+
+
 def _run(
     method: "Callable[Concatenate[Any, P], Steps[T]]",
 ) -> "Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]":
     """The method that drives the steps of another one."""
 
+    @_pending
     async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return await self._driver.drive(method(self._core, *args, **kwargs))
 
@@ -224,6 +256,7 @@ class Reservation(ReservationFace):
 
 
 class Booker(Limiter):
+    @_pending
     async def reserve(self, subject: str, n: int = 1, max_wait: timedelta = timedelta(minutes=1)) -> Reservation:
         return Reservation(self._driver, await self._driver.drive(self._core.reserve(subject, n, max_wait)))
 
@@ -241,13 +274,8 @@ class ListLog(Booker, Returner):
 class ZSetLog(Booker, Returner):
     __doc__ = _limiters.ZSetLog.__doc__
 
-    async def allow(self, subject: str, id: Optional[str] = None) -> Decision:
-        return await self._driver.drive(self._core.allow(subject, id))  # type: ignore[no-any-return]
-
-    async def allow_n(self, subject: str, n: int, id: Optional[str] = None) -> Decision:
-        return await self._driver.drive(self._core.allow_n(subject, n, id))  # type: ignore[no-any-return]
-
-    allow.__doc__, allow_n.__doc__ = _limiters.ZSetLog.allow.__doc__, _limiters.ZSetLog.allow_n.__doc__
+    allow = _run(_limiters.ZSetLog.allow)
+    allow_n = _run(_limiters.ZSetLog.allow_n)
 
 
 class GCRA(Booker):
@@ -307,10 +335,12 @@ class Slot(SlotFace):
 class Concurrency(Face[_slots.Concurrency]):
     __doc__ = _slots.Concurrency.__doc__
 
+    @_pending
     async def try_acquire(self, subject: str, on_lost: OnLost = None) -> Optional[Slot]:
         lease = await self._driver.drive(self._core.try_acquire(subject, on_lost))
         return lease and Slot(self._driver, lease)
 
+    @_pending
     async def acquire(self, subject: str, max_wait: Optional[timedelta] = None, on_lost: OnLost = None) -> Slot:
         return Slot(self._driver, await self._driver.drive(self._core.acquire(subject, max_wait, on_lost)))
 
