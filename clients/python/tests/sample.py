@@ -2,12 +2,12 @@
 
 import asyncio
 from datetime import timedelta
-from typing import List, Optional, Tuple
+from typing import Optional, Tuple
 
 import redis
 import redis.asyncio
 
-from sluice_redis import Decision, Limit, Limits, SlotLostError, WindowState, aio, http
+from sluice_redis import Decision, Limit, Limits, Local, SlotLostError, WindowState, aio, http
 
 limits = Limits(redis.Redis(), prefix="sluice", timeout=timedelta(seconds=1))
 codes = limits.list_log("send-code", permits=3, window=timedelta(minutes=1))
@@ -15,7 +15,8 @@ decision: Decision = codes.allow("ada")
 windows: Tuple[WindowState, ...] = limits.slice_ring("api", [Limit(1, timedelta(1))]).peek("ada").windows
 returned: int = codes.give_back("ada", decision, 1)
 delay: timedelta = codes.reserve("ada", max_wait=timedelta(seconds=1)).delay
-integers: List[int] = limits.call("gcra_v1", ["key"], [1, "1000", 1, 1, 0])
+both: Tuple[Decision, ...] = limits.all([(codes, "ada"), (codes, "bob", 2)]).parts
+limits.gcra("rate", 5, timedelta(1), on_failure=Local(0.5))
 limits.zset_log("z", 1, timedelta(1)).allow("ada", id="order-17")
 with limits.concurrency("render", 2, timedelta(seconds=10)).acquire("acme", on_lost=print) as slot:
     lost: Optional[SlotLostError] = slot.lost

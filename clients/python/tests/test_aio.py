@@ -15,9 +15,9 @@ from redis.backoff import ExponentialBackoff
 
 from sluice_redis import (
     ArgumentError, BusyError, ExceedsLimitError, Limit, NotLoadedError, OutcomeUnknownError, SlotLostError,
-    UnavailableError, WaitError, _manifest, aio,
+    UnavailableError, WaitError, _manifest,
 )  # fmt: skip
-from sluice_redis._connect import Gate
+from sluice_redis._connect import Gate, Pool
 from sluice_redis.aio import Limits
 
 SECOND, MINUTE, SHORT = timedelta(seconds=1), timedelta(minutes=1), timedelta(milliseconds=300)
@@ -71,14 +71,13 @@ def test_limiters(server):
         with pytest.raises(ArgumentError, match="cannot give permits back"):
             await booked.cancel()
         sms = limits.token_bucket("sms", 1, MINUTE)
-        await sms.set_rate("ada", 5, MINUTE)
+        await sms.set_rate("ada", Limit(5, MINUTE))
         assert (await sms.allow("ada")).remaining == 4
         tokens = limits.budget("tokens", [Limit(9, MINUTE)])
         await tokens.reserve("ada", "r", 5)
         await tokens.settle("ada", "r", 2)
         await tokens.charge("ada", "s", 1)
         assert (await tokens.peek("ada")).remaining == 6
-        assert len(await limits.call("gcra_v1", ["k"], [1, 1000, 1, 0, 0])) == 5
         await limits.close()
 
     run(work())
@@ -123,7 +122,8 @@ def test_blocked_event_loop(server, timeout, blocked, cancels):
         limits = Limits(client_of(server.port), timeout=timeout * SECOND, on_failure="open")
         codes = limits.list_log("codes", 5, MINUTE)
         tasks = [asyncio.ensure_future(codes.allow("ada")) for _ in range(500)]
-        await asyncio.sleep(0)
+        for _ in "ab":
+            await asyncio.sleep(0)  # they are about to connect
         if cancels:
             tasks.pop(0).cancel()
         time.sleep(blocked)
@@ -282,7 +282,7 @@ def test_connection_with_a_reply_to_come_is_closed(server):
         limits = Limits(client_of(server.port))
         loop, recorder = asyncio.get_running_loop(), Recorder()
         gate = Gate(limits._driver.own, loop.create_future)
-        limits._driver.pools[loop, None, 1.0] = aio.Pool(recorder, gate, [])
+        limits._driver.pools[loop, None, 1.0] = Pool(recorder, gate, [])
         task = asyncio.ensure_future(limits.list_log("codes", 3, MINUTE).allow("ada"))
         await recorder.sending.wait()
         task.cancel()
@@ -357,7 +357,7 @@ def test_cancelled_call_that_goes_on(caplog, error):
         limits, loop, recorder = Limits(client_of(1)), asyncio.get_running_loop(), Deaf()
         recorder.error = error
         gate = Gate(limits._driver.own, loop.create_future)
-        limits._driver.pools[loop, None, 1.0] = aio.Pool(recorder, gate, [])
+        limits._driver.pools[loop, None, 1.0] = Pool(recorder, gate, [])
         for steps in range(12):
             task = asyncio.ensure_future(limits.list_log("codes", 1000, MINUTE).allow("ada"))
             for _ in range(steps):

@@ -20,10 +20,10 @@ from redis.sentinel import Sentinel
 from servers import ROOT, Server, free_port, until
 
 from sluice_redis import (
-    ArgumentError, BusyError, Limit, Limits, NotLoadedError, OutcomeUnknownError, SluiceError, UnavailableError,
+    ArgumentError, BusyError, Limit, Limits, Local, NotLoadedError, OutcomeUnknownError, SluiceError, UnavailableError,
     WaitError, _core, _manifest, _sync, aio,
 )  # fmt: skip
-from sluice_redis._connect import Gate
+from sluice_redis._connect import Gate, Pool
 from sluice_redis._core import Clock, Send
 
 MINUTE, SHORT = timedelta(minutes=1), timedelta(milliseconds=300)
@@ -112,13 +112,15 @@ def test_reply_that_comes_too_late_is_nobody_elses(proxy):
 class Recorder:
     """A pool with one connection, whose replies never come. done is what is done with it."""
 
+    socket_timeout = 1.0
+
     def __init__(self):
         self.done = []
 
     def __getattr__(self, name):
         def record(*args):
             self.done.append(name)
-            return self if name == "get_connection" else False
+            return self if name == "make_connection" else False
 
         return record
 
@@ -126,17 +128,17 @@ class Recorder:
 def test_connection_with_a_reply_to_come_is_closed():
     """Also where less time is left than the socket's timeout."""
     driver, recorder = Limits(redis.Redis())._driver, Recorder()
-    driver.pools[os.getpid(), None, 1.0] = recorder, Gate(driver.own, Future)
+    driver.pools[os.getpid(), None, 1.0] = Pool(recorder, Gate(driver.own, Future), [])
     with pytest.raises(TimeoutError):
-        driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, clock=Clock(0.5, patient=True)))
-    assert recorder.done == ["get_connection", "send_command", "can_read", "disconnect", "release"]
+        driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, clock=Clock(0.5)))
+    assert recorder.done == ["make_connection", "connect", "send_command", "can_read", "disconnect"]
 
 
 def test_interrupted_while_it_queues():
     """Before and after it was its turn: nobody else loses the connection."""
     own = Limits(redis.Redis(max_connections=1))._driver.own
     for turn in (False, True):
-        gate, clock = Gate(own, Future), Clock(1, patient=True)
+        gate, clock = Gate(own, Future), Clock(1)
         assert gate.enter(clock) is None
         waiter = gate.enter(clock)
         if turn:
@@ -163,8 +165,8 @@ def test_late_thread(monkeypatch):
     clocks = Clocks()
     monkeypatch.setattr(_core, "time", clocks)
     monkeypatch.setattr(_sync, "time", clocks)
-    driver, clock = Limits(redis.Redis())._driver, Clock(1.0, patient=True)
-    driver.pools[os.getpid(), None, 1.0] = Late(), Gate(driver.own, Future)
+    driver, clock = Limits(redis.Redis())._driver, Clock(1.0)
+    driver.pools[os.getpid(), None, 1.0] = Pool(Late(), Gate(driver.own, Future), [])
     driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, clock=clock))
     assert clocks.now == 5 and clock.left() == 0.75
 
@@ -193,6 +195,24 @@ def test_frozen_server(server):
     finally:
         server.thaw()
     assert not codes.allow("ada").degraded
+
+
+def test_local_limit():
+    """A share of each window: half of 10 a minute and of 100 an hour."""
+    limits = Limits(redis.Redis(port=1), on_failure=Local(0.5))
+    ring = limits.slice_ring("ring", [Limit(10, MINUTE), Limit(100, 60 * MINUTE)])
+    d = ring.allow_n("ada", 4)
+    assert (d.granted, d.degraded, d.remaining, [w.remaining for w in d.windows]) == (True, True, 1, [1, 46])
+    d = ring.allow_n("ada", 5)
+    assert not d.granted and timedelta(seconds=47) < d.wait <= timedelta(seconds=48) and ring.peek("ada").remaining == 1
+    with pytest.raises(UnavailableError):
+        ring.allow_n("ada", 6)  # more than the share holds
+    assert limits.gcra("rate", 1, MINUTE, burst=8).allow_n("ada", 4).granted
+    codes = limits.list_log("codes", 2, timedelta(seconds=1))
+    assert [codes.reserve("ada").delay > timedelta() for _ in "ab"] == [False, True]
+    assert codes.wait("ada", max_wait=MINUTE).granted
+    with pytest.raises(WaitError, match="would exceed"):
+        codes.wait("ada", max_wait=timedelta(milliseconds=1))
 
 
 def test_nobody_listens():
@@ -282,7 +302,7 @@ def test_smallest_user(server, acl):
     assert limits.gcra("rate", 3, MINUTE).allow("ada").granted
     sms, tokens = limits.token_bucket("sms", 3, MINUTE), limits.budget("tokens", [Limit(9, MINUTE)])
     assert sms.allow("ada").granted
-    sms.set_rate("ada", 4, MINUTE)
+    sms.set_rate("ada", Limit(4, MINUTE))
     tokens.reserve("ada", "r1", 3)
     tokens.settle("ada", "r1", 0)
     with limits.concurrency("slots", 1, MINUTE).acquire("ada") as slot:

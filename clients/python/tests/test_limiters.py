@@ -6,9 +6,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 import redis
+from servers import until
 
 from sluice_redis import (
-    NEVER, ArgumentError, Decision, ExceedsLimitError, Limit, Limits, NotReservedError, StateError, WaitError, key,
+    NEVER, ArgumentError, Decision, ExceedsLimitError, Limit, Limits, Local, NotReservedError, OutcomeUnknownError,
+    StateError, WaitError, key,
 )  # fmt: skip
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=s) for s in (1, 60, 3600, 86400))
@@ -135,13 +137,13 @@ def test_slice_ring_windows(limits):
 def test_token_bucket(limits):
     sms = limits.token_bucket("sms", permits=1, window=HOUR, client_id="web-1")
     assert sms.allow("acme").granted and not sms.allow("acme").granted
-    sms.set_rate("acme", 3, HOUR)
+    sms.set_rate("acme", Limit(3, HOUR))
     d = sms.allow("acme")
     assert d.granted and d.limit == Limit(3, HOUR)
     sms.reset("acme")
     assert sms.peek("acme").limit == Limit(3, HOUR), "the stored rate stays"
     with pytest.raises(ArgumentError, match="permits 0: want 1 or more"):
-        sms.set_rate("acme", 0, HOUR)
+        sms.set_rate("acme", Limit(0, HOUR))
 
 
 def test_budget(limits):
@@ -186,16 +188,40 @@ def test_threads_share_a_limiter(limits):
     assert granted.count(True) == 50 and len(granted) == 160
 
 
-def test_call(limits, server):
-    reply = limits.call("gcra_many_v1", ["sluice:x:{a}:gcra1", "sluice:x:{b}:gcra1"], [5, 1000000, 10, 1, 0])
-    assert len(reply) == 9 and reply[1:3] == [1, 9]
-    with pytest.raises(ArgumentError, match="script 'list_log': want one of .*list_log_v1"):
-        limits.call("list_log", ["k"], [])
-    with pytest.raises(ArgumentError, match="argument 60000000.0: want a str, bytes or int"):
-        limits.call("list_log_v1", ["k"], [3, 60 * 1e6, 1, 0])
+def test_all(limits, server):
+    user, team, orders = limits.list_log("user", 5, MINUTE), limits.list_log("team", 5, MINUTE), \
+        limits.zset_log("orders", 5, MINUTE)  # fmt: skip
+    d = limits.all([(user, "ada", 2), (team, "acme"), (orders, "ada", 3)])
+    assert d.granted and d.remaining == 2 and [part.permits for part in d.parts] == [2, 1, 3]
+    assert user.give_back("ada", d.parts[0]) == 2
+    d = limits.all([(orders, "ada", 2), (user, "ada", 5), (team, "acme", 5)])
+    assert (d.granted, d.parts, d.remaining, d.limit) == (False, (), 4, Limit(5, MINUTE))
+    until(lambda: (user.peek("ada").remaining, orders.peek("ada").remaining) == (5, 2))
+    assert not limits.all([(user, "ada"), (limits.list_log("none", 0, MINUTE), "ada")]).granted
+    assert user.peek("ada").remaining == 5, "nothing is charged for a denial that is certain"
+
+
+def test_all_fails(proxy, server):
+    """A lost reply: what was granted goes back, and what may have been, where an id says so."""
+    limits = Limits(redis.Redis(port=proxy.port), timeout=timedelta(milliseconds=200))
+    user, orders = limits.list_log("user", 5, MINUTE), limits.zset_log("orders", 5, MINUTE)
+    user.peek("ada"), orders.peek("ada")
+    proxy.trigger, proxy.mode = b"orders", "keep"
+    with pytest.raises(OutcomeUnknownError):
+        limits.all([(user, "ada", 2), (orders, "ada", 3)])
+    until(lambda: server.client.llen("sluice:user:{ada}:ll1") == server.client.zcard("sluice:orders:{ada}:zl1") == 0)
 
 
 WRONG = {
+    "a long subject": (lambda l: l.gcra("x", 1, SECOND).allow("é" * 33000), "x: subject of 66000 bytes: want 1 to"),
+    "half a character": (lambda l: l.gcra("x", 1, SECOND).allow("\ud800"), "want a str that UTF-8 can hold"),
+    "a share": (lambda l: l.gcra("x", 1, SECOND, on_failure=Local(1.5)), "x: on_failure Local(share=1.5): want \"err"),
+    "a share of slots": (lambda l: l.concurrency("x", 1, SECOND, on_failure=Local(1)), "x: on_failure Local(share="),
+    "all of nothing": (lambda l: l.all("ab"), "parts 'ab': want a list of (limiter, subject, n)"),
+    "all without a subject": (lambda l: l.all([l.list_log("x", 1, SECOND)]), "x: subject '': want 1 to 65536 bytes"),
+    "all of what stays": (lambda l: l.all([(l.gcra("x", 1, SECOND), "a")]), "want one that can give back: list_log"),
+    "all twice": (lambda l: l.all([(l.list_log("x", 1, SECOND), "a")] * 2), "x: subject 'a': want each limiter once"),
+    "all above": (lambda l: l.all([(l.list_log("x", 1, SECOND), "a", 2)]), "x: all(n=2) exceeds limit 1"),
     "name": (lambda l: l.list_log("send code", 3, MINUTE), "limiter 'send code': want letters, digits, dot"),
     "no permits": (lambda l: l.list_log("x", -1, MINUTE), "x: permits -1: want 0 or more"),
     "float": (lambda l: l.list_log("x", 3.0, MINUTE), "x: permits 3.0: want an int"),
@@ -213,7 +239,7 @@ WRONG = {
     "slots": (lambda l: l.concurrency("x", 10001, SECOND), "x: n 10001: want 0 to 10000"),
     "settle": (lambda l: l.budget("x", [Limit(1, SECOND)], settle_within=timedelta()), "x: settle_within 0s: want 1ms"),
     "policy": (lambda l: l.gcra("x", 1, SECOND, on_failure="closd"), "x: on_failure 'closd': want \"error\", \"open\""),
-    "subject": (lambda l: l.gcra("x", 1, SECOND).allow(""), "x: subject '': want at least one character"),
+    "subject": (lambda l: l.gcra("x", 1, SECOND).allow(""), "x: subject '': want 1 to 65536 bytes"),
     "no str": (lambda l: l.gcra("x", 1, SECOND).allow(7), "x: subject 7: want a str"),
     "n": (lambda l: l.gcra("x", 1, SECOND).allow_n("a", 0), "x: n 0: want 1 or more"),
     "client id": (lambda l: l.token_bucket("x", 1, SECOND, client_id=""), "x: client_id '': want at least one"),
@@ -233,11 +259,7 @@ WRONG = {
     "on_lost": (lambda l: l.concurrency("x", 1, SECOND).try_acquire("a", on_lost=5), "x: on_lost 5: want a function"),
     "max_wait": (lambda l: l.concurrency("x", 1, SECOND).acquire("a", max_wait=5), "x: max_wait 5: want a timedelta"),
     "longest wait": (lambda l: l.gcra("x", 1, SECOND).wait("a", max_wait=5), "x: max_wait 5: want a timedelta"),
-    "rate": (lambda l: l.token_bucket("x", 1, SECOND).set_rate("a", "5", SECOND), "x: permits '5': want an int"),
-    "script": (lambda l: l.call(["gcra_v1"], [], []), "script ['gcra_v1']: want one of budget"),
-    "keys": (lambda l: l.call("gcra_v1", "key", []), "keys 'key': want a list of str or bytes"),
-    "a key": (lambda l: l.call("gcra_v1", [None], []), "argument None: want a str, bytes or int"),
-    "args": (lambda l: l.call("gcra_v1", ["key"], None), "args None: want a list of str, bytes or int"),
+    "rate": (lambda l: l.token_bucket("x", 1, SECOND).set_rate("a", ("5", SECOND)), "x: permits '5': want an int"),
     "key's part": (lambda l: key("sluice", "x", "a", "ll1", 5), "x: part 5: want a str"),
     "key's subject": (lambda l: key("sluice", "x", None, "ll1"), "x: subject None: want a str"),
     "key's state": (lambda l: key("sluice", "x", "a", None), "x: state None: want letters"),
@@ -255,7 +277,7 @@ def test_wrong_arguments(make, text):
 @pytest.mark.parametrize("options, text", [
     ({"prefix": "a/b"}, "x: prefix 'a/b': want letters, digits, dot, underscore and dash, at least one"),
     ({"timeout": timedelta()}, "timeout 0s: want 1ms to 24h"),
-    ({"on_failure": "no"}, "on_failure 'no': want \"error\", \"open\" or \"closed\""),
+    ({"on_failure": "no"}, "on_failure 'no': want \"error\", \"open\", \"closed\" or Local(a share above 0, up to 1)"),
 ])  # fmt: skip
 def test_wrong_options(options, text):
     with pytest.raises(ArgumentError) as wrong:

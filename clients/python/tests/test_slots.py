@@ -1,5 +1,6 @@
 """Slots: how many run at once."""
 
+import asyncio
 import contextlib
 import os
 import threading
@@ -9,9 +10,10 @@ from datetime import timedelta
 
 import pytest
 import redis
+import redis.asyncio
 from servers import until
 
-from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, _log
+from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, _log, aio
 
 MINUTE, TTL = timedelta(minutes=1), timedelta(milliseconds=1500)
 KEY = "sluice:render:{acme}:cc1"
@@ -51,6 +53,32 @@ def test_acquire_waits(server):
     got[0].release()
     with pytest.raises(WaitError, match="would never end"):
         Limits(server.client).concurrency("none", 0, MINUTE).acquire("acme")
+
+
+@pytest.mark.parametrize("policy", ["error", "closed"])
+def test_acquire_in_an_outage(server, policy):
+    """It ends with its max_wait, although Redis has longer to answer, and does not say that there is no slot."""
+
+    def render(make, client):
+        return make(client(port=server.port), timeout=MINUTE).concurrency("render", 1, MINUTE, on_failure=policy)
+
+    async def asynchronous():
+        await render(aio.Limits, redis.asyncio.Redis).acquire("acme", max_wait=short)
+
+    warm, cold, short = render(Limits, redis.Redis), render(Limits, redis.Redis), timedelta(milliseconds=200)
+    warm.peek("acme")
+    server.freeze()
+    try:
+        began = time.monotonic()
+        for acquire in [
+            lambda: warm.acquire("acme", max_wait=short), lambda: cold.acquire("acme", max_wait=short),
+            lambda: asyncio.run(asynchronous()),
+        ]:  # fmt: skip
+            with pytest.raises((UnavailableError, OutcomeUnknownError)):
+                acquire()
+        assert time.monotonic() - began < 30
+    finally:
+        server.thaw()
 
 
 def test_lost(server):
@@ -116,7 +144,7 @@ def test_fork(server):
     """A slot is its process's: a child neither releases nor renews it."""
     limits = Limits(redis.Redis(port=server.port))
     slot = limits.concurrency("render", 2, MINUTE).acquire("acme")
-    ((_, gate),) = limits._driver.pools.values()
+    ((_, gate, _),) = limits._driver.pools.values()
     free, gate.free = gate.free, 0  # as if all connections were in use: what a child gets of them is never given back
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads, and a fork

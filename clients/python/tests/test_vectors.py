@@ -50,7 +50,9 @@ def with_test_clock(limits):
 
 def answer(limits, step, script):
     try:
-        return "reply", limits.call(step.get("script", script), raw(step["keys"]), raw(step["args"]))
+        caller = limits._setup.caller
+        script = caller.scripts[step.get("script", script)]
+        return "reply", limits._driver.drive(caller.call(script, raw(step["keys"]), raw(step["args"]), 1))
     except ArgumentError as error:
         return "error", f"BADARG {error.argument}: want {error.want}"
     except StateError as error:
@@ -132,7 +134,7 @@ def steps_of(limiter, vector):
     if call == "reserve":
         return limiter._ask("reserve", subject, n, vector.get("max_wait", 60000000), id or "")
     if call == "set_limit":
-        return limiter.set_rate(subject, limiter.limit.permits, limiter.limit.window)
+        return limiter.set_rate(subject, limiter.limit)
     if call == "allow":
         return limiter.allow_n(subject, n, id) if id else limiter.allow_n(subject, n)
     return getattr(limiter, call)(subject)

@@ -12,12 +12,13 @@ from ._errors import (
     ArgumentError, BusyError, ExceedsLimitError, NotLoadedError, NotReservedError, OutcomeUnknownError, SlotLostError,
     SluiceError, StateError, UnavailableError, WaitError,
 )  # fmt: skip
+from ._local import Local
 from ._sync import Limits
 from ._types import NEVER, Decision, Limit, WindowState, key
 
 __version__ = "0.1.0.dev0"
 __all__ = [
-    "NEVER", "ArgumentError", "BusyError", "Decision", "ExceedsLimitError", "Limit", "Limits", "NotLoadedError",
-    "NotReservedError", "OutcomeUnknownError", "SlotLostError", "SluiceError", "StateError", "UnavailableError",
-    "WaitError", "WindowState", "key",
+    "NEVER", "ArgumentError", "BusyError", "Decision", "ExceedsLimitError", "Limit", "Limits", "Local",
+    "NotLoadedError", "NotReservedError", "OutcomeUnknownError", "SlotLostError", "SluiceError", "StateError",
+    "UnavailableError", "WaitError", "WindowState", "key",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import redis
 import redis.asyncio
@@ -16,11 +16,9 @@ _LEFT_OUT = {
     "orig_socket_timeout", "orig_socket_connect_timeout", "connection_pool", "response_callbacks", "retry_on_timeout",
     "retry_on_error",
 }  # fmt: skip
-# From 5.3 on, get_connection takes no command.
 _DEFAULTS = (100, 2**31)  # of max_connections, in the versions of redis-py
 _CONNECTIONS = 16  # by default: a decision takes less time than to connect
 _PATIENCE = 10.0  # seconds that a call waits for a connection; that of a BlockingConnectionPool goes first
-CHECKOUT: Tuple[str, ...] = () if tuple(map(int, redis.__version__.split(".")[:2])) >= (5, 3) else ("EVALSHA",)
 
 
 class Own(NamedTuple):
@@ -92,6 +90,15 @@ def _bounds(pool: Any) -> Tuple[int, float]:
 
 def _same(address: Address) -> Address:
     return address
+
+
+class Pool(NamedTuple):
+    """Connections that wait for no reply. redis-py's pool only makes them: in some versions it takes those back on
+    which a cancelled task was waiting for one."""
+
+    maker: Any
+    gate: "Gate"
+    idle: List[Any]
 
 
 class Gate:

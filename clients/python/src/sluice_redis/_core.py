@@ -36,16 +36,19 @@ class Sleep(NamedTuple):
 
 
 class Clock:
-    """What is left of a call's time. For a patient call only Redis's time is spent, not that of this process: how long
-    it queues for a connection, and how late a busy process is, say nothing about Redis."""
+    """What is left of a call's time: only Redis's time is spent, not that of this process. How long the call queues for
+    a connection, and how late a busy process is, say nothing about Redis. within is when it ends in any case."""
 
-    def __init__(self, seconds: float, patient: bool) -> None:
-        self.budget, self.patient = seconds, patient
-        self.until = math.inf if patient else time.monotonic() + seconds
+    def __init__(self, seconds: float, within: float = math.inf) -> None:
+        self.budget, self.until = seconds, time.monotonic() + within
         self.waited = False  # it has had a connection: it does not queue again behind those that had none
 
     def left(self) -> float:
         return min(self.budget, self.until - time.monotonic())
+
+    def patience(self, longest: float) -> float:
+        """How long the call may queue."""
+        return min(longest, self.until - time.monotonic())
 
     def spend(self, seconds: float) -> None:
         self.budget -= seconds
@@ -109,7 +112,7 @@ class Caller:
 
     def call(
         self, script: Script, keys: Sequence[Key], args: Sequence[bytes], timeout: float, repeatable: bool = False,
-        look: bool = False, id: str = "", within: Optional[float] = None,
+        look: bool = False, id: str = "", within: float = math.inf,
     ) -> Steps[List[int]]:
         """Runs a script. It asks again after a lost reply only if it is repeatable (a second run charges nothing) or a
         look (it charges nothing at all). It ends within its timeout, or sooner."""
@@ -119,10 +122,10 @@ class Caller:
 
     def command(
         self, words: Words, keys: Sequence[Key], timeout: float, repeatable: bool = True, look: bool = False,
-        script: Optional[Script] = None, id: str = "", within: Optional[float] = None,
+        script: Optional[Script] = None, id: str = "", within: float = math.inf,
     ) -> Steps[Any]:
         """Sends a command for these keys until there is a reply, or an error that another attempt would not cure."""
-        clock = Clock(min(timeout, within or timeout), patient=within is None)
+        clock = Clock(timeout, within)
         attempt = _Attempt(self, script, keys, timeout, clock, repeatable, look, id)
         while True:
             try:

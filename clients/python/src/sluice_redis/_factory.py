@@ -4,11 +4,14 @@ import functools
 import inspect
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, Sequence, Type, TypeVar
 
 from . import _limiters, _slots
+from ._core import Steps
 from ._errors import SlotLostError
-from ._limiters import GCRA, Budget, ListLog, Setup, SliceRing, TokenBucket, Windows, ZSetLog
+from ._limiters import (
+    GCRA, Budget, ListLog, OnFailure, Part, Setup, SliceRing, TokenBucket, Windows, ZSetLog, all_of,
+)  # fmt: skip
 from ._slots import Concurrency
 from ._types import NEVER, Decision, Limit
 
@@ -24,25 +27,25 @@ T = TypeVar("T")
 class Factory(Setup):
     """The methods of Limits. They send nothing; a wrong name, limit or option is an ArgumentError at once.
 
-    on_failure is what happens while Redis does not decide: "error" (the default), "open" or "closed".
+    on_failure is what happens while Redis does not decide: "error" (the default), "open", "closed" or Local(share).
     """
 
-    def list_log(self, name: str, permits: int, window: timedelta, on_failure: Optional[str] = None) -> ListLog:
+    def list_log(self, name: str, permits: int, window: timedelta, on_failure: Optional[OnFailure] = None) -> ListLog:
         """An exact limit: no interval of one window ever holds more. Take it if you are not sure."""
         return ListLog(self, name, [Limit(permits, window)], on_failure)
 
-    def zset_log(self, name: str, permits: int, window: timedelta, on_failure: Optional[str] = None) -> ZSetLog:
+    def zset_log(self, name: str, permits: int, window: timedelta, on_failure: Optional[OnFailure] = None) -> ZSetLog:
         """An exact limit with request ids: a retry is not charged twice."""
         return ZSetLog(self, name, [Limit(permits, window)], on_failure)
 
     def gcra(
-        self, name: str, permits: int, window: timedelta, burst: int = 0, on_failure: Optional[str] = None
+        self, name: str, permits: int, window: timedelta, burst: int = 0, on_failure: Optional[OnFailure] = None
     ) -> GCRA:
         """An even rate with a burst (0: as many as permits), in a few bytes: the refilling token bucket."""
         return GCRA(self, name, [Limit(permits, window, burst)], on_failure)
 
     def slice_ring(
-        self, name: str, windows: Windows, slice: Optional[timedelta] = None, on_failure: Optional[str] = None
+        self, name: str, windows: Windows, slice: Optional[timedelta] = None, on_failure: Optional[OnFailure] = None
     ) -> SliceRing:
         """One to eight windows at once, as Limit(permits, window), all or nothing. Programs that share a limiter need
         the same shortest and longest window, or the same slice: its length is a part of the key."""
@@ -50,7 +53,7 @@ class Factory(Setup):
 
     def token_bucket(
         self, name: str, permits: int, window: timedelta, per_client: bool = False, client_id: Optional[str] = None,
-        on_failure: Optional[str] = None,
+        on_failure: Optional[OnFailure] = None,
     ) -> TokenBucket:
         """A limit that an operator changes in Redis, for all processes at once. With per_client each client_id (random
         for each Limits, if it is not given) has it to itself."""
@@ -58,15 +61,24 @@ class Factory(Setup):
 
     def budget(
         self, name: str, windows: Windows, slice: Optional[timedelta] = None,
-        settle_within: timedelta = timedelta(minutes=15), on_failure: Optional[str] = None,
+        settle_within: timedelta = timedelta(minutes=15), on_failure: Optional[OnFailure] = None,
     ) -> Budget:
         """A cost that is known only afterwards. settle_within is how long Redis knows an id: the longest time that a
         request may take."""
         return Budget(self, name, windows, on_failure, slice, settle_within)
 
-    def concurrency(self, name: str, n: int, ttl: timedelta, on_failure: Optional[str] = None) -> Concurrency:
+    def concurrency(self, name: str, n: int, ttl: timedelta, on_failure: Optional[OnFailure] = None) -> Concurrency:
         """At most n at once, each under a lease of ttl that renews itself."""
         return Concurrency(self, name, n, ttl, on_failure)
+
+    def all(self, parts: Sequence[Part]) -> Steps[Decision]:
+        """Asks several limiters, all or none: limits.all([(per_user, "ada"), (per_team, "acme", 5)]). Each part is a
+        limiter that can give back (list_log, zset_log, slice_ring), a subject and a number (1 if it is left out).
+
+        They are asked in this order, a round trip each, until one denies: that is the decision. Otherwise it is of the
+        one with the fewest permits left, and parts has all of them. If one denies or fails, or the caller is
+        interrupted, what the others granted is given back in the background; until then others may be denied."""
+        return (yield from all_of(parts))
 
 
 class Face(Generic[C]):

@@ -4,6 +4,7 @@ import math
 import random
 import secrets
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Callable, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -12,18 +13,19 @@ from ._errors import (
     ArgumentError, BusyError, ExceedsLimitError, NotReservedError, OutcomeUnknownError, SluiceError, UnavailableError,
     WaitError,
 )  # fmt: skip
+from ._local import Buckets, Local
 from ._log import warn
 from ._manifest import Script, encode
 from ._types import (
-    DAY_US, EPOCH, NEVER, Decision, Limit, WindowState, check_duration, check_int, check_list, check_names, check_text,
-    days, duration, escape, micros, span,
+    DAY_US, EPOCH, NEVER, Decision, Limit, WindowState, ceil_div, check_duration, check_int, check_list,
+    check_names, check_text, days, duration, escape, micros, span,
 )  # fmt: skip
 
 MILLISECOND_US = 1000
 MAX_BOOKING_US = 60_000_000  # how far ahead the scripts book
 MAX_SLICES = 9999  # whole slices in the longest window; the current one is the 10000th
-ID_BYTES = 128
-POLICIES = ("error", "open", "closed")
+ID_BYTES, SUBJECT_BYTES = 128, 65536
+OnFailure = Union[str, Local]
 Windows = Sequence[Union[Limit, Tuple[int, timedelta]]]
 
 
@@ -32,25 +34,14 @@ class Setup:
 
     def __init__(
         self, caller: Caller, later: Callable[[Steps[Any]], None], prefix: str, timeout: Optional[timedelta],
-        on_failure: str,
+        on_failure: OnFailure,
     ) -> None:
         self.caller, self.later, self.prefix, self.on_failure = caller, later, prefix, on_failure
-        self.client_id = new_id()
+        self.client_id, self.buckets = new_id(), Buckets()
         check_policy("", on_failure)
         if timeout is not None:
             check_duration("", "timeout", timeout, MILLISECOND_US, DAY_US)
         self.timeout = timeout and timeout.total_seconds()
-
-    def call(self, script: str, keys: Sequence[Key], args: Sequence[Union[str, bytes, int]]) -> Steps[List[int]]:
-        """Runs a script with the arguments of its header, and returns the integers of its reply. Use it for scripts
-        that have no limiter (the many-subject ones). Times are in microseconds. Nothing is sent again after a lost
-        reply."""
-        known = self.caller.scripts
-        check_list("", "keys", keys, "str or bytes")
-        check_list("", "args", args, "str, bytes or int")
-        if not isinstance(script, str) or script not in known:
-            raise ArgumentError("", "script", repr(script), f"one of {', '.join(known)}")
-        return (yield from self.caller.call(known[script], keys, [*map(encode, args)], self.timeout or 1))
 
 
 def new_id() -> str:
@@ -58,9 +49,11 @@ def new_id() -> str:
     return secrets.token_urlsafe(16)
 
 
-def check_policy(name: str, policy: str) -> None:
-    if policy not in POLICIES:
-        raise ArgumentError(name, "on_failure", repr(policy), '"error", "open" or "closed"')
+def check_policy(name: str, policy: object) -> None:
+    share = policy.share if isinstance(policy, Local) else None
+    if policy not in ("error", "open", "closed") and not (isinstance(share, (int, float)) and 0 < share <= 1):
+        want = '"error", "open", "closed" or Local(a share above 0, up to 1)'
+        raise ArgumentError(name, "on_failure", repr(policy), want)
 
 
 def helps(error: SluiceError, has_ids: bool) -> bool:
@@ -81,7 +74,7 @@ class Limiter:
     has_ids = False
     amount = "n"  # what callers call the permits of one call
 
-    def __init__(self, setup: Setup, name: str, limits: Windows, on_failure: Optional[str]) -> None:
+    def __init__(self, setup: Setup, name: str, limits: Windows, on_failure: Optional[OnFailure]) -> None:
         check_names(setup.prefix, name)
         self.setup, self.name = setup, name
         self.script = setup.caller.scripts[self.script_name]
@@ -119,7 +112,7 @@ class Limiter:
 
     def key(self, subject: str, *parts: str) -> str:
         """The subject's key."""
-        check_text(self.name, "subject", subject)
+        check_text(self.name, "subject", subject, SUBJECT_BYTES)
         return ":".join([self.setup.prefix, self.name, "{" + escape(subject) + "}", self.state, *map(escape, parts)])
 
     def keys(self, subject: str, id: str) -> List[str]:
@@ -139,8 +132,11 @@ class Limiter:
     def _new_id(self) -> str:
         return new_id() if self.has_ids else ""
 
-    def _ask(self, method: str, subject: str, n: int, ahead: int = 0, id: str = "") -> Steps[Decision]:
-        """One decision. n is 0 for a look; ahead is how far the permits may be booked, in microseconds."""
+    def _ask(
+        self, method: str, subject: str, n: int, ahead: int = 0, id: str = "", within: float = math.inf
+    ) -> Steps[Decision]:
+        """One decision, within so many seconds. n is 0 for a look; ahead is how far the permits may be booked, in
+        microseconds."""
         keys = self.keys(subject, id)
         for limit in self.limits:
             if limit.permits == 0:
@@ -148,11 +144,11 @@ class Limiter:
         if method != "peek":
             self._check_amount(method, n)
         args = self.script.words({**self.values(), "permits": n, "max_wait": ahead, "id": id}, self.group())
-        call = self.setup.caller.call(self.script, keys, args, self.timeout, self.has_ids, look=n == 0, id=id)
+        ask = self.setup.caller.call
         try:
-            reply = yield from call
+            reply = yield from ask(self.script, keys, args, self.timeout, self.has_ids, n == 0, id, within)
         except (UnavailableError, OutcomeUnknownError) as error:
-            return self._fall_back(n, id, error)
+            return self._fall_back(keys[0], n, ahead, id, error)
         granted, remaining, wait, reset_after, now = reply[:5]
         return Decision(
             granted > 0, remaining=remaining, wait=duration(wait), reset_after=duration(reset_after),
@@ -173,17 +169,28 @@ class Limiter:
         """The limit of a decision, and the windows, from the rest of the reply."""
         return {"limit": self.limit}
 
-    def _fall_back(self, n: int, id: str, error: SluiceError) -> Decision:
-        """What the policy decides in the place of Redis."""
+    def _describe(self, states: Sequence[WindowState]) -> Dict[str, Any]:
+        """The limit of a decision, and the windows."""
+        return {"limit": self.limit}
+
+    def _fall_back(self, key: str, n: int, ahead: int, id: str, error: SluiceError) -> Decision:
+        """What the policy decides in place of Redis."""
         if self.policy == "error" or isinstance(error, BusyError):
             raise error
+        granted, wait = self.policy == "open" and n > 0, 0
+        most = [(limit.burst or limit.permits) if self.policy == "open" else 0 for limit in self.limits]
+        states = [WindowState(limit, left, timedelta()) for limit, left in zip(self.limits, most)]
+        if isinstance(self.policy, Local):
+            outcome = self.setup.buckets.decide(key, self.limits, self.policy.share, n, ahead)
+            if outcome is None:
+                raise error
+            granted, wait, states = outcome
         warn(self.name, f"on_failure={self.policy!r} decides", error)
-        fields: Dict[str, Any] = {**self._detail([0] * len(self.limits), 0), "degraded": True, "cause": error}
-        if self.policy == "closed":
-            return Decision(granted=False, **fields)
-        most = min(limit.permits for limit in self.limits)
-        fields["remaining"] = most if math.isinf(self.capacity()) else int(self.capacity())
-        return Decision(granted=n > 0, permits=n, id=id, **fields)
+        return Decision(
+            granted, remaining=min(state.remaining for state in states), wait=duration(wait),
+            reset_after=max(state.reset_after for state in states), permits=n if granted else 0,
+            id=id if granted else "", degraded=True, cause=error, **self._describe(states),
+        )  # fmt: skip
 
     # What callers do.
 
@@ -253,7 +260,8 @@ class _Wait:
         """Asks once. It pauses after an error if another call may help."""
         ahead = int(min(self.left() * 1e6, self.ahead))
         try:
-            decision = yield from self.limiter._ask("wait", self.subject, self.n, ahead, self.id)
+            within = max(self.left(), 0.001) if self.bound else math.inf  # with 0 it asks once, as allow does
+            decision = yield from self.limiter._ask("wait", self.subject, self.n, ahead, self.id, within)
         except (UnavailableError, OutcomeUnknownError) as error:
             if isinstance(error, OutcomeUnknownError):
                 self.may_have_booked()
@@ -264,7 +272,7 @@ class _Wait:
             yield Sleep(pause)
             return None
         self.failures, self.unused = 0, decision if decision.granted else None
-        if decision.degraded and not decision.granted:
+        if decision.degraded and not decision.granted and not decision.wait:
             raise WaitError(f"{self.limiter.name}: closed while Redis does not decide") from decision.cause
         return decision
 
@@ -322,6 +330,8 @@ def _give_back_later(limiter: Limiter, subject: str, decision: Decision, n: int)
 
 
 class Returner(Limiter):
+    """A limiter that can give back."""
+
     def give_back(self, subject: str, decision: Decision, n: Optional[int] = None) -> Steps[int]:
         """Gives back n of the permits that the decision about the subject granted (all, if n is not given), and returns
         how many were given back. Use it for permits that were certainly not used.
@@ -370,6 +380,57 @@ class Reservation:
         except SluiceError as error:
             self.cancelled = not helps(error, self.limiter.has_ids)
             raise
+
+
+Part = Union[Tuple[Any, str], Tuple[Any, str, int]]
+
+
+def all_of(parts: Sequence[Part]) -> Steps[Decision]:
+    """Asks in order, until one denies. What was granted, or may have been, is given back if not all of it is used."""
+    check_list("", "parts", parts, "(limiter, subject, n)")
+    asked, granted = _checked(parts), []
+    try:
+        for limiter, subject, n in asked:
+            id = limiter._new_id()
+            granted.append(Decision(True, limiter.limit, permits=n, id=id))  # as long as there is no reply
+            granted[-1] = yield from limiter._ask("all", subject, n, id=id)
+            if not granted[-1].granted:
+                _undo(asked, granted[:-1])
+                return granted[-1]
+    except BaseException as error:
+        unknown = isinstance(error, OutcomeUnknownError) or not isinstance(error, Exception)
+        _undo(asked, granted if unknown and granted[-1].id else granted[:-1])
+        raise
+    tightest = min(granted, key=lambda decision: decision.remaining)
+    degraded = [decision for decision in granted if decision.degraded] or [tightest]
+    return replace(
+        tightest, permits=0, key="", id="", parts=tuple(granted), degraded=degraded[0].degraded, cause=degraded[0].cause
+    )
+
+
+def _checked(parts: Sequence[Part]) -> List[Tuple[Limiter, str, int]]:
+    asked: List[Tuple[Limiter, str, int]] = []
+    keys = set()
+    for part in parts:
+        face, subject, n = (*part, 1)[:3] if isinstance(part, (tuple, list)) and len(part) > 1 else (part, "", 1)
+        limiter = getattr(face, "_core", None)
+        if not isinstance(limiter, Returner):
+            want = "one that can give back: list_log, zset_log or slice_ring"
+            raise ArgumentError("all", "limiter", repr(face), want)
+        key = limiter.key(subject)
+        if limiter.capacity():
+            limiter._check_amount("all", n)
+        if key in keys:
+            raise ArgumentError(limiter.name, "subject", repr(subject), "each limiter once about it, with the sum")
+        keys.add(key)
+        asked.append((limiter, subject, n))
+    return sorted(asked, key=lambda part: part[0].capacity() > 0)  # nothing is charged for a denial that is certain
+
+
+def _undo(asked: Sequence[Tuple[Limiter, str, int]], granted: Sequence[Decision]) -> None:
+    for (limiter, subject, n), decision in zip(asked, granted):
+        if decision.key or decision.id:
+            limiter.setup.later(_give_back_later(limiter, subject, decision, n))
 
 
 class ListLog(Booker, Returner):
@@ -434,7 +495,7 @@ class TokenBucket(Booker):
     more = "; gcra or slice_ring hold more"
 
     def __init__(
-        self, setup: Setup, name: str, limits: Windows, on_failure: Optional[str], per_client: bool,
+        self, setup: Setup, name: str, limits: Windows, on_failure: Optional[OnFailure], per_client: bool,
         client_id: Optional[str],
     ) -> None:
         super().__init__(setup, name, limits, on_failure)
@@ -458,11 +519,11 @@ class TokenBucket(Booker):
     def _detail(self, more: Sequence[int], reset_after: int) -> Dict[str, Any]:
         return {"limit": Limit(more[0], duration(more[1])) if len(more) > 1 else self.limit}
 
-    def set_rate(self, subject: str, permits: int, window: timedelta) -> Steps[None]:
-        """Stores the subject's rate: for every process at once, to stay until it is set again. Permits in use stay in
-        use. It may be repeated after an OutcomeUnknownError."""
-        limit = self._check_limit(Limit(permits, window))
-        check_int(self.name, "permits", permits, 1)
+    def set_rate(self, subject: str, limit: Union[Limit, Tuple[int, timedelta]]) -> Steps[None]:
+        """Stores the subject's rate, as Limit(permits, window): for every process at once, to stay until it is set
+        again. Permits in use stay in use. It may be repeated after an OutcomeUnknownError."""
+        limit = self._check_limit(self._limit(limit))
+        check_int(self.name, "permits", limit.permits, 1)
         script = self.setup.caller.scripts["token_bucket_set_v1"]
         words = script.words({"rate": limit.permits, "interval": micros(limit.window), "scope": self.scope})
         yield from self.setup.caller.call(script, [self.key(subject)], words, self.timeout, repeatable=True)
@@ -479,7 +540,7 @@ class Ring(Limiter):
     books = False
 
     def __init__(
-        self, setup: Setup, name: str, limits: Windows, on_failure: Optional[str], slice: Optional[timedelta]
+        self, setup: Setup, name: str, limits: Windows, on_failure: Optional[OnFailure], slice: Optional[timedelta]
     ) -> None:
         check_list(name, "windows", limits, "Limit(permits, window)")
         if not 1 <= len(limits) <= 8:
@@ -490,7 +551,7 @@ class Ring(Limiter):
         if slice is not None:
             self.slice = check_duration(name, "slice", slice, MILLISECOND_US, DAY_US)
         else:
-            slice_us = max(_up(shortest, 60), _up(longest, MAX_SLICES))
+            slice_us = max(ceil_div(shortest, 60), ceil_div(longest, MAX_SLICES))
             self.slice = max(min(slice_us, shortest, DAY_US), MILLISECOND_US)
         self.windows = [self._window(limit, shortest) for limit in self.limits]
 
@@ -504,7 +565,7 @@ class Ring(Limiter):
                 else "a slice is no longer than the shortest window"  # fmt: skip
             want = f"up to {days(longest)}: {MAX_SLICES} slices of {span(self.slice)}; {why}"
             raise ArgumentError(self.name, "window", days(us), want)
-        return _Window(_up(us, self.slice) + 1, limit)
+        return _Window(ceil_div(us, self.slice) + 1, limit)
 
     def _longest_window(self) -> int:
         return MAX_SLICES * DAY_US
@@ -522,20 +583,15 @@ class Ring(Limiter):
         return min(limit.permits for limit in self.limits)
 
     def _detail(self, more: Sequence[int], reset_after: int) -> Dict[str, Any]:
-        if len(self.windows) == 1:
-            return {"limit": self.limit}
-        widest = max(window.slices for window in self.windows)
-        states = []
+        states, widest = [], max(window.slices for window in self.windows)
         for window, count in zip(self.windows, more):
             left = max(reset_after - (widest - window.slices) * self.slice, 0) if count else 0
             states.append(WindowState(window.limit, max(window.limit.permits - count, 0), duration(left)))
-        states.sort(key=lambda state: (state.remaining, -state.reset_after))
-        return {"limit": states[0].limit, "windows": tuple(states)}
+        return self._describe(states)
 
-
-def _up(us: int, by: int) -> int:
-    """us / by, rounded up."""
-    return -(-us // by)
+    def _describe(self, states: Sequence[WindowState]) -> Dict[str, Any]:
+        ordered = sorted(states, key=lambda state: (state.remaining, -state.reset_after))
+        return {"limit": ordered[0].limit, "windows": tuple(ordered) if len(ordered) > 1 else ()}
 
 
 class SliceRing(Ring, Returner):
@@ -555,7 +611,7 @@ class Budget(Ring):
     script_name, title, amount, has_ids = "budget_v1", "budget", "estimate", True
 
     def __init__(
-        self, setup: Setup, name: str, limits: Windows, on_failure: Optional[str], slice: Optional[timedelta],
+        self, setup: Setup, name: str, limits: Windows, on_failure: Optional[OnFailure], slice: Optional[timedelta],
         settle_within: timedelta,
     ) -> None:
         super().__init__(setup, name, limits, on_failure, slice)

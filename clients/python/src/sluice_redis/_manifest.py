@@ -40,7 +40,7 @@ def encode(word: object) -> bytes:
     if isinstance(word, bytes):
         return word
     if isinstance(word, str):
-        return word.encode("utf-8", "surrogatepass")
+        return word.encode()
     if isinstance(word, int) and not isinstance(word, bool):
         return b"%d" % word
     raise ArgumentError("", "argument", repr(word), "a str, bytes or int")

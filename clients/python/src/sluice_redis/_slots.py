@@ -9,7 +9,8 @@ from typing import Any, Callable, Dict, Optional
 
 from ._core import Sleep, Steps
 from ._errors import ArgumentError, OutcomeUnknownError, SlotLostError, SluiceError, WaitError
-from ._limiters import MILLISECOND_US, Limiter, Setup, helps, new_id
+from ._limiters import MILLISECOND_US, Limiter, OnFailure, Setup, helps, new_id
+from ._local import Local
 from ._log import warn
 from ._types import DAY_US, NEVER, Decision, Limit, check_duration, check_int, micros, span
 
@@ -23,8 +24,10 @@ class Concurrency(Limiter):
 
     script_name, title, has_ids, books = "concurrency_v1", "concurrency", True, False
 
-    def __init__(self, setup: Setup, name: str, n: int, ttl: timedelta, on_failure: Optional[str]) -> None:
+    def __init__(self, setup: Setup, name: str, n: int, ttl: timedelta, on_failure: Optional[OnFailure]) -> None:
         super().__init__(setup, name, [Limit(n, ttl)], on_failure)
+        if isinstance(self.policy, Local):
+            raise ArgumentError(name, "on_failure", repr(self.policy), '"error", "open" or "closed"')
         self.ttl = micros(ttl) / 1e6
         self.release_script = setup.caller.scripts["concurrency_release_v1"]
 
@@ -54,18 +57,23 @@ class Concurrency(Limiter):
         return lease
 
     def _acquire(self, lease: "Lease", bound: float) -> Steps[None]:
-        started = time.monotonic()
+        started, failure = time.monotonic(), None
         while True:
+            waited = time.monotonic() - started
             try:
-                yield from lease.ask("acquire")
+                yield from lease.ask("acquire", max(bound - waited, 0.001) if bound else math.inf)
                 if lease.decision.granted:
                     return
+                failure = lease.decision.cause
             except SluiceError as error:
-                if math.isinf(bound) or not helps(error, True):
+                if not helps(error, True):
                     raise
+                failure = error
             if lease.decision.wait == NEVER:
                 raise WaitError(f"{self.name}: acquire would never end: n is 0")
             waited = time.monotonic() - started
+            if failure and (math.isinf(bound) or waited >= bound):
+                raise failure
             if waited >= bound:
                 raise WaitError(f"{self.name}: no slot came free within max_wait {span(int(bound * 1e6))}")
             poll = max(_POLL / (1 + waited / 0.1), _MIN_POLL) * random.uniform(0.5, 1)
@@ -96,12 +104,12 @@ class Lease:
         if self.unknown and not (self.decision.granted and not self.decision.degraded):
             self.limiter.setup.later(self.release_later())
 
-    def ask(self, method: str) -> Steps[None]:
-        """Asks for the slot."""
+    def ask(self, method: str, within: float = math.inf) -> Steps[None]:
+        """Asks for the slot, within so many seconds."""
         self.sent = time.monotonic()
         self.ends = self.end_of(self.sent)
         try:
-            self.decision = yield from self.limiter._ask(method, self.subject, 1, id=self.id)
+            self.decision = yield from self.limiter._ask(method, self.subject, 1, id=self.id, within=within)
         except OutcomeUnknownError:
             self.unknown = True
             raise

@@ -16,10 +16,11 @@ from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
 from . import _limiters, _slots
-from ._connect import CHECKOUT, Gate, Own, own_of
+from ._connect import Gate, Own, Pool, own_of
 from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
 from ._errors import SlotLostError, SluiceError
 from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
+from ._limiters import OnFailure
 from ._slots import OnLost
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Driver:
 
     def __init__(self, own: Own) -> None:
         self.own = own
-        self.pools: Dict[Tuple[int, Optional[Address], float], Tuple[Any, Gate]] = {}
+        self.pools: Dict[Tuple[int, Optional[Address], float], Pool] = {}
 
     def drive(self, steps: Steps[T], sleep: Callable[[float], object] = time.sleep) -> T:
         answer: Any = None
@@ -61,24 +62,42 @@ class Driver:
             pass
 
     def send(self, op: Send) -> Any:
-        pool, gate = self.pool(op.node, op.timeout)
-        self.enter(gate, op.clock)
-        replies, since = gate.replies, time.monotonic()
+        pool = self.pool(op.node, op.timeout)
+        self.enter(pool.gate, op.clock)
+        replies, since = pool.gate.replies, time.monotonic()
         try:
             try:
-                connection = pool.get_connection(*CHECKOUT)
+                connection = self.connect(pool, op)
             except (RedisError, OSError) as error:
                 op.clock.spend(time.monotonic() - since)
                 raise NotSent(str(error)) from error
-            try:
-                return self.exchange(connection, op, gate)
-            finally:
-                pool.release(connection)
+            return self.exchange(connection, op, pool)
         finally:
-            gate.leave(replies, time.monotonic() - since >= 0.9 * op.timeout)
+            pool.gate.leave(replies, time.monotonic() - since >= 0.9 * op.timeout)
+
+    def connect(self, pool: Pool, op: Send) -> Any:
+        """A connection that the server has not closed, or a new one, within the time of the call."""
+        try:
+            connection = pool.idle.pop()
+        except IndexError:
+            connection = pool.maker.make_connection()
+        else:
+            if self.is_open(connection):
+                return connection
+            connection.disconnect()
+        within = max(min(op.timeout, op.clock.left()), op.timeout / 10)
+        connection.socket_timeout = connection.socket_connect_timeout = within
+        connection.connect()
+        return connection
+
+    def is_open(self, connection: Any) -> bool:
+        try:
+            return not connection.can_read(0)
+        except (RedisError, OSError):
+            return False
 
     def enter(self, gate: Gate, clock: Clock) -> None:
-        waiter, patience = gate.enter(clock), self.own.patience if clock.patient else clock.left()
+        waiter, patience = gate.enter(clock), clock.patience(self.own.patience)
         if waiter:
             try:
                 wait([waiter], patience)
@@ -87,13 +106,14 @@ class Driver:
                 raise
             gate.waited(waiter, clock, patience)
 
-    def exchange(self, connection: Any, op: Send, gate: Gate) -> Any:
+    def exchange(self, connection: Any, op: Send, pool: Pool) -> Any:
         """Sends and reads. A connection that may still get a reply is closed."""
         clean, left, since = False, op.clock.left(), time.monotonic()
         try:
             for words in op.commands:
                 connection.send_command(*words)
-            if left < 0.9 * op.timeout and not connection.can_read(max(left, 0)):  # else the socket's timeout does it
+            socket_bounds = left >= 0.9 * op.timeout and connection.socket_timeout == op.timeout
+            if not socket_bounds and not connection.can_read(max(left, 0)):
                 raise TimeoutError(f"no reply in {left:.3f} s")
             for _ in op.commands[1:]:
                 connection.read_response()
@@ -106,21 +126,22 @@ class Driver:
         finally:
             spent = time.monotonic() - since
             if clean:
-                gate.replies += 1
+                pool.gate.replies += 1
+                pool.idle.append(connection)
                 spent = min(spent, left / 4)  # this thread may have been late to read it
             else:
                 connection.disconnect()
             op.clock.spend(spent)
 
-    def pool(self, node: Optional[Address], timeout: float) -> Tuple[Any, Gate]:
+    def pool(self, node: Optional[Address], timeout: float) -> Pool:
         """The connections to a node whose timeout is this one, of this process: a fork has its own."""
         key = os.getpid(), node, timeout
         if key not in self.pools:
             kwargs = self.own.settings(Retry(NoBackoff(), 0), timeout)
             if node:
                 kwargs["host"], kwargs["port"] = node
-            pool = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
-            self.pools.setdefault(key, (pool, Gate(self.own, Future)))
+            maker = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
+            self.pools.setdefault(key, Pool(maker, Gate(self.own, Future), []))
         return self.pools[key]
 
 
@@ -253,12 +274,13 @@ class Limits:
     prefix is the beginning of every key. With preloaded=True scripts are never loaded: a missing one is a
     NotLoadedError. timeout is the time that Redis has for a call, 1 s by default, 100 ms with a policy (twice as long
     for one that has to connect first). on_failure is what happens while Redis does not decide: "error" raises, "open"
-    grants, "closed" denies; these decisions are marked degraded, and logged by the logger "sluice_redis".
+    grants, "closed" denies, Local(share) limits in this process; these decisions are marked degraded, and logged by
+    the logger "sluice_redis".
     """
 
     def __init__(
         self, client: "Union[Redis, RedisCluster]", prefix: str = "sluice", preloaded: bool = False,
-        timeout: Optional[timedelta] = None, on_failure: str = "error",
+        timeout: Optional[timedelta] = None, on_failure: OnFailure = "error",
     ) -> None:
         own = own_of(client, asynchronous=False)
         self._driver = Driver(own)
@@ -272,9 +294,10 @@ class Limits:
     token_bucket = make(TokenBucket, Factory.token_bucket)
     budget = make(Budget, Factory.budget)
     concurrency = make(Concurrency, Factory.concurrency)
-    call = _run(Factory.call)
+    all = _run(Factory.all)
 
     def close(self) -> None:
         """Closes the connections of the limiters. The client stays open."""
-        for pool, _ in list(self._driver.pools.values()):
-            pool.disconnect()
+        for pool in list(self._driver.pools.values()):
+            while pool.idle:
+                pool.idle.pop().disconnect()

@@ -15,6 +15,7 @@ NEVER = timedelta(microseconds=2**62 // 1000)
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _LIMITER = re.compile(r"[A-Za-z0-9._/-]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 
 
@@ -66,6 +67,8 @@ class Decision:
     """The policy (on_failure) decided, because Redis did not."""
     cause: Optional[Exception] = None
     """Why Redis did not decide. None unless degraded."""
+    parts: Tuple["Decision", ...] = ()
+    """The grants of Limits.all, in the order of its parts, for give_back."""
 
     def __bool__(self) -> bool:
         """`if limiter.allow(subject):` asks whether it was granted."""
@@ -86,6 +89,11 @@ def micros(duration: timedelta) -> int:
 def duration(us: int) -> timedelta:
     """Microseconds as a duration; NEVER for all that is longer."""
     return min(timedelta(microseconds=min(us, 2**62 // 1000)), NEVER)
+
+
+def ceil_div(a: float, by: float) -> int:
+    """a / by, rounded up."""
+    return int(-(-a // by))
 
 
 def span(us: int) -> str:
@@ -128,11 +136,11 @@ def check_text(name: str, argument: str, value: object, most: Optional[int] = No
     want = "at least one character" if most is None else f"1 to {most} bytes"
     if without:
         want += f" without {without}"
-    if not isinstance(value, str):
-        raise ArgumentError(name, argument, repr(value), "a str")
-    long = most is not None and len(value.encode("utf-8", "surrogatepass")) > most
-    if not value or long or (without and without in value):
-        raise ArgumentError(name, argument, repr(value), want)
+    if not isinstance(value, str) or _SURROGATE.search(value):
+        raise ArgumentError(name, argument, repr(value), "a str that UTF-8 can hold")
+    size = len(value.encode())
+    if not value or (most is not None and size > most) or (without and without in value):
+        raise ArgumentError(name, argument, repr(value) if size < 200 else f"of {size} bytes", want)
     return value
 
 

@@ -12,7 +12,7 @@ import time
 from datetime import timedelta
 from types import TracebackType
 from typing import (
-    TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, Generator, List, NamedTuple, Optional, Set, Tuple, Type, TypeVar,
+    TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, Generator, Optional, Set, Tuple, Type, TypeVar,
     Union,
 )  # fmt: skip
 
@@ -23,10 +23,11 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from . import _limiters, _slots
-from ._connect import Gate, Own, own_of
+from ._connect import Gate, Own, Pool, own_of
 from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
 from ._errors import SlotLostError, SluiceError
 from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
+from ._limiters import OnFailure
 from ._slots import OnLost
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Driver:
         raise (exceptions.TimeoutError if exchange.sent else NotSent)(f"no reply in {left:.3f} s")
 
     async def enter(self, gate: Gate, clock: Clock) -> None:
-        waiter, patience = gate.enter(clock), self.own.patience if clock.patient else clock.left()
+        waiter, patience = gate.enter(clock), clock.patience(self.own.patience)
         if waiter:
             try:
                 await asyncio.wait({waiter}, timeout=patience)
@@ -114,7 +115,7 @@ class Driver:
                 raise
             gate.waited(waiter, clock, patience)
 
-    def pool(self, node: Optional[Address], timeout: float) -> "Pool":
+    def pool(self, node: Optional[Address], timeout: float) -> Pool:
         """The connections to a node whose timeout is this one, of this event loop."""
         loop = asyncio.get_running_loop()
         pool = self.pools.get((loop, node, timeout))
@@ -128,15 +129,6 @@ class Driver:
             maker = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
             pool = self.pools[loop, node, timeout] = Pool(maker, Gate(self.own, loop.create_future), [])
         return pool
-
-
-class Pool(NamedTuple):
-    """Connections that wait for no reply. redis-py's pool only makes them: in some versions it takes those back on
-    which a cancelled task was waiting for one."""
-
-    maker: Any
-    gate: Gate
-    idle: List[Any]
 
 
 class _Exchange:
@@ -358,7 +350,7 @@ class Limits:
 
     def __init__(
         self, client: "Union[Redis, RedisCluster]", prefix: str = "sluice", preloaded: bool = False,
-        timeout: Optional[timedelta] = None, on_failure: str = "error",
+        timeout: Optional[timedelta] = None, on_failure: OnFailure = "error",
     ) -> None:
         own = own_of(client, asynchronous=True)
         self._driver = Driver(own)
@@ -372,7 +364,7 @@ class Limits:
     token_bucket = make(TokenBucket, Factory.token_bucket)
     budget = make(Budget, Factory.budget)
     concurrency = make(Concurrency, Factory.concurrency)
-    call = _run(Factory.call)
+    all = _run(Factory.all)
 
     async def close(self) -> None:
         """Closes the connections of the limiters, after what they still send in the background. The client stays
