@@ -60,12 +60,13 @@ def test_acquire_in_an_outage(server, policy):
     """It ends with its max_wait, although Redis has longer to answer, and does not say that there is no slot."""
 
     def render(make, client):
-        return make(client(port=server.port), timeout=MINUTE).concurrency("render", 1, MINUTE, on_failure=policy)
+        return make(client(port=server.port), timeout=long).concurrency("render", 1, MINUTE, on_failure=policy)
 
     async def asynchronous():
         await render(aio.Limits, redis.asyncio.Redis).acquire("acme", max_wait=short)
 
-    warm, cold, short = render(Limits, redis.Redis), render(Limits, redis.Redis), timedelta(milliseconds=200)
+    short, long = timedelta(milliseconds=200), timedelta(seconds=10)
+    warm, cold = render(Limits, redis.Redis), render(Limits, redis.Redis)
     warm.peek("acme")
     server.freeze()
     try:
@@ -76,7 +77,7 @@ def test_acquire_in_an_outage(server, policy):
         ]:  # fmt: skip
             with pytest.raises((UnavailableError, OutcomeUnknownError)):
                 acquire()
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 5
     finally:
         server.thaw()
 

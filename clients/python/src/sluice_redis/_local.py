@@ -14,7 +14,7 @@ _SUBJECTS = 10000
 class Local(NamedTuple):
     """on_failure=Local(0.25): while Redis does not decide, this process limits by itself, to this share of the limit
     (above 0, up to 1). If n processes share the load evenly, 1/n keeps them to about the limit. A call for more permits
-    than the share holds raises Redis's error. Up to 10000 subjects are held, in about 8 MB."""
+    than the share holds raises Redis's error. Up to 10000 subjects are held, in 4 MB if each has one window."""
 
     share: float
 
