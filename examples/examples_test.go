@@ -2,8 +2,6 @@
 package examples_test
 
 import (
-	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-redis/sluice/internal/program"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
@@ -47,41 +44,6 @@ func TestServerNode(t *testing.T) {
 			t.Errorf("a sixth call in the first second:\n%s", got)
 		}
 	}
-}
-
-func TestServerGo(t *testing.T) {
-	binary := program.Build(t, ".", "./go")
-	redis := "redis://" + redistest.Start(t).Addr
-	address := program.Serve(t, exec.Command(binary, "-redis", redis, "-listen", "127.0.0.1:0"))
-	for call := range 10 {
-		if response := get(t, address); response.StatusCode != http.StatusOK {
-			t.Fatalf("call %d: %s", call, response.Status)
-		}
-	}
-	response := get(t, address)
-	if response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "" {
-		t.Errorf("the eleventh call: %s, Retry-After %q; want 429 with Retry-After", response.Status,
-			response.Header.Get("Retry-After"))
-	}
-	var body struct {
-		Code    int
-		Message string
-		Data    map[string]string
-	}
-	if err := json.NewDecoder(response.Body).Decode(&body); err != nil || body.Code != 429 ||
-		body.Data["retry_after"] == "" {
-		t.Errorf("body %+v, %v; want code 429 and data.retry_after", body, err)
-	}
-}
-
-func get(t *testing.T, url string) *http.Response {
-	t.Helper()
-	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { response.Body.Close() })
-	return response
 }
 
 // interpreter returns the first of names that runs the probe. Where there is none the test is

@@ -5,14 +5,14 @@
 //	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP()).Handler(handler))
 //
 // A request over the limit gets status 429 with Retry-After, and all responses say in RateLimit headers what is left.
-// New returns a func(http.Handler) http.Handler, which routers take as middleware.
+// Handler is a func(http.Handler) http.Handler, which routers take as middleware. The program in examples/api is a whole
+// service: limits by plan, wrong passwords, proxies, an outage of Redis, shutdown.
 //
 // # Which constructor
 //
-//   - [New], for one limiter: three lines.
-//   - [For], the same with a Check: wrong arguments are found when the program starts.
+//   - [New], for one limiter; with [LimiterBy] its limit is that of the customer's plan.
 //   - [AllOf], for several limiters at once, charged all or none: an address, an account and the whole service.
-//   - [PerRequest], if the limiters, their limits or the costs differ between requests: plans, routes.
+//   - [PerRequest], if which limiters are charged differs between requests.
 //
 // # Keys
 //
