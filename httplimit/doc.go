@@ -5,8 +5,8 @@
 //	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP()).Handler(handler))
 //
 // A request over the limit gets status 429 with Retry-After, and all responses say in RateLimit headers what is left.
-// Handler is a func(http.Handler) http.Handler, which routers take as middleware. The program in examples/api is a whole
-// service: limits by plan, wrong passwords, proxies, an outage of Redis, shutdown.
+// Handler is a func(http.Handler) http.Handler, which routers take as middleware. The program in examples/api is a
+// service for production: limits by plan, wrong passwords, proxies, an outage of Redis, shutdown.
 //
 // # Which constructor
 //

@@ -1,5 +1,5 @@
-// Command api is an HTTP API with limits, as one would run it: a limit by plan for each customer, limits on guessed keys
-// and passwords, answers within a tenth of a second whatever Redis does, and a shutdown that loses nothing.
+// Command api is an HTTP API with limits, as one would run it: by plan for each customer, on strangers and on wrong
+// passwords. It answers within a tenth of a second whatever Redis does, and loses nothing when it stops.
 //
 //	go run ./examples/api -redis redis://localhost:6379 -listen localhost:8080
 package main
@@ -122,7 +122,8 @@ func newHandler(limits *loader.Loader) (http.Handler, error) {
 	}, httplimit.CountIf(func(status int) bool { return status == http.StatusUnauthorized }), observe)
 
 	mux := http.NewServeMux()
-	mux.Handle("GET /hello", authenticated(api.Handler(http.HandlerFunc(hello)), strangers.Handler(unauthorized)))
+	mux.Handle("GET /hello", authenticated(
+		api.Handler(http.HandlerFunc(hello)), strangers.Handler(http.HandlerFunc(unauthorized))))
 	mux.Handle("POST /login", logins.Handler(http.HandlerFunc(login)))
 	errs := []error{strangers.Check(), api.Check(), logins.Check()}
 	for _, limit := range plans {
@@ -151,7 +152,7 @@ func authenticated(customers, strangers http.Handler) http.Handler {
 	})
 }
 
-var unauthorized = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+func unauthorized(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
 
 func hello(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello\n")) }
 
