@@ -7,15 +7,16 @@ import socket
 import threading
 import wsgiref.simple_server
 from datetime import timedelta
+from urllib.parse import unquote_to_bytes
 
 import pytest
 import redis
 import redis.asyncio
 import uvicorn
-from servers import until
+from servers import ROOT, until
 
 from sluice_redis import ArgumentError, Decision, Limit, Limits, _log, aio
-from sluice_redis.http import ASGI, WSGI, Request, by_address, by_header, headers_of, parse_address, subject
+from sluice_redis.http import ASGI, WSGI, by_address, by_header, fastapi_limit, headers_of, subject
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 PROXY = by_address(trusted_proxies=["127.0.0.0/8"])
@@ -65,7 +66,9 @@ class Asgi:
     def run(self, listener, port, make, options):
         async def main():
             limits = aio.Limits(redis.asyncio.Redis(port=port), timeout=timedelta(milliseconds=300))
-            config = uvicorn.Config(ASGI(hello_async, make(limits), **options), log_level="error")
+            limiter = make(limits)
+            app = options.pop("app", None) or ASGI(hello_async, limiter, **options)
+            config = uvicorn.Config(app, log_level="error")
             self.server = uvicorn.Server(config)
             self.ready.set()
             await self.server.serve(sockets=[listener])
@@ -163,29 +166,85 @@ def test_gcra_headers(server):
     assert never == [("RateLimit-Policy", '"x";q=0;w=60'), ("RateLimit", '"x";r=0')]
 
 
-@pytest.mark.parametrize("text, address", [
-    ("192.0.2.7", "192.0.2.7"), ("192.0.2.7:80", "192.0.2.7"), ("[2001:db8::7]:80", "2001:db8::7"),
-    ("[2001:db8::7]", "2001:db8::7"), ("2001:db8::7", "2001:db8::7"), ("::ffff:192.0.2.7", "192.0.2.7"),
-    ("[::ffff:192.0.2.7]:1", "192.0.2.7"), ("fe80::1%eth0", "fe80::1"), ("[192.0.2.7]", None), ("", None),
-    ("192.0.2.7:x", None), ("192.0.2.7:99999", None), ("192.0.2.07", None), ("[::1", None), ("unknown", None),
-])  # fmt: skip
-def test_addresses(text, address):
-    parsed = parse_address(text)
-    assert (None if parsed is None else str(parsed)) == address
+VECTORS = json.loads((ROOT / "httplimit" / "testdata" / "subjects.json").read_text())
 
 
-def test_unix_socket_and_prefixes():
-    def request(peer, forwarded):
-        return Request(peer, lambda name: forwarded, None)
+def subjects_for(key, peer="192.0.2.1", path="/", **headers):
+    """The subjects that both middlewares ask about; None if they refuse the request. A header has lines of bytes."""
+    asked = []
+    limits, granted = Limits(redis.Redis()), Decision(True, Limit(1, MINUTE))
+    limiter = limits.list_log("x", 1, MINUTE)
+    limiter.allow_n = lambda subject, n: asked.append(subject) or granted
+    environ = {"REMOTE_ADDR": peer, "PATH_INFO": unquote_to_bytes(path).decode("latin-1")}
+    environ.update({f"HTTP_{name}": b",".join(lines).decode("latin-1") for name, lines in headers.items()})
+    WSGI(hello, limiter, key)(environ, lambda status, headers: asked.append(None) if status[:3] == "400" else None)
 
-    assert by_address(["unix"])(request("", "192.0.2.7")) == "192.0.2.7"
-    assert by_address()(request("", "192.0.2.7")) == "" and by_address()(request("192.0.2.1", "6.6.6.6")) == "192.0.2.1"
-    assert by_address()(request("2001:db8::7", "")) == "2001:db8::/64"
-    assert by_address(ipv6_prefix=128)(request("2001:db8::7", "")) == "2001:db8::7"
-    with pytest.raises(ValueError):
-        by_address(["10.0.0.1/8"])
-    with pytest.raises(ArgumentError, match="ipv6_prefix 0: want 1 to 128"):
-        by_address(ipv6_prefix=0)
+    async def call():
+        limiter = aio.Limits(redis.asyncio.Redis()).list_log("x", 1, MINUTE)
+
+        async def allow_n(subject, n):
+            return asked.append(subject) or granted
+
+        async def send(message):
+            if message.get("status") == 400:
+                asked.append(None)
+
+        limiter.allow_n = allow_n
+        fields = [(name.lower().replace("_", "-").encode(), line) for name, lines in headers.items() for line in lines]
+        scope = {"type": "http", "headers": fields, "client": (peer, 1) if peer else None, "raw_path": path.encode()}
+        await ASGI(hello_async, limiter, key)(scope, None, send)
+
+    asyncio.run(call())
+    assert asked[0] == asked[1] and len(asked) == 2, asked
+    return asked[0]
+
+
+def test_subjects():
+    """As the middleware of every language makes them."""
+    for case in VECTORS["subjects"]:
+        values = case["values"]
+        assert subject(*values) == case["subject"]
+        assert subjects_for(lambda request: values) == (case["subject"] if all(values) else None)
+    for case in VECTORS["headers"]:
+        assert subjects_for(by_header("X-Key"), X_KEY=[bytes.fromhex(case["hex"])]) == case.get("subject"), case
+    for case in VECTORS["paths"]:
+        assert subjects_for(lambda request: request.path, path=case["path"]) == case.get("subject"), case
+    for value in [*VECTORS["surrogates"], None, "", (), [5]]:
+        assert subjects_for(lambda request: value) is None
+
+
+@pytest.mark.parametrize("case", VECTORS["x_forwarded_for"], ids=lambda case: case["name"])
+def test_forwarded(case):
+    lines = {"X_FORWARDED_FOR": [line.encode("latin-1") for line in case["lines"]]} if "lines" in case else {}
+    key = by_address(case.get("trust", ()), ipv6_prefix=case.get("ipv6_prefix", 64))
+    assert subjects_for(key, peer=case["peer"], **lines) == case.get("subject")
+
+
+def test_cost(serve):
+    port = serve(lambda limits: limits.list_log("api", 5, MINUTE), cost=lambda request: int(request.header("X-Cost")))
+    assert [get(port, X_Cost=cost)[0] for cost in ("3", "3", "2", "6")] == [200, 429, 200, 429]
+
+
+def test_fastapi(server):
+    """A dependency: the headers of a grant, and a refusal as an HTTPException."""
+    from fastapi import Depends, FastAPI
+
+    app = FastAPI()
+
+    def make(limits):
+        login = fastapi_limit(limits.list_log("login", 1, MINUTE), key=by_header("X-Key"))
+        app.get("/", dependencies=[Depends(login)])(lambda: "hello")
+        return limits.list_log("unused", 1, MINUTE)
+
+    running = Asgi(server.port, make, app=app)
+    try:
+        answers = [get(running.port, X_Key="ada") for _ in "ab"]
+        assert [answers[0][0], answers[0][1]["ratelimit"]] == [200, '"login";r=0;t=60']
+        status, headers, body = answers[1]
+        assert status == 429 and int(headers["retry-after"]) > 50 and json.loads(body)["detail"]["status"] == 429
+        assert get(running.port)[0] == 400
+    finally:
+        running.stop()
 
 
 def test_wrong_arguments():
@@ -211,16 +270,11 @@ def test_wrong_arguments():
         (lambda: by_header(None), "name None: want a str"),
         (lambda: by_header(""), "name '': want at least one character"),
         (lambda: subject("a", 5), "value 5: want a str"),
+        (lambda: subject("\ud800"), "want a str that UTF-8 can hold"),
+        (lambda: WSGI(hello, for_threads, cost=1), "cost 1: want a function of a Request"),
         (lambda: headers_of("x", None), "x: decision None: want a Decision"),
         (lambda: headers_of(None, Decision(True, Limit(1, MINUTE))), "name None: want a str"),
     ):  # fmt: skip
         with pytest.raises(ArgumentError) as wrong:
             call()
         assert text in str(wrong.value)
-
-
-def test_subjects():
-    """As the Go middleware writes them."""
-    assert subject("192.0.2.7", "ada") == "192.0.2.7|ada" and subject("a|b~c", "") == "a~1b~0c|~"
-    assert subject("x" * 128) == "x" * 128
-    assert subject("x" * 129) == "~2DsnrM-dFELzdHy6lUgboLyFknFwr7L8rQz60dbNMAb0"

@@ -3,7 +3,10 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence, Tuple
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeGuard
 
 from ._errors import ArgumentError
 
@@ -131,12 +134,17 @@ def check_int(name: str, argument: str, value: object, least: int, most: Optiona
     return value
 
 
+def is_text(value: object) -> "TypeGuard[str]":
+    """Whether it is a str that UTF-8 can hold: without half a surrogate pair."""
+    return isinstance(value, str) and not _SURROGATE.search(value)
+
+
 def check_text(name: str, argument: str, value: object, most: Optional[int] = None, without: str = "") -> str:
     """A text that is not empty, or an ArgumentError. most is in bytes of UTF-8."""
     want = "at least one character" if most is None else f"1 to {most} bytes"
     if without:
         want += f" without {without}"
-    if not isinstance(value, str) or _SURROGATE.search(value):
+    if not is_text(value):
         raise ArgumentError(name, argument, repr(value), "a str that UTF-8 can hold")
     size = len(value.encode())
     if not value or (most is not None and size > most) or (without and without in value):

@@ -11,13 +11,15 @@ import base64
 import hashlib
 import ipaddress
 import json
-from typing import Any, Awaitable, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+import re
+from typing import Any, Awaitable, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
+from urllib.parse import unquote_to_bytes
 
 from . import _sync, aio
-from ._errors import ArgumentError, SluiceError
+from ._errors import ArgumentError, ExceedsLimitError, SluiceError
 from ._log import warn
 from ._types import (
-    NEVER, SECOND_US, Decision, Limit, WindowState, check_int, check_list, check_text, micros, span,
+    NEVER, SECOND_US, Decision, Limit, WindowState, check_int, check_list, check_text, is_text, micros, span,
 )  # fmt: skip
 
 Headers = List[Tuple[str, str]]
@@ -29,25 +31,39 @@ class Request(NamedTuple):
     """What a key is made from."""
 
     peer: str  # the remote address of the connection; "" of a Unix socket
-    header: Callable[[str], str]  # the value of a header; "" without it, and several joined by commas
+    raw: Callable[[str], Optional[bytes]]  # the bytes of a header; None without it, and several joined by commas
+    path: str  # decoded; "" if it is not UTF-8
     native: Any  # the environ of WSGI, the scope of ASGI
 
+    def header(self, name: str) -> str:
+        """The value of a header; "" without it, and if it is not UTF-8."""
+        return _text(self.raw(name) or b"")
 
-Key = Callable[[Request], str]
-"""Says whom a request is counted for. A request whose key is "" is refused with status 400."""
+
+Key = Callable[[Request], Union[str, Sequence[str]]]
+"""Says whom a request is counted for: by a value, or by several together. A request without one ("") is refused with
+status 400."""
+Cost = Callable[[Request], int]
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return ""
 
 
 def subject(*values: str) -> str:
-    """The subject under which requests with these values are counted, as in the Go middleware. Use it for keys of
-    several values, and to look up or reset a subject: limiter.reset(subject("192.0.2.7", "ada")). No list of values has
-    another one's subject, and long values are hashed, so that no caller can store long keys."""
+    """The subject under which the middleware counts requests with these values, in every language. Use it to look up or
+    reset one: limiter.reset(subject("192.0.2.7", "ada")). No list of values has another one's subject, and long values
+    are hashed, so that no caller can store long keys."""
     return "|".join(map(_code, values))
 
 
 def _code(value: str) -> str:
-    if not isinstance(value, str):
-        raise ArgumentError("", "value", repr(value), "a str")
-    raw = value.encode("utf-8", "surrogatepass")
+    if not is_text(value):
+        raise ArgumentError("", "value", repr(value), "a str that UTF-8 can hold")
+    raw = value.encode()
     if len(raw) > 128:
         return "~2" + base64.urlsafe_b64encode(hashlib.sha256(raw).digest()).rstrip(b"=").decode()
     return value.replace("~", "~0").replace("|", "~1") or "~"
@@ -56,14 +72,14 @@ def _code(value: str) -> str:
 def by_header(name: str) -> Key:
     """Counts by the value of a header. Use it for values that a caller cannot choose freely, as a checked API key."""
     check_text("", "name", name)
-    return lambda request: subject(request.header(name)) if request.header(name) else ""
+    return lambda request: request.header(name)
 
 
 def by_address(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64) -> Key:
     """Counts by the address of the client, IPv6 by its /64. Behind proxies name them: as prefixes ("10.0.0.0/8"), as
     addresses, or "unix" for those that connect by a Unix socket. Each has to append to X-Forwarded-For the address that
     it was called from. The client is the first address from the right that is not of a trusted proxy; what stands to
-    the left of it was written by the client, and is never used."""
+    the left of it was written by the client, and is never used. "unknown" is counted for the proxy that wrote it."""
     check_list("", "trusted_proxies", trusted_proxies, 'prefixes ("10.0.0.0/8"), addresses, or "unix"')
     networks = [_network(proxy) for proxy in trusted_proxies if proxy != "unix"]
     check_int("", "ipv6_prefix", ipv6_prefix, 1, 128)
@@ -73,13 +89,14 @@ def by_address(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64) -> Ke
 
     def client(request: Request) -> Optional[_IP]:
         address = parse_address(request.peer)
-        if not (trusted(address) or (not request.peer and "unix" in trusted_proxies)):
-            return address
-        forwarded = request.header("X-Forwarded-For")
-        for hop in reversed(forwarded.split(",")) if forwarded else ():
-            address = parse_address(hop.strip(" \t"))
-            if not trusted(address):
+        proxy = trusted(address) if address else "unix" in trusted_proxies
+        forwarded = request.raw("X-Forwarded-For")
+        for hop in reversed(forwarded.decode("latin-1").split(",")) if forwarded is not None else ():
+            hop = hop.strip(" \t")
+            if not proxy or hop.lower() == "unknown":
                 break
+            address = _without_port(hop)
+            proxy = trusted(address)
         return address
 
     def key(request: Request) -> str:
@@ -95,31 +112,38 @@ def by_address(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64) -> Ke
 
 def _network(proxy: str) -> Union[ipaddress.IPv4Network, ipaddress.IPv6Network]:
     try:
-        return ipaddress.ip_network(check_text("", "trusted_proxies", proxy))
+        network = ipaddress.ip_network(check_text("", "trusted_proxies", proxy))
     except ValueError:
         want = 'a prefix ("10.0.0.0/8"), an address, or "unix"'
         raise ArgumentError("", "trusted_proxies", repr(proxy), want) from None
+    mapped = getattr(network.network_address, "ipv4_mapped", None) if network.prefixlen >= 96 else None
+    return ipaddress.IPv4Network((mapped, network.prefixlen - 96)) if mapped else network
 
 
 def parse_address(text: str) -> Optional[_IP]:
-    """An address with or without a port; IPv4 written as IPv6 is IPv4. None if it is none."""
-    if text.startswith("["):
-        host, bracket, port = text[1:].partition("]")
-        port = port if bracket else "x"
-    elif text.count(":") == 1:
-        host, colon, port = text.partition(":")
-        port = colon + port
-    else:
-        host, port = text, ""
-    digits = port[1:]
-    if port and not (port[0] == ":" and digits.isascii() and digits.isdigit() and int(digits) < 65536):
-        return None
+    """An address without a port; IPv4 written as IPv6 is IPv4, and a zone is left out. None if it is none."""
+    host, percent, zone = text.partition("%")
     try:
-        address = ipaddress.ip_address(host.partition("%")[0])
+        address = ipaddress.ip_address(host)
     except ValueError:
         return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return None if text.startswith("[") and address.version == 4 else mapped or address
+    if percent and (address.version == 4 or not zone):
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+_ADDRESS = re.compile(r"(?:\[(.*)\]|([^:\[\]]*))(?::([0-9]+))?", re.DOTALL)
+
+
+def _without_port(text: str) -> Optional[_IP]:
+    """192.0.2.7:80, [2001:db8::7]:80, [2001:db8::7], or an address without a port."""
+    found = _ADDRESS.fullmatch(text)
+    if not found:
+        return parse_address(text)
+    bracketed, other, port = found.groups()
+    if int((port or "0").lstrip("0")[:6] or "0") > 65535 or (bracketed and ":" not in bracketed):
+        return None
+    return parse_address(other if bracketed is None else bracketed)
 
 
 def headers_of(name: str, decision: Decision) -> Headers:
@@ -189,6 +213,8 @@ def _undecided(headers: Headers) -> _Answer:
 
 
 def _failed(name: str, error: SluiceError) -> _Answer:
+    if isinstance(error, ExceedsLimitError):
+        return _denied([])  # its cost is above the limit: it never fits
     if isinstance(error, ArgumentError):
         raise error
     warn(name, "no decision", error)
@@ -199,38 +225,55 @@ def _answer(name: str, decision: Decision) -> _Answer:
     headers = headers_of(name, decision)
     if decision.granted:
         return _Answer(headers)
-    if decision.degraded:
+    if decision.degraded and not decision.wait:
         return _undecided(headers)
     if decision.wait != NEVER:
         headers.append(("Retry-After", str(decision.retry_after)))
+    return _denied(headers, **{"violated-policies": _violated(name, decision)})
+
+
+def _denied(headers: Headers, **more: object) -> _Answer:
     title = "Request cannot be satisfied as assigned quota has been exceeded"
-    violated = {"violated-policies": _violated(name, decision)}
-    return _refuse("429 Too Many Requests", _TYPES + "quota-exceeded", title, headers, **violated)
+    return _refuse("429 Too Many Requests", _TYPES + "quota-exceeded", title, headers, **more)
 
 
-def _check(kind: str, app: object, module: str, limiter: object, wanted: type, key: Optional[Key]) -> Key:
-    """The key, or its default."""
-    if not callable(app):
-        raise ArgumentError("", "app", repr(app), kind)
-    if not isinstance(limiter, wanted):
-        raise ArgumentError("", "limiter", repr(limiter), f"a limiter of {module}.Limits that has allow")
-    if key is not None and not callable(key):
-        raise ArgumentError("", "key", repr(key), "a function of a Request")
-    return key or by_address()
+class _Middleware:
+    """What both kinds have: app is what they are around, limiter decides, key says whom a request is counted for (by
+    default the address of the connection), and cost how many permits it takes (by default 1)."""
+
+    kind: str
+    module: str
+    wanted: Type[Any]
+
+    def __init__(self, app: Any, limiter: Any, key: Optional[Key] = None, cost: Optional[Cost] = None) -> None:
+        if not callable(app):
+            raise ArgumentError("", "app", repr(app), self.kind)
+        if not isinstance(limiter, self.wanted):
+            raise ArgumentError("", "limiter", repr(limiter), f"a limiter of {self.module}.Limits that has allow")
+        for name, function in (("key", key), ("cost", cost)):
+            if function is not None and not callable(function):
+                raise ArgumentError("", name, repr(function), "a function of a Request")
+        self.app, self.limiter, self.key, self.cost = app, limiter, key or by_address(), cost or (lambda request: 1)
+
+    def subject_of(self, request: Request) -> str:
+        values = self.key(request)
+        values = [values] if isinstance(values, str) else values or ()
+        return subject(*values) if values and all(value and is_text(value) for value in values) else ""
 
 
-class WSGI:
-    """WSGI middleware around app. limiter is one of sluice_redis.Limits; key says whom a request is counted for."""
+class WSGI(_Middleware):
+    """WSGI middleware around app. limiter is one of sluice_redis.Limits. key says whom a request is counted for, by
+    default the address of the connection; cost says how many permits it takes, by default 1."""
 
-    def __init__(self, app: Callable[..., Iterable[bytes]], limiter: _sync.Limiter, key: Optional[Key] = None) -> None:
-        self.key = _check("a WSGI application", app, "sluice_redis", limiter, _sync.Limiter, key)
-        self.app, self.limiter = app, limiter
+    kind, module, wanted = "a WSGI application", "sluice_redis", _sync.Limiter
 
     def __call__(self, environ: Any, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        def header(name: str) -> str:
-            return str(environ.get("HTTP_" + name.upper().replace("-", "_"), ""))
+        def raw(name: str) -> Optional[bytes]:
+            value = environ.get("HTTP_" + name.upper().replace("-", "_"))
+            return value if value is None else str(value).encode("latin-1", "replace")
 
-        answer = self._decide(self.key(Request(environ.get("REMOTE_ADDR", ""), header, environ)))
+        path = _text(environ.get("PATH_INFO", "").encode("latin-1", "replace"))
+        answer = self._decide(Request(environ.get("REMOTE_ADDR", ""), raw, path, environ))
         if answer.status:
             start_response(answer.status, answer.headers)
             return [answer.body]
@@ -238,34 +281,29 @@ class WSGI:
         def start(status: str, headers: Headers, *more: Any) -> Any:
             return start_response(status, [*headers, *answer.headers], *more)
 
-        return self.app(environ, start)
+        return self.app(environ, start)  # type: ignore[no-any-return]
 
-    def _decide(self, key: str) -> _Answer:
-        if not key:
+    def _decide(self, request: Request) -> _Answer:
+        subject = self.subject_of(request)
+        if not subject:
             return _no_key()
         try:
-            return _answer(self.limiter.name, self.limiter.allow(key))
+            return _answer(self.limiter.name, self.limiter.allow_n(subject, self.cost(request)))
         except SluiceError as error:
             return _failed(self.limiter.name, error)
 
 
-class ASGI:
+class ASGI(_Middleware):
     """ASGI middleware around app, for HTTP requests (WebSockets are passed on). limiter is one of
-    sluice_redis.aio.Limits. With Starlette and FastAPI: app.add_middleware(ASGI, limiter=limiter)."""
+    sluice_redis.aio.Limits; key and cost are as of WSGI. With Starlette: app.add_middleware(ASGI, limiter=limiter)."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], limiter: aio.Limiter, key: Optional[Key] = None) -> None:
-        self.key = _check("an ASGI application", app, "sluice_redis.aio", limiter, aio.Limiter, key)
-        self.app, self.limiter = app, limiter
+    kind, module, wanted = "an ASGI application", "sluice_redis.aio", aio.Limiter
 
     async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         if scope["type"] != "http":
-            return await self.app(scope, receive, send)
-
-        def header(name: str) -> str:
-            lines = [value.decode("latin-1") for field, value in scope["headers"] if field == name.lower().encode()]
-            return ",".join(lines)
-
-        answer = await self._decide(self.key(Request((scope.get("client") or [""])[0] or "", header, scope)))
+            await self.app(scope, receive, send)
+            return
+        answer = await self._decide(scope)
         added = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers]
         if answer.status:
             await send({"type": "http.response.start", "status": int(answer.status[:3]), "headers": added})
@@ -278,10 +316,36 @@ class ASGI:
 
         await self.app(scope, receive, send_on)
 
-    async def _decide(self, key: str) -> _Answer:
-        if not key:
+    async def _decide(self, scope: Any) -> _Answer:
+        def raw(name: str) -> Optional[bytes]:
+            lines = [value for field, value in scope["headers"] if field == name.lower().encode()]
+            return b",".join(lines) if lines else None
+
+        raw_path = scope.get("raw_path")
+        path = unquote_to_bytes(raw_path.partition(b"?")[0]) if raw_path else scope.get("path", "").encode()
+        request = Request((scope.get("client") or [""])[0] or "", raw, _text(path), scope)
+        subject = self.subject_of(request)
+        if not subject:
             return _no_key()
         try:
-            return _answer(self.limiter.name, await self.limiter.allow(key))
+            return _answer(self.limiter.name, await self.limiter.allow_n(subject, self.cost(request)))
         except SluiceError as error:
             return _failed(self.limiter.name, error)
+
+
+def fastapi_limit(limiter: aio.Limiter, key: Optional[Key] = None, cost: Optional[Cost] = None) -> Callable[..., Any]:
+    """A FastAPI dependency that limits one route: `@app.post("/login", dependencies=[Depends(fastapi_limit(login))])`.
+    A refusal is an HTTPException, so the application's handlers see it; its detail is the body of the middleware."""
+    from fastapi import HTTPException, Request, Response
+
+    middleware = ASGI(fastapi_limit, limiter, key, cost)
+
+    async def limit(request: Request, response: Response) -> None:
+        answer = await middleware._decide(request.scope)
+        if answer.status:
+            headers = {name: value for name, value in answer.headers if not name.startswith("Content-")}
+            raise HTTPException(int(answer.status[:3]), json.loads(answer.body), headers)
+        for name, value in answer.headers:
+            response.headers.append(name, value)
+
+    return limit
