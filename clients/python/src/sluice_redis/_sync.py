@@ -22,6 +22,7 @@ from ._errors import SlotLostError, SluiceError
 from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
 from ._limiters import OnFailure
 from ._slots import OnLost
+from ._types import Decision
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
@@ -192,8 +193,13 @@ class ListLog(Booker, Returner):
 class ZSetLog(Booker, Returner):
     __doc__ = _limiters.ZSetLog.__doc__
 
-    allow = _run(_limiters.ZSetLog.allow)
-    allow_n = _run(_limiters.ZSetLog.allow_n)
+    def allow(self, subject: str, id: Optional[str] = None) -> Decision:
+        return self._driver.drive(self._core.allow(subject, id))  # type: ignore[no-any-return]
+
+    def allow_n(self, subject: str, n: int, id: Optional[str] = None) -> Decision:
+        return self._driver.drive(self._core.allow_n(subject, n, id))  # type: ignore[no-any-return]
+
+    allow.__doc__, allow_n.__doc__ = _limiters.ZSetLog.allow.__doc__, _limiters.ZSetLog.allow_n.__doc__
 
 
 class GCRA(Booker):
