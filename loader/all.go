@@ -23,9 +23,8 @@ import (
 // for which the caller does not wait: see Flush. So it never lets more through than any of the limits. It neither waits
 // nor books.
 //
-// Only limiters that can give back may be in it: ListLog, ZSetLog without WithID, and SliceRing. GCRA and TokenBucket
-// are an error that is errors.ErrUnsupported, before anything is sent. In a cluster and a Ring each node gets its own
-// pipeline.
+// Only limiters that can give back may be in it: ListLog, ZSetLog without WithID, and SliceRing. In a cluster and a Ring
+// each node gets its own pipeline.
 //
 // Until the permits are given back, others may be refused for them, about one round trip long. Two callers may even
 // refuse each other: try again after a random delay. A return whose reply is lost is not repeated, and one that fails
@@ -69,20 +68,20 @@ type Part struct {
 func (l *Loader) All() *All { return &All{limits: l} }
 
 // Allow adds a limiter that is asked for one permit now. Cost: nothing is sent before Do.
-func (a *All) Allow(limiter Limiter, subject string) {
+func (a *All) Allow(limiter Returner, subject string) {
 	a.add(limiter, subject, question{method: "Allow", permits: 1})
 }
 
 // AllowN adds a limiter that is asked for n permits now. A limiter may be added several times, also with the same
 // subject: each time is charged, and all together are at most the limit. Cost: nothing is sent before Do.
-func (a *All) AllowN(limiter Limiter, subject string, n int64) {
+func (a *All) AllowN(limiter Returner, subject string, n int64) {
 	a.add(limiter, subject, question{method: "AllowN", permits: n})
 }
 
-func (a *All) add(limiter Limiter, subject string, q question) {
+func (a *All) add(limiter Returner, subject string, q question) {
 	c, err := a.limits.coreOf(limiter, len(a.entries))
-	if err == nil {
-		err = c.checkInAll()
+	if err == nil && c.id != "" { // what it granted may be in use by an earlier call
+		err = c.errArgument("All", "WithID", "a ZSetLog without WithID")
 	}
 	e := &entry{report: unreported, index: len(a.entries)}
 	if e.argumentErr = err; err == nil {
@@ -90,18 +89,6 @@ func (a *All) add(limiter Limiter, subject string, q question) {
 		e.argumentErr = cmp.Or(e.argumentErr, a.errSum(e))
 	}
 	a.entries = append(a.entries, e)
-}
-
-// checkInAll returns why a limiter cannot be in an All. What it granted to an id of the caller's own may be in use by
-// an earlier call.
-func (c core) checkInAll() error {
-	switch {
-	case c.kind.makeReturn == nil:
-		return c.errCannotGiveBack("ListLog, ZSetLog and SliceRing")
-	case c.id != "":
-		return c.errArgument("All", "WithID", "a ZSetLog without WithID")
-	}
-	return nil
 }
 
 // errSum is the error of an entry that asks for more permits than could ever be granted, together with those before it

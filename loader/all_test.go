@@ -215,22 +215,14 @@ func TestAllForgets(t *testing.T) {
 func TestAllWrong(t *testing.T) {
 	limits := loader.New(neverAsked(t))
 	log := limits.ListLog("log", loader.PerHour(3))
-	ring := limits.SliceRing("ring", []loader.Limit{loader.PerMinute(10)}, loader.LeaseAge(time.Second))
-	leased := lease(t, ring, loader.LeaseOptions{Block: 5})
-	defer func() { must(t, leased.Close(background)) }()
 	for _, wrong := range []struct {
-		limiter loader.Limiter
+		limiter loader.Returner
 		n       int64
 		is      error
 		want    string
 	}{
-		{limits.GCRA("pace", loader.PerHour(3)), 1, errors.ErrUnsupported,
-			"loader: pace: GCRA cannot give permits back, ListLog, ZSetLog and SliceRing can: unsupported operation"},
-		{limits.TokenBucket("rate", loader.PerHour(3)), 1, errors.ErrUnsupported,
-			"loader: rate: TokenBucket cannot give permits back, ListLog, ZSetLog and SliceRing can: unsupported operation"},
 		{limits.ZSetLog("ids", loader.PerHour(3)).WithID("order"), 1, nil,
 			"loader: ids: All WithID: want a ZSetLog without WithID"},
-		{leased, 1, nil, "loader: limiter of entry 1: want its SliceRing, not a Leased"},
 		{loader.New(neverAsked(t)).ListLog("x", loader.PerHour(3)), 1, nil,
 			"loader: limiter of entry 1: want one that the same Loader made"},
 		{log, 0, nil, "loader: log: n 0: want 1 or more"},
@@ -257,7 +249,7 @@ func TestAllWrong(t *testing.T) {
 func TestAllTwice(t *testing.T) {
 	eachReturner(t, func(t *testing.T, m making) {
 		limits := loader.New(real(t))
-		limiter := m.make(limits, loader.PerHour(5))
+		limiter := m.returner(limits, loader.PerHour(5))
 		for _, step := range []struct {
 			first, second int64
 			granted       bool
@@ -283,7 +275,7 @@ func TestAllExceeds(t *testing.T) {
 	log := limits.ListLog("log", loader.PerHour(5))
 	ring := limits.SliceRing("ring", []loader.Limit{loader.PerHour(9), loader.PerMinute(5)})
 	type part struct {
-		limiter loader.Limiter
+		limiter loader.Returner
 		subject string
 		n       int64
 	}

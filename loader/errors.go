@@ -182,12 +182,6 @@ func checkSubject(limiter, subject string) error {
 
 const maxSubjectBytes = 65536
 
-// errCannotGiveBack is the error of giving back with a limiter that cannot. It names those that can.
-func (c core) errCannotGiveBack(others string) error {
-	const text = "loader: %s: %s cannot give permits back, %s can: %w"
-	return fmt.Errorf(text, c.name, c.kind.name, others, errors.ErrUnsupported)
-}
-
 // prefixed adds the name of the package and that of the limiter or script to an error's text.
 func prefixed(name, text string) string {
 	if name == "" {

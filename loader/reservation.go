@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 )
@@ -94,7 +95,8 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	case !r.OK():
 		return nil
 	case r.limiter.kind.makeReturn == nil:
-		return r.limiter.errCannotGiveBack("ListLog and ZSetLog")
+		const text = "loader: %s: %s cannot give permits back, ListLog and ZSetLog can: %w"
+		return fmt.Errorf(text, r.limiter.name, r.limiter.kind.name, errors.ErrUnsupported)
 	case r.Delay() == 0, !r.cancelled.CompareAndSwap(false, true):
 		return nil
 	}

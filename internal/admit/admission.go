@@ -153,7 +153,11 @@ func (a *Admission[O]) askAll(ctx context.Context) (loader.Decision, error) {
 	all, enforced := a.request.Limits.All(), a.asked[:a.enforced]
 	for i := range enforced {
 		enforced[i].answered = false // of an earlier round
-		all.AllowN(enforced[i].Limiter, enforced[i].Subject, enforced[i].N)
+		limiter, err := returner(enforced[i].Limiter)
+		if err != nil {
+			return loader.Decision{}, err
+		}
+		all.AllowN(limiter, enforced[i].Subject, enforced[i].N)
 	}
 	d, err := all.Do(ctx)
 	if !errors.Is(err, loader.ErrExceedsLimit) && len(d.Denied) > 0 {

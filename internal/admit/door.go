@@ -126,9 +126,8 @@ func (d *Door[R, O]) check() error {
 
 // checkUse returns what is wrong with how a limiter is used. It is quick: it is called for each request.
 func (d *Door[R, O]) checkUse(c Charge[R, O]) error {
-	if _, ok := c.Limiter.(loader.Returner); c.CountIf != nil && !ok {
-		return fmt.Errorf("CountIf: %s cannot give permits back, ListLog, ZSetLog and SliceRing can: %w",
-			NameOf(c.Limiter), errors.ErrUnsupported)
+	if _, err := returner(c.Limiter); c.CountIf != nil && err != nil {
+		return fmt.Errorf("CountIf: %w", err)
 	}
 	if c.CountIf != nil && d.Options.NoCount != "" {
 		return errors.New("CountIf: " + d.Options.NoCount)
@@ -141,6 +140,15 @@ func (d *Door[R, O]) checkUse(c Charge[R, O]) error {
 	return c.Key.err
 }
 
+// returner returns the limiter as one that can give back.
+func returner(limiter loader.Limiter) (loader.Returner, error) {
+	if r, ok := limiter.(loader.Returner); ok {
+		return r, nil
+	}
+	const text = "%s cannot give permits back, ListLog, ZSetLog and SliceRing can: %w"
+	return nil, fmt.Errorf(text, NameOf(limiter), errors.ErrUnsupported)
+}
+
 // checkTogether returns what is wrong with asking several limiters at once: those that are enforced, and those in
 // shadow.
 func (d *Door[R, O]) checkTogether() error {
@@ -150,8 +158,11 @@ func (d *Door[R, O]) checkTogether() error {
 	all, enforced, batch, errs := d.Limits.All(), 0, d.Limits.Batch(), []error(nil)
 	for i, c := range d.Charges {
 		if !c.Shadow {
-			all.AllowN(c.Limiter, strconv.Itoa(i), c.N) // whether subjects are the same is not known yet
-			enforced++
+			limiter, err := returner(c.Limiter)
+			if errs = append(errs, err); err == nil {
+				all.AllowN(limiter, strconv.Itoa(i), c.N) // whether subjects are the same is not known yet
+				enforced++
+			}
 			continue
 		}
 		if wrong, ok := errors.AsType[*loader.ArgumentError](batch.AllowN(c.Limiter, "any", c.N).Err); ok {

@@ -132,7 +132,11 @@ func (d *decider) ask(r request, of []int, verdicts []Verdict) ([]loader.Decisio
 	all := d.limits.All()
 	for _, i := range of {
 		m := r.matches[i]
-		all.AllowN(d.limiter(m).Limiter, m.Subject, m.Cost)
+		limiter, err := d.returner(m)
+		if err != nil {
+			return nil, err
+		}
+		all.AllowN(limiter, m.Subject, m.Cost)
 	}
 	together, err := all.Do(context.Background())
 	if err == nil && !together.Granted {
@@ -149,18 +153,24 @@ func (d *decider) ask(r request, of []int, verdicts []Verdict) ([]loader.Decisio
 	return decisions, err
 }
 
+func (d *decider) returner(m policy.Match) (loader.Returner, error) {
+	if limiter, ok := d.limiter(m).Limiter.(loader.Returner); ok {
+		return limiter, nil
+	}
+	return nil, fmt.Errorf("%s cannot give back: %w", m.Name, errors.ErrUnsupported)
+}
+
 // charge gives back what a grant need not pay for.
 func (d *decider) charge(r request, i int, decision loader.Decision) Verdict {
 	if !r.free.has(i) {
 		return Granted
 	}
 	m := r.matches[i]
-	limiter, ok := d.limiter(m).Limiter.(loader.Returner)
-	if !ok {
-		d.fail(r, fmt.Errorf("%s cannot give back: %w", m.Name, errors.ErrUnsupported))
-		return Failed
+	limiter, err := d.returner(m)
+	if err == nil {
+		_, err = limiter.GiveBack(context.Background(), m.Subject, decision, m.Cost)
 	}
-	if _, err := limiter.GiveBack(context.Background(), m.Subject, decision, m.Cost); err != nil {
+	if err != nil {
 		d.fail(r, err)
 		return Failed
 	}
