@@ -385,7 +385,7 @@ func TestCheck(t *testing.T) {
 		"PerRequest: the function is nil": grpclimit.PerRequest(limits, nil),
 		"options for one limiter":         grpclimit.AllOf(limits, nil, cost),
 		"the Loader is nil":               with(nil, api, 1),
-		"GCRA cannot give permits back":   with(limits, bucket, 1),
+		"cannot give permits back":        with(limits, bucket, 1),
 		"one that the same Loader made":   with(others, api, 1),
 		"exceeds limit 2":                 with(limits, api, 3),
 	} {

@@ -325,7 +325,7 @@ func TestCheck(t *testing.T) {
 		{"no such choice", httplimit.New(exact, byIP.IfEmpty(7)), "IfEmpty: want"},
 		{"CountIf of a GCRA", httplimit.New(smooth, byIP, count), "smooth cannot give permits back"},
 		{"a GCRA in All", httplimit.AllOf(limits, []httplimit.Charge{{Limiter: exact, Key: byIP},
-			{Limiter: smooth, Key: byIP}}), "smooth: GCRA cannot give permits back"},
+			{Limiter: smooth, Key: byIP}}), "smooth cannot give permits back"},
 		{"another Loader's", httplimit.AllOf(others, []httplimit.Charge{{Limiter: exact, Key: byIP},
 			{Limiter: exact, Key: byIP}}), "the same Loader made"},
 		{"another Loader's in shadow", httplimit.AllOf(others, []httplimit.Charge{{Limiter: exact, Key: byIP},
