@@ -7,8 +7,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -18,16 +16,17 @@ import (
 
 	"github.com/sluice-redis/sluice/grpclimit"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/loader/embedded"
 )
 
 // exampleLimits are limits on a Redis for the examples, whose clock stands still.
 func exampleLimits() (limits *loader.Loader, stop func()) {
-	m, err := miniredis.Run()
+	rdb, m, err := embedded.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	m.SetTime(time.Unix(1_800_000_000, 0))
-	return loader.New(redis.NewClient(&redis.Options{Addr: m.Addr()})), m.Close
+	return loader.New(rdb), m.Close
 }
 
 // exampleClient serves health checks, and returns a client of them.

@@ -9,21 +9,19 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/loader/embedded"
 )
 
 // server is a Redis for the examples, whose clock stands still.
 func server() (limits *loader.Loader, stop func()) {
-	m, err := miniredis.Run()
+	rdb, m, err := embedded.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	m.SetTime(second0)
-	return loader.New(redis.NewClient(&redis.Options{Addr: m.Addr()})), m.Close
+	return loader.New(rdb), m.Close
 }
 
 // show sends a request and prints the status and what is left.

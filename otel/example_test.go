@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/loader/embedded"
 	sluiceotel "github.com/sluice-redis/sluice/otel"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -15,7 +14,7 @@ import (
 
 // A program sets the providers that its exporters read, here one that is read by hand.
 func Example() {
-	server, err := miniredis.Run()
+	rdb, server, err := embedded.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -28,7 +27,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	limits := loader.New(rdb, loader.Observe(observer))
 	codes := limits.ListLog("send-code", loader.PerDay(3))
 	for range 5 {

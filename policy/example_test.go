@@ -6,20 +6,18 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/loader/embedded"
 	"github.com/sluice-redis/sluice/policy"
 )
 
 // newLoader is a Loader on a Redis in this process; yours is on a real one.
 func newLoader() *loader.Loader {
-	server, err := miniredis.Run()
+	rdb, _, err := embedded.Start()
 	if err != nil {
 		panic(err)
 	}
-	return loader.New(redis.NewClient(&redis.Options{Addr: server.Addr()}))
+	return loader.New(rdb)
 }
 
 // An API whose customers have plans.
