@@ -114,8 +114,8 @@ type Field struct {
 
 	Text string
 
-	// Repeated fields occur once for each member of Group, or of KeyGroup: first all fields of the first member, then of
-	// the second. Names of Group end in _i. In errors a number replaces the i: BADARG slices_2. In a reply with both
+	// Repeated fields occur once for each member of Group, or of KeyGroup: first all fields of the first member, then
+	// of the second. Names of Group end in _i. In errors a number replaces the i: BADARG slices_2. In a reply with both
 	// groups, each member of KeyGroup has its fields, and then those of all members of Group.
 	Repeated bool
 }

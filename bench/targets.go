@@ -17,7 +17,8 @@ type Target struct {
 	Missing  bool    `json:"missing,omitempty"` // nothing was measured for it
 	Where    string  `json:"where,omitempty"`   // the row that decides
 
-	// Limit is how far anything of the kind goes, measured in the same round: of the row that decides, what LimitOf says.
+	// Limit is how far anything of the kind goes, measured in the same round: of the row that decides, what LimitOf
+	// says.
 	Limit   float64 `json:"limit,omitempty"`
 	LimitOf string  `json:"limit_of,omitempty"`
 }

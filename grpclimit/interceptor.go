@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Interceptor limits calls. New, AllOf and PerRequest make one. Its methods UnaryServer and StreamServer are interceptors
-// for a server, UnaryClient and StreamClient for a client. It is safe for concurrent use, and servers and clients that
-// have the same Interceptor share its limits.
+// Interceptor limits calls. New, AllOf and PerRequest make one. Its methods UnaryServer and StreamServer are
+// interceptors for a server, UnaryClient and StreamClient for a client. It is safe for concurrent use, and servers and
+// clients that have the same Interceptor share its limits.
 type Interceptor struct {
 	door    admit.Door[*Call, codes.Code]
 	options options

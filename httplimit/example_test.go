@@ -53,8 +53,8 @@ func Example() {
 	// 429 "login";r=0;t=60 "60"
 }
 
-// Check finds wrong arguments at start. The proxies in front of the server say from which address a request comes; a log has what was not
-// decided by Redis.
+// Check finds wrong arguments at start. The proxies in front of the server say from which address a request comes; a
+// log has what was not decided by Redis.
 func ExampleNew() {
 	limits, stop := server()
 	defer stop()

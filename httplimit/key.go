@@ -22,8 +22,8 @@ const (
 	// RefuseEmpty refuses the request with status 400. It is the default.
 	RefuseEmpty = admit.RefuseEmpty
 
-	// SkipEmpty does not count the request under this key. Whoever leaves the value out is then not limited by it: use it
-	// only beside another limit, or where only some requests have the value.
+	// SkipEmpty does not count the request under this key. Whoever leaves the value out is then not limited by it: use
+	// it only beside another limit, or where only some requests have the value.
 	SkipEmpty = admit.SkipEmpty
 
 	// ShareEmpty counts all requests without a value together, as one subject of their own.

@@ -22,9 +22,9 @@ type options struct {
 	observe []func(*http.Request, Result)
 }
 
-// LimiterBy chooses the limiter for each request: one with the limit of the customer's plan, say. It is for one limiter;
-// PerRequest is for several. Check looks only at the limiter that New was given, so give it one of those that the
-// function returns. If the function returns nil, the request is refused with status 503, and Result.Err is
+// LimiterBy chooses the limiter for each request: one with the limit of the customer's plan, say. It is for one
+// limiter; PerRequest is for several. Check looks only at the limiter that New was given, so give it one of those that
+// the function returns. If the function returns nil, the request is refused with status 503, and Result.Err is
 // ErrNoLimiter: a plan that is not known is not unlimited. For requests that are not limited see Skip. A limiter that
 // is not ready for use, such as the zero value of a map, is refused with status 500, and logged once.
 //
@@ -34,8 +34,8 @@ func LimiterBy(limiter func(*http.Request) loader.Limiter) Option {
 }
 
 // Cost sets how many permits a request costs; without it, 1. Use it where one request counts for several. It is for one
-// limiter; Charge.N is for several. A request that costs 0 is not limited. One that costs more than the limit is denied without
-// Retry-After, because waiting does not help.
+// limiter; Charge.N is for several. A request that costs 0 is not limited. One that costs more than the limit is denied
+// without Retry-After, because waiting does not help.
 func Cost(permits func(*http.Request) int64) Option {
 	return func(o *options) { o.Cost = permits }
 }

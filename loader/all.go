@@ -23,8 +23,8 @@ import (
 // for which the caller does not wait: see Flush. So it never lets more through than any of the limits. It neither waits
 // nor books.
 //
-// Only limiters that can give back may be in it: ListLog, ZSetLog without WithID, and SliceRing. In a cluster and a Ring
-// each node gets its own pipeline.
+// Only limiters that can give back may be in it: ListLog, ZSetLog without WithID, and SliceRing. In a cluster and a
+// Ring each node gets its own pipeline.
 //
 // Until the permits are given back, others may be refused for them, about one round trip long. Two callers may even
 // refuse each other: try again after a random delay. A return whose reply is lost is not repeated, and one that fails
@@ -41,16 +41,16 @@ type All struct {
 
 // AllDecision is the answer of an All.
 type AllDecision struct {
-	// Decision is that of one part: if all granted, of the one with the fewest permits remaining; otherwise of the denial
-	// with the longest Wait. Degraded is true if the policy of any part decided. Its Permits is 0, and Key and ID are
-	// empty: those of a grant are in Parts.
+	// Decision is that of one part: if all granted, of the one with the fewest permits remaining; otherwise of the
+	// denial with the longest Wait. Degraded is true if the policy of any part decided. Its Permits is 0, and Key and
+	// ID are empty: those of a grant are in Parts.
 	Decision
 
 	// Denied is the parts that denied, the longest Wait first. Those that are ErrExceedsLimit have the Wait Never.
 	Denied []Part
 
-	// Parts is all parts, in the order in which they were added. It is nil unless all of them granted. GiveBack takes the
-	// decisions in it, each with its own limiter:
+	// Parts is all parts, in the order in which they were added. It is nil unless all of them granted. GiveBack takes
+	// the decisions in it, each with its own limiter:
 	//
 	//	_, err = perAddress.GiveBack(ctx, "192.0.2.7", d.Parts[0].Decision, 1)
 	Parts []Part

@@ -43,7 +43,8 @@ type Decision struct {
 	// Redis does not count these permits: those of a policy, and those that a Leased spends.
 	Key string
 
-	// ID is the request id of a grant by a ZSetLog: that of WithID, or a random one. With the other limiters it is empty.
+	// ID is the request id of a grant by a ZSetLog: that of WithID, or a random one. With the other limiters it is
+	// empty.
 	ID string
 
 	// Repeated is true if a ZSetLog charged the permits before Now, at an earlier call with the same ID; its reply may

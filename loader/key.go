@@ -16,8 +16,7 @@ const (
 	codeConcurrency = "cc1"
 )
 
-// Key returns the key under which a script keeps its state for a subject. Use it with Call, or to inspect or delete
-// keys:
+// Key returns the key under which a script keeps its state for a subject. Use it to inspect or delete keys:
 //
 //	<prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 //
@@ -28,8 +27,8 @@ const (
 // Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes, so that a route
 // or a gRPC method is a name ("orders.v1.Orders/Create"). In a subject and in parts "%", "{" and "}" are written %25,
 // %7B and %7D: the subject alone is the hash tag, and all keys of a limiter for one subject are in one slot. An empty
-// prefix, limiter, subject or state is an *ArgumentError, and so is a subject of more than 64 KiB. scripts/keys.json has
-// test vectors for other languages.
+// prefix, limiter, subject or state is an *ArgumentError, and so is a subject of more than 64 KiB. scripts/keys.json
+// has test vectors for other languages.
 //
 // Cost: nothing is sent.
 func Key(prefix, limiter, subject, state string, parts ...string) (string, error) {

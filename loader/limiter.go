@@ -14,8 +14,8 @@ import (
 // Limiter is what all limiters have. A subject has 1 to 65536 bytes. The n permits of one call are granted together or
 // not at all; n is at least 1 and at most the limit.
 //
-// One of your own, such as a fake in a test, may stand where a limiter is asked by itself: in your code, and in the New,
-// LimiterBy and PerRequest of httplimit and grpclimit. Batch and All, and so what is charged together, take only
+// One of your own, such as a fake in a test, may stand where a limiter is asked by itself: in your code, and in the
+// New, LimiterBy and PerRequest of httplimit and grpclimit. Batch and All, and so what is charged together, take only
 // limiters that the same Loader made; another one is an *ArgumentError.
 type Limiter interface {
 	// Allow asks for one permit now. Use it to refuse what is over the limit.

@@ -225,13 +225,14 @@ func TestWithIDChargesOnce(t *testing.T) {
 	}
 	as[*loader.ArgumentError](t, errOf(log.WithID("a|b").Allow(background, "s")))
 
-	d := loader.Decision{Granted: true, Permits: 2, ID: "order-17"}
-	wantReturned(t, log, "s", d, 2, 2)
+	if returned, err := log.GiveBackID(background, "s", "order-17", 2); returned != 2 || err != nil {
+		t.Errorf("GiveBackID: %d, %v", returned, err)
+	}
 	if m.Exists("sluice:x:{s}:zl1") {
 		members, _ := m.ZMembers("sluice:x:{s}:zl1")
 		t.Errorf("after GiveBack: %q", members)
 	}
-	if returned, err := log.GiveBack(background, "s", d, 2); returned != 0 || err != nil {
+	if returned, err := log.GiveBackID(background, "s", "order-17", 2); returned != 0 || err != nil {
 		t.Errorf("again: %d, %v", returned, err)
 	}
 }

@@ -26,15 +26,9 @@ func (b ListLog) With(limit Limit) ListLog { return ListLog{booker{b.with(limit)
 // GiveBack gives back n of the permits that the decision about the subject granted. Use it for permits that were
 // certainly not used: to charge only what failed, say. It returns how many were given back.
 //
-// That is 0 if Redis did not grant them (a denial, a policy), if it has already removed them, and if more than 1000
-// permits are counted behind them. Permits that have left their window, and that Redis has not removed yet, may be
-// counted in the answer; giving them back frees nothing. A decision of another limiter or subject, and more permits
-// than it granted, are an *ArgumentError. Do not give back the same permits twice: permits of the same microsecond look
-// alike, so the second time gives back another caller's. For the same reason it is sent once; after an
-// *OutcomeUnknownError do not repeat it: the permits are given back or stay charged.
-//
-// Give it context.WithoutCancel of a request's context: if the customer has left, the permits would stay charged. The
-// limiter's Timeout bounds it all the same. Cost: one round trip.
+// It gives back nothing if more than 1000 permits are counted behind them. Permits that have left their window, and
+// that Redis has not removed yet, may be counted in the answer. See Giving back in the package documentation. Cost: one
+// round trip.
 func (b ListLog) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
 	return b.giveBack(ctx, subject, d, n)
 }

@@ -42,6 +42,35 @@
 // the panic is raised again in the caller's goroutine. No goroutine is needed if the client keeps deadlines itself
 // (ContextTimeoutEnabled) and the context cannot be cancelled.
 //
+// # Waiting
+//
+// Wait books permits with one round trip and sleeps until they are due, in the order of asking across all processes. A
+// SliceRing, which cannot book, and waits of more than 60 s sleep and ask again, in no order.
+//
+// If the context ends first, ListLog, ZSetLog and SliceRing give back in the background what was booked or granted,
+// also if the reply comes later: see [Loader.Flush]. If no reply ever comes, only ZSetLog can, because its calls have
+// ids; an id of the caller's own (WithID) stays booked. With GCRA and TokenBucket the booking is lost.
+//
+// With a deadline or [MaxWait] it asks again during an outage: while Redis is down, loading or read-only, or a Breaker
+// is open. It pauses 10 to 250 ms between attempts, and returns the last error when the time is up. Otherwise it
+// returns the first error. After a lost reply only ZSetLog can ask again. The others return an [*OutcomeUnknownError],
+// and their booking may be lost: use ZSetLog for workers that must not lose capacity in an outage.
+//
+// If Redis loses its state (eviction, failover, a restart without persistence), callers who have booked ahead still use
+// their permits, and new callers are granted permits as well: up to twice the limit for as long as the longest booking,
+// at most 60 s. MaxWait bounds that.
+//
+// # Giving back
+//
+// GiveBack is for permits that were certainly not used. Give it context.WithoutCancel of a request's context: if the
+// customer has left, the permits would stay charged. The limiter's Timeout bounds it all the same. It returns 0 for
+// what Redis did not grant (a denial, a policy) or has removed already. A decision of another limiter or subject, and
+// more permits than it granted, are an [*ArgumentError].
+//
+// Do not give back the same permits twice: ListLog and SliceRing would give back another caller's. For the same reason
+// it is sent once; after an [*OutcomeUnknownError] do not repeat it. ZSetLog finds the permits by their id: it repeats
+// the return of all of them after a lost reply, and so may you.
+//
 // # Many at once
 //
 // A [Batch] sends decisions about many subjects and limiters in one round trip. With [ShareRoundTrips], goroutines that

@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// node is one server that scripts are loaded on: the server of a Client, a master of a ClusterClient, a shard of a Ring.
+// node is one server that scripts are loaded on: the server of a Client, a master of a ClusterClient, a shard of a
+// Ring.
 type node struct {
 	addr   string
 	client redis.Cmdable // nil: the shard is down

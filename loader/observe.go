@@ -61,8 +61,8 @@ type Event struct {
 	// Returned is how many permits a GiveBack gave back.
 	Returned int64
 
-	// Err is the caller's error. With a *WaitError, Decision is the denial that caused it; with ErrExceedsLimit it has the
-	// limit.
+	// Err is the caller's error. With a *WaitError, Decision is the denial that caused it; with ErrExceedsLimit it has
+	// the limit.
 	Err error
 
 	// Latency is how long the caller waited for the answer; for an entry of a Batch, for the whole batch. It does not

@@ -66,14 +66,9 @@ func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWind
 // GiveBack gives back n of the permits that the decision about the subject granted, in all windows at once. Use it for
 // permits that were certainly not used: to charge only what failed, say. It returns how many were given back.
 //
-// That is 0 if Redis did not grant them (a denial, a policy), if their slice has left the ring, and if more than 1000
-// slices have begun since. A decision of another limiter or subject, of one with other slices, and more permits than it
-// granted, are an *ArgumentError; so is a decision of a Leased that did not ask Redis. Do not give back the same
-// permits twice: the second time gives back another caller's. For the same reason it is sent once; after an
-// *OutcomeUnknownError do not repeat it: the permits are given back or stay charged.
-//
-// Give it context.WithoutCancel of a request's context: if the customer has left, the permits would stay charged. The
-// limiter's Timeout bounds it all the same. Cost: one round trip.
+// It gives back nothing if more than 1000 slices have begun since. A decision of a limiter with other slices, and of a
+// Leased that did not ask Redis, is an *ArgumentError. See Giving back in the package documentation. Cost: one round
+// trip.
 func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
 	return r.giveBack(ctx, subject, d, n)
 }

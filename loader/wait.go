@@ -17,25 +17,8 @@ const minSleep = time.Millisecond
 func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(ctx, subject, 1) }
 
 // WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused; to refuse, use
-// AllowN. It books the permits with one round trip and sleeps until they are due, in the order of asking across all
-// processes. SliceRing, which cannot book, and waits of more than 60 s sleep and ask again, in no order.
-//
-// It returns a *WaitError at once if the context's deadline or MaxWait cannot be met, and the context's error as soon
-// as the context ends. ListLog, ZSetLog and SliceRing then give back in the background what was booked or granted for
-// this call, also if the reply comes after the context has ended: see Flush. If no reply ever comes, only ZSetLog can:
-// its calls have ids. An id of the caller's own (WithID) stays booked. With GCRA and TokenBucket the booking is lost.
-//
-// With a deadline or MaxWait, WaitN asks again during an outage: while Redis is down, loading or read-only, or a
-// Breaker is open. It pauses 10 to 250 ms between attempts, and returns the last error when the time is up. Without a
-// deadline and MaxWait it returns the error of the first call. After a lost reply only ZSetLog can ask again, because
-// its calls have ids. The others return an *OutcomeUnknownError, and their booking may be lost: use ZSetLog for
-// workers that must not lose capacity in an outage.
-//
-// If Redis loses its state (eviction, failover, a restart without persistence), callers who have booked ahead still use
-// their permits, and new callers are granted permits as well: up to twice the limit for as long as the longest booking,
-// at most 60 s. MaxWait bounds that.
-//
-// Cost: one round trip for each sleep.
+// AllowN. It returns a *WaitError at once if the context's deadline or MaxWait cannot be met, and the context's error
+// as soon as the context ends. See Waiting in the package documentation. Cost: one round trip for each sleep.
 func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 	seen := c.watch(subject, question{method: "Wait", permits: n})
 	ctx = seen.begin(ctx)

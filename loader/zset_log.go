@@ -48,23 +48,16 @@ const maxIDLength = 128
 // GiveBack gives back n of the permits that the decision about the subject granted. Use it for permits that were
 // certainly not used: to charge only what failed, say. It returns how many were given back.
 //
-// That is 0 if Redis did not grant them (a denial, a policy), and if it has removed them already. Permits that left
-// their window, and that Redis has not removed yet, may be counted in the answer; giving them back frees nothing. A
-// decision of another limiter or subject, and more permits than it granted, are an *ArgumentError. The permits are
-// found by Decision.ID. If all permits of the id are given back, the return is repeated after a lost reply, and is safe
-// to call again. If a part is given back, it is sent once, and asking again with the id is an *ArgumentError.
-//
-// Give it context.WithoutCancel of a request's context: if the customer has left, the permits would stay charged. The
-// limiter's Timeout bounds it all the same.
-//
-// If the decision is elsewhere, or its reply was lost, the id is enough:
-//
-//	d := loader.Decision{Granted: true, Permits: 2, ID: "order-17"}
-//	returned, err := codes.GiveBack(ctx, subject, d, 2)
-//
-// Cost: one round trip.
+// If a part of an id's permits is given back, asking again with the id is an *ArgumentError. See Giving back in the
+// package documentation. Cost: one round trip.
 func (b ZSetLog) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
 	return b.giveBack(ctx, subject, d, n)
+}
+
+// GiveBackID is GiveBack of all n permits of an id, without the decision: of a Wait, say, or if the reply was lost.
+// Cost: one round trip.
+func (b ZSetLog) GiveBackID(ctx context.Context, subject, id string, n int64) (returned int64, err error) {
+	return b.giveBack(ctx, subject, Decision{Granted: true, Permits: n, ID: id}, n)
 }
 
 var zsetLog = kind{

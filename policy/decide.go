@@ -11,8 +11,8 @@ import (
 
 // Decision is the answer of the policies that match a call.
 type Decision struct {
-	// Decision is that of the policy that decided: of a denial the one with the longest Wait, of a grant the one with the
-	// fewest permits remaining. If no policy matched, it is Granted and nothing else.
+	// Decision is that of the policy that decided: of a denial the one with the longest Wait, of a grant the one with
+	// the fewest permits remaining. If no policy matched, it is Granted and nothing else.
 	loader.Decision
 
 	// Policy is the name of that policy; "" if none matched.
@@ -21,8 +21,8 @@ type Decision struct {
 	// Refused is true if Policy denied because the key is empty, and the file says `empty: refuse`. Nothing was asked.
 	Refused bool
 
-	// Policies is the decisions of all policies that were asked, those in shadow last, otherwise in the file's order. If
-	// several were asked together and one denied, only those that denied are in it.
+	// Policies is the decisions of all policies that were asked, those in shadow last, otherwise in the file's order.
+	// If several were asked together and one denied, only those that denied are in it.
 	Policies []PolicyDecision
 
 	admission *admit.Admission[int] // for Finish

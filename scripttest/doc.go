@@ -50,9 +50,9 @@
 // see f, unpack stops at 7999 values, struct, bit and cmsgpack are there, globals are protected, scores have
 // 17 digits, expiry times are absolute and a key outlives its TTL by a millisecond.
 //
-// Where Lua itself promises nothing, results may differ from Redis's: the order of pairs, next, cjson and cmsgpack over a
-// table with several names, # of an array with holes, the order of equal elements after table.sort. Error texts do not
-// name the variable ("attempt to index a nil value"), and name the first line of an expression of several lines.
+// Where Lua itself promises nothing, results may differ from Redis's: the order of pairs, next, cjson and cmsgpack over
+// a table with several names, # of an array with holes, the order of equal elements after table.sort. Error texts do
+// not name the variable ("attempt to index a nil value"), and name the first line of an expression of several lines.
 //
 // # What is refused
 //

@@ -293,8 +293,8 @@ func (a *attack) began() <-chan struct{} { return *a.starts.Load() }
 
 func (a *attack) endOf(e *event) time.Time { return time.Unix(0, e.ended.Load()) }
 
-// calmAfter reports whether a fault no longer had effects at a time: service must be back by then, and it was seen. That
-// it comes back in time is judged by itself. Before the first fault the clients are making their connections.
+// calmAfter reports whether a fault no longer had effects at a time: service must be back by then, and it was seen.
+// That it comes back in time is judged by itself. Before the first fault the clients are making their connections.
 func (a *attack) calmAfter(e *event, at time.Time) bool {
 	return e != nil && e.served.Load() != 0 && at.UnixNano() > e.served.Load() && at.Sub(a.endOf(e)) > backWithin+e.late
 }

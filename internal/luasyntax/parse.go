@@ -9,7 +9,8 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// Parse makes the syntax tree, a new one each time, and says where its nodes stand. display is the chunk's name in errors.
+// Parse makes the syntax tree, a new one each time, and says where its nodes stand. display is the chunk's name in
+// errors.
 func Parse(source, display string) ([]ast.Stmt, *Places, error) {
 	stmts, err := parse.Parse(strings.NewReader(source), display)
 	if err != nil {

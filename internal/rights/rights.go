@@ -6,9 +6,9 @@ package rights
 type Client struct {
 	Name string
 
-	// Single and Cluster are the commands that it sends beside those of its caller, to a single server and to a cluster:
-	// sorted, a subcommand as container|subcommand. Those that a connection may send before it has a user, such as HELLO,
-	// are left out.
+	// Single and Cluster are the commands that it sends beside those of its caller, to a single server and to a
+	// cluster: sorted, a subcommand as container|subcommand. Those that a connection may send before it has a user,
+	// such as HELLO, are left out.
 	Single, Cluster []string
 }
 

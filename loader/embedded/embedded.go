@@ -1,7 +1,7 @@
 // Package embedded starts a Redis in this process, for tests and first steps without a server.
 //
-// It is miniredis, which runs the same scripts, but not on the same Lua: before a release run a few tests against a real
-// server too. docs/testing-your-handler.md says what its clock and its errors are good for.
+// It is miniredis, which runs the same scripts, but not on the same Lua: before a release run a few tests against a
+// real server too. docs/testing-your-handler.md says what its clock and its errors are good for.
 package embedded
 
 import (

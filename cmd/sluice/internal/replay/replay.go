@@ -25,8 +25,8 @@ type Config struct {
 	Cores    int                      // that decide: 1 or more
 	Progress func(lines int64)        // called from time to time; may be nil
 
-	// Decided is called with each verdict about a policy, if it is not nil; from several goroutines at once, for one key
-	// in the order of the log.
+	// Decided is called with each verdict about a policy, if it is not nil; from several goroutines at once, for one
+	// key in the order of the log.
 	Decided func(line int64, m policy.Match, v Verdict)
 }
 

@@ -40,7 +40,8 @@ func NewServer() (*Server, error) {
 		return nil, err
 	}
 	s := &Server{redis: emulated, scripts: map[string]*lua51.Script{}}
-	// With a client that keeps deadlines, and a context that has none, the Loader runs a call in the caller's goroutine.
+	// With a client that keeps deadlines, and a context that has none, the Loader runs a call in the caller's
+	// goroutine.
 	s.client = redis.NewClient(&redis.Options{ContextTimeoutEnabled: true})
 	s.client.AddHook(s)
 	s.limits = loader.New(s.client, loader.Timeout(time.Hour)) // a busy machine must not change a decision
