@@ -95,7 +95,7 @@ func (a *acquirer) afterFailure(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	bounded := a.maxWait > 0 || !a.deadline.IsZero()
-	if a.failed = !bounded || !mayHelp(err, a.kind.hasIDs); a.failed {
+	if a.failed = !bounded || !mayHelp(err, a.algorithm.hasIDs); a.failed {
 		return err
 	}
 	a.failures++

@@ -101,7 +101,7 @@ func (a *All) errSum(e *entry) error {
 		}
 	}
 	c, q := e.limiter, e.question
-	capacity := c.kind.capacity(c)
+	capacity := c.algorithm.capacity(c)
 	if before == 0 || capacity == 0 || before+q.permits <= capacity {
 		return nil
 	}

@@ -56,7 +56,7 @@ const defaultSettleWithin = 15 * time.Minute
 // Memory is bounded by it: each request takes about 200 bytes for so long, twice that time at most.
 func SettleWithin(d time.Duration) LimiterOption {
 	return func(s *settings) {
-		s.requireKind("SettleWithin", &budget)
+		s.requireAlgorithm("SettleWithin", &budget)
 		longest := time.Duration(budget.maxArgument("ttl")) * time.Microsecond
 		if s.idTTL = d; d < time.Millisecond || d > longest || d%time.Microsecond != 0 {
 			s.setErr(s.errArgument("SettleWithin", d, "1ms to 366 days, in whole microseconds"))
@@ -150,7 +150,7 @@ func (b Budget) Name() string { return b.core.Name() }
 // once, when the program starts. Cost: nothing is sent.
 func (b Budget) Check() error { return b.core.Check() }
 
-var budget = kind{
+var budget = algorithm{
 	name: "Budget", amount: "estimate",
 	script: &sluice.BudgetV1, code: codeSliceRing, hasIDs: true, capacity: smallestLimit,
 	makeWords: budgetWords, checkID: checkBudgetID, detail: sliceRingDetail, keys: onlyKey,

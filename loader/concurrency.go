@@ -152,7 +152,7 @@ func (c Concurrency) Name() string { return c.limiter.limiterName() }
 // once, when the program starts. Cost: nothing is sent.
 func (c Concurrency) Check() error { return c.limiter.Check() }
 
-var concurrency = kind{
+var concurrency = algorithm{
 	name: "Concurrency", script: &sluice.ConcurrencyV1, code: codeConcurrency, hasIDs: true, capacity: limitCapacity,
 	makeWords: concurrencyWords, keys: onlyKey,
 }
@@ -169,7 +169,7 @@ func (c core) leaseWords(key string, renew int, id string) []any {
 // checkSlots returns what is wrong with the number of slots or the ttl.
 func (c core) checkSlots() error {
 	n, ttl := c.limit.Permits, c.limit.Window
-	maxSlots, maxTTL := c.kind.maxArgument("limit"), time.Duration(c.kind.maxArgument("ttl"))*time.Microsecond
+	maxSlots, maxTTL := c.algorithm.maxArgument("limit"), time.Duration(c.algorithm.maxArgument("ttl"))*time.Microsecond
 	switch {
 	case n < 0 || n > maxSlots:
 		return c.errArgument("n", n, fmt.Sprintf("0 to %d", maxSlots))

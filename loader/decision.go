@@ -104,7 +104,7 @@ func basicDecision(reply []int64) Decision {
 }
 
 // replyFields returns how many integers a reply to the limiter has.
-func (c core) replyFields() int { return minReplyFields + c.kind.moreFields + len(c.ring.windows) }
+func (c core) replyFields() int { return minReplyFields + c.algorithm.moreFields + len(c.ring.windows) }
 
 const minReplyFields = 5
 
@@ -112,8 +112,8 @@ const minReplyFields = 5
 func (c core) decisionOf(call *call) Decision {
 	d := basicDecision(call.reply)
 	d.Limit = c.limit
-	if c.kind.detail != nil {
-		d = c.kind.detail(c, d, call.reply)
+	if c.algorithm.detail != nil {
+		d = c.algorithm.detail(c, d, call.reply)
 	}
 	if call.sharedReply {
 		d.setRemaining(call.remaining)

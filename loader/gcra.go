@@ -22,7 +22,7 @@ func (l *Loader) GCRA(name string, limit Limit, opts ...LimiterOption) GCRA {
 // both would fill the same bucket. Cost: nothing is sent.
 func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
-var gcra = kind{
+var gcra = algorithm{
 	name: "GCRA", largerLimiters: "; SliceRing holds more",
 	script: &sluice.GCRAV1, code: codeGCRA, canBook: true, capacity: burstCapacity, makeWords: gcraWords, keys: onlyKey,
 }

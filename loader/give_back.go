@@ -17,7 +17,7 @@ func (c core) giveBack(ctx context.Context, subject string, d Decision, n int64)
 	if err != nil {
 		return 0, err
 	}
-	known := d.ID != "" && c.kind.hasIDs
+	known := d.ID != "" && c.algorithm.hasIDs
 	switch {
 	case n < 1:
 		return 0, errNoPermits(c.name, "", n)
@@ -38,7 +38,7 @@ func (c core) giveBack(ctx context.Context, subject string, d Decision, n int64)
 // newReturn makes the call that gives back n permits of a grant. It may be repeated after a lost reply only if it gives
 // back everything that an id was granted.
 func (c core) newReturn(subject, key string, d Decision, n int64) *entry {
-	script, words := c.kind.makeReturn(c, key, d, n)
+	script, words := c.algorithm.makeReturn(c, key, d, n)
 	q := question{method: giveBack, permits: n}
 	e := &entry{request: request{limiter: c, subject: subject, question: q}, report: unreported}
 	e.observation = c.watch(subject, q)
@@ -102,7 +102,7 @@ const (
 // lost, what it may have been granted. It does nothing if the script cannot give back, or if the id is the caller's
 // own: the caller may ask again with it.
 func (c core) giveBackUnused(ctx context.Context, subject string, q question, d Decision, err error) {
-	if c.kind.makeReturn == nil || c.id != "" {
+	if c.algorithm.makeReturn == nil || c.id != "" {
 		return
 	}
 	if d.Degraded {
@@ -110,7 +110,7 @@ func (c core) giveBackUnused(ctx context.Context, subject string, q question, d 
 	}
 	lost, isLost := errors.AsType[*OutcomeUnknownError](err)
 	switch {
-	case isLost && (c.kind.hasIDs || lost.late != nil):
+	case isLost && (c.algorithm.hasIDs || lost.late != nil):
 		c.limits.returns.do(ctx, c.limits, func(ctx context.Context) { c.giveBackLost(ctx, subject, q, lost.late) })
 	case d.Granted && !d.Degraded:
 		c.limits.returns.do(ctx, c.limits, func(ctx context.Context) { c.tryGiveBack(ctx, subject, d, false) })
@@ -126,7 +126,7 @@ func (c core) giveBackLost(ctx context.Context, subject string, q question, late
 		key, _ := c.key(subject) // there was a call about it
 		d.setGrant(key, q)
 		c.tryGiveBack(ctx, subject, d, false)
-	case c.kind.hasIDs:
+	case c.algorithm.hasIDs:
 		c.tryGiveBack(ctx, subject, Decision{Granted: true, Permits: q.permits, ID: q.id}, true)
 	}
 }
@@ -137,7 +137,7 @@ func (c core) tryGiveBack(ctx context.Context, subject string, d Decision, maybe
 	for try := range maxReturnTries {
 		_ = sleep(ctx, returnPause<<try-returnPause)
 		returned, err := c.giveBack(ctx, subject, d, d.Permits)
-		lost := errors.Is(err, ErrOutcomeUnknown) && !c.kind.hasIDs
+		lost := errors.Is(err, ErrOutcomeUnknown) && !c.algorithm.hasIDs
 		if returned > 0 || err == nil && !maybe || lost || errors.Is(err, redis.ErrClosed) {
 			return
 		}

@@ -25,7 +25,7 @@ const (
 // so that callers with different lease ages use different keys.
 func LeaseAge(d time.Duration) LimiterOption {
 	return func(s *settings) {
-		s.requireKind("LeaseAge", &sliceRing)
+		s.requireAlgorithm("LeaseAge", &sliceRing)
 		if d < time.Millisecond || d%time.Microsecond != 0 {
 			s.setErr(s.errArgument("LeaseAge", d, "1ms or more, in whole microseconds"))
 		}

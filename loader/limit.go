@@ -44,18 +44,18 @@ func (l Limit) burst() int64 {
 
 // checkLimit returns what is wrong with a limit for this limiter.
 func (s *settings) checkLimit(l Limit) error {
-	switch upper, burst := s.kind.maxArgument("limit", "rate", "limit_i"), s.kind.maxArgument("burst"); {
+	switch upper, burst := s.algorithm.maxArgument("limit", "rate", "limit_i"), s.algorithm.maxArgument("burst"); {
 	case l.Permits < 0:
 		return s.errArgument("permits", l.Permits, "0 or more")
 	case l.Permits > upper:
 		return &ArgumentError{
 			Limiter: s.name, Argument: "permits", Value: fmt.Sprint(l.Permits), Want: fmt.Sprintf("%d or less", upper),
-			text: fmt.Sprintf("%d permits: %s holds %d%s", l.Permits, s.kind.name, upper, s.kind.largerLimiters),
+			text: fmt.Sprintf("%d permits: %s holds %d%s", l.Permits, s.algorithm.name, upper, s.algorithm.largerLimiters),
 		}
-	case l.Burst > 0 && s.kind != &gcra:
+	case l.Burst > 0 && s.algorithm != &gcra:
 		return &ArgumentError{
 			Limiter: s.name, Argument: "burst", Value: strconv.FormatInt(l.Burst, 10), Want: "0",
-			text: fmt.Sprintf("burst %d: %s has none, GCRA has", l.Burst, s.kind.name),
+			text: fmt.Sprintf("burst %d: %s has none, GCRA has", l.Burst, s.algorithm.name),
 		}
 	case l.Burst < 0:
 		return s.errArgument("burst", l.Burst, "0 or more")
@@ -85,7 +85,7 @@ func (s *settings) checkBurst(l Limit) error {
 
 // checkWindow returns what is wrong with the length of a window.
 func (s *settings) checkWindow(d time.Duration) error {
-	switch longest := s.kind.maxWindow(); {
+	switch longest := s.algorithm.maxWindow(); {
 	case d < minWindow || d > longest:
 		return s.errArgument("window", d, fmt.Sprintf("%v to %s", minWindow, span(longest)))
 	case d%time.Microsecond != 0:
@@ -98,7 +98,7 @@ func (s *settings) checkWindow(d time.Duration) error {
 const minWindow = time.Millisecond
 
 // maxWindow returns the longest window that the script takes.
-func (k *kind) maxWindow() time.Duration {
+func (k *algorithm) maxWindow() time.Duration {
 	if k == &sliceRing || k == &budget {
 		return maxWindowSlices * maxSlice
 	}

@@ -62,8 +62,8 @@ type Returner interface {
 	GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error)
 }
 
-// kind is what limiters of one script have in common.
-type kind struct {
+// algorithm is what limiters of one script have in common.
+type algorithm struct {
 	name           string // "GCRA"
 	amount         string // for errors: what a caller calls the permits, "" for n
 	largerLimiters string // for errors: which limiters take a larger limit
@@ -120,7 +120,7 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	if err != nil {
 		return err
 	}
-	keys := c.kind.keys(c.settings, key)
+	keys := c.algorithm.keys(c.settings, key)
 	defer c.denials.forget(key)
 	err = c.limits.await(ctx, c.timeout(), func(ctx context.Context) error {
 		return c.limits.rdb.Unlink(ctx, keys...).Err()
@@ -143,7 +143,7 @@ func (c core) Check() error {
 }
 
 // maxArgument returns the maximum of the first of these arguments that the script has, math.MaxInt64 if it has none.
-func (k *kind) maxArgument(arguments ...string) int64 {
+func (k *algorithm) maxArgument(arguments ...string) int64 {
 	for i := range k.script.Args {
 		if slices.Contains(arguments, k.script.Args[i].Name) {
 			return k.script.Args[i].Max
@@ -154,7 +154,7 @@ func (k *kind) maxArgument(arguments ...string) int64 {
 
 // callID returns the id of one call: the caller's own or, if the script takes ids, a new one.
 func (c core) callID() string {
-	if c.id != "" || c.settings == nil || !c.kind.hasIDs {
+	if c.id != "" || c.settings == nil || !c.algorithm.hasIDs {
 		return c.id
 	}
 	return newID()

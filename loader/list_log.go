@@ -33,7 +33,7 @@ func (b ListLog) GiveBack(ctx context.Context, subject string, d Decision, n int
 	return b.giveBack(ctx, subject, d, n)
 }
 
-var listLog = kind{
+var listLog = algorithm{
 	name: "ListLog", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
 	script: &sluice.ListLogV1, code: codeListLog, canBook: true, capacity: limitCapacity,
 	makeWords: listLogWords, keys: onlyKey, makeReturn: listLogReturn,

@@ -251,7 +251,7 @@ func MaxWait(d time.Duration) LimiterOption {
 // Loader.SliceRing for the default. It is a part of the key: limiters with different slices do not share state.
 func Slice(d time.Duration) LimiterOption {
 	return func(s *settings) {
-		s.requireKind("Slice", &sliceRing, &budget)
+		s.requireAlgorithm("Slice", &sliceRing, &budget)
 		if s.slice = d; d < minSlice || d > maxSlice || d%time.Microsecond != 0 {
 			s.setErr(s.errArgument("Slice", d, "1ms to 24h, in whole microseconds"))
 		}
@@ -262,7 +262,7 @@ func Slice(d time.Duration) LimiterOption {
 // default is a random id for each Loader.
 func ClientID(id string) LimiterOption {
 	return func(s *settings) {
-		s.requireKind("ClientID", &tokenBucket)
+		s.requireAlgorithm("ClientID", &tokenBucket)
 		if s.clientID = id; id == "" {
 			s.setErr(s.errArgument("ClientID", `""`, "at least one character"))
 		}
@@ -272,13 +272,13 @@ func ClientID(id string) LimiterOption {
 // PerClient gives each client of a TokenBucket the whole rate for itself. The default is that all clients share it. A
 // scope that is stored in Redis takes precedence.
 func PerClient() LimiterOption {
-	return func(s *settings) { s.requireKind("PerClient", &tokenBucket); s.perClient = true }
+	return func(s *settings) { s.requireAlgorithm("PerClient", &tokenBucket); s.perClient = true }
 }
 
 // settings is what all copies of a limiter share. It does not change after configure.
 type settings struct {
 	limits    *Loader
-	kind      *kind
+	algorithm *algorithm
 	name      string
 	head      string // of the key, before the subject
 	tail      string // of the key, after the subject
@@ -294,12 +294,12 @@ type settings struct {
 	err       error    // what is wrong with the name or the options: the error of every call
 }
 
-// requireKind sets an error if an option does not apply to this kind of limiter.
-func (s *settings) requireKind(option string, kinds ...*kind) {
-	if !slices.Contains(kinds, s.kind) {
+// requireAlgorithm sets an error if an option is not of this algorithm.
+func (s *settings) requireAlgorithm(option string, algorithms ...*algorithm) {
+	if !slices.Contains(algorithms, s.algorithm) {
 		s.setErr(&ArgumentError{
-			Limiter: s.name, Argument: option, Want: "a " + kinds[0].name,
-			text: fmt.Sprintf("%s is an option of %s, not of %s", option, kinds[0].name, s.kind.name),
+			Limiter: s.name, Argument: option, Want: "a " + algorithms[0].name,
+			text: fmt.Sprintf("%s is an option of %s, not of %s", option, algorithms[0].name, s.algorithm.name),
 		})
 	}
 }
@@ -309,7 +309,7 @@ func (s *settings) refuseOption(option string, isSet bool) {
 	if isSet {
 		s.setErr(&ArgumentError{
 			Limiter: s.name, Argument: option, Want: "no " + option,
-			text: fmt.Sprintf("%s is not an option of %s", option, s.kind.name),
+			text: fmt.Sprintf("%s is not an option of %s", option, s.algorithm.name),
 		})
 	}
 }
@@ -337,8 +337,8 @@ func (s *settings) setErr(err error) {
 }
 
 // configure makes the settings of a limiter. The caller may add parts to the tail of the key.
-func (l *Loader) configure(k *kind, name string, opts []LimiterOption) *settings {
-	s := &settings{limits: l, kind: k, name: name}
+func (l *Loader) configure(k *algorithm, name string, opts []LimiterOption) *settings {
+	s := &settings{limits: l, algorithm: k, name: name}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(s)

@@ -93,7 +93,7 @@ func (c core) watch(subject string, q question) *observation {
 		return nil
 	}
 	return &observation{observer: c.limits.observer, Event: Event{
-		Method: q.method, Script: nameOf(c.kind.script), Limiter: c.name, Subject: subject, Permits: q.permits,
+		Method: q.method, Script: nameOf(c.algorithm.script), Limiter: c.name, Subject: subject, Permits: q.permits,
 	}}
 }
 

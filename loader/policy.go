@@ -50,7 +50,7 @@ func (c core) fallBack(ctx context.Context, key string, q question, err error) (
 
 // maxPermits returns how many permits may be asked for at once, as far as this process knows.
 func (c core) maxPermits() int64 {
-	if n := c.kind.capacity(c); n != unknownCapacity {
+	if n := c.algorithm.capacity(c); n != unknownCapacity {
 		return n
 	}
 	return c.limit.Permits

@@ -85,17 +85,17 @@ func (r *request) makeCall() error {
 			return err
 		}
 	}
-	capacity := c.kind.capacity(c)
+	capacity := c.algorithm.capacity(c)
 	if capacity == 0 {
 		return nil
 	}
 	if err := c.errTooMany(q, capacity); err != nil {
 		return err
 	}
-	r.call = newCall(c.limits, c.kind.script, c.kind.makeWords(c, key, q), c.replyFields())
+	r.call = newCall(c.limits, c.algorithm.script, c.algorithm.makeWords(c, key, q), c.replyFields())
 	r.call.limiter, r.call.timeout = c.name, c.timeout()
 	switch {
-	case c.kind.hasIDs:
+	case c.algorithm.hasIDs:
 		r.call.id = q.id
 	case q.permits > 0 && q.maxWait == 0:
 		r.call.allowGroup(q.permits, capacity)
@@ -106,24 +106,24 @@ func (r *request) makeCall() error {
 // checkQuestion returns what is wrong with a question for permits, apart from their upper bound.
 func (c core) checkQuestion(q question) error {
 	if q.permits < 1 {
-		return errNoPermits(c.name, c.kind.amount, q.permits)
+		return errNoPermits(c.name, c.algorithm.amount, q.permits)
 	}
-	if c.kind.checkID == nil {
+	if c.algorithm.checkID == nil {
 		return nil
 	}
-	return c.kind.checkID(c.settings, q.id)
+	return c.algorithm.checkID(c.settings, q.id)
 }
 
 // errTooMany is the error of a question for more permits than could ever be granted, nil for other questions.
 func (c core) errTooMany(q question, capacity int64) error {
-	aCall, why := c.kind.maxArgument("permits"), ""
+	aCall, why := c.algorithm.maxArgument("permits"), ""
 	if aCall < capacity {
-		capacity, why = aCall, " of one call to a "+c.kind.name+c.kind.largerCalls
+		capacity, why = aCall, " of one call to a "+c.algorithm.name+c.algorithm.largerCalls
 	}
 	if q.permits <= capacity {
 		return nil
 	}
-	return fmt.Errorf("loader: %s: %s(%s=%d) %w %d%s", c.name, q.method, cmp.Or(c.kind.amount, "n"), q.permits,
+	return fmt.Errorf("loader: %s: %s(%s=%d) %w %d%s", c.name, q.method, cmp.Or(c.algorithm.amount, "n"), q.permits,
 		ErrExceedsLimit, capacity, why)
 }
 

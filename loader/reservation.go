@@ -94,14 +94,14 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	switch {
 	case !r.OK():
 		return nil
-	case r.limiter.kind.makeReturn == nil:
+	case r.limiter.algorithm.makeReturn == nil:
 		const text = "loader: %s: %s cannot give permits back, ListLog and ZSetLog can: %w"
-		return fmt.Errorf(text, r.limiter.name, r.limiter.kind.name, errors.ErrUnsupported)
+		return fmt.Errorf(text, r.limiter.name, r.limiter.algorithm.name, errors.ErrUnsupported)
 	case r.Delay() == 0, !r.cancelled.CompareAndSwap(false, true):
 		return nil
 	}
 	_, err := r.limiter.giveBack(ctx, r.subject, r.decision, r.n)
-	if err != nil && (r.limiter.kind.hasIDs || !errors.Is(err, ErrOutcomeUnknown)) {
+	if err != nil && (r.limiter.algorithm.hasIDs || !errors.Is(err, ErrOutcomeUnknown)) {
 		r.cancelled.Store(false)
 	}
 	return err

@@ -73,7 +73,7 @@ func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n i
 	return r.giveBack(ctx, subject, d, n)
 }
 
-var sliceRing = kind{
+var sliceRing = algorithm{
 	name:   "SliceRing",
 	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: smallestLimit,
 	makeWords: sliceRingWords, detail: sliceRingDetail, keys: onlyKey, makeReturn: sliceRingReturn,

@@ -52,7 +52,7 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 	return set.err
 }
 
-var tokenBucket = kind{
+var tokenBucket = algorithm{
 	name: "TokenBucket", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
 	script: &sluice.TokenBucketV1, code: codeTokenBucket, canBook: true, capacity: storedCapacity,
 	makeWords: tokenBucketWords, moreFields: 2, detail: tokenBucketDetail, keys: permitKeys,

@@ -82,7 +82,7 @@ func (w *waiter) pauseAfterFailure(ctx context.Context, err error) bool {
 	}
 	w.failures++
 	bounded := w.maxWait > 0 || !w.deadline.IsZero()
-	if bounded && mayHelp(err, w.kind.hasIDs) &&
+	if bounded && mayHelp(err, w.algorithm.hasIDs) &&
 		w.observation.sleep(ctx, w.pause(w.failures)) == nil && w.timeLeft() > 0 {
 		return true
 	}
@@ -118,7 +118,7 @@ func (w *waiter) giveBackUnused(ctx context.Context, d Decision, lost error) {
 
 // maxBookingPerCall returns how far ahead the script can book, 0 if it cannot.
 func (c core) maxBookingPerCall() time.Duration {
-	if c.settings == nil || !c.kind.canBook {
+	if c.settings == nil || !c.algorithm.canBook {
 		return 0
 	}
 	return maxBooking

@@ -60,7 +60,7 @@ func (b ZSetLog) GiveBackID(ctx context.Context, subject, id string, n int64) (r
 	return b.giveBack(ctx, subject, Decision{Granted: true, Permits: n, ID: id}, n)
 }
 
-var zsetLog = kind{
+var zsetLog = algorithm{
 	name: "ZSetLog", largerLimiters: "; ListLog, GCRA or SliceRing hold more",
 	largerCalls: "; ListLog, GCRA or SliceRing take more",
 	script:      &sluice.ZSetLogV1, code: codeZSetLog, hasIDs: true, canBook: true, capacity: limitCapacity,
