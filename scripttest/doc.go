@@ -1,6 +1,6 @@
 // Package scripttest runs a Redis Lua script off the server as Redis 7.0 would: its numbers, its errors,
 // its conversions, its libraries. Data lives in a miniredis in the same process, and the clock is the
-// test's own.
+// test's own. Only the scripts of this module need it: unlike them it has no promise of compatibility.
 //
 //	func TestLimiter(t *testing.T) {
 //		redis := scripttest.Start(t)
