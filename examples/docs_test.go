@@ -191,7 +191,7 @@ func TestServerReadmeGo(t *testing.T) {
 	}
 }
 
-// runProgram is what a block of Go prints, with another server in the place of README's.
+// runProgram is what a block of Go prints, with another server in place of README's.
 func runProgram(t *testing.T, block, addr string) string {
 	t.Helper()
 	const shown = "localhost:6379"

@@ -84,5 +84,5 @@ func (a *admission) settle(err error) error {
 }
 
 // Settle says what a call has used of its budgets: see Budgets. The last call before the handler returns counts. ctx is
-// that of the call that the handler got. Cost: nothing is sent.
+// the context of the call that the handler got. Cost: nothing is sent.
 func Settle(ctx context.Context, actual int64) { admit.Settle(ctx, actual) }

@@ -13,10 +13,10 @@ import (
 
 // UnaryClient makes the unary calls of a client wait until their permits may be used, so that a partner's quota is
 // kept: see grpc.WithChainUnaryInterceptor. If the call's deadline cannot be met, it is DEADLINE_EXCEEDED at once, and
-// nothing is charged. The other refusals are those of UnaryServer; errors.As finds the loader's error in them.
+// nothing is charged. Other refusals are as in UnaryServer; errors.As finds the loader's error in them.
 //
 // One limiter is asked by WaitN, in the order of asking across all processes where the limiter has one. Several are
-// asked as those of AllOf are, and again when the permits come free: without an order, and without MaxWait.
+// asked as in AllOf, and again when the permits come free: without an order, and without MaxWait.
 //
 // What gRPC retries by itself (a retryPolicy in the service config) is not counted again: interceptors see a call once.
 //

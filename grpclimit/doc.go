@@ -1,4 +1,4 @@
-// Package grpclimit limits gRPC calls: those that a server receives, and those that a client makes.
+// Package grpclimit limits the gRPC calls that a server receives or a client makes.
 //
 //	limit := grpclimit.New(limits.ListLog("api", loader.PerMinute(60)), grpclimit.KeyByIP())
 //	server := grpc.NewServer(
@@ -24,8 +24,8 @@
 //	INTERNAL             a limiter, key or option is wrong: Check finds most of that at start
 //	ABORTED              a slot was lost, and the call ended because of it
 //
-// Put an Interceptor behind those that authenticate callers if its key is what they find, and before those that do
-// expensive work. It is a separate module, so that the loader does not depend on gRPC. Its names are those of package
+// Put an Interceptor behind interceptors that authenticate callers if its key is what they find, and before expensive
+// ones. It is a separate module, so that the loader does not depend on gRPC. Its names are the same as in package
 // httplimit.
 //
 // Until a release, your go.mod needs these lines beside those for the core in README:

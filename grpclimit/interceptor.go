@@ -53,7 +53,7 @@ func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Interceptor
 }
 
 // PerRequest returns the Interceptor whose charges differ from call to call: plans, costs, methods. The function
-// returns the charges of a call, which are asked as those of AllOf are. If it returns a status (status.Error), that is
+// returns the charges of a call, which are asked as in AllOf. If it returns a status (status.Error), that is
 // the result of the call; after any other error, or if it returns nil, it is UNAVAILABLE: a plan that is not known is
 // not unlimited. A call that is not limited has charges that are empty, but not nil.
 //

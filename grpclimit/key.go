@@ -13,7 +13,7 @@ import (
 )
 
 // Key says whom a call is counted for: it makes the subject of a limiter. Make one with KeyByIP, KeyByMetadata,
-// KeyByMethod, KeyBy or KeyOf, and join several with Join. The subject is that of Subject.
+// KeyByMethod, KeyBy or KeyOf, and join several with Join. Subject says how the subject is made of them.
 //
 // A call may have no value for a key: no such metadata, say, or one that is not UTF-8. By default it is then refused
 // with INVALID_ARGUMENT; its method IfEmpty(choice) returns a Key that chooses something else. Check() returns what is

@@ -19,8 +19,8 @@ type options struct {
 }
 
 // LimiterBy chooses the limiter for each call: one with the limit of the customer's plan, say, or one for each method
-// (see PerMethod). Use it with one limiter; PerRequest is for several. The argument of New stands for those that the
-// function returns where they are checked. If the function returns nil, the call is refused with UNAVAILABLE, and
+// (see PerMethod). Use it with one limiter; PerRequest is for several. The argument of New stands for the limiters that
+// the function returns where they are checked. If the function returns nil, the call is refused with UNAVAILABLE, and
 // Result.Err is ErrNoLimiter: a plan that is not known is not unlimited. For calls that are not limited see Skip.
 //
 //	grpclimit.LimiterBy(func(c *grpclimit.Call) loader.Limiter { return api.With(planOf(c.Context())) })

@@ -37,24 +37,24 @@ var ErrNoLimiter = admit.ErrNoLimiter
 //
 //	Outcome     Outcome
 //	RetryAfter  time.Duration  of a denial; 0: waiting does not help
-//	Decisions   []Decision     those of the limiters that answered: those that are enforced, in the order of the charges,
+//	Decisions   []Decision     of the limiters that answered: the enforced ones, in the order of the charges,
 //	                           those in shadow, budgets, and slots. If one of several limiters that were asked together
-//	                           denied, only those that denied are in it. One limiter for which a client waited has none.
+//	                           denied, only the denials are in it. One limiter for which a client waited has none.
 //	Degraded    bool           the policy of a limiter decided, because Redis did not
 //	Cause       error          why
 //	Err         error          why there is no decision; nil if the caller cancelled, and loader.ErrExceedsLimit of a
 //	                           denial because the call costs more than the limit
 //
-// Denied(shadow) returns the limits that denied, or in shadow those that would have. LogValue is for log/slog:
+// Denied(shadow) returns the limits that denied, or in shadow would have. LogValue is for log/slog:
 // slog.Info("limited", "limit", result). Subjects are not in it, because they may be personal data.
 type Result struct {
 	admit.Result
 
-	// Code is that of the refusal; OK if the call went on.
+	// Code of the refusal; OK if the call went on.
 	Code codes.Code
 }
 
-// Decision is the decision of one limiter about a call. Beside those of loader.Decision its fields are:
+// Decision is the decision of one limiter about a call. It has the fields of loader.Decision, and:
 //
 //	Policy   string  the name of the limit
 //	Subject  string

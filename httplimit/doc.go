@@ -10,7 +10,7 @@
 //
 // # Which constructor
 //
-//   - [New], for one limiter; with [LimiterBy] its limit is that of the customer's plan.
+//   - [New], for one limiter; with [LimiterBy] its limit follows the customer's plan.
 //   - [AllOf], for several limiters at once, charged all or none: an address, an account and the whole service.
 //   - [PerRequest], if which limiters are charged differs between requests.
 //
@@ -46,7 +46,7 @@
 // the handler runs. [Shadow] decides and tells the observers, and never refuses: use it to try a limit.
 //
 // The ResponseWriter is passed on as it is, unless CountIf or Slots have to see the response. Then it is wrapped, and
-// keeps its optional interfaces: http.Flusher, http.Hijacker, io.ReaderFrom, http.Pusher and those that
+// keeps its optional interfaces: http.Flusher, http.Hijacker, io.ReaderFrom, http.Pusher and what
 // http.ResponseController finds. Only http.MaxBytesReader does not close the connection then, because net/http asks its
 // own writer: put http.MaxBytesHandler around the middleware.
 //

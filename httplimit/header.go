@@ -132,7 +132,7 @@ func quotaOf(limit loader.Limit) (quota, window int64) {
 	return limit.Burst, int64((refilled + second - 1) / second)
 }
 
-// addDraft11 adds RateLimit-Policy and RateLimit to those that other limits of the same request have set.
+// addDraft11 adds RateLimit-Policy and RateLimit to what other limits of the same request have set.
 func (m *Middleware) addDraft11(header http.Header, items []item) {
 	policies, limits := make([]string, 0, len(items)), make(httpsfv.List, 0, len(items))
 	for _, it := range items {
@@ -216,8 +216,9 @@ func (it item) limitItem() httpsfv.Item {
 	return item
 }
 
-// setXRateLimit sets the headers of the item with the fewest permits remaining, unless another limit has set those of
-// one with fewer. Of two with as many it takes the one that is reset later: that is how long a client has to wait.
+// setXRateLimit sets the headers of the item with the fewest permits remaining, unless another limit has already
+// set headers for an item with fewer. If two are equal, the one that is reset later counts: a client has to wait that
+// long.
 func setXRateLimit(header http.Header, items []item) {
 	items = slices.DeleteFunc(items, func(it item) bool { return it.degraded || it.slot })
 	if len(items) == 0 {

@@ -45,7 +45,7 @@ func IPv6Prefix(bits int) IPOption {
 }
 
 // TrustXForwardedFor names the proxies that write the header X-Forwarded-For: as prefixes ("10.0.0.0/8"), as addresses,
-// or "unix" for those that connect by a Unix socket. Each of them has to append the address that it was called from.
+// or "unix" for proxies that connect by a Unix socket. Each of them has to append the address that it was called from.
 //
 // The client is found from the right: the first address that is not of a trusted proxy. What stands to the left of it
 // was written by the client, and is never used. If the remote address is not of a trusted proxy, the header is not

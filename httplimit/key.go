@@ -8,7 +8,8 @@ import (
 )
 
 // Key says whom a request is counted for: it makes the subject of a limiter. Make one with KeyByIP, KeyByHeader,
-// KeyByCookie, KeyByUser, KeyByPathValue, KeyBy or KeyOf, and join several with Join. The subject is that of Subject.
+// KeyByCookie, KeyByUser, KeyByPathValue, KeyBy or KeyOf, and join several with Join. Subject says how the subject is
+// made of them.
 //
 // A request may have no value for a key: no such header, say, or one that is not UTF-8. By default it is then refused
 // with status 400; its method IfEmpty(choice) returns a Key that chooses something else. Check() returns what is wrong

@@ -58,7 +58,7 @@ func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Middleware 
 }
 
 // PerRequest returns the Middleware whose charges differ from request to request: plans, costs, routes. The function
-// returns the charges of a request, which are asked as those of AllOf are. If it returns an error, or nil, the request
+// returns the charges of a request, which are asked as in AllOf. If it returns an error, or nil, the request
 // is refused with status 503: a plan that is not known is not unlimited. A request that is not limited has charges that
 // are empty, but not nil.
 //
@@ -165,5 +165,5 @@ func call(next http.Handler, w http.ResponseWriter, r *http.Request, a *admit.Ad
 }
 
 // Settle says what a request has used of its budgets: see Budgets. The last call before the handler returns counts.
-// ctx is that of the request that the handler got. Cost: nothing is sent.
+// ctx is the context of the request that the handler got. Cost: nothing is sent.
 func Settle(ctx context.Context, actual int64) { admit.Settle(ctx, actual) }

@@ -107,7 +107,7 @@ func RetryJitter(d time.Duration) Option {
 // Refusal writes the response to a request that is refused. The headers of the limits are set already.
 type Refusal func(w http.ResponseWriter, r *http.Request, result Result)
 
-// Refuse sets how refusals are answered, in the place of WriteProblem. The function may pass those that it does not
+// Refuse sets how refusals are answered, in place of WriteProblem. The function may pass results that it does not
 // want on to WriteProblem.
 func Refuse(refuse Refusal) Option {
 	return func(o *options) { o.refuse = refuse }

@@ -42,25 +42,25 @@ const statusClientGone = 499
 // Result is what was decided about a request: see Observe and Refuse. Its other fields are:
 //
 //	Outcome     Outcome
-//	RetryAfter  time.Duration  that of the header, in whole seconds; 0 if there is none
-//	Decisions   []Decision     those of the limiters that answered: those that are enforced, in the order of the charges,
+//	RetryAfter  time.Duration  as in the header, in whole seconds; 0 if there is none
+//	Decisions   []Decision     of the limiters that answered: the enforced ones, in the order of the charges,
 //	                           those in shadow, budgets, and slots. If one of several limiters that were asked together
-//	                           denied, only those that denied are in it.
+//	                           denied, only the denials are in it.
 //	Degraded    bool           the policy of a limiter decided, because Redis did not
 //	Cause       error          why
 //	Err         error          why there is no decision; nil if the client left, and loader.ErrExceedsLimit of a denial
 //	                           because the request costs more than the limit
 //
-// Denied(shadow) returns the policies that denied, or in shadow those that would have. LogValue is for log/slog:
+// Denied(shadow) returns the policies that denied, or in shadow would have. LogValue is for log/slog:
 // slog.Info("limited", "limit", result). Subjects are not in it, because they may be personal data.
 type Result struct {
 	admit.Result
 
-	// Status is that of the refusal; 0 if the handler was called.
+	// Status of the refusal; 0 if the handler was called.
 	Status int
 }
 
-// Decision is the decision of one limiter about a request. Beside those of loader.Decision its fields are:
+// Decision is the decision of one limiter about a request. It has the fields of loader.Decision, and:
 //
 //	Policy   string  the name in headers
 //	Subject  string

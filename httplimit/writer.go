@@ -118,7 +118,7 @@ func (c *slotConn) Close() error {
 	return c.Conn.Close()
 }
 
-// NetConn returns the connection itself, as that of tls.Conn does.
+// NetConn returns the connection itself, as NetConn of tls.Conn does.
 func (c *slotConn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite closes the writing side, if the connection can.

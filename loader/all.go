@@ -41,12 +41,12 @@ type All struct {
 
 // AllDecision is the answer of an All.
 type AllDecision struct {
-	// Decision is that of one part: if all granted, of the one with the fewest permits remaining; otherwise of the
+	// Decision is the decision of one part: if all granted, the one with the fewest permits remaining; otherwise the
 	// denial with the longest Wait. Degraded is true if the policy of any part decided. Its Permits is 0, and Key and
-	// ID are empty: those of a grant are in Parts.
+	// ID are empty: Parts has them.
 	Decision
 
-	// Denied is the parts that denied, the longest Wait first. Those that are ErrExceedsLimit have the Wait Never.
+	// Denied is the parts that denied, the longest Wait first. With ErrExceedsLimit the Wait is Never.
 	Denied []Part
 
 	// Parts is all parts, in the order in which they were added. It is nil unless all of them granted. GiveBack takes
@@ -122,7 +122,7 @@ func (a *All) Check() error {
 	return errors.Join(errs...)
 }
 
-// Do asks all limiters. It returns a grant only if all of them granted. Its error joins those of the limiters, each
+// Do asks all limiters. It returns a grant only if all of them granted. Its error joins the limiters' errors, each
 // with the limiter's name; then nothing is granted, and what was granted is given back, also if a reply comes later.
 // More than could ever be granted, of one part or of several about the same subject, is ErrExceedsLimit, and Denied has
 // those parts.
@@ -183,7 +183,7 @@ func answeredHere(entries []*entry) (refused []*entry) {
 	return refused
 }
 
-// decideAll makes one decision of those of the entries.
+// decideAll makes one decision of all entries.
 func decideAll(entries []*entry) (d AllDecision, err error) {
 	var errs []error
 	parts := make([]Part, len(entries))

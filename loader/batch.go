@@ -78,7 +78,7 @@ func (b *Batch) ReserveN(limiter Reserver, subject string, n int64) *Result {
 }
 
 // Do sends all entries, and returns their results in the order in which the entries were added: the same pointers that
-// Allow, AllowN, Peek and Reserve returned. Its error joins those of the results: it is nil if every entry was decided,
+// Allow, AllowN, Peek and Reserve returned. Its error joins the results' errors: it is nil if every entry was decided,
 // granted or not. Its text has a line for each result that failed, which are many while Redis is down: log one of them.
 // A limiter of another Loader is named by its entry, counted from 0. Do takes no longer than the longest timeout of its
 // limiters: see Timeout. Cost: one round trip, none if no entry needs a server, two more if scripts are missing.

@@ -65,7 +65,7 @@ func SettleWithin(d time.Duration) LimiterOption {
 }
 
 // Budget returns the budget of this name. Use it if a cost is known only afterwards. Call Check when the program
-// starts. Its limits and slices are those of a SliceRing: see there. If the shortest window is less than a minute and
+// starts. Limits and slices are as in SliceRing: see there. If the shortest window is less than a minute and
 // requests may take longer than 1000 slices, set a longer Slice: a refund goes no further back.
 //
 // Its own option is SettleWithin. FailOpen and FailLocal answer for Reserve and Peek. MaxWait and RememberDenials are
@@ -161,7 +161,7 @@ func budgetWords(c core, key string, q question) []any {
 		c.slice.Microseconds(), c.idTTL.Microseconds(), q.permits)
 }
 
-// idKey returns the key of an id, from that of its subject's ring.
+// idKey returns the key of an id, from the key of its subject's ring.
 func (c core) idKey(key, id string) string {
 	slice := strings.TrimPrefix(c.tail, "}:"+codeSliceRing)
 	return strings.TrimSuffix(key, c.tail) + "}:" + codeBudgetID + slice + ":" + escaper.Replace(id)

@@ -56,7 +56,7 @@ type withValues struct {
 	values context.Context
 }
 
-// Value returns the value of the deadline's context, which package context needs, or that of the caller's.
+// Value returns the value of the deadline's context, which package context needs, or of the caller's.
 func (c withValues) Value(key any) any {
 	if v := c.Context.Value(key); v != nil {
 		return v

@@ -27,11 +27,11 @@ type Decision struct {
 	// ResetAfter is the time until the subject has its whole limit again, if no one asks.
 	ResetAfter time.Duration
 
-	// Now is the server's clock at the decision. Use it to audit a log of decisions, and count those that are Repeated
+	// Now is the server's clock at the decision. Use it to audit a log of decisions, and count what is Repeated
 	// once for each ID. It is zero if the limit is 0 or the decision is Degraded, because no server decided.
 	Now time.Time
 
-	// Limit is the limit that the decision was made by: for a TokenBucket the stored one, for a SliceRing that of the
+	// Limit is the limit that the decision was made by: for a TokenBucket the stored one, for a SliceRing the
 	// tightest window.
 	Limit Limit
 
@@ -40,11 +40,10 @@ type Decision struct {
 	Windows []WindowState
 
 	// Key is the key in Redis under which granted permits are counted: see GiveBack. It is empty for a denial, and if
-	// Redis does not count these permits: those of a policy, and those that a Leased spends.
+	// Redis does not count these permits: after a policy's decision, and if a Leased spends them.
 	Key string
 
-	// ID is the request id of a grant by a ZSetLog: that of WithID, or a random one. With the other limiters it is
-	// empty.
+	// ID is the request id of a grant by a ZSetLog: the id of WithID, or a random one. Other limiters have none.
 	ID string
 
 	// Repeated is true if a ZSetLog charged the permits before Now, at an earlier call with the same ID; its reply may

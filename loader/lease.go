@@ -83,7 +83,7 @@ type Leased struct {
 // many subjects with few decisions each it costs more than it saves: use the ring itself. The ring needs the option
 // LeaseAge. Close the Leased when the program ends.
 //
-// The guarantee is that of the ring, for the times at which permits are spent: no window ever holds more than its
+// The guarantee is the ring's, for the times at which permits are spent: no window ever holds more than its
 // limit. A permit is spent at most LeaseAge after Redis counted it, and Redis counts windows that are longer by
 // LeaseAge. (The age is measured with this process's monotonic clock, from before the call was sent, less a thousandth
 // for clock drift.) So the limit is enforced as if its window were longer by the age and up to two slices: keep the age
@@ -151,7 +151,7 @@ func (l *Leased) Allow(ctx context.Context, subject string) (Decision, error) {
 }
 
 // AllowN asks for n permits now, all or nothing. Use it where one request counts for several. More than could ever be
-// granted is an error that is ErrExceedsLimit. Cost: that of Allow.
+// granted is an error that is ErrExceedsLimit. Cost: as Allow.
 func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
 	if n < 1 {
 		return Decision{}, errNoPermits(l.ring.name, "", n)
@@ -162,11 +162,11 @@ func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision,
 	return l.spendOrRefill(ctx, subject, question{method: "AllowN", permits: n})
 }
 
-// Wait blocks until one permit may be used: it is WaitN for one permit. Cost: that of WaitN.
+// Wait is WaitN for one permit.
 func (l *Leased) Wait(ctx context.Context, subject string) error { return l.WaitN(ctx, subject, 1) }
 
-// WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused. Like that of a
-// SliceRing it sleeps and asks again, so it is not first come, first served. Cost: that of AllowN, once for each sleep.
+// WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused. As with a
+// SliceRing it sleeps and asks again, so it is not first come, first served. Cost: as AllowN, once for each sleep.
 func (l *Leased) WaitN(ctx context.Context, subject string, n int64) error {
 	w := l.ring.waiter(ctx, subject, n, nil, func(ctx context.Context, q question) (Decision, error) {
 		return l.spendOrRefill(ctx, subject, q)

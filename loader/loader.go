@@ -32,8 +32,8 @@
 // Check once, when the program starts, to find it.
 //
 // If a call was sent and no reply came, the error is an [*OutcomeUnknownError]: the call was charged once or not at
-// all. The loader sends a decision again only if the first one cannot have run, or if it has a request id: those of
-// ZSetLog and Budget do.
+// all. The loader sends a decision again only if the first one cannot have run, or if it has a request id, as with
+// ZSetLog and Budget.
 //
 // # Contexts
 //
@@ -101,7 +101,7 @@
 // # When Redis fails
 //
 // Without further options a limiter fails closed: the call returns an error. With [FailOpen] or [FailLocal] the limiter
-// answers in the place of Redis, and marks the Decision Degraded. Every call has a time limit: 1 s, or 100 ms with one
+// answers in place of Redis, and marks the Decision Degraded. Every call has a time limit: 1 s, or 100 ms with one
 // of these policies; [Timeout] sets another. [Breaker] stops sending calls to a server that does not answer.
 //
 // If no server listens on the address, a call takes its whole time to fail: the loader makes four attempts, and
@@ -206,7 +206,7 @@ func PreloadedOnly() Option {
 	return func(l *Loader) { l.preloadedOnly = true }
 }
 
-// Functions calls the scripts as Redis Functions: FCALL in the place of EVALSHA. Use it where functions are loaded as a
+// Functions calls the scripts as Redis Functions: FCALL in place of EVALSHA. Use it where functions are loaded as a
 // part of the deployment: they are saved with the data and replicated, so a restart or a failover does not lose them,
 // and no call is answered by NOSCRIPT. It needs Redis 7.0 or Valkey; on older servers every call is an error that is
 // errors.ErrUnsupported.

@@ -14,7 +14,7 @@ import (
 // or had ended before the call. It answers when Redis has failed: set a Timeout that is shorter than the callers'
 // deadlines.
 //
-// A policy also answers in the place of an *OutcomeUnknownError. The caller then has its permits once, and Redis has
+// A policy also answers in place of an *OutcomeUnknownError. The caller then has its permits once, and Redis has
 // charged for them once or not at all.
 //
 // With FailOpen, Wait returns at once, Reserve is granted at once without a booking, and Peek returns the whole limit.
@@ -24,7 +24,7 @@ func FailOpen() LimiterOption {
 	return func(s *settings) { s.setFallback("FailOpen", grantAll) }
 }
 
-// fallback decides a question in the place of Redis. If ok is false, the call returns Redis's error.
+// fallback decides a question in place of Redis. If ok is false, the call returns Redis's error.
 type fallback func(c core, key string, q question) (d Decision, ok bool)
 
 // grantAll is the fallback of FailOpen.
@@ -33,7 +33,7 @@ func grantAll(c core, _ string, q question) (Decision, bool) {
 	return c.describe(d, func(i int) (int64, time.Duration) { return c.ring.limits[i].Permits, 0 }), true
 }
 
-// fallBack lets the policy answer in the place of an error. Without a policy, or if it does not answer, it returns the
+// fallBack lets the policy answer in place of an error. Without a policy, or if it does not answer, it returns the
 // error.
 func (c core) fallBack(ctx context.Context, key string, q question, err error) (Decision, error) {
 	if c.fallback == nil || !undecided(ctx, err) {

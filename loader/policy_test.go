@@ -101,7 +101,7 @@ func (p *proxy) hangUp() {
 	p.held = nil
 }
 
-// beginLoading has a server in the place of the first read its data, a millisecond a key, and answer in between.
+// beginLoading has a server in place of the first read its data, a millisecond a key, and answer in between.
 func beginLoading(t *testing.T, tr *troubled) func() {
 	server := redistest.Start(t, "--enable-debug-command", "yes", "--rdbcompression", "no",
 		"--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")

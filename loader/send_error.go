@@ -122,7 +122,7 @@ func exceedsLimit(err error) bool {
 	return codeOf(err) == "BADARG" && strings.HasPrefix(err.Error(), "BADARG permits: want up to")
 }
 
-// undecided reports whether a policy may answer in the place of an error: the arguments and the state are right, and
+// undecided reports whether a policy may answer in place of an error: the arguments and the state are right, and
 // the caller did not cancel.
 func undecided(ctx context.Context, err error) bool {
 	_, argument := errors.AsType[*ArgumentError](err)

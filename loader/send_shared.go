@@ -26,7 +26,7 @@ const (
 // Callers who ask for the same number of permits of the same subject under the same limit form a group, and share
 // commands too. While a command of the group is in flight, further callers are collected; the next command asks for the
 // permits of as many callers as Redis can grant. Each caller gets the answer of a single call at that time, in the
-// order of asking. (Only the ResetAfter of a GCRA is that after the last of them.) So a hot subject costs Redis a few
+// order of asking. (Only a GCRA tells all of them the ResetAfter of the last.) So a hot subject costs Redis a few
 // commands per round trip, however many callers ask. ZSetLog, whose calls have ids, and calls that book share
 // pipelines only.
 //
@@ -44,7 +44,7 @@ func ShareRoundTrips() Option {
 	}
 }
 
-// sharing collects the commands of concurrent callers. It is used in the place of go-redis's AutoPipeline, which is
+// sharing collects the commands of concurrent callers. It is used in place of go-redis's AutoPipeline, which is
 // experimental, does not work with a Ring, keeps callers whose context has ended, and shares its goroutines and
 // settings with all other users of the client.
 type sharing struct {

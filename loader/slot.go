@@ -114,10 +114,10 @@ func (s *Slot) Context() context.Context { return s.ctx }
 //
 //	defer slot.Release()
 //
-// It has a timeout of its own, that of the limiter's calls. If it fails it returns the error and tries again in the
+// It has a timeout of its own, as long as the limiter's calls. If it fails it returns the error and tries again in the
 // background for a ttl; after that the lease has ended by itself. It returns a *SlotLostError if the slot was lost
 // before. Only the first call does anything; the others wait for it and return the same. Without Release the process
-// holds the slot until it ends. Release of a nil Slot, that of a denial, does nothing and returns nil.
+// holds the slot until it ends. Release of a nil Slot, which a denial returns, does nothing and returns nil.
 //
 // Cost: one round trip, none if the slot was lost.
 func (s *Slot) Release() error {

@@ -9,7 +9,7 @@ import (
 // slotQueues are the callers of Acquire in this process: a *subjectQueues for each key.
 type slotQueues struct{ byKey sync.Map }
 
-// subjectQueues are the queues of one key. Callers of one key do not delay those of another.
+// subjectQueues are the queues of one key. Callers of one key do not delay callers of another.
 type subjectQueues struct {
 	all *slotQueues
 	key string
@@ -23,9 +23,9 @@ type subjectQueues struct {
 // one asks Redis, so that callers in one process do not compete. Callers under another limit have a queue of their own:
 // one may be granted a slot while the other is not.
 //
-// A slot that is released in this process goes to its first caller, who asks at once. If that was all, a process that
-// holds most of the slots would keep them for as long as it has callers. So once another process has been faster, every
-// fourth released slot is left to the other processes, until none wants them: see yieldNext.
+// A slot that is released in this process goes to its first caller, who asks at once. A process that holds most of the
+// slots would so keep them for as long as it has callers. So once another process has been faster, every fourth
+// released slot is left to the other processes, until none wants them: see yieldNext.
 type slotQueue struct {
 	of     *subjectQueues
 	limit  int64

@@ -13,7 +13,7 @@ const maxBooking = time.Minute
 // minSleep is the shortest sleep of Wait before it asks again.
 const minSleep = time.Millisecond
 
-// Wait blocks until one permit may be used: it is WaitN for one permit. Cost: that of WaitN.
+// Wait is WaitN for one permit.
 func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(ctx, subject, 1) }
 
 // WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused; to refuse, use
@@ -42,7 +42,7 @@ type waiter struct {
 	observation *observation
 	ask         func(context.Context, question) (Decision, error)
 
-	leased   bool                 // its calls are those of a Leased, for all who wait
+	leased   bool                 // a Leased calls, for all who wait
 	failures int                  // in a row
 	lost     *OutcomeUnknownError // of a call that may have booked
 }

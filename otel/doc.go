@@ -6,7 +6,7 @@
 // It is a separate module, so that the loader does not depend on OpenTelemetry. The providers are the global ones,
 // unless options set others.
 //
-// Names that begin with db., and error.type, are those of the semantic conventions 1.43.0; the schema URL of metrics
+// Names that begin with db., and error.type, are from the semantic conventions 1.43.0; the schema URL of metrics
 // and spans says so. Names for limiters and decisions begin with sluice. A decision is not a database operation: it may
 // take several operations or none. So db.client.operation.duration is left to the instrumentation of the client.
 //
@@ -16,7 +16,7 @@
 //	sluice.decision.duration  histogram, s          how long callers waited for them, without the sleep of a Wait
 //	sluice.wait.duration      histogram, s          how long Wait and WaitN slept; 0 if they did not sleep
 //
-// The buckets are those that the conventions recommend for databases, 1 ms to 10 s. For the sleep they end at ten
+// The buckets are as the conventions recommend for databases, 1 ms to 10 s. For the sleep they end at ten
 // minutes. The attributes of the metrics:
 //
 //	sluice.limiter.name        "send-code"; not set for a script that is called directly
@@ -46,7 +46,7 @@
 //
 // The span of a Wait is INTERNAL and has no db attributes. It includes the sleep and every call that Wait makes.
 // Instrumentation of the client, such as redisotel, finds the span in the context and adds its commands below it,
-// except those of a Batch and of ShareRoundTrips.
+// except for a Batch and ShareRoundTrips.
 //
 // A denial is not an error. The span's status is Error only if there was no decision. It has the error's text only if
 // that names no key.

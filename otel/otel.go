@@ -42,12 +42,12 @@ type providers struct {
 	tracers trace.TracerProvider
 }
 
-// WithMeterProvider sets where metrics go, in the place of the global provider.
+// WithMeterProvider sets where metrics go, in place of the global provider.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(to *providers) { to.meters = p }
 }
 
-// WithTracerProvider sets where spans go, in the place of the global provider.
+// WithTracerProvider sets where spans go, in place of the global provider.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(to *providers) { to.tracers = p }
 }

@@ -11,7 +11,7 @@ import (
 
 // Decision is the answer of the policies that match a call.
 type Decision struct {
-	// Decision is that of the policy that decided: of a denial the one with the longest Wait, of a grant the one with
+	// Decision of the policy that decided: of several denials the one with the longest Wait, of grants the one with
 	// the fewest permits remaining. If no policy matched, it is Granted and nothing else.
 	loader.Decision
 
@@ -22,13 +22,13 @@ type Decision struct {
 	Refused bool
 
 	// Policies is the decisions of all policies that were asked, those in shadow last, otherwise in the file's order.
-	// If several were asked together and one denied, only those that denied are in it.
+	// If several were asked together and one denied, only the denials are in it.
 	Policies []PolicyDecision
 
 	admission *admit.Admission[int] // for Finish
 }
 
-// PolicyDecision is the decision of one policy. Beside those of loader.Decision its fields are:
+// PolicyDecision is the decision of one policy. It has the fields of loader.Decision, and:
 //
 //	Policy   string
 //	Subject  string

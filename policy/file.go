@@ -30,7 +30,7 @@ type Policy struct {
 	Name   string
 	Line   int // of the name in the file, from 1
 	Column int
-	Script string         // "list_log", "zset_log", "gcra" or "slice_ring": that of the file, or the one that was chosen
+	Script string         // "list_log", "zset_log", "gcra" or "slice_ring": the file's, or the one that was chosen
 	Chosen bool           // the file names no script
 	Rates  []loader.Limit // none if there are plans
 	Plans  []Plan         // in the file's order

@@ -9,7 +9,7 @@ import (
 )
 
 // Middleware limits the requests of handlers. The function returns what the application knows of a request: "user.key",
-// "user.plan" and the names in the file's attributes. It may be nil. The options are those of httplimit: how a refusal
+// "user.plan" and the names in the file's attributes. It may be nil. The options are httplimit's: how a refusal
 // is answered, which headers are sent. For which policy decided see Observe.
 //
 //	http.Handle("/", policies.Middleware(values)(handler))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// unknown says that a word is not one of those that are known, and which one was probably meant.
+// unknown says that a word is not known, and which one was probably meant.
 func unknown(kind, word string, known []string) (what, want string) {
 	return fmt.Sprintf("unknown %s %q", kind, word), strings.Join(known, ", ") + didYouMean(word, known...)
 }

@@ -22,7 +22,7 @@ type fault struct {
 	apply  func()
 }
 
-// An edit puts a text in the place of source[from:to].
+// An edit puts a text in place of source[from:to].
 type edit struct {
 	from, to int
 	text     string
@@ -112,7 +112,7 @@ func (f *faults) expr(e ast.Expr) ast.Expr {
 	return e
 }
 
-// otherOperators are those that are tried in the place of one.
+// otherOperators are those that are tried in place of one.
 var otherOperators = map[string][]string{
 	"<": {"<=", ">="}, "<=": {"<", ">"}, ">": {">=", "<="}, ">=": {">", "<"}, "==": {"~="}, "~=": {"=="},
 	"+": {"-"}, "-": {"+"}, "*": {"/"}, "/": {"*"}, "%": {"*"}, "^": {"*"},
@@ -148,7 +148,7 @@ func (f *faults) number(e *ast.NumberExpr) {
 	}
 }
 
-// replace puts another expression in the place of one.
+// replace puts another expression in place of one.
 func (f *faults) replace(e ast.Expr, text string, by ast.Expr) {
 	from, to := f.Bytes(e)
 	f.add(f.Spans[e].First, f.Text(e), text, func() {

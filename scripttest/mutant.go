@@ -51,8 +51,8 @@ func (m Mutant) Compile() (*Script, error) {
 
 // Mutants goes through all mutants of the script, in the order of the source. A fault is
 //
-//   - <= or >= in the place of <, < or > in that of <=, and so on; == and ~= exchanged;
-//   - + and - exchanged, * and / exchanged, * in the place of % and ^, a minus left out;
+//   - <= or >= in place of <, < or > in that of <=, and so on; == and ~= exchanged;
+//   - + and - exchanged, * and / exchanged, * in place of % and ^, a minus left out;
 //   - and and or exchanged, a not left out, and one put before what a condition asks, be it a variable, a
 //     call or an index;
 //   - a number 1 larger or smaller, true and false exchanged;

@@ -87,7 +87,7 @@ func checkSoundScripts(t *testing.T) {
 	}
 }
 
-// noticed is how a check fails with a script in the place of the table's.
+// noticed is how a check fails with a script in place of the table's.
 func noticed(t testing.TB, tab table, script *scripttest.Script, c check) string {
 	return scripttest.Failure(t, func(t testing.TB) {
 		c.run(substitute{t, tab.script.Source, script})

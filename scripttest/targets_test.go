@@ -186,7 +186,7 @@ func startMiniredis(t testing.TB) *remote {
 // clockKey holds the time of the timelines on a real server: seconds, and microseconds of the second.
 const clockKey = "sluice:test:clock"
 
-// connectServer is a real server. Its clock is not ours to set, so the scripts read a key in the place of TIME there,
+// connectServer is a real server. Its clock is not ours to set, so the scripts read a key in place of TIME there,
 // and what is left of a TTL by that clock. No TTL fires: the timelines are in 2100, and those that are a length
 // of the server's time, gcra's and a new ring's, are made so long. All else is the script's.
 func connectServer(t testing.TB, addr string) *remote {

@@ -48,7 +48,7 @@ func (s screen) printf(format string, args ...any) {
 	fmt.Fprintf(s.w, format, shown...)
 }
 
-// redraw prints a line in the place of the last one, on a terminal only. An empty text removes it.
+// redraw prints a line in place of the last one, on a terminal only. An empty text removes it.
 func (s screen) redraw(format string, args ...any) {
 	if s.live {
 		s.printf("\r\x1b[K"+format, args...)

@@ -177,7 +177,7 @@ func TestCheck(t *testing.T) {
 		"x: window 0s":                   one(charge{Limiter: f.ListLog("x", loader.Limit{Permits: 1}), Key: all}),
 		"smooth cannot give permits":     one(charge{Limiter: smooth, Key: all, CountIf: failed}),
 		`name "é\n": want printable`:     one(charge{Limiter: api, Key: all, Name: "é\n"}),
-		"smooth cannot give":       two(f.Loader, charge{Limiter: smooth, Key: all}),
+		"smooth cannot give":             two(f.Loader, charge{Limiter: smooth, Key: all}),
 		"the same Loader made":           two(others.Loader, charge{Limiter: api, Key: all}),
 		"entry 0: want one that the":     two(others.Loader, charge{Limiter: smooth, Key: all, Shadow: true}),
 		"exceeds limit 5":                two(f.Loader, charge{Limiter: api, Key: all, N: 6}),

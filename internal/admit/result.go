@@ -57,7 +57,7 @@ func (d Decision) Denies() bool {
 	return !d.Granted && (d.Err == nil || errors.Is(d.Err, loader.ErrExceedsLimit))
 }
 
-// Denied returns the policies that denied, and in shadow those that would have.
+// Denied returns the policies that denied, and in shadow would have.
 func (r Result) Denied(shadow bool) (policies []string) {
 	for _, d := range r.Decisions {
 		if d.Denies() && d.Shadow == shadow {

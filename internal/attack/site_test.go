@@ -131,7 +131,7 @@ func (s *site) client(kind clientKind) redis.UniversalClient {
 	})
 }
 
-// dialer connects to the proxy of a server in the place of the server, whose address is what a cluster tells.
+// dialer connects to the proxy of a server in place of the server, whose address is what a cluster tells.
 func (s *site) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	proxyOf := map[string]string{}
 	for i, server := range s.servers {

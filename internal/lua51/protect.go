@@ -4,7 +4,7 @@ import lua "github.com/yuin/gopher-lua"
 
 const readonlyText = "Attempt to modify a readonly table"
 
-// protected returns a table to hand to scripts in the place of t: it reads as t does and refuses every
+// protected returns a table to hand to scripts in place of t: it reads as t does and refuses every
 // write. The library functions that go round metatables (pairs, rawget, rawset, ...) look through it
 // with unprotected.
 func protected(L *lua.LState, t *lua.LTable) *lua.LTable {

@@ -132,7 +132,7 @@ func JSON(v any) string {
 	return string(text)
 }
 
-// Failure is what is written in the place of a result.
+// Failure is what is written in place of a result.
 type Failure struct {
 	Error     string `json:"error"`
 	Parameter string `json:"parameter,omitempty"` // of the link that is wrong

@@ -6,7 +6,7 @@
 //		grpc.ChainUnaryInterceptor(limit.UnaryServer),
 //		grpc.ChainStreamInterceptor(limit.StreamServer))
 //
-// A call is to expressions what it is in HTTP/2: request.method is "POST", request.path the full method
+// Expressions see a call as in HTTP/2: request.method is "POST", request.path the full method
 // ("/shop.Orders/Place"), request.host the authority, request.header the metadata, request.ip the peer's address. In a
 // `count`, response.status is the status that belongs to the result's code: see Status.
 //
@@ -36,8 +36,8 @@ type Interceptor struct {
 }
 
 // New returns the Interceptor of a policy file. The function returns what the application knows of a call, from its
-// context: "user.key", "user.plan" and the names in the file's attributes. It may be nil. The options are those of
-// grpclimit, except Observe: see that of package policy. Call Check when the program starts.
+// context: "user.key", "user.plan" and the names in the file's attributes. It may be nil. The options are
+// grpclimit's, except Observe: see Observe of package policy. Call Check when the program starts.
 //
 // Cost: a microsecond for each expression, and what grpclimit.PerRequest costs.
 func New(

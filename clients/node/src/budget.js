@@ -47,7 +47,7 @@ class Budget extends SliceRing {
     return { key: keys[1], settled, permits };
   }
 
-  /** A look needs no id, and is that of the ring. */
+  /** A look needs no id, and is the ring's. */
   async peek(subject, options = {}) {
     return this.decide('peek', subject, { n: 0, maxWait: 0 }, this.check('peek', options));
   }

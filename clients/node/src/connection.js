@@ -4,7 +4,7 @@ const { Deadlines } = require('./deadline');
 const { ArgumentError, isReply } = require('./errors');
 const { onAbort } = require('./time');
 
-/** In the place of an error of the client: the command was not sent, and will not be. */
+/** In place of an error of the client: the command was not sent, and will not be. */
 class Unsent extends Error {}
 
 /**

@@ -9,7 +9,7 @@ const { checkOptions, checkFunction, integer } = require('./options');
 const { checkStrings, isText } = require('./scripts');
 const { span } = require('./time');
 
-// Middleware for Express and Fastify. Headers, bodies and subjects are those of the Go package httplimit.
+// Middleware for Express and Fastify. Headers, bodies and subjects are as in the Go package httplimit.
 
 /** Limits an Express route or application: app.post('/login', expressLimit(login), handler). */
 function expressLimit(limiter, options) {

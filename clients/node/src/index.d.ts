@@ -42,7 +42,7 @@ export interface Limit {
 }
 
 export interface LimiterOptions {
-  /** Takes the place of that of Limits. */
+  /** Replaces the one of Limits. */
   timeout?: Duration;
   onFailure?: OnFailure;
 }
@@ -141,7 +141,7 @@ export type Part = Decision & { readonly limiter: string; readonly subject: stri
 export interface AllDecision extends Decision {
   /** In the order of the call, if all granted; otherwise empty. */
   readonly parts: readonly Part[];
-  /** Those that denied, the longest wait first. */
+  /** The denials, the longest wait first. */
   readonly denied: readonly Part[];
 }
 

@@ -89,7 +89,7 @@ class Limiter {
     return options;
   }
 
-  /** Returns how many milliseconds a call may wait: its own maxWait, or that of the limiter. */
+  /** Returns how many milliseconds a call may wait: its own maxWait, or the limiter's. */
   ahead(maxWait) {
     return maxWait === undefined ? this.maxWait : duration(this.name, 'maxWait', maxWait, 0, longestWait) / 1e3;
   }

@@ -4,7 +4,7 @@ const { refuse } = require('./errors');
 const { checkOptions, integer, duration, limitOf } = require('./options');
 const { span } = require('./time');
 
-// The slices of sliceRing and budget. The rules are those of the Go loader, so that both choose the same key.
+// The slices of sliceRing and budget. The rules are the Go loader's, so that both choose the same key.
 
 const slicesPerWindow = 60; // for the shortest window
 const maxSlices = 9999; // whole slices in the longest window; the current one is the 10000th

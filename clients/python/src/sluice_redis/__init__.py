@@ -1,4 +1,4 @@
-"""Distributed rate limits on Redis: exact, bounded in cost, and the same as those of programs in other languages.
+"""Distributed rate limits on Redis: exact, bounded in cost, and the same as in other languages.
 
     limits = Limits(redis.Redis())
     codes = limits.list_log("send-code", permits=3, window=timedelta(minutes=1))

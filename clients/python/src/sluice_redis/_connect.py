@@ -18,7 +18,7 @@ _LEFT_OUT = {
 }  # fmt: skip
 _DEFAULTS = (100, 2**31)  # of max_connections, in the versions of redis-py
 _CONNECTIONS = 16  # by default: a decision takes less time than to connect
-_PATIENCE = 10.0  # seconds that a call waits for a connection; that of a BlockingConnectionPool goes first
+_PATIENCE = 10.0  # seconds that a call waits for a connection; a BlockingConnectionPool's own goes first
 
 
 class Own(NamedTuple):
@@ -39,7 +39,7 @@ class Own(NamedTuple):
         if config is not None:  # a server that announces its maintenance would lengthen the timeouts
             kwargs["maint_notifications_config"] = type(config)(enabled=False)
         kwargs.update(retry=no_retry, socket_timeout=timeout, decode_responses=False, health_check_interval=0)
-        if "path" not in kwargs:  # that of a Unix socket
+        if "path" not in kwargs:  # a Unix socket
             kwargs["socket_connect_timeout"] = timeout
         return kwargs
 

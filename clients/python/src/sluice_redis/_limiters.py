@@ -337,7 +337,7 @@ class Returner(Limiter):
         how many were given back. Use it for permits that were certainly not used.
 
         That is 0 if Redis did not grant them, or has removed them already. Do not give back the same permits twice. It
-        is sent once: after an OutcomeUnknownError do not repeat it (that of a whole zset_log id may be repeated).
+        is sent once: after an OutcomeUnknownError do not repeat it (the return of a whole zset_log id may be repeated).
         """
         return (yield from _give_back(self, subject, decision, n))
 

@@ -77,7 +77,7 @@ def by_header(name: str) -> Key:
 
 def by_address(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64) -> Key:
     """Counts by the address of the client, IPv6 by its /64. Behind proxies name them: as prefixes ("10.0.0.0/8"), as
-    addresses, or "unix" for those that connect by a Unix socket. Each has to append to X-Forwarded-For the address that
+    addresses, or "unix" for those with a Unix socket. Each has to append to X-Forwarded-For the address that
     it was called from. The client is the first address from the right that is not of a trusted proxy; what stands to
     the left of it was written by the client, and is never used. "unknown" is counted for the proxy that wrote it."""
     check_list("", "trusted_proxies", trusted_proxies, 'prefixes ("10.0.0.0/8"), addresses, or "unix"')
