@@ -403,8 +403,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func noCharges(*grpclimit.Call) ([]grpclimit.Charge, error) { return nil, nil }
-
 // Of a stream that is skipped, the messages are too.
 func TestServerSkipPerMessage(t *testing.T) {
 	limits, _ := newLimits(t)
