@@ -6,7 +6,7 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{BudgetSettleV1, BudgetV1, ConcurrencyReleaseV1, ConcurrencyV1, GCRAManyV1, GCRAV1, ListLogManyV1, ListLogReturnV1, ListLogV1, SliceRingManyV1, SliceRingReturnV1, SliceRingV1, TokenBucketSetV1, TokenBucketV1, ZSetLogReturnV1, ZSetLogV1}
+	return []Script{BudgetSettleV1(), BudgetV1(), ConcurrencyReleaseV1(), ConcurrencyV1(), GCRAManyV1(), GCRAV1(), ListLogManyV1(), ListLogReturnV1(), ListLogV1(), SliceRingManyV1(), SliceRingReturnV1(), SliceRingV1(), TokenBucketSetV1(), TokenBucketV1(), ZSetLogReturnV1(), ZSetLogV1()}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
@@ -32,701 +32,735 @@ const (
 //go:embed scripts/budget_settle_v1.lua
 var budgetSettleV1Source string
 
-// BudgetSettleV1 is budget_settle v1. Settles what budget charged for an id: the actual cost
-// takes the place of the estimate. What it cost more is charged to the current slice, whatever
-// the limits: while a window holds more than its limit, budget and slice_ring deny. What it
-// cost less is given back to the slice that was charged, as slice_ring_return does: no more
-// than that slice holds, and at most 1000 slices back. If the ring was deleted and begun again
-// in that slice, it gives back permits of others. Where Redis refuses a command, the id keeps
-// its estimate, and its ttl may begin anew.
-var BudgetSettleV1 = Script{
-	Name:    "budget_settle",
-	Version: 1,
-	File:    "budget_settle_v1.lua",
-	SHA1:    BudgetSettleV1SHA1,
-	Source:  budgetSettleV1Source,
-	About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more is charged to the current slice, whatever the limits: while a window holds more than its limit, budget and slice_ring deny. What it cost less is given back to the slice that was charged, as slice_ring_return does: no more than that slice holds, and at most 1000 slices back. If the ring was deleted and begun again in that slice, it gives back permits of others. Where Redis refuses a command, the id keeps its estimate, and its ttl may begin anew.",
-	Keys: []Key{
-		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
-		{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>"},
-	},
-	Args: []Field{
-		{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
-		{Name: "size", Type: "int", Min: 1, Max: 10000, Text: "slices of the widest window"},
-		{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known from now on"},
-		{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the actual cost"},
-		{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it"},
-	},
-	Reply: []Field{
-		{Name: "settled", Type: "int", Min: 0, Max: 1, Text: "1: this call settled it; 0: settled before, or not known"},
-		{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "charged for the id in all; 0 where it is not known"},
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
-		{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote, or slices of another length"},
-	},
-	Commands:   []string{"EXISTS", "GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
-	State:      "sr/1, bg/1",
-	Layout:     "slice_ring's. Charges stop where the ring holds 7 * 10^12 permits; budget's",
-	Complexity: "O(N)",
-	Cost:       "N slices, at most 1000, have begun since: to give back reads and writes their cells. A charge costs what a grant of slice_ring does",
-	Redis:      "5.0",
+// BudgetSettleV1 returns budget_settle v1. Settles what budget charged for an id: the actual
+// cost takes the place of the estimate. What it cost more is charged to the current slice,
+// whatever the limits: while a window holds more than its limit, budget and slice_ring deny.
+// What it cost less is given back to the slice that was charged, as slice_ring_return does: no
+// more than that slice holds, and at most 1000 slices back. If the ring was deleted and begun
+// again in that slice, it gives back permits of others. Where Redis refuses a command, the id
+// keeps its estimate, and its ttl may begin anew.
+func BudgetSettleV1() Script {
+	return Script{
+		Name:    "budget_settle",
+		Version: 1,
+		File:    "budget_settle_v1.lua",
+		SHA1:    BudgetSettleV1SHA1,
+		Source:  budgetSettleV1Source,
+		About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more is charged to the current slice, whatever the limits: while a window holds more than its limit, budget and slice_ring deny. What it cost less is given back to the slice that was charged, as slice_ring_return does: no more than that slice holds, and at most 1000 slices back. If the ring was deleted and begun again in that slice, it gives back permits of others. Where Redis refuses a command, the id keeps its estimate, and its ttl may begin anew.",
+		Keys: []Key{
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
+			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>"},
+		},
+		Args: []Field{
+			{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
+			{Name: "size", Type: "int", Min: 1, Max: 10000, Text: "slices of the widest window"},
+			{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known from now on"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the actual cost"},
+			{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it"},
+		},
+		Reply: []Field{
+			{Name: "settled", Type: "int", Min: 0, Max: 1, Text: "1: this call settled it; 0: settled before, or not known"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "charged for the id in all; 0 where it is not known"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
+			{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote, or slices of another length"},
+		},
+		Commands:   []string{"EXISTS", "GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		State:      "sr/1, bg/1",
+		Layout:     "slice_ring's. Charges stop where the ring holds 7 * 10^12 permits; budget's",
+		Complexity: "O(N)",
+		Cost:       "N slices, at most 1000, have begun since: to give back reads and writes their cells. A charge costs what a grant of slice_ring does",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/budget_v1.lua
 var budgetV1Source string
 
-// BudgetV1 is budget v1. A charge that is known only afterwards: takes an estimate from a
+// BudgetV1 returns budget v1. A charge that is known only afterwards: takes an estimate from a
 // slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the
 // same ring. While a window is full it denies, also by a debt that settling left. Asked again
 // with the id and the same permits before that is settled, it grants them again and charges
 // nothing. An id that ends unsettled stays charged. Take ids of your own making: an end user
 // who chooses them is not limited.
-var BudgetV1 = Script{
-	Name:    "budget",
-	Version: 1,
-	File:    "budget_v1.lua",
-	SHA1:    BudgetV1SHA1,
-	Source:  budgetV1Source,
-	About:   "A charge that is known only afterwards: takes an estimate from a slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the same ring. While a window is full it denies, also by a debt that settling left. Asked again with the id and the same permits before that is settled, it grants them again and charges nothing. An id that ends unsettled stays charged. Take ids of your own making: an end user who chooses them is not limited.",
-	Keys: []Key{
-		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
-		{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>"},
-	},
-	Args: []Field{
-		{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
-		{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known"},
-		{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the estimate, up to every limit; 0 only looks"},
-		{Name: "slices_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
-		{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
-	},
-	Group: &Group{Name: "window", Min: 1, Max: 8},
-	Reply: []Field{
-		{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
-		{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks"},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the widest window is empty"},
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-		{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now; more than limit_i is a debt", Repeated: true},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range, or the id is settled or has other permits"},
-		{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
-		{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote, or slices of another length"},
-	},
-	Commands:   []string{"EXISTS", "GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
-	State:      "sr/1, bg/1",
-	Layout:     "slice_ring's; 10 bytes: the number of the slice that was charged, in 6; twice the permits charged, and one more where they are settled, in 4. Big-endian. Expires after ttl",
-	Complexity: "O(log N)",
-	Cost:       "as slice_ring; one GET, and a grant one SET more",
-	Redis:      "5.0",
+func BudgetV1() Script {
+	return Script{
+		Name:    "budget",
+		Version: 1,
+		File:    "budget_v1.lua",
+		SHA1:    BudgetV1SHA1,
+		Source:  budgetV1Source,
+		About:   "A charge that is known only afterwards: takes an estimate from a slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the same ring. While a window is full it denies, also by a debt that settling left. Asked again with the id and the same permits before that is settled, it grants them again and charges nothing. An id that ends unsettled stays charged. Take ids of your own making: an end user who chooses them is not limited.",
+		Keys: []Key{
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
+			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>"},
+		},
+		Args: []Field{
+			{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
+			{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the estimate, up to every limit; 0 only looks"},
+			{Name: "slices_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
+			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
+		},
+		Group: &Group{Name: "window", Min: 1, Max: 8},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
+			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the widest window is empty"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now; more than limit_i is a debt", Repeated: true},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range, or the id is settled or has other permits"},
+			{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
+			{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote, or slices of another length"},
+		},
+		Commands:   []string{"EXISTS", "GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		State:      "sr/1, bg/1",
+		Layout:     "slice_ring's; 10 bytes: the number of the slice that was charged, in 6; twice the permits charged, and one more where they are settled, in 4. Big-endian. Expires after ttl",
+		Complexity: "O(log N)",
+		Cost:       "as slice_ring; one GET, and a grant one SET more",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/concurrency_release_v1.lua
 var concurrencyReleaseV1Source string
 
-// ConcurrencyReleaseV1 is concurrency_release v1. Frees a slot of a concurrency before its
+// ConcurrencyReleaseV1 returns concurrency_release v1. Frees a slot of a concurrency before its
 // lease ends. It answers 1 only if a live lease ended by this call: a lease that had ended, was
 // released before or never was gives 0, and nothing is written. So releasing twice frees no
 // slot of another holder, whose id is another.
-var ConcurrencyReleaseV1 = Script{
-	Name:    "concurrency_release",
-	Version: 1,
-	File:    "concurrency_release_v1.lua",
-	SHA1:    ConcurrencyReleaseV1SHA1,
-	Source:  concurrencyReleaseV1Source,
-	About:   "Frees a slot of a concurrency before its lease ends. It answers 1 only if a live lease ended by this call: a lease that had ended, was released before or never was gives 0, and nothing is written. So releasing twice frees no slot of another holder, whose id is another.",
-	Keys: []Key{
-		{Name: "holders", Pattern: "<prefix>:<limiter>:{<subject>}:cc1"},
-	},
-	Args: []Field{
-		{Name: "id", Type: "str", Min: 1, Max: 128, Text: "the holder's own, with which the slot was taken"},
-	},
-	Reply: []Field{
-		{Name: "released", Type: "int", Min: 0, Max: 1, Text: "1: a live lease ended by this call"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not in its range"},
-		{Code: "WRONGTYPE", Text: "holders is something other than a sorted set"},
-		{Code: "BADSTATE", Text: "holders has a score that is not a time in microseconds"},
-	},
-	Commands:   []string{"PEXPIREAT", "TIME", "ZRANGE", "ZREM", "ZSCORE"},
-	State:      "cc/1",
-	Layout:     "concurrency's: the member of the lease is removed, and where it was the last to end, the key expires with the last of the others",
-	Complexity: "O(log N)",
-	Cost:       "TIME, ZSCORE, ZRANGE, ZREM, at most one PEXPIREAT",
-	Redis:      "5.0",
+func ConcurrencyReleaseV1() Script {
+	return Script{
+		Name:    "concurrency_release",
+		Version: 1,
+		File:    "concurrency_release_v1.lua",
+		SHA1:    ConcurrencyReleaseV1SHA1,
+		Source:  concurrencyReleaseV1Source,
+		About:   "Frees a slot of a concurrency before its lease ends. It answers 1 only if a live lease ended by this call: a lease that had ended, was released before or never was gives 0, and nothing is written. So releasing twice frees no slot of another holder, whose id is another.",
+		Keys: []Key{
+			{Name: "holders", Pattern: "<prefix>:<limiter>:{<subject>}:cc1"},
+		},
+		Args: []Field{
+			{Name: "id", Type: "str", Min: 1, Max: 128, Text: "the holder's own, with which the slot was taken"},
+		},
+		Reply: []Field{
+			{Name: "released", Type: "int", Min: 0, Max: 1, Text: "1: a live lease ended by this call"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not in its range"},
+			{Code: "WRONGTYPE", Text: "holders is something other than a sorted set"},
+			{Code: "BADSTATE", Text: "holders has a score that is not a time in microseconds"},
+		},
+		Commands:   []string{"PEXPIREAT", "TIME", "ZRANGE", "ZREM", "ZSCORE"},
+		State:      "cc/1",
+		Layout:     "concurrency's: the member of the lease is removed, and where it was the last to end, the key expires with the last of the others",
+		Complexity: "O(log N)",
+		Cost:       "TIME, ZSCORE, ZRANGE, ZREM, at most one PEXPIREAT",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/concurrency_v1.lua
 var concurrencyV1Source string
 
-// ConcurrencyV1 is concurrency v1. At most limit slots held at once, each under a lease that
-// ends by itself: a holder that dies frees its slot within ttl. Asking again with a live id
-// renews its lease and takes no second slot; renew 1 never takes one, so a lost slot is seen. A
-// granted slot lasts at least ttl whatever is asked later, unless it is released. Not first
-// come, first served. A clock stepped back keeps slots longer by the step, one stepped on ends
-// leases early by it; UNLINK of the key frees all slots. Denials write nothing.
-var ConcurrencyV1 = Script{
-	Name:    "concurrency",
-	Version: 1,
-	File:    "concurrency_v1.lua",
-	SHA1:    ConcurrencyV1SHA1,
-	Source:  concurrencyV1Source,
-	About:   "At most limit slots held at once, each under a lease that ends by itself: a holder that dies frees its slot within ttl. Asking again with a live id renews its lease and takes no second slot; renew 1 never takes one, so a lost slot is seen. A granted slot lasts at least ttl whatever is asked later, unless it is released. Not first come, first served. A clock stepped back keeps slots longer by the step, one stepped on ends leases early by it; UNLINK of the key frees all slots. Denials write nothing.",
-	Keys: []Key{
-		{Name: "holders", Pattern: "<prefix>:<limiter>:{<subject>}:cc1"},
-	},
-	Args: []Field{
-		{Name: "limit", Type: "int", Min: 1, Max: 10000, Text: "slots that may be held at once"},
-		{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the lease lasts from now; a renewal never shortens it"},
-		{Name: "renew", Type: "int", Min: 0, Max: 1, Text: "0 takes a slot or renews; 1 only renews a live lease"},
-		{Name: "id", Type: "str", Min: 0, Max: 128, Text: "the holder's own, a new one for each slot; empty only looks"},
-	},
-	Reply: []Field{
-		{Name: "granted", Type: "int", Min: 0, Max: 1, Text: "1: id holds a slot for at least ttl"},
-		{Name: "remaining", Type: "int", Min: 0, Max: 10000, Text: "slots that are free now"},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: 0; else a slot is free after this, if none is renewed"},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last lease ends"},
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not in its range"},
-		{Code: "WRONGTYPE", Text: "holders is something other than a sorted set"},
-		{Code: "BADSTATE", Text: "holders has a score that is not a time in microseconds"},
-	},
-	Commands:   []string{"PEXPIREAT", "TIME", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYRANK", "ZSCORE"},
-	State:      "cc/1",
-	Layout:     "one member a lease, the holder's id; its score is when the lease ends. ZREM of an id frees its slot. Expires with the last lease; set lazyfree-lazy-expire from 10000 leases on",
-	Complexity: "O(log N)",
-	Cost:       "TIME, ZCOUNT, ZSCORE, ZRANGE; a grant removes up to 100 ended leases",
-	Redis:      "5.0",
+// ConcurrencyV1 returns concurrency v1. At most limit slots held at once, each under a lease
+// that ends by itself: a holder that dies frees its slot within ttl. Asking again with a live
+// id renews its lease and takes no second slot; renew 1 never takes one, so a lost slot is
+// seen. A granted slot lasts at least ttl whatever is asked later, unless it is released. Not
+// first come, first served. A clock stepped back keeps slots longer by the step, one stepped on
+// ends leases early by it; UNLINK of the key frees all slots. Denials write nothing.
+func ConcurrencyV1() Script {
+	return Script{
+		Name:    "concurrency",
+		Version: 1,
+		File:    "concurrency_v1.lua",
+		SHA1:    ConcurrencyV1SHA1,
+		Source:  concurrencyV1Source,
+		About:   "At most limit slots held at once, each under a lease that ends by itself: a holder that dies frees its slot within ttl. Asking again with a live id renews its lease and takes no second slot; renew 1 never takes one, so a lost slot is seen. A granted slot lasts at least ttl whatever is asked later, unless it is released. Not first come, first served. A clock stepped back keeps slots longer by the step, one stepped on ends leases early by it; UNLINK of the key frees all slots. Denials write nothing.",
+		Keys: []Key{
+			{Name: "holders", Pattern: "<prefix>:<limiter>:{<subject>}:cc1"},
+		},
+		Args: []Field{
+			{Name: "limit", Type: "int", Min: 1, Max: 10000, Text: "slots that may be held at once"},
+			{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the lease lasts from now; a renewal never shortens it"},
+			{Name: "renew", Type: "int", Min: 0, Max: 1, Text: "0 takes a slot or renews; 1 only renews a live lease"},
+			{Name: "id", Type: "str", Min: 0, Max: 128, Text: "the holder's own, a new one for each slot; empty only looks"},
+		},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 1, Text: "1: id holds a slot for at least ttl"},
+			{Name: "remaining", Type: "int", Min: 0, Max: 10000, Text: "slots that are free now"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: 0; else a slot is free after this, if none is renewed"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last lease ends"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not in its range"},
+			{Code: "WRONGTYPE", Text: "holders is something other than a sorted set"},
+			{Code: "BADSTATE", Text: "holders has a score that is not a time in microseconds"},
+		},
+		Commands:   []string{"PEXPIREAT", "TIME", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYRANK", "ZSCORE"},
+		State:      "cc/1",
+		Layout:     "one member a lease, the holder's id; its score is when the lease ends. ZREM of an id frees its slot. Expires with the last lease; set lazyfree-lazy-expire from 10000 leases on",
+		Complexity: "O(log N)",
+		Cost:       "TIME, ZCOUNT, ZSCORE, ZRANGE; a grant removes up to 100 ended leases",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/gcra_many_v1.lua
 var gcraManyV1Source string
 
-// GCRAManyV1 is gcra_many v1. gcra_v1 for up to 64 subjects of one limiter in one call. REPLY
-// goes on with EACH for each key in turn. It is decided as by gcra_v1, twice where it is named
-// twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others
-// are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys
-// before this one keep their grants: too much is counted, never too little.
-var GCRAManyV1 = Script{
-	Name:    "gcra_many",
-	Version: 1,
-	File:    "gcra_many_v1.lua",
-	SHA1:    GCRAManyV1SHA1,
-	Source:  gcraManyV1Source,
-	About:   "gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by gcra_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little.",
-	Keys: []Key{
-		{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1", Repeated: true},
-	},
-	KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
-	Args: []Field{
-		{Name: "limit", Type: "int", Min: 1, Max: 10000000, Text: "permits earned in a window"},
-		{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
-		{Name: "burst", Type: "int", Min: 1, Max: 10000000, Text: "most permits at once, burst * window / limit up to 2^52 us"},
-		{Name: "permits", Type: "int", Min: 0, Max: 10000000, Text: "wanted now, up to burst; 0 only looks"},
-		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
-	},
-	Reply: []Field{
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-		{Name: "granted", Type: "int", Min: -2, Max: 10000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE", Repeated: true},
-		{Name: "remaining", Type: "int", Min: 0, Max: 10000000, Text: "permits that could be granted now", Repeated: true},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then", Repeated: true},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the bucket is full", Repeated: true},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "granted -2: bucket holds something other than a string"},
-		{Code: "BADSTATE", Text: "granted -1: bucket holds a string that this script did not write"},
-	},
-	Commands:   []string{"GET", "SET", "TIME"},
-	State:      "gcra/1",
-	Layout:     "as gcra_v1",
-	Complexity: "O(K)",
-	Cost:       "one TIME, then as gcra_v1 for each of K keys",
-	Redis:      "5.0",
+// GCRAManyV1 returns gcra_many v1. gcra_v1 for up to 64 subjects of one limiter in one call.
+// REPLY goes on with EACH for each key in turn. It is decided as by gcra_v1, twice where it is
+// named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the
+// others are decided. If Redis refuses a command, by an ACL for example, the call ends, and
+// keys before this one keep their grants: too much is counted, never too little.
+func GCRAManyV1() Script {
+	return Script{
+		Name:    "gcra_many",
+		Version: 1,
+		File:    "gcra_many_v1.lua",
+		SHA1:    GCRAManyV1SHA1,
+		Source:  gcraManyV1Source,
+		About:   "gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by gcra_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little.",
+		Keys: []Key{
+			{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1", Repeated: true},
+		},
+		KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
+		Args: []Field{
+			{Name: "limit", Type: "int", Min: 1, Max: 10000000, Text: "permits earned in a window"},
+			{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
+			{Name: "burst", Type: "int", Min: 1, Max: 10000000, Text: "most permits at once, burst * window / limit up to 2^52 us"},
+			{Name: "permits", Type: "int", Min: 0, Max: 10000000, Text: "wanted now, up to burst; 0 only looks"},
+			{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
+		},
+		Reply: []Field{
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+			{Name: "granted", Type: "int", Min: -2, Max: 10000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE", Repeated: true},
+			{Name: "remaining", Type: "int", Min: 0, Max: 10000000, Text: "permits that could be granted now", Repeated: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then", Repeated: true},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the bucket is full", Repeated: true},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "granted -2: bucket holds something other than a string"},
+			{Code: "BADSTATE", Text: "granted -1: bucket holds a string that this script did not write"},
+		},
+		Commands:   []string{"GET", "SET", "TIME"},
+		State:      "gcra/1",
+		Layout:     "as gcra_v1",
+		Complexity: "O(K)",
+		Cost:       "one TIME, then as gcra_v1 for each of K keys",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/gcra_v1.lua
 var gcraV1Source string
 
-// GCRAV1 is gcra v1. The generic cell rate algorithm: the continuously refilled token bucket, a
-// smooth rate with a burst. Permits come back one by one, each window / limit after the last;
-// up to burst may be taken at once. Any interval of length d holds at most burst + d * limit /
-// window granted permits, to within a microsecond. The emission interval window / limit is an
-// exact fraction and never rounded, so the rate does not drift. A denied call writes nothing.
-var GCRAV1 = Script{
-	Name:    "gcra",
-	Version: 1,
-	File:    "gcra_v1.lua",
-	SHA1:    GCRAV1SHA1,
-	Source:  gcraV1Source,
-	About:   "The generic cell rate algorithm: the continuously refilled token bucket, a smooth rate with a burst. Permits come back one by one, each window / limit after the last; up to burst may be taken at once. Any interval of length d holds at most burst + d * limit / window granted permits, to within a microsecond. The emission interval window / limit is an exact fraction and never rounded, so the rate does not drift. A denied call writes nothing.",
-	Keys: []Key{
-		{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1"},
-	},
-	Args: []Field{
-		{Name: "limit", Type: "int", Min: 1, Max: 10000000, Text: "permits earned in a window"},
-		{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
-		{Name: "burst", Type: "int", Min: 1, Max: 10000000, Text: "most permits at once, burst * window / limit up to 2^52 us"},
-		{Name: "permits", Type: "int", Min: 0, Max: 10000000, Text: "wanted now, up to burst; 0 only looks"},
-		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
-	},
-	Reply: []Field{
-		{Name: "granted", Type: "int", Min: 0, Max: 10000000, Text: "permits granted: 0, or all that were asked for"},
-		{Name: "remaining", Type: "int", Min: 0, Max: 10000000, Text: "permits that could be granted now"},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then"},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the bucket is full"},
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "bucket holds something other than a string"},
-		{Code: "BADSTATE", Text: "bucket holds a string that this script did not write"},
-	},
-	Commands:   []string{"GET", "SET", "TIME"},
-	State:      "gcra/1",
-	Layout:     "26 bytes, struct.pack(\">I7I3I3I7I6\", tat, numerator, limit, written, widest). tat + numerator / limit is the theoretical arrival time: when the bucket is full again. written is the clock at the last grant. A grant has drained when the arrival time that it set has passed; widest is the widest window of the grants that have not. If narrower grants followed the widest, 39 bytes, with \"I6I7\" more: next_widest and drained, the time from which it takes widest's place. Void if the clock is more than widest and 60 s before written. Expires when tat has passed",
-	Complexity: "O(1)",
-	Cost:       "TIME, one GET, at most one SET",
-	Redis:      "5.0",
+// GCRAV1 returns gcra v1. The generic cell rate algorithm: the continuously refilled token
+// bucket, a smooth rate with a burst. Permits come back one by one, each window / limit after
+// the last; up to burst may be taken at once. Any interval of length d holds at most burst + d
+// * limit / window granted permits, to within a microsecond. The emission interval window /
+// limit is an exact fraction and never rounded, so the rate does not drift. A denied call
+// writes nothing.
+func GCRAV1() Script {
+	return Script{
+		Name:    "gcra",
+		Version: 1,
+		File:    "gcra_v1.lua",
+		SHA1:    GCRAV1SHA1,
+		Source:  gcraV1Source,
+		About:   "The generic cell rate algorithm: the continuously refilled token bucket, a smooth rate with a burst. Permits come back one by one, each window / limit after the last; up to burst may be taken at once. Any interval of length d holds at most burst + d * limit / window granted permits, to within a microsecond. The emission interval window / limit is an exact fraction and never rounded, so the rate does not drift. A denied call writes nothing.",
+		Keys: []Key{
+			{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1"},
+		},
+		Args: []Field{
+			{Name: "limit", Type: "int", Min: 1, Max: 10000000, Text: "permits earned in a window"},
+			{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
+			{Name: "burst", Type: "int", Min: 1, Max: 10000000, Text: "most permits at once, burst * window / limit up to 2^52 us"},
+			{Name: "permits", Type: "int", Min: 0, Max: 10000000, Text: "wanted now, up to burst; 0 only looks"},
+			{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
+		},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 10000000, Text: "permits granted: 0, or all that were asked for"},
+			{Name: "remaining", Type: "int", Min: 0, Max: 10000000, Text: "permits that could be granted now"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the bucket is full"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "bucket holds something other than a string"},
+			{Code: "BADSTATE", Text: "bucket holds a string that this script did not write"},
+		},
+		Commands:   []string{"GET", "SET", "TIME"},
+		State:      "gcra/1",
+		Layout:     "26 bytes, struct.pack(\">I7I3I3I7I6\", tat, numerator, limit, written, widest). tat + numerator / limit is the theoretical arrival time: when the bucket is full again. written is the clock at the last grant. A grant has drained when the arrival time that it set has passed; widest is the widest window of the grants that have not. If narrower grants followed the widest, 39 bytes, with \"I6I7\" more: next_widest and drained, the time from which it takes widest's place. Void if the clock is more than widest and 60 s before written. Expires when tat has passed",
+		Complexity: "O(1)",
+		Cost:       "TIME, one GET, at most one SET",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/list_log_many_v1.lua
 var listLogManyV1Source string
 
-// ListLogManyV1 is list_log_many v1. list_log_v1 for up to 64 subjects of one limiter in one
-// call. REPLY goes on with EACH for each key in turn. It is decided as by list_log_v1, twice
-// where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2
+// ListLogManyV1 returns list_log_many v1. list_log_v1 for up to 64 subjects of one limiter in
+// one call. REPLY goes on with EACH for each key in turn. It is decided as by list_log_v1,
+// twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2
 // (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example,
 // the call ends, and keys before this one keep their grants: too much is counted, never too
 // little. Granted -3, after long searches: not decided, ask again.
-var ListLogManyV1 = Script{
-	Name:    "list_log_many",
-	Version: 1,
-	File:    "list_log_many_v1.lua",
-	SHA1:    ListLogManyV1SHA1,
-	Source:  listLogManyV1Source,
-	About:   "list_log_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by list_log_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
-	Keys: []Key{
-		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1", Repeated: true},
-	},
-	KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
-	Args: []Field{
-		{Name: "limit", Type: "int", Min: 1, Max: 1000000, Text: "permits in any window"},
-		{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
-		{Name: "permits", Type: "int", Min: 0, Max: 1000, Text: "wanted now, up to limit; 0 only looks"},
-		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
-	},
-	Reply: []Field{
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-		{Name: "granted", Type: "int", Min: -3, Max: 1000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
-		{Name: "remaining", Type: "int", Min: 0, Max: 1000000, Text: "permits that could be granted now", Repeated: true},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then", Repeated: true},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty", Repeated: true},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "granted -2: log holds something other than a list"},
-		{Code: "BADSTATE", Text: "granted -1: log holds an entry that is not a time in microseconds"},
-	},
-	Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
-	State:      "ll/1",
-	Layout:     "as list_log_v1",
-	Complexity: "O(K log N)",
-	Cost:       "one TIME, then as list_log_v1 for each of K keys",
-	Redis:      "5.0",
+func ListLogManyV1() Script {
+	return Script{
+		Name:    "list_log_many",
+		Version: 1,
+		File:    "list_log_many_v1.lua",
+		SHA1:    ListLogManyV1SHA1,
+		Source:  listLogManyV1Source,
+		About:   "list_log_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by list_log_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
+		Keys: []Key{
+			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1", Repeated: true},
+		},
+		KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
+		Args: []Field{
+			{Name: "limit", Type: "int", Min: 1, Max: 1000000, Text: "permits in any window"},
+			{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000, Text: "wanted now, up to limit; 0 only looks"},
+			{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
+		},
+		Reply: []Field{
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+			{Name: "granted", Type: "int", Min: -3, Max: 1000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
+			{Name: "remaining", Type: "int", Min: 0, Max: 1000000, Text: "permits that could be granted now", Repeated: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then", Repeated: true},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty", Repeated: true},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "granted -2: log holds something other than a list"},
+			{Code: "BADSTATE", Text: "granted -1: log holds an entry that is not a time in microseconds"},
+		},
+		Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
+		State:      "ll/1",
+		Layout:     "as list_log_v1",
+		Complexity: "O(K log N)",
+		Cost:       "one TIME, then as list_log_v1 for each of K keys",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/list_log_return_v1.lua
 var listLogReturnV1Source string
 
-// ListLogReturnV1 is list_log_return v1. Gives back permits of a list_log that were granted and
-// certainly not used: it removes entries of the time they were granted for. The limit holds for
-// the permits that are not given back. Entries of the same time are alike: whoever gives back
-// more than they were granted takes permits of others. After a lost reply, do not send it
-// again. Later bookings stay where they are: only giving back the last one opens the limiter
-// sooner.
-var ListLogReturnV1 = Script{
-	Name:    "list_log_return",
-	Version: 1,
-	File:    "list_log_return_v1.lua",
-	SHA1:    ListLogReturnV1SHA1,
-	Source:  listLogReturnV1Source,
-	About:   "Gives back permits of a list_log that were granted and certainly not used: it removes entries of the time they were granted for. The limit holds for the permits that are not given back. Entries of the same time are alike: whoever gives back more than they were granted takes permits of others. After a lost reply, do not send it again. Later bookings stay where they are: only giving back the last one opens the limiter sooner.",
-	Keys: []Key{
-		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1"},
-	},
-	Args: []Field{
-		{Name: "moment", Type: "time", Min: 0, Max: 9007199254740991, Text: "the time they were granted for: now + wait in list_log's reply"},
-		{Name: "permits", Type: "int", Min: 1, Max: 1000, Text: "to give back"},
-	},
-	Reply: []Field{
-		{Name: "returned", Type: "int", Min: 0, Max: 1000, Text: "entries removed, also of permits that had left the window; 0 if there are more than 1000 later entries"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "log holds something other than a list"},
-		{Code: "BADSTATE", Text: "log holds an entry that is not a time in microseconds"},
-	},
-	Commands:   []string{"LINDEX", "LLEN", "LREM", "PEXPIRE", "PTTL"},
-	State:      "ll/1",
-	Layout:     "list_log's: where the newest entry goes, the expiry falls by as much as the newest entry does; where all go, the key is gone",
-	Complexity: "O(log N)",
-	Cost:       "LLEN, LINDEX, LREM of up to permits among the last 2000 entries",
-	Redis:      "5.0",
+// ListLogReturnV1 returns list_log_return v1. Gives back permits of a list_log that were
+// granted and certainly not used: it removes entries of the time they were granted for. The
+// limit holds for the permits that are not given back. Entries of the same time are alike:
+// whoever gives back more than they were granted takes permits of others. After a lost reply,
+// do not send it again. Later bookings stay where they are: only giving back the last one opens
+// the limiter sooner.
+func ListLogReturnV1() Script {
+	return Script{
+		Name:    "list_log_return",
+		Version: 1,
+		File:    "list_log_return_v1.lua",
+		SHA1:    ListLogReturnV1SHA1,
+		Source:  listLogReturnV1Source,
+		About:   "Gives back permits of a list_log that were granted and certainly not used: it removes entries of the time they were granted for. The limit holds for the permits that are not given back. Entries of the same time are alike: whoever gives back more than they were granted takes permits of others. After a lost reply, do not send it again. Later bookings stay where they are: only giving back the last one opens the limiter sooner.",
+		Keys: []Key{
+			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1"},
+		},
+		Args: []Field{
+			{Name: "moment", Type: "time", Min: 0, Max: 9007199254740991, Text: "the time they were granted for: now + wait in list_log's reply"},
+			{Name: "permits", Type: "int", Min: 1, Max: 1000, Text: "to give back"},
+		},
+		Reply: []Field{
+			{Name: "returned", Type: "int", Min: 0, Max: 1000, Text: "entries removed, also of permits that had left the window; 0 if there are more than 1000 later entries"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "log holds something other than a list"},
+			{Code: "BADSTATE", Text: "log holds an entry that is not a time in microseconds"},
+		},
+		Commands:   []string{"LINDEX", "LLEN", "LREM", "PEXPIRE", "PTTL"},
+		State:      "ll/1",
+		Layout:     "list_log's: where the newest entry goes, the expiry falls by as much as the newest entry does; where all go, the key is gone",
+		Complexity: "O(log N)",
+		Cost:       "LLEN, LINDEX, LREM of up to permits among the last 2000 entries",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/list_log_v1.lua
 var listLogV1Source string
 
-// ListLogV1 is list_log v1. The sliding-window log in a LIST of integers: any half-open
+// ListLogV1 returns list_log v1. The sliding-window log in a LIST of integers: any half-open
 // interval of length window holds at most limit granted permits, to the microsecond. The
 // default for exact limits: about 10 bytes a permit. First come, first served: nobody gets a
 // permit before those who have booked ahead. A denied call writes nothing.
-var ListLogV1 = Script{
-	Name:    "list_log",
-	Version: 1,
-	File:    "list_log_v1.lua",
-	SHA1:    ListLogV1SHA1,
-	Source:  listLogV1Source,
-	About:   "The sliding-window log in a LIST of integers: any half-open interval of length window holds at most limit granted permits, to the microsecond. The default for exact limits: about 10 bytes a permit. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing.",
-	Keys: []Key{
-		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1"},
-	},
-	Args: []Field{
-		{Name: "limit", Type: "int", Min: 1, Max: 1000000, Text: "permits in any window"},
-		{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
-		{Name: "permits", Type: "int", Min: 0, Max: 1000, Text: "wanted now, up to limit; 0 only looks"},
-		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
-	},
-	Reply: []Field{
-		{Name: "granted", Type: "int", Min: 0, Max: 1000, Text: "permits granted: 0, or all that were asked for"},
-		{Name: "remaining", Type: "int", Min: 0, Max: 1000000, Text: "permits that could be granted now"},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then"},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty"},
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "log holds something other than a list"},
-		{Code: "BADSTATE", Text: "log holds an entry that is not a time in microseconds"},
-	},
-	Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
-	State:      "ll/1",
-	Layout:     "one entry a permit, the time it was granted for, oldest first; expires when the newest has left the window. With bookings it may hold limit * (1 + max_wait / window) entries: set lazyfree-lazy-expire where that is several million",
-	Complexity: "O(log N)",
-	Cost:       "TIME, LINDEX; a grant removes up to permits + 100 expired entries",
-	Redis:      "5.0",
+func ListLogV1() Script {
+	return Script{
+		Name:    "list_log",
+		Version: 1,
+		File:    "list_log_v1.lua",
+		SHA1:    ListLogV1SHA1,
+		Source:  listLogV1Source,
+		About:   "The sliding-window log in a LIST of integers: any half-open interval of length window holds at most limit granted permits, to the microsecond. The default for exact limits: about 10 bytes a permit. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing.",
+		Keys: []Key{
+			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1"},
+		},
+		Args: []Field{
+			{Name: "limit", Type: "int", Min: 1, Max: 1000000, Text: "permits in any window"},
+			{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000, Text: "wanted now, up to limit; 0 only looks"},
+			{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
+		},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 1000, Text: "permits granted: 0, or all that were asked for"},
+			{Name: "remaining", Type: "int", Min: 0, Max: 1000000, Text: "permits that could be granted now"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "log holds something other than a list"},
+			{Code: "BADSTATE", Text: "log holds an entry that is not a time in microseconds"},
+		},
+		Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
+		State:      "ll/1",
+		Layout:     "one entry a permit, the time it was granted for, oldest first; expires when the newest has left the window. With bookings it may hold limit * (1 + max_wait / window) entries: set lazyfree-lazy-expire where that is several million",
+		Complexity: "O(log N)",
+		Cost:       "TIME, LINDEX; a grant removes up to permits + 100 expired entries",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/slice_ring_many_v1.lua
 var sliceRingManyV1Source string
 
-// SliceRingManyV1 is slice_ring_many v1. slice_ring_v1 for up to 64 subjects of one limiter in
-// one call. REPLY goes on with EACH for each key in turn. It is decided as by slice_ring_v1,
-// twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2
-// (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example,
-// the call ends, and keys before this one keep their grants: too much is counted, never too
-// little. Granted -3, after much work: not decided, ask again.
-var SliceRingManyV1 = Script{
-	Name:    "slice_ring_many",
-	Version: 1,
-	File:    "slice_ring_many_v1.lua",
-	SHA1:    SliceRingManyV1SHA1,
-	Source:  sliceRingManyV1Source,
-	About:   "slice_ring_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by slice_ring_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
-	Keys: []Key{
-		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>", Repeated: true},
-	},
-	KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
-	Args: []Field{
-		{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
-		{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 only looks"},
-		{Name: "slices_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
-		{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
-	},
-	Group: &Group{Name: "window", Min: 1, Max: 8},
-	Reply: []Field{
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-		{Name: "granted", Type: "int", Min: -3, Max: 1000000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
-		{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now", Repeated: true},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks", Repeated: true},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the widest window is empty", Repeated: true},
-		{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
-		{Code: "BADSTATE", Text: "granted -1: ring holds a string that this script did not write, or slices of another length"},
-	},
-	Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
-	State:      "sr/1",
-	Layout:     "as slice_ring_v1",
-	Complexity: "O(K log N)",
-	Cost:       "one TIME, then as slice_ring_v1 for each of K keys",
-	Redis:      "5.0",
+// SliceRingManyV1 returns slice_ring_many v1. slice_ring_v1 for up to 64 subjects of one
+// limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by
+// slice_ring_v1, twice where it is named twice. One that cannot be decided has granted -1
+// (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an
+// ACL for example, the call ends, and keys before this one keep their grants: too much is
+// counted, never too little. Granted -3, after much work: not decided, ask again.
+func SliceRingManyV1() Script {
+	return Script{
+		Name:    "slice_ring_many",
+		Version: 1,
+		File:    "slice_ring_many_v1.lua",
+		SHA1:    SliceRingManyV1SHA1,
+		Source:  sliceRingManyV1Source,
+		About:   "slice_ring_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by slice_ring_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
+		Keys: []Key{
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>", Repeated: true},
+		},
+		KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
+		Args: []Field{
+			{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 only looks"},
+			{Name: "slices_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
+			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
+		},
+		Group: &Group{Name: "window", Min: 1, Max: 8},
+		Reply: []Field{
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+			{Name: "granted", Type: "int", Min: -3, Max: 1000000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
+			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now", Repeated: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks", Repeated: true},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the widest window is empty", Repeated: true},
+			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
+			{Code: "BADSTATE", Text: "granted -1: ring holds a string that this script did not write, or slices of another length"},
+		},
+		Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		State:      "sr/1",
+		Layout:     "as slice_ring_v1",
+		Complexity: "O(K log N)",
+		Cost:       "one TIME, then as slice_ring_v1 for each of K keys",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/slice_ring_return_v1.lua
 var sliceRingReturnV1Source string
 
-// SliceRingReturnV1 is slice_ring_return v1. Gives back permits of a slice_ring that were
+// SliceRingReturnV1 returns slice_ring_return v1. Gives back permits of a slice_ring that were
 // granted and not used: the slice that they were counted in holds fewer, in every window at
 // once. Not given back is what the slice does not hold, what has left the ring, and what is
 // more than 1000 slices back. It cannot know whether the permits were used. If the ring was
 // deleted and begun again in that slice, it gives back permits of others.
-var SliceRingReturnV1 = Script{
-	Name:    "slice_ring_return",
-	Version: 1,
-	File:    "slice_ring_return_v1.lua",
-	SHA1:    SliceRingReturnV1SHA1,
-	Source:  sliceRingReturnV1Source,
-	About:   "Gives back permits of a slice_ring that were granted and not used: the slice that they were counted in holds fewer, in every window at once. Not given back is what the slice does not hold, what has left the ring, and what is more than 1000 slices back. It cannot know whether the permits were used. If the ring was deleted and begun again in that slice, it gives back permits of others.",
-	Keys: []Key{
-		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
-	},
-	Args: []Field{
-		{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
-		{Name: "taken", Type: "time", Min: 0, Max: 9007199254740991, Text: "when they were granted: REPLY[5], now, of slice_ring"},
-		{Name: "permits", Type: "int", Min: 1, Max: 1000000000, Text: "to give back"},
-	},
-	Reply: []Field{
-		{Name: "returned", Type: "int", Min: 0, Max: 1000000000, Text: "permits given back"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
-		{Code: "BADSTATE", Text: "ring holds a string that slice_ring did not write, or slices of another length"},
-	},
-	Commands:   []string{"GETRANGE", "SETRANGE"},
-	State:      "sr/1",
-	Layout:     "slice_ring's: the totals of the later slices and of the header fall by what is given back; the links and the expiry stay",
-	Complexity: "O(N)",
-	Cost:       "N slices, at most 1000, have begun since: reads and writes their cells",
-	Redis:      "5.0",
+func SliceRingReturnV1() Script {
+	return Script{
+		Name:    "slice_ring_return",
+		Version: 1,
+		File:    "slice_ring_return_v1.lua",
+		SHA1:    SliceRingReturnV1SHA1,
+		Source:  sliceRingReturnV1Source,
+		About:   "Gives back permits of a slice_ring that were granted and not used: the slice that they were counted in holds fewer, in every window at once. Not given back is what the slice does not hold, what has left the ring, and what is more than 1000 slices back. It cannot know whether the permits were used. If the ring was deleted and begun again in that slice, it gives back permits of others.",
+		Keys: []Key{
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
+		},
+		Args: []Field{
+			{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
+			{Name: "taken", Type: "time", Min: 0, Max: 9007199254740991, Text: "when they were granted: REPLY[5], now, of slice_ring"},
+			{Name: "permits", Type: "int", Min: 1, Max: 1000000000, Text: "to give back"},
+		},
+		Reply: []Field{
+			{Name: "returned", Type: "int", Min: 0, Max: 1000000000, Text: "permits given back"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
+			{Code: "BADSTATE", Text: "ring holds a string that slice_ring did not write, or slices of another length"},
+		},
+		Commands:   []string{"GETRANGE", "SETRANGE"},
+		State:      "sr/1",
+		Layout:     "slice_ring's: the totals of the later slices and of the header fall by what is given back; the links and the expiry stay",
+		Complexity: "O(N)",
+		Cost:       "N slices, at most 1000, have begun since: reads and writes their cells",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/slice_ring_v1.lua
 var sliceRingV1Source string
 
-// SliceRingV1 is slice_ring v1. The time-slice ring: permits counted by slice of time, and up
-// to 8 windows over one ring, all granted or none ("1000 a minute and 10000 an hour"). The
+// SliceRingV1 returns slice_ring v1. The time-slice ring: permits counted by slice of time, and
+// up to 8 windows over one ring, all granted or none ("1000 a minute and 10000 an hour"). The
 // current slice and the slices_i - 1 before it never hold more than limit_i, so any interval of
 // (slices_i - 1) * slice holds at most limit_i: to cover a window w, ask for w / slice + 1
 // slices. It does not book ahead. A denied call writes nothing.
-var SliceRingV1 = Script{
-	Name:    "slice_ring",
-	Version: 1,
-	File:    "slice_ring_v1.lua",
-	SHA1:    SliceRingV1SHA1,
-	Source:  sliceRingV1Source,
-	About:   "The time-slice ring: permits counted by slice of time, and up to 8 windows over one ring, all granted or none (\"1000 a minute and 10000 an hour\"). The current slice and the slices_i - 1 before it never hold more than limit_i, so any interval of (slices_i - 1) * slice holds at most limit_i: to cover a window w, ask for w / slice + 1 slices. It does not book ahead. A denied call writes nothing.",
-	Keys: []Key{
-		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
-	},
-	Args: []Field{
-		{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
-		{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 only looks"},
-		{Name: "slices_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
-		{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
-	},
-	Group: &Group{Name: "window", Min: 1, Max: 8},
-	Reply: []Field{
-		{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
-		{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks"},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the widest window is empty"},
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-		{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
-		{Code: "BADSTATE", Text: "ring holds a string that this script did not write, or slices of another length"},
-	},
-	Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
-	State:      "sr/1",
-	Layout:     "slice number s is the one that starts at s * slice. A header of 24 bytes: slice, size, number of the last slice, total granted, 6 bytes each. Then size cells of 7 bytes, that of slice s at index s % size: 44 bits with the total granted before s, and 12 bits, the link: s' % 4096, where s' is the first slice from s on with permits. Big-endian. Expires when the last slice has left the ring",
-	Complexity: "O(log N)",
-	Cost:       "TIME, GETRANGE, one more a window; a denial searches the N slices by three links, then by halving. A grant writes a cell for each slice since the last grant, and the whole ring where it is new or made longer",
-	Redis:      "5.0",
+func SliceRingV1() Script {
+	return Script{
+		Name:    "slice_ring",
+		Version: 1,
+		File:    "slice_ring_v1.lua",
+		SHA1:    SliceRingV1SHA1,
+		Source:  sliceRingV1Source,
+		About:   "The time-slice ring: permits counted by slice of time, and up to 8 windows over one ring, all granted or none (\"1000 a minute and 10000 an hour\"). The current slice and the slices_i - 1 before it never hold more than limit_i, so any interval of (slices_i - 1) * slice holds at most limit_i: to cover a window w, ask for w / slice + 1 slices. It does not book ahead. A denied call writes nothing.",
+		Keys: []Key{
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
+		},
+		Args: []Field{
+			{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 only looks"},
+			{Name: "slices_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
+			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
+		},
+		Group: &Group{Name: "window", Min: 1, Max: 8},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
+			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the widest window is empty"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
+			{Code: "BADSTATE", Text: "ring holds a string that this script did not write, or slices of another length"},
+		},
+		Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		State:      "sr/1",
+		Layout:     "slice number s is the one that starts at s * slice. A header of 24 bytes: slice, size, number of the last slice, total granted, 6 bytes each. Then size cells of 7 bytes, that of slice s at index s % size: 44 bits with the total granted before s, and 12 bits, the link: s' % 4096, where s' is the first slice from s on with permits. Big-endian. Expires when the last slice has left the ring",
+		Complexity: "O(log N)",
+		Cost:       "TIME, GETRANGE, one more a window; a denial searches the N slices by three links, then by halving. A grant writes a cell for each slice since the last grant, and the whole ring where it is new or made longer",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/token_bucket_set_v1.lua
 var tokenBucketSetV1Source string
 
-// TokenBucketSetV1 is token_bucket_set v1. Sets the rate, interval and scope of a token_bucket
-// for every caller at once, to stay until they are set again. Permits in use stay in use, and
-// count against the new rate from the next call on; under another scope another list counts.
-// Also repairs a config that cannot be read.
-var TokenBucketSetV1 = Script{
-	Name:    "token_bucket_set",
-	Version: 1,
-	File:    "token_bucket_set_v1.lua",
-	SHA1:    TokenBucketSetV1SHA1,
-	Source:  tokenBucketSetV1Source,
-	About:   "Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until they are set again. Permits in use stay in use, and count against the new rate from the next call on; under another scope another list counts. Also repairs a config that cannot be read.",
-	Keys: []Key{
-		{Name: "config", Pattern: "<prefix>:<limiter>:{<subject>}:tb1"},
-	},
-	Args: []Field{
-		{Name: "rate", Type: "int", Min: 1, Max: 1000000, Text: "permits in any interval"},
-		{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "until a permit comes back"},
-		{Name: "scope", Type: "int", Min: 0, Max: 1, Text: "0: all clients together, 1: each by itself"},
-	},
-	Reply: []Field{
-		{Name: "rate", Type: "int", Min: 1, Max: 1000000, Text: "the rate in force"},
-		{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "the interval in force"},
-		{Name: "scope", Type: "int", Min: 0, Max: 1, Text: "the scope in force"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-		{Code: "WRONGTYPE", Text: "config holds something other than a hash"},
-	},
-	Commands:   []string{"HDEL", "HMGET", "HSET", "PERSIST"},
-	State:      "tb/1",
-	Layout:     "config: a hash of rate, interval and scope; never expires",
-	Complexity: "O(1)",
-	Cost:       "HMGET, HSET, PERSIST",
-	Redis:      "5.0",
+// TokenBucketSetV1 returns token_bucket_set v1. Sets the rate, interval and scope of a
+// token_bucket for every caller at once, to stay until they are set again. Permits in use stay
+// in use, and count against the new rate from the next call on; under another scope another
+// list counts. Also repairs a config that cannot be read.
+func TokenBucketSetV1() Script {
+	return Script{
+		Name:    "token_bucket_set",
+		Version: 1,
+		File:    "token_bucket_set_v1.lua",
+		SHA1:    TokenBucketSetV1SHA1,
+		Source:  tokenBucketSetV1Source,
+		About:   "Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until they are set again. Permits in use stay in use, and count against the new rate from the next call on; under another scope another list counts. Also repairs a config that cannot be read.",
+		Keys: []Key{
+			{Name: "config", Pattern: "<prefix>:<limiter>:{<subject>}:tb1"},
+		},
+		Args: []Field{
+			{Name: "rate", Type: "int", Min: 1, Max: 1000000, Text: "permits in any interval"},
+			{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "until a permit comes back"},
+			{Name: "scope", Type: "int", Min: 0, Max: 1, Text: "0: all clients together, 1: each by itself"},
+		},
+		Reply: []Field{
+			{Name: "rate", Type: "int", Min: 1, Max: 1000000, Text: "the rate in force"},
+			{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "the interval in force"},
+			{Name: "scope", Type: "int", Min: 0, Max: 1, Text: "the scope in force"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "config holds something other than a hash"},
+		},
+		Commands:   []string{"HDEL", "HMGET", "HSET", "PERSIST"},
+		State:      "tb/1",
+		Layout:     "config: a hash of rate, interval and scope; never expires",
+		Complexity: "O(1)",
+		Cost:       "HMGET, HSET, PERSIST",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/token_bucket_v1.lua
 var tokenBucketV1Source string
 
-// TokenBucketV1 is token_bucket v1. A log of permits, each of which comes back one interval
-// after it was taken. It follows Redisson's RRateLimiter; the continuously refilled token
-// bucket is gcra. Any half-open interval of length interval holds at most rate granted permits.
-// The rate lives in Redis, so an operator changes it for every caller at once with
+// TokenBucketV1 returns token_bucket v1. A log of permits, each of which comes back one
+// interval after it was taken. It follows Redisson's RRateLimiter; the continuously refilled
+// token bucket is gcra. Any half-open interval of length interval holds at most rate granted
+// permits. The rate lives in Redis, so an operator changes it for every caller at once with
 // token_bucket_set. First come, first served. A denied call writes nothing.
-var TokenBucketV1 = Script{
-	Name:    "token_bucket",
-	Version: 1,
-	File:    "token_bucket_v1.lua",
-	SHA1:    TokenBucketV1SHA1,
-	Source:  tokenBucketV1Source,
-	About:   "A log of permits, each of which comes back one interval after it was taken. It follows Redisson's RRateLimiter; the continuously refilled token bucket is gcra. Any half-open interval of length interval holds at most rate granted permits. The rate lives in Redis, so an operator changes it for every caller at once with token_bucket_set. First come, first served. A denied call writes nothing.",
-	Keys: []Key{
-		{Name: "config", Pattern: "<prefix>:<limiter>:{<subject>}:tb1"},
-		{Name: "all", Pattern: "<prefix>:<limiter>:{<subject>}:tb1:all"},
-		{Name: "by_client", Pattern: "<prefix>:<limiter>:{<subject>}:tb1:by:<client>"},
-	},
-	Args: []Field{
-		{Name: "rate", Type: "int", Min: 1, Max: 1000000, Text: "permits in any interval, where no config is stored"},
-		{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "until a permit comes back, where no config is stored"},
-		{Name: "scope", Type: "int", Min: 0, Max: 1, Text: "0: all clients together, 1: each by itself; the same"},
-		{Name: "permits", Type: "int", Min: 0, Max: 1000000, Text: "wanted now, up to the rate in force; 0 only looks"},
-		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
-	},
-	Reply: []Field{
-		{Name: "granted", Type: "int", Min: 0, Max: 1000000, Text: "permits granted: 0, or all that were asked for"},
-		{Name: "remaining", Type: "int", Min: 0, Max: 1000000, Text: "permits that could be granted now"},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then"},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until every permit has come back"},
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-		{Name: "rate", Type: "int", Min: 1, Max: 1000000, Text: "the rate in force"},
-		{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "the interval in force"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range, or permits are above the rate"},
-		{Code: "WRONGTYPE", Text: "config holds something other than a hash, or all or by_client than a list"},
-		{Code: "BADSTATE", Text: "config holds no rate, interval and scope in their ranges, or the permits hold an entry that this script did not write"},
-	},
-	Commands:   []string{"EXISTS", "HMGET", "HSET", "LINDEX", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
-	State:      "tb/1",
-	Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a list with an entry a grant, oldest first, struct.pack(\">I8I8I4\", the time it was granted for, permits granted before it, its permits). In use are, of the newest entry, before + permits, less before of the oldest live one. The lists expire when the last permit has come back, the config up to 0.1 s later, one set by token_bucket_set never",
-	Complexity: "O(log N)",
-	Cost:       "TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries",
-	Redis:      "5.0",
+func TokenBucketV1() Script {
+	return Script{
+		Name:    "token_bucket",
+		Version: 1,
+		File:    "token_bucket_v1.lua",
+		SHA1:    TokenBucketV1SHA1,
+		Source:  tokenBucketV1Source,
+		About:   "A log of permits, each of which comes back one interval after it was taken. It follows Redisson's RRateLimiter; the continuously refilled token bucket is gcra. Any half-open interval of length interval holds at most rate granted permits. The rate lives in Redis, so an operator changes it for every caller at once with token_bucket_set. First come, first served. A denied call writes nothing.",
+		Keys: []Key{
+			{Name: "config", Pattern: "<prefix>:<limiter>:{<subject>}:tb1"},
+			{Name: "all", Pattern: "<prefix>:<limiter>:{<subject>}:tb1:all"},
+			{Name: "by_client", Pattern: "<prefix>:<limiter>:{<subject>}:tb1:by:<client>"},
+		},
+		Args: []Field{
+			{Name: "rate", Type: "int", Min: 1, Max: 1000000, Text: "permits in any interval, where no config is stored"},
+			{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "until a permit comes back, where no config is stored"},
+			{Name: "scope", Type: "int", Min: 0, Max: 1, Text: "0: all clients together, 1: each by itself; the same"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000, Text: "wanted now, up to the rate in force; 0 only looks"},
+			{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
+		},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 1000000, Text: "permits granted: 0, or all that were asked for"},
+			{Name: "remaining", Type: "int", Min: 0, Max: 1000000, Text: "permits that could be granted now"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until every permit has come back"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+			{Name: "rate", Type: "int", Min: 1, Max: 1000000, Text: "the rate in force"},
+			{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "the interval in force"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range, or permits are above the rate"},
+			{Code: "WRONGTYPE", Text: "config holds something other than a hash, or all or by_client than a list"},
+			{Code: "BADSTATE", Text: "config holds no rate, interval and scope in their ranges, or the permits hold an entry that this script did not write"},
+		},
+		Commands:   []string{"EXISTS", "HMGET", "HSET", "LINDEX", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
+		State:      "tb/1",
+		Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a list with an entry a grant, oldest first, struct.pack(\">I8I8I4\", the time it was granted for, permits granted before it, its permits). In use are, of the newest entry, before + permits, less before of the oldest live one. The lists expire when the last permit has come back, the config up to 0.1 s later, one set by token_bucket_set never",
+		Complexity: "O(log N)",
+		Cost:       "TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/zset_log_return_v1.lua
 var zsetLogReturnV1Source string
 
-// ZSetLogReturnV1 is zset_log_return v1. Gives back permits of a zset_log by the id that they
-// were granted to, if they were certainly not used: it removes members of the id, the highest
-// numbers first. The limit holds for the permits that are not given back. Giving back all
-// permits of an id may be sent again after a lost reply; giving back some may not. An id of
+// ZSetLogReturnV1 returns zset_log_return v1. Gives back permits of a zset_log by the id that
+// they were granted to, if they were certainly not used: it removes members of the id, the
+// highest numbers first. The limit holds for the permits that are not given back. Giving back
+// all permits of an id may be sent again after a lost reply; giving back some may not. An id of
 // which some were given back cannot ask zset_log for as many as before. Later bookings stay
 // where they are: only giving back the last one opens the limiter sooner.
-var ZSetLogReturnV1 = Script{
-	Name:    "zset_log_return",
-	Version: 1,
-	File:    "zset_log_return_v1.lua",
-	SHA1:    ZSetLogReturnV1SHA1,
-	Source:  zsetLogReturnV1Source,
-	About:   "Gives back permits of a zset_log by the id that they were granted to, if they were certainly not used: it removes members of the id, the highest numbers first. The limit holds for the permits that are not given back. Giving back all permits of an id may be sent again after a lost reply; giving back some may not. An id of which some were given back cannot ask zset_log for as many as before. Later bookings stay where they are: only giving back the last one opens the limiter sooner.",
-	Keys: []Key{
-		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:zl1"},
-	},
-	Args: []Field{
-		{Name: "id", Type: "str", Min: 1, Max: 128, Text: "the request id that they were granted to, without \"|\""},
-		{Name: "permits", Type: "int", Min: 1, Max: 500, Text: "to give back"},
-	},
-	Reply: []Field{
-		{Name: "returned", Type: "int", Min: 0, Max: 500, Text: "members removed, also of permits that had left the window"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not in its range"},
-		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
-		{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},
-	},
-	Commands:   []string{"PEXPIRE", "PTTL", "ZRANGE", "ZREM", "ZSCORE"},
-	State:      "zl/1",
-	Layout:     "zset_log's: where the newest member goes, the expiry falls by as much as the newest score does; where all go, the key is gone",
-	Complexity: "O(log N)",
-	Cost:       "ZSCORE, ZRANGE, ZREM of up to permits members",
-	Redis:      "5.0",
+func ZSetLogReturnV1() Script {
+	return Script{
+		Name:    "zset_log_return",
+		Version: 1,
+		File:    "zset_log_return_v1.lua",
+		SHA1:    ZSetLogReturnV1SHA1,
+		Source:  zsetLogReturnV1Source,
+		About:   "Gives back permits of a zset_log by the id that they were granted to, if they were certainly not used: it removes members of the id, the highest numbers first. The limit holds for the permits that are not given back. Giving back all permits of an id may be sent again after a lost reply; giving back some may not. An id of which some were given back cannot ask zset_log for as many as before. Later bookings stay where they are: only giving back the last one opens the limiter sooner.",
+		Keys: []Key{
+			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:zl1"},
+		},
+		Args: []Field{
+			{Name: "id", Type: "str", Min: 1, Max: 128, Text: "the request id that they were granted to, without \"|\""},
+			{Name: "permits", Type: "int", Min: 1, Max: 500, Text: "to give back"},
+		},
+		Reply: []Field{
+			{Name: "returned", Type: "int", Min: 0, Max: 500, Text: "members removed, also of permits that had left the window"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not in its range"},
+			{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
+			{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},
+		},
+		Commands:   []string{"PEXPIRE", "PTTL", "ZRANGE", "ZREM", "ZSCORE"},
+		State:      "zl/1",
+		Layout:     "zset_log's: where the newest member goes, the expiry falls by as much as the newest score does; where all go, the key is gone",
+		Complexity: "O(log N)",
+		Cost:       "ZSCORE, ZRANGE, ZREM of up to permits members",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/zset_log_v1.lua
 var zsetLogV1Source string
 
-// ZSetLogV1 is zset_log v1. The sliding-window log in a ZSET: any half-open interval of length
-// window holds at most limit granted permits, to the microsecond. Every request has an id, so a
-// retry after a lost reply is not charged again, and ZREM of its members gives its permits
-// back. First come, first served: nobody gets a permit before those who have booked ahead. A
-// denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored.
-var ZSetLogV1 = Script{
-	Name:    "zset_log",
-	Version: 1,
-	File:    "zset_log_v1.lua",
-	SHA1:    ZSetLogV1SHA1,
-	Source:  zsetLogV1Source,
-	About:   "The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to the microsecond. Every request has an id, so a retry after a lost reply is not charged again, and ZREM of its members gives its permits back. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored.",
-	Keys: []Key{
-		{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:zl1"},
-	},
-	Args: []Field{
-		{Name: "limit", Type: "int", Min: 1, Max: 10000, Text: "permits in any window; for more use list_log"},
-		{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
-		{Name: "permits", Type: "int", Min: 0, Max: 500, Text: "wanted now, up to limit; 0 only looks"},
-		{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
-		{Name: "id", Type: "str", Min: 0, Max: 128, Text: "the caller's request id, without \"|\"; empty only to look"},
-	},
-	Reply: []Field{
-		{Name: "granted", Type: "int", Min: 0, Max: 500, Text: "permits granted: 0, or all that were asked for"},
-		{Name: "remaining", Type: "int", Min: 0, Max: 10000, Text: "permits that could be granted now"},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then"},
-		{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty"},
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not in its range, or a live id asks for another number of permits"},
-		{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
-		{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},
-	},
-	Commands:   []string{"PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYRANK", "ZSCORE"},
-	State:      "zl/1",
-	Layout:     "one member a permit, its score the time it was granted for: <id>, then <id>||2, <id>||3, ... ZREM of all the members of a call gives its permits back. Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
-	Complexity: "O(log N)",
-	Cost:       "TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members",
-	Redis:      "5.0",
+// ZSetLogV1 returns zset_log v1. The sliding-window log in a ZSET: any half-open interval of
+// length window holds at most limit granted permits, to the microsecond. Every request has an
+// id, so a retry after a lost reply is not charged again, and ZREM of its members gives its
+// permits back. First come, first served: nobody gets a permit before those who have booked
+// ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is
+// stored.
+func ZSetLogV1() Script {
+	return Script{
+		Name:    "zset_log",
+		Version: 1,
+		File:    "zset_log_v1.lua",
+		SHA1:    ZSetLogV1SHA1,
+		Source:  zsetLogV1Source,
+		About:   "The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to the microsecond. Every request has an id, so a retry after a lost reply is not charged again, and ZREM of its members gives its permits back. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored.",
+		Keys: []Key{
+			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:zl1"},
+		},
+		Args: []Field{
+			{Name: "limit", Type: "int", Min: 1, Max: 10000, Text: "permits in any window; for more use list_log"},
+			{Name: "window", Type: "us", Min: 1000, Max: 31622400000000, Text: "length of the window"},
+			{Name: "permits", Type: "int", Min: 0, Max: 500, Text: "wanted now, up to limit; 0 only looks"},
+			{Name: "max_wait", Type: "us", Min: 0, Max: 60000000, Text: "books up to this far ahead"},
+			{Name: "id", Type: "str", Min: 0, Max: 128, Text: "the caller's request id, without \"|\"; empty only to look"},
+		},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 500, Text: "permits granted: 0, or all that were asked for"},
+			{Name: "remaining", Type: "int", Min: 0, Max: 10000, Text: "permits that could be granted now"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not in its range, or a live id asks for another number of permits"},
+			{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
+			{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},
+		},
+		Commands:   []string{"PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYRANK", "ZSCORE"},
+		State:      "zl/1",
+		Layout:     "one member a permit, its score the time it was granted for: <id>, then <id>||2, <id>||3, ... ZREM of all the members of a call gives its permits back. Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
+		Complexity: "O(log N)",
+		Cost:       "TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members",
+		Redis:      "5.0",
+	}
 }
 
 // Libraries returns the scripts as Redis Functions, in the order in which they were released. Each script is in one

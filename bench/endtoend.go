@@ -156,7 +156,7 @@ func newBareKeys() bareKeys {
 }
 
 func (b bareKeys) evalsha(ctx context.Context, c redis.Cmdable, i int) error {
-	return c.EvalSha(ctx, sluice.GCRAV1.SHA1, []string{b[i%subjects]},
+	return c.EvalSha(ctx, sluice.GCRAV1().SHA1, []string{b[i%subjects]},
 		e2eLimit.Permits, e2eLimit.Window.Microseconds(), e2eLimit.Permits, int64(1), int64(0)).Err()
 }
 
@@ -291,16 +291,16 @@ func pairings(rdb redis.UniversalClient) []pairing {
 	}
 	us := limit.Window.Microseconds()
 	return []pairing{
-		{"GCRA", limits.GCRA("cost", limit), bare(&sluice.GCRAV1, "gcra1", func() []any {
+		{"GCRA", limits.GCRA("cost", limit), bare(new(sluice.GCRAV1()), "gcra1", func() []any {
 			return []any{limit.Permits, us, limit.Permits, int64(1), int64(0)}
 		})},
-		{"ListLog", limits.ListLog("cost", limit), bare(&sluice.ListLogV1, "ll1", func() []any {
+		{"ListLog", limits.ListLog("cost", limit), bare(new(sluice.ListLogV1()), "ll1", func() []any {
 			return []any{limit.Permits, us, int64(1), int64(0)}
 		})},
-		{"ZSetLog", limits.ZSetLog("cost", limit), bare(&sluice.ZSetLogV1, "zl1", func() []any {
+		{"ZSetLog", limits.ZSetLog("cost", limit), bare(new(sluice.ZSetLogV1()), "zl1", func() []any {
 			return []any{limit.Permits, us, int64(1), int64(0), freshID()}
 		})},
-		{"SliceRing", limits.SliceRing("cost", []loader.Limit{limit}), bare(&sluice.SliceRingV1, "sr1", func() []any {
+		{"SliceRing", limits.SliceRing("cost", []loader.Limit{limit}), bare(new(sluice.SliceRingV1()), "sr1", func() []any {
 			return []any{us / 60, int64(1), int64(61), limit.Permits}
 		})},
 	}

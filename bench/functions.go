@@ -31,11 +31,13 @@ type called struct {
 const hour = int64(time.Hour / time.Microsecond)
 
 var calleds = []called{
-	{&sluice.ListLogV1, 1, func(limit int, _ string) []any { return []any{limit, hour, 1, 0} }},
-	{&sluice.ZSetLogV1, 1, func(limit int, id string) []any { return []any{limit, hour, 1, 0, id} }},
-	{&sluice.GCRAV1, 1, func(limit int, _ string) []any { return []any{1, hour, limit, 1, 0} }},
-	{&sluice.SliceRingV1, 1, func(limit int, _ string) []any { return []any{time.Minute.Microseconds(), 1, 61, limit} }},
-	{&sluice.TokenBucketV1, 3, func(limit int, _ string) []any { return []any{limit, hour, 0, 1, 0} }},
+	{new(sluice.ListLogV1()), 1, func(limit int, _ string) []any { return []any{limit, hour, 1, 0} }},
+	{new(sluice.ZSetLogV1()), 1, func(limit int, id string) []any { return []any{limit, hour, 1, 0, id} }},
+	{new(sluice.GCRAV1()), 1, func(limit int, _ string) []any { return []any{1, hour, limit, 1, 0} }},
+	{new(sluice.SliceRingV1()), 1, func(limit int, _ string) []any {
+		return []any{time.Minute.Microseconds(), 1, 61, limit}
+	}},
+	{new(sluice.TokenBucketV1()), 3, func(limit int, _ string) []any { return []any{limit, hour, 0, 1, 0} }},
 }
 
 // A way to call a script.

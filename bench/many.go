@@ -27,9 +27,9 @@ type together struct {
 }
 
 var togethers = []together{
-	{sluice.GCRAV1, sluice.GCRAManyV1, []any{1_000_000, time.Minute.Microseconds(), 1_000_000, 1, 0}},
-	{sluice.ListLogV1, sluice.ListLogManyV1, []any{1000, (10 * time.Minute).Microseconds(), 1, 0}},
-	{sluice.SliceRingV1, sluice.SliceRingManyV1, []any{time.Second.Microseconds(), 1, 61, 1_000_000}},
+	{sluice.GCRAV1(), sluice.GCRAManyV1(), []any{1_000_000, time.Minute.Microseconds(), 1_000_000, 1, 0}},
+	{sluice.ListLogV1(), sluice.ListLogManyV1(), []any{1000, (10 * time.Minute).Microseconds(), 1, 0}},
+	{sluice.SliceRingV1(), sluice.SliceRingManyV1(), []any{time.Second.Microseconds(), 1, 61, 1_000_000}},
 }
 
 // keysOfACall are numbers of keys that divide a pipeline of 100 decisions.
@@ -125,7 +125,7 @@ var manyEntries = []int64{100, 1000, 10_000, 100_000}
 func (b *bench) worstManys(ctx context.Context) ([]Worst, error) {
 	var list subject
 	for _, s := range ours() {
-		if s.name == sluice.ListLogV1.Name {
+		if s.name == sluice.ListLogV1().Name {
 			list = s
 		}
 	}
@@ -158,12 +158,12 @@ func (b *bench) worstManys(ctx context.Context) ([]Worst, error) {
 func (b *bench) worstMany(ctx context.Context, a *aged, expired, call string) (Worst, error) {
 	const keys = 64
 	permits := map[string]int64{onePermit: 1, mostPermits: 1000 / keys, aLook: 0}[call]
-	words := []any{"evalsha", sluice.ListLogManyV1.SHA1, keys}
+	words := []any{"evalsha", sluice.ListLogManyV1().SHA1, keys}
 	for i := range keys {
 		words = append(words, fmt.Sprint(a.template(), i))
 	}
 	words = append(words, a.entries, a.window(expired).Microseconds(), permits, 0)
-	usec, err := b.timesOf(ctx, sluice.ListLogManyV1, words, func(p redis.Pipeliner) {
+	usec, err := b.timesOf(ctx, sluice.ListLogManyV1(), words, func(p redis.Pipeliner) {
 		for i := range keys {
 			p.Del(ctx, fmt.Sprint(a.template(), i))
 			p.Copy(ctx, a.template(), fmt.Sprint(a.template(), i), 0, false)
@@ -236,7 +236,7 @@ func (b *bench) worstRing(ctx context.Context, entries, ago, widest int64, call 
 	if call == aLook {
 		permits, limit = 0, 1
 	}
-	words := []any{"evalsha", sluice.SliceRingManyV1.SHA1, keys}
+	words := []any{"evalsha", sluice.SliceRingManyV1().SHA1, keys}
 	for i := range keys {
 		words = append(words, fmt.Sprint("ring", i))
 	}
@@ -245,7 +245,7 @@ func (b *bench) worstRing(ctx context.Context, entries, ago, widest int64, call 
 		words = append(words, max(widest-9*i, 1), limit)
 	}
 	ring := ringOfSeconds(entries, time.Now().Unix()-ago)
-	return b.timesOf(ctx, sluice.SliceRingManyV1, words, func(p redis.Pipeliner) {
+	return b.timesOf(ctx, sluice.SliceRingManyV1(), words, func(p redis.Pipeliner) {
 		for i := range keys {
 			p.Set(ctx, fmt.Sprint("ring", i), ring, time.Hour)
 		}

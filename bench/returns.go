@@ -38,15 +38,15 @@ type giveback struct {
 // givebacks are the rows whose state is no larger than a run allows.
 func (b *bench) givebacks() []*giveback {
 	list := func(entries, later, permits int64) *giveback {
-		return &giveback{script: sluice.ListLogReturnV1, entries: entries, later: later, permits: permits, fill: fillList,
+		return &giveback{script: sluice.ListLogReturnV1(), entries: entries, later: later, permits: permits, fill: fillList,
 			args: func(g *giveback) []any { return []any{g.moment.UnixMicro(), g.permits} }}
 	}
 	zset := func(entries, later, permits int64) *giveback {
-		return &giveback{script: sluice.ZSetLogReturnV1, entries: entries, later: later, permits: permits, fill: fillZSet,
+		return &giveback{script: sluice.ZSetLogReturnV1(), entries: entries, later: later, permits: permits, fill: fillZSet,
 			args: func(g *giveback) []any { return []any{"id", g.permits} }}
 	}
 	sliced := func(slices, later int64) *giveback {
-		return &giveback{script: sluice.SliceRingReturnV1, entries: slices, later: later, permits: 1, fill: fillRing,
+		return &giveback{script: sluice.SliceRingReturnV1(), entries: slices, later: later, permits: 1, fill: fillRing,
 			args: func(g *giveback) []any { return []any{ringSlice.Microseconds(), g.moment.UnixMicro(), g.permits} }}
 	}
 	all := []*giveback{

@@ -73,9 +73,9 @@ func (b *bench) slotRow(ctx context.Context, row *Slot, calls, rounds int) error
 			return err
 		}
 		commands, want := row.commands(calls)
-		source := sluice.ConcurrencyV1.Source
+		source := sluice.ConcurrencyV1().Source
 		if row.Call == "released" {
-			source = sluice.ConcurrencyReleaseV1.Source
+			source = sluice.ConcurrencyReleaseV1().Source
 		}
 		us, err := b.timed(ctx, source, commands, want)
 		if err != nil {

@@ -73,20 +73,20 @@ const ringSlice = 12 * time.Hour
 // ours are the scripts of the bundle. A ring is a subject for each number of slices.
 func ours() []subject {
 	return []subject{
-		newOurs(sluice.GCRAV1, subject{
+		newOurs(sluice.GCRAV1(), subject{
 			kind: buckets, keys: []string{""}, most: 1e7, atOnce: 1e7, longest: 366 * day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.limit, a.permits, 0} },
 		}),
-		newOurs(sluice.ListLogV1, subject{
+		newOurs(sluice.ListLogV1(), subject{
 			kind: logs, keys: []string{""}, most: 1e6, atOnce: 1000, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0} },
 		}),
 		ring(60), ring(3600), budget(60), charge(60),
-		newOurs(sluice.ZSetLogV1, subject{
+		newOurs(sluice.ZSetLogV1(), subject{
 			kind: logs, keys: []string{""}, most: 1e4, atOnce: 500, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, a.id} },
 		}),
-		newOurs(sluice.TokenBucketV1, subject{
+		newOurs(sluice.TokenBucketV1(), subject{
 			kind: grants, keys: []string{"", ":all", ":by:x"}, stored: true, most: 1e6, atOnce: 1e6, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 0, a.permits, 0} },
 		}),
@@ -95,7 +95,7 @@ func ours() []subject {
 
 // ring is slice_ring with one window of so many slices.
 func ring(slices int64) subject {
-	s := newOurs(sluice.SliceRingV1, subject{
+	s := newOurs(sluice.SliceRingV1(), subject{
 		kind: rings, keys: []string{""}, most: 1e9, atOnce: 1e9, slices: slices, longest: time.Duration(slices) * ringSlice,
 		args: func(a ask) []any {
 			return []any{a.window.Microseconds() / slices, a.permits, slices, a.limit}
@@ -107,7 +107,7 @@ func ring(slices int64) subject {
 
 // budget is an estimate on such a ring, under an id of its own.
 func budget(slices int64) subject {
-	s := newOurs(sluice.BudgetV1, subject{
+	s := newOurs(sluice.BudgetV1(), subject{
 		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices,
 		longest: time.Duration(slices) * ringSlice,
 		args: func(a ask) []any {
@@ -121,7 +121,7 @@ func budget(slices int64) subject {
 // charge settles an id that is not known: a cost without an estimate. It writes what settling more than an estimate
 // does.
 func charge(slices int64) subject {
-	s := newOurs(sluice.BudgetSettleV1, subject{
+	s := newOurs(sluice.BudgetSettleV1(), subject{
 		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices,
 		longest: time.Duration(slices) * ringSlice,
 		args: func(a ask) []any {
@@ -205,7 +205,7 @@ func others() ([]subject, error) {
 // checked is a way with the argument checks of zset_log and a reply of five integers: what it costs where it has to say
 // as much as ours do.
 func checked(way subject, name string) subject {
-	checks, _, _ := strings.Cut(sluice.ZSetLogV1.Source, clockLine)
+	checks, _, _ := strings.Cut(sluice.ZSetLogV1().Source, clockLine)
 	_, decides, _ := strings.Cut(way.source, clockLine)
 	way.source = checks + clockLine + strings.NewReplacer(
 		"ARGV[3]", "id", "return 0", "return {0, 0, window, window, now}", "return false",

@@ -70,7 +70,7 @@ func TestReadmeACL(t *testing.T) {
 	if !found {
 		t.Fatal("scripts/README.md shows no ACL SETUSER")
 	}
-	for _, command := range sluice.ListLogV1.Commands {
+	for _, command := range sluice.ListLogV1().Commands {
 		if !strings.Contains(rule+" ", " +"+strings.ToLower(command)+" ") {
 			t.Errorf("the rule %q lacks +%s", rule, strings.ToLower(command))
 		}

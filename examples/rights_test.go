@@ -41,7 +41,7 @@ func deciders(t *testing.T) map[string]decider {
 func decideBy(words ...string) decider {
 	return func(ctx context.Context, addr string, cluster bool) error {
 		kind := map[bool]string{true: "cluster", false: "single"}[cluster]
-		args := append(slices.Clone(words[1:]), kind, addr, sluice.ListLogV1.SHA1, fmt.Sprint(subjects))
+		args := append(slices.Clone(words[1:]), kind, addr, sluice.ListLogV1().SHA1, fmt.Sprint(subjects))
 		cmd := exec.CommandContext(ctx, words[0], args...)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr

@@ -176,7 +176,7 @@ func TestBatchWithoutServer(t *testing.T) {
 func TestBatchReloads(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client) {
 		limits := loader.New(rdb)
-		must(t, rdb.ScriptLoad(background, sluice.GCRAManyV1.Source).Err())
+		must(t, rdb.ScriptLoad(background, sluice.GCRAManyV1().Source).Err())
 		var trips []string
 		var loads atomic.Int64
 		rdb.AddHook(hook{

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/sluice-redis/sluice"
 )
 
 // Budget limits a cost that is known only afterwards: the tokens of a language model, the bytes of an answer. It has
@@ -152,12 +150,12 @@ func (b Budget) Check() error { return b.core.Check() }
 
 var budget = algorithm{
 	name: "Budget", amount: "estimate",
-	script: &sluice.BudgetV1, code: codeSliceRing, hasIDs: true, capacity: smallestLimit,
+	script: &budgetV1, code: codeSliceRing, hasIDs: true, capacity: smallestLimit,
 	makeWords: budgetWords, checkID: checkBudgetID, detail: sliceRingDetail, keys: onlyKey,
 }
 
 func budgetWords(c core, key string, q question) []any {
-	return c.ring.wordsOf(&sluice.BudgetV1, 2, key, c.idKey(key, q.id),
+	return c.ring.wordsOf(&budgetV1, 2, key, c.idKey(key, q.id),
 		c.slice.Microseconds(), c.idTTL.Microseconds(), q.permits)
 }
 
@@ -187,7 +185,7 @@ type settlement struct {
 func (c core) settle(ctx context.Context, s settlement) error {
 	seen := c.watch(s.subject, question{method: s.method, permits: s.actual})
 	if seen != nil {
-		seen.Script = nameOf(&sluice.BudgetSettleV1)
+		seen.Script = nameOf(&budgetSettleV1)
 	}
 	ctx = seen.begin(ctx)
 	defer seen.abort()
@@ -266,9 +264,9 @@ func (c core) checkSettlement(s settlement) error {
 // settleCall makes the call of a settlement whose arguments are right.
 func (c core) settleCall(s settlement) call {
 	key, _ := c.key(s.subject)
-	words := wordsOf(&sluice.BudgetSettleV1, 2, key, c.idKey(key, s.id),
+	words := wordsOf(&budgetSettleV1, 2, key, c.idKey(key, s.id),
 		c.slice.Microseconds(), widest(c.ring.windows), c.idTTL.Microseconds(), s.actual, s.unknown)
-	made := newCall(c.limits, &sluice.BudgetSettleV1, words, len(sluice.BudgetSettleV1.Reply))
+	made := newCall(c.limits, &budgetSettleV1, words, len(budgetSettleV1.Reply))
 	made.limiter, made.id, made.timeout = c.name, s.id, c.timeout()
 	return made
 }

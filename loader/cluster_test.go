@@ -68,7 +68,7 @@ func TestCluster(t *testing.T) {
 		subject, _ := subjectOn(t, nodes, 1, "one")
 		wantGrant(t, limits.GCRA("one", loader.PerMinute(2)), subject, 1)
 		for n, node := range nodes {
-			if loaded(t, node, sluice.GCRAV1) != (n == 1) {
+			if loaded(t, node, sluice.GCRAV1()) != (n == 1) {
 				t.Errorf("node %d: loaded is %v", n, n != 1)
 			}
 		}
@@ -77,14 +77,14 @@ func TestCluster(t *testing.T) {
 	t.Run("a batch loads only where it is missing", func(t *testing.T) {
 		flush()
 		limits := loader.New(rdb)
-		must(t, nodes[0].ScriptLoad(background, sluice.ListLogV1.Source).Err())
+		must(t, nodes[0].ScriptLoad(background, sluice.ListLogV1().Source).Err())
 		batch := limits.Batch()
 		for n := range 2 {
 			subject, _ := subjectOn(t, nodes, n, "some")
 			batch.Allow(limits.ListLog("some", loader.PerMinute(2)), subject)
 		}
 		wantBatch(t, batch, 1, 1)
-		if loaded(t, nodes[2], sluice.ListLogV1) {
+		if loaded(t, nodes[2], sluice.ListLogV1()) {
 			t.Error("a node was loaded that was not asked")
 		}
 	})
@@ -106,7 +106,7 @@ func TestCluster(t *testing.T) {
 					t.Errorf("%s: %+v, %v; want granted %v", way.name, d, err, want)
 				}
 			}
-			if !loaded(t, nodes[1], sluice.ListLogV1) {
+			if !loaded(t, nodes[1], sluice.ListLogV1()) {
 				t.Errorf("%s: it was not decided on the importing node", way.name)
 			}
 			if logged := lines.String(); way.name == "alone" &&
@@ -226,7 +226,7 @@ func TestPreloadGoesOnWhereANodeFails(t *testing.T) {
 		t.Error(err)
 	}
 	for _, server := range servers {
-		if !loaded(t, server, sluice.ZSetLogV1) {
+		if !loaded(t, server, sluice.ZSetLogV1()) {
 			t.Errorf("%s was not loaded", server.Options().Addr)
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/sluice-redis/sluice"
 )
 
 // Concurrency limits how many run at once: a subject has n slots, and all processes together never hold more of them.
@@ -153,7 +151,7 @@ func (c Concurrency) Name() string { return c.limiter.limiterName() }
 func (c Concurrency) Check() error { return c.limiter.Check() }
 
 var concurrency = algorithm{
-	name: "Concurrency", script: &sluice.ConcurrencyV1, code: codeConcurrency, hasIDs: true, capacity: limitCapacity,
+	name: "Concurrency", script: &concurrencyV1, code: codeConcurrency, hasIDs: true, capacity: limitCapacity,
 	makeWords: concurrencyWords, keys: onlyKey,
 }
 
@@ -163,7 +161,7 @@ func concurrencyWords(c core, key string, q question) []any {
 
 // leaseWords makes the command that takes or renews a slot; with renew 1 it only renews.
 func (c core) leaseWords(key string, renew int, id string) []any {
-	return wordsOf(&sluice.ConcurrencyV1, 1, key, c.limit.Permits, c.limit.Window.Microseconds(), renew, id)
+	return wordsOf(&concurrencyV1, 1, key, c.limit.Permits, c.limit.Window.Microseconds(), renew, id)
 }
 
 // checkSlots returns what is wrong with the number of slots or the ttl.

@@ -94,7 +94,7 @@ func (l *eventLog) callFailed(ctx context.Context, c *call) {
 		message, err = "outcome unknown", lost.Err
 	case isCallersError(c.err):
 		return
-	case givesBack(c.script), c.script == &sluice.ConcurrencyReleaseV1:
+	case givesBack(c.script), c.script == &concurrencyReleaseV1:
 		message = "return given up"
 	}
 	name := nameOf(c.script)

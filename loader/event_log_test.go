@@ -79,19 +79,19 @@ func TestLogOfLoading(t *testing.T) {
 	for range 2 {
 		must(t, errOf(limits.GCRA("x", loader.PerSecond(9)).Allow(background, "s")))
 	}
-	logged(t, lines, line(sluice.GCRAV1))
+	logged(t, lines, line(sluice.GCRAV1()))
 
 	batch := limits.Batch()
 	batch.Allow(limits.ListLog("x", loader.PerSecond(9)), "s")
 	batch.Allow(limits.ListLog("x", loader.PerSecond(9)), "t")
 	must(t, errOf(batch.Do(background)))
-	logged(t, lines, line(sluice.ListLogV1))
+	logged(t, lines, line(sluice.ListLogV1()))
 
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"only": m.Addr()}})
 	defer func() { _ = ring.Close() }()
 	limits = loader.New(ring, loader.Logger(logger))
 	must(t, errOf(limits.ZSetLog("x", loader.PerSecond(9)).Allow(background, "s")))
-	logged(t, lines, line(sluice.ZSetLogV1))
+	logged(t, lines, line(sluice.ZSetLogV1()))
 
 	must(t, rdb.ScriptFlush(background).Err())
 	must(t, errOf(loader.New(rdb, loader.Logger(nil)).ListLog("x", loader.PerSecond(9)).Allow(background, "s")))

@@ -1,9 +1,5 @@
 package loader
 
-import (
-	"github.com/sluice-redis/sluice"
-)
-
 // GCRA is a smooth rate with a burst: the continuously refilled token bucket. Permits come back one by one, Window /
 // Permits apart, and up to Burst may be taken at once. Any interval of length d holds at most Burst + d * Permits /
 // Window. Its state is one small string, whatever the limit. Limit and burst go up to 10^7. The zero GCRA is not ready
@@ -24,7 +20,7 @@ func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
 var gcra = algorithm{
 	name: "GCRA", largerLimiters: "; SliceRing holds more",
-	script: &sluice.GCRAV1, code: codeGCRA, canBook: true, capacity: burstCapacity, makeWords: gcraWords, keys: onlyKey,
+	script: &gcraV1, code: codeGCRA, canBook: true, capacity: burstCapacity, makeWords: gcraWords, keys: onlyKey,
 }
 
 // burstCapacity is the capacity of a GCRA.
@@ -36,6 +32,6 @@ func burstCapacity(c core) int64 {
 }
 
 func gcraWords(c core, key string, q question) []any {
-	return wordsOf(&sluice.GCRAV1, 1, key,
+	return wordsOf(&gcraV1, 1, key,
 		c.limit.Permits, c.limit.Window.Microseconds(), c.limit.burst(), q.permits, q.maxWait.Microseconds())
 }

@@ -328,7 +328,7 @@ func TestReturnPanics(t *testing.T) {
 	wantGrant(t, log, "s", 1)
 	ctx, cancel := context.WithCancel(background)
 	rdb.AddHook(hook{before: func(cmd redis.Cmder) {
-		if cmd.Args()[1] == sluice.ListLogReturnV1.SHA1 {
+		if cmd.Args()[1] == sluice.ListLogReturnV1().SHA1 {
 			panic("a hook")
 		}
 	}})

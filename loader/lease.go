@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/sluice-redis/sluice"
 )
 
 // Bounds of leases.
@@ -249,7 +247,7 @@ func (l *Leased) Close(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		err = failed(&sluice.SliceRingV1, err)
+		err = failed(&sliceRingV1, err)
 	}
 	var all []grant
 	for _, a := range subjects {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/sluice-redis/sluice"
 )
 
 // account is the lease account of one subject: the permits that this process holds for it.
@@ -192,7 +190,7 @@ func (r *refill) wait(ctx context.Context) error {
 		}
 		return r.err
 	case <-ctx.Done():
-		return failed(&sluice.SliceRingV1, ctx.Err())
+		return failed(&sliceRingV1, ctx.Err())
 	}
 }
 

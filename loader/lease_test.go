@@ -55,9 +55,9 @@ func (p *process) see(cmd redis.Cmder) {
 	p.m.SetTime(time.Now())
 	if cmd.Name() == "evalsha" {
 		switch cmd.Args()[1] {
-		case sluice.SliceRingV1.SHA1:
+		case sluice.SliceRingV1().SHA1:
 			p.asked.Add(1)
-		case sluice.SliceRingReturnV1.SHA1:
+		case sluice.SliceRingReturnV1().SHA1:
 			p.gave.Add(1)
 		}
 	}

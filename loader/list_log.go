@@ -35,17 +35,17 @@ func (b ListLog) GiveBack(ctx context.Context, subject string, d Decision, n int
 
 var listLog = algorithm{
 	name: "ListLog", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
-	script: &sluice.ListLogV1, code: codeListLog, canBook: true, capacity: limitCapacity,
+	script: &listLogV1, code: codeListLog, canBook: true, capacity: limitCapacity,
 	makeWords: listLogWords, keys: onlyKey, makeReturn: listLogReturn,
 }
 
 func listLogWords(c core, key string, q question) []any {
-	return wordsOf(&sluice.ListLogV1, 1, key,
+	return wordsOf(&listLogV1, 1, key,
 		c.limit.Permits, c.limit.Window.Microseconds(), q.permits, q.maxWait.Microseconds())
 }
 
 // listLogReturn finds the permits by the moment for which they were granted.
 func listLogReturn(_ core, key string, d Decision, n int64) (*sluice.Script, []any) {
-	script := &sluice.ListLogReturnV1
+	script := &listLogReturnV1
 	return script, wordsOf(script, 1, key, d.Now.Add(d.Wait).UnixMicro(), n)
 }

@@ -67,7 +67,7 @@ func TestPreloadedOnly(t *testing.T) {
 			if !errors.Is(err, loader.ErrNotLoaded) || !strings.Contains(err.Error(), "sluice load") {
 				t.Fatal(err)
 			}
-			if loaded(t, rdb, sluice.GCRAV1) {
+			if loaded(t, rdb, sluice.GCRAV1()) {
 				t.Fatal("it was loaded")
 			}
 			must(t, limits.Preload(background))
@@ -107,7 +107,7 @@ func TestScriptIsRefused(t *testing.T) {
 			}
 			must(t, admin.ScriptFlush(background).Err())
 			must(t, ask("a", append(inner, "+eval")...))
-			if !loaded(t, admin, sluice.GCRAV1) {
+			if !loaded(t, admin, sluice.GCRAV1()) {
 				t.Error("EVAL has not left the script behind")
 			}
 			must(t, admin.ScriptFlush(background).Err())

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
@@ -90,7 +89,7 @@ func TestPipedErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		limits := New(nil)
-		c := newCall(limits, &sluice.ListLogV1, []any{"evalsha", "sum", 1, "key", 1, 1, 1, 0}, 5)
+		c := newCall(limits, &listLogV1, []any{"evalsha", "sum", 1, "key", 1, 1, 1, 0}, 5)
 		cmd := c.command(context.Background())
 		cmd.piped = test.piped
 		if test.left {

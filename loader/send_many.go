@@ -28,9 +28,9 @@ type manyScript struct {
 var manyScripts = func() map[string]manyScript {
 	all := map[string]manyScript{}
 	for one, many := range map[*sluice.Script]manyScript{
-		&sluice.GCRAV1:      {Script: &sluice.GCRAManyV1},
-		&sluice.ListLogV1:   {Script: &sluice.ListLogManyV1, permitsAt: 2, permits: 1000},
-		&sluice.SliceRingV1: {Script: &sluice.SliceRingManyV1, windows: 256}, // more would not be decided
+		&gcraV1:      {Script: &gcraManyV1},
+		&listLogV1:   {Script: &listLogManyV1, permitsAt: 2, permits: 1000},
+		&sliceRingV1: {Script: &sliceRingManyV1, windows: 256}, // more would not be decided
 	} {
 		all[one.SHA1], all[nameOf(one)] = many, many
 	}

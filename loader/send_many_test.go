@@ -242,7 +242,7 @@ func TestManyMissing(t *testing.T) {
 				"gcra 1, gcra 1, gcra 1, gcra 1"},
 		} {
 			must(t, rdb.ScriptFlush(background).Err())
-			must(t, rdb.ScriptLoad(background, sluice.GCRAV1.Source).Err())
+			must(t, rdb.ScriptLoad(background, sluice.GCRAV1().Source).Err())
 			limiter := c.limits.GCRA("x", loader.PerMinute(100))
 			for _, want := range []string{c.first, c.second} {
 				if _, err := allowAll(c.limits, limiter, 4); err != nil {

@@ -160,7 +160,7 @@ func TestWrappedPreload(t *testing.T) {
 			if shown {
 				must(t, loading)
 				for _, node := range d.nodes {
-					if !loaded(t, node, sluice.SliceRingV1) {
+					if !loaded(t, node, sluice.SliceRingV1()) {
 						t.Errorf("%s was not loaded", node.Options().Addr)
 					}
 				}
@@ -171,7 +171,7 @@ func TestWrappedPreload(t *testing.T) {
 				t.Errorf("Preload: %v; want an error that names Unwrap", loading)
 			}
 			for _, node := range d.nodes {
-				if loaded(t, node, sluice.GCRAV1) {
+				if loaded(t, node, sluice.GCRAV1()) {
 					t.Errorf("%s was loaded by a Preload that failed", node.Options().Addr)
 				}
 			}

@@ -129,11 +129,11 @@ func TestGoRedisChargesTwice(t *testing.T) {
 	p, rdb, direct := lossy(t)
 	p.next(fault{dropReply: true}, fault{dropReply: true})
 	args := []any{5, 60000000, 1, 0}
-	single := rdb.EvalSha(background, sluice.ListLogV1.SHA1, []string{"k"}, args...).Err()
+	single := rdb.EvalSha(background, sluice.ListLogV1().SHA1, []string{"k"}, args...).Err()
 	p.next(fault{first: 1}, fault{dropReply: true})
 	pipe := rdb.Pipeline()
 	for _, key := range []string{"a", "b"} {
-		pipe.EvalSha(background, sluice.ListLogV1.SHA1, []string{key}, args...)
+		pipe.EvalSha(background, sluice.ListLogV1().SHA1, []string{key}, args...)
 	}
 	_, piped := pipe.Exec(background)
 	for key, err := range map[string]error{"k": single, "a": piped} {

@@ -75,17 +75,17 @@ func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n i
 
 var sliceRing = algorithm{
 	name:   "SliceRing",
-	script: &sluice.SliceRingV1, code: codeSliceRing, capacity: smallestLimit,
+	script: &sliceRingV1, code: codeSliceRing, capacity: smallestLimit,
 	makeWords: sliceRingWords, detail: sliceRingDetail, keys: onlyKey, makeReturn: sliceRingReturn,
 }
 
 func sliceRingWords(c core, key string, q question) []any {
-	return c.ring.wordsOf(&sluice.SliceRingV1, 1, key, c.slice.Microseconds(), q.permits)
+	return c.ring.wordsOf(&sliceRingV1, 1, key, c.slice.Microseconds(), q.permits)
 }
 
 // sliceRingReturn finds the permits by the time of the decision.
 func sliceRingReturn(c core, key string, d Decision, n int64) (*sluice.Script, []any) {
-	script := &sluice.SliceRingReturnV1
+	script := &sliceRingReturnV1
 	return script, wordsOf(script, 1, key, c.slice.Microseconds(), d.Now.UnixMicro(), n)
 }
 

@@ -247,12 +247,12 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(max(d/2, 1)) }
 
 // renew renews the lease, and reports whether it was live.
 func (l slotLease) renew(ctx context.Context) (held bool, err error) {
-	return l.run(ctx, &sluice.ConcurrencyV1, l.leaseWords(l.key, 1, l.id))
+	return l.run(ctx, &concurrencyV1, l.leaseWords(l.key, 1, l.id))
 }
 
 // release ends the lease, if it is live. Callers who wait for a slot in this process take notice.
 func (l slotLease) release(ctx context.Context) error {
-	script := &sluice.ConcurrencyReleaseV1
+	script := &concurrencyReleaseV1
 	_, err := l.run(context.WithoutCancel(ctx), script, wordsOf(script, 1, l.key, l.id))
 	if err == nil {
 		l.limits.slotQueues.released(l.key)

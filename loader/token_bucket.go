@@ -3,8 +3,6 @@ package loader
 import (
 	"context"
 	"time"
-
-	"github.com/sluice-redis/sluice"
 )
 
 // TokenBucket is a limiter whose rate is stored in Redis: SetLimit changes it for every process at once. The limit
@@ -45,8 +43,8 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 		return err
 	}
 	defer b.denials.forget(key)
-	set := newCall(b.limits, &sluice.TokenBucketSetV1, wordsOf(&sluice.TokenBucketSetV1, 1, key,
-		limit.Permits, limit.Window.Microseconds(), b.scope()), len(sluice.TokenBucketSetV1.Reply))
+	set := newCall(b.limits, &tokenBucketSetV1, wordsOf(&tokenBucketSetV1, 1, key,
+		limit.Permits, limit.Window.Microseconds(), b.scope()), len(tokenBucketSetV1.Reply))
 	set.run(ctx)
 	set.report(ctx, nil)
 	return set.err
@@ -54,12 +52,12 @@ func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) 
 
 var tokenBucket = algorithm{
 	name: "TokenBucket", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
-	script: &sluice.TokenBucketV1, code: codeTokenBucket, canBook: true, capacity: storedCapacity,
+	script: &tokenBucketV1, code: codeTokenBucket, canBook: true, capacity: storedCapacity,
 	makeWords: tokenBucketWords, moreFields: 2, detail: tokenBucketDetail, keys: permitKeys,
 }
 
 func tokenBucketWords(c core, key string, q question) []any {
-	return wordsOf(&sluice.TokenBucketV1, 3, key, key+":all", key+":by:"+escaper.Replace(c.clientID),
+	return wordsOf(&tokenBucketV1, 3, key, key+":all", key+":by:"+escaper.Replace(c.clientID),
 		c.limit.Permits, c.limit.Window.Microseconds(), c.scope(), q.permits, q.maxWait.Microseconds())
 }
 

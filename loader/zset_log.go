@@ -63,7 +63,7 @@ func (b ZSetLog) GiveBackID(ctx context.Context, subject, id string, n int64) (r
 var zsetLog = algorithm{
 	name: "ZSetLog", largerLimiters: "; ListLog, GCRA or SliceRing hold more",
 	largerCalls: "; ListLog, GCRA or SliceRing take more",
-	script:      &sluice.ZSetLogV1, code: codeZSetLog, hasIDs: true, canBook: true, capacity: limitCapacity,
+	script:      &zsetLogV1, code: codeZSetLog, hasIDs: true, canBook: true, capacity: limitCapacity,
 	makeWords: zsetLogWords, detail: zsetLogDetail, keys: onlyKey, makeReturn: zsetLogReturn,
 }
 
@@ -74,11 +74,11 @@ func zsetLogDetail(c core, d Decision, _ []int64) Decision {
 }
 
 func zsetLogWords(c core, key string, q question) []any {
-	return wordsOf(&sluice.ZSetLogV1, 1, key,
+	return wordsOf(&zsetLogV1, 1, key,
 		c.limit.Permits, c.limit.Window.Microseconds(), q.permits, q.maxWait.Microseconds(), q.id)
 }
 
 // zsetLogReturn finds the permits by their id.
 func zsetLogReturn(_ core, key string, d Decision, n int64) (*sluice.Script, []any) {
-	return &sluice.ZSetLogReturnV1, wordsOf(&sluice.ZSetLogReturnV1, 1, key, d.ID, n)
+	return &zsetLogReturnV1, wordsOf(&zsetLogReturnV1, 1, key, d.ID, n)
 }

@@ -6,13 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/layout"
 )
 
 // slice size ttl permits unknown -> settled permits
 var budgetSettleV1 = table{
-	script: &sluice.BudgetSettleV1,
+	script: &budgetSettleV1Script,
 	keys:   budgetV1.keys,
 	timelines: append([]timeline{
 		{"in the same slice: more, less and as estimated", []line{

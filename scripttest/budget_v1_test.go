@@ -13,7 +13,7 @@ import (
 
 // slice ttl permits slices_1 limit_1 ... -> granted remaining wait reset_after count_1 ...
 var budgetV1 = table{
-	script: &sluice.BudgetV1,
+	script: &budgetV1Script,
 	keys:   []string{"t:x:{u}:sr1:1000000", "t:x:{u}:bg1:1000000:a"},
 	timelines: append([]timeline{
 		{"an estimate, settled lower, and one that takes what is left", []line{
@@ -211,8 +211,8 @@ func eachRingCall(timelines []timeline, rewrite func(l line, i int) []line) (rew
 func checkIDExpires(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)
-	budget := compile(t, sluice.BudgetV1.File, sluice.BudgetV1.Source)
-	settle := compile(t, sluice.BudgetSettleV1.File, sluice.BudgetSettleV1.Source)
+	budget := compile(t, budgetV1Script.File, budgetV1Script.Source)
+	settle := compile(t, budgetSettleV1Script.File, budgetSettleV1Script.Source)
 	ring, id := budgetV1.keys[0], budgetV1.keys[1]
 
 	budget.Run(r, budgetV1.keys, []string{"1000000", "9000001", "5", "3", "100"})
@@ -263,11 +263,11 @@ func checkChargesProlong(charge func(slice, id string) (*sluice.Script, []string
 }
 
 func chargeByBudget(slice, id string) (*sluice.Script, []string, []string) {
-	return &sluice.BudgetV1, idKeys(id), []string{slice, "9000000", "1", "3", "9"}
+	return &budgetV1Script, idKeys(id), []string{slice, "9000000", "1", "3", "9"}
 }
 
 func chargeBySettle(slice, id string) (*sluice.Script, []string, []string) {
-	return &sluice.BudgetSettleV1, idKeys(id), []string{slice, "3", "9000000", "1", "1"}
+	return &budgetSettleV1Script, idKeys(id), []string{slice, "3", "9000000", "1", "1"}
 }
 
 func idKeys(id string) []string { return []string{budgetV1.keys[0], budgetV1.keys[1] + id} }

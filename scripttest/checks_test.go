@@ -64,17 +64,17 @@ func (tab table) checks() (all []check) {
 // ownChecks are those that are not made of the table.
 func ownChecks(script *sluice.Script) []check {
 	return map[*sluice.Script][]check{
-		&sluice.ZSetLogV1: {
+		&zsetLogV1Script: {
 			{"expiry", checkEveryKeyExpires},
 			{"bounded removal", checkGrantsRemoveABoundedNumber},
 		},
-		&sluice.ListLogV1: {
+		&listLogV1Script: {
 			{"expiry", checkEveryKeyExpires},
 			{"bookings", checkBookingsProlong},
 			{"bounded removal", listLogV1.checkRemovesABoundedNumber},
 			{"unreadable", listLogV1.checkFindsUnreadable},
 		},
-		&sluice.SliceRingV1: {
+		&sliceRingV1Script: {
 			{"expiry", checkEveryKeyExpires},
 			{"later grants", sliceRingV1.checkLaterGrantsProlong},
 			{"gaps", sliceRingV1.checkRingGapEnds},
@@ -84,30 +84,30 @@ func ownChecks(script *sluice.Script) []check {
 			{"links", sliceRingV1.checkRingDamagedLinks},
 			{"struct", sliceRingV1.checkPacksWithStruct},
 		},
-		&sluice.SliceRingReturnV1: {
+		&sliceRingReturnV1Script: {
 			{"damaged", checkReturnToDamagedRingEnds},
 		},
-		&sluice.ListLogReturnV1: {
+		&listLogReturnV1Script: {
 			{"expiry", checkListReturnLowersExpiry},
 			{"looks back", checkReturnLooksBack1000},
 		},
-		&sluice.ZSetLogReturnV1: {
+		&zsetLogReturnV1Script: {
 			{"expiry", checkZSetReturnLowersExpiry},
 		},
-		&sluice.BudgetV1: {
+		&budgetV1Script: {
 			{"expiry", checkIDExpires},
 			{"later charges", checkChargesProlong(chargeByBudget)},
-			{"damaged", checkBudgetOfDamagedRingEnds(&sluice.BudgetV1, "1000", "9000000", "2", "9", "5")},
+			{"damaged", checkBudgetOfDamagedRingEnds(&budgetV1Script, "1000", "9000000", "2", "9", "5")},
 			{"struct", budgetV1.checkPacksWithStruct},
 		},
-		&sluice.BudgetSettleV1: {
+		&budgetSettleV1Script: {
 			{"expiry", checkIDExpires},
 			{"later charges", checkChargesProlong(chargeBySettle)},
-			{"damaged", checkBudgetOfDamagedRingEnds(&sluice.BudgetSettleV1, "1000", "9", "9000000", "1", "1")},
-			{"damaged, charged", checkBudgetOfDamagedRingEnds(&sluice.BudgetSettleV1, "1000", "4", "9000000", "3", "1")},
+			{"damaged", checkBudgetOfDamagedRingEnds(&budgetSettleV1Script, "1000", "9", "9000000", "1", "1")},
+			{"damaged, charged", checkBudgetOfDamagedRingEnds(&budgetSettleV1Script, "1000", "4", "9000000", "3", "1")},
 			{"struct", budgetSettleV1.checkPacksWithStruct},
 		},
-		&sluice.TokenBucketV1: {
+		&tokenBucketV1Script: {
 			{"expiry", checkEveryKeyExpires},
 			{"config", checkConfigOutlivesPermits},
 			{"config's TTL", checkConfigTTLOfAFarClock},
@@ -115,34 +115,34 @@ func ownChecks(script *sluice.Script) []check {
 			{"struct", tokenBucketV1.checkPacksWithStruct},
 			{"bounded removal", checkBucketRemovesABoundedNumber},
 		},
-		&sluice.TokenBucketSetV1: {
+		&tokenBucketSetV1Script: {
 			{"config", checkConfigOutlivesPermits},
 		},
-		&sluice.ConcurrencyV1: {
+		&concurrencyV1Script: {
 			{"expiry", checkHoldersExpireWithTheLast},
 			{"TTL", checkHoldersRegainTheirTTL},
 			{"bounded removal", checkGrantsRemoveEndedLeases},
 		},
-		&sluice.ConcurrencyReleaseV1: {
+		&concurrencyReleaseV1Script: {
 			{"expiry", checkHoldersExpireWithTheLast},
 		},
-		&sluice.GCRAV1: {
+		&gcraV1Script: {
 			{"expiry", checkEveryKeyExpires},
 			{"struct", gcraV1.checkPacksWithStruct},
 		},
-		&sluice.GCRAManyV1: {
+		&gcraManyV1Script: {
 			{"expiry", checkEveryKeyExpires},
 			{"struct", gcraManyV1.checkPacksWithStruct},
 			{"most keys", gcraManyV1.checkMostKeys},
 		},
-		&sluice.ListLogManyV1: {
+		&listLogManyV1Script: {
 			{"expiry", checkEveryKeyExpires},
 			{"bounded removal", listLogManyV1.checkRemovesABoundedNumber},
 			{"unreadable", listLogManyV1.checkFindsUnreadable},
 			{"most keys", listLogManyV1.checkMostKeys},
 			{"long searches", checkLongSearchesEnd},
 		},
-		&sluice.SliceRingManyV1: {
+		&sliceRingManyV1Script: {
 			{"expiry", checkEveryKeyExpires},
 			{"later grants", sliceRingManyV1.checkLaterGrantsProlong},
 			{"gaps", sliceRingManyV1.checkRingGapEnds},
@@ -186,13 +186,13 @@ func sub(t testing.TB, name string, test func(t testing.TB)) {
 func (tab table) checkPacksWithStruct(t testing.TB) {
 	grant, look := "1000 10s 0 1 0", "1000 10s 0 0 0"
 	switch tab.script {
-	case &sluice.GCRAV1, &sluice.GCRAManyV1:
+	case &gcraV1Script, &gcraManyV1Script:
 		grant, look = "1000 10s 10 1 0", "1000 10s 10 0 0"
-	case &sluice.SliceRingV1, &sluice.SliceRingManyV1:
+	case &sliceRingV1Script, &sliceRingManyV1Script:
 		grant, look = "1s 1 3 1000", "1s 0 3 1000"
-	case &sluice.BudgetV1:
+	case &budgetV1Script:
 		grant, look = "1s 1h 1 3 1000", "1s 1h 0 3 1000"
-	case &sluice.BudgetSettleV1:
+	case &budgetSettleV1Script:
 		grant, look = "1s 3 1h 1 1", "1s 3 1h 0 1"
 	}
 	instructions := func(h *harness, do string) int {
@@ -282,28 +282,28 @@ func sha1Hex(source string) string {
 // (gcra and slice_ring store what they need.)
 var narrowerTables = []table{
 	narrowerLog,
-	manyOf(narrowerLog, &sluice.ListLogManyV1, nil),
-	{&sluice.ZSetLogV1, zsetLogV1.keys, withIDs([]timeline{{"a narrower window after a step back", []line{
+	manyOf(narrowerLog, &listLogManyV1Script, nil),
+	{&zsetLogV1Script, zsetLogV1.keys, withIDs([]timeline{{"a narrower window after a step back", []line{
 		{"0s", `1 60s 1 0 *`, "1 0 0 60s"},
 		{"0s", `1 60s 1 60s *`, "1 0 60s 120s"},
 		{"-120.001s", `1 1ms 1 0 *`, "0 0 180.002s 180.002s"},
 		{"-120.002s", `1 1ms 0 0 *`, "0 1 0 0"},
 	}}}), nil},
-	{&sluice.ListLogReturnV1, listLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
+	{&listLogReturnV1Script, listLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
 		{"0s", "list_log 1 60s 1 0", "1 0 0 60s"},
 		{"0s", "list_log 1 60s 1 60s", "1 0 60s 120s"},
 		{"0s", "@60s 1", "1"},
 		{"-180.001s", "list_log 1 60s 0 0", "0 0 240.001s 240.001s"},
 		{"-180.002s", "list_log 1 60s 0 0", "0 1 0 0"},
 	}}}, nil},
-	{&sluice.ZSetLogReturnV1, zsetLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
+	{&zsetLogReturnV1Script, zsetLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
 		{"0s", "zset_log 1 60s 1 0 a", "1 0 0 60s"},
 		{"0s", "zset_log 1 60s 1 60s b", "1 0 60s 120s"},
 		{"0s", "b 1", "1"},
 		{"-180.001s", "zset_log 1 60s 0 0 c", "0 0 240.001s 240.001s"},
 		{"-180.002s", "zset_log 1 60s 0 0 c", "0 1 0 0"},
 	}}}, nil},
-	{&sluice.TokenBucketV1, tokenBucketV1.keys, []timeline{{"a narrower interval after a step back", []line{
+	{&tokenBucketV1Script, tokenBucketV1.keys, []timeline{{"a narrower interval after a step back", []line{
 		{"0s", "1 60s 0 1 0", "1 0 0 60s 1 60s"},
 		{"0s", "1 60s 0 1 60s", "1 0 60s 120s 1 60s"},
 		{"", "!HSET $1 interval 1000", "0"},
@@ -312,7 +312,7 @@ var narrowerTables = []table{
 	}}}, nil},
 }
 
-var narrowerLog = table{&sluice.ListLogV1, listLogV1.keys, []timeline{{"a narrower window after a step back", []line{
+var narrowerLog = table{&listLogV1Script, listLogV1.keys, []timeline{{"a narrower window after a step back", []line{
 	{"0s", "1 60s 1 0", "1 0 0 60s"},
 	{"0s", "1 60s 1 60s", "1 0 60s 120s"},
 	{"-120.001s", "1 1ms 1 0", "0 0 180.002s 180.002s"},

@@ -12,7 +12,7 @@ import (
 
 // limit ttl renew id -> granted remaining wait reset_after
 var concurrencyV1 = table{
-	script: &sluice.ConcurrencyV1,
+	script: &concurrencyV1Script,
 	keys:   []string{"t:x:{u}:cc1"},
 	timelines: []timeline{
 		{"take, deny, and take when the earliest lease has ended", []line{
@@ -268,7 +268,7 @@ const badHolders = "BADSTATE holders: want scores in microseconds"
 
 // id -> released
 var concurrencyReleaseV1 = table{
-	script: &sluice.ConcurrencyReleaseV1,
+	script: &concurrencyReleaseV1Script,
 	keys:   concurrencyV1.keys,
 	timelines: []timeline{
 		{"a released slot is free at once", []line{
@@ -392,10 +392,10 @@ func checkGrantsRemoveEndedLeases(t testing.TB) {
 	h.setTime(epoch)
 	key := concurrencyV1.keys
 	for i := range 450 {
-		h.call(&sluice.ConcurrencyV1, false, key, []string{"10000", "10000000", "0", fmt.Sprint(i)})
+		h.call(&concurrencyV1Script, false, key, []string{"10000", "10000000", "0", fmt.Sprint(i)})
 	}
 	h.setTime(epoch + 9_999_999)
-	h.call(&sluice.ConcurrencyV1, false, key, []string{"10000", "20000000", "0", "live"})
+	h.call(&concurrencyV1Script, false, key, []string{"10000", "20000000", "0", "live"})
 	h.setTime(epoch + 10_000_000)
 	for _, c := range []struct{ ttl, renew, id, want string }{ // leases afterwards
 		{"10000000", "0", "x", "352"}, // 451 - 100 + 1
@@ -408,7 +408,7 @@ func checkGrantsRemoveEndedLeases(t testing.TB) {
 		{"10000000", "0", "z", "5"}, // the last 49 ended ones, and no live one
 		{"10000000", "0", "zz", "6"},
 	} {
-		h.call(&sluice.ConcurrencyV1, c.id == "", key, []string{"10000", c.ttl, c.renew, c.id})
+		h.call(&concurrencyV1Script, c.id == "", key, []string{"10000", c.ttl, c.renew, c.id})
 		if members := h.do("ZCARD", key[0]); members != c.want {
 			t.Errorf("%s leases after renew %s of %q, want %s", members, c.renew, c.id, c.want)
 		}
@@ -449,9 +449,9 @@ func checkHoldersExpireWithTheLast(t testing.TB) {
 		{6_004_000, "j", -2},
 	} {
 		h.setTime(epoch + step.at)
-		script, args := &sluice.ConcurrencyV1, concurrencyV1.arguments(step.do)
+		script, args := &concurrencyV1Script, concurrencyV1.arguments(step.do)
 		if len(args) == 1 {
-			script = &sluice.ConcurrencyReleaseV1
+			script = &concurrencyReleaseV1Script
 		}
 		if reply, failed := h.call(script, false, key, args); failed != "" || reply[0] != 1 {
 			t.Errorf("%s: %v %s, want a grant", step.do, reply, failed)
@@ -465,10 +465,10 @@ func checkHoldersRegainTheirTTL(t testing.TB) {
 	h := startHarness(t, false)
 	h.setTime(epoch)
 	key := concurrencyV1.keys
-	h.call(&sluice.ConcurrencyV1, false, key, []string{"2", "10000000", "0", "a"})
+	h.call(&concurrencyV1Script, false, key, []string{"2", "10000000", "0", "a"})
 	for _, do := range []string{"2 5s 0 b", "2 6s 1 b"} {
 		h.do("PERSIST", key[0])
-		h.call(&sluice.ConcurrencyV1, false, key, concurrencyV1.arguments(do))
+		h.call(&concurrencyV1Script, false, key, concurrencyV1.arguments(do))
 		assertTTL(t, h.redis, key[0], 10_000)
 	}
 }
@@ -477,7 +477,7 @@ func checkHoldersRegainTheirTTL(t testing.TB) {
 // does, there are never more members than the limit, so that none of them can come back to life beyond it.
 func TestSlotsAcrossClockSteps(t *testing.T) {
 	for _, steps := range []string{"back", "back and on"} {
-		if held, members := maxSlots(t, &sluice.ConcurrencyV1, steps); members > auditedSlots ||
+		if held, members := maxSlots(t, &concurrencyV1Script, steps); members > auditedSlots ||
 			held > auditedSlots && steps == "back" {
 			t.Errorf("steps %s: %d held, %d members, want at most %d", steps, held, members, auditedSlots)
 		}
@@ -491,7 +491,7 @@ func TestSlotsAuditCatches(t *testing.T) {
 		{"not (held and held >= ends)", "true"}, // a shorter renewal ends a lease that was promised
 		{"math.ceil(last / 1000)", "math.ceil(ends / 1000)"},
 	} {
-		broken := edited(t, &sluice.ConcurrencyV1, edit[0], edit[1])
+		broken := edited(t, &concurrencyV1Script, edit[0], edit[1])
 		if held, members := maxSlots(t, broken, "back"); held <= auditedSlots && members <= auditedSlots {
 			t.Errorf("%s: at most %d held, %d members: the audit does not see it", edit[1], held, members)
 		}
@@ -565,7 +565,7 @@ func (a *slotAudit) act() {
 	id := a.known[max(len(a.known)-1-a.random.IntN(2*auditedSlots), 0)]
 	switch {
 	case kind == 7:
-		a.call(&sluice.ConcurrencyReleaseV1, id)
+		a.call(&concurrencyReleaseV1Script, id)
 		delete(a.until, id)
 	case a.call(a.script, append(decimals(auditedSlots, ttl, 1), id)...):
 		a.until[id] = max(a.until[id], a.now+ttl)

@@ -28,22 +28,22 @@ func after(steps ...string) []line {
 
 func costsOf(script *sluice.Script) []cost {
 	return map[*sluice.Script][]cost{
-		&sluice.ListLogV1:            listLogV1Costs,
-		&sluice.ZSetLogV1:            zsetLogV1Costs,
-		&sluice.SliceRingV1:          sliceRingV1Costs,
-		&sluice.SliceRingReturnV1:    sliceRingReturnV1Costs,
-		&sluice.ListLogReturnV1:      listLogReturnV1Costs,
-		&sluice.ZSetLogReturnV1:      zsetLogReturnV1Costs,
-		&sluice.BudgetV1:             budgetV1Costs,
-		&sluice.BudgetSettleV1:       budgetSettleV1Costs,
-		&sluice.TokenBucketV1:        tokenBucketV1Costs,
-		&sluice.TokenBucketSetV1:     {{"a set", nil, line{"0s", "5 10s 0", "HMGET HSET PERSIST"}}},
-		&sluice.GCRAV1:               gcraV1Costs,
-		&sluice.ConcurrencyV1:        concurrencyV1Costs,
-		&sluice.ConcurrencyReleaseV1: concurrencyReleaseV1Costs,
-		&sluice.GCRAManyV1:           gcraManyV1Costs,
-		&sluice.ListLogManyV1:        listLogManyV1Costs,
-		&sluice.SliceRingManyV1:      sliceRingManyV1Costs,
+		&listLogV1Script:            listLogV1Costs,
+		&zsetLogV1Script:            zsetLogV1Costs,
+		&sliceRingV1Script:          sliceRingV1Costs,
+		&sliceRingReturnV1Script:    sliceRingReturnV1Costs,
+		&listLogReturnV1Script:      listLogReturnV1Costs,
+		&zsetLogReturnV1Script:      zsetLogReturnV1Costs,
+		&budgetV1Script:             budgetV1Costs,
+		&budgetSettleV1Script:       budgetSettleV1Costs,
+		&tokenBucketV1Script:        tokenBucketV1Costs,
+		&tokenBucketSetV1Script:     {{"a set", nil, line{"0s", "5 10s 0", "HMGET HSET PERSIST"}}},
+		&gcraV1Script:               gcraV1Costs,
+		&concurrencyV1Script:        concurrencyV1Costs,
+		&concurrencyReleaseV1Script: concurrencyReleaseV1Costs,
+		&gcraManyV1Script:           gcraManyV1Costs,
+		&listLogManyV1Script:        listLogManyV1Costs,
+		&sliceRingManyV1Script:      sliceRingManyV1Costs,
 	}[script]
 }
 

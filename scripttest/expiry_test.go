@@ -17,20 +17,20 @@ func checkEveryKeyExpires(t testing.TB) {
 		args    []string
 		matters int64 // microseconds from the call
 	}{
-		{&sluice.ListLogV1, listLogV1.keys, []string{"3", "10600001", "1", "0"}, 10_600_001},
-		{&sluice.ListLogV1, listLogV1.keys, []string{"1", "1000", "1", "0"}, 1000},
-		{&sluice.ZSetLogV1, zsetLogV1.keys, []string{"3", "10600001", "1", "0", "id"}, 10_600_001},
-		{&sluice.ZSetLogV1, zsetLogV1.keys, []string{"3", "10000001", "2", "0", "id"}, 10_000_001},
-		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10600001", "0", "1", "0"}, 10_600_001},
-		{&sluice.TokenBucketV1, tokenBucketV1.keys, []string{"3", "10600001", "1", "1", "0"}, 10_600_001},
-		{&sluice.GCRAV1, gcraV1.keys, []string{"7", "1000000", "3", "1", "0"}, 142_858},
-		{&sluice.GCRAV1, gcraV1.keys, []string{"10", "10000000", "5", "5", "0"}, 5_000_000},
-		{&sluice.GCRAV1, gcraV1.keys, []string{"1000000", "1000", "1", "1", "0"}, 1},
-		{&sluice.SliceRingV1, sliceRingV1.keys, []string{"1000000", "1", "3", "2"}, 3_000_000},
-		{&sluice.SliceRingV1, sliceRingV1.keys, []string{"1000000", "1", "3", "2", "7", "2"}, 7_000_000},
-		{&sluice.GCRAManyV1, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"7", "1000000", "3", "1", "0"}, 142_858},
-		{&sluice.ListLogManyV1, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"3", "10600001", "1", "0"}, 10_600_001},
-		{&sluice.SliceRingManyV1, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1000000", "1", "3", "2"}, 3_000_000},
+		{&listLogV1Script, listLogV1.keys, []string{"3", "10600001", "1", "0"}, 10_600_001},
+		{&listLogV1Script, listLogV1.keys, []string{"1", "1000", "1", "0"}, 1000},
+		{&zsetLogV1Script, zsetLogV1.keys, []string{"3", "10600001", "1", "0", "id"}, 10_600_001},
+		{&zsetLogV1Script, zsetLogV1.keys, []string{"3", "10000001", "2", "0", "id"}, 10_000_001},
+		{&tokenBucketV1Script, tokenBucketV1.keys, []string{"3", "10600001", "0", "1", "0"}, 10_600_001},
+		{&tokenBucketV1Script, tokenBucketV1.keys, []string{"3", "10600001", "1", "1", "0"}, 10_600_001},
+		{&gcraV1Script, gcraV1.keys, []string{"7", "1000000", "3", "1", "0"}, 142_858},
+		{&gcraV1Script, gcraV1.keys, []string{"10", "10000000", "5", "5", "0"}, 5_000_000},
+		{&gcraV1Script, gcraV1.keys, []string{"1000000", "1000", "1", "1", "0"}, 1},
+		{&sliceRingV1Script, sliceRingV1.keys, []string{"1000000", "1", "3", "2"}, 3_000_000},
+		{&sliceRingV1Script, sliceRingV1.keys, []string{"1000000", "1", "3", "2", "7", "2"}, 7_000_000},
+		{&gcraManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"7", "1000000", "3", "1", "0"}, 142_858},
+		{&listLogManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"3", "10600001", "1", "0"}, 10_600_001},
+		{&sliceRingManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1000000", "1", "3", "2"}, 3_000_000},
 	} {
 		r := scripttest.Start(t)
 		r.SetTime(epoch)
@@ -45,7 +45,7 @@ func checkEveryKeyExpires(t testing.TB) {
 			t.Errorf("%s %q: gone in the millisecond after it matters", c.script.Name, c.args)
 		}
 		for i, key := range slices.Backward(c.keys) {
-			if c.script == &sluice.TokenBucketV1 && i == 0 {
+			if c.script == &tokenBucketV1Script && i == 0 {
 				gone += 100_000
 			}
 			r.SetTime(gone)
@@ -60,7 +60,7 @@ func checkEveryKeyExpires(t testing.TB) {
 func checkBookingsProlong(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)
-	log := compile(t, "list_log_v1.lua", sluice.ListLogV1.Source)
+	log := compile(t, "list_log_v1.lua", listLogV1Script.Source)
 	for range 3 {
 		log.Run(r, listLogV1.keys, []string{"1", "10000000", "1", "60000000"})
 	}
@@ -96,8 +96,8 @@ func (tab table) checkLaterGrantsProlong(t testing.TB) {
 func checkConfigOutlivesPermits(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)
-	bucket := compile(t, "token_bucket_v1.lua", sluice.TokenBucketV1.Source)
-	set := compile(t, "token_bucket_set_v1.lua", sluice.TokenBucketSetV1.Source)
+	bucket := compile(t, "token_bucket_v1.lua", tokenBucketV1Script.Source)
+	set := compile(t, "token_bucket_set_v1.lua", tokenBucketSetV1Script.Source)
 	config, other := tokenBucketV1.keys[0], append(tokenBucketV1.keys[:2:2], "t:x:{u}:tb1:by:d")
 	take := []string{"3", "10000000", "1", "1", "60000000"}
 

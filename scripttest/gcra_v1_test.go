@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/sluice-redis/sluice"
 )
 
 // limit window burst permits max_wait -> granted remaining wait reset_after
 var gcraV1 = table{
-	script: &sluice.GCRAV1,
+	script: &gcraV1Script,
 	keys:   []string{"t:x:{u}:gcra1"},
 	timelines: append([]timeline{
 		{"a burst, then one permit an emission interval", []line{
@@ -284,7 +282,7 @@ func (d *drainage) grant(window int64) {
 
 func (d *drainage) ask(limit, window, burst, permits int64) []int64 {
 	d.on.setTime(d.now)
-	reply, failed := d.on.call(&sluice.GCRAV1, permits == 0, gcraV1.keys, decimals(limit, window, burst, permits, 0))
+	reply, failed := d.on.call(&gcraV1Script, permits == 0, gcraV1.keys, decimals(limit, window, burst, permits, 0))
 	if failed != "" {
 		d.on.t.Fatal(failed)
 	}

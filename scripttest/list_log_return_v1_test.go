@@ -3,13 +3,11 @@ package scripttest_test
 import (
 	"strconv"
 	"testing"
-
-	"github.com/sluice-redis/sluice"
 )
 
 // moment permits -> returned
 var listLogReturnV1 = table{
-	script: &sluice.ListLogReturnV1,
+	script: &listLogReturnV1Script,
 	keys:   []string{"t:x:{u}:ll1"},
 	timelines: []timeline{
 		{"what is given back can be granted again", []line{
@@ -187,7 +185,7 @@ func checkReturnLooksBack1000(t testing.TB) {
 		for _, l := range append(filledLog(0, 7), filledLog(1, c.later)...) {
 			h.do(listLogReturnV1.commandWords(l.do[1:])...)
 		}
-		result := h.result(&sluice.ListLogReturnV1, false, listLogReturnV1.keys, decimals(epoch, 5))
+		result := h.result(&listLogReturnV1Script, false, listLogReturnV1.keys, decimals(epoch, 5))
 		if got := rendered(result.Reply); got != c.returned {
 			t.Errorf("%d later entries: %s, %v; want %s", c.later, got, result.Err, c.returned)
 		}

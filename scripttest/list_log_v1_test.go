@@ -4,15 +4,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/sluice-redis/sluice"
 )
 
 const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
 // limit window permits max_wait -> granted remaining wait reset_after
 var listLogV1 = table{
-	script: &sluice.ListLogV1,
+	script: &listLogV1Script,
 	keys:   []string{"t:x:{u}:ll1"},
 	timelines: append(append(logTimelines(""), listLogV1Edges...), []timeline{
 		{"one entry a permit, oldest first, and no more than are live", []line{
@@ -153,7 +151,7 @@ func TestListLogLooksNoFurtherThanTheLimit(t *testing.T) {
 		h.do(fill...)
 	}
 	h.setTime(epoch + 10_000_014)
-	result := h.result(&sluice.ListLogV1, false, []string{key}, []string{strconv.Itoa(limit), "10000000", "2", "0"})
+	result := h.result(&listLogV1Script, false, []string{key}, []string{strconv.Itoa(limit), "10000000", "2", "0"})
 	if result.Err != nil || result.Reply.([]any)[1] != int64(0) {
 		t.Fatalf("%v, %v; want nothing remaining", result.Reply, result.Err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // now granted remaining wait reset_after granted ..
 var (
-	gcraManyV1 = manyOf(gcraV1, &sluice.GCRAManyV1, []timeline{
+	gcraManyV1 = manyOf(gcraV1, &gcraManyV1Script, []timeline{
 		{"each key by itself, in their order", []line{
 			{"0s", "$2 2 10s 2 1 0", "1 1 0 5s"},
 			{"0s", "$1 $2 $3 2 10s 2 0 0", "0 2 0 0 0 1 0 5s 0 2 0 0"},
@@ -45,7 +45,7 @@ var (
 			{"", "!GET $1", "bucket:@366s:0:100:@0s:1h:10m:@6m"},
 		}},
 	})
-	listLogManyV1 = manyOf(listLogV1, &sluice.ListLogManyV1, []timeline{
+	listLogManyV1 = manyOf(listLogV1, &listLogManyV1Script, []timeline{
 		{"each key by itself, in their order", []line{
 			{"0s", "$2 2 10s 1 0", "1 1 0 10s"},
 			{"0s", "$1 $2 $3 2 10s 0 0", "0 2 0 0 0 1 0 10s 0 2 0 0"},
@@ -75,7 +75,7 @@ var (
 			{"0s", "$1 $2 100 10s 501 0", "BADARG permits: want up to limit"},
 		}},
 	})
-	sliceRingManyV1 = manyOf(sliceRingV1, &sluice.SliceRingManyV1, []timeline{
+	sliceRingManyV1 = manyOf(sliceRingV1, &sliceRingManyV1Script, []timeline{
 		{"each key by itself, in their order", []line{
 			{"0s", "$2 1s 1 3 2", "1 1 0 3s 1"},
 			{"0s", "$1 $2 $3 1s 0 3 2", "0 2 0 0 0 0 1 0 3s 1 0 2 0 0 0"},
@@ -226,7 +226,7 @@ func checkLongSearchesEnd(t testing.TB) {
 		for range 3 {
 			keys = append(keys, logThatLeft(0))
 		}
-		reply, failed := h.call(&sluice.ListLogManyV1, true, keys, []string{"100", "10000000", "0", "0"})
+		reply, failed := h.call(&listLogManyV1Script, true, keys, []string{"100", "10000000", "0", "0"})
 		if failed != "" || reply[1+4*(decided-1)] != 0 || !slices.Equal(reply[1+4*decided:], c.more) {
 			t.Errorf("behind %d reads: %v, %s; want it to end in %v", c.sum, reply, failed, c.more)
 		}
@@ -272,14 +272,14 @@ func checkRingWorkEnds(t testing.TB) {
 		h.setTime(epoch)
 		for key, size := range map[string]string{"old": "10000", "older": "10000", "short": "1", "shorter": "1"} {
 			args := []string{"1000000", "1", size, "9"}
-			if _, failed := h.call(&sluice.SliceRingV1, false, []string{key}, args); failed != "" {
+			if _, failed := h.call(&sliceRingV1Script, false, []string{key}, args); failed != "" {
 				t.Fatal(failed)
 			}
 		}
 		h.do("SET", "bad", "x")
 		h.setTime(epoch + c.after*1_000_000)
 		before, args := h.redis.Snapshot(), strings.Fields("1000000 "+c.args)
-		reply, failed := h.call(&sluice.SliceRingManyV1, false, c.keys, args)
+		reply, failed := h.call(&sliceRingManyV1Script, false, c.keys, args)
 		each := 4 + (len(args)-2)/2
 		var got []int64
 		for one := range slices.Chunk(reply[min(1, len(reply)):], each) {

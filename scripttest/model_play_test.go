@@ -149,7 +149,7 @@ func (p *player) act(st step, c config) {
 		p.command(append([]string{"DEL"}, p.allKeys()...)...)
 	case "set":
 		if p.subject.script.Name == "token_bucket" {
-			p.call(&sluice.TokenBucketSetV1, keys[:1], decimals(c...), c)
+			p.call(&tokenBucketSetV1Script, keys[:1], decimals(c...), c)
 		}
 	case "remove":
 		p.remove(keys[0], st.pick)
@@ -201,7 +201,7 @@ func (p *player) besides(st step, keys []string, c config, permits int64) bool {
 		ttl := idTTLs[st.share%int64(len(idTTLs))]
 		p.call(p.subject.settle, keys, decimals(c[0], widest(c), ttl, used, min(st.maxWait, 1)), c)
 	case 6:
-		p.call(&sluice.SliceRingV1, keys[:1], append(decimals(c[0], permits), decimals(c[1:]...)...), c)
+		p.call(&sliceRingV1Script, keys[:1], append(decimals(c[0], permits), decimals(c[1:]...)...), c)
 	default:
 		return false
 	}

@@ -115,9 +115,9 @@ type subject struct {
 }
 
 var subjects = slices.Concat(subjectsOfOne, []subject{
-	manySubject(&sluice.ListLogManyV1, listLogManyV1),
-	manySubject(&sluice.GCRAManyV1, gcraManyV1),
-	manySubject(&sluice.SliceRingManyV1, sliceRingManyV1),
+	manySubject(&listLogManyV1Script, listLogManyV1),
+	manySubject(&gcraManyV1Script, gcraManyV1),
+	manySubject(&sliceRingManyV1Script, sliceRingManyV1),
 })
 
 // manySubject is the subject of a script for many keys: two limiters, one of which is asked twice at times. Every third
@@ -127,7 +127,7 @@ func manySubject(script *sluice.Script, tab table) subject {
 		if s.script.Name+"_many" == script.Name {
 			a, b := tab.keys[0], tab.more[0]
 			s.one, s.script, s.keys = s.script, script, [][]string{{a, b}, {b, a, b}}
-			if script == &sluice.SliceRingManyV1 {
+			if script == &sliceRingManyV1Script {
 				s.config = shortRingConfig
 			}
 			return s
@@ -138,8 +138,8 @@ func manySubject(script *sluice.Script, tab table) subject {
 
 var subjectsOfOne = []subject{
 	{
-		script: &sluice.ListLogV1,
-		back:   &sluice.ListLogReturnV1,
+		script: &listLogV1Script,
+		back:   &listLogReturnV1Script,
 		keys:   [][]string{listLogV1.keys},
 		config: logConfig(1_000_000),
 		span:   secondOf,
@@ -153,8 +153,8 @@ var subjectsOfOne = []subject{
 		damages: listDamages,
 	},
 	{
-		script: &sluice.ZSetLogV1,
-		back:   &sluice.ZSetLogReturnV1,
+		script: &zsetLogV1Script,
+		back:   &zsetLogReturnV1Script,
 		keys:   [][]string{zsetLogV1.keys},
 		config: logConfig(10_000),
 		span:   secondOf,
@@ -168,8 +168,8 @@ var subjectsOfOne = []subject{
 		damages: zsetDamages,
 	},
 	{
-		script: &sluice.SliceRingV1,
-		back:   &sluice.SliceRingReturnV1,
+		script: &sliceRingV1Script,
+		back:   &sliceRingReturnV1Script,
 		keys:   [][]string{{"t:x:{u}:sr1"}},
 		config: ringConfig,
 		span:   func(c config) int64 { return c[0] * widest(c) },
@@ -181,9 +181,9 @@ var subjectsOfOne = []subject{
 		damages: ringDamages,
 	},
 	{
-		script: &sluice.BudgetV1,
-		back:   &sluice.SliceRingReturnV1,
-		settle: &sluice.BudgetSettleV1,
+		script: &budgetV1Script,
+		back:   &sliceRingReturnV1Script,
+		settle: &budgetSettleV1Script,
 		keys:   [][]string{{"t:x:{u}:sr1", "t:x:{u}:bg1:"}},
 		config: ringConfig,
 		span:   func(c config) int64 { return c[0] * widest(c) },
@@ -197,7 +197,7 @@ var subjectsOfOne = []subject{
 		},
 	},
 	{
-		script: &sluice.TokenBucketV1,
+		script: &tokenBucketV1Script,
 		keys:   [][]string{tokenBucketV1.keys, append(tokenBucketV1.keys[:2:2], "t:x:{u}:tb1:by:d")},
 		config: bucketConfig,
 		span:   secondOf,
@@ -208,8 +208,8 @@ var subjectsOfOne = []subject{
 		damages: bucketDamages,
 	},
 	{
-		script: &sluice.ConcurrencyV1,
-		back:   &sluice.ConcurrencyReleaseV1,
+		script: &concurrencyV1Script,
+		back:   &concurrencyReleaseV1Script,
 		keys:   [][]string{concurrencyV1.keys},
 		config: logConfig(10_000), // a limit and a ttl
 		span:   secondOf,
@@ -228,7 +228,7 @@ var subjectsOfOne = []subject{
 		damages: zsetDamages,
 	},
 	{
-		script: &sluice.GCRAV1,
+		script: &gcraV1Script,
 		keys:   [][]string{gcraV1.keys},
 		config: gcraConfig,
 		span:   secondOf,

@@ -41,21 +41,21 @@ type loan struct {
 
 var lenders = []lender{
 	{
-		&sluice.ListLogV1, &sluice.ListLogReturnV1, listLogV1.keys, returnWindow,
+		&listLogV1Script, &listLogReturnV1Script, listLogV1.keys, returnWindow,
 		func(limit, permits, maxWait int64, _ string) []string {
 			return decimals(limit, returnWindow, permits, maxWait)
 		},
 		func(l loan, permits int64) []string { return decimals(l.at, permits) },
 	},
 	{
-		&sluice.ZSetLogV1, &sluice.ZSetLogReturnV1, zsetLogV1.keys, returnWindow,
+		&zsetLogV1Script, &zsetLogReturnV1Script, zsetLogV1.keys, returnWindow,
 		func(limit, permits, maxWait int64, id string) []string {
 			return append(decimals(limit, returnWindow, permits, maxWait), id)
 		},
 		func(l loan, permits int64) []string { return append([]string{l.id}, decimals(permits)...) },
 	},
 	{
-		&sluice.SliceRingV1, &sluice.SliceRingReturnV1, sliceRingV1.keys, returnWindow,
+		&sliceRingV1Script, &sliceRingReturnV1Script, sliceRingV1.keys, returnWindow,
 		func(limit, permits, _ int64, _ string) []string {
 			return decimals(returnSlice, permits, returnWindow/returnSlice+1, limit)
 		},

@@ -33,7 +33,7 @@ const (
 // mutantInstructions is what a call of a mutant may take: about twice what any of the fast tests takes of the script
 // itself. It ends mutants that loop. Where there is no struct, slice_ring_return packs 1000 cells by hand.
 func mutantInstructions(script *sluice.Script) int {
-	if script == &sluice.SliceRingReturnV1 || script == &sluice.BudgetSettleV1 {
+	if script == &sliceRingReturnV1Script || script == &budgetSettleV1Script {
 		return 400_000
 	}
 	return 50_000

@@ -68,17 +68,17 @@ const (
 )
 
 var clockedScripts = []clocked{
-	{script: &sluice.ListLogV1, keys: listLogV1.keys, entries: true,
+	{script: &listLogV1Script, keys: listLogV1.keys, entries: true,
 		args: func(window, permits, maxWait string) []string { return []string{"5", window, permits, maxWait} }},
-	{script: &sluice.ZSetLogV1, keys: zsetLogV1.keys, entries: true,
+	{script: &zsetLogV1Script, keys: zsetLogV1.keys, entries: true,
 		args: func(window, permits, maxWait string) []string {
 			return []string{"5", window, permits, maxWait, freshID()}
 		}},
-	{script: &sluice.TokenBucketV1, keys: tokenBucketV1.keys, entries: true, lingers: 100 * time.Millisecond,
+	{script: &tokenBucketV1Script, keys: tokenBucketV1.keys, entries: true, lingers: 100 * time.Millisecond,
 		args: func(window, permits, maxWait string) []string { return []string{"5", window, "0", permits, maxWait} }},
-	{script: &sluice.GCRAV1, keys: gcraV1.keys, trickles: true,
+	{script: &gcraV1Script, keys: gcraV1.keys, trickles: true,
 		args: func(window, permits, maxWait string) []string { return []string{"5", window, "5", permits, maxWait} }},
-	{script: &sluice.SliceRingV1, keys: sliceRingV1.keys, ring: true,
+	{script: &sliceRingV1Script, keys: sliceRingV1.keys, ring: true,
 		args: func(window, permits, _ string) []string {
 			slice := strings.TrimSuffix(window, "0") // a tenth
 			return []string{slice, permits, strconv.Itoa(clockSlices + 1), "5"}

@@ -13,7 +13,7 @@ import (
 
 // slice taken permits -> returned
 var sliceRingReturnV1 = table{
-	script: &sluice.SliceRingReturnV1,
+	script: &sliceRingReturnV1Script,
 	keys:   []string{"t:x:{u}:sr1:1000000"},
 	timelines: []timeline{
 		{"what is given back in the same slice can be granted again", []line{
@@ -194,12 +194,12 @@ var sliceRingReturnV1 = table{
 
 // Whatever byte of a ring is damaged, a return ends: with BADSTATE and the bytes as they were, or an answer.
 func checkReturnToDamagedRingEnds(t testing.TB) {
-	back := compile(t, sluice.SliceRingReturnV1.File, sluice.SliceRingReturnV1.Source)
+	back := compile(t, sliceRingReturnV1Script.File, sliceRingReturnV1Script.Source)
 	sliceRingV1.eachDamagedRing(t, func(name string, r *scripttest.Redis, _ func(slice int64) scripttest.Result) {
 		for _, taken := range []int{5000, 3999, 2000, 9000} {
 			before := r.Snapshot()
 			result := back.Run(r, []string{ringKey}, []string{"1000", strconv.Itoa(epoch + taken), "2"})
-			if granted(&sluice.SliceRingReturnV1, nil, result) == 0 && r.Snapshot() != before {
+			if granted(&sliceRingReturnV1Script, nil, result) == 0 && r.Snapshot() != before {
 				t.Errorf("%s, taken at %d: %v and the store changed", name, taken, result.Err)
 			}
 		}
@@ -209,14 +209,14 @@ func checkReturnToDamagedRingEnds(t testing.TB) {
 // A return never makes slice_ring grant more: whatever is given back, however the clock steps within a window and 60 s,
 // what was granted and not given back never exceeds the limit of a window.
 func TestReturnsGrantNothingExtra(t *testing.T) {
-	if found := maxKept(t, &sluice.SliceRingReturnV1); found != keepLimit {
+	if found := maxKept(t, &sliceRingReturnV1Script); found != keepLimit {
 		t.Errorf("at most %d in a window, want %d", found, keepLimit)
 	}
 }
 
 // Given back to another slice than that in which they were taken, more is kept.
 func TestReturnsToTheLastSliceGrantExtra(t *testing.T) {
-	toLast := edited(t, &sluice.SliceRingReturnV1, "math.floor(taken / slice)", "last")
+	toLast := edited(t, &sliceRingReturnV1Script, "math.floor(taken / slice)", "last")
 	if found := maxKept(t, toLast); found <= keepLimit {
 		t.Errorf("at most %d in a window: the audit does not see what is wrong", found)
 	}
@@ -276,7 +276,7 @@ func (k *keeper) move() {
 }
 
 func (k *keeper) take() {
-	reply := k.call(&sluice.SliceRingV1, keepSlice, 1+k.random.Int64N(5), keepSlices, keepLimit)
+	reply := k.call(&sliceRingV1Script, keepSlice, 1+k.random.Int64N(5), keepSlices, keepLimit)
 	if reply[0] > 0 {
 		k.last = max(k.last, k.now/keepSlice)
 		k.kept = append(k.kept, keeping{k.now, k.last, reply[0]})

@@ -8,14 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
 // slice permits slices_1 limit_1 ... -> granted remaining wait reset_after count_1 ...
 var sliceRingV1 = table{
-	script: &sluice.SliceRingV1,
+	script: &sliceRingV1Script,
 	keys:   []string{"t:x:{u}:sr1:1000000"},
 	timelines: append([]timeline{
 		{"a link of 255, the last that fits in its lower byte", []line{

@@ -1,12 +1,10 @@
 package scripttest_test
 
-import (
-	"github.com/sluice-redis/sluice"
-)
+import ()
 
 // rate interval scope -> rate interval scope
 var tokenBucketSetV1 = table{
-	script: &sluice.TokenBucketSetV1,
+	script: &tokenBucketSetV1Script,
 	keys:   []string{"t:x:{u}:tb1"},
 	timelines: []timeline{
 		{"sets, and sets again", []line{

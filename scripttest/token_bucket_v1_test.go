@@ -5,14 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
 // rate interval scope permits max_wait -> granted remaining wait reset_after rate interval
 var tokenBucketV1 = table{
-	script: &sluice.TokenBucketV1,
+	script: &tokenBucketV1Script,
 	keys:   []string{"t:x:{u}:tb1", "t:x:{u}:tb1:all", "t:x:{u}:tb1:by:c"},
 	timelines: append(append(asBucket(logTimelines("")), tokenBucketV1Edges...), []timeline{
 		{"the first grant stores the config, a look and a denial do not", []line{
@@ -300,7 +299,7 @@ func checkBucketRemovesABoundedNumber(t testing.TB) {
 	h.setTime(epoch + 10_000_000)
 	for i, want := range []string{"15002", "5003", "4", "5"} { // 10000, 10000, 5000 and none of them
 		args := []string{"1000", "10000000", "0", "1", "0"}
-		reply, failed := h.call(&sluice.TokenBucketV1, false, tokenBucketV1.keys, args)
+		reply, failed := h.call(&tokenBucketV1Script, false, tokenBucketV1.keys, args)
 		if failed != "" || reply[1] != int64(996-i) {
 			t.Errorf("%v, %s; want %d remaining", reply, failed, 996-i)
 		}
@@ -313,7 +312,7 @@ func checkBucketRemovesABoundedNumber(t testing.TB) {
 // A config keeps a TTL that a booking may have set before the clock stepped back, and no longer one. In its last
 // millisecond it is put off as well.
 func checkConfigTTLOfAFarClock(t testing.TB) {
-	bucket := compile(t, sluice.TokenBucketV1.File, sluice.TokenBucketV1.Source)
+	bucket := compile(t, tokenBucketV1Script.File, tokenBucketV1Script.Source)
 	for _, c := range []struct{ stored, later, want int64 }{{141_000, 0, 140_999}, {141_001, 0, 10_100},
 		{1000, 1000, 10_100}} {
 		r := scripttest.Start(t)

@@ -19,22 +19,22 @@ import (
 // withheldCalls are calls on those paths: what came before, and the call.
 func withheldCalls(script *sluice.Script) []cost {
 	return map[*sluice.Script][]cost{
-		&sluice.ListLogV1:            logCalls(""),
-		&sluice.ZSetLogV1:            append(costsWithIDs(logCalls(" *")), zsetCalls...),
-		&sluice.TokenBucketV1:        append(bucketCalls(logCalls("")), configCalls...),
-		&sluice.TokenBucketSetV1:     setCalls,
-		&sluice.SliceRingV1:          ringCalls,
-		&sluice.SliceRingReturnV1:    returnCalls,
-		&sluice.ListLogReturnV1:      listReturnCalls,
-		&sluice.ZSetLogReturnV1:      zsetReturnCalls,
-		&sluice.BudgetV1:             budgetCalls,
-		&sluice.BudgetSettleV1:       settleCalls,
-		&sluice.GCRAV1:               gcraCalls,
-		&sluice.ConcurrencyV1:        slotCalls,
-		&sluice.ConcurrencyReleaseV1: releaseCalls,
-		&sluice.GCRAManyV1:           append(manyCalls("3 10s 3 1 0"), gcraCalls...),
-		&sluice.ListLogManyV1:        append(manyCalls("3 10s 1 0"), logCalls("")...),
-		&sluice.SliceRingManyV1:      append(manyCalls("1s 1 4 3"), ringCalls...),
+		&listLogV1Script:            logCalls(""),
+		&zsetLogV1Script:            append(costsWithIDs(logCalls(" *")), zsetCalls...),
+		&tokenBucketV1Script:        append(bucketCalls(logCalls("")), configCalls...),
+		&tokenBucketSetV1Script:     setCalls,
+		&sliceRingV1Script:          ringCalls,
+		&sliceRingReturnV1Script:    returnCalls,
+		&listLogReturnV1Script:      listReturnCalls,
+		&zsetLogReturnV1Script:      zsetReturnCalls,
+		&budgetV1Script:             budgetCalls,
+		&budgetSettleV1Script:       settleCalls,
+		&gcraV1Script:               gcraCalls,
+		&concurrencyV1Script:        slotCalls,
+		&concurrencyReleaseV1Script: releaseCalls,
+		&gcraManyV1Script:           append(manyCalls("3 10s 3 1 0"), gcraCalls...),
+		&listLogManyV1Script:        append(manyCalls("3 10s 1 0"), logCalls("")...),
+		&sliceRingManyV1Script:      append(manyCalls("1s 1 4 3"), ringCalls...),
 	}[script]
 }
 
@@ -305,7 +305,7 @@ func (tab table) refuse(t testing.TB, start func() guarded, c cost, sent [][]str
 func checkBucketPushesNothing(t testing.TB) {
 	h := startHarness(t, false)
 	h.withhold("PEXPIREAT", "LTRIM")
-	_, failed := h.call(&sluice.TokenBucketV1, false, tokenBucketV1.keys, []string{"3", "10000000", "0", "1", "0"})
+	_, failed := h.call(&tokenBucketV1Script, false, tokenBucketV1.keys, []string{"3", "10000000", "0", "1", "0"})
 	if left := h.state(nil); !refusal.MatchString(failed) || left != "" {
 		t.Errorf("%q, and it left %s", failed, left)
 	}
@@ -322,15 +322,15 @@ func (tab table) counted(on target) string {
 	for slices := 1; slices <= 4; slices++ {
 		windows += fmt.Sprintf(" %d 1000000000", slices)
 	}
-	counts, failed := on.call(&sluice.SliceRingV1, true, tab.keys[:1], strings.Fields(windows))
+	counts, failed := on.call(&sliceRingV1Script, true, tab.keys[:1], strings.Fields(windows))
 	return fmt.Sprint(counts[min(5, len(counts)):], failed, on.do("GET", tab.keys[1]))
 }
 
 // remaining is what a look sees, by a user who may call everything.
 func (tab table) remaining(on target, c cost) int64 {
-	if tab.script == &sluice.BudgetSettleV1 {
+	if tab.script == &budgetSettleV1Script {
 		look := []string{"1000000", "0", "4", "1000000000"}
-		reply, _ := on.call(&sluice.SliceRingV1, true, tab.keys[:1], look)
+		reply, _ := on.call(&sliceRingV1Script, true, tab.keys[:1], look)
 		return reply[1]
 	}
 	if !decides(tab.script) {
@@ -399,7 +399,7 @@ func TestServerManyRefusedForALaterKey(t *testing.T) {
 			Protocol: 2, DisableIdentity: true, MaxRetries: -1,
 		})
 		t.Cleanup(func() { _ = user.Close() })
-		_, failed := callAs(user, s.client, &sluice.GCRAManyV1, keys, []string{"3", "10000000", "3", "1", "0"})
+		_, failed := callAs(user, s.client, &gcraManyV1Script, keys, []string{"3", "10000000", "3", "1", "0"})
 		if !strings.Contains(failed, "can't access") && !refusal.MatchString(failed) {
 			t.Errorf("%q, want the server's refusal", failed)
 		}

@@ -4,15 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/sluice-redis/sluice"
 )
 
 const badZSetLog = "BADSTATE log: want scores in microseconds"
 
 // id permits -> returned
 var zsetLogReturnV1 = table{
-	script: &sluice.ZSetLogReturnV1,
+	script: &zsetLogReturnV1Script,
 	keys:   []string{"t:x:{u}:zl1"},
 	timelines: []timeline{
 		{"what is given back can be granted again, to the same id as well", []line{

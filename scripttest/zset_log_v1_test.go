@@ -6,13 +6,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/sluice-redis/sluice"
 )
 
 // limit window permits max_wait id -> granted remaining wait reset_after
 var zsetLogV1 = table{
-	script: &sluice.ZSetLogV1,
+	script: &zsetLogV1Script,
 	keys:   []string{"t:x:{u}:zl1"},
 	timelines: withIDs(append(append(logTimelines(" *"), zsetLogV1Edges...), []timeline{
 		{"a member is the id, and more permits are numbered", []line{
@@ -201,10 +199,10 @@ func checkGrantsRemoveABoundedNumber(t testing.TB) {
 	h.setTime(epoch)
 	key := zsetLogV1.keys[0]
 	for _, id := range []string{"a", "b"} {
-		h.call(&sluice.ZSetLogV1, false, []string{key}, []string{"1000", "10000000", "500", "0", id})
+		h.call(&zsetLogV1Script, false, []string{key}, []string{"1000", "10000000", "500", "0", id})
 	}
 	h.setTime(epoch + 9_999_999)
-	h.call(&sluice.ZSetLogV1, false, []string{key}, []string{"2000", "10000000", "1", "0", "c"})
+	h.call(&zsetLogV1Script, false, []string{key}, []string{"2000", "10000000", "1", "0", "c"})
 	h.setTime(epoch + 10_000_000)
 	for i, c := range []struct {
 		permits string
@@ -216,7 +214,7 @@ func checkGrantsRemoveABoundedNumber(t testing.TB) {
 		{"500", "803"}, // the last 398 expired ones, and no live one
 		{"1", "804"},
 	} {
-		h.call(&sluice.ZSetLogV1, false, []string{key}, []string{"2000", "10000000", c.permits, "0", "r" + strconv.Itoa(i)})
+		h.call(&zsetLogV1Script, false, []string{key}, []string{"2000", "10000000", c.permits, "0", "r" + strconv.Itoa(i)})
 		if members := h.do("ZCARD", key); members != c.want {
 			t.Errorf("%s members after a grant of %s, want %s", members, c.permits, c.want)
 		}

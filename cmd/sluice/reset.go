@@ -76,7 +76,7 @@ func (r *remover) see(ctx context.Context, text string) {
 	key, known := stored.ParseKey(text)
 	script, _ := key.Script()
 	if key.IsID() {
-		script, known = sluice.BudgetV1, true
+		script, known = sluice.BudgetV1(), true
 	}
 	switch {
 	case !known:

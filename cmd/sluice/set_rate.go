@@ -49,7 +49,8 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	if *perClient {
 		scope = 1
 	}
-	reply, err := callLoaded(ctx, rdb, sluice.TokenBucketSetV1, key.Text, rate.Permits, rate.Window.Microseconds(), scope)
+	reply, err := callLoaded(ctx, rdb, sluice.TokenBucketSetV1(), key.Text,
+		rate.Permits, rate.Window.Microseconds(), scope)
 	if err == nil && len(reply) != 3 {
 		err = fmt.Errorf("the script replied with %d integers, want 3", len(reply))
 	}

@@ -54,18 +54,18 @@ var (
 
 // limiters are all of them, in the order of the page.
 var limiters = []limiter{
-	ours(&sluice.ListLogV1, "ll1", "Exact: any window holds at most the limit. A list with a time for each permit.").
-		then(returns, &sluice.ListLogReturnV1),
-	ours(&sluice.ZSetLogV1, "zl1", "Exact, and a repeated request with the same ID is charged once. A sorted set.").
-		then(returns, &sluice.ZSetLogReturnV1),
-	ours(&sluice.GCRAV1, "gcra1", "The refilling token bucket: a smooth rate with a burst. One small string."),
-	ours(&sluice.TokenBucketV1, "tb1", "Exact. The rate is stored in Redis, where an operator can change it."),
-	ours(&sluice.SliceRingV1, "sr1", "Several windows at once, all or nothing. Counts by slices of time.").
-		then(returns, &sluice.SliceRingReturnV1),
-	ours(&sluice.BudgetV1, "sr1", "Charges an estimate, and later what it did cost. A debt is paid off first.").
-		then(settles, &sluice.BudgetSettleV1),
-	ours(&sluice.ConcurrencyV1, "cc1", "At most so many at once. Who dies loses its slot when its lease ends.").
-		then(releases, &sluice.ConcurrencyReleaseV1),
+	ours(new(sluice.ListLogV1()), "ll1", "Exact: any window holds at most the limit. A list with a time for each permit.").
+		then(returns, new(sluice.ListLogReturnV1())),
+	ours(new(sluice.ZSetLogV1()), "zl1", "Exact, and a repeated request with the same ID is charged once. A sorted set.").
+		then(returns, new(sluice.ZSetLogReturnV1())),
+	ours(new(sluice.GCRAV1()), "gcra1", "The refilling token bucket: a smooth rate with a burst. One small string."),
+	ours(new(sluice.TokenBucketV1()), "tb1", "Exact. The rate is stored in Redis, where an operator can change it."),
+	ours(new(sluice.SliceRingV1()), "sr1", "Several windows at once, all or nothing. Counts by slices of time.").
+		then(returns, new(sluice.SliceRingReturnV1())),
+	ours(new(sluice.BudgetV1()), "sr1", "Charges an estimate, and later what it did cost. A debt is paid off first.").
+		then(settles, new(sluice.BudgetSettleV1())),
+	ours(new(sluice.ConcurrencyV1()), "cc1", "At most so many at once. Who dies loses its slot when its lease ends.").
+		then(releases, new(sluice.ConcurrencyReleaseV1())),
 	way("fixed_window", "fixed window", fixedWindow,
 		"A counter for each second or minute of the clock. Across an edge it lets twice the limit through."),
 	way("two_windows", "two-window estimate", twoWindows,

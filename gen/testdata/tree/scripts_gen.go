@@ -6,7 +6,7 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{BothManyV1, BothV1, OneManyV1, OneV1, PairsV2, SmallV1}
+	return []Script{BothManyV1(), BothV1(), OneManyV1(), OneV1(), PairsV2(), SmallV1()}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
@@ -22,243 +22,255 @@ const (
 //go:embed scripts/both_many_v1.lua
 var bothManyV1Source string
 
-// BothManyV1 is both_many v1. both_v1 for up to 8 subjects of one limiter in one call. REPLY
-// goes on with EACH for each key in turn. It is decided as by both_v1, twice where it is named
-// twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others
-// are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys
-// before this one keep their grants: too much is counted, never too little. Granted -3, after
-// much work: not decided, ask again.
-var BothManyV1 = Script{
-	Name:    "both_many",
-	Version: 1,
-	File:    "both_many_v1.lua",
-	SHA1:    BothManyV1SHA1,
-	Source:  bothManyV1Source,
-	About:   "both_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by both_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
-	Keys: []Key{
-		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:bo1", Repeated: true},
-	},
-	KeyGroup: &Group{Name: "subject", Min: 1, Max: 8},
-	Args: []Field{
-		{Name: "slice", Type: "us", Min: 1, Max: 10, Text: "length of a slice"},
-		{Name: "permits", Type: "int", Min: 0, Max: 10, Text: "wanted now"},
-		{Name: "slices_i", Type: "int", Min: 1, Max: 10, Text: "length of the window", Repeated: true},
-		{Name: "limit_i", Type: "int", Min: 1, Max: 100, Text: "permits in the window", Repeated: true},
-	},
-	Group: &Group{Name: "window", Min: 1, Max: 3},
-	Reply: []Field{
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
-		{Name: "granted", Type: "int", Min: -3, Max: 10, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free", Repeated: true},
-		{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now, or so", Repeated: true},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not in its range"},
-		{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
-	},
-	Commands:   []string{"GET", "TIME"},
-	State:      "bo/1",
-	Layout:     "as both_v1",
-	Complexity: "O(K log N)",
-	Cost:       "one TIME, then as both_v1 for each of K keys",
-	Redis:      "5.0",
+// BothManyV1 returns both_many v1. both_v1 for up to 8 subjects of one limiter in one call.
+// REPLY goes on with EACH for each key in turn. It is decided as by both_v1, twice where it is
+// named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the
+// others are decided. If Redis refuses a command, by an ACL for example, the call ends, and
+// keys before this one keep their grants: too much is counted, never too little. Granted -3,
+// after much work: not decided, ask again.
+func BothManyV1() Script {
+	return Script{
+		Name:    "both_many",
+		Version: 1,
+		File:    "both_many_v1.lua",
+		SHA1:    BothManyV1SHA1,
+		Source:  bothManyV1Source,
+		About:   "both_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by both_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
+		Keys: []Key{
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:bo1", Repeated: true},
+		},
+		KeyGroup: &Group{Name: "subject", Min: 1, Max: 8},
+		Args: []Field{
+			{Name: "slice", Type: "us", Min: 1, Max: 10, Text: "length of a slice"},
+			{Name: "permits", Type: "int", Min: 0, Max: 10, Text: "wanted now"},
+			{Name: "slices_i", Type: "int", Min: 1, Max: 10, Text: "length of the window", Repeated: true},
+			{Name: "limit_i", Type: "int", Min: 1, Max: 100, Text: "permits in the window", Repeated: true},
+		},
+		Group: &Group{Name: "window", Min: 1, Max: 3},
+		Reply: []Field{
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
+			{Name: "granted", Type: "int", Min: -3, Max: 10, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free", Repeated: true},
+			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now, or so", Repeated: true},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not in its range"},
+			{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
+		},
+		Commands:   []string{"GET", "TIME"},
+		State:      "bo/1",
+		Layout:     "as both_v1",
+		Complexity: "O(K log N)",
+		Cost:       "one TIME, then as both_v1 for each of K keys",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/both_v1.lua
 var bothV1Source string
 
-// BothV1 is both v1. A script for many keys that has pairs: the generator's tests read it, and
-// no server. It counts its work, so that a call for many keys is bounded. Its counts are
+// BothV1 returns both v1. A script for many keys that has pairs: the generator's tests read it,
+// and no server. It counts its work, so that a call for many keys is bounded. Its counts are
 // products.
-var BothV1 = Script{
-	Name:    "both",
-	Version: 1,
-	File:    "both_v1.lua",
-	SHA1:    BothV1SHA1,
-	Source:  bothV1Source,
-	About:   "A script for many keys that has pairs: the generator's tests read it, and no server. It counts its work, so that a call for many keys is bounded. Its counts are products.",
-	Keys: []Key{
-		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:bo1"},
-	},
-	Args: []Field{
-		{Name: "slice", Type: "us", Min: 1, Max: 10, Text: "length of a slice"},
-		{Name: "permits", Type: "int", Min: 0, Max: 10, Text: "wanted now"},
-		{Name: "slices_i", Type: "int", Min: 1, Max: 10, Text: "length of the window", Repeated: true},
-		{Name: "limit_i", Type: "int", Min: 1, Max: 100, Text: "permits in the window", Repeated: true},
-	},
-	Group: &Group{Name: "window", Min: 1, Max: 3},
-	Reply: []Field{
-		{Name: "granted", Type: "int", Min: 0, Max: 10, Text: "permits granted"},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free"},
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
-		{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now, or so", Repeated: true},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not in its range"},
-		{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
-	},
-	Commands:   []string{"GET", "TIME"},
-	State:      "bo/1",
-	Layout:     "nothing yet",
-	Complexity: "O(log N)",
-	Cost:       "TIME, one GET",
-	Redis:      "5.0",
+func BothV1() Script {
+	return Script{
+		Name:    "both",
+		Version: 1,
+		File:    "both_v1.lua",
+		SHA1:    BothV1SHA1,
+		Source:  bothV1Source,
+		About:   "A script for many keys that has pairs: the generator's tests read it, and no server. It counts its work, so that a call for many keys is bounded. Its counts are products.",
+		Keys: []Key{
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:bo1"},
+		},
+		Args: []Field{
+			{Name: "slice", Type: "us", Min: 1, Max: 10, Text: "length of a slice"},
+			{Name: "permits", Type: "int", Min: 0, Max: 10, Text: "wanted now"},
+			{Name: "slices_i", Type: "int", Min: 1, Max: 10, Text: "length of the window", Repeated: true},
+			{Name: "limit_i", Type: "int", Min: 1, Max: 100, Text: "permits in the window", Repeated: true},
+		},
+		Group: &Group{Name: "window", Min: 1, Max: 3},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 10, Text: "permits granted"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
+			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now, or so", Repeated: true},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not in its range"},
+			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
+		},
+		Commands:   []string{"GET", "TIME"},
+		State:      "bo/1",
+		Layout:     "nothing yet",
+		Complexity: "O(log N)",
+		Cost:       "TIME, one GET",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/one_many_v1.lua
 var oneManyV1Source string
 
-// OneManyV1 is one_many v1. one_v1 for up to 8 subjects of one limiter in one call. REPLY goes
-// on with EACH for each key in turn. It is decided as by one_v1, twice where it is named twice.
-// One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are
-// decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before
-// this one keep their grants: too much is counted, never too little. Granted -3, after long
-// searches: not decided, ask again.
-var OneManyV1 = Script{
-	Name:    "one_many",
-	Version: 1,
-	File:    "one_many_v1.lua",
-	SHA1:    OneManyV1SHA1,
-	Source:  oneManyV1Source,
-	About:   "one_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by one_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
-	Keys: []Key{
-		{Name: "bit", Pattern: "<prefix>:<limiter>:{<subject>}:on1", Repeated: true},
-	},
-	KeyGroup: &Group{Name: "subject", Min: 1, Max: 8},
-	Args: []Field{
-		{Name: "permits", Type: "int", Min: 1, Max: 10, Text: "to take, which goes on in a second line"},
-	},
-	Reply: []Field{
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
-		{Name: "granted", Type: "int", Min: -3, Max: 10, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the bit is unset, in microseconds", Repeated: true},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not in its range"},
-		{Code: "WRONGTYPE", Text: "granted -2: bit holds something other than a string"},
-		{Code: "BADSTATE", Text: "granted -1: bit holds something other than 1"},
-	},
-	Commands:   []string{"GET", "SET", "TIME"},
-	State:      "on/1",
-	Layout:     "as one_v1",
-	Complexity: "O(K)",
-	Cost:       "one TIME, then as one_v1 for each of K keys",
-	Redis:      "5.0",
+// OneManyV1 returns one_many v1. one_v1 for up to 8 subjects of one limiter in one call. REPLY
+// goes on with EACH for each key in turn. It is decided as by one_v1, twice where it is named
+// twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others
+// are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys
+// before this one keep their grants: too much is counted, never too little. Granted -3, after
+// long searches: not decided, ask again.
+func OneManyV1() Script {
+	return Script{
+		Name:    "one_many",
+		Version: 1,
+		File:    "one_many_v1.lua",
+		SHA1:    OneManyV1SHA1,
+		Source:  oneManyV1Source,
+		About:   "one_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by one_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
+		Keys: []Key{
+			{Name: "bit", Pattern: "<prefix>:<limiter>:{<subject>}:on1", Repeated: true},
+		},
+		KeyGroup: &Group{Name: "subject", Min: 1, Max: 8},
+		Args: []Field{
+			{Name: "permits", Type: "int", Min: 1, Max: 10, Text: "to take, which goes on in a second line"},
+		},
+		Reply: []Field{
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
+			{Name: "granted", Type: "int", Min: -3, Max: 10, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the bit is unset, in microseconds", Repeated: true},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not in its range"},
+			{Code: "WRONGTYPE", Text: "granted -2: bit holds something other than a string"},
+			{Code: "BADSTATE", Text: "granted -1: bit holds something other than 1"},
+		},
+		Commands:   []string{"GET", "SET", "TIME"},
+		State:      "on/1",
+		Layout:     "as one_v1",
+		Complexity: "O(K)",
+		Cost:       "one TIME, then as one_v1 for each of K keys",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/one_v1.lua
 var oneV1Source string
 
-// OneV1 is one v1. A script about one key, from which the generator makes the script for many
-// keys: the generator's tests read both, and no server. A bit in a string, which is set once
-// and then stays until it expires.
-var OneV1 = Script{
-	Name:    "one",
-	Version: 1,
-	File:    "one_v1.lua",
-	SHA1:    OneV1SHA1,
-	Source:  oneV1Source,
-	About:   "A script about one key, from which the generator makes the script for many keys: the generator's tests read both, and no server. A bit in a string, which is set once and then stays until it expires.",
-	Keys: []Key{
-		{Name: "bit", Pattern: "<prefix>:<limiter>:{<subject>}:on1"},
-	},
-	Args: []Field{
-		{Name: "permits", Type: "int", Min: 1, Max: 10, Text: "to take, which goes on in a second line"},
-	},
-	Reply: []Field{
-		{Name: "granted", Type: "int", Min: 0, Max: 10, Text: "permits granted"},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the bit is unset, in microseconds"},
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not in its range"},
-		{Code: "WRONGTYPE", Text: "bit holds something other than a string"},
-		{Code: "BADSTATE", Text: "bit holds something other than 1"},
-	},
-	Commands:   []string{"GET", "SET", "TIME"},
-	State:      "on/1",
-	Layout:     "the digit 1; expires after a second",
-	Complexity: "O(1)",
-	Cost:       "TIME, two commands",
-	Redis:      "5.0",
+// OneV1 returns one v1. A script about one key, from which the generator makes the script for
+// many keys: the generator's tests read both, and no server. A bit in a string, which is set
+// once and then stays until it expires.
+func OneV1() Script {
+	return Script{
+		Name:    "one",
+		Version: 1,
+		File:    "one_v1.lua",
+		SHA1:    OneV1SHA1,
+		Source:  oneV1Source,
+		About:   "A script about one key, from which the generator makes the script for many keys: the generator's tests read both, and no server. A bit in a string, which is set once and then stays until it expires.",
+		Keys: []Key{
+			{Name: "bit", Pattern: "<prefix>:<limiter>:{<subject>}:on1"},
+		},
+		Args: []Field{
+			{Name: "permits", Type: "int", Min: 1, Max: 10, Text: "to take, which goes on in a second line"},
+		},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 10, Text: "permits granted"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the bit is unset, in microseconds"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not in its range"},
+			{Code: "WRONGTYPE", Text: "bit holds something other than a string"},
+			{Code: "BADSTATE", Text: "bit holds something other than 1"},
+		},
+		Commands:   []string{"GET", "SET", "TIME"},
+		State:      "on/1",
+		Layout:     "the digit 1; expires after a second",
+		Complexity: "O(1)",
+		Cost:       "TIME, two commands",
+		Redis:      "5.0",
+	}
 }
 
 //go:embed scripts/pairs_v2.lua
 var pairsV2Source string
 
-// PairsV2 is pairs v2. A group of pairs with a reply for each: the generator's tests read it,
-// and no server. It changes what v1 was, of which nothing is left, and which nobody released.
-// It asks for no time.
-var PairsV2 = Script{
-	Name:    "pairs",
-	Version: 2,
-	File:    "pairs_v2.lua",
-	SHA1:    PairsV2SHA1,
-	Source:  pairsV2Source,
-	About:   "A group of pairs with a reply for each: the generator's tests read it, and no server. It changes what v1 was, of which nothing is left, and which nobody released. It asks for no time.",
-	Keys: []Key{
-		{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:pr2:<slice>"},
-	},
-	Args: []Field{
-		{Name: "first", Type: "int", Min: 1, Max: 10, Text: "stands alone"},
-		{Name: "permits", Type: "int", Min: 0, Max: 10, Text: "wanted now; 0 only looks"},
-		{Name: "slices_i", Type: "int", Min: 1, Max: 10, Text: "length of the window", Repeated: true},
-		{Name: "limit_i", Type: "int", Min: 1, Max: 100, Text: "permits in the window", Repeated: true},
-	},
-	Group: &Group{Name: "window", Min: 1, Max: 3},
-	Reply: []Field{
-		{Name: "granted", Type: "int", Min: 2, Max: -1, Text: "permits granted"},
-		{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not an integer in its range"},
-	},
-	Commands:   []string{"STRLEN"},
-	State:      "pr/2",
-	Layout:     "nothing yet",
-	Complexity: "O(log N)",
-	Cost:       "one STRLEN",
-	Redis:      "6.2",
+// PairsV2 returns pairs v2. A group of pairs with a reply for each: the generator's tests read
+// it, and no server. It changes what v1 was, of which nothing is left, and which nobody
+// released. It asks for no time.
+func PairsV2() Script {
+	return Script{
+		Name:    "pairs",
+		Version: 2,
+		File:    "pairs_v2.lua",
+		SHA1:    PairsV2SHA1,
+		Source:  pairsV2Source,
+		About:   "A group of pairs with a reply for each: the generator's tests read it, and no server. It changes what v1 was, of which nothing is left, and which nobody released. It asks for no time.",
+		Keys: []Key{
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:pr2:<slice>"},
+		},
+		Args: []Field{
+			{Name: "first", Type: "int", Min: 1, Max: 10, Text: "stands alone"},
+			{Name: "permits", Type: "int", Min: 0, Max: 10, Text: "wanted now; 0 only looks"},
+			{Name: "slices_i", Type: "int", Min: 1, Max: 10, Text: "length of the window", Repeated: true},
+			{Name: "limit_i", Type: "int", Min: 1, Max: 100, Text: "permits in the window", Repeated: true},
+		},
+		Group: &Group{Name: "window", Min: 1, Max: 3},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 2, Max: -1, Text: "permits granted"},
+			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+		},
+		Commands:   []string{"STRLEN"},
+		State:      "pr/2",
+		Layout:     "nothing yet",
+		Complexity: "O(log N)",
+		Cost:       "one STRLEN",
+		Redis:      "6.2",
+	}
 }
 
 //go:embed scripts/small_v1.lua
 var smallV1Source string
 
-// SmallV1 is small v1. A counter of calls | <every> row * that stands alone: the generator's
-// tests read it, and no server. A window begins with the first call, and is no concern of
-// anyone but them.
-var SmallV1 = Script{
-	Name:    "small",
-	Version: 1,
-	File:    "small_v1.lua",
-	SHA1:    SmallV1SHA1,
-	Source:  smallV1Source,
-	About:   "A counter of calls | <every> row * that stands alone: the generator's tests read it, and no server. A window begins with the first call, and is no concern of anyone but them.",
-	Keys: []Key{
-		{Name: "all", Pattern: "<prefix>:<limiter>:{<subject>}:sm1"},
-		{Name: "by_client", Pattern: "<prefix>:<limiter>:{<subject>}:sm1:by:<client>"},
-	},
-	Args: []Field{
-		{Name: "limit", Type: "int", Min: 1, Max: 100, Text: "calls in a window"},
-		{Name: "max_wait", Type: "us", Min: 0, Max: 86400000000, Text: "looks ahead this far, which goes on in a second line"},
-		{Name: "id", Type: "str", Min: 1, Max: 8, Text: "of the client"},
-	},
-	Reply: []Field{
-		{Name: "granted", Type: "int", Min: 0, Max: 1, Text: "1: go ahead"},
-		{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the next window"},
-		{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
-	},
-	Errors: []Error{
-		{Code: "BADARG", Text: "an argument is not in its range"},
-		{Code: "WRONGTYPE", Text: "a key holds something other than a string"},
-		{Code: "BADSTATE", Text: "a key holds something other than a number"},
-	},
-	Commands:   []string{"GET", "SET", "TIME"},
-	State:      "sm/1",
-	Layout:     "calls in the window, in decimal digits, which expires with the window",
-	Complexity: "O(1)",
-	Cost:       "TIME, two commands",
-	Redis:      "5.0",
+// SmallV1 returns small v1. A counter of calls | <every> row * that stands alone: the
+// generator's tests read it, and no server. A window begins with the first call, and is no
+// concern of anyone but them.
+func SmallV1() Script {
+	return Script{
+		Name:    "small",
+		Version: 1,
+		File:    "small_v1.lua",
+		SHA1:    SmallV1SHA1,
+		Source:  smallV1Source,
+		About:   "A counter of calls | <every> row * that stands alone: the generator's tests read it, and no server. A window begins with the first call, and is no concern of anyone but them.",
+		Keys: []Key{
+			{Name: "all", Pattern: "<prefix>:<limiter>:{<subject>}:sm1"},
+			{Name: "by_client", Pattern: "<prefix>:<limiter>:{<subject>}:sm1:by:<client>"},
+		},
+		Args: []Field{
+			{Name: "limit", Type: "int", Min: 1, Max: 100, Text: "calls in a window"},
+			{Name: "max_wait", Type: "us", Min: 0, Max: 86400000000, Text: "looks ahead this far, which goes on in a second line"},
+			{Name: "id", Type: "str", Min: 1, Max: 8, Text: "of the client"},
+		},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 1, Text: "1: go ahead"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the next window"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not in its range"},
+			{Code: "WRONGTYPE", Text: "a key holds something other than a string"},
+			{Code: "BADSTATE", Text: "a key holds something other than a number"},
+		},
+		Commands:   []string{"GET", "SET", "TIME"},
+		State:      "sm/1",
+		Layout:     "calls in the window, in decimal digits, which expires with the window",
+		Complexity: "O(1)",
+		Cost:       "TIME, two commands",
+		Redis:      "5.0",
+	}
 }
 
 // Libraries returns the scripts as Redis Functions, in the order in which they were released. Each script is in one

@@ -190,10 +190,10 @@ func TestServerHistory(t *testing.T) {
 		permitsAt int
 		key       string
 	}{
-		{sluice.ListLogV1, "40 10000000 1 5000000", 2, "sluice:a:{s}:ll1"},
-		{sluice.ZSetLogV1, "40 10000000 1 5000000 *", 2, "sluice:a:{s}:zl1"},
-		{sluice.SliceRingV1, "250000 1 101 60", 1, "sluice:a:{s}:sr1:250000"},
-		{sluice.TokenBucketV1, "40 10000000 0 1 5000000", 3, "sluice:a:{s}:tb1:all"},
+		{sluice.ListLogV1(), "40 10000000 1 5000000", 2, "sluice:a:{s}:ll1"},
+		{sluice.ZSetLogV1(), "40 10000000 1 5000000 *", 2, "sluice:a:{s}:zl1"},
+		{sluice.SliceRingV1(), "250000 1 101 60", 1, "sluice:a:{s}:sr1:250000"},
+		{sluice.TokenBucketV1(), "40 10000000 0 1 5000000", 3, "sluice:a:{s}:tb1:all"},
 	}
 	for _, test := range tests {
 		t.Run(test.script.Name, func(t *testing.T) {

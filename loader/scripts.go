@@ -1,0 +1,23 @@
+package loader
+
+import "github.com/sluice-redis/sluice"
+
+// The scripts, each at one address: it stands for the script where two are compared.
+var (
+	budgetSettleV1       = sluice.BudgetSettleV1()
+	budgetV1             = sluice.BudgetV1()
+	concurrencyReleaseV1 = sluice.ConcurrencyReleaseV1()
+	concurrencyV1        = sluice.ConcurrencyV1()
+	gcraManyV1           = sluice.GCRAManyV1()
+	gcraV1               = sluice.GCRAV1()
+	listLogManyV1        = sluice.ListLogManyV1()
+	listLogReturnV1      = sluice.ListLogReturnV1()
+	listLogV1            = sluice.ListLogV1()
+	sliceRingManyV1      = sluice.SliceRingManyV1()
+	sliceRingReturnV1    = sluice.SliceRingReturnV1()
+	sliceRingV1          = sluice.SliceRingV1()
+	tokenBucketSetV1     = sluice.TokenBucketSetV1()
+	tokenBucketV1        = sluice.TokenBucketV1()
+	zsetLogReturnV1      = sluice.ZSetLogReturnV1()
+	zsetLogV1            = sluice.ZSetLogV1()
+)
