@@ -21,19 +21,14 @@ import (
 //
 // Each limiter decides by itself. If one denies or fails, what the others granted is given back in a second round trip,
 // for which the caller does not wait: see Flush. So it never lets more through than any of the limits. It neither waits
-// nor books.
-//
-// Only limiters that can give back may be in it: ListLog, ZSetLog without WithID, and SliceRing. In a cluster and a
-// Ring each node gets its own pipeline.
+// nor books. A ZSetLog must be without WithID. In a cluster and a Ring each node gets its own pipeline.
 //
 // Until the permits are given back, others may be refused for them, about one round trip long. Two callers may even
-// refuse each other: try again after a random delay. A return whose reply is lost is not repeated, and one that fails
-// leaves the permits charged; the observer sees it. An attack of refused calls takes a little from what the others are
-// granted: docs/scaling.md has the figures. With RememberDenials it does not: if a cached denial or a limit of 0
-// refuses one of the limiters, nothing is sent.
+// refuse each other: try again after a random delay. A return that fails is not repeated; the observer sees it. An
+// attack of refused calls takes a little from what the others are granted: docs/scaling.md has the figures. With
+// RememberDenials it does not: if a cached denial or a limit of 0 refuses one of the limiters, nothing is sent.
 //
-// An All is for one goroutine. After Do it is empty and may be used again. The zero All is not ready for use: see
-// Loader.All.
+// An All is for one goroutine. After Do it is empty and may be used again. The zero All is not ready for use.
 type All struct {
 	limits  *Loader
 	entries []*entry

@@ -9,8 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Batch asks about many subjects of many limiters, of any algorithms, in one round trip. Use it if one request needs
-// several decisions. Loader.Batch makes it.
+// Batch asks about many subjects of many limiters, of any algorithms, in one round trip. Loader.Batch makes it.
 //
 //	batch := limits.Batch()
 //	user := batch.Allow(perUser, "ada")
@@ -18,21 +17,15 @@ import (
 //	_, err := batch.Do(ctx)
 //	if err == nil && user.Granted && address.Granted {
 //
-// Each entry is decided like a single call. If one is denied or fails, the others do not change: what was granted stays
-// granted. Cached denials (RememberDenials) are answered without asking Redis. In a cluster and a Ring each node gets
-// its own pipeline, and if a node is down only its own entries fail.
-//
-// Entries about the same subject of the same limiter are decided in the order in which they were added. Only an entry
-// that is retried (the script was missing, a server was not ready, a reply was lost, the stored state is damaged, a run
-// for many subjects became too long) may be decided after a later one.
+// Each entry is decided like a single call: if one is denied or fails, what others were granted stays granted. Entries
+// about the same subject of the same limiter are decided in the order in which they were added, unless one has to be
+// retried. In a cluster and a Ring each node gets its own pipeline, and if a node is down only its own entries fail.
 //
 // On a single server, four or more entries of one GCRA, ListLog or SliceRing, under the same limit and for as many
-// permits, are decided by one run of a script for up to 64 subjects. That takes about half the server's time. What
-// would make a run too long (new subjects of a SliceRing with many slices, say) is decided by single runs, in a further
-// round trip.
+// permits, are decided by one run of a script for up to 64 subjects, in about half the server's time. What would make a
+// run too long is decided by single runs, in a further round trip.
 //
-// A Batch is for one goroutine. After Do it is empty and may be used again. The zero Batch is not ready for use: see
-// Loader.Batch.
+// A Batch is for one goroutine. After Do it is empty and may be used again. The zero Batch is not ready for use.
 type Batch struct {
 	limits  *Loader
 	entries []*entry

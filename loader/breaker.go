@@ -23,15 +23,13 @@ var ErrBreakerOpen = errors.New("breaker is open")
 // policy answers them. After the pause (above 0) one call is sent: if the server answers it, all are sent again; if
 // not, the next pause begins.
 //
-// A failure is a connection that is lost or cannot be made, a reply that does not come before the deadline or
-// Timeout, or a reply that the server gives to every caller (LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, MAXCLIENTS). Every
-// other reply is a success: a full or read-only server still answers Peek and denials. A cancelled call is
-// neither. Each attempt of each decision counts, also in a Batch and in a shared round trip.
+// A failure is a connection that is lost or cannot be made, a reply that does not come before the deadline or Timeout,
+// or a reply that the server gives to every caller (LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, MAXCLIENTS). Every other
+// reply is a success. A cancelled call is neither. Each attempt of each decision counts.
 //
-// Every node of a cluster and of a Ring has its own breaker: one that is down does not affect the others. All limiters
-// of a Loader share them. A ClusterClient that does not know its nodes
-// yet is asked for them first; until one of its seeds answers, only the timeout bounds the calls. Cost: one allocation,
-// about 300 ns and two short locks a call.
+// Every node of a cluster and of a Ring has its own breaker, which all limiters of a Loader share. While a
+// ClusterClient does not know its nodes yet, only the timeout bounds the calls. Cost: one allocation, about 300 ns and
+// two short locks a call.
 func Breaker(failures int, pause time.Duration) Option {
 	return func(l *Loader) {
 		if failures < 1 || pause <= 0 {

@@ -28,20 +28,17 @@ import (
 //	err = tokens.Settle(kept, customer, id, used)
 //
 // Nothing is reserved while a window is full. An actual cost may be higher than its estimate, and lift the count over
-// the limit: that is a debt. Until enough has left the window, Reserve is denied. However large a debt is, it lasts for
-// one window. If the estimates are upper bounds, there is none.
+// the limit: until enough of this debt has left the window, Reserve is denied. A debt lasts for one window at most.
+// What is reserved and never settled stays charged with its estimate.
 //
-// An id names one request. It must be made by the server side, for example with [crypto/rand.Text], never by the end
-// user: with an id that has been granted before (an X-Request-Id that a client sends again), Reserve grants without
-// charging. An id has 1 to 128 bytes. Redis knows it for the time of SettleWithin, in a key of its own of about 200
-// bytes, so memory is bounded by the number of requests in that time.
-//
-// All three calls are idempotent: with the same id they are counted once, however often they are sent. The loader
-// itself asks again after a lost reply. What is reserved and never settled stays charged with its estimate.
+// An id names one request. The server side makes it, for example with crypto/rand.Text, never the end user: with an id
+// that has been granted before, Reserve grants without charging. An id has 1 to 128 bytes. Redis knows it for the time
+// of SettleWithin, in a key of its own of about 200 bytes. With the same id each of the three calls is counted once,
+// however often it is sent; the loader itself asks again after a lost reply.
 //
 // A Budget counts as a SliceRing does, in the same key: a SliceRing of the same name and with the same slices sees and
-// adds to the same counts. Use it to ask without ids, and to Wait. So a short window beside a long one is enforced as a
-// longer one, a minute beside a day as 69 s: see SliceRing. The zero Budget is not ready for use: see Loader.Budget.
+// adds to the same counts, without ids and with Wait. A short window beside a long one is enforced as a longer one, a
+// minute beside a day as 69 s: see SliceRing. The zero Budget is not ready for use.
 type Budget struct{ core core }
 
 // defaultSettleWithin is the default of SettleWithin. It is longer than clients of language models wait for an answer

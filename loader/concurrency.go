@@ -60,7 +60,7 @@ func (c Concurrency) With(n int64) Concurrency {
 	return c
 }
 
-// TryAcquire takes a slot now. Use it to refuse what is over the limit. The slot is nil if none is free:
+// TryAcquire takes a slot now. The slot is nil if none is free:
 //
 //	slot, d, err := render.TryAcquire(ctx, "acme")
 //	if err != nil {
@@ -71,14 +71,10 @@ func (c Concurrency) With(n int64) Concurrency {
 //	}
 //	defer slot.Release()
 //
-// Decision.Wait of a denial is the time until a slot is free if no holder renews or releases its own. Holders that live
-// do, so it is often almost the ttl, and says little about when a slot comes free: for a Retry-After header choose a
-// time yourself, by how long the work takes.
-//
-// If the reply is lost, or comes after ctx has ended, the error says so, and a slot that was taken all the same is
-// released in the background.
-//
-// Cost: one round trip; for a slot, two timers, a round trip for each third of its ttl, and one for its Release.
+// Decision.Wait of a denial is the time until a slot is free if no holder renews or releases its own: it says little
+// about when one comes free, so choose the Retry-After header by how long the work takes. If the reply is lost, or
+// comes after ctx has ended, a slot that was taken all the same is released in the background. Cost: one round trip;
+// for a slot, two timers, a round trip for each third of its ttl, and one for its Release.
 func (c Concurrency) TryAcquire(ctx context.Context, subject string) (*Slot, Decision, error) {
 	l, sent := c.limiter.newLease(subject), time.Now()
 	d, err := c.limiter.decide(ctx, subject, question{method: "TryAcquire", permits: 1, id: l.id})
@@ -95,8 +91,7 @@ func (c Concurrency) TryAcquire(ctx context.Context, subject string) (*Slot, Dec
 
 // Acquire takes a slot as soon as one is free. It returns the context's error as soon as the context ends, and a
 // *WaitError after MaxWait, or at once if n is 0. Slot.Context descends from ctx: to bound only the waiting, use
-// MaxWait. To stop the waiting on a signal, and let work that has begun come to its end, give Acquire a context of its
-// own that the signal ends only until there is a slot:
+// MaxWait. To stop the waiting on a signal, and let work that has begun come to its end:
 //
 //	work, cancel := context.WithCancel(context.WithoutCancel(interrupted))
 //	defer cancel()
@@ -107,16 +102,14 @@ func (c Concurrency) TryAcquire(ctx context.Context, subject string) (*Slot, Dec
 //	}
 //
 // Callers in this process are served in the order of asking, for each subject and each n. Only the first of them asks
-// Redis: at once when this process releases a slot of the subject, when the first lease ends, and otherwise after 125
-// to 250 ms. The longer it has waited, the sooner it asks: every 10 to 20 ms after 1.2 s. There is no order across
-// processes. But where another process has once taken a slot that this one released, this one leaves up to every fourth
-// slot that it releases to the others for 20 ms. So no process keeps all slots while another one waits.
+// Redis: when this process releases a slot of the subject, when the first lease ends, and otherwise after 125 to 250
+// ms, down to every 10 to 20 ms after 1.2 s. There is no order across processes, but where another process waits too,
+// this one leaves every fourth slot that it releases to the others for 20 ms.
 //
 // With a deadline or MaxWait, Acquire goes on through an outage as Wait does. Without both it returns the error of the
 // first call that fails. With FailOpen, all who wait get a slot as soon as one call has failed. What a lost reply may
-// have taken is kept if a slot is granted later, and otherwise released in the background.
-//
-// Cost: one round trip if a slot is free; while callers wait, one for each time that the first of them asks.
+// have taken is kept if a slot is granted later, and otherwise released in the background. Cost: one round trip if a
+// slot is free; while callers wait, one for each time that the first of them asks.
 func (c Concurrency) Acquire(ctx context.Context, subject string) (*Slot, error) {
 	seen := c.limiter.watch(subject, question{method: acquire, permits: 1})
 	observed := seen.begin(ctx)

@@ -10,22 +10,18 @@ import (
 // RememberDenials caches denials, of up to n subjects (1 or more). Use it against callers who are refused and ask again
 // at once: they then cost Redis one call per Wait, not one per try.
 //
-// A denial says when the permits come free if no one else asks. Until then no one is granted as many permits under the
-// same limit. So Allow and AllowN for that many are denied at once until then; Wait and ResetAfter are counted down,
-// and Now is counted up.
+// A denial says when the permits come free if no one else asks. Until then Allow and AllowN for as many permits under
+// the same limit are denied at once, with Wait and ResetAfter counted down. Redis is asked about everything else:
+// another number of permits (the last four are cached), another limit, Peek, calls with an id of the caller's own, and
+// calls that may book.
 //
-// Redis is still asked about everything else: another number of permits (the last four numbers of each subject are
-// cached), another limit, Peek, calls with an id of the caller's own, and calls that may book.
-//
-// If this limiter gives back, resets or sets anything (GiveBack, Cancel, Reset, SetLimit, a Wait that ends early, an
-// All that is refused, the permits of a Leased), that takes effect at once. Changes from elsewhere do not: what another
+// What this limiter gives back, resets or sets takes effect at once. Changes from elsewhere do not: what another
 // process gives back or resets, a limit that is raised in Redis, another caller's shorter window, an eviction, a step
-// of the server's clock. After those this limiter may deny until the cached Wait is over. Do not use RememberDenials
-// where that matters and a Wait may be long.
+// of the server's clock. Do not use RememberDenials where that matters and a Wait may be long.
 //
 // The copies of a limiter share the cache: make the limiter once, not for every call. Cost: about 300 bytes for each
-// cached denial, however long the subject is, and up to 0.5 us a call for the subject's SHA-256, more if it is longer
-// than 100 bytes. When the cache is full, the next denial replaces any other.
+// cached denial, and up to 0.5 us a call for the subject's SHA-256, more if it is longer than 100 bytes. When the cache
+// is full, the next denial replaces any other.
 func RememberDenials(n int) LimiterOption {
 	return func(s *settings) {
 		if n < 1 {

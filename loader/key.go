@@ -21,16 +21,13 @@ const (
 //	<prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 //
 // State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1", "sr1", "bg1" or "cc1". Parts
-// of sr1 are the slice length in microseconds and, if there is one, the LeaseAge. Parts of bg1, an id of a Budget, are
-// the slice length and the id. Parts of tb1 are "all", or "by" and a client, for the permits; its config has none.
+// of sr1 are the slice length in microseconds and, if there is one, the LeaseAge; of bg1, an id of a Budget, the slice
+// length and the id; of tb1 "all", or "by" and a client, for the permits (its config has none).
 //
-// Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes, so that a route
-// or a gRPC method is a name ("orders.v1.Orders/Create"). In a subject and in parts "%", "{" and "}" are written %25,
-// %7B and %7D: the subject alone is the hash tag, and all keys of a limiter for one subject are in one slot. An empty
-// prefix, limiter, subject or state is an *ArgumentError, and so is a subject of more than 64 KiB. scripts/keys.json
-// has test vectors for other languages.
-//
-// Cost: nothing is sent.
+// Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes. In a subject
+// and in parts "%", "{" and "}" are written %25, %7B and %7D: all keys of a limiter for one subject are in one slot. An
+// empty prefix, limiter, subject or state is an *ArgumentError, and so is a subject of more than 64 KiB.
+// scripts/keys.json has test vectors. Cost: nothing is sent.
 func Key(prefix, limiter, subject, state string, parts ...string) (string, error) {
 	if err := checkNames(prefix, limiter); err != nil {
 		return "", err

@@ -77,25 +77,20 @@ type Leased struct {
 }
 
 // Leased returns the ring as a limiter that takes permits in blocks and spends them in this process. Use it for few
-// subjects with very many decisions each: at a million decisions a second about one in a thousand reaches Redis. For
-// many subjects with few decisions each it costs more than it saves: use the ring itself. The ring needs the option
-// LeaseAge. Close the Leased when the program ends.
+// subjects with very many decisions each: at a million decisions a second about one in a thousand reaches Redis. The
+// ring needs the option LeaseAge. Close the Leased when the program ends.
 //
-// The guarantee is the ring's, for the times at which permits are spent: no window ever holds more than its
-// limit. A permit is spent at most LeaseAge after Redis counted it, and Redis counts windows that are longer by
-// LeaseAge. (The age is measured with this process's monotonic clock, from before the call was sent, less a thousandth
-// for clock drift.) So the limit is enforced as if its window were longer by the age and up to two slices: keep the age
-// short compared to the window.
+// The guarantee is the ring's, for the times at which permits are spent. A permit is spent at most LeaseAge after Redis
+// counted it, by this process's monotonic clock, and Redis counts windows that are longer by LeaseAge. So the limit is
+// enforced as if its window were longer by the age and up to two slices: keep the age short compared to the window.
 //
 // Permits that one process holds are not available to the others: up to Block for each subject. Unused permits are
-// given back when their subject is idle, when the age ends, and by Close. No call for permits and no return is repeated
-// after a lost reply. Permits that are lost in this way, or because a process dies, stay counted until their window is
-// over.
+// given back when their subject is idle, when the age ends, and by Close. Permits that are lost with a reply or a
+// process stay counted until their window is over.
 //
-// While Redis is down, held permits are spent until their age ends. After a Reset by another process, an eviction or a
-// failover, Redis no longer counts the permits held here. Until their age ends they may be spent on top of the limit,
-// and giving them back may free permits that others were granted since. The same can happen with the permits of a
-// suspended machine, because its monotonic clock stands still.
+// While Redis is down, held permits are spent until their age ends. After a Reset by another process, an eviction, a
+// failover or a suspension of this machine, Redis may no longer count the permits held here: until their age ends they
+// may be spent on top of the limit, and giving them back may free permits of others.
 //
 // Cost: one goroutine, and about 300 bytes for each subject that is not idle.
 func (r SliceRing) Leased(lease LeaseOptions) (*Leased, error) {

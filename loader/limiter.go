@@ -96,25 +96,25 @@ type core struct {
 // itself is how a Batch finds what a limiter is made of.
 func (c core) itself() core { return c }
 
-// Allow asks for one permit now. Use it to refuse what is over the limit: in a handler, say. Cost: one round trip.
+// Allow asks for one permit now. Cost: one round trip.
 func (c core) Allow(ctx context.Context, subject string) (Decision, error) {
 	return c.decide(ctx, subject, question{method: "Allow", permits: 1, id: c.callID()})
 }
 
-// AllowN asks for n permits now, all or nothing. Use it where one request counts for several. More than could ever be
-// granted is an error that is ErrExceedsLimit. Cost: one round trip.
+// AllowN asks for n permits now, all or nothing. More than could ever be granted is ErrExceedsLimit. Cost: one round
+// trip.
 func (c core) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
 	return c.decide(ctx, subject, question{method: "AllowN", permits: n, id: c.callID()})
 }
 
-// Peek returns what could be granted now, and changes nothing. Use it for dashboards and quota pages. Remaining is the
-// number of permits, Wait the time until one permit comes free. Cost: one round trip.
+// Peek returns what could be granted now, and changes nothing: Remaining is the number of permits, Wait the time until
+// one permit comes free. Cost: one round trip.
 func (c core) Peek(ctx context.Context, subject string) (Decision, error) {
 	return c.decide(ctx, subject, question{method: peek})
 }
 
-// Reset gives the subject its whole limit back, by removing its keys. Use it to unblock a customer. A limit that an
-// operator set for a TokenBucket stays. Cost: one round trip, UNLINK.
+// Reset gives the subject its whole limit back, by removing its keys. A limit that SetLimit stored stays. Cost: one
+// round trip, UNLINK.
 func (c core) Reset(ctx context.Context, subject string) error {
 	key, err := c.key(subject)
 	if err != nil {
@@ -131,12 +131,11 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	return nil
 }
 
-// Name returns the limiter's name. Use it in logs and headers. It is empty for a zero limiter. Cost: nothing.
+// Name returns the limiter's name. It is empty for a zero limiter. Cost: nothing.
 func (c core) Name() string { return c.limiterName() }
 
-// Check returns what is wrong with the limiter's name, limit and options, and with the options of its Loader. Call it
-// once, when the program starts: if it returns nil, no call is refused for what the limiter was made with. Cost:
-// nothing is sent.
+// Check returns what is wrong with the limiter's name, limit and options, or with its Loader's options. Call it once,
+// when the program starts. Cost: nothing is sent.
 func (c core) Check() error {
 	_, err := c.key("any")
 	return err

@@ -8,17 +8,14 @@ import (
 // FailOpen grants everything while Redis does not decide, and marks the Decision Degraded. Use it if the service must
 // stay up even without its limit. Without a policy a limiter fails closed: the call returns an error.
 //
-// A policy answers if Redis is down, full, read-only, loading, without the script, or too slow for the caller's
-// deadline or Timeout; if Redis refuses for any other reason; and if a Breaker is open. It does not answer if a healthy
-// Redis would fail too (an *ArgumentError, a *StateError, ErrExceedsLimit), nor if the caller's context was cancelled
-// or had ended before the call. It answers when Redis has failed: set a Timeout that is shorter than the callers'
-// deadlines.
+// A policy answers if Redis is down, full, read-only, loading, without the script, too slow for the caller's deadline
+// or Timeout, or refuses for any other reason; if a Breaker is open; and in place of an *OutcomeUnknownError: Redis has
+// then charged once or not at all. It does not answer if a healthy Redis would fail too (an *ArgumentError, a
+// *StateError, ErrExceedsLimit), nor if the caller's context was cancelled or had ended before the call. Set a Timeout
+// that is shorter than the callers' deadlines.
 //
-// A policy also answers in place of an *OutcomeUnknownError. The caller then has its permits once, and Redis has
-// charged for them once or not at all.
-//
-// With FailOpen, Wait returns at once, Reserve is granted at once without a booking, and Peek returns the whole limit.
-// Reset, GiveBack, Cancel, SetLimit, Settle and Charge have no policy: they return their errors. For a Concurrency see
+// With FailOpen, Wait returns at once, Reserve is granted without a booking, and Peek returns the whole limit. Reset,
+// GiveBack, Cancel, SetLimit, Settle and Charge have no policy: they return their errors. For a Concurrency see
 // Loader.Concurrency.
 func FailOpen() LimiterOption {
 	return func(s *settings) { s.setFallback("FailOpen", grantAll) }

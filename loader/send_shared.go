@@ -21,23 +21,17 @@ const (
 // a twentieth if the callers ask for the same. Two connections to a node are enough for all callers.
 //
 // While two pipelines are in flight to a node, further calls are collected for the next one, up to 256. A single
-// caller's decision is sent at once, by itself.
+// caller's decision is sent at once, by itself. On a single server, four or more callers under one limit are decided by
+// one run of a script, as in a [Batch].
 //
-// Callers who ask for the same number of permits of the same subject under the same limit form a group, and share
-// commands too. While a command of the group is in flight, further callers are collected; the next command asks for the
-// permits of as many callers as Redis can grant. Each caller gets the answer of a single call at that time, in the
-// order of asking. (Only a GCRA tells all of them the ResetAfter of the last.) So a hot subject costs Redis a few
-// commands per round trip, however many callers ask. ZSetLog, whose calls have ids, and calls that book share
-// pipelines only.
+// Callers who ask for the same number of permits of the same subject under the same limit share commands too: the next
+// command asks for the permits of as many callers as Redis can grant, and each caller gets the answer of a single call
+// at that time, in the order of asking. (Only a GCRA tells all of them the ResetAfter of the last.) ZSetLog, whose
+// calls have ids, and calls that book share pipelines only.
 //
-// Contexts work as without it: if a caller leaves before its command is written, no decision is made for it. A pipeline
-// that all callers have left does not delay the next one.
-//
-// On a single server, four or more callers in a pipeline who ask for as many permits of one GCRA, ListLog or SliceRing,
-// under the same limit, are decided by one run of a script, as in a [Batch].
-//
-// What differs: the client's hooks see pipelines, and contexts without the callers' values. If a command for a group
-// fails, all its callers get the error. If a hook panics, it does so in every caller of the pipeline.
+// If a caller leaves before its command is written, no decision is made for it. What differs: the client's hooks see
+// pipelines, and contexts without the callers' values. If a command for a group fails, all its callers get the error.
+// If a hook panics, it does so in every caller of the pipeline.
 func ShareRoundTrips() Option {
 	return func(l *Loader) {
 		l.sharing = &sharing{limits: l, queues: map[*redis.Client]*nodeQueue{}, groups: map[groupKey]*group{}}

@@ -17,16 +17,14 @@ import (
 // concurrent use.
 //
 // It asks Redis for another ttl each time a third of the ttl is over, and more often after a failure. If all renewals
-// fail until the lease is about to end, the slot is lost: its context ends before another caller can get the slot. The
-// end is reckoned from before the call that took or renewed the slot was sent, by the monotonic clock of this process,
-// and a thousandth of the ttl earlier; so a slow network only makes it earlier. It is lost at once if Redis answers
-// that it has no such lease: after a Reset, an eviction, a failover, a restart without data, or a step of its clock.
-// After a restart without data all slots are lost at their next renewal; until then up to n more may be taken.
+// fail until the lease is about to end (a thousandth of the ttl earlier, by this process's monotonic clock from before
+// the call was sent), the slot is lost: its context ends before another caller can get the slot. It is lost at once if
+// Redis answers that it has no such lease: after a Reset, an eviction, a failover, a restart without data, or a step of
+// its clock. Until the holders' next renewals up to n more may then be taken.
 //
-// Two things are not covered. If the process is suspended (SIGSTOP, a paused or migrated virtual machine), its work may
-// go on for a moment after the suspension, until the context has ended; and a machine that sleeps may stop the
-// monotonic clock. And work that does not look at the context goes on without a slot. If that does harm, let the
-// resource itself refuse who comes too late.
+// Not covered are a suspended process (SIGSTOP, a paused virtual machine, a machine that sleeps), whose work may go on
+// for a moment afterwards, and work that does not look at the context. If that does harm, let the resource itself
+// refuse who comes too late.
 type Slot struct {
 	lease  slotLease
 	ctx    context.Context

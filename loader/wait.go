@@ -16,9 +16,9 @@ const minSleep = time.Millisecond
 // Wait is WaitN for one permit.
 func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(ctx, subject, 1) }
 
-// WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused; to refuse, use
-// AllowN. It returns a *WaitError at once if the context's deadline or MaxWait cannot be met, and the context's error
-// as soon as the context ends. See Waiting in the package documentation. Cost: one round trip for each sleep.
+// WaitN blocks until n permits may be used: see Waiting in the package documentation. It returns a *WaitError at once
+// if the context's deadline or MaxWait cannot be met, and the context's error as soon as the context ends. Cost: one
+// round trip for each sleep.
 func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 	seen := c.watch(subject, question{method: "Wait", permits: n})
 	ctx = seen.begin(ctx)
