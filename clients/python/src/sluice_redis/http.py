@@ -41,8 +41,8 @@ class Request(NamedTuple):
 
 
 Key = Callable[[Request], Union[str, Sequence[str]]]
-"""Says whom a request is counted for: by a value, or by several together. A request without one ("") is refused with
-status 400."""
+"""Says whom a request is counted for: by a value, or by several together. A request without one ("", or what is no
+text) is refused with status 400."""
 Cost = Callable[[Request], int]
 
 
@@ -256,8 +256,8 @@ class _Middleware:
         self.app, self.limiter, self.key, self.cost = app, limiter, key or by_address(), cost or (lambda request: 1)
 
     def subject_of(self, request: Request) -> str:
-        values = self.key(request)
-        values = [values] if isinstance(values, str) else values or ()
+        found: Any = self.key(request)
+        values = found if isinstance(found, (list, tuple)) else [found]
         return subject(*values) if values and all(value and is_text(value) for value in values) else ""
 
 
