@@ -335,7 +335,8 @@ class ASGI(_Middleware):
 
 def fastapi_limit(limiter: aio.Limiter, key: Optional[Key] = None, cost: Optional[Cost] = None) -> Callable[..., Any]:
     """A FastAPI dependency that limits one route: `@app.post("/login", dependencies=[Depends(fastapi_limit(login))])`.
-    A refusal is an HTTPException, so the application's handlers see it; its detail is the body of the middleware."""
+    A refusal is an HTTPException, so the application's handlers see it; its detail is the body of the middleware. FastAPI
+    adds no headers to a Response that a route returns itself: there a grant has no RateLimit."""
     from fastapi import HTTPException, Request, Response
 
     middleware = ASGI(fastapi_limit, limiter, key, cost)
