@@ -41,8 +41,8 @@ class Request(NamedTuple):
 
 
 Key = Callable[[Request], Union[str, Sequence[str]]]
-"""Says whom a request is counted for: by a value, or by several together. A request without one ("") is refused with
-status 400."""
+"""Says whom a request is counted for: by a value, or by several together. A request without one ("", or what is no
+text) is refused with status 400."""
 Cost = Callable[[Request], int]
 
 
@@ -256,8 +256,8 @@ class _Middleware:
         self.app, self.limiter, self.key, self.cost = app, limiter, key or by_address(), cost or (lambda request: 1)
 
     def subject_of(self, request: Request) -> str:
-        values = self.key(request)
-        values = [values] if isinstance(values, str) else values or ()
+        found: Any = self.key(request)
+        values = found if isinstance(found, (list, tuple)) else [found]
         return subject(*values) if values and all(value and is_text(value) for value in values) else ""
 
 
@@ -335,7 +335,8 @@ class ASGI(_Middleware):
 
 def fastapi_limit(limiter: aio.Limiter, key: Optional[Key] = None, cost: Optional[Cost] = None) -> Callable[..., Any]:
     """A FastAPI dependency that limits one route: `@app.post("/login", dependencies=[Depends(fastapi_limit(login))])`.
-    A refusal is an HTTPException, so the application's handlers see it; its detail is the body of the middleware."""
+    A refusal is an HTTPException, so the application's handlers see it; its detail is the body of the middleware. FastAPI
+    adds no headers to a Response that a route returns itself: there a grant has no RateLimit."""
     from fastapi import HTTPException, Request, Response
 
     middleware = ASGI(fastapi_limit, limiter, key, cost)
