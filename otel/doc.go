@@ -21,7 +21,7 @@
 //
 //	sluice.limiter.name        "send-code"; not set for a script that is called directly
 //	sluice.script.name         "list_log_v1"
-//	sluice.decision.method     Allow, AllowN, Peek, Wait, ReserveN, GiveBack, Call; Reserve, Settle, Charge
+//	sluice.decision.method     Allow, AllowN, Peek, Wait, ReserveN, GiveBack; Reserve, Settle, Charge
 //	sluice.decision.outcome    granted, denied, looked, error; settled: Settle and Charge; returned: GiveBack
 //	sluice.decision.degraded   true if the limiter's policy decided and not Redis
 //	error.type                 with the outcome error only: see below

@@ -140,23 +140,14 @@ func endSpan(span trace.Span, e loader.Event, result []attribute.KeyValue) {
 // giveBack is the method of events that are no decisions but returns of permits.
 const giveBack = "GiveBack"
 
-// spanName is "Allow send-code", or "Call gcra_v1" without a limiter.
-func spanName(e loader.Event) string {
-	if e.Limiter == "" {
-		return e.Method + " " + e.Script
-	}
-	return e.Method + " " + e.Limiter
-}
+// spanName is "Allow send-code".
+func spanName(e loader.Event) string { return e.Method + " " + e.Limiter }
 
 // identity are the attributes that are known from the beginning.
 func identity(e loader.Event) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, 8) // with what others append
-	attrs = append(attrs, attribute.String("sluice.script.name", e.Script),
-		attribute.String("sluice.decision.method", e.Method))
-	if e.Limiter == "" {
-		return attrs
-	}
-	return append(attrs, attribute.String("sluice.limiter.name", e.Limiter))
+	return append(attrs, attribute.String("sluice.script.name", e.Script),
+		attribute.String("sluice.decision.method", e.Method), attribute.String("sluice.limiter.name", e.Limiter))
 }
 
 // outcome are the attributes that are known in the end.
