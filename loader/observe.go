@@ -31,10 +31,10 @@ func (f ObserverFunc) End(ctx context.Context, e Event) { f(ctx, e) }
 
 // Observe passes every decision to an observer. Use it for metrics and traces; module otel has an Observer for
 // OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve, ReserveN, Settle,
-// Charge, TryAcquire and Acquire, for each limiter in a Batch or an All, and for each Call of a script that decides. A
-// Leased has one for each call in which it takes permits. Everything that gives permits back is a GiveBack: the method,
-// Cancel of a reservation, a Wait that ended early, a Leased. Reset, SetLimit, Release and the renewals of a Slot have
-// none. If there are several Observe options, the last one is used.
+// Charge, TryAcquire and Acquire, for each limiter in a Batch or an All (if denials that are known here refuse an All,
+// for these). A Leased has one for each call in which it takes permits. Everything that gives permits back is a
+// GiveBack: the method, Cancel of a reservation, a Wait that ended early, a Leased. Reset, SetLimit, Release and the
+// renewals of a Slot have none. If there are several Observe options, the last one is used.
 //
 // Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
 // the observer.

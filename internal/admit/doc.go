@@ -16,26 +16,32 @@
 //
 // They are the same in all doors.
 //
-//   - Enforced limiters are asked together, all or none, in one round trip; one limiter by itself needs no more than the
-//     interface. Then estimates of budgets are reserved, limiters in shadow are asked, and slots are taken. A client
-//     (Request.Wait) takes slots first and waits for its permits last, because the other side counts the call when it is
-//     made.
+//   - Enforced limiters are asked together, all or none, in one round trip; one limiter by itself needs no more than
+//     the interface. Then estimates of budgets are reserved, limiters in shadow are asked, and slots are taken. A
+//     client (Request.Wait) takes slots first and waits for its permits last, because the other side counts the call
+//     when it is made.
 //   - One limiter twice about one subject is one charge of the sum, reported once, so that the time to wait and what
 //     remains are true. CountIf still counts each of them.
-//   - What was charged for a refused request is given back where the limiter can, and so is what CountIf does not count.
-//     A panic of the handler counts. Slots are released whatever happens. A budget is settled with what the handler said
-//     (Settle), keeps its estimate if it said nothing, and gets it back if the handler did not run.
+//   - What was charged for a refused request is given back where the limiter can, and so is what CountIf does not
+//     count. A panic of the handler counts. Slots are released whatever happens. A budget is settled with what the
+//     handler said (Settle), keeps its estimate if it said nothing, and gets it back if the handler did not run.
 //   - A caller who leaves does not stop a decision, so that what was charged is known and given back. The outcome is
 //     CallerGone, also if the deadline of the context passed; Err is then context.DeadlineExceeded.
 //   - A cost above the limit is a denial without RetryAfter. Result.Err and Decision.Err are loader.ErrExceedsLimit.
-//   - No limiter (nil) is no decision: Undecided, and Err is ErrNoLimiter. A cost of 0, or charges that are empty but not
-//     nil, say that the request is not limited.
+//   - No limiter (nil) is no decision: Undecided, and Err is ErrNoLimiter. A cost of 0, or charges that are empty but
+//     not nil, say that the request is not limited.
 //   - A request in shadow is never refused, unless Check would have said that the program is wrong.
-//   - Check finds what is wrong at start: no charges, a nil limiter, wrong limits and keys, limiters that cannot be asked
-//     together or that another Loader made, CountIf where nothing can be given back, a name that is not printable ASCII.
+//   - Check finds what is wrong at start: no charges, a nil limiter, wrong limits and keys, limiters that cannot be
+//     asked together or that another Loader made, CountIf where nothing can be given back, a name that is not printable
+//     ASCII.
 //   - Observers add up: all of them are told.
 //   - A result is degraded if the policy of a limiter that is enforced decided.
 //   - Of several denials the one with the longest wait decides, of grants the one with the fewest permits remaining.
+//
+// A new door fills in a [Door], calls Init once, and for each request Skips, Admit and, after the handler, Finish and
+// Release: httplimit/middleware.go shows it in forty lines. The door's own are RetryAfter in the units and with the
+// jitter of its protocol, observers, and how much of Err a client may see. A cost that a client chooses is checked by
+// the door: 0 is not limited, and below 0 is a wrong program.
 //
 // # Compatibility
 //
