@@ -180,7 +180,7 @@ def escape(text: str) -> str:
 def key(prefix: str, limiter: str, subject: str, state: str, *parts: str) -> str:
     """The key under which a script keeps its state for a subject: <prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 
-    Use it with Limits.call, or to inspect keys. A wrong name or an empty subject is an ArgumentError.
+    Use it to inspect keys. A wrong name or an empty subject is an ArgumentError.
     """
     check_names(prefix, limiter)
     check_name(limiter, "state", state)
