@@ -96,7 +96,7 @@ func (d *Door[R, O]) check() error {
 	o := d.Options
 	var errs []error
 	for _, c := range d.Charges {
-		if c.Limiter == nil {
+		if isNil(c.Limiter) {
 			return errors.New("the limiter is nil")
 		}
 		errs = append(errs, c.Limiter.Check(), cmp.Or(c.Key.Check(), d.checkUse(c)))
@@ -126,11 +126,13 @@ func (d *Door[R, O]) check() error {
 
 // checkUse returns what is wrong with how a limiter is used. It is quick: it is called for each request.
 func (d *Door[R, O]) checkUse(c Charge[R, O]) error {
-	if _, err := returner(c.Limiter); c.CountIf != nil && err != nil {
-		return fmt.Errorf("CountIf: %w", err)
-	}
-	if c.CountIf != nil && d.Options.NoCount != "" {
-		return errors.New("CountIf: " + d.Options.NoCount)
+	if c.CountIf != nil {
+		if _, err := returner(c.Limiter); err != nil {
+			return fmt.Errorf("CountIf: %w", err)
+		}
+		if d.Options.NoCount != "" {
+			return errors.New("CountIf: " + d.Options.NoCount)
+		}
 	}
 	for _, b := range []byte(c.Name) {
 		if b < ' ' || b > '~' {
@@ -138,6 +140,12 @@ func (d *Door[R, O]) checkUse(c Charge[R, O]) error {
 		}
 	}
 	return c.Key.err
+}
+
+// isNil reports whether there is no limiter: nil, or what a map of *loader.Leased has for an unknown plan.
+func isNil(limiter loader.Limiter) bool {
+	leased, ok := limiter.(*loader.Leased)
+	return limiter == nil || ok && leased == nil
 }
 
 // returner returns the limiter as one that can give back.
@@ -243,7 +251,7 @@ func (d *Door[R, O]) askCharges(q *Request[O], r R) error {
 		if d.Choose != nil {
 			d.complete(&c)
 		}
-		if c.Limiter == nil {
+		if isNil(c.Limiter) {
 			return fmt.Errorf("%s: %w", d.Package, ErrNoLimiter)
 		}
 		wrong := d.checkUse(c)
