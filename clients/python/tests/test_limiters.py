@@ -217,7 +217,7 @@ WRONG = {
     "half a character": (lambda l: l.gcra("x", 1, SECOND).allow("\ud800"), "want a str that UTF-8 can hold"),
     "a share": (lambda l: l.gcra("x", 1, SECOND, on_failure=Local(1.5)), "x: on_failure Local(share=1.5): want \"err"),
     "a share of slots": (lambda l: l.concurrency("x", 1, SECOND, on_failure=Local(1)), "x: on_failure Local(share="),
-    "all of nothing": (lambda l: l.all([]), "parts None: want a list of (limiter, subject, n)"),
+    "all of nothing": (lambda l: l.all([]), "parts []: want at least one (limiter, subject, n)"),
     "all of a text": (lambda l: l.all("ab"), "parts 'ab': want a list of (limiter, subject, n)"),
     "all without a subject": (lambda l: l.all([l.list_log("x", 1, SECOND)]), "x: subject '': want 1 to 65536 bytes"),
     "all of what stays": (lambda l: l.all([(l.gcra("x", 1, SECOND), "a")]), "want one that can give back: list_log"),

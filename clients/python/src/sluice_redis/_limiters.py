@@ -387,7 +387,9 @@ Part = Union[Tuple[Any, str], Tuple[Any, str, int]]
 
 def all_of(parts: Sequence[Part]) -> Steps[Decision]:
     """Asks in order, until one denies. What was granted, or may have been, is given back if not all of it is used."""
-    check_list("", "parts", parts or None, "(limiter, subject, n)")
+    check_list("", "parts", parts, "(limiter, subject, n)")
+    if not parts:
+        raise ArgumentError("", "parts", "[]", "at least one (limiter, subject, n)")
     asked, granted = _checked(parts), []
     try:
         for limiter, subject, n in asked:
