@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "0c39c8283d4221b6c65c6eafab2a3e8ef7b08e67"
-	BudgetV1SHA1             = "2523a6bb230e33cb92c56c934ea46a83ad45704e"
+	BudgetSettleV1SHA1       = "ba14d21c8677af0fcc5b164971ef2015ec0b6153"
+	BudgetV1SHA1             = "cd4bd6af823046986b80e694661df2cd4f031d95"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "715fc7b6c1337635e0b0bda20eabde761ac6c6ab"
-	SliceRingReturnV1SHA1    = "ba9baab17abc40d1826ccf088176288ff1460f9a"
-	SliceRingV1SHA1          = "cd9ab0434aa281801b96e0a13ee52a547c26cb15"
+	SliceRingManyV1SHA1      = "9ebe0c081b21d96b6c498cae6b7081b900eaa5b0"
+	SliceRingReturnV1SHA1    = "990b6a1387b59f536570e7be8faeca8053558b30"
+	SliceRingV1SHA1          = "a99f0d3f8227d758742a0b556cdbba38ea7a9eac"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -33,12 +33,12 @@ const (
 var budgetSettleV1Source string
 
 // BudgetSettleV1 returns budget_settle v1. Settles what budget charged for an id: the actual
-// cost takes the place of the estimate. What it cost more is charged to the current slice,
+// cost takes the place of the estimate. What it cost more is charged to the current slices,
 // whatever the limits: while a window holds more than its limit, budget and slice_ring deny.
-// What it cost less is given back to the slice that was charged, as slice_ring_return does: no
-// more than that slice holds, and at most 1000 slices back. If the ring was deleted and begun
-// again in that slice, it gives back permits of others. Where Redis refuses a command, the id
-// keeps its estimate, and its ttl may begin anew.
+// What it cost less is given back to the slices that were charged, as slice_ring_return does:
+// no more than they hold, and at most 1000 slices back. If the ring was deleted and begun again
+// in that slice, it gives back permits of others. Where Redis refuses a command, the id keeps
+// its estimate, and its ttl may begin anew.
 func BudgetSettleV1() Script {
 	return Script{
 		Name:    "budget_settle",
@@ -46,18 +46,19 @@ func BudgetSettleV1() Script {
 		File:    "budget_settle_v1.lua",
 		SHA1:    BudgetSettleV1SHA1,
 		Source:  budgetSettleV1Source,
-		About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more is charged to the current slice, whatever the limits: while a window holds more than its limit, budget and slice_ring deny. What it cost less is given back to the slice that was charged, as slice_ring_return does: no more than that slice holds, and at most 1000 slices back. If the ring was deleted and begun again in that slice, it gives back permits of others. Where Redis refuses a command, the id keeps its estimate, and its ttl may begin anew.",
+		About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more is charged to the current slices, whatever the limits: while a window holds more than its limit, budget and slice_ring deny. What it cost less is given back to the slices that were charged, as slice_ring_return does: no more than they hold, and at most 1000 slices back. If the ring was deleted and begun again in that slice, it gives back permits of others. Where Redis refuses a command, the id keeps its estimate, and its ttl may begin anew.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
-			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>"},
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
+			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<id>"},
 		},
 		Args: []Field{
-			{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
-			{Name: "size", Type: "int", Min: 1, Max: 10000, Text: "slices of the widest window"},
 			{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known from now on"},
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the actual cost"},
 			{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it"},
+			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices, for a new ring", Repeated: true},
 		},
+		Group: &Group{Name: "window", Min: 1, Max: 8},
 		Reply: []Field{
 			{Name: "settled", Type: "int", Min: 0, Max: 1, Text: "1: this call settled it; 0: settled before, or not known"},
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "charged for the id in all; 0 where it is not known"},
@@ -66,11 +67,11 @@ func BudgetSettleV1() Script {
 		Errors: []Error{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
-			{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote, or slices of another length"},
+			{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote"},
 		},
 		Commands:   []string{"EXISTS", "GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1, bg/1",
-		Layout:     "slice_ring's. Charges stop where the ring holds 7 * 10^12 permits; budget's",
+		Layout:     "slice_ring's. Charges stop where a section holds 7 * 10^12 permits; budget's",
 		Complexity: "O(N)",
 		Cost:       "N slices, at most 1000, have begun since: to give back reads and writes their cells. A charge costs what a grant of slice_ring does",
 		Redis:      "5.0",
@@ -95,14 +96,14 @@ func BudgetV1() Script {
 		Source:  budgetV1Source,
 		About:   "A charge that is known only afterwards: takes an estimate from a slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the same ring. While a window is full it denies, also by a debt that settling left. Asked again with the id and the same permits before that is settled, it grants them again and charges nothing. An id that ends unsettled stays charged. Take ids of your own making: an end user who chooses them is not limited.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
-			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>"},
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
+			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<id>"},
 		},
 		Args: []Field{
-			{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
 			{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known"},
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the estimate, up to every limit; 0 only looks"},
-			{Name: "slices_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
+			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
@@ -110,19 +111,19 @@ func BudgetV1() Script {
 			{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
 			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks"},
-			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the widest window is empty"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now; more than limit_i is a debt", Repeated: true},
 		},
 		Errors: []Error{
 			{Code: "BADARG", Text: "an argument is not an integer in its range, or the id is settled or has other permits"},
 			{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
-			{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote, or slices of another length"},
+			{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote"},
 		},
 		Commands:   []string{"EXISTS", "GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1, bg/1",
-		Layout:     "slice_ring's; 10 bytes: the number of the slice that was charged, in 6; twice the permits charged, and one more where they are settled, in 4. Big-endian. Expires after ttl",
-		Complexity: "O(log N)",
+		Layout:     "slice_ring's; 11 bytes: the time of the charge, in 7; twice the permits charged, and one more where they are settled, in 4. Big-endian. Expires after ttl",
+		Complexity: "O(W log N)",
 		Cost:       "as slice_ring; one GET, and a grant one SET more",
 		Redis:      "5.0",
 	}
@@ -461,13 +462,13 @@ func SliceRingManyV1() Script {
 		Source:  sliceRingManyV1Source,
 		About:   "slice_ring_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by slice_ring_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>", Repeated: true},
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1", Repeated: true},
 		},
 		KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
 		Args: []Field{
-			{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 only looks"},
-			{Name: "slices_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
+			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
@@ -476,18 +477,18 @@ func SliceRingManyV1() Script {
 			{Name: "granted", Type: "int", Min: -3, Max: 1000000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
 			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now", Repeated: true},
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks", Repeated: true},
-			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the widest window is empty", Repeated: true},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty", Repeated: true},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
 		},
 		Errors: []Error{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
-			{Code: "BADSTATE", Text: "granted -1: ring holds a string that this script did not write, or slices of another length"},
+			{Code: "BADSTATE", Text: "granted -1: ring holds a string that this script did not write"},
 		},
 		Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1",
 		Layout:     "as slice_ring_v1",
-		Complexity: "O(K log N)",
+		Complexity: "O(K W log N)",
 		Cost:       "one TIME, then as slice_ring_v1 for each of K keys",
 		Redis:      "5.0",
 	}
@@ -497,10 +498,10 @@ func SliceRingManyV1() Script {
 var sliceRingReturnV1Source string
 
 // SliceRingReturnV1 returns slice_ring_return v1. Gives back permits of a slice_ring that were
-// granted and not used: the slice that they were counted in holds fewer, in every window at
-// once. Not given back is what the slice does not hold, what has left the ring, and what is
-// more than 1000 slices back. It cannot know whether the permits were used. If the ring was
-// deleted and begun again in that slice, it gives back permits of others.
+// granted and not used: in each window, the slice that they were counted in holds fewer. Not
+// given back is what that slice does not hold, what has left the window, and what is more than
+// 1000 slices back, all windows taken together. It cannot know whether the permits were used.
+// If the ring was deleted and begun again in that slice, it gives back permits of others.
 func SliceRingReturnV1() Script {
 	return Script{
 		Name:    "slice_ring_return",
@@ -508,26 +509,25 @@ func SliceRingReturnV1() Script {
 		File:    "slice_ring_return_v1.lua",
 		SHA1:    SliceRingReturnV1SHA1,
 		Source:  sliceRingReturnV1Source,
-		About:   "Gives back permits of a slice_ring that were granted and not used: the slice that they were counted in holds fewer, in every window at once. Not given back is what the slice does not hold, what has left the ring, and what is more than 1000 slices back. It cannot know whether the permits were used. If the ring was deleted and begun again in that slice, it gives back permits of others.",
+		About:   "Gives back permits of a slice_ring that were granted and not used: in each window, the slice that they were counted in holds fewer. Not given back is what that slice does not hold, what has left the window, and what is more than 1000 slices back, all windows taken together. It cannot know whether the permits were used. If the ring was deleted and begun again in that slice, it gives back permits of others.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
 		},
 		Args: []Field{
-			{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
 			{Name: "taken", Type: "time", Min: 0, Max: 9007199254740991, Text: "when they were granted: REPLY[5], now, of slice_ring"},
 			{Name: "permits", Type: "int", Min: 1, Max: 1000000000, Text: "to give back"},
 		},
 		Reply: []Field{
-			{Name: "returned", Type: "int", Min: 0, Max: 1000000000, Text: "permits given back"},
+			{Name: "returned", Type: "int", Min: 0, Max: 1000000000, Text: "permits given back, in the window that held most of them"},
 		},
 		Errors: []Error{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
-			{Code: "BADSTATE", Text: "ring holds a string that slice_ring did not write, or slices of another length"},
+			{Code: "BADSTATE", Text: "ring holds a string that slice_ring did not write"},
 		},
-		Commands:   []string{"GETRANGE", "SETRANGE"},
+		Commands:   []string{"EXISTS", "GETRANGE", "SETRANGE"},
 		State:      "sr/1",
-		Layout:     "slice_ring's: the totals of the later slices and of the header fall by what is given back; the links and the expiry stay",
+		Layout:     "slice_ring's: the shifts and the totals of the later slices fall by what is given back; the links and the expiry stay",
 		Complexity: "O(N)",
 		Cost:       "N slices, at most 1000, have begun since: reads and writes their cells",
 		Redis:      "5.0",
@@ -537,11 +537,12 @@ func SliceRingReturnV1() Script {
 //go:embed scripts/slice_ring_v1.lua
 var sliceRingV1Source string
 
-// SliceRingV1 returns slice_ring v1. The time-slice ring: permits counted by slice of time, and
-// up to 8 windows over one ring, all granted or none ("1000 a minute and 10000 an hour"). The
-// current slice and the slices_i - 1 before it never hold more than limit_i, so any interval of
-// (slices_i - 1) * slice holds at most limit_i: to cover a window w, ask for w / slice + 1
-// slices. It does not book ahead. A denied call writes nothing.
+// SliceRingV1 returns slice_ring v1. The time-slice ring: permits counted by slice of time, in
+// up to 8 windows, each with slices of its own, all granted or none. The current slice and the
+// size_i - 1 before it never hold more than limit_i, so any interval of (size_i - 1) * slice_i
+// holds at most limit_i: to cover a window w, ask for w / slice_i + 1 slices. A window that is
+// new to the ring begins with what other windows hold of its time, as if granted now. It does
+// not book ahead. A denied call writes nothing.
 func SliceRingV1() Script {
 	return Script{
 		Name:    "slice_ring",
@@ -549,14 +550,14 @@ func SliceRingV1() Script {
 		File:    "slice_ring_v1.lua",
 		SHA1:    SliceRingV1SHA1,
 		Source:  sliceRingV1Source,
-		About:   "The time-slice ring: permits counted by slice of time, and up to 8 windows over one ring, all granted or none (\"1000 a minute and 10000 an hour\"). The current slice and the slices_i - 1 before it never hold more than limit_i, so any interval of (slices_i - 1) * slice holds at most limit_i: to cover a window w, ask for w / slice + 1 slices. It does not book ahead. A denied call writes nothing.",
+		About:   "The time-slice ring: permits counted by slice of time, in up to 8 windows, each with slices of its own, all granted or none. The current slice and the size_i - 1 before it never hold more than limit_i, so any interval of (size_i - 1) * slice_i holds at most limit_i: to cover a window w, ask for w / slice_i + 1 slices. A window that is new to the ring begins with what other windows hold of its time, as if granted now. It does not book ahead. A denied call writes nothing.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>"},
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
 		},
 		Args: []Field{
-			{Name: "slice", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice"},
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 only looks"},
-			{Name: "slices_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
+			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
@@ -564,20 +565,20 @@ func SliceRingV1() Script {
 			{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
 			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks"},
-			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the widest window is empty"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
 		},
 		Errors: []Error{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
-			{Code: "BADSTATE", Text: "ring holds a string that this script did not write, or slices of another length"},
+			{Code: "BADSTATE", Text: "ring holds a string that this script did not write"},
 		},
 		Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1",
-		Layout:     "slice number s is the one that starts at s * slice. A header of 24 bytes: slice, size, number of the last slice, total granted, 6 bytes each. Then size cells of 7 bytes, that of slice s at index s % size: 44 bits with the total granted before s, and 12 bits, the link: s' % 4096, where s' is the first slice from s on with permits. Big-endian. Expires when the last slice has left the ring",
-		Complexity: "O(log N)",
-		Cost:       "TIME, GETRANGE, one more a window; a denial searches the N slices by three links, then by halving. A grant writes a cell for each slice since the last grant, and the whole ring where it is new or made longer",
+		Layout:     "A header: number of sections in 1 byte, time of the last grant in 7, total granted in 6. Then 19 bytes for each section, one for each slice_i and size_i that was asked for: slice in 5, size in 2, shift in 6, base in 6. A section's own total is total + shift. base is what of it had been granted before the window of the last grant, or 2^44. Then the cells of the sections, size of 7 bytes each. Slice number s begins at s * slice; its cell is at index s % size: 44 bits with the section's total before s, and 12 bits, the link: s' % 4096, where s' is the first slice from s on with permits. Big-endian. Expires when the last slice has left all sections",
+		Complexity: "O(W log N)",
+		Cost:       "TIME, GETRANGE, and one more for each of the W windows whose slice has changed; a denial searches the N slices of a window by three links, then by halving. A grant writes a cell for each slice since the last grant, and the whole section of a new window",
 		Redis:      "5.0",
 	}
 }
@@ -767,7 +768,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "51ab5d8b1611da611e929a6893eacf4b0eaa3527", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "eb40a800e72034f27646d7847f018daffad9569e", Source: sluiceV1Source},
 	}
 }
 

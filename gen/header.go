@@ -19,10 +19,10 @@ import (
 //	-- GROUP[k]    <name>       <min>..<max>               number of keys
 //	-- KEYS[k]     <name>       <pattern>
 //	--
-//	-- GROUP[i]    <name>       <min>..<max>               at most one: number of pairs below
+//	-- GROUP[i]    <name>       <min>..<max>               at most one: how often the last rows come, which have an i
 //	-- ARGV[1]     <name>       <type> <range> <text>      one or more, type int, us, time or str
-//	-- ARGV[2i+1]  <name>_i     int    <range> <text>      with a GROUP: a pair
-//	-- ARGV[2i+2]  <name>_i     int    <range> <text>
+//	-- ARGV[2i]    <name>_i     <type> <range> <text>      with a GROUP: one or more, here two
+//	-- ARGV[2i+1]  <name>_i     <type> <range> <text>
 //	--
 //	-- REPLY[1]    <name>       <type> <range> <text>      one or more, type int, us or time
 //	-- REPLY[5+i]  <name>_i     int    <range> <text>      with a GROUP: at most one
@@ -46,6 +46,8 @@ const (
 )
 
 var (
+	groupArgPattern = regexp.MustCompile(`^-- ARGV\[\d+i`)
+
 	titlePattern   = regexp.MustCompile(`^-- ([a-z][a-z0-9]*(?:_[a-z0-9]+)*) v([1-9][0-9]*)$`)
 	namePattern    = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 	codePattern    = regexp.MustCompile(`^[A-Z]+$`)
@@ -211,7 +213,7 @@ func (h *header) args() error {
 		h.script.Args = append(h.script.Args, f)
 		return err
 	})
-	if err == nil && h.script.Group != nil && len(repeated(h.script.Args)) != 2 {
+	if err == nil && h.script.Group != nil && len(repeated(h.script.Args)) == 0 {
 		return h.want(strings.Join(h.argIndices(), " or "))
 	}
 	return err
@@ -219,15 +221,37 @@ func (h *header) args() error {
 
 // argIndices returns the first columns that the next row of arguments may have.
 func (h *header) argIndices() []string {
-	alone, pair := len(plain(h.script.Args)), len(repeated(h.script.Args))
+	alone, inGroup := len(plain(h.script.Args)), len(repeated(h.script.Args))
 	var indices []string
-	if pair == 0 {
+	if inGroup == 0 {
 		indices = append(indices, fmt.Sprintf("ARGV[%d]", alone+1))
 	}
-	if h.script.Group != nil && alone >= 2 && pair < 2 {
-		indices = append(indices, fmt.Sprintf("ARGV[2i+%d]", alone-1+pair))
+	if h.script.Group != nil && alone > 0 {
+		all := inGroup
+		for _, line := range h.lines[h.next:] {
+			if !strings.HasPrefix(line, "-- ARGV") && !strings.HasPrefix(line, "--  ") {
+				break
+			}
+			if groupArgPattern.MatchString(line) {
+				all++
+			}
+		}
+		indices = append(indices, "ARGV["+strings.ReplaceAll(groupIndex(max(all, 1), alone, inGroup), " ", "")+"]")
 	}
 	return indices
+}
+
+// groupIndex is where the next argument of a group stands, as a formula of i, behind so many others and those of the
+// group that come before it.
+func groupIndex(all, alone, before int) string {
+	formula := fmt.Sprintf("%di", all)
+	switch c := alone + 1 + before - all; {
+	case c > 0:
+		formula += fmt.Sprintf(" + %d", c)
+	case c < 0:
+		formula += fmt.Sprintf(" - %d", -c)
+	}
+	return formula
 }
 
 func (h *header) reply() error {
@@ -425,7 +449,7 @@ func (h *header) field(indices, names []string, types ...string) (f field, err e
 	}
 	f.Repeated = strings.Contains(cells[0], "i")
 	if f.Repeated {
-		types = []string{"int"}
+		types = []string{"int", "us"}
 	}
 	if err := h.name(cells[1], f.Repeated, names); err != nil {
 		return f, err

@@ -222,6 +222,9 @@ func (r *repetition) Long() string {
 // Alone is the number of arguments that are not in the group.
 func (r *repetition) Alone() int { return len(plain(r.Args)) }
 
+// GroupSize is the number of arguments in a group.
+func (r *repetition) GroupSize() int { return len(repeated(r.Args)) }
+
 // Places are where the replies for one key go.
 func (r *repetition) Places() []string {
 	places := make([]string, len(r.Fields()))

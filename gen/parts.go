@@ -86,10 +86,10 @@ func arguments(s *script) string {
 	}
 	b.WriteString(keysCount(s))
 	alone := plain(s.Args)
-	if g, n := s.Group, int64(len(alone)); g != nil {
-		fmt.Fprintf(&b, "if #ARGV < %d or #ARGV > %d or #ARGV %% 2 == %d then\n"+
-			"  return redis.error_reply(\"BADARG ARGV: want %d and %d to %d pairs\")\nend\n",
-			n+2*g.Min, n+2*g.Max, 1-n%2, n, g.Min, g.Max)
+	if g, n, all := s.Group, int64(len(alone)), int64(len(repeated(s.Args))); g != nil {
+		fmt.Fprintf(&b, "if #ARGV < %d or #ARGV > %d or #ARGV %% %d ~= %d then\n"+
+			"  return redis.error_reply(\"BADARG ARGV: want %d and %d to %d times %[3]d\")\nend\n",
+			n+all*g.Min, n+all*g.Max, all, n%all, n, g.Min, g.Max)
 	} else {
 		fmt.Fprintf(&b, "if #ARGV ~= %d then return redis.error_reply(\"BADARG ARGV: want %[1]d\") end\n", n)
 	}
@@ -104,7 +104,7 @@ func arguments(s *script) string {
 		b.WriteString(f.read("", fmt.Sprintf("%d", i+1), f.Name))
 	}
 	if s.Group != nil {
-		b.WriteString(pairs(repeated(s.Args), len(alone)))
+		b.WriteString(groups(repeated(s.Args), len(alone)))
 	}
 	return b.String()
 }
@@ -117,17 +117,17 @@ func keysCount(s *script) string {
 	return fmt.Sprintf("if #KEYS ~= %d then return redis.error_reply(\"BADARG KEYS: want %[1]d\") end\n", len(s.Keys))
 }
 
-// pairs returns the loop that reads the group behind so many other arguments.
-func pairs(fields []field, alone int) string {
+// groups returns the loop that reads the groups behind so many other arguments.
+func groups(fields []field, alone int) string {
 	names, tables, empty, places := fieldNames(fields), []string{}, []string{}, []string{}
 	for _, name := range names {
 		table := strings.TrimSuffix(strings.TrimSuffix(name, "_i"), "s") + "s"
 		tables, empty, places = append(tables, table), append(empty, "{}"), append(places, table+"[i]")
 	}
 	text := fmt.Sprintf("local %s = %s\n", strings.Join(tables, ", "), strings.Join(empty, ", "))
-	text += fmt.Sprintf("for i = 1, (#ARGV - %d) / 2 do\n", alone)
+	text += fmt.Sprintf("for i = 1, (#ARGV - %d) / %d do\n", alone, len(fields))
 	for i, f := range fields {
-		text += f.read("  ", fmt.Sprintf("2 * i + %d", alone-1+i), strings.TrimSuffix(f.Name, "i")+`" .. i .. "`)
+		text += f.read("  ", strings.Replace(groupIndex(len(fields), alone, i), "i", " * i", 1), strings.TrimSuffix(f.Name, "i")+`" .. i .. "`)
 	}
 	return text + fmt.Sprintf("  %s = %s\nend\n", strings.Join(places, ", "), strings.Join(names, ", "))
 }

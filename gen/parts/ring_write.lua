@@ -1,52 +1,74 @@
-local cell
-if fresh or current > last then
-  local link = current % 4096 -- of the skipped slices too: the current one is the next with permits
-  cell = struct.pack(">I6I1", total * 16 + math.floor(link / 256), link % 256)
-end
+local before = total
 total = (total + granted) % wrap
-if fresh or widest > size then
-  -- A new or a longer ring is one write, so that none is left without its expiry.
-  local cells
-  if fresh then
-    cells = string.rep(cell, size)
-  else
-    -- Longer: lay the cells out oldest first, put copies of the oldest before them, drop as many as slices have
-    -- begun and add those at the end; then turn them, so that slice s is at index s % widest again.
-    cells = redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * size))
-    if #cells ~= 7 * size then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
-    local from = 7 * ((last + 1) % size)
-    local oldest = string.sub(cells, from + 1, from + 7)
-    cells = string.rep(oldest, widest - size) .. string.sub(cells, from + 1) .. string.sub(cells, 1, from)
-    if current > last then
-      cells = string.sub(cells, 7 * (current - last) + 1) .. string.rep(cell, current - last)
-    end
-    local turn = 7 * (widest - (current + 1) % widest)
-    cells = string.sub(cells, turn + 1) .. string.sub(cells, 1, turn)
-    size = widest
-  end
-  local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
-  -- It expires 1 ms late, for servers whose clock for expiry is behind. As text, because Redis 7.2 prints large
-  -- round numbers as 1e+9.
-  local expires = math.ceil((current + size) * slice / 1000) + 1
-  redis.call("SET", ring, state, "PX", string.format("%.0f", expires - math.floor(now / 1000)))
+if not moved then
+  redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, total))
 else
-  if current > last then
-    -- The expiry first: it can be put back if the cells are refused, for example by an ACL; cells that are
-    -- overwritten cannot. In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
-    local expires = math.ceil((current + size) * slice / 1000) + 1
-    local ms = expires % 1000
-    redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
-    -- The gap: the slices that were skipped, and the current one, start from the total so far. They are written in
-    -- one piece or, across the ring's end, in two.
-    local gap = current - last
-    local index = (last + 1) % size
-    local to_end = math.min(gap, size - index)
-    local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, to_end))
+  -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
+  -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
+  local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
+  for j = 1, stored do
+    local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
+    if slice < 1000 or size < 1 or size > 10000 then
+      return redis.error_reply("BADSTATE ring: want sections of 1..10000 slices")
+    end
+    local first = string.sub(header, 20 * j + 8, 20 * j + 14) -- the cell of the first slice of the window
+    local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
+    local gap = math.min(current - last_slice, size)
+    if gap > 0 then
+      local link = current % 4096
+      local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
+      local index = (last_slice + 1) % size
+      local to_end = math.min(gap, size - index)
+      writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
+      if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
+      first = cell
+      if gap < size then
+        local at = from + 7 * ((current + 1) % size)
+        first = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+        if #first < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+      end
+    end
+    sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. first
+    expired = math.max(expired, (last_slice + size) * slice)
+    expires = math.max(expires, (current + size) * slice)
+    from = from + 7 * size
+  end
+  if stored > 0 then
+    -- The expiry first: it can be put back if the header is refused, for example by an ACL. 1 ms late, for servers
+    -- whose clock for expiry is behind. In two halves, seconds and milliseconds: half the time of %.0f.
+    if expires > expired then
+      local at = math.ceil(expires / 1000) + 1
+      local ms = at % 1000
+      redis.call("PEXPIREAT", ring, string.format("%d%03d", (at - ms) / 1000, ms))
+    end
+    local written = redis.pcall("SETRANGE", ring, "0", struct.pack(">I1I7I6", stored, time, total) .. sections)
     if type(written) == "table" then
-      redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000) + 1))
+      redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil(expired / 1000) + 1))
       return written
     end
-    if gap > to_end then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - to_end)) end
+    for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
   end
-  redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total)) -- last and total, in the header
+  if #missing > 0 then
+    -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep their
+    -- cells; where they would be more than 8, all windows begin in this way and those that were not asked for go.
+    local kept, cells = "", ""
+    if stored + #missing > 8 then
+      stored, sections, expires, missing = 0, "", 0, {}
+      for i = 1, #slices do missing[i] = #slices + 1 - i end
+    end
+    if stored > 0 then kept = redis.call("GETRANGE", ring, string.format("%d", 14 + 20 * stored), "-1") end
+    for k = #missing, 1, -1 do -- the search began with the last window
+      local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
+      local current = (time - time % slice) / slice
+      local link = current % 4096
+      local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
+      sections = sections .. struct.pack(">I5I2I6", slice, size, (count - before) % wrap) .. cell
+      cells = cells .. string.rep(cell, size)
+      expires = math.max(expires, (current + size) * slice)
+    end
+    -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
+    local px = math.ceil(expires / 1000) + 1 - math.floor(now / 1000)
+    local ring_bytes = struct.pack(">I1I7I6", stored + #missing, time, total) .. sections .. kept .. cells
+    redis.call("SET", ring, ring_bytes, "PX", string.format("%.0f", px))
+  end
 end

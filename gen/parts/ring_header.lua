@@ -1,0 +1,13 @@
+-- The header: 14 bytes, and 20 for each section; the ring itself may have 560 KB.
+local header = redis.pcall("GETRANGE", ring, "0", header_end)
+if header.err then return header end
+local stored, last, total = 0, 0, 0
+if header ~= "" or redis.call("EXISTS", ring) == 1 then
+  if #header > 33 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
+  if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
+  if stored < 1 or stored > 8 or #header < 14 + 20 * stored then
+    return redis.error_reply("BADSTATE ring: want 1..8 sections")
+  end
+end
+-- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
+local wrap = 17592186044416
