@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "ba14d21c8677af0fcc5b164971ef2015ec0b6153"
-	BudgetV1SHA1             = "cd4bd6af823046986b80e694661df2cd4f031d95"
+	BudgetSettleV1SHA1       = "fc0c1ae2af5154eb3487f8fecda343859c265da1"
+	BudgetV1SHA1             = "3c274647721fd36ffedffb5b7f355a8c3ab61d2f"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "9ebe0c081b21d96b6c498cae6b7081b900eaa5b0"
+	SliceRingManyV1SHA1      = "68a008378d6abc91a4472d7612d2da06c31fe537"
 	SliceRingReturnV1SHA1    = "990b6a1387b59f536570e7be8faeca8053558b30"
-	SliceRingV1SHA1          = "a99f0d3f8227d758742a0b556cdbba38ea7a9eac"
+	SliceRingV1SHA1          = "dd1869ea1958a0d1fed38122419f9d8dff8f5882"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -768,7 +768,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "eb40a800e72034f27646d7847f018daffad9569e", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "5fd2a06b7640e1d2638c269961b17e938d3770df", Source: sluiceV1Source},
 	}
 }
 

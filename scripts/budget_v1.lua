@@ -288,7 +288,7 @@ if permits > 0 and wait == 0 and not again then
       expires = math.max(expires, (current + size) * slice)
       from = from + 7 * size
     end
-    if stored > 0 then
+    if #missing == 0 then
       -- The expiry first: it can be put back if the header is refused, for example by an ACL. 1 ms late, for servers
       -- whose clock for expiry is behind. In two halves, seconds and milliseconds: half the time of %.0f.
       if expires > expired then
@@ -302,16 +302,25 @@ if permits > 0 and wait == 0 and not again then
         return written
       end
       for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
-    end
-    if #missing > 0 then
+    else
       -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep their
       -- cells; where they would be more than 8, all windows begin in this way and those that were not asked for go.
-      local kept, cells = "", ""
+      local cells = ""
       if stored + #missing > 8 then
         stored, sections, expires, missing = 0, "", 0, {}
         for i = 1, #slices do missing[i] = #slices + 1 - i end
       end
-      if stored > 0 then kept = redis.call("GETRANGE", ring, string.format("%d", 14 + 20 * stored), "-1") end
+      if stored > 0 then
+        local before_cells = 14 + 20 * stored
+        cells = redis.call("GETRANGE", ring, string.format("%d", before_cells), string.format("%d", from - 1))
+        if #cells < from - before_cells then
+          return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
+        end
+        for i = 1, #writes do
+          local at, text = writes[i][1] - before_cells, writes[i][2]
+          cells = string.sub(cells, 1, at) .. text .. string.sub(cells, at + #text + 1)
+        end
+      end
       for k = #missing, 1, -1 do -- the search began with the last window
         local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
         local current = (time - time % slice) / slice
@@ -323,8 +332,8 @@ if permits > 0 and wait == 0 and not again then
       end
       -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
       local px = math.ceil(expires / 1000) + 1 - math.floor(now / 1000)
-      local ring_bytes = struct.pack(">I1I7I6", stored + #missing, time, total) .. sections .. kept .. cells
-      redis.call("SET", ring, ring_bytes, "PX", string.format("%.0f", px))
+      local header_bytes = struct.pack(">I1I7I6", stored + #missing, time, total)
+      redis.call("SET", ring, header_bytes .. sections .. cells, "PX", string.format("%.0f", px))
     end
   end
   -- END

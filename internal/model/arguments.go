@@ -59,7 +59,7 @@ func groups(script *sluice.Script, once, repeated, args int) (n int, bad string)
 	}
 	n = (args - once) / repeated
 	if args != once+n*repeated || n < script.Group.Min || n > script.Group.Max {
-		return 0, fmt.Sprintf("BADARG ARGV: want %d and %d to %d pairs", once, script.Group.Min, script.Group.Max)
+		return 0, fmt.Sprintf("BADARG ARGV: want %d and %d to %d times %d", once, script.Group.Min, script.Group.Max, repeated)
 	}
 	return n, ""
 }

@@ -4,7 +4,7 @@ const (
 	// maxHeld is how many permits a ring may hold after a charge.
 	maxHeld = 7_000_000_000_000
 
-	badID = "BADSTATE id: want a slice and permits"
+	badID = "BADSTATE id: want a time and permits"
 )
 
 // budget is budget_v1: slice_ring, and an id that is charged once.
@@ -21,8 +21,8 @@ func budget(c call) Outcome {
 	case known == nil && (outcome.Any || outcome.Reply[0] == 0):
 		return outcome
 	case known == nil:
-		last := bigEndian(outcome.After[c.keys[0]].Text[12:18])
-		outcome.After = c.charged(outcome.After, charge{slice: last, permits: permits})
+		at := bigEndian(outcome.After[c.keys[0]].Text[1:8])
+		outcome.After = c.charged(outcome.After, charge{at: at, permits: permits})
 		return outcome
 	case known.settled:
 		return c.fails("BADARG id: want one that is not settled")
@@ -39,66 +39,64 @@ func budget(c call) Outcome {
 
 // budgetSettle is budget_settle_v1.
 func budgetSettle(c call) Outcome {
-	r, bad := c.ring(c.args.number["size"])
+	r, bad := c.ring()
 	if bad != "" {
 		return c.fails(bad)
 	}
 	known, bad := c.chargedFor()
+	windows := windowsOf(c.args)
+	counting, time := r.at(c.now, windows)
 	switch {
 	case bad != "":
 		return c.fails(bad)
 	case known == nil && c.args.number["unknown"] == 0:
 		return Outcome{Reply: []int64{0, 0, c.now}, After: c.store}
 	case known == nil:
-		known = &charge{slice: max(r.last, c.now/r.slice)}
+		known = &charge{at: time}
 	case known.settled:
 		return Outcome{Reply: []int64{0, known.permits, c.now}, After: c.store}
 	}
 	more := c.args.number["permits"] - known.permits
-	if more != 0 && !r.fresh && !r.sound() {
-		return Outcome{Or: badCells, Any: true, After: c.store}
+	if more != 0 && !r.sound {
+		return Outcome{Or: r.unsound(), Any: true, After: c.store}
 	}
 	after := c.store
 	switch {
 	case more > 0:
-		more, after = c.chargeMore(r, more)
+		more, after = c.chargeMore(counting, windows, time, more)
 	case more < 0:
-		more, after = c.refund(r, known.slice, -more)
+		more, after = c.ringLowered(counting, known.at, -more)
+		more = -more
 	}
 	known.permits, known.settled = known.permits+more, true
 	return Outcome{Reply: []int64{1, known.permits, c.now}, After: c.charged(after, *known)}
 }
 
-// chargeMore adds permits to the current slice, as many as the ring may hold.
-func (c call) chargeMore(r ring, more int64) (charged int64, after Store) {
-	current := max(r.last, c.now/r.slice)
-	held := r.count(ringWindow{slices: r.size}, current)
-	more = max(min(more, maxHeld-held), 0)
+// chargeMore adds permits to the current slices, as many as each section may hold. Only a new ring gets the windows.
+func (c call) chargeMore(r ring, windows []ringWindow, time, more int64) (charged int64, after Store) {
+	for _, s := range r.sections {
+		held := int64(0)
+		for n, granted := range s.granted {
+			if n > time/s.slice-s.size {
+				held += granted
+			}
+		}
+		more = max(min(more, maxHeld-held), 0)
+	}
 	if more == 0 {
 		return 0, c.store
 	}
-	grown := r.grown(c.args.number["size"]).add(current, more)
-	return more, c.store.With(c.keys[0], grown.value(r, c.store[c.keys[0]]))
-}
-
-// refund takes permits out of a slice, as many as it holds. charged is negative.
-func (c call) refund(r ring, slice, permits int64) (charged int64, after Store) {
-	if r.fresh || slice > r.last || slice <= r.last-r.size || slice < r.last-maxReturnSlices {
-		return 0, c.store
+	if len(r.sections) > 0 {
+		windows = nil
 	}
-	permits = min(permits, r.granted[slice])
-	if permits == 0 {
-		return 0, c.store
-	}
-	stored := c.store[c.keys[0]]
-	stored.Text = r.lowered(slice, permits)
-	return -permits, c.store.With(c.keys[0], stored)
+	ring := r.grant(windows, make([]int64, len(windows)), time, more)
+	return more, c.store.With(c.keys[0], ring.value(c.store[c.keys[0]]))
 }
 
 // charge is what is stored of an id.
 type charge struct {
-	slice, permits int64
-	settled        bool
+	at, permits int64 // at is when it was charged
+	settled     bool
 }
 
 // chargedFor returns what is stored of the call's id; nil if nothing is.
@@ -109,11 +107,11 @@ func (c call) chargedFor() (known *charge, bad string) {
 		return nil, wrongType
 	case stored.Type == "":
 		return nil, ""
-	case len(stored.Text) != 10 || bigEndian(stored.Text[6:])/2 > 1_000_000_000:
+	case len(stored.Text) != 11 || bigEndian(stored.Text[7:])/2 > 1_000_000_000:
 		return nil, badID
 	}
-	state := bigEndian(stored.Text[6:])
-	return &charge{bigEndian(stored.Text[:6]), state / 2, state%2 == 1}, ""
+	state := bigEndian(stored.Text[7:])
+	return &charge{bigEndian(stored.Text[:7]), state / 2, state%2 == 1}, ""
 }
 
 // charged returns the store with an id.
@@ -123,7 +121,7 @@ func (c call) charged(store Store, of charge) Store {
 		state++
 	}
 	return store.With(c.keys[1], Value{
-		Type: "string", Text: inBytes(of.slice, 6) + inBytes(state, 4),
+		Type: "string", Text: inBytes(of.at, 7) + inBytes(state, 4),
 		Expires: c.now/1000 + milliseconds(c.args.number["ttl"]),
 	})
 }

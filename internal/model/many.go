@@ -44,7 +44,7 @@ func fieldsOf(script *sluice.Script, args []string) int {
 	if script.Group == nil {
 		return 4
 	}
-	return 4 + (len(args)-2)/2
+	return 4 + len(args)/3 // one argument, and three for each window
 }
 
 // single is the script for one key.

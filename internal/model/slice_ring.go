@@ -2,105 +2,135 @@ package model
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
-// sliceRing is slice_ring_v1: permits counted by slice of time.
+// sliceRing is slice_ring_v1: permits counted by slice of time, in each window by slices of its own.
 func sliceRing(c call) Outcome {
 	windows := windowsOf(c.args)
-	slice, permits := c.args.number["slice"], c.args.number["permits"]
-	widest := int64(0)
+	permits := c.args.number["permits"]
 	for _, w := range windows {
-		widest = max(widest, w.slices)
 		if permits > w.limit {
 			return c.fails("BADARG permits: want up to every limit")
 		}
 	}
-	stored := c.store[c.keys[0]]
-	r, bad := c.ring(widest)
+	r, bad := c.ring()
 	if bad != "" {
 		return c.fails(bad)
 	}
-	if !r.fresh && !r.sound() {
-		return Outcome{Or: badCells, Any: true, After: c.store}
+	if !r.sound {
+		return Outcome{Or: r.unsound(), Any: true, After: c.store}
 	}
-
+	r, time := r.at(c.now, windows)
+	reply, counts := []int64{0, 1_000_000_000, 0, 0, c.now}, []int64{}
+	for _, w := range windows {
+		v := r.view(w, time)
+		counts = append(counts, v.held(0))
+		reply[1] = min(reply[1], max(w.limit-v.held(0), 0))
+		k := int64(0)
+		for v.held(k)+max(permits, 1) > w.limit {
+			k++
+		}
+		if k > 0 {
+			reply[2] = max(reply[2], (v.current+k)*w.slice-c.now)
+		}
+		reply[3] = max(reply[3], v.empty()-c.now)
+	}
 	outcome := Outcome{After: c.store}
-	current := max(r.last, c.now/slice) // if the clock is behind, permits count in the last slice
-	moves := int64(0)
-	for !r.room(windows, current+moves, max(permits, 1)) {
-		moves++
+	if permits > 0 && reply[2] == 0 {
+		outcome.After = c.store.With(c.keys[0], r.grant(windows, counts, time, permits).value(c.store[c.keys[0]]))
+		reply[0], reply[1] = permits, reply[1]-permits
+		for i, w := range windows {
+			counts[i] += permits
+			reply[3] = max(reply[3], (time/w.slice+w.size)*w.slice-c.now)
+		}
 	}
-	granted := int64(0)
-	if permits > 0 && moves == 0 {
-		granted = permits
-		after := r.grown(widest).add(current, permits)
-		outcome.After = c.store.With(c.keys[0], after.value(r, stored))
-		r = after
-	}
-	outcome.Reply = r.reply(windows, c.now, current, moves, granted)
+	outcome.Reply = slices.Concat(reply, counts)
 	return outcome
 }
 
-// ring returns what a ring holds that counts: what is stored, or a fresh ring of so many slices. Its cells are not yet
-// decoded.
-func (c call) ring(widest int64) (r ring, bad string) {
-	slice := c.args.number["slice"]
-	fresh := ring{slice: slice, size: widest, last: c.now / slice, fresh: true}
-	stored, ok := c.holds(c.keys[0], "string")
-	if !ok {
-		return r, wrongType
-	}
-	if stored.Type == "" {
-		return fresh, ""
-	}
-	if r, bad = ringOf(stored.Text, slice); bad != "" {
-		return r, bad
-	}
-	if r.leftOrVoid(c.now, widest) {
-		return fresh, ""
-	}
-	return r, ""
-}
-
-type ringWindow struct{ slices, limit int64 }
+type ringWindow struct{ slice, size, limit int64 }
 
 func windowsOf(args arguments) (windows []ringWindow) {
 	for i := 1; i <= args.groups; i++ {
-		windows = append(windows, ringWindow{args.number[fmt.Sprintf("slices_%d", i)],
-			args.number[fmt.Sprintf("limit_%d", i)]})
+		number := func(name string) int64 { return args.number[fmt.Sprintf("%s_%d", name, i)] }
+		windows = append(windows, ringWindow{number("slice"), number("size"), number("limit")})
 	}
 	return windows
 }
 
-// ring is a decoded ring: the number of permits granted in each of its slices.
+// A ring is decoded: what each of its sections holds.
 type ring struct {
-	slice, size, last, total int64
-	granted                  map[int64]int64 // by slice number
-	links                    map[int64]int64 // by slice number: the first slice from it on with permits
-	fresh                    bool            // nothing is stored, or nothing counts
-	bytes                    string          // as stored
+	last, total int64 // when the last permits were granted, and how many were in all
+	sections    []section
+	sound       bool   // a script can have written it
+	behind      string // bytes that stand after the ring
+	expires     int64  // if a script sets the expiry anew: when the last section is empty
+	isNew       bool   // written as a whole
+}
+
+// A section counts the permits granted in each of its slices.
+type section struct {
+	slice, size, shift int64
+	granted, links     map[int64]int64 // by slice number; a link is the first slice from it on with permits
 }
 
 const (
-	ringHeader = 24
-	ringCell   = 7       // bytes: 44 bits of a total, 12 of a link
-	ringWrap   = 1 << 44 // of totals
-	linkWrap   = 1 << 12 // of links
-	badCells   = "BADSTATE ring: want a total and a link for each slice"
+	ringHeader    = 14
+	sectionHeader = 20
+	maxSections   = 8
+	ringCell      = 7       // bytes: 44 bits of a total, 12 of a link
+	ringWrap      = 1 << 44 // of totals
+	linkWrap      = 1 << 12 // of links
+	badCells      = "BADSTATE ring: want a total and a link for each slice"
+	badSections   = "BADSTATE ring: want 1..8 sections"
+	badSection    = "BADSTATE ring: want sections of 1..10000 slices"
 )
 
-// ringOf decodes the header.
-func ringOf(bytes string, slice int64) (r ring, bad string) {
-	if len(bytes) < ringHeader || bigEndian(bytes[:6]) != slice {
-		return r, "BADSTATE ring: want the slice it was written with"
+// ring returns what is stored. Nothing stored is a ring without sections.
+func (c call) ring() (r ring, bad string) {
+	stored, ok := c.holds(c.keys[0], "string")
+	switch {
+	case !ok:
+		return r, wrongType
+	case stored.Type == "":
+		return ring{sound: true}, ""
 	}
-	r = ring{slice: slice, size: bigEndian(bytes[6:12]), last: bigEndian(bytes[12:18]), total: bigEndian(bytes[18:24]),
-		bytes: bytes}
-	if r.size < 1 || r.size > 10000 {
-		return r, "BADSTATE ring: want 1..10000 slices"
+	return ringOf(stored.Text)
+}
+
+func ringOf(bytes string) (r ring, bad string) {
+	if len(bytes) < ringHeader+sectionHeader {
+		return r, badSections
 	}
+	n := int(bytes[0])
+	from := ringHeader + n*sectionHeader
+	if n < 1 || n > maxSections || len(bytes) < from {
+		return r, badSections
+	}
+	r = ring{last: bigEndian(bytes[1:8]), total: bigEndian(bytes[8:14]), sound: true}
+	for i := range n {
+		header := bytes[ringHeader+i*sectionHeader:][:sectionHeader]
+		s := section{slice: bigEndian(header[:5]), size: bigEndian(header[5:7]), shift: bigEndian(header[7:13])}
+		if s.slice < 1000 || s.size < 1 || s.size > 10000 {
+			return ring{sections: []section{s}}, "" // a script may not look at it
+		}
+		cells := bytes[min(from, len(bytes)):]
+		r.sound = r.sound && s.decode(cells, r.last/s.slice, apart(r.total, -s.shift), header[13:])
+		r.sections, from = append(r.sections, s), from+int(ringCell*s.size)
+	}
+	r.behind = bytes[min(from, len(bytes)):]
 	return r, ""
+}
+
+// unsound is the error that a script may reply where it looks at what is damaged.
+func (r ring) unsound() string {
+	if s := r.sections[0]; len(r.sections) == 1 && (s.slice < 1000 || s.size < 1 || s.size > 10000) {
+		return badSection
+	}
+	return badCells
 }
 
 func bigEndian(bytes string) (n int64) {
@@ -110,42 +140,28 @@ func bigEndian(bytes string) (n int64) {
 	return n
 }
 
-// leftOrVoid reports whether nothing in the ring counts: all its slices have left it, or a clock that was far ahead
-// wrote it.
-func (r ring) leftOrVoid(now, widest int64) bool {
-	mostAhead := max(r.size, widest)*r.slice + 60_000_000
-	return now/r.slice-r.last >= r.size || r.last > (now+mostAhead)/r.slice
-}
-
-// sound decodes the permits and the link of each slice. It reports whether a script can have written them: totals do
-// not fall, and no permits are between a slice and its link.
-func (r *ring) sound() bool {
-	if int64(len(r.bytes)) < ringHeader+ringCell*r.size {
+// decode reads the permits and the link of each slice. It reports whether a script can have written them: totals do
+// not fall, no permits are between a slice and its link, and first is the oldest slice's cell.
+func (s *section) decode(cells string, last, total int64, first string) bool {
+	if int64(len(cells)) < ringCell*s.size {
 		return false
 	}
-	r.granted, r.links = map[int64]int64{}, map[int64]int64{}
-	all, next, before := int64(0), r.total, map[int64]int64{}
-	for s := r.last; s > r.last-r.size; s-- {
-		var link int64
-		before[s], link = r.cell(s)
-		if n := apart(next, before[s]); n > 0 {
-			r.granted[s] = n
-			all += n
+	s.granted, s.links = map[int64]int64{}, map[int64]int64{}
+	all, next, before := int64(0), total, map[int64]int64{}
+	for n := last; n > last-s.size; n-- {
+		stored := bigEndian(cells[ringCell*index(n, s.size):][:ringCell])
+		before[n] = stored / linkWrap
+		if granted := apart(next, before[n]); granted > 0 {
+			s.granted[n] = granted
+			all += granted
 		}
-		r.links[s] = s + index(link-s, linkWrap)
-		if total, within := before[r.links[s]]; !within || total != before[s] {
+		s.links[n] = n + index(stored%linkWrap-n, linkWrap)
+		if total, within := before[s.links[n]]; !within || total != before[n] {
 			return false
 		}
-		next = before[s]
+		next = before[n]
 	}
-	return all < ringWrap
-}
-
-// cell returns the total before a slice, and its stored link.
-func (r ring) cell(slice int64) (total, link int64) {
-	at := ringHeader + ringCell*index(slice, r.size)
-	n := bigEndian(r.bytes[at : at+ringCell])
-	return n / linkWrap, n % linkWrap
+	return all < ringWrap && cells[ringCell*index(last+1, s.size):][:ringCell] == first
 }
 
 // apart returns the difference of two totals, which wrap at 2^44.
@@ -154,77 +170,154 @@ func apart(later, earlier int64) int64 { return index(later-earlier, ringWrap) }
 // index returns the position of a slice's cell.
 func index(s, size int64) int64 { return ((s % size) + size) % size }
 
-// count returns the permits in a window that ends with a slice.
-func (r ring) count(w ringWindow, slice int64) (n int64) {
-	for s, granted := range r.granted {
-		if s > slice-w.slices && s <= slice {
+// at returns what counts of the ring, and the time of a call: if the clock is behind, that of the last grant.
+func (r ring) at(now int64, windows []ringWindow) (ring, int64) {
+	longest := int64(0)
+	for _, w := range windows {
+		longest = max(longest, w.slice*w.size)
+	}
+	for _, s := range r.sections {
+		longest = max(longest, s.slice*s.size)
+	}
+	switch {
+	case r.last <= now:
+		return r, now
+	case r.last-now > longest+60_000_000:
+		return ring{total: r.total, sound: true}, now
+	}
+	return r, r.last
+}
+
+// A view is a window of a call, counted in a section: its own, or another.
+type view struct {
+	ringWindow
+	section
+	current, last int64 // slices: the window's, and the section's last
+	own           bool
+}
+
+// view finds the section that a window is counted in: its own; or else the shortest that is as long, or the longest.
+func (r ring) view(w ringWindow, time int64) view {
+	v := view{ringWindow: w, current: time / w.slice}
+	missed := int64(-1)
+	for _, s := range r.sections {
+		own := s.slice == w.slice && s.size == w.size
+		misses := s.slice*s.size - w.slice*w.size
+		if misses < 0 {
+			misses = 1e15 - misses
+		}
+		if missed < 0 || own && !v.own || !v.own && misses < missed {
+			v.section, v.own, missed, v.last = s, own, misses, r.last/s.slice
+		}
+	}
+	return v
+}
+
+// held returns the permits in the window k slices from now.
+func (v view) held(k int64) (n int64) {
+	first := (v.current + k - v.ringWindow.size + 1) * v.ringWindow.slice
+	for s, granted := range v.granted {
+		if (s+1)*v.section.slice > first {
 			n += granted
 		}
 	}
 	return n
 }
 
-// room reports whether n permits fit into every window that ends with a slice.
-func (r ring) room(windows []ringWindow, slice, permits int64) bool {
-	for _, w := range windows {
-		if r.count(w, slice)+permits > w.limit {
-			return false
-		}
+// empty returns when the last slice of the section has left the window.
+func (v view) empty() int64 {
+	if v.granted == nil {
+		return 0
 	}
-	return true
+	end := (v.last + 1) * v.section.slice
+	return ((end+v.ringWindow.slice-1)/v.ringWindow.slice + v.ringWindow.size - 1) * v.ringWindow.slice
 }
 
-// grown returns the ring with at least the given number of slices. Added slices are older and empty.
-func (r ring) grown(slices int64) ring {
-	oldest := r.last - r.size + 1
-	r.size = max(r.size, slices)
-	for s := oldest - 1; !r.fresh && s > r.last-r.size; s-- {
-		r.links[s] = r.links[oldest]
+// grant returns the ring after a grant. New windows get sections, in which what they hold was granted now.
+func (r ring) grant(windows []ringWindow, counts []int64, time, permits int64) ring {
+	var missing []section
+	added := func(i int) section {
+		w := windows[i]
+		s := section{slice: w.slice, size: w.size, shift: apart(counts[i], r.total), links: map[int64]int64{}}
+		s.granted = map[int64]int64{time / w.slice: counts[i] + permits}
+		for n := time / w.slice; n > time/w.slice-w.size; n-- {
+			s.links[n] = time / w.slice
+		}
+		return s
 	}
+	for i, w := range windows {
+		if !r.view(w, time).own {
+			missing = append(missing, added(i))
+		}
+	}
+	if len(r.sections)+len(missing) > maxSections {
+		r.sections, missing = nil, nil
+		for i := range windows {
+			missing = append(missing, added(i))
+		}
+	}
+	before, after := int64(0), int64(0)
+	for i, s := range r.sections {
+		before = max(before, (r.last/s.slice+s.size)*s.slice)
+		r.sections[i] = s.add(r.last/s.slice, time/s.slice, permits)
+		after = max(after, (time/s.slice+s.size)*s.slice)
+	}
+	for _, s := range missing {
+		after = max(after, (time/s.slice+s.size)*s.slice)
+	}
+	if r.isNew = len(missing) > 0; r.isNew || after > before {
+		r.expires = after
+	}
+	r.last, r.total, r.sections = time, (r.total+permits)%ringWrap, slices.Concat(r.sections, missing)
 	return r
 }
 
-// add returns the ring after a grant in a slice.
-func (r ring) add(slice, permits int64) ring {
-	granted, links := map[int64]int64{slice: permits}, map[int64]int64{}
-	for s, n := range r.granted {
-		if s > slice-r.size {
-			granted[s] += n
+// add returns the section after a grant in a slice.
+func (s section) add(last, slice, permits int64) section {
+	s.granted, s.links = maps.Clone(s.granted), maps.Clone(s.links)
+	for n := last + 1; n <= slice; n++ {
+		s.links[n] = slice
+		if slice-last > s.size {
+			n = max(n, slice-s.size) // those before have left
+			s.links[n] = slice
 		}
 	}
-	for s := slice; s > slice-r.size; s-- {
-		links[s] = slice
-		if s <= r.last && !r.fresh {
-			links[s] = r.links[s]
+	s.granted[slice] += permits
+	for n := range s.links {
+		if n <= slice-s.size {
+			delete(s.granted, n)
+			delete(s.links, n)
 		}
 	}
-	r.granted, r.links, r.last, r.total, r.fresh = granted, links, slice, (r.total+permits)%ringWrap, false
-	return r
+	return s
 }
 
-// value returns the stored value of the ring. It expires when the last slice has left it; another grant in the same
-// slice does not change that.
-func (r ring) value(before ring, stored Value) Value {
-	value := Value{Type: "string", Text: r.encoded(), Expires: milliseconds((r.last + r.size) * r.slice)}
-	if before.fresh || before.size != r.size {
-		return value
+// value returns the stored value of the ring. It expires when the last slice has left all sections; another grant in
+// the same slices does not change that.
+func (r ring) value(stored Value) Value {
+	value := Value{Type: "string", Text: r.encoded(), Expires: stored.Expires}
+	if !r.isNew {
+		value.Text += r.behind
 	}
-	if before.last == r.last {
-		value.Expires = stored.Expires
+	if r.expires > 0 {
+		value.Expires = milliseconds(r.expires)
 	}
-	value.Text += stored.Text[len(value.Text):] // bytes after the ring are kept
 	return value
 }
 
-// encoded returns the bytes: slice, size, last slice, total; then for each slice the total before it and its link.
+// encoded returns the bytes: a header, that of each section, and the cells of each.
 func (r ring) encoded() string {
-	cells := make([]string, r.size)
-	total := r.total
-	for s := r.last; s > r.last-r.size; s-- {
-		total = apart(total, r.granted[s])
-		cells[index(s, r.size)] = inBytes(total*linkWrap+index(r.links[s], linkWrap), ringCell)
+	header, cells := inBytes(int64(len(r.sections)), 1)+inBytes(r.last, 7)+inBytes(r.total, 6), []string{}
+	for _, s := range r.sections {
+		own, last, total := make([]string, s.size), r.last/s.slice, apart(r.total, -s.shift)
+		for n := last; n > last-s.size; n-- {
+			total = apart(total, s.granted[n])
+			own[index(n, s.size)] = inBytes(total*linkWrap+index(s.links[n], linkWrap), ringCell)
+		}
+		header += inBytes(s.slice, 5) + inBytes(s.size, 2) + inBytes(s.shift, 6) + own[index(last+1, s.size)]
+		cells = append(cells, own...)
 	}
-	return inBytes(r.slice, 6) + inBytes(r.size, 6) + inBytes(r.last, 6) + inBytes(r.total, 6) + strings.Join(cells, "")
+	return header + strings.Join(cells, "")
 }
 
 // inBytes encodes a number as a big-endian integer of n bytes.
@@ -234,23 +327,4 @@ func inBytes(n int64, width int) string {
 		bytes[i] = byte(n >> (8 * (width - 1 - i)))
 	}
 	return string(bytes)
-}
-
-// reply returns the five fields and the count of each window, for the ring after the decision.
-func (r ring) reply(windows []ringWindow, now, current, moves, granted int64) []int64 {
-	wait, reset, widest, remaining := int64(0), int64(0), int64(0), int64(1_000_000_000)
-	var counts []int64
-	for _, w := range windows {
-		n := r.count(w, current)
-		counts = append(counts, n)
-		remaining = min(remaining, max(w.limit-n, 0))
-		widest = max(widest, w.slices)
-	}
-	if moves > 0 {
-		wait = (current+moves)*r.slice - now
-	}
-	if !r.fresh {
-		reset = max((r.last+widest)*r.slice-now, 0)
-	}
-	return append([]int64{granted, remaining, wait, reset, now}, counts...)
 }
