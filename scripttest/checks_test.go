@@ -97,14 +97,14 @@ func ownChecks(script *sluice.Script) []check {
 		&budgetV1Script: {
 			{"expiry", checkIDExpires},
 			{"later charges", checkChargesProlong(chargeByBudget)},
-			{"damaged", checkBudgetOfDamagedRingEnds(&budgetV1Script, "1000", "9000000", "2", "9", "5")},
+			{"damaged", checkBudgetOfDamagedRingEnds(&budgetV1Script, "9000000", "2", "1000", "9", "5")},
 			{"struct", budgetV1.checkPacksWithStruct},
 		},
 		&budgetSettleV1Script: {
 			{"expiry", checkIDExpires},
 			{"later charges", checkChargesProlong(chargeBySettle)},
-			{"damaged", checkBudgetOfDamagedRingEnds(&budgetSettleV1Script, "1000", "9", "9000000", "1", "1")},
-			{"damaged, charged", checkBudgetOfDamagedRingEnds(&budgetSettleV1Script, "1000", "4", "9000000", "3", "1")},
+			{"damaged", checkBudgetOfDamagedRingEnds(&budgetSettleV1Script, "9000000", "1", "1", "1000", "9")},
+			{"damaged, charged", checkBudgetOfDamagedRingEnds(&budgetSettleV1Script, "9000000", "3", "1", "1000", "4")},
 			{"struct", budgetSettleV1.checkPacksWithStruct},
 		},
 		&tokenBucketV1Script: {

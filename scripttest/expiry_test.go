@@ -26,11 +26,11 @@ func checkEveryKeyExpires(t testing.TB) {
 		{&gcraV1Script, gcraV1.keys, []string{"7", "1000000", "3", "1", "0"}, 142_858},
 		{&gcraV1Script, gcraV1.keys, []string{"10", "10000000", "5", "5", "0"}, 5_000_000},
 		{&gcraV1Script, gcraV1.keys, []string{"1000000", "1000", "1", "1", "0"}, 1},
-		{&sliceRingV1Script, sliceRingV1.keys, []string{"1000000", "1", "3", "2"}, 3_000_000},
-		{&sliceRingV1Script, sliceRingV1.keys, []string{"1000000", "1", "3", "2", "7", "2"}, 7_000_000},
+		{&sliceRingV1Script, sliceRingV1.keys, []string{"1", "1000000", "3", "2"}, 3_000_000},
+		{&sliceRingV1Script, sliceRingV1.keys, []string{"1", "1000000", "3", "2", "1000000", "7", "2"}, 7_000_000},
 		{&gcraManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"7", "1000000", "3", "1", "0"}, 142_858},
 		{&listLogManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"3", "10600001", "1", "0"}, 10_600_001},
-		{&sliceRingManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1000000", "1", "3", "2"}, 3_000_000},
+		{&sliceRingManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1", "1000000", "3", "2"}, 3_000_000},
 	} {
 		r := scripttest.Start(t)
 		r.SetTime(epoch)
@@ -72,10 +72,10 @@ func (tab table) checkLaterGrantsProlong(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)
 	ring := compile(t, tab.script.File, tab.script.Source)
-	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "3", "9"})
+	ring.Run(r, sliceRingV1.keys, []string{"1", "1000000", "3", "9"})
 	r.SetTime(epoch + 1_500_000)
-	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "3", "9"})
-	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "3", "9"})
+	ring.Run(r, sliceRingV1.keys, []string{"1", "1000000", "3", "9"})
+	ring.Run(r, sliceRingV1.keys, []string{"1", "1000000", "3", "9"})
 	assertTTL(t, r, sliceRingV1.keys[0], 2500)
 	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "5", "9"})
 	assertTTL(t, r, sliceRingV1.keys[0], 4500)

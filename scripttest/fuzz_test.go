@@ -146,7 +146,7 @@ func (z fuzzed) refusal(keys int, args []string) string {
 	fields := z.fields(1)
 	if group := z.script.Group; group != nil {
 		alone := len(fields) - 2
-		if len(args) < alone+2*group.Min || len(args) > alone+2*group.Max || len(args)%2 != alone%2 {
+		if len(args) < alone+each*group.Min || len(args) > alone+each*group.Max || (len(args)-alone)%each != 0 {
 			return fmt.Sprintf("BADARG ARGV: want %d and %d to %d pairs", alone, group.Min, group.Max)
 		}
 		fields = z.fields((len(args) - alone) / 2)
@@ -542,13 +542,13 @@ func (z fuzzed) chosen(choice uint8) []string {
 	case "token_bucket_set":
 		return []string{"3", "10000000", "0"}
 	case "slice_ring_return":
-		return []string{"1000000", strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
+		return []string{strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
 	case "list_log_return":
 		return []string{strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
 	case "zset_log_return":
 		return []string{[]string{"a", "b"}[choice>>3&1], permits}
 	case "slice_ring":
-		return [][]string{{"1000000", permits, "3", "3"}, {"1000000", permits, "5", "3", "1", "3"}}[choice>>3&1]
+		return [][]string{{permits, "1000000", "3", "3"}, {permits, "1000000", "5", "3", "2000000", "1", "3"}}[choice>>3&1]
 	case "concurrency":
 		switch {
 		case permits == "0":
@@ -560,9 +560,9 @@ func (z fuzzed) chosen(choice uint8) []string {
 	case "concurrency_release":
 		return []string{id}
 	case "budget":
-		return []string{"1000000", "10000000", permits, "3", "3"}
+		return []string{"10000000", permits, "1000000", "3", "3"}
 	case "budget_settle":
-		return []string{"1000000", "3", "10000000", strconv.Itoa(int(choice & 7)), strconv.Itoa(int(choice & 1))}
+		return []string{"10000000", strconv.Itoa(int(choice & 7)), strconv.Itoa(int(choice & 1)), "1000000", "3"}
 	case "zset_log":
 		return []string{"3", "10000000", permits, maxWait, id}
 	case "list_log":

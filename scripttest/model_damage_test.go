@@ -76,7 +76,7 @@ func ringDamages(store model.Store, keys []string, pick int64) [][]string {
 		return [][]string{{"RPUSH", key, "x"}}
 	}
 	text := store[key].Text
-	damages := [][]string{{"SET", key, ""}, {"SET", key, "x"}, {"SET", key, layout.SliceRingHeader(0, 0, 0, 0)}}
+	damages := [][]string{{"SET", key, ""}, {"SET", key, "x"}, {"SET", key, layout.SliceRingHeader(0, 0, strings.Repeat("\x00", 20))}}
 	damages = append(damages, []string{"SET", key, text[:max(len(text)-1, 0)]}, []string{"SET", key, text[:len(text)/2]})
 	for at := range min(len(text), 60) {
 		for _, value := range []byte{text[at] ^ 1, text[at] ^ 0x80} {
@@ -92,10 +92,10 @@ func idDamages(store model.Store, key string, pick int64) (damages [][]string) {
 		return [][]string{{"RPUSH", key, "x"}}
 	}
 	for i := range 60 {
-		slice := uint64(epoch/1_000_000 + (pick-500)*int64(i))
-		text := layout.Budget(slice, uint64(i), i%9 == 0)
+		at := uint64(epoch + (pick-500)*int64(i)*1_000_000)
+		text := layout.Budget(at, uint64(i), i%9 == 0)
 		if i%5 == 0 {
-			text = []string{"", "x", text + "x", text[1:], layout.Budget(slice, 1_000_000_001, false)}[i/5%5]
+			text = []string{"", "x", text + "x", text[1:], layout.Budget(at, 1_000_000_001, false)}[i/5%5]
 		}
 		damages = append(damages, []string{"SET", key, text})
 	}

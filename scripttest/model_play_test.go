@@ -199,9 +199,13 @@ func (p *player) besides(st step, keys []string, c config, permits int64) bool {
 	case 3, 4, 5:
 		used := min(permits*(1+st.share%5), largestAmount(p.subject.settle))
 		ttl := idTTLs[st.share%int64(len(idTTLs))]
-		p.call(p.subject.settle, keys, decimals(c[0], widest(c), ttl, used, min(st.maxWait, 1)), c)
+		args := decimals(ttl, used, min(st.maxWait, 1))
+		for window := range slices.Chunk(c, 3) {
+			args = append(args, decimals(window[:2]...)...)
+		}
+		p.call(p.subject.settle, keys, args, c)
 	case 6:
-		p.call(&sliceRingV1Script, keys[:1], append(decimals(c[0], permits), decimals(c[1:]...)...), c)
+		p.call(&sliceRingV1Script, keys[:1], append(decimals(permits), decimals(c...)...), c)
 	default:
 		return false
 	}

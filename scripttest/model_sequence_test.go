@@ -172,10 +172,10 @@ var subjectsOfOne = []subject{
 		back:   &sliceRingReturnV1Script,
 		keys:   [][]string{{"t:x:{u}:sr1"}},
 		config: ringConfig,
-		span:   func(c config) int64 { return c[0] * widest(c) },
+		span:   longest,
 		limit:  minLimit,
 		args: func(c config, permits, _ int64, _ string) []string {
-			return append(decimals(c[0], permits), decimals(c[1:]...)...)
+			return append(decimals(permits), decimals(c...)...)
 		},
 		returns: ringReturns,
 		damages: ringDamages,
@@ -186,10 +186,10 @@ var subjectsOfOne = []subject{
 		settle: &budgetSettleV1Script,
 		keys:   [][]string{{"t:x:{u}:sr1", "t:x:{u}:bg1:"}},
 		config: ringConfig,
-		span:   func(c config) int64 { return c[0] * widest(c) },
+		span:   longest,
 		limit:  minLimit,
 		args: func(c config, permits, _ int64, id string) []string {
-			return append(decimals(c[0], idTTLs[len(id)%len(idTTLs)], permits), decimals(c[1:]...)...)
+			return append(decimals(idTTLs[len(id)%len(idTTLs)], permits), decimals(c...)...)
 		},
 		returns: ringReturns,
 		damages: func(store model.Store, keys []string, pick int64) [][]string {
@@ -241,7 +241,7 @@ var subjectsOfOne = []subject{
 }
 
 func ringReturns(p *player, st step, _ string, c config) []string {
-	return decimals(c[0], p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script))
+	return decimals(p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script))
 }
 
 // idTTLs are how long budgets know an id.
@@ -291,43 +291,44 @@ func gcraConfig(t *rapid.T, _ config) config {
 	return c
 }
 
-// ringConfig is a slice, then a number of slices and a limit for each window. A ring has slices of one length only, and
-// another is tried now and then.
+// ringConfig is a slice, a number of slices and a limit for each window. Others ask for the windows of the first with
+// other limits, for some of them, or for others.
 func ringConfig(t *rapid.T, first config) config {
-	slice := draw(t, "slice", 1_000_000, 1000, 1001, 60_000_000, 86_400_000_000)
-	if first != nil && draw(t, "same slice", 1, 1, 1, 1, 1, 0) == 1 {
-		slice = first[0]
-	}
-	c := config{slice}
+	c := config{}
 	for range draw(t, "windows", 1, 1, 1, 2, 2, 3, 8) {
-		slices := draw(t, "slices", 3, 1, 2, 4, 7, 8, 30, 60)
-		if rapid.IntRange(0, 299).Draw(t, "wide") == 299 {
-			slices = draw(t, "slices", 3600, 10_000)
+		slice := draw(t, "slice", 1_000_000, 1_000_000, 1000, 1001, 2_500_000, 60_000_000, 86_400_000_000)
+		size := draw(t, "size", 3, 1, 2, 4, 7, 8, 30, 60)
+		if rapid.IntRange(0, 299).Draw(t, "long") == 299 {
+			size = draw(t, "size", 3600, 10_000)
 		}
-		c = append(c, slices, draw(t, "limit", append(smallLimits, 1_000_000_000)...))
+		if known := rapid.IntRange(0, 4).Draw(t, "known window"); first != nil && 3*known < len(first) {
+			slice, size = first[3*known], first[3*known+1]
+		}
+		c = append(c, slice, size, draw(t, "limit", append(smallLimits, 1_000_000_000)...))
 	}
 	return c
 }
 
-// shortRingConfig has no rings so long that a call does not decide about all keys, which is not in the model.
+// shortRingConfig has no windows so long that a call does not decide about all keys, which is not in the model.
 func shortRingConfig(t *rapid.T, first config) config {
 	c := ringConfig(t, first)
-	for i := 1; i < len(c); i += 2 {
+	for i := 1; i < len(c); i += 3 {
 		c[i] = min(c[i], 1000)
 	}
 	return c
 }
 
-func widest(c config) (slices int64) {
-	for i := 1; i < len(c); i += 2 {
-		slices = max(slices, c[i])
+// longest is how long permits count in the longest window.
+func longest(c config) (span int64) {
+	for i := 0; i < len(c); i += 3 {
+		span = max(span, c[i]*c[i+1])
 	}
-	return slices
+	return span
 }
 
 func minLimit(c config) int64 {
 	limit := c[2]
-	for i := 4; i < len(c); i += 2 {
+	for i := 5; i < len(c); i += 3 {
 		limit = min(limit, c[i])
 	}
 	return limit

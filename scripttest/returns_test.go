@@ -57,9 +57,9 @@ var lenders = []lender{
 	{
 		&sliceRingV1Script, &sliceRingReturnV1Script, sliceRingV1.keys, returnWindow,
 		func(limit, permits, _ int64, _ string) []string {
-			return decimals(returnSlice, permits, returnWindow/returnSlice+1, limit)
+			return decimals(permits, returnSlice, returnWindow/returnSlice+1, limit)
 		},
-		func(l loan, permits int64) []string { return decimals(returnSlice, l.now, permits) },
+		func(l loan, permits int64) []string { return decimals(l.now, permits) },
 	},
 }
 
@@ -294,7 +294,7 @@ func TestReturnsFindBrokenScripts(t *testing.T) {
 		{fault{"list_log_return", "more than it was asked to", "math.min(later + permits, length)", "length"}, true, true},
 		{fault{"zset_log_return", "the expiry stays", "if fall > 0 then expires_in", "if false then expires_in"},
 			false, true},
-		{fault{"slice_ring_return", "out of the last slice", "math.floor(taken / slice)", "last"}, true, true},
+		{fault{"slice_ring_return", "out of the last slice", "(taken - taken % slice) / slice", "(last - last % slice) / slice"}, true, true},
 	} {
 		t.Run(c.fault.script+"/"+strings.ReplaceAll(c.fault.fault, " ", "_"), func(t *testing.T) {
 			of := lenderWith(t, c.fault)

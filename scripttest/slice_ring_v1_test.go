@@ -12,189 +12,189 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// slice permits slices_1 limit_1 ... -> granted remaining wait reset_after count_1 ...
+// permits slice_1 size_1 limit_1 ... -> granted remaining wait reset_after count_1 ...
 var sliceRingV1 = table{
 	script: &sliceRingV1Script,
-	keys:   []string{"t:x:{u}:sr1:1000000"},
+	keys:   []string{"t:x:{u}:sr1"},
 	timelines: append([]timeline{
 		{"a link of 255, the last that fits in its lower byte", []line{
-			{"2559s", "1s 1 3 1", "1 0 0 3s 1"},
-			{"2560s", "1s 1 3 1", "0 0 2s 2s 1"},
+			{"2559s", "1 1s 3 1", "1 0 0 3s 1"},
+			{"2560s", "1 1s 3 1", "0 0 2s 2s 1"},
 		}},
 		{"grant, deny, and grant when the slice has left", []line{
-			{"0s", "1s 1 3 2", "1 1 0 3s 1"},
-			{"500ms", "1s 1 3 2", "1 0 0 2.5s 2"},
-			{"1s", "1s 1 3 2", "0 0 2s 2s 2"},
-			{"2.999999s", "1s 1 3 2", "0 0 1us 1us 2"},
-			{"3s", "1s 1 3 2", "1 1 0 3s 1"},
+			{"0s", "1 1s 3 2", "1 1 0 3s 1"},
+			{"500ms", "1 1s 3 2", "1 0 0 2.5s 2"},
+			{"1s", "1 1s 3 2", "0 0 2s 2s 2"},
+			{"2.999999s", "1 1s 3 2", "0 0 1us 1us 2"},
+			{"3s", "1 1s 3 2", "1 1 0 3s 1"},
 		}},
 		{"a look writes nothing", []line{
-			{"0s", "1s 0 3 2", "0 2 0 0 0"},
+			{"0s", "0 1s 3 2", "0 2 0 0 0"},
 			{"", "!EXISTS $1", "0"},
-			{"0s", "1s 2 3 2", "2 0 0 3s 2"},
-			{"1s", "1s 0 3 2 1 2", "0 0 2s 2s 2 0"},
-			{"3s", "1s 0 3 2 1 2", "0 2 0 0 0 0"},
+			{"0s", "2 1s 3 2", "2 0 0 3s 2"},
+			{"1s", "0 1s 3 2 1s 1 2", "0 0 2s 2s 2 0"},
+			{"3s", "0 1s 3 2 1s 1 2", "0 2 0 0 0 0"},
 		}},
 		{"n permits together or not at all", []line{
-			{"0s", "1s 2 3 5", "2 3 0 3s 2"},
-			{"1s", "1s 2 3 5", "2 1 0 3s 4"},
-			{"1s", "1s 3 3 5", "0 1 2s 3s 4"},
-			{"2s", "1s 5 3 5", "0 1 2s 2s 4"},
-			{"3s", "1s 3 3 5", "3 0 0 3s 5"},
+			{"0s", "2 1s 3 5", "2 3 0 3s 2"},
+			{"1s", "2 1s 3 5", "2 1 0 3s 4"},
+			{"1s", "3 1s 3 5", "0 1 2s 3s 4"},
+			{"2s", "5 1s 3 5", "0 1 2s 2s 4"},
+			{"3s", "3 1s 3 5", "3 0 0 3s 5"},
 		}},
 		{"several windows, all or nothing", []line{
-			{"0s", "1s 1 1 2 10 3", "1 1 0 10s 1 1"},
-			{"0s", "1s 1 1 2 10 3", "1 0 0 10s 2 2"},
-			{"0s", "1s 1 1 2 10 3", "0 0 1s 10s 2 2"},
-			{"1s", "1s 1 1 2 10 3", "1 0 0 10s 1 3"},
-			{"1s", "1s 1 1 2 10 3", "0 0 9s 10s 1 3"},
-			{"2s", "1s 1 1 2 10 3", "0 0 8s 9s 0 3"},
-			{"10s", "1s 2 1 2 10 3", "2 0 0 10s 2 3"},
+			{"0s", "1 1s 1 2 1s 10 3", "1 1 0 10s 1 1"},
+			{"0s", "1 1s 1 2 1s 10 3", "1 0 0 10s 2 2"},
+			{"0s", "1 1s 1 2 1s 10 3", "0 0 1s 10s 2 2"},
+			{"1s", "1 1s 1 2 1s 10 3", "1 0 0 10s 1 3"},
+			{"1s", "1 1s 1 2 1s 10 3", "0 0 9s 10s 1 3"},
+			{"2s", "1 1s 1 2 1s 10 3", "0 0 8s 9s 0 3"},
+			{"10s", "2 1s 1 2 1s 10 3", "2 0 0 10s 2 3"},
 		}},
 		{"the wait is that of the fullest window", []line{
-			{"0s", "1s 1 1 1 4 2 8 2", "1 0 0 8s 1 1 1"},
-			{"1s", "1s 1 1 1 4 2 8 2", "1 0 0 8s 1 2 2"},
-			{"1s", "1s 1 1 1 4 2 8 2", "0 0 7s 8s 1 2 2"},
-			{"1s", "1s 1 1 1 4 2 8 3", "0 0 3s 8s 1 2 2"},
-			{"1s", "1s 1 1 1 4 3 8 3", "0 0 1s 8s 1 2 2"},
+			{"0s", "1 1s 1 1 1s 4 2 1s 8 2", "1 0 0 8s 1 1 1"},
+			{"1s", "1 1s 1 1 1s 4 2 1s 8 2", "1 0 0 8s 1 2 2"},
+			{"1s", "1 1s 1 1 1s 4 2 1s 8 2", "0 0 7s 8s 1 2 2"},
+			{"1s", "1 1s 1 1 1s 4 2 1s 8 3", "0 0 3s 8s 1 2 2"},
+			{"1s", "1 1s 1 1 1s 4 3 1s 8 3", "0 0 1s 8s 1 2 2"},
 		}},
 		{"idle for exactly one lap, for several, for less and for more", []line{
-			{"0s", "1s 2 3 2", "2 0 0 3s 2"},
-			{"3s", "1s 1 3 2", "1 1 0 3s 1"},
-			{"5s", "1s 1 3 2", "1 0 0 3s 2"},
-			{"6s", "1s 0 3 2", "0 1 0 2s 1"},
-			{"9s", "1s 2 3 2", "2 0 0 3s 2"},
-			{"39s", "1s 2 3 2", "2 0 0 3s 2"},
-			{"43s", "1s 1 3 2", "1 1 0 3s 1"},
-			{"1000000.5s", "1s 0 3 2", "0 2 0 0 0"},
-			{"1000000.5s", "1s 2 3 2", "2 0 0 2.5s 2"},
+			{"0s", "2 1s 3 2", "2 0 0 3s 2"},
+			{"3s", "1 1s 3 2", "1 1 0 3s 1"},
+			{"5s", "1 1s 3 2", "1 0 0 3s 2"},
+			{"6s", "0 1s 3 2", "0 1 0 2s 1"},
+			{"9s", "2 1s 3 2", "2 0 0 3s 2"},
+			{"39s", "2 1s 3 2", "2 0 0 3s 2"},
+			{"43s", "1 1s 3 2", "1 1 0 3s 1"},
+			{"1000000.5s", "0 1s 3 2", "0 2 0 0 0"},
+			{"1000000.5s", "2 1s 3 2", "2 0 0 2.5s 2"},
 		}},
 		{"idle for seven slices, one lap of a ring of seven", []line{
-			{"0s", "1s 3 3 3", "3 0 0 3s 3"},
-			{"7s", "1s 3 3 3", "3 0 0 3s 3"},
-			{"21s", "1s 3 3 3", "3 0 0 3s 3"},
+			{"0s", "3 1s 3 3", "3 0 0 3s 3"},
+			{"7s", "3 1s 3 3", "3 0 0 3s 3"},
+			{"21s", "3 1s 3 3", "3 0 0 3s 3"},
 		}},
 		{"a gap across the end of the ring clears the slices it skipped", []line{
-			{"0s", "1s 1 5 9", "1 8 0 5s 1"},
-			{"1s", "1s 1 5 9", "1 7 0 5s 2"},
-			{"2s", "1s 1 5 9", "1 6 0 5s 3"},
-			{"3s", "1s 1 5 9", "1 5 0 5s 4"},
-			{"4s", "1s 1 5 9", "1 4 0 5s 5"},
-			{"7s", "1s 1 5 9 1 9 2 9 3 9 4 9", "1 6 0 5s 3 1 1 1 2"},
-			{"8s", "1s 0 5 9 1 9 2 9 3 9 4 9", "0 7 0 4s 2 0 1 1 1"},
+			{"0s", "1 1s 5 9", "1 8 0 5s 1"},
+			{"1s", "1 1s 5 9", "1 7 0 5s 2"},
+			{"2s", "1 1s 5 9", "1 6 0 5s 3"},
+			{"3s", "1 1s 5 9", "1 5 0 5s 4"},
+			{"4s", "1 1s 5 9", "1 4 0 5s 5"},
+			{"7s", "1 1s 5 9 1s 1 9 1s 2 9 1s 3 9 1s 4 9", "1 6 0 5s 3 1 1 1 2"},
+			{"8s", "0 1s 5 9 1s 1 9 1s 2 9 1s 3 9 1s 4 9", "0 7 0 4s 2 0 1 1 1"},
 		}},
 		{"a gap that goes on at the start of the ring", []line{
-			{"0s", "1s 1 5 9", "1 8 0 5s 1"},
-			{"1s", "1s 1 5 9", "1 7 0 5s 2"},
-			{"2s", "1s 1 5 9", "1 6 0 5s 3"},
-			{"3s", "1s 1 5 9", "1 5 0 5s 4"},
-			{"6s", "1s 1 5 9", "1 6 0 5s 3"},
-			{"6s", "1s 0 5 9 1 9 2 9 3 9 4 9", "0 6 0 5s 3 1 1 1 2"},
-			{"9s", "1s 0 5 9 1 9 2 9 3 9 4 9", "0 8 0 2s 1 0 0 0 1"},
+			{"0s", "1 1s 5 9", "1 8 0 5s 1"},
+			{"1s", "1 1s 5 9", "1 7 0 5s 2"},
+			{"2s", "1 1s 5 9", "1 6 0 5s 3"},
+			{"3s", "1 1s 5 9", "1 5 0 5s 4"},
+			{"6s", "1 1s 5 9", "1 6 0 5s 3"},
+			{"6s", "0 1s 5 9 1s 1 9 1s 2 9 1s 3 9 1s 4 9", "0 6 0 5s 3 1 1 1 2"},
+			{"9s", "0 1s 5 9 1s 1 9 1s 2 9 1s 3 9 1s 4 9", "0 8 0 2s 1 0 0 0 1"},
 		}},
 		{"a ring that has gone round is lengthened by what it still knows", []line{
-			{"0s", "1s 1 2 9", "1 8 0 2s 1"},
-			{"1s", "1s 2 2 9", "2 6 0 2s 3"},
-			{"2s", "1s 4 2 9", "4 3 0 2s 6"},
-			{"2s", "1s 1 7 9", "1 2 0 7s 7"},
-			{"2s", "1s 0 7 9 1 9 2 9 3 9 6 9", "0 2 0 7s 7 5 7 7 7"},
-			{"8s", "1s 0 7 9", "0 4 0 1s 5"},
+			{"0s", "1 1s 2 9", "1 8 0 2s 1"},
+			{"1s", "2 1s 2 9", "2 6 0 2s 3"},
+			{"2s", "4 1s 2 9", "4 3 0 2s 6"},
+			{"2s", "1 1s 7 9", "1 2 0 7s 7"},
+			{"2s", "0 1s 7 9 1s 1 9 1s 2 9 1s 3 9 1s 6 9", "0 2 0 7s 7 5 7 7 7"},
+			{"8s", "0 1s 7 9", "0 4 0 1s 5"},
 		}},
 		{"a longer ring carries the counts over", []line{
-			{"0s", "1s 1 2 5", "1 4 0 2s 1"},
-			{"1s", "1s 1 2 5", "1 3 0 2s 2"},
-			{"2s", "1s 0 10 5", "0 3 0 9s 2"},
-			{"2s", "1s 1 10 5", "1 2 0 10s 3"},
-			{"2s", "1s 0 2 5", "0 3 0 2s 2"},
-			{"9s", "1s 0 10 5", "0 2 0 3s 3"},
-			{"10s", "1s 0 10 5", "0 3 0 2s 2"},
-			{"11s", "1s 0 10 5", "0 4 0 1s 1"},
-			{"11s", "1s 1 13 5", "1 1 0 13s 4"},
-			{"14s", "1s 0 13 5 4 5", "0 3 0 10s 2 1"},
+			{"0s", "1 1s 2 5", "1 4 0 2s 1"},
+			{"1s", "1 1s 2 5", "1 3 0 2s 2"},
+			{"2s", "0 1s 10 5", "0 3 0 9s 2"},
+			{"2s", "1 1s 10 5", "1 2 0 10s 3"},
+			{"2s", "0 1s 2 5", "0 3 0 2s 2"},
+			{"9s", "0 1s 10 5", "0 2 0 3s 3"},
+			{"10s", "0 1s 10 5", "0 3 0 2s 2"},
+			{"11s", "0 1s 10 5", "0 4 0 1s 1"},
+			{"11s", "1 1s 13 5", "1 1 0 13s 4"},
+			{"14s", "0 1s 13 5 1s 4 5", "0 3 0 10s 2 1"},
 		}},
 		{"a ring that all slices have left is replaced by a longer one", []line{
-			{"0s", "1s 2 2 5", "2 3 0 2s 2"},
-			{"1.9s", "1s 0 10 5", "0 3 0 8.1s 2"},
-			{"2s", "1s 0 10 5", "0 5 0 0 0"},
-			{"5s", "1s 1 2 5 10 5", "1 4 0 10s 1 1"},
-			{"9s", "1s 0 10 5", "0 4 0 6s 1"},
+			{"0s", "2 1s 2 5", "2 3 0 2s 2"},
+			{"1.9s", "0 1s 10 5", "0 3 0 8.1s 2"},
+			{"2s", "0 1s 10 5", "0 5 0 0 0"},
+			{"5s", "1 1s 2 5 1s 10 5", "1 4 0 10s 1 1"},
+			{"9s", "0 1s 10 5", "0 4 0 6s 1"},
 		}},
 		{"a shorter ring leaves the longer one as it is", []line{
-			{"0s", "1s 1 10 5", "1 4 0 10s 1"},
-			{"3s", "1s 1 2 5", "1 4 0 2s 1"},
-			{"6s", "1s 1 2 5", "1 4 0 2s 1"},
-			{"9s", "1s 0 10 5", "0 2 0 7s 3"},
-			{"12s", "1s 0 10 5", "0 3 0 4s 2"},
+			{"0s", "1 1s 10 5", "1 4 0 10s 1"},
+			{"3s", "1 1s 2 5", "1 4 0 2s 1"},
+			{"6s", "1 1s 2 5", "1 4 0 2s 1"},
+			{"9s", "0 1s 10 5", "0 2 0 7s 3"},
+			{"12s", "0 1s 10 5", "0 3 0 4s 2"},
 		}},
 		{"a changed limit applies at once", []line{
-			{"0s", "1s 3 5 3", "3 0 0 5s 3"},
-			{"1s", "1s 1 5 6", "1 2 0 5s 4"},
-			{"2s", "1s 1 5 2", "0 0 3s 4s 4"},
+			{"0s", "3 1s 5 3", "3 0 0 5s 3"},
+			{"1s", "1 1s 5 6", "1 2 0 5s 4"},
+			{"2s", "1 1s 5 2", "0 0 3s 4s 4"},
 		}},
 		{"the clock is behind: permits count in the last slice", []line{
-			{"5s", "1s 1 3 2", "1 1 0 3s 1"},
-			{"2s", "1s 1 3 2", "1 0 0 6s 2"},
-			{"2s", "1s 1 3 2", "0 0 6s 6s 2"},
-			{"8s", "1s 1 3 2", "1 1 0 3s 1"},
+			{"5s", "1 1s 3 2", "1 1 0 3s 1"},
+			{"2s", "1 1s 3 2", "1 0 0 6s 2"},
+			{"2s", "1 1s 3 2", "0 0 6s 6s 2"},
+			{"8s", "1 1s 3 2", "1 1 0 3s 1"},
 		}},
 		{"a step back of a window and 60 s voids nothing, a microsecond more does", []line{
-			{"0s", "1s 2 3 2", "2 0 0 3s 2"},
-			{"-63s", "1s 1 3 2", "0 0 66s 66s 2"},
-			{"-63.000001s", "1s 0 3 2", "0 2 0 0 0"},
-			{"-63.000001s", "1s 2 3 2", "2 0 0 2.000001s 2"},
-			{"-63.000001s", "1s 1 3 2", "0 0 2.000001s 2.000001s 2"},
+			{"0s", "2 1s 3 2", "2 0 0 3s 2"},
+			{"-63s", "1 1s 3 2", "0 0 66s 66s 2"},
+			{"-63.000001s", "0 1s 3 2", "0 2 0 0 0"},
+			{"-63.000001s", "2 1s 3 2", "2 0 0 2.000001s 2"},
+			{"-63.000001s", "1 1s 3 2", "0 0 2.000001s 2.000001s 2"},
 		}},
 		{"a wide window's call is judged by its own width after a step back", []line{
-			{"0s", "1s 2 3 2", "2 0 0 3s 2"},
-			{"-70s", "1s 1 10 2", "0 0 80s 80s 2"},
-			{"-70.000001s", "1s 0 10 2", "0 2 0 0 0"},
+			{"0s", "2 1s 3 2", "2 0 0 3s 2"},
+			{"-70s", "1 1s 10 2", "0 0 80s 80s 2"},
+			{"-70.000001s", "0 1s 10 2", "0 2 0 0 0"},
 		}},
 		{"a narrow window's call does not void what a wide one counts", []line{
-			{"0s", "1s 9 600 9", "9 0 0 600s 9"},
-			{"-500s", "1s 1 1 9", "0 0 501s 501s 9"},
-			{"-500s", "1s 0 600 9", "0 0 1100s 1100s 9"},
-			{"-660s", "1s 0 1 9", "0 0 661s 661s 9"},
-			{"-660s", "1s 0 1 9 600 9", "0 0 1260s 1260s 9 9"},
-			{"-660.000001s", "1s 0 1 9 600 9", "0 9 0 0 0 0"},
+			{"0s", "9 1s 600 9", "9 0 0 600s 9"},
+			{"-500s", "1 1s 1 9", "0 0 501s 501s 9"},
+			{"-500s", "0 1s 600 9", "0 0 1100s 1100s 9"},
+			{"-660s", "0 1s 1 9", "0 0 661s 661s 9"},
+			{"-660s", "0 1s 1 9 1s 600 9", "0 0 1260s 1260s 9 9"},
+			{"-660.000001s", "0 1s 1 9 1s 600 9", "0 9 0 0 0 0"},
 		}},
 		{"the clock steps back three years: afresh at once", []line{
-			{"0s", "1s 2 3 2", "2 0 0 3s 2"},
-			{"-26280h", "1s 2 3 2", "2 0 0 3s 2"},
-			{"-26280h", "1s 1 3 2", "0 0 3s 3s 2"},
+			{"0s", "2 1s 3 2", "2 0 0 3s 2"},
+			{"-26280h", "2 1s 3 2", "2 0 0 3s 2"},
+			{"-26280h", "1 1s 3 2", "0 0 3s 3s 2"},
 		}},
 		{"eight windows, and the largest counts", []line{
-			{"0s", "1s 1000000000 1 1000000000 10000 1000000000", "1000000000 0 0 10000s 1000000000 1000000000"},
-			{"1s", "1s 1000000000 1 1000000000", "1000000000 0 0 1s 1000000000"},
-			{"1s", "1s 0 2 1000000000 10000 1000000000", "0 0 10000s 10000s 2000000000 2000000000"},
-			{"1s", "1s 0 1 1 2 1 3 1 4 1 5 1 6 1 7 1 8 1",
+			{"0s", "1000000000 1s 1 1000000000 1s 10000 1000000000", "1000000000 0 0 10000s 1000000000 1000000000"},
+			{"1s", "1000000000 1s 1 1000000000", "1000000000 0 0 1s 1000000000"},
+			{"1s", "0 1s 2 1000000000 1s 10000 1000000000", "0 0 10000s 10000s 2000000000 2000000000"},
+			{"1s", "0 1s 1 1 1s 2 1 1s 3 1 1s 4 1 1s 5 1 1s 6 1 1s 7 1 1s 8 1",
 				"0 0 8s 8s 1000000000 2000000000 2000000000 2000000000 2000000000 2000000000 2000000000 2000000000"},
 		}},
 		{"slices of another length never meet on one ring", []line{
-			{"0s", "1s 1 3 2", "1 1 0 3s 1"},
-			{"0s", "2s 1 3 2", "BADSTATE ring: want the slice it was written with"},
-			{"3s", "2s 0 3 2", "BADSTATE ring: want the slice it was written with"},
+			{"0s", "1 1s 3 2", "1 1 0 3s 1"},
+			{"0s", "1 2s 3 2", "BADSTATE ring: want the slice it was written with"},
+			{"3s", "0 2s 3 2", "BADSTATE ring: want the slice it was written with"},
 		}},
 		{"a key of another type is left alone", []line{
 			{"0s", "!RPUSH $1 x", "1"},
-			{"0s", "1s 1 3 2", wrongType},
-			{"0s", "1s 0 3 2", wrongType},
+			{"0s", "1 1s 3 2", wrongType},
+			{"0s", "0 1s 3 2", wrongType},
 			{"", "!LRANGE $1 0 -1", "[x]"},
 		}},
 		{"an unreadable ring", []line{
 			{"0s", `!SET $1 ""`, "OK"},
-			{"0s", "1s 1 3 2", "BADSTATE ring: want the slice it was written with"},
+			{"0s", "1 1s 3 2", "BADSTATE ring: want the slice it was written with"},
 			{"", "!SET $1 x", "OK"},
-			{"0s", "1s 1 3 2", "BADSTATE ring: want the slice it was written with"},
+			{"0s", "1 1s 3 2", "BADSTATE ring: want the slice it was written with"},
 			{"", "!DEL $1", "1"},
-			{"0s", "1s 1 3 2", "1 1 0 3s 1"},
+			{"0s", "1 1s 3 2", "1 1 0 3s 1"},
 			{"", "!SETRANGE $1 6 x", "45"},
-			{"0s", "1s 1 3 2", "BADSTATE ring: want 1..10000 slices"},
+			{"0s", "1 1s 3 2", "BADSTATE ring: want 1..10000 slices"},
 		}},
 		{"a ring that is longer by its header than by its bytes", []line{
-			{"0s", "1s 1 3 2", "1 1 0 3s 1"},
+			{"0s", "1 1s 3 2", "1 1 0 3s 1"},
 			{"", "!SETRANGE $1 11 a", "45"},
-			{"0s", "1s 1 3 2", "BADSTATE ring: want a total and a link for each slice"},
-			{"0s", "1s 0 3 2", "BADSTATE ring: want a total and a link for each slice"},
+			{"0s", "1 1s 3 2", "BADSTATE ring: want a total and a link for each slice"},
+			{"0s", "0 1s 3 2", "BADSTATE ring: want a total and a link for each slice"},
 		}},
 	}, slices.Concat(sliceRingV1Links, sliceRingV1Edges)...),
 }
@@ -202,216 +202,216 @@ var sliceRingV1 = table{
 // sliceRingV1Links are denials, which go from one slice with permits to the next.
 var sliceRingV1Links = []timeline{
 	{"denied where few slices hold permits", []line{
-		{"0s", "1s 1 60 3", "1 2 0 60s 1"},
-		{"20s", "1s 1 60 3", "1 1 0 60s 2"},
-		{"41s", "1s 1 60 3", "1 0 0 60s 3"},
-		{"45s", "1s 1 60 3", "0 0 15s 56s 3"},
-		{"60s", "1s 1 60 3", "1 0 0 60s 3"},
-		{"60s", "1s 1 60 3", "0 0 20s 60s 3"},
-		{"80s", "1s 1 60 3", "1 0 0 60s 3"},
-		{"80s", "1s 1 60 3", "0 0 21s 60s 3"},
+		{"0s", "1 1s 60 3", "1 2 0 60s 1"},
+		{"20s", "1 1s 60 3", "1 1 0 60s 2"},
+		{"41s", "1 1s 60 3", "1 0 0 60s 3"},
+		{"45s", "1 1s 60 3", "0 0 15s 56s 3"},
+		{"60s", "1 1s 60 3", "1 0 0 60s 3"},
+		{"60s", "1 1s 60 3", "0 0 20s 60s 3"},
+		{"80s", "1 1s 60 3", "1 0 0 60s 3"},
+		{"80s", "1 1s 60 3", "0 0 21s 60s 3"},
 	}},
 	{"denied several permits, which leave one after the other", []line{
-		{"0s", "1s 1 60 6", "1 5 0 60s 1"},
-		{"5s", "1s 1 60 6", "1 4 0 60s 2"},
-		{"6s", "1s 1 60 6", "1 3 0 60s 3"},
-		{"30s", "1s 1 60 6", "1 2 0 60s 4"},
-		{"31s", "1s 1 60 6", "1 1 0 60s 5"},
-		{"59s", "1s 1 60 6", "1 0 0 60s 6"},
-		{"59s", "1s 1 60 6", "0 0 1s 60s 6"},
-		{"59s", "1s 2 60 6", "0 0 6s 60s 6"},
-		{"59s", "1s 3 60 6", "0 0 7s 60s 6"},
-		{"59s", "1s 4 60 6", "0 0 31s 60s 6"},
-		{"59s", "1s 5 60 6", "0 0 32s 60s 6"},
-		{"59s", "1s 6 60 6", "0 0 60s 60s 6"},
+		{"0s", "1 1s 60 6", "1 5 0 60s 1"},
+		{"5s", "1 1s 60 6", "1 4 0 60s 2"},
+		{"6s", "1 1s 60 6", "1 3 0 60s 3"},
+		{"30s", "1 1s 60 6", "1 2 0 60s 4"},
+		{"31s", "1 1s 60 6", "1 1 0 60s 5"},
+		{"59s", "1 1s 60 6", "1 0 0 60s 6"},
+		{"59s", "1 1s 60 6", "0 0 1s 60s 6"},
+		{"59s", "2 1s 60 6", "0 0 6s 60s 6"},
+		{"59s", "3 1s 60 6", "0 0 7s 60s 6"},
+		{"59s", "4 1s 60 6", "0 0 31s 60s 6"},
+		{"59s", "5 1s 60 6", "0 0 32s 60s 6"},
+		{"59s", "6 1s 60 6", "0 0 60s 60s 6"},
 	}},
 	{"denied under a lowered limit, for which several slices must leave", []line{
-		{"0s", "1s 1 30 9", "1 8 0 30s 1"},
-		{"2s", "1s 1 30 9", "1 7 0 30s 2"},
-		{"4s", "1s 1 30 9", "1 6 0 30s 3"},
-		{"6s", "1s 1 30 9", "1 5 0 30s 4"},
-		{"8s", "1s 1 30 9", "1 4 0 30s 5"},
-		{"10s", "1s 1 30 9", "1 3 0 30s 6"},
-		{"12s", "1s 1 30 9", "1 2 0 30s 7"},
-		{"14s", "1s 1 30 9", "1 1 0 30s 8"},
-		{"16s", "1s 1 30 9", "1 0 0 30s 9"},
-		{"16s", "1s 1 30 9", "0 0 14s 30s 9"},
-		{"16s", "1s 1 30 8", "0 0 16s 30s 9"},
-		{"16s", "1s 1 30 7", "0 0 18s 30s 9"},
-		{"16s", "1s 1 30 6", "0 0 20s 30s 9"},
-		{"16s", "1s 1 30 5", "0 0 22s 30s 9"},
-		{"16s", "1s 1 30 4", "0 0 24s 30s 9"},
-		{"16s", "1s 1 30 3", "0 0 26s 30s 9"},
-		{"16s", "1s 1 30 2", "0 0 28s 30s 9"},
-		{"16s", "1s 1 30 1", "0 0 30s 30s 9"},
+		{"0s", "1 1s 30 9", "1 8 0 30s 1"},
+		{"2s", "1 1s 30 9", "1 7 0 30s 2"},
+		{"4s", "1 1s 30 9", "1 6 0 30s 3"},
+		{"6s", "1 1s 30 9", "1 5 0 30s 4"},
+		{"8s", "1 1s 30 9", "1 4 0 30s 5"},
+		{"10s", "1 1s 30 9", "1 3 0 30s 6"},
+		{"12s", "1 1s 30 9", "1 2 0 30s 7"},
+		{"14s", "1 1s 30 9", "1 1 0 30s 8"},
+		{"16s", "1 1s 30 9", "1 0 0 30s 9"},
+		{"16s", "1 1s 30 9", "0 0 14s 30s 9"},
+		{"16s", "1 1s 30 8", "0 0 16s 30s 9"},
+		{"16s", "1 1s 30 7", "0 0 18s 30s 9"},
+		{"16s", "1 1s 30 6", "0 0 20s 30s 9"},
+		{"16s", "1 1s 30 5", "0 0 22s 30s 9"},
+		{"16s", "1 1s 30 4", "0 0 24s 30s 9"},
+		{"16s", "1 1s 30 3", "0 0 26s 30s 9"},
+		{"16s", "1 1s 30 2", "0 0 28s 30s 9"},
+		{"16s", "1 1s 30 1", "0 0 30s 30s 9"},
 	}},
 	// A link is the number of a slice modulo 4096.
 	{"denied where the next slice with permits is 4096 slices on", []line{
-		{"0s", "1s 1 5000 2", "1 1 0 5000s 1"},
-		{"4097s", "1s 1 5000 2", "1 0 0 5000s 2"},
-		{"4097s", "1s 1 5000 2", "0 0 903s 5000s 2"},
-		{"5000s", "1s 1 5000 2", "1 0 0 5000s 2"},
-		{"5000s", "1s 1 5000 2", "0 0 4097s 5000s 2"},
-		{"5001s", "1s 1 5000 2", "0 0 4096s 4999s 2"},
-		{"5002s", "1s 1 5000 2", "0 0 4095s 4998s 2"},
-		{"9097s", "1s 1 5000 2", "1 0 0 5000s 2"},
+		{"0s", "1 1s 5000 2", "1 1 0 5000s 1"},
+		{"4097s", "1 1s 5000 2", "1 0 0 5000s 2"},
+		{"4097s", "1 1s 5000 2", "0 0 903s 5000s 2"},
+		{"5000s", "1 1s 5000 2", "1 0 0 5000s 2"},
+		{"5000s", "1 1s 5000 2", "0 0 4097s 5000s 2"},
+		{"5001s", "1 1s 5000 2", "0 0 4096s 4999s 2"},
+		{"5002s", "1 1s 5000 2", "0 0 4095s 4998s 2"},
+		{"9097s", "1 1s 5000 2", "1 0 0 5000s 2"},
 	}},
 	{"denied where it is most of the largest ring away", []line{
-		{"0s", "1s 2 10000 2", "2 0 0 10000s 2"},
-		{"0s", "1s 1 10000 2", "0 0 10000s 10000s 2"},
-		{"9999s", "1s 1 10000 2", "0 0 1s 1s 2"},
-		{"9999s", "1s 1 10000 3", "1 0 0 10000s 3"},
-		{"9999s", "1s 1 10000 3", "0 0 1s 10000s 3"},
-		{"10000s", "1s 1 10000 1", "0 0 9999s 9999s 1"},
-		{"11000s", "1s 1 10000 1", "0 0 8999s 8999s 1"},
-		{"19998s", "1s 1 10000 1", "0 0 1s 1s 1"},
+		{"0s", "2 1s 10000 2", "2 0 0 10000s 2"},
+		{"0s", "1 1s 10000 2", "0 0 10000s 10000s 2"},
+		{"9999s", "1 1s 10000 2", "0 0 1s 1s 2"},
+		{"9999s", "1 1s 10000 3", "1 0 0 10000s 3"},
+		{"9999s", "1 1s 10000 3", "0 0 1s 10000s 3"},
+		{"10000s", "1 1s 10000 1", "0 0 9999s 9999s 1"},
+		{"11000s", "1 1s 10000 1", "0 0 8999s 8999s 1"},
+		{"19998s", "1 1s 10000 1", "0 0 1s 1s 1"},
 	}},
 	{"a slice whose permits were given back holds no one up", []line{
-		{"0s", "1s 1 10 3", "1 2 0 10s 1"},
-		{"3s", "1s 1 10 3", "1 1 0 10s 2"},
-		{"5s", "1s 1 10 3", "1 0 0 10s 3"},
-		{"6s", "slice_ring_return 1s @0s 1", "1"},
-		{"6s", "1s 1 10 3", "1 0 0 10s 3"},
-		{"6s", "1s 1 10 3", "0 0 7s 10s 3"},
-		{"6s", "slice_ring_return 1s @3s 1", "1"},
-		{"7s", "1s 1 10 3", "1 0 0 10s 3"},
-		{"7s", "1s 1 10 3", "0 0 8s 10s 3"},
-		{"7s", "1s 2 10 3", "0 0 9s 10s 3"},
-		{"7s", "1s 3 10 3", "0 0 10s 10s 3"},
+		{"0s", "1 1s 10 3", "1 2 0 10s 1"},
+		{"3s", "1 1s 10 3", "1 1 0 10s 2"},
+		{"5s", "1 1s 10 3", "1 0 0 10s 3"},
+		{"6s", "slice_ring_return @0s 1", "1"},
+		{"6s", "1 1s 10 3", "1 0 0 10s 3"},
+		{"6s", "1 1s 10 3", "0 0 7s 10s 3"},
+		{"6s", "slice_ring_return @3s 1", "1"},
+		{"7s", "1 1s 10 3", "1 0 0 10s 3"},
+		{"7s", "1 1s 10 3", "0 0 8s 10s 3"},
+		{"7s", "2 1s 10 3", "0 0 9s 10s 3"},
+		{"7s", "3 1s 10 3", "0 0 10s 10s 3"},
 	}},
 	{"a slice from which some permits were given back still does", []line{
-		{"0s", "1s 3 10 4", "3 1 0 10s 3"},
-		{"4s", "1s 1 10 4", "1 0 0 10s 4"},
-		{"5s", "slice_ring_return 1s @0s 2", "2"},
-		{"5s", "1s 2 10 4", "2 0 0 10s 4"},
-		{"5s", "1s 1 10 4", "0 0 5s 10s 4"},
+		{"0s", "3 1s 10 4", "3 1 0 10s 3"},
+		{"4s", "1 1s 10 4", "1 0 0 10s 4"},
+		{"5s", "slice_ring_return @0s 2", "2"},
+		{"5s", "2 1s 10 4", "2 0 0 10s 4"},
+		{"5s", "1 1s 10 4", "0 0 5s 10s 4"},
 	}},
 	{"the last slice is emptied, and the next permit comes after a gap", []line{
-		{"0s", "1s 1 10 2", "1 1 0 10s 1"},
-		{"3s", "1s 1 10 2", "1 0 0 10s 2"},
-		{"3s", "slice_ring_return 1s @3s 1", "1"},
-		{"3s", "slice_ring_return 1s @0s 1", "1"},
-		{"7s", "1s 2 10 2", "2 0 0 10s 2"},
-		{"9s", "1s 1 10 2", "0 0 8s 8s 2"},
-		{"14s", "1s 1 10 2", "0 0 3s 3s 2"},
+		{"0s", "1 1s 10 2", "1 1 0 10s 1"},
+		{"3s", "1 1s 10 2", "1 0 0 10s 2"},
+		{"3s", "slice_ring_return @3s 1", "1"},
+		{"3s", "slice_ring_return @0s 1", "1"},
+		{"7s", "2 1s 10 2", "2 0 0 10s 2"},
+		{"9s", "1 1s 10 2", "0 0 8s 8s 2"},
+		{"14s", "1 1s 10 2", "0 0 3s 3s 2"},
 	}},
 	{"denied by a ring that was lengthened", []line{
-		{"0s", "1s 1 4 9", "1 8 0 4s 1"},
-		{"3s", "1s 1 10 3", "1 1 0 10s 2"},
-		{"5s", "1s 1 10 3", "1 0 0 10s 3"},
-		{"6s", "1s 1 10 3", "0 0 4s 9s 3"},
-		{"10s", "1s 1 10 2", "0 0 3s 5s 2"},
+		{"0s", "1 1s 4 9", "1 8 0 4s 1"},
+		{"3s", "1 1s 10 3", "1 1 0 10s 2"},
+		{"5s", "1 1s 10 3", "1 0 0 10s 3"},
+		{"6s", "1 1s 10 3", "0 0 4s 9s 3"},
+		{"10s", "1 1s 10 2", "0 0 3s 5s 2"},
 	}},
 	{"denied by a ring that was lengthened far, at its old end", []line{
-		{"2s", "1s 1 4 9", "1 8 0 4s 1"},
-		{"3s", "1s 1 10000 2", "1 0 0 10000s 2"},
-		{"3s", "1s 1 10000 2", "0 0 9999s 10000s 2"},
+		{"2s", "1 1s 4 9", "1 8 0 4s 1"},
+		{"3s", "1 1s 10000 2", "1 0 0 10000s 2"},
+		{"3s", "1 1s 10000 2", "0 0 9999s 10000s 2"},
 	}},
 	{"denied by a ring that is shorter than the window", []line{
-		{"2s", "1s 1 4 9", "1 8 0 4s 1"},
-		{"4s", "1s 1 4 9", "1 7 0 4s 2"},
-		{"5s", "1s 1 20 2", "0 0 17s 19s 2"},
-		{"5s", "1s 2 20 2", "0 0 19s 19s 2"},
+		{"2s", "1 1s 4 9", "1 8 0 4s 1"},
+		{"4s", "1 1s 4 9", "1 7 0 4s 2"},
+		{"5s", "1 1s 20 2", "0 0 17s 19s 2"},
+		{"5s", "2 1s 20 2", "0 0 19s 19s 2"},
 	}},
 	{"denied in several windows, each with a search of its own", []line{
-		{"0s", "1s 1 5 2 60 4", "1 1 0 60s 1 1"},
-		{"1s", "1s 1 5 2 60 4", "1 0 0 60s 2 2"},
-		{"30s", "1s 1 5 2 60 4", "1 1 0 60s 1 3"},
-		{"33s", "1s 1 5 2 60 5", "1 0 0 60s 2 4"},
-		{"33s", "1s 1 5 2 60 4", "0 0 27s 60s 2 4"},
-		{"33s", "1s 1 60 5 5 2", "0 0 2s 60s 4 2"},
-		{"33s", "1s 2 60 5 5 2", "0 0 27s 60s 4 2"},
-		{"33s", "1s 2 60 4 5 9", "0 0 28s 60s 4 2"},
+		{"0s", "1 1s 5 2 1s 60 4", "1 1 0 60s 1 1"},
+		{"1s", "1 1s 5 2 1s 60 4", "1 0 0 60s 2 2"},
+		{"30s", "1 1s 5 2 1s 60 4", "1 1 0 60s 1 3"},
+		{"33s", "1 1s 5 2 1s 60 5", "1 0 0 60s 2 4"},
+		{"33s", "1 1s 5 2 1s 60 4", "0 0 27s 60s 2 4"},
+		{"33s", "1 1s 60 5 1s 5 2", "0 0 2s 60s 4 2"},
+		{"33s", "2 1s 60 5 1s 5 2", "0 0 27s 60s 4 2"},
+		{"33s", "2 1s 60 4 1s 5 9", "0 0 28s 60s 4 2"},
 	}},
 	{"denied while the clock is behind", []line{
-		{"0s", "1s 1 20 3", "1 2 0 20s 1"},
-		{"7s", "1s 1 20 3", "1 1 0 20s 2"},
-		{"2s", "1s 1 20 3", "1 0 0 25s 3"},
-		{"2s", "1s 1 20 3", "0 0 18s 25s 3"},
-		{"2s", "1s 2 20 3", "0 0 25s 25s 3"},
-		{"19.5s", "1s 1 20 3", "0 0 500ms 7.5s 3"},
+		{"0s", "1 1s 20 3", "1 2 0 20s 1"},
+		{"7s", "1 1s 20 3", "1 1 0 20s 2"},
+		{"2s", "1 1s 20 3", "1 0 0 25s 3"},
+		{"2s", "1 1s 20 3", "0 0 18s 25s 3"},
+		{"2s", "2 1s 20 3", "0 0 25s 25s 3"},
+		{"19.5s", "1 1s 20 3", "0 0 500ms 7.5s 3"},
 	}},
 	{"a link that leads out of the ring", []line{
-		{"0s", "1s 1 3 1", "1 0 0 3s 1"},
+		{"0s", "1 1s 3 1", "1 0 0 3s 1"},
 		{"", "!SETRANGE $1 37 \x01", "45"},
-		{"0s", "1s 1 3 1", "BADSTATE ring: want a total and a link for each slice"},
-		{"0s", "1s 1 3 2", "1 0 0 3s 2"},
+		{"0s", "1 1s 3 1", "BADSTATE ring: want a total and a link for each slice"},
+		{"0s", "1 1s 3 2", "1 0 0 3s 2"},
 	}},
 }
 
 var sliceRingV1Edges = []timeline{
 	{"permits above a limit can never be granted", []line{
-		{"0s", "1s 3 3 2", "BADARG permits: want up to every limit"},
-		{"0s", "1s 3 3 4 5 2 6 4", "BADARG permits: want up to every limit"},
-		{"0s", "1s 3 3 3 5 4", "3 0 0 5s 3 3"},
+		{"0s", "3 1s 3 2", "BADARG permits: want up to every limit"},
+		{"0s", "3 1s 3 4 1s 5 2 1s 6 4", "BADARG permits: want up to every limit"},
+		{"0s", "3 1s 3 3 1s 5 4", "3 0 0 5s 3 3"},
 	}},
 	{"the window that is full for longest decides, wherever it stands", []line{
-		{"0s", "1s 3 5 3 2 3", "3 0 0 5s 3 3"},
-		{"0s", "1s 1 5 3 2 3", "0 0 5s 5s 3 3"},
-		{"0s", "1s 1 2 3 5 3", "0 0 5s 5s 3 3"},
+		{"0s", "3 1s 5 3 1s 2 3", "3 0 0 5s 3 3"},
+		{"0s", "1 1s 5 3 1s 2 3", "0 0 5s 5s 3 3"},
+		{"0s", "1 1s 2 3 1s 5 3", "0 0 5s 5s 3 3"},
 	}},
 	{"the largest limit is what remains", []line{
-		{"0s", "1s 0 3 1000000000", "0 1000000000 0 0 0"},
+		{"0s", "0 1s 3 1000000000", "0 1000000000 0 0 0"},
 	}},
 	{"totals wrap at 2^44", []line{
 		{"0s", "!SET $1 " + ringOf(3, 0, 1<<44-1, 1<<44-1, 1<<44-1, 1<<44-1), "OK"},
-		{"0s", "1s 0 3 9", "0 9 0 3s 0"},
-		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
-		{"0s", "1s 2 3 9", "2 6 0 3s 3"},
-		{"1s", "1s 2 3 9", "2 4 0 3s 5"},
-		{"3s", "1s 0 3 9", "0 7 0 1s 2"},
+		{"0s", "0 1s 3 9", "0 9 0 3s 0"},
+		{"0s", "1 1s 3 9", "1 8 0 3s 1"},
+		{"0s", "2 1s 3 9", "2 6 0 3s 3"},
+		{"1s", "2 1s 3 9", "2 4 0 3s 5"},
+		{"3s", "0 1s 3 9", "0 7 0 1s 2"},
 		{"3s", "!SET $1 " + ringOf(3, 3, 1, 1<<44-2, 1<<44-2, 1<<44-2), "OK"},
-		{"3s", "1s 0 3 9", "0 6 0 3s 3"},
+		{"3s", "0 1s 3 9", "0 6 0 3s 3"},
 	}},
 	{"what is stored of each slice", []line{
-		{"0s", "1s 2 3 9", "2 7 0 3s 2"},
+		{"0s", "2 1s 3 9", "2 7 0 3s 2"},
 		{"", "!GETRANGE $1 18 44", layout.Integer(6, 2) + strings.Repeat(cell(0, 0), 3)},
-		{"2s", "1s 1 3 9", "1 6 0 3s 3"},
+		{"2s", "1 1s 3 9", "1 6 0 3s 3"},
 		{"", "!GETRANGE $1 18 44", layout.Integer(6, 3) + cell(0, 0) + strings.Repeat(cell(2, 2), 2)},
-		{"2s", "slice_ring_return 1s @0s 1", "1"},
+		{"2s", "slice_ring_return @0s 1", "1"},
 		{"", "!GETRANGE $1 18 44", layout.Integer(6, 2) + cell(0, 0) + strings.Repeat(cell(1, 2), 2)},
 	}},
 	{"a narrow window was empty a microsecond ago", []line{
-		{"0s", "1s 1 10 9", "1 8 0 10s 1"},
-		{"1s", "1s 0 1 9", "0 9 0 0 0"},
-		{"1.000001s", "1s 0 1 9", "0 9 0 0 0"},
+		{"0s", "1 1s 10 9", "1 8 0 10s 1"},
+		{"1s", "0 1s 1 9", "0 9 0 0 0"},
+		{"1.000001s", "0 1s 1 9", "0 9 0 0 0"},
 	}},
 	{"a size that is no size", []line{
 		{"0s", "!SET $1 " + ringOf(0, 0, 0), "OK"},
-		{"0s", "1s 1 3 9", "BADSTATE ring: want 1..10000 slices"},
+		{"0s", "1 1s 3 9", "BADSTATE ring: want 1..10000 slices"},
 		{"0s", "!SET $1 " + ringOf(10001, 0, 0), "OK"},
 		{"0s", "!SETRANGE $1 70030 \x00", "70031"},
-		{"0s", "1s 1 3 9", "BADSTATE ring: want 1..10000 slices"},
+		{"0s", "1 1s 3 9", "BADSTATE ring: want 1..10000 slices"},
 	}},
 	{"the totals of a ring end too soon for it to be lengthened", []line{
 		{"0s", "!SET $1 " + cut(ringOf(3, 0, 1, 0, 0, 0)), "OK"},
-		{"0s", "1s 1 1 9", "1 7 0 1s 2"},
-		{"0s", "1s 1 1 9 4 9", "BADSTATE ring: want a total and a link for each slice"},
+		{"0s", "1 1s 1 9", "1 7 0 1s 2"},
+		{"0s", "1 1s 1 9 1s 4 9", "BADSTATE ring: want a total and a link for each slice"},
 	}},
 	{"the totals of a ring end too soon for a wait", []line{
 		{"0s", "!SET $1 " + cut(ringOf(3, 0, 1, 1, 0, 0)), "OK"},
-		{"0s", "1s 0 3 1", "BADSTATE ring: want a total and a link for each slice"},
+		{"0s", "0 1s 3 1", "BADSTATE ring: want a total and a link for each slice"},
 	}},
 	{"what stands behind the ring does not matter", []line{
-		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
+		{"0s", "1 1s 3 9", "1 8 0 3s 1"},
 		{"", "!APPEND $1 xxxxxxxxxxxx", "57"},
-		{"0s", "1s 1 5 9", "1 7 0 5s 2"},
-		{"4s", "1s 1 5 9", "1 6 0 5s 3"},
+		{"0s", "1 1s 5 9", "1 7 0 5s 2"},
+		{"4s", "1 1s 5 9", "1 6 0 5s 3"},
 	}},
 	{"a wider window asks a ring of three slices", []line{
-		{"0s", "1s 1 3 9", "1 8 0 3s 1"},
-		{"1s", "1s 1 3 9", "1 7 0 3s 2"},
-		{"2s", "1s 1 3 9", "1 6 0 3s 3"},
-		{"2s", "1s 0 10 9", "0 6 0 10s 3"},
-		{"3s", "1s 1 3 9", "1 6 0 3s 3"},
-		{"3s", "1s 0 10 9", "0 6 0 10s 3"},
-		{"4s", "1s 0 10 9", "0 6 0 9s 3"},
+		{"0s", "1 1s 3 9", "1 8 0 3s 1"},
+		{"1s", "1 1s 3 9", "1 7 0 3s 2"},
+		{"2s", "1 1s 3 9", "1 6 0 3s 3"},
+		{"2s", "0 1s 10 9", "0 6 0 10s 3"},
+		{"3s", "1 1s 3 9", "1 6 0 3s 3"},
+		{"3s", "0 1s 10 9", "0 6 0 10s 3"},
+		{"4s", "0 1s 10 9", "0 6 0 9s 3"},
 	}},
 	{"a narrow window is empty before the ring is", []line{
-		{"0s", "1s 1 10 9", "1 8 0 10s 1"},
-		{"1.5s", "1s 0 2 9", "0 8 0 500ms 1"},
-		{"2s", "1s 0 2 9", "0 9 0 0 0"},
-		{"5s", "1s 0 2 9", "0 9 0 0 0"},
+		{"0s", "1 1s 10 9", "1 8 0 10s 1"},
+		{"1.5s", "0 1s 2 9", "0 8 0 500ms 1"},
+		{"2s", "0 1s 2 9", "0 9 0 0 0"},
+		{"5s", "0 1s 2 9", "0 9 0 0 0"},
 	}},
 }
 
@@ -419,11 +419,16 @@ var sliceRingV1Edges = []timeline{
 // which says nothing of the next.
 func ringOf(size, last, total int64, totals ...int64) string {
 	last += epoch / 1_000_000
-	ring := layout.SliceRingHeader(1_000_000, uint64(size), uint64(last), uint64(total))
+	cells := make([]string, len(totals))
 	for i, n := range totals {
-		ring += layout.SliceRingCell(uint64(n), uint64(last-(last-int64(i))%size))
+		cells[i] = layout.SliceRingCell(uint64(n), uint64(last-(last-int64(i))%size))
 	}
-	return ring
+	first := strings.Repeat("\x00", 7)
+	if oldest := (last + 1) % max(size, 1); oldest < int64(len(cells)) {
+		first = cells[oldest]
+	}
+	section := layout.SliceRingSection(1_000_000, uint64(size), 0, first)
+	return layout.SliceRingHeader(uint64(last*1_000_000), uint64(total), section) + strings.Join(cells, "")
 }
 
 // cell is that of a ring with slices of a second; the first slice with permits is so many after the epoch.
@@ -436,7 +441,7 @@ func cut(text string) string { return text[:len(text)-1] }
 // below takes. The script has no loop over slices: the gap is cleared by string.rep.
 const ringInstructions = 2500
 
-const ringKey = "t:x:{u}:sr1:1000" // slices of a millisecond, the shortest
+const ringKey = "t:x:{u}:sr1" // slices of a millisecond, the shortest
 
 func (tab table) ring(t testing.TB, slices int) (*scripttest.Redis, func(slice int64) scripttest.Result) {
 	r := scripttest.Start(t)
@@ -445,7 +450,7 @@ func (tab table) ring(t testing.TB, slices int) (*scripttest.Redis, func(slice i
 	script.Budget = ringInstructions
 	return r, func(slice int64) scripttest.Result {
 		r.SetTime(epoch + slice*1000)
-		return tab.asOne(script.Run(r, []string{ringKey}, []string{"1000", "1", strconv.Itoa(slices), "1000000"}))
+		return tab.asOne(script.Run(r, []string{ringKey}, []string{"1", "1000", strconv.Itoa(slices), "1000000"}))
 	}
 }
 
@@ -525,7 +530,7 @@ func (tab table) ringWith(t testing.TB, damage func(stored []byte) []byte) (*scr
 // eachDamagedRing has every byte of such a ring replaced by others.
 func (tab table) eachDamagedRing(t testing.TB,
 	test func(name string, r *scripttest.Redis, at func(slice int64) scripttest.Result)) {
-	for position := range 24 + 7*4 {
+	for position := range 34 + 7*4 {
 		for _, value := range []byte{0, 1, 0x7f, 0x80, 0xff} {
 			r, at := tab.ringWith(t, func(stored []byte) []byte {
 				stored[position] = value
@@ -544,10 +549,10 @@ func (tab table) checkRingDamagedStateEnds(t testing.TB) {
 }
 
 func (tab table) checkRingTruncatedStateEnds(t testing.TB) {
-	for length := range 24 + 7*4 {
+	for length := range 34 + 7*4 {
 		r, at := tab.ringWith(t, func(stored []byte) []byte { return stored[:length] })
 		name := fmt.Sprintf("%d bytes", length)
-		if answers := ringEnds(t, name, r, at, 5, 6, 7); answers > 0 && length < 24 {
+		if answers := ringEnds(t, name, r, at, 5, 6, 7); answers > 0 && length < 34 {
 			t.Errorf("%s: %d answers, want BADSTATE", name, answers)
 		}
 	}
@@ -590,7 +595,7 @@ func (tab table) checkRingSearchEnds(t testing.TB) {
 			}
 			copy(cells[7*(s%size):], layout.SliceRingCell(uint64(total), uint64(link)))
 		}
-		_, _ = r.Do("SETRANGE", ringKey, "24", cells)
+		_, _ = r.Do("SETRANGE", ringKey, "34", cells)
 		result := at(last - epoch/1000 + random.Int64N(size-2))
 		refused, isReply := result.Err.(scripttest.ErrorReply)
 		if result.Err != nil && !(isReply && strings.HasPrefix(badCells, string(refused))) {
@@ -619,12 +624,12 @@ func (tab table) checkRingDamagedLinks(t testing.TB) {
 		}
 		stored, _ := r.Do("GET", ringKey)
 		damaged := []byte(stored.(string))
-		for cell := 24; cell < len(damaged); cell += 7 {
+		for cell := 34; cell < len(damaged); cell += 7 {
 			damaged[cell+5] ^= byte(random.IntN(16))
 			damaged[cell+6] ^= byte(random.IntN(256))
 		}
 		script := compile(t, tab.script.File, tab.script.Source)
-		args := []string{"1000", strconv.Itoa(random.IntN(3)), "30", strconv.Itoa(2 + random.IntN(20)), "7", "9"}
+		args := []string{strconv.Itoa(random.IntN(3)), "1000", "30", strconv.Itoa(2 + random.IntN(20)), "1000", "7", "9"}
 		want := tab.asOne(script.Run(r, []string{ringKey}, args))
 		_, _ = r.Do("SET", ringKey, damaged)
 		got := tab.asOne(script.Run(r, []string{ringKey}, args))

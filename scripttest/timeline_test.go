@@ -132,10 +132,11 @@ func (tab table) called(do string) (table, string) {
 // arguments are the words of a line; those of type us may be written as durations.
 func (tab table) arguments(do string) []string {
 	words := strings.Fields(timesWritten.ReplaceAllStringFunc(do, absolute))
+	once := len(tab.fields(0))
 	for i, word := range words {
 		if word == `""` {
 			words[i] = ""
-		} else if i < len(tab.script.Args) && tab.script.Args[i].Type == "us" {
+		} else if at := min(i, once+(i-once)%max(len(tab.script.Args)-once, 1)); tab.script.Args[at].Type == "us" {
 			words[i] = inMicroseconds(word)
 		}
 	}
@@ -159,11 +160,11 @@ func (tab table) commandWords(command string) []string {
 func absolute(at string) string { return strconv.FormatInt(epoch+microseconds(at[1:]), 10) }
 
 // layouts make the bytes of stored values that a timeline writes as numbers: bucket:tat:numerator:limit:written:widest,
-// entry:at:before:permits, and charge:at:permits:settled for slices of 1 s.
+// entry:at:before:permits, and charge:at:permits:settled.
 var layouts = map[string]func(fields ...uint64) string{
 	"bucket": layout.GCRA,
 	"entry":  func(f ...uint64) string { return layout.TokenBucketEntry(f[0], f[1], f[2]) },
-	"charge": func(f ...uint64) string { return layout.Budget(f[0]/1e6, f[1], f[2] == 1) },
+	"charge": func(f ...uint64) string { return layout.Budget(f[0], f[1], f[2] == 1) },
 }
 
 // packed is a word of a command, as bytes if it is a stored value in numbers.

@@ -318,9 +318,9 @@ func (tab table) counted(on target) string {
 	if len(tab.keys) != 2 || tab.keys[0] != budgetV1.keys[0] {
 		return ""
 	}
-	windows := "1000000 0"
+	windows := "0"
 	for slices := 1; slices <= 4; slices++ {
-		windows += fmt.Sprintf(" %d 1000000000", slices)
+		windows += fmt.Sprintf(" 1000000 %d 1000000000", slices)
 	}
 	counts, failed := on.call(&sliceRingV1Script, true, tab.keys[:1], strings.Fields(windows))
 	return fmt.Sprint(counts[min(5, len(counts)):], failed, on.do("GET", tab.keys[1]))
@@ -329,7 +329,7 @@ func (tab table) counted(on target) string {
 // remaining is what a look sees, by a user who may call everything.
 func (tab table) remaining(on target, c cost) int64 {
 	if tab.script == &budgetSettleV1Script {
-		look := []string{"1000000", "0", "4", "1000000000"}
+		look := []string{"0", "1000000", "4", "1000000000"}
 		reply, _ := on.call(&sliceRingV1Script, true, tab.keys[:1], look)
 		return reply[1]
 	}
