@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -339,6 +340,7 @@ func TestCheck(t *testing.T) {
 			httplimit.Cost(func(*http.Request) int64 { return 1 })), "are options for one limiter"},
 		{"a name", httplimit.AllOf(limits, []httplimit.Charge{{Limiter: exact, Key: byIP, Name: "a\nb"}}), `name "a\nb"`},
 		{"a jitter", httplimit.New(exact, byIP, httplimit.RetryJitter(-1)), "RetryJitter"},
+		{"a long jitter", httplimit.New(exact, byIP, httplimit.RetryJitter(math.MaxInt64)), "want 0 to 24h"},
 		{"no slots", httplimit.New(exact, byIP, httplimit.Slots(limits.Concurrency("c", -1, time.Second), byIP)), "c: n -1"},
 		{"no key of slots", httplimit.New(exact, byIP, httplimit.Slots(limits.Concurrency("c", 1, time.Second),
 			httplimit.Key{})), "the key is empty"},

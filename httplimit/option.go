@@ -95,11 +95,11 @@ func Budgets(budget loader.Budget, key Key, estimate func(*http.Request) int64) 
 }
 
 // RetryJitter adds a random time of 0 to d to the time in Retry-After, before it is rounded up to whole seconds, so
-// that clients that were refused together do not come back together.
+// that clients that were refused together do not come back together. d is up to a day.
 func RetryJitter(d time.Duration) Option {
 	return func(o *options) {
-		if o.jitter = d; d < 0 {
-			o.Err = errors.Join(o.Err, fmt.Errorf("RetryJitter %v: want 0 or more", d))
+		if o.jitter = d; d < 0 || d > 24*time.Hour {
+			o.Err = errors.Join(o.Err, fmt.Errorf("RetryJitter %v: want 0 to 24h", d))
 		}
 	}
 }

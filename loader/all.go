@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -67,8 +68,8 @@ func (a *All) Allow(limiter Returner, subject string) {
 	a.add(limiter, subject, question{method: "Allow", permits: 1})
 }
 
-// AllowN adds a limiter that is asked for n permits now. A limiter may be added several times, also with the same
-// subject: each time is charged, and all together are at most the limit. Cost: nothing is sent before Do.
+// AllowN adds a limiter that is asked for n permits now. It may be added for several subjects, but once about each.
+// Cost: nothing is sent before Do.
 func (a *All) AllowN(limiter Returner, subject string, n int64) {
 	a.add(limiter, subject, question{method: "AllowN", permits: n})
 }
@@ -81,27 +82,19 @@ func (a *All) add(limiter Returner, subject string, q question) {
 	e := &entry{report: unreported, index: len(a.entries)}
 	if e.argumentErr = err; err == nil {
 		e.ask(c, subject, q)
-		e.argumentErr = cmp.Or(e.argumentErr, a.errSum(e))
+		e.argumentErr = cmp.Or(e.argumentErr, a.errTwice(e))
 	}
 	a.entries = append(a.entries, e)
 }
 
-// errSum is the error of an entry that asks for more permits than could ever be granted, together with those before it
-// about the same subject; nil for other entries.
-func (a *All) errSum(e *entry) error {
-	before := int64(0)
+// errTwice refuses a limiter that was added before with the same subject: the Wait of neither would be true.
+func (a *All) errTwice(e *entry) error {
 	for _, other := range a.entries {
 		if other.argumentErr == nil && other.call.key() == e.call.key() {
-			before += other.question.permits
+			return e.limiter.errArgument("subject", "of entry "+strconv.Itoa(e.index), "each limiter once about it, with the sum")
 		}
 	}
-	c, q := e.limiter, e.question
-	capacity := c.algorithm.capacity(c)
-	if before == 0 || capacity == 0 || before+q.permits <= capacity {
-		return nil
-	}
-	return fmt.Errorf("loader: %s: %s(n=%d) after %d for the same subject %w %d", c.name, q.method, q.permits, before,
-		ErrExceedsLimit, capacity)
+	return nil
 }
 
 // Check returns what is wrong with the limiters and arguments that were added. Call it once, when the program starts,
@@ -119,8 +112,7 @@ func (a *All) Check() error {
 
 // Do asks all limiters. It returns a grant only if all of them granted. Its error joins the limiters' errors, each
 // with the limiter's name; then nothing is granted, and what was granted is given back, also if a reply comes later.
-// More than could ever be granted, of one part or of several about the same subject, is ErrExceedsLimit, and Denied has
-// those parts.
+// More than could ever be granted is ErrExceedsLimit, and Denied has those parts.
 //
 // (If no reply ever comes, only ZSetLog can give back: the others stay charged.) Do takes no longer than the longest
 // timeout of its limiters: see Timeout.

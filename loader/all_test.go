@@ -225,11 +225,12 @@ func TestAllWrong(t *testing.T) {
 			"loader: ids: All WithID: want a ZSetLog without WithID"},
 		{loader.New(neverAsked(t)).ListLog("x", loader.PerHour(3)), 1, nil,
 			"loader: limiter of entry 1: want one that the same Loader made"},
+		{struct{ loader.ListLog }{log}, 1, nil, "loader: limiter of entry 1: want one that the same Loader made"},
 		{log, 0, nil, "loader: log: n 0: want 1 or more"},
 		{log, 4, loader.ErrExceedsLimit, "loader: log: AllowN(n=4) exceeds limit 3"},
 	} {
 		all := limits.All()
-		all.Allow(log, "s")
+		all.Allow(log, "other")
 		all.AllowN(wrong.limiter, "s", wrong.n)
 		wantError(t, all.Check(), wrong.want)
 		d, err := all.Do(background)
@@ -245,31 +246,7 @@ func TestAllWrong(t *testing.T) {
 	}
 }
 
-// TestAllTwice adds a limiter twice with the same subject: both are charged, or none.
-func TestAllTwice(t *testing.T) {
-	eachReturner(t, func(t *testing.T, m making) {
-		limits := loader.New(real(t))
-		limiter := m.returner(limits, loader.PerHour(5))
-		for _, step := range []struct {
-			first, second int64
-			granted       bool
-			left          int64
-		}{{1, 1, true, 3}, {2, 2, false, 3}, {2, 1, true, 0}} {
-			all := limits.All()
-			all.AllowN(limiter, "s", step.first)
-			all.AllowN(limiter, "s", step.second)
-			d, err := all.Do(background)
-			must(t, limits.Flush(background))
-			if err != nil || d.Granted != step.granted {
-				t.Errorf("%d and %d: %+v, %v", step.first, step.second, d, err)
-			}
-			wantRemaining(t, limiter, "s", step.left)
-		}
-	})
-}
-
-// TestAllExceeds has parts ask for more than could ever be granted, by themselves or with those before them about the
-// same subject: they deny for ever, and nothing is sent.
+// TestAllExceeds has parts ask for more than could ever be granted: they deny for ever, and nothing is sent.
 func TestAllExceeds(t *testing.T) {
 	limits := loader.New(neverAsked(t))
 	log := limits.ListLog("log", loader.PerHour(5))
@@ -287,10 +264,6 @@ func TestAllExceeds(t *testing.T) {
 	}{
 		{[]part{{ring, "s", 1}, {log, "s", 6}}, "loader: log: AllowN(n=6) exceeds limit 5", loader.PerHour(5), 1},
 		{[]part{{ring, "s", 6}, {log, "s", 1}}, "loader: ring: AllowN(n=6) exceeds limit 5", loader.PerMinute(5), 0},
-		{[]part{{log, "s", 3}, {ring, "s", 3}, {log, "s", 3}},
-			"loader: log: AllowN(n=3) after 3 for the same subject exceeds limit 5", loader.PerHour(5), 2},
-		{[]part{{log.With(loader.PerHour(9)), "s", 4}, {log, "other", 2}, {log, "s", 2}},
-			"loader: log: AllowN(n=2) after 4 for the same subject exceeds limit 5", loader.PerHour(5), 2},
 	} {
 		all := limits.All()
 		for _, p := range row.parts {
@@ -302,17 +275,13 @@ func TestAllExceeds(t *testing.T) {
 			t.Errorf("%+v, %v", d, err)
 		}
 	}
-	all := limits.All()
-	all.AllowN(log, "s", 3) // together as much as the limit
-	all.AllowN(log, "s", 2)
-	all.AllowN(log, "other", 5)
-	must(t, all.Check())
-	closed := limits.All()
-	closed.Allow(log.With(loader.Limit{}), "s")
-	closed.Allow(log.With(loader.Limit{}), "s")
-	if d, err := closed.Do(background); err != nil || len(d.Denied) != 2 || d.Wait != loader.Never {
-		t.Errorf("a limit of 0, twice: %+v, %v", d, err)
-	}
+	twice := limits.All()
+	twice.Allow(log, "s")
+	twice.Allow(log, "other")
+	twice.Allow(ring, "s")
+	must(t, twice.Check())
+	twice.Allow(log.With(loader.PerHour(9)), "s")
+	wantError(t, twice.Check(), "loader: log: subject of entry 3: want each limiter once about it, with the sum")
 }
 
 // TestAllFails has one part fail for good: the error tells which, and the others are given back.

@@ -145,11 +145,11 @@ func (e *entry) result() *Result {
 // coreOf returns the core of a limiter of this Loader, for an entry of a Batch or an All.
 func (l *Loader) coreOf(limiter Limiter, entry int) (core, error) {
 	want := "one that the same Loader made"
-	if _, leased := limiter.(*Leased); leased {
+	switch made := limiter.(type) {
+	case *Leased:
 		want = "its SliceRing, not a Leased"
-	}
-	if made, ok := limiter.(interface{ itself() core }); ok {
-		if c := made.itself(); c.settings != nil && c.limits == l {
+	case GCRA, ListLog, SliceRing, TokenBucket, ZSetLog: // and not a struct that has one embedded: its methods may differ
+		if c := made.(interface{ itself() core }).itself(); c.settings != nil && c.limits == l {
 			return c, nil
 		}
 	}

@@ -330,6 +330,15 @@ func TestCallerGone(t *testing.T) {
 	wantRemaining(t, f, two, 5)
 	wantRemaining(t, f, tokens, 9)
 	wantRemaining(t, f, slots, 1)
+	// No reply comes in time, though the estimate is charged.
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	f.hook = func() { <-ctx.Done(); time.Sleep(50 * time.Millisecond) }
+	var late admit.Admission[int]
+	checked(t, door{Options: budget}).Admit(ctx, &late, "ada", both)
+	wantOutcome(t, late.Result, admit.CallerGone)
+	f.hook = func() {}
+	cancel()
+	wantRemaining(t, f, tokens, 9)
 	tried := checked(t, door{Charges: []charge{{Limiter: one, Key: all}}, Options: options{Shadow: true}})
 	ctx, leave := context.WithCancel(t.Context())
 	f.hook = leave

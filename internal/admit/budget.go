@@ -3,14 +3,17 @@ package admit
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"sync/atomic"
+
+	"github.com/sluice-redis/sluice/loader"
 )
 
 // reservation is an estimate that a budget has granted.
 type reservation struct {
 	Estimate
-	id       string
-	degraded bool // by a policy: Redis may not know it
+	id      string
+	isKnown bool // to Redis; not if a policy granted it, or no reply came
 }
 
 // usage is the key of what a request has used, and that itself.
@@ -44,8 +47,8 @@ func (a *Admission[O]) reserve() {
 		id := rand.Text()
 		d, err := e.Budget.Reserve(kept{a.ctx}, e.Subject, id, e.N)
 		a.note(Decision{Decision: d, Policy: NameOf(e.Budget), Subject: e.Subject, Err: err})
-		if d.Granted {
-			a.reserved = append(a.reserved, reservation{e, id, d.Degraded})
+		if d.Granted || errors.Is(err, loader.ErrOutcomeUnknown) {
+			a.reserved = append(a.reserved, reservation{e, id, err == nil && !d.Degraded})
 		}
 		a.judge(d, err)
 	}
@@ -69,10 +72,10 @@ func (a *Admission[O]) settle(cost func() (actual int64, ok bool)) {
 	}
 	ctx := context.WithoutCancel(a.ctx)
 	for _, r := range reserved {
-		if r.degraded {
-			_ = r.Budget.Charge(ctx, r.Subject, r.id, actual) // the loader's observer is told of failures
+		if r.isKnown {
+			_ = r.Budget.Settle(ctx, r.Subject, r.id, actual) // the loader's observer is told of failures
 		} else {
-			_ = r.Budget.Settle(ctx, r.Subject, r.id, actual)
+			_ = r.Budget.Charge(ctx, r.Subject, r.id, actual) // and an estimate that comes later is refused
 		}
 	}
 }

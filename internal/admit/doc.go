@@ -21,7 +21,7 @@
 //     client (Request.Wait) takes slots first and waits for its permits last, because the other side counts the call
 //     when it is made.
 //   - One limiter twice about one subject is one charge of the sum, reported once, so that the time to wait and what
-//     remains are true. CountIf still counts each of them.
+//     remains are true. CountIf still counts each of them. Under two limits it is Misconfigured.
 //   - What was charged for a refused request is given back where the limiter can, and so is what CountIf does not
 //     count. A panic of the handler counts. Slots are released whatever happens. A budget is settled with what the
 //     handler said (Settle), keeps its estimate if it said nothing, and gets it back if the handler did not run.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -142,10 +143,10 @@ func (d *Door[R, O]) checkUse(c Charge[R, O]) error {
 	return c.Key.err
 }
 
-// isNil reports whether there is no limiter: nil, or what a map of *loader.Leased has for an unknown plan.
+// isNil reports whether there is no limiter: nil, or what a map of pointers has for an unknown plan.
 func isNil(limiter loader.Limiter) bool {
-	leased, ok := limiter.(*loader.Leased)
-	return limiter == nil || ok && leased == nil
+	value := reflect.ValueOf(limiter)
+	return !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil()
 }
 
 // returner returns the limiter as one that can give back.

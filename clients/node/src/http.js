@@ -55,10 +55,12 @@ function decider(limiter, options = {}) {
   checkFunction('middleware', 'cost', cost);
   if (typeof limiter?.allowN !== 'function') throw refuse('middleware', 'limiter', limiter, 'a limiter with allow()');
   return async (request, socket) => {
+    const n = cost(request);
+    if (n === 0) return { headers: {} };
     const values = [key(request, socket)].flat();
     if (!values.every((value) => isText(value) && value !== '')) return { headers: {}, refusal: refusals.noKey };
     try {
-      const decision = await limiter.allowN(subjectOf(...values), cost(request));
+      const decision = await limiter.allowN(subjectOf(...values), n);
       return { headers: headersOf(limiter, decision), refusal: refusalOf(limiter, decision) };
     } catch (error) {
       if (error instanceof ExceedsLimitError) return { headers: {}, refusal: { ...refusals.denied } };

@@ -244,7 +244,7 @@ export function keyOf(prefix: string, limiter: string, subject: string, state: s
 export interface MiddlewareOptions<Request> {
   /** Whom a request is counted for: one text, or several. Default: keyByAddress(). Without one, status 400. */
   key?: (request: Request, socket?: { remoteAddress?: string }) => string | undefined | (string | undefined)[];
-  /** How many permits a request takes. Default: 1. */
+  /** How many permits a request takes; 0: it is not limited. Default: 1. */
   cost?: (request: Request) => number;
 }
 

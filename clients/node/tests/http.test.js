@@ -54,6 +54,7 @@ for (const [framework, start] of Object.entries(frameworks)) {
       '/burst': [limits.gcra('burst', { permits: 5, window: '1m', burst: 20 }), { ...byKey, cost: () => 20 }],
       '/never': [limits.listLog('never', { permits: 0, window: '1m' })],
       '/costly': [limits.listLog('costly', { permits: 1, window: '1m' }), { cost: () => 2 }],
+      '/free': [limits.listLog('free', { permits: 0, window: '1m' }), { cost: () => 0 }],
       '/down': [gone.listLog('down', { permits: 1, window: '1m' })],
       '/open': [gone.sliceRing('open', { windows, onFailure: 'open' })],
       '/closed': [gone.listLog('closed', { permits: 1, window: '1m', onFailure: 'closed' })],
@@ -87,6 +88,7 @@ for (const [framework, start] of Object.entries(frameworks)) {
     assert.deepEqual(burst.slice(1, 3), ['"burst";q=20;w=240', '"burst";r=0;t=240']);
     assert.deepEqual((await get(`${url}/never`)).slice(0, 4), [429, '"never";q=0;w=60', '"never";r=0', null]);
     assert.equal((await get(`${url}/costly`))[0], 429);
+    assert.deepEqual((await get(`${url}/free`)).slice(0, 2), [200, null]);
     assert.equal((await get(`${url}/wrong`))[0], 500);
 
     const undecided = await get(`${url}/down`);

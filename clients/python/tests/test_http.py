@@ -216,7 +216,7 @@ def test_forwarded(case):
 
 def test_cost(serve):
     port = serve(lambda limits: limits.list_log("api", 5, MINUTE), cost=lambda request: int(request.header("X-Cost")))
-    assert [get(port, X_Cost=cost)[0] for cost in ("3", "3", "2", "6")] == [200, 429, 200, 429]
+    assert [get(port, X_Cost=cost)[0] for cost in ("3", "3", "0", "2", "6")] == [200, 429, 200, 200, 429]
 
 
 def test_fastapi(server):

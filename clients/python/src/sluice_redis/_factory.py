@@ -78,7 +78,7 @@ class Factory(Setup):
         They are asked in this order, a round trip each, until one denies: that is the decision. Otherwise it is of the
         one with the fewest permits left, and parts has all of them. If one denies or fails, or the caller is
         interrupted, what the others granted is given back in the background; until then others may be denied."""
-        return (yield from all_of(parts))
+        return (yield from all_of(self, parts))
 
 
 class Face(Generic[C]):

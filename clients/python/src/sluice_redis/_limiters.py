@@ -385,12 +385,12 @@ class Reservation:
 Part = Union[Tuple[Any, str], Tuple[Any, str, int]]
 
 
-def all_of(parts: Sequence[Part]) -> Steps[Decision]:
+def all_of(setup: Setup, parts: Sequence[Part]) -> Steps[Decision]:
     """Asks in order, until one denies. What was granted, or may have been, is given back if not all of it is used."""
     check_list("", "parts", parts, "(limiter, subject, n)")
     if not parts:
         raise ArgumentError("", "parts", "[]", "at least one (limiter, subject, n)")
-    asked, granted = _checked(parts), []
+    asked, granted = _checked(setup, parts), []
     try:
         for limiter, subject, n in asked:
             id = limiter._new_id()
@@ -410,15 +410,17 @@ def all_of(parts: Sequence[Part]) -> Steps[Decision]:
     )
 
 
-def _checked(parts: Sequence[Part]) -> List[Tuple[Limiter, str, int]]:
+def _checked(setup: Setup, parts: Sequence[Part]) -> List[Tuple[Limiter, str, int]]:
     asked: List[Tuple[Limiter, str, int]] = []
     keys = set()
     for part in parts:
-        face, subject, n = (*part, 1)[:3] if isinstance(part, (tuple, list)) and len(part) > 1 else (part, "", 1)
+        face, subject, n = (*part, 1)[:3] if isinstance(part, (tuple, list)) and len(part) in (2, 3) else (part, "", 1)
         limiter = getattr(face, "_core", None)
         if not isinstance(limiter, Returner):
             want = "one that can give back: list_log, zset_log or slice_ring"
             raise ArgumentError("all", "limiter", repr(face), want)
+        if limiter.setup is not setup:
+            raise ArgumentError("all", "limiter", limiter.name, "one that these Limits made")
         key = limiter.key(subject)
         if limiter.capacity():
             limiter._check_amount("all", n)

@@ -284,11 +284,11 @@ class WSGI(_Middleware):
         return self.app(environ, start)  # type: ignore[no-any-return]
 
     def _decide(self, request: Request) -> _Answer:
-        subject = self.subject_of(request)
-        if not subject:
-            return _no_key()
+        subject, cost = self.subject_of(request), self.cost(request)
+        if not subject or cost == 0:
+            return _no_key() if cost else _Answer([])
         try:
-            return _answer(self.limiter.name, self.limiter.allow_n(subject, self.cost(request)))
+            return _answer(self.limiter.name, self.limiter.allow_n(subject, cost))
         except SluiceError as error:
             return _failed(self.limiter.name, error)
 
@@ -324,11 +324,11 @@ class ASGI(_Middleware):
         raw_path = scope.get("raw_path")
         path = unquote_to_bytes(raw_path.partition(b"?")[0]) if raw_path else scope.get("path", "").encode()
         request = Request((scope.get("client") or [""])[0] or "", raw, _text(path), scope)
-        subject = self.subject_of(request)
-        if not subject:
-            return _no_key()
+        subject, cost = self.subject_of(request), self.cost(request)
+        if not subject or cost == 0:
+            return _no_key() if cost else _Answer([])
         try:
-            return _answer(self.limiter.name, await self.limiter.allow_n(subject, self.cost(request)))
+            return _answer(self.limiter.name, await self.limiter.allow_n(subject, cost))
         except SluiceError as error:
             return _failed(self.limiter.name, error)
 
