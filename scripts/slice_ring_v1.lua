@@ -146,7 +146,7 @@ local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
 local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
 local moved, begun = stored ~= #limits, 0 -- whether more than the last grant changes, and the cells that begin
-local missing = {} -- the windows that have no section
+local missing, pages = {}, {} -- the windows that have no section; what was read of the ring, by its place
 for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
   local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
 
@@ -210,6 +210,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
         for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
         -- As text, because redis.call takes longer to print a number.
         page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
+        pages[from] = page
         if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
       end
       -- The total before the slice is in the first 44 bits, the link in the last 12.
@@ -249,6 +250,9 @@ if permits > 0 and wait == 0 then
   if not moved then
     redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, total))
   else
+    local function read(at)
+      return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+    end
     -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
     -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
     local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
@@ -270,11 +274,11 @@ if permits > 0 and wait == 0 then
         first = cell
         if gap < size then
           local at = from + 7 * ((current + 1) % size)
-          first = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+          first = read(at)
           if #first < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
         end
       end
-      sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. first
+      sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(first, 1, 7)
       expired = math.max(expired, (last_slice + size) * slice)
       expires = math.max(expires, (current + size) * slice)
       from = from + 7 * size

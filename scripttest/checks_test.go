@@ -189,11 +189,11 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 	case &gcraV1Script, &gcraManyV1Script:
 		grant, look = "1000 10s 10 1 0", "1000 10s 10 0 0"
 	case &sliceRingV1Script, &sliceRingManyV1Script:
-		grant, look = "1s 1 3 1000", "1s 0 3 1000"
+		grant, look = "1 1s 3 1000", "0 1s 3 1000"
 	case &budgetV1Script:
-		grant, look = "1s 1h 1 3 1000", "1s 1h 0 3 1000"
+		grant, look = "1h 1 1s 3 1000", "1h 0 1s 3 1000"
 	case &budgetSettleV1Script:
-		grant, look = "1s 3 1h 1 1", "1s 3 1h 0 1"
+		grant, look = "1h 1 1 1s 3", "1h 0 1 1s 3"
 	}
 	instructions := func(h *harness, do string) int {
 		h.setTime(epoch)

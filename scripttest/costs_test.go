@@ -111,28 +111,28 @@ var zsetLogV1Costs = costsWithIDs([]cost{
 var sliceRingV1Costs = []cost{
 	{"the first look", nil, line{"0s", "0 1s 3 2", "TIME GETRANGE EXISTS"}},
 	{"the first grant", nil, line{"0s", "1 1s 3 2", "TIME GETRANGE EXISTS SET"}},
-	{"a grant in the same slice", after("0s 1 1s 3 2"), line{"0s", "1 1s 3 2", "TIME GETRANGE*2 SETRANGE"}},
+	{"a grant in the same slice", after("0s 1 1s 3 2"), line{"0s", "1 1s 3 2", "TIME GETRANGE SETRANGE"}},
 	{"a grant in the next slice", after("0s 1 1s 3 2"), line{"1s", "1 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*2"}},
 	{"a gap across the end of the ring", after("1s 1 1s 3 2"),
 		line{"3s", "1 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*3"}},
 	{"a gap that ends with the ring", after("0s 1 1s 3 2"),
 		line{"2s", "1 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*2"}},
 	{"a wider window in the same slice", after("0s 1 1s 3 2"), line{"0s", "1 1s 5 2", "TIME GETRANGE*3 SET"}},
-	{"two windows", after("0s 1 1s 3 2 1s 5 9"), line{"0s", "1 1s 3 2 1s 5 9", "TIME GETRANGE*3 SETRANGE"}},
-	{"denied, filled at once", after("0s 2 1s 64 2"), line{"0s", "1 1s 64 2", "TIME GETRANGE*2"}},
+	{"two windows", after("0s 1 1s 3 2 1s 5 9"), line{"0s", "1 1s 3 2 1s 5 9", "TIME GETRANGE SETRANGE"}},
+	{"denied, filled at once", after("0s 2 1s 64 2"), line{"0s", "1 1s 64 2", "TIME GETRANGE"}},
 	{"denied, filled at once in the middle of the ring", after("30s 2 1s 64 2"),
 		line{"50s", "1 1s 64 2", "TIME GETRANGE*2"}},
 	{"denied, filled at once, further on than a link says", after("4200s 1 1s 4200 1"),
-		line{"4200s", "1 1s 4200 1", "TIME GETRANGE*3"}},
+		line{"4200s", "1 1s 4200 1", "TIME GETRANGE*2"}},
 	{"denied, with room at the next move", after("0s 1 1s 64 2", "63s 1 1s 64 2"),
 		line{"63s", "1 1s 64 2", "TIME GETRANGE*2"}},
 	{"denied, with room at the eighth move, which is read along",
 		after("6s 1 1s 64 2", "63s 1 1s 64 2"),
 		line{"63s", "1 1s 64 2", "TIME GETRANGE*2"}},
 	{"denied, with room at the ninth move", after("7s 1 1s 64 2", "63s 1 1s 64 2"),
-		line{"63s", "1 1s 64 2", "TIME GETRANGE*3"}},
+		line{"63s", "1 1s 64 2", "TIME GETRANGE*2"}},
 	{"denied, with room at the last move but one", after("126s 1 1s 64 2", "127s 1 1s 64 2"),
-		line{"127s", "1 1s 64 2", "TIME GETRANGE*3"}},
+		line{"127s", "1 1s 64 2", "TIME GETRANGE*2"}},
 	{"denied, with room beyond the end of the ring", after("63s 1 1s 64 2", "80s 1 1s 64 2"),
 		line{"124s", "1 1s 64 2", "TIME GETRANGE*3"}},
 	{"denied, in the largest ring", after("0s 1 1s 10000 2", "9999s 1 1s 10000 2"),
@@ -140,9 +140,9 @@ var sliceRingV1Costs = []cost{
 	{"denied, the first slice was emptied",
 		after("0s 1 1s 80 2", "20s 1 1s 80 2", "20s slice_ring_return @0s 1", "60s 1 1s 80 2"),
 		line{"79s", "1 1s 80 2", "TIME GETRANGE*3"}},
-	{"two windows that begin before the ring does", after("0s 1 1s 3 2"), line{"0s", "0 1s 5 2 1s 9 2", "TIME GETRANGE*2"}},
+	{"two windows that begin before the ring does", after("0s 1 1s 3 2"), line{"0s", "0 1s 5 2 1s 9 2", "TIME GETRANGE*3"}},
 	{"denied in two windows", after("16s 1 1s 80 2 1s 20 2", "95s 1 1s 80 2 1s 20 2"),
-		line{"95s", "2 1s 80 2 1s 20 2", "TIME GETRANGE*3"}},
+		line{"95s", "2 1s 80 2 1s 20 2", "TIME GETRANGE*2"}},
 	{"denied one of what came evenly", evenRing(), line{"95s", "1 1s 80 10", "TIME GETRANGE*2"}},
 	{"denied three of what came evenly", evenRing(), line{"95s", "3 1s 80 10", "TIME GETRANGE*4"}},
 	{"denied four of what came evenly: it halves", evenRing(), line{"95s", "4 1s 80 10", "TIME GETRANGE*9"}},
@@ -159,10 +159,10 @@ func evenRing() (lines []line) {
 }
 
 var sliceRingReturnV1Costs = []cost{
-	{"of a ring that is gone", nil, line{"0s", "@0s 1", "GETRANGE"}},
+	{"of a ring that is gone", nil, line{"0s", "@0s 1", "GETRANGE EXISTS"}},
 	{"of a slice that has left", after("3s slice_ring 1 1s 3 2"), line{"3s", "@0s 1", "GETRANGE"}},
 	{"of a slice that holds none", after("2s slice_ring 1 1s 3 2"), line{"2s", "@1s 1", "GETRANGE*2"}},
-	{"in the same slice", after("0s slice_ring 1 1s 3 2"), line{"0s", "@0s 1", "GETRANGE*2 SETRANGE*2"}},
+	{"in the same slice", after("0s slice_ring 1 1s 3 2"), line{"0s", "@0s 1", "GETRANGE*2 SETRANGE"}},
 	{"across the end of the ring", after("2s slice_ring 1 1s 3 2", "3s slice_ring 1 1s 3 2"),
 		line{"3s", "@2s 1", "GETRANGE*3 SETRANGE*3"}},
 }
@@ -208,15 +208,15 @@ var budgetV1Costs = append([]cost{
 	{"the first look", nil, line{"0s", "1h 0 1s 3 9", "TIME GETRANGE EXISTS"}},
 	{"the first grant", nil, line{"0s", "1h 1 1s 3 9", "TIME GETRANGE EXISTS GET SET*2"}},
 	{"a grant in the same slice", after("0s #b 1h 1 1s 3 9"),
-		line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET GETRANGE SETRANGE SET"}},
+		line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET SETRANGE SET"}},
 	{"a grant in the next slice", after("0s #b 1h 1 1s 3 9"),
 		line{"1s", "1h 1 1s 3 9", "TIME GETRANGE GET GETRANGE PEXPIREAT SETRANGE*2 SET"}},
 	{"a wider window in the same slice", after("0s #b 1h 1 1s 3 9"),
 		line{"0s", "1h 1 1s 5 9", "TIME GETRANGE GET GETRANGE*2 SET*2"}},
 	{"two windows that begin before the ring does", after("0s #b 1h 1 1s 3 2"),
-		line{"0s", "1h 0 1s 5 2 1s 9 2", "TIME GETRANGE*2"}},
-	{"denied", after("0s #b 1h 9 1s 3 9"), line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET GETRANGE"}},
-	{"asked again", after("0s 1h 1 1s 3 9"), line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET GETRANGE"}},
+		line{"0s", "1h 0 1s 5 2 1s 9 2", "TIME GETRANGE*3"}},
+	{"denied", after("0s #b 1h 9 1s 3 9"), line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET"}},
+	{"asked again", after("0s 1h 1 1s 3 9"), line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET"}},
 	{"asked again with other permits", after("0s 1h 1 1s 3 9"), line{"0s", "1h 2 1s 3 9", "TIME GETRANGE GET"}},
 }, searchesOfBudget()...)
 
@@ -233,11 +233,10 @@ func searchesOfBudget() (costs []cost) {
 			}
 		}
 		other.call.do = "1h " + c.call.do
-		var reads int
-		if _, err := fmt.Sscanf(c.call.want, "TIME GETRANGE*%d", &reads); err != nil {
-			panic(err)
-		}
+		reads := 1
+		_, _ = fmt.Sscanf(c.call.want, "TIME GETRANGE*%d", &reads)
 		other.call.want = strings.TrimSuffix(fmt.Sprintf("TIME GETRANGE GET GETRANGE*%d", reads-1), "*1")
+		other.call.want = strings.TrimSuffix(other.call.want, " GETRANGE*0")
 		costs = append(costs, other)
 	}
 	return costs
@@ -253,9 +252,9 @@ var budgetSettleV1Costs = []cost{
 	{"a charge in the same slice", after("0s budget 1h 1 1s 3 9"),
 		line{"0s", "1h 2 0 1s 3", "TIME GETRANGE GET GETRANGE SETRANGE SET"}},
 	{"a charge in the next slice", after("0s budget 1h 1 1s 3 9"),
-		line{"1s", "1h 2 0 1s 3", "TIME GETRANGE GET GETRANGE PEXPIREAT SETRANGE*2 SET"}},
+		line{"1s", "1h 2 0 1s 3", "TIME GETRANGE GET GETRANGE*2 PEXPIREAT SETRANGE*2 SET"}},
 	{"a refund in the same slice", after("0s budget 1h 2 1s 3 9"),
-		line{"0s", "1h 1 0 1s 3", "TIME GETRANGE GET GETRANGE SET SETRANGE*2"}},
+		line{"0s", "1h 1 0 1s 3", "TIME GETRANGE GET GETRANGE SET SETRANGE"}},
 	{"a refund across the end of the ring", after("2s budget 1h 2 1s 3 9", "3s budget #b 1h 2 1s 3 9"),
 		line{"3s", "1h 1 0 1s 3", "TIME GETRANGE GET GETRANGE*2 SET SETRANGE*3"}},
 	{"a refund to a slice that has left", after("0s budget 1h 2 1s 3 9", "3s budget #b 1h 2 1s 3 9"),

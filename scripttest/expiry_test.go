@@ -77,17 +77,17 @@ func (tab table) checkLaterGrantsProlong(t testing.TB) {
 	ring.Run(r, sliceRingV1.keys, []string{"1", "1000000", "3", "9"})
 	ring.Run(r, sliceRingV1.keys, []string{"1", "1000000", "3", "9"})
 	assertTTL(t, r, sliceRingV1.keys[0], 2500)
-	ring.Run(r, sliceRingV1.keys, []string{"1000000", "1", "5", "9"})
+	ring.Run(r, sliceRingV1.keys, []string{"1", "1000000", "5", "9"})
 	assertTTL(t, r, sliceRingV1.keys[0], 4500)
 	_, _ = r.Do("UNLINK", sliceRingV1.keys[0])
 	for _, at := range []int64{0, 3_000_000} {
 		r.SetTime(epoch + at)
-		ring.Run(r, sliceRingV1.keys, []string{"1500000", "1", "3", "9"})
+		ring.Run(r, sliceRingV1.keys, []string{"1", "1500000", "3", "9"})
 		assertTTL(t, r, sliceRingV1.keys[0], 4500) // at half a second
 	}
 	_, _ = r.Do("UNLINK", sliceRingV1.keys[0])
 	r.SetTime(epoch + 1_499_999)
-	ring.Run(r, sliceRingV1.keys, []string{"1001001", "1", "3", "9"})
+	ring.Run(r, sliceRingV1.keys, []string{"1", "1001001", "3", "9"})
 	assertTTL(t, r, sliceRingV1.keys[0], (epoch/1001001+1+3)*1001001/1000+1-(epoch+1_499_999)/1000)
 }
 

@@ -145,11 +145,12 @@ func (z fuzzed) refusal(keys int, args []string) string {
 	}
 	fields := z.fields(1)
 	if group := z.script.Group; group != nil {
-		alone := len(fields) - 2
+		alone := len(z.fields(0))
+		each := len(fields) - alone
 		if len(args) < alone+each*group.Min || len(args) > alone+each*group.Max || (len(args)-alone)%each != 0 {
-			return fmt.Sprintf("BADARG ARGV: want %d and %d to %d pairs", alone, group.Min, group.Max)
+			return fmt.Sprintf("BADARG ARGV: want %d and %d to %d times %d", alone, group.Min, group.Max, each)
 		}
-		fields = z.fields((len(args) - alone) / 2)
+		fields = z.fields((len(args) - alone) / each)
 	}
 	if len(args) != len(fields) {
 		return fmt.Sprintf("BADARG ARGV: want %d", len(fields))

@@ -74,8 +74,8 @@ func (tab table) before() []line {
 	return map[string][]line{
 		"list_log_return":     {{"0s", "list_log 1 1000 1 0", "1 0 0 1000us"}},
 		"zset_log_return":     {{"0s", "zset_log 1 1000 1 0 a", "1 0 0 1000us"}},
-		"slice_ring_return":   {{"0s", "slice_ring 1000 1 1 1", "1 0 0 1000us 1"}},
-		"budget_settle":       {{"0s", "budget 1000 1000 1 1 1", "1 0 0 1000us 1"}},
+		"slice_ring_return":   {{"0s", "slice_ring 1 1000 1 1", "1 0 0 1000us 1"}},
+		"budget_settle":       {{"0s", "budget 1000 1 1000 1 1", "1 0 0 1000us 1"}},
 		"concurrency_release": {{"0s", "concurrency 1 1000 0 a", "1 0 0 1000us"}},
 	}[tab.script.Name]
 }
@@ -99,7 +99,7 @@ func (tab table) valid(groups int) []string {
 	return args
 }
 
-// fields are the arguments one by one: of repeated ones slices_1, limit_1, slices_2 and so on.
+// fields are the arguments one by one: of repeated ones slice_1, size_1, limit_1, slice_2 and so on.
 func (tab table) fields(groups int) (fields []sluice.Field) {
 	var repeated []sluice.Field
 	for _, field := range tab.script.Args {
@@ -129,7 +129,8 @@ func (tab table) malformedCalls() (calls []malformed) {
 	wantArgs := fmt.Sprintf("BADARG ARGV: want %d", len(tab.fields(1)))
 	if tab.script.Group != nil {
 		groups = tab.script.Group.Max
-		wantArgs = fmt.Sprintf("BADARG ARGV: want %d and 1 to 8 pairs", len(tab.fields(1))-2)
+		alone := len(tab.fields(0))
+		wantArgs = fmt.Sprintf("BADARG ARGV: want %d and 1 to 8 times %d", alone, len(tab.fields(1))-alone)
 	}
 	most := tab.valid(groups)
 

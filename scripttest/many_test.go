@@ -171,7 +171,7 @@ var (
 				"TIME LINDEX RPUSH PEXPIREAT LINDEX LLEN LINDEX*2 RPUSH PEXPIREAT"}})
 	sliceRingManyV1Costs = append(sliceRingV1Costs,
 		cost{"three keys", after("0s $2 1 1s 3 1"),
-			line{"0s", "$1 $2 $3 1 1s 3 1", "TIME GETRANGE EXISTS SET GETRANGE*3 EXISTS SET"}})
+			line{"0s", "$1 $2 $3 1 1s 3 1", "TIME GETRANGE EXISTS SET GETRANGE*2 EXISTS SET"}})
 )
 
 // checkMostKeys asks about as many keys as a call may have.
@@ -235,52 +235,54 @@ func checkLongSearchesEnd(t testing.TB) {
 
 func logThatLeft(entries int) string { return fmt.Sprintf("t:x:{%d}:ll1", entries) }
 
-// A call for many rings does so much work: 32 for each read, 1 for each slice of a ring that is made or was skipped, 2
-// for each of a ring that is made longer. A key that needs more is not decided and nothing of it is written; a later
-// one that needs less is. The first key is decided whatever it needs.
+// A call for many rings does so much work: 32 for each read, a quarter for each slice that begins, and 2500 for each
+// section that is not asked for. A key that needs more is not decided and nothing of it is written; a later one that
+// needs less is. The first key is decided whatever it needs.
 func checkRingWorkEnds(t testing.TB) {
 	const decided, undecided = int64(1), int64(-3)
-	old, longer := []string{"old"}, []string{"short", "shorter"}
+	eight := func(permits string) (args string) {
+		args = permits
+		for i := range 8 {
+			args += fmt.Sprintf(" 1000000 %d 1000", 10000-i)
+		}
+		return args
+	}
 	for _, c := range []struct {
 		name  string
 		after int64 // seconds
 		keys  []string
-		args  string // behind the slice of a second
+		args  string
 		want  []int64
 	}{
-		{"new rings", 0, []string{"a", "b", "c", "d", "e"}, "1 2500 9", []int64{1, 1, 1, 1, -3}},
-		{"new rings, a slice longer, and one that needs little", 0, []string{"a", "b", "c", "d", "old"}, "1 2501 9 4 9",
-			[]int64{1, 1, 1, -3, 1}},
-		{"reads", 0, slices.Concat([]string{"a"}, slices.Repeat(old, 32)), "1 9008 1000",
-			slices.Concat(slices.Repeat([]int64{decided}, 32), []int64{undecided})},
-		{"reads, and a slice longer", 0, slices.Concat([]string{"a"}, slices.Repeat(old, 31)), "1 9009 1000",
-			slices.Concat(slices.Repeat([]int64{decided}, 31), []int64{undecided})},
-		{"looks", 0, slices.Concat([]string{"old"}, slices.Repeat(old, 63)), "0 9008 1000",
-			slices.Repeat([]int64{0}, 64)},
-		{"longer rings", 0, longer, "1 2484 9", []int64{1, 1}},
-		{"longer rings, by a slice more", 0, longer, "1 2485 9", []int64{1, -3}},
-		{"rings that are as long as they must be", 0, []string{"old", "older"}, "1 10000 9", []int64{1, 1}},
-		{"a new ring, a read and a gap", 1, []string{"a", "old"}, "1 9967 9", []int64{1, 1}},
-		{"a new ring, a read and a gap, a slice longer", 1, []string{"a", "old"}, "1 9968 9", []int64{1, -3}},
-		{"gaps", 4968, []string{"old", "older"}, "1 1 9 5000 9", []int64{1, 1}},
-		{"gaps, a slice longer", 4969, []string{"old", "older"}, "1 1 9 5000 9", []int64{1, -3}},
-		{"a little work is left", 9999, []string{"old", "bad"}, "1 1 9", []int64{1, -1}},
-		{"no work is left", 5000, []string{"old", "older", "bad"}, "1 1 9", []int64{1, 1, -3}},
-		{"the first key", 0, []string{"short", "old", "shorter"}, "1 10000 9", []int64{1, -3, -3}},
+		{"new rings", 0, []string{"a", "b", "c", "d", "e"}, "1 1000000 10000 9", []int64{1, 1, 1, 1, -3}},
+		{"new rings, a slice longer, and one that needs little", 0, []string{"a", "b", "c", "d", "old"},
+			"1 1000000 10000 9 1000000 1 9", []int64{1, 1, 1, -3, 1}},
+		{"looks that read", 1, slices.Repeat([]string{"old"}, 41), eight("0"),
+			slices.Concat(slices.Repeat([]int64{0}, 39), []int64{undecided, undecided})},
+		{"looks that read nothing", 0, slices.Repeat([]string{"old"}, 64), eight("0"), slices.Repeat([]int64{0}, 64)},
+		{"rings that need nothing", 0, slices.Repeat([]string{"old", "older"}, 32), "1 1000000 10000 1000",
+			slices.Repeat([]int64{decided}, 64)},
+		{"gaps", 9999, []string{"old", "older", "oldest", "aged"}, "1 1000000 10000 9", []int64{1, 1, 1, -3}},
+		{"other windows", 0, slices.Repeat([]string{"two"}, 5), "1 1000000 3 9", []int64{1, 1, 1, 1, -3}},
+		{"a little work is left", 0, []string{"a", "b", "c", "old", "bad"}, "1 1000000 10000 9 1000000 9999 9",
+			[]int64{1, -3, -3, 1, -1}},
+		{"no work is left", 0, []string{"a", "b", "c", "d", "bad"}, "1 1000000 10000 9", []int64{1, 1, 1, 1, -3}},
+		{"the first key", 0, []string{"a", "old", "b"}, eight("1"), []int64{1, -3, -3}},
 	} {
 		h := startHarness(t, true)
 		h.setTime(epoch)
-		for key, size := range map[string]string{"old": "10000", "older": "10000", "short": "1", "shorter": "1"} {
-			args := []string{"1000000", "1", size, "9"}
+		for key, windows := range map[string]string{"old": "1000000 10000 9", "older": "1000000 10000 9",
+			"oldest": "1000000 10000 9", "aged": "1000000 10000 9", "two": "1000000 3 9 1000000 5 9"} {
+			args := strings.Fields("1 " + windows)
 			if _, failed := h.call(&sliceRingV1Script, false, []string{key}, args); failed != "" {
 				t.Fatal(failed)
 			}
 		}
 		h.do("SET", "bad", "x")
 		h.setTime(epoch + c.after*1_000_000)
-		before, args := h.redis.Snapshot(), strings.Fields("1000000 "+c.args)
+		before, args := h.redis.Snapshot(), strings.Fields(c.args)
 		reply, failed := h.call(&sliceRingManyV1Script, false, c.keys, args)
-		each := 4 + (len(args)-2)/2
+		each := 4 + len(args)/3
 		var got []int64
 		for one := range slices.Chunk(reply[min(1, len(reply)):], each) {
 			got = append(got, one[0])

@@ -172,7 +172,7 @@ var subjectsOfOne = []subject{
 		back:   &sliceRingReturnV1Script,
 		keys:   [][]string{{"t:x:{u}:sr1"}},
 		config: ringConfig,
-		span:   longest,
+		span:   longestOf,
 		limit:  minLimit,
 		args: func(c config, permits, _ int64, _ string) []string {
 			return append(decimals(permits), decimals(c...)...)
@@ -186,7 +186,7 @@ var subjectsOfOne = []subject{
 		settle: &budgetSettleV1Script,
 		keys:   [][]string{{"t:x:{u}:sr1", "t:x:{u}:bg1:"}},
 		config: ringConfig,
-		span:   longest,
+		span:   longestOf,
 		limit:  minLimit,
 		args: func(c config, permits, _ int64, id string) []string {
 			return append(decimals(idTTLs[len(id)%len(idTTLs)], permits), decimals(c...)...)
@@ -318,8 +318,8 @@ func shortRingConfig(t *rapid.T, first config) config {
 	return c
 }
 
-// longest is how long permits count in the longest window.
-func longest(c config) (span int64) {
+// longestOf is how long permits count in the longest window.
+func longestOf(c config) (span int64) {
 	for i := 0; i < len(c); i += 3 {
 		span = max(span, c[i]*c[i+1])
 	}

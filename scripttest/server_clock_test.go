@@ -81,7 +81,7 @@ var clockedScripts = []clocked{
 	{script: &sliceRingV1Script, keys: sliceRingV1.keys, ring: true,
 		args: func(window, permits, _ string) []string {
 			slice := strings.TrimSuffix(window, "0") // a tenth
-			return []string{slice, permits, strconv.Itoa(clockSlices + 1), "5"}
+			return []string{permits, slice, strconv.Itoa(clockSlices + 1), "5"}
 		}},
 }
 
@@ -440,9 +440,9 @@ func TestServerClockChanges(t *testing.T) {
 		{gcraV1, "5 10s 3 1 0", 0},
 		{gcraV1, "50 10s 5 1 0", 0},
 		{gcraV1, "5 20s 5 1 0", 2},
-		{sliceRingV1, "1s 1 11 9", 4},
-		{sliceRingV1, "1s 1 11 3", 0},
-		{sliceRingV1, "1s 1 10000 5", 0},
+		{sliceRingV1, "1 1s 11 9", 4},
+		{sliceRingV1, "1 1s 11 3", 0},
+		{sliceRingV1, "1 1s 10000 5", 0},
 		{tokenBucketV1, "9 1ms 0 1 0", 0},
 	}
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {

@@ -34,7 +34,7 @@ func withheldCalls(script *sluice.Script) []cost {
 		&concurrencyReleaseV1Script: releaseCalls,
 		&gcraManyV1Script:           append(manyCalls("3 10s 3 1 0"), gcraCalls...),
 		&listLogManyV1Script:        append(manyCalls("3 10s 1 0"), logCalls("")...),
-		&sliceRingManyV1Script:      append(manyCalls("1s 1 4 3"), ringCalls...),
+		&sliceRingManyV1Script:      append(manyCalls("1 1s 4 3"), ringCalls...),
 	}[script]
 }
 
@@ -94,22 +94,22 @@ var setCalls = []cost{
 }
 
 var ringCalls = []cost{
-	{"the first grant", nil, line{"0s", "1s 2 4 9", ""}},
-	{"several windows", nil, line{"0s", "1s 2 4 9 2 5", ""}},
-	{"the same slice", after("0s 1s 2 4 9"), line{"0s", "1s 2 4 9", ""}},
-	{"the next slice", after("0s 1s 2 4 9"), line{"1s", "1s 2 4 9", ""}},
-	{"a gap", after("0s 1s 2 4 9"), line{"2s", "1s 2 4 9", ""}},
-	{"a gap across the ring's end", after("0s 1s 2 4 9", "2s 1s 1 4 9"), line{"5s", "1s 2 4 9", ""}},
-	{"lengthened in the same slice", after("0s 1s 2 4 9"), line{"0s", "1s 2 6 9", ""}},
-	{"lengthened across a gap", after("0s 1s 2 4 9", "1s 1s 1 4 9"), line{"3s", "1s 2 6 9", ""}},
-	{"behind the last slice", after("5s 1s 2 4 9"), line{"2s", "1s 2 4 9", ""}},
-	{"all have left in this microsecond", after("0s 1s 2 4 9"), line{"4s", "1s 2 4 9", ""}},
-	{"void: a clock was years ahead", after("50000h 1s 9 4 9"), line{"0s", "1s 2 4 9", ""}},
+	{"the first grant", nil, line{"0s", "2 1s 4 9", ""}},
+	{"several windows", nil, line{"0s", "2 1s 4 9 1s 2 5", ""}},
+	{"the same slice", after("0s 2 1s 4 9"), line{"0s", "2 1s 4 9", ""}},
+	{"the next slice", after("0s 2 1s 4 9"), line{"1s", "2 1s 4 9", ""}},
+	{"a gap", after("0s 2 1s 4 9"), line{"2s", "2 1s 4 9", ""}},
+	{"a gap across the ring's end", after("0s 2 1s 4 9", "2s 1 1s 4 9"), line{"5s", "2 1s 4 9", ""}},
+	{"lengthened in the same slice", after("0s 2 1s 4 9"), line{"0s", "2 1s 6 9", ""}},
+	{"lengthened across a gap", after("0s 2 1s 4 9", "1s 1 1s 4 9"), line{"3s", "2 1s 6 9", ""}},
+	{"behind the last slice", after("5s 2 1s 4 9"), line{"2s", "2 1s 4 9", ""}},
+	{"all have left in this microsecond", after("0s 2 1s 4 9"), line{"4s", "2 1s 4 9", ""}},
+	{"void: a clock was years ahead", after("50000h 9 1s 4 9"), line{"0s", "2 1s 4 9", ""}},
 }
 
 var returnCalls = []cost{
-	{"in the same slice", after("0s slice_ring 1s 2 4 9"), line{"0s", "1s @0s 1", ""}},
-	{"across the ring's end", after("0s slice_ring 1s 2 4 9", "2s slice_ring 1s 2 4 9"), line{"2s", "1s @0s 1", ""}},
+	{"in the same slice", after("0s slice_ring 2 1s 4 9"), line{"0s", "@0s 1", ""}},
+	{"across the ring's end", after("0s slice_ring 2 1s 4 9", "2s slice_ring 2 1s 4 9"), line{"2s", "@0s 1", ""}},
 }
 
 var listReturnCalls = []cost{
@@ -127,32 +127,32 @@ var zsetReturnCalls = []cost{
 }
 
 var budgetCalls = []cost{
-	{"the first grant", nil, line{"0s", "1s 1h 2 4 9", ""}},
-	{"the same slice", after("0s #b 1s 1h 2 4 9"), line{"0s", "1s 1h 2 4 9", ""}},
-	{"a gap", after("0s #b 1s 1h 2 4 9"), line{"2s", "1s 1h 2 4 9", ""}},
-	{"a gap across the ring's end", after("0s #b 1s 1h 2 4 9", "2s #c 1s 1h 1 4 9"), line{"5s", "1s 1h 2 4 9", ""}},
-	{"lengthened across a gap", after("0s #b 1s 1h 2 4 9", "1s #c 1s 1h 1 4 9"), line{"3s", "1s 1h 2 6 9", ""}},
-	{"behind the last slice", after("5s #b 1s 1h 2 4 9"), line{"2s", "1s 1h 2 4 9", ""}},
-	{"all have left in this microsecond", after("0s #b 1s 1h 2 4 9"), line{"4s", "1s 1h 2 4 9", ""}},
-	{"void: a clock was years ahead", after("50000h #b 1s 1h 9 4 9"), line{"0s", "1s 1h 2 4 9", ""}},
-	{"asked again", after("0s 1s 1h 2 4 9"), line{"1s", "1s 1h 2 4 9", ""}},
+	{"the first grant", nil, line{"0s", "1h 2 1s 4 9", ""}},
+	{"the same slice", after("0s #b 1h 2 1s 4 9"), line{"0s", "1h 2 1s 4 9", ""}},
+	{"a gap", after("0s #b 1h 2 1s 4 9"), line{"2s", "1h 2 1s 4 9", ""}},
+	{"a gap across the ring's end", after("0s #b 1h 2 1s 4 9", "2s #c 1h 1 1s 4 9"), line{"5s", "1h 2 1s 4 9", ""}},
+	{"lengthened across a gap", after("0s #b 1h 2 1s 4 9", "1s #c 1h 1 1s 4 9"), line{"3s", "1h 2 1s 6 9", ""}},
+	{"behind the last slice", after("5s #b 1h 2 1s 4 9"), line{"2s", "1h 2 1s 4 9", ""}},
+	{"all have left in this microsecond", after("0s #b 1h 2 1s 4 9"), line{"4s", "1h 2 1s 4 9", ""}},
+	{"void: a clock was years ahead", after("50000h #b 1h 9 1s 4 9"), line{"0s", "1h 2 1s 4 9", ""}},
+	{"asked again", after("0s 1h 2 1s 4 9"), line{"1s", "1h 2 1s 4 9", ""}},
 }
 
 var settleCalls = []cost{
-	{"the first charge", nil, line{"0s", "1s 4 1h 2 1", ""}},
-	{"a charge in the same slice", after("0s #b 1s 4 1h 2 1"), line{"0s", "1s 4 1h 2 1", ""}},
-	{"a charge of one", after("0s #b 1s 4 1h 2 1"), line{"0s", "1s 4 1h 1 1", ""}},
-	{"a charge across the ring's end", after("0s #b 1s 4 1h 2 1", "2s #c 1s 4 1h 2 1"), line{"5s", "1s 4 1h 2 1", ""}},
-	{"a charge that lengthens the ring", after("0s #b 1s 4 1h 2 1"), line{"2s", "1s 6 1h 2 1", ""}},
-	{"more than estimated", after("0s budget 1s 1h 2 4 9"), line{"1s", "1s 4 1h 5 0", ""}},
-	{"more than estimated, and the ring is gone", after("0s budget 1s 1h 2 4 9", "0s !DEL $1"),
-		line{"1s", "1s 4 1h 5 0", ""}},
-	{"as estimated", after("0s budget 1s 1h 2 4 9"), line{"1s", "1s 4 1h 2 0", ""}},
-	{"less than estimated", after("0s budget 1s 1h 5 4 9"), line{"1s", "1s 4 3599s 2 0", ""}},
-	{"less, across the ring's end", after("0s budget 1s 1h 5 4 9", "2s budget #b 1s 1h 2 4 9"),
-		line{"2s", "1s 4 3598s 2 0", ""}},
-	{"less than estimated, and the ring is gone", after("0s budget 1s 1h 5 4 9", "0s !DEL $1"),
-		line{"1s", "1s 4 1h 2 0", ""}},
+	{"the first charge", nil, line{"0s", "1h 2 1 1s 4", ""}},
+	{"a charge in the same slice", after("0s #b 1h 2 1 1s 4"), line{"0s", "1h 2 1 1s 4", ""}},
+	{"a charge of one", after("0s #b 1h 2 1 1s 4"), line{"0s", "1h 1 1 1s 4", ""}},
+	{"a charge across the ring's end", after("0s #b 1h 2 1 1s 4", "2s #c 1h 2 1 1s 4"), line{"5s", "1h 2 1 1s 4", ""}},
+	{"a charge that lengthens the ring", after("0s #b 1h 2 1 1s 4"), line{"2s", "1h 2 1 1s 6", ""}},
+	{"more than estimated", after("0s budget 1h 2 1s 4 9"), line{"1s", "1h 5 0 1s 4", ""}},
+	{"more than estimated, and the ring is gone", after("0s budget 1h 2 1s 4 9", "0s !DEL $1"),
+		line{"1s", "1h 5 0 1s 4", ""}},
+	{"as estimated", after("0s budget 1h 2 1s 4 9"), line{"1s", "1h 2 0 1s 4", ""}},
+	{"less than estimated", after("0s budget 1h 5 1s 4 9"), line{"1s", "3599s 2 0 1s 4", ""}},
+	{"less, across the ring's end", after("0s budget 1h 5 1s 4 9", "2s budget #b 1h 2 1s 4 9"),
+		line{"2s", "3598s 2 0 1s 4", ""}},
+	{"less than estimated, and the ring is gone", after("0s budget 1h 5 1s 4 9", "0s !DEL $1"),
+		line{"1s", "1h 2 0 1s 4", ""}},
 }
 
 var gcraCalls = []cost{

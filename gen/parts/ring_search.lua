@@ -2,7 +2,7 @@ local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
 local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
 local moved, begun = stored ~= #limits, 0 -- whether more than the last grant changes, and the cells that begin
-local missing = {} -- the windows that have no section
+local missing, pages = {}, {} -- the windows that have no section; what was read of the ring, by its place
 for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
   local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
 
@@ -66,6 +66,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
         for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
         -- As text, because redis.call takes longer to print a number.
         page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
+        pages[from] = page
         if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
       end
       -- The total before the slice is in the first 44 bits, the link in the last 12.

@@ -216,120 +216,95 @@ if permits < estimate then
   return {1, estimate - returned, now}
 end
 
-local granted = permits - estimate -- what is added to the ring, named as in slice_ring
-local from = 14 + 20 * stored
-for j = 1, stored do
-  local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
-  local current, last_slice = (time - time % slice) / slice, (last - last % slice) / slice
-  if granted > 0 and current - last_slice < size then
-    local at = from + 7 * ((current + 1) % size) -- the oldest slice of the section
-    local oldest = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
-    if #oldest < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
-    local held = (total + shift - math.floor(struct.unpack(">I6", oldest, 1) / 16)) % wrap
-    granted = math.floor(math.max(0, math.min(granted, 7000000000000 - held)))
+local granted = permits - estimate -- what is added to the ring
+local before = total
+if granted > 0 and stored > 0 then
+  local function read(at)
+    return redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
   end
-  from = from + 7 * size
-end
-if granted > 0 then
-  local moved, counts, missing = true, {}, {}
-  if stored == 0 then
-    for i = 1, #slices do counts[i], missing[i] = 0, #slices + 1 - i end
-  end
-  -- PART ring_write: printed by make generate
-  local before = total
-  total = (total + granted) % wrap
-  if not moved then
-    redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, total))
-  else
-    -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
-    -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
-    local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
-    for j = 1, stored do
-      local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
-      if slice < 1000 or size < 1 or size > 10000 then
-        return redis.error_reply("BADSTATE ring: want sections of 1..10000 slices")
-      end
-      local first = string.sub(header, 20 * j + 8, 20 * j + 14) -- the cell of the first slice of the window
-      local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
-      local gap = math.min(current - last_slice, size)
-      if gap > 0 then
-        local link = current % 4096
-        local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
-        local index = (last_slice + 1) % size
-        local to_end = math.min(gap, size - index)
-        writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
-        if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
-        first = cell
-        if gap < size then
-          local at = from + 7 * ((current + 1) % size)
-          first = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
-          if #first < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
-        end
-      end
-      sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. first
-      expired = math.max(expired, (last_slice + size) * slice)
-      expires = math.max(expires, (current + size) * slice)
-      from = from + 7 * size
+  -- PART ring_gaps: printed by make generate
+  -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
+  -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
+  local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
+  for j = 1, stored do
+    local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
+    if slice < 1000 or size < 1 or size > 10000 then
+      return redis.error_reply("BADSTATE ring: want sections of 1..10000 slices")
     end
-    if #missing == 0 then
-      -- The expiry first: it can be put back if the header is refused, for example by an ACL. 1 ms late, for servers
-      -- whose clock for expiry is behind. In two halves, seconds and milliseconds: half the time of %.0f.
-      if expires > expired then
-        local at = math.ceil(expires / 1000) + 1
-        local ms = at % 1000
-        redis.call("PEXPIREAT", ring, string.format("%d%03d", (at - ms) / 1000, ms))
+    local first = string.sub(header, 20 * j + 8, 20 * j + 14) -- the cell of the first slice of the window
+    local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
+    local gap = math.min(current - last_slice, size)
+    if gap > 0 then
+      local link = current % 4096
+      local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
+      local index = (last_slice + 1) % size
+      local to_end = math.min(gap, size - index)
+      writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
+      if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
+      first = cell
+      if gap < size then
+        local at = from + 7 * ((current + 1) % size)
+        first = read(at)
+        if #first < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
       end
-      local written = redis.pcall("SETRANGE", ring, "0", struct.pack(">I1I7I6", stored, time, total) .. sections)
-      if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil(expired / 1000) + 1))
-        return written
-      end
-      for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
-    else
-      -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep their
-      -- cells; where they would be more than 8, all windows begin in this way and those that were not asked for go.
-      local cells = ""
-      if stored + #missing > 8 then
-        stored, sections, expires, missing = 0, "", 0, {}
-        for i = 1, #slices do missing[i] = #slices + 1 - i end
-      end
-      if stored > 0 then
-        local before_cells = 14 + 20 * stored
-        cells = redis.call("GETRANGE", ring, string.format("%d", before_cells), string.format("%d", from - 1))
-        if #cells < from - before_cells then
-          return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
-        end
-        for i = 1, #writes do
-          local at, text = writes[i][1] - before_cells, writes[i][2]
-          cells = string.sub(cells, 1, at) .. text .. string.sub(cells, at + #text + 1)
-        end
-      end
-      for k = #missing, 1, -1 do -- the search began with the last window
-        local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-        local current = (time - time % slice) / slice
-        local link = current % 4096
-        local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
-        sections = sections .. struct.pack(">I5I2I6", slice, size, (count - before) % wrap) .. cell
-        cells = cells .. string.rep(cell, size)
-        expires = math.max(expires, (current + size) * slice)
-      end
-      -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
-      local px = math.ceil(expires / 1000) + 1 - math.floor(now / 1000)
-      local header_bytes = struct.pack(">I1I7I6", stored + #missing, time, total)
-      redis.call("SET", ring, header_bytes .. sections .. cells, "PX", string.format("%.0f", px))
     end
+    sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(first, 1, 7)
+    expired = math.max(expired, (last_slice + size) * slice)
+    expires = math.max(expires, (current + size) * slice)
+    from = from + 7 * size
   end
   -- END
-  -- The id comes after the ring, as in budget.
-  local marked = redis.pcall("SET", id, settled(estimate + granted), "PX", lifetime)
-  if marked.err then
-    redis.call("SETRANGE", ring, "8", struct.pack(">I6", before))
-    return marked
+  -- What a section holds is known by the first cell of its window, with which its header ends.
+  for j = 1, stored do
+    local shift, high = struct.unpack(">I6I6", sections, 20 * j - 12)
+    local held = (total + shift - (high - high % 16) / 16) % wrap
+    if granted > 7000000000000 - held then granted = math.floor(math.max(0, 7000000000000 - held)) end
   end
-  return {1, estimate + granted, now}
+  if granted > 0 then
+    total = (total + granted) % wrap
+    -- PART ring_move: printed by make generate
+    -- The expiry first: it can be put back if the header is refused, for example by an ACL. 1 ms late, for servers
+    -- whose clock for expiry is behind. In two halves, seconds and milliseconds: half the time of %.0f.
+    if expires > expired then
+      local at = math.ceil(expires / 1000) + 1
+      local ms = at % 1000
+      redis.call("PEXPIREAT", ring, string.format("%d%03d", (at - ms) / 1000, ms))
+    end
+    local written = redis.pcall("SETRANGE", ring, "0", struct.pack(">I1I7I6", stored, time, total) .. sections)
+    if type(written) == "table" then
+      redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil(expired / 1000) + 1))
+      return written
+    end
+    for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
+    -- END
+  end
+elseif granted > 0 then
+  local counts, missing, sections, cells, expires = {}, {}, "", "", 0
+  for i = 1, #slices do counts[i], missing[i] = 0, #slices + 1 - i end
+  total = (total + granted) % wrap
+  -- PART ring_new: printed by make generate
+  for k = #missing, 1, -1 do -- the search began with the last window
+    local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
+    local current = (time - time % slice) / slice
+    local link = current % 4096
+    local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
+    sections = sections .. struct.pack(">I5I2I6", slice, size, (count - before) % wrap) .. cell
+    cells = cells .. string.rep(cell, size)
+    expires = math.max(expires, (current + size) * slice)
+  end
+  -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
+  local px = math.ceil(expires / 1000) + 1 - math.floor(now / 1000)
+  local header_bytes = struct.pack(">I1I7I6", stored + #missing, time, total)
+  redis.call("SET", ring, header_bytes .. sections .. cells, "PX", string.format("%.0f", px))
+  -- END
 end
-redis.call("SET", id, settled(estimate), "PX", lifetime)
-return {1, estimate, now}
+-- The id comes after the ring, as in budget.
+local marked = redis.pcall("SET", id, settled(estimate + granted), "PX", lifetime)
+if marked.err then
+  if granted > 0 then redis.call("SETRANGE", ring, "8", struct.pack(">I6", before)) end
+  return marked
+end
+return {1, estimate + granted, now}
 end
 redis.register_function("budget_settle_v1", budget_settle_v1)
 
@@ -493,7 +468,7 @@ local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
 local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
 local moved, begun = stored ~= #limits, 0 -- whether more than the last grant changes, and the cells that begin
-local missing = {} -- the windows that have no section
+local missing, pages = {}, {} -- the windows that have no section; what was read of the ring, by its place
 for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
   local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
 
@@ -556,6 +531,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
         for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
         -- As text, because redis.call takes longer to print a number.
         page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
+        pages[from] = page
         if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
       end
       -- The total before the slice is in the first 44 bits, the link in the last 12.
@@ -594,6 +570,9 @@ if permits > 0 and wait == 0 and not again then
   if not moved then
     redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, total))
   else
+    local function read(at)
+      return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+    end
     -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
     -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
     local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
@@ -615,11 +594,11 @@ if permits > 0 and wait == 0 and not again then
         first = cell
         if gap < size then
           local at = from + 7 * ((current + 1) % size)
-          first = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+          first = read(at)
           if #first < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
         end
       end
-      sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. first
+      sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(first, 1, 7)
       expired = math.max(expired, (last_slice + size) * slice)
       expires = math.max(expires, (current + size) * slice)
       from = from + 7 * size
@@ -1948,7 +1927,7 @@ local function decide(ring)
   if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
   local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
   local moved, begun = stored ~= #limits, 0 -- whether more than the last grant changes, and the cells that begin
-  local missing = {} -- the windows that have no section
+  local missing, pages = {}, {} -- the windows that have no section; what was read of the ring, by its place
   for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
     local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
 
@@ -2014,6 +1993,7 @@ local function decide(ring)
           for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
           -- As text, because redis.call takes longer to print a number.
           page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
+          pages[from] = page
           if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
         end
         -- The total before the slice is in the first 44 bits, the link in the last 12.
@@ -2053,6 +2033,9 @@ local function decide(ring)
     if not moved then
       redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, total))
     else
+      local function read(at)
+        return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+      end
       -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
       -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
       local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
@@ -2074,11 +2057,11 @@ local function decide(ring)
           first = cell
           if gap < size then
             local at = from + 7 * ((current + 1) % size)
-            first = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+            first = read(at)
             if #first < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
           end
         end
-        sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. first
+        sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(first, 1, 7)
         expired = math.max(expired, (last_slice + size) * slice)
         expires = math.max(expires, (current + size) * slice)
         from = from + 7 * size
@@ -2466,7 +2449,7 @@ local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
 local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
 local moved, begun = stored ~= #limits, 0 -- whether more than the last grant changes, and the cells that begin
-local missing = {} -- the windows that have no section
+local missing, pages = {}, {} -- the windows that have no section; what was read of the ring, by its place
 for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
   local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
 
@@ -2530,6 +2513,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
         for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
         -- As text, because redis.call takes longer to print a number.
         page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
+        pages[from] = page
         if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
       end
       -- The total before the slice is in the first 44 bits, the link in the last 12.
@@ -2569,6 +2553,9 @@ if permits > 0 and wait == 0 then
   if not moved then
     redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, total))
   else
+    local function read(at)
+      return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+    end
     -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
     -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
     local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
@@ -2590,11 +2577,11 @@ if permits > 0 and wait == 0 then
         first = cell
         if gap < size then
           local at = from + 7 * ((current + 1) % size)
-          first = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+          first = read(at)
           if #first < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
         end
       end
-      sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. first
+      sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(first, 1, 7)
       expired = math.max(expired, (last_slice + size) * slice)
       expires = math.max(expires, (current + size) * slice)
       from = from + 7 * size
