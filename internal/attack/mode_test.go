@@ -105,6 +105,14 @@ func (r reserver) AllowN(ctx context.Context, subject string, n int64) (loader.D
 	return r.budget.Reserve(ctx, subject, rand.Text(), n)
 }
 
+// unwrapped is a limiter as a Batch takes it: of a reserver its SliceRing.
+func unwrapped(limiter loader.Limiter) loader.Limiter {
+	if r, ok := limiter.(reserver); ok {
+		return r.SliceRing
+	}
+	return limiter
+}
+
 // byRemaining is how many permits a limiter has charged that forgets none.
 func byRemaining(_ loader.Limit, first, now loader.Decision) int64 {
 	return first.Remaining - now.Remaining

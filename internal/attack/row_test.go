@@ -189,7 +189,7 @@ func openLedgers(t *testing.T, rows []*row, generation int) {
 	t.Helper()
 	onLedgers(t, rows, generation, func(b *loader.Batch, r *row, subject string) *loader.Result {
 		must(t, r.honest.Reset(context.Background(), subject))
-		return b.Allow(r.honest, subject)
+		return b.Allow(unwrapped(r.honest), subject)
 	}, func(r *row, p place, d loader.Decision) {
 		if !d.Granted && !r.script.slots {
 			t.Fatalf("%v: a new ledger denies: %+v", r, d)
@@ -209,7 +209,7 @@ func openLedgers(t *testing.T, rows []*row, generation int) {
 func closeLedgers(t *testing.T, a *attack, rows []*row, generation int) {
 	t.Helper()
 	onLedgers(t, rows, generation, func(b *loader.Batch, r *row, subject string) *loader.Result {
-		return b.Peek(r.honest, subject)
+		return b.Peek(unwrapped(r.honest), subject)
 	}, func(r *row, p place, now loader.Decision) {
 		b := r.book(p)
 		b.mu.Lock()

@@ -230,9 +230,9 @@ func askTogether(ctx context.Context, l *limits, answers []answer) {
 	batch := l.Batch()
 	for _, a := range answers {
 		if a.permits == 0 {
-			batch.Peek(a.limiter, a.subject)
+			batch.Peek(unwrapped(a.limiter), a.subject)
 		} else {
-			batch.AllowN(a.limiter, a.subject, a.permits)
+			batch.AllowN(unwrapped(a.limiter), a.subject, a.permits)
 		}
 	}
 	results, _ := batch.Do(ctx) // each result has its error
