@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "c163c74323e963d528857aa4fc621b3b95a4759b"
-	BudgetV1SHA1             = "e6b5e9a92df155ce09c8818149f558cb43905e5b"
+	BudgetSettleV1SHA1       = "37d922c57c07d21c520495eadefef14278ed1e8b"
+	BudgetV1SHA1             = "5f545a7c7cfe1b5733fdabe52811ca17de5bd35e"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "883973139b41b1cb4a125be467e578930c918f3e"
+	SliceRingManyV1SHA1      = "a340d9aa9e256240f5196433f2bb33e054d83182"
 	SliceRingReturnV1SHA1    = "990b6a1387b59f536570e7be8faeca8053558b30"
-	SliceRingV1SHA1          = "13412b457a23aa4faf8a44c8c138cb6a481da1c2"
+	SliceRingV1SHA1          = "3b4dacf1a9469707f953652ba2d0321793a7204c"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -768,7 +768,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "1eda232bc8c2ae889bb2cde630d7b517ed06d8c2", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "a98c3decbf86f78a2d5d497e335cb147ceb62e52", Source: sluiceV1Source},
 	}
 }
 

@@ -206,7 +206,7 @@ if permits < estimate then
 end
 
 local granted = permits - estimate -- what is added to the ring
-local before = total
+local before, begun = total, 0
 if granted > 0 and stored > 0 then
   local function read(at)
     return redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
@@ -224,6 +224,7 @@ if granted > 0 and stored > 0 then
     local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
     local gap = math.min(current - last_slice, size)
     if gap > 0 then
+      begun = begun + gap
       local link = current % 4096
       local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
       local index = (last_slice + 1) % size

@@ -156,7 +156,7 @@ end
 local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
 local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
-local moved, begun = stored ~= #limits, 0 -- whether more than the last grant changes, and the cells that begin
+local moved, begun = stored ~= #limits, 0 -- whether more changes than the last grant, and by how many cells
 local missing, pages = {}, {} -- the windows that have no section; what was read of the ring, by its place
 for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
   local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
@@ -203,7 +203,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       count = (held_in_all - (high - high % 16) / 16) % wrap
       if count <= room or empty <= wait then full = last_slice end
     elseif own then
-      moved, begun = true, begun + math.min(current - last_slice, size)
+      moved = true
     end
     while free - full > 1 do
       -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
@@ -274,6 +274,7 @@ if permits > 0 and wait == 0 and not again then
       local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
       local gap = math.min(current - last_slice, size)
       if gap > 0 then
+        begun = begun + gap
         local link = current % 4096
         local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
         local index = (last_slice + 1) % size

@@ -271,6 +271,11 @@ var budgetSettleV1 = table{
 			{"5s", "slice_ring 0 1s 5 100 2s 4 100", "0 66 0 5s 14 34"},
 			{"8s", "slice_ring 0 1s 5 100 2s 4 100", "0 86 0 2s 0 14"},
 		}},
+		{"three windows, settled by one", []line{
+			{"0s", "budget 1h 20 1s 2 100 3s 5 100 7s 9 100", "20 80 0 57s 20 20 20"},
+			{"7s", "1h 28 0 1s 2", "1 28"},
+			{"7s", "slice_ring 0 1s 2 100 3s 5 100 7s 9 100", "0 72 0 57s 8 28 28"},
+		}},
 		{"settled when it has left one window", []line{
 			{"0s", "budget 1h 20 1s 2 100 3s 5 100", "20 80 0 15s 20 20"},
 			{"7s", "slice_ring 5 1s 2 100 3s 5 100", "5 75 0 14s 5 25"},
@@ -363,6 +368,8 @@ var budgetSettleV1 = table{
 			{"0s", "1h 30 1 1s 5", "BADSTATE ring: want sections of 1..10000 slices"},
 			{"", "!SETRANGE $1 19 " + layout.Integer(2, 10001), "34"},
 			{"0s", "1h 30 1 1s 5", "BADSTATE ring: want sections of 1..10000 slices"},
+			{"", "!SETRANGE $1 0 \x08", "34"},
+			{"0s", "1h 30 1 1s 5", "BADSTATE ring: want 1..8 sections"},
 		}},
 		{"a ring of header alone", []line{
 			{"0s", "!SET $1 " + ringOf(3, 0, 0), "OK"},

@@ -10,6 +10,7 @@ for j = 1, stored do
   local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
   local gap = math.min(current - last_slice, size)
   if gap > 0 then
+    begun = begun + gap
     local link = current % 4096
     local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
     local index = (last_slice + 1) % size

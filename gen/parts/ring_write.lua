@@ -7,6 +7,7 @@ else
     return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
   end
   -- PART ring_gaps
+  -- MANY: work begun / 4.
   if #missing == 0 then
     -- PART ring_move
   else

@@ -58,7 +58,7 @@ func budgetSettle(c call) Outcome {
 	}
 	more := c.args.number["permits"] - known.permits
 	if more != 0 && !r.sound {
-		return Outcome{Or: r.unsound(), Any: true, After: c.store}
+		return Outcome{Or: badRing, Any: true, After: c.store}
 	}
 	after := c.store
 	switch {

@@ -21,7 +21,7 @@ func sliceRing(c call) Outcome {
 		return c.fails(bad)
 	}
 	if !r.sound {
-		return Outcome{Or: r.unsound(), Any: true, After: c.store}
+		return Outcome{Or: badRing, Any: true, After: c.store}
 	}
 	r, time := r.at(c.now, windows)
 	reply, counts := []int64{0, 1_000_000_000, 0, 0, c.now}, []int64{}
@@ -84,9 +84,8 @@ const (
 	ringCell      = 7       // bytes: 44 bits of a total, 12 of a link
 	ringWrap      = 1 << 44 // of totals
 	linkWrap      = 1 << 12 // of links
-	badCells      = "BADSTATE ring: want a total and a link for each slice"
 	badSections   = "BADSTATE ring: want 1..8 sections"
-	badSection    = "BADSTATE ring: want sections of 1..10000 slices"
+	badRing       = "BADSTATE ring: want" // and what, if a script looks at what is damaged
 )
 
 // ring returns what is stored. Nothing stored is a ring without sections.
@@ -115,7 +114,7 @@ func ringOf(bytes string) (r ring, bad string) {
 		header := bytes[ringHeader+i*sectionHeader:][:sectionHeader]
 		s := section{slice: bigEndian(header[:5]), size: bigEndian(header[5:7]), shift: bigEndian(header[7:13])}
 		if s.slice < 1000 || s.size < 1 || s.size > 10000 {
-			return ring{sections: []section{s}}, "" // a script may not look at it
+			return ring{}, ""
 		}
 		cells := bytes[min(from, len(bytes)):]
 		r.sound = r.sound && s.decode(cells, r.last/s.slice, apart(r.total, -s.shift), header[13:])
@@ -123,14 +122,6 @@ func ringOf(bytes string) (r ring, bad string) {
 	}
 	r.behind = bytes[min(from, len(bytes)):]
 	return r, ""
-}
-
-// unsound is the error that a script may reply where it looks at what is damaged.
-func (r ring) unsound() string {
-	if s := r.sections[0]; len(r.sections) == 1 && (s.slice < 1000 || s.size < 1 || s.size > 10000) {
-		return badSection
-	}
-	return badCells
 }
 
 func bigEndian(bytes string) (n int64) {

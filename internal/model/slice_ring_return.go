@@ -10,7 +10,7 @@ func sliceRingReturn(c call) Outcome {
 		return c.fails(bad)
 	}
 	if !r.sound {
-		return Outcome{Or: r.unsound(), Any: true, After: c.store}
+		return Outcome{Or: badRing, Any: true, After: c.store}
 	}
 	returned, after := c.ringLowered(r, c.args.number["taken"], c.args.number["permits"])
 	return Outcome{Reply: []int64{returned}, After: after}

@@ -217,7 +217,7 @@ if permits < estimate then
 end
 
 local granted = permits - estimate -- what is added to the ring
-local before = total
+local before, begun = total, 0
 if granted > 0 and stored > 0 then
   local function read(at)
     return redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
@@ -235,6 +235,7 @@ if granted > 0 and stored > 0 then
     local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
     local gap = math.min(current - last_slice, size)
     if gap > 0 then
+      begun = begun + gap
       local link = current % 4096
       local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
       local index = (last_slice + 1) % size
@@ -467,7 +468,7 @@ end
 local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
 local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
-local moved, begun = stored ~= #limits, 0 -- whether more than the last grant changes, and the cells that begin
+local moved, begun = stored ~= #limits, 0 -- whether more changes than the last grant, and by how many cells
 local missing, pages = {}, {} -- the windows that have no section; what was read of the ring, by its place
 for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
   local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
@@ -514,7 +515,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       count = (held_in_all - (high - high % 16) / 16) % wrap
       if count <= room or empty <= wait then full = last_slice end
     elseif own then
-      moved, begun = true, begun + math.min(current - last_slice, size)
+      moved = true
     end
     while free - full > 1 do
       -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
@@ -585,6 +586,7 @@ if permits > 0 and wait == 0 and not again then
       local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
       local gap = math.min(current - last_slice, size)
       if gap > 0 then
+        begun = begun + gap
         local link = current % 4096
         local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
         local index = (last_slice + 1) % size
@@ -1926,7 +1928,7 @@ local function decide(ring)
   local wanted = permits
   if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
   local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
-  local moved, begun = stored ~= #limits, 0 -- whether more than the last grant changes, and the cells that begin
+  local moved, begun = stored ~= #limits, 0 -- whether more changes than the last grant, and by how many cells
   local missing, pages = {}, {} -- the windows that have no section; what was read of the ring, by its place
   for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
     local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
@@ -1973,7 +1975,7 @@ local function decide(ring)
         count = (held_in_all - (high - high % 16) / 16) % wrap
         if count <= room or empty <= wait then full = last_slice end
       elseif own then
-        moved, begun = true, begun + math.min(current - last_slice, size)
+        moved = true
       end
       while free - full > 1 do
         -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
@@ -2024,9 +2026,6 @@ local function decide(ring)
 
   local granted = 0
   if permits > 0 and wait == 0 then
-    if exceeds(begun / 4 + 2500 * math.max(stored - #limits, 0)) then
-      return -3, 0, 0, 0, {}
-    end
     granted = permits
     local before = total
     total = (total + granted) % wrap
@@ -2048,6 +2047,7 @@ local function decide(ring)
         local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
         local gap = math.min(current - last_slice, size)
         if gap > 0 then
+          begun = begun + gap
           local link = current % 4096
           local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
           local index = (last_slice + 1) % size
@@ -2065,6 +2065,9 @@ local function decide(ring)
         expired = math.max(expired, (last_slice + size) * slice)
         expires = math.max(expires, (current + size) * slice)
         from = from + 7 * size
+      end
+      if exceeds(begun / 4) then
+        return -3, 0, 0, 0, {}
       end
       if #missing == 0 then
         -- The expiry first: it can be put back if the header is refused, for example by an ACL. 1 ms late, for servers
@@ -2448,7 +2451,7 @@ end
 local wanted = permits
 if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
 local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
-local moved, begun = stored ~= #limits, 0 -- whether more than the last grant changes, and the cells that begin
+local moved, begun = stored ~= #limits, 0 -- whether more changes than the last grant, and by how many cells
 local missing, pages = {}, {} -- the windows that have no section; what was read of the ring, by its place
 for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
   local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
@@ -2495,7 +2498,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       count = (held_in_all - (high - high % 16) / 16) % wrap
       if count <= room or empty <= wait then full = last_slice end
     elseif own then
-      moved, begun = true, begun + math.min(current - last_slice, size)
+      moved = true
     end
     while free - full > 1 do
       -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
@@ -2545,7 +2548,6 @@ end
 
 local granted = 0
 if permits > 0 and wait == 0 then
-  -- MANY: work begun / 4 + 2500 * math.max(stored - #limits, 0).
   granted = permits
   -- PART ring_write: printed by make generate
   local before = total
@@ -2568,6 +2570,7 @@ if permits > 0 and wait == 0 then
       local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
       local gap = math.min(current - last_slice, size)
       if gap > 0 then
+        begun = begun + gap
         local link = current % 4096
         local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
         local index = (last_slice + 1) % size
@@ -2586,6 +2589,7 @@ if permits > 0 and wait == 0 then
       expires = math.max(expires, (current + size) * slice)
       from = from + 7 * size
     end
+    -- MANY: work begun / 4.
     if #missing == 0 then
       -- The expiry first: it can be put back if the header is refused, for example by an ACL. 1 ms late, for servers
       -- whose clock for expiry is behind. In two halves, seconds and milliseconds: half the time of %.0f.
