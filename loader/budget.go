@@ -60,8 +60,8 @@ func SettleWithin(d time.Duration) LimiterOption {
 }
 
 // Budget returns the budget of this name. Use it if a cost is known only afterwards. Call Check when the program
-// starts. Limits and slices are as in SliceRing: see there. If the shortest window is less than a minute and
-// requests may take longer than 1000 slices, set a longer Slice: a refund goes no further back.
+// starts. Limits and slices are as in SliceRing: see there. A refund goes back 1000 slices, all windows together: if
+// requests may take longer, set a longer Slice.
 //
 // Its own option is SettleWithin. FailOpen and FailLocal answer for Reserve and Peek. MaxWait and RememberDenials are
 // refused: a Budget does not wait, and its other processes give back at any time. It cannot be in a Batch; the
@@ -73,13 +73,10 @@ func (l *Loader) Budget(name string, windows []Limit, opts ...LimiterOption) Bud
 	if s.idTTL == 0 {
 		s.idTTL = defaultSettleWithin
 	}
-	s.setSlice(windows)
 	return Budget{core{settings: s}.withWindows(windows)}
 }
 
-// With returns a copy with other windows on the same slices. Use it if the limits depend on the customer or the plan.
-// The new windows apply at once to what was charged before; a longer window than before counts from what is still
-// there. Cost: nothing is sent; one small allocation.
+// With returns a copy with other windows, as SliceRing.With does. Cost: nothing is sent; one small allocation.
 func (b Budget) With(windows ...Limit) Budget { return Budget{b.core.withWindows(windows)} }
 
 // Reserve takes an estimate for the request of this id, in all windows or in none. Use it before the work. The estimate
@@ -152,14 +149,12 @@ var budget = algorithm{
 }
 
 func budgetWords(c core, key string, q question) []any {
-	return c.ring.wordsOf(&budgetV1, 2, key, c.idKey(key, q.id),
-		c.slice.Microseconds(), c.idTTL.Microseconds(), q.permits)
+	return c.ring.wordsOf(&budgetV1, 2, key, c.idKey(key, q.id), c.idTTL.Microseconds(), q.permits)
 }
 
 // idKey returns the key of an id, from the key of its subject's ring.
 func (c core) idKey(key, id string) string {
-	slice := strings.TrimPrefix(c.tail, "}:"+codeSliceRing)
-	return strings.TrimSuffix(key, c.tail) + "}:" + codeBudgetID + slice + ":" + escaper.Replace(id)
+	return strings.TrimSuffix(key, c.tail) + "}:" + codeBudgetID + ":" + escaper.Replace(id)
 }
 
 func checkBudgetID(s *settings, id string) error {
@@ -261,8 +256,10 @@ func (c core) checkSettlement(s settlement) error {
 // settleCall makes the call of a settlement whose arguments are right.
 func (c core) settleCall(s settlement) call {
 	key, _ := c.key(s.subject)
-	words := wordsOf(&budgetSettleV1, 2, key, c.idKey(key, s.id),
-		c.slice.Microseconds(), widest(c.ring.windows), c.idTTL.Microseconds(), s.actual, s.unknown)
+	words := wordsOf(&budgetSettleV1, 2, key, c.idKey(key, s.id), c.idTTL.Microseconds(), s.actual, s.unknown)
+	for _, w := range c.ring.windows {
+		words = append(words, w.slice, w.size)
+	}
 	made := newCall(c.limits, &budgetSettleV1, words, len(budgetSettleV1.Reply))
 	made.limiter, made.id, made.timeout = c.name, s.id, c.timeout()
 	return made

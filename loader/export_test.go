@@ -6,7 +6,7 @@ import "slices"
 func (r SliceRing) ChargePlainWindow() SliceRing {
 	r.ring.windows = slices.Clone(r.ring.windows)
 	for i := range r.ring.windows {
-		r.ring.windows[i].slices -= divideUp(r.leaseAge, r.slice)
+		r.ring.windows[i].size -= divideUp(r.leaseAge, r.slice)
 	}
 	return r
 }

@@ -17,7 +17,7 @@ const (
 )
 
 // LeaseAge allows a SliceRing to be leased: see SliceRing.Leased. Permits may then be spent up to d after Redis counted
-// them: 1 ms to less than 500 slices, in whole microseconds.
+// them: 1 ms to less than 500 slices of all windows together, in whole microseconds.
 //
 // Redis counts d more in every window of the limiter, for leased and other callers alike. The age is a part of the key,
 // so that callers with different lease ages use different keys.
@@ -35,9 +35,6 @@ func LeaseAge(d time.Duration) LimiterOption {
 func (s *settings) leasePart() string {
 	if s.leaseAge == 0 {
 		return ""
-	}
-	if s.slice > 0 && s.leaseAge/s.slice >= maxLeaseSlices {
-		s.setErr(s.errArgument("LeaseAge", s.leaseAge, "less than 500 slices of "+s.slice.String()))
 	}
 	return ":" + strconv.FormatInt(s.leaseAge.Microseconds(), 10)
 }

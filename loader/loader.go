@@ -246,9 +246,9 @@ func MaxWait(d time.Duration) LimiterOption {
 	return func(s *settings) { s.maxWait = d }
 }
 
-// Slice sets the length of the slices of a SliceRing or a Budget: 1 ms to 24 h, in whole microseconds. It must not be
-// longer than the shortest window, nor shorter than 1/9999 of the longest window and LeaseAge together. See
-// Loader.SliceRing for the default. It is a part of the key: limiters with different slices do not share state.
+// Slice sets the length of the slices of a SliceRing or a Budget, for all windows: 1 ms to 24 h, in whole microseconds.
+// It must not be longer than the shortest window, nor shorter than 1/9999 of the longest window and LeaseAge together.
+// See Loader.SliceRing for the default.
 func Slice(d time.Duration) LimiterOption {
 	return func(s *settings) {
 		s.requireAlgorithm("Slice", &sliceRing, &budget)
