@@ -58,7 +58,7 @@ type callLimit struct {
 }
 
 type ring struct {
-	Slice int64   `json:"slice"`
+	Slice []int64 `json:"slice"`
 	Size  []int64 `json:"size"`
 }
 
@@ -229,19 +229,20 @@ func (v *callVector) note(t *testing.T, words []string) {
 	v.Keys, v.Args = words[3:3+n], words[3+n:]
 	switch v.Script {
 	case "slice_ring_v1":
-		v.noteRing(t, v.Args[0], v.Args[2:])
+		v.noteRing(t, v.Args[1:])
 	case "budget_v1":
-		v.noteRing(t, v.Args[0], v.Args[3:])
+		v.noteRing(t, v.Args[2:])
 	case "concurrency_v1":
 		v.Args[len(v.Args)-1] = "<id>"
 	}
 }
 
-// noteRing takes the slice, and from the pairs of the windows their slices.
-func (v *callVector) noteRing(t *testing.T, slice string, pairs []string) {
-	v.Ring = &ring{Slice: number(t, slice)}
-	for pair := range slices.Chunk(pairs, 2) {
-		v.Ring.Size = append(v.Ring.Size, number(t, pair[0]))
+// noteRing takes the slice and the size of each window.
+func (v *callVector) noteRing(t *testing.T, windows []string) {
+	v.Ring = &ring{}
+	for window := range slices.Chunk(windows, 3) {
+		v.Ring.Slice = append(v.Ring.Slice, number(t, window[0]))
+		v.Ring.Size = append(v.Ring.Size, number(t, window[1]))
 	}
 }
 

@@ -100,7 +100,7 @@ func ExampleLoader_Budget() {
 	// Output:
 	// a true 200 0
 	// b true 100 0
-	// c false 0 62
+	// c false 0 61
 }
 
 // With is for limits that differ from user to user and from day to day.
@@ -146,7 +146,7 @@ func ExampleLoader_SliceRing() {
 	fmt.Println(d.Granted, d.Wait)
 	// Output:
 	// true 0
-	// false 1m1s
+	// false 1m0.3s
 }
 
 // What callers branch on has a type or a value.

@@ -1,12 +1,15 @@
 package loader
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // ChargePlainWindow is the ring made wrong: its windows do not count the age of leases.
 func (r SliceRing) ChargePlainWindow() SliceRing {
 	r.ring.windows = slices.Clone(r.ring.windows)
 	for i := range r.ring.windows {
-		r.ring.windows[i].size -= divideUp(r.leaseAge, r.slice)
+		r.ring.windows[i].size -= divideUp(r.leaseAge, time.Duration(r.ring.windows[i].slice)*time.Microsecond)
 	}
 	return r
 }

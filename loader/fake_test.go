@@ -86,7 +86,7 @@ var makers = []making{
 		opts ...loader.LimiterOption) loader.Limiter {
 		return l.TokenBucket("test", limit, opts...)
 	}},
-	{"SliceRing", "slice_ring_v1", "sr1:1000000", func(l *loader.Loader, limit loader.Limit,
+	{"SliceRing", "slice_ring_v1", "sr1", func(l *loader.Loader, limit loader.Limit,
 		opts ...loader.LimiterOption) loader.Limiter {
 		return l.SliceRing("test", []loader.Limit{limit}, append(opts, loader.Slice(time.Second))...)
 	}},

@@ -72,7 +72,6 @@ func TestGiveBackWrong(t *testing.T) {
 		d := wantGrant(t, m.make(loader.New(rdb), loader.PerMinute(5)), "s", 2)
 		limits := loader.New(neverAsked(t))
 		limiter := m.returner(limits, loader.PerMinute(5))
-		ring := limits.SliceRing("test", []loader.Limit{loader.PerMinute(5)}, loader.Slice(2*time.Second))
 		unlike := fmt.Sprintf("loader: test: decision %q: want one of this limiter about this subject: sluice:test:{", d.Key)
 		for _, wrong := range []struct {
 			limiter loader.Returner
@@ -86,7 +85,6 @@ func TestGiveBackWrong(t *testing.T) {
 			{limiter, "s", d, -1, "loader: test: n -1: want 1 or more"},
 			{limiter, "other", d, 1, unlike + "other}:" + m.tail},
 			{limiter, "", d, 1, `loader: test: subject of 0 bytes: want 1 to 65536 bytes`},
-			{ring, "s", d, 1, unlike + "s}:sr1:2000000"},
 			{limiter, "s", loader.Decision{Granted: true, Permits: 1}, 1, strings.Replace(unlike, fmt.Sprintf("%q", d.Key),
 				`""`, 1) + "s}:" + m.tail + "; of an All take Parts[i].Decision"},
 		} {

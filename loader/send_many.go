@@ -40,7 +40,7 @@ var manyScripts = func() map[string]manyScript {
 // maxKeys returns for how many keys one call may ask.
 func (s manyScript) maxKeys(args []any) int {
 	if s.windows > 0 {
-		return min(s.KeyGroup.Max, s.windows/((len(args)-2)/2))
+		return min(s.KeyGroup.Max, s.windows/((len(args)-1)/3))
 	}
 	permits, _ := args[s.permitsAt].(int64)
 	if s.permits == 0 || permits == 0 {

@@ -133,10 +133,10 @@ var damages = []func(*miniredis.Miniredis){
 	},
 	func(m *miniredis.Miniredis) { _ = m.Set("sluice:a:{s2}:gcra1", "x") },
 	func(m *miniredis.Miniredis) { _ = m.Set("sluice:a:{s3}:ll1", "x") },
-	func(m *miniredis.Miniredis) { _ = m.Set("sluice:a:{s5}:sr1:1000000", "x") },
+	func(m *miniredis.Miniredis) { _ = m.Set("sluice:a:{s5}:sr1", "x") },
 	func(m *miniredis.Miniredis) {
-		m.Del("sluice:b:{s6}:sr1:1000000")
-		_, _ = m.Push("sluice:b:{s6}:sr1:1000000", "x")
+		m.Del("sluice:b:{s6}:sr1")
+		_, _ = m.Push("sluice:b:{s6}:sr1", "x")
 	},
 	func(m *miniredis.Miniredis) {
 		m.Del("sluice:b:{s4}:ll1")
@@ -189,7 +189,7 @@ func TestManyBounds(t *testing.T) {
 		sent := watchScripts(rdb)
 		gcra, log := limits.GCRA("x", loader.PerMinute(2000)), limits.ListLog("x", loader.PerMinute(2000))
 		ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(2000)})
-		hourly := limits.SliceRing("y", []loader.Limit{loader.PerMinute(2000), loader.PerHour(9000)})
+		daily := limits.SliceRing("y", []loader.Limit{permits(2000, 9000*time.Minute)}, loader.Slice(time.Minute))
 		eight := limits.SliceRing("z", slices.Repeat([]loader.Limit{loader.PerMinute(2000)}, 8))
 		single := strings.Repeat(", slice_ring 1", 8)
 		for _, c := range []struct {
@@ -207,9 +207,9 @@ func TestManyBounds(t *testing.T) {
 			{ring, 64, 300, "slice_ring_many 64"},
 			{ring, 66, 300, "slice_ring_many 64, slice_ring 1, slice_ring 1"},
 			{eight, 34, 1, "slice_ring_many 32, slice_ring 1, slice_ring 1"},
-			// One call makes two new rings of 3601 slices. The others are asked for one by one.
-			{hourly, 10, 1, "slice_ring_many 10" + single},
-			{hourly, 10, 1, "slice_ring_many 10"},
+			// One call makes four new rings of 10,001 slices. The others are asked for one by one.
+			{daily, 12, 1, "slice_ring_many 12" + single},
+			{daily, 12, 1, "slice_ring_many 12"},
 		} {
 			batch := limits.Batch()
 			for i := range c.subjects {

@@ -56,8 +56,8 @@ func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWind
 // GiveBack gives back n of the permits that the decision about the subject granted, in all windows at once. Use it for
 // permits that were certainly not used: to charge only what failed, say. It returns how many were given back.
 //
-// It gives back nothing if more than 1000 slices have begun since. A decision of a limiter with other slices, and of a
-// Leased that did not ask Redis, is an *ArgumentError. See Giving back in the package documentation. Cost: one round
+// It gives back nothing in a window in which more than 1000 slices have begun since, those of all windows taken
+// together. A decision of a Leased that did not ask Redis is an *ArgumentError. See Giving back in the package documentation. Cost: one round
 // trip.
 func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
 	return r.giveBack(ctx, subject, d, n)
