@@ -121,7 +121,7 @@ func ExamplePerRequest() {
 	show(handler, "/", "ada")
 	show(handler, "/", "bob")
 	// Output:
-	// 200 "api-1m";r=999;t=61, "api-1h";r=19999;t=3601 ""
+	// 200 "api-1m";r=999;t=61, "api-1h";r=19999;t=3618 ""
 	// 200 "api";r=59;t=61 ""
 }
 

@@ -85,7 +85,7 @@ func (o *options) items(result Result) (items []item) {
 func appendItems(items []item, d Decision) []item {
 	if len(d.Windows) == 0 {
 		return append(items, itemOf(d, d.Policy, loader.WindowState{
-			Limit: d.Limit, Remaining: d.Remaining, ResetAfter: d.ResetAfter,
+			Limit: d.Limit, Remaining: d.Remaining, ResetAfter: d.ResetAfter, CountsFor: d.CountsFor,
 		}))
 	}
 	windows := slices.Clone(d.Windows)
@@ -111,6 +111,7 @@ func itemOf(d Decision, policy string, w loader.WindowState) item {
 	}
 	if !d.Slot {
 		it.quota, it.window = quotaOf(w.Limit)
+		it.window = max(it.window, seconds(w.CountsFor)) // so that t is never above w
 	}
 	return it
 }

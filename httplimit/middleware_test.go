@@ -56,8 +56,8 @@ func TestAllOf(t *testing.T) {
 	}))
 	h := m.Handler(ok)
 	answer := get(h, ada)
-	wantHeader(t, answer, "RateLimit-Policy", `"address";q=2;w=60, "everyone-1m";q=3;w=60, "everyone-1h";q=5;w=3600`)
-	wantHeader(t, answer, "RateLimit", `"address";r=1;t=60, "everyone-1m";r=2;t=61, "everyone-1h";r=4;t=3601`)
+	wantHeader(t, answer, "RateLimit-Policy", `"address";q=2;w=60, "everyone-1m";q=3;w=61, "everyone-1h";q=5;w=3618`)
+	wantHeader(t, answer, "RateLimit", `"address";r=1;t=60, "everyone-1m";r=2;t=61, "everyone-1h";r=4;t=3618`)
 	wantStatus(t, h, ada, 200)
 	answer = get(h, ada)
 	wantHeader(t, answer, "RateLimit", `"address";r=0;t=60`)
@@ -253,10 +253,10 @@ func TestXRateLimit(t *testing.T) {
 	h := httplimit.New(ring, httplimit.KeyByIP(), httplimit.Headers(httplimit.Draft11|httplimit.XRateLimit)).Handler(ok)
 	m.SetTime(second0.Add(time.Microsecond))
 	answer := get(h, ada)
-	wantHeader(t, answer, "RateLimit", `"api-1m";r=4;t=61, "api-1h";r=2;t=3601`)
+	wantHeader(t, answer, "RateLimit", `"api-1m";r=4;t=61, "api-1h";r=2;t=3618`)
 	wantHeader(t, answer, "X-RateLimit-Limit", "3")
 	wantHeader(t, answer, "X-RateLimit-Remaining", "2")
-	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
+	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3618, 10))
 
 	slots := httplimit.Slots(limits.Concurrency("slots", 1, time.Minute), httplimit.KeyByIP())
 	slotted := httplimit.New(ring, httplimit.KeyOf("all"), slots, httplimit.Headers(httplimit.XRateLimit)).Handler(ok)
@@ -269,10 +269,10 @@ func TestXRateLimit(t *testing.T) {
 	}
 	both := limits.SliceRing("both", []loader.Limit{loader.PerMinute(1), loader.PerHour(1)}) // the hour is what counts
 	answer = get(httplimit.New(both, httplimit.KeyByIP(), httplimit.Headers(httplimit.XRateLimit)).Handler(ok), ada)
-	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3601, 10))
+	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3618, 10))
 	minute, hour := alone("minute", loader.PerMinute(2)), alone("hour", loader.PerHour(2))
 	never := alone("never", loader.Limit{})
-	later := strconv.FormatInt(second0.Unix()+3601, 10)
+	later := strconv.FormatInt(second0.Unix()+3618, 10)
 	wantHeader(t, get(hour(minute(ok)), ada), "X-RateLimit-Reset", later) // the inner one comes later
 	wantHeader(t, get(minute(hour(ok)), ada), "X-RateLimit-Reset", later)
 	wantHeader(t, get(alone("one", loader.PerMinute(1))(never(ok)), ada), "X-RateLimit-Reset", "")

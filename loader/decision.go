@@ -35,6 +35,10 @@ type Decision struct {
 	// tightest window.
 	Limit Limit
 
+	// CountsFor is how long a permit counts, at most: of a SliceRing up to a slice longer than the window. 0 is the
+	// window.
+	CountsFor time.Duration
+
 	// Windows is the state of each window, tightest first, of a SliceRing that has several. It is nil for all others,
 	// and for permits that a Leased spends without asking Redis.
 	Windows []WindowState
@@ -61,7 +65,8 @@ type Decision struct {
 type WindowState struct {
 	Limit      Limit
 	Remaining  int64         // permits that this window would grant now
-	ResetAfter time.Duration // until it is empty
+	ResetAfter time.Duration // until it is empty, at most
+	CountsFor  time.Duration // how long a permit counts in it, at most: up to a slice longer than the window
 }
 
 // maxRetryAfter is the maximum of RetryAfter: 366 days.

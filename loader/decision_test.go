@@ -21,11 +21,11 @@ func TestDecisionOfARing(t *testing.T) {
 		granted     bool
 		first, then loader.WindowState
 	}{
-		{0, 3, true, loader.WindowState{second, 1, 2 * s}, loader.WindowState{ten, 6, 11 * s}},
-		{0, 2, false, loader.WindowState{second, 1, 2 * s}, loader.WindowState{ten, 6, 11 * s}},
-		{5 * s, 4, true, loader.WindowState{second, 0, 2 * s}, loader.WindowState{ten, 2, 11 * s}},
-		{8 * s, 2, true, loader.WindowState{ten, 0, 11 * s}, loader.WindowState{second, 2, 2 * s}},
-		{12 * s, 1, true, loader.WindowState{ten, 2, 11 * s}, loader.WindowState{second, 3, 2 * s}},
+		{0, 3, true, loader.WindowState{second, 1, 2 * s, 2 * s}, loader.WindowState{ten, 6, 11 * s, 11 * s}},
+		{0, 2, false, loader.WindowState{second, 1, 2 * s, 2 * s}, loader.WindowState{ten, 6, 11 * s, 11 * s}},
+		{5 * s, 4, true, loader.WindowState{second, 0, 2 * s, 2 * s}, loader.WindowState{ten, 2, 11 * s, 11 * s}},
+		{8 * s, 2, true, loader.WindowState{ten, 0, 11 * s, 11 * s}, loader.WindowState{second, 2, 2 * s, 2 * s}},
+		{12 * s, 1, true, loader.WindowState{ten, 2, 11 * s, 11 * s}, loader.WindowState{second, 3, 2 * s, 2 * s}},
 	}
 	for _, step := range steps {
 		m.SetTime(second0.Truncate(s).Add(step.at))
@@ -34,14 +34,14 @@ func TestDecisionOfARing(t *testing.T) {
 		if diff := cmp.Diff([]loader.WindowState{step.first, step.then}, d.Windows); diff != "" || d.Granted != step.granted {
 			t.Errorf("%v: granted %v\n%s", step.at, d.Granted, diff)
 		}
-		if d.Limit != step.first.Limit || d.Remaining != step.first.Remaining {
+		if d.Limit != step.first.Limit || d.CountsFor != step.first.CountsFor || d.Remaining != step.first.Remaining {
 			t.Errorf("%v: limit %v, remaining %d, want those of the tightest window", step.at, d.Limit, d.Remaining)
 		}
 	}
 	m.SetTime(second0.Truncate(s).Add(time.Minute))
 	d, err := ring.Peek(background, "s")
 	must(t, err)
-	full := []loader.WindowState{{second, 4, 0}, {ten, 9, 0}}
+	full := []loader.WindowState{{second, 4, 0, 2 * s}, {ten, 9, 0, 11 * s}}
 	if diff := cmp.Diff(full, d.Windows); diff != "" {
 		t.Error(diff)
 	}

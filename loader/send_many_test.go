@@ -206,7 +206,7 @@ func TestManyBounds(t *testing.T) {
 			{log, 4, 300, "list_log 1, list_log 1, list_log 1, list_log 1"},
 			{ring, 64, 300, "slice_ring_many 64"},
 			{ring, 66, 300, "slice_ring_many 64, slice_ring 1, slice_ring 1"},
-			{eight, 34, 1, "slice_ring_many 32, slice_ring 1, slice_ring 1"},
+			{eight, 34, 1, "slice_ring_many 32" + single + ", slice_ring 1, slice_ring 1"},
 			// One call makes four new rings of 10,001 slices. The others are asked for one by one.
 			{daily, 12, 1, "slice_ring_many 12" + single},
 			{daily, 12, 1, "slice_ring_many 12"},

@@ -88,6 +88,9 @@ type ring struct {
 // ringWindow is one window of a ring: so many slices, of so many microseconds each, hold at most limit permits.
 type ringWindow struct{ slice, size, limit int64 }
 
+// countsFor returns how long a permit counts, at most.
+func (w ringWindow) countsFor() time.Duration { return time.Duration(w.slice*w.size) * time.Microsecond }
+
 // wordsOf makes the command of a script that takes the windows as its last arguments.
 func (r ring) wordsOf(script *sluice.Script, keys int, keysAndArgs ...any) []any {
 	words := make([]any, 0, firstKey+len(keysAndArgs)+3*len(r.windows))
@@ -117,18 +120,18 @@ func (c core) describe(d Decision, state func(i int) (remaining int64, resetAfte
 	case 0:
 		return d
 	case 1:
-		d.Limit = c.ring.limits[0]
+		d.Limit, d.CountsFor = c.ring.limits[0], c.ring.windows[0].countsFor()
 		return d
 	}
 	d.Windows = make([]WindowState, len(c.ring.limits))
 	for i, limit := range c.ring.limits {
 		remaining, resetAfter := state(i)
-		d.Windows[i] = WindowState{Limit: limit, Remaining: remaining, ResetAfter: resetAfter}
+		d.Windows[i] = WindowState{limit, remaining, resetAfter, c.ring.windows[i].countsFor()}
 	}
 	slices.SortStableFunc(d.Windows, func(a, b WindowState) int {
 		return cmp.Or(cmp.Compare(a.Remaining, b.Remaining), cmp.Compare(b.ResetAfter, a.ResetAfter))
 	})
-	d.Limit = d.Windows[0].Limit
+	d.Limit, d.CountsFor = d.Windows[0].Limit, d.Windows[0].CountsFor
 	return d
 }
 
