@@ -272,7 +272,7 @@ func TestXRateLimit(t *testing.T) {
 	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3618, 10))
 	minute, hour := alone("minute", loader.PerMinute(2)), alone("hour", loader.PerHour(2))
 	never := alone("never", loader.Limit{})
-	later := strconv.FormatInt(second0.Unix()+3618, 10)
+	later := strconv.FormatInt(second0.Unix()+3601, 10)
 	wantHeader(t, get(hour(minute(ok)), ada), "X-RateLimit-Reset", later) // the inner one comes later
 	wantHeader(t, get(minute(hour(ok)), ada), "X-RateLimit-Reset", later)
 	wantHeader(t, get(alone("one", loader.PerMinute(1))(never(ok)), ada), "X-RateLimit-Reset", "")

@@ -89,7 +89,9 @@ type ring struct {
 type ringWindow struct{ slice, size, limit int64 }
 
 // countsFor returns how long a permit counts, at most.
-func (w ringWindow) countsFor() time.Duration { return time.Duration(w.slice*w.size) * time.Microsecond }
+func (w ringWindow) countsFor() time.Duration {
+	return time.Duration(w.slice*w.size) * time.Microsecond
+}
 
 // wordsOf makes the command of a script that takes the windows as its last arguments.
 func (r ring) wordsOf(script *sluice.Script, keys int, keysAndArgs ...any) []any {

@@ -27,18 +27,9 @@ func (p *Policy) limiters(limits *loader.Loader) func(rates []loader.Limit) load
 		limiter := limits.GCRA(p.Name, all[0], opts...)
 		return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates[0]) }
 	case sliceRing:
-		limiter := limits.SliceRing(p.Name, extremes(all), opts...)
+		limiter := limits.SliceRing(p.Name, all[:1], opts...)
 		return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates...) }
 	}
 	limiter := limits.ListLog(p.Name, all[0], opts...)
 	return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates[0]) }
-}
-
-// extremes is the shortest and the longest window of all plans, which make the slices of their common ring.
-func extremes(rates []loader.Limit) []loader.Limit {
-	shortest, longest := rates[0].Window, rates[0].Window
-	for _, rate := range rates[1:] {
-		shortest, longest = min(shortest, rate.Window), max(longest, rate.Window)
-	}
-	return []loader.Limit{{Permits: 1, Window: shortest}, {Permits: 1, Window: longest}}
 }

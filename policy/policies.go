@@ -63,7 +63,7 @@ func ReloadEvery(d time.Duration) Option {
 // From then on the file is looked at every second, however it is replaced: written, renamed, or behind a link as in a
 // volume of Kubernetes. A change is applied when two looks in a row have found the same text, so that a half written
 // file is not. If the new file is wrong, the old limits stay, and the mistakes are logged. What subjects were granted
-// stays counted where the name of a limit, its script and, in a slice_ring, its shortest and longest window stay. Close
+// stays counted where the name of a limit and its script stay. Close
 // ends it.
 //
 // Cost: nothing is sent; a read of the file every second.

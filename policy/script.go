@@ -21,11 +21,10 @@ const (
 var scripts = []string{listLog, zsetLog, gcra, sliceRing}
 
 const (
-	maxListLog     = 1_000_000
-	maxZSetLog     = 10_000
-	maxGCRA        = 10_000_000
-	maxPermits     = 1_000_000_000 // slice_ring
-	maxWindowRatio = 9999          // the longest window beside the shortest, in slice_ring
+	maxListLog = 1_000_000
+	maxZSetLog = 10_000
+	maxGCRA    = 10_000_000
+	maxPermits = 1_000_000_000 // slice_ring
 )
 
 // all returns the rates of all plans.
@@ -63,7 +62,7 @@ func (p *Policy) smallestScript() string {
 	return listLog
 }
 
-// windowsOf returns the different windows of rates, the shortest first, and the most permits of one.
+// windowsOf returns the different windows of rates, and the most permits of one.
 func windowsOf(rates []loader.Limit) (windows []time.Duration, most int64) {
 	for _, rate := range rates {
 		most = max(most, rate.Permits)
@@ -71,7 +70,6 @@ func windowsOf(rates []loader.Limit) (windows []time.Duration, most int64) {
 			windows = append(windows, rate.Window)
 		}
 	}
-	slices.Sort(windows)
 	return windows, most
 }
 
@@ -81,10 +79,6 @@ func (p *Policy) checkScript() (what, want string) {
 	largest := map[string]int64{listLog: maxListLog, zsetLog: maxZSetLog, gcra: maxGCRA, sliceRing: maxPermits}[p.Script]
 	switch {
 	case p.Script == sliceRing:
-		if len(windows) > 1 && windows[len(windows)-1]/windows[0] > maxWindowRatio {
-			return fmt.Sprintf("windows of %s and %s in one limit", showWindow(windows[0]),
-				showWindow(windows[len(windows)-1])), "at most 9999 of the shortest in the longest, or two limits"
-		}
 	case len(windows) > 1:
 		return fmt.Sprintf("%s counts one window, and these rates have %d", p.Script, len(windows)),
 			"slice_ring, or no script"

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -142,7 +143,7 @@ func (f inspectFlags) measure(ctx context.Context, rdb *redis.Client, v *view, s
 	}
 	switch {
 	case s.Ring != nil:
-		v.Window, v.windowFrom = s.Ring.Slice*s.Ring.Size, "the whole ring"
+		v.Window, v.windowFrom = s.Ring.Longest().Span(), "the longest of the ring"
 	case s.Damage != "" || s.Bucket != nil || s.Config != nil || s.Slots != nil:
 	case v.Config != nil:
 		v.Window, v.windowFrom = v.Config.Interval, "the stored interval"
@@ -282,23 +283,30 @@ func bucketArgs(v *view, key stored.Key) (keys []string, args []any) {
 	return keys, []any{v.Config.Rate, v.Config.Interval, scope, 0, 0}
 }
 
-// ringArgs are the arguments of a slice_ring: a window gets one slice more than covers it and the age of leases, as
-// from the loader.
+// ringArgs are the arguments of a slice_ring: to a window belongs the section that is as long as it and the age of
+// leases, and a slice longer. If there is none, the window gets the slices of the longest.
 func (f inspectFlags) ringArgs(v *view) []any {
-	args := []any{v.Ring.Slice, 0}
+	args := []any{0}
 	for _, limit := range f.limits {
-		args = append(args, f.slices(v, limit), limit.Permits)
+		window := limit.Window.Microseconds() + v.LeaseAge
+		s := v.Ring.Longest()
+		s.Size = min((window+s.Slice-1)/s.Slice+1, 10000)
+		if at := slices.IndexFunc(v.Ring.Sections, sectionOf(window)); at >= 0 {
+			s = v.Ring.Sections[at]
+		}
+		args = append(args, s.Slice, s.Size, limit.Permits)
 	}
 	return args
 }
 
-func (f inspectFlags) slices(v *view, limit loader.Limit) int64 {
-	return (limit.Window.Microseconds()+v.LeaseAge+v.Ring.Slice-1)/v.Ring.Slice + 1
+// sectionOf reports whether a section counts a window of so many microseconds.
+func sectionOf(window int64) func(layout.Section) bool {
+	return func(s layout.Section) bool { return (window+s.Slice-1)/s.Slice+1 == s.Size }
 }
 
-// addWindows says what each window of a ring holds, and whether the ring was written with a wider one.
+// addWindows says what each window of a ring holds, and whether the ring has others.
 func (f inspectFlags) addWindows(v *view, counts []int64) {
-	widest := int64(0)
+	others := slices.Clone(v.Ring.Sections)
 	for i, limit := range f.limits {
 		text := fmt.Sprintf("window %s: %d of %d", windowText(limit.Window), counts[i], limit.Permits)
 		if counts[i] >= limit.Permits {
@@ -306,11 +314,11 @@ func (f inspectFlags) addWindows(v *view, counts []int64) {
 		}
 		v.windows = append(v.windows, text)
 		v.Left[fmt.Sprint("count_", i+1)] = counts[i]
-		widest = max(widest, f.slices(v, limit))
+		others = slices.DeleteFunc(others, sectionOf(limit.Window.Microseconds()+v.LeaseAge))
 	}
-	if widest < v.Ring.Size {
-		longest := time.Duration((v.Ring.Size-1)*v.Ring.Slice-v.LeaseAge) * time.Microsecond
-		v.windows = append(v.windows, "with these alone; the ring is longer, another window may refuse: add --limit N/"+
-			windowText(longest))
+	for _, s := range others {
+		window := time.Duration((s.Size-1)*s.Slice-v.LeaseAge) * time.Microsecond
+		v.windows = append(v.windows, "with these alone; the ring has another window, which may refuse: add --limit N/"+
+			windowText(window))
 	}
 }

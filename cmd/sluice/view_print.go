@@ -26,7 +26,9 @@ func (s screen) view(v view) {
 		line("rate", configText(*v.Config))
 	}
 	if v.Ring != nil {
-		line("slices", fmt.Sprintf("%d of %s", v.Ring.Size, length(v.Ring.Slice)))
+		for _, s := range v.Ring.Sections {
+			line("counts", fmt.Sprintf("for %s, in %d slices of %s", length(s.Span()), s.Size, length(s.Slice)))
+		}
 	}
 	if v.LeaseAge > 0 {
 		line("lease age", length(v.LeaseAge)+": permits may be spent that long after they were counted")

@@ -1,8 +1,10 @@
 package layout
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -82,55 +84,88 @@ func bigEndian(bytes string) (n int64) {
 
 // Ring is the header of a slice_ring.
 type Ring struct {
+	Last     int64     `json:"last"`     // when the last permits were granted
+	Sections []Section `json:"sections"` // one for each window
+}
+
+// Section counts the permits of a window by slices of time.
+type Section struct {
 	Slice int64 `json:"slice"` // length of a slice in microseconds
-	Size  int64 `json:"size"`  // slices
-	Last  int64 `json:"-"`     // number of the last slice: its start / Slice
+	Size  int64 `json:"size"`  // slices of the window, the current one included
+	last  int64 // number of the last slice that was written: its start / Slice
 	total int64 // permits granted so far, modulo 2^44
+	from  int64 // where its cells begin
 }
 
 // The lengths of a ring's parts in bytes.
 const (
-	RingHeader = 24
+	RingHeader = ringFixed + maxSections*ringSection // at most
 	RingCell   = 7
+
+	ringFixed   = 14
+	ringSection = 20
 )
 
 const (
-	ringWrap  = 1 << 44 // of totals
-	maxSlices = 10000
+	ringWrap    = 1 << 44 // of totals
+	maxSections = 8
+	maxSlices   = 10000
 )
 
 // CellTotal decodes the total of a cell: its upper 44 bits. The lower 12 name the next slice with permits.
 func CellTotal(cell string) int64 { return bigEndian(cell[:6]) >> 4 }
 
-// ParseRing decodes the header: slice, size, last slice, total.
+// ParseRing decodes the header, of which there may be more bytes.
 func ParseRing(header string) (*Ring, error) {
-	if len(header) < RingHeader {
-		return nil, fmt.Errorf("it holds %d bytes, want %d and a ring", len(header), RingHeader)
+	n := 0
+	if header != "" {
+		n = int(header[0])
 	}
-	r := &Ring{
-		Slice: bigEndian(header[:6]),
-		Size:  bigEndian(header[6:12]),
-		Last:  bigEndian(header[12:18]),
-		total: bigEndian(header[18:24]),
+	from := ringFixed + n*ringSection
+	if n < 1 || n > maxSections || len(header) < from {
+		return nil, fmt.Errorf("it holds %d bytes, want those of 1 to %d windows", len(header), maxSections)
 	}
-	if r.Slice < 1000 || r.Slice > 86_400_000_000 || r.Size < 1 || r.Size > maxSlices || r.Last > MaxTime/r.Slice {
-		return nil, fmt.Errorf("it holds %d slices of %d us up to slice %d, want up to %d slices",
-			r.Size, r.Slice, r.Last, maxSlices)
+	r := &Ring{Last: bigEndian(header[1:8]), Sections: make([]Section, n)}
+	for i := range r.Sections {
+		h := header[ringFixed+i*ringSection:]
+		s := Section{Slice: bigEndian(h[:5]), Size: bigEndian(h[5:7]), from: int64(from)}
+		if s.Slice < 1000 || s.Slice > 86_400_000_000 || s.Size < 1 || s.Size > maxSlices || r.Last > MaxTime {
+			return nil, fmt.Errorf("it holds a window of %d slices of %d us, want up to %d slices", s.Size, s.Slice, maxSlices)
+		}
+		s.last, s.total = r.Last/s.Slice, bigEndian(header[8:14])+bigEndian(h[7:13])
+		r.Sections[i], from = s, from+int(RingCell*s.Size)
 	}
 	return r, nil
 }
 
-// Current returns the number of the current slice: that of now, but never before the last one written.
-func (r Ring) Current(now int64) int64 { return max(now/r.Slice, r.Last) }
+// Longest returns the section of the longest window.
+func (r Ring) Longest() Section {
+	return slices.MaxFunc(r.Sections, func(a, b Section) int { return cmp.Compare(a.Span(), b.Span()) })
+}
 
-// Start returns the first time that the ring covers.
-func (r Ring) Start(now int64) int64 { return (r.Current(now) - r.Size + 1) * r.Slice }
+// Span is how long a permit counts in the section, at most, in microseconds.
+func (s Section) Span() int64 { return s.Slice * s.Size }
+
+// Current returns the number of the current slice: that of now, but never before the last one written.
+func (s Section) Current(now int64) int64 { return max(now/s.Slice, s.last) }
+
+// Left reports whether all permits have left the section.
+func (s Section) Left(now int64) bool { return s.Current(now)-s.last >= s.Size }
+
+// Start returns the first time that the section covers.
+func (s Section) Start(now int64) int64 { return (s.Current(now) - s.Size + 1) * s.Slice }
+
+// Last returns the number of the last slice that was written.
+func (s Section) Last() int64 { return s.last }
 
 // Offset returns the position of a slice's cell in the string. The cell holds the total before the slice.
-func (r Ring) Offset(slice int64) int64 { return RingHeader + RingCell*(slice%r.Size) }
+func (s Section) Offset(slice int64) int64 { return s.from + RingCell*(slice%s.Size) }
+
+// End returns the position behind the cells of the section.
+func (s Section) End() int64 { return s.from + RingCell*s.Size }
 
 // Since returns how many permits were granted after the total was before.
-func (r Ring) Since(before int64) int64 { return (r.total%ringWrap - before + ringWrap) % ringWrap }
+func (s Section) Since(before int64) int64 { return ((s.total-before)%ringWrap + ringWrap) % ringWrap }
 
 // Grant is an entry of a token_bucket: permits granted for a time.
 type Grant struct {
@@ -154,9 +189,9 @@ func ParseGrant(packed string) (Grant, error) {
 // ParseBudget reads what budget and budget_settle store of an id: how many permits were charged, and whether they are
 // settled.
 func ParseBudget(packed string) (permits int64, settled, ok bool) {
-	if len(packed) != 10 {
+	if len(packed) != 11 {
 		return 0, false, false
 	}
-	state := bigEndian(packed[6:])
+	state := bigEndian(packed[7:])
 	return state / 2, state%2 == 1, true
 }

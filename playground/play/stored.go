@@ -142,16 +142,17 @@ func (l *lane) readString(k *Key) {
 
 // readRing decodes a ring: the difference of the totals of two slices is what was granted in the first.
 func (k *Key) readRing(text string, now int64) {
-	ring, err := layout.ParseRing(text)
-	if err != nil || int64(len(text)) < layout.RingHeader+layout.RingCell*ring.Size {
+	header, err := layout.ParseRing(text)
+	if err != nil || int64(len(text)) < header.Longest().End() {
 		return
 	}
+	ring := header.Longest()
 	current := ring.Current(now)
 	shown := min(ring.Size, maxEntries)
 	first := current - shown + 1
 	cells := &Cells{Slice: ring.Slice, First: first*ring.Slice - startTime, Counts: make([]int64, shown)}
 	after := int64(0) // permits granted behind the slice
-	for slice := ring.Last; slice >= max(first, ring.Last-ring.Size+1); slice-- {
+	for slice := ring.Last(); slice >= max(first, ring.Last()-ring.Size+1); slice-- {
 		from := ring.Since(layout.CellTotal(text[ring.Offset(slice):]))
 		cells.Counts[slice-first] = from - after
 		after = from

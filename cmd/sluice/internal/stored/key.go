@@ -70,10 +70,10 @@ func (k Key) IsID() bool { return k.Code == budgetID }
 // LeaseAge returns how long after they were counted the permits of a ring may be spent, in microseconds. It is 0 for a
 // ring without leases, and if the key does not say.
 func (k Key) LeaseAge() int64 {
-	if !k.IsRing() || len(k.Parts) != 2 {
+	if !k.IsRing() || len(k.Parts) != 1 {
 		return 0
 	}
-	age, _ := strconv.ParseInt(k.Parts[1], 10, 64)
+	age, _ := strconv.ParseInt(k.Parts[0], 10, 64)
 	return age
 }
 

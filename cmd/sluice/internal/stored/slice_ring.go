@@ -11,12 +11,12 @@ import (
 // Ring is the header of a slice_ring.
 type Ring = layout.Ring
 
-// ringProbe reads the header, then the cell of the first slice that the ring covers now.
+// ringProbe reads the header, then the cell of the first slice that the longest window covers now.
 type ringProbe struct {
-	header *redis.StringCmd
-	first  *redis.StringCmd
-	ring   *Ring
-	now    int64
+	header  *redis.StringCmd
+	first   *redis.StringCmd
+	longest layout.Section
+	now     int64
 }
 
 func (p *ringProbe) ask(ctx context.Context, pipe redis.Pipeliner, key string) {
@@ -33,14 +33,16 @@ func (p *ringProbe) read(s *Summary) bool {
 		s.damaged("%v", err)
 		return false
 	}
-	s.Ring, s.Entries = ring, ring.Size
-	s.Oldest, s.Newest = ring.Start(s.Now), ring.Last*ring.Slice
-	p.ring, p.now = ring, s.Now
-	return ring.Current(s.Now)-ring.Last < ring.Size
+	p.longest, p.now = ring.Longest(), s.Now
+	for _, section := range ring.Sections {
+		s.Entries += section.Size
+	}
+	s.Ring, s.Oldest, s.Newest = ring, p.longest.Start(s.Now), ring.Last
+	return !p.longest.Left(s.Now)
 }
 
 func (p *ringProbe) askMore(ctx context.Context, pipe redis.Pipeliner, key string) {
-	at := p.ring.Offset(max(p.ring.Start(p.now)/p.ring.Slice, 0))
+	at := p.longest.Offset(max(p.longest.Start(p.now)/p.longest.Slice, 0))
 	p.first = pipe.GetRange(ctx, key, at, at+layout.RingCell-1)
 }
 
@@ -48,8 +50,8 @@ func (p *ringProbe) readMore(s *Summary) {
 	switch {
 	case s.failed(p.first):
 	case len(p.first.Val()) != layout.RingCell:
-		s.damaged("the ring ends early, want a cell for each of its %d slices", p.ring.Size)
+		s.damaged("the ring ends early, want a cell for each of its %d slices", s.Entries)
 	default:
-		s.Permits = p.ring.Since(layout.CellTotal(p.first.Val()))
+		s.Permits = p.longest.Since(layout.CellTotal(p.first.Val()))
 	}
 }
