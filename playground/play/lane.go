@@ -81,7 +81,6 @@ func (s *Scenario) newLane(id string) (*lane, error) {
 		return nil, err
 	}
 	l := &lane{limiter: k, scenario: s, skews: s.skews(), redis: redis, tally: s.newTally(k)}
-	l.slice = sliceFor(s.Limits)
 	l.script, l.refused = lua51.Compile(k.file, k.source)
 	if l.script != nil && id == ownID {
 		l.script.Budget = ownBudget
@@ -109,7 +108,7 @@ func (l *lane) words(a arrival, c call) (keys, args []string) {
 	}
 	r := request{
 		name: "play", subject: s.subject(a.client), limits: s.Limits, burst: s.Burst, permits: a.permits,
-		maxWait: s.Ahead, id: id, client: "playground", slice: l.slice, ttl: s.TTL, purpose: c.purpose, actual: a.actual,
+		maxWait: s.Ahead, id: id, client: "playground", ttl: s.TTL, purpose: c.purpose, actual: a.actual,
 	}
 	if l.ours != nil {
 		r.taken = s.serverTime(c.asked)

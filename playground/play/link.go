@@ -251,10 +251,6 @@ func (r *reader) secondWindow(s *Scenario) {
 	}
 	permits, window := r.integer("permits2", 1, 100_000), r.duration("window2", time.Millisecond, 24*time.Hour)
 	s.Limits = append(s.Limits, Limit{permits, window})
-	first := s.Limits[0].Window
-	if max(first, window) > maxWindowSlices*min(first, window) {
-		r.wrong("window2", "one that is at most 9999 times as long or as short as window")
-	}
 }
 
 // pairs reads at:by,at:by,... and reports whether there are at most so many pairs.

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -15,7 +16,7 @@ type request struct {
 	id            string // zset_log
 	client        string // token_bucket
 	perClient     bool   // token_bucket
-	slice         int64  // slice_ring: length of a slice
+	slice         int64  // slice_ring: length of the slices of all windows; 0: the default
 
 	// What comes after a grant.
 	purpose       purpose
@@ -34,11 +35,8 @@ func (r request) key(code string) string {
 // words returns KEYS and ARGV.
 func (r request) words(k *limiter) (keys, args []string) {
 	keys = []string{r.key(k.code)}
-	if k.severalWindows() {
-		keys[0] += ":" + strconv.FormatInt(r.slice, 10)
-	}
 	if k.id == "budget" {
-		keys = append(keys, r.key("bg1")+":"+strconv.FormatInt(r.slice, 10)+":"+escaper.Replace(r.id))
+		keys = append(keys, r.key("bg1")+":"+escaper.Replace(r.id))
 	}
 	if r.purpose == ending {
 		return keys, r.ending(k)
@@ -55,9 +53,9 @@ func (r request) words(k *limiter) (keys, args []string) {
 		keys = append(keys, keys[0]+":all", keys[0]+":by:"+escaper.Replace(r.client))
 		return keys, decimals(limit.Permits, limit.Window, scope, r.permits, r.maxWait)
 	case "slice_ring":
-		return keys, decimals(append([]int64{r.slice, r.permits}, r.windows()...)...)
+		return keys, decimals(append([]int64{r.permits}, r.windows()...)...)
 	case "budget":
-		return keys, decimals(append([]int64{r.slice, r.ttl, r.permits}, r.windows()...)...)
+		return keys, decimals(append([]int64{r.ttl, r.permits}, r.windows()...)...)
 	case "concurrency":
 		return keys, append(decimals(limit.Permits, r.ttl, int64(r.purpose)), r.id)
 	}
@@ -76,26 +74,32 @@ func (r request) ending(k *limiter) []string {
 	case "zset_log":
 		return append([]string{r.id}, decimals(r.permits)...)
 	case "slice_ring":
-		return decimals(r.slice, r.taken, r.permits)
+		return decimals(r.taken, r.permits)
 	case "budget":
-		widest := int64(0)
+		args := []int64{r.ttl, r.actual, 0}
 		for _, limit := range r.limits {
-			widest = max(widest, r.slices(limit))
+			slice, size := r.slicesOf(limit)
+			args = append(args, slice, size)
 		}
-		return decimals(r.slice, widest, r.ttl, r.actual, 0)
+		return decimals(args...)
 	}
 	return []string{r.id} // of a concurrency
 }
 
-// windows returns the length of each window in slices, and its permits.
+// windows returns the slices of each window, and its permits.
 func (r request) windows() (numbers []int64) {
 	for _, limit := range r.limits {
-		numbers = append(numbers, r.slices(limit), limit.Permits)
+		slice, size := r.slicesOf(limit)
+		numbers = append(numbers, slice, size, limit.Permits)
 	}
 	return numbers
 }
 
-func (r request) slices(limit Limit) int64 { return divideUp(limit.Window, r.slice) + 1 }
+// slicesOf returns the length of a window's slices and how many they are, as the loader has them by default.
+func (r request) slicesOf(limit Limit) (slice, size int64) {
+	slice = cmp.Or(r.slice, max(min(divideUp(limit.Window, slicesPerWindow), maxSlice), minSlice))
+	return slice, divideUp(limit.Window, slice) + 1
+}
 
 func decimals(numbers ...int64) (texts []string) {
 	texts = make([]string, len(numbers), len(numbers)+1)
@@ -107,20 +111,9 @@ func decimals(numbers ...int64) (texts []string) {
 
 // The ranges of slice_ring, as the loader has them.
 const (
-	slicesPerWindow = 60
-	maxWindowSlices = 9999
+	slicesPerWindow = 200
 	minSlice        = 1000
 	maxSlice        = day
 )
-
-// sliceFor returns the length of a slice that the loader takes by default.
-func sliceFor(limits []Limit) int64 {
-	shortest, longest := limits[0].Window, limits[0].Window
-	for _, limit := range limits[1:] {
-		shortest, longest = min(shortest, limit.Window), max(longest, limit.Window)
-	}
-	slice := max(divideUp(shortest, slicesPerWindow), divideUp(longest, maxWindowSlices))
-	return max(min(slice, shortest, maxSlice), minSlice)
-}
 
 func divideUp(n, by int64) int64 { return (n + by - 1) / by }

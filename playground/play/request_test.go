@@ -74,9 +74,7 @@ func (v vector) request() request {
 			r.burst = l.Permits
 		}
 	}
-	if r.slice = v.Slice; r.slice == 0 {
-		r.slice = sliceFor(r.limits)
-	}
+	r.slice = v.Slice
 	if v.Call == "reserve" {
 		r.maxWait = 60_000_000
 	}

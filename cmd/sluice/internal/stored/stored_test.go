@@ -210,11 +210,7 @@ func TestServerHistory(t *testing.T) {
 				t.Fatalf("%+v", s)
 			}
 			newest := granted[len(granted)-1].at
-			step := int64(1)
-			if s.Ring != nil {
-				step = s.Ring.Slice
-			}
-			if s.Newest != newest/step*step {
+			if s.Newest != newest {
 				t.Errorf("newest %d, want %d", s.Newest, newest)
 			}
 			if want := permitsIn(granted, s.Oldest-1, newest); s.Permits != want {
@@ -279,6 +275,11 @@ func cells(link uint64, totals ...uint64) (text string) {
 	return text
 }
 
+// header is that of a ring of one window, with 6 permits in all.
+func header(slice, size, last uint64) string {
+	return layout.SliceRingHeader(last, 6, layout.SliceRingSection(slice, size, 0, "1234567"))
+}
+
 // TestServerRingOverTime reads a ring of three slices, with 1, 2 and 4 permits, some slices later.
 func TestServerRingOverTime(t *testing.T) {
 	rdb := start(t)
@@ -287,9 +288,9 @@ func TestServerRingOverTime(t *testing.T) {
 		last := rdb.Time(background).Val().UnixMicro()/slice - later
 		totals := make([]uint64, 3)
 		totals[(last-2)%3], totals[(last-1)%3], totals[last%3] = 1<<44-1, 0, 2
-		ring := layout.SliceRingHeader(slice, 3, uint64(last), 6) + cells(uint64(last)%4096, totals...)
-		must(t, rdb.Set(background, "sluice:a:{s}:sr1:3600000000", ring, 0).Err())
-		all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:sr1:3600000000"))
+		ring := header(slice, 3, uint64(last*slice)) + cells(uint64(last)%4096, totals...)
+		must(t, rdb.Set(background, "sluice:a:{s}:sr1", ring, 0).Err())
+		all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:sr1"))
 		must(t, err)
 		if s := all[0]; s.Permits != want || s.Damage != "" || s.Newest != last*slice {
 			t.Errorf("%d slices later: %d permits, want %d (%+v)", later, s.Permits, want, s)
@@ -344,11 +345,11 @@ func TestServerDamage(t *testing.T) {
 		{"tb1", []any{"hset", "rate", "5"}, `rate, interval and scope are "5", none, none`},
 		{"tb1", []any{"hset", "rate", "0", "interval", "1000", "scope", "0"}, "rate, interval and scope"},
 		{"tb1", []any{"set", "x"}, "WRONGTYPE"},
-		{"sr1:1000", []any{"set", "short"}, "it holds 5 bytes"},
-		{"sr1:1000", []any{"set", layout.SliceRingHeader(1000, 10001, uint64(now/1000), 5) + "x"}, "it holds 10001 slices"},
-		{"sr1:1000", []any{"set", layout.SliceRingHeader(0, 1, 1, 5)}, "it holds 1 slices of 0 us"},
-		{"sr1:1000", []any{"set", layout.SliceRingHeader(1000, 60, uint64(now/1000+30000), 5)}, "the ring ends early"},
-		{"sr1:1000", []any{"rpush", "x"}, "WRONGTYPE"},
+		{"sr1", []any{"set", "short"}, "it holds 5 bytes"},
+		{"sr1", []any{"set", header(1000, 10001, uint64(now)) + "x"}, "a window of 10001 slices"},
+		{"sr1", []any{"set", header(0, 1, 1)}, "a window of 1 slices of 0 us"},
+		{"sr1", []any{"set", header(1000, 60, uint64(now+30_000_000))}, "the ring ends early"},
+		{"sr1", []any{"rpush", "x"}, "WRONGTYPE"},
 		{"gcra1", []any{"set", "1 2 3 4"}, `it holds "1 2 3 4", want the 26 or 39 bytes of a bucket`},
 		{"gcra1", []any{"set", layout.GCRA(100, 0, 7, 40, 5) + "x"}, "want the 26 or 39 bytes"},
 		{"gcra1", []any{"sadd", "x"}, "WRONGTYPE"},
