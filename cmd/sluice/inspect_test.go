@@ -22,7 +22,7 @@ func TestServerInspect(t *testing.T) {
 		`:ll1\n  state      live: permits are in use\n  script     list_log_v1\n  limiter    try\n  subject    demo\n  node `,
 		`  window     1m, as given\n  permits    2 live, of 2 stored\n  newest     20.* ago\n  memory     \d+ bytes\n`,
 		`  now        a permit is granted now\n  remaining  1\n  full again (59|1m)`,
-		`  slices     61 of 1s\n`, `             window 1m: 2 of 3\n`,
+		`  counts     for 1m0.3s, in 201 slices of 300ms\n`, `             window 1m: 2 of 3\n`,
 		`  rate       3 in 1m, all clients together\n`, `  left       not known: .* add it, as --limit 20\n`,
 	)
 	wantNarrow(t, "inspect", all.stdout)
@@ -34,13 +34,13 @@ func TestServerInspect(t *testing.T) {
 			`  window     1m, from the TTL\n  permits    2 live, of 2 stored`, `add it, as --limit 3/1m\n`)
 	}
 	for args, want := range map[string]string{
-		"gcra1":                                 "as --limit 10/1s --burst 20", // the burst may differ from the limit
-		"sr1:1000000":                           "as --limit 100/1m --limit 1000/1h",
-		"tb1:all":                               "remaining  1\n",
-		"ll1 --limit 2/1m":                      "refused: the next permit comes free (59|1m)",
-		"cc1 --limit 1":                         `1 slot is held\n(.|\n)*holder .*, for (59|1m)(.|\n)*refused: the next slot`,
-		"sr1:1000000 --limit 2/30s":             "this one refuses\n.*ring is longer, another window .* add --limit N/1m\n",
-		"sr1:1000000 --limit 9/1s --limit 2/1m": "window 1s: [02] of 9\n +window 1m: 2 of 2: this one refuses\n",
+		"gcra1":                         "as --limit 10/1s --burst 20", // the burst may differ from the limit
+		"sr1":                           "as --limit 100/1m --limit 1000/1h",
+		"tb1:all":                       "remaining  1\n",
+		"ll1 --limit 2/1m":              "refused: the next permit comes free (59|1m)",
+		"cc1 --limit 1":                 `1 slot is held\n(.|\n)*holder .*, for (59|1m)(.|\n)*refused: the next slot`,
+		"sr1 --limit 2/30s":             "this one refuses\n.*another window, which may refuse: add --limit N/1m\n",
+		"sr1 --limit 9/1s --limit 2/1m": "window 1s: [02] of 9\n +window 1m: 2 of 2: this one refuses\n",
 	} {
 		wantText(t, runLine(env, "inspect sluice:try:{demo}:"+args), exitDone, want)
 	}

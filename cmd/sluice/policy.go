@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/replay"
 	"github.com/sluice-redis/sluice/loader"
@@ -97,10 +98,11 @@ func (a app) policyCheck(_ context.Context, args []string) error {
 // checked prints what a limit is.
 func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 	key, keyErr := keyUnder(server, sampleOf(p))
-	memory, err := memoryOf(server, p)
+	counts, cells, err := countsOf(server, p)
 	if err := errors.Join(keyErr, err); err != nil {
 		return err
 	}
+	memory := memoryOf(p, cells)
 	mode := string(p.Mode)
 	if p.Mode == policy.Shadow {
 		mode += ": a denial is only reported"
@@ -116,6 +118,7 @@ func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 	}
 	s.fact("plan", p.Plan)
 	s.fact("script", scriptReason(p))
+	s.fact("counts", counts)
 	s.fact("memory", memory)
 	s.fact("empty", string(p.Empty))
 	s.fact("cost", p.Cost)
@@ -195,17 +198,22 @@ const (
 	sliceBytes   = 7
 )
 
-// memoryOf says how much Redis a subject may take.
-func memoryOf(server *replay.Server, p *policy.Policy) (string, error) {
-	most := int64(0)
-	plans := p.Plans
-	if len(plans) == 0 {
-		plans = []policy.Plan{{Rates: p.Rates}}
+// plansOf are the rates of each plan.
+func plansOf(p *policy.Policy) (plans [][]loader.Limit) {
+	for _, plan := range p.Plans {
+		plans = append(plans, plan.Rates)
 	}
-	for _, plan := range plans {
-		for _, rate := range plan.Rates {
-			most = max(most, rate.Permits)
-		}
+	if plans == nil {
+		plans = [][]loader.Limit{p.Rates}
+	}
+	return plans
+}
+
+// memoryOf says how much Redis a subject may take. cells are those of a slice_ring.
+func memoryOf(p *policy.Policy, cells int64) string {
+	most := int64(0)
+	for _, rate := range slices.Concat(plansOf(p)...) {
+		most = max(most, rate.Permits)
 	}
 	bytes := int64(keyBytes)
 	switch p.Script {
@@ -216,29 +224,42 @@ func memoryOf(server *replay.Server, p *policy.Policy) (string, error) {
 			bytes = keyBytes + most*memberBytes
 		}
 	case "slice_ring":
-		m := sampleOf(p)
-		if m.Rates[0].Permits == 0 {
-			return "", nil
-		}
-		largest := int64(0)
-		for _, plan := range plans {
-			m.Rates = plan.Rates
-			if _, err := keyUnder(server, m); err != nil {
-				return "", err
-			}
-			cells := int64(0)
-			for window := range slices.Chunk(server.Last().Args[1:], 3) {
-				size, err := strconv.ParseInt(window[1], 10, 64)
-				if err != nil {
-					return "", err
-				}
-				cells += size
-			}
-			largest = max(largest, cells)
-		}
-		bytes += sliceBytes * largest
+		bytes += sliceBytes * cells
 	}
-	return "up to " + size(bytes) + " of Redis for each key", nil
+	return "up to " + size(bytes) + " of Redis for each key"
+}
+
+// countsOf says of a slice_ring how long a permit counts in each window, and how many slices a plan has at most.
+func countsOf(server *replay.Server, p *policy.Policy) (text string, cells int64, err error) {
+	if p.Script != "slice_ring" {
+		return "", 0, nil
+	}
+	var windows []string
+	for _, rates := range plansOf(p) {
+		if slices.ContainsFunc(rates, func(rate loader.Limit) bool { return rate.Permits == 0 }) {
+			continue // nothing is asked
+		}
+		m := sampleOf(p)
+		m.Rates = rates
+		if _, err := keyUnder(server, m); err != nil {
+			return "", 0, err
+		}
+		sum := int64(0)
+		for i, rate := range rates {
+			us, sliceErr := strconv.ParseInt(server.Last().Args[1+3*i], 10, 64)
+			n, sizeErr := strconv.ParseInt(server.Last().Args[2+3*i], 10, 64)
+			if err := errors.Join(sliceErr, sizeErr); err != nil {
+				return "", 0, err
+			}
+			window := windowText(rate.Window) + " up to " + windowText(time.Duration(us*n)*time.Microsecond)
+			if !slices.Contains(windows, window) {
+				windows = append(windows, window)
+			}
+			sum += n
+		}
+		cells = max(cells, sum)
+	}
+	return strings.Join(windows, ", "), cells, nil
 }
 
 // size is a number of bytes as text.

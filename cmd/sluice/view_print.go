@@ -27,7 +27,8 @@ func (s screen) view(v view) {
 	}
 	if v.Ring != nil {
 		for _, s := range v.Ring.Sections {
-			line("counts", fmt.Sprintf("for %s, in %d slices of %s", length(s.Span()), s.Size, length(s.Slice)))
+			line("counts", fmt.Sprintf("for %s, in %d slices of %s", windowText(time.Duration(s.Span())*time.Microsecond), s.Size,
+				windowText(time.Duration(s.Slice)*time.Microsecond)))
 		}
 	}
 	if v.LeaseAge > 0 {

@@ -107,7 +107,7 @@ func TestTokenBucketKeys(t *testing.T) {
 
 func TestLeaseAge(t *testing.T) {
 	tests := map[string]int64{
-		"sr1:1000000": 0, "sr1:1000000:250000": 250_000, "sr1:1000000:old": 0, "sr1:1000000:250000:1": 0, "tb1:by:250000": 0,
+		"sr1": 0, "sr1:250000": 250_000, "sr1:old": 0, "sr1:250000:1": 0, "tb1:by:250000": 0,
 	}
 	for tail, want := range tests {
 		key := parsed(t, "sluice:a:{s}:"+tail)[0]
@@ -192,7 +192,7 @@ func TestServerHistory(t *testing.T) {
 	}{
 		{sluice.ListLogV1(), "40 10000000 1 5000000", 2, "sluice:a:{s}:ll1"},
 		{sluice.ZSetLogV1(), "40 10000000 1 5000000 *", 2, "sluice:a:{s}:zl1"},
-		{sluice.SliceRingV1(), "250000 1 101 60", 1, "sluice:a:{s}:sr1:250000"},
+		{sluice.SliceRingV1(), "1 250000 101 60", 0, "sluice:a:{s}:sr1"},
 		{sluice.TokenBucketV1(), "40 10000000 0 1 5000000", 3, "sluice:a:{s}:tb1:all"},
 	}
 	for _, test := range tests {
@@ -302,12 +302,12 @@ func TestServerRingOverTime(t *testing.T) {
 func TestServerBucketWithoutGetRange(t *testing.T) {
 	rdb := start(t)
 	must(t, rdb.ACLSetUser(background, "ada", "on", ">pw", "~*", "+get", "+time").Err())
-	must(t, rdb.MSet(background, "sluice:a:{s}:gcra1", layout.GCRA(5, 0, 7, 4, 1), "sluice:b:{s}:sr1:1000", "x").Err())
+	must(t, rdb.MSet(background, "sluice:a:{s}:gcra1", layout.GCRA(5, 0, 7, 4, 1), "sluice:b:{s}:sr1", "x").Err())
 	must(t, rdb.LPush(background, "sluice:c:{s}:gcra1", "x").Err())
 	ada := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "ada", Password: "pw",
 		DisableIdentity: true})
 	defer ada.Close()
-	all, err := Read(background, ada, parsed(t, "sluice:a:{s}:gcra1", "sluice:b:{s}:sr1:1000", "sluice:c:{s}:gcra1"))
+	all, err := Read(background, ada, parsed(t, "sluice:a:{s}:gcra1", "sluice:b:{s}:sr1", "sluice:c:{s}:gcra1"))
 	must(t, err)
 	if all[0].Bucket == nil || all[0].Err != nil || !strings.HasPrefix(all[2].Damage, "WRONGTYPE") {
 		t.Errorf("%+v\n%+v", all[0], all[2])
