@@ -22,7 +22,7 @@ func TestServerInspect(t *testing.T) {
 		`:ll1\n  state      live: permits are in use\n  script     list_log_v1\n  limiter    try\n  subject    demo\n  node `,
 		`  window     1m, as given\n  permits    2 live, of 2 stored\n  newest     20.* ago\n  memory     \d+ bytes\n`,
 		`  now        a permit is granted now\n  remaining  1\n  full again (59|1m)`,
-		`  counts     for 1m0.3s, in 201 slices of 300ms\n`, `             window 1m: 2 of 3\n`,
+		`  counts     for 1m1s, in 61 slices of 1s\n`, `             window 1m: 2 of 3\n`,
 		`  rate       3 in 1m, all clients together\n`, `  left       not known: .* add it, as --limit 20\n`,
 	)
 	wantNarrow(t, "inspect", all.stdout)

@@ -255,10 +255,9 @@ func straight(s *Scenario, id string, a arrival, c call) (keys, args []string) {
 	}
 	key := "k:" + subject
 	limit, window := s.Limits[0].Permits, s.Limits[0].Window
-	slice := max(window/60+min(window%60, 1), 1000)
-	if len(s.Limits) > 1 {
-		shortest := min(window, s.Limits[1].Window)
-		slice = max((shortest+59)/60, (max(window, s.Limits[1].Window)+9998)/9999, 1000)
+	slices := func(l Limit) string {
+		slice := max((l.Window+199)/200, 1000)
+		return fmt.Sprint(" ", slice, " ", (l.Window+slice-1)/slice+1)
 	}
 	taken := s.serverTime(c.asked)
 	switch id {
@@ -269,14 +268,14 @@ func straight(s *Scenario, id string, a arrival, c call) (keys, args []string) {
 		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", s.TTL, " ", c.purpose, " id", c.arrival))
 	case "budget":
 		keys := []string{key, fmt.Sprint(key, ":", c.arrival)}
-		text, widest := fmt.Sprint(slice, " ", s.TTL, " ", a.permits), int64(0)
-		for _, l := range s.Limits {
-			slices := (l.Window+slice-1)/slice + 1
-			widest = max(widest, slices)
-			text += fmt.Sprint(" ", slices, " ", l.Permits)
-		}
+		text := fmt.Sprint(s.TTL, " ", a.permits)
 		if c.purpose == ending {
-			text = fmt.Sprint(slice, " ", widest, " ", s.TTL, " ", a.actual, " 0")
+			text = fmt.Sprint(s.TTL, " ", a.actual, " 0")
+		}
+		for _, l := range s.Limits {
+			if text += slices(l); c.purpose != ending {
+				text += fmt.Sprint(" ", l.Permits)
+			}
 		}
 		return keys, strings.Fields(text)
 	}
@@ -284,7 +283,7 @@ func straight(s *Scenario, id string, a arrival, c call) (keys, args []string) {
 		return []string{key}, strings.Fields(map[string]string{
 			"list_log":   fmt.Sprint(taken+c.due-c.asked, " ", a.permits),
 			"zset_log":   fmt.Sprint("id", c.arrival, " ", a.permits),
-			"slice_ring": fmt.Sprint(slice, " ", taken, " ", a.permits),
+			"slice_ring": fmt.Sprint(taken, " ", a.permits),
 		}[id])
 	}
 	switch id {
@@ -298,9 +297,9 @@ func straight(s *Scenario, id string, a arrival, c call) (keys, args []string) {
 		args := fmt.Sprint(limit, " ", window, " 0 ", a.permits, " ", s.Ahead)
 		return []string{key, key + ":all", key + ":by"}, strings.Fields(args)
 	}
-	text := fmt.Sprint(slice, " ", a.permits)
+	text := fmt.Sprint(a.permits)
 	for _, l := range s.Limits {
-		text += fmt.Sprint(" ", (l.Window+slice-1)/slice+1, " ", l.Permits)
+		text += fmt.Sprint(slices(l), " ", l.Permits)
 	}
 	return []string{key}, strings.Fields(text)
 }

@@ -94,7 +94,7 @@ func TestDetail(t *testing.T) {
 		t.Fatal(got.Index, err)
 	}
 	names := fmt.Sprint(got.Args, got.Reply)
-	for _, name := range []string{"{slices_1 61}", "{limit_2 2}", "{count_1 1}", "{count_2 1}"} {
+	for _, name := range []string{"{size_1 201}", "{limit_2 2}", "{count_1 1}", "{count_2 1}"} {
 		if !strings.Contains(names, name) {
 			t.Errorf("%s has no %s", names, name)
 		}

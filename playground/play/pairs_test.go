@@ -94,13 +94,13 @@ func TestFaultyPairsAreRed(t *testing.T) {
 		{"lanes=concurrency&rate=20&hold=2s", "live < limit)", "live <= limit)"},
 		{"lanes=concurrency&rate=20&hold=1300ms&ttl=1s&denied=poll",
 			"granted == 1 and not (held and held >= ends)", "granted == 1 and not held"},
-		{"lanes=budget&rate=20&cost=2", "local permits = integer(ARGV[3]", "local permits = -1 + integer(ARGV[3]"},
+		{"lanes=budget&rate=20&cost=2", "local permits = integer(ARGV[2]", "local permits = -1 + integer(ARGV[2]"},
 		// A second script that says more than it did, or less.
-		{"lanes=slice_ring&rate=40&permits=20&unused=30&hold=50ms&denied=poll&ahead=1s", "math.min(permits, taken",
-			"math.min(5 * permits, taken"},
+		{"lanes=slice_ring&rate=40&permits=20&unused=30&hold=50ms&denied=poll&ahead=1s", "math.min(surplus,",
+			"math.min(5 * surplus,"},
 		{"lanes=budget&rate=20&actual=500&hold=10ms", "local granted = permits - estimate",
 			"local granted = math.min(permits - estimate, 0)"},
-		{"lanes=budget&rate=20&actual=50&cost=4&hold=10ms", "math.min(-granted,", "math.min(-2 * granted,"},
+		{"lanes=budget&rate=20&actual=50&cost=4&hold=10ms", "math.min(surplus,", "math.min(2 * surplus,"},
 		// Beside a step of the clock that excuses nothing any more, or nothing at all.
 		{"lanes=concurrency&permits=2&rate=0&calls=0s,50s,50.1s,50.2s&hold=1h&ttl=3s&for=1m&step=1s:1ms", "live < limit)",
 			"live <= limit + 1)"},

@@ -59,17 +59,10 @@ function terms(lane, { keys, args }) {
     ring,
     limits,
     burst: lane.id === 'gcra' && argument.burst !== argument.limit ? Number(argument.burst) : 0,
-    slice: ring && Number(argument.slice) !== usualSlice(limits) ? Number(argument.slice) : 0,
     ttl: Number(argument.ttl),
     permits: Number(argument.permits),
     ahead: Number(argument.max_wait ?? 0),
   };
-}
-
-/** The length of slices that the loaders take by themselves. */
-function usualSlice(limits) {
-  const windows = limits.map(({ window }) => window);
-  return Math.ceil(Math.max(Math.min(...windows) / 60, Math.max(...windows) / 9999));
 }
 
 const lines = (...all) => all.map((line) => `${line}\n`).join('');
@@ -87,7 +80,7 @@ function whole(us, units) {
 }
 
 function go(call) {
-  const { id, names, name, subject, request, ring, limits, burst, slice, ttl, permits, ahead } = call;
+  const { id, names, name, subject, request, ring, limits, burst, ttl, permits, ahead } = call;
   const units = [
     [3600e6, 'Hour'],
     [60e6, 'Minute'],
@@ -105,7 +98,6 @@ function go(call) {
   const limit = ring ? windows() : id === 'concurrency' ? `${limits[0].permits}, ${time(ttl)}` : '';
   const options =
     (ahead ? `, loader.MaxWait(${time(ahead)})` : '') +
-    (slice ? `, loader.Slice(${time(slice)})` : '') +
     (id === 'budget' ? `, loader.SettleWithin(${time(ttl)})` : '');
   return lines(
     'limits := loader.New(rdb) // github.com/sluice-redis/sluice/loader',
@@ -120,7 +112,7 @@ function go(call) {
 }
 
 function python(call) {
-  const { id, name, subject, request, ring, limits, burst, slice, ttl, permits, ahead } = call;
+  const { id, name, subject, request, ring, limits, burst, ttl, permits, ahead } = call;
   const units = [
     [1e6, 'seconds'],
     [1e3, 'milliseconds'],
@@ -137,7 +129,6 @@ function python(call) {
   const limit = ring ? `[${limits.map((one) => `Limit(${one.permits}, ${time(one.window)})`).join(', ')}]` : plain();
   const options =
     (burst ? `, burst=${burst}` : '') +
-    (slice ? `, slice=${time(slice)}` : '') +
     (id === 'budget' ? `, settle_within=${time(ttl)}` : '');
   const decision = 'print(decision.granted, decision.remaining, decision.wait)';
   return lines(
@@ -154,13 +145,12 @@ function python(call) {
 }
 
 function node(call) {
-  const { id, names, name, subject, request, ring, limits, burst, slice, ttl, permits, ahead } = call;
+  const { id, names, name, subject, request, ring, limits, burst, ttl, permits, ahead } = call;
   const fields = (limit) => `permits: ${limit.permits}, window: ${limit.window / 1e3}`;
   const plain = id === 'concurrency' ? `slots: ${limits[0].permits}, ttl: ${ttl / 1e3}` : fields(limits[0]);
   const limit = ring ? `windows: [${limits.map((one) => `{ ${fields(one)} }`).join(', ')}]` : plain;
   const options =
     (burst ? `, burst: ${burst}` : '') +
-    (slice ? `, slice: ${slice / 1e3}` : '') +
     (id === 'budget' ? `, settleWithin: ${ttl / 1e3}` : '');
   const decision = 'console.log(decision.granted, decision.remaining, decision.wait);';
   return lines(
