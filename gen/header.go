@@ -236,7 +236,8 @@ func (h *header) argIndices() []string {
 				all++
 			}
 		}
-		indices = append(indices, "ARGV["+strings.ReplaceAll(groupIndex(max(all, 1), alone, inGroup), " ", "")+"]")
+		formula := strings.NewReplacer(" ", "", "*", "").Replace(groupIndex(max(all, 1), alone, inGroup))
+		indices = append(indices, "ARGV["+formula+"]")
 	}
 	return indices
 }
@@ -244,7 +245,10 @@ func (h *header) argIndices() []string {
 // groupIndex is where the next argument of a group stands, as a formula of i, behind so many others and those of the
 // group that come before it.
 func groupIndex(all, alone, before int) string {
-	formula := fmt.Sprintf("%di", all)
+	formula := "i"
+	if all > 1 {
+		formula = fmt.Sprintf("%d * i", all)
+	}
 	switch c := alone + 1 + before - all; {
 	case c > 0:
 		formula += fmt.Sprintf(" + %d", c)

@@ -133,7 +133,7 @@ func groups(fields []field, alone int) string {
 	text := fmt.Sprintf("local %s = %s\n", strings.Join(tables, ", "), strings.Join(empty, ", "))
 	text += fmt.Sprintf("for i = 1, (#ARGV - %d) / %d do\n", alone, len(fields))
 	for i, f := range fields {
-		text += f.read("  ", strings.Replace(groupIndex(len(fields), alone, i), "i", " * i", 1), strings.TrimSuffix(f.Name, "i")+`" .. i .. "`)
+		text += f.read("  ", groupIndex(len(fields), alone, i), strings.TrimSuffix(f.Name, "i")+`" .. i .. "`)
 	}
 	return text + fmt.Sprintf("  %s = %s\nend\n", strings.Join(places, ", "), strings.Join(names, ", "))
 }

@@ -11,11 +11,11 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BothManyV1SHA1 = "403e3fb95ffa56ab17c7a31fb3e92000cbc81a38"
-	BothV1SHA1     = "e40b7612332afe0e3c3b448f776397c1d8bcba3b"
+	BothManyV1SHA1 = "9ba1e4faa825af5bec81eaa3aba3eb9c3c127c3d"
+	BothV1SHA1     = "cda4d214482215cc991ee98a35d8c1d409dbe498"
 	OneManyV1SHA1  = "61c64ad1fd270959303f8ef40b0db3d7cd06257f"
 	OneV1SHA1      = "e9835ea85f0eef760591bfe9f1dbb1df317500d6"
-	PairsV2SHA1    = "542ef9f103c544155af6217f43c58036bb75dc2a"
+	PairsV2SHA1    = "ddc61d456104fe1949720508c905decb2b59118b"
 	SmallV1SHA1    = "ee16de45fa1fb10093b41498199f0732f35d6971"
 )
 
@@ -277,7 +277,7 @@ func SmallV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "245d22689de0618f7340fa7f25fc6d86d4e12eca", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "1c08bfd5133f6ee7356bcd19d40d252feaf17ae5", Source: sluiceV1Source},
 	}
 }
 

@@ -48,8 +48,8 @@ local function integer(text, least, most)
 end
 
 if #KEYS < 1 or #KEYS > 8 then return redis.error_reply("BADARG KEYS: want 1 to 8") end
-if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 == 1 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 pairs")
+if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 ~= 0 then
+  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 times 2")
 end
 local slice = integer(ARGV[1], 1, 10)
 if not slice then return redis.error_reply("BADARG slice: want 1..10") end
@@ -156,8 +156,8 @@ local function integer(text, least, most)
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
-if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 == 1 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 pairs")
+if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 ~= 0 then
+  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 times 2")
 end
 local ring = KEYS[1]
 local slice = integer(ARGV[1], 1, 10)
@@ -389,8 +389,8 @@ local function integer(text, least, most)
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
-if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 == 1 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 pairs")
+if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 ~= 0 then
+  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 times 2")
 end
 local ring = KEYS[1]
 local first = integer(ARGV[1], 1, 10)
