@@ -2,20 +2,21 @@
 -- budget_settle v1
 --
 -- Settles what budget charged for an id: the actual cost takes the place of the estimate. What it
--- cost more is charged to the current slice, whatever the limits: while a window holds more than
--- its limit, budget and slice_ring deny. What it cost less is given back to the slice that was
--- charged, as slice_ring_return does: no more than that slice holds, and at most 1000 slices back.
--- If the ring was deleted and begun again in that slice, it gives back permits of others. Where
--- Redis refuses a command, the id keeps its estimate, and its ttl may begin anew.
+-- cost more is charged to the current slices, whatever the limits: while a window holds more than
+-- its limit, budget and slice_ring deny. What it cost less is given back to the slices that were
+-- charged, as slice_ring_return does: no more than they hold, and at most 1000 slices back. If the
+-- ring was deleted and begun again in that slice, it gives back permits of others. Where Redis
+-- refuses a command, the id keeps its estimate, and its ttl may begin anew.
 --
--- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1:<slice>
--- KEYS[2]     id           <prefix>:<limiter>:{<subject>}:bg1:<slice>:<id>
+-- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
+-- KEYS[2]     id           <prefix>:<limiter>:{<subject>}:bg1:<id>
 --
--- ARGV[1]     slice        us    1000..86400000000       length of a slice
--- ARGV[2]     size         int   1..10000                slices of the widest window
--- ARGV[3]     ttl          us    1000..31622400000000    how long the id is known from now on
--- ARGV[4]     permits      int   0..1000000000           the actual cost
--- ARGV[5]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it
+-- GROUP[i]    window       1..8
+-- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known from now on
+-- ARGV[2]     permits      int   0..1000000000           the actual cost
+-- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it
+-- ARGV[2i+2]  slice_i      us    1000..86400000000       length of a slice
+-- ARGV[2i+3]  size_i       int   1..10000                length of the window in slices, for a new ring
 --
 -- REPLY[1]    settled      int   0..1                    1: this call settled it; 0: settled before, or not known
 -- REPLY[2]    permits      int   0..1000000000           charged for the id in all; 0 where it is not known
@@ -23,9 +24,9 @@
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    ring or id holds something other than a string
--- ERROR       BADSTATE     ring or id holds a string that no script of these wrote, or slices of another length
+-- ERROR       BADSTATE     ring or id holds a string that no script of these wrote
 --
--- STATE       sr/1         slice_ring's. Charges stop where the ring holds 7 * 10^12 permits
+-- STATE       sr/1         slice_ring's. Charges stop where a section holds 7 * 10^12 permits
 -- STATE       bg/1         budget's
 -- COMPLEXITY  O(N)         N slices, at most 1000, have begun since: to give back reads and writes their cells. A
 --                          charge costs what a grant of slice_ring does
@@ -40,21 +41,25 @@ local function integer(text, least, most)
 end
 
 if #KEYS ~= 2 then return redis.error_reply("BADARG KEYS: want 2") end
-if #ARGV ~= 5 then return redis.error_reply("BADARG ARGV: want 5") end
+if #ARGV < 5 or #ARGV > 19 or #ARGV % 2 ~= 1 then
+  return redis.error_reply("BADARG ARGV: want 3 and 1 to 8 times 2")
+end
 local ring, id = KEYS[1], KEYS[2]
-local slice = integer(ARGV[1], 1000, 86400000000)
-if not slice then return redis.error_reply("BADARG slice: want 1000..86400000000") end
-local size = integer(ARGV[2], 1, 10000)
-if not size then return redis.error_reply("BADARG size: want 1..10000") end
-local ttl = integer(ARGV[3], 1000, 31622400000000)
+local ttl = integer(ARGV[1], 1000, 31622400000000)
 if not ttl then return redis.error_reply("BADARG ttl: want 1000..31622400000000") end
-local permits = integer(ARGV[4], 0, 1000000000)
+local permits = integer(ARGV[2], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local unknown = integer(ARGV[5], 0, 1)
+local unknown = integer(ARGV[3], 0, 1)
 if not unknown then return redis.error_reply("BADARG unknown: want 0..1") end
+local slices, sizes = {}, {}
+for i = 1, (#ARGV - 3) / 2 do
+  local slice_i = integer(ARGV[2 * i + 2], 1000, 86400000000)
+  if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
+  local size_i = integer(ARGV[2 * i + 3], 1, 10000)
+  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..10000") end
+  slices[i], sizes[i] = slice_i, size_i
+end
 -- END
-
-local widest = size -- its name in slice_ring: what follows is mostly as there
 
 local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
 local now = clock[1] * 1000000 + clock[2]
@@ -91,180 +96,203 @@ local struct = rawget(_G, "struct") or {
 }
 -- END
 
--- PART ring_read: printed by make generate
-local header = redis.pcall("GETRANGE", ring, "0", "23") -- the ring itself may have 70 KB
+local header_end = #slices == 1 and "33" or #slices == 2 and "53" or "173"
+-- PART ring_header: printed by make generate
+-- The header: 14 bytes, and 20 for each section; the ring itself may have 560 KB.
+local header = redis.pcall("GETRANGE", ring, "0", header_end)
 if header.err then return header end
-local current = (now - now % slice) / slice -- the number of the slice that now is in
-local size, last, total = widest, current, 0
-local fresh = true -- nothing stored counts: the first grant makes a new ring
+local stored, last, total = 0, 0, 0
 if header ~= "" or redis.call("EXISTS", ring) == 1 then
-  local stored_slice, stored_size, stored_last, stored_total
-  if #header == 24 then
-    stored_slice, stored_size, stored_last, stored_total = struct.unpack(">I6I6I6I6", header, 1)
-  end
-  if stored_slice ~= slice then
-    return redis.error_reply("BADSTATE ring: want the slice it was written with")
-  end
-  if stored_size < 1 or stored_size > 10000 then
-    return redis.error_reply("BADSTATE ring: want 1..10000 slices")
-  end
-  -- If the last slice has left the ring, all have. It may lie ahead of now if the clock has stepped back. A step back
-  -- of up to the widest window, of the ring or of the call, and slack is believed. Further ahead, a wrong clock wrote
-  -- it.
-  local slack = 60000000 -- 60 s
-  local ahead = stored_last * slice - now - slack
-  if current - stored_last < stored_size and (ahead <= stored_size * slice or ahead <= widest * slice) then
-    fresh = false
-    size, last, total = stored_size, stored_last, stored_total
-    -- The clock has stepped back: permits count in the last slice until it has caught up.
-    if current < last then current = last end
+  if #header > 33 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
+  if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
+  if stored < 1 or stored > 8 or #header < 14 + 20 * stored then
+    return redis.error_reply("BADSTATE ring: want 1..8 sections")
   end
 end
-
 -- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
 local wrap = 17592186044416
 -- END
 
+-- PART ring_clock: printed by make generate
+-- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
+-- longest window, of the ring or of the call, and slack is believed. Further ahead, a wrong clock wrote the ring, and
+-- nothing in it counts.
+local time = now
+if last > now then
+  local longest, slack = 0, 60000000 -- 60 s
+  for i = 1, #slices do longest = math.max(longest, sizes[i] * slices[i]) end
+  for j = 1, stored do
+    local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
+    longest = math.max(longest, size * slice)
+  end
+  if last - now > longest + slack then stored = 0 else time = last end
+end
+-- END
+
 local charged = redis.pcall("GET", id)
 if type(charged) == "table" then return charged end
-local slice_taken, estimate = current, 0
+local taken, estimate = time, 0
 if charged then
-  local state = #charged == 10 and struct.unpack(">I4", charged, 7)
-  if not state or state > 2000000001 then return redis.error_reply("BADSTATE id: want a slice and permits") end
-  slice_taken, estimate = struct.unpack(">I6", charged, 1), math.floor(state / 2)
-  if state % 2 == 1 then return {0, estimate, now} end
+  local twice = #charged == 11 and struct.unpack(">I4", charged, 8)
+  if not twice or twice > 2000000001 then return redis.error_reply("BADSTATE id: want a time and permits") end
+  taken, estimate = struct.unpack(">I7", charged, 1), math.floor(twice / 2)
+  if twice % 2 == 1 then return {0, estimate, now} end
 elseif unknown == 0 then
   return {0, 0, now}
 end
 
--- What is stored for the id from now on: what it was charged in all, and that it is settled.
-local function settled(in_all) return struct.pack(">I6I4", slice_taken, 2 * in_all + 1) end
+local function settled(in_all) return struct.pack(">I7I4", taken, 2 * in_all + 1) end
 local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
 
-local granted = permits - estimate -- what is added to the ring, named as in slice_ring
-local later = last - slice_taken -- how many slices came after the one that the estimate was counted in
-if granted < 0 and not fresh and later >= 0 and later < size and later <= 1000 then
+if permits < estimate then
+  local surplus = estimate - permits
   -- PART ring_taken: printed by make generate
-  -- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two. Positions are
-  -- text: redis.call takes longer to print a number.
-  local from = 24 + 7 * (slice_taken % size)
-  local start = string.format("%d", from)
-  local to_end = math.min(later + 1, size - slice_taken % size)
-  local cells = redis.call("GETRANGE", ring, start, string.format("%d", from + 7 * to_end - 1))
-  if to_end <= later then
-    cells = cells .. redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * (later + 1 - to_end)))
-  end
-  if #cells ~= 7 * (later + 1) then
-    return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
-  end
-
-  -- The total before a slice is the first 44 bits of its cell: its first six bytes, divided by 16 and rounded down.
-  local function total_before(i)
-    return math.floor(struct.unpack(">I6", cells, 7 * i + 1) / 16)
-  end
-  local after = total
-  if later > 0 then after = total_before(1) end
-  local taken_there = (after - total_before(0)) % wrap -- what slice_taken holds
-  -- END
-  local returned = math.min(-granted, taken_there)
-
-  -- The mark comes before the refund. If the refund is refused, the id is unsettled again.
-  local charged_in_all = math.floor(estimate - returned)
-  redis.call("SET", id, settled(charged_in_all), "PX", 1000000000000 + lifetime)
-  if returned > 0 then
-    -- PART ring_lowered: printed by make generate
-    -- Only totals change, and not that of slice_taken itself, which counts what came before it. A link may now lead to
-    -- an empty slice: no slice before that has permits, so slice_ring only needs one more probe.
-    local lowered = {cells:sub(1, 7)}
-    for i = 1, later do
-      local high, low = struct.unpack(">I6I1", cells, 7 * i + 1)
-      lowered[i + 1] = struct.pack(">I6I1", (high - 16 * returned) % (16 * wrap), low)
+  -- In each section, the slice that the permits were counted in is to hold fewer: the shift and the totals of the later
+  -- slices fall. Its own total counts what came before it. A link may now lead to an empty slice: no slice before that
+  -- has permits, so slice_ring only needs one more probe. Nothing is written before all is read.
+  local writes, returned, most = {}, 0, 1000 -- most is how many later slices all sections may have
+  local first = 14 + 20 * stored
+  for j = 1, stored do
+    local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
+    if slice < 1000 or size < 1 or size > 10000 then
+      return redis.error_reply("BADSTATE ring: want sections of 1..10000 slices")
     end
-    cells = table.concat(lowered)
-    -- END
-    local written = redis.pcall("SETRANGE", ring, start, string.sub(cells, 1, 7 * to_end))
+    local slice_taken = (taken - taken % slice) / slice
+    local later = (last - last % slice) / slice - slice_taken -- how many slices came after it
+    if later >= 0 and later < size and later <= most then
+      most = most - later
+      -- The cells of slice_taken and of each later slice: in one piece or, across the section's end, in two.
+      local index = slice_taken % size
+      local from, to_end = first + 7 * index, math.min(later + 1, size - index)
+      local cells = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 7 * to_end - 1))
+      if to_end <= later then
+        local to = string.format("%d", first + 7 * (later + 1 - to_end) - 1)
+        cells = cells .. redis.call("GETRANGE", ring, string.format("%d", first), to)
+      end
+      if #cells ~= 7 * (later + 1) then
+        return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
+      end
+
+      -- The total before a slice is the first 44 bits of its cell: its first six bytes, divided by 16 and rounded down.
+      local after = (total + shift) % wrap
+      if later > 0 then after = math.floor(struct.unpack(">I6", cells, 8) / 16) end
+      local fewer = math.min(surplus, (after - math.floor(struct.unpack(">I6", cells, 1) / 16)) % wrap)
+      if fewer > 0 then
+        local lowered = {string.sub(cells, 1, 7)}
+        for i = 1, later do
+          local high, low = struct.unpack(">I6I1", cells, 7 * i + 1)
+          lowered[i + 1] = struct.pack(">I6I1", (high - 16 * fewer) % (16 * wrap), low)
+        end
+        cells = table.concat(lowered)
+        writes[#writes + 1] = {20 * j + 1, struct.pack(">I6", (shift - fewer) % wrap)} -- the shift, in the header
+        if later > 0 then writes[#writes + 1] = {from, string.sub(cells, 1, 7 * to_end)} end
+        if to_end <= later then writes[#writes + 1] = {first, string.sub(cells, 7 * to_end + 1)} end
+        if fewer > returned then returned = math.floor(fewer) end -- under Lua 5.4 it may be a float
+      end
+    end
+    first = first + 7 * size
+  end
+  -- END
+
+  -- The id first: if the ring is refused, it can be put back.
+  redis.call("SET", id, settled(estimate - returned), "PX", 1000000000000 + lifetime)
+  for i = 1, #writes do
+    local written = redis.pcall("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2])
     if type(written) == "table" then
       redis.call("SET", id, charged, "PX", 1000000000000 + lifetime)
       return written
     end
-    if to_end <= later then redis.call("SETRANGE", ring, "24", string.sub(cells, 7 * to_end + 1)) end
-    redis.call("SETRANGE", ring, "18", struct.pack(">I6", (total - returned) % wrap))
   end
-  return {1, charged_in_all, now}
+  return {1, estimate - returned, now}
 end
-granted = math.max(granted, 0) -- below 0 there was nowhere to give back to
 
--- Totals wrap at 2^44. A ring of 10000 slices may be granted 10^13 permits after this charge, so it holds no more than
--- what stays below 2^44 with these.
-if granted > 0 and not fresh then
-  local at = 24 + 7 * ((current + 1) % size) -- the oldest slice of the ring
-  local oldest = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
-  if #oldest < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
-  local held = (total - math.floor(struct.unpack(">I6", oldest, 1) / 16)) % wrap
-  granted = math.floor(math.max(0, math.min(granted, 7000000000000 - held)))
-end
-local before = total
-if granted > 0 then
-  -- PART ring_write: printed by make generate
-  local cell
-  if fresh or current > last then
-    local link = current % 4096 -- of the skipped slices too: the current one is the next with permits
-    cell = struct.pack(">I6I1", total * 16 + math.floor(link / 256), link % 256)
+local granted = permits - estimate -- what is added to the ring
+local before, begun = total, 0
+if granted > 0 and stored > 0 then
+  local function read(at)
+    return redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
   end
-  total = (total + granted) % wrap
-  if fresh or widest > size then
-    -- A new or a longer ring is one write, so that none is left without its expiry.
-    local cells
-    if fresh then
-      cells = string.rep(cell, size)
-    else
-      -- Longer: lay the cells out oldest first, put copies of the oldest before them, drop as many as slices have
-      -- begun and add those at the end; then turn them, so that slice s is at index s % widest again.
-      cells = redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * size))
-      if #cells ~= 7 * size then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
-      local from = 7 * ((last + 1) % size)
-      local oldest = string.sub(cells, from + 1, from + 7)
-      cells = string.rep(oldest, widest - size) .. string.sub(cells, from + 1) .. string.sub(cells, 1, from)
-      if current > last then
-        cells = string.sub(cells, 7 * (current - last) + 1) .. string.rep(cell, current - last)
-      end
-      local turn = 7 * (widest - (current + 1) % widest)
-      cells = string.sub(cells, turn + 1) .. string.sub(cells, 1, turn)
-      size = widest
+  -- PART ring_gaps: printed by make generate
+  -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
+  -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
+  local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
+  for j = 1, stored do
+    local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
+    if slice < 1000 or size < 1 or size > 10000 then
+      return redis.error_reply("BADSTATE ring: want sections of 1..10000 slices")
     end
-    local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
-    -- It expires 1 ms late, for servers whose clock for expiry is behind. As text, because Redis 7.2 prints large
-    -- round numbers as 1e+9.
-    local expires = math.ceil((current + size) * slice / 1000) + 1
-    redis.call("SET", ring, state, "PX", 1000000000000 + string.format("%.0f", expires - math.floor(now / 1000)))
-  else
-    if current > last then
-      -- The expiry first: it can be put back if the cells are refused, for example by an ACL; cells that are
-      -- overwritten cannot. In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
-      local expires = math.ceil((current + size) * slice / 1000) + 1
-      local ms = expires % 1000
-      redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
-      -- The gap: the slices that were skipped, and the current one, start from the total so far. They are written in
-      -- one piece or, across the ring's end, in two.
-      local gap = current - last
-      local index = (last + 1) % size
+    local first = string.sub(header, 20 * j + 8, 20 * j + 14) -- the cell of the first slice of the window
+    local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
+    local gap = math.min(current - last_slice, size)
+    if gap > 0 then
+      begun = begun + gap
+      local link = current % 4096
+      local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
+      local index = (last_slice + 1) % size
       local to_end = math.min(gap, size - index)
-      local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, to_end))
-      if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000) + 1))
-        return written
+      writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
+      if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
+      first = cell
+      if gap < size then
+        local at = from + 7 * ((current + 1) % size)
+        first = read(at)
+        if #first < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
       end
-      if gap > to_end then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - to_end)) end
     end
-    redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total)) -- last and total, in the header
+    sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(first, 1, 7)
+    expired = math.max(expired, (last_slice + size) * slice)
+    expires = math.max(expires, (current + size) * slice)
+    from = from + 7 * size
   end
   -- END
+  -- What a section holds is known by the first cell of its window, with which its header ends.
+  for j = 1, stored do
+    local shift, high = struct.unpack(">I6I6", sections, 20 * j - 12)
+    local held = (total + shift - (high - high % 16) / 16) % wrap
+    if granted > 7000000000000 - held then granted = math.floor(math.max(0, 7000000000000 - held)) end
+  end
+  if granted > 0 then
+    total = (total + granted) % wrap
+    -- PART ring_move: printed by make generate
+    -- The expiry first: it can be put back if the header is refused, for example by an ACL. 1 ms late, for servers
+    -- whose clock for expiry is behind. In two halves, seconds and milliseconds: half the time of %.0f.
+    if expires > expired then
+      local at = math.ceil(expires / 1000) + 1
+      local ms = at % 1000
+      redis.call("PEXPIREAT", ring, string.format("%d%03d", (at - ms) / 1000, ms))
+    end
+    local written = redis.pcall("SETRANGE", ring, "0", struct.pack(">I1I7I6", stored, time, total) .. sections)
+    if type(written) == "table" then
+      redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil(expired / 1000) + 1))
+      return written
+    end
+    for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
+    -- END
+  end
+elseif granted > 0 then
+  local counts, missing, sections, cells, expires = {}, {}, "", "", 0
+  for i = 1, #slices do counts[i], missing[i] = 0, #slices + 1 - i end
+  total = (total + granted) % wrap
+  -- PART ring_new: printed by make generate
+  for k = #missing, 1, -1 do -- the search began with the last window
+    local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
+    local current = (time - time % slice) / slice
+    local link = current % 4096
+    local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
+    sections = sections .. struct.pack(">I5I2I6", slice, size, (count - before) % wrap) .. cell
+    cells = cells .. string.rep(cell, size)
+    expires = math.max(expires, (current + size) * slice)
+  end
+  -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
+  local px = math.ceil(expires / 1000) + 1 - math.floor(now / 1000)
+  local header_bytes = struct.pack(">I1I7I6", stored + #missing, time, total)
+  redis.call("SET", ring, header_bytes .. sections .. cells, "PX", 1000000000000 + string.format("%.0f", px))
+  -- END
 end
--- The mark comes after the charge. If it is refused, the ring loses what it was just charged; it stays moved on to the
--- current slice, which changes no count.
+-- The id comes after the ring, as in budget.
 local marked = redis.pcall("SET", id, settled(estimate + granted), "PX", 1000000000000 + lifetime)
 if marked.err then
-  if granted > 0 then redis.call("SETRANGE", ring, "18", struct.pack(">I6", before)) end
+  if granted > 0 then redis.call("SETRANGE", ring, "8", struct.pack(">I6", before)) end
   return marked
 end
 return {1, estimate + granted, now}

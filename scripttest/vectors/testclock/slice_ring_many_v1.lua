@@ -9,27 +9,27 @@
 -- decided, ask again.
 --
 -- GROUP[k]    subject      1..64
--- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:sr1:<slice>
+-- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:sr1
 --
 -- GROUP[i]    window       1..8
--- ARGV[1]     slice        us    1000..86400000000       length of a slice
--- ARGV[2]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
--- ARGV[2i+1]  slices_i     int   1..10000                length of the window in slices
--- ARGV[2i+2]  limit_i      int   1..1000000000           permits in the window
+-- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
+-- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
+-- ARGV[3i]    size_i       int   1..10000                length of the window in slices
+-- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
 -- EACH[1]     granted      int   -3..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
 -- EACH[2]     remaining    int   0..1000000000           permits that could be granted now
 -- EACH[3]     wait         us    0..                     until they come free, if no one else asks
--- EACH[4]     reset_after  us    0..                     until the widest window is empty
+-- EACH[4]     reset_after  us    0..                     until all windows are empty
 -- EACH[4+i]   count_i      int   0..                     permits in the window now
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    granted -2: ring holds something other than a string
--- ERROR       BADSTATE     granted -1: ring holds a string that this script did not write, or slices of another length
+-- ERROR       BADSTATE     granted -1: ring holds a string that this script did not write
 --
 -- STATE       sr/1         as slice_ring_v1
--- COMPLEXITY  O(K log N)   one TIME, then as slice_ring_v1 for each of K keys
+-- COMPLEXITY  O(K W log N) one TIME, then as slice_ring_v1 for each of K keys
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
@@ -40,26 +40,23 @@ local function integer(text, least, most)
 end
 
 if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
-if #ARGV < 4 or #ARGV > 18 or #ARGV % 2 == 1 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 8 pairs")
+if #ARGV < 4 or #ARGV > 25 or #ARGV % 3 ~= 1 then
+  return redis.error_reply("BADARG ARGV: want 1 and 1 to 8 times 3")
 end
-local slice = integer(ARGV[1], 1000, 86400000000)
-if not slice then return redis.error_reply("BADARG slice: want 1000..86400000000") end
-local permits = integer(ARGV[2], 0, 1000000000)
+local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local slices, limits = {}, {}
-for i = 1, (#ARGV - 2) / 2 do
-  local slices_i = integer(ARGV[2 * i + 1], 1, 10000)
-  if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10000") end
-  local limit_i = integer(ARGV[2 * i + 2], 1, 1000000000)
+local slices, sizes, limits = {}, {}, {}
+for i = 1, (#ARGV - 1) / 3 do
+  local slice_i = integer(ARGV[3 * i - 1], 1000, 86400000000)
+  if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
+  local size_i = integer(ARGV[3 * i], 1, 10000)
+  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..10000") end
+  local limit_i = integer(ARGV[3 * i + 1], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
-  slices[i], limits[i] = slices_i, limit_i
+  slices[i], sizes[i], limits[i] = slice_i, size_i, limit_i
 end
 
--- The ring must be as long as the widest window, and permits must fit into every limit.
-local widest = 1
 for i = 1, #limits do
-  if slices[i] > widest then widest = slices[i] end
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
 end
 
@@ -106,161 +103,241 @@ end
 
 -- Decides about one key, as slice_ring_v1 does. Returns the fields of its reply, or an error.
 local function decide(ring)
-  local header = redis.pcall("GETRANGE", ring, "0", "23") -- the ring itself may have 70 KB
+  local header_end = #slices == 1 and "33" or #slices == 2 and "53" or "173"
+  -- The header: 14 bytes, and 20 for each section; the ring itself may have 560 KB.
+  local header = redis.pcall("GETRANGE", ring, "0", header_end)
   if header.err then return header end
-  local current = (now - now % slice) / slice -- the number of the slice that now is in
-  local size, last, total = widest, current, 0
-  local fresh = true -- nothing stored counts: the first grant makes a new ring
+  local stored, last, total = 0, 0, 0
   if header ~= "" or redis.call("EXISTS", ring) == 1 then
-    local stored_slice, stored_size, stored_last, stored_total
-    if #header == 24 then
-      stored_slice, stored_size, stored_last, stored_total = struct.unpack(">I6I6I6I6", header, 1)
-    end
-    if stored_slice ~= slice then
-      return redis.error_reply("BADSTATE ring: want the slice it was written with")
-    end
-    if stored_size < 1 or stored_size > 10000 then
-      return redis.error_reply("BADSTATE ring: want 1..10000 slices")
-    end
-    -- If the last slice has left the ring, all have. It may lie ahead of now if the clock has stepped back. A step back
-    -- of up to the widest window, of the ring or of the call, and slack is believed. Further ahead, a wrong clock wrote
-    -- it.
-    local slack = 60000000 -- 60 s
-    local ahead = stored_last * slice - now - slack
-    if current - stored_last < stored_size and (ahead <= stored_size * slice or ahead <= widest * slice) then
-      fresh = false
-      size, last, total = stored_size, stored_last, stored_total
-      -- The clock has stepped back: permits count in the last slice until it has caught up.
-      if current < last then current = last end
+    if #header > 33 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
+    if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
+    if stored < 1 or stored > 8 or #header < 14 + 20 * stored then
+      return redis.error_reply("BADSTATE ring: want 1..8 sections")
     end
   end
-
   -- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
   local wrap = 17592186044416
 
+  -- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
+  -- longest window, of the ring or of the call, and slack is believed. Further ahead, a wrong clock wrote the ring, and
+  -- nothing in it counts.
+  local time = now
+  if last > now then
+    local longest, slack = 0, 60000000 -- 60 s
+    for i = 1, #slices do longest = math.max(longest, sizes[i] * slices[i]) end
+    for j = 1, stored do
+      local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
+      longest = math.max(longest, size * slice)
+    end
+    if last - now > longest + slack then stored = 0 else time = last end
+  end
+
   local wanted = permits
   if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
-  local counts, wait_slices, remaining = {}, 0, limits[1]
-  local page, page_index = "", size -- the cells that were read last, from index page_index on; none yet
-  for i = 1, #limits do
-    -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
-    -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
-    -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search moves
-    -- the two towards each other until they are neighbours. Slices that have left the ring hold nothing.
-    local start, room = current - slices[i] + 1, limits[i] - wanted
-    local full, free, count, probes = start - 1, last + 1, 0, 0
-    if full < last - size then full = last - size end
-    while not fresh and free - full > 1 do
-      -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
-      -- The next three follow links, over slices without permits. Then the rest is halved.
-      local probe = full + 1
-      if probes > 3 then probe = math.floor((full + free) / 2) end
+  local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
+  local moved, begun = stored ~= #limits, 0 -- whether more changes than the last grant, and by how many cells
+  local missing, pages = {}, {} -- the windows that have no section; what was read of the ring, by its place
+  for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
+    local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
 
-      -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
-      local index = probe % size
-      local at = 7 * (index - page_index)
-      if index < page_index or at + 7 > #page then
-        if exceeds(32) then
-          return -3, 0, 0, 0, {}
+    -- The window's own section is mostly at its place. A new window is counted in another's, up to a slice of that too
+    -- early: in the shortest that is as long as the window, or else in the longest.
+    local j, own, its_slice, its_size, shift, high, low = i, true, 0, 0, 0, 0, 0
+    if i <= stored then its_slice, its_size, shift, high, low = struct.unpack(">I5I2I6I6I1", header, 20 * i - 5) end
+    if its_slice ~= slice or its_size ~= size then
+      local least = math.huge
+      for k = 1, stored do
+        local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
+        if other < 1000 or cells < 1 or cells > 10000 then
+          return redis.error_reply("BADSTATE ring: want sections of 1..10000 slices")
         end
-        page_index, at = index, 0
-        local from = 24 + 7 * index
-        -- As text, because redis.call takes longer to print a number.
-        page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
-        if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+        local longer = cells * other - size * slice
+        if longer < 0 then longer = 1000000000000000 - longer end
+        if other ~= slice then longer = longer + 1 end
+        if longer < least then j, least = k, longer end
       end
-      -- The total before the slice is in the first 44 bits, the link in the last 12.
-      local high, low = struct.unpack(">I6I1", page, at + 1)
-      local held = (total - (high - high % 16) / 16) % wrap -- from this slice on
+      moved, own = true, least == 0
+      if stored > 0 then its_slice, its_size, shift, high, low = struct.unpack(">I5I2I6I6I1", header, 20 * j - 5) end
+      if not own then missing[#missing + 1], begun = i, begun + size end
+    end
 
-      -- Move full or free to it.
-      if probes == 0 then count = held end
-      probes = probes + 1
-      if held <= room then
-        free = probe
-      else
-        -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
-        -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one more probe.
-        full = probe + (high % 16 * 256 + low - probe) % 4096
-        if full >= free then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+    if stored > 0 then
+      -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
+      -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
+      -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search
+      -- moves the two towards each other until they are neighbours. Slices that have left the section hold nothing.
+      local current, last_slice = (time - time % slice) / slice, (last - last % its_slice) / its_slice
+      local start, held_in_all = current - size + 1, (total + shift) % wrap
+      if not own then start = math.floor(start * slice / its_slice) end
+      local full, free, probes = start - 1, last_slice + 1, 0
+      if full < last_slice - its_size then full = last_slice - its_size end
+      local after_last = free
+      if not own then after_last = math.ceil(free * its_slice / slice) end
+      local empty = (after_last + size - 1) * slice - now
+      if empty > reset_after then reset_after = empty end
+      local page, page_index = "", its_size -- the cells that were read last, from index page_index on; none yet
+      if own and current == last_slice then
+        -- No slice has begun since the last grant: the header has the cell of start.
+        page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
+        count = (held_in_all - (high - high % 16) / 16) % wrap
+        if count <= room or empty <= wait then full = last_slice end
+      elseif own then
+        moved = true
+      end
+      while free - full > 1 do
+        -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
+        -- The next three follow links, over slices without permits. Then the rest is halved.
+        local probe = full + 1
+        if probes > 3 then probe = math.floor((full + free) / 2) end
+
+        -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
+        local index = probe % its_size
+        local at = 7 * (index - page_index)
+        if index < page_index or at + 7 > #page then
+          if exceeds(32) then
+            return -3, 0, 0, 0, {}
+          end
+          page_index, at = index, 0
+          local from = 14 + 20 * stored + 7 * index
+          for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
+          -- As text, because redis.call takes longer to print a number.
+          page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
+          pages[from] = page
+          if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+        end
+        -- The total before the slice is in the first 44 bits, the link in the last 12.
+        high, low = struct.unpack(">I6I1", page, at + 1)
+        local held = (held_in_all - (high - high % 16) / 16) % wrap -- from this slice on
+
+        -- Move full or free to it.
+        if probes == 0 then count = held end
+        probes = probes + 1
+        if held <= room then
+          free = probe
+        else
+          -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
+          -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one more probe.
+          full = probe + (high % 16 * 256 + low - probe) % 4096
+          if full >= free then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+        end
+      end
+      if count > room then
+        if not own then free = math.ceil(free * its_slice / slice) end
+        local begins = (free + size - 1) * slice - now
+        if begins > wait then wait = begins end
       end
     end
     counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
     if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
-    if count > room then wait_slices = math.max(wait_slices, free - start) end
   end
 
   local granted = 0
-  if permits > 0 and wait_slices == 0 then
-    if exceeds(fresh and size or widest > size and 2 * widest or current - last) then
-      return -3, 0, 0, 0, {}
-    end
+  if permits > 0 and wait == 0 then
     granted = permits
-    local cell
-    if fresh or current > last then
-      local link = current % 4096 -- of the skipped slices too: the current one is the next with permits
-      cell = struct.pack(">I6I1", total * 16 + math.floor(link / 256), link % 256)
-    end
+    local before = total
     total = (total + granted) % wrap
-    if fresh or widest > size then
-      -- A new or a longer ring is one write, so that none is left without its expiry.
-      local cells
-      if fresh then
-        cells = string.rep(cell, size)
-      else
-        -- Longer: lay the cells out oldest first, put copies of the oldest before them, drop as many as slices have
-        -- begun and add those at the end; then turn them, so that slice s is at index s % widest again.
-        cells = redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * size))
-        if #cells ~= 7 * size then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
-        local from = 7 * ((last + 1) % size)
-        local oldest = string.sub(cells, from + 1, from + 7)
-        cells = string.rep(oldest, widest - size) .. string.sub(cells, from + 1) .. string.sub(cells, 1, from)
-        if current > last then
-          cells = string.sub(cells, 7 * (current - last) + 1) .. string.rep(cell, current - last)
-        end
-        local turn = 7 * (widest - (current + 1) % widest)
-        cells = string.sub(cells, turn + 1) .. string.sub(cells, 1, turn)
-        size = widest
-      end
-      local state = struct.pack(">I6I6I6I6", slice, size, current, total) .. cells
-      -- It expires 1 ms late, for servers whose clock for expiry is behind. As text, because Redis 7.2 prints large
-      -- round numbers as 1e+9.
-      local expires = math.ceil((current + size) * slice / 1000) + 1
-      redis.call("SET", ring, state, "PX", 1000000000000 + string.format("%.0f", expires - math.floor(now / 1000)))
+    if not moved then
+      redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, total))
     else
-      if current > last then
-        -- The expiry first: it can be put back if the cells are refused, for example by an ACL; cells that are
-        -- overwritten cannot. In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
-        local expires = math.ceil((current + size) * slice / 1000) + 1
-        local ms = expires % 1000
-        redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms))
-        -- The gap: the slices that were skipped, and the current one, start from the total so far. They are written in
-        -- one piece or, across the ring's end, in two.
-        local gap = current - last
-        local index = (last + 1) % size
-        local to_end = math.min(gap, size - index)
-        local written = redis.pcall("SETRANGE", ring, string.format("%d", 24 + 7 * index), string.rep(cell, to_end))
+      local function read(at)
+        return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+      end
+      -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
+      -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
+      local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
+      for j = 1, stored do
+        local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
+        if slice < 1000 or size < 1 or size > 10000 then
+          return redis.error_reply("BADSTATE ring: want sections of 1..10000 slices")
+        end
+        local first = string.sub(header, 20 * j + 8, 20 * j + 14) -- the cell of the first slice of the window
+        local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
+        local gap = math.min(current - last_slice, size)
+        if gap > 0 then
+          begun = begun + gap
+          local link = current % 4096
+          local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
+          local index = (last_slice + 1) % size
+          local to_end = math.min(gap, size - index)
+          writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
+          if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
+          first = cell
+          if gap < size then
+            local at = from + 7 * ((current + 1) % size)
+            first = read(at)
+            if #first < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+          end
+        end
+        sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(first, 1, 7)
+        expired = math.max(expired, (last_slice + size) * slice)
+        expires = math.max(expires, (current + size) * slice)
+        from = from + 7 * size
+      end
+      if exceeds(begun / 4) then
+        return -3, 0, 0, 0, {}
+      end
+      if #missing == 0 then
+        -- The expiry first: it can be put back if the header is refused, for example by an ACL. 1 ms late, for servers
+        -- whose clock for expiry is behind. In two halves, seconds and milliseconds: half the time of %.0f.
+        if expires > expired then
+          local at = math.ceil(expires / 1000) + 1
+          local ms = at % 1000
+          redis.call("PEXPIREAT", ring, string.format("%d%03d", (at - ms) / 1000, ms))
+        end
+        local written = redis.pcall("SETRANGE", ring, "0", struct.pack(">I1I7I6", stored, time, total) .. sections)
         if type(written) == "table" then
-          redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil((last + size) * slice / 1000) + 1))
+          redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil(expired / 1000) + 1))
           return written
         end
-        if gap > to_end then redis.call("SETRANGE", ring, "24", string.rep(cell, gap - to_end)) end
+        for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
+      else
+        -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep their
+        -- cells; where they would be more than 8, all windows begin in this way and those that were not asked for go.
+        local cells = ""
+        if stored + #missing > 8 then
+          stored, sections, expires, missing = 0, "", 0, {}
+          for i = 1, #slices do missing[i] = #slices + 1 - i end
+        end
+        if stored > 0 then
+          local before_cells = 14 + 20 * stored
+          cells = redis.call("GETRANGE", ring, string.format("%d", before_cells), string.format("%d", from - 1))
+          if #cells < from - before_cells then
+            return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
+          end
+          for i = 1, #writes do
+            local at, text = writes[i][1] - before_cells, writes[i][2]
+            cells = string.sub(cells, 1, at) .. text .. string.sub(cells, at + #text + 1)
+          end
+        end
+        for k = #missing, 1, -1 do -- the search began with the last window
+          local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
+          local current = (time - time % slice) / slice
+          local link = current % 4096
+          local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
+          sections = sections .. struct.pack(">I5I2I6", slice, size, (count - before) % wrap) .. cell
+          cells = cells .. string.rep(cell, size)
+          expires = math.max(expires, (current + size) * slice)
+        end
+        -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
+        local px = math.ceil(expires / 1000) + 1 - math.floor(now / 1000)
+        local header_bytes = struct.pack(">I1I7I6", stored + #missing, time, total)
+        redis.call("SET", ring, header_bytes .. sections .. cells, "PX", 1000000000000 + string.format("%.0f", px))
       end
-      redis.call("SETRANGE", ring, "12", struct.pack(">I6I6", current, total)) -- last and total, in the header
     end
-    last, remaining = current, remaining - granted
-    for i = 1, #counts do counts[i] = counts[i] + granted end
+    remaining = remaining - granted
+    for i = 1, #counts do
+      counts[i] = counts[i] + granted
+      local empty = time - time % slices[i] + sizes[i] * slices[i] - now
+      if empty > reset_after then reset_after = empty end
+    end
   end
 
-  local wait, reset_after = 0, (last + widest) * slice - now
-  if wait_slices > 0 then wait = (current + wait_slices) * slice - now end -- until that slice begins
-  if reset_after < 0 or fresh and granted == 0 then reset_after = 0 end
   return granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), counts
 end
 
 -- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
 -- ends the call: what was granted before it stays.
-local windows = (#ARGV - 2) / 2
+local windows = (#ARGV - 1) / 3
 for i = 1, #KEYS do
   local granted, remaining, wait, reset_after, counts = -3, 0, 0, 0, {} -- after much work: not decided
   if work < 10000 then granted, remaining, wait, reset_after, counts = decide(KEYS[i]) end

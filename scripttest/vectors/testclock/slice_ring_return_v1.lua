@@ -1,25 +1,25 @@
 -- FOR TESTS ONLY: the time is in sluice:test:clock
 -- slice_ring_return v1
 --
--- Gives back permits of a slice_ring that were granted and not used: the slice that they were
--- counted in holds fewer, in every window at once. Not given back is what the slice does not hold,
--- what has left the ring, and what is more than 1000 slices back. It cannot know whether the permits
--- were used. If the ring was deleted and begun again in that slice, it gives back permits of others.
+-- Gives back permits of a slice_ring that were granted and not used: in each window, the slice that
+-- they were counted in holds fewer. Not given back is what that slice does not hold, what has left
+-- the window, and what is more than 1000 slices back, all windows taken together. It cannot know
+-- whether the permits were used. If the ring was deleted and begun again in that slice, it gives
+-- back permits of others.
 --
--- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1:<slice>
+-- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
 --
--- ARGV[1]     slice        us    1000..86400000000       length of a slice
--- ARGV[2]     taken        time  0..9007199254740991     when they were granted: REPLY[5], now, of slice_ring
--- ARGV[3]     permits      int   1..1000000000           to give back
+-- ARGV[1]     taken        time  0..9007199254740991     when they were granted: REPLY[5], now, of slice_ring
+-- ARGV[2]     permits      int   1..1000000000           to give back
 --
--- REPLY[1]    returned     int   0..1000000000           permits given back
+-- REPLY[1]    returned     int   0..1000000000           permits given back, in the window that held most of them
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    ring holds something other than a string
--- ERROR       BADSTATE     ring holds a string that slice_ring did not write, or slices of another length
+-- ERROR       BADSTATE     ring holds a string that slice_ring did not write
 --
--- STATE       sr/1         slice_ring's: the totals of the later slices and of the header fall by what is
---                          given back; the links and the expiry stay
+-- STATE       sr/1         slice_ring's: the shifts and the totals of the later slices fall by what is given back;
+--                          the links and the expiry stay
 -- COMPLEXITY  O(N)         N slices, at most 1000, have begun since: reads and writes their cells
 -- REDIS       5.0
 
@@ -32,18 +32,13 @@ local function integer(text, least, most)
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
-if #ARGV ~= 3 then return redis.error_reply("BADARG ARGV: want 3") end
+if #ARGV ~= 2 then return redis.error_reply("BADARG ARGV: want 2") end
 local ring = KEYS[1]
-local slice = integer(ARGV[1], 1000, 86400000000)
-if not slice then return redis.error_reply("BADARG slice: want 1000..86400000000") end
-local taken = integer(ARGV[2], 0, 9007199254740991)
+local taken = integer(ARGV[1], 0, 9007199254740991)
 if not taken then return redis.error_reply("BADARG taken: want 0..9007199254740991") end
-local permits = integer(ARGV[3], 1, 1000000000)
+local permits = integer(ARGV[2], 1, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000000000") end
 -- END
-
--- Totals wrap at 2^44: only their differences count. See slice_ring.
-local wrap = 17592186044416
 
 -- PART struct: printed by make generate
 -- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
@@ -77,60 +72,74 @@ local struct = rawget(_G, "struct") or {
 }
 -- END
 
-local header = redis.pcall("GETRANGE", ring, "0", "23")
+local header_end = "173"
+-- PART ring_header: printed by make generate
+-- The header: 14 bytes, and 20 for each section; the ring itself may have 560 KB.
+local header = redis.pcall("GETRANGE", ring, "0", header_end)
 if header.err then return header end
-if header == "" then return {0} end
-local stored_slice, size, last, total
-if #header == 24 then
-  stored_slice, size, last, total = struct.unpack(">I6I6I6I6", header, 1)
+local stored, last, total = 0, 0, 0
+if header ~= "" or redis.call("EXISTS", ring) == 1 then
+  if #header > 33 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
+  if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
+  if stored < 1 or stored > 8 or #header < 14 + 20 * stored then
+    return redis.error_reply("BADSTATE ring: want 1..8 sections")
+  end
 end
-if stored_slice ~= slice then return redis.error_reply("BADSTATE ring: want the slice it was written with") end
-if size < 1 or size > 10000 then return redis.error_reply("BADSTATE ring: want 1..10000 slices") end
+-- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
+local wrap = 17592186044416
+-- END
 
--- While a clock is behind, slice_ring counts permits in its last slice, which is later than that of taken. Then this
--- takes from slice_taken what others were granted there, or nothing. No limit is broken: a window that holds
--- slice_taken holds the later slice too, so it falls by no more than this caller had added to it.
-local slice_taken = math.floor(taken / slice)
-local later = last - slice_taken -- how many slices came after it
-if later < 0 or later >= size or later > 1000 then return {0} end
-
+-- While a clock is behind, slice_ring counts permits at its last grant, which is later than taken. Then this takes from
+-- slice_taken what others were granted there, or nothing. No limit is broken: a window that holds slice_taken holds the
+-- later slice too, so it falls by no more than this caller had added to it.
+local surplus = permits
 -- PART ring_taken: printed by make generate
--- The cells of slice_taken and of each later slice: in one piece or, across the ring's end, in two. Positions are
--- text: redis.call takes longer to print a number.
-local from = 24 + 7 * (slice_taken % size)
-local start = string.format("%d", from)
-local to_end = math.min(later + 1, size - slice_taken % size)
-local cells = redis.call("GETRANGE", ring, start, string.format("%d", from + 7 * to_end - 1))
-if to_end <= later then
-  cells = cells .. redis.call("GETRANGE", ring, "24", string.format("%d", 23 + 7 * (later + 1 - to_end)))
-end
-if #cells ~= 7 * (later + 1) then
-  return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
-end
+-- In each section, the slice that the permits were counted in is to hold fewer: the shift and the totals of the later
+-- slices fall. Its own total counts what came before it. A link may now lead to an empty slice: no slice before that
+-- has permits, so slice_ring only needs one more probe. Nothing is written before all is read.
+local writes, returned, most = {}, 0, 1000 -- most is how many later slices all sections may have
+local first = 14 + 20 * stored
+for j = 1, stored do
+  local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
+  if slice < 1000 or size < 1 or size > 10000 then
+    return redis.error_reply("BADSTATE ring: want sections of 1..10000 slices")
+  end
+  local slice_taken = (taken - taken % slice) / slice
+  local later = (last - last % slice) / slice - slice_taken -- how many slices came after it
+  if later >= 0 and later < size and later <= most then
+    most = most - later
+    -- The cells of slice_taken and of each later slice: in one piece or, across the section's end, in two.
+    local index = slice_taken % size
+    local from, to_end = first + 7 * index, math.min(later + 1, size - index)
+    local cells = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 7 * to_end - 1))
+    if to_end <= later then
+      local to = string.format("%d", first + 7 * (later + 1 - to_end) - 1)
+      cells = cells .. redis.call("GETRANGE", ring, string.format("%d", first), to)
+    end
+    if #cells ~= 7 * (later + 1) then
+      return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
+    end
 
--- The total before a slice is the first 44 bits of its cell: its first six bytes, divided by 16 and rounded down.
-local function total_before(i)
-  return math.floor(struct.unpack(">I6", cells, 7 * i + 1) / 16)
+    -- The total before a slice is the first 44 bits of its cell: its first six bytes, divided by 16 and rounded down.
+    local after = (total + shift) % wrap
+    if later > 0 then after = math.floor(struct.unpack(">I6", cells, 8) / 16) end
+    local fewer = math.min(surplus, (after - math.floor(struct.unpack(">I6", cells, 1) / 16)) % wrap)
+    if fewer > 0 then
+      local lowered = {string.sub(cells, 1, 7)}
+      for i = 1, later do
+        local high, low = struct.unpack(">I6I1", cells, 7 * i + 1)
+        lowered[i + 1] = struct.pack(">I6I1", (high - 16 * fewer) % (16 * wrap), low)
+      end
+      cells = table.concat(lowered)
+      writes[#writes + 1] = {20 * j + 1, struct.pack(">I6", (shift - fewer) % wrap)} -- the shift, in the header
+      if later > 0 then writes[#writes + 1] = {from, string.sub(cells, 1, 7 * to_end)} end
+      if to_end <= later then writes[#writes + 1] = {first, string.sub(cells, 7 * to_end + 1)} end
+      if fewer > returned then returned = math.floor(fewer) end -- under Lua 5.4 it may be a float
+    end
+  end
+  first = first + 7 * size
 end
-local after = total
-if later > 0 then after = total_before(1) end
-local taken_there = (after - total_before(0)) % wrap -- what slice_taken holds
 -- END
-local returned = math.min(permits, taken_there)
-if returned == 0 then return {0} end
+for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
 
--- PART ring_lowered: printed by make generate
--- Only totals change, and not that of slice_taken itself, which counts what came before it. A link may now lead to
--- an empty slice: no slice before that has permits, so slice_ring only needs one more probe.
-local lowered = {cells:sub(1, 7)}
-for i = 1, later do
-  local high, low = struct.unpack(">I6I1", cells, 7 * i + 1)
-  lowered[i + 1] = struct.pack(">I6I1", (high - 16 * returned) % (16 * wrap), low)
-end
-cells = table.concat(lowered)
--- END
-redis.call("SETRANGE", ring, start, string.sub(cells, 1, 7 * to_end))
-if to_end <= later then redis.call("SETRANGE", ring, "24", string.sub(cells, 7 * to_end + 1)) end
-redis.call("SETRANGE", ring, "18", struct.pack(">I6", (total - returned) % wrap))
-
-return {math.floor(returned)} -- under Lua 5.4 a quotient is a float, but a reply must hold integers
+return {returned}
