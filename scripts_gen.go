@@ -12,7 +12,7 @@ func All() []Script {
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	BudgetSettleV1SHA1       = "37d922c57c07d21c520495eadefef14278ed1e8b"
-	BudgetV1SHA1             = "5f545a7c7cfe1b5733fdabe52811ca17de5bd35e"
+	BudgetV1SHA1             = "7fafe6d8c17ab631b7a600dc383163e826abd8bb"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "a340d9aa9e256240f5196433f2bb33e054d83182"
+	SliceRingManyV1SHA1      = "3edb8e33b20530373021fbcb91cad1d6174ceab1"
 	SliceRingReturnV1SHA1    = "990b6a1387b59f536570e7be8faeca8053558b30"
-	SliceRingV1SHA1          = "3b4dacf1a9469707f953652ba2d0321793a7204c"
+	SliceRingV1SHA1          = "50c6b222429afbbe019d6e459b48cdb75128a569"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -768,7 +768,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "a98c3decbf86f78a2d5d497e335cb147ceb62e52", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "50817063d3ff0354b291c90fda446fea3a93b629", Source: sluiceV1Source},
 	}
 }
 

@@ -152,7 +152,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
 
   -- The window's own section is mostly at its place. A new window is counted in another's, up to a slice of that too
   -- early: in the shortest that is as long as the window, or else in the longest.
-  local j, own, its_slice, its_size, shift, high, low = i, true, 0, 0, 0, 0, 0
+  local j, own, its_slice, its_size, shift, high, low = i, true
   if i <= stored then its_slice, its_size, shift, high, low = struct.unpack(">I5I2I6I6I1", header, 20 * i - 5) end
   if its_slice ~= slice or its_size ~= size then
     local least = math.huge

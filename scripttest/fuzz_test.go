@@ -214,7 +214,7 @@ func (z fuzzed) most(args []string) int64 {
 		return z.named(args, "rate")
 	case "slice_ring", "budget":
 		least := int64(1_000_000_000)
-		for i := len(z.fields(1)) - 1; i < len(args); i += 2 {
+		for i := len(z.fields(1)) - 1; i < len(args); i += 3 {
 			limit, _ := strconv.ParseInt(args[i], 10, 64)
 			least = min(least, limit)
 		}
@@ -272,7 +272,7 @@ func (z fuzzed) numbers(reply any, keys int, args []string, now int64) (numbers 
 	fields, ok := reply.([]any)
 	want := len(z.script.Reply)
 	if z.script.Group != nil {
-		want += (len(args) - len(z.fields(1))) / 2
+		want += (len(args) - len(z.fields(1))) / (len(z.fields(1)) - len(z.fields(0)))
 	}
 	if z.script.KeyGroup != nil {
 		want += (keys - 1) * (want - 1)

@@ -293,7 +293,7 @@ func (k *keeper) move() {
 }
 
 func (k *keeper) take() {
-	reply := k.call(&sliceRingV1Script, keepSlice, 1+k.random.Int64N(5), keepSlices, keepLimit)
+	reply := k.call(&sliceRingV1Script, 1+k.random.Int64N(5), keepSlice, keepSlices, keepLimit)
 	if reply[0] > 0 {
 		k.last = max(k.last, k.now/keepSlice)
 		k.kept = append(k.kept, keeping{k.now, k.last, reply[0]})
@@ -305,7 +305,7 @@ func (k *keeper) giveBack() {
 	of := &k.kept[len(k.kept)-1-k.random.IntN(min(len(k.kept), 4))]
 	if of.permits > 0 {
 		permits := 1 + k.random.Int64N(of.permits)
-		k.call(k.back, keepSlice, of.taken, permits)
+		k.call(k.back, of.taken, permits)
 		of.permits -= permits
 	}
 }

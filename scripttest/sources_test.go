@@ -42,7 +42,7 @@ var longTimelines = map[string][]timeline{
 	}}},
 	"token_bucket_set": {{"an interval of ten minutes", []line{{"0s", "3 10m 0", "3 10m 0"}}}},
 	"gcra":             {{"two days to wait", []line{{"0s", "1 48h 1 1 0", "1 0 0 48h"}}}},
-	"slice_ring":       {{"days", []line{{"0s", "24h 1 10 3", "1 2 0 240h 1"}}}},
+	"slice_ring":       {{"days", []line{{"0s", "1 24h 10 3", "1 2 0 240h 1"}}}},
 }
 
 // Every call has one slot of a cluster.

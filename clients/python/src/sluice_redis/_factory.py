@@ -47,8 +47,8 @@ class Factory(Setup):
     def slice_ring(
         self, name: str, windows: Windows, slice: Optional[timedelta] = None, on_failure: Optional[OnFailure] = None
     ) -> SliceRing:
-        """One to eight windows at once, as Limit(permits, window), all or nothing. Programs that share a limiter need
-        the same shortest and longest window, or the same slice: its length is a part of the key."""
+        """One to eight windows at once, as Limit(permits, window), all or nothing. A window is counted by 200
+        slices, or by slices of this length. A window that is new to a subject begins with what others have counted."""
         return SliceRing(self, name, windows, on_failure, slice)
 
     def token_bucket(

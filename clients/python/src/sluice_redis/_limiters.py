@@ -153,7 +153,7 @@ class Limiter:
         return Decision(
             granted > 0, remaining=remaining, wait=duration(wait), reset_after=duration(reset_after),
             now=EPOCH + timedelta(microseconds=now), permits=n if granted else 0, key=keys[0] if granted else "",
-            id=id if granted else "", **self._detail(reply[5:], reset_after),
+            id=id if granted else "", **self._detail(reply[5:], reset_after, now),
         )  # fmt: skip
 
     def _check_amount(self, method: str, n: int) -> None:
@@ -165,7 +165,7 @@ class Limiter:
             text = f"{method}({self.amount}={n}) exceeds limit {most}{why}"
             raise ExceedsLimitError(self.name, self.amount, str(n), f"up to {most}", text)
 
-    def _detail(self, more: Sequence[int], reset_after: int) -> Dict[str, Any]:
+    def _detail(self, more: Sequence[int], reset_after: int, now: int) -> Dict[str, Any]:
         """The limit of a decision, and the windows, from the rest of the reply."""
         return {"limit": self.limit}
 
@@ -520,7 +520,7 @@ class TokenBucket(Booker):
     def capacity(self) -> float:
         return math.inf  # it is stored in Redis
 
-    def _detail(self, more: Sequence[int], reset_after: int) -> Dict[str, Any]:
+    def _detail(self, more: Sequence[int], reset_after: int, now: int) -> Dict[str, Any]:
         return {"limit": Limit(more[0], duration(more[1])) if len(more) > 1 else self.limit}
 
     def set_rate(self, subject: str, limit: Union[Limit, Tuple[int, timedelta]]) -> Steps[None]:
@@ -534,12 +534,15 @@ class TokenBucket(Booker):
 
 
 class _Window(NamedTuple):
-    slices: int
+    """size slices of so many microseconds."""
+
     limit: Limit
+    slice: int
+    size: int
 
 
 class Ring(Limiter):
-    """What slice_ring and budget have in common: windows over one ring of slices."""
+    """What slice_ring and budget have in common: windows, each counted by slices of its own."""
 
     books = False
 
@@ -550,57 +553,48 @@ class Ring(Limiter):
         if not 1 <= len(limits) <= 8:
             raise ArgumentError(name, "windows", str(len(limits)), "1 to 8")
         super().__init__(setup, name, limits, on_failure)
-        windows = [micros(limit.window) for limit in self.limits if micros(limit.window) > 0]
-        shortest, longest = min(windows, default=0), max(windows, default=0)
-        if slice is not None:
-            self.slice = check_duration(name, "slice", slice, MILLISECOND_US, DAY_US)
-        else:
-            slice_us = max(ceil_div(shortest, 60), ceil_div(longest, MAX_SLICES))
-            self.slice = max(min(slice_us, shortest, DAY_US), MILLISECOND_US)
-        self.windows = [self._window(limit, shortest) for limit in self.limits]
+        self.slice = 0 if slice is None else check_duration(name, "slice", slice, MILLISECOND_US, DAY_US)
+        self.windows = [self._window(limit) for limit in self.limits]
 
-    def _window(self, limit: Limit, shortest: int) -> _Window:
+    def _window(self, limit: Limit) -> _Window:
         """A window with the slices that cover it, and one more: the current slice is never a whole one."""
-        us, longest = micros(limit.window), MAX_SLICES * self.slice
-        if limit.permits and us < self.slice:
-            raise ArgumentError(self.name, "window", span(us), f"a slice, {span(self.slice)}, or more")
+        us = micros(limit.window)
+        slice_us = self.slice or max(min(ceil_div(us, 200), DAY_US), MILLISECOND_US)
+        longest = MAX_SLICES * slice_us
+        if limit.permits and us < slice_us:
+            raise ArgumentError(self.name, "window", span(us), f"a slice, {span(slice_us)}, or more")
         if limit.permits and us > longest:
-            why = "more takes longer slices" if self.slice < min(DAY_US, shortest) \
-                else "a slice is no longer than the shortest window"  # fmt: skip
-            want = f"up to {days(longest)}: {MAX_SLICES} slices of {span(self.slice)}; {why}"
+            why = "; more takes longer slices" if self.slice and self.slice < DAY_US else ""
+            want = f"up to {days(longest)}: {MAX_SLICES} slices of {span(slice_us)}{why}"
             raise ArgumentError(self.name, "window", days(us), want)
-        return _Window(ceil_div(us, self.slice) + 1, limit)
+        return _Window(limit, slice_us, min(ceil_div(us, slice_us), MAX_SLICES) + 1)
 
     def _longest_window(self) -> int:
         return MAX_SLICES * DAY_US
 
-    def key(self, subject: str, *parts: str) -> str:
-        return super().key(subject, str(self.slice), *parts)
-
-    def values(self) -> Dict[str, object]:
-        return {"slice": self.slice}
-
     def group(self) -> Sequence[Mapping[str, object]]:
-        return [{"slices_i": window.slices, "limit_i": window.limit.permits} for window in self.windows]
+        return [{"slice_i": slice, "size_i": size, "limit_i": limit.permits} for limit, slice, size in self.windows]
 
     def capacity(self) -> float:
         return min(limit.permits for limit in self.limits)
 
-    def _detail(self, more: Sequence[int], reset_after: int) -> Dict[str, Any]:
-        states, widest = [], max(window.slices for window in self.windows)
-        for window, count in zip(self.windows, more):
-            left = max(reset_after - (widest - window.slices) * self.slice, 0) if count else 0
-            states.append(WindowState(window.limit, max(window.limit.permits - count, 0), duration(left)))
+    def _detail(self, more: Sequence[int], reset_after: int, now: int) -> Dict[str, Any]:
+        states = []
+        for (limit, slice, size), count in zip(self.windows, more):
+            left = min(reset_after, size * slice - now % slice) if count else 0  # all of it was granted by now
+            states.append(WindowState(limit, max(limit.permits - count, 0), duration(left)))
         return self._describe(states)
 
     def _describe(self, states: Sequence[WindowState]) -> Dict[str, Any]:
-        ordered = sorted(states, key=lambda state: (state.remaining, -state.reset_after))
-        return {"limit": ordered[0].limit, "windows": tuple(ordered) if len(ordered) > 1 else ()}
+        lasting = [s._replace(counts_for=duration(w.slice * w.size)) for s, w in zip(states, self.windows)]
+        ordered = sorted(lasting, key=lambda state: (state.remaining, -state.reset_after))
+        windows = tuple(ordered) if len(ordered) > 1 else ()
+        return {"limit": ordered[0].limit, "windows": windows, "counts_for": ordered[0].counts_for}
 
 
 class SliceRing(Ring, Returner):
-    """One to eight windows at once, all or nothing: "1000 a minute and 10000 an hour". Exact to one slice, 7 bytes a
-    slice, limits up to 10^9. It cannot book: wait sleeps and asks again, in no order."""
+    """One to eight windows at once, all or nothing: "1000 a minute and 20000 an hour". Exact to one slice, a 200th
+    of its window; 7 bytes a slice, limits up to 10^9. It cannot book: wait sleeps and asks again, in no order."""
 
     script_name, title, return_name = "slice_ring_v1", "slice_ring", "slice_ring_return_v1"
 
@@ -622,11 +616,11 @@ class Budget(Ring):
         self.ttl = check_duration(name, "settle_within", settle_within, MILLISECOND_US, self.script.maximum("ttl"))
 
     def keys(self, subject: str, id: str) -> List[str]:
-        head = super().key(subject).rsplit(f":{self.state}:", 1)[0]
-        return [self.key(subject), f"{head}:{self.script.entry['keys'][1]['state']}:{self.slice}:{escape(id)}"]
+        ring = self.key(subject)
+        return [ring, f"{ring[: -len(self.state)]}{self.script.entry['keys'][1]['state']}:{escape(id)}"]
 
     def values(self) -> Dict[str, object]:
-        return {"slice": self.slice, "ttl": self.ttl}
+        return {"ttl": self.ttl}
 
     def reserve(self, subject: str, id: str, estimate: int) -> Steps[Decision]:
         """Takes an estimate for the request of this id, in all windows or in none. A denial charges nothing. After an
@@ -652,6 +646,5 @@ class Budget(Ring):
         check_text(self.name, "id", id, ID_BYTES)
         script = self.setup.caller.scripts["budget_settle_v1"]
         check_int(self.name, "actual", actual, 0, script.maximum("permits"))
-        size = max(window.slices for window in self.windows)
-        words = script.words({**self.values(), "size": size, "permits": actual, "unknown": unknown})
+        words = script.words({**self.values(), "permits": actual, "unknown": unknown}, self.group())
         return (yield from self.setup.caller.call(script, self.keys(subject, id), words, self.timeout, True, id=id))

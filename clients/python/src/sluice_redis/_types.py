@@ -38,7 +38,8 @@ class WindowState(NamedTuple):
 
     limit: Limit
     remaining: int  # permits that this window would grant now
-    reset_after: timedelta  # until it is empty
+    reset_after: timedelta  # until it is empty, at most
+    counts_for: timedelta = timedelta()  # how long a permit counts in it, at most: up to a slice longer; 0: the window
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Decision:
     """All permits that were asked for were granted. A peek grants nothing."""
     limit: Limit
     """What it was decided by: of a token_bucket the stored rate, of a slice_ring the tightest window."""
+    counts_for: timedelta = timedelta()
+    """How long a permit counts, at most: of a slice_ring up to a slice longer than the window. 0 is the window."""
     remaining: int = 0
     """Permits that could be granted now. 0 while permits are booked ahead."""
     wait: timedelta = timedelta()

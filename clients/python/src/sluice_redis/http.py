@@ -155,6 +155,7 @@ def headers_of(name: str, decision: Decision) -> Headers:
     for policy, state in _windows(name, decision):
         item = f'"{policy}"'
         quota, length = _quota(state.limit)
+        length = max(length, _seconds(micros(state.counts_for)))  # so that t is never above w
         policies.append(f"{item};q={quota}" + (f";w={length}" if length else ""))
         reset = state.reset_after if decision.granted else min(state.reset_after, decision.wait)
         until = f";t={_seconds(micros(reset))}" if decision.wait != NEVER else ""
@@ -166,7 +167,7 @@ def headers_of(name: str, decision: Decision) -> Headers:
 def _windows(name: str, decision: Decision) -> List[Tuple[str, WindowState]]:
     """The windows with their names, the shortest first."""
     if not decision.windows:
-        return [(name, WindowState(decision.limit, decision.remaining, decision.reset_after))]
+        return [(name, WindowState(decision.limit, decision.remaining, decision.reset_after, decision.counts_for))]
     states = sorted(decision.windows, key=lambda state: (state.limit.window, state.limit.permits))
     return [(f"{name}-{span(micros(state.limit.window))}", state) for state in states]
 
