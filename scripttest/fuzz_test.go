@@ -271,7 +271,7 @@ func (z fuzzed) declared(err error) bool {
 func (z fuzzed) numbers(reply any, keys int, args []string, now int64) (numbers []int64, ok bool) {
 	fields, ok := reply.([]any)
 	want := len(z.script.Reply)
-	if z.script.Group != nil {
+	if z.script.Group != nil && z.script.Reply[want-1].Repeated {
 		want += (len(args) - len(z.fields(1))) / (len(z.fields(1)) - len(z.fields(0)))
 	}
 	if z.script.KeyGroup != nil {

@@ -40,10 +40,10 @@ class Budget extends SliceRing {
     checkId(this.name, id);
     const script = scriptOf(this.kind.script, 'settle');
     integer(this.name, 'actual', actual, 0, argumentOf(script, 'permits').max);
-    const values = { ...this.values, id, size: this.ring.size, permits: actual, unknown: method === 'charge' ? 1 : 0 };
+    const values = { ...this.values, id, permits: actual, unknown: method === 'charge' ? 1 : 0 };
     const keys = this.keys(subject, values);
     const bounds = { ...this.bounds(options), repeats: true };
-    const [settled, permits] = await this.limits.caller.run(script, keys, argsOf(script, values), bounds);
+    const [settled, permits] = await this.limits.caller.run(script, keys, argsOf(script, values, this.ring.groups), bounds);
     return { key: keys[1], settled, permits };
   }
 

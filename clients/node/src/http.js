@@ -101,7 +101,7 @@ function headersOf(limiter, decision) {
   if (!isDecision(decision)) throw refuse('headersOf', 'decision', decision, 'a decision');
   const headers = {};
   const items = itemsOf(limiter.name, decision);
-  headers['RateLimit-Policy'] = items.map((item) => `"${item.name}"${quotaOf(item.limit)}`).join(', ');
+  headers['RateLimit-Policy'] = items.map((item) => `"${item.name}"${quotaOf(item)}`).join(', ');
   if (!decision.degraded) headers.RateLimit = items.map((item) => remainingOf(item, decision)).join(', ');
   if (!decision.granted && decision.wait > 0 && decision.wait !== Infinity) {
     headers['Retry-After'] = String(seconds(decision.wait));
@@ -110,16 +110,16 @@ function headersOf(limiter, decision) {
 }
 
 /** An item for each window, the shortest first. */
-function itemsOf(name, { windows, limit, remaining, resetAfter }) {
-  if (!windows) return [{ name, limit, remaining, resetAfter }];
+function itemsOf(name, { windows, limit, remaining, resetAfter, countsFor }) {
+  if (!windows) return [{ name, limit, remaining, resetAfter, countsFor }];
   const order = (a, b) => a.limit.window - b.limit.window || a.limit.permits - b.limit.permits;
   const spanOf = (item) => span(Math.round(item.limit.window * 1e3));
   return [...windows].sort(order).map((item) => ({ ...item, name: `${name}-${spanOf(item)}` }));
 }
 
 /** The quota and its window in seconds: of a burst the time that refills it. */
-function quotaOf({ permits, window, burst }) {
-  const refilled = burst && permits ? (burst * window) / permits : window;
+function quotaOf({ limit: { permits, window, burst }, countsFor = 0 }) {
+  const refilled = Math.max(burst && permits ? (burst * window) / permits : window, countsFor); // t is never above w
   return `;q=${burst && permits ? burst : permits}${refilled > 0 ? `;w=${seconds(refilled)}` : ''}`;
 }
 

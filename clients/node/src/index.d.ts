@@ -85,6 +85,8 @@ export interface Decision {
   readonly now?: number;
   /** The limit it was made by: of a tokenBucket the stored one, of several windows the tightest. */
   readonly limit: { readonly permits: number; readonly window: number; readonly burst?: number };
+  /** Of a ring: how long a permit counts, at most: up to a slice longer than the window. */
+  readonly countsFor?: number;
   /** Of a ring with several windows, tightest first. */
   readonly windows?: readonly WindowState[];
   /** The key under which granted permits are counted. */
@@ -100,6 +102,7 @@ export interface WindowState {
   readonly limit: { readonly permits: number; readonly window: number };
   readonly remaining: number;
   readonly resetAfter: number;
+  readonly countsFor: number;
 }
 
 /** What the limiters have in common. A subject is text of 1 to 65536 bytes. Each call is one round trip. */
@@ -169,8 +172,8 @@ export interface TokenBucket extends Booker {
 
 export type RingOptions = ({ windows: Limit[]; permits?: undefined; window?: undefined } | Limit) & {
   /**
-   * The length of a slice, 1 ms to 24 h. Default: a sixtieth of the shortest window, or more if the longest needs it.
-   * It is a part of the key: set it if the windows of one name differ or may change, or each slice counts for itself.
+   * The length of the slices of all windows, 1 ms to 24 h. Default: of each window a 200th. A window that is new to a
+   * subject begins with what others have counted in its time.
    */
   slice?: Duration;
 };

@@ -142,7 +142,7 @@ class Limiter {
   decision([granted, remaining, wait, resetAfter, now, ...rest], { n, id, key }) {
     const times = { wait: wait / 1e3, resetAfter: resetAfter / 1e3, now: now / 1e3 };
     const grant = granted > 0 ? { permits: n, key, ...(id && { id }) } : {};
-    return this.answer({ granted: granted > 0, remaining, ...times, ...grant, ...this.detail(rest, resetAfter) });
+    return this.answer({ granted: granted > 0, remaining, ...times, ...grant, ...this.detail(rest, resetAfter, now) });
   }
 
   /** What the script replies beyond that. */
@@ -384,18 +384,19 @@ class SliceRing extends Limiter {
   configure(options) {
     this.ring = ringOf(this.name, this.kind, this.script, options);
     this.capacity = Math.min(...this.ring.limits.map((limit) => limit.permits));
-    this.values = { slice: this.ring.slice };
+    this.values = {};
     const { permits, window } = this.ring.limits.find((limit) => limit.permits === this.capacity);
     this.limit = Object.freeze({ permits, window: window / 1e3 });
   }
 
-  detail(counts, resetAfter) {
-    return this.describe(statesOf(this.ring, counts, resetAfter));
+  detail(counts, resetAfter, now) {
+    return this.describe(statesOf(this.ring, counts, resetAfter, now));
   }
 
   describe(states) {
     const windows = windowsOf(this.ring, states);
-    return { limit: windows[0].limit, ...(windows.length > 1 ? { windows } : {}) };
+    const { limit, countsFor } = windows[0];
+    return { limit, countsFor, ...(windows.length > 1 ? { windows } : {}) };
   }
 }
 SliceRing.prototype.giveBack = giveBack;

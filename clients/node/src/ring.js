@@ -4,29 +4,33 @@ const { refuse } = require('./errors');
 const { checkOptions, integer, duration, limitOf } = require('./options');
 const { span } = require('./time');
 
-// The slices of sliceRing and budget. The rules are the Go loader's, so that both choose the same key.
+// The slices of sliceRing and budget. The rules are the Go loader's, so that both count in the same windows.
 
-const slicesPerWindow = 60; // for the shortest window
-const maxSlices = 9999; // whole slices in the longest window; the current one is the 10000th
+const slicesPerWindow = 200;
+const maxSlices = 9999; // whole slices in a window; the current one is the 10000th
 const minSlice = 1e3; // microseconds
 const maxSlice = 86400e6;
 
-/** Returns the windows of a ring and its slice, in microseconds: { slice, limits, groups }, groups for the script. */
+/** Returns the windows of a ring: { limits, groups }, groups for the script. */
 function ringOf(name, kind, script, options) {
   const windows = options.windows ?? [{ permits: options.permits, window: options.window }];
   if (!Array.isArray(windows)) throw refuse(name, 'windows', windows, 'an array of { permits, window }');
   if (options.windows !== undefined) checkWindows(name, options);
   integer(name, 'number of windows', windows.length, 1, script.group.max);
   const limits = windows.map((limit) => limitOf(name, kind, script, limit, maxSlices * maxSlice));
-  const counted = limits.filter((limit) => limit.permits > 0).map((limit) => limit.window);
-  const shortest = Math.min(...counted);
-  const longest = Math.max(...counted);
-  const given = options.slice !== undefined && duration(name, 'slice', options.slice, minSlice, maxSlice);
-  const slice = given || defaultSlice(counted);
-  if (shortest < slice) throw refuse(name, 'window', span(shortest), `a slice, ${span(slice)}, or more`);
-  if (longest > maxSlices * slice) throw tooLong(name, shortest, longest, slice);
-  const groups = limits.map(({ permits, window }) => ({ slices_i: Math.ceil(window / slice) + 1, limit_i: permits }));
-  return { slice, limits, groups, size: Math.max(...groups.map((group) => group.slices_i)) };
+  const given = options.slice === undefined ? 0 : duration(name, 'slice', options.slice, minSlice, maxSlice);
+  return { limits, groups: limits.map((limit) => groupOf(name, limit, given)) };
+}
+
+/** A window with the slices that cover it, and one more: the current slice is never a whole one. */
+function groupOf(name, { permits, window }, given) {
+  const slice = given || Math.max(Math.min(Math.ceil(window / slicesPerWindow), maxSlice), minSlice);
+  if (permits > 0 && window < slice) throw refuse(name, 'window', span(window), `a slice, ${span(slice)}, or more`);
+  if (permits > 0 && window > maxSlices * slice) {
+    const want = `up to ${span(maxSlices * slice)}: ${maxSlices} slices of ${span(slice)}`;
+    throw refuse(name, 'window', span(window), given && given < maxSlice ? `${want}; more takes longer slices` : want);
+  }
+  return { slice_i: slice, size_i: Math.min(Math.ceil(window / slice), maxSlices) + 1, limit_i: permits };
 }
 
 function checkWindows(name, { windows, ...rest }) {
@@ -37,33 +41,22 @@ function checkWindows(name, { windows, ...rest }) {
   for (const limit of windows) checkOptions(name, 'windows', limit, ['permits', 'window']);
 }
 
-/** Returns the slice that windows get if no other is given. It is never longer than the shortest of them. */
-function defaultSlice(windows) {
-  if (windows.length === 0) return minSlice;
-  const shortest = Math.min(...windows);
-  const slice = Math.ceil(Math.max(shortest / slicesPerWindow, Math.max(...windows) / maxSlices));
-  return Math.max(Math.min(slice, shortest, maxSlice), minSlice);
-}
-
-function tooLong(name, shortest, longest, slice) {
-  let want = `up to ${span(maxSlices * slice)}: ${maxSlices} slices of ${span(slice)}`;
-  if (slice < Math.min(maxSlice, shortest)) want += '; more takes longer slices';
-  else if (slice < maxSlice) want += '; a slice is no longer than the shortest window';
-  return refuse(name, 'window', span(longest), want);
-}
-
-/** Returns what each window has left, from the counts in a reply. */
-function statesOf({ slice, limits, groups, size }, counts, resetAfter) {
-  return limits.map(({ permits }, i) => ({
-    remaining: Math.max(permits - counts[i], 0),
-    resetAfter: counts[i] > 0 ? Math.max(resetAfter - (size - groups[i].slices_i) * slice, 0) / 1e3 : 0,
+/** Returns what each window has left, from the counts in a reply. What is counted was granted by now. */
+function statesOf({ groups }, counts, resetAfter, now) {
+  const empty = ({ slice_i: slice, size_i: size }) => Math.min(resetAfter, size * slice - (now % slice)) / 1e3;
+  return groups.map((group, i) => ({
+    remaining: Math.max(group.limit_i - counts[i], 0),
+    resetAfter: counts[i] > 0 ? empty(group) : 0,
   }));
 }
 
 /** Returns the windows with their states, the tightest first. */
-function windowsOf({ limits }, states) {
+function windowsOf({ limits, groups }, states) {
   const limitOf = ({ permits, window }) => Object.freeze({ permits, window: window / 1e3 });
-  const windows = limits.map((limit, i) => Object.freeze({ limit: limitOf(limit), ...states[i] }));
+  const windows = limits.map((limit, i) => {
+    const countsFor = (groups[i].slice_i * groups[i].size_i) / 1e3;
+    return Object.freeze({ limit: limitOf(limit), ...states[i], countsFor });
+  });
   return Object.freeze(windows.sort((a, b) => a.remaining - b.remaining || b.resetAfter - a.resetAfter));
 }
 

