@@ -301,7 +301,7 @@ func pairings(rdb redis.UniversalClient) []pairing {
 			return []any{limit.Permits, us, int64(1), int64(0), freshID()}
 		})},
 		{"SliceRing", limits.SliceRing("cost", []loader.Limit{limit}), bare(new(sluice.SliceRingV1()), "sr1", func() []any {
-			return []any{us / 60, int64(1), int64(61), limit.Permits}
+			return []any{int64(1), us / 200, int64(201), limit.Permits}
 		})},
 	}
 }

@@ -104,10 +104,9 @@ func gcraCall(limit, us int64) []string {
 	return []string{"gcra_v1", "gcra1", fmt.Sprint(limit), fmt.Sprint(us), fmt.Sprint(limit), "1", "0"}
 }
 
-// sliceRingCall covers the window by 60 slices and the current one, as the loader does.
+// sliceRingCall covers the window by 200 slices and the current one, as the loader does.
 func sliceRingCall(limit, us int64) []string {
-	slice := fmt.Sprint(us / 60)
-	return []string{"slice_ring_v1", "sr1:" + slice, slice, "1", "61", fmt.Sprint(limit)}
+	return []string{"slice_ring_v1", "sr1", "1", fmt.Sprint(us / 200), "201", fmt.Sprint(limit)}
 }
 
 // A foreignRun is a limiter while it is measured. Its limits are asked by a driver each.

@@ -29,7 +29,7 @@ type together struct {
 var togethers = []together{
 	{sluice.GCRAV1(), sluice.GCRAManyV1(), []any{1_000_000, time.Minute.Microseconds(), 1_000_000, 1, 0}},
 	{sluice.ListLogV1(), sluice.ListLogManyV1(), []any{1000, (10 * time.Minute).Microseconds(), 1, 0}},
-	{sluice.SliceRingV1(), sluice.SliceRingManyV1(), []any{time.Second.Microseconds(), 1, 61, 1_000_000}},
+	{sluice.SliceRingV1(), sluice.SliceRingManyV1(), []any{1, time.Second.Microseconds(), 61, 1_000_000}},
 }
 
 // keysOfACall are numbers of keys that divide a pipeline of 100 decisions.
@@ -240,9 +240,9 @@ func (b *bench) worstRing(ctx context.Context, entries, ago, widest int64, call 
 	for i := range keys {
 		words = append(words, fmt.Sprint("ring", i))
 	}
-	words = append(words, time.Second.Microseconds(), permits)
-	for i := range int64(8) { // their first slices are too far apart to be read together
-		words = append(words, max(widest-9*i, 1), limit)
+	words = append(words, permits)
+	for i := range int64(8) {
+		words = append(words, time.Second.Microseconds(), max(widest-9*i, 1), limit)
 	}
 	ring := ringOfSeconds(entries, time.Now().Unix()-ago)
 	return b.timesOf(ctx, sluice.SliceRingManyV1(), words, func(p redis.Pipeliner) {
@@ -259,7 +259,8 @@ func ringOfSeconds(size, last int64) string {
 		s := last - size + 1 + i
 		cells[s%size] = layout.SliceRingCell(uint64(i), uint64(s))
 	}
-	return layout.SliceRingHeader(1_000_000, uint64(size), uint64(last), uint64(size)) + strings.Join(cells, "")
+	section := layout.SliceRingSection(1_000_000, uint64(size), 0, cells[(last+1)%size])
+	return layout.SliceRingHeader(uint64(last*1_000_000), uint64(size), section) + strings.Join(cells, "")
 }
 
 // manyRatio is the least of a script's ratios.

@@ -47,7 +47,7 @@ func (b *bench) givebacks() []*giveback {
 	}
 	sliced := func(slices, later int64) *giveback {
 		return &giveback{script: sluice.SliceRingReturnV1(), entries: slices, later: later, permits: 1, fill: fillRing,
-			args: func(g *giveback) []any { return []any{ringSlice.Microseconds(), g.moment.UnixMicro(), g.permits} }}
+			args: func(g *giveback) []any { return []any{g.moment.UnixMicro(), g.permits} }}
 	}
 	all := []*giveback{
 		list(100, 0, 1), list(1e4, 0, 1), list(1e4, 20, 1), list(1e4, 1000, 1), list(1e6, 0, 1), list(1e6, 1000, 1),

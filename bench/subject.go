@@ -98,7 +98,7 @@ func ring(slices int64) subject {
 	s := newOurs(sluice.SliceRingV1(), subject{
 		kind: rings, keys: []string{""}, most: 1e9, atOnce: 1e9, slices: slices, longest: time.Duration(slices) * ringSlice,
 		args: func(a ask) []any {
-			return []any{a.window.Microseconds() / slices, a.permits, slices, a.limit}
+			return []any{a.permits, a.window.Microseconds() / slices, slices, a.limit}
 		},
 	})
 	s.name = fmt.Sprintf("%s %d", s.name, slices)
@@ -111,7 +111,7 @@ func budget(slices int64) subject {
 		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices,
 		longest: time.Duration(slices) * ringSlice,
 		args: func(a ask) []any {
-			return []any{a.window.Microseconds() / slices, day.Microseconds(), a.permits, slices, a.limit}
+			return []any{day.Microseconds(), a.permits, a.window.Microseconds() / slices, slices, a.limit}
 		},
 	})
 	s.name = fmt.Sprintf("%s %d", s.name, slices)
@@ -125,7 +125,7 @@ func charge(slices int64) subject {
 		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices,
 		longest: time.Duration(slices) * ringSlice,
 		args: func(a ask) []any {
-			return []any{a.window.Microseconds() / slices, slices, day.Microseconds(), a.permits, 1}
+			return []any{day.Microseconds(), a.permits, 1, a.window.Microseconds() / slices, slices}
 		},
 	})
 	s.name, s.always, s.looks = fmt.Sprintf("%s %d", s.name, slices), true, false

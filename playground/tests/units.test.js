@@ -133,8 +133,8 @@ test('slots, a budget and the calls that end them as text', () => {
   const renew = call('sluice:play:{a}:cc1', { limit: '5', ttl: '30000000', renew: '1', id: '7' });
   assert.deepEqual(languages(slots, renew), ['redis-cli']);
   const budget = { id: 'budget', file: 'budget_v1.lua', promise: [{ permits: 9, window: 60e6 }] };
-  const reserve = call('sluice:play:{a}:sr1:1000000', { slice: '1000000', ttl: '60000000', permits: '4' });
-  reserve.keys.push('sluice:play:{a}:bg1:1000000:7.2');
+  const reserve = call('sluice:play:{a}:sr1', { ttl: '60000000', permits: '4' });
+  reserve.keys.push('sluice:play:{a}:bg1:7.2');
   assert.match(
     copyAs('Go', budget, reserve),
     /Budget\("play", \[\].*, loader\.SettleWithin\(time\.Minute\)\)\n.*Reserve\(ctx, "a", "7\.2", 4\)/,
@@ -161,7 +161,7 @@ test('a booking, a burst and a ring as text', () => {
   const text = copyAs('Go', { id: 'gcra', promise: [] }, gcra);
   assert.match(text, /Burst: 9\}, loader\.MaxWait\(2\*time\.Second\)\)\n/);
   assert.match(text, /ReserveN/);
-  const ring = call('sluice:play:{a}:sr1:1000000', { slice: '1000000', permits: '1', slices_1: '61', limit_1: '5' });
+  const ring = call('sluice:play:{a}:sr1', { permits: '1', slice_1: '300000', size_1: '201', limit_1: '5' });
   const promise = [
     { permits: 5, window: 60e6 },
     { permits: 20, window: 3600e6 },
@@ -170,9 +170,8 @@ test('a booking, a burst and a ring as text', () => {
     copyAs('Go', { id: 'slice_ring', promise }, ring),
     /\[\]loader\.Limit\{\{Permits: 5, Window: time\.Minute\}, \{Permits: 20, Window: time\.Hour\}\}\)\n/,
   );
-  const other = call('sluice:play:{a}:sr1:500000', { slice: '500000', permits: '1' });
   assert.match(
-    copyAs('Node', { id: 'slice_ring', promise }, other),
-    /windows: \[\{ permits: 5, window: 60000 \}, .*\], slice: 500 \}/,
+    copyAs('Node', { id: 'slice_ring', promise }, ring),
+    /windows: \[\{ permits: 5, window: 60000 \}, .*\] \}/,
   );
 });
