@@ -95,10 +95,9 @@ local struct = rawget(_G, "struct") or {
 }
 -- END
 
-local header_end = #slices == 1 and "33" or #slices == 2 and "53" or "173"
 -- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section; the ring itself may have 560 KB.
-local header = redis.pcall("GETRANGE", ring, "0", header_end)
+-- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 560 KB.
+local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
 local stored, last, total = 0, 0, 0
 if header ~= "" or redis.call("EXISTS", ring) == 1 then
