@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "ba76e8a713052f4acfdc7708223d72f96d60c11b"
-	BudgetV1SHA1             = "02602bb1a363ee0c9b3e661fa247e8a34f068059"
+	BudgetSettleV1SHA1       = "8263867ef649d0471eb509b18561157b0847e963"
+	BudgetV1SHA1             = "24b58102f07bc33d78a18a216b5295e786de4456"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "dafbc5fb4a1cb05a3bf3acd77069d107b1f95d0d"
+	SliceRingManyV1SHA1      = "d938c2a8ad019fac7cb487509bc0089bb7e4ec51"
 	SliceRingReturnV1SHA1    = "b6070426338fd13fb23136e37f9fad362cb48423"
-	SliceRingV1SHA1          = "0fca98b1b5c13c58c951cc94147516d641666d89"
+	SliceRingV1SHA1          = "8eb14e1b45b983d2b2229e2b7b64d74f65de4717"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -768,7 +768,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "339eaa16c522dd92181f9d5e33c6e2c9c936c4e4", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "b254324b9799160f88cd19675ac6bcefa87d48f5", Source: sluiceV1Source},
 	}
 }
 
