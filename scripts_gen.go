@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "8263867ef649d0471eb509b18561157b0847e963"
-	BudgetV1SHA1             = "24b58102f07bc33d78a18a216b5295e786de4456"
+	BudgetSettleV1SHA1       = "5647db7151add4646d011a725eb1755d7ea5ad74"
+	BudgetV1SHA1             = "d946e3973de710745231e14005373b1155a992ba"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "d938c2a8ad019fac7cb487509bc0089bb7e4ec51"
-	SliceRingReturnV1SHA1    = "b6070426338fd13fb23136e37f9fad362cb48423"
-	SliceRingV1SHA1          = "8eb14e1b45b983d2b2229e2b7b64d74f65de4717"
+	SliceRingManyV1SHA1      = "2022b6e3946c75bc511d3b64f93f9fe4ab50f8e0"
+	SliceRingReturnV1SHA1    = "e40390f7c892e697ecbe2afece4d7a6c891e98e2"
+	SliceRingV1SHA1          = "d8c81a421c8d84aa72c02160adb780b18d7afcfe"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -56,7 +56,7 @@ func BudgetSettleV1() Script {
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the actual cost"},
 			{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
-			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices, for a new ring", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "its slices; up to 10000 in all windows, for a new ring", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
 		Reply: []Field{
@@ -103,7 +103,7 @@ func BudgetV1() Script {
 			{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known"},
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the estimate, up to every limit; 0 only looks"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
-			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "its slices; up to 10000 in all windows", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
@@ -468,7 +468,7 @@ func SliceRingManyV1() Script {
 		Args: []Field{
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 only looks"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
-			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "its slices; up to 10000 in all windows", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
@@ -557,7 +557,7 @@ func SliceRingV1() Script {
 		Args: []Field{
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 only looks"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
-			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "length of the window in slices", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "its slices; up to 10000 in all windows", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
@@ -768,7 +768,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "b254324b9799160f88cd19675ac6bcefa87d48f5", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "2d2e9fbab93a90571a04dfb3820e8e134cb3fb00", Source: sluiceV1Source},
 	}
 }
 

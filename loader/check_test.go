@@ -148,6 +148,8 @@ func TestRefused(t *testing.T) {
 			"window 239952h0m0.000001s: want up to 239952h0m0s: 9999 slices of 24h0m0s less LeaseAge"},
 		{ring(loader.Slice(time.Second), loader.PerDay(1)), 1,
 			"window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s" + longer},
+		{ring(loader.Slice(time.Second), permits(1, 5000*time.Second), permits(1, 5001*time.Second)), 1,
+			"Slice 1s: want up to 10000 slices in all windows"},
 		{limits.SliceRing("x", []loader.Limit{limit}, loader.Slice(time.Second)).With(loader.PerDay(1)), 1,
 			"window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s" + longer},
 	} {

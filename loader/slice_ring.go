@@ -27,7 +27,7 @@ type SliceRing struct{ core }
 // The ranges of slice_ring.
 const (
 	slicesPerWindow = 200  // default
-	maxWindowSlices = 9999 // whole slices in a window; the current one is the 10000th
+	maxWindowSlices = 9999 // whole slices in a window; the current one is the 10000th, and all windows have no more
 	minSlice        = time.Millisecond
 	maxSlice        = 24 * time.Hour
 )
@@ -159,12 +159,16 @@ func (c core) withWindows(limits []Limit) core {
 		return c
 	}
 	c.ring = ring{slices.Clone(limits), make([]ringWindow, len(limits))}
-	aged := int64(0)
+	aged, cells := int64(0), int64(0)
 	for i, limit := range limits {
 		if c.ring.windows[i], c.limitErr = c.window(limit); c.limitErr != nil {
 			return c
 		}
 		aged += int64(c.leaseAge/time.Microsecond) / c.ring.windows[i].slice
+		cells += c.ring.windows[i].size
+	}
+	if cells > maxWindowSlices+1 {
+		c.limitErr = c.errArgument("Slice", c.slice, fmt.Sprintf("up to %d slices in all windows", maxWindowSlices+1))
 	}
 	if aged >= maxLeaseSlices {
 		c.limitErr = c.errArgument("LeaseAge", c.leaseAge, "less than 500 slices of all windows together")

@@ -15,7 +15,7 @@
 -- ARGV[2]     permits      int   0..1000000000           the actual cost
 -- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it
 -- ARGV[2i+2]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[2i+3]  size_i       int   1..10000                length of the window in slices, for a new ring
+-- ARGV[2i+3]  size_i       int   1..10000                its slices; up to 10000 in all windows, for a new ring
 --
 -- REPLY[1]    settled      int   0..1                    1: this call settled it; 0: settled before, or not known
 -- REPLY[2]    permits      int   0..1000000000           charged for the id in all; 0 where it is not known
@@ -60,6 +60,12 @@ for i = 1, (#ARGV - 3) / 2 do
 end
 -- END
 
+-- PART ring_sizes: printed by make generate
+local cells = 0
+for i = 1, #sizes do cells = cells + sizes[i] end
+if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
+-- END
+
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
@@ -96,7 +102,7 @@ local struct = rawget(_G, "struct") or {
 -- END
 
 -- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 560 KB.
+-- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
 local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
 local stored, last, total = 0, 0, 0

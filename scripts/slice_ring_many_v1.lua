@@ -13,7 +13,7 @@
 -- GROUP[i]    window       1..8
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
 -- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i]    size_i       int   1..10000                length of the window in slices
+-- ARGV[3i]    size_i       int   1..10000                its slices; up to 10000 in all windows
 -- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
@@ -55,6 +55,9 @@ for i = 1, (#ARGV - 1) / 3 do
   slices[i], sizes[i], limits[i] = slice_i, size_i, limit_i
 end
 
+local cells = 0
+for i = 1, #sizes do cells = cells + sizes[i] end
+if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
 end
@@ -102,7 +105,7 @@ end
 
 -- Decides about one key, as slice_ring_v1 does. Returns the fields of its reply, or an error.
 local function decide(ring)
-  -- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 560 KB.
+  -- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
   local header = redis.pcall("GETRANGE", ring, "0", "53")
   if header.err then return header end
   local stored, last, total = 0, 0, 0
@@ -240,6 +243,7 @@ local function decide(ring)
       local function read(at)
         return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
       end
+      local new_cells = begun
       -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
       -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
       local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
@@ -289,10 +293,12 @@ local function decide(ring)
         end
         for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
       else
-        -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep their
-        -- cells; where they would be more than 8, all windows begin in this way and those that were not asked for go.
+        -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep
+        -- their cells. Where they would be more than 8, or more than 10000 cells, all windows begin in this way, and
+        -- those that were not asked for go.
         local cells = ""
-        if stored + #missing > 8 then
+        local kept_cells = (from - 14 - 20 * stored) / 7
+        if stored + #missing > 8 or kept_cells + new_cells > 10000 then
           stored, sections, expires, missing = 0, "", 0, {}
           for i = 1, #slices do missing[i] = #slices + 1 - i end
         end

@@ -283,6 +283,10 @@ var budgetSettleV1 = table{
 			{"7s", "slice_ring 0 1s 2 100 3s 5 100", "0 87 0 14s 5 13"},
 			{"15s", "slice_ring 0 1s 2 100 3s 5 100", "0 95 0 6s 0 5"},
 		}},
+		{"more than 10000 slices", []line{
+			{"0s", "1h 30 1 1s 9997 1s 4", "BADARG ARGV: want up to 10000 slices together"},
+			{"0s", "1h 30 1 1s 9996 1s 4", "1 30"},
+		}},
 		{"only a new ring gets the windows of settle", []line{
 			{"0s", "1h 30 1 1s 7", "1 30"},
 			{"", "!STRLEN $1", "83"},

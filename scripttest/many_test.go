@@ -243,7 +243,7 @@ func checkRingWorkEnds(t testing.TB) {
 	eight := func(permits string) (args string) {
 		args = permits
 		for i := range 8 {
-			args += fmt.Sprintf(" 1000000 %d 1000", 10000-i)
+			args += fmt.Sprintf(" 1000000 %d 1000", 1200-i)
 		}
 		return args
 	}
@@ -269,7 +269,7 @@ func checkRingWorkEnds(t testing.TB) {
 		{"a little work is left", 0, []string{"a", "b", "old", "bad"}, "1 1000000 10000 9 1000000 9998 9",
 			[]int64{1, 1, -3, -1}},
 		{"no work is left", 0, []string{"a", "b", "c", "d", "bad"}, "1 1000000 10000 9", []int64{1, 1, 1, 1, -3}},
-		{"the first key", 0, []string{"a", "old", "b"}, eight("1"), []int64{1, -3, -3}},
+		{"the first key", 0, []string{"a", "b", "c", "d"}, "1 1000000 10000 9", []int64{1, 1, 1, 1}},
 	} {
 		h := startHarness(t, true)
 		h.setTime(epoch)

@@ -1,4 +1,4 @@
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 560 KB.
+-- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
 local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
 local stored, last, total = 0, 0, 0

@@ -6,15 +6,18 @@ else
   local function read(at)
     return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
   end
+  local new_cells = begun
   -- PART ring_gaps
   -- MANY: work begun / 4.
   if #missing == 0 then
     -- PART ring_move
   else
-    -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep their
-    -- cells; where they would be more than 8, all windows begin in this way and those that were not asked for go.
+    -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep
+    -- their cells. Where they would be more than 8, or more than 10000 cells, all windows begin in this way, and
+    -- those that were not asked for go.
     local cells = ""
-    if stored + #missing > 8 then
+    local kept_cells = (from - 14 - 20 * stored) / 7
+    if stored + #missing > 8 or kept_cells + new_cells > 10000 then
       stored, sections, expires, missing = 0, "", 0, {}
       for i = 1, #slices do missing[i] = #slices + 1 - i end
     end

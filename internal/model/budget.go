@@ -39,6 +39,9 @@ func budget(c call) Outcome {
 
 // budgetSettle is budget_settle_v1.
 func budgetSettle(c call) Outcome {
+	if tooMany(windowsOf(c.args)) {
+		return c.fails(badSizes)
+	}
 	r, bad := c.ring()
 	if bad != "" {
 		return c.fails(bad)

@@ -11,6 +11,9 @@ import (
 func sliceRing(c call) Outcome {
 	windows := windowsOf(c.args)
 	permits := c.args.number["permits"]
+	if tooMany(windows) {
+		return c.fails(badSizes)
+	}
 	for _, w := range windows {
 		if permits > w.limit {
 			return c.fails("BADARG permits: want up to every limit")
@@ -59,6 +62,19 @@ func windowsOf(args arguments) (windows []ringWindow) {
 		windows = append(windows, ringWindow{number("slice"), number("size"), number("limit")})
 	}
 	return windows
+}
+
+const (
+	maxCells = 10000 // in all windows
+	badSizes = "BADARG ARGV: want up to 10000 slices together"
+)
+
+func tooMany(windows []ringWindow) bool {
+	cells := int64(0)
+	for _, w := range windows {
+		cells += w.size
+	}
+	return cells > maxCells
 }
 
 // A ring is decoded: what each of its sections holds.
@@ -241,7 +257,11 @@ func (r ring) grant(windows []ringWindow, counts []int64, time, permits int64) r
 			missing = append(missing, added(i))
 		}
 	}
-	if len(r.sections)+len(missing) > maxSections {
+	cells := int64(0)
+	for _, s := range slices.Concat(r.sections, missing) {
+		cells += s.size
+	}
+	if len(r.sections)+len(missing) > maxSections || cells > maxCells {
 		r.sections, missing = nil, nil
 		for i := range windows {
 			missing = append(missing, added(i))

@@ -26,7 +26,7 @@ local function budget_settle_v1(KEYS, ARGV)
 -- ARGV[2]     permits      int   0..1000000000           the actual cost
 -- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it
 -- ARGV[2i+2]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[2i+3]  size_i       int   1..10000                length of the window in slices, for a new ring
+-- ARGV[2i+3]  size_i       int   1..10000                its slices; up to 10000 in all windows, for a new ring
 --
 -- REPLY[1]    settled      int   0..1                    1: this call settled it; 0: settled before, or not known
 -- REPLY[2]    permits      int   0..1000000000           charged for the id in all; 0 where it is not known
@@ -71,6 +71,12 @@ for i = 1, (#ARGV - 3) / 2 do
 end
 -- END
 
+-- PART ring_sizes: printed by make generate
+local cells = 0
+for i = 1, #sizes do cells = cells + sizes[i] end
+if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
+-- END
+
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
@@ -107,7 +113,7 @@ local struct = rawget(_G, "struct") or {
 -- END
 
 -- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 560 KB.
+-- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
 local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
 local stored, last, total = 0, 0, 0
@@ -325,7 +331,7 @@ local function budget_v1(KEYS, ARGV)
 -- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known
 -- ARGV[2]     permits      int   0..1000000000           the estimate, up to every limit; 0 only looks
 -- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i+1]  size_i       int   1..10000                length of the window in slices
+-- ARGV[3i+1]  size_i       int   1..10000                its slices; up to 10000 in all windows
 -- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
@@ -374,6 +380,11 @@ for i = 1, (#ARGV - 2) / 3 do
 end
 -- END
 
+-- PART ring_sizes: printed by make generate
+local cells = 0
+for i = 1, #sizes do cells = cells + sizes[i] end
+if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
+-- END
 -- PART ring_windows: printed by make generate
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
@@ -416,7 +427,7 @@ local struct = rawget(_G, "struct") or {
 -- END
 
 -- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 560 KB.
+-- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
 local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
 local stored, last, total = 0, 0, 0
@@ -573,6 +584,7 @@ if permits > 0 and wait == 0 and not again then
     local function read(at)
       return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
     end
+    local new_cells = begun
     -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
     -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
     local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
@@ -619,10 +631,12 @@ if permits > 0 and wait == 0 and not again then
       end
       for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
     else
-      -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep their
-      -- cells; where they would be more than 8, all windows begin in this way and those that were not asked for go.
+      -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep
+      -- their cells. Where they would be more than 8, or more than 10000 cells, all windows begin in this way, and
+      -- those that were not asked for go.
       local cells = ""
-      if stored + #missing > 8 then
+      local kept_cells = (from - 14 - 20 * stored) / 7
+      if stored + #missing > 8 or kept_cells + new_cells > 10000 then
         stored, sections, expires, missing = 0, "", 0, {}
         for i = 1, #slices do missing[i] = #slices + 1 - i end
       end
@@ -1807,7 +1821,7 @@ local function slice_ring_many_v1(KEYS, ARGV)
 -- GROUP[i]    window       1..8
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
 -- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i]    size_i       int   1..10000                length of the window in slices
+-- ARGV[3i]    size_i       int   1..10000                its slices; up to 10000 in all windows
 -- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
@@ -1849,6 +1863,9 @@ for i = 1, (#ARGV - 1) / 3 do
   slices[i], sizes[i], limits[i] = slice_i, size_i, limit_i
 end
 
+local cells = 0
+for i = 1, #sizes do cells = cells + sizes[i] end
+if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
 end
@@ -1896,7 +1913,7 @@ end
 
 -- Decides about one key, as slice_ring_v1 does. Returns the fields of its reply, or an error.
 local function decide(ring)
-  -- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 560 KB.
+  -- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
   local header = redis.pcall("GETRANGE", ring, "0", "53")
   if header.err then return header end
   local stored, last, total = 0, 0, 0
@@ -2034,6 +2051,7 @@ local function decide(ring)
       local function read(at)
         return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
       end
+      local new_cells = begun
       -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
       -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
       local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
@@ -2083,10 +2101,12 @@ local function decide(ring)
         end
         for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
       else
-        -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep their
-        -- cells; where they would be more than 8, all windows begin in this way and those that were not asked for go.
+        -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep
+        -- their cells. Where they would be more than 8, or more than 10000 cells, all windows begin in this way, and
+        -- those that were not asked for go.
         local cells = ""
-        if stored + #missing > 8 then
+        local kept_cells = (from - 14 - 20 * stored) / 7
+        if stored + #missing > 8 or kept_cells + new_cells > 10000 then
           stored, sections, expires, missing = 0, "", 0, {}
           for i = 1, #slices do missing[i] = #slices + 1 - i end
         end
@@ -2230,7 +2250,7 @@ local struct = rawget(_G, "struct") or {
 -- END
 
 -- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 560 KB.
+-- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
 local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
 local stored, last, total = 0, 0, 0
@@ -2316,7 +2336,7 @@ local function slice_ring_v1(KEYS, ARGV)
 -- GROUP[i]    window       1..8
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
 -- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i]    size_i       int   1..10000                length of the window in slices
+-- ARGV[3i]    size_i       int   1..10000                its slices; up to 10000 in all windows
 -- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
@@ -2370,6 +2390,11 @@ for i = 1, (#ARGV - 1) / 3 do
 end
 -- END
 
+-- PART ring_sizes: printed by make generate
+local cells = 0
+for i = 1, #sizes do cells = cells + sizes[i] end
+if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
+-- END
 -- PART ring_windows: printed by make generate
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
@@ -2414,7 +2439,7 @@ local struct = rawget(_G, "struct") or {
 -- MANY: slice_ring_many_v1 repeats what follows for 1..64 keys, work up to 10000.
 
 -- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 560 KB.
+-- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
 local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
 local stored, last, total = 0, 0, 0
@@ -2556,6 +2581,7 @@ if permits > 0 and wait == 0 then
     local function read(at)
       return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
     end
+    local new_cells = begun
     -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
     -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
     local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
@@ -2603,10 +2629,12 @@ if permits > 0 and wait == 0 then
       end
       for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
     else
-      -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep their
-      -- cells; where they would be more than 8, all windows begin in this way and those that were not asked for go.
+      -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep
+      -- their cells. Where they would be more than 8, or more than 10000 cells, all windows begin in this way, and
+      -- those that were not asked for go.
       local cells = ""
-      if stored + #missing > 8 then
+      local kept_cells = (from - 14 - 20 * stored) / 7
+      if stored + #missing > 8 or kept_cells + new_cells > 10000 then
         stored, sections, expires, missing = 0, "", 0, {}
         for i = 1, #slices do missing[i] = #slices + 1 - i end
       end

@@ -16,7 +16,7 @@
 -- ARGV[2]     permits      int   0..1000000000           the actual cost
 -- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it
 -- ARGV[2i+2]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[2i+3]  size_i       int   1..10000                length of the window in slices, for a new ring
+-- ARGV[2i+3]  size_i       int   1..10000                its slices; up to 10000 in all windows, for a new ring
 --
 -- REPLY[1]    settled      int   0..1                    1: this call settled it; 0: settled before, or not known
 -- REPLY[2]    permits      int   0..1000000000           charged for the id in all; 0 where it is not known
@@ -61,6 +61,12 @@ for i = 1, (#ARGV - 3) / 2 do
 end
 -- END
 
+-- PART ring_sizes: printed by make generate
+local cells = 0
+for i = 1, #sizes do cells = cells + sizes[i] end
+if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
+-- END
+
 local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
 local now = clock[1] * 1000000 + clock[2]
 
@@ -97,7 +103,7 @@ local struct = rawget(_G, "struct") or {
 -- END
 
 -- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 560 KB.
+-- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
 local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
 local stored, last, total = 0, 0, 0
@@ -273,19 +279,20 @@ elseif granted > 0 then
   for i = 1, #slices do counts[i], missing[i] = 0, #slices + 1 - i end
   total = (total + granted) % wrap
   -- PART ring_new: printed by make generate
+  local pieces = {cells}
   for k = #missing, 1, -1 do -- the search began with the last window
     local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
     local current = (time - time % slice) / slice
     local link = current % 4096
     local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
     sections = sections .. struct.pack(">I5I2I6", slice, size, (count - before) % wrap) .. cell
-    cells = cells .. string.rep(cell, size)
+    pieces[#pieces + 1] = string.rep(cell, size)
     expires = math.max(expires, (current + size) * slice)
   end
   -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
   local px = math.ceil(expires / 1000) + 1 - math.floor(now / 1000)
   local header_bytes = struct.pack(">I1I7I6", stored + #missing, time, total)
-  redis.call("SET", ring, header_bytes .. sections .. cells, "PX", 1000000000000 + string.format("%.0f", px))
+  redis.call("SET", ring, header_bytes .. sections .. table.concat(pieces), "PX", 1000000000000 + string.format("%.0f", px))
   -- END
 end
 -- The id comes after the ring, as in budget.

@@ -12,7 +12,7 @@
 -- GROUP[i]    window       1..8
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
 -- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i]    size_i       int   1..10000                length of the window in slices
+-- ARGV[3i]    size_i       int   1..10000                its slices; up to 10000 in all windows
 -- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
@@ -66,6 +66,11 @@ for i = 1, (#ARGV - 1) / 3 do
 end
 -- END
 
+-- PART ring_sizes: printed by make generate
+local cells = 0
+for i = 1, #sizes do cells = cells + sizes[i] end
+if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
+-- END
 -- PART ring_windows: printed by make generate
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
@@ -110,7 +115,7 @@ local struct = rawget(_G, "struct") or {
 -- MANY: slice_ring_many_v1 repeats what follows for 1..64 keys, work up to 10000.
 
 -- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 560 KB.
+-- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
 local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
 local stored, last, total = 0, 0, 0
@@ -252,6 +257,7 @@ if permits > 0 and wait == 0 then
     local function read(at)
       return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
     end
+    local new_cells = begun
     -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
     -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
     local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
@@ -299,10 +305,12 @@ if permits > 0 and wait == 0 then
       end
       for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
     else
-      -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep their
-      -- cells; where they would be more than 8, all windows begin in this way and those that were not asked for go.
+      -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep
+      -- their cells. Where they would be more than 8, or more than 10000 cells, all windows begin in this way, and
+      -- those that were not asked for go.
       local cells = ""
-      if stored + #missing > 8 then
+      local kept_cells = (from - 14 - 20 * stored) / 7
+      if stored + #missing > 8 or kept_cells + new_cells > 10000 then
         stored, sections, expires, missing = 0, "", 0, {}
         for i = 1, #slices do missing[i] = #slices + 1 - i end
       end
@@ -317,19 +325,20 @@ if permits > 0 and wait == 0 then
           cells = string.sub(cells, 1, at) .. text .. string.sub(cells, at + #text + 1)
         end
       end
+      local pieces = {cells}
       for k = #missing, 1, -1 do -- the search began with the last window
         local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
         local current = (time - time % slice) / slice
         local link = current % 4096
         local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
         sections = sections .. struct.pack(">I5I2I6", slice, size, (count - before) % wrap) .. cell
-        cells = cells .. string.rep(cell, size)
+        pieces[#pieces + 1] = string.rep(cell, size)
         expires = math.max(expires, (current + size) * slice)
       end
       -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
       local px = math.ceil(expires / 1000) + 1 - math.floor(now / 1000)
       local header_bytes = struct.pack(">I1I7I6", stored + #missing, time, total)
-      redis.call("SET", ring, header_bytes .. sections .. cells, "PX", 1000000000000 + string.format("%.0f", px))
+      redis.call("SET", ring, header_bytes .. sections .. table.concat(pieces), "PX", 1000000000000 + string.format("%.0f", px))
     end
   end
   -- END
