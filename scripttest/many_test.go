@@ -255,8 +255,6 @@ func checkRingWorkEnds(t testing.TB) {
 		want  []int64
 	}{
 		{"new rings", 0, []string{"a", "b", "c", "d", "e"}, "1 1000000 10000 9", []int64{1, 1, 1, 1, -3}},
-		{"new rings, a slice longer, and one that needs little", 0, []string{"a", "b", "c", "d", "old"},
-			"1 1000000 10000 9 1000000 1 9", []int64{1, 1, 1, -3, 1}},
 		{"looks that read", 1, slices.Repeat([]string{"old"}, 41), eight("0"),
 			slices.Concat(slices.Repeat([]int64{0}, 39), []int64{undecided, undecided})},
 		{"looks that read nothing", 0, slices.Repeat([]string{"old"}, 64), "0 1000000 10000 1000",
