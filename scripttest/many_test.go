@@ -264,8 +264,6 @@ func checkRingWorkEnds(t testing.TB) {
 		{"gaps", 9999, []string{"old", "older", "oldest", "aged"}, "1 1000000 10000 9", []int64{1, 1, 1, -3}},
 		{"gaps in windows that are not asked for", 9999, []string{"old", "older", "oldest", "aged"}, "1 1000000 2 9",
 			[]int64{1, 1, 1, -3}},
-		{"a little work is left", 0, []string{"a", "b", "old", "bad"}, "1 1000000 10000 9 1000000 9998 9",
-			[]int64{1, 1, -3, -1}},
 		{"no work is left", 0, []string{"a", "b", "c", "d", "bad"}, "1 1000000 10000 9", []int64{1, 1, 1, 1, -3}},
 		{"the first key", 0, []string{"a", "b", "c", "d"}, "1 1000000 10000 9", []int64{1, 1, 1, 1}},
 	} {
