@@ -213,6 +213,9 @@ func (r ring) view(w ringWindow, time int64) view {
 		if misses < 0 {
 			misses = 1e15 - misses
 		}
+		if s.slice != w.slice { // of two that are as long, the one with the same slices
+			misses++
+		}
 		if missed < 0 || own && !v.own || !v.own && misses < missed {
 			v.section, v.own, missed, v.last = s, own, misses, r.last/s.slice
 		}
