@@ -19,7 +19,11 @@ function ringOf(name, kind, script, options) {
   integer(name, 'number of windows', windows.length, 1, script.group.max);
   const limits = windows.map((limit) => limitOf(name, kind, script, limit, maxSlices * maxSlice));
   const given = options.slice === undefined ? 0 : duration(name, 'slice', options.slice, minSlice, maxSlice);
-  return { limits, groups: limits.map((limit) => groupOf(name, limit, given)) };
+  const groups = limits.map((limit) => groupOf(name, limit, given));
+  if (groups.reduce((sum, group) => sum + group.size_i, 0) > maxSlices + 1) {
+    throw refuse(name, 'slice', span(given), `up to ${maxSlices + 1} slices in all windows`);
+  }
+  return { limits, groups };
 }
 
 /** A window with the slices that cover it, and one more: the current slice is never a whole one. */

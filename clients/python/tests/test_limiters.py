@@ -236,6 +236,7 @@ WRONG = {
     "burst": (lambda l: l.gcra("x", 1, 366 * DAY, burst=1000), "x: burst 1000: want up to 142 with 1 permit in 366"),
     "windows": (lambda l: l.slice_ring("x", []), "x: windows 0: want 1 to 8"),
     "slice": (lambda l: l.slice_ring("x", [Limit(1, MINUTE)], slice=timedelta(microseconds=5)), "x: slice 0.005ms:"),
+    "slices": (lambda l: l.slice_ring("x", [Limit(2, 5000 * SECOND)] * 2, slice=SECOND), "x: slice 1s: want up to 10000"),
     "ring": (lambda l: l.slice_ring("x", [Limit(2, DAY)], slice=SECOND), "x: window 24h: want up to 2h46m39s"),
     "ttl": (lambda l: l.concurrency("x", 1, timedelta()), "x: ttl 0s: want 1ms to 366 days"),
     "slots": (lambda l: l.concurrency("x", 10001, SECOND), "x: n 10001: want 0 to 10000"),

@@ -555,6 +555,8 @@ class Ring(Limiter):
         super().__init__(setup, name, limits, on_failure)
         self.slice = 0 if slice is None else check_duration(name, "slice", slice, MILLISECOND_US, DAY_US)
         self.windows = [self._window(limit) for limit in self.limits]
+        if sum(window.size for window in self.windows) > MAX_SLICES + 1:
+            raise ArgumentError(name, "slice", span(self.slice), f"up to {MAX_SLICES + 1} slices in all windows")
 
     def _window(self, limit: Limit) -> _Window:
         """A window with the slices that cover it, and one more: the current slice is never a whole one."""
